@@ -1,0 +1,52 @@
+# Third-party libraries, each as one target `dpi::<name>`; `packaging/setup.sh build` installs all that is REQUIRED here.
+# The library needs HDF5, xxhash, nlohmann_json (headers) and, by default, oneDNN. CLI11 is for the program, doctest and
+# benchmark for the tests.
+
+find_package(PkgConfig REQUIRED)
+
+add_library(dpi_hdf5 INTERFACE)
+set(HDF5_PREFER_PARALLEL OFF)
+find_package(HDF5 REQUIRED COMPONENTS C)
+target_include_directories(dpi_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_link_libraries(dpi_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+add_library(dpi::hdf5 ALIAS dpi_hdf5)
+
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+add_library(dpi::xxhash ALIAS PkgConfig::xxhash)
+
+find_package(nlohmann_json 3.10 REQUIRED)
+add_library(dpi_json INTERFACE)
+target_link_libraries(dpi_json INTERFACE nlohmann_json::nlohmann_json)
+add_library(dpi::json ALIAS dpi_json)
+
+add_library(dpi_dnnl INTERFACE)
+if(DPI_ONEDNN)
+  # Not find_package(dnnl): Debian's config file asks for OpenCL's headers, which nothing here uses.
+  find_path(DNNL_INCLUDE_DIR dnnl.hpp)
+  find_library(DNNL_LIBRARY dnnl)
+  if(NOT DNNL_INCLUDE_DIR OR NOT DNNL_LIBRARY)
+    message(FATAL_ERROR "oneDNN not found: run packaging/setup.sh build, or configure with -DDPI_ONEDNN=OFF")
+  endif()
+  target_include_directories(dpi_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+  target_link_libraries(dpi_dnnl INTERFACE ${DNNL_LIBRARY})
+endif()
+add_library(dpi::dnnl ALIAS dpi_dnnl)
+
+pkg_check_modules(sodium QUIET IMPORTED_TARGET libsodium)
+add_library(dpi_sodium INTERFACE)
+if(sodium_FOUND)
+  target_link_libraries(dpi_sodium INTERFACE PkgConfig::sodium)
+endif()
+add_library(dpi::sodium ALIAS dpi_sodium)
+
+find_package(CLI11 QUIET)
+add_library(dpi_cli11 INTERFACE)
+if(CLI11_FOUND)
+  target_link_libraries(dpi_cli11 INTERFACE CLI11::CLI11)
+endif()
+add_library(dpi::cli11 ALIAS dpi_cli11)
+
+if(DPI_DEVELOPER_MODE)
+  find_package(doctest QUIET)
+  find_package(benchmark QUIET)
+endif()

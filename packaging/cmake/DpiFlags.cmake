@@ -1,0 +1,36 @@
+# The interface target `dpi_flags`: what every target of the project compiles with. No -march=native and no -ffast-math:
+# one binary runs on every x86-64 host, and instruction sets are chosen at run time in kernels/cpu.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+add_library(dpi_flags INTERFACE)
+target_compile_options(dpi_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra>)
+if(DPI_DEVELOPER_MODE)
+  target_compile_options(dpi_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
+endif()
+target_include_directories(dpi_flags INTERFACE ${PROJECT_SOURCE_DIR}/sdk/src ${PROJECT_SOURCE_DIR}/kernels/include
+                                               ${PROJECT_SOURCE_DIR}/capi/include)
+target_compile_definitions(dpi_flags INTERFACE DPI_WITH_ONEDNN=$<BOOL:${DPI_ONEDNN}>)
+target_link_libraries(dpi_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+
+if(DPI_SANITIZE)
+  # -fno-sanitize-recover: undefined behaviour ends the test with an error instead of a line in a log.
+  set(dpi_sanitize_flags -fsanitize=${DPI_SANITIZE} -fno-omit-frame-pointer)
+  if(DPI_SANITIZE MATCHES undefined)
+    list(APPEND dpi_sanitize_flags -fno-sanitize-recover=undefined)
+  endif()
+  target_compile_options(dpi_flags INTERFACE ${dpi_sanitize_flags})
+  target_link_options(dpi_flags INTERFACE ${dpi_sanitize_flags})
+endif()

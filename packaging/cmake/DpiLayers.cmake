@@ -1,0 +1,198 @@
+# One helper per kind of target. A folder's CMakeLists.txt holds one or two calls and nothing else:
+#
+#   sdk/src/graph/CMakeLists.txt     dpi_stage(graph SOURCES graph.cpp build.cpp DEPS base bundle LIBS JSON)
+#   kernels/ref/CMakeLists.txt       dpi_kernels(ref SOURCES linear.cpp)
+#   capi/src/CMakeLists.txt          dpi_capi(SOURCES model.cpp error.cpp DEPS runtime)
+#   sdk/tools/dpi/CMakeLists.txt     dpi_program(dpi SOURCES main.cpp LIBS CLI11 JSON)
+#   tests/graph/CMakeLists.txt       dpi_test(shape_test SOURCES shape_test.cpp LIBS graph DEVICES ref cpu)
+#   tests/bench/CMakeLists.txt       dpi_bench(lookup_bench SOURCES lookup_bench.cpp LIBS kernels_cpu)
+#
+# DEPS and LIBS name parts or third-party libraries:
+#   part        base bundle encode graph plan backend store runtime kernels_ref kernels_cpu capi
+#               -> its objects and, through its DEPS, the objects of all parts below it
+#   engine      -> everything below the C API, as one static library (libdpi_engine.a)
+#   libdpi      -> the shared library libdpi.so.1, as a user of the SDK links it
+#   HDF5 XXHASH JSON DNNL SODIUM CLI11 -> the target dpi::<name>
+#   any other name is passed to target_link_libraries unchanged.
+
+set(DPI_STAGES base bundle encode graph plan backend store runtime)
+set(DPI_PARTS kernels_ref kernels_cpu ${DPI_STAGES} capi)
+set(DPI_THIRD_PARTY HDF5 XXHASH JSON DNNL SODIUM CLI11)
+
+# Adds a folder if it has a CMakeLists.txt (path relative to the project's root).
+function(dpi_add_folder path)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${path}/CMakeLists.txt)
+    add_subdirectory(${PROJECT_SOURCE_DIR}/${path})
+  endif()
+endfunction()
+
+# An OBJECT library dpi_<part>. Its order among the parts is checked here, its includes by tests/rules.
+function(dpi_part part)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBS")
+  list(FIND DPI_PARTS ${part} own_rank)
+  foreach(dep IN LISTS arg_DEPS)
+    list(FIND DPI_PARTS ${dep} dep_rank)
+    if(dep_rank LESS 0 OR NOT dep_rank LESS own_rank)
+      message(FATAL_ERROR "part '${part}' must not depend on '${dep}': the order is ${DPI_PARTS}")
+    endif()
+  endforeach()
+  add_library(dpi_${part} OBJECT ${arg_SOURCES})
+  target_link_libraries(dpi_${part} PRIVATE dpi_flags)
+  set(third_party "")
+  foreach(lib IN LISTS arg_LIBS)
+    string(TOLOWER ${lib} lower)
+    if(lib IN_LIST DPI_THIRD_PARTY)
+      list(APPEND third_party dpi::${lower})
+    else()
+      list(APPEND third_party ${lib})
+    endif()
+  endforeach()
+  target_link_libraries(dpi_${part} PRIVATE ${third_party})
+  set_target_properties(dpi_${part} PROPERTIES DPI_DEPS "${arg_DEPS}" DPI_THIRD_PARTY "${third_party}")
+  set_property(GLOBAL APPEND PROPERTY DPI_PARTS_BUILT ${part})
+endfunction()
+
+function(dpi_stage stage)
+  if(NOT stage IN_LIST DPI_STAGES)
+    message(FATAL_ERROR "unknown stage '${stage}'; the stages are ${DPI_STAGES}")
+  endif()
+  dpi_part(${stage} ${ARGN})
+endfunction()
+
+function(dpi_kernels backend)
+  dpi_part(kernels_${backend} ${ARGN})
+endfunction()
+
+function(dpi_capi)
+  dpi_part(capi ${ARGN})
+endfunction()
+
+# out_parts: `parts` and everything below them, each once; a part whose folder is not there yet is left out.
+function(dpi_closure out_parts)
+  set(queue ${ARGN})
+  set(seen "")
+  while(queue)
+    list(POP_FRONT queue part)
+    if(part IN_LIST seen OR NOT TARGET dpi_${part})
+      continue()
+    endif()
+    list(APPEND seen ${part})
+    get_target_property(deps dpi_${part} DPI_DEPS)
+    if(deps)
+      list(APPEND queue ${deps})
+    endif()
+  endwhile()
+  set(${out_parts} ${seen} PARENT_SCOPE)
+endfunction()
+
+# Gives `target` the objects and third-party libraries of the parts (and all below them).
+function(dpi_use_parts target scope)
+  dpi_closure(parts ${ARGN})
+  foreach(part IN LISTS parts)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:dpi_${part}>)
+    get_target_property(third_party dpi_${part} DPI_THIRD_PARTY)
+    if(third_party)
+      target_link_libraries(${target} ${scope} ${third_party})
+    endif()
+  endforeach()
+endfunction()
+
+# Resolves LIBS as described at the top of this file.
+function(dpi_link target)
+  target_link_libraries(${target} PRIVATE dpi_flags)
+  set(parts "")
+  foreach(lib IN LISTS ARGN)
+    string(TOLOWER ${lib} lower)
+    if(lib IN_LIST DPI_PARTS)
+      list(APPEND parts ${lib})
+    elseif(lib STREQUAL engine)
+      target_link_libraries(${target} PRIVATE dpi_engine)
+    elseif(lib STREQUAL libdpi)
+      target_link_libraries(${target} PRIVATE dpi)
+    elseif(lib IN_LIST DPI_THIRD_PARTY)
+      target_link_libraries(${target} PRIVATE dpi::${lower})
+    else()
+      target_link_libraries(${target} PRIVATE ${lib})
+    endif()
+  endforeach()
+  dpi_use_parts(${target} PRIVATE ${parts})
+endfunction()
+
+# A program of the SDK (build/<preset>/bin/<name>), linked with the engine's objects: it may print internal structs. A
+# program and a library target cannot share the name `dpi`, hence the suffix.
+function(dpi_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+  add_executable(${name}_program ${arg_SOURCES})
+  set_target_properties(${name}_program PROPERTIES OUTPUT_NAME ${name})
+  dpi_link(${name}_program engine ${arg_LIBS})
+  install(TARGETS ${name}_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# A sample in C or C++ over <dpi/dpi.h> only.
+function(dpi_sample name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+  add_executable(${name} ${arg_SOURCES})
+  dpi_link(${name} libdpi ${arg_LIBS})
+endfunction()
+
+# A doctest program in bin/tests, registered with ctest: once, or once per device as <name>.<device>. The area (the
+# folder below tests/) is its label: `ctest -L graph`. Exit status 77 means skipped. NO_MAIN: brings its own main. ARGS:
+# further arguments. C sources are fine: the compiler follows the file's suffix.
+function(dpi_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "TIMEOUT" "SOURCES;LIBS;DEVICES;ARGS;LABELS")
+  if(NOT doctest_FOUND AND NOT arg_NO_MAIN)
+    message(WARNING "doctest not found, '${name}' is left out: run packaging/setup.sh test")
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE DPI_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  dpi_link(${name} ${arg_LIBS})
+  if(NOT arg_NO_MAIN)
+    target_link_libraries(${name} PRIVATE dpi_test_main)
+  endif()
+  if(arg_DEVICES)
+    foreach(device IN LISTS arg_DEVICES)
+      add_test(NAME ${name}.${device} COMMAND ${name} --device=${device} ${arg_ARGS})
+      dpi_test_properties(${name}.${device})
+    endforeach()
+  else()
+    add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+    dpi_test_properties(${name})
+  endif()
+endfunction()
+
+# A test that is any command: dpi_command_test(name COMMAND python3 x.py [LABELS ...] [TIMEOUT seconds]).
+function(dpi_command_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS")
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  dpi_test_properties(${name})
+endfunction()
+
+# Called by the two above only; reads their arg_TIMEOUT and arg_LABELS.
+macro(dpi_test_properties test)
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME dpi_area)
+  if("${arg_TIMEOUT}" STREQUAL "")
+    set(arg_TIMEOUT 300)
+  endif()
+  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} LABELS "${dpi_area};${arg_LABELS}"
+                                          WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  if(DPI_SANITIZE MATCHES thread)
+    # oneDNN's OpenMP runtime is not instrumented: its own threads would be reported, so it gets one.
+    set(dpi_supp ${PROJECT_SOURCE_DIR}/tests/support/tsan.supp)
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1;TSAN_OPTIONS=suppressions=${dpi_supp}")
+  endif()
+endmacro()
+
+# A Google Benchmark program in bin/bench; never run by ctest.
+function(dpi_bench name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+  if(NOT benchmark_FOUND)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/bench)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  dpi_link(${name} benchmark::benchmark ${arg_LIBS})
+endfunction()
