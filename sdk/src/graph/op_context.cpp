@@ -1,0 +1,211 @@
+#include "graph/op_context.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace dpi::graph_build {
+
+std::string text_of(std::span<const int64_t> d) {
+  std::string s = "[";
+  for (size_t i = 0; i < d.size(); ++i) s += (i == 0 ? "" : ", ") + std::to_string(d[i]);
+  return s + "]";
+}
+
+std::string text_of(const Dims& d) { return text_of(std::span(d.d, static_cast<size_t>(d.rank))); }
+
+std::string text_of(float v) {
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
+  return {buffer, end};
+}
+
+std::optional<Dims> dims_of(std::span<const int64_t> extents) {
+  if (extents.empty() || extents.size() > static_cast<size_t>(kernels::kMaxRank)) return std::nullopt;
+  Dims d;
+  for (const int64_t n : extents) {
+    if (n < 1) return std::nullopt;
+    d.d[d.rank++] = n;
+  }
+  return d;
+}
+
+Dims drop_last(const Dims& d, int n) {
+  Dims r;
+  r.rank = d.rank - n;
+  std::copy_n(d.d, r.rank, r.d);
+  return r;
+}
+
+Dims append(Dims d, int64_t extent) {
+  d.d[d.rank++] = extent;
+  return d;
+}
+
+std::optional<Dims> broadcast(const Dims& a, const Dims& b) {
+  Dims r;
+  r.rank = std::max(a.rank, b.rank);
+  for (int i = 1; i <= r.rank; ++i) {
+    const int64_t x = i <= a.rank ? a.d[a.rank - i] : 1;
+    const int64_t y = i <= b.rank ? b.d[b.rank - i] : 1;
+    if (x != y && x != 1 && y != 1) return std::nullopt;
+    r.d[r.rank - i] = std::max(x, y);
+  }
+  return r;
+}
+
+Status OpContext::bad(const std::string& text) const {
+  return bad_model("op '" + op_->name + "' (" + op_->op + "): " + text);
+}
+
+Status OpContext::not_known(const std::string& text) const {
+  return unsupported("op '" + op_->name + "' (" + op_->op + "): " + text);
+}
+
+Result<Dims> OpContext::floats(size_t i) const {
+  const GraphValue& v = state_->graph.values[node_->inputs[i]];
+  if (v.is_bags) return bad("input '" + v.name + "' holds ids, expected floats");
+  return v.dims;
+}
+
+Result<const FeatureSpec*> OpContext::bags(size_t i) const {
+  const Graph& g = state_->graph;
+  const GraphValue& v = g.values[node_->inputs[i]];
+  if (!v.is_bags)
+    return bad("input '" + v.name + "' holds floats " + text_of(v.dims) + ", expected ids of a feature");
+  return &g.features[g.nodes[v.producer].feature];
+}
+
+Result<int64_t> OpContext::integer(const char* key, std::optional<int64_t> otherwise) const {
+  const auto it = op_->attrs.find(key);
+  if (it == op_->attrs.end()) {
+    if (otherwise) return *otherwise;
+    return bad("attribute '" + std::string(key) + "' is missing");
+  }
+  const bool fits =
+      it->is_number_integer() && (!it->is_number_unsigned() || it->get<uint64_t>() <= INT64_MAX);
+  if (!fits) return bad("attribute '" + std::string(key) + "' is " + it->dump() + ", expected an integer");
+  return it->get<int64_t>();
+}
+
+Result<float> OpContext::number(const char* key, std::optional<float> otherwise) const {
+  const auto it = op_->attrs.find(key);
+  if (it == op_->attrs.end()) {
+    if (otherwise) return *otherwise;
+    return bad("attribute '" + std::string(key) + "' is missing");
+  }
+  const bool fits = it->is_number() && std::abs(it->get<double>()) <= std::numeric_limits<float>::max();
+  if (!fits)
+    return bad("attribute '" + std::string(key) + "' is " + it->dump() + ", expected a finite number");
+  return static_cast<float>(it->get<double>());
+}
+
+Result<bool> OpContext::flag(const char* key, bool otherwise) const {
+  const auto it = op_->attrs.find(key);
+  if (it == op_->attrs.end()) return otherwise;
+  if (!it->is_boolean()) {
+    return bad("attribute '" + std::string(key) + "' is " + it->dump() + ", expected true or false");
+  }
+  return it->get<bool>();
+}
+
+Result<std::string> OpContext::text(const char* key, std::optional<std::string> otherwise) const {
+  const auto it = op_->attrs.find(key);
+  if (it == op_->attrs.end()) {
+    if (otherwise) return *otherwise;
+    return bad("attribute '" + std::string(key) + "' is missing");
+  }
+  if (!it->is_string())
+    return bad("attribute '" + std::string(key) + "' is " + it->dump() + ", expected a text");
+  return it->get<std::string>();
+}
+
+Result<std::vector<int64_t>> OpContext::integers(const char* key) const {
+  const auto it = op_->attrs.find(key);
+  if (it == op_->attrs.end()) return bad("attribute '" + std::string(key) + "' is missing");
+  bool fits = it->is_array();
+  std::vector<int64_t> r;
+  for (size_t i = 0; fits && i < it->size(); ++i) {
+    const auto& e = (*it)[i];
+    fits = e.is_number_integer() && (!e.is_number_unsigned() || e.get<uint64_t>() <= INT64_MAX);
+    if (fits) r.push_back(e.get<int64_t>());
+  }
+  if (!fits) return bad("attribute '" + std::string(key) + "' is not a list of integers");
+  return r;
+}
+
+Result<int32_t> OpContext::axis(const Dims& x, std::optional<int64_t> otherwise) const {
+  DPI_ASSIGN_OR_RETURN(const int64_t a, integer("axis", otherwise));
+  if (a < -x.rank || a >= x.rank) {
+    return bad("axis " + std::to_string(a) + " is outside a value of dims " + text_of(x));
+  }
+  return static_cast<int32_t>(a < 0 ? a + x.rank : a);
+}
+
+Status OpContext::only_attrs(std::initializer_list<std::string_view> keys, const std::string& where) const {
+  for (const auto& [key, value] : op_->attrs.items()) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+      return not_known("attribute '" + key + "' is not known" + (where.empty() ? "" : " for " + where));
+    }
+  }
+  return ok_status();
+}
+
+Result<Dims> OpContext::param_shape(const char* role) const {
+  const auto it = op_->params.find(role);
+  if (it == op_->params.end()) return bad("parameter '" + std::string(role) + "' is missing");
+  auto shape = state_->source->shape(it->second);
+  const std::string place = "parameter " + std::string(role) + " ('" + it->second + "')";
+  if (!shape.ok()) return bad(place + ": " + shape.status().message());
+  const auto dims = dims_of(*shape);
+  if (!dims) return bad(place + " is " + text_of(*shape) + ", expected 1 to 5 dims of at least 1");
+  int64_t n = 1;
+  for (int i = 0; i < dims->rank; ++i) {
+    if (__builtin_mul_overflow(n, dims->d[i], &n))
+      return bad(place + " is " + text_of(*dims) + ", too large");
+  }
+  return *dims;
+}
+
+Status OpContext::use_param(const char* role) {
+  if (!has_param(role)) {
+    node_->params.push_back(-1);
+    return ok_status();
+  }
+  DPI_ASSIGN_OR_RETURN(const Dims dims, param_shape(role));
+  const std::string& name = op_->params.at(role);
+  auto& params = state_->graph.params;
+  const auto [it, is_new] = state_->param_by_name.try_emplace(name, static_cast<int32_t>(params.size()));
+  if (is_new) params.push_back({name, dims, {}});
+  node_->params.push_back(it->second);
+  return ok_status();
+}
+
+Status OpContext::use_param(const char* role, const Dims& expected) {
+  if (has_param(role)) {
+    DPI_ASSIGN_OR_RETURN(const Dims dims, param_shape(role));
+    if (!(dims == expected)) {
+      return bad(std::string(role) + " is " + text_of(dims) + ", expected " + text_of(expected));
+    }
+  }
+  return use_param(role);
+}
+
+Status OpContext::exactly_params(std::initializer_list<std::string_view> roles,
+                                 const std::string& where) const {
+  for (const std::string_view role : roles) {
+    if (!op_->params.contains(std::string(role))) {
+      return bad("parameter '" + std::string(role) + "' is missing for " + where);
+    }
+  }
+  for (const auto& [role, name] : op_->params) {
+    if (std::find(roles.begin(), roles.end(), role) == roles.end()) {
+      return not_known("parameter '" + role + "' is not known for " + where);
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace dpi::graph_build
