@@ -1,0 +1,14 @@
+"""Writes, reads and checks DPI bundles (weights/FORMAT.md). `Builder` for hand-written models; importers beside it."""
+
+from .errors import BundleError
+from .rows import Rows
+from .builder import VERSION as __version__, Builder
+from .reader import Bundle
+from .executor import Executor
+from .encoders import Encoder
+from .import_common import UnsupportedModelError
+from .fuxictr import from_fuxictr
+from .deepctr_torch import from_deepctr_torch
+
+__all__ = ["BundleError", "Builder", "Bundle", "Encoder", "Executor", "Rows", "UnsupportedModelError", "__version__",
+           "from_deepctr_torch", "from_fuxictr"]

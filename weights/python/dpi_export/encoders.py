@@ -1,0 +1,382 @@
+"""Encoders: the steps that turn a raw value into an id or a float (FORMAT.md part 5), and what they mean in Python.
+
+    Encoder([trim(), vocab_string(["Private", "State-gov"], first_id=1)])
+    Encoder([to_float(), log1p(), standard(mean=5.0, std=2.0)])
+"""
+
+import bisect
+import math
+import re
+
+import numpy as np
+import xxhash
+
+from .errors import BundleError
+from .schema import get, is_slot
+
+
+class _Marker:
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return self.name
+
+
+MISSING, OOV = _Marker("MISSING"), _Marker("OOV")
+
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
+_SPACE = " \t\n\r\v\f"
+_ASCII_LOWER = str.maketrans({chr(c): chr(c + 32) for c in range(65, 91)})
+_ASCII_UPPER = str.maketrans({chr(c + 32): chr(c) for c in range(65, 91)})
+
+#: op -> (kinds it reads, kind it gives, keys, array keys)
+STEPS = {
+    "trim": ("text", "text", (), ()), "lower": ("text", "text", (), ()), "upper": ("text", "text", (), ()),
+    "missing": ("text", "text", ("values",), ()),
+    "vocab_string": ("text", "id", ("first_id",), ("bytes", "offsets", "ids")),
+    "vocab_int": ("text number", "id", ("first_id",), ("keys", "ids")),
+    "hash": ("text", "id", ("algorithm", "seed", "modulus", "offset"), ()),
+    "to_id": ("text number", "id", (), ()), "to_float": ("text", "number", (), ()),
+    "clip": ("number", "number", ("lo", "hi"), ()), "log1p": ("number", "number", (), ()),
+    "signed_log1p": ("number", "number", (), ()), "standard": ("number", "number", ("mean", "std"), ()),
+    "minmax": ("number", "number", ("min", "max", "lo", "hi"), ()),
+    "buckets": ("number", "id", ("boundaries", "right", "first_id"), ()),
+}
+_ARRAY_TYPES = {"bytes": "u1", "offsets": "<u8", "ids": "<i8", "keys": "<i8"}
+
+
+# -- steps ------------------------------------------------------------------------------------------------------------
+def trim():
+    """Drops ASCII white space at both ends."""
+    return {"op": "trim"}
+
+
+def lower():
+    """ASCII lower case."""
+    return {"op": "lower"}
+
+
+def upper():
+    """ASCII upper case."""
+    return {"op": "upper"}
+
+
+def missing(values):
+    """These texts are missing values (the empty text always is)."""
+    return {"op": "missing", "values": [str(v) for v in values]}
+
+
+def vocab_string(values, first_id=1, ids=None):
+    """Text -> id: the k-th entry has ids[k], or first_id + k."""
+    raw = [v.encode() if isinstance(v, str) else bytes(v) for v in values]
+    if len(set(raw)) != len(raw):
+        raise BundleError("vocab_string: an entry appears twice")
+    offsets = np.concatenate([[0], np.cumsum([len(r) for r in raw], dtype=np.int64)]).astype("<u8")
+    step = {"op": "vocab_string", "bytes": np.frombuffer(b"".join(raw), "u1"), "offsets": offsets}
+    return _with_ids(step, len(raw), first_id, ids)
+
+
+def vocab_int(keys, first_id=1, ids=None):
+    """Integer -> id."""
+    keys = np.array([int(k) for k in keys], dtype="<i8")
+    if len(np.unique(keys)) != len(keys):
+        raise BundleError("vocab_int: a key appears twice")
+    return _with_ids({"op": "vocab_int", "keys": keys}, len(keys), first_id, ids)
+
+
+def _with_ids(step, n, first_id, ids):
+    if ids is None:
+        return {**step, "first_id": int(first_id)}
+    ids = np.asarray(ids, dtype="<i8")
+    if ids.shape != (n,):
+        raise BundleError(f"{step['op']}: {ids.size} ids for {n} entries")
+    return {**step, "ids": ids}
+
+
+def hash_xxh64(modulus, seed=0, offset=0):
+    """Text -> offset + XXH64(bytes, seed) mod modulus."""
+    return {"op": "hash", "algorithm": "xxh64", "seed": int(seed), "modulus": int(modulus), "offset": int(offset)}
+
+
+def hash_murmur3(modulus, seed=0, offset=0):
+    """Text -> offset + MurmurHash3_x86_32(bytes, seed) mod modulus."""
+    return {"op": "hash", "algorithm": "murmur3_32", "seed": int(seed), "modulus": int(modulus), "offset": int(offset)}
+
+
+def to_id():
+    """The integer itself."""
+    return {"op": "to_id"}
+
+
+def to_float():
+    """Decimal text -> number."""
+    return {"op": "to_float"}
+
+
+def clip(lo, hi):
+    """min(max(x, lo), hi)"""
+    return {"op": "clip", "lo": float(lo), "hi": float(hi)}
+
+
+def log1p():
+    """ln(1 + x)"""
+    return {"op": "log1p"}
+
+
+def signed_log1p():
+    """sign(x) ln(1 + |x|)"""
+    return {"op": "signed_log1p"}
+
+
+def standard(mean, std):
+    """(x - mean) / std"""
+    return {"op": "standard", "mean": float(mean), "std": float(std)}
+
+
+def minmax(min, max, lo=0.0, hi=1.0):  # noqa: A002 (the names of the format)
+    """(x - min) / (max - min) (hi - lo) + lo"""
+    return {"op": "minmax", "min": float(min), "max": float(max), "lo": float(lo), "hi": float(hi)}
+
+
+def buckets(boundaries, right=False, first_id=0):
+    """Number -> first_id + numpy.digitize(x, boundaries, right)."""
+    return {"op": "buckets", "boundaries": [float(b) for b in boundaries], "right": bool(right), "first_id": int(first_id)}
+
+
+# -- the encoder ------------------------------------------------------------------------------------------------------
+def murmur3_32(data, seed=0):
+    """MurmurHash3_x86_32, unsigned."""
+    mask, h = 0xFFFFFFFF, seed & 0xFFFFFFFF
+
+    def mix(k):
+        k = k * 0xCC9E2D51 & mask
+        return (k << 15 | k >> 17) * 0x1B873593 & mask
+
+    whole = len(data) & ~3
+    for i in range(0, whole, 4):
+        h ^= mix(int.from_bytes(data[i:i + 4], "little"))
+        h = (h << 13 | h >> 19) & mask
+        h = (h * 5 + 0xE6546B64) & mask
+    if len(data) > whole:
+        h ^= mix(int.from_bytes(data[whole:], "little"))
+    h ^= len(data)
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    return h ^ h >> 16
+
+
+def number_text(x):
+    """The text that text steps see for a number: no exponent for integers, else the shortest decimal that reads back."""
+    if isinstance(x, (int, np.integer)):
+        return str(int(x))
+    return str(int(x)) if math.isfinite(x) and x == int(x) else repr(float(x))
+
+
+class Encoder:
+    """Steps in order. Array-valued keys (bytes, offsets, ids, keys) hold numpy arrays."""
+
+    def __init__(self, steps):
+        self.steps = [dict(s) for s in steps]
+        self._maps = {}
+        for i, step in enumerate(self.steps):
+            self._check_step(i, step)
+
+    @classmethod
+    def of(cls, value):
+        """An Encoder from an Encoder, a step or a list of steps."""
+        if isinstance(value, cls):
+            return value
+        return cls([value] if isinstance(value, dict) and "op" in value else value)
+
+    def __eq__(self, other):
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def _check_step(self, i, step):
+        where = f"encoder step {i} ({step.get('op')})"
+        if step.get("op") not in STEPS:
+            raise BundleError(f"{where}: this step is not known")
+        _, _, keys, arrays = STEPS[step["op"]]
+        for key in step:
+            if key != "op" and key not in keys and key not in arrays:
+                raise BundleError(f"{where}: key '{key}' is not known")
+        for key in set(keys) - {"first_id"} | (set(arrays) - {"ids"}):
+            if key not in step:
+                raise BundleError(f"{where}: key '{key}' is missing")
+        for key, value in step.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise BundleError(f"{where}: {key} is {value}, expected a finite number")
+        bad = {"standard": lambda s: s["std"] == 0, "minmax": lambda s: s["max"] == s["min"],
+               "clip": lambda s: s["lo"] > s["hi"], "buckets": lambda s: list(s["boundaries"]) != sorted(s["boundaries"]),
+               "hash": lambda s: s["modulus"] < 1 or s["algorithm"] not in ("xxh64", "murmur3_32")}
+        if step["op"] in bad and bad[step["op"]](step):
+            raise BundleError(f"{where}: its numbers make no sense: {step}")
+
+    def check(self, feature):
+        """Raises unless the steps fit together and end in what `feature` needs; fixed ids must lie in its vocabulary."""
+        where = f"feature '{feature['name']}': encoder"
+        kind = "text"
+        for i, step in enumerate(self.steps):
+            reads, gives, _, _ = STEPS[step["op"]]
+            if kind not in reads.split():
+                raise BundleError(f"{where} step {i} ({step['op']}) reads {reads}, the step before gives {kind}")
+            kind = gives
+        want = "id" if is_slot(feature) else "number"
+        if self.steps and kind != want:
+            raise BundleError(f"{where} ends in a {kind}, the feature needs a {want}")
+        lo, hi = self.id_range()
+        if want == "id" and lo is not None and (lo < 0 or hi >= feature["vocab_size"]):
+            raise BundleError(f"{where} gives ids {lo} to {hi}, vocab_size is {feature['vocab_size']}")
+
+    def id_range(self):
+        """Least and largest id the last step can give, or (None, None)."""
+        step = self.steps[-1] if self.steps else {"op": "to_id"}
+        if step["op"] == "hash":
+            return step["offset"], step["offset"] + step["modulus"] - 1
+        if step["op"] == "buckets":
+            return step.get("first_id", 0), step.get("first_id", 0) + len(step["boundaries"])
+        if step["op"] in ("vocab_string", "vocab_int"):
+            n = len(step["offsets"]) - 1 if step["op"] == "vocab_string" else len(step["keys"])
+            if n == 0:
+                return None, None
+            if "ids" in step:
+                return int(step["ids"].min()), int(step["ids"].max())
+            return step.get("first_id", 1), step.get("first_id", 1) + n - 1
+        return None, None
+
+    def encode(self, raw):
+        """One raw value (text or number) -> id, float, MISSING or OOV. Raises BundleError for what no rule covers."""
+        if raw is None or raw == "" or (isinstance(raw, (float, np.floating)) and raw != raw):
+            return MISSING
+        value = raw
+        for i, step in enumerate(self.steps):
+            value = self._step(i, step, value)
+            if isinstance(value, _Marker):
+                return value
+        return value
+
+    def _step(self, i, step, x):
+        op = step["op"]
+        if STEPS[op][0] == "text" and not isinstance(x, str):
+            x = number_text(x)
+        if STEPS[op][0] == "text" or isinstance(x, str):
+            return self._text_step(i, step, x)
+        if op == "vocab_int":
+            return self._vocab(i, step).get(int(x), OOV) if x == int(x) else OOV
+        if op == "to_id":
+            if x != int(x):
+                raise BundleError(f"{x!r} is not an integer")
+            return int(x)
+        return _number_step(step, float(x))
+
+    def _text_step(self, i, step, x):
+        op = step["op"]
+        if op in ("trim", "lower", "upper", "missing"):
+            x = {"trim": lambda: x.strip(_SPACE), "lower": lambda: x.translate(_ASCII_LOWER),
+                 "upper": lambda: x.translate(_ASCII_UPPER),
+                 "missing": lambda: "" if x in step["values"] else x}[op]()
+            return MISSING if x == "" else x
+        if op == "vocab_string":
+            return self._vocab(i, step).get(x.encode(), OOV)
+        if op == "hash":
+            data = x.encode()
+            h = xxhash.xxh64_intdigest(data, step["seed"]) if step["algorithm"] == "xxh64" else murmur3_32(data, step["seed"])
+            return step["offset"] + h % step["modulus"]
+        if op == "vocab_int":
+            return self._vocab(i, step).get(int(x), OOV) if _INTEGER.match(x) else OOV
+        if op == "to_id":
+            if not _INTEGER.match(x) or not -2**63 <= int(x) < 2**63:
+                raise BundleError(f"{x!r} is not an integer")
+            return int(x)
+        if op == "to_float":
+            if not _DECIMAL.match(x) or not math.isfinite(float(x)):
+                raise BundleError(f"{x!r} is not a decimal number")
+            return float(x)
+        raise BundleError(f"encoder step {i} ({op}) needs a number, got text {x!r}")
+
+    def _vocab(self, i, step):
+        if i not in self._maps:
+            if step["op"] == "vocab_string":
+                data, off = step["bytes"].tobytes(), [int(o) for o in step["offsets"]]
+                entries = [data[a:b] for a, b in zip(off, off[1:])]
+            else:
+                entries = [int(k) for k in step["keys"]]
+            ids = step.get("ids")
+            first = step.get("first_id", 1)
+            self._maps[i] = {e: int(ids[k]) if ids is not None else first + k for k, e in enumerate(entries)}
+        return self._maps[i]
+
+    def encode_for(self, feature, raw):
+        """The id or float32 a feature gets for one raw value, under its missing and out_of_range rules."""
+        value = self.encode(raw) if self.steps else (MISSING if raw in (None, "") or raw != raw else raw)
+        return apply_rules(feature, value)
+
+    def manifest(self, taken, feature_name):
+        """({"steps": ...} with data set paths, {path: array}); `taken` is the set of paths in use."""
+        from .errors import dataset_name
+        steps, arrays = [], {}
+        for step in self.steps:
+            out = {"op": step["op"]}
+            for key, value in step.items():
+                if key in _ARRAY_TYPES:
+                    base = path = f"/encoders/{dataset_name(feature_name)[:180]}.{key}"
+                    n = 1
+                    while path in taken:
+                        n += 1
+                        path = f"{base}.{n}"
+                    taken.add(path)
+                    arrays[path] = np.ascontiguousarray(value, dtype=_ARRAY_TYPES[key])
+                    out[key] = path
+                elif key != "op":
+                    out[key] = value
+            steps.append(out)
+        return {"steps": steps}, arrays
+
+
+def _number_step(step, x):
+    op = step["op"]
+    if op == "clip":
+        return min(max(x, step["lo"]), step["hi"])
+    if op == "log1p":
+        if x <= -1:
+            raise BundleError(f"log1p of {x!r}")
+        return math.log1p(x)
+    if op == "signed_log1p":
+        return math.copysign(math.log1p(abs(x)), x)
+    if op == "standard":
+        return (x - step["mean"]) / step["std"]
+    if op == "minmax":
+        return (x - step["min"]) / (step["max"] - step["min"]) * (step["hi"] - step["lo"]) + step["lo"]
+    side = bisect.bisect_left if step["right"] else bisect.bisect_right
+    return step.get("first_id", 0) + side(step["boundaries"], x)
+
+
+def apply_rules(feature, value):
+    """Missing and out-of-range rules of part 4 on one encoded value."""
+    where = f"feature '{feature['name']}'"
+    if not is_slot(feature):
+        if value is MISSING:
+            rule = get(feature, "missing")
+            if rule == "error":
+                raise BundleError(f"{where}: a value is missing")
+            return np.float32(0.0 if rule == "pad" else get(feature, "default"))
+        with np.errstate(over="ignore"):
+            value = np.float32(value)
+        if not np.isfinite(value):
+            raise BundleError(f"{where}: {value} is not finite")
+        return value
+    if value is MISSING or (value is not OOV and value == get(feature, "missing_id")):
+        rule = get(feature, "missing")
+        if rule == "error":
+            raise BundleError(f"{where}: a value is missing")
+        return get(feature, "pad_id" if rule == "pad" else "default_id")
+    if value is OOV or not 0 <= value < feature["vocab_size"]:
+        rule = get(feature, "out_of_range")
+        if rule == "error":
+            raise BundleError(f"{where}: {'a value outside the vocabulary' if value is OOV else f'id {value}'}, "
+                              f"expected 0 to {feature['vocab_size'] - 1}")
+        return get(feature, "oov_id" if rule == "oov" else "default_id")
+    return int(value)

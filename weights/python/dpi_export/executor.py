@@ -1,0 +1,72 @@
+"""Runs a model in numpy straight from FORMAT.md: the exporter's check before writing and the oracle of `verify`.
+
+Readable, not fast. float64 by default; `dtype=np.float32` computes every op in float32.
+"""
+
+import numpy as np
+
+from . import numpy_ops
+from .batch import ITEM, SHARED, Batch
+
+
+class Executor:
+    """`model` is a Builder (written or not) or a Bundle."""
+
+    def __init__(self, model, dtype=np.float64):
+        self.model, self.dtype = model, dtype
+
+    def run(self, rows, keep=False, block=4096):
+        """{"value": {head: [rows]}, "logit": {head: [rows]}, "counts": {feature: {rule: n}}} and, with `keep`, "ops":
+        {op: array} of the whole batch."""
+        batch = Batch(self.model.features, rows)
+        if keep or batch.shared_rows or batch.n <= block:
+            return self._run(batch, keep)
+        parts = [self._run(batch.part(at, min(at + block, batch.n)), False) for at in range(0, batch.n, block)]
+        out = {key: {h: np.concatenate([p[key][h] for p in parts]) for h in parts[0][key]} for key in ("value", "logit")}
+        out["counts"] = batch.counts
+        return out
+
+    def _run(self, batch, keep):
+        n_rows = {"item": batch.n, "shared": batch.shared_rows or batch.n, "constant": 1}
+        values, spaces = {}, {}
+        with np.errstate(all="ignore"):
+            for op in self.model.ops:
+                name, space = op["name"], self.model.space(op["name"])
+                inputs = [self._repeat(values[i], spaces[i], space, batch) for i in op.get("in", [])]
+                value = numpy_ops.run(op, inputs, n_rows[space], _Context(self, batch))
+                values[name], spaces[name] = value, space
+        result = {"value": {}, "logit": {}, "counts": batch.counts}
+        for head in self.model.heads:
+            for key in ("value", "logit"):
+                if head.get(key) is not None:
+                    v = self._repeat(values[head[key]], spaces[head[key]], "item", batch)
+                    result[key][head["name"]] = np.broadcast_to(v.reshape(len(v), -1)[:, 0], (batch.n,)).copy()
+        if keep:
+            result["ops"] = {k: v for k, v in values.items() if isinstance(v, np.ndarray)}
+        return result
+
+    @staticmethod
+    def _repeat(value, space, target, batch):
+        """A shared value for item rows. Constants have one row, which broadcasts."""
+        if space == SHARED and target == ITEM and batch.shared_rows:
+            return value[batch.row_map]
+        return value
+
+
+class _Context:
+    """What an op may ask for besides its inputs."""
+
+    def __init__(self, executor, batch):
+        self._executor, self.batch, self.dtype = executor, batch, executor.dtype
+
+    def param(self, op, role):
+        """A parameter in the executor's type, or None."""
+        name = op.get("params", {}).get(role)
+        return None if name is None else np.asarray(self._executor.model.param(name), dtype=self.dtype)
+
+    def gather(self, table, ids):
+        """Table rows, float32."""
+        if len(ids) == 0:
+            dim = next(t["dim"] for t in self._executor.model.tables if t["name"] == table)
+            return np.zeros((0, dim), np.float32)
+        return self._executor.model.gather(table, ids)

@@ -1,0 +1,82 @@
+"""Golden rows (FORMAT.md part 10): their data sets, and the comparison with the executor."""
+
+import numpy as np
+
+from .errors import BundleError
+from .schema import Schema
+
+_SETS = {"dense": "dense", "ids": "ids", "offsets": "offsets", "weights": "weights", "shared_offsets": "shared_offsets",
+         "shared_dense": "shared_dense", "shared_ids": "shared_ids", "shared_bag_offsets": "shared_bag_offsets",
+         "shared_weights": "shared_weights"}
+
+
+def stack_heads(heads, run, key):
+    """[rows, heads] f32 of an executor's result; NaN where a head has no logit; None when no head has one."""
+    columns = [run[key].get(h["name"]) for h in heads]
+    if all(c is None for c in columns):
+        return None
+    n = len(next(c for c in columns if c is not None))
+    return np.stack([np.full(n, np.nan) if c is None else c for c in columns], axis=1).astype("<f4")
+
+
+def _matrix(values, n_rows, heads, what):
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    values = np.asarray(values, dtype=np.float64)
+    if values.shape not in ((n_rows, len(heads)), (n_rows,) if len(heads) == 1 else None):
+        raise BundleError(f"golden: {what} has shape {list(values.shape)}, expected [{n_rows}, {len(heads)}]")
+    return np.ascontiguousarray(values.reshape(n_rows, len(heads)), dtype="<f4")
+
+
+def golden_arrays(model, golden):
+    """{"spec": manifest entry, "arrays": {path: array}}"""
+    rows = golden["rows"]
+    n = rows.count(Schema(model.features))
+    if not 1 <= n <= 65536:
+        raise BundleError(f"golden: {n} rows, expected 1 to 65536")
+    arrays = {f"/golden/{name}": getattr(rows, key) for key, name in _SETS.items() if getattr(rows, key) is not None}
+    arrays["/golden/value"] = _matrix(golden["value"], n, model.heads, "value")
+    if not np.isfinite(arrays["/golden/value"]).all():
+        raise BundleError("golden: a value is not finite")
+    if golden.get("logit") is not None:
+        arrays["/golden/logit"] = _matrix(golden["logit"], n, model.heads, "logit")
+    spec = {"rows": n, "shared_rows": rows.shared_rows, "tolerance": golden["tolerance"]}
+    return {"spec": spec, "arrays": arrays}
+
+
+def compare_golden(bundle, dtype=np.float64):
+    """Runs the golden rows; returns {"rows", "tolerance", "heads": {name: {"value": worst, "logit": worst}}, "failures": [..]}.
+    Worst is the largest |x - golden| / max(1, |golden|)."""
+    from .executor import Executor
+    golden = bundle.golden
+    report = {"rows": golden["n"], "tolerance": golden["tolerance"], "heads": {}, "failures": []}
+    run = Executor(bundle, dtype=dtype).run(golden["rows"])
+    for i, head in enumerate(bundle.heads):
+        entry = report["heads"][head["name"]] = {}
+        for key in ("value", "logit"):
+            got = run[key].get(head["name"])
+            want = golden[key]
+            if got is None or want is None or np.isnan(want[:, i]).all():
+                continue
+            want = want[:, i].astype(np.float64)
+            error = np.abs(got - want) / np.maximum(1, np.abs(want))
+            bad = np.flatnonzero(~(error <= golden["tolerance"]))
+            entry[key] = float(error.max()) if not np.isnan(error).any() else float("nan")
+            if len(bad):
+                r = int(bad[0])
+                report["failures"].append(
+                    f"head '{head['name']}' {key}: {len(bad)} of {len(want)} golden rows differ, first row {r}: computed "
+                    f"{got[r]:.9g}, golden {want[r]:.9g}, tolerance {golden['tolerance']:g}")
+    return report
+
+
+def check_golden(path):
+    """Opens a written file, checks every digest and, when there are golden rows, runs them; raises on any mismatch."""
+    from .reader import Bundle
+    with Bundle(path) as bundle:
+        bundle.verify_digests()
+        if bundle.golden is not None:
+            failures = compare_golden(bundle)["failures"]
+            if failures:
+                raise BundleError("golden rows: the model as built does not compute what the training framework did: "
+                                  + "; ".join(failures))

@@ -1,0 +1,97 @@
+"""The course of an import: build, compare with the library, add golden rows, write."""
+
+import numpy as np
+
+from .import_common import UnsupportedModelError, compare
+from .rows import Rows
+
+#: Storage types that change a table's values.
+LOSSY = {"f16": 5e-3, "bf16": 5e-3, "i8": 5e-3}
+_CHECK_ROWS = 32
+
+
+def export(importer, model, feature_map, path, rows, encoders, table_dtype, check):
+    """Shared body of from_fuxictr and from_deepctr_torch. Returns what Builder.write returns."""
+    encoders = as_encoders(encoders, model, feature_map)
+    exact = importer(model, feature_map, encoders, None)
+    builder = exact.build()
+    if check:
+        given = rows if rows is not None else exact.random_rows(np.random.default_rng(7), _CHECK_ROWS)
+        check_against_library(exact, given)
+    if table_dtype is not None:
+        builder = importer(model, feature_map, encoders, table_dtype).build()
+    builder.provenance(framework=framework_text(exact.library), model=type(model).__name__)
+    if rows is not None:
+        add_golden(exact, builder, rows)
+    return builder.write(path, check=check)
+
+
+def as_encoders(encoders, model, feature_map):
+    """{feature: Encoder} from a dict, scikit-learn objects or a FuxiCTR FeatureProcessor."""
+    if not encoders:
+        return {}
+    return dict(encoders)
+
+
+def framework_text(library):
+    """'fuxictr 2.3.10, torch 2.1.0': what the manifest says the model came from."""
+    import torch
+    from importlib import metadata
+
+    try:
+        version = metadata.version(library.replace("_", "-"))
+    except metadata.PackageNotFoundError:
+        version = "?"
+    return f"{library} {version}, torch {torch.__version__}"
+
+
+def to_rows(imported, rows):
+    """The library's input as a Rows of the import's features."""
+    return Rows.from_columns(imported.b, imported.columns(rows))
+
+
+def check_against_library(imported, rows):
+    """Runs the import in float64 beside the library; raises UnsupportedModelError where they differ.
+
+    The library runs in float64 too when its weights are small enough to be copied, else as it is.
+    """
+    import torch
+
+    from .executor import Executor
+
+    count = sum(p.numel() for p in imported.model.parameters())
+    from .import_common import MAX_DOUBLE_PARAMETERS
+
+    double = count <= MAX_DOUBLE_PARAMETERS
+    try:
+        value, logit = imported.run(rows, torch.float64 if double else None)
+    except (RuntimeError, TypeError, AttributeError, IndexError, KeyError, AssertionError) as e:
+        raise UnsupportedModelError(f"{type(imported.model).__name__}: the model's own forward fails: "
+                                    f"{type(e).__name__}: {e}") from e
+    run = Executor(imported.b).run(to_rows(imported, rows))
+    name = imported.b.heads[0]["name"]
+    compare(imported.ctx, run["logit"][name].reshape(-1, 1), logit, "logit", 2e-5 if double else 1e-4)
+    compare(imported.ctx, run["value"][name].reshape(-1, 1), value, "output", 1e-5)
+
+
+def add_golden(imported, builder, rows):
+    """Golden rows with the library's float32 outputs. Where the tables lost bits, the tolerance follows what that costs."""
+    value, logit = imported.run(rows)
+    given, tolerance = to_rows(imported, rows), 1e-5
+    if any(t["dtype"] in LOSSY for t in builder.tables) and _lost_bits(imported, builder):
+        tolerance = max(5e-3, 2 * _storage_error(builder, given, value, logit))
+    builder.golden(given, value=value, logit=logit, tolerance=tolerance)
+
+
+def _lost_bits(imported, builder):
+    """False when every table is stored in its weights' own type."""
+    return [t["dtype"] for t in builder.tables] != [t["dtype"] for t in imported.b.tables]
+
+
+def _storage_error(builder, rows, value, logit):
+    from .executor import Executor
+
+    run, name = Executor(builder).run(rows), builder.heads[0]["name"]
+    errors = [np.abs(run[key][name].reshape(-1, 1) - want) / np.maximum(1, np.abs(want))
+              for key, want in (("value", value), ("logit", logit))]
+    return float(max(e.max() for e in errors))

@@ -1,0 +1,203 @@
+"""Writes a Builder (or anything with its attributes) as a bundle file: streaming, deterministic, HDF5 profile of FORMAT.md part 2."""
+
+import json
+import os
+
+import h5py
+import numpy as np
+import xxhash
+
+from . import digest
+from .errors import BundleError, dataset_name
+from .executor import Executor
+from .golden import check_golden, golden_arrays, stack_heads
+from .reader import Bundle
+from .tables import STORED
+
+_H5_TYPES = {"u1": h5py.h5t.STD_U8LE, "i1": h5py.h5t.STD_I8LE, "u2": h5py.h5t.STD_U16LE, "i8": h5py.h5t.STD_I64LE,
+             "u8": h5py.h5t.STD_U64LE, "f4": h5py.h5t.IEEE_F32LE}
+
+
+class ProfileFile:
+    """An HDF5 file under construction that can hold nothing outside the profile; extents are recorded as data is written."""
+
+    def __init__(self, path, n_extents):
+        self.u = digest.user_block_size(n_extents)
+        fcpl = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+        fcpl.set_userblock(self.u)
+        fapl = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+        fapl.set_libver_bounds(h5py.h5f.LIBVER_EARLIEST, h5py.h5f.LIBVER_V110)
+        fapl.set_alignment(4096, 64)
+        self._file = h5py.h5f.create(os.fsencode(path), h5py.h5f.ACC_TRUNC, fcpl, fapl)
+        self._groups, self._sets = {}, {}
+
+    def create(self, path, shape, dtype):
+        """Creates a contiguous data set at /group/name or /name."""
+        group, _, name = path.strip("/").rpartition("/")
+        where = self._file
+        if group:
+            if group not in self._groups:
+                self._groups[group] = h5py.h5g.create(self._file, group.encode())
+            where = self._groups[group]
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_layout(h5py.h5d.CONTIGUOUS)
+        plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        plist.set_obj_track_times(False)
+        kind = np.dtype(dtype).str.lstrip("<|")
+        space = h5py.h5s.create_simple(tuple(int(s) for s in shape))
+        ds = h5py.h5d.create(where, name.encode(), _H5_TYPES[kind], space, dcpl=plist)
+        self._sets[path] = {"ds": ds, "shape": tuple(shape), "dtype": np.dtype(dtype), "state": xxhash.xxh3_64(), "rows": 0}
+
+    def append(self, path, block):
+        """Writes the next rows of a data set."""
+        entry = self._sets[path]
+        block = np.ascontiguousarray(block, dtype=entry["dtype"])
+        n = len(block)
+        if not block.size:
+            return
+        memory = h5py.h5s.create_simple(block.shape)
+        space = entry["ds"].get_space()
+        space.select_hyperslab((entry["rows"],) + (0,) * (block.ndim - 1), block.shape)
+        entry["ds"].write(memory, space, block)
+        entry["state"].update(block.tobytes() if block.ndim != 1 else block.data)
+        entry["rows"] += n
+
+    def put(self, path, array):
+        """Creates and fills a data set."""
+        array = np.asarray(array)
+        self.create(path, array.shape, array.dtype)
+        self.append(path, array)
+
+    def close(self):
+        """Closes the HDF5 part; returns the extents (offset, length, digest) by rising offset."""
+        extents = []
+        for path, entry in self._sets.items():
+            size = int(np.prod(entry["shape"], dtype=np.int64)) * entry["dtype"].itemsize
+            if size and path != "/manifest":
+                extents.append((entry["ds"].get_offset(), size, entry["state"].intdigest()))
+        self._sets, self._groups = {}, {}
+        self._file.close()
+        return sorted(extents)
+
+
+def seal(path, u, extents):
+    """Writes the user block into a finished HDF5 file."""
+    length = os.path.getsize(path)
+    with open(path, "r+b") as f:
+        block = digest.pack(u, length, extents, 0)
+        value = digest.other_digest(f, block, length, extents)
+        f.seek(0)
+        f.write(digest.pack(u, length, extents, value))
+
+
+def _unique(base, taken):
+    path, n = base, 1
+    while path in taken:
+        n += 1
+        path = f"{base}.{n}"
+    taken.add(path)
+    return path
+
+
+def table_paths(tables):
+    """name -> (data path, scale path or None), and the manifest entries of the tables."""
+    taken, paths, entries = set(), {}, []
+    for t in tables:
+        plain = f"/tables/{dataset_name(t['name'])}"
+        data = _unique(plain, taken)
+        scale = _unique(data + ".scale", taken) if t["dtype"] == "i8" else None
+        entry = {k: t[k] for k in ("name", "rows", "dim", "dtype")}
+        if data != plain:
+            entry["data"] = data
+        if scale:
+            entry["scale"] = scale
+        paths[t["name"]] = (data, scale)
+        entries.append(entry)
+    return paths, entries
+
+
+def manifest_of(model, table_entries, golden):
+    """(manifest dict, {path: encoder array}) of a model."""
+    taken, arrays, features = set(), {}, []
+    for feature in model.features:
+        feature = dict(feature)
+        if feature.get("encoder") is not None:
+            feature["encoder"], more = feature["encoder"].manifest(taken, feature["name"])
+            arrays.update(more)
+        features.append(feature)
+    manifest = {"format": "dpi-bundle", "version": [1, 0], "name": model.name, "provenance": model.manifest_provenance(),
+                "features": features, "tables": table_entries, "ops": model.ops, "heads": model.heads}
+    if golden:
+        manifest["golden"] = golden["spec"]
+    return manifest, arrays
+
+
+def _manifest_bytes(manifest):
+    try:
+        text = json.dumps(manifest, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (ValueError, TypeError) as e:
+        raise BundleError(f"the manifest cannot be written as JSON: {e}") from None
+    return np.frombuffer(text.encode(), "u1")
+
+
+def write_bundle(model, path, progress=None, check=True):
+    """Writes `model` to `path` by way of a temporary file beside it. See Builder.write."""
+    path, part = os.fspath(path), os.fspath(path) + ".part"
+    golden, first = model.golden_spec, path + ".first"
+    try:
+        if golden and golden.get("value") is None:
+            # The executor needs table rows, which an iterator gives only once: write without golden rows, run on that file
+            # and copy it.
+            _write(model, first, None, progress)
+            with Bundle(first) as source:
+                run = Executor(source).run(golden["rows"])
+                golden = {**golden, "value": stack_heads(model.heads, run, "value"),
+                          "logit": stack_heads(model.heads, run, "logit")}
+                _write(source, part, golden_arrays(model, golden), None)
+        else:
+            _write(model, part, golden_arrays(model, golden) if golden else None, progress)
+        if check:
+            check_golden(part)
+        os.replace(part, path)
+    finally:
+        for leftover in (first, part):
+            if os.path.exists(leftover):
+                os.remove(leftover)
+    return path
+
+
+def _write(model, path, golden, progress):
+    tables = model.tables
+    paths, entries = table_paths(tables)
+    manifest, arrays = manifest_of(model, entries, golden)
+    arrays.update({f"/params/{n}": model.param(n) for n in sorted({p for op in model.ops for p in
+                                                                   op.get("params", {}).values()})})
+    arrays.update(golden["arrays"] if golden else {})
+    n_extents = sum(1 for a in arrays.values() if np.asarray(a).size) + sum(2 if t["dtype"] == "i8" else 1 for t in tables)
+    out = ProfileFile(path, n_extents)
+    try:
+        out.put("/manifest", _manifest_bytes(manifest))
+        for where, array in arrays.items():
+            out.put(where, array)
+        _write_tables(out, model, tables, paths, progress)
+    finally:
+        extents = out.close()
+    seal(path, out.u, extents)
+
+
+def _write_tables(out, model, tables, paths, progress):
+    total = sum(t["rows"] * t["dim"] * STORED[t["dtype"]].itemsize for t in tables)
+    done = 0
+    for t in tables:
+        data, scale = paths[t["name"]]
+        out.create(data, (t["rows"], t["dim"]), STORED[t["dtype"]])
+        if scale:
+            out.create(scale, (t["rows"],), "<f4")
+        for _, block, scales in model.table_source(t["name"]).blocks():
+            out.append(data, block)
+            if scale:
+                out.append(scale, scales)
+            done += block.nbytes
+            if progress:
+                progress(done, total, f"table {t['name']}")
