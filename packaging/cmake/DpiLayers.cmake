@@ -136,7 +136,7 @@ function(dpi_sample name)
 endfunction()
 
 # A doctest program in bin/tests, registered with ctest: once, or once per device as <name>.<device>. The area (the
-# folder below tests/) is its label: `ctest -L graph`. Exit status 77 means skipped. NO_MAIN: brings its own main. ARGS:
+# folder below tests/) is its label: `ctest -L graph`, and `ninja dpi_tests_graph` builds its programs. Exit status 77 means skipped. NO_MAIN: brings its own main. ARGS:
 # further arguments. C sources are fine: the compiler follows the file's suffix.
 function(dpi_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "TIMEOUT" "SOURCES;LIBS;DEVICES;ARGS;LABELS")
@@ -152,6 +152,11 @@ function(dpi_test name)
   if(NOT arg_NO_MAIN)
     target_link_libraries(${name} PRIVATE dpi_test_main)
   endif()
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME area)
+  if(NOT TARGET dpi_tests_${area})
+    add_custom_target(dpi_tests_${area})
+  endif()
+  add_dependencies(dpi_tests_${area} ${name})
   if(arg_DEVICES)
     foreach(device IN LISTS arg_DEVICES)
       add_test(NAME ${name}.${device} COMMAND ${name} --device=${device} ${arg_ARGS})

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Installs what the project needs on Debian 12, through apt. Repeatable: asks dpkg first and does nothing when all is there.
+#
+#   packaging/setup.sh [--print] [GROUP...]        groups: build (default), test, parity, bindings, all
+#
+#   build     compilers and libraries for the SDK itself
+#   test      what tests/run.sh needs beyond that
+#   parity    the training frameworks that scores are compared with
+#   bindings  Java and Go
+#   --print   only list the packages of the groups
+set -euo pipefail
+
+BUILD=(g++ cmake ninja-build pkg-config libhdf5-dev libdnnl-dev libxxhash-dev nlohmann-json3-dev libcli11-dev)
+TEST=(git python3 python3-numpy python3-h5py python3-xxhash python3-pytest python3-sklearn doctest-dev libbenchmark-dev
+      clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev ccache)
+PARITY=(python3 python3-venv python3-pip python3-torch python3-pandas python3-numpy python3-h5py python3-xxhash
+        python3-sklearn python3-pytest)
+BINDINGS=(default-jdk-headless golang-go swig junit5)
+
+say() { printf '==> %s\n' "$*" >&2; }
+
+packages_of() {
+  case "$1" in
+    build) echo "${BUILD[@]}" ;;
+    test) echo "${TEST[@]}" ;;
+    parity) echo "${PARITY[@]}" ;;
+    bindings) echo "${BINDINGS[@]}" ;;
+    all) echo "${BUILD[@]} ${TEST[@]} ${PARITY[@]} ${BINDINGS[@]}" ;;
+    *) say "unknown group '$1'; the groups are build, test, parity, bindings, all"; exit 2 ;;
+  esac
+}
+
+missing_of() {
+  local package
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || echo "$package"
+  done
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    env DEBIAN_FRONTEND=noninteractive "$@"
+  else
+    sudo env DEBIAN_FRONTEND=noninteractive "$@"
+  fi
+}
+
+main() {
+  local print_only=no groups=() wanted=() missing=() group
+  for group in "$@"; do
+    case "$group" in
+      --print) print_only=yes ;;
+      -h | --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+      *) groups+=("$group") ;;
+    esac
+  done
+  [ ${#groups[@]} -gt 0 ] || groups=(build)
+  for group in "${groups[@]}"; do
+    read -r -a packages <<<"$(packages_of "$group")"
+    [ ${#packages[@]} -gt 0 ] || exit 2
+    wanted+=("${packages[@]}")
+  done
+  if [ "$print_only" = yes ]; then
+    printf '%s\n' "${wanted[@]}" | sort -u
+    exit 0
+  fi
+  if ! command -v dpkg-query >/dev/null; then
+    say "this script installs Debian packages; on another system install the equivalents of: ${wanted[*]}"
+    exit 1
+  fi
+  mapfile -t missing < <(missing_of "${wanted[@]}" | sort -u)
+  if [ ${#missing[@]} -eq 0 ]; then
+    say "all packages of '${groups[*]}' are installed"
+    exit 0
+  fi
+  if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+    say "neither root nor sudo: ask an administrator for: apt-get install ${missing[*]}"
+    exit 1
+  fi
+  say "installing ${#missing[@]} packages: ${missing[*]}"
+  as_root apt-get update -q
+  as_root apt-get install -y -q --no-install-recommends "${missing[@]}"
+  say "set-up of '${groups[*]}' done"
+}
+
+main "$@"

@@ -1,0 +1,84 @@
+"""Includes point one way: bindings, samples -> capi -> sdk -> kernels; inside sdk/src a stage sees earlier stages only.
+
+Third-party headers stay where they belong too, so that a change of library touches one folder."""
+
+import re
+
+from common import CXX, STAGES, files, read, strip_cxx
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+# header prefix -> folders that may include it (tests may include anything)
+THIRD_PARTY = {
+    "hdf5": ("sdk/src/bundle/", "sdk/tools/"),
+    "H5": ("sdk/src/bundle/", "sdk/tools/"),
+    "dnnl": ("sdk/src/backend/", "kernels/cpu/"),
+    "oneapi/": ("sdk/src/backend/", "kernels/cpu/"),
+    "CLI/": ("sdk/tools/",),
+    "cuda": ("kernels/cuda/", "kernels/emu/", "sdk/src/backend/cuda/"),
+    "cublas": ("kernels/cuda/", "kernels/emu/", "sdk/src/backend/cuda/"),
+    "doctest": (),
+    "benchmark/": (),
+}
+
+
+def check(root):
+    found = []
+    for path in files(root, ("kernels/", "sdk/", "capi/", "samples/", "bindings/"), CXX):
+        for line, quote, header in includes(read(root, path)):
+            reason = refuse(path, quote, header)
+            if reason:
+                found.append(f"{path}:{line}: includes {header}: {reason}")
+    return found
+
+
+def includes(text):
+    clean = strip_cxx(text, keep_strings=True)
+    for match in INCLUDE.finditer(clean):
+        yield clean.count("\n", 0, match.start()) + 1, match.group(1), match.group(2)
+
+
+def refuse(path, quote, header):
+    for prefix, allowed in THIRD_PARTY.items():
+        if header.startswith(prefix) and quote == "<" and not path.startswith(allowed):
+            return f"allowed in {', '.join(allowed) or 'tests'} only"
+    first = header.split("/")[0]
+    is_stage = first in STAGES and "/" in header
+    is_public = header.startswith("dpi/") and not header.startswith("dpi/kernels/")
+    is_kernel = header.startswith("dpi/kernels/")
+    if path.startswith(("samples/", "bindings/")) and (is_stage or is_kernel):
+        return "samples and bindings use <dpi/dpi.h> only"
+    if path.startswith("kernels/"):
+        return "kernels know nothing of the sdk" if is_stage or is_public else refuse_kernel(path, header)
+    if path.startswith("sdk/") and is_public:
+        return "the sdk is below the C API"
+    if path.startswith("sdk/src/"):
+        stage = path.split("/")[2]
+        if is_stage and STAGES.index(first) > STAGES.index(stage):
+            return f"stage '{stage}' comes before '{first}' ({' < '.join(STAGES)})"
+        if first == "tools":
+            return "tools are on top of the stages"
+    return None
+
+
+def refuse_kernel(path, header):
+    backend = path.split("/")[1]
+    for other in ("ref", "cpu", "cuda"):
+        if header.startswith(other + "/") and backend in ("ref", "cpu") and other != backend:
+            return f"the {backend} kernels stand alone"
+    return None
+
+
+PLANTED = [
+    ("kernels/ref/a.cpp", '#include "base/status.hpp"\n', "kernels know nothing"),
+    ("kernels/cpu/a.cpp", "#include <dpi/dpi.h>\n", "kernels know nothing"),
+    ("sdk/src/bundle/a.cpp", '#include "graph/graph.hpp"\n', "comes before 'graph'"),
+    ("sdk/src/runtime/a.cpp", "#include <dpi/dpi.h>\n", "below the C API"),
+    ("sdk/src/plan/a.cpp", "#include <hdf5.h>\n", "allowed in sdk/src/bundle/"),
+    ("samples/a.c", '#include "base/status.hpp"\n', "use <dpi/dpi.h> only"),
+    ("capi/src/a.cpp", "#include <doctest/doctest.h>\n", "tests only"),
+]
+CLEAN = [
+    ("sdk/src/graph/a.cpp", '#include "base/status.hpp"\n#include <dpi/kernels/op.hpp>\n// #include "runtime/x.hpp"\n'),
+    ("capi/src/a.cpp", '#include <dpi/dpi.h>\n#include "runtime/model.hpp"\n'),
+]

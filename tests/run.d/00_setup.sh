@@ -1,0 +1,3 @@
+# Installs the Debian packages that are missing.
+essential
+packages build test

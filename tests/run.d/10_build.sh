@@ -1,0 +1,3 @@
+# Configures and builds the release preset.
+essential
+configure release && build release

@@ -1,0 +1,7 @@
+# The tests that start threads, under ThreadSanitizer (all tests with --full).
+areas=(runtime capi)
+[ "$FULL" = 1 ] && areas+=(base bundle encode graph plan backend store kernels e2e)
+targets=()
+for area in "${areas[@]}"; do targets+=("dpi_tests_$area"); done
+configure tsan && build tsan "${targets[@]}" || exit 1
+run_ctest tsan -L "^($(IFS='|'; echo "${areas[*]}"))$"
