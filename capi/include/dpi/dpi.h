@@ -1,0 +1,302 @@
+/* dpi.h - C API of the DPIFrame SDK: score click-through-rate models inside a running service.
+ *
+ *   dpi_error e = {sizeof e};
+ *   dpi_model *m;
+ *   if (dpi_model_load("ctr.h5", NULL, &m, &e) != DPI_OK) { fputs(e.message, stderr); return 1; }
+ *   dpi_batch b = {sizeof b};
+ *   b.rows = 2; b.ids = ids; b.nnz = 2 * slots; b.dense = dense;
+ *   float score[2];
+ *   if (dpi_predict(m, &b, score, 2, NULL, &e) != DPI_OK) fputs(e.message, stderr);
+ *   dpi_model_free(m);
+ *
+ * Library libdpi.so.1. Self-contained C99, also valid C++11 to C++20, readable by SWIG and cgo.
+ *
+ * Conventions, valid for every function:
+ *  - A call that can fail returns a dpi_status (0 = OK) and fills the caller's dpi_error when one is given. On error no output is
+ *    touched, except that a chunked predict may have written rows before the failing one. No exception leaves the library, nothing
+ *    is printed, nothing aborts.
+ *  - Strings are UTF-8 and NUL-terminated. Returned const char* stay valid as long as the object they came from (static if none).
+ *  - Handles are freed by their *_free; *_free(NULL) does nothing.
+ *  - Every public struct starts with struct_size, set by the caller to its own sizeof. Fields are only appended. A struct larger than
+ *    the library knows is accepted when the unknown bytes are zero, else DPI_E_VERSION.
+ *  - Status codes and constants are only appended, never renumbered.
+ *  - Synchronous calls keep no pointer of the caller after they return.
+ *  - *_json functions return the bytes needed including the NUL (0 on a null handle) and write at most `cap` bytes, always
+ *    NUL-terminated when cap > 0; call once with cap 0 to learn the size.
+ * Thread safety: dpi_model and everything that takes it may be used from any number of threads at once (dpi_model_free excepted: the
+ * last reference). dpi_options, dpi_context and dpi_rows belong to one thread at a time.
+ * After fork() a child gets DPI_E_FORKED from models loaded by its parent; load in the child instead.
+ */
+#ifndef DPI_H
+#define DPI_H
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(DPI_STATIC)
+#  define DPI_API
+#elif defined(__GNUC__)
+#  define DPI_API __attribute__((visibility("default")))
+#else
+#  define DPI_API
+#endif
+#if defined(__GNUC__) && !defined(SWIG)
+#  define DPI_NODISCARD __attribute__((warn_unused_result))
+#else
+#  define DPI_NODISCARD
+#endif
+#if defined(__cplusplus)
+#  define DPI_NOEXCEPT noexcept
+extern "C" {
+#else
+#  define DPI_NOEXCEPT
+#endif
+
+#define DPI_VERSION_MAJOR 1 /* == SONAME */
+#define DPI_VERSION_MINOR 0 /* grows when functions or trailing fields are added */
+#define DPI_VERSION_PATCH 0
+#define DPI_VERSION_NUMBER (DPI_VERSION_MAJOR * 10000 + DPI_VERSION_MINOR * 100 + DPI_VERSION_PATCH)
+
+/* ---- status ------------------------------------------------------------------------------------------------------------ */
+typedef int32_t dpi_status;
+enum {
+  DPI_OK = 0,
+  DPI_E_INVALID_ARGUMENT = 1, /* the caller's input: null pointer, length, offset, id, NaN; row and feature in dpi_error      */
+  DPI_E_NOT_FOUND = 2,        /* no such file, feature, option value                                                         */
+  DPI_E_IO = 3,               /* the file exists but cannot be read; native_code = errno                                     */
+  DPI_E_BAD_MODEL = 4,        /* not a bundle, damaged, or inconsistent; the text names the place inside the file             */
+  DPI_E_UNSUPPORTED = 5,      /* well-formed, but of a newer format or an op, option or mode this build lacks                 */
+  DPI_E_OUT_OF_MEMORY = 6,    /* host or device; for models forecast before anything is loaded                                */
+  DPI_E_DEVICE = 7,           /* the device failed; native_code = its error                                                  */
+  DPI_E_NO_DEVICE = 8,        /* device=cuda and it cannot be used; the text says why                                         */
+  DPI_E_TIMEOUT = 9,          /* the deadline passed                                                                         */
+  DPI_E_CANCELLED = 10,       /* the cancel flag was set                                                                     */
+  DPI_E_QUEUE_FULL = 11,
+  DPI_E_CLOSED = 12,
+  DPI_E_FORKED = 13,          /* the handle belongs to the parent process                                                    */
+  DPI_E_VERSION = 14,         /* the caller was compiled against a newer header and uses what this library lacks              */
+  DPI_E_INTERNAL = 15         /* a defect of the library; please report the text                                             */
+};
+
+/* Caller-owned, no allocation, may be NULL everywhere. One call carries code and text together, so a goroutine that moves to another
+ * OS thread still sees its own error. Only struct_size must be set before a call. */
+typedef struct dpi_error {
+  uint32_t struct_size;
+  dpi_status code;
+  int64_t row;         /* offending row of the batch, -1 if none; a row of the shared part when in_shared is 1                */
+  int64_t feature;     /* index of the feature in the schema, -1 if none                                                     */
+  int32_t native_code; /* errno, cudaError_t ... 0 if none                                                                    */
+  uint32_t in_shared;
+  char message[480];   /* always NUL-terminated                                                                              */
+} dpi_error;
+
+DPI_API uint32_t dpi_version(void) DPI_NOEXCEPT;           /* of the loaded library; compare with DPI_VERSION_NUMBER */
+DPI_API const char* dpi_build_info_json(void) DPI_NOEXCEPT; /* static: version, compiler, backends, libraries, path of the file */
+DPI_API const char* dpi_status_name(dpi_status status) DPI_NOEXCEPT; /* "DPI_E_IO"; never NULL                          */
+
+/* ---- options ----------------------------------------------------------------------------------------------------------- */
+/* String keys, so that a new option never changes the ABI. dpi_options_set refuses unknown keys (DPI_E_NOT_FOUND) and bad values
+ * (DPI_E_INVALID_ARGUMENT). Keys, values, defaults:
+ *   device             cpu | cuda | auto | ref            auto   auto falls back to cpu and says why (dpi_model_info_json); ref = slow reference
+ *   device_index       0 ...                               0
+ *   precision          fp32 | tf32 | fp16 | bf16           fp32   what a backend lacks is DPI_E_UNSUPPORTED
+ *   threads            1 ...                               1      worker threads for large batches; 1 = the caller's thread only
+ *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch
+ *   max_rows           1 ... 1048576                       4096   rows per internal chunk; larger batches run in several
+ *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
+ *   fold, fuse         on | off                            on     algebraic folds; operator fusion
+ *   schedule           breadth | depth | single            breadth
+ *   verify             off | golden                        off    golden: recompute the bundle's golden rows while loading
+ *   require_signature  hex Ed25519 public key              none   load only bundles signed by it
+ *   backend_dir        absolute folder                     none   where plugins are looked for first
+ *   memory_limit       bytes                               0 = what the host or device has
+ *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend                                          */
+typedef struct dpi_options dpi_options;
+DPI_API dpi_options* dpi_options_create(void) DPI_NOEXCEPT; /* NULL when out of memory */
+DPI_API dpi_status dpi_options_set(dpi_options* options, const char* key, const char* value, dpi_error* error) DPI_NOEXCEPT;
+DPI_API void dpi_options_free(dpi_options* options) DPI_NOEXCEPT;
+
+/* ---- models ------------------------------------------------------------------------------------------------------------ */
+typedef struct dpi_model dpi_model; /* immutable after load, reference-counted */
+
+/* Reads, checks and prepares a bundle. options may be NULL; nothing of it is kept. Blocks for the time of reading the file. */
+DPI_API DPI_NODISCARD dpi_status dpi_model_load(const char* path, const dpi_options* options, dpi_model** out,
+                                                dpi_error* error) DPI_NOEXCEPT;
+/* The same from `size` bytes in memory, which may be freed after the call. */
+DPI_API DPI_NODISCARD dpi_status dpi_model_load_memory(const void* bytes, size_t size, const dpi_options* options,
+                                                       dpi_model** out, dpi_error* error) DPI_NOEXCEPT;
+DPI_API void dpi_model_retain(dpi_model* model) DPI_NOEXCEPT;
+DPI_API void dpi_model_free(dpi_model* model) DPI_NOEXCEPT; /* drops one reference; the last one waits for running calls */
+/* Creates all contexts and runs batches of up to max_rows rows through each, so that no later call pays for a first time. */
+DPI_API dpi_status dpi_model_warm_up(dpi_model* model, int64_t max_rows, dpi_error* error) DPI_NOEXCEPT;
+
+enum { DPI_DEVICE_REF = 0, DPI_DEVICE_CPU = 1, DPI_DEVICE_CUDA = 2, DPI_DEVICE_OTHER = 3 };
+typedef struct dpi_model_info {
+  uint32_t struct_size;
+  int32_t num_features;
+  int32_t num_slots;         /* id features; ids of a batch without shared part: slots in schema order                         */
+  int32_t dense_dim;         /* floats per row of the dense matrix, likewise                                                  */
+  int32_t num_item_slots;    /* the item and shared parts of a batch that has a shared part                                   */
+  int32_t num_shared_slots;
+  int32_t item_dense_dim;
+  int32_t shared_dense_dim;
+  int32_t num_heads;         /* scores per row                                                                               */
+  int32_t device_kind;       /* DPI_DEVICE_*: what runs, after any fallback                                                   */
+  int32_t device_index;
+  int32_t reserved;
+  int64_t max_rows;          /* rows per internal chunk                                                                      */
+  uint64_t host_bytes;       /* tables and weights                                                                           */
+  uint64_t device_bytes;
+  uint64_t content_digest;   /* changes with any byte of the bundle                                                          */
+} dpi_model_info;
+DPI_API dpi_status dpi_model_get_info(const dpi_model* model, dpi_model_info* info, dpi_error* error) DPI_NOEXCEPT;
+
+enum { DPI_FEATURE_CATEGORICAL = 0, DPI_FEATURE_SEQUENCE = 1, DPI_FEATURE_NUMERIC = 2, DPI_FEATURE_DENSE = 3 };
+typedef struct dpi_feature_info {
+  uint32_t struct_size;
+  int32_t kind;           /* DPI_FEATURE_*                                                                                   */
+  int32_t shared;         /* 1: belongs to the shared (user) part                                                            */
+  int32_t slot;           /* of a batch without shared part; -1 for numeric and dense                                         */
+  int32_t part_slot;      /* within its own part of a batch that has a shared part                                            */
+  int32_t dense_column;   /* first column; -1 for categorical and sequence                                                    */
+  int32_t part_column;
+  int32_t dim;            /* floats, dense features; else 1                                                                   */
+  int64_t vocab_size;     /* valid ids are 0 .. vocab_size-1                                                                  */
+  int64_t max_len;        /* sequence: longer bags are cut; 0 = unlimited                                                     */
+  int32_t has_encoder;    /* raw values can be given (dpi_rows)                                                              */
+  int32_t weighted;
+} dpi_feature_info;
+DPI_API dpi_status dpi_model_get_feature(const dpi_model* model, int32_t index, dpi_feature_info* info,
+                                         dpi_error* error) DPI_NOEXCEPT;
+DPI_API int32_t dpi_model_feature_index(const dpi_model* model, const char* name) DPI_NOEXCEPT; /* -1 = no such feature */
+DPI_API const char* dpi_model_feature_name(const dpi_model* model, int32_t index) DPI_NOEXCEPT; /* NULL = out of range */
+DPI_API const char* dpi_model_head_name(const dpi_model* model, int32_t index) DPI_NOEXCEPT;    /* NULL = out of range */
+/* Features (with slots, columns, rules), heads, provenance. */
+DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
+/* Device, why it was chosen or refused, options in force, memory by table, plan summary. */
+DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
+/* Since load: calls, rows, errors by code, per feature: missing, out of range, cut bags. */
+DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
+
+/* ---- batch ------------------------------------------------------------------------------------------------------------- */
+enum { DPI_LAYOUT_ROW_MAJOR = 0 /* bag = row * slots + slot */, DPI_LAYOUT_SLOT_MAJOR = 1 /* bag = slot * rows + row */ };
+enum { DPI_MEM_HOST = 0 };
+
+/* Rows to score. Without a shared part (shared_offsets == NULL) the item part holds every feature of the schema. With one, user
+ * features are given once per shared row and the item part holds item features only; item rows
+ * shared_offsets[s] .. shared_offsets[s+1]-1 belong to shared row s. Both ways give the same scores.
+ * Ids: an id outside its feature's vocabulary follows the feature's rule in the schema. NaN in dense = missing. */
+typedef struct dpi_batch {
+  uint32_t struct_size;
+  uint32_t flags;               /* 0 */
+  int64_t rows;
+  const float* dense;           /* [rows, dense columns]; NULL when there are none                                            */
+  int64_t dense_stride;         /* floats between rows; 0 = dense columns                                                     */
+  const int64_t* ids;           /* offsets == NULL: rows * slots ids, one per bag; else nnz ids                                 */
+  const int64_t* offsets;       /* NULL, or rows * slots + 1: bag b = ids[offsets[b]] .. ids[offsets[b+1]-1], offsets[0] == 0   */
+  const float* weights;         /* NULL = all 1; else one per id. Only bags of weighted features may have weights other than 1  */
+  int64_t nnz;                  /* length of ids (and weights)                                                                */
+  int32_t layout;               /* DPI_LAYOUT_*, of both parts                                                                */
+  int32_t memory;               /* DPI_MEM_HOST                                                                              */
+  int64_t shared_rows;
+  const int64_t* shared_offsets; /* NULL = no shared part; else shared_rows + 1, [0] == 0, non-decreasing, last == rows          */
+  const float* shared_dense;
+  int64_t shared_dense_stride;
+  const int64_t* shared_ids;
+  const int64_t* shared_bag_offsets; /* as offsets, over the shared slots                                                     */
+  const float* shared_weights;
+  int64_t shared_nnz;
+} dpi_batch;
+#define DPI_BATCH_1_0_SIZE (offsetof(dpi_batch, shared_nnz) + sizeof(int64_t))
+
+typedef struct dpi_run_options {
+  uint32_t struct_size;
+  uint32_t flags;                  /* 0 */
+  uint64_t deadline_ns;            /* CLOCK_MONOTONIC nanoseconds, 0 = none; checked on entry, while waiting, between chunks        */
+  const volatile int32_t* cancel;  /* non-zero = stop at the next such point; NULL = not cancellable                                */
+  float* logits;                   /* NULL, or rows x heads: values before the heads' activations (NaN for a head without logit)    */
+  size_t logits_len;
+} dpi_run_options;
+
+/* out: rows x num_heads floats, row-major, caller-owned; out_len = its length in floats. Allocates nothing in steady state. */
+DPI_API DPI_NODISCARD dpi_status dpi_predict(dpi_model* model, const dpi_batch* batch, float* out, size_t out_len,
+                                             const dpi_run_options* run, dpi_error* error) DPI_NOEXCEPT;
+/* The same call without structs, for cgo (Go pointers may not sit inside a struct) and JNI; no shared part. Lengths in elements;
+ * offsets NULL = one id per bag; weights NULL = all 1; dense_stride 0 = dense columns. */
+DPI_API DPI_NODISCARD dpi_status dpi_predict_flat(dpi_model* model, int64_t rows, const float* dense, size_t dense_len,
+                                                  int64_t dense_stride, const int64_t* ids, size_t ids_len,
+                                                  const int64_t* offsets, size_t offsets_len, const float* weights,
+                                                  size_t weights_len, int32_t layout, float* out, size_t out_len,
+                                                  uint64_t deadline_ns, const volatile int32_t* cancel,
+                                                  dpi_error* error) DPI_NOEXCEPT;
+
+/* ---- contexts ---------------------------------------------------------------------------------------------------------- */
+/* Optional per-thread handle: own scratch, no hop through the model's pool, and writable memory for one batch. Keeps the model alive. */
+typedef struct dpi_context dpi_context;
+DPI_API DPI_NODISCARD dpi_status dpi_context_create(dpi_model* model, int64_t max_rows, int64_t max_nnz, dpi_context** out,
+                                                    dpi_error* error) DPI_NOEXCEPT;
+typedef struct dpi_context_view {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t max_rows;
+  int64_t max_nnz;
+  float* dense;      /* [max_rows, dense_dim]                          */
+  int64_t* ids;      /* [max_nnz]                                      */
+  int64_t* offsets;  /* [max_rows * num_slots + 1]                     */
+  float* weights;    /* [max_nnz]                                      */
+  float* out;        /* [max_rows, num_heads]                          */
+} dpi_context_view;
+/* The context's memory, valid until dpi_context_free. Fill it, then call dpi_context_predict. */
+DPI_API dpi_status dpi_context_get_view(dpi_context* context, dpi_context_view* view, dpi_error* error) DPI_NOEXCEPT;
+/* Scores the view's first `rows` rows, row-major, without shared part. nnz < 0: one id per bag, offsets are not read.
+ * use_weights: 1 reads view->weights. */
+DPI_API DPI_NODISCARD dpi_status dpi_context_predict(dpi_context* context, int64_t rows, int64_t nnz, int32_t use_weights,
+                                                     const dpi_run_options* run, dpi_error* error) DPI_NOEXCEPT;
+/* Any batch on this context's scratch. */
+DPI_API DPI_NODISCARD dpi_status dpi_context_predict_batch(dpi_context* context, const dpi_batch* batch, float* out,
+                                                           size_t out_len, const dpi_run_options* run,
+                                                           dpi_error* error) DPI_NOEXCEPT;
+DPI_API void dpi_context_free(dpi_context* context) DPI_NOEXCEPT;
+
+/* ---- raw rows ---------------------------------------------------------------------------------------------------------- */
+/* Builds a batch from raw values with the bundle's own encoders, so that serving reads values exactly as training did. A feature that
+ * is not set is missing. Text of a sequence feature appends one element per call. Reusable: dpi_rows_clear keeps the memory. */
+typedef struct dpi_rows dpi_rows;
+DPI_API DPI_NODISCARD dpi_status dpi_rows_create(dpi_model* model, dpi_rows** out, dpi_error* error) DPI_NOEXCEPT;
+DPI_API void dpi_rows_clear(dpi_rows* rows) DPI_NOEXCEPT;
+/* Starts the next row. Shared features go to the shared row begun last; a batch that begins none has no shared part. */
+DPI_API dpi_status dpi_rows_begin(dpi_rows* rows, dpi_error* error) DPI_NOEXCEPT;
+DPI_API dpi_status dpi_rows_begin_shared(dpi_rows* rows, dpi_error* error) DPI_NOEXCEPT;
+/* len < 0: value is NUL-terminated. Empty text = missing (nothing, for a sequence). Errors name row and feature. */
+DPI_API dpi_status dpi_rows_set_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len,
+                                     dpi_error* error) DPI_NOEXCEPT;
+DPI_API dpi_status dpi_rows_set_number(dpi_rows* rows, int32_t feature, double value, dpi_error* error) DPI_NOEXCEPT;
+/* One element of a sequence with its weight (weighted features). */
+DPI_API dpi_status dpi_rows_add_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len, float weight,
+                                     dpi_error* error) DPI_NOEXCEPT;
+/* Already encoded: ids of a categorical or sequence feature, floats of a numeric or dense one. */
+DPI_API dpi_status dpi_rows_set_ids(dpi_rows* rows, int32_t feature, const int64_t* ids, const float* weights, int64_t n,
+                                    dpi_error* error) DPI_NOEXCEPT;
+DPI_API dpi_status dpi_rows_set_floats(dpi_rows* rows, int32_t feature, const float* values, int64_t n,
+                                       dpi_error* error) DPI_NOEXCEPT;
+/* A batch over the rows' memory, valid until the next dpi_rows_* call. */
+DPI_API dpi_status dpi_rows_get_batch(dpi_rows* rows, dpi_batch* batch, dpi_error* error) DPI_NOEXCEPT;
+DPI_API int64_t dpi_rows_count(const dpi_rows* rows) DPI_NOEXCEPT;
+DPI_API DPI_NODISCARD dpi_status dpi_rows_predict(dpi_rows* rows, float* out, size_t out_len, const dpi_run_options* run,
+                                                  dpi_error* error) DPI_NOEXCEPT;
+DPI_API void dpi_rows_free(dpi_rows* rows) DPI_NOEXCEPT;
+
+/* ---- logging, devices -------------------------------------------------------------------------------------------------- */
+enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3, DPI_LOG_OFF = 4 };
+typedef void (*dpi_log_fn)(void* user, int32_t level, const char* component, const char* message);
+/* Called from any thread, without a lock of the library held; must not call back into the library. NULL = none. Never on predict. */
+DPI_API dpi_status dpi_set_log_callback(dpi_log_fn callback, void* user, int32_t min_level) DPI_NOEXCEPT;
+/* For languages that poll: takes the oldest of the last 256 messages at or above WARN (or the callback's min_level). Returns the
+ * bytes of "component: message" needed including the NUL (longer texts are cut to cap), 0 when there is none. */
+DPI_API size_t dpi_log_poll(char* buf, size_t cap, int32_t* level) DPI_NOEXCEPT;
+/* Every backend, usable or refused with its reason. backend_dir may be NULL. */
+DPI_API size_t dpi_devices_json(const char* backend_dir, char* buf, size_t cap) DPI_NOEXCEPT;
+
+#if defined(__cplusplus)
+}
+#endif
+#endif /* DPI_H */

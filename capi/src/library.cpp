@@ -1,0 +1,112 @@
+// Functions about the library itself: version, build, devices, log.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "backend/registry.hpp"
+#include "base/log.hpp"
+#include "handles.hpp"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string library_path() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&dpi_version), &info) == 0 || info.dli_fname == nullptr) return {};
+  return info.dli_fname;
+}
+
+std::string version_text() {
+  return std::to_string(DPI_VERSION_MAJOR) + "." + std::to_string(DPI_VERSION_MINOR) + "." +
+         std::to_string(DPI_VERSION_PATCH);
+}
+
+std::string build_info() {
+  Json j;
+  j["version"] = version_text();
+  j["path"] = library_path();
+  j["compiler"] = __VERSION__;
+#if defined(DPI_WITH_ONEDNN)
+  j["onednn"] = true;
+#else
+  j["onednn"] = false;
+#endif
+  j["bundle_format"] = "1.0";
+  j["backend_abi"] = DPI_BACKEND_ABI;
+  j["license"] = "Apache-2.0";
+  return j.dump();
+}
+
+Json backend_json(const dpi::backend::BackendReport& r) {
+  Json j;
+  j["backend"] = r.name;
+  j["usable"] = r.usable;
+  if (!r.path.empty()) j["path"] = r.path;
+  if (!r.reason.empty()) j["reason"] = r.reason;
+  if (!r.usable) return j;
+  j["device"] = r.caps.device_name;
+  j["memory_total"] = r.caps.memory_total;
+  j["memory_free"] = r.caps.memory_free;
+  j["max_streams"] = r.caps.max_streams;
+  return j;
+}
+
+}  // namespace
+
+extern "C" {
+
+uint32_t dpi_version(void) noexcept { return DPI_VERSION_NUMBER; }
+
+const char* dpi_build_info_json(void) noexcept {
+  try {
+    static const std::string kText = build_info();
+    return kText.c_str();
+  } catch (...) {
+    return "{}";
+  }
+}
+
+const char* dpi_status_name(dpi_status status) noexcept {
+  static const char* const kNames[] = {
+      "DPI_OK",        "DPI_E_INVALID_ARGUMENT", "DPI_E_NOT_FOUND",  "DPI_E_IO",        "DPI_E_BAD_MODEL",
+      "DPI_E_UNSUPPORTED", "DPI_E_OUT_OF_MEMORY", "DPI_E_DEVICE",     "DPI_E_NO_DEVICE", "DPI_E_TIMEOUT",
+      "DPI_E_CANCELLED", "DPI_E_QUEUE_FULL",     "DPI_E_CLOSED",     "DPI_E_FORKED",    "DPI_E_VERSION",
+      "DPI_E_INTERNAL"};
+  const bool known = status >= 0 && static_cast<size_t>(status) < std::size(kNames);
+  return known ? kNames[status] : "DPI_E_UNKNOWN";
+}
+
+dpi_status dpi_set_log_callback(dpi_log_fn callback, void* user, int32_t min_level) noexcept {
+  if (min_level < DPI_LOG_DEBUG || min_level > DPI_LOG_OFF) return DPI_E_INVALID_ARGUMENT;
+  dpi::set_log_callback(callback, user, static_cast<dpi::LogLevel>(min_level));
+  return DPI_OK;
+}
+
+size_t dpi_log_poll(char* buf, size_t cap, int32_t* level) noexcept {
+  try {
+    std::string text;
+    auto found = dpi::LogLevel::kOff;
+    if (!dpi::poll_log(&text, &found)) return 0;
+    if (level != nullptr) *level = static_cast<int32_t>(found);
+    return dpi::capi::give_text(text, buf, cap);
+  } catch (...) {
+    return 0;
+  }
+}
+
+size_t dpi_devices_json(const char* backend_dir, char* buf, size_t cap) noexcept {
+  if (cap > 0 && buf != nullptr) buf[0] = '\0';
+  try {
+    Json j = Json::array();
+    for (const auto& r : dpi::backend::list_backends(backend_dir != nullptr ? backend_dir : "")) {
+      j.push_back(backend_json(r));
+    }
+    return dpi::capi::give_text(j.dump(), buf, cap);
+  } catch (...) {
+    return 0;
+  }
+}
+
+}  // extern "C"

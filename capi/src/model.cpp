@@ -1,0 +1,180 @@
+#include <span>
+
+#include "handles.hpp"
+
+using dpi::Status;
+using dpi::capi::give_text;
+using dpi::capi::guard;
+
+namespace {
+
+const dpi::ModelOptions& options_or_default(const dpi_options* options) {
+  static const dpi::ModelOptions kDefault;
+  return options != nullptr ? options->values : kDefault;
+}
+
+template <class Load>
+dpi_status load_with(dpi_model** out, dpi_error* error, Load&& load) noexcept {
+  return guard(error, [&]() -> Status {
+    if (out == nullptr) return dpi::invalid_argument("out is null");
+    DPI_ASSIGN_OR_RETURN(std::unique_ptr<dpi::Model> model, load());
+    auto handle = std::make_unique<dpi_model>();
+    handle->model = std::move(model);
+    *out = handle.release();
+    return {};
+  });
+}
+
+template <class Make>
+size_t json_of(const dpi_model* model, char* buf, size_t cap, Make&& make) noexcept {
+  if (cap > 0 && buf != nullptr) buf[0] = '\0';
+  if (model == nullptr) return 0;
+  try {
+    return give_text(make(*model->model), buf, cap);
+  } catch (...) {
+    return 0;
+  }
+}
+
+bool in_range(size_t size, int32_t index) { return index >= 0 && static_cast<size_t>(index) < size; }
+
+int32_t device_kind(const std::string& backend) {
+  if (backend == "ref") return DPI_DEVICE_REF;
+  if (backend == "cpu") return DPI_DEVICE_CPU;
+  return backend == "cuda" ? DPI_DEVICE_CUDA : DPI_DEVICE_OTHER;
+}
+
+}  // namespace
+
+extern "C" {
+
+dpi_options* dpi_options_create(void) noexcept { return new (std::nothrow) dpi_options; }
+
+dpi_status dpi_options_set(dpi_options* options, const char* key, const char* value, dpi_error* error) noexcept {
+  return guard(error, [&]() -> Status {
+    if (options == nullptr || key == nullptr || value == nullptr) {
+      return dpi::invalid_argument("options, key or value is null");
+    }
+    return dpi::set_option(&options->values, key, value);
+  });
+}
+
+void dpi_options_free(dpi_options* options) noexcept { delete options; }
+
+dpi_status dpi_model_load(const char* path, const dpi_options* options, dpi_model** out, dpi_error* error) noexcept {
+  return load_with(out, error, [&]() -> dpi::Result<std::unique_ptr<dpi::Model>> {
+    if (path == nullptr) return dpi::invalid_argument("path is null");
+    return dpi::Model::load(path, options_or_default(options));
+  });
+}
+
+dpi_status dpi_model_load_memory(const void* bytes, size_t size, const dpi_options* options, dpi_model** out,
+                                 dpi_error* error) noexcept {
+  return load_with(out, error, [&]() -> dpi::Result<std::unique_ptr<dpi::Model>> {
+    if (bytes == nullptr) return dpi::invalid_argument("bytes is null");
+    return dpi::Model::load_memory({static_cast<const std::byte*>(bytes), size}, options_or_default(options));
+  });
+}
+
+void dpi_model_retain(dpi_model* model) noexcept {
+  if (model != nullptr) model->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+void dpi_model_free(dpi_model* model) noexcept {
+  if (model == nullptr || model->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  delete model;
+}
+
+dpi_status dpi_model_warm_up(dpi_model* model, int64_t max_rows, dpi_error* error) noexcept {
+  return guard(error, [&]() -> Status {
+    if (model == nullptr) return dpi::invalid_argument("model is null");
+    return model->model->warm_up(max_rows);
+  });
+}
+
+dpi_status dpi_model_get_info(const dpi_model* model, dpi_model_info* info, dpi_error* error) noexcept {
+  return guard(error, [&]() -> Status {
+    if (model == nullptr || info == nullptr) return dpi::invalid_argument("model or info is null");
+    const dpi::Engine& e = model->model->engine();
+    const dpi::SchemaLayout& l = e.schema().layout;
+    dpi_model_info i{};
+    i.num_features = static_cast<int32_t>(e.schema().features.size());
+    i.num_slots = l.n_slots;
+    i.dense_dim = l.n_columns;
+    i.num_item_slots = l.n_item_slots;
+    i.num_shared_slots = l.n_shared_slots;
+    i.item_dense_dim = l.n_item_columns;
+    i.shared_dense_dim = l.n_shared_columns;
+    i.num_heads = static_cast<int32_t>(e.heads());
+    i.device_kind = device_kind(e.api().name);
+    i.device_index = e.caps().device_index;
+    i.max_rows = e.options().max_rows;
+    i.host_bytes = e.forecast().host_bytes + (e.host_memory() ? e.weight_bytes() : 0);
+    i.device_bytes = e.forecast().device_bytes + (e.host_memory() ? 0 : e.weight_bytes());
+    i.content_digest = model->model->content_digest();
+    constexpr size_t kFirst = offsetof(dpi_model_info, content_digest) + sizeof(uint64_t);
+    return dpi::capi::write_struct(info, "dpi_model_info", kFirst, sizeof i, &i);
+  });
+}
+
+dpi_status dpi_model_get_feature(const dpi_model* model, int32_t index, dpi_feature_info* info,
+                                 dpi_error* error) noexcept {
+  return guard(error, [&]() -> Status {
+    if (model == nullptr || info == nullptr) return dpi::invalid_argument("model or info is null");
+    const auto& features = model->model->engine().schema().features;
+    if (!in_range(features.size(), index)) {
+      return dpi::invalid_argument("feature index " + std::to_string(index) + " is not in [0, " +
+                                   std::to_string(features.size()) + ")");
+    }
+    const auto& f = features[static_cast<size_t>(index)];
+    dpi_feature_info i{};
+    i.kind = static_cast<int32_t>(f.spec.kind);
+    i.shared = f.shared ? 1 : 0;
+    i.slot = f.slot;
+    i.part_slot = f.part_slot;
+    i.dense_column = f.column;
+    i.part_column = f.part_column;
+    i.dim = static_cast<int32_t>(f.spec.dim);
+    i.vocab_size = f.spec.vocab_size;
+    i.max_len = f.spec.max_len;
+    i.has_encoder = f.spec.encoder.empty() ? 0 : 1;
+    i.weighted = f.spec.weighted ? 1 : 0;
+    constexpr size_t kFirst = offsetof(dpi_feature_info, weighted) + sizeof(int32_t);
+    return dpi::capi::write_struct(info, "dpi_feature_info", kFirst, sizeof i, &i);
+  });
+}
+
+int32_t dpi_model_feature_index(const dpi_model* model, const char* name) noexcept {
+  if (model == nullptr || name == nullptr) return -1;
+  const auto& features = model->model->manifest().features;
+  for (size_t i = 0; i < features.size(); ++i) {
+    if (features[i].name == name) return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+const char* dpi_model_feature_name(const dpi_model* model, int32_t index) noexcept {
+  if (model == nullptr) return nullptr;
+  const auto& features = model->model->manifest().features;
+  return in_range(features.size(), index) ? features[static_cast<size_t>(index)].name.c_str() : nullptr;
+}
+
+const char* dpi_model_head_name(const dpi_model* model, int32_t index) noexcept {
+  if (model == nullptr) return nullptr;
+  const auto& heads = model->model->manifest().heads;
+  return in_range(heads.size(), index) ? heads[static_cast<size_t>(index)].name.c_str() : nullptr;
+}
+
+size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) noexcept {
+  return json_of(model, buf, cap, [](const dpi::Model& m) { return m.schema_json(); });
+}
+
+size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) noexcept {
+  return json_of(model, buf, cap, [](const dpi::Model& m) { return m.info_json(); });
+}
+
+size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) noexcept {
+  return json_of(model, buf, cap, [](const dpi::Model& m) { return m.counters_json(); });
+}
+
+}  // extern "C"

@@ -1,0 +1,126 @@
+#include <string_view>
+
+#include "handles.hpp"
+
+using dpi::Status;
+using dpi::capi::guard;
+
+namespace {
+
+/// Calls `body(RawRows&)` behind the wall, or says that the handle is null.
+template <class Body>
+dpi_status with_rows(dpi_rows* rows, dpi_error* error, Body&& body) noexcept {
+  return guard(error, [&]() -> Status {
+    if (rows == nullptr) return dpi::invalid_argument("rows is null");
+    return body(*rows->rows);
+  });
+}
+
+dpi_status set_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len, float weight,
+                    dpi_error* error) noexcept {
+  return with_rows(rows, error, [&](dpi::RawRows& r) -> Status {
+    if (value == nullptr && len != 0) return dpi::invalid_argument("value is null");
+    const std::string_view text =
+        value == nullptr ? std::string_view() : len < 0 ? std::string_view(value) : std::string_view(value, static_cast<size_t>(len));
+    return r.set_text(feature, text, weight);
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+dpi_status dpi_rows_create(dpi_model* model, dpi_rows** out, dpi_error* error) noexcept {
+  return guard(error, [&]() -> Status {
+    if (model == nullptr || out == nullptr) return dpi::invalid_argument("model or out is null");
+    auto handle = std::make_unique<dpi_rows>();
+    handle->rows = std::make_unique<dpi::RawRows>(*model->model);
+    handle->model = model;
+    dpi_model_retain(model);
+    *out = handle.release();
+    return {};
+  });
+}
+
+void dpi_rows_clear(dpi_rows* rows) noexcept {
+  if (rows != nullptr) rows->rows->clear();
+}
+
+dpi_status dpi_rows_begin(dpi_rows* rows, dpi_error* error) noexcept {
+  return with_rows(rows, error, [](dpi::RawRows& r) { return r.begin_row(); });
+}
+
+dpi_status dpi_rows_begin_shared(dpi_rows* rows, dpi_error* error) noexcept {
+  return with_rows(rows, error, [](dpi::RawRows& r) { return r.begin_shared(); });
+}
+
+dpi_status dpi_rows_set_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len, dpi_error* error) noexcept {
+  return set_text(rows, feature, value, len, 1.0f, error);
+}
+
+dpi_status dpi_rows_add_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len, float weight,
+                             dpi_error* error) noexcept {
+  return set_text(rows, feature, value, len, weight, error);
+}
+
+dpi_status dpi_rows_set_number(dpi_rows* rows, int32_t feature, double value, dpi_error* error) noexcept {
+  return with_rows(rows, error, [&](dpi::RawRows& r) { return r.set_number(feature, value); });
+}
+
+dpi_status dpi_rows_set_ids(dpi_rows* rows, int32_t feature, const int64_t* ids, const float* weights, int64_t n,
+                            dpi_error* error) noexcept {
+  return with_rows(rows, error, [&](dpi::RawRows& r) { return r.set_ids(feature, ids, weights, n); });
+}
+
+dpi_status dpi_rows_set_floats(dpi_rows* rows, int32_t feature, const float* values, int64_t n,
+                               dpi_error* error) noexcept {
+  return with_rows(rows, error, [&](dpi::RawRows& r) { return r.set_floats(feature, values, n); });
+}
+
+dpi_status dpi_rows_get_batch(dpi_rows* rows, dpi_batch* batch, dpi_error* error) noexcept {
+  return with_rows(rows, error, [&](dpi::RawRows& r) -> Status {
+    if (batch == nullptr) return dpi::invalid_argument("batch is null");
+    const dpi::Batch b = r.batch();
+    dpi_batch o{};
+    o.rows = b.item.rows;
+    o.dense = b.item.dense;
+    o.ids = b.item.ids;
+    o.offsets = b.item.offsets;
+    o.weights = b.item.weights;
+    o.nnz = b.item.nnz;
+    o.shared_rows = b.shared.rows;
+    o.shared_offsets = b.shared_offsets;
+    o.shared_dense = b.shared.dense;
+    o.shared_ids = b.shared.ids;
+    o.shared_bag_offsets = b.shared.offsets;
+    o.shared_weights = b.shared.weights;
+    o.shared_nnz = b.shared.nnz;
+    return dpi::capi::write_struct(batch, "dpi_batch", DPI_BATCH_1_0_SIZE, sizeof o, &o);
+  });
+}
+
+int64_t dpi_rows_count(const dpi_rows* rows) noexcept { return rows != nullptr ? rows->rows->rows() : 0; }
+
+dpi_status dpi_rows_predict(dpi_rows* rows, float* out, size_t out_len, const dpi_run_options* run,
+                            dpi_error* error) noexcept {
+  return with_rows(rows, error, [&](dpi::RawRows& r) -> Status {
+    dpi::Model& model = *rows->model->model;
+    const int64_t heads = model.engine().heads();
+    const dpi::Batch b = r.batch();
+    dpi::RunControl control;
+    DPI_RETURN_IF_ERROR(dpi::capi::to_control(run, b.item.rows, heads, &control));
+    DPI_RETURN_IF_ERROR(dpi::capi::check_out(out, out_len, b.item.rows, heads));
+    Status s = model.predict(b, out, control);
+    if (!s.ok()) model.count_error(s.code());
+    return s;
+  });
+}
+
+void dpi_rows_free(dpi_rows* rows) noexcept {
+  if (rows == nullptr) return;
+  dpi_model* model = rows->model;
+  delete rows;
+  dpi_model_free(model);
+}
+
+}  // extern "C"

@@ -1,0 +1,34 @@
+// Linear: y = W x + b over the last axis, per group, or over the field axis (FORMAT.md part 7, Linear).
+#pragma once
+
+#include <dpi/kernels/tensor.hpp>
+
+namespace dpi::kernels {
+
+enum class LinearAxis : int32_t { kLast = 0, kField = 1 };
+
+struct LinearAttrs {
+  int64_t groups = 1;
+  LinearAxis axis = LinearAxis::kLast;
+};
+
+/// kLast, groups == 1: y[.., o] = weight[o, :] . x[.., :] + bias[o].   groups G > 1: x [.., G or 1, in], dst
+/// [.., G, out]. kField: x [.., n, d], weight [out, n], bias [out], dst [.., out, d]; contracts n. x: [rows,
+/// .., in]; dst: [rows, .., out]; weight [groups?, out, in]; bias [groups?, out] or null. dst aliases
+/// nothing.
+struct LinearArgs {
+  LinearAttrs attrs;
+  Tensor x;
+  Param weight;
+  Param bias;
+  Tensor dst;
+};
+
+namespace ref {
+void linear(const LinearArgs& a);
+}
+namespace cpu {
+void linear(const LinearArgs& a);
+}
+
+}  // namespace dpi::kernels

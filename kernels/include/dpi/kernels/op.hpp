@@ -1,0 +1,48 @@
+// The vocabulary of ops: the fourteen primitives of weights/FORMAT.md part 7 and the fused forms that the
+// plan makes of them. Values are part of the backend ABI: append only.
+#pragma once
+
+#include <cstdint>
+
+namespace dpi::kernels {
+
+enum class OpKind : int32_t {
+  // primitives
+  kInput = 0,
+  kConst = 1,
+  kEmbed = 2,
+  kMask = 3,
+  kLinear = 4,
+  kMatMul = 5,
+  kBinary = 6,
+  kUnary = 7,
+  kLayerNorm = 8,
+  kSoftmax = 9,
+  kReduce = 10,
+  kConcat = 11,
+  kView = 12,
+  kRecurrent = 13,
+  // inserted where row spaces meet
+  kBroadcastRows = 14,
+  // fused forms
+  kMultiLookup = 15,  // all lookups of a model, GEMM-ready output, per-row sums, FM sum
+  kDense = 16,  // linear + bias + activation (+ times x0, + residual): MLP layers, cross v2, merged GEMMs
+  kElementwise = 17,    // a chain of element-wise ops in one pass
+  kCrossV1 = 18,        // all layers of DCN's cross network, step by step
+  kCrossV1Closed = 19,  // the same after the closed-form fold: per-row scalars only
+  kFm = 20,             // 0.5 (|sum e|^2 - sum |e|^2)
+  kTail = 21,           // dot products of all branches + scalars + bias, activation
+  kCount = 22,
+};
+
+constexpr const char* op_name(OpKind k) {
+  constexpr const char* kNames[] = {"Input",       "Const",  "Embed",       "Mask",      "Linear",
+                                    "MatMul",      "Binary", "Unary",       "LayerNorm", "Softmax",
+                                    "Reduce",      "Concat", "View",        "Recurrent", "BroadcastRows",
+                                    "MultiLookup", "Dense",  "Elementwise", "CrossV1",   "CrossV1Closed",
+                                    "Fm",          "Tail"};
+  return static_cast<int32_t>(k) < static_cast<int32_t>(OpKind::kCount) ? kNames[static_cast<int32_t>(k)]
+                                                                        : "?";
+}
+
+}  // namespace dpi::kernels

@@ -1,0 +1,86 @@
+// The data that kernels see: plain structs over raw pointers. No ownership, no framework types.
+//
+// A value of the plan has `rows` rows (item rows, shared rows, or 1 for a constant) of `dims` elements each,
+// row-major.
+#pragma once
+
+#include <cstdint>
+
+namespace dpi::kernels {
+
+constexpr int kMaxRank = 5;
+
+/// Extents of one row of a value, without the row axis.
+struct Dims {
+  int32_t rank = 0;
+  int64_t d[kMaxRank] = {};
+
+  constexpr int64_t size() const {
+    int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= d[i];
+    return n;
+  }
+  /// Extent of an axis; negative axes count from the end.
+  constexpr int64_t at(int axis) const { return d[axis < 0 ? axis + rank : axis]; }
+  constexpr bool operator==(const Dims& o) const {
+    if (rank != o.rank) return false;
+    for (int i = 0; i < rank; ++i) {
+      if (d[i] != o.d[i]) return false;
+    }
+    return true;
+  }
+};
+
+/// Floats of one value. Row r starts at data + r * row_stride and holds dims.size() contiguous elements.
+/// row_stride >= dims.size(), or 0 for a constant (every row is the same; rows may then be any number).
+struct Tensor {
+  float* data = nullptr;
+  int64_t rows = 0;
+  int64_t row_stride = 0;
+  Dims dims;
+
+  float* row(int64_t r) const { return data + r * row_stride; }
+};
+
+/// Ids of one feature, already checked against its table (0 <= id < table rows) and cut to max_len.
+/// offsets == nullptr: one id per row, ids[r * stride]. Otherwise row r owns ids[offsets[r]] .. ids[offsets[r
+/// + 1] - 1]. weights, when not null, runs parallel to ids (bags only).
+struct Bags {
+  const int32_t* ids = nullptr;
+  const int32_t* offsets = nullptr;
+  const float* weights = nullptr;
+  int64_t stride = 0;
+  int64_t rows = 0;
+};
+
+/// One input of an op: `bags` for ids, else `tensor`.
+struct Operand {
+  Tensor tensor;
+  Bags bags;
+};
+
+enum class DType : int32_t { kF32 = 0, kF16 = 1, kBF16 = 2, kI8 = 3 };
+
+constexpr int64_t dtype_bytes(DType t) { return t == DType::kF32 ? 4 : t == DType::kI8 ? 1 : 2; }
+
+/// One embedding table as a lookup reads it. Row i starts at base + i * row_bytes and holds dim elements of
+/// dtype. kI8: value = int8 * scale[i * scale_stride]. `nonzero`: bit i of nonzero[i / 64] says whether row
+/// i's float32 component sum is not 0 (only where an op asks for the `nonzero` mask rule, else null).
+struct TableView {
+  const void* base = nullptr;
+  const float* scale = nullptr;
+  const uint64_t* nonzero = nullptr;
+  int64_t rows = 0;
+  int64_t row_bytes = 0;
+  int64_t scale_stride = 0;
+  int32_t dim = 0;
+  DType dtype = DType::kF32;
+};
+
+/// A weight tensor as the bundle or a fold pass left it: contiguous row-major f32. data may be null (absent).
+struct Param {
+  const float* data = nullptr;
+  Dims dims;
+};
+
+}  // namespace dpi::kernels

@@ -1,0 +1,179 @@
+// The private interface between the engine and whatever executes its plans: `ref` and `cpu` inside
+// libdpi.so.1, `cuda` and the test-only `cuda_emu` as plugins opened at run time. Nothing calls a backend
+// past it. A C struct of function pointers with an exact-match version; arguments are plain structs, ops
+// carry the attribute structs of <dpi/kernels/*.hpp>.
+//
+// Life of a model:  open -> alloc/upload tables and parameters -> op_prepare for each op of the plan
+// Life of a call:   copy_in -> {event_wait, enqueue, event_record} in the plan's issue order -> copy_out ->
+// synchronize
+//
+// Every function that can fail returns a DPI_E_* code (dpi::Code) and fills *err (never null). Nothing
+// throws. Threads: a device may be used from any number of threads; a stream, an event and a capture belong
+// to one context at a time.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <dpi/kernels/op.hpp>
+#include <dpi/kernels/tensor.hpp>
+
+#define DPI_BACKEND_ABI 1u
+
+extern "C" {
+
+struct dpi_backend_error {
+  int32_t native_code;  // cudaError_t, errno ... 0 if none
+  char message[480];    // NUL-terminated
+};
+
+// What a block of memory is for; a backend may place each kind elsewhere.
+enum dpi_memory_kind {
+  DPI_MEMORY_TABLE = 0,   // embedding rows: written once by upload, read by lookups
+  DPI_MEMORY_PARAM = 1,   // dense weights
+  DPI_MEMORY_ARENA = 2,   // intermediate values of one context
+  DPI_MEMORY_INPUT = 3,   // device copy of a request's packed input
+  DPI_MEMORY_OUTPUT = 4,  // device side of the scores
+  DPI_MEMORY_STAGING =
+      5,  // host memory the device can copy from and to fast (pinned); always host-addressable
+};
+
+enum dpi_backend_flags {
+  DPI_BACKEND_HOST_MEMORY =
+      1u,  // every pointer of this backend may be read and written by the host; copies are not needed
+  DPI_BACKEND_CAPTURE = 2u,  // capture_* are present
+};
+
+struct dpi_backend_caps {
+  uint32_t struct_size;
+  uint32_t flags;       // dpi_backend_flags
+  int32_t max_streams;  // streams worth using per context; 1 = issue order is execution order
+  int32_t device_index;
+  uint64_t memory_total;  // bytes, 0 = unknown
+  uint64_t memory_free;
+  uint32_t alignment;     // of alloc results and of arena offsets, a power of two >= 64
+  char device_name[128];  // "AMD EPYC, avx512", "NVIDIA H200"
+};
+
+struct dpi_backend_options {
+  uint32_t struct_size;
+  int32_t device_index;  // -1 = default
+  int32_t threads;       // of the optional pool, 0 or 1 = caller's thread only
+  int32_t precision;     // 0 fp32, 1 tf32, 2 fp16, 3 bf16; a backend refuses what it lacks
+  int32_t strict;        // determinism=strict: a row's bits must not depend on its batch
+  int32_t debug;         // timestamps per op, NaN scans
+  const char* isa;       // "auto", "scalar", "avx2", "avx512"; never null
+};
+
+// One value as an op sees it when it is prepared.
+struct dpi_value_desc {
+  dpi::kernels::Dims dims;
+  int32_t is_bags;  // ids: dims unused
+  int32_t is_constant;
+  int64_t row_stride;  // elements between rows of this value in its buffer; 0 for constants; the same at
+                       // every call
+};
+
+struct dpi_table_desc {
+  int64_t rows;
+  int32_t dim;
+  dpi::kernels::DType dtype;
+};
+
+// One op of the plan. attrs points to the op's attribute struct (EmbedAttrs, DenseAttrs ...); params are host
+// memory. A backend that needs either after op_prepare returns copies it. Order of inputs, outputs and params
+// per kind: backend/bind.hpp.
+struct dpi_op_desc {
+  uint32_t struct_size;
+  dpi::kernels::OpKind kind;
+  const char* name;
+  const void* attrs;
+  const dpi_value_desc* inputs;
+  const dpi_value_desc* outputs;
+  const dpi::kernels::Param* params;
+  const dpi_table_desc* tables;
+  int32_t n_inputs;
+  int32_t n_outputs;
+  int32_t n_params;
+  int32_t n_tables;
+  int64_t max_rows;  // largest batch the op will see (sizes scratch)
+};
+
+// One execution of a prepared op. All pointers are the backend's own memory; scratch has op_scratch_bytes(op)
+// bytes and is not shared with any op that may run at the same time.
+struct dpi_op_call {
+  int64_t rows;
+  const dpi::kernels::Operand* inputs;
+  dpi::kernels::Tensor* outputs;
+  const dpi::kernels::TableView* tables;
+  const int32_t* row_map;  // item row -> shared row, for BroadcastRows; null = identity
+  void* scratch;
+};
+
+typedef struct dpi_backend_device dpi_backend_device;
+typedef struct dpi_backend_op dpi_backend_op;
+typedef struct dpi_backend_stream dpi_backend_stream;
+typedef struct dpi_backend_event dpi_backend_event;
+typedef struct dpi_backend_graph dpi_backend_graph;
+
+typedef struct dpi_backend_api {
+  uint32_t abi_version;  // DPI_BACKEND_ABI, compared for equality
+  uint32_t struct_size;
+  const char* name;  // "ref", "cpu", "cuda", "cuda_emu"
+
+  int32_t (*open)(const dpi_backend_options*, dpi_backend_device** out, dpi_backend_error* err);
+  void (*close)(dpi_backend_device*);
+  int32_t (*caps)(dpi_backend_device*, dpi_backend_caps* out, dpi_backend_error* err);
+
+  // Load-time memory. alloc gives `alignment`-aligned bytes of unspecified content. upload and download are
+  // synchronous.
+  int32_t (*alloc)(dpi_backend_device*, size_t bytes, int32_t kind, void** out, dpi_backend_error* err);
+  void (*free)(dpi_backend_device*, void* p, int32_t kind);
+  int32_t (*upload)(dpi_backend_device*, void* dst, const void* src, size_t bytes, dpi_backend_error* err);
+  int32_t (*download)(dpi_backend_device*, void* dst, const void* src, size_t bytes, dpi_backend_error* err);
+
+  // Packs weights and picks the first implementation that accepts the op; `report` (may be null, cap bytes)
+  // receives "chosen: <impl>; refused: <impl>: <reason>; ..." . An op no implementation accepts is
+  // DPI_E_UNSUPPORTED.
+  int32_t (*op_prepare)(dpi_backend_device*, const dpi_op_desc*, dpi_backend_op** out, char* report,
+                        size_t cap, dpi_backend_error* err);
+  void (*op_free)(dpi_backend_device*, dpi_backend_op*);
+  size_t (*op_scratch_bytes)(const dpi_backend_op*, int64_t rows);
+
+  int32_t (*stream_create)(dpi_backend_device*, int32_t priority, dpi_backend_stream** out,
+                           dpi_backend_error* err);
+  void (*stream_destroy)(dpi_backend_device*, dpi_backend_stream*);
+  int32_t (*stream_synchronize)(dpi_backend_stream*, dpi_backend_error* err);
+  int32_t (*event_create)(dpi_backend_device*, dpi_backend_event** out, dpi_backend_error* err);
+  void (*event_destroy)(dpi_backend_device*, dpi_backend_event*);
+  int32_t (*event_record)(dpi_backend_event*, dpi_backend_stream*, dpi_backend_error* err);
+  int32_t (*event_wait)(dpi_backend_event*, dpi_backend_stream*,
+                        dpi_backend_error* err);  // the stream waits, not the host
+
+  // Stream-ordered. Never allocates on the host in `ref` and `cpu` (oneDNN's own allocations are counted
+  // elsewhere).
+  int32_t (*enqueue)(dpi_backend_stream*, const dpi_backend_op*, const dpi_op_call*, dpi_backend_error* err);
+  int32_t (*copy_in)(dpi_backend_stream*, void* dst, const void* staging, size_t bytes,
+                     dpi_backend_error* err);
+  int32_t (*copy_out)(dpi_backend_stream*, void* staging, const void* src, size_t bytes,
+                      dpi_backend_error* err);
+
+  // Optional (null without DPI_BACKEND_CAPTURE). Everything enqueued on `origin` and on streams that wait for
+  // it between begin and end becomes one graph; launch replays it on a stream with the same pointers.
+  int32_t (*capture_begin)(dpi_backend_stream* origin, dpi_backend_error* err);
+  int32_t (*capture_end)(dpi_backend_stream* origin, dpi_backend_graph** out, dpi_backend_error* err);
+  int32_t (*graph_launch)(dpi_backend_graph*, dpi_backend_stream*, dpi_backend_error* err);
+  void (*graph_free)(dpi_backend_device*, dpi_backend_graph*);
+
+  // Optional (null = not available): milliseconds between two recorded events, for debug mode.
+  int32_t (*event_elapsed)(dpi_backend_event* from, dpi_backend_event* to, float* ms, dpi_backend_error* err);
+} dpi_backend_api;
+
+// The two symbols a plugin exports. score: 0 = unusable on this machine, `why` (cap bytes) says so; higher is
+// better.
+typedef int32_t (*dpi_backend_init_fn)(uint32_t core_abi, dpi_backend_api* out);
+typedef int32_t (*dpi_backend_score_fn)(char* why, size_t cap);
+#define DPI_BACKEND_INIT_SYMBOL "dpi_backend_init_v1"
+#define DPI_BACKEND_SCORE_SYMBOL "dpi_backend_score_v1"
+
+}  // extern "C"

@@ -1,0 +1,23 @@
+// Pieces of error texts. Load-time only: these allocate.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace dpi {
+
+/// 'text' in single quotes, cut to 80 characters, with everything but printable ASCII shown as '?'. For strings from outside.
+std::string quoted(std::string_view text);
+
+/// "11 x 8"; "scalar" for no dims.
+std::string shape_text(std::span<const int64_t> shape);
+
+/// 0x-prefixed, 16 digits.
+std::string hex_text(uint64_t v);
+
+/// "No such file or directory (2)" of an errno value.
+std::string errno_text(int error);
+
+}  // namespace dpi

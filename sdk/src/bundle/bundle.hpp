@@ -1,0 +1,86 @@
+// The reader of bundle files (weights/FORMAT.md). Opening checks the user block and the digest of everything but raw data before
+// libhdf5 sees the file, then the HDF5 profile, then the manifest. Raw data is read afterwards, block by block, straight to
+// where the caller wants it, its digest checked on the way.
+//
+//   DPI_ASSIGN_OR_RETURN(auto bundle, Bundle::open(path));
+//   bundle->read_table(3, sink);            // sink(first_row, n_rows, bytes) per block
+//
+// Who calls it: runtime/model (load), tools (inspect, verify). Not thread-safe; nothing of HDF5 outlives open().
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "bundle/manifest.hpp"
+
+namespace dpi {
+
+struct Extent {
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  uint64_t digest = 0;
+};
+
+/// One data set of the file: element type, shape, and its extent (length 0 when it has no elements).
+struct DataSetInfo {
+  enum class Type { kU8, kI8, kU16, kI64, kU64, kF32 };
+  std::string path;
+  Type type = Type::kU8;
+  std::vector<int64_t> shape;
+  Extent extent;
+};
+
+struct BundleOptions {
+  std::string require_signature;  // hex Ed25519 public key; empty = not required
+};
+
+/// Rows of one batch as golden rows store them (FORMAT.md part 10).
+struct GoldenRows {
+  int64_t rows = 0, shared_rows = 0;
+  bool has_offsets = false;
+  std::vector<float> dense, weights, shared_dense, shared_weights;
+  std::vector<int64_t> ids, offsets, shared_offsets, shared_ids, shared_bag_offsets;
+  std::vector<float> value, logit;  // [rows, heads]; logit empty when absent
+};
+
+class Bundle {
+ public:
+  static Result<std::unique_ptr<Bundle>> open(const std::string& path, const BundleOptions& options = {});
+  /// The bytes must stay valid while the Bundle lives.
+  static Result<std::unique_ptr<Bundle>> open_memory(std::span<const std::byte> bytes, const BundleOptions& options = {});
+  virtual ~Bundle() = default;
+
+  const Manifest& manifest() const { return manifest_; }
+  const std::string& name() const { return name_; }           // the path, or "<memory>"
+  uint64_t file_bytes() const { return file_bytes_; }
+  uint64_t content_digest() const { return content_digest_; } // XXH3 over the user block: changes with any byte of the bundle
+  const std::vector<DataSetInfo>& data_sets() const { return data_sets_; }
+  const DataSetInfo* find(const std::string& path) const;
+
+  /// Blocks of whole rows of table `index` in order: fn(first_row, n_rows, bytes) -> Status. At most ~4 MiB per block.
+  using BlockSink = std::function<Status(int64_t first_row, int64_t n_rows, std::span<const std::byte> bytes)>;
+  virtual Status read_table(size_t index, const BlockSink& fn) = 0;
+  virtual Status read_table_scale(size_t index, std::vector<float>* out) = 0;
+  /// A parameter by its name under /params; shape from find("/params/" + name).
+  virtual Result<std::vector<float>> read_param(const std::string& name) = 0;
+  virtual Result<std::vector<int64_t>> read_i64(const std::string& path) = 0;
+  virtual Result<std::vector<uint64_t>> read_u64(const std::string& path) = 0;
+  virtual Result<std::vector<uint8_t>> read_u8(const std::string& path) = 0;
+  virtual Result<GoldenRows> read_golden() = 0;
+  /// Reads and checks every extent; progress(done, total bytes) may be empty.
+  virtual Status verify_all(const std::function<void(uint64_t, uint64_t)>& progress) = 0;
+
+ protected:
+  Manifest manifest_;
+  std::string name_;
+  uint64_t file_bytes_ = 0;
+  uint64_t content_digest_ = 0;
+  std::vector<DataSetInfo> data_sets_;
+};
+
+}  // namespace dpi

@@ -1,0 +1,108 @@
+// What a bundle's manifest says, as plain structs (weights/FORMAT.md parts 3 to 10). Filled and checked by read_manifest; every
+// later stage may rely on the checks stated beside the fields.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <dpi/kernels/embed.hpp>
+#include <nlohmann/json.hpp>
+
+namespace dpi {
+
+enum class FeatureKind : int32_t { kCategorical, kSequence, kNumeric, kDense };
+enum class RowSpace : int32_t { kConstant = 0, kShared = 1, kItem = 2 };  // ordered: an op has the largest space of its inputs
+enum class OutOfRange : int32_t { kError, kOov, kDefault };
+enum class Missing : int32_t { kError, kPad, kDefault };
+
+/// One step of an encoder, FORMAT.md part 5; `args` keeps its JSON object (checked for known keys and types).
+struct EncoderStep {
+  std::string op;
+  nlohmann::json args;
+};
+
+struct FeatureSpec {
+  std::string name;
+  FeatureKind kind = FeatureKind::kNumeric;
+  RowSpace space = RowSpace::kItem;
+  int64_t vocab_size = 0;  // categorical, sequence: 1 .. 2^31-2
+  OutOfRange out_of_range = OutOfRange::kError;
+  Missing missing = Missing::kError;
+  int64_t pad_id = 0;      // each in [0, vocab_size) where a rule can use it
+  int64_t oov_id = 0;
+  int64_t default_id = 0;
+  bool has_missing_id = false;
+  int64_t missing_id = 0;
+  double default_value = 0;  // numeric, dense; finite
+  int64_t dim = 1;           // dense: floats per row; numeric: 1
+  int64_t max_len = 0;       // sequence
+  bool keep_last = false;
+  kernels::PadSide pad_side = kernels::PadSide::kPost;
+  bool weighted = false;
+  std::vector<EncoderStep> encoder;  // empty = none
+  nlohmann::json stats;              // null = none
+
+  bool is_slot() const { return kind == FeatureKind::kCategorical || kind == FeatureKind::kSequence; }
+};
+
+struct TableSpec {
+  std::string name;
+  int64_t rows = 0;  // 1 .. 2^31-2
+  int64_t dim = 0;   // 1 .. 65536
+  kernels::DType dtype = kernels::DType::kF32;
+  std::string data;   // path of the data set
+  std::string scale;  // kI8 only
+};
+
+struct OpSpec {
+  std::string name;
+  std::string op;
+  int64_t version = 1;
+  std::string module;
+  std::string feature;  // Input only
+  std::vector<std::string> inputs;
+  nlohmann::json attrs;                       // always an object
+  std::map<std::string, std::string> params;  // role -> data set name under /params
+};
+
+struct HeadSpec {
+  std::string name;
+  std::string value;
+  std::string logit;  // empty = none
+  std::string activation;
+};
+
+struct GoldenSpec {
+  int64_t rows = 0;  // 0 = no golden rows
+  int64_t shared_rows = 0;
+  double tolerance = 1e-5;
+};
+
+struct Manifest {
+  int64_t version_minor = 0;
+  std::string name;
+  nlohmann::json provenance;  // an object, or null
+  std::vector<FeatureSpec> features;
+  std::vector<TableSpec> tables;
+  std::vector<OpSpec> ops;
+  std::vector<HeadSpec> heads;
+  GoldenSpec golden;
+};
+
+/// Slots and dense columns of a feature list, in the order of dpi_batch. Index -1 = not of that kind.
+struct SchemaLayout {
+  std::vector<int32_t> slot_of_feature;          // over all slots
+  std::vector<int32_t> column_of_feature;        // first dense column over all dense columns
+  std::vector<int32_t> item_slot_of_feature;     // numbering within the item part of a batch that has a shared part
+  std::vector<int32_t> shared_slot_of_feature;
+  std::vector<int32_t> item_column_of_feature;
+  std::vector<int32_t> shared_column_of_feature;
+  int32_t n_slots = 0, n_item_slots = 0, n_shared_slots = 0;
+  int32_t n_columns = 0, n_item_columns = 0, n_shared_columns = 0;
+};
+SchemaLayout layout_of(const std::vector<FeatureSpec>& features);
+
+}  // namespace dpi

@@ -1,0 +1,41 @@
+// Raw value -> id or float, as the bundle says (weights/FORMAT.md part 5). One FeatureEncoder per feature, compiled at load; encoding
+// allocates nothing and may run in any number of threads at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "bundle/bundle.hpp"
+
+namespace dpi {
+
+/// What one raw value became, after the feature's rules: out-of-vocabulary is already oov_id or default_id.
+struct EncodedValue {
+  enum class Kind { kId, kFloat, kMissing };
+  Kind kind = Kind::kMissing;
+  int64_t id = 0;
+  float value = 0;
+};
+
+class FeatureEncoder {
+ public:
+  /// Reads vocabularies from the bundle. spec.encoder must not be empty.
+  static Result<FeatureEncoder> build(const FeatureSpec& spec, Bundle& bundle);
+  FeatureEncoder(FeatureEncoder&&) noexcept;
+  FeatureEncoder& operator=(FeatureEncoder&&) noexcept;
+  ~FeatureEncoder();
+
+  /// Fails with kInvalidArgument and a text that names the value and the step ("'12x' is no number"); the caller adds row and feature.
+  Status encode_text(std::string_view raw, EncodedValue* out) const;
+  /// NaN = missing.
+  Status encode_number(double raw, EncodedValue* out) const;
+
+ private:
+  struct Impl;
+  explicit FeatureEncoder(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dpi

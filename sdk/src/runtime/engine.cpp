@@ -1,0 +1,203 @@
+#include "runtime/engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "graph/graph.hpp"
+#include "runtime/table_loader.hpp"
+#include "store/resident_store.hpp"
+
+namespace dpi {
+
+namespace {
+
+/// Parameters of the graph, read from the bundle.
+class BundleParams final : public ParamSource {
+ public:
+  explicit BundleParams(Bundle& bundle) : bundle_(bundle) {}
+  Result<std::vector<int64_t>> shape(const std::string& name) override {
+    const DataSetInfo* info = bundle_.find("/params/" + name);
+    if (info == nullptr) return bad_model(bundle_.name() + ":/params/" + name + ": there is no such data set");
+    if (info->type != DataSetInfo::Type::kF32) return bad_model(bundle_.name() + ":/params/" + name + ": expected f32");
+    return info->shape;
+  }
+  Result<std::vector<float>> read(const std::string& name) override { return bundle_.read_param(name); }
+
+ private:
+  Bundle& bundle_;
+};
+
+dpi_backend_options backend_options(const ModelOptions& o) {
+  dpi_backend_options b{};
+  b.struct_size = sizeof b;
+  b.device_index = o.device_index;
+  b.threads = o.threads;
+  b.precision = static_cast<int32_t>(o.precision);
+  b.strict = o.strict ? 1 : 0;
+  b.isa = o.isa.c_str();
+  return b;
+}
+
+}  // namespace
+
+Status backend_status(int32_t code, const dpi_backend_error& err, const std::string& what) {
+  if (code == 0) return {};
+  return Status(static_cast<Code>(code), what + ": " + err.message).native(err.native_code);
+}
+
+Engine::~Engine() {
+  if (backend_.device == nullptr) return;
+  for (dpi_backend_op* op : ops_) {
+    if (op != nullptr) api().op_free(device(), op);
+  }
+  for (float* p : const_data_) {
+    if (p != nullptr) api().free(device(), p, DPI_MEMORY_PARAM);
+  }
+  store_.reset();
+  api().close(device());
+}
+
+Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOptions& options,
+                                               std::unique_ptr<TableStore> store) {
+  std::unique_ptr<Engine> e(new Engine());
+  e->options_ = options;
+  BundleParams params(bundle);
+  auto graph = build_graph(bundle.manifest(), params);
+  if (!graph.ok()) return std::move(graph).status().within(bundle.name());
+
+  backend::BackendRequest request;
+  request.device = options.device;
+  request.backend_dir = options.backend_dir;
+  request.options = backend_options(e->options_);
+  DPI_ASSIGN_OR_RETURN(e->backend_, backend::open_backend(request));
+  dpi_backend_error err{};
+  e->caps_.struct_size = sizeof e->caps_;
+  DPI_RETURN_IF_ERROR(backend_status(e->api().caps(e->device(), &e->caps_, &err), err, "backend"));
+
+  PlanOptions plan_options;
+  plan_options.fold = options.fold;
+  plan_options.fuse = options.fuse;
+  plan_options.schedule = options.schedule;
+  plan_options.max_streams = std::max(1, e->caps_.max_streams);
+  DPI_ASSIGN_OR_RETURN(e->plan_, make_plan(graph.value(), plan_options));
+  for (PlanOp& op : e->plan_.ops) op.bind_pointers();
+  e->schema_ = make_resolve_schema(e->plan_.features);
+
+  e->store_ = store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), options.memory_limit);
+  DPI_RETURN_IF_ERROR(e->load_tables(bundle));
+  DPI_RETURN_IF_ERROR(e->upload_constants());
+  DPI_RETURN_IF_ERROR(e->prepare_ops());
+  for (PlanParam& p : e->plan_.params) {
+    e->weight_bytes_ += p.data.size() * sizeof(float);
+    std::vector<float>().swap(p.data);  // the backend keeps what it needs
+  }
+  return e;
+}
+
+Status Engine::load_tables(Bundle& bundle) {
+  std::vector<StoreTable> tables;
+  for (const PlanTable& t : plan_.tables) {
+    tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with});
+  }
+  DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(std::move(tables)));
+  return load_plan_tables(bundle, plan_, *store_);
+}
+
+Status Engine::upload_constants() {
+  const_data_.assign(plan_.params.size(), nullptr);
+  for (const PlanValue& v : plan_.values) {
+    if (v.storage != Storage::kConst || v.param < 0 || const_data_[v.param] != nullptr) continue;
+    const auto& data = plan_.params[v.param].data;
+    void* p = nullptr;
+    dpi_backend_error err{};
+    const size_t bytes = std::max<size_t>(1, data.size()) * sizeof(float);
+    DPI_RETURN_IF_ERROR(backend_status(api().alloc(device(), bytes, DPI_MEMORY_PARAM, &p, &err), err, v.name));
+    const_data_[v.param] = static_cast<float*>(p);
+    DPI_RETURN_IF_ERROR(
+        backend_status(api().upload(device(), p, data.data(), data.size() * sizeof(float), &err), err, v.name));
+  }
+  return {};
+}
+
+int64_t Engine::row_stride(const PlanValue& v) const {
+  switch (v.storage) {
+    case Storage::kInput:
+      return v.is_bags ? 0 : schema_.n_floats[schema_.features[v.feature].shared ? 1 : 0];
+    case Storage::kOutput:
+    case Storage::kLogit: return heads();
+    case Storage::kConst: return 0;
+    case Storage::kAlias: return row_stride(plan_.values[v.base]);
+    case Storage::kArena: break;
+  }
+  return v.space == RowSpace::kConstant ? 0 : v.row_stride;
+}
+
+namespace {
+
+/// The description of one op for op_prepare, with the arrays it points to.
+struct OpDescription {
+  std::vector<dpi_value_desc> inputs, outputs;
+  std::vector<kernels::Param> params;
+  std::vector<dpi_table_desc> tables;
+  dpi_op_desc desc{};
+};
+
+dpi_value_desc describe_value(const Engine& e, int32_t index) {
+  dpi_value_desc d{};
+  if (index < 0) return d;
+  const PlanValue& v = e.plan().values[index];
+  d.dims = v.dims;
+  d.is_bags = v.is_bags ? 1 : 0;
+  d.is_constant = v.space == RowSpace::kConstant ? 1 : 0;
+  d.row_stride = e.row_stride(v);
+  return d;
+}
+
+void describe(const Engine& e, const PlanOp& op, OpDescription* d) {
+  for (const int32_t v : op.inputs) d->inputs.push_back(describe_value(e, v));
+  for (const int32_t v : op.outputs) d->outputs.push_back(describe_value(e, v));
+  for (const int32_t p : op.params) {
+    if (p < 0) {
+      d->params.push_back({});
+    } else {
+      d->params.push_back({e.plan().params[p].data.data(), e.plan().params[p].dims});
+    }
+  }
+  for (const int32_t t : op.tables) {
+    const PlanTable& table = e.plan().tables[t];
+    d->tables.push_back({table.rows, table.dim, table.dtype});
+  }
+  auto& desc = d->desc;
+  desc.struct_size = sizeof desc;
+  desc.kind = op.kind;
+  desc.name = op.name.c_str();
+  desc.attrs = std::visit([](const auto& a) { return static_cast<const void*>(&a); }, op.attrs);
+  desc.inputs = d->inputs.data();
+  desc.outputs = d->outputs.data();
+  desc.params = d->params.data();
+  desc.tables = d->tables.data();
+  desc.n_inputs = static_cast<int32_t>(d->inputs.size());
+  desc.n_outputs = static_cast<int32_t>(d->outputs.size());
+  desc.n_params = static_cast<int32_t>(d->params.size());
+  desc.n_tables = static_cast<int32_t>(d->tables.size());
+  desc.max_rows = e.options().max_rows;
+}
+
+}  // namespace
+
+Status Engine::prepare_ops() {
+  ops_.assign(plan_.ops.size(), nullptr);
+  reports_.resize(plan_.ops.size());
+  for (size_t i = 0; i < plan_.ops.size(); ++i) {
+    OpDescription d;
+    describe(*this, plan_.ops[i], &d);
+    dpi_backend_error err{};
+    char report[1024] = "";
+    const int32_t code = api().op_prepare(device(), &d.desc, &ops_[i], report, sizeof report, &err);
+    DPI_RETURN_IF_ERROR(backend_status(code, err, "op '" + plan_.ops[i].name + "'"));
+    reports_[i] = report;
+  }
+  return {};
+}
+
+}  // namespace dpi

@@ -1,0 +1,40 @@
+// Options of a model, parsed from the string pairs of the C API. dpi.h lists keys, values and defaults.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "plan/plan.hpp"
+
+namespace dpi {
+
+enum class Precision : int32_t { kFp32 = 0, kTf32 = 1, kFp16 = 2, kBf16 = 3 };
+
+struct ModelOptions {
+  std::string device = "auto";  // cpu, cuda, auto, ref; cuda_emu in tests
+  int32_t device_index = -1;
+  Precision precision = Precision::kFp32;
+  int32_t threads = 1;
+  bool strict = false;
+  int64_t max_rows = 4096;
+  int64_t max_nnz = int64_t{1} << 20;  // ids per sequence feature and chunk
+  int32_t max_contexts = 0;            // 0 = hardware threads
+  bool fold = true;
+  bool fuse = true;
+  ScheduleMode schedule = ScheduleMode::kBreadthFirst;
+  bool verify_golden = false;
+  std::string require_signature;
+  std::string backend_dir;
+  uint64_t memory_limit = 0;
+  std::string isa = "auto";
+};
+
+/// Sets one option. Unknown key: kNotFound with the list of keys; bad value: kInvalidArgument with what is allowed.
+Status set_option(ModelOptions* options, std::string_view key, std::string_view value);
+
+/// All options in force as {"key": "value", ...} pairs in dpi.h's order.
+std::string options_json(const ModelOptions& options);
+
+}  // namespace dpi
