@@ -141,7 +141,8 @@ def columns(dim=4):
 
 
 def dims_columns():
-    return [sparse("user", 31, 3), DenseFeat("age"), sparse("item", 17, 9), bag("tags", 13, 5, "sum", 2), bag("hist", 11, 4, "mean", 5)]
+    return [sparse("user", 31, 3), DenseFeat("age"), sparse("item", 17, 9), bag("tags", 13, 5, "sum", 2),
+            bag("hist", 11, 4, "mean", 5)]
 
 
 def max_columns():

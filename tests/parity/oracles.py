@@ -47,6 +47,10 @@ def prepare():
             __import__(name)
         except ImportError:
             _stand_in(name)
+    offline = sys.modules["requests"]
+    if isinstance(offline, _Empty):
+        offline.codes = types.SimpleNamespace(ok=200)
+        offline.get = lambda *_args, **_keywords: types.SimpleNamespace(status_code=0)
 
 
 prepare()

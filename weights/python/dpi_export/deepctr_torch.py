@@ -130,7 +130,7 @@ class DeepctrImport:
         if type(net).__name__ == "CrossNetMix":
             return self._cross_mix(net, bias, x)
         kernels = ctx.array(net.kernels, net, "kernels")
-        if not 0 <= count <= len(kernels):
+        if not count == len(kernels) == len(bias):
             ctx.refuse(net, f"layer_num={count} does not match its {len(kernels)} kernels")
         if net.parameterization == "vector":
             return blocks.cross_vector(ctx, [(kernels[i].reshape(1, -1), bias[i].reshape(-1)) for i in range(count)], x)
@@ -148,7 +148,7 @@ class DeepctrImport:
             if not is_library_class(g, "torch.nn.modules", "Linear") or g.bias is not None:
                 ctx.refuse(g, "expected an nn.Linear without bias")
             gate.append(ctx.array(g.weight, g, "weight")[0])
-        if not 0 < net.layer_num <= len(u) or not net.num_experts == len(gate) == u.shape[1]:
+        if not 0 < net.layer_num == len(u) == len(v) == len(c) == len(bias) or not net.num_experts == len(gate) == u.shape[1]:
             ctx.refuse(net, f"layer_num={net.layer_num}, num_experts={net.num_experts} do not match its weights")
         layers = [(u[i], v[i], c[i], bias[i].reshape(-1)) for i in range(net.layer_num)]
         return blocks.cross_mixture(ctx, layers, np.stack(gate), x)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .errors import BundleError
 from .import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
 from .rows import Rows
 
@@ -12,16 +13,24 @@ def export(importer, model, feature_map, path, rows, encoders, table_dtype, chec
     """Shared body of from_fuxictr and from_deepctr_torch. Returns what Builder.write returns."""
     encoders = as_encoders(encoders, model, feature_map)
     exact = importer(model, feature_map, encoders, None)
-    builder = exact.build()
+    builder = _build(exact)
     if check:
         given = rows if rows is not None else exact.random_rows(np.random.default_rng(7), _CHECK_ROWS)
         check_against_library(exact, given)
     if table_dtype is not None:
-        builder = importer(model, feature_map, encoders, table_dtype).build()
+        builder = _build(importer(model, feature_map, encoders, table_dtype))
     builder.provenance(framework=framework_text(exact.library), model=type(model).__name__)
     if rows is not None:
         add_golden(exact, builder, rows)
     return builder.write(path, check=check)
+
+
+def _build(imported):
+    """The builder of an import; what does not fit together is the model's fault and named so."""
+    try:
+        return imported.build()
+    except BundleError as e:
+        raise UnsupportedModelError(f"{type(imported.model).__name__}: its parts do not fit together: {e}") from e
 
 
 def as_encoders(encoders, model, feature_map):

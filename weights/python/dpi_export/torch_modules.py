@@ -14,6 +14,8 @@ _DT = "deepctr_torch.layers"
 
 def linear(ctx, module, x, label):
     """nn.Linear on the last axis."""
+    if not is_library_class(module, "torch.nn.modules", "Linear"):
+        ctx.refuse(module, f"{type(module).__module__}.{type(module).__name__} is not nn.Linear")
     ctx.take(module)
     bias = None if module.bias is None else ctx.array(module.bias, module, "bias")
     return ctx.b.linear(x, ctx.array(module.weight, module, "weight"), bias, **ctx.tag(label, "linear"))
@@ -166,9 +168,18 @@ def chain(ctx, modules, x, label):
     return x
 
 
+def _flat(ctx, module):
+    """The layers of a Sequential in order, those of Sequentials inside it in their place."""
+    ctx.take(module)
+    for inner in module:
+        if is_library_class(inner, "torch.nn.modules", "Sequential"):
+            yield from _flat(ctx, inner)
+        else:
+            yield inner
+
+
 def sequential(ctx, module, x, label):
     """An nn.Sequential, read by structure: its indices move with batch norm, activation and dropout."""
-    ctx.take(module)
     if not is_library_class(module, "torch.nn.modules", "Sequential"):
         ctx.refuse(module, "expected an nn.Sequential")
-    return chain(ctx, list(module.children()) if len(set(map(id, module))) == len(module) else list(module), x, label)
+    return chain(ctx, list(_flat(ctx, module)), x, label)
