@@ -1,0 +1,27 @@
+// The scalar functions behind Unary and Binary, in double. Used by every reference kernel that applies an
+// activation.
+#pragma once
+
+#include <dpi/kernels/binary.hpp>
+#include <dpi/kernels/unary.hpp>
+
+namespace dpi::kernels::ref {
+
+/// Channel parameters of one element (the table in unary.hpp says which kind reads which).
+struct ChannelParams {
+  double p0 = 0;
+  double p1 = 0;
+  double p2 = 0;
+  bool present = false;  // affine: params instead of the scalars a and b
+};
+
+/// The parameters of column `c`; a parameter of one element serves every column.
+ChannelParams channel_params(const Param& p0, const Param& p1, const Param& p2, int64_t c);
+
+/// NaN in gives NaN out for every kind.
+double apply_unary(const UnaryAttrs& attrs, double x, const ChannelParams& p);
+
+/// NaN in either operand gives NaN for every kind, max and min included.
+double apply_binary(BinaryKind kind, double x, double y);
+
+}  // namespace dpi::kernels::ref

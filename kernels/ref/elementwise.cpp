@@ -1,0 +1,42 @@
+#include <dpi/kernels/elementwise.hpp>
+
+#include "apply.hpp"
+#include "index.hpp"
+
+namespace dpi::kernels::ref {
+namespace {
+
+// Every step rounds to float32, so that a chain gives the same bits as its ops one by one.
+float run_chain(const ElementwiseArgs& a, float* reg, int64_t column) {
+  for (int32_t k = 0; k < a.attrs.n_steps; ++k) {
+    const ElementwiseStep& step = a.attrs.steps[k];
+    double y = 0;
+    if (step.is_binary != 0) {
+      y = apply_binary(step.binary, reg[step.x], reg[step.y]);
+    } else {
+      Param p[3];
+      for (int32_t i = 0; i < step.n_params && step.param >= 0; ++i) p[i] = a.params[step.param + i];
+      y = apply_unary(step.unary, reg[step.x], channel_params(p[0], p[1], p[2], column));
+    }
+    reg[a.attrs.n_inputs + k] = static_cast<float>(y);
+  }
+  return reg[a.attrs.n_inputs + a.attrs.n_steps - 1];
+}
+
+}  // namespace
+
+void elementwise(const ElementwiseArgs& a) {
+  const Dims& dims = a.dst.dims;
+  float reg[kMaxElementwiseInputs + kMaxElementwiseSteps];
+  for (int64_t r = 0; r < a.dst.rows; ++r) {
+    for (int64_t i = 0; i < dims.size(); ++i) {
+      for (int32_t j = 0; j < a.attrs.n_inputs; ++j) {
+        const Tensor& x = a.inputs[j].tensor;
+        reg[j] = x.row(r)[broadcast_offset(dims, i, x.dims)];
+      }
+      a.dst.row(r)[i] = run_chain(a, reg, i % dims.at(-1));
+    }
+  }
+}
+
+}  // namespace dpi::kernels::ref
