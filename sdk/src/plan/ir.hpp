@@ -1,0 +1,72 @@
+// The passes' working form is the Plan itself: a list of ops that a pass may append to and mark dead. Helpers
+// that every pass uses. Not for later stages: they read plan.hpp only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace dpi::plan {
+
+/// Who makes and who reads each value. Valid until an op is added, changed or marked dead.
+struct Index {
+  std::vector<int32_t> producer;            // op, -1 = input, constant or none
+  std::vector<std::vector<int32_t>> users;  // ops, one entry per operand that reads the value
+  std::vector<int32_t> head_uses;           // heads that name the value (as value or logit)
+
+  /// Read by one operand of one op and by no head.
+  bool single_use(int32_t value) const {
+    return users[static_cast<size_t>(value)].size() == 1 && head_uses[static_cast<size_t>(value)] == 0;
+  }
+};
+Index index_of(const Plan& plan);
+
+inline bool is_dead(const PlanOp& op) { return op.kind == OpKind::kInput; }
+void kill(PlanOp& op);
+
+/// New values, params and ops; the index of what was added. Names need not be unique.
+int32_t add_value(Plan& plan, std::string name, const Dims& dims, RowSpace space);
+int32_t add_param(Plan& plan, std::string name, const Dims& dims, std::vector<float> data);
+int32_t add_const(Plan& plan, std::string name, const Dims& dims, std::vector<float> data);  // a kConst value
+
+Dims dims_of(std::initializer_list<int64_t> extents);
+std::string dims_text(const Dims& dims);
+
+inline const PlanValue& value_of(const Plan& plan, int32_t v) { return plan.values[static_cast<size_t>(v)]; }
+inline const PlanParam& param_of(const Plan& plan, int32_t p) { return plan.params[static_cast<size_t>(p)]; }
+
+/// The only element of a constant value of one element; nothing otherwise.
+bool scalar_const(const Plan& plan, int32_t value, double* out);
+/// Floats of a constant value, or null.
+const std::vector<float>* const_data(const Plan& plan, int32_t value);
+
+/// Every reader of `from` (ops, and heads if `heads`) reads `to` instead.
+void replace_uses(Plan& plan, const Index& index, int32_t from, int32_t to, bool heads);
+
+/// Columns [begin, end) of a base buffer (an arena, output or logit value).
+struct Region {
+  int32_t base = -1;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+/// Where a value lies; base -1 for inputs and constants.
+Region region_of(const Plan& plan, int32_t value);
+std::vector<Region> reads_of(const Plan& plan, const PlanOp& op);
+/// MultiLookup writes the columns of its fields only; every other op all of its outputs.
+std::vector<Region> writes_of(const Plan& plan, const PlanOp& op);
+
+/// Edges between ops: a reader comes after every writer of bytes it reads. Lists are ascending and without
+/// repetition.
+struct Dag {
+  std::vector<std::vector<int32_t>> preds;
+  std::vector<std::vector<int32_t>> succs;
+};
+Dag dag_of(const Plan& plan);
+
+/// Drops dead ops, ops that no head needs, and values, params and tables that nothing names; sorts
+/// topologically, keeping the given order where it can. kInternal when the ops form a cycle.
+Result<Plan> cleanup(Plan plan);
+
+}  // namespace dpi::plan
