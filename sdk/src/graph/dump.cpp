@@ -29,7 +29,9 @@ constexpr const char* kReduceKinds[] = {"sum", "mean", "max", "sumsq"};
 constexpr const char* kViewKinds[] = {"reshape", "transpose", "slice", "index_select", "expand"};
 constexpr const char* kRecurrentKinds[] = {"gru", "agru", "augru", "vecatt"};
 
-std::string field(const char* key, const std::string& value) { return " " + std::string(key) + "=" + value; }
+std::string field(const char* key, const std::string& value) {
+  return std::string(" ").append(key).append("=") + value;
+}
 std::string field(const char* key, int64_t value) { return field(key, std::to_string(value)); }
 std::string field(const char* key, float value) { return field(key, text_of(value)); }
 
