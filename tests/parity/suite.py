@@ -166,6 +166,12 @@ class Runner:
         self.passed += not problems
         print(f"{'FAIL' if problems else 'ok  '} {name:<58} {text}{'  '.join([''] + problems)}", flush=True)
 
+    def note(self, name, problem):
+        """One line for a check without numbers."""
+        self.failed += bool(problem)
+        self.passed += not problem
+        print(f"{'FAIL' if problem else 'ok  '} {name:<58} {problem}", flush=True)
+
     def _run(self, name, make):
         seed = sum(map(ord, name)) % 9973
         case = Case(name, make, seed, self.n)
@@ -238,11 +244,11 @@ def main():
                 runner.run(name, make)
         if not options.only:
             import doctored
+            import encoding
 
-            for name, problem in doctored.run_all():
-                runner.failed += bool(problem)
-                runner.passed += not problem
-                print(f"{'FAIL' if problem else 'ok  '} refused: {name:<49} {problem}", flush=True)
+            for about, checks in (("refused", doctored.run_all()), ("raw values", encoding.run_all())):
+                for name, problem in checks:
+                    runner.note(f"{about}: {name}", problem)
     print(f"{time.monotonic() - started:.1f} s")
     print(f"{runner.passed} passed, {runner.failed} failed")
     return 1 if runner.failed else 0

@@ -4,6 +4,7 @@ import numpy as np
 
 from . import ctr_blocks as blocks
 from .builder import Builder
+from .encoder_sources import FeatureSource
 from .import_common import (ImportContext, UnsupportedModelError, check_global_hooks, check_ids, is_library_class,
                             random_bags, run_library, strip_padding, to_numpy)
 from .import_run import export
@@ -242,7 +243,8 @@ class DeepctrImport:
         return ("VarLenSparseFeat", column.vocabulary_size, column.maxlen, column.length_name)
 
     def _feature(self, column):
-        encoder, name = self.encoders.get(column.name), column.name
+        name = column.name
+        encoder = self.encoders.get(name, FeatureSource()).encoder
         if _kind(column) == "DenseFeat":
             if column.dimension == 1:
                 self.b.numeric(name, encoder=encoder)

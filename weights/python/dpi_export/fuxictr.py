@@ -7,6 +7,7 @@ import numpy as np
 
 from . import ctr_blocks as blocks
 from .builder import Builder
+from .encoder_sources import FeatureSource
 from .import_common import (ImportContext, UnsupportedModelError, check_global_hooks, check_ids, is_library_class,
                             random_bags, run_library, strip_padding, to_numpy)
 from .import_run import export
@@ -270,17 +271,17 @@ class FuxiImport:
                 for name in module.embedding_layers}
 
     def _feature(self, name, spec):
-        kind, encoder = spec["type"], self.encoders.get(name)
+        kind, source = spec["type"], self.encoders.get(name, FeatureSource())
         if kind == "numeric":
-            self.b.numeric(name, encoder=encoder)
+            self.b.numeric(name, encoder=source.encoder, **source.rules)
         elif kind == "embedding":
-            self.b.dense(name, int(spec["pretrain_dim"]), encoder=encoder)
+            self.b.dense(name, int(spec["pretrain_dim"]), encoder=source.encoder)
         elif kind in ("categorical", "sequence"):
-            self._id_feature(name, spec, encoder)
+            self._id_feature(name, spec, source)
         else:
             self.ctx.refuse(f"feature '{name}'", f"type '{kind}' is not supported")
 
-    def _id_feature(self, name, spec, encoder):
+    def _id_feature(self, name, spec, source):
         size = int(spec["vocab_size"])
         rules = {}
         if "category_processor" not in spec:
@@ -289,11 +290,16 @@ class FuxiImport:
         if spec["type"] == "categorical":
             if rules:
                 rules.update(missing="default", default_id=rules["oov_id"])
-            self.b.categorical(name, size, encoder=encoder, **rules)
+            self.b.categorical(name, size, encoder=source.encoder, **{**rules, **source.rules})
             return
-        side = spec.get("padding", "post")
+        side = self._side(name)
         self.b.sequence(name, size, max_len=int(spec["max_len"]), keep="first" if side == "post" else "last", pad_side=side,
-                        missing="pad", encoder=encoder, **rules)
+                        missing="pad", encoder=source.encoder, **rules)
+
+    def _side(self, name):
+        """Where a sequence is padded and cut: the FeatureProcessor knows, the feature map may, "post" is the library's default."""
+        source = self.encoders.get(name, FeatureSource())
+        return source.rules.get("pad_side", self.map.features[name].get("padding", "post"))
 
     def columns(self, rows):
         """FuxiCTR's input dict as columns of the bundle's features."""
@@ -309,7 +315,7 @@ class FuxiImport:
                 ids = check_ids(value, name, spec["vocab_size"])
                 if ids.ndim != 2 or ids.shape[1] != spec["max_len"]:
                     raise ValueError(f"rows: sequence '{name}' has shape {ids.shape}, expected [rows, {spec['max_len']}]")
-                out[name] = strip_padding(ids, 0, spec.get("padding", "post"))
+                out[name] = strip_padding(ids, 0, self._side(feature["name"]))
             else:
                 out[name] = value.astype(np.float32)
         return out
@@ -342,7 +348,7 @@ class FuxiImport:
             if spec["type"] == "categorical":
                 out[feature["name"]] = rng.integers(0, spec["vocab_size"], n)
             elif spec["type"] == "sequence":
-                out[feature["name"]] = random_bags(rng, n, spec["max_len"], spec["vocab_size"], spec.get("padding", "post"))
+                out[feature["name"]] = random_bags(rng, n, spec["max_len"], spec["vocab_size"], self._side(feature["name"]))
             else:
                 shape = n if spec["type"] == "numeric" else (n, spec["pretrain_dim"])
                 out[feature["name"]] = rng.standard_normal(shape).astype(np.float32)

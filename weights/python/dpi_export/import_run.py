@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .encoder_sources import encoders_from
 from .errors import BundleError
 from .import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
 from .rows import Rows
@@ -11,7 +12,7 @@ _CHECK_ROWS = 32
 
 def export(importer, model, feature_map, path, rows, encoders, table_dtype, check):
     """Shared body of from_fuxictr and from_deepctr_torch. Returns what Builder.write returns."""
-    encoders = as_encoders(encoders, model, feature_map)
+    encoders = encoders_from(encoders)
     exact = importer(model, feature_map, encoders, None)
     builder = _build(exact)
     if check:
@@ -31,13 +32,6 @@ def _build(imported):
         return imported.build()
     except BundleError as e:
         raise UnsupportedModelError(f"{type(imported.model).__name__}: its parts do not fit together: {e}") from e
-
-
-def as_encoders(encoders, model, feature_map):
-    """{feature: Encoder} from a dict, scikit-learn objects or a FuxiCTR FeatureProcessor."""
-    if not encoders:
-        return {}
-    return dict(encoders)
 
 
 def framework_text(library):
