@@ -297,6 +297,7 @@ class DeepctrImport:
         matrix = self._matrix(rows)
         n = len(matrix)
         x = torch.from_numpy(np.concatenate([matrix, matrix]) if n == 1 else matrix).to(dtype or torch.float32)
+        x = x.to(next(self.model.parameters()).device)
         logits, out = [], self.model.out
         hook = out.register_forward_pre_hook(
             lambda m, args: logits.append(args[0] + m.bias if m.use_bias else args[0].clone()))

@@ -331,7 +331,8 @@ class FuxiImport:
             value = np.concatenate([value, value]) if n == 1 else value  # some layers squeeze a batch of one away
             is_id = feature["kind"] in ("categorical", "sequence")
             value = torch.from_numpy(value.astype(np.int64 if is_id else np.float32))
-            inputs[feature["name"]] = value.reshape(-1) if feature["kind"] == "categorical" else value
+            value = value.reshape(-1) if feature["kind"] == "categorical" else value
+            inputs[feature["name"]] = value.to(next(self.model.parameters()).device)
         logits = []
         hook = self.model.output_activation.register_forward_pre_hook(lambda _m, args: logits.append(args[0].clone()))
         try:

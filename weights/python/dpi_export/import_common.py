@@ -50,8 +50,8 @@ class ImportContext:
         self._seen_tensors.update(id(t) for t in tensors)
         return module
 
-    def array(self, tensor, where, name):
-        """A parameter or buffer as a finite float32 array."""
+    def _check_tensor(self, tensor, where, name):
+        """Marks a tensor as used; refuses one that is not a dense float tensor of up to 32 bits."""
         import torch
 
         self._seen_tensors.add(id(tensor))
@@ -60,26 +60,41 @@ class ImportContext:
             self.refuse(place, "expected a dense tensor with data")
         if tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             self.refuse(place, f"is {tensor.dtype}, expected float32, float16 or bfloat16 (convert with model.float())")
+        return place
+
+    def _check_finite(self, value, place):
+        step = max(1, (1 << 22) // max(1, value[:1].size))
+        for at in range(0, len(value), step):  # in blocks: a table may be large
+            if not np.isfinite(value[at:at + step]).all():
+                self.refuse(place, "holds NaN or infinity")
+
+    def array(self, tensor, where, name):
+        """A parameter or buffer as a finite float32 array."""
+        place = self._check_tensor(tensor, where, name)
         value = tensor.detach().to("cpu").float().numpy()
-        if not np.isfinite(value).all():
-            self.refuse(place, "holds NaN or infinity")
+        self._check_finite(value, place)
         return value
 
     def table(self, module, label):
-        """The bundle's table of an nn.Embedding; layers on one storage get one table. `label` names it when it is new."""
+        """The bundle's table of an nn.Embedding; layers on one storage get one table. `label` names it when it is new.
+
+        float32 and float16 weights are read where they lie.
+        """
         import torch
 
         self.take(module)
         if module.max_norm is not None:
             self.refuse(module, f"max_norm={module.max_norm} rescales rows at lookup")
         weight = module.weight
+        place = self._check_tensor(weight, module, "weight")
         key = (weight.data_ptr(), tuple(weight.shape), tuple(weight.stride()))
         if key not in self._tables:
             stored = {torch.float16: "f16", torch.bfloat16: "bf16"}.get(weight.dtype, "f32")
-            value = self.array(weight, module, "weight")
+            held = weight.detach().to("cpu")
+            value = (held.float() if weight.dtype == torch.bfloat16 else held).numpy()
+            self._check_finite(value, place)
             check_name("table", label)
             self._tables[key] = self.b.table(label, value, dtype=self.table_dtype or stored)
-        self._seen_tensors.add(id(weight))
         return self._tables[key]
 
     def name(self, label):
