@@ -1,0 +1,237 @@
+#include "store/resident_store.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include <dpi/kernels/row_decode.hpp>
+
+#include "store/row_layout.hpp"
+
+namespace dpi {
+
+namespace {
+
+constexpr int64_t kStagingBytes = int64_t{4} << 20;
+
+/// MemAvailable of this host in bytes, 0 when unknown.
+uint64_t host_memory_available() {
+  FILE* f = std::fopen("/proc/meminfo", "r");
+  if (f == nullptr) return 0;
+  char line[256];
+  unsigned long long kib = 0;
+  while (std::fgets(line, sizeof line, f) != nullptr) {
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+  }
+  std::fclose(f);
+  return kib * 1024;
+}
+
+std::string mib(uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
+
+class ResidentStore final : public TableStore {
+ public:
+  ResidentStore(const dpi_backend_api* api, dpi_backend_device* device, uint64_t limit)
+      : api_(api), device_(device), limit_(limit) {}
+  ~ResidentStore() override {
+    if (arena_ != nullptr) api_->free(device_, arena_, DPI_MEMORY_TABLE);
+  }
+
+  Result<StoreForecast> plan(std::vector<StoreTable> tables) override;
+  Status ingest(int32_t table, int64_t first_row, int64_t n_rows, std::span<const std::byte> rows) override;
+  Status ingest_scale(int32_t table, std::span<const float> scale) override;
+  Status seal() override;
+  Result<Readiness> prepare(const StoreRequest&) override { return Readiness::kReady; }
+  kernels::TableView view(int32_t table) const override;
+  uint64_t version() const override { return 1; }
+
+ private:
+  Status check_budget(uint64_t bytes) const;
+  Status allocate();
+  Status copy_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
+  Status upload_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
+  void note_nonzero(size_t table, int64_t first, int64_t n, const std::byte* rows);
+  bool host() const { return (caps_.flags & DPI_BACKEND_HOST_MEMORY) != 0; }
+  std::string name_of(int32_t table) const { return "table '" + tables_[table].name + "'"; }
+
+  const dpi_backend_api* api_;
+  dpi_backend_device* device_;
+  uint64_t limit_;
+  dpi_backend_caps caps_{};
+  std::vector<StoreTable> tables_;
+  RowLayout layout_;
+  std::byte* arena_ = nullptr;
+  std::vector<int64_t> ingested_;                // rows that have come, per table
+  std::vector<std::vector<float>> scales_;       // kI8, until seal on a device; for nonzero bits
+  std::vector<std::vector<uint64_t>> nonzero_;   // until seal
+  std::vector<std::byte> staging_;
+};
+
+Status device_status(int32_t code, const dpi_backend_error& err, const std::string& what) {
+  if (code == 0) return {};
+  return Status(static_cast<Code>(code), what + ": " + err.message).native(err.native_code);
+}
+
+Status ResidentStore::check_budget(uint64_t bytes) const {
+  const uint64_t available = host() ? host_memory_available() : caps_.memory_free;
+  const uint64_t budget = limit_ != 0 ? limit_ : available;
+  if (budget == 0 || bytes <= budget) return {};
+  return {Code::kOutOfMemory, "the tables need " + mib(bytes) + ", but " +
+                                  (limit_ != 0 ? "option memory_limit allows " : "there is only ") + mib(budget) + " of " +
+                                  (host() ? "host" : "device") + " memory; nothing was loaded"};
+}
+
+Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
+  dpi_backend_error err{};
+  caps_.struct_size = sizeof caps_;
+  DPI_RETURN_IF_ERROR(device_status(api_->caps(device_, &caps_, &err), err, "backend"));
+  tables_ = std::move(tables);
+  DPI_ASSIGN_OR_RETURN(layout_, make_row_layout(tables_, !host()));
+  DPI_RETURN_IF_ERROR(check_budget(layout_.bytes));
+  ingested_.assign(tables_.size(), 0);
+  scales_.resize(tables_.size());
+  nonzero_.resize(tables_.size());
+  StoreForecast f;
+  (host() ? f.host_bytes : f.device_bytes) = layout_.bytes;
+  for (const auto& t : layout_.tables) f.table_bytes.push_back(t.bytes);
+  return f;
+}
+
+Status ResidentStore::allocate() {
+  if (arena_ != nullptr) return {};
+  dpi_backend_error err{};
+  void* p = nullptr;
+  const size_t bytes = std::max<size_t>(64, layout_.bytes);
+  DPI_RETURN_IF_ERROR(device_status(api_->alloc(device_, bytes, DPI_MEMORY_TABLE, &p, &err), err, "table arena"));
+  arena_ = static_cast<std::byte*>(p);
+  return {};
+}
+
+Status ResidentStore::ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) {
+  DPI_RETURN_IF_ERROR(allocate());
+  const auto& at = layout_.tables[table];
+  if (first != ingested_[table] || n < 0 || n > tables_[table].rows - first) {
+    return internal_error(name_of(table) + ": rows [" + std::to_string(first) + ", +" + std::to_string(n) +
+                          ") came out of order; " + std::to_string(ingested_[table]) + " of " +
+                          std::to_string(tables_[table].rows) + " are there");
+  }
+  if (rows.size() != static_cast<size_t>(n * at.row_bytes)) {
+    return internal_error(name_of(table) + ": " + std::to_string(rows.size()) + " bytes for " + std::to_string(n) + " rows");
+  }
+  const auto t = static_cast<size_t>(table);
+  if (tables_[t].needs_nonzero) note_nonzero(t, first, n, rows.data());
+  ingested_[t] += n;
+  return host() ? copy_rows(t, first, n, rows.data()) : upload_rows(t, first, n, rows.data());
+}
+
+Status ResidentStore::copy_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
+  const auto& at = layout_.tables[table];
+  std::byte* to = arena_ + at.offset + first * at.stride;
+  if (at.stride == at.row_bytes) {
+    std::memcpy(to, rows, static_cast<size_t>(n * at.row_bytes));
+    return {};
+  }
+  for (int64_t r = 0; r < n; ++r) {
+    std::memcpy(to + r * at.stride, rows + r * at.row_bytes, static_cast<size_t>(at.row_bytes));
+    if (!at.shares_rows) std::memset(to + r * at.stride + at.row_bytes, 0, static_cast<size_t>(at.stride - at.row_bytes));
+  }
+  return {};
+}
+
+Status ResidentStore::upload_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
+  const auto& at = layout_.tables[table];
+  const int64_t block = std::max<int64_t>(1, kStagingBytes / at.stride);
+  dpi_backend_error err{};
+  for (int64_t done = 0; done < n;) {
+    const int64_t now = std::min(block, n - done);
+    // A block starts at this table's own bytes of its first row and ends with those of its last row.
+    const auto bytes = static_cast<size_t>((now - 1) * at.stride + at.row_bytes);
+    std::byte* to = arena_ + at.offset + (first + done) * at.stride;
+    staging_.assign(bytes, std::byte{0});
+    if (at.shares_rows) {  // rows hold another table's bytes: change only ours
+      DPI_RETURN_IF_ERROR(
+          device_status(api_->download(device_, staging_.data(), to, bytes, &err), err, name_of(static_cast<int32_t>(table))));
+    }
+    for (int64_t r = 0; r < now; ++r) {
+      std::memcpy(staging_.data() + r * at.stride, rows + (done + r) * at.row_bytes, static_cast<size_t>(at.row_bytes));
+    }
+    DPI_RETURN_IF_ERROR(
+        device_status(api_->upload(device_, to, staging_.data(), bytes, &err), err, name_of(static_cast<int32_t>(table))));
+    done += now;
+  }
+  return {};
+}
+
+void ResidentStore::note_nonzero(size_t table, int64_t first, int64_t n, const std::byte* rows) {
+  auto& bits = nonzero_[table];
+  bits.resize(static_cast<size_t>((tables_[table].rows + 63) / 64));
+  kernels::TableView v;
+  v.base = rows;
+  v.rows = n;
+  v.dim = tables_[table].dim;
+  v.dtype = tables_[table].dtype;
+  v.row_bytes = layout_.tables[table].row_bytes;
+  v.scale = scales_[table].empty() ? nullptr : scales_[table].data() + first;
+  v.scale_stride = 1;
+  for (int64_t r = 0; r < n; ++r) {
+    if (kernels::row_is_nonzero(v, r)) bits[static_cast<size_t>((first + r) / 64)] |= uint64_t{1} << ((first + r) % 64);
+  }
+}
+
+Status ResidentStore::ingest_scale(int32_t table, std::span<const float> scale) {
+  DPI_RETURN_IF_ERROR(allocate());
+  if (tables_[table].dtype != kernels::DType::kI8 || scale.size() != static_cast<size_t>(tables_[table].rows)) {
+    return internal_error(name_of(table) + ": unexpected scales");
+  }
+  scales_[table].assign(scale.begin(), scale.end());
+  dpi_backend_error err{};
+  std::byte* to = arena_ + layout_.tables[table].scale_offset;
+  return device_status(api_->upload(device_, to, scale.data(), scale.size_bytes(), &err), err, name_of(table));
+}
+
+Status ResidentStore::seal() {
+  DPI_RETURN_IF_ERROR(allocate());
+  dpi_backend_error err{};
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    const auto index = static_cast<int32_t>(t);
+    if (ingested_[t] != tables_[t].rows) {
+      return internal_error(name_of(index) + ": " + std::to_string(ingested_[t]) + " of " + std::to_string(tables_[t].rows) +
+                            " rows came");
+    }
+    if (tables_[t].dtype == kernels::DType::kI8 && scales_[t].empty()) return internal_error(name_of(index) + ": no scales came");
+    if (!tables_[t].needs_nonzero) continue;
+    std::byte* to = arena_ + layout_.tables[t].nonzero_offset;
+    const size_t bytes = nonzero_[t].size() * sizeof(uint64_t);
+    DPI_RETURN_IF_ERROR(device_status(api_->upload(device_, to, nonzero_[t].data(), bytes, &err), err, name_of(index)));
+  }
+  std::vector<std::vector<float>>().swap(scales_);
+  std::vector<std::vector<uint64_t>>().swap(nonzero_);
+  std::vector<std::byte>().swap(staging_);
+  return {};
+}
+
+kernels::TableView ResidentStore::view(int32_t table) const {
+  const auto& at = layout_.tables[table];
+  kernels::TableView v;
+  v.base = arena_ + at.offset;
+  v.rows = tables_[table].rows;
+  v.dim = tables_[table].dim;
+  v.dtype = tables_[table].dtype;
+  v.row_bytes = at.stride;
+  if (at.scale_offset >= 0) {
+    v.scale = reinterpret_cast<const float*>(arena_ + at.scale_offset);
+    v.scale_stride = 1;
+  }
+  if (at.nonzero_offset >= 0) v.nonzero = reinterpret_cast<const uint64_t*>(arena_ + at.nonzero_offset);
+  return v;
+}
+
+}  // namespace
+
+std::unique_ptr<TableStore> make_resident_store(const dpi_backend_api* api, dpi_backend_device* device,
+                                                uint64_t memory_limit) {
+  return std::make_unique<ResidentStore>(api, device, memory_limit);
+}
+
+}  // namespace dpi
