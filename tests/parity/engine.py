@@ -53,7 +53,11 @@ class Engine:
                 ("dpi_options_create", _P, []), ("dpi_options_free", None, [_P]), ("dpi_model_free", None, [_P]),
                 ("dpi_options_set", c.c_int32, [_P, c.c_char_p, c.c_char_p, _P]),
                 ("dpi_model_load", c.c_int32, [c.c_char_p, _P, _P, _P]),
-                ("dpi_predict", c.c_int32, [_P, _P, _P, c.c_size_t, _P, _P])):
+                ("dpi_predict", c.c_int32, [_P, _P, _P, c.c_size_t, _P, _P]),
+                ("dpi_model_feature_index", c.c_int32, [_P, c.c_char_p]), ("dpi_rows_free", None, [_P]),
+                ("dpi_rows_create", c.c_int32, [_P, _P, _P]), ("dpi_rows_begin", c.c_int32, [_P, _P]),
+                ("dpi_rows_set_text", c.c_int32, [_P, c.c_int32, c.c_char_p, c.c_int64, _P]),
+                ("dpi_rows_predict", c.c_int32, [_P, _P, c.c_size_t, _P, _P])):
             function = getattr(self.lib, name)
             function.restype, function.argtypes = result, arguments
 
@@ -99,3 +103,20 @@ class Model:
         run = RunOptions(struct_size=c.sizeof(RunOptions), logits=logits.ctypes.data, logits_len=logits.size)
         self._call(self.lib.dpi_predict, self.handle, c.byref(batch), values.ctypes.data, values.size, c.byref(run))
         return values.astype(np.float64), logits.astype(np.float64)
+
+    def predict_texts(self, columns, heads=1):
+        """Values [n, heads] of raw cells {feature: texts, or lists of texts}: the bundle's encoders read them."""
+        rows, n = _P(), len(next(iter(columns.values())))
+        self._call(self.lib.dpi_rows_create, self.handle, c.byref(rows))
+        try:
+            for row in range(n):
+                self._call(self.lib.dpi_rows_begin, rows)
+                for name, cells in columns.items():
+                    feature = self.lib.dpi_model_feature_index(self.handle, name.encode())
+                    for text in cells[row] if isinstance(cells[row], list) else [cells[row]]:
+                        self._call(self.lib.dpi_rows_set_text, rows, feature, text.encode(), -1)
+            values = np.full((n, heads), np.nan, np.float32)
+            self._call(self.lib.dpi_rows_predict, rows, values.ctypes.data, values.size, None)
+        finally:
+            self.lib.dpi_rows_free(rows)
+        return values.astype(np.float64)

@@ -246,7 +246,7 @@ def main():
             import doctored
             import encoding
 
-            for about, checks in (("refused", doctored.run_all()), ("raw values", encoding.run_all())):
+            for about, checks in (("refused", doctored.run_all()), ("raw values", encoding.run_all(engine, runner.devices))):
                 for name, problem in checks:
                     runner.note(f"{about}: {name}", problem)
     print(f"{time.monotonic() - started:.1f} s")
