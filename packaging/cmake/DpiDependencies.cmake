@@ -49,4 +49,7 @@ add_library(dpi::cli11 ALIAS dpi_cli11)
 if(DPI_DEVELOPER_MODE)
   find_package(doctest QUIET)
   find_package(benchmark QUIET)
+  # Debian's own interpreter first: setup.sh installs numpy, h5py and pytest for it.
+  find_program(DPI_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
+  find_program(DPI_PYTHON NAMES python3)
 endif()

@@ -34,7 +34,9 @@ def check(root):
     functions = declared(read(root, HEADER)) if HEADER in present else set()
     found = compare("src/exports.map", in_map(read(root, MAP)) if MAP in present else set(), functions)
     library = os.environ.get("DPI_LIB")
-    if library:
+    if library and not os.path.exists(library):
+        found.append(f"{library} is not built")
+    elif library:
         symbols, bare = in_library(library)
         found += compare("the library", set(symbols), functions)
         found += [f"{library}: `{name}` is exported without a version node" for name in sorted(bare)]
