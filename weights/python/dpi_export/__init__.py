@@ -6,6 +6,7 @@ from .builder import VERSION as __version__, Builder
 from .reader import Bundle
 from .executor import Executor
 from .encoders import Encoder
+from .encoder_sources import convert_encoders, training_stats
 from .import_common import UnsupportedModelError
 from .fuxictr import from_fuxictr
 from .deepctr_torch import from_deepctr_torch

@@ -4,7 +4,6 @@ import numpy as np
 
 from . import ctr_blocks as blocks
 from .builder import Builder
-from .encoder_sources import FeatureSource
 from .import_common import (ImportContext, UnsupportedModelError, check_global_hooks, check_ids, is_library_class,
                             random_bags, run_library, strip_padding, to_numpy)
 from .import_run import export
@@ -243,15 +242,15 @@ class DeepctrImport:
         return ("VarLenSparseFeat", column.vocabulary_size, column.maxlen, column.length_name)
 
     def _feature(self, column):
-        name = column.name
-        encoder = self.encoders.get(name, FeatureSource()).encoder
+        name, encoder = column.name, self.encoders.get(column.name)
+        suggested = dict(getattr(encoder, "suggested", None) or {})
         if _kind(column) == "DenseFeat":
             if column.dimension == 1:
                 self.b.numeric(name, encoder=encoder)
             else:
                 self.b.dense(name, column.dimension, encoder=encoder)
         elif _kind(column) == "SparseFeat":
-            self.b.categorical(name, column.vocabulary_size, encoder=encoder)
+            self.b.categorical(name, column.vocabulary_size, encoder=encoder, **suggested)
         else:
             self.b.sequence(name, column.vocabulary_size, max_len=column.maxlen, missing="pad", encoder=encoder)
 

@@ -1,175 +1,200 @@
-"""Encoders made from what training used: scikit-learn objects and FuxiCTR's FeatureProcessor.
+"""Encoders from objects that teams already have: FuxiCTR's FeatureProcessor, scikit-learn's preprocessing, plain steps.
 
-`encoders_from(x)` takes a dict feature -> encoder, one scikit-learn object fitted on a frame with column names, or a
-FeatureProcessor, and gives {feature: FeatureSource}. Needs neither library: objects are read by their fitted attributes.
+    convert_encoders({"age": StandardScaler().fit(x), "job": LabelEncoder().fit(jobs), "id": [hash_xxh64(1000)]})
+
+Objects are recognised by their class name and fitted attributes; neither library is imported.
 """
-
-import math
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from . import encoders as e
-from .encoders import Encoder
 from .errors import BundleError
+from .schema import is_slot
 
 
-@dataclass
-class FeatureSource:
-    """The encoder of one feature, and the keys of its schema entry that follow from it (missing, default_id ...)."""
+def convert_encoders(source):
+    """{feature: Encoder} from a FeatureProcessor, from one scikit-learn object fitted with feature names, or from a dict whose
+    values are Encoders, step lists, scikit-learn objects or (scikit-learn object, column).
 
-    encoder: Encoder = None
-    rules: dict = field(default_factory=dict)
-
-
-def encoders_from(value):
-    """{feature: FeatureSource}"""
-    if not value:
+    Each Encoder carries `suggested`: feature rules (missing, out_of_range ...) under which it equals the library.
+    """
+    if source is None:
         return {}
-    if hasattr(value, "processor_dict"):
-        return _from_processor(value)
-    if isinstance(value, dict):
-        return {name: FeatureSource(make_encoder(one, name)) for name, one in value.items()}
-    names = getattr(value, "feature_names_in_", None)
+    if hasattr(source, "processor_dict"):
+        return _from_feature_processor(source)
+    if isinstance(source, dict):
+        return {name: _one(name, value) for name, value in source.items()}
+    names = getattr(source, "feature_names_in_", None)
     if names is None:
-        raise BundleError(f"encoders: a {type(value).__name__} without column names; give {{feature: encoder}} or fit it on a frame")
-    return {str(name): FeatureSource(Encoder(_steps(value, str(name), i))) for i, name in enumerate(names)}
+        raise BundleError(f"encoders: {type(source).__name__} does not tell its features; give {{feature: encoder}}")
+    return {str(n): from_sklearn(source, i) for i, n in enumerate(names)}
 
 
-def make_encoder(value, feature="?"):
-    """An Encoder from an Encoder, steps, a scikit-learn object, or a list that mixes them in order of application."""
-    if isinstance(value, Encoder):
+def _one(name, value):
+    if isinstance(value, e.Encoder):
         return value
-    steps = []
-    for part in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(part, dict):
-            steps.append(part)
-        elif isinstance(part, Encoder):
-            steps += part.steps
-        else:
-            new = _steps(part, feature, _column(part, feature))
-            # Text becomes a number once, at the front.
-            steps += new[1:] if steps and new[0]["op"] == "to_float" and e.STEPS[steps[-1]["op"]][1] == "number" else new
-    return Encoder(steps)
-
-
-def _column(fitted, feature):
-    """The column of a fitted object that belongs to a feature."""
-    names = [str(n) for n in getattr(fitted, "feature_names_in_", [])]
-    if feature in names:
-        return names.index(feature)
-    count = getattr(fitted, "n_features_in_", 1)
-    if count != 1:
-        raise BundleError(f"encoder of '{feature}': the {type(fitted).__name__} was fitted on {count} columns, none of them '{feature}'")
-    return 0
-
-
-def _steps(fitted, feature, column):
-    """Steps of a scikit-learn object for one of its columns."""
-    kind = type(fitted).__name__
-    makers = {"LabelEncoder": _label, "OrdinalEncoder": _ordinal, "StandardScaler": _standard, "MinMaxScaler": _minmax,
-              "KBinsDiscretizer": _bins}
-    if kind not in makers or not type(fitted).__module__.startswith("sklearn."):
-        raise BundleError(f"encoder of '{feature}': {type(fitted).__module__}.{kind} is not supported; known: {', '.join(makers)}")
+    if isinstance(value, list) or (isinstance(value, dict) and "op" in value):
+        return e.Encoder.of(value)
+    value, column = value if isinstance(value, tuple) else (value, None)
+    if column is None:
+        names = [str(n) for n in getattr(value, "feature_names_in_", [])]
+        column = names.index(name) if name in names else 0
+        if name not in names and getattr(value, "n_features_in_", 1) > 1:
+            raise BundleError(f"encoder of '{name}': {type(value).__name__} has {value.n_features_in_} columns; "
+                              "give (encoder, column)")
     try:
-        return makers[kind](fitted, feature, column)
+        return from_sklearn(value, column)
+    except BundleError as error:
+        raise BundleError(f"encoder of '{name}': {error}") from None
+
+
+def _with_rules(encoder, **rules):
+    encoder.suggested = rules
+    return encoder
+
+
+# -- scikit-learn -----------------------------------------------------------------------------------------------------
+def from_sklearn(obj, column=0):
+    """The Encoder of one column of a fitted LabelEncoder, OrdinalEncoder, StandardScaler, MinMaxScaler or KBinsDiscretizer."""
+    kind = type(obj).__name__
+    if kind not in _SKLEARN:
+        raise BundleError(f"{kind} is not supported; use {', '.join(_SKLEARN)} or encoder steps")
+    try:
+        return _SKLEARN[kind](obj, column)
     except AttributeError as error:
-        raise BundleError(f"encoder of '{feature}': the {kind} is not fitted ({error})") from None
+        raise BundleError(f"{kind} is not fitted ({error})") from None
 
 
-def vocabulary(entries, ids, feature):
-    """One vocabulary step: integers by value, texts by bytes."""
-    entries = list(entries)
-    if entries and all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in entries):
-        return e.vocab_int(entries, ids=ids)
-    if all(isinstance(v, (float, np.floating)) and v == int(v) for v in entries):
-        return e.vocab_int([int(v) for v in entries], ids=ids)
-    if all(isinstance(v, str) for v in entries):
-        return e.vocab_string(entries, ids=ids)
-    raise BundleError(f"encoder of '{feature}': its values are neither all texts nor all integers")
+def _vocabulary(values, first_id, what):
+    """Steps for fitted categories: texts or integers."""
+    if all(isinstance(v, (str, np.str_)) for v in values):
+        if "" in values:
+            raise BundleError(f"{what}: the empty text is a category, but an empty value always means missing")
+        return [e.vocab_string([str(v) for v in values], first_id)]
+    if all(isinstance(v, (int, np.integer, bool, np.bool_)) or float(v).is_integer() for v in values
+           if not isinstance(v, (str, np.str_))) and not any(isinstance(v, (str, np.str_)) for v in values):
+        return [e.vocab_int([int(v) for v in values], first_id)]
+    raise BundleError(f"{what}: categories must be all texts or all integers")
 
 
-def _known(values):
-    """(entries, ids) without missing values."""
-    kept = [(v, i) for i, v in enumerate(values) if v is not None and v == v and v != ""]
-    return [v for v, _ in kept], [i for _, i in kept]
+def _label_encoder(obj, column):
+    return e.Encoder(_vocabulary(obj.classes_, 0, "LabelEncoder"))
 
 
-def _label(fitted, feature, _column):
-    return [vocabulary(*_known(fitted.classes_), feature)]
+def _ordinal_encoder(obj, column):
+    values = list(obj.categories_[column])
+    gone = [v is None or v != v for v in values]
+    if any(gone[:-1]):
+        raise BundleError("OrdinalEncoder: a missing value stands among the categories")
+    rules = {}
+    if gone and gone[-1]:  # scikit-learn sorts missing values last
+        values = values[:-1]
+        code = getattr(obj, "encoded_missing_value", float("nan"))
+        rules = {"missing": "default", "default_id": int(code)} if code == code and code >= 0 else {}
+    unknown = getattr(obj, "unknown_value", None)
+    if getattr(obj, "handle_unknown", "error") == "use_encoded_value" and unknown is not None and unknown >= 0:
+        rules.update(out_of_range="oov", oov_id=int(unknown))
+    return _with_rules(e.Encoder(_vocabulary(values, 0, "OrdinalEncoder")), **rules)
 
 
-def _ordinal(fitted, feature, column):
-    return [vocabulary(*_known(fitted.categories_[column]), feature)]
+def _standard_scaler(obj, column):
+    mean = 0.0 if obj.mean_ is None or not obj.with_mean else obj.mean_[column]
+    std = 1.0 if obj.scale_ is None else obj.scale_[column]
+    return e.Encoder([e.to_float(), e.standard(mean, std)])
 
 
-def _standard(fitted, _feature, column):
-    mean = float(fitted.mean_[column]) if fitted.with_mean else 0.0
-    std = float(fitted.scale_[column]) if fitted.with_std else 1.0
-    return [e.to_float(), e.standard(mean, std)]
+def _minmax_scaler(obj, column):
+    lo, hi = obj.feature_range
+    low, span = float(obj.data_min_[column]), float(obj.data_max_[column] - obj.data_min_[column])
+    steps = [e.to_float(), e.minmax(low, low + (span or 1.0), lo, hi)]
+    return e.Encoder(steps + [e.clip(lo, hi)] if getattr(obj, "clip", False) else steps)
 
 
-def _minmax(fitted, _feature, column):
-    lo, hi = fitted.feature_range
-    least, most = float(fitted.data_min_[column]), float(fitted.data_max_[column])
-    steps = [e.to_float(), e.minmax(least, most if most != least else least + 1.0, lo, hi)]
-    return steps + ([e.clip(lo, hi)] if getattr(fitted, "clip", False) else [])
+def _kbins(obj, column):
+    if obj.encode != "ordinal":
+        raise BundleError(f"KBinsDiscretizer: encode='{obj.encode}', only 'ordinal' gives ids")
+    return e.Encoder([e.to_float(), e.buckets(obj.bin_edges_[column][1:-1])])
 
 
-def _bins(fitted, feature, column):
-    if fitted.encode != "ordinal":
-        raise BundleError(f"encoder of '{feature}': KBinsDiscretizer(encode='{fitted.encode}') gives vectors, expected 'ordinal'")
-    return [e.to_float(), e.buckets(fitted.bin_edges_[column][1:-1])]
+_SKLEARN = {"LabelEncoder": _label_encoder, "OrdinalEncoder": _ordinal_encoder, "StandardScaler": _standard_scaler,
+            "MinMaxScaler": _minmax_scaler, "KBinsDiscretizer": _kbins}
 
 
-# -- FuxiCTR -----------------------------------------------------------------------------------------------------------
-def _from_processor(processor):
-    columns = {c["name"]: c for c in processor.feature_cols}
+# -- FuxiCTR ----------------------------------------------------------------------------------------------------------
+def _from_feature_processor(processor):
+    columns = {c["name"]: c for c in getattr(processor, "feature_cols", [])}
     out = {}
     for name, spec in processor.feature_map.features.items():
         column = columns.get(name, {})
-        if column.get("preprocess"):
-            raise BundleError(f"encoder of '{name}': the FeatureProcessor's preprocess='{column['preprocess']}' is Python code and "
-                              "cannot be carried over; give encoders= as a dict")
         if spec["type"] == "numeric":
-            out[name] = _numeric_source(processor, name, column)
+            out[name] = _fuxi_numeric(processor.processor_dict.get(name + "::normalizer"), column, name)
         elif spec["type"] in ("categorical", "sequence"):
-            source = _vocabulary_source(processor, name, spec, column)
-            if source is not None:
-                out[name] = source
+            tokenizer = processor.processor_dict.get(name + "::tokenizer")
+            if tokenizer is None or "category_processor" in spec:
+                raise BundleError(f"feature '{name}': category_processor {spec.get('category_processor')!r} has no transform "
+                                  "in FuxiCTR; give an encoder")
+            out[name] = _fuxi_ids(tokenizer, spec["type"], column, name)
+        if column.get("preprocess"):
+            raise BundleError(f"feature '{name}': preprocess {column['preprocess']!r} is Python code, which no bundle carries; "
+                              "give an encoder")
     return out
 
 
-def _numeric_source(processor, name, column):
-    steps, normalizer = [e.to_float()], processor.processor_dict.get(f"{name}::normalizer")
-    if normalizer is not None:
-        scaler = getattr(normalizer.normalizer, "__self__", None)
-        if scaler is None:
-            raise BundleError(f"encoder of '{name}': its normalizer is Python code and cannot be carried over")
-        steps = _steps(scaler, name, 0)
-    encoder = Encoder(steps)
-    # Missing cells were filled before they were scaled.
-    filled = float(np.float32(encoder.encode(float(column.get("fill_na", 0.0)))))
-    if not math.isfinite(filled):
-        raise BundleError(f"encoder of '{name}': fill_na={column.get('fill_na')} becomes {filled}")
-    return FeatureSource(encoder, {"missing": "default", "default": filled})
+def _fuxi_numeric(normalizer, column, name):
+    fill = float(column.get("fill_na", 0.0))
+    if normalizer is None:
+        return _with_rules(e.Encoder([e.to_float()]), missing="default", default=fill)
+    scaler = getattr(normalizer.normalizer, "__self__", None)  # Normalizer keeps a bound transform
+    if type(scaler).__name__ not in ("StandardScaler", "MinMaxScaler"):
+        raise BundleError(f"feature '{name}': normalizer {normalizer.normalizer!r} is not StandardScaler or MinMaxScaler")
+    encoder = from_sklearn(scaler)
+    return _with_rules(encoder, missing="default", default=float(encoder.encode(fill)))
 
 
-def _vocabulary_source(processor, name, spec, column):
-    tokenizer = processor.processor_dict.get(f"{name}::tokenizer")
-    if tokenizer is None:
-        return None
-    sequence = spec["type"] == "sequence"
-    integers = not sequence and column.get("dtype") in ("int", int)
-    kind = int if integers else str
-    kept = [(k, i) for k, i in tokenizer.vocab.items() if isinstance(k, (kind, np.integer) if integers else kind) and k != ""]
-    oov = int(tokenizer.vocab["__OOV__"])
-    make = e.vocab_int if integers else e.vocab_string
-    steps = [make([k for k, _ in kept], ids=[i for _, i in kept])]
-    if sequence:
-        if tokenizer._na_value:
-            steps.insert(0, e.missing([tokenizer._na_value]))
+def _fuxi_ids(tokenizer, kind, column, name):
+    vocab = dict(tokenizer.vocab)
+    oov = int(vocab["__OOV__"])
+    if any(not isinstance(k, str) for k in vocab if k not in ("__PAD__", "__OOV__")):
+        vocab = {k: v for k, v in vocab.items() if not isinstance(k, str)}
+        steps = [e.vocab_int(list(vocab), ids=list(vocab.values()))]
+    else:
+        texts = {k: v for k, v in vocab.items() if k != ""}
+        steps = [e.vocab_string(list(texts), ids=list(texts.values()))]
+    na = getattr(tokenizer, "_na_value", "")
+    if kind == "sequence":
+        if na != "":
+            steps.insert(0, e.missing([na]))
         side = tokenizer.padding
-        return FeatureSource(Encoder(steps), {"pad_side": side, "keep": "first" if side == "post" else "last"})
-    filled = column.get("fill_na", 0 if integers else "")
-    return FeatureSource(Encoder(steps), {"missing": "default", "default_id": int(tokenizer.vocab.get(filled, oov))})
+        return _with_rules(e.Encoder(steps), missing="pad", pad_id=int(tokenizer.vocab["__PAD__"]), out_of_range="oov", oov_id=oov,
+                           pad_side=side, keep="last" if side == "pre" else "first")
+    fill = column.get("fill_na", 0 if column.get("dtype") in ("int", int) else "")
+    return _with_rules(e.Encoder(steps), missing="default", default_id=int(tokenizer.vocab.get(fill, oov)), out_of_range="oov",
+                       oov_id=oov)
+
+
+# -- training-time statistics -----------------------------------------------------------------------------------------
+def training_stats(feature, raw, quantiles=(0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)):
+    """`stats` of a feature from its raw training column (elements; bags as lists): shares of missing and out-of-vocabulary
+    values, and quantiles of encoded numbers."""
+    encoder = feature.get("encoder") or e.Encoder([])
+    n_values = n_missing = n_oov = 0
+    numbers = []
+    for value in raw:
+        bag = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
+        if len(bag) == 0:
+            n_missing, n_values = n_missing + 1, n_values + 1
+        for element in bag:
+            x = encoder.encode(element.item() if isinstance(element, np.generic) else element)
+            n_values += 1
+            if x is e.MISSING or (is_slot(feature) and x == feature.get("missing_id")):
+                n_missing += 1
+            elif is_slot(feature):
+                n_oov += x is e.OOV or not 0 <= x < feature["vocab_size"]
+            else:
+                numbers.append(float(x))
+    stats = {"missing_rate": n_missing / max(n_values, 1)}
+    if is_slot(feature):
+        return {**stats, "oov_rate": n_oov / max(n_values, 1)}
+    if numbers:
+        stats["quantiles"] = {str(q): float(v) for q, v in zip(quantiles, np.quantile(numbers, quantiles))}
+    return stats

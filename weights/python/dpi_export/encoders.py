@@ -180,6 +180,7 @@ class Encoder:
     def __init__(self, steps):
         self.steps = [dict(s) for s in steps]
         self._maps = {}
+        self.suggested = {}  # feature rules under which a converted encoder equals its library
         for i, step in enumerate(self.steps):
             self._check_step(i, step)
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from . import ctr_blocks as blocks
 from .builder import Builder
-from .encoder_sources import FeatureSource
 from .import_common import (ImportContext, UnsupportedModelError, check_global_hooks, check_ids, is_library_class,
                             random_bags, run_library, strip_padding, to_numpy)
 from .import_run import export
@@ -271,17 +270,21 @@ class FuxiImport:
                 for name in module.embedding_layers}
 
     def _feature(self, name, spec):
-        kind, source = spec["type"], self.encoders.get(name, FeatureSource())
+        kind, encoder = spec["type"], self.encoders.get(name)
         if kind == "numeric":
-            self.b.numeric(name, encoder=source.encoder, **source.rules)
+            self.b.numeric(name, encoder=encoder, **self._suggested(name))
         elif kind == "embedding":
-            self.b.dense(name, int(spec["pretrain_dim"]), encoder=source.encoder)
+            self.b.dense(name, int(spec["pretrain_dim"]), encoder=encoder)
         elif kind in ("categorical", "sequence"):
-            self._id_feature(name, spec, source)
+            self._id_feature(name, spec, encoder)
         else:
             self.ctx.refuse(f"feature '{name}'", f"type '{kind}' is not supported")
 
-    def _id_feature(self, name, spec, source):
+    def _suggested(self, name):
+        """Rules of the schema that come with an encoder: what FuxiCTR's FeatureProcessor did with missing values."""
+        return dict(getattr(self.encoders.get(name), "suggested", None) or {})
+
+    def _id_feature(self, name, spec, encoder):
         size = int(spec["vocab_size"])
         rules = {}
         if "category_processor" not in spec:
@@ -290,16 +293,15 @@ class FuxiImport:
         if spec["type"] == "categorical":
             if rules:
                 rules.update(missing="default", default_id=rules["oov_id"])
-            self.b.categorical(name, size, encoder=source.encoder, **{**rules, **source.rules})
+            self.b.categorical(name, size, encoder=encoder, **{**rules, **self._suggested(name)})
             return
         side = self._side(name)
-        self.b.sequence(name, size, max_len=int(spec["max_len"]), keep="first" if side == "post" else "last", pad_side=side,
-                        missing="pad", encoder=source.encoder, **rules)
+        keys = {"missing": "pad", "pad_side": side, "keep": "first" if side == "post" else "last", **rules}
+        self.b.sequence(name, size, max_len=int(spec["max_len"]), encoder=encoder, **{**keys, **self._suggested(name)})
 
     def _side(self, name):
         """Where a sequence is padded and cut: the FeatureProcessor knows, the feature map may, "post" is the library's default."""
-        source = self.encoders.get(name, FeatureSource())
-        return source.rules.get("pad_side", self.map.features[name].get("padding", "post"))
+        return self._suggested(name).get("pad_side", self.map.features[name].get("padding", "post"))
 
     def columns(self, rows):
         """FuxiCTR's input dict as columns of the bundle's features."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .encoder_sources import encoders_from
+from .encoder_sources import convert_encoders
 from .errors import BundleError
 from .import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
 from .rows import Rows
@@ -12,7 +12,7 @@ _CHECK_ROWS = 32
 
 def export(importer, model, feature_map, path, rows, encoders, table_dtype, check):
     """Shared body of from_fuxictr and from_deepctr_torch. Returns what Builder.write returns."""
-    encoders = encoders_from(encoders)
+    encoders = convert_encoders(encoders)
     exact = importer(model, feature_map, encoders, None)
     builder = _build(exact)
     if check:
