@@ -7,7 +7,7 @@ namespace {
 
 // act(W x + b) of output column o
 double activated(const DenseArgs& a, const UnaryAttrs& act, const float* x, int64_t o) {
-  const int64_t in = a.x.dims.at(-1);
+  const int64_t in = a.weight.dims.at(-1);
   double h = a.bias.data != nullptr ? a.bias.data[o] : 0;
   for (int64_t k = 0; k < in; ++k) h += double{a.weight.data[o * in + k]} * x[k];
   return apply_unary(act, h, channel_params(a.p0, a.p1, a.p2, o));

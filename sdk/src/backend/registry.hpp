@@ -1,5 +1,6 @@
-// Finds and opens backends: `ref` and `cpu`, which are part of the library, and plugins (`cuda`, in tests `cuda_emu`), which are opened
-// with dlopen from one of a few fixed folders and never from the current directory.
+// Finds and opens backends: `ref` and `cpu`, which are part of the library, and plugins (`cuda`, in tests
+// `cuda_emu`), which are opened with dlopen from one of a few fixed folders and never from the current
+// directory.
 #pragma once
 
 #include <string>
@@ -27,13 +28,14 @@ struct OpenedBackend {
   std::string note;  // auto: why something better was not taken; empty when nothing was refused
 };
 
-/// Fails with kNoDevice and all reasons when the named backend cannot be used; `auto` falls back to cpu and says why in `note`.
+/// Fails with kNoDevice and all reasons when the named backend cannot be used; `auto` falls back to cpu and
+/// says why in `note`.
 Result<OpenedBackend> open_backend(const BackendRequest& request);
 
-/// One line of `dpi devices`: a backend that could be used, or was refused.
+/// One line of `dpi devices`: a backend that could be used, or was refused and why.
 struct BackendReport {
   std::string name;
-  std::string path;    // of the plugin, empty for built-in ones
+  std::string path;  // of the plugin, empty for built-in ones
   bool usable = false;
   std::string reason;  // refused: why
   dpi_backend_caps caps{};

@@ -1,0 +1,19 @@
+// Are the shapes that an op is prepared with what its kind asks for? The plan is expected to be right; this
+// is the independent check in front of kernels that trust their arguments. Called by op_prepare of every
+// backend.
+#pragma once
+
+#include "backend/bind.hpp"
+#include "base/status.hpp"
+
+namespace dpi::backend {
+
+/// A wrong description is kInvalidArgument and names op, operand, what was found and what was expected.
+/// expected.
+Status check_op(const OwnedOp& op);
+
+/// The operands of one call against the description: pointers present, dims and row strides as prepared, rows
+/// within max_rows. Allocates only when it fails.
+Status check_call(const OwnedOp& op, const dpi_op_call& call);
+
+}  // namespace dpi::backend
