@@ -12,4 +12,4 @@ from .fuxictr import from_fuxictr
 from .deepctr_torch import from_deepctr_torch
 
 __all__ = ["BundleError", "Builder", "Bundle", "Encoder", "Executor", "Rows", "UnsupportedModelError", "__version__",
-           "from_deepctr_torch", "from_fuxictr"]
+           "convert_encoders", "from_deepctr_torch", "from_fuxictr", "training_stats"]

@@ -34,7 +34,7 @@ def _one(name, value):
     if isinstance(value, e.Encoder):
         return value
     if isinstance(value, list) or (isinstance(value, dict) and "op" in value):
-        return e.Encoder.of(value)
+        return _joined(name, value if isinstance(value, list) else [value])
     value, column = value if isinstance(value, tuple) else (value, None)
     if column is None:
         names = [str(n) for n in getattr(value, "feature_names_in_", [])]
@@ -46,6 +46,20 @@ def _one(name, value):
         return from_sklearn(value, column)
     except BundleError as error:
         raise BundleError(f"encoder of '{name}': {error}") from None
+
+
+def _joined(name, parts):
+    """One Encoder from a list that mixes steps, Encoders and fitted objects, in order of application."""
+    steps, rules = [], {}
+    for part in parts:
+        one = None if isinstance(part, dict) else _one(name, part)
+        new = [part] if one is None else one.steps
+        # Text becomes a number once, at the front.
+        if steps and new and new[0]["op"] == "to_float" and e.STEPS[steps[-1]["op"]][1] == "number":
+            new = new[1:]
+        steps += new
+        rules.update(one.suggested if one is not None else {})
+    return _with_rules(e.Encoder(steps), **rules)
 
 
 def _with_rules(encoder, **rules):
@@ -65,36 +79,43 @@ def from_sklearn(obj, column=0):
         raise BundleError(f"{kind} is not fitted ({error})") from None
 
 
-def _vocabulary(values, first_id, what):
-    """Steps for fitted categories: texts or integers."""
-    if all(isinstance(v, (str, np.str_)) for v in values):
-        if "" in values:
-            raise BundleError(f"{what}: the empty text is a category, but an empty value always means missing")
-        return [e.vocab_string([str(v) for v in values], first_id)]
-    if all(isinstance(v, (int, np.integer, bool, np.bool_)) or float(v).is_integer() for v in values
-           if not isinstance(v, (str, np.str_))) and not any(isinstance(v, (str, np.str_)) for v in values):
-        return [e.vocab_int([int(v) for v in values], first_id)]
-    raise BundleError(f"{what}: categories must be all texts or all integers")
+def _is_missing(value):
+    return value is None or value != value or value == ""
+
+
+def _vocabulary(values, what):
+    """An Encoder for fitted categories: texts or integers, ids by position. A category that stands for "no value" (empty text,
+    None, NaN) cannot be a vocabulary entry; its id is suggested as the feature's default for missing values."""
+    known = [(v, i) for i, v in enumerate(values) if not _is_missing(v)]
+    gone = [i for i, v in enumerate(values) if _is_missing(v)]
+    entries, ids = [v for v, _ in known], [i for _, i in known]
+    plain = not gone or gone[0] == len(known)
+    keys = {"first_id": 0} if plain else {"ids": ids}
+    if entries and all(isinstance(v, (str, np.str_)) for v in entries):
+        step = e.vocab_string([str(v) for v in entries], **keys)
+    elif entries and not any(isinstance(v, (str, np.str_)) for v in entries) and all(float(v).is_integer() for v in entries):
+        step = e.vocab_int([int(v) for v in entries], **keys)
+    else:
+        raise BundleError(f"{what}: categories must be all texts or all integers")
+    return _with_rules(e.Encoder([step]), **({"missing": "default", "default_id": gone[0]} if gone else {}))
 
 
 def _label_encoder(obj, column):
-    return e.Encoder(_vocabulary(obj.classes_, 0, "LabelEncoder"))
+    return _vocabulary(list(obj.classes_), "LabelEncoder")
 
 
 def _ordinal_encoder(obj, column):
-    values = list(obj.categories_[column])
-    gone = [v is None or v != v for v in values]
-    if any(gone[:-1]):
-        raise BundleError("OrdinalEncoder: a missing value stands among the categories")
-    rules = {}
-    if gone and gone[-1]:  # scikit-learn sorts missing values last
-        values = values[:-1]
-        code = getattr(obj, "encoded_missing_value", float("nan"))
-        rules = {"missing": "default", "default_id": int(code)} if code == code and code >= 0 else {}
+    encoder = _vocabulary(list(obj.categories_[column]), "OrdinalEncoder")
+    code = getattr(obj, "encoded_missing_value", None)
+    if "default_id" in encoder.suggested and code is not None and code == code:
+        if code >= 0:
+            encoder.suggested["default_id"] = int(code)
+        else:
+            encoder.suggested.clear()
     unknown = getattr(obj, "unknown_value", None)
     if getattr(obj, "handle_unknown", "error") == "use_encoded_value" and unknown is not None and unknown >= 0:
-        rules.update(out_of_range="oov", oov_id=int(unknown))
-    return _with_rules(e.Encoder(_vocabulary(values, 0, "OrdinalEncoder")), **rules)
+        encoder.suggested.update(out_of_range="oov", oov_id=int(unknown))
+    return encoder
 
 
 def _standard_scaler(obj, column):

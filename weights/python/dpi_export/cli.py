@@ -1,0 +1,168 @@
+"""The command `python -m dpi_export`: inspect, verify, convert. Exit codes: 0 good, 1 a check failed, 2 wrong use."""
+
+import argparse
+import json
+import sys
+
+from .errors import BundleError
+from .golden import compare_golden
+from .reader import Bundle
+from .tables import STORED, TableSource
+from .writer import write_bundle
+
+_EXAMPLES = """examples:
+  python -m dpi_export inspect ctr.h5
+  python -m dpi_export inspect ctr.h5 --json | jq .tables
+  python -m dpi_export verify ctr.h5
+  python -m dpi_export convert ctr.h5 ctr_bf16.h5 --dtype bf16
+  python -m dpi_export convert ctr.h5 ctr_i8.h5 --dtype i8 --table item --tolerance 5e-3
+"""
+
+
+class Progress:
+    """One line on standard error, only on a terminal."""
+
+    def __init__(self):
+        self._on, self._last = sys.stderr.isatty(), -1
+
+    def __call__(self, done, total, text):
+        percent = 100 * done // max(total, 1)
+        if self._on and percent != self._last:
+            self._last = percent
+            end = "\n" if done >= total else ""
+            print(f"\r{text[:50]:50s} {percent:3d} % of {total / 2**20:.1f} MiB", end=end, file=sys.stderr, flush=True)
+
+
+def _summary(bundle):
+    return {
+        "path": bundle.path, "name": bundle.name, "version": bundle.manifest["version"], "bytes": bundle.length,
+        "content_digest": f"{bundle.content_digest():016x}", "provenance": bundle.manifest_provenance(),
+        "features": [{**f, "encoder": [s["op"] for s in f["encoder"].steps]} if f.get("encoder") else f
+                     for f in bundle.features],
+        "tables": bundle.tables,
+        "ops": [{**op, "dims": bundle.shape(op["name"]), "space": bundle.space(op["name"])} for op in bundle.ops],
+        "heads": bundle.heads,
+        "golden": bundle.manifest.get("golden"),
+        "parameters": sum(i["bytes"] // 4 for p, i in bundle.data_sets.items() if p.startswith("/params/")),
+    }
+
+
+def _inspect(args):
+    with Bundle(args.bundle) as bundle:
+        s = _summary(bundle)
+    if args.json:
+        print(json.dumps(s, indent=1))
+        return 0
+    print(f"{s['name']}: {s['path']}, {s['bytes']} bytes, format {s['version'][0]}.{s['version'][1]}, "
+          f"digest {s['content_digest']}")
+    for key, value in s["provenance"].items():
+        print(f"  {key}: {value if not isinstance(value, dict) else json.dumps(value)}")
+    print(f"features ({len(s['features'])})")
+    for f in s["features"]:
+        rest = {k: v for k, v in f.items() if k not in ("name", "kind", "stats", "encoder")}
+        encoder = f"  encoder {' > '.join(f['encoder'])}" if f.get("encoder") else ""
+        print(f"  {f['name']:24s} {f['kind']:12s} {' '.join(f'{k}={v}' for k, v in rest.items())}{encoder}")
+    print(f"tables ({len(s['tables'])}), {s['parameters']} dense parameters")
+    for t in s["tables"]:
+        print(f"  {t['name']:24s} {t['rows']} x {t['dim']} {t['dtype']}")
+    print(f"ops ({len(s['ops'])})")
+    for op in s["ops"]:
+        dims = "ids" if op["dims"] is None else list(op["dims"])
+        print(f"  {op['name']:28s} {op['op']:10s} {op['space']:8s} {str(dims):14s} {', '.join(op['in'])}")
+    print(f"heads: {', '.join(h['name'] + ' = ' + h['value'] for h in s['heads'])}; golden rows: "
+          f"{(s['golden'] or {}).get('rows', 0)}")
+    return 0
+
+
+def _verify(args):
+    with Bundle(args.bundle) as bundle:
+        n = bundle.verify_digests(Progress())
+        report = {"path": args.bundle, "extents": n, "golden": None if bundle.golden is None else compare_golden(bundle)}
+    failures = (report["golden"] or {}).get("failures", [])
+    if args.json:
+        print(json.dumps({**report, "ok": not failures}, indent=1))
+    else:
+        print(f"{args.bundle}: {n} data sets undamaged")
+        golden = report["golden"]
+        print("no golden rows" if golden is None else f"{golden['rows']} golden rows, tolerance {golden['tolerance']:g}")
+        for name, errors in (golden or {"heads": {}})["heads"].items():
+            print(f"  head {name}: " + ", ".join(f"worst {k} error {v:.3g}" for k, v in errors.items()))
+        for line in failures:
+            print(f"FAILED {line}")
+    return 1 if failures else 0
+
+
+class _Converted:
+    """A Bundle with some tables in another dtype; everything else passes through."""
+
+    def __init__(self, bundle, dtype, names, tolerance):
+        self._bundle, self._names, self._dtype = bundle, names, dtype
+        self.golden_spec = bundle.golden_spec
+        if self.golden_spec and tolerance is not None:
+            self.golden_spec = {**self.golden_spec, "tolerance": tolerance}
+
+    def __getattr__(self, key):
+        return getattr(self._bundle, key)
+
+    @property
+    def tables(self):
+        return [{**t, "dtype": self._dtype} if t["name"] in self._names else t for t in self._bundle.tables]
+
+    def table_source(self, name):
+        if name not in self._names:
+            return self._bundle.table_source(name)
+        info = next(t for t in self._bundle.tables if t["name"] == name)
+        return TableSource(name, lambda: self._bundle.decoded_blocks(name), self._dtype, info["rows"], info["dim"])
+
+
+def _convert(args):
+    with Bundle(args.bundle) as bundle:
+        bundle.verify_digests(Progress())
+        known = [t["name"] for t in bundle.tables]
+        for name in args.table or []:
+            if name not in known:
+                raise BundleError(f"{args.bundle}: there is no table '{name}', there are {', '.join(known)}")
+        model = _Converted(bundle, args.dtype, set(args.table or known), args.tolerance)
+        write_bundle(model, args.output, progress=Progress(), check=False)
+    with Bundle(args.output) as out:
+        report = None if out.golden is None else compare_golden(out)
+        result = {"path": args.output, "bytes": out.length, "tables": out.tables, "golden": report}
+    failures = (report or {}).get("failures", [])
+    if args.json:
+        print(json.dumps({**result, "ok": not failures}, indent=1))
+    else:
+        print(f"{args.output}: {result['bytes']} bytes, tables {', '.join(t['name'] + ' ' + t['dtype'] for t in result['tables'])}")
+        for line in failures:
+            print(f"FAILED {line}; --tolerance states what the new type may cost")
+    return 1 if failures else 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="python -m dpi_export", description="Look at, check and convert DPI bundles.",
+                                     epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sub = parser.add_subparsers(dest="command", required=True)
+    for name, run, text in (("inspect", _inspect, "features, tables, ops and heads of a bundle"),
+                            ("verify", _verify, "check every digest and recompute the golden rows"),
+                            ("convert", _convert, "store tables in another element type, block by block")):
+        p = sub.add_parser(name, help=text, description=text, epilog=_EXAMPLES,
+                           formatter_class=argparse.RawDescriptionHelpFormatter)
+        p.add_argument("bundle")
+        if name == "convert":
+            p.add_argument("output")
+            p.add_argument("--dtype", required=True, choices=sorted(STORED))
+            p.add_argument("--table", action="append", help="only this table (may be repeated; default: all)")
+            p.add_argument("--tolerance", type=float, help="new tolerance of the golden rows")
+        p.add_argument("--json", action="store_true", help="print JSON")
+        p.set_defaults(run=run)
+    return parser
+
+
+def main(argv=None):
+    """Runs the command; returns its exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except BundleError as error:
+        print(json.dumps({"ok": False, "error": str(error)}) if args.json else f"error: {error}",
+              file=sys.stdout if args.json else sys.stderr)
+        return 1
