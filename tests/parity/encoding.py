@@ -93,11 +93,14 @@ def run_all(engine=None, devices=()):
     rows = transformed(processor)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "encoded.h5")
-        from_fuxictr(model, processor.feature_map, path, rows=rows, encoders=processor)
+        stats = {"city": {"missing_rate": 0.125, "oov_rate": 0.25}, "hist": {"missing_rate": 0.125}}
+        from_fuxictr(model, processor.feature_map, path, rows=rows, encoders=processor, stats=stats)
         with Bundle(path) as bundle:
             columns = encoded(bundle)
             for feature in bundle.features:
                 yield f"encoder of {feature['name']}", _difference(feature, columns[feature["name"]], rows[feature["name"]])
+            recorded = {f["name"]: f["stats"] for f in bundle.features if "stats" in f}
+            yield "training-time statistics are recorded", "" if recorded == stats else f"{recorded}"
             run, head = Executor(bundle).run(Rows.from_columns(bundle, columns)), bundle.heads[0]["name"]
             error = np.abs(run["value"][head] - bundle.golden["value"][:, 0]).max()
             yield "scores from raw cells", "" if error <= 1e-6 else f"differ by {error:.2e}"

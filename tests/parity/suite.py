@@ -119,6 +119,11 @@ class Case:
             return from_fuxictr(self.model, self.map, path, **keywords)
         return from_deepctr_torch(self.model, path, **keywords)
 
+    def singles(self, count):
+        """The first rows as batches of one: the empty bags, the full ones, the first of random length."""
+        columns = self.imported.columns(self.rows)
+        return [Rows.from_columns(self.imported.b, {k: v[i:i + 1] for k, v in columns.items()}) for i in range(count)]
+
     def errors(self, p, z):
         """(worst |p - p64|, worst logit error / max(1, |logit64|), passes)"""
         dp, dz = np.abs(p - self.p64), np.abs(z - self.z64)
@@ -206,7 +211,11 @@ class Runner:
 
     def _engine(self, case, path, device, pair, text, problems):
         with self.engine.load(path, device=device, verify="golden") as model:
-            self._compare(case, device, *model.predict(case.given, case.n), text, problems)
+            p, z = model.predict(case.given, case.n)
+            self._compare(case, device, p, z, text, problems)
+            one = [model.predict(r, 1) for r in case.singles(3)]
+            if not all(np.allclose(p1[0], p[i], rtol=0, atol=1e-6 * max(1, abs(p[i, 0]))) for i, (p1, _) in enumerate(one)):
+                problems.append(f"{device}: a row alone scores differently")
             if pair:
                 a, b = (model.predict(r, case.n)[0] for r in pair)
                 if not np.array_equal(a, b):

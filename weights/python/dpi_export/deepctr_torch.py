@@ -14,7 +14,7 @@ _MODELS, _LAYERS = "deepctr_torch.models", "deepctr_torch.layers"
 _EMPTY_MAX = -1e9
 
 
-def from_deepctr_torch(model, path, *, rows=None, encoders=None, table_dtype=None, check=True):
+def from_deepctr_torch(model, path, *, rows=None, encoders=None, table_dtype=None, stats=None, check=True):
     """Writes a DeepCTR-Torch model as a bundle.
 
     model        WDL, DeepFM, DCN or DCNMix; float32 or half
@@ -22,11 +22,13 @@ def from_deepctr_torch(model, path, *, rows=None, encoders=None, table_dtype=Non
     rows         the library's own input: {feature: array}, a list in feature order, or the matrix; become golden rows
     encoders     {feature: encoder} or scikit-learn objects, for raw values
     table_dtype  storage of the tables: f32, f16, bf16, i8; default: the weights' own type
+    stats        {feature: training-time statistics}, as dpi_export.training_stats makes them; recorded, not used for scoring
     check        compare the import with the model on `rows` (or on random rows) before writing
 
     Raises UnsupportedModelError, naming the layer or option, when the model cannot be carried over exactly.
     """
-    return export(DeepctrImport, model, None, path, rows, encoders, table_dtype, check)
+    return export(DeepctrImport, model, None, path, rows, encoders=encoders, table_dtype=table_dtype,
+                  stats=stats, check=check)
 
 
 def _kind(column):
@@ -38,9 +40,9 @@ class DeepctrImport:
 
     library = "deepctr_torch"
 
-    def __init__(self, model, _feature_map, encoders, table_dtype):
+    def __init__(self, model, _feature_map, encoders, table_dtype, stats=None):
         check_global_hooks()
-        self.model, self.encoders = model, encoders or {}
+        self.model, self.encoders, self.stats = model, encoders or {}, stats or {}
         self.b = Builder(type(model).__name__.lower())
         self.ctx = ImportContext(model, self.b, table_dtype)
         self.columns_of = {}
@@ -244,15 +246,16 @@ class DeepctrImport:
     def _feature(self, column):
         name, encoder = column.name, self.encoders.get(column.name)
         suggested = dict(getattr(encoder, "suggested", None) or {})
+        stats = self.stats.get(name)
         if _kind(column) == "DenseFeat":
             if column.dimension == 1:
-                self.b.numeric(name, encoder=encoder)
+                self.b.numeric(name, encoder=encoder, stats=stats)
             else:
-                self.b.dense(name, column.dimension, encoder=encoder)
+                self.b.dense(name, column.dimension, encoder=encoder, stats=stats)
         elif _kind(column) == "SparseFeat":
-            self.b.categorical(name, column.vocabulary_size, encoder=encoder, **suggested)
+            self.b.categorical(name, column.vocabulary_size, encoder=encoder, stats=stats, **suggested)
         else:
-            self.b.sequence(name, column.vocabulary_size, max_len=column.maxlen, missing="pad", encoder=encoder)
+            self.b.sequence(name, column.vocabulary_size, max_len=column.maxlen, missing="pad", encoder=encoder, stats=stats)
 
     def _matrix(self, rows):
         """The library's float32 matrix from what its predict() takes."""

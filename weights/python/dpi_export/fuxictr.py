@@ -15,7 +15,7 @@ from .torch_modules import chain, linear, sequential
 _LAYERS = "fuxictr.pytorch.layers"
 
 
-def from_fuxictr(model, feature_map, path, *, rows=None, encoders=None, table_dtype=None, check=True):
+def from_fuxictr(model, feature_map, path, *, rows=None, encoders=None, table_dtype=None, stats=None, check=True):
     """Writes a FuxiCTR model as a bundle.
 
     model        a model of the zoo (LR, FM, WideDeep, DeepFM, DCN, DCNv2) or one composed like it; float32 or half
@@ -24,11 +24,13 @@ def from_fuxictr(model, feature_map, path, *, rows=None, encoders=None, table_dt
     rows         {feature: ids or floats}, FuxiCTR's own input; become golden rows with the model's outputs
     encoders     {feature: encoder}, scikit-learn objects or FuxiCTR's FeatureProcessor, for raw values
     table_dtype  storage of the tables: f32, f16, bf16, i8; default: the weights' own type
+    stats        {feature: training-time statistics}, as dpi_export.training_stats makes them; recorded, not used for scoring
     check        compare the import with the model on `rows` (or on random rows) before writing
 
     Raises UnsupportedModelError, naming the layer or option, when the model cannot be carried over exactly.
     """
-    return export(FuxiImport, model, feature_map, path, rows, encoders, table_dtype, check)
+    return export(FuxiImport, model, feature_map, path, rows, encoders=encoders, table_dtype=table_dtype,
+                  stats=stats, check=check)
 
 
 class FuxiImport:
@@ -36,12 +38,12 @@ class FuxiImport:
 
     library = "fuxictr"
 
-    def __init__(self, model, feature_map, encoders, table_dtype):
+    def __init__(self, model, feature_map, encoders, table_dtype, stats=None):
         check_global_hooks()
         self.model, self.map = model, feature_map
         self.b = Builder(type(model).__name__.lower())
         self.ctx = ImportContext(model, self.b, table_dtype)
-        self.encoders = encoders or {}
+        self.encoders, self.stats = encoders or {}, stats or {}
         self._used = self._used_features()
 
     # -- the model ----------------------------------------------------------------------------------------------------
@@ -272,9 +274,9 @@ class FuxiImport:
     def _feature(self, name, spec):
         kind, encoder = spec["type"], self.encoders.get(name)
         if kind == "numeric":
-            self.b.numeric(name, encoder=encoder, **self._suggested(name))
+            self.b.numeric(name, encoder=encoder, stats=self.stats.get(name), **self._suggested(name))
         elif kind == "embedding":
-            self.b.dense(name, int(spec["pretrain_dim"]), encoder=encoder)
+            self.b.dense(name, int(spec["pretrain_dim"]), encoder=encoder, stats=self.stats.get(name))
         elif kind in ("categorical", "sequence"):
             self._id_feature(name, spec, encoder)
         else:
@@ -293,10 +295,11 @@ class FuxiImport:
         if spec["type"] == "categorical":
             if rules:
                 rules.update(missing="default", default_id=rules["oov_id"])
-            self.b.categorical(name, size, encoder=encoder, **{**rules, **self._suggested(name)})
+            self.b.categorical(name, size, encoder=encoder, stats=self.stats.get(name), **{**rules, **self._suggested(name)})
             return
         side = self._side(name)
-        keys = {"missing": "pad", "pad_side": side, "keep": "first" if side == "post" else "last", **rules}
+        keys = {"missing": "pad", "pad_side": side, "keep": "first" if side == "post" else "last",
+                "stats": self.stats.get(name), **rules}
         self.b.sequence(name, size, max_len=int(spec["max_len"]), encoder=encoder, **{**keys, **self._suggested(name)})
 
     def _side(self, name):

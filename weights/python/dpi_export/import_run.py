@@ -10,16 +10,16 @@ from .rows import Rows
 _CHECK_ROWS = 32
 
 
-def export(importer, model, feature_map, path, rows, encoders, table_dtype, check):
+def export(importer, model, feature_map, path, rows, *, encoders, table_dtype, stats, check):
     """Shared body of from_fuxictr and from_deepctr_torch. Returns what Builder.write returns."""
     encoders = convert_encoders(encoders)
-    exact = importer(model, feature_map, encoders, None)
+    exact = importer(model, feature_map, encoders, None, stats)
     builder = _build(exact)
     if check:
         given = rows if rows is not None else exact.random_rows(np.random.default_rng(7), _CHECK_ROWS)
         check_against_library(exact, given)
     if table_dtype is not None:
-        builder = _build(importer(model, feature_map, encoders, table_dtype))
+        builder = _build(importer(model, feature_map, encoders, table_dtype, stats))
     builder.provenance(framework=framework_text(exact.library), model=type(model).__name__)
     if rows is not None:
         add_golden(exact, builder, rows)
