@@ -4,7 +4,7 @@
 
 namespace dpi {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr size_t kMax = 80;
   std::string out = "'";
   for (char c : text.substr(0, kMax)) out += (c >= 0x20 && c < 0x7f) ? c : '?';

@@ -9,7 +9,7 @@
 namespace dpi {
 
 /// 'text' in single quotes, cut to 80 characters, with everything but printable ASCII shown as '?'. For strings from outside.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// "11 x 8"; "scalar" for no dims.
 std::string shape_text(std::span<const int64_t> shape);

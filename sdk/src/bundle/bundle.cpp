@@ -1,0 +1,183 @@
+#include "bundle/bundle.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/text.hpp"
+#include "bundle/byte_source.hpp"
+#include "bundle/hdf5_profile.hpp"
+#include "bundle/manifest_read.hpp"
+#include "bundle/metadata_image.hpp"
+#include "bundle/user_block.hpp"
+
+namespace dpi {
+namespace {
+
+using Type = DataSetInfo::Type;
+using HashState = std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)>;
+
+constexpr size_t kBlockBytes = 4u << 20;
+
+class OpenBundle final : public Bundle {
+ public:
+  OpenBundle(std::unique_ptr<ByteSource> source, std::string name) : source_(std::move(source)) { name_ = std::move(name); }
+
+  Status open(const BundleOptions& options);
+  Status read_table(size_t index, const BlockSink& fn) override;
+  Status read_table_scale(size_t index, std::vector<float>* out) override;
+  Result<std::vector<float>> read_param(const std::string& name) override {
+    return read_all<float>("/params/" + name, Type::kF32);
+  }
+  Result<std::vector<int64_t>> read_i64(const std::string& path) override { return read_all<int64_t>(path, Type::kI64); }
+  Result<std::vector<uint64_t>> read_u64(const std::string& path) override { return read_all<uint64_t>(path, Type::kU64); }
+  Result<std::vector<uint8_t>> read_u8(const std::string& path) override { return read_all<uint8_t>(path, Type::kU8); }
+  Result<GoldenRows> read_golden() override;
+  Status verify_all(const std::function<void(uint64_t, uint64_t)>& progress) override;
+
+ private:
+  using ChunkSink = std::function<Status(uint64_t at, std::span<const std::byte>)>;
+  Status read_extent(const DataSetInfo& info, size_t chunk_bytes, const ChunkSink& fn);
+  Status fault(const std::string& path, const std::string& text) const { return bad_model(name_ + ":" + path + ": " + text); }
+
+  template <class T>
+  Result<std::vector<T>> read_all(const std::string& path, Type type);
+  template <class T>
+  Status read_optional(const std::string& path, Type type, std::vector<T>* out);
+
+  std::unique_ptr<ByteSource> source_;
+};
+
+Status OpenBundle::open(const BundleOptions& options) {
+  DPI_ASSIGN_OR_RETURN(const UserBlock block, read_user_block(*source_));
+  DPI_ASSIGN_OR_RETURN(const MetadataImage image, MetadataImage::make(*source_, block));
+  if (!options.require_signature.empty()) DPI_RETURN_IF_ERROR(check_signature(block, options.require_signature));
+  DPI_ASSIGN_OR_RETURN(Hdf5Contents contents, read_hdf5_profile(image, block));
+  std::string text(contents.manifest.length, '\0');
+  DPI_RETURN_IF_ERROR(image.read(contents.manifest.offset, text.data(), text.size()));
+  auto manifest = read_manifest(text, block.minor);
+  if (!manifest.ok()) return std::move(manifest).status().within("/manifest");
+  manifest_ = std::move(manifest).value();
+  DPI_RETURN_IF_ERROR(check_data_sets(manifest_, contents.data_sets));
+  data_sets_ = std::move(contents.data_sets);
+  file_bytes_ = block.file_bytes;
+  content_digest_ = block.self_digest;
+  return {};
+}
+
+/// Hands out the data set's bytes in order and compares their digest at the end. A caller must not use what it got when this fails.
+Status OpenBundle::read_extent(const DataSetInfo& info, size_t chunk_bytes, const ChunkSink& fn) {
+  const HashState state(XXH3_createState(), XXH3_freeState);
+  if (state == nullptr) return {Code::kOutOfMemory, "out of memory"};
+  XXH3_64bits_reset(state.get());
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(chunk_bytes, info.extent.length)));
+  for (uint64_t at = 0; at < info.extent.length;) {
+    const auto n = static_cast<size_t>(std::min<uint64_t>(buffer.size(), info.extent.length - at));
+    Status read = source_->read(info.extent.offset + at, buffer.data(), n);
+    if (!read.ok()) return std::move(read).within(name_ + ":" + info.path);
+    XXH3_64bits_update(state.get(), buffer.data(), n);
+    DPI_RETURN_IF_ERROR(fn(at, std::span<const std::byte>(buffer.data(), n)));
+    at += n;
+  }
+  const uint64_t digest = XXH3_64bits_digest(state.get());
+  if (digest == info.extent.digest || info.extent.length == 0) return {};
+  return fault(info.path, "its data is damaged: digest " + hex_text(digest) + ", the user block says " + hex_text(info.extent.digest));
+}
+
+template <class T>
+Result<std::vector<T>> OpenBundle::read_all(const std::string& path, Type type) {
+  const DataSetInfo* info = find(path);
+  if (info == nullptr) return fault(path, "is missing");
+  if (info->type != type) return fault(path, std::string("is ") + type_name(info->type) + ", expected " + type_name(type));
+  std::vector<T> out(static_cast<size_t>(info->extent.length / sizeof(T)));
+  DPI_RETURN_IF_ERROR(read_extent(*info, kBlockBytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
+    std::memcpy(reinterpret_cast<char*>(out.data()) + at, bytes.data(), bytes.size());
+    return {};
+  }));
+  return out;
+}
+
+template <class T>
+Status OpenBundle::read_optional(const std::string& path, Type type, std::vector<T>* out) {
+  if (find(path) == nullptr) return {};
+  DPI_ASSIGN_OR_RETURN(*out, read_all<T>(path, type));
+  return {};
+}
+
+Status OpenBundle::read_table(size_t index, const BlockSink& fn) {
+  if (index >= manifest_.tables.size()) return internal_error("table " + std::to_string(index) + " does not exist");
+  const TableSpec& t = manifest_.tables[index];
+  const DataSetInfo* info = find(t.data);
+  if (info == nullptr) return fault(t.data, "is missing");
+  const auto row_bytes = static_cast<size_t>(t.dim * kernels::dtype_bytes(t.dtype));
+  const size_t rows = std::max<size_t>(1, kBlockBytes / row_bytes);
+  return read_extent(*info, rows * row_bytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
+    return fn(static_cast<int64_t>(at / row_bytes), static_cast<int64_t>(bytes.size() / row_bytes), bytes);
+  });
+}
+
+Status OpenBundle::read_table_scale(size_t index, std::vector<float>* out) {
+  if (index >= manifest_.tables.size()) return internal_error("table " + std::to_string(index) + " does not exist");
+  DPI_ASSIGN_OR_RETURN(*out, read_all<float>(manifest_.tables[index].scale, Type::kF32));
+  return {};
+}
+
+Result<GoldenRows> OpenBundle::read_golden() {
+  GoldenRows g;
+  g.rows = manifest_.golden.rows;
+  g.shared_rows = manifest_.golden.shared_rows;
+  if (g.rows == 0) return g;
+  DPI_RETURN_IF_ERROR(read_optional("/golden/dense", Type::kF32, &g.dense));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/ids", Type::kI64, &g.ids));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/offsets", Type::kI64, &g.offsets));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/weights", Type::kF32, &g.weights));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/shared_offsets", Type::kI64, &g.shared_offsets));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/shared_dense", Type::kF32, &g.shared_dense));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/shared_ids", Type::kI64, &g.shared_ids));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/shared_bag_offsets", Type::kI64, &g.shared_bag_offsets));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/shared_weights", Type::kF32, &g.shared_weights));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/value", Type::kF32, &g.value));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/logit", Type::kF32, &g.logit));
+  g.has_offsets = !g.offsets.empty();
+  return g;
+}
+
+Status OpenBundle::verify_all(const std::function<void(uint64_t, uint64_t)>& progress) {
+  uint64_t total = 0, done = 0;
+  for (const DataSetInfo& info : data_sets_) total += info.extent.length;
+  for (const DataSetInfo& info : data_sets_) {
+    DPI_RETURN_IF_ERROR(read_extent(info, kBlockBytes, [&](uint64_t, std::span<const std::byte> bytes) -> Status {
+      done += bytes.size();
+      if (progress) progress(done, total);
+      return {};
+    }));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Bundle>> open_source(std::unique_ptr<ByteSource> source, const std::string& name,
+                                            const BundleOptions& options) {
+  auto bundle = std::make_unique<OpenBundle>(std::move(source), name);
+  Status opened = bundle->open(options);
+  if (opened.ok()) return std::unique_ptr<Bundle>(std::move(bundle));
+  // "a.h5:/tables/x: ..." for a place inside the file, "a.h5: ..." for the file itself
+  const bool inside = opened.message().starts_with('/');
+  return Status(opened.code(), name + (inside ? ":" : ": ") + opened.message()).native(opened.native_code());
+}
+
+}  // namespace
+
+const DataSetInfo* Bundle::find(const std::string& path) const { return find_data_set(data_sets_, path); }
+
+Result<std::unique_ptr<Bundle>> Bundle::open(const std::string& path, const BundleOptions& options) {
+  auto source = ByteSource::open_file(path);
+  if (!source.ok()) return std::move(source).status().within(path);
+  return open_source(std::move(source).value(), path, options);
+}
+
+Result<std::unique_ptr<Bundle>> Bundle::open_memory(std::span<const std::byte> bytes, const BundleOptions& options) {
+  return open_source(ByteSource::over_memory(bytes), "<memory>", options);
+}
+
+}  // namespace dpi

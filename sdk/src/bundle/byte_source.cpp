@@ -1,0 +1,84 @@
+#include "bundle/byte_source.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/text.hpp"
+
+namespace dpi {
+namespace {
+
+class FileSource final : public ByteSource {
+ public:
+  FileSource(int fd, uint64_t size) : fd_(fd) { size_ = size; }
+  ~FileSource() override { ::close(fd_); }
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
+
+  Status read(uint64_t offset, void* dst, size_t n) override {
+    auto* to = static_cast<char*>(dst);
+    while (n > 0) {
+      const ssize_t got = ::pread(fd_, to, n, static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) {
+        const int error = errno;
+        return Status(Code::kIo, "read at byte " + std::to_string(offset) + ": " + errno_text(error)).native(error);
+      }
+      if (got == 0) return {Code::kIo, "the file ends at byte " + std::to_string(offset) + ", it was longer when opened"};
+      to += got;
+      offset += static_cast<uint64_t>(got);
+      n -= static_cast<size_t>(got);
+    }
+    return {};
+  }
+
+ private:
+  int fd_;
+};
+
+class MemorySource final : public ByteSource {
+ public:
+  explicit MemorySource(std::span<const std::byte> bytes) : bytes_(bytes) { size_ = bytes.size(); }
+
+  Status read(uint64_t offset, void* dst, size_t n) override {
+    if (n > 0) std::memcpy(dst, bytes_.data() + offset, n);
+    return {};
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+Status open_error(int error) {
+  const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound : Code::kIo;
+  return Status(code, "cannot be opened: " + errno_text(error)).native(error);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ByteSource>> ByteSource::open_file(const std::string& path) {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer. It has no effect on regular files.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return open_error(errno);
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return open_error(error);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return Status(Code::kIo, "is not a regular file");
+  }
+  return std::unique_ptr<ByteSource>(new FileSource(fd, static_cast<uint64_t>(info.st_size)));
+}
+
+std::unique_ptr<ByteSource> ByteSource::over_memory(std::span<const std::byte> bytes) {
+  return std::make_unique<MemorySource>(bytes);
+}
+
+}  // namespace dpi

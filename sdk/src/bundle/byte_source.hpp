@@ -1,0 +1,29 @@
+// Where the bytes of a bundle come from: a file read with pread, or memory of the caller. Reads are exact: a file that
+// became shorter since it was opened is an error, never a signal (no mapping).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.hpp"
+
+namespace dpi {
+
+class ByteSource {
+ public:
+  static Result<std::unique_ptr<ByteSource>> open_file(const std::string& path);
+  static std::unique_ptr<ByteSource> over_memory(std::span<const std::byte> bytes);
+  virtual ~ByteSource() = default;
+
+  uint64_t size() const { return size_; }
+  /// Exactly `n` bytes from `offset` into `dst`. The range must lie inside size().
+  virtual Status read(uint64_t offset, void* dst, size_t n) = 0;
+
+ protected:
+  uint64_t size_ = 0;
+};
+
+}  // namespace dpi

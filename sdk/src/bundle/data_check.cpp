@@ -1,0 +1,122 @@
+// Are the data sets what the manifest says? Tables, scales, parameters' types, vocabularies, golden rows. Parameter shapes belong to the
+// ops and are checked by the graph.
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "bundle/hdf5_profile.hpp"
+#include "bundle/manifest_read.hpp"
+
+namespace dpi {
+namespace {
+
+using Type = DataSetInfo::Type;
+
+constexpr int64_t kMaxVocabulary = (int64_t{1} << 31) - 2;
+
+Type storage_type(kernels::DType t) {
+  if (t == kernels::DType::kF32) return Type::kF32;
+  return t == kernels::DType::kI8 ? Type::kI8 : Type::kU16;
+}
+
+class Checker {
+ public:
+  Checker(const Manifest& manifest, const std::vector<DataSetInfo>& list) : manifest_(manifest), list_(list) {}
+
+  Status run() {
+    for (const TableSpec& t : manifest_.tables) DPI_RETURN_IF_ERROR(table(t));
+    for (const OpSpec& op : manifest_.ops) DPI_RETURN_IF_ERROR(params(op));
+    for (const FeatureSpec& f : manifest_.features) {
+      for (const EncoderStep& step : f.encoder) DPI_RETURN_IF_ERROR(vocabulary(f, step));
+    }
+    return manifest_.golden.rows > 0 ? golden() : Status();
+  }
+
+ private:
+  /// The data set at `path` has this type and shape; -1 in the shape stands for any extent.
+  Status expect(const std::string& path, Type type, const std::vector<int64_t>& shape, const char* says = "the manifest says") {
+    const DataSetInfo* info = find_data_set(list_, path);
+    if (info == nullptr) return bad_model(path + ": is missing");
+    bool same = info->type == type && info->shape.size() == shape.size();
+    for (size_t i = 0; same && i < shape.size(); ++i) same = shape[i] < 0 || info->shape[i] == shape[i];
+    if (same) return {};
+    return bad_model(path + ": " + says + " " + expected_text(type, shape) + ", the data set is " + shape_text(info->shape) +
+                     " " + type_name(info->type));
+  }
+
+  static std::string expected_text(Type type, const std::vector<int64_t>& shape) {
+    std::string text;
+    for (const int64_t d : shape) text += (text.empty() ? "" : " x ") + (d < 0 ? std::string("any") : std::to_string(d));
+    return text + " " + type_name(type);
+  }
+
+  Status table(const TableSpec& t) {
+    DPI_RETURN_IF_ERROR(expect(t.data, storage_type(t.dtype), {t.rows, t.dim}));
+    return t.dtype == kernels::DType::kI8 ? expect(t.scale, Type::kF32, {t.rows}) : Status();
+  }
+
+  Status params(const OpSpec& op) {
+    for (const auto& [role, name] : op.params) {
+      const DataSetInfo* info = find_data_set(list_, "/params/" + name);
+      const std::string where = "op " + in_quotes(op.name) + ", param " + in_quotes(role) + ": /params/" + name;
+      if (info == nullptr) return bad_model(where + " is missing");
+      if (info->type != Type::kF32) return bad_model(where + " is " + type_name(info->type) + ", expected f32");
+    }
+    return {};
+  }
+
+  Status vocabulary(const FeatureSpec& f, const EncoderStep& step) {
+    const bool strings = step.op == "vocab_string";
+    if (!strings && step.op != "vocab_int") return {};
+    const std::string keys = step.args[strings ? "offsets" : "keys"].get<std::string>();
+    DPI_RETURN_IF_ERROR(expect(keys, strings ? Type::kU64 : Type::kI64, {-1}, "a vocabulary needs"));
+    const int64_t n = find_data_set(list_, keys)->shape[0] - (strings ? 1 : 0);
+    if (n < 0 || n > kMaxVocabulary) {
+      return bad_model(keys + ": feature " + in_quotes(f.name) + " has a vocabulary of " + std::to_string(n) + " entries");
+    }
+    if (strings) DPI_RETURN_IF_ERROR(expect(step.args["bytes"].get<std::string>(), Type::kU8, {-1}, "a vocabulary needs"));
+    const auto ids = step.args.find("ids");
+    return ids != step.args.end() ? expect(ids->get<std::string>(), Type::kI64, {n}, "the vocabulary needs") : Status();
+  }
+
+  Status golden() {
+    const SchemaLayout l = layout_of(manifest_.features);
+    const GoldenSpec& g = manifest_.golden;
+    const auto heads = static_cast<int64_t>(manifest_.heads.size());
+    const bool split = g.shared_rows > 0;
+    DPI_RETURN_IF_ERROR(expect("/golden/value", Type::kF32, {g.rows, heads}));
+    if (find_data_set(list_, "/golden/logit") != nullptr) {
+      DPI_RETURN_IF_ERROR(expect("/golden/logit", Type::kF32, {g.rows, heads}));
+    }
+    DPI_RETURN_IF_ERROR(golden_part("", "offsets", g.rows, split ? l.n_item_slots : l.n_slots, split ? l.n_item_columns : l.n_columns));
+    if (!split) return {};
+    DPI_RETURN_IF_ERROR(expect("/golden/shared_offsets", Type::kI64, {g.shared_rows + 1}));
+    return golden_part("shared_", "shared_bag_offsets", g.shared_rows, l.n_shared_slots, l.n_shared_columns);
+  }
+
+  Status golden_part(const std::string& prefix, const std::string& offsets, int64_t rows, int64_t slots, int64_t columns) {
+    const std::string base = "/golden/" + prefix;
+    if (columns > 0) DPI_RETURN_IF_ERROR(expect(base + "dense", Type::kF32, {rows, columns}));
+    if (slots == 0) return {};
+    DPI_RETURN_IF_ERROR(expect("/golden/" + offsets, Type::kI64, {rows * slots + 1}));
+    DPI_RETURN_IF_ERROR(expect(base + "ids", Type::kI64, {-1}));
+    if (find_data_set(list_, base + "weights") == nullptr) return {};
+    return expect(base + "weights", Type::kF32, {find_data_set(list_, base + "ids")->shape[0]});
+  }
+
+  const Manifest& manifest_;
+  const std::vector<DataSetInfo>& list_;
+};
+
+}  // namespace
+
+const DataSetInfo* find_data_set(const std::vector<DataSetInfo>& data_sets, std::string_view path) {
+  const auto it = std::lower_bound(data_sets.begin(), data_sets.end(), path,
+                                   [](const DataSetInfo& info, std::string_view p) { return info.path < p; });
+  return it != data_sets.end() && it->path == path ? &*it : nullptr;
+}
+
+Status check_data_sets(const Manifest& manifest, const std::vector<DataSetInfo>& data_sets) {
+  return Checker(manifest, data_sets).run();
+}
+
+}  // namespace dpi

@@ -1,0 +1,34 @@
+// The only bytes that libhdf5 ever sees: an in-memory file of the bundle's length that holds the bundle's metadata at its own
+// offsets and holes where raw data stands. It is filled in the same pass that checks the metadata's digest, so what libhdf5
+// parses is what was checked, whether the bundle is a file or memory and whatever happens to the file meanwhile.
+#pragma once
+
+#include <string>
+
+#include "base/status.hpp"
+#include "bundle/user_block.hpp"
+
+namespace dpi {
+
+class MetadataImage {
+ public:
+  /// Copies and checks. kBadModel when the digest of the other bytes is wrong.
+  static Result<MetadataImage> make(ByteSource& source, const UserBlock& block);
+  MetadataImage(MetadataImage&& other) noexcept;
+  MetadataImage& operator=(MetadataImage&&) = delete;
+  ~MetadataImage();
+
+  /// A path under which libhdf5 can open the image while this object lives.
+  std::string path() const;
+  /// Bytes of the image (zeros in holes).
+  Status read(uint64_t offset, void* dst, size_t n) const;
+
+ private:
+  explicit MetadataImage(int fd) : fd_(fd) {}
+  Status fill(ByteSource& source, const UserBlock& block);
+  Status write(uint64_t offset, const void* src, size_t n) const;
+
+  int fd_;
+};
+
+}  // namespace dpi

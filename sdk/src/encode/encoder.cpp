@@ -1,0 +1,320 @@
+#include "encode/encoder.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <variant>
+#include <vector>
+
+#include "base/text.hpp"
+#include "encode/hash.hpp"
+#include "encode/parse.hpp"
+#include "encode/vocabulary.hpp"
+
+namespace dpi {
+
+namespace {
+
+constexpr size_t kMaxText = 65536;
+constexpr size_t kCaseBuffer = 4096;
+constexpr size_t kNumberBuffer = 400;
+
+/// A raw value on its way: text (into the caller's bytes or `buffer`), a number, an id, or decided.
+struct Value {
+  enum class Stage { kText, kNumber, kId, kMissing, kUnknown };
+  Stage stage = Stage::kText;
+  std::string_view text;
+  double number = 0;
+  int64_t id = 0;
+  char buffer[kCaseBuffer];  // of lower, upper and number texts
+
+  void set_text(std::string_view t) {
+    text = t;
+    stage = t.empty() ? Stage::kMissing : Stage::kText;
+  }
+  void set_id(int64_t v) {
+    id = v;
+    stage = Stage::kId;
+  }
+  void set_found(bool found, int64_t v) {
+    id = v;
+    stage = found ? Stage::kId : Stage::kUnknown;
+  }
+};
+
+Status refuse(const Value& v, const char* what) {
+  if (v.stage == Value::Stage::kText) return invalid_argument(in_quotes(v.text) + what);
+  return invalid_argument(std::to_string(v.number) + what);
+}
+
+struct Trim {
+  Status run(Value& v) const {
+    constexpr std::string_view kSpace = " \t\n\r\v\f";
+    const size_t first = v.text.find_first_not_of(kSpace);
+    const size_t last = v.text.find_last_not_of(kSpace);
+    v.set_text(first == std::string_view::npos ? std::string_view() : v.text.substr(first, last - first + 1));
+    return {};
+  }
+};
+
+struct Case {
+  char from, to;  // first letter of each alphabet
+  Status run(Value& v) const {
+    if (v.text.size() > kCaseBuffer) return invalid_argument("a text of " + std::to_string(v.text.size()) + " bytes, at most 4096 here");
+    for (size_t i = 0; i < v.text.size(); ++i) {
+      const char c = v.text[i];
+      v.buffer[i] = c >= from && c < from + 26 ? static_cast<char>(c - from + to) : c;
+    }
+    v.set_text({v.buffer, v.text.size()});
+    return {};
+  }
+};
+
+struct MissingTexts {
+  std::vector<std::string> values;
+  Status run(Value& v) const {
+    const bool missing = std::any_of(values.begin(), values.end(), [&](const std::string& m) { return v.text == m; });
+    if (missing) v.stage = Value::Stage::kMissing;
+    return {};
+  }
+};
+
+struct VocabString {
+  StringVocabulary map;
+  Status run(Value& v) const {
+    int64_t id = 0;
+    const bool found = map.find(v.text, &id);
+    v.set_found(found, id);
+    return {};
+  }
+};
+
+struct VocabInt {
+  IntVocabulary map;
+  Status run(Value& v) const {
+    int64_t key = 0, id = 0;
+    bool found = false;
+    if (v.stage == Value::Stage::kText) {
+      found = parse_integer(v.text, &key) && map.find(key, &id);
+    } else if (v.number == std::floor(v.number) && std::fabs(v.number) < 9.2e18) {
+      found = map.find(static_cast<int64_t>(v.number), &id);
+    }
+    v.set_found(found, id);
+    return {};
+  }
+};
+
+struct Hash {
+  bool murmur;
+  uint64_t seed, modulus;
+  int64_t offset;
+  Status run(Value& v) const {
+    const uint64_t h = murmur ? murmur3_32(v.text, static_cast<uint32_t>(seed)) : xxh64(v.text, seed);
+    v.set_id(offset + static_cast<int64_t>(h % modulus));
+    return {};
+  }
+};
+
+struct ToId {
+  Status run(Value& v) const {
+    int64_t id = 0;
+    if (v.stage == Value::Stage::kText) {
+      if (!parse_integer(v.text, &id)) return refuse(v, " is not an integer");
+    } else {
+      if (v.number != std::floor(v.number) || !(std::fabs(v.number) < 9.2e18)) return refuse(v, " is not an integer");
+      id = static_cast<int64_t>(v.number);
+    }
+    v.set_id(id);
+    return {};
+  }
+};
+
+struct ToFloat {
+  Status run(Value& v) const {
+    if (!parse_decimal(v.text, &v.number)) return refuse(v, " is not a decimal number");
+    v.stage = Value::Stage::kNumber;
+    return {};
+  }
+};
+
+/// clip, log1p, signed_log1p, standard, minmax: a function of one double.
+struct Arithmetic {
+  double (*f)(double x, const double* k);
+  double k[4];
+  bool log_domain;  // x <= -1 has no logarithm
+  Status run(Value& v) const {
+    if (log_domain && !(v.number > -1)) return refuse(v, " has no log1p");
+    v.number = f(v.number, k);
+    return {};
+  }
+};
+
+struct Buckets {
+  std::vector<double> boundaries;
+  bool right;
+  int64_t first_id;
+  Status run(Value& v) const {
+    const auto at = right ? std::lower_bound(boundaries.begin(), boundaries.end(), v.number)
+                          : std::upper_bound(boundaries.begin(), boundaries.end(), v.number);
+    v.set_id(first_id + (at - boundaries.begin()));
+    return {};
+  }
+};
+
+using Step = std::variant<Trim, Case, MissingTexts, VocabString, VocabInt, Hash, ToId, ToFloat, Arithmetic, Buckets>;
+
+/// Does the step read text (so that a number has to become one)?
+bool reads_text(const Step& s) {
+  return std::holds_alternative<Trim>(s) || std::holds_alternative<Case>(s) || std::holds_alternative<MissingTexts>(s) ||
+         std::holds_alternative<VocabString>(s) || std::holds_alternative<Hash>(s) || std::holds_alternative<ToFloat>(s);
+}
+
+double clip(double x, const double* k) { return std::min(std::max(x, k[0]), k[1]); }
+double log1p_step(double x, const double*) { return std::log1p(x); }
+double signed_log1p(double x, const double*) { return std::copysign(std::log1p(std::fabs(x)), x); }
+double standard(double x, const double* k) { return (x - k[0]) / k[1]; }
+double minmax(double x, const double* k) { return (x - k[0]) / (k[1] - k[0]) * (k[3] - k[2]) + k[2]; }
+
+double number_of(const nlohmann::json& args, const char* key, double fallback) {
+  const auto it = args.find(key);
+  return it != args.end() ? it->get<double>() : fallback;
+}
+
+int64_t integer_of(const nlohmann::json& args, const char* key, int64_t fallback) {
+  const auto it = args.find(key);
+  return it != args.end() ? it->get<int64_t>() : fallback;
+}
+
+Result<std::vector<int64_t>> vocabulary_ids(const nlohmann::json& args, Bundle& bundle) {
+  const auto it = args.find("ids");
+  if (it == args.end()) return std::vector<int64_t>();
+  return bundle.read_i64(it->get<std::string>());
+}
+
+Result<Step> build_vocab_string(const nlohmann::json& a, Bundle& bundle) {
+  DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(a, bundle));
+  DPI_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, bundle.read_u8(a["bytes"].get<std::string>()));
+  DPI_ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets, bundle.read_u64(a["offsets"].get<std::string>()));
+  DPI_ASSIGN_OR_RETURN(StringVocabulary map,
+                       StringVocabulary::build(std::move(bytes), offsets, std::move(ids), integer_of(a, "first_id", 1)));
+  return Step(VocabString{std::move(map)});
+}
+
+Result<Step> build_vocab_int(const nlohmann::json& a, Bundle& bundle) {
+  DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(a, bundle));
+  DPI_ASSIGN_OR_RETURN(std::vector<int64_t> keys, bundle.read_i64(a["keys"].get<std::string>()));
+  DPI_ASSIGN_OR_RETURN(IntVocabulary map, IntVocabulary::build(std::move(keys), std::move(ids), integer_of(a, "first_id", 1)));
+  return Step(VocabInt{std::move(map)});
+}
+
+Result<Step> build_step(const EncoderStep& s, Bundle& bundle) {
+  const nlohmann::json& a = s.args;
+  if (s.op == "trim") return Step(Trim{});
+  if (s.op == "lower") return Step(Case{'A', 'a'});
+  if (s.op == "upper") return Step(Case{'a', 'A'});
+  if (s.op == "missing") return Step(MissingTexts{a["values"].get<std::vector<std::string>>()});
+  if (s.op == "vocab_string") return build_vocab_string(a, bundle);
+  if (s.op == "vocab_int") return build_vocab_int(a, bundle);
+  if (s.op == "hash") {
+    return Step(Hash{a["algorithm"] == "murmur3_32", static_cast<uint64_t>(integer_of(a, "seed", 0)),
+                     static_cast<uint64_t>(integer_of(a, "modulus", 1)), integer_of(a, "offset", 0)});
+  }
+  if (s.op == "to_id") return Step(ToId{});
+  if (s.op == "to_float") return Step(ToFloat{});
+  if (s.op == "clip") return Step(Arithmetic{clip, {number_of(a, "lo", 0), number_of(a, "hi", 0)}, false});
+  if (s.op == "log1p") return Step(Arithmetic{log1p_step, {}, true});
+  if (s.op == "signed_log1p") return Step(Arithmetic{signed_log1p, {}, false});
+  if (s.op == "standard") return Step(Arithmetic{standard, {number_of(a, "mean", 0), number_of(a, "std", 1)}, false});
+  if (s.op == "minmax") {
+    return Step(Arithmetic{minmax, {number_of(a, "min", 0), number_of(a, "max", 1), number_of(a, "lo", 0), number_of(a, "hi", 1)},
+                           false});
+  }
+  if (s.op == "buckets") {
+    const auto right = a.find("right");
+    return Step(Buckets{a["boundaries"].get<std::vector<double>>(), right != a.end() && right->get<bool>(),
+                        integer_of(a, "first_id", 0)});
+  }
+  return unsupported("encoder step '" + s.op + "' is not known");
+}
+
+}  // namespace
+
+struct FeatureEncoder::Impl {
+  FeatureSpec spec;
+  std::vector<Step> steps;
+
+  Status run(Value& v) const;
+  Status finish(const Value& v, EncodedValue* out) const;
+};
+
+Status FeatureEncoder::Impl::run(Value& v) const {
+  for (const Step& step : steps) {
+    if (v.stage == Value::Stage::kNumber && reads_text(step)) v.set_text(number_text(v.number, v.buffer));
+    DPI_RETURN_IF_ERROR(std::visit([&](const auto& s) { return s.run(v); }, step));
+    if (v.stage == Value::Stage::kMissing || v.stage == Value::Stage::kUnknown) return {};
+  }
+  return {};
+}
+
+Status FeatureEncoder::Impl::finish(const Value& v, EncodedValue* out) const {
+  switch (v.stage) {
+    case Value::Stage::kMissing: out->kind = EncodedValue::Kind::kMissing; return {};
+    case Value::Stage::kNumber: {
+      out->kind = EncodedValue::Kind::kFloat;
+      out->value = static_cast<float>(v.number);
+      return std::isfinite(out->value) ? Status() : refuse(v, " is not finite in float32");
+    }
+    case Value::Stage::kId:
+      out->kind = EncodedValue::Kind::kId;
+      out->id = v.id;
+      return {};
+    case Value::Stage::kUnknown: break;
+    case Value::Stage::kText: return internal_error("the encoder left a text");
+  }
+  if (spec.out_of_range == OutOfRange::kError) {
+    return invalid_argument((v.text.empty() ? std::to_string(v.number) : in_quotes(v.text)) +
+                            " is not in the vocabulary and the schema says error");
+  }
+  out->kind = EncodedValue::Kind::kId;
+  out->id = spec.out_of_range == OutOfRange::kOov ? spec.oov_id : spec.default_id;
+  return {};
+}
+
+FeatureEncoder::FeatureEncoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+FeatureEncoder::FeatureEncoder(FeatureEncoder&&) noexcept = default;
+FeatureEncoder& FeatureEncoder::operator=(FeatureEncoder&&) noexcept = default;
+FeatureEncoder::~FeatureEncoder() = default;
+
+Result<FeatureEncoder> FeatureEncoder::build(const FeatureSpec& spec, Bundle& bundle) {
+  auto impl = std::make_unique<Impl>();
+  impl->spec = spec;
+  for (size_t i = 0; i < spec.encoder.size(); ++i) {
+    auto step = build_step(spec.encoder[i], bundle);
+    if (!step.ok()) {
+      return std::move(step).status().within("feature '" + spec.name + "', encoder step " + std::to_string(i) + " (" +
+                                             spec.encoder[i].op + ")");
+    }
+    impl->steps.push_back(std::move(step).value());
+  }
+  return FeatureEncoder(std::move(impl));
+}
+
+Status FeatureEncoder::encode_text(std::string_view raw, EncodedValue* out) const {
+  if (raw.size() > kMaxText) return invalid_argument("a text of " + std::to_string(raw.size()) + " bytes, at most 65536");
+  Value v;
+  v.set_text(raw);
+  if (v.stage == Value::Stage::kText) DPI_RETURN_IF_ERROR(impl_->run(v));
+  return impl_->finish(v, out);
+}
+
+Status FeatureEncoder::encode_number(double raw, EncodedValue* out) const {
+  Value v;
+  v.number = raw;
+  v.stage = std::isnan(raw) ? Value::Stage::kMissing : Value::Stage::kNumber;
+  if (std::isinf(raw)) return invalid_argument("an infinite value");
+  // to_float reads text; a number already is what it would give.
+  if (v.stage == Value::Stage::kNumber) DPI_RETURN_IF_ERROR(impl_->run(v));
+  return impl_->finish(v, out);
+}
+
+}  // namespace dpi

@@ -1,0 +1,82 @@
+#include "encode/parse.hpp"
+
+#include <charconv>
+#include <cmath>
+
+namespace dpi {
+
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string_view without_plus(std::string_view text) {
+  return text.size() > 1 && text[0] == '+' && text[1] != '-' ? text.substr(1) : text;
+}
+
+size_t skip_digits(std::string_view text, size_t at) {
+  while (at < text.size() && is_digit(text[at])) ++at;
+  return at;
+}
+
+/// [-]digits[.digits][e[+-]digits] with at least one digit in the mantissa.
+bool looks_decimal(std::string_view text) {
+  size_t at = !text.empty() && text[0] == '-' ? 1 : 0;
+  const size_t whole = skip_digits(text, at);
+  size_t digits = whole - at;
+  at = whole;
+  if (at < text.size() && text[at] == '.') {
+    const size_t end = skip_digits(text, at + 1);
+    digits += end - at - 1;
+    at = end;
+  }
+  if (digits == 0) return false;
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
+    ++at;
+    if (at < text.size() && (text[at] == '+' || text[at] == '-')) ++at;
+    const size_t end = skip_digits(text, at);
+    if (end == at) return false;
+    at = end;
+  }
+  return at == text.size();
+}
+
+/// Does a decimal that is out of a double's range lie below it (and so round to 0)?
+bool is_tiny(std::string_view text) {
+  const size_t e = text.find_first_of("eE");
+  if (e != std::string_view::npos) return e + 1 < text.size() && text[e + 1] == '-';
+  const size_t first = text.find_first_not_of("-0");
+  return first != std::string_view::npos && text[first] == '.';
+}
+
+}  // namespace
+
+bool parse_integer(std::string_view text, int64_t* out) {
+  text = without_plus(text);
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return ec == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_decimal(std::string_view text, double* out) {
+  text = without_plus(text);
+  if (!looks_decimal(text)) return false;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  if (ec == std::errc::result_out_of_range) {
+    *out = 0;
+    return is_tiny(text);
+  }
+  return ec == std::errc() && end == text.data() + text.size();
+}
+
+std::string_view number_text(double x, char* buffer) {
+  constexpr size_t kCap = 400;
+  std::to_chars_result r{};
+  if (x == std::floor(x)) {
+    r = std::to_chars(buffer, buffer + kCap, x == 0 ? 0.0 : x, std::chars_format::fixed, 0);
+  } else {
+    const auto format = std::fabs(x) < 1e-4 ? std::chars_format::scientific : std::chars_format::fixed;
+    r = std::to_chars(buffer, buffer + kCap, x, format);
+  }
+  return {buffer, static_cast<size_t>(r.ptr - buffer)};
+}
+
+}  // namespace dpi
