@@ -1,0 +1,80 @@
+// Chooses an instruction set, and defines the functions of dpi::kernels::cpu that <dpi/kernels/*.hpp>
+// declares: each calls its form for the widest set this processor has.
+#include <cstring>
+
+#include <dpi/kernels/mask.hpp>
+
+#include "kernels/cpu/tables.hpp"
+
+namespace dpi::kernels::cpu {
+
+namespace {
+
+#define DPI_CPU_FIELD(result, name, params) .name = DPI_CPU_SET::name,
+#define DPI_CPU_SET scalar
+constexpr Functions kScalarFunctions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
+#undef DPI_CPU_SET
+#define DPI_CPU_SET avx2
+constexpr Functions kAvx2Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
+#undef DPI_CPU_SET
+#define DPI_CPU_SET avx512
+constexpr Functions kAvx512Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
+#undef DPI_CPU_SET
+#undef DPI_CPU_FIELD
+
+const Functions& best() {
+  static const Functions& kBest = functions(best_isa());
+  return kBest;
+}
+
+}  // namespace
+
+const char* isa_name(Isa isa) {
+  return isa == Isa::kAvx512 ? "avx512" : isa == Isa::kAvx2 ? "avx2" : "scalar";
+}
+
+bool isa_supported(Isa isa) {
+  __builtin_cpu_init();
+  const bool avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  if (isa == Isa::kScalar) return true;
+  if (isa == Isa::kAvx2) return avx2;
+  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+Isa best_isa() {
+  if (isa_supported(Isa::kAvx512)) return Isa::kAvx512;
+  return isa_supported(Isa::kAvx2) ? Isa::kAvx2 : Isa::kScalar;
+}
+
+const Functions& functions(Isa isa) {
+  if (isa == Isa::kAvx512) return kAvx512Functions;
+  return isa == Isa::kAvx2 ? kAvx2Functions : kScalarFunctions;
+}
+
+void multi_lookup(const MultiLookupArgs& a) {
+  int64_t max_dim = 0;
+  for (int32_t i = 0; i < a.attrs.n_fields; ++i) {
+    const int64_t dim = a.tables[a.attrs.fields[i].table].dim;
+    max_dim = dim > max_dim ? dim : max_dim;
+  }
+  best().multi_lookup_fits(a.attrs, max_dim) ? best().multi_lookup(a) : ref::multi_lookup(a);
+}
+
+void softmax(const SoftmaxArgs& a) { softmax_is_plain(a) ? best().softmax(a) : ref::softmax(a); }
+
+void embed(const EmbedArgs& a) { best().embed(a); }
+void elementwise(const ElementwiseArgs& a) { best().elementwise(a); }
+void unary(const UnaryArgs& a) { best().unary(a); }
+void binary(const BinaryArgs& a) { best().binary(a); }
+void cross_v1(const CrossV1Args& a) { best().cross_v1(a); }
+void cross_v1_closed(const CrossV1ClosedArgs& a) { best().cross_v1_closed(a); }
+void fm(const FmArgs& a) { best().fm(a); }
+void tail(const TailArgs& a) { best().tail(a); }
+void layer_norm(const LayerNormArgs& a) { best().layer_norm(a); }
+void reduce(const ReduceArgs& a) { best().reduce(a); }
+void matmul(const MatMulArgs& a) { best().matmul(a); }
+void linear(const LinearArgs& a) { best().linear(a); }
+
+}  // namespace dpi::kernels::cpu

@@ -1,0 +1,192 @@
+// Elementwise, and Unary and Binary as programs of one step. Rows and axes of all operands form one loop
+// nest; axes that every operand steps through alike are merged, so that the innermost runs are long; runs are
+// cut into chunks whose intermediate values stay in the first-level cache.
+#include <dpi/kernels/elementwise.hpp>
+
+#include "kernels/cpu/spans.hpp"
+#include "kernels/cpu/tables.hpp"
+
+namespace dpi::kernels::cpu::DPI_ISA {
+
+namespace {
+
+constexpr int64_t kChunk = 256;
+constexpr int kMaxParams = 3 * kMaxElementwiseSteps;
+constexpr int kMaxOperands = kMaxElementwiseInputs + kMaxParams + 1;
+constexpr int kMaxAxes = kMaxRank + 1;
+
+/// Operand 0 is dst, then the inputs, then the steps' parameters (three places per step). stride[a]: floats
+/// per step of axis a.
+struct Nest {
+  int64_t extent[kMaxAxes];
+  int64_t stride[kMaxOperands][kMaxAxes];
+  float* data[kMaxOperands];
+  int n_axes = 0;
+  int n_operands = 0;
+};
+
+void add_operand(Nest& nest, float* data, const Dims& dims, int64_t row_stride) {
+  const int id = nest.n_operands++;
+  nest.data[id] = data;
+  nest.stride[id][0] = row_stride;
+  const int inner = nest.n_axes - 1;
+  int64_t step = 1;
+  for (int a = 0; a < inner; ++a) {  // a counts from the last axis
+    const int64_t extent = a < dims.rank ? dims.d[dims.rank - 1 - a] : 1;
+    nest.stride[id][inner - a] = extent == 1 ? 0 : step;
+    step *= extent;
+  }
+}
+
+bool mergeable(const Nest& nest, int outer, int inner) {
+  for (int i = 0; i < nest.n_operands; ++i) {
+    if (nest.stride[i][outer] != nest.stride[i][inner] * nest.extent[inner]) return false;
+  }
+  return true;
+}
+
+bool runs_along(const Nest& nest, int axis) {
+  for (int i = 0; i < nest.n_operands; ++i) {
+    if (nest.stride[i][axis] != 1 && (nest.stride[i][axis] != 0 || i == 0)) return false;
+  }
+  return true;
+}
+
+void move_axis(Nest& nest, int to, int from) {
+  nest.extent[to] = nest.extent[from];
+  for (int i = 0; i < nest.n_operands; ++i) nest.stride[i][to] = nest.stride[i][from];
+}
+
+/// Drops axes of extent 1, merges neighbours, and makes sure that the last axis has steps of 0 or 1 only.
+void simplify(Nest& nest) {
+  int kept = 0;
+  for (int a = 0; a < nest.n_axes; ++a) {
+    if (nest.extent[a] == 1) continue;
+    move_axis(nest, kept, a);
+    if (kept > 0 && mergeable(nest, kept - 1, kept)) {
+      const int64_t outer = nest.extent[kept - 1];
+      move_axis(nest, kept - 1, kept);
+      nest.extent[kept - 1] *= outer;
+      --kept;
+    }
+    ++kept;
+  }
+  nest.n_axes = kept;
+  if (kept > 0 && runs_along(nest, kept - 1)) return;
+  nest.extent[kept] = 1;
+  for (int i = 0; i < nest.n_operands; ++i) nest.stride[i][kept] = i == 0 ? 1 : 0;
+  nest.n_axes = kept + 1;
+}
+
+void build_nest(const ElementwiseArgs& a, Nest& nest) {
+  nest.n_axes = a.dst.dims.rank + 1;
+  nest.extent[0] = a.dst.rows;
+  for (int i = 0; i < a.dst.dims.rank; ++i) nest.extent[i + 1] = a.dst.dims.d[i];
+  add_operand(nest, a.dst.data, a.dst.dims, a.dst.row_stride);
+  for (int i = 0; i < a.attrs.n_inputs; ++i) {
+    const Tensor& t = a.inputs[i].tensor;
+    add_operand(nest, t.data, t.dims, t.row_stride);
+  }
+  for (int s = 0; s < a.attrs.n_steps; ++s) {
+    const ElementwiseStep& step = a.attrs.steps[s];
+    for (int k = 0; k < 3; ++k) {
+      const bool present = step.param >= 0 && k < step.n_params;
+      const Param p = present ? a.params[step.param + k] : Param{};
+      Dims last;
+      last.rank = 1;
+      last.d[0] = p.data == nullptr ? 1 : dims_size(p.dims);
+      add_operand(nest, const_cast<float*>(p.data), last, 0);
+    }
+  }
+  simplify(nest);
+}
+
+/// One chunk of n elements: at[i] is the place of operand i.
+void run_chunk(const ElementwiseAttrs& attrs, const Nest& nest, float* const* at, int64_t n) {
+  alignas(64) float work[kMaxElementwiseSteps][kChunk];
+  Span reg[kMaxElementwiseInputs + kMaxElementwiseSteps];
+  const int last_axis = nest.n_axes - 1;
+  for (int i = 0; i < attrs.n_inputs; ++i) reg[i] = {at[1 + i], nest.stride[1 + i][last_axis]};
+  for (int s = 0; s < attrs.n_steps; ++s) {
+    const ElementwiseStep& step = attrs.steps[s];
+    float* out = s + 1 == attrs.n_steps ? at[0] : work[s];
+    if (step.is_binary != 0) {
+      binary_span(step.binary, reg[step.x], reg[step.y], out, n);
+    } else {
+      SpanUnary f{step.unary, {}};
+      for (int k = 0; k < 3; ++k) {
+        const int id = 1 + attrs.n_inputs + 3 * s + k;
+        f.p[k] = {at[id], nest.stride[id][last_axis]};
+      }
+      unary_span(f, reg[step.x], out, n);
+    }
+    reg[attrs.n_inputs + s] = {out, 1};
+  }
+}
+
+void advance(const Nest& nest, float** at, int axis, int64_t steps) {
+  for (int i = 0; i < nest.n_operands; ++i) {
+    if (at[i] != nullptr) at[i] += nest.stride[i][axis] * steps;
+  }
+}
+
+}  // namespace
+
+void elementwise(const ElementwiseArgs& a) {
+  if (a.dst.rows == 0 || dims_size(a.dst.dims) == 0 || a.attrs.n_steps == 0) return;
+  Nest nest;
+  build_nest(a, nest);
+  float* at[kMaxOperands];
+  for (int i = 0; i < nest.n_operands; ++i) at[i] = nest.data[i];
+  int64_t index[kMaxAxes] = {};
+  const int last = nest.n_axes - 1;
+  for (;;) {
+    for (int64_t i = 0; i < nest.extent[last]; i += kChunk) {
+      const int64_t n = min_of(kChunk, nest.extent[last] - i);
+      run_chunk(a.attrs, nest, at, n);
+      advance(nest, at, last, n);
+    }
+    advance(nest, at, last, -nest.extent[last]);
+    int axis = last - 1;
+    for (; axis >= 0; --axis) {
+      advance(nest, at, axis, 1);
+      if (++index[axis] < nest.extent[axis]) break;
+      advance(nest, at, axis, -nest.extent[axis]);
+      index[axis] = 0;
+    }
+    if (axis < 0) return;
+  }
+}
+
+void unary(const UnaryArgs& a) {
+  Operand input;
+  input.tensor = a.x;
+  const Param params[3] = {a.p0, a.p1, a.p2};
+  ElementwiseArgs e;
+  e.attrs.n_inputs = 1;
+  e.attrs.n_steps = 1;
+  e.attrs.steps[0].unary = a.attrs;
+  e.attrs.steps[0].param = 0;
+  e.attrs.steps[0].n_params = 3;
+  e.inputs = &input;
+  e.params = params;
+  e.dst = a.dst;
+  elementwise(e);
+}
+
+void binary(const BinaryArgs& a) {
+  Operand inputs[2];
+  inputs[0].tensor = a.x;
+  inputs[1].tensor = a.y;
+  ElementwiseArgs e;
+  e.attrs.n_inputs = 2;
+  e.attrs.n_steps = 1;
+  e.attrs.steps[0].is_binary = 1;
+  e.attrs.steps[0].binary = a.attrs.kind;
+  e.attrs.steps[0].y = 1;
+  e.inputs = inputs;
+  e.dst = a.dst;
+  elementwise(e);
+}
+
+}  // namespace dpi::kernels::cpu::DPI_ISA

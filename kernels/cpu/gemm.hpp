@@ -1,0 +1,32 @@
+// Own matrix product with packed weights: dst = epilogue(x W^T). No allocation, no threads, any number of
+// rows.
+//
+// Every output element is one chain of fused multiply-adds over k = 0, 1 .. K-1, whatever the tile it falls
+// into: a row's bits depend neither on the batch it came in nor on its place there. (The scalar set rounds
+// twice per step, in the same order.)
+//
+// Packed layout: panels of kPanelVecs vectors of columns; a panel holds K rows of its columns, zero beyond N.
+#pragma once
+
+#include <dpi/kernels/dense.hpp>
+
+namespace dpi::kernels::cpu {
+
+/// x: [m, k], ld ldx; packed: by pack() of the same instruction set; dst: [m, n], ld ldd, may be `add`,
+/// nothing else. mul, add: [m, n] or null; bias: [n] or null; segments as in DenseAttrs (none: identity); p:
+/// channel parameters of the segments.
+struct GemmCall {
+  const float* x = nullptr;
+  const float* packed = nullptr;
+  const float* bias = nullptr;
+  const float* mul = nullptr;
+  const float* add = nullptr;
+  float* dst = nullptr;
+  int64_t m = 0, n = 0, k = 0;
+  int64_t ldx = 0, ldd = 0, ld_mul = 0, ld_add = 0;
+  const DenseSegment* segments = nullptr;
+  int32_t n_segments = 0;
+  const float* p[3] = {nullptr, nullptr, nullptr};
+};
+
+}  // namespace dpi::kernels::cpu

@@ -1,0 +1,23 @@
+#include "kernels/cpu/lane_math.hpp"
+
+#include <cmath>
+
+namespace dpi::kernels::cpu {
+
+float lane_unary(UnaryKind kind, float a, float x) {
+  const double v = x;
+  switch (kind) {
+    case UnaryKind::kLog:
+      return static_cast<float>(std::log(v));
+    case UnaryKind::kSoftplus:
+      return static_cast<float>(std::fmax(v, 0.0) + std::log1p(std::exp(-std::fabs(v))) + (v - v));
+    case UnaryKind::kGeluErf:
+      return static_cast<float>(0.5 * v * std::erfc(-v * 0.70710678118654752440));
+    case UnaryKind::kPow:
+      return static_cast<float>(std::pow(v, static_cast<double>(a)));
+    default:
+      return x;
+  }
+}
+
+}  // namespace dpi::kernels::cpu

@@ -1,0 +1,57 @@
+#include <dpi/kernels/layer_norm.hpp>
+
+#include "kernels/cpu/simd/vec.hpp"
+#include "kernels/cpu/tables.hpp"
+
+namespace dpi::kernels::cpu::DPI_ISA {
+
+namespace {
+
+/// Two passes: the mean first, then the squares around it.
+void normalise(const float* x, const float* gamma, const float* beta, int64_t d, float eps, float* dst) {
+  const float inverse = 1.0f / static_cast<float>(d);
+  Vec total = Vec::zero();
+  for_vectors(d, [&](int64_t i, int64_t n) { total = total + load_n(x + i, n); });
+  const Vec mean = Vec::all(total.sum() * inverse);
+  Vec squares = Vec::zero();
+  float rest = 0;
+  for_vectors(d, [&](int64_t i, int64_t n) {
+    const Vec c = load_n(x + i, n) - mean;
+    if (n == Vec::W) {
+      squares = fma(c, c, squares);
+      return;
+    }
+    float part[Vec::W];
+    c.store(part);
+    for (int64_t k = 0; k < n; ++k) rest += part[k] * part[k];
+  });
+  const float variance = (squares.sum() + rest) * inverse;
+  const Vec scale = Vec::all(1.0f) / sqrt(Vec::all(variance + eps));
+  for_vectors(d, [&](int64_t i, int64_t n) {
+    Vec y = (load_n(x + i, n) - mean) * scale;
+    if (gamma != nullptr) y = y * load_n(gamma + i, n);
+    if (beta != nullptr) y = y + load_n(beta + i, n);
+    store_n(dst + i, y, n);
+  });
+}
+
+/// The part of a parameter [d] or [F, d] that belongs to slice i of x [.., F, d].
+const float* slice_of(const Param& p, int64_t i, int64_t d) {
+  return p.data == nullptr ? nullptr : p.data + i % (dims_size(p.dims) / d) * d;
+}
+
+}  // namespace
+
+void layer_norm(const LayerNormArgs& a) {
+  const int64_t d = a.x.dims.d[a.x.dims.rank - 1];
+  if (d == 0) return;
+  const int64_t slices = dims_size(a.x.dims) / d;
+  for (int64_t r = 0; r < a.dst.rows; ++r) {
+    for (int64_t i = 0; i < slices; ++i) {
+      normalise(row_of(a.x, r) + i * d, slice_of(a.gamma, i, d), slice_of(a.beta, i, d), d, a.attrs.eps,
+                row_of(a.dst, r) + i * d);
+    }
+  }
+}
+
+}  // namespace dpi::kernels::cpu::DPI_ISA

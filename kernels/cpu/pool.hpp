@@ -1,0 +1,63 @@
+// Rows of embedding tables as vectors, and the pooling of one bag: what Embed and MultiLookup share.
+// Included by sources compiled per instruction set only.
+#pragma once
+
+#include <dpi/kernels/embed.hpp>
+
+#include "kernels/cpu/simd/vec.hpp"
+
+namespace dpi::kernels::cpu::DPI_ISA {
+
+DPI_INLINE const char* table_row(const TableView& t, int64_t id) {
+  return static_cast<const char*>(t.base) + id * t.row_bytes;
+}
+
+DPI_INLINE Vec row_scale(const TableView& t, int64_t id) {
+  return Vec::all(t.dtype == DType::kI8 ? t.scale[id * t.scale_stride] : 1.0f);
+}
+
+/// Elements [i, i + n) of a row, n <= W.
+template <DType T>
+DPI_INLINE Vec load_row(const char* row, Vec scale, int64_t i, int64_t n) {
+  if constexpr (T == DType::kF32) {
+    return load_n(reinterpret_cast<const float*>(row) + i, n);
+  } else if constexpr (T == DType::kF16) {
+    return Vec::load_f16(reinterpret_cast<const uint16_t*>(row) + i, n);
+  } else if constexpr (T == DType::kBF16) {
+    return Vec::load_bf16(reinterpret_cast<const uint16_t*>(row) + i, n);
+  } else {
+    return Vec::load_i8(reinterpret_cast<const int8_t*>(row) + i, n) * scale;
+  }
+}
+
+/// The cache lines that hold a row's elements.
+DPI_INLINE void prefetch_row(const TableView& t, int64_t id) {
+  const char* row = table_row(t, id);
+  const int64_t element = t.dtype == DType::kF32 ? 4 : t.dtype == DType::kI8 ? 1 : 2;
+  const int64_t bytes = t.dim * element;
+  for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(row + b, 0, 3);
+  __builtin_prefetch(row + bytes - 1, 0, 3);
+  if (t.dtype == DType::kI8) __builtin_prefetch(t.scale + id * t.scale_stride, 0, 3);
+}
+
+/// The ids of one row.
+struct Bag {
+  const int32_t* ids;
+  const float* weights;  // null = all 1
+  int64_t n;
+};
+
+DPI_INLINE Bag bag_at(const Bags& bags, int64_t row) {
+  if (bags.offsets == nullptr) return {bags.ids + row * bags.stride, nullptr, 1};
+  const int64_t begin = bags.offsets[row];
+  return {bags.ids + begin, bags.weights == nullptr ? nullptr : bags.weights + begin,
+          bags.offsets[row + 1] - begin};
+}
+
+/// dst[0 .. dim) = the pooled row (every Pooling but kNone; kSingle reads ids[0]).
+void pool_bag(const EmbedAttrs& attrs, const Bag& bag, const TableView& table, float* dst);
+
+/// dst[0 .. dim) = row `id`.
+void decode_row(const TableView& table, int64_t id, float* dst);
+
+}  // namespace dpi::kernels::cpu::DPI_ISA

@@ -1,0 +1,61 @@
+// Softmax along the last axis with a mask of x's own dims or none; the backend gives other forms to the
+// reference.
+#include <dpi/kernels/softmax.hpp>
+
+#include "kernels/cpu/simd/math.hpp"
+#include "kernels/cpu/tables.hpp"
+
+namespace dpi::kernels::cpu::DPI_ISA {
+
+namespace {
+
+/// x after masking; excluded entries (kNinf) become -infinity. kAdd adds in float32, as the libraries do.
+DPI_INLINE Vec masked(const SoftmaxAttrs& attrs, Vec x, const float* mask, int64_t i, int64_t n) {
+  if (attrs.mask_mode == SoftmaxMask::kNone) return x;
+  const Vec m = load_n(mask + i, n);
+  if (attrs.mask_mode == SoftmaxMask::kAdd) {
+    return x + Vec::all(attrs.value) * (Vec::all(1.0f) - m);
+  }
+  const bool drop = attrs.mask_mode == SoftmaxMask::kNinf;
+  return select(m == Vec::zero(), Vec::all(drop ? -__builtin_inff() : attrs.value), x);
+}
+
+void softmax_slice(const SoftmaxAttrs& attrs, const float* x, const float* mask, int64_t n, float* dst) {
+  float top = -__builtin_inff();
+  for_vectors(n, [&](int64_t i, int64_t k) {
+    const Vec v = masked(attrs, load_n(x + i, k), mask, i, k);
+    store_n(dst + i, v, k);
+    const float largest = k == Vec::W ? v.largest() : v.largest_part(k);
+    top = largest > top ? largest : top;
+  });
+  if (top == -__builtin_inff()) {  // all excluded; NaN entries stay NaN
+    for (int64_t i = 0; i < n; ++i) dst[i] = dst[i] == top ? 0.0f : dst[i];
+    return;
+  }
+  const Vec high = Vec::all(top), low = Vec::all(-__builtin_inff());
+  float sum = 0;
+  for_vectors(n, [&](int64_t i, int64_t k) {
+    const Vec v = load_n(dst + i, k);
+    const Vec e = select(v == low, Vec::zero(), exp(v - high));
+    store_n(dst + i, e, k);
+    sum += (k == Vec::W ? e : load_n(dst + i, k)).sum();
+  });
+  const Vec inverse = Vec::all(1.0f / sum);
+  for_vectors(n, [&](int64_t i, int64_t k) { store_n(dst + i, load_n(dst + i, k) * inverse, k); });
+}
+
+}  // namespace
+
+void softmax(const SoftmaxArgs& a) {
+  const int64_t n = a.x.dims.d[a.x.dims.rank - 1];
+  if (n == 0) return;
+  const int64_t slices = dims_size(a.x.dims) / n;
+  for (int64_t r = 0; r < a.dst.rows; ++r) {
+    for (int64_t s = 0; s < slices; ++s) {
+      const float* mask = a.mask.data == nullptr ? nullptr : row_of(a.mask, r) + s * n;
+      softmax_slice(a.attrs, row_of(a.x, r) + s * n, mask, n, row_of(a.dst, r) + s * n);
+    }
+  }
+}
+
+}  // namespace dpi::kernels::cpu::DPI_ISA

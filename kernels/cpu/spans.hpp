@@ -1,0 +1,40 @@
+// Element-wise functions over a run of floats: the common part of Unary, Binary, Elementwise, Dense's
+// epilogue and Tail. Included by sources compiled per instruction set only.
+#pragma once
+
+#include <dpi/kernels/binary.hpp>
+#include <dpi/kernels/unary.hpp>
+
+#include "kernels/cpu/simd/vec.hpp"
+
+namespace dpi::kernels::cpu::DPI_ISA {
+
+/// A run of floats: data[i * step], step 1, or 0 for one value repeated.
+struct Span {
+  const float* data;
+  int64_t step;
+};
+
+DPI_INLINE Vec load_span(Span s, int64_t i, int64_t n) {
+  return s.step == 0 ? Vec::all(s.data[0]) : load_n(s.data + i, n);
+}
+
+/// A unary function with its parameters for the columns of a run; data null = absent.
+struct SpanUnary {
+  UnaryAttrs attrs;
+  Span p[3];
+};
+
+/// What a channel parameter means for a run that starts at channel `channel`: one value, or one per channel.
+DPI_INLINE Span param_span(const Param& p, int64_t channel) {
+  if (p.data == nullptr) return {nullptr, 0};
+  return dims_size(p.dims) == 1 ? Span{p.data, 0} : Span{p.data + channel, 1};
+}
+
+/// dst[i] = f(x[i]); dst may be x.
+void unary_span(const SpanUnary& f, Span x, float* dst, int64_t n);
+
+/// dst[i] = x[i] op y[i]; dst may be x or y.
+void binary_span(BinaryKind kind, Span x, Span y, float* dst, int64_t n);
+
+}  // namespace dpi::kernels::cpu::DPI_ISA

@@ -1,0 +1,83 @@
+// The functions that exist once per instruction set, and the table of them that a device chooses when it is
+// opened. dpi::kernels::cpu::{scalar,avx2,avx512} declare the same names; nothing outside kernels/cpu and
+// sdk/src/backend/cpu uses them.
+#pragma once
+
+#include <dpi/kernels/binary.hpp>
+#include <dpi/kernels/concat.hpp>
+#include <dpi/kernels/cross_v1.hpp>
+#include <dpi/kernels/elementwise.hpp>
+#include <dpi/kernels/fm.hpp>
+#include <dpi/kernels/layer_norm.hpp>
+#include <dpi/kernels/linear.hpp>
+#include <dpi/kernels/matmul.hpp>
+#include <dpi/kernels/multi_lookup.hpp>
+#include <dpi/kernels/recurrent.hpp>
+#include <dpi/kernels/reduce.hpp>
+#include <dpi/kernels/softmax.hpp>
+#include <dpi/kernels/tail.hpp>
+#include <dpi/kernels/unary.hpp>
+#include <dpi/kernels/view.hpp>
+
+#include "kernels/cpu/gemm.hpp"
+
+namespace dpi::kernels::cpu {
+
+// clang-format off
+#define DPI_CPU_FUNCTIONS(F)                                                     \
+  F(void, multi_lookup, (const MultiLookupArgs& a))                              \
+  F(bool, multi_lookup_fits, (const MultiLookupAttrs& attrs, int64_t max_dim))   \
+  F(void, embed, (const EmbedArgs& a))                                           \
+  F(void, elementwise, (const ElementwiseArgs& a))                               \
+  F(void, unary, (const UnaryArgs& a))                                           \
+  F(void, binary, (const BinaryArgs& a))                                         \
+  F(void, cross_v1, (const CrossV1Args& a))                                      \
+  F(void, cross_v1_closed, (const CrossV1ClosedArgs& a))                         \
+  F(void, fm, (const FmArgs& a))                                                 \
+  F(void, tail, (const TailArgs& a))                                             \
+  F(void, layer_norm, (const LayerNormArgs& a))                                  \
+  F(void, softmax, (const SoftmaxArgs& a))                                       \
+  F(void, reduce, (const ReduceArgs& a))                                         \
+  F(void, matmul, (const MatMulArgs& a))                                         \
+  F(void, linear, (const LinearArgs& a))                                         \
+  F(void, linear_packed, (const LinearArgs& a, const float* packed))             \
+  F(int64_t, gemm_packed_floats, (int64_t n, int64_t k))                         \
+  F(void, gemm_pack, (const float* weight, int64_t n, int64_t k, float* packed)) \
+  F(void, gemm, (const GemmCall& c))
+// clang-format on
+
+#define DPI_CPU_DECLARE(result, name, params) result name params;
+namespace scalar {
+DPI_CPU_FUNCTIONS(DPI_CPU_DECLARE)
+}
+namespace avx2 {
+DPI_CPU_FUNCTIONS(DPI_CPU_DECLARE)
+}
+namespace avx512 {
+DPI_CPU_FUNCTIONS(DPI_CPU_DECLARE)
+}
+#undef DPI_CPU_DECLARE
+
+#define DPI_CPU_POINTER(result, name, params) result(*name) params = nullptr;
+struct Functions {
+  DPI_CPU_FUNCTIONS(DPI_CPU_POINTER)
+};
+#undef DPI_CPU_POINTER
+
+enum class Isa : int32_t { kScalar = 0, kAvx2 = 1, kAvx512 = 2 };
+
+const char* isa_name(Isa isa);
+
+/// Whether this processor and its operating system run the set.
+bool isa_supported(Isa isa);
+
+/// The widest supported set.
+Isa best_isa();
+
+const Functions& functions(Isa isa);
+
+/// Whether Functions::softmax takes these arguments: last axis, mask absent or of x's dims. Reads dims and
+/// attrs only.
+bool softmax_is_plain(const SoftmaxArgs& a);
+
+}  // namespace dpi::kernels::cpu

@@ -1,0 +1,167 @@
+// The backend `cpu`: vectorised kernels of the instruction set chosen when the device is opened, on the
+// calling thread.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <new>
+#include <string>
+
+#include "backend/check_op.hpp"
+#include "backend/cpu/cpu_op.hpp"
+#include "backend/host_device.hpp"
+#include "backend/registry.hpp"
+
+namespace dpi::backend {
+
+namespace {
+
+namespace cpu = kernels::cpu;
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+struct CpuDevice {
+  cpu::Isa isa = cpu::Isa::kScalar;
+  bool debug = false;
+};
+
+CpuDevice& device_of(dpi_backend_device* d) { return *reinterpret_cast<CpuDevice*>(d); }
+
+Result<cpu::Isa> parse_isa(const std::string& text) {
+  if (text == "auto" || text.empty()) return cpu::best_isa();
+  for (const cpu::Isa isa : {cpu::Isa::kScalar, cpu::Isa::kAvx2, cpu::Isa::kAvx512}) {
+    if (text != cpu::isa_name(isa)) continue;
+    if (cpu::isa_supported(isa)) return isa;
+    return unsupported("isa=" + text + ": this processor lacks it; isa=auto takes the best it has");
+  }
+  return invalid_argument("isa='" + text + "' is none of auto, scalar, avx2, avx512");
+}
+
+Result<CpuDevice> make_device(const dpi_backend_options& o) {
+  if (o.precision != 0)
+    return unsupported("cpu computes in fp32 only, precision " + std::to_string(o.precision) + " asked");
+  if (o.device_index > 0) {
+    return Status(Code::kNoDevice, "cpu has one device, index " + std::to_string(o.device_index) + " asked");
+  }
+  CpuDevice device;
+  DPI_ASSIGN_OR_RETURN(device.isa, parse_isa(o.isa != nullptr ? o.isa : "auto"));
+  device.debug = o.debug != 0;
+  return device;
+}
+
+/// Nothing may leave the C interface as an exception.
+template <class Body>
+int32_t guarded(dpi_backend_error* err, Body&& body) {
+  try {
+    const Status s = body();
+    return s.ok() ? 0 : report(s, err);
+  } catch (const std::bad_alloc&) {
+    return report({Code::kOutOfMemory, "out of memory"}, err);
+  } catch (const std::exception& e) {
+    return report(internal_error(e.what()), err);
+  }
+}
+
+int32_t cpu_open(const dpi_backend_options* options, dpi_backend_device** out, dpi_backend_error* err) {
+  return guarded(err, [&]() -> Status {
+    DPI_ASSIGN_OR_RETURN(const CpuDevice device, make_device(*options));
+    *out = reinterpret_cast<dpi_backend_device*>(new CpuDevice(device));
+    return ok_status();
+  });
+}
+
+void cpu_close(dpi_backend_device* d) { delete reinterpret_cast<CpuDevice*>(d); }
+
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (!line.starts_with("model name")) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "processor";
+}
+
+int32_t cpu_caps(dpi_backend_device* d, dpi_backend_caps* out, dpi_backend_error* err) {
+  return guarded(err, [&]() -> Status {
+    out->flags = DPI_BACKEND_HOST_MEMORY;
+    out->max_streams = 1;
+    out->device_index = 0;
+    out->alignment = kHostAlignment;
+    copy_text(processor_name() + ", " + cpu::isa_name(device_of(d).isa), out->device_name,
+              sizeof(out->device_name));
+    fill_host_memory(out);
+    return ok_status();
+  });
+}
+
+/// Large blocks start at a huge page and ask for huge pages: random rows of a table would otherwise miss the
+/// translation cache.
+int32_t cpu_alloc(dpi_backend_device*, size_t bytes, int32_t, void** out, dpi_backend_error* err) {
+  const size_t align = bytes >= kHugePage ? kHugePage : size_t{kHostAlignment};
+  *out = nullptr;
+  if (bytes <= SIZE_MAX - align) {
+    const size_t rounded = (std::max<size_t>(bytes, 1) + align - 1) / align * align;
+    *out = std::aligned_alloc(align, rounded);
+    if (*out != nullptr && bytes >= kHugePage)
+      madvise(*out, rounded, MADV_HUGEPAGE);  // advice: may be refused
+  }
+  if (*out != nullptr) return 0;
+  return report({Code::kOutOfMemory, "cannot allocate " + std::to_string(bytes) + " bytes"}, err);
+}
+
+int32_t cpu_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backend_op** out, char* text,
+                       size_t cap, dpi_backend_error* err) {
+  return guarded(err, [&]() -> Status {
+    auto op = std::make_unique<CpuOp>();
+    DPI_ASSIGN_OR_RETURN(op->op, own_op(*desc));
+    DPI_RETURN_IF_ERROR(check_op(op->op));
+    DPI_RETURN_IF_ERROR(choose(*op, device_of(d).isa));
+    copy_text(op->report, text, cap);
+    *out = reinterpret_cast<dpi_backend_op*>(op.release());
+    return ok_status();
+  });
+}
+
+void cpu_op_free(dpi_backend_device*, dpi_backend_op* op) { delete reinterpret_cast<CpuOp*>(op); }
+
+size_t cpu_op_scratch_bytes(const dpi_backend_op* op, int64_t) {
+  return reinterpret_cast<const CpuOp*>(op)->scratch_per_call;
+}
+
+int32_t cpu_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi_op_call* call,
+                    dpi_backend_error* err) {
+  const CpuOp& op = *reinterpret_cast<const CpuOp*>(handle);
+  if (call->rows == 0) return 0;
+  if (const Status s = check_call(op.op, *call); !s.ok()) return report(s, err);
+  op.run(op, *call);
+  return 0;
+}
+
+dpi_backend_api make_api() {
+  dpi_backend_api api{};
+  api.abi_version = DPI_BACKEND_ABI;
+  api.struct_size = sizeof(api);
+  api.name = "cpu";
+  fill_host_members(&api);
+  api.open = cpu_open;
+  api.close = cpu_close;
+  api.caps = cpu_caps;
+  api.alloc = cpu_alloc;
+  api.op_prepare = cpu_op_prepare;
+  api.op_free = cpu_op_free;
+  api.op_scratch_bytes = cpu_op_scratch_bytes;
+  api.enqueue = cpu_enqueue;
+  return api;
+}
+
+}  // namespace
+
+const dpi_backend_api* cpu_backend() {
+  static const dpi_backend_api kApi = make_api();
+  return &kApi;
+}
+
+}  // namespace dpi::backend
