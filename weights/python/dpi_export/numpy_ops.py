@@ -174,7 +174,8 @@ def _softmax(op, attrs, inputs, n_rows, ctx):
         e = np.where(mask != 0, np.exp(x - np.where(np.isfinite(top), top, 0)), 0)
         total = e.sum(axis=axis, keepdims=True)
         return np.divide(e, total, out=np.zeros_like(e), where=total != 0)
-    x = x + value * (1 - mask) if mode == "add" else np.where(mask != 0, x, value)
+    # Added in float32 as every library does: next to -1e9 nothing is left of x.
+    x = (x + value * (1 - mask)).astype(np.float32).astype(ctx.dtype) if mode == "add" else np.where(mask != 0, x, value)
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
