@@ -61,7 +61,7 @@ class VectorBundle:
     def write(self, folder):
         """Writes <folder>/<name>.h5; the package's executor must agree with the oracles."""
         rows = dpi_export.Rows.from_columns(self.b, self.columns, weights=self.weights, shared_counts=self.shared_counts)
-        self.b.provenance(oracle="plain numpy loops and torch, float64", source="tests/kernels/vectors")
+        self.b.provenance(oracle="plain numpy loops and torch, float64", source="tests/e2e/op_bundles")
         self.b.golden(rows, value=np.stack(self.want, axis=1), tolerance=TOLERANCE)
         path = pathlib.Path(folder) / f"{self.b.name}.h5"
         self.b.write(path)
