@@ -32,6 +32,10 @@ class Bundle:
         except BundleError as e:
             self._file.close()
             raise BundleError(f"{self.path}: {e}") from None
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError, OSError) as e:
+            # A manifest or file whose parts have other types than the format says.
+            self._file.close()
+            raise BundleError(f"{self.path}: /manifest or the HDF5 structures are malformed: {type(e).__name__}: {e}") from None
 
     def __enter__(self):
         return self
