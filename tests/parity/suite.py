@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The parity suite: every model x option of cases.py against the library it comes from.
 
-    suite.py [--only TEXT] [--rows N] [--engine LIBRARY|none] [--golden FOLDER]
+    suite.py [--only TEXT] [--rows N] [--engine LIBRARY|none] [--option KEY=VALUE]... [--golden FOLDER]
 
 For each case: random weights and rows (empty bags, padding, ids outside the vocabulary), export, then the bundle is scored by the
 package's executor in float64 and by the engine on `ref` and `cpu`. With p32 and p64 the library's outputs in float32 and float64:
@@ -157,8 +157,9 @@ def out_of_range(case):
 class Runner:
     """Runs cases and collects the table."""
 
-    def __init__(self, engine, devices, n, golden, folder):
-        self.engine, self.devices, self.n, self.golden, self.folder = engine, devices, n, golden, Path(folder)
+    def __init__(self, engine, devices, options, folder):
+        self.engine, self.devices, self.folder = engine, devices, Path(folder)
+        self.n, self.golden, self.extra = options.rows, options.golden, dict(o.split("=", 1) for o in options.option)
         self.failed = self.passed = 0
 
     def run(self, name, make):
@@ -210,7 +211,7 @@ class Runner:
             problems.append(f"{who}: beyond the tolerance")
 
     def _engine(self, case, path, device, pair, text, problems):
-        with self.engine.load(path, device=device, verify="golden") as model:
+        with self.engine.load(path, device=device, verify="golden", **self.extra) as model:
             p, z = model.predict(case.given, case.n)
             self._compare(case, device, p, z, text, problems)
             one = [model.predict(r, 1) for r in case.singles(3)]
@@ -240,6 +241,7 @@ def main():
     parser.add_argument("--rows", type=int, default=33)
     parser.add_argument("--engine", default=find_library() or "none")
     parser.add_argument("--devices", default="ref,cpu")
+    parser.add_argument("--option", action="append", default=[], help="key=value for the engine, as fuse=off")
     parser.add_argument("--golden", help="folder to write the golden bundles to")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -247,7 +249,7 @@ def main():
     print(f"engine: {options.engine}; {options.rows} rows per case")
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        runner = Runner(engine, options.devices.split(",") if engine else [], options.rows, options.golden, folder)
+        runner = Runner(engine, options.devices.split(",") if engine else [], options, folder)
         for name, make in {**fuxictr_cases(), **deepctr_cases()}.items():
             if options.only in name:
                 runner.run(name, make)
