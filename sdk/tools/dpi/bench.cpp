@@ -1,0 +1,169 @@
+// `dpi bench`: rows per second and latencies of dpi_predict over batch sizes and callers.
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "metrics.hpp"
+#include "profile.hpp"
+#include "synthetic_rows.hpp"
+#include "terminal.hpp"
+
+namespace dpi::tool {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kSeed = 20240601;
+constexpr size_t kMaxSamples = size_t{1} << 20;
+constexpr const char* kFooter =
+    R"(Scores random rows (the same on every run) and measures each dpi_predict call. --callers is the number of threads of the host
+that call at once, --threads the engine's own workers.
+
+Examples:
+  dpi bench model.h5
+  dpi bench model.h5 --batch 1,16,256,4096 --callers 1,2 --device cpu
+  dpi bench model.h5 --batch 256 --profile)";
+
+struct BenchArgs {
+  CommonFlags common;
+  std::string bundle;
+  std::vector<int64_t> batches = {1, 16, 64, 256, 1024};
+  std::vector<int> callers = {1};
+  double seconds = 1;
+  bool profile = false, json = false;
+};
+
+struct Caller {
+  std::vector<double> latencies;
+  int64_t calls = 0;
+  std::string failure;
+};
+
+/// One caller: until `stop`, after a warm-up of at least one call.
+void call_until(const LoadedModel& model, const SyntheticRows& rows, const std::atomic<bool>& stop,
+                std::atomic<int>* ready, Caller* me) {
+  const dpi_batch batch = rows.batch();
+  std::vector<float> out(static_cast<size_t>(rows.rows) * static_cast<size_t>(model.info().num_heads));
+  me->latencies.reserve(kMaxSamples);
+  dpi_error e{};
+  e.struct_size = sizeof e;
+  dpi_status status = dpi_predict(model.get(), &batch, out.data(), out.size(), nullptr, &e);
+  ready->fetch_add(1);
+  while (status == DPI_OK && !stop.load(std::memory_order_relaxed)) {
+    const uint64_t begin = monotonic_ns();
+    status = dpi_predict(model.get(), &batch, out.data(), out.size(), nullptr, &e);
+    if (me->latencies.size() < kMaxSamples)
+      me->latencies.push_back(static_cast<double>(monotonic_ns() - begin) * 1e-9);
+    ++me->calls;
+  }
+  if (status != DPI_OK) me->failure = e.message;
+}
+
+Json measure(const LoadedModel& model, const SyntheticRows& rows, int n_callers, double seconds) {
+  std::vector<Caller> callers(static_cast<size_t>(n_callers));
+  std::vector<std::thread> threads;
+  std::atomic<bool> stop{false};
+  std::atomic<int> ready{0};
+  for (Caller& c : callers)
+    threads.emplace_back(call_until, std::cref(model), std::cref(rows), std::cref(stop), &ready, &c);
+  while (ready.load() < n_callers) std::this_thread::yield();
+  const uint64_t begin = monotonic_ns();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  stop = true;
+  for (std::thread& t : threads) t.join();
+  const double elapsed = static_cast<double>(monotonic_ns() - begin) * 1e-9;
+  std::vector<double> all;
+  int64_t calls = 0;
+  for (const Caller& c : callers) {
+    if (!c.failure.empty()) throw CommandError(kExitOther, "predict failed: " + c.failure);
+    all.insert(all.end(), c.latencies.begin(), c.latencies.end());
+    calls += c.calls;
+  }
+  Json j;
+  j["batch"] = rows.rows;
+  j["callers"] = n_callers;
+  j["calls"] = calls;
+  j["rows_per_second"] = static_cast<double>(calls * rows.rows) / elapsed;
+  const bool any = !all.empty();
+  j["p50_us"] = any ? Json(percentile(&all, 0.5) * 1e6) : Json();
+  j["p99_us"] = any ? Json(percentile(&all, 0.99) * 1e6) : Json();
+  j["p999_us"] = any ? Json(percentile(&all, 0.999) * 1e6) : Json();
+  return j;
+}
+
+void print_header(const LoadedModel& model) {
+  std::printf("%s on %s\n", model.schema().value("name", "").c_str(), model.device_text().c_str());
+  std::printf("%8s %8s %14s %12s %12s %12s\n", "batch", "callers", "rows/s", "p50", "p99", "p99.9");
+}
+
+void print_line(const Json& j) {
+  const auto us = [&](const char* key) {
+    return j[key].is_null() ? std::string("-") : seconds_text(j[key].get<double>() * 1e-6);
+  };
+  std::printf("%8s %8s %14s %12s %12s %12s\n", j["batch"].dump().c_str(), j["callers"].dump().c_str(),
+              count_text(j["rows_per_second"]).c_str(), us("p50_us").c_str(), us("p99_us").c_str(),
+              us("p999_us").c_str());
+  std::fflush(stdout);
+}
+
+void print_profile(const Json& profile, int64_t batch) {
+  std::printf("\nper op, batch %lld, one caller\n", static_cast<long long>(batch));
+  for (const Json& op : profile) {
+    std::printf("%10s %5.1f%%  %-14s %s  %s\n", seconds_text(op["us_per_call"].get<double>() * 1e-6).c_str(),
+                op["share"].get<double>() * 100, op["kind"].get<std::string>().c_str(),
+                op["op"].get<std::string>().c_str(), op["implementation"].get<std::string>().c_str());
+  }
+}
+
+int bench(const BenchArgs& args) {
+  const LoadedModel model(args.bundle, args.common);
+  model.note_device();
+  Json result;
+  result["model"] = model.schema().value("name", "");
+  result["device"] = model.device_text();
+  result["runs"] = Json::array();
+  if (!args.json) print_header(model);
+  for (const int64_t batch : args.batches) {
+    const SyntheticRows rows = make_rows(model, batch, kSeed);
+    for (const int callers : args.callers) {
+      result["runs"].push_back(measure(model, rows, callers, args.seconds));
+      if (!args.json) print_line(result["runs"].back());
+    }
+  }
+  if (args.profile) {
+    const SyntheticRows rows = make_rows(model, args.batches.back(), kSeed);
+    result["profile"] = profile_ops(args.bundle, args.common, rows, args.seconds);
+    if (!args.json) print_profile(result["profile"], rows.rows);
+  }
+  if (args.json) std::printf("%s\n", result.dump(2).c_str());
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_bench(CLI::App* app, Command* run) {
+  auto args = std::make_shared<BenchArgs>();
+  CLI::App* sub = app->add_subcommand("bench", "Measure rows per second and latency");
+  sub->footer(kFooter);
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("--batch", args->batches, "rows per call, a list")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  sub->add_option("--callers", args->callers, "threads that call at once, a list")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  sub->add_option("--seconds", args->seconds, "for each measurement")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  sub->add_flag("--profile", args->profile, "time per op, for the last batch size");
+  sub->add_flag("--json", args->json, "as JSON");
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return bench(*args); }; });
+}
+
+}  // namespace dpi::tool

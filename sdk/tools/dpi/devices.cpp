@@ -1,0 +1,48 @@
+// `dpi devices`: what can run models here, and why the rest cannot.
+#include <cstdio>
+#include <memory>
+
+#include "loaded_model.hpp"
+
+namespace dpi::tool {
+
+namespace {
+
+struct DevicesArgs {
+  std::string backend_dir;
+  bool json = false;
+};
+
+int devices(const DevicesArgs& args) {
+  const char* folder = args.backend_dir.empty() ? nullptr : args.backend_dir.c_str();
+  std::string text(dpi_devices_json(folder, nullptr, 0), '\0');
+  dpi_devices_json(folder, text.data(), text.size());
+  if (!text.empty()) text.pop_back();
+  const auto all = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (all.is_discarded()) throw CommandError(kExitOther, "the list of devices cannot be read");
+  if (args.json) {
+    std::printf("%s\n", all.dump(2).c_str());
+    return kExitOk;
+  }
+
+  for (const auto& d : all) {
+    const bool usable = d.value("usable", false);
+    const std::string about = usable ? d.value("device", "") : d.value("reason", "");
+    std::printf("%-10s %-9s %s\n", d.value("backend", "?").c_str(), usable ? "usable" : "refused",
+                about.c_str());
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_devices(CLI::App* app, Command* run) {
+  auto args = std::make_shared<DevicesArgs>();
+  CLI::App* sub = app->add_subcommand("devices", "List the backends: usable, or refused with the reason");
+  sub->footer("Example:\n  dpi devices --json");
+  sub->add_option("--backend-dir", args->backend_dir, "absolute folder where plugins are looked for first");
+  sub->add_flag("--json", args->json, "as JSON");
+  sub->callback([args, run] { *run = [args] { return devices(*args); }; });
+}
+
+}  // namespace dpi::tool

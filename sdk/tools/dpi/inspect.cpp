@@ -1,0 +1,183 @@
+// `dpi inspect`: what a bundle holds.
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "loaded_model.hpp"
+#include "planned.hpp"
+#include "terminal.hpp"
+
+namespace dpi::tool {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFooter =
+    R"(Prints provenance, features with their rules, tables, heads, and a forecast of the memory the model will take. Tables are not
+loaded.
+
+Examples:
+  dpi inspect model.h5
+  dpi inspect model.h5 --graph
+  dpi inspect model.h5 --json | jq .memory)";
+
+struct InspectArgs {
+  CommonFlags common;
+  std::string bundle;
+  bool graph = false, json = false;
+};
+
+constexpr const char* kKinds[] = {"categorical", "sequence", "numeric", "dense"};
+constexpr const char* kOutOfRange[] = {"error", "oov", "default"};
+constexpr const char* kMissing[] = {"error", "pad", "default"};
+constexpr const char* kDTypes[] = {"f32", "f16", "bf16", "i8"};
+
+Json feature_json(const FeatureSpec& f) {
+  Json j = {{"name", f.name}, {"kind", kKinds[static_cast<int>(f.kind)]}};
+  j["space"] = f.space == RowSpace::kShared ? "shared" : "item";
+  if (f.is_slot()) j["vocab_size"] = f.vocab_size;
+  if (f.is_slot()) j["out_of_range"] = kOutOfRange[static_cast<int>(f.out_of_range)];
+  j["missing"] = kMissing[static_cast<int>(f.missing)];
+  if (f.kind == FeatureKind::kDense) j["dim"] = f.dim;
+  if (f.kind == FeatureKind::kSequence) j["max_len"] = f.max_len;
+  if (f.weighted) j["weighted"] = true;
+  j["encoder"] = Json::array();
+  for (const EncoderStep& step : f.encoder) j["encoder"].push_back(step.op);
+  return j;
+}
+
+int64_t table_bytes(const TableSpec& t) {
+  const int64_t scale = t.dtype == kernels::DType::kI8 ? 4 : 0;
+  return t.rows * (t.dim * kernels::dtype_bytes(t.dtype) + scale);
+}
+
+/// Bytes as the plan will need them, before padding: tables once, weights, and one context.
+Json memory_json(const Graph& graph, const ModelOptions& options) {
+  int64_t tables = 0, weights = 0;
+  for (const TableSpec& t : graph.tables) tables += table_bytes(t);
+  for (const GraphParam& p : graph.params) weights += static_cast<int64_t>(p.data.size() * sizeof(float));
+  const Plan plan = take(make_plan(graph, plan_options(options)));
+  const MemoryPlan memory = take(plan_memory(plan, options.max_rows, options.max_rows, 64));
+  Json j = {{"tables_bytes", tables}, {"weights_bytes", weights}, {"context_bytes", memory.arena_bytes}};
+  j["context_rows"] = options.max_rows;
+  return j;
+}
+
+Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& options) {
+  const Manifest& m = bundle.manifest();
+  Json j;
+  j["name"] = m.name;
+  j["file"] = bundle.name();
+  j["format"] = {1, m.version_minor};
+  j["bytes"] = bundle.file_bytes();
+  char digest[20];
+  std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(bundle.content_digest()));
+  j["content_digest"] = digest;
+  j["provenance"] = Json::parse(m.provenance.dump());
+  j["features"] = Json::array();
+  for (const FeatureSpec& f : m.features) j["features"].push_back(feature_json(f));
+  j["tables"] = Json::array();
+  for (const TableSpec& t : m.tables) {
+    j["tables"].push_back({{"name", t.name},
+                           {"rows", t.rows},
+                           {"dim", t.dim},
+                           {"dtype", kDTypes[static_cast<int>(t.dtype)]},
+                           {"bytes", table_bytes(t)}});
+  }
+  j["ops"] = m.ops.size();
+  j["heads"] = Json::array();
+  for (const HeadSpec& h : m.heads) {
+    j["heads"].push_back(
+        {{"name", h.name}, {"value", h.value}, {"logit", h.logit}, {"activation", h.activation}});
+  }
+  j["golden"] = {
+      {"rows", m.golden.rows}, {"shared_rows", m.golden.shared_rows}, {"tolerance", m.golden.tolerance}};
+  j["memory"] = memory_json(graph, options);
+  return j;
+}
+
+std::string feature_text(const Json& f) {
+  std::string s =
+      "  " + padded(f["name"].get<std::string>(), 24) + " " + padded(f["kind"].get<std::string>(), 12);
+  if (f["space"] == "shared") s += "shared, ";
+  if (f.contains("vocab_size"))
+    s += count_text(f["vocab_size"]) + " ids, out of range: " + f["out_of_range"].get<std::string>() + ", ";
+  if (f.contains("dim")) s += "dim " + f["dim"].dump() + ", ";
+  if (f.contains("max_len") && f["max_len"] != 0) s += "at most " + f["max_len"].dump() + ", ";
+  if (f.contains("weighted")) s += "weighted, ";
+  s += "missing: " + f["missing"].get<std::string>();
+  for (size_t i = 0; i < f["encoder"].size(); ++i) {
+    s += (i == 0 ? ", encoder: " : " > ") + f["encoder"][i].get<std::string>();
+  }
+  return s;
+}
+
+void print_provenance(const Json& provenance) {
+  if (!provenance.is_object()) return;
+  std::printf("\nprovenance\n");
+  for (const auto& [key, value] : provenance.items()) {
+    std::printf("  %-12s %s\n", key.c_str(),
+                (value.is_string() ? value.get<std::string>() : value.dump()).c_str());
+  }
+}
+
+void print(const Json& j) {
+  std::printf("%s: %s, format %s.%s, %s, digest %s\n", j["file"].get<std::string>().c_str(),
+              j["name"].get<std::string>().c_str(), j["format"][0].dump().c_str(),
+              j["format"][1].dump().c_str(), bytes_text(j["bytes"]).c_str(),
+              j["content_digest"].get<std::string>().c_str());
+  print_provenance(j["provenance"]);
+  std::printf("\nfeatures (%zu)\n", j["features"].size());
+  for (const Json& f : j["features"]) std::printf("%s\n", feature_text(f).c_str());
+  std::printf("\ntables (%zu)\n", j["tables"].size());
+  for (const Json& t : j["tables"]) {
+    std::printf("  %-24s %12s x %-6s %-5s %s\n", t["name"].get<std::string>().c_str(),
+                count_text(t["rows"]).c_str(), t["dim"].dump().c_str(), t["dtype"].get<std::string>().c_str(),
+                bytes_text(t["bytes"]).c_str());
+  }
+  std::printf("\nheads\n");
+  for (const Json& h : j["heads"]) {
+    std::printf("  %-24s %s%s\n", h["name"].get<std::string>().c_str(),
+                h["activation"].get<std::string>().c_str(),
+                h["logit"].get<std::string>().empty() ? "" : ", with logit");
+  }
+  const Json& m = j["memory"];
+  std::printf("\n%s ops, %s golden rows\nmemory: tables %s, weights %s, each context of %s rows %s\n",
+              j["ops"].dump().c_str(), j["golden"]["rows"].dump().c_str(),
+              bytes_text(m["tables_bytes"]).c_str(), bytes_text(m["weights_bytes"]).c_str(),
+              m["context_rows"].dump().c_str(), bytes_text(m["context_bytes"]).c_str());
+}
+
+int inspect(const InspectArgs& args) {
+  const ModelOptions options = parse_options(args.common);
+  auto bundle = open_bundle(args.bundle, options);
+  const Graph graph = graph_of(bundle.get());
+  if (args.json) {
+    Json j = inspect_json(*bundle, graph, options);
+    if (args.graph) j["graph"] = dump_graph(graph);
+    std::printf("%s\n", j.dump(2).c_str());
+    return kExitOk;
+  }
+  if (args.graph) {
+    std::fputs(dump_graph(graph).c_str(), stdout);
+    return kExitOk;
+  }
+  print(inspect_json(*bundle, graph, options));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App* app, Command* run) {
+  auto args = std::make_shared<InspectArgs>();
+  CLI::App* sub = app->add_subcommand("inspect", "Show what a bundle holds");
+  sub->footer(kFooter);
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_flag("--graph", args->graph, "the ops, with shapes and row spaces");
+  sub->add_flag("--json", args->json, "as JSON");
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return inspect(*args); }; });
+}
+
+}  // namespace dpi::tool

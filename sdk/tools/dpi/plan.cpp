@@ -1,0 +1,138 @@
+// `dpi plan`: how a bundle will be run.
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "loaded_model.hpp"
+#include "planned.hpp"
+#include "runtime/engine.hpp"
+
+namespace dpi::tool {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFooter =
+    R"(Prints the plan: ops in issue order with streams and events, values with their place in memory, tables, and what each pass did
+or refused. --implementations also loads the model and says which kernel each op got on --device, and why others were refused.
+
+Examples:
+  dpi plan model.h5 --schedule depth
+  dpi plan model.h5 --fold off --json
+  dpi plan model.h5 --dot | dot -Tsvg > plan.svg
+  dpi plan model.h5 --device cpu --implementations)";
+
+struct PlanArgs {
+  CommonFlags common;
+  std::string bundle, fold, schedule;
+  bool dot = false, json = false, implementations = false;
+};
+
+Json dims_json(const PlanValue& v) {
+  if (v.is_bags) return "ids";
+  Json j = Json::array();
+  for (int i = 0; i < v.dims.rank; ++i) j.push_back(v.dims.d[i]);
+  return j;
+}
+
+Json names_json(const Plan& plan, const std::vector<int32_t>& values) {
+  Json j = Json::array();
+  for (const int32_t v : values) j.push_back(v < 0 ? Json() : Json(plan.values[v].name));
+  return j;
+}
+
+Json plan_json(const Plan& plan, const MemoryPlan& memory, int64_t max_rows) {
+  constexpr const char* kStorages[] = {"arena", "input", "const", "alias", "output", "logit"};
+  constexpr const char* kSpaces[] = {"constant", "shared", "item"};
+  Json j;
+  j["name"] = plan.name;
+  j["streams"] = plan.n_streams;
+  j["events"] = plan.n_events;
+  j["arena"] = {{"bytes", memory.arena_bytes}, {"rows", max_rows}};
+  j["ops"] = Json::array();
+  for (const PlanOp& op : plan.ops) {
+    Json o = {{"name", op.name}, {"kind", kernels::op_name(op.kind)}, {"module", op.module}};
+    o["inputs"] = names_json(plan, op.inputs);
+    o["outputs"] = names_json(plan, op.outputs);
+    o["branch"] = op.branch;
+    o["level"] = op.level;
+    o["stream"] = op.stream;
+    o["waits"] = op.waits;
+    o["records"] = op.records < 0 ? Json() : Json(op.records);
+    j["ops"].push_back(std::move(o));
+  }
+  j["values"] = Json::array();
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const PlanValue& value = plan.values[v];
+    Json o = {{"name", value.name}, {"dims", dims_json(value)}};
+    o["space"] = kSpaces[static_cast<int>(value.space)];
+    o["storage"] = kStorages[static_cast<int>(value.storage)];
+    o["row_stride"] = value.row_stride;
+    if (value.storage == Storage::kArena) o["offset"] = memory.offset[v];
+    j["values"].push_back(std::move(o));
+  }
+  j["tables"] = Json::array();
+  for (const PlanTable& t : plan.tables) {
+    j["tables"].push_back({{"name", t.name}, {"rows", t.rows}, {"dim", t.dim}, {"derived", t.source < 0}});
+  }
+  j["notes"] = plan.notes;
+  return j;
+}
+
+void print_implementations(const Engine& engine) {
+  std::printf("\nimplementations on %s\n", engine.api().name);
+  for (size_t i = 0; i < engine.plan().ops.size(); ++i) {
+    std::printf("  %-14s %s: %s\n", kernels::op_name(engine.plan().ops[i].kind),
+                engine.plan().ops[i].name.c_str(), engine.op_report(i).c_str());
+  }
+}
+
+int plan(const PlanArgs& args) {
+  CommonFlags flags = args.common;
+  if (!args.fold.empty()) flags.options.push_back("fold=" + args.fold);
+  if (!args.schedule.empty()) flags.options.push_back("schedule=" + args.schedule);
+  const ModelOptions options = parse_options(flags);
+  auto bundle = open_bundle(args.bundle, options);
+  const Graph graph = graph_of(bundle.get());
+  const Plan p = take(make_plan(graph, plan_options(options)));
+  if (args.dot) {
+    std::fputs(dump_plan_dot(p).c_str(), stdout);
+    return kExitOk;
+  }
+  const MemoryPlan memory = take(plan_memory(p, options.max_rows, options.max_rows, 64));
+  std::unique_ptr<Engine> engine;
+  if (args.implementations) engine = take(Engine::create(*bundle, options));
+  if (args.json) {
+    Json j = plan_json(p, memory, options.max_rows);
+    for (size_t i = 0; engine != nullptr && i < engine->plan().ops.size(); ++i) {
+      j["implementations"].push_back({{"op", engine->plan().ops[i].name}, {"report", engine->op_report(i)}});
+    }
+    std::printf("%s\n", j.dump(2).c_str());
+    return kExitOk;
+  }
+  std::fputs(dump_plan(p).c_str(), stdout);
+  std::printf("\narena of a context of %lld rows: %lld bytes\n", static_cast<long long>(options.max_rows),
+              static_cast<long long>(memory.arena_bytes));
+  if (engine != nullptr) print_implementations(*engine);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_plan(CLI::App* app, Command* run) {
+  auto args = std::make_shared<PlanArgs>();
+  CLI::App* sub = app->add_subcommand("plan", "Show how a bundle will be run");
+  sub->footer(kFooter);
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("--fold", args->fold, "algebraic folds (default on)")->check(CLI::IsMember({"on", "off"}));
+  sub->add_option("--schedule", args->schedule, "issue order (default breadth)")
+      ->check(CLI::IsMember({"breadth", "depth", "single"}));
+  sub->add_flag("--implementations", args->implementations, "load the model and name each op's kernel");
+  auto* dot = sub->add_flag("--dot", args->dot, "as a graph for Graphviz");
+  sub->add_flag("--json", args->json, "as JSON")->excludes(dot);
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return plan(*args); }; });
+}
+
+}  // namespace dpi::tool

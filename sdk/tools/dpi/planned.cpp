@@ -1,0 +1,56 @@
+#include "planned.hpp"
+
+#include "loaded_model.hpp"
+
+namespace dpi::tool {
+
+namespace {
+
+class BundleParams final : public ParamSource {
+ public:
+  explicit BundleParams(Bundle* bundle) : bundle_(bundle) {}
+  Result<std::vector<int64_t>> shape(const std::string& name) override {
+    const DataSetInfo* info = bundle_->find("/params/" + name);
+    if (info == nullptr)
+      return bad_model(bundle_->name() + ":/params/" + name + ": there is no such data set");
+    if (info->type != DataSetInfo::Type::kF32)
+      return bad_model(bundle_->name() + ":/params/" + name + ": expected f32");
+    return info->shape;
+  }
+  Result<std::vector<float>> read(const std::string& name) override { return bundle_->read_param(name); }
+
+ private:
+  Bundle* bundle_;
+};
+
+}  // namespace
+
+ModelOptions parse_options(const CommonFlags& flags) {
+  ModelOptions options;
+  for (const auto& [key, value] : flags.pairs()) {
+    const Status status = set_option(&options, key, value);
+    if (!status.ok()) throw CommandError(kExitUsage, status.message());
+  }
+  return options;
+}
+
+std::unique_ptr<Bundle> open_bundle(const std::string& path, const ModelOptions& options) {
+  return take(Bundle::open(path, {options.require_signature}));
+}
+
+Graph graph_of(Bundle* bundle) {
+  BundleParams params(bundle);
+  auto graph = build_graph(bundle->manifest(), params);
+  if (!graph.ok()) check(std::move(graph).status().within(bundle->name()), true);
+  return std::move(graph).value();
+}
+
+PlanOptions plan_options(const ModelOptions& options) {
+  PlanOptions p;
+  p.fold = options.fold;
+  p.fuse = options.fuse;
+  p.schedule = options.schedule;
+  return p;
+}
+
+}  // namespace dpi::tool

@@ -1,0 +1,198 @@
+// `dpi verify`: every digest of a bundle, then its golden rows on the chosen device.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "bundle/bundle.hpp"
+#include "loaded_model.hpp"
+#include "sha256.hpp"
+#include "terminal.hpp"
+
+namespace dpi::tool {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFooter =
+    R"(Checks the digest of every byte, loads the model, scores the golden rows that the training framework recorded and compares
+scores and logits: |ours - golden| <= tolerance max(1, |golden|).
+
+Examples:
+  dpi verify model.h5
+  dpi verify model.h5 --device ref --json
+  dpi verify model.h5 --sha256
+  dpi verify model.h5 --option require_signature=<hex public key>)";
+
+struct VerifyArgs {
+  CommonFlags common;
+  std::string bundle;
+  double tolerance = 0;
+  bool sha256 = false, json = false;
+};
+
+struct Comparison {
+  double worst = 0;  // |ours - golden| / max(1, |golden|); NaN stays NaN
+  int64_t row = -1;
+  int64_t head = -1;
+  int64_t compared = 0;
+  int64_t failed = 0;
+};
+
+/// NaN on both sides is a head without that value (logits); on one side it fails.
+Comparison compare(const std::vector<float>& golden, const std::vector<float>& ours, size_t heads,
+                   double tolerance) {
+  Comparison c;
+  for (size_t i = 0; i < golden.size(); ++i) {
+    if (std::isnan(golden[i]) && std::isnan(ours[i])) continue;
+    ++c.compared;
+    const double error = std::fabs(static_cast<double>(ours[i]) - golden[i]) /
+                         std::max(1.0, std::fabs(static_cast<double>(golden[i])));
+    if (!(error <= tolerance)) ++c.failed;
+    if (c.row >= 0 && (error <= c.worst || std::isnan(c.worst))) continue;
+    c.worst = error;
+    c.row = static_cast<int64_t>(i / heads);
+    c.head = static_cast<int64_t>(i % heads);
+  }
+  return c;
+}
+
+dpi_batch batch_of(const GoldenRows& g) {
+  const auto data = [](const auto& v) { return v.empty() ? nullptr : v.data(); };
+  dpi_batch b{};
+  b.struct_size = sizeof b;
+  b.rows = g.rows;
+  b.dense = data(g.dense);
+  b.ids = data(g.ids);
+  b.offsets = g.has_offsets ? data(g.offsets) : nullptr;
+  b.weights = data(g.weights);
+  b.nnz = static_cast<int64_t>(g.ids.size());
+  if (g.shared_rows == 0) return b;
+  b.shared_rows = g.shared_rows;
+  b.shared_offsets = data(g.shared_offsets);
+  b.shared_dense = data(g.shared_dense);
+  b.shared_ids = data(g.shared_ids);
+  b.shared_bag_offsets = data(g.shared_bag_offsets);
+  b.shared_weights = data(g.shared_weights);
+  b.shared_nnz = static_cast<int64_t>(g.shared_ids.size());
+  return b;
+}
+
+std::string sha256_of(const std::string& path) {
+  std::FILE* f = std::fopen(path.c_str(), "rb");
+  if (f == nullptr) throw CommandError(kExitBadBundle, path + ": cannot be read");
+  Sha256 hash;
+  std::vector<char> buffer(size_t{1} << 20);
+  for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), f)) > 0;) hash.add(buffer.data(), n);
+  const bool failed = std::ferror(f) != 0;
+  std::fclose(f);
+  if (failed) throw CommandError(kExitBadBundle, path + ": cannot be read to its end");
+  return hash.finish();
+}
+
+Json comparison_json(const LoadedModel& model, const Comparison& c) {
+  Json j;
+  j["compared"] = c.compared;
+  j["failed"] = c.failed;
+  j["worst"] = std::isfinite(c.worst) ? Json(c.worst) : Json();
+  if (c.row >= 0) {
+    j["worst_row"] = c.row;
+    j["worst_head"] = model.head_name(static_cast<int32_t>(c.head));
+  }
+  return j;
+}
+
+/// Adds "golden" to *j; true when every value agrees.
+bool verify_golden(const VerifyArgs& args, const LoadedModel& model, const GoldenRows& golden,
+                   double tolerance, Json* j) {
+  const size_t heads = static_cast<size_t>(model.info().num_heads);
+  const size_t n = static_cast<size_t>(golden.rows) * heads;
+  std::vector<float> value(n, NAN), logit(n, NAN);
+  const dpi_batch batch = batch_of(golden);
+  dpi_run_options options{};
+  options.struct_size = sizeof options;
+  options.logits = logit.data();
+  options.logits_len = n;
+  dpi_error e{};
+  e.struct_size = sizeof e;
+  const dpi_status status = dpi_predict(model.get(), &batch, value.data(), n, &options, &e);
+  if (status == DPI_E_DEVICE) throw CommandError(kExitDevice, e.message);
+  if (status != DPI_OK)
+    throw CommandError(kExitVerifyFailed, args.bundle + ": golden rows are refused: " + e.message);
+  const Comparison values = compare(golden.value, value, heads, tolerance);
+  const Comparison logits = compare(golden.logit, logit, heads, tolerance);
+  (*j)["golden"] = {{"rows", golden.rows}, {"tolerance", tolerance}, {"device", model.device_text()}};
+  (*j)["golden"]["scores"] = comparison_json(model, values);
+  (*j)["golden"]["logits"] = comparison_json(model, logits);
+  return values.failed == 0 && logits.failed == 0;
+}
+
+void print(const Json& j) {
+  std::printf("digests   ok, %s in %s data sets\n", bytes_text(j["bytes"]).c_str(),
+              j["data_sets"].dump().c_str());
+  if (j.contains("sha256")) std::printf("sha256    %s\n", j["sha256"].get<std::string>().c_str());
+  if (j["golden"].is_null()) {
+    std::printf("golden    the bundle has no golden rows\n");
+    return;
+  }
+  for (const char* what : {"scores", "logits"}) {
+    const Json& c = j["golden"][what];
+    if (c["compared"] == 0) continue;
+    const std::string worst = c["worst"].is_null() ? "NaN" : c["worst"].dump();
+    std::printf("golden    %s: %s of %s agree, largest error %s (row %s, head '%s'), tolerance %s, on %s\n",
+                what, std::to_string(c["compared"].get<int64_t>() - c["failed"].get<int64_t>()).c_str(),
+                c["compared"].dump().c_str(), worst.c_str(), c["worst_row"].dump().c_str(),
+                c["worst_head"].get<std::string>().c_str(), j["golden"]["tolerance"].dump().c_str(),
+                j["golden"]["device"].get<std::string>().c_str());
+  }
+}
+
+int verify(const VerifyArgs& args) {
+  BundleOptions options;
+  for (const auto& [key, value] : args.common.pairs()) {
+    if (key == "require_signature") options.require_signature = value;
+  }
+  Json j;
+  j["bundle"] = args.bundle;
+  GoldenRows golden;
+  double tolerance = args.tolerance;
+  {
+    auto bundle = take(Bundle::open(args.bundle, options));
+    Progress progress("checking digests");
+    check(bundle->verify_all([&](uint64_t done, uint64_t total) { progress.update(done, total); }), true);
+    j["bytes"] = bundle->file_bytes();
+    j["data_sets"] = bundle->data_sets().size();
+    if (bundle->manifest().golden.rows > 0) golden = take(bundle->read_golden());
+    if (tolerance <= 0) tolerance = bundle->manifest().golden.tolerance;
+  }
+  if (args.sha256) j["sha256"] = sha256_of(args.bundle);
+  const LoadedModel model(args.bundle, args.common);
+  model.note_device();
+  j["golden"] = Json();
+  const bool passed = golden.rows == 0 || verify_golden(args, model, golden, tolerance, &j);
+  j["passed"] = passed;
+  if (args.json) {
+    std::printf("%s\n", j.dump(2).c_str());
+  } else {
+    print(j);
+    std::printf("%s\n", passed ? "verified" : "FAILED");
+  }
+  return passed ? kExitOk : kExitVerifyFailed;
+}
+
+}  // namespace
+
+void add_verify(CLI::App* app, Command* run) {
+  auto args = std::make_shared<VerifyArgs>();
+  CLI::App* sub = app->add_subcommand("verify", "Check a bundle's digests and recompute its golden rows");
+  sub->footer(kFooter);
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("--tolerance", args->tolerance, "instead of the bundle's own")->check(CLI::PositiveNumber);
+  sub->add_flag("--sha256", args->sha256, "print the file's SHA-256");
+  sub->add_flag("--json", args->json, "the result as JSON");
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return verify(*args); }; });
+}
+
+}  // namespace dpi::tool
