@@ -43,14 +43,19 @@ DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
   const int64_t ldx = t.call->ldx, depth = t.call->k;
   const float* x = t.call->x + t.row * ldx;
   const float* b = t.panel;
+  DPI_UNROLL
   for (int i = 0; i < MR; ++i) {
+    DPI_UNROLL
     for (int v = 0; v < NV; ++v) sum[i][v] = Vec::zero();
   }
   for (int64_t k = 0; k < depth; ++k, b += NV * Vec::W) {
     Vec w[NV];
+    DPI_UNROLL
     for (int v = 0; v < NV; ++v) w[v] = Vec::load(b + v * Vec::W);
+    DPI_UNROLL
     for (int i = 0; i < MR; ++i) {
       const Vec a = Vec::all(x[i * ldx + k]);
+      DPI_UNROLL
       for (int v = 0; v < NV; ++v) sum[i][v] = fma(a, w[v], sum[i][v]);
     }
   }
@@ -59,11 +64,13 @@ DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
 template <int MR, int NV>
 DPI_INLINE void finish_simple(const Tile& t, const Vec (&sum)[MR][NV]) {
   const GemmCall& c = *t.call;
+  DPI_UNROLL
   for (int v = 0; v < NV; ++v) {
     const int64_t n = min_of<int64_t>(t.cols - v * Vec::W, Vec::W);
     if (n <= 0) return;
     const int64_t col = t.col + v * Vec::W;
     const Vec bias = c.bias == nullptr ? Vec::zero() : load_n(c.bias + col, n);
+    DPI_UNROLL
     for (int i = 0; i < MR; ++i) {
       const int64_t r = t.row + i;
       Vec h = sum[i][v] + bias;
@@ -103,7 +110,9 @@ void run_tile(const Tile& t) {
     return;
   }
   alignas(64) float h[NV * Vec::W];
+  DPI_UNROLL
   for (int i = 0; i < MR; ++i) {
+    DPI_UNROLL
     for (int v = 0; v < NV; ++v) sum[i][v].store(h + v * Vec::W);
     finish_row(t, t.row + i, h);
   }

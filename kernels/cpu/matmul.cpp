@@ -29,12 +29,15 @@ DPI_INLINE void column_rows(const Product& p, int64_t first) {
   const Vec alpha = Vec::all(p.alpha);
   for_vectors(p.n, [&](int64_t j, int64_t lanes) {
     Vec sum[kRows];
+    DPI_UNROLL
     for (int i = 0; i < kRows; ++i) sum[i] = Vec::zero();
     for (int64_t k = 0; k < p.k; ++k) {
       const Vec b = load_n(p.b + k * p.n + j, lanes);
+      DPI_UNROLL
       for (int i = 0; i < kRows; ++i)
         sum[i] = fma(Vec::all(p.a[(first + i) * p.a_row + k * p.a_col]), b, sum[i]);
     }
+    DPI_UNROLL
     for (int i = 0; i < kRows; ++i) {
       const Vec bias = p.bias == nullptr ? Vec::zero() : Vec::all(p.bias[first + i]);
       store_n(p.dst + (first + i) * p.n + j, fma(alpha, sum[i], bias), lanes);

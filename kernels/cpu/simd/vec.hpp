@@ -15,6 +15,12 @@
 
 #define DPI_INLINE inline __attribute__((always_inline))
 #define DPI_RESTRICT __restrict__
+// Loops over registers: arrays of Vec stay in registers only if every index is a constant.
+#if defined(__clang__)
+#define DPI_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define DPI_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 #if defined(DPI_ISA_AVX512)
 #define DPI_ISA avx512
