@@ -23,12 +23,46 @@ void PlanOp::bind_pointers() {
   }
 }
 
+namespace {
+
+constexpr size_t kMaxFusedOps = 20000;  // beyond it the passes' searches cost more than they can give
+
+Result<Plan> optimise(Plan p, const PlanOptions& options) {
+  if (p.ops.size() > kMaxFusedOps) {
+    p.notes.push_back("fold and fuse: off, " + std::to_string(p.ops.size()) + " ops are too many");
+    return p;
+  }
+  if (options.fuse) {
+    DPI_ASSIGN_OR_RETURN(p, plan::recognise_fm(std::move(p)));
+    DPI_ASSIGN_OR_RETURN(p, plan::recognise_cross_v1(std::move(p)));
+  }
+  if (options.fold) {
+    DPI_ASSIGN_OR_RETURN(p, plan::fold_affine(std::move(p)));
+  }
+  if (options.fuse) {
+    DPI_ASSIGN_OR_RETURN(p, plan::fuse_tail(std::move(p), options.fold));
+  }
+  if (options.fold && options.fuse) {
+    DPI_ASSIGN_OR_RETURN(p, plan::fold_numeric(std::move(p)));
+  }
+  if (options.fuse) {
+    DPI_ASSIGN_OR_RETURN(p, plan::fuse_dense(std::move(p)));
+    DPI_ASSIGN_OR_RETURN(p, plan::merge_dense(std::move(p)));
+    DPI_ASSIGN_OR_RETURN(p, plan::fuse_elementwise(std::move(p)));
+    DPI_ASSIGN_OR_RETURN(p, plan::fuse_lookup(std::move(p), options.column_align));
+  }
+  return p;
+}
+
+}  // namespace
+
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
   if (options.max_streams < 1 || options.column_align < 1) {
     return invalid_argument("plan options: max_streams and column_align must be 1 or more");
   }
   Plan p = plan::lower(graph);
   DPI_ASSIGN_OR_RETURN(p, plan::cleanup(std::move(p)));
+  DPI_ASSIGN_OR_RETURN(p, optimise(std::move(p), options));
   p = plan::place_outputs(std::move(p));
   DPI_ASSIGN_OR_RETURN(p, plan::cleanup(std::move(p)));
   DPI_ASSIGN_OR_RETURN(p, plan::schedule(std::move(p), options));
