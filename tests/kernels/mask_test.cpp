@@ -1,0 +1,5 @@
+#include <doctest/doctest.h>
+
+#include "kernels/recorded.hpp"
+
+TEST_CASE("mask: agrees with float64") { dpi::test::check_recorded("Mask"); }

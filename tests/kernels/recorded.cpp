@@ -1,0 +1,259 @@
+#include "kernels/recorded.hpp"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "backend/registry.hpp"
+#include "support/device.hpp"
+#include "support/near.hpp"
+#include "support/op_harness.hpp"
+
+namespace dpi::test {
+namespace {
+
+using nlohmann::json;
+using namespace kernels;
+
+struct Recording {
+  json cases;
+  std::vector<char> words;
+};
+
+Recording load() {
+  const std::string folder = std::string(DPI_TEST_SOURCE_DIR) + "/tests/kernels/op_vectors/";
+  std::ifstream index(folder + "vectors.json"), words(folder + "vectors.bin", std::ios::binary);
+  if (!index || !words) throw std::runtime_error(folder + ": vectors.json or vectors.bin is missing");
+  return {json::parse(index), {std::istreambuf_iterator<char>(words), std::istreambuf_iterator<char>()}};
+}
+
+const Recording& recording() {
+  static const Recording kRecording = load();
+  return kRecording;
+}
+
+// The elements of [first word, number of elements].
+template <class T>
+std::vector<T> elements(const json& where) {
+  const size_t first = where.at(0).get<size_t>() * 4;
+  std::vector<T> v(where.at(1).get<size_t>());
+  if (first + v.size() * sizeof(T) > recording().words.size())
+    throw std::runtime_error("vectors.bin is too short");
+  if (!v.empty()) std::memcpy(v.data(), recording().words.data() + first, v.size() * sizeof(T));
+  return v;
+}
+
+Dims dims_from(const json& list) {
+  Dims d;
+  for (const json& n : list) d.d[d.rank++] = n.get<int64_t>();
+  return d;
+}
+
+template <class E>
+E as(const json& j, const char* key) {
+  return static_cast<E>(j.at(key).get<int32_t>());
+}
+
+EmbedAttrs embed_from(const json& j) {
+  return {as<Pooling>(j, "pooling"),
+          as<MaskRule>(j, "mask"),
+          as<PadSide>(j, "pad_side"),
+          j.at("pad_id"),
+          j.at("max_len"),
+          j.at("eps"),
+          j.at("empty")};
+}
+
+UnaryAttrs unary_from(const json& j) { return {as<UnaryKind>(j, "kind"), j.at("a"), j.at("b")}; }
+
+ElementwiseAttrs elementwise_from(const json& j, size_t n_inputs) {
+  ElementwiseAttrs a;
+  a.n_inputs = static_cast<int32_t>(n_inputs);
+  for (const json& s : j.at("steps")) {
+    ElementwiseStep& step = a.steps[a.n_steps++];
+    step.is_binary = s.at("is_binary");
+    if (step.is_binary != 0) step.binary = as<BinaryKind>(s, "kind");
+    if (step.is_binary == 0) step.unary = unary_from(s);
+    step.x = s.at("x");
+    step.y = s.at("y");
+    step.param = s.at("param");
+    step.n_params = s.at("n_params");
+  }
+  return a;
+}
+
+MultiLookupAttrs lookup_from(const json& j, OpCase* c) {
+  for (const json& f : j.at("fields")) {
+    c->fields.push_back(
+        {embed_from(f.at("embed")), f.at("input"), f.at("table"), f.at("out_col"), as<FmRole>(f, "fm")});
+  }
+  for (const json& f : j.at("scalars")) {
+    c->scalars.push_back(
+        {embed_from(f.at("embed")), f.at("input"), f.at("table"), f.at("first_channel"), f.at("count")});
+  }
+  for (const json& f : j.at("numerics")) {
+    c->numerics.push_back(
+        {f.at("input"), f.at("out_col"), f.at("dim"), f.at("vec"), f.at("coef"), as<FmRole>(f, "fm")});
+  }
+  MultiLookupAttrs a;
+  a.n_channels = j.at("n_channels");
+  a.fm_channel = j.at("fm_channel");
+  a.fm_dim = j.at("fm_dim");
+  return a;
+}
+
+ViewAttrs view_from(const json& j, OpCase* c) {
+  c->indices = j.at("indices").get<std::vector<int64_t>>();
+  return {
+      as<ViewKind>(j, "kind"), j.at("axis"), j.at("begin"), j.at("end"), dims_from(j.at("dims")), nullptr, 0};
+}
+
+DenseAttrs dense_from(const json& j, OpCase* c) {
+  for (const json& s : j.at("segments")) c->segments.push_back({unary_from(s), s.at("begin"), s.at("end")});
+  return {};
+}
+
+backend::OpAttrs attrs_from(const json& j, OpCase* c) {
+  switch (c->kind) {
+    case OpKind::kEmbed:
+      return embed_from(j);
+    case OpKind::kMask:
+      return MaskAttrs{as<MaskRule>(j, "rule"), as<PadSide>(j, "pad_side"), j.at("pad_id"), j.at("max_len")};
+    case OpKind::kLinear:
+      return LinearAttrs{j.at("groups"), as<LinearAxis>(j, "axis")};
+    case OpKind::kMatMul:
+      return MatMulAttrs{j.at("trans_a"), j.at("trans_b"), j.at("alpha")};
+    case OpKind::kBinary:
+      return BinaryAttrs{as<BinaryKind>(j, "kind")};
+    case OpKind::kUnary:
+      return unary_from(j);
+    case OpKind::kLayerNorm:
+      return LayerNormAttrs{j.at("eps")};
+    case OpKind::kSoftmax:
+      return SoftmaxAttrs{j.at("axis"), as<SoftmaxMask>(j, "mask_mode"), j.at("value")};
+    case OpKind::kReduce:
+      return ReduceAttrs{as<ReduceKind>(j, "kind"), j.at("axis"), j.at("keepdim"), j.at("eps"),
+                         j.at("empty")};
+    case OpKind::kConcat:
+      return ConcatAttrs{j.at("axis")};
+    case OpKind::kView:
+      return view_from(j, c);
+    case OpKind::kRecurrent:
+      return RecurrentAttrs{as<RecurrentKind>(j, "kind"), as<ResetGate>(j, "reset"),
+                            as<RecurrentOutput>(j, "output")};
+    case OpKind::kMultiLookup:
+      return lookup_from(j, c);
+    case OpKind::kDense:
+      return dense_from(j, c);
+    case OpKind::kElementwise:
+      return elementwise_from(j, c->inputs.size());
+    case OpKind::kCrossV1:
+    case OpKind::kCrossV1Closed:
+      return CrossV1Attrs{j.at("layers")};
+    case OpKind::kFm:
+      return FmAttrs{j.at("fields"), j.at("dim")};
+    case OpKind::kTail:
+      return TailAttrs{unary_from(j), j.at("bias")};
+    default:
+      return std::monostate{};
+  }
+}
+
+CaseValue value_from(const json& j, int64_t rows) {
+  CaseValue v;
+  if (j.is_null()) return v;
+  v.present = true;
+  v.rows = rows;
+  if (j.contains("ids")) {
+    v.is_bags = true;
+    v.ids = elements<int32_t>(j.at("ids"));
+    if (j.contains("offsets")) v.offsets = elements<int32_t>(j.at("offsets"));
+    if (j.contains("weights")) v.weights = elements<float>(j.at("weights"));
+    return v;
+  }
+  v.dims = dims_from(j.at("dims"));
+  v.constant = j.contains("constant");
+  v.data = elements<float>(j.at("data"));
+  v.rows = v.constant ? 1 : static_cast<int64_t>(v.data.size()) / v.dims.size();
+  return v;
+}
+
+CaseTable table_from(const json& j) {
+  CaseTable t{j.at("rows"), j.at("dim"), as<DType>(j, "dtype"), {}, {}, false};
+  json bytes = j.at("data");
+  bytes[1] = bytes[1].get<int64_t>() * dtype_bytes(t.dtype);
+  t.bytes = elements<uint8_t>(bytes);
+  if (j.contains("scale")) t.scale = elements<float>(j.at("scale"));
+  return t;
+}
+
+OpKind kind_from(const std::string& name) {
+  for (int32_t k = 0; k < static_cast<int32_t>(OpKind::kCount); ++k) {
+    if (name == op_name(static_cast<OpKind>(k))) return static_cast<OpKind>(k);
+  }
+  throw std::runtime_error("vectors.json: unknown op " + name);
+}
+
+OpCase case_from(const json& j) {
+  OpCase c;
+  c.name = j.at("name");
+  c.kind = kind_from(j.at("op"));
+  c.rows = j.at("rows");
+  for (const json& v : j.at("inputs")) c.inputs.push_back(value_from(v, c.rows));
+  for (const json& v : j.at("outputs")) c.outputs.push_back(value_from(v, c.rows));
+  for (const json& p : j.value("params", json::array())) {
+    c.params.emplace_back();
+    if (!p.is_null()) c.params.back() = {true, dims_from(p.at("dims")), elements<float>(p.at("data"))};
+  }
+  for (const json& t : j.value("tables", json::array())) c.tables.push_back(table_from(t));
+  if (j.contains("row_map")) c.row_map = elements<int32_t>(j.at("row_map"));
+  c.attrs = attrs_from(j.at("attrs"), &c);
+  const auto* embed = std::get_if<EmbedAttrs>(&c.attrs);
+  if (embed != nullptr && embed->mask == MaskRule::kNonzero) c.tables[0].needs_nonzero = true;
+  return c;
+}
+
+void check_case(const backend::OpenedBackend& b, const OpCase& c) {
+  for (const Layout& layout : layouts_of(c)) {
+    INFO(c.name << " " << layout.name);
+    const auto got = run_case(*b.api, b.device, c, layout);
+    REQUIRE_MESSAGE(got.ok(), got.status().message());
+    for (size_t i = 0; i < c.outputs.size(); ++i) {
+      const Difference d = compare(got.value()[i], c.outputs[i].data);
+      CHECK_MESSAGE(d.within(tolerance_of(device())), "output " << i << ": " << d.text());
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<OpCase> recorded_cases(const std::string& op) {
+  std::vector<OpCase> cases;
+  for (const json& j : recording().cases) {
+    if (j.at("op") == op) cases.push_back(case_from(j));
+  }
+  for (OpCase& c : cases) c.bind();
+  return cases;
+}
+
+void check_recorded(const std::string& op) {
+  backend::BackendRequest request;
+  request.device = device();
+  request.options.device_index = -1;
+  auto opened = backend::open_backend(request);
+  if (!opened.ok() && opened.status().code() == Code::kNoDevice)
+    return skip_program(opened.status().message());
+  REQUIRE_MESSAGE(opened.ok(), opened.status().message());
+  const std::vector<OpCase> cases = recorded_cases(op);
+  CHECK(!cases.empty());
+  for (const OpCase& c : cases) {
+    SUBCASE(c.name.c_str()) { check_case(*opened, c); }
+  }
+  opened->api->close(opened->device);
+}
+
+}  // namespace dpi::test

@@ -1,0 +1,19 @@
+/// The recorded float64 vectors (op_vectors/record_ops.py) as OpCases, and the check that every test of this
+/// folder is made of.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/op_case.hpp"
+
+namespace dpi::test {
+
+/// All cases of one op, in the file's order. Throws when the files are missing or not what is expected.
+std::vector<OpCase> recorded_cases(const std::string& op);
+
+/// Runs every recorded case of `op` in every layout on the device of this program (device.hpp) and checks it
+/// against float64. Each case is a doctest sub-case: `-tc=linear* -sc='last_31x7_r33' --device=cpu` runs one.
+void check_recorded(const std::string& op);
+
+}  // namespace dpi::test

@@ -1,0 +1,49 @@
+// half_to_float and bf16_to_float against an independent reading of the formats, for every bit pattern.
+#include <dpi/kernels/row_decode.hpp>
+
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+double half_by_definition(uint32_t h) {
+  const double sign = (h & 0x8000u) != 0 ? -1 : 1;
+  const int exponent = static_cast<int>((h >> 10) & 31u);
+  const double fraction = (h & 1023u) / 1024.0;
+  if (exponent == 31) return fraction == 0 ? sign * INFINITY : NAN;
+  return exponent == 0 ? sign * std::ldexp(fraction, -14) : sign * std::ldexp(1 + fraction, exponent - 15);
+}
+
+bool same(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+}
+
+}  // namespace
+
+TEST_CASE("row_decode: every binary16 value") {
+  int wrong = 0;
+  for (uint32_t h = 0; h < 65536; ++h)
+    wrong += same(dpi::kernels::half_to_float(static_cast<uint16_t>(h)), half_by_definition(h)) ? 0 : 1;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("row_decode: bfloat16 is the upper half of a float") {
+  CHECK(dpi::kernels::bf16_to_float(0x3F80) == 1.0f);
+  CHECK(dpi::kernels::bf16_to_float(0xC040) == -3.0f);
+  CHECK(dpi::kernels::bf16_to_float(0x0001) == std::ldexp(1.0f, -133));
+  CHECK(std::isnan(dpi::kernels::bf16_to_float(0x7FC0)));
+}
+
+TEST_CASE("row_decode: the nonzero rule adds in float32, in order") {
+  const float rows[4][3] = {{0, 0, 0}, {1, -1, 0}, {1e8f, 1, -1e8f}, {1e8f, -1e8f, 1}};
+  dpi::kernels::TableView t;
+  t.base = rows;
+  t.rows = 4;
+  t.row_bytes = sizeof(rows[0]);
+  t.dim = 3;
+  CHECK_FALSE(row_is_nonzero(t, 0));
+  CHECK_FALSE(row_is_nonzero(t, 1));
+  CHECK_FALSE(row_is_nonzero(t, 2));
+  CHECK(row_is_nonzero(t, 3));
+}
