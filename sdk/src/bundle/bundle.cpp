@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "base/text.hpp"
 #include "bundle/byte_source.hpp"
 #include "bundle/hdf5_profile.hpp"
+#include "bundle/hdf5_structure.hpp"
 #include "bundle/manifest_read.hpp"
 #include "bundle/metadata_image.hpp"
 #include "bundle/user_block.hpp"
@@ -53,6 +55,7 @@ Status OpenBundle::open(const BundleOptions& options) {
   DPI_ASSIGN_OR_RETURN(const UserBlock block, read_user_block(*source_));
   DPI_ASSIGN_OR_RETURN(const MetadataImage image, MetadataImage::make(*source_, block));
   if (!options.require_signature.empty()) DPI_RETURN_IF_ERROR(check_signature(block, options.require_signature));
+  DPI_RETURN_IF_ERROR(check_hdf5_structure(image, block));
   DPI_ASSIGN_OR_RETURN(Hdf5Contents contents, read_hdf5_profile(image, block));
   std::string text(contents.manifest.length, '\0');
   DPI_RETURN_IF_ERROR(image.read(contents.manifest.offset, text.data(), text.size()));
@@ -157,13 +160,17 @@ Status OpenBundle::verify_all(const std::function<void(uint64_t, uint64_t)>& pro
 }
 
 Result<std::unique_ptr<Bundle>> open_source(std::unique_ptr<ByteSource> source, const std::string& name,
-                                            const BundleOptions& options) {
+                                            const BundleOptions& options) try {
   auto bundle = std::make_unique<OpenBundle>(std::move(source), name);
   Status opened = bundle->open(options);
   if (opened.ok()) return std::unique_ptr<Bundle>(std::move(bundle));
   // "a.h5:/tables/x: ..." for a place inside the file, "a.h5: ..." for the file itself
   const bool inside = opened.message().starts_with('/');
   return Status(opened.code(), name + (inside ? ":" : ": ") + opened.message()).native(opened.native_code());
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, name + ": no memory for its metadata");
+} catch (const std::exception& e) {
+  return internal_error(name + ": " + e.what());
 }
 
 }  // namespace

@@ -50,6 +50,11 @@ class Checker {
   }
 
   Status table(const TableSpec& t) {
+    for (const std::string* path : {&t.data, &t.scale}) {
+      if (!path->empty() && !path->starts_with("/tables/")) {
+        return bad_model("table " + in_quotes(t.name) + ": " + in_quotes(*path) + " is not a data set under /tables");
+      }
+    }
     DPI_RETURN_IF_ERROR(expect(t.data, storage_type(t.dtype), {t.rows, t.dim}));
     return t.dtype == kernels::DType::kI8 ? expect(t.scale, Type::kF32, {t.rows}) : Status();
   }

@@ -57,6 +57,22 @@ class Handle {
   herr_t (*close_)(hid_t);
 };
 
+/// Lets the core driver use the image where it lies: without these it would copy the whole length, holes included. (A memfd cannot be
+/// opened by name: libhdf5 resolves /proc/self/fd/N to a path that does not exist.)
+void* image_malloc(size_t, H5FD_file_image_op_t, void* udata) { return static_cast<const MetadataImage*>(udata)->data(); }
+void* image_memcpy(void* dst, const void* src, size_t, H5FD_file_image_op_t, void*) { return dst == src ? dst : nullptr; }
+void* image_realloc(void*, size_t, H5FD_file_image_op_t, void*) { return nullptr; }
+herr_t image_free(void*, H5FD_file_image_op_t, void*) { return 0; }
+void* image_udata_copy(void* udata) { return udata; }
+herr_t image_udata_free(void*) { return 0; }
+
+bool use_image(hid_t access, const MetadataImage& image) {
+  H5FD_file_image_callbacks_t calls = {image_malloc, image_memcpy, image_realloc,   image_free,
+                                       image_udata_copy, image_udata_free, const_cast<MetadataImage*>(&image)};
+  return H5Pset_fapl_core(access, 1u << 16, false) >= 0 && H5Pset_file_image_callbacks(access, &calls) >= 0 &&
+         H5Pset_file_image(access, image.data(), image.size()) >= 0;
+}
+
 Status at_path(const std::string& path, const std::string& text) { return {Code::kBadModel, path + ": " + text}; }
 
 bool good_link_name(std::string_view name) {
@@ -67,6 +83,7 @@ bool good_link_name(std::string_view name) {
 
 struct Links {
   std::vector<std::string> names;
+  std::string refused;  // name of the link that `status` is about
   Status status;
 };
 
@@ -75,9 +92,9 @@ herr_t collect_link(hid_t, const char* name, const H5L_info_t* info, void* user)
   auto* links = static_cast<Links*>(user);
   try {
     if (info->type != H5L_TYPE_HARD) {
-      links->status = bad_model(in_quotes(name) + " is a soft, external or user-defined link");
+      links->status = bad_model("is a soft, external or user-defined link");
     } else if (!good_link_name(name)) {
-      links->status = bad_model("data set name " + in_quotes(name) + ", expected 1 to 200 characters of A-Z a-z 0-9 _ . -");
+      links->status = bad_model("its name is not of the form that data sets have, expected 1 to 200 characters of A-Z a-z 0-9 _ . -");
     } else if (links->names.size() >= kMaxDataSets) {
       links->status = bad_model("has more than " + std::to_string(kMaxDataSets) + " data sets");
     } else {
@@ -87,6 +104,7 @@ herr_t collect_link(hid_t, const char* name, const H5L_info_t* info, void* user)
   } catch (...) {
     return -1;
   }
+  links->refused = in_quotes(name);
   return 1;
 }
 
@@ -94,7 +112,9 @@ Result<std::vector<std::string>> links_of(hid_t group, const std::string& path) 
   Links links;
   hsize_t index = 0;
   const herr_t rc = H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, &index, collect_link, &links);
-  if (!links.status.ok()) return std::move(links.status).within(path.empty() ? "/" : path);
+  if (!links.status.ok()) {
+    return std::move(links.status).within(path + "/" + links.refused.substr(1, links.refused.size() - 2));
+  }
   if (rc != 0) return at_path(path.empty() ? "/" : path, "its links cannot be read: the HDF5 structures are damaged");
   return std::move(links.names);
 }
@@ -277,13 +297,13 @@ Result<Hdf5Contents> read_hdf5_profile(const MetadataImage& image, const UserBlo
   const std::lock_guard<std::mutex> lock(hdf5_mutex());
   const QuietHdf5 quiet;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  if (!access.ok() || H5Pset_fapl_sec2(access.get()) < 0 || H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG) < 0) {
+  if (!access.ok() || !use_image(access.get(), image) || H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG) < 0) {
     return internal_error("libhdf5 cannot be initialised");
   }
 #if H5_VERSION_GE(1, 10, 7)
   H5Pset_file_locking(access.get(), false, true);
 #endif
-  const Handle file(H5Fopen(image.path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  const Handle file(H5Fopen("bundle", H5F_ACC_RDONLY, access.get()), H5Fclose);
   if (!file.ok()) return bad_model("its HDF5 part cannot be opened");
   DPI_RETURN_IF_ERROR(check_user_block_size(file.get(), block));
   Walk walk(block);

@@ -45,13 +45,21 @@ uint64_t metadata_limit(const UserBlock& block) {
 
 }  // namespace
 
-MetadataImage::MetadataImage(MetadataImage&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+MetadataImage::MetadataImage(MetadataImage&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MetadataImage::~MetadataImage() {
+  if (data_ != nullptr) ::munmap(data_, size_);
   if (fd_ >= 0) ::close(fd_);
 }
 
-std::string MetadataImage::path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+Status MetadataImage::map(size_t size) {
+  void* p = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd_, 0);
+  if (p == MAP_FAILED) return io_error("memory for the metadata");
+  data_ = p;
+  size_ = size;
+  return {};
+}
 
 Status MetadataImage::write(uint64_t offset, const void* src, size_t n) const {
   const auto* from = static_cast<const char*>(src);
@@ -108,6 +116,7 @@ Result<MetadataImage> MetadataImage::make(ByteSource& source, const UserBlock& b
   MetadataImage image(fd);
   if (::ftruncate(fd, static_cast<off_t>(block.file_bytes)) != 0) return io_error("memory for the metadata");
   DPI_RETURN_IF_ERROR(image.fill(source, block));
+  DPI_RETURN_IF_ERROR(image.map(block.file_bytes));
   return image;
 }
 

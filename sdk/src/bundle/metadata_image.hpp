@@ -18,17 +18,21 @@ class MetadataImage {
   MetadataImage& operator=(MetadataImage&&) = delete;
   ~MetadataImage();
 
-  /// A path under which libhdf5 can open the image while this object lives.
-  std::string path() const;
+  /// The image as one range of size() bytes, for libhdf5's core driver; holes take no memory. Valid while this object lives.
+  void* data() const { return data_; }
+  size_t size() const { return size_; }
   /// Bytes of the image (zeros in holes).
   Status read(uint64_t offset, void* dst, size_t n) const;
 
  private:
   explicit MetadataImage(int fd) : fd_(fd) {}
+  Status map(size_t size);
   Status fill(ByteSource& source, const UserBlock& block);
   Status write(uint64_t offset, const void* src, size_t n) const;
 
   int fd_;
+  void* data_ = nullptr;  // private mapping: nothing that libhdf5 does reaches what was checked
+  size_t size_ = 0;
 };
 
 }  // namespace dpi

@@ -1,0 +1,95 @@
+// Each malformed bundle that make_bad_bundles.py and make_raw_bundles.py write gets the status, and names the
+// place, that the script states beside it: when it is opened, when all its data is read, or when its encoders
+// and graph are built.
+#include <unistd.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+
+#include "bundle/bundle_bytes.hpp"
+#include "encode/encoder.hpp"
+#include "graph/graph.hpp"
+#include "support/device.hpp"
+
+namespace dpi::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct BundleParams final : ParamSource {
+  explicit BundleParams(Bundle& b) : bundle(b) {}
+  Result<std::vector<int64_t>> shape(const std::string& name) override {
+    const DataSetInfo* info = bundle.find("/params/" + name);
+    if (info == nullptr) return bad_model(bundle.name() + ":/params/" + name + ": is missing");
+    return info->shape;
+  }
+  Result<std::vector<float>> read(const std::string& name) override { return bundle.read_param(name); }
+  Bundle& bundle;
+};
+
+/// What loading the bundle comes to.
+Status load(const std::string& path) {
+  DPI_ASSIGN_OR_RETURN(const std::unique_ptr<Bundle> bundle, Bundle::open(path));
+  DPI_RETURN_IF_ERROR(bundle->verify_all({}));
+  DPI_RETURN_IF_ERROR(bundle->read_golden().status());
+  for (const FeatureSpec& f : bundle->manifest().features) {
+    if (!f.encoder.empty()) DPI_RETURN_IF_ERROR(FeatureEncoder::build(f, *bundle).status());
+  }
+  BundleParams params(*bundle);
+  return build_graph(bundle->manifest(), params).status();
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+/// Is `code` one of the statuses named in `names` ("DPI_E_BAD_MODEL|DPI_E_UNSUPPORTED")?
+bool is_one_of(Code code, const std::string& names) {
+  const std::pair<const char*, Code> kNames[] = {{"DPI_OK", Code::kOk},
+                                                 {"DPI_E_BAD_MODEL", Code::kBadModel},
+                                                 {"DPI_E_UNSUPPORTED", Code::kUnsupported},
+                                                 {"DPI_E_INVALID_ARGUMENT", Code::kInvalidArgument}};
+  for (const auto& [text, value] : kNames) {
+    if (value == code && ("|" + names + "|").find("|" + std::string(text) + "|") != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
+void check_cases(const std::string& script) {
+  const fs::path dir = fs::temp_directory_path() / ("dpi_bad_bundles_" + std::to_string(::getpid()));
+  const std::string path = std::string(DPI_TEST_SOURCE_DIR) + "/tests/bundle/" + script;
+  REQUIRE(std::system(("/usr/bin/python3 '" + path + "' '" + dir.string() + "' >/dev/null").c_str()) == 0);
+  std::ifstream in(dir / "cases.json");
+  const auto list = nlohmann::json::parse(in, nullptr, false);
+  REQUIRE(list.is_array());
+  CHECK(list.size() >= 60);
+  for (const auto& entry : list) {
+    const auto file = entry["file"].get<std::string>();
+    const auto text = entry["text"].get<std::string>();
+    const Status s = load((dir / file).string());
+    CHECK_MESSAGE(is_one_of(s.code(), entry["status"].get<std::string>()), file, ": ", s.message());
+    CHECK_MESSAGE(lower(s.message()).find(lower(text)) != std::string::npos, file, ": ", s.message(),
+                  " lacks ", text);
+  }
+  fs::remove_all(dir);
+}
+
+bool has_python() {
+  if (std::system("/usr/bin/python3 -c 'import h5py, numpy, xxhash' 2>/dev/null") == 0) return true;
+  skip_program("python3 with h5py, numpy and xxhash is not installed");
+  return false;
+}
+
+TEST_CASE("malformed bundles of the package's own writer") {
+  if (has_python()) check_cases("make_bad_bundles.py");
+}
+
+TEST_CASE("malformed bundles written from nothing") {
+  if (has_python()) check_cases("make_raw_bundles.py");
+}
+
+}  // namespace
+}  // namespace dpi::test
