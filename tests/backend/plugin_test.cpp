@@ -1,0 +1,125 @@
+// The plugin loader: each way to be unusable has its own reason, folders are tried in order, the current
+// directory never.
+#include "backend/plugin.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "backend/registry.hpp"
+
+namespace dpi::backend {
+namespace {
+
+const std::string kFolder = DPI_TEST_PLUGIN_DIR;
+
+Result<OpenedBackend> open(const std::string& device, const std::string& folder = kFolder) {
+  BackendRequest request;
+  request.device = device;
+  request.backend_dir = folder;
+  return open_backend(request);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The text of the refusal, which must be kNoDevice and name the file.
+std::string refusal(const std::string& device) {
+  const auto opened = open(device);
+  REQUIRE_FALSE(opened.ok());
+  CHECK(opened.status().code() == Code::kNoDevice);
+  CHECK(contains(opened.status().message(), "backend '" + device + "' cannot be used"));
+  CHECK(contains(opened.status().message(), kFolder + "/libdpi_" + device + ".so: "));
+  return opened.status().message();
+}
+
+struct Environment {
+  explicit Environment(const char* value) { setenv("DPI_BACKEND_DIR", value, 1); }
+  ~Environment() { unsetenv("DPI_BACKEND_DIR"); }
+};
+
+}  // namespace
+
+TEST_CASE("plugin: a valid one opens, twice") {
+  for (int i = 0; i < 2; ++i) {
+    const auto opened = open("tiny_valid");
+    REQUIRE_MESSAGE(opened.ok(), opened.status().message());
+    CHECK(std::string(opened->api->name) == "tiny_valid");
+    CHECK(opened->device != nullptr);
+    CHECK(opened->note.empty());
+    opened->api->close(opened->device);
+  }
+  const PluginSearch a = find_plugin("tiny_valid", kFolder), b = find_plugin("tiny_valid", kFolder);
+  CHECK(a.plugin == b.plugin);
+  CHECK(a.plugin->path == kFolder + "/libdpi_tiny_valid.so");
+  CHECK(a.plugin->score == 10);
+}
+
+TEST_CASE("plugin: each refusal has its reason") {
+  CHECK(contains(refusal("tiny_missing"), "No such file or directory (option backend_dir)"));
+  CHECK(contains(refusal("tiny_no_init"), "does not export dpi_backend_init_v1"));
+  CHECK(contains(refusal("tiny_no_score"), "does not export dpi_backend_score_v1"));
+  CHECK(contains(refusal("tiny_old_abi"), "has backend ABI 2, expected 1"));
+  CHECK(contains(refusal("tiny_refuses_abi"), "refused backend ABI 1 with code 14"));
+  CHECK(contains(refusal("tiny_score_zero"), "cannot be used on this machine: no such accelerator here"));
+  CHECK(contains(refusal("tiny_other_name"), "calls itself 'someone_else', expected 'tiny_other_name'"));
+  CHECK(contains(refusal("tiny_short_struct"), "has an interface of 16 bytes, expected"));
+  CHECK(contains(refusal("tiny_not_a_library"), "cannot be opened: "));
+}
+
+TEST_CASE("plugin: a failing open keeps its code, its text and the native code") {
+  const auto opened = open("tiny_open_fails");
+  REQUIRE_FALSE(opened.ok());
+  CHECK(opened.status().code() == Code::kNoDevice);
+  CHECK(opened.status().native_code() == 35);
+  CHECK(opened.status().message() == "backend 'tiny_open_fails': the driver is too old");
+}
+
+TEST_CASE("plugin: every folder that was tried is named, in order") {
+  const Environment env("/nonexistent/of/environment");
+  const auto opened = open("tiny_missing", "/nonexistent/of/option");
+  REQUIRE_FALSE(opened.ok());
+  const std::string& text = opened.status().message();
+  const size_t option = text.find("/nonexistent/of/option/libdpi_tiny_missing.so");
+  const size_t environment = text.find("/nonexistent/of/environment/libdpi_tiny_missing.so");
+  const size_t installed = text.find("/dpi/backends-1/libdpi_tiny_missing.so");
+  CHECK(option < environment);
+  CHECK(environment < installed);
+  CHECK(installed != std::string::npos);
+}
+
+TEST_CASE("plugin: DPI_BACKEND_DIR is searched") {
+  const Environment env(kFolder.c_str());
+  const auto opened = open("tiny_valid", "");
+  REQUIRE_MESSAGE(opened.ok(), opened.status().message());
+  opened->api->close(opened->device);
+}
+
+TEST_CASE("plugin: relative folders and the current directory are not used") {
+  char before[4096];
+  REQUIRE(getcwd(before, sizeof(before)) != nullptr);
+  REQUIRE(chdir(kFolder.c_str()) == 0);
+  for (const char* folder : {"", ".", "./"}) {
+    const auto opened = open("tiny_valid", folder);
+    CHECK_FALSE(opened.ok());
+  }
+  CHECK(contains(open("tiny_valid", ".").status().message(),
+                 "option backend_dir '.': is not an absolute path"));
+  CHECK(chdir(before) == 0);
+}
+
+TEST_CASE("plugin: names that could leave the folder are refused") {
+  for (const char* name :
+       {"", "../tiny_valid", "a/b", "Tiny", "tiny-valid", "abcdefghijklmnopqrstuvwxyzabcdefghijklmnop"}) {
+    const auto opened = open(name);
+    REQUIRE_FALSE(opened.ok());
+    CHECK(opened.status().code() == Code::kNoDevice);
+    CHECK(contains(opened.status().message(), "is not a backend's name"));
+  }
+}
+
+}  // namespace dpi::backend
