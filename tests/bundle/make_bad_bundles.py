@@ -1,8 +1,9 @@
 """Writes malformed bundles and what a reader must say about each. Usage: python3 make_bad_bundles.py FOLDER
 
 FOLDER/cases.json lists {file, status, text}: `status` is the name of the DPI_E_* code, `text` must occur in the error (any
-letter case; empty where a reader may find the fault before it knows the data set's name). Where the fault is deeper than the digests, these are computed again, as a hostile author would. The first two
-entries, good.h5 and newer_minor.h5, must load (status DPI_OK)."""
+letter case; empty where a reader may find the fault before it knows the data set's name). Where the fault is deeper than the
+digests, these are computed again, as a hostile author would. The first two entries, good.h5 and newer_minor.h5, must load
+(status DPI_OK)."""
 
 import json
 import os

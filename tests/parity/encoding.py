@@ -8,6 +8,7 @@ import oracles  # noqa: F401  (before the library)
 import numpy as np
 import zoo
 from dpi_export import Bundle, BundleError, Encoder, Executor, Rows, from_fuxictr
+from dpi_export.encoders import MISSING
 from dpi_export.schema import get
 from engine import EngineError
 from fuxictr.preprocess.feature_processor import FeatureProcessor
@@ -67,7 +68,9 @@ def encoded(bundle):
     for feature in bundle.features:
         encoder, cells = Encoder.of(feature["encoder"]), RAW[feature["name"]]
         if feature["kind"] == "sequence":
-            bags = [[encoder.encode_for(feature, t) for t in cell.split("^")] if cell else [] for cell in cells]
+            # The library pads where an element is missing; a bundle leaves it out of the bag.
+            ids = [[encoder.encode_for(feature, t) for t in cell.split("^")] if cell else [] for cell in cells]
+            bags = [[get(feature, "pad_id") if i is MISSING else i for i in bag] for bag in ids]
             cut = get(feature, "max_len")
             out[feature["name"]] = [b[:cut] if get(feature, "keep") == "first" else b[-cut:] for b in bags]
         else:
@@ -131,8 +134,6 @@ def _difference(feature, got, want):
         error = np.abs(np.array(got, np.float64) - want).max()
         return "" if error <= 1e-6 * max(1, np.abs(want).max()) else f"differs by {error:.2e}"
     if feature["kind"] == "sequence":
-        side = get(feature, "pad_side")
-        length = want.shape[1]
-        pad = [b + [0] * (length - len(b)) if side == "post" else [0] * (length - len(b)) + b for b in got]
-        return "" if pad == want.tolist() else f"{pad} against {want.tolist()}"
+        bags = [[i for i in row if i] for row in want.tolist()]
+        return "" if got == bags else f"{got} against {bags}"
     return "" if list(got) == want.tolist() else f"{list(got)} against {want.tolist()}"

@@ -181,8 +181,9 @@ def rules():
         want = []
         for bag in bags:
             bag = bag[:3] if keep == "first" else bag[-3:]
+            bag = [i for i in bag if i != -7]  # a missing element leaves the bag
             bag = bag or ([9] if miss == "default" else [])
-            ids = [(1 if miss == "pad" else 9) if i == -7 else i if 0 <= i < V else 21 for i in bag]
+            ids = [i if 0 <= i < V else 21 for i in bag]
             pad = [1] * (3 - len(ids))
             want.append(e[ids + pad if side == "post" else pad + ids])
         v.case(name, v.b.embed(x, "t", pooling="none"), want)

@@ -111,40 +111,60 @@ class Batch:
 
     def _bags(self, feature, bags):
         bags = self._cut(feature, bags)
-        name, rule, length = feature["name"], get(feature, "missing"), np.diff(bags.offsets)
+        self._check_weights(feature, bags)
+        name, length = feature["name"], np.diff(bags.offsets)
         if feature["kind"] == "categorical" and (length > 1).any():
             self._fail(feature, np.flatnonzero(length > 1), f"{int(length.max())} ids, expected one")
+        if "missing_id" in feature:
+            bags = self._drop(bags, bags.ids != feature["missing_id"])
+            if feature["kind"] == "sequence":
+                self._count(name, "missing", length.sum() - len(bags.ids))
+            length = np.diff(bags.offsets)
         ids, row_of = bags.ids.copy(), np.repeat(np.arange(len(bags)), length)
-        missing = ids == feature["missing_id"] if "missing_id" in feature else np.zeros(len(ids), bool)
-        fill = get(feature, "default_id") if rule == "default" else get(feature, "pad_id")
-        if missing.any() and rule == "error":
-            self._fail(feature, row_of[missing], "the id is missing")
-        outside = ~missing & ((ids < 0) | (ids >= feature["vocab_size"]))
+        outside = (ids < 0) | (ids >= feature["vocab_size"])
         if outside.any():
             how = get(feature, "out_of_range")
             if how == "error":
                 self._fail(feature, row_of[outside], f"id {int(ids[outside][0])}, expected 0 to {feature['vocab_size'] - 1}")
             ids[outside] = get(feature, "oov_id" if how == "oov" else "default_id")
-        ids[missing] = fill
         self._count(name, "out_of_range", outside.sum())
-        empty = length == 0
-        self._count(name, "missing", missing.sum() + empty.sum())
         weights = bags.weights if get(feature, "weighted") else None
         if get(feature, "weighted") and weights is None:
             weights = np.ones(len(ids), np.float32)
-        return self._fill_empty(feature, Bags(feature, ids, bags.offsets, weights), empty, rule, fill)
+        return self._fill_empty(feature, Bags(feature, ids, bags.offsets, weights), length == 0)
 
-    def _fill_empty(self, feature, bags, empty, rule, fill):
+    def _check_weights(self, feature, bags):
+        if bags.weights is None:
+            return
+        row_of = np.repeat(np.arange(len(bags)), np.diff(bags.offsets))
+        infinite = ~np.isfinite(bags.weights)
+        if infinite.any():
+            self._fail(feature, row_of[infinite], "a weight that is not finite")
+        if not get(feature, "weighted") and (bags.weights != 1).any():
+            self._fail(feature, row_of[bags.weights != 1], "a weight other than 1 on a feature that is not weighted")
+
+    @staticmethod
+    def _drop(bags, keep):
+        """The bags without the ids that are missing values."""
+        kept = np.concatenate([[0], np.cumsum(keep)])
+        weights = None if bags.weights is None else bags.weights[keep]
+        return Bags(bags.feature, bags.ids[keep], kept[bags.offsets], weights)
+
+    def _fill_empty(self, feature, bags, empty):
         """Empty bags under the missing rule. A sequence under `pad` stays empty."""
-        if not empty.any() or (feature["kind"] == "sequence" and rule == "pad"):
+        rule = get(feature, "missing")
+        if not empty.any():
             return bags
+        if feature["kind"] == "sequence" and rule == "pad":
+            return bags
+        self._count(feature["name"], "missing", empty.sum())
         if rule == "error":
             self._fail(feature, np.flatnonzero(empty), "there is no id")
-        at = bags.offsets[:-1][empty]
-        ids = np.insert(bags.ids, at, fill)
-        weights = None if bags.weights is None else np.insert(bags.weights, at, np.float32(1))
-        offsets = bags.offsets + np.concatenate([[0], np.cumsum(empty)])
-        return Bags(feature, ids, offsets, weights)
+        ids = np.insert(bags.ids, bags.offsets[:-1][empty], get(feature, "pad_id" if rule == "pad" else "default_id"))
+        weights = None
+        if bags.weights is not None:
+            weights = np.insert(bags.weights, bags.offsets[:-1][empty], np.float32(1))
+        return Bags(feature, ids, bags.offsets + np.concatenate([[0], np.cumsum(empty)]), weights)
 
     def _cut(self, feature, bags):
         limit, length = get(feature, "max_len"), np.diff(bags.offsets)

@@ -311,7 +311,8 @@ class Encoder:
         return self._maps[i]
 
     def encode_for(self, feature, raw):
-        """The id or float32 a feature gets for one raw value, under its missing and out_of_range rules."""
+        """The id or float32 a feature gets for one raw value, under its missing and out_of_range rules. A missing element of a
+        sequence is MISSING: it leaves the bag."""
         value = self.encode(raw) if self.steps else (MISSING if raw in (None, "") or raw != raw else raw)
         return apply_rules(feature, value)
 
@@ -371,6 +372,8 @@ def apply_rules(feature, value):
         return value
     if value is MISSING or (value is not OOV and value == get(feature, "missing_id")):
         rule = get(feature, "missing")
+        if feature["kind"] == "sequence":
+            return MISSING
         if rule == "error":
             raise BundleError(f"{where}: a value is missing")
         return get(feature, "pad_id" if rule == "pad" else "default_id")

@@ -23,7 +23,7 @@ def _check_data_set(path, ds, extents):
         raise BundleError(f"{path}: not a contiguous, unfiltered data set inside the file")
     if ds.id.get_space().get_simple_extent_type() != h5py.h5s.SIMPLE:
         raise BundleError(f"{path}: not an array")
-    info = {"shape": ds.shape, "dtype": ds.dtype, "offset": None, "bytes": ds.size * ds.dtype.itemsize}
+    info = {"shape": ds.shape, "dtype": ds.dtype, "offset": None, "bytes": int(ds.size) * ds.dtype.itemsize}
     if ds.size:
         info["offset"] = ds.id.get_offset()
         if path != "/manifest" and extents.pop(info["offset"], None) != info["bytes"]:
