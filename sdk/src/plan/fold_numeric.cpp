@@ -67,7 +67,8 @@ bool try_concat(Plan& p, const Index& ix, size_t i) {
     Column c{v, at, value_of(p, v).dims.size(), nullptr};
     at += c.width;
     const int32_t from = ix.producer[static_cast<size_t>(v)];
-    if (from >= 0 && numeric_projection(p, p.ops[static_cast<size_t>(from)]))
+    if (from >= 0 && value_of(p, v).space == value_of(p, out).space &&
+        numeric_projection(p, p.ops[static_cast<size_t>(from)]))
       c.projection = &p.ops[static_cast<size_t>(from)];
     n_new += c.projection ? 1 : c.width;
     const bool raw = value_of(p, v).storage == Storage::kInput;

@@ -1,5 +1,6 @@
 #include "plan/form.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <utility>
@@ -60,6 +61,7 @@ class Expander {
         form_.terms.push_back({next.value, std::move(next.coef)});
       }
     }
+    std::reverse(form_.terms.begin(), form_.terms.end());
     for (auto& [value, c] : inputs_) form_.terms.push_back({value, std::move(c)});
     return std::move(form_);
   }
@@ -124,6 +126,8 @@ class Expander {
     const auto kind = std::get<kernels::BinaryAttrs>(op.attrs).kind;
     const int32_t x = op.inputs[0], y = op.inputs[1];
     if (kind == kernels::BinaryKind::kAdd || kind == kernels::BinaryKind::kSub) {
+      // A sum of two vectors stays one: Dense adds a residual for nothing.
+      if (out.size() > 1 && !const_data(p_, x) && !const_data(p_, y)) return false;
       add(x, unbroadcast(c, out, value_of(p_, x).dims));
       std::vector<double> right = unbroadcast(c, out, value_of(p_, y).dims);
       if (kind == kernels::BinaryKind::kSub) {

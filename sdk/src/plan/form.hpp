@@ -13,7 +13,7 @@ struct FormTerm {
 
 struct LinearForm {
   double bias = 0;
-  std::vector<FormTerm> terms;  // by descending producer, inputs last
+  std::vector<FormTerm> terms;  // by producer, inputs last
 };
 
 /// How far the form is taken apart. kSums: sums of scalars and the last Linear(.,1) only, nothing is

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "plan/parts.hpp"
 #include "plan/passes.hpp"
 
 namespace dpi::plan {
@@ -18,6 +19,7 @@ const PlanOp* only_user(const Plan& p, const Index& ix, int32_t v, OpKind kind) 
 bool plain_linear(const Plan& p, const PlanOp& op) {
   if (op.kind != OpKind::kLinear) return false;
   const auto& a = std::get<kernels::LinearAttrs>(op.attrs);
+  if (numeric_projection(p, op) && op.params[1] < 0) return false;  // the lookup writes it
   const PlanValue& x = value_of(p, op.inputs[0]);
   return a.groups == 1 && a.axis == kernels::LinearAxis::kLast && x.dims.rank == 1 &&
          x.space != RowSpace::kConstant;

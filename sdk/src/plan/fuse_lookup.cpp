@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "plan/form.hpp"
+#include "plan/parts.hpp"
 #include "plan/passes.hpp"
 
 namespace dpi::plan {
@@ -96,23 +97,14 @@ class Layout {
 
   // ---- what a lookup can fill
 
-  const PlanOp* numeric_projection(int32_t op) const {
-    const PlanOp& l = p_.ops[static_cast<size_t>(op)];
-    if (l.kind != OpKind::kLinear || l.params[1] >= 0) return nullptr;
-    const auto& a = std::get<kernels::LinearAttrs>(l.attrs);
-    const PlanValue& x = value_of(p_, l.inputs[0]);
-    const bool fits = a.groups == 1 && a.axis == kernels::LinearAxis::kLast && x.storage == Storage::kInput &&
-                      !x.is_bags && x.dims.rank == 1 && x.dims.size() == 1;
-    return fits ? &l : nullptr;
-  }
-
   void collect_sources() {
     source_of_.assign(p_.values.size(), -1);
     for (size_t i = 0; i < p_.ops.size(); ++i) {
       const PlanOp& op = p_.ops[i];
       const bool embed = op.kind == OpKind::kEmbed &&
                          std::get<kernels::EmbedAttrs>(op.attrs).pooling != kernels::Pooling::kNone;
-      if (!embed && (is_dead(op) || !numeric_projection(static_cast<int32_t>(i)))) continue;
+      const bool projection = numeric_projection(p_, op) && op.params[1] < 0;
+      if (!embed && !projection) continue;
       source_of_[static_cast<size_t>(op.outputs[0])] = static_cast<int32_t>(sources_.size());
       sources_.push_back({static_cast<int32_t>(i), op.inputs[0], op.outputs[0]});
     }
@@ -160,7 +152,7 @@ class Layout {
   void place_concat(int32_t index) {
     const PlanOp op = p_.ops[static_cast<size_t>(index)];
     const int32_t out = op.outputs[0];
-    if (Place at; op.inputs.size() > 1 && lies_in_order(op, &at)) {
+    if (Place at; op.inputs.size() > 1 && !taken_[static_cast<size_t>(out)] && lies_in_order(op, &at)) {
       put(out, at.root, at.column);
       kill(p_.ops[static_cast<size_t>(index)]);
       return;

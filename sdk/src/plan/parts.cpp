@@ -34,7 +34,7 @@ bool numeric_projection(const Plan& plan, const PlanOp& op) {
   const auto& a = std::get<kernels::LinearAttrs>(op.attrs);
   const PlanValue& x = value_of(plan, op.inputs[0]);
   return a.groups == 1 && a.axis == kernels::LinearAxis::kLast && x.storage == Storage::kInput &&
-         !x.is_bags && x.dims.rank == 1 && x.dims.size() == 1 && x.space == RowSpace::kItem;
+         !x.is_bags && x.dims.rank == 1 && x.dims.size() == 1;
 }
 
 }  // namespace dpi::plan

@@ -13,7 +13,7 @@ struct Part {
 /// The values that stand side by side in v, in order; v itself when it is no contiguous Concat.
 std::vector<Part> parts_of(const Plan& plan, const Index& index, int32_t v);
 
-/// x_j v_j: a Linear from one numeric input of item rows to a vector.
+/// x_j v_j (+ b): a Linear from one numeric input to a vector.
 bool numeric_projection(const Plan& plan, const PlanOp& op);
 
 }  // namespace dpi::plan

@@ -15,7 +15,8 @@ const PlanOp* producer(const Plan& p, const Index& ix, int32_t v) {
   return i < 0 ? nullptr : &p.ops[static_cast<size_t>(i)];
 }
 
-/// A flat parameter; its size is taken before the data moves (the order in which arguments are evaluated is not fixed).
+/// A flat parameter; its size is taken before the data moves (the order in which arguments are evaluated is
+/// not fixed).
 int32_t add_vector(Plan& p, const char* name, std::vector<float> data) {
   const Dims dims = dims_of({static_cast<int64_t>(data.size())});
   return add_param(p, name, dims, std::move(data));
@@ -347,10 +348,8 @@ void Scalars::finish() {
     }
     op.lookup.numerics.push_back(f);
   }
-  if (!vectors.empty())
-    op.params[0] = add_vector(p_, "lookup.vectors", std::move(vectors));
-  if (!coefs.empty())
-    op.params[1] = add_vector(p_, "lookup.coefficients", std::move(coefs));
+  if (!vectors.empty()) op.params[0] = add_vector(p_, "lookup.vectors", std::move(vectors));
+  if (!coefs.empty()) op.params[1] = add_vector(p_, "lookup.coefficients", std::move(coefs));
   std::vector<float> bias(n, 0.0f);
   bool any = false;
   for (const auto& [c, b] : bias_) {
