@@ -1,0 +1,145 @@
+"""`dpi predict`: the CSV form, scores, metrics, and each refusal with its place."""
+
+import json
+
+import numpy as np
+import pytest
+
+HEADER = "job,tags,seen,age,vec[0],vec[1]\n"
+ROWS = HEADER + "1,1,1|2,0.5,0,1\n2,2|3,,-1,1,0\n0,,4|4|4,0,0.5,0.5\n"
+
+
+def test_scores_are_the_golden_ones(dpi, bundle, csv):
+    from dpi_export import Bundle
+    with Bundle(bundle) as b:
+        want = np.asarray(b.golden["value"]) if isinstance(b.golden, dict) else None
+    names, scores = dpi("predict", bundle, csv(ROWS)).scores()
+    assert names == ["click", "raw"] and scores.shape == (3, 2)
+    if want is not None:
+        assert np.abs(scores - want).max() <= 1e-6
+    assert np.abs(1 / (1 + np.exp(-scores[:, 1])) - scores[:, 0]).max() <= 1e-6
+
+
+def test_columns_in_any_order_ignored_ones_noted(dpi, bundle, csv):
+    _, want = dpi("predict", bundle, csv(ROWS)).scores()
+    lines = [line.split(",") for line in ROWS.splitlines()]
+    other = "\n".join(",".join(["id" if i == 0 else f"r{i}"] + line[::-1]) for i, line in enumerate(lines)) + "\n"
+    ran = dpi("predict", bundle, csv(other))
+    _, got = ran.scores()
+    assert np.array_equal(want, got)
+    assert ran.err.count("note: column 'id'") == 1
+
+
+def test_input_flag_stdin_output_and_batches(dpi, bundle, csv, tmp_path):
+    want = dpi("predict", bundle, csv(ROWS)).ok().out
+    assert dpi("predict", bundle, "--input", csv(ROWS)).ok().out == want
+    assert dpi("predict", bundle, "-", stdin=ROWS).ok().out == want
+    assert dpi("predict", bundle, csv(ROWS), "--batch", "1").ok().out == want
+    assert dpi("predict", bundle, csv(ROWS.replace("\n", "\r\n"))).ok().out == want
+    out = tmp_path / "scores.csv"
+    assert dpi("predict", bundle, csv(ROWS), "--output", out).ok().out == ""
+    assert out.read_text() == want
+
+
+def test_no_rows(dpi, bundle, csv):
+    assert dpi("predict", bundle, csv(HEADER)).ok().out == "click,raw\n"
+    j = dpi("predict", bundle, csv(HEADER), "--summary", "--json").json()
+    assert j["rows"] == 0
+
+
+def test_missing_out_of_range_and_cut(dpi, bundle, csv):
+    # empty job = pad id 0; 9 = oov id 3; empty age = 0; out-of-range in `seen` = 2; bags longer than 3 keep the first
+    _, a = dpi("predict", bundle, csv(HEADER + ",1,1,,0,0\n9,1,9,1,0,0\n1,1,1|2|3|4,1,0,0\n")).scores()
+    _, b = dpi("predict", bundle, csv(HEADER + "0,1,1,0,0,0\n3,1,2,1,0,0\n1,1,1|2|3,1,0,0\n")).scores()
+    assert np.array_equal(a, b)
+
+
+def test_weights(dpi, bundle, csv):
+    _, a = dpi("predict", bundle, csv(HEADER + "1,1:2|3:0.5,,0,0,0\n")).scores()
+    _, b = dpi("predict", bundle, csv(HEADER + "1,1|1|3:0.5,,0,0,0\n")).scores()
+    assert np.abs(a - b).max() <= 1e-6
+
+
+def test_raw(dpi, bundle, csv):
+    _, a = dpi("predict", bundle, "--raw", csv(HEADER + "cook,1,1,45,0,0\n clerk ,1:2,1,30,0,0\nking,1,1,,0,0\n,1,1,40,0,0\n")).scores()
+    _, b = dpi("predict", bundle, csv(HEADER + "1,1,1,0.5,0,0\n2,1:2,1,-1,0,0\n3,1,1,0,0,0\n0,1,1,0,0,0\n")).scores()
+    assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("text,place,names", [
+    ("", ":1:", ["header"]),
+    ("job,tags,seen,age,vec[0]\n", ":1:", ["vec[1]"]),
+    ("tags,seen,age,vec[0],vec[1]\n", ":1:", ["feature 'job'"]),
+    ("job,job,tags,seen,age,vec[0],vec[1]\n", ":1:2:", ["'job' occurs twice"]),
+    ("job,tags,seen,age,vec\n", ":1:5:", ["vec[0]"]),
+    ("job,tags,seen,age,vec[0],vec[1],vec[2]\n", ":1:7:", ["'vec' has 2 elements"]),
+    (HEADER + "1,1,1,0,0\n", ":2:5:", ["5 cells", "header 6"]),
+    (HEADER + "1,1,1,0,0,0\n1,1,1,0,0,0,0\n", ":3:7:", ["7 cells"]),
+    (HEADER + "1,1,1,0,0,0\n\n", ":3:1:", ["1 cells"]),
+    (HEADER + "cook,1,1,0,0,0\n", ":2:1:", ["'job'", "'cook' is not an id", "--raw"]),
+    (HEADER + "1.5,1,1,0,0,0\n", ":2:1:", ["not an id"]),
+    (HEADER + "1|2,1,1,0,0,0\n", ":2:1:", ["not an id"]),
+    (HEADER + "1,1||2,1,0,0,0\n", ":2:2:", ["'tags'", "'' is not an id"]),
+    (HEADER + "1,1:x,1,0,0,0\n", ":2:2:", ["'1:x'"]),
+    (HEADER + "1,99999999999999999999,1,0,0,0\n", ":2:2:", ["not an id"]),
+    (HEADER + "1,1,1,old,0,0\n", ":2:4:", ["'age'", "'old' is not a number"]),
+    (HEADER + "1,1,1,0,0,1e\n", ":2:6:", ["not a number"]),
+    (HEADER + "1,1,1,0,0,0\n1,6,1,0,0,0\n", ":3:2:", ["tags", "6"]),
+    (HEADER + "1,-1,1,0,0,0\n", ":2:2:", ["tags", "-1"]),
+    (HEADER + "1,1,1,inf,0,0\n", ":2:4:", ["age"]),
+    (HEADER + "1,1,1,0,,0\n", ":2:5:", ["vec"]),
+    (HEADER + "1,1,1,0,0,\"0\n", ":2:6:", ["closing quote"]),
+    (HEADER + "1,1,1,0,0,\"0\"0\n", ":2:6:", ["after the closing quote"]),
+    (HEADER + "1,1,1,0\",0,0\n", ":2:4:", ["quote inside"]),
+])
+@pytest.mark.parametrize("batch", ["256", "1"])
+def test_refusals(dpi, bundle, csv, text, place, names, batch):
+    dpi("predict", bundle, csv(text), "--batch", batch).fails(2, "rows.csv" + place, *names)
+
+
+def test_raw_refusals(dpi, bundle, csv):
+    dpi("predict", bundle, "--raw", csv(HEADER + "cook,1,1,45,0,0\ncook,1,1,many,0,0\n")).fails(2, "rows.csv:3:4:", "age", "many")
+    dpi("predict", bundle, "--raw", csv(HEADER + "cook,x,1,45,0,0\n")).fails(2, "rows.csv:2:2:", "tags")
+
+
+def test_missing_csv_and_labels(dpi, bundle, csv):
+    dpi("predict", bundle, "/no/such.csv").fails(2, "/no/such.csv")
+    dpi("predict", bundle, csv(ROWS), "--label", "y").fails(2, "rows.csv:1", "'y'")
+    labelled = csv(ROWS.replace("\n", ",2\n").replace("vec[1],2", "vec[1],y"))
+    dpi("predict", bundle, labelled, "--label", "y").fails(2, "rows.csv:2:7:", "expected 0 or 1")
+
+
+def test_summary_equals_scikit_learn(dpi, bundle, csv):
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(11)
+    labels = (rng.random(997) < 0.4).astype(int)
+    rows = "".join(f"{rng.integers(4)},{rng.integers(6)},{rng.integers(5)},{rng.integers(3)},{rng.integers(2)},0,{y}\n" for y in labels)
+    path = csv(HEADER.strip() + ",y\n" + rows)
+    ran = dpi("predict", bundle, path, "--label", "y", "--json")
+    _, scores = ran.scores()
+    j = json.loads(ran.err)  # the scores took standard output
+    assert abs(j["auc"]["value"] - metrics.roc_auc_score(labels, scores[:, 0])) <= 1e-12
+    assert abs(j["logloss"]["value"] - metrics.log_loss(labels, scores[:, 0])) <= 1e-8
+    assert j["auc"]["framework"] == 0.5 and j["rows"] == 997 and j["framework_rows"] == 3
+    assert abs(j["auc"]["difference"] - (j["auc"]["value"] - 0.5)) <= 1e-15
+    ran = dpi("predict", bundle, path, "--label", "y", "--summary", "--batch", "100").ok()
+    for text in ("AUC", "log loss", "rows/s", "p50", "training framework 0.5", "of 3 rows", "100 rows"):
+        assert text in ran.out
+    assert ran.err == ""
+
+
+def test_one_class_has_no_auc(dpi, bundle, csv):
+    path = csv(ROWS.replace("\n", ",1\n").replace("vec[1],1", "vec[1],y"))
+    assert "not defined" in dpi("predict", bundle, path, "--label", "y", "--summary").ok().out
+    assert dpi("predict", bundle, path, "--label", "y", "--summary", "--json").json()["auc"]["value"] is None
+
+
+def test_other_head(dpi, bundle, csv):
+    dpi("predict", bundle, csv(ROWS), "--head", "raw").ok()
+    dpi("predict", bundle, csv(ROWS), "--head", "zip").fails(1, "zip", "click, raw")
+
+
+def test_devices_agree(dpi, bundle, csv):
+    _, a = dpi("predict", bundle, csv(ROWS), "--device", "ref").scores()
+    _, b = dpi("predict", bundle, csv(ROWS), "--device", "cpu").scores()
+    assert np.abs(a - b).max() <= 1e-6

@@ -1,0 +1,43 @@
+// Small bundles with every primitive over awkward shapes; golden values come from numpy loops and torch in
+// float64 (op_bundles/README.md). Loading recomputes each head, with and without the plan's rewrites.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "capi/capi_support.hpp"
+
+namespace dpi::test {
+namespace {
+
+std::vector<std::filesystem::path> op_bundles() {
+  std::vector<std::filesystem::path> found;
+  const std::filesystem::path folder = std::filesystem::path(DPI_TEST_SOURCE_DIR) / "tests/e2e/op_bundles";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".h5") found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+TEST_CASE("all op bundles are there") { CHECK(op_bundles().size() == 12); }
+
+TEST_CASE("every primitive computes its recorded values") {
+  for (const auto& path : op_bundles()) {
+    for (const char* rewrite : {"on", "off"}) {
+      const std::string name = path.stem().string() + ", fold and fuse " + rewrite;
+      CAPTURE(name);
+      Error error;
+      dpi_model* model = nullptr;
+      const OptionsPtr opts =
+          options({{"device", device()}, {"fold", rewrite}, {"fuse", rewrite}, {"verify", "golden"}});
+      CHECK_MESSAGE(dpi_model_load(path.c_str(), opts.get(), &model, &error) == DPI_OK, error.text());
+      const ModelPtr owner(model);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dpi::test
