@@ -70,7 +70,7 @@ def encoded(bundle):
         if feature["kind"] == "sequence":
             # The library pads where an element is missing; a bundle leaves it out of the bag.
             ids = [[encoder.encode_for(feature, t) for t in cell.split("^")] if cell else [] for cell in cells]
-            bags = [[get(feature, "pad_id") if i is MISSING else i for i in bag] for bag in ids]
+            bags = [[i for i in bag if i is not MISSING] for bag in ids]
             cut = get(feature, "max_len")
             out[feature["name"]] = [b[:cut] if get(feature, "keep") == "first" else b[-cut:] for b in bags]
         else:

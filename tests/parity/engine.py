@@ -36,12 +36,11 @@ class EngineError(RuntimeError):
 
 
 def find_library():
-    """DPI_LIBRARY, or the newest libdpi.so of the build folders; None when there is none."""
+    """DPI_LIBRARY, or libdpi.so.1 of the release build; None when there is none."""
     if os.environ.get("DPI_LIBRARY"):
         return os.environ["DPI_LIBRARY"]
-    build = Path(__file__).resolve().parents[2] / "build"
-    found = sorted(build.glob("*/**/libdpi.so*"), key=lambda p: p.stat().st_mtime)
-    return str(found[-1]) if found else None
+    built = Path(__file__).resolve().parents[2] / "build" / "release" / "lib" / "libdpi.so.1"
+    return str(built) if built.exists() else None
 
 
 class Engine:

@@ -5,7 +5,7 @@
 #
 # Makes a virtual environment over Debian's python3-torch, numpy, pandas and scikit-learn (packaging/setup.sh parity) with the two
 # libraries by name from PyPI, pinned and without their dependencies: oracles.py stands in for what a forward does not need.
-# The engine is DPI_LIBRARY, or the newest libdpi.so below build/. Exit status 3: the libraries could not be installed.
+# The engine is DPI_LIBRARY, or that of the release build; --engine none leaves it out. Exit status 3: the libraries could not be installed.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
