@@ -19,6 +19,8 @@ add_library(dpi_flags INTERFACE)
 target_compile_options(dpi_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra>)
 # g++ 12 warns falsely about "literal" + std::string (its bug 105651).
 target_compile_options(dpi_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
+# clang sees libstdc++ 12's own std::stable_sort use a function that C++17 deprecates.
+target_compile_options(dpi_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
 if(DPI_DEVELOPER_MODE)
   target_compile_options(dpi_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()

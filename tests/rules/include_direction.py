@@ -50,8 +50,8 @@ def refuse(path, quote, header):
         return "samples and bindings use <dpi/dpi.h> only"
     if path.startswith("kernels/"):
         return "kernels know nothing of the sdk" if is_stage or is_public else refuse_kernel(path, header)
-    if path.startswith("sdk/") and is_public:
-        return "the sdk is below the C API"
+    if path.startswith("sdk/src/") and is_public:
+        return "the sdk is below the C API"  # sdk/tools is above both
     if path.startswith("sdk/src/"):
         stage = path.split("/")[2]
         if is_stage and STAGES.index(first) > STAGES.index(stage):

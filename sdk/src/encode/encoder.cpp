@@ -17,7 +17,6 @@ namespace {
 
 constexpr size_t kMaxText = 65536;
 constexpr size_t kCaseBuffer = 4096;
-constexpr size_t kNumberBuffer = 400;
 
 /// A raw value on its way: text (into the caller's bytes or `buffer`), a number, an id, or decided.
 struct Value {
