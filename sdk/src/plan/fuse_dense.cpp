@@ -45,11 +45,22 @@ std::vector<float> per_column(const std::vector<float>& data, int64_t n) {
                                                : std::vector<float>(static_cast<size_t>(n), data.at(0));
 }
 
+/// Affine maps always get both params, so that merged layers may stand beside layers without.
 void absorb_activation(Plan& p, PlanOp& dense, const PlanOp& unary, int64_t n) {
-  dense.segments[0].act = std::get<kernels::UnaryAttrs>(unary.attrs);
+  const auto& act = std::get<kernels::UnaryAttrs>(unary.attrs);
+  dense.segments[0].act = act;
+  const bool affine = act.kind == kernels::UnaryKind::kAffine;
+  const bool scalar = unary.params[0] < 0 && unary.params[1] < 0;
   for (size_t k = 0; k < 3; ++k) {
-    if (unary.params[k] < 0) continue;
-    std::vector<float> data = per_column(param_of(p, unary.params[k]).data, n);
+    std::vector<float> data;
+    if (unary.params[k] >= 0) {
+      data = per_column(param_of(p, unary.params[k]).data, n);
+    } else if (affine && k < 2) {
+      const float fill = k == 0 ? (scalar ? act.a : 1.0f) : (scalar ? act.b : 0.0f);
+      data.assign(static_cast<size_t>(n), fill);
+    } else {
+      continue;
+    }
     dense.params[2 + k] = add_param(p, unary.name + ".p" + std::to_string(k), dims_of({n}), std::move(data));
   }
 }
