@@ -3,6 +3,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 
 #include <doctest/doctest.h>
@@ -229,6 +230,62 @@ void check_case(const backend::OpenedBackend& b, const OpCase& c) {
   }
 }
 
+// "cpu:avx2" is the device cpu with the option isa = avx2. Nothing when this machine lacks it; the program
+// then ends as skipped.
+std::optional<backend::OpenedBackend> open_for_test(const std::string& name) {
+  const size_t colon = name.find(':');
+  const std::string isa = colon == std::string::npos ? "auto" : name.substr(colon + 1);
+  backend::BackendRequest request;
+  request.device = name.substr(0, colon);
+  request.options.device_index = -1;
+  request.options.isa = isa.c_str();
+  auto opened = backend::open_backend(request);
+  if (opened.ok()) return std::move(opened).value();
+  const Code code = opened.status().code();
+  const bool absent = code == Code::kNoDevice || (code == Code::kUnsupported && isa != "auto");
+  REQUIRE_MESSAGE(absent, opened.status().message());
+  skip_program(opened.status().message());
+  return std::nullopt;
+}
+
+// Rows of `v` in cyclic order, up to `rows` of them.
+void repeat_value(CaseValue* v, int64_t rows) {
+  if (!v->present || v->constant || v->rows == 0) return;
+  const CaseValue from = *v;
+  v->rows = rows;
+  v->data.clear();
+  v->ids.clear();
+  v->weights.clear();
+  if (!from.offsets.empty()) v->offsets.assign(1, 0);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t at = r % from.rows;
+    const int64_t n = from.is_bags ? 0 : from.dims.size();
+    v->data.insert(v->data.end(), from.data.begin() + at * n, from.data.begin() + (at + 1) * n);
+    if (!from.is_bags) continue;
+    const auto row = static_cast<size_t>(at);
+    const int64_t begin = from.offsets.empty() ? at : from.offsets[row];
+    const int64_t end = from.offsets.empty() ? at + 1 : from.offsets[row + 1];
+    v->ids.insert(v->ids.end(), from.ids.begin() + begin, from.ids.begin() + end);
+    if (!from.weights.empty())
+      v->weights.insert(v->weights.end(), from.weights.begin() + begin, from.weights.begin() + end);
+    if (!from.offsets.empty()) v->offsets.push_back(static_cast<int32_t>(v->ids.size()));
+  }
+}
+
+// BroadcastRows keeps its few source rows: only the map grows.
+void repeat_rows(OpCase* c, int64_t rows) {
+  if (c->row_map.empty()) {
+    for (CaseValue& v : c->inputs) repeat_value(&v, rows);
+  }
+  const std::vector<int32_t> map = c->row_map;
+  for (size_t r = map.size(); !map.empty() && r < static_cast<size_t>(rows); ++r)
+    c->row_map.push_back(map[r % map.size()]);
+  for (CaseValue& v : c->outputs) repeat_value(&v, rows);
+  c->rows = rows;
+}
+
+constexpr int64_t kManyRows = 131;  // a prime above the blocks of every kernel
+
 }  // namespace
 
 std::vector<OpCase> recorded_cases(const std::string& op) {
@@ -241,18 +298,31 @@ std::vector<OpCase> recorded_cases(const std::string& op) {
 }
 
 void check_recorded(const std::string& op) {
-  backend::BackendRequest request;
-  request.device = device();
-  request.options.device_index = -1;
-  auto opened = backend::open_backend(request);
-  if (!opened.ok() && opened.status().code() == Code::kNoDevice)
-    return skip_program(opened.status().message());
-  REQUIRE_MESSAGE(opened.ok(), opened.status().message());
+  const auto opened = open_for_test(device());
+  if (!opened) return;
   const std::vector<OpCase> cases = recorded_cases(op);
   CHECK(!cases.empty());
   for (const OpCase& c : cases) {
     SUBCASE(c.name.c_str()) { check_case(*opened, c); }
   }
+  opened->api->close(opened->device);
+}
+
+void check_against_ref(const std::string& op) {
+  if (device() == "ref") return;
+  const auto opened = open_for_test(device());
+  const auto reference = open_for_test("ref");
+  if (!opened || !reference) return;
+  for (OpCase& c : recorded_cases(op)) {
+    if (c.rows == 0) continue;
+    repeat_rows(&c, kManyRows);
+    c.bind();
+    const auto expected = run_case(*reference->api, reference->device, c, layouts_of(c)[0]);
+    REQUIRE_MESSAGE(expected.ok(), expected.status().message());
+    for (size_t i = 0; i < c.outputs.size(); ++i) c.outputs[i].data = expected.value()[i];
+    check_case(*opened, c);
+  }
+  reference->api->close(reference->device);
   opened->api->close(opened->device);
 }
 
