@@ -24,7 +24,6 @@ int devices(const DevicesArgs& args) {
     std::printf("%s\n", all.dump(2).c_str());
     return kExitOk;
   }
-
   for (const auto& d : all) {
     const bool usable = d.value("usable", false);
     const std::string about = usable ? d.value("device", "") : d.value("reason", "");

@@ -43,7 +43,8 @@ void check(const Status& status, bool loading) {
   throw CommandError(exit_of(static_cast<dpi_status>(status.code()), loading), status.message());
 }
 
-LoadedModel::LoadedModel(const std::string& path, const CommonFlags& flags) {
+LoadedModel::LoadedModel(const std::string& path, const CommonFlags& flags)
+    : asked_for_auto_(flags.device == "auto") {
   dpi_error e{};
   e.struct_size = sizeof e;
   const std::unique_ptr<dpi_options, FreeOptions> options(dpi_options_create());
@@ -76,7 +77,7 @@ std::string LoadedModel::device_text() const {
 
 void LoadedModel::note_device() const {
   const std::string note = details_.value("device", nlohmann::json::object()).value("note", "");
-  if (!note.empty()) std::fprintf(stderr, "dpi: note: %s\n", note.c_str());
+  if (asked_for_auto_ && !note.empty()) std::fprintf(stderr, "dpi: note: %s\n", note.c_str());
 }
 
 }  // namespace dpi::tool

@@ -36,7 +36,8 @@ class LoadedModel {
   std::string head_name(int32_t i) const { return dpi_model_head_name(get(), i); }
   /// "cpu (AMD EPYC, avx512)".
   std::string device_text() const;
-  /// Prints on stderr why `auto` did not take a better device, if it said so.
+  /// With --device auto: prints on stderr why a better device was not taken. Without the flag the summary's
+  /// device says enough.
   void note_device() const;
 
  private:
@@ -44,6 +45,7 @@ class LoadedModel {
     void operator()(dpi_model* m) const { dpi_model_free(m); }
   };
   std::unique_ptr<dpi_model, Free> model_;
+  bool asked_for_auto_;
   dpi_model_info info_{};
   std::vector<dpi_feature_info> features_;
   nlohmann::json schema_, details_;

@@ -139,10 +139,11 @@ void print(const Json& j) {
   for (const char* what : {"scores", "logits"}) {
     const Json& c = j["golden"][what];
     if (c["compared"] == 0) continue;
-    const std::string worst = c["worst"].is_null() ? "NaN" : c["worst"].dump();
+    char worst[32] = "NaN";
+    if (!c["worst"].is_null()) std::snprintf(worst, sizeof worst, "%.1e", c["worst"].get<double>());
     std::printf("golden    %s: %s of %s agree, largest error %s (row %s, head '%s'), tolerance %s, on %s\n",
                 what, std::to_string(c["compared"].get<int64_t>() - c["failed"].get<int64_t>()).c_str(),
-                c["compared"].dump().c_str(), worst.c_str(), c["worst_row"].dump().c_str(),
+                c["compared"].dump().c_str(), worst, c["worst_row"].dump().c_str(),
                 c["worst_head"].get<std::string>().c_str(), j["golden"]["tolerance"].dump().c_str(),
                 j["golden"]["device"].get<std::string>().c_str());
   }

@@ -5,8 +5,6 @@ import json
 
 import pytest
 
-HEADER = "job,tags,seen,age,vec[0],vec[1]\n"
-
 
 def op(manifest, kind):
     return next(o for o in manifest["ops"] if o["op"] == kind)
@@ -56,8 +54,7 @@ def test_unknown_op(dpi, doctored):
 
 
 def test_unknown_op_version(dpi, doctored):
-    dpi("plan", doctored(lambda m: op(m, "Linear").update(v=7))).fails(3, "version 7", op_name := "Linear")
-    assert op_name
+    dpi("plan", doctored(lambda m: op(m, "Linear").update(v=7))).fails(3, "version 7", "Linear")
 
 
 def test_unknown_attribute(dpi, doctored):

@@ -12,11 +12,10 @@ ROWS = HEADER + "1,1,1|2,0.5,0,1\n2,2|3,,-1,1,0\n0,,4|4|4,0,0.5,0.5\n"
 def test_scores_are_the_golden_ones(dpi, bundle, csv):
     from dpi_export import Bundle
     with Bundle(bundle) as b:
-        want = np.asarray(b.golden["value"]) if isinstance(b.golden, dict) else None
+        want = np.array(b.golden["value"])
     names, scores = dpi("predict", bundle, csv(ROWS)).scores()
     assert names == ["click", "raw"] and scores.shape == (3, 2)
-    if want is not None:
-        assert np.abs(scores - want).max() <= 1e-6
+    assert np.abs(scores - want).max() <= 1e-6
     assert np.abs(1 / (1 + np.exp(-scores[:, 1])) - scores[:, 0]).max() <= 1e-6
 
 
@@ -132,6 +131,13 @@ def test_one_class_has_no_auc(dpi, bundle, csv):
     path = csv(ROWS.replace("\n", ",1\n").replace("vec[1],1", "vec[1],y"))
     assert "not defined" in dpi("predict", bundle, path, "--label", "y", "--summary").ok().out
     assert dpi("predict", bundle, path, "--label", "y", "--summary", "--json").json()["auc"]["value"] is None
+
+
+def test_auto_says_why_not_cuda_when_asked(dpi, bundle, csv):
+    devices = {d["backend"]: d["usable"] for d in dpi("devices", "--json").json()}
+    ran = dpi("predict", bundle, csv(ROWS), "--device", "auto").ok()
+    assert ("note" in ran.err and "cuda" in ran.err) or devices.get("cuda")
+    assert dpi("predict", bundle, csv(ROWS)).ok().err == ""
 
 
 def test_other_head(dpi, bundle, csv):
