@@ -27,6 +27,7 @@ MIXED = {"user": cat(31), "age": NUM, "group": META, "item": cat(97), "hist": se
 DIMS = {"user": cat(31, embedding_dim=3), "age": {**NUM, "embedding_dim": 1}, "item": cat(17, embedding_dim=9),
         "tags": seq(13, 5, SUM, embedding_dim=2), "hist": seq(11, 4, MEAN, embedding_dim=5)}
 IDS = {f"c{i}": cat(7 + 5 * i) for i in range(5)}
+WIDE = {**{f"c{i}": cat(100 + 37 * i) for i in range(20)}, "age": NUM, "hist": seq(500, 20), "tags": seq(50, 9, SUM)}
 NUMBERS = {f"n{i}": NUM for i in range(3)}
 ENCODED = {"user": cat(31), "vec": {"type": "embedding", "pretrain_dim": 6},
            "hist": seq(19, 4, [MEAN, "nn.Linear(4, 4, bias=False)"]),
@@ -67,6 +68,11 @@ def fuxictr_cases():
     for dtype in (torch.float16, torch.bfloat16):
         for model, options in (("DeepFM", {"hidden_units": [8]}), ("DCNv2", {"parallel": [8], "batch_norm": True})):
             out[f"{model}, weights {str(dtype)[6:]}"] = fx(model, half=dtype, **options)
+    for model, options in (("DeepFM", {"hidden_units": [256, 131]}), ("DCN", {"hidden_units": [256, 131], "cross": 4}),
+                           ("DCNv2", {"parallel": [256, 131], "stacked": [67], "structure": "stacked_parallel"}),
+                           ("DCNv2", {"parallel": [256], "mixture": (32, 4)})):
+        kind = " mixture" if "mixture" in options else ""
+        out[f"{model}{kind}, 23 fields of 16, wide layers"] = fx(model, WIDE, dim=16, batch_norm=True, **options)
     for stored in ("f16", "bf16", "i8"):
         out[f"DeepFM, table_dtype {stored}"] = fx("DeepFM", table_dtype=stored, hidden_units=[16, 8])
     return {f"FuxiCTR {k}": v for k, v in out.items()}
@@ -183,6 +189,9 @@ def deepctr_cases():
         out[f"DCNMix r{rank} x {experts}"] = dt(DCNMix, low_rank=rank, num_experts=experts, dnn_hidden_units=hidden)
     for dtype in (torch.float16, torch.bfloat16):
         out[f"DCN, weights {str(dtype)[6:]}"] = dt(DCN, half=dtype, dnn_hidden_units=hidden)
+    many = [sparse(f"c{i}", 100 + 37 * i, 16) for i in range(20)] + [DenseFeat("vec", 13), bag("hist", 500, 20, "mean", 16)]
+    for model in (DeepFM, DCN, DCNMix):
+        out[f"{model.__name__}, 21 fields of 16, wide layers"] = dt(model, many, dnn_hidden_units=(256, 131), dnn_use_bn=True)
     for stored in ("f16", "bf16", "i8"):
         out[f"WDL, table_dtype {stored}"] = dt(WDL, table_dtype=stored, dnn_hidden_units=hidden)
     return {f"DeepCTR {k}": v for k, v in out.items()}
@@ -198,6 +207,8 @@ def _dnn_cases(model, hidden):
            f"{name}, regression": dt(model, dnn_hidden_units=hidden, task="regression"),
            f"{name}, max pooling": dt(model, max_columns(), dnn_hidden_units=hidden),
            f"{name}, max pooling, empty bags": dt(model, max_columns(), dnn_hidden_units=hidden, empty_max=True)}
+    if model is DeepFM:  # FM squares an empty bag's -1e9, and float32 keeps not even the sign of the difference
+        del out[f"{name}, max pooling, empty bags"]
     kinds = ["relu", "sigmoid", "linear", "prelu"] + ([nn.Tanh, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.SiLU, nn.Softplus]
                                                       if model is DeepFM else [])
     for kind in kinds:

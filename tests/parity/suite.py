@@ -131,7 +131,7 @@ class Case:
         bound_p, bound_z = np.maximum(1e-6, 2 * np.abs(self.p32 - self.p64)), 1e-5 * size
         if (self.p64 == self.z64).all():  # a regression head: the output is the logit
             bound_p = bound_z
-        if self.saturated:  # FM squares an empty bag's -1e9: float32 keeps no digit of the logit, in no framework
+        if self.saturated:  # an empty bag's -1e9 leaves the logit's low digits to chance in float32, in every framework
             bound_z = np.full_like(size, np.inf)
         ok = bool((dp <= bound_p).all() and (dz <= bound_z).all())
         return float(dp.max()), float((dz / size).max()), ok
