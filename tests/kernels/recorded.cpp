@@ -308,14 +308,12 @@ void check_recorded(const std::string& op) {
   opened->api->close(opened->device);
 }
 
-void check_against_ref(const std::string& op) {
+void check_cases_against_ref(std::vector<OpCase> cases) {
   if (device() == "ref") return;
   const auto opened = open_for_test(device());
   const auto reference = open_for_test("ref");
   if (!opened || !reference) return;
-  for (OpCase& c : recorded_cases(op)) {
-    if (c.rows == 0) continue;
-    repeat_rows(&c, kManyRows);
+  for (OpCase& c : cases) {
     c.bind();
     const auto expected = run_case(*reference->api, reference->device, c, layouts_of(c)[0]);
     REQUIRE_MESSAGE(expected.ok(), expected.status().message());
@@ -324,6 +322,16 @@ void check_against_ref(const std::string& op) {
   }
   reference->api->close(reference->device);
   opened->api->close(opened->device);
+}
+
+void check_against_ref(const std::string& op) {
+  std::vector<OpCase> cases;
+  for (OpCase& c : recorded_cases(op)) {
+    if (c.rows == 0) continue;
+    repeat_rows(&c, kManyRows);
+    cases.push_back(std::move(c));
+  }
+  check_cases_against_ref(std::move(cases));
 }
 
 }  // namespace dpi::test

@@ -16,8 +16,11 @@ std::vector<OpCase> recorded_cases(const std::string& op);
 /// against float64. Each case is a doctest sub-case: `-tc=linear* -sc='last_31x7_r33' --device=cpu` runs one.
 void check_recorded(const std::string& op);
 
-/// Repeats the rows of every recorded case of `op` to 131 rows and checks the device of this program against
-/// `ref`. Nothing to do on `ref` itself.
+/// Runs the cases on `ref` for their expected outputs, then on the device of this program in every layout.
+/// Nothing to do on `ref` itself.
+void check_cases_against_ref(std::vector<OpCase> cases);
+
+/// The same for every recorded case of `op`, its rows repeated to 131.
 void check_against_ref(const std::string& op);
 
 }  // namespace dpi::test
