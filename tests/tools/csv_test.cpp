@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 
 #include "command.hpp"
 
@@ -16,17 +18,18 @@ using Table = std::vector<std::vector<std::string>>;
 
 class TextFile {
  public:
-  explicit TextFile(const std::string& text) {
-    const int fd = mkstemp(path_);
+  explicit TextFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / "dpi_csv_XXXXXX") {
+    const int fd = mkstemp(path_.data());
     REQUIRE(fd >= 0);
     REQUIRE(write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
     close(fd);
   }
-  ~TextFile() { unlink(path_); }
+  ~TextFile() { unlink(path_.c_str()); }
   std::string path() const { return path_; }
 
  private:
-  char path_[32] = "/tmp/dpi_csv_XXXXXX";
+  std::string path_;
 };
 
 Table read(const std::string& text) {

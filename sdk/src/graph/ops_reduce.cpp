@@ -7,19 +7,12 @@ namespace {
 using kernels::ReduceKind;
 using kernels::SoftmaxMask;
 
-/// A mask has the dims of x up to and including the axis, or broadcasts to x. Where both readings hold and
-/// differ, the model's meaning would depend on the reader: refused.
+/// A mask has the dims of x up to and including the axis; any other mask broadcasts to x at the right.
 Status check_softmax_mask(const OpContext& c, const Dims& x, const Dims& mask, int32_t axis) {
-  const bool leading = mask == drop_last(x, x.rank - axis - 1);
+  if (mask == drop_last(x, x.rank - axis - 1)) return ok_status();
   const auto spread = broadcast(x, mask);
-  const bool fits = spread && *spread == x;
-  if (!leading && !fits)
-    return c.bad("mask is " + text_of(mask) + ", expected dims that broadcast to x " + text_of(x));
-  if (leading && fits && mask.rank < x.rank) {
-    return c.bad("mask " + text_of(mask) + " fits x " + text_of(x) +
-                 " from both sides, expected dims of x's rank");
-  }
-  return ok_status();
+  if (spread && *spread == x) return ok_status();
+  return c.bad("mask is " + text_of(mask) + ", expected dims that broadcast to x " + text_of(x));
 }
 
 }  // namespace
