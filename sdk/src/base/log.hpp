@@ -1,5 +1,5 @@
-// Messages to the host program: a callback, and a ring of the last ones for languages that poll. Load and management paths only, never
-// predict. Nothing is printed.
+// Messages to the host program: a callback, and a ring of the last ones for languages that poll. Load and
+// management paths only, never predict. Nothing is printed.
 #pragma once
 
 #include <cstdint>

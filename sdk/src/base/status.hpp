@@ -1,5 +1,6 @@
-// Status and Result<T>: how every stage of the SDK reports failure. No exceptions cross a stage; texts are built where the
-// facts are known and name the place ("bundle.h5:/tables/age: expected f32 [11, 8], found [11, 4]").
+// Status and Result<T>: how every stage of the SDK reports failure. No exceptions cross a stage; texts are
+// built where the facts are known and name the place ("bundle.h5:/tables/age: expected f32 [11, 8], found
+// [11, 4]").
 //
 //   Result<Graph> build(const Manifest&);
 //   DPI_ASSIGN_OR_RETURN(Graph g, build(manifest));
@@ -33,7 +34,8 @@ enum class Code : int32_t {
 };
 
 /// A code, a text, and where in the request it happened (-1 = nowhere in particular).
-/// Moving and an OK status never allocate; a failing status on the predict path may (it is built once, then returned).
+/// Moving and an OK status never allocate; a failing status on the predict path may (it is built once, then
+/// returned).
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -107,16 +109,16 @@ class [[nodiscard]] Result {
 #define DPI_CONCAT(a, b) DPI_CONCAT_(a, b)
 
 /// Returns the failing Status of `expr`, if it fails.
-#define DPI_RETURN_IF_ERROR(expr)                                  \
-  do {                                                             \
-    if (::dpi::Status dpi_status_ = (expr); !dpi_status_.ok()) {   \
-      return dpi_status_;                                          \
-    }                                                              \
+#define DPI_RETURN_IF_ERROR(expr)                                \
+  do {                                                           \
+    if (::dpi::Status dpi_status_ = (expr); !dpi_status_.ok()) { \
+      return dpi_status_;                                        \
+    }                                                            \
   } while (false)
 
 /// Declares or assigns `lhs` from a Result, or returns its failing Status.
 #define DPI_ASSIGN_OR_RETURN(lhs, expr) DPI_ASSIGN_OR_RETURN_(DPI_CONCAT(dpi_result_, __LINE__), lhs, expr)
-#define DPI_ASSIGN_OR_RETURN_(tmp, lhs, expr) \
-  auto tmp = (expr);                          \
+#define DPI_ASSIGN_OR_RETURN_(tmp, lhs, expr)    \
+  auto tmp = (expr);                             \
   if (!tmp.ok()) return std::move(tmp).status(); \
   lhs = std::move(tmp).value()

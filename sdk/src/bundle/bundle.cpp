@@ -24,7 +24,9 @@ constexpr size_t kBlockBytes = 4u << 20;
 
 class OpenBundle final : public Bundle {
  public:
-  OpenBundle(std::unique_ptr<ByteSource> source, std::string name) : source_(std::move(source)) { name_ = std::move(name); }
+  OpenBundle(std::unique_ptr<ByteSource> source, std::string name) : source_(std::move(source)) {
+    name_ = std::move(name);
+  }
 
   Status open(const BundleOptions& options);
   Status read_table(size_t index, const BlockSink& fn) override;
@@ -32,16 +34,24 @@ class OpenBundle final : public Bundle {
   Result<std::vector<float>> read_param(const std::string& name) override {
     return read_all<float>("/params/" + name, Type::kF32);
   }
-  Result<std::vector<int64_t>> read_i64(const std::string& path) override { return read_all<int64_t>(path, Type::kI64); }
-  Result<std::vector<uint64_t>> read_u64(const std::string& path) override { return read_all<uint64_t>(path, Type::kU64); }
-  Result<std::vector<uint8_t>> read_u8(const std::string& path) override { return read_all<uint8_t>(path, Type::kU8); }
+  Result<std::vector<int64_t>> read_i64(const std::string& path) override {
+    return read_all<int64_t>(path, Type::kI64);
+  }
+  Result<std::vector<uint64_t>> read_u64(const std::string& path) override {
+    return read_all<uint64_t>(path, Type::kU64);
+  }
+  Result<std::vector<uint8_t>> read_u8(const std::string& path) override {
+    return read_all<uint8_t>(path, Type::kU8);
+  }
   Result<GoldenRows> read_golden() override;
   Status verify_all(const std::function<void(uint64_t, uint64_t)>& progress) override;
 
  private:
   using ChunkSink = std::function<Status(uint64_t at, std::span<const std::byte>)>;
   Status read_extent(const DataSetInfo& info, size_t chunk_bytes, const ChunkSink& fn);
-  Status fault(const std::string& path, const std::string& text) const { return bad_model(name_ + ":" + path + ": " + text); }
+  Status fault(const std::string& path, const std::string& text) const {
+    return bad_model(name_ + ":" + path + ": " + text);
+  }
 
   template <class T>
   Result<std::vector<T>> read_all(const std::string& path, Type type);
@@ -54,7 +64,8 @@ class OpenBundle final : public Bundle {
 Status OpenBundle::open(const BundleOptions& options) {
   DPI_ASSIGN_OR_RETURN(const UserBlock block, read_user_block(*source_));
   DPI_ASSIGN_OR_RETURN(const MetadataImage image, MetadataImage::make(*source_, block));
-  if (!options.require_signature.empty()) DPI_RETURN_IF_ERROR(check_signature(block, options.require_signature));
+  if (!options.require_signature.empty())
+    DPI_RETURN_IF_ERROR(check_signature(block, options.require_signature));
   DPI_RETURN_IF_ERROR(check_hdf5_structure(image, block));
   DPI_ASSIGN_OR_RETURN(Hdf5Contents contents, read_hdf5_profile(image, block));
   std::string text(contents.manifest.length, '\0');
@@ -69,7 +80,8 @@ Status OpenBundle::open(const BundleOptions& options) {
   return {};
 }
 
-/// Hands out the data set's bytes in order and compares their digest at the end. A caller must not use what it got when this fails.
+/// Hands out the data set's bytes in order and compares their digest at the end. A caller must not use what
+/// it got when this fails.
 Status OpenBundle::read_extent(const DataSetInfo& info, size_t chunk_bytes, const ChunkSink& fn) {
   const HashState state(XXH3_createState(), XXH3_freeState);
   if (state == nullptr) return {Code::kOutOfMemory, "out of memory"};
@@ -85,19 +97,22 @@ Status OpenBundle::read_extent(const DataSetInfo& info, size_t chunk_bytes, cons
   }
   const uint64_t digest = XXH3_64bits_digest(state.get());
   if (digest == info.extent.digest || info.extent.length == 0) return {};
-  return fault(info.path, "its data is damaged: digest " + hex_text(digest) + ", the user block says " + hex_text(info.extent.digest));
+  return fault(info.path, "its data is damaged: digest " + hex_text(digest) + ", the user block says " +
+                              hex_text(info.extent.digest));
 }
 
 template <class T>
 Result<std::vector<T>> OpenBundle::read_all(const std::string& path, Type type) {
   const DataSetInfo* info = find(path);
   if (info == nullptr) return fault(path, "is missing");
-  if (info->type != type) return fault(path, std::string("is ") + type_name(info->type) + ", expected " + type_name(type));
+  if (info->type != type)
+    return fault(path, std::string("is ") + type_name(info->type) + ", expected " + type_name(type));
   std::vector<T> out(static_cast<size_t>(info->extent.length / sizeof(T)));
-  DPI_RETURN_IF_ERROR(read_extent(*info, kBlockBytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
-    std::memcpy(reinterpret_cast<char*>(out.data()) + at, bytes.data(), bytes.size());
-    return {};
-  }));
+  DPI_RETURN_IF_ERROR(
+      read_extent(*info, kBlockBytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
+        std::memcpy(reinterpret_cast<char*>(out.data()) + at, bytes.data(), bytes.size());
+        return {};
+      }));
   return out;
 }
 
@@ -109,7 +124,8 @@ Status OpenBundle::read_optional(const std::string& path, Type type, std::vector
 }
 
 Status OpenBundle::read_table(size_t index, const BlockSink& fn) {
-  if (index >= manifest_.tables.size()) return internal_error("table " + std::to_string(index) + " does not exist");
+  if (index >= manifest_.tables.size())
+    return internal_error("table " + std::to_string(index) + " does not exist");
   const TableSpec& t = manifest_.tables[index];
   const DataSetInfo* info = find(t.data);
   if (info == nullptr) return fault(t.data, "is missing");
@@ -121,7 +137,8 @@ Status OpenBundle::read_table(size_t index, const BlockSink& fn) {
 }
 
 Status OpenBundle::read_table_scale(size_t index, std::vector<float>* out) {
-  if (index >= manifest_.tables.size()) return internal_error("table " + std::to_string(index) + " does not exist");
+  if (index >= manifest_.tables.size())
+    return internal_error("table " + std::to_string(index) + " does not exist");
   DPI_ASSIGN_OR_RETURN(*out, read_all<float>(manifest_.tables[index].scale, Type::kF32));
   return {};
 }
@@ -150,11 +167,12 @@ Status OpenBundle::verify_all(const std::function<void(uint64_t, uint64_t)>& pro
   uint64_t total = 0, done = 0;
   for (const DataSetInfo& info : data_sets_) total += info.extent.length;
   for (const DataSetInfo& info : data_sets_) {
-    DPI_RETURN_IF_ERROR(read_extent(info, kBlockBytes, [&](uint64_t, std::span<const std::byte> bytes) -> Status {
-      done += bytes.size();
-      if (progress) progress(done, total);
-      return {};
-    }));
+    DPI_RETURN_IF_ERROR(
+        read_extent(info, kBlockBytes, [&](uint64_t, std::span<const std::byte> bytes) -> Status {
+          done += bytes.size();
+          if (progress) progress(done, total);
+          return {};
+        }));
   }
   return {};
 }
@@ -183,7 +201,8 @@ Result<std::unique_ptr<Bundle>> Bundle::open(const std::string& path, const Bund
   return open_source(std::move(source).value(), path, options);
 }
 
-Result<std::unique_ptr<Bundle>> Bundle::open_memory(std::span<const std::byte> bytes, const BundleOptions& options) {
+Result<std::unique_ptr<Bundle>> Bundle::open_memory(std::span<const std::byte> bytes,
+                                                    const BundleOptions& options) {
   return open_source(ByteSource::over_memory(bytes), "<memory>", options);
 }
 

@@ -1,11 +1,12 @@
-// The reader of bundle files (weights/FORMAT.md). Opening checks the user block and the digest of everything but raw data before
-// libhdf5 sees the file, then the HDF5 profile, then the manifest. Raw data is read afterwards, block by block, straight to
-// where the caller wants it, its digest checked on the way.
+// The reader of bundle files (weights/FORMAT.md). Opening checks the user block and the digest of everything
+// but raw data before libhdf5 sees the file, then the HDF5 profile, then the manifest. Raw data is read
+// afterwards, block by block, straight to where the caller wants it, its digest checked on the way.
 //
 //   DPI_ASSIGN_OR_RETURN(auto bundle, Bundle::open(path));
 //   bundle->read_table(3, sink);            // sink(first_row, n_rows, bytes) per block
 //
-// Who calls it: runtime/model (load), tools (inspect, verify). Not thread-safe; nothing of HDF5 outlives open().
+// Who calls it: runtime/model (load), tools (inspect, verify). Not thread-safe; nothing of HDF5 outlives
+// open().
 #pragma once
 
 #include <cstddef>
@@ -52,18 +53,23 @@ class Bundle {
  public:
   static Result<std::unique_ptr<Bundle>> open(const std::string& path, const BundleOptions& options = {});
   /// The bytes must stay valid while the Bundle lives.
-  static Result<std::unique_ptr<Bundle>> open_memory(std::span<const std::byte> bytes, const BundleOptions& options = {});
+  static Result<std::unique_ptr<Bundle>> open_memory(std::span<const std::byte> bytes,
+                                                     const BundleOptions& options = {});
   virtual ~Bundle() = default;
 
   const Manifest& manifest() const { return manifest_; }
-  const std::string& name() const { return name_; }           // the path, or "<memory>"
+  const std::string& name() const { return name_; }  // the path, or "<memory>"
   uint64_t file_bytes() const { return file_bytes_; }
-  uint64_t content_digest() const { return content_digest_; } // XXH3 over the user block: changes with any byte of the bundle
+  uint64_t content_digest() const {
+    return content_digest_;
+  }  // XXH3 over the user block: changes with any byte of the bundle
   const std::vector<DataSetInfo>& data_sets() const { return data_sets_; }
   const DataSetInfo* find(const std::string& path) const;
 
-  /// Blocks of whole rows of table `index` in order: fn(first_row, n_rows, bytes) -> Status. At most ~4 MiB per block.
-  using BlockSink = std::function<Status(int64_t first_row, int64_t n_rows, std::span<const std::byte> bytes)>;
+  /// Blocks of whole rows of table `index` in order: fn(first_row, n_rows, bytes) -> Status. At most ~4 MiB
+  /// per block.
+  using BlockSink =
+      std::function<Status(int64_t first_row, int64_t n_rows, std::span<const std::byte> bytes)>;
   virtual Status read_table(size_t index, const BlockSink& fn) = 0;
   virtual Status read_table_scale(size_t index, std::vector<float>* out) = 0;
   /// A parameter by its name under /params; shape from find("/params/" + name).

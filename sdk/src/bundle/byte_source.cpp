@@ -26,9 +26,11 @@ class FileSource final : public ByteSource {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) {
         const int error = errno;
-        return Status(Code::kIo, "read at byte " + std::to_string(offset) + ": " + errno_text(error)).native(error);
+        return Status(Code::kIo, "read at byte " + std::to_string(offset) + ": " + errno_text(error))
+            .native(error);
       }
-      if (got == 0) return {Code::kIo, "the file ends at byte " + std::to_string(offset) + ", it was longer when opened"};
+      if (got == 0)
+        return {Code::kIo, "the file ends at byte " + std::to_string(offset) + ", it was longer when opened"};
       to += got;
       offset += static_cast<uint64_t>(got);
       n -= static_cast<size_t>(got);

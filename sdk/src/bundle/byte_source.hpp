@@ -1,5 +1,5 @@
-// Where the bytes of a bundle come from: a file read with pread, or memory of the caller. Reads are exact: a file that
-// became shorter since it was opened is an error, never a signal (no mapping).
+// Where the bytes of a bundle come from: a file read with pread, or memory of the caller. Reads are exact: a
+// file that became shorter since it was opened is an error, never a signal (no mapping).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Are the data sets what the manifest says? Tables, scales, parameters' types, vocabularies, golden rows. Parameter shapes belong to the
-// ops and are checked by the graph.
+// Are the data sets what the manifest says? Tables, scales, parameters' types, vocabularies, golden rows.
+// Parameter shapes belong to the ops and are checked by the graph.
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -20,7 +20,8 @@ Type storage_type(kernels::DType t) {
 
 class Checker {
  public:
-  Checker(const Manifest& manifest, const std::vector<DataSetInfo>& list) : manifest_(manifest), list_(list) {}
+  Checker(const Manifest& manifest, const std::vector<DataSetInfo>& list)
+      : manifest_(manifest), list_(list) {}
 
   Status run() {
     for (const TableSpec& t : manifest_.tables) DPI_RETURN_IF_ERROR(table(t));
@@ -33,26 +34,29 @@ class Checker {
 
  private:
   /// The data set at `path` has this type and shape; -1 in the shape stands for any extent.
-  Status expect(const std::string& path, Type type, const std::vector<int64_t>& shape, const char* says = "the manifest says") {
+  Status expect(const std::string& path, Type type, const std::vector<int64_t>& shape,
+                const char* says = "the manifest says") {
     const DataSetInfo* info = find_data_set(list_, path);
     if (info == nullptr) return bad_model(path + ": is missing");
     bool same = info->type == type && info->shape.size() == shape.size();
     for (size_t i = 0; same && i < shape.size(); ++i) same = shape[i] < 0 || info->shape[i] == shape[i];
     if (same) return {};
-    return bad_model(path + ": " + says + " " + expected_text(type, shape) + ", the data set is " + shape_text(info->shape) +
-                     " " + type_name(info->type));
+    return bad_model(path + ": " + says + " " + expected_text(type, shape) + ", the data set is " +
+                     shape_text(info->shape) + " " + type_name(info->type));
   }
 
   static std::string expected_text(Type type, const std::vector<int64_t>& shape) {
     std::string text;
-    for (const int64_t d : shape) text += (text.empty() ? "" : " x ") + (d < 0 ? std::string("any") : std::to_string(d));
+    for (const int64_t d : shape)
+      text += (text.empty() ? "" : " x ") + (d < 0 ? std::string("any") : std::to_string(d));
     return text + " " + type_name(type);
   }
 
   Status table(const TableSpec& t) {
     for (const std::string* path : {&t.data, &t.scale}) {
       if (!path->empty() && !path->starts_with("/tables/")) {
-        return bad_model("table " + in_quotes(t.name) + ": " + in_quotes(*path) + " is not a data set under /tables");
+        return bad_model("table " + in_quotes(t.name) + ": " + in_quotes(*path) +
+                         " is not a data set under /tables");
       }
     }
     DPI_RETURN_IF_ERROR(expect(t.data, storage_type(t.dtype), {t.rows, t.dim}));
@@ -62,9 +66,11 @@ class Checker {
   Status params(const OpSpec& op) {
     for (const auto& [role, name] : op.params) {
       const DataSetInfo* info = find_data_set(list_, "/params/" + name);
-      const std::string where = "op " + in_quotes(op.name) + ", param " + in_quotes(role) + ": /params/" + name;
+      const std::string where =
+          "op " + in_quotes(op.name) + ", param " + in_quotes(role) + ": /params/" + name;
       if (info == nullptr) return bad_model(where + " is missing");
-      if (info->type != Type::kF32) return bad_model(where + " is " + type_name(info->type) + ", expected f32");
+      if (info->type != Type::kF32)
+        return bad_model(where + " is " + type_name(info->type) + ", expected f32");
     }
     return {};
   }
@@ -76,11 +82,15 @@ class Checker {
     DPI_RETURN_IF_ERROR(expect(keys, strings ? Type::kU64 : Type::kI64, {-1}, "a vocabulary needs"));
     const int64_t n = find_data_set(list_, keys)->shape[0] - (strings ? 1 : 0);
     if (n < 0 || n > kMaxVocabulary) {
-      return bad_model(keys + ": feature " + in_quotes(f.name) + " has a vocabulary of " + std::to_string(n) + " entries");
+      return bad_model(keys + ": feature " + in_quotes(f.name) + " has a vocabulary of " + std::to_string(n) +
+                       " entries");
     }
-    if (strings) DPI_RETURN_IF_ERROR(expect(step.args["bytes"].get<std::string>(), Type::kU8, {-1}, "a vocabulary needs"));
+    if (strings)
+      DPI_RETURN_IF_ERROR(
+          expect(step.args["bytes"].get<std::string>(), Type::kU8, {-1}, "a vocabulary needs"));
     const auto ids = step.args.find("ids");
-    return ids != step.args.end() ? expect(ids->get<std::string>(), Type::kI64, {n}, "the vocabulary needs") : Status();
+    return ids != step.args.end() ? expect(ids->get<std::string>(), Type::kI64, {n}, "the vocabulary needs")
+                                  : Status();
   }
 
   Status golden() {
@@ -92,13 +102,15 @@ class Checker {
     if (find_data_set(list_, "/golden/logit") != nullptr) {
       DPI_RETURN_IF_ERROR(expect("/golden/logit", Type::kF32, {g.rows, heads}));
     }
-    DPI_RETURN_IF_ERROR(golden_part("", "offsets", g.rows, split ? l.n_item_slots : l.n_slots, split ? l.n_item_columns : l.n_columns));
+    DPI_RETURN_IF_ERROR(golden_part("", "offsets", g.rows, split ? l.n_item_slots : l.n_slots,
+                                    split ? l.n_item_columns : l.n_columns));
     if (!split) return {};
     DPI_RETURN_IF_ERROR(expect("/golden/shared_offsets", Type::kI64, {g.shared_rows + 1}));
     return golden_part("shared_", "shared_bag_offsets", g.shared_rows, l.n_shared_slots, l.n_shared_columns);
   }
 
-  Status golden_part(const std::string& prefix, const std::string& offsets, int64_t rows, int64_t slots, int64_t columns) {
+  Status golden_part(const std::string& prefix, const std::string& offsets, int64_t rows, int64_t slots,
+                     int64_t columns) {
     const std::string base = "/golden/" + prefix;
     if (columns > 0) DPI_RETURN_IF_ERROR(expect(base + "dense", Type::kF32, {rows, columns}));
     if (slots == 0) return {};

@@ -57,27 +57,40 @@ class Handle {
   herr_t (*close_)(hid_t);
 };
 
-/// Lets the core driver use the image where it lies: without these it would copy the whole length, holes included. (A memfd cannot be
-/// opened by name: libhdf5 resolves /proc/self/fd/N to a path that does not exist.)
-void* image_malloc(size_t, H5FD_file_image_op_t, void* udata) { return static_cast<const MetadataImage*>(udata)->data(); }
-void* image_memcpy(void* dst, const void* src, size_t, H5FD_file_image_op_t, void*) { return dst == src ? dst : nullptr; }
+/// Lets the core driver use the image where it lies: without these it would copy the whole length, holes
+/// included. (A memfd cannot be opened by name: libhdf5 resolves /proc/self/fd/N to a path that does not
+/// exist.)
+void* image_malloc(size_t, H5FD_file_image_op_t, void* udata) {
+  return static_cast<const MetadataImage*>(udata)->data();
+}
+void* image_memcpy(void* dst, const void* src, size_t, H5FD_file_image_op_t, void*) {
+  return dst == src ? dst : nullptr;
+}
 void* image_realloc(void*, size_t, H5FD_file_image_op_t, void*) { return nullptr; }
 herr_t image_free(void*, H5FD_file_image_op_t, void*) { return 0; }
 void* image_udata_copy(void* udata) { return udata; }
 herr_t image_udata_free(void*) { return 0; }
 
 bool use_image(hid_t access, const MetadataImage& image) {
-  H5FD_file_image_callbacks_t calls = {image_malloc, image_memcpy, image_realloc,   image_free,
-                                       image_udata_copy, image_udata_free, const_cast<MetadataImage*>(&image)};
+  H5FD_file_image_callbacks_t calls = {image_malloc,
+                                       image_memcpy,
+                                       image_realloc,
+                                       image_free,
+                                       image_udata_copy,
+                                       image_udata_free,
+                                       const_cast<MetadataImage*>(&image)};
   return H5Pset_fapl_core(access, 1u << 16, false) >= 0 && H5Pset_file_image_callbacks(access, &calls) >= 0 &&
          H5Pset_file_image(access, image.data(), image.size()) >= 0;
 }
 
-Status at_path(const std::string& path, const std::string& text) { return {Code::kBadModel, path + ": " + text}; }
+Status at_path(const std::string& path, const std::string& text) {
+  return {Code::kBadModel, path + ": " + text};
+}
 
 bool good_link_name(std::string_view name) {
   return !name.empty() && name.size() <= 200 && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
   });
 }
 
@@ -87,14 +100,17 @@ struct Links {
   Status status;
 };
 
-/// H5Literate's callback: collects names, stops at the first link that is not a plain one. Must not throw into C.
+/// H5Literate's callback: collects names, stops at the first link that is not a plain one. Must not throw
+/// into C.
 herr_t collect_link(hid_t, const char* name, const H5L_info_t* info, void* user) noexcept {
   auto* links = static_cast<Links*>(user);
   try {
     if (info->type != H5L_TYPE_HARD) {
       links->status = bad_model("is a soft, external or user-defined link");
     } else if (!good_link_name(name)) {
-      links->status = bad_model("its name is not of the form that data sets have, expected 1 to 200 characters of A-Z a-z 0-9 _ . -");
+      links->status = bad_model(
+          "its name is not of the form that data sets have, expected 1 to 200 characters of A-Z a-z 0-9 _ . "
+          "-");
     } else if (links->names.size() >= kMaxDataSets) {
       links->status = bad_model("has more than " + std::to_string(kMaxDataSets) + " data sets");
     } else {
@@ -115,7 +131,8 @@ Result<std::vector<std::string>> links_of(hid_t group, const std::string& path) 
   if (!links.status.ok()) {
     return std::move(links.status).within(path + "/" + links.refused.substr(1, links.refused.size() - 2));
   }
-  if (rc != 0) return at_path(path.empty() ? "/" : path, "its links cannot be read: the HDF5 structures are damaged");
+  if (rc != 0)
+    return at_path(path.empty() ? "/" : path, "its links cannot be read: the HDF5 structures are damaged");
   return std::move(links.names);
 }
 
@@ -128,7 +145,8 @@ Result<Type> element_type(hid_t data_set, const std::string& path) {
   for (const auto& [id, name] : kAllowed) {
     if (H5Tequal(type.get(), id) > 0) return name;
   }
-  return at_path(path, "element type outside the profile, expected little-endian u8, i8, u16, i64, u64 or f32");
+  return at_path(path,
+                 "element type outside the profile, expected little-endian u8, i8, u16, i64, u64 or f32");
 }
 
 Result<std::vector<int64_t>> shape_of(hid_t data_set, const std::string& path) {
@@ -137,10 +155,12 @@ Result<std::vector<int64_t>> shape_of(hid_t data_set, const std::string& path) {
     return at_path(path, "is not a simple array");
   }
   const int rank = H5Sget_simple_extent_ndims(space.get());
-  if (rank < 1 || rank > kMaxRank) return at_path(path, "has " + std::to_string(rank) + " dims, expected 1 to 8");
+  if (rank < 1 || rank > kMaxRank)
+    return at_path(path, "has " + std::to_string(rank) + " dims, expected 1 to 8");
   hsize_t dims[kMaxRank] = {};
   hsize_t max_dims[kMaxRank] = {};
-  if (H5Sget_simple_extent_dims(space.get(), dims, max_dims) != rank) return at_path(path, "its shape cannot be read");
+  if (H5Sget_simple_extent_dims(space.get(), dims, max_dims) != rank)
+    return at_path(path, "its shape cannot be read");
   std::vector<int64_t> shape;
   int64_t elements = 1;
   for (int i = 0; i < rank; ++i) {
@@ -156,7 +176,8 @@ Result<std::vector<int64_t>> shape_of(hid_t data_set, const std::string& path) {
 Status check_storage(hid_t data_set, const std::string& path) {
   const Handle plist(H5Dget_create_plist(data_set), H5Pclose);
   if (!plist.ok()) return at_path(path, "its storage description cannot be read");
-  if (H5Pget_layout(plist.get()) != H5D_CONTIGUOUS) return at_path(path, "is chunked, compact or virtual, expected contiguous");
+  if (H5Pget_layout(plist.get()) != H5D_CONTIGUOUS)
+    return at_path(path, "is chunked, compact or virtual, expected contiguous");
   if (H5Pget_nfilters(plist.get()) != 0) return at_path(path, "has filters, expected none");
   if (H5Pget_external_count(plist.get()) != 0) return at_path(path, "is stored in other files");
   return {};
@@ -175,7 +196,8 @@ Result<DataSetInfo> describe(hid_t parent, const char* name, const std::string& 
   if (elements == 0) return info;
   const auto bytes = checked_mul(elements, type_bytes(info.type));
   const haddr_t offset = H5Dget_offset(data_set.get());
-  if (!bytes || offset == HADDR_UNDEF || H5Dget_storage_size(data_set.get()) != static_cast<hsize_t>(*bytes)) {
+  if (!bytes || offset == HADDR_UNDEF ||
+      H5Dget_storage_size(data_set.get()) != static_cast<hsize_t>(*bytes)) {
     return at_path(path, "has no data of its size in the file");
   }
   info.extent.offset = offset;
@@ -198,7 +220,8 @@ class Walk {
       } else if (name == "tables" || name == "params" || name == "encoders" || name == "golden") {
         DPI_RETURN_IF_ERROR(group(root.get(), name));
       } else {
-        return at_path("/" + name, "is not part of a bundle (/manifest, /tables, /params, /encoders, /golden)");
+        return at_path("/" + name,
+                       "is not part of a bundle (/manifest, /tables, /params, /encoders, /golden)");
       }
     }
     if (out_.manifest.length == 0) return at_path("/manifest", "is missing or empty");
@@ -217,7 +240,8 @@ class Walk {
     if (info.extent.length == 0) return {};
     if (info.extent.length > kMaxManifest) return at_path("/manifest", "is larger than 256 MiB");
     const Extent& m = info.extent;
-    const bool inside = m.offset >= block_.bytes && m.offset <= block_.file_bytes && m.length <= block_.file_bytes - m.offset;
+    const bool inside =
+        m.offset >= block_.bytes && m.offset <= block_.file_bytes && m.length <= block_.file_bytes - m.offset;
     const bool overlaps = std::any_of(block_.extents.begin(), block_.extents.end(), [&](const Extent& e) {
       return e.offset < m.offset + m.length && m.offset < e.offset + e.length;
     });
@@ -247,7 +271,8 @@ class Walk {
                                      [](const Extent& e, uint64_t offset) { return e.offset < offset; });
     if (it == list.end() || it->offset != info->extent.offset || it->length != info->extent.length) {
       return at_path(info->path, "its data (offset " + std::to_string(info->extent.offset) + ", " +
-                                     std::to_string(info->extent.length) + " bytes) is not an extent of the user block");
+                                     std::to_string(info->extent.length) +
+                                     " bytes) is not an extent of the user block");
     }
     const auto index = static_cast<size_t>(it - list.begin());
     if (used_[index]) return at_path(info->path, "shares its data with another data set");
@@ -259,7 +284,8 @@ class Walk {
   Status finish() {
     const auto unused = std::find(used_.begin(), used_.end(), false);
     if (unused != used_.end()) {
-      return bad_model("extent " + std::to_string(unused - used_.begin()) + " of the user block belongs to no data set");
+      return bad_model("extent " + std::to_string(unused - used_.begin()) +
+                       " of the user block belongs to no data set");
     }
     std::sort(out_.data_sets.begin(), out_.data_sets.end(),
               [](const DataSetInfo& a, const DataSetInfo& b) { return a.path < b.path; });
@@ -297,7 +323,8 @@ Result<Hdf5Contents> read_hdf5_profile(const MetadataImage& image, const UserBlo
   const std::lock_guard<std::mutex> lock(hdf5_mutex());
   const QuietHdf5 quiet;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  if (!access.ok() || !use_image(access.get(), image) || H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG) < 0) {
+  if (!access.ok() || !use_image(access.get(), image) ||
+      H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG) < 0) {
     return internal_error("libhdf5 cannot be initialised");
   }
 #if H5_VERSION_GE(1, 10, 7)

@@ -1,5 +1,6 @@
-// The HDF5 side of a bundle: walks the file through the HDF5 API, refuses everything outside the profile (FORMAT.md part 2) and
-// lists the data sets with their places. Raw data is never read through HDF5, and nothing of HDF5 is open afterwards.
+// The HDF5 side of a bundle: walks the file through the HDF5 API, refuses everything outside the profile
+// (FORMAT.md part 2) and lists the data sets with their places. Raw data is never read through HDF5, and
+// nothing of HDF5 is open afterwards.
 #pragma once
 
 #include <vector>

@@ -16,8 +16,9 @@ void JsonObject::fail(Code code, const std::string& text) {
 
 void JsonObject::wrong_type(const char* key, const std::string& expected) {
   const Json& found = (*value_)[key];
-  const std::string shown = found.is_structured() ? found.type_name() : found.is_string() ? in_quotes(found.get_ref<const std::string&>())
-                                                                                           : found.dump();
+  const std::string shown = found.is_structured() ? found.type_name()
+                            : found.is_string()   ? in_quotes(found.get_ref<const std::string&>())
+                                                  : found.dump();
   fail(std::string(key) + " is " + shown + ", expected " + expected);
 }
 
@@ -89,8 +90,8 @@ const nlohmann::json* JsonObject::array(const char* key, size_t max_size, Need n
     return nullptr;
   }
   if (found->size() > max_size) {
-    fail(std::string(key) + " has " + std::to_string(found->size()) + " entries, at most " + std::to_string(max_size) +
-         " are allowed");
+    fail(std::string(key) + " has " + std::to_string(found->size()) + " entries, at most " +
+         std::to_string(max_size) + " are allowed");
     return nullptr;
   }
   return found;
@@ -109,7 +110,8 @@ const nlohmann::json* JsonObject::object(const char* key, Need need) {
 Status JsonObject::finish() {
   if (!status_.ok() || !value_->is_object()) return std::move(status_);
   for (const auto& entry : value_->items()) {
-    if (known_.find(entry.key()) == known_.end()) fail(Code::kUnsupported, "key " + in_quotes(entry.key()) + " is not known");
+    if (known_.find(entry.key()) == known_.end())
+      fail(Code::kUnsupported, "key " + in_quotes(entry.key()) + " is not known");
   }
   return std::move(status_);
 }

@@ -1,5 +1,5 @@
-// Typed access to one JSON object of the manifest. The first thing wrong sticks; finish() reports it, or else a key that nobody
-// asked for, which could change the meaning of what was read.
+// Typed access to one JSON object of the manifest. The first thing wrong sticks; finish() reports it, or else
+// a key that nobody asked for, which could change the meaning of what was read.
 //
 //   JsonObject o(json, "table 'age'");
 //   o.integer("rows", 1, kMaxRows, &t.rows, JsonObject::kRequired);
@@ -57,8 +57,8 @@ class JsonObject {
   bool ok() const { return status_.ok(); }
   void rename(std::string where) { where_ = std::move(where); }
 
-  Status finish();        // unknown keys are kUnsupported
-  Status finish_open();   // unknown keys are ignored
+  Status finish();       // unknown keys are kUnsupported
+  Status finish_open();  // unknown keys are ignored
 
  private:
   void wrong_type(const char* key, const std::string& expected);

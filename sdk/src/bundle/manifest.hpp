@@ -1,5 +1,5 @@
-// What a bundle's manifest says, as plain structs (weights/FORMAT.md parts 3 to 10). Filled and checked by read_manifest; every
-// later stage may rely on the checks stated beside the fields.
+// What a bundle's manifest says, as plain structs (weights/FORMAT.md parts 3 to 10). Filled and checked by
+// read_manifest; every later stage may rely on the checks stated beside the fields.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,11 @@
 namespace dpi {
 
 enum class FeatureKind : int32_t { kCategorical, kSequence, kNumeric, kDense };
-enum class RowSpace : int32_t { kConstant = 0, kShared = 1, kItem = 2 };  // ordered: an op has the largest space of its inputs
+enum class RowSpace : int32_t {
+  kConstant = 0,
+  kShared = 1,
+  kItem = 2
+};  // ordered: an op has the largest space of its inputs
 enum class OutOfRange : int32_t { kError, kOov, kDefault };
 enum class Missing : int32_t { kError, kPad, kDefault };
 
@@ -31,7 +35,7 @@ struct FeatureSpec {
   int64_t vocab_size = 0;  // categorical, sequence: 1 .. 2^31-2
   OutOfRange out_of_range = OutOfRange::kError;
   Missing missing = Missing::kError;
-  int64_t pad_id = 0;      // each in [0, vocab_size) where a rule can use it
+  int64_t pad_id = 0;  // each in [0, vocab_size) where a rule can use it
   int64_t oov_id = 0;
   int64_t default_id = 0;
   bool has_missing_id = false;
@@ -94,9 +98,10 @@ struct Manifest {
 
 /// Slots and dense columns of a feature list, in the order of dpi_batch. Index -1 = not of that kind.
 struct SchemaLayout {
-  std::vector<int32_t> slot_of_feature;          // over all slots
-  std::vector<int32_t> column_of_feature;        // first dense column over all dense columns
-  std::vector<int32_t> item_slot_of_feature;     // numbering within the item part of a batch that has a shared part
+  std::vector<int32_t> slot_of_feature;    // over all slots
+  std::vector<int32_t> column_of_feature;  // first dense column over all dense columns
+  std::vector<int32_t>
+      item_slot_of_feature;  // numbering within the item part of a batch that has a shared part
   std::vector<int32_t> shared_slot_of_feature;
   std::vector<int32_t> item_column_of_feature;
   std::vector<int32_t> shared_column_of_feature;

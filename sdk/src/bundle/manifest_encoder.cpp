@@ -36,7 +36,8 @@ void check_nothing(JsonObject*) {}
 void check_missing(JsonObject* o) {
   const nlohmann::json* values = o->array("values", 10000, kRequired);
   if (values == nullptr) return;
-  const bool texts = std::all_of(values->begin(), values->end(), [](const nlohmann::json& v) { return v.is_string(); });
+  const bool texts =
+      std::all_of(values->begin(), values->end(), [](const nlohmann::json& v) { return v.is_string(); });
   if (!texts) o->fail("values holds something other than strings");
 }
 
@@ -72,7 +73,8 @@ void check_hash(JsonObject* o) {
 void check_clip(JsonObject* o) {
   double lo = 0;
   double hi = 0;
-  if (o->number("lo", &lo, kRequired) && o->number("hi", &hi, kRequired) && lo > hi) o->fail("lo is larger than hi");
+  if (o->number("lo", &lo, kRequired) && o->number("hi", &hi, kRequired) && lo > hi)
+    o->fail("lo is larger than hi");
 }
 
 void check_standard(JsonObject* o) {
@@ -86,7 +88,8 @@ void check_minmax(JsonObject* o) {
   double ignored = 0;
   double a = 0;
   double b = 1;
-  if (o->number("min", &a, kRequired) && o->number("max", &b, kRequired) && a == b) o->fail("min and max are equal");
+  if (o->number("min", &a, kRequired) && o->number("max", &b, kRequired) && a == b)
+    o->fail("min and max are equal");
   o->number("lo", &ignored, kOptional);
   o->number("hi", &ignored, kOptional);
 }
@@ -141,7 +144,8 @@ Result<EncoderStep> read_step(const nlohmann::json& json, const std::string& whe
   o.text("op", &step.op, kRequired);
   if (!o.ok()) return o.finish_open();
   const auto rule = step_rules().find(step.op);
-  if (rule == step_rules().end()) return unsupported(where + ": step " + in_quotes(step.op) + " is not known");
+  if (rule == step_rules().end())
+    return unsupported(where + ": step " + in_quotes(step.op) + " is not known");
   o.rename(where + " (" + step.op + ")");
   const StepRule& r = rule->second;
   if (*stage != r.from && !(r.takes_number_too && *stage == Stage::kNumber)) {
@@ -156,19 +160,22 @@ Result<EncoderStep> read_step(const nlohmann::json& json, const std::string& whe
 
 }  // namespace
 
-Result<std::vector<EncoderStep>> read_encoder(const nlohmann::json& json, bool gives_ids, const std::string& where) {
+Result<std::vector<EncoderStep>> read_encoder(const nlohmann::json& json, bool gives_ids,
+                                              const std::string& where) {
   JsonObject o(json, where);
   const nlohmann::json* steps = o.array("steps", kMaxSteps, kRequired);
   DPI_RETURN_IF_ERROR(o.finish());
   std::vector<EncoderStep> out;
   Stage stage = Stage::kText;
   for (size_t i = 0; i < steps->size(); ++i) {
-    DPI_ASSIGN_OR_RETURN(EncoderStep step, read_step((*steps)[i], where + " step " + std::to_string(i), &stage));
+    DPI_ASSIGN_OR_RETURN(EncoderStep step,
+                         read_step((*steps)[i], where + " step " + std::to_string(i), &stage));
     out.push_back(std::move(step));
   }
   const Stage wanted = gives_ids ? Stage::kId : Stage::kNumber;
   if (!out.empty() && stage != wanted) {
-    return bad_model(where + ": its last step gives " + stage_name(stage) + ", the feature needs " + stage_name(wanted));
+    return bad_model(where + ": its last step gives " + stage_name(stage) + ", the feature needs " +
+                     stage_name(wanted));
   }
   return out;
 }

@@ -13,9 +13,10 @@ constexpr auto kOptional = JsonObject::kOptional;
 
 void read_ids(JsonObject* o, FeatureSpec* f) {
   if (!o->integer("vocab_size", 1, kMaxRows, &f->vocab_size, kRequired)) return;
-  o->choice<OutOfRange>("out_of_range",
-                        {{"error", OutOfRange::kError}, {"oov", OutOfRange::kOov}, {"default", OutOfRange::kDefault}},
-                        &f->out_of_range, kOptional);
+  o->choice<OutOfRange>(
+      "out_of_range",
+      {{"error", OutOfRange::kError}, {"oov", OutOfRange::kOov}, {"default", OutOfRange::kDefault}},
+      &f->out_of_range, kOptional);
   const int64_t last = f->vocab_size - 1;
   o->integer("pad_id", 0, last, &f->pad_id, kOptional);
   o->integer("oov_id", 0, last, &f->oov_id, f->out_of_range == OutOfRange::kOov ? kRequired : kOptional);
@@ -27,8 +28,9 @@ void read_ids(JsonObject* o, FeatureSpec* f) {
 void read_sequence(JsonObject* o, FeatureSpec* f) {
   o->integer("max_len", 0, kMaxLen, &f->max_len, kOptional);
   o->choice<bool>("keep", {{"first", false}, {"last", true}}, &f->keep_last, kOptional);
-  o->choice<kernels::PadSide>("pad_side", {{"post", kernels::PadSide::kPost}, {"pre", kernels::PadSide::kPre}}, &f->pad_side,
-                              kOptional);
+  o->choice<kernels::PadSide>("pad_side",
+                              {{"post", kernels::PadSide::kPost}, {"pre", kernels::PadSide::kPre}},
+                              &f->pad_side, kOptional);
   o->flag("weighted", &f->weighted, kOptional);
 }
 
@@ -55,7 +57,8 @@ Result<FeatureSpec> read_feature(const nlohmann::json& json) {
   FeatureSpec f;
   JsonObject o(json, "feature");
   o.text("name", &f.name, kRequired);
-  if (o.ok() && !good_name(f.name)) o.fail("name " + in_quotes(f.name) + " is empty, too long or has characters outside A-Za-z0-9_.-/ []:");
+  if (o.ok() && !good_name(f.name))
+    o.fail("name " + in_quotes(f.name) + " is empty, too long or has characters outside A-Za-z0-9_.-/ []:");
   o.rename("feature " + in_quotes(f.name));
   o.choice<FeatureKind>("kind",
                         {{"categorical", FeatureKind::kCategorical},
@@ -64,15 +67,18 @@ Result<FeatureSpec> read_feature(const nlohmann::json& json) {
                          {"dense", FeatureKind::kDense}},
                         &f.kind, kRequired);
   if (!o.ok()) return o.finish_open();
-  o.choice<RowSpace>("space", {{"item", RowSpace::kItem}, {"shared", RowSpace::kShared}}, &f.space, kOptional);
-  o.choice<Missing>("missing", {{"error", Missing::kError}, {"pad", Missing::kPad}, {"default", Missing::kDefault}}, &f.missing,
-                    kOptional);
+  o.choice<RowSpace>("space", {{"item", RowSpace::kItem}, {"shared", RowSpace::kShared}}, &f.space,
+                     kOptional);
+  o.choice<Missing>("missing",
+                    {{"error", Missing::kError}, {"pad", Missing::kPad}, {"default", Missing::kDefault}},
+                    &f.missing, kOptional);
   read_by_kind(&o, &f);
   const nlohmann::json* encoder = o.object("encoder", kOptional);
   if (const nlohmann::json* stats = o.object("stats", kOptional)) f.stats = *stats;
   DPI_RETURN_IF_ERROR(o.finish());
   if (encoder != nullptr) {
-    DPI_ASSIGN_OR_RETURN(f.encoder, read_encoder(*encoder, f.is_slot(), "feature " + in_quotes(f.name) + ", encoder"));
+    DPI_ASSIGN_OR_RETURN(f.encoder,
+                         read_encoder(*encoder, f.is_slot(), "feature " + in_quotes(f.name) + ", encoder"));
   }
   return f;
 }

@@ -21,7 +21,8 @@ constexpr int64_t kMaxColumns = 1 << 24;  // dense columns of all features
 constexpr auto kRequired = JsonObject::kRequired;
 constexpr auto kOptional = JsonObject::kOptional;
 
-/// Parses, and refuses what nlohmann lets pass: a key given twice (the last would win silently) and endless nesting.
+/// Parses, and refuses what nlohmann lets pass: a key given twice (the last would win silently) and endless
+/// nesting.
 Result<Json> parse(std::string_view text) {
   std::vector<std::set<std::string>> keys;
   std::string twice;
@@ -85,7 +86,8 @@ Status read_inputs(const Json& list, const std::string& where, OpSpec* op) {
 
 Status read_params(const Json& object, const std::string& where, OpSpec* op) {
   for (const auto& entry : object.items()) {
-    if (!entry.value().is_string()) return bad_model(where + ": params " + in_quotes(entry.key()) + " is not a name");
+    if (!entry.value().is_string())
+      return bad_model(where + ": params " + in_quotes(entry.key()) + " is not a name");
     op->params[entry.key()] = entry.value().get_ref<const std::string&>();
   }
   return {};
@@ -109,7 +111,8 @@ Result<OpSpec> read_op(const Json& json) {
   op.attrs = attrs != nullptr ? *attrs : Json::object();
   if (op.op == "Input") {
     const auto feature = op.attrs.find("feature");
-    if (feature == op.attrs.end() || !feature->is_string()) return bad_model(where + ": attribute feature is missing");
+    if (feature == op.attrs.end() || !feature->is_string())
+      return bad_model(where + ": attribute feature is missing");
     op.feature = feature->get_ref<const std::string&>();
   }
   return op;
@@ -142,7 +145,8 @@ Status read_list(const Json* list, const char* what, Read read, std::vector<T>* 
     Result<T> entry = read((*list)[i]);
     if (!entry.ok()) return std::move(entry).status().within("entry " + std::to_string(i));
     DPI_RETURN_IF_ERROR(check_name_of(what, entry->name));
-    if (!names.insert(entry->name).second) return bad_model(std::string(what) + " " + in_quotes(entry->name) + " is defined twice");
+    if (!names.insert(entry->name).second)
+      return bad_model(std::string(what) + " " + in_quotes(entry->name) + " is defined twice");
     out->push_back(std::move(entry).value());
   }
   return {};
@@ -156,12 +160,14 @@ Status check_version(JsonObject* o, uint32_t minor, Manifest* m) {
   const Json* version = o->array("version", 2, kRequired);
   if (version == nullptr) return {};
   int64_t major = 0;
-  if (version->size() != 2 || !json_int64((*version)[0], &major) || !json_int64((*version)[1], &m->version_minor)) {
+  if (version->size() != 2 || !json_int64((*version)[0], &major) ||
+      !json_int64((*version)[1], &m->version_minor)) {
     return bad_model("version is not [major, minor]");
   }
   if (major != 1) return unsupported("version " + std::to_string(major) + ", this reader knows 1.x");
   if (m->version_minor != minor) {
-    return bad_model("version is 1." + std::to_string(m->version_minor) + ", the user block says 1." + std::to_string(minor));
+    return bad_model("version is 1." + std::to_string(m->version_minor) + ", the user block says 1." +
+                     std::to_string(minor));
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// From the manifest's JSON text to checked structs (FORMAT.md parts 3 to 11), and the check that the data sets are what it says.
+// From the manifest's JSON text to checked structs (FORMAT.md parts 3 to 11), and the check that the data
+// sets are what it says.
 #pragma once
 
 #include <string_view>
@@ -19,8 +20,10 @@ Status check_data_sets(const Manifest& manifest, const std::vector<DataSetInfo>&
 
 /// One feature (FORMAT.md part 4) from its JSON object.
 Result<FeatureSpec> read_feature(const nlohmann::json& json);
-/// The steps of an encoder (part 5); `where` begins texts. Checks keys, types and that each step takes what the one before gives.
-Result<std::vector<EncoderStep>> read_encoder(const nlohmann::json& json, bool gives_ids, const std::string& where);
+/// The steps of an encoder (part 5); `where` begins texts. Checks keys, types and that each step takes what
+/// the one before gives.
+Result<std::vector<EncoderStep>> read_encoder(const nlohmann::json& json, bool gives_ids,
+                                              const std::string& where);
 
 /// Data set of `path` in a list sorted by path, or null.
 const DataSetInfo* find_data_set(const std::vector<DataSetInfo>& data_sets, std::string_view path);

@@ -46,7 +46,9 @@ uint64_t metadata_limit(const UserBlock& block) {
 }  // namespace
 
 MetadataImage::MetadataImage(MetadataImage&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
 
 MetadataImage::~MetadataImage() {
   if (data_ != nullptr) ::munmap(data_, size_);
@@ -93,23 +95,24 @@ Status MetadataImage::fill(ByteSource& source, const UserBlock& block) {
   if (state == nullptr) return {Code::kOutOfMemory, "hash state"};
   XXH3_64bits_reset(state.get());
   hash_user_block(state.get(), block);
-  DPI_RETURN_IF_ERROR(
-      for_each_metadata_block(source, block, [&](uint64_t offset, std::span<const std::byte> bytes) -> Status {
+  DPI_RETURN_IF_ERROR(for_each_metadata_block(
+      source, block, [&](uint64_t offset, std::span<const std::byte> bytes) -> Status {
         XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
         return write(offset, bytes.data(), bytes.size());
       }));
   const uint64_t found = XXH3_64bits_digest(state.get());
   if (found != block.digest) {
-    return bad_model("is damaged: the digest of its metadata is " + hex_text(found) + ", its user block says " +
-                     hex_text(block.digest));
+    return bad_model("is damaged: the digest of its metadata is " + hex_text(found) +
+                     ", its user block says " + hex_text(block.digest));
   }
   return {};
 }
 
 Result<MetadataImage> MetadataImage::make(ByteSource& source, const UserBlock& block) {
   if (block.metadata_bytes() > metadata_limit(block)) {
-    return bad_model("has " + std::to_string(block.metadata_bytes()) + " bytes outside its extents, at most " +
-                     std::to_string(metadata_limit(block)) + " are allowed");
+    return bad_model("has " + std::to_string(block.metadata_bytes()) +
+                     " bytes outside its extents, at most " + std::to_string(metadata_limit(block)) +
+                     " are allowed");
   }
   const int fd = ::memfd_create("dpi-bundle-metadata", MFD_CLOEXEC);
   if (fd < 0) return io_error("memory for the metadata");

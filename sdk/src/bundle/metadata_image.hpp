@@ -1,6 +1,7 @@
-// The only bytes that libhdf5 ever sees: an in-memory file of the bundle's length that holds the bundle's metadata at its own
-// offsets and holes where raw data stands. It is filled in the same pass that checks the metadata's digest, so what libhdf5
-// parses is what was checked, whether the bundle is a file or memory and whatever happens to the file meanwhile.
+// The only bytes that libhdf5 ever sees: an in-memory file of the bundle's length that holds the bundle's
+// metadata at its own offsets and holes where raw data stands. It is filled in the same pass that checks the
+// metadata's digest, so what libhdf5 parses is what was checked, whether the bundle is a file or memory and
+// whatever happens to the file meanwhile.
 #pragma once
 
 #include <string>
@@ -18,7 +19,8 @@ class MetadataImage {
   MetadataImage& operator=(MetadataImage&&) = delete;
   ~MetadataImage();
 
-  /// The image as one range of size() bytes, for libhdf5's core driver; holes take no memory. Valid while this object lives.
+  /// The image as one range of size() bytes, for libhdf5's core driver; holes take no memory. Valid while
+  /// this object lives.
   void* data() const { return data_; }
   size_t size() const { return size_; }
   /// Bytes of the image (zeros in holes).

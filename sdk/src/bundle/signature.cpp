@@ -12,7 +12,8 @@ Status check_signature(const UserBlock& block, const std::string& public_key_hex
   size_t key_bytes = 0;
   const char* end = nullptr;
   if (sodium_init() < 0) return internal_error("libsodium cannot be initialised");
-  const int bad = sodium_hex2bin(key, sizeof key, public_key_hex.data(), public_key_hex.size(), nullptr, &key_bytes, &end);
+  const int bad = sodium_hex2bin(key, sizeof key, public_key_hex.data(), public_key_hex.size(), nullptr,
+                                 &key_bytes, &end);
   if (bad != 0 || key_bytes != sizeof key || end != public_key_hex.data() + public_key_hex.size()) {
     return invalid_argument("require_signature: expected an Ed25519 public key of 64 hex digits");
   }

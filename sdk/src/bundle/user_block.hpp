@@ -1,5 +1,5 @@
-// The user block at the start of a bundle (FORMAT.md part 1): what it says, and the check that nothing but raw data has changed
-// since it was written. Runs before libhdf5 sees anything.
+// The user block at the start of a bundle (FORMAT.md part 1): what it says, and the check that nothing but
+// raw data has changed since it was written. Runs before libhdf5 sees anything.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace dpi {
 struct UserBlock {
   uint32_t major = 0;
   uint32_t minor = 0;
-  uint64_t bytes = 0;        // U
+  uint64_t bytes = 0;  // U
   uint64_t file_bytes = 0;
   uint64_t digest = 0;       // of the other bytes
   uint64_t self_digest = 0;  // XXH3 of the whole block as it stands in the file

@@ -59,7 +59,8 @@ struct Trim {
 struct Case {
   char from, to;  // first letter of each alphabet
   Status run(Value& v) const {
-    if (v.text.size() > kCaseBuffer) return invalid_argument("a text of " + std::to_string(v.text.size()) + " bytes, at most 4096 here");
+    if (v.text.size() > kCaseBuffer)
+      return invalid_argument("a text of " + std::to_string(v.text.size()) + " bytes, at most 4096 here");
     for (size_t i = 0; i < v.text.size(); ++i) {
       const char c = v.text[i];
       v.buffer[i] = c >= from && c < from + 26 ? static_cast<char>(c - from + to) : c;
@@ -72,7 +73,8 @@ struct Case {
 struct MissingTexts {
   std::vector<std::string> values;
   Status run(Value& v) const {
-    const bool missing = std::any_of(values.begin(), values.end(), [&](const std::string& m) { return v.text == m; });
+    const bool missing =
+        std::any_of(values.begin(), values.end(), [&](const std::string& m) { return v.text == m; });
     if (missing) v.stage = Value::Stage::kMissing;
     return {};
   }
@@ -120,7 +122,8 @@ struct ToId {
     if (v.stage == Value::Stage::kText) {
       if (!parse_integer(v.text, &id)) return refuse(v, " is not an integer");
     } else {
-      if (v.number != std::floor(v.number) || !(std::fabs(v.number) < 9.2e18)) return refuse(v, " is not an integer");
+      if (v.number != std::floor(v.number) || !(std::fabs(v.number) < 9.2e18))
+        return refuse(v, " is not an integer");
       id = static_cast<int64_t>(v.number);
     }
     v.set_id(id);
@@ -160,12 +163,14 @@ struct Buckets {
   }
 };
 
-using Step = std::variant<Trim, Case, MissingTexts, VocabString, VocabInt, Hash, ToId, ToFloat, Arithmetic, Buckets>;
+using Step =
+    std::variant<Trim, Case, MissingTexts, VocabString, VocabInt, Hash, ToId, ToFloat, Arithmetic, Buckets>;
 
 /// Does the step read text (so that a number has to become one)?
 bool reads_text(const Step& s) {
-  return std::holds_alternative<Trim>(s) || std::holds_alternative<Case>(s) || std::holds_alternative<MissingTexts>(s) ||
-         std::holds_alternative<VocabString>(s) || std::holds_alternative<Hash>(s) || std::holds_alternative<ToFloat>(s);
+  return std::holds_alternative<Trim>(s) || std::holds_alternative<Case>(s) ||
+         std::holds_alternative<MissingTexts>(s) || std::holds_alternative<VocabString>(s) ||
+         std::holds_alternative<Hash>(s) || std::holds_alternative<ToFloat>(s);
 }
 
 double clip(double x, const double* k) { return std::min(std::max(x, k[0]), k[1]); }
@@ -194,15 +199,17 @@ Result<Step> build_vocab_string(const nlohmann::json& a, Bundle& bundle) {
   DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(a, bundle));
   DPI_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, bundle.read_u8(a["bytes"].get<std::string>()));
   DPI_ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets, bundle.read_u64(a["offsets"].get<std::string>()));
-  DPI_ASSIGN_OR_RETURN(StringVocabulary map,
-                       StringVocabulary::build(std::move(bytes), offsets, std::move(ids), integer_of(a, "first_id", 1)));
+  DPI_ASSIGN_OR_RETURN(
+      StringVocabulary map,
+      StringVocabulary::build(std::move(bytes), offsets, std::move(ids), integer_of(a, "first_id", 1)));
   return Step(VocabString{std::move(map)});
 }
 
 Result<Step> build_vocab_int(const nlohmann::json& a, Bundle& bundle) {
   DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(a, bundle));
   DPI_ASSIGN_OR_RETURN(std::vector<int64_t> keys, bundle.read_i64(a["keys"].get<std::string>()));
-  DPI_ASSIGN_OR_RETURN(IntVocabulary map, IntVocabulary::build(std::move(keys), std::move(ids), integer_of(a, "first_id", 1)));
+  DPI_ASSIGN_OR_RETURN(IntVocabulary map,
+                       IntVocabulary::build(std::move(keys), std::move(ids), integer_of(a, "first_id", 1)));
   return Step(VocabInt{std::move(map)});
 }
 
@@ -223,10 +230,13 @@ Result<Step> build_step(const EncoderStep& s, Bundle& bundle) {
   if (s.op == "clip") return Step(Arithmetic{clip, {number_of(a, "lo", 0), number_of(a, "hi", 0)}, false});
   if (s.op == "log1p") return Step(Arithmetic{log1p_step, {}, true});
   if (s.op == "signed_log1p") return Step(Arithmetic{signed_log1p, {}, false});
-  if (s.op == "standard") return Step(Arithmetic{standard, {number_of(a, "mean", 0), number_of(a, "std", 1)}, false});
+  if (s.op == "standard")
+    return Step(Arithmetic{standard, {number_of(a, "mean", 0), number_of(a, "std", 1)}, false});
   if (s.op == "minmax") {
-    return Step(Arithmetic{minmax, {number_of(a, "min", 0), number_of(a, "max", 1), number_of(a, "lo", 0), number_of(a, "hi", 1)},
-                           false});
+    return Step(Arithmetic{
+        minmax,
+        {number_of(a, "min", 0), number_of(a, "max", 1), number_of(a, "lo", 0), number_of(a, "hi", 1)},
+        false});
   }
   if (s.op == "buckets") {
     const auto right = a.find("right");
@@ -257,7 +267,9 @@ Status FeatureEncoder::Impl::run(Value& v) const {
 
 Status FeatureEncoder::Impl::finish(const Value& v, EncodedValue* out) const {
   switch (v.stage) {
-    case Value::Stage::kMissing: out->kind = EncodedValue::Kind::kMissing; return {};
+    case Value::Stage::kMissing:
+      out->kind = EncodedValue::Kind::kMissing;
+      return {};
     case Value::Stage::kNumber: {
       out->kind = EncodedValue::Kind::kFloat;
       out->value = static_cast<float>(v.number);
@@ -267,8 +279,10 @@ Status FeatureEncoder::Impl::finish(const Value& v, EncodedValue* out) const {
       out->kind = EncodedValue::Kind::kId;
       out->id = v.id;
       return {};
-    case Value::Stage::kUnknown: break;
-    case Value::Stage::kText: return internal_error("the encoder left a text");
+    case Value::Stage::kUnknown:
+      break;
+    case Value::Stage::kText:
+      return internal_error("the encoder left a text");
   }
   if (spec.out_of_range == OutOfRange::kError) {
     return invalid_argument((v.text.empty() ? std::to_string(v.number) : in_quotes(v.text)) +
@@ -290,8 +304,8 @@ Result<FeatureEncoder> FeatureEncoder::build(const FeatureSpec& spec, Bundle& bu
   for (size_t i = 0; i < spec.encoder.size(); ++i) {
     auto step = build_step(spec.encoder[i], bundle);
     if (!step.ok()) {
-      return std::move(step).status().within("feature '" + spec.name + "', encoder step " + std::to_string(i) + " (" +
-                                             spec.encoder[i].op + ")");
+      return std::move(step).status().within("feature '" + spec.name + "', encoder step " +
+                                             std::to_string(i) + " (" + spec.encoder[i].op + ")");
     }
     impl->steps.push_back(std::move(step).value());
   }
@@ -299,7 +313,8 @@ Result<FeatureEncoder> FeatureEncoder::build(const FeatureSpec& spec, Bundle& bu
 }
 
 Status FeatureEncoder::encode_text(std::string_view raw, EncodedValue* out) const {
-  if (raw.size() > kMaxText) return invalid_argument("a text of " + std::to_string(raw.size()) + " bytes, at most 65536");
+  if (raw.size() > kMaxText)
+    return invalid_argument("a text of " + std::to_string(raw.size()) + " bytes, at most 65536");
   Value v;
   v.set_text(raw);
   if (v.stage == Value::Stage::kText) DPI_RETURN_IF_ERROR(impl_->run(v));

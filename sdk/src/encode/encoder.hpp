@@ -1,5 +1,5 @@
-// Raw value -> id or float, as the bundle says (weights/FORMAT.md part 5). One FeatureEncoder per feature, compiled at load; encoding
-// allocates nothing and may run in any number of threads at once.
+// Raw value -> id or float, as the bundle says (weights/FORMAT.md part 5). One FeatureEncoder per feature,
+// compiled at load; encoding allocates nothing and may run in any number of threads at once.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ class FeatureEncoder {
   FeatureEncoder& operator=(FeatureEncoder&&) noexcept;
   ~FeatureEncoder();
 
-  /// Fails with kInvalidArgument and a text that names the value and the step ("'12x' is no number"); the caller adds row and feature.
+  /// Fails with kInvalidArgument and a text that names the value and the step ("'12x' is no number"); the
+  /// caller adds row and feature.
   Status encode_text(std::string_view raw, EncodedValue* out) const;
   /// NaN = missing.
   Status encode_number(double raw, EncodedValue* out) const;

@@ -1,4 +1,5 @@
-// Numbers of raw text, strictly: what they look like is part of the bundle's meaning, so nothing of the locale and no hex, inf or nan.
+// Numbers of raw text, strictly: what they look like is part of the bundle's meaning, so nothing of the
+// locale and no hex, inf or nan.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@ bool parse_integer(std::string_view text, int64_t* out);
 /// [+-]digits[.digits][e[+-]digits]; a value too small for a double is 0, one too large is refused.
 bool parse_decimal(std::string_view text, double* out);
 
-/// The text that text steps see for a number: integers without exponent, else the shortest decimal that reads back (as Python's repr).
-/// `buffer` has at least 400 bytes.
+/// The text that text steps see for a number: integers without exponent, else the shortest decimal that reads
+/// back (as Python's repr). `buffer` has at least 400 bytes.
 std::string_view number_text(double x, char* buffer);
 
 }  // namespace dpi

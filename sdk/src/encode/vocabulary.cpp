@@ -33,17 +33,20 @@ uint64_t hash_of(int64_t key) {
 }  // namespace
 
 std::string_view StringVocabulary::entry(uint32_t k) const {
-  return {reinterpret_cast<const char*>(bytes_.data()) + offsets_[k], static_cast<size_t>(offsets_[k + 1] - offsets_[k])};
+  return {reinterpret_cast<const char*>(bytes_.data()) + offsets_[k],
+          static_cast<size_t>(offsets_[k + 1] - offsets_[k])};
 }
 
-Result<StringVocabulary> StringVocabulary::build(std::vector<uint8_t> bytes, const std::vector<uint64_t>& offsets,
+Result<StringVocabulary> StringVocabulary::build(std::vector<uint8_t> bytes,
+                                                 const std::vector<uint64_t>& offsets,
                                                  std::vector<int64_t> ids, int64_t first_id) {
   if (offsets.empty() || offsets.front() != 0 || offsets.back() != bytes.size()) {
     return bad_model("vocabulary offsets do not span its bytes");
   }
   StringVocabulary v;
   for (size_t k = 0; k + 1 < offsets.size(); ++k) {
-    if (offsets[k + 1] < offsets[k]) return bad_model("vocabulary offsets decrease at entry " + std::to_string(k));
+    if (offsets[k + 1] < offsets[k])
+      return bad_model("vocabulary offsets decrease at entry " + std::to_string(k));
   }
   v.bytes_ = std::move(bytes);
   v.offsets_ = offsets;
@@ -67,7 +70,8 @@ bool StringVocabulary::find(std::string_view text, int64_t* id) const {
   return true;
 }
 
-Result<IntVocabulary> IntVocabulary::build(std::vector<int64_t> keys, std::vector<int64_t> ids, int64_t first_id) {
+Result<IntVocabulary> IntVocabulary::build(std::vector<int64_t> keys, std::vector<int64_t> ids,
+                                           int64_t first_id) {
   IntVocabulary v;
   v.keys_ = std::move(keys);
   v.ids_ = std::move(ids);

@@ -1,4 +1,5 @@
-// Read-only maps from strings or integers to ids: flat open addressing over one byte blob or key array, built once at load.
+// Read-only maps from strings or integers to ids: flat open addressing over one byte blob or key array, built
+// once at load.
 #pragma once
 
 #include <cstdint>

@@ -62,9 +62,9 @@ class ResidentStore final : public TableStore {
   std::vector<StoreTable> tables_;
   RowLayout layout_;
   std::byte* arena_ = nullptr;
-  std::vector<int64_t> ingested_;                // rows that have come, per table
-  std::vector<std::vector<float>> scales_;       // kI8, until seal on a device; for nonzero bits
-  std::vector<std::vector<uint64_t>> nonzero_;   // until seal
+  std::vector<int64_t> ingested_;               // rows that have come, per table
+  std::vector<std::vector<float>> scales_;      // kI8, until seal on a device; for nonzero bits
+  std::vector<std::vector<uint64_t>> nonzero_;  // until seal
   std::vector<std::byte> staging_;
 };
 
@@ -78,8 +78,9 @@ Status ResidentStore::check_budget(uint64_t bytes) const {
   const uint64_t budget = limit_ != 0 ? limit_ : available;
   if (budget == 0 || bytes <= budget) return {};
   return {Code::kOutOfMemory, "the tables need " + mib(bytes) + ", but " +
-                                  (limit_ != 0 ? "option memory_limit allows " : "there is only ") + mib(budget) + " of " +
-                                  (host() ? "host" : "device") + " memory; nothing was loaded"};
+                                  (limit_ != 0 ? "option memory_limit allows " : "there is only ") +
+                                  mib(budget) + " of " + (host() ? "host" : "device") +
+                                  " memory; nothing was loaded"};
 }
 
 Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
@@ -103,7 +104,8 @@ Status ResidentStore::allocate() {
   dpi_backend_error err{};
   void* p = nullptr;
   const size_t bytes = std::max<size_t>(64, layout_.bytes);
-  DPI_RETURN_IF_ERROR(device_status(api_->alloc(device_, bytes, DPI_MEMORY_TABLE, &p, &err), err, "table arena"));
+  DPI_RETURN_IF_ERROR(
+      device_status(api_->alloc(device_, bytes, DPI_MEMORY_TABLE, &p, &err), err, "table arena"));
   arena_ = static_cast<std::byte*>(p);
   return {};
 }
@@ -117,9 +119,13 @@ Status ResidentStore::ingest(int32_t table, int64_t first, int64_t n, std::span<
                           std::to_string(tables_[table].rows) + " are there");
   }
   if (rows.size() != static_cast<size_t>(n * at.row_bytes)) {
-    return internal_error(name_of(table) + ": " + std::to_string(rows.size()) + " bytes for " + std::to_string(n) + " rows");
+    return internal_error(name_of(table) + ": " + std::to_string(rows.size()) + " bytes for " +
+                          std::to_string(n) + " rows");
   }
   const auto t = static_cast<size_t>(table);
+  const bool scaled = tables_[t].dtype == kernels::DType::kI8;
+  if (tables_[t].needs_nonzero && scaled && scales_[t].empty())
+    return internal_error(name_of(table) + ": scales come before rows");
   if (tables_[t].needs_nonzero) note_nonzero(t, first, n, rows.data());
   ingested_[t] += n;
   return host() ? copy_rows(t, first, n, rows.data()) : upload_rows(t, first, n, rows.data());
@@ -134,7 +140,8 @@ Status ResidentStore::copy_rows(size_t table, int64_t first, int64_t n, const st
   }
   for (int64_t r = 0; r < n; ++r) {
     std::memcpy(to + r * at.stride, rows + r * at.row_bytes, static_cast<size_t>(at.row_bytes));
-    if (!at.shares_rows) std::memset(to + r * at.stride + at.row_bytes, 0, static_cast<size_t>(at.stride - at.row_bytes));
+    if (!at.shares_rows)
+      std::memset(to + r * at.stride + at.row_bytes, 0, static_cast<size_t>(at.stride - at.row_bytes));
   }
   return {};
 }
@@ -150,14 +157,15 @@ Status ResidentStore::upload_rows(size_t table, int64_t first, int64_t n, const 
     std::byte* to = arena_ + at.offset + (first + done) * at.stride;
     staging_.assign(bytes, std::byte{0});
     if (at.shares_rows) {  // rows hold another table's bytes: change only ours
-      DPI_RETURN_IF_ERROR(
-          device_status(api_->download(device_, staging_.data(), to, bytes, &err), err, name_of(static_cast<int32_t>(table))));
+      DPI_RETURN_IF_ERROR(device_status(api_->download(device_, staging_.data(), to, bytes, &err), err,
+                                        name_of(static_cast<int32_t>(table))));
     }
     for (int64_t r = 0; r < now; ++r) {
-      std::memcpy(staging_.data() + r * at.stride, rows + (done + r) * at.row_bytes, static_cast<size_t>(at.row_bytes));
+      std::memcpy(staging_.data() + r * at.stride, rows + (done + r) * at.row_bytes,
+                  static_cast<size_t>(at.row_bytes));
     }
-    DPI_RETURN_IF_ERROR(
-        device_status(api_->upload(device_, to, staging_.data(), bytes, &err), err, name_of(static_cast<int32_t>(table))));
+    DPI_RETURN_IF_ERROR(device_status(api_->upload(device_, to, staging_.data(), bytes, &err), err,
+                                      name_of(static_cast<int32_t>(table))));
     done += now;
   }
   return {};
@@ -175,19 +183,22 @@ void ResidentStore::note_nonzero(size_t table, int64_t first, int64_t n, const s
   v.scale = scales_[table].empty() ? nullptr : scales_[table].data() + first;
   v.scale_stride = 1;
   for (int64_t r = 0; r < n; ++r) {
-    if (kernels::row_is_nonzero(v, r)) bits[static_cast<size_t>((first + r) / 64)] |= uint64_t{1} << ((first + r) % 64);
+    if (kernels::row_is_nonzero(v, r))
+      bits[static_cast<size_t>((first + r) / 64)] |= uint64_t{1} << ((first + r) % 64);
   }
 }
 
 Status ResidentStore::ingest_scale(int32_t table, std::span<const float> scale) {
   DPI_RETURN_IF_ERROR(allocate());
-  if (tables_[table].dtype != kernels::DType::kI8 || scale.size() != static_cast<size_t>(tables_[table].rows)) {
+  if (tables_[table].dtype != kernels::DType::kI8 ||
+      scale.size() != static_cast<size_t>(tables_[table].rows)) {
     return internal_error(name_of(table) + ": unexpected scales");
   }
   scales_[table].assign(scale.begin(), scale.end());
   dpi_backend_error err{};
   std::byte* to = arena_ + layout_.tables[table].scale_offset;
-  return device_status(api_->upload(device_, to, scale.data(), scale.size_bytes(), &err), err, name_of(table));
+  return device_status(api_->upload(device_, to, scale.data(), scale.size_bytes(), &err), err,
+                       name_of(table));
 }
 
 Status ResidentStore::seal() {
@@ -196,14 +207,16 @@ Status ResidentStore::seal() {
   for (size_t t = 0; t < tables_.size(); ++t) {
     const auto index = static_cast<int32_t>(t);
     if (ingested_[t] != tables_[t].rows) {
-      return internal_error(name_of(index) + ": " + std::to_string(ingested_[t]) + " of " + std::to_string(tables_[t].rows) +
-                            " rows came");
+      return internal_error(name_of(index) + ": " + std::to_string(ingested_[t]) + " of " +
+                            std::to_string(tables_[t].rows) + " rows came");
     }
-    if (tables_[t].dtype == kernels::DType::kI8 && scales_[t].empty()) return internal_error(name_of(index) + ": no scales came");
+    if (tables_[t].dtype == kernels::DType::kI8 && scales_[t].empty())
+      return internal_error(name_of(index) + ": no scales came");
     if (!tables_[t].needs_nonzero) continue;
     std::byte* to = arena_ + layout_.tables[t].nonzero_offset;
     const size_t bytes = nonzero_[t].size() * sizeof(uint64_t);
-    DPI_RETURN_IF_ERROR(device_status(api_->upload(device_, to, nonzero_[t].data(), bytes, &err), err, name_of(index)));
+    DPI_RETURN_IF_ERROR(
+        device_status(api_->upload(device_, to, nonzero_[t].data(), bytes, &err), err, name_of(index)));
   }
   std::vector<std::vector<float>>().swap(scales_);
   std::vector<std::vector<uint64_t>>().swap(nonzero_);

@@ -9,7 +9,8 @@
 
 namespace dpi {
 
-/// memory_limit: bytes the arena may take, 0 = what the host or device has free. api and device must outlive the store.
+/// memory_limit: bytes the arena may take, 0 = what the host or device has free. api and device must outlive
+/// the store.
 std::unique_ptr<TableStore> make_resident_store(const dpi_backend_api* api, dpi_backend_device* device,
                                                 uint64_t memory_limit);
 

@@ -27,7 +27,8 @@ int64_t place(RowLayout* l, int64_t count, int64_t size) {
 
 bool can_ride(const std::vector<StoreTable>& tables, size_t rider) {
   const int32_t carrier = tables[rider].ride_with;
-  if (carrier < 0 || static_cast<size_t>(carrier) >= tables.size() || static_cast<size_t>(carrier) == rider) return false;
+  if (carrier < 0 || static_cast<size_t>(carrier) >= tables.size() || static_cast<size_t>(carrier) == rider)
+    return false;
   return tables[carrier].rows == tables[rider].rows && tables[carrier].ride_with < 0 &&
          tables[rider].dtype == kernels::DType::kF32 && tables[carrier].dtype != kernels::DType::kI8;
 }
@@ -64,9 +65,15 @@ Result<RowLayout> make_row_layout(const std::vector<StoreTable>& tables, bool wi
     auto& to = l.tables[t];
     const uint64_t before = l.bytes;
     if (!rides[t]) to.offset = place(&l, tables[t].rows, to.stride);
-    if (tables[t].dtype == kernels::DType::kI8) to.scale_offset = place(&l, tables[t].rows, sizeof(float));
-    if (tables[t].needs_nonzero) to.nonzero_offset = place(&l, (tables[t].rows + 63) / 64, sizeof(uint64_t));
-    fits = fits && (rides[t] || to.offset >= 0);
+    fits = fits && to.offset >= 0;
+    if (tables[t].dtype == kernels::DType::kI8) {
+      to.scale_offset = place(&l, tables[t].rows, sizeof(float));
+      fits = fits && to.scale_offset >= 0;
+    }
+    if (tables[t].needs_nonzero) {
+      to.nonzero_offset = place(&l, (tables[t].rows + 63) / 64, sizeof(uint64_t));
+      fits = fits && to.nonzero_offset >= 0;
+    }
     to.bytes = l.bytes - before;
   }
   if (!fits) return Status(Code::kOutOfMemory, "the tables need more than 64 TiB");
