@@ -25,7 +25,7 @@ def from_fuxictr(model, feature_map, path, *, rows=None, encoders=None, table_dt
     encoders     {feature: encoder}, scikit-learn objects or FuxiCTR's FeatureProcessor, for raw values
     table_dtype  storage of the tables: f32, f16, bf16, i8; default: the weights' own type
     stats        {feature: training-time statistics}, as dpi_export.training_stats makes them; recorded, not used for scoring
-    check        compare the import with the model on `rows` (or on random rows) before writing
+    check        compare the import with the model on `rows` and on random rows before writing
 
     Raises UnsupportedModelError, naming the layer or option, when the model cannot be carried over exactly.
     """
