@@ -147,7 +147,7 @@ class Generator {
       n += v.n;
     }
     if (pick(6) == 0) {
-      parts.push_back(b_.constant({3}));
+      parts.push_back(b_.unary("tanh", b_.binary("add", b_.constant({3}), b_.constant({1}))));
       n += 3;
     }
     if (n < 60) add(b_.concat(parts), n);

@@ -1,9 +1,9 @@
 // The passes in the order in which make_plan runs them. Each takes a plan and gives the next; each may refuse
 // to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
 //
-//   lower > recognise_fm > recognise_cross_v1 > fold_affine > fuse_tail (with scalars: LR, FM, cross v1 in
-//   closed form) > fold_numeric > fuse_dense > merge_dense > fuse_elementwise > fuse_lookup > place_outputs >
-//   schedule
+//   lower > simplify > recognise_fm > recognise_cross_v1 > fold_affine > fuse_tail (with scalars: LR, FM,
+//   cross v1 in closed form) > fold_numeric > fuse_dense > merge_dense > fuse_elementwise > fuse_lookup >
+//   place_outputs > schedule
 #pragma once
 
 #include "plan/ir.hpp"
@@ -12,6 +12,9 @@ namespace dpi::plan {
 
 /// Graph to plan, one op per node; Input and Const nodes become values.
 Plan lower(const Graph& graph);
+
+/// Constants, identities, and broadcasts side by side.
+Result<Plan> simplify(Plan plan);
 
 Result<Plan> recognise_fm(Plan plan);
 Result<Plan> recognise_cross_v1(Plan plan);

@@ -32,6 +32,9 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
     p.notes.push_back("fold and fuse: off, " + std::to_string(p.ops.size()) + " ops are too many");
     return p;
   }
+  if (options.fold || options.fuse) {
+    DPI_ASSIGN_OR_RETURN(p, plan::simplify(std::move(p)));
+  }
   if (options.fuse) {
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_fm(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_cross_v1(std::move(p)));
