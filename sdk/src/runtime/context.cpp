@@ -206,15 +206,19 @@ Status Context::launch_op(size_t i, const ResolvedRows& rows) {
 }
 
 Status Context::launch(const ResolvedRows& rows) {
-  const size_t n = engine_.plan().ops.size();
-  if (!profile_) {
-    for (size_t i = 0; i < n; ++i) DPI_RETURN_IF_ERROR(launch_op(i, rows));
-    return {};
+  const Plan& plan = engine_.plan();
+  dpi_backend_error err{};
+  if (plan.start_event >= 0) {
+    DPI_RETURN_IF_ERROR(
+        backend_status(engine_.api().event_record(events_[plan.start_event], streams_[0], &err), err, "start"));
   }
-  for (size_t i = 0; i < n; ++i) {
-    const uint64_t start = monotonic_ns();
+  for (size_t i = 0; i < plan.ops.size(); ++i) {
+    const uint64_t start = profile_ ? monotonic_ns() : 0;
     DPI_RETURN_IF_ERROR(launch_op(i, rows));
-    profile_ns_[i] += monotonic_ns() - start;
+    if (profile_) profile_ns_[i] += monotonic_ns() - start;
+  }
+  for (const int32_t e : plan.end_waits) {
+    DPI_RETURN_IF_ERROR(backend_status(engine_.api().event_wait(events_[e], streams_[0], &err), err, "end"));
   }
   return {};
 }
