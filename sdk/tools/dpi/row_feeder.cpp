@@ -87,6 +87,10 @@ void RowFeeder::map_column(size_t c, const std::string& name) {
   if (vector && column.element < 0) column.element = model_.features()[column.feature].dim == 1 ? 0 : -1;
   if (vector && column.element < 0)
     fail(c, "feature '" + name + "' is a vector, expected columns '" + name + "[0]', ...");
+  if (vector && raw_ && model_.features()[column.feature].has_encoder != 0) {
+    fail(c, "feature '" + model_.feature_name(column.feature) +
+                "' is a vector with an encoder, which --raw cannot apply; give encoded values without --raw");
+  }
   if (first_column_[column.feature] == 0) first_column_[column.feature] = c + 1;
 }
 

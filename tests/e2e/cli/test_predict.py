@@ -149,3 +149,31 @@ def test_devices_agree(dpi, bundle, csv):
     _, a = dpi("predict", bundle, csv(ROWS), "--device", "ref").scores()
     _, b = dpi("predict", bundle, csv(ROWS), "--device", "cpu").scores()
     assert np.abs(a - b).max() <= 1e-6
+
+
+def _linear_model(path, features):
+    from dpi_export import Builder
+    b = Builder("sum")
+    names = features(b)
+    x = b.op("Concat", [b.input(name) for name in names])
+    width = b.shape(x)[0]
+    b.head("sum", b.linear(x, np.ones((1, width), "f4")), activation="none")
+    b.write(path, check=False)
+    return path
+
+
+def test_user_features_come_in_each_row(dpi, csv, tmp_path):
+    path = _linear_model(tmp_path / "shared.h5", lambda b: [b.numeric("user", space="shared"), b.numeric("item")])
+    _, scores = dpi("predict", path, csv("item,user\n1,10\n2,10\n3,20\n"), "--batch", "2").scores()
+    assert scores[:, 0].tolist() == [11, 12, 23]
+    assert "BroadcastRows" in dpi("inspect", path, "--graph").ok().out
+    dpi("bench", path, "--batch", "3", "--seconds", "0.01", "--profile").ok()
+
+
+def test_raw_vector_with_encoder_is_refused(dpi, csv, tmp_path):
+    from dpi_export import encoders
+    steps = [encoders.to_float(), encoders.standard(1.0, 2.0)]
+    path = _linear_model(tmp_path / "vector.h5", lambda b: [b.dense("v", dim=2, encoder=steps)])
+    rows = csv("v[0],v[1]\n1,2\n")
+    dpi("predict", path, rows, "--raw").fails(2, "rows.csv:1:1:", "'v'", "encoder")
+    assert dpi("predict", path, rows).scores()[1].tolist() == [[3]]
