@@ -1,8 +1,9 @@
-// A model as a plain value: primitive ops in topological order, values with shapes and row spaces, parameters. Built from a
-// manifest by build_graph, which checks everything FORMAT.md parts 7 and 8 state; later stages rely on it.
+// A model as a plain value: primitive ops in topological order, values with shapes and row spaces,
+// parameters. Built from a manifest by build_graph, which checks everything FORMAT.md parts 7 and 8 state;
+// later stages rely on it.
 //
-// Where a shared value meets item rows, build_graph inserts a BroadcastRows node, so every other op has all its inputs in its own
-// row space or constant.
+// Where a shared value meets item rows, build_graph inserts a BroadcastRows node, so every other op has all
+// its inputs in its own row space or constant.
 #pragma once
 
 #include <cstdint>
@@ -47,13 +48,14 @@ struct GraphParam {
   std::vector<float> data;
 };
 
-using GraphAttrs =
-    std::variant<std::monostate, kernels::EmbedAttrs, kernels::MaskAttrs, kernels::LinearAttrs, kernels::MatMulAttrs,
-                 kernels::BinaryAttrs, kernels::UnaryAttrs, kernels::LayerNormAttrs, kernels::SoftmaxAttrs,
-                 kernels::ReduceAttrs, kernels::ConcatAttrs, kernels::ViewAttrs, kernels::RecurrentAttrs>;
+using GraphAttrs = std::variant<std::monostate, kernels::EmbedAttrs, kernels::MaskAttrs, kernels::LinearAttrs,
+                                kernels::MatMulAttrs, kernels::BinaryAttrs, kernels::UnaryAttrs,
+                                kernels::LayerNormAttrs, kernels::SoftmaxAttrs, kernels::ReduceAttrs,
+                                kernels::ConcatAttrs, kernels::ViewAttrs, kernels::RecurrentAttrs>;
 
 /// params, by kind (index into Graph::params, -1 = absent):
-///   Const: value | Linear: weight, bias | Unary: p0, p1, p2 | LayerNorm: gamma, beta | Recurrent: w_input, w_hidden, b_input, b_hidden
+///   Const: value | Linear: weight, bias | Unary: p0, p1, p2 | LayerNorm: gamma, beta | Recurrent: w_input,
+///   w_hidden, b_input, b_hidden
 /// inputs, by kind: Softmax and Reduce: x (, mask) | Recurrent: x, mask (, att) | others as in FORMAT.md
 struct GraphNode {
   OpKind kind = OpKind::kInput;
@@ -65,7 +67,8 @@ struct GraphNode {
   std::vector<int32_t> params;
   int32_t feature = -1;  // Input
   int32_t table = -1;    // Embed
-  std::vector<int64_t> indices;  // View index_select (ViewAttrs::indices is null in the graph; lowering sets it)
+  std::vector<int64_t>
+      indices;  // View index_select (ViewAttrs::indices is null in the graph; lowering sets it)
 };
 
 struct GraphHead {
@@ -93,7 +96,8 @@ struct ParamSource {
   virtual Result<std::vector<float>> read(const std::string& name) = 0;
 };
 
-/// Checks and builds. Failing texts name the op ("op 'cross/2' (Linear): weight is [64, 1], expected [.., 128]").
+/// Checks and builds. Failing texts name the op ("op 'cross/2' (Linear): weight is [64, 1], expected [..,
+/// 128]").
 Result<Graph> build_graph(const Manifest& manifest, ParamSource& params);
 
 /// Stable text form for tests and `dpi inspect --graph`.
