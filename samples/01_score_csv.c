@@ -1,9 +1,10 @@
-/* Scores the rows of a raw CSV file, the way a service would score requests: raw values go in by feature name, the bundle's own encoders
- * turn them into ids and floats.
+/* Scores the rows of a raw CSV file, the way a service would score requests: raw values go in by feature
+ * name, the bundle's own encoders turn them into ids and floats.
  *
  *   score_csv weights/demo/adult_widedeep.h5 weights/demo/adult_test.csv > scores.csv
  *
- * Plain CSV only (no quotes). Columns that are no feature are ignored; bags are written a|b|c. One line per row: the heads' scores.
+ * Plain CSV only (no quotes). Columns that are no feature are ignored; bags are written a|b|c. One line per
+ * row: the heads' scores.
  */
 #include <dpi/dpi.h>
 #include <stdio.h>
@@ -63,7 +64,8 @@ static int score(dpi_model* model, FILE* csv) {
   dpi_error e = {sizeof e, 0, 0, 0, 0, 0, ""};
   dpi_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   dpi_rows* rows = NULL;
-  if (dpi_model_get_info(model, &info, &e) != DPI_OK || dpi_rows_create(model, &rows, &e) != DPI_OK) return fail(&e);
+  if (dpi_model_get_info(model, &info, &e) != DPI_OK || dpi_rows_create(model, &rows, &e) != DPI_OK)
+    return fail(&e);
   const size_t out_len = (size_t)ROWS_PER_CALL * (size_t)info.num_heads;
   float* out = malloc(out_len * sizeof *out);
   int status = out == NULL || fgets(line, sizeof line, csv) == NULL;

@@ -19,14 +19,15 @@ int main(int argc, char** argv) {
   batch.struct_size = sizeof batch;
   batch.rows = 2;
   batch.nnz = batch.rows * info.num_slots;
-  int64_t* ids = calloc((size_t)batch.nnz + 1, sizeof *ids);                                 /* [rows, slots], all 0 here */
-  float* dense = calloc((size_t)(batch.rows * info.dense_dim) + 1, sizeof *dense);           /* [rows, dense columns] */
-  float* score = calloc((size_t)(batch.rows * info.num_heads), sizeof *score);               /* [rows, heads] */
+  int64_t* ids = calloc((size_t)batch.nnz + 1, sizeof *ids); /* [rows, slots], all 0 here */
+  float* dense = calloc((size_t)(batch.rows * info.dense_dim) + 1, sizeof *dense); /* [rows, dense columns] */
+  float* score = calloc((size_t)(batch.rows * info.num_heads), sizeof *score);     /* [rows, heads] */
   batch.ids = ids;
   batch.dense = dense;
   const dpi_status s = dpi_predict(model, &batch, score, (size_t)(batch.rows * info.num_heads), NULL, &e);
   for (int64_t r = 0; s == DPI_OK && r < batch.rows; r++) {
-    printf("row %lld: %s = %.6f\n", (long long)r, dpi_model_head_name(model, 0), (double)score[r * info.num_heads]);
+    printf("row %lld: %s = %.6f\n", (long long)r, dpi_model_head_name(model, 0),
+           (double)score[r * info.num_heads]);
   }
   if (s != DPI_OK) fprintf(stderr, "%s: %s\n", dpi_status_name(s), e.message);
   free(ids);

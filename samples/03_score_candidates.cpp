@@ -1,5 +1,6 @@
-// One user, many candidates: the user's features are given once and the candidates' features per row. The scores are the same as
-// with the user's features repeated on every row, for less work and fewer bytes. C++20 over the C API with RAII in a few lines.
+// One user, many candidates: the user's features are given once and the candidates' features per row. The
+// scores are the same as with the user's features repeated on every row, for less work and fewer bytes. C++20
+// over the C API with RAII in a few lines.
 //
 //   score_candidates BUNDLE        a bundle whose schema has shared features; others are scored row by row
 #include <dpi/dpi.h>

@@ -1,4 +1,5 @@
-// What stands behind the opaque handles of dpi.h, and the wall that no exception passes. Included by capi sources only.
+// What stands behind the opaque handles of dpi.h, and the wall that no exception passes. Included by capi
+// sources only.
 #pragma once
 
 #include <dpi/dpi.h>
@@ -40,7 +41,8 @@ struct dpi_rows {
 
 namespace dpi::capi {
 
-/// Fills the caller's error block from a status; tolerates null and a block that was never initialised with struct_size.
+/// Fills the caller's error block from a status; tolerates null and a block that was never initialised with
+/// struct_size.
 dpi_status report(const Status& status, dpi_error* error) noexcept;
 
 /// Runs `body` (returning Status) behind the exception wall.
@@ -59,8 +61,8 @@ dpi_status guard(dpi_error* error, Body&& body) noexcept {
   }
 }
 
-/// Copies a caller's versioned struct into one of this library's size. Fields the caller does not know keep their defaults; unknown
-/// trailing bytes must be zero.
+/// Copies a caller's versioned struct into one of this library's size. Fields the caller does not know keep
+/// their defaults; unknown trailing bytes must be zero.
 Status read_struct(const void* from, const char* name, size_t min_size, size_t own_size, void* to);
 
 /// Writes at most the caller's struct_size bytes of an out-struct; struct_size itself is kept.

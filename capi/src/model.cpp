@@ -50,7 +50,8 @@ extern "C" {
 
 dpi_options* dpi_options_create(void) noexcept { return new (std::nothrow) dpi_options; }
 
-dpi_status dpi_options_set(dpi_options* options, const char* key, const char* value, dpi_error* error) noexcept {
+dpi_status dpi_options_set(dpi_options* options, const char* key, const char* value,
+                           dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (options == nullptr || key == nullptr || value == nullptr) {
       return dpi::invalid_argument("options, key or value is null");
@@ -61,7 +62,8 @@ dpi_status dpi_options_set(dpi_options* options, const char* key, const char* va
 
 void dpi_options_free(dpi_options* options) noexcept { delete options; }
 
-dpi_status dpi_model_load(const char* path, const dpi_options* options, dpi_model** out, dpi_error* error) noexcept {
+dpi_status dpi_model_load(const char* path, const dpi_options* options, dpi_model** out,
+                          dpi_error* error) noexcept {
   return load_with(out, error, [&]() -> dpi::Result<std::unique_ptr<dpi::Model>> {
     if (path == nullptr) return dpi::invalid_argument("path is null");
     return dpi::Model::load(path, options_or_default(options));

@@ -13,37 +13,41 @@ Status counted(dpi::Model& model, Run&& run) {
   return s;
 }
 
-Status predict_batch(dpi::Model& model, dpi::Context* context, const dpi::Batch& batch, float* out, size_t out_len,
-                     const dpi_run_options* run) {
+Status predict_batch(dpi::Model& model, dpi::Context* context, const dpi::Batch& batch, float* out,
+                     size_t out_len, const dpi_run_options* run) {
   const int64_t heads = model.engine().heads();
   dpi::RunControl control;
   DPI_RETURN_IF_ERROR(dpi::capi::to_control(run, batch.item.rows, heads, &control));
   DPI_RETURN_IF_ERROR(dpi::capi::check_out(out, out_len, batch.item.rows, heads));
-  return context != nullptr ? model.predict_on(*context, batch, out, control) : model.predict(batch, out, control);
+  return context != nullptr ? model.predict_on(*context, batch, out, control)
+                            : model.predict(batch, out, control);
 }
 
 /// Lengths of the flat call that the batch checks do not see.
-Status check_flat(const dpi::Model& model, const dpi::Batch& b, size_t dense_len, size_t offsets_len, size_t weights_len) {
+Status check_flat(const dpi::Model& model, const dpi::Batch& b, size_t dense_len, size_t offsets_len,
+                  size_t weights_len) {
   const auto& l = model.engine().schema().layout;
   const int64_t rows = b.item.rows;
   if (rows < 0) return dpi::invalid_argument("rows is " + std::to_string(rows) + ", expected 0 .. 2^31");
-  if (l.n_shared_slots + l.n_shared_columns > 0 && rows > (int64_t{1} << 31)) return dpi::invalid_argument("too many rows");
+  if (l.n_shared_slots + l.n_shared_columns > 0 && rows > (int64_t{1} << 31))
+    return dpi::invalid_argument("too many rows");
   const int64_t stride = b.item.dense_stride != 0 ? b.item.dense_stride : l.n_columns;
   if (stride < 0 || rows > (int64_t{1} << 31) || stride > (int64_t{1} << 24)) {
     return dpi::invalid_argument("rows or dense_stride is out of range");
   }
   const auto need = static_cast<size_t>(rows > 0 && l.n_columns > 0 ? (rows - 1) * stride + l.n_columns : 0);
   if (dense_len < need) {
-    return dpi::invalid_argument("dense_len is " + std::to_string(dense_len) + ", expected at least " + std::to_string(need));
+    return dpi::invalid_argument("dense_len is " + std::to_string(dense_len) + ", expected at least " +
+                                 std::to_string(need));
   }
   const auto bags = static_cast<size_t>(rows * l.n_slots);
   if (b.item.offsets != nullptr && offsets_len != bags + 1) {
-    return dpi::invalid_argument("offsets_len is " + std::to_string(offsets_len) + ", expected rows x slots + 1 = " +
-                                 std::to_string(bags + 1));
+    return dpi::invalid_argument("offsets_len is " + std::to_string(offsets_len) +
+                                 ", expected rows x slots + 1 = " + std::to_string(bags + 1));
   }
   if (b.item.weights != nullptr && weights_len != static_cast<size_t>(b.item.nnz)) {
-    return dpi::invalid_argument("weights_len is " + std::to_string(weights_len) + ", expected ids_len = " +
-                                 std::to_string(b.item.nnz));
+    return dpi::invalid_argument("weights_len is " + std::to_string(weights_len) +
+                                 ", expected ids_len = " + std::to_string(b.item.nnz));
   }
   return {};
 }
@@ -54,8 +58,8 @@ Status null_handle(const char* name) { return dpi::invalid_argument(std::string(
 
 extern "C" {
 
-dpi_status dpi_predict(dpi_model* model, const dpi_batch* batch, float* out, size_t out_len, const dpi_run_options* run,
-                       dpi_error* error) noexcept {
+dpi_status dpi_predict(dpi_model* model, const dpi_batch* batch, float* out, size_t out_len,
+                       const dpi_run_options* run, dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (model == nullptr) return null_handle("model");
     return counted(*model->model, [&]() -> Status {
@@ -66,10 +70,11 @@ dpi_status dpi_predict(dpi_model* model, const dpi_batch* batch, float* out, siz
   });
 }
 
-dpi_status dpi_predict_flat(dpi_model* model, int64_t rows, const float* dense, size_t dense_len, int64_t dense_stride,
-                            const int64_t* ids, size_t ids_len, const int64_t* offsets, size_t offsets_len,
-                            const float* weights, size_t weights_len, int32_t layout, float* out, size_t out_len,
-                            uint64_t deadline_ns, const volatile int32_t* cancel, dpi_error* error) noexcept {
+dpi_status dpi_predict_flat(dpi_model* model, int64_t rows, const float* dense, size_t dense_len,
+                            int64_t dense_stride, const int64_t* ids, size_t ids_len, const int64_t* offsets,
+                            size_t offsets_len, const float* weights, size_t weights_len, int32_t layout,
+                            float* out, size_t out_len, uint64_t deadline_ns, const volatile int32_t* cancel,
+                            dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (model == nullptr) return null_handle("model");
     return counted(*model->model, [&]() -> Status {
@@ -99,8 +104,9 @@ dpi_status dpi_context_create(dpi_model* model, int64_t max_rows, int64_t max_nn
     const int64_t slots = l.n_slots;
     const int64_t nnz = max_nnz > 0 ? max_nnz : max_rows * slots;
     if (nnz < max_rows * slots && l.n_slots > 0) {
-      return dpi::invalid_argument("max_nnz is " + std::to_string(max_nnz) + ", expected at least max_rows x slots = " +
-                                   std::to_string(max_rows * slots) + " (or 0 for that)");
+      return dpi::invalid_argument(
+          "max_nnz is " + std::to_string(max_nnz) +
+          ", expected at least max_rows x slots = " + std::to_string(max_rows * slots) + " (or 0 for that)");
     }
     if (nnz > (int64_t{1} << 32)) return dpi::invalid_argument("max_nnz must be at most 2^32");
     auto c = std::make_unique<dpi_context>();
@@ -145,8 +151,8 @@ dpi_status dpi_context_predict(dpi_context* context, int64_t rows, int64_t nnz, 
     return counted(model, [&]() -> Status {
       if (rows < 0 || rows > context->max_rows || nnz > context->max_nnz) {
         return dpi::invalid_argument("rows = " + std::to_string(rows) + ", nnz = " + std::to_string(nnz) +
-                                     ": the context holds " + std::to_string(context->max_rows) + " rows and " +
-                                     std::to_string(context->max_nnz) + " ids");
+                                     ": the context holds " + std::to_string(context->max_rows) +
+                                     " rows and " + std::to_string(context->max_nnz) + " ids");
       }
       const int64_t slots = model.engine().schema().layout.n_slots;
       dpi::Batch b;

@@ -20,8 +20,9 @@ dpi_status set_text(dpi_rows* rows, int32_t feature, const char* value, int64_t 
                     dpi_error* error) noexcept {
   return with_rows(rows, error, [&](dpi::RawRows& r) -> Status {
     if (value == nullptr && len != 0) return dpi::invalid_argument("value is null");
-    const std::string_view text =
-        value == nullptr ? std::string_view() : len < 0 ? std::string_view(value) : std::string_view(value, static_cast<size_t>(len));
+    const std::string_view text = value == nullptr ? std::string_view()
+                                  : len < 0        ? std::string_view(value)
+                                                   : std::string_view(value, static_cast<size_t>(len));
     return r.set_text(feature, text, weight);
   });
 }
@@ -54,7 +55,8 @@ dpi_status dpi_rows_begin_shared(dpi_rows* rows, dpi_error* error) noexcept {
   return with_rows(rows, error, [](dpi::RawRows& r) { return r.begin_shared(); });
 }
 
-dpi_status dpi_rows_set_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len, dpi_error* error) noexcept {
+dpi_status dpi_rows_set_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len,
+                             dpi_error* error) noexcept {
   return set_text(rows, feature, value, len, 1.0f, error);
 }
 
@@ -67,8 +69,8 @@ dpi_status dpi_rows_set_number(dpi_rows* rows, int32_t feature, double value, dp
   return with_rows(rows, error, [&](dpi::RawRows& r) { return r.set_number(feature, value); });
 }
 
-dpi_status dpi_rows_set_ids(dpi_rows* rows, int32_t feature, const int64_t* ids, const float* weights, int64_t n,
-                            dpi_error* error) noexcept {
+dpi_status dpi_rows_set_ids(dpi_rows* rows, int32_t feature, const int64_t* ids, const float* weights,
+                            int64_t n, dpi_error* error) noexcept {
   return with_rows(rows, error, [&](dpi::RawRows& r) { return r.set_ids(feature, ids, weights, n); });
 }
 

@@ -39,8 +39,9 @@ dpi_status report(const Status& status, dpi_error* error) noexcept {
 namespace {
 
 Status size_fault(const char* name, uint32_t size, size_t min_size) {
-  return invalid_argument(std::string(name) + ".struct_size is " + std::to_string(size) + ", expected at least " +
-                          std::to_string(min_size) + "; set it to sizeof(" + name + ")");
+  return invalid_argument(std::string(name) + ".struct_size is " + std::to_string(size) +
+                          ", expected at least " + std::to_string(min_size) + "; set it to sizeof(" + name +
+                          ")");
 }
 
 uint32_t struct_size_of(const void* p) {
@@ -57,8 +58,8 @@ Status read_struct(const void* from, const char* name, size_t min_size, size_t o
   const auto* bytes = static_cast<const unsigned char*>(from);
   for (size_t i = own_size; i < size; ++i) {
     if (bytes[i] != 0) {
-      return {Code::kVersion, std::string(name) + " has fields set that this library (" + std::to_string(dpi_version()) +
-                                  ") does not know; update the library"};
+      return {Code::kVersion, std::string(name) + " has fields set that this library (" +
+                                  std::to_string(dpi_version()) + ") does not know; update the library"};
     }
   }
   std::memcpy(to, from, std::min<size_t>(size, own_size));
@@ -90,13 +91,14 @@ Status to_batch(const dpi_batch* in, Batch* out) {
   DPI_RETURN_IF_ERROR(read_struct(in, "dpi_batch", DPI_BATCH_1_0_SIZE, sizeof b, &b));
   if (b.flags != 0) return {Code::kVersion, "dpi_batch.flags has bits this library does not know"};
   if (b.layout != DPI_LAYOUT_ROW_MAJOR && b.layout != DPI_LAYOUT_SLOT_MAJOR) {
-    return invalid_argument("dpi_batch.layout is " + std::to_string(b.layout) + ", expected DPI_LAYOUT_ROW_MAJOR or _SLOT_MAJOR");
+    return invalid_argument("dpi_batch.layout is " + std::to_string(b.layout) +
+                            ", expected DPI_LAYOUT_ROW_MAJOR or _SLOT_MAJOR");
   }
   if (b.memory != DPI_MEM_HOST) {
     return invalid_argument("dpi_batch.memory is " + std::to_string(b.memory) + ", expected DPI_MEM_HOST");
   }
   out->item = {b.rows, b.dense, b.dense_stride, b.ids, b.offsets, b.weights, b.nnz};
-  out->shared = {b.shared_rows,       b.shared_dense,   b.shared_dense_stride, b.shared_ids,
+  out->shared = {b.shared_rows,        b.shared_dense,   b.shared_dense_stride, b.shared_ids,
                  b.shared_bag_offsets, b.shared_weights, b.shared_nnz};
   out->shared_offsets = b.shared_offsets;
   out->slot_major = b.layout == DPI_LAYOUT_SLOT_MAJOR;
@@ -127,7 +129,8 @@ Status to_control(const dpi_run_options* run, int64_t rows, int64_t heads, RunCo
   if (r.logits == nullptr || rows <= 0) return {};
   const auto need = checked_mul(rows, heads);
   if (need && r.logits_len >= static_cast<size_t>(*need)) return {};
-  return invalid_argument("logits_len is " + std::to_string(r.logits_len) + ", expected at least rows x heads");
+  return invalid_argument("logits_len is " + std::to_string(r.logits_len) +
+                          ", expected at least rows x heads");
 }
 
 }  // namespace dpi::capi

@@ -1,5 +1,6 @@
-// In steady state a predict allocates nothing: every malloc of the process is counted while it runs. oneDNN allocates inside its own
-// execute (contracts: counted and bounded), so the batch sizes above its threshold get an allowance of theirs.
+// In steady state a predict allocates nothing: every malloc of the process is counted while it runs. oneDNN
+// allocates inside its own execute (contracts: counted and bounded), so the batch sizes above its threshold
+// get an allowance of theirs.
 #include <malloc.h>
 
 #include <atomic>
@@ -56,11 +57,13 @@ namespace {
 
 long count_predicts(dpi_model* m, const OneHotRows& rows, int calls) {
   std::vector<float> out(static_cast<size_t>(rows.batch.rows));
-  for (int i = 0; i < 3; ++i) REQUIRE(dpi_predict(m, &rows.batch, out.data(), out.size(), nullptr, nullptr) == DPI_OK);
+  for (int i = 0; i < 3; ++i)
+    REQUIRE(dpi_predict(m, &rows.batch, out.data(), out.size(), nullptr, nullptr) == DPI_OK);
   g_allocations = 0;
   g_counting = true;
   int failed = 0;
-  for (int i = 0; i < calls; ++i) failed += dpi_predict(m, &rows.batch, out.data(), out.size(), nullptr, nullptr) != DPI_OK ? 1 : 0;
+  for (int i = 0; i < calls; ++i)
+    failed += dpi_predict(m, &rows.batch, out.data(), out.size(), nullptr, nullptr) != DPI_OK ? 1 : 0;
   g_counting = false;
   REQUIRE(failed == 0);
   return g_allocations.load();
@@ -90,7 +93,8 @@ TEST_CASE("no allocation of ours in a predict") {
       CHECK(count_predicts(m.get(), OneHotRows(m.get(), n), 50) == 0);
     }
     constexpr long kCalls = 50;
-    constexpr long kPerCall = 200;  // oneDNN 2.6: 8 per primitive with a user scratchpad; a handful of layers and chunks
+    constexpr long kPerCall =
+        200;  // oneDNN 2.6: 8 per primitive with a user scratchpad; a handful of layers and chunks
     const long large = count_predicts(m.get(), OneHotRows(m.get(), 512), kCalls);
     CAPTURE(large);
     CHECK(large <= kCalls * kPerCall);

@@ -1,8 +1,9 @@
-// RAII and request data for the tests of the C API. Everything goes through <dpi/dpi.h>, as a user's program would.
+// RAII and request data for the tests of the C API. Everything goes through <dpi/dpi.h>, as a user's program
+// would.
 #pragma once
 
-#include <dpi/dpi.h>
 #include <doctest/doctest.h>
+#include <dpi/dpi.h>
 
 #include <cstring>
 #include <memory>
@@ -14,7 +15,9 @@
 
 namespace dpi::test {
 
-inline std::string demo(const std::string& name) { return std::string(DPI_TEST_SOURCE_DIR) + "/weights/demo/" + name; }
+inline std::string demo(const std::string& name) {
+  return std::string(DPI_TEST_SOURCE_DIR) + "/weights/demo/" + name;
+}
 
 struct Error : dpi_error {
   Error() : dpi_error{} { struct_size = sizeof(dpi_error); }
@@ -123,7 +126,8 @@ struct OneHotRows {
 
 /// Same bits.
 inline bool identical(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 /// Probabilities, so a plain absolute bound; false on NaN.

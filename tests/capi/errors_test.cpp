@@ -1,4 +1,5 @@
-// What a caller can get wrong, and what each gives: a status, a text that names the place, and outputs left alone.
+// What a caller can get wrong, and what each gives: a status, a text that names the place, and outputs left
+// alone.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,14 +34,38 @@ TEST_CASE("a batch that lies about itself") {
   Attempt a;
   dpi_batch b = a.rows.batch;
   std::string expected;
-  SUBCASE("null ids") { b.ids = nullptr; expected = "ids is null"; }
-  SUBCASE("null dense") { b.dense = nullptr; expected = "dense is null"; }
-  SUBCASE("negative rows") { b.rows = -1; expected = "rows is -1"; }
-  SUBCASE("wrong nnz") { b.nnz -= 1; expected = "nnz is 31, expected rows x slots = 4 x 8"; }
-  SUBCASE("stride below the columns") { b.dense_stride = 2; expected = "dense_stride is 2"; }
-  SUBCASE("unknown layout") { b.layout = 9; expected = "layout is 9"; }
-  SUBCASE("unknown memory") { b.memory = 2; expected = "memory is 2"; }
-  SUBCASE("shared rows without offsets") { b.shared_rows = 2; expected = "shared_offsets is null"; }
+  SUBCASE("null ids") {
+    b.ids = nullptr;
+    expected = "ids is null";
+  }
+  SUBCASE("null dense") {
+    b.dense = nullptr;
+    expected = "dense is null";
+  }
+  SUBCASE("negative rows") {
+    b.rows = -1;
+    expected = "rows is -1";
+  }
+  SUBCASE("wrong nnz") {
+    b.nnz -= 1;
+    expected = "nnz is 31, expected rows x slots = 4 x 8";
+  }
+  SUBCASE("stride below the columns") {
+    b.dense_stride = 2;
+    expected = "dense_stride is 2";
+  }
+  SUBCASE("unknown layout") {
+    b.layout = 9;
+    expected = "layout is 9";
+  }
+  SUBCASE("unknown memory") {
+    b.memory = 2;
+    expected = "memory is 2";
+  }
+  SUBCASE("shared rows without offsets") {
+    b.shared_rows = 2;
+    expected = "shared_offsets is null";
+  }
   CAPTURE(a.error.text());
   CHECK(a.run(b) == DPI_E_INVALID_ARGUMENT);
   CHECK(a.says(expected));
@@ -91,7 +116,8 @@ TEST_CASE("null handles and outputs") {
   CHECK(dpi_predict(nullptr, &a.rows.batch, a.out.data(), 4, nullptr, &a.error) == DPI_E_INVALID_ARGUMENT);
   CHECK(dpi_predict(a.model.get(), nullptr, a.out.data(), 4, nullptr, &a.error) == DPI_E_INVALID_ARGUMENT);
   CHECK(dpi_predict(a.model.get(), &a.rows.batch, nullptr, 4, nullptr, &a.error) == DPI_E_INVALID_ARGUMENT);
-  CHECK(dpi_predict(a.model.get(), &a.rows.batch, a.out.data(), 3, nullptr, &a.error) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_predict(a.model.get(), &a.rows.batch, a.out.data(), 3, nullptr, &a.error) ==
+        DPI_E_INVALID_ARGUMENT);
   CHECK(a.says("out_len is 3"));
   CHECK(dpi_predict(nullptr, nullptr, nullptr, 0, nullptr, nullptr) == DPI_E_INVALID_ARGUMENT);
   CHECK(dpi_model_load(nullptr, nullptr, nullptr, &a.error) == DPI_E_INVALID_ARGUMENT);
@@ -110,7 +136,8 @@ TEST_CASE("an id outside the vocabulary under rule error names row and feature")
   REQUIRE(day >= 0);
   const dpi_feature_info f = feature_of(a.model.get(), day);
   const dpi_model_info info = info_of(a.model.get());
-  for (const int64_t bad : {f.vocab_size, int64_t{-1}, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
+  for (const int64_t bad : {f.vocab_size, int64_t{-1}, std::numeric_limits<int64_t>::max(),
+                            std::numeric_limits<int64_t>::min()}) {
     std::vector<int64_t> ids = a.rows.ids;
     ids[static_cast<size_t>(2 * info.num_slots + f.slot)] = bad;
     dpi_batch b = a.rows.batch;
@@ -140,7 +167,8 @@ TEST_CASE("an id outside the vocabulary under rule oov scores as the oov row and
   CHECK(identical(with_id(std::numeric_limits<int64_t>::max()), oov));
   std::string json(dpi_model_counters_json(a.model.get(), nullptr, 0), '\0');
   dpi_model_counters_json(a.model.get(), json.data(), json.size());
-  CHECK(json.find("{\"name\":\"education\",\"missing\":0,\"out_of_range\":12,\"cut\":0}") != std::string::npos);
+  CHECK(json.find("{\"name\":\"education\",\"missing\":0,\"out_of_range\":12,\"cut\":0}") !=
+        std::string::npos);
 }
 
 TEST_CASE("floats: NaN is missing, infinity is an error") {
@@ -195,7 +223,8 @@ TEST_CASE("files that are no bundle") {
 TEST_CASE("device=cuda without one says why; auto falls back and reports it") {
   Error e;
   dpi_model* raw = nullptr;
-  const dpi_status s = dpi_model_load(demo("adult_widedeep.h5").c_str(), options({{"device", "cuda"}}).get(), &raw, &e);
+  const dpi_status s =
+      dpi_model_load(demo("adult_widedeep.h5").c_str(), options({{"device", "cuda"}}).get(), &raw, &e);
   if (s == DPI_OK) {
     dpi_model_free(raw);  // this machine has one
   } else {
@@ -208,7 +237,8 @@ TEST_CASE("device=cuda without one says why; auto falls back and reports it") {
   CHECK((kind == DPI_DEVICE_CPU || kind == DPI_DEVICE_CUDA));
   std::string json(dpi_model_info_json(m.get(), nullptr, 0), '\0');
   CHECK(dpi_model_info_json(m.get(), json.data(), json.size()) == json.size());
-  CHECK(json.find("\"note\":\"\"") == (kind == DPI_DEVICE_CPU ? std::string::npos : json.find("\"note\":\"\"")));
+  CHECK(json.find("\"note\":\"\"") ==
+        (kind == DPI_DEVICE_CPU ? std::string::npos : json.find("\"note\":\"\"")));
   char small[8];
   CHECK(dpi_model_info_json(m.get(), small, sizeof small) == json.size());
   CHECK(small[7] == '\0');

@@ -1,20 +1,21 @@
-/* The released layout of every public struct, in C99: what compiled callers rely on. A size may grow only with a new minor version. */
+/* The released layout of every public struct, in C99: what compiled callers rely on. A size may grow only
+ * with a new minor version. */
 #include <dpi/dpi.h>
 #include <stdio.h>
 
-#define CHECK_AT(type, member, offset)                                                                    \
-  do {                                                                                                    \
-    if (offsetof(type, member) != (offset)) {                                                             \
-      printf(#type "." #member " is at %zu, released at %d\n", offsetof(type, member), (int)(offset));    \
-      faults++;                                                                                           \
-    }                                                                                                     \
+#define CHECK_AT(type, member, offset)                                                                 \
+  do {                                                                                                 \
+    if (offsetof(type, member) != (offset)) {                                                          \
+      printf(#type "." #member " is at %zu, released at %d\n", offsetof(type, member), (int)(offset)); \
+      faults++;                                                                                        \
+    }                                                                                                  \
   } while (0)
-#define CHECK_SIZE(type, size)                                                              \
-  do {                                                                                      \
-    if (sizeof(type) != (size)) {                                                           \
-      printf("sizeof(" #type ") is %zu, released as %d\n", sizeof(type), (int)(size));      \
-      faults++;                                                                             \
-    }                                                                                       \
+#define CHECK_SIZE(type, size)                                                         \
+  do {                                                                                 \
+    if (sizeof(type) != (size)) {                                                      \
+      printf("sizeof(" #type ") is %zu, released as %d\n", sizeof(type), (int)(size)); \
+      faults++;                                                                        \
+    }                                                                                  \
   } while (0)
 
 int main(void) {
@@ -55,7 +56,8 @@ int main(void) {
   CHECK_AT(dpi_context_view, dense, 24);
   CHECK_AT(dpi_context_view, out, 56);
   if (DPI_BATCH_1_0_SIZE != sizeof(dpi_batch)) faults++;
-  if (DPI_E_INTERNAL != 15 || DPI_LAYOUT_SLOT_MAJOR != 1 || DPI_FEATURE_DENSE != 3 || DPI_LOG_OFF != 4) faults++;
+  if (DPI_E_INTERNAL != 15 || DPI_LAYOUT_SLOT_MAJOR != 1 || DPI_FEATURE_DENSE != 3 || DPI_LOG_OFF != 4)
+    faults++;
   if (dpi_version() != DPI_VERSION_NUMBER) faults++;
   printf("%d layout faults\n", faults);
   return faults == 0 ? 0 : 1;

@@ -68,9 +68,9 @@ TEST_CASE("every way to say the same batch gives the same bits") {
     {  // flat
       std::vector<float> out(want.size());
       Error e;
-      const dpi_status s = dpi_predict_flat(m.get(), 37, rows.batch.dense, rows.dense.size(), 0, rows.batch.ids,
-                                            rows.ids.size(), nullptr, 0, nullptr, 0, DPI_LAYOUT_ROW_MAJOR, out.data(),
-                                            out.size(), 0, nullptr, &e);
+      const dpi_status s = dpi_predict_flat(m.get(), 37, rows.batch.dense, rows.dense.size(), 0,
+                                            rows.batch.ids, rows.ids.size(), nullptr, 0, nullptr, 0,
+                                            DPI_LAYOUT_ROW_MAJOR, out.data(), out.size(), 0, nullptr, &e);
       INFO(e.text());
       CHECK(s == DPI_OK);
       CHECK(identical(out, want));
@@ -94,7 +94,8 @@ TEST_CASE("every way to say the same batch gives the same bits") {
     if (info.dense_dim > 0) {  // a wider dense stride
       std::vector<float> wide(static_cast<size_t>(37 * (info.dense_dim + 3)), std::nanf(""));
       for (int64_t r = 0; r < 37; ++r) {
-        std::copy_n(rows.dense.begin() + r * info.dense_dim, info.dense_dim, wide.begin() + r * (info.dense_dim + 3));
+        std::copy_n(rows.dense.begin() + r * info.dense_dim, info.dense_dim,
+                    wide.begin() + r * (info.dense_dim + 3));
       }
       dpi_batch b = rows.batch;
       b.dense = wide.data();
@@ -209,11 +210,13 @@ TEST_CASE("loading from memory is loading the file") {
   FILE* f = fopen(path.c_str(), "rb");
   REQUIRE(f != nullptr);
   std::array<char, 4096> block{};
-  for (size_t n = 0; (n = fread(block.data(), 1, block.size(), f)) > 0;) bytes.insert(bytes.end(), block.begin(), block.begin() + static_cast<long>(n));
+  for (size_t n = 0; (n = fread(block.data(), 1, block.size(), f)) > 0;)
+    bytes.insert(bytes.end(), block.begin(), block.begin() + static_cast<long>(n));
   fclose(f);
   dpi_model* raw = nullptr;
   Error e;
-  REQUIRE(dpi_model_load_memory(bytes.data(), bytes.size(), options({{"device", device()}}).get(), &raw, &e) == DPI_OK);
+  REQUIRE(dpi_model_load_memory(bytes.data(), bytes.size(), options({{"device", device()}}).get(), &raw,
+                                &e) == DPI_OK);
   const ModelPtr from_memory(raw);
   std::fill(bytes.begin(), bytes.end(), '\0');  // the caller may free or reuse it
   const ModelPtr from_file = load("msweb_deepfm.h5");

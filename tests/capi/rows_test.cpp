@@ -20,7 +20,8 @@ void set(dpi_rows* rows, const dpi_model* m, const char* feature, const char* te
 }
 
 /// One row of the msweb model.
-void add_visit(dpi_rows* rows, const dpi_model* m, const std::vector<const char*>& history, const char* area, double visits) {
+void add_visit(dpi_rows* rows, const dpi_model* m, const std::vector<const char*>& history, const char* area,
+               double visits) {
   REQUIRE(dpi_rows_begin(rows, nullptr) == DPI_OK);
   for (const char* h : history) set(rows, m, "history", h);
   set(rows, m, "area", area);
@@ -109,5 +110,6 @@ TEST_CASE("rows outlive the caller's reference to the model") {
   }
   CHECK(dpi_rows_begin(rows.get(), nullptr) == DPI_OK);
   std::vector<float> out(1);
-  CHECK(dpi_rows_predict(rows.get(), out.data(), 1, nullptr, nullptr) == DPI_OK);  // everything missing: defaults
+  CHECK(dpi_rows_predict(rows.get(), out.data(), 1, nullptr, nullptr) ==
+        DPI_OK);  // everything missing: defaults
 }

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int64_t kMaxRequestRows = int64_t{1} << 31;
 
-Status check_offsets(const char* name, const int64_t* offsets, int64_t n, int64_t last, const char* last_name) {
+Status check_offsets(const char* name, const int64_t* offsets, int64_t n, int64_t last,
+                     const char* last_name) {
   if (offsets[0] != 0) {
     return invalid_argument(std::string(name) + "[0] is " + std::to_string(offsets[0]) + ", expected 0");
   }
@@ -21,8 +22,9 @@ Status check_offsets(const char* name, const int64_t* offsets, int64_t n, int64_
     }
   }
   if (offsets[n] != last) {
-    return invalid_argument(std::string(name) + "[" + std::to_string(n) + "] is " + std::to_string(offsets[n]) +
-                            ", expected " + last_name + " = " + std::to_string(last));
+    return invalid_argument(std::string(name) + "[" + std::to_string(n) + "] is " +
+                            std::to_string(offsets[n]) + ", expected " + last_name + " = " +
+                            std::to_string(last));
   }
   return {};
 }
@@ -40,13 +42,14 @@ Status check_ids(const BatchPart& p, const PartShape& shape) {
   if (!bags) return invalid_argument(pre + "rows x slots overflows");
   if (p.nnz < 0) return invalid_argument(pre + "nnz is negative");
   if (p.ids == nullptr && (p.nnz > 0 || (p.offsets == nullptr && *bags > 0))) {
-    return invalid_argument(pre + "ids is null, but the model has " + std::to_string(shape.slots) + " id features");
+    return invalid_argument(pre + "ids is null, but the model has " + std::to_string(shape.slots) +
+                            " id features");
   }
   if (p.offsets != nullptr) return check_offsets(shape.offsets_name, p.offsets, *bags, p.nnz, "nnz");
   if (p.nnz != *bags) {
-    return invalid_argument(pre + "nnz is " + std::to_string(p.nnz) + ", expected rows x slots = " +
-                            std::to_string(p.rows) + " x " + std::to_string(shape.slots) +
-                            " (one id per bag; give offsets for bags)");
+    return invalid_argument(pre + "nnz is " + std::to_string(p.nnz) +
+                            ", expected rows x slots = " + std::to_string(p.rows) + " x " +
+                            std::to_string(shape.slots) + " (one id per bag; give offsets for bags)");
   }
   return {};
 }
@@ -57,7 +60,8 @@ Status check_part(const BatchPart& p, const PartShape& shape) {
     return invalid_argument(pre + "rows is " + std::to_string(p.rows) + ", expected 0 .. 2^31");
   }
   if (p.rows == 0) {
-    return p.nnz == 0 ? Status() : invalid_argument(pre + "nnz is " + std::to_string(p.nnz) + ", but there are no rows");
+    return p.nnz == 0 ? Status()
+                      : invalid_argument(pre + "nnz is " + std::to_string(p.nnz) + ", but there are no rows");
   }
   if (shape.columns > 0) {
     if (p.dense == nullptr) {
@@ -65,18 +69,21 @@ Status check_part(const BatchPart& p, const PartShape& shape) {
                               " dense columns");
     }
     if (p.dense_stride != 0 && p.dense_stride < shape.columns) {
-      return invalid_argument(pre + "dense_stride is " + std::to_string(p.dense_stride) + ", expected at least " +
-                              std::to_string(shape.columns));
+      return invalid_argument(pre + "dense_stride is " + std::to_string(p.dense_stride) +
+                              ", expected at least " + std::to_string(shape.columns));
     }
   }
   if (shape.slots == 0) {
-    return p.nnz == 0 ? Status() : invalid_argument(pre + "nnz is " + std::to_string(p.nnz) + ", but there are no id features");
+    return p.nnz == 0
+               ? Status()
+               : invalid_argument(pre + "nnz is " + std::to_string(p.nnz) + ", but there are no id features");
   }
   return check_ids(p, shape);
 }
 
 /// Ids that row `r` of a part adds to sequence feature `f` at most.
-int64_t bag_length(const ResolveSchema::Feature& f, const Batch& b, const BatchPart& p, int64_t r, int64_t slots) {
+int64_t bag_length(const ResolveSchema::Feature& f, const Batch& b, const BatchPart& p, int64_t r,
+                   int64_t slots) {
   if (p.offsets == nullptr) return 1;
   const int64_t slot = b.has_shared() ? f.part_slot : f.slot;
   const int64_t bag = b.slot_major ? slot * p.rows + r : r * slots + slot;
@@ -85,7 +92,8 @@ int64_t bag_length(const ResolveSchema::Feature& f, const Batch& b, const BatchP
 }
 
 /// Last row (exclusive) from `begin` whose bags of every sequence feature of one space fit.
-int64_t fit_rows(const ResolveSchema& s, const InputLayout& l, const Batch& b, int space, int64_t begin, int64_t end) {
+int64_t fit_rows(const ResolveSchema& s, const InputLayout& l, const Batch& b, int space, int64_t begin,
+                 int64_t end) {
   const bool own = b.has_shared() && space == 1;
   const BatchPart& p = own ? b.shared : b.item;
   const auto& n = s.layout;
@@ -111,11 +119,13 @@ Status check_batch(const ResolveSchema& schema, const Batch& b) {
     return check_part(b.item, {"", "offsets", l.n_slots, l.n_columns});
   }
   DPI_RETURN_IF_ERROR(check_part(b.item, {"", "offsets", l.n_item_slots, l.n_item_columns}));
-  DPI_RETURN_IF_ERROR(check_part(b.shared, {"shared_", "shared_bag_offsets", l.n_shared_slots, l.n_shared_columns}));
+  DPI_RETURN_IF_ERROR(
+      check_part(b.shared, {"shared_", "shared_bag_offsets", l.n_shared_slots, l.n_shared_columns}));
   return check_offsets("shared_offsets", b.shared_offsets, b.shared.rows, b.item.rows, "rows");
 }
 
-Result<RowRange> next_range(const ResolveSchema& schema, const InputLayout& layout, const Batch& b, int64_t begin) {
+Result<RowRange> next_range(const ResolveSchema& schema, const InputLayout& layout, const Batch& b,
+                            int64_t begin) {
   RowRange r;
   r.begin = begin;
   r.end = std::min(b.item.rows, begin + layout.max_rows);

@@ -71,9 +71,10 @@ Status Context::create_streams() {
   for (int32_t s = 0; s < plan.n_streams; ++s) {
     streams_.push_back(nullptr);
     scratch_.push_back(nullptr);
+    DPI_RETURN_IF_ERROR(backend_status(
+        engine_.api().stream_create(engine_.device(), 0, &streams_.back(), &err), err, "stream"));
     DPI_RETURN_IF_ERROR(
-        backend_status(engine_.api().stream_create(engine_.device(), 0, &streams_.back(), &err), err, "stream"));
-    DPI_RETURN_IF_ERROR(allocate_memory(engine_, scratch_bytes[s], DPI_MEMORY_ARENA, &scratch_.back(), "scratch"));
+        allocate_memory(engine_, scratch_bytes[s], DPI_MEMORY_ARENA, &scratch_.back(), "scratch"));
   }
   for (int32_t i = 0; i < plan.n_events; ++i) {
     events_.push_back(nullptr);
@@ -126,19 +127,31 @@ void Context::bind_operands() {
   }
 }
 
-kernels::Tensor Context::value_tensor(int32_t index, const ResolvedRows& rows, float* out, float* logits) const {
+kernels::Tensor Context::value_tensor(int32_t index, const ResolvedRows& rows, float* out,
+                                      float* logits) const {
   const PlanValue& v = engine_.plan().values[index];
   kernels::Tensor t;
   t.dims = v.dims;
   t.row_stride = engine_.row_stride(v);
   t.rows = v.space == RowSpace::kConstant ? 1 : rows.rows[v.space == RowSpace::kShared ? 1 : 0];
   switch (v.storage) {
-    case Storage::kArena: t.data = reinterpret_cast<float*>(arena_ + memory_.offset[index]); break;
-    case Storage::kAlias: t.data = value_tensor(v.base, rows, out, logits).data + v.column; break;
-    case Storage::kConst: t.data = engine_.const_data(v.param); break;
-    case Storage::kOutput: t.data = out + v.column; break;
-    case Storage::kLogit: t.data = logits + v.column; break;
-    case Storage::kInput: break;  // from the packed block
+    case Storage::kArena:
+      t.data = reinterpret_cast<float*>(arena_ + memory_.offset[index]);
+      break;
+    case Storage::kAlias:
+      t.data = value_tensor(v.base, rows, out, logits).data + v.column;
+      break;
+    case Storage::kConst:
+      t.data = engine_.const_data(v.param);
+      break;
+    case Storage::kOutput:
+      t.data = out + v.column;
+      break;
+    case Storage::kLogit:
+      t.data = logits + v.column;
+      break;
+    case Storage::kInput:
+      break;  // from the packed block
   }
   return t;
 }
@@ -170,7 +183,8 @@ Status Context::prepare_tables(uint64_t deadline_ns) {
   }
   auto ready = engine_.store().prepare({lookups_, deadline_ns});
   if (!ready.ok()) return std::move(ready).status();
-  if (ready.value() == Readiness::kLate) return {Code::kTimeout, "embedding rows did not arrive before the deadline"};
+  if (ready.value() == Readiness::kLate)
+    return {Code::kTimeout, "embedding rows did not arrive before the deadline"};
   const uint64_t version = engine_.store().version();
   if (views_bound_ && version == seen_version_) return {};
   for (size_t i = 0; i < bound_.size(); ++i) {
@@ -198,9 +212,11 @@ Status Context::launch_op(size_t i, const ResolvedRows& rows) {
   call.tables = b.tables.data();
   call.row_map = rows.has_map ? reinterpret_cast<const int32_t*>(input_ + layout_.row_map) : nullptr;
   call.scratch = scratch_[op.stream];
-  DPI_RETURN_IF_ERROR(backend_status(engine_.api().enqueue(stream, engine_.op(i), &call, &err), err, op.name));
+  DPI_RETURN_IF_ERROR(
+      backend_status(engine_.api().enqueue(stream, engine_.op(i), &call, &err), err, op.name));
   if (op.records >= 0) {
-    DPI_RETURN_IF_ERROR(backend_status(engine_.api().event_record(events_[op.records], stream, &err), err, op.name));
+    DPI_RETURN_IF_ERROR(
+        backend_status(engine_.api().event_record(events_[op.records], stream, &err), err, op.name));
   }
   return {};
 }
@@ -209,8 +225,8 @@ Status Context::launch(const ResolvedRows& rows) {
   const Plan& plan = engine_.plan();
   dpi_backend_error err{};
   if (plan.start_event >= 0) {
-    DPI_RETURN_IF_ERROR(
-        backend_status(engine_.api().event_record(events_[plan.start_event], streams_[0], &err), err, "start"));
+    DPI_RETURN_IF_ERROR(backend_status(
+        engine_.api().event_record(events_[plan.start_event], streams_[0], &err), err, "start"));
   }
   for (size_t i = 0; i < plan.ops.size(); ++i) {
     const uint64_t start = profile_ ? monotonic_ns() : 0;
@@ -231,7 +247,8 @@ void Context::enable_profile(bool on) {
 Status Context::run_range(const Batch& batch, const RowRange& range, float* out, float* logits,
                           const RunControl& control) {
   ResolvedRows rows;
-  DPI_RETURN_IF_ERROR(resolve_rows(engine_.schema(), layout_, batch, range, staging_, counters_.data(), &rows));
+  DPI_RETURN_IF_ERROR(
+      resolve_rows(engine_.schema(), layout_, batch, range, staging_, counters_.data(), &rows));
   const bool host = engine_.host_memory();
   const auto n = static_cast<size_t>(rows.rows[0] * engine_.heads());
   const size_t capacity = static_cast<size_t>(layout_.max_rows * engine_.heads());
@@ -247,8 +264,8 @@ Status Context::run_range(const Batch& batch, const RowRange& range, float* out,
   DPI_RETURN_IF_ERROR(launch(rows));
   if (!host) {
     const size_t bytes = (logits != nullptr ? capacity + n : n) * sizeof(float);
-    DPI_RETURN_IF_ERROR(
-        backend_status(engine_.api().copy_out(streams_[0], host_out_, device_out_, bytes, &err), err, "copy out"));
+    DPI_RETURN_IF_ERROR(backend_status(
+        engine_.api().copy_out(streams_[0], host_out_, device_out_, bytes, &err), err, "copy out"));
   }
   for (auto* s : streams_) {
     DPI_RETURN_IF_ERROR(backend_status(engine_.api().stream_synchronize(s, &err), err, "synchronize"));

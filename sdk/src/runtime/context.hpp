@@ -1,5 +1,5 @@
-// Scratch of one running call: packed input, arena, streams, events and operands bound to them. One thread at a time; after
-// creation a run allocates nothing and takes no lock.
+// Scratch of one running call: packed input, arena, streams, events and operands bound to them. One thread at
+// a time; after creation a run allocates nothing and takes no lock.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ class Context {
   /// What the last run met, one per feature.
   std::vector<FeatureCounters>& counters() { return counters_; }
 
-  /// Nanoseconds spent in each op of the plan since reset_profile (host clock around enqueue; meaningful where enqueue executes).
+  /// Nanoseconds spent in each op of the plan since reset_profile (host clock around enqueue; meaningful
+  /// where enqueue executes).
   void enable_profile(bool on);
   const std::vector<uint64_t>& profile() const { return profile_ns_; }
 
@@ -37,7 +38,8 @@ class Context {
   void bind_operands();
   void bind_call(const ResolvedRows& rows, float* out, float* logits);
   Status prepare_tables(uint64_t deadline_ns);
-  Status run_range(const Batch& batch, const RowRange& range, float* out, float* logits, const RunControl& control);
+  Status run_range(const Batch& batch, const RowRange& range, float* out, float* logits,
+                   const RunControl& control);
   Status launch(const ResolvedRows& rows);
   Status launch_op(size_t i, const ResolvedRows& rows);
 
@@ -55,9 +57,9 @@ class Context {
   std::byte* staging_ = nullptr;  // packed input, host
   std::byte* input_ = nullptr;    // the device's copy; == staging_ with host memory
   std::byte* arena_ = nullptr;
-  float* device_out_ = nullptr;   // scores then logits; null with host memory
+  float* device_out_ = nullptr;  // scores then logits; null with host memory
   float* host_out_ = nullptr;
-  float* spare_logits_ = nullptr; // where logits go that nobody asked for (host memory)
+  float* spare_logits_ = nullptr;    // where logits go that nobody asked for (host memory)
   std::vector<std::byte*> scratch_;  // per stream
   std::vector<dpi_backend_stream*> streams_;
   std::vector<dpi_backend_event*> events_;

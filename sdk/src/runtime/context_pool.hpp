@@ -1,4 +1,5 @@
-// Lends contexts to callers: bounded, without a lock on the fast path. A caller beyond the bound waits, with its deadline.
+// Lends contexts to callers: bounded, without a lock on the fast path. A caller beyond the bound waits, with
+// its deadline.
 #pragma once
 
 #include <atomic>

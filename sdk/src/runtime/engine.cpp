@@ -17,8 +17,10 @@ class BundleParams final : public ParamSource {
   explicit BundleParams(Bundle& bundle) : bundle_(bundle) {}
   Result<std::vector<int64_t>> shape(const std::string& name) override {
     const DataSetInfo* info = bundle_.find("/params/" + name);
-    if (info == nullptr) return bad_model(bundle_.name() + ":/params/" + name + ": there is no such data set");
-    if (info->type != DataSetInfo::Type::kF32) return bad_model(bundle_.name() + ":/params/" + name + ": expected f32");
+    if (info == nullptr)
+      return bad_model(bundle_.name() + ":/params/" + name + ": there is no such data set");
+    if (info->type != DataSetInfo::Type::kF32)
+      return bad_model(bundle_.name() + ":/params/" + name + ": expected f32");
     return info->shape;
   }
   Result<std::vector<float>> read(const std::string& name) override { return bundle_.read_param(name); }
@@ -83,7 +85,8 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   for (PlanOp& op : e->plan_.ops) op.bind_pointers();
   e->schema_ = make_resolve_schema(e->plan_.features);
 
-  e->store_ = store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), options.memory_limit);
+  e->store_ =
+      store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), options.memory_limit);
   DPI_RETURN_IF_ERROR(e->load_tables(bundle));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
@@ -111,10 +114,11 @@ Status Engine::upload_constants() {
     void* p = nullptr;
     dpi_backend_error err{};
     const size_t bytes = std::max<size_t>(1, data.size()) * sizeof(float);
-    DPI_RETURN_IF_ERROR(backend_status(api().alloc(device(), bytes, DPI_MEMORY_PARAM, &p, &err), err, v.name));
-    const_data_[v.param] = static_cast<float*>(p);
     DPI_RETURN_IF_ERROR(
-        backend_status(api().upload(device(), p, data.data(), data.size() * sizeof(float), &err), err, v.name));
+        backend_status(api().alloc(device(), bytes, DPI_MEMORY_PARAM, &p, &err), err, v.name));
+    const_data_[v.param] = static_cast<float*>(p);
+    DPI_RETURN_IF_ERROR(backend_status(
+        api().upload(device(), p, data.data(), data.size() * sizeof(float), &err), err, v.name));
   }
   return {};
 }
@@ -124,10 +128,14 @@ int64_t Engine::row_stride(const PlanValue& v) const {
     case Storage::kInput:
       return v.is_bags ? 0 : schema_.n_floats[schema_.features[v.feature].shared ? 1 : 0];
     case Storage::kOutput:
-    case Storage::kLogit: return heads();
-    case Storage::kConst: return 0;
-    case Storage::kAlias: return row_stride(plan_.values[v.base]);
-    case Storage::kArena: break;
+    case Storage::kLogit:
+      return heads();
+    case Storage::kConst:
+      return 0;
+    case Storage::kAlias:
+      return row_stride(plan_.values[v.base]);
+    case Storage::kArena:
+      break;
   }
   return v.space == RowSpace::kConstant ? 0 : v.row_stride;
 }

@@ -1,5 +1,5 @@
-// What all contexts of a model share, immutable after load: the plan, the backend's device with the prepared ops, the tables, the
-// schema. Destroyed after the last context.
+// What all contexts of a model share, immutable after load: the plan, the backend's device with the prepared
+// ops, the tables, the schema. Destroyed after the last context.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,8 @@ namespace dpi {
 
 class Engine {
  public:
-  /// Plans, opens the backend, streams the tables to their storage, prepares the ops. `store` may be given by tests; else resident.
+  /// Plans, opens the backend, streams the tables to their storage, prepares the ops. `store` may be given by
+  /// tests; else resident.
   static Result<std::unique_ptr<Engine>> create(Bundle& bundle, const ModelOptions& options,
                                                 std::unique_ptr<TableStore> store = nullptr);
   ~Engine();

@@ -25,7 +25,8 @@ int32_t context_count(const ModelOptions& o) {
   return static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, 1024u));
 }
 
-Result<std::unique_ptr<Model>> load_bundle(Result<std::unique_ptr<Bundle>> opened, const ModelOptions& options) {
+Result<std::unique_ptr<Model>> load_bundle(Result<std::unique_ptr<Bundle>> opened,
+                                           const ModelOptions& options) {
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<Bundle> bundle, std::move(opened));
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::create(*bundle, options));
   if (!options.verify_golden) return model;
@@ -62,8 +63,9 @@ std::string golden_mismatch(const std::vector<float>& want, const std::vector<fl
     if (std::isnan(want[i]) && std::isnan(got[i])) continue;
     const double limit = tolerance * std::max(1.0, std::fabs(static_cast<double>(want[i])));
     if (std::fabs(static_cast<double>(want[i]) - got[i]) <= limit) continue;
-    return "golden row " + std::to_string(i / heads.size()) + ", head '" + heads[i % heads.size()].name + "': " + what + " " +
-           std::to_string(got[i]) + ", expected " + std::to_string(want[i]) + " within " + std::to_string(limit);
+    return "golden row " + std::to_string(i / heads.size()) + ", head '" + heads[i % heads.size()].name +
+           "': " + what + " " + std::to_string(got[i]) + ", expected " + std::to_string(want[i]) +
+           " within " + std::to_string(limit);
   }
   return {};
 }
@@ -74,7 +76,8 @@ Result<std::unique_ptr<Model>> Model::load(const std::string& path, const ModelO
   return load_bundle(Bundle::open(path, {options.require_signature}), options);
 }
 
-Result<std::unique_ptr<Model>> Model::load_memory(std::span<const std::byte> bytes, const ModelOptions& options) {
+Result<std::unique_ptr<Model>> Model::load_memory(std::span<const std::byte> bytes,
+                                                  const ModelOptions& options) {
   return load_bundle(Bundle::open_memory(bytes, {options.require_signature}), options);
 }
 

@@ -1,4 +1,5 @@
-// A loaded model: engine, contexts, encoders, counters. Immutable after load but for counters and the pool; any thread may predict.
+// A loaded model: engine, contexts, encoders, counters. Immutable after load but for counters and the pool;
+// any thread may predict.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,8 @@ struct SharedCounters {
 class Model {
  public:
   static Result<std::unique_ptr<Model>> load(const std::string& path, const ModelOptions& options);
-  static Result<std::unique_ptr<Model>> load_memory(std::span<const std::byte> bytes, const ModelOptions& options);
+  static Result<std::unique_ptr<Model>> load_memory(std::span<const std::byte> bytes,
+                                                    const ModelOptions& options);
   /// For tests: any bundle, any store.
   static Result<std::unique_ptr<Model>> create(Bundle& bundle, const ModelOptions& options,
                                                std::unique_ptr<TableStore> store = nullptr);
@@ -40,7 +42,9 @@ class Model {
 
   const Engine& engine() const { return *engine_; }
   const Manifest& manifest() const { return manifest_; }
-  const FeatureEncoder* encoder(int32_t feature) const { return encoders_[static_cast<size_t>(feature)].get(); }
+  const FeatureEncoder* encoder(int32_t feature) const {
+    return encoders_[static_cast<size_t>(feature)].get();
+  }
   uint64_t content_digest() const { return content_digest_; }
   ContextPool& pool() { return *pool_; }
   bool forked() const;

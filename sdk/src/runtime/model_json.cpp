@@ -12,10 +12,14 @@ using Json = nlohmann::ordered_json;
 
 const char* kind_name(FeatureKind k) {
   switch (k) {
-    case FeatureKind::kCategorical: return "categorical";
-    case FeatureKind::kSequence: return "sequence";
-    case FeatureKind::kNumeric: return "numeric";
-    case FeatureKind::kDense: return "dense";
+    case FeatureKind::kCategorical:
+      return "categorical";
+    case FeatureKind::kSequence:
+      return "sequence";
+    case FeatureKind::kNumeric:
+      return "numeric";
+    case FeatureKind::kDense:
+      return "dense";
   }
   return "?";
 }
@@ -30,10 +34,14 @@ const char* rule_name(Missing r) {
 
 const char* dtype_name(kernels::DType t) {
   switch (t) {
-    case kernels::DType::kF32: return "f32";
-    case kernels::DType::kF16: return "f16";
-    case kernels::DType::kBF16: return "bf16";
-    case kernels::DType::kI8: return "i8";
+    case kernels::DType::kF32:
+      return "f32";
+    case kernels::DType::kF16:
+      return "f16";
+    case kernels::DType::kBF16:
+      return "bf16";
+    case kernels::DType::kI8:
+      return "i8";
   }
   return "?";
 }
@@ -78,7 +86,8 @@ std::string Model::schema_json() const {
   j["name"] = manifest_.name;
   j["features"] = Json::array();
   const ResolveSchema& schema = engine_->schema();
-  for (size_t i = 0; i < schema.features.size(); ++i) j["features"].push_back(feature_json(schema.features[i], i));
+  for (size_t i = 0; i < schema.features.size(); ++i)
+    j["features"].push_back(feature_json(schema.features[i], i));
   const SchemaLayout& l = schema.layout;
   j["slots"] = l.n_slots;
   j["dense_columns"] = l.n_columns;
@@ -97,7 +106,8 @@ std::string Model::info_json() const {
   Json j;
   j["source"] = source_;
   j["content_digest"] = std::to_string(content_digest_);
-  j["device"] = {{"backend", e.api().name}, {"name", e.caps().device_name}, {"requested", e.options().device}};
+  j["device"] = {
+      {"backend", e.api().name}, {"name", e.caps().device_name}, {"requested", e.options().device}};
   j["device"]["note"] = e.device_note();
   j["options"] = Json::parse(options_json(e.options()), nullptr, false);
   j["memory"] = {{"tables_host_bytes", e.forecast().host_bytes},

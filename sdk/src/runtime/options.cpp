@@ -33,12 +33,13 @@ bool parse_number(std::string_view s, T lo, T hi, T* out) {
 }
 
 template <class T>
-OptionDef number(const char* key, const char* help, T ModelOptions::*field, T lo, T hi) {
-  return {key, help, [=](ModelOptions& o, std::string_view s) { return parse_number<T>(s, lo, hi, &(o.*field)); },
+OptionDef number(const char* key, const char* help, T ModelOptions::* field, T lo, T hi) {
+  return {key, help,
+          [=](ModelOptions& o, std::string_view s) { return parse_number<T>(s, lo, hi, &(o.*field)); },
           [=](const ModelOptions& o) { return std::to_string(o.*field); }};
 }
 
-OptionDef text(const char* key, const char* help, std::string ModelOptions::*field) {
+OptionDef text(const char* key, const char* help, std::string ModelOptions::* field) {
   return {key, help,
           [=](ModelOptions& o, std::string_view s) {
             o.*field = std::string(s);
@@ -48,7 +49,7 @@ OptionDef text(const char* key, const char* help, std::string ModelOptions::*fie
 }
 
 template <class T>
-OptionDef choice(const char* key, const char* help, T ModelOptions::*field, std::vector<Choice> choices) {
+OptionDef choice(const char* key, const char* help, T ModelOptions::* field, std::vector<Choice> choices) {
   return {key, help,
           [=](ModelOptions& o, std::string_view s) {
             for (const auto& c : choices) {
@@ -67,7 +68,8 @@ OptionDef choice(const char* key, const char* help, T ModelOptions::*field, std:
           }};
 }
 
-OptionDef word(const char* key, const char* help, std::string ModelOptions::*field, std::vector<const char*> words) {
+OptionDef word(const char* key, const char* help, std::string ModelOptions::* field,
+               std::vector<const char*> words) {
   return {key, help,
           [=](ModelOptions& o, std::string_view s) {
             for (const char* w : words) {
@@ -111,7 +113,8 @@ const std::vector<OptionDef>& definitions() {
 }
 
 Status bad_value(const OptionDef& d, std::string_view value) {
-  return invalid_argument("option '" + std::string(d.key) + "' is '" + std::string(value) + "', expected " + d.help);
+  return invalid_argument("option '" + std::string(d.key) + "' is '" + std::string(value) + "', expected " +
+                          d.help);
 }
 
 }  // namespace

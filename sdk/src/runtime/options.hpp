@@ -31,7 +31,8 @@ struct ModelOptions {
   std::string isa = "auto";
 };
 
-/// Sets one option. Unknown key: kNotFound with the list of keys; bad value: kInvalidArgument with what is allowed.
+/// Sets one option. Unknown key: kNotFound with the list of keys; bad value: kInvalidArgument with what is
+/// allowed.
 Status set_option(ModelOptions* options, std::string_view key, std::string_view value);
 
 /// All options in force as {"key": "value", ...} pairs in dpi.h's order.

@@ -1,4 +1,5 @@
-// A request as the runtime sees it: the C API's batch without its struct header, checked for size and version by capi.
+// A request as the runtime sees it: the C API's batch without its struct header, checked for size and version
+// by capi.
 #pragma once
 
 #include <atomic>
@@ -7,8 +8,8 @@
 
 namespace dpi {
 
-/// One part (item or shared) of a batch. With offsets == nullptr bag b is ids[b]; else ids[offsets[b]] .. ids[offsets[b + 1] - 1].
-/// Bag of (row, slot): row * slots + slot, or slot * rows + row when slot_major.
+/// One part (item or shared) of a batch. With offsets == nullptr bag b is ids[b]; else ids[offsets[b]] ..
+/// ids[offsets[b + 1] - 1]. Bag of (row, slot): row * slots + slot, or slot * rows + row when slot_major.
 struct BatchPart {
   int64_t rows = 0;
   const float* dense = nullptr;

@@ -8,16 +8,17 @@ namespace dpi {
 
 namespace {
 
-/// One part of the batch as one space's features read it: where bag (row, feature) and column (row, feature) are.
+/// One part of the batch as one space's features read it: where bag (row, feature) and column (row, feature)
+/// are.
 struct Source {
   const BatchPart* part = nullptr;
-  int64_t first_row = 0;   // of the part, for local row 0
+  int64_t first_row = 0;  // of the part, for local row 0
   int64_t rows = 0;
-  int64_t bag_row = 0;     // bag = row * bag_row + slot * bag_slot
+  int64_t bag_row = 0;  // bag = row * bag_row + slot * bag_slot
   int64_t bag_slot = 0;
   int64_t dense_stride = 0;
-  bool whole = true;       // the part holds all features (no shared part)
-  bool shared = false;     // rows count in the shared part
+  bool whole = true;    // the part holds all features (no shared part)
+  bool shared = false;  // rows count in the shared part
 
   int64_t bag(int64_t row, int32_t slot) const { return (first_row + row) * bag_row + slot * bag_slot; }
 };
@@ -39,10 +40,12 @@ Source make_source(const ResolveSchema& s, const Batch& b, const RowRange& range
   return src;
 }
 
-Status refuse(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row, const std::string& what) {
+Status refuse(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
+              const std::string& what) {
   const auto& f = s.features[feature].spec;
   const int64_t at = src.first_row + row;
-  return invalid_argument((src.shared ? "shared row " : "row ") + std::to_string(at) + ", feature '" + f.name + "': " + what)
+  return invalid_argument((src.shared ? "shared row " : "row ") + std::to_string(at) + ", feature '" +
+                          f.name + "': " + what)
       .at(at, feature);
 }
 
@@ -51,7 +54,8 @@ std::string range_text(const FeatureSpec& f, int64_t id) {
          ") and the schema says error";
 }
 
-/// Applies the out-of-range and missing rules to one id of a feature. Returns false when the schema says error.
+/// Applies the out-of-range and missing rules to one id of a feature. Returns false when the schema says
+/// error.
 enum class IdFate { kKeep, kMissing, kOutOfRange, kRefusedRange };
 IdFate judge(const FeatureSpec& f, int64_t id, int32_t* resolved) {
   if (f.has_missing_id && id == f.missing_id) return IdFate::kMissing;
@@ -65,8 +69,8 @@ IdFate judge(const FeatureSpec& f, int64_t id, int32_t* resolved) {
 }
 
 /// A categorical value that is missing: pad_id, default_id, or an error.
-Status resolve_missing(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row, FeatureCounters& c,
-                       int32_t* out) {
+Status resolve_missing(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
+                       FeatureCounters& c, int32_t* out) {
   const auto& f = s.features[feature].spec;
   ++c.missing;
   if (f.missing == Missing::kError) return refuse(src, s, feature, row, "missing, and the schema says error");
@@ -74,8 +78,8 @@ Status resolve_missing(const Source& src, const ResolveSchema& s, int32_t featur
   return {};
 }
 
-Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row, FeatureCounters& c,
-                      int32_t* out) {
+Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
+                      FeatureCounters& c, int32_t* out) {
   const auto& f = s.features[feature];
   const int64_t bag = src.bag(row, src.whole ? f.slot : f.part_slot);
   int64_t at = bag;
@@ -83,16 +87,21 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
     at = src.part->offsets[bag];
     const int64_t n = src.part->offsets[bag + 1] - at;
     if (n == 0) return resolve_missing(src, s, feature, row, c, out);
-    if (n != 1) return refuse(src, s, feature, row, std::to_string(n) + " ids where a categorical feature has one");
+    if (n != 1)
+      return refuse(src, s, feature, row, std::to_string(n) + " ids where a categorical feature has one");
   }
   if (src.part->weights != nullptr && src.part->weights[at] != 1.0f) {
     return refuse(src, s, feature, row, "a weight other than 1 on a feature that is not weighted");
   }
   const int64_t id = src.part->ids[at];
   switch (judge(f.spec, id, out)) {
-    case IdFate::kKeep: return {};
-    case IdFate::kMissing: return resolve_missing(src, s, feature, row, c, out);
-    case IdFate::kOutOfRange: ++c.out_of_range; return {};
+    case IdFate::kKeep:
+      return {};
+    case IdFate::kMissing:
+      return resolve_missing(src, s, feature, row, c, out);
+    case IdFate::kOutOfRange:
+      ++c.out_of_range;
+      return {};
     case IdFate::kRefusedRange:
       ++c.out_of_range;
       return refuse(src, s, feature, row, range_text(f.spec, id));
@@ -143,12 +152,17 @@ struct BagWriter {
     if (!std::isfinite(w)) return refuse(src, schema, feature, row, "a weight that is not finite");
     int32_t id = 0;
     switch (judge(f, src.part->ids[at], &id)) {
-      case IdFate::kMissing: ++counters.missing; return {};  // leaves the bag
-      case IdFate::kOutOfRange: ++counters.out_of_range; break;
+      case IdFate::kMissing:
+        ++counters.missing;
+        return {};  // leaves the bag
+      case IdFate::kOutOfRange:
+        ++counters.out_of_range;
+        break;
       case IdFate::kRefusedRange:
         ++counters.out_of_range;
         return refuse(src, schema, feature, row, range_text(f, src.part->ids[at]));
-      case IdFate::kKeep: break;
+      case IdFate::kKeep:
+        break;
     }
     push(id, w);
     return {};
@@ -173,7 +187,8 @@ Status resolve_bag(BagWriter& w, int64_t row) {
     (f.spec.keep_last ? begin : end) = f.spec.keep_last ? end - f.max_bag : begin + f.max_bag;
   }
   if (end - begin > w.capacity - w.n) {
-    return refuse(w.src, w.schema, w.feature, row, "more ids than the context holds; raise max_nnz or max_rows");
+    return refuse(w.src, w.schema, w.feature, row,
+                  "more ids than the context holds; raise max_nnz or max_rows");
   }
   const int64_t before = w.n;
   for (int64_t at = begin; at < end; ++at) DPI_RETURN_IF_ERROR(w.add(row, at));
@@ -182,17 +197,23 @@ Status resolve_bag(BagWriter& w, int64_t row) {
   if (f.spec.missing == Missing::kError) {
     return refuse(w.src, w.schema, w.feature, row, "an empty bag, and the schema says error");
   }
-  if (w.n == w.capacity) return refuse(w.src, w.schema, w.feature, row, "more ids than the context holds; raise max_nnz");
+  if (w.n == w.capacity)
+    return refuse(w.src, w.schema, w.feature, row, "more ids than the context holds; raise max_nnz");
   w.push(static_cast<int32_t>(f.spec.default_id), 1.0f);
   return {};
 }
 
-Status resolve_sequence(const Source& src, const ResolveSchema& s, int32_t feature, const InputLayout::Sequence& q,
-                        std::byte* block, FeatureCounters& c) {
+Status resolve_sequence(const Source& src, const ResolveSchema& s, int32_t feature,
+                        const InputLayout::Sequence& q, std::byte* block, FeatureCounters& c) {
   auto* offsets = reinterpret_cast<int32_t*>(block + q.offsets);
   const bool weighted = s.features[feature].spec.weighted;
-  BagWriter w{src, s, feature, c, reinterpret_cast<int32_t*>(block + q.ids),
-              weighted ? reinterpret_cast<float*>(block + q.weights) : nullptr, q.max_nnz};
+  BagWriter w{src,
+              s,
+              feature,
+              c,
+              reinterpret_cast<int32_t*>(block + q.ids),
+              weighted ? reinterpret_cast<float*>(block + q.weights) : nullptr,
+              q.max_nnz};
   for (int64_t r = 0; r < src.rows; ++r) {
     offsets[r] = static_cast<int32_t>(w.n);
     DPI_RETURN_IF_ERROR(resolve_bag(w, r));
@@ -201,17 +222,19 @@ Status resolve_sequence(const Source& src, const ResolveSchema& s, int32_t featu
   return {};
 }
 
-Status resolve_float(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row, FeatureCounters& c,
-                     float* v) {
+Status resolve_float(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
+                     FeatureCounters& c, float* v) {
   if (std::isinf(*v)) return refuse(src, s, feature, row, "an infinite value");
   const auto& f = s.features[feature].spec;
   ++c.missing;
-  if (f.missing == Missing::kError) return refuse(src, s, feature, row, "NaN (missing), and the schema says error");
+  if (f.missing == Missing::kError)
+    return refuse(src, s, feature, row, "NaN (missing), and the schema says error");
   *v = f.missing == Missing::kPad ? 0.0f : static_cast<float>(f.default_value);
   return {};
 }
 
-Status resolve_dense(const Source& src, const ResolveSchema& s, int space, float* packed, FeatureCounters* counters) {
+Status resolve_dense(const Source& src, const ResolveSchema& s, int space, float* packed,
+                     FeatureCounters* counters) {
   const int64_t width = s.n_floats[space];
   for (int64_t r = 0; r < src.rows; ++r) {
     float* dst = packed + r * width;
@@ -239,8 +262,8 @@ void fill_row_map(const Batch& b, const RowRange& range, int32_t* map) {
 
 }  // namespace
 
-Status resolve_rows(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch, const RowRange& range,
-                    std::byte* block, FeatureCounters* counters, ResolvedRows* out) {
+Status resolve_rows(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch,
+                    const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out) {
   const Source src[2] = {make_source(schema, batch, range, 0), make_source(schema, batch, range, 1)};
   out->rows[0] = src[0].rows;
   out->rows[1] = src[1].rows;

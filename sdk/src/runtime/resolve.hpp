@@ -1,8 +1,10 @@
-// Turns a caller's batch into what ops read: ids checked against their vocabulary under the feature's rules, narrowed to 32 bits and
-// packed, missing values replaced, bags cut to max_len. One pass, into memory that a context owns; the same for every backend, so
-// that a bad id means the same everywhere. FORMAT.md part 4 states the rules.
+// Turns a caller's batch into what ops read: ids checked against their vocabulary under the feature's rules,
+// narrowed to 32 bits and packed, missing values replaced, bags cut to max_len. One pass, into memory that a
+// context owns; the same for every backend, so that a bad id means the same everywhere. FORMAT.md part 4
+// states the rules.
 //
-// The packed block is laid out for a capacity, not for the batch at hand, so addresses stay the same from call to call:
+// The packed block is laid out for a capacity, not for the batch at hand, so addresses stay the same from
+// call to call:
 //   row_map | item dense | shared dense | item ids | shared ids | per sequence feature: offsets, ids, weights
 #pragma once
 
@@ -18,7 +20,8 @@
 
 namespace dpi {
 
-/// Counts of one feature within one call; a context adds them to the model's shared counters when the call ends.
+/// Counts of one feature within one call; a context adds them to the model's shared counters when the call
+/// ends.
 struct FeatureCounters {
   uint64_t missing = 0;
   uint64_t out_of_range = 0;
@@ -30,10 +33,10 @@ struct ResolveSchema {
   struct Feature {
     FeatureSpec spec;
     bool shared = false;
-    int32_t slot = -1, part_slot = -1;      // in a batch without / with a shared part
+    int32_t slot = -1, part_slot = -1;  // in a batch without / with a shared part
     int32_t column = -1, part_column = -1;
-    int32_t packed_column = -1;             // of the packed ids (categorical) or floats (numeric, dense) of its space
-    int64_t max_bag = 0;                    // ids one bag can have after cutting; 0 = no limit
+    int32_t packed_column = -1;  // of the packed ids (categorical) or floats (numeric, dense) of its space
+    int64_t max_bag = 0;         // ids one bag can have after cutting; 0 = no limit
   };
   std::vector<Feature> features;
   std::vector<int32_t> categorical[2];  // [0] item, [1] shared: features in packed order
@@ -77,13 +80,15 @@ struct ResolvedRows {
 /// Checks pointers, lengths, offsets and sizes of the whole batch, once per call. Does not look at ids.
 Status check_batch(const ResolveSchema& schema, const Batch& batch);
 
-/// The largest range from `begin` that fits the layout (at least one row, or a failing status when a single row does not fit).
-Result<RowRange> next_range(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch, int64_t begin);
+/// The largest range from `begin` that fits the layout (at least one row, or a failing status when a single
+/// row does not fit).
+Result<RowRange> next_range(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch,
+                            int64_t begin);
 
 /// Packs rows [range) into block (layout.bytes bytes, 64-byte aligned). counters: one per feature.
 /// Fails with kInvalidArgument, row and feature named, at the first value that a rule of its feature refuses.
-Status resolve_rows(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch, const RowRange& range,
-                    std::byte* block, FeatureCounters* counters, ResolvedRows* out);
+Status resolve_rows(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch,
+                    const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out);
 
 /// The operand of feature `f` inside a block that starts at `block` (host or device address).
 kernels::Operand input_operand(const ResolveSchema& schema, const InputLayout& layout, int32_t feature,

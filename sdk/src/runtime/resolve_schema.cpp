@@ -77,7 +77,8 @@ Result<InputLayout> make_input_layout(const ResolveSchema& schema, int64_t max_r
     q.weights = take(f.spec.weighted ? q.max_nnz : 0, sizeof(float));
     l.sequences.push_back(q);
   }
-  if (!fits) return Status(Code::kOutOfMemory, "a context for " + std::to_string(max_rows) + " rows does not fit");
+  if (!fits)
+    return Status(Code::kOutOfMemory, "a context for " + std::to_string(max_rows) + " rows does not fit");
   return l;
 }
 
@@ -91,7 +92,8 @@ kernels::Operand input_operand(const ResolveSchema& schema, const InputLayout& l
     o.bags.stride = schema.n_ids[space];
     o.bags.rows = rows.rows[space];
   } else if (f.spec.kind == FeatureKind::kSequence) {
-    const auto at = std::find(schema.sequences.begin(), schema.sequences.end(), feature) - schema.sequences.begin();
+    const auto at =
+        std::find(schema.sequences.begin(), schema.sequences.end(), feature) - schema.sequences.begin();
     const auto& q = layout.sequences[static_cast<size_t>(at)];
     o.bags.ids = reinterpret_cast<int32_t*>(block + q.ids);
     o.bags.offsets = reinterpret_cast<int32_t*>(block + q.offsets);

@@ -9,7 +9,8 @@ namespace dpi {
 namespace {
 
 Status within_row(Status s, const std::string& feature, int64_t row, int32_t index) {
-  return Status(s.code(), "row " + std::to_string(row) + ", feature '" + feature + "': " + s.message()).at(row, index);
+  return Status(s.code(), "row " + std::to_string(row) + ", feature '" + feature + "': " + s.message())
+      .at(row, index);
 }
 
 /// Text of a feature without encoder: a number as it is.
@@ -21,7 +22,8 @@ Status parse_plain(std::string_view text, bool is_slot, EncodedValue* out) {
   const char* end = text.data() + text.size();
   if (is_slot) {
     const auto [at, ec] = std::from_chars(text.data(), end, out->id);
-    if (ec != std::errc() || at != end) return invalid_argument("'" + std::string(text) + "' is no id (an integer)");
+    if (ec != std::errc() || at != end)
+      return invalid_argument("'" + std::string(text) + "' is no id (an integer)");
     out->kind = EncodedValue::Kind::kId;
     return {};
   }
@@ -94,7 +96,8 @@ Status RawRows::begin_row() {
 Status RawRows::begin_shared() {
   if (!has_shared_) {
     if (parts_[0].rows != 0) {
-      return invalid_argument("the first row was begun before the first shared row; begin the shared row first");
+      return invalid_argument(
+          "the first row was begun before the first shared row; begin the shared row first");
     }
     const SchemaLayout& l = model_.engine().schema().layout;
     has_shared_ = true;
@@ -120,7 +123,8 @@ Status RawRows::check_feature(int32_t feature, Part** part, int32_t* at) {
   const bool split = has_shared_;
   *at = f.spec.is_slot() ? (split ? f.part_slot : f.slot) : (split ? f.part_column : f.column);
   if ((*part)->open) return {};
-  return invalid_argument(own ? "begin a shared row before setting its features" : "begin a row before setting its features");
+  return invalid_argument(own ? "begin a shared row before setting its features"
+                              : "begin a row before setting its features");
 }
 
 Status RawRows::add_id(int32_t feature, Part& p, int32_t slot, int64_t id, float weight) {
@@ -139,7 +143,8 @@ Status RawRows::store(int32_t feature, Part& p, int32_t at, const EncodedValue& 
   const FeatureSpec& f = model_.engine().schema().features[feature].spec;
   if (!f.is_slot()) {
     float* row = p.dense.data() + p.dense.size() - static_cast<size_t>(p.columns);
-    row[at] = value.kind == EncodedValue::Kind::kMissing ? std::numeric_limits<float>::quiet_NaN() : value.value;
+    row[at] =
+        value.kind == EncodedValue::Kind::kMissing ? std::numeric_limits<float>::quiet_NaN() : value.value;
     return {};
   }
   if (value.kind != EncodedValue::Kind::kMissing) return add_id(feature, p, at, value.id, weight);
@@ -153,7 +158,8 @@ Status RawRows::set_text(int32_t feature, std::string_view text, float weight) {
   DPI_RETURN_IF_ERROR(check_feature(feature, &p, &at));
   const FeatureSpec& f = model_.engine().schema().features[feature].spec;
   if (f.kind == FeatureKind::kDense) {
-    return within_row(invalid_argument("a dense vector has no text form; set its floats"), f.name, p->rows - 1, feature);
+    return within_row(invalid_argument("a dense vector has no text form; set its floats"), f.name,
+                      p->rows - 1, feature);
   }
   EncodedValue value;
   const FeatureEncoder* encoder = model_.encoder(feature);
@@ -180,8 +186,8 @@ Status RawRows::set_number(int32_t feature, double number) {
     return store(feature, *p, at, value, 1.0f);
   }
   if (number != std::floor(number) || std::fabs(number) > 9007199254740992.0) {
-    return within_row(invalid_argument(std::to_string(number) + " is no id (an integer below 2^53)"), f.name, p->rows - 1,
-                      feature);
+    return within_row(invalid_argument(std::to_string(number) + " is no id (an integer below 2^53)"), f.name,
+                      p->rows - 1, feature);
   }
   value.kind = EncodedValue::Kind::kId;
   value.id = static_cast<int64_t>(number);
@@ -200,8 +206,8 @@ Status RawRows::set_ids(int32_t feature, const int64_t* ids, const float* weight
   p->open_ids[at].clear();
   p->open_weights[at].clear();
   if (f.kind == FeatureKind::kCategorical && n > 1) {
-    return within_row(invalid_argument(std::to_string(n) + " ids where a categorical feature has one"), f.name, p->rows - 1,
-                      feature);
+    return within_row(invalid_argument(std::to_string(n) + " ids where a categorical feature has one"),
+                      f.name, p->rows - 1, feature);
   }
   for (int64_t i = 0; i < n; ++i) {
     DPI_RETURN_IF_ERROR(add_id(feature, *p, at, ids[i], weights != nullptr ? weights[i] : 1.0f));
@@ -218,8 +224,8 @@ Status RawRows::set_floats(int32_t feature, const float* values, int64_t n) {
     return within_row(invalid_argument("floats given for a feature of ids"), f.name, p->rows - 1, feature);
   }
   if (n != f.dim || values == nullptr) {
-    return within_row(invalid_argument(std::to_string(n) + " floats, expected " + std::to_string(f.dim)), f.name,
-                      p->rows - 1, feature);
+    return within_row(invalid_argument(std::to_string(n) + " floats, expected " + std::to_string(f.dim)),
+                      f.name, p->rows - 1, feature);
   }
   float* row = p->dense.data() + p->dense.size() - static_cast<size_t>(p->columns);
   for (int64_t i = 0; i < n; ++i) row[at + i] = values[i];
@@ -241,7 +247,8 @@ Batch RawRows::batch() {
     to.nnz = static_cast<int64_t>(p.ids.size());
   }
   if (has_shared_) {
-    if (shared_offsets_.size() == static_cast<size_t>(parts_[1].rows)) shared_offsets_.push_back(parts_[0].rows);
+    if (shared_offsets_.size() == static_cast<size_t>(parts_[1].rows))
+      shared_offsets_.push_back(parts_[0].rows);
     shared_offsets_.back() = parts_[0].rows;
     b.shared_offsets = shared_offsets_.data();
   }

@@ -1,5 +1,5 @@
-// Builds a batch from raw values with the bundle's encoders: the part of serving that most often differs from training. One thread at
-// a time; memory is kept between batches.
+// Builds a batch from raw values with the bundle's encoders: the part of serving that most often differs from
+// training. One thread at a time; memory is kept between batches.
 #pragma once
 
 #include <string_view>
@@ -17,7 +17,8 @@ class RawRows {
   void clear();
   Status begin_row();
   Status begin_shared();
-  /// Encodes one raw value: sets a categorical, numeric or dense[1] feature, appends to a sequence. Empty text = missing.
+  /// Encodes one raw value: sets a categorical, numeric or dense[1] feature, appends to a sequence. Empty
+  /// text = missing.
   Status set_text(int32_t feature, std::string_view value, float weight);
   Status set_number(int32_t feature, double value);
   Status set_ids(int32_t feature, const int64_t* ids, const float* weights, int64_t n);
@@ -35,7 +36,7 @@ class RawRows {
     std::vector<float> dense;
     std::vector<int64_t> ids;
     std::vector<float> weights;
-    std::vector<int64_t> offsets;  // of closed rows
+    std::vector<int64_t> offsets;                // of closed rows
     std::vector<std::vector<int64_t>> open_ids;  // [slots]
     std::vector<std::vector<float>> open_weights;
     bool open = false;

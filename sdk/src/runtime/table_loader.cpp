@@ -8,20 +8,24 @@ namespace {
 
 using Term = PlanTable::Term;
 
-/// Sums of a derived table while its sources stream by: one float per row and column, a handful of terms each.
+/// Sums of a derived table while its sources stream by: one float per row and column, a handful of terms
+/// each.
 struct Derived {
   int32_t table = -1;  // of the plan
   std::vector<float> sums;
 };
 
-/// One term of one derived column over the rows [first, first + n) of its source, already decoded to `rows` [n, dim].
-void add_term(const Term& term, const float* rows, int64_t first, int64_t n, int64_t dim, Derived* d, size_t column,
-              size_t columns) {
+/// One term of one derived column over the rows [first, first + n) of its source, already decoded to `rows`
+/// [n, dim].
+void add_term(const Term& term, const float* rows, int64_t first, int64_t n, int64_t dim, Derived* d,
+              size_t column, size_t columns) {
   for (int64_t r = 0; r < n; ++r) {
     const float* row = rows + r * dim;
     double sum = 0;
     switch (term.kind) {
-      case Term::Kind::kColumn: sum = static_cast<double>(term.factor) * row[term.column]; break;
+      case Term::Kind::kColumn:
+        sum = static_cast<double>(term.factor) * row[term.column];
+        break;
       case Term::Kind::kDot:
         for (int64_t k = 0; k < dim; ++k) sum += static_cast<double>(term.weights[k]) * row[k];
         break;
@@ -90,18 +94,19 @@ class Loader {
       }
     }
     const bool decode = feeds_derived(source);
-    return bundle_.read_table(source, [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
-      for (size_t t = 0; t < plan_.tables.size(); ++t) {
-        if (plan_.tables[t].source != source) continue;
-        DPI_RETURN_IF_ERROR(store_.ingest(static_cast<int32_t>(t), first, n, bytes));
-      }
-      if (decode) add_block(source, spec, first, n, bytes, scale);
-      return {};
-    });
+    return bundle_.read_table(
+        source, [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
+          for (size_t t = 0; t < plan_.tables.size(); ++t) {
+            if (plan_.tables[t].source != source) continue;
+            DPI_RETURN_IF_ERROR(store_.ingest(static_cast<int32_t>(t), first, n, bytes));
+          }
+          if (decode) add_block(source, spec, first, n, bytes, scale);
+          return {};
+        });
   }
 
-  void add_block(int32_t source, const TableSpec& spec, int64_t first, int64_t n, std::span<const std::byte> bytes,
-                 const std::vector<float>& scale) {
+  void add_block(int32_t source, const TableSpec& spec, int64_t first, int64_t n,
+                 std::span<const std::byte> bytes, const std::vector<float>& scale) {
     kernels::TableView view;
     view.base = bytes.data();
     view.rows = n;

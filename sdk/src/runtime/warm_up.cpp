@@ -1,4 +1,5 @@
-// Warm-up: every context is created and runs plausible rows, so that no request pays for first touches, lazy loading or graph capture.
+// Warm-up: every context is created and runs plausible rows, so that no request pays for first touches, lazy
+// loading or graph capture.
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -40,17 +41,20 @@ struct SyntheticRows {
 }  // namespace
 
 Status Model::warm_up(int64_t max_rows) {
-  if (max_rows < 1) return invalid_argument("warm-up needs max_rows of at least 1, got " + std::to_string(max_rows));
+  if (max_rows < 1)
+    return invalid_argument("warm-up needs max_rows of at least 1, got " + std::to_string(max_rows));
   const int64_t rows = std::min(max_rows, engine_->options().max_rows);
   const SyntheticRows synthetic(engine_->schema(), rows);
   std::vector<float> out(static_cast<size_t>(rows * engine_->heads()));
-  const std::lock_guard<std::mutex> one_at_a_time(warm_up_mutex_);  // two that each hold half would wait for ever
+  const std::lock_guard<std::mutex> one_at_a_time(
+      warm_up_mutex_);  // two that each hold half would wait for ever
   std::vector<ContextPool::Lease> held;
   for (int32_t i = 0; i < pool_->size(); ++i) {
     RunControl patience;
     patience.deadline_ns = monotonic_ns() + kPatienceNs;
     auto acquired = pool_->acquire(patience);
-    if (!acquired.ok() && acquired.status().code() == Code::kTimeout) break;  // the rest are at work, so warm already
+    if (!acquired.ok() && acquired.status().code() == Code::kTimeout)
+      break;  // the rest are at work, so warm already
     DPI_ASSIGN_OR_RETURN(ContextPool::Lease lease, std::move(acquired));
     for (int64_t n : {int64_t{1}, rows}) {
       Batch b = synthetic.batch;
