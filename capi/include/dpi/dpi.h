@@ -102,6 +102,7 @@ DPI_API const char* dpi_status_name(dpi_status status) DPI_NOEXCEPT; /* "DPI_E_I
  *   threads            1 ...                               1      worker threads for large batches; 1 = the caller's thread only
  *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch
  *   max_rows           1 ... 1048576                       4096   rows per internal chunk; larger batches run in several
+ *   max_nnz            1 ... 268435456                     1048576   ids per sequence feature and chunk
  *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
  *   fold, fuse         on | off                            on     algebraic folds; operator fusion
  *   schedule           breadth | depth | single            breadth

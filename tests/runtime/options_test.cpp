@@ -1,0 +1,38 @@
+// Options: every documented key is accepted with every documented value, and the header lists exactly the keys that exist.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "runtime/options.hpp"
+
+using namespace dpi;
+
+TEST_CASE("what is set is what is in force") {
+  ModelOptions o;
+  REQUIRE(set_option(&o, "schedule", "depth").ok());
+  REQUIRE(set_option(&o, "determinism", "strict").ok());
+  REQUIRE(set_option(&o, "max_rows", "77").ok());
+  REQUIRE(set_option(&o, "verify", "golden").ok());
+  CHECK(o.schedule == ScheduleMode::kDepthFirst);
+  CHECK(o.strict);
+  CHECK(o.verify_golden);
+  const auto j = nlohmann::json::parse(options_json(o));
+  CHECK(j["schedule"] == "depth");
+  CHECK(j["max_rows"] == "77");
+  CHECK(j["fold"] == "on");
+}
+
+TEST_CASE("the header documents every option") {
+  std::ifstream file(std::string(DPI_TEST_SOURCE_DIR) + "/capi/include/dpi/dpi.h");
+  std::stringstream text;
+  text << file.rdbuf();
+  REQUIRE(text.str().size() > 1000);
+  const auto options = nlohmann::json::parse(options_json({}));
+  for (const auto& [key, value] : options.items()) {
+    CAPTURE(key);
+    CHECK(text.str().find(" *   " + key + " ") != std::string::npos);
+  }
+}

@@ -1,0 +1,268 @@
+// The packing of a request: rules of ids and missing values, layouts, shared rows, ranges. Works on plain structs, no model.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "runtime/resolve.hpp"
+
+using namespace dpi;
+
+namespace {
+
+FeatureSpec categorical(const char* name, int64_t vocab, RowSpace space = RowSpace::kItem) {
+  FeatureSpec f;
+  f.name = name;
+  f.kind = FeatureKind::kCategorical;
+  f.vocab_size = vocab;
+  f.space = space;
+  return f;
+}
+
+FeatureSpec sequence(const char* name, int64_t vocab, int64_t max_len, RowSpace space = RowSpace::kItem) {
+  FeatureSpec f = categorical(name, vocab, space);
+  f.kind = FeatureKind::kSequence;
+  f.max_len = max_len;
+  f.missing = Missing::kPad;
+  return f;
+}
+
+FeatureSpec numeric(const char* name, RowSpace space = RowSpace::kItem) {
+  FeatureSpec f;
+  f.name = name;
+  f.space = space;
+  f.missing = Missing::kDefault;
+  f.default_value = 0.25;
+  return f;
+}
+
+/// A resolver with its block and counters.
+struct Packed {
+  ResolveSchema schema;
+  InputLayout layout;
+  std::vector<std::byte> block;
+  std::vector<FeatureCounters> counters;
+  ResolvedRows rows;
+
+  explicit Packed(const std::vector<FeatureSpec>& features, int64_t max_rows = 64, int64_t max_nnz = 256)
+      : schema(make_resolve_schema(features)) {
+    auto made = make_input_layout(schema, max_rows, max_nnz);
+    REQUIRE(made.ok());
+    layout = std::move(made).value();
+    block.assign(static_cast<size_t>(layout.bytes), std::byte{0xFF});
+    counters.resize(features.size());
+  }
+  Status run(const Batch& b) {
+    DPI_RETURN_IF_ERROR(check_batch(schema, b));
+    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(schema, layout, b, 0));
+    return resolve_rows(schema, layout, b, range, block.data(), counters.data(), &rows);
+  }
+  kernels::Operand operand(int32_t feature) { return input_operand(schema, layout, feature, rows, block.data()); }
+  std::vector<int32_t> ids(int32_t feature) {
+    const kernels::Bags b = operand(feature).bags;
+    std::vector<int32_t> out;
+    for (int64_t r = 0; r < b.rows; ++r) {
+      if (b.offsets == nullptr) {
+        out.push_back(b.ids[r * b.stride]);
+      } else {
+        out.insert(out.end(), b.ids + b.offsets[r], b.ids + b.offsets[r + 1]);
+        out.push_back(-1);  // end of bag
+      }
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every id rule") {
+  FeatureSpec oov = categorical("oov", 5), fallback = categorical("fallback", 5), marked = categorical("marked", 5);
+  oov.out_of_range = OutOfRange::kOov;
+  oov.oov_id = 4;
+  oov.missing = Missing::kPad;
+  fallback.out_of_range = OutOfRange::kDefault;
+  fallback.default_id = 2;
+  fallback.missing = Missing::kDefault;
+  marked.has_missing_id = true;
+  marked.missing_id = -7;
+  marked.missing = Missing::kPad;
+  marked.pad_id = 1;
+  Packed p({oov, fallback, marked});
+  const std::vector<int64_t> ids = {0, 0, 0, /**/ 5, 5, -7, /**/ -1, std::numeric_limits<int64_t>::max(), 4, /**/ 4, 3, 2};
+  Batch b;
+  b.item.rows = 4;
+  b.item.ids = ids.data();
+  b.item.nnz = 12;
+  REQUIRE(p.run(b).ok());
+  CHECK(p.ids(0) == std::vector<int32_t>{0, 4, 4, 4});
+  CHECK(p.ids(1) == std::vector<int32_t>{0, 2, 2, 3});
+  CHECK(p.ids(2) == std::vector<int32_t>{0, 1, 4, 2});
+  CHECK(p.counters[0].out_of_range == 2);
+  CHECK(p.counters[1].out_of_range == 2);
+  CHECK(p.counters[2].missing == 1);
+  CHECK(p.counters[2].out_of_range == 0);
+}
+
+TEST_CASE("a missing categorical in CSR, with offsets in both layouts") {
+  FeatureSpec a = categorical("a", 9), z = categorical("z", 9);
+  a.missing = Missing::kPad;
+  z.missing = Missing::kDefault;
+  z.default_id = 8;
+  const std::vector<int64_t> row_major = {1, 2, 3}, row_offsets = {0, 1, 2, 2, 3};   // (1,2) (-,3)
+  const std::vector<int64_t> slot_major = {1, 2, 3}, slot_offsets = {0, 1, 1, 2, 3};  // a: 1,-  z: 2,3
+  for (const bool by_slot : {false, true}) {
+    Packed p({a, z});
+    Batch b;
+    b.slot_major = by_slot;
+    b.item.rows = 2;
+    b.item.ids = (by_slot ? slot_major : row_major).data();
+    b.item.offsets = (by_slot ? slot_offsets : row_offsets).data();
+    b.item.nnz = 3;
+    REQUIRE(p.run(b).ok());
+    CHECK(p.ids(0) == std::vector<int32_t>{1, 0});
+    CHECK(p.ids(1) == std::vector<int32_t>{2, 3});
+    CHECK(p.counters[0].missing == 1);
+  }
+}
+
+TEST_CASE("bags are cut at either end, keep duplicates, and may be empty") {
+  FeatureSpec first = sequence("first", 10, 3), last = sequence("last", 10, 2);
+  last.keep_last = true;
+  last.missing = Missing::kDefault;
+  last.default_id = 9;
+  Packed p({first, last});
+  const std::vector<int64_t> ids = {1, 1, 2, 3, 4, 5, 6, 7}, offsets = {0, 4, 8, 8, 8};
+  Batch b;
+  b.item.rows = 2;
+  b.item.ids = ids.data();
+  b.item.offsets = offsets.data();
+  b.item.nnz = 8;
+  REQUIRE(p.run(b).ok());
+  CHECK(p.ids(0) == std::vector<int32_t>{1, 1, 2, -1, -1});
+  CHECK(p.ids(1) == std::vector<int32_t>{6, 7, -1, 9, -1});
+  CHECK(p.counters[0].cut == 1);
+  CHECK(p.counters[1].cut == 1);
+  CHECK(p.counters[1].missing == 1);
+}
+
+TEST_CASE("weights belong to weighted features only") {
+  FeatureSpec w = sequence("w", 10, 0), plain = categorical("plain", 10);
+  w.weighted = true;
+  const std::vector<int64_t> ids = {3, 4, 5}, offsets = {0, 2, 3};
+  std::vector<float> weights = {0.5f, -2.0f, 1.0f};
+  Batch b;
+  b.item.rows = 1;
+  b.item.ids = ids.data();
+  b.item.offsets = offsets.data();
+  b.item.weights = weights.data();
+  b.item.nnz = 3;
+  Packed p({w, plain});
+  REQUIRE(p.run(b).ok());
+  const kernels::Bags bags = p.operand(0).bags;
+  REQUIRE(bags.weights != nullptr);
+  CHECK(bags.weights[0] == 0.5f);
+  CHECK(bags.weights[1] == -2.0f);
+  weights[2] = 0.5f;
+  CHECK(p.run(b).code() == Code::kInvalidArgument);
+  weights[2] = 1.0f;
+  weights[0] = std::nanf("");
+  const Status s = p.run(b);
+  CHECK(s.code() == Code::kInvalidArgument);
+  CHECK(s.row() == 0);
+  CHECK(s.slot() == 0);
+}
+
+TEST_CASE("floats: NaN takes the default, columns follow the packed order") {
+  FeatureSpec vector = numeric("vector");
+  vector.kind = FeatureKind::kDense;
+  vector.dim = 2;
+  vector.missing = Missing::kPad;
+  Packed p({numeric("a"), vector, numeric("b")});
+  const float nan = std::nanf("");
+  const std::vector<float> dense = {1, 2, 3, 4, nan, nan, 5, nan};
+  Batch b;
+  b.item.rows = 2;
+  b.item.dense = dense.data();
+  REQUIRE(p.run(b).ok());
+  const auto at = [&](int32_t f, int64_t r, int64_t k) { return p.operand(f).tensor.row(r)[k]; };
+  CHECK(at(0, 0, 0) == 1.0f);
+  CHECK(at(1, 0, 1) == 3.0f);
+  CHECK(at(2, 0, 0) == 4.0f);
+  CHECK(at(0, 1, 0) == 0.25f);
+  CHECK(at(1, 1, 0) == 0.0f);
+  CHECK(at(1, 1, 1) == 5.0f);
+  CHECK(at(2, 1, 0) == 0.25f);
+}
+
+TEST_CASE("shared rows: maps, users without candidates, and ranges that cut a user") {
+  Packed p({categorical("user", 100, RowSpace::kShared), categorical("item", 100)}, 4);
+  const std::vector<int64_t> users = {10, 11, 12, 13}, items = {0, 1, 2, 3, 4, 5, 6};
+  const std::vector<int64_t> offsets = {0, 3, 3, 6, 7};  // user 1 has no candidate
+  Batch b;
+  b.item.rows = 7;
+  b.item.ids = items.data();
+  b.item.nnz = 7;
+  b.shared.rows = 4;
+  b.shared.ids = users.data();
+  b.shared.nnz = 4;
+  b.shared_offsets = offsets.data();
+  REQUIRE(check_batch(p.schema, b).ok());
+  std::vector<int32_t> seen;  // user id of each item row, over all ranges
+  for (int64_t begin = 0; begin < 7;) {
+    auto range = next_range(p.schema, p.layout, b, begin);
+    REQUIRE(range.ok());
+    REQUIRE(range->rows() >= 1);
+    REQUIRE(range->rows() <= 4);
+    REQUIRE(resolve_rows(p.schema, p.layout, b, *range, p.block.data(), p.counters.data(), &p.rows).ok());
+    REQUIRE(p.rows.has_map);
+    const auto* map = reinterpret_cast<const int32_t*>(p.block.data() + p.layout.row_map);
+    const std::vector<int32_t> user = p.ids(0), item = p.ids(1);
+    for (int64_t r = 0; r < range->rows(); ++r) {
+      REQUIRE(map[r] < p.rows.rows[1]);
+      seen.push_back(user[static_cast<size_t>(map[r])]);
+      CHECK(item[static_cast<size_t>(r)] == begin + r);
+    }
+    begin = range->end;
+  }
+  CHECK(seen == std::vector<int32_t>{10, 10, 10, 12, 12, 12, 13});
+}
+
+TEST_CASE("ranges respect what a sequence can hold; one row that cannot is an error that names it") {
+  Packed p({sequence("s", 100, 0)}, 64, 10);
+  const std::vector<int64_t> ids(30, 1), offsets = {0, 4, 8, 12, 23, 30};
+  Batch b;
+  b.item.rows = 5;
+  b.item.ids = ids.data();
+  b.item.offsets = offsets.data();
+  b.item.nnz = 30;
+  REQUIRE(check_batch(p.schema, b).ok());
+  const auto range = next_range(p.schema, p.layout, b, 0);
+  REQUIRE(range.ok());
+  CHECK(range->end == 2);
+  const auto wide = next_range(p.schema, p.layout, b, 3);
+  REQUIRE(wide.ok());
+  CHECK(wide->end == 4);
+  const Status s = resolve_rows(p.schema, p.layout, b, *wide, p.block.data(), p.counters.data(), &p.rows);
+  CHECK(s.code() == Code::kInvalidArgument);
+  CHECK(s.row() == 3);
+}
+
+TEST_CASE("shared offsets that lie") {
+  Packed p({categorical("user", 100, RowSpace::kShared), categorical("item", 100)});
+  const std::vector<int64_t> users = {10, 11}, items = {0, 1, 2};
+  Batch b;
+  b.item.rows = 3;
+  b.item.ids = items.data();
+  b.item.nnz = 3;
+  b.shared.rows = 2;
+  b.shared.ids = users.data();
+  b.shared.nnz = 2;
+  for (const std::vector<int64_t>& bad : {std::vector<int64_t>{1, 2, 3}, {0, 2, 2}, {0, 4, 3}, {0, -1, 3}}) {
+    b.shared_offsets = bad.data();
+    const Status s = check_batch(p.schema, b);
+    CHECK(s.code() == Code::kInvalidArgument);
+    CHECK(s.message().find("shared_offsets") != std::string::npos);
+  }
+}
