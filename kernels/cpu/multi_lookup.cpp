@@ -10,10 +10,10 @@ namespace dpi::kernels::cpu::DPI_ISA {
 
 namespace {
 
-constexpr int64_t kTile = 16;
+constexpr int64_t kTile = 32;
 constexpr int64_t kMaxFmDim = 512;
-constexpr int64_t kUnitsAhead = 4;       // of kTile lookups each
-constexpr int64_t kPrefetchIds = 64;     // of a tile's bags; within a bag the pooling looks ahead itself
+constexpr int64_t kUnitsAhead = 2;       // of kTile lookups each
+constexpr int64_t kPrefetchIds = 512;    // of a tile's bags; within a bag the pooling looks ahead itself
 constexpr int64_t kMaxRowFloats = 2048;  // of a pooled row that has no column in the output
 
 /// Rows [first, first + rows), rows <= kTile. sum: S of each row, [kTile, fm_dim]; squares: sum of |e|^2 of
@@ -24,85 +24,198 @@ struct Tile {
   int64_t rows;
   float* sum;
   float* squares;
-  float* spare;  // [kMaxRowFloats]
+  float* spare;       // [kMaxRowFloats]
+  int64_t fm_stride;  // fm_dim in whole vectors: S is read and written without masks, which would defeat
+                      // store forwarding
 
   DPI_INLINE float* out(int64_t r, int32_t col) const { return row_of(a.out, first + r) + col; }
   DPI_INLINE float* chan(int64_t r) const { return row_of(a.chan, first + r); }
-  DPI_INLINE float* fm(int64_t r) const { return sum + r * a.attrs.fm_dim; }
+  DPI_INLINE float* fm(int64_t r) const { return sum + r * fm_stride; }
 };
 
-DPI_INLINE void add_floats(float* dst, const float* x, int64_t n) {
-  for_vectors(n, [&](int64_t i, int64_t k) { store_n(dst + i, load_n(dst + i, k) + load_n(x + i, k), k); });
+/// A unit is one field of one tile; scalar fields follow the embedding fields.
+struct Unit {
+  const Bags* bags;
+  TableView table;
+};
+
+/// Scalars that ride behind the rows of the fields are read right after them, while the line is near: unit 2i
+/// is field i, unit 2i + 1 its scalar. Otherwise the scalars follow the fields.
+bool rides_along(const MultiLookupAttrs& attrs) {
+  if (attrs.n_scalars > attrs.n_fields) return false;
+  for (int32_t i = 0; i < attrs.n_scalars; ++i) {
+    if (attrs.scalars[i].input != attrs.fields[i].input) return false;
+  }
+  return true;
+}
+
+DPI_INLINE int64_t in_order(const MultiLookupAttrs& attrs, bool rides, int64_t u) {
+  if (!rides) return u;
+  if (u >= 2 * attrs.n_scalars) return u - attrs.n_scalars;
+  return u % 2 == 0 ? u / 2 : attrs.n_fields + u / 2;
+}
+
+DPI_INLINE Unit unit_at(const MultiLookupArgs& a, int64_t unit) {
+  if (unit < a.attrs.n_fields) {
+    const LookupField& f = a.attrs.fields[unit];
+    return {&a.inputs[f.input].bags, a.tables[f.table]};
+  }
+  const ScalarField& s = a.attrs.scalars[unit - a.attrs.n_fields];
+  Unit u{&a.inputs[s.input].bags, a.tables[s.table]};
+  u.table.dim = s.count;
+  return u;
+}
+
+/// The lookups of a later unit, asked for one by one while an earlier unit is read: a burst would fill the
+/// miss queue.
+struct Ahead {
+  Unit unit;
+  const int32_t* ids;
+  int64_t stride;
+  int64_t count;
+  int64_t bytes;
+  bool one_hot;
+
+  DPI_INLINE void ask_id(int64_t id) const {
+    prefetch_bytes(table_row(unit.table, id), bytes);
+    if (unit.table.dtype == DType::kI8)
+      __builtin_prefetch(unit.table.scale + id * unit.table.scale_stride, 0, 3);
+  }
+
+  /// Share r of kTile. (Asking for the output's lines as well made it slower.)
+  DPI_INLINE void ask(int64_t r) const {
+    if (one_hot) {
+      if (r < count) ask_id(ids[r * stride]);
+      return;
+    }
+    const int64_t end = count * (r + 1) / kTile;
+    for (int64_t i = count * r / kTile; i < end; ++i) ask_id(ids[i]);
+  }
+};
+
+/// Bytes from the start of field i's rows to the end of the scalars that ride in their padding; 0 when they
+/// do not.
+DPI_INLINE int64_t ridden_bytes(const MultiLookupArgs& a, bool rides, int64_t i) {
+  if (!rides || i < 0 || i >= a.attrs.n_scalars) return 0;
+  const TableView& field = a.tables[a.attrs.fields[i].table];
+  const TableView& scalar = a.tables[a.attrs.scalars[i].table];
+  const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(scalar.base) -
+                                           reinterpret_cast<uintptr_t>(field.base));
+  const int64_t end = offset + a.attrs.scalars[i].count * 4;
+  return scalar.row_bytes == field.row_bytes && end > 0 && end <= field.row_bytes ? end : 0;
+}
+
+Ahead ahead_at(const MultiLookupArgs& a, bool rides, int64_t tile, int64_t unit) {
+  const int64_t first = tile * kTile;
+  const int64_t rows = min_of(kTile, a.rows - first);
+  Ahead ahead{unit_at(a, unit), nullptr, 0, 0, 0, true};
+  const bool scalar = unit >= a.attrs.n_fields;
+  const int64_t ridden = ridden_bytes(a, rides, scalar ? unit - a.attrs.n_fields : unit);
+  if (rows <= 0 || (scalar && ridden > 0)) return ahead;  // asked for with its field
+  const Bags& bags = *ahead.unit.bags;
+  ahead.one_hot = bags.offsets == nullptr;
+  ahead.stride = bags.stride;
+  ahead.bytes = max_of(row_data_bytes(ahead.unit.table), ridden);
+  ahead.ids = bags.ids + (bags.offsets == nullptr ? first * bags.stride : bags.offsets[first]);
+  ahead.count = bags.offsets == nullptr
+                    ? rows
+                    : min_of<int64_t>(bags.offsets[first + rows] - bags.offsets[first], kPrefetchIds);
+  return ahead;
+}
+
+/// sum holds whole vectors.
+DPI_INLINE void add_to_sum(float* sum, const float* x, int64_t n) {
+  for_vectors(n, [&](int64_t i, int64_t k) { (Vec::load(sum + i) + load_n(x + i, k)).store(sum + i); });
 }
 
 /// One id per row: the row goes to the output and, kFm, into S, in one pass.
-template <DType T, bool kOut, bool kFm>
-void single_rows(const Tile& t, const LookupField& f) {
+/// kVecs: whole vectors of a row, 0 = any width.
+template <DType T, bool kOut, bool kFm, int kVecs>
+void single_rows(const Tile& t, const LookupField& f, const Ahead& ahead) {
   const TableView table = t.a.tables[f.table];
-  const Bags& bags = t.a.inputs[f.input].bags;
+  const Bags bags = t.a.inputs[f.input].bags;
+  const int32_t* ids = bags.offsets == nullptr ? bags.ids + t.first * bags.stride : bags.ids;
   for (int64_t r = 0; r < t.rows; ++r) {
-    const int64_t id = bag_at(bags, t.first + r).ids[0];
+    ahead.ask(r);
+    const int64_t id = ids[bags.offsets == nullptr ? r * bags.stride : bags.offsets[t.first + r]];
     const char* row = table_row(table, id);
     const Vec scale = row_scale(table, id);
     float* out = kOut ? t.out(r, f.out_col) : nullptr;
     float* sum = kFm ? t.fm(r) : nullptr;
-    for_vectors(table.dim, [&](int64_t i, int64_t n) {
+    const auto move = [&](int64_t i, int64_t n) {
       const Vec e = load_row<T>(row, scale, i, n);
       if constexpr (kOut) store_n(out + i, e, n);
-      if constexpr (kFm) store_n(sum + i, load_n(sum + i, n) + e, n);
-    });
+      if constexpr (kFm) (Vec::load(sum + i) + e).store(sum + i);
+    };
+    if constexpr (kVecs == 0) {
+      for_vectors(table.dim, move);
+    } else {
+      DPI_UNROLL
+      for (int v = 0; v < kVecs; ++v) move(v * Vec::W, Vec::W);
+    }
   }
+}
+
+template <DType T, bool kOut, bool kFm>
+void single_width(const Tile& t, const LookupField& f, const Ahead& ahead) {
+  const int32_t dim = t.a.tables[f.table].dim;
+  if (dim == Vec::W) return single_rows<T, kOut, kFm, 1>(t, f, ahead);
+  if (dim == 2 * Vec::W) return single_rows<T, kOut, kFm, 2>(t, f, ahead);
+  single_rows<T, kOut, kFm, 0>(t, f, ahead);
 }
 
 template <DType T>
-void single_as(const Tile& t, const LookupField& f) {
+void single_as(const Tile& t, const LookupField& f, const Ahead& ahead) {
   const bool out = f.out_col >= 0 && t.a.out.data != nullptr;
   if (f.fm == FmRole::kNone) {
-    if (out) single_rows<T, true, false>(t, f);
+    if (out) single_width<T, true, false>(t, f, ahead);
   } else {
-    out ? single_rows<T, true, true>(t, f) : single_rows<T, false, true>(t, f);
+    out ? single_width<T, true, true>(t, f, ahead) : single_width<T, false, true>(t, f, ahead);
   }
 }
 
-void single_field(const Tile& t, const LookupField& f) {
+void single_field(const Tile& t, const LookupField& f, const Ahead& ahead) {
   switch (t.a.tables[f.table].dtype) {
     case DType::kF32:
-      return single_as<DType::kF32>(t, f);
+      return single_as<DType::kF32>(t, f, ahead);
     case DType::kF16:
-      return single_as<DType::kF16>(t, f);
+      return single_as<DType::kF16>(t, f, ahead);
     case DType::kBF16:
-      return single_as<DType::kBF16>(t, f);
+      return single_as<DType::kBF16>(t, f, ahead);
     case DType::kI8:
-      return single_as<DType::kI8>(t, f);
+      return single_as<DType::kI8>(t, f, ahead);
   }
 }
 
-void pooled_field(const Tile& t, const LookupField& f) {
+void pooled_field(const Tile& t, const LookupField& f, const Ahead& ahead) {
   const TableView& table = t.a.tables[f.table];
   const bool out = f.out_col >= 0 && t.a.out.data != nullptr;
   for (int64_t r = 0; r < t.rows; ++r) {
+    ahead.ask(r);
     float* e = out ? t.out(r, f.out_col) : t.spare;
     pool_bag(f.embed, bag_at(t.a.inputs[f.input].bags, t.first + r), table, e);
-    if (f.fm != FmRole::kNone) add_floats(t.fm(r), e, table.dim);
+    if (f.fm != FmRole::kNone) add_to_sum(t.fm(r), e, table.dim);
     if (f.fm == FmRole::kWithSquares) t.squares[r] += dot(e, e, table.dim);
   }
 }
 
-void scalar_field(const Tile& t, const ScalarField& f) {
+void scalar_field(const Tile& t, const ScalarField& f, const Ahead& ahead) {
   TableView table = t.a.tables[f.table];
   table.dim = f.count;
   const Bags& bags = t.a.inputs[f.input].bags;
   const bool direct = f.embed.pooling == Pooling::kSingle && table.dtype == DType::kF32;
   for (int64_t r = 0; r < t.rows; ++r) {
+    ahead.ask(r);
     const Bag bag = bag_at(bags, t.first + r);
     float* chan = t.chan(r) + f.first_channel;
     if (direct) {
-      add_floats(chan, reinterpret_cast<const float*>(table_row(table, bag.ids[0])), f.count);
+      const float* row = reinterpret_cast<const float*>(table_row(table, bag.ids[0]));
+      for (int32_t k = 0; k < f.count; ++k) chan[k] += row[k];
       continue;
     }
     // The `nonzero` rule is about the whole row.
     pool_bag(f.embed, bag, f.embed.mask == MaskRule::kNonzero ? t.a.tables[f.table] : table, t.spare);
-    add_floats(chan, t.spare, f.count);
+    for (int32_t k = 0; k < f.count; ++k) chan[k] += t.spare[k];
   }
 }
 
@@ -114,7 +227,7 @@ DPI_INLINE void numeric_vector(const Tile& t, const NumericField& f, int64_t r, 
   for_vectors(f.dim, [&](int64_t i, int64_t n) {
     const Vec e = load_n(v + i, n) * factor;
     if (out != nullptr) store_n(out + i, e, n);
-    if (sum != nullptr) store_n(sum + i, load_n(sum + i, n) + e, n);
+    if (sum != nullptr) (Vec::load(sum + i) + e).store(sum + i);
   });
 }
 
@@ -127,12 +240,8 @@ void numeric_field(const Tile& t, const NumericField& f) {
     if (f.coef < 0) continue;
     const float* lin = t.a.numeric_coef.data + f.coef;
     const float* quad = lin + channels;
-    const Vec v = Vec::all(x[0]);
     float* chan = t.chan(r);
-    for_vectors(channels, [&](int64_t i, int64_t n) {
-      const Vec slope = fma(v, load_n(quad + i, n), load_n(lin + i, n));
-      store_n(chan + i, fma(v, slope, load_n(chan + i, n)), n);
-    });
+    for (int64_t c = 0; c < channels; ++c) chan[c] += x[0] * (lin[c] + x[0] * quad[c]);
   }
 }
 
@@ -143,7 +252,7 @@ void start_rows(const Tile& t) {
       t.chan(r)[c] = t.a.channel_bias.data == nullptr ? 0.0f : t.a.channel_bias.data[c];
     }
     t.squares[r] = 0;
-    for (int64_t i = 0; i < attrs.fm_dim; ++i) t.fm(r)[i] = 0;
+    for (int64_t i = 0; i < t.fm_stride; ++i) t.fm(r)[i] = 0;
   }
 }
 
@@ -156,35 +265,24 @@ void finish_rows(const Tile& t) {
   }
 }
 
-/// Unit `u` of all units of the call: field u % n of tile u / n; scalar fields follow the embedding fields.
-void prefetch_unit(const MultiLookupArgs& a, int64_t tile, int64_t unit) {
+DPI_INLINE void prefetch_ids(const MultiLookupArgs& a, int64_t tile, int64_t unit) {
   const int64_t first = tile * kTile;
-  const int64_t rows = min_of(kTile, a.rows - first);
-  if (rows <= 0) return;
-  const bool scalar = unit >= a.attrs.n_fields;
-  const ScalarField* s = scalar ? a.attrs.scalars + (unit - a.attrs.n_fields) : nullptr;
-  const LookupField* f = scalar ? nullptr : a.attrs.fields + unit;
-  TableView table = a.tables[scalar ? s->table : f->table];
-  if (scalar) table.dim = s->count;
-  const Bags& bags = a.inputs[scalar ? s->input : f->input].bags;
-  if (bags.offsets == nullptr) {
-    for (int64_t r = 0; r < rows; ++r) prefetch_row(table, bags.ids[(first + r) * bags.stride]);
-    return;
-  }
-  const int64_t begin = bags.offsets[first];
-  const int64_t end = min_of<int64_t>(bags.offsets[first + rows], begin + kPrefetchIds);
-  for (int64_t i = begin; i < end; ++i) prefetch_row(table, bags.ids[i]);
+  if (first >= a.rows) return;
+  const Bags& bags = *unit_at(a, unit).bags;
+  const int64_t at = bags.offsets == nullptr ? first * bags.stride : bags.offsets[first];
+  __builtin_prefetch(bags.ids + at, 0, 3);
+  if (bags.offsets != nullptr) __builtin_prefetch(bags.ids + at + kTile, 0, 3);
 }
 
-void run_unit(const Tile& t, int64_t unit) {
+void run_unit(const Tile& t, int64_t unit, const Ahead& ahead) {
   const MultiLookupAttrs& attrs = t.a.attrs;
   if (unit >= attrs.n_fields) {
-    scalar_field(t, attrs.scalars[unit - attrs.n_fields]);
+    scalar_field(t, attrs.scalars[unit - attrs.n_fields], ahead);
     return;
   }
   const LookupField& f = attrs.fields[unit];
-  const bool squares = f.fm == FmRole::kWithSquares;
-  f.embed.pooling == Pooling::kSingle && !squares ? single_field(t, f) : pooled_field(t, f);
+  const bool single = f.embed.pooling == Pooling::kSingle && f.fm != FmRole::kWithSquares;
+  single ? single_field(t, f, ahead) : pooled_field(t, f, ahead);
 }
 
 }  // namespace
@@ -199,14 +297,20 @@ void multi_lookup(const MultiLookupArgs& a) {
   alignas(64) float spare[kMaxRowFloats];
   float squares[kTile];
   const int64_t units = int64_t{a.attrs.n_fields} + a.attrs.n_scalars;
-  for (int64_t u = 0; u < min_of(units, kUnitsAhead); ++u) prefetch_unit(a, 0, u);
+  const int64_t fm_stride = (a.attrs.fm_dim + Vec::W - 1) / Vec::W * Vec::W;
+  const bool rides = rides_along(a.attrs);
+  for (int64_t u = 0; u < min_of(units, kUnitsAhead); ++u) {
+    const Ahead ahead = ahead_at(a, rides, 0, in_order(a.attrs, rides, u));
+    for (int64_t r = 0; r < kTile; ++r) ahead.ask(r);
+  }
   for (int64_t first = 0; first < a.rows; first += kTile) {
-    const Tile t{a, first, min_of(kTile, a.rows - first), sum, squares, spare};
+    const Tile t{a, first, min_of(kTile, a.rows - first), sum, squares, spare, fm_stride};
     start_rows(t);
     for (int64_t u = 0; u < units; ++u) {
-      const int64_t ahead = u + kUnitsAhead;
-      prefetch_unit(a, first / kTile + ahead / units, ahead % units);
-      run_unit(t, u);
+      const int64_t tile = first / kTile, ahead = u + kUnitsAhead, far = u + 2 * kUnitsAhead;
+      prefetch_ids(a, tile + far / units, in_order(a.attrs, rides, far % units));
+      run_unit(t, in_order(a.attrs, rides, u),
+               ahead_at(a, rides, tile + ahead / units, in_order(a.attrs, rides, ahead % units)));
     }
     for (int32_t i = 0; i < a.attrs.n_numerics; ++i) numeric_field(t, a.attrs.numerics[i]);
     finish_rows(t);

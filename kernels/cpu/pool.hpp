@@ -30,13 +30,24 @@ DPI_INLINE Vec load_row(const char* row, Vec scale, int64_t i, int64_t n) {
   }
 }
 
+/// Asks for the cache lines of bytes [at, at + bytes); each line once: a second request for a line takes a
+/// place in the miss queue.
+DPI_INLINE void prefetch_bytes(const char* at, int64_t bytes) {
+  const char* const end = at + bytes;
+  at -= reinterpret_cast<uintptr_t>(at) % 64;
+  do {
+    __builtin_prefetch(at, 0, 3);
+    at += 64;
+  } while (at < end);
+}
+
+DPI_INLINE int64_t row_data_bytes(const TableView& t) {
+  return t.dim * (t.dtype == DType::kF32 ? 4 : t.dtype == DType::kI8 ? 1 : 2);
+}
+
 /// The cache lines that hold a row's elements.
 DPI_INLINE void prefetch_row(const TableView& t, int64_t id) {
-  const char* row = table_row(t, id);
-  const int64_t element = t.dtype == DType::kF32 ? 4 : t.dtype == DType::kI8 ? 1 : 2;
-  const int64_t bytes = t.dim * element;
-  for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(row + b, 0, 3);
-  __builtin_prefetch(row + bytes - 1, 0, 3);
+  prefetch_bytes(table_row(t, id), row_data_bytes(t));
   if (t.dtype == DType::kI8) __builtin_prefetch(t.scale + id * t.scale_stride, 0, 3);
 }
 
