@@ -200,7 +200,7 @@ class Generator {
         pick(5) == 0
             ? b_.unary("identity", logit)
             : b_.unary("sigmoid", scaled ? b_.unary("affine", logit, {{"a", 0.5}, {"b", 0.1}}) : logit);
-    b_.head("h" + std::to_string(h), value, pick(2) ? logit : "");
+    b_.head("h" + std::to_string(h), value, pick(2) ? logit : pick(4) == 0 ? value : "");
     add(value, 1);
   }
 

@@ -244,8 +244,11 @@ class Layout {
       if (std::find(roots.begin(), roots.end(), r) == roots.end()) roots.push_back(r);
     }
     if (roots.size() == 1) return roots[0];
-    std::stable_sort(roots.begin(), roots.end(), [&](int32_t a, int32_t b) {
-      return value_of(p_, a).dims.size() > value_of(p_, b).dims.size();
+    const std::vector<int32_t> met = roots;
+    std::sort(roots.begin(), roots.end(), [&](int32_t a, int32_t b) {
+      const int64_t wide_a = value_of(p_, a).dims.size(), wide_b = value_of(p_, b).dims.size();
+      if (wide_a != wide_b) return wide_a > wide_b;
+      return std::find(met.begin(), met.end(), a) < std::find(met.begin(), met.end(), b);
     });
     int64_t at = 0;
     std::vector<std::pair<int32_t, int64_t>> columns;

@@ -61,12 +61,22 @@ class TailFuser {
     tail.attrs = attrs;
     const bool z_wanted =
         z != v && (ix.users[static_cast<size_t>(z)].size() > 1 || ix.head_uses[static_cast<size_t>(z)] > 0);
-    tail.outputs = {z_wanted ? z : -1, v};
+    tail.outputs = {z_wanted ? z : z == v ? separate_logit(v) : -1, v};
     for (FormTerm& t : form.terms) add_term(tail, t);
     kill(p_.ops[static_cast<size_t>(top)]);
     if (z_wanted) kill(p_.ops[static_cast<size_t>(z_op)]);
     written_[z] = true;
     tails_.push_back(std::move(tail));
+  }
+
+  /// A head that names one value as both score and logit: the Tail writes it twice.
+  int32_t separate_logit(int32_t v) {
+    for (PlanHead& h : p_.heads) {
+      if (h.value != v || h.logit != v) continue;
+      h.logit = add_value(p_, h.name + "/logit", value_of(p_, v).dims, RowSpace::kItem);
+      return h.logit;
+    }
+    return -1;
   }
 
   void add_term(PlanOp& tail, const FormTerm& t) {

@@ -50,6 +50,17 @@ int32_t squared_vector(const Plan& p, const Index& ix, int32_t v) {
   return square_of(op);
 }
 
+/// The value behind reshapes.
+int32_t flat_of(const Plan& p, const Index& ix, int32_t v) {
+  for (;;) {
+    const PlanOp* op = inner_producer(p, ix, v);
+    const bool reshape = op && op->kind == OpKind::kView &&
+                         std::get<kernels::ViewAttrs>(op->attrs).kind == kernels::ViewKind::kReshape;
+    if (!reshape) return v;
+    v = op->inputs[0];
+  }
+}
+
 struct Match {
   int32_t e = -1;  // [F, D]
   int64_t fields = 0;
@@ -67,7 +78,8 @@ bool match_difference(const Plan& p, const Index& ix, int32_t a, int32_t b, Matc
   if (e.rank != 2 || std::get<kernels::ReduceAttrs>(sum->attrs).axis != 0) return false;
   m.fields = e.d[0];
   m.dim = e.d[1];
-  return squared_vector(p, ix, b) == m.e;
+  const int32_t squares = squared_vector(p, ix, b);
+  return squares >= 0 && flat_of(p, ix, squares) == flat_of(p, ix, m.e);
 }
 
 /// From the difference forward through scalings and sums to one element; gives the op that ends it and the
