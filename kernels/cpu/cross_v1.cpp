@@ -12,13 +12,17 @@ DPI_INLINE float cross_step(const float* x0, const float* xl, const float* b, co
                             float* dst, int64_t n) {
   const Vec vs = Vec::all(s);
   Vec even = Vec::zero(), odd = Vec::zero();
-  for_vectors(n, [&](int64_t i, int64_t k) {
+  const auto step = [&](int64_t i, int64_t k, Vec sum) {
     const Vec y = fma(load_n(x0 + i, k), vs, load_n(b + i, k) + load_n(xl + i, k));
     store_n(dst + i, y, k);
-    if (w_next == nullptr) return;
-    Vec& sum = (i / Vec::W) % 2 == 0 ? even : odd;
-    sum = fma(load_n(w_next + i, k), y, sum);
-  });
+    return w_next == nullptr ? sum : fma(load_n(w_next + i, k), y, sum);
+  };
+  int64_t i = 0;
+  for (; i + 2 * Vec::W <= n; i += 2 * Vec::W) {
+    even = step(i, Vec::W, even);
+    odd = step(i + Vec::W, Vec::W, odd);
+  }
+  for (; i < n; i += Vec::W) even = step(i, min_of<int64_t>(n - i, Vec::W), even);
   return (even + odd).sum();
 }
 

@@ -6,11 +6,15 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "backend/check_op.hpp"
 #include "backend/cpu/cpu_op.hpp"
+#include "backend/cpu/split_call.hpp"
+#include "backend/cpu/thread_pool.hpp"
 #include "backend/host_device.hpp"
 #include "backend/registry.hpp"
 
@@ -20,11 +24,12 @@ namespace {
 
 namespace cpu = kernels::cpu;
 
+constexpr int32_t kMaxThreads = 256;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 struct CpuDevice {
   cpu::Isa isa = cpu::Isa::kScalar;
-  bool debug = false;
+  std::unique_ptr<ThreadPool> pool;  // null: one thread
 };
 
 CpuDevice& device_of(dpi_backend_device* d) { return *reinterpret_cast<CpuDevice*>(d); }
@@ -47,7 +52,11 @@ Result<CpuDevice> make_device(const dpi_backend_options& o) {
   }
   CpuDevice device;
   DPI_ASSIGN_OR_RETURN(device.isa, parse_isa(o.isa != nullptr ? o.isa : "auto"));
-  device.debug = o.debug != 0;
+  if (o.threads < 0 || o.threads > kMaxThreads) {
+    return invalid_argument("threads=" + std::to_string(o.threads) + ": expected 0 to " +
+                            std::to_string(kMaxThreads));
+  }
+  if (o.threads > 1) device.pool = std::make_unique<ThreadPool>(o.threads);
   return device;
 }
 
@@ -66,8 +75,8 @@ int32_t guarded(dpi_backend_error* err, Body&& body) {
 
 int32_t cpu_open(const dpi_backend_options* options, dpi_backend_device** out, dpi_backend_error* err) {
   return guarded(err, [&]() -> Status {
-    DPI_ASSIGN_OR_RETURN(const CpuDevice device, make_device(*options));
-    *out = reinterpret_cast<dpi_backend_device*>(new CpuDevice(device));
+    DPI_ASSIGN_OR_RETURN(CpuDevice device, make_device(*options));
+    *out = reinterpret_cast<dpi_backend_device*>(new CpuDevice(std::move(device)));
     return ok_status();
   });
 }
@@ -119,6 +128,7 @@ int32_t cpu_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backe
     DPI_ASSIGN_OR_RETURN(op->op, own_op(*desc));
     DPI_RETURN_IF_ERROR(check_op(op->op));
     DPI_RETURN_IF_ERROR(choose(*op, device_of(d).isa));
+    op->pool = device_of(d).pool.get();
     copy_text(op->report, text, cap);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());
     return ok_status();
@@ -128,7 +138,8 @@ int32_t cpu_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backe
 void cpu_op_free(dpi_backend_device*, dpi_backend_op* op) { delete reinterpret_cast<CpuOp*>(op); }
 
 size_t cpu_op_scratch_bytes(const dpi_backend_op* op, int64_t) {
-  return reinterpret_cast<const CpuOp*>(op)->scratch_per_call;
+  const CpuOp& o = *reinterpret_cast<const CpuOp*>(op);
+  return o.scratch_per_call * static_cast<size_t>(o.pool == nullptr ? 1 : o.pool->threads());
 }
 
 int32_t cpu_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi_op_call* call,
@@ -136,7 +147,11 @@ int32_t cpu_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi
   const CpuOp& op = *reinterpret_cast<const CpuOp*>(handle);
   if (call->rows == 0) return 0;
   if (const Status s = check_call(op.op, *call); !s.ok()) return report(s, err);
-  op.run(op, *call);
+  if (op.pool != nullptr && worth_splitting(op, *call)) {
+    run_split(op, *call, *op.pool);
+  } else {
+    op.run(op, *call);
+  }
   return 0;
 }
 

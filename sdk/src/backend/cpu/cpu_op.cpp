@@ -1,5 +1,6 @@
 #include "backend/cpu/cpu_op.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -170,7 +171,8 @@ Status choose(CpuOp& op, cpu::Isa isa) {
   op.run = c.plain;
   op.report = std::string("chosen: ") + c.plain_name + "; refused: " + name + ": " + reason;
   if (op.op.kind == OpKind::kRecurrent) {
-    op.scratch_per_call = 7 * static_cast<size_t>(op.op.output(0).dims.at(-1)) * sizeof(double);
+    const size_t bytes = 7 * static_cast<size_t>(op.op.output(0).dims.at(-1)) * sizeof(double);
+    op.scratch_per_call = (bytes + 63) / 64 * 64;
   }
   return ok_status();
 }

@@ -19,6 +19,7 @@ struct FreeAligned {
 using AlignedFloats = std::unique_ptr<float[], FreeAligned>;
 AlignedFloats make_aligned(int64_t n);
 
+class ThreadPool;
 struct CpuOp;
 using CpuRun = void (*)(const CpuOp& op, const dpi_op_call& call);
 
@@ -26,6 +27,7 @@ struct CpuOp {
   OwnedOp op;
   const kernels::cpu::Functions* f = nullptr;
   CpuRun run = nullptr;
+  ThreadPool* pool = nullptr;   // of the device; null: the caller alone
   AlignedFloats packed;         // Linear, Dense: gemm_pack of the weight, group by group
   size_t scratch_per_call = 0;  // bytes that one call of `run` needs, whatever its rows
   std::string report;           // "chosen: ...; refused: ..."
