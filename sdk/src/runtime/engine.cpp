@@ -3,31 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "graph/graph.hpp"
+#include "graph/bundle_params.hpp"
 #include "runtime/table_loader.hpp"
 #include "store/resident_store.hpp"
 
 namespace dpi {
 
 namespace {
-
-/// Parameters of the graph, read from the bundle.
-class BundleParams final : public ParamSource {
- public:
-  explicit BundleParams(Bundle& bundle) : bundle_(bundle) {}
-  Result<std::vector<int64_t>> shape(const std::string& name) override {
-    const DataSetInfo* info = bundle_.find("/params/" + name);
-    if (info == nullptr)
-      return bad_model(bundle_.name() + ":/params/" + name + ": there is no such data set");
-    if (info->type != DataSetInfo::Type::kF32)
-      return bad_model(bundle_.name() + ":/params/" + name + ": expected f32");
-    return info->shape;
-  }
-  Result<std::vector<float>> read(const std::string& name) override { return bundle_.read_param(name); }
-
- private:
-  Bundle& bundle_;
-};
 
 dpi_backend_options backend_options(const ModelOptions& o) {
   dpi_backend_options b{};

@@ -17,7 +17,7 @@ class RawRows {
   void clear();
   Status begin_row();
   Status begin_shared();
-  /// Encodes one raw value: sets a categorical, numeric or dense[1] feature, appends to a sequence. Empty
+  /// Encodes one raw value: sets a categorical or numeric feature, appends to a sequence. Empty
   /// text = missing.
   Status set_text(int32_t feature, std::string_view value, float weight);
   Status set_number(int32_t feature, double value);

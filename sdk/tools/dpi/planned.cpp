@@ -1,29 +1,9 @@
 #include "planned.hpp"
 
+#include "graph/bundle_params.hpp"
 #include "loaded_model.hpp"
 
 namespace dpi::tool {
-
-namespace {
-
-class BundleParams final : public ParamSource {
- public:
-  explicit BundleParams(Bundle* bundle) : bundle_(bundle) {}
-  Result<std::vector<int64_t>> shape(const std::string& name) override {
-    const DataSetInfo* info = bundle_->find("/params/" + name);
-    if (info == nullptr)
-      return bad_model(bundle_->name() + ":/params/" + name + ": there is no such data set");
-    if (info->type != DataSetInfo::Type::kF32)
-      return bad_model(bundle_->name() + ":/params/" + name + ": expected f32");
-    return info->shape;
-  }
-  Result<std::vector<float>> read(const std::string& name) override { return bundle_->read_param(name); }
-
- private:
-  Bundle* bundle_;
-};
-
-}  // namespace
 
 ModelOptions parse_options(const CommonFlags& flags) {
   ModelOptions options;
@@ -39,7 +19,7 @@ std::unique_ptr<Bundle> open_bundle(const std::string& path, const ModelOptions&
 }
 
 Graph graph_of(Bundle* bundle) {
-  BundleParams params(bundle);
+  BundleParams params(*bundle);
   auto graph = build_graph(bundle->manifest(), params);
   if (!graph.ok()) check(std::move(graph).status().within(bundle->name()), true);
   return std::move(graph).value();
