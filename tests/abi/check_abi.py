@@ -76,7 +76,7 @@ def main():
     p.add_argument("--update", action="store_true")
     args = p.parse_args()
     current = parse(HEADER.read_text())
-    if len(current["functions"]) < 40 or len(current["structs"]) < 7 or len(current["constants"]) < 30:
+    if len(current["functions"]) < 40 or len(current["structs"]) < 6 or len(current["constants"]) < 30:
         sys.exit("the header could not be read: too little was found in it")
     if args.update:
         BASELINE.write_text(json.dumps(current, indent=1) + "\n")
