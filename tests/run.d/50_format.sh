@@ -11,7 +11,7 @@ if [ "$FULL" != 1 ]; then
 fi
 tidy() {
   [ ${#tidied[@]} -eq 0 ] || printf '%s\n' "${tidied[@]}" |
-    xargs -P "$JOBS" -n 1 clang-tidy-19 -p "$BUILD/release" --quiet --warnings-as-errors='*' 2>&1 |
+    xargs -P "$JOBS" -n 1 clang-tidy-19 -p "$BUILD/release" --quiet --extra-arg=-Wno-unknown-warning-option --warnings-as-errors='*' 2>&1 |
     grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter'
   return "${PIPESTATUS[1]}"
 }

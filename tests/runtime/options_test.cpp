@@ -1,4 +1,5 @@
-// Options: every documented key is accepted with every documented value, and the header lists exactly the keys that exist.
+// Options: every documented key is accepted with every documented value, and the header lists exactly the
+// keys that exist.
 #include <doctest/doctest.h>
 
 #include <fstream>

@@ -1,4 +1,5 @@
-// The packing of a request: rules of ids and missing values, layouts, shared rows, ranges. Works on plain structs, no model.
+// The packing of a request: rules of ids and missing values, layouts, shared rows, ranges. Works on plain
+// structs, no model.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -59,7 +60,9 @@ struct Packed {
     DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(schema, layout, b, 0));
     return resolve_rows(schema, layout, b, range, block.data(), counters.data(), &rows);
   }
-  kernels::Operand operand(int32_t feature) { return input_operand(schema, layout, feature, rows, block.data()); }
+  kernels::Operand operand(int32_t feature) {
+    return input_operand(schema, layout, feature, rows, block.data());
+  }
   std::vector<int32_t> ids(int32_t feature) {
     const kernels::Bags b = operand(feature).bags;
     std::vector<int32_t> out;
@@ -78,7 +81,8 @@ struct Packed {
 }  // namespace
 
 TEST_CASE("every id rule") {
-  FeatureSpec oov = categorical("oov", 5), fallback = categorical("fallback", 5), marked = categorical("marked", 5);
+  FeatureSpec oov = categorical("oov", 5), fallback = categorical("fallback", 5),
+              marked = categorical("marked", 5);
   oov.out_of_range = OutOfRange::kOov;
   oov.oov_id = 4;
   oov.missing = Missing::kPad;
@@ -90,7 +94,8 @@ TEST_CASE("every id rule") {
   marked.missing = Missing::kPad;
   marked.pad_id = 1;
   Packed p({oov, fallback, marked});
-  const std::vector<int64_t> ids = {0, 0, 0, /**/ 5, 5, -7, /**/ -1, std::numeric_limits<int64_t>::max(), 4, /**/ 4, 3, 2};
+  const std::vector<int64_t> ids = {0, 0,      0, /**/ 5, 5, -7, /**/ -1, std::numeric_limits<int64_t>::max(),
+                                    4, /**/ 4, 3, 2};
   Batch b;
   b.item.rows = 4;
   b.item.ids = ids.data();
@@ -110,7 +115,7 @@ TEST_CASE("a missing categorical in CSR, with offsets in both layouts") {
   a.missing = Missing::kPad;
   z.missing = Missing::kDefault;
   z.default_id = 8;
-  const std::vector<int64_t> row_major = {1, 2, 3}, row_offsets = {0, 1, 2, 2, 3};   // (1,2) (-,3)
+  const std::vector<int64_t> row_major = {1, 2, 3}, row_offsets = {0, 1, 2, 2, 3};    // (1,2) (-,3)
   const std::vector<int64_t> slot_major = {1, 2, 3}, slot_offsets = {0, 1, 1, 2, 3};  // a: 1,-  z: 2,3
   for (const bool by_slot : {false, true}) {
     Packed p({a, z});
