@@ -123,8 +123,8 @@ class Layout {
         concats.push_back(static_cast<int32_t>(i));
       }
     }
-    std::stable_sort(concats.begin(), concats.end(),
-                     [&](int32_t a, int32_t b) { return width(a) > width(b); });
+    std::sort(concats.begin(), concats.end(),
+              [&](int32_t a, int32_t b) { return width(a) != width(b) ? width(a) > width(b) : a < b; });
     for (int32_t i : concats) place_concat(i);
   }
 
