@@ -157,6 +157,9 @@ function(dpi_test name)
     add_custom_target(dpi_tests_${area})
   endif()
   add_dependencies(dpi_tests_${area} ${name})
+  if("cuda_emu" IN_LIST arg_DEVICES AND TARGET dpi_cuda_emu)
+    add_dependencies(${name} dpi_cuda_emu)
+  endif()
   if(arg_DEVICES)
     foreach(device IN LISTS arg_DEVICES)
       add_test(NAME ${name}.${device} COMMAND ${name} --device=${device} ${arg_ARGS})
@@ -183,6 +186,10 @@ macro(dpi_test_properties test)
   endif()
   set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} LABELS "${dpi_area};${arg_LABELS}"
                                           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  if(TARGET dpi_cuda_emu)  # where plugins of the build tree lie
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT_MODIFICATION
+                                            "DPI_BACKEND_DIR=set:$<TARGET_FILE_DIR:dpi_cuda_emu>")
+  endif()
   if(DPI_SANITIZE MATCHES thread)
     # oneDNN's OpenMP runtime is not instrumented: its own threads would be reported, so it gets one.
     set(dpi_supp ${PROJECT_SOURCE_DIR}/tests/support/tsan.supp)

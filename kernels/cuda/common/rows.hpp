@@ -1,0 +1,186 @@
+// Rows of embedding tables and bags of ids on the device: decoding, pooling, the second check of every id.
+// An id outside its table never reaches memory: its row reads as NaN, so that the score shows it. (The engine
+// has checked and replaced such ids before; this guards memory against a fault in between.)
+#pragma once
+
+#include <cstring>
+
+#include <dpi/kernels/embed.hpp>
+
+#include "kernels/cuda/common/simt.hpp"
+
+namespace dpi::kernels::cuda {
+
+__device__ inline float float_of(uint32_t bits) {
+  float v;
+  memcpy(&v, &bits, sizeof(v));
+  return v;
+}
+
+__device__ inline float nan_value() { return float_of(0x7fc00000u); }
+
+/// IEEE binary16 to float, exact.
+__device__ inline float half_bits_to_float(uint32_t h) {
+  const uint32_t sign = (h & 0x8000u) << 16;
+  const uint32_t exponent = (h >> 10) & 0x1fu;
+  const uint32_t mantissa = h & 0x3ffu;
+  if (exponent == 0) {  // mantissa * 2^-24
+    const float magnitude = static_cast<float>(mantissa) * 5.9604644775390625e-8f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  if (exponent == 0x1fu) return float_of(sign | 0x7f800000u | (mantissa << 13));
+  return float_of(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+/// Rows may lie at any byte: 16-bit elements are read as such where the address allows it.
+__device__ inline uint32_t load_u16(const unsigned char* p) {
+  if ((reinterpret_cast<uintptr_t>(p) & 1u) == 0) return *reinterpret_cast<const uint16_t*>(p);
+  return static_cast<uint32_t>(p[0]) | static_cast<uint32_t>(p[1]) << 8;
+}
+
+__device__ inline float load_f32(const unsigned char* p) {
+  if ((reinterpret_cast<uintptr_t>(p) & 3u) == 0) return *reinterpret_cast<const float*>(p);
+  return float_of(load_u16(p) | load_u16(p + 2) << 16);
+}
+
+__device__ inline bool id_in_table(const TableView& t, int64_t id) { return id >= 0 && id < t.rows; }
+
+__device__ inline const unsigned char* row_bytes_of(const TableView& t, int64_t id) {
+  return static_cast<const unsigned char*>(t.base) + id * t.row_bytes;
+}
+
+/// Element `column` of row `id`.
+__device__ inline float element_at(const TableView& t, int64_t id, int64_t column) {
+  if (!id_in_table(t, id)) return nan_value();
+  const unsigned char* row = row_bytes_of(t, id);
+  switch (t.dtype) {
+    case DType::kF32:
+      return load_f32(row + column * 4);
+    case DType::kF16:
+      return half_bits_to_float(load_u16(row + column * 2));
+    case DType::kBF16:
+      return float_of(load_u16(row + column * 2) << 16);
+    default:
+      return static_cast<float>(static_cast<int8_t>(row[column])) * t.scale[id * t.scale_stride];
+  }
+}
+
+/// Elements column .. column + 3; those past the table's dim are 0. One 16-byte load where type and address
+/// allow it.
+__device__ inline float4 vector_at(const TableView& t, int64_t id, int64_t column) {
+  if (t.dtype == DType::kF32 && column + 4 <= t.dim && id_in_table(t, id)) {
+    const unsigned char* p = row_bytes_of(t, id) + column * 4;
+    if ((reinterpret_cast<uintptr_t>(p) & 15u) == 0) return *reinterpret_cast<const float4*>(p);
+  }
+  float v[4];
+  for (int k = 0; k < 4; ++k) v[k] = column + k < t.dim ? element_at(t, id, column + k) : 0;
+  return {v[0], v[1], v[2], v[3]};
+}
+
+/// The `nonzero` rule: is the float32 sum of the row's components, added in order, different from 0?
+__device__ inline bool row_counts(const TableView& t, int64_t id) {
+  if (!id_in_table(t, id)) return true;
+  if (t.nonzero != nullptr) return ((t.nonzero[id / 64] >> (id % 64)) & 1u) != 0;
+  float sum = 0;
+  for (int64_t k = 0; k < t.dim; ++k) sum = __fadd_rn(sum, element_at(t, id, k));
+  return sum != 0;
+}
+
+/// The ids of one row.
+struct Bag {
+  const int32_t* ids;
+  const float* weights;  // null = all 1
+  int64_t n;
+};
+
+__device__ inline Bag bag_of(const Bags& b, int64_t row) {
+  if (b.offsets == nullptr) return {b.ids + row * b.stride, nullptr, 1};
+  const int64_t begin = b.offsets[row];
+  return {b.ids + begin, b.weights != nullptr ? b.weights + begin : nullptr, b.offsets[row + 1] - begin};
+}
+
+/// The id at position `t` of a bag laid out as max_len positions; pad_id where there is padding.
+__device__ inline int32_t laid_out_id(const Bag& bag, PadSide side, int64_t max_len, int32_t pad_id,
+                                      int64_t t, bool* is_padding) {
+  const int64_t first = side == PadSide::kPre ? max_len - bag.n : 0;
+  *is_padding = t < first || t >= first + bag.n;
+  return *is_padding ? pad_id : bag.ids[t - first];
+}
+
+/// Does the position count? For kNonzero this is about the divisor only.
+__device__ inline bool position_counts(const EmbedAttrs& a, const TableView& t, int32_t id) {
+  if (a.mask == MaskRule::kId) return id != a.pad_id;
+  if (a.mask == MaskRule::kNonzero) return row_counts(t, id);
+  return true;
+}
+
+/// Columns column .. column + N - 1 (N = 1 or 4) of the pooled row, for every pooling but kNone.
+template <int N>
+struct Pooled {
+  float v[N];
+};
+
+template <int N>
+__device__ inline Pooled<N> columns_at(const TableView& t, int64_t id, int64_t column) {
+  if constexpr (N == 1) {
+    return {{element_at(t, id, column)}};
+  } else {
+    const float4 x = vector_at(t, id, column);
+    return {{x.x, x.y, x.z, x.w}};
+  }
+}
+
+template <int N>
+__device__ inline Pooled<N> pooled_max(const EmbedAttrs& a, const Bag& bag, const TableView& t,
+                                       int64_t column) {
+  Pooled<N> best;
+  for (int k = 0; k < N; ++k) best.v[k] = a.empty;
+  bool any = false;
+  const int64_t n = a.mask == MaskRule::kNone && a.max_len > bag.n ? a.max_len : bag.n;
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t id = i < bag.n ? bag.ids[i] : a.pad_id;
+    if (!position_counts(a, t, id)) continue;
+    const Pooled<N> x = columns_at<N>(t, id, column);
+    for (int k = 0; k < N; ++k) best.v[k] = !any || !(x.v[k] <= best.v[k]) ? x.v[k] : best.v[k];
+    any = true;
+  }
+  return best;
+}
+
+template <int N>
+__device__ inline Pooled<N> pooled_sum(const EmbedAttrs& a, const Bag& bag, const TableView& t,
+                                       int64_t column) {
+  Pooled<N> sum = {};
+  float divisor = 0;
+  int64_t counted = 0;
+  const int64_t n = a.mask == MaskRule::kNone && a.max_len > bag.n ? a.max_len : bag.n;
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t id = i < bag.n ? bag.ids[i] : a.pad_id;
+    const float weight = i < bag.n && bag.weights != nullptr ? bag.weights[i] : 1.0f;
+    const bool counts = position_counts(a, t, id);
+    if (counts || a.mask == MaskRule::kNonzero) {
+      const Pooled<N> x = columns_at<N>(t, id, column);
+      for (int k = 0; k < N; ++k) sum.v[k] = fmaf(weight, x.v[k], sum.v[k]);
+    }
+    if (!counts) continue;
+    divisor += weight;
+    ++counted;
+  }
+  if (a.pooling == Pooling::kSum) return sum;
+  for (int k = 0; k < N; ++k) sum.v[k] = counted == 0 ? 0.0f : sum.v[k] / (divisor + a.eps);
+  return sum;
+}
+
+template <int N>
+__device__ inline Pooled<N> pooled(const EmbedAttrs& a, const Bag& bag, const TableView& t, int64_t column) {
+  switch (a.pooling) {
+    case Pooling::kSingle:
+      return columns_at<N>(t, bag.ids[0], column);
+    case Pooling::kMax:
+      return pooled_max<N>(a, bag, t, column);
+    default:
+      return pooled_sum<N>(a, bag, t, column);
+  }
+}
+
+}  // namespace dpi::kernels::cuda

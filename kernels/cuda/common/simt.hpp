@@ -1,0 +1,65 @@
+// The spellings that kernels use instead of CUDA's own, so that one source serves nvcc and, in tests, an
+// ordinary C++ compiler (kernels/emu). Shared memory and launches are spelled here and nowhere else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifndef __CUDACC__
+#include "kernels/emu/simt_emu.hpp"
+#endif
+
+namespace dpi::kernels::cuda {
+
+/// cudaStream_t, or the emulation's stream: as the backend's host code passes it on.
+using Stream = void*;
+
+constexpr int kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+#ifdef __CUDACC__
+
+#define DPI_SHARED(T, name, n) __shared__ T name[n]
+#define DPI_UNROLL _Pragma("unroll")
+
+/// Starts `kernel` and gives CUDA's code of the launch. An empty grid is no launch.
+template <class... P, class... A>
+int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&... args) {
+  if (grid.x == 0 || grid.y == 0) return 0;
+  kernel<<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(args...);
+  return static_cast<int>(cudaGetLastError());
+}
+
+#else
+
+#define DPI_UNROLL
+#define DPI_SHARED(T, name, n)                                                         \
+  T* const name = static_cast<T*>([] {                                                 \
+    static const char dpi_key = 0; /* one address per declaration and instantiation */ \
+    return dpi::emu::shared_array(&dpi_key, sizeof(T) * (n));                          \
+  }())
+
+template <class... P, class... A>
+int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&... args) {
+  if (grid.x == 0 || grid.y == 0) return 0;
+  return dpi::emu::launch(kernel, grid, block, static_cast<dpi::emu::Stream*>(stream), args...);
+}
+
+#endif
+
+/// Blocks of `size` that cover n items, at most `limit` (kernels then step over the rest).
+inline unsigned blocks_for(int64_t n, int64_t size, int64_t limit = 65535) {
+  const int64_t blocks = (n + size - 1) / size;
+  return static_cast<unsigned>(blocks < limit ? blocks : limit);
+}
+
+__device__ inline int64_t global_thread() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline int64_t total_threads() { return int64_t{gridDim.x} * blockDim.x; }
+
+/// Sum over the 32 lanes of a full warp, the same in every lane.
+__device__ inline float warp_sum(float v) {
+  for (int step = kWarp / 2; step > 0; step /= 2) v += __shfl_xor_sync(kAllLanes, v, step);
+  return v;
+}
+
+}  // namespace dpi::kernels::cuda

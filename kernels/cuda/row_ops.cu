@@ -1,0 +1,184 @@
+// The ops that one warp does for one row: the DCN cross networks, FM, the tail, LayerNorm.
+#include "kernels/cuda/common/apply.hpp"
+#include "kernels/cuda/common/index.hpp"
+#include "kernels/cuda/kernels.hpp"
+
+namespace dpi::kernels::cuda {
+namespace {
+
+constexpr int kWarps = kThreads / kWarp;
+
+__device__ int64_t warp_index() { return int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp; }
+__device__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarp; }
+dim3 grid_for_rows(int64_t rows) { return dim3(blocks_for(rows, kWarps, 0x7fffffff)); }
+
+/// x_l lives in dst; a lane owns the columns lane, lane + 32, ..., so no other lane reads what it writes.
+__global__ void __launch_bounds__(kThreads) cross_v1_kernel(const Tensor x0, const float* w, const float* b,
+                                                            int64_t layers, int64_t n, const Tensor dst) {
+  const int64_t r = warp_index();
+  if (r >= dst.rows) return;  // a whole warp
+  const int lane = lane_index();
+  const float* x = row_of(x0, r);
+  float* y = row_of(dst, r);
+  for (int64_t k = lane; k < n; k += kWarp) y[k] = x[k];
+  for (int64_t l = 0; l < layers; ++l) {
+    float dot = 0;
+    for (int64_t k = lane; k < n; k += kWarp) dot = fmaf(w[l * n + k], y[k], dot);
+    dot = warp_sum(dot);
+    for (int64_t k = lane; k < n; k += kWarp) y[k] += fmaf(x[k], dot, b != nullptr ? b[l * n + k] : 0.0f);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    cross_v1_closed_kernel(const Tensor p, const float* k, const float* y0, int64_t layers,
+                           const Tensor dst) {
+  const int64_t r = global_thread();
+  if (r >= dst.rows) return;
+  const float* s = row_of(p, r);
+  float a = 1;
+  for (int64_t l = 0; l < layers; ++l) a = fmaf(a, 1.0f + s[l], k[l]);
+  row_of(dst, r)[0] = fmaf(a, s[layers], y0[0]);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    fm_kernel(const Tensor x, int64_t fields, int64_t dim, const Tensor dst) {
+  const int64_t r = warp_index();
+  if (r >= dst.rows) return;
+  const float* e = row_of(x, r);
+  float total = 0;
+  for (int64_t k = lane_index(); k < dim; k += kWarp) {
+    float s = 0;
+    float squares = 0;
+    for (int64_t f = 0; f < fields; ++f) {
+      const float v = e[f * dim + k];
+      s += v;
+      squares = fmaf(v, v, squares);
+    }
+    total += 0.5f * (s * s - squares);
+  }
+  total = warp_sum(total);
+  if (lane_index() == 0) row_of(dst, r)[0] = total;
+}
+
+struct TailBranch {
+  const float* x;
+  const float* w;
+  int64_t stride;
+  int64_t n;
+};
+
+struct TailWork {
+  TailBranch branches[kMaxTailInputs];
+  Tensor logit;
+  Tensor value;
+  int64_t rows;
+  int32_t n;
+  float bias;
+  UnaryAttrs act;
+};
+
+__global__ void __launch_bounds__(kThreads) tail_kernel(const TailWork t) {
+  const int64_t r = warp_index();
+  if (r >= t.rows) return;
+  const int lane = lane_index();
+  float part = 0;
+  float scalars = t.bias;
+  for (int32_t i = 0; i < t.n; ++i) {
+    const TailBranch& b = t.branches[i];
+    const float* x = b.x + r * b.stride;
+    if (b.w == nullptr) {
+      scalars += x[0];
+      continue;
+    }
+    for (int64_t k = lane; k < b.n; k += kWarp) part = fmaf(b.w[k], x[k], part);
+  }
+  const float logit = warp_sum(part) + scalars;
+  if (lane != 0) return;
+  if (t.logit.data != nullptr) row_of(t.logit, r)[0] = logit;
+  if (t.value.data != nullptr) row_of(t.value, r)[0] = apply_unary(t.act, logit, {});
+}
+
+struct LayerNormWork {
+  Tensor x;
+  Tensor dst;
+  const float* gamma;
+  const float* beta;
+  int64_t gamma_slices;
+  int64_t beta_slices;
+  int64_t d;
+  int64_t slices;  // of a row
+  float eps;
+};
+
+/// dst may be x: a lane reads its columns before it writes them.
+__global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormWork w) {
+  const int64_t index = warp_index();
+  const int64_t r = index / w.slices;
+  if (r >= w.dst.rows) return;
+  const int64_t i = index % w.slices;
+  const int lane = lane_index();
+  const float* x = row_of(w.x, r) + i * w.d;
+  float* y = row_of(w.dst, r) + i * w.d;
+  float sum = 0;
+  for (int64_t k = lane; k < w.d; k += kWarp) sum += x[k];
+  const float mean = warp_sum(sum) / static_cast<float>(w.d);
+  float squares = 0;
+  for (int64_t k = lane; k < w.d; k += kWarp) squares = fmaf(x[k] - mean, x[k] - mean, squares);
+  const float scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(w.d) + w.eps);
+  const float* gamma = w.gamma != nullptr ? w.gamma + i % w.gamma_slices * w.d : nullptr;
+  const float* beta = w.beta != nullptr ? w.beta + i % w.beta_slices * w.d : nullptr;
+  for (int64_t k = lane; k < w.d; k += kWarp) {
+    const float g = gamma != nullptr ? gamma[k] : 1.0f;
+    y[k] = fmaf((x[k] - mean) * scale, g, beta != nullptr ? beta[k] : 0.0f);
+  }
+}
+
+}  // namespace
+
+int cross_v1(const CrossV1Args& a, Stream stream) {
+  return launch(cross_v1_kernel, grid_for_rows(a.dst.rows), dim3(kThreads), stream, a.x0, a.w.data, a.b.data,
+                a.attrs.layers, a.dst.dims.size(), a.dst);
+}
+
+int cross_v1_closed(const CrossV1ClosedArgs& a, Stream stream) {
+  return launch(cross_v1_closed_kernel, dim3(blocks_for(a.dst.rows, kThreads, 0x7fffffff)), dim3(kThreads),
+                stream, a.p, a.k.data, a.y0.data, a.attrs.layers, a.dst);
+}
+
+int fm(const FmArgs& a, Stream stream) {
+  return launch(fm_kernel, grid_for_rows(a.dst.rows), dim3(kThreads), stream, a.x, a.attrs.fields,
+                a.attrs.dim, a.dst);
+}
+
+int tail(const TailArgs& a, Stream stream) {
+  TailWork t = {};
+  for (int64_t i = 0; i < a.n_inputs; ++i) {
+    const Tensor& x = a.inputs[i].tensor;
+    t.branches[i] = {x.data, a.weights[i].data, x.row_stride, x.dims.size()};
+  }
+  t.logit = a.logit;
+  t.value = a.value;
+  t.rows = a.rows;
+  t.n = static_cast<int32_t>(a.n_inputs);
+  t.bias = a.attrs.bias;
+  t.act = a.attrs.act;
+  return launch(tail_kernel, grid_for_rows(a.rows), dim3(kThreads), stream, t);
+}
+
+int layer_norm(const LayerNormArgs& a, Stream stream) {
+  LayerNormWork w = {};
+  w.x = a.x;
+  w.dst = a.dst;
+  w.gamma = a.gamma.data;
+  w.beta = a.beta.data;
+  w.d = a.x.dims.at(-1);
+  if (w.d == 0) return 0;
+  w.slices = a.x.dims.size() / w.d;
+  if (w.slices == 0) return 0;
+  w.gamma_slices = w.gamma != nullptr ? a.gamma.dims.size() / w.d : 1;
+  w.beta_slices = w.beta != nullptr ? a.beta.dims.size() / w.d : 1;
+  w.eps = a.attrs.eps;
+  return launch(layer_norm_kernel, grid_for_rows(a.dst.rows * w.slices), dim3(kThreads), stream, w);
+}
+
+}  // namespace dpi::kernels::cuda

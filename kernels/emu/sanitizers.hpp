@@ -1,0 +1,110 @@
+// What the emulation tells the sanitizers: which stack runs (ASan), which clock runs and what orders what
+// (TSan). Without a sanitizer everything here is empty. Used by simt_emu.cpp only.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#if defined(DPI_EMU_ASAN) || defined(DPI_EMU_TSAN)
+#define DPI_EMU_SANITIZED 1
+#endif
+#ifdef DPI_EMU_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef DPI_EMU_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace dpi::emu {
+
+struct FiberSanitizer {
+  void* fake_stack = nullptr;
+  void* tsan = nullptr;
+};
+
+struct HostSanitizer {
+  void* fake_stack = nullptr;
+  const void* stack = nullptr;
+  size_t stack_bytes = 0;
+  void* tsan = nullptr;
+};
+
+#ifdef DPI_EMU_ASAN
+inline void leave_host(HostSanitizer& h, FiberSanitizer&, void* stack, size_t bytes) {
+  __sanitizer_start_switch_fiber(&h.fake_stack, stack, bytes);
+}
+inline void back_on_host(HostSanitizer& h, FiberSanitizer&) {
+  __sanitizer_finish_switch_fiber(h.fake_stack, nullptr, nullptr);
+}
+inline void leave_fiber(HostSanitizer& h, FiberSanitizer& f) {
+  __sanitizer_start_switch_fiber(&f.fake_stack, h.stack, h.stack_bytes);
+}
+inline void back_on_fiber(HostSanitizer& h, FiberSanitizer& f) {
+  __sanitizer_finish_switch_fiber(f.fake_stack, &h.stack, &h.stack_bytes);
+}
+inline void poison(void* p, size_t bytes) { __asan_poison_memory_region(p, bytes); }
+inline void unpoison(void* p, size_t bytes) { __asan_unpoison_memory_region(p, bytes); }
+#else
+inline void poison(void*, size_t) {}
+inline void unpoison(void*, size_t) {}
+#endif
+
+#ifdef DPI_EMU_TSAN
+inline void leave_host(HostSanitizer&, FiberSanitizer& f, void*, size_t) {
+  __tsan_switch_to_fiber(f.tsan, __tsan_switch_to_fiber_no_sync);
+}
+inline void back_on_host(HostSanitizer&, FiberSanitizer&) {}
+inline void leave_fiber(HostSanitizer& h, FiberSanitizer&) {
+  __tsan_switch_to_fiber(h.tsan, __tsan_switch_to_fiber_no_sync);
+}
+inline void back_on_fiber(HostSanitizer&, FiberSanitizer&) {}
+
+inline void prepare_host(HostSanitizer& h) { h.tsan = __tsan_get_current_fiber(); }
+/// Fibres are never destroyed: TSan reuses the identity of a destroyed one, and races against it vanish.
+inline void prepare_tsan(std::vector<void*>& threads, size_t n) {
+  while (threads.size() < n) threads.push_back(__tsan_create_fiber(0));
+}
+inline void release(char* key) { __tsan_release(key); }
+inline void acquire(char* key) { __tsan_acquire(key); }
+template <class F>
+void run_on_stream(void** clock, F f) {
+  if (*clock == nullptr) *clock = __tsan_create_fiber(0);
+  void* host = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(*clock, __tsan_switch_to_fiber_no_sync);
+  f();
+  __tsan_switch_to_fiber(host, __tsan_switch_to_fiber_no_sync);
+}
+template <class F>
+void on_stream(void** clock, F f) {
+  run_on_stream(clock, f);
+}
+// A key that was used once is never used again: a reused address would order what nothing orders.
+inline char* fresh_keys(size_t n) { return new char[n]; }
+inline char* fresh_key() { return new char; }
+inline void drop_key(char*) {}
+inline void delete_sync_keys(char*) {}
+#else
+#ifndef DPI_EMU_ASAN
+inline void leave_host(HostSanitizer&, FiberSanitizer&, void*, size_t) {}
+inline void back_on_host(HostSanitizer&, FiberSanitizer&) {}
+inline void leave_fiber(HostSanitizer&, FiberSanitizer&) {}
+inline void back_on_fiber(HostSanitizer&, FiberSanitizer&) {}
+#endif
+inline void prepare_host(HostSanitizer&) {}
+inline void prepare_tsan(std::vector<void*>&, size_t) {}
+inline void release(char*) {}
+inline void acquire(char*) {}
+template <class F>
+void run_on_stream(void**, F f) {
+  f();
+}
+template <class F>
+void on_stream(void**, F) {}
+inline char* fresh_keys(size_t n) { return new char[n]; }
+inline char* fresh_key() { return nullptr; }
+inline void drop_key(char*) {}
+inline void delete_sync_keys(char* keys) { delete[] keys; }
+#endif
+
+}  // namespace dpi::emu

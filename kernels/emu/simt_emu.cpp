@@ -1,0 +1,442 @@
+// Runs one block at a time, each CUDA thread on a fibre (ucontext). A step resumes every runnable fibre once,
+// in a fresh random order; a fibre runs to its next barrier, warp operation or end. Fibres live as long as
+// the process and run one thread of one block after another. Compile without sanitizers, with DPI_EMU_ASAN or
+// DPI_EMU_TSAN to match the kernels.
+#undef _FORTIFY_SOURCE  // its longjmp refuses to leave a stack
+
+#include "kernels/emu/simt_emu.hpp"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "kernels/emu/sanitizers.hpp"
+
+namespace dpi::emu {
+
+struct Stream {
+  void* clock = nullptr;       // TSan fibre that stands for the stream itself
+  std::vector<void*> threads;  // TSan fibre of CUDA thread i of every block on this stream
+  std::vector<std::unique_ptr<const Body>> bodies;  // read by fibres later than the caller's frame lives
+};
+
+namespace {
+
+constexpr int kWarp = 32;
+constexpr size_t kStackBytes = size_t{256} << 10;
+constexpr size_t kArenaBytes = size_t{4} << 30;  // address space only
+constexpr size_t kGap = 64;
+constexpr int kMaxShared = 32;
+constexpr unsigned kMaxThreads = 1024;
+
+enum class Wait : uint8_t { kNone, kBlock, kWarp, kDone };
+
+struct Fiber {
+  ucontext_t context;
+  jmp_buf point;
+  bool entered = false;  // its loop is running: `point` is valid
+  dim3 tid;
+  int linear = 0;
+  Wait wait = Wait::kDone;
+  Site at{nullptr, 0};
+  const char* op = nullptr;
+  unsigned mask = 0;
+  uint64_t slot[2] = {0, 0};  // two: one meeting per shuffle is enough
+  int parity = 0;
+  char* stack = nullptr;
+  FiberSanitizer sanitizer;
+};
+
+struct SharedArray {
+  const void* key;
+  char* p;
+};
+
+struct Block {
+  Stream* stream = nullptr;
+  const Body* body = nullptr;
+  dim3 grid, size, index;
+  int n = 0;
+  SharedArray arrays[kMaxShared] = {};
+  int n_arrays = 0;
+};
+
+// One launch at a time in the process. A lock of raw atomics: a mutex would order host threads under TSan.
+std::atomic_flag g_busy = ATOMIC_FLAG_INIT;
+
+struct Busy {
+  Busy() {
+    while (g_busy.test_and_set(std::memory_order_acquire)) sched_yield();
+  }
+  ~Busy() { g_busy.clear(std::memory_order_release); }
+};
+
+std::vector<std::unique_ptr<Fiber>> g_fibers;
+Block g_block;
+Fiber* g_fiber = nullptr;
+std::mt19937 g_random{1};
+[[maybe_unused]] ucontext_t g_host;
+[[maybe_unused]] jmp_buf g_host_point;
+HostSanitizer g_host_sanitizer;
+char* g_sync = nullptr;  // addresses of one launch: [0] block barrier, [1 + w] warp w
+char* g_arena = nullptr;
+size_t g_arena_top = 0;
+bool g_failed = false;
+char g_error[400] = "";
+
+// ---- switching
+
+void to_host() {
+  Fiber* me = g_fiber;
+  leave_fiber(g_host_sanitizer, me->sanitizer);
+#ifdef DPI_EMU_SANITIZED
+  swapcontext(&me->context, &g_host);
+#else
+  if (_setjmp(me->point) == 0) _longjmp(g_host_point, 1);
+#endif
+  back_on_fiber(g_host_sanitizer, me->sanitizer);
+}
+
+void fiber_main() {
+  back_on_fiber(g_host_sanitizer, g_fiber->sanitizer);
+  for (;;) {
+    (*g_block.body)();
+    g_fiber->wait = Wait::kDone;
+    to_host();
+  }
+}
+
+void resume(Fiber& f) {
+  g_fiber = &f;
+  leave_host(g_host_sanitizer, f.sanitizer, f.stack, kStackBytes);
+#ifdef DPI_EMU_SANITIZED
+  swapcontext(&g_host, &f.context);
+#else
+  if (_setjmp(g_host_point) == 0) {
+    if (f.entered) _longjmp(f.point, 1);
+    f.entered = true;
+    setcontext(&f.context);
+  }
+#endif
+  back_on_host(g_host_sanitizer, f.sanitizer);
+}
+
+char* reserve(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
+}
+
+// A fibre at the start of its loop. Again after a failed launch, which leaves fibres in the middle of one.
+void start_over(Fiber& f) {
+  getcontext(&f.context);
+  f.context.uc_stack.ss_sp = f.stack;
+  f.context.uc_stack.ss_size = kStackBytes;
+  f.context.uc_link = nullptr;
+  makecontext(&f.context, fiber_main, 0);
+  f.entered = false;
+  f.sanitizer.fake_stack = nullptr;
+}
+
+// ---- faults
+
+int place(char* buf, size_t cap, const Fiber& f) {
+  if (f.wait == Wait::kDone) return std::snprintf(buf, cap, "; thread %d has exited", f.linear);
+  return std::snprintf(buf, cap, "; thread %d at %s:%d", f.linear, f.at.file != nullptr ? f.at.file : "?",
+                       f.at.line);
+}
+
+void fail(const char* what, const Fiber* a = nullptr, const Fiber* b = nullptr) {
+  if (g_failed) return;
+  g_failed = true;
+  const dim3 i = g_block.index;
+  int n = std::snprintf(g_error, sizeof(g_error), "%s, block (%u, %u, %u)", what, i.x, i.y, i.z);
+  for (const Fiber* f : {a, b}) {
+    if (f != nullptr && n > 0 && n < static_cast<int>(sizeof(g_error)))
+      n += place(g_error + n, sizeof(g_error) - static_cast<size_t>(n), *f);
+  }
+}
+
+// On a fibre: the launch is over, this fibre is never resumed.
+void fail_here(const char* what) {
+  fail(what, g_fiber);
+  to_host();
+}
+
+// ---- barriers
+
+// Opens the warp operation that `a` waits in when every lane of its mask has come.
+bool try_open(const Fiber& a) {
+  const int first = a.linear / kWarp * kWarp;
+  const unsigned mask = a.mask;
+  for (int l = 0; l < kWarp; ++l) {
+    if ((mask >> l & 1u) == 0) continue;
+    if (first + l >= g_block.n) {
+      if (mask == 0xffffffffu) continue;  // a full mask in the last, partial warp
+      return fail("mask names a lane past the block", &a), false;
+    }
+    const Fiber& p = *g_fibers[static_cast<size_t>(first + l)];
+    if (p.wait == Wait::kDone) return fail("mask names an exited lane", &a, &p), false;
+    if (p.wait == Wait::kBlock) return fail("mask names a lane that waits at __syncthreads", &a, &p), false;
+    if (p.wait == Wait::kWarp && (p.mask != mask || std::strcmp(p.op, a.op) != 0))
+      return fail("lanes of one mask are in different warp operations", &a, &p), false;
+    if (p.wait != Wait::kWarp) return false;
+  }
+  for (int l = 0; l < kWarp && first + l < g_block.n; ++l) {
+    if ((mask >> l & 1u) != 0) g_fibers[static_cast<size_t>(first + l)]->wait = Wait::kNone;
+  }
+  return true;
+}
+
+void meet(unsigned mask, const char* op, Site at) {
+  Fiber* me = g_fiber;
+  me->at = at;
+  if ((mask >> (me->linear % kWarp) & 1u) == 0) return fail_here("calling lane is not in its own mask");
+  me->wait = Wait::kWarp;
+  me->op = op;
+  me->mask = mask;
+  to_host();
+}
+
+bool open_warps() {
+  bool opened = false;
+  for (int i = 0; i < g_block.n && !g_failed; ++i) {
+    if (g_fibers[static_cast<size_t>(i)]->wait == Wait::kWarp)
+      opened |= try_open(*g_fibers[static_cast<size_t>(i)]);
+  }
+  return opened;
+}
+
+// Nobody can run and no warp operation opened: all that are left must stand at one __syncthreads.
+void open_block() {
+  const Fiber* first = nullptr;
+  for (int i = 0; i < g_block.n; ++i) {
+    const Fiber& f = *g_fibers[static_cast<size_t>(i)];
+    if (f.wait == Wait::kWarp) return fail("deadlock", &f);
+    if (f.wait != Wait::kBlock) continue;
+    if (first == nullptr) first = &f;
+    if (first->at.line != f.at.line || std::strcmp(first->at.file, f.at.file) != 0)
+      return fail("divergent __syncthreads", first, &f);
+  }
+  for (int i = 0; i < g_block.n; ++i) {
+    Fiber& f = *g_fibers[static_cast<size_t>(i)];
+    if (f.wait == Wait::kBlock) f.wait = Wait::kNone;
+  }
+}
+
+// ---- blocks
+
+// Every block gets fresh addresses, so that no sanitizer takes it for an earlier one.
+char* arena_take(size_t bytes) {
+  const size_t rounded = (bytes + kGap - 1) / kGap * kGap;
+  if (g_arena_top + kGap + rounded > kArenaBytes) {
+#ifdef DPI_EMU_SANITIZED
+    return nullptr;
+#else
+    g_arena_top = 0;
+#endif
+  }
+  char* p = g_arena + g_arena_top + kGap;
+  g_arena_top += kGap + rounded;
+  unpoison(p, bytes);
+  volatile char* fill = p;  // volatile: a memset would be intercepted and count as the kernel's write
+  for (size_t i = 0; i < bytes; ++i) fill[i] = static_cast<char>(0xff);
+  return p;
+}
+
+// All that allocates happens here, on the host: on a fibre it would be blamed on the kernel.
+bool prepare_fibers(Stream* stream, dim3 size) {
+  const size_t n = size_t{size.x} * size.y * size.z;
+  while (g_fibers.size() < n) {
+    auto f = std::make_unique<Fiber>();
+    f->linear = static_cast<int>(g_fibers.size());
+    f->stack = reserve(kStackBytes);
+    if (f->stack == nullptr) return false;
+    start_over(*f);
+    g_fibers.push_back(std::move(f));
+  }
+  prepare_tsan(stream->threads, n);
+  for (size_t i = 0; i < n; ++i) {
+    Fiber& f = *g_fibers[i];
+    const auto linear = static_cast<unsigned>(i);
+    f.tid = dim3(linear % size.x, linear / size.x % size.y, linear / (size.x * size.y));
+    f.sanitizer.tsan = i < stream->threads.size() ? stream->threads[i] : nullptr;
+  }
+  if (g_arena == nullptr) {
+    g_arena = reserve(kArenaBytes);
+    if (g_arena != nullptr) poison(g_arena, kArenaBytes);
+  }
+  return g_arena != nullptr;
+}
+
+void run_block(std::vector<int>& order) {
+  g_block.n_arrays = 0;
+  for (int i = 0; i < g_block.n; ++i) {
+    g_fibers[static_cast<size_t>(i)]->wait = Wait::kNone;
+    g_fibers[static_cast<size_t>(i)]->parity = 0;
+  }
+  for (int done = 0; done < g_block.n && !g_failed;) {
+    std::shuffle(order.begin(), order.end(), g_random);
+    for (const int i : order) {
+      Fiber& f = *g_fibers[static_cast<size_t>(i)];
+      if (f.wait != Wait::kNone) continue;
+      resume(f);
+      if (g_failed) return;
+      if (f.wait == Wait::kDone) ++done;
+    }
+    if (!open_warps() && done < g_block.n && !g_failed) open_block();
+  }
+}
+
+void run_grid(dim3 grid, char* prepared) {
+  std::vector<int> order(static_cast<size_t>(g_block.n));
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x && !g_failed; ++x) {
+        g_block.index = dim3(x, y, z);
+        release(prepared);  // what the host did for this block: orders no two CUDA threads
+        run_block(order);
+      }
+    }
+  }
+}
+
+const char* wrong_shape(dim3 grid, dim3 block) {
+  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (threads == 0 || threads > kMaxThreads) return "a block has 1 to 1024 threads";
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return "a grid has no blocks";
+  if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) return "a grid is too large";
+  return nullptr;
+}
+
+}  // namespace
+
+// ---- called by kernels
+
+void block_sync(Site at) {
+  Fiber* me = g_fiber;
+  me->wait = Wait::kBlock;
+  me->at = at;
+  release(&g_sync[0]);
+  to_host();
+  acquire(&g_sync[0]);
+}
+
+void warp_sync(unsigned mask, Site at) {
+  char* key = &g_sync[1 + g_fiber->linear / kWarp];
+  release(key);
+  meet(mask, "__syncwarp", at);
+  acquire(key);
+}
+
+uint64_t exchange_bits(unsigned mask, uint64_t value, int source, const char* op, Site at) {
+  Fiber* me = g_fiber;
+  const int p = me->parity;
+  me->parity ^= 1;
+  me->slot[p] = value;
+  meet(mask, op, at);
+  const int from = me->linear / kWarp * kWarp + source % kWarp;
+  return from < g_block.n ? g_fibers[static_cast<size_t>(from)]->slot[p] : value;
+}
+
+void* shared_array(const void* key, size_t bytes) {
+  Block& b = g_block;
+  for (int i = 0; i < b.n_arrays; ++i) {
+    if (b.arrays[i].key == key) return b.arrays[i].p;
+  }
+  char* p = b.n_arrays < kMaxShared ? arena_take(bytes) : nullptr;
+  if (p == nullptr) fail_here("shared memory of the emulation is used up");
+  b.arrays[b.n_arrays++] = {key, p};
+  return p;
+}
+
+dim3 thread_index() { return g_fiber->tid; }
+dim3 block_index() { return g_block.index; }
+dim3 block_size() { return g_block.size; }
+dim3 grid_size() { return g_block.grid; }
+int lane() { return g_fiber->linear % kWarp; }
+
+// ---- called by the host
+
+const char* last_error() { return g_error; }
+void seed(unsigned value) { g_random.seed(value); }
+
+Stream* stream_create() { return new Stream; }
+
+void stream_destroy(Stream* s) {
+  stream_sync(s);
+  delete s;
+}
+
+void stream_sync(Stream* s) {
+  const Busy busy;
+  char* done = fresh_key();
+  on_stream(&s->clock, [=] { release(done); });
+  acquire(done);
+  drop_key(done);
+  s->bodies.clear();
+}
+
+void event_record(char* event, Stream* s) {
+  on_stream(&s->clock, [=] { release(event); });
+}
+
+void event_wait(char* event, Stream* s) {
+  on_stream(&s->clock, [=] { acquire(event); });
+}
+
+void copy(void* dst, const void* src, size_t bytes, Stream* s) {
+  char* now = fresh_key();
+  release(now);
+  on_stream(&s->clock, [=] { acquire(now); });
+  drop_key(now);
+  run_on_stream(&s->clock, [=] { std::memcpy(dst, src, bytes); });  // memcpy is intercepted: a real access
+}
+
+int launch_body(dim3 grid, dim3 block, Stream* s, const Body* kernel) {
+  const Busy busy;
+  s->bodies.emplace_back(kernel);
+  g_failed = false;
+  g_error[0] = '\0';
+  g_block = Block{};
+  if (const char* wrong = wrong_shape(grid, block); wrong != nullptr) return fail(wrong), kFault;
+  if (!prepare_fibers(s, block)) return fail("no memory for fibres"), kFault;
+  delete_sync_keys(g_sync);
+  g_sync = fresh_keys(1 + kMaxThreads / kWarp);
+  char *from_host = fresh_key(), *start = fresh_key(), *prepared = fresh_key(), *end = fresh_key();
+  release(from_host);
+  on_stream(&s->clock, [=] {
+    acquire(from_host);
+    release(start);
+  });
+  const Body body = [=] {
+    acquire(start);
+    acquire(prepared);
+    (*kernel)();
+    release(end);
+  };
+  g_block.stream = s;
+  g_block.body = &body;
+  g_block.grid = grid;
+  g_block.size = block;
+  g_block.n = static_cast<int>(block.x * block.y * block.z);
+  prepare_host(g_host_sanitizer);
+  run_grid(grid, prepared);
+  if (g_failed) {
+    for (auto& f : g_fibers) start_over(*f);
+  }
+  on_stream(&s->clock, [=] { acquire(end); });
+  for (char* key : {from_host, start, prepared, end}) drop_key(key);
+  return g_failed ? kFault : 0;
+}
+
+}  // namespace dpi::emu

@@ -1,0 +1,120 @@
+// CUDA's device vocabulary for an ordinary C++ compiler: one fibre per CUDA thread, one block after another.
+// Tests only, never installed. Kernels include it through kernels/cuda/common/simt.hpp; the emulated device
+// of the backend drives the host side at the end of this file.
+//
+// The runtime, simt_emu.cpp, is compiled without sanitizers; kernels and tests are compiled with them. Under
+// TSan each CUDA thread is a TSan fibre and switching orders nothing: only barriers, launches, events and
+// synchronisation do. A fault of a kernel (divergent barrier, wrong mask) ends its launch with an error text.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+
+namespace dpi::emu {
+
+struct Stream;
+
+struct Site {
+  const char* file;
+  int line;
+};
+
+// ---- what kernels call, on a fibre
+
+void block_sync(Site at);
+void warp_sync(unsigned mask, Site at);
+/// The value that lane `source` of this warp brought to the same operation. Orders no memory.
+uint64_t exchange_bits(unsigned mask, uint64_t value, int source, const char* op, Site at);
+/// The block's array of one declaration (`key`): NaN at first, 64 poisoned bytes around it under ASan.
+void* shared_array(const void* key, size_t bytes);
+dim3 thread_index();
+dim3 block_index();
+dim3 block_size();
+dim3 grid_size();
+int lane();
+
+// ---- what the host calls
+
+using Body = std::function<void()>;
+
+/// Runs all blocks before it returns; under TSan it still belongs to the stream's clock. Owns `body` until
+/// the stream is synchronised. 0, or kFault with a text in last_error().
+int launch_body(dim3 grid, dim3 block, Stream* stream, const Body* body);
+
+constexpr int kFault = 719;  // the number of cudaErrorLaunchFailure
+const char* last_error();
+
+Stream* stream_create();
+void stream_destroy(Stream* s);
+void stream_sync(Stream* s);
+/// An event is an address; record releases it by the stream's clock, wait acquires it.
+void event_record(char* event, Stream* s);
+void event_wait(char* event, Stream* s);
+/// Runs now, on the stream's clock: a buffer that is touched too early is a race.
+void copy(void* dst, const void* src, size_t bytes, Stream* s);
+
+/// Seed of the order in which runnable threads are resumed.
+void seed(unsigned value);
+
+template <class... P, class... A>
+int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream* s, A... args) {
+  return launch_body(grid, block, s, new Body([=] { kernel(args...); }));
+}
+
+template <class T>
+T exchange(unsigned mask, T value, int source, const char* op, Site at) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = exchange_bits(mask, bits, source, op, at);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+}  // namespace dpi::emu
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+#define threadIdx (dpi::emu::thread_index())
+#define blockIdx (dpi::emu::block_index())
+#define blockDim (dpi::emu::block_size())
+#define gridDim (dpi::emu::grid_size())
+#define __syncthreads() dpi::emu::block_sync({__FILE__, __LINE__})
+
+inline void __syncwarp(unsigned mask = 0xffffffffu, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  dpi::emu::warp_sync(mask, {file, line});
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int = 32, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+  return dpi::emu::exchange(mask, value, dpi::emu::lane() ^ lane_mask, "__shfl_xor_sync", {file, line});
+}
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int = 32, const char* file = __builtin_FILE(),
+              int line = __builtin_LINE()) {
+  return dpi::emu::exchange(mask, value, source, "__shfl_sync", {file, line});
+}
+
+// Relaxed, as on the device: two atomics never race, an atomic and a plain access do.
+inline int atomicAdd(int* p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
+inline unsigned atomicOr(unsigned* p, unsigned v) { return __atomic_fetch_or(p, v, __ATOMIC_RELAXED); }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fmul_rn(float a, float b) { return a * b; }

@@ -1,0 +1,160 @@
+#include "backend/cuda/cuda_op.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "backend/check_op.hpp"
+#include "backend/cuda/device_layer.hpp"
+#include "kernels/cuda/kernels.hpp"
+
+namespace dpi::backend {
+namespace {
+
+using kernels::OpKind;
+namespace cuda = kernels::cuda;
+
+// Gathers what has to be on the device into one block, so that an op is one allocation and one copy.
+class Packer {
+ public:
+  template <class T>
+  size_t add(const T* data, size_t n) {
+    constexpr size_t kAlign = 256;
+    const size_t at = (bytes_.size() + kAlign - 1) / kAlign * kAlign;
+    bytes_.resize(at + std::max<size_t>(n * sizeof(T), 1));
+    if (n > 0) std::memcpy(bytes_.data() + at, data, n * sizeof(T));
+    return at;
+  }
+  const std::vector<char>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<char> bytes_;
+};
+
+// No kernel takes the op: why.
+Status refuse(const OwnedOp& op) {
+  const std::string name = "op '" + op.name + "': ";
+  if (op.kind == OpKind::kMultiLookup) {
+    const auto& a = op.as<kernels::MultiLookupAttrs>();
+    const int64_t n = int64_t{a.n_fields} + a.n_numerics + a.n_scalars;
+    if (n > cuda::kMaxLookupRecords)
+      return unsupported(name + "cuda looks up at most " + std::to_string(cuda::kMaxLookupRecords) +
+                         " fields at once, " + std::to_string(n) + " asked");
+  }
+  if (op.kind == OpKind::kTail && op.inputs.size() > static_cast<size_t>(cuda::kMaxTailInputs))
+    return unsupported(name + "cuda ends at most " + std::to_string(cuda::kMaxTailInputs) + " branches, " +
+                       std::to_string(op.inputs.size()) + " asked");
+  return ok_status();
+}
+
+// Offsets of what was packed, to become pointers once the block's address is known.
+struct Packed {
+  std::vector<size_t> params;
+  size_t segments = 0;
+  size_t indices = 0;
+};
+
+Packed pack(const OwnedOp& op, Packer* packer) {
+  Packed at;
+  for (const kernels::Param& p : op.params)
+    at.params.push_back(p.data != nullptr ? packer->add(p.data, static_cast<size_t>(p.dims.size())) : 0);
+  at.segments = packer->add(op.segments.data(), op.segments.size());
+  at.indices = packer->add(op.indices.data(), op.indices.size());
+  return at;
+}
+
+void redirect(CudaOp* c, const Packed& at) {
+  const auto* base = static_cast<const char*>(c->weights);
+  for (size_t i = 0; i < c->op.params.size(); ++i) {
+    if (c->op.params[i].data == nullptr) continue;
+    c->op.drop_param(i);
+    c->op.params[i].data = reinterpret_cast<const float*>(base + at.params[i]);
+  }
+  if (auto* v = std::get_if<kernels::ViewAttrs>(&c->op.attrs))
+    v->indices = reinterpret_cast<const int64_t*>(base + at.indices);
+  if (auto* d = std::get_if<kernels::DenseAttrs>(&c->op.attrs))
+    d->segments = reinterpret_cast<const kernels::DenseSegment*>(base + at.segments);
+}
+
+}  // namespace
+
+CudaOp::~CudaOp() {
+  if (weights == nullptr) return;
+  layer::use(device);
+  layer::device_free(weights);
+}
+
+Status native_status(int code, const std::string& what) {
+  const Code kind = layer::is_out_of_memory(code) ? Code::kOutOfMemory : Code::kDevice;
+  return Status(kind, what + ": " + layer::error_text(code)).native(code);
+}
+
+Status prepare_cuda_op(const dpi_op_desc& desc, CudaOp* out) {
+  DPI_ASSIGN_OR_RETURN(out->op, own_op(desc));
+  DPI_RETURN_IF_ERROR(check_op(out->op));
+  DPI_RETURN_IF_ERROR(refuse(out->op));
+  Packer packer;
+  const Packed at = pack(out->op, &packer);
+  const std::string what = "weights of op '" + out->op.name + "'";
+  int code = layer::device_alloc(packer.bytes().size(), &out->weights);
+  if (code == 0) code = layer::copy_now(out->weights, packer.bytes().data(), packer.bytes().size());
+  if (code != 0) return native_status(code, what);
+  redirect(out, at);
+  return ok_status();
+}
+
+size_t cuda_scratch_bytes(const OwnedOp& op, int64_t rows) {
+  if (op.kind != OpKind::kRecurrent) return 0;
+  const int64_t m = op.output(0).dims.at(-1);
+  return static_cast<size_t>(cuda::recurrent_scratch_floats(rows, m)) * sizeof(float);
+}
+
+// One line per kind.
+int start_cuda_op(const OwnedOp& op, const dpi_op_call& call, void* stream) {
+  switch (op.kind) {
+    case OpKind::kEmbed:
+      return cuda::embed(embed_args(op, call), stream);
+    case OpKind::kMask:
+      return cuda::mask(mask_args(op, call), stream);
+    case OpKind::kLinear:
+      return cuda::linear(linear_args(op, call), stream);
+    case OpKind::kMatMul:
+      return cuda::matmul(matmul_args(op, call), stream);
+    case OpKind::kBinary:
+      return cuda::binary(binary_args(op, call), stream);
+    case OpKind::kUnary:
+      return cuda::unary(unary_args(op, call), stream);
+    case OpKind::kLayerNorm:
+      return cuda::layer_norm(layer_norm_args(op, call), stream);
+    case OpKind::kSoftmax:
+      return cuda::softmax(softmax_args(op, call), stream);
+    case OpKind::kReduce:
+      return cuda::reduce(reduce_args(op, call), stream);
+    case OpKind::kConcat:
+      return cuda::concat(concat_args(op, call), stream);
+    case OpKind::kView:
+      return cuda::view(view_args(op, call), stream);
+    case OpKind::kRecurrent:
+      return cuda::recurrent(recurrent_args(op, call), stream);
+    case OpKind::kBroadcastRows:
+      return cuda::broadcast_rows(broadcast_rows_args(op, call), stream);
+    case OpKind::kMultiLookup:
+      return cuda::multi_lookup(multi_lookup_args(op, call), stream);
+    case OpKind::kDense:
+      return cuda::dense(dense_args(op, call), stream);
+    case OpKind::kElementwise:
+      return cuda::elementwise(elementwise_args(op, call), stream);
+    case OpKind::kCrossV1:
+      return cuda::cross_v1(cross_v1_args(op, call), stream);
+    case OpKind::kCrossV1Closed:
+      return cuda::cross_v1_closed(cross_v1_closed_args(op, call), stream);
+    case OpKind::kFm:
+      return cuda::fm(fm_args(op, call), stream);
+    case OpKind::kTail:
+      return cuda::tail(tail_args(op, call), stream);
+    default:
+      return 0;  // refused by own_op
+  }
+}
+
+}  // namespace dpi::backend

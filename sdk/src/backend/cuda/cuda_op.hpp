@@ -1,0 +1,32 @@
+// One prepared op of the CUDA backend: its description, its weights on the device, and the call that starts
+// its kernels. Used by cuda_backend.cpp.
+#pragma once
+
+#include "backend/bind.hpp"
+
+namespace dpi::backend {
+
+struct CudaOp {
+  OwnedOp op;
+  int device = 0;
+  void* weights = nullptr;  // device memory: params, dense segments, view indices
+
+  CudaOp() = default;
+  CudaOp(const CudaOp&) = delete;
+  CudaOp& operator=(const CudaOp&) = delete;
+  ~CudaOp();
+};
+
+/// Checks the op, says why no kernel takes it, copies its weights to the device.
+Status prepare_cuda_op(const dpi_op_desc& desc, CudaOp* out);
+
+/// Scratch that one call over `rows` rows needs.
+size_t cuda_scratch_bytes(const OwnedOp& op, int64_t rows);
+
+/// Starts the op's kernels; the native code of the launch.
+int start_cuda_op(const OwnedOp& op, const dpi_op_call& call, void* stream);
+
+/// A Status for a native code that is not 0: out of memory, or a failure of the device.
+Status native_status(int code, const std::string& what);
+
+}  // namespace dpi::backend

@@ -1,0 +1,53 @@
+// The few calls of a GPU that the backend needs: memory, copies, streams, events. Two implementations: the
+// CUDA runtime (cuda_layer.cpp) and, for tests, the emulation (emu_layer.cpp); a plugin is linked with one of
+// them. Called by cuda_backend.cpp only.
+//
+// Functions give the native code, 0 = done. Handles are opaque; a device is chosen with `use` on the calling
+// thread first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace dpi::backend::layer {
+
+/// "cuda" or "cuda_emu".
+const char* plugin_name();
+
+/// Devices that can be used; 0 with the reason in *why.
+int device_count(std::string* why);
+
+struct Properties {
+  char name[128] = "";
+  uint64_t memory_total = 0;
+  uint64_t memory_free = 0;
+};
+int properties(int device, Properties* out);
+int use(int device);
+
+/// What a native code means; after a launch the emulation adds where.
+std::string error_text(int code);
+bool is_out_of_memory(int code);
+
+int device_alloc(size_t bytes, void** out);
+int device_free(void* p);
+/// Host memory that copies reach at full speed.
+int pinned_alloc(size_t bytes, void** out);
+int pinned_free(void* p);
+
+/// Done when it returns; either side may be host or device memory.
+int copy_now(void* dst, const void* src, size_t bytes);
+int copy_async(void* dst, const void* src, size_t bytes, void* stream);
+
+int stream_create(int priority, void** out);
+int stream_destroy(void* stream);
+int stream_synchronize(void* stream);
+int event_create(void** out);
+int event_destroy(void* event);
+int event_record(void* event, void* stream);
+int event_wait(void* event, void* stream);
+/// Milliseconds between two events that have passed.
+int event_elapsed(void* from, void* to, float* ms);
+
+}  // namespace dpi::backend::layer
