@@ -104,7 +104,8 @@ DPI_API const char* dpi_status_name(dpi_status status) DPI_NOEXCEPT; /* "DPI_E_I
  *   max_rows           1 ... 1048576                       4096   rows per internal chunk; larger batches run in several
  *   max_nnz            1 ... 268435456                     1048576   ids per sequence feature and chunk
  *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
- *   fold, fuse         on | off                            on     algebraic folds; operator fusion
+ *   fold               on | off                            on     exact algebra that removes work
+ *   fuse               on | off                            on     operator fusion; off = primitives one by one
  *   schedule           breadth | depth | single            breadth
  *   verify             off | golden                        off    golden: recompute the bundle's golden rows while loading
  *   require_signature  hex Ed25519 public key              none   load only bundles signed by it
