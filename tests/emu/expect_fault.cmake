@@ -1,0 +1,8 @@
+# cmake -DPROGRAM=... -DFAULT=... -DSAYS=... -P expect_fault.cmake: the program must fail and its report must match SAYS.
+execute_process(COMMAND ${PROGRAM} ${FAULT} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE err TIMEOUT 60)
+if(status EQUAL 0)
+  message(FATAL_ERROR "the planted fault '${FAULT}' was not found:\n${out}${err}")
+endif()
+if(NOT "${out}${err}" MATCHES "${SAYS}")
+  message(FATAL_ERROR "the planted fault '${FAULT}' gave another report than '${SAYS}':\n${out}${err}")
+endif()

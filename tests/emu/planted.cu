@@ -1,0 +1,73 @@
+// Kernels with one fault each, and the same kernels without it: what the emulation must find.
+// Compiled as C++ over kernels/emu only.
+#include "emu/planted.hpp"
+
+#include "kernels/cuda/common/simt.hpp"
+
+namespace dpi::test {
+namespace {
+
+using kernels::cuda::kAllLanes;
+using kernels::cuda::launch;
+using kernels::cuda::Stream;
+
+/// Each thread hands its value to its right neighbour through shared memory. y: [blockDim.x].
+__global__ void rotate_kernel(const float* x, float* y, Fault fault) {
+  DPI_SHARED(float, values, 64);
+  const unsigned i = threadIdx.x;
+  values[fault == Fault::kSharedOverrun ? i + 1 : i] = x[i];
+  if (fault != Fault::kMissingBarrier) __syncthreads();
+  y[i] = values[(i + 1) % 64];
+}
+
+/// A barrier that only the first half reaches, and another for the rest.
+__global__ void divergent_kernel(float* y) {
+  if (threadIdx.x < 32) {
+    __syncthreads();
+    y[threadIdx.x] = 1;
+  } else {
+    y[threadIdx.x] = 2;
+    __syncthreads();
+  }
+}
+
+/// Sums 32 lanes; with the fault half of them have left.
+__global__ void shuffle_kernel(const float* x, float* y, Fault fault) {
+  const unsigned i = threadIdx.x;
+  if (fault == Fault::kExitedLane && i >= 16) return;
+  float v = x[i];
+  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(kAllLanes, v, step);
+  y[i] = v;
+}
+
+__global__ void count_kernel(int* counter, Fault fault) {
+  if (fault == Fault::kPlainAdd) {
+    *counter += 1;
+  } else {
+    atomicAdd(counter, 1);
+  }
+}
+
+__global__ void scale_kernel(const float* x, float* y, int n, Fault fault) {
+  const int i = static_cast<int>(kernels::cuda::global_thread());
+  const int limit = fault == Fault::kGlobalOverrun ? n + 1 : n;
+  if (i < limit) y[i < n ? i : 0] = 2 * x[i];
+}
+
+}  // namespace
+
+int rotate(const float* x, float* y, Fault fault, void* stream) {
+  return launch(rotate_kernel, dim3(1), dim3(64), stream, x, y, fault);
+}
+int divergent(float* y, void* stream) { return launch(divergent_kernel, dim3(1), dim3(64), stream, y); }
+int shuffle(const float* x, float* y, Fault fault, void* stream) {
+  return launch(shuffle_kernel, dim3(1), dim3(32), stream, x, y, fault);
+}
+int count(int* counter, Fault fault, void* stream) {
+  return launch(count_kernel, dim3(2), dim3(33), stream, counter, fault);
+}
+int scale(const float* x, float* y, int n, Fault fault, void* stream) {
+  return launch(scale_kernel, dim3(2), dim3(32), stream, x, y, n, fault);
+}
+
+}  // namespace dpi::test

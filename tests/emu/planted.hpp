@@ -1,0 +1,14 @@
+// Launches of the kernels of planted.cu. Each gives the emulation's code.
+#pragma once
+
+namespace dpi::test {
+
+enum class Fault { kNone, kSharedOverrun, kMissingBarrier, kExitedLane, kPlainAdd, kGlobalOverrun };
+
+int rotate(const float* x, float* y, Fault fault, void* stream);   // x, y: [64]
+int divergent(float* y, void* stream);                             // y: [64]
+int shuffle(const float* x, float* y, Fault fault, void* stream);  // x, y: [32]
+int count(int* counter, Fault fault, void* stream);                // adds 66
+int scale(const float* x, float* y, int n, Fault fault, void* stream);
+
+}  // namespace dpi::test
