@@ -209,8 +209,12 @@ void scalar_field(const Tile& t, const ScalarField& f, const Ahead& ahead) {
     const Bag bag = bag_at(bags, t.first + r);
     float* chan = t.chan(r) + f.first_channel;
     if (direct) {
-      const float* row = reinterpret_cast<const float*>(table_row(table, bag.ids[0]));
-      for (int32_t k = 0; k < f.count; ++k) chan[k] += row[k];
+      const char* row = table_row(table, bag.ids[0]);
+      for (int32_t k = 0; k < f.count; ++k) {
+        float v;  // rows need not be aligned
+        std::memcpy(&v, row + k * 4, sizeof v);
+        chan[k] += v;
+      }
       continue;
     }
     // The `nonzero` rule is about the whole row.

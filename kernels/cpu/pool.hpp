@@ -22,9 +22,9 @@ DPI_INLINE Vec load_row(const char* row, Vec scale, int64_t i, int64_t n) {
   if constexpr (T == DType::kF32) {
     return load_n(reinterpret_cast<const float*>(row) + i, n);
   } else if constexpr (T == DType::kF16) {
-    return Vec::load_f16(reinterpret_cast<const uint16_t*>(row) + i, n);
+    return Vec::load_f16(row + 2 * i, n);
   } else if constexpr (T == DType::kBF16) {
-    return Vec::load_bf16(reinterpret_cast<const uint16_t*>(row) + i, n);
+    return Vec::load_bf16(row + 2 * i, n);
   } else {
     return Vec::load_i8(reinterpret_cast<const int8_t*>(row) + i, n) * scale;
   }

@@ -29,14 +29,14 @@ struct Vec {
   DPI_INLINE void store_part(float* p, int64_t n) const { _mm256_maskstore_ps(p, first_lanes(n), v); }
 
   // There are no masked loads of narrow types: parts go through a small copy.
-  static DPI_INLINE __m128i load_u16(const uint16_t* p, int64_t n) {
+  static DPI_INLINE __m128i load_u16(const void* p, int64_t n) {
     if (n >= W) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     alignas(16) uint16_t part[W] = {};
-    for (int64_t i = 0; i < n; ++i) part[i] = p[i];
+    std::memcpy(part, p, static_cast<size_t>(n) * sizeof(uint16_t));
     return _mm_load_si128(reinterpret_cast<const __m128i*>(part));
   }
-  static DPI_INLINE Vec load_f16(const uint16_t* p, int64_t n) { return {_mm256_cvtph_ps(load_u16(p, n))}; }
-  static DPI_INLINE Vec load_bf16(const uint16_t* p, int64_t n) {
+  static DPI_INLINE Vec load_f16(const void* p, int64_t n) { return {_mm256_cvtph_ps(load_u16(p, n))}; }
+  static DPI_INLINE Vec load_bf16(const void* p, int64_t n) {
     return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_u16(p, n)), 16))};
   }
   static DPI_INLINE Vec load_i8(const int8_t* p, int64_t n) {

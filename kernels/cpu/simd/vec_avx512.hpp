@@ -28,12 +28,12 @@ struct Vec {
   DPI_INLINE void store_part(float* p, int64_t n) const { _mm512_mask_storeu_ps(p, first_lanes(n), v); }
 
   // Table rows of other types; n <= W elements.
-  static DPI_INLINE Vec load_f16(const uint16_t* p, int64_t n) {
+  static DPI_INLINE Vec load_f16(const void* p, int64_t n) {
     const __m256i h = n >= W ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))
                              : _mm256_maskz_loadu_epi16(first_lanes(n), p);
     return {_mm512_cvtph_ps(h)};
   }
-  static DPI_INLINE Vec load_bf16(const uint16_t* p, int64_t n) {
+  static DPI_INLINE Vec load_bf16(const void* p, int64_t n) {
     const __m256i h = n >= W ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))
                              : _mm256_maskz_loadu_epi16(first_lanes(n), p);
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))};

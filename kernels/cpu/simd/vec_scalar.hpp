@@ -26,20 +26,30 @@ DPI_INLINE float float_of_half(uint16_t h) {
   return sign != 0 ? -tiny : tiny;
 }
 
+/// Table rows need not be aligned, so every load goes through memcpy.
+template <class T>
+DPI_INLINE T load_unaligned(const void* p) {
+  T v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
 struct Vec {
   static constexpr int W = 1;
   float v;
 
   static DPI_INLINE Vec zero() { return {0}; }
   static DPI_INLINE Vec all(float x) { return {x}; }
-  static DPI_INLINE Vec load(const float* p) { return {*p}; }
+  static DPI_INLINE Vec load(const float* p) { return {load_unaligned<float>(p)}; }
   static DPI_INLINE Vec load_part(const float*, int64_t) { return {0}; }
   DPI_INLINE void store(float* p) const { *p = v; }
   DPI_INLINE void store_part(float*, int64_t) const {}
 
-  static DPI_INLINE Vec load_f16(const uint16_t* p, int64_t) { return {float_of_half(*p)}; }
-  static DPI_INLINE Vec load_bf16(const uint16_t* p, int64_t) {
-    return {float_of_bits(static_cast<uint32_t>(*p) << 16)};
+  static DPI_INLINE Vec load_f16(const void* p, int64_t) {
+    return {float_of_half(load_unaligned<uint16_t>(p))};
+  }
+  static DPI_INLINE Vec load_bf16(const void* p, int64_t) {
+    return {float_of_bits(static_cast<uint32_t>(load_unaligned<uint16_t>(p)) << 16)};
   }
   static DPI_INLINE Vec load_i8(const int8_t* p, int64_t) { return {static_cast<float>(*p)}; }
 
