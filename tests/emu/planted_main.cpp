@@ -1,5 +1,5 @@
-// One planted fault per run, for the sanitizer builds: `emu_planted <fault>` must be ended by the sanitizer
-// (exit status 66), `emu_planted none` must end with 0. Which build finds which fault: CMakeLists.txt.
+// One planted fault per run, for the sanitizer builds: `emu_planted <fault>` must be ended by the sanitizer,
+// `emu_planted none` must end with 0. Which build finds which fault: CMakeLists.txt.
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -25,7 +25,7 @@ int run(const char* name) {
   const Fault fault = fault_of(name);
   emu::Stream* first = emu::stream_create();
   emu::Stream* second = emu::stream_create();
-  char* const event = new char;
+  static char event[1];
   std::vector<float> x(64, 1), y(64, 0), z(64, 0);
   int counter = 0;
   int code = rotate(x.data(), y.data(), fault, first);
@@ -44,6 +44,8 @@ int run(const char* name) {
   for (const float v : z) sum += v;
   emu::stream_sync(first);
   emu::stream_sync(second);
+  emu::stream_destroy(first);
+  emu::stream_destroy(second);
   std::printf("sum %g, counter %d, code %d\n", static_cast<double>(sum), counter, code);
   return code == 0 ? 0 : 1;
 }
