@@ -1,0 +1,217 @@
+package org.dpiframe;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermission;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.EnumSet;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Loads libdpi.so.1 and the JNI wrapper libdpi_jni.so, from the first of these that works:
+ *
+ * <ol>
+ *   <li>{@code -Ddpi.library.path}: the library's file or its folder; nothing else is tried then;
+ *   <li>the system: libdpi_jni.so in {@code java.library.path} or the distribution's folder for JNI libraries;
+ *   <li>the JAR's own copy, extracted to {@code -Ddpi.native.extractDir}, else the user's cache folder, else {@code
+ *       java.io.tmpdir}: a folder of mode 0700 named by version and digest, whose files are compared byte by byte.
+ * </ol>
+ *
+ * The text of a failure lists every place with its reason.
+ */
+final class Loader {
+  private static final String LIBRARY = "libdpi.so.1";
+  private static final String WRAPPER = "libdpi_jni.so";
+  private static final String RESOURCES = "/dpi/native/linux-x86_64/";
+
+  private final List<String> tried = new ArrayList<>();
+
+  private Loader() {}
+
+  static void load() {
+    new Loader().run();
+  }
+
+  private void run() {
+    String explicit = System.getProperty("dpi.library.path");
+    boolean done = explicit != null ? fromPath(Path.of(explicit)) : fromSystem() || fromJar(List.of(LIBRARY, WRAPPER));
+    if (done) return;
+    StringBuilder text = new StringBuilder("cannot load the native library " + LIBRARY + " with " + WRAPPER + "; tried:");
+    for (String t : tried) text.append("\n  ").append(t);
+    throw DpiException.of(DpiException.Detail.of(Status.NOT_FOUND, text + platformNote()));
+  }
+
+  private static String platformNote() {
+    String os = System.getProperty("os.name") + " " + System.getProperty("os.arch");
+    if (!os.equals("Linux amd64")) return "\nThe JAR holds a library for Linux on x86-64 only; this is " + os;
+    for (String musl : List.of("/lib/ld-musl-x86_64.so.1", "/etc/alpine-release")) {
+      if (Files.exists(Path.of(musl)) && !Files.exists(Path.of("/lib64/ld-linux-x86-64.so.2"))) {
+        return "\nThis system uses musl, the library needs glibc: use an image based on glibc";
+      }
+    }
+    return "";
+  }
+
+  /** The user's library; the wrapper beside it, or else the JAR's. */
+  private boolean fromPath(Path path) {
+    Path library = Files.isDirectory(path) ? path.resolve(LIBRARY) : path;
+    if (!open(library.toAbsolutePath(), "-Ddpi.library.path")) return false;
+    Path wrapper = library.toAbsolutePath().resolveSibling(WRAPPER);
+    return Files.exists(wrapper) ? open(wrapper, "beside the library") : fromJar(List.of(WRAPPER));
+  }
+
+  private boolean fromSystem() {
+    List<String> folders = new ArrayList<>(Arrays.asList(System.getProperty("java.library.path", "").split(":")));
+    folders.add("/usr/lib/x86_64-linux-gnu/jni");
+    folders.add("/usr/lib/jni");
+    for (String folder : folders) {
+      if (folder.isEmpty()) continue;
+      Path wrapper = Path.of(folder).toAbsolutePath().resolve(WRAPPER);
+      if (!Files.exists(wrapper)) continue;
+      Path beside = wrapper.resolveSibling(LIBRARY);
+      if (Files.exists(beside) && !open(beside, "system")) continue;
+      if (open(wrapper, "system")) return true;
+    }
+    tried.add("system: no " + WRAPPER + " in " + String.join(":", folders));
+    return false;
+  }
+
+  private boolean open(Path file, String source) {
+    try {
+      System.load(file.toString());
+      return true;
+    } catch (UnsatisfiedLinkError e) {
+      String why = String.valueOf(e.getMessage());
+      if (why.contains("failed to map segment")) why += " (the file system is mounted noexec, or execution is denied)";
+      tried.add(source + ": " + (why.contains(file.toString()) ? "" : file + ": ") + why);
+      return false;
+    }
+  }
+
+  // ---- the JAR's copy ----------------------------------------------------------------------------------------------
+
+  private boolean fromJar(List<String> names) {
+    Map<String, byte[]> files = new LinkedHashMap<>();
+    for (String name : names) {
+      try (InputStream in = Loader.class.getResourceAsStream(RESOURCES + name)) {
+        if (in == null) {
+          tried.add("JAR: no entry " + RESOURCES + name);
+          return false;
+        }
+        files.put(name, in.readAllBytes());
+      } catch (IOException e) {
+        tried.add("JAR: " + RESOURCES + name + ": " + e);
+        return false;
+      }
+    }
+    String folder = Native.versionText(org.dpiframe.internal.DpiNativeConstants.DPI_VERSION_NUMBER) + "-" + digest(files);
+    for (Path base : bases()) {
+      if (extractAndOpen(base, folder, files)) return true;
+    }
+    return false;
+  }
+
+  private static List<Path> bases() {
+    List<Path> bases = new ArrayList<>();
+    String explicit = System.getProperty("dpi.native.extractDir");
+    if (explicit != null) return List.of(Path.of(explicit).toAbsolutePath());
+    String cache = System.getenv("XDG_CACHE_HOME");
+    String home = System.getProperty("user.home", "");
+    if (cache != null && cache.startsWith("/")) {
+      bases.add(Path.of(cache, "dpi"));
+    } else if (home.startsWith("/") && home.length() > 1) {
+      bases.add(Path.of(home, ".cache", "dpi"));
+    }
+    bases.add(Path.of(System.getProperty("java.io.tmpdir"), "dpi-" + System.getProperty("user.name")).toAbsolutePath());
+    return bases;
+  }
+
+  private boolean extractAndOpen(Path base, String name, Map<String, byte[]> files) {
+    try {
+      Files.createDirectories(base.getParent());
+      privateFolder(base);
+      Path folder = base.resolve(name);
+      privateFolder(folder);
+      for (Map.Entry<String, byte[]> f : files.entrySet()) writeOnce(folder.resolve(f.getKey()), f.getValue());
+      for (String file : files.keySet()) {
+        if (!open(folder.resolve(file), "extracted from the JAR")) return false;
+      }
+      return true;
+    } catch (IOException | SecurityException e) {
+      tried.add("extracting to " + base + ": " + reason(e));
+      return false;
+    }
+  }
+
+  private static String reason(Exception e) {
+    String text = e.toString();
+    return text.contains("Read-only file system") ? text + " (set -Ddpi.native.extractDir to a writable folder)" : text;
+  }
+
+  /** Makes the folder with mode 0700, or checks that an existing one is ours alone to write. */
+  private static void privateFolder(Path folder) throws IOException {
+    try {
+      Files.createDirectory(folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+      return;
+    } catch (FileAlreadyExistsException e) {
+      // checked below
+    }
+    if (!Files.isDirectory(folder, LinkOption.NOFOLLOW_LINKS)) throw new IOException(folder + " is no folder (or a link)");
+    Set<PosixFilePermission> mode = Files.getPosixFilePermissions(folder, LinkOption.NOFOLLOW_LINKS);
+    if (!Files.getOwner(folder, LinkOption.NOFOLLOW_LINKS).equals(me(folder))) {
+      throw new IOException(folder + " belongs to another user");
+    }
+    if (mode.contains(PosixFilePermission.GROUP_WRITE) || mode.contains(PosixFilePermission.OTHERS_WRITE)) {
+      throw new IOException(folder + " may be written by others: mode " + PosixFilePermissions.toString(mode));
+    }
+  }
+
+  /** The owner of a file that this process makes. */
+  private static Object me(Path folder) throws IOException {
+    Path probe = Files.createTempFile(folder, ".owner", "");
+    try {
+      return Files.getOwner(probe);
+    } finally {
+      Files.delete(probe);
+    }
+  }
+
+  /** Leaves a file of exactly these bytes: kept if there, else written beside it and moved into place. */
+  private static void writeOnce(Path file, byte[] bytes) throws IOException {
+    if (Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS) && Files.size(file) == bytes.length
+        && Arrays.equals(Files.readAllBytes(file), bytes)) {
+      return;
+    }
+    Path fresh = Files.createTempFile(file.getParent(), ".new", "");
+    try {
+      Files.write(fresh, bytes);
+      Files.setPosixFilePermissions(fresh, EnumSet.of(PosixFilePermission.OWNER_READ, PosixFilePermission.OWNER_EXECUTE));
+      Files.move(fresh, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    } finally {
+      Files.deleteIfExists(fresh);
+    }
+  }
+
+  private static String digest(Map<String, byte[]> files) {
+    try {
+      MessageDigest sha = MessageDigest.getInstance("SHA-256");
+      files.values().forEach(sha::update);
+      return HexFormat.of().formatHex(sha.digest(), 0, 16);
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}

@@ -1,0 +1,257 @@
+package org.dpiframe;
+
+import java.lang.ref.Reference;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.dpiframe.internal.DpiNative;
+import org.dpiframe.internal.DpiNativeConstants;
+
+/**
+ * A loaded bundle. Immutable; any number of threads may score with it at once. {@link #close()} may be called by any
+ * thread at any time and more than once: later calls fail with {@link DpiException.Closed}, and the memory goes when the
+ * last running call leaves.
+ */
+public final class Model implements AutoCloseable {
+  private static final int POOL_MAX = 2 * Runtime.getRuntime().availableProcessors();
+
+  /** A batch and its scores for the calls over plain arrays. */
+  private record Pooled(Batch batch, Scores scores) {}
+
+  private final Guard guard;
+  private final Schema schema;
+  private final Schema.Shape shape;
+  private final ModelInfo info;
+  private final ConcurrentLinkedQueue<Pooled> pool = new ConcurrentLinkedQueue<>();
+  private final AtomicInteger pooled = new AtomicInteger();
+
+  Model(long handle) {
+    guard = Guard.of(this, "the model", handle, DpiNative::dpi_model_free);
+    CallBlock call = new CallBlock(DpiNativeConstants.SIZEOF_dpi_model_info);
+    call.check(DpiNative.dpi_model_get_info(handle, call.extra(), call.error()));
+    info = new ModelInfo(Device.ofKind(call.extraInt(DpiNativeConstants.OFFSET_dpi_model_info_device_kind)),
+        call.extraInt(DpiNativeConstants.OFFSET_dpi_model_info_device_index),
+        call.extraLong(DpiNativeConstants.OFFSET_dpi_model_info_max_rows),
+        call.extraLong(DpiNativeConstants.OFFSET_dpi_model_info_host_bytes),
+        call.extraLong(DpiNativeConstants.OFFSET_dpi_model_info_device_bytes),
+        call.extraLong(DpiNativeConstants.OFFSET_dpi_model_info_content_digest));
+    schema = readSchema(handle, call);
+    shape = schema.shape();
+  }
+
+  /** Starts loading a model. */
+  public static ModelBuilder builder() {
+    return new ModelBuilder();
+  }
+
+  /** The bundle at {@code path} with default options. */
+  public static Model load(String path) {
+    return builder().path(path).load();
+  }
+
+  private static Schema readSchema(long handle, CallBlock info) {
+    Schema.Shape shape = new Schema.Shape(info.extraInt(DpiNativeConstants.OFFSET_dpi_model_info_num_slots),
+        info.extraInt(DpiNativeConstants.OFFSET_dpi_model_info_dense_dim),
+        info.extraInt(DpiNativeConstants.OFFSET_dpi_model_info_num_item_slots),
+        info.extraInt(DpiNativeConstants.OFFSET_dpi_model_info_item_dense_dim),
+        info.extraInt(DpiNativeConstants.OFFSET_dpi_model_info_num_shared_slots),
+        info.extraInt(DpiNativeConstants.OFFSET_dpi_model_info_shared_dense_dim),
+        info.extraInt(DpiNativeConstants.OFFSET_dpi_model_info_num_heads));
+    List<Feature> features = new ArrayList<>();
+    int count = info.extraInt(DpiNativeConstants.OFFSET_dpi_model_info_num_features);
+    for (int i = 0; i < count; i++) features.add(readFeature(handle, i));
+    List<String> heads = new ArrayList<>();
+    for (int i = 0; i < shape.heads(); i++) heads.add(Native.textOf(DpiNative.dpi_model_head_name(handle, i)));
+    return new Schema(shape, features, heads);
+  }
+
+  private static Feature readFeature(long handle, int index) {
+    CallBlock c = new CallBlock(DpiNativeConstants.SIZEOF_dpi_feature_info);
+    c.check(DpiNative.dpi_model_get_feature(handle, index, c.extra(), c.error()));
+    int kind = c.extraInt(DpiNativeConstants.OFFSET_dpi_feature_info_kind);
+    return new Feature(index, Native.textOf(DpiNative.dpi_model_feature_name(handle, index)), FeatureKind.values()[kind],
+        c.extraInt(DpiNativeConstants.OFFSET_dpi_feature_info_shared) != 0,
+        c.extraInt(DpiNativeConstants.OFFSET_dpi_feature_info_slot),
+        c.extraInt(DpiNativeConstants.OFFSET_dpi_feature_info_part_slot),
+        c.extraInt(DpiNativeConstants.OFFSET_dpi_feature_info_dense_column),
+        c.extraInt(DpiNativeConstants.OFFSET_dpi_feature_info_part_column),
+        c.extraInt(DpiNativeConstants.OFFSET_dpi_feature_info_dim),
+        c.extraLong(DpiNativeConstants.OFFSET_dpi_feature_info_vocab_size),
+        c.extraLong(DpiNativeConstants.OFFSET_dpi_feature_info_max_len),
+        c.extraInt(DpiNativeConstants.OFFSET_dpi_feature_info_has_encoder) != 0,
+        c.extraInt(DpiNativeConstants.OFFSET_dpi_feature_info_weighted) != 0);
+  }
+
+  public Schema schema() {
+    return schema;
+  }
+
+  public ModelInfo info() {
+    return info;
+  }
+
+  /** Features with slots, columns and rules, heads, provenance. */
+  public String schemaJson() {
+    return json(DpiNative::dpi_model_schema_json);
+  }
+
+  /** Device and why it was chosen, options in force, memory by table, plan. */
+  public String infoJson() {
+    return json(DpiNative::dpi_model_info_json);
+  }
+
+  /** Calls, rows and errors since load; per feature: missing, out of range, cut bags. */
+  public String countersJson() {
+    return json(DpiNative::dpi_model_counters_json);
+  }
+
+  private interface ModelJson {
+    long get(long model, long buf, long cap);
+  }
+
+  private String json(ModelJson call) {
+    long handle = guard.enter();
+    try {
+      return Native.json((buf, cap) -> call.get(handle, buf, cap));
+    } finally {
+      guard.exit();
+    }
+  }
+
+  /** Runs batches of up to {@code maxRows} rows through every context. */
+  public void warmUp(long maxRows) {
+    CallBlock call = new CallBlock();
+    long handle = guard.enter();
+    try {
+      call.check(DpiNative.dpi_model_warm_up(handle, maxRows, call.error()));
+    } finally {
+      guard.exit();
+    }
+  }
+
+  /** Starts building a batch for this model; it also fits any model of the same shape, such as the next version. */
+  public BatchBuilder batch() {
+    return new BatchBuilder(schema);
+  }
+
+  /** Room for the scores of up to {@code maxRows} rows. */
+  public Scores newScores(int maxRows) {
+    return newScores(maxRows, false);
+  }
+
+  /** The same, with the values before the heads' activations if wanted. */
+  public Scores newScores(int maxRows, boolean withLogits) {
+    return new Scores(maxRows, shape.heads(), withLogits);
+  }
+
+  /** A handle with its own scratch memory for one thread; {@code maxIds} 0 = one per bag. */
+  public Context newContext(int maxRows, long maxIds) {
+    CallBlock call = new CallBlock();
+    long handle = guard.enter();
+    try {
+      call.check(DpiNative.dpi_context_create(handle, maxRows, maxIds, call.extra(), call.error()));
+      return new Context(call.extraLong(0), shape);
+    } finally {
+      guard.exit();
+    }
+  }
+
+  /** Rows of raw values, read by the bundle's own encoders. */
+  public Rows newRows() {
+    CallBlock call = new CallBlock();
+    long handle = guard.enter();
+    try {
+      call.check(DpiNative.dpi_rows_create(handle, call.extra(), call.error()));
+      return new Rows(call.extraLong(0), schema);
+    } finally {
+      guard.exit();
+    }
+  }
+
+  /** Scores the batch into {@code scores}: copies nothing and makes no garbage. */
+  public void predict(Batch batch, Scores scores) {
+    predict(batch, scores, null);
+  }
+
+  /** The same under a deadline or a cancel flag; {@code control} may be null. */
+  public void predict(Batch batch, Scores scores, Control control) {
+    batch.enter(shape, scores);
+    try {
+      CallBlock call = batch.call();
+      long handle = guard.enter();
+      int code;
+      try {
+        code = DpiNative.dpi_predict(
+            handle, call.extra(), scores.address(), scores.capacity(), call.run(control, scores), call.error());
+      } finally {
+        guard.exit();
+      }
+      call.check(code);
+      scores.setRows(batch.rows());
+    } finally {
+      batch.exit();
+      Reference.reachabilityFence(scores);
+      Reference.reachabilityFence(control);
+    }
+  }
+
+  /** Scores the batch into new memory. */
+  public Scores predict(Batch batch) {
+    Scores scores = newScores(batch.rows());
+    predict(batch, scores);
+    return scores;
+  }
+
+  /**
+   * Scores rows of one id per slot from plain arrays, {@code [rows, denseDim]} and {@code [rows, slots]}; either may be
+   * null when the model has none of its kind. Copies the arrays; returns {@code [rows, heads]}.
+   */
+  public float[] predict(float[] dense, long[] ids) {
+    int rows = rowsOf(dense, ids);
+    Pooled p = take(rows);
+    try {
+      Part part = p.batch().clear().item().rows(rows);
+      part.check(dense, ids, null, null);
+      if (dense != null) part.dense(dense);
+      if (ids != null) part.ids(ids);
+      predict(p.batch(), p.scores());
+      return p.scores().toArray();
+    } finally {
+      give(p);
+    }
+  }
+
+  private int rowsOf(float[] dense, long[] ids) {
+    if (ids != null && shape.slots() > 0) return ids.length / shape.slots();
+    if (dense != null && shape.denseDim() > 0) return dense.length / shape.denseDim();
+    throw new IllegalArgumentException("neither ids nor dense values were given");
+  }
+
+  private Pooled take(int rows) {
+    Pooled p = pool.poll();
+    if (p != null) pooled.decrementAndGet();
+    if (p != null && p.scores().maxRows() >= rows) return p;
+    int room = Math.max(rows, Math.min(1 << 20, Integer.highestOneBit(Math.max(1, 2 * rows - 1))));
+    return new Pooled(batch().maxRows(room).build(), newScores(room));
+  }
+
+  private void give(Pooled p) {
+    if (pooled.incrementAndGet() <= POOL_MAX) {
+      pool.offer(p);
+    } else {
+      pooled.decrementAndGet();
+    }
+  }
+
+  public boolean isClosed() {
+    return guard.isClosed();
+  }
+
+  /** Ends the model's use; see the class's text. Contexts and rows made of it keep the native model until they close. */
+  @Override
+  public void close() {
+    guard.close();
+    pool.clear();
+  }
+}

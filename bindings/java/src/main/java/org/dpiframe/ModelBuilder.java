@@ -1,0 +1,108 @@
+package org.dpiframe;
+
+import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.Objects;
+import org.dpiframe.internal.DpiNative;
+
+/** Says what to load and how; {@link #load()} does it. */
+public final class ModelBuilder {
+  private String path;
+  private ByteBuffer bytes;
+  private Options options = new Options();
+  private long warmUpRows;
+
+  ModelBuilder() {}
+
+  /** A bundle's file. */
+  public ModelBuilder path(String path) {
+    this.path = Objects.requireNonNull(path, "path");
+    return this;
+  }
+
+  /** A bundle's file. */
+  public ModelBuilder path(Path path) {
+    return path(path.toString());
+  }
+
+  /** A bundle in memory, which may be dropped after {@link #load()}. */
+  public ModelBuilder bytes(byte[] bundle) {
+    bytes = ByteBuffer.allocateDirect(bundle.length).put(0, bundle);
+    return this;
+  }
+
+  /** A bundle in a direct buffer, from position 0 to its limit; not copied. */
+  public ModelBuilder bytes(ByteBuffer direct) {
+    if (!direct.isDirect()) throw new IllegalArgumentException("the buffer is not direct");
+    bytes = direct;
+    return this;
+  }
+
+  public ModelBuilder options(Options options) {
+    this.options = options.copy();
+    return this;
+  }
+
+  public ModelBuilder option(String key, String value) {
+    options.set(key, value);
+    return this;
+  }
+
+  public ModelBuilder device(Device device) {
+    options.device(device);
+    return this;
+  }
+
+  /** Runs batches of up to so many rows through every context while loading, so that no later call pays for a first time. */
+  public ModelBuilder warmUpRows(long rows) {
+    warmUpRows = rows;
+    return this;
+  }
+
+  /** Reads, checks and prepares the bundle. */
+  public Model load() {
+    if ((path == null) == (bytes == null)) throw new IllegalStateException("give either a path or bytes");
+    CallBlock call = new CallBlock();
+    long nativeOptions = DpiNative.dpi_options_create();
+    try {
+      for (Map.Entry<String, String> e : options.values().entrySet()) {
+        Block key = Block.text(e.getKey());
+        Block value = Block.text(e.getValue());
+        call.check(DpiNative.dpi_options_set(nativeOptions, key.address, value.address, call.error()));
+        Reference.reachabilityFence(key);
+        Reference.reachabilityFence(value);
+      }
+      call.extraLong(0, 0);
+      call.check(load(nativeOptions, call));
+    } finally {
+      DpiNative.dpi_options_free(nativeOptions);
+    }
+    Model model = new Model(call.extraLong(0));
+    if (warmUpRows > 0) warm(model);
+    return model;
+  }
+
+  private int load(long nativeOptions, CallBlock call) {
+    if (path == null) {
+      int code = DpiNative.dpi_model_load_memory(
+          Native.address(bytes), bytes.limit(), nativeOptions, call.extra(), call.error());
+      Reference.reachabilityFence(bytes);
+      return code;
+    }
+    Block file = Block.text(path);
+    int code = DpiNative.dpi_model_load(file.address, nativeOptions, call.extra(), call.error());
+    Reference.reachabilityFence(file);
+    return code;
+  }
+
+  private void warm(Model model) {
+    try {
+      model.warmUp(warmUpRows);
+    } catch (RuntimeException e) {
+      model.close();
+      throw e;
+    }
+  }
+}

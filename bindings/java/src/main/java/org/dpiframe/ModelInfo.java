@@ -1,0 +1,13 @@
+package org.dpiframe;
+
+/**
+ * What was loaded.
+ *
+ * @param device what runs, after any fallback
+ * @param deviceIndex which one of them
+ * @param maxRows rows per internal chunk
+ * @param hostBytes tables and weights in host memory
+ * @param deviceBytes and in the device's memory
+ * @param contentDigest changes with any byte of the bundle
+ */
+public record ModelInfo(Device device, int deviceIndex, long maxRows, long hostBytes, long deviceBytes, long contentDigest) {}

@@ -1,0 +1,61 @@
+package org.dpiframe;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * Load options by key, as the C header lists them ({@code device, precision, threads, determinism, max_rows, max_nnz,
+ * max_contexts, fold, fuse, schedule, verify, require_signature, backend_dir, memory_limit, isa ...}). The library checks
+ * them while loading: an unknown key is {@link DpiException.NotFound}, a bad value {@link DpiException.InvalidArgument}.
+ */
+public final class Options {
+  private final Map<String, String> values = new LinkedHashMap<>();
+
+  /** All defaults. */
+  public Options() {}
+
+  /** Any option by its key. */
+  public Options set(String key, String value) {
+    values.put(java.util.Objects.requireNonNull(key, "key"), java.util.Objects.requireNonNull(value, "value"));
+    return this;
+  }
+
+  public Options device(Device device) {
+    return set("device", device.option());
+  }
+
+  /** Worker threads for large batches; 1 = the caller's thread only. */
+  public Options threads(int threads) {
+    return set("threads", Integer.toString(threads));
+  }
+
+  /** Rows per internal chunk; larger batches run in several. */
+  public Options maxRows(int rows) {
+    return set("max_rows", Integer.toString(rows));
+  }
+
+  /** Calls that run at once; callers beyond it wait. */
+  public Options maxContexts(int contexts) {
+    return set("max_contexts", Integer.toString(contexts));
+  }
+
+  /** A row's bits do not depend on its batch. */
+  public Options strict() {
+    return set("determinism", "strict");
+  }
+
+  /** Recomputes the bundle's golden rows while loading. */
+  public Options verify() {
+    return set("verify", "golden");
+  }
+
+  Options copy() {
+    Options o = new Options();
+    o.values.putAll(values);
+    return o;
+  }
+
+  Map<String, String> values() {
+    return values;
+  }
+}
