@@ -28,11 +28,6 @@ std::string build_info() {
   j["version"] = version_text();
   j["path"] = library_path();
   j["compiler"] = __VERSION__;
-#if defined(DPI_WITH_ONEDNN)
-  j["onednn"] = true;
-#else
-  j["onednn"] = false;
-#endif
   j["bundle_format"] = "1.0";
   j["backend_abi"] = DPI_BACKEND_ABI;
   j["license"] = "Apache-2.0";

@@ -26,7 +26,6 @@ if(DPI_DEVELOPER_MODE)
 endif()
 target_include_directories(dpi_flags INTERFACE ${PROJECT_SOURCE_DIR}/sdk/src ${PROJECT_SOURCE_DIR}/kernels/include
                                                ${PROJECT_SOURCE_DIR}/capi/include)
-target_compile_definitions(dpi_flags INTERFACE DPI_WITH_ONEDNN=$<BOOL:${DPI_ONEDNN}>)
 target_link_libraries(dpi_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
 
 if(DPI_SANITIZE)
