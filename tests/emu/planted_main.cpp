@@ -1,4 +1,4 @@
-// One planted fault per run, for the sanitizer builds: `emu_planted <fault>` must be ended by the sanitizer,
+// One planted fault per run, for the sanitizer builds: the sanitizer must end `emu_planted <fault>`, and
 // `emu_planted none` must end with 0. Which build finds which fault: CMakeLists.txt.
 #include <cstdio>
 #include <cstring>

@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+"""Compiles every kernel with nvcc, warnings as errors, and holds registers and spills to ptxas_budgets.txt.
+
+    compile_kernels.py [--arch sm_90] [--work FOLDER]
+
+Exit status 77 (skipped) without nvcc."""
+
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+FLAGS = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", "-Werror", "all-warnings", "-Xcompiler=-Wall,-Wextra,-Werror,-fPIC",
+         "-Xptxas", "-v", f"-I{ROOT}", f"-I{ROOT}/kernels/include"]
+
+
+def find_nvcc():
+    return shutil.which("nvcc") or next((p for p in ("/usr/local/cuda/bin/nvcc",) if pathlib.Path(p).exists()), None)
+
+
+def budgets():
+    table = {}
+    for line in (HERE / "ptxas_budgets.txt").read_text().splitlines():
+        words = line.split("#")[0].split()
+        if words:
+            table[words[0]] = (int(words[1]), int(words[2]))
+    return table
+
+
+def kernel_name(mangled):
+    """The name that ends in _kernel: in a mangled name its length stands in front of it."""
+    end = mangled.find("_kernel") + len("_kernel")
+    for length in range(8, 64):
+        start = end - length
+        if mangled[start:end][:1].isalpha() and mangled[:start].endswith(str(length)):
+            return mangled[start:end]
+    return mangled
+
+
+def usage(report):
+    """(kernel, registers, spilled bytes) of each entry function in ptxas's report."""
+    for block in re.split(r"Compiling entry function '", report)[1:]:
+        registers = re.search(r"Used (\d+) registers", block)
+        spills = re.search(r"(\d+) bytes spill stores", block)
+        if registers:
+            yield kernel_name(block.split("'")[0]), int(registers.group(1)), int(spills.group(1)) if spills else 0
+
+
+def check(report, table):
+    wrong = []
+    for kernel, registers, spills in usage(report):
+        if kernel not in table:
+            wrong.append(f"{kernel}: {registers} registers, {spills} bytes spilled; not in ptxas_budgets.txt")
+            continue
+        most, most_spilled = table[kernel]
+        if registers > most or spills > most_spilled:
+            wrong.append(f"{kernel}: {registers} registers of {most}, {spills} bytes spilled of {most_spilled}")
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--arch", default="sm_90")
+    parser.add_argument("--work")
+    args = parser.parse_args()
+    nvcc = find_nvcc()
+    if nvcc is None:
+        print("skipped: no nvcc on PATH")
+        return 77
+    failed, seen = 0, set()
+    with tempfile.TemporaryDirectory() as own:
+        work = pathlib.Path(args.work or own)
+        for source in sorted((ROOT / "kernels/cuda").glob("*.cu")):
+            run = subprocess.run([nvcc, *FLAGS, f"-arch={args.arch}", "-c", str(source), "-o", str(work / (source.stem + ".o"))],
+                                 capture_output=True, text=True, check=False)
+            report = run.stdout + run.stderr
+            if run.returncode != 0:
+                print(f"{source.name}: does not compile\n{report}")
+                failed += 1
+                continue
+            rows = list(usage(report))
+            seen.update(kernel for kernel, _, _ in rows)
+            wrong = check(report, budgets())
+            failed += len(wrong)
+            print(f"{source.name}: {len(rows)} kernels, at most {max(r for _, r, _ in rows)} registers")
+            print("".join(f"  {line}\n" for line in wrong), end="")
+    for kernel in sorted(set(budgets()) - seen):
+        print(f"{kernel}: in ptxas_budgets.txt, but nvcc compiled no such kernel")
+        failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

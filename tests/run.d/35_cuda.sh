@@ -1,0 +1,15 @@
+# Builds the CUDA plugin with nvcc for one architecture and checks that it loads without a GPU.
+if ! command -v nvcc >/dev/null; then
+  echo "skipped: no nvcc on PATH, the CUDA plugin is not built"
+  count 0 0 1
+  exit 0
+fi
+launcher=()
+command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+build_plugin() {
+  cmake -G Ninja -S . -B "$BUILD/cuda" --log-level=NOTICE -DDPI_CUDA=ON -DDPI_CUDA_ARCHS=90 "${launcher[@]}" &&
+    ninja -C "$BUILD/cuda" -j "$JOBS" dpi_cuda | tail_steps
+}
+check "libdpi_cuda.so builds for sm_90" build_plugin
+check "libdpi_cuda.so loads and gives a score or a reason" \
+  "$PYTHON" tests/gpu/check_plugin.py "$BUILD/cuda/lib/dpi/backends-1/libdpi_cuda.so"
