@@ -102,7 +102,7 @@ DPI_GO(float, float32)
 %define DPI_ADDRESS(TYPE)
 %typemap(gotype) TYPE "uintptr"
 %typemap(in) TYPE "$1 = ($1_ltype)(uintptr_t)$input;"
-%typemap(out) TYPE "$result = (uintptr_t)$1;"
+%typemap(out) TYPE "*(uintptr_t *)&$result = (uintptr_t)$1;"
 %typemap(argout) TYPE ""
 %typemap(freearg) TYPE ""
 %enddef
@@ -129,6 +129,7 @@ DPI_ADDRESS(dpi_context_view *)
 %typemap(argout) TYPE ""
 %typemap(freearg) TYPE ""
 %typemap(goargout) TYPE ""
+%typemap(goout) TYPE "$result = $1"
 %enddef
 DPI_POINTER(char *, *byte)
 DPI_POINTER(const char *, *byte)

@@ -1,0 +1,215 @@
+package dpi
+
+import (
+	"context"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"dpiframe.org/dpi/internal/native"
+)
+
+// slot is what one running call needs: C memory and, once a cancellable context was seen, a goroutine that watches it.
+type slot struct {
+	call  native.Call
+	word  *gateWord
+	bit   uint64
+	watch chan context.Context // hands the next context to the watcher; closed when the slot goes
+	stop  chan struct{}        // unbuffered: taken when the watcher is done with the context
+}
+
+func newSlot() (*slot, error) {
+	c, ok := native.NewCall()
+	if !ok {
+		return nil, &Error{Code: OutOfMemory, Row: -1, Feature: -1, Message: "no memory for a call's state"}
+	}
+	return &slot{call: c}, nil
+}
+
+func (s *slot) free() {
+	if s.watch != nil {
+		close(s.watch)
+	}
+	s.call.Free()
+}
+
+// follow watches contexts one after another. It knows only its slot, so a model that nobody closed can be collected.
+func follow(call native.Call, watch <-chan context.Context, stop <-chan struct{}) {
+	for ctx := range watch {
+		select {
+		case <-ctx.Done():
+			call.SetCancel(1)
+			<-stop
+		case <-stop:
+		}
+	}
+}
+
+// begin starts watching a context that can end and returns the time it leaves (0: no limit). After a nil error the
+// caller calls end, whatever comes of the call.
+func (s *slot) begin(ctx context.Context, done <-chan struct{}) (timeout int64, err error) {
+	if done == nil {
+		return 0, nil
+	}
+	if ctx.Err() != nil {
+		return 0, contextError(ctx)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if timeout = int64(time.Until(deadline)); timeout <= 0 {
+			return 0, timeoutError("the deadline passed before the call")
+		}
+	}
+	if s.watch == nil {
+		s.watch, s.stop = make(chan context.Context), make(chan struct{})
+		go follow(s.call, s.watch, s.stop)
+	}
+	s.call.SetCancel(0)
+	s.watch <- ctx
+	return timeout, nil
+}
+
+func (s *slot) end(done <-chan struct{}) {
+	if done != nil {
+		s.stop <- struct{}{}
+		s.call.SetCancel(0)
+	}
+}
+
+const (
+	slotsPerWord = 63
+	closedBit    = uint64(1) << 63
+)
+
+type gateWord struct {
+	state atomic.Uint64 // bit i: slot i is taken; closedBit
+	_     [56]byte
+}
+
+// gate is semaphore and reference count in one: a call takes a slot before it enters C, so that no more OS threads are
+// used than there are slots, and close waits until every slot is back. Taking and giving back is one atomic exchange each.
+type gate struct {
+	words   []gateWord
+	slots   []*slot
+	waiters atomic.Int32
+	wake    chan struct{} // a token per slot given back while someone waits
+	closed  chan struct{}
+}
+
+func newGate(n int) (*gate, error) {
+	g := &gate{words: make([]gateWord, (n+slotsPerWord-1)/slotsPerWord), wake: make(chan struct{}, n),
+		closed: make(chan struct{})}
+	for i := range g.words {
+		taken := ^uint64(0) >> 1
+		if left := n - i*slotsPerWord; left < slotsPerWord {
+			taken = taken &^ (uint64(1)<<left - 1)
+		} else {
+			taken = 0
+		}
+		g.words[i].state.Store(taken) // slots that do not exist are taken for ever
+	}
+	for i := 0; i < n; i++ {
+		s, err := newSlot()
+		if err != nil {
+			g.free()
+			return nil, err
+		}
+		s.word, s.bit = &g.words[i/slotsPerWord], uint64(1)<<(i%slotsPerWord)
+		g.slots = append(g.slots, s)
+	}
+	return g, nil
+}
+
+func (g *gate) free() {
+	for _, s := range g.slots {
+		s.free()
+	}
+	g.slots = nil
+}
+
+// try returns nil, false when all slots are taken and nil, true when the gate is closed.
+func (g *gate) try() (s *slot, closed bool) {
+	for i := range g.words {
+		w := &g.words[i].state
+		for {
+			state := w.Load()
+			if state&closedBit != 0 {
+				return nil, true
+			}
+			free := ^state &^ closedBit
+			if free == 0 {
+				break
+			}
+			bit := free & -free
+			if w.CompareAndSwap(state, state|bit) {
+				return g.slots[i*slotsPerWord+bits.TrailingZeros64(bit)], false
+			}
+		}
+	}
+	return nil, false
+}
+
+// acquire waits for a slot, the end of ctx, or the gate's closing.
+func (g *gate) acquire(done <-chan struct{}, ctx context.Context) (*slot, error) {
+	s, closed := g.try()
+	if s != nil {
+		return s, nil
+	}
+	if closed {
+		return nil, closedError("model")
+	}
+	g.waiters.Add(1)
+	defer g.waiters.Add(-1)
+	for {
+		if s, closed = g.try(); s != nil {
+			return s, nil
+		} else if closed {
+			return nil, closedError("model")
+		}
+		select {
+		case <-g.wake:
+		case <-g.closed:
+			return nil, closedError("model")
+		case <-done:
+			return nil, contextError(ctx)
+		}
+	}
+}
+
+func (g *gate) release(s *slot) {
+	for {
+		state := s.word.state.Load()
+		if s.word.state.CompareAndSwap(state, state&^s.bit) {
+			break
+		}
+	}
+	if g.waiters.Load() > 0 {
+		select {
+		case g.wake <- struct{}{}:
+		default: // as many tokens as slots are under way already
+		}
+	}
+}
+
+// close refuses new calls and waits for the running ones. Called once.
+func (g *gate) close() {
+	for i := range g.words {
+		w := &g.words[i].state
+		for state := w.Load(); !w.CompareAndSwap(state, state|closedBit); state = w.Load() {
+		}
+	}
+	close(g.closed)
+	g.waiters.Add(1)
+	for !g.idle() {
+		<-g.wake
+	}
+	g.free()
+}
+
+func (g *gate) idle() bool {
+	for _, s := range g.slots {
+		if s.word.state.Load()&s.bit != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,3 @@
+module dpiframe.org/dpi
+
+go 1.19

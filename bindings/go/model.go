@@ -1,0 +1,272 @@
+package dpi
+
+import (
+	"encoding/json"
+	"runtime"
+	"strings"
+	"sync"
+
+	"dpiframe.org/dpi/internal/native"
+)
+
+// Model is a loaded bundle, immutable. All methods may be called from any number of goroutines at once.
+type Model struct {
+	handle   uintptr
+	gate     *gate
+	info     Info
+	features []Feature
+	byName   map[string]int
+	heads    []string
+
+	mu     sync.RWMutex // held for reading by all but Predict, which goes through the gate
+	closed bool
+	once   sync.Once
+}
+
+// Info tells a model's sizes. Slots counts id features, DenseDim floats per row, of a batch without shared part; the
+// Item and Shared fields those of a batch with one.
+type Info struct {
+	Features, Slots, DenseDim    int
+	ItemSlots, SharedSlots       int
+	ItemDenseDim, SharedDenseDim int
+	Heads                        int
+	Device                       string // what runs, after any fallback: "ref", "cpu", "cuda", "other"
+	DeviceIndex                  int
+	MaxRows                      int // rows per internal chunk
+	HostBytes, DeviceBytes       uint64
+	ContentDigest                uint64 // changes with any byte of the bundle
+}
+
+// Kind is the kind of a feature.
+type Kind int
+
+// Kinds of features.
+const (
+	Categorical Kind = iota
+	Sequence
+	Numeric
+	Dense
+)
+
+// String is the kind's name in the schema.
+func (k Kind) String() string {
+	if k >= Categorical && k <= Dense {
+		return [...]string{"categorical", "sequence", "numeric", "dense"}[k]
+	}
+	return "unknown"
+}
+
+// Feature describes one input of the model.
+type Feature struct {
+	Name                    string
+	Kind                    Kind
+	Shared                  bool  // belongs to the shared (user) part
+	Slot, PartSlot          int   // -1 for numeric and dense; PartSlot within its part of a batch with a shared part
+	DenseColumn, PartColumn int   // first column; -1 for categorical and sequence
+	Dim                     int   // floats of a dense feature, else 1
+	VocabSize               int64 // valid ids are 0 .. VocabSize-1
+	MaxLen                  int64 // of a sequence, 0 = unlimited
+	HasEncoder              bool  // raw values can be given (Rows)
+	Weighted                bool
+}
+
+// Load reads, checks and prepares a bundle.
+func Load(path string, options ...Option) (*Model, error) {
+	if strings.IndexByte(path, 0) >= 0 {
+		return nil, invalid("the path holds a NUL byte")
+	}
+	text := native.CString(path)
+	return load(options, func(o uintptr, out *uintptr, e uintptr) int32 { return native.Dpi_model_load(text, o, out, e) })
+}
+
+// LoadBytes is Load from memory, which may change or go after the call.
+func LoadBytes(bundle []byte, options ...Option) (*Model, error) {
+	return load(options, func(o uintptr, out *uintptr, e uintptr) int32 {
+		return native.Dpi_model_load_memory(native.First(bundle), uint64(len(bundle)), o, out, e)
+	})
+}
+
+func load(options []Option, call func(o uintptr, out *uintptr, e uintptr) int32) (*Model, error) {
+	if err := CheckVersion(); err != nil {
+		return nil, err
+	}
+	c := config{concurrency: runtime.GOMAXPROCS(0)}
+	for _, option := range options {
+		option(&c)
+	}
+	if c.concurrency < 1 || c.concurrency > 1<<16 {
+		return nil, invalid("concurrency is %d, expected 1 .. 65536", c.concurrency)
+	}
+	g, err := newGate(c.concurrency)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{gate: g}
+	if err = m.open(&c, call); err != nil {
+		if m.handle != 0 {
+			native.Dpi_model_free(m.handle)
+		}
+		g.free()
+		return nil, err
+	}
+	runtime.SetFinalizer(m, func(m *Model) { _ = m.Close() })
+	return m, nil
+}
+
+func (m *Model) open(c *config, call func(o uintptr, out *uintptr, e uintptr) int32) error {
+	scratch := m.gate.slots[0].call // nobody else has the gate yet
+	o := native.Dpi_options_create()
+	if o == 0 {
+		return plainError(OutOfMemory, "no memory for the options")
+	}
+	defer native.Dpi_options_free(o)
+	for _, s := range c.settings {
+		if strings.IndexByte(s.key, 0) >= 0 || strings.IndexByte(s.value, 0) >= 0 {
+			return invalid("option %q holds a NUL byte", s.key)
+		}
+		if native.Dpi_options_set(o, native.CString(s.key), native.CString(s.value), scratch.Error()) != 0 {
+			return failure(scratch.Failure())
+		}
+	}
+	var handle uintptr
+	if call(o, &handle, scratch.Error()) != 0 {
+		return failure(scratch.Failure())
+	}
+	m.handle = handle
+	if err := m.describe(scratch); err != nil {
+		return err
+	}
+	if c.warmUpRows > 0 && native.Dpi_model_warm_up(handle, int64(c.warmUpRows), scratch.Error()) != 0 {
+		return failure(scratch.Failure())
+	}
+	return nil
+}
+
+// describe copies what never changes, so that no accessor enters C.
+func (m *Model) describe(scratch native.Call) error {
+	i, status := native.GetInfo(m.handle, scratch)
+	if status != 0 {
+		return failure(scratch.Failure())
+	}
+	device := "other"
+	if i.DeviceKind >= 0 && i.DeviceKind < 3 {
+		device = [...]string{"ref", "cpu", "cuda"}[i.DeviceKind]
+	}
+	m.info = Info{i.Features, i.Slots, i.DenseDim, i.ItemSlots, i.SharedSlots, i.ItemDenseDim, i.SharedDenseDim, i.Heads,
+		device, i.DeviceIndex, int(i.MaxRows), i.HostBytes, i.DeviceBytes, i.Digest}
+	m.byName = make(map[string]int, i.Features)
+	for n := 0; n < i.Features; n++ {
+		f, status := native.GetFeature(m.handle, int32(n), scratch)
+		if status != 0 {
+			return failure(scratch.Failure())
+		}
+		name := native.GoString(native.Dpi_model_feature_name(m.handle, int32(n)))
+		m.byName[name] = n
+		m.features = append(m.features, Feature{name, Kind(f.Kind), f.Shared, f.Slot, f.PartSlot, f.DenseColumn,
+			f.PartColumn, f.Dim, f.VocabSize, f.MaxLen, f.HasEncoder, f.Weighted})
+	}
+	for n := 0; n < i.Heads; n++ {
+		m.heads = append(m.heads, native.GoString(native.Dpi_model_head_name(m.handle, int32(n))))
+	}
+	return nil
+}
+
+// Close waits for running predicts and frees the model; later calls fail with ErrClosed. Closing again does nothing. A
+// model that becomes unreachable is closed by the garbage collector, whenever that runs: do not rely on it.
+func (m *Model) Close() error {
+	m.once.Do(func() {
+		runtime.SetFinalizer(m, nil)
+		m.gate.close()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.closed = true
+		native.Dpi_model_free(m.handle)
+		m.handle = 0
+	})
+	return nil
+}
+
+// with runs body while the model cannot be freed.
+func (m *Model) with(body func() error) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return closedError("model")
+	}
+	return body()
+}
+
+func (m *Model) json(call func(model uintptr, buf *byte, capacity uint64) uint64) (text string, err error) {
+	err = m.with(func() error {
+		text = native.Text(func(buf *byte, capacity uint64) uint64 { return call(m.handle, buf, capacity) })
+		return nil
+	})
+	return text, err
+}
+
+// Info tells the model's sizes. It also works after Close.
+func (m *Model) Info() Info { return m.info }
+
+// Schema lists the features in schema order. The caller may change the slice.
+func (m *Model) Schema() []Feature { return append([]Feature(nil), m.features...) }
+
+// Heads lists the names of the scores of a row.
+func (m *Model) Heads() []string { return append([]string(nil), m.heads...) }
+
+// FeatureIndex is the index of a feature in the schema, -1 if there is none of that name.
+func (m *Model) FeatureIndex(name string) int {
+	if i, ok := m.byName[name]; ok {
+		return i
+	}
+	return -1
+}
+
+// SchemaJSON has the features with slots, columns and rules, the heads and the bundle's provenance.
+func (m *Model) SchemaJSON() (string, error) { return m.json(native.Dpi_model_schema_json) }
+
+// InfoJSON has the device and why it was chosen or refused, options in force, memory by table, the plan.
+func (m *Model) InfoJSON() (string, error) { return m.json(native.Dpi_model_info_json) }
+
+// FeatureCounters counts what the model met in one feature.
+type FeatureCounters struct {
+	Name       string `json:"name"`
+	Missing    int64  `json:"missing"`
+	OutOfRange int64  `json:"out_of_range"`
+	Cut        int64  `json:"cut"`
+}
+
+// Counters counts since load. Errors are keyed by the C name of the status, "DPI_E_TIMEOUT".
+type Counters struct {
+	Calls    int64             `json:"calls"`
+	Rows     int64             `json:"rows"`
+	Errors   map[string]int64  `json:"errors"`
+	Features []FeatureCounters `json:"features"`
+}
+
+// Counters reads the model's counters.
+func (m *Model) Counters() (Counters, error) {
+	var c Counters
+	text, err := m.json(native.Dpi_model_counters_json)
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return c, plainError(Internal, "counters: %v", err)
+	}
+	return c, nil
+}
+
+// WarmUp creates all contexts and runs batches of up to maxRows rows through each.
+func (m *Model) WarmUp(maxRows int) error {
+	return m.with(func() error {
+		s, err := newSlot()
+		if err != nil {
+			return err
+		}
+		defer s.free()
+		if native.Dpi_model_warm_up(m.handle, int64(maxRows), s.call.Error()) != 0 {
+			return failure(s.call.Failure())
+		}
+		return nil
+	})
+}

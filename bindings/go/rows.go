@@ -1,0 +1,255 @@
+package dpi
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"sync"
+
+	"dpiframe.org/dpi/internal/native"
+)
+
+// Rows builds a batch from raw values with the bundle's own encoders, so that serving reads values exactly as training
+// did. A feature that is not set is missing. Clear keeps the memory for the next batch. Calls from several goroutines
+// run one after another, but rows are built by one at a time.
+type Rows struct {
+	model  *Model
+	mu     sync.Mutex
+	handle uintptr
+	call   native.Call
+}
+
+// NewRows makes an empty batch of raw rows.
+func (m *Model) NewRows() (*Rows, error) {
+	call, ok := native.NewCall()
+	if !ok {
+		return nil, plainError(OutOfMemory, "no memory for rows")
+	}
+	r := &Rows{model: m, call: call}
+	err := m.with(func() error { return r.checkCreate(native.Dpi_rows_create(m.handle, &r.handle, call.Error())) })
+	if err != nil {
+		call.Free()
+		return nil, err
+	}
+	runtime.SetFinalizer(r, func(r *Rows) { _ = r.Close() })
+	return r, nil
+}
+
+func (r *Rows) checkCreate(status int32) error {
+	if status != 0 {
+		return failure(r.call.Failure())
+	}
+	return nil
+}
+
+func (r *Rows) do(body func() int32) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.handle == 0 {
+		return closedError("row batch")
+	}
+	if body() != 0 {
+		return failure(r.call.Failure())
+	}
+	return nil
+}
+
+// Begin starts the next row.
+func (r *Rows) Begin() error {
+	return r.do(func() int32 { return native.Dpi_rows_begin(r.handle, r.call.Error()) })
+}
+
+// BeginShared starts the next shared row, before the rows that belong to it; shared features then go there.
+func (r *Rows) BeginShared() error {
+	return r.do(func() int32 { return native.Dpi_rows_begin_shared(r.handle, r.call.Error()) })
+}
+
+// SetText sets a raw value; of a sequence it appends one element. Empty text is missing (nothing, for a sequence).
+func (r *Rows) SetText(feature int, value string) error {
+	return r.do(func() int32 {
+		return native.Dpi_rows_set_text(r.handle, int32(feature), native.TextBytes(value), int64(len(value)), r.call.Error())
+	})
+}
+
+// AddText appends one element of a sequence with its weight.
+func (r *Rows) AddText(feature int, value string, weight float32) error {
+	return r.do(func() int32 {
+		return native.Dpi_rows_add_text(r.handle, int32(feature), native.TextBytes(value), int64(len(value)), weight,
+			r.call.Error())
+	})
+}
+
+// SetNumber sets a raw number; NaN is missing.
+func (r *Rows) SetNumber(feature int, value float64) error {
+	return r.do(func() int32 { return native.Dpi_rows_set_number(r.handle, int32(feature), value, r.call.Error()) })
+}
+
+// SetIDs sets ids that are encoded already, with one weight each or nil.
+func (r *Rows) SetIDs(feature int, ids []int64, weights []float32) error {
+	if weights != nil && len(weights) != len(ids) {
+		return invalid("%d weights for %d ids", len(weights), len(ids))
+	}
+	return r.do(func() int32 {
+		return native.Dpi_rows_set_ids(r.handle, int32(feature), native.First(ids), native.First(weights), int64(len(ids)),
+			r.call.Error())
+	})
+}
+
+// SetFloats sets the floats of a numeric or dense feature.
+func (r *Rows) SetFloats(feature int, values []float32) error {
+	return r.do(func() int32 {
+		return native.Dpi_rows_set_floats(r.handle, int32(feature), native.First(values), int64(len(values)), r.call.Error())
+	})
+}
+
+// Set sets a feature by name from a value as JSON gives it: string, number, bool, nil (missing), or a list of them for a
+// sequence or a dense vector. A number written in JSON should be decoded with UseNumber, so that its text reaches the
+// encoder as it was written. An unknown name is ErrNotFound.
+func (r *Rows) Set(name string, value interface{}) error {
+	feature := r.model.FeatureIndex(name)
+	if feature < 0 {
+		return plainError(NotFound, "the model has no feature %q", name)
+	}
+	if r.model.features[feature].Kind == Dense {
+		return r.setVector(feature, value)
+	}
+	return r.set(feature, value)
+}
+
+func (r *Rows) set(feature int, value interface{}) error {
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case string:
+		return r.SetText(feature, v)
+	case json.Number:
+		return r.SetText(feature, v.String())
+	case float64:
+		return r.SetNumber(feature, v)
+	case int:
+		return r.SetNumber(feature, float64(v))
+	case bool:
+		if v {
+			return r.SetText(feature, "true")
+		}
+		return r.SetText(feature, "false")
+	}
+	return r.setList(feature, value)
+}
+
+func (r *Rows) setList(feature int, value interface{}) error {
+	if r.model.features[feature].Kind != Sequence {
+		return r.misfit(feature, value)
+	}
+	switch v := value.(type) {
+	case []string:
+		for _, element := range v {
+			if err := r.SetText(feature, element); err != nil {
+				return err
+			}
+		}
+		return nil
+	case []interface{}:
+		for _, element := range v {
+			if _, nested := element.([]interface{}); nested {
+				return r.misfit(feature, value)
+			}
+			if err := r.set(feature, element); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return r.misfit(feature, value)
+}
+
+func (r *Rows) setVector(feature int, value interface{}) error {
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case []float32:
+		return r.SetFloats(feature, v)
+	case []interface{}:
+		floats := make([]float32, 0, len(v))
+		for _, element := range v {
+			switch n := element.(type) {
+			case float64:
+				floats = append(floats, float32(n))
+			case json.Number:
+				x, err := n.Float64()
+				if err != nil {
+					return r.misfit(feature, element)
+				}
+				floats = append(floats, float32(x))
+			default:
+				return r.misfit(feature, element)
+			}
+		}
+		return r.SetFloats(feature, floats)
+	}
+	return r.misfit(feature, value)
+}
+
+func (r *Rows) misfit(feature int, value interface{}) error {
+	f := r.model.features[feature]
+	e := invalid("row %d, feature '%s': a %T is no value of a %s feature", r.Count()-1, f.Name, value, f.Kind)
+	e.Row, e.Feature = r.Count()-1, feature
+	return e
+}
+
+// Count is the number of rows begun.
+func (r *Rows) Count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.handle == 0 {
+		return 0
+	}
+	return int(native.Dpi_rows_count(r.handle))
+}
+
+// Clear forgets all rows and keeps the memory.
+func (r *Rows) Clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.handle != 0 {
+		native.Dpi_rows_clear(r.handle)
+	}
+}
+
+// Predict scores the rows, as Model.Predict does.
+func (r *Rows) Predict(ctx context.Context, out []float32) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.handle == 0 {
+		return closedError("row batch")
+	}
+	done := ctx.Done()
+	s, err := r.model.gate.acquire(done, ctx)
+	if err != nil {
+		return err
+	}
+	defer r.model.gate.release(s)
+	timeout, err := s.begin(ctx, done)
+	if err != nil {
+		return err
+	}
+	status := native.Dpi_rows_predict(r.handle, native.First(out), uint64(len(out)), s.call.Run(timeout), s.call.Error())
+	s.end(done)
+	if status != 0 {
+		return failure(s.call.Failure())
+	}
+	return nil
+}
+
+// Close frees the rows. Closing again does nothing.
+func (r *Rows) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.handle != 0 {
+		runtime.SetFinalizer(r, nil)
+		native.Dpi_rows_free(r.handle)
+		r.call.Free()
+		r.handle = 0
+	}
+	return nil
+}
