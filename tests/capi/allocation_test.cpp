@@ -9,6 +9,13 @@
 
 #include "capi/capi_support.hpp"
 
+// A sanitizer brings its own malloc; g++ says so by a macro, clang by a feature.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define DPI_NO_MALLOC_HOOK
+#endif
+#endif
+
 using namespace dpi::test;
 
 namespace {
