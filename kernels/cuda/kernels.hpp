@@ -37,6 +37,9 @@ constexpr int kMaxTailInputs = 64;
 /// Row-wise scratch of Recurrent, in floats.
 constexpr int64_t recurrent_scratch_floats(int64_t rows, int64_t m) { return rows * 7 * m; }
 
+/// 0 if the kernels can run on the calling thread's current device: a build may lack its architecture.
+int probe();
+
 int embed(const EmbedArgs& a, Stream stream);
 int mask(const MaskArgs& a, Stream stream);
 int linear(const LinearArgs& a, Stream stream);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #if defined(DPI_EMU_ASAN) || defined(DPI_EMU_TSAN)
 #define DPI_EMU_SANITIZED 1
@@ -61,10 +60,8 @@ inline void leave_fiber(HostSanitizer& h, FiberSanitizer&) {
 inline void back_on_fiber(HostSanitizer&, FiberSanitizer&) {}
 
 inline void prepare_host(HostSanitizer& h) { h.tsan = __tsan_get_current_fiber(); }
-/// Fibres are never destroyed: TSan reuses the identity of a destroyed one, and races against it vanish.
-inline void prepare_tsan(std::vector<void*>& threads, size_t n) {
-  while (threads.size() < n) threads.push_back(__tsan_create_fiber(0));
-}
+/// Never destroyed: TSan reuses the identity of a destroyed fibre, and races against it vanish.
+inline void* create_tsan_fiber() { return __tsan_create_fiber(0); }
 inline void release(char* key) { __tsan_release(key); }
 inline void acquire(char* key) { __tsan_acquire(key); }
 template <class F>
@@ -92,7 +89,7 @@ inline void leave_fiber(HostSanitizer&, FiberSanitizer&) {}
 inline void back_on_fiber(HostSanitizer&, FiberSanitizer&) {}
 #endif
 inline void prepare_host(HostSanitizer&) {}
-inline void prepare_tsan(std::vector<void*>&, size_t) {}
+inline void* create_tsan_fiber() { return nullptr; }
 inline void release(char*) {}
 inline void acquire(char*) {}
 template <class F>

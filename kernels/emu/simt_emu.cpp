@@ -23,14 +23,6 @@
 
 namespace dpi::emu {
 
-struct Stream {
-  void* clock = nullptr;       // TSan fibre that stands for the stream itself
-  std::vector<void*> threads;  // TSan fibre of CUDA thread i of every block on this stream
-  std::vector<std::unique_ptr<const Body>> bodies;  // read by fibres later than the caller's frame lives
-};
-
-namespace {
-
 constexpr int kWarp = 32;
 constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr size_t kArenaBytes = size_t{4} << 30;  // address space only
@@ -56,6 +48,16 @@ struct Fiber {
   FiberSanitizer sanitizer;
 };
 
+/// Destroyed streams wait for the next one to be created: TSan has only some thousand fibres.
+struct Stream {
+  void* clock = nullptr;                       // TSan fibre that stands for the stream itself
+  std::vector<std::unique_ptr<Fiber>> fibers;  // CUDA thread i of every block; their stacks are theirs alone,
+                                               // or two streams' locals would seem to race
+  std::vector<std::unique_ptr<const Body>> bodies;  // read by fibres later than the caller's frame lives
+};
+
+namespace {
+
 struct SharedArray {
   const void* key;
   char* p;
@@ -80,7 +82,7 @@ struct Busy {
   ~Busy() { g_busy.clear(std::memory_order_release); }
 };
 
-std::vector<std::unique_ptr<Fiber>> g_fibers;
+std::vector<Stream*> g_idle_streams;
 Block g_block;
 Fiber* g_fiber = nullptr;
 std::mt19937 g_random{1};
@@ -92,6 +94,8 @@ char* g_arena = nullptr;
 size_t g_arena_top = 0;
 bool g_failed = false;
 char g_error[400] = "";
+
+std::vector<std::unique_ptr<Fiber>>& fibers() { return g_block.stream->fibers; }
 
 // ---- switching
 
@@ -183,7 +187,7 @@ bool try_open(const Fiber& a) {
       if (mask == 0xffffffffu) continue;  // a full mask in the last, partial warp
       return fail("mask names a lane past the block", &a), false;
     }
-    const Fiber& p = *g_fibers[static_cast<size_t>(first + l)];
+    const Fiber& p = *fibers()[static_cast<size_t>(first + l)];
     if (p.wait == Wait::kDone) return fail("mask names an exited lane", &a, &p), false;
     if (p.wait == Wait::kBlock) return fail("mask names a lane that waits at __syncthreads", &a, &p), false;
     if (p.wait == Wait::kWarp && (p.mask != mask || std::strcmp(p.op, a.op) != 0))
@@ -191,7 +195,7 @@ bool try_open(const Fiber& a) {
     if (p.wait != Wait::kWarp) return false;
   }
   for (int l = 0; l < kWarp && first + l < g_block.n; ++l) {
-    if ((mask >> l & 1u) != 0) g_fibers[static_cast<size_t>(first + l)]->wait = Wait::kNone;
+    if ((mask >> l & 1u) != 0) fibers()[static_cast<size_t>(first + l)]->wait = Wait::kNone;
   }
   return true;
 }
@@ -209,8 +213,8 @@ void meet(unsigned mask, const char* op, Site at) {
 bool open_warps() {
   bool opened = false;
   for (int i = 0; i < g_block.n && !g_failed; ++i) {
-    if (g_fibers[static_cast<size_t>(i)]->wait == Wait::kWarp)
-      opened |= try_open(*g_fibers[static_cast<size_t>(i)]);
+    if (fibers()[static_cast<size_t>(i)]->wait == Wait::kWarp)
+      opened |= try_open(*fibers()[static_cast<size_t>(i)]);
   }
   return opened;
 }
@@ -219,7 +223,7 @@ bool open_warps() {
 void open_block() {
   const Fiber* first = nullptr;
   for (int i = 0; i < g_block.n; ++i) {
-    const Fiber& f = *g_fibers[static_cast<size_t>(i)];
+    const Fiber& f = *fibers()[static_cast<size_t>(i)];
     if (f.wait == Wait::kWarp) return fail("deadlock", &f);
     if (f.wait != Wait::kBlock) continue;
     if (first == nullptr) first = &f;
@@ -227,7 +231,7 @@ void open_block() {
       return fail("divergent __syncthreads", first, &f);
   }
   for (int i = 0; i < g_block.n; ++i) {
-    Fiber& f = *g_fibers[static_cast<size_t>(i)];
+    Fiber& f = *fibers()[static_cast<size_t>(i)];
     if (f.wait == Wait::kBlock) f.wait = Wait::kNone;
   }
 }
@@ -253,22 +257,20 @@ char* arena_take(size_t bytes) {
 }
 
 // All that allocates happens here, on the host: on a fibre it would be blamed on the kernel.
-bool prepare_fibers(Stream* stream, dim3 size) {
+bool prepare_fibers(dim3 size) {
   const size_t n = size_t{size.x} * size.y * size.z;
-  while (g_fibers.size() < n) {
+  while (fibers().size() < n) {
     auto f = std::make_unique<Fiber>();
-    f->linear = static_cast<int>(g_fibers.size());
+    f->linear = static_cast<int>(fibers().size());
     f->stack = reserve(kStackBytes);
     if (f->stack == nullptr) return false;
+    f->sanitizer.tsan = create_tsan_fiber();
     start_over(*f);
-    g_fibers.push_back(std::move(f));
+    fibers().push_back(std::move(f));
   }
-  prepare_tsan(stream->threads, n);
   for (size_t i = 0; i < n; ++i) {
-    Fiber& f = *g_fibers[i];
     const auto linear = static_cast<unsigned>(i);
-    f.tid = dim3(linear % size.x, linear / size.x % size.y, linear / (size.x * size.y));
-    f.sanitizer.tsan = i < stream->threads.size() ? stream->threads[i] : nullptr;
+    fibers()[i]->tid = dim3(linear % size.x, linear / size.x % size.y, linear / (size.x * size.y));
   }
   if (g_arena == nullptr) {
     g_arena = reserve(kArenaBytes);
@@ -280,13 +282,13 @@ bool prepare_fibers(Stream* stream, dim3 size) {
 void run_block(std::vector<int>& order) {
   g_block.n_arrays = 0;
   for (int i = 0; i < g_block.n; ++i) {
-    g_fibers[static_cast<size_t>(i)]->wait = Wait::kNone;
-    g_fibers[static_cast<size_t>(i)]->parity = 0;
+    fibers()[static_cast<size_t>(i)]->wait = Wait::kNone;
+    fibers()[static_cast<size_t>(i)]->parity = 0;
   }
   for (int done = 0; done < g_block.n && !g_failed;) {
     std::shuffle(order.begin(), order.end(), g_random);
     for (const int i : order) {
-      Fiber& f = *g_fibers[static_cast<size_t>(i)];
+      Fiber& f = *fibers()[static_cast<size_t>(i)];
       if (f.wait != Wait::kNone) continue;
       resume(f);
       if (g_failed) return;
@@ -345,7 +347,7 @@ uint64_t exchange_bits(unsigned mask, uint64_t value, int source, const char* op
   me->slot[p] = value;
   meet(mask, op, at);
   const int from = me->linear / kWarp * kWarp + source % kWarp;
-  return from < g_block.n ? g_fibers[static_cast<size_t>(from)]->slot[p] : value;
+  return from < g_block.n ? fibers()[static_cast<size_t>(from)]->slot[p] : value;
 }
 
 void* shared_array(const void* key, size_t bytes) {
@@ -370,11 +372,18 @@ int lane() { return g_fiber->linear % kWarp; }
 const char* last_error() { return g_error; }
 void seed(unsigned value) { g_random.seed(value); }
 
-Stream* stream_create() { return new Stream; }
+Stream* stream_create() {
+  const Busy busy;
+  if (g_idle_streams.empty()) return new Stream;
+  Stream* s = g_idle_streams.back();
+  g_idle_streams.pop_back();
+  return s;
+}
 
 void stream_destroy(Stream* s) {
   stream_sync(s);
-  delete s;
+  const Busy busy;
+  g_idle_streams.push_back(s);
 }
 
 void stream_sync(Stream* s) {
@@ -408,8 +417,9 @@ int launch_body(dim3 grid, dim3 block, Stream* s, const Body* kernel) {
   g_failed = false;
   g_error[0] = '\0';
   g_block = Block{};
+  g_block.stream = s;
   if (const char* wrong = wrong_shape(grid, block); wrong != nullptr) return fail(wrong), kFault;
-  if (!prepare_fibers(s, block)) return fail("no memory for fibres"), kFault;
+  if (!prepare_fibers(block)) return fail("no memory for fibres"), kFault;
   delete_sync_keys(g_sync);
   g_sync = fresh_keys(1 + kMaxThreads / kWarp);
   char *from_host = fresh_key(), *start = fresh_key(), *prepared = fresh_key(), *end = fresh_key();
@@ -424,7 +434,6 @@ int launch_body(dim3 grid, dim3 block, Stream* s, const Body* kernel) {
     (*kernel)();
     release(end);
   };
-  g_block.stream = s;
   g_block.body = &body;
   g_block.grid = grid;
   g_block.size = block;
@@ -432,7 +441,7 @@ int launch_body(dim3 grid, dim3 block, Stream* s, const Body* kernel) {
   prepare_host(g_host_sanitizer);
   run_grid(grid, prepared);
   if (g_failed) {
-    for (auto& f : g_fibers) start_over(*f);
+    for (auto& f : fibers()) start_over(*f);
   }
   on_stream(&s->clock, [=] { acquire(end); });
   for (char* key : {from_host, start, prepared, end}) drop_key(key);

@@ -30,6 +30,15 @@ int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&.
   return static_cast<int>(cudaGetLastError());
 }
 
+/// Is there code of `kernel` for the current GPU? CUDA's code of the answer, 0 = yes.
+template <class... P>
+int find_code(void (*kernel)(P...)) {
+  cudaFuncAttributes unused{};
+  const int code = static_cast<int>(cudaFuncGetAttributes(&unused, kernel));
+  if (code != 0) static_cast<void>(cudaGetLastError());  // not to be found by a later launch
+  return code;
+}
+
 #else
 
 #define DPI_UNROLL
@@ -43,6 +52,11 @@ template <class... P, class... A>
 int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&... args) {
   if (grid.x == 0 || grid.y == 0) return 0;
   return dpi::emu::launch(kernel, grid, block, static_cast<dpi::emu::Stream*>(stream), args...);
+}
+
+template <class... P>
+int find_code(void (*)(P...)) {
+  return 0;
 }
 
 #endif

@@ -47,6 +47,7 @@ int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_ba
     return report(
         {Code::kNoDevice, "GPU " + std::to_string(index) + " asked, there are " + std::to_string(n)}, err);
   if (const int code = layer::use(index); code != 0) return done(code, "opening the GPU", err);
+  if (const Status s = check_kernels(); !s.ok()) return report(s, err);
   auto* device = new (std::nothrow) CudaDevice{index};
   if (device == nullptr) return report({Code::kOutOfMemory, "no memory for a device"}, err);
   *out = reinterpret_cast<dpi_backend_device*>(device);

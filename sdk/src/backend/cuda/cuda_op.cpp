@@ -89,6 +89,13 @@ Status native_status(int code, const std::string& what) {
   return Status(kind, what + ": " + layer::error_text(code)).native(code);
 }
 
+Status check_kernels() {
+  const int code = cuda::probe();
+  if (code == 0) return ok_status();
+  return Status(Code::kNoDevice, "the kernels cannot run on this GPU: " + layer::error_text(code))
+      .native(code);
+}
+
 Status prepare_cuda_op(const dpi_op_desc& desc, CudaOp* out) {
   DPI_ASSIGN_OR_RETURN(out->op, own_op(desc));
   DPI_RETURN_IF_ERROR(check_op(out->op));

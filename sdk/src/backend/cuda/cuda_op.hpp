@@ -17,6 +17,9 @@ struct CudaOp {
   ~CudaOp();
 };
 
+/// kNoDevice when the kernels have no code for the calling thread's current device.
+Status check_kernels();
+
 /// Checks the op, says why no kernel takes it, copies its weights to the device.
 Status prepare_cuda_op(const dpi_op_desc& desc, CudaOp* out);
 
