@@ -26,20 +26,20 @@ func (m *Model) NewRows() (*Rows, error) {
 		return nil, plainError(OutOfMemory, "no memory for rows")
 	}
 	r := &Rows{model: m, call: call}
-	err := m.with(func() error { return r.checkCreate(native.Dpi_rows_create(m.handle, &r.handle, call.Error())) })
+	err := m.with(func() error {
+		var handle uintptr // its own word: cgo checks the whole object that a pointer points into
+		if native.Dpi_rows_create(m.handle, &handle, call.Error()) != 0 {
+			return failure(call.Failure())
+		}
+		r.handle = handle
+		return nil
+	})
 	if err != nil {
 		call.Free()
 		return nil, err
 	}
 	runtime.SetFinalizer(r, func(r *Rows) { _ = r.Close() })
 	return r, nil
-}
-
-func (r *Rows) checkCreate(status int32) error {
-	if status != 0 {
-		return failure(r.call.Failure())
-	}
-	return nil
 }
 
 func (r *Rows) do(body func() int32) error {

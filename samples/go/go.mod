@@ -1,0 +1,7 @@
+module dpiframe.org/dpi/samples
+
+go 1.19
+
+require dpiframe.org/dpi v1.0.0
+
+replace dpiframe.org/dpi => ../../bindings/go

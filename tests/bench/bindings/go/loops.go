@@ -1,0 +1,60 @@
+// Package bench compares a predict from Go with the same call in a C loop.
+package bench
+
+/*
+#cgo pkg-config: dpi
+#include <dpi/dpi.h>
+#include <time.h>
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+// n calls of predict in C on the model's pool; nanoseconds in all, -1 on an error.
+static int64_t loop_predict(uintptr_t model, int64_t n, int64_t rows, const float *dense, int64_t dense_len,
+                            const int64_t *ids, int64_t ids_len, float *out, int64_t out_len) {
+  dpi_error e = {sizeof e};
+  const int64_t start = now_ns();
+  for (int64_t i = 0; i < n; i++) {
+    if (dpi_predict_flat((dpi_model *)model, rows, dense, (size_t)dense_len, 0, ids, (size_t)ids_len, NULL, 0, NULL, 0, 0,
+                         out, (size_t)out_len, 0, NULL, &e) != DPI_OK) return -1;
+  }
+  return now_ns() - start;
+}
+
+// What plain cgo would do: handle and error as C pointers.
+static int32_t plain_predict(dpi_model *model, dpi_error *e, int64_t rows, const float *dense, int64_t dense_len,
+                             const int64_t *ids, int64_t ids_len, float *out, int64_t out_len) {
+  return dpi_predict_flat(model, rows, dense, (size_t)dense_len, 0, ids, (size_t)ids_len, NULL, 0, NULL, 0, 0, out,
+                          (size_t)out_len, 0, NULL, e);
+}
+
+static void nothing(void) {}
+*/
+import "C"
+
+import "unsafe"
+
+// Loop runs n predicts in C and returns nanoseconds in all.
+func Loop(model uintptr, n, rows int, dense []float32, ids []int64, out []float32) int64 {
+	return int64(C.loop_predict(C.uintptr_t(model), C.int64_t(n), C.int64_t(rows), floats(dense), C.int64_t(len(dense)),
+		(*C.int64_t)(unsafe.Pointer(&ids[0])), C.int64_t(len(ids)), floats(out), C.int64_t(len(out))))
+}
+
+func floats(s []float32) *C.float {
+	if len(s) == 0 {
+		return nil
+	}
+	return (*C.float)(unsafe.Pointer(&s[0]))
+}
+
+// Plain is one predict with typed handles.
+func Plain(model, e unsafe.Pointer, rows int, dense []float32, ids []int64, out []float32) int32 {
+	return int32(C.plain_predict((*C.dpi_model)(model), (*C.dpi_error)(e), C.int64_t(rows), floats(dense), C.int64_t(len(dense)),
+		(*C.int64_t)(unsafe.Pointer(&ids[0])), C.int64_t(len(ids)), floats(out), C.int64_t(len(out))))
+}
+
+// Nothing is an empty call.
+func Nothing() { C.nothing() }

@@ -1,0 +1,136 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"unsafe"
+
+	"dpiframe.org/dpi"
+	"dpiframe.org/dpi/internal/native"
+)
+
+type fixture struct {
+	model  *dpi.Model
+	handle uintptr // a second load of the same bundle, for the layers below the package
+	call   native.Call
+	batch  *dpi.Batch
+	out    []float32
+}
+
+func newFixture(b *testing.B, rows int) *fixture {
+	path := os.Getenv("DPI_BENCH_BUNDLE")
+	if path == "" {
+		b.Skip("DPI_BENCH_BUNDLE is not set")
+	}
+	m, err := dpi.Load(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := &fixture{model: m}
+	f.call, _ = native.NewCall()
+	var handle uintptr
+	if native.Dpi_model_load(native.CString(path), 0, &handle, f.call.Error()) != 0 {
+		b.Fatal(f.call.Failure())
+	}
+	f.handle = handle
+	f.batch, err = m.NewBatch(rows, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f.out = make([]float32, rows*m.Info().Heads)
+	b.Cleanup(func() {
+		_ = f.batch.Close()
+		native.Dpi_model_free(f.handle)
+		f.call.Free()
+		_ = m.Close()
+	})
+	b.ReportAllocs()
+	return f
+}
+
+func (f *fixture) part() native.Part {
+	return native.Part{Rows: int64(f.batch.Rows), Dense: f.batch.Dense, IDs: f.batch.IDs}
+}
+
+func BenchmarkPredict(b *testing.B) {
+	for _, rows := range []int{1, 64, 512} {
+		for _, way := range []struct {
+			name string
+			run  func(b *testing.B, f *fixture)
+		}{{"c", inC}, {"shim", shim}, {"go", inGo}, {"go-cancellable", cancellable}, {"swig", generated}, {"plain-cgo", plain}} {
+			b.Run(fmt.Sprintf("rows=%d/%s", rows, way.name), func(b *testing.B) {
+				f := newFixture(b, rows)
+				way.run(b, f) // b.N calls
+			})
+		}
+	}
+}
+
+func BenchmarkEmptyCall(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		Nothing()
+	}
+}
+
+func inC(b *testing.B, f *fixture) {
+	b.ResetTimer()
+	if Loop(f.handle, b.N, f.batch.Rows, f.batch.Dense, f.batch.IDs, f.out) < 0 {
+		b.Fatal("predict failed")
+	}
+}
+
+func shim(b *testing.B, f *fixture) {
+	p := f.part()
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		if native.Predict(f.handle, f.call, &p, 0, f.out, 0) != 0 {
+			b.Fatal(f.call.Failure())
+		}
+	}
+}
+
+func inGo(b *testing.B, f *fixture) {
+	ctx := context.Background()
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		if err := f.model.Predict(ctx, f.batch, f.out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func cancellable(b *testing.B, f *fixture) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		if err := f.model.Predict(ctx, f.batch, f.out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func generated(b *testing.B, f *fixture) {
+	p := f.part()
+	e := f.call.Error()
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		if native.Dpi_predict_flat(f.handle, p.Rows, native.First(p.Dense), uint64(len(p.Dense)), 0, native.First(p.IDs),
+			uint64(len(p.IDs)), nil, 0, nil, 0, 0, native.First(f.out), uint64(len(f.out)), 0, 0, e) != 0 {
+			b.Fatal(f.call.Failure())
+		}
+	}
+}
+
+func plain(b *testing.B, f *fixture) {
+	handle, e := f.handle, f.call.Error()
+	model, report := *(*unsafe.Pointer)(unsafe.Pointer(&handle)), *(*unsafe.Pointer)(unsafe.Pointer(&e))
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		if Plain(model, report, f.batch.Rows, f.batch.Dense, f.batch.IDs, f.out) != 0 {
+			b.Fatal(f.call.Failure())
+		}
+	}
+}
