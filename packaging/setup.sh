@@ -15,7 +15,7 @@ TEST=(git python3 python3-numpy python3-h5py python3-xxhash python3-pytest pytho
       clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev ccache)
 PARITY=(python3 python3-venv python3-pip python3-torch python3-pandas python3-numpy python3-h5py python3-xxhash
         python3-sklearn python3-pytest)
-BINDINGS=(default-jdk-headless golang-go swig junit5)
+BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java)
 
 say() { printf '==> %s\n' "$*" >&2; }
 

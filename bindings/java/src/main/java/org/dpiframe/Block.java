@@ -14,10 +14,11 @@ final class Block {
   final long address;
 
   Block(long size) {
-    if (size > Integer.MAX_VALUE - ALIGN) {
+    if (size > Integer.MAX_VALUE - 2 * ALIGN) {
       throw new IllegalArgumentException(size + " bytes in one block, at most 2 GiB: use smaller batches");
     }
-    int padded = (int) Math.max(size, 1) + ALIGN;
+    // alignedSlice also rounds the end down.
+    int padded = (int) ((Math.max(size, 1) + ALIGN - 1) / ALIGN * ALIGN) + ALIGN;
     bytes = ByteBuffer.allocateDirect(padded).alignedSlice(ALIGN).order(ByteOrder.nativeOrder());
     address = Native.address(bytes);
   }

@@ -1,0 +1,120 @@
+package org.dpiframe;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Where the native library comes from; each case in a fresh virtual machine that has the main JAR only. */
+class LoaderTest {
+  @TempDir Path temp;
+
+  /** Prints the build info, or the failure. */
+  public static final class Child {
+    public static void main(String[] args) {
+      try {
+        System.out.println("loaded " + Dpi.buildInfoJson());
+      } catch (DpiException e) {
+        System.out.println(e.status() + " " + e.getMessage());
+        try {
+          Dpi.version();
+        } catch (DpiException again) {
+          System.out.println("again " + again.status());
+        }
+      }
+    }
+  }
+
+  private String child(String... properties) throws Exception {
+    List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin/java").toString(),
+        "-XX:TieredStopAtLevel=1", "-Xshare:auto"));
+    command.addAll(List.of(properties));
+    String classes = LoaderTest.class.getProtectionDomain().getCodeSource().getLocation().getPath();
+    command.addAll(List.of("-cp", System.getProperty("dpi.test.jar") + ":" + classes, Child.class.getName()));
+    return Support.run(command);
+  }
+
+  private static String mode(Path p) throws Exception {
+    return PosixFilePermissions.toString(Files.getPosixFilePermissions(p));
+  }
+
+  @Test
+  void extractsIntoAPrivateFolder() throws Exception {
+    Path base = temp.resolve("cache");
+    for (int round = 0; round < 2; round++) {
+      String out = child("-Ddpi.native.extractDir=" + base);
+      assertTrue(out.startsWith("loaded ") && out.contains(base.toString()), out);
+      assertEquals("rwx------", mode(base));
+      try (Stream<Path> folders = Files.list(base)) {
+        Path folder = folders.reduce((a, b) -> { throw new IllegalStateException("two folders"); }).orElseThrow();
+        assertTrue(folder.getFileName().toString().matches("1\\.0\\.0-[0-9a-f]{32}"), folder.toString());
+        assertEquals("rwx------", mode(folder));
+        try (Stream<Path> files = Files.list(folder)) {
+          assertEquals(2, files.count());
+        }
+        // A damaged copy is replaced.
+        Path lib = folder.resolve("libdpi.so.1");
+        Files.setPosixFilePermissions(lib, PosixFilePermissions.fromString("rwx------"));
+        Files.writeString(lib, "damaged");
+      }
+    }
+  }
+
+  @Test
+  void refusesAFolderThatOthersMayWrite() throws Exception {
+    Path base = Files.createDirectory(temp.resolve("open"));
+    Files.setPosixFilePermissions(base, PosixFilePermissions.fromString("rwxrwxrwx"));
+    String out = child("-Ddpi.native.extractDir=" + base);
+    assertTrue(out.startsWith("NOT_FOUND ") && out.contains("may be written by others"), out);
+    assertTrue(out.contains("again NOT_FOUND"), out);
+  }
+
+  @Test
+  void saysWhyAFolderCannotBeUsed() throws Exception {
+    String out = child("-Ddpi.native.extractDir=/proc/dpi");
+    assertTrue(out.startsWith("NOT_FOUND ") && out.contains("extracting to /proc/dpi"), out);
+    assertTrue(out.contains("system: no libdpi_jni.so"), out);
+  }
+
+  @Test
+  void anExplicitPathIsTheOnlyOne() throws Exception {
+    Path lib = Path.of(System.getProperty("dpi.test.lib"));
+    String folder = child("-Ddpi.library.path=" + lib);
+    assertTrue(folder.startsWith("loaded ") && folder.contains(lib.toString()), folder);
+    String file = child("-Ddpi.library.path=" + lib.resolve("libdpi.so.1"));
+    assertTrue(file.startsWith("loaded ") && file.contains(lib.toString()), file);
+    String missing = child("-Ddpi.library.path=" + temp.resolve("none.so"));
+    assertTrue(missing.startsWith("NOT_FOUND ") && missing.contains("none.so"), missing);
+    assertFalse(missing.contains("extract"), missing);
+  }
+
+  @Test
+  void theSystemsLibraryComesBeforeTheJars() throws Exception {
+    String lib = System.getProperty("dpi.test.lib");
+    String out = child("-Djava.library.path=" + lib);
+    assertTrue(out.startsWith("loaded ") && out.contains(lib), out);
+  }
+
+  /** A library of another major version: both versions and the file's path are in the text. */
+  @Test
+  void anotherVersionIsRefused() throws Exception {
+    Path source = temp.resolve("other.c");
+    Files.writeString(source, "unsigned dpi_version(void) { return 20003; }\n"
+        + "const char* dpi_build_info_json(void) { return \"{\\\"path\\\":\\\"other/libdpi.so.1\\\"}\"; }\n");
+    Path map = Support.ROOT.resolve("capi/src/exports.map");
+    Path lib = temp.resolve("libdpi.so.1");
+    Support.run(List.of("cc", "-shared", "-fPIC", "-Wl,-soname,libdpi.so.1", "-Wl,--undefined-version",
+        "-Wl,--version-script=" + map, "-o", lib.toString(), source.toString()));
+    String out = child("-Ddpi.library.path=" + lib, "-Ddpi.native.extractDir=" + temp.resolve("x"));
+    assertTrue(out.startsWith("VERSION ") && out.contains("1.0.0") && out.contains("2.0.3"), out);
+    assertTrue(out.contains("other/libdpi.so.1") && out.contains("again VERSION"), out);
+  }
+}

@@ -1,0 +1,34 @@
+# Java: JUnit on the demo and golden bundles, the same under -Xcheck:jni, the samples under load, the archives' bytes.
+packages bindings
+configure release && build release dpi_java dpi_java_reference score_csv score_batch || exit 1
+jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
+if [ ! -f "$jar" ]; then
+  echo "no JDK 17 or SWIG here: skipped"
+  count 0 0 1
+  exit 0
+fi
+reports="$BUILD/release/java/reports"
+rm -rf "$reports"
+tests/java/run.sh "$BUILD/release" "$reports" 2>&1 | grep -v 'garbage-collected without close\|org.dpiframe.Guard run'
+count_junit "$reports/TEST-junit-jupiter.xml" "${PIPESTATUS[0]}"
+
+# Every JNI rule checked by the virtual machine: it prints, and goes on.
+log="$(mktemp)"
+jni_clean() {
+  tests/java/run.sh "$BUILD/release" "$reports/jni" -Xcheck:jni >"$log" 2>&1 || { tail -n 40 "$log"; return 1; }
+  ! grep -A8 -E '^(WARNING in native method|FATAL ERROR in native|Warning: SIG)' "$log"
+}
+check "-Xcheck:jni is clean" jni_clean
+rm -f "$log"
+
+# The same classes and libraries give the same archives.
+same_bytes() {
+  local again="$BUILD/release/java/again" java="$BUILD/release/bindings/java" name
+  rm -rf "$again"
+  packaging/jar/make_jars.sh "$again" 1.0.0 "$java/classes" bindings/java/src/main/java "$java/generated" \
+    "$BUILD/release/lib/libdpi.so.1" "$BUILD/release/lib/libdpi_jni.so" || return 1
+  for name in "$again"/*; do cmp "$name" "$BUILD/release/java/$(basename "$name")" || return 1; done
+}
+check "the archives are reproducible" same_bytes
+only_jni() { ! nm -D --defined-only "$BUILD/release/lib/libdpi_jni.so" | grep -v ' Java_'; }
+check "libdpi_jni.so exports Java_* only" only_jni
