@@ -1,5 +1,5 @@
-# The tests that start threads, under ThreadSanitizer (all tests with --full).
-areas=(runtime capi)
+# The tests that start threads and those of the emulated GPU, under ThreadSanitizer (all tests with --full).
+areas=(runtime capi emu)
 [ "$FULL" = 1 ] && areas+=(base bundle encode graph plan backend store kernels e2e)
 targets=()
 for area in "${areas[@]}"; do targets+=("dpi_tests_$area"); done

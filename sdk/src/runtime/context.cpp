@@ -244,6 +244,36 @@ void Context::enable_profile(bool on) {
   profile_ns_.assign(engine_.plan().ops.size(), 0);
 }
 
+// Only what the call's rows use travels; a small block goes whole, in one copy.
+Status Context::copy_input(const ResolvedRows& rows) {
+  constexpr int64_t kWholeBytes = 32 << 10;
+  constexpr int64_t kWord = 4;  // ids, offsets and floats
+  const ResolveSchema& schema = engine_.schema();
+  const auto copy = [&](int64_t offset, int64_t bytes) -> Status {
+    if (bytes == 0) return {};
+    dpi_backend_error err{};
+    const int32_t code = engine_.api().copy_in(streams_[0], input_ + offset, staging_ + offset,
+                                               static_cast<size_t>(bytes), &err);
+    return backend_status(code, err, "copy in");
+  };
+  if (layout_.bytes <= kWholeBytes) return copy(0, layout_.bytes);
+  if (rows.has_map) DPI_RETURN_IF_ERROR(copy(layout_.row_map, rows.rows[0] * kWord));
+  for (int space = 0; space < 2; ++space) {
+    DPI_RETURN_IF_ERROR(copy(layout_.dense[space], rows.rows[space] * schema.n_floats[space] * kWord));
+    DPI_RETURN_IF_ERROR(copy(layout_.ids[space], rows.rows[space] * schema.n_ids[space] * kWord));
+  }
+  for (size_t i = 0; i < layout_.sequences.size(); ++i) {
+    const auto& q = layout_.sequences[i];
+    const auto& f = schema.features[static_cast<size_t>(schema.sequences[i])];
+    const int64_t n = rows.rows[f.shared ? 1 : 0];
+    const int64_t nnz = reinterpret_cast<const int32_t*>(staging_ + q.offsets)[n];
+    DPI_RETURN_IF_ERROR(copy(q.offsets, (n + 1) * kWord));
+    DPI_RETURN_IF_ERROR(copy(q.ids, nnz * kWord));
+    DPI_RETURN_IF_ERROR(copy(q.weights, f.spec.weighted ? nnz * kWord : 0));
+  }
+  return {};
+}
+
 Status Context::run_range(const Batch& batch, const RowRange& range, float* out, float* logits,
                           const RunControl& control) {
   ResolvedRows rows;
@@ -256,11 +286,7 @@ Status Context::run_range(const Batch& batch, const RowRange& range, float* out,
   bind_call(rows, host ? out : device_out_, host ? logit_sink : device_out_ + capacity);
   DPI_RETURN_IF_ERROR(prepare_tables(control.deadline_ns));
   dpi_backend_error err{};
-  if (!host) {
-    const auto bytes = static_cast<size_t>(layout_.bytes);
-    DPI_RETURN_IF_ERROR(
-        backend_status(engine_.api().copy_in(streams_[0], input_, staging_, bytes, &err), err, "copy in"));
-  }
+  if (!host) DPI_RETURN_IF_ERROR(copy_input(rows));
   DPI_RETURN_IF_ERROR(launch(rows));
   if (!host) {
     const size_t bytes = (logits != nullptr ? capacity + n : n) * sizeof(float);

@@ -40,6 +40,7 @@ class Context {
   Status prepare_tables(uint64_t deadline_ns);
   Status run_range(const Batch& batch, const RowRange& range, float* out, float* logits,
                    const RunControl& control);
+  Status copy_input(const ResolvedRows& rows);
   Status launch(const ResolvedRows& rows);
   Status launch_op(size_t i, const ResolvedRows& rows);
 
