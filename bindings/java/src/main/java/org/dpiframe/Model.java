@@ -244,6 +244,11 @@ public final class Model implements AutoCloseable {
     }
   }
 
+  /** For the benchmark, which makes the same call in C. */
+  Guard guard() {
+    return guard;
+  }
+
   public boolean isClosed() {
     return guard.isClosed();
   }
