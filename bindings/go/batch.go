@@ -132,25 +132,40 @@ func (m *Model) run(ctx context.Context, done <-chan struct{}, s *slot, on uintp
 	}
 	p := native.Part{Rows: int64(b.Rows), Stride: int64(b.DenseStride), Dense: b.Dense, IDs: b.IDs, Offsets: b.Offsets,
 		Weights: b.Weights}
-	var shared native.Part
-	var sharedOffsets []int64
-	plain := b.Shared == nil && on == 0
-	if !plain {
+	if b.Shared != nil || on != 0 {
+		return m.runParts(ctx, done, s, on, b, &p, out)
+	}
+	timeout := int64(0)
+	if done != nil {
 		var err error
-		if sharedOffsets, err = m.checkParts(b, &p, &shared); err != nil {
+		if timeout, err = s.begin(ctx, done); err != nil {
 			return err
 		}
+	}
+	status := native.Predict(m.handle, s.call, &p, int32(b.Layout), out, timeout, done != nil)
+	if done != nil {
+		s.end(done)
+	}
+	runtime.KeepAlive(b)
+	if status != 0 {
+		return failure(s.call.Failure())
+	}
+	return nil
+}
+
+// runParts is run for a batch with a shared part or on a context.
+func (m *Model) runParts(ctx context.Context, done <-chan struct{}, s *slot, on uintptr, b *Batch, p *native.Part,
+	out []float32) error {
+	var shared native.Part
+	sharedOffsets, err := m.checkParts(b, p, &shared)
+	if err != nil {
+		return err
 	}
 	timeout, err := s.begin(ctx, done)
 	if err != nil {
 		return err
 	}
-	var status int32
-	if plain {
-		status = native.Predict(m.handle, s.call, &p, int32(b.Layout), out, timeout)
-	} else {
-		status = native.PredictBatch(m.handle, on, s.call, &p, int32(b.Layout), &shared, sharedOffsets, out, timeout)
-	}
+	status := native.PredictBatch(m.handle, on, s.call, p, int32(b.Layout), &shared, sharedOffsets, out, timeout)
 	s.end(done)
 	runtime.KeepAlive(b)
 	if status != 0 {

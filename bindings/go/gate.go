@@ -176,12 +176,7 @@ func (g *gate) acquire(done <-chan struct{}, ctx context.Context) (*slot, error)
 }
 
 func (g *gate) release(s *slot) {
-	for {
-		state := s.word.state.Load()
-		if s.word.state.CompareAndSwap(state, state&^s.bit) {
-			break
-		}
-	}
+	s.word.state.Add(-s.bit) // the bit is set, so this clears it and no other
 	if g.waiters.Load() > 0 {
 		select {
 		case g.wake <- struct{}{}:

@@ -1,11 +1,13 @@
-/* Scores a batch drawn from a seed through the C API and prints the bits, for the tests of the bindings: they draw the
- * same batch in their own language and compare. Another program and the C API alone, so nothing of a binding is in it.
+/* Scores a batch drawn from a seed through the C API and prints the bits, for the tests of the bindings: they
+ * draw the same batch in their own language and compare. Another program and the C API alone, so nothing of a
+ * binding is in it.
  *
  *   reference_scores BUNDLE ROWS SEED plain|bags|shared
  *
- * plain: one id per bag. bags: sequences have 0 to 4 ids, with offsets. shared: the rows in three shared rows. One line
- * per row: the scores' bits in hex. Draws: x = x * 6364136223846793005 + 1442695040888963407 from the seed, value = x >> 33;
- * in the order below, features in schema order (id: value % vocab_size; float: value % 2001 / 1000 - 1). */
+ * plain: one id per bag. bags: sequences have 0 to 4 ids, with offsets. shared: the rows in three shared
+ * rows. One line per row: the scores' bits in hex. Draws: x = x * 6364136223846793005 + 1442695040888963407
+ * from the seed, value = x >> 33; in the order below, features in schema order (id: value % vocab_size;
+ * float: value % 2001 / 1000 - 1). */
 #include <dpi/dpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +30,8 @@ typedef struct part {
   float* dense;
 } part;
 
-/* Draws the features that `wanted` names (-1 all, 0 item's, 1 shared): per row first the bags, then the floats. */
+/* Draws the features that `wanted` names (-1 all, 0 item's, 1 shared): per row first the bags, then the
+ * floats. */
 static int fill(part* p, int64_t rows, int slots, int columns, int wanted, int bags) {
   p->rows = rows;
   p->ids = calloc((size_t)(rows * slots * 4 + 1), sizeof *p->ids);
@@ -97,8 +100,8 @@ int main(int argc, char** argv) {
   if (argc != 5) return 2;
   info.struct_size = sizeof info;
   state = strtoull(argv[3], NULL, 10);
-  int bad = dpi_model_load(argv[1], NULL, &model, &e) != DPI_OK || dpi_model_get_info(model, &info, &e) != DPI_OK ||
-            info.num_features > MAX_FEATURES;
+  int bad = dpi_model_load(argv[1], NULL, &model, &e) != DPI_OK ||
+            dpi_model_get_info(model, &info, &e) != DPI_OK || info.num_features > MAX_FEATURES;
   for (int f = 0; bad == 0 && f < info.num_features; f++) {
     features[f].struct_size = sizeof features[f];
     bad = dpi_model_get_feature(model, f, &features[f], &e) != DPI_OK;

@@ -81,11 +81,15 @@ func ints(s []int64) *C.int64_t {
 }
 
 // Predict scores a batch without shared part through the model's pool.
-func Predict(model uintptr, c Call, p *Part, layout int32, out []float32, timeoutNs int64) int32 {
+func Predict(model uintptr, c Call, p *Part, layout int32, out []float32, timeoutNs int64, cancellable bool) int32 {
+	watched := C.int32_t(0)
+	if cancellable {
+		watched = 1
+	}
 	return int32(C.dpi_go_predict(C.uintptr_t(model), c.address(), C.int64_t(p.Rows), floats(p.Dense),
 		C.int64_t(len(p.Dense)), C.int64_t(p.Stride), ints(p.IDs), C.int64_t(len(p.IDs)), ints(p.Offsets),
 		C.int64_t(len(p.Offsets)), floats(p.Weights), C.int64_t(len(p.Weights)), C.int32_t(layout), floats(out),
-		C.int64_t(len(out)), C.int64_t(timeoutNs)))
+		C.int64_t(len(out)), C.int64_t(timeoutNs), watched))
 }
 
 // PredictBatch scores a batch with a shared part (shared.Offsets are the bag offsets, sharedOffsets the rows), or any

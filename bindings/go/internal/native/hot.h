@@ -43,11 +43,12 @@ static inline int32_t dpi_go_predict(uintptr_t model, uintptr_t call, int64_t ro
                                      int64_t dense_len, int64_t dense_stride, const int64_t* ids,
                                      int64_t ids_len, const int64_t* offsets, int64_t offsets_len,
                                      const float* weights, int64_t weights_len, int32_t layout, float* out,
-                                     int64_t out_len, int64_t timeout_ns) {
+                                     int64_t out_len, int64_t timeout_ns, int32_t cancellable) {
   dpi_go_call* c = (dpi_go_call*)call;
   return dpi_predict_flat((dpi_model*)model, rows, dense, (size_t)dense_len, dense_stride, ids,
                           (size_t)ids_len, offsets, (size_t)offsets_len, weights, (size_t)weights_len, layout,
-                          out, (size_t)out_len, dpi_go_deadline(timeout_ns), &c->cancel, &c->error);
+                          out, (size_t)out_len, dpi_go_deadline(timeout_ns), cancellable ? &c->cancel : NULL,
+                          &c->error);
 }
 
 /* A batch with a shared part, or any batch on a context (context != 0). The caller has checked the lengths.

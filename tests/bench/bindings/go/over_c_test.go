@@ -24,6 +24,7 @@ func BenchmarkOverC(b *testing.B) {
 				func() { _ = f.model.Predict(ctx, f.batch, f.out) },
 				func() { native1(f, &p) },
 				func() { swig1(f, &p) },
+				Nothing,
 			}
 			differences := make([][]float64, len(ways))
 			inC := []float64{}
@@ -39,7 +40,7 @@ func BenchmarkOverC(b *testing.B) {
 				}
 			}
 			b.ReportMetric(median(inC), "c-ns")
-			for w, name := range []string{"go-over-c-ns", "cancellable-over-c-ns", "shim-over-c-ns", "swig-over-c-ns"} {
+			for w, name := range []string{"go-over-c-ns", "cancellable-over-c-ns", "shim-over-c-ns", "swig-over-c-ns", "empty-minus-c-ns"} {
 				b.ReportMetric(median(differences[w]), name)
 			}
 		})

@@ -124,7 +124,7 @@ func generated(b *testing.B, f *fixture) {
 
 // native1 is the hand-written call alone, swig1 the generated one.
 func native1(f *fixture, p *native.Part) int32 {
-	return native.Predict(f.handle, f.call, p, 0, f.out, 0)
+	return native.Predict(f.handle, f.call, p, 0, f.out, 0, false)
 }
 
 func swig1(f *fixture, p *native.Part) int32 {
