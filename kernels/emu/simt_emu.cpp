@@ -82,7 +82,12 @@ struct Busy {
   ~Busy() { g_busy.clear(std::memory_order_release); }
 };
 
-std::vector<Stream*> g_idle_streams;
+// Destroyed streams. Never freed: leak checks at the end of a process must still reach them.
+std::vector<Stream*>& idle_streams() {
+  static auto* const kIdle = new std::vector<Stream*>;
+  return *kIdle;
+}
+
 Block g_block;
 Fiber* g_fiber = nullptr;
 std::mt19937 g_random{1};
@@ -374,16 +379,16 @@ void seed(unsigned value) { g_random.seed(value); }
 
 Stream* stream_create() {
   const Busy busy;
-  if (g_idle_streams.empty()) return new Stream;
-  Stream* s = g_idle_streams.back();
-  g_idle_streams.pop_back();
+  if (idle_streams().empty()) return new Stream;
+  Stream* s = idle_streams().back();
+  idle_streams().pop_back();
   return s;
 }
 
 void stream_destroy(Stream* s) {
   stream_sync(s);
   const Busy busy;
-  g_idle_streams.push_back(s);
+  idle_streams().push_back(s);
 }
 
 void stream_sync(Stream* s) {
