@@ -40,7 +40,7 @@ import "unsafe"
 // Loop runs n predicts in C and returns nanoseconds in all.
 func Loop(model uintptr, n, rows int, dense []float32, ids []int64, out []float32) int64 {
 	return int64(C.loop_predict(C.uintptr_t(model), C.int64_t(n), C.int64_t(rows), floats(dense), C.int64_t(len(dense)),
-		(*C.int64_t)(unsafe.Pointer(&ids[0])), C.int64_t(len(ids)), floats(out), C.int64_t(len(out))))
+		ints(ids), C.int64_t(len(ids)), floats(out), C.int64_t(len(out))))
 }
 
 func floats(s []float32) *C.float {
@@ -50,10 +50,17 @@ func floats(s []float32) *C.float {
 	return (*C.float)(unsafe.Pointer(&s[0]))
 }
 
+func ints(s []int64) *C.int64_t {
+	if len(s) == 0 {
+		return nil
+	}
+	return (*C.int64_t)(unsafe.Pointer(&s[0]))
+}
+
 // Plain is one predict with typed handles.
 func Plain(model, e unsafe.Pointer, rows int, dense []float32, ids []int64, out []float32) int32 {
 	return int32(C.plain_predict((*C.dpi_model)(model), (*C.dpi_error)(e), C.int64_t(rows), floats(dense), C.int64_t(len(dense)),
-		(*C.int64_t)(unsafe.Pointer(&ids[0])), C.int64_t(len(ids)), floats(out), C.int64_t(len(out))))
+		ints(ids), C.int64_t(len(ids)), floats(out), C.int64_t(len(out))))
 }
 
 // Nothing is an empty call.

@@ -13,9 +13,9 @@ func BenchmarkOverC(b *testing.B) {
 	for _, c := range []struct {
 		name        string
 		rows, calls int
-	}{{"rows=1", 1, 1000}, {"rows=64", 64, 200}, {"rows=512", 512, 40}} {
+	}{{"rows=0", 0, 2000}, {"rows=1", 1, 1000}, {"rows=64", 64, 200}, {"rows=512", 512, 40}} {
 		b.Run(c.name, func(b *testing.B) {
-			f := newFixture(b, c.rows)
+			f := newFixture(b, c.rows) // without rows: the call alone
 			ctx, stop := context.WithCancel(context.Background())
 			defer stop()
 			p := f.part()

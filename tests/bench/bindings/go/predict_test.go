@@ -35,8 +35,10 @@ func newFixture(b *testing.B, rows int) *fixture {
 		b.Fatal(f.call.Failure())
 	}
 	f.handle = handle
-	f.batch, err = m.NewBatch(rows, 0)
-	if err != nil {
+	if f.batch, err = m.NewBatch(rows+1, 0); err != nil {
+		b.Fatal(err)
+	}
+	if err = m.Reset(f.batch, rows, -1, false); err != nil {
 		b.Fatal(err)
 	}
 	f.out = make([]float32, rows*m.Info().Heads)
