@@ -122,6 +122,10 @@ func (m *Model) Predict(ctx context.Context, b *Batch, out []float32) error {
 	return err
 }
 
+// watches tells whether a call of so many rows may look at its cancel flag after entry: between chunks, or while it
+// waits for one of the library's contexts.
+func (m *Model) watches(rows int) bool { return m.waits || rows > m.info.MaxRows }
+
 // run makes one call on a slot, through the model's pool or on a context.
 func (m *Model) run(ctx context.Context, done <-chan struct{}, s *slot, on uintptr, b *Batch, out []float32) error {
 	if b == nil {
@@ -135,16 +139,16 @@ func (m *Model) run(ctx context.Context, done <-chan struct{}, s *slot, on uintp
 	if b.Shared != nil || on != 0 {
 		return m.runParts(ctx, done, s, on, b, &p, out)
 	}
-	timeout := int64(0)
+	timeout, watch := int64(0), m.watches(b.Rows)
 	if done != nil {
 		var err error
-		if timeout, err = s.begin(ctx, done); err != nil {
+		if timeout, err = s.begin(ctx, done, watch); err != nil {
 			return err
 		}
 	}
 	status := native.Predict(m.handle, s.call, &p, int32(b.Layout), out, timeout, done != nil)
 	if done != nil {
-		s.end(done)
+		s.end(done, watch)
 	}
 	runtime.KeepAlive(b)
 	if status != 0 {
@@ -161,12 +165,13 @@ func (m *Model) runParts(ctx context.Context, done <-chan struct{}, s *slot, on 
 	if err != nil {
 		return err
 	}
-	timeout, err := s.begin(ctx, done)
+	watch := on != 0 || m.watches(b.Rows)
+	timeout, err := s.begin(ctx, done, watch)
 	if err != nil {
 		return err
 	}
 	status := native.PredictBatch(m.handle, on, s.call, p, int32(b.Layout), &shared, sharedOffsets, out, timeout)
-	s.end(done)
+	s.end(done, watch)
 	runtime.KeepAlive(b)
 	if status != 0 {
 		return failure(s.call.Failure())

@@ -69,12 +69,12 @@ func (c *Context) Out() []float32 { return c.view.Out }
 func (c *Context) Predict(ctx context.Context, rows, ids int, weights bool) error {
 	return c.locked(func() error {
 		done := ctx.Done()
-		timeout, err := c.slot.begin(ctx, done)
+		timeout, err := c.slot.begin(ctx, done, true)
 		if err != nil {
 			return err
 		}
 		status := native.ContextPredict(c.handle, c.slot.call, int64(rows), int64(ids), weights, timeout)
-		c.slot.end(done)
+		c.slot.end(done, true)
 		if status != 0 {
 			return failure(c.slot.call.Failure())
 		}

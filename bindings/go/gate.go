@@ -45,9 +45,10 @@ func follow(call native.Call, watch <-chan context.Context, stop <-chan struct{}
 	}
 }
 
-// begin starts watching a context that can end and returns the time it leaves (0: no limit). After a nil error the
-// caller calls end, whatever comes of the call.
-func (s *slot) begin(ctx context.Context, done <-chan struct{}) (timeout int64, err error) {
+// begin returns the time that a context which can end leaves (0: no limit) and, if asked, starts watching it: a call of
+// one chunk that does not wait never looks at the flag again, so it is spared the watcher. After a nil error the caller
+// calls end with the same `watch`, whatever comes of the call.
+func (s *slot) begin(ctx context.Context, done <-chan struct{}, watch bool) (timeout int64, err error) {
 	if done == nil {
 		return 0, nil
 	}
@@ -59,6 +60,9 @@ func (s *slot) begin(ctx context.Context, done <-chan struct{}) (timeout int64, 
 			return 0, timeoutError("the deadline passed before the call")
 		}
 	}
+	if !watch {
+		return timeout, nil
+	}
 	if s.watch == nil {
 		s.watch, s.stop = make(chan context.Context), make(chan struct{})
 		go follow(s.call, s.watch, s.stop)
@@ -68,8 +72,8 @@ func (s *slot) begin(ctx context.Context, done <-chan struct{}) (timeout int64, 
 	return timeout, nil
 }
 
-func (s *slot) end(done <-chan struct{}) {
-	if done != nil {
+func (s *slot) end(done <-chan struct{}, watch bool) {
+	if done != nil && watch {
 		s.stop <- struct{}{}
 		s.call.SetCancel(0)
 	}

@@ -17,6 +17,7 @@ type Model struct {
 	features []Feature
 	byName   map[string]int
 	heads    []string
+	waits    bool // a call may wait inside the library, because it has fewer contexts than the gate has slots
 
 	mu     sync.RWMutex // held for reading by all but Predict, which goes through the gate
 	closed bool
@@ -101,7 +102,10 @@ func load(options []Option, call func(o uintptr, out *uintptr, e uintptr) int32)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{gate: g}
+	m := &Model{gate: g, waits: c.concurrency > runtime.NumCPU()}
+	for _, s := range c.settings {
+		m.waits = m.waits || s.key == "max_contexts"
+	}
 	if err = m.open(&c, call); err != nil {
 		if m.handle != 0 {
 			native.Dpi_model_free(m.handle)

@@ -229,12 +229,13 @@ func (r *Rows) Predict(ctx context.Context, out []float32) error {
 		return err
 	}
 	defer r.model.gate.release(s)
-	timeout, err := s.begin(ctx, done)
+	watch := done != nil && r.model.watches(int(native.Dpi_rows_count(r.handle)))
+	timeout, err := s.begin(ctx, done, watch)
 	if err != nil {
 		return err
 	}
 	status := native.Dpi_rows_predict(r.handle, native.First(out), uint64(len(out)), s.call.Run(timeout), s.call.Error())
-	s.end(done)
+	s.end(done, watch)
 	if status != 0 {
 		return failure(s.call.Failure())
 	}
