@@ -29,8 +29,6 @@ Status check_flat(const dpi::Model& model, const dpi::Batch& b, size_t dense_len
   const auto& l = model.engine().schema().layout;
   const int64_t rows = b.item.rows;
   if (rows < 0) return dpi::invalid_argument("rows is " + std::to_string(rows) + ", expected 0 .. 2^31");
-  if (l.n_shared_slots + l.n_shared_columns > 0 && rows > (int64_t{1} << 31))
-    return dpi::invalid_argument("too many rows");
   const int64_t stride = b.item.dense_stride != 0 ? b.item.dense_stride : l.n_columns;
   if (stride < 0 || rows > (int64_t{1} << 31) || stride > (int64_t{1} << 24)) {
     return dpi::invalid_argument("rows or dense_stride is out of range");
@@ -99,6 +97,7 @@ dpi_status dpi_context_create(dpi_model* model, int64_t max_rows, int64_t max_nn
   return guard(error, [&]() -> Status {
     if (model == nullptr || out == nullptr) return null_handle("model or out");
     if (max_rows < 1 || max_rows > 1048576) return dpi::invalid_argument("max_rows must be in 1 .. 1048576");
+    DPI_RETURN_IF_ERROR(model->model->check_process());
     const dpi::Engine& e = model->model->engine();
     const auto& l = e.schema().layout;
     const int64_t slots = l.n_slots;

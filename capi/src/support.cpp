@@ -44,6 +44,16 @@ Status size_fault(const char* name, uint32_t size, size_t min_size) {
                           ")");
 }
 
+/// No struct of any version comes near this; a larger size was never set.
+constexpr uint32_t kMaxStruct = 4096;
+
+Status check_size(const char* name, uint32_t size, size_t min_size) {
+  if (size < min_size) return size_fault(name, size, min_size);
+  if (size <= kMaxStruct) return {};
+  return invalid_argument(std::string(name) + ".struct_size is " + std::to_string(size) +
+                          ", it was never set; set it to sizeof(" + name + ")");
+}
+
 uint32_t struct_size_of(const void* p) {
   uint32_t size = 0;
   std::memcpy(&size, p, sizeof size);
@@ -54,7 +64,7 @@ uint32_t struct_size_of(const void* p) {
 
 Status read_struct(const void* from, const char* name, size_t min_size, size_t own_size, void* to) {
   const uint32_t size = struct_size_of(from);
-  if (size < min_size) return size_fault(name, size, min_size);
+  DPI_RETURN_IF_ERROR(check_size(name, size, min_size));
   const auto* bytes = static_cast<const unsigned char*>(from);
   for (size_t i = own_size; i < size; ++i) {
     if (bytes[i] != 0) {
@@ -68,7 +78,7 @@ Status read_struct(const void* from, const char* name, size_t min_size, size_t o
 
 Status write_struct(void* to, const char* name, size_t min_size, size_t own_size, const void* from) {
   const uint32_t size = struct_size_of(to);
-  if (size < min_size) return size_fault(name, size, min_size);
+  DPI_RETURN_IF_ERROR(check_size(name, size, min_size));
   const size_t skip = sizeof(uint32_t);
   const size_t n = std::min<size_t>(size, own_size);
   std::memcpy(static_cast<char*>(to) + skip, static_cast<const char*>(from) + skip, n - skip);

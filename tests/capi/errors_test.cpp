@@ -87,6 +87,12 @@ TEST_CASE("struct sizes") {
   newer.added = 1;
   CHECK(a.run(newer.batch) == DPI_E_VERSION);
   b = a.rows.batch;
+  b.struct_size = 0xFFFFFFFFu;  // never set: must not be read that far
+  CHECK(a.run(b) == DPI_E_INVALID_ARGUMENT);
+  dpi_model_info info{};
+  info.struct_size = 0xFFFFFFFFu;
+  CHECK(dpi_model_get_info(a.model.get(), &info, &a.error) == DPI_E_INVALID_ARGUMENT);
+  b = a.rows.batch;
   b.flags = 1;
   CHECK(a.run(b) == DPI_E_VERSION);
 }

@@ -113,3 +113,33 @@ TEST_CASE("rows outlive the caller's reference to the model") {
   CHECK(dpi_rows_predict(rows.get(), out.data(), 1, nullptr, nullptr) ==
         DPI_OK);  // everything missing: defaults
 }
+
+TEST_CASE("setting a categorical twice keeps weights beside their ids") {
+  Error e;
+  dpi_model* raw = nullptr;
+  const std::string path =
+      DPI_TEST_SOURCE_DIR "/tests/e2e/op_bundles/embed.h5";  // `one` categorical, `heavy` weighted
+  REQUIRE(dpi_model_load(path.c_str(), options({{"device", device()}}).get(), &raw, &e) == DPI_OK);
+  const ModelPtr m(raw);
+  const int32_t one = dpi_model_feature_index(m.get(), "one"),
+                heavy = dpi_model_feature_index(m.get(), "heavy");
+  REQUIRE((one >= 0 && heavy >= 0));
+  const auto weights_of = [&](bool twice) {
+    const RowsPtr rows = rows_of(m.get());
+    for (int r = 0; r < 3; ++r) {
+      REQUIRE(dpi_rows_begin(rows.get(), &e) == DPI_OK);
+      if (twice) {
+        REQUIRE(dpi_rows_set_text(rows.get(), one, "1", -1, &e) == DPI_OK);
+        REQUIRE(dpi_rows_set_text(rows.get(), one, "", -1, &e) == DPI_OK);  // missing takes it back
+      }
+      REQUIRE(dpi_rows_add_text(rows.get(), heavy, "2", -1, 0.5f + static_cast<float>(r), &e) == DPI_OK);
+    }
+    dpi_batch b{};
+    b.struct_size = sizeof b;
+    REQUIRE(dpi_rows_get_batch(rows.get(), &b, &e) == DPI_OK);
+    REQUIRE(b.weights != nullptr);
+    return std::vector<float>(b.weights, b.weights + b.nnz);
+  };
+  CHECK(identical(weights_of(true), weights_of(false)));
+  CHECK(weights_of(true) == std::vector<float>{0.5f, 1.5f, 2.5f});
+}

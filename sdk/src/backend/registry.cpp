@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backend/backend_status.hpp"
 #include "backend/plugin.hpp"
 
 namespace dpi::backend {
@@ -30,8 +31,7 @@ Result<OpenedBackend> open_api(const dpi_backend_api* api, const dpi_backend_opt
   const dpi_backend_options complete = with_defaults(options);
   const int32_t code = api->open(&complete, &opened.device, &err);
   if (code == 0) return opened;
-  Status status(static_cast<Code>(code), "backend '" + std::string(api->name) + "': " + text_of(err));
-  return std::move(status).native(err.native_code);
+  return backend_status(code, err, "backend '" + std::string(api->name) + "'");
 }
 
 Result<OpenedBackend> open_named(const BackendRequest& request, const std::string& name) {

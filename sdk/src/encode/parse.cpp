@@ -42,10 +42,11 @@ bool looks_decimal(std::string_view text) {
 
 /// Does a decimal that is out of a double's range lie below it (and so round to 0)?
 bool is_tiny(std::string_view text) {
-  const size_t e = text.find_first_of("eE");
-  if (e != std::string_view::npos) return e + 1 < text.size() && text[e + 1] == '-';
-  const size_t first = text.find_first_not_of("-0");
-  return first != std::string_view::npos && text[first] == '.';
+  long double v = 0;  // reaches 1e-4932 and 1e4932
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (ec == std::errc()) return std::fabs(v) < 1.0L;
+  const size_t e = text.find_first_of("eE");  // beyond even that: the exponent's sign decides
+  return e != std::string_view::npos && e + 1 < text.size() && text[e + 1] == '-';
 }
 
 }  // namespace

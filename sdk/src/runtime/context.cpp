@@ -274,6 +274,29 @@ Status Context::copy_input(const ResolvedRows& rows) {
   return {};
 }
 
+/// Copies in, launches and copies out; returns while the device may still be at work.
+Status Context::execute(const ResolvedRows& rows, size_t scores, bool with_logits) {
+  const bool host = engine_.host_memory();
+  const size_t capacity = static_cast<size_t>(layout_.max_rows * engine_.heads());
+  if (!host) DPI_RETURN_IF_ERROR(copy_input(rows));
+  DPI_RETURN_IF_ERROR(launch(rows));
+  if (host) return {};
+  dpi_backend_error err{};
+  const size_t bytes = (with_logits ? capacity + scores : scores) * sizeof(float);
+  return backend_status(engine_.api().copy_out(streams_[0], host_out_, device_out_, bytes, &err), err,
+                        "copy out");
+}
+
+Status Context::synchronize() {
+  Status first;
+  for (auto* s : streams_) {
+    dpi_backend_error err{};
+    Status done = backend_status(engine_.api().stream_synchronize(s, &err), err, "synchronize");
+    if (first.ok()) first = std::move(done);
+  }
+  return first;
+}
+
 Status Context::run_range(const Batch& batch, const RowRange& range, float* out, float* logits,
                           const RunControl& control) {
   ResolvedRows rows;
@@ -285,17 +308,11 @@ Status Context::run_range(const Batch& batch, const RowRange& range, float* out,
   float* const logit_sink = logits != nullptr ? logits : spare_logits_;
   bind_call(rows, host ? out : device_out_, host ? logit_sink : device_out_ + capacity);
   DPI_RETURN_IF_ERROR(prepare_tables(control.deadline_ns));
-  dpi_backend_error err{};
-  if (!host) DPI_RETURN_IF_ERROR(copy_input(rows));
-  DPI_RETURN_IF_ERROR(launch(rows));
-  if (!host) {
-    const size_t bytes = (logits != nullptr ? capacity + n : n) * sizeof(float);
-    DPI_RETURN_IF_ERROR(backend_status(
-        engine_.api().copy_out(streams_[0], host_out_, device_out_, bytes, &err), err, "copy out"));
-  }
-  for (auto* s : streams_) {
-    DPI_RETURN_IF_ERROR(backend_status(engine_.api().stream_synchronize(s, &err), err, "synchronize"));
-  }
+  Status ran = execute(rows, n, logits != nullptr);
+  Status done =
+      synchronize();  // also after a failure: the device may still read what the next call will write
+  if (!ran.ok()) return ran;
+  DPI_RETURN_IF_ERROR(std::move(done));
   if (!host) {
     std::memcpy(out, host_out_, n * sizeof(float));
     if (logits != nullptr) std::memcpy(logits, host_out_ + capacity, n * sizeof(float));

@@ -41,6 +41,8 @@ class Context {
   Status run_range(const Batch& batch, const RowRange& range, float* out, float* logits,
                    const RunControl& control);
   Status copy_input(const ResolvedRows& rows);
+  Status execute(const ResolvedRows& rows, size_t scores, bool with_logits);
+  Status synchronize();
   Status launch(const ResolvedRows& rows);
   Status launch_op(size_t i, const ResolvedRows& rows);
 

@@ -24,11 +24,6 @@ dpi_backend_options backend_options(const ModelOptions& o) {
 
 }  // namespace
 
-Status backend_status(int32_t code, const dpi_backend_error& err, const std::string& what) {
-  if (code == 0) return {};
-  return Status(static_cast<Code>(code), what + ": " + err.message).native(err.native_code);
-}
-
 Engine::~Engine() {
   if (backend_.device == nullptr) return;
   for (dpi_backend_op* op : ops_) {

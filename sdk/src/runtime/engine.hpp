@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend_status.hpp"
 #include "backend/registry.hpp"
 #include "base/status.hpp"
 #include "bundle/bundle.hpp"
@@ -64,8 +65,5 @@ class Engine {
   std::vector<float*> const_data_;  // per param, null unless a value reads it
   uint64_t weight_bytes_ = 0;
 };
-
-/// A Status of a backend's code and error block.
-Status backend_status(int32_t code, const dpi_backend_error& err, const std::string& what);
 
 }  // namespace dpi

@@ -103,6 +103,11 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
 
 bool Model::forked() const { return fork_generation() != fork_generation_; }
 
+Status Model::check_process() const {
+  if (!forked()) return {};
+  return {Code::kForked, "the model was loaded before fork(); load it again in this process"};
+}
+
 void Model::add_counts(Context& context, int64_t rows) {
   calls_.fetch_add(1, std::memory_order_relaxed);
   rows_.fetch_add(static_cast<uint64_t>(rows), std::memory_order_relaxed);
@@ -118,7 +123,7 @@ void Model::add_counts(Context& context, int64_t rows) {
 }
 
 Status Model::predict_on(Context& context, const Batch& batch, float* out, const RunControl& control) {
-  if (forked()) return {Code::kForked, "the model was loaded before fork(); load it again in this process"};
+  DPI_RETURN_IF_ERROR(check_process());
   DPI_RETURN_IF_ERROR(check_batch(engine_->schema(), batch));
   Status status = context.run(batch, out, control);
   add_counts(context, batch.item.rows);
@@ -126,7 +131,7 @@ Status Model::predict_on(Context& context, const Batch& batch, float* out, const
 }
 
 Status Model::predict(const Batch& batch, float* out, const RunControl& control) {
-  if (forked()) return {Code::kForked, "the model was loaded before fork(); load it again in this process"};
+  DPI_RETURN_IF_ERROR(check_process());
   DPI_RETURN_IF_ERROR(check_batch(engine_->schema(), batch));
   DPI_ASSIGN_OR_RETURN(ContextPool::Lease context, pool_->acquire(control));
   Status status = context->run(batch, out, control);

@@ -48,6 +48,7 @@ class Model {
   uint64_t content_digest() const { return content_digest_; }
   ContextPool& pool() { return *pool_; }
   bool forked() const;
+  Status check_process() const;  // kForked in a child of the process that loaded
 
   std::string schema_json() const;
   std::string info_json() const;

@@ -72,6 +72,7 @@ Result<InputLayout> make_input_layout(const ResolveSchema& schema, int64_t max_r
     const auto all = f.max_bag > 0 ? checked_mul(max_rows, f.max_bag) : std::optional<int64_t>(max_nnz);
     q.max_nnz = std::max<int64_t>({all.value_or(max_nnz), int64_t{1}});
     if (q.max_nnz > max_nnz) q.max_nnz = std::max(max_nnz, std::max<int64_t>(f.max_bag, 1));
+    q.max_nnz = std::min<int64_t>(q.max_nnz, INT32_MAX);  // packed offsets are 32 bits
     q.offsets = take(max_rows + 1, sizeof(int32_t));
     q.ids = take(q.max_nnz, sizeof(int32_t));
     q.weights = take(f.spec.weighted ? q.max_nnz : 0, sizeof(float));

@@ -148,7 +148,10 @@ Status RawRows::store(int32_t feature, Part& p, int32_t at, const EncodedValue& 
     return {};
   }
   if (value.kind != EncodedValue::Kind::kMissing) return add_id(feature, p, at, value.id, weight);
-  if (f.kind == FeatureKind::kCategorical) p.open_ids[at].clear();
+  if (f.kind == FeatureKind::kCategorical) {
+    p.open_ids[at].clear();
+    p.open_weights[at].clear();
+  }
   return {};
 }
 
@@ -203,12 +206,12 @@ Status RawRows::set_ids(int32_t feature, const int64_t* ids, const float* weight
     return within_row(invalid_argument("ids given for a numeric feature"), f.name, p->rows - 1, feature);
   }
   if (n < 0 || (n > 0 && ids == nullptr)) return invalid_argument("ids is null or n is negative");
-  p->open_ids[at].clear();
-  p->open_weights[at].clear();
   if (f.kind == FeatureKind::kCategorical && n > 1) {
     return within_row(invalid_argument(std::to_string(n) + " ids where a categorical feature has one"),
                       f.name, p->rows - 1, feature);
   }
+  p->open_ids[at].clear();
+  p->open_weights[at].clear();
   for (int64_t i = 0; i < n; ++i) {
     DPI_RETURN_IF_ERROR(add_id(feature, *p, at, ids[i], weights != nullptr ? weights[i] : 1.0f));
   }

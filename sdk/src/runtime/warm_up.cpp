@@ -41,6 +41,7 @@ struct SyntheticRows {
 }  // namespace
 
 Status Model::warm_up(int64_t max_rows) {
+  DPI_RETURN_IF_ERROR(check_process());
   if (max_rows < 1)
     return invalid_argument("warm-up needs max_rows of at least 1, got " + std::to_string(max_rows));
   const int64_t rows = std::min(max_rows, engine_->options().max_rows);

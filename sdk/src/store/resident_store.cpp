@@ -7,6 +7,7 @@
 
 #include <dpi/kernels/row_decode.hpp>
 
+#include "backend/backend_status.hpp"
 #include "store/row_layout.hpp"
 
 namespace dpi {
@@ -68,11 +69,6 @@ class ResidentStore final : public TableStore {
   std::vector<std::byte> staging_;
 };
 
-Status device_status(int32_t code, const dpi_backend_error& err, const std::string& what) {
-  if (code == 0) return {};
-  return Status(static_cast<Code>(code), what + ": " + err.message).native(err.native_code);
-}
-
 Status ResidentStore::check_budget(uint64_t bytes) const {
   const uint64_t available = host() ? host_memory_available() : caps_.memory_free;
   const uint64_t budget = limit_ != 0 ? limit_ : available;
@@ -86,7 +82,7 @@ Status ResidentStore::check_budget(uint64_t bytes) const {
 Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
   dpi_backend_error err{};
   caps_.struct_size = sizeof caps_;
-  DPI_RETURN_IF_ERROR(device_status(api_->caps(device_, &caps_, &err), err, "backend"));
+  DPI_RETURN_IF_ERROR(backend_status(api_->caps(device_, &caps_, &err), err, "backend"));
   tables_ = std::move(tables);
   DPI_ASSIGN_OR_RETURN(layout_, make_row_layout(tables_, !host()));
   DPI_RETURN_IF_ERROR(check_budget(layout_.bytes));
@@ -105,7 +101,7 @@ Status ResidentStore::allocate() {
   void* p = nullptr;
   const size_t bytes = std::max<size_t>(64, layout_.bytes);
   DPI_RETURN_IF_ERROR(
-      device_status(api_->alloc(device_, bytes, DPI_MEMORY_TABLE, &p, &err), err, "table arena"));
+      backend_status(api_->alloc(device_, bytes, DPI_MEMORY_TABLE, &p, &err), err, "table arena"));
   arena_ = static_cast<std::byte*>(p);
   return {};
 }
@@ -157,15 +153,15 @@ Status ResidentStore::upload_rows(size_t table, int64_t first, int64_t n, const 
     std::byte* to = arena_ + at.offset + (first + done) * at.stride;
     staging_.assign(bytes, std::byte{0});
     if (at.shares_rows) {  // rows hold another table's bytes: change only ours
-      DPI_RETURN_IF_ERROR(device_status(api_->download(device_, staging_.data(), to, bytes, &err), err,
-                                        name_of(static_cast<int32_t>(table))));
+      DPI_RETURN_IF_ERROR(backend_status(api_->download(device_, staging_.data(), to, bytes, &err), err,
+                                         name_of(static_cast<int32_t>(table))));
     }
     for (int64_t r = 0; r < now; ++r) {
       std::memcpy(staging_.data() + r * at.stride, rows + (done + r) * at.row_bytes,
                   static_cast<size_t>(at.row_bytes));
     }
-    DPI_RETURN_IF_ERROR(device_status(api_->upload(device_, to, staging_.data(), bytes, &err), err,
-                                      name_of(static_cast<int32_t>(table))));
+    DPI_RETURN_IF_ERROR(backend_status(api_->upload(device_, to, staging_.data(), bytes, &err), err,
+                                       name_of(static_cast<int32_t>(table))));
     done += now;
   }
   return {};
@@ -197,8 +193,8 @@ Status ResidentStore::ingest_scale(int32_t table, std::span<const float> scale) 
   scales_[table].assign(scale.begin(), scale.end());
   dpi_backend_error err{};
   std::byte* to = arena_ + layout_.tables[table].scale_offset;
-  return device_status(api_->upload(device_, to, scale.data(), scale.size_bytes(), &err), err,
-                       name_of(table));
+  return backend_status(api_->upload(device_, to, scale.data(), scale.size_bytes(), &err), err,
+                        name_of(table));
 }
 
 Status ResidentStore::seal() {
@@ -216,7 +212,7 @@ Status ResidentStore::seal() {
     std::byte* to = arena_ + layout_.tables[t].nonzero_offset;
     const size_t bytes = nonzero_[t].size() * sizeof(uint64_t);
     DPI_RETURN_IF_ERROR(
-        device_status(api_->upload(device_, to, nonzero_[t].data(), bytes, &err), err, name_of(index)));
+        backend_status(api_->upload(device_, to, nonzero_[t].data(), bytes, &err), err, name_of(index)));
   }
   std::vector<std::vector<float>>().swap(scales_);
   std::vector<std::vector<uint64_t>>().swap(nonzero_);
