@@ -5,7 +5,8 @@
 //
 // Life of a model:  open -> alloc/upload tables and parameters -> op_prepare for each op of the plan
 // Life of a call:   copy_in -> {event_wait, enqueue, event_record} in the plan's issue order -> copy_out ->
-// synchronize
+// synchronize; with DPI_BACKEND_CAPTURE that sequence is captured once per (context, slot, batch bucket) and
+// replayed.
 //
 // Every function that can fail returns a DPI_E_* code (dpi::Code) and fills *err (never null). Nothing
 // throws. Threads: a device may be used from any number of threads; a stream, an event and a capture belong
@@ -41,7 +42,9 @@ enum dpi_memory_kind {
 enum dpi_backend_flags {
   DPI_BACKEND_HOST_MEMORY =
       1u,  // every pointer of this backend may be read and written by the host; copies are not needed
-  DPI_BACKEND_CAPTURE = 2u,  // capture_* are present
+  DPI_BACKEND_CAPTURE = 2u,  // capture_* and graph_* are present
+  DPI_BACKEND_HALF = 8u,     // values between lookup, Dense and Elementwise may be kF16 or kBF16
+  DPI_BACKEND_FETCH = 4u,    // fetch_in is present: kernels read and write staging memory in place
 };
 
 struct dpi_backend_caps {
@@ -61,8 +64,10 @@ struct dpi_backend_options {
   int32_t threads;       // of the optional pool, 0 or 1 = caller's thread only
   int32_t precision;     // 0 fp32, 1 tf32, 2 fp16, 3 bf16; a backend refuses what it lacks
   int32_t strict;        // determinism=strict: a row's bits must not depend on its batch
-  int32_t debug;         // timestamps per op, NaN scans
+  int32_t debug;         // events carry timestamps
   const char* isa;       // "auto", "scalar", "avx2", "avx512"; never null
+  const char* lookup;    // "auto", "output_first", "input_first"; never null
+  const char* tuning;    // "default", "off" or the path of a tuning table; never null
 };
 
 // One value as an op sees it when it is prepared.
@@ -72,6 +77,7 @@ struct dpi_value_desc {
   int32_t is_constant;
   int64_t row_stride;  // elements between rows of this value in its buffer; 0 for constants; the same at
                        // every call
+  dpi::kernels::DType dtype;  // kF32 unless the plan narrows activations (DPI_BACKEND_HALF)
 };
 
 struct dpi_table_desc {
@@ -108,6 +114,24 @@ struct dpi_op_call {
   const dpi::kernels::TableView* tables;
   const int32_t* row_map;  // item row -> shared row, for BroadcastRows; null = identity
   void* scratch;
+};
+
+// Several ops of a plan, in issue order, that a backend may run as one. Value numbers are the plan's: a value
+// that one op writes and a later op reads has the same number in both; -1 = absent.
+struct dpi_chain_desc {
+  uint32_t struct_size;
+  int32_t n_ops;
+  const dpi_op_desc* ops;
+  const int32_t* const* input_values;   // [n_ops][ops[i].n_inputs]
+  const int32_t* const* output_values;  // [n_ops][ops[i].n_outputs]
+};
+
+// One run of bytes of the packed input, from the start of staging and of the device's copy. count_at >= 0:
+// only 4 * (the int32 at staging + count_at) bytes of it, at most `bytes`. Offsets are multiples of 16.
+struct dpi_fetch_part {
+  int64_t offset;
+  int64_t bytes;
+  int64_t count_at;
 };
 
 typedef struct dpi_backend_device dpi_backend_device;
@@ -165,8 +189,27 @@ typedef struct dpi_backend_api {
   int32_t (*graph_launch)(dpi_backend_graph*, dpi_backend_stream*, dpi_backend_error* err);
   void (*graph_free)(dpi_backend_device*, dpi_backend_graph*);
 
+  // One line per node of a captured graph, in the order of capture: "<number> <what> <- <numbers it waits
+  // for>". Cut to cap bytes, NUL-terminated.
+  int32_t (*graph_text)(dpi_backend_graph*, char* text, size_t cap, dpi_backend_error* err);
+
   // Optional (null = not available): milliseconds between two recorded events, for debug mode.
   int32_t (*event_elapsed)(dpi_backend_event* from, dpi_backend_event* to, float* ms, dpi_backend_error* err);
+
+  // Optional (null without DPI_BACKEND_FETCH): a kernel that copies parts of staging memory to the same
+  // offsets of `dst`, reading across the bus in place: cheaper than a copy for small batches, and part of a
+  // graph. With this flag ops may also write their output straight to staging memory.
+  int32_t (*fetch_in)(dpi_backend_stream*, void* dst, const void* staging, const dpi_fetch_part* parts,
+                      int32_t n_parts, dpi_backend_error* err);
+
+  // Optional (null = no chain is ever taken). Prepares one op that does what a chain of ops does, for up to
+  // *max_rows rows; DPI_E_UNSUPPORTED with the reason in `report` when no implementation accepts it. Values
+  // that only the chain uses are not written. enqueue takes the calls of all its ops, as they would be
+  // enqueued one by one; freed with op_free.
+  int32_t (*chain_prepare)(dpi_backend_device*, const dpi_chain_desc*, dpi_backend_op** out,
+                           int64_t* max_rows, char* report, size_t cap, dpi_backend_error* err);
+  int32_t (*chain_enqueue)(dpi_backend_stream*, const dpi_backend_op*, const dpi_op_call* calls,
+                           int32_t n_calls, dpi_backend_error* err);
 } dpi_backend_api;
 
 // The two symbols a plugin exports. score: 0 = unusable on this machine, `why` (cap bytes) says so; higher is

@@ -74,7 +74,7 @@ class Checker {
         return fault(value_text(v) + ": alias of something outside the arena");
       if (value.column < 0 || value.column + value.dims.size() > base.dims.size())
         return fault(value_text(v) + ": alias outside its base");
-      if (value.row_stride != base.row_stride || value.space != base.space)
+      if (value.row_stride != base.row_stride || value.space != base.space || value.dtype != base.dtype)
         return fault(value_text(v) + ": alias with other rows");
     }
     if (value.storage == Storage::kArena) {
@@ -93,7 +93,7 @@ class Checker {
                          : value.space == RowSpace::kShared ? shared_
                                                             : 1;
     if (rows <= 0) return 0;
-    return ((rows - 1) * value.row_stride + value.dims.size()) * 4;
+    return ((rows - 1) * value.row_stride + value.dims.size()) * kernels::dtype_bytes(value.dtype);
   }
 
   /// Notes every access of an op to the columns of an arena or score buffer.

@@ -28,7 +28,7 @@ int64_t rows_of(RowSpace space, int64_t max_rows, int64_t max_shared_rows) {
 
 Result<int64_t> bytes_of(const PlanValue& v, int64_t rows, int64_t alignment) {
   const auto floats = checked_mul(std::max<int64_t>(rows, 1), std::max(v.row_stride, v.dims.size()));
-  const auto bytes = floats ? checked_mul(*floats, sizeof(float)) : std::nullopt;
+  const auto bytes = floats ? checked_mul(*floats, kernels::dtype_bytes(v.dtype)) : std::nullopt;
   if (!bytes || *bytes > INT64_MAX / 4) {
     return Status(Code::kOutOfMemory,
                   "value '" + v.name + "': more bytes than fit for " + std::to_string(rows) + " rows");

@@ -1,5 +1,7 @@
 #include "plan/plan.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "plan/passes.hpp"
@@ -42,7 +44,7 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
   if (options.fold) {
     DPI_ASSIGN_OR_RETURN(p, plan::fold_affine(std::move(p)));
   }
-  if (options.fuse) {
+  if (options.fuse && (options.skip & kSkipTail) == 0) {
     DPI_ASSIGN_OR_RETURN(p, plan::fuse_tail(std::move(p), options.fold));
   }
   if (options.fold && options.fuse) {
@@ -50,14 +52,30 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
   }
   if (options.fuse) {
     DPI_ASSIGN_OR_RETURN(p, plan::fuse_dense(std::move(p)));
-    DPI_ASSIGN_OR_RETURN(p, plan::merge_dense(std::move(p)));
-    DPI_ASSIGN_OR_RETURN(p, plan::fuse_elementwise(std::move(p)));
-    DPI_ASSIGN_OR_RETURN(p, plan::fuse_lookup(std::move(p), options.column_align));
+    if ((options.skip & kSkipMerge) == 0) DPI_ASSIGN_OR_RETURN(p, plan::merge_dense(std::move(p)));
+    if ((options.skip & kSkipElementwise) == 0) DPI_ASSIGN_OR_RETURN(p, plan::fuse_elementwise(std::move(p)));
+    if ((options.skip & kSkipLookup) == 0)
+      DPI_ASSIGN_OR_RETURN(p, plan::fuse_lookup(std::move(p), options.column_align));
   }
   return p;
 }
 
 }  // namespace
+
+bool parse_skip(std::string_view text, uint32_t* passes) {
+  static constexpr std::pair<std::string_view, uint32_t> kWords[] = {
+      {"lookup", kSkipLookup}, {"elementwise", kSkipElementwise}, {"merge", kSkipMerge}, {"tail", kSkipTail}};
+  while (true) {
+    const size_t comma = text.find(',');
+    const std::string_view word = text.substr(0, comma);
+    const auto* const at =
+        std::find_if(std::begin(kWords), std::end(kWords), [&](const auto& w) { return w.first == word; });
+    if (at == std::end(kWords)) return false;
+    *passes |= at->second;
+    if (comma == std::string_view::npos) return true;
+    text.remove_prefix(comma + 1);
+  }
+}
 
 Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
   if (options.max_streams < 1 || options.column_align < 1) {

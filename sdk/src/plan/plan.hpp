@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -23,11 +24,17 @@
 
 namespace dpi {
 
+/// Fusing passes that can be left out one by one, to measure what each brings.
+enum SkipPass : uint32_t { kSkipLookup = 1, kSkipElementwise = 2, kSkipMerge = 4, kSkipTail = 8 };
+/// "lookup,merge" -> bits. False at an unknown word.
+bool parse_skip(std::string_view text, uint32_t* passes);
+
 enum class ScheduleMode : int32_t { kBreadthFirst = 0, kDepthFirst = 1, kSingleStream = 2 };
 
 struct PlanOptions {
   bool fold = true;
-  bool fuse = true;  // off: primitives one by one, as `ref` defines them
+  bool fuse = true;   // off: primitives one by one, as `ref` defines them
+  uint32_t skip = 0;  // SkipPass bits
   ScheduleMode schedule = ScheduleMode::kBreadthFirst;
   int32_t max_streams = 4;
   int32_t column_align = 16;  // row strides of GEMM inputs are rounded up to this many floats
@@ -57,6 +64,7 @@ struct PlanValue {
   int32_t param = -1;
   int32_t base = -1;
   int64_t column = 0;
+  kernels::DType dtype = kernels::DType::kF32;  // of its elements; kF16 or kBF16 only in kArena and kAlias
 };
 
 /// Weights of the plan: the graph's own and those that folds made. Shared with backends only during

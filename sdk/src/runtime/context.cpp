@@ -133,13 +133,16 @@ kernels::Tensor Context::value_tensor(int32_t index, const ResolvedRows& rows, f
   kernels::Tensor t;
   t.dims = v.dims;
   t.row_stride = engine_.row_stride(v);
+  t.dtype = v.dtype;
   t.rows = v.space == RowSpace::kConstant ? 1 : rows.rows[v.space == RowSpace::kShared ? 1 : 0];
   switch (v.storage) {
     case Storage::kArena:
       t.data = reinterpret_cast<float*>(arena_ + memory_.offset[index]);
       break;
     case Storage::kAlias:
-      t.data = value_tensor(v.base, rows, out, logits).data + v.column;
+      t.data = reinterpret_cast<float*>(
+          reinterpret_cast<std::byte*>(value_tensor(v.base, rows, out, logits).data) +
+          v.column * kernels::dtype_bytes(v.dtype));
       break;
     case Storage::kConst:
       t.data = engine_.const_data(v.param);

@@ -18,7 +18,10 @@ dpi_backend_options backend_options(const ModelOptions& o) {
   b.threads = o.threads;
   b.precision = static_cast<int32_t>(o.precision);
   b.strict = o.strict ? 1 : 0;
+  b.debug = o.debug ? 1 : 0;
   b.isa = o.isa.c_str();
+  b.lookup = o.lookup.c_str();
+  b.tuning = o.tuning.c_str();
   return b;
 }
 
@@ -57,6 +60,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   plan_options.fold = options.fold;
   plan_options.fuse = options.fuse;
   plan_options.schedule = options.schedule;
+  if (!options.skip.empty()) parse_skip(options.skip, &plan_options.skip);
   plan_options.max_streams = std::max(1, e->caps_.max_streams);
   DPI_ASSIGN_OR_RETURN(e->plan_, make_plan(graph.value(), plan_options));
   for (PlanOp& op : e->plan_.ops) op.bind_pointers();
@@ -135,6 +139,7 @@ dpi_value_desc describe_value(const Engine& e, int32_t index) {
   d.is_bags = v.is_bags ? 1 : 0;
   d.is_constant = v.space == RowSpace::kConstant ? 1 : 0;
   d.row_stride = e.row_stride(v);
+  d.dtype = v.dtype;
   return d;
 }
 

@@ -87,6 +87,13 @@ bool is_key_text(std::string_view s) {
   return s.size() == 64 && s.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
 }
 
+bool set_skip(ModelOptions& o, std::string_view s) {
+  uint32_t passes = 0;
+  if (s != "none" && !parse_skip(s, &passes)) return false;
+  o.skip = s == "none" ? std::string() : std::string(s);
+  return true;
+}
+
 const std::vector<OptionDef>& definitions() {
   using M = ModelOptions;
   static const std::vector<OptionDef> kDefs = {
@@ -108,6 +115,15 @@ const std::vector<OptionDef>& definitions() {
       text("backend_dir", "an absolute folder", &M::backend_dir),
       number<uint64_t>("memory_limit", "bytes", &M::memory_limit, 0, UINT64_MAX),
       word("isa", "auto, scalar, avx2 or avx512", &M::isa, {"auto", "scalar", "avx2", "avx512"}),
+      {"skip", "none, or some of lookup, elementwise, merge, tail separated by commas", set_skip,
+       [](const M& o) { return o.skip.empty() ? std::string("none") : o.skip; }},
+      choice<bool>("graphs", "on or off", &M::graphs, {{"off", 0}, {"on", 1}}),
+      number<int32_t>("slots", "1 .. 8", &M::slots, 1, 8),
+      choice<bool>("debug", "on or off", &M::debug, {{"off", 0}, {"on", 1}}),
+      choice<bool>("small_batch", "on or off", &M::small_batch, {{"off", 0}, {"on", 1}}),
+      word("lookup", "auto, output_first or input_first", &M::lookup,
+           {"auto", "output_first", "input_first"}),
+      text("tuning", "default, off or the path of a tuning table", &M::tuning),
   };
   return kDefs;
 }

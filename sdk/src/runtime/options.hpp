@@ -29,6 +29,13 @@ struct ModelOptions {
   std::string backend_dir;
   uint64_t memory_limit = 0;
   std::string isa = "auto";
+  std::string skip;         // passes of the plan left out, for measuring: PlanOptions::skip
+  bool graphs = true;       // capture and replay where the backend can
+  int32_t slots = 3;        // chunks of one call in flight
+  bool debug = false;       // timestamps per op
+  bool small_batch = true;  // one kernel for small batches where the backend has one
+  std::string lookup = "auto";
+  std::string tuning = "default";
 };
 
 /// Sets one option. Unknown key: kNotFound with the list of keys; bad value: kInvalidArgument with what is

@@ -31,6 +31,10 @@ struct Dims {
   }
 };
 
+enum class DType : int32_t { kF32 = 0, kF16 = 1, kBF16 = 2, kI8 = 3 };
+
+constexpr int64_t dtype_bytes(DType t) { return t == DType::kF32 ? 4 : t == DType::kI8 ? 1 : 2; }
+
 /// Floats of one value. Row r starts at data + r * row_stride and holds dims.size() contiguous elements.
 /// row_stride >= dims.size(), or 0 for a constant (every row is the same; rows may then be any number).
 struct Tensor {
@@ -38,7 +42,11 @@ struct Tensor {
   int64_t rows = 0;
   int64_t row_stride = 0;
   Dims dims;
+  /// kF32, or, where a backend agreed to it for this value, kF16 or kBF16: `data` then points to 16-bit
+  /// elements and must be cast; strides and columns count elements all the same.
+  DType dtype = DType::kF32;
 
+  /// Of a kF32 tensor.
   float* row(int64_t r) const { return data + r * row_stride; }
 };
 
@@ -58,10 +66,6 @@ struct Operand {
   Tensor tensor;
   Bags bags;
 };
-
-enum class DType : int32_t { kF32 = 0, kF16 = 1, kBF16 = 2, kI8 = 3 };
-
-constexpr int64_t dtype_bytes(DType t) { return t == DType::kF32 ? 4 : t == DType::kI8 ? 1 : 2; }
 
 /// One embedding table as a lookup reads it. Row i starts at base + i * row_bytes and holds dim elements of
 /// dtype. kI8: value = int8 * scale[i * scale_stride]. `nonzero`: bit i of nonzero[i / 64] says whether row

@@ -5,9 +5,7 @@
 #include <new>
 
 #include "backend/check_op.hpp"
-#include "backend/cuda/cuda_op.hpp"
-#include "backend/cuda/device_layer.hpp"
-#include "backend/host_device.hpp"
+#include "backend/cuda/cuda_handles.hpp"
 
 namespace dpi::backend {
 namespace {
@@ -15,25 +13,16 @@ namespace {
 constexpr uint32_t kAlignment = 256;  // of cudaMalloc
 constexpr int32_t kStreams = 4;
 
-struct CudaDevice {
-  int index = 0;
-};
-
-// Streams and events carry their device: any thread may pass them on.
-struct CudaHandle {
-  void* native = nullptr;
-  int device = 0;
-};
-
-CudaDevice& device_of(dpi_backend_device* d) { return *reinterpret_cast<CudaDevice*>(d); }
-CudaHandle& handle_of(dpi_backend_stream* s) { return *reinterpret_cast<CudaHandle*>(s); }
-CudaHandle& handle_of(dpi_backend_event* e) { return *reinterpret_cast<CudaHandle*>(e); }
-
-int32_t done(int code, const char* what, dpi_backend_error* err) {
-  return code == 0 ? 0 : report(native_status(code, what), err);
-}
-
 // ---- device
+
+CudaOptions options_of(const dpi_backend_options& o) {
+  CudaOptions c;
+  c.precision = o.precision;
+  c.strict = o.strict != 0;
+  if (o.lookup != nullptr) c.lookup = o.lookup;
+  if (o.tuning != nullptr) c.tuning = o.tuning;
+  return c;
+}
 
 int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_backend_error* err) {
   if (o->precision != 0)
@@ -48,7 +37,7 @@ int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_ba
         {Code::kNoDevice, "GPU " + std::to_string(index) + " asked, there are " + std::to_string(n)}, err);
   if (const int code = layer::use(index); code != 0) return done(code, "opening the GPU", err);
   if (const Status s = check_kernels(); !s.ok()) return report(s, err);
-  auto* device = new (std::nothrow) CudaDevice{index};
+  auto* device = new (std::nothrow) CudaDevice{index, o->debug != 0, options_of(*o)};
   if (device == nullptr) return report({Code::kOutOfMemory, "no memory for a device"}, err);
   *out = reinterpret_cast<dpi_backend_device*>(device);
   return 0;
@@ -61,7 +50,7 @@ int32_t cuda_caps(dpi_backend_device* d, dpi_backend_caps* out, dpi_backend_erro
   layer::Properties p;
   if (const int code = layer::properties(device_of(d).index, &p); code != 0)
     return done(code, "properties of the GPU", err);
-  out->flags = 0;
+  out->flags = DPI_BACKEND_CAPTURE | DPI_BACKEND_FETCH;
   out->max_streams = kStreams;
   out->device_index = device_of(d).index;
   out->memory_total = p.memory_total;
@@ -131,66 +120,6 @@ int32_t cuda_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle, const 
   return code == 0 ? 0 : report(native_status(code, "op '" + op.name + "'"), err);
 }
 
-// ---- streams, events, copies
-
-template <class Handle>
-int32_t wrap(int code, CudaHandle made, Handle** out, const char* what, dpi_backend_error* err) {
-  if (code != 0) return done(code, what, err);
-  auto* handle = new (std::nothrow) CudaHandle{made};
-  if (handle == nullptr) return report({Code::kOutOfMemory, std::string("no memory for ") + what}, err);
-  *out = reinterpret_cast<Handle*>(handle);
-  return 0;
-}
-
-int32_t cuda_stream_create(dpi_backend_device* d, int32_t priority, dpi_backend_stream** out,
-                           dpi_backend_error* err) {
-  CudaHandle made{nullptr, device_of(d).index};
-  layer::use(made.device);
-  const int code = layer::stream_create(priority, &made.native);
-  return wrap(code, made, out, "a stream", err);
-}
-
-void cuda_stream_destroy(dpi_backend_device*, dpi_backend_stream* s) {
-  layer::use(handle_of(s).device);
-  layer::stream_destroy(handle_of(s).native);
-  delete &handle_of(s);
-}
-
-int32_t cuda_stream_synchronize(dpi_backend_stream* s, dpi_backend_error* err) {
-  layer::use(handle_of(s).device);
-  return done(layer::stream_synchronize(handle_of(s).native), "synchronising a stream", err);
-}
-
-int32_t cuda_event_create(dpi_backend_device* d, dpi_backend_event** out, dpi_backend_error* err) {
-  CudaHandle made{nullptr, device_of(d).index};
-  layer::use(made.device);
-  const int code = layer::event_create(&made.native);
-  return wrap(code, made, out, "an event", err);
-}
-
-void cuda_event_destroy(dpi_backend_device*, dpi_backend_event* e) {
-  layer::use(handle_of(e).device);
-  layer::event_destroy(handle_of(e).native);
-  delete &handle_of(e);
-}
-
-int32_t cuda_event_record(dpi_backend_event* e, dpi_backend_stream* s, dpi_backend_error* err) {
-  layer::use(handle_of(s).device);
-  return done(layer::event_record(handle_of(e).native, handle_of(s).native), "recording an event", err);
-}
-
-int32_t cuda_event_wait(dpi_backend_event* e, dpi_backend_stream* s, dpi_backend_error* err) {
-  layer::use(handle_of(s).device);
-  return done(layer::event_wait(handle_of(e).native, handle_of(s).native), "waiting for an event", err);
-}
-
-int32_t cuda_stream_copy(dpi_backend_stream* s, void* dst, const void* src, size_t bytes,
-                         dpi_backend_error* err) {
-  if (bytes == 0) return 0;
-  layer::use(handle_of(s).device);
-  return done(layer::copy_async(dst, src, bytes, handle_of(s).native), "copy on a stream", err);
-}
-
 void fill_api(dpi_backend_api* api) {
   *api = {};
   api->abi_version = DPI_BACKEND_ABI;
@@ -206,16 +135,8 @@ void fill_api(dpi_backend_api* api) {
   api->op_prepare = cuda_op_prepare;
   api->op_free = cuda_op_free;
   api->op_scratch_bytes = cuda_op_scratch_bytes;
-  api->stream_create = cuda_stream_create;
-  api->stream_destroy = cuda_stream_destroy;
-  api->stream_synchronize = cuda_stream_synchronize;
-  api->event_create = cuda_event_create;
-  api->event_destroy = cuda_event_destroy;
-  api->event_record = cuda_event_record;
-  api->event_wait = cuda_event_wait;
   api->enqueue = cuda_enqueue;
-  api->copy_in = cuda_stream_copy;
-  api->copy_out = cuda_stream_copy;
+  fill_stream_functions(api);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "backend/cuda/device_layer.hpp"
 
@@ -14,6 +16,34 @@ constexpr int kMinMajor = 8;  // the oldest architecture the plugin is built for
 
 cudaStream_t stream_of(void* s) { return static_cast<cudaStream_t>(s); }
 cudaEvent_t event_of(void* e) { return static_cast<cudaEvent_t>(e); }
+
+struct Graph {
+  cudaGraph_t graph = nullptr;  // kept for graph_text
+  cudaGraphExec_t exec = nullptr;
+
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() {
+    if (exec != nullptr) cudaGraphExecDestroy(exec);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+  }
+};
+
+std::string node_text(cudaGraphNode_t node) {
+  cudaGraphNodeType type{};
+  if (cudaGraphNodeGetType(node, &type) != cudaSuccess) return "unknown";
+  if (type == cudaGraphNodeTypeMemcpy) return "copy";
+  if (type != cudaGraphNodeTypeKernel) return "type " + std::to_string(static_cast<int>(type));
+  cudaKernelNodeParams params{};
+  const char* name = nullptr;
+  if (cudaGraphKernelNodeGetParams(node, &params) != cudaSuccess ||
+      cudaFuncGetName(&name, params.func) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // a library's kernel that the runtime has no name for
+    return "kernel";
+  }
+  return std::string("kernel ") + name;
+}
 
 }  // namespace
 
@@ -87,9 +117,9 @@ int stream_create(int priority, void** out) {
 int stream_destroy(void* stream) { return cudaStreamDestroy(stream_of(stream)); }
 int stream_synchronize(void* stream) { return cudaStreamSynchronize(stream_of(stream)); }
 
-int event_create(void** out) {
+int event_create(bool timed, void** out) {
   cudaEvent_t e = nullptr;
-  const cudaError_t code = cudaEventCreateWithFlags(&e, cudaEventDisableTiming);
+  const cudaError_t code = cudaEventCreateWithFlags(&e, timed ? cudaEventDefault : cudaEventDisableTiming);
   *out = e;
   return code;
 }
@@ -100,6 +130,56 @@ int event_wait(void* event, void* stream) {
 }
 int event_elapsed(void* from, void* to, float* ms) {
   return cudaEventElapsedTime(ms, event_of(from), event_of(to));
+}
+
+// ---- graphs
+
+int capture_begin(void* stream) {
+  return cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal);
+}
+
+int capture_end(void* stream, void** out) {
+  *out = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaError_t code = cudaStreamEndCapture(stream_of(stream), &graph);
+  if (code != cudaSuccess) return code;
+  auto made = std::make_unique<Graph>();
+  made->graph = graph;
+  code = cudaGraphInstantiate(&made->exec, graph, cudaGraphInstantiateFlagUseNodePriority);
+  if (code == cudaSuccess) code = cudaGraphUpload(made->exec, stream_of(stream));
+  if (code == cudaSuccess) *out = made.release();
+  return code;
+}
+
+int graph_launch(void* graph, void* stream) {
+  return cudaGraphLaunch(static_cast<Graph*>(graph)->exec, stream_of(stream));
+}
+
+int graph_free(void* graph) {
+  delete static_cast<Graph*>(graph);
+  return 0;
+}
+
+int graph_text(void* graph, std::string* out) {
+  size_t n = 0, n_edges = 0;
+  cudaGraph_t g = static_cast<Graph*>(graph)->graph;
+  if (const cudaError_t code = cudaGraphGetNodes(g, nullptr, &n); code != cudaSuccess) return code;
+  std::vector<cudaGraphNode_t> nodes(n);
+  cudaError_t code = cudaGraphGetNodes(g, nodes.data(), &n);
+  if (code == cudaSuccess) code = cudaGraphGetEdges(g, nullptr, nullptr, nullptr, &n_edges);
+  std::vector<cudaGraphNode_t> from(n_edges), to(n_edges);
+  std::vector<cudaGraphEdgeData> data(n_edges);
+  if (code == cudaSuccess) code = cudaGraphGetEdges(g, from.data(), to.data(), data.data(), &n_edges);
+  if (code != cudaSuccess) return code;
+  for (size_t i = 0; i < n; ++i) {
+    *out += std::to_string(i) + " " + node_text(nodes[i]) + " <-";
+    for (size_t e = 0; e < n_edges; ++e) {
+      if (to[e] != nodes[i]) continue;
+      *out += " " + std::to_string(std::find(nodes.begin(), nodes.end(), from[e]) - nodes.begin());
+    }
+    *out += "\n";
+  }
+  return 0;
 }
 
 }  // namespace dpi::backend::layer

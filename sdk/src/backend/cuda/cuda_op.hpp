@@ -2,9 +2,19 @@
 // its kernels. Used by cuda_backend.cpp.
 #pragma once
 
+#include <string>
+
 #include "backend/bind.hpp"
 
 namespace dpi::backend {
+
+/// How a device is to compute: dpi_backend_options, copied.
+struct CudaOptions {
+  int32_t precision = 0;  // 0 fp32, 1 tf32, 2 fp16, 3 bf16
+  bool strict = false;
+  std::string lookup = "auto";
+  std::string tuning = "default";
+};
 
 struct CudaOp {
   OwnedOp op;

@@ -43,11 +43,22 @@ int copy_async(void* dst, const void* src, size_t bytes, void* stream);
 int stream_create(int priority, void** out);
 int stream_destroy(void* stream);
 int stream_synchronize(void* stream);
-int event_create(void** out);
+/// timed: event_elapsed may be asked.
+int event_create(bool timed, void** out);
 int event_destroy(void* event);
 int event_record(void* event, void* stream);
 int event_wait(void* event, void* stream);
 /// Milliseconds between two events that have passed.
 int event_elapsed(void* from, void* to, float* ms);
+
+/// Everything started on `stream`, and on streams that wait for its events, becomes one graph instead of
+/// being run; the caller joins those streams back before the end. Thread-local: other threads go on.
+int capture_begin(void* stream);
+int capture_end(void* stream, void** graph);
+/// Runs the graph once, after what the stream holds; a graph runs once at a time.
+int graph_launch(void* graph, void* stream);
+int graph_free(void* graph);
+/// One line per node: number, what it is, numbers of the nodes it waits for.
+int graph_text(void* graph, std::string* out);
 
 }  // namespace dpi::backend::layer

@@ -115,7 +115,7 @@ int stream_synchronize(void* stream) {
   emu::stream_sync(stream_of(stream));
   return 0;
 }
-int event_create(void** out) {
+int event_create(bool, void** out) {
   const std::lock_guard lock(heap().mutex);
   heap().events.push_back(std::make_unique<char>());
   *out = heap().events.back().get();

@@ -1,0 +1,34 @@
+// Copies the packed input of a small batch from host memory that the GPU can read in place. Called by the
+// backend's fetch_in. One kernel instead of a copy: it joins a graph, has no copy engine's start-up time, and
+// takes only what the call uses.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/common/simt.hpp"
+
+namespace dpi::kernels::cuda {
+
+constexpr int kMaxFetchParts = 96;
+
+/// Bytes [offset, offset + bytes) of staging go to the same offsets of dst. count_at >= 0: at most
+/// 4 * (the int32 at staging + count_at) of them. Offsets are multiples of 16; both buffers have 16 bytes
+/// more than the last part's end, rounded up to 16.
+struct FetchPart {
+  int64_t offset;
+  int64_t bytes;
+  int64_t count_at;
+};
+
+/// staging: mapped host memory, dst: device memory; both 16-byte aligned, not overlapping.
+struct FetchArgs {
+  char* dst = nullptr;
+  const char* staging = nullptr;
+  int32_t n_parts = 0;
+  FetchPart parts[kMaxFetchParts] = {};
+};
+
+/// Starts the copy on `stream`; the native code of the launch.
+int fetch(const FetchArgs& args, Stream stream);
+
+}  // namespace dpi::kernels::cuda
