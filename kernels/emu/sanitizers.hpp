@@ -1,5 +1,5 @@
 // What the emulation tells the sanitizers: which stack runs (ASan), which clock runs and what orders what
-// (TSan). Without a sanitizer everything here is empty. Used by simt_emu.cpp only.
+// (TSan). Without a sanitizer everything here is empty. Inside the emulation only.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,8 @@
 #endif
 #ifdef DPI_EMU_TSAN
 #include <sanitizer/tsan_interface.h>
+extern "C" void __tsan_ignore_thread_begin();
+extern "C" void __tsan_ignore_thread_end();
 #endif
 
 namespace dpi::emu {
@@ -64,23 +66,23 @@ inline void prepare_host(HostSanitizer& h) { h.tsan = __tsan_get_current_fiber()
 inline void* create_tsan_fiber() { return __tsan_create_fiber(0); }
 inline void release(char* key) { __tsan_release(key); }
 inline void acquire(char* key) { __tsan_acquire(key); }
+/// Runs f on a clock of its own.
 template <class F>
-void run_on_stream(void** clock, F f) {
+void run_on_clock(void** clock, F f) {
   if (*clock == nullptr) *clock = __tsan_create_fiber(0);
   void* host = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(*clock, __tsan_switch_to_fiber_no_sync);
   f();
   __tsan_switch_to_fiber(host, __tsan_switch_to_fiber_no_sync);
 }
+/// The same for f that does nothing without TSan.
 template <class F>
-void on_stream(void** clock, F f) {
-  run_on_stream(clock, f);
+void on_clock(void** clock, F f) {
+  run_on_clock(clock, f);
 }
-// A key that was used once is never used again: a reused address would order what nothing orders.
-inline char* fresh_keys(size_t n) { return new char[n]; }
-inline char* fresh_key() { return new char; }
-inline void drop_key(char*) {}
-inline void delete_sync_keys(char*) {}
+/// What this thread (not its fibres) reads, writes, allocates and frees counts for nothing.
+inline void hide_from_tsan() { __tsan_ignore_thread_begin(); }
+inline void show_to_tsan() { __tsan_ignore_thread_end(); }
 #else
 #ifndef DPI_EMU_ASAN
 inline void leave_host(HostSanitizer&, FiberSanitizer&, void*, size_t) {}
@@ -93,15 +95,23 @@ inline void* create_tsan_fiber() { return nullptr; }
 inline void release(char*) {}
 inline void acquire(char*) {}
 template <class F>
-void run_on_stream(void**, F f) {
+void run_on_clock(void**, F f) {
   f();
 }
 template <class F>
-void on_stream(void**, F) {}
-inline char* fresh_keys(size_t n) { return new char[n]; }
-inline char* fresh_key() { return nullptr; }
-inline void drop_key(char*) {}
-inline void delete_sync_keys(char* keys) { delete[] keys; }
+void on_clock(void**, F) {}
+inline void hide_from_tsan() {}
+inline void show_to_tsan() {}
 #endif
+
+/// Addresses for release and acquire. From the heap: TSan forgets what it knows of an address when it is
+/// freed, so that its next owner starts without an order.
+struct SyncKeys {
+  explicit SyncKeys(size_t n) : p(new char[n]) {}
+  ~SyncKeys() { delete[] p; }
+  SyncKeys(const SyncKeys&) = delete;
+  SyncKeys& operator=(const SyncKeys&) = delete;
+  char* p;
+};
 
 }  // namespace dpi::emu

@@ -6,20 +6,19 @@
 
 #include "kernels/emu/simt_emu.hpp"
 
-#include <sched.h>
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
-#include "kernels/emu/sanitizers.hpp"
+#include "kernels/emu/lane.hpp"
 
 namespace dpi::emu {
 
@@ -48,13 +47,9 @@ struct Fiber {
   FiberSanitizer sanitizer;
 };
 
-/// Destroyed streams wait for the next one to be created: TSan has only some thousand fibres.
-struct Stream {
-  void* clock = nullptr;                       // TSan fibre that stands for the stream itself
-  std::vector<std::unique_ptr<Fiber>> fibers;  // CUDA thread i of every block; their stacks are theirs alone,
-                                               // or two streams' locals would seem to race
-  std::vector<std::unique_ptr<const Body>> bodies;  // read by fibres later than the caller's frame lives
-};
+void FiberFree::operator()(Fiber* f) const { delete f; }
+
+std::atomic_flag g_busy = ATOMIC_FLAG_INIT;
 
 namespace {
 
@@ -64,43 +59,35 @@ struct SharedArray {
 };
 
 struct Block {
-  Stream* stream = nullptr;
   const Body* body = nullptr;
   dim3 grid, size, index;
+  Fiber* threads[kMaxThreads] = {};
   int n = 0;
   SharedArray arrays[kMaxShared] = {};
   int n_arrays = 0;
 };
 
-// One launch at a time in the process. A lock of raw atomics: a mutex would order host threads under TSan.
-std::atomic_flag g_busy = ATOMIC_FLAG_INIT;
-
-struct Busy {
-  Busy() {
-    while (g_busy.test_and_set(std::memory_order_acquire)) sched_yield();
-  }
-  ~Busy() { g_busy.clear(std::memory_order_release); }
-};
-
-// Destroyed streams. Never freed: leak checks at the end of a process must still reach them.
-std::vector<Stream*>& idle_streams() {
-  static auto* const kIdle = new std::vector<Stream*>;
-  return *kIdle;
-}
-
 Block g_block;
 Fiber* g_fiber = nullptr;
-std::mt19937 g_random{1};
+std::mt19937& random_source() {
+  static std::mt19937 random{[] {
+    const char* text = std::getenv("DPI_SIMT_SEED");
+    return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : 1u;
+  }()};
+  return random;
+}
+
 [[maybe_unused]] ucontext_t g_host;
 [[maybe_unused]] jmp_buf g_host_point;
 HostSanitizer g_host_sanitizer;
-char* g_sync = nullptr;  // addresses of one launch: [0] block barrier, [1 + w] warp w
+char g_no_sync[1 + kMaxThreads / kWarp];
+char* g_sync = g_no_sync;  // addresses of one block: [0] its barrier, [1 + w] warp w
 char* g_arena = nullptr;
 size_t g_arena_top = 0;
 bool g_failed = false;
 char g_error[400] = "";
 
-std::vector<std::unique_ptr<Fiber>>& fibers() { return g_block.stream->fibers; }
+Fiber& thread_of(int i) { return *g_block.threads[i]; }
 
 // ---- switching
 
@@ -192,7 +179,7 @@ bool try_open(const Fiber& a) {
       if (mask == 0xffffffffu) continue;  // a full mask in the last, partial warp
       return fail("mask names a lane past the block", &a), false;
     }
-    const Fiber& p = *fibers()[static_cast<size_t>(first + l)];
+    const Fiber& p = thread_of(first + l);
     if (p.wait == Wait::kDone) return fail("mask names an exited lane", &a, &p), false;
     if (p.wait == Wait::kBlock) return fail("mask names a lane that waits at __syncthreads", &a, &p), false;
     if (p.wait == Wait::kWarp && (p.mask != mask || std::strcmp(p.op, a.op) != 0))
@@ -200,7 +187,7 @@ bool try_open(const Fiber& a) {
     if (p.wait != Wait::kWarp) return false;
   }
   for (int l = 0; l < kWarp && first + l < g_block.n; ++l) {
-    if ((mask >> l & 1u) != 0) fibers()[static_cast<size_t>(first + l)]->wait = Wait::kNone;
+    if ((mask >> l & 1u) != 0) thread_of(first + l).wait = Wait::kNone;
   }
   return true;
 }
@@ -218,8 +205,7 @@ void meet(unsigned mask, const char* op, Site at) {
 bool open_warps() {
   bool opened = false;
   for (int i = 0; i < g_block.n && !g_failed; ++i) {
-    if (fibers()[static_cast<size_t>(i)]->wait == Wait::kWarp)
-      opened |= try_open(*fibers()[static_cast<size_t>(i)]);
+    if (thread_of(i).wait == Wait::kWarp) opened |= try_open(thread_of(i));
   }
   return opened;
 }
@@ -228,7 +214,7 @@ bool open_warps() {
 void open_block() {
   const Fiber* first = nullptr;
   for (int i = 0; i < g_block.n; ++i) {
-    const Fiber& f = *fibers()[static_cast<size_t>(i)];
+    const Fiber& f = thread_of(i);
     if (f.wait == Wait::kWarp) return fail("deadlock", &f);
     if (f.wait != Wait::kBlock) continue;
     if (first == nullptr) first = &f;
@@ -236,7 +222,7 @@ void open_block() {
       return fail("divergent __syncthreads", first, &f);
   }
   for (int i = 0; i < g_block.n; ++i) {
-    Fiber& f = *fibers()[static_cast<size_t>(i)];
+    Fiber& f = thread_of(i);
     if (f.wait == Wait::kBlock) f.wait = Wait::kNone;
   }
 }
@@ -262,20 +248,14 @@ char* arena_take(size_t bytes) {
 }
 
 // All that allocates happens here, on the host: on a fibre it would be blamed on the kernel.
-bool prepare_fibers(dim3 size) {
-  const size_t n = size_t{size.x} * size.y * size.z;
-  while (fibers().size() < n) {
-    auto f = std::make_unique<Fiber>();
-    f->linear = static_cast<int>(fibers().size());
+bool prepare_fibers(Lane* lane, size_t n) {
+  while (lane->fibers.size() < n) {
+    std::unique_ptr<Fiber, FiberFree> f(new Fiber);
     f->stack = reserve(kStackBytes);
     if (f->stack == nullptr) return false;
     f->sanitizer.tsan = create_tsan_fiber();
     start_over(*f);
-    fibers().push_back(std::move(f));
-  }
-  for (size_t i = 0; i < n; ++i) {
-    const auto linear = static_cast<unsigned>(i);
-    fibers()[i]->tid = dim3(linear % size.x, linear / size.x % size.y, linear / (size.x * size.y));
+    lane->fibers.push_back(std::move(f));
   }
   if (g_arena == nullptr) {
     g_arena = reserve(kArenaBytes);
@@ -284,16 +264,30 @@ bool prepare_fibers(dim3 size) {
   return g_arena != nullptr;
 }
 
-void run_block(std::vector<int>& order) {
-  g_block.n_arrays = 0;
-  for (int i = 0; i < g_block.n; ++i) {
-    fibers()[static_cast<size_t>(i)]->wait = Wait::kNone;
-    fibers()[static_cast<size_t>(i)]->parity = 0;
+// Which fibre is which thread changes from block to block: threads of equal number in different blocks would
+// share a clock otherwise, and no race between them would show.
+void prepare_block(Lane* lane, dim3 index) {
+  const auto n = static_cast<size_t>(g_block.n);
+  const size_t turn = random_below(n);
+  const dim3 size = g_block.size;
+  for (size_t i = 0; i < n; ++i) {
+    Fiber* f = lane->fibers[(i + turn) % n].get();
+    const auto linear = static_cast<unsigned>(i);
+    f->linear = static_cast<int>(i);
+    f->tid = dim3(linear % size.x, linear / size.x % size.y, linear / (size.x * size.y));
+    f->wait = Wait::kNone;
+    f->parity = 0;
+    g_block.threads[i] = f;
   }
+  g_block.index = index;
+  g_block.n_arrays = 0;
+}
+
+void run_block(std::vector<int>& order) {
   for (int done = 0; done < g_block.n && !g_failed;) {
-    std::shuffle(order.begin(), order.end(), g_random);
+    std::shuffle(order.begin(), order.end(), random_source());
     for (const int i : order) {
-      Fiber& f = *fibers()[static_cast<size_t>(i)];
+      Fiber& f = thread_of(i);
       if (f.wait != Wait::kNone) continue;
       resume(f);
       if (g_failed) return;
@@ -303,19 +297,26 @@ void run_block(std::vector<int>& order) {
   }
 }
 
-void run_grid(dim3 grid, char* prepared) {
+// Blocks in a random order, one after another.
+void run_grid(Lane* lane, dim3 grid) {
   std::vector<int> order(static_cast<size_t>(g_block.n));
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  for (unsigned z = 0; z < grid.z; ++z) {
-    for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x && !g_failed; ++x) {
-        g_block.index = dim3(x, y, z);
-        release(prepared);  // what the host did for this block: orders no two CUDA threads
-        run_block(order);
-      }
-    }
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<uint64_t> blocks(uint64_t{grid.x} * grid.y * grid.z);
+  std::iota(blocks.begin(), blocks.end(), uint64_t{0});
+  std::shuffle(blocks.begin(), blocks.end(), random_source());
+  for (const uint64_t b : blocks) {
+    const SyncKeys keys(1 + kMaxThreads / kWarp);
+    g_sync = keys.p;
+    const uint64_t row = b / grid.x;
+    prepare_block(lane, dim3(static_cast<unsigned>(b % grid.x), static_cast<unsigned>(row % grid.y),
+                             static_cast<unsigned>(row / grid.y)));
+    run_block(order);
+    if (g_failed) break;
   }
+  g_sync = g_no_sync;
 }
+
+}  // namespace
 
 const char* wrong_shape(dim3 grid, dim3 block) {
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
@@ -324,8 +325,6 @@ const char* wrong_shape(dim3 grid, dim3 block) {
   if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) return "a grid is too large";
   return nullptr;
 }
-
-}  // namespace
 
 // ---- called by kernels
 
@@ -352,7 +351,7 @@ uint64_t exchange_bits(unsigned mask, uint64_t value, int source, const char* op
   me->slot[p] = value;
   meet(mask, op, at);
   const int from = me->linear / kWarp * kWarp + source % kWarp;
-  return from < g_block.n ? fibers()[static_cast<size_t>(from)]->slot[p] : value;
+  return from < g_block.n ? thread_of(from).slot[p] : value;
 }
 
 void* shared_array(const void* key, size_t bytes) {
@@ -372,85 +371,30 @@ dim3 block_size() { return g_block.size; }
 dim3 grid_size() { return g_block.grid; }
 int lane() { return g_fiber->linear % kWarp; }
 
-// ---- called by the host
+// ---- called by schedule.cpp
 
-const char* last_error() { return g_error; }
-void seed(unsigned value) { g_random.seed(value); }
+size_t random_below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_source()); }
+void seed_random(unsigned value) { random_source().seed(value); }
 
-Stream* stream_create() {
-  const Busy busy;
-  if (idle_streams().empty()) return new Stream;
-  Stream* s = idle_streams().back();
-  idle_streams().pop_back();
-  return s;
-}
-
-void stream_destroy(Stream* s) {
-  stream_sync(s);
-  const Busy busy;
-  idle_streams().push_back(s);
-}
-
-void stream_sync(Stream* s) {
-  const Busy busy;
-  char* done = fresh_key();
-  on_stream(&s->clock, [=] { release(done); });
-  acquire(done);
-  drop_key(done);
-  s->bodies.clear();
-}
-
-void event_record(char* event, Stream* s) {
-  on_stream(&s->clock, [=] { release(event); });
-}
-
-void event_wait(char* event, Stream* s) {
-  on_stream(&s->clock, [=] { acquire(event); });
-}
-
-void copy(void* dst, const void* src, size_t bytes, Stream* s) {
-  char* now = fresh_key();
-  release(now);
-  on_stream(&s->clock, [=] { acquire(now); });
-  drop_key(now);
-  run_on_stream(&s->clock, [=] { std::memcpy(dst, src, bytes); });  // memcpy is intercepted: a real access
-}
-
-int launch_body(dim3 grid, dim3 block, Stream* s, const Body* kernel) {
-  const Busy busy;
-  s->bodies.emplace_back(kernel);
+const char* run_kernel(Lane* lane, const KernelRun& run) {
   g_failed = false;
   g_error[0] = '\0';
-  g_block.stream = s;  // member by member: copying the whole struct is a memset, which TSan intercepts
   g_block.index = dim3(0, 0, 0);
-  if (const char* wrong = wrong_shape(grid, block); wrong != nullptr) return fail(wrong), kFault;
-  if (!prepare_fibers(block)) return fail("no memory for fibres"), kFault;
-  delete_sync_keys(g_sync);
-  g_sync = fresh_keys(1 + kMaxThreads / kWarp);
-  char *from_host = fresh_key(), *start = fresh_key(), *prepared = fresh_key(), *end = fresh_key();
-  release(from_host);
-  on_stream(&s->clock, [=] {
-    acquire(from_host);
-    release(start);
-  });
-  const Body body = [=] {
-    acquire(start);
-    acquire(prepared);
-    (*kernel)();
-    release(end);
+  g_block.grid = run.grid;
+  g_block.size = run.block;
+  g_block.n = static_cast<int>(run.block.x * run.block.y * run.block.z);
+  if (!prepare_fibers(lane, static_cast<size_t>(g_block.n))) return "no memory for fibres";
+  const Body body = [&run] {
+    acquire(run.start);
+    (*run.body)();
+    release(run.end);
   };
   g_block.body = &body;
-  g_block.grid = grid;
-  g_block.size = block;
-  g_block.n = static_cast<int>(block.x * block.y * block.z);
   prepare_host(g_host_sanitizer);
-  run_grid(grid, prepared);
-  if (g_failed) {
-    for (auto& f : fibers()) start_over(*f);
-  }
-  on_stream(&s->clock, [=] { acquire(end); });
-  for (char* key : {from_host, start, prepared, end}) drop_key(key);
-  return g_failed ? kFault : 0;
+  run_grid(lane, run.grid);
+  if (!g_failed) return nullptr;
+  for (auto& f : lane->fibers) start_over(*f);
+  return g_error;
 }
 
 }  // namespace dpi::emu

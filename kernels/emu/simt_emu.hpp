@@ -11,21 +11,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <type_traits>
 
-struct dim3 {
-  unsigned x, y, z;
-  constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
-};
+#include "kernels/emu/device_emu.hpp"
 
 struct alignas(16) float4 {
   float x, y, z, w;
 };
 
 namespace dpi::emu {
-
-struct Stream;
 
 struct Site {
   const char* file;
@@ -46,32 +40,12 @@ dim3 block_size();
 dim3 grid_size();
 int lane();
 
-// ---- what the host calls
-
-using Body = std::function<void()>;
-
-/// Runs all blocks before it returns; under TSan it still belongs to the stream's clock. Owns `body` until
-/// the stream is synchronised. 0, or kFault with a text in last_error().
-int launch_body(dim3 grid, dim3 block, Stream* stream, const Body* body);
-
-constexpr int kFault = 719;  // the number of cudaErrorLaunchFailure
-const char* last_error();
-
-Stream* stream_create();
-void stream_destroy(Stream* s);
-void stream_sync(Stream* s);
-/// An event is an address; record releases it by the stream's clock, wait acquires it.
-void event_record(char* event, Stream* s);
-void event_wait(char* event, Stream* s);
-/// Runs now, on the stream's clock: a buffer that is touched too early is a race.
-void copy(void* dst, const void* src, size_t bytes, Stream* s);
-
-/// Seed of the order in which runnable threads are resumed.
-void seed(unsigned value);
+// ---- what the host calls; more in device_emu.hpp
 
 template <class... P, class... A>
 int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream* s, A... args) {
-  return launch_body(grid, block, s, new Body([=] { kernel(args...); }));
+  return launch_body(reinterpret_cast<const void*>(kernel), grid, block, s,
+                     new Body([=] { kernel(args...); }));
 }
 
 template <class T>

@@ -23,9 +23,11 @@ Fault fault_of(const char* name) {
 // Two streams: the second scales what the first rotated.
 int run(const char* name) {
   const Fault fault = fault_of(name);
-  emu::Stream* first = emu::stream_create();
-  emu::Stream* second = emu::stream_create();
-  static char event[1];
+  emu::Stream *first = nullptr, *second = nullptr;
+  emu::Event* event = nullptr;
+  emu::stream_create(&first);
+  emu::stream_create(&second);
+  emu::event_create(false, &event);
   std::vector<float> x(64, 1), y(64, 0), z(64, 0);
   int counter = 0;
   int code = rotate(x.data(), y.data(), fault, first);

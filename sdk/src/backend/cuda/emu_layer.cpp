@@ -1,34 +1,41 @@
-// The device layer over kernels/emu: device memory is host memory that starts as 0xFF, every call runs at
-// once on its stream's clock. Tests only. DPI_EMU_MEMORY in the environment: bytes the device has.
+// The device layer over kernels/emu: device memory is host memory that starts as 0xFF; what is started runs
+// when the host synchronises. Tests only. DPI_EMU_MEMORY in the environment: bytes the device has.
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <vector>
 
 #include "backend/cuda/device_layer.hpp"
-#include "kernels/emu/simt_emu.hpp"
+#include "kernels/emu/device_emu.hpp"
 
 namespace dpi::backend::layer {
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr int kOutOfMemory = 2;  // the numbers of the CUDA runtime
 constexpr uint64_t kDefaultMemory = uint64_t{4} << 30;
 
 emu::Stream* stream_of(void* s) { return static_cast<emu::Stream*>(s); }
+emu::Event* event_of(void* e) { return static_cast<emu::Event*>(e); }
+emu::Graph* graph_of(void* g) { return static_cast<emu::Graph*>(g); }
+
+// A function that makes a T, for a caller that wants a handle.
+template <class T, class Make>
+int handle(void** out, Make make) {
+  T* made = nullptr;
+  const int code = make(&made);
+  *out = code == 0 ? made : nullptr;
+  return code;
+}
 
 uint64_t memory_limit() {
   const char* text = std::getenv("DPI_EMU_MEMORY");
   return text != nullptr ? std::strtoull(text, nullptr, 10) : kDefaultMemory;
 }
 
-// What is allocated on the "device". Events stay: an address that served twice would keep its order.
+// What is allocated on the "device".
 struct Heap {
   std::mutex mutex;
   std::map<void*, size_t> blocks;
-  std::vector<std::unique_ptr<char>> events;
   uint64_t used = 0;
 };
 
@@ -60,15 +67,16 @@ int properties(int, Properties* out) {
 int use(int) { return 0; }
 
 std::string error_text(int code) {
-  if (code == kOutOfMemory) return "the emulated device is out of memory";
-  return std::string("emulated launch failed: ") + emu::last_error();
+  if (code == emu::kOutOfMemory) return "the emulated device is out of memory";
+  return std::string("emulated GPU: ") + emu::last_error();
 }
-bool is_out_of_memory(int code) { return code == kOutOfMemory; }
+bool is_out_of_memory(int code) { return code == emu::kOutOfMemory; }
 
 int device_alloc(size_t bytes, void** out) {
+  if (const int code = emu::refuse_in_capture("device_alloc"); code != 0) return code;
   const std::lock_guard lock(heap().mutex);
   *out = heap().used + bytes <= memory_limit() ? filled(bytes) : nullptr;
-  if (*out == nullptr) return kOutOfMemory;
+  if (*out == nullptr) return emu::kOutOfMemory;
   heap().blocks[*out] = bytes;
   heap().used += bytes;
   return 0;
@@ -86,8 +94,9 @@ int device_free(void* p) {
 }
 
 int pinned_alloc(size_t bytes, void** out) {
+  if (const int code = emu::refuse_in_capture("pinned_alloc"); code != 0) return code;
   *out = filled(bytes);
-  return *out != nullptr ? 0 : kOutOfMemory;
+  return *out != nullptr ? 0 : emu::kOutOfMemory;
 }
 int pinned_free(void* p) {
   std::free(p);
@@ -95,43 +104,39 @@ int pinned_free(void* p) {
 }
 
 int copy_now(void* dst, const void* src, size_t bytes) {
+  if (const int code = emu::refuse_in_capture("copy_now"); code != 0) return code;
   std::memcpy(dst, src, bytes);
   return 0;
 }
 int copy_async(void* dst, const void* src, size_t bytes, void* stream) {
-  emu::copy(dst, src, bytes, stream_of(stream));
-  return 0;
+  return emu::copy(dst, src, bytes, stream_of(stream));
 }
 
 int stream_create(int, void** out) {
-  *out = emu::stream_create();
-  return 0;
+  return handle<emu::Stream>(out, [](emu::Stream** made) { return emu::stream_create(made); });
 }
-int stream_destroy(void* stream) {
-  emu::stream_destroy(stream_of(stream));
-  return 0;
+int stream_destroy(void* stream) { return emu::stream_destroy(stream_of(stream)); }
+int stream_synchronize(void* stream) { return emu::stream_sync(stream_of(stream)); }
+
+int event_create(bool timed, void** out) {
+  return handle<emu::Event>(out, [=](emu::Event** made) { return emu::event_create(timed, made); });
 }
-int stream_synchronize(void* stream) {
-  emu::stream_sync(stream_of(stream));
-  return 0;
+int event_destroy(void* event) { return emu::event_destroy(event_of(event)); }
+int event_record(void* event, void* stream) { return emu::event_record(event_of(event), stream_of(stream)); }
+int event_wait(void* event, void* stream) { return emu::event_wait(event_of(event), stream_of(stream)); }
+int event_elapsed(void* from, void* to, float* ms) {
+  return emu::event_elapsed(event_of(from), event_of(to), ms);
 }
-int event_create(bool, void** out) {
-  const std::lock_guard lock(heap().mutex);
-  heap().events.push_back(std::make_unique<char>());
-  *out = heap().events.back().get();
-  return 0;
+
+int capture_begin(void* stream) { return emu::capture_begin(stream_of(stream)); }
+int capture_end(void* stream, void** graph) {
+  return handle<emu::Graph>(graph,
+                            [=](emu::Graph** made) { return emu::capture_end(stream_of(stream), made); });
 }
-int event_destroy(void*) { return 0; }
-int event_record(void* event, void* stream) {
-  emu::event_record(static_cast<char*>(event), stream_of(stream));
-  return 0;
-}
-int event_wait(void* event, void* stream) {
-  emu::event_wait(static_cast<char*>(event), stream_of(stream));
-  return 0;
-}
-int event_elapsed(void*, void*, float* ms) {
-  *ms = 0;
+int graph_launch(void* graph, void* stream) { return emu::graph_launch(graph_of(graph), stream_of(stream)); }
+int graph_free(void* graph) { return emu::graph_free(graph_of(graph)); }
+int graph_text(void* graph, std::string* out) {
+  *out = emu::graph_text(graph_of(graph));
   return 0;
 }
 

@@ -1,0 +1,77 @@
+// The emulated device as the host sees it: streams, events, copies, captured graphs. Tests only. Used by the
+// emulated device layer of the backend and by tests.
+//
+// Nothing runs when it is started: launches and copies become tasks that run when the host synchronises, in a
+// random order that stream order and events allow (seed: DPI_SIMT_SEED or seed()). So a missing event gives a
+// wrong result for some seeds, and under TSan, where every stream has a clock of its own, a race.
+//
+// Functions give 0 or a code with the number that the CUDA runtime uses; last_error() has the text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+
+namespace dpi::emu {
+
+struct Stream;
+struct Event;
+struct Graph;
+using Body = std::function<void()>;
+
+constexpr int kInvalidValue = 1;
+constexpr int kOutOfMemory = 2;
+constexpr int kInvalidConfiguration = 9;
+constexpr int kNotReady = 600;
+constexpr int kFault = 719;  // a kernel did what no kernel may do
+constexpr int kCaptureUnsupported = 900;
+constexpr int kCaptureInvalidated = 901;
+constexpr int kCaptureUnmatched = 903;
+constexpr int kCaptureUnjoined = 904;
+constexpr int kCaptureIsolation = 905;
+constexpr int kCapturedEvent = 907;
+constexpr int kCaptureWrongThread = 908;
+
+/// What the last failed call of this thread says.
+const char* last_error();
+
+/// Seed of every random order of the process: of threads, blocks and tasks.
+void seed(unsigned value);
+
+/// Starts `body` once for every thread; owns it. `kernel`: the function's address, for its name.
+int launch_body(const void* kernel, dim3 grid, dim3 block, Stream* stream, const Body* body);
+
+int stream_create(Stream** out);
+int stream_destroy(Stream* s);
+/// Runs what the stream holds. A fault of a kernel that the stream waited for is reported here, with the
+/// kernel's name and the place; what came after the kernel has not run.
+int stream_sync(Stream* s);
+
+int event_create(bool timed, Event** out);
+int event_destroy(Event* e);
+int event_record(Event* e, Stream* s);
+int event_wait(Event* e, Stream* s);
+/// Milliseconds on the emulated clock: a kernel takes the longer the more threads it has, a copy the more
+/// bytes.
+int event_elapsed(Event* from, Event* to, float* ms);
+
+int copy(void* dst, const void* src, size_t bytes, Stream* s);
+
+/// As the device layer says (sdk/src/backend/cuda/device_layer.hpp). While a thread captures it may not
+/// synchronise, allocate or copy at once.
+int capture_begin(Stream* s);
+int capture_end(Stream* s, Graph** out);
+int graph_launch(Graph* g, Stream* s);
+int graph_free(Graph* g);
+/// "<number> kernel <name> <- <numbers>" or "<number> copy <bytes> <- <numbers>", a line per node.
+std::string graph_text(const Graph* g);
+/// For calls that no capture allows: invalidates the captures of the calling thread.
+int refuse_in_capture(const char* call);
+
+}  // namespace dpi::emu
