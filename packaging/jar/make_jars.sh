@@ -8,32 +8,17 @@
 #   OUT/dpi-VERSION-javadoc.jar   the public package's documentation
 #   OUT/dpi-VERSION.pom
 #
-# The libraries are stripped copies. libdpi.so.1 still needs the system's HDF5, oneDNN and xxHash. Entries are sorted and carry
-# the time of SOURCE_DATE_EPOCH (default: 2026-01-01).
+# The libraries are stripped copies. LIBDPI is the one that packaging/jar/CMakeLists.txt makes, with HDF5, xxHash and libsodium
+# inside; their licences are then taken from ../licenses beside its folder. An ordinary libdpi.so.1, which needs the system's, is packed as well.
 set -euo pipefail
-export LC_ALL=C TZ=UTC
 
 [ $# -eq 7 ] || { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2; }
 out="$1" version="$2" classes="$3" sources="$4" generated="$5" libdpi="$6" libjni="$7"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-date="$(date -u -d "@${SOURCE_DATE_EPOCH:-1767225600}" +%Y-%m-%dT%H:%M:%SZ)"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
+. "$here/archive.sh"
 mkdir -p "$out"
-
-manifest() {  # title
-  printf 'Implementation-Title: %s\nImplementation-Version: %s\nAutomatic-Module-Name: org.dpiframe\n' "$1" "$version"
-  printf 'Created-By: dpi %s\n' "$version"
-}
-
-# pack NAME FOLDER TITLE: all files of the folder, sorted.
-pack() {
-  local list="$work/list"
-  manifest "$3" >"$work/manifest"
-  (cd "$2" && find . -type f | sed 's|^\./||' | sort) >"$list"
-  (cd "$2" && jar --create --file "$work/$1" --manifest "$work/manifest" --date "$date" "@$list")
-  mv "$work/$1" "$out/$1"
-}
 
 main_tree="$work/main"
 native="$main_tree/dpi/native/linux-x86_64"
@@ -44,7 +29,11 @@ strip --strip-unneeded -o "$native/libdpi.so.1" "$libdpi"
 strip --strip-unneeded -o "$native/libdpi_jni.so" "$libjni"
 sed "s/@VERSION@/$version/" "$here/pom.xml.in" >"$maven/pom.xml"
 printf 'version=%s\ngroupId=org.dpiframe\nartifactId=dpi\n' "$version" >"$maven/pom.properties"
-pack "dpi-$version.jar" "$main_tree" "DPIFrame SDK for Java"
+if ! readelf -d "$libdpi" | grep -q 'NEEDED.*hdf5'; then
+  mkdir -p "$main_tree/META-INF/licenses"
+  cp "$(dirname "$libdpi")/../licenses"/*.txt "$main_tree/META-INF/licenses/"
+fi
+pack "dpi-$version.jar" "$main_tree" "DPIFrame SDK for Java" org.dpiframe
 cp "$maven/pom.xml" "$out/dpi-$version.pom"
 
 mkdir -p "$work/sources/org/dpiframe/internal"

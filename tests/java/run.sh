@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Compiles and runs the Java tests against a build that has the targets dpi_java, dpi_java_reference and score_csv, score_batch.
+# Compiles and runs the Java tests against a build with the targets dpi_java, dpi_java_reference, score_csv and score_batch.
 #
 #   tests/java/run.sh BUILD [REPORTS [java arguments]]
 #
 # REPORTS gets the JUnit XML. Classes go to BUILD/java/test-classes. DPI_TEST_LIB is a folder with another libdpi.so.1 to test;
-# DPI_TEST_ENV holds assignments for the virtual machine's environment, such as LD_PRELOAD for a sanitizer.
+# DPI_TEST_ENV holds assignments for the virtual machine's environment, such as LD_PRELOAD for a sanitizer; DPI_TEST_CUDA_JAR is
+# the archive with the CUDA plugin; DPI_TEST_SELECT are the launcher's options that choose tests (default: all).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build="$(cd "$1" && pwd -P)"
@@ -20,11 +21,18 @@ done
 classes="$build/java/test-classes"
 rm -rf "$classes"
 mkdir -p "$classes"
-javac --release 17 -encoding UTF-8 -d "$classes" -cp "${jar[0]}$junit" tests/java/org/dpiframe/*.java samples/java/*.java 2>&1 |
-  grep -v 'unknown enum constant\|reason: class file for org.apiguardian\|^[0-9]* warning' || true
+# -Xlint:-classfile: JUnit's annotations name some of an archive that is not there.
+javac --release 17 -encoding UTF-8 -Xlint:-classfile -d "$classes" -cp "${jar[0]}$junit" tests/java/org/dpiframe/*.java \
+  samples/java/*.java
 lib="${DPI_TEST_LIB:-$build/lib}"
+read -r -a select <<<"${DPI_TEST_SELECT:---scan-classpath $classes}"
 read -r -a environment <<<"${DPI_TEST_ENV:-}"
+set +e
 env "${environment[@]}" java -Xmx512m "$@" -Ddpi.test.root="$PWD" -Ddpi.test.bin="$build/bin" -Ddpi.test.lib="$lib" \
-  -Ddpi.test.jar="${jar[0]}" -Ddpi.library.path="$lib" -cp "$classes:${jar[0]}$junit" \
-  org.junit.platform.console.ConsoleLauncher --scan-classpath "$classes" --disable-banner --details=summary \
+  -Ddpi.test.jar="${jar[0]}" -Ddpi.test.cuda.jar="${DPI_TEST_CUDA_JAR:-}" -Ddpi.library.path="$lib" -cp "$classes:${jar[0]}$junit" \
+  org.junit.platform.console.ConsoleLauncher "${select[@]}" --disable-banner --details=summary \
   --disable-ansi-colors --reports-dir "$reports"
+status=$?
+# Why a test was left out.
+grep -ohE 'Assumption failed: .*' "$reports"/*.xml | sort | uniq -c || true
+exit $status

@@ -3,6 +3,7 @@ package org.dpiframe;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -33,13 +34,8 @@ class LoaderTest {
     }
   }
 
-  private String child(String... properties) throws Exception {
-    List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin/java").toString(),
-        "-XX:TieredStopAtLevel=1", "-Xshare:auto"));
-    command.addAll(List.of(properties));
-    String classes = LoaderTest.class.getProtectionDomain().getCodeSource().getLocation().getPath();
-    command.addAll(List.of("-cp", System.getProperty("dpi.test.jar") + ":" + classes, Child.class.getName()));
-    return Support.run(command);
+  private static String child(String... properties) throws Exception {
+    return Support.java(Child.class, List.of(), List.of(), properties);
   }
 
   private static String mode(Path p) throws Exception {
@@ -101,6 +97,29 @@ class LoaderTest {
     String lib = System.getProperty("dpi.test.lib");
     String out = child("-Djava.library.path=" + lib);
     assertTrue(out.startsWith("loaded ") && out.contains(lib), out);
+  }
+
+  /** On real mounts, in a name space of their own. */
+  @Test
+  void saysWhyAMountCannotBeUsed() throws Exception {
+    Path base = Files.createDirectory(temp.resolve("mount"));
+    for (String[] c : new String[][] {{"noexec", "noexec"}, {"ro", "Read-only file system (set -Ddpi.native."}}) {
+      String mount = "mount -t tmpfs -o " + c[0] + ",mode=700 none '" + base + "' && exec \"$@\"";
+      List<String> mounted = List.of("unshare", "-rm", "sh", "-c", mount, "sh");
+      int status = new ProcessBuilder(with(mounted, "true")).start().waitFor();
+      assumeTrue(status == 0, "this machine lets nobody mount");
+      String out = Support.java(Child.class, mounted, List.of(), "-Ddpi.native.extractDir=" + base);
+      assertTrue(out.startsWith("NOT_FOUND ") && out.contains(base.toString()) && out.contains(c[1]), out);
+      List<String> cache = with(mounted, "env", "XDG_CACHE_HOME=" + base);
+      String next = Support.java(Child.class, cache, List.of(), "-Djava.io.tmpdir=" + temp);
+      assertTrue(next.startsWith("loaded ") && next.contains(temp.resolve("dpi-").toString()), next);
+    }
+  }
+
+  private static List<String> with(List<String> command, String... more) {
+    List<String> all = new ArrayList<>(command);
+    all.addAll(List.of(more));
+    return all;
   }
 
   /** A library of another major version: both versions and the file's path are in the text. */

@@ -49,6 +49,19 @@ final class Support {
     return out;
   }
 
+  /** Runs a class of these tests in a fresh virtual machine with the main JAR and {@code jars}; {@code prefix} comes before java. */
+  static String java(Class<?> main, List<String> prefix, List<Path> jars, String... properties) throws Exception {
+    List<String> command = new ArrayList<>(prefix);
+    command.addAll(List.of(Path.of(System.getProperty("java.home"), "bin/java").toString(), "-XX:TieredStopAtLevel=1",
+        "-Xshare:auto", "-Ddpi.test.root=" + ROOT, "-Ddpi.test.bin=" + BIN));
+    command.addAll(List.of(properties));
+    StringBuilder path = new StringBuilder(System.getProperty("dpi.test.jar"));
+    for (Path jar : jars) path.append(':').append(jar);
+    path.append(':').append(main.getProtectionDomain().getCodeSource().getLocation().getPath());
+    command.addAll(List.of("-cp", path.toString(), main.getName()));
+    return run(command);
+  }
+
   /** The bits of the C API's scores of the made-up rows. */
   static int[] reference(Path bundle, String mode, int rows) throws Exception {
     String hex = run(List.of(BIN.resolve("dpi_java_reference").toString(), bundle.toString(), mode, "" + rows)).trim();

@@ -26,8 +26,9 @@ import java.util.Set;
  * <ol>
  *   <li>{@code -Ddpi.library.path}: the library's file or its folder; nothing else is tried then;
  *   <li>the system: libdpi_jni.so in {@code java.library.path} or the distribution's folder for JNI libraries;
- *   <li>the JAR's own copy, extracted to {@code -Ddpi.native.extractDir}, else the user's cache folder, else {@code
- *       java.io.tmpdir}: a folder of mode 0700 named by version and digest, whose files are compared byte by byte.
+ *   <li>the JAR's own copy, with the CUDA backend's plugin if its JAR is on the class path, extracted to {@code
+ *       -Ddpi.native.extractDir}, else the user's cache folder, else {@code java.io.tmpdir}: a folder of mode 0700 named by
+ *       version and digest, whose files are compared byte by byte.
  * </ol>
  *
  * The text of a failure lists every place with its reason.
@@ -35,6 +36,7 @@ import java.util.Set;
 final class Loader {
   private static final String LIBRARY = "libdpi.so.1";
   private static final String WRAPPER = "libdpi_jni.so";
+  private static final String PLUGIN = "dpi/backends-1/libdpi_cuda.so";  // below the library's folder, where it looks
   private static final String RESOURCES = "/dpi/native/linux-x86_64/";
 
   private final List<String> tried = new ArrayList<>();
@@ -103,25 +105,30 @@ final class Loader {
 
   // ---- the JAR's copy ----------------------------------------------------------------------------------------------
 
-  private boolean fromJar(List<String> names) {
+  /** Extracts and opens these libraries; the plugin only comes with them when its JAR is there. */
+  private boolean fromJar(List<String> libraries) {
     Map<String, byte[]> files = new LinkedHashMap<>();
-    for (String name : names) {
-      try (InputStream in = Loader.class.getResourceAsStream(RESOURCES + name)) {
-        if (in == null) {
-          tried.add("JAR: no entry " + RESOURCES + name);
-          return false;
-        }
-        files.put(name, in.readAllBytes());
-      } catch (IOException e) {
-        tried.add("JAR: " + RESOURCES + name + ": " + e);
+    for (String name : libraries) {
+      if (!read(name, files)) {
+        tried.add("JAR: no entry " + RESOURCES + name);
         return false;
       }
     }
+    if (libraries.contains(LIBRARY)) read(PLUGIN, files);
     String folder = Native.versionText(org.dpiframe.internal.DpiNativeConstants.DPI_VERSION_NUMBER) + "-" + digest(files);
     for (Path base : bases()) {
-      if (extractAndOpen(base, folder, files)) return true;
+      if (extractAndOpen(base, folder, files, libraries)) return true;
     }
     return false;
+  }
+
+  private boolean read(String name, Map<String, byte[]> files) {
+    try (InputStream in = Loader.class.getResourceAsStream(RESOURCES + name)) {
+      if (in != null) files.put(name, in.readAllBytes());
+    } catch (IOException e) {
+      tried.add("JAR: " + RESOURCES + name + ": " + e);
+    }
+    return files.containsKey(name);
   }
 
   private static List<Path> bases() {
@@ -139,14 +146,14 @@ final class Loader {
     return bases;
   }
 
-  private boolean extractAndOpen(Path base, String name, Map<String, byte[]> files) {
+  private boolean extractAndOpen(Path base, String name, Map<String, byte[]> files, List<String> libraries) {
     try {
       Files.createDirectories(base.getParent());
       privateFolder(base);
       Path folder = base.resolve(name);
       privateFolder(folder);
-      for (Map.Entry<String, byte[]> f : files.entrySet()) writeOnce(folder.resolve(f.getKey()), f.getValue());
-      for (String file : files.keySet()) {
+      for (Map.Entry<String, byte[]> f : files.entrySet()) writeBelow(folder, Path.of(f.getKey()), f.getValue());
+      for (String file : libraries) {
         if (!open(folder.resolve(file), "extracted from the JAR")) return false;
       }
       return true;
@@ -154,6 +161,11 @@ final class Loader {
       tried.add("extracting to " + base + ": " + reason(e));
       return false;
     }
+  }
+
+  private static void writeBelow(Path folder, Path name, byte[] bytes) throws IOException {
+    for (int depth = 1; depth < name.getNameCount(); depth++) privateFolder(folder.resolve(name.subpath(0, depth)));
+    writeOnce(folder.resolve(name), bytes);
   }
 
   private static String reason(Exception e) {

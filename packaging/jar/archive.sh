@@ -1,0 +1,21 @@
+# shellcheck shell=bash
+# For make_jars.sh and make_cuda_jar.sh, which set `out`, `version` and `work`: writes an archive whose bytes depend on the files'
+# names and contents only. Entries are sorted and carry the time of SOURCE_DATE_EPOCH (default: 2026-01-01).
+export LC_ALL=C TZ=UTC
+
+manifest() {  # title [Automatic-Module-Name]
+  printf 'Implementation-Title: %s\nImplementation-Version: %s\n' "$1" "$version"
+  [ $# -lt 2 ] || printf 'Automatic-Module-Name: %s\n' "$2"
+  printf 'Created-By: dpi %s\n' "$version"
+}
+
+# pack NAME FOLDER TITLE [MODULE]: all files of the folder into $out/NAME.
+pack() {
+  local name="$1" folder="$2" list="$work/list" date
+  shift 2
+  date="$(date -u -d "@${SOURCE_DATE_EPOCH:-1767225600}" +%Y-%m-%dT%H:%M:%SZ)"
+  manifest "$@" >"$work/manifest"
+  (cd "$folder" && find . -type f | sed 's|^\./||' | sort) >"$list"
+  (cd "$folder" && jar --create --file "$work/$name" --manifest "$work/manifest" --date "$date" "@$list")
+  mv "$work/$name" "$out/$name"
+}

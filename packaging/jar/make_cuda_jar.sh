@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Makes the archive with the CUDA plugin, classifier `cuda13`; the same plugin gives the same bytes.
+#
+#   make_cuda_jar.sh OUT VERSION PLUGIN       OUT/dpi-VERSION-cuda13.jar
+#
+# PLUGIN is libdpi_cuda.so. On the class path beside dpi-VERSION.jar the loader extracts it to where libdpi.so.1 looks for plugins.
+set -euo pipefail
+
+[ $# -eq 3 ] || { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2; }
+out="$1" version="$2" plugin="$3"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+. "$(dirname "${BASH_SOURCE[0]}")/archive.sh"
+folder="$work/tree/dpi/native/linux-x86_64/dpi/backends-1"
+mkdir -p "$out" "$folder"
+strip --strip-unneeded -o "$folder/libdpi_cuda.so" "$plugin"
+pack "dpi-$version-cuda13.jar" "$work/tree" "DPIFrame SDK for Java, CUDA 13 backend"

@@ -1,0 +1,150 @@
+package org.dpiframe;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.zip.ZipFile;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The libraries inside the archives: what they need, what they keep to themselves, where the CUDA plugin goes. */
+class JarTest {
+  private static final String INSIDE = "dpi/native/linux-x86_64/";
+
+  @TempDir Path temp;
+  private Path library;
+
+  /** Scores made-up rows and prints the bits. */
+  public static final class ScoreChild {
+    public static void main(String[] args) {
+      try (Model model = Support.adult()) {
+        Support.Arrays a = Support.whole(model.schema(), 5, false);
+        System.out.println(Arrays.toString(Support.bits(model.predict(a.dense, a.ids))));
+      }
+    }
+  }
+
+  /** Prints what the library says of its backends. */
+  public static final class DevicesChild {
+    public static void main(String[] args) {
+      System.out.println(Dpi.devicesJson());
+    }
+  }
+
+  @BeforeEach
+  void extract() throws Exception {
+    library = temp.resolve("libdpi.so.1");
+    try (ZipFile jar = new ZipFile(System.getProperty("dpi.test.jar"));
+        InputStream in = jar.getInputStream(jar.getEntry(INSIDE + "libdpi.so.1"))) {
+      Files.copy(in, library);
+      assertTrue(jar.getEntry("META-INF/maven/org.dpiframe/dpi/pom.xml") != null);
+    }
+  }
+
+  private static Set<String> names(String text, String pattern) {
+    return java.util.regex.Pattern.compile(pattern).matcher(text).results().map(m -> m.group(1))
+        .collect(Collectors.toCollection(TreeSet::new));
+  }
+
+  private boolean selfContained() throws Exception {
+    return !Support.run(List.of("readelf", "-d", library.toString())).contains("hdf5");
+  }
+
+  @Test
+  void theLibraryNeedsTheCLibraryOnly() throws Exception {
+    assumeTrue(selfContained(), "no static HDF5 here: the JAR carries the ordinary library");
+    Set<String> needed = names(Support.run(List.of("readelf", "-d", library.toString())), "NEEDED.*\\[(.*)\\]");
+    needed.removeAll(Set.of("libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"));
+    assertEquals(Set.of(), needed);
+    Set<String> exported = names(Support.run(List.of("nm", "-D", "--defined-only", library.toString())),
+        "[TtDdBbVvWwuiR] (\\w+)");
+    assertTrue(exported.size() > 40, exported.toString());
+    exported.removeIf(name -> name.startsWith("dpi_"));
+    assertEquals(Set.of(), exported);
+    try (ZipFile jar = new ZipFile(System.getProperty("dpi.test.jar"))) {
+      assertTrue(jar.getEntry("META-INF/licenses/libhdf5-dev.txt") != null);
+    }
+  }
+
+  /** Every function that the ordinary library takes from HDF5, xxHash and libsodium comes first here, and ends the process. */
+  @Test
+  void otherCopiesInTheProcessAreNotCalled() throws Exception {
+    assumeTrue(selfContained(), "no static HDF5 here: the JAR carries the ordinary library");
+    Path ordinary = Path.of(System.getProperty("dpi.test.lib"), "libdpi.so.1");
+    Set<String> foreign = names(Support.run(List.of("nm", "-D", "--undefined-only", ordinary.toString())),
+        "U ((?:H5|XXH|sodium|crypto)\\w+)");
+    assertTrue(foreign.size() > 20 && foreign.contains("H5open"), foreign.toString());
+    Path source = temp.resolve("decoy.c");
+    Path decoy = temp.resolve("decoy.so");
+    Files.writeString(source, "#include <unistd.h>\n"
+        + foreign.stream().map(f -> "void " + f + "(void) { _exit(86); }\n").collect(Collectors.joining()));
+    Support.run(List.of("cc", "-shared", "-fPIC", "-o", decoy.toString(), source.toString()));
+    List<String> preloaded = List.of("env", "LD_PRELOAD=" + decoy);
+    int[] bits;
+    try (Model model = Support.adult()) {
+      Support.Arrays a = Support.whole(model.schema(), 5, false);
+      bits = Support.bits(model.predict(a.dense, a.ids));
+    }
+    String out = Support.java(ScoreChild.class, preloaded, List.of(), "-Ddpi.native.extractDir=" + temp.resolve("cache"));
+    assertEquals(Arrays.toString(bits), out.trim());
+    IllegalStateException called = assertThrows(IllegalStateException.class,
+        () -> Support.java(ScoreChild.class, preloaded, List.of(), "-Ddpi.library.path=" + ordinary));
+    assertTrue(called.getMessage().endsWith("ended with 86"), called.getMessage());
+  }
+
+  /** A plugin that is none: extracted to where the library looks, and refused with a reason. */
+  @Test
+  void thePluginsJarIsFound() throws Exception {
+    Path source = Files.writeString(temp.resolve("none.c"), "int nothing;\n");
+    Path plugin = temp.resolve("libdpi_cuda.so");
+    Support.run(List.of("cc", "-shared", "-fPIC", "-o", plugin.toString(), source.toString()));
+    String script = Support.ROOT.resolve("packaging/jar/make_cuda_jar.sh").toString();
+    Support.run(List.of(script, temp.toString(), "1.0.0", plugin.toString()));
+    String cuda = devices(temp.resolve("dpi-1.0.0-cuda13.jar"));
+    assertTrue(cuda.contains("does not export"), cuda);
+    String without =
+        Support.java(DevicesChild.class, List.of(), List.of(), "-Ddpi.native.extractDir=" + temp.resolve("other"));
+    assertTrue(without.contains("libdpi_cuda.so: No such file"), without);
+  }
+
+  @Test
+  void theRealPluginIsUsableOrSaysWhy() throws Exception {
+    String jar = System.getProperty("dpi.test.cuda.jar", "");
+    assumeTrue(!jar.isEmpty(), "the CUDA plugin was not built");
+    String cuda = devices(Path.of(jar));
+    assertTrue(cuda.contains("\"usable\":true") || cuda.contains("cannot be used on this machine: "), cuda);
+  }
+
+  /** What the library says of the plugin that it found in the extracted folder. */
+  private String devices(Path jar) throws Exception {
+    Path base = temp.resolve("cache");
+    String json = Support.java(DevicesChild.class, List.of(), List.of(jar), "-Ddpi.native.extractDir=" + base);
+    Path folder;
+    try (var folders = Files.list(base)) {
+      folder = folders.findFirst().orElseThrow();
+    }
+    Path plugin = folder.resolve("dpi/backends-1/libdpi_cuda.so");
+    assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(plugin.getParent())));
+    byte[] bytes;
+    try (ZipFile zip = new ZipFile(jar.toFile());
+        InputStream in = zip.getInputStream(zip.getEntry(INSIDE + "dpi/backends-1/libdpi_cuda.so"))) {
+      bytes = in.readAllBytes();
+    }
+    assertArrayEquals(bytes, Files.readAllBytes(plugin));
+    assertTrue(json.contains(plugin.toString()), json);
+    return json;
+  }
+}
