@@ -196,6 +196,7 @@ const char* wrong_tensor(const dpi_value_desc& v, const kernels::Tensor& t) {
   if (t.data == nullptr) return "has no data";
   if (!(t.dims == v.dims)) return "has other dims than prepared";
   if (t.row_stride != v.row_stride) return "has another row stride than prepared";
+  if (t.dtype != v.dtype) return "has another element type than prepared";
   return nullptr;
 }
 

@@ -331,10 +331,48 @@ Status check_outputs(const OpChecker& c) {
   return c.require(may_lack || !is_absent(op.output(0)), "the output", "absent", "a value");
 }
 
+// Which operands may have 16-bit elements where the backend takes such.
+bool may_be_narrow(OpKind kind, bool is_output, size_t i) {
+  switch (kind) {
+    case OpKind::kMultiLookup:
+      return is_output && i == 0;
+    case OpKind::kDense:
+    case OpKind::kElementwise:
+    case OpKind::kBroadcastRows:
+      return true;
+    case OpKind::kTail:
+      return !is_output;
+    default:
+      return false;
+  }
+}
+
+std::string type_text(kernels::DType t) {
+  constexpr const char* kNames[] = {"f32", "f16", "bf16", "i8"};
+  const auto i = static_cast<uint32_t>(t);
+  return i < 4 ? kNames[i] : "type " + std::to_string(i);
+}
+
+Status check_types(const OpChecker& c, const std::vector<dpi_value_desc>& values, bool is_output,
+                   bool narrow) {
+  using kernels::DType;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (is_absent(values[i]) || values[i].is_bags != 0 || values[i].dtype == DType::kF32) continue;
+    const bool takes = narrow && may_be_narrow(c.op().kind, is_output, i);
+    const bool fits = takes && (values[i].dtype == DType::kF16 || values[i].dtype == DType::kBF16);
+    const std::string what =
+        std::string("the element type of ") + (is_output ? "output " : "input ") + std::to_string(i);
+    if (!fits) return c.fail(what, type_text(values[i].dtype), takes ? "f32, f16 or bf16" : "f32");
+  }
+  return ok_status();
+}
+
 }  // namespace
 
-Status check_op(const OwnedOp& op) {
+Status check_op(const OwnedOp& op, bool narrow) {
   const OpChecker c(op);
+  DPI_RETURN_IF_ERROR(check_types(c, op.inputs, false, narrow));
+  DPI_RETURN_IF_ERROR(check_types(c, op.outputs, true, narrow));
   DPI_RETURN_IF_ERROR(check_outputs(c));
   switch (op.kind) {
     case OpKind::kEmbed:

@@ -9,8 +9,9 @@
 namespace dpi::backend {
 
 /// A wrong description is kInvalidArgument and names op, operand, what was found and what was expected.
-/// expected.
-Status check_op(const OwnedOp& op);
+/// `narrow`: the backend says DPI_BACKEND_HALF, so the operands named in check_op.cpp may be kF16 or kBF16;
+/// else only kF32 is taken.
+Status check_op(const OwnedOp& op, bool narrow = false);
 
 /// The operands of one call against the description: pointers present, dims and row strides as prepared, rows
 /// within max_rows. Allocates only when it fails.

@@ -63,6 +63,7 @@ void dump_values(const Plan& p, std::string& out) {
     switch (v.storage) {
       case Storage::kArena:
         out += " arena stride " + std::to_string(v.row_stride);
+        if (v.dtype != kernels::DType::kF32) out += std::string(" ") + plan::dtype_name(v.dtype);
         break;
       case Storage::kConst:
         out += " const";

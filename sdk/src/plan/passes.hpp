@@ -3,7 +3,7 @@
 //
 //   lower > simplify > recognise_fm > recognise_cross_v1 > fold_affine > fuse_tail (with scalars: LR, FM,
 //   cross v1 in closed form) > fold_numeric > fuse_dense > merge_dense > fuse_elementwise > fuse_lookup >
-//   place_outputs > schedule
+//   place_outputs > narrow_activations > schedule
 #pragma once
 
 #include "plan/ir.hpp"
@@ -35,6 +35,10 @@ Result<Plan> fuse_lookup(Plan plan, int32_t column_align);
 /// Gives each head value its place in the scores (Storage::kOutput, kLogit), with a copy where its producer
 /// cannot write there.
 Plan place_outputs(Plan plan);
+
+/// Buffers that only lookup, Dense, element-wise ops, row broadcasts and the tail touch become `type` (kF16
+/// or kBF16; kF32: nothing changes).
+Plan narrow_activations(Plan plan, kernels::DType type);
 
 /// Branches, levels, streams, events and the issue order.
 Result<Plan> schedule(Plan plan, const PlanOptions& options);

@@ -52,10 +52,15 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
   }
   if (options.fuse) {
     DPI_ASSIGN_OR_RETURN(p, plan::fuse_dense(std::move(p)));
-    if ((options.skip & kSkipMerge) == 0) DPI_ASSIGN_OR_RETURN(p, plan::merge_dense(std::move(p)));
-    if ((options.skip & kSkipElementwise) == 0) DPI_ASSIGN_OR_RETURN(p, plan::fuse_elementwise(std::move(p)));
-    if ((options.skip & kSkipLookup) == 0)
+    if ((options.skip & kSkipMerge) == 0) {
+      DPI_ASSIGN_OR_RETURN(p, plan::merge_dense(std::move(p)));
+    }
+    if ((options.skip & kSkipElementwise) == 0) {
+      DPI_ASSIGN_OR_RETURN(p, plan::fuse_elementwise(std::move(p)));
+    }
+    if ((options.skip & kSkipLookup) == 0) {
       DPI_ASSIGN_OR_RETURN(p, plan::fuse_lookup(std::move(p), options.column_align));
+    }
   }
   return p;
 }
@@ -81,11 +86,15 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
   if (options.max_streams < 1 || options.column_align < 1) {
     return invalid_argument("plan options: max_streams and column_align must be 1 or more");
   }
+  if (options.activation == kernels::DType::kI8) {
+    return invalid_argument("plan options: activation is i8, expected f32, f16 or bf16");
+  }
   Plan p = plan::lower(graph);
   DPI_ASSIGN_OR_RETURN(p, plan::cleanup(std::move(p)));
   DPI_ASSIGN_OR_RETURN(p, optimise(std::move(p), options));
   p = plan::place_outputs(std::move(p));
   DPI_ASSIGN_OR_RETURN(p, plan::cleanup(std::move(p)));
+  p = plan::narrow_activations(std::move(p), options.activation);
   DPI_ASSIGN_OR_RETURN(p, plan::schedule(std::move(p), options));
   for (PlanOp& op : p.ops) op.bind_pointers();
   return p;
