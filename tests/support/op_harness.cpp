@@ -150,8 +150,8 @@ class Run {
 
   dpi_value_desc describe(const CaseValue& v) const {
     if (!v.present) return {};
-    if (v.is_bags) return {{}, 1, 0, 0};
-    return {v.dims, 0, v.constant ? 1 : 0, stride_of(v)};
+    if (v.is_bags) return {{}, 1, 0, 0, kernels::DType::kF32};
+    return {v.dims, 0, v.constant ? 1 : 0, stride_of(v), kernels::DType::kF32};
   }
 
   Status failed(int32_t code, const dpi_backend_error& err) const {
