@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "backend/dpi_backend.h"
 #include "base/status.hpp"
@@ -10,11 +11,11 @@
 namespace dpi {
 
 /// OK for 0; else the code, or kInternal when it is none of ours, and "<what>: <message>".
-inline Status backend_status(int32_t code, const dpi_backend_error& err, const std::string& what) {
+inline Status backend_status(int32_t code, const dpi_backend_error& err, std::string_view what) {
   if (code == 0) return {};
   const bool known = code > 0 && code <= static_cast<int32_t>(Code::kInternal);
   const std::string text(err.message, strnlen(err.message, sizeof err.message));
-  return Status(known ? static_cast<Code>(code) : Code::kInternal, what + ": " + text)
+  return Status(known ? static_cast<Code>(code) : Code::kInternal, std::string(what) + ": " + text)
       .native(err.native_code);
 }
 

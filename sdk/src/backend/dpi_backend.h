@@ -116,6 +116,13 @@ struct dpi_op_call {
   void* scratch;
 };
 
+// What a chain has to know of a value.
+struct dpi_chain_value {
+  int32_t base;  // it is columns [column, column + its size) of this value's rows; -1 = on its own
+  int32_t column;
+  int32_t kept;  // 1: read outside the chain too (scores, logits): written to where its call says
+};
+
 // Several ops of a plan, in issue order, that a backend may run as one. Value numbers are the plan's: a value
 // that one op writes and a later op reads has the same number in both; -1 = absent.
 struct dpi_chain_desc {
@@ -124,6 +131,8 @@ struct dpi_chain_desc {
   const dpi_op_desc* ops;
   const int32_t* const* input_values;   // [n_ops][ops[i].n_inputs]
   const int32_t* const* output_values;  // [n_ops][ops[i].n_outputs]
+  const dpi_chain_value* values;        // [n_values], by value number
+  int32_t n_values;
 };
 
 // One run of bytes of the packed input, from the start of staging and of the device's copy. count_at >= 0:

@@ -1,21 +1,18 @@
-// Scratch of one running call: packed input, arena, streams, events and operands bound to them. One thread at
-// a time; after creation a run allocates nothing and takes no lock.
+// Scratch of one running call: slots in which its chunks are in flight. One thread at a time; after creation
+// a run allocates nothing and takes no lock (on a device: after the first call of each batch bucket, and the
+// first call of several chunks).
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <vector>
 
-#include "runtime/engine.hpp"
-#include "runtime/request.hpp"
-#include "runtime/resolve.hpp"
+#include "runtime/slot.hpp"
 
 namespace dpi {
 
 class Context {
  public:
   static Result<std::unique_ptr<Context>> create(const Engine& engine, int64_t max_rows, int64_t max_nnz);
-  ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -24,56 +21,28 @@ class Context {
   /// What the last run met, one per feature.
   std::vector<FeatureCounters>& counters() { return counters_; }
 
-  /// Nanoseconds spent in each op of the plan since reset_profile (host clock around enqueue; meaningful
-  /// where enqueue executes).
+  /// Nanoseconds spent in each op of the plan since then (host clock around enqueue; meaningful where enqueue
+  /// executes).
   void enable_profile(bool on);
   const std::vector<uint64_t>& profile() const { return profile_ns_; }
+  /// Of the last chunk; empty unless option debug is on and the backend has timestamps.
+  const std::vector<OpTime>& timeline() const { return slots_[0]->timeline().ops(); }
+  /// Nodes of the graph that serves `rows` rows, one per line; "" when none was captured yet.
+  std::string graph_text(int64_t rows) const { return slots_[0]->graph_text(rows); }
 
-  int64_t max_rows() const { return layout_.max_rows; }
+  int64_t max_rows() const { return sizes_.max_rows; }
 
  private:
   explicit Context(const Engine& engine) : engine_(engine) {}
-  Status allocate(int64_t max_rows, int64_t max_nnz);
-  Status create_streams();
-  void bind_operands();
-  void bind_call(const ResolvedRows& rows, float* out, float* logits);
-  Status prepare_tables(uint64_t deadline_ns);
-  Status run_range(const Batch& batch, const RowRange& range, float* out, float* logits,
-                   const RunControl& control);
-  Status copy_input(const ResolvedRows& rows);
-  Status execute(const ResolvedRows& rows, size_t scores, bool with_logits);
-  Status synchronize();
-  Status launch(const ResolvedRows& rows);
-  Status launch_op(size_t i, const ResolvedRows& rows);
-
-  struct BoundOp {
-    std::vector<kernels::Operand> inputs;
-    std::vector<kernels::Tensor> outputs;
-    std::vector<kernels::TableView> tables;
-    int32_t space = 2;  // RowSpace of its rows
-  };
-  kernels::Tensor value_tensor(int32_t value, const ResolvedRows& rows, float* out, float* logits) const;
+  Status run_chunks(const Batch& batch, float* out, const RunControl& control);
+  size_t slots_for(int64_t rows);
+  void drop_all();
 
   const Engine& engine_;
-  InputLayout layout_;
-  MemoryPlan memory_;
-  std::byte* staging_ = nullptr;  // packed input, host
-  std::byte* input_ = nullptr;    // the device's copy; == staging_ with host memory
-  std::byte* arena_ = nullptr;
-  float* device_out_ = nullptr;  // scores then logits; null with host memory
-  float* host_out_ = nullptr;
-  float* spare_logits_ = nullptr;    // where logits go that nobody asked for (host memory)
-  std::vector<std::byte*> scratch_;  // per stream
-  std::vector<dpi_backend_stream*> streams_;
-  std::vector<dpi_backend_event*> events_;
-  std::vector<BoundOp> bound_;
-  std::vector<StoreRequest::Lookup> lookups_;
-  std::vector<std::pair<int32_t, int32_t>> lookup_sources_;  // (op, index into its inputs) per lookup
+  SlotSizes sizes_;
+  std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<FeatureCounters> counters_;
   std::vector<uint64_t> profile_ns_;
-  uint64_t seen_version_ = 0;
-  bool views_bound_ = false;
-  bool profile_ = false;
 };
 
 }  // namespace dpi

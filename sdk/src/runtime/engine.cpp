@@ -25,10 +25,16 @@ dpi_backend_options backend_options(const ModelOptions& o) {
   return b;
 }
 
+kernels::DType activation_type(Precision precision) {
+  if (precision == Precision::kFp16) return kernels::DType::kF16;
+  return precision == Precision::kBf16 ? kernels::DType::kBF16 : kernels::DType::kF32;
+}
+
 }  // namespace
 
 Engine::~Engine() {
   if (backend_.device == nullptr) return;
+  if (chain_ != nullptr) api().op_free(device(), chain_);
   for (dpi_backend_op* op : ops_) {
     if (op != nullptr) api().op_free(device(), op);
   }
@@ -62,6 +68,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   plan_options.schedule = options.schedule;
   if (!options.skip.empty()) parse_skip(options.skip, &plan_options.skip);
   plan_options.max_streams = std::max(1, e->caps_.max_streams);
+  if ((e->caps_.flags & DPI_BACKEND_HALF) != 0) plan_options.activation = activation_type(options.precision);
   DPI_ASSIGN_OR_RETURN(e->plan_, make_plan(graph.value(), plan_options));
   for (PlanOp& op : e->plan_.ops) op.bind_pointers();
   e->schema_ = make_resolve_schema(e->plan_.features);
@@ -71,6 +78,8 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   DPI_RETURN_IF_ERROR(e->load_tables(bundle));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
+  if (options.small_batch) e->prepare_chain();
+  e->graphs_ = options.graphs && (e->caps_.flags & DPI_BACKEND_CAPTURE) != 0;
   for (PlanParam& p : e->plan_.params) {
     e->weight_bytes_ += p.data.size() * sizeof(float);
     std::vector<float>().swap(p.data);  // the backend keeps what it needs
@@ -188,6 +197,60 @@ Status Engine::prepare_ops() {
     reports_[i] = report;
   }
   return {};
+}
+
+/// A plan that no chain takes runs op by op: chain_report says why.
+void Engine::prepare_chain() {
+  if (api().chain_prepare == nullptr) return;
+  std::vector<OpDescription> descriptions(plan_.ops.size());
+  std::vector<dpi_op_desc> ops;
+  std::vector<const int32_t*> inputs, outputs;
+  for (size_t i = 0; i < plan_.ops.size(); ++i) {
+    describe(*this, plan_.ops[i], &descriptions[i]);
+    ops.push_back(descriptions[i].desc);
+    inputs.push_back(plan_.ops[i].inputs.data());
+    outputs.push_back(plan_.ops[i].outputs.data());
+  }
+  std::vector<dpi_chain_value> values;
+  for (const PlanValue& v : plan_.values) {
+    const bool kept = v.storage == Storage::kOutput || v.storage == Storage::kLogit;
+    values.push_back({v.storage == Storage::kAlias ? v.base : -1, static_cast<int32_t>(v.column), kept});
+  }
+  dpi_chain_desc chain{};
+  chain.values = values.data();
+  chain.n_values = static_cast<int32_t>(values.size());
+  chain.struct_size = sizeof chain;
+  chain.n_ops = static_cast<int32_t>(ops.size());
+  chain.ops = ops.data();
+  chain.input_values = inputs.data();
+  chain.output_values = outputs.data();
+  std::vector<dpi_chain_value> values;
+  for (const PlanValue& v : plan_.values) {
+    const bool kept = v.storage == Storage::kOutput || v.storage == Storage::kLogit;
+    values.push_back(
+        {v.storage == Storage::kAlias ? v.base : -1, static_cast<int32_t>(v.column), kept ? 1 : 0});
+  }
+  chain.values = values.data();
+  chain.n_values = static_cast<int32_t>(values.size());
+  char report[1024] = "";
+  dpi_backend_error err{};
+  const int32_t code =
+      api().chain_prepare(device(), &chain, &chain_, &chain_max_rows_, report, sizeof report, &err);
+  chain_report_ = report;
+  if (code == 0) return;
+  chain_ = nullptr;
+  if (chain_report_.empty()) chain_report_ = err.message;
+}
+
+void Engine::give_up_graphs(const Status& why) const {
+  graphs_.store(false, std::memory_order_relaxed);
+  const std::lock_guard lock(note_mutex_);
+  graphs_note_ = why.message();
+}
+
+std::string Engine::graphs_note() const {
+  const std::lock_guard lock(note_mutex_);
+  return graphs_note_;
 }
 
 }  // namespace dpi
