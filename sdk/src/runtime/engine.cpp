@@ -211,14 +211,7 @@ void Engine::prepare_chain() {
     inputs.push_back(plan_.ops[i].inputs.data());
     outputs.push_back(plan_.ops[i].outputs.data());
   }
-  std::vector<dpi_chain_value> values;
-  for (const PlanValue& v : plan_.values) {
-    const bool kept = v.storage == Storage::kOutput || v.storage == Storage::kLogit;
-    values.push_back({v.storage == Storage::kAlias ? v.base : -1, static_cast<int32_t>(v.column), kept});
-  }
   dpi_chain_desc chain{};
-  chain.values = values.data();
-  chain.n_values = static_cast<int32_t>(values.size());
   chain.struct_size = sizeof chain;
   chain.n_ops = static_cast<int32_t>(ops.size());
   chain.ops = ops.data();
