@@ -1,7 +1,7 @@
 // Linear + bias + activation, times a tensor, plus a residual: a tiled float32 matrix product whose epilogue
 // does the rest before anything is stored. The plain twin of what a vendor library may do: it defines the
 // result.
-#include "kernels/cuda/common/apply.hpp"
+#include "kernels/cuda/common/dense_end.hpp"
 #include "kernels/cuda/common/index.hpp"
 #include "kernels/cuda/kernels.hpp"
 
@@ -16,32 +16,22 @@ constexpr int kThreadRows = 8;
 constexpr int kThreadColumns = 4;
 
 struct Dense {
-  const float* x;
+  TypedRows x;
   const float* weight;
-  const float* bias;
-  const float* mul;
-  const float* add;
-  float* dst;
-  int64_t x_stride;
-  int64_t mul_stride;
-  int64_t add_stride;
-  int64_t dst_stride;
-  int64_t rows;
+  int64_t weight_stride;
   int64_t in;
-  int64_t out;
-  const DenseSegment* segments;
-  int32_t n_segments;
-  ChannelArrays channels;
+  DenseEnd end;
 };
 
 /// Elements [first + 0 .. 63, begin + 0 .. 15] of a row-major matrix into tile[k][m]; 0 outside.
-__device__ void load_tile(const float* data, int64_t stride, int64_t first, int64_t limit, int64_t begin,
-                          int64_t depth, float* tile) {
+__device__ void load_tile(const TypedRows& from, int64_t first, int64_t limit, int64_t begin, int64_t depth,
+                          float* tile) {
   for (int i = static_cast<int>(threadIdx.x); i < kTile * kDepth; i += kThreads) {
     const int k = i % kDepth;
     const int m = i / kDepth;
     const bool inside = first + m < limit && begin + k < depth;
-    tile[k * kPitch + m] = inside ? data[(first + m) * stride + begin + k] : 0.0f;
+    tile[k * kPitch + m] =
+        inside ? read_element(from.data, from.dtype, (first + m) * from.stride + begin + k) : 0.0f;
   }
 }
 
@@ -63,33 +53,18 @@ __device__ void multiply(const float* a, const float* b, int row, int column,
   }
 }
 
-__device__ UnaryAttrs activation_of(const Dense& d, int64_t column) {
-  for (int32_t s = 0; s < d.n_segments; ++s) {
-    if (column < d.segments[s].end) return d.segments[s].act;
-  }
-  return {};
-}
-
-/// dst may be add: each element is read by the thread that writes it.
-__device__ void finish(const Dense& d, int64_t row, int64_t column, float sum, const UnaryAttrs& act,
-                       const Channel& channel) {
-  float y = apply_unary(act, sum + (d.bias != nullptr ? d.bias[column] : 0.0f), channel);
-  if (d.mul != nullptr) y *= d.mul[row * d.mul_stride + column];
-  if (d.add != nullptr) y += d.add[row * d.add_stride + column];
-  d.dst[row * d.dst_stride + column] = y;
-}
-
 __global__ void __launch_bounds__(kThreads) dense_kernel(const Dense d) {
   DPI_SHARED(float, a, kDepth* kPitch);
   DPI_SHARED(float, b, kDepth* kPitch);
+  const TypedRows weight = {const_cast<float*>(d.weight), d.weight_stride, DType::kF32};
   const int64_t first_row = int64_t{blockIdx.x} * kTile;
   const int64_t first_column = int64_t{blockIdx.y} * kTile;
   const int row = static_cast<int>(threadIdx.x) / 16 * kThreadRows;
   const int column = static_cast<int>(threadIdx.x) % 16 * kThreadColumns;
   float sum[kThreadRows][kThreadColumns] = {};
   for (int64_t begin = 0; begin < d.in; begin += kDepth) {
-    load_tile(d.x, d.x_stride, first_row, d.rows, begin, d.in, a);
-    load_tile(d.weight, d.in, first_column, d.out, begin, d.in, b);
+    load_tile(d.x, first_row, d.end.rows, begin, d.in, a);
+    load_tile(weight, first_column, d.end.out, begin, d.in, b);
     __syncthreads();
     multiply(a, b, row, column, sum);
     __syncthreads();
@@ -97,13 +72,12 @@ __global__ void __launch_bounds__(kThreads) dense_kernel(const Dense d) {
   DPI_UNROLL
   for (int j = 0; j < kThreadColumns; ++j) {
     const int64_t c = first_column + column + j;
-    if (c >= d.out) continue;
-    const UnaryAttrs act = activation_of(d, c);
-    const Channel channel = channel_at(d.channels, c);
+    if (c >= d.end.out) continue;
+    const ColumnEnd end = column_end(d.end, c);
     DPI_UNROLL
     for (int i = 0; i < kThreadRows; ++i) {
       const int64_t r = first_row + row + i;
-      if (r < d.rows) finish(d, r, c, sum[i][j], act, channel);
+      if (r < d.end.rows) finish(d.end, end, r, c, sum[i][j]);
     }
   }
 }
@@ -114,23 +88,11 @@ int probe() { return find_code(dense_kernel); }
 
 int dense(const DenseArgs& a, Stream stream) {
   Dense d = {};
-  d.x = a.x.data;
+  d.x = typed_rows(a.x);
   d.weight = a.weight.data;
-  d.bias = a.bias.data;
-  d.mul = a.mul.data;
-  d.add = a.add.data;
-  d.dst = a.dst.data;
-  d.x_stride = a.x.row_stride;
-  d.mul_stride = a.mul.row_stride;
-  d.add_stride = a.add.row_stride;
-  d.dst_stride = a.dst.row_stride;
-  d.rows = a.dst.rows;
-  d.in = a.weight.dims.at(-1);
-  d.out = a.dst.dims.size();
-  d.segments = a.attrs.segments;
-  d.n_segments = a.attrs.n_segments;
-  d.channels = channel_arrays(a.p0, a.p1, a.p2);
-  const dim3 grid(blocks_for(d.rows, kTile, 0x7fffffff), blocks_for(d.out, kTile));
+  d.weight_stride = d.in = a.weight.dims.at(-1);
+  d.end = dense_end(a);
+  const dim3 grid(blocks_for(d.end.rows, kTile, 0x7fffffff), blocks_for(d.end.out, kTile));
   return launch(dense_kernel, grid, dim3(kThreads), stream, d);
 }
 

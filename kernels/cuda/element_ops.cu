@@ -2,6 +2,7 @@
 // row broadcast.
 #include "kernels/cuda/common/apply.hpp"
 #include "kernels/cuda/common/index.hpp"
+#include "kernels/cuda/common/typed.hpp"
 #include "kernels/cuda/kernels.hpp"
 
 namespace dpi::kernels::cuda {
@@ -60,8 +61,8 @@ __global__ void __launch_bounds__(kThreads) chain_kernel(const Chain c) {
   float reg[kMaxElementwiseInputs + kMaxElementwiseSteps];
   for_elements(c.dst, [&](int64_t r, int64_t i) {
     for (int32_t j = 0; j < c.attrs.n_inputs; ++j)
-      reg[j] = row_of(c.inputs[j], r)[broadcast_offset(dims, i, c.inputs[j].dims)];
-    row_of(c.dst, r)[i] = run_chain(c, reg, i % width);
+      reg[j] = read_at(c.inputs[j], r, broadcast_offset(dims, i, c.inputs[j].dims));
+    write_at(c.dst, r, i, run_chain(c, reg, i % width));
   });
 }
 
@@ -126,7 +127,7 @@ __global__ void __launch_bounds__(kThreads) view_kernel(const ViewWork v) {
 __global__ void __launch_bounds__(kThreads)
     broadcast_rows_kernel(const Tensor x, const int32_t* row_map, const Tensor dst) {
   for_elements(dst, [&](int64_t r, int64_t i) {
-    row_of(dst, r)[i] = row_of(x, row_map != nullptr ? row_map[r] : r)[i];
+    write_at(dst, r, i, read_at(x, row_map != nullptr ? row_map[r] : r, i));
   });
 }
 

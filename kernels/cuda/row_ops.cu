@@ -1,6 +1,7 @@
 // The ops that one warp does for one row: the DCN cross networks, FM, the tail, LayerNorm.
 #include "kernels/cuda/common/apply.hpp"
 #include "kernels/cuda/common/index.hpp"
+#include "kernels/cuda/common/typed.hpp"
 #include "kernels/cuda/kernels.hpp"
 
 namespace dpi::kernels::cuda {
@@ -61,10 +62,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 struct TailBranch {
-  const float* x;
+  const void* x;
   const float* w;
   int64_t stride;
   int64_t n;
+  DType dtype;
 };
 
 struct TailWork {
@@ -85,12 +87,12 @@ __global__ void __launch_bounds__(kThreads) tail_kernel(const TailWork t) {
   float scalars = t.bias;
   for (int32_t i = 0; i < t.n; ++i) {
     const TailBranch& b = t.branches[i];
-    const float* x = b.x + r * b.stride;
+    const int64_t at = r * b.stride;
     if (b.w == nullptr) {
-      scalars += x[0];
+      scalars += read_element(b.x, b.dtype, at);
       continue;
     }
-    for (int64_t k = lane; k < b.n; k += kWarp) part = fmaf(b.w[k], x[k], part);
+    for (int64_t k = lane; k < b.n; k += kWarp) part = fmaf(b.w[k], read_element(b.x, b.dtype, at + k), part);
   }
   const float logit = warp_sum(part) + scalars;
   if (lane != 0) return;
@@ -154,7 +156,7 @@ int tail(const TailArgs& a, Stream stream) {
   TailWork t = {};
   for (int64_t i = 0; i < a.n_inputs; ++i) {
     const Tensor& x = a.inputs[i].tensor;
-    t.branches[i] = {x.data, a.weights[i].data, x.row_stride, x.dims.size()};
+    t.branches[i] = {x.data, a.weights[i].data, x.row_stride, x.dims.size(), x.dtype};
   }
   t.logit = a.logit;
   t.value = a.value;

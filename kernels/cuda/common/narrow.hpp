@@ -2,7 +2,6 @@
 // from float. Narrowing rounds to nearest, ties to even; what is too large becomes infinity, NaN stays NaN.
 #pragma once
 
-#include <cstring>
 #include <type_traits>
 
 #include <dpi/kernels/tensor.hpp>
@@ -12,6 +11,9 @@
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#else
+#include <dpi/kernels/narrow.hpp>
+#include <dpi/kernels/row_decode.hpp>
 #endif
 
 namespace dpi::kernels::cuda {
@@ -45,55 +47,11 @@ __device__ inline float tf32_of(float v) {
 
 #else
 
-inline float float_from_bits(uint32_t bits) {
-  float v;
-  memcpy(&v, &bits, sizeof(v));
-  return v;
-}
-inline uint32_t bits_of(float v) {
-  uint32_t bits;
-  memcpy(&bits, &v, sizeof(bits));
-  return bits;
-}
-
-inline float widened(Half h) {
-  const uint32_t sign = (h.bits & 0x8000u) << 16;
-  const uint32_t exponent = (h.bits >> 10) & 0x1fu;
-  const uint32_t mantissa = h.bits & 0x3ffu;
-  if (exponent == 0) {  // mantissa * 2^-24
-    const float magnitude = static_cast<float>(mantissa) * 5.9604644775390625e-8f;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  if (exponent == 0x1fu) return float_from_bits(sign | 0x7f800000u | (mantissa << 13));
-  return float_from_bits(sign | ((exponent + 112) << 23) | (mantissa << 13));
-}
-inline float widened(Bfloat16 b) { return float_from_bits(uint32_t{b.bits} << 16); }
-
-inline Half half_of(float v) {
-  const uint32_t bits = bits_of(v);
-  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return {0x7fff};                                  // as the device has it
-  if (magnitude >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};  // 65520 and more
-  if (magnitude < 0x38800000u) {                                                 // below 2^-14
-    const float scaled = float_from_bits(magnitude) * 16777216.0f + 8388608.0f;  // in units of 2^-24
-    return {static_cast<uint16_t>(sign | (bits_of(scaled) & 0x7ffu))};
-  }
-  const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
-  return {static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};
-}
-
-inline Bfloat16 bfloat16_of(float v) {
-  const uint32_t bits = bits_of(v);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return {0x7fff};
-  return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
-}
-
-inline float tf32_of(float v) {
-  const uint32_t bits = bits_of(v);
-  if ((bits & 0x7f800000u) == 0x7f800000u) return v;
-  return float_from_bits((bits + 0x1000u) & 0xffffe000u);
-}
+inline float widened(Half h) { return half_to_float(h.bits); }
+inline float widened(Bfloat16 b) { return bf16_to_float(b.bits); }
+inline Half half_of(float v) { return {float_to_half(v)}; }
+inline Bfloat16 bfloat16_of(float v) { return {float_to_bf16(v)}; }
+inline float tf32_of(float v) { return round_to_tf32(v); }
 
 #endif
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/batch_bucket.hpp"
 #include "base/clock.hpp"
-#include "runtime/batch_bucket.hpp"
 #include "runtime/input_parts.hpp"
 
 namespace dpi {

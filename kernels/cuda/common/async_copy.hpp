@@ -1,0 +1,42 @@
+// Copies from global to shared memory that run while the threads compute (cp.async): started in groups by
+// each thread, waited for by the same thread; a __syncthreads() then shows the bytes to the block. The
+// emulation copies at once.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/cuda/common/simt.hpp"
+
+#ifdef __CUDACC__
+#include <cuda_pipeline_primitives.h>
+#endif
+
+namespace dpi::kernels::cuda {
+
+/// 16 bytes to `to`, the first `bytes` of them from `from`, the rest 0. Both 16-byte aligned; `from` is valid
+/// memory even when bytes is 0.
+__device__ inline void copy16_async(void* to, const void* from, int bytes) {
+#ifdef __CUDACC__
+  __pipeline_memcpy_async(to, from, 16, static_cast<size_t>(16 - bytes));
+#else
+  memcpy(to, from, static_cast<size_t>(bytes));
+  memset(static_cast<char*>(to) + bytes, 0, static_cast<size_t>(16 - bytes));
+#endif
+}
+
+/// Ends a group: what this thread has started since the last one.
+__device__ inline void end_copy_group() {
+#ifdef __CUDACC__
+  __pipeline_commit();
+#endif
+}
+
+/// All groups of this thread but the last `n` are there. n is a constant once inlined.
+template <int kPending>
+__device__ void wait_for_copies() {
+#ifdef __CUDACC__
+  __pipeline_wait_prior(kPending);
+#endif
+}
+
+}  // namespace dpi::kernels::cuda

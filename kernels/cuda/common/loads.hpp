@@ -1,0 +1,107 @@
+// Loads and stores of 4, 8 and 16 bytes at once, with the cache hints that reading rows of tables wants:
+// memory that this launch does not write, past L1, 64 bytes at a time into L2. Addresses are multiples of the
+// size. The emulation has no caches: there a hint is a plain load.
+#pragma once
+
+#include "kernels/cuda/common/simt.hpp"
+
+namespace dpi::kernels::cuda {
+
+/// Which hint a table row is read with.
+enum class RowHint : int32_t {
+  kStream = 0,  // not into L1, 64 bytes into L2
+  kPlain = 1,   // as any other load
+  kKeep = 2,    // kStream, and L2 evicts it last
+};
+
+struct alignas(16) Word4 {
+  uint32_t w[4];
+};
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ uint64_t keep_policy() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ __forceinline__ uint32_t load4(const void* p, RowHint hint) {
+  uint32_t v;
+  if (hint == RowHint::kPlain) return __ldg(static_cast<const unsigned*>(p));
+  if (hint == RowHint::kKeep) {
+    asm("ld.global.nc.L1::no_allocate.L2::cache_hint.L2::64B.u32 %0, [%1], %2;"
+        : "=r"(v)
+        : "l"(p), "l"(keep_policy()));
+    return v;
+  }
+  asm("ld.global.nc.L1::no_allocate.L2::64B.u32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+
+__device__ __forceinline__ void load8(const void* p, RowHint hint, uint32_t* v) {
+  if (hint == RowHint::kPlain) {
+    const uint2 x = __ldg(static_cast<const uint2*>(p));
+    v[0] = x.x;
+    v[1] = x.y;
+  } else if (hint == RowHint::kKeep) {
+    asm("ld.global.nc.L1::no_allocate.L2::cache_hint.L2::64B.v2.u32 {%0, %1}, [%2], %3;"
+        : "=r"(v[0]), "=r"(v[1])
+        : "l"(p), "l"(keep_policy()));
+  } else {
+    asm("ld.global.nc.L1::no_allocate.L2::64B.v2.u32 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "l"(p));
+  }
+}
+
+__device__ __forceinline__ void load16(const void* p, RowHint hint, uint32_t* v) {
+  if (hint == RowHint::kPlain) {
+    const float4 x = __ldg(static_cast<const float4*>(p));
+    v[0] = __float_as_uint(x.x);
+    v[1] = __float_as_uint(x.y);
+    v[2] = __float_as_uint(x.z);
+    v[3] = __float_as_uint(x.w);
+  } else if (hint == RowHint::kKeep) {
+    asm("ld.global.nc.L1::no_allocate.L2::cache_hint.L2::64B.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+        : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+        : "l"(p), "l"(keep_policy()));
+  } else {
+    asm("ld.global.nc.L1::no_allocate.L2::64B.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+        : "l"(p));
+  }
+}
+
+__device__ __forceinline__ void store16(void* p, const Word4& v) { *static_cast<Word4*>(p) = v; }
+
+#else
+
+// Typed accesses, not memcpy, so that UBSan sees an address that is not aligned; may_alias, because the memory
+// holds other types than those asked for.
+struct alignas(4) __attribute__((may_alias)) Alias4 {
+  uint32_t w;
+};
+struct alignas(8) __attribute__((may_alias)) Alias8 {
+  uint32_t w[2];
+};
+struct alignas(16) __attribute__((may_alias)) Alias16 {
+  uint32_t w[4];
+};
+
+inline uint32_t load4(const void* p, RowHint) { return static_cast<const Alias4*>(p)->w; }
+inline void load8(const void* p, RowHint, uint32_t* v) {
+  const Alias8 x = *static_cast<const Alias8*>(p);
+  for (int i = 0; i < 2; ++i) v[i] = x.w[i];
+}
+inline void load16(const void* p, RowHint, uint32_t* v) {
+  const Alias16 x = *static_cast<const Alias16*>(p);
+  for (int i = 0; i < 4; ++i) v[i] = x.w[i];
+}
+inline void store16(void* p, const Word4& v) {
+  Alias16 x;
+  for (int i = 0; i < 4; ++i) x.w[i] = v.w[i];
+  *static_cast<Alias16*>(p) = x;
+}
+
+#endif
+
+}  // namespace dpi::kernels::cuda

@@ -1,0 +1,39 @@
+// Rounding floats to the types of tensor cores: f16, bf16 and tf32, to nearest. Plain scalar code for weights
+// on the host and for the emulated device; the way back is in row_decode.hpp.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace dpi::kernels {
+
+/// IEEE 754 binary16, ties to even. 65520 and more become infinity, NaN stays NaN.
+inline uint16_t float_to_half(float v) {
+  const auto bits = std::bit_cast<uint32_t>(v);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7fff;
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
+  if (magnitude < 0x38800000u) {  // below 2^-14: whole units of 2^-24
+    const float units = std::bit_cast<float>(magnitude) * 0x1p24f + 0x1p23f;
+    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(units) & 0x7ffu));
+  }
+  const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+  return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+/// The upper half of a float, ties to even.
+inline uint16_t float_to_bf16(float v) {
+  const auto bits = std::bit_cast<uint32_t>(v);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+/// 10 bits of mantissa, ties away from zero, as cvt.rna.tf32 has it. Infinity and NaN stay.
+inline float round_to_tf32(float v) {
+  const auto bits = std::bit_cast<uint32_t>(v);
+  if ((bits & 0x7f800000u) == 0x7f800000u) return v;
+  return std::bit_cast<float>((bits + 0x1000u) & 0xffffe000u);
+}
+
+}  // namespace dpi::kernels
