@@ -34,6 +34,13 @@ func TestLoadErrors(t *testing.T) {
 	if e := wants(t, err, dpi.IO); e.NativeCode != int(syscall.ENAMETOOLONG) {
 		t.Fatalf("no errno: %+v", e)
 	}
+	damaged, err := os.ReadFile(demo(t, "adult_widedeep.h5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged[len(damaged)/2] ^= 1
+	_, err = dpi.LoadBytes(damaged)
+	wants(t, err, dpi.BadModel)
 	_, err = dpi.LoadBytes(nil)
 	if err == nil {
 		t.Fatal("loaded nothing")
@@ -160,6 +167,10 @@ func TestContexts(t *testing.T) {
 		wants(t, m.Predict(running, b, out), dpi.Cancelled)
 		timer.Stop()
 		stop()
+	}
+	counters, err := m.Counters()
+	if err != nil || counters.Errors[dpi.Timeout] < 3 || counters.Errors[dpi.Cancelled] < 3 {
+		t.Fatalf("%+v, %v", counters, err)
 	}
 	// The flag of a cancelled call does not stay: the same slot scores on.
 	open, cancel := context.WithTimeout(background, time.Hour)

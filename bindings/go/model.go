@@ -239,11 +239,11 @@ type FeatureCounters struct {
 	Cut        int64  `json:"cut"`
 }
 
-// Counters counts since load. Errors are keyed by the C name of the status, "DPI_E_TIMEOUT".
+// Counters counts since load.
 type Counters struct {
 	Calls    int64             `json:"calls"`
 	Rows     int64             `json:"rows"`
-	Errors   map[string]int64  `json:"errors"`
+	Errors   map[Code]int64    `json:"errors"`
 	Features []FeatureCounters `json:"features"`
 }
 

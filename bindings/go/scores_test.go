@@ -27,7 +27,7 @@ func TestSameBitsAsC(t *testing.T) {
 	}
 	models := len(bundles)
 	bundles = append(bundles, operators...) // a lone operator may give NaN for drawn values; its bits count all the same
-	shared, weightedOrBags := 0, 0
+	shared, bagged, weighted := 0, 0, 0
 	for index, path := range bundles {
 		m := load(t, path)
 		modes := []string{"plain", "bags"}
@@ -37,7 +37,7 @@ func TestSameBitsAsC(t *testing.T) {
 		}
 		for _, f := range m.Schema() {
 			if f.Kind == dpi.Sequence {
-				weightedOrBags++
+				bagged++
 				break
 			}
 		}
@@ -45,6 +45,9 @@ func TestSameBitsAsC(t *testing.T) {
 			for _, rows := range []int{1, 33} {
 				seed := uint64(100*n + rows)
 				b := batchOf(m, rows, seed, mode)
+				if b.Weights != nil {
+					weighted++
+				}
 				out := predict(t, m, b)
 				if index < models {
 					sameBits(t, "no NaN", out, out)
@@ -57,9 +60,9 @@ func TestSameBitsAsC(t *testing.T) {
 		}
 		_ = m.Close()
 	}
-	t.Logf("%d bundles, %d with a shared part, %d with sequences", len(bundles), shared, weightedOrBags)
-	if weightedOrBags == 0 || shared == 0 {
-		t.Fatal("no bundle has sequences or a shared part")
+	t.Logf("%d bundles, %d with a shared part, %d with sequences, %d batches with weights", len(bundles), shared, bagged, weighted)
+	if bagged == 0 || shared == 0 || weighted == 0 {
+		t.Fatal("no bundle has sequences, a shared part or weights")
 	}
 }
 

@@ -65,10 +65,12 @@ func (x *lcg) draw() uint64 {
 type drawn struct {
 	ids, offsets []int64
 	dense        []float32
+	weights      []float32 // nil without a weighted feature
 }
 
 func (x *lcg) fill(features []dpi.Feature, rows, wanted int, bags bool) drawn {
 	d := drawn{offsets: []int64{0}}
+	anyWeighted := false
 	mine := func(f *dpi.Feature) bool { return wanted < 0 || f.Shared == (wanted == 1) }
 	for r := 0; r < rows; r++ {
 		for i := range features {
@@ -82,6 +84,12 @@ func (x *lcg) fill(features []dpi.Feature, rows, wanted int, bags bool) drawn {
 			}
 			for k := uint64(0); k < n; k++ {
 				d.ids = append(d.ids, int64(x.draw()%uint64(f.VocabSize)))
+				weight := float32(1)
+				if bags && f.Weighted {
+					anyWeighted = true
+					weight = float32(x.draw()%100+1) / 64
+				}
+				d.weights = append(d.weights, weight)
 			}
 			d.offsets = append(d.offsets, int64(len(d.ids)))
 		}
@@ -95,6 +103,9 @@ func (x *lcg) fill(features []dpi.Feature, rows, wanted int, bags bool) drawn {
 			}
 		}
 	}
+	if !anyWeighted {
+		d.weights = nil
+	}
 	return d
 }
 
@@ -105,12 +116,12 @@ func batchOf(m *dpi.Model, rows int, seed uint64, mode string) *dpi.Batch {
 	if mode == "shared" {
 		u := x.fill(features, 3, 1, true)
 		i := x.fill(features, rows, 0, true)
-		return &dpi.Batch{Rows: rows, IDs: i.ids, Offsets: i.offsets, Dense: i.dense,
+		return &dpi.Batch{Rows: rows, IDs: i.ids, Offsets: i.offsets, Dense: i.dense, Weights: i.weights,
 			Shared: &dpi.SharedPart{Offsets: []int64{0, int64(rows / 3), int64(rows / 3), int64(rows)}, IDs: u.ids,
-				BagOffsets: u.offsets, Dense: u.dense}}
+				BagOffsets: u.offsets, Dense: u.dense, Weights: u.weights}}
 	}
 	d := x.fill(features, rows, -1, mode == "bags")
-	b := &dpi.Batch{Rows: rows, IDs: d.ids, Dense: d.dense}
+	b := &dpi.Batch{Rows: rows, IDs: d.ids, Dense: d.dense, Weights: d.weights}
 	if mode == "bags" {
 		b.Offsets = d.offsets
 	}

@@ -4,10 +4,11 @@
  *
  *   reference_scores BUNDLE ROWS SEED plain|bags|shared
  *
- * plain: one id per bag. bags: sequences have 0 to 4 ids, with offsets. shared: the rows in three shared
- * rows. One line per row: the scores' bits in hex. Draws: x = x * 6364136223846793005 + 1442695040888963407
- * from the seed, value = x >> 33; in the order below, features in schema order (id: value % vocab_size;
- * float: value % 2001 / 1000 - 1). */
+ * plain: one id per bag. bags: sequences have 0 to 4 ids, with offsets, and weights if a feature is weighted.
+ * shared: the rows in three shared rows. One line per row: the scores' bits in hex. Draws: x = x *
+ * 6364136223846793005 + 1442695040888963407 from the seed, value = x >> 33; in the order below, features in
+ * schema order (id: value % vocab_size, and in a weighted bag its weight: (value % 100 + 1) / 64; float:
+ * value % 2001 / 1000 - 1). */
 #include <dpi/dpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static dpi_model_info info;
 typedef struct part {
   int64_t rows, nnz;
   int64_t *ids, *offsets;
-  float* dense;
+  float *dense, *weights; /* one per id, 1 where the feature is not weighted */
+  int weighted;
 } part;
 
 /* Draws the features that `wanted` names (-1 all, 0 item's, 1 shared): per row first the bags, then the
@@ -37,14 +39,20 @@ static int fill(part* p, int64_t rows, int slots, int columns, int wanted, int b
   p->ids = calloc((size_t)(rows * slots * 4 + 1), sizeof *p->ids);
   p->offsets = calloc((size_t)(rows * slots + 1), sizeof *p->offsets);
   p->dense = calloc((size_t)(rows * columns + 1), sizeof *p->dense);
-  if (p->ids == NULL || p->offsets == NULL || p->dense == NULL) return 1;
+  p->weights = calloc((size_t)(rows * slots * 4 + 1), sizeof *p->weights);
+  if (p->ids == NULL || p->offsets == NULL || p->dense == NULL || p->weights == NULL) return 1;
   int64_t bag = 0, at = 0;
   for (int64_t r = 0; r < rows; r++) {
     for (int f = 0; f < info.num_features; f++) {
       const dpi_feature_info* i = &features[f];
       if (i->slot < 0 || (wanted >= 0 && i->shared != wanted)) continue;
       const uint64_t n = bags && i->kind == DPI_FEATURE_SEQUENCE ? draw() % 5 : 1;
-      for (uint64_t k = 0; k < n; k++) p->ids[p->nnz++] = (int64_t)(draw() % (uint64_t)i->vocab_size);
+      const int weighted = bags && i->weighted;
+      p->weighted |= weighted;
+      for (uint64_t k = 0; k < n; k++, p->nnz++) {
+        p->ids[p->nnz] = (int64_t)(draw() % (uint64_t)i->vocab_size);
+        p->weights[p->nnz] = weighted ? (float)(draw() % 100 + 1) / 64.0f : 1.0f;
+      }
       p->offsets[++bag] = p->nnz;
     }
     for (int f = 0; f < info.num_features; f++) {
@@ -58,7 +66,9 @@ static int fill(part* p, int64_t rows, int slots, int columns, int wanted, int b
 
 static int score(dpi_model* model, int64_t rows, const char* mode, dpi_error* e) {
   const int bags = strcmp(mode, "plain") != 0, shared = strcmp(mode, "shared") == 0;
-  part item = {0, 0, NULL, NULL, NULL}, user = {0, 0, NULL, NULL, NULL};
+  part item, user;
+  memset(&item, 0, sizeof item);
+  memset(&user, 0, sizeof user);
   const int64_t starts[4] = {0, rows / 3, rows / 3, rows}; /* the second shared row has no item */
   dpi_batch b;
   memset(&b, 0, sizeof b);
@@ -73,6 +83,7 @@ static int score(dpi_model* model, int64_t rows, const char* mode, dpi_error* e)
   b.nnz = item.nnz;
   b.dense = item.dense;
   b.offsets = bags ? item.offsets : NULL;
+  b.weights = item.weighted ? item.weights : NULL;
   if (shared) {
     b.shared_rows = 3;
     b.shared_offsets = starts;
@@ -80,6 +91,7 @@ static int score(dpi_model* model, int64_t rows, const char* mode, dpi_error* e)
     b.shared_nnz = user.nnz;
     b.shared_bag_offsets = user.offsets;
     b.shared_dense = user.dense;
+    b.shared_weights = user.weighted ? user.weights : NULL;
   }
   const size_t n = (size_t)(rows * info.num_heads);
   float* out = calloc(n + 1, sizeof *out);

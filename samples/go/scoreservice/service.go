@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sort"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -189,13 +188,10 @@ func (s *service) metrics(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintf(w, "# TYPE dpi_calls_total counter\ndpi_calls_total %d\n", c.Calls)
 	fmt.Fprintf(w, "# TYPE dpi_rows_total counter\ndpi_rows_total %d\n", c.Rows)
 	fmt.Fprintf(w, "# TYPE dpi_errors_total counter\n")
-	codes := make([]string, 0, len(c.Errors))
-	for code := range c.Errors {
-		codes = append(codes, code)
-	}
-	sort.Strings(codes)
-	for _, code := range codes {
-		fmt.Fprintf(w, "dpi_errors_total{code=%s} %d\n", strconv.Quote(code), c.Errors[code])
+	for code := dpi.OK; code <= dpi.Internal; code++ {
+		if n := c.Errors[code]; n > 0 {
+			fmt.Fprintf(w, "dpi_errors_total{code=%s} %d\n", strconv.Quote(code.String()), n)
+		}
 	}
 	for _, kind := range []struct {
 		name string

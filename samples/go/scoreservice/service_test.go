@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -210,7 +211,39 @@ func checkRefusals(t *testing.T, url string) {
 	}
 }
 
-// stop sends SIGTERM under load: what was begun is answered rightly, and the process ends with status 0.
+// half sends the head and half the body of a request for rows; the function it returns sends the rest and gives the answer.
+func half(url string, rows []map[string]interface{}) (finish func() (*response, error), err error) {
+	body, err := json.Marshal(map[string]interface{}{"rows": rows})
+	if err != nil {
+		return nil, err
+	}
+	connection, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		return nil, err
+	}
+	if _, err = fmt.Fprintf(connection, "POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:len(body)/2]); err != nil {
+		return nil, err
+	}
+	return func() (*response, error) {
+		defer connection.Close()
+		if _, err := connection.Write(body[len(body)/2:]); err != nil {
+			return nil, err
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+		if err != nil {
+			return nil, err
+		}
+		defer answer.Body.Close()
+		scores := &response{}
+		if answer.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("status %d", answer.StatusCode)
+		}
+		return scores, json.NewDecoder(answer.Body).Decode(scores)
+	}, nil
+}
+
+// stop sends SIGTERM under load and while half a request is there: what was begun is answered rightly, and the process ends
+// with status 0.
 func stop(t *testing.T, url string, rows []map[string]interface{}, want []float32, command *exec.Cmd, lines *bufio.Scanner) {
 	var group sync.WaitGroup
 	wrong := make(chan error, 4)
@@ -228,11 +261,22 @@ func stop(t *testing.T, url string, rows []map[string]interface{}, want []float3
 			}
 		}()
 	}
+	finish, err := half(url, rows[:8])
+	if err != nil {
+		t.Fatal(err)
+	}
 	time.Sleep(20 * time.Millisecond)
 	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	text := ""
+	for !strings.Contains(text, "draining") && lines.Scan() {
+		text += lines.Text() + "\n"
+	}
+	answer, err := finish()
+	if err != nil || len(answer.Scores) != 8 || math.Float32bits(answer.Scores[7][0]) != math.Float32bits(want[7]) {
+		t.Fatalf("the request in flight: %v, %+v", err, answer)
+	}
 	for lines.Scan() {
 		text += lines.Text() + "\n"
 	}

@@ -6,10 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.Gson;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.net.Socket;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -78,11 +81,34 @@ class ServiceTest {
       refusals(url, rows);
       String metrics = get(url + "/metrics").body();
       assertTrue(metrics.contains("dpi_requests_total " + CLIENTS * ROUNDS * (ROWS / PER_REQUEST)), metrics);
-      service.toHandle().destroy();  // SIGTERM; Process.destroy would close the pipe too
+      stopDuringARequest(service, url, rows.subList(0, PER_REQUEST), want);
       assertTrue(service.waitFor(20, TimeUnit.SECONDS));
       assertTrue(out.readLine().startsWith("stopped after "));
     } finally {
       service.destroyForcibly();
+    }
+  }
+
+  /** SIGTERM while half a request is there: health turns, the other half is still answered. */
+  private void stopDuringARequest(Process service, String url, List<Map<String, Object>> rows, String[] want) throws Exception {
+    byte[] body = gson.toJson(Map.of("rows", rows)).getBytes(StandardCharsets.UTF_8);
+    String head = "POST /score HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " + body.length + "\r\n\r\n";
+    try (Socket socket = new Socket("127.0.0.1", URI.create(url).getPort())) {
+      socket.setSoTimeout(20_000);
+      OutputStream out = socket.getOutputStream();
+      out.write(head.getBytes(StandardCharsets.UTF_8));
+      out.write(body, 0, body.length / 2);
+      out.flush();
+      get(url + "/health");  // the server has met the request before
+      service.toHandle().destroy();  // SIGTERM; Process.destroy would close the pipe too
+      while (get(url + "/health").statusCode() == 200) Thread.onSpinWait();
+      out.write(body, body.length / 2, body.length - body.length / 2);
+      out.flush();
+      String answer = new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      assertTrue(answer.startsWith("HTTP/1.1 200"), answer);
+      Answer scores = gson.fromJson(answer.substring(answer.indexOf("\r\n\r\n") + 4), Answer.class);
+      assertEquals(rows.size(), scores.scores.length);
+      for (int k = 0; k < rows.size(); k++) assertEquals(Float.parseFloat(want[k]), scores.scores[k][0], 0.0f);
     }
   }
 

@@ -80,11 +80,12 @@ class StatusTest {
   }
 
   @Test
-  void io() throws Exception {
+  void ioCarriesErrno() throws Exception {
+    DpiException.Io e = assertThrows(DpiException.Io.class, () -> at("/tmp/" + "a".repeat(300)).load());
+    assertEquals(36, e.nativeCode());  // ENAMETOOLONG
     Path folder = Files.createTempDirectory("dpi");
     try {
-      DpiException e = assertThrows(DpiException.class, () -> at(folder.toString()).load());
-      assertTrue(e.status() == Status.IO || e.status() == Status.BAD_MODEL, e.status() + ": " + e.getMessage());
+      assertThrows(DpiException.Io.class, () -> at(folder.toString()).load());
     } finally {
       Files.delete(folder);
     }
@@ -115,6 +116,44 @@ class StatusTest {
       model.predict(batch, scores, control.reset().timeout(Duration.ofSeconds(60)));
       assertEquals(3, scores.rows());
     }
+  }
+
+  /** A deadline and a cancellation that come while the call runs: it stops between two chunks. */
+  @Test
+  void deadlineAndCancelWhileRunning() throws Exception {
+    int rows = 20_000;
+    try (Model model = Model.builder().path(Support.demo("adult_widedeep.h5")).device(Device.REF).option("max_rows", "8").load()) {
+      Support.Arrays a = Support.whole(model.schema(), rows, false);
+      Batch batch = model.batch().dense(a.dense).ids(a.ids).build();
+      Scores scores = model.newScores(rows);
+      Control control = new Control();
+      for (int round = 0; round < 3; round++) {
+        control.reset().timeout(Duration.ofMillis(1));
+        assertThrows(DpiException.Timeout.class, () -> model.predict(batch, scores, control));
+        control.reset();
+        Thread canceller = new Thread(() -> {
+          java.util.concurrent.locks.LockSupport.parkNanos(1_000_000);
+          control.cancel();
+        });
+        canceller.start();
+        assertThrows(DpiException.Cancelled.class, () -> model.predict(batch, scores, control));
+        canceller.join();
+        assertEquals(0, scores.rows());
+      }
+      String counters = model.countersJson();
+      assertTrue(counters.contains("\"9\":3") && counters.contains("\"10\":3"), counters);
+      model.predict(batch, scores, control.reset());
+      assertEquals(rows, scores.rows());
+    }
+  }
+
+  /** A bundle with one bit changed. */
+  @Test
+  void damagedBundles() throws Exception {
+    byte[] bytes = Files.readAllBytes(Support.demo("adult_widedeep.h5"));
+    bytes[bytes.length / 2] ^= 1;
+    DpiException e = assertThrows(DpiException.BadModel.class, () -> Model.builder().bytes(bytes).load());
+    assertTrue(e.getMessage().length() > 20, e.getMessage());
   }
 
   @Test
