@@ -186,6 +186,10 @@ int graph_launch(Graph* g, Stream* s) {
   if (in_flight(g->last) && g->last->stream != s)
     return failed(kInvalidValue, "a graph was launched on " + stream_text(s) + " while it runs on " +
                                      stream_text(g->last->stream));
+  for (const Node& n : g->nodes) {
+    if (!prepare_lane(lane_of(s, n.lane), block_of(n.job)))
+      return failed(kOutOfMemory, "no memory for fibres");
+  }
   const TaskPtr begin = new_task(s);
   submit(begin);
   std::vector<TaskPtr> tasks;

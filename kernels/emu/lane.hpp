@@ -33,6 +33,9 @@ struct KernelRun {
   char* end = nullptr;    // and releases this last
 };
 
+/// For blocks of this shape or smaller, when a kernel is started: a TSan fibre begins with all that its maker
+/// did before, so that it must not be made later. False = no memory.
+bool prepare_lane(Lane* lane, dim3 block);
 /// Runs all blocks; null, or the text of a fault, which holds until the next run. The caller holds Busy.
 const char* run_kernel(Lane* lane, const KernelRun& run);
 /// null, or why a launch of this shape is refused.

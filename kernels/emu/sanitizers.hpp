@@ -68,16 +68,15 @@ inline void release(char* key) { __tsan_release(key); }
 inline void acquire(char* key) { __tsan_acquire(key); }
 /// Runs f on a clock of its own.
 template <class F>
-void run_on_clock(void** clock, F f) {
-  if (*clock == nullptr) *clock = __tsan_create_fiber(0);
+void run_on_clock(void* clock, F f) {
   void* host = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(*clock, __tsan_switch_to_fiber_no_sync);
+  __tsan_switch_to_fiber(clock, __tsan_switch_to_fiber_no_sync);
   f();
   __tsan_switch_to_fiber(host, __tsan_switch_to_fiber_no_sync);
 }
 /// The same for f that does nothing without TSan.
 template <class F>
-void on_clock(void** clock, F f) {
+void on_clock(void* clock, F f) {
   run_on_clock(clock, f);
 }
 /// What this thread (not its fibres) reads, writes, allocates and frees counts for nothing.
@@ -95,11 +94,11 @@ inline void* create_tsan_fiber() { return nullptr; }
 inline void release(char*) {}
 inline void acquire(char*) {}
 template <class F>
-void run_on_clock(void**, F f) {
+void run_on_clock(void*, F f) {
   f();
 }
 template <class F>
-void on_clock(void**, F) {}
+void on_clock(void*, F) {}
 inline void hide_from_tsan() {}
 inline void show_to_tsan() {}
 #endif

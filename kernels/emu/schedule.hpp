@@ -69,6 +69,8 @@ struct Event {
 /// Sets last_error() of this thread; gives `code`.
 int failed(int code, const std::string& text);
 
+/// The threads a job needs: of one block, or none.
+dim3 block_of(const Job& job);
 Lane* lane_of(Stream* s, size_t index);
 /// Everything but `waits` has its default. The task runs after the stream's last one.
 TaskPtr new_task(Stream* s);

@@ -247,23 +247,6 @@ char* arena_take(size_t bytes) {
   return p;
 }
 
-// All that allocates happens here, on the host: on a fibre it would be blamed on the kernel.
-bool prepare_fibers(Lane* lane, size_t n) {
-  while (lane->fibers.size() < n) {
-    std::unique_ptr<Fiber, FiberFree> f(new Fiber);
-    f->stack = reserve(kStackBytes);
-    if (f->stack == nullptr) return false;
-    f->sanitizer.tsan = create_tsan_fiber();
-    start_over(*f);
-    lane->fibers.push_back(std::move(f));
-  }
-  if (g_arena == nullptr) {
-    g_arena = reserve(kArenaBytes);
-    if (g_arena != nullptr) poison(g_arena, kArenaBytes);
-  }
-  return g_arena != nullptr;
-}
-
 // Which fibre is which thread changes from block to block: threads of equal number in different blocks would
 // share a clock otherwise, and no race between them would show.
 void prepare_block(Lane* lane, dim3 index) {
@@ -376,6 +359,24 @@ int lane() { return g_fiber->linear % kWarp; }
 size_t random_below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_source()); }
 void seed_random(unsigned value) { random_source().seed(value); }
 
+bool prepare_lane(Lane* lane, dim3 block) {
+  const size_t n = size_t{block.x} * block.y * block.z;
+  if (lane->clock == nullptr) lane->clock = create_tsan_fiber();
+  while (lane->fibers.size() < n) {
+    std::unique_ptr<Fiber, FiberFree> f(new Fiber);
+    f->stack = reserve(kStackBytes);
+    if (f->stack == nullptr) return false;
+    f->sanitizer.tsan = create_tsan_fiber();
+    start_over(*f);
+    lane->fibers.push_back(std::move(f));
+  }
+  if (g_arena == nullptr) {
+    g_arena = reserve(kArenaBytes);
+    if (g_arena != nullptr) poison(g_arena, kArenaBytes);
+  }
+  return g_arena != nullptr;
+}
+
 const char* run_kernel(Lane* lane, const KernelRun& run) {
   g_failed = false;
   g_error[0] = '\0';
@@ -383,7 +384,6 @@ const char* run_kernel(Lane* lane, const KernelRun& run) {
   g_block.grid = run.grid;
   g_block.size = run.block;
   g_block.n = static_cast<int>(run.block.x * run.block.y * run.block.z);
-  if (!prepare_fibers(lane, static_cast<size_t>(g_block.n))) return "no memory for fibres";
   const Body body = [&run] {
     acquire(run.start);
     (*run.body)();

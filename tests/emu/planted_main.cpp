@@ -48,6 +48,7 @@ int run(const char* name) {
   emu::stream_sync(second);
   emu::stream_destroy(first);
   emu::stream_destroy(second);
+  emu::event_destroy(event);
   std::printf("sum %g, counter %d, code %d\n", static_cast<double>(sum), counter, code);
   return code == 0 ? 0 : 1;
 }
