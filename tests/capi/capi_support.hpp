@@ -12,12 +12,11 @@
 #include <vector>
 
 #include "support/device.hpp"
+#include "support/source_dir.hpp"
 
 namespace dpi::test {
 
-inline std::string demo(const std::string& name) {
-  return std::string(DPI_TEST_SOURCE_DIR) + "/weights/demo/" + name;
-}
+inline std::string demo(const std::string& name) { return source_dir() + "/weights/demo/" + name; }
 
 struct Error : dpi_error {
   Error() : dpi_error{} { struct_size = sizeof(dpi_error); }

@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "capi/capi_support.hpp"
+#include "support/source_dir.hpp"
 
 namespace dpi::test {
 namespace {
 
 std::vector<std::filesystem::path> bundles() {
   std::vector<std::filesystem::path> found;
-  const std::filesystem::path folder = std::filesystem::path(DPI_TEST_SOURCE_DIR) / "tests/e2e/golden";
+  const std::filesystem::path folder = std::filesystem::path(source_dir()) / "tests/e2e/golden";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".h5") found.push_back(entry.path());
   }

@@ -13,6 +13,7 @@
 #include "support/device.hpp"
 #include "support/near.hpp"
 #include "support/op_harness.hpp"
+#include "support/source_dir.hpp"
 
 namespace dpi::test {
 namespace {
@@ -26,7 +27,7 @@ struct Recording {
 };
 
 Recording load() {
-  const std::string folder = std::string(DPI_TEST_SOURCE_DIR) + "/tests/kernels/op_vectors/";
+  const std::string folder = source_dir() + "/tests/kernels/op_vectors/";
   std::ifstream index(folder + "vectors.json"), words(folder + "vectors.bin", std::ios::binary);
   if (!index || !words) throw std::runtime_error(folder + ": vectors.json or vectors.bin is missing");
   return {json::parse(index), {std::istreambuf_iterator<char>(words), std::istreambuf_iterator<char>()}};

@@ -1,0 +1,226 @@
+// gpu_bench [JOBS.jsonl]: latencies of dpi_predict over the C API, from rows in pageable host memory to
+// scores in host memory. One job a line (standard input without a file), one result a line, flushed. Used by
+// stages/b1_end_to_end.py and others.
+//
+// A job: {"bundle", "ids", "dense"?, "batch", "sets", "options": {}, "calls", "seconds", "callers"?,
+// "reference"?, "tolerance"?, "labels": {}}
+//   ids        file of int64 [sets, batch, slots]; dense: float32 [sets, batch, columns]; calls rotate
+//   through the sets calls      timed calls wanted; seconds: stop there (after 20 calls at least) reference
+//   float32 logits [sets, batch]; outputs are compared before anything is timed: |ours - ref| <= tolerance (1
+//   + |ref|)
+// A result: the job's labels and "status": ok, wrong (not timed), unsupported, failed.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "client.hpp"
+
+namespace dpi::gpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr size_t kLeastCalls = 20;
+constexpr int kWarmUpRounds = 4;
+
+template <class T>
+std::vector<T> read_file(const std::string& path, size_t want) {
+  std::vector<T> values(want);
+  std::ifstream f(path, std::ios::binary);
+  if (!f.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(want * sizeof(T))))
+    throw std::runtime_error(path + ": expected " + std::to_string(want * sizeof(T)) + " bytes");
+  return values;
+}
+
+/// The rows of a job and where the scores go. ids: [sets, batch, slots], dense: [sets, batch, columns].
+struct Rows {
+  size_t sets = 1, batch = 1, slots = 0, columns = 0, heads = 1;
+  std::vector<int64_t> ids;
+  std::vector<float> dense;
+
+  Rows(const json& job, const dpi_model* model) {
+    const dpi_model_info info = info_of(model);
+    sets = job.at("sets");
+    batch = job.at("batch");
+    slots = static_cast<size_t>(info.num_slots);
+    columns = static_cast<size_t>(info.dense_dim);
+    heads = static_cast<size_t>(info.num_heads);
+    if (slots > 0) ids = read_file<int64_t>(job.at("ids"), sets * batch * slots);
+    if (columns > 0) dense = read_file<float>(job.at("dense"), sets * batch * columns);
+  }
+
+  dpi_batch of(size_t set) const {
+    dpi_batch b{};
+    b.struct_size = sizeof b;
+    b.rows = static_cast<int64_t>(batch);
+    b.ids = slots > 0 ? ids.data() + set * batch * slots : nullptr;
+    b.nnz = static_cast<int64_t>(batch * slots);
+    b.dense = columns > 0 ? dense.data() + set * batch * columns : nullptr;
+    return b;
+  }
+};
+
+/// The largest |ours - reference| / (1 + |reference|) over all sets; NaN if any value is.
+double worst_error(dpi_model* model, const Rows& rows, const std::vector<float>& reference, Error* error) {
+  std::vector<float> scores(rows.batch * rows.heads), logits(scores.size());
+  double worst = 0;
+  for (size_t set = 0; set < rows.sets; ++set) {
+    const dpi_batch b = rows.of(set);
+    dpi_run_options run{};
+    run.struct_size = sizeof run;
+    std::fill(logits.begin(), logits.end(), NAN);
+    run.logits = logits.data();
+    run.logits_len = logits.size();
+    if (dpi_predict(model, &b, scores.data(), scores.size(), &run, error) != DPI_OK) return NAN;
+    for (size_t i = 0; i < rows.batch; ++i) {
+      const double want = reference[set * rows.batch + i];
+      const double e = std::fabs(logits[i * rows.heads] - want) / (1 + std::fabs(want));
+      if (!(e <= worst)) worst = e;
+      if (std::isnan(e)) return e;
+    }
+  }
+  return worst;
+}
+
+double percentile(const std::vector<double>& sorted, double p) {
+  const double at = p * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<size_t>(at);
+  const size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+struct Caller {
+  std::vector<double> us;
+  Error error;
+  bool failed = false;
+};
+
+void call(dpi_model* model, const Rows& rows, size_t calls, double seconds, size_t first, Caller* me) {
+  std::vector<float> scores(rows.batch * rows.heads);
+  me->us.reserve(calls);
+  const auto begin = Clock::now();
+  for (size_t i = 0; i < calls; ++i) {
+    const dpi_batch b = rows.of((first + i) % rows.sets);
+    const auto start = Clock::now();
+    const dpi_status status = dpi_predict(model, &b, scores.data(), scores.size(), nullptr, &me->error);
+    const auto end = Clock::now();
+    if (status != DPI_OK) {
+      me->failed = true;
+      return;
+    }
+    me->us.push_back(std::chrono::duration<double, std::micro>(end - start).count());
+    if (me->us.size() >= kLeastCalls && std::chrono::duration<double>(end - begin).count() > seconds) return;
+  }
+}
+
+void measure(dpi_model* model, const Rows& rows, const json& job, json* out) {
+  const size_t callers = job.value("callers", 1), calls = job.at("calls");
+  std::vector<Caller> all(callers);
+  const auto round = [&](size_t n, double seconds) {
+    std::vector<std::thread> threads;
+    for (size_t c = 1; c < callers; ++c)
+      threads.emplace_back(call, model, std::cref(rows), n, seconds, 3 * c, &all[c]);
+    call(model, rows, n, seconds, 0, &all[0]);
+    for (std::thread& t : threads) t.join();
+  };
+  round(kWarmUpRounds * rows.sets, 0.1);
+  for (Caller& c : all) c.us.clear();
+  const auto begin = Clock::now();
+  round(calls, job.at("seconds"));
+  const double elapsed = seconds_since(begin);
+  std::vector<double> us;
+  for (const Caller& c : all) {
+    if (c.failed) {
+      *out = {{"status", c.error.status()}, {"error", c.error.message}};
+      return;
+    }
+    us.insert(us.end(), c.us.begin(), c.us.end());
+  }
+  std::sort(us.begin(), us.end());
+  (*out)["p50_us"] = percentile(us, 0.5);
+  (*out)["p95_us"] = percentile(us, 0.95);
+  (*out)["p99_us"] = percentile(us, 0.99);
+  (*out)["min_us"] = us.front();
+  (*out)["mean_us"] = std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
+  (*out)["calls"] = us.size();
+  (*out)["rows_per_s"] = static_cast<double>(us.size() * rows.batch) / elapsed;
+}
+
+/// Models stay loaded while jobs name the same bundle and options.
+class Loaded {
+ public:
+  dpi_model* get(const json& job, json* out) {
+    const std::string key = job.at("bundle").dump() + job.at("options").dump();
+    if (key == key_ && model_) return model_.get();
+    model_.reset();
+    key_ = key;
+    Error error;
+    const auto begin = Clock::now();
+    model_ = load(job.at("bundle"), job.at("options").get<Options>(), &error);
+    if (!model_) *out = {{"status", error.status()}, {"error", error.message}};
+    (*out)["load_ms"] = seconds_since(begin) * 1e3;
+    return model_.get();
+  }
+
+ private:
+  std::string key_;
+  ModelPtr model_;
+};
+
+json run(const json& job, Loaded* loaded) {
+  json out = {{"status", "ok"}};
+  dpi_model* model = loaded->get(job, &out);
+  if (model == nullptr) return out;
+  const Rows rows(job, model);
+  if (job.value("info", false)) out["info"] = text_of(dpi_model_info_json, model);
+  out["device_bytes"] = info_of(model).device_bytes;
+  if (job.contains("reference")) {
+    const auto reference = read_file<float>(job.at("reference"), rows.sets * rows.batch);
+    Error error;
+    const double worst = worst_error(model, rows, reference, &error);
+    if (error.code != DPI_OK) return {{"status", error.status()}, {"error", error.message}};
+    out["worst"] = std::isnan(worst) ? json("NaN") : json(worst);
+    if (!(worst <= job.at("tolerance").get<double>())) {
+      out["status"] = "wrong";
+      return out;
+    }
+  }
+  measure(model, rows, job, &out);
+  return out;
+}
+
+}  // namespace
+}  // namespace dpi::gpu
+
+int main(int argc, char** argv) {
+  std::ifstream file;
+  if (argc > 1) file.open(argv[1]);
+  std::istream& in = argc > 1 ? file : std::cin;
+  if (!in) {
+    std::fprintf(stderr, "gpu_bench: %s cannot be read\n", argv[1]);
+    return 2;
+  }
+  dpi::gpu::Loaded loaded;
+  for (std::string line; std::getline(in, line);) {
+    nlohmann::json result;
+    nlohmann::json labels = nlohmann::json::object();
+    try {
+      const nlohmann::json job = nlohmann::json::parse(line);
+      labels = job.value("labels", labels);
+      result = dpi::gpu::run(job, &loaded);
+    } catch (const std::exception& e) {
+      result = {{"status", "failed"}, {"error", std::string("gpu_bench: ") + e.what()}};
+    }
+    labels.update(result);
+    std::printf("%s\n", labels.dump().c_str());
+    std::fflush(stdout);
+  }
+  return 0;
+}
