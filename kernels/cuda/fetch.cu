@@ -21,7 +21,39 @@ __global__ void __launch_bounds__(kThreads) fetch_kernel(const FetchArgs a) {
   for (int64_t i = global_thread(); i < vectors; i += total_threads()) dst[i] = src[i];
 }
 
+/// Words of type T; reads are consecutive, so the bus carries full lines.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    place_kernel(char* dst, int64_t stride, const char* rows, int64_t words, int64_t total) {
+  for (int64_t i = global_thread(); i < total; i += total_threads()) {
+    const int64_t row = i / words;
+    const auto value = reinterpret_cast<const T*>(rows)[i];
+    reinterpret_cast<T*>(dst + row * stride)[i - row * words] = value;
+  }
+}
+
+template <class T>
+int place_words(char* dst, int64_t stride, const char* rows, int64_t row_bytes, int64_t n_rows,
+                Stream stream) {
+  constexpr int64_t kSize = sizeof(T);
+  const int64_t words = row_bytes / kSize;
+  const dim3 grid(blocks_for(words * n_rows, kThreads, 2048));
+  return launch(place_kernel<T>, grid, dim3(kThreads), stream, dst, stride, rows, words, words * n_rows);
+}
+
+bool all_multiples(int64_t size, const char* dst, int64_t stride, int64_t row_bytes) {
+  return reinterpret_cast<uintptr_t>(dst) % size == 0 && stride % size == 0 && row_bytes % size == 0;
+}
+
 }  // namespace
+
+int place(char* dst, int64_t stride, const char* rows, int64_t row_bytes, int64_t n_rows, Stream stream) {
+  if (all_multiples(16, dst, stride, row_bytes))
+    return place_words<float4>(dst, stride, rows, row_bytes, n_rows, stream);
+  if (all_multiples(4, dst, stride, row_bytes))
+    return place_words<uint32_t>(dst, stride, rows, row_bytes, n_rows, stream);
+  return place_words<uint8_t>(dst, stride, rows, row_bytes, n_rows, stream);
+}
 
 int fetch(const FetchArgs& a, Stream stream) {
   int64_t most = 0;

@@ -1,6 +1,8 @@
-// Copies the packed input of a small batch from host memory that the GPU can read in place. Called by the
-// backend's fetch_in. One kernel instead of a copy: it joins a graph, has no copy engine's start-up time, and
-// takes only what the call uses.
+// Copies from host memory that the GPU can read in place. Called by the backend's fetch_in and place_rows.
+//
+// fetch: the packed input of a small batch. One kernel instead of a copy: it joins a graph, has no copy
+// engine's start-up time, and takes only what the call uses. place: table rows while a model loads, from
+// packed to the arena's stride; what lies between the rows (other tables' scalars) stays.
 #pragma once
 
 #include <cstdint>
@@ -30,5 +32,8 @@ struct FetchArgs {
 
 /// Starts the copy on `stream`; the native code of the launch.
 int fetch(const FetchArgs& args, Stream stream);
+
+/// rows: [n_rows, row_bytes] packed in mapped host memory; row r goes to dst + r * stride (device memory).
+int place(char* dst, int64_t stride, const char* rows, int64_t row_bytes, int64_t n_rows, Stream stream);
 
 }  // namespace dpi::kernels::cuda

@@ -211,6 +211,11 @@ typedef struct dpi_backend_api {
   int32_t (*fetch_in)(dpi_backend_stream*, void* dst, const void* staging, const dpi_fetch_part* parts,
                       int32_t n_parts, dpi_backend_error* err);
 
+  // Optional (null without DPI_BACKEND_FETCH): a kernel that reads n_rows packed rows of row_bytes from
+  // staging memory in place and writes them dst_stride bytes apart. Bytes between the rows stay as they are.
+  int32_t (*place_rows)(dpi_backend_stream*, void* dst, size_t dst_stride, const void* staging,
+                        size_t row_bytes, int64_t n_rows, dpi_backend_error* err);
+
   // Optional (null = no chain is ever taken). Prepares one op that does what a chain of ops does, for up to
   // *max_rows rows; DPI_E_UNSUPPORTED with the reason in `report` when no implementation accepts it. Values
   // that only the chain uses are not written. enqueue takes the calls of all its ops, as they would be

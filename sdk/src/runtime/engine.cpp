@@ -62,11 +62,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   e->caps_.struct_size = sizeof e->caps_;
   DPI_RETURN_IF_ERROR(backend_status(e->api().caps(e->device(), &e->caps_, &err), err, "backend"));
 
-  PlanOptions plan_options;
-  plan_options.fold = options.fold;
-  plan_options.fuse = options.fuse;
-  plan_options.schedule = options.schedule;
-  if (!options.skip.empty()) parse_skip(options.skip, &plan_options.skip);
+  PlanOptions plan_options = dpi::plan_options(options);
   plan_options.max_streams = std::max(1, e->caps_.max_streams);
   if ((e->caps_.flags & DPI_BACKEND_HALF) != 0) plan_options.activation = activation_type(options.precision);
   DPI_ASSIGN_OR_RETURN(e->plan_, make_plan(graph.value(), plan_options));
@@ -75,6 +71,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
 
   e->store_ =
       store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), options.memory_limit);
+  DPI_RETURN_IF_ERROR(e->check_memory());
   DPI_RETURN_IF_ERROR(e->load_tables(bundle));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
@@ -85,6 +82,18 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
     std::vector<float>().swap(p.data);  // the backend keeps what it needs
   }
   return e;
+}
+
+/// Tables, weights and one slot must fit what the device has free; host memory is checked by the store.
+Status Engine::check_memory() {
+  DPI_ASSIGN_OR_RETURN(memory_, forecast_memory(plan_, options_, !host_memory(), caps_.alignment));
+  if (host_memory() || caps_.memory_free == 0 || memory_.least() <= caps_.memory_free) return {};
+  const auto mib = [](uint64_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; };
+  return {Code::kOutOfMemory, "the model needs " + mib(memory_.least()) + " (tables " + mib(memory_.tables) +
+                                  ", weights " + mib(memory_.weights) +
+                                  ", one call of max_rows=" + std::to_string(options_.max_rows) + " " +
+                                  mib(memory_.slot) + "), but only " + mib(caps_.memory_free) +
+                                  " of device memory are free; nothing was loaded"};
 }
 
 Status Engine::load_tables(Bundle& bundle) {

@@ -13,6 +13,7 @@
 #include "base/status.hpp"
 #include "bundle/bundle.hpp"
 #include "plan/plan.hpp"
+#include "runtime/memory_forecast.hpp"
 #include "runtime/options.hpp"
 #include "runtime/resolve.hpp"
 #include "store/table_store.hpp"
@@ -38,6 +39,7 @@ class Engine {
   const std::string& device_note() const { return backend_.note; }  // why auto fell back, "" otherwise
   TableStore& store() const { return *store_; }
   const StoreForecast& forecast() const { return forecast_; }
+  const MemoryForecast& memory() const { return memory_; }
   uint64_t weight_bytes() const { return weight_bytes_; }
   int64_t heads() const { return static_cast<int64_t>(plan_.heads.size()); }
 
@@ -63,6 +65,7 @@ class Engine {
 
  private:
   Engine() = default;
+  Status check_memory();
   Status load_tables(Bundle& bundle);
   Status upload_constants();
   Status prepare_ops();
@@ -75,6 +78,7 @@ class Engine {
   dpi_backend_caps caps_{};
   std::unique_ptr<TableStore> store_;
   StoreForecast forecast_;
+  MemoryForecast memory_;
   std::vector<dpi_backend_op*> ops_;
   std::vector<std::string> reports_;
   std::vector<float*> const_data_;  // per param, null unless a value reads it

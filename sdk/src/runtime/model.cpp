@@ -20,11 +20,6 @@ uint64_t fork_generation() {
   return g_fork_generation.load(std::memory_order_relaxed);
 }
 
-int32_t context_count(const ModelOptions& o) {
-  if (o.max_contexts > 0) return o.max_contexts;
-  return static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, 1024u));
-}
-
 Result<std::unique_ptr<Model>> load_bundle(Result<std::unique_ptr<Bundle>> opened,
                                            const ModelOptions& options) {
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<Bundle> bundle, std::move(opened));

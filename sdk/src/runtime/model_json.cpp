@@ -112,7 +112,13 @@ std::string Model::info_json() const {
   j["options"] = Json::parse(options_json(e.options()), nullptr, false);
   j["memory"] = {{"tables_host_bytes", e.forecast().host_bytes},
                  {"tables_device_bytes", e.forecast().device_bytes},
-                 {"weight_bytes", e.weight_bytes()}};
+                 {"weight_bytes", e.weight_bytes()},
+                 {"slot_bytes", e.memory().slot},
+                 {"slots", e.memory().slots},
+                 {"contexts", e.memory().contexts}};
+  j["graphs"] = {{"on", e.uses_graphs()}, {"note", e.graphs_note()}};
+  j["small_batch"] = {{"max_rows", e.chain() != nullptr ? e.chain_max_rows() : 0},
+                      {"report", e.chain_report()}};
   j["tables"] = Json::array();
   for (size_t t = 0; t < e.plan().tables.size(); ++t) {
     const PlanTable& table = e.plan().tables[t];

@@ -149,6 +149,15 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
   return {Code::kNotFound, "unknown option '" + std::string(key) + "'; known: " + keys};
 }
 
+PlanOptions plan_options(const ModelOptions& options) {
+  PlanOptions p;
+  p.fold = options.fold;
+  p.fuse = options.fuse;
+  p.schedule = options.schedule;
+  if (!options.skip.empty()) parse_skip(options.skip, &p.skip);
+  return p;
+}
+
 std::string options_json(const ModelOptions& options) {
   auto j = nlohmann::ordered_json::object();
   for (const auto& d : definitions()) j[d.key] = d.get(options);

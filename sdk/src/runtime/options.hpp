@@ -42,6 +42,9 @@ struct ModelOptions {
 /// allowed.
 Status set_option(ModelOptions* options, std::string_view key, std::string_view value);
 
+/// The options of the plan's passes among them.
+PlanOptions plan_options(const ModelOptions& options);
+
 /// All options in force as {"key": "value", ...} pairs in dpi.h's order.
 std::string options_json(const ModelOptions& options);
 

@@ -2,6 +2,7 @@
 // loading or graph capture.
 #include <algorithm>
 
+#include "backend/batch_bucket.hpp"
 #include "base/clock.hpp"
 #include "runtime/model.hpp"
 
@@ -38,13 +39,29 @@ struct SyntheticRows {
   }
 };
 
+/// Rows of a call that keeps every slot of a context busy.
+int64_t most_rows(const Engine& e) {
+  return e.options().max_rows * (e.host_memory() ? 1 : e.options().slots);
+}
+
+/// Sizes that between them touch whatever calls of up to `rows` rows use: with graphs every bucket.
+std::vector<int64_t> warm_sizes(const Engine& e, int64_t rows) {
+  if (!e.uses_graphs()) return {1, rows};
+  std::vector<int64_t> sizes;
+  const int64_t most = e.options().max_rows;
+  for (int64_t n = 1; n < std::min(rows, most); n = next_bucket(n, most)) sizes.push_back(n);
+  sizes.push_back(std::min(rows, most));
+  if (rows > most) sizes.push_back(rows);
+  return sizes;
+}
+
 }  // namespace
 
 Status Model::warm_up(int64_t max_rows) {
   DPI_RETURN_IF_ERROR(check_process());
   if (max_rows < 1)
     return invalid_argument("warm-up needs max_rows of at least 1, got " + std::to_string(max_rows));
-  const int64_t rows = std::min(max_rows, engine_->options().max_rows);
+  const int64_t rows = std::min(max_rows, most_rows(*engine_));
   const SyntheticRows synthetic(engine_->schema(), rows);
   std::vector<float> out(static_cast<size_t>(rows * engine_->heads()));
   const std::lock_guard<std::mutex> one_at_a_time(
@@ -57,7 +74,7 @@ Status Model::warm_up(int64_t max_rows) {
     if (!acquired.ok() && acquired.status().code() == Code::kTimeout)
       break;  // the rest are at work, so warm already
     DPI_ASSIGN_OR_RETURN(ContextPool::Lease lease, std::move(acquired));
-    for (int64_t n : {int64_t{1}, rows}) {
+    for (int64_t n : warm_sizes(*engine_, rows)) {
       Batch b = synthetic.batch;
       b.item.rows = n;
       b.item.nnz = n * engine_->schema().layout.n_slots;

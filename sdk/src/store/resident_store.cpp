@@ -9,6 +9,7 @@
 
 #include "backend/backend_status.hpp"
 #include "store/row_layout.hpp"
+#include "store/row_stream.hpp"
 
 namespace dpi {
 
@@ -34,8 +35,9 @@ std::string mib(uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1)
 class ResidentStore final : public TableStore {
  public:
   ResidentStore(const dpi_backend_api* api, dpi_backend_device* device, uint64_t limit)
-      : api_(api), device_(device), limit_(limit) {}
+      : api_(api), device_(device), limit_(limit), stream_(api, device) {}
   ~ResidentStore() override {
+    stream_.close();
     if (arena_ != nullptr) api_->free(device_, arena_, DPI_MEMORY_TABLE);
   }
 
@@ -52,6 +54,7 @@ class ResidentStore final : public TableStore {
   Status allocate();
   Status copy_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
   Status upload_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
+  Status copy_blocks(size_t table, std::byte* to, int64_t n, const std::byte* rows);
   void note_nonzero(size_t table, int64_t first, int64_t n, const std::byte* rows);
   bool host() const { return (caps_.flags & DPI_BACKEND_HOST_MEMORY) != 0; }
   std::string name_of(int32_t table) const { return "table '" + tables_[table].name + "'"; }
@@ -59,6 +62,7 @@ class ResidentStore final : public TableStore {
   const dpi_backend_api* api_;
   dpi_backend_device* device_;
   uint64_t limit_;
+  RowStream stream_;
   dpi_backend_caps caps_{};
   std::vector<StoreTable> tables_;
   RowLayout layout_;
@@ -142,7 +146,17 @@ Status ResidentStore::copy_rows(size_t table, int64_t first, int64_t n, const st
   return {};
 }
 
+/// Through pinned buffers where the backend can place rows, else by plain copies.
 Status ResidentStore::upload_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
+  const auto& at = layout_.tables[table];
+  std::byte* to = arena_ + at.offset + first * at.stride;
+  if (api_->place_rows == nullptr || at.row_bytes > static_cast<int64_t>(RowStream::kBufferBytes))
+    return copy_blocks(table, to, n, rows);
+  Status sent = stream_.send(to, static_cast<size_t>(at.stride), rows, static_cast<size_t>(at.row_bytes), n);
+  return sent.ok() ? sent : std::move(sent).within(name_of(static_cast<int32_t>(table)));
+}
+
+Status ResidentStore::copy_blocks(size_t table, std::byte* to, int64_t n, const std::byte* rows) {
   const auto& at = layout_.tables[table];
   const int64_t block = std::max<int64_t>(1, kStagingBytes / at.stride);
   dpi_backend_error err{};
@@ -150,17 +164,17 @@ Status ResidentStore::upload_rows(size_t table, int64_t first, int64_t n, const 
     const int64_t now = std::min(block, n - done);
     // A block starts at this table's own bytes of its first row and ends with those of its last row.
     const auto bytes = static_cast<size_t>((now - 1) * at.stride + at.row_bytes);
-    std::byte* to = arena_ + at.offset + (first + done) * at.stride;
+    std::byte* dst = to + done * at.stride;
     staging_.assign(bytes, std::byte{0});
     if (at.shares_rows) {  // rows hold another table's bytes: change only ours
-      DPI_RETURN_IF_ERROR(backend_status(api_->download(device_, staging_.data(), to, bytes, &err), err,
+      DPI_RETURN_IF_ERROR(backend_status(api_->download(device_, staging_.data(), dst, bytes, &err), err,
                                          name_of(static_cast<int32_t>(table))));
     }
     for (int64_t r = 0; r < now; ++r) {
       std::memcpy(staging_.data() + r * at.stride, rows + (done + r) * at.row_bytes,
                   static_cast<size_t>(at.row_bytes));
     }
-    DPI_RETURN_IF_ERROR(backend_status(api_->upload(device_, to, staging_.data(), bytes, &err), err,
+    DPI_RETURN_IF_ERROR(backend_status(api_->upload(device_, dst, staging_.data(), bytes, &err), err,
                                        name_of(static_cast<int32_t>(table))));
     done += now;
   }
@@ -199,6 +213,8 @@ Status ResidentStore::ingest_scale(int32_t table, std::span<const float> scale) 
 
 Status ResidentStore::seal() {
   DPI_RETURN_IF_ERROR(allocate());
+  DPI_RETURN_IF_ERROR(stream_.drain());
+  stream_.close();
   dpi_backend_error err{};
   for (size_t t = 0; t < tables_.size(); ++t) {
     const auto index = static_cast<int32_t>(t);

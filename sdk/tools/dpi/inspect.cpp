@@ -5,6 +5,7 @@
 
 #include "loaded_model.hpp"
 #include "planned.hpp"
+#include "runtime/memory_forecast.hpp"
 #include "terminal.hpp"
 
 namespace dpi::tool {
@@ -52,15 +53,21 @@ int64_t table_bytes(const TableSpec& t) {
   return t.rows * (t.dim * kernels::dtype_bytes(t.dtype) + scale);
 }
 
-/// Bytes as the plan will need them, before padding: tables once, weights, and one context.
+Json forecast_json(const MemoryForecast& f) {
+  return {{"tables_bytes", f.tables}, {"weights_bytes", f.weights}, {"slot_bytes", f.slot},
+          {"slots", f.slots},         {"contexts", f.contexts},     {"least_bytes", f.least()},
+          {"most_bytes", f.most()}};
+}
+
+/// Bytes as the plan will need them, padding included, in host memory (device cpu) and on a GPU. Tables are
+/// unpadded in the file.
 Json memory_json(const Graph& graph, const ModelOptions& options) {
-  int64_t tables = 0, weights = 0;
-  for (const TableSpec& t : graph.tables) tables += table_bytes(t);
-  for (const GraphParam& p : graph.params) weights += static_cast<int64_t>(p.data.size() * sizeof(float));
+  constexpr int64_t kHostAlignment = 64, kDeviceAlignment = 256;
   const Plan plan = take(make_plan(graph, plan_options(options)));
-  const MemoryPlan memory = take(plan_memory(plan, options.max_rows, options.max_rows, 64));
-  Json j = {{"tables_bytes", tables}, {"weights_bytes", weights}, {"context_bytes", memory.arena_bytes}};
-  j["context_rows"] = options.max_rows;
+  Json j;
+  j["max_rows"] = options.max_rows;
+  j["host"] = forecast_json(take(forecast_memory(plan, options, false, kHostAlignment)));
+  j["gpu"] = forecast_json(take(forecast_memory(plan, options, true, kDeviceAlignment)));
   return j;
 }
 
@@ -142,11 +149,15 @@ void print(const Json& j) {
                 h["activation"].get<std::string>().c_str(),
                 h["logit"].get<std::string>().empty() ? "" : ", with logit");
   }
-  const Json& m = j["memory"];
-  std::printf("\n%s ops, %s golden rows\nmemory: tables %s, weights %s, each context of %s rows %s\n",
-              j["ops"].dump().c_str(), j["golden"]["rows"].dump().c_str(),
-              bytes_text(m["tables_bytes"]).c_str(), bytes_text(m["weights_bytes"]).c_str(),
-              m["context_rows"].dump().c_str(), bytes_text(m["context_bytes"]).c_str());
+  std::printf("\n%s ops, %s golden rows\n", j["ops"].dump().c_str(), j["golden"]["rows"].dump().c_str());
+  for (const char* where : {"host", "gpu"}) {
+    const Json& m = j["memory"][where];
+    std::printf(
+        "memory on %-4s  tables %s, weights %s, a call of up to %s rows %s; at least %s, at most %s\n", where,
+        bytes_text(m["tables_bytes"]).c_str(), bytes_text(m["weights_bytes"]).c_str(),
+        j["memory"]["max_rows"].dump().c_str(), bytes_text(m["slot_bytes"]).c_str(),
+        bytes_text(m["least_bytes"]).c_str(), bytes_text(m["most_bytes"]).c_str());
+  }
 }
 
 int inspect(const InspectArgs& args) {

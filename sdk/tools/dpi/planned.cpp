@@ -25,12 +25,4 @@ Graph graph_of(Bundle* bundle) {
   return std::move(graph).value();
 }
 
-PlanOptions plan_options(const ModelOptions& options) {
-  PlanOptions p;
-  p.fold = options.fold;
-  p.fuse = options.fuse;
-  p.schedule = options.schedule;
-  return p;
-}
-
 }  // namespace dpi::tool

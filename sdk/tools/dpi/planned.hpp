@@ -16,6 +16,5 @@ ModelOptions parse_options(const CommonFlags& flags);
 std::unique_ptr<Bundle> open_bundle(const std::string& path, const ModelOptions& options);
 /// Throws with the bundle's name before the text.
 Graph graph_of(Bundle* bundle);
-PlanOptions plan_options(const ModelOptions& options);
 
 }  // namespace dpi::tool

@@ -129,6 +129,15 @@ int32_t cuda_fetch_in(dpi_backend_stream* s, void* dst, const void* staging, con
   return done(kernels::cuda::fetch(a, handle_of(s).native), "fetching the input", err);
 }
 
+int32_t cuda_place_rows(dpi_backend_stream* s, void* dst, size_t dst_stride, const void* staging,
+                        size_t row_bytes, int64_t n_rows, dpi_backend_error* err) {
+  layer::use(handle_of(s).device);
+  return done(kernels::cuda::place(static_cast<char*>(dst), static_cast<int64_t>(dst_stride),
+                                   static_cast<const char*>(staging), static_cast<int64_t>(row_bytes), n_rows,
+                                   handle_of(s).native),
+              "placing rows", err);
+}
+
 }  // namespace
 
 void fill_stream_functions(dpi_backend_api* api) {
@@ -148,6 +157,7 @@ void fill_stream_functions(dpi_backend_api* api) {
   api->graph_free = cuda_graph_free;
   api->graph_text = cuda_graph_text;
   api->fetch_in = cuda_fetch_in;
+  api->place_rows = cuda_place_rows;
 }
 
 }  // namespace dpi::backend
