@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/emu/memory.hpp"
 #include "kernels/emu/schedule.hpp"
 
 namespace dpi::emu {
@@ -149,6 +150,7 @@ int refuse_in_capture(const char* call) {
 
 int capture_begin(Stream* s) {
   const Busy busy;
+  if (const int code = injected(Kind::kCapture); code != 0) return code;
   if (s->capture != nullptr) return spoil_capture(s, "capture_begin");
   s->capture = std::make_shared<Capture>();
   s->capture->members = {s};
@@ -167,12 +169,15 @@ int capture_end(Stream* s, Graph** out) {
   if (pthread_equal(c->thread, pthread_self()) == 0)
     return failed(kCaptureWrongThread, "the capture of " + stream_text(s) + " began on another thread");
   dissolve(c);
+  const int told = injected(Kind::kCapture);
+  if (told != 0) c->spoiled = last_error();
   const int code =
       c->spoiled.empty()
           ? check_joined(*c)
           : failed(kCaptureInvalidated, "the capture of " + stream_text(s) + " was spoiled by " + c->spoiled);
   leave(*c);
-  if (code != 0) return code;
+  if (code != 0) return told != 0 ? told : code;
+  ++live_handles().graphs;
   *out = new Graph;
   (*out)->nodes = std::move(c->nodes);
   (*out)->lanes = c->members.size();
@@ -182,6 +187,7 @@ int capture_end(Stream* s, Graph** out) {
 
 int graph_launch(Graph* g, Stream* s) {
   const Busy busy;
+  if (const int code = injected(Kind::kGraph); code != 0) return code;
   if (s->capture != nullptr) return spoil_capture(s, "graph_launch");
   if (in_flight(g->last) && g->last->stream != s)
     return failed(kInvalidValue, "a graph was launched on " + stream_text(s) + " while it runs on " +
@@ -215,6 +221,7 @@ int graph_free(Graph* g) {
   const Busy busy;
   if (in_flight(g->last))
     return failed(kInvalidValue, "a graph was freed while it runs on " + stream_text(g->last->stream));
+  --live_handles().graphs;
   delete g;
   return 0;
 }

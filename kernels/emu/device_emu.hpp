@@ -63,6 +63,16 @@ int event_elapsed(Event* from, Event* to, float* ms);
 
 int copy(void* dst, const void* src, size_t bytes, Stream* s);
 
+/// Device memory starts as 0xFF; freeing waits for all that was started.
+int device_alloc(size_t bytes, void** out);
+int device_free(void* p);
+int pinned_alloc(size_t bytes, void** out);
+int pinned_free(void* p);
+/// By the calling thread, whatever the streams hold.
+int copy_now(void* dst, const void* src, size_t bytes);
+uint64_t memory_total();
+uint64_t memory_used();
+
 /// As the device layer says (sdk/src/backend/cuda/device_layer.hpp). While a thread captures it may not
 /// synchronise, allocate or copy at once.
 int capture_begin(Stream* s);

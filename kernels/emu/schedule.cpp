@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/emu/memory.hpp"
+
 namespace dpi::emu {
 
 namespace {
@@ -95,12 +97,23 @@ void run_one() {
   run(t);
 }
 
-void drain(Stream* s) {
-  for (;;) {
+// Runs tasks until there is nothing more to wait for.
+template <class Finished>
+void run_until(Finished finished) {
+  for (bool open = false;;) {
     const Busy busy;  // not longer than for one task: other host threads take turns
-    if (s->last == nullptr || s->last->done) return;
+    if (finished()) {
+      if (open) close_memory();
+      return;
+    }
+    if (!open) open_memory();
+    open = true;
     run_one();
   }
+}
+
+void drain(const Stream* s) {
+  run_until([=] { return s->last == nullptr || s->last->done; });
 }
 
 bool issue_order() {
@@ -156,7 +169,19 @@ void submit(const TaskPtr& t) {
     release(&t->issued);
   }
   if (t->unfinished == 0) ready_tasks().push_back(t);
-  while (issue_order() && !ready_tasks().empty()) run_one();
+  if (!issue_order()) return;
+  open_memory();
+  while (!ready_tasks().empty()) run_one();
+  close_memory();
+}
+
+void run_all() {
+  run_until([] { return ready_tasks().empty(); });
+}
+
+Handles& live_handles() {
+  static Handles handles;
+  return handles;
 }
 
 bool in_flight(const TaskPtr& t) { return t != nullptr && t->number > t->stream->synchronized; }
@@ -185,6 +210,7 @@ int launch_body(const void* kernel, dim3 grid, dim3 block, Stream* s, const Body
   job.block = block;
   job.body = body;
   job.kernel = kernel;
+  if (const int code = injected(Kind::kLaunch); code != 0) return code;
   if (const char* wrong = wrong_shape(grid, block); wrong != nullptr)
     return failed(kInvalidConfiguration, "kernel " + name_of(job) + ": " + wrong);
   return start(s, job, std::move(owned));
@@ -192,6 +218,7 @@ int launch_body(const void* kernel, dim3 grid, dim3 block, Stream* s, const Body
 
 int copy(void* dst, const void* src, size_t bytes, Stream* s) {
   const Busy busy;
+  if (const int code = injected(Kind::kCopy); code != 0) return code;
   Job job;
   job.work = Work::kCopy;
   job.dst = dst;
@@ -204,6 +231,8 @@ int copy(void* dst, const void* src, size_t bytes, Stream* s) {
 
 int stream_create(Stream** out) {
   const Busy busy;
+  if (const int code = injected(Kind::kStream); code != 0) return code;
+  ++live_handles().streams;
   if (idle_streams().empty()) idle_streams().push_back(new Stream);
   *out = idle_streams().back();
   idle_streams().pop_back();
@@ -219,6 +248,7 @@ int stream_destroy(Stream* s) {
   s->heads.clear();
   if (s->last != nullptr) s->synchronized = s->last->number;
   idle_streams().push_back(s);
+  --live_handles().streams;
   return 0;
 }
 
@@ -230,12 +260,13 @@ int stream_sync(Stream* s) {
   if (const int code = refuse_in_capture("synchronize"); code != 0) return code;
   drain(s);
   const Busy busy;
-  if (s->last == nullptr) return 0;
+  const int told = injected(Kind::kSync);
+  if (s->last == nullptr) return told;
   acquire(&s->last->finished);
   t_now = std::max(t_now, s->last->end);
   s->synchronized = s->last->number;
   const auto fault = s->last->fault;
-  if (fault == nullptr || fault->reported) return 0;
+  if (fault == nullptr || fault->reported) return told;
   fault->reported = true;
   return failed(fault->code, fault->text);
 }
@@ -244,6 +275,8 @@ int stream_sync(Stream* s) {
 
 int event_create(bool timed, Event** out) {
   const Busy busy;
+  if (const int code = injected(Kind::kEvent); code != 0) return code;
+  ++live_handles().events;
   *out = new Event;
   (*out)->timed = timed;
   return 0;
@@ -251,12 +284,14 @@ int event_create(bool timed, Event** out) {
 
 int event_destroy(Event* e) {
   const Busy busy;
+  --live_handles().events;
   delete e;
   return 0;
 }
 
 int event_record(Event* e, Stream* s) {
   const Busy busy;
+  if (const int code = injected(Kind::kEvent); code != 0) return code;
   if (s->capture != nullptr) return capture_record(e, s);
   const TaskPtr t = new_task(s);
   submit(t);
@@ -267,6 +302,7 @@ int event_record(Event* e, Stream* s) {
 
 int event_wait(Event* e, Stream* s) {
   const Busy busy;
+  if (const int code = injected(Kind::kEvent); code != 0) return code;
   if (s->capture != nullptr || e->capture != nullptr) return capture_wait(e, s);
   if (e->task == nullptr) return 0;
   const TaskPtr t = new_task(s);
@@ -277,6 +313,7 @@ int event_wait(Event* e, Stream* s) {
 
 int event_elapsed(Event* from, Event* to, float* ms) {
   const Busy busy;
+  if (const int code = injected(Kind::kEvent); code != 0) return code;
   for (const Event* e : {from, to}) {
     if (!e->timed) return failed(kInvalidValue, "an event has no time: it was not created as a timed one");
     if (e->capture != nullptr) return failed(kCapturedEvent, "an event that was captured has no time");

@@ -1,0 +1,26 @@
+// What a test may ask of the emulated device and do to it. The plugin `cuda_emu` exports these functions; a
+// test finds them with dlsym. The specification of faults may also stand in DPI_EMU_FAIL when the process
+// starts.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+/// Lets calls fail: "launch:7:719" = the 7th launch from now on gives code 719; several, separated by commas;
+/// "" or null = none. Kinds: alloc, pinned, copy, launch, event, stream, capture, graph, sync. A call that
+/// fails does nothing, except that a failing `sync` waits all the same. False = not understood, nothing set.
+bool dpi_emu_fail(const char* spec);
+
+/// Calls of a kind since dpi_emu_fail; -1 for an unknown kind.
+int64_t dpi_emu_calls(const char* kind);
+
+struct DpiEmuLive {
+  int64_t device_blocks, device_bytes, pinned_blocks, streams, events, graphs;
+};
+/// What is allocated at the moment.
+void dpi_emu_live(DpiEmuLive* out);
+
+/// As DPI_SIMT_SEED.
+void dpi_emu_seed(unsigned value);
+}

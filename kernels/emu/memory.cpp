@@ -1,0 +1,169 @@
+// Memory of the emulated device: host memory that starts as 0xFF. Under ASan device blocks are poisoned but
+// while tasks run, so that a host access to one is reported, and so are the bytes after every block.
+// DPI_EMU_MEMORY in the environment: bytes the device has. Compile as simt_emu.cpp.
+#include "kernels/emu/memory.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "kernels/emu/control.hpp"
+#include "kernels/emu/schedule.hpp"
+
+namespace dpi::emu {
+
+namespace {
+
+constexpr size_t kAlignment = 256;
+constexpr uint64_t kDefaultMemory = uint64_t{4} << 30;
+
+struct Block {
+  size_t bytes = 0;
+  int open = 0;  // copies at once that touch it
+};
+using Blocks = std::map<char*, Block>;
+
+struct Heap {
+  Blocks device, pinned;
+  uint64_t used = 0;
+  int open = 0;  // of all blocks
+};
+
+Heap& heap() {
+  static auto* const kHeap = new Heap;
+  return *kHeap;
+}
+
+size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+char* filled(size_t bytes) {
+  auto* p = static_cast<char*>(std::aligned_alloc(kAlignment, rounded(bytes)));
+  if (p == nullptr) return nullptr;
+  std::memset(p, 0xFF, rounded(bytes));
+  poison(p, rounded(bytes));
+  return p;
+}
+
+void release_block(char* p, size_t bytes) {
+  unpoison(p, rounded(bytes));
+  std::free(p);
+}
+
+// The device block that holds p, or null.
+Blocks::value_type* block_at(const void* p) {
+  auto& blocks = heap().device;
+  const auto* address = static_cast<const char*>(p);
+  auto next = blocks.upper_bound(const_cast<char*>(address));
+  if (next == blocks.begin()) return nullptr;
+  --next;
+  return address < next->first + next->second.bytes ? &*next : nullptr;
+}
+
+void open_block(Blocks::value_type* b) {
+  if (b != nullptr && b->second.open++ == 0) unpoison(b->first, b->second.bytes);
+}
+
+void close_block(Blocks::value_type* b) {
+  if (b != nullptr && --b->second.open == 0 && heap().open == 0) poison(b->first, b->second.bytes);
+}
+
+int free_block(Blocks* blocks, void* p, const char* call) {
+  if (const int code = refuse_in_capture(call); code != 0) return code;
+  run_all();  // freeing waits for the device
+  const Busy busy;
+  const auto it = blocks->find(static_cast<char*>(p));
+  if (it == blocks->end())
+    return failed(kInvalidValue, std::string(call) + " of an address that is not allocated");
+  if (blocks == &heap().device) heap().used -= it->second.bytes;
+  release_block(it->first, it->second.bytes);
+  blocks->erase(it);
+  return 0;
+}
+
+}  // namespace
+
+void open_memory() {
+  if (heap().open++ > 0) return;
+  for (auto& [p, block] : heap().device) unpoison(p, block.bytes);
+}
+
+void close_memory() {
+  if (--heap().open > 0) return;
+  for (auto& [p, block] : heap().device) {
+    if (block.open == 0) poison(p, block.bytes);
+  }
+}
+
+uint64_t memory_total() {
+  const char* text = std::getenv("DPI_EMU_MEMORY");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : kDefaultMemory;
+}
+
+uint64_t memory_used() {
+  const Busy busy;
+  return heap().used;
+}
+
+int device_alloc(size_t bytes, void** out) {
+  *out = nullptr;
+  if (const int code = refuse_in_capture("device_alloc"); code != 0) return code;
+  const Busy busy;
+  if (const int code = injected(Kind::kAlloc); code != 0) return code;
+  char* p = bytes <= memory_total() && heap().used <= memory_total() - bytes ? filled(bytes) : nullptr;
+  if (p == nullptr) return failed(kOutOfMemory, "the emulated device is out of memory");
+  if (heap().open > 0) unpoison(p, bytes);
+  heap().device[p].bytes = bytes;
+  heap().used += bytes;
+  *out = p;
+  return 0;
+}
+
+int device_free(void* p) { return free_block(&heap().device, p, "device_free"); }
+
+int pinned_alloc(size_t bytes, void** out) {
+  *out = nullptr;
+  if (const int code = refuse_in_capture("pinned_alloc"); code != 0) return code;
+  const Busy busy;
+  if (const int code = injected(Kind::kPinned); code != 0) return code;
+  char* p = filled(bytes);
+  if (p == nullptr) return failed(kOutOfMemory, "the host is out of memory");
+  unpoison(p, bytes);
+  heap().pinned[p].bytes = bytes;
+  *out = p;
+  return 0;
+}
+
+int pinned_free(void* p) { return free_block(&heap().pinned, p, "pinned_free"); }
+
+int copy_now(void* dst, const void* src, size_t bytes) {
+  if (const int code = refuse_in_capture("copy_now"); code != 0) return code;
+  Blocks::value_type *to = nullptr, *from = nullptr;
+  {
+    const Busy busy;
+    if (const int code = injected(Kind::kCopy); code != 0) return code;
+    to = block_at(dst);
+    from = block_at(src);
+    open_block(to);
+    open_block(from);
+  }
+  std::memcpy(dst, src, bytes);  // the calling thread's access
+  const Busy busy;
+  close_block(to);
+  close_block(from);
+  return 0;
+}
+
+}  // namespace dpi::emu
+
+extern "C" __attribute__((visibility("default"))) void dpi_emu_live(DpiEmuLive* out) {
+  const dpi::emu::Busy busy;
+  const dpi::emu::Heap& h = dpi::emu::heap();
+  const dpi::emu::Handles& handles = dpi::emu::live_handles();
+  *out = {static_cast<int64_t>(h.device.size()),
+          static_cast<int64_t>(h.used),
+          static_cast<int64_t>(h.pinned.size()),
+          handles.streams,
+          handles.events,
+          handles.graphs};
+}
