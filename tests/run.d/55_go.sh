@@ -31,11 +31,12 @@ go_test() {
 check "generated functions, constants and offsets are those of dpi.h" "$PYTHON" tests/bindings/names_test.py "$ROOT"
 check "the C wrapper compiles without a warning" gcc -c -Wall -Wextra -Werror -fno-strict-aliasing -Icapi/include \
   "$module/internal/native/dpi_wrap.c" -o /dev/null
-check "gofmt" test -z "$(gofmt -l bindings/go samples/go tests/bench/bindings/go)"
+check "gofmt" test -z "$(gofmt -l bindings/go samples/go tests/bindings tests/bench/bindings/go)"
 check "go vet" in_folder "$module" go vet .
 check "go vet of the generated package" in_folder "$module" go vet -unsafeptr=false ./internal/...
 check "go vet of the samples" in_folder "$samples" go vet ./...
 check "go vet of the benchmark" in_folder "$bench" go vet -unsafeptr=false ./...
+check "the release archive is used without SWIG, by replace and vendored" tests/bindings/module_test.sh "$BUILD/release"
 go_test "go test" "$module" go test -v -count=1 .
 go_test "go test, cgocheck=2" "$module" GODEBUG=cgocheck=2 go test -short -v -count=1 .
 go_test "go test -race" "$module" go test -race -short -v -count=1 .

@@ -1,0 +1,55 @@
+# Java and Go over the library under AddressSanitizer: most of their tests, and a mistake that the sanitizer must see.
+packages build bindings
+jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
+if [ ! -f "$jar" ]; then
+  echo "no archive of stage 56 here: skipped"
+  count 0 0 1
+  exit 0
+fi
+configure asan && build asan dpi || exit 1
+lib="$BUILD/asan/lib"
+# The runtimes have to be in the process before a virtual machine that was not compiled with them.
+runtimes="$(ldd "$lib/libdpi.so.1" | awk '$1 ~ /^lib(asan|ubsan)/ { printf "%s%s", sep, $3; sep = ":" }')"
+if [ -z "$runtimes" ]; then
+  echo "the compiler's sanitizer is no shared library, so it cannot be preloaded: skipped"
+  count 0 0 1
+  exit 0
+fi
+
+# The virtual machine has its own use for SIGSEGV; it does not give everything back when it ends.
+asan="detect_leaks=0:handle_segv=0:allow_user_segv_handler=1:detect_stack_use_after_return=0"
+export DPI_TEST_LIB="$lib" DPI_TEST_ENV="LD_PRELOAD=$runtimes ASAN_OPTIONS=$asan UBSAN_OPTIONS=print_stacktrace=1"
+lifetime=org.dpiframe.LifetimeTest
+export DPI_TEST_SELECT="-c org.dpiframe.ScoresTest -c org.dpiframe.StatusTest -m $lifetime#closeTwiceAndUseAfterClose
+  -m $lifetime#closeWhilePredicting -m $lifetime#thirtyTwoThreadsOnOneModel -m $lifetime#garbageCollection"
+DPI_TEST_SELECT="${DPI_TEST_SELECT//$'\n'/ }"
+reports="$BUILD/asan/java/reports"
+rm -rf "$reports"
+mkdir -p "$reports"
+timeout 200 tests/java/run.sh "$BUILD/release" "$reports" -Ddpi.native.extractDir="$BUILD/asan/java/extracted" >"$reports/log" 2>&1
+status=$?
+[ $status -eq 0 ] || tail -n 60 "$reports/log"
+count_junit "$reports/TEST-junit-jupiter.xml" $status
+grep -E 'tests (successful|failed)' "$reports/log"
+
+java_is_watched() {
+  local assignments log
+  read -r -a assignments <<<"$DPI_TEST_ENV"
+  log="$(env "${assignments[@]}" timeout 60 java -Ddpi.test.root="$ROOT" -Ddpi.test.bin="$BUILD/release/bin" \
+    -Ddpi.library.path="$lib" -Ddpi.native.extractDir="$BUILD/asan/java/extracted" -cp "$BUILD/release/java/test-classes:$jar" \
+    org.dpiframe.OverflowCanary 2>&1)" && return 1
+  grep -q heap-buffer-overflow <<<"$log" || { echo "$log" | tail -n 20; return 1; }
+}
+check "the sanitizer sees an overflow below Java" java_is_watched
+
+# Go links the runtime itself; what counts allocations is left out.
+go_under_asan() {
+  local log
+  export DPI_ROOT="$ROOT" DPI_BIN="$BUILD/release/bin" PKG_CONFIG_PATH="$BUILD/asan/pkgconfig"
+  export GOFLAGS=-mod=readonly GOPROXY=off GO111MODULE=on CGO_ENABLED=1
+  log="$(cd "$BUILD/release/go/bindings/go" && ASAN_OPTIONS=detect_leaks=0 timeout 300 go test -asan -short -count=1 -v \
+    -run 'Test[^P]|TestPredictErrors|Example' . 2>&1)" || { grep -v '^=== RUN' <<<"$log" | tail -n 60; return 1; }
+  grep -q '^--- PASS: TestSanitizerSees' <<<"$log"
+}
+check "go test -asan" go_under_asan
+exit 0
