@@ -1,0 +1,194 @@
+// Every error path of the CUDA backend and of the runtime above it: the n-th call of each kind to the
+// emulated device fails, n = 1, 2, ... until a whole run needs fewer calls. A failure is a status with a
+// text, leaves nothing allocated, and the same model gives the right scores afterwards.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "capi/capi_support.hpp"
+#include "kernels/emu/control.hpp"
+
+namespace dpi::test {
+namespace {
+
+constexpr int64_t kRows = 5;
+constexpr int kOutOfMemory = 2;
+constexpr int kLaunchFailure = 719;
+
+// The functions of the plugin that the library has loaded.
+struct Plugin {
+  void* library = nullptr;
+  decltype(&dpi_emu_fail) fail = nullptr;
+  decltype(&dpi_emu_calls) calls = nullptr;
+  decltype(&dpi_emu_live) live = nullptr;
+
+  Plugin() {
+    Dl_info sdk{};
+    REQUIRE(dladdr(reinterpret_cast<const void*>(&dpi_model_load), &sdk) != 0);
+    const std::string file = sdk.dli_fname;
+    const std::string path = file.substr(0, file.rfind('/')) + "/dpi/backends-1/libdpi_cuda_emu.so";
+    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    REQUIRE_MESSAGE(library != nullptr, dlerror());
+    fail = reinterpret_cast<decltype(fail)>(dlsym(library, "dpi_emu_fail"));
+    calls = reinterpret_cast<decltype(calls)>(dlsym(library, "dpi_emu_calls"));
+    live = reinterpret_cast<decltype(live)>(dlsym(library, "dpi_emu_live"));
+    REQUIRE((fail && calls && live));
+  }
+  ~Plugin() {
+    fail(nullptr);
+    dlclose(library);
+  }
+  Plugin(const Plugin&) = delete;
+
+  std::string alive() const {
+    DpiEmuLive n{};
+    live(&n);
+    std::string text;
+    for (const int64_t count :
+         {n.device_blocks, n.device_bytes, n.pinned_blocks, n.streams, n.events, n.graphs})
+      text += std::to_string(count) + ' ';
+    return text;
+  }
+};
+
+std::string fault(const char* kind, int64_t n) {
+  const bool memory = std::string(kind) == "alloc" || std::string(kind) == "pinned";
+  return std::string(kind) + ':' + std::to_string(n) + ':' +
+         std::to_string(memory ? kOutOfMemory : kLaunchFailure);
+}
+
+const std::vector<const char*>& kinds() {
+  static const std::vector<const char*> kKinds{"alloc",  "pinned",  "copy",  "launch", "event",
+                                               "stream", "capture", "graph", "sync"};
+  return kKinds;
+}
+
+std::string bundle(const char* name) { return source_dir() + "/tests/e2e/golden/" + name + ".h5"; }
+
+struct Outcome {
+  dpi_status status = DPI_OK;
+  std::string text;
+  std::vector<float> scores;
+  bool fired = false;  // the planned call was reached
+};
+
+Outcome predict(dpi_model* m, const OneHotRows& request) {
+  Outcome o;
+  Error e;
+  o.scores.assign(static_cast<size_t>(kRows) * request.heads, -1.0f);
+  o.status = dpi_predict(m, &request.batch, o.scores.data(), o.scores.size(), nullptr, &e);
+  o.text = e.text();
+  return o;
+}
+
+Outcome load_model(const std::string& path, const char* graphs, ModelPtr* out) {
+  Outcome o;
+  Error e;
+  dpi_model* m = nullptr;
+  const OptionsPtr opts =
+      options({{"device", "cuda_emu"}, {"max_rows", "8"}, {"max_contexts", "1"}, {"graphs", graphs}});
+  o.status = dpi_model_load(path.c_str(), opts.get(), &m, &e);
+  o.text = e.text();
+  out->reset(m);
+  return o;
+}
+
+// Loads and predicts. Faults that are planned for later hit the release of the model: nobody hears of those.
+Outcome whole_run(const std::string& path, const char* graphs, const char* kind = "", int64_t n = 0) {
+  const Plugin plugin;
+  REQUIRE(plugin.fail(n > 0 ? fault(kind, n).c_str() : nullptr));
+  ModelPtr model;
+  Outcome o = load_model(path, graphs, &model);
+  if (o.status == DPI_OK) o = predict(model.get(), OneHotRows(model.get(), kRows));
+  o.fired = n > 0 && plugin.calls(kind) >= n;
+  model.reset();
+  if (n > 0 && plugin.calls(kind) >= n && !o.fired) o.text = "released";
+  return o;
+}
+
+// A capture may fail and the call go on without a graph, and a stream that holds nothing may fail to be
+// synchronised; anything else that fails is heard of.
+void check_failure(const Outcome& o, bool recovers, const std::vector<float>& right) {
+  if (recovers && o.status == DPI_OK) {
+    CHECK(identical(o.scores, right));
+    return;
+  }
+  CHECK(o.status != DPI_OK);
+  CHECK(o.text.find("injected fault") != std::string::npos);
+}
+
+bool is(const char* a, const char* b) { return std::strcmp(a, b) == 0; }
+
+bool may_recover(const char* kind, const char* graphs) {
+  if (is(kind, "sync")) return true;
+  return is(graphs, "on") &&
+         (is(kind, "capture") || is(kind, "launch") || is(kind, "event") || is(kind, "copy"));
+}
+
+void walk_whole_runs(const std::string& path, const char* graphs) {
+  const Plugin plugin;
+  const Outcome right = whole_run(path, graphs);
+  REQUIRE_MESSAGE(right.status == DPI_OK, right.text);
+  const std::string alive = plugin.alive();
+  for (const char* kind : kinds()) {
+    for (int64_t n = 1;; ++n) {
+      const Outcome o = whole_run(path, graphs, kind, n);
+      const std::string what = path + ", graphs " + graphs + ", " + fault(kind, n);
+      CAPTURE(what);
+      CHECK(plugin.alive() == alive);
+      if (o.fired) {
+        check_failure(o, may_recover(kind, graphs), right.scores);
+        continue;
+      }
+      CHECK(identical(o.scores, right.scores));
+      if (o.text != "released") break;
+    }
+  }
+}
+
+TEST_CASE("fault: any failing call while a model is loaded, scores for the first time and is released") {
+  for (const char* graphs : {"on", "off"}) {
+    walk_whole_runs(bundle("fx_dcn"), graphs);
+    walk_whole_runs(bundle("dt_wdl_max"), graphs);
+  }
+}
+
+TEST_CASE("fault: after any failing call of a predict the next one gives the right scores") {
+  const Plugin plugin;
+  for (const char* graphs : {"on", "off"}) {
+    ModelPtr model;
+    REQUIRE(load_model(bundle("fx_dcnv2_parallel"), graphs, &model).status == DPI_OK);
+    const OneHotRows request(model.get(), kRows);
+    const std::vector<float> right = predict(model.get(), request).scores;
+    const std::string alive = plugin.alive();
+    for (const char* kind : kinds()) {
+      for (int64_t n = 1, fired = 1; fired != 0; ++n) {
+        const std::string what = std::string("graphs ") + graphs + ", " + fault(kind, n);
+        CAPTURE(what);
+        REQUIRE(plugin.fail(fault(kind, n).c_str()));
+        const Outcome o = predict(model.get(), request);
+        fired = plugin.calls(kind) >= n ? 1 : 0;
+        REQUIRE(plugin.fail(nullptr));
+        const Outcome next = predict(model.get(), request);
+        CHECK_MESSAGE(next.status == DPI_OK, next.text);
+        CHECK(identical(next.scores, right));
+        CHECK(plugin.alive() == alive);
+        if (fired != 0) check_failure(o, false, right);
+      }
+    }
+  }
+}
+
+TEST_CASE("fault: specifications that are not understood are refused") {
+  const Plugin plugin;
+  for (const char* bad : {"launch", "launch:1", "launch:0:719", "launch:1:0", "launch:x:719", "lunch:1:719",
+                          "launch:1:719x", "launch:1:719,,"})
+    CHECK_MESSAGE(!plugin.fail(bad), bad);
+  CHECK(plugin.fail("launch:1:719,copy:2:1"));
+  CHECK(plugin.calls("lunch") == -1);
+}
+
+}  // namespace
+}  // namespace dpi::test
