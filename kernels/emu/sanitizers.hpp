@@ -13,8 +13,8 @@
 #endif
 #ifdef DPI_EMU_TSAN
 #include <sanitizer/tsan_interface.h>
-extern "C" void __tsan_ignore_thread_begin();
-extern "C" void __tsan_ignore_thread_end();
+extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
+extern "C" void AnnotateIgnoreWritesEnd(const char* file, int line);
 #endif
 
 namespace dpi::emu {
@@ -80,8 +80,8 @@ void on_clock(void* clock, F f) {
   run_on_clock(clock, f);
 }
 /// What this thread (not its fibres) reads, writes, allocates and frees counts for nothing.
-inline void hide_from_tsan() { __tsan_ignore_thread_begin(); }
-inline void show_to_tsan() { __tsan_ignore_thread_end(); }
+inline void hide_from_tsan() { AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
+inline void show_to_tsan() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__); }
 #else
 #ifndef DPI_EMU_ASAN
 inline void leave_host(HostSanitizer&, FiberSanitizer&, void*, size_t) {}

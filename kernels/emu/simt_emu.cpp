@@ -39,6 +39,8 @@ struct Fiber {
   int linear = 0;
   Wait wait = Wait::kDone;
   Site at{nullptr, 0};
+  const void* outermost = nullptr;  // frame
+  uint64_t path = 0;                // of the call of block_sync
   const char* op = nullptr;
   unsigned mask = 0;
   uint64_t slot[2] = {0, 0};  // two: one meeting per shuffle is enough
@@ -220,6 +222,7 @@ void open_block() {
     if (first == nullptr) first = &f;
     if (first->at.line != f.at.line || std::strcmp(first->at.file, f.at.file) != 0)
       return fail("divergent __syncthreads", first, &f);
+    if (first->path != f.path) return fail("divergent calls of a function with __syncthreads", first, &f);
   }
   for (int i = 0; i < g_block.n; ++i) {
     Fiber& f = thread_of(i);
@@ -311,8 +314,19 @@ const char* wrong_shape(dim3 grid, dim3 block) {
 
 // ---- called by kernels
 
-void block_sync(Site at) {
+// The return addresses from `frame` outwards: a frame holds its caller's frame and its return address.
+static uint64_t path_from(const void* frame, const void* outermost) {
+  uint64_t path = 0;
+  const auto* f = static_cast<const uint64_t*>(frame);
+  for (; f < outermost && f != nullptr; f = reinterpret_cast<const uint64_t*>(f[0])) path = path * 31 + f[1];
+  return path;
+}
+
+void enter_kernel(const void* frame) { g_fiber->outermost = frame; }
+
+void block_sync(Site at, const void* frame) {
   Fiber* me = g_fiber;
+  me->path = frame != nullptr && me->outermost != nullptr ? path_from(frame, me->outermost) : 0;
   me->wait = Wait::kBlock;
   me->at = at;
   release(&g_sync[0]);
@@ -393,7 +407,10 @@ const char* run_kernel(Lane* lane, const KernelRun& run) {
   prepare_host(g_host_sanitizer);
   run_grid(lane, run.grid);
   if (!g_failed) return nullptr;
-  for (auto& f : lane->fibers) start_over(*f);
+  for (auto& f : lane->fibers) {
+    on_clock(f->sanitizer.tsan, [&] { release(run.end); });  // it never came there by itself
+    start_over(*f);
+  }
   return g_error;
 }
 

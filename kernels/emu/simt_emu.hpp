@@ -28,7 +28,11 @@ struct Site {
 
 // ---- what kernels call, on a fibre
 
-void block_sync(Site at);
+/// frame: of the calling function, where code is not optimised (else null): two call sites of one function
+/// with a barrier are told apart by it. Optimised code has several copies of one call, so it cannot tell.
+void block_sync(Site at, const void* frame);
+/// The outermost frame of a thread that block_sync looks at; null = it does not.
+void enter_kernel(const void* frame);
 void warp_sync(unsigned mask, Site at);
 /// The value that lane `source` of this warp brought to the same operation. Orders no memory.
 uint64_t exchange_bits(unsigned mask, uint64_t value, int source, const char* op, Site at);
@@ -42,10 +46,18 @@ int lane();
 
 // ---- what the host calls; more in device_emu.hpp
 
+#ifdef __OPTIMIZE__
+#define DPI_EMU_FRAME nullptr
+#else
+#define DPI_EMU_FRAME __builtin_frame_address(0)
+#endif
+
 template <class... P, class... A>
 int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream* s, A... args) {
-  return launch_body(reinterpret_cast<const void*>(kernel), grid, block, s,
-                     new Body([=] { kernel(args...); }));
+  return launch_body(reinterpret_cast<const void*>(kernel), grid, block, s, new Body([=] {
+                       enter_kernel(DPI_EMU_FRAME);
+                       kernel(args...);
+                     }));
 }
 
 template <class T>
@@ -70,7 +82,7 @@ T exchange(unsigned mask, T value, int source, const char* op, Site at) {
 #define blockIdx (dpi::emu::block_index())
 #define blockDim (dpi::emu::block_size())
 #define gridDim (dpi::emu::grid_size())
-#define __syncthreads() dpi::emu::block_sync({__FILE__, __LINE__})
+#define __syncthreads() dpi::emu::block_sync({__FILE__, __LINE__}, DPI_EMU_FRAME)
 
 inline void __syncwarp(unsigned mask = 0xffffffffu, const char* file = __builtin_FILE(),
                        int line = __builtin_LINE()) {
@@ -90,5 +102,14 @@ T __shfl_sync(unsigned mask, T value, int source, int = 32, const char* file = _
 // Relaxed, as on the device: two atomics never race, an atomic and a plain access do.
 inline int atomicAdd(int* p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 inline unsigned atomicOr(unsigned* p, unsigned v) { return __atomic_fetch_or(p, v, __ATOMIC_RELAXED); }
+inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long v) {
+  return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+}
+inline unsigned long long atomicMin(unsigned long long* p, unsigned long long v) {
+  unsigned long long old = __atomic_load_n(p, __ATOMIC_RELAXED);
+  while (old > v && !__atomic_compare_exchange_n(p, &old, v, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmul_rn(float a, float b) { return a * b; }

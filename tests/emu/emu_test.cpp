@@ -60,7 +60,7 @@ TEST_CASE("emulation: shuffles sum a warp, atomics count") {
 TEST_CASE("emulation: a divergent barrier is named with both places, and the next launch is sound") {
   const OwnedStream stream;
   std::vector<float> y(64, 0);
-  REQUIRE(divergent(y.data(), stream.s) == 0);
+  REQUIRE(divergent(y.data(), Fault::kNone, stream.s) == 0);
   CHECK(emu::stream_sync(stream.s) == emu::kFault);
   CHECK(mentions("divergent __syncthreads"));
   CHECK(mentions("planted.cu"));

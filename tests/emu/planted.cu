@@ -21,7 +21,7 @@ __global__ void rotate_kernel(const float* x, float* y, Fault fault) {
 }
 
 /// A barrier that only the first half reaches, and another for the rest.
-__global__ void divergent_kernel(float* y) {
+__device__ void apart(float* y) {
   if (threadIdx.x < 32) {
     __syncthreads();
     y[threadIdx.x] = 1;
@@ -31,12 +31,27 @@ __global__ void divergent_kernel(float* y) {
   }
 }
 
-/// Sums 32 lanes; with the fault half of them have left.
+__device__ void store_and_wait(float* y, float v) {
+  y[threadIdx.x] = v;
+  __syncthreads();
+}
+
+__global__ void divergent_kernel(float* y, Fault fault) {
+  if (fault != Fault::kTwoCalls) return apart(y);
+  if (threadIdx.x < 32) {
+    store_and_wait(y, 1);
+  } else {
+    store_and_wait(y, 2);
+  }
+}
+
+/// Sums 32 lanes; with a fault half of them have left, or name the other half.
 __global__ void shuffle_kernel(const float* x, float* y, Fault fault) {
   const unsigned i = threadIdx.x;
   if (fault == Fault::kExitedLane && i >= 16) return;
+  const unsigned mask = fault != Fault::kForeignMask ? kAllLanes : i < 16 ? 0xffff0000u : 0x0000ffffu;
   float v = x[i];
-  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(kAllLanes, v, step);
+  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(mask, v, step);
   y[i] = v;
 }
 
@@ -54,12 +69,19 @@ __global__ void scale_kernel(const float* x, float* y, int n, Fault fault) {
   if (i < limit) y[i < n ? i : 0] = 2 * x[i];
 }
 
+/// Thread 0 of each block writes a word; with the fault they write the same one.
+__global__ void mark_kernel(int* words, Fault fault) {
+  if (threadIdx.x == 0) words[fault == Fault::kSharedWord ? 0 : blockIdx.x] = 1;
+}
+
 }  // namespace
 
 int rotate(const float* x, float* y, Fault fault, void* stream) {
   return launch(rotate_kernel, dim3(1), dim3(64), stream, x, y, fault);
 }
-int divergent(float* y, void* stream) { return launch(divergent_kernel, dim3(1), dim3(64), stream, y); }
+int divergent(float* y, Fault fault, void* stream) {
+  return launch(divergent_kernel, dim3(1), dim3(64), stream, y, fault);
+}
 int shuffle(const float* x, float* y, Fault fault, void* stream) {
   return launch(shuffle_kernel, dim3(1), dim3(32), stream, x, y, fault);
 }
@@ -68,6 +90,10 @@ int count(int* counter, Fault fault, void* stream) {
 }
 int scale(const float* x, float* y, int n, Fault fault, void* stream) {
   return launch(scale_kernel, dim3(2), dim3(32), stream, x, y, n, fault);
+}
+
+int mark_blocks(int* words, Fault fault, void* stream) {
+  return launch(mark_kernel, dim3(2), dim3(32), stream, words, fault);
 }
 
 }  // namespace dpi::test

@@ -3,12 +3,23 @@
 
 namespace dpi::test {
 
-enum class Fault { kNone, kSharedOverrun, kMissingBarrier, kExitedLane, kPlainAdd, kGlobalOverrun };
+enum class Fault {
+  kNone,
+  kSharedOverrun,
+  kMissingBarrier,
+  kExitedLane,
+  kForeignMask,
+  kPlainAdd,
+  kGlobalOverrun,
+  kSharedWord,
+  kTwoCalls
+};
 
 int rotate(const float* x, float* y, Fault fault, void* stream);   // x, y: [64]
-int divergent(float* y, void* stream);                             // y: [64]
+int divergent(float* y, Fault fault, void* stream);                // y: [64]
 int shuffle(const float* x, float* y, Fault fault, void* stream);  // x, y: [32]
 int count(int* counter, Fault fault, void* stream);                // adds 66
 int scale(const float* x, float* y, int n, Fault fault, void* stream);
+int mark_blocks(int* words, Fault fault, void* stream);  // [2], one per block
 
 }  // namespace dpi::test

@@ -1,56 +1,186 @@
-// One planted fault per run, for the sanitizer builds: the sanitizer must end `emu_planted <fault>`, and
-// `emu_planted none` must end with 0. Which build finds which fault: CMakeLists.txt.
+// One planted fault per run, with many seeds: `emu_planted <fault>` must fail, by a sanitizer, by an error of
+// the emulation or by a wrong result, and `emu_planted none` must not. Which build finds what: README.md.
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "emu/planted.hpp"
-#include "kernels/emu/simt_emu.hpp"
+#include "kernels/emu/device_emu.hpp"
 
 namespace dpi::test {
 namespace {
 
-bool asked(const char* name, const char* fault) { return std::strcmp(name, fault) == 0; }
+constexpr int kCount = 64;
+constexpr size_t kBytes = kCount * sizeof(float);
+constexpr unsigned kSeeds = 20;
 
-Fault fault_of(const char* name) {
-  if (asked(name, "shared_overrun")) return Fault::kSharedOverrun;
-  if (asked(name, "missing_barrier")) return Fault::kMissingBarrier;
-  if (asked(name, "plain_add")) return Fault::kPlainAdd;
-  if (asked(name, "global_overrun")) return Fault::kGlobalOverrun;
-  return Fault::kNone;
+// Two streams and some device memory.
+struct Rig {
+  emu::Stream *first = nullptr, *second = nullptr;
+  emu::Event *event = nullptr, *back = nullptr;
+  float *a = nullptr, *b = nullptr, *c = nullptr;  // device
+  float *in = nullptr, *out = nullptr;             // pinned
+  int code = 0;
+
+  Rig() {
+    for (emu::Stream** s : {&first, &second}) emu::stream_create(s);
+    for (emu::Event** e : {&event, &back}) emu::event_create(false, e);
+    for (float** p : {&a, &b, &c}) emu::device_alloc(kBytes, reinterpret_cast<void**>(p));
+    for (float** p : {&in, &out}) emu::pinned_alloc(kBytes, reinterpret_cast<void**>(p));
+    for (int i = 0; i < kCount; ++i) in[i] = 1;
+    for (int i = 0; i < kCount; ++i) out[i] = -1;
+  }
+  ~Rig() {
+    for (emu::Stream* s : {first, second}) emu::stream_destroy(s);
+    for (emu::Event* e : {event, back}) emu::event_destroy(e);
+    for (float* p : {a, b, c}) emu::device_free(p);
+    for (float* p : {in, out}) emu::pinned_free(p);
+  }
+  Rig(const Rig&) = delete;
+
+  bool sync() {
+    for (emu::Stream* s : {first, second}) {
+      if (const int failed = emu::stream_sync(s); failed != 0) code = failed;
+    }
+    if (code != 0) std::printf("code %d: %s\n", code, emu::last_error());
+    return code == 0;
+  }
+  bool all(float want) const {
+    for (int i = 0; i < kCount; ++i) {
+      if (!(out[i] == want)) return false;
+    }
+    return true;
+  }
+};
+
+struct Plan {
+  Fault kernel = Fault::kNone;
+  bool wait = true;         // of the second stream for the first
+  bool sync = true;         // before the host reads
+  bool early_host = false;  // the host overwrites the input that is still to be copied
+  bool touch = false;       // the host reads device memory
+};
+
+// in -> a, rotated -> b | second stream: doubled -> c -> out
+bool pipeline(const Plan& p) {
+  Rig r;
+  r.code |= emu::copy(r.a, r.in, kBytes, r.first);
+  r.code |= rotate(r.a, r.b, p.kernel, r.first);
+  r.code |= emu::event_record(r.event, r.first);
+  if (p.wait) r.code |= emu::event_wait(r.event, r.second);
+  r.code |= scale(r.b, r.c, kCount, p.kernel, r.second);
+  r.code |= emu::copy(r.out, r.c, kBytes, r.second);
+  if (p.early_host) r.in[0] = 3;
+  if (p.sync && !r.sync()) return false;
+  if (p.touch) r.out[0] = r.c[0];
+  const bool right = r.all(2);
+  return r.sync() && right;
 }
 
-// Two streams: the second scales what the first rotated.
-int run(const char* name) {
-  const Fault fault = fault_of(name);
-  emu::Stream *first = nullptr, *second = nullptr;
-  emu::Event* event = nullptr;
-  emu::stream_create(&first);
-  emu::stream_create(&second);
-  emu::event_create(false, &event);
-  std::vector<float> x(64, 1), y(64, 0), z(64, 0);
+// A kernel alone that faults.
+bool alone(const std::function<int(Rig&)>& start) {
+  Rig r;
+  r.code |= start(r);
+  return r.sync();
+}
+
+bool counts(Fault fault) {
+  Rig r;
   int counter = 0;
-  int code = rotate(x.data(), y.data(), fault, first);
-  code |= count(&counter, fault, first);
-  emu::event_record(event, first);
-  if (!asked(name, "missing_event")) emu::event_wait(event, second);
-  code |= scale(y.data(), z.data(), 63, fault, second);
-  // Element 63 is not computed; reading x past its end is a fault of its own.
-  if (fault == Fault::kGlobalOverrun) {
-    std::vector<float> exact(y.begin(), y.begin() + 33);
-    code |= scale(exact.data(), z.data(), 33, fault, second);
-    emu::stream_sync(second);
+  r.code |= count(&counter, fault, r.first);
+  return r.sync() && counter == 66;
+}
+
+bool marks(Fault fault) {
+  Rig r;
+  int words[2] = {1, 1};
+  r.code |= mark_blocks(words, fault, r.first);
+  return r.sync() && words[0] == 1 && words[1] == 1;
+}
+
+// The second stream writes `a` anew while the first may still read it.
+bool reuses(bool wait) {
+  Rig r;
+  r.code |= emu::copy(r.a, r.in, kBytes, r.first);
+  r.code |= emu::event_record(r.event, r.first);
+  r.code |= emu::event_wait(r.event, r.second);
+  r.code |= scale(r.a, r.b, kCount, Fault::kNone, r.first);
+  r.code |= emu::event_record(r.back, r.first);
+  if (wait) r.code |= emu::event_wait(r.back, r.second);
+  r.code |= scale(r.in, r.a, kCount, Fault::kNone, r.second);
+  r.code |= emu::copy(r.out, r.b, kBytes, r.first);
+  return r.sync() && r.all(2);
+}
+
+// Captured: a -> rotated b | doubled c -> out. The fault: the event is recorded before the kernel it stands
+// for.
+bool replays(bool edge) {
+  Rig r;
+  emu::Graph* g = nullptr;
+  r.code |= emu::capture_begin(r.first);
+  r.code |= emu::copy(r.a, r.in, kBytes, r.first);
+  if (!edge) r.code |= emu::event_record(r.event, r.first);
+  r.code |= rotate(r.a, r.b, Fault::kNone, r.first);
+  if (edge) r.code |= emu::event_record(r.event, r.first);
+  r.code |= emu::event_wait(r.event, r.second);
+  r.code |= scale(r.b, r.c, kCount, Fault::kNone, r.second);
+  r.code |= emu::event_record(r.back, r.second);
+  r.code |= emu::event_wait(r.back, r.first);
+  r.code |= emu::copy(r.out, r.c, kBytes, r.first);
+  r.code |= emu::capture_end(r.first, &g);
+  r.code |= emu::graph_launch(g, r.first);
+  const bool right = r.sync() && r.all(2);
+  emu::graph_free(g);
+  return right;
+}
+
+using Scenario = std::function<bool()>;
+
+const std::map<std::string, Scenario>& scenarios() {
+  const auto kernel = [](Fault fault) { return [=] { return pipeline({.kernel = fault}); }; };
+  const auto shuffled = [](Fault fault) {
+    return [=] { return alone([=](Rig& r) { return shuffle(r.a, r.b, fault, r.first); }); };
+  };
+  const auto divided = [](Fault fault) {
+    return [=] { return alone([=](Rig& r) { return divergent(r.a, fault, r.first); }); };
+  };
+  static const std::map<std::string, Scenario> kAll{
+      {"none",
+       [] {
+         return pipeline({}) && counts(Fault::kNone) && marks(Fault::kNone) && reuses(true) && replays(true);
+       }},
+      {"shared_overrun", kernel(Fault::kSharedOverrun)},
+      {"missing_barrier", kernel(Fault::kMissingBarrier)},
+      {"global_overrun", kernel(Fault::kGlobalOverrun)},
+      {"missing_event", [] { return pipeline({.wait = false}); }},
+      {"missing_sync", [] { return pipeline({.sync = false}); }},
+      {"early_host", [] { return pipeline({.early_host = true}); }},
+      {"host_touch", [] { return pipeline({.touch = true}); }},
+      {"plain_add", [] { return counts(Fault::kPlainAdd); }},
+      {"shared_word", [] { return marks(Fault::kSharedWord); }},
+      {"early_reuse", [] { return reuses(false); }},
+      {"missing_edge", [] { return replays(false); }},
+      {"exited_lane", shuffled(Fault::kExitedLane)},
+      {"foreign_mask", shuffled(Fault::kForeignMask)},
+      {"divergent_barrier", divided(Fault::kNone)},
+      {"divergent_calls", divided(Fault::kTwoCalls)},
+  };
+  return kAll;
+}
+
+int run(const char* name) {
+  const auto found = scenarios().find(name);
+  if (found == scenarios().end()) return 2;
+  unsigned wrong = 0;
+  for (unsigned seed = 1; seed <= kSeeds; ++seed) {
+    emu::seed(seed);
+    if (!found->second()) ++wrong;
   }
-  if (!asked(name, "missing_sync")) emu::stream_sync(second);
-  float sum = 0;
-  for (const float v : z) sum += v;
-  emu::stream_sync(first);
-  emu::stream_sync(second);
-  emu::stream_destroy(first);
-  emu::stream_destroy(second);
-  emu::event_destroy(event);
-  std::printf("sum %g, counter %d, code %d\n", static_cast<double>(sum), counter, code);
-  return code == 0 ? 0 : 1;
+  std::printf("%s: %u of %u seeds wrong\n", name, wrong, kSeeds);
+  return wrong == 0 ? 0 : 1;
 }
 
 }  // namespace
