@@ -3,6 +3,7 @@
 // result.
 #include "kernels/cuda/common/dense_end.hpp"
 #include "kernels/cuda/common/index.hpp"
+#include "kernels/cuda/gemm.hpp"
 #include "kernels/cuda/kernels.hpp"
 
 namespace dpi::kernels::cuda {
@@ -89,8 +90,9 @@ int probe() { return find_code(dense_kernel); }
 int dense(const DenseArgs& a, Stream stream) {
   Dense d = {};
   d.x = typed_rows(a.x);
-  d.weight = a.weight.data;
-  d.weight_stride = d.in = a.weight.dims.at(-1);
+  d.in = a.weight.dims.at(-1);
+  d.weight = a.packed != nullptr ? static_cast<const float*>(a.packed) : a.weight.data;
+  d.weight_stride = a.packed != nullptr ? packed_depth(d.in) : d.in;
   d.end = dense_end(a);
   const dim3 grid(blocks_for(d.end.rows, kTile, 0x7fffffff), blocks_for(d.end.out, kTile));
   return launch(dense_kernel, grid, dim3(kThreads), stream, d);

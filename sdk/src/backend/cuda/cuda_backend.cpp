@@ -25,9 +25,6 @@ CudaOptions options_of(const dpi_backend_options& o) {
 }
 
 int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_backend_error* err) {
-  if (o->precision != 0)
-    return report(unsupported("cuda computes in fp32, precision " + std::to_string(o->precision) + " asked"),
-                  err);
   std::string why;
   const int n = layer::device_count(&why);
   if (n == 0) return report({Code::kNoDevice, why}, err);
@@ -37,7 +34,11 @@ int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_ba
         {Code::kNoDevice, "GPU " + std::to_string(index) + " asked, there are " + std::to_string(n)}, err);
   if (const int code = layer::use(index); code != 0) return done(code, "opening the GPU", err);
   if (const Status s = check_kernels(); !s.ok()) return report(s, err);
-  auto* device = new (std::nothrow) CudaDevice{index, o->debug != 0, options_of(*o)};
+  CudaOptions options = options_of(*o);
+  auto gemm = open_gemm_device(index, options.precision, options.strict, options.tuning);
+  if (!gemm.ok()) return report(gemm.status(), err);
+  options.gemm = std::move(gemm).value();
+  auto* device = new (std::nothrow) CudaDevice{index, o->debug != 0, std::move(options)};
   if (device == nullptr) return report({Code::kOutOfMemory, "no memory for a device"}, err);
   *out = reinterpret_cast<dpi_backend_device*>(device);
   return 0;
@@ -50,7 +51,7 @@ int32_t cuda_caps(dpi_backend_device* d, dpi_backend_caps* out, dpi_backend_erro
   layer::Properties p;
   if (const int code = layer::properties(device_of(d).index, &p); code != 0)
     return done(code, "properties of the GPU", err);
-  out->flags = DPI_BACKEND_CAPTURE | DPI_BACKEND_FETCH;
+  out->flags = DPI_BACKEND_CAPTURE | DPI_BACKEND_FETCH | DPI_BACKEND_HALF;
   out->max_streams = kStreams;
   out->device_index = device_of(d).index;
   out->memory_total = p.memory_total;
@@ -90,11 +91,12 @@ int32_t cuda_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_back
     layer::use(device_of(d).index);
     auto op = std::make_unique<CudaOp>();
     op->device = device_of(d).index;
-    if (const Status s = prepare_cuda_op(*desc, op.get()); !s.ok()) {
+    std::string chosen;
+    if (const Status s = prepare_cuda_op(*desc, device_of(d).options, op.get(), &chosen); !s.ok()) {
       copy_text("refused: " + std::string(layer::plugin_name()) + ": " + s.message(), text, cap);
       return report(s, err);
     }
-    copy_text("chosen: " + std::string(layer::plugin_name()), text, cap);
+    copy_text("chosen: " + chosen, text, cap);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());
     return 0;
   } catch (const std::bad_alloc&) {
@@ -107,17 +109,17 @@ int32_t cuda_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_back
 void cuda_op_free(dpi_backend_device*, dpi_backend_op* op) { delete reinterpret_cast<CudaOp*>(op); }
 
 size_t cuda_op_scratch_bytes(const dpi_backend_op* op, int64_t rows) {
-  return cuda_scratch_bytes(reinterpret_cast<const CudaOp*>(op)->op, rows);
+  return cuda_scratch_bytes(*reinterpret_cast<const CudaOp*>(op), rows);
 }
 
 int32_t cuda_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle, const dpi_op_call* call,
                      dpi_backend_error* err) {
-  const OwnedOp& op = reinterpret_cast<const CudaOp*>(handle)->op;
+  const CudaOp& op = *reinterpret_cast<const CudaOp*>(handle);
   if (call->rows == 0) return 0;
-  if (const Status status = check_call(op, *call); !status.ok()) return report(status, err);
+  if (const Status status = check_call(op.op, *call); !status.ok()) return report(status, err);
   layer::use(handle_of(s).device);
   const int code = start_cuda_op(op, *call, handle_of(s).native);
-  return code == 0 ? 0 : report(native_status(code, "op '" + op.name + "'"), err);
+  return code == 0 ? 0 : report(native_status(code, "op '" + op.op.name + "'"), err);
 }
 
 void fill_api(dpi_backend_api* api) {

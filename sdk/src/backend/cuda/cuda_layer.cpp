@@ -71,6 +71,8 @@ int properties(int device, Properties* out) {
   cudaDeviceProp p{};
   if (const cudaError_t code = cudaGetDeviceProperties(&p, device); code != cudaSuccess) return code;
   std::memcpy(out->name, p.name, std::min(sizeof(out->name), sizeof(p.name)) - 1);
+  out->multiprocessors = p.multiProcessorCount;
+  out->capability = p.major * 10 + p.minor;
   size_t available = 0, total = 0;
   if (const cudaError_t code = cudaMemGetInfo(&available, &total); code != cudaSuccess) return code;
   out->memory_total = total;

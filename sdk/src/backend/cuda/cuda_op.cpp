@@ -6,6 +6,7 @@
 
 #include "backend/check_op.hpp"
 #include "backend/cuda/device_layer.hpp"
+#include "backend/cuda/packer.hpp"
 #include "kernels/cuda/kernels.hpp"
 
 namespace dpi::backend {
@@ -13,23 +14,6 @@ namespace {
 
 using kernels::OpKind;
 namespace cuda = kernels::cuda;
-
-// Gathers what has to be on the device into one block, so that an op is one allocation and one copy.
-class Packer {
- public:
-  template <class T>
-  size_t add(const T* data, size_t n) {
-    constexpr size_t kAlign = 256;
-    const size_t at = (bytes_.size() + kAlign - 1) / kAlign * kAlign;
-    bytes_.resize(at + std::max<size_t>(n * sizeof(T), 1));
-    if (n > 0) std::memcpy(bytes_.data() + at, data, n * sizeof(T));
-    return at;
-  }
-  const std::vector<char>& bytes() const { return bytes_; }
-
- private:
-  std::vector<char> bytes_;
-};
 
 // No kernel takes the op: why.
 Status refuse(const OwnedOp& op) {
@@ -56,8 +40,12 @@ struct Packed {
 
 Packed pack(const OwnedOp& op, Packer* packer) {
   Packed at;
-  for (const kernels::Param& p : op.params)
-    at.params.push_back(p.data != nullptr ? packer->add(p.data, static_cast<size_t>(p.dims.size())) : 0);
+  for (size_t i = 0; i < op.params.size(); ++i) {
+    const kernels::Param& p = op.params[i];
+    const bool packed = op.kind == OpKind::kDense && i == 0;  // by Gemm
+    at.params.push_back(p.data != nullptr && !packed ? packer->add(p.data, static_cast<size_t>(p.dims.size()))
+                                                     : 0);
+  }
   at.segments = packer->add(op.segments.data(), op.segments.size());
   at.indices = packer->add(op.indices.data(), op.indices.size());
   return at;
@@ -68,6 +56,7 @@ void redirect(CudaOp* c, const Packed& at) {
   for (size_t i = 0; i < c->op.params.size(); ++i) {
     if (c->op.params[i].data == nullptr) continue;
     c->op.drop_param(i);
+    if (c->gemm != nullptr && i == 0) continue;  // packed
     c->op.params[i].data = reinterpret_cast<const float*>(base + at.params[i]);
   }
   if (auto* v = std::get_if<kernels::ViewAttrs>(&c->op.attrs))
@@ -96,28 +85,39 @@ Status check_kernels() {
       .native(code);
 }
 
-Status prepare_cuda_op(const dpi_op_desc& desc, CudaOp* out) {
+Status Packer::upload(const std::string& what, void** out) const {
+  int code = layer::device_alloc(std::max<size_t>(bytes_.size(), 1), out);
+  if (code == 0) code = layer::copy_now(*out, bytes_.data(), bytes_.size());
+  return code == 0 ? ok_status() : native_status(code, what);
+}
+
+Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, CudaOp* out,
+                       std::string* report) {
   DPI_ASSIGN_OR_RETURN(out->op, own_op(desc));
-  DPI_RETURN_IF_ERROR(check_op(out->op));
+  DPI_RETURN_IF_ERROR(check_op(out->op, true));
   DPI_RETURN_IF_ERROR(refuse(out->op));
+  *report = layer::plugin_name();
+  if (out->op.kind == OpKind::kDense) {
+    DPI_ASSIGN_OR_RETURN(out->gemm, Gemm::make(out->op, options.gemm));
+    *report = out->gemm->report();
+  }
   Packer packer;
   const Packed at = pack(out->op, &packer);
-  const std::string what = "weights of op '" + out->op.name + "'";
-  int code = layer::device_alloc(packer.bytes().size(), &out->weights);
-  if (code == 0) code = layer::copy_now(out->weights, packer.bytes().data(), packer.bytes().size());
-  if (code != 0) return native_status(code, what);
+  DPI_RETURN_IF_ERROR(packer.upload("weights of op '" + out->op.name + "'", &out->weights));
   redirect(out, at);
   return ok_status();
 }
 
-size_t cuda_scratch_bytes(const OwnedOp& op, int64_t rows) {
-  if (op.kind != OpKind::kRecurrent) return 0;
-  const int64_t m = op.output(0).dims.at(-1);
+size_t cuda_scratch_bytes(const CudaOp& op, int64_t rows) {
+  if (op.gemm != nullptr) return op.gemm->scratch_bytes(rows);
+  if (op.op.kind != OpKind::kRecurrent) return 0;
+  const int64_t m = op.op.output(0).dims.at(-1);
   return static_cast<size_t>(cuda::recurrent_scratch_floats(rows, m)) * sizeof(float);
 }
 
 // One line per kind.
-int start_cuda_op(const OwnedOp& op, const dpi_op_call& call, void* stream) {
+int start_cuda_op(const CudaOp& prepared, const dpi_op_call& call, void* stream) {
+  const OwnedOp& op = prepared.op;
   switch (op.kind) {
     case OpKind::kEmbed:
       return cuda::embed(embed_args(op, call), stream);
@@ -148,7 +148,7 @@ int start_cuda_op(const OwnedOp& op, const dpi_op_call& call, void* stream) {
     case OpKind::kMultiLookup:
       return cuda::multi_lookup(multi_lookup_args(op, call), stream);
     case OpKind::kDense:
-      return cuda::dense(dense_args(op, call), stream);
+      return prepared.gemm->start(dense_args(op, call), call.scratch, stream);
     case OpKind::kElementwise:
       return cuda::elementwise(elementwise_args(op, call), stream);
     case OpKind::kCrossV1:

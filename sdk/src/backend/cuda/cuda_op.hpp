@@ -2,9 +2,12 @@
 // its kernels. Used by cuda_backend.cpp.
 #pragma once
 
+#include <memory>
+#include <memory>
 #include <string>
 
 #include "backend/bind.hpp"
+#include "backend/cuda/gemm.hpp"
 
 namespace dpi::backend {
 
@@ -14,12 +17,15 @@ struct CudaOptions {
   bool strict = false;
   std::string lookup = "auto";
   std::string tuning = "default";
+  std::shared_ptr<const GemmDevice> gemm;  // what Dense ops share, made when the device is opened
 };
 
 struct CudaOp {
   OwnedOp op;
   int device = 0;
-  void* weights = nullptr;  // device memory: params, dense segments, view indices
+  void* weights = nullptr;     // device memory: params, dense segments, view indices
+  std::unique_ptr<Gemm> gemm;  // of a Dense op, with its weight
+  std::shared_ptr<const void> chain;  // of chain_prepare (cuda_chain.cpp); then nothing else is set
 
   CudaOp() = default;
   CudaOp(const CudaOp&) = delete;
@@ -30,14 +36,15 @@ struct CudaOp {
 /// kNoDevice when the kernels have no code for the calling thread's current device.
 Status check_kernels();
 
-/// Checks the op, says why no kernel takes it, copies its weights to the device.
-Status prepare_cuda_op(const dpi_op_desc& desc, CudaOp* out);
+/// Checks the op, says why no kernel takes it, copies its weights to the device. `report`: which
+/// implementations are chosen for how many rows.
+Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, CudaOp* out, std::string* report);
 
 /// Scratch that one call over `rows` rows needs.
-size_t cuda_scratch_bytes(const OwnedOp& op, int64_t rows);
+size_t cuda_scratch_bytes(const CudaOp& op, int64_t rows);
 
 /// Starts the op's kernels; the native code of the launch.
-int start_cuda_op(const OwnedOp& op, const dpi_op_call& call, void* stream);
+int start_cuda_op(const CudaOp& op, const dpi_op_call& call, void* stream);
 
 /// A Status for a native code that is not 0: out of memory, or a failure of the device.
 Status native_status(int code, const std::string& what);

@@ -22,6 +22,8 @@ struct Properties {
   char name[128] = "";
   uint64_t memory_total = 0;
   uint64_t memory_free = 0;
+  int multiprocessors = 132;
+  int capability = 0;  // 90 = sm_90; 0 = emulated
 };
 int properties(int device, Properties* out);
 int use(int device);
