@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Makes the folder that a visit takes along: programs that need nothing but glibc 2.36 and a driver, the sources to build the plugin again, demo and
+# golden bundles, the stages' and peers' scripts. Under 50 MiB.
+#
+#   tests/gpu/pack.sh [--build FOLDER] [--cuda FOLDER] [--without-cuda] FOLDER
+#
+#   --build          build tree of the release preset (default build/release)
+#   --cuda           build tree with DPI_CUDA=ON (default: that of --build if it has the plugin, else build/cuda)
+#   --without-cuda   leave the GPU's plugin out: for dry runs where there is no nvcc
+#   FOLDER           is replaced
+set -euo pipefail
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+cd "$root"
+build="build/release" cuda="" with_cuda=1 out=""
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --build) build="${2:?--build needs a folder}"; shift ;;
+    --cuda) cuda="${2:?--cuda needs a folder}"; shift ;;
+    --without-cuda) with_cuda=0 ;;
+    -h | --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    -*) echo "unknown argument '$1'; see --help" >&2; exit 2 ;;
+    *) out="$1" ;;
+  esac
+  shift
+done
+[ -n "$out" ] || { echo "name the folder to make; see --help" >&2; exit 2; }
+[ "$(basename "$out")" != . ] && [ "$out" != / ] || { echo "'$out' cannot be replaced" >&2; exit 2; }
+if [ -e "$out" ] && [ ! -e "$out/VERSION.json" ] && [ -n "$(ls -A "$out" 2>/dev/null)" ]; then
+  echo "'$out' is not empty and no pack" >&2
+  exit 2
+fi
+jobs="${JOBS:-$(nproc)}"
+known() { ninja -C "$1" -t targets all | grep -q "^$2:"; }
+
+# ---- programs
+tests=(kernels_test e2e_op_bundles_test e2e_golden_bundles_test capi_predict_test)
+ninja -C "$build" -j "$jobs" gpu_pack dpi_private dpi_cuda_emu "${tests[@]}" | tail -1
+if [ "$with_cuda" = 1 ] && [ -z "$cuda" ]; then
+  if known "$build" dpi_cuda; then cuda="$build"; else cuda="build/cuda"; fi
+fi
+if [ "$with_cuda" = 1 ]; then
+  wanted=(dpi_cuda gpu_ceilings)
+  ! known "$cuda" dpi_gpu_tune || wanted+=(dpi_gpu_tune)
+  ninja -C "$cuda" -j "$jobs" "${wanted[@]}" | tail -1
+fi
+rm -rf "$out"
+mkdir -p "$out/bin" "$out/lib/backends"
+cp "$build/java/native/libdpi.so.1" "$out/lib/"
+cp "$build"/lib/dpi/backends-1/libdpi_cuda_emu.so "$out/lib/backends/"
+for name in "${tests[@]}"; do cp "$build/bin/tests/$name" "$out/bin/"; done
+cp "$build"/bin/gpu/* "$out/bin/"
+if [ "$with_cuda" = 1 ]; then
+  cp "$cuda/lib/dpi/backends-1/libdpi_cuda.so" "$out/lib/backends/"
+  cp "$cuda/bin/gpu/gpu_ceilings" "$out/bin/"
+  find "$cuda/bin" -name dpi_gpu_tune -exec cp {} "$out/bin/" \;
+fi
+strip --strip-unneeded "$out"/bin/* "$out"/lib/*.so* "$out"/lib/backends/*.so
+
+# ---- data, scripts and sources; the layout is the repository's, so that scripts find their way
+for folder in tests/e2e/golden tests/e2e/op_bundles tests/kernels/op_vectors weights/demo tests/gpu kernels sdk/src capi/include; do
+  mkdir -p "$out/$(dirname "$folder")"
+  cp -r "$folder" "$out/$(dirname "$folder")/"
+done
+rm -rf "$out/tests/gpu/results" "$out"/weights/demo/*.csv
+find "$out" -name __pycache__ -prune -exec rm -rf {} +
+for table in kernels/cuda/tuning*.json sdk/src/backend/cuda/tuning*.json; do
+  [ ! -e "$table" ] || cp "$table" "$out/"
+done
+if [ "$with_cuda" = 1 ]; then
+  # How the plugin was built, for a machine whose driver or system refuses the one above (rebuild_plugin.sh).
+  toolkit="$(dirname "$(dirname "$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")")"
+  top="$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cuda/CMakeCache.txt")"
+  ninja -C "$cuda" -t commands dpi_cuda |
+    sed -e "s#$(cd "$cuda" && pwd)#@BUILD@#g; s#$top#@SOURCE@#g; s#$toolkit#@TOOLKIT@#g; s#/usr/local/cuda\(-[0-9.]*\)\?/#@TOOLKIT@/#g" \
+      -e 's#^\(: && \)\?[^ ]*ccache #\1#; s#/usr/bin/\(c++\|g++\)#g++#g' >"$out/tests/gpu/rebuild_commands.txt"
+fi
+commit="$(git -c safe.directory='*' rev-parse --short HEAD 2>/dev/null || echo unknown)"
+dirty="$(git -c safe.directory='*' status --porcelain -- kernels sdk capi tests/gpu 2>/dev/null | head -c 1)"
+printf '{"commit": "%s", "changed": %s, "made": "%s", "nvcc": "%s"}\n' "$commit" "$([ -n "$dirty" ] && echo true || echo false)" \
+  "$(date -u +%Y-%m-%dT%H:%MZ)" "$([ "$with_cuda" = 1 ] && nvcc --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')" >"$out/VERSION.json"
+
+# ---- what must hold
+kib="$(du -sk --apparent-size "$out" | cut -f1)"
+printf '%s: %d KiB\n' "$out" "$kib"
+[ "$kib" -lt 51200 ] || { echo "over 50 MiB" >&2; exit 1; }
+foreign="$(for file in "$out"/bin/* "$out"/lib/*.so* "$out"/lib/backends/*.so; do
+  readelf -d "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'
+done | sort -u | grep -vE '^(libdpi\.so\.1|libc\.so|libm\.so|libdl\.so|libpthread\.so|librt\.so|libstdc\+\+\.so|libgcc_s\.so|ld-linux)' || true)"
+[ -z "$foreign" ] || { echo "the pack needs libraries that a bare machine lacks: $foreign" >&2; exit 1; }

@@ -1,0 +1,34 @@
+"""Logits of the benchmark's models in float64: what every engine's output is compared with. Standard input: a JSON list of jobs
+{"shape", "bundle", "ids", "dense", "sets", "batch", "out"}; writes float32 [sets, batch] to each "out"."""
+
+import json
+import os
+import sys
+
+import numpy as np
+import torch
+from model import Arrays, Peer, load_rows, shape_of
+
+
+def main():
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    jobs, loaded, peer = json.load(sys.stdin), None, None
+    for job in sorted(jobs, key=lambda j: j["bundle"]):
+        if job["bundle"] != loaded:
+            peer, loaded = None, job["bundle"]
+            peer = Peer(shape_of(job["shape"]), Arrays(job["bundle"], device, torch.float64), "merged")
+        ids, dense = load_rows(job)
+        sets = []
+        for s in range(job["sets"]):
+            numbers = None if dense is None else torch.from_numpy(dense[s]).to(device).double()
+            sets.append(peer(torch.from_numpy(ids[s]).to(device), numbers)[1].float().cpu().numpy())
+        values = np.stack(sets)
+        if not np.isfinite(values).all():
+            raise SystemExit(f"{job['bundle']}: the reference is not finite")
+        values.tofile(job["out"] + ".part")
+        os.replace(job["out"] + ".part", job["out"])
+
+
+if __name__ == "__main__":
+    with torch.inference_mode():
+        main()

@@ -1,0 +1,161 @@
+"""results.jsonl read back: the cells of the grid, the strongest peer, the targets with pass or fail. Used by table.py and report.py."""
+
+import json
+import math
+import pathlib
+
+import paper
+
+STOCK = "eager_field_copies"
+
+
+def read(path):
+    """Records in order; a line that a killed call left half-written is dropped."""
+    records = []
+    for line in pathlib.Path(path).read_text().splitlines():
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return records
+
+
+def latencies(records, group=None, engine=None):
+    """Timed results (ours and peers') of a group; the last of equal ones counts."""
+    kept = {}
+    for r in records:
+        if r["what"] not in ("latency", "peer") or r["status"] != "ok" or r.get("peer_status", "ok") != "ok" or "p50_us" not in r:
+            continue
+        if (group and r.get("group") != group) or (engine and r.get("engine") != engine):
+            continue
+        kept[key_of(r) + (r["engine"], r.get("choice"), r.get("callers"), r.get("ids"))] = r
+    return list(kept.values())
+
+
+def key_of(r):
+    return (r.get("dataset"), r.get("model"), r.get("dim"), tuple(r.get("hidden", ())), r.get("batch"), r.get("precision"))
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+
+
+def grid(records):
+    """{(dataset, model, dim, hidden): {(engine, precision): record}}"""
+    cells = {}
+    for r in latencies(records, "grid"):
+        cells.setdefault((r["dataset"], r["model"], r["dim"], r["hidden"][0]), {})[(r["engine"], r["precision"])] = r
+    return cells
+
+
+def ratios(cells, precision, field="p50_us"):
+    """{cell: stock fp32 eager / ours at `precision`}"""
+    out = {}
+    for cell, found in cells.items():
+        ours, stock = found.get(("dpi", precision)), found.get((STOCK, "fp32"))
+        if ours and stock:
+            out[cell] = stock[field] / ours[field]
+    return out
+
+
+def strongest(records):
+    """[(record of ours, its strongest peer)] at equal precision over batches."""
+    ours, best = {}, {}
+    for r in latencies(records, "sweep"):
+        if r["engine"] == "dpi":
+            ours[key_of(r)] = r
+        elif key_of(r) not in best or r["p50_us"] < best[key_of(r)]["p50_us"]:
+            best[key_of(r)] = r
+    return [(ours[k], best[k]) for k in ours if k in best]
+
+
+def op_us(record, kind):
+    """Device microseconds of the ops of one kind in a timeline record; None if it says nothing."""
+    ops = [op for op in record.get("profile") or [] if op.get("kind") == kind]
+    return sum(op["us_per_call"] for op in ops) if ops else None
+
+
+def embedding(records):
+    """{batch: {"dpi": us, "eager_field": us, ...}}: device time of the lookup alone, d = 32, 39 fields."""
+    table = {}
+    for r in records:
+        if r["what"] == "peer" and r.get("group") == "embedding" and "device_us" in r:
+            table.setdefault(r["batch"], {})[r["engine"]] = r["device_us"]
+        elif r["what"] == "timeline" and r.get("group") == "embedding" and r["status"] == "ok":
+            us = op_us(r, "MultiLookup")
+            if us is not None:
+                table.setdefault(r["batch"], {})["dpi"] = us
+    return table
+
+
+def gather_ceiling(records, row_bytes):
+    """GB/s of random rows from the table nearest in size to the paper's (1 GiB), or None."""
+    rates = [r["gb_s"] for r in records if r["what"] == "gather" and r.get("row_bytes") == row_bytes and r.get("table_bytes") == 1 << 30]
+    return max(rates) if rates else None
+
+
+def copy_ceiling(records):
+    rates = [r["gb_s"] for r in records if r["what"] == "copy" and r.get("bytes", 0) >= 1 << 30]
+    return max(rates) if rates else None
+
+
+def _grid_targets(records):
+    cells = grid(records)
+    for precision, target in paper.GRID_TARGET.items():
+        got = ratios(cells, precision)
+        mean = geometric_mean(list(got.values()))
+        yield (f"geometric mean over stock eager, {precision}, {len(got)} of 48 cells", f"{target:g}x", f"{mean:.2f}x" if got else None,
+               bool(got) and mean >= target and len(got) == 48)
+        if precision != "fp32":
+            continue
+        below = [c for c, ratio in got.items() if c[2:] in paper.SIZES and ratio < paper.cell(*c)]
+        names = "; ".join(f"{c[1]} {c[0]} {c[2]}_{c[3]}" for c in below[:3])
+        yield "no cell below the paper's own ratio, fp32", "0 cells", f"{len(below)} below {names}" if got else None, bool(got) and not below
+
+
+def _strongest_target(records):
+    pairs = [(o, p) for o, p in strongest(records) if 64 <= o["batch"] <= 16384]
+    got = [p["p50_us"] / o["p50_us"] for o, p in pairs]
+    mean = geometric_mean(got)
+    yield (f"strongest peer at equal precision, batch 64 to 16384, {len(got)} pairs", f"{paper.STRONGEST_TARGET:g}x",
+           f"{mean:.2f}x mean, {min(got):.2f}x least" if got else None, bool(got) and min(got) >= paper.STRONGEST_TARGET)
+
+
+def _embedding_targets(records):
+    stage = embedding(records)
+    row = stage.get(2048, {})
+    both = "dpi" in row and "eager_field" in row and row["dpi"] > 0
+    ratio = row["eager_field"] / row["dpi"] if both else None
+    yield ("embedding stage over one table per field, batch 2048", f"{paper.EMBEDDING_TARGET:g}x", f"{ratio:.1f}x" if both else None,
+           both and ratio >= paper.EMBEDDING_TARGET)
+    ceiling, us = gather_ceiling(records, 128), stage.get(65536, {}).get("dpi")
+    share = 65536 * 39 * 128 / us * 1e-3 / ceiling if ceiling and us else None
+    yield ("lookup at batch 65536 over the measured gather ceiling", f"{paper.GATHER_TARGET:.0%}", f"{share:.0%}" if share else None,
+           bool(share) and share >= paper.GATHER_TARGET)
+
+
+def _small_targets(records):
+    for precision in ("fp16", "tf32"):
+        found = [r["p50_us"] for r in latencies(records, "sweep", "dpi")
+                 if r["batch"] == 64 and r["precision"] == precision and r["dim"] == 16]
+        yield (f"p50 host to host at batch 64, {precision}, {len(found)} models", f"{paper.SMALL_TARGET_US:g} us", f"{max(found):.1f} us worst" if found else None,
+               bool(found) and max(found) < paper.SMALL_TARGET_US)
+
+
+def targets(records):
+    """[(what, target, measured text or None, passed)]"""
+    return [t for part in (_grid_targets, _strongest_target, _embedding_targets, _small_targets) for t in part(records)]
+
+
+def failures(records):
+    return [r for r in records if r.get("counts") == "failure"]
+
+
+def tally(records, what):
+    """{status: count} of one kind of record."""
+    counts = {}
+    for r in records:
+        if r["what"] == what:
+            status = r.get("peer_status", r["status"])
+            counts[status] = counts.get(status, 0) + 1
+    return counts

@@ -1,0 +1,78 @@
+"""B1: our latencies from rows in pageable host memory to scores in host memory. The paper's grid first, precision by precision, then models over
+batch sizes, schedules and callers. Settles the headline numbers and which schedule is the default."""
+
+import common
+import data
+from common import DRY, PRECISIONS, answers, emit
+from spec import KINDS, Shape, paper_grid
+
+GRID_BATCH = 8 if DRY else 2048
+SCHEDULES = {"breadth, graphs": {}, "depth, graphs": {"schedule": "depth"}, "single, graphs": {"schedule": "single"},
+             "breadth, no graphs": {"graphs": "off"}, "depth, no graphs": {"schedule": "depth", "graphs": "off"}, "no small batch": {"small_batch": "off"}}
+
+
+def tuned():
+    """The tuning table of an earlier call, where one came back."""
+    for folder in (common.OUT, common.PACK):
+        if (folder / "tuning.json").exists() and not DRY:
+            return {"tuning": str(folder / "tuning.json")}
+    return {}
+
+
+def sweep_shapes():
+    """gpu.md's two sizes over batches: the numeric form of Criteo."""
+    if DRY:
+        return [Shape("deepfm", "criteo_numeric", 4, (8, 8, 8), True)]
+    small = [Shape(kind, "criteo_numeric", 16, (400, 400, 400)) for kind in KINDS]
+    return small + [Shape(kind, "criteo_numeric", 64, (1024, 512, 256)) for kind in ("deepfm", "dcnv2")]
+
+
+def sweep_batches():
+    return (1, 4) if DRY else (1, 64, 512, 2048, 4096, 16384)
+
+
+def grid_jobs(precisions):
+    for precision in precisions:
+        for shape in paper_grid(DRY):
+            yield data.bench_job(shape, GRID_BATCH, {"precision": precision, **tuned()}, {"group": "grid", "engine": "dpi"})
+
+
+def sweep_jobs():
+    for shape in sweep_shapes():
+        for precision in PRECISIONS:
+            for batch in sweep_batches():
+                yield data.bench_job(shape, batch, {"precision": precision, **tuned()}, {"group": "sweep", "engine": "dpi"})
+
+
+def schedule_jobs():
+    for shape in sweep_shapes()[:4]:
+        for precision in ("fp32", "fp16"):
+            for name, options in SCHEDULES.items():
+                for batch in (4,) if DRY else (64, 512, 2048):
+                    yield data.bench_job(shape, batch, {"precision": precision, **options, **tuned()}, {"group": "schedule", "engine": "dpi", "choice": name})
+
+
+def caller_jobs():
+    for shape in sweep_shapes()[1:2] or sweep_shapes():
+        for precision in ("fp16", "tf32"):
+            for callers in (1, 2, 4):
+                yield data.bench_job(shape, 4 if DRY else 64, {"precision": precision, **tuned()},
+                                     {"group": "callers", "engine": "dpi", "callers": callers}, callers=callers)
+
+
+def stage():
+    import a0_probe
+    a0_probe.clocks("before end to end")
+    data.prepare(paper_grid(DRY), [GRID_BATCH])
+    for result in answers("gpu_bench", grid_jobs(("fp32", "tf32", "fp16"))):
+        emit("latency", result.pop("status"), **result)
+    data.prepare(sweep_shapes(), sweep_batches())
+    if not DRY:
+        data.prepare(sweep_shapes()[:1], [2048], "uniform")
+    for result in answers("gpu_bench", [*sweep_jobs(), *schedule_jobs(), *caller_jobs(), *grid_jobs(("bf16",))]):
+        emit("latency", result.pop("status"), **result)
+    a0_probe.clocks("after end to end")
+
+
+if __name__ == "__main__":
+    common.main(stage)

@@ -1,0 +1,74 @@
+"""B4 of the plan: timelines of the branches under two schedules, device time of each op, and ncu's counters of the top kernels."""
+
+import csv
+import io
+import json
+import shutil
+
+import common
+import data
+from b1_end_to_end import GRID_BATCH, tuned
+from b2_peers import embedding_batches, embedding_shape
+from common import DEVICE, DRY, WORK, emit, program, run
+from spec import Shape
+
+METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__throughput.avg.pct_of_peak_sustained_elapsed", "lts__t_sector_hit_rate.pct",
+           "sm__warps_active.avg.pct_of_peak_sustained_active", "launch__registers_per_thread", "launch__waves_per_multiprocessor",
+           "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active", "l1tex__data_bank_conflicts_pipe_lsu.sum")
+
+
+def shape():
+    return Shape("dcnv2", "criteo", 4, (8,) * 3, True) if DRY else Shape("dcnv2", "criteo", 16, (512,) * 3)
+
+
+def timeline(which, batch, options, label):
+    """`dpi bench --profile`: what each op takes on the device and when it starts."""
+    chosen = [part for key, value in {"debug": "on", **options}.items() for part in ("--option", f"{key}={value}")]
+    status, text = run([program("dpi"), "bench", str(data.bundle(which)), "--device", DEVICE, "--batch", str(batch), "--seconds", "0.02" if DRY else "0.3",
+                        "--profile", "--json", "--option", f"max_rows={max(64, batch)}", *chosen], 60)
+    fields = {"model": which.kind, "dataset": which.dataset, "dim": which.dim, "hidden": list(which.hidden), "batch": batch, "group": label, **options}
+    if status != 0:
+        unknown = "unknown option" in text or "precision" in text
+        emit("timeline", "unsupported" if unknown else "failed", log=text[-400:], **fields)
+        return
+    result = json.loads(text[text.index("{"):])
+    emit("timeline", "ok", profile=result.get("profile"), timeline=result.get("timeline"), overlap=result.get("overlap"), **fields)
+
+
+def counters():
+    """ncu over one call of the bench: one row per kernel."""
+    ncu = shutil.which("ncu")
+    job = data.bench_job(shape(), GRID_BATCH, {"precision": "fp32" if DRY else "fp16", "graphs": "off", **tuned()}, {})
+    job.pop("reference", None)
+    job.update(calls=1, seconds=0)
+    path = WORK / "ncu.jobs"
+    path.write_text(json.dumps(job) + "\n")
+    command = [program("gpu_bench"), str(path)]
+    if DRY or not ncu:
+        status, text = run(command, 30)
+        emit("ncu", "ok" if DRY and status == 0 else "skipped" if not DRY else "failed", why="no ncu" if not DRY else "dry run", log=text[-300:])
+        return
+    status, text = run([ncu, "--clock-control", "none", "--cache-control", "none", "--launch-skip", "40", "--launch-count", "12", "--csv", "--metrics",
+                        ",".join(METRICS), *command], 55)
+    rows = [line for line in text.splitlines() if line.startswith('"')]
+    kernels = {}
+    for row in csv.DictReader(io.StringIO("\n".join(rows))):
+        kernels.setdefault(f"{row['ID']} {row['Kernel Name'][:80]}", {})[row["Metric Name"]] = row["Metric Value"]
+    emit("ncu", "ok" if kernels else "skipped", exit=status, kernels=kernels, log="" if kernels else text[-500:])
+
+
+def stage():
+    data.prepare([shape()], [GRID_BATCH])
+    data.prepare([embedding_shape()], embedding_batches())
+    for schedule in ("breadth", "depth", "single"):
+        for graphs in ("off", "on"):
+            timeline(shape(), GRID_BATCH, {"schedule": schedule, "graphs": graphs}, "schedule")
+    for batch in embedding_batches():
+        timeline(embedding_shape(), batch, {"fold": "off"}, "embedding")
+    for precision in ("fp32", "tf32", "fp16"):
+        timeline(shape(), GRID_BATCH, {"precision": precision}, "device time")
+    counters()
+
+
+if __name__ == "__main__":
+    common.main(stage)

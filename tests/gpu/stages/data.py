@@ -1,0 +1,112 @@
+"""Bundles, rows and reference logits of the benchmark, made once per machine in WORK and shared by stages and peers.
+
+A model is a spec.Shape. Its bundle NAME.h5 comes from gpu_make_bundle with NAME.h5.json beside it (where each array lies). Rows are raw files:
+int64 ids [sets, batch, slots] and float32 numbers [sets, batch, columns]. The reference is peers/reference.py in float64."""
+
+import concurrent.futures
+import json
+import os
+import subprocess
+
+import numpy as np
+
+import common
+from common import DRY, WORK
+from spec import make
+
+SETS = 2 if DRY else 8
+ZIPF = 1.1
+
+
+def bundle(shape):
+    return WORK / f"{shape.name}.h5"
+
+
+def make_bundles(shapes):
+    """Writes the bundles that are not there yet; several programs at once."""
+    def one(shape):
+        path, spec = bundle(shape), WORK / f"{shape.name}.spec.json"
+        if path.exists():
+            return None
+        spec.write_text(json.dumps(make(shape)))
+        part = path.with_suffix(".part")
+        status, text = common.run([common.program("gpu_make_bundle"), str(spec), str(part)])
+        if status != 0:
+            return f"{shape.name}: {text[-300:]}"
+        os.replace(f"{part}.json", f"{path}.json")
+        os.replace(part, path)
+        return None
+
+    workers = max(1, min(6, (os.cpu_count() or 1) // 2))
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        return [error for error in pool.map(one, shapes) if error]
+
+
+def ids_of(rng, vocab, shape, distribution):
+    """Ids of one field. zipf: rank r with P(r) ~ r^-1.1, id = rank - 1 as in files sorted by frequency; uniform: the worst for caches."""
+    u = rng.random(shape)
+    if distribution == "uniform":
+        return np.minimum((u * vocab).astype(np.int64), vocab - 1)
+    top = (vocab + 1.0) ** (1 - ZIPF)
+    return np.clip(((1 - u * (1 - top)) ** (1 / (1 - ZIPF))).astype(np.int64) - 1, 0, vocab - 1)
+
+
+def rows(shape, batch, distribution="zipf", sets=SETS):
+    """(path of ids, path of numbers or None) for a batch size; models of one data set share them."""
+    small = ".dry" if shape.dry else ""
+    ids, dense = (WORK / f"{shape.dataset}{small}.{batch}.{sets}.{distribution}.{what}" for what in ("ids", "dense"))
+    if not ids.exists():
+        rng = np.random.default_rng(batch)
+        columns = [ids_of(rng, v, (sets, batch), distribution) for v in shape.vocabs]
+        rng.standard_normal((sets, batch, max(1, shape.numerics)), dtype=np.float32).tofile(dense)
+        np.ascontiguousarray(np.stack(columns, axis=-1)).tofile(ids)
+    return ids, dense if shape.numerics else None
+
+
+def reference(shape, batch, distribution="zipf", sets=SETS):
+    """Path of the float32 logits [sets, batch] that torch computes in float64; None if it has not been made."""
+    path = WORK / f"{shape.name}.{batch}.{sets}.{distribution}.logits"
+    return path if path.exists() else None
+
+
+def make_references(wanted, sets=SETS):
+    """wanted: (shape, batch, distribution). One torch process for all; returns its error text or None."""
+    missing = [(s, b, d) for s, b, d in wanted if reference(s, b, d, sets) is None]
+    if not missing:
+        return None
+    lines = []
+    for shape, batch, distribution in missing:
+        ids, dense = rows(shape, batch, distribution, sets)
+        lines.append({"shape": [shape.kind, shape.dataset, shape.dim, list(shape.hidden), shape.dry], "bundle": str(bundle(shape)), "ids": str(ids),
+                      "dense": str(dense) if dense else None, "sets": sets, "batch": batch,
+                      "out": str(WORK / f"{shape.name}.{batch}.{sets}.{distribution}.logits")})
+    done = subprocess.run([os.environ.get("PYTHON", "python3"), str(common.PACK / "tests/gpu/peers/reference.py")], input=json.dumps(lines), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=max(1, common.left()))
+    return None if done.returncode == 0 else done.stdout[-500:]
+
+
+def prepare(shapes, batches, distribution="zipf", sets=SETS):
+    """Bundles, rows and references of every shape and batch; emits what failed."""
+    for error in make_bundles(shapes):
+        common.emit("make bundle", "failed", error=error)
+    for shape in {s.dataset: s for s in shapes}.values():
+        for batch in batches:
+            rows(shape, batch, distribution, sets)
+    error = make_references([(s, b, distribution) for s in shapes for b in batches if bundle(s).exists()], sets)
+    if error:
+        common.emit("reference in float64", "failed", error=error)
+
+
+def bench_job(shape, batch, options, labels, distribution="zipf", sets=SETS, **more):
+    """A job of gpu_bench."""
+    ids, dense = rows(shape, batch, distribution, sets)
+    precision = options.get("precision", "fp32")
+    known = {"model": shape.kind, "dataset": shape.dataset, "dim": shape.dim, "hidden": list(shape.hidden), "batch": batch, "precision": precision,
+             "ids": distribution}
+    job = {"bundle": str(bundle(shape)), "ids": str(ids), "dense": str(dense) if dense else "", "batch": batch, "sets": sets,
+           "options": {"device": common.DEVICE, "max_contexts": "4", "max_rows": str(max(batch, 64)), **options}, "calls": 8 if DRY else 1000,
+           "seconds": 0.05 if DRY else 0.6, "tolerance": common.TOLERANCE[precision], "labels": {**known, **labels}, **more}
+    known_reference = reference(shape, batch, distribution, sets)
+    if known_reference:
+        job["reference"] = str(known_reference)
+    return job

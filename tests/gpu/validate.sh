@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# One call of a visit to a machine with a GPU: stages in order of value, each under its own limit, results streamed to OUT. README.md says how
+# a visit is done and what each stage settles.
+#
+#   tests/gpu/validate.sh A|B [--only STAGE]... [--dry-run] [--out FOLDER] [--list]
+#
+#   A            probe, accept or build, correctness, compute-sanitizer, ceilings, tuning sweeps, a first look at the speed
+#   B            end to end, fast peers, compiled peers, ablation, profiles
+#   --only       these stages alone (may be repeated)
+#   --dry-run    every stage at tiny sizes on the emulated device and torch on the CPU; a stage that breaks makes the exit status 1
+#   --out        where results go; default: $OUT, else build/gpu_visit. results.jsonl is appended to, one line at a time
+#
+# Runs from an unpacked pack (pack.sh), or with DPI_GPU_PACK naming one. A call ends within 580 s, whatever hangs.
+set -uo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# name script limit in seconds
+A="A0 a0_probe 20
+A1 a1_accept 150
+A2 a2_correctness 170
+A3 a3_sanitizer 120
+A4 a4_ceilings 60
+A5 a5_tune 130
+A7 a7_first_look 90"
+B="B0 a0_probe 20
+B1 b1_end_to_end 190
+B2 b2_peers 150
+B3 b3_compiled 120
+B4 b4_ablation 60
+B5 b5_profile 60"
+LIMIT=570
+
+help() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; }
+
+call="" only="" dry=0 out="${OUT:-$here/../../build/gpu_visit}"
+while [ $# -gt 0 ]; do
+  case "$1" in
+    A | B) call="$1" ;;
+    --only) only="$only ${2:?--only needs a stage}"; shift ;;
+    --out) out="${2:?--out needs a folder}"; shift ;;
+    --dry-run) dry=1 ;;
+    --list) printf '%s\n%s\n' "$A" "$B"; exit 0 ;;
+    -h | --help) help; exit 0 ;;
+    *) echo "unknown argument '$1'; see --help" >&2; exit 2 ;;
+  esac
+  shift
+done
+[ -n "$call" ] || { help; exit 2; }
+stages="${!call}"
+for name in $only; do
+  grep -q "^$name " <<<"$stages" || { echo "no stage '$name' in call $call; see --list" >&2; exit 2; }
+done
+
+. "$here/environment.sh"
+finish=$((EPOCHSECONDS + LIMIT))
+failed=0 summary=""
+while read -r name script limit; do
+  [ -z "$only" ] || case " $only " in *" $name "*) ;; *) continue ;; esac
+  remaining=$((finish - EPOCHSECONDS))
+  if [ "$remaining" -lt 5 ]; then
+    summary+="$(printf '%-4s %-16s not run: out of time' "$name" "$script")"$'\n'
+    continue
+  fi
+  [ "$limit" -le "$remaining" ] || limit="$remaining"
+  echo "=== $name $script, at most $limit s"
+  started=$EPOCHSECONDS
+  STAGE="$name" DEADLINE=$((EPOCHSECONDS + limit - 3)) timeout -k 2 "$limit" "$PYTHON" "$PACK/tests/gpu/stages/$script.py"
+  status=$?
+  verdict=passed
+  if [ $status -eq 124 ] || [ $status -eq 137 ]; then
+    verdict="cut at $limit s"
+    [ "$dry" = 0 ] || failed=$((failed + 1))
+  elif [ $status -ne 0 ]; then
+    verdict=FAILED
+    failed=$((failed + 1))
+  fi
+  summary+="$(printf '%-4s %-16s %-14s %4d s' "$name" "$script" "$verdict" $((EPOCHSECONDS - started)))"$'\n'
+done <<<"$stages"
+
+timeout 20 "$PYTHON" "$PACK/tests/gpu/stages/table.py" "$OUT/results.jsonl" || failed=$((failed + 1))
+printf '%s' "$summary"
+[ "$failed" = 0 ]
