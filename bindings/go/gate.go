@@ -19,11 +19,17 @@ type slot struct {
 }
 
 func newSlot() (*slot, error) {
+	s := &slot{}
+	return s, s.open()
+}
+
+func (s *slot) open() error {
 	c, ok := native.NewCall()
 	if !ok {
-		return nil, &Error{Code: OutOfMemory, Row: -1, Feature: -1, Message: "no memory for a call's state"}
+		return plainError(OutOfMemory, "no memory for a call's state")
 	}
-	return &slot{call: c}, nil
+	s.call = c
+	return nil
 }
 
 func (s *slot) free() {
@@ -52,8 +58,10 @@ func (s *slot) begin(ctx context.Context, done <-chan struct{}, watch bool) (tim
 	if done == nil {
 		return 0, nil
 	}
-	if ctx.Err() != nil {
+	select { // Err would lock
+	case <-done:
 		return 0, contextError(ctx)
+	default:
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if timeout = int64(time.Until(deadline)); timeout <= 0 {
@@ -91,17 +99,25 @@ type gateWord struct {
 
 // gate is semaphore and reference count in one: a call takes a slot before it enters C, so that no more OS threads are
 // used than there are slots, and close waits until every slot is back. Taking and giving back is one atomic exchange each.
+// The engine pushes all of this out of the first cache, so it lies together: a model holds its gate, the gate its slots.
 type gate struct {
 	words   []gateWord
-	slots   []*slot
+	slots   []slot
 	waiters atomic.Int32
 	wake    chan struct{} // a token per slot given back while someone waits
 	closed  chan struct{}
 }
 
 func newGate(n int) (*gate, error) {
-	g := &gate{words: make([]gateWord, (n+slotsPerWord-1)/slotsPerWord), wake: make(chan struct{}, n),
-		closed: make(chan struct{})}
+	g := &gate{}
+	return g, g.open(n)
+}
+
+// open makes n slots; after an error there are none.
+func (g *gate) open(n int) error {
+	g.words = make([]gateWord, (n+slotsPerWord-1)/slotsPerWord)
+	g.slots = make([]slot, n)
+	g.wake, g.closed = make(chan struct{}, n), make(chan struct{})
 	for i := range g.words {
 		taken := ^uint64(0) >> 1
 		if left := n - i*slotsPerWord; left < slotsPerWord {
@@ -111,21 +127,21 @@ func newGate(n int) (*gate, error) {
 		}
 		g.words[i].state.Store(taken) // slots that do not exist are taken for ever
 	}
-	for i := 0; i < n; i++ {
-		s, err := newSlot()
-		if err != nil {
+	for i := range g.slots {
+		s := &g.slots[i]
+		if err := s.open(); err != nil {
+			g.slots = g.slots[:i]
 			g.free()
-			return nil, err
+			return err
 		}
 		s.word, s.bit = &g.words[i/slotsPerWord], uint64(1)<<(i%slotsPerWord)
-		g.slots = append(g.slots, s)
 	}
-	return g, nil
+	return nil
 }
 
 func (g *gate) free() {
-	for _, s := range g.slots {
-		s.free()
+	for i := range g.slots {
+		g.slots[i].free()
 	}
 	g.slots = nil
 }
@@ -145,15 +161,26 @@ func (g *gate) try() (s *slot, closed bool) {
 			}
 			bit := free & -free
 			if w.CompareAndSwap(state, state|bit) {
-				return g.slots[i*slotsPerWord+bits.TrailingZeros64(bit)], false
+				return &g.slots[i*slotsPerWord+bits.TrailingZeros64(bit)], false
 			}
 		}
 	}
 	return nil, false
 }
 
-// acquire waits for a slot, the end of ctx, or the gate's closing.
+// acquire waits for a slot, the end of ctx, or the gate's closing. What follows the first attempt is a function of its own: a
+// defer would cost the common case.
 func (g *gate) acquire(done <-chan struct{}, ctx context.Context) (*slot, error) {
+	w := &g.words[0].state
+	state := w.Load()
+	bit := ^state & (state + 1) // the lowest 0: a free slot, or the top bit when all are taken
+	if int64(bit) > 0 && state&closedBit == 0 && w.CompareAndSwap(state, state|bit) {
+		return &g.slots[bits.TrailingZeros64(bit)], nil
+	}
+	return g.wait(done, ctx)
+}
+
+func (g *gate) wait(done <-chan struct{}, ctx context.Context) (*slot, error) {
 	s, closed := g.try()
 	if s != nil {
 		return s, nil
@@ -205,8 +232,8 @@ func (g *gate) close() {
 }
 
 func (g *gate) idle() bool {
-	for _, s := range g.slots {
-		if s.word.state.Load()&s.bit != 0 {
+	for i := range g.slots {
+		if s := &g.slots[i]; s.word.state.Load()&s.bit != 0 {
 			return false
 		}
 	}

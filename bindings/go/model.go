@@ -12,7 +12,7 @@ import (
 // Model is a loaded bundle, immutable. All methods may be called from any number of goroutines at once.
 type Model struct {
 	handle   uintptr
-	gate     *gate
+	gate     gate
 	info     Info
 	features []Feature
 	byName   map[string]int
@@ -98,19 +98,18 @@ func load(options []Option, call func(o uintptr, out *uintptr, e uintptr) int32)
 	if c.concurrency < 1 || c.concurrency > 1<<16 {
 		return nil, invalid("concurrency is %d, expected 1 .. 65536", c.concurrency)
 	}
-	g, err := newGate(c.concurrency)
-	if err != nil {
+	m := &Model{waits: c.concurrency > runtime.NumCPU()}
+	if err := m.gate.open(c.concurrency); err != nil {
 		return nil, err
 	}
-	m := &Model{gate: g, waits: c.concurrency > runtime.NumCPU()}
 	for _, s := range c.settings {
 		m.waits = m.waits || s.key == "max_contexts"
 	}
-	if err = m.open(&c, call); err != nil {
+	if err := m.open(&c, call); err != nil {
 		if m.handle != 0 {
 			native.Dpi_model_free(m.handle)
 		}
-		g.free()
+		m.gate.free()
 		return nil, err
 	}
 	runtime.SetFinalizer(m, func(m *Model) { _ = m.Close() })

@@ -92,6 +92,15 @@ func Predict(model uintptr, c Call, p *Part, layout int32, out []float32, timeou
 		C.int64_t(len(out)), C.int64_t(timeoutNs), watched))
 }
 
+// PredictNow is Predict without a deadline and a cancel flag. Taking the batch apart into parameters saves storing a Part,
+// 3 to 5 ns a call.
+func PredictNow(model uintptr, c Call, rows, stride int, dense []float32, ids, offsets []int64, weights []float32,
+	layout int32, out []float32) int32 {
+	return int32(C.dpi_go_predict(C.uintptr_t(model), c.address(), C.int64_t(rows), floats(dense), C.int64_t(len(dense)),
+		C.int64_t(stride), ints(ids), C.int64_t(len(ids)), ints(offsets), C.int64_t(len(offsets)), floats(weights),
+		C.int64_t(len(weights)), C.int32_t(layout), floats(out), C.int64_t(len(out)), 0, 0))
+}
+
 // PredictBatch scores a batch with a shared part (shared.Offsets are the bag offsets, sharedOffsets the rows), or any
 // batch on a context. The caller has checked every length.
 func PredictBatch(model, context uintptr, c Call, p *Part, layout int32, shared *Part, sharedOffsets []int64,
