@@ -72,6 +72,7 @@ struct Outcome {
   std::string text;
   std::vector<float> scores;
   bool fired = false;  // the planned call was reached
+  int64_t graphs = 0;  // launched
 };
 
 Outcome predict(dpi_model* m, const OneHotRows& request) {
@@ -87,8 +88,11 @@ Outcome load_model(const std::string& path, const char* graphs, ModelPtr* out) {
   Outcome o;
   Error e;
   dpi_model* m = nullptr;
-  const OptionsPtr opts =
-      options({{"device", "cuda_emu"}, {"max_rows", "8"}, {"max_contexts", "1"}, {"graphs", graphs}});
+  const OptionsPtr opts = options({{"device", "cuda_emu"},
+                                   {"max_rows", "8"},
+                                   {"max_contexts", "1"},
+                                   {"fold", "off"},  // several streams even for a small model
+                                   {"graphs", graphs}});
   o.status = dpi_model_load(path.c_str(), opts.get(), &m, &e);
   o.text = e.text();
   out->reset(m);
@@ -103,6 +107,7 @@ Outcome whole_run(const std::string& path, const char* graphs, const char* kind 
   Outcome o = load_model(path, graphs, &model);
   if (o.status == DPI_OK) o = predict(model.get(), OneHotRows(model.get(), kRows));
   o.fired = n > 0 && plugin.calls(kind) >= n;
+  o.graphs = plugin.calls("graph");
   model.reset();
   if (n > 0 && plugin.calls(kind) >= n && !o.fired) o.text = "released";
   return o;
@@ -131,6 +136,7 @@ void walk_whole_runs(const std::string& path, const char* graphs) {
   const Plugin plugin;
   const Outcome right = whole_run(path, graphs);
   REQUIRE_MESSAGE(right.status == DPI_OK, right.text);
+  CHECK((right.graphs > 0) == is(graphs, "on"));
   const std::string alive = plugin.alive();
   for (const char* kind : kinds()) {
     for (int64_t n = 1;; ++n) {
