@@ -1,45 +1,48 @@
 #!/usr/bin/env bash
-# On a machine with a GPU: builds the plugin for it, runs the op tests and the golden bundles on the device, twice, then
-# under compute-sanitizer, and prints one table. About five minutes. Exit status 77 without a GPU.
+# Five minutes on a machine with a GPU: all op, bundle and C API tests on the device, twice; every model and precision against the reference, twice
+# for equal bits; compute-sanitizer over the small suite; one table. Exit status 77 without a GPU.
 #
-#   tests/gpu/smoke.sh [BUILD_FOLDER]
+#   tests/gpu/smoke.sh [--dry-run] [--build FOLDER] [--out FOLDER] [--only STAGE]...
+#
+#   --dry-run   the same on the emulated device
+#   --build     in a source tree: where to build (default build/gpu, with nvcc; with --dry-run a built release tree, default build/release)
+#   --out       results.jsonl goes there (default build/gpu_smoke beside this tree)
+#
+# From an unpacked pack nothing is built.
 set -uo pipefail
-cd "$(dirname "$0")/../.." || exit 1
-build="${1:-build/gpu}"
-if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L | grep -q GPU; then
-  echo "skipped: no GPU"
-  exit 77
-fi
-capability="$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)"
-nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
-cmake -G Ninja -S . -B "$build" --log-level=NOTICE -DDPI_CUDA=ON -DDPI_CUDA_ARCHS="$capability" || exit 1
-ninja -C "$build" dpi_cuda kernels_test e2e_golden_bundles_test e2e_op_bundles_test || exit 1
-export DPI_BACKEND_DIR="$PWD/$build/lib/dpi/backends-1"
-
-failed=0
-rows=()
-step() { # step NAME COMMAND...
-  local name="$1" start end status
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+root="$(cd "$here/../.." && pwd)"
+dry="" build="" out="$root/build/gpu_smoke" rest=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --dry-run) dry=--dry-run ;;
+    --build) build="${2:?--build needs a folder}"; shift ;;
+    --out) out="${2:?--out needs a folder}"; shift ;;
+    --only) rest+=(--only "${2:?--only needs a stage}"); shift ;;
+    -h | --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    *) echo "unknown argument '$1'; see --help" >&2; exit 2 ;;
+  esac
   shift
-  start="$(date +%s)"
-  timeout 240 "$@" >"$build/smoke.log" 2>&1
-  status=$?
-  end="$(date +%s)"
-  [ "$status" = 0 ] || { failed=$((failed + 1)); tail -40 "$build/smoke.log"; }
-  rows+=("$(printf '%-34s %-8s %4d s  %s' "$name" "$([ "$status" = 0 ] && echo passed || echo "FAILED $status")" \
-    $((end - start)) "$(grep -o 'assertions:.*' "$build/smoke.log" | head -1)")")
-}
-
-tests="$build/bin/tests"
-for pass in 1 2; do
-  step "ops on the device, pass $pass" "$tests/kernels_test" --device=cuda
-  step "golden bundles, pass $pass" "$tests/e2e_golden_bundles_test" --device=cuda
-  step "op bundles, pass $pass" "$tests/e2e_op_bundles_test" --device=cuda
 done
-if command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck racecheck initcheck synccheck; do
-    step "compute-sanitizer $tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$tests/e2e_op_bundles_test" --device=cuda
-  done
+if [ -z "$dry" ]; then
+  if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L | grep -q GPU; then
+    echo "skipped: no GPU"
+    exit 77
+  fi
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 fi
-printf '%s\n' "${rows[@]}"
-[ "$failed" = 0 ]
+
+if [ ! -x "$root/bin/gpu_check" ] && [ -z "${DPI_GPU_PACK:-}" ]; then
+  pack="$root/build/gpu_pack" options=()
+  if [ -n "$dry" ]; then
+    build="${build:-build/release}"
+    options+=(--without-cuda)
+  else
+    build="${build:-build/gpu}"
+    capability="$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)"
+    cmake -G Ninja -S "$root" -B "$build" --log-level=NOTICE -DDPI_CUDA=ON -DDPI_CUDA_ARCHS="$capability" || exit 1
+  fi
+  bash "$here/pack.sh" --build "$build" "${options[@]}" "$pack" || exit 1
+  export DPI_GPU_PACK="$pack"
+fi
+exec bash "$here/validate.sh" S --out "$out" $dry "${rest[@]}"

@@ -2,10 +2,11 @@
 # One call of a visit to a machine with a GPU: stages in order of value, each under its own limit, results streamed to OUT. README.md says how
 # a visit is done and what each stage settles.
 #
-#   tests/gpu/validate.sh A|B [--only STAGE]... [--dry-run] [--out FOLDER] [--list]
+#   tests/gpu/validate.sh A|B|S [--only STAGE]... [--dry-run] [--out FOLDER] [--list]
 #
 #   A            probe, accept or build, correctness, compute-sanitizer, ceilings, tuning sweeps, a first look at the speed
 #   B            end to end, fast peers, compiled peers, ablation, profiles
+#   S            what smoke.sh runs: the first four stages of A in five minutes
 #   --only       these stages alone (may be repeated)
 #   --dry-run    every stage at tiny sizes on the emulated device and torch on the CPU; a stage that breaks makes the exit status 1
 #   --out        where results go; default: $OUT, else build/gpu_visit. results.jsonl is appended to, one line at a time
@@ -28,6 +29,10 @@ B2 b2_peers 150
 B3 b3_compiled 120
 B4 b4_ablation 60
 B5 b5_profile 60"
+S="A0 a0_probe 20
+A1 a1_accept 150
+A2 a2_correctness 150
+A3 a3_sanitizer 110"
 LIMIT=570
 
 help() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; }
@@ -36,10 +41,11 @@ call="" only="" dry=0 out="${OUT:-$here/../../build/gpu_visit}"
 while [ $# -gt 0 ]; do
   case "$1" in
     A | B) call="$1" ;;
+    S) call="$1" LIMIT=295 ;;
     --only) only="$only ${2:?--only needs a stage}"; shift ;;
     --out) out="${2:?--out needs a folder}"; shift ;;
     --dry-run) dry=1 ;;
-    --list) printf '%s\n%s\n' "$A" "$B"; exit 0 ;;
+    --list) printf '%s\n\n%s\n' "$A" "$B"; exit 0 ;;
     -h | --help) help; exit 0 ;;
     *) echo "unknown argument '$1'; see --help" >&2; exit 2 ;;
   esac

@@ -114,6 +114,8 @@ class Runner:
         ids, dense = rows
         set_precision(job["precision"])
         self.dtype = DTYPES[job["precision"]]
+        if not device.cuda and self.dtype is torch.float16:
+            self.dtype = torch.float32  # torch has no half products on a CPU
         lookup = form.lookup if form.lookup != "triton" or triton_lookup is None else triton_lookup
         if lookup == "triton":
             lookup = plain_lookup

@@ -70,8 +70,8 @@ def strongest(records):
 
 
 def op_us(record, kind):
-    """Device microseconds of the ops of one kind in a timeline record; None if it says nothing."""
-    ops = [op for op in record.get("profile") or [] if op.get("kind") == kind]
+    """Device microseconds of the ops of one kind in a timeline record; None if the device gave no timestamps."""
+    ops = [op for op in record.get("profile") or [] if op.get("kind") == kind and record.get("timeline")]
     return sum(op["us_per_call"] for op in ops) if ops else None
 
 

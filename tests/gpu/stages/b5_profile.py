@@ -10,7 +10,7 @@ import data
 from b1_end_to_end import GRID_BATCH, tuned
 from b2_peers import embedding_batches, embedding_shape
 from common import DEVICE, DRY, WORK, emit, program, run
-from spec import Shape
+from spec import Shape, paper_grid
 
 METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__throughput.avg.pct_of_peak_sustained_elapsed", "lts__t_sector_hit_rate.pct",
            "sm__warps_active.avg.pct_of_peak_sustained_active", "launch__registers_per_thread", "launch__waves_per_multiprocessor",
@@ -32,7 +32,7 @@ def timeline(which, batch, options, label):
         emit("timeline", "unsupported" if unknown else "failed", log=text[-400:], **fields)
         return
     result = json.loads(text[text.index("{"):])
-    emit("timeline", "ok", profile=result.get("profile"), timeline=result.get("timeline"), overlap=result.get("overlap"), **fields)
+    emit("timeline", "ok", profile=result.get("profile"), timeline=result.get("timeline"), **fields)
 
 
 def counters():
@@ -65,9 +65,12 @@ def stage():
             timeline(shape(), GRID_BATCH, {"schedule": schedule, "graphs": graphs}, "schedule")
     for batch in embedding_batches():
         timeline(embedding_shape(), batch, {"fold": "off"}, "embedding")
-    for precision in ("fp32", "tf32", "fp16"):
-        timeline(shape(), GRID_BATCH, {"precision": precision}, "device time")
     counters()
+    cells = paper_grid(DRY)[:1] if DRY else [c for c in paper_grid() if c.dataset == "criteo" and (c.dim, c.hidden[0]) in ((16, 256), (32, 1024))]
+    data.prepare(cells, [GRID_BATCH])
+    for precision in ("fp32", "fp16", "tf32"):
+        for cell in cells:
+            timeline(cell, GRID_BATCH, {"precision": precision}, "device time")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,23 @@
+# Packs what a visit to a GPU takes along and runs both of its calls on the emulated device and CPU torch.
+packages parity
+pack="$BUILD/gpu_pack" out="$BUILD/gpu_dry_run"
+rm -rf "$out"
+options=(--build "$BUILD/release")
+if [ -f "$BUILD/cuda/lib/dpi/backends-1/libdpi_cuda.so" ]; then options+=(--cuda "$BUILD/cuda"); else options+=(--without-cuda); fi
+check "tests/gpu/pack.sh makes a pack under 50 MiB" tests/gpu/pack.sh "${options[@]}" "$pack"
+# dry_run NAME COMMAND...: the whole log only if it fails.
+dry_run() {
+  local log status
+  log="$(mktemp)"
+  PYTHON="$PYTHON" "$@" >"$log" 2>&1
+  status=$?
+  if [ $status -ne 0 ] || [ "$FULL" = 1 ]; then cat "$log"; else sed -n '/^--- DRY RUN/,$p' "$log"; fi
+  rm -f "$log"
+  return $status
+}
+check "call A, dry run" dry_run "$pack/tests/gpu/validate.sh" A --dry-run --out "$out"
+check "call B, dry run" dry_run "$pack/tests/gpu/validate.sh" B --dry-run --out "$out"
+check "smoke.sh, dry run of its first stages" dry_run "$pack/tests/gpu/smoke.sh" --dry-run --only A0 --only A1 --out "$out/smoke"
+check "report.py on a dry run's results" "$PYTHON" tests/gpu/report.py "$out/results.jsonl" --out "$out/report"
+# A stage that breaks must show.
+check "a broken stage fails the dry run" "$PYTHON" tests/gpu/break_a_stage.py "$pack" "$out/broken"
