@@ -21,6 +21,10 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 
 #define DPI_SHARED(T, name, n) __shared__ T name[n]
 #define DPI_UNROLL _Pragma("unroll")
+/// Shared memory whose size the launch gives; one per kernel. n: elements, for the emulation.
+#define DPI_SHARED_DYNAMIC(T, name, n)                                 \
+  extern __shared__ __align__(128) unsigned char dpi_dynamic_shared[]; \
+  T* const name = reinterpret_cast<T*>(dpi_dynamic_shared)
 
 /// Starts `kernel` and gives CUDA's code of the launch. An empty grid is no launch.
 template <class... P, class... A>
@@ -47,6 +51,12 @@ int find_code(void (*kernel)(P...)) {
     static const char dpi_key = 0; /* one address per declaration and instantiation */ \
     return dpi::emu::shared_array(&dpi_key, sizeof(T) * (n));                          \
   }())
+#define DPI_SHARED_DYNAMIC(T, name, n)                                           \
+  T* const name = static_cast<T*>([&] {                                          \
+    static const char dpi_key = 0;                                               \
+    return dpi::emu::shared_array(&dpi_key, sizeof(T) * static_cast<size_t>(n)); \
+  }())
+#define __grid_constant__
 
 template <class... P, class... A>
 int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&... args) {

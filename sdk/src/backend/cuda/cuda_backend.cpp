@@ -5,6 +5,7 @@
 #include <new>
 
 #include "backend/check_op.hpp"
+#include "backend/cuda/cuda_chain.hpp"
 #include "backend/cuda/cuda_handles.hpp"
 
 namespace dpi::backend {
@@ -139,6 +140,7 @@ void fill_api(dpi_backend_api* api) {
   api->op_scratch_bytes = cuda_op_scratch_bytes;
   api->enqueue = cuda_enqueue;
   fill_stream_functions(api);
+  fill_chain_functions(api);
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+// Where the values of a chain lie in a rank's shared memory, and how the products are divided among ranks and
+// warps. Used by chain_plan.cpp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/cuda/chain_model.hpp"
+#include "kernels/cuda/chain_program.hpp"
+
+namespace dpi::backend {
+
+struct ChainLayout {
+  std::vector<kernels::cuda::ChainView> views;  // per value, of its first column
+  int32_t begin = 0;
+  int32_t end = 0;
+  int32_t zero_bytes = 0;  // from begin on: what has to start as zeros
+
+  kernels::cuda::ChainView view_of(const ChainRef& r) const;
+};
+
+/// Values whose levels do not meet share bytes. exact_factors: what is multiplied and added after a product
+/// is kept as float32 beside the 16-bit image that products read.
+ChainLayout layout_values(const ChainModel& model, kernels::cuda::ChainMode mode, bool exact_factors,
+                          int32_t begin);
+
+/// Blocks begin .. end - 1 of the depth of 32 columns of a product; step -1: nothing.
+struct ChainUnitPlan {
+  int32_t step = -1;
+  int32_t tile = 0;
+  int32_t begin = 0;
+  int32_t end = 0;
+};
+struct ChainTilePlan {
+  int32_t step = 0;
+  int32_t tile = 0;
+  int32_t first_patch = 0;
+  int32_t slices = 0;
+};
+struct ChainRoundPlan {
+  std::vector<ChainUnitPlan> units;  // one per warp
+  std::vector<ChainTilePlan> tiles;
+};
+/// One rank: rounds of each level. All ranks have as many rounds in a level.
+struct ChainRankPlan {
+  std::vector<std::vector<ChainRoundPlan>> levels;
+};
+
+std::vector<ChainRankPlan> divide_products(const ChainModel& model, int32_t ranks, int32_t warps);
+
+/// Blocks of the depth, and tiles of columns, of a product.
+int32_t product_blocks(const ChainStep& s);
+int32_t product_tiles(const ChainStep& s);
+
+constexpr int32_t round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace dpi::backend
