@@ -3,6 +3,7 @@ package org.dpiframe;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
+import org.dpiframe.internal.DpiNative;
 import org.dpiframe.internal.DpiNativeConstants;
 
 /**
@@ -114,6 +115,29 @@ public final class Batch {
     sharedOffsets.put(shared.rows(), item.rows());
     openShared = true;
     return this;
+  }
+
+  /** The one predict of {@link Model} and {@link Context}: {@code guard} is the handle's, of a context if so said. */
+  void score(Guard guard, boolean onContext, Schema.Shape shape, Scores scores, Control control) {
+    enter(shape, scores);
+    try {
+      long run = call.run(control, scores);
+      long handle = onContext ? guard.enterAlone() : guard.enter();
+      int code;
+      try {
+        code = onContext
+            ? DpiNative.dpi_context_predict_batch(handle, call.extra(), scores.address(), scores.capacity(), run, call.error())
+            : DpiNative.dpi_predict(handle, call.extra(), scores.address(), scores.capacity(), run, call.error());
+      } finally {
+        guard.exit();
+      }
+      call.check(code);
+      scores.setRows(rows());
+    } finally {
+      exit();
+      Reference.reachabilityFence(scores);
+      Reference.reachabilityFence(control);
+    }
   }
 
   /** Takes the batch for one call; writes the C struct. */

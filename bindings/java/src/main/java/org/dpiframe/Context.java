@@ -19,24 +19,8 @@ public final class Context implements AutoCloseable {
 
   /** Scores the batch on this context; {@code control} may be null. */
   public void predict(Batch batch, Scores scores, Control control) {
-    batch.enter(shape, scores);
-    try {
-      CallBlock call = batch.call();
-      long handle = guard.enterAlone();
-      int code;
-      try {
-        code = DpiNative.dpi_context_predict_batch(
-            handle, call.extra(), scores.address(), scores.capacity(), call.run(control, scores), call.error());
-      } finally {
-        guard.exit();
-      }
-      call.check(code);
-      scores.setRows(batch.rows());
-    } finally {
-      batch.exit();
-      Reference.reachabilityFence(scores);
-      Reference.reachabilityFence(control);
-    }
+    batch.score(guard, true, shape, scores, control);
+    Reference.reachabilityFence(this);
   }
 
   /** Scores the batch on this context. */

@@ -176,24 +176,8 @@ public final class Model implements AutoCloseable {
 
   /** The same under a deadline or a cancel flag; {@code control} may be null. */
   public void predict(Batch batch, Scores scores, Control control) {
-    batch.enter(shape, scores);
-    try {
-      CallBlock call = batch.call();
-      long handle = guard.enter();
-      int code;
-      try {
-        code = DpiNative.dpi_predict(
-            handle, call.extra(), scores.address(), scores.capacity(), call.run(control, scores), call.error());
-      } finally {
-        guard.exit();
-      }
-      call.check(code);
-      scores.setRows(batch.rows());
-    } finally {
-      batch.exit();
-      Reference.reachabilityFence(scores);
-      Reference.reachabilityFence(control);
-    }
+    batch.score(guard, false, shape, scores, control);
+    Reference.reachabilityFence(this);
   }
 
   /** Scores the batch into new memory. */
