@@ -79,14 +79,16 @@ TEST_CASE("device: memory that is not there is an error with the size, and is fr
   unsetenv("DPI_EMU_MEMORY");
 }
 
-TEST_CASE("device: a precision that it lacks is refused") {
-  backend::BackendRequest request;
-  request.device = "cuda_emu";
-  request.options.precision = 2;
-  request.options.isa = "auto";
-  const auto opened = backend::open_backend(request);
-  REQUIRE(!opened.ok());
-  CHECK(opened.status().message().find("fp32") != std::string::npos);
+TEST_CASE("device: a precision that there is not is refused") {
+  for (const int32_t precision : {-1, 4}) {
+    backend::BackendRequest request;
+    request.device = "cuda_emu";
+    request.options.precision = precision;
+    request.options.isa = "auto";
+    const auto opened = backend::open_backend(request);
+    REQUIRE(!opened.ok());
+    CHECK(opened.status().message().find("expected 0 to 3") != std::string::npos);
+  }
 }
 
 TEST_CASE("device: bytes travel over two streams joined by an event") {
