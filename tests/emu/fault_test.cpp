@@ -84,7 +84,18 @@ Outcome predict(dpi_model* m, const OneHotRows& request) {
   return o;
 }
 
-Outcome load_model(const std::string& path, const char* graphs, ModelPtr* out) {
+// How a model is run.
+struct How {
+  const char* bundle;
+  const char* graphs;
+  const char* small_batch;  // "on": one kernel for the whole model
+};
+
+std::string text_of(const How& how) {
+  return std::string(how.bundle) + ", graphs " + how.graphs + ", small_batch " + how.small_batch + ", ";
+}
+
+Outcome load_model(const How& how, ModelPtr* out) {
   Outcome o;
   Error e;
   dpi_model* m = nullptr;
@@ -92,19 +103,20 @@ Outcome load_model(const std::string& path, const char* graphs, ModelPtr* out) {
                                    {"max_rows", "8"},
                                    {"max_contexts", "1"},
                                    {"fold", "off"},  // several streams even for a small model
-                                   {"graphs", graphs}});
-  o.status = dpi_model_load(path.c_str(), opts.get(), &m, &e);
+                                   {"graphs", how.graphs},
+                                   {"small_batch", how.small_batch}});
+  o.status = dpi_model_load(bundle(how.bundle).c_str(), opts.get(), &m, &e);
   o.text = e.text();
   out->reset(m);
   return o;
 }
 
 // Loads and predicts. Faults that are planned for later hit the release of the model: nobody hears of those.
-Outcome whole_run(const std::string& path, const char* graphs, const char* kind = "", int64_t n = 0) {
+Outcome whole_run(const How& how, const char* kind = "", int64_t n = 0) {
   const Plugin plugin;
   REQUIRE(plugin.fail(n > 0 ? fault(kind, n).c_str() : nullptr));
   ModelPtr model;
-  Outcome o = load_model(path, graphs, &model);
+  Outcome o = load_model(how, &model);
   if (o.status == DPI_OK) o = predict(model.get(), OneHotRows(model.get(), kRows));
   o.fired = n > 0 && plugin.calls(kind) >= n;
   o.graphs = plugin.calls("graph");
@@ -126,26 +138,26 @@ void check_failure(const Outcome& o, bool recovers, const std::vector<float>& ri
 
 bool is(const char* a, const char* b) { return std::strcmp(a, b) == 0; }
 
-bool may_recover(const char* kind, const char* graphs) {
+bool may_recover(const char* kind, const How& how) {
   if (is(kind, "sync")) return true;
-  return is(graphs, "on") &&
+  return is(how.graphs, "on") &&
          (is(kind, "capture") || is(kind, "launch") || is(kind, "event") || is(kind, "copy"));
 }
 
-void walk_whole_runs(const std::string& path, const char* graphs) {
+void walk_whole_runs(const How& how) {
   const Plugin plugin;
-  const Outcome right = whole_run(path, graphs);
+  const Outcome right = whole_run(how);
   REQUIRE_MESSAGE(right.status == DPI_OK, right.text);
-  CHECK((right.graphs > 0) == is(graphs, "on"));
+  CHECK((right.graphs > 0) == is(how.graphs, "on"));
   const std::string alive = plugin.alive();
   for (const char* kind : kinds()) {
     for (int64_t n = 1;; ++n) {
-      const Outcome o = whole_run(path, graphs, kind, n);
-      const std::string what = path + ", graphs " + graphs + ", " + fault(kind, n);
+      const Outcome o = whole_run(how, kind, n);
+      const std::string what = text_of(how) + fault(kind, n);
       CAPTURE(what);
       CHECK(plugin.alive() == alive);
       if (o.fired) {
-        check_failure(o, may_recover(kind, graphs), right.scores);
+        check_failure(o, may_recover(kind, how), right.scores);
         continue;
       }
       CHECK(identical(o.scores, right.scores));
@@ -155,36 +167,39 @@ void walk_whole_runs(const std::string& path, const char* graphs) {
 }
 
 TEST_CASE("fault: any failing call while a model is loaded, scores for the first time and is released") {
-  for (const char* graphs : {"on", "off"}) {
-    walk_whole_runs(bundle("fx_dcn"), graphs);
-    walk_whole_runs(bundle("dt_wdl_max"), graphs);
+  walk_whole_runs({"fx_dcn", "on", "on"});
+  walk_whole_runs({"fx_dcn", "off", "off"});
+  walk_whole_runs({"dt_wdl_max", "on", "off"});
+}
+
+void walk_predicts(const How& how) {
+  const Plugin plugin;
+  ModelPtr model;
+  REQUIRE(load_model(how, &model).status == DPI_OK);
+  const OneHotRows request(model.get(), kRows);
+  const std::vector<float> right = predict(model.get(), request).scores;
+  const std::string alive = plugin.alive();
+  for (const char* kind : kinds()) {
+    for (int64_t n = 1, fired = 1; fired != 0; ++n) {
+      const std::string what = text_of(how) + fault(kind, n);
+      CAPTURE(what);
+      REQUIRE(plugin.fail(fault(kind, n).c_str()));
+      const Outcome o = predict(model.get(), request);
+      fired = plugin.calls(kind) >= n ? 1 : 0;
+      REQUIRE(plugin.fail(nullptr));
+      const Outcome next = predict(model.get(), request);
+      CHECK_MESSAGE(next.status == DPI_OK, next.text);
+      CHECK(identical(next.scores, right));
+      CHECK(plugin.alive() == alive);
+      if (fired != 0) check_failure(o, false, right);
+    }
   }
 }
 
 TEST_CASE("fault: after any failing call of a predict the next one gives the right scores") {
-  const Plugin plugin;
-  for (const char* graphs : {"on", "off"}) {
-    ModelPtr model;
-    REQUIRE(load_model(bundle("fx_dcnv2_parallel"), graphs, &model).status == DPI_OK);
-    const OneHotRows request(model.get(), kRows);
-    const std::vector<float> right = predict(model.get(), request).scores;
-    const std::string alive = plugin.alive();
-    for (const char* kind : kinds()) {
-      for (int64_t n = 1, fired = 1; fired != 0; ++n) {
-        const std::string what = std::string("graphs ") + graphs + ", " + fault(kind, n);
-        CAPTURE(what);
-        REQUIRE(plugin.fail(fault(kind, n).c_str()));
-        const Outcome o = predict(model.get(), request);
-        fired = plugin.calls(kind) >= n ? 1 : 0;
-        REQUIRE(plugin.fail(nullptr));
-        const Outcome next = predict(model.get(), request);
-        CHECK_MESSAGE(next.status == DPI_OK, next.text);
-        CHECK(identical(next.scores, right));
-        CHECK(plugin.alive() == alive);
-        if (fired != 0) check_failure(o, false, right);
-      }
-    }
-  }
+  walk_predicts({"fx_dcnv2_parallel", "on", "off"});
+  walk_predicts({"fx_dcnv2_parallel", "off", "off"});
+  walk_predicts({"fx_dcnv2_parallel", "off", "on"});
 }
 
 TEST_CASE("fault: specifications that are not understood are refused") {

@@ -45,10 +45,14 @@ void run_threads(const Pairs& how, const std::string& name) {
 }
 
 TEST_CASE("parallel: threads, contexts, slots and graphs") {
-  run_threads({{"graphs", "on"}, {"slots", "2"}}, "fx_dcnv2_parallel");
+  run_threads({{"graphs", "on"}, {"slots", "2"}, {"small_batch", "off"}}, "fx_dcnv2_parallel");
 }
 
-TEST_CASE("parallel: threads and contexts without graphs, inputs copied") {
+TEST_CASE("parallel: the whole model in one kernel") {
+  run_threads({{"graphs", "on"}, {"slots", "2"}, {"small_batch", "on"}}, "fx_dcnv2_parallel");
+}
+
+TEST_CASE("parallel: streams without graphs") {
   run_threads({{"graphs", "off"}, {"slots", "2"}, {"small_batch", "off"}}, "fx_dcn");
 }
 
