@@ -67,6 +67,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   if ((e->caps_.flags & DPI_BACKEND_HALF) != 0) plan_options.activation = activation_type(options.precision);
   DPI_ASSIGN_OR_RETURN(e->plan_, make_plan(graph.value(), plan_options));
   for (PlanOp& op : e->plan_.ops) op.bind_pointers();
+  if (plan_options.activation != kernels::DType::kF32) narrow_tables(plan_options.activation, &e->plan_);
   e->schema_ = make_resolve_schema(e->plan_.features);
 
   e->store_ =

@@ -135,7 +135,9 @@ Status Slot::run_host(const Batch& batch, const RowRange& range, const SlotCall&
 
 Status Slot::begin(const Batch& batch, const RowRange& range, const SlotCall& call) {
   if (host_) return run_host(batch, range, call);
-  const InputLayout& layout = sizes_.layout_for(range.rows());
+  // a shared part may have rows that no item uses
+  const InputLayout& layout =
+      sizes_.layout_for(std::max(range.rows(), range.shared_end - range.shared_begin));
   ResolvedRows rows;
   DPI_RETURN_IF_ERROR(
       resolve_rows(engine_.schema(), layout, batch, range, memory_.staging, call.counters, &rows));
@@ -168,25 +170,26 @@ Status Slot::start(const InputLayout& layout, const ResolvedRows& rows) {
   return enqueue_all(rows, fetch);
 }
 
+/// The first call of a shape runs op by op (a kernel's first launch may load code, which a capture forbids),
+/// the second is captured, the others replay.
 Status Slot::start_graph(const InputLayout& layout, const ResolvedRows& padded) {
   SlotGraphs::Entry* entry =
       graphs_.find(padded.rows[0], padded.rows[1], padded.has_map, ops_->tables_version());
+  entry->fetched = fetches(layout, padded);
   if (entry->graph == nullptr) {
-    entry->fetched = fetches(layout, padded);
-    DPI_RETURN_IF_ERROR(capture(layout, padded, entry));
-  } else if (!entry->fetched) {
-    list_input_parts(engine_.schema(), layout, padded, &parts_);
+    float* const out = entry->fetched ? host_out_ : device_out_;
+    ops_->bind(layout, padded, out, out + padded.rows[0] * engine_.heads());
+    if (entry->ran) DPI_RETURN_IF_ERROR(capture(padded, entry));
   }
   if (!entry->fetched) DPI_RETURN_IF_ERROR(copy_input());
+  entry->ran = true;
   if (entry->graph == nullptr) return enqueue_all(padded, entry->fetched);
   dpi_backend_error err{};
   return backend_status(engine_.api().graph_launch(entry->graph, streams_[0], &err), err, "graph");
 }
 
 /// Leaves the entry without a graph when the backend cannot capture this plan: the call then goes on without.
-Status Slot::capture(const InputLayout& layout, const ResolvedRows& padded, SlotGraphs::Entry* entry) {
-  float* const out = entry->fetched ? host_out_ : device_out_;
-  ops_->bind(layout, padded, out, out + padded.rows[0] * engine_.heads());
+Status Slot::capture(const ResolvedRows& padded, SlotGraphs::Entry* entry) {
   dpi_backend_error err{};
   const auto& api = engine_.api();
   DPI_RETURN_IF_ERROR(backend_status(api.capture_begin(streams_[0], &err), err, "capture"));
@@ -222,8 +225,19 @@ Status Slot::finish() {
   const int64_t heads = engine_.heads();
   const auto bytes = static_cast<size_t>(call_rows_ * heads) * sizeof(float);
   std::memcpy(call_.out, host_out_, bytes);
-  if (call_.logits != nullptr) std::memcpy(call_.logits, host_out_ + padded_rows_ * heads, bytes);
+  if (call_.logits != nullptr) copy_logits(host_out_ + padded_rows_ * heads);
   return {};
+}
+
+/// Heads without a logit keep what the caller's memory holds: nothing wrote theirs.
+void Slot::copy_logits(const float* from) {
+  const auto& plan_heads = engine_.plan().heads;
+  const size_t heads = plan_heads.size();
+  for (size_t h = 0; h < heads; ++h) {
+    if (plan_heads[h].logit < 0) continue;
+    for (size_t r = 0; r < static_cast<size_t>(call_rows_); ++r)
+      call_.logits[r * heads + h] = from[r * heads + h];
+  }
 }
 
 void Slot::drop() {

@@ -69,7 +69,8 @@ class Slot {
   Status run_host(const Batch& batch, const RowRange& range, const SlotCall& call);
   Status start(const InputLayout& layout, const ResolvedRows& rows);
   Status start_graph(const InputLayout& layout, const ResolvedRows& padded);
-  Status capture(const InputLayout& layout, const ResolvedRows& padded, SlotGraphs::Entry* entry);
+  Status capture(const ResolvedRows& padded, SlotGraphs::Entry* entry);
+  void copy_logits(const float* from);
   Status enqueue_all(const ResolvedRows& rows, bool fetch);
   bool fetches(const InputLayout& layout, const ResolvedRows& rows);
   Status copy_input();

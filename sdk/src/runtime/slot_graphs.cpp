@@ -27,7 +27,10 @@ SlotGraphs::Entry* SlotGraphs::find(int64_t item_rows, int64_t shared_rows, bool
                                  [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; });
       free_graph(found);
     }
-    *found = {item_rows, shared_rows, has_map, false, tables_version, 0, nullptr};
+    *found = {};
+    found->item_rows = item_rows;
+    found->shared_rows = shared_rows;
+    found->has_map = has_map;
   }
   if (found->tables_version != tables_version) free_graph(found);
   found->tables_version = tables_version;

@@ -14,6 +14,7 @@ class SlotGraphs {
     int64_t item_rows = 0;  // buckets
     int64_t shared_rows = 0;
     bool has_map = false;
+    bool ran = false;      // op by op, so that every kernel it launches is loaded and may be captured
     bool fetched = false;  // the graph fetches its input and writes scores to host memory itself
     uint64_t tables_version = 0;
     uint64_t last_use = 0;

@@ -1,5 +1,10 @@
 #include "runtime/table_loader.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <dpi/kernels/narrow.hpp>
 #include <dpi/kernels/row_decode.hpp>
 
 namespace dpi {
@@ -88,42 +93,65 @@ class Loader {
     const TableSpec& spec = bundle_.manifest().tables[source];
     std::vector<float> scale;
     if (spec.dtype == kernels::DType::kI8) DPI_RETURN_IF_ERROR(bundle_.read_table_scale(source, &scale));
-    for (size_t t = 0; t < plan_.tables.size() && !scale.empty(); ++t) {
-      if (plan_.tables[t].source == source) {
-        DPI_RETURN_IF_ERROR(store_.ingest_scale(static_cast<int32_t>(t), scale));
-      }
+    kernels::DType stored = spec.dtype;
+    for (size_t t = 0; t < plan_.tables.size(); ++t) {
+      if (plan_.tables[t].source != source) continue;
+      stored = plan_.tables[t].dtype;
+      if (!scale.empty()) DPI_RETURN_IF_ERROR(store_.ingest_scale(static_cast<int32_t>(t), scale));
     }
     const bool decode = feeds_derived(source);
     return bundle_.read_table(
         source, [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
+          if (stored != spec.dtype) DPI_RETURN_IF_ERROR(narrow(spec, stored, first, &bytes));
           for (size_t t = 0; t < plan_.tables.size(); ++t) {
             if (plan_.tables[t].source != source) continue;
             DPI_RETURN_IF_ERROR(store_.ingest(static_cast<int32_t>(t), first, n, bytes));
           }
-          if (decode) add_block(source, spec, first, n, bytes, scale);
+          if (decode) add_block(source, stored, first, n, bytes, scale);
           return {};
         });
   }
 
-  void add_block(int32_t source, const TableSpec& spec, int64_t first, int64_t n,
+  /// Replaces a block of float32 rows by the same in 16 bits.
+  Status narrow(const TableSpec& spec, kernels::DType type, int64_t first,
+                std::span<const std::byte>* bytes) {
+    const size_t n = bytes->size() / sizeof(float);
+    const bool half = type == kernels::DType::kF16;
+    narrowed_.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+      float v = 0;
+      std::memcpy(&v, bytes->data() + i * sizeof(float), sizeof v);
+      narrowed_[i] = half ? kernels::float_to_half(v) : kernels::float_to_bf16(v);
+      const float back = half ? kernels::half_to_float(narrowed_[i]) : kernels::bf16_to_float(narrowed_[i]);
+      if (std::isfinite(v) == std::isfinite(back)) continue;
+      const auto at = static_cast<int64_t>(i);
+      return unsupported("table '" + spec.name + "', row " + std::to_string(first + at / spec.dim) +
+                         ", column " + std::to_string(at % spec.dim) + ": " + std::to_string(v) +
+                         " is beyond what " + (half ? "fp16" : "bf16") + " holds; load with precision tf32" +
+                         (half ? " or bf16" : ""));
+    }
+    *bytes = std::as_bytes(std::span(narrowed_));
+    return {};
+  }
+
+  void add_block(int32_t source, kernels::DType stored, int64_t first, int64_t n,
                  std::span<const std::byte> bytes, const std::vector<float>& scale) {
+    const int64_t dim = bundle_.manifest().tables[source].dim;
     kernels::TableView view;
     view.base = bytes.data();
     view.rows = n;
-    view.dim = static_cast<int32_t>(spec.dim);
-    view.dtype = spec.dtype;
-    view.row_bytes = spec.dim * kernels::dtype_bytes(spec.dtype);
+    view.dim = static_cast<int32_t>(dim);
+    view.dtype = stored;
+    view.row_bytes = dim * kernels::dtype_bytes(stored);
     view.scale = scale.empty() ? nullptr : scale.data() + first;
     view.scale_stride = 1;
-    rows_.resize(static_cast<size_t>(n * spec.dim));
-    for (int64_t r = 0; r < n; ++r) {
-      for (int64_t k = 0; k < spec.dim; ++k) rows_[r * spec.dim + k] = kernels::decode_at(view, r, k);
-    }
+    rows_.resize(static_cast<size_t>(n * dim));
+    for (int64_t r = 0; r < n; ++r) kernels::decode_row(view, r, rows_.data() + r * dim);
     for (Derived& d : derived_) {
       const auto& columns = plan_.tables[d.table].columns;
       for (size_t c = 0; c < columns.size(); ++c) {
         for (const Term& term : columns[c]) {
-          if (term.table == source) add_term(term, rows_.data(), first, n, spec.dim, &d, c, columns.size());
+          if (term.table == source) add_term(term, rows_.data(), first, n, dim, &d, c, columns.size());
         }
       }
     }
@@ -146,9 +174,24 @@ class Loader {
   TableStore& store_;
   std::vector<Derived> derived_;
   std::vector<float> rows_;
+  std::vector<uint16_t> narrowed_;
 };
 
 }  // namespace
+
+void narrow_tables(kernels::DType type, Plan* plan) {
+  const auto stays = [plan](int32_t source) {
+    return std::any_of(plan->tables.begin(), plan->tables.end(), [source](const PlanTable& t) {
+      return t.source == source && (t.needs_nonzero || t.dtype != kernels::DType::kF32);
+    });
+  };
+  std::vector<int32_t> narrow;
+  for (size_t t = 0; t < plan->tables.size(); ++t) {
+    if (plan->tables[t].source >= 0 && !stays(plan->tables[t].source))
+      narrow.push_back(static_cast<int32_t>(t));
+  }
+  for (const int32_t t : narrow) plan->tables[static_cast<size_t>(t)].dtype = type;
+}
 
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store) {
   return Loader(bundle, plan, store).run();

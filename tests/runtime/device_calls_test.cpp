@@ -1,0 +1,136 @@
+// Calls on a device with its own memory: captured graphs, padding to buckets, several chunks in flight,
+// shared rows. The oracle is the reference backend on the same rows.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "runtime/context.hpp"
+#include "runtime/model.hpp"
+#include "runtime/random_batch.hpp"
+#include "support/device.hpp"
+#include "support/source_dir.hpp"
+
+namespace dpi::test {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+/// Bundles between which every kind of feature, dtype and row space occurs.
+std::vector<std::string> some_bundles() {
+  return {"weights/demo/adult_widedeep.h5",   "weights/demo/bank_dcnv2.h5",
+          "weights/demo/msweb_deepfm.h5",     "tests/bundle/data/small.h5",
+          "tests/e2e/golden/fx_dcn.h5",       "tests/e2e/golden/fx_dcnv2_parallel.h5",
+          "tests/e2e/golden/fx_deepfm_i8.h5", "tests/e2e/op_bundles/row_spaces.h5"};
+}
+
+std::unique_ptr<Bundle> open(const std::string& file) {
+  auto bundle = Bundle::open(source_dir() + "/" + file);
+  REQUIRE_MESSAGE(bundle.ok(), file);
+  return std::move(bundle).value();
+}
+
+ModelOptions small_options(const std::string& where) {
+  ModelOptions o;
+  o.device = where;
+  o.max_rows = 16;
+  o.max_contexts = 1;
+  return o;
+}
+
+std::unique_ptr<Model> load(Bundle& bundle, const ModelOptions& options) {
+  auto model = Model::create(bundle, options);
+  REQUIRE_MESSAGE(model.ok(), model.status().message());
+  return std::move(model).value();
+}
+
+struct Scores {
+  std::vector<float> value, logit;
+
+  Scores(Model& model, const Batch& batch)
+      : value(static_cast<size_t>(batch.item.rows * model.engine().heads()), kNaN), logit(value) {
+    RunControl control;
+    control.logits = logit.data();
+    const Status s = model.predict(batch, value.data(), control);
+    CHECK_MESSAGE(s.ok(), s.message());
+  }
+};
+
+/// Within 1e-5 of max(1, |want|); a NaN only where one is wanted (a head without a logit).
+bool near(const std::vector<float>& got, const std::vector<float>& want) {
+  if (got.size() != want.size()) return false;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(want[i]) && std::isnan(got[i])) continue;
+    if (!(std::fabs(got[i] - want[i]) <= 1e-5f * std::max(1.0f, std::fabs(want[i])))) return false;
+  }
+  return true;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST_CASE("graphs, slots and chunks change no score") {
+  for (const std::string& file : some_bundles()) {
+    CAPTURE(file);
+    const auto bundle = open(file);
+    const auto reference = load(*bundle, small_options("ref"));
+    ModelOptions options = small_options(device());
+    const auto graphs = load(*bundle, options);
+    options.slots = 1;
+    options.graphs = false;
+    const auto plain = load(*bundle, options);
+    const ResolveSchema& schema = reference->engine().schema();
+    unsigned seed = 1;
+    for (const int64_t rows : {1, 2, 3, 16, 17, 33, 70}) {
+      for (const int64_t groups : {int64_t{0}, int64_t{1}, int64_t{5}}) {
+        if (groups > 0 && schema.layout.n_shared_slots + schema.layout.n_shared_columns == 0) continue;
+        CAPTURE(rows);
+        CAPTURE(groups);
+        const RandomBatch request(schema, rows, groups, seed++);
+        const Scores want(*reference, request.batch);
+        const Scores got(*graphs, request.batch);
+        const Scores eager(*plain, request.batch);
+        CHECK(near(got.value, want.value));
+        CHECK(near(got.logit, want.logit));
+        CHECK(same_bits(got.value, eager.value));
+        for (int pass = 0; pass < 2; ++pass) {  // captured, then replayed
+          const Scores again(*graphs, request.batch);
+          CHECK(same_bits(got.value, again.value));
+        }
+      }
+    }
+    if (device() == "cuda_emu") CHECK(graphs->engine().uses_graphs());
+  }
+}
+
+TEST_CASE("a refused chunk leaves the call failed and the next one right") {
+  const auto bundle = open("weights/demo/adult_widedeep.h5");
+  const auto reference = load(*bundle, small_options("ref"));
+  const auto model = load(*bundle, small_options(device()));
+  const RandomBatch request(model->engine().schema(), 70, 0, 7);
+  Batch batch = request.batch;
+  std::vector<float> dense(batch.item.dense,
+                           batch.item.dense + 70 * model->engine().schema().layout.n_columns);
+  dense[dense.size() - 1] = std::numeric_limits<float>::infinity();  // in the last chunk
+  batch.item.dense = dense.data();
+  std::vector<float> out(70, kNaN);
+  const Status refused = model->predict(batch, out.data(), {});
+  CHECK(refused.code() == Code::kInvalidArgument);
+  const Scores want(*reference, request.batch);
+  const Scores got(*model, request.batch);
+  CHECK(near(got.value, want.value));
+}
+
+TEST_CASE("warm-up captures every bucket, and calls of several chunks") {
+  const auto bundle = open("weights/demo/adult_widedeep.h5");
+  const auto model = load(*bundle, small_options(device()));
+  CHECK(model->warm_up(1000).ok());
+  const auto reference = load(*bundle, small_options("ref"));
+  const RandomBatch request(model->engine().schema(), 48, 0, 9);
+  CHECK(near(Scores(*model, request.batch).value, Scores(*reference, request.batch).value));
+}
+
+}  // namespace
+}  // namespace dpi::test
