@@ -1,4 +1,5 @@
 // `dpi bench`: rows per second and latencies of dpi_predict over batch sizes and callers.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -118,6 +119,24 @@ void print_profile(const Json& profile, int64_t batch) {
   }
 }
 
+/// One line per op in order of start, a bar where it ran.
+void print_timeline(const Json& timeline) {
+  constexpr double kWidth = 60;
+  const double total = std::max(1e-9, timeline["total_us"].get<double>());
+  std::printf(
+      "\ntimeline of one call: %.1f us, every stream started after %.1f us, two or more ran for %.1f us\n",
+      total, timeline["all_streams_started_us"].get<double>(), timeline["overlap_us"].get<double>());
+  const double origin = timeline["ops"].empty() ? 0 : timeline["ops"][0]["start_us"].get<double>();
+  for (const Json& op : timeline["ops"]) {
+    const double start = op["start_us"].get<double>() - origin, end = op["end_us"].get<double>() - origin;
+    const int from = std::clamp(static_cast<int>(start / total * kWidth), 0, static_cast<int>(kWidth) - 1);
+    const int to = std::clamp(static_cast<int>(end / total * kWidth), from + 1, static_cast<int>(kWidth));
+    const std::string bar = std::string(from, ' ') + std::string(to - from, '=');
+    std::printf("  stream %d |%-60s| %s\n", op["stream"].get<int>(), bar.c_str(),
+                op["op"].get<std::string>().c_str());
+  }
+}
+
 int bench(const BenchArgs& args) {
   const LoadedModel model(args.bundle, args.common);
   model.note_device();
@@ -135,8 +154,11 @@ int bench(const BenchArgs& args) {
   }
   if (args.profile) {
     const SyntheticRows rows = make_rows(model, args.batches.back(), kSeed);
-    result["profile"] = profile_ops(args.bundle, args.common, rows, args.seconds);
+    const Json profile = profile_ops(args.bundle, args.common, rows, args.seconds);
+    result["profile"] = profile["ops"];
+    result["timeline"] = profile["timeline"];
     if (!args.json) print_profile(result["profile"], rows.rows);
+    if (!args.json && !result["timeline"].is_null()) print_timeline(result["timeline"]);
   }
   if (args.json) std::printf("%s\n", result.dump(2).c_str());
   return kExitOk;
