@@ -27,7 +27,7 @@ configure() {
   if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   fi
-  cmake --preset "$preset" --log-level=NOTICE "${launcher[@]}" "$@"
+  cmake --preset "$preset" --log-level=NOTICE -DDPI_CUDA=OFF "${launcher[@]}" "$@"
 }
 
 # build PRESET [TARGET...]: says which targets the tree does not have instead of failing on them.

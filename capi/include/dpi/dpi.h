@@ -111,7 +111,14 @@ DPI_API const char* dpi_status_name(dpi_status status) DPI_NOEXCEPT; /* "DPI_E_I
  *   require_signature  hex Ed25519 public key              none   load only bundles signed by it
  *   backend_dir        absolute folder                     none   where plugins are looked for first
  *   memory_limit       bytes                               0 = what the host or device has
- *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend                                          */
+ *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend
+ *   graphs             on | off                            on     capture and replay calls where the device can (CUDA graphs)
+ *   slots              1 ... 8                             3      chunks of one call in flight on a device with its own memory
+ *   small_batch        on | off                            on     one kernel for small batches where the device has one
+ *   lookup             auto | output_first | input_first   auto   of the cuda backend; input_first is there to be compared with
+ *   tuning             default | off | path                default   measured choices of the cuda backend's kernels
+ *   skip               none | lookup,elementwise,merge,tail   none   fusing passes left out, for measuring
+ *   debug              on | off                            off    a timestamp per op (dpi bench --profile)                         */
 typedef struct dpi_options dpi_options;
 DPI_API dpi_options* dpi_options_create(void) DPI_NOEXCEPT; /* NULL when out of memory */
 DPI_API dpi_status dpi_options_set(dpi_options* options, const char* key, const char* value, dpi_error* error) DPI_NOEXCEPT;
