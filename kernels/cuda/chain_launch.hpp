@@ -51,7 +51,7 @@ struct ChainLimits {
   int32_t shared_bytes = 0;  // most dynamic shared memory of a block
   int32_t processors = 0;    // SMs
   int32_t max_ranks = 1;     // 8 where clusters exist
-  int32_t warps = 16;        // of a block
+  int32_t warps = 8;         // of a block
   int32_t ranks = 0;         // use this many; 0: choose
 };
 

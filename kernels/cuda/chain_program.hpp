@@ -152,6 +152,7 @@ struct ChainNumeric {
 struct ChainFmField {
   ChainView x;
   int32_t with_squares = 0;
+  int32_t vec_at = -1;  // a numeric: x is its value, to be multiplied with this vector
 };
 struct ChainChannels {
   ChainView dst;

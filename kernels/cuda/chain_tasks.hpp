@@ -32,9 +32,12 @@ __device__ float chain_fm_part(const ChainPlace& p, const ChainChannels& c, int3
     float s = 0;
     float squares = 0;
     for (int32_t i = 0; i < c.n_fm_fields; ++i) {
-      const float e = chain_get<Element>(p, fields[i].x, row, k);
+      const ChainFmField& f = fields[i];
+      const float* vec = f.vec_at >= 0 ? shared_at<float>(p, f.vec_at) : nullptr;
+      const float x = chain_get<Element>(p, f.x, row, vec != nullptr ? 0 : k);
+      const float e = vec != nullptr ? x * vec[k] : x;
       s += e;
-      if (fields[i].with_squares != 0) squares = fmaf(e, e, squares);
+      if (f.with_squares != 0) squares = fmaf(e, e, squares);
     }
     total += 0.5f * (s * s - squares);
   }

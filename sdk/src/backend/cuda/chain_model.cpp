@@ -244,21 +244,22 @@ class Builder {
   void add_numeric(const kernels::MultiLookupAttrs& a, const kernels::NumericField& f, const ChainRef& out) {
     const bool copied = f.out_col >= 0 && out.value >= 0;
     const bool in_fm = f.fm != kernels::FmRole::kNone && a.fm_channel >= 0;
+    const bool in_channels = f.coef >= 0 && a.n_channels > 0;
     ChainRef dst;
-    if (copied || in_fm) {
-      dst = copied ? columns_of(out, f.out_col, f.dim) : extra(f.dim);
-      ChainFetch fetch = fetch_of(dst, f.input);
-      fetch.vec = f.vec;
-      m_.fetches.push_back(fetch);
+    if (copied) {
+      dst = columns_of(out, f.out_col, f.dim);
+      m_.fetches.push_back(fetch_of(dst, f.input));
+      m_.fetches.back().vec = f.vec;
     }
-    if (in_fm) add_part(ChainChannelPart::Kind::kFm, dst, 0);
-    if (f.coef < 0 || a.n_channels == 0) return;
-    ChainRef raw = dst;
-    if (raw.value < 0 || f.vec >= 0) {
-      raw = extra(1);
+    ChainRef raw = f.vec < 0 ? dst : ChainRef{};
+    const bool raw_in_fm = in_fm && !copied;
+    if (raw.value < 0 && (in_channels || raw_in_fm)) {
+      raw = extra(f.vec < 0 ? f.dim : 1);
       m_.fetches.push_back(fetch_of(raw, f.input));
     }
-    add_part(ChainChannelPart::Kind::kNumeric, raw, f.coef);
+    if (in_fm) add_part(ChainChannelPart::Kind::kFm, copied ? dst : raw, 0);
+    if (raw_in_fm) m_.lookups.back().parts.back().vec = f.vec;
+    if (in_channels) add_part(ChainChannelPart::Kind::kNumeric, raw, f.coef);
   }
 
   void add_scalar(const kernels::ScalarField& f) {

@@ -61,6 +61,7 @@ struct ChainChannelPart {
   int32_t first_channel = 0;  // scalar
   int32_t coef = 0;           // numeric
   bool with_squares = false;  // FM
+  int32_t vec = -1;           // FM: of a numeric that is not copied; x is its one value
 };
 struct ChainLookup {
   int32_t op = -1;

@@ -173,7 +173,8 @@ class Writer {
       const cuda::ChainView x = layout_.view_of(p.x);
       if (p.kind == Kind::kScalar) scalars.push_back({x, p.first_channel, p.x.n});
       if (p.kind == Kind::kNumeric) numerics.push_back({x, coef + p.coef * 4});
-      if (p.kind == Kind::kFm) fm.push_back({x, p.with_squares ? 1 : 0});
+      if (p.kind == Kind::kFm)
+        fm.push_back({x, p.with_squares ? 1 : 0, p.vec < 0 ? -1 : param(op(s), 0) + p.vec * 4});
     }
     cuda::ChainChannels c;
     c.dst = layout_.view_of(s.out[0]);

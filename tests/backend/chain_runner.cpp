@@ -1,0 +1,274 @@
+#include "backend/chain_runner.hpp"
+
+#include <limits>
+#include <stdexcept>
+
+#include "support/device.hpp"
+#include "support/guard_buffer.hpp"
+
+namespace dpi::test {
+namespace {
+
+double term_value(const PlanTable::Term& t, const std::vector<float>& table, int64_t row, int64_t rows) {
+  const auto dim = static_cast<int64_t>(table.size()) / rows;
+  const float* e = table.data() + row * dim;
+  if (t.kind == PlanTable::Term::Kind::kColumn) return static_cast<double>(t.factor) * e[t.column];
+  double sum = 0;
+  for (int64_t i = 0; i < dim; ++i) {
+    const double v = e[i];
+    const bool dot = t.kind == PlanTable::Term::Kind::kDot;
+    sum += dot ? v * t.weights[static_cast<size_t>(i)] : -0.5 * t.factor * v * v;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<std::vector<float>> plan_tables(const Plan& plan, const std::vector<std::vector<float>>& bundle) {
+  std::vector<std::vector<float>> all;
+  for (const PlanTable& t : plan.tables) {
+    if (t.source >= 0) {
+      all.push_back(bundle[static_cast<size_t>(t.source)]);
+      continue;
+    }
+    all.emplace_back(static_cast<size_t>(t.rows * t.dim));
+    for (int64_t i = 0; i < t.rows * t.dim; ++i) {
+      double sum = 0;
+      for (const PlanTable::Term& term : t.columns[static_cast<size_t>(i % t.dim)])
+        sum += term_value(term, bundle[static_cast<size_t>(term.table)], i / t.dim, t.rows);
+      all.back()[static_cast<size_t>(i)] = static_cast<float>(sum);
+    }
+  }
+  return all;
+}
+
+/// Buffers of the device, uploaded when they are made.
+struct ChainRunner::Memory {
+  const backend::OpenedBackend& b;
+  std::vector<std::unique_ptr<GuardBuffer>> buffers;
+
+  explicit Memory(const backend::OpenedBackend& backend) : b(backend) {}
+
+  template <class T>
+  T* place(const std::vector<T>& data, int32_t kind) {
+    buffers.push_back(std::make_unique<GuardBuffer>(*b.api, b.device, data.size() * sizeof(T), 0, kind));
+    GuardBuffer& buffer = *buffers.back();
+    if (!data.empty()) std::memcpy(buffer.host(), data.data(), buffer.bytes());
+    buffer.upload();
+    return static_cast<T*>(buffer.data());
+  }
+};
+
+ChainRunner::ChainRunner(const Plan& plan, const std::vector<std::vector<float>>& tables, int32_t precision,
+                         bool strict)
+    : plan_(plan) {
+  open(precision, strict);
+  fixed_ = std::make_unique<Memory>(backend_);
+  place_tables(tables);
+  prepare();
+}
+
+ChainRunner::~ChainRunner() {
+  if (chain_ != nullptr) backend_.api->op_free(backend_.device, chain_);
+  fixed_.reset();
+  backend_.api->close(backend_.device);
+}
+
+void ChainRunner::open(int32_t precision, bool strict) {
+  backend::BackendRequest request;
+  request.device = device();
+  request.options.struct_size = sizeof(request.options);
+  request.options.device_index = -1;
+  request.options.precision = precision;
+  request.options.strict = strict ? 1 : 0;
+  request.options.isa = "auto";
+  request.options.lookup = "auto";
+  request.options.tuning = "default";
+  auto opened = backend::open_backend(request);
+  if (!opened.ok()) throw std::runtime_error(std::string(opened.status().message()));
+  backend_ = opened.value();
+}
+
+void ChainRunner::place_tables(const std::vector<std::vector<float>>& tables) {
+  for (const std::vector<float>& rows : plan_tables(plan_, tables)) {
+    const PlanTable& t = plan_.tables[tables_.size()];
+    kernels::TableView v;
+    v.base = fixed_->place(rows, DPI_MEMORY_TABLE);
+    v.rows = t.rows;
+    v.row_bytes = int64_t{t.dim} * 4;
+    v.dim = t.dim;
+    tables_.push_back(v);
+  }
+}
+
+namespace {
+
+struct Description {
+  std::vector<dpi_value_desc> inputs, outputs;
+  std::vector<kernels::Param> params;
+  std::vector<dpi_table_desc> tables;
+};
+
+dpi_value_desc describe(const Plan& plan, int32_t value) {
+  if (value < 0) return {};
+  const PlanValue& v = plan.values[static_cast<size_t>(value)];
+  const bool constant = v.space == RowSpace::kConstant;
+  const int64_t stride = constant ? 0 : std::max(v.row_stride, v.dims.size());
+  return {v.dims, v.is_bags ? 1 : 0, constant ? 1 : 0, stride, v.dtype};
+}
+
+dpi_op_desc describe(const Plan& plan, const PlanOp& op, Description* d) {
+  for (const int32_t v : op.inputs) d->inputs.push_back(describe(plan, v));
+  for (const int32_t v : op.outputs) d->outputs.push_back(describe(plan, v));
+  for (const int32_t p : op.params) {
+    d->params.emplace_back();
+    if (p < 0) continue;
+    const PlanParam& w = plan.params[static_cast<size_t>(p)];
+    d->params.back() = {w.data.data(), w.dims};
+  }
+  for (const int32_t t : op.tables) {
+    const PlanTable& table = plan.tables[static_cast<size_t>(t)];
+    d->tables.push_back({table.rows, table.dim, table.dtype});
+  }
+  dpi_op_desc desc{};
+  desc.struct_size = sizeof(desc);
+  desc.kind = op.kind;
+  desc.name = op.name.c_str();
+  desc.attrs = std::visit([](const auto& a) { return static_cast<const void*>(&a); }, op.attrs);
+  desc.inputs = d->inputs.data();
+  desc.outputs = d->outputs.data();
+  desc.params = d->params.data();
+  desc.tables = d->tables.data();
+  desc.n_inputs = static_cast<int32_t>(d->inputs.size());
+  desc.n_outputs = static_cast<int32_t>(d->outputs.size());
+  desc.n_params = static_cast<int32_t>(d->params.size());
+  desc.n_tables = static_cast<int32_t>(d->tables.size());
+  desc.max_rows = 4096;
+  return desc;
+}
+
+bool is_kept(const PlanValue& v) { return v.storage == Storage::kOutput || v.storage == Storage::kLogit; }
+
+}  // namespace
+
+void ChainRunner::prepare() {
+  std::vector<Description> descriptions(plan_.ops.size());
+  std::vector<dpi_op_desc> ops;
+  std::vector<const int32_t*> inputs, outputs;
+  for (size_t i = 0; i < plan_.ops.size(); ++i) {
+    ops.push_back(describe(plan_, plan_.ops[i], &descriptions[i]));
+    inputs.push_back(plan_.ops[i].inputs.data());
+    outputs.push_back(plan_.ops[i].outputs.data());
+  }
+  std::vector<dpi_chain_value> values;
+  for (const PlanValue& v : plan_.values)
+    values.push_back(
+        {v.storage == Storage::kAlias ? v.base : -1, static_cast<int32_t>(v.column), is_kept(v) ? 1 : 0});
+  dpi_chain_desc desc{};
+  desc.struct_size = sizeof(desc);
+  desc.n_ops = static_cast<int32_t>(ops.size());
+  desc.ops = ops.data();
+  desc.input_values = inputs.data();
+  desc.output_values = outputs.data();
+  desc.values = values.data();
+  desc.n_values = static_cast<int32_t>(values.size());
+  char text[1024] = "";
+  dpi_backend_error err{};
+  const int32_t code =
+      backend_.api->chain_prepare(backend_.device, &desc, &chain_, &max_rows_, text, sizeof(text), &err);
+  report_ = text;
+  if ((code == 0) != (chain_ != nullptr)) throw std::runtime_error("chain_prepare: code and op disagree");
+}
+
+kernels::Tensor ChainRunner::tensor_of(int32_t value, const TestBatch& batch, Memory* memory) {
+  const PlanValue& v = plan_.values[static_cast<size_t>(value)];
+  kernels::Tensor t;
+  t.dims = v.dims;
+  t.rows = v.space == RowSpace::kConstant ? 1 : batch.rows;
+  t.row_stride = describe(plan_, value).row_stride;
+  if (v.storage == Storage::kInput) {
+    t.row_stride = v.dims.size();
+    t.data = memory->place(batch.floats[static_cast<size_t>(v.feature)], DPI_MEMORY_INPUT);
+  } else if (v.storage == Storage::kConst) {
+    t.data = memory->place(plan_.params[static_cast<size_t>(v.param)].data, DPI_MEMORY_PARAM);
+  }
+  return t;  // of the arena: nothing there is read or written
+}
+
+kernels::Operand ChainRunner::operand_of(int32_t value, const TestBatch& batch, Memory* memory) {
+  kernels::Operand o;
+  if (value < 0) return o;
+  const PlanValue& v = plan_.values[static_cast<size_t>(value)];
+  if (!v.is_bags) {
+    o.tensor = tensor_of(value, batch, memory);
+    return o;
+  }
+  std::vector<int32_t> ids, offsets = {0};
+  for (const std::vector<int32_t>& bag : batch.ids[static_cast<size_t>(v.feature)]) {
+    ids.insert(ids.end(), bag.begin(), bag.end());
+    offsets.push_back(static_cast<int32_t>(ids.size()));
+  }
+  o.bags.ids = memory->place(ids, DPI_MEMORY_INPUT);
+  o.bags.rows = batch.rows;
+  if (plan_.features[static_cast<size_t>(v.feature)].kind == FeatureKind::kCategorical) {
+    o.bags.stride = 1;
+  } else {
+    o.bags.offsets = memory->place(offsets, DPI_MEMORY_INPUT);
+  }
+  return o;
+}
+
+Status ChainRunner::enqueue(const std::vector<dpi_op_call>& calls) {
+  dpi_backend_error err{};
+  dpi_backend_stream* stream = nullptr;
+  int32_t code = backend_.api->stream_create(backend_.device, 0, &stream, &err);
+  if (code == 0)
+    code =
+        backend_.api->chain_enqueue(stream, chain_, calls.data(), static_cast<int32_t>(calls.size()), &err);
+  if (code == 0) code = backend_.api->stream_synchronize(stream, &err);
+  if (stream != nullptr) backend_.api->stream_destroy(backend_.device, stream);
+  return code == 0 ? Status() : Status(static_cast<Code>(code), err.message);
+}
+
+Result<Scores> ChainRunner::run(const TestBatch& batch) {
+  Memory memory(backend_);
+  const size_t heads = plan_.heads.size();
+  Scores s;
+  s.value.assign(static_cast<size_t>(batch.rows) * heads, std::numeric_limits<float>::quiet_NaN());
+  s.logit = s.value;
+  float* const value = memory.place(s.value, DPI_MEMORY_OUTPUT);
+  float* const logit = memory.place(s.logit, DPI_MEMORY_OUTPUT);
+  std::vector<std::vector<kernels::Operand>> inputs(plan_.ops.size());
+  std::vector<std::vector<kernels::Tensor>> outputs(plan_.ops.size());
+  std::vector<std::vector<kernels::TableView>> tables(plan_.ops.size());
+  std::vector<dpi_op_call> calls;
+  for (size_t i = 0; i < plan_.ops.size(); ++i) {
+    const PlanOp& op = plan_.ops[i];
+    for (const int32_t v : op.inputs) inputs[i].push_back(operand_of(v, batch, &memory));
+    for (const int32_t v : op.outputs) {
+      outputs[i].emplace_back();
+      if (v < 0) continue;
+      const PlanValue& spec = plan_.values[static_cast<size_t>(v)];
+      outputs[i].back() = tensor_of(v, batch, &memory);
+      if (!is_kept(spec)) continue;
+      outputs[i].back().data = (spec.storage == Storage::kOutput ? value : logit) + spec.column;
+      outputs[i].back().row_stride = static_cast<int64_t>(heads);
+    }
+    for (const int32_t t : op.tables) tables[i].push_back(tables_[static_cast<size_t>(t)]);
+    calls.push_back({batch.rows, inputs[i].data(), outputs[i].data(), tables[i].data(), nullptr, nullptr});
+  }
+  DPI_RETURN_IF_ERROR(enqueue(calls));
+  for (size_t i = 0; i < memory.buffers.size(); ++i) {
+    GuardBuffer& b = *memory.buffers[i];
+    b.download();
+    if (!b.bands_intact()) return internal_error("wrote outside buffer " + std::to_string(i));
+    if (i >= 2 && !b.all_unchanged()) return internal_error("wrote to input " + std::to_string(i));
+  }
+  if (!s.value.empty()) {
+    std::memcpy(s.value.data(), memory.buffers[0]->host(), s.value.size() * sizeof(float));
+    std::memcpy(s.logit.data(), memory.buffers[1]->host(), s.logit.size() * sizeof(float));
+  }
+  return s;
+}
+
+}  // namespace dpi::test

@@ -1,0 +1,51 @@
+/// Runs a whole plan as one chain through dpi_backend_api, over the inputs of the plan tests: what the engine
+/// does, without the engine. Scores lie between guard bands and start as NaN.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/registry.hpp"
+#include "plan/interpreter.hpp"
+
+namespace dpi::test {
+
+class ChainRunner {
+ public:
+  /// precision: 0 fp32, 1 tf32, 2 fp16, 3 bf16. `tables`: the bundle's, float32.
+  ChainRunner(const Plan& plan, const std::vector<std::vector<float>>& tables, int32_t precision,
+              bool strict = false);
+  ~ChainRunner();
+  ChainRunner(const ChainRunner&) = delete;
+  ChainRunner& operator=(const ChainRunner&) = delete;
+
+  bool accepted() const { return chain_ != nullptr; }
+  /// What chain_prepare said.
+  const std::string& report() const { return report_; }
+  int64_t max_rows() const { return max_rows_; }
+
+  Result<Scores> run(const TestBatch& batch);
+
+ private:
+  struct Memory;
+  void open(int32_t precision, bool strict);
+  void place_tables(const std::vector<std::vector<float>>& tables);
+  void prepare();
+  kernels::Tensor tensor_of(int32_t value, const TestBatch& batch, Memory* memory);
+  kernels::Operand operand_of(int32_t value, const TestBatch& batch, Memory* memory);
+  Status enqueue(const std::vector<dpi_op_call>& calls);
+
+  const Plan& plan_;
+  backend::OpenedBackend backend_;
+  dpi_backend_op* chain_ = nullptr;
+  std::unique_ptr<Memory> fixed_;  // tables and constants
+  std::vector<kernels::TableView> tables_;
+  std::string report_;
+  int64_t max_rows_ = 0;
+};
+
+/// The rows of each table of a plan in float32, derived ones computed.
+std::vector<std::vector<float>> plan_tables(const Plan& plan, const std::vector<std::vector<float>>& bundle);
+
+}  // namespace dpi::test

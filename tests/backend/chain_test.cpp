@@ -1,0 +1,217 @@
+// A whole plan in one kernel against the reference kernels, one op after another: the paper's models and
+// random ones, in every precision, with clusters of every size where the device emulates them.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+#include "backend/chain_runner.hpp"
+#include "plan/random_models.hpp"
+#include "support/device.hpp"
+#include "support/paper_models.hpp"
+
+namespace dpi::test {
+namespace {
+
+constexpr PaperModel kModels[] = {PaperModel::kWideDeep, PaperModel::kDeepFm, PaperModel::kDcn,
+                                  PaperModel::kDcnV2};
+constexpr const char* kPrecisions[] = {"fp32", "tf32", "fp16", "bf16"};
+/// Largest error of a logit, relative to 1 + |logit|.
+constexpr double kTolerances[] = {1e-5, 2e-3, 5e-3, 2e-2};
+constexpr int kRanks[] = {1, 2, 4, 8};
+
+/// The emulation uses clusters of this size; a GPU chooses.
+void use_ranks(int n) { setenv("DPI_EMU_RANKS", std::to_string(n).c_str(), 1); }
+
+Plan plan_of(ModelBuilder& b, bool fold = true) {
+  PlanOptions options;
+  options.fold = fold;
+  Result<Plan> p = make_plan(b.graph(), options);
+  REQUIRE_MESSAGE(p.ok(), p.status().message());
+  Plan plan = std::move(p).value();
+  for (PlanOp& op : plan.ops) op.bind_pointers();
+  return plan;
+}
+
+/// NaN of both counts as equal, of one as infinitely far.
+double worst_error(const std::vector<float>& got, const std::vector<float>& want) {
+  REQUIRE(got.size() == want.size());
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double g = got[i], w = want[i];
+    if ((std::isnan(g) && std::isnan(w)) || g == w) continue;
+    const double error = std::fabs(g - w) / (1 + std::fabs(w));
+    if (!(error <= worst)) worst = std::isnan(error) ? INFINITY : error;
+  }
+  return worst;
+}
+
+void check_rows(ChainRunner& chain, const Plan& plan, const ModelBuilder& b, int64_t rows, double tolerance) {
+  const TestBatch batch = random_batch(plan.features, rows, 0, static_cast<uint32_t>(rows));
+  const Scores want = interpret(plan, batch, b.tables());
+  const Result<Scores> got = chain.run(batch);
+  CAPTURE(rows);
+  REQUIRE_MESSAGE(got.ok(), got.status().message());
+  CHECK(worst_error(got.value().logit, want.logit) <= tolerance);
+  CHECK(worst_error(got.value().value, want.value) <= tolerance);
+}
+
+bool has_shared(const Plan& plan) {
+  for (const FeatureSpec& f : plan.features) {
+    if (f.space == RowSpace::kShared) return true;
+  }
+  return false;
+}
+
+TEST_CASE("chain: the paper's models in every precision and cluster size") {
+  PaperShape shape;
+  shape.hidden = {72, 33, 16};
+  shape.categoricals = 7;
+  shape.numerics = 3;
+  for (const PaperModel m : kModels) {
+    ModelBuilder b = paper_model(m, shape);
+    const Plan plan = plan_of(b);
+    for (int32_t precision = 0; precision < 4; ++precision) {
+      for (const int ranks : kRanks) {
+        use_ranks(ranks);
+        ChainRunner chain(plan, b.tables(), precision);
+        CAPTURE(paper_model_name(m));
+        CAPTURE(kPrecisions[precision]);
+        CAPTURE(chain.report());
+        REQUIRE(chain.accepted());
+        CHECK(chain.max_rows() >= 16);
+        for (const int64_t rows : {1, 2, 17}) check_rows(chain, plan, b, rows, kTolerances[precision]);
+      }
+    }
+  }
+}
+
+TEST_CASE("chain: batches around the size of a tile") {
+  PaperShape shape;
+  shape.hidden = {24, 8};
+  shape.categoricals = 4;
+  shape.numerics = 2;
+  shape.dim = 5;
+  use_ranks(2);
+  for (const PaperModel m : kModels) {
+    ModelBuilder b = paper_model(m, shape);
+    const Plan plan = plan_of(b);
+    ChainRunner chain(plan, b.tables(), 0);
+    CAPTURE(paper_model_name(m));
+    CAPTURE(chain.report());
+    REQUIRE(chain.accepted());
+    for (const int64_t rows : {1, 2, 3, 15, 16, 17, 31, 33, 64}) check_rows(chain, plan, b, rows, 1e-5);
+  }
+}
+
+TEST_CASE("chain: the paper's own shape") {
+  PaperShape shape;
+  for (const PaperModel m : kModels) {
+    ModelBuilder b = paper_model(m, shape);
+    const Plan plan = plan_of(b);
+    for (const int32_t precision : {0, 2}) {
+      use_ranks(8);
+      ChainRunner chain(plan, b.tables(), precision);
+      CAPTURE(paper_model_name(m));
+      CAPTURE(chain.report());
+      if (!chain.accepted()) {
+        CHECK(chain.report().find("bytes of shared memory") != std::string::npos);
+        continue;
+      }
+      check_rows(chain, plan, b, 17, kTolerances[precision]);
+    }
+  }
+}
+
+TEST_CASE("chain: random models, taken or refused with a reason") {
+  int taken = 0;
+  for (uint32_t seed = 1; seed <= 60; ++seed) {
+    ModelBuilder b = random_model(seed);
+    for (const bool fold : {true, false}) {
+      const Plan plan = plan_of(b, fold);
+      if (has_shared(plan)) continue;
+      use_ranks(kRanks[(seed + (fold ? 0 : 2)) % 4]);
+      ChainRunner chain(plan, b.tables(), 0);
+      CAPTURE(seed);
+      CAPTURE(chain.report());
+      if (!chain.accepted()) {
+        CHECK(chain.report().find("refused: fused_chain: ") == 0);
+        continue;
+      }
+      ++taken;
+      const int64_t sizes[] = {1, 3, 16, 17, 33};
+      check_rows(chain, plan, b, sizes[seed % 5], 2e-5);
+    }
+  }
+  CHECK(taken >= 20);
+}
+
+TEST_CASE("chain: an id outside its table is NaN in its own row alone") {
+  PaperShape shape;
+  shape.hidden = {16, 8};
+  shape.categoricals = 3;
+  shape.numerics = 1;
+  use_ranks(4);
+  ModelBuilder b = paper_model(PaperModel::kDeepFm, shape);
+  const Plan plan = plan_of(b);
+  ChainRunner chain(plan, b.tables(), 2);
+  REQUIRE(chain.accepted());
+  TestBatch batch = random_batch(plan.features, 19, 0, 7);
+  for (size_t f = 0; f < plan.features.size(); ++f) {
+    if (plan.features[f].is_slot()) batch.ids[f][18] = {f % 2 == 0 ? 100 : -1};
+  }
+  const Result<Scores> got = chain.run(batch);
+  REQUIRE_MESSAGE(got.ok(), got.status().message());
+  for (size_t r = 0; r < 19; ++r) CHECK(std::isnan(got.value().value[r]) == (r == 18));
+}
+
+TEST_CASE("chain: what it cannot do is refused with the reason") {
+  PaperShape shape;
+  shape.categoricals = 2;
+  shape.hidden = {16};
+  use_ranks(1);
+  ModelBuilder b = paper_model(PaperModel::kDcnV2, shape);
+  const Plan plan = plan_of(b);
+  const ChainRunner strict(plan, b.tables(), 0, true);
+  CHECK(!strict.accepted());
+  CHECK(strict.report().find("determinism=strict") != std::string::npos);
+
+  setenv("DPI_EMU_SHARED", "40000", 1);
+  const ChainRunner small(plan, b.tables(), 0);
+  unsetenv("DPI_EMU_SHARED");
+  if (device() == "cuda_emu") {
+    CHECK(!small.accepted());
+    CHECK(small.report().find("a block has 40000") != std::string::npos);
+  }
+
+  PlanOptions primitives;
+  primitives.fold = false;
+  primitives.fuse = false;
+  Result<Plan> plain = make_plan(b.graph(), primitives);
+  REQUIRE(plain.ok());
+  for (PlanOp& op : plain.value().ops) op.bind_pointers();
+  const ChainRunner unfused(plain.value(), b.tables(), 0);
+  CHECK(!unfused.accepted());
+  CHECK(unfused.report().find("is not done in a chain") != std::string::npos);
+}
+
+TEST_CASE("chain: a batch larger than it said is an error, an empty one is nothing") {
+  PaperShape shape;
+  shape.categoricals = 2;
+  shape.numerics = 0;
+  shape.hidden = {16};
+  use_ranks(2);
+  ModelBuilder b = paper_model(PaperModel::kWideDeep, shape);
+  const Plan plan = plan_of(b);
+  ChainRunner chain(plan, b.tables(), 0);
+  REQUIRE_MESSAGE(chain.accepted(), chain.report());
+  const int64_t most = chain.max_rows();
+  const Result<Scores> refused = chain.run(random_batch(plan.features, most + 1, 0, 1));
+  REQUIRE(!refused.ok());
+  CHECK(refused.status().message().find(std::to_string(most) + " rows got") != std::string::npos);
+  CHECK(chain.run(random_batch(plan.features, 0, 0, 1)).ok());
+}
+
+}  // namespace
+}  // namespace dpi::test
