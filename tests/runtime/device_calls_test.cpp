@@ -3,12 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "runtime/context.hpp"
 #include "runtime/model.hpp"
 #include "runtime/random_batch.hpp"
+#include "runtime/timeline.hpp"
 #include "support/device.hpp"
 #include "support/source_dir.hpp"
 
@@ -130,6 +134,70 @@ TEST_CASE("warm-up captures every bucket, and calls of several chunks") {
   const auto reference = load(*bundle, small_options("ref"));
   const RandomBatch request(model->engine().schema(), 48, 0, 9);
   CHECK(near(Scores(*model, request.batch).value, Scores(*reference, request.batch).value));
+}
+
+/// The nodes of the graph that a context captures for calls of `rows` rows.
+std::string captured_nodes(const std::string& file, bool fold, int64_t rows) {
+  const auto bundle = open(file);
+  ModelOptions options = small_options(device());
+  options.max_rows = rows;
+  options.fold = fold;
+  options.small_batch = false;
+  auto engine = Engine::create(*bundle, options);
+  REQUIRE_MESSAGE(engine.ok(), engine.status().message());
+  auto context = Context::create(*engine.value(), rows, options.max_nnz);
+  REQUIRE(context.ok());
+  const RandomBatch request(engine.value()->schema(), rows, 0, 3);
+  std::vector<float> out(static_cast<size_t>(rows * engine.value()->heads()), kNaN);
+  for (int pass = 0; pass < 2; ++pass) REQUIRE(context.value()->run(request.batch, out.data(), {}).ok());
+  return context.value()->graph_text(rows);
+}
+
+// One file per model: what is launched, copied and waited for, in the order of issue, with and without folds.
+// DPI_UPDATE_GOLDEN=1 rewrites them after a change that was meant.
+TEST_CASE("captured graphs are those on record") {
+  if (device() != "cuda_emu") return;
+  const std::pair<const char*, const char*> models[] = {{"widedeep", "weights/demo/adult_widedeep.h5"},
+                                                        {"deepfm", "weights/demo/msweb_deepfm.h5"},
+                                                        {"dcn", "tests/e2e/golden/fx_dcn.h5"},
+                                                        {"dcnv2", "weights/demo/bank_dcnv2.h5"}};
+  for (const auto& [name, file] : models) {
+    CAPTURE(std::string(name));
+    std::string text = "fetched, 8 rows\n" + captured_nodes(file, true, 8);
+    text += "\nfetched, 8 rows, fold off\n" + captured_nodes(file, false, 8);
+    text += "\ncopied, 1024 rows\n" + captured_nodes(file, true, 1024);
+    const std::string path = source_dir() + "/tests/runtime/golden/" + name + ".txt";
+    if (std::getenv("DPI_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
+    std::ostringstream recorded;
+    recorded << std::ifstream(path).rdbuf();
+    CHECK(text == recorded.str());
+    CHECK(text.find("kernel") != std::string::npos);
+  }
+}
+
+TEST_CASE("breadth-first issue overlaps the branches, one stream does not") {
+  if (device() != "cuda_emu") return;
+  const auto bundle = open("weights/demo/bank_dcnv2.h5");
+  const auto overlap = [&](ScheduleMode mode) {
+    ModelOptions options = small_options(device());
+    options.debug = true;
+    options.fold = false;
+    options.schedule = mode;
+    auto engine = Engine::create(*bundle, options);
+    REQUIRE_MESSAGE(engine.ok(), engine.status().message());
+    auto context = Context::create(*engine.value(), 16, options.max_nnz);
+    REQUIRE(context.ok());
+    const RandomBatch request(engine.value()->schema(), 16, 0, 3);
+    std::vector<float> out(16, kNaN);
+    REQUIRE(context.value()->run(request.batch, out.data(), {}).ok());
+    return report_overlap(context.value()->timeline());
+  };
+  const OverlapReport breadth = overlap(ScheduleMode::kBreadthFirst);
+  const OverlapReport single = overlap(ScheduleMode::kSingleStream);
+  CHECK(breadth.overlap_us > 0.2f * breadth.total_us);
+  CHECK(breadth.start_order.size() == 2);
+  CHECK(single.overlap_us == 0.0f);
+  CHECK(single.total_us > breadth.total_us);
 }
 
 }  // namespace
