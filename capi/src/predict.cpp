@@ -182,7 +182,7 @@ dpi_status dpi_context_predict_batch(dpi_context* context, const dpi_batch* batc
 void dpi_context_free(dpi_context* context) noexcept {
   if (context == nullptr) return;
   dpi_model* model = context->model;
-  delete context;
+  if (!model->model->forked()) delete context;  // see dpi_model_free
   dpi_model_free(model);
 }
 
