@@ -193,7 +193,8 @@ macro(dpi_test_properties test)
   if(DPI_SANITIZE MATCHES thread)
     # oneDNN's OpenMP runtime is not instrumented: its own threads would be reported, so it gets one.
     set(dpi_supp ${PROJECT_SOURCE_DIR}/tests/support/tsan.supp)
-    set_tests_properties(${test} PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1;TSAN_OPTIONS=suppressions=${dpi_supp}")
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT
+                                            "OMP_NUM_THREADS=1;TSAN_OPTIONS=suppressions=${dpi_supp}:atexit_sleep_ms=0")
   endif()
 endmacro()
 
