@@ -330,7 +330,8 @@ Result<Hdf5Contents> read_hdf5_profile(const MetadataImage& image, const UserBlo
 #if H5_VERSION_GE(1, 10, 7)
   H5Pset_file_locking(access.get(), false, true);
 #endif
-  const Handle file(H5Fopen("bundle", H5F_ACC_RDONLY, access.get()), H5Fclose);
+  // The core driver refuses an image when a file of this name exists; below a device there is never one.
+  const Handle file(H5Fopen("/dev/null/bundle", H5F_ACC_RDONLY, access.get()), H5Fclose);
   if (!file.ok()) return bad_model("its HDF5 part cannot be opened");
   DPI_RETURN_IF_ERROR(check_user_block_size(file.get(), block));
   Walk walk(block);
