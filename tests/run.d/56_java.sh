@@ -1,6 +1,6 @@
 # Java: JUnit on the demo and golden bundles, the same under -Xcheck:jni, the samples under load, the archives' bytes.
 packages bindings
-configure release && build release dpi_java dpi_java_reference score_csv score_batch || exit 1
+configure release && build release dpi_java dpi_java_reference score_csv score_batch dpi_cuda_emu || exit 1
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 if [ ! -f "$jar" ]; then
   echo "no JDK 17 or SWIG here: skipped"

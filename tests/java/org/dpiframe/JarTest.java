@@ -27,12 +27,18 @@ class JarTest {
   @TempDir Path temp;
   private Path library;
 
-  /** Scores made-up rows and prints the bits. */
+  /** Scores made-up rows, on the emulated GPU if a folder with its plugin is given, and prints the bits. */
   public static final class ScoreChild {
     public static void main(String[] args) {
-      try (Model model = Support.adult()) {
+      System.out.println(Arrays.toString(score(System.getProperty("dpi.test.plugins"))));
+    }
+
+    static int[] score(String plugins) {
+      ModelBuilder builder = Model.builder().path(Support.demo("adult_widedeep.h5")).device(Device.CPU);
+      if (plugins != null) builder.option("device", "cuda_emu").option("backend_dir", plugins);
+      try (Model model = builder.load()) {
         Support.Arrays a = Support.whole(model.schema(), 5, false);
-        System.out.println(Arrays.toString(Support.bits(model.predict(a.dense, a.ids))));
+        return Support.bits(model.predict(a.dense, a.ids));
       }
     }
   }
@@ -93,16 +99,21 @@ class JarTest {
         + foreign.stream().map(f -> "void " + f + "(void) { _exit(86); }\n").collect(Collectors.joining()));
     Support.run(List.of("cc", "-shared", "-fPIC", "-o", decoy.toString(), source.toString()));
     List<String> preloaded = List.of("env", "LD_PRELOAD=" + decoy);
-    int[] bits;
-    try (Model model = Support.adult()) {
-      Support.Arrays a = Support.whole(model.schema(), 5, false);
-      bits = Support.bits(model.predict(a.dense, a.ids));
-    }
     String out = Support.java(ScoreChild.class, preloaded, List.of(), "-Ddpi.native.extractDir=" + temp.resolve("cache"));
-    assertEquals(Arrays.toString(bits), out.trim());
+    assertEquals(Arrays.toString(ScoreChild.score(null)), out.trim());
     IllegalStateException called = assertThrows(IllegalStateException.class,
         () -> Support.java(ScoreChild.class, preloaded, List.of(), "-Ddpi.library.path=" + ordinary));
     assertTrue(called.getMessage().endsWith("ended with 86"), called.getMessage());
+  }
+
+  /** A plugin has the system's C++ library, the JAR's library its own: the two meet in C. */
+  @Test
+  void pluginsWorkWithTheInnerLibrary() throws Exception {
+    Path plugins = Path.of(System.getProperty("dpi.test.lib"), "dpi/backends-1");
+    assumeTrue(Files.exists(plugins.resolve("libdpi_cuda_emu.so")), "the emulated GPU was not built");
+    String out = Support.java(ScoreChild.class, List.of(), List.of(), "-Ddpi.native.extractDir=" + temp.resolve("cache"),
+        "-Ddpi.test.plugins=" + plugins);
+    assertEquals(Arrays.toString(ScoreChild.score(plugins.toString())), out.trim());
   }
 
   /** A plugin that is none: extracted to where the library looks, and refused with a reason. */
