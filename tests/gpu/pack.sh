@@ -61,7 +61,7 @@ for folder in tests/e2e/golden tests/e2e/op_bundles tests/kernels/op_vectors wei
   mkdir -p "$out/$(dirname "$folder")"
   cp -r "$folder" "$out/$(dirname "$folder")/"
 done
-rm -rf "$out/tests/gpu/results" "$out"/weights/demo/*.csv
+rm -rf "$out/tests/gpu/results"
 find "$out" -name __pycache__ -prune -exec rm -rf {} +
 for table in kernels/cuda/tuning*.json sdk/src/backend/cuda/tuning*.json; do
   [ ! -e "$table" ] || cp "$table" "$out/"

@@ -65,7 +65,10 @@ def correctness(records):
         worst = [r["worst"] for r in mine if isinstance(r.get("worst"), float)]
         rows.append((precision, len(mine), *counts.values(), f"{max(worst):.1e}" if worst else "-"))
     text = table(("precision", "checks", "ok", "wrong", "unstable bits", "unsupported", "failed", "largest error of a logit / (1 + abs)"), rows)
-    rows = [(r["what"], r.get("attempt", ""), r["status"], r.get("report", "")) for r in records if r["stage"] in ("A2", "A3") and r["what"] != "check"]
+    rows = [(r["model"], r["precision"], r["status"], r["cpu"], "-" if r["auc"] is None else f"{r['auc'] - r['cpu']:+.1e}")
+            for r in records if r["what"] == "auc gate"]
+    text += "\n" + table(("AUC of the demo", "precision", "gate", "cpu backend", "difference"), rows)
+    rows = [(r["what"], r.get("attempt", ""), r["status"], r.get("report", "")) for r in records if r["stage"] in ("A2", "A3") and r["what"] not in ("check", "auc gate")]
     return text + "\n" + table(("program or tool", "pass", "status", "report"), rows)
 
 
@@ -118,8 +121,12 @@ def batches(records):
                      peer["engine"], times(peer["p50_us"] / ours["p50_us"]), us(peer.get("device_us"))))
     alone = [r for r in analysis.latencies(records, "sweep", "dpi") if r["dim"] != 16]
     more = [(r["model"], f"d{r['dim']} {r['hidden']}", r["precision"], r["batch"], us(r["p50_us"]), us(r["p95_us"]), us(r["p99_us"])) for r in alone]
+    large = [(r["precision"], r["batch"], us(r["p50_us"]), us(r["p95_us"]), us(r["p99_us"])) for r in analysis.latencies(records, "large")]
+    callers = [(r["precision"], r["callers"], us(r["p50_us"]), us(r["p99_us"]), f"{r['rows_per_s']:,.0f}") for r in analysis.latencies(records, "callers")]
     return (table(("model", "precision", "batch", "ours p50", "p95", "p99", "strongest peer p50", "which", "ratio", "its device time"), rows) +
-            ("\nLarger models, ours alone:\n\n" + table(("model", "size", "precision", "batch", "p50", "p95", "p99"), more) if more else ""))
+            ("\nLarger models, ours alone:\n\n" + table(("model", "size", "precision", "batch", "p50", "p95", "p99"), more) if more else "") +
+            "\nDeepFM, 33.8 million rows, uniform ids:\n\n" + table(("precision", "batch", "p50", "p95", "p99"), large) +
+            "\nSeveral callers at once:\n\n" + table(("precision", "callers", "p50", "p99", "rows/s"), callers))
 
 
 def embedding(records):

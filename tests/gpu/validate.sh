@@ -24,11 +24,11 @@ A4 a4_ceilings 60
 A5 a5_tune 130
 A7 a7_first_look 90"
 B="B0 a0_probe 20
-B1 b1_end_to_end 190
-B2 b2_peers 150
+B1 b1_end_to_end 180
+B2 b2_peers 130
 B3 b3_compiled 120
 B4 b4_ablation 60
-B5 b5_profile 60"
+B5 b5_profile 90"
 S="A0 a0_probe 20
 A1 a1_accept 150
 A2 a2_correctness 150
@@ -67,7 +67,8 @@ while read -r name script limit; do
     summary+="$(printf '%-4s %-16s not run: out of time' "$name" "$script")"$'\n'
     continue
   fi
-  [ "$limit" -le "$remaining" ] || limit="$remaining"
+  # A loaded machine must not fail a dry run.
+  [ "$limit" -le "$remaining" ] && [ "$dry" = 0 ] || limit="$remaining"
   echo "=== $name $script, at most $limit s"
   started=$EPOCHSECONDS
   STAGE="$name" DEADLINE=$((EPOCHSECONDS + limit - 3)) timeout -k 2 "$limit" "$PYTHON" "$PACK/tests/gpu/stages/$script.py"

@@ -11,7 +11,7 @@ import traceback
 import numpy as np
 import torch
 from forms import FORMS, Device, Runner
-from model import load_rows, shape_of
+from model import Arrays, load_rows
 
 
 def worst_error(runner, job):
@@ -53,9 +53,9 @@ def busy_us(runner):
         return None
 
 
-def run_form(job, name, rows, device):
+def run_form(job, name, arrays, rows, device):
     begin = time.perf_counter()
-    runner = Runner(FORMS[name], shape_of(job["shape"]), job, rows, device)
+    runner = Runner(FORMS[name], job, arrays, rows, device)
     result = {"status": "ok"}
     if job.get("part") == "embedding":
         result["device_us"] = device.device_us(runner.lookup_works(), 4 if not device.cuda else 200)
@@ -72,13 +72,16 @@ def run_form(job, name, rows, device):
 
 
 def main():
-    device = Device()
+    device, arrays = Device(), None
     for line in sys.stdin:
         job = json.loads(line)
         rows = load_rows(job)
+        if arrays is None or arrays.bundle != job["bundle"]:
+            arrays = None  # the next model's may need the room
+            arrays = Arrays(job["bundle"], device.name)
         for name in job["forms"]:
             try:
-                result = run_form(job, name, rows, device)
+                result = run_form(job, name, arrays, rows, device)
             except Exception:  # one form that cannot run leaves the others
                 result = {"status": "failed", "error": traceback.format_exc()[-700:]}
             print(json.dumps({**job["labels"], "engine": name, **result}), flush=True)

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import torch
-from model import DTYPES, Arrays, Peer, set_precision
+from model import DTYPES, Peer, set_precision, shape_of
 
 try:
     from triton_lookup import lookup as triton_lookup
@@ -109,7 +109,7 @@ def compiled(module, mode):
 class Runner:
     """One form of one model on one set of rows. ids: numpy [sets, batch, slots], dense: [sets, batch, columns] or None."""
 
-    def __init__(self, form, shape, job, rows, device):
+    def __init__(self, form, job, arrays, rows, device):
         self.form, self.device = form, device
         ids, dense = rows
         set_precision(job["precision"])
@@ -119,7 +119,7 @@ class Runner:
         lookup = form.lookup if form.lookup != "triton" or triton_lookup is None else triton_lookup
         if lookup == "triton":
             lookup = plain_lookup
-        self.peer = Peer(shape, Arrays(job["bundle"], device.name, self.dtype), lookup)
+        self.peer = Peer(shape_of(job["shape"]), arrays.as_type(self.dtype), lookup)
         self.module = compiled(self.peer, form.compile_mode) if form.compile_mode else self.peer
         self.host_ids = [torch.from_numpy(s) for s in ids]
         self.host_dense = [None] * len(ids) if dense is None else [torch.from_numpy(s) for s in dense]

@@ -23,22 +23,29 @@ def shape_of(entry):
 
 
 class Arrays:
-    """The arrays of a bundle as torch tensors on a device."""
+    """The arrays of a bundle as torch tensors on a device; as_type gives them in another type without reading them again."""
 
-    def __init__(self, bundle, device, dtype):
+    def __init__(self, bundle, device, dtype=torch.float32):
         self.bundle, self.device, self.dtype = str(bundle), device, dtype
         self.index = json.loads(pathlib.Path(f"{bundle}.json").read_text())
+        self.read = {}
+
+    def as_type(self, dtype):
+        other = Arrays(self.bundle, self.device, dtype)
+        other.read = self.read
+        return other
 
     def __call__(self, path):
-        entry = self.index[path]
-        values = np.memmap(self.bundle, np.float32, "r", entry["offset"], tuple(entry["shape"]))
-        return torch.from_numpy(np.array(values)).to(self.device).to(self.dtype)
+        if path not in self.read:
+            entry = self.index[path]
+            values = np.memmap(self.bundle, np.float32, "r", entry["offset"], tuple(entry["shape"]))
+            self.read[path] = torch.from_numpy(np.array(values)).to(self.device)
+        return self.read[path].to(self.dtype)
 
 
 def set_precision(precision):
     """Every peer gets the matrix units its precision allows, and no more."""
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
 
 
 class Peer(torch.nn.Module):

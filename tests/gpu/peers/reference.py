@@ -16,7 +16,7 @@ def main():
     for job in sorted(jobs, key=lambda j: j["bundle"]):
         if job["bundle"] != loaded:
             peer, loaded = None, job["bundle"]
-            peer = Peer(shape_of(job["shape"]), Arrays(job["bundle"], device, torch.float64), "merged")
+            peer = Peer(shape_of(job["shape"]), Arrays(job["bundle"], device).as_type(torch.float64), "merged")
         ids, dense = load_rows(job)
         sets = []
         for s in range(job["sets"]):

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 
-@triton.autotune(configs=[triton.Config({"BLOCK": block}, num_warps=warps) for block in (16, 32, 64, 128) for warps in (2, 4, 8)],
+@triton.autotune(configs=[triton.Config({"BLOCK": block}, num_warps=warps) for block, warps in ((32, 4), (64, 4), (64, 8), (128, 8))],
                  key=["pairs", "FIELDS", "DIM"])
 @triton.jit
 def _lookup_kernel(ids, offsets, table, out, pairs, FIELDS: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr):

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import shutil
+import subprocess
 
 import common
 from common import emit, run
@@ -28,8 +29,7 @@ def torch_fields():
             "  import triton; d['triton']=triton.__version__\n"
             "except ImportError: pass\n"
             "print(json.dumps(d))\n")
-    import subprocess
-    done = subprocess.run(["python3" if not common.DRY else os.environ.get("PYTHON", "python3"), "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([os.environ.get("PYTHON", "python3"), "-c", code], capture_output=True, text=True, check=False)
     return json.loads(done.stdout) if done.returncode == 0 else {"torch": "none", "why": done.stderr[-200:]}
 
 

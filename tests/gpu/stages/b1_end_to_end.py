@@ -60,6 +60,22 @@ def caller_jobs():
                                      {"group": "callers", "engine": "dpi", "callers": callers}, callers=callers)
 
 
+def large_shapes():
+    return [Shape("deepfm", "large", 4, (8, 8, 8), True)] if DRY else [Shape("deepfm", "large", 16, (400, 400, 400))]
+
+
+def large_batches():
+    return (4,) if DRY else (64, 2048, 16384)
+
+
+def large_jobs():
+    """Uniform ids over tables far beyond L2: every row comes from memory."""
+    for shape in large_shapes():
+        for precision in ("fp32", "fp16"):
+            for batch in large_batches():
+                yield data.bench_job(shape, batch, {"precision": precision, **tuned()}, {"group": "large", "engine": "dpi"}, "uniform")
+
+
 def stage():
     import a0_probe
     a0_probe.clocks("before end to end")
@@ -67,9 +83,8 @@ def stage():
     for result in answers("gpu_bench", grid_jobs(("fp32", "tf32", "fp16"))):
         emit("latency", result.pop("status"), **result)
     data.prepare(sweep_shapes(), sweep_batches())
-    if not DRY:
-        data.prepare(sweep_shapes()[:1], [2048], "uniform")
-    for result in answers("gpu_bench", [*sweep_jobs(), *schedule_jobs(), *caller_jobs(), *grid_jobs(("bf16",))]):
+    data.prepare(large_shapes(), large_batches(), "uniform")
+    for result in answers("gpu_bench", [*sweep_jobs(), *schedule_jobs(), *caller_jobs(), *large_jobs(), *grid_jobs(("bf16",))]):
         emit("latency", result.pop("status"), **result)
     a0_probe.clocks("after end to end")
 

@@ -25,13 +25,14 @@ def stage():
     data.prepare([embedding_shape()], embedding_batches())
     jobs = [peers.job(embedding_shape(), b, "fp32", ("eager_field", "eager_merged", "graph_merged", "graph_triton"), "embedding", part="embedding")
             for b in embedding_batches()]
-    jobs += [peers.job(s, GRID_BATCH, p, ("graph_merged", "graph_triton"), "grid") for p in ("tf32", "fp16") for s in grid]
-    jobs += [peers.job(s, GRID_BATCH, "fp32", ("eager_field", "eager_merged", "graph_triton"), "grid") for s in grid]
+    for s in grid:  # one model's precisions together: its numbers are read once
+        jobs += [peers.job(s, GRID_BATCH, p, ("graph_merged", "graph_triton"), "grid") for p in ("tf32", "fp16")]
+        jobs.append(peers.job(s, GRID_BATCH, "fp32", ("eager_field", "eager_merged", "graph_triton"), "grid"))
     peers.run(jobs)
     shapes = sweep_shapes()[:1] if DRY else [s for s in sweep_shapes() if s.dim == 16]
     data.prepare(shapes, sweep_batches())
     peers.run([peers.job(s, b, p, ("eager_field_copies", "eager_merged", "graph_merged", "graph_triton"), "sweep")
-               for p in ("fp32", "tf32", "fp16") for s in shapes for b in sweep_batches()])
+               for s in shapes for p in ("fp32", "tf32", "fp16") for b in sweep_batches()])
 
 
 if __name__ == "__main__":

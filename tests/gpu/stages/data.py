@@ -104,7 +104,7 @@ def bench_job(shape, batch, options, labels, distribution="zipf", sets=SETS, **m
     known = {"model": shape.kind, "dataset": shape.dataset, "dim": shape.dim, "hidden": list(shape.hidden), "batch": batch, "precision": precision,
              "ids": distribution}
     job = {"bundle": str(bundle(shape)), "ids": str(ids), "dense": str(dense) if dense else "", "batch": batch, "sets": sets,
-           "options": {"device": common.DEVICE, "max_contexts": "4", "max_rows": str(max(batch, 64)), **options}, "calls": 8 if DRY else 1000,
+           "options": {"device": common.DEVICE, "max_contexts": str(more.get("callers", 1)), "max_rows": str(max(batch, 64)), **options}, "calls": 8 if DRY else 1000,
            "seconds": 0.05 if DRY else 0.6, "tolerance": common.TOLERANCE[precision], "labels": {**known, **labels}, **more}
     known_reference = reference(shape, batch, distribution, sets)
     if known_reference:
