@@ -22,7 +22,7 @@ BoundOps::BoundOps(const Engine& engine, const SlotMemory& memory) : engine_(eng
     calls_[i].scratch = memory_.scratch[op.stream];
     const auto add_lookup = [&](int32_t table, int32_t input) {
       lookups_.push_back({op.tables[table], {}});
-      lookup_features_.push_back(plan.values[op.inputs[input]].feature);
+      lookup_sources_.push_back({static_cast<int32_t>(i), input, plan.values[op.inputs[input]].feature});
     };
     if (op.kind == OpKind::kEmbed) add_lookup(0, 0);
     for (const auto& f : op.lookup.fields) add_lookup(f.table, f.input);
@@ -90,8 +90,10 @@ void BoundOps::bind(const InputLayout& layout, const ResolvedRows& rows, float* 
 Status BoundOps::prepare_tables(const InputLayout& layout, const ResolvedRows& rows, uint64_t deadline_ns) {
   if (lookups_.empty()) return {};
   for (size_t i = 0; i < lookups_.size(); ++i) {
-    lookups_[i].ids =
-        input_operand(engine_.schema(), layout, lookup_features_[i], rows, memory_.staging).bags;
+    const Source& s = lookup_sources_[i];
+    lookups_[i].ids = memory_.input == memory_.staging
+                          ? operands_[s.op].inputs[s.input].bags
+                          : input_operand(engine_.schema(), layout, s.feature, rows, memory_.staging).bags;
   }
   auto ready = engine_.store().prepare({lookups_, deadline_ns});
   if (!ready.ok()) return std::move(ready).status();

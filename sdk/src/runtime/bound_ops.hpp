@@ -51,7 +51,10 @@ class BoundOps {
   std::vector<Operands> operands_;
   std::vector<dpi_op_call> calls_;
   std::vector<StoreRequest::Lookup> lookups_;
-  std::vector<int32_t> lookup_features_;  // feature whose ids each lookup reads
+  struct Source {
+    int32_t op = 0, input = 0, feature = 0;
+  };
+  std::vector<Source> lookup_sources_;  // whose ids each lookup reads
   uint64_t seen_version_ = 0;
   bool views_taken_ = false;
 };
