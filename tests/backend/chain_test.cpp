@@ -97,11 +97,14 @@ TEST_CASE("chain: batches around the size of a tile") {
   for (const PaperModel m : kModels) {
     ModelBuilder b = paper_model(m, shape);
     const Plan plan = plan_of(b);
-    ChainRunner chain(plan, b.tables(), 0);
-    CAPTURE(paper_model_name(m));
-    CAPTURE(chain.report());
-    REQUIRE(chain.accepted());
-    for (const int64_t rows : {1, 2, 3, 15, 16, 17, 31, 33, 64}) check_rows(chain, plan, b, rows, 1e-5);
+    for (int32_t precision = 0; precision < 4; ++precision) {
+      ChainRunner chain(plan, b.tables(), precision);
+      CAPTURE(paper_model_name(m));
+      CAPTURE(chain.report());
+      REQUIRE(chain.accepted());
+      for (const int64_t rows : {1, 2, 3, 15, 16, 17, 31, 33, 64})
+        check_rows(chain, plan, b, rows, kTolerances[precision]);
+    }
   }
 }
 

@@ -90,8 +90,10 @@ ChainLayout layout_values(const ChainModel& model, cuda::ChainMode mode, bool ex
     };
     cuda::ChainView& view = l.views[i];
     if (images.wide) {
-      const bool product = v.product && !images.narrow;
-      view.wide_pitch = product ? product_pitch(v.columns, 4) : round_up(v.columns, 4);
+      // Products that write the value write its padding too.
+      view.wide_pitch = images.narrow ? round_up(v.columns, kChainDepth)
+                        : v.product   ? product_pitch(v.columns, 4)
+                                      : round_up(v.columns, 4);
       view.wide_at = take(view.wide_pitch, 4);
     }
     if (images.narrow) {
