@@ -1,5 +1,5 @@
 // Captured graphs: what is started on a captured stream becomes a node that waits for what the stream held;
-// streams join a capture by waiting for its events. Compile as simt_emu.cpp.
+// streams join a capture by waiting for its events. Compile as fiber.cpp.
 #include <pthread.h>
 
 #include <algorithm>

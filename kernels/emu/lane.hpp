@@ -1,5 +1,6 @@
 // Inside the emulation: what runs one kernel. A lane has one fibre per CUDA thread and, under TSan, a clock
-// for each and one for itself. Used by simt_emu.cpp (runs kernels) and schedule.cpp (says when).
+// for each and one for itself. Used by fiber.cpp, simt_emu.cpp (runs
+// kernels) and schedule.cpp (says when).
 #pragma once
 
 #include <sched.h>

@@ -1,6 +1,6 @@
 // Memory of the emulated device: host memory that starts as 0xFF. Under ASan device blocks are poisoned but
 // while tasks run, so that a host access to one is reported, and so are the bytes after every block.
-// DPI_EMU_MEMORY in the environment: bytes the device has. Compile as simt_emu.cpp.
+// DPI_EMU_MEMORY in the environment: bytes the device has. Compile as fiber.cpp.
 #include "kernels/emu/memory.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // Names of kernels, from the symbol table of the program or plugin they are in: kernels are local functions,
-// which the dynamic loader does not know. Read once per file. Compile as simt_emu.cpp.
+// which the dynamic loader does not know. Read once per file. Compile as fiber.cpp.
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>

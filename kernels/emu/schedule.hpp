@@ -1,5 +1,5 @@
-// Inside the emulation: tasks and what orders them. Used by schedule.cpp (streams, events) and capture.cpp
-// (captured graphs). All of it is touched under Busy only.
+// Inside the emulation: tasks and what orders them. Used by schedule.cpp (tasks), streams.cpp and capture.cpp
+// (graphs). All of it is touched under Busy only.
 #pragma once
 
 #include <memory>
@@ -77,6 +77,10 @@ TaskPtr new_task(Stream* s);
 void wait_for(const TaskPtr& t, const TaskPtr& earlier);
 /// To be called once all waits are there.
 void submit(const TaskPtr& t);
+/// Runs tasks until the stream holds none.
+void drain(const Stream* s);
+/// The calling thread's emulated time is not before the task's end.
+void seen_by_host(const Task& t);
 bool in_flight(const TaskPtr& t);
 std::string name_of(const Job& job);
 

@@ -1,57 +1,23 @@
-// Runs one block at a time, each CUDA thread on a fibre (ucontext). A step resumes every runnable fibre once,
-// in a fresh random order; a fibre runs to its next barrier, warp operation or end. Fibres live as long as
-// the process and run one thread of one block after another. Compile without sanitizers, with DPI_EMU_ASAN or
-// DPI_EMU_TSAN to match the kernels.
-#undef _FORTIFY_SOURCE  // its longjmp refuses to leave a stack
-
+// Runs one block at a time, each CUDA thread on a fibre. A step resumes every runnable fibre once, in a fresh
+// random order; a fibre runs to its next barrier, warp operation or end. Compile as fiber.cpp.
 #include "kernels/emu/simt_emu.hpp"
-
-#include <setjmp.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
 
-#include "kernels/emu/lane.hpp"
+#include "kernels/emu/fiber.hpp"
 
 namespace dpi::emu {
 
 constexpr int kWarp = 32;
-constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr size_t kArenaBytes = size_t{4} << 30;  // address space only
 constexpr size_t kGap = 64;
 constexpr int kMaxShared = 32;
 constexpr unsigned kMaxThreads = 1024;
-
-enum class Wait : uint8_t { kNone, kBlock, kWarp, kDone };
-
-struct Fiber {
-  ucontext_t context;
-  jmp_buf point;
-  bool entered = false;  // its loop is running: `point` is valid
-  dim3 tid;
-  int linear = 0;
-  Wait wait = Wait::kDone;
-  Site at{nullptr, 0};
-  const void* outermost = nullptr;  // frame
-  uint64_t path = 0;                // of the call of block_sync
-  const char* op = nullptr;
-  unsigned mask = 0;
-  uint64_t slot[2] = {0, 0};  // two: one meeting per shuffle is enough
-  int parity = 0;
-  char* stack = nullptr;
-  FiberSanitizer sanitizer;
-};
-
-void FiberFree::operator()(Fiber* f) const { delete f; }
-
-std::atomic_flag g_busy = ATOMIC_FLAG_INIT;
 
 namespace {
 
@@ -61,7 +27,6 @@ struct SharedArray {
 };
 
 struct Block {
-  const Body* body = nullptr;
   dim3 grid, size, index;
   Fiber* threads[kMaxThreads] = {};
   int n = 0;
@@ -70,7 +35,6 @@ struct Block {
 };
 
 Block g_block;
-Fiber* g_fiber = nullptr;
 std::mt19937& random_source() {
   static std::mt19937 random{[] {
     const char* text = std::getenv("DPI_SIMT_SEED");
@@ -79,9 +43,6 @@ std::mt19937& random_source() {
   return random;
 }
 
-[[maybe_unused]] ucontext_t g_host;
-[[maybe_unused]] jmp_buf g_host_point;
-HostSanitizer g_host_sanitizer;
 char g_no_sync[1 + kMaxThreads / kWarp];
 char* g_sync = g_no_sync;  // addresses of one block: [0] its barrier, [1 + w] warp w
 char* g_arena = nullptr;
@@ -90,59 +51,6 @@ bool g_failed = false;
 char g_error[400] = "";
 
 Fiber& thread_of(int i) { return *g_block.threads[i]; }
-
-// ---- switching
-
-void to_host() {
-  Fiber* me = g_fiber;
-  leave_fiber(g_host_sanitizer, me->sanitizer);
-#ifdef DPI_EMU_SANITIZED
-  swapcontext(&me->context, &g_host);
-#else
-  if (_setjmp(me->point) == 0) _longjmp(g_host_point, 1);
-#endif
-  back_on_fiber(g_host_sanitizer, me->sanitizer);
-}
-
-void fiber_main() {
-  back_on_fiber(g_host_sanitizer, g_fiber->sanitizer);
-  for (;;) {
-    (*g_block.body)();
-    g_fiber->wait = Wait::kDone;
-    to_host();
-  }
-}
-
-void resume(Fiber& f) {
-  g_fiber = &f;
-  leave_host(g_host_sanitizer, f.sanitizer, f.stack, kStackBytes);
-#ifdef DPI_EMU_SANITIZED
-  swapcontext(&g_host, &f.context);
-#else
-  if (_setjmp(g_host_point) == 0) {
-    if (f.entered) _longjmp(f.point, 1);
-    f.entered = true;
-    setcontext(&f.context);
-  }
-#endif
-  back_on_host(g_host_sanitizer, f.sanitizer);
-}
-
-char* reserve(size_t bytes) {
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
-}
-
-// A fibre at the start of its loop. Again after a failed launch, which leaves fibres in the middle of one.
-void start_over(Fiber& f) {
-  getcontext(&f.context);
-  f.context.uc_stack.ss_sp = f.stack;
-  f.context.uc_stack.ss_size = kStackBytes;
-  f.context.uc_link = nullptr;
-  makecontext(&f.context, fiber_main, 0);
-  f.entered = false;
-  f.sanitizer.fake_stack = nullptr;
-}
 
 // ---- faults
 
@@ -373,27 +281,14 @@ int lane() { return g_fiber->linear % kWarp; }
 size_t random_below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_source()); }
 void seed_random(unsigned value) { random_source().seed(value); }
 
-bool prepare_lane(Lane* lane, dim3 block) {
-  const size_t n = size_t{block.x} * block.y * block.z;
-  if (lane->clock == nullptr) lane->clock = create_tsan_fiber();
-  while (lane->fibers.size() < n) {
-    std::unique_ptr<Fiber, FiberFree> f(new Fiber);
-    f->stack = reserve(kStackBytes);
-    if (f->stack == nullptr) return false;
-    f->sanitizer.tsan = create_tsan_fiber();
-    start_over(*f);
-    lane->fibers.push_back(std::move(f));
-  }
+const char* run_kernel(Lane* lane, const KernelRun& run) {
+  g_failed = false;
+  g_error[0] = '\0';
   if (g_arena == nullptr) {
     g_arena = reserve(kArenaBytes);
     if (g_arena != nullptr) poison(g_arena, kArenaBytes);
   }
-  return g_arena != nullptr;
-}
-
-const char* run_kernel(Lane* lane, const KernelRun& run) {
-  g_failed = false;
-  g_error[0] = '\0';
+  if (g_arena == nullptr) return "no address space for shared memory";
   g_block.index = dim3(0, 0, 0);
   g_block.grid = run.grid;
   g_block.size = run.block;
@@ -403,7 +298,7 @@ const char* run_kernel(Lane* lane, const KernelRun& run) {
     (*run.body)();
     release(run.end);
   };
-  g_block.body = &body;
+  g_fiber_body = &body;
   prepare_host(g_host_sanitizer);
   run_grid(lane, run.grid);
   if (!g_failed) return nullptr;

@@ -1,0 +1,47 @@
+// Inside the emulation: fibres, one per CUDA thread of a lane. Used by simt_emu.cpp.
+#pragma once
+
+#undef _FORTIFY_SOURCE  // its longjmp refuses to leave a stack
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include "kernels/emu/lane.hpp"
+#include "kernels/emu/simt_emu.hpp"
+
+namespace dpi::emu {
+
+enum class Wait : uint8_t { kNone, kBlock, kWarp, kDone };
+
+struct Fiber {
+  ucontext_t context;
+  jmp_buf point;
+  bool entered = false;  // its loop is running: `point` is valid
+  dim3 tid;
+  int linear = 0;
+  Wait wait = Wait::kDone;
+  Site at{nullptr, 0};
+  const void* outermost = nullptr;  // frame
+  uint64_t path = 0;                // of the call of block_sync
+  const char* op = nullptr;
+  unsigned mask = 0;
+  uint64_t slot[2] = {0, 0};  // two: one meeting per shuffle is enough
+  int parity = 0;
+  char* stack = nullptr;
+  FiberSanitizer sanitizer;
+};
+
+/// The fibre that runs, or ran last.
+extern Fiber* g_fiber;
+/// What every fibre runs again and again; set before a kernel.
+extern const Body* g_fiber_body;
+extern HostSanitizer g_host_sanitizer;
+
+/// Host to fibre, until it calls to_host() or its body ends (Wait::kDone).
+void resume(Fiber& f);
+void to_host();
+/// A fibre at the start of its loop. Again after a failed kernel, which leaves fibres in the middle of one.
+void start_over(Fiber& f);
+/// Address space; null = there is none.
+char* reserve(size_t bytes);
+
+}  // namespace dpi::emu
