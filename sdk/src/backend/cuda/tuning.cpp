@@ -85,6 +85,7 @@ bool header_value(const std::string& line, const std::string& key, std::string* 
 }
 
 std::string mismatch(const TuningHeader& table, const TuningHeader& here) {
+  if (table.device == "*") return {};
   if (table.device != here.device) return "for '" + table.device + "', this is '" + here.device + "'";
   if (table.capability != here.capability)
     return "for capability " + std::to_string(table.capability) + ", this is " +

@@ -9,7 +9,8 @@
 //   fp16 plain 400 432 64 cublaslt-fp16 - 0123..(128 hex digits) 4.2
 //   fp32 fused 624 624 2048 own-3xtf32 128 - 90.3
 //
-// end: plain = bias and ReLU at most, else fused. rows: the batch bucket. tile: 32, 64, 128 of own kernels.
+// Device * is any device: for tables without algorithms. end: plain = bias and ReLU at most, else fused.
+// rows: the batch bucket. tile: 32, 64, 128 of own kernels.
 #pragma once
 
 #include <memory>

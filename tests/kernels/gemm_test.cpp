@@ -1,0 +1,272 @@
+// Dense in every precision and by every implementation, against float64 sums over awkward shapes; and that
+// each refuses or takes what it says. The implementation is forced by a tuning table.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "support/typed_op.hpp"
+
+namespace dpi::test {
+namespace {
+
+using kernels::DenseSegment;
+using kernels::DType;
+using kernels::UnaryKind;
+
+constexpr const char* kPrecisions[] = {"fp32", "tf32", "fp16", "bf16"};
+
+struct Impl {
+  const char* name;
+  int32_t precision;
+  const char* tile;  // "-" = none
+};
+
+constexpr Impl kImpls[] = {{"own-simt", 0, "-"},     {"own-3xtf32", 0, "32"}, {"own-3xtf32", 0, "64"},
+                           {"own-3xtf32", 0, "128"}, {"own-simt", 1, "-"},    {"own-tf32", 1, "32"},
+                           {"own-tf32", 1, "64"},    {"own-tf32", 1, "128"},  {"own-fp16", 2, "32"},
+                           {"own-fp16", 2, "64"},    {"own-fp16", 2, "128"},  {"own-bf16", 3, "32"},
+                           {"own-bf16", 3, "64"},    {"own-bf16", 3, "128"}};
+
+struct Shape {
+  int64_t rows, in, out;
+};
+constexpr Shape kShapes[] = {{1, 1, 1},      {31, 33, 17},   {33, 31, 65},
+                             {67, 100, 130}, {130, 257, 70}, {5, 64, 128}};
+
+/// A table that makes `impl` the choice for one layer; gone with the object.
+struct Forced {
+  std::string path;
+  Forced(const Impl& impl, const Shape& s, bool fused) {
+    path = (std::filesystem::temp_directory_path() / "dpi_tuning_XXXXXX").string();
+    const int fd = mkstemp(path.data());
+    REQUIRE(fd >= 0);
+    std::FILE* f = fdopen(fd, "w");
+    std::fprintf(f, "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\n%s %s %lld %lld 1 %s %s - 1.0\n",
+                 kPrecisions[impl.precision], fused ? "fused" : "plain", static_cast<long long>(s.out),
+                 static_cast<long long>(s.in), impl.name, impl.tile);
+    std::fclose(f);
+  }
+  ~Forced() { std::remove(path.c_str()); }
+  Forced(const Forced&) = delete;
+  Forced& operator=(const Forced&) = delete;
+};
+
+/// A Dense op with its float64 result.
+struct Layer {
+  TypedOp op;
+  std::vector<DenseSegment> segments;
+  kernels::DenseAttrs attrs;
+  TypedValue weight, bias, slope;
+
+  struct Form {
+    DType x = DType::kF32;
+    DType other = DType::kF32;  // mul, add, dst
+    bool fused = false;         // two segments, mul and add; else bias and ReLU
+    int64_t padding = 0;
+    size_t offset = 0;
+  };
+
+  Layer(const Shape& s, const Form& f) {
+    weight = typed_value(s.out, s.in, DType::kF32, 11);
+    bias = typed_value(1, s.out, DType::kF32, 12);
+    slope = typed_value(1, s.out, DType::kF32, 13);
+    op.inputs.push_back(typed_value(s.rows, s.in, f.x, 14, f.padding, f.offset));
+    op.output = typed_value(s.rows, s.out, f.other, 0, f.padding, f.offset);
+    DenseSegment g;
+    g.act.kind = f.fused ? UnaryKind::kPrelu : UnaryKind::kRelu;
+    g.end = f.fused ? s.out / 2 : s.out;
+    segments.push_back(g);
+    if (f.fused) {
+      g.begin = g.end;
+      g.end = s.out;
+      g.act.kind = UnaryKind::kSigmoid;
+      segments.push_back(g);
+      op.inputs.push_back(typed_value(s.rows, s.out, f.other, 15, f.padding, f.offset));
+      op.inputs.push_back(typed_value(s.rows, s.out, f.x, 16));
+    }
+    attrs = {segments.data(), static_cast<int32_t>(segments.size())};
+    op.attrs = &attrs;
+    op.params = {{weight.data.data(), {2, {s.out, s.in}}}, {bias.data.data(), {1, {s.out}}}};
+    if (f.fused) op.params.push_back({slope.data.data(), {1, {s.out}}});
+  }
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  double activated(double v, size_t column) const {
+    if (segments.size() == 1) return v < 0 ? 0 : v;
+    if (static_cast<int64_t>(column) < segments[0].end) return v < 0 ? slope.data[column] * v : v;
+    return 1 / (1 + std::exp(-v));
+  }
+
+  /// The largest error in units of what a product of the precision may have, over all elements: at most 1, or
+  /// NaN. `operand`: relative rounding of one operand.
+  double error(const std::vector<float>& got, double operand) const {
+    const auto in = static_cast<size_t>(weight.width());
+    const auto out = static_cast<size_t>(op.output.width());
+    double most = got.size() == static_cast<size_t>(op.output.rows) * out ? 0 : NAN;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const size_t r = i / out;
+      const size_t c = i % out;
+      double sum = bias.data[c];
+      double size = std::fabs(sum);
+      for (size_t k = 0; k < in; ++k) {
+        const double term = double{op.inputs[0].data[r * in + k]} * weight.data[c * in + k];
+        sum += term;
+        size += std::fabs(term);
+      }
+      double want = activated(sum, c);
+      double factor = 1;
+      if (op.inputs.size() > 1) {
+        factor = op.inputs[1].data[i];
+        want = want * factor + op.inputs[2].data[i];
+      }
+      // Both operands rounded, float32 sums, and the rounding of the stored element.
+      const double stored = op.output.type == DType::kF32   ? 1e-7
+                            : op.output.type == DType::kF16 ? 0x1p-11
+                                                            : 0x1p-8;
+      const double may =
+          (2.1 * operand + 5e-7) * size * std::fabs(factor) + (stored + 2e-7) * (std::fabs(want) + 1e-3);
+      const double e = std::fabs(got[i] - want) / may;
+      if (!(e <= most)) most = e;
+    }
+    return most;
+  }
+};
+
+/// Half a unit in the last place of the operands: exact enough, tf32, fp16, bf16.
+double operand_error(int32_t precision, const std::string& impl) {
+  if (impl.find("simt") != std::string::npos || precision == 0) return 0;
+  return precision == 3 ? 0x1p-9 : 0x1p-11 * (precision == 2 ? 1.01 : 1);
+}
+
+void check_forms(const Impl& impl, const Shape& s) {
+  const DType narrow = impl.precision == 3 ? DType::kBF16 : DType::kF16;
+  const Layer::Form forms[] = {{DType::kF32, DType::kF32, false, 0, 0},
+                               {DType::kF32, DType::kF32, true, 3, 4},
+                               {narrow, narrow, false, 8, 0},
+                               {narrow, narrow, true, 1, 2},
+                               {narrow, DType::kF32, true, 0, 16}};
+  for (const Layer::Form& f : forms) {
+    CAPTURE(f.fused);
+    CAPTURE(f.padding);
+    Layer layer(s, f);
+    const Forced table(impl, s, f.fused);
+    TypedBackend backend(impl.precision, table.path);
+    const std::vector<float> got = layer.op.run(backend);
+    CHECK_MESSAGE(layer.op.report.find(std::string("chosen: ") + impl.name) == 0, layer.op.report);
+    CHECK(layer.error(got, operand_error(impl.precision, impl.name)) <= 1);
+  }
+}
+
+TEST_CASE("gemm: every implementation agrees with float64") {
+  for (const Impl& impl : kImpls) {
+    CAPTURE(impl.name);
+    CAPTURE(impl.tile);
+    for (const Shape& s : kShapes) {
+      CAPTURE(s.rows);
+      CAPTURE(s.in);
+      CAPTURE(s.out);
+      if (std::string(impl.tile) == "128" && s.rows < 60) continue;
+      check_forms(impl, s);
+    }
+  }
+}
+
+TEST_CASE("gemm: the rules' choices agree with float64") {
+  for (int32_t precision = 0; precision < 4; ++precision) {
+    CAPTURE(precision);
+    const DType narrow = precision == 2 ? DType::kF16 : precision == 3 ? DType::kBF16 : DType::kF32;
+    for (const Shape& s : {Shape{3, 40, 24}, Shape{300, 72, 40}}) {
+      for (const bool fused : {false, true}) {
+        Layer layer(s, {narrow, narrow, fused, 0, 0});
+        TypedBackend backend(precision);
+        CHECK(layer.error(layer.op.run(backend), operand_error(precision, "")) <= 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("gemm: three tf32 products are as exact as float32, one is not") {
+  const Shape s = {64, 432, 64};
+  double error[3];
+  const Impl impls[] = {{"own-simt", 0, "-"}, {"own-3xtf32", 0, "64"}, {"own-tf32", 1, "64"}};
+  for (int i = 0; i < 3; ++i) {
+    Layer layer(s, {});
+    const Forced table(impls[i], s, false);
+    TypedBackend backend(impls[i].precision, table.path);
+    error[i] = layer.error(layer.op.run(backend), 0);
+  }
+  CHECK(error[0] <= 0.5);
+  CHECK(error[1] <= 2 * error[0] + 0.1);
+  CHECK(error[2] > 10);  // or the emulation rounds nothing
+}
+
+TEST_CASE("gemm: a NaN shows in its row only") {
+  for (const Impl& impl : kImpls) {
+    CAPTURE(impl.name);
+    const Shape s = {35, 40, 20};
+    Layer layer(s, {});
+    layer.op.inputs[0].data[17 * 40 + 5] = NAN;
+    const Forced table(impl, s, false);
+    TypedBackend backend(impl.precision, table.path);
+    const std::vector<float> got = layer.op.run(backend);
+    REQUIRE(got.size() == 35 * 20);
+    for (size_t i = 0; i < got.size(); ++i) CHECK(std::isnan(got[i]) == (i / 20 == 17));
+  }
+}
+
+TEST_CASE("gemm: a weight beyond fp16 makes its layer tf32") {
+  const Shape s = {9, 33, 20};
+  Layer layer(s, {DType::kF16, DType::kF32, false, 0, 0});
+  layer.weight.data[7] = 1e5f;
+  TypedBackend backend(2);
+  CHECK(layer.error(layer.op.run(backend), 0x1p-11) <= 1);
+  CHECK(layer.op.report.find("beyond 65504") != std::string::npos);
+}
+
+TEST_CASE("gemm: the library's products agree with float64") {
+  if (device() != "cuda_emu") return;  // there `the rules' choices` runs them, if they are there
+  setenv("DPI_EMU_CUBLASLT", "1", 1);
+  for (int32_t precision = 0; precision < 4; ++precision) {
+    CAPTURE(precision);
+    const DType narrow = precision == 3 ? DType::kBF16 : DType::kF16;
+    for (const Shape& s : {Shape{1, 33, 17}, Shape{67, 100, 130}, Shape{300, 72, 40}}) {
+      const Layer::Form forms[] = {
+          {DType::kF32, DType::kF32, false, 0, 0}, {DType::kF32, DType::kF32, true, 3, 4},
+          {narrow, narrow, false, 8, 0},           {narrow, narrow, true, 1, 2},
+          {narrow, DType::kF32, false, 0, 16},     {DType::kF32, narrow, false, 0, 0}};
+      for (const Layer::Form& f : forms) {
+        CAPTURE(s.rows);
+        CAPTURE(f.fused);
+        CAPTURE(f.padding);
+        Layer layer(s, f);
+        TypedBackend backend(precision);
+        const std::vector<float> got = layer.op.run(backend);
+        CHECK_MESSAGE(layer.op.report.find("cublaslt") != std::string::npos, layer.op.report);
+        CHECK(layer.error(got, operand_error(precision, "")) <= 1);
+      }
+    }
+  }
+  unsetenv("DPI_EMU_CUBLASLT");
+}
+
+TEST_CASE("gemm: a table that is wrong is refused by name, one for another GPU is left") {
+  const Shape s = {4, 33, 20};
+  const Forced good({"own-simt", 0, "-"}, s, false);
+  {
+    std::ofstream(good.path)
+        << "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\nfp32 plain 20 33 1 magic - - 1\n";
+    TypedBackend backend(0, good.path);
+    CHECK_FALSE(backend.status.ok());
+    CHECK(backend.status.message().find("line 5") != std::string::npos);
+  }
+  std::ofstream(good.path) << "dpi-tuning 1\ndevice Another GPU\ncapability 90\ncublaslt 130100\n";
+  Layer layer(s, {});
+  TypedBackend backend(0, good.path);
+  CHECK(layer.error(layer.op.run(backend), 0) <= 1);
+  CHECK(layer.op.report.find("'Another GPU'") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace dpi::test
