@@ -60,9 +60,9 @@ struct ChainRunner::Memory {
 };
 
 ChainRunner::ChainRunner(const Plan& plan, const std::vector<std::vector<float>>& tables, int32_t precision,
-                         bool strict)
+                         bool strict, const std::string& tuning)
     : plan_(plan) {
-  open(precision, strict);
+  open(precision, strict, tuning);
   fixed_ = std::make_unique<Memory>(backend_);
   place_tables(tables);
   prepare();
@@ -74,7 +74,7 @@ ChainRunner::~ChainRunner() {
   backend_.api->close(backend_.device);
 }
 
-void ChainRunner::open(int32_t precision, bool strict) {
+void ChainRunner::open(int32_t precision, bool strict, const std::string& tuning) {
   backend::BackendRequest request;
   request.device = device();
   request.options.struct_size = sizeof(request.options);
@@ -83,7 +83,7 @@ void ChainRunner::open(int32_t precision, bool strict) {
   request.options.strict = strict ? 1 : 0;
   request.options.isa = "auto";
   request.options.lookup = "auto";
-  request.options.tuning = "default";
+  request.options.tuning = tuning.c_str();
   auto opened = backend::open_backend(request);
   if (!opened.ok()) throw std::runtime_error(std::string(opened.status().message()));
   backend_ = opened.value();

@@ -15,7 +15,7 @@ class ChainRunner {
  public:
   /// precision: 0 fp32, 1 tf32, 2 fp16, 3 bf16. `tables`: the bundle's, float32.
   ChainRunner(const Plan& plan, const std::vector<std::vector<float>>& tables, int32_t precision,
-              bool strict = false);
+              bool strict = false, const std::string& tuning = "default");
   ~ChainRunner();
   ChainRunner(const ChainRunner&) = delete;
   ChainRunner& operator=(const ChainRunner&) = delete;
@@ -29,7 +29,7 @@ class ChainRunner {
 
  private:
   struct Memory;
-  void open(int32_t precision, bool strict);
+  void open(int32_t precision, bool strict, const std::string& tuning);
   void place_tables(const std::vector<std::vector<float>>& tables);
   void prepare();
   kernels::Tensor tensor_of(int32_t value, const TestBatch& batch, Memory* memory);

@@ -1,9 +1,12 @@
 // A whole plan in one kernel against the reference kernels, one op after another: the paper's models and
 // random ones, in every precision, with clusters of every size where the device emulates them.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "backend/chain_runner.hpp"
@@ -197,6 +200,45 @@ TEST_CASE("chain: what it cannot do is refused with the reason") {
   const ChainRunner unfused(plain.value(), b.tables(), 0);
   CHECK(!unfused.accepted());
   CHECK(unfused.report().find("is not done in a chain") != std::string::npos);
+}
+
+/// A tuning table of one line, for any device.
+std::string table_with(const std::string& line) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("dpi_chain_" + std::to_string(getpid()) + ".txt")).string();
+  std::ofstream(path) << "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\n" << line << "\n";
+  return path;
+}
+
+TEST_CASE("chain: a tuning table decides shape, products and rows") {
+  PaperShape shape;
+  shape.categoricals = 3;
+  shape.numerics = 0;
+  shape.hidden = {40, 16};
+  use_ranks(1);
+  ModelBuilder b = paper_model(PaperModel::kWideDeep, shape);
+  const Plan plan = plan_of(b);
+  const std::string weights = std::to_string(48 * 40 + 40 * 16);
+  const auto says = [&](const ChainRunner& c, const char* what) {
+    CAPTURE(c.report());
+    CHECK(c.report().find(what) != std::string::npos);
+  };
+  {
+    ChainRunner c(plan, b.tables(), 0, false, table_with("chain fp32 " + weights + " 3xtf32 4 2 48 on 5.5"));
+    REQUIRE_MESSAGE(c.accepted(), c.report());
+    says(c, "4 ranks x 2 warps");
+    CHECK(c.max_rows() == 48);
+    for (const int64_t rows : {1, 16, 33, 48}) check_rows(c, plan, b, rows, 1e-5);
+  }
+  ChainRunner other(plan, b.tables(), 2, false, table_with("chain fp32 " + weights + " simt 4 2 48 off 5.5"));
+  CHECK(other.max_rows() == 256);
+  ChainRunner never(plan, b.tables(), 0, false, table_with("chain fp32 " + weights + " simt 1 4 0 off 5.5"));
+  CHECK(!never.accepted());
+  says(never, "measured faster");
+  for (const char* wrong : {"chain fp32 1 tensor 1 4 0 off 1", "chain fp16 1 tensor 3 4 0 off 1",
+                            "chain fp16 1 tensor 1 4 0 off", "chain fp16 1 tensor 1 17 0 off 1"})
+    CHECK_THROWS(ChainRunner(plan, b.tables(), 0, false, table_with(wrong)));
+  std::filesystem::remove(table_with(""));
 }
 
 TEST_CASE("chain: a batch larger than it said is an error, an empty one is nothing") {

@@ -371,6 +371,14 @@ const ChainLookup& ChainModel::lookup_of(int32_t op) const {
   return *std::find_if(lookups.begin(), lookups.end(), [op](const ChainLookup& l) { return l.op == op; });
 }
 
+int64_t ChainModel::weights() const {
+  int64_t n = 0;
+  for (const ChainStep& s : steps) {
+    if (s.kind == ChainStepKind::kProduct) n += int64_t{s.in[0].n} * s.out[0].n;
+  }
+  return n;
+}
+
 Result<ChainModel> make_chain_model(const dpi_chain_desc& desc) {
   if (desc.n_ops <= 0) return unsupported("a chain of no ops");
   return Builder(desc).build();

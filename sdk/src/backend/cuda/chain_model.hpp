@@ -86,6 +86,8 @@ struct ChainModel {
   int32_t n_levels = 0;
 
   const ChainLookup& lookup_of(int32_t op) const;
+  /// Elements of the weights of all products.
+  int64_t weights() const;
 };
 
 /// kUnsupported with the op and the reason when a chain cannot do what an op asks.

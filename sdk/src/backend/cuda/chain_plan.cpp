@@ -133,8 +133,9 @@ std::vector<char> pack_weights(const ChainModel& model, const std::vector<ChainR
 Result<ChainPlan> plan_chain(const ChainModel& model, ChainMode mode, const cuda::ChainLimits& limits) {
   std::optional<ChainPlan> best;
   int32_t least = INT32_MAX;
+  const int32_t asked = std::min(limits.ranks, limits.max_ranks);
   for (int32_t ranks = 1; ranks <= limits.max_ranks; ranks *= 2) {
-    if (limits.ranks > 0 && ranks != limits.ranks) continue;
+    if (asked > 0 && ranks != asked) continue;
     for (int32_t warps = limits.warps; warps >= std::min(4, limits.warps); warps /= 2) {
       std::optional<ChainPlan> plan = fit(model, mode, limits, {ranks, warps}, &least);
       if (!plan) continue;

@@ -8,6 +8,7 @@
 
 #include "backend/cuda/chain_plan.hpp"
 #include "backend/cuda/cuda_handles.hpp"
+#include "backend/cuda/tuning.hpp"
 
 namespace dpi::backend {
 namespace {
@@ -55,10 +56,21 @@ Result<cuda::ChainMode> mode_of(const CudaOptions& o) {
   }
 }
 
+/// What was measured about this chain on this device; null = nothing.
+const ChainTuning* tuning_of(const CudaOptions& o, const ChainModel& model) {
+  if (o.gemm == nullptr || o.gemm->tuning == nullptr) return nullptr;
+  return find_chain_tuning(o.gemm->tuning->chains(), o.precision, model.weights());
+}
+
 /// A plan that the device takes; smaller clusters when it refuses larger ones.
-Result<ChainPlan> plan_for_device(const ChainModel& model, cuda::ChainMode mode, int32_t* clusters) {
+Result<ChainPlan> plan_for_device(const ChainModel& model, cuda::ChainMode mode, const ChainTuning* tuning,
+                                  int32_t* clusters) {
   cuda::ChainLimits limits;
   if (const int code = cuda::chain_limits(&limits); code != 0) return native_status(code, "chain limits");
+  if (tuning != nullptr) {
+    limits.ranks = tuning->ranks;
+    limits.warps = tuning->warps;
+  }
   for (;;) {
     DPI_ASSIGN_OR_RETURN(ChainPlan plan, plan_chain(model, mode, limits));
     const int code = cuda::chain_allow(plan.shape, clusters);
@@ -68,6 +80,16 @@ Result<ChainPlan> plan_for_device(const ChainModel& model, cuda::ChainMode mode,
                          " bytes of shared memory");
     limits.max_ranks = plan.shape.ranks / 2;
   }
+}
+
+/// The largest batch to take: what was measured, else one wave of clusters.
+Result<int64_t> rows_of(const ChainPlan& plan, const ChainTuning* tuning, int32_t clusters) {
+  if (tuning != nullptr && tuning->rows == 0) return unsupported("its ops one by one were measured faster");
+  if (tuning != nullptr) return tuning->rows;
+  if (plan.micros > kMostMicros)
+    return unsupported("a tile of 16 rows takes " + std::to_string(plan.micros) +
+                       " us by estimate, at most " + std::to_string(kMostMicros) + " are worth it");
+  return std::min(kMostRows, int64_t{clusters} * cuda::kChainRows);
 }
 
 Status upload(const std::vector<char>& bytes, void** to) {
@@ -88,17 +110,16 @@ std::string describe(const ChainPlan& plan, int64_t max_rows) {
 }
 
 Status prepare(const CudaDevice& device, const dpi_chain_desc& desc, CudaChain* chain, std::string* text) {
-  DPI_ASSIGN_OR_RETURN(const cuda::ChainMode mode, mode_of(device.options));
+  DPI_ASSIGN_OR_RETURN(cuda::ChainMode mode, mode_of(device.options));
   DPI_ASSIGN_OR_RETURN(ChainModel model, make_chain_model(desc));
+  const ChainTuning* const tuning = tuning_of(device.options, model);
+  if (tuning != nullptr) mode = tuning->mode;
   int32_t clusters = 0;
-  DPI_ASSIGN_OR_RETURN(ChainPlan plan, plan_for_device(model, mode, &clusters));
-  if (plan.micros > kMostMicros)
-    return unsupported("a tile of 16 rows takes " + std::to_string(plan.micros) +
-                       " us by estimate, at most " + std::to_string(kMostMicros) + " are worth it");
-  plan.shape.overlap = kOverlap;
+  DPI_ASSIGN_OR_RETURN(ChainPlan plan, plan_for_device(model, mode, tuning, &clusters));
+  DPI_ASSIGN_OR_RETURN(chain->max_rows, rows_of(plan, tuning, clusters));
+  plan.shape.overlap = tuning != nullptr ? tuning->overlap : kOverlap;
   chain->shape = plan.shape;
   chain->n_calls = desc.n_ops;
-  chain->max_rows = std::min(kMostRows, int64_t{clusters} * cuda::kChainRows);
   DPI_RETURN_IF_ERROR(upload(plan.programs, &chain->programs));
   DPI_RETURN_IF_ERROR(upload(plan.weights, &chain->weights));
   chain->inputs = std::move(model.inputs);

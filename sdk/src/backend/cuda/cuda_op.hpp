@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <memory>
 #include <string>
 
 #include "backend/bind.hpp"

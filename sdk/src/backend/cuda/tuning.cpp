@@ -147,8 +147,11 @@ Result<TuningTable> TuningTable::parse(std::string_view text, const std::string&
     std::istringstream words(line);
     const std::vector<std::string> w(std::istream_iterator<std::string>(words), {});
     TuningEntry e;
-    if (const char* what = parse_entry(w, &e); what != nullptr) return wrong(what);
-    table.add(e);
+    ChainTuning chain;
+    const bool is_chain = !w.empty() && w[0] == "chain";
+    if (const char* what = is_chain ? parse_chain_tuning(w, &chain) : parse_entry(w, &e); what != nullptr)
+      return wrong(what);
+    is_chain ? table.add(chain) : table.add(e);
   }
   if (headers < 4) return wrong("the table ends before its header does");
   return table;
@@ -169,6 +172,7 @@ std::string TuningTable::text() const {
            (tile ? std::to_string(tile_side(e.choice.tile)) : "-") + " " +
            (lt ? algo_text(e.choice.algo) : "-") + " " + std::string(time, end.ptr) + "\n";
   }
+  for (const ChainTuning& t : chains_) out += chain_tuning_text(t) + "\n";
   return out;
 }
 

@@ -8,6 +8,9 @@
 //   # precision end out in rows implementation tile algorithm microseconds
 //   fp16 plain 400 432 64 cublaslt-fp16 - 0123..(128 hex digits) 4.2
 //   fp32 fused 624 624 2048 own-3xtf32 128 - 90.3
+//   chain fp16 494544 tensor 8 8 256 off 6.3
+//
+// Lines of chains: chain_tuning.hpp.
 //
 // Device * is any device: for tables without algorithms. end: plain = bias and ReLU at most, else fused.
 // rows: the batch bucket. tile: 32, 64, 128 of own kernels.
@@ -18,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/cuda/chain_tuning.hpp"
 #include "backend/cuda/gemm.hpp"
 
 namespace dpi::backend {
@@ -47,12 +51,15 @@ class TuningTable {
   const TuningHeader& header() const { return header_; }
   const std::vector<TuningEntry>& entries() const { return entries_; }
   void add(const TuningEntry& e) { entries_.push_back(e); }
+  const std::vector<ChainTuning>& chains() const { return chains_; }
+  void add(const ChainTuning& t) { chains_.push_back(t); }
   /// The entry of this layer for the smallest bucket of at least shape.rows, or the largest; null = none.
   const TuningEntry* find(const GemmShape& shape, GemmPrecision precision) const;
 
  private:
   TuningHeader header_;
   std::vector<TuningEntry> entries_;
+  std::vector<ChainTuning> chains_;
 };
 
 /// Tables that are compiled in: kernels/cuda/tuning/*.txt.
