@@ -89,7 +89,7 @@ int count(int* counter, Fault fault, void* stream) {
   return launch(count_kernel, dim3(2), dim3(33), stream, counter, fault);
 }
 int scale(const float* x, float* y, int n, Fault fault, void* stream) {
-  return launch(scale_kernel, dim3(2), dim3(32), stream, x, y, n, fault);
+  return launch(scale_kernel, dim3(kernels::cuda::blocks_for(n + 1, 32)), dim3(32), stream, x, y, n, fault);
 }
 
 int mark_blocks(int* words, Fault fault, void* stream) {
