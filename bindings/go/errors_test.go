@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -196,6 +197,33 @@ func TestContexts(t *testing.T) {
 	defer c.Close()
 	wants(t, c.Predict(past, 1, -1, false), dpi.Timeout)
 	wants(t, c.PredictBatch(cancelled, b, out), dpi.Cancelled)
+}
+
+// TestDeviceError scores on the emulated GPU until a call of its runtime fails, in a process that is told so.
+func TestDeviceError(t *testing.T) {
+	plugins := filepath.Join(filepath.Dir(program(t, "x")), "../lib/dpi/backends-1")
+	if _, err := os.Stat(filepath.Join(plugins, "libdpi_cuda_emu.so")); err != nil {
+		t.Skip("the emulated GPU was not built")
+	}
+	if os.Getenv("DPI_EMU_FAIL") == "" {
+		again := exec.Command(os.Args[0], "-test.run=TestDeviceError")
+		again.Env = append(os.Environ(), "DPI_EMU_FAIL=sync:40:719")
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	m := load(t, demo(t, "adult_widedeep.h5"), dpi.WithDevice("cuda_emu"), dpi.WithOption("backend_dir", plugins))
+	b := batchOf(m, 5, 1, "plain")
+	for n := 0; n < 1000; n++ {
+		if err := m.Predict(background, b, outFor(m, 5)); err != nil {
+			if e := wants(t, err, dpi.Device); e.NativeCode != 719 {
+				t.Fatalf("%+v", e)
+			}
+			return
+		}
+	}
+	t.Fatal("no failure")
 }
 
 func TestCodes(t *testing.T) {

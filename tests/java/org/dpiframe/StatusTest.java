@@ -6,11 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
@@ -99,6 +101,30 @@ class StatusTest {
     assertThrows(DpiException.OutOfMemory.class, () -> at(bundle).option("memory_limit", "1000").load());
     if (Dpi.devicesJson().contains("\"cuda\",\"usable\":true")) return;
     assertThrows(DpiException.NoDevice.class, () -> Model.builder().path(bundle).device(Device.CUDA).load());
+  }
+
+  /** Scores on the emulated GPU until a call of its runtime fails, as DPI_EMU_FAIL tells it to. */
+  public static final class FailingDeviceChild {
+    public static void main(String[] args) {
+      try (Model model = at(Support.demo("adult_widedeep.h5").toString()).option("device", "cuda_emu")
+          .option("backend_dir", System.getProperty("dpi.test.plugins")).load()) {
+        Support.Arrays a = Support.whole(model.schema(), 5, false);
+        for (int i = 0; i < 1000; i++) model.predict(a.dense, a.ids);
+        System.out.println("no failure");
+      } catch (DpiException e) {
+        System.out.println(e.getClass().getSimpleName() + " " + e.status() + " " + e.nativeCode() + " " + e.getMessage());
+      }
+    }
+  }
+
+  @Test
+  void aDevicesErrorKeepsItsNumber() throws Exception {
+    Path lib = Path.of(System.getProperty("dpi.test.lib"));
+    Path plugins = lib.resolve("dpi/backends-1");
+    assumeTrue(Files.exists(plugins.resolve("libdpi_cuda_emu.so")), "the emulated GPU was not built");
+    String out = Support.java(FailingDeviceChild.class, List.of("env", "DPI_EMU_FAIL=sync:40:719"), List.of(),
+        "-Ddpi.library.path=" + lib, "-Ddpi.test.plugins=" + plugins);
+    assertTrue(out.startsWith("DeviceFailure DEVICE 719 "), out);
   }
 
   @Test
@@ -205,7 +231,7 @@ class StatusTest {
   void jsonRowsAreTyped() {
     try (Model model = Support.adult(); Rows rows = model.newRows()) {
       assertThrows(DpiException.NotFound.class, () -> rows.begin().setAll(Map.of("nope", 1)));
-      assertThrows(IllegalArgumentException.class, () -> rows.setAll(Map.of("age", java.util.List.of("x"))));
+      assertThrows(IllegalArgumentException.class, () -> rows.setAll(Map.of("age", List.of("x"))));
     }
   }
 }
