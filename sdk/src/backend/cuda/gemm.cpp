@@ -277,9 +277,7 @@ std::vector<GemmChoice> Gemm::candidates(int64_t rows) const {
 int Gemm::run(const GemmChoice& choice, const kernels::DenseArgs& a, void* scratch, void* stream) const {
   if (is_lt(choice.impl)) {
     auto* memory = static_cast<char*>(scratch);
-    if (lt_product(choice, a, memory, stream)) return lt_finish(choice, a, memory, stream);
-    const GemmImpl own = default_impl(shape(a.dst.rows), precision_, false, false);
-    return run(own_choice(own, a.dst.rows), a, scratch, stream);
+    return lt_product(choice, a, memory, stream) ? lt_finish(choice, a, memory, stream) : kNotTaken;
   }
   kernels::DenseArgs with = a;
   with.packed = const_cast<void*>(weights_);
@@ -298,7 +296,10 @@ int Gemm::run(const GemmChoice& choice, const kernels::DenseArgs& a, void* scrat
 }
 
 int Gemm::start(const kernels::DenseArgs& a, void* scratch, void* stream) const {
-  return run(bucket_for(a.dst.rows).choice, a, scratch, stream);
+  const int code = run(bucket_for(a.dst.rows).choice, a, scratch, stream);
+  if (code != kNotTaken) return code;
+  const GemmImpl own = default_impl(shape(a.dst.rows), precision_, false, false);
+  return run(own_choice(own, a.dst.rows), a, scratch, stream);
 }
 
 }  // namespace dpi::backend

@@ -16,6 +16,9 @@ namespace dpi::backend {
 
 class TuningTable;
 
+/// The native code for "nothing was started that matters, another implementation may do it".
+constexpr int kNotTaken = -1;
+
 enum class GemmImpl : int32_t {
   kOwnSimt = 0,
   kOwnTf32 = 1,
@@ -106,7 +109,7 @@ class Gemm {
   GemmShape shape(int64_t rows) const;
   std::vector<GemmChoice> candidates(int64_t rows) const;
   size_t scratch_bytes(const GemmChoice& choice, int64_t rows) const;
-  /// Like start, with this choice or, where a call's memory does not suit it, the op's own kernel.
+  /// Like start, with this choice; kNotTaken where the library refuses or a call's memory does not suit it.
   int run(const GemmChoice& choice, const kernels::DenseArgs& a, void* scratch, void* stream) const;
 
  private:
