@@ -5,7 +5,8 @@
 #   tests/gpu/pack.sh [--build FOLDER] [--cuda FOLDER] [--without-cuda] FOLDER
 #
 #   --build          build tree of the release preset (default build/release)
-#   --cuda           build tree with DPI_CUDA=ON (default: that of --build if it has the plugin, else build/cuda)
+#   --cuda           build tree whose plugin to take, for one architecture: a plugin for all of them is too large (default build/cuda if it
+#                    is there, else that of --build)
 #   --without-cuda   leave the GPU's plugin out: for dry runs where there is no nvcc
 #   FOLDER           is replaced
 set -euo pipefail
@@ -33,10 +34,11 @@ jobs="${JOBS:-$(nproc)}"
 known() { ninja -C "$1" -t targets all | grep -q "^$2:"; }
 
 # ---- programs
+known "$build" dpi_private || { echo "$build has no target dpi_private: configure it where SWIG is installed (packaging/setup.sh bindings)" >&2; exit 1; }
 tests=(kernels_test e2e_op_bundles_test e2e_golden_bundles_test capi_predict_test)
 ninja -C "$build" -j "$jobs" gpu_pack dpi_private dpi_cuda_emu "${tests[@]}" | tail -1
 if [ "$with_cuda" = 1 ] && [ -z "$cuda" ]; then
-  if known "$build" dpi_cuda; then cuda="$build"; else cuda="build/cuda"; fi
+  if [ -f build/cuda/build.ninja ]; then cuda="build/cuda"; else cuda="$build"; fi
 fi
 if [ "$with_cuda" = 1 ]; then
   wanted=(dpi_cuda gpu_ceilings)
@@ -63,15 +65,13 @@ for folder in tests/e2e/golden tests/e2e/op_bundles tests/kernels/op_vectors wei
 done
 rm -rf "$out/tests/gpu/results"
 find "$out" -name __pycache__ -prune -exec rm -rf {} +
-for table in kernels/cuda/tuning*.json sdk/src/backend/cuda/tuning*.json; do
-  [ ! -e "$table" ] || cp "$table" "$out/"
-done
 if [ "$with_cuda" = 1 ]; then
   # How the plugin was built, for a machine whose driver or system refuses the one above (rebuild_plugin.sh).
   toolkit="$(dirname "$(dirname "$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")")"
   top="$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cuda/CMakeCache.txt")"
   ninja -C "$cuda" -t commands dpi_cuda |
-    sed -e "s#$(cd "$cuda" && pwd)#@BUILD@#g; s#$top#@SOURCE@#g; s#$toolkit#@TOOLKIT@#g; s#/usr/local/cuda\(-[0-9.]*\)\?/#@TOOLKIT@/#g" \
+    sed -e "s#$(cd "$cuda" && pwd)\([/ ]\|$\)#@BUILD@\1#g; s#$top\([/ ]\|$\)#@SOURCE@\1#g" \
+      -e "s#$toolkit/#@TOOLKIT@/#g; s#/usr/local/cuda\(-[0-9.]*\)\?/#@TOOLKIT@/#g" \
       -e 's#^\(: && \)\?[^ ]*ccache #\1#; s#/usr/bin/\(c++\|g++\)#g++#g' >"$out/tests/gpu/rebuild_commands.txt"
 fi
 commit="$(git -c safe.directory='*' rev-parse --short HEAD 2>/dev/null || echo unknown)"

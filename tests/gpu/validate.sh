@@ -71,7 +71,7 @@ while read -r name script limit; do
   [ "$limit" -le "$remaining" ] && [ "$dry" = 0 ] || limit="$remaining"
   echo "=== $name $script, at most $limit s"
   started=$EPOCHSECONDS
-  STAGE="$name" DEADLINE=$((EPOCHSECONDS + limit - 3)) timeout -k 2 "$limit" "$PYTHON" "$PACK/tests/gpu/stages/$script.py"
+  STAGE="$name" DEADLINE=$((EPOCHSECONDS + limit - 3)) timeout -k 2 "$limit" "$PYTHON" "$PACK/tests/gpu/stages/$script.py" </dev/null
   status=$?
   verdict=passed
   if [ $status -eq 124 ] || [ $status -eq 137 ]; then

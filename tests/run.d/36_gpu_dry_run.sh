@@ -1,5 +1,6 @@
 # Packs what a visit to a GPU takes along and runs both of its calls on the emulated device and CPU torch.
-packages parity
+packages build parity bindings
+configure release || exit 1
 pack="$BUILD/gpu_pack" out="$BUILD/gpu_dry_run"
 rm -rf "$out"
 options=(--build "$BUILD/release")

@@ -116,9 +116,9 @@ class Runner:
         self.dtype = DTYPES[job["precision"]]
         if not device.cuda and self.dtype is torch.float16:
             self.dtype = torch.float32  # torch has no half products on a CPU
-        lookup = form.lookup if form.lookup != "triton" or triton_lookup is None else triton_lookup
+        lookup = form.lookup
         if lookup == "triton":
-            lookup = plain_lookup
+            lookup = triton_lookup if device.cuda and triton_lookup else plain_lookup
         self.peer = Peer(shape_of(job["shape"]), arrays.as_type(self.dtype), lookup)
         self.module = compiled(self.peer, form.compile_mode) if form.compile_mode else self.peer
         self.host_ids = [torch.from_numpy(s) for s in ids]

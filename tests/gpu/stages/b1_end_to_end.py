@@ -14,8 +14,8 @@ SCHEDULES = {"breadth, graphs": {}, "depth, graphs": {"schedule": "depth"}, "sin
 def tuned():
     """The tuning table of an earlier call, where one came back."""
     for folder in (common.OUT, common.PACK):
-        if (folder / "tuning.json").exists() and not DRY:
-            return {"tuning": str(folder / "tuning.json")}
+        if (folder / "tuning.txt").exists() and not DRY:
+            return {"tuning": str(folder / "tuning.txt")}
     return {}
 
 

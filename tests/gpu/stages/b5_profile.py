@@ -29,7 +29,7 @@ def timeline(which, batch, options, label):
     fields = {"model": which.kind, "dataset": which.dataset, "dim": which.dim, "hidden": list(which.hidden), "batch": batch, "group": label, **options}
     if status != 0:
         unknown = "unknown option" in text or "precision" in text
-        emit("timeline", "unsupported" if unknown else "failed", log=text[-400:], **fields)
+        emit("timeline", "unsupported" if unknown else "failed", exit=status, log=text[-400:], **fields)
         return
     result = json.loads(text[text.index("{"):])
     emit("timeline", "ok", profile=result.get("profile"), timeline=result.get("timeline"), **fields)
@@ -40,6 +40,7 @@ def counters():
     ncu = shutil.which("ncu")
     job = data.bench_job(shape(), GRID_BATCH, {"precision": "fp32" if DRY else "fp16", "graphs": "off", **tuned()}, {})
     job.pop("reference", None)
+    job.pop("compare_with", None)
     job.update(calls=1, seconds=0)
     path = WORK / "ncu.jobs"
     path.write_text(json.dumps(job) + "\n")

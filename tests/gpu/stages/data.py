@@ -109,4 +109,6 @@ def bench_job(shape, batch, options, labels, distribution="zipf", sets=SETS, **m
     known_reference = reference(shape, batch, distribution, sets)
     if known_reference:
         job["reference"] = str(known_reference)
+    else:  # no torch: what cannot be compared with it is compared with the cpu backend
+        job["compare_with"] = {"device": "cpu", "threads": str(os.cpu_count() or 1)}
     return job

@@ -146,17 +146,18 @@ def _cross(spec, x0):
 
 
 def make(shape):
-    """{"manifest": ..., "arrays": [{"path", "shape", "scale"}]} of a Shape."""
+    """Scales are such that logits spread over some units: an error relative to 1 + |logit| is then an error of the model.
+    {"manifest": ..., "arrays": [{"path", "shape", "scale"}]} of a Shape."""
     spec = Spec(shape)
     names = spec.inputs()
-    x0 = spec.vectors(names, "", shape.dim, 0.1)
+    x0 = spec.vectors(names, "", shape.dim, 0.2)
     h, width = x0, shape.width
     for i, n in enumerate(shape.hidden):
         h = spec.op(f"relu.{i}", "Unary", [spec.linear(f"mlp.{i}", h, width, n, module="mlp")], {"kind": "relu"}, module="mlp")
         width = n
     if shape.kind.startswith("dcn"):
         h, width = spec.op("stack", "Concat", [_cross(spec, x0), h], {"axis": -1}), width + shape.width
-    logit = spec.linear("out", h, width, 1, scale=0.3 * width ** -0.5)
+    logit = spec.linear("out", h, width, 1, scale=3.0 * width ** -0.5)
     if not shape.kind.startswith("dcn"):
         logit = _wide(spec, names, logit)
     if shape.kind == "deepfm":

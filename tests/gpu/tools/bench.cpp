@@ -3,11 +3,11 @@
 // stages/b1_end_to_end.py and others.
 //
 // A job: {"bundle", "ids", "dense"?, "batch", "sets", "options": {}, "calls", "seconds", "callers"?,
-// "reference"?, "tolerance"?, "labels": {}}
-//   ids        file of int64 [sets, batch, slots]; dense: float32 [sets, batch, columns]; calls rotate
-//   through the sets calls      timed calls wanted; seconds: stop there (after 20 calls at least) reference
-//   float32 logits [sets, batch]; outputs are compared before anything is timed: |ours - ref| <= tolerance (1
-//   + |ref|)
+// "reference"?, "compare_with"?, "tolerance", "labels": {}}. `ids` is a file of int64 [sets, batch, slots],
+// `dense` one of float32 [sets, batch, columns]; calls rotate through the sets. `calls` is how many timed
+// calls are wanted, `seconds` when to stop (after 20 calls at least). Outputs are compared before anything is
+// timed, |ours - want| <= tolerance (1 + |want|), with `reference`, a file of float32 logits [sets, batch],
+// or with what the same bundle computes under the options `compare_with`.
 // A result: the job's labels and "status": ok, wrong (not timed), unsupported, failed.
 #include <algorithm>
 #include <atomic>
@@ -67,10 +67,9 @@ struct Rows {
   }
 };
 
-/// The largest |ours - reference| / (1 + |reference|) over all sets; NaN if any value is.
-double worst_error(dpi_model* model, const Rows& rows, const std::vector<float>& reference, Error* error) {
-  std::vector<float> scores(rows.batch * rows.heads), logits(scores.size());
-  double worst = 0;
+/// Logits of the first head, [sets, batch]; empty with *error filled when a call fails.
+std::vector<float> all_logits(dpi_model* model, const Rows& rows, Error* error) {
+  std::vector<float> scores(rows.batch * rows.heads), logits(scores.size()), all;
   for (size_t set = 0; set < rows.sets; ++set) {
     const dpi_batch b = rows.of(set);
     dpi_run_options run{};
@@ -78,13 +77,27 @@ double worst_error(dpi_model* model, const Rows& rows, const std::vector<float>&
     std::fill(logits.begin(), logits.end(), NAN);
     run.logits = logits.data();
     run.logits_len = logits.size();
-    if (dpi_predict(model, &b, scores.data(), scores.size(), &run, error) != DPI_OK) return NAN;
-    for (size_t i = 0; i < rows.batch; ++i) {
-      const double want = reference[set * rows.batch + i];
-      const double e = std::fabs(logits[i * rows.heads] - want) / (1 + std::fabs(want));
-      if (!(e <= worst)) worst = e;
-      if (std::isnan(e)) return e;
-    }
+    if (dpi_predict(model, &b, scores.data(), scores.size(), &run, error) != DPI_OK) return {};
+    for (size_t i = 0; i < rows.batch; ++i) all.push_back(logits[i * rows.heads]);
+  }
+  return all;
+}
+
+/// What the job's outputs are compared with; empty = nothing, or *error says why not.
+std::vector<float> wanted_logits(const json& job, const Rows& rows, Error* error) {
+  if (job.contains("reference")) return read_file<float>(job.at("reference"), rows.sets * rows.batch);
+  if (!job.contains("compare_with")) return {};
+  const ModelPtr model = load(job.at("bundle"), job.at("compare_with").get<Options>(), error);
+  return model ? all_logits(model.get(), rows, error) : std::vector<float>();
+}
+
+/// The largest |got - want| / (1 + |want|); NaN if any value is.
+double worst_error(const std::vector<float>& got, const std::vector<float>& want) {
+  double worst = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double e = std::fabs(static_cast<double>(got[i]) - want[i]) / (1 + std::fabs(want[i]));
+    if (std::isnan(e)) return e;
+    worst = std::max(worst, e);
   }
   return worst;
 }
@@ -181,17 +194,16 @@ json run(const json& job, Loaded* loaded) {
   const Rows rows(job, model);
   if (job.value("info", false)) out["info"] = text_of(dpi_model_info_json, model);
   out["device_bytes"] = info_of(model).device_bytes;
-  if (job.contains("reference")) {
-    const auto reference = read_file<float>(job.at("reference"), rows.sets * rows.batch);
-    Error error;
-    const double worst = worst_error(model, rows, reference, &error);
-    if (error.code != DPI_OK) return {{"status", error.status()}, {"error", error.message}};
+  Error error;
+  const std::vector<float> want = wanted_logits(job, rows, &error);
+  if (!want.empty()) {
+    const std::vector<float> got = all_logits(model, rows, &error);
+    const double worst = got.size() == want.size() ? worst_error(got, want) : NAN;
     out["worst"] = std::isnan(worst) ? json("NaN") : json(worst);
-    if (!(worst <= job.at("tolerance").get<double>())) {
-      out["status"] = "wrong";
-      return out;
-    }
+    if (!(worst <= job.at("tolerance").get<double>())) out["status"] = "wrong";
   }
+  if (error.code != DPI_OK) return {{"status", error.status()}, {"error", error.message}};
+  if (out["status"] != "ok") return out;
   measure(model, rows, job, &out);
   return out;
 }

@@ -1,11 +1,11 @@
 // gpu_check [JOBS.jsonl]: a device against a reference, over the C API. One job a line (standard input
-// without a file), one result a line. Used by stages/a2_correctness.py and smoke.sh.
+// without a file), one result a line. Used by stages/a2_correctness.py and a3_sanitizer.py.
 //
 // A job: {"bundle", "rows": [1, 33], "reference": {options}, "variants": [{"name", "options", "tolerance",
-// "required"?}], "seconds"?, "labels"} For every variant and row count: logits (scores where a head has none)
-// within tolerance (1 + |reference|), NaN only where the reference has NaN, and a second call gives the same
-// bits. seconds > 0 adds four threads that call at once for so long, each expecting its own bits. A result:
-// labels, variant, "status": ok, wrong, unstable, unsupported, failed; the largest error and where it was.
+// "required"?}], "seconds"?, "labels"}. For every variant and row count: scores and logits within
+// tolerance (1 + |reference|), NaN only where the reference has NaN, and a second call gives the same bits.
+// seconds > 0 adds four threads that call at once for so long, each expecting its own bits. A result: labels,
+// variant, "status": ok, wrong, unstable, unsupported, failed; the largest error and where it was.
 #include <algorithm>
 #include <atomic>
 #include <cmath>

@@ -1,6 +1,6 @@
 // gpu_make_bundle SPEC.json OUT.h5: a bundle with random weights (weights/FORMAT.md, parts 1 to 3) from a
 // manifest and the shapes of its arrays, as stages/spec.py gives them, and OUT.h5.json, which says where in
-// the file each array's numbers lie. Used by stages/bench_data.py on machines that have neither HDF5 nor the
+// the file each array's numbers lie. Used by stages/data.py on machines that have neither HDF5 nor the
 // exporter; written for benchmarks only.
 #include <hdf5.h>
 #include <xxhash.h>
