@@ -116,7 +116,7 @@ std::string Model::info_json() const {
                  {"slot_bytes", e.memory().slot},
                  {"slots", e.memory().slots},
                  {"contexts", e.memory().contexts}};
-  j["graphs"] = {{"on", e.uses_graphs()}, {"note", e.graphs_note()}};
+  j["graphs"] = {{"on", e.uses_graphs()}, {"why_off", e.graphs_note()}};
   j["small_batch"] = {{"max_rows", e.chain() != nullptr ? e.chain_max_rows() : 0},
                       {"report", e.chain_report()}};
   j["tables"] = Json::array();
