@@ -6,7 +6,7 @@ if [ ! -f "$jar" ]; then
   count 0 0 1
   exit 0
 fi
-configure asan && build asan dpi || exit 1
+configure asan && build asan dpi dpi_cuda_emu || exit 1
 lib="$BUILD/asan/lib"
 # The runtimes have to be in the process before a virtual machine that was not compiled with them.
 runtimes="$(ldd "$lib/libdpi.so.1" | awk '$1 ~ /^lib(asan|ubsan)/ { printf "%s%s", sep, $3; sep = ":" }')"

@@ -23,6 +23,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** The libraries inside the archives: what they need, what they keep to themselves, where the CUDA plugin goes. */
 class JarTest {
   private static final String INSIDE = "dpi/native/linux-x86_64/";
+  private static final String PLUGIN = "dpi/backends-1/libdpi_cuda.so";
 
   @TempDir Path temp;
   private Path library;
@@ -119,16 +120,24 @@ class JarTest {
   /** A plugin that is none: extracted to where the library looks, and refused with a reason. */
   @Test
   void thePluginsJarIsFound() throws Exception {
-    Path source = Files.writeString(temp.resolve("none.c"), "int nothing;\n");
-    Path plugin = temp.resolve("libdpi_cuda.so");
-    Support.run(List.of("cc", "-shared", "-fPIC", "-o", plugin.toString(), source.toString()));
-    String script = Support.ROOT.resolve("packaging/jar/make_cuda_jar.sh").toString();
-    Support.run(List.of(script, temp.toString(), "1.0.0", plugin.toString()));
-    String cuda = devices(temp.resolve("dpi-1.0.0-cuda13.jar"));
+    String cuda = devices(fakePluginJar());
     assertTrue(cuda.contains("does not export"), cuda);
     String without =
         Support.java(DevicesChild.class, List.of(), List.of(), "-Ddpi.native.extractDir=" + temp.resolve("other"));
     assertTrue(without.contains("libdpi_cuda.so: No such file"), without);
+  }
+
+  @Test
+  void theArchivesWorkAsModules() throws Exception {
+    Path cuda = fakePluginJar();
+    Path base = temp.resolve("cache");
+    String bundle = Support.demo("adult_widedeep.h5").toString();
+    String classes = JarTest.class.getProtectionDomain().getCodeSource().getLocation().getPath();
+    String out = Support.run(List.of(Path.of(System.getProperty("java.home"), "bin/java").toString(),
+        "-Ddpi.native.extractDir=" + base, "-p", System.getProperty("dpi.test.jar") + ":" + cuda, "--add-modules", "org.dpiframe",
+        "-cp", classes, "Score", bundle));
+    assertEquals(Support.run(List.of(Support.BIN.resolve("score_batch").toString(), bundle)), out);
+    assertTrue(Files.exists(extracted(base).resolve(PLUGIN)));
   }
 
   @Test
@@ -139,19 +148,30 @@ class JarTest {
     assertTrue(cuda.contains("\"usable\":true") || cuda.contains("cannot be used on this machine: "), cuda);
   }
 
+  private Path fakePluginJar() throws Exception {
+    Path source = Files.writeString(temp.resolve("none.c"), "int nothing;\n");
+    Path plugin = temp.resolve("libdpi_cuda.so");
+    Support.run(List.of("cc", "-shared", "-fPIC", "-o", plugin.toString(), source.toString()));
+    String script = Support.ROOT.resolve("packaging/jar/make_cuda_jar.sh").toString();
+    Support.run(List.of(script, temp.toString(), "1.0.0", plugin.toString()));
+    return temp.resolve("dpi-1.0.0-cuda13.jar");
+  }
+
+  private static Path extracted(Path base) throws Exception {
+    try (var folders = Files.list(base)) {
+      return folders.findFirst().orElseThrow();
+    }
+  }
+
   /** What the library says of the plugin that it found in the extracted folder. */
   private String devices(Path jar) throws Exception {
     Path base = temp.resolve("cache");
     String json = Support.java(DevicesChild.class, List.of(), List.of(jar), "-Ddpi.native.extractDir=" + base);
-    Path folder;
-    try (var folders = Files.list(base)) {
-      folder = folders.findFirst().orElseThrow();
-    }
-    Path plugin = folder.resolve("dpi/backends-1/libdpi_cuda.so");
+    Path plugin = extracted(base).resolve(PLUGIN);
     assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(plugin.getParent())));
     byte[] bytes;
     try (ZipFile zip = new ZipFile(jar.toFile());
-        InputStream in = zip.getInputStream(zip.getEntry(INSIDE + "dpi/backends-1/libdpi_cuda.so"))) {
+        InputStream in = zip.getInputStream(zip.getEntry(INSIDE + PLUGIN))) {
       bytes = in.readAllBytes();
     }
     assertArrayEquals(bytes, Files.readAllBytes(plugin));

@@ -57,7 +57,10 @@ final class Support {
 
   /** Runs a class of these tests in a fresh virtual machine with the main JAR and {@code jars}; {@code prefix} comes before java. */
   static String java(Class<?> main, List<String> prefix, List<Path> jars, String... properties) throws Exception {
-    List<String> command = new ArrayList<>(prefix);
+    List<String> command = new ArrayList<>();
+    String preloaded = System.getenv("LD_PRELOAD");  // the library under test needs it, unlike the programs of run()
+    if (preloaded != null) command.addAll(List.of("env", "LD_PRELOAD=" + preloaded));
+    command.addAll(prefix);
     command.addAll(List.of(Path.of(System.getProperty("java.home"), "bin/java").toString(), "-XX:TieredStopAtLevel=1",
         "-Xshare:auto", "-Ddpi.test.root=" + ROOT, "-Ddpi.test.bin=" + BIN));
     command.addAll(List.of(properties));

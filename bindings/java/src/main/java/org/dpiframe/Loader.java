@@ -37,7 +37,7 @@ final class Loader {
   private static final String LIBRARY = "libdpi.so.1";
   private static final String WRAPPER = "libdpi_jni.so";
   private static final String PLUGIN = "dpi/backends-1/libdpi_cuda.so";  // below the library's folder, where it looks
-  private static final String RESOURCES = "/dpi/native/linux-x86_64/";
+  private static final String RESOURCES = "dpi/native/linux-x86_64/";
 
   private final List<String> tried = new ArrayList<>();
 
@@ -123,7 +123,8 @@ final class Loader {
   }
 
   private boolean read(String name, Map<String, byte[]> files) {
-    try (InputStream in = Loader.class.getResourceAsStream(RESOURCES + name)) {
+    // By the class loader, which also sees a JAR that is a module of its own: "linux-x86_64" is no package, so nothing hides it.
+    try (InputStream in = Loader.class.getClassLoader().getResourceAsStream(RESOURCES + name)) {
       if (in != null) files.put(name, in.readAllBytes());
     } catch (IOException e) {
       tried.add("JAR: " + RESOURCES + name + ": " + e);
