@@ -9,7 +9,8 @@
 #   OUT/dpi-VERSION.pom
 #
 # The libraries are stripped copies. LIBDPI is the one that packaging/jar/CMakeLists.txt makes, with HDF5, xxHash and libsodium
-# inside; their licences are then taken from ../licenses beside its folder. An ordinary libdpi.so.1, which needs the system's, is packed as well.
+# inside; their licences are then taken from the folder `licenses` beside its own. An ordinary libdpi.so.1, which needs the
+# system's, is packed as well.
 set -euo pipefail
 
 [ $# -eq 7 ] || { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2; }
