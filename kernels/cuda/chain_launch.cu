@@ -34,10 +34,9 @@ static_assert(sizeof(ChainArgs<kMaxChainInputs>) <= 32764, "kernel arguments hav
 
 using Vector = ChainPack<float, 4>;
 
-/// n 16-byte vectors by the whole block.
-__device__ void copy_program(const ChainPlace& p, const char* from) {
-  const int32_t n = reinterpret_cast<const ChainHeader*>(from)->bytes / 16;
-  for (int32_t i = p.thread; i < n; i += p.threads)
+__device__ void copy_program(const ChainPlace& p, const char* from, int32_t bytes) {
+  DPI_UNROLL_BY(4)
+  for (int32_t i = p.thread; i < bytes / 16; i += p.threads)
     shared_at<Vector>(p, 0)[i] = reinterpret_cast<const Vector*>(from)[i];
 }
 
@@ -88,7 +87,7 @@ __global__ void __launch_bounds__(kMaxChainWarps* kWarp, 1)
   DPI_SHARED_DYNAMIC(char, shared, a.shared_bytes* a.ranks);
   const ChainPlace p = place_of(a, shared);
   const char* program = a.programs + int64_t{p.rank} * a.program_bytes;
-  copy_program(p, program);
+  copy_program(p, program, a.program_bytes);
   WeightStream<kMode> weights(p, *reinterpret_cast<const ChainHeader*>(program), a.weights);
   __syncthreads();
   const ChainHeader& h = *shared_at<ChainHeader>(p, 0);
@@ -161,9 +160,12 @@ cudaLaunchConfig_t launch_config(const ChainShape& shape, unsigned blocks, cudaL
 
 template <class Kernel>
 int allow(Kernel kernel, const ChainShape& shape, int32_t* clusters) {
-  cudaError_t code =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes);
+  ChainLimits limits;
   int n = 0;
+  auto code = static_cast<cudaError_t>(chain_limits(&limits));
+  // The most there is: another chain of the same kernel may ask for less.
+  if (code == cudaSuccess)
+    code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, limits.shared_bytes);
   if (code == cudaSuccess && shape.ranks > 1) {
     cudaLaunchAttribute attributes[2];
     const cudaLaunchConfig_t c = launch_config(shape, static_cast<unsigned>(shape.ranks), attributes);
@@ -171,8 +173,6 @@ int allow(Kernel kernel, const ChainShape& shape, int32_t* clusters) {
   } else if (code == cudaSuccess) {
     code = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, shape.warps * kWarp,
                                                          static_cast<size_t>(shape.shared_bytes));
-    ChainLimits limits;
-    if (code == cudaSuccess) code = static_cast<cudaError_t>(chain_limits(&limits));
     n *= limits.processors;
   }
   *clusters = n;

@@ -149,10 +149,13 @@ struct ChainNumeric {
   ChainView x;
   int32_t coef_at = 0;  // lin[n_channels], quad[n_channels]
 };
-struct ChainFmField {
+/// `count` vectors of FM, each `step` columns after the one before. Float32 images only.
+struct ChainFmRun {
   ChainView x;
+  int32_t count = 0;
+  int32_t step = 0;
   int32_t with_squares = 0;
-  int32_t vec_at = -1;  // a numeric: x is its value, to be multiplied with this vector
+  int32_t vec_at = -1;  // numerics: x are their values, to be multiplied with these vectors [count][fm_dim]
 };
 struct ChainChannels {
   ChainView dst;
@@ -162,8 +165,8 @@ struct ChainChannels {
   int32_t n_scalars = 0;
   int32_t numerics_at = 0;
   int32_t n_numerics = 0;
-  int32_t fm_fields_at = 0;
-  int32_t n_fm_fields = 0;
+  int32_t fm_runs_at = 0;
+  int32_t n_fm_runs = 0;
   int32_t fm_channel = -1;
   int32_t fm_dim = 0;
 };

@@ -23,23 +23,32 @@ struct TaskSink {
   }
 };
 
+/// Adds column k of a run's vectors, and their squares.
+__device__ inline void add_fm_run(const ChainPlace& p, const ChainChannels& c, const ChainFmRun& run,
+                                  int32_t row, int32_t k, float (&sums)[2]) {
+  const float* x = shared_at<float>(p, run.x.wide_at) + row * run.x.wide_pitch;
+  if (run.vec_at >= 0) {
+    const float* vec = shared_at<float>(p, run.vec_at) + k;
+    DPI_UNROLL_BY(4)
+    for (int32_t i = 0; i < run.count; ++i) sums[0] += x[i * run.step] * vec[i * c.fm_dim];
+    return;
+  }
+  DPI_UNROLL_BY(4)
+  for (int32_t i = 0; i < run.count; ++i) {
+    const float e = x[i * run.step + k];
+    sums[0] += e;
+    if (run.with_squares != 0) sums[1] = fmaf(e, e, sums[1]);
+  }
+}
+
 /// This lane's part of 0.5 |S|^2 - 0.5 sum of squares: columns lane, lane + 32, ...
-template <class Element>
-__device__ float chain_fm_part(const ChainPlace& p, const ChainChannels& c, int32_t row) {
-  const ChainFmField* fields = shared_at<ChainFmField>(p, c.fm_fields_at);
+__device__ inline float chain_fm_part(const ChainPlace& p, const ChainChannels& c, int32_t row) {
+  const ChainFmRun* runs = shared_at<ChainFmRun>(p, c.fm_runs_at);
   float total = 0;
   for (int32_t k = p.lane; k < c.fm_dim; k += kWarp) {
-    float s = 0;
-    float squares = 0;
-    for (int32_t i = 0; i < c.n_fm_fields; ++i) {
-      const ChainFmField& f = fields[i];
-      const float* vec = f.vec_at >= 0 ? shared_at<float>(p, f.vec_at) : nullptr;
-      const float x = chain_get<Element>(p, f.x, row, vec != nullptr ? 0 : k);
-      const float e = vec != nullptr ? x * vec[k] : x;
-      s += e;
-      if (f.with_squares != 0) squares = fmaf(e, e, squares);
-    }
-    total += 0.5f * (s * s - squares);
+    float sums[2] = {0, 0};
+    for (int32_t i = 0; i < c.n_fm_runs; ++i) add_fm_run(p, c, runs[i], row, k, sums);
+    total += 0.5f * (sums[0] * sums[0] - sums[1]);
   }
   return total;
 }
@@ -59,7 +68,7 @@ __device__ float chain_channel_part(const ChainPlace& p, const ChainChannels& c,
     const float* coef = shared_at<float>(p, numerics[i].coef_at);
     sum += fmaf(x * x, coef[c.n_channels + channel], x * coef[channel]);
   }
-  return channel == c.fm_channel ? sum + chain_fm_part<Element>(p, c, row) : sum;
+  return channel == c.fm_channel ? sum + chain_fm_part(p, c, row) : sum;
 }
 
 template <class Element>

@@ -111,23 +111,29 @@ TEST_CASE("chain: batches around the size of a tile") {
   }
 }
 
-TEST_CASE("chain: the paper's own shape") {
+void check_own_shape(PaperModel m, const PaperShape& shape, int32_t precision, int ranks, int shared) {
+  ModelBuilder b = paper_model(m, shape);
+  const Plan plan = plan_of(b);
+  use_ranks(ranks);
+  setenv("DPI_EMU_SHARED", std::to_string(shared).c_str(), 1);
+  ChainRunner chain(plan, b.tables(), precision);
+  unsetenv("DPI_EMU_SHARED");
+  CAPTURE(paper_model_name(m));
+  CAPTURE(chain.report());
+  REQUIRE(chain.accepted());
+  check_rows(chain, plan, b, 17, kTolerances[precision]);
+}
+
+TEST_CASE("chain: the paper's own shape, on a GPU with clusters and on one with 99 KB and none") {
+  constexpr int kH200 = 227 * 1024, kL4 = 99 * 1024;
   PaperShape shape;
   for (const PaperModel m : kModels) {
-    ModelBuilder b = paper_model(m, shape);
-    const Plan plan = plan_of(b);
-    for (const int32_t precision : {0, 2}) {
-      use_ranks(8);
-      ChainRunner chain(plan, b.tables(), precision);
-      CAPTURE(paper_model_name(m));
-      CAPTURE(chain.report());
-      if (!chain.accepted()) {
-        CHECK(chain.report().find("bytes of shared memory") != std::string::npos);
-        continue;
-      }
-      check_rows(chain, plan, b, 17, kTolerances[precision]);
-    }
+    for (const int32_t precision : {0, 2}) check_own_shape(m, shape, precision, 8, kH200);
+    if (m != PaperModel::kDcnV2) check_own_shape(m, shape, 2, 1, kL4);
   }
+  shape.dim = 32;  // 16-bit values alone fit
+  shape.hidden = {256, 256, 256};
+  check_own_shape(PaperModel::kDcnV2, shape, 2, 8, kH200);
 }
 
 TEST_CASE("chain: random models, taken or refused with a reason") {

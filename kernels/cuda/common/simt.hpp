@@ -21,6 +21,8 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 
 #define DPI_SHARED(T, name, n) __shared__ T name[n]
 #define DPI_UNROLL _Pragma("unroll")
+#define DPI_PRAGMA(text) _Pragma(#text)
+#define DPI_UNROLL_BY(n) DPI_PRAGMA(unroll n)
 /// Shared memory whose size the launch gives; one per kernel. n: elements, for the emulation.
 #define DPI_SHARED_DYNAMIC(T, name, n)                                 \
   extern __shared__ __align__(128) unsigned char dpi_dynamic_shared[]; \
@@ -46,6 +48,7 @@ int find_code(void (*kernel)(P...)) {
 #else
 
 #define DPI_UNROLL
+#define DPI_UNROLL_BY(n)
 #define DPI_SHARED(T, name, n)                                                         \
   T* const name = static_cast<T*>([] {                                                 \
     static const char dpi_key = 0; /* one address per declaration and instantiation */ \

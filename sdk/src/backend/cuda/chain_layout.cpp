@@ -27,11 +27,13 @@ struct Images {
   bool narrow = false;
 };
 
-Images images_of(const ChainValue& v, cuda::ChainMode mode, bool exact_factors) {
+Images images_of(const ChainValue& v, cuda::ChainMode mode, ChainExactness exactness) {
+  constexpr int32_t kShort = 64;  // columns
   if (!v.is_read()) return {};
   if (cuda::chain_element_bytes(mode) == 4) return {true, false};
-  const bool wide = v.exact || (v.factor && (exact_factors || !v.product));
-  return {wide, v.product};
+  bool wide = v.exact || (v.factor && (exactness == ChainExactness::kAll || !v.product));
+  if (exactness == ChainExactness::kLittle) wide = v.wide || (wide && v.columns <= kShort);
+  return {wide, v.product || !wide};
 }
 
 struct Block {
@@ -66,7 +68,8 @@ cuda::ChainView ChainLayout::view_of(const ChainRef& r) const {
   return v;
 }
 
-ChainLayout layout_values(const ChainModel& model, cuda::ChainMode mode, bool exact_factors, int32_t begin) {
+ChainLayout layout_values(const ChainModel& model, cuda::ChainMode mode, ChainExactness exactness,
+                          int32_t begin) {
   ChainLayout l;
   l.begin = round_up(begin, kAlign);
   l.end = l.begin;
@@ -79,7 +82,7 @@ ChainLayout layout_values(const ChainModel& model, cuda::ChainMode mode, bool ex
   std::vector<Block> blocks;
   for (const size_t i : order) {
     const ChainValue& v = model.values[i];
-    const Images images = images_of(v, mode, exact_factors);
+    const Images images = images_of(v, mode, exactness);
     const auto take = [&](int32_t pitch, int32_t element_bytes) {
       const int32_t bytes = round_up(kChainRows * pitch * element_bytes, kAlign);
       const int32_t at = place(blocks, v, l.begin, bytes);

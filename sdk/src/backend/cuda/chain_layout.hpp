@@ -19,9 +19,15 @@ struct ChainLayout {
   kernels::cuda::ChainView view_of(const ChainRef& r) const;
 };
 
-/// Values whose levels do not meet share bytes. exact_factors: what is multiplied and added after a product
-/// is kept as float32 beside the 16-bit image that products read.
-ChainLayout layout_values(const ChainModel& model, kernels::cuda::ChainMode mode, bool exact_factors,
+/// What is kept as float32 where products read 16 bits, from the most to the least memory.
+enum class ChainExactness : int32_t {
+  kAll = 0,      // everything that is read by more than products
+  kFactors = 1,  // not what is multiplied with or added to a product and read by products too
+  kLittle = 2,   // only short values and what FM reads
+};
+
+/// Values whose levels do not meet share bytes.
+ChainLayout layout_values(const ChainModel& model, kernels::cuda::ChainMode mode, ChainExactness exactness,
                           int32_t begin);
 
 /// Blocks begin .. end - 1 of the depth of 32 columns of a product; step -1: nothing.

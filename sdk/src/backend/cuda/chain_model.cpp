@@ -229,6 +229,7 @@ class Builder {
     p.coef = number;
     p.with_squares = number != 0;
     m_.lookups.back().parts.push_back(p);
+    if (kind == ChainChannelPart::Kind::kFm) m_.values[static_cast<size_t>(x.value)].wide = true;
   }
 
   void add_field(const kernels::MultiLookupAttrs& a, const kernels::LookupField& f, const ChainRef& out) {

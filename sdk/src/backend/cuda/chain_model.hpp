@@ -24,6 +24,7 @@ struct ChainValue {
   bool product = false;  // a Dense multiplies it
   bool factor = false;   // a Dense reads it as mul or add
   bool exact = false;    // something else reads it
+  bool wide = false;     // FM reads it: float32 in any case
   bool zeroed = false;   // cleared at the start: no single op writes all of it
   int32_t first = 0;     // levels in which it is alive
   int32_t last = -1;

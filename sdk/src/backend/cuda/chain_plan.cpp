@@ -83,7 +83,7 @@ struct Choice {
   int32_t warps = 8;
 };
 
-/// Tries float32 factors before 16-bit ones, long rings of weights before short ones.
+/// Tries more float32 before less, long rings of weights before short ones.
 std::optional<ChainPlan> fit(const ChainModel& model, ChainMode mode, const cuda::ChainLimits& limits,
                              const Choice& choice, int32_t* least) {
   const std::vector<ChainRankPlan> ranks = divide_products(model, choice.ranks, choice.warps);
@@ -93,7 +93,8 @@ std::optional<ChainPlan> fit(const ChainModel& model, ChainMode mode, const cuda
   plan.shape.warps = choice.warps;
   plan.shape.n_inputs = static_cast<int32_t>(model.inputs.size());
   plan.shape.n_tables = static_cast<int32_t>(model.tables.size());
-  for (const bool exact : {true, false}) {
+  for (const ChainExactness exact :
+       {ChainExactness::kAll, ChainExactness::kFactors, ChainExactness::kLittle}) {
     const ChainLayout draft = layout_values(model, mode, exact, 0);
     const std::vector<char> sized = write_programs(model, draft, ranks, plan);  // offsets do not change sizes
     plan.shape.program_bytes = static_cast<int32_t>(sized.size()) / choice.ranks;
@@ -102,7 +103,8 @@ std::optional<ChainPlan> fit(const ChainModel& model, ChainMode mode, const cuda
     for (const int32_t stages : {8, 6, 4, 3, 2}) {
       const int32_t bytes = ring_at + choice.warps * stages * cuda::chain_slot_bytes(mode);
       *least = std::min(*least, bytes);
-      const bool short_ring = stages < 4 && exact && cuda::chain_element_bytes(mode) == 2;
+      const bool short_ring =
+          stages < 4 && exact != ChainExactness::kLittle && cuda::chain_element_bytes(mode) == 2;
       if (bytes > limits.shared_bytes || short_ring) continue;
       plan.stages = stages;
       plan.shape.shared_bytes = bytes;

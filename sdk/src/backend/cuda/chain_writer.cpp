@@ -162,19 +162,47 @@ class Writer {
     return add(&d, 1);
   }
 
+  /// Vectors of one sort that follow each other at equal distances become one run.
+  std::vector<cuda::ChainFmRun> fm_runs(const std::vector<ChainChannelPart>& parts, const OwnedOp& o,
+                                        int32_t fm_dim) {
+    std::vector<cuda::ChainFmRun> runs;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const ChainChannelPart& p = parts[i];
+      if (!runs.empty() && follows(parts[i - 1], p, runs.back(), fm_dim)) {
+        runs.back().step = p.x.column - parts[i - 1].x.column;
+        ++runs.back().count;
+        continue;
+      }
+      cuda::ChainFmRun r;
+      r.x = layout_.view_of(p.x);
+      r.count = 1;
+      r.with_squares = p.with_squares ? 1 : 0;
+      if (p.vec >= 0) r.vec_at = param(o, 0) + p.vec * 4;
+      runs.push_back(r);
+    }
+    return runs;
+  }
+
+  static bool follows(const ChainChannelPart& last, const ChainChannelPart& p, const cuda::ChainFmRun& run,
+                      int32_t fm_dim) {
+    const int32_t step = p.x.column - last.x.column;
+    const bool same_sort = p.with_squares == last.with_squares && (p.vec >= 0) == (last.vec >= 0);
+    const bool vectors = p.vec < 0 || p.vec == last.vec + fm_dim;
+    return p.x.value == last.x.value && same_sort && vectors && (run.count == 1 || run.step == step);
+  }
+
   int32_t write_channels(const ChainStep& s) {
     using Kind = ChainChannelPart::Kind;
     const auto& a = op(s).as<kernels::MultiLookupAttrs>();
     std::vector<cuda::ChainScalar> scalars;
     std::vector<cuda::ChainNumeric> numerics;
-    std::vector<cuda::ChainFmField> fm;
+    std::vector<ChainChannelPart> fm;
     const int32_t coef = param(op(s), 1);
     for (const ChainChannelPart& p : m_.lookup_of(s.op).parts) {
       const cuda::ChainView x = layout_.view_of(p.x);
       if (p.kind == Kind::kScalar) scalars.push_back({x, p.first_channel, p.x.n});
       if (p.kind == Kind::kNumeric) numerics.push_back({x, coef + p.coef * 4});
-      if (p.kind == Kind::kFm)
-        fm.push_back({x, p.with_squares ? 1 : 0, p.vec < 0 ? -1 : param(op(s), 0) + p.vec * 4});
+      if (p.kind == Kind::kFm) fm.push_back(p);
     }
     cuda::ChainChannels c;
     c.dst = layout_.view_of(s.out[0]);
@@ -184,8 +212,9 @@ class Writer {
     c.n_scalars = static_cast<int32_t>(scalars.size());
     c.numerics_at = add(numerics);
     c.n_numerics = static_cast<int32_t>(numerics.size());
-    c.fm_fields_at = add(fm);
-    c.n_fm_fields = static_cast<int32_t>(fm.size());
+    const std::vector<cuda::ChainFmRun> runs = fm_runs(fm, op(s), a.fm_dim);
+    c.fm_runs_at = add(runs);
+    c.n_fm_runs = static_cast<int32_t>(runs.size());
     c.fm_channel = a.fm_channel;
     c.fm_dim = a.fm_dim;
     return add(&c, 1);
