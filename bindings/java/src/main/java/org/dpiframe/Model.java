@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.LongFunction;
 import org.dpiframe.internal.DpiNative;
 import org.dpiframe.internal.DpiNativeConstants;
 
@@ -111,9 +112,14 @@ public final class Model implements AutoCloseable {
   }
 
   private String json(ModelJson call) {
+    return inside(handle -> Native.json((buf, cap) -> call.get(handle, buf, cap)));
+  }
+
+  /** Runs {@code body} while nothing frees the handle. */
+  private <T> T inside(LongFunction<T> body) {
     long handle = guard.enter();
     try {
-      return Native.json((buf, cap) -> call.get(handle, buf, cap));
+      return body.apply(handle);
     } finally {
       guard.exit();
     }
@@ -122,12 +128,7 @@ public final class Model implements AutoCloseable {
   /** Runs batches of up to {@code maxRows} rows through every context. */
   public void warmUp(long maxRows) {
     CallBlock call = new CallBlock();
-    long handle = guard.enter();
-    try {
-      call.check(DpiNative.dpi_model_warm_up(handle, maxRows, call.error()));
-    } finally {
-      guard.exit();
-    }
+    call.check(inside(handle -> DpiNative.dpi_model_warm_up(handle, maxRows, call.error())));
   }
 
   /** Starts building a batch for this model; it also fits any model of the same shape, such as the next version. */
@@ -148,25 +149,15 @@ public final class Model implements AutoCloseable {
   /** A handle with its own scratch memory for one thread; {@code maxIds} 0 = one per bag. */
   public Context newContext(int maxRows, long maxIds) {
     CallBlock call = new CallBlock();
-    long handle = guard.enter();
-    try {
-      call.check(DpiNative.dpi_context_create(handle, maxRows, maxIds, call.extra(), call.error()));
-      return new Context(call.extraLong(0), shape);
-    } finally {
-      guard.exit();
-    }
+    call.check(inside(handle -> DpiNative.dpi_context_create(handle, maxRows, maxIds, call.extra(), call.error())));
+    return new Context(call.extraLong(0), shape);
   }
 
   /** Rows of raw values, read by the bundle's own encoders. */
   public Rows newRows() {
     CallBlock call = new CallBlock();
-    long handle = guard.enter();
-    try {
-      call.check(DpiNative.dpi_rows_create(handle, call.extra(), call.error()));
-      return new Rows(call.extraLong(0), schema);
-    } finally {
-      guard.exit();
-    }
+    call.check(inside(handle -> DpiNative.dpi_rows_create(handle, call.extra(), call.error())));
+    return new Rows(call.extraLong(0), schema);
   }
 
   /** Scores the batch into {@code scores}: copies nothing and makes no garbage. */
