@@ -36,25 +36,23 @@ known() { ninja -C "$1" -t targets all | grep -q "^$2:"; }
 # ---- programs
 known "$build" dpi_private || { echo "$build has no target dpi_private: configure it where SWIG is installed (packaging/setup.sh bindings)" >&2; exit 1; }
 tests=(kernels_test e2e_op_bundles_test e2e_golden_bundles_test capi_predict_test)
-ninja -C "$build" -j "$jobs" gpu_pack dpi_private dpi_cuda_emu "${tests[@]}" | tail -1
+programs=(gpu_bench gpu_check gpu_make_bundle gpu_ceilings_emu dpi_gpu_tune_emu dpi)
+ninja -C "$build" -j "$jobs" "${programs[@]/%dpi/gpu_dpi}" dpi_private dpi_cuda_emu "${tests[@]}" | tail -1
 if [ "$with_cuda" = 1 ] && [ -z "$cuda" ]; then
   if [ -f build/cuda/build.ninja ]; then cuda="build/cuda"; else cuda="$build"; fi
 fi
 if [ "$with_cuda" = 1 ]; then
-  wanted=(dpi_cuda gpu_ceilings)
-  ! known "$cuda" dpi_gpu_tune || wanted+=(dpi_gpu_tune)
-  ninja -C "$cuda" -j "$jobs" "${wanted[@]}" | tail -1
+  ninja -C "$cuda" -j "$jobs" dpi_cuda gpu_ceilings dpi_gpu_tune | tail -1
 fi
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/lib/backends"
 cp "$build/java/native/libdpi.so.1" "$out/lib/"
 cp "$build"/lib/dpi/backends-1/libdpi_cuda_emu.so "$out/lib/backends/"
 for name in "${tests[@]}"; do cp "$build/bin/tests/$name" "$out/bin/"; done
-cp "$build"/bin/gpu/* "$out/bin/"
+for name in "${programs[@]}"; do cp "$build/bin/gpu/$name" "$out/bin/"; done
 if [ "$with_cuda" = 1 ]; then
   cp "$cuda/lib/dpi/backends-1/libdpi_cuda.so" "$out/lib/backends/"
-  cp "$cuda/bin/gpu/gpu_ceilings" "$out/bin/"
-  find "$cuda/bin" -name dpi_gpu_tune -exec cp {} "$out/bin/" \;
+  cp "$cuda/bin/gpu/gpu_ceilings" "$cuda/bin/gpu/dpi_gpu_tune" "$out/bin/"
 fi
 strip --strip-unneeded "$out"/bin/* "$out"/lib/*.so* "$out"/lib/backends/*.so
 

@@ -1,23 +1,22 @@
-"""A5 and A6: sweeps of lookup variants and of cuBLASLt's algorithms per shape. Writes the tuning table that later calls read (OUT/tuning.txt);
-the table belongs into the tree where the backend's default is kept."""
+"""A5: a sweep of the implementations of a Dense layer and of cuBLASLt's algorithms per shape, batch and precision. Writes the table that later calls
+read (OUT/tuning.txt); it belongs into kernels/cuda/tuning, where the next build takes it in."""
 
 import json
 
 import common
-from common import DRY, OUT, emit, run
+from common import DRY, OUT, WORK, emit, run
 
 
 def stage():
     tuner = common.PACK / "bin" / ("dpi_gpu_tune_emu" if DRY else "dpi_gpu_tune")
-    if not tuner.exists():
-        emit("tuner", "unsupported", required=not DRY, why="the pack has no dpi_gpu_tune")
-        return
-    for what in ("lookup", "gemm"):
-        status, text = run([str(tuner), f"--{what}", "--out", str(OUT / "tuning.txt"), *(["--dry"] if DRY else [])], 100)
-        for line in text.splitlines():
-            if line.startswith("{"):
-                emit(f"{what} sweep", "ok", **json.loads(line))
-        emit(what, "ok" if status == 0 else "failed", exit=status, log="" if status == 0 else text[-800:])
+    table = (WORK if DRY else OUT) / "tuning.txt"
+    seconds = max(5, int(common.left()) - 10)
+    status, text = run([str(tuner), "--gemm", "--out", str(table), "--seconds", str(seconds), *(["--dry"] if DRY else [])])
+    for line in text.splitlines():
+        if line.startswith("{"):
+            emit("gemm sweep", "ok", cell=json.loads(line))
+    good = status == 0 and table.exists()
+    emit("tuning table", "ok" if good else "failed", exit=status, log="" if good else text[-800:])
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ def stage():
     grid = paper_grid(DRY)
     jobs = [peers.job(s, GRID_BATCH, "fp32", ("eager_field_copies", "graph_merged"), "grid") for s in grid]
     peers.run(jobs)
-    data.prepare([embedding_shape()], embedding_batches())
-    jobs = [peers.job(embedding_shape(), b, "fp32", ("eager_field", "eager_merged", "graph_merged", "graph_triton"), "embedding", part="embedding")
+    data.prepare([embedding_shape()], embedding_batches(), "uniform")
+    jobs = [peers.job(embedding_shape(), b, "fp32", ("eager_field", "eager_merged", "graph_merged", "graph_triton"), "embedding", "uniform",
+                      part="embedding")
             for b in embedding_batches()]
     for s in grid:  # one model's precisions together: its numbers are read once
         jobs += [peers.job(s, GRID_BATCH, p, ("graph_merged", "graph_triton"), "grid") for p in ("tf32", "fp16")]

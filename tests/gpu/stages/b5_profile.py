@@ -60,7 +60,7 @@ def counters():
 
 def stage():
     data.prepare([shape()], [GRID_BATCH])
-    data.prepare([embedding_shape()], embedding_batches())
+    data.prepare([embedding_shape()], embedding_batches(), "uniform")
     for schedule in ("breadth", "depth", "single"):
         for graphs in ("off", "on"):
             timeline(shape(), GRID_BATCH, {"schedule": schedule, "graphs": graphs}, "schedule")

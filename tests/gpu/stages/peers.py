@@ -10,11 +10,11 @@ import data
 from common import DRY, TOLERANCE, emit
 
 
-def job(shape, batch, precision, forms, group, **more):
-    ids, dense = data.rows(shape, batch)
-    reference = data.reference(shape, batch)
+def job(shape, batch, precision, forms, group, distribution="zipf", **more):
+    ids, dense = data.rows(shape, batch, distribution)
+    reference = data.reference(shape, batch, distribution)
     labels = {"group": group, "model": shape.kind, "dataset": shape.dataset, "dim": shape.dim, "hidden": list(shape.hidden), "batch": batch,
-              "precision": precision, "ids": "zipf"}
+              "precision": precision, "ids": distribution}
     return {"shape": [shape.kind, shape.dataset, shape.dim, list(shape.hidden), shape.dry], "bundle": str(data.bundle(shape)), "ids": str(ids),
             "dense": str(dense) if dense else "", "sets": data.SETS, "batch": batch, "reference": str(reference), "precision": precision,
             "tolerance": TOLERANCE[precision], "forms": list(forms), "calls": 6 if DRY else 1000, "seconds": 0.02 if DRY else 0.25, "labels": labels, **more}
