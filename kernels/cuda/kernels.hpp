@@ -26,12 +26,12 @@
 #include <dpi/kernels/unary.hpp>
 #include <dpi/kernels/view.hpp>
 
+#include "kernels/cuda/lookup.hpp"
+
 namespace dpi::kernels::cuda {
 
 using Stream = void*;  // cudaStream_t, or the emulation's stream
 
-/// Records of embedding, scalar and numeric fields that one MultiLookup launch takes as arguments.
-constexpr int kMaxLookupRecords = 224;
 /// Branches of one Tail.
 constexpr int kMaxTailInputs = 64;
 /// Row-wise scratch of Recurrent, in floats.
@@ -53,7 +53,7 @@ int concat(const ConcatArgs& a, Stream stream);
 int view(const ViewArgs& a, Stream stream);
 int recurrent(const RecurrentArgs& a, Stream stream);
 int broadcast_rows(const BroadcastRowsArgs& a, Stream stream);
-int multi_lookup(const MultiLookupArgs& a, Stream stream);
+int multi_lookup(const MultiLookupArgs& a, Stream stream);  // with the choices of lookup.hpp: see there
 int dense(const DenseArgs& a, Stream stream);
 int elementwise(const ElementwiseArgs& a, Stream stream);
 int cross_v1(const CrossV1Args& a, Stream stream);

@@ -1,261 +1,215 @@
-// All lookups of a model in one launch, output-first: the work is rows x output vectors of four columns,
-// known before the launch and the same for every thread, whatever the tables are; one-hot and pooled fields,
-// mixed dims and numerics lie side by side in it. Then each warp sums the channels of one row from rows that
-// are in the cache by now: linear terms, derived scalars, numerics, FM.
+// MultiLookup: all lookups of a model in one launch, output-first. The work is known before the launch: rows
+// x output vectors, whatever the tables are; one-hot and pooled fields, mixed widths and numerics lie side by
+// side in it, and the sums per row are gathered in the same pass. The parts are described in lookup_work.hpp,
+// the choice among the implementations in lookup_choice.cu.
 //
-// The fields travel as kernel arguments (32 KB since sm_70), so that nothing has to be copied before a
-// launch.
-#include "kernels/cuda/common/index.hpp"
-#include "kernels/cuda/common/rows.hpp"
+// The records travel as kernel arguments (32 KB since sm_70), so that nothing is copied before a launch. More
+// than kLargeRecords of them are sent to scratch by a few small launches first. Nothing here allocates or
+// waits: it may be captured into a graph.
 #include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/lookup_launch.hpp"
 
 namespace dpi::kernels::cuda {
 namespace {
 
-constexpr int kRowsPerBlock = kThreads / kWarp;
+constexpr int kInvalidValue = 1;                           // cudaErrorInvalidValue
+constexpr int64_t kThreadsInFlight = int64_t{132} * 2048;  // what fills a large GPU
+constexpr int64_t kBlocksWanted = 264;
+constexpr size_t kAlign = 256;
 
-/// One field of any sort. Vectors: `bags` and `table`; numerics: x. first_unit: its first output vector.
-struct Record {
-  TableView table;
-  const int32_t* ids;
-  const int32_t* offsets;
-  const float* data;  // weights of a bag, or the numeric values
-  int64_t stride;     // of ids, or between numeric rows
-  int64_t max_len;
-  float eps;
-  float empty;
-  int32_t pad_id;
-  int32_t out_col;  // scalars: first channel
-  int32_t first_unit;
-  int32_t width;  // columns, or channels of a scalar field
-  int32_t vec;
-  int32_t coef;
-  int8_t pooling;
-  int8_t mask;
-  int8_t fm;
+size_t rounded(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+// ---- records on the device
+
+struct Upload {
+  Record records[kLargeRecords];
+  Record* to;
+  int32_t n;
 };
 
-/// kCapacity: 32, 96 or kMaxLookupRecords; small models do not pay for large arguments. Records are ordered
-/// fields, numerics, scalars.
-template <int kCapacity>
-struct Work {
-  Record records[kCapacity];
-  const float* vec;
-  const float* coef;
-  const float* bias;
-  float* out;
-  float* chan;
-  int64_t out_stride;
-  int64_t chan_stride;
-  int64_t rows;
-  int32_t n_fields;
-  int32_t n_numerics;
-  int32_t n_scalars;
-  int32_t n_units;
-  int32_t n_channels;
-  int32_t fm_channel;
-  int32_t fm_dim;
-};
-static_assert(sizeof(Work<kMaxLookupRecords>) <= 32764, "kernel arguments have 32764 bytes");
-
-__device__ EmbedAttrs attrs_of(const Record& f) {
-  EmbedAttrs a;
-  a.pooling = static_cast<Pooling>(f.pooling);
-  a.mask = static_cast<MaskRule>(f.mask);
-  a.pad_id = f.pad_id;
-  a.max_len = f.max_len;
-  a.eps = f.eps;
-  a.empty = f.empty;
-  return a;
+__global__ void __launch_bounds__(256) lookup_upload_kernel(const __grid_constant__ Upload u) {
+  const auto i = static_cast<int32_t>(threadIdx.x);
+  if (i < u.n) u.to[i] = u.records[i];
 }
 
-template <int N>
-__device__ Pooled<N> field_columns(const Record& f, int64_t row, int64_t column) {
-  if (static_cast<Pooling>(f.pooling) == Pooling::kSingle && f.offsets == nullptr)
-    return columns_at<N>(f.table, f.ids[row * f.stride], column);
-  return pooled<N>(attrs_of(f), bag_of({f.ids, f.offsets, f.data, f.stride, 0}, row), f.table, column);
+int upload_records(const LookupBuild& build, Record* to, Stream stream) {
+  Upload u{};
+  u.to = to;
+  int code = 0;
+  const auto flush = [&] {
+    if (u.n > 0 && code == 0) code = launch(lookup_upload_kernel, dim3(1), dim3(256), stream, u);
+    u.to += u.n;
+    u.n = 0;
+  };
+  build.for_each([&](Part, const Record& r) {
+    if (u.n == kLargeRecords) flush();
+    u.records[u.n++] = r;
+  });
+  flush();
+  return code;
 }
 
-__device__ float numeric_value(const Record& f, const float* vec, int64_t row, int64_t k) {
-  const float* x = f.data + row * f.stride;
-  return f.vec >= 0 ? x[0] * vec[f.vec + k] : x[k];
-}
+// ---- geometry
 
-/// The last record whose first unit is not behind `unit`; records without columns own no unit.
-template <class W>
-__device__ int record_of(const W& w, int32_t unit) {
-  int low = 0;
-  int high = w.n_fields + w.n_numerics - 1;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (w.records[middle].first_unit <= unit) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
-}
+int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-template <class W>
-__device__ void write_unit(const W& w, int64_t row, int32_t unit) {
-  const int index = record_of(w, unit);
-  const Record& f = w.records[index];
-  const int32_t column = (unit - f.first_unit) * 4;
-  Pooled<4> v = {};
-  if (index < w.n_fields) {
-    v = field_columns<4>(f, row, column);
-  } else {
-    for (int k = 0; k < 4; ++k) {
-      if (column + k < f.width) v.v[k] = numeric_value(f, w.vec, row, column + k);
-    }
-  }
-  float* dst = w.out + row * w.out_stride + f.out_col + column;
-  if (column + 4 <= f.width && (reinterpret_cast<uintptr_t>(dst) & 15u) == 0) {
-    *reinterpret_cast<float4*>(dst) = {v.v[0], v.v[1], v.v[2], v.v[3]};
-    return;
-  }
-  for (int k = 0; k < 4; ++k) {
-    if (column + k < f.width) dst[k] = v.v[k];
+Range* range_of(Launch* w, Part part) {
+  switch (part) {
+    case Part::kCopy:
+      return &w->copy;
+    case Part::kVectors:
+      return &w->vectors;
+    case Part::kNumerics:
+      return &w->numerics;
+    case Part::kVectorBags:
+      return &w->vector_bags;
+    case Part::kScalars:
+      return &w->scalars;
+    case Part::kScalarBags:
+      return &w->scalar_bags;
+    default:
+      return &w->bags;
   }
 }
 
-/// This lane's part of 0.5 |S|^2 - 0.5 sum of squares: columns lane, lane + 32, ...
-template <class W>
-__device__ float fm_part(const W& w, int64_t row, int lane) {
-  float total = 0;
-  for (int32_t k = lane; k < w.fm_dim; k += kWarp) {
-    float s = 0;
-    float squares = 0;
-    for (int32_t i = 0; i < w.n_fields; ++i) {
-      const Record& f = w.records[i];
-      if (static_cast<FmRole>(f.fm) == FmRole::kNone) continue;
-      const float e = field_columns<1>(f, row, k).v[0];
-      s += e;
-      if (static_cast<FmRole>(f.fm) == FmRole::kWithSquares) squares = fmaf(e, e, squares);
-    }
-    for (int32_t i = w.n_fields; i < w.n_fields + w.n_numerics; ++i) {
-      const Record& f = w.records[i];
-      if (static_cast<FmRole>(f.fm) != FmRole::kNone) s += numeric_value(f, w.vec, row, k);
-    }
-    total += 0.5f * (s * s - squares);
-  }
-  return total;
+/// Counts the records of each part. Their number, or -1 when units do not fit an int32.
+int32_t count_records(const LookupBuild& build, Launch* w) {
+  int32_t n = 0;
+  int64_t tiles = 0;
+  int64_t units = 0;
+  build.for_each([&](Part part, const Record& r) {
+    Range* range = range_of(w, part);
+    if (range->count++ == 0) range->begin = n;
+    ++n;
+    if (part == Part::kCopy) units += build.units_of(part, r);
+    if (part == Part::kBags) tiles += build.units_of(part, r);
+    if (part == Part::kScalarBags && r.width > w->scalar_width) w->scalar_width = r.width;
+  });
+  w->n_units = static_cast<int32_t>(units);
+  w->bag_tiles = static_cast<int32_t>(tiles);
+  return units < 0x7fffffff && tiles < 0x7fffffff ? n : -1;
 }
 
-template <class W>
-__device__ float channel_part(const W& w, int64_t row, int32_t c, int lane) {
-  float sum = 0;
-  const int32_t vectors = w.n_fields + w.n_numerics;
-  for (int32_t i = vectors + lane; i < vectors + w.n_scalars; i += kWarp) {
-    const Record& f = w.records[i];
-    const int32_t k = c - f.out_col;
-    if (k >= 0 && k < f.width) sum += field_columns<1>(f, row, k).v[0];
-  }
-  for (int32_t i = w.n_fields + lane; i < vectors; i += kWarp) {
-    const Record& f = w.records[i];
-    if (f.coef < 0) continue;
-    const float x = f.data[row * f.stride];
-    const float* coef = w.coef + f.coef;
-    sum += fmaf(x * x, coef[w.n_channels + c], x * coef[c]);
-  }
-  return c == w.fm_channel ? sum + fm_part(w, row, lane) : sum;
+/// The same share for each of the workers, of which at most `limit` are started.
+int64_t even_workers(int64_t n, int64_t limit) { return n <= limit ? n : divide_up(n, divide_up(n, limit)); }
+
+int32_t choose_block(int64_t threads, int32_t asked) {
+  if (asked != 0) return asked;
+  int32_t block = 256;
+  while (block > 32 && divide_up(threads, block) < kBlocksWanted) block /= 2;
+  return block;
 }
 
-/// Block: kThreads threads, kRowsPerBlock rows.
-template <int kCapacity>
-__global__ void __launch_bounds__(kThreads) lookup_kernel(const Work<kCapacity> w) {
-  const int64_t first = int64_t{blockIdx.x} * kRowsPerBlock;
-  const int thread = static_cast<int>(threadIdx.x);
-  for (int32_t i = thread; i < kRowsPerBlock * w.n_units; i += kThreads) {
-    const int64_t row = first + i / w.n_units;
-    if (row < w.rows) write_unit(w, row, i % w.n_units);
-  }
-  const int64_t row = first + thread / kWarp;  // one for a whole warp
-  if (row >= w.rows) return;
-  const int lane = thread % kWarp;
-  for (int32_t c = 0; c < w.n_channels; ++c) {
-    const float sum = warp_sum(channel_part(w, row, c, lane));
-    if (lane == 0) w.chan[row * w.chan_stride + c] = sum + (w.bias != nullptr ? w.bias[c] : 0.0f);
-  }
+void set_geometry(const LookupVariant& v, LookupRequest* q) {
+  Launch& w = q->head;
+  const bool has_rows = w.n_channels > 0 || w.vectors.count > 0 || w.numerics.count > 0;
+  const bool only_copies = w.bags.count == 0 && !has_rows;
+  const int64_t in_flight = only_copies ? v.ilp : 4;  // the kernels' kIlp
+  const int64_t full = w.rows * w.n_units / kThreadsInFlight;
+  w.rows_per_thread = static_cast<int32_t>(full < 1 ? 1 : full < in_flight ? full : in_flight);
+  w.row_groups = divide_up(w.rows, w.rows_per_thread);
+  const int64_t at_once = w.n_units > 0 ? kThreadsInFlight / w.n_units : 0;
+  w.copy_groups = w.n_units > 0 ? even_workers(w.row_groups, at_once > 0 ? at_once : 1) : 0;
+  const int64_t row_warps = has_rows ? even_workers(w.rows, kThreadsInFlight / 2 / kWarp) : 0;
+  const int64_t bag_warps = even_workers(w.bag_tiles, kThreadsInFlight / 2 / kWarp);
+  const int64_t copy_threads = w.copy_groups * w.n_units;
+  q->block = choose_block(copy_threads + (row_warps + bag_warps) * kWarp, v.block);
+  q->ilp = v.ilp;
+  w.bag_blocks = static_cast<int32_t>(divide_up(bag_warps * kWarp, q->block));
+  w.row_blocks = static_cast<int32_t>(divide_up(row_warps * kWarp, q->block));
+  w.copy_blocks = static_cast<int32_t>(divide_up(copy_threads, q->block));
 }
 
-void set_bags(Record* r, const EmbedAttrs& a, const Bags& bags, const TableView& table) {
-  r->table = table;
-  r->ids = bags.ids;
-  r->offsets = bags.offsets;
-  r->data = bags.weights;
-  r->stride = bags.stride;
-  r->max_len = a.max_len;
-  r->eps = a.eps;
-  r->empty = a.empty;
-  r->pad_id = a.pad_id;
-  r->pooling = static_cast<int8_t>(a.pooling);
-  r->mask = static_cast<int8_t>(a.mask);
+void set_values(const MultiLookupArgs& a, const LookupOptions& o, Launch* w) {
+  w->faults = o.faults;
+  w->bias = a.channel_bias.data;
+  w->out = a.out.data;
+  w->chan = a.chan.data;
+  w->out_stride = a.out.row_stride;
+  w->chan_stride = a.chan.row_stride;
+  w->rows = a.rows;
+  w->out_type = a.out.dtype;
+  w->n_channels = a.chan.data != nullptr ? a.attrs.n_channels : 0;
+  w->fm_channel = w->n_channels > 0 ? a.attrs.fm_channel : -1;
 }
 
-/// Gives the record its output vectors.
-void set_columns(Record* r, int32_t out_col, int32_t width, int32_t* units) {
-  r->first_unit = *units;
-  r->out_col = out_col;
-  r->width = width;
-  if (out_col >= 0) *units += (width + 3) / 4;
+// ---- the order of long bags
+
+int32_t written_bags(const MultiLookupAttrs& attrs) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < attrs.n_fields; ++i) n += attrs.fields[i].out_col >= 0 ? 1 : 0;
+  return n;
 }
 
-void fill_records(const MultiLookupArgs& a, Record* next, int32_t* units) {
-  for (int32_t i = 0; i < a.attrs.n_fields; ++i, ++next) {
-    const LookupField& f = a.attrs.fields[i];
-    set_bags(next, f.embed, a.inputs[f.input].bags, a.tables[f.table]);
-    set_columns(next, a.out.data != nullptr ? f.out_col : -1, a.tables[f.table].dim, units);
-    next->fm = static_cast<int8_t>(f.fm);
+/// Sorts when asked, scratch suffices and the fields are few enough; else the rows keep their order.
+int sort_bags(const LookupBuild& build, const LookupOptions& o, size_t used, LookupRequest* q,
+              Stream stream) {
+  BagOrder b;
+  b.rows = q->head.rows;
+  if (q->head.bags.count == 0 || q->head.bags.count > kMaxOrderFields) return 0;
+  build.for_each([&](Part part, const Record& r) {
+    if (part == Part::kBags) b.offsets[b.fields++] = r.offsets;
+  });
+  for (int32_t i = 0; i < b.fields; ++i) {
+    if (b.offsets[i] == nullptr) return 0;
   }
-  for (int32_t i = 0; i < a.attrs.n_numerics; ++i, ++next) {
-    const NumericField& f = a.attrs.numerics[i];
-    const Tensor& x = a.inputs[f.input].tensor;
-    next->data = x.data;
-    next->stride = x.row_stride;
-    next->vec = f.vec;
-    next->coef = f.coef;
-    next->fm = static_cast<int8_t>(f.fm);
-    set_columns(next, a.out.data != nullptr ? f.out_col : -1, f.dim, units);
-  }
-  for (int32_t i = 0; i < a.attrs.n_scalars; ++i, ++next) {
-    const ScalarField& f = a.attrs.scalars[i];
-    set_bags(next, f.embed, a.inputs[f.input].bags, a.tables[f.table]);
-    next->out_col = f.first_channel;
-    next->width = f.count;
-  }
+  const size_t bytes = bag_order_bytes(b.fields, b.rows);
+  if (o.scratch == nullptr || bytes == 0 || used + bytes > o.scratch_bytes) return 0;
+  void* at = static_cast<char*>(o.scratch) + used;
+  q->head.order = static_cast<const int32_t*>(at);
+  return start_bag_order(b, at, stream);
 }
 
-template <int kCapacity>
-int start(const MultiLookupArgs& a, Stream stream) {
-  Work<kCapacity> w = {};
-  fill_records(a, w.records, &w.n_units);
-  w.vec = a.numeric_vec.data;
-  w.coef = a.numeric_coef.data;
-  w.bias = a.channel_bias.data;
-  w.out = a.out.data;
-  w.chan = a.chan.data;
-  w.out_stride = a.out.row_stride;
-  w.chan_stride = a.chan.row_stride;
-  w.rows = a.rows;
-  w.n_fields = a.attrs.n_fields;
-  w.n_numerics = a.attrs.n_numerics;
-  w.n_scalars = a.attrs.n_scalars;
-  w.n_channels = a.chan.data != nullptr ? a.attrs.n_channels : 0;
-  w.fm_channel = a.attrs.fm_channel;
-  w.fm_dim = a.attrs.fm_dim;
-  const unsigned blocks = blocks_for(a.rows, kRowsPerBlock, 0x7fffffff);
-  return launch(lookup_kernel<kCapacity>, dim3(blocks), dim3(kThreads), stream, w);
+int start_fused(const MultiLookupArgs& a, const LookupVariant& v, const LookupOptions& o, Stream stream) {
+  const LookupBuild build(a, v.vector, v.kind == LookupKind::kRows);
+  if (!build.fits()) return kInvalidValue;
+  LookupRequest q;
+  q.build = &build;
+  set_values(a, o, &q.head);
+  q.head.hint = static_cast<RowHint>(v.hint);
+  q.head.row_width = build.class_width();
+  q.head.lanes_log2 = lanes_for(v.vector, build.class_width());
+  q.n_records = count_records(build, &q.head);
+  if (q.n_records < 0) return kInvalidValue;
+  set_geometry(v, &q);
+  size_t used = 0;
+  if (q.n_records > kLargeRecords) {
+    used = rounded(static_cast<size_t>(q.n_records) * sizeof(Record));
+    if (o.scratch == nullptr || used > o.scratch_bytes) return kInvalidValue;
+    auto* records = static_cast<Record*>(o.scratch);
+    if (const int code = upload_records(build, records, stream); code != 0) return code;
+    q.head.records = records;
+  }
+  if (v.sort_bags != 0) {
+    if (const int code = sort_bags(build, o, used, &q, stream); code != 0) return code;
+  }
+  if (a.out.dtype != DType::kF32 && a.out.data != nullptr) return start_lookup_h8(q, stream);
+  return v.vector == 4 ? start_lookup_f4(q, stream) : start_lookup_f8(q, stream);
 }
 
 }  // namespace
 
-int multi_lookup(const MultiLookupArgs& a, Stream stream) {
-  const int32_t n = a.attrs.n_fields + a.attrs.n_numerics + a.attrs.n_scalars;
-  if (n <= 32) return start<32>(a, stream);
-  if (n <= 96) return start<96>(a, stream);
-  return start<kMaxLookupRecords>(a, stream);
+size_t lookup_scratch_bytes(const MultiLookupAttrs& attrs, int64_t rows, const LookupVariant& asked) {
+  const size_t sums = static_cast<size_t>(input_first_floats(attrs, rows)) * sizeof(float);
+  if (asked.kind == LookupKind::kInputFirst) return rounded(sums);
+  // A field may be copied by one part and summed by another.
+  const int64_t n = 2 * (int64_t{attrs.n_fields} + attrs.n_numerics) + attrs.n_scalars;
+  size_t bytes = n > kLargeRecords ? rounded(static_cast<size_t>(n) * sizeof(Record)) : 0;
+  const int32_t bags = written_bags(attrs);
+  if (asked.sort_bags != 0 && bags > 0)
+    bytes += bag_order_bytes(bags < kMaxOrderFields ? bags : kMaxOrderFields, rows);
+  return bytes;
 }
+
+int multi_lookup(const MultiLookupArgs& a, const LookupOptions& options, Stream stream) {
+  if (a.rows <= 0) return 0;
+  const LookupVariant v = choose_lookup(a, options.variant, options.tuning);
+  if (v.kind != LookupKind::kInputFirst) return start_fused(a, v, options, stream);
+  const size_t bytes = static_cast<size_t>(input_first_floats(a.attrs, a.rows)) * sizeof(float);
+  if (bytes > 0 && (options.scratch == nullptr || bytes > options.scratch_bytes)) return kInvalidValue;
+  return start_input_first(a, options.faults, static_cast<float*>(options.scratch), stream);
+}
+
+int multi_lookup(const MultiLookupArgs& a, Stream stream) { return multi_lookup(a, LookupOptions{}, stream); }
 
 }  // namespace dpi::kernels::cuda

@@ -118,7 +118,7 @@ TEST_CASE("device: bytes travel over two streams joined by an event") {
   api->free(d.b.device, device, DPI_MEMORY_INPUT);
 }
 
-TEST_CASE("device: an id outside its table reads as NaN, never as memory") {
+TEST_CASE("device: an id outside its table reads as zeros, never as memory") {
   Device d;
   OpCase c;
   c.name = "lookup";
@@ -133,11 +133,11 @@ TEST_CASE("device: an id outside its table reads as NaN, never as memory") {
   REQUIRE_MESSAGE(got.ok(), got.status().message());
   for (size_t i = 0; i < 35; ++i) {
     const bool inside = i / 7 == 0 || i / 7 == 3;
-    CHECK(std::isnan(got.value()[0][i]) != inside);
+    CHECK(got.value()[0][i] == (inside ? 1.0f : 0.0f));
   }
 }
 
-TEST_CASE("device: more fields than one launch takes are refused with the limit") {
+TEST_CASE("device: more fields than the arguments of a launch hold") {
   Device d;
   OpCase c;
   c.name = "wide";
@@ -146,23 +146,16 @@ TEST_CASE("device: more fields than one launch takes are refused with the limit"
   c.rows = 1;
   c.inputs = {one_id_per_row({0})};
   c.tables = {table_of_ones(1, 1)};
-  for (int32_t i = 0; i < 225; ++i) {
+  for (int32_t i = 0; i < 1000; ++i) {
     kernels::LookupField f;
     f.out_col = i;
     c.fields.push_back(f);
   }
-  c.outputs = {floats(1, 225)};
-  c.bind();
-  const auto refused = run_case(*d.b.api, d.b.device, c, layouts_of(c)[0]);
-  REQUIRE(!refused.ok());
-  CHECK(refused.status().code() == Code::kUnsupported);
-  CHECK(refused.status().message().find("at most 224 fields") != std::string::npos);
-  c.fields.resize(224);
-  c.outputs = {floats(1, 224)};
+  c.outputs = {floats(1, 1000)};
   c.bind();
   const auto got = run_case(*d.b.api, d.b.device, c, layouts_of(c)[0]);
   REQUIRE_MESSAGE(got.ok(), got.status().message());
-  CHECK(got.value()[0] == std::vector<float>(224, 1.0f));
+  CHECK(got.value()[0] == std::vector<float>(1000, 1.0f));
 }
 
 }  // namespace

@@ -14,6 +14,16 @@ enum class RowHint : int32_t {
   kKeep = 2,    // kStream, and L2 evicts it last
 };
 
+/// In front of a loop over rare cases: one copy of its body, so that it takes few registers.
+#ifdef __CUDACC__
+#define DPI_ROLLED _Pragma("unroll 1")
+/// A function for rare cases that stays a call.
+#define DPI_COLD __noinline__
+#else
+#define DPI_ROLLED
+#define DPI_COLD inline
+#endif
+
 struct alignas(16) Word4 {
   uint32_t w[4];
 };
@@ -75,15 +85,15 @@ __device__ __forceinline__ void store16(void* p, const Word4& v) { *static_cast<
 
 #else
 
-// Typed accesses, not memcpy, so that UBSan sees an address that is not aligned; may_alias, because the memory
-// holds other types than those asked for.
-struct alignas(4) __attribute__((may_alias)) Alias4 {
+// Typed accesses, not memcpy, so that UBSan sees an address that is not aligned; may_alias, because the
+// memory holds other types than those asked for.
+struct __attribute__((may_alias, aligned(4))) Alias4 {
   uint32_t w;
 };
-struct alignas(8) __attribute__((may_alias)) Alias8 {
+struct __attribute__((may_alias, aligned(8))) Alias8 {
   uint32_t w[2];
 };
-struct alignas(16) __attribute__((may_alias)) Alias16 {
+struct __attribute__((may_alias, aligned(16))) Alias16 {
   uint32_t w[4];
 };
 

@@ -1,13 +1,13 @@
 // Rows of embedding tables and bags of ids on the device: decoding, pooling, the second check of every id.
-// An id outside its table never reaches memory: its row reads as NaN, so that the score shows it. (The engine
-// has checked and replaced such ids before; this guards memory against a fault in between.)
+// An id outside its table never reaches memory: it reads as a row of zeros. (The engine has checked and
+// replaced such ids before; this guards memory against a fault in between.)
 #pragma once
 
 #include <cstring>
 
 #include <dpi/kernels/embed.hpp>
 
-#include "kernels/cuda/common/simt.hpp"
+#include "kernels/cuda/common/narrow.hpp"
 
 namespace dpi::kernels::cuda {
 
@@ -17,31 +17,19 @@ __device__ inline float float_of(uint32_t bits) {
   return v;
 }
 
-__device__ inline float nan_value() { return float_of(0x7fc00000u); }
-
-/// IEEE binary16 to float, exact.
-__device__ inline float half_bits_to_float(uint32_t h) {
-  const uint32_t sign = (h & 0x8000u) << 16;
-  const uint32_t exponent = (h >> 10) & 0x1fu;
-  const uint32_t mantissa = h & 0x3ffu;
-  if (exponent == 0) {  // mantissa * 2^-24
-    const float magnitude = static_cast<float>(mantissa) * 5.9604644775390625e-8f;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  if (exponent == 0x1fu) return float_of(sign | 0x7f800000u | (mantissa << 13));
-  return float_of(sign | ((exponent + 112) << 23) | (mantissa << 13));
-}
-
 /// Rows may lie at any byte: 16-bit elements are read as such where the address allows it.
 __device__ inline uint32_t load_u16(const unsigned char* p) {
   if ((reinterpret_cast<uintptr_t>(p) & 1u) == 0) return *reinterpret_cast<const uint16_t*>(p);
   return static_cast<uint32_t>(p[0]) | static_cast<uint32_t>(p[1]) << 8;
 }
 
-__device__ inline float load_f32(const unsigned char* p) {
-  if ((reinterpret_cast<uintptr_t>(p) & 3u) == 0) return *reinterpret_cast<const float*>(p);
-  return float_of(load_u16(p) | load_u16(p + 2) << 16);
+/// The bits of a float.
+__device__ inline uint32_t load_bits(const unsigned char* p) {
+  if ((reinterpret_cast<uintptr_t>(p) & 3u) == 0) return *reinterpret_cast<const uint32_t*>(p);
+  return load_u16(p) | load_u16(p + 2) << 16;
 }
+
+__device__ inline float load_f32(const unsigned char* p) { return float_of(load_bits(p)); }
 
 __device__ inline bool id_in_table(const TableView& t, int64_t id) { return id >= 0 && id < t.rows; }
 
@@ -51,13 +39,13 @@ __device__ inline const unsigned char* row_bytes_of(const TableView& t, int64_t 
 
 /// Element `column` of row `id`.
 __device__ inline float element_at(const TableView& t, int64_t id, int64_t column) {
-  if (!id_in_table(t, id)) return nan_value();
+  if (!id_in_table(t, id)) return 0;
   const unsigned char* row = row_bytes_of(t, id);
   switch (t.dtype) {
     case DType::kF32:
       return load_f32(row + column * 4);
     case DType::kF16:
-      return half_bits_to_float(load_u16(row + column * 2));
+      return widened(Half{static_cast<uint16_t>(load_u16(row + column * 2))});
     case DType::kBF16:
       return float_of(load_u16(row + column * 2) << 16);
     default:
@@ -79,7 +67,7 @@ __device__ inline float4 vector_at(const TableView& t, int64_t id, int64_t colum
 
 /// The `nonzero` rule: is the float32 sum of the row's components, added in order, different from 0?
 __device__ inline bool row_counts(const TableView& t, int64_t id) {
-  if (!id_in_table(t, id)) return true;
+  if (!id_in_table(t, id)) return false;
   if (t.nonzero != nullptr) return ((t.nonzero[id / 64] >> (id % 64)) & 1u) != 0;
   float sum = 0;
   for (int64_t k = 0; k < t.dim; ++k) sum = __fadd_rn(sum, element_at(t, id, k));

@@ -18,17 +18,18 @@ namespace cuda = kernels::cuda;
 // No kernel takes the op: why.
 Status refuse(const OwnedOp& op) {
   const std::string name = "op '" + op.name + "': ";
-  if (op.kind == OpKind::kMultiLookup) {
-    const auto& a = op.as<kernels::MultiLookupAttrs>();
-    const int64_t n = int64_t{a.n_fields} + a.n_numerics + a.n_scalars;
-    if (n > cuda::kMaxLookupRecords)
-      return unsupported(name + "cuda looks up at most " + std::to_string(cuda::kMaxLookupRecords) +
-                         " fields at once, " + std::to_string(n) + " asked");
-  }
   if (op.kind == OpKind::kTail && op.inputs.size() > static_cast<size_t>(cuda::kMaxTailInputs))
     return unsupported(name + "cuda ends at most " + std::to_string(cuda::kMaxTailInputs) + " branches, " +
                        std::to_string(op.inputs.size()) + " asked");
   return ok_status();
+}
+
+int start_lookup(const CudaOp& op, const dpi_op_call& call, void* stream) {
+  cuda::LookupOptions o;
+  o.variant = op.lookup;
+  o.scratch = call.scratch;
+  o.scratch_bytes = cuda_scratch_bytes(op, call.rows);
+  return cuda::multi_lookup(multi_lookup_args(op.op, call), o, stream);
 }
 
 // Offsets of what was packed, to become pointers once the block's address is known.
@@ -101,6 +102,7 @@ Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, Cuda
     DPI_ASSIGN_OR_RETURN(out->gemm, Gemm::make(out->op, options.gemm));
     *report = out->gemm->report();
   }
+  out->lookup = cuda::lookup_variant_named(options.lookup.c_str());
   Packer packer;
   const Packed at = pack(out->op, &packer);
   DPI_RETURN_IF_ERROR(packer.upload("weights of op '" + out->op.name + "'", &out->weights));
@@ -110,6 +112,8 @@ Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, Cuda
 
 size_t cuda_scratch_bytes(const CudaOp& op, int64_t rows) {
   if (op.gemm != nullptr) return op.gemm->scratch_bytes(rows);
+  if (op.op.kind == OpKind::kMultiLookup)
+    return cuda::lookup_scratch_bytes(op.op.as<kernels::MultiLookupAttrs>(), rows, op.lookup);
   if (op.op.kind != OpKind::kRecurrent) return 0;
   const int64_t m = op.op.output(0).dims.at(-1);
   return static_cast<size_t>(cuda::recurrent_scratch_floats(rows, m)) * sizeof(float);
@@ -146,7 +150,7 @@ int start_cuda_op(const CudaOp& prepared, const dpi_op_call& call, void* stream)
     case OpKind::kBroadcastRows:
       return cuda::broadcast_rows(broadcast_rows_args(op, call), stream);
     case OpKind::kMultiLookup:
-      return cuda::multi_lookup(multi_lookup_args(op, call), stream);
+      return start_lookup(prepared, call, stream);
     case OpKind::kDense:
       return prepared.gemm->start(dense_args(op, call), call.scratch, stream);
     case OpKind::kElementwise:

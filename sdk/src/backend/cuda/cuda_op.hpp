@@ -7,6 +7,7 @@
 
 #include "backend/bind.hpp"
 #include "backend/cuda/gemm.hpp"
+#include "kernels/cuda/lookup.hpp"
 
 namespace dpi::backend {
 
@@ -22,9 +23,10 @@ struct CudaOptions {
 struct CudaOp {
   OwnedOp op;
   int device = 0;
-  void* weights = nullptr;     // device memory: params, dense segments, view indices
-  std::unique_ptr<Gemm> gemm;  // of a Dense op, with its weight
-  std::shared_ptr<const void> chain;  // of chain_prepare (cuda_chain.cpp); then nothing else is set
+  void* weights = nullptr;              // device memory: params, dense segments, view indices
+  std::unique_ptr<Gemm> gemm;           // of a Dense op, with its weight
+  kernels::cuda::LookupVariant lookup;  // of a MultiLookup op: what the option says, the rest by its rules
+  std::shared_ptr<const void> chain;    // of chain_prepare (cuda_chain.cpp); then nothing else is set
 
   CudaOp() = default;
   CudaOp(const CudaOp&) = delete;
