@@ -159,7 +159,7 @@ TEST_CASE("chain: random models, taken or refused with a reason") {
   CHECK(taken >= 20);
 }
 
-TEST_CASE("chain: an id outside its table is NaN in its own row alone") {
+TEST_CASE("chain: ids outside their tables stay in their row and never become addresses") {
   PaperShape shape;
   shape.hidden = {16, 8};
   shape.categoricals = 3;
@@ -170,12 +170,14 @@ TEST_CASE("chain: an id outside its table is NaN in its own row alone") {
   ChainRunner chain(plan, b.tables(), 2);
   REQUIRE(chain.accepted());
   TestBatch batch = random_batch(plan.features, 19, 0, 7);
+  const Result<Scores> clean = chain.run(batch);
   for (size_t f = 0; f < plan.features.size(); ++f) {
-    if (plan.features[f].is_slot()) batch.ids[f][18] = {f % 2 == 0 ? 100 : -1};
+    if (plan.features[f].is_slot()) batch.ids[f][18] = {f % 2 == 0 ? 2147483647 : -1};
   }
   const Result<Scores> got = chain.run(batch);
-  REQUIRE_MESSAGE(got.ok(), got.status().message());
-  for (size_t r = 0; r < 19; ++r) CHECK(std::isnan(got.value().value[r]) == (r == 18));
+  REQUIRE_MESSAGE((clean.ok() && got.ok()), got.status().message());
+  for (size_t r = 0; r < 18; ++r) CHECK(got.value().value[r] == clean.value().value[r]);
+  CHECK(got.value().value[18] != clean.value().value[18]);
 }
 
 TEST_CASE("chain: what it cannot do is refused with the reason") {
