@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/pack_values.hpp"
+
 namespace dpi {
 
 namespace {
@@ -109,23 +111,32 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
   return {};
 }
 
+/// Row r of plain ids, one per bag. False: some id needs its feature's rules.
+bool pack_plain_row(const Source& src, const ResolveSchema::IdColumns& c, int64_t r, int32_t* dst) {
+  const auto n = static_cast<int64_t>(c.slot.size());
+  if (c.side_by_side && src.bag_slot == 1) {
+    return pack_ids(src.part->ids + src.bag(r, c.slot[0]), c.limit.data(), c.missing.data(), n, dst);
+  }
+  bool good = true;
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t id = src.part->ids[src.bag(r, c.slot[k])];
+    good = good && static_cast<uint64_t>(id) < c.limit[k] && id != c.missing[k];
+    dst[k] = static_cast<int32_t>(id);
+  }
+  return good;
+}
+
 /// The common case: one id per bag, no weights. A row of valid ids is a compare and a narrowing store each.
 Status resolve_categorical(const Source& src, const ResolveSchema& s, int space, int32_t* packed,
                            FeatureCounters* counters) {
   const auto& list = s.categorical[space];
   const auto n = static_cast<int64_t>(list.size());
+  const auto& columns = s.id_columns[space][src.whole ? 0 : 1];
   const bool plain = src.part->offsets == nullptr && src.part->weights == nullptr;
   for (int64_t r = 0; r < src.rows; ++r) {
     int32_t* dst = packed + r * n;
+    if (plain && pack_plain_row(src, columns, r, dst)) continue;
     for (int64_t k = 0; k < n; ++k) {
-      const auto& f = s.features[list[k]];
-      if (plain) {
-        const int64_t id = src.part->ids[src.bag(r, src.whole ? f.slot : f.part_slot)];
-        if (static_cast<uint64_t>(id) < static_cast<uint64_t>(f.spec.vocab_size) && !f.spec.has_missing_id) {
-          dst[k] = static_cast<int32_t>(id);
-          continue;
-        }
-      }
       DPI_RETURN_IF_ERROR(resolve_one_id(src, s, list[k], r, counters[list[k]], dst + k));
     }
   }
@@ -236,9 +247,11 @@ Status resolve_float(const Source& src, const ResolveSchema& s, int32_t feature,
 Status resolve_dense(const Source& src, const ResolveSchema& s, int space, float* packed,
                      FeatureCounters* counters) {
   const int64_t width = s.n_floats[space];
+  const auto& columns = s.float_columns[space][src.whole ? 0 : 1];
   for (int64_t r = 0; r < src.rows; ++r) {
     float* dst = packed + r * width;
     const float* row = src.part->dense + (src.first_row + r) * src.dense_stride;
+    if (columns.side_by_side && pack_floats(row + columns.first, width, dst)) continue;
     for (const int32_t i : s.floats[space]) {
       const auto& f = s.features[i];
       const float* from = row + (src.whole ? f.column : f.part_column);

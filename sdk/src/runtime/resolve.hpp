@@ -45,6 +45,22 @@ struct ResolveSchema {
   int32_t n_ids[2] = {0, 0};     // packed id columns
   int32_t n_floats[2] = {0, 0};  // packed float columns
   SchemaLayout layout;
+
+  /// For rows of plain values: packed column k is slot[k] of a row of ids. side_by_side: slot[k] = slot[0] +
+  /// k.
+  struct IdColumns {
+    std::vector<int32_t> slot;
+    std::vector<uint64_t> limit;   // of the vocabulary
+    std::vector<int64_t> missing;  // the id that means missing; -1, which is never valid, when there is none
+    bool side_by_side = true;
+  };
+  /// The packed floats are columns first, first + 1 ... of a row when side_by_side.
+  struct FloatColumns {
+    int32_t first = 0;
+    bool side_by_side = true;
+  };
+  IdColumns id_columns[2][2];  // [space][0 = rows that carry all features, 1 = rows of a part]
+  FloatColumns float_columns[2][2];
 };
 ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features);
 

@@ -19,6 +19,31 @@ int64_t reserve(int64_t* bytes, int64_t count, int64_t size) {
   return at;
 }
 
+ResolveSchema::IdColumns id_columns(const ResolveSchema& s, int space, bool part) {
+  ResolveSchema::IdColumns c;
+  for (const int32_t i : s.categorical[space]) {
+    const auto& f = s.features[static_cast<size_t>(i)];
+    c.slot.push_back(part ? f.part_slot : f.slot);
+    c.limit.push_back(static_cast<uint64_t>(f.spec.vocab_size));
+    c.missing.push_back(f.spec.has_missing_id ? f.spec.missing_id : -1);
+    c.side_by_side = c.side_by_side && c.slot.back() == c.slot[0] + static_cast<int32_t>(c.slot.size()) - 1;
+  }
+  return c;
+}
+
+ResolveSchema::FloatColumns float_columns(const ResolveSchema& s, int space, bool part) {
+  ResolveSchema::FloatColumns c;
+  int64_t next = -1;
+  for (const int32_t i : s.floats[space]) {
+    const auto& f = s.features[static_cast<size_t>(i)];
+    const int32_t column = part ? f.part_column : f.column;
+    if (next < 0) c.first = column;
+    c.side_by_side = c.side_by_side && (next < 0 || column == next);
+    next = column + f.spec.dim;
+  }
+  return c;
+}
+
 }  // namespace
 
 ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features) {
@@ -45,6 +70,12 @@ ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features) {
       f.packed_column = s.n_floats[space];
       s.n_floats[space] += static_cast<int32_t>(f.spec.dim);
       s.floats[space].push_back(index);
+    }
+  }
+  for (int space = 0; space < 2; ++space) {
+    for (int part = 0; part < 2; ++part) {
+      s.id_columns[space][part] = id_columns(s, space, part == 1);
+      s.float_columns[space][part] = float_columns(s, space, part == 1);
     }
   }
   return s;
