@@ -199,6 +199,14 @@ TEST_CASE("chain: what it cannot do is refused with the reason") {
     CHECK(small.report().find("a block has 40000") != std::string::npos);
   }
 
+  ModelBuilder large = paper_model(PaperModel::kWideDeep, PaperShape());
+  const Plan large_plan = plan_of(large);
+  const ChainRunner slow(large_plan, large.tables(), 0);  // all weights through one SM, no tensor cores
+  if (device() == "cuda_emu") {
+    CHECK(!slow.accepted());
+    CHECK(slow.report().find("the ops one by one") != std::string::npos);
+  }
+
   PlanOptions primitives;
   primitives.fold = false;
   primitives.fuse = false;

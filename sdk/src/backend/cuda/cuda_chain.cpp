@@ -15,9 +15,11 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-// Until a measurement says otherwise: one wave of clusters, and no batch that separate kernels may do faster.
+// Until a measurement says otherwise: one wave of clusters, 256 rows at most, and only plans that the
+// estimate of chain_plan.cpp puts below their ops one by one.
 constexpr int64_t kMostRows = 256;
-constexpr double kMostMicros = 30;
+constexpr double kMicrosPerOp = 2.8;     // a node of a graph at small batches, launch to launch
+constexpr double kMicrosPerPlain = 2.2;  // more for a product without tensor cores
 constexpr bool kOverlap = false;  // programmatic dependent launch after the kernel that fetches the input
 
 /// What chain_enqueue needs.
@@ -82,13 +84,23 @@ Result<ChainPlan> plan_for_device(const ChainModel& model, cuda::ChainMode mode,
   }
 }
 
+double micros_of_ops(const ChainModel& model, cuda::ChainMode mode) {
+  double micros = kMicrosPerOp * static_cast<double>(model.ops.size());
+  if (mode != cuda::ChainMode::kF32) return micros;
+  for (const ChainStep& s : model.steps) micros += s.kind == ChainStepKind::kProduct ? kMicrosPerPlain : 0;
+  return micros;
+}
+
 /// The largest batch to take: what was measured, else one wave of clusters.
-Result<int64_t> rows_of(const ChainPlan& plan, const ChainTuning* tuning, int32_t clusters) {
+Result<int64_t> rows_of(const ChainPlan& plan, const ChainTuning* tuning, int32_t clusters, double ops) {
   if (tuning != nullptr && tuning->rows == 0) return unsupported("its ops one by one were measured faster");
   if (tuning != nullptr) return tuning->rows;
-  if (plan.micros > kMostMicros)
-    return unsupported("a tile of 16 rows takes " + std::to_string(plan.micros) +
-                       " us by estimate, at most " + std::to_string(kMostMicros) + " are worth it");
+  if (plan.micros > ops) {
+    char text[120];
+    std::snprintf(text, sizeof(text), "by estimate 16 rows take %.1f us, the ops one by one %.1f us",
+                  plan.micros, ops);
+    return unsupported(text);
+  }
   return std::min(kMostRows, int64_t{clusters} * cuda::kChainRows);
 }
 
@@ -116,7 +128,8 @@ Status prepare(const CudaDevice& device, const dpi_chain_desc& desc, CudaChain* 
   if (tuning != nullptr) mode = tuning->mode;
   int32_t clusters = 0;
   DPI_ASSIGN_OR_RETURN(ChainPlan plan, plan_for_device(model, mode, tuning, &clusters));
-  DPI_ASSIGN_OR_RETURN(chain->max_rows, rows_of(plan, tuning, clusters));
+  const double ops = micros_of_ops(model, mode);
+  DPI_ASSIGN_OR_RETURN(chain->max_rows, rows_of(plan, tuning, clusters, ops));
   plan.shape.overlap = tuning != nullptr ? tuning->overlap : kOverlap;
   chain->shape = plan.shape;
   chain->n_calls = desc.n_ops;
