@@ -14,16 +14,20 @@ namespace {
 /// Items of 32 vectors that a fetch takes.
 int32_t items_of(const ChainFetch& f) { return round_up(cuda::kChainRows * ((f.dst.n + 3) / 4), 32) / 32; }
 
-/// Rank of each fetch: all of an input go to one rank, which then reads its ids once.
+/// Rank of each fetch: all of an input go to one rank, which then reads its ids once; inputs that follow each
+/// other, and lie side by side in memory, stay together.
 std::vector<int32_t> share_fetches(const ChainModel& model, int32_t ranks) {
-  std::vector<int32_t> cost(model.inputs.size(), 0);
-  for (const ChainFetch& f : model.fetches) cost[static_cast<size_t>(f.input)] += items_of(f);
-  std::vector<int32_t> load(static_cast<size_t>(ranks), 0);
-  std::vector<int32_t> rank_of(model.inputs.size(), 0);
-  for (size_t i = 0; i < cost.size(); ++i) {
-    const auto least = std::min_element(load.begin(), load.end());
-    *least += cost[i];
-    rank_of[i] = static_cast<int32_t>(least - load.begin());
+  std::vector<int64_t> cost(model.inputs.size(), 0);
+  int64_t total = 0;
+  for (const ChainFetch& f : model.fetches) {
+    cost[static_cast<size_t>(f.input)] += items_of(f);
+    total += items_of(f);
+  }
+  std::vector<int32_t> rank_of;
+  int64_t before = 0;
+  for (const int64_t c : cost) {
+    rank_of.push_back(static_cast<int32_t>((2 * before + c) * ranks / (2 * total + 1)));
+    before += c;
   }
   std::vector<int32_t> shares;
   for (const ChainFetch& f : model.fetches) shares.push_back(rank_of[static_cast<size_t>(f.input)]);
