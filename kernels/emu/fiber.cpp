@@ -1,18 +1,52 @@
-// Switching between the host and fibres (ucontext; setjmp after the first entry where no sanitizer watches).
-// Fibres live as long as the process and run one thread of one block after another. Compile without
-// sanitizers, with DPI_EMU_ASAN or DPI_EMU_TSAN to match the kernels.
+// Switching between the host and fibres. Fibres live as long as the process and run one thread of one block
+// after another. Compile without sanitizers, with DPI_EMU_ASAN or DPI_EMU_TSAN to match the kernels; they are
+// told of every switch.
 #include "kernels/emu/fiber.hpp"
 
 #include <sys/mman.h>
+
+#ifdef __x86_64__
+// Saves what a called function must keep, changes the stack and takes from there what was saved. Unlike
+// swapcontext it makes no system call, and no sanitizer clears the shadow of a whole stack for it.
+asm(R"(
+.text
+.hidden dpi_emu_switch_stack
+.globl dpi_emu_switch_stack
+.type dpi_emu_switch_stack, @function
+dpi_emu_switch_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size dpi_emu_switch_stack, .-dpi_emu_switch_stack
+)");
+extern "C" void dpi_emu_switch_stack(void** save, void* stack);
+#endif
 
 namespace dpi::emu {
 
 namespace {
 
+#ifdef __x86_64__
+void switch_point(Point* from, const Point* to) { dpi_emu_switch_stack(&from->sp, to->sp); }
+#else
+void switch_point(Point* from, const Point* to) { swapcontext(from, to); }
+#endif
+
 constexpr size_t kStackBytes = size_t{256} << 10;
 
-[[maybe_unused]] ucontext_t g_host;
-[[maybe_unused]] jmp_buf g_host_point;
+Point g_host;
 
 }  // namespace
 
@@ -26,11 +60,7 @@ void FiberFree::operator()(Fiber* f) const { delete f; }
 void to_host() {
   Fiber* me = g_fiber;
   leave_fiber(g_host_sanitizer, me->sanitizer);
-#ifdef DPI_EMU_SANITIZED
-  swapcontext(&me->context, &g_host);
-#else
-  if (_setjmp(me->point) == 0) _longjmp(g_host_point, 1);
-#endif
+  switch_point(&me->point, &g_host);
   back_on_fiber(g_host_sanitizer, me->sanitizer);
 }
 
@@ -45,20 +75,30 @@ void fiber_main() {
   }
 }
 
+#ifdef __x86_64__
+void start_point(Point* p, char* stack, size_t bytes) {
+  auto* top = reinterpret_cast<void**>(stack + bytes);
+  top[-1] = nullptr;  // where fiber_main would return to
+  top[-2] = reinterpret_cast<void*>(&fiber_main);
+  for (int i = 3; i <= 8; ++i) top[-i] = nullptr;  // registers
+  p->sp = top - 8;
+}
+#else
+void start_point(Point* p, char* stack, size_t bytes) {
+  getcontext(p);
+  p->uc_stack.ss_sp = stack;
+  p->uc_stack.ss_size = bytes;
+  p->uc_link = nullptr;
+  makecontext(p, fiber_main, 0);
+}
+#endif
+
 }  // namespace
 
 void resume(Fiber& f) {
   g_fiber = &f;
   leave_host(g_host_sanitizer, f.sanitizer, f.stack, kStackBytes);
-#ifdef DPI_EMU_SANITIZED
-  swapcontext(&g_host, &f.context);
-#else
-  if (_setjmp(g_host_point) == 0) {
-    if (f.entered) _longjmp(f.point, 1);
-    f.entered = true;
-    setcontext(&f.context);
-  }
-#endif
+  switch_point(&g_host, &f.point);
   back_on_host(g_host_sanitizer, f.sanitizer);
 }
 
@@ -68,12 +108,8 @@ char* reserve(size_t bytes) {
 }
 
 void start_over(Fiber& f) {
-  getcontext(&f.context);
-  f.context.uc_stack.ss_sp = f.stack;
-  f.context.uc_stack.ss_size = kStackBytes;
-  f.context.uc_link = nullptr;
-  makecontext(&f.context, fiber_main, 0);
-  f.entered = false;
+  unpoison(f.stack, kStackBytes);  // frames that were never left
+  start_point(&f.point, f.stack, kStackBytes);
   f.sanitizer.fake_stack = nullptr;
 }
 
@@ -85,7 +121,7 @@ bool prepare_lane(Lane* lane, dim3 block) {
     f->stack = reserve(kStackBytes);
     if (f->stack == nullptr) return false;
     f->sanitizer.tsan = create_tsan_fiber();
-    start_over(*f);
+    start_point(&f->point, f->stack, kStackBytes);
     lane->fibers.push_back(std::move(f));
   }
   return true;

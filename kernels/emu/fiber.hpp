@@ -1,8 +1,6 @@
 // Inside the emulation: fibres, one per CUDA thread of a lane. Used by simt_emu.cpp.
 #pragma once
 
-#undef _FORTIFY_SOURCE  // its longjmp refuses to leave a stack
-#include <setjmp.h>
 #include <ucontext.h>
 
 #include "kernels/emu/lane.hpp"
@@ -10,12 +8,19 @@
 
 namespace dpi::emu {
 
+/// Where a stack was left.
+#ifdef __x86_64__
+struct Point {
+  void* sp;
+};
+#else
+using Point = ucontext_t;
+#endif
+
 enum class Wait : uint8_t { kNone, kBlock, kWarp, kDone };
 
 struct Fiber {
-  ucontext_t context;
-  jmp_buf point;
-  bool entered = false;  // its loop is running: `point` is valid
+  Point point;
   dim3 tid;
   int linear = 0;
   Wait wait = Wait::kDone;
