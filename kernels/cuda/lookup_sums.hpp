@@ -27,6 +27,7 @@ struct RowPlace {
   int32_t column;  // first of this lane's
   Lanes channels;
   int32_t channel;
+  float numeric;  // of the field that has the lane's number: read before the rows, used after them
 };
 
 struct RowTotals {
@@ -201,17 +202,16 @@ __device__ inline void add_one_hot_slowly(const Launch& w, const View& view, con
 
 // ---- numerics: a lane reads one value, all lanes get it
 
-__device__ __forceinline__ float numeric_of_lane(const Launch& w, const View& view, const RowPlace& at,
-                                                 int32_t first) {
-  const Record* r = record_in(view, w.numerics, first + at.lane);
-  return r != nullptr ? reinterpret_cast<const float*>(r->base)[int64_t{at.row} * r->stride] : 0.0f;
+__device__ __forceinline__ float numeric_of_lane(const Launch& w, const View& view, int32_t row, int32_t i) {
+  const Record* r = record_in(view, w.numerics, i);
+  return r != nullptr ? reinterpret_cast<const float*>(r->base)[int64_t{row} * r->stride] : 0.0f;
 }
 
 template <int kVec, bool kNarrow>
 __device__ inline void add_numeric_vectors(const Launch& w, const View& view, const RowPlace& at,
                                            RowSums<kVec>* sums) {
   for (int32_t first = 0; first < w.numerics.count; first += kWarp) {
-    const float mine = numeric_of_lane(w, view, at, first);
+    const float mine = first == 0 ? at.numeric : numeric_of_lane(w, view, at.row, at.lane + first);
     const int32_t n = w.numerics.count - first < kWarp ? w.numerics.count - first : kWarp;
     for (int32_t j = 0; j < n; j += at.vector.groups) {
       const int32_t own = j + at.vector.group;
@@ -229,7 +229,7 @@ __device__ inline void add_numeric_vectors(const Launch& w, const View& view, co
 __device__ inline float numeric_channel(const Launch& w, const View& view, const RowPlace& at) {
   float sum = 0;
   for (int32_t first = 0; first < w.numerics.count; first += kWarp) {
-    const float mine = numeric_of_lane(w, view, at, first);
+    const float mine = first == 0 ? at.numeric : numeric_of_lane(w, view, at.row, at.lane + first);
     const int32_t n = w.numerics.count - first < kWarp ? w.numerics.count - first : kWarp;
     for (int32_t j = 0; j < n; j += at.channels.groups) {
       const int32_t own = j + at.channels.group;
@@ -374,6 +374,7 @@ __device__ __forceinline__ bool sum_row(const Launch& w, const View& view, int32
   at.column = at.vector.sub * kVec;
   at.channels = lanes_of(lane, lanes_for(1, w.n_channels));
   at.channel = at.channels.sub;
+  at.numeric = numeric_of_lane(w, view, row, lane);
   RowTotals totals;
   if (sum_columns<kVec, kNarrow, kGeneral, kSlowly>(w, view, at, &totals)) return true;
   if constexpr (kGeneral) {

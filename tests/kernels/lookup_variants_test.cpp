@@ -171,6 +171,35 @@ TEST_CASE("lookup variants: the fused ones write the same bits, sorted or not") 
   }
 }
 
+TEST_CASE("lookup variants: each can be captured into a graph and replayed over other ids") {
+  for (const LookupVariant& v : kVariants) {
+    LookupModel m({16, DType::kF32, DType::kF32, true, true, false, 21});
+    INFO(text_of(m.shape(), v));
+    const Run got = {LookupOutput(21, m.columns(), m.stride(), DType::kF32), chan_of(m, 21)};
+    const MultiLookupArgs a = m.args(got.out, got.chan, 21);
+    LookupOptions o;
+    o.variant = v;
+    o.scratch_bytes = cuda::lookup_scratch_bytes(a.attrs, 21, v);
+    const std::shared_ptr<char> scratch = aligned_block(o.scratch_bytes + 1);
+    o.scratch = scratch.get();
+    emu::Stream* stream = nullptr;
+    emu::Graph* graph = nullptr;
+    REQUIRE(emu::stream_create(&stream) == 0);
+    REQUIRE(emu::capture_begin(stream) == 0);
+    CHECK(cuda::multi_lookup(a, o, stream) == 0);
+    REQUIRE(emu::capture_end(stream, &graph) == 0);
+    for (int turn = 0; turn < 2; ++turn) {
+      std::swap(m.ids(0)[3], m.ids(0)[9]);
+      std::swap(m.ids(m.first_bag())[5], m.ids(m.first_bag())[40]);
+      CHECK(emu::graph_launch(graph, stream) == 0);
+      REQUIRE_MESSAGE(emu::stream_sync(stream) == 0, std::string(emu::last_error()));
+      check_run(m, got, by_ref(m));
+    }
+    CHECK(emu::graph_free(graph) == 0);
+    emu::stream_destroy(stream);
+  }
+}
+
 TEST_CASE("lookup variants: all that are listed for measuring run") {
   const LookupModel m({16, DType::kF32, DType::kF32, true, true, false, 9});
   const Run expected = by_ref(m);
