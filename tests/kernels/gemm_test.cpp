@@ -251,6 +251,29 @@ TEST_CASE("gemm: the library's products agree with float64") {
   unsetenv("DPI_EMU_CUBLASLT");
 }
 
+TEST_CASE("gemm: a table's algorithm is taken when the library offers it") {
+  if (device() != "cuda_emu") return;  // the algorithms of lt_emu.cpp
+  setenv("DPI_EMU_CUBLASLT", "1", 1);
+  const Shape s = {37, 33, 24};
+  for (const char* staging : {"-", "staged"}) {
+    for (const char* number : {"0000000000000002", "00000000000000aa"}) {
+      CAPTURE(staging);
+      CAPTURE(number);
+      const Forced table({"own-tf32", 1, "64"}, s, false);
+      std::ofstream(table.path)
+          << "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\ntf32 plain 24 33 37 cublaslt-tf32 " << staging
+          << " 6470692d616c676f" << number << std::string(96, '0') << " 1.5\n";
+      Layer layer(s, {DType::kF32, DType::kF32, false, 3, 0});
+      TypedBackend backend(1, table.path);
+      CHECK(layer.error(layer.op.run(backend), operand_error(1, "")) <= 1);
+      CHECK(layer.op.report.find("chosen: cublaslt-tf32") == 0);
+      const bool offered = number[15] == '2';
+      CHECK((layer.op.report.find("offers no such") == std::string::npos) == offered);
+    }
+  }
+  unsetenv("DPI_EMU_CUBLASLT");
+}
+
 TEST_CASE("gemm: a table that is wrong is refused by name, one for another GPU is left") {
   const Shape s = {4, 33, 20};
   const Forced good({"own-simt", 0, "-"}, s, false);

@@ -70,6 +70,7 @@ Result<std::shared_ptr<const GemmDevice>> open_gemm_device(int index, int32_t pr
   if (const int code = layer::properties(index, &properties); code != 0)
     return native_status(code, "properties of the GPU");
   d->multiprocessors = properties.multiprocessors;
+  d->capability = properties.capability;
   const lt::Api* api = lt::library(&d->lt_reason);
   if (api != nullptr) {
     const int32_t code = api->create(&d->handle);
@@ -187,7 +188,7 @@ bool Gemm::tuned(int64_t rows, GemmChoice* out) {
     return true;
   }
   if (!lt_possible()) return false;
-  for (const GemmChoice& c : lt_candidates(e->choice.impl, rows, kMostLtCandidates)) {
+  for (const GemmChoice& c : lt_candidates(e->choice.impl, e->choice.staged, rows, kMostLtCandidates)) {
     if (c.algo == e->choice.algo) {
       *out = c;
       return true;
@@ -203,8 +204,9 @@ GemmChoice Gemm::choose(int64_t rows) {
   const GemmImpl impl = default_impl(shape(rows), precision_, lt_possible(), device_->strict);
   if (!is_lt(impl)) return own_choice(impl, rows);
   const std::string why = lt_refusal(impl);
-  if (why.empty()) {
-    const std::vector<GemmChoice> found = lt_candidates(impl, rows, 1);
+  const bool staged = lt_should_stage(impl);
+  for (int attempt = 0; attempt < 2 && why.empty(); ++attempt) {
+    const std::vector<GemmChoice> found = lt_candidates(impl, staged != (attempt == 1), rows, 1);
     if (!found.empty()) return found[0];
   }
   note(std::string(gemm_name(impl)) + ": " + (why.empty() ? "no algorithm" : why));
@@ -258,11 +260,12 @@ std::vector<GemmChoice> Gemm::candidates(int64_t rows) const {
   using cuda::GemmTile;
   std::vector<GemmChoice> all;
   for (const GemmImpl impl : impls_for(precision_)) {
-    if (is_lt(impl)) {
-      if (!lt_possible()) continue;
-      for (const GemmChoice& c : lt_candidates(impl, rows, kMostLtCandidates)) all.push_back(c);
-      continue;
+    for (const bool staged : {false, true}) {
+      const bool apart = !staged || (!lt_must_stage(impl) && in_ % 8 != 0);  // else it is the same
+      if (!is_lt(impl) || !lt_possible() || !apart) continue;
+      for (const GemmChoice& c : lt_candidates(impl, staged, rows, kMostLtCandidates)) all.push_back(c);
     }
+    if (is_lt(impl)) continue;
     GemmChoice c;
     c.impl = impl;
     for (const GemmTile t : {GemmTile::kSmall, GemmTile::kMedium, GemmTile::kLarge}) {

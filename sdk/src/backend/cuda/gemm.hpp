@@ -49,6 +49,8 @@ struct GemmChoice {
   kernels::cuda::GemmTile tile = kernels::cuda::GemmTile::kMedium;  // own-* but own-simt
   lt::Algo algo;                                                    // cublaslt-*
   size_t workspace = 0;                                             // of the algo
+  bool staged =
+      false;  // cublaslt-*: x is copied to rows that end on 16 bytes though it might be read in place
 
   bool operator==(const GemmChoice&) const = default;
 };
@@ -59,6 +61,7 @@ struct GemmDevice {
   GemmPrecision precision = GemmPrecision::kFp32;
   bool strict = false;  // a row's bits must not depend on its batch
   int multiprocessors = 132;
+  int capability = 0;            // 90 = sm_90, 0 = emulated
   const lt::Api* api = nullptr;  // null: `lt_reason` says why
   lt::Handle handle = nullptr;
   std::string lt_reason;
@@ -132,14 +135,17 @@ class Gemm {
   // gemm_lt.cpp
   bool lt_possible() const { return device_->api != nullptr && !device_->strict && !lt_failed_; }
   std::string lt_refusal(GemmImpl impl) const;
-  bool lt_stages_x(GemmImpl impl) const;
+  bool lt_must_stage(GemmImpl impl) const;
+  /// Are rows of x whose ends do not fall on 16 bytes better copied? The default for a choice's `staged`.
+  bool lt_should_stage(GemmImpl impl) const;
+  bool lt_stages_x(const GemmChoice& c) const { return c.staged || lt_must_stage(c.impl); }
   bool lt_fuses_end(GemmImpl impl) const;
   bool lt_has_sums(GemmImpl impl) const;
-  bool lt_problem(GemmImpl impl, int64_t rows, LtProblem* out) const;
-  std::vector<GemmChoice> lt_candidates(GemmImpl impl, int64_t rows, int most) const;
-  size_t lt_staged_bytes(GemmImpl impl, int64_t rows) const;
+  bool lt_problem(const GemmChoice& choice, int64_t rows, LtProblem* out) const;
+  std::vector<GemmChoice> lt_candidates(GemmImpl impl, bool staged, int64_t rows, int most) const;
+  size_t lt_staged_bytes(const GemmChoice& choice, int64_t rows) const;
   size_t lt_sums_bytes(GemmImpl impl, int64_t rows) const;
-  bool lt_takes(GemmImpl impl, const kernels::DenseArgs& a) const;
+  bool lt_takes(const GemmChoice& choice, const kernels::DenseArgs& a) const;
   /// Starts staging and product; false: the library refused, own kernels may do it all instead.
   bool lt_product(const GemmChoice& choice, const kernels::DenseArgs& a, char* scratch, void* stream) const;
   /// The end that the product did not fuse.

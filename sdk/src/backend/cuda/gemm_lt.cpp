@@ -50,11 +50,16 @@ std::string Gemm::lt_refusal(GemmImpl) const {
   return {};
 }
 
-// x must be of the element type, with rows whose starts and ends fall on 16 bytes.
-bool Gemm::lt_stages_x(GemmImpl impl) const {
-  const int64_t bytes = kernels::dtype_bytes(element_of(impl));
-  return is_split(impl) || x_.dtype != element_of(impl) || x_.row_stride * bytes % kPointerAlignment != 0 ||
-         in_ * bytes % kPointerAlignment != 0;
+// x must be of the element type, with rows that start on 16 bytes (SGEMM takes any).
+bool Gemm::lt_must_stage(GemmImpl impl) const {
+  const bool starts = x_.row_stride * kernels::dtype_bytes(element_of(impl)) % kPointerAlignment == 0;
+  return is_split(impl) || x_.dtype != element_of(impl) || (!starts && impl != GemmImpl::kLtFp32);
+}
+
+// Kernels of sm_90 load tiles whatever the depth; those before it load 16 bytes along the depth at once.
+bool Gemm::lt_should_stage(GemmImpl impl) const {
+  const bool ends = in_ * kernels::dtype_bytes(element_of(impl)) % kPointerAlignment == 0;
+  return !ends && impl != GemmImpl::kLtFp32 && device_->capability < 90;
 }
 
 bool Gemm::lt_fuses_end(GemmImpl impl) const {
@@ -63,10 +68,10 @@ bool Gemm::lt_fuses_end(GemmImpl impl) const {
 
 bool Gemm::lt_has_sums(GemmImpl impl) const { return !lt_fuses_end(impl) && dst_.dtype != DType::kF32; }
 
-size_t Gemm::lt_staged_bytes(GemmImpl impl, int64_t rows) const {
-  if (!lt_stages_x(impl)) return 0;
-  const int64_t row = cuda::packed_depth(in_) * (is_split(impl) ? 3 : 1);
-  return rounded(static_cast<size_t>(rows * row * kernels::dtype_bytes(element_of(impl))));
+size_t Gemm::lt_staged_bytes(const GemmChoice& c, int64_t rows) const {
+  if (!lt_stages_x(c)) return 0;
+  const int64_t row = cuda::packed_depth(in_) * (is_split(c.impl) ? 3 : 1);
+  return rounded(static_cast<size_t>(rows * row * kernels::dtype_bytes(element_of(c.impl))));
 }
 
 size_t Gemm::lt_sums_bytes(GemmImpl impl, int64_t rows) const {
@@ -74,18 +79,19 @@ size_t Gemm::lt_sums_bytes(GemmImpl impl, int64_t rows) const {
 }
 
 // A call's memory: the sums go to dst before add is read, so the two must not share bytes.
-bool Gemm::lt_takes(GemmImpl impl, const kernels::DenseArgs& a) const {
-  if (!lt_stages_x(impl) && !is_aligned(a.x.data)) return false;
-  if (lt_has_sums(impl)) return true;
-  return is_aligned(a.dst.data) && (lt_fuses_end(impl) || a.add.data != a.dst.data);
+bool Gemm::lt_takes(const GemmChoice& c, const kernels::DenseArgs& a) const {
+  if (!lt_stages_x(c) && !is_aligned(a.x.data)) return false;
+  if (lt_has_sums(c.impl)) return true;
+  return is_aligned(a.dst.data) && (lt_fuses_end(c.impl) || a.add.data != a.dst.data);
 }
 
 // ---- descriptors
 
-bool Gemm::lt_problem(GemmImpl impl, int64_t rows, LtProblem* p) const {
+bool Gemm::lt_problem(const GemmChoice& choice, int64_t rows, LtProblem* p) const {
   const lt::Api& api = *device_->api;
+  const GemmImpl impl = choice.impl;
   const int64_t packed = cuda::packed_depth(in_) * (is_split(impl) ? 3 : 1);
-  const bool staged = lt_stages_x(impl);
+  const bool staged = lt_stages_x(choice);
   const int64_t depth = staged ? packed : in_;
   const bool fused = lt_fuses_end(impl);
   const DType dst_type = fused ? dst_.dtype : DType::kF32;
@@ -112,9 +118,12 @@ bool Gemm::lt_problem(GemmImpl impl, int64_t rows, LtProblem* p) const {
   return bad == lt::kSuccess;
 }
 
-std::vector<GemmChoice> Gemm::lt_candidates(GemmImpl impl, int64_t rows, int most) const {
+std::vector<GemmChoice> Gemm::lt_candidates(GemmImpl impl, bool staged, int64_t rows, int most) const {
   LtProblem p;
-  if (!lt_refusal(impl).empty() || !lt_problem(impl, rows, &p)) return {};
+  GemmChoice c;
+  c.impl = impl;
+  c.staged = staged && !lt_must_stage(impl);
+  if (!lt_refusal(impl).empty() || !lt_problem(c, rows, &p)) return {};
   const lt::Api& api = *device_->api;
   lt::Preference preference;
   int32_t bad = api.preference_init(&preference, sizeof(preference));
@@ -132,8 +141,6 @@ std::vector<GemmChoice> Gemm::lt_candidates(GemmImpl impl, int64_t rows, int mos
   for (int i = 0; code == lt::kSuccess && i < std::min(got, most); ++i) {
     const lt::HeuristicResult& r = found[static_cast<size_t>(i)];
     if (r.state != lt::kSuccess || r.workspace > kMaxWorkspace) continue;
-    GemmChoice c;
-    c.impl = impl;
     c.algo = r.algo;
     c.workspace = r.workspace;
     choices.push_back(c);
@@ -147,10 +154,10 @@ bool Gemm::lt_product(const GemmChoice& choice, const kernels::DenseArgs& a, cha
                       void* stream) const {
   LtProblem p;
   const int64_t rows = a.dst.rows;
-  if (!lt_takes(choice.impl, a) || !lt_problem(choice.impl, rows, &p)) return false;
+  if (!lt_takes(choice, a) || !lt_problem(choice, rows, &p)) return false;
   scratch = aligned(scratch);
   const void* x = a.x.data;
-  if (lt_stages_x(choice.impl)) {
+  if (lt_stages_x(choice)) {
     const DType type = element_of(choice.impl);
     const int code = is_split(choice.impl)
                          ? cuda::split_rows(a.x, reinterpret_cast<float*>(scratch), stream)
@@ -158,7 +165,7 @@ bool Gemm::lt_product(const GemmChoice& choice, const kernels::DenseArgs& a, cha
     if (code != 0) return false;
     x = scratch;
   }
-  char* sums = scratch + lt_staged_bytes(choice.impl, rows);
+  char* sums = scratch + lt_staged_bytes(choice, rows);
   char* workspace = sums + lt_sums_bytes(choice.impl, rows);
   void* dst = lt_has_sums(choice.impl) ? static_cast<void*>(sums) : a.dst.data;
   const void* weights = is_split(choice.impl) ? split_weights_ : weights_;
@@ -171,7 +178,7 @@ int Gemm::lt_finish(const GemmChoice& choice, const kernels::DenseArgs& a, char*
                     void* stream) const {
   if (lt_fuses_end(choice.impl)) return 0;
   if (!lt_has_sums(choice.impl)) return cuda::finish_dense(a, a.dst.data, a.dst.row_stride, stream);
-  const char* sums = aligned(scratch) + lt_staged_bytes(choice.impl, a.dst.rows);
+  const char* sums = aligned(scratch) + lt_staged_bytes(choice, a.dst.rows);
   return cuda::finish_dense(a, reinterpret_cast<const float*>(sums), sums_stride(out_), stream);
 }
 
@@ -196,9 +203,8 @@ struct OwnStream {
 Status Gemm::try_lt() const {
   std::vector<Bucket> trials;  // the smallest bucket of each algorithm
   for (const Bucket& b : buckets_) {
-    const bool known = std::any_of(trials.begin(), trials.end(), [&](const Bucket& t) {
-      return t.choice.impl == b.choice.impl && t.choice.algo == b.choice.algo;
-    });
+    const bool known =
+        std::any_of(trials.begin(), trials.end(), [&](const Bucket& t) { return t.choice == b.choice; });
     if (is_lt(b.choice.impl) && !known) trials.push_back(b);
   }
   if (trials.empty()) return ok_status();
@@ -230,8 +236,7 @@ Status Gemm::try_lt() const {
 
 size_t Gemm::scratch_bytes(const GemmChoice& choice, int64_t rows) const {
   if (!is_lt(choice.impl)) return 0;
-  return kAlignment + lt_staged_bytes(choice.impl, rows) + lt_sums_bytes(choice.impl, rows) +
-         choice.workspace;
+  return kAlignment + lt_staged_bytes(choice, rows) + lt_sums_bytes(choice.impl, rows) + choice.workspace;
 }
 
 }  // namespace dpi::backend

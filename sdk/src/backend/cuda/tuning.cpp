@@ -67,7 +67,9 @@ const char* parse_entry(const std::vector<std::string>& w, TuningEntry* e) {
   e->choice.impl = gemm_impl(w[5]);
   if (e->choice.impl == GemmImpl::kCount) return "the implementation is not known";
   const bool has_tile = !is_lt(e->choice.impl) && e->choice.impl != GemmImpl::kOwnSimt;
-  if (has_tile ? !parse_tile(w[6], &e->choice.tile) : w[6] != "-") return "the tile does not fit";
+  e->choice.staged = is_lt(e->choice.impl) && w[6] == "staged";
+  const bool no_tile = w[6] == "-" || e->choice.staged;
+  if (has_tile ? !parse_tile(w[6], &e->choice.tile) : !no_tile) return "the tile does not fit";
   if (is_lt(e->choice.impl) ? !parse_algo(w[7], &e->choice.algo) : w[7] != "-")
     return "the algorithm does not fit";
   const char* const end = w[8].data() + w[8].size();
@@ -169,8 +171,10 @@ std::string TuningTable::text() const {
     out += std::string(precision_name(e.precision)) + (e.shape.fused ? " fused " : " plain ") +
            std::to_string(e.shape.out) + " " + std::to_string(e.shape.in) + " " +
            std::to_string(e.shape.rows) + " " + gemm_name(e.choice.impl) + " " +
-           (tile ? std::to_string(tile_side(e.choice.tile)) : "-") + " " +
-           (lt ? algo_text(e.choice.algo) : "-") + " " + std::string(time, end.ptr) + "\n";
+           (tile              ? std::to_string(tile_side(e.choice.tile))
+            : e.choice.staged ? "staged"
+                              : "-") +
+           " " + (lt ? algo_text(e.choice.algo) : "-") + " " + std::string(time, end.ptr) + "\n";
   }
   for (const ChainTuning& t : chains_) out += chain_tuning_text(t) + "\n";
   return out;

@@ -13,7 +13,7 @@
 // Lines of chains: chain_tuning.hpp.
 //
 // Device * is any device: for tables without algorithms. end: plain = bias and ReLU at most, else fused.
-// rows: the batch bucket. tile: 32, 64, 128 of own kernels.
+// rows: the batch bucket. tile: 32, 64, 128 of own kernels; staged: x is copied first.
 #pragma once
 
 #include <memory>
