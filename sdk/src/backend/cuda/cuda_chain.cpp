@@ -20,7 +20,7 @@ namespace cuda = kernels::cuda;
 constexpr int64_t kMostRows = 256;
 constexpr double kMicrosPerOp = 2.8;     // a node of a graph at small batches, launch to launch
 constexpr double kMicrosPerPlain = 2.2;  // more for a product without tensor cores
-constexpr bool kOverlap = false;  // programmatic dependent launch after the kernel that fetches the input
+constexpr bool kOverlap = false;         // of its start with the end of the kernel that fetches the input
 
 /// What chain_enqueue needs.
 struct CudaChain {
@@ -75,6 +75,7 @@ Result<ChainPlan> plan_for_device(const ChainModel& model, cuda::ChainMode mode,
   }
   for (;;) {
     DPI_ASSIGN_OR_RETURN(ChainPlan plan, plan_chain(model, mode, limits));
+    plan.shape.overlap = limits.max_ranks > 1 && (tuning != nullptr ? tuning->overlap : kOverlap);
     const int code = cuda::chain_allow(plan.shape, clusters);
     if (code == 0 && *clusters > 0) return plan;
     if (plan.shape.ranks == 1)
@@ -130,7 +131,6 @@ Status prepare(const CudaDevice& device, const dpi_chain_desc& desc, CudaChain* 
   DPI_ASSIGN_OR_RETURN(ChainPlan plan, plan_for_device(model, mode, tuning, &clusters));
   const double ops = micros_of_ops(model, mode);
   DPI_ASSIGN_OR_RETURN(chain->max_rows, rows_of(plan, tuning, clusters, ops));
-  plan.shape.overlap = tuning != nullptr ? tuning->overlap : kOverlap;
   chain->shape = plan.shape;
   chain->n_calls = desc.n_ops;
   DPI_RETURN_IF_ERROR(upload(plan.programs, &chain->programs));
