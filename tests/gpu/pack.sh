@@ -71,6 +71,11 @@ if [ "$with_cuda" = 1 ]; then
     sed -e "s#$(cd "$cuda" && pwd)\([/ ]\|$\)#@BUILD@\1#g; s#$top\([/ ]\|$\)#@SOURCE@\1#g" \
       -e "s#$toolkit/#@TOOLKIT@/#g; s#/usr/local/cuda\(-[0-9.]*\)\?/#@TOOLKIT@/#g" \
       -e 's#^\(: && \)\?[^ ]*ccache #\1#; s#/usr/bin/\(c++\|g++\)#g++#g' >"$out/tests/gpu/rebuild_commands.txt"
+  # Sources that the build itself wrote.
+  grep -oE '@BUILD@/[^ ]+\.(cpp|cu|c)( |$)' "$out/tests/gpu/rebuild_commands.txt" | sed 's#@BUILD@/##; s# $##' | sort -u | while read -r file; do
+    mkdir -p "$out/tests/gpu/rebuild_sources/$(dirname "$file")"
+    cp "$cuda/$file" "$out/tests/gpu/rebuild_sources/$file"
+  done
 fi
 commit="$(git -c safe.directory='*' rev-parse --short HEAD 2>/dev/null || echo unknown)"
 dirty="$(git -c safe.directory='*' status --porcelain -- kernels sdk capi tests/gpu 2>/dev/null | head -c 1)"

@@ -9,6 +9,7 @@ nvcc="$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)"
 toolkit="$(dirname "$(dirname "$(readlink -f "$nvcc")")")"
 build="$(mktemp -d)"
 trap 'rm -rf "$build"' EXIT
+cp -r "$pack/tests/gpu/rebuild_sources/." "$build/" 2>/dev/null || true
 sed -e "s#@BUILD@#$build#g; s#@SOURCE@#$pack#g; s#@TOOLKIT@#$toolkit#g" "$commands" >"$build/commands"
 grep -oE '(^| )-o [^ ]+' "$build/commands" | sed 's/.*-o //' | while read -r file; do (cd "$build" && mkdir -p "$(dirname "$file")"); done
 head -n -1 "$build/commands" >"$build/compile"
