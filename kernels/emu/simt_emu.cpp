@@ -79,6 +79,8 @@ void fail_here(const char* what) {
 
 // ---- barriers
 
+bool same_text(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
+
 // Opens the warp operation that `a` waits in when every lane of its mask has come.
 bool try_open(const Fiber& a) {
   const int first = a.linear / kWarp * kWarp;
@@ -92,7 +94,7 @@ bool try_open(const Fiber& a) {
     const Fiber& p = thread_of(first + l);
     if (p.wait == Wait::kDone) return fail("mask names an exited lane", &a, &p), false;
     if (p.wait == Wait::kBlock) return fail("mask names a lane that waits at __syncthreads", &a, &p), false;
-    if (p.wait == Wait::kWarp && (p.mask != mask || std::strcmp(p.op, a.op) != 0))
+    if (p.wait == Wait::kWarp && (p.mask != mask || !same_text(p.op, a.op)))
       return fail("lanes of one mask are in different warp operations", &a, &p), false;
     if (p.wait != Wait::kWarp) return false;
   }
@@ -128,7 +130,7 @@ void open_block() {
     if (f.wait == Wait::kWarp) return fail("deadlock", &f);
     if (f.wait != Wait::kBlock) continue;
     if (first == nullptr) first = &f;
-    if (first->at.line != f.at.line || std::strcmp(first->at.file, f.at.file) != 0)
+    if (first->at.line != f.at.line || !same_text(first->at.file, f.at.file))
       return fail("divergent __syncthreads", first, &f);
     if (first->path != f.path) return fail("divergent calls of a function with __syncthreads", first, &f);
   }

@@ -140,5 +140,25 @@ TEST_CASE("graph: one launch at a time, not freed while it runs") {
   CHECK(emu::graph_free(g) == 0);
 }
 
+TEST_CASE("graph: a fault of a node is reported where the host waits, and the next launch runs") {
+  Fork f;
+  emu::Graph* g = nullptr;
+  float y[64] = {};
+  REQUIRE(emu::capture_begin(f.main) == 0);
+  REQUIRE(divergent(y, Fault::kNone, f.main) == 0);
+  REQUIRE(count(&f.counter, Fault::kNone, f.main) == 0);
+  REQUIRE(emu::capture_end(f.main, &g) == 0);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(emu::graph_launch(g, f.main) == 0);
+    CHECK(emu::stream_sync(f.main) == emu::kFault);
+    CHECK(mentions("kernel divergent_kernel: divergent __syncthreads"));
+    CHECK(f.counter == 0);
+  }
+  CHECK(emu::graph_free(g) == 0);
+  CHECK(f.start(true) == 0);
+  CHECK(emu::stream_sync(f.main) == 0);
+  CHECK(f.counter == 66);
+}
+
 }  // namespace
 }  // namespace dpi::test
