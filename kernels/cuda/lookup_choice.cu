@@ -3,7 +3,7 @@
 //
 //   kind     kRows with channels, else kCopy
 //   vector   8 with a 16-bit out; also when the tables are 16 or 8 bits wide and 8 divides the width; else 4
-//   ilp      8 when the batch fills the GPU at 8 rows a thread, else 4
+//   ilp      8 when nothing but copies is asked and the batch fills the GPU at 8 rows a thread, else 4
 //   block    256, halved until every multiprocessor has two blocks
 #include <cstdio>
 #include <cstring>
@@ -90,7 +90,8 @@ LookupVariant choose_lookup(const MultiLookupArgs& a, const LookupVariant& asked
   }
   fill_open(by_rule(a, width), &v);
   if (a.out.dtype != DType::kF32 || v.vector != 4) v.vector = 8;
-  if (v.ilp != 8 || (v.vector == 8 && a.out.dtype == DType::kF32)) v.ilp = 4;
+  const bool copies = v.kind == LookupKind::kCopy && !has_sums(a) && !has_bags(a);
+  if (v.ilp != 8 || !copies || (v.vector == 8 && a.out.dtype == DType::kF32)) v.ilp = 4;
   if (v.block != 0 && v.block != 32 && v.block != 64 && v.block != 128) v.block = 256;
   return v;
 }
@@ -108,7 +109,7 @@ int lookup_variants(const MultiLookupArgs& a, LookupVariant* out, int max) {
   for (const LookupKind kind : {LookupKind::kRows, LookupKind::kCopy}) {
     for (const int32_t vector : {4, 8}) {
       for (const int32_t ilp : {4, 8}) {
-        for (const int32_t block : {128, 256}) {
+        for (const int32_t block : {0, 128, 256}) {
           for (const int32_t hint : {0, 1, 2}) add({kind, vector, ilp, block, hint, 0});
           if (bags) add({kind, vector, ilp, block, 0, 1});
         }
