@@ -13,6 +13,7 @@
 #include "runtime/model.hpp"
 #include "runtime/random_batch.hpp"
 #include "runtime/timeline.hpp"
+#include "store/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/source_dir.hpp"
 
@@ -134,6 +135,60 @@ TEST_CASE("warm-up captures every bucket, and calls of several chunks") {
   const auto reference = load(*bundle, small_options("ref"));
   const RandomBatch request(model->engine().schema(), 48, 0, 9);
   CHECK(near(Scores(*model, request.batch).value, Scores(*reference, request.batch).value));
+}
+
+/// Tables that seem to have one row: what a lookup meets when memory was overwritten.
+class ShrunkenStore final : public TableStore {
+ public:
+  explicit ShrunkenStore(std::unique_ptr<TableStore> inner) : inner_(std::move(inner)) {}
+  Result<StoreForecast> plan(std::vector<StoreTable> tables) override {
+    return inner_->plan(std::move(tables));
+  }
+  Status ingest(int32_t t, int64_t first, int64_t n, std::span<const std::byte> rows) override {
+    return inner_->ingest(t, first, n, rows);
+  }
+  Status ingest_scale(int32_t t, std::span<const float> scale) override {
+    return inner_->ingest_scale(t, scale);
+  }
+  Status seal() override { return inner_->seal(); }
+  Result<Readiness> prepare(const StoreRequest& r) override { return inner_->prepare(r); }
+  kernels::TableView view(int32_t t) const override {
+    kernels::TableView v = inner_->view(t);
+    v.rows = 1;
+    return v;
+  }
+  uint64_t version() const override { return inner_->version(); }
+
+ private:
+  std::unique_ptr<TableStore> inner_;
+};
+
+TEST_CASE("debug: ids that a lookup refuses fail the call, and only that call") {
+  if (device() != "cuda_emu") return;
+  const auto bundle = open("weights/demo/adult_widedeep.h5");
+  backend::BackendRequest request;
+  request.device = "ref";
+  request.options.struct_size = sizeof request.options;
+  request.options.isa = request.options.lookup = request.options.tuning = "auto";
+  auto memory = backend::open_backend(request);
+  REQUIRE(memory.ok());
+  ModelOptions options = small_options(device());
+  options.debug = true;
+  auto store =
+      std::make_unique<ShrunkenStore>(make_resident_store(memory.value().api, memory.value().device, 0));
+  auto made = Model::create(*bundle, options, std::move(store));
+  REQUIRE_MESSAGE(made.ok(), made.status().message());
+  RandomBatch batch(made.value()->engine().schema(), 20, 0, 11);
+  std::vector<float> out(20, kNaN);
+  const Status refused = made.value()->predict(batch.batch, out.data(), {});
+  CHECK(refused.code() == Code::kInternal);
+  CHECK(refused.message().find("outside their tables") != std::string::npos);
+  const std::vector<int64_t> zeros(static_cast<size_t>(batch.batch.item.nnz), 0);
+  batch.batch.item.ids = zeros.data();
+  const Status accepted = made.value()->predict(batch.batch, out.data(), {});
+  CHECK_MESSAGE(accepted.ok(), accepted.message());
+  made.value().reset();
+  memory.value().api->close(memory.value().device);
 }
 
 /// The nodes of the graph that a context captures for calls of `rows` rows.

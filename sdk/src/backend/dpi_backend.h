@@ -105,6 +105,14 @@ struct dpi_op_desc {
   int64_t max_rows;  // largest batch the op will see (sizes scratch)
 };
 
+// Reads that a lookup refused, because an id lies outside its table or offsets fall. The engine has checked
+// every id before; so anything here means that memory was overwritten. The caller sets count to 0 and first
+// to all ones before.
+struct dpi_lookup_faults {
+  uint64_t count;
+  uint64_t first;  // smallest row << 20 | operand
+};
+
 // One execution of a prepared op. All pointers are the backend's own memory; scratch has op_scratch_bytes(op)
 // bytes and is not shared with any op that may run at the same time.
 struct dpi_op_call {
@@ -114,6 +122,7 @@ struct dpi_op_call {
   const dpi::kernels::TableView* tables;
   const int32_t* row_map;  // item row -> shared row, for BroadcastRows; null = identity
   void* scratch;
+  dpi_lookup_faults* faults;  // backend memory, or null: not counted
 };
 
 // What a chain has to know of a value.

@@ -20,6 +20,7 @@ BoundOps::BoundOps(const Engine& engine, const SlotMemory& memory) : engine_(eng
     calls_[i].outputs = b.outputs.data();
     calls_[i].tables = b.tables.data();
     calls_[i].scratch = memory_.scratch[op.stream];
+    calls_[i].faults = memory_.faults;
     const auto add_lookup = [&](int32_t table, int32_t input) {
       lookups_.push_back({op.tables[table], {}});
       lookup_sources_.push_back({static_cast<int32_t>(i), input, plan.values[op.inputs[input]].feature});

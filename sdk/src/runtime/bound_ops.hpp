@@ -17,6 +17,7 @@ struct SlotMemory {
   std::byte* input = nullptr;
   std::byte* arena = nullptr;
   std::vector<std::byte*> scratch;  // per stream
+  dpi_lookup_faults* faults = nullptr;
 };
 
 class BoundOps {

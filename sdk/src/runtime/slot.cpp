@@ -48,6 +48,11 @@ Result<std::unique_ptr<Slot>> Slot::create(const Engine& engine, const SlotSizes
   std::unique_ptr<Slot> s(new Slot(engine, sizes));
   DPI_RETURN_IF_ERROR(s->allocate());
   DPI_RETURN_IF_ERROR(s->create_streams());
+  if (engine.options().debug && !s->host_) {
+    DPI_RETURN_IF_ERROR(allocate_memory(engine, sizeof(dpi_lookup_faults), DPI_MEMORY_OUTPUT,
+                                        &s->memory_.faults, "counters of faults"));
+    DPI_RETURN_IF_ERROR(s->reset_faults());
+  }
   s->ops_ = std::make_unique<BoundOps>(engine, s->memory_);
   s->parts_.reserve(8 + 3 * sizes.largest().sequences.size());
   if (engine.options().debug && !s->host_) DPI_RETURN_IF_ERROR(s->timeline_.create(engine));
@@ -116,6 +121,7 @@ Slot::~Slot() {
   release(memory_.arena, DPI_MEMORY_ARENA);
   release(spare_logits_, DPI_MEMORY_ARENA);
   release(device_out_, DPI_MEMORY_OUTPUT);
+  release(memory_.faults, DPI_MEMORY_OUTPUT);
   release(host_out_, DPI_MEMORY_STAGING);
 }
 
@@ -222,11 +228,33 @@ Status Slot::finish() {
     return done;
   }
   if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.collect());
+  if (memory_.faults != nullptr) DPI_RETURN_IF_ERROR(check_faults());
   const int64_t heads = engine_.heads();
   const auto bytes = static_cast<size_t>(call_rows_ * heads) * sizeof(float);
   std::memcpy(call_.out, host_out_, bytes);
   if (call_.logits != nullptr) copy_logits(host_out_ + padded_rows_ * heads);
   return {};
+}
+
+Status Slot::reset_faults() {
+  const dpi_lookup_faults none = {0, ~uint64_t{0}};
+  dpi_backend_error err{};
+  return backend_status(engine_.api().upload(engine_.device(), memory_.faults, &none, sizeof none, &err), err,
+                        "counters of faults");
+}
+
+/// Option debug: what lookups refused to read.
+Status Slot::check_faults() {
+  dpi_lookup_faults found{};
+  dpi_backend_error err{};
+  const int32_t code = engine_.api().download(engine_.device(), &found, memory_.faults, sizeof found, &err);
+  DPI_RETURN_IF_ERROR(backend_status(code, err, "counters of faults"));
+  if (found.count == 0) return {};
+  DPI_RETURN_IF_ERROR(reset_faults());
+  const auto row = static_cast<int64_t>(found.first >> 20);
+  return internal_error("the device met " + std::to_string(found.count) +
+                        " ids outside their tables, first in row " + std::to_string(row) +
+                        " of a chunk, although all were checked: memory was overwritten");
 }
 
 /// Heads without a logit keep what the caller's memory holds: nothing wrote theirs.
@@ -242,6 +270,7 @@ void Slot::copy_logits(const float* from) {
 
 void Slot::drop() {
   static_cast<void>(synchronize());
+  if (memory_.faults != nullptr) static_cast<void>(reset_faults());
   busy_ = false;
 }
 

@@ -82,6 +82,8 @@ class Slot {
   Status record(int32_t event, int32_t stream, const char* what);
   Status wait(int32_t event, int32_t stream, const char* what);
   Status synchronize();
+  Status reset_faults();
+  Status check_faults();
 
   const Engine& engine_;
   const SlotSizes& sizes_;

@@ -29,6 +29,8 @@ int start_lookup(const CudaOp& op, const dpi_op_call& call, void* stream) {
   o.variant = op.lookup;
   o.scratch = call.scratch;
   o.scratch_bytes = cuda_scratch_bytes(op, call.rows);
+  static_assert(sizeof(cuda::LookupFaults) == sizeof(dpi_lookup_faults));
+  o.faults = reinterpret_cast<cuda::LookupFaults*>(call.faults);
   return cuda::multi_lookup(multi_lookup_args(op.op, call), o, stream);
 }
 
