@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/chain_launch.hpp"
 #include "kernels/cuda/chain_values.hpp"
+#include "kernels/cuda/common/loads.hpp"
 #include "kernels/cuda/common/rows.hpp"
 
 namespace dpi::kernels::cuda {
@@ -27,44 +28,57 @@ __device__ void stage_ids(const ChainPlace& p, const ChainHeader& h, const Args&
   }
 }
 
-/// Four columns on their way from memory to the value.
+/// Four columns on their way from memory to the value, as they lie in memory.
 struct Fetched {
-  float v[4];
+  ChainPack<uint32_t, 4> bits;
   const ChainRecord* record = nullptr;  // null: nothing
   int32_t row;
   int32_t column;
+  DType dtype;
 };
 
-__device__ inline EmbedAttrs attrs_of_record(const ChainRecord& f) {
-  EmbedAttrs a;
-  a.pooling = static_cast<Pooling>(f.pooling);
-  a.mask = static_cast<MaskRule>(f.mask);
-  a.pad_id = f.pad_id;
-  a.max_len = f.max_len;
-  a.eps = f.eps;
-  a.empty = f.empty;
-  return a;
+/// One load brings the columns: their bits stay as they are until all items of a warp are on the way.
+__device__ inline bool fetch_bits(const TableView& t, int64_t id, Fetched* f) {
+  if (f->column + 4 > t.dim || !id_in_table(t, id)) return false;
+  f->dtype = t.dtype;
+  const unsigned char* p = row_bytes_of(t, id) + f->column * dtype_bytes(t.dtype);
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  if (t.dtype == DType::kF32 && address % 16 == 0) {
+    load16(p, RowHint::kPlain, f->bits.v);
+    return true;
+  }
+  if ((t.dtype != DType::kF16 && t.dtype != DType::kBF16) || address % 8 != 0) return false;
+  load8(p, RowHint::kPlain, f->bits.v);
+  return true;
 }
 
-template <class Args>
-__device__ Pooled<4> fetch_row(const ChainPlace& p, const ChainHeader& h, const Args& a, const Fetched& f) {
-  const ChainRecord& r = *f.record;
-  const ChainInput& in = a.inputs[r.input];
-  if (r.staged >= 0) {
-    const int32_t id = shared_at<int32_t>(p, h.ids_at)[r.staged * kChainRows + f.row];
-    return columns_at<4>(a.tables[r.table], id, f.column);
-  }
-  if (r.table >= 0) {
-    const Bags bags = {static_cast<const int32_t*>(in.data), in.offsets, in.weights, in.stride, 0};
-    return pooled<4>(attrs_of_record(r), bag_of(bags, p.first_row + f.row), a.tables[r.table], f.column);
-  }
-  const float* x = static_cast<const float*>(in.data) + (p.first_row + f.row) * in.stride;
+/// The same for everything else: pooled bags, other types and addresses, numerics. A call, so that its code
+/// is there once.
+static DPI_COLD __device__ ChainPack<uint32_t, 4> fetch_any(const ChainRecord* r, const ChainInput* in,
+                                                            const TableView* table, const float* vec,
+                                                            int32_t id, int64_t row, int32_t column) {
   Pooled<4> v = {};
-  const float* vec = r.vec_at >= 0 ? shared_at<float>(p, r.vec_at) : nullptr;
-  for (int k = 0; k < 4; ++k) {
-    if (f.column + k < r.width) v.v[k] = vec != nullptr ? x[0] * vec[f.column + k] : x[f.column + k];
+  if (r->staged >= 0) {
+    v = columns_at<4>(*table, id, column);
+  } else if (table != nullptr) {
+    EmbedAttrs a;
+    a.pooling = static_cast<Pooling>(r->pooling);
+    a.mask = static_cast<MaskRule>(r->mask);
+    a.pad_id = r->pad_id;
+    a.max_len = r->max_len;
+    a.eps = r->eps;
+    a.empty = r->empty;
+    const Bags bags = {static_cast<const int32_t*>(in->data), in->offsets, in->weights, in->stride, 0};
+    v = pooled<4>(a, bag_of(bags, row), *table, column);
+  } else {
+    const float* x = static_cast<const float*>(in->data) + row * in->stride;
+    for (int k = 0; k < 4; ++k) {
+      if (column + k < r->width) v.v[k] = vec != nullptr ? x[0] * vec[column + k] : x[column + k];
+    }
   }
-  return v;
+  ChainPack<uint32_t, 4> bits;
+  memcpy(&bits, &v, sizeof(bits));
+  return bits;
 }
 
 template <class Args>
@@ -79,24 +93,45 @@ __device__ void fetch(const ChainPlace& p, const ChainHeader& h, const Args& a, 
   f->column = unit % vectors * 4;
   if (f->row >= p.rows) return;
   f->record = r;
-  const Pooled<4> got = fetch_row(p, h, a, *f);
+  int32_t id = 0;
+  const TableView* table = r->table >= 0 ? &a.tables[r->table] : nullptr;
+  if (r->staged >= 0) {
+    id = shared_at<int32_t>(p, h.ids_at)[r->staged * kChainRows + f->row];
+    if (fetch_bits(*table, id, f)) return;
+  }
+  const float* vec = r->vec_at >= 0 ? shared_at<float>(p, r->vec_at) : nullptr;
+  f->dtype = DType::kF32;
+  f->bits = fetch_any(r, &a.inputs[r->input], table, vec, id, p.first_row + f->row, f->column);
+}
+
+__device__ inline float bits_to_float(const Fetched& f, int k) {
+  if (f.dtype == DType::kF32) return float_of(f.bits.v[k]);
+  const uint32_t half = f.bits.v[k / 2] >> (k % 2 * 16) & 0xffffu;
+  return f.dtype == DType::kF16 ? widened(Half{static_cast<uint16_t>(half)}) : float_of(half << 16);
+}
+
+/// A call as well: by value, so that nobody's registers have to have an address.
+template <class Element>
+static DPI_COLD __device__ void put_fetched(const ChainPlace p, const Fetched f) {
+  float v[4];
   DPI_UNROLL
-  for (int k = 0; k < 4; ++k) f->v[k] = got.v[k];
+  for (int k = 0; k < 4; ++k) v[k] = bits_to_float(f, k);
+  const int32_t left = f.record->width - f.column;
+  chain_put<Element, 4>(p, f.record->dst, f.row, f.column, v, left < 4 ? left : 4);
 }
 
 /// Several items of a warp at a time, so that their rows are on the way together.
 template <class Element, class Args>
 __device__ void gather(const ChainPlace& p, const ChainHeader& h, const Args& a) {
   constexpr int kTogether = 4;
+  DPI_ROLLED
   for (int32_t item = p.warp; item < h.n_items; item += kTogether * p.warps) {
     Fetched f[kTogether];
     DPI_UNROLL
     for (int k = 0; k < kTogether; ++k) fetch(p, h, a, item + k * p.warps, &f[k]);
     DPI_UNROLL
     for (int k = 0; k < kTogether; ++k) {
-      if (f[k].record == nullptr) continue;
-      const int32_t left = f[k].record->width - f[k].column;
-      chain_put<Element, 4>(p, f[k].record->dst, f[k].row, f[k].column, f[k].v, left < 4 ? left : 4);
+      if (f[k].record != nullptr) put_fetched<Element>(p, f[k]);
     }
   }
 }

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "kernels/cuda/chain_values.hpp"
-#include "kernels/cuda/common/apply.hpp"
 #include "kernels/cuda/common/async_copy.hpp"
 #include "kernels/cuda/common/wmma.hpp"
 
@@ -233,7 +232,7 @@ __device__ float finish_column(const ChainPlace& p, const ChainDense& d, int32_t
   const ChainSegment* s = shared_at<ChainSegment>(p, d.segments_at);
   while (column >= s->end) ++s;
   if (d.bias_at >= 0) sum += shared_at<float>(p, d.bias_at)[column];
-  float y = apply_unary(s->act, sum, dense_channel(p, d, column));
+  float y = chain_unary(s->act, sum, dense_channel(p, d, column));
   if (d.mul.wide_at >= 0 || d.mul.narrow_at >= 0) y *= chain_get<Element>(p, d.mul, row, column);
   if (d.add.wide_at >= 0 || d.add.narrow_at >= 0) y += chain_get<Element>(p, d.add, row, column);
   return y;

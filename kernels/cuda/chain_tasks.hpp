@@ -4,7 +4,6 @@
 
 #include "kernels/cuda/chain_launch.hpp"
 #include "kernels/cuda/chain_values.hpp"
-#include "kernels/cuda/common/apply.hpp"
 #include "kernels/cuda/common/index.hpp"
 
 namespace dpi::kernels::cuda {
@@ -107,7 +106,7 @@ __device__ void run_elementwise(const ChainPlace& p, const ChainElementwise& e,
       const ElementwiseStep& s = a.steps[k];
       reg[a.n_inputs + k] = s.is_binary != 0
                                 ? apply_binary(s.binary, reg[s.x], reg[s.y])
-                                : apply_unary(s.unary, reg[s.x], step_channel(p, e, k, i % width));
+                                : chain_unary(s.unary, reg[s.x], step_channel(p, e, k, i % width));
     }
     sink.put(e.dst, e.output, i, reg[a.n_inputs + a.n_steps - 1]);
   }
@@ -159,7 +158,7 @@ __device__ void run_tail(const ChainPlace& p, const ChainTail& t, const TaskSink
   const float logit = warp_sum(part) + scalars;
   if (p.lane != 0) return;
   sink.put(t.logit, t.logit_output, 0, logit);
-  sink.put(t.value, t.value_output, 0, apply_unary(t.act, logit, {}));
+  sink.put(t.value, t.value_output, 0, chain_unary(t.act, logit, {}));
 }
 
 template <class Element>
@@ -168,8 +167,11 @@ __device__ void run_copy(const ChainPlace& p, const ChainCopy& c, const TaskSink
     sink.put(c.dst, -1, k, k < c.n ? chain_get<Element>(p, c.src, sink.row, k) : 0.0f);
 }
 
+/// One row of a task: a call, by value.
 template <class Element>
-__device__ void run_task(const ChainPlace& p, const ChainTask& t, const TaskSink<Element>& sink) {
+static DPI_COLD __device__ void run_task(const ChainPlace p, const ChainTask t, const ChainOutput* outputs,
+                                         int32_t row) {
+  const TaskSink<Element> sink{p, outputs, row};
   switch (t.kind) {
     case ChainTaskKind::kChannels:
       return run_channels(p, *shared_at<ChainChannels>(p, t.op_at), sink);
@@ -190,9 +192,10 @@ __device__ void run_task(const ChainPlace& p, const ChainTask& t, const TaskSink
 template <class Element>
 __device__ void run_tasks(const ChainPlace& p, const ChainLevel& level, const ChainOutput* outputs) {
   const int32_t rows = (kChainRows - p.rank + p.ranks - 1) / p.ranks;
+  DPI_ROLLED
   for (int32_t i = p.warps - 1 - p.warp; i < level.n_tasks * rows; i += p.warps) {
     const ChainTask t = shared_at<ChainTask>(p, level.tasks_at)[i / rows];
-    run_task<Element>(p, t, TaskSink<Element>{p, outputs, p.rank + i % rows * p.ranks});
+    run_task<Element>(p, t, outputs, p.rank + i % rows * p.ranks);
   }
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "kernels/cuda/chain_cluster.hpp"
+#include "kernels/cuda/common/apply.hpp"
+#include "kernels/cuda/common/loads.hpp"
 #include "kernels/cuda/common/narrow.hpp"
 
 namespace dpi::kernels::cuda {
@@ -29,12 +31,14 @@ __device__ void put_image(const ChainPlace& p, T* to, const float (&x)[N], int32
     Pack pack;
     DPI_UNROLL
     for (int i = 0; i < N; ++i) pack.v[i] = narrowed<T>(x[i]);
+    DPI_ROLLED
     for (int32_t r = 0; r < p.ranks; ++r) *at_rank(p, reinterpret_cast<Pack*>(to), r) = pack;
     return;
   }
   DPI_UNROLL
   for (int i = 0; i < N; ++i) {
     if (i >= n) continue;
+    DPI_ROLLED
     for (int32_t r = 0; r < p.ranks; ++r) *at_rank(p, to + i, r) = narrowed<T>(x[i]);
   }
 }
@@ -54,6 +58,18 @@ template <class Element>
 __device__ void chain_put_one(const ChainPlace& p, const ChainView& v, int32_t row, int32_t column, float x) {
   const float one[1] = {x};
   chain_put<Element, 1>(p, v, row, column, one, 1);
+}
+
+/// The rarer kinds are a call: their code would fill the instruction cache of a kernel that lasts for
+/// microseconds.
+static DPI_COLD __device__ float chain_other_unary(const UnaryAttrs u, float x, const Channel c) {
+  return apply_unary(u, x, c);
+}
+
+__device__ inline float chain_unary(const UnaryAttrs& u, float x, const Channel& c) {
+  if (u.kind == UnaryKind::kIdentity) return x;
+  if (u.kind == UnaryKind::kRelu) return x < 0 ? 0 : x;
+  return chain_other_unary(u, x, c);
 }
 
 }  // namespace dpi::kernels::cuda
