@@ -1,6 +1,8 @@
 // The fused lookup of all tables: its implementations, how one is chosen, and what it needs. Called by the
-// backend (cuda_op.cpp) and by the tool that measures the implementations. All of them write the same out,
-// bit for bit, and every chan of a row depends on that row alone: neither on the batch nor on the run.
+// backend (cuda_op.cpp) and by the tool that measures the implementations. All of them write the same one-hot
+// columns, bit for bit; sums (chan, and columns pooled from bags) may differ in their last bits between 4 and
+// 8 elements per access and the input-first form. Under one variant a row's bits depend on that row alone:
+// neither on the batch nor on the run.
 //
 // Ids and offsets are checked again here, although the engine has done so: an id outside [0, rows) reads as a
 // row of zeros, a bag whose offsets fall, are negative or pass the bag's end is empty. Both are counted where
@@ -34,7 +36,8 @@ struct LookupVariant {
   int32_t sort_bags = 0;  // 1: bags of written-only fields are taken by length, longest first
 };
 
-/// The first entry that fits decides; fields of -1 fit anything.
+/// The first entry that fits decides; fields of -1 fit anything. Where a row's bits must not depend on its
+/// batch, entries that ask max_rows must not change kind or vector.
 struct LookupTuningEntry {
   int64_t max_rows = -1;  // fits calls of at most so many rows
   int32_t dim = -1;       // of the fields that most columns come from

@@ -43,14 +43,23 @@ LookupBuild::LookupBuild(const MultiLookupArgs& a, int32_t vector, bool sums)
       class_width_(lookup_class_width(a)) {}
 
 bool LookupBuild::fits() const {
-  for (int32_t i = 0; i < a_.attrs.n_fields + a_.attrs.n_scalars; ++i) {
-    const bool field = i < a_.attrs.n_fields;
-    const EmbedAttrs& e = field ? a_.attrs.fields[i].embed : a_.attrs.scalars[i - a_.attrs.n_fields].embed;
-    const int32_t table = field ? a_.attrs.fields[i].table : a_.attrs.scalars[i - a_.attrs.n_fields].table;
+  const auto field_fits = [&](const EmbedAttrs& e, int32_t input, int32_t table) {
     const TableView& t = a_.tables[table];
-    if (!small(t.row_bytes) || !small(t.scale_stride) || t.rows < 0 || !small(e.max_len)) return false;
+    return small(t.row_bytes) && small(t.scale_stride) && t.rows >= 0 && small(e.max_len) &&
+           small(a_.inputs[input].bags.stride);
+  };
+  bool good = small(a_.rows);
+  for (int32_t i = 0; i < a_.attrs.n_fields; ++i) {
+    const LookupField& f = a_.attrs.fields[i];
+    good = good && field_fits(f.embed, f.input, f.table);
   }
-  return small(a_.rows);
+  for (int32_t i = 0; i < a_.attrs.n_scalars; ++i) {
+    const ScalarField& f = a_.attrs.scalars[i];
+    good = good && field_fits(f.embed, f.input, f.table);
+  }
+  for (int32_t i = 0; i < a_.attrs.n_numerics; ++i)
+    good = good && small(a_.inputs[a_.attrs.numerics[i].input].tensor.row_stride);
+  return good;
 }
 
 int32_t LookupBuild::count_of(Part part) const {
