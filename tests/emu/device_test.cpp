@@ -21,12 +21,13 @@ struct Device {
   OpenedBackend b;
   dpi_backend_error err{};
 
-  explicit Device(int32_t precision = 0) {
+  explicit Device(int32_t precision = 0, const char* lookup = "auto") {
     backend::BackendRequest request;
     request.device = "cuda_emu";
     request.options.device_index = -1;
     request.options.precision = precision;
     request.options.isa = "auto";
+    request.options.lookup = lookup;
     auto opened = backend::open_backend(request);
     REQUIRE_MESSAGE(opened.ok(), opened.status().message());
     b = opened.value();
@@ -134,6 +135,41 @@ TEST_CASE("device: an id outside its table reads as zeros, never as memory") {
   for (size_t i = 0; i < 35; ++i) {
     const bool inside = i / 7 == 0 || i / 7 == 3;
     CHECK(got.value()[0][i] == (inside ? 1.0f : 0.0f));
+  }
+}
+
+// Two fields of 3 columns, FM over both in channel 1, a bias.
+OpCase small_lookup() {
+  OpCase c;
+  c.name = "lookup";
+  c.kind = OpKind::kMultiLookup;
+  kernels::MultiLookupAttrs a;
+  a.n_channels = 2;
+  a.fm_channel = 1;
+  a.fm_dim = 3;
+  c.attrs = a;
+  c.rows = 4;
+  c.inputs = {one_id_per_row({0, 1, 0, 1})};
+  c.tables = {table_of_ones(2, 3)};
+  c.fields.resize(2);
+  for (int32_t i = 0; i < 2; ++i) {
+    c.fields[static_cast<size_t>(i)].out_col = 3 * i;
+    c.fields[static_cast<size_t>(i)].fm = kernels::FmRole::kWithSquares;
+  }
+  c.params = {{}, {}, {true, {1, {2}}, {0.5f, 0.25f}}};
+  c.outputs = {floats(4, 6), floats(4, 2)};
+  c.bind();
+  return c;
+}
+
+TEST_CASE("device: the option lookup chooses among right lookups") {
+  for (const char* lookup : {"auto", "output_first", "input_first"}) {
+    Device d(0, lookup);
+    const OpCase c = small_lookup();
+    const auto got = run_case(*d.b.api, d.b.device, c, layouts_of(c)[0]);
+    REQUIRE_MESSAGE(got.ok(), got.status().message());
+    CHECK(got.value()[0] == std::vector<float>(24, 1.0f));
+    CHECK(got.value()[1] == std::vector<float>({0.5f, 3.25f, 0.5f, 3.25f, 0.5f, 3.25f, 0.5f, 3.25f}));
   }
 }
 
