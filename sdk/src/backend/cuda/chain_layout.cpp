@@ -1,7 +1,6 @@
 #include "backend/cuda/chain_layout.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace dpi::backend {
 
@@ -75,10 +74,12 @@ ChainLayout layout_values(const ChainModel& model, cuda::ChainMode mode, ChainEx
   l.end = l.begin;
   l.views.resize(model.values.size());
   // Values that are cleared come first and are all alive at the start: one range of bytes.
-  std::vector<size_t> order(model.values.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return model.values[a].zeroed > model.values[b].zeroed; });
+  std::vector<size_t> order;
+  for (const bool zeroed : {true, false}) {
+    for (size_t i = 0; i < model.values.size(); ++i) {
+      if (model.values[i].zeroed == zeroed) order.push_back(i);
+    }
+  }
   std::vector<Block> blocks;
   for (const size_t i : order) {
     const ChainValue& v = model.values[i];
