@@ -95,11 +95,10 @@ __device__ __forceinline__ void add_position(const Record& r, const Position& q,
   ++pool->counted;
 }
 
-/// Positions first, first + step ... of a bag, columns column .. column + kVec - 1.
-template <int kVec>
+/// Positions first, first + step ... of a bag, columns column .. column + kVec - 1, kFlight rows in flight.
+template <int kVec, int kFlight>
 __device__ inline Pool<kVec> pool_positions(const Launch& w, const Record& r, const Positions& p,
                                             int32_t first, int32_t step, int32_t column) {
-  constexpr int kFlight = kVec == 4 ? 4 : 2;
   const uint32_t rows = r.wide_rows;
   Pool<kVec> pool;
   bool rare = false;  // positions whose row is read element by element, after the others
@@ -178,26 +177,30 @@ __device__ inline void check_ids(const Launch& w, const Record& r, const Positio
 }
 
 /// The pooled columns of this lane's group. All lanes of the warp call it together.
-template <int kVec>
+template <int kVec, int kFlight>
 __device__ inline Values<kVec> pool_groups(const Launch& w, const Record* records, const BagTask& task,
                                            int32_t column, const Lanes& lanes) {
   const Record& mine = records[task.record];
   const Positions p = positions_of(w, mine, task.row, lanes.sub == 0 && column == 0);
   if (w.faults != nullptr && lanes.sub == 0 && column == 0) check_ids(w, mine, p, task.row);
   const bool is_long = p.total > kLongBag && lanes.groups > 1;
-  Pool<kVec> pool;
-  if (!is_long) pool = pool_positions<kVec>(w, mine, p, 0, 1, column);
   int any = is_long ? 1 : 0;
   for (int32_t step = 1 << lanes.log2; step < kWarp; step *= 2) any |= __shfl_xor_sync(kAllLanes, any, step);
-  if (any == 0) return finished(mine, pool);
-  for (int32_t g = 0; g < lanes.groups; ++g) {
-    const int32_t lane = g << lanes.log2;
-    if (__shfl_sync(kAllLanes, is_long ? 1 : 0, lane) == 0) continue;
-    const Record& r = records[__shfl_sync(kAllLanes, task.record, lane)];
-    const Positions all = positions_of(w, r, __shfl_sync(kAllLanes, task.row, lane), false);
-    Pool<kVec> part = pool_positions<kVec>(w, r, all, lanes.group, lanes.groups, column);
-    join_groups(r, lanes, &part);
-    if (lanes.group == g) pool = part;
+  Pool<kVec> pool;
+  // Turn -1: every group its own bag, unless that is long. Then the long ones, group by group, by all.
+  DPI_ROLLED
+  for (int32_t g = -1; g < (any != 0 ? lanes.groups : 0); ++g) {
+    const int32_t lane = (g < 0 ? lanes.group : g) << lanes.log2;
+    const bool shared = __shfl_sync(kAllLanes, is_long ? 1 : 0, lane) != 0;
+    const int32_t record = __shfl_sync(kAllLanes, task.record, lane);
+    const int64_t row = __shfl_sync(kAllLanes, task.row, lane);
+    if (g >= 0 && !shared) continue;
+    const Record& r = records[record];
+    const Positions all = positions_of(w, r, g < 0 && shared ? -1 : row, false);
+    Pool<kVec> part =
+        pool_positions<kVec, kFlight>(w, r, all, g < 0 ? 0 : lanes.group, g < 0 ? 1 : lanes.groups, column);
+    if (g >= 0) join_groups(r, lanes, &part);
+    if (g < 0 || lanes.group == g) pool = part;
   }
   return finished(mine, pool);
 }
@@ -215,7 +218,7 @@ __device__ inline void bags_part(const Launch& w, const View& view, int32_t warp
     if (task.row >= 0 && w.order != nullptr) task.row = w.order[(index - w.bags.begin) * w.rows + place];
     for (int32_t first = 0; first < r.width; first += kVec << lanes.log2) {
       const int32_t column = first + lanes.sub * kVec;
-      const Values<kVec> y = pool_groups<kVec>(w, view.records, task, column, lanes);
+      const Values<kVec> y = pool_groups < kVec, kVec == 4 ? 4 : 2 > (w, view.records, task, column, lanes);
       if (task.row >= 0 && column < r.width)
         store_vector<kVec, kNarrow>(w, out_column(r, column), task.row, y);
     }

@@ -251,7 +251,7 @@ __device__ inline void add_vector_bags(const Launch& w, const View& view, const 
     const Record* r = record_in(view, w.vector_bags, i + at.vector.group);
     const BagTask task{r != nullptr ? w.vector_bags.begin + i + at.vector.group : w.vector_bags.begin,
                        r != nullptr ? int64_t{at.row} : -1};
-    Values<kVec> y = pool_groups<kVec>(w, view.records, task, at.column, at.vector);
+    Values<kVec> y = pool_groups < kVec, kVec == 4 ? 2 : 1 > (w, view.records, task, at.column, at.vector);
     if (r == nullptr || at.column >= r->width) continue;
     clear_from<kVec>(r->width - at.column, &y);
     add_vector(*r, y, sums);
@@ -280,7 +280,7 @@ __device__ inline float scalar_bags_channel(const Launch& w, const View& view, c
     const BagTask task{r != nullptr ? w.scalar_bags.begin + i + at.lane : w.scalar_bags.begin,
                        r != nullptr ? int64_t{at.row} : -1};
     for (int32_t column = 0; column < w.scalar_width; column += kVec) {
-      const Values<kVec> y = pool_groups<kVec>(w, view.records, task, column, lanes);
+      const Values<kVec> y = pool_groups < kVec, kVec == 4 ? 2 : 1 > (w, view.records, task, column, lanes);
       for (int32_t c = first_channel; c < last && c < w.n_channels; ++c) {
         const int32_t k = r != nullptr ? c - r->first_channel : -1;
         const float total = warp_sum(k >= 0 && k < r->width ? pick(y, k - column) : 0.0f);
@@ -343,12 +343,12 @@ __device__ inline void write_channel(const Launch& w, const View& view, const Ro
 
 /// One turn over the fields: this lane's columns from `first` + its own on. True in all lanes when something
 /// has to be read slowly; the row is then begun again.
-template <int kVec, bool kNarrow, bool kGeneral, bool kSlowly>
+template <int kVec, bool kNarrow, bool kGeneral>
 __device__ __forceinline__ bool sum_columns(const Launch& w, const View& view, const RowPlace& at,
-                                            RowTotals* totals) {
+                                            bool slowly, RowTotals* totals) {
   RowSums<kVec> sums;
   const int32_t n_scalars = at.turn == 0 ? w.scalars.count : 0;
-  if constexpr (kSlowly) {
+  if (slowly) {
     add_one_hot_slowly<kVec, kNarrow>(w, view, at, n_scalars, &sums);
   } else {
     add_one_hot<kVec, kNarrow>(w, view, at, n_scalars, &sums);
@@ -363,8 +363,8 @@ __device__ __forceinline__ bool sum_columns(const Launch& w, const View& view, c
 
 /// kGeneral: with bags, vectors that take several turns, more than 32 channels. slowly: see sum_columns,
 /// which gives the answer.
-template <int kVec, bool kNarrow, bool kGeneral, bool kSlowly>
-__device__ __forceinline__ bool sum_row(const Launch& w, const View& view, int32_t row) {
+template <int kVec, bool kNarrow, bool kGeneral>
+__device__ __forceinline__ bool sum_row(const Launch& w, const View& view, int32_t row, bool slowly) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kWarp;
   RowPlace at;
   at.row = row;
@@ -376,40 +376,33 @@ __device__ __forceinline__ bool sum_row(const Launch& w, const View& view, int32
   at.channel = at.channels.sub;
   at.numeric = numeric_of_lane(w, view, row, lane);
   RowTotals totals;
-  if (sum_columns<kVec, kNarrow, kGeneral, kSlowly>(w, view, at, &totals)) return true;
-  if constexpr (kGeneral) {
-    const int32_t turn = kVec << w.lanes_log2;
-    for (at.turn = turn; at.turn < w.row_width; at.turn += turn) {
-      at.column += turn;
-      if (sum_columns<kVec, kNarrow, kGeneral, kSlowly>(w, view, at, &totals)) return true;
-    }
-    at.turn = 0;
-    for (int32_t first = kWarp; first < w.n_channels; first += kWarp) {
-      at.channel = first + at.channels.sub;
+  const int32_t turn = kVec << w.lanes_log2;
+  do {
+    if (sum_columns<kVec, kNarrow, kGeneral>(w, view, at, slowly, &totals)) return true;
+    at.turn += turn;
+    at.column += turn;
+  } while (kGeneral && at.turn < w.row_width);
+  for (int32_t first = 0; first < w.n_channels; first += kWarp) {
+    if (kGeneral && first > 0) {
       RowSums<kVec> more;  // scalars only: no lane has a column
+      at.channel = first + at.channels.sub;
       at.column = w.row_width;
       add_one_hot_slowly<kVec, kNarrow>(w, view, at, w.scalars.count, &more);
-      write_channel<kVec, kGeneral>(w, view, at, more.channel, totals.fm);
+      totals.channel = more.channel;
     }
-    at.channel = at.channels.sub;
+    write_channel<kVec, kGeneral>(w, view, at, totals.channel, totals.fm);
+    if (!kGeneral) break;
   }
-  if (w.n_channels > 0) write_channel<kVec, kGeneral>(w, view, at, totals.channel, totals.fm);
   return false;
-}
-
-/// From the start, after the loop over the fields has given up: its registers are free again.
-template <int kVec, bool kNarrow, bool kGeneral>
-__device__ inline void sum_row_slowly(const Launch& w, const View& view, int32_t row) {
-  sum_row<kVec, kNarrow, kGeneral, true>(w, view, row);
 }
 
 /// warp, warps: of the rows part.
 template <int kVec, bool kNarrow, bool kGeneral>
 __device__ inline void rows_part(const Launch& w, const View& view, int32_t warp, int32_t warps) {
-  for (int64_t row = warp; row < w.rows; row += warps) {
-    const auto r = static_cast<int32_t>(row);
-    if (sum_row<kVec, kNarrow, kGeneral, false>(w, view, r))
-      sum_row_slowly<kVec, kNarrow, kGeneral>(w, view, r);
+  bool slowly = false;
+  for (int64_t row = warp; row < w.rows;) {
+    slowly = sum_row<kVec, kNarrow, kGeneral>(w, view, static_cast<int32_t>(row), slowly);
+    if (!slowly) row += warps;
   }
 }
 
