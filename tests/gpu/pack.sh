@@ -35,7 +35,7 @@ known() { ninja -C "$1" -t targets all | grep -q "^$2:"; }
 
 # ---- programs
 known "$build" dpi_private || { echo "$build has no target dpi_private: configure it where SWIG is installed (packaging/setup.sh bindings)" >&2; exit 1; }
-tests=(kernels_test e2e_op_bundles_test e2e_golden_bundles_test capi_predict_test)
+tests=(kernels_test gemm_test e2e_op_bundles_test e2e_golden_bundles_test capi_predict_test)
 programs=(gpu_bench gpu_check gpu_make_bundle gpu_ceilings_emu dpi_gpu_tune_emu dpi)
 ninja -C "$build" -j "$jobs" "${programs[@]/%dpi/gpu_dpi}" dpi_private dpi_cuda_emu "${tests[@]}" | tail -1
 if [ "$with_cuda" = 1 ] && [ -z "$cuda" ]; then

@@ -29,7 +29,7 @@ def variants(precisions_required):
 def programs():
     """The test programs on the device; the second pass must agree as well."""
     for attempt in (1,) if DRY else (1, 2):
-        for name in ("kernels_test", "e2e_op_bundles_test", "e2e_golden_bundles_test", "capi_predict_test"):
+        for name in ("kernels_test", "gemm_test", "e2e_op_bundles_test", "e2e_golden_bundles_test", "capi_predict_test"):
             few = ["--last=2"] if DRY else []  # ctest runs all of them on the emulated device
             status, text = run([program(name), f"--device={DEVICE}", *few], 120)
             asserted = next((line for line in text.splitlines() if "assertions:" in line), "").replace("[doctest] ", "")
