@@ -255,7 +255,8 @@ Result<Scores> ChainRunner::run(const TestBatch& batch) {
       outputs[i].back().row_stride = static_cast<int64_t>(heads);
     }
     for (const int32_t t : op.tables) tables[i].push_back(tables_[static_cast<size_t>(t)]);
-    calls.push_back({batch.rows, inputs[i].data(), outputs[i].data(), tables[i].data(), nullptr, nullptr});
+    calls.push_back(
+        {batch.rows, inputs[i].data(), outputs[i].data(), tables[i].data(), nullptr, nullptr, nullptr});
   }
   DPI_RETURN_IF_ERROR(enqueue(calls));
   for (size_t i = 0; i < memory.buffers.size(); ++i) {
