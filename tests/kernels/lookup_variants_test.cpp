@@ -124,7 +124,8 @@ TEST_CASE("lookup variants: widths and types agree with ref") {
       for (const DType out : kOuts) {
         const bool large = dim > 20;
         check_shape({dim, table, out, false, true, false, large ? 7 : 19}, 1, 0);
-        check_shape({dim, table, out, true, turn % 2 == 0, turn % 3 == 0, 10}, 2, turn++);
+        check_shape({dim, table, out, true, turn % 2 == 0, turn % 3 == 0, 10}, 2, turn);
+        ++turn;
       }
     }
   }
