@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <new>
 
 #include <dpi/kernels/narrow.hpp>
 
@@ -58,8 +59,10 @@ GemmDevice::~GemmDevice() {
   api->destroy(handle);
 }
 
-Result<std::shared_ptr<const GemmDevice>> open_gemm_device(int index, int32_t precision, bool strict,
-                                                           const std::string& tuning) {
+namespace {
+
+Result<std::shared_ptr<const GemmDevice>> make_device(int index, int32_t precision, bool strict,
+                                                      const std::string& tuning) {
   if (precision < 0 || precision > 3)
     return invalid_argument("precision " + std::to_string(precision) + ", expected 0 to 3");
   auto d = std::make_shared<GemmDevice>();
@@ -84,6 +87,17 @@ Result<std::shared_ptr<const GemmDevice>> open_gemm_device(int index, int32_t pr
   const TuningHeader here = {properties.name, properties.capability, d->api != nullptr ? api->version() : 0};
   DPI_ASSIGN_OR_RETURN(d->tuning, load_tuning(tuning, here, &d->tuning_note));
   return std::shared_ptr<const GemmDevice>(std::move(d));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const GemmDevice>> open_gemm_device(int index, int32_t precision, bool strict,
+                                                           const std::string& tuning) {
+  try {
+    return make_device(index, precision, strict, tuning);
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "no memory to open the GPU");
+  }
 }
 
 // ---- making one
