@@ -113,17 +113,37 @@ TEST_CASE("chain: batches around the size of a tile") {
   }
 }
 
+/// A tuning table of one line, for any device.
+std::string table_with(const std::string& line) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("dpi_chain_" + std::to_string(getpid()) + ".txt")).string();
+  std::ofstream(path) << "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\n" << line << "\n";
+  return path;
+}
+
+/// The model has to fit `shared` bytes; whether it is worth it is left to the table.
 void check_own_shape(PaperModel m, const PaperShape& shape, int32_t precision, int ranks, int shared) {
+  const int64_t n = (shape.numerics + shape.categoricals) * shape.dim;
+  int64_t weights = m == PaperModel::kDcnV2 ? shape.cross_layers * n * n : 0;
+  int64_t width = m == PaperModel::kDcnV2 ? n : shape.categoricals * shape.dim + shape.numerics;
+  for (const int64_t h : shape.hidden) {
+    weights += width * h;
+    width = h;
+  }
+  const std::string tuning =
+      table_with(std::string("chain ") + kPrecisions[precision] + " " + std::to_string(weights) +
+                 (precision == 0 ? " simt " : " tensor ") + std::to_string(ranks) + " 4 64 off 1");
   ModelBuilder b = paper_model(m, shape);
   const Plan plan = plan_of(b);
   use_ranks(ranks);
   setenv("DPI_EMU_SHARED", std::to_string(shared).c_str(), 1);
-  ChainRunner chain(plan, b.tables(), precision);
+  ChainRunner chain(plan, b.tables(), precision, false, tuning);
   unsetenv("DPI_EMU_SHARED");
   CAPTURE(paper_model_name(m));
   CAPTURE(chain.report());
   if (!is_emulated() && !chain.accepted()) return;  // a smaller GPU
   REQUIRE(chain.accepted());
+  CHECK(chain.max_rows() == 64);
   check_rows(chain, plan, b, 3, kTolerances[precision]);
 }
 
@@ -219,14 +239,6 @@ TEST_CASE("chain: what it cannot do is refused with the reason") {
   const ChainRunner unfused(plain.value(), b.tables(), 0);
   CHECK(!unfused.accepted());
   CHECK(unfused.report().find("is not done in a chain") != std::string::npos);
-}
-
-/// A tuning table of one line, for any device.
-std::string table_with(const std::string& line) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / ("dpi_chain_" + std::to_string(getpid()) + ".txt")).string();
-  std::ofstream(path) << "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\n" << line << "\n";
-  return path;
 }
 
 TEST_CASE("chain: a tuning table decides shape, products and rows") {

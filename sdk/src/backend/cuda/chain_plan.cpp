@@ -55,10 +55,12 @@ constexpr double kGather = 2.2;           // ids, rows, start of the kernel
 constexpr double kLevelAlone = 0.45;      // epilogue and barrier of one block
 constexpr double kLevelCluster = 0.75;    // the same through distributed shared memory
 constexpr double kBytesPerMicro = 1.1e5;  // one SM from L2
+constexpr double kCopyMicros = 0.3;       // from the start of a copy out of L2 to its end
 constexpr double kPlainBlock = 0.038;     // 16 x 32 x 16 products without tensor cores, one SM
 constexpr double kTensorBlock = 0.006;
 
-double estimate(const ChainModel& model, const std::vector<ChainRankPlan>& plans, ChainMode mode) {
+double estimate(const ChainModel& model, const std::vector<ChainRankPlan>& plans, const ChainPlan& plan) {
+  const ChainMode mode = plan.shape.mode;
   int64_t most = 0;
   for (const ChainRankPlan& rank : plans) {
     int64_t blocks = 0;
@@ -70,7 +72,9 @@ double estimate(const ChainModel& model, const std::vector<ChainRankPlan>& plans
     most = std::max(most, blocks);
   }
   const auto blocks = static_cast<double>(most);
-  const double stream = blocks * cuda::chain_block_bytes(mode) / kBytesPerMicro;
+  const double in_flight = (plan.stages - 1.0) * plan.shape.warps * cuda::chain_block_bytes(mode);
+  const double rate = std::min(kBytesPerMicro, in_flight / kCopyMicros);
+  const double stream = blocks * cuda::chain_block_bytes(mode) / rate;
   const double products = blocks * (mode == ChainMode::kF32 ? kPlainBlock : kTensorBlock);
   const double levels = model.n_levels * (plans.size() > 1 ? kLevelCluster : kLevelAlone);
   return kGather + levels + std::max(stream, products);
@@ -109,7 +113,7 @@ std::optional<ChainPlan> fit(const ChainModel& model, ChainMode mode, const cuda
       plan.stages = stages;
       plan.shape.shared_bytes = bytes;
       plan.programs = write_programs(model, layout, ranks, plan);
-      plan.micros = estimate(model, ranks, mode);
+      plan.micros = estimate(model, ranks, plan);
       return plan;
     }
   }
@@ -143,7 +147,6 @@ Result<ChainPlan> plan_chain(const ChainModel& model, ChainMode mode, const cuda
       if (!plan) continue;
       // A larger cluster has to be worth its SMs.
       if (!best || plan->micros < 0.95 * best->micros) best = std::move(plan);
-      break;
     }
   }
   if (!best)
