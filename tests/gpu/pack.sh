@@ -31,18 +31,26 @@ if [ -e "$out" ] && [ ! -e "$out/VERSION.json" ] && [ -n "$(ls -A "$out" 2>/dev/
   exit 2
 fi
 jobs="${JOBS:-$(nproc)}"
-known() { ninja -C "$1" -t targets all | grep -q "^$2:"; }
+# make FOLDER TARGET...: the last line, or everything where it fails.
+make() {
+  local log status=0
+  log="$(ninja -C "$1" -j "$jobs" "${@:2}" 2>&1)" || status=$?
+  if [ $status -eq 0 ]; then tail -1 <<<"$log"; else grep -v '^\[' <<<"$log" | tail -40 >&2; fi
+  return $status
+}
+known() { ninja -C "$1" -t query "$2" >/dev/null 2>&1; }
 
 # ---- programs
 known "$build" dpi_private || { echo "$build has no target dpi_private: configure it where SWIG is installed (packaging/setup.sh bindings)" >&2; exit 1; }
 tests=(kernels_test gemm_test e2e_op_bundles_test e2e_golden_bundles_test capi_predict_test)
-programs=(gpu_bench gpu_check gpu_make_bundle gpu_ceilings_emu dpi_gpu_tune_emu dpi)
-ninja -C "$build" -j "$jobs" "${programs[@]/%dpi/gpu_dpi}" dpi_private dpi_cuda_emu "${tests[@]}" | tail -1
+programs=(gpu_bench gpu_check gpu_make_bundle gpu_ceilings_emu dpi_gpu_tune_emu dpi_gpu_lookup_emu dpi)
+of_gpu=(gpu_ceilings dpi_gpu_tune dpi_gpu_lookup)
+make "$build" "${programs[@]/%dpi/gpu_dpi}" dpi_private dpi_cuda_emu "${tests[@]}"
 if [ "$with_cuda" = 1 ] && [ -z "$cuda" ]; then
   if [ -f build/cuda/build.ninja ]; then cuda="build/cuda"; else cuda="$build"; fi
 fi
 if [ "$with_cuda" = 1 ]; then
-  ninja -C "$cuda" -j "$jobs" dpi_cuda gpu_ceilings dpi_gpu_tune | tail -1
+  make "$cuda" dpi_cuda "${of_gpu[@]}"
 fi
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/lib/backends"
@@ -52,7 +60,7 @@ for name in "${tests[@]}"; do cp "$build/bin/tests/$name" "$out/bin/"; done
 for name in "${programs[@]}"; do cp "$build/bin/gpu/$name" "$out/bin/"; done
 if [ "$with_cuda" = 1 ]; then
   cp "$cuda/lib/dpi/backends-1/libdpi_cuda.so" "$out/lib/backends/"
-  cp "$cuda/bin/gpu/gpu_ceilings" "$cuda/bin/gpu/dpi_gpu_tune" "$out/bin/"
+  for name in "${of_gpu[@]}"; do cp "$cuda/bin/gpu/$name" "$out/bin/"; done
 fi
 strip --strip-unneeded "$out"/bin/* "$out"/lib/*.so* "$out"/lib/backends/*.so
 

@@ -135,11 +135,41 @@ def batches(records):
             "\nSeveral callers at once:\n\n" + table(("precision", "callers", "p50", "p99", "rows/s"), callers))
 
 
+def running(records):
+    """What was chosen where: graphs, the small-batch kernel, implementations."""
+    rows = []
+    for r in analysis.latencies(records, "grid", "dpi") + analysis.latencies(records, "sweep", "dpi"):
+        found = r.get("chosen") or {}
+        if found and r["batch"] in (64, 2048) and r["hidden"][0] in (8, 400, 512):
+            graphs, small = found.get("graphs") or {}, found.get("small_batch") or {}
+            rows.append((f"{r['model']} {r['dataset']} {r['dim']}_{r['hidden'][0]}", r["precision"], graphs.get("why_off") or graphs.get("on"),
+                         str(small.get("report", "-"))[:120], "; ".join(o.split(";")[0] for o in found.get("ops", []))[:400]))
+    return table(("model", "precision", "graphs", "small batch", "implementations"), rows)
+
+
 def embedding(records):
     stage = analysis.embedding(records)
     engines = sorted({e for row in stage.values() for e in row})
     return ("Device time of the lookup alone, us, Criteo, d = 32, uniform ids.\n\n" +
             table(("batch", *engines), [(b, *(us(stage[b].get(e)) for e in engines)) for b in sorted(stage)]))
+
+
+def sweeps(records):
+    """For each case of the lookup sweep the fastest implementation and the runner-up; for Dense the fastest."""
+    cases, rows = {}, []
+    for r in records:
+        cell = r.get("cell") or {}
+        if r["what"] == "dpi_gpu_lookup" and r["status"] == "ok" and "variant" in cell:
+            cases.setdefault(tuple(cell[k] for k in ("dim", "table", "out", "table_rows", "rows", "sums", "ids")), []).append(cell)
+        elif r["what"] == "dpi_gpu_tune" and "best" in cell:
+            rows.append([cell[k] for k in ("precision", "end", "in", "out", "rows", "best")] + [us(cell["us"]), us(cell["own_us"]), cell["tflops"]])
+    lookups = []
+    for case, found in cases.items():
+        found.sort(key=lambda c: c["us"])
+        second = found[1] if len(found) > 1 else {"variant": "-", "us": None}
+        lookups.append((*case, found[0]["variant"], us(found[0]["us"]), found[0]["gb_per_s"], second["variant"], us(second["us"])))
+    return (table(("dim", "tables", "out", "table rows", "rows", "sums", "ids", "fastest", "us", "GB/s", "next", "us"), lookups) + "\n" +
+            table(("precision", "end", "in", "out", "rows", "fastest", "us", "best own", "TFLOP/s"), rows))
 
 
 def choices(records, group):
@@ -190,7 +220,7 @@ def failed(records):
 
 
 SECTIONS = (("Machine", machine), ("Targets", targets), ("Correctness", correctness), ("The paper's grid", grid), ("Over batch sizes", batches),
-            ("Embedding stage", embedding), ("Ablation", lambda r: choices(r, "ablation")), ("Schedules", lambda r: choices(r, "schedule")),
+            ("What ran", running), ("Embedding stage", embedding), ("Sweeps", sweeps), ("Ablation", lambda r: choices(r, "ablation")), ("Schedules", lambda r: choices(r, "schedule")),
             ("Device time per op", timelines), ("Counters", counters), ("Ceilings", ceilings), ("Failed, refused, unsupported", failed))
 
 

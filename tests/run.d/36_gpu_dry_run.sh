@@ -2,10 +2,11 @@
 packages build parity bindings
 configure release || exit 1
 pack="$BUILD/gpu_pack" out="$BUILD/gpu_dry_run"
-rm -rf "$out"
+rm -rf "$out" "$pack"
 options=(--build "$BUILD/release")
 if [ -f "$BUILD/cuda/lib/dpi/backends-1/libdpi_cuda.so" ]; then options+=(--cuda "$BUILD/cuda"); else options+=(--without-cuda); fi
 check "tests/gpu/pack.sh makes a pack under 50 MiB" tests/gpu/pack.sh "${options[@]}" "$pack"
+[ -f "$pack/VERSION.json" ] || exit 1
 # dry_run NAME COMMAND...: the whole log only if it fails.
 dry_run() {
   local log status

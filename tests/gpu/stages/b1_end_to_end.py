@@ -34,14 +34,15 @@ def sweep_batches():
 def grid_jobs(precisions):
     for precision in precisions:
         for shape in paper_grid(DRY):
-            yield data.bench_job(shape, GRID_BATCH, {"precision": precision, **tuned()}, {"group": "grid", "engine": "dpi"})
+            yield data.bench_job(shape, GRID_BATCH, {"precision": precision, **tuned()}, {"group": "grid", "engine": "dpi"}, info=True)
 
 
 def sweep_jobs():
     for shape in sweep_shapes():
         for precision in PRECISIONS:
             for batch in sweep_batches():
-                yield data.bench_job(shape, batch, {"precision": precision, **tuned()}, {"group": "sweep", "engine": "dpi"})
+                yield data.bench_job(shape, batch, {"precision": precision, **tuned()}, {"group": "sweep", "engine": "dpi"},
+                                     info=batch == 64)
 
 
 def schedule_jobs():

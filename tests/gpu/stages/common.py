@@ -42,7 +42,7 @@ def emit(what, status, **fields):
         record["counts"] = "failure"
     with open(OUT / "results.jsonl", "a") as f:
         f.write(json.dumps(record) + "\n")
-    print(" ".join(f"{k}={_short(v)}" for k, v in record.items() if k not in ("stage", "dry", "info", "profile", "kernels")), flush=True)
+    print(" ".join(f"{k}={_short(v)}" for k, v in record.items() if k not in ("stage", "dry", "chosen", "profile", "timeline", "kernels")), flush=True)
     return record
 
 

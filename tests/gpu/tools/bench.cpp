@@ -7,7 +7,7 @@
 // `dense` one of float32 [sets, batch, columns]; calls rotate through the sets. `calls` is how many timed
 // calls are wanted, `seconds` when to stop (after 20 calls at least). Outputs are compared before anything is
 // timed, |ours - want| <= tolerance (1 + |want|), with `reference`, a file of float32 logits [sets, batch],
-// or with what the same bundle computes under the options `compare_with`.
+// or with what the same bundle computes under the options `compare_with`. `info`: true adds what runs.
 // A result: the job's labels and "status": ok, wrong (not timed), unsupported, failed.
 #include <algorithm>
 #include <atomic>
@@ -187,12 +187,21 @@ class Loaded {
   ModelPtr model_;
 };
 
+/// Of a model's info what says how it runs: graphs, the small-batch kernel, the implementation of each op.
+json chosen(const json& info) {
+  json out = {{"graphs", info.value("graphs", json())}, {"small_batch", info.value("small_batch", json())}};
+  const json plan = info.value("plan", json::object());
+  for (const json& op : plan.value("ops", json::array()))
+    out["ops"].push_back(op.value("name", "") + ": " + op.value("implementation", "").substr(0, 120));
+  return out;
+}
+
 json run(const json& job, Loaded* loaded) {
   json out = {{"status", "ok"}};
   dpi_model* model = loaded->get(job, &out);
   if (model == nullptr) return out;
   const Rows rows(job, model);
-  if (job.value("info", false)) out["info"] = text_of(dpi_model_info_json, model);
+  if (job.value("info", false)) out["chosen"] = chosen(text_of(dpi_model_info_json, model));
   out["device_bytes"] = info_of(model).device_bytes;
   Error error;
   const std::vector<float> want = wanted_logits(job, rows, &error);
