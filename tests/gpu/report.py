@@ -140,7 +140,7 @@ def running(records):
     rows = []
     for r in analysis.latencies(records, "grid", "dpi") + analysis.latencies(records, "sweep", "dpi"):
         found = r.get("chosen") or {}
-        if found and r["batch"] in (64, 2048) and r["hidden"][0] in (8, 400, 512):
+        if found and r["hidden"][0] in (8, 400, 512):
             graphs, small = found.get("graphs") or {}, found.get("small_batch") or {}
             rows.append((f"{r['model']} {r['dataset']} {r['dim']}_{r['hidden'][0]}", r["precision"], graphs.get("why_off") or graphs.get("on"),
                          str(small.get("report", "-"))[:120], "; ".join(o.split(";")[0] for o in found.get("ops", []))[:400]))

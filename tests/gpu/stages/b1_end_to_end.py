@@ -42,7 +42,7 @@ def sweep_jobs():
         for precision in PRECISIONS:
             for batch in sweep_batches():
                 yield data.bench_job(shape, batch, {"precision": precision, **tuned()}, {"group": "sweep", "engine": "dpi"},
-                                     info=batch == 64)
+                                     info=batch == sweep_batches()[1])
 
 
 def schedule_jobs():
