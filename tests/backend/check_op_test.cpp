@@ -25,8 +25,8 @@ struct Description {
 
 dpi_value_desc describe(const test::CaseValue& v) {
   if (!v.present) return {};
-  if (v.is_bags) return {{}, 1, 0, 0};
-  return {v.dims, 0, v.constant ? 1 : 0, v.constant ? 0 : v.dims.size()};
+  if (v.is_bags) return {{}, 1, 0, 0, kernels::DType::kF32};
+  return {v.dims, 0, v.constant ? 1 : 0, v.constant ? 0 : v.dims.size(), kernels::DType::kF32};
 }
 
 Description describe(const OpCase& c) {
