@@ -84,8 +84,8 @@ void dpi_model_retain(dpi_model* model) noexcept {
 
 void dpi_model_free(dpi_model* model) noexcept {
   if (model == nullptr || model->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  // In a forked child a GPU's handles and worker threads are the parent's: touching them may hang. The child's
-  // copy of the memory goes when it ends.
+  // In a forked child a GPU's handles and worker threads are the parent's: touching them may hang. The
+  // child's copy of the memory goes when it ends.
   if (model->model != nullptr && model->model->forked()) return;
   delete model;
 }

@@ -1,4 +1,5 @@
-/* What the JAR's private HDF5 calls stdout and stderr: packaging/jar/CMakeLists.txt renames its references to these. */
+/* What the JAR's private HDF5 calls stdout and stderr: packaging/jar/CMakeLists.txt renames its references to
+ * these. */
 #include <stdio.h>
 
 FILE* dpi_private_stdout;

@@ -1,5 +1,5 @@
-// What a model will take of a device, known before anything is loaded. Used by the engine, which refuses a model
-// that cannot fit, and by `dpi inspect`, which needs no device for it.
+// What a model will take of a device, known before anything is loaded. Used by the engine, which refuses a
+// model that cannot fit, and by `dpi inspect`, which needs no device for it.
 #pragma once
 
 #include <cstdint>

@@ -11,9 +11,9 @@ namespace dpi {
 
 /// Ingests every table of the plan and seals the store. Peak host memory beside the store: one block, and one
 /// float per row and column of each derived table.
-/// Gives float32 tables of the bundle the element type `type` (kF16, kBF16) in the plan; load_plan_tables then
-/// rounds their rows, and derived tables are computed from the rounded ones. Tables whose rows a mask rule
-/// inspects stay as they are.
+/// Gives float32 tables of the bundle the element type `type` (kF16, kBF16) in the plan; load_plan_tables
+/// then rounds their rows, and derived tables are computed from the rounded ones. Tables whose rows a mask
+/// rule inspects stay as they are.
 void narrow_tables(kernels::DType type, Plan* plan);
 
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store);

@@ -19,7 +19,8 @@ class RowStream {
   RowStream(const RowStream&) = delete;
   RowStream& operator=(const RowStream&) = delete;
 
-  /// n_rows packed rows of row_bytes (at most kBufferBytes) to dst, dst_stride bytes apart. Bytes between the rows stay.
+  /// n_rows packed rows of row_bytes (at most kBufferBytes) to dst, dst_stride bytes apart. Bytes between the
+  /// rows stay.
   Status send(std::byte* dst, size_t dst_stride, const std::byte* rows, size_t row_bytes, int64_t n_rows);
   /// Waits until everything has arrived.
   Status drain();
