@@ -1,10 +1,12 @@
 // Calls on a device with its own memory: captured graphs, padding to buckets, several chunks in flight,
 // shared rows. The oracle is the reference backend on the same rows.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -192,12 +194,14 @@ TEST_CASE("debug: ids that a lookup refuses fail the call, and only that call") 
 }
 
 /// The nodes of the graph that a context captures for calls of `rows` rows.
-std::string captured_nodes(const std::string& file, bool fold, int64_t rows) {
+std::string captured_nodes(const std::string& file, bool fold, int64_t rows,
+                           const std::string& tuning = "off") {
   const auto bundle = open(file);
   ModelOptions options = small_options(device());
   options.max_rows = rows;
   options.fold = fold;
   options.small_batch = false;
+  options.tuning = tuning;
   auto engine = Engine::create(*bundle, options);
   REQUIRE_MESSAGE(engine.ok(), engine.status().message());
   auto context = Context::create(*engine.value(), rows, options.max_nnz);
@@ -227,6 +231,53 @@ TEST_CASE("captured graphs are those on record") {
     recorded << std::ifstream(path).rdbuf();
     CHECK(text == recorded.str());
     CHECK(text.find("kernel") != std::string::npos);
+  }
+}
+
+/// A tuning table of one line, for any device.
+struct TuningFile {
+  std::string path = (std::filesystem::temp_directory_path() / "dpi_lookup_tuning_XXXXXX").string();
+
+  TuningFile() { close(mkstemp(path.data())); }
+  ~TuningFile() { std::filesystem::remove(path); }
+  const std::string& with(const std::string& line) const {
+    std::ofstream(path) << "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\n" << line << "\n";
+    return path;
+  }
+};
+
+TEST_CASE("a tuning table chooses the lookup, where its line fits") {
+  if (device() != "cuda_emu") return;
+  const TuningFile file;
+  const auto has = [&](const char* line, const char* kernel) {
+    CAPTURE(line);
+    const std::string nodes = captured_nodes("weights/demo/bank_dcnv2.h5", true, 8, file.with(line));
+    CHECK(nodes.find(kernel) != std::string::npos);
+  };
+  has("lookup * * * * * * auto 0 0 0 stream off 1", "lookup_copy_kernel<4,");
+  has("lookup * * * * * * rows 0 0 0 stream off 1", "lookup_rows_kernel<4,");
+  has("lookup 8 * no no f32 f32 rows 8 0 128 keep off 1.5", "lookup_rows_kernel<8,");
+  has("lookup 7 * * * * * rows 0 0 0 stream off 1", "lookup_copy_kernel<4,");    // fewer rows
+  has("lookup * * * yes * * rows 0 0 0 stream off 1", "lookup_copy_kernel<4,");  // no bags here
+  has("lookup * * * * f16 * rows 0 0 0 stream off 1", "lookup_copy_kernel<4,");  // f32 tables
+}
+
+TEST_CASE("a tuning table with a wrong line about lookups refuses the load and names the line") {
+  if (device() != "cuda_emu") return;
+  const TuningFile file;
+  for (const char* line :
+       {"lookup", "lookup x * * * * * rows 0 0 0 stream off 1", "lookup * -4 * * * * rows 0 0 0 stream off 1",
+        "lookup * * maybe * * * rows 0 0 0 stream off 1", "lookup * * * * f64 * rows 0 0 0 stream off 1",
+        "lookup * * * * * * input_first 0 0 0 stream off 1", "lookup * * * * * * rows 5 0 0 stream off 1",
+        "lookup * * * * * * rows 0 0 999 stream off 1", "lookup * * * * * * rows 0 0 0 hot off 1",
+        "lookup * * * * * * rows 0 0 0 stream 1 1", "lookup * * * * * * rows 0 0 0 stream off nan"}) {
+    CAPTURE(line);
+    const auto bundle = open("weights/demo/bank_dcnv2.h5");
+    ModelOptions options = small_options(device());
+    options.tuning = file.with(line);
+    const auto engine = Engine::create(*bundle, options);
+    REQUIRE_FALSE(engine.ok());
+    CHECK(engine.status().message().find("line 5") != std::string::npos);
   }
 }
 

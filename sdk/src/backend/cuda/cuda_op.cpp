@@ -7,6 +7,7 @@
 #include "backend/check_op.hpp"
 #include "backend/cuda/device_layer.hpp"
 #include "backend/cuda/packer.hpp"
+#include "backend/cuda/tuning.hpp"
 #include "kernels/cuda/kernels.hpp"
 
 namespace dpi::backend {
@@ -27,6 +28,7 @@ Status refuse(const OwnedOp& op) {
 int start_lookup(const CudaOp& op, const dpi_op_call& call, void* stream) {
   cuda::LookupOptions o;
   o.variant = op.lookup;
+  o.tuning = op.lookup_tuning.count > 0 ? &op.lookup_tuning : nullptr;
   o.scratch = call.scratch;
   o.scratch_bytes = cuda_scratch_bytes(op, call.rows);
   static_assert(sizeof(cuda::LookupFaults) == sizeof(dpi_lookup_faults));
@@ -105,6 +107,12 @@ Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, Cuda
     *report = out->gemm->report();
   }
   out->lookup = cuda::lookup_variant_named(options.lookup.c_str());
+  // Lines differ by rows, and with them a sum's order: under strict the rules alone decide.
+  if (out->op.kind == OpKind::kMultiLookup && options.gemm != nullptr && options.gemm->tuning != nullptr &&
+      !options.strict) {
+    out->tuning = options.gemm->tuning;
+    out->lookup_tuning = out->tuning->lookups();
+  }
   Packer packer;
   const Packed at = pack(out->op, &packer);
   DPI_RETURN_IF_ERROR(packer.upload("weights of op '" + out->op.name + "'", &out->weights));

@@ -26,7 +26,9 @@ struct CudaOp {
   void* weights = nullptr;              // device memory: params, dense segments, view indices
   std::unique_ptr<Gemm> gemm;           // of a Dense op, with its weight
   kernels::cuda::LookupVariant lookup;  // of a MultiLookup op: what the option says, the rest by its rules
-  std::shared_ptr<const void> chain;    // of chain_prepare (cuda_chain.cpp); then nothing else is set
+  kernels::cuda::LookupTuning lookup_tuning;  // lines of `tuning`, or none
+  std::shared_ptr<const TuningTable> tuning;  // keeps them
+  std::shared_ptr<const void> chain;          // of chain_prepare (cuda_chain.cpp); then nothing else is set
 
   CudaOp() = default;
   CudaOp(const CudaOp&) = delete;

@@ -118,6 +118,25 @@ Result<std::shared_ptr<const TuningTable>> default_table(const TuningHeader& her
 
 }  // namespace
 
+const char* TuningTable::add_line(const std::vector<std::string>& words) {
+  const std::string kind = words.empty() ? "" : words[0];
+  const char* what = nullptr;
+  if (kind == "chain") {
+    ChainTuning chain;
+    what = parse_chain_tuning(words, &chain);
+    if (what == nullptr) add(chain);
+  } else if (kind == "lookup") {
+    LookupLine lookup;
+    what = parse_lookup_tuning(words, &lookup);
+    if (what == nullptr) add(lookup);
+  } else {
+    TuningEntry entry;
+    what = parse_entry(words, &entry);
+    if (what == nullptr) add(entry);
+  }
+  return what;
+}
+
 Result<TuningTable> TuningTable::parse(std::string_view text, const std::string& name) {
   TuningTable table;
   int64_t number = 0;
@@ -148,12 +167,7 @@ Result<TuningTable> TuningTable::parse(std::string_view text, const std::string&
     if (headers++ < 4) continue;
     std::istringstream words(line);
     const std::vector<std::string> w(std::istream_iterator<std::string>(words), {});
-    TuningEntry e;
-    ChainTuning chain;
-    const bool is_chain = !w.empty() && w[0] == "chain";
-    if (const char* what = is_chain ? parse_chain_tuning(w, &chain) : parse_entry(w, &e); what != nullptr)
-      return wrong(what);
-    is_chain ? table.add(chain) : table.add(e);
+    if (const char* what = table.add_line(w); what != nullptr) return wrong(what);
   }
   if (headers < 4) return wrong("the table ends before its header does");
   return table;
@@ -177,6 +191,7 @@ std::string TuningTable::text() const {
            " " + (lt ? algo_text(e.choice.algo) : "-") + " " + std::string(time, end.ptr) + "\n";
   }
   for (const ChainTuning& t : chains_) out += chain_tuning_text(t) + "\n";
+  for (const LookupLine& t : lookup_lines_) out += lookup_tuning_text(t) + "\n";
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Measured choices for Dense: text files, one per GPU model, made by the tuning tool and read when a device
+// Measured choices: text files, one per GPU model, made by the tuning tool and read when a device
 // is opened. A table for another device or library is left alone with a note; a malformed one is refused.
 //
 //   dpi-tuning 1
@@ -9,8 +9,9 @@
 //   fp16 plain 400 432 64 cublaslt-fp16 - 0123..(128 hex digits) 4.2
 //   fp32 fused 624 624 2048 own-3xtf32 128 - 90.3
 //   chain fp16 494544 tensor 8 8 256 off 6.3
+//   lookup 2048 16 yes no f32 f16 rows 8 0 256 keep off 5.4
 //
-// Lines of chains: chain_tuning.hpp.
+// Lines of chains: chain_tuning.hpp, of lookups: lookup_tuning.hpp.
 //
 // Device * is any device: for tables without algorithms. end: plain = bias and ReLU at most, else fused.
 // rows: the batch bucket. tile: 32, 64, 128 of own kernels; staged: x is copied first.
@@ -23,6 +24,7 @@
 
 #include "backend/cuda/chain_tuning.hpp"
 #include "backend/cuda/gemm.hpp"
+#include "backend/cuda/lookup_tuning.hpp"
 
 namespace dpi::backend {
 
@@ -53,13 +55,26 @@ class TuningTable {
   void add(const TuningEntry& e) { entries_.push_back(e); }
   const std::vector<ChainTuning>& chains() const { return chains_; }
   void add(const ChainTuning& t) { chains_.push_back(t); }
+  /// In the order of their lines; the table owns them.
+  kernels::cuda::LookupTuning lookups() const {
+    return {lookups_.data(), static_cast<int32_t>(lookups_.size())};
+  }
+  void add(const LookupLine& line) {
+    lookups_.push_back(line.entry);
+    lookup_lines_.push_back(line);
+  }
   /// The entry of this layer for the smallest bucket of at least shape.rows, or the largest; null = none.
   const TuningEntry* find(const GemmShape& shape, GemmPrecision precision) const;
 
  private:
+  /// What is wrong with a line after the header, or null.
+  const char* add_line(const std::vector<std::string>& words);
+
   TuningHeader header_;
   std::vector<TuningEntry> entries_;
   std::vector<ChainTuning> chains_;
+  std::vector<kernels::cuda::LookupTuningEntry> lookups_;
+  std::vector<LookupLine> lookup_lines_;
 };
 
 /// Tables that are compiled in: kernels/cuda/tuning/*.txt.
