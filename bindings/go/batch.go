@@ -159,7 +159,7 @@ func (m *Model) run(ctx context.Context, done <-chan struct{}, s *slot, on uintp
 	}
 	runtime.KeepAlive(b)
 	if status != 0 {
-		return failure(s.call.Failure())
+		return s.failed(ctx)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (m *Model) runParts(ctx context.Context, done <-chan struct{}, s *slot, on 
 	s.end(done, watch)
 	runtime.KeepAlive(b)
 	if status != 0 {
-		return failure(s.call.Failure())
+		return s.failed(ctx)
 	}
 	return nil
 }

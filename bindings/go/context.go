@@ -76,7 +76,7 @@ func (c *Context) Predict(ctx context.Context, rows, ids int, weights bool) erro
 		status := native.ContextPredict(c.handle, c.slot.call, int64(rows), int64(ids), weights, timeout)
 		c.slot.end(done, true)
 		if status != 0 {
-			return failure(c.slot.call.Failure())
+			return c.slot.failed(ctx)
 		}
 		return nil
 	})

@@ -90,6 +90,16 @@ func failure(f native.Failure) *Error {
 	return &Error{Code(f.Code), int(f.Row), int(f.Feature), int(f.NativeCode), f.InShared, f.Message}
 }
 
+// failed is the error of a call that ran under ctx. The watcher sets the cancel flag when the context's deadline passes
+// too, and may be faster than the library's own clock: a deadline stays a Timeout.
+func (s *slot) failed(ctx context.Context) *Error {
+	e := failure(s.call.Failure())
+	if e.Code == Cancelled && ctx.Err() == context.DeadlineExceeded {
+		return contextError(ctx)
+	}
+	return e
+}
+
 func plainError(code Code, format string, args ...interface{}) *Error {
 	return &Error{Code: code, Row: -1, Feature: -1, Message: fmt.Sprintf(format, args...)}
 }

@@ -237,7 +237,7 @@ func (r *Rows) Predict(ctx context.Context, out []float32) error {
 	status := native.Dpi_rows_predict(r.handle, native.First(out), uint64(len(out)), s.call.Run(timeout), s.call.Error())
 	s.end(done, watch)
 	if status != 0 {
-		return failure(s.call.Failure())
+		return s.failed(ctx)
 	}
 	return nil
 }
