@@ -2,6 +2,7 @@
 // over the columns of b; with b transposed they are dot products along k.
 #include <dpi/kernels/matmul.hpp>
 
+#include <dpi/kernels/index.hpp>
 #include <dpi/kernels/linear.hpp>
 
 #include "kernels/cpu/simd/vec.hpp"
@@ -70,20 +71,6 @@ void product(const Product& p) {
   for (; i < p.m; ++i) column_rows<1>(p, i);
 }
 
-/// Which matrix of an operand with fewer or repeated leading dims belongs to matrix `flat` of dst.
-int64_t matrix_of(const Dims& dst, int64_t flat, const Dims& src) {
-  int64_t offset = 0, stride = 1;
-  for (int i = dst.rank - 3; i >= 0; --i) {
-    const int j = i - (dst.rank - src.rank);
-    const int64_t index = flat % dst.d[i];
-    flat /= dst.d[i];
-    if (j < 0) continue;
-    if (src.d[j] != 1) offset += index * stride;
-    stride *= src.d[j];
-  }
-  return offset;
-}
-
 }  // namespace
 
 void matmul(const MatMulArgs& args) {
@@ -103,8 +90,8 @@ void matmul(const MatMulArgs& args) {
   const int64_t matrices = dims_size(dd) / (p.m * p.n);
   for (int64_t r = 0; r < args.dst.rows; ++r) {
     for (int64_t i = 0; i < matrices; ++i) {
-      p.a = row_of(args.a, r) + matrix_of(dd, i, da) * a_rows * a_cols;
-      p.b = row_of(args.b, r) + matrix_of(dd, i, db) * b_size;
+      p.a = row_of(args.a, r) + broadcast_offset(dd, i, da, 2) * a_rows * a_cols;
+      p.b = row_of(args.b, r) + broadcast_offset(dd, i, db, 2) * b_size;
       p.dst = row_of(args.dst, r) + i * p.m * p.n;
       product(p);
     }

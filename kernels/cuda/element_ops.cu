@@ -86,22 +86,6 @@ struct ViewWork {
   AxisView to;
 };
 
-__device__ int64_t transposed_offset(const Dims& src, const Dims& perm, int64_t flat) {
-  int64_t stride[kMaxRank];
-  int64_t step = 1;
-  for (int i = src.rank - 1; i >= 0; --i) {
-    stride[i] = step;
-    step *= src.d[i];
-  }
-  int64_t offset = 0;
-  for (int i = src.rank - 1; i >= 0; --i) {
-    const int axis = static_cast<int>(perm.d[i]);
-    offset += (flat % src.d[axis]) * stride[axis];
-    flat /= src.d[axis];
-  }
-  return offset;
-}
-
 __device__ int64_t source_offset(const ViewWork& v, int64_t flat) {
   switch (v.attrs.kind) {
     case ViewKind::kTranspose:
@@ -160,7 +144,7 @@ int concat(const ConcatArgs& a, Stream stream) {
   int64_t begin = 0;
   for (int64_t j = 0; j < a.n_inputs; ++j) {
     const Tensor& x = a.inputs[j].tensor;
-    const AxisView from = axis_view(x.dims, a.attrs.axis);
+    const AxisView from = AxisView(x.dims, a.attrs.axis);
     const dim3 grid(blocks_for(a.dst.rows * x.dims.size(), kThreads, kMaxBlocks));
     const int code = launch(concat_kernel, grid, dim3(kThreads), stream, x, from, a.dst.dims.d[a.attrs.axis],
                             begin, a.dst.rows, a.dst);
@@ -176,8 +160,8 @@ int view(const ViewArgs& a, Stream stream) {
   v.x = a.x;
   v.dst = a.dst;
   if (a.attrs.kind == ViewKind::kSlice || a.attrs.kind == ViewKind::kIndexSelect) {
-    v.from = axis_view(a.x.dims, a.attrs.axis);
-    v.to = axis_view(a.dst.dims, a.attrs.axis);
+    v.from = AxisView(a.x.dims, a.attrs.axis);
+    v.to = AxisView(a.dst.dims, a.attrs.axis);
   }
   return launch(view_kernel, grid_for(a.dst), dim3(kThreads), stream, v);
 }

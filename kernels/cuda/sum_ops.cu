@@ -251,12 +251,12 @@ int matmul(const MatMulArgs& a, Stream stream) {
 }
 
 int reduce(const ReduceArgs& a, Stream stream) {
-  const AxisView v = axis_view(a.x.dims, a.attrs.axis);
+  const AxisView v = AxisView(a.x.dims, a.attrs.axis);
   return launch(reduce_kernel, grid_for(a.dst.rows * v.outer * v.inner), dim3(kThreads), stream, a, v);
 }
 
 int softmax(const SoftmaxArgs& a, Stream stream) {
-  const AxisView v = axis_view(a.x.dims, a.attrs.axis);
+  const AxisView v = AxisView(a.x.dims, a.attrs.axis);
   bool prefix_mask = a.mask.dims.rank == a.attrs.axis + 1;
   for (int i = 0; prefix_mask && i <= a.attrs.axis; ++i) prefix_mask = a.mask.dims.d[i] == a.x.dims.d[i];
   return launch(softmax_kernel, grid_for(a.dst.rows * v.outer * v.inner), dim3(kThreads), stream, a, v,

@@ -90,22 +90,4 @@ double apply_unary(const UnaryAttrs& attrs, double x, const ChannelParams& p) {
   return x;
 }
 
-double apply_binary(BinaryKind kind, double x, double y) {
-  switch (kind) {
-    case BinaryKind::kAdd:
-      return x + y;
-    case BinaryKind::kSub:
-      return x - y;
-    case BinaryKind::kMul:
-      return x * y;
-    case BinaryKind::kDiv:
-      return x / y;
-    case BinaryKind::kMax:
-      return std::isnan(x) || x > y ? x : y;
-    case BinaryKind::kMin:
-      return std::isnan(x) || x < y ? x : y;
-  }
-  return x;
-}
-
 }  // namespace dpi::kernels::ref

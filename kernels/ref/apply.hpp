@@ -21,7 +21,4 @@ ChannelParams channel_params(const Param& p0, const Param& p1, const Param& p2, 
 /// NaN in gives NaN out for every kind.
 double apply_unary(const UnaryAttrs& attrs, double x, const ChannelParams& p);
 
-/// NaN in either operand gives NaN for every kind, max and min included.
-double apply_binary(BinaryKind kind, double x, double y);
-
 }  // namespace dpi::kernels::ref

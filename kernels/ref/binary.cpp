@@ -1,7 +1,7 @@
 #include <dpi/kernels/binary.hpp>
 
+#include <dpi/kernels/index.hpp>
 #include "apply.hpp"
-#include "index.hpp"
 
 namespace dpi::kernels::ref {
 

@@ -2,7 +2,7 @@
 
 #include <dpi/kernels/concat.hpp>
 
-#include "index.hpp"
+#include <dpi/kernels/index.hpp>
 
 namespace dpi::kernels::ref {
 

@@ -1,7 +1,7 @@
 #include <dpi/kernels/elementwise.hpp>
 
+#include <dpi/kernels/index.hpp>
 #include "apply.hpp"
-#include "index.hpp"
 
 namespace dpi::kernels::ref {
 namespace {

@@ -1,6 +1,6 @@
 #include <dpi/kernels/matmul.hpp>
 
-#include "index.hpp"
+#include <dpi/kernels/index.hpp>
 
 namespace dpi::kernels::ref {
 namespace {

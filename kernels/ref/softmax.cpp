@@ -3,7 +3,7 @@
 
 #include <dpi/kernels/softmax.hpp>
 
-#include "index.hpp"
+#include <dpi/kernels/index.hpp>
 
 namespace dpi::kernels::ref {
 namespace {

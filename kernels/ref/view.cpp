@@ -2,27 +2,10 @@
 
 #include <dpi/kernels/view.hpp>
 
-#include "index.hpp"
+#include <dpi/kernels/index.hpp>
 
 namespace dpi::kernels::ref {
 namespace {
-
-// Where element `flat` of the transposed row comes from: dst axis i is src axis perm[i].
-int64_t transposed_offset(const Dims& src, const Dims& perm, int64_t flat) {
-  int64_t stride[kMaxRank];
-  int64_t step = 1;
-  for (int i = src.rank - 1; i >= 0; --i) {
-    stride[i] = step;
-    step *= src.d[i];
-  }
-  int64_t offset = 0;
-  for (int i = src.rank - 1; i >= 0; --i) {
-    const int axis = static_cast<int>(perm.d[i]);
-    offset += (flat % src.d[axis]) * stride[axis];
-    flat /= src.d[axis];
-  }
-  return offset;
-}
 
 // Slice and index_select: entry i of dst's axis is entry `begin + i`, or indices[i], of x's.
 int64_t picked_offset(const ViewArgs& a, int64_t flat) {

@@ -114,22 +114,4 @@ __device__ inline float apply_unary(const UnaryAttrs& u, float x, const Channel&
   }
 }
 
-__device__ inline float apply_binary(BinaryKind kind, float x, float y) {
-  switch (kind) {
-    case BinaryKind::kAdd:
-      return x + y;
-    case BinaryKind::kSub:
-      return x - y;
-    case BinaryKind::kMul:
-      return x * y;
-    case BinaryKind::kDiv:
-      return x / y;
-    case BinaryKind::kMax:
-      return x != x || x > y ? x : y;
-    case BinaryKind::kMin:
-      return x != x || x < y ? x : y;
-  }
-  return x;
-}
-
 }  // namespace dpi::kernels::cuda

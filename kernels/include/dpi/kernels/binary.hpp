@@ -8,6 +8,27 @@ namespace dpi::kernels {
 
 enum class BinaryKind : int32_t { kAdd = 0, kSub = 1, kMul = 2, kDiv = 3, kMax = 4, kMin = 5 };
 
+/// NaN in either operand gives NaN for every kind, max and min included. T: float or double; constexpr, so
+/// that nvcc takes it for device code too.
+template <class T>
+constexpr T apply_binary(BinaryKind kind, T x, T y) {
+  switch (kind) {
+    case BinaryKind::kAdd:
+      return x + y;
+    case BinaryKind::kSub:
+      return x - y;
+    case BinaryKind::kMul:
+      return x * y;
+    case BinaryKind::kDiv:
+      return x / y;
+    case BinaryKind::kMax:
+      return x != x || x > y ? x : y;
+    case BinaryKind::kMin:
+      return x != x || x < y ? x : y;
+  }
+  return x;
+}
+
 struct BinaryAttrs {
   BinaryKind kind = BinaryKind::kAdd;
 };
