@@ -181,11 +181,13 @@ Status Slot::start(const InputLayout& layout, const ResolvedRows& rows) {
 Status Slot::start_graph(const InputLayout& layout, const ResolvedRows& padded) {
   SlotGraphs::Entry* entry =
       graphs_.find(padded.rows[0], padded.rows[1], padded.has_map, ops_->tables_version());
-  entry->fetched = fetches(layout, padded);
   if (entry->graph == nullptr) {
+    entry->fetched = fetches(layout, padded);
     float* const out = entry->fetched ? host_out_ : device_out_;
     ops_->bind(layout, padded, out, out + padded.rows[0] * engine_.heads());
     if (entry->ran) DPI_RETURN_IF_ERROR(capture(padded, entry));
+  } else if (!entry->fetched) {
+    list_input_parts(engine_.schema(), layout, padded, &parts_);
   }
   if (!entry->fetched) DPI_RETURN_IF_ERROR(copy_input());
   entry->ran = true;
