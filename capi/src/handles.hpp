@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "runtime/model.hpp"
-#include "runtime/rows.hpp"
+#include "runtime/model/model.hpp"
+#include "runtime/model/rows.hpp"
 
 struct dpi_options {
   dpi::ModelOptions values;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 #include "base/log.hpp"
 #include "handles.hpp"
 

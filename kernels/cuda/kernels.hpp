@@ -26,7 +26,7 @@
 #include <dpi/kernels/unary.hpp>
 #include <dpi/kernels/view.hpp>
 
-#include "kernels/cuda/lookup.hpp"
+#include "kernels/cuda/lookup/lookup.hpp"
 
 namespace dpi::kernels::cuda {
 

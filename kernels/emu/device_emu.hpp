@@ -73,8 +73,8 @@ int copy_now(void* dst, const void* src, size_t bytes);
 uint64_t memory_total();
 uint64_t memory_used();
 
-/// As the device layer says (sdk/src/backend/cuda/device_layer.hpp). While a thread captures it may not
-/// synchronise, allocate or copy at once.
+/// As the device layer says (sdk/src/backend/cuda/device/device_layer.hpp). While a thread captures it may
+/// not synchronise, allocate or copy at once.
 int capture_begin(Stream* s);
 int capture_end(Stream* s, Graph** out);
 int graph_launch(Graph* g, Stream* s);

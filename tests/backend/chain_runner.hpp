@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 #include "plan/interpreter.hpp"
 
 namespace dpi::test {

@@ -1,6 +1,6 @@
 // The plugin loader: each way to be unusable has its own reason, folders are tried in order, the current
 // directory never.
-#include "backend/plugin.hpp"
+#include "backend/abi/plugin.hpp"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 
 namespace dpi::backend {
 namespace {

@@ -1,5 +1,5 @@
 // Choosing among backends, and what every built-in one must be.
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 
 #include <cstring>
 #include <string>

@@ -2,7 +2,7 @@
 // ops.
 #include <cstring>
 
-#include "backend/dpi_backend.h"
+#include "backend/abi/dpi_backend.h"
 
 #define TINY_EXPORT extern "C" __attribute__((visibility("default")))
 #define TINY_VALID 0

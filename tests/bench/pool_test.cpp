@@ -9,7 +9,7 @@
 
 #include <dpi/kernels/dense.hpp>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 
 namespace {
 

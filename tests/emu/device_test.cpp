@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 #include "support/op_harness.hpp"
 
 namespace dpi::test {

@@ -77,19 +77,20 @@ def main():
     failed, seen = 0, set()
     with tempfile.TemporaryDirectory() as own:
         work = pathlib.Path(args.work or own)
-        for source in sorted((ROOT / "kernels/cuda").glob("*.cu")):
+        for source in sorted((ROOT / "kernels/cuda").rglob("*.cu")):
+            name = str(source.relative_to(ROOT / "kernels/cuda"))
             run = subprocess.run([nvcc, *FLAGS, f"-arch={args.arch}", "-c", str(source), "-o", str(work / (source.stem + ".o"))],
                                  capture_output=True, text=True, check=False)
             report = run.stdout + run.stderr
             if run.returncode != 0:
-                print(f"{source.name}: does not compile\n{report}")
+                print(f"{name}: does not compile\n{report}")
                 failed += 1
                 continue
             rows = list(usage(report))
             seen.update(kernel for kernel, _, _ in rows)
             wrong = check(report, budgets())
             failed += len(wrong)
-            print(f"{source.name}: {len(rows)} kernels, at most {max((r for _, r, _ in rows), default=0)} registers")
+            print(f"{name}: {len(rows)} kernels, at most {max((r for _, r, _ in rows), default=0)} registers")
             print("".join(f"  {line}\n" for line in wrong), end="")
     for kernel in sorted(set(budgets()) - seen):
         print(f"{kernel}: in ptxas_budgets.txt, but nvcc compiled no such kernel")

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 #include "support/near.hpp"
 
 namespace dpi::test {

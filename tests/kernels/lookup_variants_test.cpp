@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "kernels/cuda/lookup.hpp"
+#include "kernels/cuda/lookup/lookup.hpp"
 #include "kernels/emu/device_emu.hpp"
 #include "kernels/lookup_model.hpp"
 

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 #include "support/device.hpp"
 #include "support/near.hpp"
 #include "support/op_harness.hpp"

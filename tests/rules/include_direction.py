@@ -80,5 +80,5 @@ PLANTED = [
 ]
 CLEAN = [
     ("sdk/src/graph/a.cpp", '#include "base/status.hpp"\n#include <dpi/kernels/op.hpp>\n// #include "runtime/x.hpp"\n'),
-    ("capi/src/a.cpp", '#include <dpi/dpi.h>\n#include "runtime/model.hpp"\n'),
+    ("capi/src/a.cpp", '#include <dpi/dpi.h>\n#include "runtime/model/model.hpp"\n'),
 ]

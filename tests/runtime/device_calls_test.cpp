@@ -11,10 +11,10 @@
 #include <limits>
 #include <sstream>
 
-#include "runtime/context.hpp"
-#include "runtime/model.hpp"
+#include "runtime/execute/context.hpp"
+#include "runtime/execute/timeline.hpp"
+#include "runtime/model/model.hpp"
 #include "runtime/random_batch.hpp"
-#include "runtime/timeline.hpp"
 #include "store/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/source_dir.hpp"

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "runtime/options.hpp"
+#include "runtime/model/options.hpp"
 
 using namespace dpi;
 

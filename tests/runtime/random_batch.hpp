@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
-#include "runtime/request.hpp"
-#include "runtime/resolve.hpp"
+#include "runtime/request/request.hpp"
+#include "runtime/request/resolve.hpp"
 
 namespace dpi::test {
 

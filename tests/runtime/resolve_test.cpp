@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "runtime/pack_values.hpp"
-#include "runtime/resolve.hpp"
+#include "runtime/request/pack_values.hpp"
+#include "runtime/request/resolve.hpp"
 
 using namespace dpi;
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "runtime/model.hpp"
+#include "runtime/model/model.hpp"
 #include "store/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/slow_store.hpp"

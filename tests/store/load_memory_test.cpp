@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 #include "bundle/bundle.hpp"
 #include "store/resident_store.hpp"
 #include "support/device.hpp"

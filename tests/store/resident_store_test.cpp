@@ -10,7 +10,7 @@
 
 #include <dpi/kernels/row_decode.hpp>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 #include "store/resident_store.hpp"
 #include "store/row_layout.hpp"
 

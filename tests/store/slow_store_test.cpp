@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 #include "store/resident_store.hpp"
 
 namespace dpi::test {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/dpi_backend.h"
+#include "backend/abi/dpi_backend.h"
 
 namespace dpi::test {
 

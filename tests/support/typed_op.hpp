@@ -18,7 +18,7 @@
 #include <dpi/kernels/row_decode.hpp>
 #include <dpi/kernels/tail.hpp>
 
-#include "backend/registry.hpp"
+#include "backend/abi/registry.hpp"
 #include "support/device.hpp"
 #include "support/guard_buffer.hpp"
 

@@ -60,7 +60,7 @@
 #include <dpi/kernels/unary.hpp>
 #include <dpi/kernels/view.hpp>
 
-#include "backend/dpi_backend.h"
+#include "backend/abi/dpi_backend.h"
 #include "base/status.hpp"
 
 namespace dpi::backend {

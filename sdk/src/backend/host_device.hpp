@@ -3,7 +3,7 @@
 // `cpu` may use what fits.
 #pragma once
 
-#include "backend/dpi_backend.h"
+#include "backend/abi/dpi_backend.h"
 #include "base/status.hpp"
 
 namespace dpi::backend {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "plan/passes.hpp"
+#include "plan/passes/passes.hpp"
 
 namespace dpi {
 

@@ -7,7 +7,7 @@
 
 #include <dpi/kernels/row_decode.hpp>
 
-#include "backend/backend_status.hpp"
+#include "backend/abi/backend_status.hpp"
 #include "store/row_layout.hpp"
 #include "store/row_stream.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "backend/dpi_backend.h"
+#include "backend/abi/dpi_backend.h"
 #include "store/table_store.hpp"
 
 namespace dpi {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backend/backend_status.hpp"
+#include "backend/abi/backend_status.hpp"
 
 namespace dpi {
 

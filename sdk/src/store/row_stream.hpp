@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/dpi_backend.h"
+#include "backend/abi/dpi_backend.h"
 #include "base/status.hpp"
 
 namespace dpi {

@@ -5,7 +5,7 @@
 
 #include "loaded_model.hpp"
 #include "planned.hpp"
-#include "runtime/memory_forecast.hpp"
+#include "runtime/model/memory_forecast.hpp"
 #include "terminal.hpp"
 
 namespace dpi::tool {

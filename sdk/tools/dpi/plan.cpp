@@ -5,7 +5,7 @@
 
 #include "loaded_model.hpp"
 #include "planned.hpp"
-#include "runtime/engine.hpp"
+#include "runtime/model/engine.hpp"
 
 namespace dpi::tool {
 

@@ -7,7 +7,7 @@
 #include "command.hpp"
 #include "graph/graph.hpp"
 #include "plan/plan.hpp"
-#include "runtime/options.hpp"
+#include "runtime/model/options.hpp"
 
 namespace dpi::tool {
 

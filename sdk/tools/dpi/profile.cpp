@@ -5,8 +5,8 @@
 
 #include "base/clock.hpp"
 #include "bundle/bundle.hpp"
-#include "runtime/context.hpp"
-#include "runtime/engine.hpp"
+#include "runtime/execute/context.hpp"
+#include "runtime/model/engine.hpp"
 
 namespace dpi::tool {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/device_layer.hpp"
+#include "backend/cuda/device/device_layer.hpp"
 #include "tests/gpu/tools/ceilings.hpp"
 
 namespace dpi::gpu {

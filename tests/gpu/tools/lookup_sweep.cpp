@@ -1,8 +1,8 @@
 // dpi_gpu_lookup [--seconds N] [--dry]
 //
-// Times every implementation of the fused lookup (kernels/cuda/lookup.hpp) over 26 one-hot fields: widths,
-// table types, table sizes, batches, with and without FM and linear terms, uniform and Zipf ids. Each is
-// checked against the first one; several sets of ids take turns, so that rows do not stay in the caches by
+// Times every implementation of the fused lookup (kernels/cuda/lookup/lookup.hpp) over 26 one-hot fields:
+// widths, table types, table sizes, batches, with and without FM and linear terms, uniform and Zipf ids. Each
+// is checked against the first one; several sets of ids take turns, so that rows do not stay in the caches by
 // accident. One JSON line per measurement. dpi_gpu_lookup_emu is the same program on the emulated device,
 // where times mean nothing.
 #include <algorithm>
@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/device_layer.hpp"
-#include "kernels/cuda/lookup.hpp"
+#include "backend/cuda/device/device_layer.hpp"
+#include "kernels/cuda/lookup/lookup.hpp"
 
 namespace dpi::gpu {
 namespace {

@@ -2,8 +2,8 @@
 //
 // Times every implementation of a Dense layer, and every algorithm that cuBLASLt offers, over the shapes of
 // the paper's grid, batches and precisions; checks each against float32 sums first; writes the table that
-// option `tuning` reads (sdk/src/backend/cuda/tuning.hpp), again after each shape. One JSON line per cell.
-// dpi_gpu_tune_emu is the same program on the emulated device, where times mean nothing.
+// option `tuning` reads (sdk/src/backend/cuda/tuning/tuning.hpp), again after each shape. One JSON line per
+// cell. dpi_gpu_tune_emu is the same program on the emulated device, where times mean nothing.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -19,9 +19,9 @@
 #include <dpi/kernels/narrow.hpp>
 #include <dpi/kernels/row_decode.hpp>
 
-#include "backend/cuda/device_layer.hpp"
-#include "backend/cuda/gemm.hpp"
-#include "backend/cuda/tuning.hpp"
+#include "backend/cuda/device/device_layer.hpp"
+#include "backend/cuda/gemm/gemm.hpp"
+#include "backend/cuda/tuning/tuning.hpp"
 
 namespace dpi::gpu {
 namespace {
@@ -426,7 +426,7 @@ int main_checked(int argc, char** argv) {
     Shape s{};
     if (word == "--gemm") {
       gemm = true;
-    } else if (word == "--lookup") {  // chosen by kernels/cuda/lookup_choice.cu, without a table of this kind
+    } else if (word == "--lookup") {  // chosen by kernels/cuda/lookup/choice.cu, without a table of this kind
       std::printf("{\"lookup\": \"not measured by this program\"}\n");
       return 0;
     } else if (word == "--dry") {

@@ -11,12 +11,12 @@
 #include <string>
 #include <utility>
 
+#include "backend/abi/registry.hpp"
 #include "backend/check_op.hpp"
 #include "backend/cpu/cpu_op.hpp"
 #include "backend/cpu/split_call.hpp"
 #include "backend/cpu/thread_pool.hpp"
 #include "backend/host_device.hpp"
-#include "backend/registry.hpp"
 
 namespace dpi::backend {
 

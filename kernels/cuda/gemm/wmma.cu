@@ -1,0 +1,302 @@
+// Dense on tensor cores: a block makes a tile of outputs from slabs of 64 bytes along the depth that wait in
+// shared memory several deep; bias, activation, product and residual (cross v2) are applied before anything
+// is stored. Portable mma, sm_80 and later.
+#include "kernels/cuda/common/async_copy.hpp"
+#include "kernels/cuda/common/dense_end.hpp"
+#include "kernels/cuda/common/wmma.hpp"
+#include "kernels/cuda/gemm/gemm.hpp"
+
+namespace dpi::kernels::cuda {
+namespace {
+
+constexpr int kSlabBytes = 64;   // of one row of an operand per step
+constexpr int kPitchBytes = 80;  // between rows in shared memory: 8 rows of 16 bytes fall into all banks
+
+/// Warps of a block, and 16 x 16 tiles of a warp.
+template <int kWarpRows_, int kWarpColumns_, int kTileRows_, int kTileColumns_, int kStages_>
+struct BlockShape {
+  static constexpr int kWarpRows = kWarpRows_;
+  static constexpr int kWarpColumns = kWarpColumns_;
+  static constexpr int kTileRows = kTileRows_;
+  static constexpr int kTileColumns = kTileColumns_;
+  static constexpr int kStages = kStages_;
+  static constexpr int kThreads = kWarp * kWarpRows * kWarpColumns;
+  static constexpr int kRows = kTileSide * kWarpRows * kTileRows;
+  static constexpr int kColumns = kTileSide * kWarpColumns * kTileColumns;
+  static constexpr int kStageBytes = (kRows + kColumns) * kPitchBytes;
+  static constexpr int kEndPitch = kTileSide * kTileColumns + 8;  // floats
+  static constexpr int kEndBytes = kWarpRows * kWarpColumns * kTileSide * kEndPitch * 4;
+  static constexpr int kBytes = kStages * kStageBytes > kEndBytes ? kStages* kStageBytes : kEndBytes;
+  static_assert(kBytes <= 48 * 1024);
+};
+
+using Small = BlockShape<2, 2, 1, 1, 4>;
+using Medium = BlockShape<2, 2, 2, 2, 4>;
+using Large = BlockShape<4, 2, 2, 4, 2>;
+
+struct alignas(64) Line {
+  char bytes[64];
+};
+
+struct Gemm {
+  TypedRows x;
+  const void* weight;  // [out][depth]
+  int64_t in;
+  int64_t depth;  // packed
+  DenseEnd end;
+};
+
+template <class P, class Shape>
+struct Slab {
+  using Element = typename P::Element;
+  static constexpr int kDepth = kSlabBytes / static_cast<int>(sizeof(Element));
+  static constexpr int kPitch = kPitchBytes / static_cast<int>(sizeof(Element));
+  static constexpr int kChunk = 16 / static_cast<int>(sizeof(Element));
+  static constexpr int kChunks = kSlabBytes / 16;
+
+  char* base;
+  __device__ Element* x(int row) const { return reinterpret_cast<Element*>(base) + row * kPitch; }
+  __device__ Element* w(int column) const { return x(Shape::kRows + column); }
+};
+
+template <class P, class Shape>
+__device__ Slab<P, Shape> slab_at(Line* memory, int64_t step) {
+  return {reinterpret_cast<char*>(memory) + step % Shape::kStages * Shape::kStageBytes};
+}
+
+/// Rows past the end repeat the last one: their results are not stored.
+__device__ inline int64_t at_most(int64_t i, int64_t n) { return i < n ? i : n - 1; }
+
+template <class P, class Shape>
+__device__ void fetch_weights(const Gemm& g, int64_t begin, const Slab<P, Shape>& to) {
+  using S = Slab<P, Shape>;
+  const auto* weight = static_cast<const typename P::Element*>(g.weight);
+  const int64_t first = int64_t{blockIdx.y} * Shape::kColumns;
+  for (int i = static_cast<int>(threadIdx.x); i < Shape::kColumns * S::kChunks; i += Shape::kThreads) {
+    const int column = i / S::kChunks;
+    const int k = i % S::kChunks * S::kChunk;
+    copy16_async(to.w(column) + k, weight + at_most(first + column, g.end.out) * g.depth + begin + k, 16);
+  }
+}
+
+/// x has the product's elements and 16-byte aligned rows.
+template <class P, class Shape>
+__device__ void fetch_rows(const Gemm& g, int64_t begin, const Slab<P, Shape>& to) {
+  using S = Slab<P, Shape>;
+  const auto* x = static_cast<const typename P::Element*>(g.x.data);
+  const int64_t first = int64_t{blockIdx.x} * Shape::kRows;
+  for (int i = static_cast<int>(threadIdx.x); i < Shape::kRows * S::kChunks; i += Shape::kThreads) {
+    const int row = i / S::kChunks;
+    const int k = i % S::kChunks * S::kChunk;
+    const auto* from = x + at_most(first + row, g.end.rows) * g.x.stride;
+    const int64_t left = g.in - begin - k;
+    const int n = static_cast<int>(left < 0 ? 0 : left < S::kChunk ? left : S::kChunk);
+    copy16_async(to.x(row) + k, n > 0 ? from + begin + k : from, n * static_cast<int>(sizeof(*from)));
+  }
+}
+
+/// Any x, element by element.
+template <class P, class Shape>
+__device__ void convert_slab(const Gemm& g, int64_t begin, const Slab<P, Shape>& to) {
+  using S = Slab<P, Shape>;
+  const int64_t first = int64_t{blockIdx.x} * Shape::kRows;
+  for (int i = static_cast<int>(threadIdx.x); i < Shape::kRows * S::kDepth; i += Shape::kThreads) {
+    const int row = i / S::kDepth;
+    const int k = i % S::kDepth;
+    const int64_t at = at_most(first + row, g.end.rows) * g.x.stride + begin + k;
+    const float v = begin + k < g.in ? read_element(g.x.data, g.x.dtype, at) : 0.0f;
+    to.x(row)[k] = narrowed<typename P::Element>(v);
+  }
+}
+
+template <class P, class Shape>
+struct Sums {
+  TileC<P> t[Shape::kTileRows][Shape::kTileColumns];
+};
+
+template <class P, class Shape>
+__device__ void multiply(const Slab<P, Shape>& s, int row, int column, Sums<P, Shape>& sums) {
+  using S = Slab<P, Shape>;
+  DPI_UNROLL
+  for (int k = 0; k < S::kDepth; k += P::kDepth) {
+    TileA<P> a[Shape::kTileRows];
+    DPI_UNROLL
+    for (int m = 0; m < Shape::kTileRows; ++m) load(a[m], s.x(row + m * kTileSide) + k, S::kPitch);
+    DPI_UNROLL
+    for (int n = 0; n < Shape::kTileColumns; ++n) {
+      TileB<P> b;
+      load(b, s.w(column + n * kTileSide) + k, S::kPitch);
+      DPI_UNROLL
+      for (int m = 0; m < Shape::kTileRows; ++m) multiply_add(sums.t[m][n], a[m], b);
+    }
+  }
+}
+
+/// The small products first, and each slab's sum into the total by float32 additions.
+template <class Shape>
+__device__ void multiply_split(const Slab<Tf32Product, Shape>& s, int row, int column,
+                               Sums<Tf32Product, Shape>& sums) {
+  using P = Tf32Product;
+  using S = Slab<P, Shape>;
+  constexpr int kParts = S::kDepth / P::kDepth;
+  TileA<P> high[kParts][Shape::kTileRows];
+  TileA<P> low[kParts][Shape::kTileRows];
+  DPI_UNROLL
+  for (int k = 0; k < kParts; ++k) {
+    DPI_UNROLL
+    for (int m = 0; m < Shape::kTileRows; ++m)
+      load_split(high[k][m], low[k][m], s.x(row + m * kTileSide) + k * P::kDepth, S::kPitch);
+  }
+  DPI_UNROLL
+  for (int n = 0; n < Shape::kTileColumns; ++n) {
+    TileB<P> w_high[kParts];
+    TileB<P> w_low[kParts];
+    DPI_UNROLL
+    for (int k = 0; k < kParts; ++k)
+      load_split(w_high[k], w_low[k], s.w(column + n * kTileSide) + k * P::kDepth, S::kPitch);
+    DPI_UNROLL
+    for (int m = 0; m < Shape::kTileRows; ++m) {
+      TileC<P> part;
+      fill(part, 0);
+      DPI_UNROLL
+      for (int k = 0; k < kParts; ++k) {
+        multiply_add(part, low[k][m], w_high[k]);
+        multiply_add(part, high[k][m], w_low[k]);
+      }
+      DPI_UNROLL
+      for (int k = 0; k < kParts; ++k) multiply_add(part, high[k][m], w_high[k]);
+      add(sums.t[m][n], part);
+    }
+  }
+}
+
+/// A warp's sums go through 16 rows of shared memory of its own, so that a lane meets whole columns.
+template <class P, class Shape>
+__device__ void finish_tile(const DenseEnd& e, Line* memory, int row, int column,
+                            const Sums<P, Shape>& sums) {
+  constexpr int kColumns = kTileSide * Shape::kTileColumns;
+  constexpr int kAtOnce = kColumns < kWarp ? kColumns : kWarp;  // lanes along a row
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  float* mine = reinterpret_cast<float*>(memory) + warp * kTileSide * Shape::kEndPitch;
+  DPI_UNROLL  // the sums stay in registers
+      for (int m = 0; m < Shape::kTileRows; ++m) {
+    DPI_UNROLL
+    for (int n = 0; n < Shape::kTileColumns; ++n) store(mine + n * kTileSide, sums.t[m][n], Shape::kEndPitch);
+    __syncwarp();
+    const int64_t first_row = int64_t{blockIdx.x} * Shape::kRows + row + m * kTileSide;
+    for (int c = lane % kAtOnce; c < kColumns; c += kAtOnce) {
+      const int64_t to = int64_t{blockIdx.y} * Shape::kColumns + column + c;
+      if (to >= e.out) continue;
+      const ColumnEnd end = column_end(e, to);
+      for (int r = lane / kAtOnce; r < kTileSide; r += kWarp / kAtOnce) {
+        if (first_row + r < e.rows) finish(e, end, first_row + r, to, mine[r * Shape::kEndPitch + c]);
+      }
+    }
+    __syncwarp();
+  }
+}
+
+/// kAligned: fetch_rows may be used. kSplit: three products of tf32.
+template <class P, class Shape, bool kAligned, bool kSplit>
+__device__ void run_block(const Gemm& g, Line* memory) {
+  const auto fetch = [&](int64_t step) {
+    if (step * Slab<P, Shape>::kDepth < g.in) {
+      const Slab<P, Shape> to = slab_at<P, Shape>(memory, step);
+      fetch_weights(g, step * Slab<P, Shape>::kDepth, to);
+      if constexpr (kAligned) {
+        fetch_rows(g, step * Slab<P, Shape>::kDepth, to);
+      } else {
+        convert_slab(g, step * Slab<P, Shape>::kDepth, to);
+      }
+    }
+    end_copy_group();  // empty past the end: the count of groups stays the same
+  };
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int row = warp / Shape::kWarpColumns * Shape::kTileRows * kTileSide;
+  const int column = warp % Shape::kWarpColumns * Shape::kTileColumns * kTileSide;
+  Sums<P, Shape> sums;
+  DPI_UNROLL
+  for (int m = 0; m < Shape::kTileRows; ++m) {
+    DPI_UNROLL
+    for (int n = 0; n < Shape::kTileColumns; ++n) fill(sums.t[m][n], 0);
+  }
+  for (int64_t step = 0; step < Shape::kStages - 1; ++step) fetch(step);
+  for (int64_t step = 0; step * Slab<P, Shape>::kDepth < g.in; ++step) {
+    wait_for_copies<Shape::kStages - 2>();
+    __syncthreads();  // the slab is there, and the one before it is done with
+    fetch(step + Shape::kStages - 1);
+    if constexpr (kSplit) {
+      multiply_split(slab_at<P, Shape>(memory, step), row, column, sums);
+    } else {
+      multiply(slab_at<P, Shape>(memory, step), row, column, sums);
+    }
+  }
+  wait_for_copies<0>();
+  __syncthreads();
+  finish_tile(g.end, memory, row, column, sums);
+}
+
+template <class P, class Shape, bool kAligned>
+__global__ void __launch_bounds__(Shape::kThreads) dense_wmma_kernel(const Gemm g) {
+  DPI_SHARED(Line, memory, (Shape::kBytes + 63) / 64);
+  run_block<P, Shape, kAligned, false>(g, memory);
+}
+
+template <class Shape, bool kAligned>
+__global__ void __launch_bounds__(Shape::kThreads) dense_split_kernel(const Gemm g) {
+  DPI_SHARED(Line, memory, (Shape::kBytes + 63) / 64);
+  run_block<Tf32Product, Shape, kAligned, true>(g, memory);
+}
+
+template <class P, class Shape, bool kSplit>
+int start(const Gemm& g, bool aligned, Stream stream) {
+  const dim3 grid(blocks_for(g.end.rows, Shape::kRows, 0x7fffffff), blocks_for(g.end.out, Shape::kColumns));
+  const dim3 block(Shape::kThreads);
+  if constexpr (kSplit) {
+    if (aligned) return launch(dense_split_kernel<Shape, true>, grid, block, stream, g);
+    return launch(dense_split_kernel<Shape, false>, grid, block, stream, g);
+  } else {
+    if (aligned) return launch(dense_wmma_kernel<P, Shape, true>, grid, block, stream, g);
+    return launch(dense_wmma_kernel<P, Shape, false>, grid, block, stream, g);
+  }
+}
+
+template <class P, bool kSplit>
+int start_tile(const Gemm& g, GemmTile tile, Stream stream) {
+  const auto address = reinterpret_cast<uintptr_t>(g.x.data);
+  const int64_t row_bytes = g.x.stride * dtype_bytes(g.x.dtype);
+  const bool same = std::is_same_v<typename P::Element, float>  ? g.x.dtype == DType::kF32
+                    : std::is_same_v<typename P::Element, Half> ? g.x.dtype == DType::kF16
+                                                                : g.x.dtype == DType::kBF16;
+  const bool aligned = same && address % 16 == 0 && row_bytes % 16 == 0;
+  if (tile == GemmTile::kSmall) return start<P, Small, kSplit>(g, aligned, stream);
+  if (tile == GemmTile::kMedium) return start<P, Medium, kSplit>(g, aligned, stream);
+  return start<P, Large, kSplit>(g, aligned, stream);
+}
+
+}  // namespace
+
+int probe_gemm() { return find_code(dense_wmma_kernel<F16Product, Medium, true>); }
+
+int dense_wmma(const DenseArgs& a, Product product, GemmTile tile, Stream stream) {
+  Gemm g = {};
+  g.x = typed_rows(a.x);
+  g.weight = a.packed;
+  g.in = a.weight.dims.at(-1);
+  g.depth = packed_depth(g.in);
+  g.end = dense_end(a);
+  switch (product) {
+    case Product::kTf32:
+      return start_tile<Tf32Product, false>(g, tile, stream);
+    case Product::kTf32x3:
+      return start_tile<Tf32Product, true>(g, tile, stream);
+    case Product::kF16:
+      return start_tile<F16Product, false>(g, tile, stream);
+    case Product::kBF16:
+      return start_tile<Bf16Product, false>(g, tile, stream);
+  }
+  return 1;  // cudaErrorInvalidValue
+}
+
+}  // namespace dpi::kernels::cuda

@@ -1,0 +1,129 @@
+// Which implementation of the fused lookup runs: what the caller asks, then the first entry of the tuning
+// table that fits, then the rules. Host code only.
+//
+//   kind     kRows with channels, else kCopy
+//   vector   8 with a 16-bit out; also when the tables are 16 or 8 bits wide and 8 divides the width; else 4
+//   ilp      8 when nothing but copies is asked and the batch fills the GPU at 8 rows a thread, else 4
+//   block    256, halved until every multiprocessor has two blocks
+#include <cstdio>
+#include <cstring>
+
+#include "kernels/cuda/lookup/build.hpp"
+
+namespace dpi::kernels::cuda {
+namespace {
+
+constexpr int64_t kThreadsInFlight = int64_t{132} * 2048;
+
+bool has_sums(const MultiLookupArgs& a) { return a.attrs.n_channels > 0 && a.chan.data != nullptr; }
+
+bool has_bags(const MultiLookupArgs& a) {
+  for (int32_t i = 0; i < a.attrs.n_fields; ++i) {
+    if (!is_one_hot(a, a.attrs.fields[i].embed, a.attrs.fields[i].input)) return true;
+  }
+  for (int32_t i = 0; i < a.attrs.n_scalars; ++i) {
+    if (!is_one_hot(a, a.attrs.scalars[i].embed, a.attrs.scalars[i].input)) return true;
+  }
+  return false;
+}
+
+// The type of the first table of the class width, which stands for all.
+DType class_type(const MultiLookupArgs& a, int32_t width) {
+  for (int32_t i = 0; i < a.attrs.n_fields; ++i) {
+    const TableView& t = a.tables[a.attrs.fields[i].table];
+    if (t.dim == width) return t.dtype;
+  }
+  return DType::kF32;
+}
+
+bool fits(const LookupTuningEntry& e, const MultiLookupArgs& a, int32_t width) {
+  if (e.max_rows >= 0 && a.rows > e.max_rows) return false;
+  if (e.dim >= 0 && e.dim != width) return false;
+  if (e.sums >= 0 && (e.sums != 0) != has_sums(a)) return false;
+  if (e.bags >= 0 && (e.bags != 0) != has_bags(a)) return false;
+  if (e.any_table == 0 && e.table != class_type(a, width)) return false;
+  return e.any_out != 0 || e.out == a.out.dtype;
+}
+
+// Where `v` leaves something open, `other` says it.
+void fill_open(const LookupVariant& other, LookupVariant* v) {
+  if (v->kind == LookupKind::kAuto) v->kind = other.kind;
+  if (v->vector == 0) v->vector = other.vector;
+  if (v->ilp == 0) v->ilp = other.ilp;
+  if (v->block == 0) v->block = other.block;
+  if (v->hint == 0) v->hint = other.hint;
+  if (v->sort_bags == 0) v->sort_bags = other.sort_bags;
+}
+
+int64_t copied_columns(const MultiLookupArgs& a) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < a.attrs.n_fields; ++i)
+    n += a.attrs.fields[i].out_col >= 0 ? a.tables[a.attrs.fields[i].table].dim : 0;
+  return n;
+}
+
+LookupVariant by_rule(const MultiLookupArgs& a, int32_t width) {
+  LookupVariant v;
+  v.kind = has_sums(a) ? LookupKind::kRows : LookupKind::kCopy;
+  const bool narrow_tables = class_type(a, width) != DType::kF32;
+  v.vector = a.out.dtype != DType::kF32 || (narrow_tables && width % 8 == 0) ? 8 : 4;
+  v.ilp = a.rows * copied_columns(a) / v.vector >= 8 * kThreadsInFlight ? 8 : 4;
+  return v;
+}
+
+}  // namespace
+
+LookupVariant lookup_variant_named(const char* name) {
+  LookupVariant v;
+  if (name != nullptr && std::strcmp(name, "input_first") == 0) v.kind = LookupKind::kInputFirst;
+  return v;
+}
+
+LookupVariant choose_lookup(const MultiLookupArgs& a, const LookupVariant& asked,
+                            const LookupTuning* tuning) {
+  LookupVariant v = asked;
+  const int32_t width = lookup_class_width(a);
+  for (int32_t i = 0; tuning != nullptr && i < tuning->count; ++i) {
+    if (!fits(tuning->entries[i], a, width)) continue;
+    fill_open(tuning->entries[i].variant, &v);
+    break;
+  }
+  fill_open(by_rule(a, width), &v);
+  if (a.out.dtype != DType::kF32 || v.vector != 4) v.vector = 8;
+  const bool copies = v.kind == LookupKind::kCopy && !has_sums(a) && !has_bags(a);
+  if (v.ilp != 8 || !copies || (v.vector == 8 && a.out.dtype == DType::kF32)) v.ilp = 4;
+  if (v.block != 0 && v.block != 32 && v.block != 64 && v.block != 128) v.block = 256;
+  return v;
+}
+
+int lookup_variants(const MultiLookupArgs& a, LookupVariant* out, int max) {
+  int n = 0;
+  const auto add = [&](LookupVariant v) {
+    const LookupVariant chosen = choose_lookup(a, v, nullptr);
+    for (int i = 0; i < n; ++i) {
+      if (std::memcmp(&out[i], &chosen, sizeof chosen) == 0) return;
+    }
+    if (n < max) out[n++] = chosen;
+  };
+  const bool bags = has_bags(a);
+  for (const LookupKind kind : {LookupKind::kRows, LookupKind::kCopy}) {
+    for (const int32_t vector : {4, 8}) {
+      for (const int32_t ilp : {4, 8}) {
+        for (const int32_t block : {0, 128, 256}) {
+          for (const int32_t hint : {0, 1, 2}) add({kind, vector, ilp, block, hint, 0});
+          if (bags) add({kind, vector, ilp, block, 0, 1});
+        }
+      }
+    }
+  }
+  add({LookupKind::kInputFirst, 0, 0, 0, 0, 0});
+  return n;
+}
+
+void lookup_variant_text(const LookupVariant& v, char* text, size_t cap) {
+  static constexpr const char* kKinds[] = {"auto", "copy", "rows", "input_first"};
+  std::snprintf(text, cap, "%s vector=%d ilp=%d block=%d hint=%d sort_bags=%d",
+                kKinds[static_cast<int32_t>(v.kind)], v.vector, v.ilp, v.block, v.hint, v.sort_bags);
+}
+
+}  // namespace dpi::kernels::cuda

@@ -1,0 +1,136 @@
+// The kernels of the fused lookup, for one form of vector, and their launch. A kernel holds only the parts
+// that its launches use, so that a plain copy keeps its few registers. Included by lookup/f4.cu and its two
+// siblings.
+#pragma once
+
+#include "kernels/cuda/lookup/launch.hpp"
+#include "kernels/cuda/lookup/sums.hpp"
+
+namespace dpi::kernels::cuda {
+
+constexpr int kLookupThreads = 256;  // of a block, at most
+
+template <int kCapacity>
+__device__ __forceinline__ View view_of(const Work<kCapacity>& w) {
+  const bool mapped = w.head.n_units <= kUnitMap && w.head.copy.count <= 256;
+  return {w.head.records != nullptr ? w.head.records : w.records, mapped ? w.map : nullptr};
+}
+
+__device__ __forceinline__ int32_t warp_of_block() { return static_cast<int32_t>(threadIdx.x) / kWarp; }
+__device__ __forceinline__ int32_t warps_of_block() { return static_cast<int32_t>(blockDim.x) / kWarp; }
+
+/// One-hot and numeric fields, written only.
+template <int kVec, bool kNarrow, int kCapacity>
+__global__ void __launch_bounds__(kLookupThreads, kVec == 4 ? 4 : 3)
+    lookup_copy_kernel(const __grid_constant__ Work<kCapacity> w) {
+  copy_part<kVec, kNarrow, 4>(w.head, view_of(w), blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+/// The same with 8 rows in flight.
+template <int kVec, bool kNarrow, int kCapacity>
+__global__ void __launch_bounds__(kLookupThreads, 2)
+    lookup_copy8_kernel(const __grid_constant__ Work<kCapacity> w) {
+  copy_part<kVec, kNarrow, 8>(w.head, view_of(w), blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+/// The same and pooled fields, written only.
+template <int kVec, bool kNarrow, int kCapacity>
+__global__ void __launch_bounds__(kLookupThreads, 2)
+    lookup_bags_kernel(const __grid_constant__ Work<kCapacity> w) {
+  const auto block = static_cast<int32_t>(blockIdx.x);
+  if (block < w.head.bag_blocks) {
+    bags_part<kVec, kNarrow>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
+                             w.head.bag_blocks * warps_of_block());
+    return;
+  }
+  const auto thread = static_cast<uint32_t>(block - w.head.bag_blocks) * blockDim.x + threadIdx.x;
+  copy_part<kVec, kNarrow, 4>(w.head, view_of(w), thread);
+}
+
+/// Sums per row, with one-hot fields only, and their columns.
+template <int kVec, bool kNarrow, int kCapacity>
+__global__ void __launch_bounds__(kLookupThreads, kVec == 4 ? 4 : 3)
+    lookup_rows_kernel(const __grid_constant__ Work<kCapacity> w) {
+  rows_part<kVec, kNarrow, false>(w.head, view_of(w),
+                                  static_cast<int32_t>(blockIdx.x) * warps_of_block() + warp_of_block(),
+                                  w.head.row_blocks * warps_of_block());
+}
+
+/// The same and copies.
+template <int kVec, bool kNarrow, int kCapacity>
+__global__ void __launch_bounds__(kLookupThreads, 2)
+    lookup_mixed_kernel(const __grid_constant__ Work<kCapacity> w) {
+  const auto block = static_cast<int32_t>(blockIdx.x);
+  if (block < w.head.row_blocks) {
+    rows_part<kVec, kNarrow, false>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
+                                    w.head.row_blocks * warps_of_block());
+    return;
+  }
+  const auto thread = static_cast<uint32_t>(block - w.head.row_blocks) * blockDim.x + threadIdx.x;
+  copy_part<kVec, kNarrow, 4>(w.head, view_of(w), thread);
+}
+
+/// All parts.
+template <int kVec, bool kNarrow, int kCapacity>
+__global__ void __launch_bounds__(kLookupThreads, 2)
+    lookup_all_kernel(const __grid_constant__ Work<kCapacity> w) {
+  const auto block = static_cast<int32_t>(blockIdx.x);
+  const int32_t before_rows = w.head.bag_blocks;
+  const int32_t before_copy = before_rows + w.head.row_blocks;
+  if (block < before_rows) {
+    bags_part<kVec, kNarrow>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
+                             before_rows * warps_of_block());
+  } else if (block < before_copy) {
+    rows_part<kVec, kNarrow, true>(w.head, view_of(w),
+                                   (block - before_rows) * warps_of_block() + warp_of_block(),
+                                   w.head.row_blocks * warps_of_block());
+  } else {
+    const auto thread = static_cast<uint32_t>(block - before_copy) * blockDim.x + threadIdx.x;
+    copy_part<kVec, kNarrow, 4>(w.head, view_of(w), thread);
+  }
+}
+
+template <int kCapacity>
+void fill_work(const LookupRequest& q, Work<kCapacity>* w) {
+  w->head = q.head;
+  int32_t n = 0;
+  q.build->for_each([&](Part part, const Record& r) {
+    if (q.head.records == nullptr) w->records[n] = r;
+    ++n;
+    if (part != Part::kCopy || q.head.n_units > kUnitMap || q.head.copy.count > 256) return;
+    const int32_t units = q.build->units_of(part, r);
+    for (int32_t u = 0; u < units; ++u)
+      w->map[r.first_unit + u] = static_cast<uint8_t>(n - 1 - q.head.copy.begin);
+  });
+}
+
+template <int kVec, bool kNarrow, int kCapacity>
+int start_sized(const LookupRequest& q, Stream stream) {
+  Work<kCapacity> w{};
+  fill_work(q, &w);
+  const dim3 grid(static_cast<unsigned>(q.head.bag_blocks + q.head.row_blocks + q.head.copy_blocks));
+  const dim3 block(static_cast<unsigned>(q.block));
+  const bool bags = q.head.bag_blocks > 0 || q.head.vector_bags.count > 0 || q.head.scalar_bags.count > 0;
+  const bool wide = q.head.row_width > kVec * kWarp || q.head.n_channels > kWarp;
+  if (q.head.row_blocks > 0 && (bags || wide))
+    return launch(lookup_all_kernel<kVec, kNarrow, kCapacity>, grid, block, stream, w);
+  if (q.head.row_blocks > 0 && q.head.copy_blocks > 0)
+    return launch(lookup_mixed_kernel<kVec, kNarrow, kCapacity>, grid, block, stream, w);
+  if (q.head.row_blocks > 0)
+    return launch(lookup_rows_kernel<kVec, kNarrow, kCapacity>, grid, block, stream, w);
+  if (q.head.bag_blocks > 0)
+    return launch(lookup_bags_kernel<kVec, kNarrow, kCapacity>, grid, block, stream, w);
+  if constexpr (kVec == 4 || kNarrow) {
+    if (q.ilp == 8) return launch(lookup_copy8_kernel<kVec, kNarrow, kCapacity>, grid, block, stream, w);
+  }
+  return launch(lookup_copy_kernel<kVec, kNarrow, kCapacity>, grid, block, stream, w);
+}
+
+template <int kVec, bool kNarrow>
+int start_form(const LookupRequest& q, Stream stream) {
+  if (q.n_records <= kSmallRecords || q.head.records != nullptr)
+    return start_sized<kVec, kNarrow, kSmallRecords>(q, stream);
+  return start_sized<kVec, kNarrow, kLargeRecords>(q, stream);
+}
+
+}  // namespace dpi::kernels::cuda

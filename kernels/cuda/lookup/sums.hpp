@@ -1,0 +1,409 @@
+// The rows part of the fused lookup: a warp takes one row and all its fields. Lanes lie across a vector, so
+// that a warp reads several fields' rows at once and keeps kBatch of them in flight per lane; the same pass
+// writes the columns, adds the vectors up for FM, and gathers the scalars that ride behind the rows while
+// their 64 bytes are on the way. Lanes meet by shuffles in a fixed order. Device code.
+#pragma once
+
+#include "kernels/cuda/lookup/bags.hpp"
+
+namespace dpi::kernels::cuda {
+
+/// What a lane gathers of one row.
+template <int kVec>
+struct RowSums {
+  Values<kVec> s = {};  // its columns, over its group's fields
+  float squares = 0;    // of FmRole::kWithSquares
+  float channel = 0;    // of its channel, over its share of the scalar fields
+  bool rare = false;    // something was left out, to be read element by element
+};
+
+/// A lane's place: its columns in a vector, and its channel (a warp has 2^log2 channels at a time, the other
+/// lanes take other fields).
+struct RowPlace {
+  int32_t row;
+  int32_t lane;
+  Lanes vector;
+  int32_t turn;    // first column of all lanes: 0, and more in vectors wider than a warp
+  int32_t column;  // first of this lane's
+  Lanes channels;
+  int32_t channel;
+  float numeric;  // of the field that has the lane's number: read before the rows, used after them
+};
+
+struct RowTotals {
+  float channel = 0;
+  float fm = 0;
+};
+
+/// Is it so in any lane of the warp? All lanes ask together.
+__device__ __forceinline__ bool warp_any(bool own) {
+#ifdef __CUDACC__
+  return __any_sync(kAllLanes, own ? 1 : 0) != 0;
+#else
+  int any = own ? 1 : 0;
+  for (int step = kWarp / 2; step > 0; step /= 2) any |= __shfl_xor_sync(kAllLanes, any, step);
+  return any != 0;
+#endif
+}
+
+template <int kVec>
+constexpr int kBatch = kVec == 4 ? 4 : 2;
+constexpr int kScalarBatch = 2;
+
+__device__ __forceinline__ const Record* record_in(const View& view, const Range& range, int32_t i) {
+  return i < range.count ? view.records + range.begin + i : nullptr;
+}
+
+template <int kVec>
+__device__ __forceinline__ void add_vector(const Record& r, const Values<kVec>& x, RowSums<kVec>* sums) {
+  if (r.fm == 0) return;
+  DPI_UNROLL
+  for (int k = 0; k < kVec; ++k) sums->s.v[k] += x.v[k];
+  if (static_cast<FmRole>(r.fm) != FmRole::kWithSquares) return;
+  DPI_UNROLL
+  for (int k = 0; k < kVec; ++k) sums->squares = fmaf(x.v[k], x.v[k], sums->squares);
+}
+
+// ---- one-hot vectors
+
+/// kBatch vectors of a lane, from their ids to their rows.
+template <int kVec>
+struct VectorBatch {
+  uint32_t id[kBatch<kVec>];
+  Raw<kVec> raw[kBatch<kVec>];
+};
+
+template <int kVec>
+__device__ __forceinline__ void load_vector_ids(const Launch& w, const View& view, const RowPlace& at,
+                                                int32_t first, VectorBatch<kVec>* b) {
+  DPI_UNROLL
+  for (int k = 0; k < kBatch<kVec>; ++k) {
+    const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
+    b->id[k] = r != nullptr ? static_cast<uint32_t>(r->ids[int64_t{at.row} * r->stride]) : ~0u;
+  }
+}
+
+template <int kVec>
+__device__ __forceinline__ void load_vectors(const Launch& w, const View& view, const RowPlace& at,
+                                             int32_t first, VectorBatch<kVec>* b) {
+  DPI_UNROLL
+  for (int k = 0; k < kBatch<kVec>; ++k) {
+    const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
+    if (r != nullptr && at.column < r->width && b->id[k] < r->wide_rows)
+      load_vector<kVec>(*r, b->id[k], at.column, w.hint, &b->raw[k]);
+  }
+}
+
+template <int kVec, bool kNarrow>
+__device__ __forceinline__ void use_vector(const Launch& w, const Record& r, const RowPlace& at,
+                                           Values<kVec> x, RowSums<kVec>* sums) {
+  clear_from<kVec>(r.width - at.column, &x);
+  add_vector(r, x, sums);
+  if (r.out_col >= 0) store_vector<kVec, kNarrow>(w, out_column(r, at.column), at.row, x);
+}
+
+template <int kVec, bool kNarrow>
+__device__ __forceinline__ void use_vectors(const Launch& w, const View& view, const RowPlace& at,
+                                            int32_t first, const VectorBatch<kVec>& b, RowSums<kVec>* sums) {
+  DPI_UNROLL
+  for (int k = 0; k < kBatch<kVec>; ++k) {
+    const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
+    if (r == nullptr || at.column >= r->width) continue;
+    if (b.id[k] < r->wide_rows) {
+      const Values<kVec> x = decode_vector<kVec>(r->dtype(), b.raw[k], scale_of(*r, b.id[k]));
+      use_vector<kVec, kNarrow>(w, *r, at, x, sums);
+    } else {
+      sums->rare = true;
+    }
+  }
+}
+
+// ---- one-hot scalars
+
+struct ScalarBatch {
+  uint32_t id[kScalarBatch];
+  float v[kScalarBatch];
+};
+
+/// The record of this lane's k-th field if it has this lane's channel.
+__device__ __forceinline__ const Record* scalar_record(const Launch& w, const View& view, const RowPlace& at,
+                                                       int32_t i) {
+  const Record* r = record_in(view, w.scalars, i + at.channels.group);
+  if (r == nullptr || at.channel < r->first_channel || at.channel >= r->first_channel + r->width)
+    return nullptr;
+  return r;
+}
+
+__device__ __forceinline__ void load_scalar_ids(const Launch& w, const View& view, const RowPlace& at,
+                                                int32_t first, ScalarBatch* b) {
+  DPI_UNROLL
+  for (int k = 0; k < kScalarBatch; ++k) {
+    const Record* r = scalar_record(w, view, at, first + k * at.channels.groups);
+    b->id[k] = r != nullptr ? static_cast<uint32_t>(r->ids[int64_t{at.row} * r->stride]) : ~0u;
+  }
+}
+
+__device__ __forceinline__ void load_scalars(const Launch& w, const View& view, const RowPlace& at,
+                                             int32_t first, ScalarBatch* b, bool* rare) {
+  DPI_UNROLL
+  for (int k = 0; k < kScalarBatch; ++k) {
+    b->v[k] = 0;
+    const Record* r = scalar_record(w, view, at, first + k * at.channels.groups);
+    if (r == nullptr) continue;
+    const int32_t column = at.channel - r->first_channel;
+    if (b->id[k] < r->wide_rows) {
+      b->v[k] = float_of(load4(r->base + uint64_t{b->id[k]} * r->row_bytes + column * 4, w.hint));
+    } else {
+      *rare = true;
+    }
+  }
+}
+
+// ---- both, with their reads in flight together
+
+/// n_scalars: all of them, or 0 when they have been added.
+template <int kVec, bool kNarrow>
+__device__ __forceinline__ void add_one_hot(const Launch& w, const View& view, const RowPlace& at,
+                                            int32_t n_scalars, RowSums<kVec>* sums) {
+  const int32_t vectors = kBatch<kVec> * at.vector.groups;
+  const int32_t scalars = kScalarBatch * at.channels.groups;
+  for (int32_t v = 0, s = 0; v < w.vectors.count || s < n_scalars; v += vectors, s += scalars) {
+    VectorBatch<kVec> rows;
+    ScalarBatch values;
+    load_vector_ids<kVec>(w, view, at, v, &rows);
+    if (s < n_scalars) load_scalar_ids(w, view, at, s, &values);
+    load_vectors<kVec>(w, view, at, v, &rows);
+    if (s < n_scalars) load_scalars(w, view, at, s, &values, &sums->rare);
+    use_vectors<kVec, kNarrow>(w, view, at, v, rows, sums);
+    if (s < n_scalars) sums->channel += values.v[0] + values.v[1];
+  }
+}
+
+/// The same one field after another and element by element, for rows that are not aligned and for ids outside
+/// their tables, which are counted here.
+template <int kVec, bool kNarrow>
+__device__ inline void add_one_hot_slowly(const Launch& w, const View& view, const RowPlace& at,
+                                          int32_t n_scalars, RowSums<kVec>* sums) {
+  DPI_ROLLED
+  for (int32_t i = at.vector.group; i < w.vectors.count; i += at.vector.groups) {
+    const Record& r = view.records[w.vectors.begin + i];
+    if (at.column >= r.width) continue;
+    const auto id = static_cast<uint32_t>(r.ids[int64_t{at.row} * r.stride]);
+    use_vector<kVec, kNarrow>(w, r, at, read_elements<kVec>(w, r, id, at.column, at.row), sums);
+  }
+  DPI_ROLLED
+  for (int32_t i = 0; i < n_scalars; i += at.channels.groups) {
+    const Record* r = scalar_record(w, view, at, i);
+    if (r == nullptr) continue;
+    const auto id = static_cast<uint32_t>(r->ids[int64_t{at.row} * r->stride]);
+    sums->channel += read_elements<1>(w, *r, id, at.channel - r->first_channel, at.row).v[0];
+  }
+}
+
+// ---- numerics: a lane reads one value, all lanes get it
+
+__device__ __forceinline__ float numeric_of_lane(const Launch& w, const View& view, int32_t row, int32_t i) {
+  const Record* r = record_in(view, w.numerics, i);
+  return r != nullptr ? reinterpret_cast<const float*>(r->base)[int64_t{row} * r->stride] : 0.0f;
+}
+
+template <int kVec, bool kNarrow>
+__device__ inline void add_numeric_vectors(const Launch& w, const View& view, const RowPlace& at,
+                                           RowSums<kVec>* sums) {
+  for (int32_t first = 0; first < w.numerics.count; first += kWarp) {
+    const float mine = first == 0 ? at.numeric : numeric_of_lane(w, view, at.row, at.lane + first);
+    const int32_t n = w.numerics.count - first < kWarp ? w.numerics.count - first : kWarp;
+    for (int32_t j = 0; j < n; j += at.vector.groups) {
+      const int32_t own = j + at.vector.group;
+      const float x = __shfl_sync(kAllLanes, mine, own % kWarp);
+      const Record* r = own < n ? record_in(view, w.numerics, first + own) : nullptr;
+      if (r == nullptr || at.column >= r->width || (r->fm == 0 && r->out_col < 0)) continue;
+      const Values<kVec> y = numeric_vector<kVec>(*r, &x, at.column);
+      add_vector(*r, y, sums);
+      if (r->out_col >= 0) store_vector<kVec, kNarrow>(w, out_column(*r, at.column), at.row, y);
+    }
+  }
+}
+
+/// x lin[c] + x^2 quad[c] of this lane's share of the numerics.
+__device__ inline float numeric_channel(const Launch& w, const View& view, const RowPlace& at) {
+  float sum = 0;
+  for (int32_t first = 0; first < w.numerics.count; first += kWarp) {
+    const float mine = first == 0 ? at.numeric : numeric_of_lane(w, view, at.row, at.lane + first);
+    const int32_t n = w.numerics.count - first < kWarp ? w.numerics.count - first : kWarp;
+    for (int32_t j = 0; j < n; j += at.channels.groups) {
+      const int32_t own = j + at.channels.group;
+      const float x = __shfl_sync(kAllLanes, mine, own % kWarp);
+      const Record* r = own < n ? record_in(view, w.numerics, first + own) : nullptr;
+      if (r == nullptr || r->weights == nullptr || at.channel >= w.n_channels) continue;
+      sum += fmaf(x * x, r->weights[w.n_channels + at.channel], x * r->weights[at.channel]);
+    }
+  }
+  return sum;
+}
+
+// ---- bags
+
+template <int kVec, bool kNarrow>
+__device__ inline void add_vector_bags(const Launch& w, const View& view, const RowPlace& at,
+                                       RowSums<kVec>* sums) {
+  for (int32_t i = 0; i < w.vector_bags.count; i += at.vector.groups) {
+    const Record* r = record_in(view, w.vector_bags, i + at.vector.group);
+    const BagTask task{r != nullptr ? w.vector_bags.begin + i + at.vector.group : w.vector_bags.begin,
+                       r != nullptr ? int64_t{at.row} : -1};
+    Values<kVec> y = pool_groups < kVec, kVec == 4 ? 2 : 1 > (w, view.records, task, at.column, at.vector);
+    if (r == nullptr || at.column >= r->width) continue;
+    clear_from<kVec>(r->width - at.column, &y);
+    add_vector(*r, y, sums);
+    if (r->out_col >= 0) store_vector<kVec, kNarrow>(w, out_column(*r, at.column), at.row, y);
+  }
+}
+
+/// Column `k` of y, 0 outside it.
+template <int kVec>
+__device__ __forceinline__ float pick(const Values<kVec>& y, int32_t k) {
+  float x = 0;
+  DPI_UNROLL
+  for (int i = 0; i < kVec; ++i) x = i == k ? y.v[i] : x;
+  return x;
+}
+
+/// A lane pools a field; the warp then adds each channel up.
+template <int kVec>
+__device__ inline float scalar_bags_channel(const Launch& w, const View& view, const RowPlace& at) {
+  const Lanes lanes = lanes_of(at.lane, 0);
+  const int32_t first_channel = at.channel - at.channels.sub;
+  const int32_t last = first_channel + (1 << at.channels.log2);
+  float sum = 0;
+  for (int32_t i = 0; i < w.scalar_bags.count; i += kWarp) {
+    const Record* r = record_in(view, w.scalar_bags, i + at.lane);
+    const BagTask task{r != nullptr ? w.scalar_bags.begin + i + at.lane : w.scalar_bags.begin,
+                       r != nullptr ? int64_t{at.row} : -1};
+    for (int32_t column = 0; column < w.scalar_width; column += kVec) {
+      const Values<kVec> y = pool_groups < kVec, kVec == 4 ? 2 : 1 > (w, view.records, task, column, lanes);
+      for (int32_t c = first_channel; c < last && c < w.n_channels; ++c) {
+        const int32_t k = r != nullptr ? c - r->first_channel : -1;
+        const float total = warp_sum(k >= 0 && k < r->width ? pick(y, k - column) : 0.0f);
+        if (c == at.channel && at.channels.group == 0) sum += total;
+      }
+    }
+  }
+  return sum;
+}
+
+// ---- the row
+
+/// 0.5 |S|^2 - 0.5 squares, in every lane. Over the first groups each lane keeps half of its columns and
+/// gives the other half away, so that adding the groups up takes 2 + 1 shuffles of 4 columns instead of 8.
+template <int kVec>
+__device__ inline float fm_of(const RowSums<kVec>& sums, const Lanes& lanes, int32_t lane) {
+  Values<kVec> s = sums.s;
+  int32_t held = kVec;
+  int32_t step = kWarp / 2;
+  const int32_t last = 1 << lanes.log2;  // lanes nearer than this hold other columns
+  DPI_UNROLL
+  for (int half = kVec / 2; half > 0; half /= 2) {
+    if (step < last) continue;
+    const bool upper = (lane & step) != 0;
+    DPI_UNROLL
+    for (int k = 0; k < half; ++k) {
+      const float away = upper ? s.v[k] : s.v[k + half];
+      const float keep = upper ? s.v[k + half] : s.v[k];
+      s.v[k] = keep + __shfl_xor_sync(kAllLanes, away, step);
+    }
+    held = half;
+    step /= 2;
+  }
+  float share = 0.5f;
+  for (; step >= last; step /= 2) {
+    s.v[0] += __shfl_xor_sync(kAllLanes, s.v[0], step);
+    share *= 0.5f;  // two lanes now hold the same
+  }
+  float total = 0;
+  DPI_UNROLL
+  for (int k = 0; k < kVec; ++k) {
+    if (k < held) total = fmaf(s.v[k], s.v[k], total);
+  }
+  return warp_sum(total * share - 0.5f * sums.squares);
+}
+
+/// The channels from at.channels.log2's window on; `channel`: this lane's part of them so far.
+template <int kVec, bool kGeneral>
+__device__ inline void write_channel(const Launch& w, const View& view, const RowPlace& at, float channel,
+                                     float fm) {
+  channel += numeric_channel(w, view, at);
+  if constexpr (kGeneral) channel += scalar_bags_channel<kVec>(w, view, at);
+  for (int32_t step = 1 << at.channels.log2; step < kWarp; step *= 2)
+    channel += __shfl_xor_sync(kAllLanes, channel, step);
+  if (at.channels.group != 0 || at.channel >= w.n_channels) return;
+  if (at.channel == w.fm_channel) channel += fm;
+  if (w.bias != nullptr) channel += w.bias[at.channel];
+  w.chan[int64_t{at.row} * w.chan_stride + at.channel] = channel;
+}
+
+/// One turn over the fields: this lane's columns from `first` + its own on. True in all lanes when something
+/// has to be read slowly; the row is then begun again.
+template <int kVec, bool kNarrow, bool kGeneral>
+__device__ __forceinline__ bool sum_columns(const Launch& w, const View& view, const RowPlace& at,
+                                            bool slowly, RowTotals* totals) {
+  RowSums<kVec> sums;
+  const int32_t n_scalars = at.turn == 0 ? w.scalars.count : 0;
+  if (slowly) {
+    add_one_hot_slowly<kVec, kNarrow>(w, view, at, n_scalars, &sums);
+  } else {
+    add_one_hot<kVec, kNarrow>(w, view, at, n_scalars, &sums);
+    if (warp_any(sums.rare)) return true;
+  }
+  add_numeric_vectors<kVec, kNarrow>(w, view, at, &sums);
+  if constexpr (kGeneral) add_vector_bags<kVec, kNarrow>(w, view, at, &sums);
+  totals->channel += sums.channel;
+  if (w.fm_channel >= 0) totals->fm += fm_of(sums, at.vector, at.lane);
+  return false;
+}
+
+/// kGeneral: with bags, vectors that take several turns, more than 32 channels. slowly: see sum_columns,
+/// which gives the answer.
+template <int kVec, bool kNarrow, bool kGeneral>
+__device__ __forceinline__ bool sum_row(const Launch& w, const View& view, int32_t row, bool slowly) {
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % kWarp;
+  RowPlace at;
+  at.row = row;
+  at.lane = lane;
+  at.turn = 0;
+  at.vector = lanes_of(lane, w.lanes_log2);
+  at.column = at.vector.sub * kVec;
+  at.channels = lanes_of(lane, lanes_for(1, w.n_channels));
+  at.channel = at.channels.sub;
+  at.numeric = numeric_of_lane(w, view, row, lane);
+  RowTotals totals;
+  const int32_t turn = kVec << w.lanes_log2;
+  do {
+    if (sum_columns<kVec, kNarrow, kGeneral>(w, view, at, slowly, &totals)) return true;
+    at.turn += turn;
+    at.column += turn;
+  } while (kGeneral && at.turn < w.row_width);
+  for (int32_t first = 0; first < w.n_channels; first += kWarp) {
+    if (kGeneral && first > 0) {
+      RowSums<kVec> more;  // scalars only: no lane has a column
+      at.channel = first + at.channels.sub;
+      at.column = w.row_width;
+      add_one_hot_slowly<kVec, kNarrow>(w, view, at, w.scalars.count, &more);
+      totals.channel = more.channel;
+    }
+    write_channel<kVec, kGeneral>(w, view, at, totals.channel, totals.fm);
+    if (!kGeneral) break;
+  }
+  return false;
+}
+
+/// warp, warps: of the rows part.
+template <int kVec, bool kNarrow, bool kGeneral>
+__device__ inline void rows_part(const Launch& w, const View& view, int32_t warp, int32_t warps) {
+  bool slowly = false;
+  for (int64_t row = warp; row < w.rows;) {
+    slowly = sum_row<kVec, kNarrow, kGeneral>(w, view, static_cast<int32_t>(row), slowly);
+    if (!slowly) row += warps;
+  }
+}
+
+}  // namespace dpi::kernels::cuda

@@ -1,0 +1,211 @@
+// One vector of a row: kVec elements from any table type, decoded to float, written as float or 16 bits.
+// Device code of the fused lookup.
+#pragma once
+
+#include "kernels/cuda/common/narrow.hpp"
+#include "kernels/cuda/common/rows.hpp"
+#include "kernels/cuda/lookup/work.hpp"
+
+namespace dpi::kernels::cuda {
+
+/// The bytes of kVec elements as they lie in memory, from the first word on.
+template <int kVec>
+struct Raw {
+#ifdef __CUDACC__
+  uint32_t w[kVec];  // read only where it was loaded
+#else
+  uint32_t w[kVec] = {};  // or a compiler that does not see that warns
+#endif
+};
+
+template <int kVec>
+struct Values {
+  float v[kVec];
+};
+
+/// 4, 2 or 1.
+__host__ __device__ constexpr int element_bytes(DType t) {
+  return t == DType::kF32 ? 4 : t == DType::kI8 ? 1 : 2;
+}
+
+/// Counts a refused id or bag. Rare, so never inlined into the loops.
+__device__ inline void report_fault(const Launch& w, const Record& r, int64_t row) {
+  if (w.faults == nullptr) return;
+  atomicAdd(&w.faults->count, 1ull);
+  const uint64_t place = static_cast<uint64_t>(row) << 20 | static_cast<uint32_t>(r.input);
+  atomicMin(&w.faults->first, static_cast<unsigned long long>(place));
+}
+
+/// Whole words. kT decides at compile time how many.
+template <int kVec, DType kT>
+__device__ __forceinline__ void load_wide(const unsigned char* p, RowHint hint, Raw<kVec>* raw) {
+  constexpr int kBytes = kVec * (kT == DType::kF32 ? 4 : kT == DType::kI8 ? 1 : 2);
+  if constexpr (kBytes == 4) {
+    raw->w[0] = load4(p, hint);
+  } else if constexpr (kBytes == 8) {
+    load8(p, hint, raw->w);
+  } else if constexpr (kBytes >= 16) {
+    load16(p, hint, raw->w);
+    if constexpr (kBytes == 32) load16(p + 16, hint, raw->w + 4);
+  }
+}
+
+/// The first n (less than kVec) elements, in words. The last word is inside the row: row_bytes is a multiple
+/// of 4 where rows are read in words.
+template <int kVec, DType kT>
+__device__ __forceinline__ void load_tail(const unsigned char* p, int32_t n, RowHint hint, Raw<kVec>* raw) {
+  constexpr int kBytes = element_bytes(kT);
+  DPI_UNROLL
+  for (int k = 0; k < kVec * kBytes / 4; ++k) raw->w[k] = k * 4 < n * kBytes ? load4(p + k * 4, hint) : 0;
+}
+
+/// Columns column .. column + kVec - 1 of row `id` < wide_rows. What is past the width is any bytes.
+template <int kVec, DType kT>
+__device__ __forceinline__ void load_typed(const Record& r, uint32_t id, int32_t column, RowHint hint,
+                                           Raw<kVec>* raw) {
+  const unsigned char* p = r.base + uint64_t{id} * r.row_bytes + int64_t{column} * element_bytes(kT);
+  if (column + kVec <= r.width) {
+    load_wide<kVec, kT>(p, hint, raw);
+  } else {
+    load_tail<kVec, kT>(p, r.width - column, hint, raw);
+  }
+}
+
+template <int kVec>
+__device__ __forceinline__ void load_vector(const Record& r, uint32_t id, int32_t column, RowHint hint,
+                                            Raw<kVec>* raw) {
+  if (r.dtype() == DType::kF32) return load_typed<kVec, DType::kF32>(r, id, column, hint, raw);
+  if (r.dtype() == DType::kI8) return load_typed<kVec, DType::kI8>(r, id, column, hint, raw);
+  load_typed<kVec, DType::kF16>(r, id, column, hint, raw);  // or kBF16
+}
+
+__device__ inline TableView table_of(const Record& r) {
+  TableView t;
+  t.base = r.base;
+  t.scale = r.scale;
+  t.nonzero = r.nonzero;
+  t.rows = r.rows;
+  t.row_bytes = r.row_bytes;
+  t.scale_stride = r.scale_stride;
+  t.dim = r.dim;
+  t.dtype = r.dtype();
+  return t;
+}
+
+/// The same element by element, for what may not be read at once; an id outside the table gives zeros. Every
+/// column from the width on is 0. row >= 0: such an id is
+/// counted (once per row: at column 0).
+template <int kVec>
+__device__ inline Values<kVec> read_elements(const Launch& w, const Record& r, uint32_t id, int32_t column,
+                                             int64_t row) {
+  Values<kVec> x = {};
+  if (id >= r.rows) {
+    if (column == 0 && row >= 0) report_fault(w, r, row);
+    return x;
+  }
+  const TableView t = table_of(r);
+  DPI_UNROLL
+  for (int k = 0; k < kVec; ++k) {
+    if (column + k < r.width) x.v[k] = element_at(t, id, column + k);
+  }
+  return x;
+}
+
+template <int kVec, DType kT>
+__device__ __forceinline__ Values<kVec> decode_typed(const Raw<kVec>& raw, float scale) {
+  Values<kVec> x;
+  DPI_UNROLL
+  for (int k = 0; k < kVec; ++k) {
+    if constexpr (kT == DType::kF32) {
+      x.v[k] = float_of(raw.w[k]);
+    } else if constexpr (kT == DType::kI8) {
+      x.v[k] = static_cast<float>(static_cast<int8_t>(raw.w[k / 4] >> (k % 4 * 8))) * scale;
+    } else {
+      const auto bits = static_cast<uint16_t>(raw.w[k / 2] >> (k % 2 * 16));
+      x.v[k] = kT == DType::kF16 ? widened(Half{bits}) : widened(Bfloat16{bits});
+    }
+  }
+  return x;
+}
+
+template <int kVec>
+__device__ __forceinline__ Values<kVec> decode_vector(DType type, const Raw<kVec>& raw, float scale) {
+  if (type == DType::kF32) return decode_typed<kVec, DType::kF32>(raw, scale);
+  if (type == DType::kI8) return decode_typed<kVec, DType::kI8>(raw, scale);
+  if (type == DType::kF16) return decode_typed<kVec, DType::kF16>(raw, scale);
+  return decode_typed<kVec, DType::kBF16>(raw, scale);
+}
+
+/// Columns from `n` on become 0.
+template <int kVec>
+__device__ __forceinline__ void clear_from(int32_t n, Values<kVec>* x) {
+  DPI_UNROLL
+  for (int k = 0; k < kVec; ++k) {
+    if (k >= n) x->v[k] = 0;
+  }
+}
+
+__device__ __forceinline__ float scale_of(const Record& r, uint32_t id) {
+  return r.dtype() == DType::kI8 ? r.scale[int64_t{id} * r.scale_stride] : 1.0f;
+}
+
+__device__ __forceinline__ uint32_t narrow_bits(DType type, float v) {
+  return type == DType::kF16 ? half_of(v).bits : bfloat16_of(v).bits;
+}
+
+/// Where a vector goes in a row of out: its first column, columns left of its field, alignment.
+struct OutColumn {
+  int32_t column;
+  int32_t width;
+  uint32_t wide;
+};
+
+__device__ __forceinline__ OutColumn out_column(const Record& r, int32_t column) {
+  return {r.out_col + column, r.width - column, r.wide_store};
+}
+
+/// The first to.width (at most kVec) of x.
+template <int kVec, bool kNarrow>
+__device__ __forceinline__ void store_vector(const Launch& w, const OutColumn& to, int64_t row,
+                                             const Values<kVec>& x) {
+  const int64_t at = row * w.out_stride + to.column;
+  const bool whole = to.width >= kVec && to.wide != 0;
+  if constexpr (kNarrow) {
+    auto* dst = static_cast<uint16_t*>(w.out) + at;
+    Word4 word;
+    DPI_UNROLL
+    for (int k = 0; k < 4; ++k)
+      word.w[k] = narrow_bits(w.out_type, x.v[2 * k]) | narrow_bits(w.out_type, x.v[2 * k + 1]) << 16;
+    if (whole) return store16(dst, word);
+    DPI_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      if (k < to.width) dst[k] = static_cast<uint16_t>(word.w[k / 2] >> (k % 2 * 16));
+    }
+  } else {
+    auto* dst = static_cast<float*>(w.out) + at;
+    if (whole) {
+      DPI_UNROLL
+      for (int k = 0; k < kVec; k += 4)
+        *reinterpret_cast<float4*>(dst + k) = {x.v[k], x.v[k + 1], x.v[k + 2], x.v[k + 3]};
+      return;
+    }
+    DPI_UNROLL
+    for (int k = 0; k < kVec; ++k) {
+      if (k < to.width) dst[k] = x.v[k];
+    }
+  }
+}
+
+/// Columns of a numeric field: x v, or x itself.
+template <int kVec>
+__device__ __forceinline__ Values<kVec> numeric_vector(const Record& r, const float* x, int32_t column) {
+  Values<kVec> y;
+  DPI_UNROLL
+  for (int k = 0; k < kVec; ++k) {
+    const bool in = column + k < r.width;
+    y.v[k] = !in ? 0.0f : r.scale != nullptr ? x[0] * r.scale[column + k] : x[column + k];
+  }
+  return y;
+}
+
+}  // namespace dpi::kernels::cuda

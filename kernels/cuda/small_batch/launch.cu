@@ -1,0 +1,277 @@
+// A whole model for a tile of 16 rows in one kernel: see small_batch/program.hpp. One launch per call of a
+// small batch: no value between the ops goes to memory, and the scores are written where the caller reads
+// them.
+#include "kernels/cuda/small_batch/launch.hpp"
+
+#include "kernels/cuda/small_batch/gather.hpp"
+#include "kernels/cuda/small_batch/product.hpp"
+#include "kernels/cuda/small_batch/tasks.hpp"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#else
+#include <cstdlib>
+#endif
+
+namespace dpi::kernels::cuda {
+namespace {
+
+constexpr int kSmallCapacity = 64;
+
+/// Everything that changes from call to call, as kernel arguments: nothing is copied before a launch.
+template <int kCapacity>
+struct ChainArgs {
+  ChainInput inputs[kCapacity];
+  TableView tables[kCapacity];
+  ChainOutput outputs[kMaxChainOutputs];
+  const char* programs;
+  const char* weights;
+  int64_t rows;
+  int32_t program_bytes;
+  int32_t shared_bytes;
+  int32_t ranks;
+};
+static_assert(sizeof(ChainArgs<kMaxChainInputs>) <= 32764, "kernel arguments have 32764 bytes");
+
+using Vector = ChainPack<float, 4>;
+
+__device__ void copy_program(const ChainPlace& p, const char* from, int32_t bytes) {
+  DPI_UNROLL_BY(4)
+  for (int32_t i = p.thread; i < bytes / 16; i += p.threads)
+    shared_at<Vector>(p, 0)[i] = reinterpret_cast<const Vector*>(from)[i];
+}
+
+__device__ void clear(const ChainPlace& p, const ChainHeader& h) {
+  for (int32_t i = p.thread; i < h.zero_bytes / 16; i += p.threads) shared_at<Vector>(p, h.zero_at)[i] = {};
+}
+
+template <ChainMode kMode>
+__device__ void run_level(const ChainPlace& p, const ChainHeader& h, const ChainLevel& level,
+                          WeightStream<kMode>* weights, const ChainOutput* outputs) {
+  using Element = typename ChainMath<kMode>::Element;
+  run_tasks<Element>(p, level, outputs);
+  for (int32_t i = 0; i < level.n_rounds; ++i) {
+    const ChainRound round = shared_at<ChainRound>(p, level.rounds_at)[i];
+    if (i > 0) __syncthreads();  // the patches are read
+    multiply_unit(p, h, shared_at<ChainUnit>(p, round.units_at)[p.warp], weights);
+    __syncthreads();
+    finish_round<Element>(p, h, round, outputs);
+  }
+}
+
+template <class Args>
+__device__ ChainPlace place_of(const Args& a, char* shared) {
+  ChainPlace p;
+  p.rank = a.ranks > 1 ? cluster_rank() : 0;
+  p.ranks = a.ranks;
+  p.rank_bytes = a.shared_bytes;
+  p.thread = static_cast<int32_t>(threadIdx.x);
+  p.threads = static_cast<int32_t>(blockDim.x);
+  p.warp = p.thread / kWarp;
+  p.warps = p.threads / kWarp;
+  p.lane = p.thread % kWarp;
+  p.first_row = int64_t{cluster_tile(a.ranks)} * kChainRows;
+  p.rows = static_cast<int32_t>(a.rows - p.first_row < kChainRows ? a.rows - p.first_row : kChainRows);
+#ifdef __CUDACC__
+  p.shared = shared;
+#else
+  p.shared = shared + int64_t{p.rank} * a.shared_bytes;
+#endif
+  return p;
+}
+
+/// grid: tiles x ranks blocks of 32 * warps threads; clusters of `ranks` blocks.
+template <ChainMode kMode, int kCapacity>
+__global__ void __launch_bounds__(kMaxChainWarps* kWarp, 1)
+    fused_chain_kernel(const __grid_constant__ ChainArgs<kCapacity> a) {
+  using Element = typename ChainMath<kMode>::Element;
+  DPI_SHARED_DYNAMIC(char, shared, a.shared_bytes* a.ranks);
+  const ChainPlace p = place_of(a, shared);
+  const char* program = a.programs + int64_t{p.rank} * a.program_bytes;
+  copy_program(p, program, a.program_bytes);
+  WeightStream<kMode> weights(p, *reinterpret_cast<const ChainHeader*>(program), a.weights);
+  __syncthreads();
+  const ChainHeader& h = *shared_at<ChainHeader>(p, 0);
+  clear(p, h);
+  wait_for_predecessor();  // nothing before this reads what another kernel wrote
+  stage_ids(p, h, a);
+  cluster_sync(p);  // every rank has started and has cleared its memory: others may write there now
+  gather<Element>(p, h, a);
+  for (int32_t l = 0; l < h.n_levels; ++l) {
+    cluster_sync(p);  // also the last one: nobody leaves while others write to its memory
+    run_level<kMode>(p, h, shared_at<ChainLevel>(p, h.levels_at)[l], &weights, a.outputs);
+  }
+}
+
+template <int kCapacity>
+void fill(const ChainShape& shape, const ChainCall& call, ChainArgs<kCapacity>* a) {
+  for (int32_t i = 0; i < shape.n_inputs; ++i) a->inputs[i] = call.inputs[i];
+  for (int32_t i = 0; i < shape.n_tables; ++i) a->tables[i] = call.tables[i];
+  for (int32_t i = 0; i < call.n_outputs; ++i) a->outputs[i] = call.outputs[i];
+  a->programs = call.programs;
+  a->weights = call.weights;
+  a->rows = call.rows;
+  a->program_bytes = shape.program_bytes;
+  a->shared_bytes = shape.shared_bytes;
+  a->ranks = shape.ranks;
+}
+
+/// Calls f with the kernel of the shape.
+template <int kCapacity, class F>
+int with_mode(const ChainShape& shape, const F& f) {
+  switch (shape.mode) {
+    case ChainMode::kTf32:
+      return f(fused_chain_kernel<ChainMode::kTf32, kCapacity>);
+    case ChainMode::kF16:
+      return f(fused_chain_kernel<ChainMode::kF16, kCapacity>);
+    case ChainMode::kBf16:
+      return f(fused_chain_kernel<ChainMode::kBf16, kCapacity>);
+    case ChainMode::kF32Split:
+      return f(fused_chain_kernel<ChainMode::kF32Split, kCapacity>);
+    default:
+      return f(fused_chain_kernel<ChainMode::kF32, kCapacity>);
+  }
+}
+
+bool is_small(const ChainShape& shape) {
+  return shape.n_inputs <= kSmallCapacity && shape.n_tables <= kSmallCapacity;
+}
+
+#ifdef __CUDACC__
+
+/// A launch of `blocks` blocks; `attributes` has room for two.
+cudaLaunchConfig_t launch_config(const ChainShape& shape, unsigned blocks, cudaLaunchAttribute* attributes) {
+  cudaLaunchConfig_t c = {};
+  c.gridDim = dim3(blocks);
+  c.blockDim = dim3(static_cast<unsigned>(shape.warps * kWarp));
+  c.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  c.attrs = attributes;
+  if (shape.ranks > 1) {
+    attributes[c.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[c.numAttrs].val.clusterDim = {static_cast<unsigned>(shape.ranks), 1, 1};
+    ++c.numAttrs;
+  }
+  if (shape.overlap) {
+    attributes[c.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[c.numAttrs].val.programmaticStreamSerializationAllowed = 1;
+    ++c.numAttrs;
+  }
+  return c;
+}
+
+template <class Kernel>
+int allow(Kernel kernel, const ChainShape& shape, int32_t* clusters) {
+  ChainLimits limits;
+  int n = 0;
+  auto code = static_cast<cudaError_t>(chain_limits(&limits));
+  // The most there is: another chain of the same kernel may ask for less.
+  if (code == cudaSuccess)
+    code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, limits.shared_bytes);
+  if (code == cudaSuccess && shape.ranks > 1) {
+    cudaLaunchAttribute attributes[2];
+    const cudaLaunchConfig_t c = launch_config(shape, static_cast<unsigned>(shape.ranks), attributes);
+    code = cudaOccupancyMaxActiveClusters(&n, kernel, &c);
+  } else if (code == cudaSuccess) {
+    code = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, shape.warps * kWarp,
+                                                         static_cast<size_t>(shape.shared_bytes));
+    n *= limits.processors;
+  }
+  *clusters = n;
+  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());  // not to be found by a later launch
+  return static_cast<int>(code);
+}
+
+template <int kCapacity>
+int start(const ChainShape& shape, const ChainCall& call, unsigned tiles, Stream stream) {
+  ChainArgs<kCapacity> a = {};
+  fill(shape, call, &a);
+  cudaLaunchAttribute attributes[2];
+  cudaLaunchConfig_t c = launch_config(shape, tiles * static_cast<unsigned>(shape.ranks), attributes);
+  c.stream = static_cast<cudaStream_t>(stream);
+  return with_mode<kCapacity>(
+      shape, [&](auto kernel) { return static_cast<int>(cudaLaunchKernelEx(&c, kernel, a)); });
+}
+
+#else
+
+template <class Kernel>
+int allow(Kernel, const ChainShape& shape, int32_t* clusters) {
+  *clusters = 132 / shape.ranks;
+  return 0;
+}
+
+template <int kCapacity>
+int start(const ChainShape& shape, const ChainCall& call, unsigned tiles, Stream stream) {
+  ChainArgs<kCapacity> a = {};
+  fill(shape, call, &a);
+  const dim3 block(static_cast<unsigned>(shape.warps * kWarp), static_cast<unsigned>(shape.ranks));
+  return with_mode<kCapacity>(shape,
+                              [&](auto kernel) { return launch(kernel, dim3(tiles), block, stream, a); });
+}
+
+#endif
+
+}  // namespace
+
+#ifdef __CUDACC__
+
+int chain_limits(ChainLimits* out) {
+  int device = 0;
+  int shared = 0;
+  int processors = 0;
+  int clusters = 0;
+  cudaFuncAttributes kernel{};
+  cudaError_t code = cudaGetDevice(&device);
+  const auto ask = [&](int* value, cudaDeviceAttr what) {
+    if (code == cudaSuccess) code = cudaDeviceGetAttribute(value, what, device);
+  };
+  ask(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  ask(&processors, cudaDevAttrMultiProcessorCount);
+  ask(&clusters, cudaDevAttrClusterLaunch);
+  if (code == cudaSuccess)
+    code = cudaFuncGetAttributes(&kernel, fused_chain_kernel<ChainMode::kF32, kSmallCapacity>);
+  *out = {};
+  out->shared_bytes = shared;
+  out->processors = processors;
+  // Code of an older architecture, made for this GPU by the driver, knows no clusters.
+  out->max_ranks = clusters != 0 && kernel.ptxVersion >= 90 ? kMaxChainRanks : 1;
+  return static_cast<int>(code);
+}
+
+#else
+
+namespace {
+
+int32_t from_environment(const char* name, int32_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+}  // namespace
+
+/// As an H200, but for the number of warps: each thread costs. DPI_EMU_RANKS: cluster size to use.
+int chain_limits(ChainLimits* out) {
+  *out = {};
+  out->shared_bytes = from_environment("DPI_EMU_SHARED", 227 * 1024);
+  out->processors = 132;
+  out->max_ranks = kMaxChainRanks;
+  out->warps = 4;
+  out->ranks = from_environment("DPI_EMU_RANKS", 0);
+  return 0;
+}
+
+#endif
+
+int chain_allow(const ChainShape& shape, int32_t* clusters) {
+  const auto ask = [&](auto kernel) { return allow(kernel, shape, clusters); };
+  return is_small(shape) ? with_mode<kSmallCapacity>(shape, ask) : with_mode<kMaxChainInputs>(shape, ask);
+}
+
+int chain_start(const ChainShape& shape, const ChainCall& call, Stream stream) {
+  if (call.rows <= 0) return 0;
+  const unsigned tiles = blocks_for(call.rows, kChainRows, 0x7fffffff);
+  return is_small(shape) ? start<kSmallCapacity>(shape, call, tiles, stream)
+                         : start<kMaxChainInputs>(shape, call, tiles, stream);
+}
+
+}  // namespace dpi::kernels::cuda

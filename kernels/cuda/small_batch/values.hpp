@@ -1,0 +1,75 @@
+// Elements of the chain kernel's values in shared memory: read from the rank's own copy, written to the
+// copies of all ranks.
+#pragma once
+
+#include "kernels/cuda/common/apply.hpp"
+#include "kernels/cuda/common/loads.hpp"
+#include "kernels/cuda/common/narrow.hpp"
+#include "kernels/cuda/small_batch/cluster.hpp"
+
+namespace dpi::kernels::cuda {
+
+/// Element: of the products. float means that there are no narrow images.
+template <class Element>
+__device__ float chain_get(const ChainPlace& p, const ChainView& v, int32_t row, int32_t column) {
+  if constexpr (sizeof(Element) == 2) {
+    if (v.wide_at < 0) return widened(shared_at<Element>(p, v.narrow_at)[row * v.narrow_pitch + column]);
+  }
+  return shared_at<float>(p, v.wide_at)[row * v.wide_pitch + column];
+}
+
+/// N elements that are stored at once where their address allows it.
+template <class T, int N>
+struct alignas(sizeof(T) * N) ChainPack {
+  T v[N];
+};
+
+template <int N, class T>
+__device__ void put_image(const ChainPlace& p, T* to, const float (&x)[N], int32_t n) {
+  using Pack = ChainPack<T, N>;
+  if (n == N && reinterpret_cast<uintptr_t>(to) % sizeof(Pack) == 0) {
+    Pack pack;
+    DPI_UNROLL
+    for (int i = 0; i < N; ++i) pack.v[i] = narrowed<T>(x[i]);
+    DPI_ROLLED
+    for (int32_t r = 0; r < p.ranks; ++r) *at_rank(p, reinterpret_cast<Pack*>(to), r) = pack;
+    return;
+  }
+  DPI_UNROLL
+  for (int i = 0; i < N; ++i) {
+    if (i >= n) continue;
+    DPI_ROLLED
+    for (int32_t r = 0; r < p.ranks; ++r) *at_rank(p, to + i, r) = narrowed<T>(x[i]);
+  }
+}
+
+/// Columns column .. column + n - 1 (n <= N) of one row, into the images that the view has.
+template <class Element, int N>
+__device__ void chain_put(const ChainPlace& p, const ChainView& v, int32_t row, int32_t column,
+                          const float (&x)[N], int32_t n) {
+  if (v.wide_at >= 0) put_image<N>(p, shared_at<float>(p, v.wide_at) + row * v.wide_pitch + column, x, n);
+  if constexpr (sizeof(Element) == 2) {
+    if (v.narrow_at >= 0)
+      put_image<N>(p, shared_at<Element>(p, v.narrow_at) + row * v.narrow_pitch + column, x, n);
+  }
+}
+
+template <class Element>
+__device__ void chain_put_one(const ChainPlace& p, const ChainView& v, int32_t row, int32_t column, float x) {
+  const float one[1] = {x};
+  chain_put<Element, 1>(p, v, row, column, one, 1);
+}
+
+/// The rarer kinds are a call: their code would fill the instruction cache of a kernel that lasts for
+/// microseconds.
+static DPI_COLD __device__ float chain_other_unary(const UnaryAttrs u, float x, const Channel c) {
+  return apply_unary(u, x, c);
+}
+
+__device__ inline float chain_unary(const UnaryAttrs& u, float x, const Channel& c) {
+  if (u.kind == UnaryKind::kIdentity) return x;
+  if (u.kind == UnaryKind::kRelu) return x < 0 ? 0 : x;
+  return chain_other_unary(u, x, c);
+}
+
+}  // namespace dpi::kernels::cuda

@@ -1,0 +1,169 @@
+#include "backend/abi/plugin.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace dpi::backend {
+namespace {
+
+constexpr const char* kSubfolder = "/dpi/backends-1";
+
+bool is_plugin_name(const std::string& name) {
+  return !name.empty() && name.size() <= 32 &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
+}
+
+std::string folder_of(const std::string& path) { return path.substr(0, path.find_last_of('/')); }
+
+// Where this code was loaded from: libdpi.so.1, or the program it is linked into (then dladdr may give a
+// relative name).
+std::string own_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) != 0 && info.dli_fname != nullptr &&
+      info.dli_fname[0] == '/') {
+    return folder_of(info.dli_fname);
+  }
+  char exe[PATH_MAX];
+  const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+  return n > 0 ? folder_of(std::string(exe, static_cast<size_t>(n))) : "";
+}
+
+std::string loader_error(const char* what) {
+  const char* text = dlerror();
+  return text != nullptr ? text : what;
+}
+
+// A library that is open and has not been asked for its score yet may be closed again.
+struct Library {
+  void* handle = nullptr;
+  dpi_backend_init_fn init = nullptr;
+  dpi_backend_score_fn score = nullptr;
+};
+
+bool open_library(const std::string& path, Library* lib, std::string* reason) {
+  lib->handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (lib->handle == nullptr) {
+    *reason = "cannot be opened: " + loader_error("dlopen failed");
+    return false;
+  }
+  lib->init = reinterpret_cast<dpi_backend_init_fn>(dlsym(lib->handle, DPI_BACKEND_INIT_SYMBOL));
+  lib->score = reinterpret_cast<dpi_backend_score_fn>(dlsym(lib->handle, DPI_BACKEND_SCORE_SYMBOL));
+  if (lib->init != nullptr && lib->score != nullptr) return true;
+  *reason = std::string("does not export ") +
+            (lib->init == nullptr ? DPI_BACKEND_INIT_SYMBOL : DPI_BACKEND_SCORE_SYMBOL);
+  dlclose(lib->handle);
+  return false;
+}
+
+bool init_api(const Library& lib, const std::string& name, dpi_backend_api* api, std::string* reason) {
+  const int32_t code = lib.init(DPI_BACKEND_ABI, api);
+  const std::string versions =
+      "has backend ABI " + std::to_string(api->abi_version) + ", expected " + std::to_string(DPI_BACKEND_ABI);
+  if (api->abi_version != 0 && api->abi_version != DPI_BACKEND_ABI) {
+    *reason = versions;
+  } else if (code != 0) {
+    *reason = "refused backend ABI " + std::to_string(DPI_BACKEND_ABI) + " with code " + std::to_string(code);
+  } else if (api->abi_version != DPI_BACKEND_ABI) {
+    *reason = versions;
+  } else if (api->struct_size != sizeof(*api)) {
+    *reason = "has an interface of " + std::to_string(api->struct_size) + " bytes, expected " +
+              std::to_string(sizeof(*api));
+  } else if (api->name == nullptr || name != api->name) {
+    *reason = std::string("calls itself '") + (api->name != nullptr ? api->name : "") + "', expected '" +
+              name + "'";
+  } else {
+    return true;
+  }
+  dlclose(lib.handle);
+  return false;
+}
+
+// Loads one file; *reason says why not.
+std::unique_ptr<Plugin> load(const std::string& path, const std::string& name, std::string* reason) {
+  Library lib;
+  auto plugin = std::make_unique<Plugin>();
+  plugin->path = path;
+  if (!open_library(path, &lib, reason)) return nullptr;
+  if (!init_api(lib, name, &plugin->api, reason)) return nullptr;
+  char why[400] = "";
+  plugin->score = lib.score(why, sizeof(why));
+  why[sizeof(why) - 1] = '\0';
+  if (plugin->score > 0) return plugin;
+  *reason = std::string("cannot be used on this machine: ") + (why[0] != '\0' ? why : "no reason given");
+  return nullptr;
+}
+
+// Loaded plugins by file, for the life of the process. A refused file is tried again: a driver may have come
+// meanwhile.
+struct Loaded {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Plugin>> plugins;
+};
+
+Loaded& loaded() {
+  static Loaded* const kLoaded = new Loaded;  // outlives every thread
+  return *kLoaded;
+}
+
+}  // namespace
+
+std::string PluginSearch::reasons() const {
+  std::string text;
+  for (const PluginRefusal& r : refusals) text += (text.empty() ? "" : "; ") + r.path + ": " + r.reason;
+  return text;
+}
+
+std::vector<PluginFolder> plugin_folders(const std::string& backend_dir) {
+  std::vector<PluginFolder> folders;
+  if (!backend_dir.empty()) folders.push_back({backend_dir, "option backend_dir"});
+  if (const char* env = secure_getenv("DPI_BACKEND_DIR"); env != nullptr && *env != '\0') {
+    folders.push_back({env, "DPI_BACKEND_DIR"});
+  }
+  folders.push_back({DPI_BACKEND_INSTALL_DIR, "installation"});
+  const std::string own = own_folder() + kSubfolder;
+  if (own != DPI_BACKEND_INSTALL_DIR) folders.push_back({own, "folder of the library"});
+  return folders;
+}
+
+PluginSearch find_plugin(const std::string& name, const std::string& backend_dir) {
+  PluginSearch search;
+  if (!is_plugin_name(name)) {
+    search.refusals.push_back(
+        {"'" + name.substr(0, 64) + "'", "is not a backend's name ([a-z0-9_], at most 32)", false});
+    return search;
+  }
+  const std::lock_guard lock(loaded().mutex);
+  for (const PluginFolder& folder : plugin_folders(backend_dir)) {
+    if (folder.path.empty() || folder.path[0] != '/') {
+      search.refusals.push_back({folder.origin + " '" + folder.path + "'", "is not an absolute path", false});
+      continue;
+    }
+    const std::string path = folder.path + "/libdpi_" + name + ".so";
+    if (const auto it = loaded().plugins.find(path); it != loaded().plugins.end()) {
+      search.plugin = it->second.get();
+      return search;
+    }
+    if (access(path.c_str(), F_OK) != 0) {
+      search.refusals.push_back(
+          {path, std::string(std::strerror(errno)) + " (" + folder.origin + ")", false});
+      continue;
+    }
+    std::string reason;
+    if (auto plugin = load(path, name, &reason); plugin != nullptr) {
+      search.plugin = (loaded().plugins[path] = std::move(plugin)).get();
+      return search;
+    }
+    search.refusals.push_back({path, reason, true});
+  }
+  return search;
+}
+
+}  // namespace dpi::backend

@@ -1,0 +1,96 @@
+#include "backend/abi/registry.hpp"
+
+#include <cstring>
+
+#include "backend/abi/backend_status.hpp"
+#include "backend/abi/plugin.hpp"
+
+namespace dpi::backend {
+namespace {
+
+const dpi_backend_api* built_in(const std::string& name) {
+  if (name == "ref") return ref_backend();
+  if (name == "cpu") return cpu_backend();
+  return nullptr;
+}
+
+dpi_backend_options with_defaults(dpi_backend_options options) {
+  options.struct_size = sizeof(options);
+  if (options.isa == nullptr) options.isa = "auto";
+  return options;
+}
+
+std::string text_of(const dpi_backend_error& err) {
+  return std::string(err.message, strnlen(err.message, sizeof(err.message)));
+}
+
+Result<OpenedBackend> open_api(const dpi_backend_api* api, const dpi_backend_options& options) {
+  OpenedBackend opened;
+  opened.api = api;
+  dpi_backend_error err{};
+  const dpi_backend_options complete = with_defaults(options);
+  const int32_t code = api->open(&complete, &opened.device, &err);
+  if (code == 0) return opened;
+  return backend_status(code, err, "backend '" + std::string(api->name) + "'");
+}
+
+Result<OpenedBackend> open_named(const BackendRequest& request, const std::string& name) {
+  if (const dpi_backend_api* api = built_in(name); api != nullptr) return open_api(api, request.options);
+  const PluginSearch search = find_plugin(name, request.backend_dir);
+  if (search.plugin != nullptr) return open_api(&search.plugin->api, request.options);
+  return Status(Code::kNoDevice, "backend '" + name.substr(0, 64) + "' cannot be used: " + search.reasons());
+}
+
+// Opens the device for a moment to learn what it is.
+BackendReport report_on(const dpi_backend_api* api, const std::string& path) {
+  BackendReport r;
+  r.name = api->name;
+  r.path = path;
+  dpi_backend_options options{};
+  options.device_index = -1;
+  auto opened = open_api(api, options);
+  if (!opened.ok()) {
+    r.reason = opened.status().message();
+    return r;
+  }
+  dpi_backend_error err{};
+  r.caps.struct_size = sizeof(r.caps);
+  r.usable = api->caps(opened->device, &r.caps, &err) == 0;
+  if (!r.usable) r.reason = text_of(err);
+  api->close(opened->device);
+  return r;
+}
+
+BackendReport report_on_plugin(const std::string& name, const std::string& backend_dir) {
+  const PluginSearch search = find_plugin(name, backend_dir);
+  if (search.plugin != nullptr) return report_on(&search.plugin->api, search.plugin->path);
+  BackendReport r;
+  r.name = name;
+  r.reason = search.reasons();
+  for (const PluginRefusal& refusal : search.refusals) {
+    if (refusal.file_found && r.path.empty()) r.path = refusal.path;
+  }
+  return r;
+}
+
+}  // namespace
+
+Result<OpenedBackend> open_backend(const BackendRequest& request) {
+  if (request.device != "auto") return open_named(request, request.device);
+  auto cuda = open_named(request, "cuda");
+  if (cuda.ok()) return cuda;
+  DPI_ASSIGN_OR_RETURN(OpenedBackend opened, open_named(request, "cpu"));
+  opened.note = cuda.status().message();
+  return opened;
+}
+
+std::vector<BackendReport> list_backends(const std::string& backend_dir) {
+  std::vector<BackendReport> reports{report_on(ref_backend(), ""), report_on(cpu_backend(), ""),
+                                     report_on_plugin("cuda", backend_dir)};
+  // Test-only: worth a line where somebody built it.
+  BackendReport emulated = report_on_plugin("cuda_emu", backend_dir);
+  if (emulated.usable || !emulated.path.empty()) reports.push_back(std::move(emulated));
+  return reports;
+}
+
+}  // namespace dpi::backend

@@ -1,0 +1,168 @@
+// The backend `cuda` (and, over the emulated device layer, `cuda_emu`): dpi_backend_api over kernels/cuda and
+// the device layer. Built into a plugin of its own, which exports the two functions at the end.
+#include <exception>
+#include <memory>
+#include <new>
+
+#include "backend/check_op.hpp"
+#include "backend/cuda/device/cuda_handles.hpp"
+#include "backend/cuda/small_batch/small_batch_op.hpp"
+
+namespace dpi::backend {
+namespace {
+
+constexpr uint32_t kAlignment = 256;  // of cudaMalloc
+constexpr int32_t kStreams = 4;
+
+// ---- device
+
+CudaOptions options_of(const dpi_backend_options& o) {
+  CudaOptions c;
+  c.precision = o.precision;
+  c.strict = o.strict != 0;
+  if (o.lookup != nullptr) c.lookup = o.lookup;
+  if (o.tuning != nullptr) c.tuning = o.tuning;
+  return c;
+}
+
+int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_backend_error* err) {
+  std::string why;
+  const int n = layer::device_count(&why);
+  if (n == 0) return report({Code::kNoDevice, why}, err);
+  const int index = o->device_index < 0 ? 0 : o->device_index;
+  if (index >= n)
+    return report(
+        {Code::kNoDevice, "GPU " + std::to_string(index) + " asked, there are " + std::to_string(n)}, err);
+  if (const int code = layer::use(index); code != 0) return done(code, "opening the GPU", err);
+  if (const Status s = check_kernels(); !s.ok()) return report(s, err);
+  CudaOptions options = options_of(*o);
+  auto gemm = open_gemm_device(index, options.precision, options.strict, options.tuning);
+  if (!gemm.ok()) return report(gemm.status(), err);
+  options.gemm = std::move(gemm).value();
+  auto* device = new (std::nothrow) CudaDevice{index, o->debug != 0, std::move(options)};
+  if (device == nullptr) return report({Code::kOutOfMemory, "no memory for a device"}, err);
+  *out = reinterpret_cast<dpi_backend_device*>(device);
+  return 0;
+}
+
+void cuda_close(dpi_backend_device* d) { delete &device_of(d); }
+
+int32_t cuda_caps(dpi_backend_device* d, dpi_backend_caps* out, dpi_backend_error* err) {
+  layer::use(device_of(d).index);
+  layer::Properties p;
+  if (const int code = layer::properties(device_of(d).index, &p); code != 0)
+    return done(code, "properties of the GPU", err);
+  out->flags = DPI_BACKEND_CAPTURE | DPI_BACKEND_FETCH | DPI_BACKEND_HALF;
+  out->max_streams = kStreams;
+  out->device_index = device_of(d).index;
+  out->memory_total = p.memory_total;
+  out->memory_free = p.memory_free;
+  out->alignment = kAlignment;
+  copy_text(p.name, out->device_name, sizeof(out->device_name));
+  return 0;
+}
+
+int32_t cuda_alloc(dpi_backend_device* d, size_t bytes, int32_t kind, void** out, dpi_backend_error* err) {
+  *out = nullptr;
+  layer::use(device_of(d).index);
+  const size_t n = bytes > 0 ? bytes : 1;
+  const int code = kind == DPI_MEMORY_STAGING ? layer::pinned_alloc(n, out) : layer::device_alloc(n, out);
+  if (code == 0) return 0;
+  *out = nullptr;
+  return report(native_status(code, "allocating " + std::to_string(bytes) + " bytes"), err);
+}
+
+void cuda_free(dpi_backend_device* d, void* p, int32_t kind) {
+  if (p == nullptr) return;
+  layer::use(device_of(d).index);
+  kind == DPI_MEMORY_STAGING ? layer::pinned_free(p) : layer::device_free(p);
+}
+
+int32_t cuda_copy(dpi_backend_device* d, void* dst, const void* src, size_t bytes, dpi_backend_error* err) {
+  if (bytes == 0) return 0;
+  layer::use(device_of(d).index);
+  return done(layer::copy_now(dst, src, bytes), "copy", err);
+}
+
+// ---- ops
+
+int32_t cuda_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backend_op** out, char* text,
+                        size_t cap, dpi_backend_error* err) {
+  try {
+    layer::use(device_of(d).index);
+    auto op = std::make_unique<CudaOp>();
+    op->device = device_of(d).index;
+    std::string chosen;
+    if (const Status s = prepare_cuda_op(*desc, device_of(d).options, op.get(), &chosen); !s.ok()) {
+      copy_text("refused: " + std::string(layer::plugin_name()) + ": " + s.message(), text, cap);
+      return report(s, err);
+    }
+    copy_text("chosen: " + chosen, text, cap);
+    *out = reinterpret_cast<dpi_backend_op*>(op.release());
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return report({Code::kOutOfMemory, "no memory to prepare an op"}, err);
+  } catch (const std::exception& e) {
+    return report(internal_error(e.what()), err);
+  }
+}
+
+void cuda_op_free(dpi_backend_device*, dpi_backend_op* op) { delete reinterpret_cast<CudaOp*>(op); }
+
+size_t cuda_op_scratch_bytes(const dpi_backend_op* op, int64_t rows) {
+  return cuda_scratch_bytes(*reinterpret_cast<const CudaOp*>(op), rows);
+}
+
+int32_t cuda_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle, const dpi_op_call* call,
+                     dpi_backend_error* err) {
+  const CudaOp& op = *reinterpret_cast<const CudaOp*>(handle);
+  if (call->rows == 0) return 0;
+  if (const Status status = check_call(op.op, *call); !status.ok()) return report(status, err);
+  layer::use(handle_of(s).device);
+  const int code = start_cuda_op(op, *call, handle_of(s).native);
+  return code == 0 ? 0 : report(native_status(code, "op '" + op.op.name + "'"), err);
+}
+
+void fill_api(dpi_backend_api* api) {
+  *api = {};
+  api->abi_version = DPI_BACKEND_ABI;
+  api->struct_size = sizeof(*api);
+  api->name = layer::plugin_name();
+  api->open = cuda_open;
+  api->close = cuda_close;
+  api->caps = cuda_caps;
+  api->alloc = cuda_alloc;
+  api->free = cuda_free;
+  api->upload = cuda_copy;
+  api->download = cuda_copy;
+  api->op_prepare = cuda_op_prepare;
+  api->op_free = cuda_op_free;
+  api->op_scratch_bytes = cuda_op_scratch_bytes;
+  api->enqueue = cuda_enqueue;
+  fill_stream_functions(api);
+  fill_chain_functions(api);
+}
+
+}  // namespace
+}  // namespace dpi::backend
+
+extern "C" __attribute__((visibility("default"))) int32_t dpi_backend_init_v1(uint32_t core_abi,
+                                                                              dpi_backend_api* out) {
+  if (core_abi != DPI_BACKEND_ABI) {
+    out->abi_version = DPI_BACKEND_ABI;
+    return static_cast<int32_t>(dpi::Code::kUnsupported);
+  }
+  dpi::backend::fill_api(out);
+  return 0;
+}
+
+extern "C" __attribute__((visibility("default"))) int32_t dpi_backend_score_v1(char* why, size_t cap) {
+  try {
+    std::string reason;
+    if (dpi::backend::layer::device_count(&reason) > 0) return 100;
+    dpi::backend::copy_text(reason, why, cap);
+  } catch (const std::exception&) {
+    if (cap > 0) why[0] = '\0';
+  }
+  return 0;
+}

@@ -1,0 +1,35 @@
+// What the opaque handles of dpi_backend_api are in the CUDA backend, and the calls on streams, events and
+// graphs. Used by cuda_backend.cpp, which owns the table of functions, and cuda_streams.cpp.
+#pragma once
+
+#include "backend/cuda/device/cuda_op.hpp"
+#include "backend/cuda/device/device_layer.hpp"
+#include "backend/host_device.hpp"
+
+namespace dpi::backend {
+
+struct CudaDevice {
+  int index = 0;
+  bool debug = false;  // events carry timestamps
+  CudaOptions options;
+};
+
+// Streams, events and graphs carry their device: any thread may pass them on.
+struct CudaHandle {
+  void* native = nullptr;
+  int device = 0;
+};
+
+inline CudaDevice& device_of(dpi_backend_device* d) { return *reinterpret_cast<CudaDevice*>(d); }
+inline CudaHandle& handle_of(dpi_backend_stream* s) { return *reinterpret_cast<CudaHandle*>(s); }
+inline CudaHandle& handle_of(dpi_backend_event* e) { return *reinterpret_cast<CudaHandle*>(e); }
+inline CudaHandle& handle_of(dpi_backend_graph* g) { return *reinterpret_cast<CudaHandle*>(g); }
+
+inline int32_t done(int code, const char* what, dpi_backend_error* err) {
+  return code == 0 ? 0 : report(native_status(code, what), err);
+}
+
+/// Sets the functions on streams, events, copies and graphs.
+void fill_stream_functions(dpi_backend_api* api);
+
+}  // namespace dpi::backend

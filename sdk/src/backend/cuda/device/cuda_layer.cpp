@@ -1,0 +1,187 @@
+// The device layer over the CUDA runtime, which is linked statically: the plugin needs no CUDA library to be
+// installed, only the driver, and says so when that is missing.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "backend/cuda/device/device_layer.hpp"
+
+namespace dpi::backend::layer {
+namespace {
+
+constexpr int kMinMajor = 8;  // the oldest architecture the plugin is built for
+
+cudaStream_t stream_of(void* s) { return static_cast<cudaStream_t>(s); }
+cudaEvent_t event_of(void* e) { return static_cast<cudaEvent_t>(e); }
+
+struct Graph {
+  cudaGraph_t graph = nullptr;  // kept for graph_text
+  cudaGraphExec_t exec = nullptr;
+
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() {
+    if (exec != nullptr) cudaGraphExecDestroy(exec);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+  }
+};
+
+std::string node_text(cudaGraphNode_t node) {
+  cudaGraphNodeType type{};
+  if (cudaGraphNodeGetType(node, &type) != cudaSuccess) return "unknown";
+  if (type == cudaGraphNodeTypeMemcpy) return "copy";
+  if (type != cudaGraphNodeTypeKernel) return "type " + std::to_string(static_cast<int>(type));
+  cudaKernelNodeParams params{};
+  const char* name = nullptr;
+  if (cudaGraphKernelNodeGetParams(node, &params) != cudaSuccess ||
+      cudaFuncGetName(&name, params.func) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // a library's kernel that the runtime has no name for
+    return "kernel";
+  }
+  return std::string("kernel ") + name;
+}
+
+}  // namespace
+
+const char* plugin_name() { return "cuda"; }
+
+int device_count(std::string* why) {
+  int n = 0;
+  const cudaError_t code = cudaGetDeviceCount(&n);
+  if (code != cudaSuccess) {
+    *why = std::string("no usable GPU: ") + cudaGetErrorString(code) + " (CUDA error " +
+           std::to_string(code) + ")";
+    return 0;
+  }
+  int major = 0;
+  if (n > 0 && cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+      major < kMinMajor) {
+    *why = "the GPU has compute capability " + std::to_string(major) + ".x, expected 8.0 or later";
+    return 0;
+  }
+  if (n == 0) *why = "the driver reports no GPU";
+  return n;
+}
+
+int properties(int device, Properties* out) {
+  cudaDeviceProp p{};
+  if (const cudaError_t code = cudaGetDeviceProperties(&p, device); code != cudaSuccess) return code;
+  std::memcpy(out->name, p.name, std::min(sizeof(out->name), sizeof(p.name)) - 1);
+  out->multiprocessors = p.multiProcessorCount;
+  out->capability = p.major * 10 + p.minor;
+  size_t available = 0, total = 0;
+  if (const cudaError_t code = cudaMemGetInfo(&available, &total); code != cudaSuccess) return code;
+  out->memory_total = total;
+  out->memory_free = available;
+  return 0;
+}
+
+int use(int device) { return cudaSetDevice(device); }
+
+std::string error_text(int code) {
+  const auto e = static_cast<cudaError_t>(code);
+  return std::string(cudaGetErrorName(e)) + ": " + cudaGetErrorString(e);
+}
+bool is_out_of_memory(int code) { return code == cudaErrorMemoryAllocation; }
+
+int device_alloc(size_t bytes, void** out) {
+  const cudaError_t code = cudaMalloc(out, bytes);
+  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());  // not to be found by a later launch
+  return code;
+}
+int device_free(void* p) { return cudaFree(p); }
+int pinned_alloc(size_t bytes, void** out) {
+  const cudaError_t code = cudaHostAlloc(out, bytes, cudaHostAllocPortable);
+  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return code;
+}
+int pinned_free(void* p) { return cudaFreeHost(p); }
+
+int copy_now(void* dst, const void* src, size_t bytes) {
+  if (const cudaError_t code = cudaMemcpy(dst, src, bytes, cudaMemcpyDefault); code != cudaSuccess)
+    return code;
+  return cudaStreamSynchronize(nullptr);  // a copy from pageable memory may return before it has arrived
+}
+int copy_async(void* dst, const void* src, size_t bytes, void* stream) {
+  return cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream_of(stream));
+}
+
+int stream_create(int priority, void** out) {
+  cudaStream_t s = nullptr;
+  const cudaError_t code = cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, -priority);
+  *out = s;
+  return code;
+}
+int stream_destroy(void* stream) { return cudaStreamDestroy(stream_of(stream)); }
+int stream_synchronize(void* stream) { return cudaStreamSynchronize(stream_of(stream)); }
+
+int event_create(bool timed, void** out) {
+  cudaEvent_t e = nullptr;
+  const cudaError_t code = cudaEventCreateWithFlags(&e, timed ? cudaEventDefault : cudaEventDisableTiming);
+  *out = e;
+  return code;
+}
+int event_destroy(void* event) { return cudaEventDestroy(event_of(event)); }
+int event_record(void* event, void* stream) { return cudaEventRecord(event_of(event), stream_of(stream)); }
+int event_wait(void* event, void* stream) {
+  return cudaStreamWaitEvent(stream_of(stream), event_of(event), 0);
+}
+int event_elapsed(void* from, void* to, float* ms) {
+  return cudaEventElapsedTime(ms, event_of(from), event_of(to));
+}
+
+// ---- graphs
+
+int capture_begin(void* stream) {
+  return cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal);
+}
+
+int capture_end(void* stream, void** out) {
+  *out = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaError_t code = cudaStreamEndCapture(stream_of(stream), &graph);
+  if (code != cudaSuccess) return code;
+  auto made = std::make_unique<Graph>();
+  made->graph = graph;
+  code = cudaGraphInstantiate(&made->exec, graph, cudaGraphInstantiateFlagUseNodePriority);
+  if (code == cudaSuccess) code = cudaGraphUpload(made->exec, stream_of(stream));
+  if (code == cudaSuccess) *out = made.release();
+  return code;
+}
+
+int graph_launch(void* graph, void* stream) {
+  return cudaGraphLaunch(static_cast<Graph*>(graph)->exec, stream_of(stream));
+}
+
+int graph_free(void* graph) {
+  delete static_cast<Graph*>(graph);
+  return 0;
+}
+
+int graph_text(void* graph, std::string* out) {
+  size_t n = 0, n_edges = 0;
+  cudaGraph_t g = static_cast<Graph*>(graph)->graph;
+  if (const cudaError_t code = cudaGraphGetNodes(g, nullptr, &n); code != cudaSuccess) return code;
+  std::vector<cudaGraphNode_t> nodes(n);
+  cudaError_t code = cudaGraphGetNodes(g, nodes.data(), &n);
+  if (code == cudaSuccess) code = cudaGraphGetEdges(g, nullptr, nullptr, nullptr, &n_edges);
+  std::vector<cudaGraphNode_t> from(n_edges), to(n_edges);
+  std::vector<cudaGraphEdgeData> data(n_edges);
+  if (code == cudaSuccess) code = cudaGraphGetEdges(g, from.data(), to.data(), data.data(), &n_edges);
+  if (code != cudaSuccess) return code;
+  for (size_t i = 0; i < n; ++i) {
+    *out += std::to_string(i) + " " + node_text(nodes[i]) + " <-";
+    for (size_t e = 0; e < n_edges; ++e) {
+      if (to[e] != nodes[i]) continue;
+      *out += " " + std::to_string(std::find(nodes.begin(), nodes.end(), from[e]) - nodes.begin());
+    }
+    *out += "\n";
+  }
+  return 0;
+}
+
+}  // namespace dpi::backend::layer

@@ -1,0 +1,181 @@
+#include "backend/cuda/device/cuda_op.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "backend/check_op.hpp"
+#include "backend/cuda/device/device_layer.hpp"
+#include "backend/cuda/device/packer.hpp"
+#include "backend/cuda/tuning/tuning.hpp"
+#include "kernels/cuda/kernels.hpp"
+
+namespace dpi::backend {
+namespace {
+
+using kernels::OpKind;
+namespace cuda = kernels::cuda;
+
+// No kernel takes the op: why.
+Status refuse(const OwnedOp& op) {
+  const std::string name = "op '" + op.name + "': ";
+  if (op.kind == OpKind::kTail && op.inputs.size() > static_cast<size_t>(cuda::kMaxTailInputs))
+    return unsupported(name + "cuda ends at most " + std::to_string(cuda::kMaxTailInputs) + " branches, " +
+                       std::to_string(op.inputs.size()) + " asked");
+  return ok_status();
+}
+
+int start_lookup(const CudaOp& op, const dpi_op_call& call, void* stream) {
+  cuda::LookupOptions o;
+  o.variant = op.lookup;
+  o.tuning = op.lookup_tuning.count > 0 ? &op.lookup_tuning : nullptr;
+  o.scratch = call.scratch;
+  o.scratch_bytes = cuda_scratch_bytes(op, call.rows);
+  static_assert(sizeof(cuda::LookupFaults) == sizeof(dpi_lookup_faults));
+  o.faults = reinterpret_cast<cuda::LookupFaults*>(call.faults);
+  return cuda::multi_lookup(multi_lookup_args(op.op, call), o, stream);
+}
+
+// Offsets of what was packed, to become pointers once the block's address is known.
+struct Packed {
+  std::vector<size_t> params;
+  size_t segments = 0;
+  size_t indices = 0;
+};
+
+Packed pack(const OwnedOp& op, Packer* packer) {
+  Packed at;
+  for (size_t i = 0; i < op.params.size(); ++i) {
+    const kernels::Param& p = op.params[i];
+    const bool packed = op.kind == OpKind::kDense && i == 0;  // by Gemm
+    at.params.push_back(p.data != nullptr && !packed ? packer->add(p.data, static_cast<size_t>(p.dims.size()))
+                                                     : 0);
+  }
+  at.segments = packer->add(op.segments.data(), op.segments.size());
+  at.indices = packer->add(op.indices.data(), op.indices.size());
+  return at;
+}
+
+void redirect(CudaOp* c, const Packed& at) {
+  const auto* base = static_cast<const char*>(c->weights);
+  for (size_t i = 0; i < c->op.params.size(); ++i) {
+    if (c->op.params[i].data == nullptr) continue;
+    c->op.drop_param(i);
+    if (c->gemm != nullptr && i == 0) continue;  // packed
+    c->op.params[i].data = reinterpret_cast<const float*>(base + at.params[i]);
+  }
+  if (auto* v = std::get_if<kernels::ViewAttrs>(&c->op.attrs))
+    v->indices = reinterpret_cast<const int64_t*>(base + at.indices);
+  if (auto* d = std::get_if<kernels::DenseAttrs>(&c->op.attrs))
+    d->segments = reinterpret_cast<const kernels::DenseSegment*>(base + at.segments);
+}
+
+}  // namespace
+
+CudaOp::~CudaOp() {
+  if (weights == nullptr) return;
+  layer::use(device);
+  layer::device_free(weights);
+}
+
+Status native_status(int code, const std::string& what) {
+  const Code kind = layer::is_out_of_memory(code) ? Code::kOutOfMemory : Code::kDevice;
+  return Status(kind, what + ": " + layer::error_text(code)).native(code);
+}
+
+Status check_kernels() {
+  const int code = cuda::probe();
+  if (code == 0) return ok_status();
+  return Status(Code::kNoDevice, "the kernels cannot run on this GPU: " + layer::error_text(code))
+      .native(code);
+}
+
+Status Packer::upload(const std::string& what, void** out) const {
+  int code = layer::device_alloc(std::max<size_t>(bytes_.size(), 1), out);
+  if (code == 0) code = layer::copy_now(*out, bytes_.data(), bytes_.size());
+  return code == 0 ? ok_status() : native_status(code, what);
+}
+
+Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, CudaOp* out,
+                       std::string* report) {
+  DPI_ASSIGN_OR_RETURN(out->op, own_op(desc));
+  DPI_RETURN_IF_ERROR(check_op(out->op, true));
+  DPI_RETURN_IF_ERROR(refuse(out->op));
+  *report = layer::plugin_name();
+  if (out->op.kind == OpKind::kDense) {
+    DPI_ASSIGN_OR_RETURN(out->gemm, Gemm::make(out->op, options.gemm));
+    *report = out->gemm->report();
+  }
+  out->lookup = cuda::lookup_variant_named(options.lookup.c_str());
+  // Lines differ by rows, and with them a sum's order: under strict the rules alone decide.
+  if (out->op.kind == OpKind::kMultiLookup && options.gemm != nullptr && options.gemm->tuning != nullptr &&
+      !options.strict) {
+    out->tuning = options.gemm->tuning;
+    out->lookup_tuning = out->tuning->lookups();
+  }
+  Packer packer;
+  const Packed at = pack(out->op, &packer);
+  DPI_RETURN_IF_ERROR(packer.upload("weights of op '" + out->op.name + "'", &out->weights));
+  redirect(out, at);
+  return ok_status();
+}
+
+size_t cuda_scratch_bytes(const CudaOp& op, int64_t rows) {
+  if (op.gemm != nullptr) return op.gemm->scratch_bytes(rows);
+  if (op.op.kind == OpKind::kMultiLookup)
+    return cuda::lookup_scratch_bytes(op.op.as<kernels::MultiLookupAttrs>(), rows, op.lookup);
+  if (op.op.kind != OpKind::kRecurrent) return 0;
+  const int64_t m = op.op.output(0).dims.at(-1);
+  return static_cast<size_t>(cuda::recurrent_scratch_floats(rows, m)) * sizeof(float);
+}
+
+// One line per kind.
+int start_cuda_op(const CudaOp& prepared, const dpi_op_call& call, void* stream) {
+  const OwnedOp& op = prepared.op;
+  switch (op.kind) {
+    case OpKind::kEmbed:
+      return cuda::embed(embed_args(op, call), stream);
+    case OpKind::kMask:
+      return cuda::mask(mask_args(op, call), stream);
+    case OpKind::kLinear:
+      return cuda::linear(linear_args(op, call), stream);
+    case OpKind::kMatMul:
+      return cuda::matmul(matmul_args(op, call), stream);
+    case OpKind::kBinary:
+      return cuda::binary(binary_args(op, call), stream);
+    case OpKind::kUnary:
+      return cuda::unary(unary_args(op, call), stream);
+    case OpKind::kLayerNorm:
+      return cuda::layer_norm(layer_norm_args(op, call), stream);
+    case OpKind::kSoftmax:
+      return cuda::softmax(softmax_args(op, call), stream);
+    case OpKind::kReduce:
+      return cuda::reduce(reduce_args(op, call), stream);
+    case OpKind::kConcat:
+      return cuda::concat(concat_args(op, call), stream);
+    case OpKind::kView:
+      return cuda::view(view_args(op, call), stream);
+    case OpKind::kRecurrent:
+      return cuda::recurrent(recurrent_args(op, call), stream);
+    case OpKind::kBroadcastRows:
+      return cuda::broadcast_rows(broadcast_rows_args(op, call), stream);
+    case OpKind::kMultiLookup:
+      return start_lookup(prepared, call, stream);
+    case OpKind::kDense:
+      return prepared.gemm->start(dense_args(op, call), call.scratch, stream);
+    case OpKind::kElementwise:
+      return cuda::elementwise(elementwise_args(op, call), stream);
+    case OpKind::kCrossV1:
+      return cuda::cross_v1(cross_v1_args(op, call), stream);
+    case OpKind::kCrossV1Closed:
+      return cuda::cross_v1_closed(cross_v1_closed_args(op, call), stream);
+    case OpKind::kFm:
+      return cuda::fm(fm_args(op, call), stream);
+    case OpKind::kTail:
+      return cuda::tail(tail_args(op, call), stream);
+    default:
+      return 0;  // refused by own_op
+  }
+}
+
+}  // namespace dpi::backend

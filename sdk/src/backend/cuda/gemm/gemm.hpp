@@ -1,0 +1,179 @@
+// Dense on the GPU: which of several implementations computes the product for how many rows. Own kernels
+// (kernels/cuda/gemm/gemm.hpp) are always there; cuBLASLt takes part when its library can be opened. The
+// choice is made per batch bucket when the op is prepared: by a measured table (tuning.hpp), else by the
+// rules of gemm/rules.cpp. Used by cuda_op.cpp and by the tuning tool.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/bind.hpp"
+#include "backend/cuda/gemm/lt_api.hpp"
+#include "kernels/cuda/gemm/gemm.hpp"
+
+namespace dpi::backend {
+
+class TuningTable;
+
+/// The native code for "nothing was started that matters, another implementation may do it".
+constexpr int kNotTaken = -1;
+
+enum class GemmImpl : int32_t {
+  kOwnSimt = 0,
+  kOwnTf32 = 1,
+  kOwnTf32x3 = 2,
+  kOwnF16 = 3,
+  kOwnBf16 = 4,
+  kLtFp32 = 5,
+  kLtTf32 = 6,
+  kLtTf32x3 = 7,
+  kLtF16 = 8,
+  kLtBf16 = 9,
+  kCount = 10,
+};
+const char* gemm_name(GemmImpl impl);  // "own-3xtf32", "cublaslt-fp16" ...
+/// kCount at an unknown name.
+GemmImpl gemm_impl(const std::string& name);
+constexpr bool is_lt(GemmImpl i) { return i >= GemmImpl::kLtFp32; }
+
+/// Algorithms asked of cuBLASLt for one shape when they are compared.
+constexpr int kMostLtCandidates = 32;
+
+enum class GemmPrecision : int32_t { kFp32 = 0, kTf32 = 1, kFp16 = 2, kBf16 = 3 };
+const char* precision_name(GemmPrecision p);
+
+/// One way to compute: an implementation with what it needs to know.
+struct GemmChoice {
+  GemmImpl impl = GemmImpl::kOwnSimt;
+  kernels::cuda::GemmTile tile = kernels::cuda::GemmTile::kMedium;  // own-* but own-simt
+  lt::Algo algo;                                                    // cublaslt-*
+  size_t workspace = 0;                                             // of the algo
+  bool staged =
+      false;  // cublaslt-*: x is copied to rows that end on 16 bytes though it might be read in place
+
+  bool operator==(const GemmChoice&) const = default;
+};
+
+/// What all Dense ops of one device share.
+struct GemmDevice {
+  int index = 0;
+  GemmPrecision precision = GemmPrecision::kFp32;
+  bool strict = false;  // a row's bits must not depend on its batch
+  int multiprocessors = 132;
+  int capability = 0;            // 90 = sm_90, 0 = emulated
+  const lt::Api* api = nullptr;  // null: `lt_reason` says why
+  lt::Handle handle = nullptr;
+  std::string lt_reason;
+  std::shared_ptr<const TuningTable> tuning;  // null = none
+  std::string tuning_note;                    // why there is none where one was asked for
+
+  GemmDevice() = default;
+  GemmDevice(const GemmDevice&) = delete;
+  GemmDevice& operator=(const GemmDevice&) = delete;
+  ~GemmDevice();
+};
+
+/// `tuning`: "default", "off" or a path. A table that cannot be read fails; one for another device is left.
+Result<std::shared_ptr<const GemmDevice>> open_gemm_device(int index, int32_t precision, bool strict,
+                                                           const std::string& tuning);
+
+/// The part of an op that the choice depends on.
+struct GemmShape {
+  int64_t rows = 0;  // a batch bucket
+  int64_t in = 0;
+  int64_t out = 0;
+  bool fused =
+      false;  // the end is more than bias and ReLU: own kernels fuse it, cuBLASLt leaves it to a step
+};
+
+/// Implementations that give `precision`, the default for small shapes first.
+std::vector<GemmImpl> impls_for(GemmPrecision precision);
+/// What is taken when nothing was measured. `lt`: cuBLASLt can be used.
+GemmImpl default_impl(const GemmShape& shape, GemmPrecision precision, bool lt, bool strict);
+kernels::cuda::GemmTile default_tile(const GemmShape& shape, int multiprocessors);
+
+/// A prepared Dense op. Immutable, for any number of threads.
+class Gemm {
+ public:
+  /// Packs weights, asks cuBLASLt, runs each of its algorithms once. `op`: kDense, params in host memory.
+  static Result<std::unique_ptr<Gemm>> make(const OwnedOp& op, std::shared_ptr<const GemmDevice> device);
+  ~Gemm();
+  Gemm(const Gemm&) = delete;
+  Gemm& operator=(const Gemm&) = delete;
+
+  /// "own-simt (rows 1-8), cublaslt-fp16 (9-2048); refused: ..."
+  std::string report() const;
+  size_t scratch_bytes(int64_t rows) const;
+  /// `a` as dense_args makes it, bias and params on the device. The native code of the launch.
+  int start(const kernels::DenseArgs& a, void* scratch, void* stream) const;
+
+  // For the tuning tool.
+  GemmShape shape(int64_t rows) const;
+  std::vector<GemmChoice> candidates(int64_t rows) const;
+  size_t scratch_bytes(const GemmChoice& choice, int64_t rows) const;
+  /// Like start, with this choice; kNotTaken where the library refuses or a call's memory does not suit it.
+  int run(const GemmChoice& choice, const kernels::DenseArgs& a, void* scratch, void* stream) const;
+
+ private:
+  struct Bucket {
+    int64_t rows = 0;  // the last that takes the choice
+    GemmChoice choice;
+  };
+  /// How one cuBLASLt product is laid out.
+  struct LtProblem;
+
+  Gemm(const OwnedOp& op, std::shared_ptr<const GemmDevice> device);
+  Status pack(const OwnedOp& op);
+  void choose_all();
+  GemmChoice choose(int64_t rows);
+  GemmChoice own_choice(GemmImpl impl, int64_t rows) const;
+  bool tuned(int64_t rows, GemmChoice* out);
+  void note(const std::string& text);
+  const Bucket& bucket_for(int64_t rows) const;
+
+  // gemm/lt.cpp
+  bool lt_possible() const { return device_->api != nullptr && !device_->strict && !lt_failed_; }
+  std::string lt_refusal(GemmImpl impl) const;
+  bool lt_must_stage(GemmImpl impl) const;
+  /// Are rows of x whose ends do not fall on 16 bytes better copied? The default for a choice's `staged`.
+  bool lt_should_stage(GemmImpl impl) const;
+  bool lt_stages_x(const GemmChoice& c) const { return c.staged || lt_must_stage(c.impl); }
+  bool lt_fuses_end(GemmImpl impl) const;
+  bool lt_has_sums(GemmImpl impl) const;
+  bool lt_problem(const GemmChoice& choice, int64_t rows, LtProblem* out) const;
+  std::vector<GemmChoice> lt_candidates(GemmImpl impl, bool staged, int64_t rows, int most) const;
+  size_t lt_staged_bytes(const GemmChoice& choice, int64_t rows) const;
+  size_t lt_sums_bytes(GemmImpl impl, int64_t rows) const;
+  bool lt_takes(const GemmChoice& choice, const kernels::DenseArgs& a) const;
+  /// Starts staging and product; false: the library refused, own kernels may do it all instead.
+  bool lt_product(const GemmChoice& choice, const kernels::DenseArgs& a, char* scratch, void* stream) const;
+  /// The end that the product did not fuse.
+  int lt_finish(const GemmChoice& choice, const kernels::DenseArgs& a, char* scratch, void* stream) const;
+  /// Runs every algorithm once, so that its code is loaded before a capture.
+  Status try_lt() const;
+
+  std::shared_ptr<const GemmDevice> device_;
+  GemmPrecision precision_ = GemmPrecision::kFp32;
+  std::string note_;  // why it is not the precision that was asked for, and what was refused
+  int64_t in_ = 0;
+  int64_t out_ = 0;
+  dpi_value_desc x_;
+  dpi_value_desc dst_;
+  int64_t max_rows_ = 0;
+  bool plain_end_ = false;  // one segment of identity or ReLU, no mul, no add
+  bool relu_ = false;
+  bool has_bias_ = false;
+  bool lt_failed_ = false;       // when it was tried
+  std::vector<Bucket> buckets_;  // ascending rows, never empty
+
+  // Device memory, one block: packed weights as gemm.hpp of the kernels says, or null where no choice of this
+  // precision needs them.
+  void* memory_ = nullptr;
+  const void* weights_ = nullptr;        // f32 or 16 bits, by precision
+  const void* split_weights_ = nullptr;  // [hi | lo | hi]
+  const void* bias_ = nullptr;           // f32
+  const void* narrow_bias_ = nullptr;    // 16 bits
+};
+
+}  // namespace dpi::backend

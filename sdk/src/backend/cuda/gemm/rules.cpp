@@ -1,0 +1,82 @@
+// Names of the implementations and what is chosen without measurements. The rules in words:
+//   - fp32 never takes plain tf32: SIMT for tiny layers, cuBLASLt's SGEMM for few rows, else three tf32
+//     products, which are as exact;
+//   - an end with a product or residual (cross v2) goes to the own kernel, which fuses it, once there are
+//   rows
+//     enough to fill the GPU; otherwise cuBLASLt, whose kernels split the depth when rows are few;
+//   - without cuBLASLt, and under determinism=strict, own kernels.
+#include "backend/cuda/gemm/gemm.hpp"
+
+namespace dpi::backend {
+
+using kernels::cuda::GemmTile;
+
+namespace {
+
+constexpr const char* kNames[] = {"own-simt",      "own-tf32",      "own-3xtf32",    "own-fp16",
+                                  "own-bf16",      "cublaslt-fp32", "cublaslt-tf32", "cublaslt-3xtf32",
+                                  "cublaslt-fp16", "cublaslt-bf16"};
+constexpr const char* kPrecisions[] = {"fp32", "tf32", "fp16", "bf16"};
+
+constexpr int64_t kTinyIn = 32;
+constexpr int64_t kTinyOut = 16;
+constexpr int64_t kManyRows = 256;  // from here on the batch alone fills the GPU
+
+GemmImpl own_impl(GemmPrecision p) {
+  constexpr GemmImpl kOwn[] = {GemmImpl::kOwnTf32x3, GemmImpl::kOwnTf32, GemmImpl::kOwnF16,
+                               GemmImpl::kOwnBf16};
+  return kOwn[static_cast<int>(p)];
+}
+
+GemmImpl lt_impl(GemmPrecision p, int64_t rows) {
+  constexpr GemmImpl kLt[] = {GemmImpl::kLtTf32x3, GemmImpl::kLtTf32, GemmImpl::kLtF16, GemmImpl::kLtBf16};
+  if (p == GemmPrecision::kFp32 && rows < kManyRows) return GemmImpl::kLtFp32;
+  return kLt[static_cast<int>(p)];
+}
+
+bool has_f32_weights(GemmPrecision p) { return p == GemmPrecision::kFp32 || p == GemmPrecision::kTf32; }
+
+}  // namespace
+
+const char* gemm_name(GemmImpl impl) {
+  return impl < GemmImpl::kCount ? kNames[static_cast<int>(impl)] : "?";
+}
+
+GemmImpl gemm_impl(const std::string& name) {
+  int i = 0;
+  while (i < static_cast<int>(GemmImpl::kCount) && name != kNames[i]) ++i;
+  return static_cast<GemmImpl>(i);
+}
+
+const char* precision_name(GemmPrecision p) { return kPrecisions[static_cast<int>(p)]; }
+
+std::vector<GemmImpl> impls_for(GemmPrecision precision) {
+  switch (precision) {
+    case GemmPrecision::kTf32:
+      return {GemmImpl::kOwnTf32, GemmImpl::kOwnSimt, GemmImpl::kLtTf32};
+    case GemmPrecision::kFp16:
+      return {GemmImpl::kOwnF16, GemmImpl::kLtF16};
+    case GemmPrecision::kBf16:
+      return {GemmImpl::kOwnBf16, GemmImpl::kLtBf16};
+    default:
+      return {GemmImpl::kOwnSimt, GemmImpl::kOwnTf32x3, GemmImpl::kLtFp32, GemmImpl::kLtTf32x3};
+  }
+}
+
+GemmImpl default_impl(const GemmShape& s, GemmPrecision precision, bool lt, bool strict) {
+  const bool tiny = s.in < kTinyIn || s.out < kTinyOut;
+  if (tiny) return has_f32_weights(precision) ? GemmImpl::kOwnSimt : own_impl(precision);
+  if (strict || !lt || (s.fused && s.rows >= kManyRows)) return own_impl(precision);
+  return lt_impl(precision, s.rows);
+}
+
+GemmTile default_tile(const GemmShape& s, int multiprocessors) {
+  for (const GemmTile t : {GemmTile::kLarge, GemmTile::kMedium}) {
+    const int64_t side = kernels::cuda::tile_side(t);
+    const int64_t blocks = ((s.rows + side - 1) / side) * ((s.out + side - 1) / side);
+    if (blocks >= multiprocessors) return t;
+  }
+  return GemmTile::kSmall;
+}
+
+}  // namespace dpi::backend

@@ -1,0 +1,28 @@
+// What was measured about the fused lookup: one line of a tuning table (tuning.hpp) per shape.
+//
+//   # rows dim sums bags table out kind vector ilp block hint sort microseconds
+//   lookup 2048 16 yes no f32 f16 rows 8 0 256 keep off 5.4
+//
+// The first line that fits a call decides what its variant says; * fits anything. rows: calls of at most so
+// many. dim: of the tables that most columns come from. sums: with linear terms, FM or other sums per row.
+// bags: with pooled fields. kind: copy or rows; vector, ilp, block: 0 = by rule. hint: stream, plain or keep.
+// sort: bags are taken by length.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/lookup/lookup.hpp"
+
+namespace dpi::backend {
+
+struct LookupLine {
+  kernels::cuda::LookupTuningEntry entry;
+  double microseconds = 0;
+};
+
+/// What is wrong with the words of a line that begins with "lookup", or null.
+const char* parse_lookup_tuning(const std::vector<std::string>& words, LookupLine* out);
+std::string lookup_tuning_text(const LookupLine& line);
+
+}  // namespace dpi::backend

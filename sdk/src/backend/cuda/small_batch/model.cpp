@@ -1,0 +1,388 @@
+#include "backend/cuda/small_batch/model.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "backend/check_op.hpp"
+#include "kernels/cuda/small_batch/program.hpp"
+
+namespace dpi::backend {
+namespace {
+
+using kernels::OpKind;
+namespace cuda = kernels::cuda;
+
+constexpr int64_t kMaxColumns = 1 << 20;
+
+class Builder {
+ public:
+  explicit Builder(const dpi_chain_desc& desc) : desc_(desc) {}
+
+  Result<ChainModel> build() {
+    for (int32_t i = 0; i < desc_.n_ops; ++i) {
+      DPI_ASSIGN_OR_RETURN(OwnedOp op, own_op(desc_.ops[i]));
+      DPI_RETURN_IF_ERROR(check_op(op, true));
+      DPI_RETURN_IF_ERROR(check_kind(op));
+      m_.ops.push_back(std::move(op));
+    }
+    for (int32_t i = 0; i < desc_.n_ops; ++i) DPI_RETURN_IF_ERROR(note_outputs(i));
+    for (int32_t i = 0; i < desc_.n_ops; ++i) DPI_RETURN_IF_ERROR(add_op(i));
+    DPI_RETURN_IF_ERROR(check_counts());
+    align_products();
+    set_levels();
+    set_lives();
+    return std::move(m_);
+  }
+
+ private:
+  struct Place {
+    int32_t number;
+    int32_t column;
+    bool kept;
+  };
+
+  static Status refuse(const OwnedOp& op, const std::string& why) {
+    return unsupported("op '" + op.name + "': " + why);
+  }
+
+  static Status check_kind(const OwnedOp& op) {
+    switch (op.kind) {
+      case OpKind::kMultiLookup:
+      case OpKind::kDense:
+      case OpKind::kElementwise:
+      case OpKind::kUnary:
+      case OpKind::kBinary:
+      case OpKind::kFm:
+      case OpKind::kCrossV1Closed:
+      case OpKind::kTail:
+        return ok_status();
+      default:
+        return refuse(op, std::string(kernels::op_name(op.kind)) + " is not done in a chain");
+    }
+  }
+
+  /// The plan's value that a number stands for, and where in it.
+  Place place_of(int32_t number) const {
+    if (number < 0 || number >= desc_.n_values) return {number, 0, desc_.n_values == 0};
+    const dpi_chain_value& v = desc_.values[number];
+    return {v.base >= 0 ? v.base : number, v.base >= 0 ? v.column : 0, v.kept != 0};
+  }
+
+  int32_t new_value() {
+    m_.values.emplace_back();
+    return static_cast<int32_t>(m_.values.size()) - 1;
+  }
+
+  ChainRef extend(int32_t value, int32_t column, const kernels::Dims& dims) {
+    const auto n = static_cast<int32_t>(dims.size());
+    ChainValue& v = m_.values[static_cast<size_t>(value)];
+    v.columns = std::max(v.columns, column + n);
+    return {value, column, n, dims};
+  }
+
+  Status note_outputs(int32_t i) {
+    const OwnedOp& op = m_.ops[static_cast<size_t>(i)];
+    for (size_t k = 0; k < op.outputs.size(); ++k) {
+      const dpi_value_desc& d = op.outputs[k];
+      if (is_absent(d)) continue;
+      if (d.is_constant != 0) return refuse(op, "its result is the same for all rows");
+      if (d.dims.size() > kMaxColumns) return refuse(op, "its result has too many columns");
+      const Place at = place_of(desc_.output_values[i][k]);
+      const auto [it, is_new] = made_.try_emplace(at.number, -1);
+      if (is_new) it->second = new_value();
+      extend(it->second, at.column, d.dims);
+    }
+    return ok_status();
+  }
+
+  /// Input k of op i: made in the chain, or fetched from outside.
+  Result<ChainRef> ref_of(int32_t i, int32_t k) {
+    const OwnedOp& op = m_.ops[static_cast<size_t>(i)];
+    const dpi_value_desc& d = op.input(static_cast<size_t>(k));
+    if (is_absent(d)) return ChainRef{};
+    const int32_t number = desc_.input_values[i][k];
+    const Place at = place_of(number);
+    if (const auto made = made_.find(at.number); made != made_.end())
+      return extend(made->second, at.column, d.dims);
+    if (d.dtype != kernels::DType::kF32) return refuse(op, "an input from outside is not float32");
+    if (d.dims.size() > kMaxColumns) return refuse(op, "an input has too many columns");
+    const auto [it, is_new] = loaded_.try_emplace(number, -1);
+    if (is_new) {
+      it->second = new_value();
+      ChainFetch f;
+      f.dst = extend(it->second, 0, d.dims);
+      f.input = input_of(i, k);
+      m_.fetches.push_back(f);
+    }
+    return extend(it->second, 0, d.dims);
+  }
+
+  int32_t input_of(int32_t op, int32_t index) {
+    const auto next = static_cast<int32_t>(m_.inputs.size());
+    const auto [it, is_new] = inputs_.try_emplace(desc_.input_values[op][index], next);
+    if (is_new) m_.inputs.push_back({op, index});
+    return it->second;
+  }
+
+  int32_t table_of(int32_t op, int32_t index) {
+    const auto next = static_cast<int32_t>(m_.tables.size());
+    const auto [it, is_new] = tables_.try_emplace({op, index}, next);
+    if (is_new) m_.tables.push_back({op, index});
+    return it->second;
+  }
+
+  Status add_op(int32_t i) {
+    const OwnedOp& op = m_.ops[static_cast<size_t>(i)];
+    if (op.kind == OpKind::kMultiLookup) return add_lookup(i);
+    ChainStep s;
+    s.op = i;
+    s.kind = op.kind == OpKind::kDense           ? ChainStepKind::kProduct
+             : op.kind == OpKind::kFm            ? ChainStepKind::kFm
+             : op.kind == OpKind::kCrossV1Closed ? ChainStepKind::kCrossV1Closed
+             : op.kind == OpKind::kTail          ? ChainStepKind::kTail
+                                                 : ChainStepKind::kElementwise;
+    for (int32_t k = 0; k < static_cast<int32_t>(op.inputs.size()); ++k) {
+      if (op.inputs[static_cast<size_t>(k)].is_bags != 0) return refuse(op, "it reads ids");
+      DPI_ASSIGN_OR_RETURN(ChainRef r, ref_of(i, k));
+      s.in.push_back(r);
+    }
+    DPI_RETURN_IF_ERROR(add_outputs(i, &s));
+    m_.steps.push_back(std::move(s));
+    return ok_status();
+  }
+
+  Status add_outputs(int32_t i, ChainStep* s) {
+    const OwnedOp& op = m_.ops[static_cast<size_t>(i)];
+    for (int32_t k = 0; k < static_cast<int32_t>(op.outputs.size()); ++k) {
+      const dpi_value_desc& d = op.outputs[static_cast<size_t>(k)];
+      s->out.emplace_back();
+      s->kept.push_back(-1);
+      if (is_absent(d)) continue;
+      const Place at = place_of(desc_.output_values[i][k]);
+      s->out.back() = extend(made_.at(at.number), at.column, d.dims);
+      if (!at.kept) continue;
+      if (d.dtype != kernels::DType::kF32) return refuse(op, "a score is not float32");
+      s->kept.back() = static_cast<int32_t>(m_.outputs.size());
+      m_.outputs.push_back({i, k});
+    }
+    return ok_status();
+  }
+
+  // ---- lookups
+
+  Status add_lookup(int32_t i) {
+    const OwnedOp& op = m_.ops[static_cast<size_t>(i)];
+    const auto& a = op.as<kernels::MultiLookupAttrs>();
+    ChainStep s;
+    s.kind = ChainStepKind::kChannels;
+    s.op = i;
+    DPI_RETURN_IF_ERROR(add_outputs(i, &s));
+    if (std::any_of(s.kept.begin(), s.kept.end(), [](int32_t k) { return k >= 0; }))
+      return refuse(op, "what it looks up is read outside the chain");
+    s.out.resize(2);
+    m_.lookups.push_back({i, {}});
+    extra_ = -1;
+    for (int32_t f = 0; f < a.n_fields; ++f) add_field(a, a.fields[f], s.out[0]);
+    for (int32_t f = 0; f < a.n_numerics; ++f) add_numeric(a, a.numerics[f], s.out[0]);
+    for (int32_t f = 0; f < a.n_scalars; ++f) add_scalar(a.scalars[f]);
+    if (a.n_channels == 0) return ok_status();
+    for (const ChainChannelPart& p : m_.lookups.back().parts) s.in.push_back(p.x);
+    s.out = {s.out[1]};
+    s.kept = {-1};
+    m_.steps.push_back(std::move(s));
+    return ok_status();
+  }
+
+  /// Columns of a lookup's own that no other op reads: scalars, raw numerics, vectors for FM alone.
+  ChainRef extra(int32_t n) {
+    if (extra_ < 0) extra_ = new_value();
+    return extend(extra_, m_.values[static_cast<size_t>(extra_)].columns, {1, {n}});
+  }
+
+  ChainRef columns_of(const ChainRef& out, int32_t first, int64_t n) {
+    return extend(out.value, out.column + first, {1, {n}});
+  }
+
+  int32_t lookup_op() const { return m_.lookups.back().op; }
+
+  ChainFetch fetch_of(const ChainRef& dst, int32_t input) {
+    ChainFetch f;
+    f.dst = dst;
+    f.op = lookup_op();
+    f.input = input_of(f.op, input);
+    return f;
+  }
+
+  ChainFetch fetch_rows(const ChainRef& dst, int32_t input, int32_t table, const kernels::EmbedAttrs& e) {
+    ChainFetch f = fetch_of(dst, input);
+    f.table = table_of(f.op, table);
+    f.embed = e;
+    f.one_id = e.pooling == kernels::Pooling::kSingle;
+    return f;
+  }
+
+  void add_part(ChainChannelPart::Kind kind, const ChainRef& x, int32_t number) {
+    ChainChannelPart p;
+    p.kind = kind;
+    p.x = x;
+    p.first_channel = number;
+    p.coef = number;
+    p.with_squares = number != 0;
+    m_.lookups.back().parts.push_back(p);
+    if (kind == ChainChannelPart::Kind::kFm) m_.values[static_cast<size_t>(x.value)].wide = true;
+  }
+
+  void add_field(const kernels::MultiLookupAttrs& a, const kernels::LookupField& f, const ChainRef& out) {
+    const bool copied = f.out_col >= 0 && out.value >= 0;
+    const bool in_fm = f.fm != kernels::FmRole::kNone && a.fm_channel >= 0;
+    if (!copied && !in_fm) return;
+    const int32_t dim = m_.ops[static_cast<size_t>(lookup_op())].tables[static_cast<size_t>(f.table)].dim;
+    const ChainRef dst = copied ? columns_of(out, f.out_col, dim) : extra(dim);
+    m_.fetches.push_back(fetch_rows(dst, f.input, f.table, f.embed));
+    if (in_fm) add_part(ChainChannelPart::Kind::kFm, dst, f.fm == kernels::FmRole::kWithSquares ? 1 : 0);
+  }
+
+  void add_numeric(const kernels::MultiLookupAttrs& a, const kernels::NumericField& f, const ChainRef& out) {
+    const bool copied = f.out_col >= 0 && out.value >= 0;
+    const bool in_fm = f.fm != kernels::FmRole::kNone && a.fm_channel >= 0;
+    const bool in_channels = f.coef >= 0 && a.n_channels > 0;
+    ChainRef dst;
+    if (copied) {
+      dst = columns_of(out, f.out_col, f.dim);
+      m_.fetches.push_back(fetch_of(dst, f.input));
+      m_.fetches.back().vec = f.vec;
+    }
+    ChainRef raw = f.vec < 0 ? dst : ChainRef{};
+    const bool raw_in_fm = in_fm && !copied;
+    if (raw.value < 0 && (in_channels || raw_in_fm)) {
+      raw = extra(f.vec < 0 ? f.dim : 1);
+      m_.fetches.push_back(fetch_of(raw, f.input));
+    }
+    if (in_fm) add_part(ChainChannelPart::Kind::kFm, copied ? dst : raw, 0);
+    if (raw_in_fm) m_.lookups.back().parts.back().vec = f.vec;
+    if (in_channels) add_part(ChainChannelPart::Kind::kNumeric, raw, f.coef);
+  }
+
+  void add_scalar(const kernels::ScalarField& f) {
+    const ChainRef dst = extra(f.count);
+    m_.fetches.push_back(fetch_rows(dst, f.input, f.table, f.embed));
+    add_part(ChainChannelPart::Kind::kScalar, dst, f.first_channel);
+  }
+
+  Status check_counts() const {
+    const auto check = [](size_t n, int limit, const char* what) {
+      if (n <= static_cast<size_t>(limit)) return ok_status();
+      return unsupported("a chain takes at most " + std::to_string(limit) + " " + what + ", " +
+                         std::to_string(n) + " asked");
+    };
+    DPI_RETURN_IF_ERROR(check(m_.inputs.size(), cuda::kMaxChainInputs, "inputs"));
+    DPI_RETURN_IF_ERROR(check(m_.tables.size(), cuda::kMaxChainInputs, "tables"));
+    DPI_RETURN_IF_ERROR(check(m_.outputs.size(), cuda::kMaxChainOutputs, "scores and logits"));
+    if (m_.outputs.empty()) return unsupported("nothing of the chain is read outside it");
+    return ok_status();
+  }
+
+  // ---- levels
+
+  /// Products read their input in blocks of 16 columns from a multiple of 16 on, with nothing but zeros
+  /// behind it: one that lies otherwise is copied.
+  void align_products() {
+    std::vector<ChainStep> steps;
+    for (ChainStep& s : m_.steps) {
+      if (s.kind == ChainStepKind::kProduct && !is_aligned(s.in[0])) {
+        ChainRef& x = s.in[0];
+        ChainStep copy;
+        copy.in = {x};
+        x = extend(new_value(), 0, {1, {x.n}});
+        copy.out = {x};
+        copy.kept = {-1};
+        steps.push_back(std::move(copy));
+      }
+      steps.push_back(std::move(s));
+    }
+    m_.steps = std::move(steps);
+  }
+
+  bool is_aligned(const ChainRef& x) const {
+    const bool ends = x.column + x.n == m_.values[static_cast<size_t>(x.value)].columns;
+    return x.column % cuda::kChainDepth == 0 && (ends || x.n % cuda::kChainDepth == 0);
+  }
+
+  void set_levels() {
+    for (size_t i = 0; i < m_.steps.size(); ++i) {
+      ChainStep& s = m_.steps[i];
+      s.level = 1;
+      for (const ChainRef& in : s.in) {
+        for (size_t j = 0; j < i && in.value >= 0; ++j) {
+          for (const ChainRef& out : m_.steps[j].out) {
+            const bool overlap =
+                out.value == in.value && out.column < in.column + in.n && in.column < out.column + out.n;
+            if (overlap) s.level = std::max(s.level, m_.steps[j].level + 1);
+          }
+        }
+      }
+      m_.n_levels = std::max(m_.n_levels, s.level);
+    }
+  }
+
+  void read(const ChainRef& r, int32_t level, bool ChainValue::* how) {
+    if (r.value < 0) return;
+    ChainValue& v = m_.values[static_cast<size_t>(r.value)];
+    v.last = std::max(v.last, level);
+    v.*how = true;
+  }
+
+  void set_lives() {
+    std::vector<int32_t> writers(m_.values.size(), 0);
+    for (const ChainFetch& f : m_.fetches) writers[static_cast<size_t>(f.dst.value)] += 2;
+    for (const ChainStep& s : m_.steps) {
+      const bool product = s.kind == ChainStepKind::kProduct;
+      for (size_t k = 0; k < s.in.size(); ++k)
+        read(s.in[k], s.level,
+             !product ? &ChainValue::exact
+             : k == 0 ? &ChainValue::product
+                      : &ChainValue::factor);
+      for (const ChainRef& out : s.out) {
+        if (out.value < 0) continue;
+        ChainValue& v = m_.values[static_cast<size_t>(out.value)];
+        const bool whole = out.column == 0 && out.n == v.columns;
+        const bool pads = product || s.kind == ChainStepKind::kCopy;
+        writers[static_cast<size_t>(out.value)] += whole && pads ? 1 : 2;
+        v.first = s.level;
+      }
+    }
+    for (size_t i = 0; i < m_.values.size(); ++i) {
+      m_.values[i].zeroed = writers[i] != 1;
+      if (m_.values[i].zeroed) m_.values[i].first = 0;
+    }
+  }
+
+  const dpi_chain_desc& desc_;
+  ChainModel m_;
+  std::map<int32_t, int32_t> made_;    // number of the plan -> value written by an op of the chain
+  std::map<int32_t, int32_t> loaded_;  // number of the plan -> value fetched from outside
+  std::map<int32_t, int32_t> inputs_;  // number of the plan -> input of the launch
+  std::map<std::pair<int32_t, int32_t>, int32_t> tables_;
+  int32_t extra_ = -1;
+};
+
+}  // namespace
+
+const ChainLookup& ChainModel::lookup_of(int32_t op) const {
+  return *std::find_if(lookups.begin(), lookups.end(), [op](const ChainLookup& l) { return l.op == op; });
+}
+
+int64_t ChainModel::weights() const {
+  int64_t n = 0;
+  for (const ChainStep& s : steps) {
+    if (s.kind == ChainStepKind::kProduct) n += int64_t{s.in[0].n} * s.out[0].n;
+  }
+  return n;
+}
+
+Result<ChainModel> make_chain_model(const dpi_chain_desc& desc) {
+  if (desc.n_ops <= 0) return unsupported("a chain of no ops");
+  return Builder(desc).build();
+}
+
+}  // namespace dpi::backend

@@ -1,0 +1,225 @@
+#include "backend/cuda/tuning/tuning.hpp"
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace dpi::backend {
+namespace {
+
+constexpr size_t kMaxBytes = size_t{4} << 20;
+constexpr int64_t kMaxExtent = int64_t{1} << 40;
+constexpr size_t kAlgoDigits = sizeof(lt::Algo) * 2;
+constexpr const char* kMagic = "dpi-tuning 1";
+
+bool parse_count(const std::string& word, int64_t most, int64_t* out) {
+  if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != std::string::npos)
+    return false;
+  *out = std::strtoll(word.c_str(), nullptr, 10);
+  return *out <= most;
+}
+
+bool parse_precision(const std::string& word, GemmPrecision* out) {
+  for (int i = 0; i < 4; ++i) {
+    *out = static_cast<GemmPrecision>(i);
+    if (word == precision_name(*out)) return true;
+  }
+  return false;
+}
+
+bool parse_tile(const std::string& word, kernels::cuda::GemmTile* out) {
+  for (int i = 0; i < 3; ++i) {
+    *out = static_cast<kernels::cuda::GemmTile>(i);
+    if (word == std::to_string(tile_side(*out))) return true;
+  }
+  return false;
+}
+
+bool parse_algo(const std::string& word, lt::Algo* out) {
+  if (word.size() != kAlgoDigits || word.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return false;
+  for (size_t i = 0; i < 8; ++i) out->data[i] = std::strtoull(word.substr(i * 16, 16).c_str(), nullptr, 16);
+  return true;
+}
+
+std::string algo_text(const lt::Algo& a) {
+  std::string text;
+  char digits[17];
+  for (const uint64_t word : a.data) {
+    std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(word));
+    text += digits;
+  }
+  return text;
+}
+
+// What is wrong with a line of nine words, or null.
+const char* parse_entry(const std::vector<std::string>& w, TuningEntry* e) {
+  if (w.size() != 9) return "expected 9 words";
+  if (!parse_precision(w[0], &e->precision)) return "the precision is not fp32, tf32, fp16 or bf16";
+  if (w[1] != "plain" && w[1] != "fused") return "the end is not plain or fused";
+  e->shape.fused = w[1] == "fused";
+  if (!parse_count(w[2], kMaxExtent, &e->shape.out) || !parse_count(w[3], kMaxExtent, &e->shape.in) ||
+      !parse_count(w[4], kMaxExtent, &e->shape.rows))
+    return "out, in or rows is not a number";
+  e->choice.impl = gemm_impl(w[5]);
+  if (e->choice.impl == GemmImpl::kCount) return "the implementation is not known";
+  const bool has_tile = !is_lt(e->choice.impl) && e->choice.impl != GemmImpl::kOwnSimt;
+  e->choice.staged = is_lt(e->choice.impl) && w[6] == "staged";
+  const bool no_tile = w[6] == "-" || e->choice.staged;
+  if (has_tile ? !parse_tile(w[6], &e->choice.tile) : !no_tile) return "the tile does not fit";
+  if (is_lt(e->choice.impl) ? !parse_algo(w[7], &e->choice.algo) : w[7] != "-")
+    return "the algorithm does not fit";
+  const char* const end = w[8].data() + w[8].size();
+  const auto time = std::from_chars(w[8].data(), end, e->microseconds);
+  if (time.ec != std::errc() || time.ptr != end || !(e->microseconds >= 0 && e->microseconds < 1e12))
+    return "the time is not a number";
+  return nullptr;
+}
+
+// A line before the entries: its value, or false when it does not start with `key`.
+bool header_value(const std::string& line, const std::string& key, std::string* value) {
+  if (line.rfind(key + " ", 0) != 0) return false;
+  *value = line.substr(key.size() + 1);
+  return true;
+}
+
+std::string mismatch(const TuningHeader& table, const TuningHeader& here) {
+  if (table.device == "*") return {};
+  if (table.device != here.device) return "for '" + table.device + "', this is '" + here.device + "'";
+  if (table.capability != here.capability)
+    return "for capability " + std::to_string(table.capability) + ", this is " +
+           std::to_string(here.capability);
+  if (table.lt_version != here.lt_version)
+    return "for cuBLASLt " + std::to_string(table.lt_version) + ", this is " +
+           std::to_string(here.lt_version);
+  return {};
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Status(Code::kNotFound, "tuning table '" + path + "' cannot be opened");
+  std::string text(kMaxBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMaxBytes) return invalid_argument("tuning table '" + path + "' is larger than 4 MiB");
+  return text;
+}
+
+Result<std::shared_ptr<const TuningTable>> default_table(const TuningHeader& here) {
+  for (int i = 0; i < kEmbeddedTableCount; ++i) {
+    DPI_ASSIGN_OR_RETURN(TuningTable t, TuningTable::parse(kEmbeddedTables[i].text, kEmbeddedTables[i].name));
+    if (mismatch(t.header(), here).empty()) return std::make_shared<const TuningTable>(std::move(t));
+  }
+  return std::shared_ptr<const TuningTable>();
+}
+
+}  // namespace
+
+const char* TuningTable::add_line(const std::vector<std::string>& words) {
+  const std::string kind = words.empty() ? "" : words[0];
+  const char* what = nullptr;
+  if (kind == "chain") {
+    ChainTuning chain;
+    what = parse_chain_tuning(words, &chain);
+    if (what == nullptr) add(chain);
+  } else if (kind == "lookup") {
+    LookupLine lookup;
+    what = parse_lookup_tuning(words, &lookup);
+    if (what == nullptr) add(lookup);
+  } else {
+    TuningEntry entry;
+    what = parse_entry(words, &entry);
+    if (what == nullptr) add(entry);
+  }
+  return what;
+}
+
+Result<TuningTable> TuningTable::parse(std::string_view text, const std::string& name) {
+  TuningTable table;
+  int64_t number = 0;
+  int64_t line_number = 0;
+  std::istringstream lines{std::string(text)};
+  const auto wrong = [&](const std::string& what) {
+    return invalid_argument("tuning table '" + name + "', line " + std::to_string(line_number) + ": " + what);
+  };
+  std::string line;
+  std::string value;
+  int headers = 0;
+  while (std::getline(lines, line)) {
+    ++line_number;
+    if (line.empty() || line[0] == '#') continue;
+    if (headers == 0 && line != kMagic) return wrong("expected '" + std::string(kMagic) + "'");
+    if (headers == 1 && !header_value(line, "device", &table.header_.device))
+      return wrong("expected 'device'");
+    if (headers == 2) {
+      if (!header_value(line, "capability", &value) || !parse_count(value, 10000, &number))
+        return wrong("expected 'capability' and a number");
+      table.header_.capability = static_cast<int>(number);
+    }
+    if (headers == 3) {
+      if (!header_value(line, "cublaslt", &value) || !parse_count(value, kMaxExtent, &number))
+        return wrong("expected 'cublaslt' and a number");
+      table.header_.lt_version = static_cast<size_t>(number);
+    }
+    if (headers++ < 4) continue;
+    std::istringstream words(line);
+    const std::vector<std::string> w(std::istream_iterator<std::string>(words), {});
+    if (const char* what = table.add_line(w); what != nullptr) return wrong(what);
+  }
+  if (headers < 4) return wrong("the table ends before its header does");
+  return table;
+}
+
+std::string TuningTable::text() const {
+  std::string out = std::string(kMagic) + "\ndevice " + header_.device + "\ncapability " +
+                    std::to_string(header_.capability) + "\ncublaslt " + std::to_string(header_.lt_version) +
+                    "\n# precision end out in rows implementation tile algorithm microseconds\n";
+  char time[32];
+  for (const TuningEntry& e : entries_) {
+    const bool lt = is_lt(e.choice.impl);
+    const bool tile = !lt && e.choice.impl != GemmImpl::kOwnSimt;
+    const auto end = std::to_chars(time, time + sizeof(time), e.microseconds, std::chars_format::fixed, 3);
+    out += std::string(precision_name(e.precision)) + (e.shape.fused ? " fused " : " plain ") +
+           std::to_string(e.shape.out) + " " + std::to_string(e.shape.in) + " " +
+           std::to_string(e.shape.rows) + " " + gemm_name(e.choice.impl) + " " +
+           (tile              ? std::to_string(tile_side(e.choice.tile))
+            : e.choice.staged ? "staged"
+                              : "-") +
+           " " + (lt ? algo_text(e.choice.algo) : "-") + " " + std::string(time, end.ptr) + "\n";
+  }
+  for (const ChainTuning& t : chains_) out += chain_tuning_text(t) + "\n";
+  for (const LookupLine& t : lookup_lines_) out += lookup_tuning_text(t) + "\n";
+  return out;
+}
+
+const TuningEntry* TuningTable::find(const GemmShape& s, GemmPrecision precision) const {
+  const TuningEntry* best = nullptr;
+  for (const TuningEntry& e : entries_) {
+    if (e.precision != precision || e.shape.in != s.in || e.shape.out != s.out || e.shape.fused != s.fused)
+      continue;
+    const bool holds = e.shape.rows >= s.rows;
+    const bool better =
+        best == nullptr || (holds ? best->shape.rows < s.rows || e.shape.rows < best->shape.rows
+                                  : best->shape.rows < s.rows && e.shape.rows > best->shape.rows);
+    if (better) best = &e;
+  }
+  return best;
+}
+
+Result<std::shared_ptr<const TuningTable>> load_tuning(const std::string& option, const TuningHeader& device,
+                                                       std::string* note) {
+  if (option == "off") return std::shared_ptr<const TuningTable>();
+  if (option.empty() || option == "default") return default_table(device);
+  DPI_ASSIGN_OR_RETURN(const std::string text, read_file(option));
+  DPI_ASSIGN_OR_RETURN(TuningTable table, TuningTable::parse(text, option));
+  if (const std::string other = mismatch(table.header(), device); !other.empty()) {
+    *note = "table '" + option + "' is " + other;
+    return std::shared_ptr<const TuningTable>();
+  }
+  return std::make_shared<const TuningTable>(std::move(table));
+}
+
+}  // namespace dpi::backend

@@ -1,0 +1,93 @@
+// Measured choices: text files, one per GPU model, made by the tuning tool and read when a device
+// is opened. A table for another device or library is left alone with a note; a malformed one is refused.
+//
+//   dpi-tuning 1
+//   device NVIDIA H200
+//   capability 90
+//   cublaslt 130100
+//   # precision end out in rows implementation tile algorithm microseconds
+//   fp16 plain 400 432 64 cublaslt-fp16 - 0123..(128 hex digits) 4.2
+//   fp32 fused 624 624 2048 own-3xtf32 128 - 90.3
+//   chain fp16 494544 tensor 8 8 256 off 6.3
+//   lookup 2048 16 yes no f32 f16 rows 8 0 256 keep off 5.4
+//
+// Lines of chains: small_batch/tuning.hpp, of lookups: lookup/tuning.hpp.
+//
+// Device * is any device: for tables without algorithms. end: plain = bias and ReLU at most, else fused.
+// rows: the batch bucket. tile: 32, 64, 128 of own kernels; staged: x is copied first.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/gemm/gemm.hpp"
+#include "backend/cuda/lookup/tuning.hpp"
+#include "backend/cuda/small_batch/tuning.hpp"
+
+namespace dpi::backend {
+
+struct TuningEntry {
+  GemmPrecision precision = GemmPrecision::kFp32;
+  GemmShape shape;
+  GemmChoice choice;  // workspace is not stored: the library says it
+  double microseconds = 0;
+};
+
+struct TuningHeader {
+  std::string device;
+  int capability = 0;
+  size_t lt_version = 0;  // 0 = made without cuBLASLt
+};
+
+class TuningTable {
+ public:
+  TuningTable() = default;
+  explicit TuningTable(TuningHeader header) : header_(std::move(header)) {}
+
+  /// `name` for error texts. kInvalidArgument with the line at the first thing that is not as stated above.
+  static Result<TuningTable> parse(std::string_view text, const std::string& name);
+  std::string text() const;
+
+  const TuningHeader& header() const { return header_; }
+  const std::vector<TuningEntry>& entries() const { return entries_; }
+  void add(const TuningEntry& e) { entries_.push_back(e); }
+  const std::vector<ChainTuning>& chains() const { return chains_; }
+  void add(const ChainTuning& t) { chains_.push_back(t); }
+  /// In the order of their lines; the table owns them.
+  kernels::cuda::LookupTuning lookups() const {
+    return {lookups_.data(), static_cast<int32_t>(lookups_.size())};
+  }
+  void add(const LookupLine& line) {
+    lookups_.push_back(line.entry);
+    lookup_lines_.push_back(line);
+  }
+  /// The entry of this layer for the smallest bucket of at least shape.rows, or the largest; null = none.
+  const TuningEntry* find(const GemmShape& shape, GemmPrecision precision) const;
+
+ private:
+  /// What is wrong with a line after the header, or null.
+  const char* add_line(const std::vector<std::string>& words);
+
+  TuningHeader header_;
+  std::vector<TuningEntry> entries_;
+  std::vector<ChainTuning> chains_;
+  std::vector<kernels::cuda::LookupTuningEntry> lookups_;
+  std::vector<LookupLine> lookup_lines_;
+};
+
+/// Tables that are compiled in: kernels/cuda/tuning/*.txt.
+struct EmbeddedTable {
+  const char* name;
+  const char* text;
+};
+extern const EmbeddedTable kEmbeddedTables[];
+extern const int kEmbeddedTableCount;
+
+/// Option `tuning`: "off", "default" (the embedded table of this device, if any) or a path. Null without an
+/// error, and *note, when there is no table for `device`.
+Result<std::shared_ptr<const TuningTable>> load_tuning(const std::string& option, const TuningHeader& device,
+                                                       std::string* note);
+
+}  // namespace dpi::backend

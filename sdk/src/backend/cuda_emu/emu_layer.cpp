@@ -1,0 +1,79 @@
+// The device layer over kernels/emu, call by call. Tests only.
+#include <cstring>
+
+#include "backend/cuda/device/device_layer.hpp"
+#include "kernels/emu/device_emu.hpp"
+
+namespace dpi::backend::layer {
+namespace {
+
+emu::Stream* stream_of(void* s) { return static_cast<emu::Stream*>(s); }
+emu::Event* event_of(void* e) { return static_cast<emu::Event*>(e); }
+emu::Graph* graph_of(void* g) { return static_cast<emu::Graph*>(g); }
+
+// A function that makes a T, for a caller that wants a handle.
+template <class T, class Make>
+int handle(void** out, Make make) {
+  T* made = nullptr;
+  const int code = make(&made);
+  *out = code == 0 ? made : nullptr;
+  return code;
+}
+
+}  // namespace
+
+const char* plugin_name() { return "cuda_emu"; }
+int device_count(std::string*) { return 1; }
+
+int properties(int, Properties* out) {
+  std::strncpy(out->name, "CUDA kernels emulated on the host, for tests", sizeof(out->name) - 1);
+  const uint64_t used = emu::memory_used();
+  out->memory_total = emu::memory_total();
+  out->memory_free = used < out->memory_total ? out->memory_total - used : 0;
+  return 0;
+}
+
+int use(int) { return 0; }
+
+std::string error_text(int) { return std::string("emulated GPU: ") + emu::last_error(); }
+bool is_out_of_memory(int code) { return code == emu::kOutOfMemory; }
+
+int device_alloc(size_t bytes, void** out) { return emu::device_alloc(bytes, out); }
+int device_free(void* p) { return emu::device_free(p); }
+int pinned_alloc(size_t bytes, void** out) { return emu::pinned_alloc(bytes, out); }
+int pinned_free(void* p) { return emu::pinned_free(p); }
+
+int copy_now(void* dst, const void* src, size_t bytes) { return emu::copy_now(dst, src, bytes); }
+int copy_async(void* dst, const void* src, size_t bytes, void* stream) {
+  return emu::copy(dst, src, bytes, stream_of(stream));
+}
+
+int stream_create(int, void** out) {
+  return handle<emu::Stream>(out, [](emu::Stream** made) { return emu::stream_create(made); });
+}
+int stream_destroy(void* stream) { return emu::stream_destroy(stream_of(stream)); }
+int stream_synchronize(void* stream) { return emu::stream_sync(stream_of(stream)); }
+
+int event_create(bool timed, void** out) {
+  return handle<emu::Event>(out, [=](emu::Event** made) { return emu::event_create(timed, made); });
+}
+int event_destroy(void* event) { return emu::event_destroy(event_of(event)); }
+int event_record(void* event, void* stream) { return emu::event_record(event_of(event), stream_of(stream)); }
+int event_wait(void* event, void* stream) { return emu::event_wait(event_of(event), stream_of(stream)); }
+int event_elapsed(void* from, void* to, float* ms) {
+  return emu::event_elapsed(event_of(from), event_of(to), ms);
+}
+
+int capture_begin(void* stream) { return emu::capture_begin(stream_of(stream)); }
+int capture_end(void* stream, void** graph) {
+  return handle<emu::Graph>(graph,
+                            [=](emu::Graph** made) { return emu::capture_end(stream_of(stream), made); });
+}
+int graph_launch(void* graph, void* stream) { return emu::graph_launch(graph_of(graph), stream_of(stream)); }
+int graph_free(void* graph) { return emu::graph_free(graph_of(graph)); }
+int graph_text(void* graph, std::string* out) {
+  *out = emu::graph_text(graph_of(graph));
+  return 0;
+}
+
+}  // namespace dpi::backend::layer

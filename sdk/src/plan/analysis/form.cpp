@@ -1,0 +1,268 @@
+#include "plan/analysis/form.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+namespace dpi::plan {
+
+bool leading_ones(const Dims& dims, int32_t axis) {
+  for (int32_t i = 0; i < axis; ++i) {
+    if (dims.d[i] != 1) return false;
+  }
+  return true;
+}
+
+namespace {
+
+/// Position in `in` of element k of `out`, where `in` broadcasts to `out`.
+int64_t source_of(int64_t k, const Dims& out, const Dims& in) {
+  int64_t at = 0, step = 1;
+  for (int i = 0; i < in.rank; ++i) {
+    const int64_t extent = out.d[out.rank - 1 - i];
+    const int64_t own = in.d[in.rank - 1 - i];
+    if (own != 1) at += (k % extent) * step;
+    k /= extent;
+    step *= own;
+  }
+  return at;
+}
+
+}  // namespace
+
+std::vector<double> unbroadcast(const std::vector<double>& coef, const Dims& out, const Dims& in) {
+  std::vector<double> r(static_cast<size_t>(in.size()), 0.0);
+  for (size_t k = 0; k < coef.size(); ++k)
+    r[static_cast<size_t>(source_of(static_cast<int64_t>(k), out, in))] += coef[k];
+  return r;
+}
+
+namespace {
+
+class Expander {
+ public:
+  Expander(const Plan& plan, const Index& index, FormDepth depth) : p_(plan), ix_(index), depth_(depth) {}
+
+  LinearForm run(int32_t root, std::vector<double> coef) {
+    add(root, coef);
+    if (!by_op_.empty()) {
+      const int32_t op = by_op_.begin()->first;
+      Pending first = std::move(by_op_.begin()->second);
+      by_op_.erase(by_op_.begin());
+      if (!expand(p_.ops[static_cast<size_t>(op)], first.coef))
+        form_.terms.push_back({first.value, std::move(first.coef)});
+    }
+    while (!by_op_.empty()) {
+      const int32_t op = by_op_.begin()->first;
+      Pending next = std::move(by_op_.begin()->second);
+      by_op_.erase(by_op_.begin());
+      if (!may_expand(op, next) || !expand(p_.ops[static_cast<size_t>(op)], next.coef)) {
+        form_.terms.push_back({next.value, std::move(next.coef)});
+      }
+    }
+    std::reverse(form_.terms.begin(), form_.terms.end());
+    for (auto& [value, c] : inputs_) form_.terms.push_back({value, std::move(c)});
+    return std::move(form_);
+  }
+
+ private:
+  struct Pending {
+    int32_t value = -1;
+    size_t arrivals = 0;
+    std::vector<double> coef;
+  };
+
+  static void accumulate(std::vector<double>& into, const std::vector<double>& c) {
+    if (into.empty()) into.assign(c.size(), 0.0);
+    for (size_t i = 0; i < c.size(); ++i) into[i] += c[i];
+  }
+
+  void add(int32_t value, const std::vector<double>& c) {
+    if (const std::vector<float>* data = const_data(p_, value)) {
+      for (size_t i = 0; i < c.size(); ++i) form_.bias += c[i] * static_cast<double>((*data)[i]);
+      return;
+    }
+    const int32_t op = ix_.producer[static_cast<size_t>(value)];
+    if (op < 0) {
+      accumulate(inputs_[value], c);
+      return;
+    }
+    Pending& pending = by_op_[op];
+    pending.value = value;
+    ++pending.arrivals;
+    accumulate(pending.coef, c);
+  }
+
+  bool may_expand(int32_t op, const Pending& pending) const {
+    const OpKind kind = p_.ops[static_cast<size_t>(op)].kind;
+    if (depth_ == FormDepth::kFull && (kind == OpKind::kConcat || kind == OpKind::kView)) return true;
+    const auto v = static_cast<size_t>(pending.value);
+    return ix_.users[v].size() == pending.arrivals && ix_.head_uses[v] == 0;
+  }
+
+  bool expand(const PlanOp& op, const std::vector<double>& c) {
+    if (op.outputs.size() != 1) return false;
+    const Dims& out = value_of(p_, op.outputs[0]).dims;
+    switch (op.kind) {
+      case OpKind::kBinary:
+        return expand_binary(op, out, c);
+      case OpKind::kUnary:
+        return expand_unary(op, out, c);
+      case OpKind::kLinear:
+        return expand_linear(op, out, c);
+      case OpKind::kReduce:
+        return depth_ == FormDepth::kFull && expand_reduce(op, c);
+      case OpKind::kConcat:
+        return depth_ == FormDepth::kFull && expand_concat(op, out, c);
+      case OpKind::kView:
+        return depth_ == FormDepth::kFull && expand_view(op, c);
+      default:
+        return false;
+    }
+  }
+
+  bool expand_binary(const PlanOp& op, const Dims& out, const std::vector<double>& c) {
+    const auto kind = std::get<kernels::BinaryAttrs>(op.attrs).kind;
+    const int32_t x = op.inputs[0], y = op.inputs[1];
+    if (kind == kernels::BinaryKind::kAdd || kind == kernels::BinaryKind::kSub) {
+      // A sum of two vectors stays one: Dense adds a residual for nothing.
+      if (out.size() > 1 && !const_data(p_, x) && !const_data(p_, y)) return false;
+      add(x, unbroadcast(c, out, value_of(p_, x).dims));
+      std::vector<double> right = unbroadcast(c, out, value_of(p_, y).dims);
+      if (kind == kernels::BinaryKind::kSub) {
+        for (double& v : right) v = -v;
+      }
+      add(y, right);
+      return true;
+    }
+    const bool mul = kind == kernels::BinaryKind::kMul;
+    if (depth_ != FormDepth::kFull || (!mul && kind != kernels::BinaryKind::kDiv)) return false;
+    if (const_data(p_, y)) return scale(x, y, out, c, !mul);
+    return mul && const_data(p_, x) && scale(y, x, out, c, false);
+  }
+
+  bool scale(int32_t x, int32_t factor, const Dims& out, std::vector<double> c, bool divide) {
+    const std::vector<float>& f = *const_data(p_, factor);
+    for (size_t k = 0; k < c.size(); ++k) {
+      const auto at = static_cast<size_t>(source_of(static_cast<int64_t>(k), out, value_of(p_, factor).dims));
+      const double v = static_cast<double>(f[at]);
+      c[k] = divide ? c[k] / v : c[k] * v;
+    }
+    add(x, unbroadcast(c, out, value_of(p_, x).dims));
+    return true;
+  }
+
+  bool expand_unary(const PlanOp& op, const Dims& out, std::vector<double> c) {
+    const auto& a = std::get<kernels::UnaryAttrs>(op.attrs);
+    if (a.kind != kernels::UnaryKind::kIdentity && a.kind != kernels::UnaryKind::kAffine) return false;
+    if (a.kind == kernels::UnaryKind::kAffine) {
+      const bool scalar = op.params[0] < 0 && op.params[1] < 0;
+      if (depth_ == FormDepth::kSums && (!scalar || c.size() != 1)) return false;
+      const auto last = static_cast<size_t>(out.at(-1));
+      for (size_t k = 0; k < c.size(); ++k) {
+        const double s = scalar ? a.a : op.params[0] < 0 ? 1.0 : param_of(p_, op.params[0]).data[k % last];
+        const double t = scalar ? a.b : op.params[1] < 0 ? 0.0 : param_of(p_, op.params[1]).data[k % last];
+        form_.bias += c[k] * t;
+        c[k] *= s;
+      }
+    }
+    add(op.inputs[0], c);
+    return true;
+  }
+
+  bool expand_linear(const PlanOp& op, const Dims& out, const std::vector<double>& c) {
+    const auto& a = std::get<kernels::LinearAttrs>(op.attrs);
+    if (a.groups != 1 || a.axis != kernels::LinearAxis::kLast) return false;
+    if (depth_ == FormDepth::kSums && out.size() != 1) return false;
+    const PlanParam& w = param_of(p_, op.params[0]);
+    const auto n_out = static_cast<size_t>(out.at(-1));
+    const size_t n_in = w.data.size() / n_out;
+    std::vector<double> x(c.size() / n_out * n_in, 0.0);
+    for (size_t k = 0; k < c.size(); ++k) {
+      const float* row = w.data.data() + (k % n_out) * n_in;
+      double* into = x.data() + (k / n_out) * n_in;
+      for (size_t i = 0; i < n_in; ++i) into[i] += c[k] * static_cast<double>(row[i]);
+      if (op.params[1] >= 0)
+        form_.bias += c[k] * static_cast<double>(param_of(p_, op.params[1]).data[k % n_out]);
+    }
+    if (depth_ == FormDepth::kSums && const_data(p_, op.inputs[0]) == nullptr) {
+      // The dot product with the last layer's weights is the term; what stands behind it is not taken apart.
+      form_.terms.push_back({op.inputs[0], std::move(x)});
+      return true;
+    }
+    add(op.inputs[0], x);
+    return true;
+  }
+
+  bool expand_reduce(const PlanOp& op, const std::vector<double>& c) {
+    const auto& a = std::get<kernels::ReduceAttrs>(op.attrs);
+    if (op.inputs[1] >= 0 || (a.kind != kernels::ReduceKind::kSum && a.kind != kernels::ReduceKind::kMean))
+      return false;
+    const Dims& x = value_of(p_, op.inputs[0]).dims;
+    int64_t inner = 1;
+    for (int i = a.axis + 1; i < x.rank; ++i) inner *= x.d[i];
+    const int64_t n = x.d[a.axis];
+    const double factor = a.kind == kernels::ReduceKind::kMean
+                              ? 1.0 / (static_cast<double>(n) + static_cast<double>(a.eps))
+                              : 1.0;
+    std::vector<double> cx(static_cast<size_t>(x.size()));
+    for (int64_t k = 0; k < x.size(); ++k) {
+      const int64_t outer = k / (inner * n);
+      cx[static_cast<size_t>(k)] = factor * c[static_cast<size_t>(outer * inner + k % inner)];
+    }
+    add(op.inputs[0], cx);
+    return true;
+  }
+
+  bool expand_concat(const PlanOp& op, const Dims& out, const std::vector<double>& c) {
+    const int32_t axis = std::get<kernels::ConcatAttrs>(op.attrs).axis;
+    int64_t inner = 1, outer = 1;
+    for (int i = axis + 1; i < out.rank; ++i) inner *= out.d[i];
+    for (int i = 0; i < axis; ++i) outer *= out.d[i];
+    int64_t at = 0;
+    for (int32_t v : op.inputs) {
+      const int64_t width = value_of(p_, v).dims.d[axis] * inner;
+      std::vector<double> part(static_cast<size_t>(outer * width));
+      for (int64_t o = 0; o < outer; ++o) {
+        for (int64_t k = 0; k < width; ++k) {
+          part[static_cast<size_t>(o * width + k)] = c[static_cast<size_t>(o * out.d[axis] * inner + at + k)];
+        }
+      }
+      at += width;
+      add(v, part);
+    }
+    return true;
+  }
+
+  bool expand_view(const PlanOp& op, const std::vector<double>& c) {
+    const auto& v = std::get<kernels::ViewAttrs>(op.attrs);
+    const Dims& x = value_of(p_, op.inputs[0]).dims;
+    if (v.kind == kernels::ViewKind::kReshape) {
+      add(op.inputs[0], c);
+      return true;
+    }
+    if (v.kind != kernels::ViewKind::kSlice || !leading_ones(x, v.axis)) return false;
+    const int64_t inner = x.size() / x.d[v.axis];
+    std::vector<double> cx(static_cast<size_t>(x.size()), 0.0);
+    for (size_t k = 0; k < c.size(); ++k) cx[static_cast<size_t>(v.begin * inner) + k] = c[k];
+    add(op.inputs[0], cx);
+    return true;
+  }
+
+  const Plan& p_;
+  const Index& ix_;
+  FormDepth depth_;
+  LinearForm form_;
+  std::map<int32_t, Pending, std::greater<>> by_op_;  // by producer, last op first
+  std::map<int32_t, std::vector<double>> inputs_;
+};
+
+}  // namespace
+
+LinearForm linear_form(const Plan& plan, const Index& index, int32_t root, std::vector<double> coef,
+                       FormDepth depth) {
+  return Expander(plan, index, depth).run(root, std::move(coef));
+}
+
+}  // namespace dpi::plan

@@ -1,0 +1,35 @@
+// A scalar of the model as a linear form: bias + sum of <coefficients, value>. Read by the passes that end a
+// model (fuse_tail) and that move linear parts into the lookup (fold_scalars). All arithmetic in double.
+#pragma once
+
+#include "plan/analysis/ir.hpp"
+
+namespace dpi::plan {
+
+struct FormTerm {
+  int32_t value = -1;
+  std::vector<double> coef;  // one per element of the value
+};
+
+struct LinearForm {
+  double bias = 0;
+  std::vector<FormTerm> terms;  // by producer, inputs last
+};
+
+/// How far the form is taken apart. kSums: sums of scalars and the last Linear(.,1) only, nothing is
+/// multiplied together. kFull: through Concat, views, unmasked sums and means, affine maps and Linear layers.
+enum class FormDepth { kSums, kFull };
+
+/// Expands <coef, root> through every op whose output nothing else reads (views and Concat are expanded in
+/// any case). The plan's ops must be in topological order.
+LinearForm linear_form(const Plan& plan, const Index& index, int32_t root, std::vector<double> coef,
+                       FormDepth depth);
+
+/// coef over out_dims, summed over the axes that `in` repeats.
+std::vector<double> unbroadcast(const std::vector<double>& coef, const Dims& out, const Dims& in);
+
+/// True when the part of each row before `axis` is one element, so that a Concat or slice there is
+/// contiguous.
+bool leading_ones(const Dims& dims, int32_t axis);
+
+}  // namespace dpi::plan

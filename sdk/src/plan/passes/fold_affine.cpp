@@ -1,0 +1,110 @@
+// Channel-wise affine maps (BatchNorm as exported) into the Linear before or after them, in double.
+#include <utility>
+
+#include "plan/passes/passes.hpp"
+
+namespace dpi::plan {
+namespace {
+
+bool last_axis_linear(const PlanOp& op) {
+  if (op.kind != OpKind::kLinear) return false;
+  const auto& a = std::get<kernels::LinearAttrs>(op.attrs);
+  return a.groups == 1 && a.axis == kernels::LinearAxis::kLast;
+}
+
+bool is_affine(const PlanOp& op) {
+  return op.kind == OpKind::kUnary &&
+         std::get<kernels::UnaryAttrs>(op.attrs).kind == kernels::UnaryKind::kAffine;
+}
+
+struct Affine {
+  std::vector<double> scale, shift;
+};
+Affine affine_of(const Plan& p, const PlanOp& op, size_t n) {
+  const auto& a = std::get<kernels::UnaryAttrs>(op.attrs);
+  const bool scalar = op.params[0] < 0 && op.params[1] < 0;
+  Affine r{std::vector<double>(n, scalar ? a.a : 1.0), std::vector<double>(n, scalar ? a.b : 0.0)};
+  for (size_t i = 0; i < n; ++i) {
+    if (op.params[0] >= 0) r.scale[i] = param_of(p, op.params[0]).data[i];
+    if (op.params[1] >= 0) r.shift[i] = param_of(p, op.params[1]).data[i];
+  }
+  return r;
+}
+
+/// scale (W x + b) + shift
+void fold_after(Plan& p, PlanOp& linear, PlanOp& affine) {
+  PlanParam w = param_of(p, linear.params[0]);
+  const auto n_out = static_cast<size_t>(w.dims.d[0]);
+  const size_t n_in = w.data.size() / n_out;
+  const Affine a = affine_of(p, affine, n_out);
+  std::vector<float> bias(n_out);
+  for (size_t o = 0; o < n_out; ++o) {
+    for (size_t i = 0; i < n_in; ++i)
+      w.data[o * n_in + i] = static_cast<float>(a.scale[o] * static_cast<double>(w.data[o * n_in + i]));
+    const double b = linear.params[1] >= 0 ? static_cast<double>(param_of(p, linear.params[1]).data[o]) : 0.0;
+    bias[o] = static_cast<float>(a.scale[o] * b + a.shift[o]);
+  }
+  linear.params[0] = add_param(p, w.name + "*affine", w.dims, std::move(w.data));
+  linear.params[1] =
+      add_param(p, linear.name + ".bias", dims_of({static_cast<int64_t>(n_out)}), std::move(bias));
+  linear.outputs = affine.outputs;
+  kill(affine);
+}
+
+/// W (scale x + shift) + b
+void fold_before(Plan& p, PlanOp& linear, const PlanOp& affine) {
+  PlanParam w = param_of(p, linear.params[0]);
+  const auto n_out = static_cast<size_t>(w.dims.d[0]);
+  const size_t n_in = w.data.size() / n_out;
+  const Affine a = affine_of(p, affine, n_in);
+  std::vector<float> bias(n_out);
+  for (size_t o = 0; o < n_out; ++o) {
+    double b = linear.params[1] >= 0 ? static_cast<double>(param_of(p, linear.params[1]).data[o]) : 0.0;
+    for (size_t i = 0; i < n_in; ++i) {
+      float& v = w.data[o * n_in + i];
+      b += static_cast<double>(v) * a.shift[i];
+      v = static_cast<float>(static_cast<double>(v) * a.scale[i]);
+    }
+    bias[o] = static_cast<float>(b);
+  }
+  linear.params[0] = add_param(p, w.name + "*affine", w.dims, std::move(w.data));
+  linear.params[1] =
+      add_param(p, linear.name + ".bias", dims_of({static_cast<int64_t>(n_out)}), std::move(bias));
+  linear.inputs[0] = affine.inputs[0];
+}
+
+}  // namespace
+
+Result<Plan> fold_affine(Plan p) {
+  int folded = 0;
+  Index ix = index_of(p);
+  for (PlanOp& op : p.ops) {
+    if (!last_axis_linear(op)) continue;
+    while (ix.single_use(op.outputs[0])) {
+      PlanOp& next = p.ops[static_cast<size_t>(ix.users[static_cast<size_t>(op.outputs[0])][0])];
+      if (!is_affine(next)) break;
+      fold_after(p, op, next);
+      ++folded;
+    }
+  }
+  ix = index_of(p);
+  for (size_t i = 0; i < p.ops.size(); ++i) {
+    if (!last_axis_linear(p.ops[i])) continue;
+    for (int32_t from = ix.producer[static_cast<size_t>(p.ops[i].inputs[0])]; from >= 0;
+         from = ix.producer[static_cast<size_t>(p.ops[i].inputs[0])]) {
+      const PlanOp affine = p.ops[static_cast<size_t>(from)];
+      if (!is_affine(affine)) break;
+      const auto v = static_cast<size_t>(affine.outputs[0]);
+      bool all_linear = ix.head_uses[v] == 0;
+      for (int32_t u : ix.users[v])
+        all_linear = all_linear && last_axis_linear(p.ops[static_cast<size_t>(u)]);
+      if (!all_linear) break;
+      fold_before(p, p.ops[i], affine);
+      ++folded;
+    }
+  }
+  if (folded > 0) p.notes.push_back("fold: " + std::to_string(folded) + " affine maps into linear layers");
+  return cleanup(std::move(p));
+}
+
+}  // namespace dpi::plan

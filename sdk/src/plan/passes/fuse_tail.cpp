@@ -1,0 +1,108 @@
+// The end of each head: dot products of all branches + scalars + bias + activation in one Tail op.
+#include <map>
+#include <utility>
+
+#include "plan/analysis/form.hpp"
+#include "plan/passes/passes.hpp"
+#include "plan/passes/scalars.hpp"
+
+namespace dpi::plan {
+namespace {
+
+bool parameterless(const PlanOp& op) {
+  const auto kind = std::get<kernels::UnaryAttrs>(op.attrs).kind;
+  return kind != kernels::UnaryKind::kAffine && kind != kernels::UnaryKind::kPrelu &&
+         kind != kernels::UnaryKind::kDice;
+}
+
+/// Terms of one element and factor 1 with no bias: nothing to gain.
+bool trivial(const LinearForm& f, int32_t z) {
+  return f.terms.empty() || (f.terms.size() == 1 && f.terms[0].value == z);
+}
+
+class TailFuser {
+ public:
+  TailFuser(Plan& plan, bool fold) : p_(plan), fold_(fold), scalars_(plan) {}
+
+  void run() {
+    const Index ix = index_of(p_);
+    std::vector<int32_t> done;
+    for (size_t h = 0; h < p_.heads.size(); ++h) {
+      const int32_t v = p_.heads[h].value;
+      bool seen = false;
+      for (int32_t d : done) seen |= d == v;
+      if (!seen && ix.producer[static_cast<size_t>(v)] >= 0) end_with_tail(ix, v);
+      done.push_back(v);
+    }
+    scalars_.finish();
+    for (PlanOp& op : tails_) p_.ops.push_back(std::move(op));
+  }
+
+ private:
+  void end_with_tail(const Index& ix, int32_t v) {
+    const int32_t top = ix.producer[static_cast<size_t>(v)];
+    PlanOp tail;
+    kernels::TailAttrs attrs;
+    int32_t z = v;
+    if (p_.ops[static_cast<size_t>(top)].kind == OpKind::kUnary &&
+        parameterless(p_.ops[static_cast<size_t>(top)])) {
+      attrs.act = std::get<kernels::UnaryAttrs>(p_.ops[static_cast<size_t>(top)].attrs);
+      z = p_.ops[static_cast<size_t>(top)].inputs[0];
+    }
+    const int32_t z_op = ix.producer[static_cast<size_t>(z)];
+    if (z_op < 0 || value_of(p_, z).space != RowSpace::kItem || written_[z]) return;
+    LinearForm form = linear_form(p_, ix, z, {1.0}, fold_ ? FormDepth::kFull : FormDepth::kSums);
+    if (trivial(form, z)) return;
+    if (fold_) scalars_.take(ix, form);
+    attrs.bias = static_cast<float>(form.bias);
+    tail.kind = OpKind::kTail;
+    tail.name = p_.ops[static_cast<size_t>(top)].name;
+    tail.module = p_.ops[static_cast<size_t>(top)].module;
+    tail.attrs = attrs;
+    const bool z_wanted =
+        z != v && (ix.users[static_cast<size_t>(z)].size() > 1 || ix.head_uses[static_cast<size_t>(z)] > 0);
+    tail.outputs = {z_wanted ? z : z == v ? separate_logit(v) : -1, v};
+    for (FormTerm& t : form.terms) add_term(tail, t);
+    kill(p_.ops[static_cast<size_t>(top)]);
+    if (z_wanted) kill(p_.ops[static_cast<size_t>(z_op)]);
+    written_[z] = true;
+    tails_.push_back(std::move(tail));
+  }
+
+  /// A head that names one value as both score and logit: the Tail writes it twice.
+  int32_t separate_logit(int32_t v) {
+    for (PlanHead& h : p_.heads) {
+      if (h.value != v || h.logit != v) continue;
+      h.logit = add_value(p_, h.name + "/logit", value_of(p_, v).dims, RowSpace::kItem);
+      return h.logit;
+    }
+    return -1;
+  }
+
+  void add_term(PlanOp& tail, const FormTerm& t) {
+    tail.inputs.push_back(t.value);
+    if (t.coef.size() == 1 && t.coef[0] == 1.0) {
+      tail.params.push_back(-1);
+      return;
+    }
+    std::vector<float> w(t.coef.begin(), t.coef.end());
+    const auto n = static_cast<int64_t>(w.size());
+    tail.params.push_back(
+        add_param(p_, tail.name + ".w" + std::to_string(tail.inputs.size() - 1), dims_of({n}), std::move(w)));
+  }
+
+  Plan& p_;
+  bool fold_;
+  Scalars scalars_;
+  std::vector<PlanOp> tails_;
+  std::map<int32_t, bool> written_;
+};
+
+}  // namespace
+
+Result<Plan> fuse_tail(Plan p, bool fold) {
+  TailFuser(p, fold).run();
+  return cleanup(std::move(p));
+}
+
+}  // namespace dpi::plan

@@ -1,0 +1,117 @@
+// Graph to plan, one op per node.
+#include <utility>
+
+#include "plan/passes/passes.hpp"
+
+namespace dpi::plan {
+namespace {
+
+PlanAttrs convert(const GraphAttrs& attrs) {
+  return std::visit([](const auto& a) { return PlanAttrs(a); }, attrs);
+}
+
+/// Operand counts that backend/bind.hpp fixes; absent ones are -1. 0 = as many as there are.
+struct Arity {
+  size_t inputs;
+  size_t params;
+};
+Arity arity_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::kLinear:
+      return {1, 2};
+    case OpKind::kUnary:
+      return {1, 3};
+    case OpKind::kLayerNorm:
+      return {1, 2};
+    case OpKind::kSoftmax:
+    case OpKind::kReduce:
+      return {2, 0};
+    case OpKind::kRecurrent:
+      return {3, 4};
+    default:
+      return {0, 0};
+  }
+}
+
+void lower_value(const Graph& graph, const GraphNode& node, PlanValue& v) {
+  if (node.kind == OpKind::kInput) {
+    v.storage = Storage::kInput;
+    v.feature = node.feature;
+    v.row_stride = 0;
+    v.space = graph.values[static_cast<size_t>(node.output)].space;
+  } else {
+    v.storage = Storage::kConst;
+    v.param = node.params.empty() ? -1 : node.params[0];
+    v.row_stride = 0;
+  }
+}
+
+/// The plan's table for a bundle table, made on first use.
+int32_t table_for(const Graph& graph, Plan& plan, std::vector<int32_t>& known, int32_t table) {
+  int32_t& slot = known[static_cast<size_t>(table)];
+  if (slot >= 0) return slot;
+  const TableSpec& spec = graph.tables[static_cast<size_t>(table)];
+  PlanTable t;
+  t.name = spec.name;
+  t.rows = spec.rows;
+  t.dim = static_cast<int32_t>(spec.dim);
+  t.dtype = spec.dtype;
+  t.source = table;
+  plan.tables.push_back(std::move(t));
+  slot = static_cast<int32_t>(plan.tables.size() - 1);
+  return slot;
+}
+
+PlanOp lower_op(const GraphNode& node) {
+  PlanOp op;
+  op.kind = node.kind;
+  op.name = node.name;
+  op.module = node.module;
+  op.attrs = convert(node.attrs);
+  op.inputs = node.inputs;
+  op.outputs = {node.output};
+  op.params = node.params;
+  op.indices = node.indices;
+  const Arity arity = arity_of(node.kind);
+  if (op.inputs.size() < arity.inputs) op.inputs.resize(arity.inputs, -1);
+  if (op.params.size() < arity.params) op.params.resize(arity.params, -1);
+  return op;
+}
+
+}  // namespace
+
+Plan lower(const Graph& graph) {
+  Plan plan;
+  plan.name = graph.name;
+  plan.features = graph.features;
+  plan.params.reserve(graph.params.size());
+  for (const GraphParam& p : graph.params) plan.params.push_back({p.name, p.dims, p.data});
+  for (const GraphValue& g : graph.values) {
+    PlanValue v;
+    v.name = g.name;
+    v.is_bags = g.is_bags;
+    v.dims = g.dims;
+    v.space = g.space;
+    v.row_stride = g.is_bags ? 0 : g.dims.size();
+    plan.values.push_back(std::move(v));
+  }
+  std::vector<int32_t> tables(graph.tables.size(), -1);
+  for (const GraphNode& node : graph.nodes) {
+    if (node.kind == OpKind::kInput || node.kind == OpKind::kConst) {
+      lower_value(graph, node, plan.values[static_cast<size_t>(node.output)]);
+      continue;
+    }
+    PlanOp op = lower_op(node);
+    if (node.kind == OpKind::kEmbed) {
+      const int32_t t = table_for(graph, plan, tables, node.table);
+      op.tables = {t};
+      const auto& e = std::get<kernels::EmbedAttrs>(op.attrs);
+      if (e.mask == kernels::MaskRule::kNonzero) plan.tables[static_cast<size_t>(t)].needs_nonzero = true;
+    }
+    plan.ops.push_back(std::move(op));
+  }
+  for (const GraphHead& h : graph.heads) plan.heads.push_back({h.name, h.activation, h.value, h.logit});
+  return plan;
+}
+
+}  // namespace dpi::plan

@@ -1,0 +1,46 @@
+// The passes in the order in which make_plan runs them. Each takes a plan and gives the next; each may refuse
+// to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
+//
+//   lower > simplify > recognise_fm > recognise_cross_v1 > fold_affine > fuse_tail (with scalars: LR, FM,
+//   cross v1 in closed form) > fold_numeric > fuse_dense > merge_dense > fuse_elementwise > fuse_lookup >
+//   place_outputs > narrow_activations > schedule
+#pragma once
+
+#include "plan/analysis/ir.hpp"
+
+namespace dpi::plan {
+
+/// Graph to plan, one op per node; Input and Const nodes become values.
+Plan lower(const Graph& graph);
+
+/// Constants, identities, and broadcasts side by side.
+Result<Plan> simplify(Plan plan);
+
+Result<Plan> recognise_fm(Plan plan);
+Result<Plan> recognise_cross_v1(Plan plan);
+
+/// Channel-wise affine maps (BatchNorm) into the Linear before or after them.
+Result<Plan> fold_affine(Plan plan);
+/// x_j v_j in front of Linear layers: the raw x_j and one column W v_j instead.
+Result<Plan> fold_numeric(Plan plan);
+
+/// fold: linear parts move into the lookup's channels, the last layer is split per branch, cross v1 takes its
+/// closed form.
+Result<Plan> fuse_tail(Plan plan, bool fold);
+Result<Plan> fuse_dense(Plan plan);
+Result<Plan> merge_dense(Plan plan);
+Result<Plan> fuse_elementwise(Plan plan);
+Result<Plan> fuse_lookup(Plan plan, int32_t column_align);
+
+/// Gives each head value its place in the scores (Storage::kOutput, kLogit), with a copy where its producer
+/// cannot write there.
+Plan place_outputs(Plan plan);
+
+/// Buffers that only lookup, Dense, element-wise ops, row broadcasts and the tail touch become `type` (kF16
+/// or kBF16; kF32: nothing changes).
+Plan narrow_activations(Plan plan, kernels::DType type);
+
+/// Branches, levels, streams, events and the issue order.
+Result<Plan> schedule(Plan plan, const PlanOptions& options);
+
+}  // namespace dpi::plan

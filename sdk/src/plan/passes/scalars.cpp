@@ -1,0 +1,370 @@
+#include "plan/passes/scalars.hpp"
+
+#include <algorithm>
+
+#include "plan/analysis/parts.hpp"
+
+namespace dpi::plan {
+namespace {
+
+constexpr int64_t kMaxScalarsPerRow =
+    8;  // channels that one derived row may hold: what fits the padding of a row
+
+const PlanOp* producer(const Plan& p, const Index& ix, int32_t v) {
+  const int32_t i = static_cast<size_t>(v) < ix.producer.size() ? ix.producer[static_cast<size_t>(v)] : -1;
+  return i < 0 ? nullptr : &p.ops[static_cast<size_t>(i)];
+}
+
+/// A flat parameter; its size is taken before the data moves (the order in which arguments are evaluated is
+/// not fixed).
+int32_t add_vector(Plan& p, const char* name, std::vector<float> data) {
+  const Dims dims = dims_of({static_cast<int64_t>(data.size())});
+  return add_param(p, name, dims, std::move(data));
+}
+
+bool linear_pooling(const kernels::EmbedAttrs& e) {
+  if (e.pooling == kernels::Pooling::kSingle) return true;
+  return (e.pooling == kernels::Pooling::kSum || e.pooling == kernels::Pooling::kMean) &&
+         e.mask != kernels::MaskRule::kNonzero;
+}
+
+bool same_bag(const kernels::EmbedAttrs& a, const kernels::EmbedAttrs& b) {
+  if (a.pooling != b.pooling) return false;
+  if (a.pooling == kernels::Pooling::kSingle) return true;
+  return a.mask == b.mask && a.pad_side == b.pad_side && a.pad_id == b.pad_id && a.max_len == b.max_len &&
+         a.eps == b.eps;
+}
+
+}  // namespace
+
+int32_t Scalars::chan() {
+  if (chan_ < 0) chan_ = add_value(p_, "lookup/channels", dims_of({1}), RowSpace::kItem);
+  return chan_;
+}
+
+int32_t Scalars::channel_value(int32_t first, int32_t count, const std::string& name) {
+  const int32_t base = chan();
+  const int32_t v = add_value(p_, name, dims_of({count}), RowSpace::kItem);
+  PlanValue& value = p_.values[static_cast<size_t>(v)];
+  value.storage = Storage::kAlias;
+  value.base = base;
+  value.column = first;
+  return v;
+}
+
+bool Scalars::can_take(const Index& index, const FormTerm& t) const {
+  const PlanValue& v = value_of(p_, t.value);
+  if (v.space != RowSpace::kItem) return false;
+  if (v.storage == Storage::kInput) return !v.is_bags && v.dims.size() == 1;
+  const PlanOp* op = producer(p_, index, t.value);
+  if (!op) return false;
+  if (op->kind == OpKind::kEmbed) return linear_pooling(std::get<kernels::EmbedAttrs>(op->attrs));
+  return numeric_projection(p_, *op);
+}
+
+Scalars::Field& Scalars::field_of(const PlanOp& embed) {
+  const auto& attrs = std::get<kernels::EmbedAttrs>(embed.attrs);
+  const PlanTable& table = p_.tables[static_cast<size_t>(embed.tables[0])];
+  for (Field& f : fields_) {
+    if (f.input == embed.inputs[0] && same_bag(f.embed, attrs)) {
+      f.rows = std::min(f.rows, table.rows);
+      return f;
+    }
+  }
+  Field f;
+  f.input = embed.inputs[0];
+  f.embed = attrs;
+  f.embed.empty = 0;
+  f.rows = table.rows;
+  fields_.push_back(std::move(f));
+  return fields_.back();
+}
+
+void Scalars::add_to_channel(const Index& index, int32_t channel, const FormTerm& t) {
+  if (value_of(p_, t.value).storage == Storage::kInput) {
+    numerics_[t.value].lin[channel] += t.coef[0];
+    return;
+  }
+  const PlanOp& op = *producer(p_, index, t.value);
+  if (op.kind == OpKind::kLinear) {
+    const std::vector<float>& v = param_of(p_, op.params[0]).data;
+    for (size_t d = 0; d < v.size(); ++d) {
+      numerics_[op.inputs[0]].lin[channel] += t.coef[d] * static_cast<double>(v[d]);
+      if (op.params[1] >= 0)
+        bias_[channel] += t.coef[d] * static_cast<double>(param_of(p_, op.params[1]).data[d]);
+    }
+    return;
+  }
+  Field& f = field_of(op);
+  const PlanTable& table = p_.tables[static_cast<size_t>(op.tables[0])];
+  PlanTable::Term term;
+  term.table = table.source;
+  if (table.dim == 1) {
+    term.kind = PlanTable::Term::Kind::kColumn;
+    term.factor = static_cast<float>(t.coef[0]);
+    if (t.coef[0] == 1.0) f.direct_table = op.tables[0];
+  } else {
+    term.kind = PlanTable::Term::Kind::kDot;
+    term.weights.assign(t.coef.begin(), t.coef.end());
+  }
+  f.terms[channel].push_back(std::move(term));
+}
+
+bool Scalars::take_fm(const Index& index, const FormTerm& t, int32_t channel) {
+  const PlanOp* fm = producer(p_, index, t.value);
+  if (!fm || fm->kind != OpKind::kFm || fm_channel_ >= 0 || value_of(p_, t.value).space != RowSpace::kItem)
+    return false;
+  const auto& attrs = std::get<kernels::FmAttrs>(fm->attrs);
+  std::vector<const PlanOp*> parts;
+  for (const Part& part : parts_of(p_, index, fm->inputs[0])) {
+    const PlanOp* op = part.whole ? producer(p_, index, part.value) : nullptr;
+    const bool pooled = op && op->kind == OpKind::kEmbed &&
+                        std::get<kernels::EmbedAttrs>(op->attrs).pooling != kernels::Pooling::kNone;
+    const bool numeric = op && numeric_projection(p_, *op) && op->params[1] < 0;
+    if ((!pooled && !numeric) || value_of(p_, part.value).dims.size() != attrs.dim ||
+        value_of(p_, part.value).space != RowSpace::kItem)
+      return false;
+    if (numeric && !numerics_[op->inputs[0]].fm_vector.empty()) return false;
+    parts.push_back(op);
+  }
+  fm_channel_ = channel;
+  fm_dim_ = static_cast<int32_t>(attrs.dim);
+  for (const PlanOp* op : parts) {
+    if (op->kind == OpKind::kLinear) {
+      Numeric& n = numerics_[op->inputs[0]];
+      n.fm_vector = param_of(p_, op->params[0]).data;
+      for (float v : n.fm_vector) n.quad[channel] -= 0.5 * static_cast<double>(v) * static_cast<double>(v);
+      continue;
+    }
+    kernels::LookupField f;
+    f.embed = std::get<kernels::EmbedAttrs>(op->attrs);
+    f.fm = f.embed.pooling == kernels::Pooling::kSingle ? kernels::FmRole::kSumOnly
+                                                        : kernels::FmRole::kWithSquares;
+    fm_fields_.push_back(f);
+    fm_sources_.emplace_back(op->inputs[0], op->tables[0]);
+    if (f.fm != kernels::FmRole::kSumOnly) continue;
+    PlanTable::Term term;
+    term.kind = PlanTable::Term::Kind::kNegHalfSquaredNorm;
+    term.table = p_.tables[static_cast<size_t>(op->tables[0])].source;
+    field_of(*op).terms[channel].push_back(std::move(term));
+  }
+  return true;
+}
+
+/// p_l = w_l . x0 and q = w_out . x0: channels when x0 is made of lookups and numerics, else one skinny Dense
+/// over x0.
+int32_t Scalars::cross_scalars(const Index& index, const PlanOp& cross,
+                               const std::vector<std::vector<double>>& weights) {
+  const auto count = static_cast<int64_t>(weights.size());
+  std::vector<LinearForm> forms;
+  bool all = count <= kMaxScalarsPerRow;
+  for (size_t k = 0; k < weights.size() && all; ++k) {
+    forms.push_back(linear_form(p_, index, cross.inputs[0], weights[k], FormDepth::kFull));
+    for (const FormTerm& t : forms.back().terms) all = all && can_take(index, t);
+  }
+  if (all) {
+    const int32_t first = n_channels_;
+    n_channels_ += static_cast<int32_t>(count);
+    for (size_t k = 0; k < forms.size(); ++k) {
+      bias_[first + static_cast<int32_t>(k)] += forms[k].bias;
+      for (const FormTerm& t : forms[k].terms) add_to_channel(index, first + static_cast<int32_t>(k), t);
+    }
+    return channel_value(first, static_cast<int32_t>(count), cross.name + "/p");
+  }
+  std::vector<float> w;
+  for (const auto& row : weights) w.insert(w.end(), row.begin(), row.end());
+  PlanOp d;
+  d.kind = OpKind::kDense;
+  d.name = cross.name + "/p";
+  d.module = cross.module;
+  d.attrs = kernels::DenseAttrs{};
+  d.segments = {kernels::DenseSegment{{}, 0, count}};
+  d.inputs = {cross.inputs[0], -1, -1};
+  d.params = {
+      add_param(p_, d.name + ".w", dims_of({count, static_cast<int64_t>(weights[0].size())}), std::move(w)),
+      -1, -1, -1, -1};
+  const int32_t p = add_value(p_, d.name, dims_of({count}), value_of(p_, cross.inputs[0]).space);
+  d.outputs = {p};
+  new_ops_.push_back(std::move(d));
+  return p;
+}
+
+bool Scalars::take_cross(const Index& index, FormTerm& t) {
+  const PlanOp* found = producer(p_, index, t.value);
+  if (!found || found->kind != OpKind::kCrossV1 || !index.single_use(t.value)) return false;
+  const PlanOp cross = *found;
+  const auto layers = static_cast<size_t>(std::get<kernels::CrossV1Attrs>(cross.attrs).layers);
+  const std::vector<float> w = param_of(p_, cross.params[0]).data;
+  const std::vector<float> b = param_of(p_, cross.params[1]).data;
+  const size_t n = w.size() / layers;
+  std::vector<std::vector<double>> weights;
+  std::vector<float> k;
+  std::vector<double> c(n, 0.0);
+  for (size_t l = 0; l < layers; ++l) {
+    weights.emplace_back(w.begin() + static_cast<int64_t>(l * n),
+                         w.begin() + static_cast<int64_t>((l + 1) * n));
+    double dot = 0;
+    for (size_t i = 0; i < n; ++i) {
+      dot += weights.back()[i] * c[i];
+      c[i] += static_cast<double>(b[l * n + i]);
+    }
+    k.push_back(static_cast<float>(dot));
+  }
+  weights.push_back(t.coef);
+  double y0 = 0;
+  for (size_t i = 0; i < n; ++i) y0 += t.coef[i] * c[i];
+  PlanOp op;
+  op.kind = OpKind::kCrossV1Closed;
+  op.name = cross.name + "/closed";
+  op.module = cross.module;
+  op.attrs = cross.attrs;
+  op.inputs = {cross_scalars(index, cross, weights)};
+  op.params = {add_param(p_, op.name + ".k", dims_of({static_cast<int64_t>(layers)}), std::move(k)),
+               add_param(p_, op.name + ".y0", dims_of({1}), {static_cast<float>(y0)})};
+  const int32_t y = add_value(p_, op.name, dims_of({1}), value_of(p_, t.value).space);
+  op.outputs = {y};
+  new_ops_.push_back(std::move(op));
+  p_.notes.push_back("fold: cross v1 '" + cross.name + "' in closed form");
+  t = {y, {1.0}};
+  return true;
+}
+
+void Scalars::take(const Index& index, LinearForm& form) {
+  std::vector<FormTerm> rest;
+  int32_t channel = -1;
+  auto own_channel = [&] { return channel >= 0 ? channel : channel = n_channels_++; };
+  for (FormTerm& t : form.terms) {
+    const PlanOp* op = producer(p_, index, t.value);
+    if (can_take(index, t)) {
+      add_to_channel(index, own_channel(), t);
+    } else if (op && op->kind == OpKind::kFm && t.coef[0] == 1.0 &&
+               take_fm(index, t, channel >= 0 ? channel : n_channels_)) {
+      own_channel();
+    } else {
+      rest.push_back(std::move(t));
+    }
+  }
+  if (channel >= 0) {
+    rest.insert(rest.begin(),
+                FormTerm{channel_value(channel, 1, "lookup/sum" + std::to_string(channel)), {1.0}});
+    form.bias += bias_[channel];
+    bias_[channel] = 0;
+    p_.notes.push_back("fold: linear parts of a head in channel " + std::to_string(channel) +
+                       " of the lookup");
+  }
+  for (FormTerm& t : rest) take_cross(index, t);
+  form.terms = std::move(rest);
+}
+
+/// A stored table of the same ids whose row the scalars may ride with: the widest.
+int32_t Scalars::partner_table(const Field& f) const {
+  int32_t best = -1;
+  for (const PlanOp& op : p_.ops) {
+    if (op.kind != OpKind::kEmbed || op.inputs[0] != f.input) continue;
+    const PlanTable& t = p_.tables[static_cast<size_t>(op.tables[0])];
+    if (t.source < 0 || t.rows != f.rows || t.dim < 2) continue;
+    if (best < 0 || t.dim > p_.tables[static_cast<size_t>(best)].dim) best = op.tables[0];
+  }
+  return best;
+}
+
+void Scalars::finish_fields(PlanOp& op) {
+  auto operand = [&](int32_t v) {
+    const auto it = std::find(op.inputs.begin(), op.inputs.end(), v);
+    if (it != op.inputs.end()) return static_cast<int32_t>(it - op.inputs.begin());
+    op.inputs.push_back(v);
+    return static_cast<int32_t>(op.inputs.size() - 1);
+  };
+  auto table_slot = [&](int32_t t) {
+    const auto it = std::find(op.tables.begin(), op.tables.end(), t);
+    if (it != op.tables.end()) return static_cast<int32_t>(it - op.tables.begin());
+    op.tables.push_back(t);
+    return static_cast<int32_t>(op.tables.size() - 1);
+  };
+  for (size_t i = 0; i < fm_fields_.size(); ++i) {
+    fm_fields_[i].input = operand(fm_sources_[i].first);
+    fm_fields_[i].table = table_slot(fm_sources_[i].second);
+    op.lookup.fields.push_back(fm_fields_[i]);
+  }
+  for (const Field& f : fields_) {
+    const int32_t first = f.terms.begin()->first, last = f.terms.rbegin()->first;
+    const int32_t partner = partner_table(f);
+    kernels::ScalarField s;
+    s.embed = f.embed;
+    s.input = operand(f.input);
+    s.first_channel = first;
+    s.count = last - first + 1;
+    const bool plain =
+        first == last && f.terms.begin()->second.size() == 1 && f.direct_table >= 0 && partner < 0;
+    int32_t table = f.direct_table;
+    if (!plain) {
+      PlanTable t;
+      t.name = p_.features[static_cast<size_t>(value_of(p_, f.input).feature)].name + ".scalars";
+      t.rows = f.rows;
+      t.dim = s.count;
+      t.ride_with = partner;
+      t.columns.resize(static_cast<size_t>(s.count));
+      for (const auto& [c, terms] : f.terms) t.columns[static_cast<size_t>(c - first)] = terms;
+      p_.tables.push_back(std::move(t));
+      table = static_cast<int32_t>(p_.tables.size() - 1);
+    }
+    s.table = table_slot(table);
+    op.lookup.scalars.push_back(s);
+  }
+}
+
+void Scalars::finish() {
+  for (PlanOp& op : new_ops_) p_.ops.push_back(std::move(op));
+  new_ops_.clear();
+  if (n_channels_ == 0) return;
+  PlanOp op;
+  op.kind = OpKind::kMultiLookup;
+  op.name = "lookup";
+  kernels::MultiLookupAttrs attrs;
+  attrs.n_channels = n_channels_;
+  attrs.fm_channel = fm_channel_;
+  attrs.fm_dim = fm_channel_ >= 0 ? fm_dim_ : 0;
+  op.attrs = attrs;
+  op.params = {-1, -1, -1};
+  finish_fields(op);
+  std::vector<float> vectors, coefs;
+  const auto n = static_cast<size_t>(n_channels_);
+  for (const auto& [input, numeric] : numerics_) {
+    if (numeric.lin.empty() && numeric.quad.empty() && numeric.fm_vector.empty()) continue;
+    kernels::NumericField f;
+    const auto it = std::find(op.inputs.begin(), op.inputs.end(), input);
+    f.input = static_cast<int32_t>(it - op.inputs.begin());
+    if (it == op.inputs.end()) op.inputs.push_back(input);
+    f.coef = static_cast<int32_t>(coefs.size());
+    coefs.resize(coefs.size() + 2 * n, 0.0f);
+    for (const auto& [c, v] : numeric.lin) coefs[static_cast<size_t>(f.coef + c)] = static_cast<float>(v);
+    for (const auto& [c, v] : numeric.quad)
+      coefs[static_cast<size_t>(f.coef + c) + n] = static_cast<float>(v);
+    if (!numeric.fm_vector.empty()) {
+      f.vec = static_cast<int32_t>(vectors.size());
+      f.dim = static_cast<int32_t>(numeric.fm_vector.size());
+      f.fm = kernels::FmRole::kSumOnly;
+      vectors.insert(vectors.end(), numeric.fm_vector.begin(), numeric.fm_vector.end());
+    }
+    op.lookup.numerics.push_back(f);
+  }
+  if (!vectors.empty()) op.params[0] = add_vector(p_, "lookup.vectors", std::move(vectors));
+  if (!coefs.empty()) op.params[1] = add_vector(p_, "lookup.coefficients", std::move(coefs));
+  std::vector<float> bias(n, 0.0f);
+  bool any = false;
+  for (const auto& [c, b] : bias_) {
+    bias[static_cast<size_t>(c)] = static_cast<float>(b);
+    any |= b != 0;
+  }
+  if (any) op.params[2] = add_param(p_, "lookup.bias", dims_of({n_channels_}), std::move(bias));
+  PlanValue& chan = p_.values[static_cast<size_t>(chan_)];
+  chan.dims = dims_of({n_channels_});
+  chan.row_stride = n_channels_;
+  for (PlanValue& v : p_.values) {
+    if (v.storage == Storage::kAlias && v.base == chan_) v.row_stride = n_channels_;
+  }
+  op.outputs = {-1, chan_};
+  p_.ops.push_back(std::move(op));
+}
+
+}  // namespace dpi::plan

@@ -1,0 +1,91 @@
+#include "runtime/execute/context.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/clock.hpp"
+
+namespace dpi {
+
+namespace {
+
+Status check_control(const RunControl& control) {
+  if (control.cancel != nullptr && __atomic_load_n(control.cancel, __ATOMIC_ACQUIRE) != 0) {
+    return {Code::kCancelled, "cancelled by the caller"};
+  }
+  if (control.deadline_ns != 0 && monotonic_ns() >= control.deadline_ns) {
+    return {Code::kTimeout, "the deadline passed"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Context>> Context::create(const Engine& engine, int64_t max_rows, int64_t max_nnz) {
+  std::unique_ptr<Context> c(new Context(engine));
+  DPI_ASSIGN_OR_RETURN(c->sizes_, SlotSizes::make(engine, max_rows, max_nnz));
+  const size_t most = engine.host_memory() ? 1 : static_cast<size_t>(engine.options().slots);
+  c->slots_.reserve(most);
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Slot> first, Slot::create(engine, c->sizes_));
+  c->slots_.push_back(std::move(first));
+  c->counters_.resize(engine.schema().features.size());
+  return c;
+}
+
+void Context::enable_profile(bool on) {
+  profile_ns_.assign(engine_.plan().ops.size(), 0);
+  slots_[0]->set_profile(on ? &profile_ns_ : nullptr);
+}
+
+/// Slots that a call of `rows` rows uses. The others are made when a call first needs them; without memory
+/// for them calls run with those there are.
+size_t Context::slots_for(int64_t rows) {
+  const int64_t chunks = (rows + sizes_.max_rows - 1) / sizes_.max_rows;
+  const size_t wanted = std::min(static_cast<size_t>(std::max<int64_t>(chunks, 1)), slots_.capacity());
+  while (slots_.size() < wanted) {
+    auto made = Slot::create(engine_, sizes_);
+    if (!made.ok()) break;
+    slots_.push_back(std::move(made).value());
+  }
+  return std::min(wanted, slots_.size());
+}
+
+void Context::drop_all() {
+  for (auto& slot : slots_) {
+    if (slot->busy()) slot->drop();
+  }
+}
+
+Status Context::run_chunks(const Batch& batch, float* out, const RunControl& control) {
+  const int64_t heads = engine_.heads();
+  const size_t slots = slots_for(batch.item.rows);
+  size_t next = 0;
+  for (int64_t begin = 0; begin < batch.item.rows;) {
+    Slot& slot = *slots_[next % slots];
+    DPI_RETURN_IF_ERROR(slot.finish());
+    DPI_RETURN_IF_ERROR(check_control(control));
+    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(engine_.schema(), sizes_.largest(), batch, begin));
+    SlotCall call;
+    call.out = out + begin * heads;
+    call.logits = control.logits != nullptr ? control.logits + begin * heads : nullptr;
+    call.deadline_ns = control.deadline_ns;
+    call.counters = counters_.data();
+    DPI_RETURN_IF_ERROR(slot.begin(batch, range, call));
+    begin = range.end;
+    ++next;
+  }
+  for (size_t i = 0; i < slots; ++i, ++next) DPI_RETURN_IF_ERROR(slots_[next % slots]->finish());
+  return {};
+}
+
+Status Context::run(const Batch& batch, float* out, const RunControl& control) {
+  std::fill(counters_.begin(), counters_.end(), FeatureCounters{});
+  if (control.logits != nullptr) {
+    std::fill_n(control.logits, batch.item.rows * engine_.heads(), std::numeric_limits<float>::quiet_NaN());
+  }
+  Status status = run_chunks(batch, out, control);
+  if (!status.ok()) drop_all();
+  return status;
+}
+
+}  // namespace dpi

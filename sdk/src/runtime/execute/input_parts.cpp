@@ -1,0 +1,65 @@
+#include "runtime/execute/input_parts.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dpi {
+
+namespace {
+
+constexpr int64_t kWord = 4;  // ids, offsets and floats
+
+void zero_rows(std::byte* block, int64_t at, int64_t width, int64_t from, int64_t to) {
+  if (width > 0 && to > from) {
+    std::memset(block + at + from * width * kWord, 0, static_cast<size_t>((to - from) * width * kWord));
+  }
+}
+
+}  // namespace
+
+void list_input_parts(const ResolveSchema& schema, const InputLayout& layout, const ResolvedRows& rows,
+                      std::vector<dpi_fetch_part>* parts) {
+  parts->clear();
+  const auto add = [&](int64_t offset, int64_t bytes, int64_t count_at = -1) {
+    if (bytes > 0) parts->push_back({offset, bytes, count_at});
+  };
+  // row map, dense and ids of the items lie side by side in a block laid out for this bucket
+  const int64_t start = rows.has_map ? layout.row_map : layout.dense[0];
+  add(start, layout.ids[0] + rows.rows[0] * schema.n_ids[0] * kWord - start);
+  add(layout.dense[1], rows.rows[1] * schema.n_floats[1] * kWord);
+  add(layout.ids[1], rows.rows[1] * schema.n_ids[1] * kWord);
+  for (size_t i = 0; i < layout.sequences.size(); ++i) {
+    const auto& q = layout.sequences[i];
+    const auto& f = schema.features[static_cast<size_t>(schema.sequences[i])];
+    const int64_t n = rows.rows[f.shared ? 1 : 0];
+    const int64_t count_at = q.offsets + n * kWord;
+    add(q.offsets, (n + 1) * kWord);
+    add(q.ids, q.max_nnz * kWord, count_at);
+    if (f.spec.weighted) add(q.weights, q.max_nnz * kWord, count_at);
+  }
+}
+
+int64_t part_bytes(const dpi_fetch_part& part, const std::byte* block) {
+  if (part.count_at < 0) return part.bytes;
+  int32_t count = 0;
+  std::memcpy(&count, block + part.count_at, sizeof count);
+  return std::clamp<int64_t>(count * kWord, 0, part.bytes);
+}
+
+void pad_rows(const ResolveSchema& schema, const InputLayout& layout, const ResolvedRows& rows,
+              const ResolvedRows& padded, std::byte* block) {
+  if (rows.has_map) zero_rows(block, layout.row_map, 1, rows.rows[0], padded.rows[0]);
+  for (int space = 0; space < 2; ++space) {
+    const int64_t from = rows.rows[space], to = padded.rows[space];
+    zero_rows(block, layout.dense[space], schema.n_floats[space], from, to);
+    zero_rows(block, layout.ids[space], schema.n_ids[space], from, to);
+  }
+  for (size_t i = 0; i < layout.sequences.size(); ++i) {
+    const auto& f = schema.features[static_cast<size_t>(schema.sequences[i])];
+    auto* offsets = reinterpret_cast<int32_t*>(block + layout.sequences[i].offsets);
+    const int64_t from = rows.rows[f.shared ? 1 : 0], to = padded.rows[f.shared ? 1 : 0];
+    std::fill(offsets + from + 1, offsets + to + 1, offsets[from]);
+  }
+}
+
+}  // namespace dpi

@@ -1,0 +1,292 @@
+#include "runtime/execute/slot.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/abi/batch_bucket.hpp"
+#include "base/clock.hpp"
+#include "runtime/execute/input_parts.hpp"
+
+namespace dpi {
+
+namespace {
+
+constexpr size_t kAtLeast = 64;  // allocations of nothing still give an address
+constexpr int64_t kFetchAlign = 16;
+
+template <class T>
+Status allocate_memory(const Engine& e, size_t bytes, int32_t kind, T** out, const char* what) {
+  void* p = nullptr;
+  dpi_backend_error err{};
+  const int32_t code = e.api().alloc(e.device(), std::max(bytes, kAtLeast), kind, &p, &err);
+  *out = static_cast<T*>(p);
+  return backend_status(code, err, what);
+}
+
+}  // namespace
+
+Result<SlotSizes> SlotSizes::make(const Engine& engine, int64_t max_rows, int64_t max_nnz) {
+  SlotSizes s;
+  s.max_rows = max_rows;
+  const int64_t first = engine.host_memory() ? max_rows : 1;
+  for (int64_t rows = first;; rows = next_bucket(rows, max_rows)) {
+    DPI_ASSIGN_OR_RETURN(InputLayout layout, make_input_layout(engine.schema(), rows, max_nnz));
+    s.layouts.push_back(std::move(layout));
+    if (rows == max_rows) break;
+  }
+  DPI_ASSIGN_OR_RETURN(s.memory, plan_memory(engine.plan(), max_rows, max_rows, engine.caps().alignment));
+  return s;
+}
+
+const InputLayout& SlotSizes::layout_for(int64_t rows) const {
+  const auto at = std::lower_bound(layouts.begin(), layouts.end(), rows,
+                                   [](const InputLayout& l, int64_t r) { return l.max_rows < r; });
+  return at != layouts.end() ? *at : layouts.back();
+}
+
+Result<std::unique_ptr<Slot>> Slot::create(const Engine& engine, const SlotSizes& sizes) {
+  std::unique_ptr<Slot> s(new Slot(engine, sizes));
+  DPI_RETURN_IF_ERROR(s->allocate());
+  DPI_RETURN_IF_ERROR(s->create_streams());
+  if (engine.options().debug && !s->host_) {
+    DPI_RETURN_IF_ERROR(allocate_memory(engine, sizeof(dpi_lookup_faults), DPI_MEMORY_OUTPUT,
+                                        &s->memory_.faults, "counters of faults"));
+    DPI_RETURN_IF_ERROR(s->reset_faults());
+  }
+  s->ops_ = std::make_unique<BoundOps>(engine, s->memory_);
+  s->parts_.reserve(8 + 3 * sizes.largest().sequences.size());
+  if (engine.options().debug && !s->host_) DPI_RETURN_IF_ERROR(s->timeline_.create(engine));
+  return s;
+}
+
+Status Slot::allocate() {
+  int64_t input = 0;  // a smaller bucket's block may be the larger one when bags are not limited
+  for (const InputLayout& l : sizes_.layouts) input = std::max(input, l.bytes);
+  const auto input_bytes = static_cast<size_t>(input + kFetchAlign);
+  const auto scores = static_cast<size_t>(sizes_.max_rows * engine_.heads()) * sizeof(float);
+  memory_.plan = &sizes_.memory;
+  DPI_RETURN_IF_ERROR(
+      allocate_memory(engine_, input_bytes, DPI_MEMORY_STAGING, &memory_.staging, "input staging"));
+  DPI_RETURN_IF_ERROR(allocate_memory(engine_, static_cast<size_t>(sizes_.memory.arena_bytes),
+                                      DPI_MEMORY_ARENA, &memory_.arena, "arena"));
+  if (host_) {
+    memory_.input = memory_.staging;
+    return allocate_memory(engine_, scores, DPI_MEMORY_ARENA, &spare_logits_, "logits");
+  }
+  DPI_RETURN_IF_ERROR(allocate_memory(engine_, input_bytes, DPI_MEMORY_INPUT, &memory_.input, "input"));
+  DPI_RETURN_IF_ERROR(allocate_memory(engine_, 2 * scores, DPI_MEMORY_OUTPUT, &device_out_, "scores"));
+  return allocate_memory(engine_, 2 * scores, DPI_MEMORY_STAGING, &host_out_, "score staging");
+}
+
+Status Slot::create_streams() {
+  const Plan& plan = engine_.plan();
+  std::vector<size_t> scratch_bytes(static_cast<size_t>(plan.n_streams), 0);
+  for (size_t i = 0; i < plan.ops.size(); ++i) {
+    auto& bytes = scratch_bytes[plan.ops[i].stream];
+    bytes = std::max(bytes, engine_.api().op_scratch_bytes(engine_.op(i), sizes_.max_rows));
+  }
+  dpi_backend_error err{};
+  for (int32_t s = 0; s < plan.n_streams; ++s) {
+    streams_.push_back(nullptr);
+    memory_.scratch.push_back(nullptr);
+    DPI_RETURN_IF_ERROR(backend_status(
+        engine_.api().stream_create(engine_.device(), 0, &streams_.back(), &err), err, "stream"));
+    DPI_RETURN_IF_ERROR(
+        allocate_memory(engine_, scratch_bytes[s], DPI_MEMORY_ARENA, &memory_.scratch.back(), "scratch"));
+  }
+  for (int32_t i = 0; i < plan.n_events; ++i) {
+    events_.push_back(nullptr);
+    DPI_RETURN_IF_ERROR(
+        backend_status(engine_.api().event_create(engine_.device(), &events_.back(), &err), err, "event"));
+  }
+  return {};
+}
+
+Slot::~Slot() {
+  if (busy_) drop();
+  const auto& api = engine_.api();
+  dpi_backend_device* dev = engine_.device();
+  const auto release = [&](void* p, int32_t kind) {
+    if (p != nullptr) api.free(dev, p, kind);
+  };
+  for (auto* s : streams_) {
+    if (s != nullptr) api.stream_destroy(dev, s);
+  }
+  for (auto* e : events_) {
+    if (e != nullptr) api.event_destroy(dev, e);
+  }
+  for (auto* s : memory_.scratch) release(s, DPI_MEMORY_ARENA);
+  if (memory_.input != memory_.staging) release(memory_.input, DPI_MEMORY_INPUT);
+  release(memory_.staging, DPI_MEMORY_STAGING);
+  release(memory_.arena, DPI_MEMORY_ARENA);
+  release(spare_logits_, DPI_MEMORY_ARENA);
+  release(device_out_, DPI_MEMORY_OUTPUT);
+  release(memory_.faults, DPI_MEMORY_OUTPUT);
+  release(host_out_, DPI_MEMORY_STAGING);
+}
+
+// ---- a chunk
+
+Status Slot::run_host(const Batch& batch, const RowRange& range, const SlotCall& call) {
+  const InputLayout& layout = sizes_.largest();
+  ResolvedRows rows;
+  DPI_RETURN_IF_ERROR(
+      resolve_rows(engine_.schema(), layout, batch, range, memory_.staging, call.counters, &rows));
+  ops_->bind(layout, rows, call.out, call.logits != nullptr ? call.logits : spare_logits_);
+  DPI_RETURN_IF_ERROR(ops_->prepare_tables(layout, rows, call.deadline_ns));
+  Status ran = launch_ops();
+  Status done = synchronize();
+  return ran.ok() ? done : ran;
+}
+
+Status Slot::begin(const Batch& batch, const RowRange& range, const SlotCall& call) {
+  if (host_) return run_host(batch, range, call);
+  // a shared part may have rows that no item uses
+  const InputLayout& layout =
+      sizes_.layout_for(std::max(range.rows(), range.shared_end - range.shared_begin));
+  ResolvedRows rows;
+  DPI_RETURN_IF_ERROR(
+      resolve_rows(engine_.schema(), layout, batch, range, memory_.staging, call.counters, &rows));
+  DPI_RETURN_IF_ERROR(ops_->prepare_tables(layout, rows, call.deadline_ns));
+  Status started = start(layout, rows);
+  if (!started.ok()) {
+    static_cast<void>(synchronize());  // the device may still read what the next chunk will write
+    return started;
+  }
+  busy_ = true;
+  call_ = call;
+  call_rows_ = rows.rows[0];
+  return {};
+}
+
+Status Slot::start(const InputLayout& layout, const ResolvedRows& rows) {
+  if (engine_.uses_graphs() && !timeline_.on()) {
+    ResolvedRows padded = rows;
+    padded.rows[0] = layout.max_rows;
+    padded.rows[1] = rows.has_map ? bucket_of(rows.rows[1], layout.max_rows) : padded.rows[0];
+    pad_rows(engine_.schema(), layout, rows, padded, memory_.staging);
+    padded_rows_ = padded.rows[0];
+    return start_graph(layout, padded);
+  }
+  padded_rows_ = rows.rows[0];
+  const bool fetch = fetches(layout, rows);
+  float* const out = fetch ? host_out_ : device_out_;
+  ops_->bind(layout, rows, out, out + padded_rows_ * engine_.heads());
+  if (!fetch) DPI_RETURN_IF_ERROR(copy_input());
+  return enqueue_all(rows, fetch);
+}
+
+/// The first call of a shape runs op by op (a kernel's first launch may load code, which a capture forbids),
+/// the second is captured, the others replay.
+Status Slot::start_graph(const InputLayout& layout, const ResolvedRows& padded) {
+  SlotGraphs::Entry* entry =
+      graphs_.find(padded.rows[0], padded.rows[1], padded.has_map, ops_->tables_version());
+  if (entry->graph == nullptr) {
+    entry->fetched = fetches(layout, padded);
+    float* const out = entry->fetched ? host_out_ : device_out_;
+    ops_->bind(layout, padded, out, out + padded.rows[0] * engine_.heads());
+    if (entry->ran) DPI_RETURN_IF_ERROR(capture(padded, entry));
+  } else if (!entry->fetched) {
+    list_input_parts(engine_.schema(), layout, padded, &parts_);
+  }
+  if (!entry->fetched) DPI_RETURN_IF_ERROR(copy_input());
+  entry->ran = true;
+  if (entry->graph == nullptr) return enqueue_all(padded, entry->fetched);
+  dpi_backend_error err{};
+  return backend_status(engine_.api().graph_launch(entry->graph, streams_[0], &err), err, "graph");
+}
+
+/// Leaves the entry without a graph when the backend cannot capture this plan: the call then goes on without.
+Status Slot::capture(const ResolvedRows& padded, SlotGraphs::Entry* entry) {
+  dpi_backend_error err{};
+  const auto& api = engine_.api();
+  DPI_RETURN_IF_ERROR(backend_status(api.capture_begin(streams_[0], &err), err, "capture"));
+  Status recorded = enqueue_all(padded, entry->fetched);
+  Status ended = backend_status(api.capture_end(streams_[0], &entry->graph, &err), err, "capture");
+  if (recorded.ok() && ended.ok()) return {};
+  if (entry->graph != nullptr) api.graph_free(engine_.device(), entry->graph);
+  entry->graph = nullptr;
+  engine_.give_up_graphs(recorded.ok() ? ended : recorded);
+  return {};
+}
+
+Status Slot::enqueue_all(const ResolvedRows& rows, bool fetch) {
+  if (fetch) DPI_RETURN_IF_ERROR(fetch_input());
+  if (engine_.chain() != nullptr && rows.rows[0] <= engine_.chain_max_rows() && !timeline_.on()) {
+    DPI_RETURN_IF_ERROR(launch_chain());
+  } else {
+    DPI_RETURN_IF_ERROR(launch_ops());
+  }
+  return fetch ? Status() : copy_scores(rows.rows[0]);
+}
+
+Status Slot::finish() {
+  if (!busy_) return {};
+  busy_ = false;
+  dpi_backend_error err{};  // every stream ends in the first
+  Status done = backend_status(engine_.api().stream_synchronize(streams_[0], &err), err, "synchronize");
+  if (!done.ok()) {
+    static_cast<void>(synchronize());
+    return done;
+  }
+  if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.collect());
+  if (memory_.faults != nullptr) DPI_RETURN_IF_ERROR(check_faults());
+  const int64_t heads = engine_.heads();
+  const auto bytes = static_cast<size_t>(call_rows_ * heads) * sizeof(float);
+  std::memcpy(call_.out, host_out_, bytes);
+  if (call_.logits != nullptr) copy_logits(host_out_ + padded_rows_ * heads);
+  return {};
+}
+
+Status Slot::reset_faults() {
+  const dpi_lookup_faults none = {0, ~uint64_t{0}};
+  dpi_backend_error err{};
+  return backend_status(engine_.api().upload(engine_.device(), memory_.faults, &none, sizeof none, &err), err,
+                        "counters of faults");
+}
+
+/// Option debug: what lookups refused to read.
+Status Slot::check_faults() {
+  dpi_lookup_faults found{};
+  dpi_backend_error err{};
+  const int32_t code = engine_.api().download(engine_.device(), &found, memory_.faults, sizeof found, &err);
+  DPI_RETURN_IF_ERROR(backend_status(code, err, "counters of faults"));
+  if (found.count == 0) return {};
+  DPI_RETURN_IF_ERROR(reset_faults());
+  const auto row = static_cast<int64_t>(found.first >> 20);
+  return internal_error("the device met " + std::to_string(found.count) +
+                        " ids outside their tables, first in row " + std::to_string(row) +
+                        " of a chunk, although all were checked: memory was overwritten");
+}
+
+/// Heads without a logit keep what the caller's memory holds: nothing wrote theirs.
+void Slot::copy_logits(const float* from) {
+  const auto& plan_heads = engine_.plan().heads;
+  const size_t heads = plan_heads.size();
+  for (size_t h = 0; h < heads; ++h) {
+    if (plan_heads[h].logit < 0) continue;
+    for (size_t r = 0; r < static_cast<size_t>(call_rows_); ++r)
+      call_.logits[r * heads + h] = from[r * heads + h];
+  }
+}
+
+void Slot::drop() {
+  static_cast<void>(synchronize());
+  if (memory_.faults != nullptr) static_cast<void>(reset_faults());
+  busy_ = false;
+}
+
+std::string Slot::graph_text(int64_t rows) const {
+  const int64_t bucket = sizes_.layout_for(rows).max_rows;
+  for (const SlotGraphs::Entry& e : graphs_.entries()) {
+    if (e.item_rows != bucket || e.graph == nullptr) continue;
+    std::string text(size_t{64} << 10, '\0');
+    dpi_backend_error err{};
+    if (engine_.api().graph_text(e.graph, text.data(), text.size(), &err) == 0) {
+      return text.c_str();
+    }
+  }
+  return "";
+}
+
+}  // namespace dpi

@@ -1,0 +1,109 @@
+// One place where a chunk of a call can be in flight: buffers, streams, events, captured graphs. A context
+// has one slot, or a few when a call of many chunks is to overlap copying with computing. One thread at a
+// time; after creation nothing is allocated but a graph per batch bucket at its first use.
+//
+//   begin: resolve ids into staging -> copy or fetch the input -> ops -> copy the scores, all asynchronous
+//   finish: wait, hand the scores to the caller
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "runtime/execute/bound_ops.hpp"
+#include "runtime/execute/slot_graphs.hpp"
+#include "runtime/execute/timeline.hpp"
+#include "runtime/model/engine.hpp"
+#include "runtime/request/request.hpp"
+
+namespace dpi {
+
+/// The sizes that all slots of a context share. layouts[i] is the packed block of bucket i; the last bucket
+/// is max_rows. With host memory there is only the last.
+struct SlotSizes {
+  int64_t max_rows = 0;
+  std::vector<InputLayout> layouts;
+  MemoryPlan memory;
+
+  static Result<SlotSizes> make(const Engine& engine, int64_t max_rows, int64_t max_nnz);
+  const InputLayout& layout_for(int64_t rows) const;
+  const InputLayout& largest() const { return layouts.back(); }
+};
+
+/// What begin needs beside the rows. out and logits are the caller's memory: [rows, heads]; logits may be
+/// null.
+struct SlotCall {
+  float* out = nullptr;
+  float* logits = nullptr;
+  uint64_t deadline_ns = 0;
+  FeatureCounters* counters = nullptr;  // one per feature
+};
+
+class Slot {
+ public:
+  /// sizes must outlive the slot.
+  static Result<std::unique_ptr<Slot>> create(const Engine& engine, const SlotSizes& sizes);
+  ~Slot();
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+
+  /// The slot must be idle. After a failure it is idle again and the caller's memory is untouched.
+  Status begin(const Batch& batch, const RowRange& range, const SlotCall& call);
+  bool busy() const { return busy_; }
+  /// Waits for what begin started and writes the caller's out and logits. The slot is idle afterwards.
+  Status finish();
+  /// Waits without writing anything, after another slot's failure.
+  void drop();
+
+  Timeline& timeline() { return timeline_; }
+  /// Host nanoseconds per op of the plan, added to when not null (enqueue executes there).
+  void set_profile(std::vector<uint64_t>* ns) { profile_ns_ = ns; }
+  /// Lines of the graph that serves `rows` rows, "" when none was captured.
+  std::string graph_text(int64_t rows) const;
+
+ private:
+  Slot(const Engine& engine, const SlotSizes& sizes)
+      : engine_(engine), sizes_(sizes), host_(engine.host_memory()), graphs_(engine) {}
+  Status allocate();
+  Status create_streams();
+  Status run_host(const Batch& batch, const RowRange& range, const SlotCall& call);
+  Status start(const InputLayout& layout, const ResolvedRows& rows);
+  Status start_graph(const InputLayout& layout, const ResolvedRows& padded);
+  Status capture(const ResolvedRows& padded, SlotGraphs::Entry* entry);
+  void copy_logits(const float* from);
+  Status enqueue_all(const ResolvedRows& rows, bool fetch);
+  bool fetches(const InputLayout& layout, const ResolvedRows& rows);
+  Status copy_input();
+  Status fetch_input();
+  Status copy_scores(int64_t rows);
+  Status launch_ops();
+  Status launch_chain();
+  Status launch_op(size_t i);
+  Status record(int32_t event, int32_t stream, const char* what);
+  Status wait(int32_t event, int32_t stream, const char* what);
+  Status synchronize();
+  Status reset_faults();
+  Status check_faults();
+
+  const Engine& engine_;
+  const SlotSizes& sizes_;
+  const bool host_;
+  SlotMemory memory_;
+  float* device_out_ = nullptr;  // scores then logits of a bucket; null with host memory
+  float* host_out_ = nullptr;
+  float* spare_logits_ = nullptr;  // where logits go that nobody asked for (host memory)
+  std::vector<dpi_backend_stream*> streams_;
+  std::vector<dpi_backend_event*> events_;
+  std::unique_ptr<BoundOps> ops_;
+  SlotGraphs graphs_;
+  Timeline timeline_;
+  std::vector<dpi_fetch_part> parts_;
+  std::vector<uint64_t>* profile_ns_ = nullptr;
+
+  bool busy_ = false;
+  SlotCall call_;            // of the chunk in flight
+  int64_t call_rows_ = 0;    // its rows
+  int64_t padded_rows_ = 0;  // rows between its scores and its logits
+};
+
+}  // namespace dpi

@@ -1,0 +1,43 @@
+// The captured graphs of one slot, by shape of the call. Used by runtime/execute/slot.cpp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/model/engine.hpp"
+
+namespace dpi {
+
+class SlotGraphs {
+ public:
+  struct Entry {
+    int64_t item_rows = 0;  // buckets
+    int64_t shared_rows = 0;
+    bool has_map = false;
+    bool ran = false;      // op by op, so that every kernel it launches is loaded and may be captured
+    bool fetched = false;  // the graph fetches its input and writes scores to host memory itself
+    uint64_t tables_version = 0;
+    uint64_t last_use = 0;
+    dpi_backend_graph* graph = nullptr;
+  };
+
+  explicit SlotGraphs(const Engine& engine) : engine_(engine) { entries_.reserve(kMost); }
+  ~SlotGraphs();
+  SlotGraphs(const SlotGraphs&) = delete;
+  SlotGraphs& operator=(const SlotGraphs&) = delete;
+
+  /// The entry of a shape, empty (graph == nullptr) when it was not captured yet or its tables have moved
+  /// since. The least recently used makes room.
+  Entry* find(int64_t item_rows, int64_t shared_rows, bool has_map, uint64_t tables_version);
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  static constexpr size_t kMost = 64;
+  void free_graph(Entry* e);
+
+  const Engine& engine_;
+  std::vector<Entry> entries_;
+  uint64_t uses_ = 0;
+};
+
+}  // namespace dpi

@@ -1,0 +1,106 @@
+// The part of a slot that puts work on streams: copies, ops with their events, the chain op.
+#include "base/clock.hpp"
+#include "runtime/execute/input_parts.hpp"
+#include "runtime/execute/slot.hpp"
+
+namespace dpi {
+
+namespace {
+
+// Up to here reading across the bus in place beats a copy's start-up time; 156 bytes per row at 26 ids and 13
+// floats make it 256 rows. Predicted, to be measured on a GPU.
+constexpr int64_t kFetchBytes = 40 << 10;
+constexpr size_t kMostParts = 96;
+
+}  // namespace
+
+/// Lists the parts of the input as a side effect: copy_input and fetch_input take them from there.
+bool Slot::fetches(const InputLayout& layout, const ResolvedRows& rows) {
+  list_input_parts(engine_.schema(), layout, rows, &parts_);
+  if ((engine_.caps().flags & DPI_BACKEND_FETCH) == 0 || parts_.size() > kMostParts) return false;
+  int64_t bytes = 0;
+  for (const dpi_fetch_part& p : parts_) bytes += p.count_at < 0 ? p.bytes : 0;
+  return bytes <= kFetchBytes;
+}
+
+Status Slot::copy_input() {
+  for (const dpi_fetch_part& p : parts_) {
+    const int64_t bytes = part_bytes(p, memory_.staging);
+    if (bytes == 0) continue;
+    dpi_backend_error err{};
+    const int32_t code = engine_.api().copy_in(streams_[0], memory_.input + p.offset,
+                                               memory_.staging + p.offset, static_cast<size_t>(bytes), &err);
+    DPI_RETURN_IF_ERROR(backend_status(code, err, "copy in"));
+  }
+  return {};
+}
+
+Status Slot::fetch_input() {
+  if (parts_.empty()) return {};
+  dpi_backend_error err{};
+  return backend_status(engine_.api().fetch_in(streams_[0], memory_.input, memory_.staging, parts_.data(),
+                                               static_cast<int32_t>(parts_.size()), &err),
+                        err, "fetch");
+}
+
+Status Slot::copy_scores(int64_t rows) {
+  dpi_backend_error err{};
+  const auto bytes = static_cast<size_t>(2 * rows * engine_.heads()) * sizeof(float);
+  return backend_status(engine_.api().copy_out(streams_[0], host_out_, device_out_, bytes, &err), err,
+                        "copy out");
+}
+
+Status Slot::record(int32_t event, int32_t stream, const char* what) {
+  dpi_backend_error err{};
+  return backend_status(engine_.api().event_record(events_[event], streams_[stream], &err), err, what);
+}
+
+Status Slot::wait(int32_t event, int32_t stream, const char* what) {
+  dpi_backend_error err{};
+  return backend_status(engine_.api().event_wait(events_[event], streams_[stream], &err), err, what);
+}
+
+Status Slot::launch_op(size_t i) {
+  const PlanOp& op = engine_.plan().ops[i];
+  dpi_backend_stream* stream = streams_[op.stream];
+  for (const int32_t e : op.waits) DPI_RETURN_IF_ERROR(wait(e, op.stream, op.name.c_str()));
+  if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.mark_start(i, stream));
+  dpi_backend_error err{};
+  const int32_t code = engine_.api().enqueue(stream, engine_.op(i), &ops_->call(i), &err);
+  DPI_RETURN_IF_ERROR(backend_status(code, err, op.name));
+  if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.mark_end(i, stream));
+  return op.records >= 0 ? record(op.records, op.stream, op.name.c_str()) : Status();
+}
+
+Status Slot::launch_ops() {
+  const Plan& plan = engine_.plan();
+  if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.mark_origin(streams_[0]));
+  if (plan.start_event >= 0) DPI_RETURN_IF_ERROR(record(plan.start_event, 0, "start"));
+  for (size_t i = 0; i < plan.ops.size(); ++i) {
+    const uint64_t start = profile_ns_ != nullptr ? monotonic_ns() : 0;
+    DPI_RETURN_IF_ERROR(launch_op(i));
+    if (profile_ns_ != nullptr) (*profile_ns_)[i] += monotonic_ns() - start;
+  }
+  for (const int32_t e : plan.end_waits) DPI_RETURN_IF_ERROR(wait(e, 0, "end"));
+  return {};
+}
+
+Status Slot::launch_chain() {
+  dpi_backend_error err{};
+  const auto& calls = ops_->calls();
+  return backend_status(engine_.api().chain_enqueue(streams_[0], engine_.chain(), calls.data(),
+                                                    static_cast<int32_t>(calls.size()), &err),
+                        err, "chain");
+}
+
+Status Slot::synchronize() {
+  Status first;
+  for (auto* s : streams_) {
+    dpi_backend_error err{};
+    Status done = backend_status(engine_.api().stream_synchronize(s, &err), err, "synchronize");
+    if (first.ok()) first = std::move(done);
+  }
+  return first;
+}
+
+}  // namespace dpi

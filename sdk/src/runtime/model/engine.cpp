@@ -1,0 +1,259 @@
+#include "runtime/model/engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "graph/bundle_params.hpp"
+#include "runtime/model/table_loader.hpp"
+#include "store/resident_store.hpp"
+
+namespace dpi {
+
+namespace {
+
+dpi_backend_options backend_options(const ModelOptions& o) {
+  dpi_backend_options b{};
+  b.struct_size = sizeof b;
+  b.device_index = o.device_index;
+  b.threads = o.threads;
+  b.precision = static_cast<int32_t>(o.precision);
+  b.strict = o.strict ? 1 : 0;
+  b.debug = o.debug ? 1 : 0;
+  b.isa = o.isa.c_str();
+  b.lookup = o.lookup.c_str();
+  b.tuning = o.tuning.c_str();
+  return b;
+}
+
+kernels::DType activation_type(Precision precision) {
+  if (precision == Precision::kFp16) return kernels::DType::kF16;
+  return precision == Precision::kBf16 ? kernels::DType::kBF16 : kernels::DType::kF32;
+}
+
+}  // namespace
+
+Engine::~Engine() {
+  if (backend_.device == nullptr) return;
+  if (chain_ != nullptr) api().op_free(device(), chain_);
+  for (dpi_backend_op* op : ops_) {
+    if (op != nullptr) api().op_free(device(), op);
+  }
+  for (float* p : const_data_) {
+    if (p != nullptr) api().free(device(), p, DPI_MEMORY_PARAM);
+  }
+  store_.reset();
+  api().close(device());
+}
+
+Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOptions& options,
+                                               std::unique_ptr<TableStore> store) {
+  std::unique_ptr<Engine> e(new Engine());
+  e->options_ = options;
+  BundleParams params(bundle);
+  auto graph = build_graph(bundle.manifest(), params);
+  if (!graph.ok()) return std::move(graph).status().within(bundle.name());
+
+  backend::BackendRequest request;
+  request.device = options.device;
+  request.backend_dir = options.backend_dir;
+  request.options = backend_options(e->options_);
+  DPI_ASSIGN_OR_RETURN(e->backend_, backend::open_backend(request));
+  dpi_backend_error err{};
+  e->caps_.struct_size = sizeof e->caps_;
+  DPI_RETURN_IF_ERROR(backend_status(e->api().caps(e->device(), &e->caps_, &err), err, "backend"));
+
+  PlanOptions plan_options = dpi::plan_options(options);
+  plan_options.max_streams = std::max(1, e->caps_.max_streams);
+  if ((e->caps_.flags & DPI_BACKEND_HALF) != 0) plan_options.activation = activation_type(options.precision);
+  DPI_ASSIGN_OR_RETURN(e->plan_, make_plan(graph.value(), plan_options));
+  for (PlanOp& op : e->plan_.ops) op.bind_pointers();
+  if (plan_options.activation != kernels::DType::kF32) narrow_tables(plan_options.activation, &e->plan_);
+  e->schema_ = make_resolve_schema(e->plan_.features);
+
+  e->store_ =
+      store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), options.memory_limit);
+  DPI_RETURN_IF_ERROR(e->check_memory());
+  DPI_RETURN_IF_ERROR(e->load_tables(bundle));
+  DPI_RETURN_IF_ERROR(e->upload_constants());
+  DPI_RETURN_IF_ERROR(e->prepare_ops());
+  if (options.small_batch) e->prepare_chain();
+  e->graphs_ = options.graphs && (e->caps_.flags & DPI_BACKEND_CAPTURE) != 0;
+  for (PlanParam& p : e->plan_.params) {
+    e->weight_bytes_ += p.data.size() * sizeof(float);
+    std::vector<float>().swap(p.data);  // the backend keeps what it needs
+  }
+  return e;
+}
+
+/// Tables, weights and one slot must fit what the device has free; host memory is checked by the store.
+Status Engine::check_memory() {
+  DPI_ASSIGN_OR_RETURN(memory_, forecast_memory(plan_, options_, !host_memory(), caps_.alignment));
+  if (host_memory() || caps_.memory_free == 0 || memory_.least() <= caps_.memory_free) return {};
+  const auto mib = [](uint64_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; };
+  return {Code::kOutOfMemory, "the model needs " + mib(memory_.least()) + " (tables " + mib(memory_.tables) +
+                                  ", weights " + mib(memory_.weights) +
+                                  ", one call of max_rows=" + std::to_string(options_.max_rows) + " " +
+                                  mib(memory_.slot) + "), but only " + mib(caps_.memory_free) +
+                                  " of device memory are free; nothing was loaded"};
+}
+
+Status Engine::load_tables(Bundle& bundle) {
+  std::vector<StoreTable> tables;
+  for (const PlanTable& t : plan_.tables) {
+    tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with});
+  }
+  DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(std::move(tables)));
+  return load_plan_tables(bundle, plan_, *store_);
+}
+
+Status Engine::upload_constants() {
+  const_data_.assign(plan_.params.size(), nullptr);
+  for (const PlanValue& v : plan_.values) {
+    if (v.storage != Storage::kConst || v.param < 0 || const_data_[v.param] != nullptr) continue;
+    const auto& data = plan_.params[v.param].data;
+    void* p = nullptr;
+    dpi_backend_error err{};
+    const size_t bytes = std::max<size_t>(1, data.size()) * sizeof(float);
+    DPI_RETURN_IF_ERROR(
+        backend_status(api().alloc(device(), bytes, DPI_MEMORY_PARAM, &p, &err), err, v.name));
+    const_data_[v.param] = static_cast<float*>(p);
+    DPI_RETURN_IF_ERROR(backend_status(
+        api().upload(device(), p, data.data(), data.size() * sizeof(float), &err), err, v.name));
+  }
+  return {};
+}
+
+int64_t Engine::row_stride(const PlanValue& v) const {
+  switch (v.storage) {
+    case Storage::kInput:
+      return v.is_bags ? 0 : schema_.n_floats[schema_.features[v.feature].shared ? 1 : 0];
+    case Storage::kOutput:
+    case Storage::kLogit:
+      return heads();
+    case Storage::kConst:
+      return 0;
+    case Storage::kAlias:
+      return row_stride(plan_.values[v.base]);
+    case Storage::kArena:
+      break;
+  }
+  return v.space == RowSpace::kConstant ? 0 : v.row_stride;
+}
+
+namespace {
+
+/// The description of one op for op_prepare, with the arrays it points to.
+struct OpDescription {
+  std::vector<dpi_value_desc> inputs, outputs;
+  std::vector<kernels::Param> params;
+  std::vector<dpi_table_desc> tables;
+  dpi_op_desc desc{};
+};
+
+dpi_value_desc describe_value(const Engine& e, int32_t index) {
+  dpi_value_desc d{};
+  if (index < 0) return d;
+  const PlanValue& v = e.plan().values[index];
+  d.dims = v.dims;
+  d.is_bags = v.is_bags ? 1 : 0;
+  d.is_constant = v.space == RowSpace::kConstant ? 1 : 0;
+  d.row_stride = e.row_stride(v);
+  d.dtype = v.dtype;
+  return d;
+}
+
+void describe(const Engine& e, const PlanOp& op, OpDescription* d) {
+  for (const int32_t v : op.inputs) d->inputs.push_back(describe_value(e, v));
+  for (const int32_t v : op.outputs) d->outputs.push_back(describe_value(e, v));
+  for (const int32_t p : op.params) {
+    if (p < 0) {
+      d->params.push_back({});
+    } else {
+      d->params.push_back({e.plan().params[p].data.data(), e.plan().params[p].dims});
+    }
+  }
+  for (const int32_t t : op.tables) {
+    const PlanTable& table = e.plan().tables[t];
+    d->tables.push_back({table.rows, table.dim, table.dtype});
+  }
+  auto& desc = d->desc;
+  desc.struct_size = sizeof desc;
+  desc.kind = op.kind;
+  desc.name = op.name.c_str();
+  desc.attrs = std::visit([](const auto& a) { return static_cast<const void*>(&a); }, op.attrs);
+  desc.inputs = d->inputs.data();
+  desc.outputs = d->outputs.data();
+  desc.params = d->params.data();
+  desc.tables = d->tables.data();
+  desc.n_inputs = static_cast<int32_t>(d->inputs.size());
+  desc.n_outputs = static_cast<int32_t>(d->outputs.size());
+  desc.n_params = static_cast<int32_t>(d->params.size());
+  desc.n_tables = static_cast<int32_t>(d->tables.size());
+  desc.max_rows = e.options().max_rows;
+}
+
+}  // namespace
+
+Status Engine::prepare_ops() {
+  ops_.assign(plan_.ops.size(), nullptr);
+  reports_.resize(plan_.ops.size());
+  for (size_t i = 0; i < plan_.ops.size(); ++i) {
+    OpDescription d;
+    describe(*this, plan_.ops[i], &d);
+    dpi_backend_error err{};
+    char report[1024] = "";
+    const int32_t code = api().op_prepare(device(), &d.desc, &ops_[i], report, sizeof report, &err);
+    DPI_RETURN_IF_ERROR(backend_status(code, err, "op '" + plan_.ops[i].name + "'"));
+    reports_[i] = report;
+  }
+  return {};
+}
+
+/// A plan that no chain takes runs op by op: chain_report says why.
+void Engine::prepare_chain() {
+  if (api().chain_prepare == nullptr) return;
+  std::vector<OpDescription> descriptions(plan_.ops.size());
+  std::vector<dpi_op_desc> ops;
+  std::vector<const int32_t*> inputs, outputs;
+  for (size_t i = 0; i < plan_.ops.size(); ++i) {
+    describe(*this, plan_.ops[i], &descriptions[i]);
+    ops.push_back(descriptions[i].desc);
+    inputs.push_back(plan_.ops[i].inputs.data());
+    outputs.push_back(plan_.ops[i].outputs.data());
+  }
+  dpi_chain_desc chain{};
+  chain.struct_size = sizeof chain;
+  chain.n_ops = static_cast<int32_t>(ops.size());
+  chain.ops = ops.data();
+  chain.input_values = inputs.data();
+  chain.output_values = outputs.data();
+  std::vector<dpi_chain_value> values;
+  for (const PlanValue& v : plan_.values) {
+    const bool kept = v.storage == Storage::kOutput || v.storage == Storage::kLogit;
+    values.push_back(
+        {v.storage == Storage::kAlias ? v.base : -1, static_cast<int32_t>(v.column), kept ? 1 : 0});
+  }
+  chain.values = values.data();
+  chain.n_values = static_cast<int32_t>(values.size());
+  char report[1024] = "";
+  dpi_backend_error err{};
+  const int32_t code =
+      api().chain_prepare(device(), &chain, &chain_, &chain_max_rows_, report, sizeof report, &err);
+  chain_report_ = report;
+  if (code == 0) return;
+  chain_ = nullptr;
+  if (chain_report_.empty()) chain_report_ = err.message;
+}
+
+void Engine::give_up_graphs(const Status& why) const {
+  graphs_.store(false, std::memory_order_relaxed);
+  const std::lock_guard lock(note_mutex_);
+  graphs_note_ = why.message();
+}
+
+std::string Engine::graphs_note() const {
+  const std::lock_guard lock(note_mutex_);
+  return graphs_note_;
+}
+
+}  // namespace dpi

@@ -1,0 +1,94 @@
+// What all contexts of a model share, immutable after load: the plan, the backend's device with the prepared
+// ops, the tables, the schema. Destroyed after the last context.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend/abi/backend_status.hpp"
+#include "backend/abi/registry.hpp"
+#include "base/status.hpp"
+#include "bundle/bundle.hpp"
+#include "plan/plan.hpp"
+#include "runtime/model/memory_forecast.hpp"
+#include "runtime/model/options.hpp"
+#include "runtime/request/resolve.hpp"
+#include "store/table_store.hpp"
+
+namespace dpi {
+
+class Engine {
+ public:
+  /// Plans, opens the backend, streams the tables to their storage, prepares the ops. `store` may be given by
+  /// tests; else resident.
+  static Result<std::unique_ptr<Engine>> create(Bundle& bundle, const ModelOptions& options,
+                                                std::unique_ptr<TableStore> store = nullptr);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const Plan& plan() const { return plan_; }
+  const ModelOptions& options() const { return options_; }
+  const ResolveSchema& schema() const { return schema_; }
+  const dpi_backend_api& api() const { return *backend_.api; }
+  dpi_backend_device* device() const { return backend_.device; }
+  const dpi_backend_caps& caps() const { return caps_; }
+  const std::string& device_note() const { return backend_.note; }  // why auto fell back, "" otherwise
+  TableStore& store() const { return *store_; }
+  const StoreForecast& forecast() const { return forecast_; }
+  const MemoryForecast& memory() const { return memory_; }
+  uint64_t weight_bytes() const { return weight_bytes_; }
+  int64_t heads() const { return static_cast<int64_t>(plan_.heads.size()); }
+
+  const dpi_backend_op* op(size_t i) const { return ops_[i]; }
+  const std::string& op_report(size_t i) const { return reports_[i]; }
+  /// Backend memory of a kConst value's parameter.
+  float* const_data(int32_t param) const { return const_data_[static_cast<size_t>(param)]; }
+  /// One op that does the whole plan for calls of at most chain_max_rows rows; null when the backend has
+  /// none.
+  const dpi_backend_op* chain() const { return chain_; }
+  int64_t chain_max_rows() const { return chain_max_rows_; }
+  const std::string& chain_report() const { return chain_report_; }
+
+  /// Calls are captured and replayed: the option, a backend that can, and no capture that failed so far.
+  bool uses_graphs() const { return graphs_.load(std::memory_order_relaxed); }
+  /// After a capture failed: calls go on op by op from now on, graphs_note says why.
+  void give_up_graphs(const Status& why) const;
+  std::string graphs_note() const;
+
+  /// Elements between rows of a value in its buffer (inputs and outputs included).
+  int64_t row_stride(const PlanValue& v) const;
+  bool host_memory() const { return (caps_.flags & DPI_BACKEND_HOST_MEMORY) != 0; }
+
+ private:
+  Engine() = default;
+  Status check_memory();
+  Status load_tables(Bundle& bundle);
+  Status upload_constants();
+  Status prepare_ops();
+  void prepare_chain();
+
+  ModelOptions options_;
+  Plan plan_;
+  ResolveSchema schema_;
+  backend::OpenedBackend backend_;
+  dpi_backend_caps caps_{};
+  std::unique_ptr<TableStore> store_;
+  StoreForecast forecast_;
+  MemoryForecast memory_;
+  std::vector<dpi_backend_op*> ops_;
+  std::vector<std::string> reports_;
+  std::vector<float*> const_data_;  // per param, null unless a value reads it
+  uint64_t weight_bytes_ = 0;
+  dpi_backend_op* chain_ = nullptr;
+  int64_t chain_max_rows_ = 0;
+  std::string chain_report_;
+  mutable std::atomic<bool> graphs_{false};
+  mutable std::mutex note_mutex_;  // of graphs_note_, never on a path that works
+  mutable std::string graphs_note_;
+};
+
+}  // namespace dpi

@@ -1,0 +1,151 @@
+#include "runtime/model/model.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+namespace dpi {
+
+namespace {
+
+std::atomic<uint64_t> g_fork_generation{0};
+
+/// Counts forks this process descends from, so that a model knows whether it was loaded by a parent.
+uint64_t fork_generation() {
+  static const int kRegistered =
+      pthread_atfork(nullptr, nullptr, [] { g_fork_generation.fetch_add(1, std::memory_order_relaxed); });
+  static_cast<void>(kRegistered);
+  return g_fork_generation.load(std::memory_order_relaxed);
+}
+
+Result<std::unique_ptr<Model>> load_bundle(Result<std::unique_ptr<Bundle>> opened,
+                                           const ModelOptions& options) {
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Bundle> bundle, std::move(opened));
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::create(*bundle, options));
+  if (!options.verify_golden) return model;
+  DPI_ASSIGN_OR_RETURN(const GoldenRows golden, bundle->read_golden());
+  Status passed = model->check_golden(golden, bundle->manifest().golden.tolerance);
+  if (!passed.ok()) return std::move(passed).within(bundle->name());
+  return model;
+}
+
+Batch golden_batch(const GoldenRows& g) {
+  const auto data = [](const auto& v) { return v.empty() ? nullptr : v.data(); };
+  Batch b;
+  b.item.rows = g.rows;
+  b.item.dense = data(g.dense);
+  b.item.ids = data(g.ids);
+  b.item.offsets = g.has_offsets ? data(g.offsets) : nullptr;
+  b.item.weights = data(g.weights);
+  b.item.nnz = static_cast<int64_t>(g.ids.size());
+  if (g.shared_rows == 0) return b;
+  b.shared.rows = g.shared_rows;
+  b.shared_offsets = data(g.shared_offsets);
+  b.shared.dense = data(g.shared_dense);
+  b.shared.ids = data(g.shared_ids);
+  b.shared.offsets = data(g.shared_bag_offsets);
+  b.shared.weights = data(g.shared_weights);
+  b.shared.nnz = static_cast<int64_t>(g.shared_ids.size());
+  return b;
+}
+
+/// First element of `got` outside the tolerance, as text; empty when all agree. NaN agrees with NaN only.
+std::string golden_mismatch(const std::vector<float>& want, const std::vector<float>& got, double tolerance,
+                            const std::vector<HeadSpec>& heads, const char* what) {
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (std::isnan(want[i]) && std::isnan(got[i])) continue;
+    const double limit = tolerance * std::max(1.0, std::fabs(static_cast<double>(want[i])));
+    if (std::fabs(static_cast<double>(want[i]) - got[i]) <= limit) continue;
+    return "golden row " + std::to_string(i / heads.size()) + ", head '" + heads[i % heads.size()].name +
+           "': " + what + " " + std::to_string(got[i]) + ", expected " + std::to_string(want[i]) +
+           " within " + std::to_string(limit);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> Model::load(const std::string& path, const ModelOptions& options) {
+  return load_bundle(Bundle::open(path, {options.require_signature}), options);
+}
+
+Result<std::unique_ptr<Model>> Model::load_memory(std::span<const std::byte> bytes,
+                                                  const ModelOptions& options) {
+  return load_bundle(Bundle::open_memory(bytes, {options.require_signature}), options);
+}
+
+Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions& options,
+                                             std::unique_ptr<TableStore> store) {
+  std::unique_ptr<Model> m(new Model());
+  m->fork_generation_ = fork_generation();
+  m->manifest_ = bundle.manifest();
+  m->source_ = bundle.name();
+  m->content_digest_ = bundle.content_digest();
+  DPI_ASSIGN_OR_RETURN(m->engine_, Engine::create(bundle, options, std::move(store)));
+  for (const FeatureSpec& f : m->manifest_.features) {
+    m->encoders_.push_back(nullptr);
+    if (f.encoder.empty()) continue;
+    auto encoder = FeatureEncoder::build(f, bundle);
+    if (!encoder.ok()) return std::move(encoder).status().within(bundle.name());
+    m->encoders_.back() = std::make_unique<FeatureEncoder>(std::move(encoder).value());
+  }
+  m->counters_ = std::make_unique<SharedCounters[]>(std::max<size_t>(1, m->manifest_.features.size()));
+  m->pool_ = std::make_unique<ContextPool>(*m->engine_, context_count(options));
+  return m;
+}
+
+bool Model::forked() const { return fork_generation() != fork_generation_; }
+
+Status Model::check_process() const {
+  if (!forked()) return {};
+  return {Code::kForked, "the model was loaded before fork(); load it again in this process"};
+}
+
+void Model::add_counts(Context& context, int64_t rows) {
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  rows_.fetch_add(static_cast<uint64_t>(rows), std::memory_order_relaxed);
+  auto& local = context.counters();
+  for (size_t i = 0; i < local.size(); ++i) {
+    const auto add = [](std::atomic<uint64_t>& to, uint64_t n) {
+      if (n != 0) to.fetch_add(n, std::memory_order_relaxed);
+    };
+    add(counters_[i].missing, local[i].missing);
+    add(counters_[i].out_of_range, local[i].out_of_range);
+    add(counters_[i].cut, local[i].cut);
+  }
+}
+
+Status Model::predict_on(Context& context, const Batch& batch, float* out, const RunControl& control) {
+  DPI_RETURN_IF_ERROR(check_process());
+  DPI_RETURN_IF_ERROR(check_batch(engine_->schema(), batch));
+  Status status = context.run(batch, out, control);
+  add_counts(context, batch.item.rows);
+  return status;
+}
+
+Status Model::predict(const Batch& batch, float* out, const RunControl& control) {
+  DPI_RETURN_IF_ERROR(check_process());
+  DPI_RETURN_IF_ERROR(check_batch(engine_->schema(), batch));
+  DPI_ASSIGN_OR_RETURN(ContextPool::Lease context, pool_->acquire(control));
+  Status status = context->run(batch, out, control);
+  add_counts(*context.operator->(), batch.item.rows);
+  return status;
+}
+
+Status Model::check_golden(const GoldenRows& golden, double tolerance) {
+  if (golden.rows == 0) return {};
+  std::vector<float> value(golden.value.size()), logit(golden.value.size());
+  RunControl control;
+  control.logits = logit.data();
+  DPI_RETURN_IF_ERROR(predict(golden_batch(golden), value.data(), control));
+  std::string fault = golden_mismatch(golden.value, value, tolerance, manifest_.heads, "scored");
+  if (fault.empty() && !golden.logit.empty()) {
+    fault = golden_mismatch(golden.logit, logit, tolerance, manifest_.heads, "logit");
+  }
+  if (fault.empty()) return {};
+  return bad_model(fault);
+}
+
+}  // namespace dpi

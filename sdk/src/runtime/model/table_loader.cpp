@@ -1,0 +1,200 @@
+#include "runtime/model/table_loader.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <dpi/kernels/narrow.hpp>
+#include <dpi/kernels/row_decode.hpp>
+
+namespace dpi {
+
+namespace {
+
+using Term = PlanTable::Term;
+
+/// Sums of a derived table while its sources stream by: one float per row and column, a handful of terms
+/// each.
+struct Derived {
+  int32_t table = -1;  // of the plan
+  std::vector<float> sums;
+};
+
+/// One term of one derived column over the rows [first, first + n) of its source, already decoded to `rows`
+/// [n, dim].
+void add_term(const Term& term, const float* rows, int64_t first, int64_t n, int64_t dim, Derived* d,
+              size_t column, size_t columns) {
+  for (int64_t r = 0; r < n; ++r) {
+    const float* row = rows + r * dim;
+    double sum = 0;
+    switch (term.kind) {
+      case Term::Kind::kColumn:
+        sum = static_cast<double>(term.factor) * row[term.column];
+        break;
+      case Term::Kind::kDot:
+        for (int64_t k = 0; k < dim; ++k) sum += static_cast<double>(term.weights[k]) * row[k];
+        break;
+      case Term::Kind::kNegHalfSquaredNorm:
+        for (int64_t k = 0; k < dim; ++k) sum -= 0.5 * static_cast<double>(row[k]) * row[k];
+        sum *= term.factor;
+        break;
+    }
+    const size_t at = static_cast<size_t>(first + r) * columns + column;
+    if (at < d->sums.size()) d->sums[at] = static_cast<float>(d->sums[at] + sum);
+  }
+}
+
+class Loader {
+ public:
+  Loader(Bundle& bundle, const Plan& plan, TableStore& store) : bundle_(bundle), plan_(plan), store_(store) {
+    for (size_t t = 0; t < plan.tables.size(); ++t) {
+      if (plan.tables[t].source >= 0) continue;
+      derived_.push_back({static_cast<int32_t>(t), {}});
+    }
+  }
+
+  Status run() {
+    for (Derived& d : derived_) {
+      const PlanTable& t = plan_.tables[d.table];
+      d.sums.assign(static_cast<size_t>(t.rows) * static_cast<size_t>(t.dim), 0.0f);
+    }
+    for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
+      if (is_used(static_cast<int32_t>(s))) DPI_RETURN_IF_ERROR(stream_table(static_cast<int32_t>(s)));
+    }
+    for (Derived& d : derived_) DPI_RETURN_IF_ERROR(ingest_derived(&d));
+    return store_.seal();
+  }
+
+ private:
+  bool is_used(int32_t source) const {
+    for (const PlanTable& t : plan_.tables) {
+      if (t.source == source) return true;
+      for (const auto& column : t.columns) {
+        for (const Term& term : column) {
+          if (term.table == source) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  bool feeds_derived(int32_t source) const {
+    for (const Derived& d : derived_) {
+      for (const auto& column : plan_.tables[d.table].columns) {
+        for (const Term& term : column) {
+          if (term.table == source) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  Status stream_table(int32_t source) {
+    const TableSpec& spec = bundle_.manifest().tables[source];
+    std::vector<float> scale;
+    if (spec.dtype == kernels::DType::kI8) DPI_RETURN_IF_ERROR(bundle_.read_table_scale(source, &scale));
+    kernels::DType stored = spec.dtype;
+    for (size_t t = 0; t < plan_.tables.size(); ++t) {
+      if (plan_.tables[t].source != source) continue;
+      stored = plan_.tables[t].dtype;
+      if (!scale.empty()) DPI_RETURN_IF_ERROR(store_.ingest_scale(static_cast<int32_t>(t), scale));
+    }
+    const bool decode = feeds_derived(source);
+    return bundle_.read_table(
+        source, [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
+          if (stored != spec.dtype) DPI_RETURN_IF_ERROR(narrow(spec, stored, first, &bytes));
+          for (size_t t = 0; t < plan_.tables.size(); ++t) {
+            if (plan_.tables[t].source != source) continue;
+            DPI_RETURN_IF_ERROR(store_.ingest(static_cast<int32_t>(t), first, n, bytes));
+          }
+          if (decode) add_block(source, stored, first, n, bytes, scale);
+          return {};
+        });
+  }
+
+  /// Replaces a block of float32 rows by the same in 16 bits.
+  Status narrow(const TableSpec& spec, kernels::DType type, int64_t first,
+                std::span<const std::byte>* bytes) {
+    const size_t n = bytes->size() / sizeof(float);
+    const bool half = type == kernels::DType::kF16;
+    narrowed_.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+      float v = 0;
+      std::memcpy(&v, bytes->data() + i * sizeof(float), sizeof v);
+      narrowed_[i] = half ? kernels::float_to_half(v) : kernels::float_to_bf16(v);
+      const float back = half ? kernels::half_to_float(narrowed_[i]) : kernels::bf16_to_float(narrowed_[i]);
+      if (std::isfinite(v) == std::isfinite(back)) continue;
+      const auto at = static_cast<int64_t>(i);
+      return unsupported("table '" + spec.name + "', row " + std::to_string(first + at / spec.dim) +
+                         ", column " + std::to_string(at % spec.dim) + ": " + std::to_string(v) +
+                         " is beyond what " + (half ? "fp16" : "bf16") + " holds; load with precision tf32" +
+                         (half ? " or bf16" : ""));
+    }
+    *bytes = std::as_bytes(std::span(narrowed_));
+    return {};
+  }
+
+  void add_block(int32_t source, kernels::DType stored, int64_t first, int64_t n,
+                 std::span<const std::byte> bytes, const std::vector<float>& scale) {
+    const int64_t dim = bundle_.manifest().tables[source].dim;
+    kernels::TableView view;
+    view.base = bytes.data();
+    view.rows = n;
+    view.dim = static_cast<int32_t>(dim);
+    view.dtype = stored;
+    view.row_bytes = dim * kernels::dtype_bytes(stored);
+    view.scale = scale.empty() ? nullptr : scale.data() + first;
+    view.scale_stride = 1;
+    rows_.resize(static_cast<size_t>(n * dim));
+    for (int64_t r = 0; r < n; ++r) kernels::decode_row(view, r, rows_.data() + r * dim);
+    for (Derived& d : derived_) {
+      const auto& columns = plan_.tables[d.table].columns;
+      for (size_t c = 0; c < columns.size(); ++c) {
+        for (const Term& term : columns[c]) {
+          if (term.table == source) add_term(term, rows_.data(), first, n, dim, &d, c, columns.size());
+        }
+      }
+    }
+  }
+
+  Status ingest_derived(Derived* d) {
+    const PlanTable& t = plan_.tables[d->table];
+    constexpr int64_t kBlock = 65536;
+    for (int64_t first = 0; first < t.rows; first += kBlock) {
+      const int64_t n = std::min(kBlock, t.rows - first);
+      const std::span block(d->sums.data() + first * t.dim, static_cast<size_t>(n * t.dim));
+      DPI_RETURN_IF_ERROR(store_.ingest(d->table, first, n, std::as_bytes(block)));
+    }
+    std::vector<float>().swap(d->sums);
+    return {};
+  }
+
+  Bundle& bundle_;
+  const Plan& plan_;
+  TableStore& store_;
+  std::vector<Derived> derived_;
+  std::vector<float> rows_;
+  std::vector<uint16_t> narrowed_;
+};
+
+}  // namespace
+
+void narrow_tables(kernels::DType type, Plan* plan) {
+  const auto stays = [plan](int32_t source) {
+    return std::any_of(plan->tables.begin(), plan->tables.end(), [source](const PlanTable& t) {
+      return t.source == source && (t.needs_nonzero || t.dtype != kernels::DType::kF32);
+    });
+  };
+  std::vector<int32_t> narrow;
+  for (size_t t = 0; t < plan->tables.size(); ++t) {
+    if (plan->tables[t].source >= 0 && !stays(plan->tables[t].source))
+      narrow.push_back(static_cast<int32_t>(t));
+  }
+  for (const int32_t t : narrow) plan->tables[static_cast<size_t>(t)].dtype = type;
+}
+
+Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store) {
+  return Loader(bundle, plan, store).run();
+}
+
+}  // namespace dpi

@@ -1,0 +1,91 @@
+// Warm-up: every context is created and runs plausible rows, so that no request pays for first touches, lazy
+// loading or graph capture.
+#include <algorithm>
+
+#include "backend/abi/batch_bucket.hpp"
+#include "base/clock.hpp"
+#include "runtime/model/model.hpp"
+
+namespace dpi {
+
+namespace {
+
+constexpr uint64_t kPatienceNs = 2'000'000'000;
+
+/// Rows whose ids are valid under every rule: 0, spread over the vocabulary by row.
+struct SyntheticRows {
+  std::vector<int64_t> ids;
+  std::vector<float> dense;
+  Batch batch;
+
+  SyntheticRows(const ResolveSchema& schema, int64_t rows) {
+    const auto& l = schema.layout;
+    ids.resize(static_cast<size_t>(rows * l.n_slots));
+    dense.assign(static_cast<size_t>(rows * l.n_columns), 0.5f);
+    for (const auto& f : schema.features) {
+      if (f.slot < 0) continue;
+      for (int64_t r = 0; r < rows; ++r) {
+        ids[static_cast<size_t>(r * l.n_slots + f.slot)] = valid_id(f.spec, r * 7919 % f.spec.vocab_size);
+      }
+    }
+    batch.item.rows = rows;
+    batch.item.ids = ids.empty() ? nullptr : ids.data();
+    batch.item.nnz = static_cast<int64_t>(ids.size());
+    batch.item.dense = dense.empty() ? nullptr : dense.data();
+  }
+
+  static int64_t valid_id(const FeatureSpec& f, int64_t id) {
+    return f.has_missing_id && id == f.missing_id ? (id + 1) % f.vocab_size : id;
+  }
+};
+
+/// Rows of a call that keeps every slot of a context busy.
+int64_t most_rows(const Engine& e) {
+  return e.options().max_rows * (e.host_memory() ? 1 : e.options().slots);
+}
+
+/// Sizes that between them touch whatever calls of up to `rows` rows use: with graphs every bucket.
+std::vector<int64_t> warm_sizes(const Engine& e, int64_t rows) {
+  if (!e.uses_graphs()) return {1, rows};
+  std::vector<int64_t> sizes;
+  const int64_t most = e.options().max_rows;
+  for (int64_t n = 1; n < std::min(rows, most); n = next_bucket(n, most)) sizes.push_back(n);
+  sizes.push_back(std::min(rows, most));
+  if (rows > most) sizes.push_back(rows);
+  return sizes;
+}
+
+}  // namespace
+
+Status Model::warm_up(int64_t max_rows) {
+  DPI_RETURN_IF_ERROR(check_process());
+  if (max_rows < 1)
+    return invalid_argument("warm-up needs max_rows of at least 1, got " + std::to_string(max_rows));
+  const int64_t rows = std::min(max_rows, most_rows(*engine_));
+  const SyntheticRows synthetic(engine_->schema(), rows);
+  std::vector<float> out(static_cast<size_t>(rows * engine_->heads()));
+  const std::lock_guard<std::mutex> one_at_a_time(
+      warm_up_mutex_);  // two that each hold half would wait for ever
+  std::vector<ContextPool::Lease> held;
+  for (int32_t i = 0; i < pool_->size(); ++i) {
+    RunControl patience;
+    patience.deadline_ns = monotonic_ns() + kPatienceNs;
+    auto acquired = pool_->acquire(patience);
+    if (!acquired.ok() && acquired.status().code() == Code::kTimeout)
+      break;  // the rest are at work, so warm already
+    DPI_ASSIGN_OR_RETURN(ContextPool::Lease lease, std::move(acquired));
+    for (int64_t n : warm_sizes(*engine_, rows)) {
+      Batch b = synthetic.batch;
+      b.item.rows = n;
+      b.item.nnz = n * engine_->schema().layout.n_slots;
+      // op by op, captured, replayed
+      for (int pass = 0; pass < (engine_->uses_graphs() ? 3 : 1); ++pass) {
+        DPI_RETURN_IF_ERROR(lease->run(b, out.data(), {}));
+      }
+    }
+    held.push_back(std::move(lease));
+  }
+  return {};
+}
+
+}  // namespace dpi

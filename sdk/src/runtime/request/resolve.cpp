@@ -1,0 +1,303 @@
+#include "runtime/request/resolve.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "runtime/request/pack_values.hpp"
+
+namespace dpi {
+
+namespace {
+
+/// One part of the batch as one space's features read it: where bag (row, feature) and column (row, feature)
+/// are.
+struct Source {
+  const BatchPart* part = nullptr;
+  int64_t first_row = 0;  // of the part, for local row 0
+  int64_t rows = 0;
+  int64_t bag_row = 0;  // bag = row * bag_row + slot * bag_slot
+  int64_t bag_slot = 0;
+  int64_t dense_stride = 0;
+  bool whole = true;    // the part holds all features (no shared part)
+  bool shared = false;  // rows count in the shared part
+
+  int64_t bag(int64_t row, int32_t slot) const { return (first_row + row) * bag_row + slot * bag_slot; }
+};
+
+Source make_source(const ResolveSchema& s, const Batch& b, const RowRange& range, int space) {
+  Source src;
+  const bool own = b.has_shared() && space == 1;
+  src.part = own ? &b.shared : &b.item;
+  src.first_row = own ? range.shared_begin : range.begin;
+  src.rows = own ? range.shared_end - range.shared_begin : range.rows();
+  src.whole = !b.has_shared();
+  src.shared = own;
+  const auto& l = s.layout;
+  const int64_t slots = src.whole ? l.n_slots : own ? l.n_shared_slots : l.n_item_slots;
+  const int64_t columns = src.whole ? l.n_columns : own ? l.n_shared_columns : l.n_item_columns;
+  src.bag_row = b.slot_major ? 1 : slots;
+  src.bag_slot = b.slot_major ? src.part->rows : 1;
+  src.dense_stride = src.part->dense_stride != 0 ? src.part->dense_stride : columns;
+  return src;
+}
+
+Status refuse(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
+              const std::string& what) {
+  const auto& f = s.features[feature].spec;
+  const int64_t at = src.first_row + row;
+  return invalid_argument((src.shared ? "shared row " : "row ") + std::to_string(at) + ", feature '" +
+                          f.name + "': " + what)
+      .at(at, feature);
+}
+
+std::string range_text(const FeatureSpec& f, int64_t id) {
+  return "id " + std::to_string(id) + " is outside the vocabulary [0, " + std::to_string(f.vocab_size) +
+         ") and the schema says error";
+}
+
+/// Applies the out-of-range and missing rules to one id of a feature. Returns false when the schema says
+/// error.
+enum class IdFate { kKeep, kMissing, kOutOfRange, kRefusedRange };
+IdFate judge(const FeatureSpec& f, int64_t id, int32_t* resolved) {
+  if (f.has_missing_id && id == f.missing_id) return IdFate::kMissing;
+  if (static_cast<uint64_t>(id) < static_cast<uint64_t>(f.vocab_size)) {
+    *resolved = static_cast<int32_t>(id);
+    return IdFate::kKeep;
+  }
+  if (f.out_of_range == OutOfRange::kError) return IdFate::kRefusedRange;
+  *resolved = static_cast<int32_t>(f.out_of_range == OutOfRange::kOov ? f.oov_id : f.default_id);
+  return IdFate::kOutOfRange;
+}
+
+/// A categorical value that is missing: pad_id, default_id, or an error.
+Status resolve_missing(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
+                       FeatureCounters& c, int32_t* out) {
+  const auto& f = s.features[feature].spec;
+  ++c.missing;
+  if (f.missing == Missing::kError) return refuse(src, s, feature, row, "missing, and the schema says error");
+  *out = static_cast<int32_t>(f.missing == Missing::kPad ? f.pad_id : f.default_id);
+  return {};
+}
+
+Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
+                      FeatureCounters& c, int32_t* out) {
+  const auto& f = s.features[feature];
+  const int64_t bag = src.bag(row, src.whole ? f.slot : f.part_slot);
+  int64_t at = bag;
+  if (src.part->offsets != nullptr) {
+    at = src.part->offsets[bag];
+    const int64_t n = src.part->offsets[bag + 1] - at;
+    if (n == 0) return resolve_missing(src, s, feature, row, c, out);
+    if (n != 1)
+      return refuse(src, s, feature, row, std::to_string(n) + " ids where a categorical feature has one");
+  }
+  if (src.part->weights != nullptr && src.part->weights[at] != 1.0f) {
+    return refuse(src, s, feature, row, "a weight other than 1 on a feature that is not weighted");
+  }
+  const int64_t id = src.part->ids[at];
+  switch (judge(f.spec, id, out)) {
+    case IdFate::kKeep:
+      return {};
+    case IdFate::kMissing:
+      return resolve_missing(src, s, feature, row, c, out);
+    case IdFate::kOutOfRange:
+      ++c.out_of_range;
+      return {};
+    case IdFate::kRefusedRange:
+      ++c.out_of_range;
+      return refuse(src, s, feature, row, range_text(f.spec, id));
+  }
+  return {};
+}
+
+/// Row r of plain ids, one per bag. False: some id needs its feature's rules.
+bool pack_plain_row(const Source& src, const ResolveSchema::IdColumns& c, int64_t r, int32_t* dst) {
+  const auto n = static_cast<int64_t>(c.slot.size());
+  if (c.side_by_side && src.bag_slot == 1) {
+    return pack_ids(src.part->ids + src.bag(r, c.slot[0]), c.limit.data(), c.missing.data(), n, dst);
+  }
+  bool good = true;
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t id = src.part->ids[src.bag(r, c.slot[k])];
+    good = good && static_cast<uint64_t>(id) < c.limit[k] && id != c.missing[k];
+    dst[k] = static_cast<int32_t>(id);
+  }
+  return good;
+}
+
+/// The common case: one id per bag, no weights. A row of valid ids is a compare and a narrowing store each.
+Status resolve_categorical(const Source& src, const ResolveSchema& s, int space, int32_t* packed,
+                           FeatureCounters* counters) {
+  const auto& list = s.categorical[space];
+  const auto n = static_cast<int64_t>(list.size());
+  const auto& columns = s.id_columns[space][src.whole ? 0 : 1];
+  const bool plain = src.part->offsets == nullptr && src.part->weights == nullptr;
+  for (int64_t r = 0; r < src.rows; ++r) {
+    int32_t* dst = packed + r * n;
+    if (plain && pack_plain_row(src, columns, r, dst)) continue;
+    for (int64_t k = 0; k < n; ++k) {
+      DPI_RETURN_IF_ERROR(resolve_one_id(src, s, list[k], r, counters[list[k]], dst + k));
+    }
+  }
+  return {};
+}
+
+/// One sequence feature while its bags are packed.
+struct BagWriter {
+  const Source& src;
+  const ResolveSchema& schema;
+  int32_t feature;
+  FeatureCounters& counters;
+  int32_t* ids;
+  float* weights;  // null unless the feature is weighted
+  int64_t capacity;
+  int64_t n = 0;
+
+  Status add(int64_t row, int64_t at) {
+    const auto& f = schema.features[feature].spec;
+    const float w = src.part->weights != nullptr ? src.part->weights[at] : 1.0f;
+    if (weights == nullptr && w != 1.0f) {
+      return refuse(src, schema, feature, row, "a weight other than 1 on a feature that is not weighted");
+    }
+    if (!std::isfinite(w)) return refuse(src, schema, feature, row, "a weight that is not finite");
+    int32_t id = 0;
+    switch (judge(f, src.part->ids[at], &id)) {
+      case IdFate::kMissing:
+        ++counters.missing;
+        return {};  // leaves the bag
+      case IdFate::kOutOfRange:
+        ++counters.out_of_range;
+        break;
+      case IdFate::kRefusedRange:
+        ++counters.out_of_range;
+        return refuse(src, schema, feature, row, range_text(f, src.part->ids[at]));
+      case IdFate::kKeep:
+        break;
+    }
+    push(id, w);
+    return {};
+  }
+  void push(int32_t id, float w) {
+    ids[n] = id;
+    if (weights != nullptr) weights[n] = w;
+    ++n;
+  }
+};
+
+Status resolve_bag(BagWriter& w, int64_t row) {
+  const auto& f = w.schema.features[w.feature];
+  const int64_t bag = w.src.bag(row, w.src.whole ? f.slot : f.part_slot);
+  int64_t begin = bag, end = bag + 1;
+  if (w.src.part->offsets != nullptr) {
+    begin = w.src.part->offsets[bag];
+    end = w.src.part->offsets[bag + 1];
+  }
+  if (f.max_bag > 0 && end - begin > f.max_bag) {
+    ++w.counters.cut;
+    (f.spec.keep_last ? begin : end) = f.spec.keep_last ? end - f.max_bag : begin + f.max_bag;
+  }
+  if (end - begin > w.capacity - w.n) {
+    return refuse(w.src, w.schema, w.feature, row,
+                  "more ids than the context holds; raise max_nnz or max_rows");
+  }
+  const int64_t before = w.n;
+  for (int64_t at = begin; at < end; ++at) DPI_RETURN_IF_ERROR(w.add(row, at));
+  if (w.n != before || f.spec.missing == Missing::kPad) return {};
+  ++w.counters.missing;
+  if (f.spec.missing == Missing::kError) {
+    return refuse(w.src, w.schema, w.feature, row, "an empty bag, and the schema says error");
+  }
+  if (w.n == w.capacity)
+    return refuse(w.src, w.schema, w.feature, row, "more ids than the context holds; raise max_nnz");
+  w.push(static_cast<int32_t>(f.spec.default_id), 1.0f);
+  return {};
+}
+
+Status resolve_sequence(const Source& src, const ResolveSchema& s, int32_t feature,
+                        const InputLayout::Sequence& q, std::byte* block, FeatureCounters& c) {
+  auto* offsets = reinterpret_cast<int32_t*>(block + q.offsets);
+  const bool weighted = s.features[feature].spec.weighted;
+  BagWriter w{src,
+              s,
+              feature,
+              c,
+              reinterpret_cast<int32_t*>(block + q.ids),
+              weighted ? reinterpret_cast<float*>(block + q.weights) : nullptr,
+              q.max_nnz};
+  for (int64_t r = 0; r < src.rows; ++r) {
+    offsets[r] = static_cast<int32_t>(w.n);
+    DPI_RETURN_IF_ERROR(resolve_bag(w, r));
+  }
+  offsets[src.rows] = static_cast<int32_t>(w.n);
+  return {};
+}
+
+Status resolve_float(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
+                     FeatureCounters& c, float* v) {
+  if (std::isinf(*v)) return refuse(src, s, feature, row, "an infinite value");
+  const auto& f = s.features[feature].spec;
+  ++c.missing;
+  if (f.missing == Missing::kError)
+    return refuse(src, s, feature, row, "NaN (missing), and the schema says error");
+  *v = f.missing == Missing::kPad ? 0.0f : static_cast<float>(f.default_value);
+  return {};
+}
+
+Status resolve_dense(const Source& src, const ResolveSchema& s, int space, float* packed,
+                     FeatureCounters* counters) {
+  const int64_t width = s.n_floats[space];
+  const auto& columns = s.float_columns[space][src.whole ? 0 : 1];
+  for (int64_t r = 0; r < src.rows; ++r) {
+    float* dst = packed + r * width;
+    const float* row = src.part->dense + (src.first_row + r) * src.dense_stride;
+    if (columns.side_by_side && pack_floats(row + columns.first, width, dst)) continue;
+    for (const int32_t i : s.floats[space]) {
+      const auto& f = s.features[i];
+      const float* from = row + (src.whole ? f.column : f.part_column);
+      for (int64_t k = 0; k < f.spec.dim; ++k) {
+        float v = from[k];
+        if (!std::isfinite(v)) DPI_RETURN_IF_ERROR(resolve_float(src, s, i, r, counters[i], &v));
+        dst[f.packed_column + k] = v;
+      }
+    }
+  }
+  return {};
+}
+
+void fill_row_map(const Batch& b, const RowRange& range, int32_t* map) {
+  int64_t shared = range.shared_begin;
+  for (int64_t r = range.begin; r < range.end; ++r) {
+    while (b.shared_offsets[shared + 1] <= r) ++shared;
+    map[r - range.begin] = static_cast<int32_t>(shared - range.shared_begin);
+  }
+}
+
+}  // namespace
+
+Status resolve_rows(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch,
+                    const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out) {
+  const Source src[2] = {make_source(schema, batch, range, 0), make_source(schema, batch, range, 1)};
+  out->rows[0] = src[0].rows;
+  out->rows[1] = src[1].rows;
+  out->has_map = batch.has_shared();
+  if (out->has_map) fill_row_map(batch, range, reinterpret_cast<int32_t*>(block + layout.row_map));
+  for (int space = 0; space < 2; ++space) {
+    if (schema.n_ids[space] > 0) {
+      auto* ids = reinterpret_cast<int32_t*>(block + layout.ids[space]);
+      DPI_RETURN_IF_ERROR(resolve_categorical(src[space], schema, space, ids, counters));
+    }
+    if (schema.n_floats[space] > 0) {
+      auto* dense = reinterpret_cast<float*>(block + layout.dense[space]);
+      DPI_RETURN_IF_ERROR(resolve_dense(src[space], schema, space, dense, counters));
+    }
+  }
+  for (size_t k = 0; k < schema.sequences.size(); ++k) {
+    const int32_t f = schema.sequences[k];
+    const int space = schema.features[f].shared ? 1 : 0;
+    DPI_RETURN_IF_ERROR(resolve_sequence(src[space], schema, f, layout.sequences[k], block, counters[f]));
+  }
+  return {};
+}
+
+}  // namespace dpi

@@ -1,0 +1,113 @@
+// Turns a caller's batch into what ops read: ids checked against their vocabulary under the feature's rules,
+// narrowed to 32 bits and packed, missing values replaced, bags cut to max_len. One pass, into memory that a
+// context owns; the same for every backend, so that a bad id means the same everywhere. FORMAT.md part 4
+// states the rules.
+//
+// The packed block is laid out for a capacity, not for the batch at hand, so addresses stay the same from
+// call to call:
+//   row_map | item dense | shared dense | item ids | shared ids | per sequence feature: offsets, ids, weights
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <dpi/kernels/tensor.hpp>
+
+#include "base/status.hpp"
+#include "bundle/manifest.hpp"
+#include "runtime/request/request.hpp"
+
+namespace dpi {
+
+/// Counts of one feature within one call; a context adds them to the model's shared counters when the call
+/// ends.
+struct FeatureCounters {
+  uint64_t missing = 0;
+  uint64_t out_of_range = 0;
+  uint64_t cut = 0;
+};
+
+/// Everything about the schema that resolving needs, made once per model.
+struct ResolveSchema {
+  struct Feature {
+    FeatureSpec spec;
+    bool shared = false;
+    int32_t slot = -1, part_slot = -1;  // in a batch without / with a shared part
+    int32_t column = -1, part_column = -1;
+    int32_t packed_column = -1;  // of the packed ids (categorical) or floats (numeric, dense) of its space
+    int64_t max_bag = 0;         // ids one bag can have after cutting; 0 = no limit
+  };
+  std::vector<Feature> features;
+  std::vector<int32_t> categorical[2];  // [0] item, [1] shared: features in packed order
+  std::vector<int32_t> floats[2];
+  std::vector<int32_t> sequences;
+  int32_t n_ids[2] = {0, 0};     // packed id columns
+  int32_t n_floats[2] = {0, 0};  // packed float columns
+  SchemaLayout layout;
+
+  /// For rows of plain values: packed column k is slot[k] of a row of ids. side_by_side: slot[k] = slot[0] +
+  /// k.
+  struct IdColumns {
+    std::vector<int32_t> slot;
+    std::vector<uint64_t> limit;   // of the vocabulary
+    std::vector<int64_t> missing;  // the id that means missing; -1, which is never valid, when there is none
+    bool side_by_side = true;
+  };
+  /// The packed floats are columns first, first + 1 ... of a row when side_by_side.
+  struct FloatColumns {
+    int32_t first = 0;
+    bool side_by_side = true;
+  };
+  IdColumns id_columns[2][2];  // [space][0 = rows that carry all features, 1 = rows of a part]
+  FloatColumns float_columns[2][2];
+};
+ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features);
+
+/// Where the packed block's parts lie, in bytes, for one capacity.
+struct InputLayout {
+  int64_t max_rows = 0, max_shared = 0, max_nnz = 0;  // max_nnz: per sequence feature
+  int64_t row_map = 0;
+  int64_t dense[2] = {0, 0};
+  int64_t ids[2] = {0, 0};
+  struct Sequence {
+    int64_t offsets = 0, ids = 0, weights = 0;
+    int64_t max_nnz = 0;
+  };
+  std::vector<Sequence> sequences;  // as ResolveSchema::sequences
+  int64_t bytes = 0;
+};
+Result<InputLayout> make_input_layout(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz);
+
+/// Rows of a batch that are run together, and the shared rows they use.
+struct RowRange {
+  int64_t begin = 0, end = 0;
+  int64_t shared_begin = 0, shared_end = 0;
+
+  int64_t rows() const { return end - begin; }
+};
+
+/// What resolving leaves behind beside the packed block.
+struct ResolvedRows {
+  int64_t rows[2] = {0, 0};  // [0] item, [1] shared space (== item rows without a shared part)
+  bool has_map = false;      // row_map is valid; else shared row r belongs to item row r
+};
+
+/// Checks pointers, lengths, offsets and sizes of the whole batch, once per call. Does not look at ids.
+Status check_batch(const ResolveSchema& schema, const Batch& batch);
+
+/// The largest range from `begin` that fits the layout (at least one row, or a failing status when a single
+/// row does not fit).
+Result<RowRange> next_range(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch,
+                            int64_t begin);
+
+/// Packs rows [range) into block (layout.bytes bytes, 64-byte aligned). counters: one per feature.
+/// Fails with kInvalidArgument, row and feature named, at the first value that a rule of its feature refuses.
+Status resolve_rows(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch,
+                    const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out);
+
+/// The operand of feature `f` inside a block that starts at `block` (host or device address).
+kernels::Operand input_operand(const ResolveSchema& schema, const InputLayout& layout, int32_t feature,
+                               const ResolvedRows& rows, std::byte* block);
+
+}  // namespace dpi

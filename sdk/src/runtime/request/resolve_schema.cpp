@@ -1,0 +1,144 @@
+#include <algorithm>
+
+#include "base/checked.hpp"
+#include "runtime/request/resolve.hpp"
+
+namespace dpi {
+
+namespace {
+
+constexpr int64_t kAlign = 64;
+
+/// Reserves count * size bytes at the end of a growing layout; -1 on overflow.
+int64_t reserve(int64_t* bytes, int64_t count, int64_t size) {
+  const auto need = checked_mul(count, size);
+  const auto end = need ? checked_add(*bytes, *need) : std::nullopt;
+  if (!end || *end > (int64_t{1} << 46)) return -1;
+  const int64_t at = *bytes;
+  *bytes = round_up(*end, kAlign);
+  return at;
+}
+
+ResolveSchema::IdColumns id_columns(const ResolveSchema& s, int space, bool part) {
+  ResolveSchema::IdColumns c;
+  for (const int32_t i : s.categorical[space]) {
+    const auto& f = s.features[static_cast<size_t>(i)];
+    c.slot.push_back(part ? f.part_slot : f.slot);
+    c.limit.push_back(static_cast<uint64_t>(f.spec.vocab_size));
+    c.missing.push_back(f.spec.has_missing_id ? f.spec.missing_id : -1);
+    c.side_by_side = c.side_by_side && c.slot.back() == c.slot[0] + static_cast<int32_t>(c.slot.size()) - 1;
+  }
+  return c;
+}
+
+ResolveSchema::FloatColumns float_columns(const ResolveSchema& s, int space, bool part) {
+  ResolveSchema::FloatColumns c;
+  int64_t next = -1;
+  for (const int32_t i : s.floats[space]) {
+    const auto& f = s.features[static_cast<size_t>(i)];
+    const int32_t column = part ? f.part_column : f.column;
+    if (next < 0) c.first = column;
+    c.side_by_side = c.side_by_side && (next < 0 || column == next);
+    next = column + f.spec.dim;
+  }
+  return c;
+}
+
+}  // namespace
+
+ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features) {
+  ResolveSchema s;
+  s.layout = layout_of(features);
+  s.features.resize(features.size());
+  for (size_t i = 0; i < features.size(); ++i) {
+    auto& f = s.features[i];
+    const auto index = static_cast<int32_t>(i);
+    f.spec = features[i];
+    f.shared = f.spec.space == RowSpace::kShared;
+    const int space = f.shared ? 1 : 0;
+    f.slot = s.layout.slot_of_feature[i];
+    f.part_slot = f.shared ? s.layout.shared_slot_of_feature[i] : s.layout.item_slot_of_feature[i];
+    f.column = s.layout.column_of_feature[i];
+    f.part_column = f.shared ? s.layout.shared_column_of_feature[i] : s.layout.item_column_of_feature[i];
+    if (f.spec.kind == FeatureKind::kCategorical) {
+      f.packed_column = s.n_ids[space]++;
+      s.categorical[space].push_back(index);
+    } else if (f.spec.kind == FeatureKind::kSequence) {
+      f.max_bag = f.spec.max_len;
+      s.sequences.push_back(index);
+    } else {
+      f.packed_column = s.n_floats[space];
+      s.n_floats[space] += static_cast<int32_t>(f.spec.dim);
+      s.floats[space].push_back(index);
+    }
+  }
+  for (int space = 0; space < 2; ++space) {
+    for (int part = 0; part < 2; ++part) {
+      s.id_columns[space][part] = id_columns(s, space, part == 1);
+      s.float_columns[space][part] = float_columns(s, space, part == 1);
+    }
+  }
+  return s;
+}
+
+Result<InputLayout> make_input_layout(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz) {
+  InputLayout l;
+  l.max_rows = max_rows;
+  l.max_shared = max_rows;  // without a shared part each row is its own user
+  l.max_nnz = max_nnz;
+  bool fits = true;
+  const auto take = [&](int64_t count, int64_t size) {
+    const int64_t at = reserve(&l.bytes, count, size);
+    fits = fits && at >= 0;
+    return at;
+  };
+  l.row_map = take(max_rows, sizeof(int32_t));
+  for (int space = 0; space < 2; ++space) {
+    l.dense[space] = take(max_rows * schema.n_floats[space], sizeof(float));
+    l.ids[space] = take(max_rows * schema.n_ids[space], sizeof(int32_t));
+  }
+  for (const int32_t i : schema.sequences) {
+    InputLayout::Sequence q;
+    const auto& f = schema.features[i];
+    const auto all = f.max_bag > 0 ? checked_mul(max_rows, f.max_bag) : std::optional<int64_t>(max_nnz);
+    q.max_nnz = std::max<int64_t>({all.value_or(max_nnz), int64_t{1}});
+    if (q.max_nnz > max_nnz) q.max_nnz = std::max(max_nnz, std::max<int64_t>(f.max_bag, 1));
+    q.max_nnz = std::min<int64_t>(q.max_nnz, INT32_MAX);  // packed offsets are 32 bits
+    q.offsets = take(max_rows + 1, sizeof(int32_t));
+    q.ids = take(q.max_nnz, sizeof(int32_t));
+    q.weights = take(f.spec.weighted ? q.max_nnz : 0, sizeof(float));
+    l.sequences.push_back(q);
+  }
+  if (!fits)
+    return Status(Code::kOutOfMemory, "a context for " + std::to_string(max_rows) + " rows does not fit");
+  return l;
+}
+
+kernels::Operand input_operand(const ResolveSchema& schema, const InputLayout& layout, int32_t feature,
+                               const ResolvedRows& rows, std::byte* block) {
+  const auto& f = schema.features[feature];
+  const int space = f.shared ? 1 : 0;
+  kernels::Operand o;
+  if (f.spec.kind == FeatureKind::kCategorical) {
+    o.bags.ids = reinterpret_cast<int32_t*>(block + layout.ids[space]) + f.packed_column;
+    o.bags.stride = schema.n_ids[space];
+    o.bags.rows = rows.rows[space];
+  } else if (f.spec.kind == FeatureKind::kSequence) {
+    const auto at =
+        std::find(schema.sequences.begin(), schema.sequences.end(), feature) - schema.sequences.begin();
+    const auto& q = layout.sequences[static_cast<size_t>(at)];
+    o.bags.ids = reinterpret_cast<int32_t*>(block + q.ids);
+    o.bags.offsets = reinterpret_cast<int32_t*>(block + q.offsets);
+    o.bags.weights = f.spec.weighted ? reinterpret_cast<float*>(block + q.weights) : nullptr;
+    o.bags.rows = rows.rows[space];
+  } else {
+    o.tensor.data = reinterpret_cast<float*>(block + layout.dense[space]) + f.packed_column;
+    o.tensor.row_stride = schema.n_floats[space];
+    o.tensor.rows = rows.rows[space];
+    o.tensor.dims.rank = 1;
+    o.tensor.dims.d[0] = f.spec.dim;
+  }
+  return o;
+}
+
+}  // namespace dpi
