@@ -5,6 +5,8 @@
 namespace dpi::test {
 namespace {
 
+using json = nlohmann::json;
+
 struct Value {
   std::string name;
   int64_t n = 0;  // rank 1
@@ -56,12 +58,28 @@ class Generator {
     if (pick(2)) sequence();
   }
 
+  /// Attributes of one pooled Embed; every one of them may differ between two embeddings of one feature.
+  json pooling_attrs() {
+    const char* pooling[] = {"sum", "mean", "max"};
+    const char* masks[] = {"length", "id", "none", "nonzero"};
+    const int kind = pick(3);
+    json attrs = {{"pooling", pooling[kind]}, {"mask", masks[pick(kind == 2 ? 3 : 4)]}};
+    if (kind == 1) attrs["eps"] = pick(2) * 0.5;
+    if (kind == 2) attrs["empty"] = pick(3) - 1.0;
+    return attrs;
+  }
+
   void sequence() {
     const std::string x = b_.sequence("s", 11, 4);
-    const char* pooling[] = {"sum", "mean", "max"};
-    embeddings_.push_back(b_.embed(x, 11, dim_, {{"pooling", pooling[pick(3)]}}));
+    embeddings_.push_back(b_.embed(x, 11, dim_, pooling_attrs()));
     add(embeddings_.back(), dim_);
-    if (pick(2)) linear_parts_.push_back(b_.embed(x, 11, 1, {{"pooling", pooling[pick(2)]}}));
+    const std::string table = b_.table(11, dim_);
+    for (int i = pick(4); i > 0; --i) {  // one table read under several rules
+      const std::string e = b_.embed_in(x, table, pooling_attrs());
+      if (pick(2)) embeddings_.push_back(e);
+      add(e, dim_);
+    }
+    if (pick(2)) linear_parts_.push_back(b_.embed(x, 11, 1, pooling_attrs()));
     if (pick(2)) return;
     const std::string e = b_.embed(x, 11, dim_, {{"pooling", "none"}});
     const std::string m = b_.op("Mask", {x}, {{"rule", "length"}});
@@ -159,11 +177,18 @@ class Generator {
     add(b_.op("View", {v.name}, {{"kind", "slice"}, {"axis", 0}, {"begin", begin}, {"end", v.n}}),
         v.n - begin);
   }
+  /// FM over some of the vectors: a model may hold several, over other vectors.
   void interactions() {
-    const std::string x = b_.concat(embeddings_);
-    const auto fields = static_cast<int64_t>(embeddings_.size());
+    std::vector<std::string> vectors;
+    for (const std::string& e : embeddings_) {
+      if (pick(4) > 0) vectors.push_back(e);
+    }
+    if (vectors.size() < 2) vectors = embeddings_;
+    const std::string x = b_.concat(vectors);
+    const auto fields = static_cast<int64_t>(vectors.size());
     add(x, fields * dim_);
-    add(paper::fm(b_, x, fields, dim_), 1);
+    interactions_.push_back(paper::fm(b_, x, fields, dim_));
+    add(interactions_.back(), 1);
   }
   void cross() {
     const Value v = any();
@@ -195,6 +220,9 @@ class Generator {
       const Value& v = any();
       if (v.n == 1) logit = b_.binary("add", logit, v.name);
     }
+    for (const std::string& v : interactions_) {
+      if (pick(2)) logit = b_.binary("add", logit, v);
+    }
     const bool scaled = pick(5) == 0;
     const std::string value =
         pick(5) == 0
@@ -208,7 +236,7 @@ class Generator {
   ModelBuilder b_;
   int64_t dim_ = 4;
   std::vector<Value> values_;
-  std::vector<std::string> slots_, embeddings_, linear_parts_;
+  std::vector<std::string> slots_, embeddings_, linear_parts_, interactions_;
 };
 
 }  // namespace

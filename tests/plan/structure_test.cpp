@@ -2,6 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
 
 #include "plan/interpreter.hpp"
 #include "support/paper_models.hpp"
@@ -69,6 +72,44 @@ TEST_CASE("FM is found in every usual form") {
     CAPTURE(dump_plan(folded));
     CHECK(folded.ops.size() == 2);
     CHECK(std::get<kernels::MultiLookupAttrs>(folded.ops[0].attrs).fm_channel == 0);
+  }
+}
+
+/// A sequence pooled under `fm` for FM and under `deep`, in the same table, for a layer.
+ModelBuilder two_poolings(const json& fm, const json& deep) {
+  ModelBuilder b("poolings");
+  const std::string s = b.sequence("s", 5, 4), table = b.table(5, 4);
+  const std::string c = b.embed(b.categorical("c", 5), 5, 4);
+  const std::string pair = b.concat({b.embed_in(s, table, fm), c});
+  const std::string layer = b.unary("relu", b.linear(b.embed_in(s, table, deep), 4, 8));
+  const std::string logit = b.binary("add", paper::fm(b, pair, 2, 4), b.linear(layer, 8, 1));
+  b.head("ctr", b.unary("sigmoid", logit), logit);
+  return b;
+}
+
+TEST_CASE("a lookup's field serves FM and a layer only where both pool alike") {
+  const std::vector<std::pair<json, json>> pairs = {
+      {{{"pooling", "mean"}}, {{"pooling", "mean"}, {"mask", "id"}}},
+      {{{"pooling", "mean"}}, {{"pooling", "mean"}, {"mask", "none"}}},
+      {{{"pooling", "mean"}}, {{"pooling", "mean"}, {"mask", "nonzero"}}},
+      {{{"pooling", "mean"}}, {{"pooling", "mean"}, {"eps", 0.5}}},
+      {{{"pooling", "sum"}}, {{"pooling", "sum"}, {"mask", "id"}}},
+      {{{"pooling", "max"}}, {{"pooling", "max"}, {"empty", 0.5}}},
+      {{{"pooling", "max"}, {"mask", "id"}}, {{"pooling", "max"}}},
+      {{{"pooling", "sum"}}, {{"pooling", "sum"}, {"eps", 0.5}}},  // a sum has no divisor
+      {{{"pooling", "mean"}}, {{"pooling", "mean"}}}};
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    CAPTURE(i);
+    ModelBuilder b = two_poolings(pairs[i].first, pairs[i].second);
+    PlanOptions plain;
+    plain.fold = plain.fuse = false;
+    const Plan written = plan_of(b, plain), fused = plan_of(b);
+    CAPTURE(dump_plan(fused));
+    const TestBatch batch = random_batch(written.features, 9, 3, 5);
+    const Scores want = interpret(written, batch, b.tables()), got = interpret(fused, batch, b.tables());
+    for (size_t r = 0; r < want.logit.size(); ++r) CHECK(std::fabs(got.logit[r] - want.logit[r]) <= 1e-5f);
+    REQUIRE(count(fused, OpKind::kMultiLookup) == 1);
+    CHECK(fused.ops[0].lookup.fields.size() == (i + 2 < pairs.size() ? 3 : 2));
   }
 }
 

@@ -82,11 +82,15 @@ class ModelBuilder : public ParamSource {
 
   // ---- ops: each returns the name of its value
 
-  std::string embed(const std::string& input, int64_t rows, int64_t dim, json attrs = json::object()) {
-    const std::string table = fresh("table");
-    manifest_.tables.push_back({table, rows, dim, kernels::DType::kF32, "", ""});
+  /// A table of noise; its name.
+  std::string table(int64_t rows, int64_t dim) {
+    std::string name = fresh("table");
+    manifest_.tables.push_back({name, rows, dim, kernels::DType::kF32, "", ""});
     tables_.push_back(noise(rows * dim, 0.3));
-    return embed_in(input, table, std::move(attrs));
+    return name;
+  }
+  std::string embed(const std::string& input, int64_t rows, int64_t dim, json attrs = json::object()) {
+    return embed_in(input, table(rows, dim), std::move(attrs));
   }
   std::string embed_in(const std::string& input, const std::string& table, json attrs = json::object()) {
     attrs["table"] = table;

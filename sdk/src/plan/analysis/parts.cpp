@@ -37,4 +37,13 @@ bool numeric_projection(const Plan& plan, const PlanOp& op) {
          !x.is_bags && x.dims.rank == 1 && x.dims.size() == 1;
 }
 
+bool same_pooling(const kernels::EmbedAttrs& a, const kernels::EmbedAttrs& b) {
+  if (a.pooling != b.pooling) return false;
+  if (a.pooling == kernels::Pooling::kSingle) return true;
+  const bool same_eps = a.pooling != kernels::Pooling::kMean || a.eps == b.eps;
+  const bool same_empty = a.pooling != kernels::Pooling::kMax || a.empty == b.empty;
+  return same_eps && same_empty && a.mask == b.mask && a.pad_side == b.pad_side && a.pad_id == b.pad_id &&
+         a.max_len == b.max_len;
+}
+
 }  // namespace dpi::plan

@@ -303,8 +303,7 @@ class Layout {
     const auto table = static_cast<int32_t>(it - op.tables.begin());
     if (it == op.tables.end()) op.tables.push_back(embed.tables[0]);
     for (kernels::LookupField& f : op.lookup.fields) {
-      if (f.out_col >= 0 || f.input != input || f.table != table || f.embed.pooling != attrs.pooling)
-        continue;
+      if (f.out_col >= 0 || f.input != input || f.table != table || !same_pooling(f.embed, attrs)) continue;
       f.out_col = column;  // the field that already reads these rows for FM
       return;
     }

@@ -28,13 +28,6 @@ bool linear_pooling(const kernels::EmbedAttrs& e) {
          e.mask != kernels::MaskRule::kNonzero;
 }
 
-bool same_bag(const kernels::EmbedAttrs& a, const kernels::EmbedAttrs& b) {
-  if (a.pooling != b.pooling) return false;
-  if (a.pooling == kernels::Pooling::kSingle) return true;
-  return a.mask == b.mask && a.pad_side == b.pad_side && a.pad_id == b.pad_id && a.max_len == b.max_len &&
-         a.eps == b.eps;
-}
-
 }  // namespace
 
 int32_t Scalars::chan() {
@@ -66,7 +59,7 @@ Scalars::Field& Scalars::field_of(const PlanOp& embed) {
   const auto& attrs = std::get<kernels::EmbedAttrs>(embed.attrs);
   const PlanTable& table = p_.tables[static_cast<size_t>(embed.tables[0])];
   for (Field& f : fields_) {
-    if (f.input == embed.inputs[0] && same_bag(f.embed, attrs)) {
+    if (f.input == embed.inputs[0] && same_pooling(f.embed, attrs)) {
       f.rows = std::min(f.rows, table.rows);
       return f;
     }
