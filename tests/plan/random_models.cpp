@@ -50,8 +50,10 @@ class Generator {
       const std::string x =
           b_.numeric("n" + std::to_string(i), shared && pick(3) == 0 ? RowSpace::kShared : RowSpace::kItem);
       add(x, 1);
-      embeddings_.push_back(b_.linear(x, 1, dim_, pick(4) == 0));
-      add(embeddings_.back(), dim_);
+      for (int k = 1 + (pick(3) == 0); k > 0; --k) {
+        embeddings_.push_back(b_.linear(x, 1, dim_, pick(4) == 0));
+        add(embeddings_.back(), dim_);
+      }
       if (pick(2)) linear_parts_.push_back(b_.linear(x, 1, 1, false));
     }
     if (pick(3) == 0) add(b_.dense("d", 4), 4);

@@ -113,6 +113,22 @@ TEST_CASE("a lookup's field serves FM and a layer only where both pool alike") {
   }
 }
 
+TEST_CASE("FM takes every vector of a number that it meets twice") {
+  ModelBuilder b("twice");
+  const std::string x = b.numeric("n"), id = b.categorical("c", 5), c = b.embed(id, 5, 4);
+  const std::string first = b.linear(x, 1, 4, false), second = b.linear(x, 1, 4, false);
+  const std::string fm = paper::fm(b, b.concat({first, second, c, first}), 4, 4);
+  const std::string logit = b.binary("add", fm, b.embed(id, 5, 1));
+  b.head("ctr", b.unary("sigmoid", logit), logit);
+  PlanOptions plain;
+  plain.fold = plain.fuse = false;
+  const Plan written = plan_of(b, plain), folded = plan_of(b);
+  CHECK(std::get<kernels::MultiLookupAttrs>(folded.ops[0].attrs).fm_channel == 0);
+  const TestBatch batch = random_batch(written.features, 9, 3, 5);
+  const Scores want = interpret(written, batch, b.tables()), got = interpret(folded, batch, b.tables());
+  for (size_t r = 0; r < want.logit.size(); ++r) CHECK(std::fabs(got.logit[r] - want.logit[r]) <= 1e-5f);
+}
+
 TEST_CASE("layers that read one value become one") {
   Fields f;
   const std::string x = f.b.concat(f.vectors);

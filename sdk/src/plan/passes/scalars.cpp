@@ -117,7 +117,6 @@ bool Scalars::take_fm(const Index& index, const FormTerm& t, int32_t channel) {
     if ((!pooled && !numeric) || value_of(p_, part.value).dims.size() != attrs.dim ||
         value_of(p_, part.value).space != RowSpace::kItem)
       return false;
-    if (numeric && !numerics_[op->inputs[0]].fm_vector.empty()) return false;
     parts.push_back(op);
   }
   fm_channel_ = channel;
@@ -125,8 +124,12 @@ bool Scalars::take_fm(const Index& index, const FormTerm& t, int32_t channel) {
   for (const PlanOp* op : parts) {
     if (op->kind == OpKind::kLinear) {
       Numeric& n = numerics_[op->inputs[0]];
-      n.fm_vector = param_of(p_, op->params[0]).data;
-      for (float v : n.fm_vector) n.quad[channel] -= 0.5 * static_cast<double>(v) * static_cast<double>(v);
+      const std::vector<float>& v = param_of(p_, op->params[0]).data;
+      n.fm_vector.resize(v.size(), 0.0f);  // a feature projected twice: its vectors add up, its squares too
+      for (size_t d = 0; d < v.size(); ++d) {
+        n.fm_vector[d] += v[d];
+        n.quad[channel] -= 0.5 * static_cast<double>(v[d]) * static_cast<double>(v[d]);
+      }
       continue;
     }
     kernels::LookupField f;
