@@ -22,12 +22,16 @@ struct dpi_options {
 
 struct dpi_model {
   std::unique_ptr<dpi::Model> model;
-  std::atomic<int64_t> references{1};
+  // what is written lies apart from what every predict reads
+  alignas(128) std::atomic<int64_t> references{1};
+  /// Calls inside the model that hold no context (dpi::capi::Visit); kClosing is added when it is freed.
+  static constexpr int64_t kClosing = int64_t{1} << 62;
+  std::atomic<int64_t> visitors{0};
 };
 
 struct dpi_context {
   dpi_model* model = nullptr;  // one reference
-  std::unique_ptr<dpi::Context> context;
+  std::unique_ptr<dpi::ContextPool> own;
   int64_t max_rows = 0;
   int64_t max_nnz = 0;
   std::vector<float> dense, weights, out;
@@ -73,7 +77,40 @@ size_t give_text(const std::string& text, char* buf, size_t cap) noexcept;
 
 /// dpi_batch -> Batch, after size and constant checks.
 Status to_batch(const dpi_batch* in, Batch* out);
-Status to_control(const dpi_run_options* run, int64_t rows, int64_t heads, RunControl* out);
+/// logits_len: as the caller said it, to be checked once the model may be asked for its heads.
+Status to_control(const dpi_run_options* run, RunControl* out, size_t* logits_len);
 Status check_out(const float* out, size_t out_len, int64_t rows, int64_t heads);
+Status check_logits(const RunControl& control, size_t logits_len, int64_t rows, int64_t heads);
+
+/// Where a predict's scores go and what governs it.
+struct PredictCall {
+  dpi_model* model;
+  ContextPool* own;  // null: any context of the model
+  float* out;
+  size_t out_len;
+  const dpi_run_options* run;
+};
+/// Claims a context, checks the rest of the request against the model, scores it. Whatever fails is counted.
+Status predict(const PredictCall& call, const Batch& batch);
+
+/// Keeps a model from being freed during a call that holds no context (never a predict: all visits write one
+/// line). ok() is false when freeing began first; the model must then not be looked at.
+class Visit {
+ public:
+  explicit Visit(const dpi_model* model) : visitors_(const_cast<dpi_model*>(model)->visitors) {
+    ok_ = visitors_.fetch_add(1, std::memory_order_acq_rel) < dpi_model::kClosing;
+  }
+  ~Visit() {
+    if (visitors_.fetch_sub(1, std::memory_order_acq_rel) == dpi_model::kClosing + 1) visitors_.notify_all();
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  bool ok() const { return ok_; }
+  Status status() const { return ok_ ? Status() : Status(Code::kClosed, "the model is being freed"); }
+
+ private:
+  std::atomic<int64_t>& visitors_;
+  bool ok_;
+};
 
 }  // namespace dpi::capi

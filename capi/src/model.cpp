@@ -1,3 +1,5 @@
+#include <array>
+#include <mutex>
 #include <span>
 
 #include "handles.hpp"
@@ -5,6 +7,7 @@
 using dpi::Status;
 using dpi::capi::give_text;
 using dpi::capi::guard;
+using dpi::capi::Visit;
 
 namespace {
 
@@ -29,6 +32,8 @@ template <class Make>
 size_t json_of(const dpi_model* model, char* buf, size_t cap, Make&& make) noexcept {
   if (cap > 0 && buf != nullptr) buf[0] = '\0';
   if (model == nullptr) return 0;
+  const Visit visit(model);
+  if (!visit.ok()) return 0;
   try {
     return give_text(make(*model->model), buf, cap);
   } catch (...) {
@@ -42,6 +47,21 @@ int32_t device_kind(const std::string& backend) {
   if (backend == "ref") return DPI_DEVICE_REF;
   if (backend == "cpu") return DPI_DEVICE_CPU;
   return backend == "cuda" ? DPI_DEVICE_CUDA : DPI_DEVICE_OTHER;
+}
+
+/// What close() leaves of a model is what a call reads to find it closed. A call that began before the model
+/// was freed, and was held up before its first look, must still find that: the last few are kept. Each is
+/// about a kilobyte, and a few lines per context.
+void keep_closed(dpi_model* model) {
+  static std::mutex mutex;
+  static std::array<dpi_model*, 64> kept{};
+  static size_t next = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    std::swap(model, kept[next]);
+    next = (next + 1) % kept.size();
+  }
+  delete model;
 }
 
 }  // namespace
@@ -86,13 +106,20 @@ void dpi_model_free(dpi_model* model) noexcept {
   if (model == nullptr || model->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   // In a forked child a GPU's handles and worker threads are the parent's: touching them may hang. The
   // child's copy of the memory goes when it ends.
-  if (model->model != nullptr && model->model->forked()) return;
-  delete model;
+  if (model->model->forked()) return;
+  int64_t inside = model->visitors.fetch_add(dpi_model::kClosing, std::memory_order_acq_rel);
+  if (inside >= dpi_model::kClosing) return;
+  while ((inside = model->visitors.load(std::memory_order_acquire)) != dpi_model::kClosing)
+    model->visitors.wait(inside, std::memory_order_acquire);
+  model->model->close();
+  keep_closed(model);
 }
 
 dpi_status dpi_model_warm_up(dpi_model* model, int64_t max_rows, dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (model == nullptr) return dpi::invalid_argument("model is null");
+    const Visit visit(model);
+    DPI_RETURN_IF_ERROR(visit.status());
     return model->model->warm_up(max_rows);
   });
 }
@@ -100,6 +127,8 @@ dpi_status dpi_model_warm_up(dpi_model* model, int64_t max_rows, dpi_error* erro
 dpi_status dpi_model_get_info(const dpi_model* model, dpi_model_info* info, dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (model == nullptr || info == nullptr) return dpi::invalid_argument("model or info is null");
+    const Visit visit(model);
+    DPI_RETURN_IF_ERROR(visit.status());
     const dpi::Engine& e = model->model->engine();
     const dpi::SchemaLayout& l = e.schema().layout;
     dpi_model_info i{};
@@ -126,6 +155,8 @@ dpi_status dpi_model_get_feature(const dpi_model* model, int32_t index, dpi_feat
                                  dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (model == nullptr || info == nullptr) return dpi::invalid_argument("model or info is null");
+    const Visit visit(model);
+    DPI_RETURN_IF_ERROR(visit.status());
     const auto& features = model->model->engine().schema().features;
     if (!in_range(features.size(), index)) {
       return dpi::invalid_argument("feature index " + std::to_string(index) + " is not in [0, " +
@@ -151,6 +182,8 @@ dpi_status dpi_model_get_feature(const dpi_model* model, int32_t index, dpi_feat
 
 int32_t dpi_model_feature_index(const dpi_model* model, const char* name) noexcept {
   if (model == nullptr || name == nullptr) return -1;
+  const Visit visit(model);
+  if (!visit.ok()) return -1;
   const auto& features = model->model->manifest().features;
   for (size_t i = 0; i < features.size(); ++i) {
     if (features[i].name == name) return static_cast<int32_t>(i);
@@ -160,12 +193,16 @@ int32_t dpi_model_feature_index(const dpi_model* model, const char* name) noexce
 
 const char* dpi_model_feature_name(const dpi_model* model, int32_t index) noexcept {
   if (model == nullptr) return nullptr;
+  const Visit visit(model);
+  if (!visit.ok()) return nullptr;
   const auto& features = model->model->manifest().features;
   return in_range(features.size(), index) ? features[static_cast<size_t>(index)].name.c_str() : nullptr;
 }
 
 const char* dpi_model_head_name(const dpi_model* model, int32_t index) noexcept {
   if (model == nullptr) return nullptr;
+  const Visit visit(model);
+  if (!visit.ok()) return nullptr;
   const auto& heads = model->model->manifest().heads;
   return in_range(heads.size(), index) ? heads[static_cast<size_t>(index)].name.c_str() : nullptr;
 }

@@ -5,22 +5,14 @@ using dpi::capi::guard;
 
 namespace {
 
-/// Runs a checked request and counts what fails, so that dpi_model_counters_json shows errors by code.
-template <class Run>
-Status counted(dpi::Model& model, Run&& run) {
-  Status s = run();
-  if (!s.ok()) model.count_error(s.code());
+/// Claims a context and runs `body(lease)` on it. What fails is counted on the context's own lines.
+template <class Body>
+Status on_context(dpi::Model& model, dpi::ContextPool* own, const dpi::RunControl& control, Body&& body) {
+  auto claimed = own != nullptr ? model.claim_from(*own, control) : model.claim(control);
+  if (!claimed.ok()) return std::move(claimed).status();
+  Status s = body(*claimed);
+  if (!s.ok()) claimed->counters().add_error(s.code());
   return s;
-}
-
-Status predict_batch(dpi::Model& model, dpi::Context* context, const dpi::Batch& batch, float* out,
-                     size_t out_len, const dpi_run_options* run) {
-  const int64_t heads = model.engine().heads();
-  dpi::RunControl control;
-  DPI_RETURN_IF_ERROR(dpi::capi::to_control(run, batch.item.rows, heads, &control));
-  DPI_RETURN_IF_ERROR(dpi::capi::check_out(out, out_len, batch.item.rows, heads));
-  return context != nullptr ? model.predict_on(*context, batch, out, control)
-                            : model.predict(batch, out, control);
 }
 
 /// Lengths of the flat call that the batch checks do not see.
@@ -54,17 +46,30 @@ Status null_handle(const char* name) { return dpi::invalid_argument(std::string(
 
 }  // namespace
 
+Status dpi::capi::predict(const PredictCall& call, const Batch& batch) {
+  Model& model = *call.model->model;
+  RunControl control;
+  size_t logits_len = 0;
+  Status readable = to_control(call.run, &control, &logits_len);
+  if (!readable.ok()) return model.refuse(std::move(readable));
+  return on_context(model, call.own, control, [&](ContextPool::Lease& lease) -> Status {
+    const int64_t heads = model.engine().heads();
+    DPI_RETURN_IF_ERROR(check_logits(control, logits_len, batch.item.rows, heads));
+    DPI_RETURN_IF_ERROR(check_out(call.out, call.out_len, batch.item.rows, heads));
+    return model.run(lease, batch, call.out, control);
+  });
+}
+
 extern "C" {
 
 dpi_status dpi_predict(dpi_model* model, const dpi_batch* batch, float* out, size_t out_len,
                        const dpi_run_options* run, dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (model == nullptr) return null_handle("model");
-    return counted(*model->model, [&]() -> Status {
-      dpi::Batch b;
-      DPI_RETURN_IF_ERROR(dpi::capi::to_batch(batch, &b));
-      return predict_batch(*model->model, nullptr, b, out, out_len, run);
-    });
+    dpi::Batch b;
+    Status readable = dpi::capi::to_batch(batch, &b);
+    if (!readable.ok()) return model->model->refuse(std::move(readable));
+    return dpi::capi::predict({model, nullptr, out, out_len, run}, b);
   });
 }
 
@@ -75,19 +80,20 @@ dpi_status dpi_predict_flat(dpi_model* model, int64_t rows, const float* dense, 
                             dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (model == nullptr) return null_handle("model");
-    return counted(*model->model, [&]() -> Status {
+    dpi::RunControl control;
+    control.deadline_ns = deadline_ns;
+    control.cancel = cancel;
+    dpi::Model& m = *model->model;
+    return on_context(m, nullptr, control, [&](dpi::ContextPool::Lease& lease) -> Status {
       if (layout != DPI_LAYOUT_ROW_MAJOR && layout != DPI_LAYOUT_SLOT_MAJOR) {
         return dpi::invalid_argument("layout is " + std::to_string(layout));
       }
       dpi::Batch b;
       b.item = {rows, dense, dense_stride, ids, offsets, weights, static_cast<int64_t>(ids_len)};
       b.slot_major = layout == DPI_LAYOUT_SLOT_MAJOR;
-      DPI_RETURN_IF_ERROR(check_flat(*model->model, b, dense_len, offsets_len, weights_len));
-      DPI_RETURN_IF_ERROR(dpi::capi::check_out(out, out_len, rows, model->model->engine().heads()));
-      dpi::RunControl control;
-      control.deadline_ns = deadline_ns;
-      control.cancel = cancel;
-      return model->model->predict(b, out, control);
+      DPI_RETURN_IF_ERROR(check_flat(m, b, dense_len, offsets_len, weights_len));
+      DPI_RETURN_IF_ERROR(dpi::capi::check_out(out, out_len, rows, m.engine().heads()));
+      return m.run(lease, b, out, control);
     });
   });
 }
@@ -97,6 +103,8 @@ dpi_status dpi_context_create(dpi_model* model, int64_t max_rows, int64_t max_nn
   return guard(error, [&]() -> Status {
     if (model == nullptr || out == nullptr) return null_handle("model or out");
     if (max_rows < 1 || max_rows > 1048576) return dpi::invalid_argument("max_rows must be in 1 .. 1048576");
+    const dpi::capi::Visit visit(model);
+    DPI_RETURN_IF_ERROR(visit.status());
     DPI_RETURN_IF_ERROR(model->model->check_process());
     const dpi::Engine& e = model->model->engine();
     const auto& l = e.schema().layout;
@@ -118,7 +126,7 @@ dpi_status dpi_context_create(dpi_model* model, int64_t max_rows, int64_t max_nn
     c->offsets.resize(size(max_rows * slots + 1));
     c->out.resize(size(max_rows * e.heads()));
     const int64_t chunk = std::min(max_rows, e.options().max_rows);
-    DPI_ASSIGN_OR_RETURN(c->context, dpi::Context::create(e, chunk, std::max(nnz, e.options().max_nnz)));
+    DPI_ASSIGN_OR_RETURN(c->own, model->model->make_own_context(chunk, std::max(nnz, e.options().max_nnz)));
     c->model = model;
     dpi_model_retain(model);
     *out = c.release();
@@ -147,22 +155,21 @@ dpi_status dpi_context_predict(dpi_context* context, int64_t rows, int64_t nnz, 
   return guard(error, [&]() -> Status {
     if (context == nullptr) return null_handle("context");
     dpi::Model& model = *context->model->model;
-    return counted(model, [&]() -> Status {
-      if (rows < 0 || rows > context->max_rows || nnz > context->max_nnz) {
-        return dpi::invalid_argument("rows = " + std::to_string(rows) + ", nnz = " + std::to_string(nnz) +
-                                     ": the context holds " + std::to_string(context->max_rows) +
-                                     " rows and " + std::to_string(context->max_nnz) + " ids");
-      }
-      const int64_t slots = model.engine().schema().layout.n_slots;
-      dpi::Batch b;
-      b.item.rows = rows;
-      b.item.dense = context->dense.data();
-      b.item.ids = context->ids.data();
-      b.item.offsets = nnz >= 0 ? context->offsets.data() : nullptr;
-      b.item.nnz = nnz >= 0 ? nnz : rows * slots;
-      b.item.weights = use_weights != 0 ? context->weights.data() : nullptr;
-      return predict_batch(model, context->context.get(), b, context->out.data(), context->out.size(), run);
-    });
+    if (rows < 0 || rows > context->max_rows || nnz > context->max_nnz) {
+      return model.refuse(dpi::invalid_argument(
+          "rows = " + std::to_string(rows) + ", nnz = " + std::to_string(nnz) + ": the context holds " +
+          std::to_string(context->max_rows) + " rows and " + std::to_string(context->max_nnz) + " ids"));
+    }
+    const int64_t slots = model.engine().schema().layout.n_slots;
+    dpi::Batch b;
+    b.item.rows = rows;
+    b.item.dense = context->dense.data();
+    b.item.ids = context->ids.data();
+    b.item.offsets = nnz >= 0 ? context->offsets.data() : nullptr;
+    b.item.nnz = nnz >= 0 ? nnz : rows * slots;
+    b.item.weights = use_weights != 0 ? context->weights.data() : nullptr;
+    return dpi::capi::predict(
+        {context->model, context->own.get(), context->out.data(), context->out.size(), run}, b);
   });
 }
 
@@ -170,19 +177,20 @@ dpi_status dpi_context_predict_batch(dpi_context* context, const dpi_batch* batc
                                      const dpi_run_options* run, dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (context == nullptr) return null_handle("context");
-    dpi::Model& model = *context->model->model;
-    return counted(model, [&]() -> Status {
-      dpi::Batch b;
-      DPI_RETURN_IF_ERROR(dpi::capi::to_batch(batch, &b));
-      return predict_batch(model, context->context.get(), b, out, out_len, run);
-    });
+    dpi::Batch b;
+    Status readable = dpi::capi::to_batch(batch, &b);
+    if (!readable.ok()) return context->model->model->refuse(std::move(readable));
+    return dpi::capi::predict({context->model, context->own.get(), out, out_len, run}, b);
   });
 }
 
 void dpi_context_free(dpi_context* context) noexcept {
   if (context == nullptr) return;
   dpi_model* model = context->model;
-  if (!model->model->forked()) delete context;  // see dpi_model_free
+  if (!model->model->forked()) {  // see dpi_model_free
+    model->model->free_own_context(std::move(context->own));
+    delete context;
+  }
   dpi_model_free(model);
 }
 

@@ -34,6 +34,8 @@ extern "C" {
 dpi_status dpi_rows_create(dpi_model* model, dpi_rows** out, dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (model == nullptr || out == nullptr) return dpi::invalid_argument("model or out is null");
+    const dpi::capi::Visit visit(model);
+    DPI_RETURN_IF_ERROR(visit.status());
     auto handle = std::make_unique<dpi_rows>();
     handle->rows = std::make_unique<dpi::RawRows>(*model->model);
     handle->model = model;
@@ -106,15 +108,7 @@ int64_t dpi_rows_count(const dpi_rows* rows) noexcept { return rows != nullptr ?
 dpi_status dpi_rows_predict(dpi_rows* rows, float* out, size_t out_len, const dpi_run_options* run,
                             dpi_error* error) noexcept {
   return with_rows(rows, error, [&](dpi::RawRows& r) -> Status {
-    dpi::Model& model = *rows->model->model;
-    const int64_t heads = model.engine().heads();
-    const dpi::Batch b = r.batch();
-    dpi::RunControl control;
-    DPI_RETURN_IF_ERROR(dpi::capi::to_control(run, b.item.rows, heads, &control));
-    DPI_RETURN_IF_ERROR(dpi::capi::check_out(out, out_len, b.item.rows, heads));
-    Status s = model.predict(b, out, control);
-    if (!s.ok()) model.count_error(s.code());
-    return s;
+    return dpi::capi::predict({rows->model, nullptr, out, out_len, run}, r.batch());
   });
 }
 

@@ -127,7 +127,7 @@ Status check_out(const float* out, size_t out_len, int64_t rows, int64_t heads) 
   return {};
 }
 
-Status to_control(const dpi_run_options* run, int64_t rows, int64_t heads, RunControl* out) {
+Status to_control(const dpi_run_options* run, RunControl* out, size_t* logits_len) {
   if (run == nullptr) return {};
   dpi_run_options r{};
   constexpr size_t kFirst = offsetof(dpi_run_options, logits_len) + sizeof(size_t);
@@ -136,11 +136,15 @@ Status to_control(const dpi_run_options* run, int64_t rows, int64_t heads, RunCo
   out->deadline_ns = r.deadline_ns;
   out->cancel = r.cancel;
   out->logits = r.logits;
-  if (r.logits == nullptr || rows <= 0) return {};
+  *logits_len = r.logits_len;
+  return {};
+}
+
+Status check_logits(const RunControl& control, size_t logits_len, int64_t rows, int64_t heads) {
+  if (control.logits == nullptr || rows <= 0) return {};
   const auto need = checked_mul(rows, heads);
-  if (need && r.logits_len >= static_cast<size_t>(*need)) return {};
-  return invalid_argument("logits_len is " + std::to_string(r.logits_len) +
-                          ", expected at least rows x heads");
+  if (need && logits_len >= static_cast<size_t>(*need)) return {};
+  return invalid_argument("logits_len is " + std::to_string(logits_len) + ", expected at least rows x heads");
 }
 
 }  // namespace dpi::capi

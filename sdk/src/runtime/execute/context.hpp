@@ -19,7 +19,7 @@ class Context {
   /// Scores all rows of a checked batch, in chunks. out: [rows, heads].
   Status run(const Batch& batch, float* out, const RunControl& control);
   /// What the last run met, one per feature.
-  std::vector<FeatureCounters>& counters() { return counters_; }
+  const std::vector<FeatureCounters>& counters() const { return counters_; }
 
   /// Nanoseconds spent in each op of the plan since then (host clock around enqueue; meaningful where enqueue
   /// executes).

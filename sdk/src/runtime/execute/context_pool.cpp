@@ -1,7 +1,6 @@
 #include "runtime/execute/context_pool.hpp"
 
-#include <sched.h>
-
+#include <algorithm>
 #include <chrono>
 
 #include "base/clock.hpp"
@@ -10,59 +9,177 @@ namespace dpi {
 
 namespace {
 
-/// How often a waiting caller looks at its cancel flag.
-constexpr uint64_t kPollNs = 1'000'000;
+/// How often a waiting caller looks at its cancel flag, and after how long contexts are kept for those that
+/// wait: until then whoever comes first takes what is free, which wastes no switch between threads.
+constexpr uint64_t kPollNs = 1'000'000, kPatienceNs = 1'000'000;
+constexpr uint64_t kLongNs = 1'000'000'000;
+
+/// Where this thread begins to look. Threads start apart; one that finds its context taken moves on and stays
+/// there, so that threads that run side by side settle on contexts of their own. A mere number: it serves any
+/// pool, and a thread that ends leaves nothing behind.
+uint32_t& preferred() {
+  static std::atomic<uint32_t> next{0};
+  thread_local uint32_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+std::chrono::steady_clock::time_point at(uint64_t monotonic) {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(monotonic));
+}
 
 }  // namespace
 
-ContextPool::ContextPool(const Engine& engine, int32_t size)
-    : engine_(engine), free_(size), slots_(static_cast<size_t>(size)) {}
-
-Status ContextPool::wait(const RunControl& control) {
-  if (free_.try_acquire()) return {};
-  while (true) {
-    uint64_t step = kPollNs * 1000;
-    if (control.cancel != nullptr) {
-      if (__atomic_load_n(control.cancel, __ATOMIC_ACQUIRE) != 0)
-        return {Code::kCancelled, "cancelled while waiting"};
-      step = kPollNs;
-    }
-    if (control.deadline_ns != 0) {
-      const uint64_t now = monotonic_ns();
-      if (now >= control.deadline_ns) {
-        return {Code::kTimeout,
-                "all " + std::to_string(slots_.size()) +
-                    " contexts were busy until the deadline; option max_contexts allows more"};
-      }
-      step = std::min(step, control.deadline_ns - now);
-    }
-    if (free_.try_acquire_for(std::chrono::nanoseconds(step))) return {};
-  }
+ContextPool::ContextPool(const Engine& engine, int32_t size, int64_t max_rows, int64_t max_nnz)
+    : engine_(engine),
+      size_(size),
+      max_rows_(max_rows),
+      max_nnz_(max_nnz),
+      places_(std::make_unique<Place[]>(static_cast<size_t>(size))) {
+  for (int32_t i = 0; i < size_; ++i) places_[i].counters = CallCounters(engine.schema().features.size());
 }
 
 Result<ContextPool::Lease> ContextPool::acquire(const RunControl& control) {
-  DPI_RETURN_IF_ERROR(wait(control));
-  // A processor number spreads callers, and gives a thread that stays put the context whose memory its core
-  // has cached.
-  const auto n = static_cast<uint32_t>(slots_.size());
-  const int cpu = sched_getcpu();
-  const uint32_t start = cpu >= 0 ? static_cast<uint32_t>(cpu) % n : 0;
-  for (uint32_t k = 0;; ++k) {
-    Slot& slot = slots_[(start + k) % n];
-    if (slot.busy.load(std::memory_order_relaxed) || slot.busy.exchange(true, std::memory_order_acquire))
+  uint32_t& first = preferred();
+  const auto n = static_cast<uint32_t>(size_);
+  int32_t index = -1;
+  for (uint32_t k = 0, i = first % n; k < n; ++k, i = i + 1 < n ? i + 1 : 0) {
+    uint32_t free = kFree;
+    if (places_[i].word.load(std::memory_order_relaxed) != kFree ||
+        !places_[i].word.compare_exchange_strong(free, kClaimed, std::memory_order_acquire))
       continue;
-    Lease lease(this, static_cast<int32_t>((start + k) % n));
-    if (slot.context == nullptr) {
-      const ModelOptions& o = engine_.options();
-      DPI_ASSIGN_OR_RETURN(slot.context, Context::create(engine_, o.max_rows, o.max_nnz));
-    }
-    return lease;
+    index = static_cast<int32_t>(i);
+    if (k != 0) first += k;
+    break;
   }
+  if (index < 0) {
+    DPI_ASSIGN_OR_RETURN(index, wait(control));
+  }
+  Lease lease(this, index);
+  Place& place = places_[index];
+  if (place.context == nullptr) {
+    auto made = Context::create(engine_, max_rows_, max_nnz_);
+    if (!made.ok()) {
+      place.counters.add_error(made.status().code());
+      return std::move(made).status();
+    }
+    place.context = std::move(made).value();
+  }
+  return lease;
 }
 
 void ContextPool::release(int32_t index) {
-  slots_[index].busy.store(false, std::memory_order_release);
-  free_.release();
+  std::atomic<uint32_t>& word = places_[index].word;
+  uint32_t claimed = kClaimed;
+  if (word.compare_exchange_strong(claimed, kFree, std::memory_order_release, std::memory_order_relaxed))
+    return;  // close() may be through already: nothing of the pool may be touched
+  const std::lock_guard<std::mutex> lock(wait_.mutex);
+  word.store(wait_.closing || wait_.starving > 0 ? kReserved : kFree, std::memory_order_release);
+  if (wait_.closing) {
+    wait_.changed.notify_all();  // close() sleeps beside the callers
+  } else {
+    wait_.changed.notify_one();
+  }
+}
+
+/// Takes a context that came free, or marks all as wanted. With mutex held, so that no holder of a marked one
+/// gives it back before the caller sleeps.
+int32_t ContextPool::claim_or_mark() {
+  const uint32_t take = wait_.waiting > 1 ? kWanted : kClaimed;  // the others sleep on this word too
+  for (int32_t i = 0; i < size_; ++i) {
+    std::atomic<uint32_t>& word = places_[i].word;
+    uint32_t seen = word.load(std::memory_order_relaxed);
+    while (seen != kWanted) {
+      const bool takes = seen != kClaimed;
+      if (!word.compare_exchange_weak(seen, takes ? take : uint32_t{kWanted}, std::memory_order_acquire,
+                                      std::memory_order_relaxed))
+        continue;
+      if (takes) return i;
+      break;
+    }
+  }
+  return -1;
+}
+
+Status ContextPool::give_up(const RunControl& control, uint64_t now) const {
+  if (control.cancel != nullptr && __atomic_load_n(control.cancel, __ATOMIC_ACQUIRE) != 0)
+    return {Code::kCancelled, "cancelled while waiting"};
+  if (control.deadline_ns == 0 || now < control.deadline_ns) return {};
+  return {Code::kTimeout, "all " + std::to_string(size_) +
+                              " contexts were busy until the deadline; option max_contexts allows more"};
+}
+
+/// Ends a wait, with or without a context: nobody else may sleep on a wake-up that this caller took along.
+void ContextPool::leave(bool starving, bool has_context) {
+  --wait_.waiting;
+  if (starving) --wait_.starving;
+  bool wake_all = wait_.closing;  // close() counts those that wait
+  for (int32_t i = 0; i < size_ && !wait_.closing && wait_.starving == 0; ++i) {
+    uint32_t reserved = kReserved;
+    if (places_[i].word.compare_exchange_strong(reserved, kFree, std::memory_order_acq_rel)) wake_all = true;
+  }
+  if (wake_all) {
+    wait_.changed.notify_all();
+  } else if (!has_context) {
+    wait_.changed.notify_one();
+  }
+}
+
+Result<int32_t> ContextPool::wait(const RunControl& control) {
+  std::unique_lock<std::mutex> lock(wait_.mutex);
+  if (wait_.closing) {
+    count_refused(Code::kClosed);
+    return Status(Code::kClosed, "the model is being freed");
+  }
+  ++wait_.waiting;
+  const uint64_t began = monotonic_ns();
+  bool starving = false;
+  Status failed;
+  int32_t index = -1;
+  while ((index = claim_or_mark()) < 0) {
+    const uint64_t now = monotonic_ns();
+    failed = give_up(control, now);
+    if (!failed.ok()) break;
+    if (!starving && now - began >= kPatienceNs) {
+      starving = true;
+      ++wait_.starving;
+    }
+    uint64_t until = now + (control.cancel != nullptr ? kPollNs : starving ? kLongNs : kPatienceNs);
+    if (control.deadline_ns != 0) until = std::min(until, control.deadline_ns);
+    wait_.changed.wait_until(lock, at(until));
+  }
+  leave(starving, index >= 0);
+  if (index >= 0) return index;
+  count_refused(failed.code());
+  return failed;
+}
+
+/// With mutex held: takes what is free out of use and marks the rest, so that its holders report.
+bool ContextPool::all_retired() {
+  bool all = true;
+  for (int32_t i = 0; i < size_; ++i) {
+    std::atomic<uint32_t>& word = places_[i].word;
+    uint32_t seen = word.load(std::memory_order_acquire);
+    while ((seen == kFree || seen == kClaimed) &&
+           !word.compare_exchange_weak(seen, seen == kFree ? kReserved : kWanted, std::memory_order_acq_rel,
+                                       std::memory_order_acquire)) {
+    }
+    all = all && (seen == kFree || seen == kReserved);
+  }
+  return all;
+}
+
+void ContextPool::close() {
+  std::unique_lock<std::mutex> lock(wait_.mutex);
+  wait_.closing = true;
+  // the words first: whoever comes now must find them taken
+  while (!all_retired() || wait_.waiting != 0) wait_.changed.wait(lock);
+  for (int32_t i = 0; i < size_; ++i) places_[i].context.reset();
+}
+
+void ContextPool::add_counts(CounterSums* sums) const {
+  for (int32_t i = 0; i < size_; ++i) places_[i].counters.add_to(sums);
+  for (size_t c = 0; c < CounterSums::kCodes; ++c)
+    sums->errors[c] += wait_.refused[c].load(std::memory_order_relaxed);
 }
 
 }  // namespace dpi

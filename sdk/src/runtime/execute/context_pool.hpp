@@ -1,19 +1,34 @@
-// Lends contexts to callers: bounded, without a lock on the fast path. A caller beyond the bound waits, with
-// its deadline.
+// Lends contexts to callers: bounded, each through a line of its own. A caller claims a context by that
+// context's word and gives it back by the same word; it touches what callers share only when every context is
+// taken. A caller beyond the bound waits, with its deadline.
+//
+// A word says who may change it:
+//   kFree     anyone may claim it
+//   kClaimed  its holder gives it back with one exchange on this line, and touches nothing of the pool after
+//   kWanted   claimed, and somebody waits: the holder gives it back under mutex_ and wakes one
+//   kReserved nobody's; only a caller that waits may take it, under mutex_
+//
+// Who waits marks every claimed word under mutex_ before sleeping on it, so no release can be missed, and a
+// release that nobody waits for reads nothing shared. The same marks let close() learn from the words alone
+// that no call is left: it needs no count of running calls.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
-#include <semaphore>
-#include <vector>
+#include <mutex>
 
+#include "runtime/execute/call_counters.hpp"
 #include "runtime/execute/context.hpp"
 
 namespace dpi {
 
 class ContextPool {
  public:
-  ContextPool(const Engine& engine, int32_t size);
+  ContextPool(const Engine& engine, int32_t size, int64_t max_rows, int64_t max_nnz);
+  ~ContextPool() { close(); }
+  ContextPool(const ContextPool&) = delete;
+  ContextPool& operator=(const ContextPool&) = delete;
 
   /// Holds one context until destroyed. Contexts are created when first lent.
   class Lease {
@@ -29,28 +44,63 @@ class ContextPool {
     ~Lease() {
       if (pool_ != nullptr) pool_->release(index_);
     }
-    Context* operator->() const { return pool_->slots_[index_].context.get(); }
+    Context* operator->() const { return pool_->places_[index_].context.get(); }
+    CallCounters& counters() const { return pool_->places_[index_].counters; }
 
    private:
     ContextPool* pool_ = nullptr;
     int32_t index_ = -1;
   };
 
-  /// kTimeout when no context came free before the deadline, kCancelled when the flag was set meanwhile.
+  /// kTimeout when no context came free before the deadline, kCancelled when the flag was set meanwhile,
+  /// kClosed once close() began. Who fails while waiting is counted here.
   Result<Lease> acquire(const RunControl& control);
-  int32_t size() const { return static_cast<int32_t>(slots_.size()); }
+
+  /// From now on acquire gives kClosed, but to callers that wait already: they get their turn. Returns when
+  /// no lease is left and the contexts are destroyed; counts stay.
+  void close();
+
+  int32_t size() const { return size_; }
+  /// A call that failed without a context.
+  void count_refused(Code code) {
+    wait_.refused[static_cast<size_t>(code)].fetch_add(1, std::memory_order_relaxed);
+  }
+  void add_counts(CounterSums* sums) const;
 
  private:
-  void release(int32_t index);
-  Status wait(const RunControl& control);
+  enum Word : uint32_t { kFree, kClaimed, kWanted, kReserved };
 
-  struct alignas(64) Slot {
-    std::atomic<bool> busy{false};
-    std::unique_ptr<Context> context;  // touched by the holder of `busy` only
+  /// Processors fetch lines in pairs, hence two.
+  static constexpr size_t kLine = 128;
+
+  struct alignas(kLine) Place {
+    std::atomic<uint32_t> word{kFree};
+    std::unique_ptr<Context> context;  // touched by who claimed the word
+    CallCounters counters{0};
   };
+
+  /// What callers share when they must wait; no other call writes it.
+  struct alignas(kLine) WaitState {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int32_t waiting = 0;   // callers in wait()
+    int32_t starving = 0;  // of them, those that waited longer than kPatienceNs
+    bool closing = false;
+    std::atomic<uint64_t> refused[CounterSums::kCodes] = {};
+  };
+
+  void release(int32_t index);
+  Result<int32_t> wait(const RunControl& control);
+  int32_t claim_or_mark();
+  void leave(bool starving, bool has_context);
+  bool all_retired();
+  Status give_up(const RunControl& control, uint64_t now) const;
+
   const Engine& engine_;
-  std::counting_semaphore<> free_;
-  std::vector<Slot> slots_;
+  const int32_t size_;
+  const int64_t max_rows_, max_nnz_;
+  std::unique_ptr<Place[]> places_;
+  WaitState wait_;
 };
 
 }  // namespace dpi

@@ -3,8 +3,8 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <thread>
 
 namespace dpi {
 
@@ -91,8 +91,9 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
     if (!encoder.ok()) return std::move(encoder).status().within(bundle.name());
     m->encoders_.back() = std::make_unique<FeatureEncoder>(std::move(encoder).value());
   }
-  m->counters_ = std::make_unique<SharedCounters[]>(std::max<size_t>(1, m->manifest_.features.size()));
-  m->pool_ = std::make_unique<ContextPool>(*m->engine_, context_count(options));
+  m->gone_ = CounterSums(m->manifest_.features.size());
+  m->pool_ =
+      std::make_unique<ContextPool>(*m->engine_, context_count(options), options.max_rows, options.max_nnz);
   return m;
 }
 
@@ -103,35 +104,61 @@ Status Model::check_process() const {
   return {Code::kForked, "the model was loaded before fork(); load it again in this process"};
 }
 
-void Model::add_counts(Context& context, int64_t rows) {
-  calls_.fetch_add(1, std::memory_order_relaxed);
-  rows_.fetch_add(static_cast<uint64_t>(rows), std::memory_order_relaxed);
-  auto& local = context.counters();
-  for (size_t i = 0; i < local.size(); ++i) {
-    const auto add = [](std::atomic<uint64_t>& to, uint64_t n) {
-      if (n != 0) to.fetch_add(n, std::memory_order_relaxed);
-    };
-    add(counters_[i].missing, local[i].missing);
-    add(counters_[i].out_of_range, local[i].out_of_range);
-    add(counters_[i].cut, local[i].cut);
-  }
+Status Model::refuse(Status why) {
+  pool_->count_refused(why.code());
+  return why;
 }
 
-Status Model::predict_on(Context& context, const Batch& batch, float* out, const RunControl& control) {
-  DPI_RETURN_IF_ERROR(check_process());
+Result<ContextPool::Lease> Model::claim_from(ContextPool& pool, const RunControl& control) {
+  Status same_process = check_process();  // first: a child finds words claimed by threads it has not
+  if (!same_process.ok()) return refuse(std::move(same_process));
+  return pool.acquire(control);
+}
+
+Status Model::run(ContextPool::Lease& lease, const Batch& batch, float* out, const RunControl& control) {
   DPI_RETURN_IF_ERROR(check_batch(engine_->schema(), batch));
-  Status status = context.run(batch, out, control);
-  add_counts(context, batch.item.rows);
+  Status status = lease->run(batch, out, control);
+  lease.counters().add_call(batch.item.rows, lease->counters());
   return status;
 }
 
 Status Model::predict(const Batch& batch, float* out, const RunControl& control) {
-  DPI_RETURN_IF_ERROR(check_process());
-  DPI_RETURN_IF_ERROR(check_batch(engine_->schema(), batch));
-  DPI_ASSIGN_OR_RETURN(ContextPool::Lease context, pool_->acquire(control));
-  Status status = context->run(batch, out, control);
-  add_counts(*context.operator->(), batch.item.rows);
+  DPI_ASSIGN_OR_RETURN(ContextPool::Lease lease, claim(control));
+  Status status = run(lease, batch, out, control);
+  if (!status.ok()) lease.counters().add_error(status.code());
   return status;
+}
+
+Result<std::unique_ptr<ContextPool>> Model::make_own_context(int64_t max_rows, int64_t max_nnz) {
+  DPI_RETURN_IF_ERROR(check_process());
+  auto own = std::make_unique<ContextPool>(*engine_, 1, max_rows, max_nnz);
+  DPI_RETURN_IF_ERROR(own->acquire({}).status());  // makes the context now: no predict is to pay for it
+  const std::lock_guard<std::mutex> lock(own_mutex_);
+  own_.push_back(own.get());
+  return own;
+}
+
+void Model::free_own_context(std::unique_ptr<ContextPool> own) {
+  own->close();
+  const std::lock_guard<std::mutex> lock(
+      own_mutex_);  // with the removal: a count is read once, here or there
+  own->add_counts(&gone_);
+  std::erase(own_, own.get());
+}
+
+CounterSums Model::counts() const {
+  const std::lock_guard<std::mutex> lock(own_mutex_);
+  CounterSums sums = gone_;
+  pool_->add_counts(&sums);
+  for (const ContextPool* own : own_) own->add_counts(&sums);
+  return sums;
+}
+
+void Model::close() {
+  pool_->close();
+  encoders_.clear();
+  engine_.reset();
+  manifest_ = Manifest();
 }
 
 Status Model::check_golden(const GoldenRows& golden, double tolerance) {

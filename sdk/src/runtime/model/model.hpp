@@ -1,8 +1,7 @@
-// A loaded model: engine, contexts, encoders, counters. Immutable after load but for counters and the pool;
-// any thread may predict.
+// A loaded model: engine, contexts, encoders. Immutable after load but for the contexts and what they count;
+// any thread may predict, and a predict writes nothing that another one reads or writes.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -16,13 +15,6 @@
 
 namespace dpi {
 
-/// Counts of one feature since load.
-struct SharedCounters {
-  std::atomic<uint64_t> missing{0};
-  std::atomic<uint64_t> out_of_range{0};
-  std::atomic<uint64_t> cut{0};
-};
-
 class Model {
  public:
   static Result<std::unique_ptr<Model>> load(const std::string& path, const ModelOptions& options);
@@ -34,7 +26,24 @@ class Model {
 
   /// Checks the batch and scores it. out: [rows, heads].
   Status predict(const Batch& batch, float* out, const RunControl& control);
-  Status predict_on(Context& context, const Batch& batch, float* out, const RunControl& control);
+  /// The same in steps, for who checks more of the request. Nothing of the model but the pool may be looked
+  /// at before a context is claimed: only then does close() wait for the caller.
+  Result<ContextPool::Lease> claim(const RunControl& control) { return claim_from(*pool_, control); }
+  Result<ContextPool::Lease> claim_from(ContextPool& pool, const RunControl& control);
+  Status run(ContextPool::Lease& lease, const Batch& batch, float* out, const RunControl& control);
+  /// Counts a request that was refused before it had a context, and gives `why` back.
+  Status refuse(Status why);
+
+  /// A context for one caller, lent without a hop through the model's pool. Counted with the model's own.
+  Result<std::unique_ptr<ContextPool>> make_own_context(int64_t max_rows, int64_t max_nnz);
+  /// Waits for a call that runs on it.
+  void free_own_context(std::unique_ptr<ContextPool> own);
+
+  /// Waits for running calls, known from the contexts they hold, then frees everything but the pool's words,
+  /// so that a call that comes too late still reads there that the model is closed. Of what follows only
+  /// claim and the destructor may be called.
+  void close();
+
   /// Creates every context and runs synthetic rows through each.
   Status warm_up(int64_t max_rows);
   /// Recomputes the golden rows; the failing text names row, head, expected and got.
@@ -46,18 +55,16 @@ class Model {
     return encoders_[static_cast<size_t>(feature)].get();
   }
   uint64_t content_digest() const { return content_digest_; }
-  ContextPool& pool() { return *pool_; }
   bool forked() const;
   Status check_process() const;  // kForked in a child of the process that loaded
 
   std::string schema_json() const;
   std::string info_json() const;
   std::string counters_json() const;
-  void count_error(Code code) { errors_[static_cast<size_t>(code)].fetch_add(1, std::memory_order_relaxed); }
 
  private:
   Model() = default;
-  void add_counts(Context& context, int64_t rows);
+  CounterSums counts() const;
 
   Manifest manifest_;  // ops and golden included, parameters not
   std::string source_;
@@ -67,10 +74,9 @@ class Model {
   std::unique_ptr<ContextPool> pool_;
   std::mutex warm_up_mutex_;
   std::vector<std::unique_ptr<FeatureEncoder>> encoders_;
-  std::unique_ptr<SharedCounters[]> counters_;
-  std::atomic<uint64_t> calls_{0};
-  std::atomic<uint64_t> rows_{0};
-  std::atomic<uint64_t> errors_[16] = {};
+  mutable std::mutex own_mutex_;  // of own_ and gone_, never on a predict
+  std::vector<const ContextPool*> own_;
+  CounterSums gone_{0};  // what contexts counted that were freed
 };
 
 }  // namespace dpi

@@ -144,20 +144,21 @@ std::string Model::info_json() const {
 }
 
 std::string Model::counters_json() const {
-  const auto get = [](const std::atomic<uint64_t>& c) { return c.load(std::memory_order_relaxed); };
+  const CounterSums sums = counts();
   Json j;
-  j["calls"] = get(calls_);
-  j["rows"] = get(rows_);
+  j["calls"] = sums.calls;
+  j["rows"] = sums.rows;
   j["errors"] = Json::object();
-  for (size_t c = 1; c < std::size(errors_); ++c) {
-    if (get(errors_[c]) != 0) j["errors"][std::to_string(c)] = get(errors_[c]);
+  for (size_t c = 1; c < CounterSums::kCodes; ++c) {
+    if (sums.errors[c] != 0) j["errors"][std::to_string(c)] = sums.errors[c];
   }
   j["features"] = Json::array();
   for (size_t i = 0; i < manifest_.features.size(); ++i) {
+    const FeatureCounters& f = sums.by_feature[i];
     j["features"].push_back({{"name", manifest_.features[i].name},
-                             {"missing", get(counters_[i].missing)},
-                             {"out_of_range", get(counters_[i].out_of_range)},
-                             {"cut", get(counters_[i].cut)}});
+                             {"missing", f.missing},
+                             {"out_of_range", f.out_of_range},
+                             {"cut", f.cut}});
   }
   return j.dump();
 }

@@ -70,7 +70,7 @@ Status Model::warm_up(int64_t max_rows) {
   for (int32_t i = 0; i < pool_->size(); ++i) {
     RunControl patience;
     patience.deadline_ns = monotonic_ns() + kPatienceNs;
-    auto acquired = pool_->acquire(patience);
+    auto acquired = claim(patience);
     if (!acquired.ok() && acquired.status().code() == Code::kTimeout)
       break;  // the rest are at work, so warm already
     DPI_ASSIGN_OR_RETURN(ContextPool::Lease lease, std::move(acquired));

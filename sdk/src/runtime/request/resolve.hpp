@@ -20,8 +20,7 @@
 
 namespace dpi {
 
-/// Counts of one feature within one call; a context adds them to the model's shared counters when the call
-/// ends.
+/// Counts of one feature, of one call or (CounterSums) of many.
 struct FeatureCounters {
   uint64_t missing = 0;
   uint64_t out_of_range = 0;
