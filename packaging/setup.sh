@@ -8,6 +8,8 @@
 #   parity    the training frameworks that scores are compared with
 #   bindings  Java and Go
 #   --print   only list the packages of the groups
+#
+# Another package manager that is at work is waited for, ten minutes at most.
 set -euo pipefail
 
 BUILD=(g++ cmake ninja-build pkg-config libhdf5-dev libxxhash-dev libsodium-dev nlohmann-json3-dev libcli11-dev)
@@ -16,6 +18,8 @@ TEST=(git python3 python3-numpy python3-h5py python3-xxhash python3-pytest pytho
 PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python3-pandas python3-numpy python3-h5py python3-xxhash
         python3-sklearn python3-pytest)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java)
+
+LOCK_SECONDS=600
 
 say() { printf '==> %s\n' "$*" >&2; }
 
@@ -43,6 +47,22 @@ as_root() {
   else
     sudo env DEBIAN_FRONTEND=noninteractive "$@"
   fi
+}
+
+# apt ARGUMENTS...: apt-get as root. Only for dpkg's own lock can apt be told to wait, so the lists' and the archives' are
+# tried again.
+apt() {
+  local log status deadline=$((SECONDS + LOCK_SECONDS))
+  log="$(mktemp)"
+  while true; do
+    status=0
+    as_root env LC_ALL=C apt-get -q -o DPkg::Lock::Timeout="$LOCK_SECONDS" "$@" 2>&1 | tee "$log" || status=$?
+    [ $status -ne 0 ] && grep -q '^E: Could not get lock' "$log" && [ $SECONDS -lt $deadline ] || break
+    say "another package manager is at work: trying again in 5 s"
+    sleep 5
+  done
+  rm -f "$log"
+  return $status
 }
 
 main() {
@@ -78,8 +98,8 @@ main() {
     exit 1
   fi
   say "installing ${#missing[@]} packages: ${missing[*]}"
-  as_root apt-get update -q
-  as_root apt-get install -y -q --no-install-recommends "${missing[@]}"
+  apt update
+  apt install -y --no-install-recommends "${missing[@]}"
   say "set-up of '${groups[*]}' done"
 }
 
