@@ -28,12 +28,10 @@ say "1/3 packages"
 packaging/setup.sh build
 
 say "2/3 build (release, CPU)"
-# A build folder that the tests configured keeps its settings.
-if [ -f build/release/build.ninja ]; then
-  cmake --preset release --log-level=NOTICE
-else
-  cmake --preset release --log-level=NOTICE -DDPI_CUDA=OFF -DDPI_DEVELOPER_MODE=OFF
-fi
+# The preset states every option of the project, as tests/run.sh does, so that either leaves a folder that the other goes on
+# with. A folder that another generator or another place made is configured afresh.
+settings=(--preset release --log-level=NOTICE -DDPI_CUDA=OFF)
+cmake "${settings[@]}" || cmake --fresh "${settings[@]}"
 cmake --build --preset release --target dpi_program score_csv
 
 say "3/3 score"

@@ -1,28 +1,34 @@
 #!/usr/bin/env bash
 # Sets up, builds and tests everything, and closes with one line: "N passed, N failed, N skipped".
 #
-#   tests/run.sh [--full] [--only STAGE]... [--skip STAGE]... [--jobs N] [--list] [--help]
+#   tests/run.sh [--full] [--only NAME]... [--skip STAGE]... [--jobs N] [--list] [--help]
 #
 #   --full         adds what is too slow for every run
-#   --only STAGE   runs the named stages only (may be repeated); what they need must have been built before
+#   --only NAME    runs this alone (may be repeated): a stage, whose needs other stages must have built before, or an area of
+#                  the C and C++ tests (a folder of tests/, such as `plan`), of which it builds what it needs
 #   --skip STAGE   leaves a stage out
 #   --jobs N       parallel compilations and tests (default: the number of processors)
-#   --list         prints the stages
+#   --list         prints the stages and the areas
 #
 # Stages are the files tests/run.d/NN_name.sh, run in the order of NN, each in a shell of its own with the repository's
 # root as working directory. To add a stage, add a file:
 #
 #   # What it does in one line (shown by --list).
 #   # when: always            or: full
-#   packages parity           # groups of packaging/setup.sh that it needs
-#   my_command || count 0 1 0 # count PASSED FAILED SKIPPED adds to the total, as often as you like
+#   packages parity           # groups of packaging/setup.sh that it needs; the stage ends as failed without them
+#   check "it works" my_command
+#   count 0 1 0               # count PASSED FAILED SKIPPED adds to the total, as often as you like
 #
-# A stage that ends with a non-zero status without having counted a failure counts as one failed. `essential` at the top of a
-# stage ends the run if it fails. Helpers: tests/run.d/lib.sh; environment: FULL (0 or 1), JOBS, PYTHON, ROOT, BUILD (the
-# folder of all presets).
+# A stage that ends with a non-zero status without having counted a failure counts as one failed, and so does a stage that
+# counted nothing: whatever ran nothing is not ok. What cannot run here is counted as skipped, or as failed. `essential` at the
+# top of a stage ends the run if it fails. Helpers: tests/run.d/lib.sh; environment: FULL (0 or 1), JOBS, PYTHON, ROOT, BUILD
+# (the folder of all presets), RUN (a folder of this run, removed at its end).
+#
+# Each run configures build/<preset> anew: settings that something else left there are forgotten, compiled objects stay.
+# Ctrl-C (or SIGTERM) ends the run, with exit status 130.
 set -uo pipefail
 
-ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 cd "$ROOT" || exit 1
 FULL=0
 JOBS="$(nproc)"
@@ -35,12 +41,22 @@ stage_about() { sed -n '1s/^# //p' "$1"; }
 stage_is_full() { grep -q '^# when: full' "$1"; }
 help() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; }
 
+# The areas of C and C++ tests: the folders of tests/ that register some.
+areas() { grep -lE '^ *dpi_(command_)?test\(' tests/*/CMakeLists.txt 2>/dev/null | cut -d/ -f2; }
+export -f areas
+
 list_stages() {
   local file
   for file in tests/run.d/[0-9]*.sh; do
     printf '  %-14s %s%s\n' "$(stage_name "$file")" "$(stage_about "$file")" \
       "$(stage_is_full "$file" && echo ' (--full)')"
   done
+}
+
+print_list() {
+  echo "stages:"
+  list_stages
+  echo "areas, for --only:" $(areas)
 }
 
 wanted() {  # file: by --only and --skip, else by --full
@@ -61,55 +77,94 @@ parse() {
       --only) ONLY="$ONLY ${2:?--only needs a stage}"; shift ;;
       --skip) SKIP="$SKIP ${2:?--skip needs a stage}"; shift ;;
       --jobs) JOBS="${2:?--jobs needs a number}"; shift ;;
-      --list) list_stages; exit 0 ;;
-      -h | --help) help; list_stages; exit 0 ;;
+      --list) print_list; exit 0 ;;
+      -h | --help) help; print_list; exit 0 ;;
       *) echo "unknown argument '$1'; see --help" >&2; exit 2 ;;
     esac
     shift
   done
   local name known
   known="$(list_stages)"
+  AREAS=""
   for name in $ONLY $SKIP; do
-    grep -q "^  $name " <<<"$known" || { echo "no stage '$name'; see --list" >&2; exit 2; }
+    grep -q "^  $name " <<<"$known" && continue
+    case " $ONLY " in *" $name "*) areas | grep -qx "$name" && AREAS+=" $name" && continue ;; esac
+    echo "no stage '$name', and no area to run alone; see --list" >&2
+    exit 2
   done
 }
 
-run_stage() {  # file; leaves its counts in passed, failed, skipped
-  local file="$1" name started seconds status before
-  name="$(stage_name "$file")"
-  printf '\n=== %s: %s\n' "$name" "$(stage_about "$file")"
-  started=$SECONDS
-  before=$failed
-  : >"$COUNTS"
-  bash -uo pipefail -c '. tests/run.d/lib.sh; . "$1"' _ "$file" </dev/null
+# run_stage NAME FILE ABOUT [AREA]: adds to passed, failed, skipped.
+run_stage() {
+  local name="$1" file="$2" started=$SECONDS status p f s stage_passed=0 stage_failed=0 stage_skipped=0 verdict=ok
+  printf '\n=== %s: %s\n' "$name" "$3"
+  : >"$RUN/counts"
+  # In the background, so that a signal is seen at once; a shell would let such a child ignore Ctrl-C.
+  AREA="${4:-}" env --default-signal=INT,QUIT bash -uo pipefail -c '. tests/run.d/lib.sh; . "$1"' _ "$file" </dev/null &
+  STAGE=$!
+  wait "$STAGE"
   status=$?
-  seconds=$((SECONDS - started))
-  local p f s
+  STAGE=""
   while read -r p f s; do
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-  done <"$COUNTS"
-  [ $status -eq 0 ] || [ "$failed" -gt "$before" ] || failed=$((failed + 1))
-  local verdict=ok
-  [ "$failed" -eq "$before" ] || verdict=FAILED
-  printf -- '--- %s: %s in %d s\n' "$name" "$verdict" "$seconds"
-  SUMMARY+="$(printf '  %-14s %-7s %5d s' "$name" "$verdict" "$seconds")"$'\n'
-  [ "$verdict" = ok ] || ! grep -q '^essential' "$file"
+    stage_passed=$((stage_passed + p)) stage_failed=$((stage_failed + f)) stage_skipped=$((stage_skipped + s))
+  done <"$RUN/counts"
+  if [ $status -ne 0 ] && [ $stage_failed -eq 0 ]; then
+    echo "the stage ended with status $status"
+    stage_failed=1
+  elif [ $((stage_passed + stage_failed + stage_skipped)) -eq 0 ]; then
+    echo "the stage ran nothing"
+    stage_failed=1
+  fi
+  if [ $stage_failed -gt 0 ]; then verdict=FAILED; elif [ $stage_passed -eq 0 ]; then verdict=skipped; fi
+  passed=$((passed + stage_passed)) failed=$((failed + stage_failed)) skipped=$((skipped + stage_skipped))
+  printf -- '--- %s: %s in %d s\n' "$name" "$verdict" $((SECONDS - started))
+  SUMMARY+="$(printf '  %-14s %-7s %5d s  %5d passed' "$name" "$verdict" $((SECONDS - started)) "$stage_passed")"
+  [ $stage_failed -eq 0 ] || SUMMARY+=", $stage_failed failed"
+  [ $stage_skipped -eq 0 ] || SUMMARY+=", $stage_skipped skipped"
+  SUMMARY+=$'\n'
+  [ $stage_failed -eq 0 ] || ! grep -q '^essential' "$file"
+}
+
+end_tree() {  # PID: it and all that it started
+  local child
+  for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do end_tree "$child"; done
+  kill -TERM "$1" 2>/dev/null
+}
+
+interrupted() {
+  trap - INT TERM  # a second one ends this script at once
+  if [ -n "$STAGE" ]; then
+    end_tree "$STAGE"
+    wait "$STAGE"
+    failed=$((failed + 1))
+  fi
+  echo
+  echo "interrupted"
+  summary
+  exit 130
+}
+
+summary() {
+  printf '\n%stotal %d s\n' "$SUMMARY" "$SECONDS"
+  printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 }
 
 main() {
   parse "$@"
-  passed=0 failed=0 skipped=0 SUMMARY=""
-  COUNTS="$(mktemp)"
-  export COUNTS FULL JOBS
-  trap 'rm -f "$COUNTS"' EXIT
-  local file ran=0
+  passed=0 failed=0 skipped=0 SUMMARY="" STAGE=""
+  RUN="$(mktemp -d)"
+  export RUN FULL JOBS
+  trap 'rm -rf "$RUN"' EXIT
+  trap interrupted INT TERM
+  local file area
   for file in tests/run.d/[0-9]*.sh; do
     wanted "$file" || continue
-    ran=$((ran + 1))
-    run_stage "$file" || { echo "the stages after it need it: stopped"; break; }
+    run_stage "$(stage_name "$file")" "$file" "$(stage_about "$file")" || { echo "the stages after it need it: stopped"; break; }
   done
-  printf '\n%stotal %d s\n' "$SUMMARY" "$SECONDS"
-  printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+  for area in $AREAS; do
+    run_stage "$area" tests/run.d/area.sh "the tests of tests/$area" "$area"
+  done
+  summary
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 

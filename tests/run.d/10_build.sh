@@ -1,3 +1,3 @@
 # Configures and builds the release preset.
 essential
-configure release && build release
+check "configure" configure release && check "build" build release

@@ -7,7 +7,7 @@ fi
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 build_plugin() {
-  cmake -G Ninja -S . -B "$BUILD/cuda" --log-level=NOTICE -DDPI_CUDA=ON -DDPI_CUDA_ARCHS=90 "${launcher[@]}" &&
+  cmake -G Ninja -S . -B "$BUILD/cuda" --log-level=NOTICE -DDPI_CUDA=ON -DDPI_CUDA_ARCHS=90 -DDPI_DEVELOPER_MODE=ON -DDPI_SANITIZE= "${launcher[@]}" &&
     ninja -C "$BUILD/cuda" -j "$JOBS" dpi_cuda | tail_steps
 }
 check "libdpi_cuda.so builds for sm_90" build_plugin

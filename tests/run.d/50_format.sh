@@ -1,6 +1,7 @@
 # clang-format on every C and C++ file, clang-tidy on a few (all with --full).
 mapfile -t sources < <(git -c safe.directory="$ROOT" ls-files -co --exclude-standard '*.c' '*.h' '*.cpp' '*.hpp' '*.cu' '*.cuh' |
   while read -r file; do [ -f "$file" ] && echo "$file"; done)
+[ ${#sources[@]} -gt 0 ] || { echo "git lists no source file here"; exit 1; }
 check "clang-format ($(clang-format-19 --version | grep -o '[0-9.]*' | head -1))" \
   clang-format-19 --dry-run --Werror --ferror-limit=3 "${sources[@]}"
 
@@ -10,7 +11,8 @@ if [ "$FULL" != 1 ]; then
   mapfile -t tidied < <(printf '%s\n' "${tidied[@]}" | grep -E '^(sdk/src/base|capi/src)/')
 fi
 tidy() {
-  [ ${#tidied[@]} -eq 0 ] || printf '%s\n' "${tidied[@]}" |
+  [ ${#tidied[@]} -gt 0 ] || return 1
+  printf '%s\n' "${tidied[@]}" |
     xargs -P "$JOBS" -n 1 clang-tidy-19 -p "$BUILD/release" --quiet --extra-arg=-Wno-unknown-warning-option --warnings-as-errors='*' 2>&1 |
     grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header-filter'
   return "${PIPESTATUS[1]}"

@@ -22,6 +22,9 @@ go_test() {
   if [ $status -ne 0 ]; then
     grep -v '^=== RUN' "$log" | tail -n 60
     [ "$failed" -gt 0 ] || failed=1
+  elif [ $((passed + failed + skipped)) -eq 0 ]; then
+    echo "$name: no test ran"
+    failed=1
   fi
   echo "$name: $passed passed, $failed failed, $skipped skipped"
   count "$passed" "$failed" "$skipped"
@@ -31,7 +34,13 @@ go_test() {
 check "generated functions, constants and offsets are those of dpi.h" "$PYTHON" tests/bindings/names_test.py "$ROOT"
 check "the C wrapper compiles without a warning" gcc -c -Wall -Wextra -Werror -fno-strict-aliasing -Icapi/include \
   "$module/internal/native/dpi_wrap.c" -o /dev/null
-check "gofmt" test -z "$(gofmt -l bindings/go samples/go tests/bindings tests/bench/bindings/go)"
+gofmt_clean() {
+  local named
+  named="$(gofmt -l bindings/go samples/go tests/bindings tests/bench/bindings/go)" || return 1
+  echo "$named" | grep . && return 1
+  return 0
+}
+check "gofmt" gofmt_clean
 check "go vet" in_folder "$module" go vet .
 check "go vet of the generated package" in_folder "$module" go vet -unsafeptr=false ./internal/...
 check "go vet of the samples" in_folder "$samples" go vet ./...

@@ -1,18 +1,14 @@
 # Java and Go over the library under AddressSanitizer: most of their tests, and a mistake that the sanitizer must see.
 packages build bindings
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
-if [ ! -f "$jar" ]; then
-  echo "no archive of stage 56 here: skipped"
-  count 0 0 1
-  exit 0
-fi
+[ -f "$jar" ] || { echo "no archive: the stages go and java make what this one needs"; exit 1; }
 configure asan && build asan dpi dpi_cuda_emu || exit 1
 lib="$BUILD/asan/lib"
 # The runtimes have to be in the process before a virtual machine that was not compiled with them.
 runtimes="$(ldd "$lib/libdpi.so.1" | awk '$1 ~ /^lib(asan|ubsan)/ { printf "%s%s", sep, $3; sep = ":" }')"
 if [ -z "$runtimes" ]; then
-  echo "the compiler's sanitizer is no shared library, so it cannot be preloaded: skipped"
-  count 0 0 1
+  echo "the compiler's sanitizer is no shared library, so it cannot be preloaded: Java, its canary and Go skipped"
+  count 0 0 3
   exit 0
 fi
 

@@ -3,9 +3,16 @@
 
 essential() { :; }  # a mark that run.sh looks for
 
-count() { echo "$1 $2 $3" >>"$COUNTS"; }
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
-packages() { packaging/setup.sh "$@"; }
+# Every copy of the tree finds the same objects in the compiler cache: paths below ROOT count as relative ones.
+export CCACHE_BASEDIR="$ROOT" CCACHE_NOHASHDIR=1
+
+count() { echo "$1 $2 $3" >>"$RUN/counts"; }
+
+# packages GROUP...: the stage cannot go on without them.
+packages() { packaging/setup.sh "$@" || exit 1; }
 
 # check NAME COMMAND...: one test, passed if the command succeeds.
 check() {
@@ -17,30 +24,29 @@ check() {
   else
     echo "FAILED: $name"
     count 0 1 0
+    return 1
   fi
 }
 
-# configure PRESET [cmake arguments]: with ccache if the machine has it.
+# configure PRESET [cmake arguments]: all of the settings that the stages need, with ccache if the machine has it. The first
+# time in a run it starts afresh, so that nothing counts that another command, compiler or place left in the folder.
 configure() {
-  local preset="$1" launcher=()
+  local preset="$1" launcher=() fresh=(--fresh)
   shift
   if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   fi
-  cmake --preset "$preset" --log-level=NOTICE -DDPI_CUDA=OFF "${launcher[@]}" "$@"
+  [ ! -e "$RUN/configured.$preset" ] || fresh=()
+  cmake "${fresh[@]}" --preset "$preset" --log-level=NOTICE -DDPI_CUDA=OFF -DDPI_DEVELOPER_MODE=ON "${launcher[@]}" "$@" &&
+    touch "$RUN/configured.$preset"
 }
 
-# build PRESET [TARGET...]: says which targets the tree does not have instead of failing on them.
+# build PRESET [TARGET...]: a target that the tree does not have is an error.
 build() {
-  local preset="$1" target known targets=()
+  local preset="$1"
   shift
-  known="$(ninja -C "$BUILD/$preset" -t targets all | sed 's/: .*//')" || return 1
-  for target in "$@"; do
-    grep -qx "$target" <<<"$known" && targets+=("$target")
-  done
-  [ $# -eq 0 ] || [ ${#targets[@]} -gt 0 ] || return 0
-  # A file as output: ninja prints every step there, so the log shows progress.
-  ninja -C "$BUILD/$preset" -j "$JOBS" "${targets[@]}" | tail_steps
+  # A pipe as output: ninja prints every step there, so the log shows progress.
+  ninja -C "$BUILD/$preset" -j "$JOBS" "$@" | tail_steps
 }
 
 # Every 25th step, and everything that is not a step (warnings, errors).
@@ -48,18 +54,18 @@ tail_steps() {
   awk '/^\[[0-9]+\/[0-9]+\]/ { split(substr($1, 2), n, /[\/\]]/); if (n[1] % 25 == 0 || n[1] == n[2]) print; next } { print; fflush() }'
 }
 
-# run_ctest PRESET [ctest arguments]: runs and counts.
+# run_ctest PRESET [ctest arguments]: runs and counts; arguments that choose no test are a failure.
 run_ctest() {
   local preset="$1" report status
   shift
   report="$(mktemp)"
-  ctest --test-dir "$BUILD/$preset" -j "$JOBS" --output-on-failure --no-tests=ignore --output-junit "$report" "$@"
+  ctest --test-dir "$BUILD/$preset" -j "$JOBS" --output-on-failure --no-tests=error --output-junit "$report" "$@"
   status=$?
   count_junit "$report" "$status"
   rm -f "$report"
 }
 
-# run_pytest PATH...: runs and counts; a tree without tests counts nothing.
+# run_pytest PATH...: runs and counts.
 run_pytest() {
   local report status
   report="$(mktemp)"
@@ -67,14 +73,14 @@ run_pytest() {
   PYTHONPATH="$ROOT/weights/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1 \
     "$PYTHON" -m pytest -q -p no:cacheprovider --import-mode=importlib --durations=5 --junitxml="$report" "$@"
   status=$?
-  [ $status -eq 5 ] && status=0
   count_junit "$report" "$status"
   rm -f "$report"
 }
 
-# Sums the test suites of a JUnit file. A runner that failed without a failed test in its report counts as one failure.
+# Sums the test suites of a JUnit file. A runner that failed without a failed test in its report counts as one failure, and so
+# does a report without a test, or one that cannot be read.
 count_junit() {
-  "$PYTHON" - "$1" "$2" >>"$COUNTS" <<'PY'
+  "$PYTHON" - "$1" "$2" >>"$RUN/counts" <<'PY' || { echo "the report $1 cannot be read"; count 0 1 0; }
 import sys
 import xml.etree.ElementTree as tree
 
@@ -88,7 +94,7 @@ try:
         skipped += int(suite.get("skipped", 0)) + int(suite.get("disabled", 0))
 except (OSError, tree.ParseError):
     status = status or 1
-if status and not failed:
+if not failed and (status or not total):
     failed, total = 1, total + 1
 print(total - failed - skipped, failed, skipped)
 PY
