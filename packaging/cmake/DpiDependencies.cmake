@@ -50,6 +50,9 @@ add_library(dpi::cli11 ALIAS dpi_cli11)
 
 if(DPI_DEVELOPER_MODE)
   find_package(doctest QUIET)
+  if(NOT doctest_FOUND)
+    message(STATUS "doctest not found: the tests are left out (packaging/setup.sh test installs it)")
+  endif()
   find_package(benchmark QUIET)
   # Debian's own interpreter first: setup.sh installs numpy, h5py and pytest for it.
   find_program(DPI_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)

@@ -11,6 +11,7 @@
 #include "encode/encoder.hpp"
 #include "graph/graph.hpp"
 #include "support/device.hpp"
+#include "support/source_dir.hpp"
 
 namespace dpi::test {
 namespace {
@@ -60,7 +61,7 @@ bool is_one_of(Code code, const std::string& names) {
 
 void check_cases(const std::string& script) {
   const fs::path dir = fs::temp_directory_path() / ("dpi_bad_bundles_" + std::to_string(::getpid()));
-  const std::string path = std::string(DPI_TEST_SOURCE_DIR) + "/tests/bundle/" + script;
+  const std::string path = source_dir() + "/tests/bundle/" + script;
   REQUIRE(std::system(("/usr/bin/python3 '" + path + "' '" + dir.string() + "' >/dev/null").c_str()) == 0);
   std::ifstream in(dir / "cases.json");
   const auto list = nlohmann::json::parse(in, nullptr, false);

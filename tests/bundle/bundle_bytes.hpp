@@ -16,12 +16,13 @@
 #include <vector>
 
 #include "bundle/bundle.hpp"
+#include "support/source_dir.hpp"
 
 namespace dpi::test {
 
 using Bytes = std::vector<unsigned char>;
 
-inline std::string small_path() { return std::string(DPI_TEST_SOURCE_DIR) + "/tests/bundle/data/small.h5"; }
+inline std::string small_path() { return source_dir() + "/tests/bundle/data/small.h5"; }
 
 inline Bytes read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

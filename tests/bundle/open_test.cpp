@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "bundle/bundle_bytes.hpp"
+#include "support/source_dir.hpp"
 
 namespace dpi::test {
 namespace {
@@ -203,7 +204,7 @@ TEST_CASE("what is not a readable file") {
 TEST_CASE("every committed bundle opens and verifies") {
   int count = 0;
   for (const char* folder : {"weights/demo", "tests/e2e/golden", "tests/kernels"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DPI_TEST_SOURCE_DIR) / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(source_dir()) / folder)) {
       if (entry.path().extension() != ".h5") continue;
       auto bundle = Bundle::open(entry.path().string());
       REQUIRE_MESSAGE(bundle.ok(), bundle.status().message());

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "capi/capi_support.hpp"
+#include "support/source_dir.hpp"
 
 using namespace dpi::test;
 
@@ -221,7 +222,7 @@ TEST_CASE("files that are no bundle") {
   dpi_model* m = nullptr;
   CHECK(dpi_model_load("/nowhere/model.h5", nullptr, &m, &e) == DPI_E_NOT_FOUND);
   CHECK(e.text().find("/nowhere/model.h5") != std::string::npos);
-  CHECK(dpi_model_load(DPI_TEST_SOURCE_DIR "/LICENSE", nullptr, &m, &e) == DPI_E_BAD_MODEL);
+  CHECK(dpi_model_load((dpi::test::source_dir() + "/LICENSE").c_str(), nullptr, &m, &e) == DPI_E_BAD_MODEL);
   CHECK(dpi_model_load_memory("HDF", 3, nullptr, &m, &e) == DPI_E_BAD_MODEL);
   CHECK(m == nullptr);
 }

@@ -1,5 +1,6 @@
 // Raw rows through the bundle's encoders give what already encoded rows give; errors name row and feature.
 #include "capi/capi_support.hpp"
+#include "support/source_dir.hpp"
 
 using namespace dpi::test;
 
@@ -118,7 +119,7 @@ TEST_CASE("setting a categorical twice keeps weights beside their ids") {
   Error e;
   dpi_model* raw = nullptr;
   const std::string path =
-      DPI_TEST_SOURCE_DIR "/tests/e2e/op_bundles/embed.h5";  // `one` categorical, `heavy` weighted
+      dpi::test::source_dir() + "/tests/e2e/op_bundles/embed.h5";  // `one` categorical, `heavy` weighted
   REQUIRE(dpi_model_load(path.c_str(), options({{"device", device()}}).get(), &raw, &e) == DPI_OK);
   const ModelPtr m(raw);
   const int32_t one = dpi_model_feature_index(m.get(), "one"),

@@ -15,6 +15,7 @@
 #include "encode/parse.hpp"
 #include "encode/vocabulary.hpp"
 #include "support/count_allocations.hpp"
+#include "support/source_dir.hpp"
 
 namespace dpi::test {
 namespace {
@@ -29,7 +30,7 @@ struct Vector {
 };
 
 Encoders load_encoders() {
-  auto bundle = Bundle::open(std::string(DPI_TEST_SOURCE_DIR) + "/tests/encode/data/encoders.h5");
+  auto bundle = Bundle::open(source_dir() + "/tests/encode/data/encoders.h5");
   REQUIRE_MESSAGE(bundle.ok(), bundle.status().message());
   Encoders out;
   for (const FeatureSpec& f : (*bundle)->manifest().features) {
@@ -41,7 +42,7 @@ Encoders load_encoders() {
 }
 
 std::vector<Vector> load_vectors() {
-  std::ifstream in(std::string(DPI_TEST_SOURCE_DIR) + "/tests/encode/data/vectors.json");
+  std::ifstream in(source_dir() + "/tests/encode/data/vectors.json");
   const auto json = nlohmann::json::parse(in, nullptr, false);
   REQUIRE(json.is_array());
   std::vector<Vector> out;

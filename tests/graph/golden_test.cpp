@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "fixture.hpp"
+#include "support/source_dir.hpp"
 
 namespace {
 
@@ -21,7 +22,7 @@ std::string read_text(const std::string& path) {
 }
 
 void check_golden(const std::string& name, MapParams params) {
-  const std::string folder = DPI_TEST_SOURCE_DIR "/tests/graph/golden/";
+  const std::string folder = dpi::test::source_dir() + "/tests/graph/golden/";
   const auto graph = dpi::build_graph(manifest_of(read_text(folder + name + ".json")), params);
   REQUIRE_MESSAGE(graph.ok(), graph.status().message());
   const std::string dump = dpi::dump_graph(*graph);

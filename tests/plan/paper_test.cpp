@@ -9,6 +9,7 @@
 
 #include "plan/interpreter.hpp"
 #include "support/paper_models.hpp"
+#include "support/source_dir.hpp"
 
 namespace dpi::test {
 namespace {
@@ -81,8 +82,8 @@ TEST_CASE("plans of the paper's models are as recorded") {
     for (bool fold : {false, true}) {
       ModelBuilder b = paper_model(m, {});
       const std::string text = dump_plan(plan_of(b, fold, true, ScheduleMode::kBreadthFirst));
-      const std::string path = std::string(DPI_TEST_SOURCE_DIR) + "/tests/plan/golden/" +
-                               paper_model_name(m) + (fold ? "_fold" : "_nofold") + ".txt";
+      const std::string path =
+          source_dir() + "/tests/plan/golden/" + paper_model_name(m) + (fold ? "_fold" : "_nofold") + ".txt";
       if (std::getenv("DPI_UPDATE_GOLDEN")) std::ofstream(path) << text;
       std::ifstream file(path);
       std::stringstream recorded;

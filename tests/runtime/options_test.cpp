@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "runtime/model/options.hpp"
+#include "support/source_dir.hpp"
 
 using namespace dpi;
 
@@ -27,7 +28,7 @@ TEST_CASE("what is set is what is in force") {
 }
 
 TEST_CASE("the header documents every option") {
-  std::ifstream file(std::string(DPI_TEST_SOURCE_DIR) + "/capi/include/dpi/dpi.h");
+  std::ifstream file(dpi::test::source_dir() + "/capi/include/dpi/dpi.h");
   std::stringstream text;
   text << file.rdbuf();
   REQUIRE(text.str().size() > 1000);

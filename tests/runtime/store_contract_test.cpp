@@ -12,6 +12,7 @@
 #include "store/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/slow_store.hpp"
+#include "support/source_dir.hpp"
 
 using namespace dpi;
 using dpi::test::SlowStore;
@@ -32,7 +33,7 @@ struct SlowModel {
 
   explicit SlowModel(int failing_ingests = 0) {
     control->failing_ingests = failing_ingests;
-    auto opened = Bundle::open(DPI_TEST_SOURCE_DIR "/weights/demo/adult_widedeep.h5");
+    auto opened = Bundle::open(dpi::test::source_dir() + "/weights/demo/adult_widedeep.h5");
     REQUIRE(opened.ok());
     bundle = std::move(opened).value();
     backend::BackendRequest request;

@@ -12,6 +12,7 @@
 #include "bundle/bundle.hpp"
 #include "store/resident_store.hpp"
 #include "support/device.hpp"
+#include "support/source_dir.hpp"
 
 namespace dpi::test {
 namespace {
@@ -58,7 +59,7 @@ TEST_CASE("peak memory of a load") {
 #endif
 #endif
   const fs::path file = fs::temp_directory_path() / ("dpi_big_" + std::to_string(::getpid()) + ".h5");
-  const std::string script = std::string(DPI_TEST_SOURCE_DIR) + "/tests/store/make_big.py";
+  const std::string script = source_dir() + "/tests/store/make_big.py";
   if (std::system(("/usr/bin/python3 '" + script + "' '" + file.string() + "' >/dev/null 2>&1").c_str()) !=
       0) {
     fs::remove(file);

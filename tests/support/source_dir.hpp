@@ -2,14 +2,10 @@
 /// beside a copy of their data on another machine (tests/gpu/pack.sh), else the tree they were built from.
 #pragma once
 
-#include <cstdlib>
 #include <string>
 
 namespace dpi::test {
 
-inline std::string source_dir() {
-  const char* root = std::getenv("DPI_TEST_ROOT");
-  return root != nullptr && *root != '\0' ? root : DPI_TEST_SOURCE_DIR;
-}
+std::string source_dir();
 
 }  // namespace dpi::test
