@@ -34,5 +34,5 @@ func TestSanitizerSees(t *testing.T) {
 	}
 	ids, dense := make([]int64, rows*m.info.Slots), make([]float32, rows*m.info.DenseDim)
 	native.Dpi_predict_flat(m.handle, rows, native.First(dense), uint64(len(dense)), 0, native.First(ids), uint64(len(ids)), nil, 0,
-		nil, 0, 0, &out.Float32s(0, 1)[0], rows, 0, 0, m.gate.slots[0].call.Error())
+		nil, 0, 0, &out.Float32s(0, 1)[0], rows, 0, 0, m.gate.seats[0].call.Error())
 }

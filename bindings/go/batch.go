@@ -133,8 +133,8 @@ func (m *Model) Predict(ctx context.Context, b *Batch, out []float32) error {
 // waits for one of the library's contexts.
 func (m *Model) watches(rows int) bool { return m.waits || rows > m.info.MaxRows }
 
-// run makes one call on a slot, through the model's pool or on a context.
-func (m *Model) run(ctx context.Context, done <-chan struct{}, s *slot, on uintptr, b *Batch, out []float32) error {
+// run makes one call on a seat, through the model's pool or on a context.
+func (m *Model) run(ctx context.Context, done <-chan struct{}, s *seat, on uintptr, b *Batch, out []float32) error {
 	if b == nil {
 		return invalid("the batch is nil")
 	}
@@ -165,7 +165,7 @@ func (m *Model) run(ctx context.Context, done <-chan struct{}, s *slot, on uintp
 }
 
 // runParts is run for a batch with a shared part or on a context.
-func (m *Model) runParts(ctx context.Context, done <-chan struct{}, s *slot, on uintptr, b *Batch, p *native.Part,
+func (m *Model) runParts(ctx context.Context, done <-chan struct{}, s *seat, on uintptr, b *Batch, p *native.Part,
 	out []float32) error {
 	var shared native.Part
 	sharedOffsets, err := m.checkParts(b, p, &shared)

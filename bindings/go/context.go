@@ -15,17 +15,17 @@ type Context struct {
 	model  *Model
 	mu     sync.Mutex
 	handle uintptr
-	slot   *slot
+	seat   *seat
 	view   native.View
 }
 
 // NewContext makes one for up to maxRows rows and maxIDs ids (0: one per bag).
 func (m *Model) NewContext(maxRows, maxIDs int) (*Context, error) {
-	s, err := newSlot()
+	s, err := newSeat()
 	if err != nil {
 		return nil, err
 	}
-	c := &Context{model: m, slot: s}
+	c := &Context{model: m, seat: s}
 	err = m.with(func() error {
 		var handle uintptr
 		if native.Dpi_context_create(m.handle, int64(maxRows), int64(maxIDs), &handle, s.call.Error()) != 0 {
@@ -69,14 +69,14 @@ func (c *Context) Out() []float32 { return c.view.Out }
 func (c *Context) Predict(ctx context.Context, rows, ids int, weights bool) error {
 	return c.locked(func() error {
 		done := ctx.Done()
-		timeout, err := c.slot.begin(ctx, done, true)
+		timeout, err := c.seat.begin(ctx, done, true)
 		if err != nil {
 			return err
 		}
-		status := native.ContextPredict(c.handle, c.slot.call, int64(rows), int64(ids), weights, timeout)
-		c.slot.end(done, true)
+		status := native.ContextPredict(c.handle, c.seat.call, int64(rows), int64(ids), weights, timeout)
+		c.seat.end(done, true)
 		if status != 0 {
-			return c.slot.failed(ctx)
+			return c.seat.failed(ctx)
 		}
 		return nil
 	})
@@ -84,7 +84,7 @@ func (c *Context) Predict(ctx context.Context, rows, ids int, weights bool) erro
 
 // PredictBatch scores any batch on the context's scratch.
 func (c *Context) PredictBatch(ctx context.Context, b *Batch, out []float32) error {
-	return c.locked(func() error { return c.model.run(ctx, ctx.Done(), c.slot, c.handle, b, out) })
+	return c.locked(func() error { return c.model.run(ctx, ctx.Done(), c.seat, c.handle, b, out) })
 }
 
 func (c *Context) locked(body func() error) error {
@@ -103,7 +103,7 @@ func (c *Context) Close() error {
 	if c.handle != 0 {
 		runtime.SetFinalizer(c, nil)
 		native.Dpi_context_free(c.handle)
-		c.slot.free()
+		c.seat.free()
 		c.handle, c.view = 0, native.View{}
 	}
 	return nil

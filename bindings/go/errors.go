@@ -92,7 +92,7 @@ func failure(f native.Failure) *Error {
 
 // failed is the error of a call that ran under ctx. The watcher sets the cancel flag when the context's deadline passes
 // too, and may be faster than the library's own clock: a deadline stays a Timeout.
-func (s *slot) failed(ctx context.Context) *Error {
+func (s *seat) failed(ctx context.Context) *Error {
 	e := failure(s.call.Failure())
 	if e.Code == Cancelled && ctx.Err() == context.DeadlineExceeded {
 		return contextError(ctx)

@@ -9,21 +9,21 @@ import (
 	"dpiframe.org/dpi/internal/native"
 )
 
-// slot is what one running call needs: C memory and, once a cancellable context was seen, a goroutine that watches it.
-type slot struct {
+// seat is what one running call needs: C memory and, once a cancellable context was seen, a goroutine that watches it.
+type seat struct {
 	call  native.Call
 	word  *gateWord
 	bit   uint64
-	watch chan context.Context // hands the next context to the watcher; closed when the slot goes
+	watch chan context.Context // hands the next context to the watcher; closed when the seat goes
 	stop  chan struct{}        // unbuffered: taken when the watcher is done with the context
 }
 
-func newSlot() (*slot, error) {
-	s := &slot{}
+func newSeat() (*seat, error) {
+	s := &seat{}
 	return s, s.open()
 }
 
-func (s *slot) open() error {
+func (s *seat) open() error {
 	c, ok := native.NewCall()
 	if !ok {
 		return plainError(OutOfMemory, "no memory for a call's state")
@@ -32,14 +32,14 @@ func (s *slot) open() error {
 	return nil
 }
 
-func (s *slot) free() {
+func (s *seat) free() {
 	if s.watch != nil {
 		close(s.watch)
 	}
 	s.call.Free()
 }
 
-// follow watches contexts one after another. It knows only its slot, so a model that nobody closed can be collected.
+// follow watches contexts one after another. It knows only its seat, so a model that nobody closed can be collected.
 func follow(call native.Call, watch <-chan context.Context, stop <-chan struct{}) {
 	for ctx := range watch {
 		select {
@@ -54,7 +54,7 @@ func follow(call native.Call, watch <-chan context.Context, stop <-chan struct{}
 // begin returns the time that a context which can end leaves (0: no limit) and, if asked, starts watching it: a call of
 // one chunk that does not wait never looks at the flag again, so it is spared the watcher. After a nil error the caller
 // calls end with the same `watch`, whatever comes of the call.
-func (s *slot) begin(ctx context.Context, done <-chan struct{}, watch bool) (timeout int64, err error) {
+func (s *seat) begin(ctx context.Context, done <-chan struct{}, watch bool) (timeout int64, err error) {
 	if done == nil {
 		return 0, nil
 	}
@@ -80,7 +80,7 @@ func (s *slot) begin(ctx context.Context, done <-chan struct{}, watch bool) (tim
 	return timeout, nil
 }
 
-func (s *slot) end(done <-chan struct{}, watch bool) {
+func (s *seat) end(done <-chan struct{}, watch bool) {
 	if done != nil && watch {
 		s.stop <- struct{}{}
 		s.call.SetCancel(0)
@@ -88,23 +88,23 @@ func (s *slot) end(done <-chan struct{}, watch bool) {
 }
 
 const (
-	slotsPerWord = 63
+	seatsPerWord = 63
 	closedBit    = uint64(1) << 63
 )
 
 type gateWord struct {
-	state atomic.Uint64 // bit i: slot i is taken; closedBit
+	state atomic.Uint64 // bit i: seat i is taken; closedBit
 	_     [56]byte
 }
 
-// gate is semaphore and reference count in one: a call takes a slot before it enters C, so that no more OS threads are
-// used than there are slots, and close waits until every slot is back. Taking and giving back is one atomic exchange each.
-// The engine pushes all of this out of the first cache, so it lies together: a model holds its gate, the gate its slots.
+// gate is semaphore and reference count in one: a call takes a seat before it enters C, so that no more OS threads are
+// used than there are seats, and close waits until every seat is back. Taking and giving back is one atomic exchange each.
+// The engine pushes all of this out of the first cache, so it lies together: a model holds its gate, the gate its seats.
 type gate struct {
 	words   []gateWord
-	slots   []slot
+	seats   []seat
 	waiters atomic.Int32
-	wake    chan struct{} // a token per slot given back while someone waits
+	wake    chan struct{} // a token per seat given back while someone waits
 	closed  chan struct{}
 }
 
@@ -113,41 +113,41 @@ func newGate(n int) (*gate, error) {
 	return g, g.open(n)
 }
 
-// open makes n slots; after an error there are none.
+// open makes n seats; after an error there are none.
 func (g *gate) open(n int) error {
-	g.words = make([]gateWord, (n+slotsPerWord-1)/slotsPerWord)
-	g.slots = make([]slot, n)
+	g.words = make([]gateWord, (n+seatsPerWord-1)/seatsPerWord)
+	g.seats = make([]seat, n)
 	g.wake, g.closed = make(chan struct{}, n), make(chan struct{})
 	for i := range g.words {
 		taken := ^uint64(0) >> 1
-		if left := n - i*slotsPerWord; left < slotsPerWord {
+		if left := n - i*seatsPerWord; left < seatsPerWord {
 			taken = taken &^ (uint64(1)<<left - 1)
 		} else {
 			taken = 0
 		}
-		g.words[i].state.Store(taken) // slots that do not exist are taken for ever
+		g.words[i].state.Store(taken) // seats that do not exist are taken for ever
 	}
-	for i := range g.slots {
-		s := &g.slots[i]
+	for i := range g.seats {
+		s := &g.seats[i]
 		if err := s.open(); err != nil {
-			g.slots = g.slots[:i]
+			g.seats = g.seats[:i]
 			g.free()
 			return err
 		}
-		s.word, s.bit = &g.words[i/slotsPerWord], uint64(1)<<(i%slotsPerWord)
+		s.word, s.bit = &g.words[i/seatsPerWord], uint64(1)<<(i%seatsPerWord)
 	}
 	return nil
 }
 
 func (g *gate) free() {
-	for i := range g.slots {
-		g.slots[i].free()
+	for i := range g.seats {
+		g.seats[i].free()
 	}
-	g.slots = nil
+	g.seats = nil
 }
 
-// try returns nil, false when all slots are taken and nil, true when the gate is closed.
-func (g *gate) try() (s *slot, closed bool) {
+// try returns nil, false when all seats are taken and nil, true when the gate is closed.
+func (g *gate) try() (s *seat, closed bool) {
 	for i := range g.words {
 		w := &g.words[i].state
 		for {
@@ -161,26 +161,26 @@ func (g *gate) try() (s *slot, closed bool) {
 			}
 			bit := free & -free
 			if w.CompareAndSwap(state, state|bit) {
-				return &g.slots[i*slotsPerWord+bits.TrailingZeros64(bit)], false
+				return &g.seats[i*seatsPerWord+bits.TrailingZeros64(bit)], false
 			}
 		}
 	}
 	return nil, false
 }
 
-// acquire waits for a slot, the end of ctx, or the gate's closing. What follows the first attempt is a function of its own: a
+// acquire waits for a seat, the end of ctx, or the gate's closing. What follows the first attempt is a function of its own: a
 // defer would cost the common case.
-func (g *gate) acquire(done <-chan struct{}, ctx context.Context) (*slot, error) {
+func (g *gate) acquire(done <-chan struct{}, ctx context.Context) (*seat, error) {
 	w := &g.words[0].state
 	state := w.Load()
-	bit := ^state & (state + 1) // the lowest 0: a free slot, or the top bit when all are taken
+	bit := ^state & (state + 1) // the lowest 0: a free seat, or the top bit when all are taken
 	if int64(bit) > 0 && state&closedBit == 0 && w.CompareAndSwap(state, state|bit) {
-		return &g.slots[bits.TrailingZeros64(bit)], nil
+		return &g.seats[bits.TrailingZeros64(bit)], nil
 	}
 	return g.wait(done, ctx)
 }
 
-func (g *gate) wait(done <-chan struct{}, ctx context.Context) (*slot, error) {
+func (g *gate) wait(done <-chan struct{}, ctx context.Context) (*seat, error) {
 	s, closed := g.try()
 	if s != nil {
 		return s, nil
@@ -206,12 +206,12 @@ func (g *gate) wait(done <-chan struct{}, ctx context.Context) (*slot, error) {
 	}
 }
 
-func (g *gate) release(s *slot) {
+func (g *gate) release(s *seat) {
 	s.word.state.Add(-s.bit) // the bit is set, so this clears it and no other
 	if g.waiters.Load() > 0 {
 		select {
 		case g.wake <- struct{}{}:
-		default: // as many tokens as slots are under way already
+		default: // as many tokens as seats are under way already
 		}
 	}
 }
@@ -232,8 +232,8 @@ func (g *gate) close() {
 }
 
 func (g *gate) idle() bool {
-	for i := range g.slots {
-		if s := &g.slots[i]; s.word.state.Load()&s.bit != 0 {
+	for i := range g.seats {
+		if s := &g.seats[i]; s.word.state.Load()&s.bit != 0 {
 			return false
 		}
 	}

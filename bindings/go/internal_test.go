@@ -25,21 +25,21 @@ func TestVersionTexts(t *testing.T) {
 }
 
 func TestGateHoldsItsLimit(t *testing.T) {
-	for _, slots := range []int{1, 2, 63, 64, 130} {
-		g, err := newGate(slots)
+	for _, seats := range []int{1, 2, 63, 64, 130} {
+		g, err := newGate(seats)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var taken []*slot
-		for i := 0; i < slots; i++ {
+		var taken []*seat
+		for i := 0; i < seats; i++ {
 			s, closed := g.try()
 			if s == nil || closed {
-				t.Fatalf("slot %d of %d", i, slots)
+				t.Fatalf("seat %d of %d", i, seats)
 			}
 			taken = append(taken, s)
 		}
 		if s, _ := g.try(); s != nil {
-			t.Fatal("one slot too many")
+			t.Fatal("one seat too many")
 		}
 		for _, s := range taken {
 			g.release(s)
@@ -65,8 +65,8 @@ func TestGateHoldsItsLimit(t *testing.T) {
 			}()
 		}
 		group.Wait()
-		if most.Load() > int64(slots) {
-			t.Fatalf("%d inside, %d slots", most.Load(), slots)
+		if most.Load() > int64(seats) {
+			t.Fatalf("%d inside, %d seats", most.Load(), seats)
 		}
 		g.close()
 		if _, err := g.acquire(nil, nil); !errors.Is(err, ErrClosed) {

@@ -17,7 +17,7 @@ type Model struct {
 	features []Feature
 	byName   map[string]int
 	heads    []string
-	waits    bool // a call may wait inside the library, because it has fewer contexts than the gate has slots
+	waits    bool // a call may wait inside the library, because it has fewer contexts than the gate has seats
 
 	mu     sync.RWMutex // held for reading by all but Predict, which goes through the gate
 	closed bool
@@ -117,7 +117,7 @@ func load(options []Option, call func(o uintptr, out *uintptr, e uintptr) int32)
 }
 
 func (m *Model) open(c *config, call func(o uintptr, out *uintptr, e uintptr) int32) error {
-	scratch := m.gate.slots[0].call // nobody else has the gate yet
+	scratch := m.gate.seats[0].call // nobody else has the gate yet
 	o := native.Dpi_options_create()
 	if o == 0 {
 		return plainError(OutOfMemory, "no memory for the options")
@@ -262,7 +262,7 @@ func (m *Model) Counters() (Counters, error) {
 // WarmUp creates all contexts and runs batches of up to maxRows rows through each.
 func (m *Model) WarmUp(maxRows int) error {
 	return m.with(func() error {
-		s, err := newSlot()
+		s, err := newSeat()
 		if err != nil {
 			return err
 		}

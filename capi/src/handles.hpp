@@ -14,7 +14,7 @@
 
 #include "base/status.hpp"
 #include "runtime/model/model.hpp"
-#include "runtime/model/rows.hpp"
+#include "runtime/model/raw_rows.hpp"
 
 struct dpi_options {
   dpi::ModelOptions values;

@@ -130,7 +130,7 @@ dpi_status dpi_model_get_info(const dpi_model* model, dpi_model_info* info, dpi_
     const Visit visit(model);
     DPI_RETURN_IF_ERROR(visit.status());
     const dpi::Engine& e = model->model->engine();
-    const dpi::SchemaLayout& l = e.schema().layout;
+    const dpi::BatchColumns& l = e.schema().columns;
     dpi_model_info i{};
     i.num_features = static_cast<int32_t>(e.schema().features.size());
     i.num_slots = l.n_slots;

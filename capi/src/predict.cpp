@@ -18,7 +18,7 @@ Status on_context(dpi::Model& model, dpi::ContextPool* own, const dpi::RunContro
 /// Lengths of the flat call that the batch checks do not see.
 Status check_flat(const dpi::Model& model, const dpi::Batch& b, size_t dense_len, size_t offsets_len,
                   size_t weights_len) {
-  const auto& l = model.engine().schema().layout;
+  const auto& l = model.engine().schema().columns;
   const int64_t rows = b.item.rows;
   if (rows < 0) return dpi::invalid_argument("rows is " + std::to_string(rows) + ", expected 0 .. 2^31");
   const int64_t stride = b.item.dense_stride != 0 ? b.item.dense_stride : l.n_columns;
@@ -107,7 +107,7 @@ dpi_status dpi_context_create(dpi_model* model, int64_t max_rows, int64_t max_nn
     DPI_RETURN_IF_ERROR(visit.status());
     DPI_RETURN_IF_ERROR(model->model->check_process());
     const dpi::Engine& e = model->model->engine();
-    const auto& l = e.schema().layout;
+    const auto& l = e.schema().columns;
     const int64_t slots = l.n_slots;
     const int64_t nnz = max_nnz > 0 ? max_nnz : max_rows * slots;
     if (nnz < max_rows * slots && l.n_slots > 0) {
@@ -160,7 +160,7 @@ dpi_status dpi_context_predict(dpi_context* context, int64_t rows, int64_t nnz, 
           "rows = " + std::to_string(rows) + ", nnz = " + std::to_string(nnz) + ": the context holds " +
           std::to_string(context->max_rows) + " rows and " + std::to_string(context->max_nnz) + " ids"));
     }
-    const int64_t slots = model.engine().schema().layout.n_slots;
+    const int64_t slots = model.engine().schema().columns.n_slots;
     dpi::Batch b;
     b.item.rows = rows;
     b.item.dense = context->dense.data();

@@ -26,7 +26,7 @@ dpi_status report(const Status& status, dpi_error* error) noexcept {
   if (error == nullptr || error->struct_size < sizeof(dpi_error)) return code;
   error->code = code;
   error->row = status.row();
-  error->feature = status.slot();
+  error->feature = status.feature();
   error->native_code = status.native_code();
   const std::string& text = status.message();
   error->in_shared = text.starts_with("shared row ") ? 1 : 0;

@@ -72,7 +72,7 @@ TEST_CASE("features") {
 }
 
 TEST_CASE("slots and columns, over all features and by part") {
-  const SchemaLayout l = layout_of(open_small()->manifest().features);
+  const BatchColumns l = columns_of(open_small()->manifest().features);
   CHECK(l.n_slots == 5);
   CHECK(l.n_item_slots == 4);
   CHECK(l.n_shared_slots == 1);

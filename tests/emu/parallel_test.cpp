@@ -45,15 +45,15 @@ void run_threads(const Pairs& how, const std::string& name) {
 }
 
 TEST_CASE("parallel: threads, contexts, slots and graphs") {
-  run_threads({{"graphs", "on"}, {"slots", "2"}, {"small_batch", "off"}}, "fx_dcnv2_parallel");
+  run_threads({{"graphs", "on"}, {"in_flight", "2"}, {"small_batch", "off"}}, "fx_dcnv2_parallel");
 }
 
 TEST_CASE("parallel: the whole model in one kernel") {
-  run_threads({{"graphs", "on"}, {"slots", "2"}, {"small_batch", "on"}}, "fx_dcnv2_parallel");
+  run_threads({{"graphs", "on"}, {"in_flight", "2"}, {"small_batch", "on"}}, "fx_dcnv2_parallel");
 }
 
 TEST_CASE("parallel: streams without graphs") {
-  run_threads({{"graphs", "off"}, {"slots", "2"}, {"small_batch", "off"}}, "fx_dcn");
+  run_threads({{"graphs", "off"}, {"in_flight", "2"}, {"small_batch", "off"}}, "fx_dcn");
 }
 
 }  // namespace

@@ -85,14 +85,14 @@ TEST_CASE("graphs, slots and chunks change no score") {
     const auto reference = load(*bundle, small_options("ref"));
     ModelOptions options = small_options(device());
     const auto graphs = load(*bundle, options);
-    options.slots = 1;
+    options.in_flight = 1;
     options.graphs = false;
     const auto plain = load(*bundle, options);
     const ResolveSchema& schema = reference->engine().schema();
     unsigned seed = 1;
     for (const int64_t rows : {1, 2, 3, 16, 17, 33, 70}) {
       for (const int64_t groups : {int64_t{0}, int64_t{1}, int64_t{5}}) {
-        if (groups > 0 && schema.layout.n_shared_slots + schema.layout.n_shared_columns == 0) continue;
+        if (groups > 0 && schema.columns.n_shared_slots + schema.columns.n_shared_columns == 0) continue;
         CAPTURE(rows);
         CAPTURE(groups);
         const RandomBatch request(schema, rows, groups, seed++);
@@ -119,7 +119,7 @@ TEST_CASE("a refused chunk leaves the call failed and the next one right") {
   const RandomBatch request(model->engine().schema(), 70, 0, 7);
   Batch batch = request.batch;
   std::vector<float> dense(batch.item.dense,
-                           batch.item.dense + 70 * model->engine().schema().layout.n_columns);
+                           batch.item.dense + 70 * model->engine().schema().columns.n_columns);
   dense[dense.size() - 1] = std::numeric_limits<float>::infinity();  // in the last chunk
   batch.item.dense = dense.data();
   std::vector<float> out(70, kNaN);

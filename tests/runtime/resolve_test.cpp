@@ -1,4 +1,4 @@
-// The packing of a request: rules of ids and missing values, layouts, shared rows, ranges. Works on plain
+// The packing of a request: rules of ids and missing values, maps, shared rows, ranges. Works on plain
 // structs, no model.
 #include <doctest/doctest.h>
 
@@ -44,14 +44,14 @@ FeatureSpec numeric(const char* name, RowSpace space = RowSpace::kItem) {
 /// A resolver with its block and counters.
 struct Packed {
   ResolveSchema schema;
-  InputLayout layout;
+  InputMap map;
   std::vector<std::byte> block;
   std::vector<FeatureCounters> counters;
   ResolvedRows rows;
 
   explicit Packed(const std::vector<FeatureSpec>& features, int64_t max_rows = 64, int64_t max_nnz = 256)
       : schema(make_resolve_schema(features)) {
-    auto made = make_input_layout(schema, max_rows, max_nnz);
+    auto made = make_input_map(schema, max_rows, max_nnz);
     REQUIRE(made.ok());
     layout = std::move(made).value();
     block.assign(static_cast<size_t>(layout.bytes), std::byte{0xFF});
@@ -112,7 +112,7 @@ TEST_CASE("every id rule") {
   CHECK(p.counters[2].out_of_range == 0);
 }
 
-TEST_CASE("a missing categorical in CSR, with offsets in both layouts") {
+TEST_CASE("a missing categorical in CSR, with offsets in both maps") {
   FeatureSpec a = categorical("a", 9), z = categorical("z", 9);
   a.missing = Missing::kPad;
   z.missing = Missing::kDefault;
@@ -178,7 +178,7 @@ TEST_CASE("weights belong to weighted features only") {
   const Status s = p.run(b);
   CHECK(s.code() == Code::kInvalidArgument);
   CHECK(s.row() == 0);
-  CHECK(s.slot() == 0);
+  CHECK(s.feature() == 0);
 }
 
 TEST_CASE("floats: NaN takes the default, columns follow the packed order") {

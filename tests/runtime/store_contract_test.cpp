@@ -54,7 +54,7 @@ struct SlowModel {
       return;
     }
     model = std::move(made).value();
-    const SchemaLayout& l = model->engine().schema().layout;
+    const BatchColumns& l = model->engine().schema().columns;
     ids.assign(static_cast<size_t>(20 * l.n_slots), 1);
     dense.assign(static_cast<size_t>(20 * l.n_columns), 0.5f);
     batch.item.rows = 20;

@@ -11,8 +11,8 @@
 #include <dpi/kernels/row_decode.hpp>
 
 #include "backend/abi/registry.hpp"
+#include "store/arena_map.hpp"
 #include "store/resident_store.hpp"
-#include "store/row_layout.hpp"
 
 namespace dpi::test {
 namespace {
@@ -185,7 +185,7 @@ TEST_CASE("layout: strides, alignment, riders, disjoint rows") {
                                           table("f", 5, 1, DType::kF32, 3),
                                           table("g", 33, 5, DType::kF16)};
   for (const bool widen : {false, true}) {
-    const auto l = make_row_layout(tables, widen);
+    const auto l = make_arena_map(tables, widen);
     REQUIRE(l.ok());
     CHECK(l->tables[0].stride == 64);
     CHECK(l->tables[1].stride == 4);
@@ -196,7 +196,7 @@ TEST_CASE("layout: strides, alignment, riders, disjoint rows") {
     CHECK(l->tables[4].stride == 64);
     CHECK(l->tables[5].stride == 4);  // no room left: on its own
     CHECK(std::accumulate(l->tables.begin(), l->tables.end(), uint64_t{0},
-                          [](uint64_t sum, const RowLayout::Table& t) { return sum + t.bytes; }) == l->bytes);
+                          [](uint64_t sum, const ArenaMap::Table& t) { return sum + t.bytes; }) == l->bytes);
     for (size_t t : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{5}, size_t{6}})
       CHECK(l->tables[t].offset % 64 == 0);
   }
@@ -204,20 +204,20 @@ TEST_CASE("layout: strides, alignment, riders, disjoint rows") {
 
 TEST_CASE("layout: widening takes riders into 64 bytes") {
   const std::vector<StoreTable> tables = {table("a", 9, 8), table("b", 9, 1, DType::kF32, 0)};
-  CHECK(make_row_layout(tables, false)->tables[0].stride == 32);
-  CHECK(make_row_layout(tables, true)->tables[0].stride == 64);
-  CHECK(make_row_layout(tables, true)->tables[1].offset == 32);
+  CHECK(make_arena_map(tables, false)->tables[0].stride == 32);
+  CHECK(make_arena_map(tables, true)->tables[0].stride == 64);
+  CHECK(make_arena_map(tables, true)->tables[1].offset == 32);
 }
 
 TEST_CASE("layout: 64-bit offsets, and sizes that overflow") {
-  const auto big = make_row_layout({table("a", INT32_MAX - 1, 16), table("b", INT32_MAX - 1, 16)}, true);
+  const auto big = make_arena_map({table("a", INT32_MAX - 1, 16), table("b", INT32_MAX - 1, 16)}, true);
   REQUIRE(big.ok());
   CHECK(big->tables[1].offset == int64_t{64} * (INT32_MAX - 1));
   std::vector<StoreTable> many(400, table("x", INT32_MAX - 1, 65536));
-  CHECK(make_row_layout(many, true).status().code() == Code::kOutOfMemory);
+  CHECK(make_arena_map(many, true).status().code() == Code::kOutOfMemory);
   auto scaled =
       table("x", INT32_MAX - 1, 32768, DType::kI8);  // 2^46 - 65536 bytes: rows fit, their scales do not
-  CHECK(make_row_layout({scaled}, true).status().code() == Code::kOutOfMemory);
+  CHECK(make_arena_map({scaled}, true).status().code() == Code::kOutOfMemory);
 }
 
 TEST_CASE("a budget is checked before anything is allocated") {

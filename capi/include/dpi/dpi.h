@@ -71,7 +71,7 @@ enum {
   DPI_E_TIMEOUT = 9,          /* the deadline passed                                                                         */
   DPI_E_CANCELLED = 10,       /* the cancel flag was set                                                                     */
   DPI_E_QUEUE_FULL = 11,
-  DPI_E_CLOSED = 12,
+  DPI_E_CLOSED = 12,          /* the model is being freed                                                                    */
   DPI_E_FORKED = 13,          /* the handle belongs to the parent process                                                    */
   DPI_E_VERSION = 14,         /* the caller was compiled against a newer header and uses what this library lacks              */
   DPI_E_INTERNAL = 15         /* a defect of the library; please report the text                                             */
@@ -113,7 +113,7 @@ DPI_API const char* dpi_status_name(dpi_status status) DPI_NOEXCEPT; /* "DPI_E_I
  *   memory_limit       bytes                               0 = what the host or device has
  *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend
  *   graphs             on | off                            on     capture and replay calls where the device can (CUDA graphs)
- *   slots              1 ... 8                             3      chunks of one call in flight on a device with its own memory
+ *   in_flight          1 ... 8                             3      chunks of one call in flight on a device with its own memory
  *   small_batch        on | off                            on     one kernel for small batches where the device has one
  *   lookup             auto | output_first | input_first   auto   of the cuda backend; input_first is there to be compared with
  *   tuning             default | off | path                default   measured choices of the cuda backend's kernels
@@ -134,7 +134,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_model_load(const char* path, const dpi_opti
 DPI_API DPI_NODISCARD dpi_status dpi_model_load_memory(const void* bytes, size_t size, const dpi_options* options,
                                                        dpi_model** out, dpi_error* error) DPI_NOEXCEPT;
 DPI_API void dpi_model_retain(dpi_model* model) DPI_NOEXCEPT;
-DPI_API void dpi_model_free(dpi_model* model) DPI_NOEXCEPT; /* drops one reference; the last one waits for running calls */
+/* Drops one reference; the last one waits for running calls, those that wait for a context included, and frees the model. A call that
+ * begins meanwhile is finished as well or gets DPI_E_CLOSED (0, -1 or NULL where there is no status). */
+DPI_API void dpi_model_free(dpi_model* model) DPI_NOEXCEPT;
 /* Creates all contexts and runs batches of up to max_rows rows through each, so that no later call pays for a first time. */
 DPI_API dpi_status dpi_model_warm_up(dpi_model* model, int64_t max_rows, dpi_error* error) DPI_NOEXCEPT;
 
@@ -264,7 +266,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_context_predict(dpi_context* context, int64
 DPI_API DPI_NODISCARD dpi_status dpi_context_predict_batch(dpi_context* context, const dpi_batch* batch, float* out,
                                                            size_t out_len, const dpi_run_options* run,
                                                            dpi_error* error) DPI_NOEXCEPT;
-DPI_API void dpi_context_free(dpi_context* context) DPI_NOEXCEPT;
+DPI_API void dpi_context_free(dpi_context* context) DPI_NOEXCEPT; /* waits for a call that runs on it */
 
 /* ---- raw rows ---------------------------------------------------------------------------------------------------------- */
 /* Builds a batch from raw values with the bundle's own encoders, so that serving reads values exactly as training did. A feature that

@@ -45,13 +45,13 @@ class [[nodiscard]] Status {
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
   int64_t row() const { return row_; }
-  int64_t slot() const { return slot_; }
+  int64_t feature() const { return feature_; }
   int32_t native_code() const { return native_code_; }
 
   /// Names the request row and the index of the feature in the schema.
-  Status&& at(int64_t row, int64_t slot) && {
+  Status&& at(int64_t row, int64_t feature) && {
     row_ = row;
-    slot_ = slot;
+    feature_ = feature;
     return std::move(*this);
   }
   Status&& native(int32_t code) && {
@@ -68,7 +68,7 @@ class [[nodiscard]] Status {
   Code code_ = Code::kOk;
   int32_t native_code_ = 0;
   int64_t row_ = -1;
-  int64_t slot_ = -1;
+  int64_t feature_ = -1;
   std::string message_;
 };
 

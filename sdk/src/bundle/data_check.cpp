@@ -94,7 +94,7 @@ class Checker {
   }
 
   Status golden() {
-    const SchemaLayout l = layout_of(manifest_.features);
+    const BatchColumns l = columns_of(manifest_.features);
     const GoldenSpec& g = manifest_.golden;
     const auto heads = static_cast<int64_t>(manifest_.heads.size());
     const bool split = g.shared_rows > 0;

@@ -11,14 +11,11 @@
 #include <dpi/kernels/embed.hpp>
 #include <nlohmann/json.hpp>
 
+#include "bundle/row_space.hpp"
+
 namespace dpi {
 
 enum class FeatureKind : int32_t { kCategorical, kSequence, kNumeric, kDense };
-enum class RowSpace : int32_t {
-  kConstant = 0,
-  kShared = 1,
-  kItem = 2
-};  // ordered: an op has the largest space of its inputs
 enum class OutOfRange : int32_t { kError, kOov, kDefault };
 enum class Missing : int32_t { kError, kPad, kDefault };
 
@@ -97,7 +94,7 @@ struct Manifest {
 };
 
 /// Slots and dense columns of a feature list, in the order of dpi_batch. Index -1 = not of that kind.
-struct SchemaLayout {
+struct BatchColumns {
   std::vector<int32_t> slot_of_feature;    // over all slots
   std::vector<int32_t> column_of_feature;  // first dense column over all dense columns
   std::vector<int32_t>
@@ -108,6 +105,6 @@ struct SchemaLayout {
   int32_t n_slots = 0, n_item_slots = 0, n_shared_slots = 0;
   int32_t n_columns = 0, n_item_columns = 0, n_shared_columns = 0;
 };
-SchemaLayout layout_of(const std::vector<FeatureSpec>& features);
+BatchColumns columns_of(const std::vector<FeatureSpec>& features);
 
 }  // namespace dpi

@@ -8,7 +8,7 @@
 #include <dpi/kernels/row_decode.hpp>
 
 #include "backend/abi/backend_status.hpp"
-#include "store/row_layout.hpp"
+#include "store/arena_map.hpp"
 #include "store/row_stream.hpp"
 
 namespace dpi {
@@ -65,7 +65,7 @@ class ResidentStore final : public TableStore {
   RowStream stream_;
   dpi_backend_caps caps_{};
   std::vector<StoreTable> tables_;
-  RowLayout layout_;
+  ArenaMap map_;
   std::byte* arena_ = nullptr;
   std::vector<int64_t> ingested_;               // rows that have come, per table
   std::vector<std::vector<float>> scales_;      // kI8, until seal on a device; for nonzero bits
@@ -88,14 +88,14 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
   caps_.struct_size = sizeof caps_;
   DPI_RETURN_IF_ERROR(backend_status(api_->caps(device_, &caps_, &err), err, "backend"));
   tables_ = std::move(tables);
-  DPI_ASSIGN_OR_RETURN(layout_, make_row_layout(tables_, !host()));
-  DPI_RETURN_IF_ERROR(check_budget(layout_.bytes));
+  DPI_ASSIGN_OR_RETURN(map_, make_arena_map(tables_, !host()));
+  DPI_RETURN_IF_ERROR(check_budget(map_.bytes));
   ingested_.assign(tables_.size(), 0);
   scales_.resize(tables_.size());
   nonzero_.resize(tables_.size());
   StoreForecast f;
-  (host() ? f.host_bytes : f.device_bytes) = layout_.bytes;
-  for (const auto& t : layout_.tables) f.table_bytes.push_back(t.bytes);
+  (host() ? f.host_bytes : f.device_bytes) = map_.bytes;
+  for (const auto& t : map_.tables) f.table_bytes.push_back(t.bytes);
   return f;
 }
 
@@ -103,7 +103,7 @@ Status ResidentStore::allocate() {
   if (arena_ != nullptr) return {};
   dpi_backend_error err{};
   void* p = nullptr;
-  const size_t bytes = std::max<size_t>(64, layout_.bytes);
+  const size_t bytes = std::max<size_t>(64, map_.bytes);
   DPI_RETURN_IF_ERROR(
       backend_status(api_->alloc(device_, bytes, DPI_MEMORY_TABLE, &p, &err), err, "table arena"));
   arena_ = static_cast<std::byte*>(p);
@@ -112,7 +112,7 @@ Status ResidentStore::allocate() {
 
 Status ResidentStore::ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) {
   DPI_RETURN_IF_ERROR(allocate());
-  const auto& at = layout_.tables[table];
+  const auto& at = map_.tables[table];
   if (first != ingested_[table] || n < 0 || n > tables_[table].rows - first) {
     return internal_error(name_of(table) + ": rows [" + std::to_string(first) + ", +" + std::to_string(n) +
                           ") came out of order; " + std::to_string(ingested_[table]) + " of " +
@@ -132,7 +132,7 @@ Status ResidentStore::ingest(int32_t table, int64_t first, int64_t n, std::span<
 }
 
 Status ResidentStore::copy_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
-  const auto& at = layout_.tables[table];
+  const auto& at = map_.tables[table];
   std::byte* to = arena_ + at.offset + first * at.stride;
   if (at.stride == at.row_bytes) {
     std::memcpy(to, rows, static_cast<size_t>(n * at.row_bytes));
@@ -148,7 +148,7 @@ Status ResidentStore::copy_rows(size_t table, int64_t first, int64_t n, const st
 
 /// Through pinned buffers where the backend can place rows, else by plain copies.
 Status ResidentStore::upload_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
-  const auto& at = layout_.tables[table];
+  const auto& at = map_.tables[table];
   std::byte* to = arena_ + at.offset + first * at.stride;
   if (api_->place_rows == nullptr || at.row_bytes > static_cast<int64_t>(RowStream::kBufferBytes))
     return copy_blocks(table, to, n, rows);
@@ -157,7 +157,7 @@ Status ResidentStore::upload_rows(size_t table, int64_t first, int64_t n, const 
 }
 
 Status ResidentStore::copy_blocks(size_t table, std::byte* to, int64_t n, const std::byte* rows) {
-  const auto& at = layout_.tables[table];
+  const auto& at = map_.tables[table];
   const int64_t block = std::max<int64_t>(1, kStagingBytes / at.stride);
   dpi_backend_error err{};
   for (int64_t done = 0; done < n;) {
@@ -189,7 +189,7 @@ void ResidentStore::note_nonzero(size_t table, int64_t first, int64_t n, const s
   v.rows = n;
   v.dim = tables_[table].dim;
   v.dtype = tables_[table].dtype;
-  v.row_bytes = layout_.tables[table].row_bytes;
+  v.row_bytes = map_.tables[table].row_bytes;
   v.scale = scales_[table].empty() ? nullptr : scales_[table].data() + first;
   v.scale_stride = 1;
   for (int64_t r = 0; r < n; ++r) {
@@ -206,7 +206,7 @@ Status ResidentStore::ingest_scale(int32_t table, std::span<const float> scale) 
   }
   scales_[table].assign(scale.begin(), scale.end());
   dpi_backend_error err{};
-  std::byte* to = arena_ + layout_.tables[table].scale_offset;
+  std::byte* to = arena_ + map_.tables[table].scale_offset;
   return backend_status(api_->upload(device_, to, scale.data(), scale.size_bytes(), &err), err,
                         name_of(table));
 }
@@ -225,7 +225,7 @@ Status ResidentStore::seal() {
     if (tables_[t].dtype == kernels::DType::kI8 && scales_[t].empty())
       return internal_error(name_of(index) + ": no scales came");
     if (!tables_[t].needs_nonzero) continue;
-    std::byte* to = arena_ + layout_.tables[t].nonzero_offset;
+    std::byte* to = arena_ + map_.tables[t].nonzero_offset;
     const size_t bytes = nonzero_[t].size() * sizeof(uint64_t);
     DPI_RETURN_IF_ERROR(
         backend_status(api_->upload(device_, to, nonzero_[t].data(), bytes, &err), err, name_of(index)));
@@ -237,7 +237,7 @@ Status ResidentStore::seal() {
 }
 
 kernels::TableView ResidentStore::view(int32_t table) const {
-  const auto& at = layout_.tables[table];
+  const auto& at = map_.tables[table];
   kernels::TableView v;
   v.base = arena_ + at.offset;
   v.rows = tables_[table].rows;

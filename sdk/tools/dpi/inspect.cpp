@@ -54,8 +54,8 @@ int64_t table_bytes(const TableSpec& t) {
 }
 
 Json forecast_json(const MemoryForecast& f) {
-  return {{"tables_bytes", f.tables}, {"weights_bytes", f.weights}, {"slot_bytes", f.slot},
-          {"slots", f.slots},         {"contexts", f.contexts},     {"least_bytes", f.least()},
+  return {{"tables_bytes", f.tables}, {"weights_bytes", f.weights}, {"flight_bytes", f.flight},
+          {"in_flight", f.flights},   {"contexts", f.contexts},     {"least_bytes", f.least()},
           {"most_bytes", f.most()}};
 }
 
@@ -155,7 +155,7 @@ void print(const Json& j) {
     std::printf(
         "memory on %-4s  tables %s, weights %s, a call of up to %s rows %s; at least %s, at most %s\n", where,
         bytes_text(m["tables_bytes"]).c_str(), bytes_text(m["weights_bytes"]).c_str(),
-        j["memory"]["max_rows"].dump().c_str(), bytes_text(m["slot_bytes"]).c_str(),
+        j["memory"]["max_rows"].dump().c_str(), bytes_text(m["flight_bytes"]).c_str(),
         bytes_text(m["least_bytes"]).c_str(), bytes_text(m["most_bytes"]).c_str());
   }
 }

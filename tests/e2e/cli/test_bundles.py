@@ -93,7 +93,7 @@ def test_inspect(dpi, bundle):
     for where in ("host", "gpu"):  # with padding and derived tables, so at least what the file holds
         memory = j["memory"][where]
         assert memory["tables_bytes"] >= 4 * (4 * 3 + 6 * 2 + 5 * 2)
-        assert memory["least_bytes"] == memory["tables_bytes"] + memory["weights_bytes"] + memory["slot_bytes"]
+        assert memory["least_bytes"] == memory["tables_bytes"] + memory["weights_bytes"] + memory["flight_bytes"]
         assert memory["most_bytes"] >= memory["least_bytes"]
     assert j["provenance"]["framework"] == "by hand"
     assert "Concat" in j["graph"] and "Concat" in dpi("inspect", bundle, "--graph").ok().out

@@ -12,7 +12,7 @@ AUC_GATE = {"fp32": 1e-5, "tf32": 1e-4, "fp16": 1e-4, "bf16": 1e-3}
 BASE = {"device": DEVICE, "max_contexts": "4"}
 # Every choice of execution, one at a time from the defaults.
 CHOICES = {"defaults": {}, "schedule=depth": {"schedule": "depth"}, "schedule=single": {"schedule": "single"}, "graphs=off": {"graphs": "off"},
-           "small_batch=off": {"small_batch": "off"}, "slots=1": {"slots": "1"}, "chunks of 100": {"max_rows": "100"}, "fold=off": {"fold": "off"},
+           "small_batch=off": {"small_batch": "off"}, "in_flight=1": {"in_flight": "1"}, "chunks of 100": {"max_rows": "100"}, "fold=off": {"fold": "off"},
            "fuse=off": {"fuse": "off"}, "skip=lookup": {"skip": "lookup"}, "skip=elementwise": {"skip": "elementwise"}, "skip=merge": {"skip": "merge"},
            "skip=tail": {"skip": "tail"}, "lookup=input_first": {"lookup": "input_first"}, "debug=on": {"debug": "on"}}
 

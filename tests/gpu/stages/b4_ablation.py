@@ -10,7 +10,7 @@ OFF = {"everything on": {}, "lookup fusion off": {"skip": "lookup"}, "element-wi
        "tail fusion off": {"skip": "tail"}, "folds off": {"fold": "off"}, "all fusion off": {"fuse": "off"}, "input-first lookup": {"lookup": "input_first"},
        "one stream": {"schedule": "single"}, "depth first": {"schedule": "depth"}, "graphs off": {"graphs": "off"},
        "one stream, graphs off": {"schedule": "single", "graphs": "off"}, "depth first, graphs off": {"schedule": "depth", "graphs": "off"},
-       "small-batch kernel off": {"small_batch": "off"}, "one slot": {"slots": "1"}, "tuning off": {"tuning": "off"}}
+       "small-batch kernel off": {"small_batch": "off"}, "one chunk in flight": {"in_flight": "1"}, "tuning off": {"tuning": "off"}}
 
 
 def shapes():

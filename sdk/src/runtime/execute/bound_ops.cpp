@@ -2,7 +2,7 @@
 
 namespace dpi {
 
-BoundOps::BoundOps(const Engine& engine, const SlotMemory& memory) : engine_(engine), memory_(memory) {
+BoundOps::BoundOps(const Engine& engine, const FlightMemory& memory) : engine_(engine), memory_(memory) {
   const Plan& plan = engine_.plan();
   operands_.resize(plan.ops.size());
   calls_.resize(plan.ops.size());
@@ -38,7 +38,7 @@ kernels::Tensor BoundOps::tensor_of(int32_t index, const ResolvedRows& rows, flo
   t.dims = v.dims;
   t.row_stride = engine_.row_stride(v);
   t.dtype = v.dtype;
-  t.rows = v.space == RowSpace::kConstant ? 1 : rows.rows[v.space == RowSpace::kShared ? 1 : 0];
+  t.rows = rows.of(v.space);
   switch (v.storage) {
     case Storage::kArena:
       t.data = reinterpret_cast<float*>(memory_.arena + memory_.plan->offset[index]);
@@ -62,8 +62,7 @@ kernels::Tensor BoundOps::tensor_of(int32_t index, const ResolvedRows& rows, flo
   return t;
 }
 
-void BoundOps::bind_op(size_t i, const InputLayout& layout, const ResolvedRows& rows, float* out,
-                       float* logits) {
+void BoundOps::bind_op(size_t i, const InputMap& map, const ResolvedRows& rows, float* out, float* logits) {
   const Plan& plan = engine_.plan();
   const PlanOp& op = plan.ops[i];
   Operands& b = operands_[i];
@@ -71,7 +70,7 @@ void BoundOps::bind_op(size_t i, const InputLayout& layout, const ResolvedRows& 
     const int32_t v = op.inputs[k];
     if (v < 0) continue;
     if (plan.values[v].storage == Storage::kInput) {
-      b.inputs[k] = input_operand(engine_.schema(), layout, plan.values[v].feature, rows, memory_.input);
+      b.inputs[k] = input_operand(engine_.schema(), map, plan.values[v].feature, rows, memory_.input);
     } else {
       b.inputs[k].tensor = tensor_of(v, rows, out, logits);
     }
@@ -79,22 +78,21 @@ void BoundOps::bind_op(size_t i, const InputLayout& layout, const ResolvedRows& 
   for (size_t k = 0; k < op.outputs.size(); ++k) {
     if (op.outputs[k] >= 0) b.outputs[k] = tensor_of(op.outputs[k], rows, out, logits);
   }
-  calls_[i].rows = b.space == RowSpace::kConstant ? 1 : rows.rows[b.space == RowSpace::kShared ? 1 : 0];
-  calls_[i].row_map =
-      rows.has_map ? reinterpret_cast<const int32_t*>(memory_.input + layout.row_map) : nullptr;
+  calls_[i].rows = rows.of(b.space);
+  calls_[i].row_map = rows.has_map ? reinterpret_cast<const int32_t*>(memory_.input + map.row_map) : nullptr;
 }
 
-void BoundOps::bind(const InputLayout& layout, const ResolvedRows& rows, float* out, float* logits) {
-  for (size_t i = 0; i < operands_.size(); ++i) bind_op(i, layout, rows, out, logits);
+void BoundOps::bind(const InputMap& map, const ResolvedRows& rows, float* out, float* logits) {
+  for (size_t i = 0; i < operands_.size(); ++i) bind_op(i, map, rows, out, logits);
 }
 
-Status BoundOps::prepare_tables(const InputLayout& layout, const ResolvedRows& rows, uint64_t deadline_ns) {
+Status BoundOps::prepare_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns) {
   if (lookups_.empty()) return {};
   for (size_t i = 0; i < lookups_.size(); ++i) {
     const Source& s = lookup_sources_[i];
     lookups_[i].ids = memory_.input == memory_.staging
                           ? operands_[s.op].inputs[s.input].bags
-                          : input_operand(engine_.schema(), layout, s.feature, rows, memory_.staging).bags;
+                          : input_operand(engine_.schema(), map, s.feature, rows, memory_.staging).bags;
   }
   auto ready = engine_.store().prepare({lookups_, deadline_ns});
   if (!ready.ok()) return std::move(ready).status();

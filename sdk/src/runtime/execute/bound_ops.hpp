@@ -1,5 +1,5 @@
-// The ops of a plan with their operands bound to one slot's memory: what enqueue takes. Used by
-// runtime/execute/slot.cpp; one thread at a time.
+// The ops of a plan with their operands bound to one flight's memory: what enqueue takes. Used by
+// runtime/execute/flight.cpp; one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace dpi {
 
-/// Where a slot's values lie. `input` is what ops read: the device's copy, or staging itself.
-struct SlotMemory {
+/// Where a flight's values lie. `input` is what ops read: the device's copy, or staging itself.
+struct FlightMemory {
   const MemoryPlan* plan = nullptr;
   std::byte* staging = nullptr;  // packed input, host
   std::byte* input = nullptr;
@@ -22,14 +22,14 @@ struct SlotMemory {
 
 class BoundOps {
  public:
-  BoundOps(const Engine& engine, const SlotMemory& memory);
+  BoundOps(const Engine& engine, const FlightMemory& memory);
 
-  /// Binds every operand for `rows` rows that lie in a block of `layout`. out, logits: [rows, heads], as the
+  /// Binds every operand for `rows` rows that lie in a block of `map`. out, logits: [rows, heads], as the
   /// backend addresses them. Allocates nothing.
-  void bind(const InputLayout& layout, const ResolvedRows& rows, float* out, float* logits);
+  void bind(const InputMap& map, const ResolvedRows& rows, float* out, float* logits);
 
   /// Asks the store for the rows that the block in staging will read and takes its views. Call after bind.
-  Status prepare_tables(const InputLayout& layout, const ResolvedRows& rows, uint64_t deadline_ns);
+  Status prepare_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns);
   /// Changes when the views that prepare_tables took have changed.
   uint64_t tables_version() const { return seen_version_; }
 
@@ -45,10 +45,10 @@ class BoundOps {
     RowSpace space = RowSpace::kConstant;  // of the op's rows
   };
   kernels::Tensor tensor_of(int32_t value, const ResolvedRows& rows, float* out, float* logits) const;
-  void bind_op(size_t i, const InputLayout& layout, const ResolvedRows& rows, float* out, float* logits);
+  void bind_op(size_t i, const InputMap& map, const ResolvedRows& rows, float* out, float* logits);
 
   const Engine& engine_;
-  const SlotMemory& memory_;
+  const FlightMemory& memory_;
   std::vector<Operands> operands_;
   std::vector<dpi_op_call> calls_;
   std::vector<StoreRequest::Lookup> lookups_;

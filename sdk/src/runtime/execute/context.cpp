@@ -23,58 +23,58 @@ Status check_control(const RunControl& control) {
 
 Result<std::unique_ptr<Context>> Context::create(const Engine& engine, int64_t max_rows, int64_t max_nnz) {
   std::unique_ptr<Context> c(new Context(engine));
-  DPI_ASSIGN_OR_RETURN(c->sizes_, SlotSizes::make(engine, max_rows, max_nnz));
-  const size_t most = engine.host_memory() ? 1 : static_cast<size_t>(engine.options().slots);
-  c->slots_.reserve(most);
-  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Slot> first, Slot::create(engine, c->sizes_));
-  c->slots_.push_back(std::move(first));
+  DPI_ASSIGN_OR_RETURN(c->sizes_, FlightSizes::make(engine, max_rows, max_nnz));
+  const size_t most = engine.host_memory() ? 1 : static_cast<size_t>(engine.options().in_flight);
+  c->flights_.reserve(most);
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Flight> first, Flight::create(engine, c->sizes_));
+  c->flights_.push_back(std::move(first));
   c->counters_.resize(engine.schema().features.size());
   return c;
 }
 
 void Context::enable_profile(bool on) {
   profile_ns_.assign(engine_.plan().ops.size(), 0);
-  slots_[0]->set_profile(on ? &profile_ns_ : nullptr);
+  flights_[0]->set_profile(on ? &profile_ns_ : nullptr);
 }
 
-/// Slots that a call of `rows` rows uses. The others are made when a call first needs them; without memory
+/// Flights that a call of `rows` rows uses. The others are made when a call first needs them; without memory
 /// for them calls run with those there are.
-size_t Context::slots_for(int64_t rows) {
+size_t Context::flights_for(int64_t rows) {
   const int64_t chunks = (rows + sizes_.max_rows - 1) / sizes_.max_rows;
-  const size_t wanted = std::min(static_cast<size_t>(std::max<int64_t>(chunks, 1)), slots_.capacity());
-  while (slots_.size() < wanted) {
-    auto made = Slot::create(engine_, sizes_);
+  const size_t wanted = std::min(static_cast<size_t>(std::max<int64_t>(chunks, 1)), flights_.capacity());
+  while (flights_.size() < wanted) {
+    auto made = Flight::create(engine_, sizes_);
     if (!made.ok()) break;
-    slots_.push_back(std::move(made).value());
+    flights_.push_back(std::move(made).value());
   }
-  return std::min(wanted, slots_.size());
+  return std::min(wanted, flights_.size());
 }
 
 void Context::drop_all() {
-  for (auto& slot : slots_) {
-    if (slot->busy()) slot->drop();
+  for (auto& flight : flights_) {
+    if (flight->busy()) flight->drop();
   }
 }
 
 Status Context::run_chunks(const Batch& batch, float* out, const RunControl& control) {
   const int64_t heads = engine_.heads();
-  const size_t slots = slots_for(batch.item.rows);
+  const size_t flights = flights_for(batch.item.rows);
   size_t next = 0;
   for (int64_t begin = 0; begin < batch.item.rows;) {
-    Slot& slot = *slots_[next % slots];
-    DPI_RETURN_IF_ERROR(slot.finish());
+    Flight& flight = *flights_[next % flights];
+    DPI_RETURN_IF_ERROR(flight.finish());
     DPI_RETURN_IF_ERROR(check_control(control));
     DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(engine_.schema(), sizes_.largest(), batch, begin));
-    SlotCall call;
+    FlightCall call;
     call.out = out + begin * heads;
     call.logits = control.logits != nullptr ? control.logits + begin * heads : nullptr;
     call.deadline_ns = control.deadline_ns;
     call.counters = counters_.data();
-    DPI_RETURN_IF_ERROR(slot.begin(batch, range, call));
+    DPI_RETURN_IF_ERROR(flight.begin(batch, range, call));
     begin = range.end;
     ++next;
   }
-  for (size_t i = 0; i < slots; ++i, ++next) DPI_RETURN_IF_ERROR(slots_[next % slots]->finish());
+  for (size_t i = 0; i < flights; ++i, ++next) DPI_RETURN_IF_ERROR(flights_[next % flights]->finish());
   return {};
 }
 

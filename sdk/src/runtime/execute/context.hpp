@@ -1,12 +1,12 @@
-// Scratch of one running call: slots in which its chunks are in flight. One thread at a time; after creation
-// a run allocates nothing and takes no lock (on a device: after the first call of each batch bucket, and the
-// first call of several chunks).
+// Scratch of one running call: flights in which its chunks are in flight. One thread at a time; after
+// creation a run allocates nothing and takes no lock (on a device: after the first call of each batch bucket,
+// and the first call of several chunks).
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "runtime/execute/slot.hpp"
+#include "runtime/execute/flight.hpp"
 
 namespace dpi {
 
@@ -26,21 +26,21 @@ class Context {
   void enable_profile(bool on);
   const std::vector<uint64_t>& profile() const { return profile_ns_; }
   /// Of the last chunk; empty unless option debug is on and the backend has timestamps.
-  const std::vector<OpTime>& timeline() const { return slots_[0]->timeline().ops(); }
+  const std::vector<OpTime>& timeline() const { return flights_[0]->timeline().ops(); }
   /// Nodes of the graph that serves `rows` rows, one per line; "" when none was captured yet.
-  std::string graph_text(int64_t rows) const { return slots_[0]->graph_text(rows); }
+  std::string graph_text(int64_t rows) const { return flights_[0]->graph_text(rows); }
 
   int64_t max_rows() const { return sizes_.max_rows; }
 
  private:
   explicit Context(const Engine& engine) : engine_(engine) {}
   Status run_chunks(const Batch& batch, float* out, const RunControl& control);
-  size_t slots_for(int64_t rows);
+  size_t flights_for(int64_t rows);
   void drop_all();
 
   const Engine& engine_;
-  SlotSizes sizes_;
-  std::vector<std::unique_ptr<Slot>> slots_;
+  FlightSizes sizes_;
+  std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<FeatureCounters> counters_;
   std::vector<uint64_t> profile_ns_;
 };

@@ -17,21 +17,21 @@ void zero_rows(std::byte* block, int64_t at, int64_t width, int64_t from, int64_
 
 }  // namespace
 
-void list_input_parts(const ResolveSchema& schema, const InputLayout& layout, const ResolvedRows& rows,
+void list_input_parts(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
                       std::vector<dpi_fetch_part>* parts) {
   parts->clear();
   const auto add = [&](int64_t offset, int64_t bytes, int64_t count_at = -1) {
     if (bytes > 0) parts->push_back({offset, bytes, count_at});
   };
   // row map, dense and ids of the items lie side by side in a block laid out for this bucket
-  const int64_t start = rows.has_map ? layout.row_map : layout.dense[0];
-  add(start, layout.ids[0] + rows.rows[0] * schema.n_ids[0] * kWord - start);
-  add(layout.dense[1], rows.rows[1] * schema.n_floats[1] * kWord);
-  add(layout.ids[1], rows.rows[1] * schema.n_ids[1] * kWord);
-  for (size_t i = 0; i < layout.sequences.size(); ++i) {
-    const auto& q = layout.sequences[i];
+  const int64_t start = rows.has_map ? map.row_map : map.dense.item;
+  add(start, map.ids.item + rows.rows.item * schema.n_ids.item * kWord - start);
+  add(map.dense.shared, rows.rows.shared * schema.n_floats.shared * kWord);
+  add(map.ids.shared, rows.rows.shared * schema.n_ids.shared * kWord);
+  for (size_t i = 0; i < map.sequences.size(); ++i) {
+    const auto& q = map.sequences[i];
     const auto& f = schema.features[static_cast<size_t>(schema.sequences[i])];
-    const int64_t n = rows.rows[f.shared ? 1 : 0];
+    const int64_t n = rows.rows[f.spec.space];
     const int64_t count_at = q.offsets + n * kWord;
     add(q.offsets, (n + 1) * kWord);
     add(q.ids, q.max_nnz * kWord, count_at);
@@ -46,18 +46,18 @@ int64_t part_bytes(const dpi_fetch_part& part, const std::byte* block) {
   return std::clamp<int64_t>(count * kWord, 0, part.bytes);
 }
 
-void pad_rows(const ResolveSchema& schema, const InputLayout& layout, const ResolvedRows& rows,
+void pad_rows(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
               const ResolvedRows& padded, std::byte* block) {
-  if (rows.has_map) zero_rows(block, layout.row_map, 1, rows.rows[0], padded.rows[0]);
-  for (int space = 0; space < 2; ++space) {
+  if (rows.has_map) zero_rows(block, map.row_map, 1, rows.rows.item, padded.rows.item);
+  for (const RowSpace space : kRequestSpaces) {
     const int64_t from = rows.rows[space], to = padded.rows[space];
-    zero_rows(block, layout.dense[space], schema.n_floats[space], from, to);
-    zero_rows(block, layout.ids[space], schema.n_ids[space], from, to);
+    zero_rows(block, map.dense[space], schema.n_floats[space], from, to);
+    zero_rows(block, map.ids[space], schema.n_ids[space], from, to);
   }
-  for (size_t i = 0; i < layout.sequences.size(); ++i) {
+  for (size_t i = 0; i < map.sequences.size(); ++i) {
     const auto& f = schema.features[static_cast<size_t>(schema.sequences[i])];
-    auto* offsets = reinterpret_cast<int32_t*>(block + layout.sequences[i].offsets);
-    const int64_t from = rows.rows[f.shared ? 1 : 0], to = padded.rows[f.shared ? 1 : 0];
+    auto* offsets = reinterpret_cast<int32_t*>(block + map.sequences[i].offsets);
+    const int64_t from = rows.rows[f.spec.space], to = padded.rows[f.spec.space];
     std::fill(offsets + from + 1, offsets + to + 1, offsets[from]);
   }
 }

@@ -1,5 +1,5 @@
 // What of a packed input block travels to a device, and the padding that fills it up to a batch bucket.
-// Used by runtime/execute/slot.cpp.
+// Used by runtime/execute/flight.cpp.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace dpi {
 
 /// The parts of a block that `rows` rows use, in ascending order: item part, shared part, then offsets, ids
 /// and weights of each sequence feature, whose lengths are known per call only (count_at). Replaces *parts.
-void list_input_parts(const ResolveSchema& schema, const InputLayout& layout, const ResolvedRows& rows,
+void list_input_parts(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
                       std::vector<dpi_fetch_part>* parts);
 
 /// Bytes of a part for the block at hand.
@@ -20,7 +20,7 @@ int64_t part_bytes(const dpi_fetch_part& part, const std::byte* block);
 
 /// Fills the block from `rows` up to `padded` rows with rows that every op can take: id 0, 0.0, empty bags,
 /// shared row 0. Their scores mean nothing.
-void pad_rows(const ResolveSchema& schema, const InputLayout& layout, const ResolvedRows& rows,
+void pad_rows(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
               const ResolvedRows& padded, std::byte* block);
 
 }  // namespace dpi

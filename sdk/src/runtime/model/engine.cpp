@@ -85,7 +85,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   return e;
 }
 
-/// Tables, weights and one slot must fit what the device has free; host memory is checked by the store.
+/// Tables, weights and one flight must fit what the device has free; host memory is checked by the store.
 Status Engine::check_memory() {
   DPI_ASSIGN_OR_RETURN(memory_, forecast_memory(plan_, options_, !host_memory(), caps_.alignment));
   if (host_memory() || caps_.memory_free == 0 || memory_.least() <= caps_.memory_free) return {};
@@ -93,7 +93,7 @@ Status Engine::check_memory() {
   return {Code::kOutOfMemory, "the model needs " + mib(memory_.least()) + " (tables " + mib(memory_.tables) +
                                   ", weights " + mib(memory_.weights) +
                                   ", one call of max_rows=" + std::to_string(options_.max_rows) + " " +
-                                  mib(memory_.slot) + "), but only " + mib(caps_.memory_free) +
+                                  mib(memory_.flight) + "), but only " + mib(caps_.memory_free) +
                                   " of device memory are free; nothing was loaded"};
 }
 
@@ -126,7 +126,7 @@ Status Engine::upload_constants() {
 int64_t Engine::row_stride(const PlanValue& v) const {
   switch (v.storage) {
     case Storage::kInput:
-      return v.is_bags ? 0 : schema_.n_floats[schema_.features[v.feature].shared ? 1 : 0];
+      return v.is_bags ? 0 : schema_.n_floats[schema_.features[v.feature].spec.space];
     case Storage::kOutput:
     case Storage::kLogit:
       return heads();

@@ -13,15 +13,15 @@ namespace dpi {
 struct MemoryForecast {
   uint64_t tables = 0;   // fused arena, padding included
   uint64_t weights = 0;  // dense weights as the plan holds them; a backend may pack them larger
-  uint64_t slot = 0;     // one slot of a context: intermediate values, packed input, scores
-  int32_t slots = 1;     // of one context, at most
+  uint64_t flight = 0;   // one flight of a context: intermediate values, packed input, scores
+  int32_t flights = 1;   // of one context, at most
   int32_t contexts = 1;  // at most
 
-  /// The least a call needs: tables, weights and one slot.
-  uint64_t least() const { return tables + weights + slot; }
+  /// The least a call needs: tables, weights and one flight.
+  uint64_t least() const { return tables + weights + flight; }
   /// With every context in use by calls of many chunks.
   uint64_t most() const {
-    return tables + weights + slot * static_cast<uint64_t>(slots) * static_cast<uint64_t>(contexts);
+    return tables + weights + flight * static_cast<uint64_t>(flights) * static_cast<uint64_t>(contexts);
   }
 };
 

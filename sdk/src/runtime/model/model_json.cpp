@@ -88,7 +88,7 @@ std::string Model::schema_json() const {
   const ResolveSchema& schema = engine_->schema();
   for (size_t i = 0; i < schema.features.size(); ++i)
     j["features"].push_back(feature_json(schema.features[i], i));
-  const SchemaLayout& l = schema.layout;
+  const BatchColumns& l = schema.columns;
   j["slots"] = l.n_slots;
   j["dense_columns"] = l.n_columns;
   j["item"] = {{"slots", l.n_item_slots}, {"dense_columns", l.n_item_columns}};
@@ -113,8 +113,8 @@ std::string Model::info_json() const {
   j["memory"] = {{"tables_host_bytes", e.forecast().host_bytes},
                  {"tables_device_bytes", e.forecast().device_bytes},
                  {"weight_bytes", e.weight_bytes()},
-                 {"slot_bytes", e.memory().slot},
-                 {"slots", e.memory().slots},
+                 {"flight_bytes", e.memory().flight},
+                 {"in_flight", e.memory().flights},
                  {"contexts", e.memory().contexts}};
   j["graphs"] = {{"on", e.uses_graphs()}, {"why_off", e.graphs_note()}};
   j["small_batch"] = {{"max_rows", e.chain() != nullptr ? e.chain_max_rows() : 0},

@@ -118,7 +118,7 @@ const std::vector<OptionDef>& definitions() {
       {"skip", "none, or some of lookup, elementwise, merge, tail separated by commas", set_skip,
        [](const M& o) { return o.skip.empty() ? std::string("none") : o.skip; }},
       choice<bool>("graphs", "on or off", &M::graphs, {{"off", 0}, {"on", 1}}),
-      number<int32_t>("slots", "1 .. 8", &M::slots, 1, 8),
+      number<int32_t>("in_flight", "1 .. 8", &M::in_flight, 1, 8),
       choice<bool>("debug", "on or off", &M::debug, {{"off", 0}, {"on", 1}}),
       choice<bool>("small_batch", "on or off", &M::small_batch, {{"off", 0}, {"on", 1}}),
       word("lookup", "auto, output_first or input_first", &M::lookup,

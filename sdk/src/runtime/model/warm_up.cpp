@@ -19,7 +19,7 @@ struct SyntheticRows {
   Batch batch;
 
   SyntheticRows(const ResolveSchema& schema, int64_t rows) {
-    const auto& l = schema.layout;
+    const auto& l = schema.columns;
     ids.resize(static_cast<size_t>(rows * l.n_slots));
     dense.assign(static_cast<size_t>(rows * l.n_columns), 0.5f);
     for (const auto& f : schema.features) {
@@ -39,9 +39,9 @@ struct SyntheticRows {
   }
 };
 
-/// Rows of a call that keeps every slot of a context busy.
+/// Rows of a call that keeps every flight of a context busy.
 int64_t most_rows(const Engine& e) {
-  return e.options().max_rows * (e.host_memory() ? 1 : e.options().slots);
+  return e.options().max_rows * (e.host_memory() ? 1 : e.options().in_flight);
 }
 
 /// Sizes that between them touch whatever calls of up to `rows` rows use: with graphs every bucket.
@@ -77,7 +77,7 @@ Status Model::warm_up(int64_t max_rows) {
     for (int64_t n : warm_sizes(*engine_, rows)) {
       Batch b = synthetic.batch;
       b.item.rows = n;
-      b.item.nnz = n * engine_->schema().layout.n_slots;
+      b.item.nnz = n * engine_->schema().columns.n_slots;
       // op by op, captured, replayed
       for (int pass = 0; pass < (engine_->uses_graphs() ? 3 : 1); ++pass) {
         DPI_RETURN_IF_ERROR(lease->run(b, out.data(), {}));

@@ -92,15 +92,15 @@ int64_t bag_length(const ResolveSchema::Feature& f, const Batch& b, const BatchP
 }
 
 /// Last row (exclusive) from `begin` whose bags of every sequence feature of one space fit.
-int64_t fit_rows(const ResolveSchema& s, const InputLayout& l, const Batch& b, int space, int64_t begin,
+int64_t fit_rows(const ResolveSchema& s, const InputMap& l, const Batch& b, RowSpace space, int64_t begin,
                  int64_t end) {
-  const bool own = b.has_shared() && space == 1;
+  const bool own = b.has_shared() && space == RowSpace::kShared;
   const BatchPart& p = own ? b.shared : b.item;
-  const auto& n = s.layout;
+  const auto& n = s.columns;
   const int64_t slots = !b.has_shared() ? n.n_slots : own ? n.n_shared_slots : n.n_item_slots;
   for (size_t k = 0; k < s.sequences.size(); ++k) {
     const auto& f = s.features[s.sequences[k]];
-    if ((f.shared ? 1 : 0) != space) continue;
+    if (f.spec.space != space) continue;
     int64_t used = 0;
     for (int64_t r = begin; r < end; ++r) {
       used += bag_length(f, b, p, r, slots);
@@ -113,7 +113,7 @@ int64_t fit_rows(const ResolveSchema& s, const InputLayout& l, const Batch& b, i
 }  // namespace
 
 Status check_batch(const ResolveSchema& schema, const Batch& b) {
-  const auto& l = schema.layout;
+  const auto& l = schema.columns;
   if (!b.has_shared()) {
     if (b.shared.rows != 0) return invalid_argument("shared_rows is not 0, but shared_offsets is null");
     return check_part(b.item, {"", "offsets", l.n_slots, l.n_columns});
@@ -124,22 +124,21 @@ Status check_batch(const ResolveSchema& schema, const Batch& b) {
   return check_offsets("shared_offsets", b.shared_offsets, b.shared.rows, b.item.rows, "rows");
 }
 
-Result<RowRange> next_range(const ResolveSchema& schema, const InputLayout& layout, const Batch& b,
-                            int64_t begin) {
+Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const Batch& b, int64_t begin) {
   RowRange r;
   r.begin = begin;
-  r.end = std::min(b.item.rows, begin + layout.max_rows);
-  if (!schema.sequences.empty()) r.end = fit_rows(schema, layout, b, 0, r.begin, r.end);
+  r.end = std::min(b.item.rows, begin + map.max_rows);
+  if (!schema.sequences.empty()) r.end = fit_rows(schema, map, b, RowSpace::kItem, r.begin, r.end);
   if (!b.has_shared()) {
-    if (!schema.sequences.empty()) r.end = fit_rows(schema, layout, b, 1, r.begin, r.end);
+    if (!schema.sequences.empty()) r.end = fit_rows(schema, map, b, RowSpace::kShared, r.begin, r.end);
     return r;
   }
   const int64_t* first = b.shared_offsets;
   const int64_t* last = first + b.shared.rows + 1;
   r.shared_begin = std::upper_bound(first, last, r.begin) - first - 1;
   r.shared_end = std::lower_bound(first, last, r.end) - first;
-  r.shared_end = std::min(r.shared_end, r.shared_begin + layout.max_shared);
-  r.shared_end = fit_rows(schema, layout, b, 1, r.shared_begin, r.shared_end);
+  r.shared_end = std::min(r.shared_end, r.shared_begin + map.max_shared);
+  r.shared_end = fit_rows(schema, map, b, RowSpace::kShared, r.shared_begin, r.shared_end);
   r.end = std::min(r.end, b.shared_offsets[r.shared_end]);
   return r;
 }

@@ -25,15 +25,15 @@ struct Source {
   int64_t bag(int64_t row, int32_t slot) const { return (first_row + row) * bag_row + slot * bag_slot; }
 };
 
-Source make_source(const ResolveSchema& s, const Batch& b, const RowRange& range, int space) {
+Source make_source(const ResolveSchema& s, const Batch& b, const RowRange& range, RowSpace space) {
   Source src;
-  const bool own = b.has_shared() && space == 1;
+  const bool own = b.has_shared() && space == RowSpace::kShared;
   src.part = own ? &b.shared : &b.item;
   src.first_row = own ? range.shared_begin : range.begin;
   src.rows = own ? range.shared_end - range.shared_begin : range.rows();
   src.whole = !b.has_shared();
   src.shared = own;
-  const auto& l = s.layout;
+  const auto& l = s.columns;
   const int64_t slots = src.whole ? l.n_slots : own ? l.n_shared_slots : l.n_item_slots;
   const int64_t columns = src.whole ? l.n_columns : own ? l.n_shared_columns : l.n_item_columns;
   src.bag_row = b.slot_major ? 1 : slots;
@@ -127,11 +127,11 @@ bool pack_plain_row(const Source& src, const ResolveSchema::IdColumns& c, int64_
 }
 
 /// The common case: one id per bag, no weights. A row of valid ids is a compare and a narrowing store each.
-Status resolve_categorical(const Source& src, const ResolveSchema& s, int space, int32_t* packed,
+Status resolve_categorical(const Source& src, const ResolveSchema& s, RowSpace space, int32_t* packed,
                            FeatureCounters* counters) {
   const auto& list = s.categorical[space];
   const auto n = static_cast<int64_t>(list.size());
-  const auto& columns = s.id_columns[space][src.whole ? 0 : 1];
+  const auto& columns = (src.whole ? s.whole_rows : s.part_rows)[space].ids;
   const bool plain = src.part->offsets == nullptr && src.part->weights == nullptr;
   for (int64_t r = 0; r < src.rows; ++r) {
     int32_t* dst = packed + r * n;
@@ -215,7 +215,7 @@ Status resolve_bag(BagWriter& w, int64_t row) {
 }
 
 Status resolve_sequence(const Source& src, const ResolveSchema& s, int32_t feature,
-                        const InputLayout::Sequence& q, std::byte* block, FeatureCounters& c) {
+                        const InputMap::Sequence& q, std::byte* block, FeatureCounters& c) {
   auto* offsets = reinterpret_cast<int32_t*>(block + q.offsets);
   const bool weighted = s.features[feature].spec.weighted;
   BagWriter w{src,
@@ -244,10 +244,10 @@ Status resolve_float(const Source& src, const ResolveSchema& s, int32_t feature,
   return {};
 }
 
-Status resolve_dense(const Source& src, const ResolveSchema& s, int space, float* packed,
+Status resolve_dense(const Source& src, const ResolveSchema& s, RowSpace space, float* packed,
                      FeatureCounters* counters) {
   const int64_t width = s.n_floats[space];
-  const auto& columns = s.float_columns[space][src.whole ? 0 : 1];
+  const auto& columns = (src.whole ? s.whole_rows : s.part_rows)[space].floats;
   for (int64_t r = 0; r < src.rows; ++r) {
     float* dst = packed + r * width;
     const float* row = src.part->dense + (src.first_row + r) * src.dense_stride;
@@ -275,27 +275,27 @@ void fill_row_map(const Batch& b, const RowRange& range, int32_t* map) {
 
 }  // namespace
 
-Status resolve_rows(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch,
+Status resolve_rows(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
                     const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out) {
-  const Source src[2] = {make_source(schema, batch, range, 0), make_source(schema, batch, range, 1)};
-  out->rows[0] = src[0].rows;
-  out->rows[1] = src[1].rows;
+  const PerSpace<Source> src{make_source(schema, batch, range, RowSpace::kItem),
+                             make_source(schema, batch, range, RowSpace::kShared)};
+  out->rows = {src.item.rows, src.shared.rows};
   out->has_map = batch.has_shared();
-  if (out->has_map) fill_row_map(batch, range, reinterpret_cast<int32_t*>(block + layout.row_map));
-  for (int space = 0; space < 2; ++space) {
+  if (out->has_map) fill_row_map(batch, range, reinterpret_cast<int32_t*>(block + map.row_map));
+  for (const RowSpace space : kRequestSpaces) {
     if (schema.n_ids[space] > 0) {
-      auto* ids = reinterpret_cast<int32_t*>(block + layout.ids[space]);
+      auto* ids = reinterpret_cast<int32_t*>(block + map.ids[space]);
       DPI_RETURN_IF_ERROR(resolve_categorical(src[space], schema, space, ids, counters));
     }
     if (schema.n_floats[space] > 0) {
-      auto* dense = reinterpret_cast<float*>(block + layout.dense[space]);
+      auto* dense = reinterpret_cast<float*>(block + map.dense[space]);
       DPI_RETURN_IF_ERROR(resolve_dense(src[space], schema, space, dense, counters));
     }
   }
   for (size_t k = 0; k < schema.sequences.size(); ++k) {
     const int32_t f = schema.sequences[k];
-    const int space = schema.features[f].shared ? 1 : 0;
-    DPI_RETURN_IF_ERROR(resolve_sequence(src[space], schema, f, layout.sequences[k], block, counters[f]));
+    const Source& from = src[schema.features[f].spec.space];
+    DPI_RETURN_IF_ERROR(resolve_sequence(from, schema, f, map.sequences[k], block, counters[f]));
   }
   return {};
 }

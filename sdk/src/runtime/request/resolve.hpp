@@ -38,12 +38,12 @@ struct ResolveSchema {
     int64_t max_bag = 0;         // ids one bag can have after cutting; 0 = no limit
   };
   std::vector<Feature> features;
-  std::vector<int32_t> categorical[2];  // [0] item, [1] shared: features in packed order
-  std::vector<int32_t> floats[2];
+  PerSpace<std::vector<int32_t>> categorical;  // features in packed order
+  PerSpace<std::vector<int32_t>> floats;
   std::vector<int32_t> sequences;
-  int32_t n_ids[2] = {0, 0};     // packed id columns
-  int32_t n_floats[2] = {0, 0};  // packed float columns
-  SchemaLayout layout;
+  PerSpace<int32_t> n_ids;     // packed id columns
+  PerSpace<int32_t> n_floats;  // packed float columns
+  BatchColumns columns;
 
   /// For rows of plain values: packed column k is slot[k] of a row of ids. side_by_side: slot[k] = slot[0] +
   /// k.
@@ -58,17 +58,22 @@ struct ResolveSchema {
     int32_t first = 0;
     bool side_by_side = true;
   };
-  IdColumns id_columns[2][2];  // [space][0 = rows that carry all features, 1 = rows of a part]
-  FloatColumns float_columns[2][2];
+  /// Where the features of one space lie in a row of the batch.
+  struct RowColumns {
+    IdColumns ids;
+    FloatColumns floats;
+  };
+  PerSpace<RowColumns> whole_rows;  // in rows that carry every feature (a batch without a shared part)
+  PerSpace<RowColumns> part_rows;   // in rows of the space's own part
 };
 ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features);
 
 /// Where the packed block's parts lie, in bytes, for one capacity.
-struct InputLayout {
+struct InputMap {
   int64_t max_rows = 0, max_shared = 0, max_nnz = 0;  // max_nnz: per sequence feature
   int64_t row_map = 0;
-  int64_t dense[2] = {0, 0};
-  int64_t ids[2] = {0, 0};
+  PerSpace<int64_t> dense;
+  PerSpace<int64_t> ids;
   struct Sequence {
     int64_t offsets = 0, ids = 0, weights = 0;
     int64_t max_nnz = 0;
@@ -76,7 +81,7 @@ struct InputLayout {
   std::vector<Sequence> sequences;  // as ResolveSchema::sequences
   int64_t bytes = 0;
 };
-Result<InputLayout> make_input_layout(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz);
+Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz);
 
 /// Rows of a batch that are run together, and the shared rows they use.
 struct RowRange {
@@ -88,25 +93,28 @@ struct RowRange {
 
 /// What resolving leaves behind beside the packed block.
 struct ResolvedRows {
-  int64_t rows[2] = {0, 0};  // [0] item, [1] shared space (== item rows without a shared part)
-  bool has_map = false;      // row_map is valid; else shared row r belongs to item row r
+  PerSpace<int64_t> rows;  // shared: the item rows again without a shared part
+  bool has_map = false;    // row_map is valid; else shared row r belongs to item row r
+
+  /// Rows of a value of this space.
+  int64_t of(RowSpace space) const { return space == RowSpace::kConstant ? 1 : rows[space]; }
 };
 
 /// Checks pointers, lengths, offsets and sizes of the whole batch, once per call. Does not look at ids.
 Status check_batch(const ResolveSchema& schema, const Batch& batch);
 
-/// The largest range from `begin` that fits the layout (at least one row, or a failing status when a single
+/// The largest range from `begin` that fits the block (at least one row, or a failing status when a single
 /// row does not fit).
-Result<RowRange> next_range(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch,
+Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
                             int64_t begin);
 
-/// Packs rows [range) into block (layout.bytes bytes, 64-byte aligned). counters: one per feature.
+/// Packs rows [range) into block (map.bytes bytes, 64-byte aligned). counters: one per feature.
 /// Fails with kInvalidArgument, row and feature named, at the first value that a rule of its feature refuses.
-Status resolve_rows(const ResolveSchema& schema, const InputLayout& layout, const Batch& batch,
+Status resolve_rows(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
                     const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out);
 
 /// The operand of feature `f` inside a block that starts at `block` (host or device address).
-kernels::Operand input_operand(const ResolveSchema& schema, const InputLayout& layout, int32_t feature,
+kernels::Operand input_operand(const ResolveSchema& schema, const InputMap& map, int32_t feature,
                                const ResolvedRows& rows, std::byte* block);
 
 }  // namespace dpi

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kAlign = 64;
 
-/// Reserves count * size bytes at the end of a growing layout; -1 on overflow.
+/// Reserves count * size bytes at the end of a growing map; -1 on overflow.
 int64_t reserve(int64_t* bytes, int64_t count, int64_t size) {
   const auto need = checked_mul(count, size);
   const auto end = need ? checked_add(*bytes, *need) : std::nullopt;
@@ -19,7 +19,7 @@ int64_t reserve(int64_t* bytes, int64_t count, int64_t size) {
   return at;
 }
 
-ResolveSchema::IdColumns id_columns(const ResolveSchema& s, int space, bool part) {
+ResolveSchema::IdColumns id_columns(const ResolveSchema& s, RowSpace space, bool part) {
   ResolveSchema::IdColumns c;
   for (const int32_t i : s.categorical[space]) {
     const auto& f = s.features[static_cast<size_t>(i)];
@@ -31,7 +31,7 @@ ResolveSchema::IdColumns id_columns(const ResolveSchema& s, int space, bool part
   return c;
 }
 
-ResolveSchema::FloatColumns float_columns(const ResolveSchema& s, int space, bool part) {
+ResolveSchema::FloatColumns float_columns(const ResolveSchema& s, RowSpace space, bool part) {
   ResolveSchema::FloatColumns c;
   int64_t next = -1;
   for (const int32_t i : s.floats[space]) {
@@ -48,18 +48,18 @@ ResolveSchema::FloatColumns float_columns(const ResolveSchema& s, int space, boo
 
 ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features) {
   ResolveSchema s;
-  s.layout = layout_of(features);
+  s.columns = columns_of(features);
   s.features.resize(features.size());
   for (size_t i = 0; i < features.size(); ++i) {
     auto& f = s.features[i];
     const auto index = static_cast<int32_t>(i);
     f.spec = features[i];
     f.shared = f.spec.space == RowSpace::kShared;
-    const int space = f.shared ? 1 : 0;
-    f.slot = s.layout.slot_of_feature[i];
-    f.part_slot = f.shared ? s.layout.shared_slot_of_feature[i] : s.layout.item_slot_of_feature[i];
-    f.column = s.layout.column_of_feature[i];
-    f.part_column = f.shared ? s.layout.shared_column_of_feature[i] : s.layout.item_column_of_feature[i];
+    const RowSpace space = f.spec.space;
+    f.slot = s.columns.slot_of_feature[i];
+    f.part_slot = f.shared ? s.columns.shared_slot_of_feature[i] : s.columns.item_slot_of_feature[i];
+    f.column = s.columns.column_of_feature[i];
+    f.part_column = f.shared ? s.columns.shared_column_of_feature[i] : s.columns.item_column_of_feature[i];
     if (f.spec.kind == FeatureKind::kCategorical) {
       f.packed_column = s.n_ids[space]++;
       s.categorical[space].push_back(index);
@@ -72,17 +72,15 @@ ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features) {
       s.floats[space].push_back(index);
     }
   }
-  for (int space = 0; space < 2; ++space) {
-    for (int part = 0; part < 2; ++part) {
-      s.id_columns[space][part] = id_columns(s, space, part == 1);
-      s.float_columns[space][part] = float_columns(s, space, part == 1);
-    }
+  for (const RowSpace space : kRequestSpaces) {
+    s.whole_rows[space] = {id_columns(s, space, false), float_columns(s, space, false)};
+    s.part_rows[space] = {id_columns(s, space, true), float_columns(s, space, true)};
   }
   return s;
 }
 
-Result<InputLayout> make_input_layout(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz) {
-  InputLayout l;
+Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz) {
+  InputMap l;
   l.max_rows = max_rows;
   l.max_shared = max_rows;  // without a shared part each row is its own user
   l.max_nnz = max_nnz;
@@ -93,12 +91,12 @@ Result<InputLayout> make_input_layout(const ResolveSchema& schema, int64_t max_r
     return at;
   };
   l.row_map = take(max_rows, sizeof(int32_t));
-  for (int space = 0; space < 2; ++space) {
+  for (const RowSpace space : kRequestSpaces) {
     l.dense[space] = take(max_rows * schema.n_floats[space], sizeof(float));
     l.ids[space] = take(max_rows * schema.n_ids[space], sizeof(int32_t));
   }
   for (const int32_t i : schema.sequences) {
-    InputLayout::Sequence q;
+    InputMap::Sequence q;
     const auto& f = schema.features[i];
     const auto all = f.max_bag > 0 ? checked_mul(max_rows, f.max_bag) : std::optional<int64_t>(max_nnz);
     q.max_nnz = std::max<int64_t>({all.value_or(max_nnz), int64_t{1}});
@@ -114,25 +112,25 @@ Result<InputLayout> make_input_layout(const ResolveSchema& schema, int64_t max_r
   return l;
 }
 
-kernels::Operand input_operand(const ResolveSchema& schema, const InputLayout& layout, int32_t feature,
+kernels::Operand input_operand(const ResolveSchema& schema, const InputMap& map, int32_t feature,
                                const ResolvedRows& rows, std::byte* block) {
   const auto& f = schema.features[feature];
-  const int space = f.shared ? 1 : 0;
+  const RowSpace space = f.spec.space;
   kernels::Operand o;
   if (f.spec.kind == FeatureKind::kCategorical) {
-    o.bags.ids = reinterpret_cast<int32_t*>(block + layout.ids[space]) + f.packed_column;
+    o.bags.ids = reinterpret_cast<int32_t*>(block + map.ids[space]) + f.packed_column;
     o.bags.stride = schema.n_ids[space];
     o.bags.rows = rows.rows[space];
   } else if (f.spec.kind == FeatureKind::kSequence) {
     const auto at =
         std::find(schema.sequences.begin(), schema.sequences.end(), feature) - schema.sequences.begin();
-    const auto& q = layout.sequences[static_cast<size_t>(at)];
+    const auto& q = map.sequences[static_cast<size_t>(at)];
     o.bags.ids = reinterpret_cast<int32_t*>(block + q.ids);
     o.bags.offsets = reinterpret_cast<int32_t*>(block + q.offsets);
     o.bags.weights = f.spec.weighted ? reinterpret_cast<float*>(block + q.weights) : nullptr;
     o.bags.rows = rows.rows[space];
   } else {
-    o.tensor.data = reinterpret_cast<float*>(block + layout.dense[space]) + f.packed_column;
+    o.tensor.data = reinterpret_cast<float*>(block + map.dense[space]) + f.packed_column;
     o.tensor.row_stride = schema.n_floats[space];
     o.tensor.rows = rows.rows[space];
     o.tensor.dims.rank = 1;

@@ -1,4 +1,4 @@
-#include "store/row_layout.hpp"
+#include "store/arena_map.hpp"
 
 #include <bit>
 
@@ -16,7 +16,7 @@ int64_t padded_stride(int64_t bytes) {
 }
 
 /// Places `bytes` at the end of the arena, 64-byte aligned; -1 when it does not fit.
-int64_t place(RowLayout* l, int64_t count, int64_t size) {
+int64_t place(ArenaMap* l, int64_t count, int64_t size) {
   const auto need = checked_mul(count, size);
   const auto end = need ? checked_add(static_cast<int64_t>(l->bytes), *need) : std::nullopt;
   if (!end || *end > kArenaLimit) return -1;
@@ -35,8 +35,8 @@ bool can_ride(const std::vector<StoreTable>& tables, size_t rider) {
 
 }  // namespace
 
-Result<RowLayout> make_row_layout(const std::vector<StoreTable>& tables, bool widen) {
-  RowLayout l;
+Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool widen) {
+  ArenaMap l;
   l.tables.resize(tables.size());
   std::vector<int64_t> used(tables.size());  // payload of a carrier's row so far, riders included
   for (size_t t = 0; t < tables.size(); ++t) {

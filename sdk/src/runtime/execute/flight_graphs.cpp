@@ -1,20 +1,20 @@
-#include "runtime/execute/slot_graphs.hpp"
+#include "runtime/execute/flight_graphs.hpp"
 
 #include <algorithm>
 
 namespace dpi {
 
-SlotGraphs::~SlotGraphs() {
+FlightGraphs::~FlightGraphs() {
   for (Entry& e : entries_) free_graph(&e);
 }
 
-void SlotGraphs::free_graph(Entry* e) {
+void FlightGraphs::free_graph(Entry* e) {
   if (e->graph != nullptr) engine_.api().graph_free(engine_.device(), e->graph);
   e->graph = nullptr;
 }
 
-SlotGraphs::Entry* SlotGraphs::find(int64_t item_rows, int64_t shared_rows, bool has_map,
-                                    uint64_t tables_version) {
+FlightGraphs::Entry* FlightGraphs::find(int64_t item_rows, int64_t shared_rows, bool has_map,
+                                        uint64_t tables_version) {
   Entry* found = nullptr;
   for (Entry& e : entries_) {
     if (e.item_rows == item_rows && e.shared_rows == shared_rows && e.has_map == has_map) found = &e;

@@ -2,8 +2,8 @@
 
 namespace dpi {
 
-SchemaLayout layout_of(const std::vector<FeatureSpec>& features) {
-  SchemaLayout l;
+BatchColumns columns_of(const std::vector<FeatureSpec>& features) {
+  BatchColumns l;
   for (const FeatureSpec& f : features) {
     const bool shared = f.space == RowSpace::kShared;
     int32_t& part_slots = shared ? l.n_shared_slots : l.n_item_slots;

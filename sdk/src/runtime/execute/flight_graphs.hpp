@@ -1,4 +1,4 @@
-// The captured graphs of one slot, by shape of the call. Used by runtime/execute/slot.cpp.
+// The captured graphs of one flight, by shape of the call. Used by runtime/execute/flight.cpp.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace dpi {
 
-class SlotGraphs {
+class FlightGraphs {
  public:
   struct Entry {
     int64_t item_rows = 0;  // buckets
@@ -21,10 +21,10 @@ class SlotGraphs {
     dpi_backend_graph* graph = nullptr;
   };
 
-  explicit SlotGraphs(const Engine& engine) : engine_(engine) { entries_.reserve(kMost); }
-  ~SlotGraphs();
-  SlotGraphs(const SlotGraphs&) = delete;
-  SlotGraphs& operator=(const SlotGraphs&) = delete;
+  explicit FlightGraphs(const Engine& engine) : engine_(engine) { entries_.reserve(kMost); }
+  ~FlightGraphs();
+  FlightGraphs(const FlightGraphs&) = delete;
+  FlightGraphs& operator=(const FlightGraphs&) = delete;
 
   /// The entry of a shape, empty (graph == nullptr) when it was not captured yet or its tables have moved
   /// since. The least recently used makes room.

@@ -1,4 +1,4 @@
-#include "runtime/model/rows.hpp"
+#include "runtime/model/raw_rows.hpp"
 
 #include <charconv>
 #include <cmath>
@@ -36,20 +36,22 @@ Status parse_plain(std::string_view text, bool is_slot, EncodedValue* out) {
 }  // namespace
 
 RawRows::RawRows(const Model& model) : model_(model) {
-  const SchemaLayout& l = model.engine().schema().layout;
+  const BatchColumns& l = model.engine().schema().columns;
   // Sized for a batch without shared part; begin_shared narrows the item part before the first row.
-  parts_[0].slots = l.n_slots;
-  parts_[0].columns = l.n_columns;
-  parts_[1].slots = l.n_shared_slots;
-  parts_[1].columns = l.n_shared_columns;
-  for (Part& p : parts_) {
+  parts_.item.slots = l.n_slots;
+  parts_.item.columns = l.n_columns;
+  parts_.shared.slots = l.n_shared_slots;
+  parts_.shared.columns = l.n_shared_columns;
+  for (Part* part : {&parts_.item, &parts_.shared}) {
+    Part& p = *part;
     p.open_ids.resize(static_cast<size_t>(l.n_slots));
     p.open_weights.resize(static_cast<size_t>(l.n_slots));
   }
 }
 
 void RawRows::clear() {
-  for (Part& p : parts_) {
+  for (Part* part : {&parts_.item, &parts_.shared}) {
+    Part& p = *part;
     p.rows = 0;
     p.dense.clear();
     p.ids.clear();
@@ -60,9 +62,9 @@ void RawRows::clear() {
     for (auto& v : p.open_ids) v.clear();
     for (auto& v : p.open_weights) v.clear();
   }
-  const SchemaLayout& l = model_.engine().schema().layout;
-  parts_[0].slots = l.n_slots;
-  parts_[0].columns = l.n_columns;
+  const BatchColumns& l = model_.engine().schema().columns;
+  parts_.item.slots = l.n_slots;
+  parts_.item.columns = l.n_columns;
   shared_offsets_.clear();
   has_shared_ = false;
 }
@@ -89,25 +91,25 @@ void RawRows::close(Part& p) {
 }
 
 Status RawRows::begin_row() {
-  open(parts_[0]);
+  open(parts_.item);
   return {};
 }
 
 Status RawRows::begin_shared() {
   if (!has_shared_) {
-    if (parts_[0].rows != 0) {
+    if (parts_.item.rows != 0) {
       return invalid_argument(
           "the first row was begun before the first shared row; begin the shared row first");
     }
-    const SchemaLayout& l = model_.engine().schema().layout;
+    const BatchColumns& l = model_.engine().schema().columns;
     has_shared_ = true;
-    parts_[0].slots = l.n_item_slots;
-    parts_[0].columns = l.n_item_columns;
+    parts_.item.slots = l.n_item_slots;
+    parts_.item.columns = l.n_item_columns;
   }
-  close(parts_[0]);
-  open(parts_[1]);
-  shared_offsets_.resize(static_cast<size_t>(parts_[1].rows - 1));  // batch() may have put an end there
-  shared_offsets_.push_back(parts_[0].rows);
+  close(parts_.item);
+  open(parts_.shared);
+  shared_offsets_.resize(static_cast<size_t>(parts_.shared.rows - 1));  // batch() may have put an end there
+  shared_offsets_.push_back(parts_.item.rows);
   return {};
 }
 
@@ -119,7 +121,7 @@ Status RawRows::check_feature(int32_t feature, Part** part, int32_t* at) {
   }
   const auto& f = features[feature];
   const bool own = has_shared_ && f.shared;
-  *part = &parts_[own ? 1 : 0];
+  *part = &parts_[own ? RowSpace::kShared : RowSpace::kItem];
   const bool split = has_shared_;
   *at = f.spec.is_slot() ? (split ? f.part_slot : f.slot) : (split ? f.part_column : f.column);
   if ((*part)->open) return {};
@@ -237,11 +239,11 @@ Status RawRows::set_floats(int32_t feature, const float* values, int64_t n) {
 
 Batch RawRows::batch() {
   Batch b;
-  for (int i = 0; i < 2; ++i) {
-    Part& p = parts_[i];
+  for (const RowSpace space : kRequestSpaces) {
+    Part& p = parts_[space];
     close(p);
-    BatchPart& to = i == 0 ? b.item : b.shared;
-    if (i == 1 && !has_shared_) continue;
+    if (space == RowSpace::kShared && !has_shared_) continue;
+    BatchPart& to = space == RowSpace::kShared ? b.shared : b.item;
     to.rows = p.rows;
     to.dense = p.dense.empty() ? nullptr : p.dense.data();
     to.ids = p.ids.empty() ? nullptr : p.ids.data();
@@ -250,9 +252,9 @@ Batch RawRows::batch() {
     to.nnz = static_cast<int64_t>(p.ids.size());
   }
   if (has_shared_) {
-    if (shared_offsets_.size() == static_cast<size_t>(parts_[1].rows))
-      shared_offsets_.push_back(parts_[0].rows);
-    shared_offsets_.back() = parts_[0].rows;
+    if (shared_offsets_.size() == static_cast<size_t>(parts_.shared.rows))
+      shared_offsets_.push_back(parts_.item.rows);
+    shared_offsets_.back() = parts_.item.rows;
     b.shared_offsets = shared_offsets_.data();
   }
   return b;

@@ -15,7 +15,7 @@
 
 namespace dpi {
 
-struct RowLayout {
+struct ArenaMap {
   struct Table {
     int64_t offset = 0;           // of row 0, from the arena's base
     int64_t stride = 0;           // bytes between rows
@@ -31,6 +31,6 @@ struct RowLayout {
 
 /// widen: a carrier's stride may grow to 64 bytes to take its riders (worth it where memory moves 64 bytes
 /// anyway). Fails with kOutOfMemory when the sizes overflow.
-Result<RowLayout> make_row_layout(const std::vector<StoreTable>& tables, bool widen);
+Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool widen);
 
 }  // namespace dpi

@@ -25,7 +25,7 @@ class RawRows {
   Status set_floats(int32_t feature, const float* values, int64_t n);
   /// Valid until the next call on this object.
   Batch batch();
-  int64_t rows() const { return parts_[0].rows; }
+  int64_t rows() const { return parts_.item.rows; }
 
  private:
   /// One part (item or shared) under construction: bags of the open row by slot, then flattened.
@@ -49,7 +49,7 @@ class RawRows {
   Status store(int32_t feature, Part& p, int32_t at, const EncodedValue& value, float weight);
 
   const Model& model_;
-  Part parts_[2];  // [0] item (or everything), [1] shared
+  PerSpace<Part> parts_;  // item: every feature as long as no shared row was begun
   std::vector<int64_t> shared_offsets_;
   bool has_shared_ = false;
 };

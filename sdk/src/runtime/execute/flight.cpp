@@ -1,4 +1,4 @@
-#include "runtime/execute/slot.hpp"
+#include "runtime/execute/flight.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -25,27 +25,27 @@ Status allocate_memory(const Engine& e, size_t bytes, int32_t kind, T** out, con
 
 }  // namespace
 
-Result<SlotSizes> SlotSizes::make(const Engine& engine, int64_t max_rows, int64_t max_nnz) {
-  SlotSizes s;
+Result<FlightSizes> FlightSizes::make(const Engine& engine, int64_t max_rows, int64_t max_nnz) {
+  FlightSizes s;
   s.max_rows = max_rows;
   const int64_t first = engine.host_memory() ? max_rows : 1;
   for (int64_t rows = first;; rows = next_bucket(rows, max_rows)) {
-    DPI_ASSIGN_OR_RETURN(InputLayout layout, make_input_layout(engine.schema(), rows, max_nnz));
-    s.layouts.push_back(std::move(layout));
+    DPI_ASSIGN_OR_RETURN(InputMap map, make_input_map(engine.schema(), rows, max_nnz));
+    s.maps.push_back(std::move(map));
     if (rows == max_rows) break;
   }
   DPI_ASSIGN_OR_RETURN(s.memory, plan_memory(engine.plan(), max_rows, max_rows, engine.caps().alignment));
   return s;
 }
 
-const InputLayout& SlotSizes::layout_for(int64_t rows) const {
-  const auto at = std::lower_bound(layouts.begin(), layouts.end(), rows,
-                                   [](const InputLayout& l, int64_t r) { return l.max_rows < r; });
-  return at != layouts.end() ? *at : layouts.back();
+const InputMap& FlightSizes::map_for(int64_t rows) const {
+  const auto at = std::lower_bound(maps.begin(), maps.end(), rows,
+                                   [](const InputMap& l, int64_t r) { return l.max_rows < r; });
+  return at != maps.end() ? *at : maps.back();
 }
 
-Result<std::unique_ptr<Slot>> Slot::create(const Engine& engine, const SlotSizes& sizes) {
-  std::unique_ptr<Slot> s(new Slot(engine, sizes));
+Result<std::unique_ptr<Flight>> Flight::create(const Engine& engine, const FlightSizes& sizes) {
+  std::unique_ptr<Flight> s(new Flight(engine, sizes));
   DPI_RETURN_IF_ERROR(s->allocate());
   DPI_RETURN_IF_ERROR(s->create_streams());
   if (engine.options().debug && !s->host_) {
@@ -59,9 +59,9 @@ Result<std::unique_ptr<Slot>> Slot::create(const Engine& engine, const SlotSizes
   return s;
 }
 
-Status Slot::allocate() {
+Status Flight::allocate() {
   int64_t input = 0;  // a smaller bucket's block may be the larger one when bags are not limited
-  for (const InputLayout& l : sizes_.layouts) input = std::max(input, l.bytes);
+  for (const InputMap& l : sizes_.maps) input = std::max(input, l.bytes);
   const auto input_bytes = static_cast<size_t>(input + kFetchAlign);
   const auto scores = static_cast<size_t>(sizes_.max_rows * engine_.heads()) * sizeof(float);
   memory_.plan = &sizes_.memory;
@@ -78,7 +78,7 @@ Status Slot::allocate() {
   return allocate_memory(engine_, 2 * scores, DPI_MEMORY_STAGING, &host_out_, "score staging");
 }
 
-Status Slot::create_streams() {
+Status Flight::create_streams() {
   const Plan& plan = engine_.plan();
   std::vector<size_t> scratch_bytes(static_cast<size_t>(plan.n_streams), 0);
   for (size_t i = 0; i < plan.ops.size(); ++i) {
@@ -102,7 +102,7 @@ Status Slot::create_streams() {
   return {};
 }
 
-Slot::~Slot() {
+Flight::~Flight() {
   if (busy_) drop();
   const auto& api = engine_.api();
   dpi_backend_device* dev = engine_.device();
@@ -127,67 +127,66 @@ Slot::~Slot() {
 
 // ---- a chunk
 
-Status Slot::run_host(const Batch& batch, const RowRange& range, const SlotCall& call) {
-  const InputLayout& layout = sizes_.largest();
+Status Flight::run_host(const Batch& batch, const RowRange& range, const FlightCall& call) {
+  const InputMap& map = sizes_.largest();
   ResolvedRows rows;
   DPI_RETURN_IF_ERROR(
-      resolve_rows(engine_.schema(), layout, batch, range, memory_.staging, call.counters, &rows));
-  ops_->bind(layout, rows, call.out, call.logits != nullptr ? call.logits : spare_logits_);
-  DPI_RETURN_IF_ERROR(ops_->prepare_tables(layout, rows, call.deadline_ns));
+      resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
+  ops_->bind(map, rows, call.out, call.logits != nullptr ? call.logits : spare_logits_);
+  DPI_RETURN_IF_ERROR(ops_->prepare_tables(map, rows, call.deadline_ns));
   Status ran = launch_ops();
   Status done = synchronize();
   return ran.ok() ? done : ran;
 }
 
-Status Slot::begin(const Batch& batch, const RowRange& range, const SlotCall& call) {
+Status Flight::begin(const Batch& batch, const RowRange& range, const FlightCall& call) {
   if (host_) return run_host(batch, range, call);
   // a shared part may have rows that no item uses
-  const InputLayout& layout =
-      sizes_.layout_for(std::max(range.rows(), range.shared_end - range.shared_begin));
+  const InputMap& map = sizes_.map_for(std::max(range.rows(), range.shared_end - range.shared_begin));
   ResolvedRows rows;
   DPI_RETURN_IF_ERROR(
-      resolve_rows(engine_.schema(), layout, batch, range, memory_.staging, call.counters, &rows));
-  DPI_RETURN_IF_ERROR(ops_->prepare_tables(layout, rows, call.deadline_ns));
-  Status started = start(layout, rows);
+      resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
+  DPI_RETURN_IF_ERROR(ops_->prepare_tables(map, rows, call.deadline_ns));
+  Status started = start(map, rows);
   if (!started.ok()) {
     static_cast<void>(synchronize());  // the device may still read what the next chunk will write
     return started;
   }
   busy_ = true;
   call_ = call;
-  call_rows_ = rows.rows[0];
+  call_rows_ = rows.rows.item;
   return {};
 }
 
-Status Slot::start(const InputLayout& layout, const ResolvedRows& rows) {
+Status Flight::start(const InputMap& map, const ResolvedRows& rows) {
   if (engine_.uses_graphs() && !timeline_.on()) {
     ResolvedRows padded = rows;
-    padded.rows[0] = layout.max_rows;
-    padded.rows[1] = rows.has_map ? bucket_of(rows.rows[1], layout.max_rows) : padded.rows[0];
-    pad_rows(engine_.schema(), layout, rows, padded, memory_.staging);
-    padded_rows_ = padded.rows[0];
-    return start_graph(layout, padded);
+    padded.rows.item = map.max_rows;
+    padded.rows.shared = rows.has_map ? bucket_of(rows.rows.shared, map.max_rows) : padded.rows.item;
+    pad_rows(engine_.schema(), map, rows, padded, memory_.staging);
+    padded_rows_ = padded.rows.item;
+    return start_graph(map, padded);
   }
-  padded_rows_ = rows.rows[0];
-  const bool fetch = fetches(layout, rows);
+  padded_rows_ = rows.rows.item;
+  const bool fetch = fetches(map, rows);
   float* const out = fetch ? host_out_ : device_out_;
-  ops_->bind(layout, rows, out, out + padded_rows_ * engine_.heads());
+  ops_->bind(map, rows, out, out + padded_rows_ * engine_.heads());
   if (!fetch) DPI_RETURN_IF_ERROR(copy_input());
   return enqueue_all(rows, fetch);
 }
 
 /// The first call of a shape runs op by op (a kernel's first launch may load code, which a capture forbids),
 /// the second is captured, the others replay.
-Status Slot::start_graph(const InputLayout& layout, const ResolvedRows& padded) {
-  SlotGraphs::Entry* entry =
-      graphs_.find(padded.rows[0], padded.rows[1], padded.has_map, ops_->tables_version());
+Status Flight::start_graph(const InputMap& map, const ResolvedRows& padded) {
+  FlightGraphs::Entry* entry =
+      graphs_.find(padded.rows.item, padded.rows.shared, padded.has_map, ops_->tables_version());
   if (entry->graph == nullptr) {
-    entry->fetched = fetches(layout, padded);
+    entry->fetched = fetches(map, padded);
     float* const out = entry->fetched ? host_out_ : device_out_;
-    ops_->bind(layout, padded, out, out + padded.rows[0] * engine_.heads());
+    ops_->bind(map, padded, out, out + padded.rows.item * engine_.heads());
     if (entry->ran) DPI_RETURN_IF_ERROR(capture(padded, entry));
   } else if (!entry->fetched) {
-    list_input_parts(engine_.schema(), layout, padded, &parts_);
+    list_input_parts(engine_.schema(), map, padded, &parts_);
   }
   if (!entry->fetched) DPI_RETURN_IF_ERROR(copy_input());
   entry->ran = true;
@@ -197,7 +196,7 @@ Status Slot::start_graph(const InputLayout& layout, const ResolvedRows& padded) 
 }
 
 /// Leaves the entry without a graph when the backend cannot capture this plan: the call then goes on without.
-Status Slot::capture(const ResolvedRows& padded, SlotGraphs::Entry* entry) {
+Status Flight::capture(const ResolvedRows& padded, FlightGraphs::Entry* entry) {
   dpi_backend_error err{};
   const auto& api = engine_.api();
   DPI_RETURN_IF_ERROR(backend_status(api.capture_begin(streams_[0], &err), err, "capture"));
@@ -210,17 +209,17 @@ Status Slot::capture(const ResolvedRows& padded, SlotGraphs::Entry* entry) {
   return {};
 }
 
-Status Slot::enqueue_all(const ResolvedRows& rows, bool fetch) {
+Status Flight::enqueue_all(const ResolvedRows& rows, bool fetch) {
   if (fetch) DPI_RETURN_IF_ERROR(fetch_input());
-  if (engine_.chain() != nullptr && rows.rows[0] <= engine_.chain_max_rows() && !timeline_.on()) {
+  if (engine_.chain() != nullptr && rows.rows.item <= engine_.chain_max_rows() && !timeline_.on()) {
     DPI_RETURN_IF_ERROR(launch_chain());
   } else {
     DPI_RETURN_IF_ERROR(launch_ops());
   }
-  return fetch ? Status() : copy_scores(rows.rows[0]);
+  return fetch ? Status() : copy_scores(rows.rows.item);
 }
 
-Status Slot::finish() {
+Status Flight::finish() {
   if (!busy_) return {};
   busy_ = false;
   dpi_backend_error err{};  // every stream ends in the first
@@ -238,7 +237,7 @@ Status Slot::finish() {
   return {};
 }
 
-Status Slot::reset_faults() {
+Status Flight::reset_faults() {
   const dpi_lookup_faults none = {0, ~uint64_t{0}};
   dpi_backend_error err{};
   return backend_status(engine_.api().upload(engine_.device(), memory_.faults, &none, sizeof none, &err), err,
@@ -246,7 +245,7 @@ Status Slot::reset_faults() {
 }
 
 /// Option debug: what lookups refused to read.
-Status Slot::check_faults() {
+Status Flight::check_faults() {
   dpi_lookup_faults found{};
   dpi_backend_error err{};
   const int32_t code = engine_.api().download(engine_.device(), &found, memory_.faults, sizeof found, &err);
@@ -260,7 +259,7 @@ Status Slot::check_faults() {
 }
 
 /// Heads without a logit keep what the caller's memory holds: nothing wrote theirs.
-void Slot::copy_logits(const float* from) {
+void Flight::copy_logits(const float* from) {
   const auto& plan_heads = engine_.plan().heads;
   const size_t heads = plan_heads.size();
   for (size_t h = 0; h < heads; ++h) {
@@ -270,15 +269,15 @@ void Slot::copy_logits(const float* from) {
   }
 }
 
-void Slot::drop() {
+void Flight::drop() {
   static_cast<void>(synchronize());
   if (memory_.faults != nullptr) static_cast<void>(reset_faults());
   busy_ = false;
 }
 
-std::string Slot::graph_text(int64_t rows) const {
-  const int64_t bucket = sizes_.layout_for(rows).max_rows;
-  for (const SlotGraphs::Entry& e : graphs_.entries()) {
+std::string Flight::graph_text(int64_t rows) const {
+  const int64_t bucket = sizes_.map_for(rows).max_rows;
+  for (const FlightGraphs::Entry& e : graphs_.entries()) {
     if (e.item_rows != bucket || e.graph == nullptr) continue;
     std::string text(size_t{64} << 10, '\0');
     dpi_backend_error err{};

@@ -1,7 +1,7 @@
-// The part of a slot that puts work on streams: copies, ops with their events, the chain op.
+// The part of a flight that puts work on streams: copies, ops with their events, the chain op.
 #include "base/clock.hpp"
+#include "runtime/execute/flight.hpp"
 #include "runtime/execute/input_parts.hpp"
-#include "runtime/execute/slot.hpp"
 
 namespace dpi {
 
@@ -15,15 +15,15 @@ constexpr size_t kMostParts = 96;
 }  // namespace
 
 /// Lists the parts of the input as a side effect: copy_input and fetch_input take them from there.
-bool Slot::fetches(const InputLayout& layout, const ResolvedRows& rows) {
-  list_input_parts(engine_.schema(), layout, rows, &parts_);
+bool Flight::fetches(const InputMap& map, const ResolvedRows& rows) {
+  list_input_parts(engine_.schema(), map, rows, &parts_);
   if ((engine_.caps().flags & DPI_BACKEND_FETCH) == 0 || parts_.size() > kMostParts) return false;
   int64_t bytes = 0;
   for (const dpi_fetch_part& p : parts_) bytes += p.count_at < 0 ? p.bytes : 0;
   return bytes <= kFetchBytes;
 }
 
-Status Slot::copy_input() {
+Status Flight::copy_input() {
   for (const dpi_fetch_part& p : parts_) {
     const int64_t bytes = part_bytes(p, memory_.staging);
     if (bytes == 0) continue;
@@ -35,7 +35,7 @@ Status Slot::copy_input() {
   return {};
 }
 
-Status Slot::fetch_input() {
+Status Flight::fetch_input() {
   if (parts_.empty()) return {};
   dpi_backend_error err{};
   return backend_status(engine_.api().fetch_in(streams_[0], memory_.input, memory_.staging, parts_.data(),
@@ -43,24 +43,24 @@ Status Slot::fetch_input() {
                         err, "fetch");
 }
 
-Status Slot::copy_scores(int64_t rows) {
+Status Flight::copy_scores(int64_t rows) {
   dpi_backend_error err{};
   const auto bytes = static_cast<size_t>(2 * rows * engine_.heads()) * sizeof(float);
   return backend_status(engine_.api().copy_out(streams_[0], host_out_, device_out_, bytes, &err), err,
                         "copy out");
 }
 
-Status Slot::record(int32_t event, int32_t stream, const char* what) {
+Status Flight::record(int32_t event, int32_t stream, const char* what) {
   dpi_backend_error err{};
   return backend_status(engine_.api().event_record(events_[event], streams_[stream], &err), err, what);
 }
 
-Status Slot::wait(int32_t event, int32_t stream, const char* what) {
+Status Flight::wait(int32_t event, int32_t stream, const char* what) {
   dpi_backend_error err{};
   return backend_status(engine_.api().event_wait(events_[event], streams_[stream], &err), err, what);
 }
 
-Status Slot::launch_op(size_t i) {
+Status Flight::launch_op(size_t i) {
   const PlanOp& op = engine_.plan().ops[i];
   dpi_backend_stream* stream = streams_[op.stream];
   for (const int32_t e : op.waits) DPI_RETURN_IF_ERROR(wait(e, op.stream, op.name.c_str()));
@@ -72,7 +72,7 @@ Status Slot::launch_op(size_t i) {
   return op.records >= 0 ? record(op.records, op.stream, op.name.c_str()) : Status();
 }
 
-Status Slot::launch_ops() {
+Status Flight::launch_ops() {
   const Plan& plan = engine_.plan();
   if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.mark_origin(streams_[0]));
   if (plan.start_event >= 0) DPI_RETURN_IF_ERROR(record(plan.start_event, 0, "start"));
@@ -85,7 +85,7 @@ Status Slot::launch_ops() {
   return {};
 }
 
-Status Slot::launch_chain() {
+Status Flight::launch_chain() {
   dpi_backend_error err{};
   const auto& calls = ops_->calls();
   return backend_status(engine_.api().chain_enqueue(streams_[0], engine_.chain(), calls.data(),
@@ -93,7 +93,7 @@ Status Slot::launch_chain() {
                         err, "chain");
 }
 
-Status Slot::synchronize() {
+Status Flight::synchronize() {
   Status first;
   for (auto* s : streams_) {
     dpi_backend_error err{};

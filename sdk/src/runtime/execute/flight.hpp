@@ -1,5 +1,5 @@
 // One place where a chunk of a call can be in flight: buffers, streams, events, captured graphs. A context
-// has one slot, or a few when a call of many chunks is to overlap copying with computing. One thread at a
+// has one flight, or a few when a call of many chunks is to overlap copying with computing. One thread at a
 // time; after creation nothing is allocated but a graph per batch bucket at its first use.
 //
 //   begin: resolve ids into staging -> copy or fetch the input -> ops -> copy the scores, all asynchronous
@@ -11,48 +11,48 @@
 #include <vector>
 
 #include "runtime/execute/bound_ops.hpp"
-#include "runtime/execute/slot_graphs.hpp"
+#include "runtime/execute/flight_graphs.hpp"
 #include "runtime/execute/timeline.hpp"
 #include "runtime/model/engine.hpp"
 #include "runtime/request/request.hpp"
 
 namespace dpi {
 
-/// The sizes that all slots of a context share. layouts[i] is the packed block of bucket i; the last bucket
+/// The sizes that all flights of a context share. maps[i] is the packed block of bucket i; the last bucket
 /// is max_rows. With host memory there is only the last.
-struct SlotSizes {
+struct FlightSizes {
   int64_t max_rows = 0;
-  std::vector<InputLayout> layouts;
+  std::vector<InputMap> maps;
   MemoryPlan memory;
 
-  static Result<SlotSizes> make(const Engine& engine, int64_t max_rows, int64_t max_nnz);
-  const InputLayout& layout_for(int64_t rows) const;
-  const InputLayout& largest() const { return layouts.back(); }
+  static Result<FlightSizes> make(const Engine& engine, int64_t max_rows, int64_t max_nnz);
+  const InputMap& map_for(int64_t rows) const;
+  const InputMap& largest() const { return maps.back(); }
 };
 
 /// What begin needs beside the rows. out and logits are the caller's memory: [rows, heads]; logits may be
 /// null.
-struct SlotCall {
+struct FlightCall {
   float* out = nullptr;
   float* logits = nullptr;
   uint64_t deadline_ns = 0;
   FeatureCounters* counters = nullptr;  // one per feature
 };
 
-class Slot {
+class Flight {
  public:
-  /// sizes must outlive the slot.
-  static Result<std::unique_ptr<Slot>> create(const Engine& engine, const SlotSizes& sizes);
-  ~Slot();
-  Slot(const Slot&) = delete;
-  Slot& operator=(const Slot&) = delete;
+  /// sizes must outlive the flight.
+  static Result<std::unique_ptr<Flight>> create(const Engine& engine, const FlightSizes& sizes);
+  ~Flight();
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
 
-  /// The slot must be idle. After a failure it is idle again and the caller's memory is untouched.
-  Status begin(const Batch& batch, const RowRange& range, const SlotCall& call);
+  /// The flight must be idle. After a failure it is idle again and the caller's memory is untouched.
+  Status begin(const Batch& batch, const RowRange& range, const FlightCall& call);
   bool busy() const { return busy_; }
-  /// Waits for what begin started and writes the caller's out and logits. The slot is idle afterwards.
+  /// Waits for what begin started and writes the caller's out and logits. The flight is idle afterwards.
   Status finish();
-  /// Waits without writing anything, after another slot's failure.
+  /// Waits without writing anything, after another flight's failure.
   void drop();
 
   Timeline& timeline() { return timeline_; }
@@ -62,17 +62,17 @@ class Slot {
   std::string graph_text(int64_t rows) const;
 
  private:
-  Slot(const Engine& engine, const SlotSizes& sizes)
+  Flight(const Engine& engine, const FlightSizes& sizes)
       : engine_(engine), sizes_(sizes), host_(engine.host_memory()), graphs_(engine) {}
   Status allocate();
   Status create_streams();
-  Status run_host(const Batch& batch, const RowRange& range, const SlotCall& call);
-  Status start(const InputLayout& layout, const ResolvedRows& rows);
-  Status start_graph(const InputLayout& layout, const ResolvedRows& padded);
-  Status capture(const ResolvedRows& padded, SlotGraphs::Entry* entry);
+  Status run_host(const Batch& batch, const RowRange& range, const FlightCall& call);
+  Status start(const InputMap& map, const ResolvedRows& rows);
+  Status start_graph(const InputMap& map, const ResolvedRows& padded);
+  Status capture(const ResolvedRows& padded, FlightGraphs::Entry* entry);
   void copy_logits(const float* from);
   Status enqueue_all(const ResolvedRows& rows, bool fetch);
-  bool fetches(const InputLayout& layout, const ResolvedRows& rows);
+  bool fetches(const InputMap& map, const ResolvedRows& rows);
   Status copy_input();
   Status fetch_input();
   Status copy_scores(int64_t rows);
@@ -86,22 +86,22 @@ class Slot {
   Status check_faults();
 
   const Engine& engine_;
-  const SlotSizes& sizes_;
+  const FlightSizes& sizes_;
   const bool host_;
-  SlotMemory memory_;
+  FlightMemory memory_;
   float* device_out_ = nullptr;  // scores then logits of a bucket; null with host memory
   float* host_out_ = nullptr;
   float* spare_logits_ = nullptr;  // where logits go that nobody asked for (host memory)
   std::vector<dpi_backend_stream*> streams_;
   std::vector<dpi_backend_event*> events_;
   std::unique_ptr<BoundOps> ops_;
-  SlotGraphs graphs_;
+  FlightGraphs graphs_;
   Timeline timeline_;
   std::vector<dpi_fetch_part> parts_;
   std::vector<uint64_t>* profile_ns_ = nullptr;
 
   bool busy_ = false;
-  SlotCall call_;            // of the chunk in flight
+  FlightCall call_;          // of the chunk in flight
   int64_t call_rows_ = 0;    // its rows
   int64_t padded_rows_ = 0;  // rows between its scores and its logits
 };
