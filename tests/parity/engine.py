@@ -91,13 +91,16 @@ class Model:
             raise EngineError(error)
 
     def predict(self, rows, n, heads=1):
-        """(values, logits) [n, heads] of a Rows without shared part. Outputs are NaN-prefilled."""
-        held = {"dense": rows.dense, "ids": rows.ids, "offsets": rows.offsets, "weights": rows.weights}
+        """(values, logits) [n, heads] of a Rows, with its shared part if it has one. Outputs are NaN-prefilled."""
+        held = {key: getattr(rows, key) for key in ("dense", "ids", "offsets", "weights", "shared_offsets", "shared_dense",
+                                                    "shared_ids", "shared_bag_offsets", "shared_weights")}
+        sizes = {"nnz": 0 if rows.ids is None else rows.ids.size, "shared_rows": rows.shared_rows,
+                 "shared_nnz": 0 if rows.shared_ids is None else rows.shared_ids.size}
+        for key in ("ids", "shared_ids"):
+            if held[key] is not None and not held[key].size:  # an empty array's address may be anything, but not null
+                held[key] = np.zeros(1, np.int64)
         pointers = {k: None if v is None else v.ctypes.data for k, v in held.items()}
-        if rows.ids is not None and not rows.ids.size:  # an empty array's address may be anything, but not null
-            held["ids"] = np.zeros(1, np.int64)
-            pointers["ids"] = held["ids"].ctypes.data
-        batch = Batch(struct_size=c.sizeof(Batch), rows=n, nnz=0 if rows.ids is None else rows.ids.size, **pointers)
+        batch = Batch(struct_size=c.sizeof(Batch), rows=n, **sizes, **pointers)
         values, logits = (np.full((n, heads), np.nan, np.float32) for _ in range(2))
         run = RunOptions(struct_size=c.sizeof(RunOptions), logits=logits.ctypes.data, logits_len=logits.size)
         self._call(self.lib.dpi_predict, self.handle, c.byref(batch), values.ctypes.data, values.size, c.byref(run))
