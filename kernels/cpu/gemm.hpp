@@ -1,9 +1,9 @@
 // Own matrix product with packed weights: dst = epilogue(x W^T). No allocation, no threads, any number of
 // rows.
 //
-// Every output element is one chain of fused multiply-adds over k = 0, 1 .. K-1, whatever the tile it falls
-// into: a row's bits depend neither on the batch it came in nor on its place there. (The scalar set rounds
-// twice per step, in the same order.)
+// Every output element is one sequence of fused multiply-adds over k = 0, 1 .. K-1, whatever the tile it
+// falls into: a row's bits depend neither on the batch it came in nor on its place there. (The scalar set
+// rounds twice per step, in the same order.)
 //
 // Packed layout: panels of kPanelVecs vectors of columns; a panel holds K rows of its columns, zero beyond N.
 #pragma once

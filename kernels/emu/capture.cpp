@@ -14,7 +14,7 @@ namespace {
 struct Node {
   Job job;
   std::unique_ptr<const Body> owned;
-  size_t lane = 0;
+  size_t track = 0;
   std::vector<int> waits;
 };
 
@@ -30,7 +30,7 @@ struct Capture {
 
 struct Graph {
   std::vector<Node> nodes;
-  size_t lanes = 0;
+  size_t tracks = 0;
   TaskPtr last;  // end of the last launch
 };
 
@@ -180,7 +180,7 @@ int capture_end(Stream* s, Graph** out) {
   ++live_handles().graphs;
   *out = new Graph;
   (*out)->nodes = std::move(c->nodes);
-  (*out)->lanes = c->members.size();
+  (*out)->tracks = c->members.size();
   c->nodes.clear();
   return 0;
 }
@@ -193,7 +193,7 @@ int graph_launch(Graph* g, Stream* s) {
     return failed(kInvalidValue, "a graph was launched on " + stream_text(s) + " while it runs on " +
                                      stream_text(g->last->stream));
   for (const Node& n : g->nodes) {
-    if (!prepare_lane(lane_of(s, n.lane), block_of(n.job)))
+    if (!prepare_track(track_of(s, n.track), block_of(n.job)))
       return failed(kOutOfMemory, "no memory for fibres");
   }
   const TaskPtr begin = new_task(s);
@@ -203,7 +203,7 @@ int graph_launch(Graph* g, Stream* s) {
     auto t = std::make_shared<Task>();
     t->job = n.job;
     t->stream = s;
-    t->lane = lane_of(s, n.lane);
+    t->track = track_of(s, n.track);
     t->number = begin->number;
     t->from_host = false;
     if (n.waits.empty()) wait_for(t, begin);

@@ -70,6 +70,13 @@ int pinned_alloc(size_t bytes, void** out);
 int pinned_free(void* p);
 /// By the calling thread, whatever the streams hold.
 int copy_now(void* dst, const void* src, size_t bytes);
+/// How large the emulated device says it is: as an H200. DPI_EMU_SHARED in the environment sets shared_bytes.
+struct Properties {
+  int multiprocessors = 132;
+  int threads_per_multiprocessor = 2048;
+  int shared_bytes = 227 * 1024;  // that a block may have
+};
+Properties properties();
 uint64_t memory_total();
 uint64_t memory_used();
 

@@ -38,11 +38,11 @@ bool parse(const char* spec, std::vector<Planned>* out) {
   const std::string text = spec != nullptr ? spec : "";
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    const size_t colon = part.find(':');
+    const std::string word = text.substr(begin, end - begin);
+    const size_t colon = word.find(':');
     if (colon == std::string::npos) return false;
     char* rest = nullptr;
-    Planned p{kind_of(part.substr(0, colon)), std::strtoll(part.c_str() + colon + 1, &rest, 10), 0};
+    Planned p{kind_of(word.substr(0, colon)), std::strtoll(word.c_str() + colon + 1, &rest, 10), 0};
     if (p.kind == kKinds.size() || p.call < 1 || *rest != ':') return false;
     p.code = static_cast<int>(std::strtol(rest + 1, &rest, 10));
     if (p.code == 0 || *rest != '\0') return false;

@@ -113,16 +113,16 @@ void start_over(Fiber& f) {
   f.sanitizer.fake_stack = nullptr;
 }
 
-bool prepare_lane(Lane* lane, dim3 block) {
+bool prepare_track(Track* track, dim3 block) {
   const size_t n = size_t{block.x} * block.y * block.z;
-  if (lane->clock == nullptr) lane->clock = create_tsan_fiber();
-  while (lane->fibers.size() < n) {
+  if (track->clock == nullptr) track->clock = create_tsan_fiber();
+  while (track->fibers.size() < n) {
     std::unique_ptr<Fiber, FiberFree> f(new Fiber);
     f->stack = reserve(kStackBytes);
     if (f->stack == nullptr) return false;
     f->sanitizer.tsan = create_tsan_fiber();
     start_point(&f->point, f->stack, kStackBytes);
-    lane->fibers.push_back(std::move(f));
+    track->fibers.push_back(std::move(f));
   }
   return true;
 }

@@ -1,10 +1,10 @@
-// Inside the emulation: fibres, one per CUDA thread of a lane. Used by simt_emu.cpp.
+// Inside the emulation: fibres, one per CUDA thread of a track. Used by simt_emu.cpp.
 #pragma once
 
 #include <ucontext.h>
 
-#include "kernels/emu/lane.hpp"
 #include "kernels/emu/simt_emu.hpp"
+#include "kernels/emu/track.hpp"
 
 namespace dpi::emu {
 
@@ -29,7 +29,7 @@ struct Fiber {
   uint64_t path = 0;                // of the call of block_sync
   const char* op = nullptr;
   unsigned mask = 0;
-  uint64_t slot[2] = {0, 0};  // two: one meeting per shuffle is enough
+  uint64_t brought[2] = {0, 0};  // to a warp operation, in turns: a shuffle then needs one meeting, not two
   int parity = 0;
   char* stack = nullptr;
   FiberSanitizer sanitizer;

@@ -1,6 +1,7 @@
 // Memory of the emulated device: host memory that starts as 0xFF. Under ASan device blocks are poisoned but
 // while tasks run, so that a host access to one is reported, and so are the bytes after every block.
-// DPI_EMU_MEMORY in the environment: bytes the device has. Compile as fiber.cpp.
+// In the environment: DPI_EMU_MEMORY, bytes the device has; DPI_EMU_SHARED, bytes a block may share. Compile
+// as fiber.cpp.
 #include "kernels/emu/memory.hpp"
 
 #include <cstdlib>
@@ -93,6 +94,12 @@ void close_memory() {
   for (auto& [p, block] : heap().device) {
     if (block.open == 0) poison(p, block.bytes);
   }
+}
+
+Properties properties() {
+  Properties p;
+  if (const char* text = std::getenv("DPI_EMU_SHARED"); text != nullptr) p.shared_bytes = std::atoi(text);
+  return p;
 }
 
 uint64_t memory_total() {

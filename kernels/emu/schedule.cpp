@@ -42,9 +42,9 @@ uint64_t duration(const Job& job) {
 }
 
 void run_kernel_task(Task* t) {
-  on_clock(t->lane->clock, [=] { release(&t->started); });
-  const char* fault = run_kernel(t->lane, {t->job.grid, t->job.block, t->job.body, &t->started, &t->ended});
-  on_clock(t->lane->clock, [=] { acquire(&t->ended); });
+  on_clock(t->track->clock, [=] { release(&t->started); });
+  const char* fault = run_kernel(t->track, {t->job.grid, t->job.block, t->job.body, &t->started, &t->ended});
+  on_clock(t->track->clock, [=] { acquire(&t->ended); });
   if (fault == nullptr) return;
   t->fault = std::make_shared<FaultReport>();
   t->fault->code = kFault;
@@ -55,7 +55,7 @@ void run_job(Task* t) {
   if (t->job.work == Work::kKernel) run_kernel_task(t);
   if (t->job.work == Work::kCopy) {  // memcpy is intercepted: a real access
     const Job& j = t->job;
-    run_on_clock(t->lane->clock, [=] { std::memcpy(j.dst, j.src, j.bytes); });
+    run_on_clock(t->track->clock, [=] { std::memcpy(j.dst, j.src, j.bytes); });
   }
 }
 
@@ -65,12 +65,12 @@ void run(const TaskPtr& t) {
     start = std::max(start, w->end);
     if (w->fault != nullptr && !w->fault->reported) t->fault = w->fault;
   }
-  on_clock(t->lane->clock, [&] {
+  on_clock(t->track->clock, [&] {
     if (t->from_host) acquire(&t->issued);
     for (const TaskPtr& w : t->waits) acquire(&w->finished);
   });
   if (t->fault == nullptr) run_job(t.get());
-  on_clock(t->lane->clock, [&] { release(&t->finished); });
+  on_clock(t->track->clock, [&] { release(&t->finished); });
   t->end = start + duration(t->job);
   t->done = true;
   t->owned.reset();
@@ -114,16 +114,16 @@ bool issue_order() {
 
 dim3 block_of(const Job& job) { return job.work == Work::kKernel ? job.block : dim3(0, 0, 0); }
 
-Lane* lane_of(Stream* s, size_t index) {
-  while (s->lanes.size() <= index) s->lanes.push_back(std::make_unique<Lane>());
-  return s->lanes[index].get();
+Track* track_of(Stream* s, size_t index) {
+  while (s->tracks.size() <= index) s->tracks.push_back(std::make_unique<Track>());
+  return s->tracks[index].get();
 }
 
 TaskPtr new_task(Stream* s) {
   auto t = std::make_shared<Task>();
   t->stream = s;
-  t->lane = lane_of(s, 0);
-  static_cast<void>(prepare_lane(t->lane, block_of(t->job)));  // its clock
+  t->track = track_of(s, 0);
+  static_cast<void>(prepare_track(t->track, block_of(t->job)));  // its clock
   t->number = ++g_last_number;
   if (s->last != nullptr) wait_for(t, s->last);
   s->last = t;

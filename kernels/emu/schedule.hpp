@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/emu/lane.hpp"
+#include "kernels/emu/track.hpp"
 
 namespace dpi::emu {
 
@@ -36,7 +36,7 @@ struct Task {
   Job job;
   std::unique_ptr<const Body> owned;  // null for the node of a graph
   Stream* stream = nullptr;
-  Lane* lane = nullptr;
+  Track* track = nullptr;
   uint64_t number = 0;
   std::vector<TaskPtr> waits;      // finished or not; cleared when done
   std::vector<TaskPtr> followers;  // not finished
@@ -51,8 +51,8 @@ struct Task {
 struct Capture;
 
 struct Stream {
-  uint64_t number = 0;                       // of stream_create, for texts
-  std::vector<std::unique_ptr<Lane>> lanes;  // [0] = its own, the rest for graphs launched on it
+  uint64_t number = 0;                         // of stream_create, for texts
+  std::vector<std::unique_ptr<Track>> tracks;  // [0] = its own, the rest for graphs launched on it
   TaskPtr last;
   uint64_t synchronized = 0;  // tasks up to this number are known to the host to be done
   std::shared_ptr<Capture> capture;
@@ -71,7 +71,7 @@ int failed(int code, const std::string& text);
 
 /// The threads a job needs: of one block, or none.
 dim3 block_of(const Job& job);
-Lane* lane_of(Stream* s, size_t index);
+Track* track_of(Stream* s, size_t index);
 /// Everything but `waits` has its default. The task runs after the stream's last one.
 TaskPtr new_task(Stream* s);
 void wait_for(const TaskPtr& t, const TaskPtr& earlier);

@@ -162,12 +162,12 @@ char* arena_take(size_t bytes) {
 
 // Which fibre is which thread changes from block to block: threads of equal number in different blocks would
 // share a clock otherwise, and no race between them would show.
-void prepare_block(Lane* lane, dim3 index) {
+void prepare_block(Track* track, dim3 index) {
   const auto n = static_cast<size_t>(g_block.n);
   const size_t turn = random_below(n);
   const dim3 size = g_block.size;
   for (size_t i = 0; i < n; ++i) {
-    Fiber* f = lane->fibers[(i + turn) % n].get();
+    Fiber* f = track->fibers[(i + turn) % n].get();
     const auto linear = static_cast<unsigned>(i);
     f->linear = static_cast<int>(i);
     f->tid = dim3(linear % size.x, linear / size.x % size.y, linear / (size.x * size.y));
@@ -194,7 +194,7 @@ void run_block(std::vector<int>& order) {
 }
 
 // Blocks in a random order, one after another.
-void run_grid(Lane* lane, dim3 grid) {
+void run_grid(Track* track, dim3 grid) {
   std::vector<int> order(static_cast<size_t>(g_block.n));
   std::iota(order.begin(), order.end(), 0);
   std::vector<uint64_t> blocks(uint64_t{grid.x} * grid.y * grid.z);
@@ -204,8 +204,8 @@ void run_grid(Lane* lane, dim3 grid) {
     const SyncKeys keys(1 + kMaxThreads / kWarp);
     g_sync = keys.p;
     const uint64_t row = b / grid.x;
-    prepare_block(lane, dim3(static_cast<unsigned>(b % grid.x), static_cast<unsigned>(row % grid.y),
-                             static_cast<unsigned>(row / grid.y)));
+    prepare_block(track, dim3(static_cast<unsigned>(b % grid.x), static_cast<unsigned>(row % grid.y),
+                              static_cast<unsigned>(row / grid.y)));
     run_block(order);
     if (g_failed) break;
   }
@@ -255,10 +255,10 @@ uint64_t exchange_bits(unsigned mask, uint64_t value, int source, const char* op
   Fiber* me = g_fiber;
   const int p = me->parity;
   me->parity ^= 1;
-  me->slot[p] = value;
+  me->brought[p] = value;
   meet(mask, op, at);
   const int from = me->linear / kWarp * kWarp + source % kWarp;
-  return from < g_block.n ? thread_of(from).slot[p] : value;
+  return from < g_block.n ? thread_of(from).brought[p] : value;
 }
 
 void* shared_array(const void* key, size_t bytes) {
@@ -283,7 +283,7 @@ int lane() { return g_fiber->linear % kWarp; }
 size_t random_below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_source()); }
 void seed_random(unsigned value) { random_source().seed(value); }
 
-const char* run_kernel(Lane* lane, const KernelRun& run) {
+const char* run_kernel(Track* track, const KernelRun& run) {
   g_failed = false;
   g_error[0] = '\0';
   if (g_arena == nullptr) {
@@ -302,9 +302,9 @@ const char* run_kernel(Lane* lane, const KernelRun& run) {
   };
   g_fiber_body = &body;
   prepare_host(g_host_sanitizer);
-  run_grid(lane, run.grid);
+  run_grid(track, run.grid);
   if (!g_failed) return nullptr;
-  for (auto& f : lane->fibers) {
+  for (auto& f : track->fibers) {
     on_clock(f->sanitizer.tsan, [&] { release(run.end); });  // it never came there by itself
     start_over(*f);
   }

@@ -43,7 +43,7 @@ namespace {
 
 int start(Stream* s, const Job& job, std::unique_ptr<const Body> owned) {
   if (s->capture != nullptr) return capture_job(s, job, std::move(owned));
-  if (!prepare_lane(lane_of(s, 0), block_of(job))) return failed(kOutOfMemory, "no memory for fibres");
+  if (!prepare_track(track_of(s, 0), block_of(job))) return failed(kOutOfMemory, "no memory for fibres");
   const TaskPtr t = new_task(s);
   t->job = job;
   t->owned = std::move(owned);

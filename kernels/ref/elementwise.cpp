@@ -6,8 +6,8 @@
 namespace dpi::kernels::ref {
 namespace {
 
-// Every step rounds to float32, so that a chain gives the same bits as its ops one by one.
-float run_chain(const ElementwiseArgs& a, float* reg, int64_t column) {
+// Every step rounds to float32, so that the fused op gives the same bits as its ops one by one.
+float run_steps(const ElementwiseArgs& a, float* reg, int64_t column) {
   for (int32_t k = 0; k < a.attrs.n_steps; ++k) {
     const ElementwiseStep& step = a.attrs.steps[k];
     double y = 0;
@@ -34,7 +34,7 @@ void elementwise(const ElementwiseArgs& a) {
         const Tensor& x = a.inputs[j].tensor;
         reg[j] = x.row(r)[broadcast_offset(dims, i, x.dims)];
       }
-      a.dst.row(r)[i] = run_chain(a, reg, i % dims.at(-1));
+      a.dst.row(r)[i] = run_steps(a, reg, i % dims.at(-1));
     }
   }
 }

@@ -162,8 +162,26 @@ OpCase small_lookup() {
   return c;
 }
 
+#ifdef DPI_MEASURE
+constexpr const char* kLookups[] = {"auto", "output_first", "input_first"};
+#else
+constexpr const char* kLookups[] = {"auto", "output_first"};
+
+TEST_CASE("device: a build without DPI_MEASURE refuses lookup=input_first and says how to get it") {
+  backend::BackendRequest request;
+  request.device = "cuda_emu";
+  request.options.device_index = -1;
+  request.options.isa = "auto";
+  request.options.lookup = "input_first";
+  const auto opened = backend::open_backend(request);
+  REQUIRE(!opened.ok());
+  CHECK(opened.status().code() == Code::kUnsupported);
+  CHECK(opened.status().message().find("-DDPI_MEASURE=ON") != std::string::npos);
+}
+#endif
+
 TEST_CASE("device: the option lookup chooses among right lookups") {
-  for (const char* lookup : {"auto", "output_first", "input_first"}) {
+  for (const char* lookup : kLookups) {
     Device d(0, lookup);
     const OpCase c = small_lookup();
     const auto got = run_case(*d.b.api, d.b.device, c, layouts_of(c)[0]);

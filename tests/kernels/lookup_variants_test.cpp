@@ -50,6 +50,8 @@ Run by_emulation(const LookupModel& m, const LookupVariant& v, int64_t rows, Loo
   const MultiLookupArgs a = m.args(r.out, r.chan, rows);
   LookupOptions o;
   o.variant = v;
+  if (rows % 2 == 0)
+    o.device = {132, 2048};  // a large GPU and a tiny one: threads with one row, and with many
   o.scratch_bytes = cuda::lookup_scratch_bytes(a.attrs, rows, v);
   const std::shared_ptr<char> scratch = aligned_block(o.scratch_bytes + 256);
   std::memset(scratch.get(), 0xFF, o.scratch_bytes + 256);
@@ -95,6 +97,9 @@ constexpr LookupVariant kVariants[] = {
     {LookupKind::kCopy, 4, 4, 256, 2, 0}, {LookupKind::kCopy, 8, 8, 32, 0, 1},
     {LookupKind::kCopy, 4, 8, 64, 0, 1},  {LookupKind::kInputFirst, 0, 0, 0, 0, 0},
 };
+/// input_first is in builds with DPI_MEASURE only.
+bool is_there(const LookupVariant& v) { return v.kind != LookupKind::kInputFirst || cuda::has_input_first(); }
+
 constexpr DType kTables[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8};
 constexpr DType kOuts[] = {DType::kF32, DType::kF16, DType::kBF16};
 
@@ -110,6 +115,7 @@ void check_shape(const LookupShape& shape, size_t stride, size_t first) {
   const LookupModel m(shape);
   const Run expected = by_ref(m);
   for (size_t i = first % stride; i < std::size(kVariants); i += stride) {
+    if (!is_there(kVariants[i])) continue;
     INFO(text_of(shape, kVariants[i]));
     check_run(m, by_emulation(m, kVariants[i], shape.rows), expected);
   }
@@ -146,12 +152,13 @@ TEST_CASE("lookup variants: the bits of a row depend neither on the run nor on t
   for (const DType out : {DType::kF32, DType::kF16}) {
     const LookupModel m({16, DType::kF32, out, true, true, false, 40});
     for (const LookupVariant& v : kVariants) {
+      if (!is_there(v)) continue;
       INFO(text_of(m.shape(), v));
       const Run whole = by_emulation(m, v, 40);
       emu::seed(7);
       const Run again = by_emulation(m, v, 40);
-      const Run part = by_emulation(m, v, 13);
-      for (const Run* other : {&again, &part}) {
+      const Run shorter = by_emulation(m, v, 13);
+      for (const Run* other : {&again, &shorter}) {
         CHECK(whole.out.same_rows(other->out, 13));
         CHECK(whole.chan.same_rows(other->chan, 13));
       }
@@ -164,6 +171,7 @@ TEST_CASE("lookup variants: the fused ones write the same bits, sorted or not") 
   const LookupModel m({16, DType::kF16, DType::kF32, true, true, false, 50});
   const Run expected = by_emulation(m, {LookupKind::kRows, 4, 4, 0, 0, 0}, 50);
   for (const LookupVariant& v : kVariants) {
+    if (!is_there(v)) continue;
     if (v.vector != 4) continue;
     INFO(text_of(m.shape(), v));
     const Run got = by_emulation(m, v, 50);
@@ -174,6 +182,7 @@ TEST_CASE("lookup variants: the fused ones write the same bits, sorted or not") 
 
 TEST_CASE("lookup variants: each can be captured into a graph and replayed over other ids") {
   for (const LookupVariant& v : kVariants) {
+    if (!is_there(v)) continue;
     LookupModel m({16, DType::kF32, DType::kF32, true, true, false, 21});
     INFO(text_of(m.shape(), v));
     const Run got = {LookupOutput(21, m.columns(), m.stride(), DType::kF32), chan_of(m, 21)};
@@ -205,7 +214,7 @@ TEST_CASE("lookup variants: all that are listed for measuring run") {
   const LookupModel m({16, DType::kF32, DType::kF32, true, true, false, 9});
   const Run expected = by_ref(m);
   LookupVariant variants[128];
-  const int n = cuda::lookup_variants(m.args(expected.out, expected.chan, 9), variants, 128);
+  const int n = cuda::lookup_variants(m.args(expected.out, expected.chan, 9), {132, 2048}, variants, 128);
   CHECK(n > 20);
   for (int i = 0; i < n; ++i) {
     INFO(text_of(m.shape(), variants[i]));
@@ -215,6 +224,7 @@ TEST_CASE("lookup variants: all that are listed for measuring run") {
 
 TEST_CASE("lookup variants: overwritten ids and offsets read as zeros, are counted and placed") {
   for (const LookupVariant& v : kVariants) {
+    if (!is_there(v)) continue;
     LookupModel m({16, DType::kF32, DType::kF32, true, true, false, 40});
     INFO(text_of(m.shape(), v));
     m.ids(0)[5] = -1;
@@ -265,6 +275,7 @@ TEST_CASE("lookup variants: a thousand fields in one op") {
   a.tables = &view;
   a.rows = 3;
   for (const LookupKind kind : {LookupKind::kRows, LookupKind::kCopy, LookupKind::kInputFirst}) {
+    if (kind == LookupKind::kInputFirst && !cuda::has_input_first()) continue;
     LookupOutput out(3, 4000, 4000, DType::kF32), chan(3, 1, 1, DType::kF32);
     a.out = out.tensor();
     a.chan = chan.tensor();
@@ -309,6 +320,21 @@ TEST_CASE("lookup variants: the choice goes by request, table and rules") {
   CHECK(cuda::choose_lookup(with_sums, cuda::lookup_variant_named("input_first"), &tuning).kind ==
         LookupKind::kInputFirst);
   CHECK(cuda::lookup_variant_named("auto").kind == LookupKind::kAuto);
+}
+
+TEST_CASE("lookup variants: the size of the device decides how many rows a thread keeps in flight") {
+  const LookupModel m({16, DType::kF32, DType::kF32, false, false, false, 8});
+  const Run r = by_ref(m);
+  MultiLookupArgs a = m.args(r.out, r.chan, 8);
+  const auto ilp = [&](int64_t rows, const cuda::DeviceSize& device) {
+    a.rows = rows;  // choosing reads no memory
+    return cuda::choose_lookup(a, {}, nullptr, device).ilp;
+  };
+  const cuda::DeviceSize large = {132, 2048};
+  CHECK(ilp(16384, {1, 2048}) == 8);
+  CHECK(ilp(16384, large) == 4);
+  CHECK(ilp(16384 * 132, large) == 8);
+  CHECK(ilp(8, {1, 2048}) == 4);
 }
 
 }  // namespace dpi::test

@@ -11,7 +11,7 @@ using kernels::OpKind;
 
 constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 
-/// Is every element `want` rounded to `type`, give or take the last place of a float32 chain?
+/// Is every element `want` rounded to `type`, give or take the last place of a float32 sum?
 bool all_near(const std::vector<float>& got, const std::vector<double>& want, DType type) {
   const double unit = type == DType::kF32 ? 2e-7 : type == DType::kF16 ? 0x1p-11 : 0x1p-8;
   bool near = got.size() == want.size();
@@ -52,7 +52,7 @@ TEST_CASE("rounding: tf32 keeps ten bits, ties away from zero") {
   CHECK(std::isnan(kernels::round_to_tf32(NAN)));
 }
 
-TEST_CASE("typed: elementwise chains read and write every type") {
+TEST_CASE("typed: fused element-wise steps read and write every type") {
   kernels::ElementwiseAttrs attrs;
   attrs.n_inputs = 3;
   attrs.n_steps = 3;  // relu(x) * y + z

@@ -200,7 +200,6 @@ std::string captured_nodes(const std::string& file, bool fold, int64_t rows,
   ModelOptions options = small_options(device());
   options.max_rows = rows;
   options.fold = fold;
-  options.small_batch = false;
   options.tuning = tuning;
   auto engine = Engine::create(*bundle, options);
   REQUIRE_MESSAGE(engine.ok(), engine.status().message());

@@ -114,8 +114,8 @@ DPI_API const char* dpi_status_name(dpi_status status) DPI_NOEXCEPT; /* "DPI_E_I
  *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend
  *   graphs             on | off                            on     capture and replay calls where the device can (CUDA graphs)
  *   in_flight          1 ... 8                             3      chunks of one call in flight on a device with its own memory
- *   small_batch        on | off                            on     one kernel for small batches where the device has one
- *   lookup             auto | output_first | input_first   auto   of the cuda backend; input_first is there to be compared with
+ *   small_batch        on | off                            off    one kernel for small batches where the device has one
+ *   lookup             auto | output_first | input_first   auto   of the cuda backend; input_first: builds with DPI_MEASURE only
  *   tuning             default | off | path                default   measured choices of the cuda backend's kernels
  *   skip               none | lookup,elementwise,merge,tail   none   fusing passes left out, for measuring
  *   debug              on | off                            off    a timestamp per op (dpi bench --profile)                         */

@@ -1,5 +1,5 @@
-// The scalar functions behind Unary and Binary in float32. NaN in gives NaN out, except where a finite
-// operand decides nothing (none does).
+// The scalar functions behind Unary in float32 (those of Binary: dpi/kernels/binary.hpp). NaN in gives NaN
+// out.
 #pragma once
 
 #include <dpi/kernels/binary.hpp>

@@ -31,7 +31,7 @@ __device__ inline void end_copy_group() {
 #endif
 }
 
-/// All groups of this thread but the last `n` are there. n is a constant once inlined.
+/// Returns when all groups of this thread but the last kPending have arrived.
 template <int kPending>
 __device__ void wait_for_copies() {
 #ifdef __CUDACC__

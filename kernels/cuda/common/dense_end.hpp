@@ -1,5 +1,5 @@
 // What every kernel of a Dense op does with a finished sum: bias, the activation of the column's segment,
-// times one tensor, plus another. Used by dense.cu, gemm/wmma.cu and gemm/steps.cu.
+// times one tensor, plus another. Used by dense.cu, gemm/wmma.cu and gemm/around_library.cu.
 #pragma once
 
 #include <dpi/kernels/dense.hpp>

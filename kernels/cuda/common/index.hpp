@@ -21,24 +21,24 @@ __device__ inline int64_t size_of(const Dims& d) {
 class Sum {
  public:
   __device__ void add(float v) {
-    part_ += v;
+    block_ += v;
     next();
   }
   __device__ void add_product(float a, float b) {
-    part_ = fmaf(a, b, part_);
+    block_ = fmaf(a, b, block_);
     next();
   }
-  __device__ float value() const { return total_ + part_; }
+  __device__ float value() const { return total_ + block_; }
 
  private:
   __device__ void next() {
     if (++count_ < 32) return;
-    total_ += part_;
-    part_ = 0;
+    total_ += block_;
+    block_ = 0;
     count_ = 0;
   }
   float total_ = 0;
-  float part_ = 0;
+  float block_ = 0;
   int count_ = 0;
 };
 

@@ -140,11 +140,12 @@ __device__ void multiply_add(TileC<Product>& sum, const TileA<Product>& a, const
   nvcuda::wmma::mma_sync(sum.native, a.native, b.native, sum.native);
 }
 
-/// total += part, rounded to nearest: tensor cores cut off while they add up, so long sums are made of parts.
+/// total += sum, rounded to nearest. Tensor cores truncate while they add up, so a long sum is made of short
+/// ones, which are added here.
 template <class Product>
-__device__ void add(TileC<Product>& total, const TileC<Product>& part) {
+__device__ void add(TileC<Product>& total, const TileC<Product>& sum) {
   DPI_UNROLL
-  for (int i = 0; i < total.native.num_elements; ++i) total.native.x[i] += part.native.x[i];
+  for (int i = 0; i < total.native.num_elements; ++i) total.native.x[i] += sum.native.x[i];
 }
 
 /// p[m * ld + n] = sum[m][n]
@@ -257,10 +258,10 @@ void multiply_add(TileC<Product>& sum, const TileA<Product>& a, const TileB<Prod
 }
 
 template <class Product>
-void add(TileC<Product>& total, const TileC<Product>& part) {
+void add(TileC<Product>& total, const TileC<Product>& sum) {
   if (emu::lane() != 0) return;
   for (int m = 0; m < kTileSide; ++m) {
-    for (int n = 0; n < kTileSide; ++n) total.v[m][n] += part.v[m][n];
+    for (int n = 0; n < kTileSide; ++n) total.v[m][n] += sum.v[m][n];
   }
 }
 

@@ -1,6 +1,6 @@
 // Matrix products behind Dense, beside the plain kernel of dense.cu: tensor-core kernels with the whole
-// epilogue fused, and the steps around a vendor library's product. Called by sdk/src/backend/cuda/gemm*.cpp,
-// which chooses among them; nothing here knows how.
+// epilogue fused, and what runs before and after a vendor library's product. Called by
+// sdk/src/backend/cuda/gemm, which chooses among them; nothing here knows how.
 #pragma once
 
 #include <dpi/kernels/dense.hpp>

@@ -132,45 +132,47 @@ __device__ void multiply(const Slab<P, Shape>& s, int row, int column, Sums<P, S
   }
 }
 
-/// The small products first, and each slab's sum into the total by float32 additions.
+/// 3xTF32: low * high and high * low before high * high, the small terms first; each slab's sum is then added
+/// to the total in float32, because the cores truncate while they add up.
 template <class Shape>
 __device__ void multiply_split(const Slab<Tf32Product, Shape>& s, int row, int column,
                                Sums<Tf32Product, Shape>& sums) {
   using P = Tf32Product;
   using S = Slab<P, Shape>;
-  constexpr int kParts = S::kDepth / P::kDepth;
-  TileA<P> high[kParts][Shape::kTileRows];
-  TileA<P> low[kParts][Shape::kTileRows];
+  constexpr int kPieces = S::kDepth / P::kDepth;
+  TileA<P> high[kPieces][Shape::kTileRows];
+  TileA<P> low[kPieces][Shape::kTileRows];
   DPI_UNROLL
-  for (int k = 0; k < kParts; ++k) {
+  for (int k = 0; k < kPieces; ++k) {
     DPI_UNROLL
     for (int m = 0; m < Shape::kTileRows; ++m)
       load_split(high[k][m], low[k][m], s.x(row + m * kTileSide) + k * P::kDepth, S::kPitch);
   }
   DPI_UNROLL
   for (int n = 0; n < Shape::kTileColumns; ++n) {
-    TileB<P> w_high[kParts];
-    TileB<P> w_low[kParts];
+    TileB<P> w_high[kPieces];
+    TileB<P> w_low[kPieces];
     DPI_UNROLL
-    for (int k = 0; k < kParts; ++k)
+    for (int k = 0; k < kPieces; ++k)
       load_split(w_high[k], w_low[k], s.w(column + n * kTileSide) + k * P::kDepth, S::kPitch);
     DPI_UNROLL
     for (int m = 0; m < Shape::kTileRows; ++m) {
-      TileC<P> part;
-      fill(part, 0);
+      TileC<P> slab_sum;
+      fill(slab_sum, 0);
       DPI_UNROLL
-      for (int k = 0; k < kParts; ++k) {
-        multiply_add(part, low[k][m], w_high[k]);
-        multiply_add(part, high[k][m], w_low[k]);
+      for (int k = 0; k < kPieces; ++k) {
+        multiply_add(slab_sum, low[k][m], w_high[k]);
+        multiply_add(slab_sum, high[k][m], w_low[k]);
       }
       DPI_UNROLL
-      for (int k = 0; k < kParts; ++k) multiply_add(part, high[k][m], w_high[k]);
-      add(sums.t[m][n], part);
+      for (int k = 0; k < kPieces; ++k) multiply_add(slab_sum, high[k][m], w_high[k]);
+      add(sums.t[m][n], slab_sum);
     }
   }
 }
 
-/// A warp's sums go through 16 rows of shared memory of its own, so that a lane meets whole columns.
+/// The end of a block's tile. A warp's sums go through 16 rows of shared memory of its own, because only
+/// there it is known which element belongs to which column (a TileC does not say).
 template <class P, class Shape>
 __device__ void finish_tile(const DenseEnd& e, Line* memory, int row, int column,
                             const Sums<P, Shape>& sums) {
@@ -179,7 +181,7 @@ __device__ void finish_tile(const DenseEnd& e, Line* memory, int row, int column
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   float* mine = reinterpret_cast<float*>(memory) + warp * kTileSide * Shape::kEndPitch;
-  DPI_UNROLL  // the sums stay in registers
+  DPI_UNROLL  // sums.t is indexed by constants then, and stays in registers
       for (int m = 0; m < Shape::kTileRows; ++m) {
     DPI_UNROLL
     for (int n = 0; n < Shape::kTileColumns; ++n) store(mine + n * kTileSide, sums.t[m][n], Shape::kEndPitch);

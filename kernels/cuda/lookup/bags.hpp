@@ -1,14 +1,14 @@
 // Bags of the fused lookup. A bag is pooled by a group of 2^lanes_log2 lanes side by side over its columns, a
-// few rows in flight, in the order of its ids. A bag of more than kLongBag positions is shared by all groups
-// of its warp: group g takes positions g, g + groups ..., and their parts are added in a fixed order. So a
-// row's bits depend on its own bag only. Device code.
+// few rows in flight, in the order of its ids. A bag of more than kLookupLongBag positions is shared by all
+// groups of its warp: group g takes positions g, g + groups ..., and their sums are added in a fixed order.
+// So a row's bits depend on its own bag only. Device code.
 #pragma once
 
 #include "kernels/cuda/lookup/copy.hpp"
 
 namespace dpi::kernels::cuda {
 
-constexpr int32_t kLongBag = 64;
+using estimates::kLookupLongBag;
 
 /// A lane's place in its warp, for vectors of 2^log2 lanes.
 struct Lanes {
@@ -128,7 +128,7 @@ __device__ inline Pool<kVec> pool_positions(const Launch& w, const Record& r, co
   return pool;
 }
 
-/// Adds the parts of all groups, in the same order in each.
+/// Adds the sums of all groups of a warp, in the same order in each.
 template <int kVec>
 __device__ inline void join_groups(const Record& r, const Lanes& lanes, Pool<kVec>* pool) {
   for (int32_t step = 1 << lanes.log2; step < kWarp; step *= 2) {
@@ -183,7 +183,7 @@ __device__ inline Values<kVec> pool_groups(const Launch& w, const Record* record
   const Record& mine = records[task.record];
   const Positions p = positions_of(w, mine, task.row, lanes.sub == 0 && column == 0);
   if (w.faults != nullptr && lanes.sub == 0 && column == 0) check_ids(w, mine, p, task.row);
-  const bool is_long = p.total > kLongBag && lanes.groups > 1;
+  const bool is_long = p.total > kLookupLongBag && lanes.groups > 1;
   int any = is_long ? 1 : 0;
   for (int32_t step = 1 << lanes.log2; step < kWarp; step *= 2) any |= __shfl_xor_sync(kAllLanes, any, step);
   Pool<kVec> pool;
@@ -197,17 +197,17 @@ __device__ inline Values<kVec> pool_groups(const Launch& w, const Record* record
     if (g >= 0 && !shared) continue;
     const Record& r = records[record];
     const Positions all = positions_of(w, r, g < 0 && shared ? -1 : row, false);
-    Pool<kVec> part =
+    Pool<kVec> group_sum =
         pool_positions<kVec, kFlight>(w, r, all, g < 0 ? 0 : lanes.group, g < 0 ? 1 : lanes.groups, column);
-    if (g >= 0) join_groups(r, lanes, &part);
-    if (g < 0 || lanes.group == g) pool = part;
+    if (g >= 0) join_groups(r, lanes, &group_sum);
+    if (g < 0 || lanes.group == g) pool = group_sum;
   }
   return finished(mine, pool);
 }
 
-/// warp, warps: of the bags part. A tile is one field's rows, as many as a warp has groups.
+/// warp, warps: of the `bags` blocks. A tile is one field's rows, as many as a warp has groups.
 template <int kVec, bool kNarrow>
-__device__ inline void bags_part(const Launch& w, const View& view, int32_t warp, int32_t warps) {
+__device__ inline void pool_bags(const Launch& w, const View& view, int32_t warp, int32_t warps) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kWarp;
   for (int32_t tile = warp; tile < w.bag_tiles; tile += warps) {
     const int32_t index = record_of_unit(view.records, w.bags, tile);

@@ -62,56 +62,58 @@ bool LookupBuild::fits() const {
   return good;
 }
 
-int32_t LookupBuild::count_of(Part part) const {
-  switch (part) {
-    case Part::kCopy:
+int32_t LookupBuild::count_of(RecordRole role) const {
+  switch (role) {
+    case RecordRole::kCopy:
       return a_.attrs.n_fields + a_.attrs.n_numerics;
-    case Part::kNumerics:
+    case RecordRole::kNumerics:
       return a_.attrs.n_numerics;
-    case Part::kScalars:
-    case Part::kScalarBags:
+    case RecordRole::kScalars:
+    case RecordRole::kScalarBags:
       return channels_ ? a_.attrs.n_scalars : 0;
     default:
       return a_.attrs.n_fields;
   }
 }
 
-bool LookupBuild::make(Part part, int32_t i, Record* r) const {
-  if (part == Part::kScalars || part == Part::kScalarBags) return make_scalar(part, a_.attrs.scalars[i], r);
-  if (part == Part::kNumerics) return make_numeric(part, a_.attrs.numerics[i], r);
-  if (i < a_.attrs.n_fields) return make_field(part, a_.attrs.fields[i], r);
-  return make_numeric(part, a_.attrs.numerics[i - a_.attrs.n_fields], r);
+bool LookupBuild::make(RecordRole role, int32_t i, Record* r) const {
+  if (role == RecordRole::kScalars || role == RecordRole::kScalarBags)
+    return make_scalar(role, a_.attrs.scalars[i], r);
+  if (role == RecordRole::kNumerics) return make_numeric(role, a_.attrs.numerics[i], r);
+  if (i < a_.attrs.n_fields) return make_field(role, a_.attrs.fields[i], r);
+  return make_numeric(role, a_.attrs.numerics[i - a_.attrs.n_fields], r);
 }
 
-bool LookupBuild::make_field(Part part, const LookupField& f, Record* r) const {
+bool LookupBuild::make_field(RecordRole role, const LookupField& f, Record* r) const {
   const TableView& t = a_.tables[f.table];
   const bool one_hot = is_one_hot(a_, f.embed, f.input);
   const bool summed = f.fm != FmRole::kNone && a_.attrs.fm_channel >= 0 && channels_;
   const bool in_rows = summed || (one_hot && in_class(t.dim) && written(f.out_col));
-  const bool own_pass = in_rows && sums_;  // the rows part writes it as well
+  const bool own_pass = in_rows && sums_;  // the `rows` blocks write it as well
   const bool copied = written(f.out_col) && (one_hot ? !own_pass : !summed);
   bool wanted = false;
   int32_t out_col = f.out_col;
-  if (part == Part::kCopy) wanted = one_hot && copied;
-  if (part == Part::kBags) wanted = !one_hot && copied;
-  if (part == Part::kVectors) wanted = one_hot && in_rows && (summed || sums_);
-  if (part == Part::kVectorBags) wanted = !one_hot && summed;
+  if (role == RecordRole::kCopy) wanted = one_hot && copied;
+  if (role == RecordRole::kBags) wanted = !one_hot && copied;
+  if (role == RecordRole::kVectors) wanted = one_hot && in_rows && (summed || sums_);
+  if (role == RecordRole::kVectorBags) wanted = !one_hot && summed;
   if (!wanted) return false;
-  if (part == Part::kVectors && !sums_) out_col = -1;
+  if (role == RecordRole::kVectors && !sums_) out_col = -1;
   set_table(t, vector_, r);
   set_bags(f.embed, f.input, r);
   set_out(out_col, r);
-  if (part == Part::kVectors || part == Part::kVectorBags) r->fm = summed ? static_cast<uint8_t>(f.fm) : 0;
+  if (role == RecordRole::kVectors || role == RecordRole::kVectorBags)
+    r->fm = summed ? static_cast<uint8_t>(f.fm) : 0;
   return true;
 }
 
-bool LookupBuild::make_numeric(Part part, const NumericField& f, Record* r) const {
+bool LookupBuild::make_numeric(RecordRole role, const NumericField& f, Record* r) const {
   const bool summed = f.fm != FmRole::kNone && a_.attrs.fm_channel >= 0 && channels_;
   const bool weighted = f.coef >= 0 && channels_;
   const bool fits_rows = sums_ && (f.vec >= 0 ? f.dim <= class_width_ : f.dim == 1);
   const bool in_rows = summed || weighted || (fits_rows && written(f.out_col));
   const bool copied = written(f.out_col) && !(in_rows && fits_rows);
-  if (part == Part::kCopy ? !copied : !in_rows) return false;
+  if (role == RecordRole::kCopy ? !copied : !in_rows) return false;
   const Tensor& x = a_.inputs[f.input].tensor;
   r->base = reinterpret_cast<const unsigned char*>(x.data);
   r->stride = static_cast<int32_t>(x.row_stride);
@@ -119,15 +121,15 @@ bool LookupBuild::make_numeric(Part part, const NumericField& f, Record* r) cons
   r->weights = weighted ? a_.numeric_coef.data + f.coef : nullptr;
   r->width = f.dim;
   r->numeric = 1;
-  r->fm = part == Part::kNumerics && summed ? static_cast<uint8_t>(f.fm) : 0;
+  r->fm = role == RecordRole::kNumerics && summed ? static_cast<uint8_t>(f.fm) : 0;
   r->input = f.input;
-  set_out(part == Part::kCopy || fits_rows ? f.out_col : -1, r);
+  set_out(role == RecordRole::kCopy || fits_rows ? f.out_col : -1, r);
   return true;
 }
 
-bool LookupBuild::make_scalar(Part part, const ScalarField& f, Record* r) const {
+bool LookupBuild::make_scalar(RecordRole role, const ScalarField& f, Record* r) const {
   const bool one_hot = is_one_hot(a_, f.embed, f.input);
-  if (one_hot != (part == Part::kScalars)) return false;
+  if (one_hot != (role == RecordRole::kScalars)) return false;
   set_table(a_.tables[f.table], one_hot ? 1 : vector_, r);
   set_bags(f.embed, f.input, r);
   r->width = f.count;
@@ -173,9 +175,9 @@ void LookupBuild::set_out(int32_t out_col, Record* r) const {
   r->wide_store = aligned(a_.out.data, a_.out.row_stride * bytes, 16) && out_col * bytes % 16 == 0 ? 1 : 0;
 }
 
-int32_t LookupBuild::units_of(Part part, const Record& r) const {
-  if (part == Part::kCopy) return (r.width + vector_ - 1) / vector_;
-  if (part != Part::kBags) return 0;
+int32_t LookupBuild::units_of(RecordRole role, const Record& r) const {
+  if (role == RecordRole::kCopy) return (r.width + vector_ - 1) / vector_;
+  if (role != RecordRole::kBags) return 0;
   const int64_t groups = kWarp >> lanes_for(vector_, r.width);
   return static_cast<int32_t>((a_.rows + groups - 1) / groups);
 }

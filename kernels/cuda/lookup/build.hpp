@@ -1,50 +1,52 @@
-// Makes the records of one launch of the fused lookup from its arguments, on the host: which field goes into
-// which part, and where. Records come one after another, in the order of the parts, so that they may be
-// counted, put into kernel arguments or sent to the device in pieces, without memory of their own.
-// Used by multi_lookup.cu.
+// Makes the records of one launch of the fused lookup from its arguments, on the host: what is done with
+// which field, and where its columns go. Records come one after another, in the order of RecordRole, so that
+// they may be counted, put into kernel arguments or sent to the device in pieces, without memory of their
+// own. Used by multi_lookup.cu.
 #pragma once
 
 #include "kernels/cuda/lookup/work.hpp"
 
 namespace dpi::kernels::cuda {
 
-enum class Part { kCopy, kVectors, kNumerics, kVectorBags, kScalars, kScalarBags, kBags };
+/// What a record is for: one range of Launch (lookup/work.hpp) each.
+enum class RecordRole { kCopy, kVectors, kNumerics, kVectorBags, kScalars, kScalarBags, kBags };
 
-/// Emits the records. `sums`: vectors of the class width are written by the rows part; otherwise it only
+/// Emits the records. `sums`: vectors of the class width are written by the `rows` blocks; otherwise it only
 /// reads what its sums need.
 class LookupBuild {
  public:
   LookupBuild(const MultiLookupArgs& a, int32_t vector, bool sums);
 
-  /// sink(Part, const Record&) for each record, parts in order.
+  /// sink(RecordRole, const Record&) for each record, role by role.
   template <class Sink>
   void for_each(Sink&& sink) const {
-    for (const Part part : {Part::kCopy, Part::kVectors, Part::kNumerics, Part::kVectorBags, Part::kScalars,
-                            Part::kScalarBags, Part::kBags}) {
+    for (const RecordRole role :
+         {RecordRole::kCopy, RecordRole::kVectors, RecordRole::kNumerics, RecordRole::kVectorBags,
+          RecordRole::kScalars, RecordRole::kScalarBags, RecordRole::kBags}) {
       int32_t next_unit = 0;
-      const int32_t n = count_of(part);
+      const int32_t n = count_of(role);
       for (int32_t i = 0; i < n; ++i) {
         Record r;
-        if (!make(part, i, &r)) continue;
+        if (!make(role, i, &r)) continue;
         r.first_unit = next_unit;
-        next_unit += units_of(part, r);
-        sink(part, r);
+        next_unit += units_of(role, r);
+        sink(role, r);
       }
     }
   }
 
-  /// Vectors of a row in the copy part, tiles of the bags part.
-  int32_t units_of(Part part, const Record& r) const;
+  /// Vectors of a row that `copy` threads write, tiles that `bags` warps take.
+  int32_t units_of(RecordRole role, const Record& r) const;
   int32_t class_width() const { return class_width_; }
   /// Every size fits its record's field.
   bool fits() const;
 
  private:
-  int32_t count_of(Part part) const;
-  bool make(Part part, int32_t i, Record* r) const;
-  bool make_field(Part part, const LookupField& f, Record* r) const;
-  bool make_numeric(Part part, const NumericField& f, Record* r) const;
-  bool make_scalar(Part part, const ScalarField& f, Record* r) const;
+  int32_t count_of(RecordRole role) const;
+  bool make(RecordRole role, int32_t i, Record* r) const;
+  bool make_field(RecordRole role, const LookupField& f, Record* r) const;
+  bool make_numeric(RecordRole role, const NumericField& f, Record* r) const;
+  bool make_scalar(RecordRole role, const ScalarField& f, Record* r) const;
   void set_table(const TableView& t, int32_t vector, Record* r) const;
   void set_bags(const EmbedAttrs& e, int32_t input, Record* r) const;
   void set_out(int32_t out_col, Record* r) const;
@@ -58,7 +60,7 @@ class LookupBuild {
   int32_t class_width_ = 0;
 };
 
-/// Columns that most one-hot output comes from; the FM's where there is one.
+/// The dim of the tables that most one-hot output columns come from; FM's dim where the lookup has FM.
 int32_t lookup_class_width(const MultiLookupArgs& a);
 
 inline bool is_one_hot(const MultiLookupArgs& a, const EmbedAttrs& e, int32_t input) {

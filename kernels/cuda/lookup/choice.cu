@@ -4,7 +4,9 @@
 //   kind     kRows with channels, else kCopy
 //   vector   8 with a 16-bit out; also when the tables are 16 or 8 bits wide and 8 divides the width; else 4
 //   ilp      8 when nothing but copies is asked and the batch fills the GPU at 8 rows a thread, else 4
-//   block    256, halved until every multiprocessor has two blocks
+//   block    256, halved until every multiprocessor has two blocks (multi_lookup.cu)
+//
+// The numbers of these rules are estimates: common/estimates.hpp.
 #include <cstdio>
 #include <cstring>
 
@@ -12,8 +14,6 @@
 
 namespace dpi::kernels::cuda {
 namespace {
-
-constexpr int64_t kThreadsInFlight = int64_t{132} * 2048;
 
 bool has_sums(const MultiLookupArgs& a) { return a.attrs.n_channels > 0 && a.chan.data != nullptr; }
 
@@ -62,16 +62,24 @@ int64_t copied_columns(const MultiLookupArgs& a) {
   return n;
 }
 
-LookupVariant by_rule(const MultiLookupArgs& a, int32_t width) {
+LookupVariant by_rule(const MultiLookupArgs& a, int32_t width, const DeviceSize& device) {
   LookupVariant v;
   v.kind = has_sums(a) ? LookupKind::kRows : LookupKind::kCopy;
   const bool narrow_tables = class_type(a, width) != DType::kF32;
   v.vector = a.out.dtype != DType::kF32 || (narrow_tables && width % 8 == 0) ? 8 : 4;
-  v.ilp = a.rows * copied_columns(a) / v.vector >= 8 * kThreadsInFlight ? 8 : 4;
+  v.ilp = a.rows * copied_columns(a) / v.vector >= estimates::kLookupDeepCopyFills * device.threads() ? 8 : 4;
   return v;
 }
 
 }  // namespace
+
+bool has_input_first() {
+#ifdef DPI_MEASURE
+  return true;
+#else
+  return false;
+#endif
+}
 
 LookupVariant lookup_variant_named(const char* name) {
   LookupVariant v;
@@ -79,8 +87,8 @@ LookupVariant lookup_variant_named(const char* name) {
   return v;
 }
 
-LookupVariant choose_lookup(const MultiLookupArgs& a, const LookupVariant& asked,
-                            const LookupTuning* tuning) {
+LookupVariant choose_lookup(const MultiLookupArgs& a, const LookupVariant& asked, const LookupTuning* tuning,
+                            const DeviceSize& device) {
   LookupVariant v = asked;
   const int32_t width = lookup_class_width(a);
   for (int32_t i = 0; tuning != nullptr && i < tuning->count; ++i) {
@@ -88,7 +96,7 @@ LookupVariant choose_lookup(const MultiLookupArgs& a, const LookupVariant& asked
     fill_open(tuning->entries[i].variant, &v);
     break;
   }
-  fill_open(by_rule(a, width), &v);
+  fill_open(by_rule(a, width, device), &v);
   if (a.out.dtype != DType::kF32 || v.vector != 4) v.vector = 8;
   const bool copies = v.kind == LookupKind::kCopy && !has_sums(a) && !has_bags(a);
   if (v.ilp != 8 || !copies || (v.vector == 8 && a.out.dtype == DType::kF32)) v.ilp = 4;
@@ -96,10 +104,10 @@ LookupVariant choose_lookup(const MultiLookupArgs& a, const LookupVariant& asked
   return v;
 }
 
-int lookup_variants(const MultiLookupArgs& a, LookupVariant* out, int max) {
+int lookup_variants(const MultiLookupArgs& a, const DeviceSize& device, LookupVariant* out, int max) {
   int n = 0;
   const auto add = [&](LookupVariant v) {
-    const LookupVariant chosen = choose_lookup(a, v, nullptr);
+    const LookupVariant chosen = choose_lookup(a, v, nullptr, device);
     for (int i = 0; i < n; ++i) {
       if (std::memcmp(&out[i], &chosen, sizeof chosen) == 0) return;
     }
@@ -116,7 +124,7 @@ int lookup_variants(const MultiLookupArgs& a, LookupVariant* out, int max) {
       }
     }
   }
-  add({LookupKind::kInputFirst, 0, 0, 0, 0, 0});
+  if (has_input_first()) add({LookupKind::kInputFirst, 0, 0, 0, 0, 0});
   return n;
 }
 

@@ -1,4 +1,4 @@
-// The copy part of the fused lookup: a thread owns one output vector (kVec columns of one field) and goes
+// The `copy` blocks of the fused lookup: a thread owns one output vector (kVec columns of one field) and goes
 // through the rows, kIlp of them in flight. What it needs to know of its field is found once; no division and
 // no search is left in the loop. Device code.
 #pragma once
@@ -54,7 +54,8 @@ __device__ __forceinline__ bool copy_batch(const Launch& w, const Record& r, int
   return rare;
 }
 
-/// What of a record the loop over rows needs, in registers: stores to out must not make it be read again.
+/// A copy of what the loop over rows needs of a record: the compiler keeps it in registers, where it would
+/// read the record again after each store to out.
 __device__ __forceinline__ Record copy_fields(const Record& from) {
   Record r;
   r.base = from.base;
@@ -90,7 +91,7 @@ __device__ __forceinline__ bool copy_rows(const Launch& w, const Record& record,
 
 /// The vector that ends a field whose width is no multiple of kVec: two rows at a time, of any type.
 template <int kVec, bool kNarrow>
-__device__ inline bool copy_tail(const Launch& w, const Record& r, int32_t column, int64_t group) {
+__device__ inline bool copy_last_columns(const Launch& w, const Record& r, int32_t column, int64_t group) {
   bool rare = false;
   for (; group < w.row_groups; group += w.copy_groups) {
     const int64_t first = group * w.rows_per_thread;
@@ -116,7 +117,8 @@ __device__ inline bool copy_tail(const Launch& w, const Record& r, int32_t colum
   return rare;
 }
 
-/// The rows that the others left out, element by element, after them: kept out of their registers.
+/// The rows that copy_rows or copy_last_columns left out, element by element. In a loop of its own, so that
+/// theirs does not need its registers.
 template <int kVec, bool kNarrow>
 __device__ inline void copy_rare(const Launch& w, const Record& r, int32_t column, int64_t group) {
   for (; group < w.row_groups; group += w.copy_groups) {
@@ -141,9 +143,9 @@ __device__ inline void copy_numeric(const Launch& w, const Record& r, int32_t co
   }
 }
 
-/// thread: number of this thread in the copy part.
+/// thread: number of this thread in the `copy` blocks.
 template <int kVec, bool kNarrow, int kIlp>
-__device__ inline void copy_part(const Launch& w, const View& view, uint32_t thread) {
+__device__ inline void copy_columns(const Launch& w, const View& view, uint32_t thread) {
   const uint32_t units = static_cast<uint32_t>(w.n_units);
   const uint32_t group = thread / units;
   if (group >= w.copy_groups) return;
@@ -155,7 +157,7 @@ __device__ inline void copy_part(const Launch& w, const View& view, uint32_t thr
   if (r.numeric != 0) return copy_numeric<kVec, kNarrow>(w, r, column, group);
   bool rare = false;
   if (column + kVec > r.width) {
-    rare = copy_tail<kVec, kNarrow>(w, r, column, group);
+    rare = copy_last_columns<kVec, kNarrow>(w, r, column, group);
   } else if (r.dtype() == DType::kF32) {
     rare = copy_rows<kVec, kNarrow, kIlp, DType::kF32>(w, r, column, group);
   } else if (r.dtype() == DType::kF16) {

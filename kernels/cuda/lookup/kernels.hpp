@@ -1,4 +1,4 @@
-// The kernels of the fused lookup, for one form of vector, and their launch. A kernel holds only the parts
+// The kernels of the fused lookup, for one form of vector, and their launch. A kernel holds only the code
 // that its launches use, so that a plain copy keeps its few registers. Included by lookup/f4.cu and its two
 // siblings.
 #pragma once
@@ -23,14 +23,14 @@ __device__ __forceinline__ int32_t warps_of_block() { return static_cast<int32_t
 template <int kVec, bool kNarrow, int kCapacity>
 __global__ void __launch_bounds__(kLookupThreads, kVec == 4 ? 4 : 3)
     lookup_copy_kernel(const __grid_constant__ Work<kCapacity> w) {
-  copy_part<kVec, kNarrow, 4>(w.head, view_of(w), blockIdx.x * blockDim.x + threadIdx.x);
+  copy_columns<kVec, kNarrow, 4>(w.head, view_of(w), blockIdx.x * blockDim.x + threadIdx.x);
 }
 
 /// The same with 8 rows in flight.
 template <int kVec, bool kNarrow, int kCapacity>
 __global__ void __launch_bounds__(kLookupThreads, 2)
     lookup_copy8_kernel(const __grid_constant__ Work<kCapacity> w) {
-  copy_part<kVec, kNarrow, 8>(w.head, view_of(w), blockIdx.x * blockDim.x + threadIdx.x);
+  copy_columns<kVec, kNarrow, 8>(w.head, view_of(w), blockIdx.x * blockDim.x + threadIdx.x);
 }
 
 /// The same and pooled fields, written only.
@@ -39,21 +39,21 @@ __global__ void __launch_bounds__(kLookupThreads, 2)
     lookup_bags_kernel(const __grid_constant__ Work<kCapacity> w) {
   const auto block = static_cast<int32_t>(blockIdx.x);
   if (block < w.head.bag_blocks) {
-    bags_part<kVec, kNarrow>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
+    pool_bags<kVec, kNarrow>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
                              w.head.bag_blocks * warps_of_block());
     return;
   }
   const auto thread = static_cast<uint32_t>(block - w.head.bag_blocks) * blockDim.x + threadIdx.x;
-  copy_part<kVec, kNarrow, 4>(w.head, view_of(w), thread);
+  copy_columns<kVec, kNarrow, 4>(w.head, view_of(w), thread);
 }
 
 /// Sums per row, with one-hot fields only, and their columns.
 template <int kVec, bool kNarrow, int kCapacity>
 __global__ void __launch_bounds__(kLookupThreads, kVec == 4 ? 4 : 3)
     lookup_rows_kernel(const __grid_constant__ Work<kCapacity> w) {
-  rows_part<kVec, kNarrow, false>(w.head, view_of(w),
-                                  static_cast<int32_t>(blockIdx.x) * warps_of_block() + warp_of_block(),
-                                  w.head.row_blocks * warps_of_block());
+  sum_rows<kVec, kNarrow, false>(w.head, view_of(w),
+                                 static_cast<int32_t>(blockIdx.x) * warps_of_block() + warp_of_block(),
+                                 w.head.row_blocks * warps_of_block());
 }
 
 /// The same and copies.
@@ -62,15 +62,15 @@ __global__ void __launch_bounds__(kLookupThreads, 2)
     lookup_mixed_kernel(const __grid_constant__ Work<kCapacity> w) {
   const auto block = static_cast<int32_t>(blockIdx.x);
   if (block < w.head.row_blocks) {
-    rows_part<kVec, kNarrow, false>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
-                                    w.head.row_blocks * warps_of_block());
+    sum_rows<kVec, kNarrow, false>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
+                                   w.head.row_blocks * warps_of_block());
     return;
   }
   const auto thread = static_cast<uint32_t>(block - w.head.row_blocks) * blockDim.x + threadIdx.x;
-  copy_part<kVec, kNarrow, 4>(w.head, view_of(w), thread);
+  copy_columns<kVec, kNarrow, 4>(w.head, view_of(w), thread);
 }
 
-/// All parts.
+/// Bags, rows and copies.
 template <int kVec, bool kNarrow, int kCapacity>
 __global__ void __launch_bounds__(kLookupThreads, 2)
     lookup_all_kernel(const __grid_constant__ Work<kCapacity> w) {
@@ -78,15 +78,15 @@ __global__ void __launch_bounds__(kLookupThreads, 2)
   const int32_t before_rows = w.head.bag_blocks;
   const int32_t before_copy = before_rows + w.head.row_blocks;
   if (block < before_rows) {
-    bags_part<kVec, kNarrow>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
+    pool_bags<kVec, kNarrow>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
                              before_rows * warps_of_block());
   } else if (block < before_copy) {
-    rows_part<kVec, kNarrow, true>(w.head, view_of(w),
-                                   (block - before_rows) * warps_of_block() + warp_of_block(),
-                                   w.head.row_blocks * warps_of_block());
+    sum_rows<kVec, kNarrow, true>(w.head, view_of(w),
+                                  (block - before_rows) * warps_of_block() + warp_of_block(),
+                                  w.head.row_blocks * warps_of_block());
   } else {
     const auto thread = static_cast<uint32_t>(block - before_copy) * blockDim.x + threadIdx.x;
-    copy_part<kVec, kNarrow, 4>(w.head, view_of(w), thread);
+    copy_columns<kVec, kNarrow, 4>(w.head, view_of(w), thread);
   }
 }
 
@@ -94,11 +94,11 @@ template <int kCapacity>
 void fill_work(const LookupRequest& q, Work<kCapacity>* w) {
   w->head = q.head;
   int32_t n = 0;
-  q.build->for_each([&](Part part, const Record& r) {
+  q.build->for_each([&](RecordRole role, const Record& r) {
     if (q.head.records == nullptr) w->records[n] = r;
     ++n;
-    if (part != Part::kCopy || q.head.n_units > kUnitMap || q.head.copy.count > 256) return;
-    const int32_t units = q.build->units_of(part, r);
+    if (role != RecordRole::kCopy || q.head.n_units > kUnitMap || q.head.copy.count > 256) return;
+    const int32_t units = q.build->units_of(role, r);
     for (int32_t u = 0; u < units; ++u)
       w->map[r.first_unit + u] = static_cast<uint8_t>(n - 1 - q.head.copy.begin);
   });

@@ -14,6 +14,8 @@
 
 #include <dpi/kernels/multi_lookup.hpp>
 
+#include "kernels/cuda/common/estimates.hpp"
+
 namespace dpi::kernels::cuda {
 
 using Stream = void*;  // cudaStream_t, or the emulation's stream
@@ -23,7 +25,8 @@ enum class LookupKind : int32_t {
   kCopy =
       1,  // output-first copy, a thread per output vector; sums per row in further blocks, rows read again
   kRows = 2,        // a warp per row: copy and sums in one pass over the rows
-  kInputFirst = 3,  // a launch per table, a thread per bag: the scheme of existing frameworks, for comparison
+  kInputFirst = 3,  // a launch per table, a thread per bag: the scheme of existing frameworks, for
+                    // measurements only; see has_input_first
 };
 
 /// One way to run the lookup. 0 = by rule, also for what the shapes do not allow.
@@ -58,13 +61,14 @@ struct LookupTuning {
 
 /// Device memory. The caller sets count to 0 and first to all ones before, and reads both after.
 struct LookupFaults {
-  unsigned long long count;  // reads refused; an id that several lanes or parts read counts more than once
+  unsigned long long count;  // reads refused; an id that is read several times counts as often
   unsigned long long first;  // smallest row << 20 | operand
 };
 
 struct LookupOptions {
   LookupVariant variant;
   const LookupTuning* tuning = nullptr;
+  DeviceSize device;  // of the stream's device
   /// lookup_scratch_bytes of device memory, aligned to 256; may be null when that is 0. With less than that
   /// the lookup does without sorting, and fails (cudaErrorInvalidValue) where it cannot do without.
   void* scratch = nullptr;
@@ -72,17 +76,21 @@ struct LookupOptions {
   LookupFaults* faults = nullptr;
 };
 
+/// Is kInputFirst compiled in (CMake option DPI_MEASURE)? Where it is not, asking for it fails.
+bool has_input_first();
+
 /// "auto", "output_first" or "input_first", as the option `lookup` has it.
 LookupVariant lookup_variant_named(const char* name);
 
 /// The variant that a call runs when `asked` leaves something open.
-LookupVariant choose_lookup(const MultiLookupArgs& a, const LookupVariant& asked, const LookupTuning* tuning);
+LookupVariant choose_lookup(const MultiLookupArgs& a, const LookupVariant& asked, const LookupTuning* tuning,
+                            const DeviceSize& device = {});
 
 /// Enough for calls of at most `rows` rows under any choice that `asked` leaves open.
 size_t lookup_scratch_bytes(const MultiLookupAttrs& attrs, int64_t rows, const LookupVariant& asked);
 
-/// The variants worth measuring for these args, at most `max`: their number.
-int lookup_variants(const MultiLookupArgs& a, LookupVariant* out, int max);
+/// The variants worth measuring for these args on this device, at most `max`: their number.
+int lookup_variants(const MultiLookupArgs& a, const DeviceSize& device, LookupVariant* out, int max);
 
 /// "rows vector=4 block=256 hint=0 ...", into text.
 void lookup_variant_text(const LookupVariant& v, char* text, size_t cap);

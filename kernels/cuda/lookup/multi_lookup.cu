@@ -1,7 +1,7 @@
 // MultiLookup: all lookups of a model in one launch, output-first. The work is known before the launch: rows
 // x output vectors, whatever the tables are; one-hot and pooled fields, mixed widths and numerics lie side by
-// side in it, and the sums per row are gathered in the same pass. The parts are described in lookup/work.hpp,
-// the choice among the implementations in lookup/choice.cu.
+// side in it, and the sums per row are gathered in the same pass. What a launch consists of is described in
+// lookup/work.hpp, the choice among the implementations in lookup/choice.cu.
 //
 // The records travel as kernel arguments (32 KB since sm_70), so that nothing is copied before a launch. More
 // than kLargeRecords of them are sent to scratch by a few small launches first. Nothing here allocates or
@@ -12,9 +12,7 @@
 namespace dpi::kernels::cuda {
 namespace {
 
-constexpr int kInvalidValue = 1;                           // cudaErrorInvalidValue
-constexpr int64_t kThreadsInFlight = int64_t{132} * 2048;  // what fills a large GPU
-constexpr int64_t kBlocksWanted = 264;
+constexpr int kInvalidValue = 1;  // cudaErrorInvalidValue
 constexpr size_t kAlign = 256;
 
 size_t rounded(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
@@ -41,7 +39,7 @@ int upload_records(const LookupBuild& build, Record* to, Stream stream) {
     u.to += u.n;
     u.n = 0;
   };
-  build.for_each([&](Part, const Record& r) {
+  build.for_each([&](RecordRole, const Record& r) {
     if (u.n == kLargeRecords) flush();
     u.records[u.n++] = r;
   });
@@ -53,37 +51,37 @@ int upload_records(const LookupBuild& build, Record* to, Stream stream) {
 
 int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-Range* range_of(Launch* w, Part part) {
-  switch (part) {
-    case Part::kCopy:
+Range* range_of(Launch* w, RecordRole role) {
+  switch (role) {
+    case RecordRole::kCopy:
       return &w->copy;
-    case Part::kVectors:
+    case RecordRole::kVectors:
       return &w->vectors;
-    case Part::kNumerics:
+    case RecordRole::kNumerics:
       return &w->numerics;
-    case Part::kVectorBags:
+    case RecordRole::kVectorBags:
       return &w->vector_bags;
-    case Part::kScalars:
+    case RecordRole::kScalars:
       return &w->scalars;
-    case Part::kScalarBags:
+    case RecordRole::kScalarBags:
       return &w->scalar_bags;
     default:
       return &w->bags;
   }
 }
 
-/// Counts the records of each part. Their number, or -1 when units do not fit an int32.
+/// Counts the records of each role. Their number, or -1 when units do not fit an int32.
 int32_t count_records(const LookupBuild& build, Launch* w) {
   int32_t n = 0;
   int64_t tiles = 0;
   int64_t units = 0;
-  build.for_each([&](Part part, const Record& r) {
-    Range* range = range_of(w, part);
+  build.for_each([&](RecordRole role, const Record& r) {
+    Range* range = range_of(w, role);
     if (range->count++ == 0) range->begin = n;
     ++n;
-    if (part == Part::kCopy) units += build.units_of(part, r);
-    if (part == Part::kBags) tiles += build.units_of(part, r);
-    if (part == Part::kScalarBags && r.width > w->scalar_width) w->scalar_width = r.width;
+    if (role == RecordRole::kCopy) units += build.units_of(role, r);
+    if (role == RecordRole::kBags) tiles += build.units_of(role, r);
+    if (role == RecordRole::kScalarBags && r.width > w->scalar_width) w->scalar_width = r.width;
   });
   w->n_units = static_cast<int32_t>(units);
   w->bag_tiles = static_cast<int32_t>(tiles);
@@ -93,27 +91,30 @@ int32_t count_records(const LookupBuild& build, Launch* w) {
 /// The same share for each of the workers, of which at most `limit` are started.
 int64_t even_workers(int64_t n, int64_t limit) { return n <= limit ? n : divide_up(n, divide_up(n, limit)); }
 
-int32_t choose_block(int64_t threads, int32_t asked) {
+int32_t choose_block(int64_t threads, int32_t asked, const DeviceSize& device) {
   if (asked != 0) return asked;
+  const int64_t wanted = estimates::kLookupBlocksPerMultiprocessor * device.multiprocessors;
   int32_t block = 256;
-  while (block > 32 && divide_up(threads, block) < kBlocksWanted) block /= 2;
+  while (block > 32 && divide_up(threads, block) < wanted) block /= 2;
   return block;
 }
 
-void set_geometry(const LookupVariant& v, LookupRequest* q) {
+void set_geometry(const LookupVariant& v, const DeviceSize& device, LookupRequest* q) {
+  const int64_t threads = device.threads();
+  const int64_t warps = threads / estimates::kLookupWarpShare / kWarp;
   Launch& w = q->head;
   const bool has_rows = w.n_channels > 0 || w.vectors.count > 0 || w.numerics.count > 0;
   const bool only_copies = w.bags.count == 0 && !has_rows;
   const int64_t in_flight = only_copies ? v.ilp : 4;  // the kernels' kIlp
-  const int64_t full = w.rows * w.n_units / kThreadsInFlight;
+  const int64_t full = w.rows * w.n_units / threads;
   w.rows_per_thread = static_cast<int32_t>(full < 1 ? 1 : full < in_flight ? full : in_flight);
   w.row_groups = divide_up(w.rows, w.rows_per_thread);
-  const int64_t at_once = w.n_units > 0 ? kThreadsInFlight / w.n_units : 0;
+  const int64_t at_once = w.n_units > 0 ? threads / w.n_units : 0;
   w.copy_groups = w.n_units > 0 ? even_workers(w.row_groups, at_once > 0 ? at_once : 1) : 0;
-  const int64_t row_warps = has_rows ? even_workers(w.rows, kThreadsInFlight / 2 / kWarp) : 0;
-  const int64_t bag_warps = even_workers(w.bag_tiles, kThreadsInFlight / 2 / kWarp);
+  const int64_t row_warps = has_rows ? even_workers(w.rows, warps) : 0;
+  const int64_t bag_warps = even_workers(w.bag_tiles, warps);
   const int64_t copy_threads = w.copy_groups * w.n_units;
-  q->block = choose_block(copy_threads + (row_warps + bag_warps) * kWarp, v.block);
+  q->block = choose_block(copy_threads + (row_warps + bag_warps) * kWarp, v.block, device);
   q->ilp = v.ilp;
   w.bag_blocks = static_cast<int32_t>(divide_up(bag_warps * kWarp, q->block));
   w.row_blocks = static_cast<int32_t>(divide_up(row_warps * kWarp, q->block));
@@ -147,8 +148,8 @@ int sort_bags(const LookupBuild& build, const LookupOptions& o, size_t used, Loo
   BagOrder b;
   b.rows = q->head.rows;
   if (q->head.bags.count == 0 || q->head.bags.count > kMaxOrderFields) return 0;
-  build.for_each([&](Part part, const Record& r) {
-    if (part == Part::kBags) b.offsets[b.fields++] = r.offsets;
+  build.for_each([&](RecordRole role, const Record& r) {
+    if (role == RecordRole::kBags) b.offsets[b.fields++] = r.offsets;
   });
   for (int32_t i = 0; i < b.fields; ++i) {
     if (b.offsets[i] == nullptr) return 0;
@@ -171,7 +172,7 @@ int start_fused(const MultiLookupArgs& a, const LookupVariant& v, const LookupOp
   q.head.lanes_log2 = lanes_for(v.vector, build.class_width());
   q.n_records = count_records(build, &q.head);
   if (q.n_records < 0) return kInvalidValue;
-  set_geometry(v, &q);
+  set_geometry(v, o.device, &q);
   size_t used = 0;
   if (q.n_records > kLargeRecords) {
     used = rounded(static_cast<size_t>(q.n_records) * sizeof(Record));
@@ -190,9 +191,11 @@ int start_fused(const MultiLookupArgs& a, const LookupVariant& v, const LookupOp
 }  // namespace
 
 size_t lookup_scratch_bytes(const MultiLookupAttrs& attrs, int64_t rows, const LookupVariant& asked) {
-  const size_t sums = static_cast<size_t>(input_first_floats(attrs, rows)) * sizeof(float);
-  if (asked.kind == LookupKind::kInputFirst) return rounded(sums);
-  // A field may be copied by one part and summed by another.
+#ifdef DPI_MEASURE
+  if (asked.kind == LookupKind::kInputFirst)
+    return rounded(static_cast<size_t>(input_first_floats(attrs, rows)) * sizeof(float));
+#endif
+  // A field may have two records: one that copies it, one that sums it.
   const int64_t n = 2 * (int64_t{attrs.n_fields} + attrs.n_numerics) + attrs.n_scalars;
   size_t bytes = n > kLargeRecords ? rounded(static_cast<size_t>(n) * sizeof(Record)) : 0;
   const int32_t bags = written_bags(attrs);
@@ -203,11 +206,15 @@ size_t lookup_scratch_bytes(const MultiLookupAttrs& attrs, int64_t rows, const L
 
 int multi_lookup(const MultiLookupArgs& a, const LookupOptions& options, Stream stream) {
   if (a.rows <= 0) return 0;
-  const LookupVariant v = choose_lookup(a, options.variant, options.tuning);
+  const LookupVariant v = choose_lookup(a, options.variant, options.tuning, options.device);
   if (v.kind != LookupKind::kInputFirst) return start_fused(a, v, options, stream);
+#ifdef DPI_MEASURE
   const size_t bytes = static_cast<size_t>(input_first_floats(a.attrs, a.rows)) * sizeof(float);
   if (bytes > 0 && (options.scratch == nullptr || bytes > options.scratch_bytes)) return kInvalidValue;
   return start_input_first(a, options.faults, static_cast<float*>(options.scratch), stream);
+#else
+  return kInvalidValue;
+#endif
 }
 
 int multi_lookup(const MultiLookupArgs& a, Stream stream) { return multi_lookup(a, LookupOptions{}, stream); }

@@ -82,17 +82,17 @@ size_t bag_order_bytes(int32_t fields, int64_t rows) {
 
 int start_bag_order(const BagOrder& b, void* scratch, Stream stream) {
   const int64_t items = b.fields * b.rows;
-  const size_t part = rounded(static_cast<size_t>(items) * 4);
+  const size_t array = rounded(static_cast<size_t>(items) * 4);
   char* at = static_cast<char*>(scratch);
   auto* order = reinterpret_cast<int32_t*>(at);
-  auto* rows = reinterpret_cast<int32_t*>(at + part);
-  auto* keys = reinterpret_cast<uint32_t*>(at + 2 * part);
-  auto* sorted = reinterpret_cast<uint32_t*>(at + 3 * part);
+  auto* rows = reinterpret_cast<int32_t*>(at + array);
+  auto* keys = reinterpret_cast<uint32_t*>(at + 2 * array);
+  auto* sorted = reinterpret_cast<uint32_t*>(at + 3 * array);
   const int bits = bits_for(b.fields);
   size_t own = cub_bytes(items, bits);
   const dim3 grid(blocks_for(items, 256, 0x7fffffff));
   if (const int code = launch(bag_key_kernel, grid, dim3(256), stream, b, keys, rows); code != 0) return code;
-  return static_cast<int>(cub::DeviceRadixSort::SortPairs(at + 4 * part, own, keys, sorted, rows, order,
+  return static_cast<int>(cub::DeviceRadixSort::SortPairs(at + 4 * array, own, keys, sorted, rows, order,
                                                           items, 0, bits, static_cast<cudaStream_t>(stream)));
 }
 

@@ -1,7 +1,8 @@
-// The rows part of the fused lookup: a warp takes one row and all its fields. Lanes lie across a vector, so
+// The `rows` blocks of the fused lookup: a warp takes one row and all its fields. Lanes lie across a vector, so
 // that a warp reads several fields' rows at once and keeps kBatch of them in flight per lane; the same pass
-// writes the columns, adds the vectors up for FM, and gathers the scalars that ride behind the rows while
-// their 64 bytes are on the way. Lanes meet by shuffles in a fixed order. Device code.
+// writes the columns, adds the vectors up for FM, and gathers the scalars (linear weights), which lie in the
+// padding behind the rows, so that one 64-byte read brings both. Lanes meet by shuffles in a fixed order.
+// Device code.
 #pragma once
 
 #include "kernels/cuda/lookup/bags.hpp"
@@ -35,7 +36,7 @@ struct RowTotals {
   float fm = 0;
 };
 
-/// Is it so in any lane of the warp? All lanes ask together.
+/// Is `own` true in any lane of the warp? All lanes call it together.
 __device__ __forceinline__ bool warp_any(bool own) {
 #ifdef __CUDACC__
   return __any_sync(kAllLanes, own ? 1 : 0) != 0;
@@ -327,7 +328,7 @@ __device__ inline float fm_of(const RowSums<kVec>& sums, const Lanes& lanes, int
   return warp_sum(total * share - 0.5f * sums.squares);
 }
 
-/// The channels from at.channels.log2's window on; `channel`: this lane's part of them so far.
+/// Adds up and writes the 2^at.channels.log2 channels around at.channel; `channel`: this lane's share so far.
 template <int kVec, bool kGeneral>
 __device__ inline void write_channel(const Launch& w, const View& view, const RowPlace& at, float channel,
                                      float fm) {
@@ -361,8 +362,8 @@ __device__ __forceinline__ bool sum_columns(const Launch& w, const View& view, c
   return false;
 }
 
-/// kGeneral: with bags, vectors that take several turns, more than 32 channels. slowly: see sum_columns,
-/// which gives the answer.
+/// One row. kGeneral: there are bags, vectors wider than a warp reads at once, or more than 32 channels.
+/// slowly: read element by element. True: something needs that, so the row has to be begun again with it.
 template <int kVec, bool kNarrow, bool kGeneral>
 __device__ __forceinline__ bool sum_row(const Launch& w, const View& view, int32_t row, bool slowly) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kWarp;
@@ -396,9 +397,9 @@ __device__ __forceinline__ bool sum_row(const Launch& w, const View& view, int32
   return false;
 }
 
-/// warp, warps: of the rows part.
+/// warp, warps: of the `rows` blocks.
 template <int kVec, bool kNarrow, bool kGeneral>
-__device__ inline void rows_part(const Launch& w, const View& view, int32_t warp, int32_t warps) {
+__device__ inline void sum_rows(const Launch& w, const View& view, int32_t warp, int32_t warps) {
   bool slowly = false;
   for (int64_t row = warp; row < w.rows;) {
     slowly = sum_row<kVec, kNarrow, kGeneral>(w, view, static_cast<int32_t>(row), slowly);

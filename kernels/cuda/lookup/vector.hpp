@@ -14,7 +14,7 @@ struct Raw {
 #ifdef __CUDACC__
   uint32_t w[kVec];  // read only where it was loaded
 #else
-  uint32_t w[kVec] = {};  // or a compiler that does not see that warns
+  uint32_t w[kVec] = {};  // the host compiler cannot see that and would warn
 #endif
 };
 
@@ -53,7 +53,7 @@ __device__ __forceinline__ void load_wide(const unsigned char* p, RowHint hint, 
 /// The first n (less than kVec) elements, in words. The last word is inside the row: row_bytes is a multiple
 /// of 4 where rows are read in words.
 template <int kVec, DType kT>
-__device__ __forceinline__ void load_tail(const unsigned char* p, int32_t n, RowHint hint, Raw<kVec>* raw) {
+__device__ __forceinline__ void load_last(const unsigned char* p, int32_t n, RowHint hint, Raw<kVec>* raw) {
   constexpr int kBytes = element_bytes(kT);
   DPI_UNROLL
   for (int k = 0; k < kVec * kBytes / 4; ++k) raw->w[k] = k * 4 < n * kBytes ? load4(p + k * 4, hint) : 0;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void load_typed(const Record& r, uint32_t id, int32_t
   if (column + kVec <= r.width) {
     load_wide<kVec, kT>(p, hint, raw);
   } else {
-    load_tail<kVec, kT>(p, r.width - column, hint, raw);
+    load_last<kVec, kT>(p, r.width - column, hint, raw);
   }
 }
 
@@ -92,9 +92,8 @@ __device__ inline TableView table_of(const Record& r) {
   return t;
 }
 
-/// The same element by element, for what may not be read at once; an id outside the table gives zeros. Every
-/// column from the width on is 0. row >= 0: such an id is
-/// counted (once per row: at column 0).
+/// The same element by element, for what may not be read at once. An id outside the table gives zeros, and is
+/// counted once per row (at column 0) where row >= 0. Every column from the width on is 0.
 template <int kVec>
 __device__ inline Values<kVec> read_elements(const Launch& w, const Record& r, uint32_t id, int32_t column,
                                              int64_t row) {

@@ -1,8 +1,8 @@
-// What one launch of the fused lookup works on: a record per field and part, and how the parts are dealt out.
+// What one launch of the fused lookup works on: records, and which threads take them.
 // Made by lookup/build.hpp on the host, read by lookup/copy.hpp, lookup/sums.hpp
 // and lookup/bags.hpp on the device.
 //
-// A launch has up to three parts, each a range of blocks:
+// A launch has up to three ranges of blocks:
 //   bags   pooled fields that are only written            warp = some rows of one field
 //   rows   what is summed per row, and written beside it   warp = one row, all its fields
 //   copy   one-hot and numeric fields that are only written   thread = one output vector of several rows
@@ -16,7 +16,7 @@
 
 namespace dpi::kernels::cuda {
 
-/// One field in one part.
+/// One field and what is done with it (RecordRole).
 struct alignas(16) Record {
   const unsigned char* base = nullptr;  // column 0 of row 0; numeric: the first row's values
   const int32_t* ids = nullptr;

@@ -1,5 +1,5 @@
-// The ops with one thread per output element and no sums: unary, binary, chains of both, concat, views, the
-// row broadcast.
+// The ops with one thread per output element and no sums: unary, binary, fused steps of both, concat, views,
+// the row broadcast.
 #include "kernels/cuda/common/apply.hpp"
 #include "kernels/cuda/common/index.hpp"
 #include "kernels/cuda/common/typed.hpp"
@@ -38,14 +38,14 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-struct Chain {
+struct ElementwiseWork {
   ElementwiseAttrs attrs;
   Tensor inputs[kMaxElementwiseInputs];
   ChannelArrays channels[kMaxElementwiseSteps];
   Tensor dst;
 };
 
-__device__ float run_chain(const Chain& c, float* reg, int64_t column) {
+__device__ float run_steps(const ElementwiseWork& c, float* reg, int64_t column) {
   for (int32_t k = 0; k < c.attrs.n_steps; ++k) {
     const ElementwiseStep& step = c.attrs.steps[k];
     reg[c.attrs.n_inputs + k] = step.is_binary != 0
@@ -55,14 +55,14 @@ __device__ float run_chain(const Chain& c, float* reg, int64_t column) {
   return reg[c.attrs.n_inputs + c.attrs.n_steps - 1];
 }
 
-__global__ void __launch_bounds__(kThreads) chain_kernel(const Chain c) {
+__global__ void __launch_bounds__(kThreads) elementwise_kernel(const ElementwiseWork c) {
   const Dims& dims = c.dst.dims;
   const int64_t width = dims.rank > 0 ? dims.d[dims.rank - 1] : 1;
   float reg[kMaxElementwiseInputs + kMaxElementwiseSteps];
   for_elements(c.dst, [&](int64_t r, int64_t i) {
     for (int32_t j = 0; j < c.attrs.n_inputs; ++j)
       reg[j] = read_at(c.inputs[j], r, broadcast_offset(dims, i, c.inputs[j].dims));
-    write_at(c.dst, r, i, run_chain(c, reg, i % width));
+    write_at(c.dst, r, i, run_steps(c, reg, i % width));
   });
 }
 
@@ -127,7 +127,7 @@ int binary(const BinaryArgs& a, Stream stream) {
 }
 
 int elementwise(const ElementwiseArgs& a, Stream stream) {
-  Chain c = {};
+  ElementwiseWork c = {};
   c.attrs = a.attrs;
   c.dst = a.dst;
   for (int32_t i = 0; i < a.attrs.n_inputs; ++i) c.inputs[i] = a.inputs[i].tensor;
@@ -137,7 +137,7 @@ int elementwise(const ElementwiseArgs& a, Stream stream) {
     for (int32_t i = 0; i < step.n_params && i < 3 && step.param >= 0; ++i) p[i] = a.params[step.param + i];
     c.channels[k] = channel_arrays(p[0], p[1], p[2]);
   }
-  return launch(chain_kernel, grid_for(a.dst), dim3(kThreads), stream, c);
+  return launch(elementwise_kernel, grid_for(a.dst), dim3(kThreads), stream, c);
 }
 
 int concat(const ConcatArgs& a, Stream stream) {

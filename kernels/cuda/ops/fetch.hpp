@@ -11,12 +11,12 @@
 
 namespace dpi::kernels::cuda {
 
-constexpr int kMaxFetchParts = 96;
+constexpr int kMaxFetchRanges = 96;
 
 /// Bytes [offset, offset + bytes) of staging go to the same offsets of dst. count_at >= 0: at most
 /// 4 * (the int32 at staging + count_at) of them. Offsets are multiples of 16; both buffers have 16 bytes
-/// more than the last part's end, rounded up to 16.
-struct FetchPart {
+/// more than the last range's end, rounded up to 16.
+struct FetchRange {
   int64_t offset;
   int64_t bytes;
   int64_t count_at;
@@ -26,8 +26,8 @@ struct FetchPart {
 struct FetchArgs {
   char* dst = nullptr;
   const char* staging = nullptr;
-  int32_t n_parts = 0;
-  FetchPart parts[kMaxFetchParts] = {};
+  int32_t n_ranges = 0;
+  FetchRange ranges[kMaxFetchRanges] = {};
 };
 
 /// Starts the copy on `stream`; the native code of the launch.

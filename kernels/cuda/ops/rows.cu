@@ -1,4 +1,4 @@
-// The ops that one warp does for one row: the DCN cross networks, FM, the tail, LayerNorm.
+// The ops that one warp does for one row: the DCN cross networks, FM, Tail, LayerNorm.
 #include "kernels/cuda/common/apply.hpp"
 #include "kernels/cuda/common/index.hpp"
 #include "kernels/cuda/common/typed.hpp"
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads) tail_kernel(const TailWork t) {
   const int64_t r = warp_index();
   if (r >= t.rows) return;
   const int lane = lane_index();
-  float part = 0;
+  float sum = 0;
   float scalars = t.bias;
   for (int32_t i = 0; i < t.n; ++i) {
     const TailBranch& b = t.branches[i];
@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(kThreads) tail_kernel(const TailWork t) {
       scalars += read_element(b.x, b.dtype, at);
       continue;
     }
-    for (int64_t k = lane; k < b.n; k += kWarp) part = fmaf(b.w[k], read_element(b.x, b.dtype, at + k), part);
+    for (int64_t k = lane; k < b.n; k += kWarp) sum = fmaf(b.w[k], read_element(b.x, b.dtype, at + k), sum);
   }
-  const float logit = warp_sum(part) + scalars;
+  const float logit = warp_sum(sum) + scalars;
   if (lane != 0) return;
   if (t.logit.data != nullptr) row_of(t.logit, r)[0] = logit;
   if (t.value.data != nullptr) row_of(t.value, r)[0] = apply_unary(t.act, logit, {});

@@ -1,5 +1,5 @@
-// The first part of the chain kernel: ids of the tile to shared memory, each read once, then the rows they
-// name, four columns per lane.
+// The first stretch of the small-batch kernel: ids of the tile to shared memory, each read once, then the
+// rows they name, four columns per lane.
 #pragma once
 
 #include "kernels/cuda/common/loads.hpp"
@@ -7,37 +7,39 @@
 #include "kernels/cuda/small_batch/launch.hpp"
 #include "kernels/cuda/small_batch/values.hpp"
 
-namespace dpi::kernels::cuda {
+namespace dpi::kernels::cuda::small_batch {
 
 /// Rows past the end of the batch get id 0 here and are left out by fetch.
 template <class Args>
-__device__ void stage_ids(const ChainPlace& p, const ChainHeader& h, const Args& a) {
+__device__ void stage_ids(const Place& p, const Header& h, const Args& a) {
   const int32_t* inputs = shared_at<int32_t>(p, h.staged_at);
   int32_t* ids = shared_at<int32_t>(p, h.ids_at);
-  for (int32_t i = p.thread; i < h.n_staged * kChainRows; i += p.threads) {
+  for (int32_t i = p.thread; i < h.n_staged * kTileRows; i += p.threads) {
     const int32_t row = i / h.n_staged;  // neighbours in memory are neighbours among the lanes
     const int32_t k = i % h.n_staged;
-    const ChainInput& in = a.inputs[inputs[k]];
+    const Input& in = a.inputs[inputs[k]];
     int32_t id = 0;
     if (row < p.rows) {
       const int64_t at =
           in.offsets != nullptr ? in.offsets[p.first_row + row] : (p.first_row + row) * in.stride;
       id = static_cast<const int32_t*>(in.data)[at];
     }
-    ids[k * kChainRows + row] = id;
+    ids[k * kTileRows + row] = id;
   }
 }
 
 /// Four columns on their way from memory to the value, as they lie in memory.
 struct Fetched {
-  ChainPack<uint32_t, 4> bits;
-  const ChainRecord* record = nullptr;  // null: nothing
+  Pack<uint32_t, 4> bits;
+  const Record* record = nullptr;  // null: nothing
   int32_t row;
   int32_t column;
   DType dtype;
 };
 
-/// One load brings the columns: their bits stay as they are until all items of a warp are on the way.
+/// Starts the one load that brings four columns of a row; true when one load can (else fetch_any does it).
+/// The bits are not converted here, because that would wait for the load: the warp starts the loads of its
+/// other items first, and put_fetched converts.
 __device__ inline bool fetch_bits(const TableView& t, int64_t id, Fetched* f) {
   if (f->column + 4 > t.dim || !id_in_table(t, id)) return false;
   f->dtype = t.dtype;
@@ -52,11 +54,12 @@ __device__ inline bool fetch_bits(const TableView& t, int64_t id, Fetched* f) {
   return true;
 }
 
-/// The same for everything else: pooled bags, other types and addresses, numerics. A call, so that its code
-/// is there once.
-static DPI_COLD __device__ ChainPack<uint32_t, 4> fetch_any(const ChainRecord* r, const ChainInput* in,
-                                                            const TableView* table, const float* vec,
-                                                            int32_t id, int64_t row, int32_t column) {
+/// The same columns in every other case: pooled bags, other types and addresses, numerics. Not inlined
+/// (DPI_COLD): gather calls fetch four times in a row, and four copies of this code would not fit the
+/// instruction cache.
+static DPI_COLD __device__ Pack<uint32_t, 4> fetch_any(const Record* r, const Input* in,
+                                                       const TableView* table, const float* vec, int32_t id,
+                                                       int64_t row, int32_t column) {
   Pooled<4> v = {};
   if (r->staged >= 0) {
     v = columns_at<4>(*table, id, column);
@@ -76,17 +79,17 @@ static DPI_COLD __device__ ChainPack<uint32_t, 4> fetch_any(const ChainRecord* r
       if (column + k < r->width) v.v[k] = vec != nullptr ? x[0] * vec[column + k] : x[column + k];
     }
   }
-  ChainPack<uint32_t, 4> bits;
+  Pack<uint32_t, 4> bits;
   memcpy(&bits, &v, sizeof(bits));
   return bits;
 }
 
 template <class Args>
-__device__ void fetch(const ChainPlace& p, const ChainHeader& h, const Args& a, int32_t item, Fetched* f) {
+__device__ void fetch(const Place& p, const Header& h, const Args& a, int32_t item, Fetched* f) {
   f->record = nullptr;
   if (item >= h.n_items) return;
-  const ChainItem it = shared_at<ChainItem>(p, h.items_at)[item];
-  const ChainRecord* r = shared_at<ChainRecord>(p, it.record_at);
+  const Item it = shared_at<Item>(p, h.items_at)[item];
+  const Record* r = shared_at<Record>(p, it.record_at);
   const int32_t vectors = (r->width + 3) / 4;
   const int32_t unit = it.first + p.lane;
   f->row = unit / vectors;
@@ -96,7 +99,7 @@ __device__ void fetch(const ChainPlace& p, const ChainHeader& h, const Args& a, 
   int32_t id = 0;
   const TableView* table = r->table >= 0 ? &a.tables[r->table] : nullptr;
   if (r->staged >= 0) {
-    id = shared_at<int32_t>(p, h.ids_at)[r->staged * kChainRows + f->row];
+    id = shared_at<int32_t>(p, h.ids_at)[r->staged * kTileRows + f->row];
     if (fetch_bits(*table, id, f)) return;
   }
   const float* vec = r->vec_at >= 0 ? shared_at<float>(p, r->vec_at) : nullptr;
@@ -110,19 +113,21 @@ __device__ inline float bits_to_float(const Fetched& f, int k) {
   return f.dtype == DType::kF16 ? widened(Half{static_cast<uint16_t>(half)}) : float_of(half << 16);
 }
 
-/// A call as well: by value, so that nobody's registers have to have an address.
+/// Converts and stores what fetch brought. Not inlined, as fetch_any; `p` and `f` are passed by value,
+/// because a reference would force the caller to keep them in (slow, thread-local) memory instead of
+/// registers.
 template <class Element>
-static DPI_COLD __device__ void put_fetched(const ChainPlace p, const Fetched f) {
+static DPI_COLD __device__ void put_fetched(const Place p, const Fetched f) {
   float v[4];
   DPI_UNROLL
   for (int k = 0; k < 4; ++k) v[k] = bits_to_float(f, k);
   const int32_t left = f.record->width - f.column;
-  chain_put<Element, 4>(p, f.record->dst, f.row, f.column, v, left < 4 ? left : 4);
+  put<Element, 4>(p, f.record->dst, f.row, f.column, v, left < 4 ? left : 4);
 }
 
 /// Several items of a warp at a time, so that their rows are on the way together.
 template <class Element, class Args>
-__device__ void gather(const ChainPlace& p, const ChainHeader& h, const Args& a) {
+__device__ void gather(const Place& p, const Header& h, const Args& a) {
   constexpr int kTogether = 4;
   DPI_ROLLED
   for (int32_t item = p.warp; item < h.n_items; item += kTogether * p.warps) {
@@ -136,4 +141,4 @@ __device__ void gather(const ChainPlace& p, const ChainHeader& h, const Args& a)
   }
 }
 
-}  // namespace dpi::kernels::cuda
+}  // namespace dpi::kernels::cuda::small_batch

@@ -11,19 +11,21 @@
 #include <cuda_runtime.h>
 #else
 #include <cstdlib>
+
+#include "kernels/emu/device_emu.hpp"
 #endif
 
-namespace dpi::kernels::cuda {
+namespace dpi::kernels::cuda::small_batch {
 namespace {
 
 constexpr int kSmallCapacity = 64;
 
 /// Everything that changes from call to call, as kernel arguments: nothing is copied before a launch.
 template <int kCapacity>
-struct ChainArgs {
-  ChainInput inputs[kCapacity];
+struct KernelArgs {
+  Input inputs[kCapacity];
   TableView tables[kCapacity];
-  ChainOutput outputs[kMaxChainOutputs];
+  Output outputs[kMaxOutputs];
   const char* programs;
   const char* weights;
   int64_t rows;
@@ -31,37 +33,37 @@ struct ChainArgs {
   int32_t shared_bytes;
   int32_t ranks;
 };
-static_assert(sizeof(ChainArgs<kMaxChainInputs>) <= 32764, "kernel arguments have 32764 bytes");
+static_assert(sizeof(KernelArgs<kMaxInputs>) <= 32764, "kernel arguments have 32764 bytes");
 
-using Vector = ChainPack<float, 4>;
+using Vector = Pack<float, 4>;
 
-__device__ void copy_program(const ChainPlace& p, const char* from, int32_t bytes) {
+__device__ void copy_program(const Place& p, const char* from, int32_t bytes) {
   DPI_UNROLL_BY(4)
   for (int32_t i = p.thread; i < bytes / 16; i += p.threads)
     shared_at<Vector>(p, 0)[i] = reinterpret_cast<const Vector*>(from)[i];
 }
 
-__device__ void clear(const ChainPlace& p, const ChainHeader& h) {
+__device__ void clear(const Place& p, const Header& h) {
   for (int32_t i = p.thread; i < h.zero_bytes / 16; i += p.threads) shared_at<Vector>(p, h.zero_at)[i] = {};
 }
 
-template <ChainMode kMode>
-__device__ void run_level(const ChainPlace& p, const ChainHeader& h, const ChainLevel& level,
-                          WeightStream<kMode>* weights, const ChainOutput* outputs) {
-  using Element = typename ChainMath<kMode>::Element;
+template <Mode kMode>
+__device__ void run_level(const Place& p, const Header& h, const Level& level, WeightStream<kMode>* weights,
+                          const Output* outputs) {
+  using Element = typename Math<kMode>::Element;
   run_tasks<Element>(p, level, outputs);
   for (int32_t i = 0; i < level.n_rounds; ++i) {
-    const ChainRound round = shared_at<ChainRound>(p, level.rounds_at)[i];
-    if (i > 0) __syncthreads();  // the patches are read
-    multiply_unit(p, h, shared_at<ChainUnit>(p, round.units_at)[p.warp], weights);
+    const Round round = shared_at<Round>(p, level.rounds_at)[i];
+    if (i > 0) __syncthreads();  // until finish_round has read the patches, they must not be overwritten
+    multiply_unit(p, h, shared_at<Unit>(p, round.units_at)[p.warp], weights);
     __syncthreads();
     finish_round<Element>(p, h, round, outputs);
   }
 }
 
 template <class Args>
-__device__ ChainPlace place_of(const Args& a, char* shared) {
-  ChainPlace p;
+__device__ Place place_of(const Args& a, char* shared) {
+  Place p;
   p.rank = a.ranks > 1 ? cluster_rank() : 0;
   p.ranks = a.ranks;
   p.rank_bytes = a.shared_bytes;
@@ -70,8 +72,8 @@ __device__ ChainPlace place_of(const Args& a, char* shared) {
   p.warp = p.thread / kWarp;
   p.warps = p.threads / kWarp;
   p.lane = p.thread % kWarp;
-  p.first_row = int64_t{cluster_tile(a.ranks)} * kChainRows;
-  p.rows = static_cast<int32_t>(a.rows - p.first_row < kChainRows ? a.rows - p.first_row : kChainRows);
+  p.first_row = int64_t{cluster_tile(a.ranks)} * kTileRows;
+  p.rows = static_cast<int32_t>(a.rows - p.first_row < kTileRows ? a.rows - p.first_row : kTileRows);
 #ifdef __CUDACC__
   p.shared = shared;
 #else
@@ -81,30 +83,30 @@ __device__ ChainPlace place_of(const Args& a, char* shared) {
 }
 
 /// grid: tiles x ranks blocks of 32 * warps threads; clusters of `ranks` blocks.
-template <ChainMode kMode, int kCapacity>
-__global__ void __launch_bounds__(kMaxChainWarps* kWarp, 1)
-    fused_chain_kernel(const __grid_constant__ ChainArgs<kCapacity> a) {
-  using Element = typename ChainMath<kMode>::Element;
+template <Mode kMode, int kCapacity>
+__global__ void __launch_bounds__(kMaxWarps* kWarp, 1)
+    small_batch_kernel(const __grid_constant__ KernelArgs<kCapacity> a) {
+  using Element = typename Math<kMode>::Element;
   DPI_SHARED_DYNAMIC(char, shared, a.shared_bytes* a.ranks);
-  const ChainPlace p = place_of(a, shared);
+  const Place p = place_of(a, shared);
   const char* program = a.programs + int64_t{p.rank} * a.program_bytes;
   copy_program(p, program, a.program_bytes);
-  WeightStream<kMode> weights(p, *reinterpret_cast<const ChainHeader*>(program), a.weights);
+  WeightStream<kMode> weights(p, *reinterpret_cast<const Header*>(program), a.weights);
   __syncthreads();
-  const ChainHeader& h = *shared_at<ChainHeader>(p, 0);
+  const Header& h = *shared_at<Header>(p, 0);
   clear(p, h);
   wait_for_predecessor();  // nothing before this reads what another kernel wrote
   stage_ids(p, h, a);
-  cluster_sync(p);  // every rank has started and has cleared its memory: others may write there now
+  cluster_sync(p);  // every rank has started and cleared its memory: from here on others may write to it
   gather<Element>(p, h, a);
   for (int32_t l = 0; l < h.n_levels; ++l) {
     cluster_sync(p);  // also the last one: nobody leaves while others write to its memory
-    run_level<kMode>(p, h, shared_at<ChainLevel>(p, h.levels_at)[l], &weights, a.outputs);
+    run_level<kMode>(p, h, shared_at<Level>(p, h.levels_at)[l], &weights, a.outputs);
   }
 }
 
 template <int kCapacity>
-void fill(const ChainShape& shape, const ChainCall& call, ChainArgs<kCapacity>* a) {
+void fill(const Shape& shape, const Call& call, KernelArgs<kCapacity>* a) {
   for (int32_t i = 0; i < shape.n_inputs; ++i) a->inputs[i] = call.inputs[i];
   for (int32_t i = 0; i < shape.n_tables; ++i) a->tables[i] = call.tables[i];
   for (int32_t i = 0; i < call.n_outputs; ++i) a->outputs[i] = call.outputs[i];
@@ -118,29 +120,29 @@ void fill(const ChainShape& shape, const ChainCall& call, ChainArgs<kCapacity>* 
 
 /// Calls f with the kernel of the shape.
 template <int kCapacity, class F>
-int with_mode(const ChainShape& shape, const F& f) {
+int with_mode(const Shape& shape, const F& f) {
   switch (shape.mode) {
-    case ChainMode::kTf32:
-      return f(fused_chain_kernel<ChainMode::kTf32, kCapacity>);
-    case ChainMode::kF16:
-      return f(fused_chain_kernel<ChainMode::kF16, kCapacity>);
-    case ChainMode::kBf16:
-      return f(fused_chain_kernel<ChainMode::kBf16, kCapacity>);
-    case ChainMode::kF32Split:
-      return f(fused_chain_kernel<ChainMode::kF32Split, kCapacity>);
+    case Mode::kTf32:
+      return f(small_batch_kernel<Mode::kTf32, kCapacity>);
+    case Mode::kF16:
+      return f(small_batch_kernel<Mode::kF16, kCapacity>);
+    case Mode::kBf16:
+      return f(small_batch_kernel<Mode::kBf16, kCapacity>);
+    case Mode::kF32Split:
+      return f(small_batch_kernel<Mode::kF32Split, kCapacity>);
     default:
-      return f(fused_chain_kernel<ChainMode::kF32, kCapacity>);
+      return f(small_batch_kernel<Mode::kF32, kCapacity>);
   }
 }
 
-bool is_small(const ChainShape& shape) {
+bool is_small(const Shape& shape) {
   return shape.n_inputs <= kSmallCapacity && shape.n_tables <= kSmallCapacity;
 }
 
 #ifdef __CUDACC__
 
 /// A launch of `blocks` blocks; `attributes` has room for two.
-cudaLaunchConfig_t launch_config(const ChainShape& shape, unsigned blocks, cudaLaunchAttribute* attributes) {
+cudaLaunchConfig_t launch_config(const Shape& shape, unsigned blocks, cudaLaunchAttribute* attributes) {
   cudaLaunchConfig_t c = {};
   c.gridDim = dim3(blocks);
   c.blockDim = dim3(static_cast<unsigned>(shape.warps * kWarp));
@@ -160,11 +162,11 @@ cudaLaunchConfig_t launch_config(const ChainShape& shape, unsigned blocks, cudaL
 }
 
 template <class Kernel>
-int allow(Kernel kernel, const ChainShape& shape, int32_t* clusters) {
-  ChainLimits limits;
+int allow_kernel(Kernel kernel, const Shape& shape, int32_t* clusters) {
+  Limits limits;
   int n = 0;
-  auto code = static_cast<cudaError_t>(chain_limits(&limits));
-  // The most there is: another chain of the same kernel may ask for less.
+  auto code = static_cast<cudaError_t>(limits_of_device(&limits));
+  // The most there is: another model that runs the same kernel may ask for less.
   if (code == cudaSuccess)
     code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, limits.shared_bytes);
   if (code == cudaSuccess && shape.ranks > 1) {
@@ -182,8 +184,8 @@ int allow(Kernel kernel, const ChainShape& shape, int32_t* clusters) {
 }
 
 template <int kCapacity>
-int start(const ChainShape& shape, const ChainCall& call, unsigned tiles, Stream stream) {
-  ChainArgs<kCapacity> a = {};
+int start_kernel(const Shape& shape, const Call& call, unsigned tiles, Stream stream) {
+  KernelArgs<kCapacity> a = {};
   fill(shape, call, &a);
   cudaLaunchAttribute attributes[2];
   cudaLaunchConfig_t c = launch_config(shape, tiles * static_cast<unsigned>(shape.ranks), attributes);
@@ -195,14 +197,14 @@ int start(const ChainShape& shape, const ChainCall& call, unsigned tiles, Stream
 #else
 
 template <class Kernel>
-int allow(Kernel, const ChainShape& shape, int32_t* clusters) {
-  *clusters = 132 / shape.ranks;
+int allow_kernel(Kernel, const Shape& shape, int32_t* clusters) {
+  *clusters = emu::properties().multiprocessors / shape.ranks;
   return 0;
 }
 
 template <int kCapacity>
-int start(const ChainShape& shape, const ChainCall& call, unsigned tiles, Stream stream) {
-  ChainArgs<kCapacity> a = {};
+int start_kernel(const Shape& shape, const Call& call, unsigned tiles, Stream stream) {
+  KernelArgs<kCapacity> a = {};
   fill(shape, call, &a);
   const dim3 block(static_cast<unsigned>(shape.warps * kWarp), static_cast<unsigned>(shape.ranks));
   return with_mode<kCapacity>(shape,
@@ -215,7 +217,7 @@ int start(const ChainShape& shape, const ChainCall& call, unsigned tiles, Stream
 
 #ifdef __CUDACC__
 
-int chain_limits(ChainLimits* out) {
+int limits_of_device(Limits* out) {
   int device = 0;
   int shared = 0;
   int processors = 0;
@@ -229,49 +231,43 @@ int chain_limits(ChainLimits* out) {
   ask(&processors, cudaDevAttrMultiProcessorCount);
   ask(&clusters, cudaDevAttrClusterLaunch);
   if (code == cudaSuccess)
-    code = cudaFuncGetAttributes(&kernel, fused_chain_kernel<ChainMode::kF32, kSmallCapacity>);
+    code = cudaFuncGetAttributes(&kernel, small_batch_kernel<Mode::kF32, kSmallCapacity>);
   *out = {};
   out->shared_bytes = shared;
   out->processors = processors;
   // Code of an older architecture, made for this GPU by the driver, knows no clusters.
-  out->max_ranks = clusters != 0 && kernel.ptxVersion >= 90 ? kMaxChainRanks : 1;
+  out->max_ranks = clusters != 0 && kernel.ptxVersion >= 90 ? kMaxRanks : 1;
   return static_cast<int>(code);
 }
 
 #else
 
-namespace {
-
-int32_t from_environment(const char* name, int32_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
-
-}  // namespace
-
-/// As an H200, but for the number of warps: each thread costs. DPI_EMU_RANKS: cluster size to use.
-int chain_limits(ChainLimits* out) {
+/// As the emulated device says, but with few warps, because each emulated thread costs time. DPI_EMU_RANKS in
+/// the environment: the cluster size to use.
+int limits_of_device(Limits* out) {
   *out = {};
-  out->shared_bytes = from_environment("DPI_EMU_SHARED", 227 * 1024);
-  out->processors = 132;
-  out->max_ranks = kMaxChainRanks;
+  const emu::Properties device = emu::properties();
+  const char* ranks = std::getenv("DPI_EMU_RANKS");
+  out->shared_bytes = device.shared_bytes;
+  out->processors = device.multiprocessors;
+  out->max_ranks = kMaxRanks;
   out->warps = 4;
-  out->ranks = from_environment("DPI_EMU_RANKS", 0);
+  out->ranks = ranks != nullptr ? std::atoi(ranks) : 0;
   return 0;
 }
 
 #endif
 
-int chain_allow(const ChainShape& shape, int32_t* clusters) {
-  const auto ask = [&](auto kernel) { return allow(kernel, shape, clusters); };
-  return is_small(shape) ? with_mode<kSmallCapacity>(shape, ask) : with_mode<kMaxChainInputs>(shape, ask);
+int allow(const Shape& shape, int32_t* clusters) {
+  const auto ask = [&](auto kernel) { return allow_kernel(kernel, shape, clusters); };
+  return is_small(shape) ? with_mode<kSmallCapacity>(shape, ask) : with_mode<kMaxInputs>(shape, ask);
 }
 
-int chain_start(const ChainShape& shape, const ChainCall& call, Stream stream) {
+int start(const Shape& shape, const Call& call, Stream stream) {
   if (call.rows <= 0) return 0;
-  const unsigned tiles = blocks_for(call.rows, kChainRows, 0x7fffffff);
-  return is_small(shape) ? start<kSmallCapacity>(shape, call, tiles, stream)
-                         : start<kMaxChainInputs>(shape, call, tiles, stream);
+  const unsigned tiles = blocks_for(call.rows, kTileRows, 0x7fffffff);
+  return is_small(shape) ? start_kernel<kSmallCapacity>(shape, call, tiles, stream)
+                         : start_kernel<kMaxInputs>(shape, call, tiles, stream);
 }
 
-}  // namespace dpi::kernels::cuda
+}  // namespace dpi::kernels::cuda::small_batch

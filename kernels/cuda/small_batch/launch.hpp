@@ -1,5 +1,5 @@
-// Starting a chain (small_batch/program.hpp): what the kernel is given per launch, and what the device can
-// do. Called by sdk/src/backend/cuda/small_batch/small_batch_op.cpp.
+// Starting the small-batch kernel (small_batch/program.hpp): what it is given per launch, and what the device
+// can do. Called by sdk/src/backend/cuda/small_batch/small_batch_op.cpp.
 #pragma once
 
 #include <dpi/kernels/tensor.hpp>
@@ -7,11 +7,11 @@
 #include "kernels/cuda/common/simt.hpp"
 #include "kernels/cuda/small_batch/program.hpp"
 
-namespace dpi::kernels::cuda {
+namespace dpi::kernels::cuda::small_batch {
 
 /// An input of a launch: ids (one per row, or bags) or floats. Device memory, or host memory that the device
 /// reads in place.
-struct ChainInput {
+struct Input {
   const void* data = nullptr;
   const int32_t* offsets = nullptr;  // bags
   const float* weights = nullptr;    // bags
@@ -19,14 +19,14 @@ struct ChainInput {
 };
 
 /// Where a value goes that is read outside: column c of row r at data[r * stride + c]; data may be null.
-struct ChainOutput {
+struct Output {
   float* data = nullptr;
   int64_t stride = 0;
 };
 
-/// What stays the same for all launches of a chain.
-struct ChainShape {
-  ChainMode mode = ChainMode::kF32;
+/// What stays the same for all launches of one prepared model.
+struct Shape {
+  Mode mode = Mode::kF32;
   int32_t ranks = 1;
   int32_t warps = 4;
   int32_t n_inputs = 0;
@@ -37,17 +37,17 @@ struct ChainShape {
 };
 
 /// Host arrays; read before the call returns.
-struct ChainCall {
+struct Call {
   const char* programs = nullptr;  // device memory: one per rank
   const char* weights = nullptr;   // device memory
-  const ChainInput* inputs = nullptr;
+  const Input* inputs = nullptr;
   const TableView* tables = nullptr;
-  const ChainOutput* outputs = nullptr;
+  const Output* outputs = nullptr;
   int32_t n_outputs = 0;
   int64_t rows = 0;
 };
 
-struct ChainLimits {
+struct Limits {
   int32_t shared_bytes = 0;  // most dynamic shared memory of a block
   int32_t processors = 0;    // SMs
   int32_t max_ranks = 1;     // 8 where clusters exist
@@ -56,12 +56,12 @@ struct ChainLimits {
 };
 
 /// Of the calling thread's current device. The native code, 0 = done.
-int chain_limits(ChainLimits* out);
+int limits_of_device(Limits* out);
 
 /// Allows the shape's shared memory; *clusters: clusters that can run at once, 0 = the device takes none.
-int chain_allow(const ChainShape& shape, int32_t* clusters);
+int allow(const Shape& shape, int32_t* clusters);
 
 /// Starts the kernel on `stream`; the native code of the launch.
-int chain_start(const ChainShape& shape, const ChainCall& call, Stream stream);
+int start(const Shape& shape, const Call& call, Stream stream);
 
-}  // namespace dpi::kernels::cuda
+}  // namespace dpi::kernels::cuda::small_batch

@@ -1,7 +1,7 @@
-// The Dense layers of the chain kernel: a warp multiplies 16 rows of an input in shared memory with 32
-// columns of a weight over a part of the depth; the sums of all parts are added in order, then the layer's
-// epilogue runs. Weights arrive by asynchronous copies through a ring per warp, which runs ahead over levels
-// and barriers: they depend on nothing.
+// The Dense layers of the small-batch kernel: a warp multiplies 16 rows of an input in shared memory with 32
+// columns of a weight over a slice of the depth; the sums of all slices are added in order, then the layer's
+// epilogue runs. Weights arrive by asynchronous copies through a ring of stages per warp. The ring is filled
+// ahead of use, across levels and barriers, since weights depend on no other value.
 #pragma once
 
 #include <type_traits>
@@ -10,76 +10,76 @@
 #include "kernels/cuda/common/wmma.hpp"
 #include "kernels/cuda/small_batch/values.hpp"
 
-namespace dpi::kernels::cuda {
+namespace dpi::kernels::cuda::small_batch {
 
 /// Element: of inputs and weights in memory; Product: of the tensor cores, void: plain float32.
-template <ChainMode>
-struct ChainMath;
+template <Mode>
+struct Math;
 template <>
-struct ChainMath<ChainMode::kF32> {
+struct Math<Mode::kF32> {
   using Element = float;
   using Product = void;
 };
 template <>
-struct ChainMath<ChainMode::kF32Split> {
+struct Math<Mode::kF32Split> {
   using Element = float;
   using Product = Tf32Product;
 };
 template <>
-struct ChainMath<ChainMode::kTf32> {
+struct Math<Mode::kTf32> {
   using Element = float;
   using Product = Tf32Product;
 };
 template <>
-struct ChainMath<ChainMode::kF16> {
+struct Math<Mode::kF16> {
   using Element = Half;
   using Product = F16Product;
 };
 template <>
-struct ChainMath<ChainMode::kBf16> {
+struct Math<Mode::kBf16> {
   using Element = Bfloat16;
   using Product = Bf16Product;
 };
 
 /// The blocks of weights of one warp, in the order in which it multiplies. All lanes call all functions.
-template <ChainMode kMode>
+template <Mode kMode>
 class WeightStream {
  public:
   /// Starts the first copies. The stream is read from the program in global memory: shared memory may not
   /// have it yet.
-  __device__ WeightStream(const ChainPlace& p, const ChainHeader& h, const char* weights)
+  __device__ WeightStream(const Place& p, const Header& h, const char* weights)
       : next_(weights + int64_t{h.streams[p.warp].begin} * 16),
-        ring_(p.shared + h.ring_at + p.warp * h.stages * chain_slot_bytes(kMode)),
+        ring_(p.shared + h.ring_at + p.warp * h.stages * stage_bytes(kMode)),
         left_(h.streams[p.warp].blocks),
         stages_(h.stages),
         lane_(p.lane) {
     for (int32_t i = 1; i < stages_; ++i) start_next();
   }
 
-  /// The next block. The one before it is given up: its slot is filled again.
+  /// The next block. The one before it may be overwritten: its stage is filled again.
   __device__ const char* take() {
     wait();
     __syncwarp();
     start_next();
-    const char* block = ring_ + out_ * chain_slot_bytes(kMode);
+    const char* block = ring_ + out_ * stage_bytes(kMode);
     out_ = out_ + 1 == stages_ ? 0 : out_ + 1;
     return block;
   }
 
  private:
-  static constexpr int kChunks = chain_block_bytes(kMode) / 16;
-  static constexpr int kRowChunks = chain_element_bytes(kMode);  // of 16 deep elements
+  static constexpr int kChunks = block_bytes(kMode) / 16;
+  static constexpr int kRowChunks = element_bytes(kMode);  // of 16 deep elements
 
   __device__ void start_next() {
     if (left_ > 0) {
-      char* slot = ring_ + in_ * chain_slot_bytes(kMode);
+      char* stage = ring_ + in_ * stage_bytes(kMode);
       DPI_UNROLL
       for (int i = 0; i < kChunks / kWarp; ++i) {
         const int chunk = i * kWarp + lane_;
-        const int pad = kMode == ChainMode::kF32 ? 0 : chunk / kRowChunks;  // 16 bytes after each row
-        copy16_async(slot + (chunk + pad) * 16, next_ + chunk * 16, 16);
+        const int pad = kMode == Mode::kF32 ? 0 : chunk / kRowChunks;  // 16 bytes after each row
+        copy16_async(stage + (chunk + pad) * 16, next_ + chunk * 16, 16);
       }
-      next_ += chain_block_bytes(kMode);
+      next_ += block_bytes(kMode);
       --left_;
     }
     in_ = in_ + 1 == stages_ ? 0 : in_ + 1;
@@ -112,24 +112,22 @@ class WeightStream {
 };
 
 /// Plain float32: a lane owns rows rg, rg + 4, rg + 8, rg + 12 and four columns.
-template <ChainMode kMode>
-__device__ void multiply_plain(const ChainPlace& p, const ChainUnit& u, float* patch,
-                               WeightStream<kMode>* w) {
+template <Mode kMode>
+__device__ void multiply_plain(const Place& p, const Unit& u, float* patch, WeightStream<kMode>* w) {
   const int32_t rg = p.lane / 8;
   const int32_t cg = p.lane % 8 * 4;
   const float* x = shared_at<float>(p, u.x_at) + rg * u.pitch;
   float sum[4][4] = {};
-  for (int32_t b = 0; b < u.blocks; ++b, x += kChainDepth) {
+  for (int32_t b = 0; b < u.blocks; ++b, x += kBlockDepth) {
     const float* block = reinterpret_cast<const float*>(w->take()) + cg;
     DPI_UNROLL
-    for (int k = 0; k < kChainDepth; k += 4) {
-      ChainPack<float, 4> a[4];
+    for (int k = 0; k < kBlockDepth; k += 4) {
+      Pack<float, 4> a[4];
       DPI_UNROLL
-      for (int i = 0; i < 4; ++i)
-        a[i] = *reinterpret_cast<const ChainPack<float, 4>*>(x + i * 4 * u.pitch + k);
+      for (int i = 0; i < 4; ++i) a[i] = *reinterpret_cast<const Pack<float, 4>*>(x + i * 4 * u.pitch + k);
       DPI_UNROLL
       for (int j = 0; j < 4; ++j) {
-        const auto c = *reinterpret_cast<const ChainPack<float, 4>*>(block + (k + j) * kChainColumns);
+        const auto c = *reinterpret_cast<const Pack<float, 4>*>(block + (k + j) * kTileColumns);
         DPI_UNROLL
         for (int i = 0; i < 4; ++i) {
           DPI_UNROLL
@@ -140,24 +138,23 @@ __device__ void multiply_plain(const ChainPlace& p, const ChainUnit& u, float* p
   }
   DPI_UNROLL
   for (int i = 0; i < 4; ++i)
-    *reinterpret_cast<ChainPack<float, 4>*>(patch + (rg + 4 * i) * kChainPatchPitch +
-                                            cg) = {{sum[i][0], sum[i][1], sum[i][2], sum[i][3]}};
+    *reinterpret_cast<Pack<float, 4>*>(patch + (rg + 4 * i) * kPatchPitch +
+                                       cg) = {{sum[i][0], sum[i][1], sum[i][2], sum[i][3]}};
 }
 
 /// Tensor cores: two tiles of 16 columns share the input's tile.
-template <ChainMode kMode>
-__device__ void multiply_tiles(const ChainPlace& p, const ChainUnit& u, float* patch,
-                               WeightStream<kMode>* w) {
-  using Element = typename ChainMath<kMode>::Element;
-  using Product = typename ChainMath<kMode>::Product;
-  constexpr int kPitch = kChainDepth + 16 / static_cast<int>(sizeof(Element));
+template <Mode kMode>
+__device__ void multiply_tiles(const Place& p, const Unit& u, float* patch, WeightStream<kMode>* w) {
+  using Element = typename Math<kMode>::Element;
+  using Product = typename Math<kMode>::Product;
+  constexpr int kPitch = kBlockDepth + 16 / static_cast<int>(sizeof(Element));
   const Element* x = shared_at<Element>(p, u.x_at);
   TileC<Product> sum[2];
   for (auto& s : sum) fill(s, 0.0f);
-  for (int32_t b = 0; b < u.blocks; ++b, x += kChainDepth) {
+  for (int32_t b = 0; b < u.blocks; ++b, x += kBlockDepth) {
     const auto* block = reinterpret_cast<const Element*>(w->take());
     DPI_UNROLL
-    for (int k = 0; k < kChainDepth; k += Product::kDepth) {
+    for (int k = 0; k < kBlockDepth; k += Product::kDepth) {
       TileA<Product> a;
       load(a, x + k, u.pitch);
       DPI_UNROLL
@@ -168,54 +165,52 @@ __device__ void multiply_tiles(const ChainPlace& p, const ChainUnit& u, float* p
       }
     }
   }
-  for (int half = 0; half < 2; ++half) store(patch + half * kTileSide, sum[half], kChainPatchPitch);
+  for (int half = 0; half < 2; ++half) store(patch + half * kTileSide, sum[half], kPatchPitch);
 }
 
 /// Nearly float32 from tf32 tensor cores: three products per pair of operands, short sums.
-template <ChainMode kMode>
-__device__ void multiply_split(const ChainPlace& p, const ChainUnit& u, float* patch,
-                               WeightStream<kMode>* w) {
-  constexpr int kPitch = kChainDepth + 4;
+template <Mode kMode>
+__device__ void multiply_split(const Place& p, const Unit& u, float* patch, WeightStream<kMode>* w) {
+  constexpr int kPitch = kBlockDepth + 4;
   const float* x = shared_at<float>(p, u.x_at);
   TileC<Tf32Product> total[2];
   for (auto& t : total) fill(t, 0.0f);
-  for (int32_t b = 0; b < u.blocks; ++b, x += kChainDepth) {
+  for (int32_t b = 0; b < u.blocks; ++b, x += kBlockDepth) {
     const auto* block = reinterpret_cast<const float*>(w->take());
-    TileC<Tf32Product> part[2];
-    for (auto& t : part) fill(t, 0.0f);
+    TileC<Tf32Product> block_sum[2];
+    for (auto& t : block_sum) fill(t, 0.0f);
     DPI_UNROLL
-    for (int k = 0; k < kChainDepth; k += Tf32Product::kDepth) {
+    for (int k = 0; k < kBlockDepth; k += Tf32Product::kDepth) {
       TileA<Tf32Product> high, low;
       load_split(high, low, x + k, u.pitch);
       DPI_UNROLL
       for (int half = 0; half < 2; ++half) {
         TileB<Tf32Product> w_high, w_low;
         load_split(w_high, w_low, block + half * kTileSide * kPitch + k, kPitch);
-        multiply_add(part[half], low, w_high);
-        multiply_add(part[half], high, w_low);
-        multiply_add(part[half], high, w_high);
+        multiply_add(block_sum[half], low, w_high);
+        multiply_add(block_sum[half], high, w_low);
+        multiply_add(block_sum[half], high, w_high);
       }
     }
-    for (int half = 0; half < 2; ++half) add(total[half], part[half]);
+    for (int half = 0; half < 2; ++half) add(total[half], block_sum[half]);
   }
-  for (int half = 0; half < 2; ++half) store(patch + half * kTileSide, total[half], kChainPatchPitch);
+  for (int half = 0; half < 2; ++half) store(patch + half * kTileSide, total[half], kPatchPitch);
 }
 
-template <ChainMode kMode>
-__device__ void multiply_unit(const ChainPlace& p, const ChainHeader& h, const ChainUnit& u,
-                              WeightStream<kMode>* w) {
+template <Mode kMode>
+__device__ void multiply_unit(const Place& p, const Header& h, const Unit& u, WeightStream<kMode>* w) {
   if (u.x_at < 0) return;
-  float* patch = shared_at<float>(p, h.patches_at + p.warp * kChainPatchBytes);
-  if constexpr (kMode == ChainMode::kF32) {
+  float* patch = shared_at<float>(p, h.patches_at + p.warp * kPatchBytes);
+  if constexpr (kMode == Mode::kF32) {
     multiply_plain(p, u, patch, w);
-  } else if constexpr (kMode == ChainMode::kF32Split) {
+  } else if constexpr (kMode == Mode::kF32Split) {
     multiply_split(p, u, patch, w);
   } else {
     multiply_tiles(p, u, patch, w);
   }
 }
 
-__device__ inline Channel dense_channel(const ChainPlace& p, const ChainDense& d, int32_t column) {
+__device__ inline Channel dense_channel(const Place& p, const Dense& d, int32_t column) {
   Channel c;
   if (d.p0_at >= 0) c.p0 = shared_at<float>(p, d.p0_at)[column];
   if (d.p1_at >= 0) c.p1 = shared_at<float>(p, d.p1_at)[column];
@@ -226,41 +221,40 @@ __device__ inline Channel dense_channel(const ChainPlace& p, const ChainDense& d
 
 /// One column of one row: bias, activation of its segment, times mul, plus add; 0 in the padding.
 template <class Element>
-__device__ float finish_column(const ChainPlace& p, const ChainDense& d, int32_t row, int32_t column,
-                               float sum) {
+__device__ float finish_column(const Place& p, const Dense& d, int32_t row, int32_t column, float sum) {
   if (column >= d.n) return 0;
-  const ChainSegment* s = shared_at<ChainSegment>(p, d.segments_at);
+  const Segment* s = shared_at<Segment>(p, d.segments_at);
   while (column >= s->end) ++s;
   if (d.bias_at >= 0) sum += shared_at<float>(p, d.bias_at)[column];
-  float y = chain_unary(s->act, sum, dense_channel(p, d, column));
-  if (d.mul.wide_at >= 0 || d.mul.narrow_at >= 0) y *= chain_get<Element>(p, d.mul, row, column);
-  if (d.add.wide_at >= 0 || d.add.narrow_at >= 0) y += chain_get<Element>(p, d.add, row, column);
+  float y = unary_of(s->act, sum, dense_channel(p, d, column));
+  if (d.mul.wide_at >= 0 || d.mul.narrow_at >= 0) y *= get<Element>(p, d.mul, row, column);
+  if (d.add.wide_at >= 0 || d.add.narrow_at >= 0) y += get<Element>(p, d.add, row, column);
   return y;
 }
 
-/// A thread takes two neighbouring columns of one row. Parts are added in the order of the depth.
+/// A thread takes two neighbouring columns of one row. The slices of a sum are added in the order of the
+/// depth.
 template <class Element>
-__device__ void finish_round(const ChainPlace& p, const ChainHeader& h, const ChainRound& round,
-                             const ChainOutput* outputs) {
-  constexpr int32_t kPairs = kChainRows * kChainColumns / 2;
+__device__ void finish_round(const Place& p, const Header& h, const Round& round, const Output* outputs) {
+  constexpr int32_t kPairs = kTileRows * kTileColumns / 2;
   for (int32_t i = p.thread; i < round.n_tiles * kPairs; i += p.threads) {
-    const ChainTile t = shared_at<ChainTile>(p, round.tiles_at)[i / kPairs];
-    const ChainDense& d = *shared_at<ChainDense>(p, t.dense_at);
-    const int32_t row = i % kPairs / (kChainColumns / 2);
-    const int32_t within = i % (kChainColumns / 2) * 2;
+    const Tile t = shared_at<Tile>(p, round.tiles_at)[i / kPairs];
+    const Dense& d = *shared_at<Dense>(p, t.dense_at);
+    const int32_t row = i % kPairs / (kTileColumns / 2);
+    const int32_t within = i % (kTileColumns / 2) * 2;
     const int32_t column = t.column + within;
     if (column >= d.padded) continue;
     float y[2] = {0, 0};
-    const float* patch = shared_at<float>(p, h.patches_at + t.first_patch * kChainPatchBytes) +
-                         row * kChainPatchPitch + within;
-    for (int32_t s = 0; s < t.slices; ++s, patch += kChainPatchBytes / 4) {
+    const float* patch =
+        shared_at<float>(p, h.patches_at + t.first_patch * kPatchBytes) + row * kPatchPitch + within;
+    for (int32_t s = 0; s < t.slices; ++s, patch += kPatchBytes / 4) {
       y[0] += patch[0];
       y[1] += patch[1];
     }
     for (int k = 0; k < 2; ++k) y[k] = finish_column<Element>(p, d, row, column + k, y[k]);
-    chain_put<Element, 2>(p, d.dst, row, column, y, column + 1 < d.padded ? 2 : 1);
+    put<Element, 2>(p, d.dst, row, column, y, column + 1 < d.padded ? 2 : 1);
     if (d.output < 0 || row >= p.rows) continue;
-    const ChainOutput& out = outputs[d.output];
+    const Output& out = outputs[d.output];
     for (int k = 0; k < 2; ++k) {
       if (column + k < d.n && out.data != nullptr)
         out.data[(p.first_row + row) * out.stride + column + k] = y[k];
@@ -268,4 +262,4 @@ __device__ void finish_round(const ChainPlace& p, const ChainHeader& h, const Ch
   }
 }
 
-}  // namespace dpi::kernels::cuda
+}  // namespace dpi::kernels::cuda::small_batch

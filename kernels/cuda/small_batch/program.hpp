@@ -1,5 +1,5 @@
-// The program of a chain: gather, every Dense layer and the tail of a model in one kernel, for small batches.
-// Made on the host by sdk/src/backend/cuda when a chain is prepared, read by the kernel of
+// The program of the small-batch kernel: gather, every Dense layer and the op Tail of a model in one kernel.
+// Made on the host by sdk/src/backend/cuda/small_batch when a model is loaded, read by the kernel of
 // small_batch/launch.cu.
 //
 // A tile of 16 rows belongs to a cluster of 1, 2, 4 or 8 blocks ("ranks"). All values of the tile live in
@@ -21,34 +21,32 @@
 #include <dpi/kernels/elementwise.hpp>
 #include <dpi/kernels/multi_lookup.hpp>
 
-namespace dpi::kernels::cuda {
+namespace dpi::kernels::cuda::small_batch {
 
-constexpr int kChainRows = 16;        // of a tile
-constexpr int kChainColumns = 32;     // of a product's tile
-constexpr int kChainDepth = 16;       // of a block of weights
-constexpr int kChainPatchPitch = 36;  // floats between rows of a warp's patch of sums
-constexpr int kChainPatchBytes = kChainRows * kChainPatchPitch * 4;
-constexpr int kMaxChainRanks = 8;
-constexpr int kMaxChainWarps = 16;
-constexpr int kMaxChainOutputs = 16;
-constexpr int kMaxChainInputs = 224;  // inputs, and tables, of one launch
+constexpr int kTileRows = 16;     // of a tile
+constexpr int kTileColumns = 32;  // of a product's tile
+constexpr int kBlockDepth = 16;   // of a block of weights
+constexpr int kPatchPitch = 36;   // floats between rows of a warp's patch of sums
+constexpr int kPatchBytes = kTileRows * kPatchPitch * 4;
+constexpr int kMaxRanks = 8;
+constexpr int kMaxWarps = 16;
+constexpr int kMaxOutputs = 16;
+constexpr int kMaxInputs = 224;  // inputs, and tables, of one launch
 
 /// Precision of products: operands are rounded to it, sums are float32.
-enum class ChainMode : int32_t { kF32 = 0, kTf32 = 1, kF16 = 2, kBf16 = 3, kF32Split = 4 };
+enum class Mode : int32_t { kF32 = 0, kTf32 = 1, kF16 = 2, kBf16 = 3, kF32Split = 4 };
 
 /// Bytes of one block of 32 columns x 16 of the depth in the stream of weights, and in shared memory, where
 /// the rows of tensor-core tiles are 16 bytes apart to spread them over the banks.
-constexpr int chain_element_bytes(ChainMode m) {
-  return m == ChainMode::kF16 || m == ChainMode::kBf16 ? 2 : 4;
-}
-constexpr int chain_block_bytes(ChainMode m) { return kChainColumns * kChainDepth * chain_element_bytes(m); }
-constexpr int chain_slot_bytes(ChainMode m) {
-  return m == ChainMode::kF32 ? chain_block_bytes(m) : chain_block_bytes(m) + kChainColumns * 16;
+constexpr int element_bytes(Mode m) { return m == Mode::kF16 || m == Mode::kBf16 ? 2 : 4; }
+constexpr int block_bytes(Mode m) { return kTileColumns * kBlockDepth * element_bytes(m); }
+constexpr int stage_bytes(Mode m) {
+  return m == Mode::kF32 ? block_bytes(m) : block_bytes(m) + kTileColumns * 16;
 }
 
 /// A range of columns of a value in shared memory: its float32 image, its image in the product's 16-bit type,
 /// or both. Offsets count from the start of shared memory and include the first column.
-struct ChainView {
+struct View {
   int32_t wide_at = -1;
   int32_t narrow_at = -1;
   int32_t wide_pitch = 0;  // elements between rows
@@ -56,8 +54,8 @@ struct ChainView {
 };
 
 /// One field, scalar table, or tensor that the gather fetches: `width` columns of each row.
-struct ChainRecord {
-  ChainView dst;
+struct Record {
+  View dst;
   int32_t input = 0;    // of the launch
   int32_t table = -1;   // of the launch; -1: the input's floats
   int32_t staged = -1;  // one id per row: number of its row of staged ids
@@ -73,20 +71,20 @@ struct ChainRecord {
 
 /// 32 vectors of four columns of a record, one per lane: vector first + lane of row-major
 /// [16][ceil(width/4)].
-struct ChainItem {
+struct Item {
   int32_t record_at = 0;
   int32_t first = 0;
 };
 
-struct ChainSegment {
+struct Segment {
   UnaryAttrs act;
   int32_t end = 0;
 };
 
-struct ChainDense {
-  ChainView mul;
-  ChainView add;
-  ChainView dst;
+struct Dense {
+  View mul;
+  View add;
+  View dst;
   int32_t n = 0;
   int32_t padded = 0;  // columns n .. padded - 1 of dst become 0
   int32_t bias_at = -1;
@@ -99,27 +97,27 @@ struct ChainDense {
 };
 
 /// What one warp multiplies: 32 columns x `blocks` blocks of the depth.
-struct ChainUnit {
+struct Unit {
   int32_t x_at = -1;  // shared memory; -1: nothing in this round
   int32_t pitch = 0;
   int32_t blocks = 0;
 };
 
 /// 32 columns whose sums lie in the patches first_patch .. + slices - 1, to be added in this order.
-struct ChainTile {
+struct Tile {
   int32_t dense_at = 0;
   int32_t column = 0;
   int32_t first_patch = 0;
   int32_t slices = 0;
 };
 
-struct ChainRound {
+struct Round {
   int32_t units_at = 0;  // one per warp
   int32_t tiles_at = 0;
   int32_t n_tiles = 0;
 };
 
-enum class ChainTaskKind : int32_t {
+enum class TaskKind : int32_t {
   kChannels = 0,
   kElementwise = 1,
   kFm = 2,
@@ -128,12 +126,12 @@ enum class ChainTaskKind : int32_t {
   kCopy = 5
 };
 
-struct ChainTask {
-  ChainTaskKind kind = ChainTaskKind::kCopy;
+struct Task {
+  TaskKind kind = TaskKind::kCopy;
   int32_t op_at = 0;
 };
 
-struct ChainLevel {
+struct Level {
   int32_t rounds_at = 0;
   int32_t n_rounds = 0;
   int32_t tasks_at = 0;
@@ -141,25 +139,25 @@ struct ChainLevel {
 };
 
 /// Channels of a lookup from what the gather left: scalar rows, numerics, the vectors of FM fields.
-struct ChainScalar {
-  ChainView x;
+struct Scalar {
+  View x;
   int32_t first_channel = 0;
   int32_t count = 0;
 };
-struct ChainNumeric {
-  ChainView x;
+struct Numeric {
+  View x;
   int32_t coef_at = 0;  // lin[n_channels], quad[n_channels]
 };
-/// `count` vectors of FM, each `step` columns after the one before. Float32 images only.
-struct ChainFmRun {
-  ChainView x;
+/// `count` vectors of FM, each `apart` columns after the one before. Float32 images only.
+struct FmRun {
+  View x;
   int32_t count = 0;
-  int32_t step = 0;
+  int32_t apart = 0;
   int32_t with_squares = 0;
   int32_t vec_at = -1;  // numerics: x are their values, to be multiplied with these vectors [count][fm_dim]
 };
-struct ChainChannels {
-  ChainView dst;
+struct Channels {
+  View dst;
   int32_t n_channels = 0;
   int32_t bias_at = -1;
   int32_t scalars_at = 0;
@@ -172,66 +170,66 @@ struct ChainChannels {
   int32_t fm_dim = 0;
 };
 
-struct ChainElementwise {
+struct Elementwise {
   ElementwiseAttrs attrs;
-  ChainView inputs[kMaxElementwiseInputs];
+  View inputs[kMaxElementwiseInputs];
   Dims dims[kMaxElementwiseInputs];
   int32_t params_at[kMaxElementwiseSteps][3];
   int32_t single[kMaxElementwiseSteps][3];  // the parameter has one element for all columns
-  ChainView dst;
+  View dst;
   Dims dst_dims;
   int32_t n = 0;
   int32_t output = -1;
 };
 
-struct ChainFm {
-  ChainView x;
-  ChainView dst;
+struct Fm {
+  View x;
+  View dst;
   int32_t fields = 0;
   int32_t dim = 0;
   int32_t output = -1;
 };
 
-struct ChainCrossV1Closed {
-  ChainView p;
-  ChainView dst;
+struct CrossV1Closed {
+  View p;
+  View dst;
   int32_t layers = 0;
   int32_t k_at = 0;
   int32_t y0_at = 0;
   int32_t output = -1;
 };
 
-struct ChainBranch {
-  ChainView x;
+struct Branch {
+  View x;
   int32_t n = 0;
   int32_t weight_at = -1;
 };
-struct ChainTail {
+struct Tail {
   UnaryAttrs act;
   float bias = 0;
   int32_t branches_at = 0;
   int32_t n_branches = 0;
-  ChainView logit;  // read by later ops
-  ChainView value;
+  View logit;  // read by later ops
+  View value;
   int32_t logit_output = -1;
   int32_t value_output = -1;
 };
 
-struct ChainCopy {
-  ChainView src;
-  ChainView dst;
+struct Copy {
+  View src;
+  View dst;
   int32_t n = 0;
   int32_t padded = 0;
 };
 
 /// A warp's weights: blocks one after another, `begin` in units of 16 bytes.
-struct ChainStream {
+struct WarpWeights {
   int32_t begin = 0;
   int32_t blocks = 0;
 };
 
 /// The first bytes of a program.
-struct ChainHeader {
+struct Header {
   int32_t bytes = 0;      // of the whole program, a multiple of 16; it lies at 0 of shared memory
   int32_t ids_at = 0;     // shared memory: staged ids [n_staged][16]
   int32_t staged_at = 0;  // input of each staged row of ids
@@ -243,9 +241,9 @@ struct ChainHeader {
   int32_t levels_at = 0;
   int32_t n_levels = 0;
   int32_t patches_at = 0;  // shared memory: one patch per warp
-  int32_t ring_at = 0;     // shared memory: per warp `stages` slots for blocks of weights
+  int32_t ring_at = 0;     // shared memory: per warp `stages` stages, each of one block of weights
   int32_t stages = 0;      // 2, 3, 4, 6 or 8
-  ChainStream streams[kMaxChainWarps];
+  WarpWeights streams[kMaxWarps];
 };
 
-}  // namespace dpi::kernels::cuda
+}  // namespace dpi::kernels::cuda::small_batch

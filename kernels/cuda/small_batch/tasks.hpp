@@ -1,48 +1,48 @@
-// The parts of a chain that are no product: channels of the lookup, element-wise ops, FM, the closed cross
-// network, the tail. A warp does one row of one task.
+// What the small-batch kernel computes besides products: channels of the lookup, element-wise ops, FM, the
+// closed cross network, Tail. A warp does one row of one task.
 #pragma once
 
 #include "kernels/cuda/common/index.hpp"
 #include "kernels/cuda/small_batch/launch.hpp"
 #include "kernels/cuda/small_batch/values.hpp"
 
-namespace dpi::kernels::cuda {
+namespace dpi::kernels::cuda::small_batch {
 
 /// The result of a task for one element: to later levels and, when the value is read outside, to memory.
 template <class Element>
 struct TaskSink {
-  const ChainPlace& p;
-  const ChainOutput* outputs;
+  const Place& p;
+  const Output* outputs;
   int32_t row;
 
-  __device__ void put(const ChainView& dst, int32_t output, int32_t column, float x) const {
-    chain_put_one<Element>(p, dst, row, column, x);
+  __device__ void put(const View& dst, int32_t output, int32_t column, float x) const {
+    put_one<Element>(p, dst, row, column, x);
     if (output < 0 || row >= p.rows || outputs[output].data == nullptr) return;
     outputs[output].data[(p.first_row + row) * outputs[output].stride + column] = x;
   }
 };
 
 /// Adds column k of a run's vectors, and their squares.
-__device__ inline void add_fm_run(const ChainPlace& p, const ChainChannels& c, const ChainFmRun& run,
-                                  int32_t row, int32_t k, float (&sums)[2]) {
+__device__ inline void add_fm_run(const Place& p, const Channels& c, const FmRun& run, int32_t row, int32_t k,
+                                  float (&sums)[2]) {
   const float* x = shared_at<float>(p, run.x.wide_at) + row * run.x.wide_pitch;
   if (run.vec_at >= 0) {
     const float* vec = shared_at<float>(p, run.vec_at) + k;
     DPI_UNROLL_BY(4)
-    for (int32_t i = 0; i < run.count; ++i) sums[0] += x[i * run.step] * vec[i * c.fm_dim];
+    for (int32_t i = 0; i < run.count; ++i) sums[0] += x[i * run.apart] * vec[i * c.fm_dim];
     return;
   }
   DPI_UNROLL_BY(4)
   for (int32_t i = 0; i < run.count; ++i) {
-    const float e = x[i * run.step + k];
+    const float e = x[i * run.apart + k];
     sums[0] += e;
     if (run.with_squares != 0) sums[1] = fmaf(e, e, sums[1]);
   }
 }
 
-/// This lane's part of 0.5 |S|^2 - 0.5 sum of squares: columns lane, lane + 32, ...
-__device__ inline float chain_fm_part(const ChainPlace& p, const ChainChannels& c, int32_t row) {
-  const ChainFmRun* runs = shared_at<ChainFmRun>(p, c.fm_runs_at);
+/// This lane's share of 0.5 |S|^2 - 0.5 sum of squares: columns lane, lane + 32, ...
+__device__ inline float fm_of_lane(const Place& p, const Channels& c, int32_t row) {
+  const FmRun* runs = shared_at<FmRun>(p, c.fm_runs_at);
   float total = 0;
   for (int32_t k = p.lane; k < c.fm_dim; k += kWarp) {
     float sums[2] = {0, 0};
@@ -53,34 +53,32 @@ __device__ inline float chain_fm_part(const ChainPlace& p, const ChainChannels& 
 }
 
 template <class Element>
-__device__ float chain_channel_part(const ChainPlace& p, const ChainChannels& c, int32_t row,
-                                    int32_t channel) {
-  const ChainScalar* scalars = shared_at<ChainScalar>(p, c.scalars_at);
-  const ChainNumeric* numerics = shared_at<ChainNumeric>(p, c.numerics_at);
+__device__ float channel_of_lane(const Place& p, const Channels& c, int32_t row, int32_t channel) {
+  const Scalar* scalars = shared_at<Scalar>(p, c.scalars_at);
+  const Numeric* numerics = shared_at<Numeric>(p, c.numerics_at);
   float sum = 0;
   for (int32_t i = p.lane; i < c.n_scalars; i += kWarp) {
     const int32_t k = channel - scalars[i].first_channel;
-    if (k >= 0 && k < scalars[i].count) sum += chain_get<Element>(p, scalars[i].x, row, k);
+    if (k >= 0 && k < scalars[i].count) sum += get<Element>(p, scalars[i].x, row, k);
   }
   for (int32_t i = p.lane; i < c.n_numerics; i += kWarp) {
-    const float x = chain_get<Element>(p, numerics[i].x, row, 0);
+    const float x = get<Element>(p, numerics[i].x, row, 0);
     const float* coef = shared_at<float>(p, numerics[i].coef_at);
     sum += fmaf(x * x, coef[c.n_channels + channel], x * coef[channel]);
   }
-  return channel == c.fm_channel ? sum + chain_fm_part(p, c, row) : sum;
+  return channel == c.fm_channel ? sum + fm_of_lane(p, c, row) : sum;
 }
 
 template <class Element>
-__device__ void run_channels(const ChainPlace& p, const ChainChannels& c, const TaskSink<Element>& sink) {
+__device__ void run_channels(const Place& p, const Channels& c, const TaskSink<Element>& sink) {
   for (int32_t channel = 0; channel < c.n_channels; ++channel) {
-    const float sum = warp_sum(chain_channel_part<Element>(p, c, sink.row, channel));
+    const float sum = warp_sum(channel_of_lane<Element>(p, c, sink.row, channel));
     const float bias = c.bias_at >= 0 ? shared_at<float>(p, c.bias_at)[channel] : 0.0f;
     if (p.lane == 0) sink.put(c.dst, -1, channel, sum + bias);
   }
 }
 
-__device__ inline Channel step_channel(const ChainPlace& p, const ChainElementwise& e, int32_t step,
-                                       int32_t column) {
+__device__ inline Channel step_channel(const Place& p, const Elementwise& e, int32_t step, int32_t column) {
   Channel c;
   const int32_t* at = e.params_at[step];
   const int32_t* single = e.single[step];
@@ -92,34 +90,32 @@ __device__ inline Channel step_channel(const ChainPlace& p, const ChainElementwi
 }
 
 template <class Element>
-__device__ void run_elementwise(const ChainPlace& p, const ChainElementwise& e,
-                                const TaskSink<Element>& sink) {
+__device__ void run_elementwise(const Place& p, const Elementwise& e, const TaskSink<Element>& sink) {
   const ElementwiseAttrs& a = e.attrs;
   const auto width = static_cast<int32_t>(e.dst_dims.rank > 0 ? e.dst_dims.d[e.dst_dims.rank - 1] : 1);
   float reg[kMaxElementwiseInputs + kMaxElementwiseSteps];
   for (int32_t i = p.lane; i < e.n; i += kWarp) {
     for (int32_t j = 0; j < a.n_inputs; ++j) {
       const auto from = static_cast<int32_t>(broadcast_offset(e.dst_dims, i, e.dims[j]));
-      reg[j] = chain_get<Element>(p, e.inputs[j], sink.row, from);
+      reg[j] = get<Element>(p, e.inputs[j], sink.row, from);
     }
     for (int32_t k = 0; k < a.n_steps; ++k) {
       const ElementwiseStep& s = a.steps[k];
-      reg[a.n_inputs + k] = s.is_binary != 0
-                                ? apply_binary(s.binary, reg[s.x], reg[s.y])
-                                : chain_unary(s.unary, reg[s.x], step_channel(p, e, k, i % width));
+      reg[a.n_inputs + k] = s.is_binary != 0 ? apply_binary(s.binary, reg[s.x], reg[s.y])
+                                             : unary_of(s.unary, reg[s.x], step_channel(p, e, k, i % width));
     }
     sink.put(e.dst, e.output, i, reg[a.n_inputs + a.n_steps - 1]);
   }
 }
 
 template <class Element>
-__device__ void run_fm(const ChainPlace& p, const ChainFm& f, const TaskSink<Element>& sink) {
+__device__ void run_fm(const Place& p, const Fm& f, const TaskSink<Element>& sink) {
   float total = 0;
   for (int32_t k = p.lane; k < f.dim; k += kWarp) {
     float s = 0;
     float squares = 0;
     for (int32_t i = 0; i < f.fields; ++i) {
-      const float e = chain_get<Element>(p, f.x, sink.row, i * f.dim + k);
+      const float e = get<Element>(p, f.x, sink.row, i * f.dim + k);
       s += e;
       squares = fmaf(e, e, squares);
     }
@@ -130,73 +126,71 @@ __device__ void run_fm(const ChainPlace& p, const ChainFm& f, const TaskSink<Ele
 }
 
 template <class Element>
-__device__ void run_cross_v1_closed(const ChainPlace& p, const ChainCrossV1Closed& c,
-                                    const TaskSink<Element>& sink) {
+__device__ void run_cross_v1_closed(const Place& p, const CrossV1Closed& c, const TaskSink<Element>& sink) {
   if (p.lane != 0) return;
   const float* k = shared_at<float>(p, c.k_at);
   float a = 1;
-  for (int32_t l = 0; l < c.layers; ++l) a = fmaf(a, 1.0f + chain_get<Element>(p, c.p, sink.row, l), k[l]);
-  const float q = chain_get<Element>(p, c.p, sink.row, c.layers);
+  for (int32_t l = 0; l < c.layers; ++l) a = fmaf(a, 1.0f + get<Element>(p, c.p, sink.row, l), k[l]);
+  const float q = get<Element>(p, c.p, sink.row, c.layers);
   sink.put(c.dst, c.output, 0, fmaf(a, q, shared_at<float>(p, c.y0_at)[0]));
 }
 
 template <class Element>
-__device__ void run_tail(const ChainPlace& p, const ChainTail& t, const TaskSink<Element>& sink) {
-  const ChainBranch* branches = shared_at<ChainBranch>(p, t.branches_at);
-  float part = 0;
+__device__ void run_tail(const Place& p, const Tail& t, const TaskSink<Element>& sink) {
+  const Branch* branches = shared_at<Branch>(p, t.branches_at);
+  float sum = 0;
   float scalars = t.bias;
   for (int32_t i = 0; i < t.n_branches; ++i) {
-    const ChainBranch& b = branches[i];
+    const Branch& b = branches[i];
     if (b.weight_at < 0) {
-      scalars += chain_get<Element>(p, b.x, sink.row, 0);
+      scalars += get<Element>(p, b.x, sink.row, 0);
       continue;
     }
     const float* w = shared_at<float>(p, b.weight_at);
-    for (int32_t k = p.lane; k < b.n; k += kWarp)
-      part = fmaf(w[k], chain_get<Element>(p, b.x, sink.row, k), part);
+    for (int32_t k = p.lane; k < b.n; k += kWarp) sum = fmaf(w[k], get<Element>(p, b.x, sink.row, k), sum);
   }
-  const float logit = warp_sum(part) + scalars;
+  const float logit = warp_sum(sum) + scalars;
   if (p.lane != 0) return;
   sink.put(t.logit, t.logit_output, 0, logit);
-  sink.put(t.value, t.value_output, 0, chain_unary(t.act, logit, {}));
+  sink.put(t.value, t.value_output, 0, unary_of(t.act, logit, {}));
 }
 
 template <class Element>
-__device__ void run_copy(const ChainPlace& p, const ChainCopy& c, const TaskSink<Element>& sink) {
+__device__ void run_copy(const Place& p, const Copy& c, const TaskSink<Element>& sink) {
   for (int32_t k = p.lane; k < c.padded; k += kWarp)
-    sink.put(c.dst, -1, k, k < c.n ? chain_get<Element>(p, c.src, sink.row, k) : 0.0f);
+    sink.put(c.dst, -1, k, k < c.n ? get<Element>(p, c.src, sink.row, k) : 0.0f);
 }
 
-/// One row of a task: a call, by value.
+/// One row of a task. Not inlined, and its arguments by value, for the reasons given at gather.hpp
+/// put_fetched.
 template <class Element>
-static DPI_COLD __device__ void run_task(const ChainPlace p, const ChainTask t, const ChainOutput* outputs,
-                                         int32_t row) {
+static DPI_COLD __device__ void run_task(const Place p, const Task t, const Output* outputs, int32_t row) {
   const TaskSink<Element> sink{p, outputs, row};
   switch (t.kind) {
-    case ChainTaskKind::kChannels:
-      return run_channels(p, *shared_at<ChainChannels>(p, t.op_at), sink);
-    case ChainTaskKind::kElementwise:
-      return run_elementwise(p, *shared_at<ChainElementwise>(p, t.op_at), sink);
-    case ChainTaskKind::kFm:
-      return run_fm(p, *shared_at<ChainFm>(p, t.op_at), sink);
-    case ChainTaskKind::kCrossV1Closed:
-      return run_cross_v1_closed(p, *shared_at<ChainCrossV1Closed>(p, t.op_at), sink);
-    case ChainTaskKind::kTail:
-      return run_tail(p, *shared_at<ChainTail>(p, t.op_at), sink);
-    case ChainTaskKind::kCopy:
-      return run_copy(p, *shared_at<ChainCopy>(p, t.op_at), sink);
+    case TaskKind::kChannels:
+      return run_channels(p, *shared_at<Channels>(p, t.op_at), sink);
+    case TaskKind::kElementwise:
+      return run_elementwise(p, *shared_at<Elementwise>(p, t.op_at), sink);
+    case TaskKind::kFm:
+      return run_fm(p, *shared_at<Fm>(p, t.op_at), sink);
+    case TaskKind::kCrossV1Closed:
+      return run_cross_v1_closed(p, *shared_at<CrossV1Closed>(p, t.op_at), sink);
+    case TaskKind::kTail:
+      return run_tail(p, *shared_at<Tail>(p, t.op_at), sink);
+    case TaskKind::kCopy:
+      return run_copy(p, *shared_at<Copy>(p, t.op_at), sink);
   }
 }
 
 /// The rows of this rank of all tasks of a level, from the last warp on: the first ones have products to do.
 template <class Element>
-__device__ void run_tasks(const ChainPlace& p, const ChainLevel& level, const ChainOutput* outputs) {
-  const int32_t rows = (kChainRows - p.rank + p.ranks - 1) / p.ranks;
+__device__ void run_tasks(const Place& p, const Level& level, const Output* outputs) {
+  const int32_t rows = (kTileRows - p.rank + p.ranks - 1) / p.ranks;
   DPI_ROLLED
   for (int32_t i = p.warps - 1 - p.warp; i < level.n_tasks * rows; i += p.warps) {
-    const ChainTask t = shared_at<ChainTask>(p, level.tasks_at)[i / rows];
+    const Task t = shared_at<Task>(p, level.tasks_at)[i / rows];
     run_task<Element>(p, t, outputs, p.rank + i % rows * p.ranks);
   }
 }
 
-}  // namespace dpi::kernels::cuda
+}  // namespace dpi::kernels::cuda::small_batch

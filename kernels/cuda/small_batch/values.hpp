@@ -1,4 +1,4 @@
-// Elements of the chain kernel's values in shared memory: read from the rank's own copy, written to the
+// Elements of the small-batch kernel's values in shared memory: read from the rank's own copy, written to the
 // copies of all ranks.
 #pragma once
 
@@ -7,11 +7,11 @@
 #include "kernels/cuda/common/narrow.hpp"
 #include "kernels/cuda/small_batch/cluster.hpp"
 
-namespace dpi::kernels::cuda {
+namespace dpi::kernels::cuda::small_batch {
 
 /// Element: of the products. float means that there are no narrow images.
 template <class Element>
-__device__ float chain_get(const ChainPlace& p, const ChainView& v, int32_t row, int32_t column) {
+__device__ float get(const Place& p, const View& v, int32_t row, int32_t column) {
   if constexpr (sizeof(Element) == 2) {
     if (v.wide_at < 0) return widened(shared_at<Element>(p, v.narrow_at)[row * v.narrow_pitch + column]);
   }
@@ -20,19 +20,19 @@ __device__ float chain_get(const ChainPlace& p, const ChainView& v, int32_t row,
 
 /// N elements that are stored at once where their address allows it.
 template <class T, int N>
-struct alignas(sizeof(T) * N) ChainPack {
+struct alignas(sizeof(T) * N) Pack {
   T v[N];
 };
 
 template <int N, class T>
-__device__ void put_image(const ChainPlace& p, T* to, const float (&x)[N], int32_t n) {
-  using Pack = ChainPack<T, N>;
-  if (n == N && reinterpret_cast<uintptr_t>(to) % sizeof(Pack) == 0) {
-    Pack pack;
+__device__ void put_image(const Place& p, T* to, const float (&x)[N], int32_t n) {
+  using Together = Pack<T, N>;
+  if (n == N && reinterpret_cast<uintptr_t>(to) % sizeof(Together) == 0) {
+    Together together;
     DPI_UNROLL
-    for (int i = 0; i < N; ++i) pack.v[i] = narrowed<T>(x[i]);
+    for (int i = 0; i < N; ++i) together.v[i] = narrowed<T>(x[i]);
     DPI_ROLLED
-    for (int32_t r = 0; r < p.ranks; ++r) *at_rank(p, reinterpret_cast<Pack*>(to), r) = pack;
+    for (int32_t r = 0; r < p.ranks; ++r) *at_rank(p, reinterpret_cast<Together*>(to), r) = together;
     return;
   }
   DPI_UNROLL
@@ -45,8 +45,8 @@ __device__ void put_image(const ChainPlace& p, T* to, const float (&x)[N], int32
 
 /// Columns column .. column + n - 1 (n <= N) of one row, into the images that the view has.
 template <class Element, int N>
-__device__ void chain_put(const ChainPlace& p, const ChainView& v, int32_t row, int32_t column,
-                          const float (&x)[N], int32_t n) {
+__device__ void put(const Place& p, const View& v, int32_t row, int32_t column, const float (&x)[N],
+                    int32_t n) {
   if (v.wide_at >= 0) put_image<N>(p, shared_at<float>(p, v.wide_at) + row * v.wide_pitch + column, x, n);
   if constexpr (sizeof(Element) == 2) {
     if (v.narrow_at >= 0)
@@ -55,21 +55,21 @@ __device__ void chain_put(const ChainPlace& p, const ChainView& v, int32_t row, 
 }
 
 template <class Element>
-__device__ void chain_put_one(const ChainPlace& p, const ChainView& v, int32_t row, int32_t column, float x) {
+__device__ void put_one(const Place& p, const View& v, int32_t row, int32_t column, float x) {
   const float one[1] = {x};
-  chain_put<Element, 1>(p, v, row, column, one, 1);
+  put<Element, 1>(p, v, row, column, one, 1);
 }
 
-/// The rarer kinds are a call: their code would fill the instruction cache of a kernel that lasts for
-/// microseconds.
-static DPI_COLD __device__ float chain_other_unary(const UnaryAttrs u, float x, const Channel c) {
+/// All kinds but identity and ReLU. Not inlined at each use: copies of their code would push the rest of a
+/// kernel that runs for microseconds out of the instruction cache.
+static DPI_COLD __device__ float rare_unary(const UnaryAttrs u, float x, const Channel c) {
   return apply_unary(u, x, c);
 }
 
-__device__ inline float chain_unary(const UnaryAttrs& u, float x, const Channel& c) {
+__device__ inline float unary_of(const UnaryAttrs& u, float x, const Channel& c) {
   if (u.kind == UnaryKind::kIdentity) return x;
   if (u.kind == UnaryKind::kRelu) return x < 0 ? 0 : x;
-  return chain_other_unary(u, x, c);
+  return rare_unary(u, x, c);
 }
 
-}  // namespace dpi::kernels::cuda
+}  // namespace dpi::kernels::cuda::small_batch

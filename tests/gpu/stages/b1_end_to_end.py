@@ -8,7 +8,7 @@ from spec import KINDS, Shape, paper_grid
 
 GRID_BATCH = 8 if DRY else 2048
 SCHEDULES = {"breadth, graphs": {}, "depth, graphs": {"schedule": "depth"}, "single, graphs": {"schedule": "single"},
-             "breadth, no graphs": {"graphs": "off"}, "depth, no graphs": {"schedule": "depth", "graphs": "off"}, "no small batch": {"small_batch": "off"}}
+             "breadth, no graphs": {"graphs": "off"}, "depth, no graphs": {"schedule": "depth", "graphs": "off"}, "small batch": {"small_batch": "on"}}
 
 
 def tuned():

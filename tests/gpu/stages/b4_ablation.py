@@ -1,4 +1,4 @@
-"""Ablation: each part of the design off by itself, on the paper's Criteo shapes, host to host. Settles what each is worth and what should go."""
+"""Ablation: each choice of the design off by itself, and the small-batch kernel (off by default) on, on the paper's Criteo shapes, host to host. Settles what each is worth and what should go."""
 
 import common
 import data
@@ -6,11 +6,11 @@ from b1_end_to_end import GRID_BATCH, tuned
 from common import DRY, answers, emit
 from spec import KINDS, Shape
 
-OFF = {"everything on": {}, "lookup fusion off": {"skip": "lookup"}, "element-wise fusion off": {"skip": "elementwise"}, "merged GEMMs off": {"skip": "merge"},
+CHOICES = {"defaults": {}, "lookup fusion off": {"skip": "lookup"}, "element-wise fusion off": {"skip": "elementwise"}, "merged GEMMs off": {"skip": "merge"},
        "tail fusion off": {"skip": "tail"}, "folds off": {"fold": "off"}, "all fusion off": {"fuse": "off"}, "input-first lookup": {"lookup": "input_first"},
        "one stream": {"schedule": "single"}, "depth first": {"schedule": "depth"}, "graphs off": {"graphs": "off"},
        "one stream, graphs off": {"schedule": "single", "graphs": "off"}, "depth first, graphs off": {"schedule": "depth", "graphs": "off"},
-       "small-batch kernel off": {"small_batch": "off"}, "one chunk in flight": {"in_flight": "1"}, "tuning off": {"tuning": "off"}}
+       "small-batch kernel on": {"small_batch": "on"}, "one chunk in flight": {"in_flight": "1"}, "tuning off": {"tuning": "off"}}
 
 
 def shapes():
@@ -21,7 +21,7 @@ def stage():
     batches = (4,) if DRY else (64, 2048)
     data.prepare(shapes(), batches)
     jobs = [data.bench_job(s, b, {"precision": p, **tuned(), **options}, {"group": "ablation", "engine": "dpi", "choice": name})
-            for p in ("fp32", "fp16") for s in shapes() for name, options in OFF.items() for b in batches]
+            for p in ("fp32", "fp16") for s in shapes() for name, options in CHOICES.items() for b in batches]
     for result in answers("gpu_bench", jobs):
         emit("latency", result.pop("status"), **result)
     assert batches[-1] == GRID_BATCH or DRY

@@ -65,7 +65,7 @@ def stage():
         for graphs in ("off", "on"):
             timeline(shape(), GRID_BATCH, {"schedule": schedule, "graphs": graphs}, "schedule")
     for batch in embedding_batches():
-        timeline(embedding_shape(), batch, {"fold": "off", "small_batch": "off"}, "embedding")
+        timeline(embedding_shape(), batch, {"fold": "off"}, "embedding")
     counters()
     cells = paper_grid(DRY)[:1] if DRY else [c for c in paper_grid() if c.dataset == "criteo" and (c.dim, c.hidden[0]) in ((16, 256), (32, 1024))]
     data.prepare(cells, [GRID_BATCH])

@@ -9,8 +9,8 @@ using kernels::cuda::launch;
 using kernels::cuda::total_threads;
 
 constexpr int kThreads = 256;
-constexpr int kInFlight = 8;  // loads of one thread before the first is used: 128 bytes
-constexpr int64_t kBlocks = 132 * 8;
+constexpr int kInFlight = 8;                     // loads of one thread before the first is used: 128 bytes
+constexpr int64_t kBlocksPerMultiprocessor = 8;  // of kThreads: all that it holds
 
 __global__ void __launch_bounds__(kThreads) copy_kernel(float4* dst, const float4* src, int64_t n) {
   for (int64_t i = global_thread(); i < n; i += total_threads()) dst[i] = src[i];
@@ -26,7 +26,7 @@ __device__ inline uint64_t mixed(uint64_t z) {
 __global__ void __launch_bounds__(kThreads) gather_kernel(const GatherArgs a) {
   const auto* table = static_cast<const float4*>(a.table);
   const int64_t groups = total_threads() / a.vectors;
-  const int64_t group = global_thread() / a.vectors, lane = global_thread() % a.vectors;
+  const int64_t group = global_thread() / a.vectors, vector = global_thread() % a.vectors;
   if (group >= groups) return;
   float4 sum = {0, 0, 0, 0};
   for (int64_t base = group; base < a.count; base += groups * kInFlight) {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(const GatherArgs a) {
     for (int k = 0; k < kInFlight; ++k) {
       const uint64_t row =
           mixed((static_cast<uint64_t>(a.seed) << 40) + base + k * groups) % static_cast<uint64_t>(a.rows);
-      v[k] = table[static_cast<int64_t>(row) * a.vectors + lane];
+      v[k] = table[static_cast<int64_t>(row) * a.vectors + vector];
     }
     DPI_UNROLL
     for (int k = 0; k < kInFlight; ++k) {
@@ -52,15 +52,16 @@ __global__ void nothing_kernel() {}
 
 }  // namespace
 
-int copy(void* dst, const void* src, int64_t n, kernels::cuda::Stream stream) {
-  const dim3 grid(blocks_for(n, kThreads, kBlocks));
+int copy(void* dst, const void* src, int64_t n, int multiprocessors, kernels::cuda::Stream stream) {
+  const dim3 grid(blocks_for(n, kThreads, kBlocksPerMultiprocessor * multiprocessors));
   return launch(copy_kernel, grid, dim3(kThreads), stream, static_cast<float4*>(dst),
                 static_cast<const float4*>(src), n);
 }
 
 int gather(const GatherArgs& args, kernels::cuda::Stream stream) {
   const int64_t threads = args.count * args.vectors / kInFlight;
-  return launch(gather_kernel, dim3(blocks_for(threads, kThreads, kBlocks)), dim3(kThreads), stream, args);
+  const dim3 grid(blocks_for(threads, kThreads, kBlocksPerMultiprocessor * args.multiprocessors));
+  return launch(gather_kernel, grid, dim3(kThreads), stream, args);
 }
 
 int nothing(kernels::cuda::Stream stream) { return launch(nothing_kernel, dim3(1), dim3(32), stream); }

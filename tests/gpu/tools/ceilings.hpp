@@ -9,7 +9,7 @@
 namespace dpi::gpu {
 
 /// dst[i] = src[i] for n vectors of 16 bytes; src may be pinned host memory.
-int copy(void* dst, const void* src, int64_t n, kernels::cuda::Stream stream);
+int copy(void* dst, const void* src, int64_t n, int multiprocessors, kernels::cuda::Stream stream);
 
 /// Reads `count` random rows of `vectors` 16-byte vectors each from a table of `rows` rows and sums them;
 /// `sink` (one vector) is written only if a sum has an impossible value. seed: other rows at every call.
@@ -20,6 +20,7 @@ struct GatherArgs {
   int64_t count = 0;
   int32_t vectors = 4;
   uint32_t seed = 0;
+  int32_t multiprocessors = 1;
 };
 int gather(const GatherArgs& args, kernels::cuda::Stream stream);
 

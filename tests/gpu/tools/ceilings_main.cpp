@@ -29,6 +29,7 @@ struct Device {
   void* stream = nullptr;
   void* from = nullptr;
   void* to = nullptr;
+  int multiprocessors = 1;
 };
 
 struct Memory {
@@ -90,7 +91,8 @@ void copies(const Device& d) {
   for (const int64_t bytes : {int64_t{1} << 25, int64_t{1} << 32}) {  // both within L2, and far beyond it
     const int64_t size = g_dry ? 4096 : bytes;
     const Memory a(static_cast<size_t>(size)), b(static_cast<size_t>(size));
-    const double us = device_us(d, g_dry ? 1 : 10, [&] { return copy(b.p, a.p, size / 16, d.stream); });
+    const double us =
+        device_us(d, g_dry ? 1 : 10, [&] { return copy(b.p, a.p, size / 16, d.multiprocessors, d.stream); });
     print("copy", number("bytes", size) + ", " + rate(2.0 * static_cast<double>(size), us), us);
   }
 }
@@ -103,7 +105,7 @@ void gathers(const Device& d) {
       const int64_t count = g_dry ? 256 : int64_t{1} << 22;
       uint32_t seed = 0;
       const double us = device_us(d, g_dry ? 1 : 8, [&] {
-        return gather({rows.p, sink.p, size / bytes, count, bytes / 16, ++seed}, d.stream);
+        return gather({rows.p, sink.p, size / bytes, count, bytes / 16, ++seed, d.multiprocessors}, d.stream);
       });
       print("gather",
             number("table_bytes", size) + ", " + number("row_bytes", bytes) + ", " +
@@ -127,8 +129,9 @@ void transfers(const Device& d) {
     entry("h2d_pinned", device.p, host.p);
     entry("h2d_pageable", device.p, pageable.data());
     entry("d2h_pinned", host.p, device.p);
-    const double us =
-        host_us(d, [&] { return copy(device.p, host.p, static_cast<int64_t>(size) / 16, d.stream); });
+    const double us = host_us(d, [&] {
+      return copy(device.p, host.p, static_cast<int64_t>(size) / 16, d.multiprocessors, d.stream);
+    });
     print("mapped_read", label + ", " + rate(static_cast<double>(size), us), us);
   }
 }

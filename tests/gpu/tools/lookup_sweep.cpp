@@ -206,6 +206,9 @@ class Sweep {
  public:
   explicit Sweep(const Plan& plan) : plan_(plan) {
     need(layer::use(0), "device");
+    layer::Properties p;
+    need(layer::properties(0, &p), "device");
+    device_ = {p.multiprocessors, p.threads_per_multiprocessor};
     need(layer::stream_create(0, &stream_), "stream");
     for (void** e : {&begin_, &end_}) need(layer::event_create(true, e), "event");
   }
@@ -240,7 +243,7 @@ class Sweep {
   void run_cell(const Cell& c, const Memory& arena) {
     const Model model(c, plan_.sets, arena);
     cuda::LookupVariant variants[128];
-    const int n = cuda::lookup_variants(model.args(0), variants, 128);
+    const int n = cuda::lookup_variants(model.args(0), device_, variants, 128);
     for (int i = 0; i < n; ++i) {
       model.clear();
       const double us = time_of(model, variants[i]);
@@ -253,6 +256,7 @@ class Sweep {
   double time_of(const Model& model, const cuda::LookupVariant& v) {
     cuda::LookupOptions o;
     o.variant = v;
+    o.device = device_;
     o.scratch_bytes = cuda::lookup_scratch_bytes(model.args(0).attrs, model.args(0).rows, v);
     const Memory scratch(o.scratch_bytes);
     o.scratch = scratch.p;
@@ -309,6 +313,7 @@ class Sweep {
   }
 
   Plan plan_;
+  cuda::DeviceSize device_;
   void* stream_ = nullptr;
   void* begin_ = nullptr;
   void* end_ = nullptr;

@@ -32,7 +32,7 @@ hid_t need(hid_t id, const std::string& what) {
   return id;
 }
 
-// An element's value depends on the array and its index alone, so threads can fill any part.
+// An element's value depends on the array and its index alone, so threads can fill any range.
 float element(uint64_t seed, uint64_t index, float range) {
   uint64_t z = seed + index * 0x9E3779B97F4A7C15ull;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -92,7 +92,7 @@ class Writer {
     H5Pclose(plist);
   }
 
-  /// Closes the HDF5 part and writes the user block.
+  /// Closes the HDF5 file and writes the user block.
   const std::vector<Extent>& finish() {
     if (H5Fclose(file_) < 0) throw std::runtime_error(path_ + ": cannot be closed");
     std::sort(extents_.begin(), extents_.end(),
@@ -137,12 +137,12 @@ class Writer {
     XXH3_64bits_reset(state.get());
     XXH3_64bits_update(state.get(), block.data(), block.size());
     uint64_t at = block_;
-    std::vector<char> part;
+    std::vector<char> chunk;
     const auto add = [&](uint64_t end) {
-      part.resize(end - at);
+      chunk.resize(end - at);
       f.seekg(static_cast<std::streamoff>(at));
-      f.read(part.data(), static_cast<std::streamsize>(part.size()));
-      XXH3_64bits_update(state.get(), part.data(), part.size());
+      f.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
+      XXH3_64bits_update(state.get(), chunk.data(), chunk.size());
     };
     for (const Extent& e : extents_) {
       add(e.offset);

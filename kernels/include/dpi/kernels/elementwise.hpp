@@ -1,5 +1,5 @@
-// Elementwise: a chain of Unary and Binary ops in one pass over the rows (the paper's fusion of neighbouring
-// non-GEMM operators).
+// Elementwise: several steps of Unary and Binary ops in one pass over the rows (the paper's fusion of
+// neighbouring non-GEMM operators).
 #pragma once
 
 #include <dpi/kernels/binary.hpp>
@@ -31,8 +31,8 @@ struct ElementwiseAttrs {
 
 /// Inputs have the dims of dst, or fewer that broadcast to them (dims align at the right, extent 1 repeats).
 /// dst may be an input that has exactly dst's dims and stride. params: the steps' channel parameters over
-/// dst's last axis. A step's result counts as rounded to float32, so that a chain means the same as its ops
-/// one by one.
+/// dst's last axis. A step's result counts as rounded to float32, so that the fused op means the same as its
+/// ops one by one.
 struct ElementwiseArgs {
   ElementwiseAttrs attrs;
   const Operand* inputs = nullptr;

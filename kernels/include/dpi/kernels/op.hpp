@@ -27,7 +27,7 @@ enum class OpKind : int32_t {
   // fused forms
   kMultiLookup = 15,  // all lookups of a model, GEMM-ready output, per-row sums, FM sum
   kDense = 16,  // linear + bias + activation (+ times x0, + residual): MLP layers, cross v2, merged GEMMs
-  kElementwise = 17,    // a chain of element-wise ops in one pass
+  kElementwise = 17,    // several element-wise steps in one pass
   kCrossV1 = 18,        // all layers of DCN's cross network, step by step
   kCrossV1Closed = 19,  // the same after the closed-form fold: per-row scalars only
   kFm = 20,             // 0.5 (|sum e|^2 - sum |e|^2)

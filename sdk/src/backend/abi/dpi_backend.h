@@ -5,8 +5,8 @@
 //
 // Life of a model:  open -> alloc/upload tables and parameters -> op_prepare for each op of the plan
 // Life of a call:   copy_in -> {event_wait, enqueue, event_record} in the plan's issue order -> copy_out ->
-// synchronize; with DPI_BACKEND_CAPTURE that sequence is captured once per (context, slot, batch bucket) and
-// replayed.
+// synchronize; with DPI_BACKEND_CAPTURE that sequence is captured once per (context, flight, batch bucket)
+// and replayed.
 //
 // Every function that can fail returns a DPI_E_* code (dpi::Code) and fills *err (never null). Nothing
 // throws. Threads: a device may be used from any number of threads; a stream, an event and a capture belong
@@ -19,7 +19,7 @@
 #include <dpi/kernels/op.hpp>
 #include <dpi/kernels/tensor.hpp>
 
-#define DPI_BACKEND_ABI 1u
+#define DPI_BACKEND_ABI 2u
 
 extern "C" {
 
@@ -125,28 +125,29 @@ struct dpi_op_call {
   dpi_lookup_faults* faults;  // backend memory, or null: not counted
 };
 
-// What a chain has to know of a value.
-struct dpi_chain_value {
+// What a small batch has to know of a value.
+struct dpi_small_batch_value {
   int32_t base;  // it is columns [column, column + its size) of this value's rows; -1 = on its own
   int32_t column;
-  int32_t kept;  // 1: read outside the chain too (scores, logits): written to where its call says
+  int32_t kept;  // 1: read outside the small batch too (scores, logits): written to where its call says
 };
 
-// Several ops of a plan, in issue order, that a backend may run as one. Value numbers are the plan's: a value
-// that one op writes and a later op reads has the same number in both; -1 = absent.
-struct dpi_chain_desc {
+// All ops of a plan, in issue order, that a backend may run as one kernel for calls of few rows. Value
+// numbers are the plan's: a value that one op writes and a later op reads has the same number in both; -1 =
+// absent.
+struct dpi_small_batch_desc {
   uint32_t struct_size;
   int32_t n_ops;
   const dpi_op_desc* ops;
   const int32_t* const* input_values;   // [n_ops][ops[i].n_inputs]
   const int32_t* const* output_values;  // [n_ops][ops[i].n_outputs]
-  const dpi_chain_value* values;        // [n_values], by value number
+  const dpi_small_batch_value* values;  // [n_values], by value number
   int32_t n_values;
 };
 
 // One run of bytes of the packed input, from the start of staging and of the device's copy. count_at >= 0:
 // only 4 * (the int32 at staging + count_at) bytes of it, at most `bytes`. Offsets are multiples of 16.
-struct dpi_fetch_part {
+struct dpi_fetch_range {
   int64_t offset;
   int64_t bytes;
   int64_t count_at;
@@ -214,25 +215,25 @@ typedef struct dpi_backend_api {
   // Optional (null = not available): milliseconds between two recorded events, for debug mode.
   int32_t (*event_elapsed)(dpi_backend_event* from, dpi_backend_event* to, float* ms, dpi_backend_error* err);
 
-  // Optional (null without DPI_BACKEND_FETCH): a kernel that copies parts of staging memory to the same
+  // Optional (null without DPI_BACKEND_FETCH): a kernel that copies ranges of staging memory to the same
   // offsets of `dst`, reading across the bus in place: cheaper than a copy for small batches, and part of a
   // graph. With this flag ops may also write their output straight to staging memory.
-  int32_t (*fetch_in)(dpi_backend_stream*, void* dst, const void* staging, const dpi_fetch_part* parts,
-                      int32_t n_parts, dpi_backend_error* err);
+  int32_t (*fetch_in)(dpi_backend_stream*, void* dst, const void* staging, const dpi_fetch_range* ranges,
+                      int32_t n_ranges, dpi_backend_error* err);
 
   // Optional (null without DPI_BACKEND_FETCH): a kernel that reads n_rows packed rows of row_bytes from
   // staging memory in place and writes them dst_stride bytes apart. Bytes between the rows stay as they are.
   int32_t (*place_rows)(dpi_backend_stream*, void* dst, size_t dst_stride, const void* staging,
                         size_t row_bytes, int64_t n_rows, dpi_backend_error* err);
 
-  // Optional (null = no chain is ever taken). Prepares one op that does what a chain of ops does, for up to
-  // *max_rows rows; DPI_E_UNSUPPORTED with the reason in `report` when no implementation accepts it. Values
-  // that only the chain uses are not written. enqueue takes the calls of all its ops, as they would be
-  // enqueued one by one; freed with op_free.
-  int32_t (*chain_prepare)(dpi_backend_device*, const dpi_chain_desc*, dpi_backend_op** out,
-                           int64_t* max_rows, char* report, size_t cap, dpi_backend_error* err);
-  int32_t (*chain_enqueue)(dpi_backend_stream*, const dpi_backend_op*, const dpi_op_call* calls,
-                           int32_t n_calls, dpi_backend_error* err);
+  // Optional (null = the backend has no such kernel). Prepares one op that does what all ops of a plan do,
+  // for up to *max_rows rows; DPI_E_UNSUPPORTED with the reason in `report` when no implementation accepts
+  // it. Values that only these ops use are not written. enqueue takes the calls of all its ops, as they would
+  // be enqueued one by one; freed with op_free.
+  int32_t (*small_batch_prepare)(dpi_backend_device*, const dpi_small_batch_desc*, dpi_backend_op** out,
+                                 int64_t* max_rows, char* report, size_t cap, dpi_backend_error* err);
+  int32_t (*small_batch_enqueue)(dpi_backend_stream*, const dpi_backend_op*, const dpi_op_call* calls,
+                                 int32_t n_calls, dpi_backend_error* err);
 } dpi_backend_api;
 
 // The two symbols a plugin exports. score: 0 = unusable on this machine, `why` (cap bytes) says so; higher is

@@ -1,4 +1,5 @@
-// The device layer over kernels/emu, call by call. Tests only.
+// device/device_layer.hpp over kernels/emu, call by call. Tests only: linked into libdpi_cuda_emu.so, never
+// into the product (tests/emu/product_check.py).
 #include <cstring>
 
 #include "backend/cuda/device/device_layer.hpp"
@@ -27,6 +28,9 @@ int device_count(std::string*) { return 1; }
 
 int properties(int, Properties* out) {
   std::strncpy(out->name, "CUDA kernels emulated on the host, for tests", sizeof(out->name) - 1);
+  const emu::Properties p = emu::properties();
+  out->multiprocessors = p.multiprocessors;
+  out->threads_per_multiprocessor = p.threads_per_multiprocessor;
   const uint64_t used = emu::memory_used();
   out->memory_total = emu::memory_total();
   out->memory_free = used < out->memory_total ? out->memory_total - used : 0;

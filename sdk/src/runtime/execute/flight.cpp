@@ -211,8 +211,8 @@ Status Flight::capture(const ResolvedRows& padded, FlightGraphs::Entry* entry) {
 
 Status Flight::enqueue_all(const ResolvedRows& rows, bool fetch) {
   if (fetch) DPI_RETURN_IF_ERROR(fetch_input());
-  if (engine_.chain() != nullptr && rows.rows.item <= engine_.chain_max_rows() && !timeline_.on()) {
-    DPI_RETURN_IF_ERROR(launch_chain());
+  if (engine_.small_batch() != nullptr && rows.rows.item <= engine_.small_batch_max_rows() && !timeline_.on()) {
+    DPI_RETURN_IF_ERROR(launch_small_batch());
   } else {
     DPI_RETURN_IF_ERROR(launch_ops());
   }

@@ -77,7 +77,7 @@ class Flight {
   Status fetch_input();
   Status copy_scores(int64_t rows);
   Status launch_ops();
-  Status launch_chain();
+  Status launch_small_batch();
   Status launch_op(size_t i);
   Status record(int32_t event, int32_t stream, const char* what);
   Status wait(int32_t event, int32_t stream, const char* what);
@@ -97,7 +97,7 @@ class Flight {
   std::unique_ptr<BoundOps> ops_;
   FlightGraphs graphs_;
   Timeline timeline_;
-  std::vector<dpi_fetch_part> parts_;
+  std::vector<dpi_fetch_range> parts_;
   std::vector<uint64_t>* profile_ns_ = nullptr;
 
   bool busy_ = false;

@@ -1,4 +1,4 @@
-// The part of a flight that puts work on streams: copies, ops with their events, the chain op.
+// The part of a flight that puts work on streams: copies, ops with their events, the small-batch op.
 #include "base/clock.hpp"
 #include "runtime/execute/flight.hpp"
 #include "runtime/execute/input_parts.hpp"
@@ -19,12 +19,12 @@ bool Flight::fetches(const InputMap& map, const ResolvedRows& rows) {
   list_input_parts(engine_.schema(), map, rows, &parts_);
   if ((engine_.caps().flags & DPI_BACKEND_FETCH) == 0 || parts_.size() > kMostParts) return false;
   int64_t bytes = 0;
-  for (const dpi_fetch_part& p : parts_) bytes += p.count_at < 0 ? p.bytes : 0;
+  for (const dpi_fetch_range& p : parts_) bytes += p.count_at < 0 ? p.bytes : 0;
   return bytes <= kFetchBytes;
 }
 
 Status Flight::copy_input() {
-  for (const dpi_fetch_part& p : parts_) {
+  for (const dpi_fetch_range& p : parts_) {
     const int64_t bytes = part_bytes(p, memory_.staging);
     if (bytes == 0) continue;
     dpi_backend_error err{};
@@ -85,12 +85,12 @@ Status Flight::launch_ops() {
   return {};
 }
 
-Status Flight::launch_chain() {
+Status Flight::launch_small_batch() {
   dpi_backend_error err{};
   const auto& calls = ops_->calls();
-  return backend_status(engine_.api().chain_enqueue(streams_[0], engine_.chain(), calls.data(),
-                                                    static_cast<int32_t>(calls.size()), &err),
-                        err, "chain");
+  return backend_status(engine_.api().small_batch_enqueue(streams_[0], engine_.small_batch(), calls.data(),
+                                                          static_cast<int32_t>(calls.size()), &err),
+                        err, "small batch");
 }
 
 Status Flight::synchronize() {

@@ -18,7 +18,7 @@ void zero_rows(std::byte* block, int64_t at, int64_t width, int64_t from, int64_
 }  // namespace
 
 void list_input_parts(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
-                      std::vector<dpi_fetch_part>* parts) {
+                      std::vector<dpi_fetch_range>* parts) {
   parts->clear();
   const auto add = [&](int64_t offset, int64_t bytes, int64_t count_at = -1) {
     if (bytes > 0) parts->push_back({offset, bytes, count_at});
@@ -39,7 +39,7 @@ void list_input_parts(const ResolveSchema& schema, const InputMap& map, const Re
   }
 }
 
-int64_t part_bytes(const dpi_fetch_part& part, const std::byte* block) {
+int64_t part_bytes(const dpi_fetch_range& part, const std::byte* block) {
   if (part.count_at < 0) return part.bytes;
   int32_t count = 0;
   std::memcpy(&count, block + part.count_at, sizeof count);

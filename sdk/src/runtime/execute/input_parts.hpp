@@ -13,10 +13,10 @@ namespace dpi {
 /// The parts of a block that `rows` rows use, in ascending order: item part, shared part, then offsets, ids
 /// and weights of each sequence feature, whose lengths are known per call only (count_at). Replaces *parts.
 void list_input_parts(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
-                      std::vector<dpi_fetch_part>* parts);
+                      std::vector<dpi_fetch_range>* parts);
 
 /// Bytes of a part for the block at hand.
-int64_t part_bytes(const dpi_fetch_part& part, const std::byte* block);
+int64_t part_bytes(const dpi_fetch_range& part, const std::byte* block);
 
 /// Fills the block from `rows` up to `padded` rows with rows that every op can take: id 0, 0.0, empty bags,
 /// shared row 0. Their scores mean nothing.

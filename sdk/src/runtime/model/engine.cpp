@@ -34,7 +34,7 @@ kernels::DType activation_type(Precision precision) {
 
 Engine::~Engine() {
   if (backend_.device == nullptr) return;
-  if (chain_ != nullptr) api().op_free(device(), chain_);
+  if (small_batch_ != nullptr) api().op_free(device(), small_batch_);
   for (dpi_backend_op* op : ops_) {
     if (op != nullptr) api().op_free(device(), op);
   }
@@ -76,7 +76,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   DPI_RETURN_IF_ERROR(e->load_tables(bundle));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
-  if (options.small_batch) e->prepare_chain();
+  if (options.small_batch) e->prepare_small_batch();
   e->graphs_ = options.graphs && (e->caps_.flags & DPI_BACKEND_CAPTURE) != 0;
   for (PlanParam& p : e->plan_.params) {
     e->weight_bytes_ += p.data.size() * sizeof(float);
@@ -209,9 +209,9 @@ Status Engine::prepare_ops() {
   return {};
 }
 
-/// A plan that no chain takes runs op by op: chain_report says why.
-void Engine::prepare_chain() {
-  if (api().chain_prepare == nullptr) return;
+/// A plan that no small batch takes runs op by op: small_batch_report says why.
+void Engine::prepare_small_batch() {
+  if (api().small_batch_prepare == nullptr) return;
   std::vector<OpDescription> descriptions(plan_.ops.size());
   std::vector<dpi_op_desc> ops;
   std::vector<const int32_t*> inputs, outputs;
@@ -221,28 +221,28 @@ void Engine::prepare_chain() {
     inputs.push_back(plan_.ops[i].inputs.data());
     outputs.push_back(plan_.ops[i].outputs.data());
   }
-  dpi_chain_desc chain{};
-  chain.struct_size = sizeof chain;
-  chain.n_ops = static_cast<int32_t>(ops.size());
-  chain.ops = ops.data();
-  chain.input_values = inputs.data();
-  chain.output_values = outputs.data();
-  std::vector<dpi_chain_value> values;
+  dpi_small_batch_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.n_ops = static_cast<int32_t>(ops.size());
+  desc.ops = ops.data();
+  desc.input_values = inputs.data();
+  desc.output_values = outputs.data();
+  std::vector<dpi_small_batch_value> values;
   for (const PlanValue& v : plan_.values) {
     const bool kept = v.storage == Storage::kOutput || v.storage == Storage::kLogit;
     values.push_back(
         {v.storage == Storage::kAlias ? v.base : -1, static_cast<int32_t>(v.column), kept ? 1 : 0});
   }
-  chain.values = values.data();
-  chain.n_values = static_cast<int32_t>(values.size());
+  desc.values = values.data();
+  desc.n_values = static_cast<int32_t>(values.size());
   char report[1024] = "";
   dpi_backend_error err{};
-  const int32_t code =
-      api().chain_prepare(device(), &chain, &chain_, &chain_max_rows_, report, sizeof report, &err);
-  chain_report_ = report;
+  const int32_t code = api().small_batch_prepare(device(), &desc, &small_batch_, &small_batch_max_rows_,
+                                                 report, sizeof report, &err);
+  small_batch_report_ = report;
   if (code == 0) return;
-  chain_ = nullptr;
-  if (chain_report_.empty()) chain_report_ = err.message;
+  small_batch_ = nullptr;
+  if (small_batch_report_.empty()) small_batch_report_ = err.message;
 }
 
 void Engine::give_up_graphs(const Status& why) const {

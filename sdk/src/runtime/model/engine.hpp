@@ -47,11 +47,11 @@ class Engine {
   const std::string& op_report(size_t i) const { return reports_[i]; }
   /// Backend memory of a kConst value's parameter.
   float* const_data(int32_t param) const { return const_data_[static_cast<size_t>(param)]; }
-  /// One op that does the whole plan for calls of at most chain_max_rows rows; null when the backend has
-  /// none.
-  const dpi_backend_op* chain() const { return chain_; }
-  int64_t chain_max_rows() const { return chain_max_rows_; }
-  const std::string& chain_report() const { return chain_report_; }
+  /// One op that does the whole plan for calls of at most small_batch_max_rows rows; null when the backend
+  /// has none.
+  const dpi_backend_op* small_batch() const { return small_batch_; }
+  int64_t small_batch_max_rows() const { return small_batch_max_rows_; }
+  const std::string& small_batch_report() const { return small_batch_report_; }
 
   /// Calls are captured and replayed: the option, a backend that can, and no capture that failed so far.
   bool uses_graphs() const { return graphs_.load(std::memory_order_relaxed); }
@@ -69,7 +69,7 @@ class Engine {
   Status load_tables(Bundle& bundle);
   Status upload_constants();
   Status prepare_ops();
-  void prepare_chain();
+  void prepare_small_batch();
 
   ModelOptions options_;
   Plan plan_;
@@ -83,9 +83,9 @@ class Engine {
   std::vector<std::string> reports_;
   std::vector<float*> const_data_;  // per param, null unless a value reads it
   uint64_t weight_bytes_ = 0;
-  dpi_backend_op* chain_ = nullptr;
-  int64_t chain_max_rows_ = 0;
-  std::string chain_report_;
+  dpi_backend_op* small_batch_ = nullptr;
+  int64_t small_batch_max_rows_ = 0;
+  std::string small_batch_report_;
   mutable std::atomic<bool> graphs_{false};
   mutable std::mutex note_mutex_;  // of graphs_note_, never on a path that works
   mutable std::string graphs_note_;

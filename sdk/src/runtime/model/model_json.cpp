@@ -117,8 +117,8 @@ std::string Model::info_json() const {
                  {"in_flight", e.memory().flights},
                  {"contexts", e.memory().contexts}};
   j["graphs"] = {{"on", e.uses_graphs()}, {"why_off", e.graphs_note()}};
-  j["small_batch"] = {{"max_rows", e.chain() != nullptr ? e.chain_max_rows() : 0},
-                      {"report", e.chain_report()}};
+  j["small_batch"] = {{"max_rows", e.small_batch() != nullptr ? e.small_batch_max_rows() : 0},
+                      {"report", e.small_batch_report()}};
   j["tables"] = Json::array();
   for (size_t t = 0; t < e.plan().tables.size(); ++t) {
     const PlanTable& table = e.plan().tables[t];

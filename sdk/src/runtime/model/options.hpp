@@ -29,11 +29,11 @@ struct ModelOptions {
   std::string backend_dir;
   uint64_t memory_limit = 0;
   std::string isa = "auto";
-  std::string skip;         // passes of the plan left out, for measuring: PlanOptions::skip
-  bool graphs = true;       // capture and replay where the backend can
-  int32_t in_flight = 3;    // chunks of one call in flight
-  bool debug = false;       // timestamps per op
-  bool small_batch = true;  // one kernel for small batches where the backend has one
+  std::string skip;          // passes of the plan left out, for measuring: PlanOptions::skip
+  bool graphs = true;        // capture and replay where the backend can
+  int32_t in_flight = 3;     // chunks of one call in flight
+  bool debug = false;        // timestamps per op
+  bool small_batch = false;  // one kernel for small batches where the backend has one
   std::string lookup = "auto";
   std::string tuning = "default";
 };

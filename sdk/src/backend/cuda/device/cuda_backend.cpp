@@ -36,6 +36,11 @@ int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_ba
   if (const int code = layer::use(index); code != 0) return done(code, "opening the GPU", err);
   if (const Status s = check_kernels(); !s.ok()) return report(s, err);
   CudaOptions options = options_of(*o);
+  if (options.lookup == "input_first" && !kernels::cuda::has_input_first())
+    return report(
+        unsupported("lookup=input_first is for measurements and not in this build: configure it with "
+                    "-DDPI_MEASURE=ON"),
+        err);
   auto gemm = open_gemm_device(index, options.precision, options.strict, options.tuning);
   if (!gemm.ok()) return report(gemm.status(), err);
   options.gemm = std::move(gemm).value();
@@ -140,7 +145,7 @@ void fill_api(dpi_backend_api* api) {
   api->op_scratch_bytes = cuda_op_scratch_bytes;
   api->enqueue = cuda_enqueue;
   fill_stream_functions(api);
-  fill_chain_functions(api);
+  small_batch::fill_small_batch_functions(api);
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ int properties(int device, Properties* out) {
   if (const cudaError_t code = cudaGetDeviceProperties(&p, device); code != cudaSuccess) return code;
   std::memcpy(out->name, p.name, std::min(sizeof(out->name), sizeof(p.name)) - 1);
   out->multiprocessors = p.multiProcessorCount;
+  out->threads_per_multiprocessor = p.maxThreadsPerMultiProcessor;
   out->capability = p.major * 10 + p.minor;
   size_t available = 0, total = 0;
   if (const cudaError_t code = cudaMemGetInfo(&available, &total); code != cudaSuccess) return code;

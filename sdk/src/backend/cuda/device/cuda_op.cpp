@@ -29,6 +29,7 @@ int start_lookup(const CudaOp& op, const dpi_op_call& call, void* stream) {
   cuda::LookupOptions o;
   o.variant = op.lookup;
   o.tuning = op.lookup_tuning.count > 0 ? &op.lookup_tuning : nullptr;
+  o.device = op.size;
   o.scratch = call.scratch;
   o.scratch_bytes = cuda_scratch_bytes(op, call.rows);
   static_assert(sizeof(cuda::LookupFaults) == sizeof(dpi_lookup_faults));
@@ -106,8 +107,10 @@ Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, Cuda
     DPI_ASSIGN_OR_RETURN(out->gemm, Gemm::make(out->op, options.gemm));
     *report = out->gemm->report();
   }
+  if (options.gemm != nullptr) out->size = options.gemm->size;
   out->lookup = cuda::lookup_variant_named(options.lookup.c_str());
-  // Lines differ by rows, and with them a sum's order: under strict the rules alone decide.
+  // Under strict the rules alone decide: lines of the table that differ by rows may choose other orders of
+  // sums, and a row's bits would depend on its batch.
   if (out->op.kind == OpKind::kMultiLookup && options.gemm != nullptr && options.gemm->tuning != nullptr &&
       !options.strict) {
     out->tuning = options.gemm->tuning;

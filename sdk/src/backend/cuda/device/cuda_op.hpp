@@ -28,8 +28,9 @@ struct CudaOp {
   kernels::cuda::LookupVariant lookup;  // of a MultiLookup op: what the option says, the rest by its rules
   kernels::cuda::LookupTuning lookup_tuning;  // lines of `tuning`, or none
   std::shared_ptr<const TuningTable> tuning;  // keeps them
-  std::shared_ptr<const void>
-      chain;  // of chain_prepare (small_batch/small_batch_op.cpp); then nothing else is set
+  kernels::cuda::DeviceSize size;             // of the device
+  /// What small_batch_prepare made (small_batch/small_batch_op.cpp); then nothing else but `device` is set.
+  std::shared_ptr<const void> small_batch;
 
   CudaOp() = default;
   CudaOp(const CudaOp&) = delete;

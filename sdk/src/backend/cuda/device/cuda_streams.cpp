@@ -114,17 +114,18 @@ int32_t cuda_graph_text(dpi_backend_graph* g, char* text, size_t cap, dpi_backen
   }
 }
 
-int32_t cuda_fetch_in(dpi_backend_stream* s, void* dst, const void* staging, const dpi_fetch_part* parts,
-                      int32_t n_parts, dpi_backend_error* err) {
+int32_t cuda_fetch_in(dpi_backend_stream* s, void* dst, const void* staging, const dpi_fetch_range* ranges,
+                      int32_t n_ranges, dpi_backend_error* err) {
   kernels::cuda::FetchArgs a;
-  if (n_parts < 0 || n_parts > kernels::cuda::kMaxFetchParts)
-    return report(invalid_argument("fetch of " + std::to_string(n_parts) + " parts, expected at most " +
-                                   std::to_string(kernels::cuda::kMaxFetchParts)),
+  if (n_ranges < 0 || n_ranges > kernels::cuda::kMaxFetchRanges)
+    return report(invalid_argument("fetch of " + std::to_string(n_ranges) + " ranges, expected at most " +
+                                   std::to_string(kernels::cuda::kMaxFetchRanges)),
                   err);
   a.dst = static_cast<char*>(dst);
   a.staging = static_cast<const char*>(staging);
-  a.n_parts = n_parts;
-  for (int32_t i = 0; i < n_parts; ++i) a.parts[i] = {parts[i].offset, parts[i].bytes, parts[i].count_at};
+  a.n_ranges = n_ranges;
+  for (int32_t i = 0; i < n_ranges; ++i)
+    a.ranges[i] = {ranges[i].offset, ranges[i].bytes, ranges[i].count_at};
   layer::use(handle_of(s).device);
   return done(kernels::cuda::fetch(a, handle_of(s).native), "fetching the input", err);
 }

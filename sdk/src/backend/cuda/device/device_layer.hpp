@@ -1,6 +1,6 @@
 // The few calls of a GPU that the backend needs: memory, copies, streams, events. Two implementations: the
-// CUDA runtime (cuda_layer.cpp) and, for tests, the emulation (emu_layer.cpp); a plugin is linked with one of
-// them. Called by cuda_backend.cpp only.
+// CUDA runtime (cuda/device/cuda_layer.cpp) and, for tests, the emulation (cuda_emu/emu_layer.cpp); a plugin
+// is linked with one of them. Called by the sources of sdk/src/backend/cuda and by the programs of tests/gpu.
 //
 // Functions give the native code, 0 = done. Handles are opaque; a device is chosen with `use` on the calling
 // thread first.
@@ -22,7 +22,8 @@ struct Properties {
   char name[128] = "";
   uint64_t memory_total = 0;
   uint64_t memory_free = 0;
-  int multiprocessors = 132;
+  int multiprocessors = 0;
+  int threads_per_multiprocessor = 0;
   int capability = 0;  // 90 = sm_90; 0 = emulated
 };
 int properties(int device, Properties* out);

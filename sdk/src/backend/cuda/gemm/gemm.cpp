@@ -37,12 +37,12 @@ std::vector<uint16_t> narrowed(const float* data, int64_t n, DType type) {
 
 /// [out][in] with zeros up to packed_depth(in), each element through f(from, row of T, depth).
 template <class T, class F>
-std::vector<T> packed_weights(const kernels::Param& w, int64_t parts, const F& f) {
+std::vector<T> packed_weights(const kernels::Param& w, int64_t copies, const F& f) {
   const int64_t in = w.dims.d[1];
   const int64_t depth = cuda::packed_depth(in);
-  std::vector<T> to(static_cast<size_t>(w.dims.d[0] * depth * parts), T{});
+  std::vector<T> to(static_cast<size_t>(w.dims.d[0] * depth * copies), T{});
   for (int64_t o = 0; o < w.dims.d[0]; ++o) {
-    for (int64_t i = 0; i < in; ++i) f(w.data[o * in + i], to.data() + o * depth * parts + i, depth);
+    for (int64_t i = 0; i < in; ++i) f(w.data[o * in + i], to.data() + o * depth * copies + i, depth);
   }
   return to;
 }
@@ -72,7 +72,7 @@ Result<std::shared_ptr<const GemmDevice>> make_device(int index, int32_t precisi
   layer::Properties properties;
   if (const int code = layer::properties(index, &properties); code != 0)
     return native_status(code, "properties of the GPU");
-  d->multiprocessors = properties.multiprocessors;
+  d->size = {properties.multiprocessors, properties.threads_per_multiprocessor};
   d->capability = properties.capability;
   const lt::Api* api = lt::library(&d->lt_reason);
   if (api != nullptr) {
@@ -187,7 +187,7 @@ GemmChoice Gemm::own_choice(GemmImpl impl, int64_t rows) const {
   GemmChoice c;
   c.impl = impl;
   if (impl != GemmImpl::kOwnSimt)
-    c.tile = default_tile(shape(device_->strict ? max_rows_ : rows), device_->multiprocessors);
+    c.tile = default_tile(shape(device_->strict ? max_rows_ : rows), device_->size.multiprocessors);
   return c;
 }
 

@@ -1,7 +1,8 @@
 // Dense on the GPU: which of several implementations computes the product for how many rows. Own kernels
 // (kernels/cuda/gemm/gemm.hpp) are always there; cuBLASLt takes part when its library can be opened. The
-// choice is made per batch bucket when the op is prepared: by a measured table (tuning.hpp), else by the
-// rules of gemm/rules.cpp. Used by cuda_op.cpp and by the tuning tool.
+// choice is made per batch bucket when the op is prepared: by a measured table (tuning/tuning.hpp), else by
+// the rules of gemm/rules.cpp. gemm/gemm.cpp packs and chooses, gemm/lt.cpp is what concerns cuBLASLt. Used
+// by device/cuda_op.cpp and by the tuning tool (tests/gpu/tools/tune.cpp).
 #pragma once
 
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "backend/bind.hpp"
 #include "backend/cuda/gemm/lt_api.hpp"
+#include "kernels/cuda/common/estimates.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"
 
 namespace dpi::backend {
@@ -60,7 +62,7 @@ struct GemmDevice {
   int index = 0;
   GemmPrecision precision = GemmPrecision::kFp32;
   bool strict = false;  // a row's bits must not depend on its batch
-  int multiprocessors = 132;
+  kernels::cuda::DeviceSize size;
   int capability = 0;            // 90 = sm_90, 0 = emulated
   const lt::Api* api = nullptr;  // null: `lt_reason` says why
   lt::Handle handle = nullptr;
@@ -78,13 +80,13 @@ struct GemmDevice {
 Result<std::shared_ptr<const GemmDevice>> open_gemm_device(int index, int32_t precision, bool strict,
                                                            const std::string& tuning);
 
-/// The part of an op that the choice depends on.
+/// What of an op the choice depends on.
 struct GemmShape {
   int64_t rows = 0;  // a batch bucket
   int64_t in = 0;
   int64_t out = 0;
   bool fused =
-      false;  // the end is more than bias and ReLU: own kernels fuse it, cuBLASLt leaves it to a step
+      false;  // the end is more than bias and ReLU: own kernels fuse it, after cuBLASLt it is a kernel
 };
 
 /// Implementations that give `precision`, the default for small shapes first.
@@ -120,7 +122,7 @@ class Gemm {
     int64_t rows = 0;  // the last that takes the choice
     GemmChoice choice;
   };
-  /// How one cuBLASLt product is laid out.
+  /// The descriptors of one cuBLASLt product.
   struct LtProblem;
 
   Gemm(const OwnedOp& op, std::shared_ptr<const GemmDevice> device);

@@ -1,9 +1,10 @@
-// Names of the implementations and what is chosen without measurements. The rules in words:
+// Names of the implementations and what is chosen without measurements; the numbers are those of
+// kernels/cuda/common/estimates.hpp. The rules in words:
 //   - fp32 never takes plain tf32: SIMT for tiny layers, cuBLASLt's SGEMM for few rows, else three tf32
 //     products, which are as exact;
-//   - an end with a product or residual (cross v2) goes to the own kernel, which fuses it, once there are
-//   rows
-//     enough to fill the GPU; otherwise cuBLASLt, whose kernels split the depth when rows are few;
+//   - an end with a product or residual (cross v2) goes to the own kernel, which fuses it, once
+//     there are rows enough to fill the GPU; otherwise cuBLASLt, whose kernels split the depth when rows are
+//     few;
 //   - without cuBLASLt, and under determinism=strict, own kernels.
 #include "backend/cuda/gemm/gemm.hpp"
 
@@ -18,9 +19,7 @@ constexpr const char* kNames[] = {"own-simt",      "own-tf32",      "own-3xtf32"
                                   "cublaslt-fp16", "cublaslt-bf16"};
 constexpr const char* kPrecisions[] = {"fp32", "tf32", "fp16", "bf16"};
 
-constexpr int64_t kTinyIn = 32;
-constexpr int64_t kTinyOut = 16;
-constexpr int64_t kManyRows = 256;  // from here on the batch alone fills the GPU
+using namespace kernels::cuda::estimates;
 
 GemmImpl own_impl(GemmPrecision p) {
   constexpr GemmImpl kOwn[] = {GemmImpl::kOwnTf32x3, GemmImpl::kOwnTf32, GemmImpl::kOwnF16,
@@ -30,7 +29,7 @@ GemmImpl own_impl(GemmPrecision p) {
 
 GemmImpl lt_impl(GemmPrecision p, int64_t rows) {
   constexpr GemmImpl kLt[] = {GemmImpl::kLtTf32x3, GemmImpl::kLtTf32, GemmImpl::kLtF16, GemmImpl::kLtBf16};
-  if (p == GemmPrecision::kFp32 && rows < kManyRows) return GemmImpl::kLtFp32;
+  if (p == GemmPrecision::kFp32 && rows < kGemmManyRows) return GemmImpl::kLtFp32;
   return kLt[static_cast<int>(p)];
 }
 
@@ -64,9 +63,9 @@ std::vector<GemmImpl> impls_for(GemmPrecision precision) {
 }
 
 GemmImpl default_impl(const GemmShape& s, GemmPrecision precision, bool lt, bool strict) {
-  const bool tiny = s.in < kTinyIn || s.out < kTinyOut;
+  const bool tiny = s.in < kGemmTinyIn || s.out < kGemmTinyOut;
   if (tiny) return has_f32_weights(precision) ? GemmImpl::kOwnSimt : own_impl(precision);
-  if (strict || !lt || (s.fused && s.rows >= kManyRows)) return own_impl(precision);
+  if (strict || !lt || (s.fused && s.rows >= kGemmManyRows)) return own_impl(precision);
   return lt_impl(precision, s.rows);
 }
 

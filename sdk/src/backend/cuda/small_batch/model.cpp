@@ -6,19 +6,20 @@
 #include "backend/check_op.hpp"
 #include "kernels/cuda/small_batch/program.hpp"
 
-namespace dpi::backend {
+namespace dpi::backend::small_batch {
 namespace {
 
 using kernels::OpKind;
 namespace cuda = kernels::cuda;
+namespace gpu = kernels::cuda::small_batch;
 
 constexpr int64_t kMaxColumns = 1 << 20;
 
 class Builder {
  public:
-  explicit Builder(const dpi_chain_desc& desc) : desc_(desc) {}
+  explicit Builder(const dpi_small_batch_desc& desc) : desc_(desc) {}
 
-  Result<ChainModel> build() {
+  Result<Model> build() {
     for (int32_t i = 0; i < desc_.n_ops; ++i) {
       DPI_ASSIGN_OR_RETURN(OwnedOp op, own_op(desc_.ops[i]));
       DPI_RETURN_IF_ERROR(check_op(op, true));
@@ -57,14 +58,14 @@ class Builder {
       case OpKind::kTail:
         return ok_status();
       default:
-        return refuse(op, std::string(kernels::op_name(op.kind)) + " is not done in a chain");
+        return refuse(op, std::string(kernels::op_name(op.kind)) + " is not done in a small batch");
     }
   }
 
   /// The plan's value that a number stands for, and where in it.
   Place place_of(int32_t number) const {
     if (number < 0 || number >= desc_.n_values) return {number, 0, desc_.n_values == 0};
-    const dpi_chain_value& v = desc_.values[number];
+    const dpi_small_batch_value& v = desc_.values[number];
     return {v.base >= 0 ? v.base : number, v.base >= 0 ? v.column : 0, v.kept != 0};
   }
 
@@ -73,9 +74,9 @@ class Builder {
     return static_cast<int32_t>(m_.values.size()) - 1;
   }
 
-  ChainRef extend(int32_t value, int32_t column, const kernels::Dims& dims) {
+  Ref extend(int32_t value, int32_t column, const kernels::Dims& dims) {
     const auto n = static_cast<int32_t>(dims.size());
-    ChainValue& v = m_.values[static_cast<size_t>(value)];
+    Value& v = m_.values[static_cast<size_t>(value)];
     v.columns = std::max(v.columns, column + n);
     return {value, column, n, dims};
   }
@@ -95,11 +96,11 @@ class Builder {
     return ok_status();
   }
 
-  /// Input k of op i: made in the chain, or fetched from outside.
-  Result<ChainRef> ref_of(int32_t i, int32_t k) {
+  /// Input k of op i: made by another op, or fetched from outside.
+  Result<Ref> ref_of(int32_t i, int32_t k) {
     const OwnedOp& op = m_.ops[static_cast<size_t>(i)];
     const dpi_value_desc& d = op.input(static_cast<size_t>(k));
-    if (is_absent(d)) return ChainRef{};
+    if (is_absent(d)) return Ref{};
     const int32_t number = desc_.input_values[i][k];
     const Place at = place_of(number);
     if (const auto made = made_.find(at.number); made != made_.end())
@@ -109,7 +110,7 @@ class Builder {
     const auto [it, is_new] = loaded_.try_emplace(number, -1);
     if (is_new) {
       it->second = new_value();
-      ChainFetch f;
+      Fetch f;
       f.dst = extend(it->second, 0, d.dims);
       f.input = input_of(i, k);
       m_.fetches.push_back(f);
@@ -134,24 +135,24 @@ class Builder {
   Status add_op(int32_t i) {
     const OwnedOp& op = m_.ops[static_cast<size_t>(i)];
     if (op.kind == OpKind::kMultiLookup) return add_lookup(i);
-    ChainStep s;
+    Node s;
     s.op = i;
-    s.kind = op.kind == OpKind::kDense           ? ChainStepKind::kProduct
-             : op.kind == OpKind::kFm            ? ChainStepKind::kFm
-             : op.kind == OpKind::kCrossV1Closed ? ChainStepKind::kCrossV1Closed
-             : op.kind == OpKind::kTail          ? ChainStepKind::kTail
-                                                 : ChainStepKind::kElementwise;
+    s.kind = op.kind == OpKind::kDense           ? NodeKind::kProduct
+             : op.kind == OpKind::kFm            ? NodeKind::kFm
+             : op.kind == OpKind::kCrossV1Closed ? NodeKind::kCrossV1Closed
+             : op.kind == OpKind::kTail          ? NodeKind::kTail
+                                                 : NodeKind::kElementwise;
     for (int32_t k = 0; k < static_cast<int32_t>(op.inputs.size()); ++k) {
       if (op.inputs[static_cast<size_t>(k)].is_bags != 0) return refuse(op, "it reads ids");
-      DPI_ASSIGN_OR_RETURN(ChainRef r, ref_of(i, k));
+      DPI_ASSIGN_OR_RETURN(Ref r, ref_of(i, k));
       s.in.push_back(r);
     }
     DPI_RETURN_IF_ERROR(add_outputs(i, &s));
-    m_.steps.push_back(std::move(s));
+    m_.nodes.push_back(std::move(s));
     return ok_status();
   }
 
-  Status add_outputs(int32_t i, ChainStep* s) {
+  Status add_outputs(int32_t i, Node* s) {
     const OwnedOp& op = m_.ops[static_cast<size_t>(i)];
     for (int32_t k = 0; k < static_cast<int32_t>(op.outputs.size()); ++k) {
       const dpi_value_desc& d = op.outputs[static_cast<size_t>(k)];
@@ -173,12 +174,12 @@ class Builder {
   Status add_lookup(int32_t i) {
     const OwnedOp& op = m_.ops[static_cast<size_t>(i)];
     const auto& a = op.as<kernels::MultiLookupAttrs>();
-    ChainStep s;
-    s.kind = ChainStepKind::kChannels;
+    Node s;
+    s.kind = NodeKind::kChannels;
     s.op = i;
     DPI_RETURN_IF_ERROR(add_outputs(i, &s));
     if (std::any_of(s.kept.begin(), s.kept.end(), [](int32_t k) { return k >= 0; }))
-      return refuse(op, "what it looks up is read outside the chain");
+      return refuse(op, "what it looks up is read outside the small batch");
     s.out.resize(2);
     m_.lookups.push_back({i, {}});
     extra_ = -1;
@@ -186,99 +187,99 @@ class Builder {
     for (int32_t f = 0; f < a.n_numerics; ++f) add_numeric(a, a.numerics[f], s.out[0]);
     for (int32_t f = 0; f < a.n_scalars; ++f) add_scalar(a.scalars[f]);
     if (a.n_channels == 0) return ok_status();
-    for (const ChainChannelPart& p : m_.lookups.back().parts) s.in.push_back(p.x);
+    for (const ChannelTerm& p : m_.lookups.back().terms) s.in.push_back(p.x);
     s.out = {s.out[1]};
     s.kept = {-1};
-    m_.steps.push_back(std::move(s));
+    m_.nodes.push_back(std::move(s));
     return ok_status();
   }
 
   /// Columns of a lookup's own that no other op reads: scalars, raw numerics, vectors for FM alone.
-  ChainRef extra(int32_t n) {
+  Ref extra(int32_t n) {
     if (extra_ < 0) extra_ = new_value();
     return extend(extra_, m_.values[static_cast<size_t>(extra_)].columns, {1, {n}});
   }
 
-  ChainRef columns_of(const ChainRef& out, int32_t first, int64_t n) {
+  Ref columns_of(const Ref& out, int32_t first, int64_t n) {
     return extend(out.value, out.column + first, {1, {n}});
   }
 
   int32_t lookup_op() const { return m_.lookups.back().op; }
 
-  ChainFetch fetch_of(const ChainRef& dst, int32_t input) {
-    ChainFetch f;
+  Fetch fetch_of(const Ref& dst, int32_t input) {
+    Fetch f;
     f.dst = dst;
     f.op = lookup_op();
     f.input = input_of(f.op, input);
     return f;
   }
 
-  ChainFetch fetch_rows(const ChainRef& dst, int32_t input, int32_t table, const kernels::EmbedAttrs& e) {
-    ChainFetch f = fetch_of(dst, input);
+  Fetch fetch_rows(const Ref& dst, int32_t input, int32_t table, const kernels::EmbedAttrs& e) {
+    Fetch f = fetch_of(dst, input);
     f.table = table_of(f.op, table);
     f.embed = e;
     f.one_id = e.pooling == kernels::Pooling::kSingle;
     return f;
   }
 
-  void add_part(ChainChannelPart::Kind kind, const ChainRef& x, int32_t number) {
-    ChainChannelPart p;
+  void add_term(ChannelTerm::Kind kind, const Ref& x, int32_t number) {
+    ChannelTerm p;
     p.kind = kind;
     p.x = x;
     p.first_channel = number;
     p.coef = number;
     p.with_squares = number != 0;
-    m_.lookups.back().parts.push_back(p);
-    if (kind == ChainChannelPart::Kind::kFm) m_.values[static_cast<size_t>(x.value)].wide = true;
+    m_.lookups.back().terms.push_back(p);
+    if (kind == ChannelTerm::Kind::kFm) m_.values[static_cast<size_t>(x.value)].wide = true;
   }
 
-  void add_field(const kernels::MultiLookupAttrs& a, const kernels::LookupField& f, const ChainRef& out) {
+  void add_field(const kernels::MultiLookupAttrs& a, const kernels::LookupField& f, const Ref& out) {
     const bool copied = f.out_col >= 0 && out.value >= 0;
     const bool in_fm = f.fm != kernels::FmRole::kNone && a.fm_channel >= 0;
     if (!copied && !in_fm) return;
     const int32_t dim = m_.ops[static_cast<size_t>(lookup_op())].tables[static_cast<size_t>(f.table)].dim;
-    const ChainRef dst = copied ? columns_of(out, f.out_col, dim) : extra(dim);
+    const Ref dst = copied ? columns_of(out, f.out_col, dim) : extra(dim);
     m_.fetches.push_back(fetch_rows(dst, f.input, f.table, f.embed));
-    if (in_fm) add_part(ChainChannelPart::Kind::kFm, dst, f.fm == kernels::FmRole::kWithSquares ? 1 : 0);
+    if (in_fm) add_term(ChannelTerm::Kind::kFm, dst, f.fm == kernels::FmRole::kWithSquares ? 1 : 0);
   }
 
-  void add_numeric(const kernels::MultiLookupAttrs& a, const kernels::NumericField& f, const ChainRef& out) {
+  void add_numeric(const kernels::MultiLookupAttrs& a, const kernels::NumericField& f, const Ref& out) {
     const bool copied = f.out_col >= 0 && out.value >= 0;
     const bool in_fm = f.fm != kernels::FmRole::kNone && a.fm_channel >= 0;
     const bool in_channels = f.coef >= 0 && a.n_channels > 0;
-    ChainRef dst;
+    Ref dst;
     if (copied) {
       dst = columns_of(out, f.out_col, f.dim);
       m_.fetches.push_back(fetch_of(dst, f.input));
       m_.fetches.back().vec = f.vec;
     }
-    ChainRef raw = f.vec < 0 ? dst : ChainRef{};
+    Ref raw = f.vec < 0 ? dst : Ref{};
     const bool raw_in_fm = in_fm && !copied;
     if (raw.value < 0 && (in_channels || raw_in_fm)) {
       raw = extra(f.vec < 0 ? f.dim : 1);
       m_.fetches.push_back(fetch_of(raw, f.input));
     }
-    if (in_fm) add_part(ChainChannelPart::Kind::kFm, copied ? dst : raw, 0);
-    if (raw_in_fm) m_.lookups.back().parts.back().vec = f.vec;
-    if (in_channels) add_part(ChainChannelPart::Kind::kNumeric, raw, f.coef);
+    if (in_fm) add_term(ChannelTerm::Kind::kFm, copied ? dst : raw, 0);
+    if (raw_in_fm) m_.lookups.back().terms.back().vec = f.vec;
+    if (in_channels) add_term(ChannelTerm::Kind::kNumeric, raw, f.coef);
   }
 
   void add_scalar(const kernels::ScalarField& f) {
-    const ChainRef dst = extra(f.count);
+    const Ref dst = extra(f.count);
     m_.fetches.push_back(fetch_rows(dst, f.input, f.table, f.embed));
-    add_part(ChainChannelPart::Kind::kScalar, dst, f.first_channel);
+    add_term(ChannelTerm::Kind::kScalar, dst, f.first_channel);
   }
 
   Status check_counts() const {
     const auto check = [](size_t n, int limit, const char* what) {
       if (n <= static_cast<size_t>(limit)) return ok_status();
-      return unsupported("a chain takes at most " + std::to_string(limit) + " " + what + ", " +
+      return unsupported("a small batch takes at most " + std::to_string(limit) + " " + what + ", " +
                          std::to_string(n) + " asked");
     };
-    DPI_RETURN_IF_ERROR(check(m_.inputs.size(), cuda::kMaxChainInputs, "inputs"));
-    DPI_RETURN_IF_ERROR(check(m_.tables.size(), cuda::kMaxChainInputs, "tables"));
-    DPI_RETURN_IF_ERROR(check(m_.outputs.size(), cuda::kMaxChainOutputs, "scores and logits"));
-    if (m_.outputs.empty()) return unsupported("nothing of the chain is read outside it");
+    DPI_RETURN_IF_ERROR(check(m_.inputs.size(), gpu::kMaxInputs, "inputs"));
+    DPI_RETURN_IF_ERROR(check(m_.tables.size(), gpu::kMaxInputs, "tables"));
+    DPI_RETURN_IF_ERROR(check(m_.outputs.size(), gpu::kMaxOutputs, "scores and logits"));
+    if (m_.outputs.empty()) return unsupported("nothing that the small batch computes is read outside it");
     return ok_status();
   }
 
@@ -287,37 +288,37 @@ class Builder {
   /// Products read their input in blocks of 16 columns from a multiple of 16 on, with nothing but zeros
   /// behind it: one that lies otherwise is copied.
   void align_products() {
-    std::vector<ChainStep> steps;
-    for (ChainStep& s : m_.steps) {
-      if (s.kind == ChainStepKind::kProduct && !is_aligned(s.in[0])) {
-        ChainRef& x = s.in[0];
-        ChainStep copy;
+    std::vector<Node> nodes;
+    for (Node& s : m_.nodes) {
+      if (s.kind == NodeKind::kProduct && !is_aligned(s.in[0])) {
+        Ref& x = s.in[0];
+        Node copy;
         copy.in = {x};
         x = extend(new_value(), 0, {1, {x.n}});
         copy.out = {x};
         copy.kept = {-1};
-        steps.push_back(std::move(copy));
+        nodes.push_back(std::move(copy));
       }
-      steps.push_back(std::move(s));
+      nodes.push_back(std::move(s));
     }
-    m_.steps = std::move(steps);
+    m_.nodes = std::move(nodes);
   }
 
-  bool is_aligned(const ChainRef& x) const {
+  bool is_aligned(const Ref& x) const {
     const bool ends = x.column + x.n == m_.values[static_cast<size_t>(x.value)].columns;
-    return x.column % cuda::kChainDepth == 0 && (ends || x.n % cuda::kChainDepth == 0);
+    return x.column % gpu::kBlockDepth == 0 && (ends || x.n % gpu::kBlockDepth == 0);
   }
 
   void set_levels() {
-    for (size_t i = 0; i < m_.steps.size(); ++i) {
-      ChainStep& s = m_.steps[i];
+    for (size_t i = 0; i < m_.nodes.size(); ++i) {
+      Node& s = m_.nodes[i];
       s.level = 1;
-      for (const ChainRef& in : s.in) {
+      for (const Ref& in : s.in) {
         for (size_t j = 0; j < i && in.value >= 0; ++j) {
-          for (const ChainRef& out : m_.steps[j].out) {
+          for (const Ref& out : m_.nodes[j].out) {
             const bool overlap =
                 out.value == in.value && out.column < in.column + in.n && in.column < out.column + out.n;
-            if (overlap) s.level = std::max(s.level, m_.steps[j].level + 1);
+            if (overlap) s.level = std::max(s.level, m_.nodes[j].level + 1);
           }
         }
       }
@@ -325,28 +326,25 @@ class Builder {
     }
   }
 
-  void read(const ChainRef& r, int32_t level, bool ChainValue::* how) {
+  void read(const Ref& r, int32_t level, bool Value::* how) {
     if (r.value < 0) return;
-    ChainValue& v = m_.values[static_cast<size_t>(r.value)];
+    Value& v = m_.values[static_cast<size_t>(r.value)];
     v.last = std::max(v.last, level);
     v.*how = true;
   }
 
   void set_lives() {
     std::vector<int32_t> writers(m_.values.size(), 0);
-    for (const ChainFetch& f : m_.fetches) writers[static_cast<size_t>(f.dst.value)] += 2;
-    for (const ChainStep& s : m_.steps) {
-      const bool product = s.kind == ChainStepKind::kProduct;
+    for (const Fetch& f : m_.fetches) writers[static_cast<size_t>(f.dst.value)] += 2;
+    for (const Node& s : m_.nodes) {
+      const bool product = s.kind == NodeKind::kProduct;
       for (size_t k = 0; k < s.in.size(); ++k)
-        read(s.in[k], s.level,
-             !product ? &ChainValue::exact
-             : k == 0 ? &ChainValue::product
-                      : &ChainValue::factor);
-      for (const ChainRef& out : s.out) {
+        read(s.in[k], s.level, !product ? &Value::exact : k == 0 ? &Value::product : &Value::factor);
+      for (const Ref& out : s.out) {
         if (out.value < 0) continue;
-        ChainValue& v = m_.values[static_cast<size_t>(out.value)];
+        Value& v = m_.values[static_cast<size_t>(out.value)];
         const bool whole = out.column == 0 && out.n == v.columns;
-        const bool pads = product || s.kind == ChainStepKind::kCopy;
+        const bool pads = product || s.kind == NodeKind::kCopy;
         writers[static_cast<size_t>(out.value)] += whole && pads ? 1 : 2;
         v.first = s.level;
       }
@@ -357,9 +355,9 @@ class Builder {
     }
   }
 
-  const dpi_chain_desc& desc_;
-  ChainModel m_;
-  std::map<int32_t, int32_t> made_;    // number of the plan -> value written by an op of the chain
+  const dpi_small_batch_desc& desc_;
+  Model m_;
+  std::map<int32_t, int32_t> made_;    // number of the plan -> value written by an op
   std::map<int32_t, int32_t> loaded_;  // number of the plan -> value fetched from outside
   std::map<int32_t, int32_t> inputs_;  // number of the plan -> input of the launch
   std::map<std::pair<int32_t, int32_t>, int32_t> tables_;
@@ -368,21 +366,21 @@ class Builder {
 
 }  // namespace
 
-const ChainLookup& ChainModel::lookup_of(int32_t op) const {
-  return *std::find_if(lookups.begin(), lookups.end(), [op](const ChainLookup& l) { return l.op == op; });
+const Lookup& Model::lookup_of(int32_t op) const {
+  return *std::find_if(lookups.begin(), lookups.end(), [op](const Lookup& l) { return l.op == op; });
 }
 
-int64_t ChainModel::weights() const {
+int64_t Model::weights() const {
   int64_t n = 0;
-  for (const ChainStep& s : steps) {
-    if (s.kind == ChainStepKind::kProduct) n += int64_t{s.in[0].n} * s.out[0].n;
+  for (const Node& s : nodes) {
+    if (s.kind == NodeKind::kProduct) n += int64_t{s.in[0].n} * s.out[0].n;
   }
   return n;
 }
 
-Result<ChainModel> make_chain_model(const dpi_chain_desc& desc) {
-  if (desc.n_ops <= 0) return unsupported("a chain of no ops");
+Result<Model> make_model(const dpi_small_batch_desc& desc) {
+  if (desc.n_ops <= 0) return unsupported("a small batch of no ops");
   return Builder(desc).build();
 }
 
-}  // namespace dpi::backend
+}  // namespace dpi::backend::small_batch

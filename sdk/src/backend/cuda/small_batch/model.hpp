@@ -1,6 +1,6 @@
-// What a chain computes, taken from its description: values in shared memory, what the gather fetches into
-// them, and the steps with their levels. Independent of the device. Made by small_batch/model.cpp, laid out
-// and divided among ranks and warps by small_batch/plan.cpp.
+// What a small batch computes, taken from its description: values in shared memory, what the gather fetches
+// into them, and the nodes with their levels. Independent of the device. Made by small_batch/model.cpp,
+// placed and divided among ranks and warps by small_batch/plan.cpp.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 #include "backend/bind.hpp"
 
-namespace dpi::backend {
+namespace dpi::backend::small_batch {
 
 /// Columns [column, column + n) of a value; value -1 = absent.
-struct ChainRef {
+struct Ref {
   int32_t value = -1;
   int32_t column = 0;
   int32_t n = 0;
   kernels::Dims dims;
 };
 
-struct ChainValue {
+struct Value {
   int32_t columns = 0;
   bool product = false;  // a Dense multiplies it
   bool factor = false;   // a Dense reads it as mul or add
@@ -32,66 +32,67 @@ struct ChainValue {
   bool is_read() const { return last >= 0; }
 };
 
-enum class ChainStepKind : int32_t { kProduct, kChannels, kElementwise, kFm, kCrossV1Closed, kTail, kCopy };
+enum class NodeKind : int32_t { kProduct, kChannels, kElementwise, kFm, kCrossV1Closed, kTail, kCopy };
 
-struct ChainStep {
-  ChainStepKind kind = ChainStepKind::kCopy;
+/// One op, or a copy that a product needs of its input.
+struct Node {
+  NodeKind kind = NodeKind::kCopy;
   int32_t op = -1;
   int32_t level = 0;
-  std::vector<ChainRef> in;   // in the op's order
-  std::vector<ChainRef> out;  // may be absent
-  std::vector<int32_t> kept;  // per out: number in ChainModel::outputs, -1
+  std::vector<Ref> in;        // in the op's order
+  std::vector<Ref> out;       // may be absent
+  std::vector<int32_t> kept;  // per out: number in Model::outputs, -1
 };
 
 /// One field, scalar table or tensor that the gather brings; `vec`: of the op's numeric vectors, -1.
-struct ChainFetch {
-  ChainRef dst;
-  int32_t input = 0;   // number in ChainModel::inputs
-  int32_t table = -1;  // number in ChainModel::tables
+struct Fetch {
+  Ref dst;
+  int32_t input = 0;   // number in Model::inputs
+  int32_t table = -1;  // number in Model::tables
   bool one_id = false;
   int32_t op = -1;
   int32_t vec = -1;
   kernels::EmbedAttrs embed;
 };
 
-/// Parts of a lookup's channels; x: what a fetch brought.
-struct ChainChannelPart {
+/// One summand of a lookup's channels; x: what a fetch brought.
+struct ChannelTerm {
   enum class Kind : int32_t { kScalar, kNumeric, kFm };
   Kind kind = Kind::kScalar;
-  ChainRef x;
+  Ref x;
   int32_t first_channel = 0;  // scalar
   int32_t coef = 0;           // numeric
   bool with_squares = false;  // FM
   int32_t vec = -1;           // FM: of a numeric that is not copied; x is its one value
 };
-struct ChainLookup {
+struct Lookup {
   int32_t op = -1;
-  std::vector<ChainChannelPart> parts;
+  std::vector<ChannelTerm> terms;
 };
 
 /// Operand `index` of call `op`.
-struct ChainSource {
+struct Source {
   int32_t op = 0;
   int32_t index = 0;
 };
 
-struct ChainModel {
+struct Model {
   std::vector<OwnedOp> ops;
-  std::vector<ChainValue> values;
-  std::vector<ChainFetch> fetches;
-  std::vector<ChainLookup> lookups;
-  std::vector<ChainStep> steps;
-  std::vector<ChainSource> inputs;
-  std::vector<ChainSource> tables;
-  std::vector<ChainSource> outputs;
+  std::vector<Value> values;
+  std::vector<Fetch> fetches;
+  std::vector<Lookup> lookups;
+  std::vector<Node> nodes;
+  std::vector<Source> inputs;
+  std::vector<Source> tables;
+  std::vector<Source> outputs;
   int32_t n_levels = 0;
 
-  const ChainLookup& lookup_of(int32_t op) const;
+  const Lookup& lookup_of(int32_t op) const;
   /// Elements of the weights of all products.
   int64_t weights() const;
 };
 
-/// kUnsupported with the op and the reason when a chain cannot do what an op asks.
-Result<ChainModel> make_chain_model(const dpi_chain_desc& desc);
+/// kUnsupported with the op and the reason when the small-batch kernel cannot do what an op asks.
+Result<Model> make_model(const dpi_small_batch_desc& desc);
 
-}  // namespace dpi::backend
+}  // namespace dpi::backend::small_batch

@@ -1,18 +1,18 @@
-// From what a chain computes to the bytes its kernel reads: the program of every rank and the streams of
-// weights (kernels/cuda/small_batch/program.hpp), for a choice of cluster size and warps. Used by
+// From what a small batch computes to the bytes its kernel reads: the program of every rank and the streams
+// of weights (kernels/cuda/small_batch/program.hpp), for a choice of cluster size and warps. Used by
 // small_batch/small_batch_op.cpp.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "backend/cuda/small_batch/layout.hpp"
+#include "backend/cuda/small_batch/placement.hpp"
 #include "kernels/cuda/small_batch/launch.hpp"
 
-namespace dpi::backend {
+namespace dpi::backend::small_batch {
 
-struct ChainPlan {
-  kernels::cuda::ChainShape shape;
+struct Plan {
+  kernels::cuda::small_batch::Shape shape;
   std::vector<char> programs;  // one per rank
   std::vector<char> weights;
   double micros = 0;  // of one tile, estimated
@@ -20,15 +20,15 @@ struct ChainPlan {
 };
 
 /// The plan with the shortest estimated time that fits; kUnsupported, with the bytes, when none does.
-Result<ChainPlan> plan_chain(const ChainModel& model, kernels::cuda::ChainMode mode,
-                             const kernels::cuda::ChainLimits& limits);
+Result<Plan> make_plan(const Model& model, kernels::cuda::small_batch::Mode mode,
+                       const kernels::cuda::small_batch::Limits& limits);
 
-/// The programs of all ranks at one layout, one after another, each of the same size.
-std::vector<char> write_programs(const ChainModel& model, const ChainLayout& layout,
-                                 const std::vector<ChainRankPlan>& ranks, const ChainPlan& plan);
+/// The programs of all ranks at one placement, one after another, each of the same size: writer.cpp.
+std::vector<char> write_programs(const Model& model, const Placement& placement,
+                                 const std::vector<RankPlan>& ranks, const Plan& plan);
 
 /// The blocks of all warps in the order of their use.
-std::vector<char> pack_weights(const ChainModel& model, const std::vector<ChainRankPlan>& ranks,
-                               const kernels::cuda::ChainShape& shape);
+std::vector<char> pack_weights(const Model& model, const std::vector<RankPlan>& ranks,
+                               const kernels::cuda::small_batch::Shape& shape);
 
-}  // namespace dpi::backend
+}  // namespace dpi::backend::small_batch

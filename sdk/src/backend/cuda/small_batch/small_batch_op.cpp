@@ -9,74 +9,73 @@
 #include "backend/cuda/device/cuda_handles.hpp"
 #include "backend/cuda/small_batch/plan.hpp"
 #include "backend/cuda/tuning/tuning.hpp"
+#include "kernels/cuda/common/estimates.hpp"
 
-namespace dpi::backend {
+namespace dpi::backend::small_batch {
 namespace {
 
 namespace cuda = kernels::cuda;
+namespace gpu = kernels::cuda::small_batch;
 
-// Until a measurement says otherwise: one wave of clusters, 256 rows at most, and only plans that the
-// estimate of small_batch/plan.cpp puts below their ops one by one.
-constexpr int64_t kMostRows = 256;
-constexpr double kMicrosPerOp = 2.8;     // a node of a graph at small batches, launch to launch
-constexpr double kMicrosPerPlain = 2.2;  // more for a product without tensor cores
-constexpr bool kOverlap = false;         // of its start with the end of the kernel that fetches the input
+using namespace cuda::estimates;
 
-/// What chain_enqueue needs.
-struct CudaChain {
-  cuda::ChainShape shape;
-  std::vector<ChainSource> inputs;
-  std::vector<ChainSource> tables;
-  std::vector<ChainSource> outputs;
+/// What small_batch_enqueue needs.
+struct SmallBatchOp {
+  gpu::Shape shape;
+  std::vector<Source> inputs;
+  std::vector<Source> tables;
+  std::vector<Source> outputs;
   int32_t n_calls = 0;
   int64_t max_rows = 0;
   int device = 0;
   void* programs = nullptr;
   void* weights = nullptr;
 
-  CudaChain() = default;
-  CudaChain(const CudaChain&) = delete;
-  CudaChain& operator=(const CudaChain&) = delete;
-  ~CudaChain() {
+  SmallBatchOp() = default;
+  SmallBatchOp(const SmallBatchOp&) = delete;
+  SmallBatchOp& operator=(const SmallBatchOp&) = delete;
+  ~SmallBatchOp() {
     layer::use(device);
     if (programs != nullptr) layer::device_free(programs);
     if (weights != nullptr) layer::device_free(weights);
   }
 };
 
-Result<cuda::ChainMode> mode_of(const CudaOptions& o) {
-  if (o.strict) return unsupported("determinism=strict: a chain's sums are not those of its ops");
+Result<gpu::Mode> mode_of(const CudaOptions& o) {
+  if (o.strict)
+    return unsupported("determinism=strict: the sums of a small batch are not those of its ops one by one");
   switch (o.precision) {
     case 1:
-      return cuda::ChainMode::kTf32;
+      return gpu::Mode::kTf32;
     case 2:
-      return cuda::ChainMode::kF16;
+      return gpu::Mode::kF16;
     case 3:
-      return cuda::ChainMode::kBf16;
+      return gpu::Mode::kBf16;
     default:
-      return cuda::ChainMode::kF32;
+      return gpu::Mode::kF32;
   }
 }
 
-/// What was measured about this chain on this device; null = nothing.
-const ChainTuning* tuning_of(const CudaOptions& o, const ChainModel& model) {
+/// What was measured about this model on this device; null = nothing.
+const TuningLine* tuning_of(const CudaOptions& o, const Model& model) {
   if (o.gemm == nullptr || o.gemm->tuning == nullptr) return nullptr;
-  return find_chain_tuning(o.gemm->tuning->chains(), o.precision, model.weights());
+  return find_tuning(o.gemm->tuning->small_batches(), o.precision, model.weights());
 }
 
 /// A plan that the device takes; smaller clusters when it refuses larger ones.
-Result<ChainPlan> plan_for_device(const ChainModel& model, cuda::ChainMode mode, const ChainTuning* tuning,
-                                  int32_t* clusters) {
-  cuda::ChainLimits limits;
-  if (const int code = cuda::chain_limits(&limits); code != 0) return native_status(code, "chain limits");
+Result<Plan> plan_for_device(const Model& model, gpu::Mode mode, const TuningLine* tuning,
+                             int32_t* clusters) {
+  gpu::Limits limits;
+  if (const int code = gpu::limits_of_device(&limits); code != 0)
+    return native_status(code, "limits of the GPU");
   if (tuning != nullptr) {
     limits.ranks = tuning->ranks;
     limits.warps = tuning->warps;
   }
   for (;;) {
-    DPI_ASSIGN_OR_RETURN(ChainPlan plan, plan_chain(model, mode, limits));
-    plan.shape.overlap = limits.max_ranks > 1 && (tuning != nullptr ? tuning->overlap : kOverlap);
-    const int code = cuda::chain_allow(plan.shape, clusters);
+    DPI_ASSIGN_OR_RETURN(Plan plan, make_plan(model, mode, limits));
+    plan.shape.overlap = limits.max_ranks > 1 && (tuning != nullptr ? tuning->overlap : kSmallBatchOverlap);
+    const int code = gpu::allow(plan.shape, clusters);
     if (code == 0 && *clusters > 0) return plan;
     if (plan.shape.ranks == 1)
       return unsupported("the device takes no block of " + std::to_string(plan.shape.shared_bytes) +
@@ -85,15 +84,15 @@ Result<ChainPlan> plan_for_device(const ChainModel& model, cuda::ChainMode mode,
   }
 }
 
-double micros_of_ops(const ChainModel& model, cuda::ChainMode mode) {
-  double micros = kMicrosPerOp * static_cast<double>(model.ops.size());
-  if (mode != cuda::ChainMode::kF32) return micros;
-  for (const ChainStep& s : model.steps) micros += s.kind == ChainStepKind::kProduct ? kMicrosPerPlain : 0;
+double micros_of_ops(const Model& model, gpu::Mode mode) {
+  double micros = kSmallBatchMicrosPerOp * static_cast<double>(model.ops.size());
+  if (mode != gpu::Mode::kF32) return micros;
+  for (const Node& s : model.nodes) micros += s.kind == NodeKind::kProduct ? kSmallBatchMicrosPerPlain : 0;
   return micros;
 }
 
 /// The largest batch to take: what was measured, else one wave of clusters.
-Result<int64_t> rows_of(const ChainPlan& plan, const ChainTuning* tuning, int32_t clusters, double ops) {
+Result<int64_t> rows_of(const Plan& plan, const TuningLine* tuning, int32_t clusters, double ops) {
   if (tuning != nullptr && tuning->rows == 0) return unsupported("its ops one by one were measured faster");
   if (tuning != nullptr) return tuning->rows;
   if (plan.micros > ops) {
@@ -102,68 +101,70 @@ Result<int64_t> rows_of(const ChainPlan& plan, const ChainTuning* tuning, int32_
                   plan.micros, ops);
     return unsupported(text);
   }
-  return std::min(kMostRows, int64_t{clusters} * cuda::kChainRows);
+  return std::min(kSmallBatchMostRows, int64_t{clusters} * gpu::kTileRows);
 }
 
 Status upload(const std::vector<char>& bytes, void** to) {
   int code = layer::device_alloc(std::max<size_t>(bytes.size(), 16), to);
   if (code != 0) *to = nullptr;
   if (code == 0 && !bytes.empty()) code = layer::copy_now(*to, bytes.data(), bytes.size());
-  return code == 0 ? ok_status() : native_status(code, "weights of a chain");
+  return code == 0 ? ok_status() : native_status(code, "weights of a small batch");
 }
 
-std::string describe(const ChainPlan& plan, int64_t max_rows) {
+std::string describe(const Plan& plan, int64_t max_rows) {
   char text[240];
   std::snprintf(text, sizeof(text),
-                "chosen: fused_chain, %d ranks x %d warps, %d stages of weights, %d bytes of shared memory, "
+                "chosen: small_batch, %d ranks x %d warps, %d stages of weights, %d bytes of shared memory, "
                 "%.1f us a tile estimated, at most %lld rows",
                 plan.shape.ranks, plan.shape.warps, plan.stages, plan.shape.shared_bytes, plan.micros,
                 static_cast<long long>(max_rows));
   return text;
 }
 
-Status prepare(const CudaDevice& device, const dpi_chain_desc& desc, CudaChain* chain, std::string* text) {
-  DPI_ASSIGN_OR_RETURN(cuda::ChainMode mode, mode_of(device.options));
-  DPI_ASSIGN_OR_RETURN(ChainModel model, make_chain_model(desc));
-  const ChainTuning* const tuning = tuning_of(device.options, model);
+Status prepare(const CudaDevice& device, const dpi_small_batch_desc& desc, SmallBatchOp* out,
+               std::string* text) {
+  DPI_ASSIGN_OR_RETURN(gpu::Mode mode, mode_of(device.options));
+  DPI_ASSIGN_OR_RETURN(Model model, make_model(desc));
+  const TuningLine* const tuning = tuning_of(device.options, model);
   if (tuning != nullptr) mode = tuning->mode;
   int32_t clusters = 0;
-  DPI_ASSIGN_OR_RETURN(ChainPlan plan, plan_for_device(model, mode, tuning, &clusters));
+  DPI_ASSIGN_OR_RETURN(Plan plan, plan_for_device(model, mode, tuning, &clusters));
   const double ops = micros_of_ops(model, mode);
-  DPI_ASSIGN_OR_RETURN(chain->max_rows, rows_of(plan, tuning, clusters, ops));
-  chain->shape = plan.shape;
-  chain->n_calls = desc.n_ops;
-  DPI_RETURN_IF_ERROR(upload(plan.programs, &chain->programs));
-  DPI_RETURN_IF_ERROR(upload(plan.weights, &chain->weights));
-  chain->inputs = std::move(model.inputs);
-  chain->tables = std::move(model.tables);
-  chain->outputs = std::move(model.outputs);
-  *text = describe(plan, chain->max_rows);
+  DPI_ASSIGN_OR_RETURN(out->max_rows, rows_of(plan, tuning, clusters, ops));
+  out->shape = plan.shape;
+  out->n_calls = desc.n_ops;
+  DPI_RETURN_IF_ERROR(upload(plan.programs, &out->programs));
+  DPI_RETURN_IF_ERROR(upload(plan.weights, &out->weights));
+  out->inputs = std::move(model.inputs);
+  out->tables = std::move(model.tables);
+  out->outputs = std::move(model.outputs);
+  *text = describe(plan, out->max_rows);
   return ok_status();
 }
 
-int32_t cuda_chain_prepare(dpi_backend_device* d, const dpi_chain_desc* desc, dpi_backend_op** out,
-                           int64_t* max_rows, char* text, size_t cap, dpi_backend_error* err) {
+int32_t cuda_small_batch_prepare(dpi_backend_device* d, const dpi_small_batch_desc* desc,
+                                 dpi_backend_op** out, int64_t* max_rows, char* text, size_t cap,
+                                 dpi_backend_error* err) {
   *out = nullptr;
   *max_rows = 0;
   try {
     layer::use(device_of(d).index);
-    auto chain = std::make_shared<CudaChain>();
-    chain->device = device_of(d).index;
+    auto prepared = std::make_shared<SmallBatchOp>();
+    prepared->device = device_of(d).index;
     std::string said;
-    if (const Status s = prepare(device_of(d), *desc, chain.get(), &said); !s.ok()) {
-      copy_text("refused: fused_chain: " + std::string(s.message()), text, cap);
+    if (const Status s = prepare(device_of(d), *desc, prepared.get(), &said); !s.ok()) {
+      copy_text("refused: small_batch: " + std::string(s.message()), text, cap);
       return report(s, err);
     }
     copy_text(said, text, cap);
-    *max_rows = chain->max_rows;
+    *max_rows = prepared->max_rows;
     auto op = std::make_unique<CudaOp>();
-    op->device = chain->device;
-    op->chain = std::move(chain);
+    op->device = prepared->device;
+    op->small_batch = std::move(prepared);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());
     return 0;
   } catch (const std::bad_alloc&) {
-    return report({Code::kOutOfMemory, "no memory to prepare a chain"}, err);
+    return report({Code::kOutOfMemory, "no memory to prepare a small batch"}, err);
   } catch (const std::exception& e) {
     return report(internal_error(e.what()), err);
   }
@@ -172,22 +173,22 @@ int32_t cuda_chain_prepare(dpi_backend_device* d, const dpi_chain_desc* desc, dp
 // ---- calls
 
 /// Allocates only when it fails.
-Status check_calls(const CudaChain& c, const dpi_op_call* calls, int32_t n_calls) {
+Status check_calls(const SmallBatchOp& c, const dpi_op_call* calls, int32_t n_calls) {
   if (n_calls != c.n_calls)
-    return invalid_argument("a chain of " + std::to_string(c.n_calls) + " ops got " +
+    return invalid_argument("a small batch of " + std::to_string(c.n_calls) + " ops got " +
                             std::to_string(n_calls) + " calls");
   if (calls[0].rows < 0 || calls[0].rows > c.max_rows)
-    return invalid_argument("a chain of at most " + std::to_string(c.max_rows) + " rows got " +
+    return invalid_argument("a small batch of at most " + std::to_string(c.max_rows) + " rows got " +
                             std::to_string(calls[0].rows));
   for (int32_t i = 1; i < n_calls; ++i) {
     if (calls[i].rows != calls[0].rows)
-      return invalid_argument("ops of a chain got " + std::to_string(calls[0].rows) + " and " +
+      return invalid_argument("ops of a small batch got " + std::to_string(calls[0].rows) + " and " +
                               std::to_string(calls[i].rows) + " rows");
   }
   return ok_status();
 }
 
-Status bind_input(const CudaChain& c, size_t i, const dpi_op_call* calls, cuda::ChainInput* in) {
+Status bind_input(const SmallBatchOp& c, size_t i, const dpi_op_call* calls, gpu::Input* in) {
   const kernels::Operand& o = calls[c.inputs[i].op].inputs[c.inputs[i].index];
   if (o.bags.ids != nullptr) {
     *in = {o.bags.ids, o.bags.offsets, o.bags.weights, o.bags.stride};
@@ -196,18 +197,18 @@ Status bind_input(const CudaChain& c, size_t i, const dpi_op_call* calls, cuda::
   }
   if (in->data != nullptr) return ok_status();
   return invalid_argument("input " + std::to_string(c.inputs[i].index) + " of op " +
-                          std::to_string(c.inputs[i].op) + " of a chain has no data");
+                          std::to_string(c.inputs[i].op) + " of a small batch has no data");
 }
 
-int32_t cuda_chain_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle, const dpi_op_call* calls,
-                           int32_t n_calls, dpi_backend_error* err) {
+int32_t cuda_small_batch_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle,
+                                 const dpi_op_call* calls, int32_t n_calls, dpi_backend_error* err) {
   const auto* op = reinterpret_cast<const CudaOp*>(handle);
-  const auto& c = *static_cast<const CudaChain*>(op->chain.get());
+  const auto& c = *static_cast<const SmallBatchOp*>(op->small_batch.get());
   if (const Status status = check_calls(c, calls, n_calls); !status.ok()) return report(status, err);
   if (calls[0].rows == 0) return 0;
-  cuda::ChainInput inputs[cuda::kMaxChainInputs];
-  kernels::TableView tables[cuda::kMaxChainInputs];
-  cuda::ChainOutput outputs[cuda::kMaxChainOutputs];
+  gpu::Input inputs[gpu::kMaxInputs];
+  kernels::TableView tables[gpu::kMaxInputs];
+  gpu::Output outputs[gpu::kMaxOutputs];
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     if (const Status status = bind_input(c, i, calls, &inputs[i]); !status.ok()) return report(status, err);
   }
@@ -216,7 +217,7 @@ int32_t cuda_chain_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle, 
     const kernels::Tensor& t = calls[c.outputs[i].op].outputs[c.outputs[i].index];
     outputs[i] = {t.data, t.row_stride};
   }
-  cuda::ChainCall call;
+  gpu::Call call;
   call.programs = static_cast<const char*>(c.programs);
   call.weights = static_cast<const char*>(c.weights);
   call.inputs = inputs;
@@ -225,14 +226,14 @@ int32_t cuda_chain_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle, 
   call.n_outputs = static_cast<int32_t>(c.outputs.size());
   call.rows = calls[0].rows;
   layer::use(handle_of(s).device);
-  return done(cuda::chain_start(c.shape, call, handle_of(s).native), "starting a chain", err);
+  return done(gpu::start(c.shape, call, handle_of(s).native), "starting a small batch", err);
 }
 
 }  // namespace
 
-void fill_chain_functions(dpi_backend_api* api) {
-  api->chain_prepare = cuda_chain_prepare;
-  api->chain_enqueue = cuda_chain_enqueue;
+void fill_small_batch_functions(dpi_backend_api* api) {
+  api->small_batch_prepare = cuda_small_batch_prepare;
+  api->small_batch_enqueue = cuda_small_batch_enqueue;
 }
 
-}  // namespace dpi::backend
+}  // namespace dpi::backend::small_batch

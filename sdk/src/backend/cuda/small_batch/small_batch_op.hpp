@@ -1,13 +1,13 @@
-// Chains of the CUDA backend: a plan's ops in one kernel for small batches. chain_prepare makes the model
-// (small_batch/model.hpp), picks a plan (small_batch/plan.hpp) and uploads it; chain_enqueue takes operands
-// from the calls of the ops and starts the kernel (kernels/cuda/small_batch/launch.hpp).
+// Small batches of the CUDA backend: all ops of a plan in one kernel. small_batch_prepare makes the model
+// (small_batch/model.hpp), picks a plan (small_batch/plan.hpp) and uploads it; small_batch_enqueue takes
+// operands from the calls of the ops and starts the kernel (kernels/cuda/small_batch/launch.hpp).
 #pragma once
 
 #include "backend/abi/dpi_backend.h"
 
-namespace dpi::backend {
+namespace dpi::backend::small_batch {
 
-/// Sets chain_prepare and chain_enqueue.
-void fill_chain_functions(dpi_backend_api* api);
+/// Sets small_batch_prepare and small_batch_enqueue.
+void fill_small_batch_functions(dpi_backend_api* api);
 
-}  // namespace dpi::backend
+}  // namespace dpi::backend::small_batch

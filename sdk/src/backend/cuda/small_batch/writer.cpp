@@ -1,25 +1,26 @@
-// Programs of a chain: write_programs of small_batch/plan.hpp.
+// Writes the programs of a small batch: write_programs of small_batch/plan.hpp.
 #include <algorithm>
 #include <cstring>
 #include <map>
 
 #include "backend/cuda/small_batch/plan.hpp"
 
-namespace dpi::backend {
+namespace dpi::backend::small_batch {
 
 namespace cuda = kernels::cuda;
+namespace gpu = kernels::cuda::small_batch;
 
 namespace {
 
 /// Items of 32 vectors that a fetch takes.
-int32_t items_of(const ChainFetch& f) { return round_up(cuda::kChainRows * ((f.dst.n + 3) / 4), 32) / 32; }
+int32_t items_of(const Fetch& f) { return round_up(gpu::kTileRows * ((f.dst.n + 3) / 4), 32) / 32; }
 
 /// Rank of each fetch: all of an input go to one rank, which then reads its ids once; inputs that follow each
 /// other, and lie side by side in memory, stay together.
-std::vector<int32_t> share_fetches(const ChainModel& model, int32_t ranks) {
+std::vector<int32_t> share_fetches(const Model& model, int32_t ranks) {
   std::vector<int64_t> cost(model.inputs.size(), 0);
   int64_t total = 0;
-  for (const ChainFetch& f : model.fetches) {
+  for (const Fetch& f : model.fetches) {
     cost[static_cast<size_t>(f.input)] += items_of(f);
     total += items_of(f);
   }
@@ -30,24 +31,24 @@ std::vector<int32_t> share_fetches(const ChainModel& model, int32_t ranks) {
     before += c;
   }
   std::vector<int32_t> shares;
-  for (const ChainFetch& f : model.fetches) shares.push_back(rank_of[static_cast<size_t>(f.input)]);
+  for (const Fetch& f : model.fetches) shares.push_back(rank_of[static_cast<size_t>(f.input)]);
   return shares;
 }
 
 class Writer {
  public:
-  Writer(const ChainModel& model, const ChainLayout& layout, const ChainPlan& plan)
-      : m_(model), layout_(layout), plan_(plan), bytes_(sizeof(cuda::ChainHeader), '\0') {}
+  Writer(const Model& model, const Placement& placement, const Plan& plan)
+      : m_(model), placement_(placement), plan_(plan), bytes_(sizeof(gpu::Header), '\0') {}
 
-  std::vector<char> write(int32_t rank, const ChainRankPlan& products, int32_t* stream_begin) {
+  std::vector<char> write(int32_t rank, const RankPlan& products, int32_t* stream_begin) {
     write_gather(rank);
-    for (size_t i = 0; i < m_.steps.size(); ++i) ops_at_.push_back(write_step(m_.steps[i]));
+    for (size_t i = 0; i < m_.nodes.size(); ++i) ops_at_.push_back(write_node(m_.nodes[i]));
     write_levels(products);
     write_streams(products, stream_begin);
-    h_.zero_at = layout_.begin;
-    h_.zero_bytes = layout_.zero_bytes;
-    h_.patches_at = layout_.end;
-    h_.ring_at = round_up(h_.patches_at + plan_.shape.warps * cuda::kChainPatchBytes, 128);
+    h_.zero_at = placement_.begin;
+    h_.zero_bytes = placement_.zero_bytes;
+    h_.patches_at = placement_.end;
+    h_.ring_at = round_up(h_.patches_at + plan_.shape.warps * gpu::kPatchBytes, 128);
     h_.stages = plan_.stages;
     bytes_.resize(static_cast<size_t>(round_up(static_cast<int32_t>(bytes_.size()), 16)));
     h_.bytes = static_cast<int32_t>(bytes_.size());
@@ -77,19 +78,19 @@ class Writer {
     return it->second;
   }
 
-  const OwnedOp& op(const ChainStep& s) const { return m_.ops[static_cast<size_t>(s.op)]; }
+  const OwnedOp& op(const Node& s) const { return m_.ops[static_cast<size_t>(s.op)]; }
 
   // ---- gather
 
   void write_gather(int32_t rank) {
     const std::vector<int32_t> shares = share_fetches(m_, plan_.shape.ranks);
     std::vector<int32_t> staged;
-    std::vector<cuda::ChainItem> items;
+    std::vector<gpu::Item> items;
     for (size_t i = 0; i < m_.fetches.size(); ++i) {
-      const ChainFetch& f = m_.fetches[i];
+      const Fetch& f = m_.fetches[i];
       const bool read = m_.values[static_cast<size_t>(f.dst.value)].is_read();
       if (shares[i] != rank || f.dst.n == 0 || !read) continue;
-      cuda::ChainRecord r = record_of(f);
+      gpu::Record r = record_of(f);
       if (f.one_id) {
         auto it = std::find(staged.begin(), staged.end(), f.input);
         if (it == staged.end()) it = staged.insert(staged.end(), f.input);
@@ -102,13 +103,13 @@ class Writer {
     h_.n_staged = static_cast<int32_t>(staged.size());
     h_.items_at = add(items);
     h_.n_items = static_cast<int32_t>(items.size());
-    const std::vector<int32_t> ids(staged.size() * cuda::kChainRows, 0);
+    const std::vector<int32_t> ids(staged.size() * gpu::kTileRows, 0);
     h_.ids_at = add(ids);
   }
 
-  cuda::ChainRecord record_of(const ChainFetch& f) {
-    cuda::ChainRecord r;
-    r.dst = layout_.view_of(f.dst);
+  gpu::Record record_of(const Fetch& f) {
+    gpu::Record r;
+    r.dst = placement_.view_of(f.dst);
     r.input = f.input;
     r.table = f.table;
     r.width = f.dst.n;
@@ -122,42 +123,42 @@ class Writer {
     return r;
   }
 
-  // ---- steps
+  // ---- nodes
 
-  int32_t write_step(const ChainStep& s) {
+  int32_t write_node(const Node& s) {
     switch (s.kind) {
-      case ChainStepKind::kProduct:
+      case NodeKind::kProduct:
         return write_dense(s);
-      case ChainStepKind::kChannels:
+      case NodeKind::kChannels:
         return write_channels(s);
-      case ChainStepKind::kElementwise:
+      case NodeKind::kElementwise:
         return write_elementwise(s);
-      case ChainStepKind::kFm:
+      case NodeKind::kFm:
         return write_fm(s);
-      case ChainStepKind::kCrossV1Closed:
+      case NodeKind::kCrossV1Closed:
         return write_cross(s);
-      case ChainStepKind::kTail:
+      case NodeKind::kTail:
         return write_tail(s);
       default:
         return write_copy(s);
     }
   }
 
-  int32_t write_dense(const ChainStep& s) {
+  int32_t write_dense(const Node& s) {
     const auto& a = op(s).as<kernels::DenseAttrs>();
-    std::vector<cuda::ChainSegment> segments;
+    std::vector<gpu::Segment> segments;
     for (int32_t i = 0; i < a.n_segments; ++i)
       segments.push_back({a.segments[i].act, static_cast<int32_t>(a.segments[i].end)});
-    cuda::ChainDense d;
+    gpu::Dense d;
     d.segments_at = add(segments);
     d.n_segments = a.n_segments;
-    if (s.in.size() > 1) d.mul = layout_.view_of(s.in[1]);
-    if (s.in.size() > 2) d.add = layout_.view_of(s.in[2]);
-    d.dst = layout_.view_of(s.out[0]);
+    if (s.in.size() > 1) d.mul = placement_.view_of(s.in[1]);
+    if (s.in.size() > 2) d.add = placement_.view_of(s.in[2]);
+    d.dst = placement_.view_of(s.out[0]);
     d.n = s.out[0].n;
-    const ChainValue& value = m_.values[static_cast<size_t>(s.out[0].value)];
+    const Value& value = m_.values[static_cast<size_t>(s.out[0].value)];
     const bool pads = value.product && !value.zeroed;
-    d.padded = pads ? round_up(d.n, cuda::kChainDepth) : d.n;
+    d.padded = pads ? round_up(d.n, gpu::kBlockDepth) : d.n;
     d.bias_at = param(op(s), 1);
     d.p0_at = param(op(s), 2);
     d.p1_at = param(op(s), 3);
@@ -167,18 +168,17 @@ class Writer {
   }
 
   /// Vectors of one sort that follow each other at equal distances become one run.
-  std::vector<cuda::ChainFmRun> fm_runs(const std::vector<ChainChannelPart>& parts, const OwnedOp& o,
-                                        int32_t fm_dim) {
-    std::vector<cuda::ChainFmRun> runs;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const ChainChannelPart& p = parts[i];
-      if (!runs.empty() && follows(parts[i - 1], p, runs.back(), fm_dim)) {
-        runs.back().step = p.x.column - parts[i - 1].x.column;
+  std::vector<gpu::FmRun> fm_runs(const std::vector<ChannelTerm>& terms, const OwnedOp& o, int32_t fm_dim) {
+    std::vector<gpu::FmRun> runs;
+    for (size_t i = 0; i < terms.size(); ++i) {
+      const ChannelTerm& p = terms[i];
+      if (!runs.empty() && follows(terms[i - 1], p, runs.back(), fm_dim)) {
+        runs.back().apart = p.x.column - terms[i - 1].x.column;
         ++runs.back().count;
         continue;
       }
-      cuda::ChainFmRun r;
-      r.x = layout_.view_of(p.x);
+      gpu::FmRun r;
+      r.x = placement_.view_of(p.x);
       r.count = 1;
       r.with_squares = p.with_squares ? 1 : 0;
       if (p.vec >= 0) r.vec_at = param(o, 0) + p.vec * 4;
@@ -187,36 +187,35 @@ class Writer {
     return runs;
   }
 
-  static bool follows(const ChainChannelPart& last, const ChainChannelPart& p, const cuda::ChainFmRun& run,
-                      int32_t fm_dim) {
-    const int32_t step = p.x.column - last.x.column;
+  static bool follows(const ChannelTerm& last, const ChannelTerm& p, const gpu::FmRun& run, int32_t fm_dim) {
+    const int32_t apart = p.x.column - last.x.column;
     const bool same_sort = p.with_squares == last.with_squares && (p.vec >= 0) == (last.vec >= 0);
     const bool vectors = p.vec < 0 || p.vec == last.vec + fm_dim;
-    return p.x.value == last.x.value && same_sort && vectors && (run.count == 1 || run.step == step);
+    return p.x.value == last.x.value && same_sort && vectors && (run.count == 1 || run.apart == apart);
   }
 
-  int32_t write_channels(const ChainStep& s) {
-    using Kind = ChainChannelPart::Kind;
+  int32_t write_channels(const Node& s) {
+    using Kind = ChannelTerm::Kind;
     const auto& a = op(s).as<kernels::MultiLookupAttrs>();
-    std::vector<cuda::ChainScalar> scalars;
-    std::vector<cuda::ChainNumeric> numerics;
-    std::vector<ChainChannelPart> fm;
+    std::vector<gpu::Scalar> scalars;
+    std::vector<gpu::Numeric> numerics;
+    std::vector<ChannelTerm> fm;
     const int32_t coef = param(op(s), 1);
-    for (const ChainChannelPart& p : m_.lookup_of(s.op).parts) {
-      const cuda::ChainView x = layout_.view_of(p.x);
+    for (const ChannelTerm& p : m_.lookup_of(s.op).terms) {
+      const gpu::View x = placement_.view_of(p.x);
       if (p.kind == Kind::kScalar) scalars.push_back({x, p.first_channel, p.x.n});
       if (p.kind == Kind::kNumeric) numerics.push_back({x, coef + p.coef * 4});
       if (p.kind == Kind::kFm) fm.push_back(p);
     }
-    cuda::ChainChannels c;
-    c.dst = layout_.view_of(s.out[0]);
+    gpu::Channels c;
+    c.dst = placement_.view_of(s.out[0]);
     c.n_channels = a.n_channels;
     c.bias_at = param(op(s), 2);
     c.scalars_at = add(scalars);
     c.n_scalars = static_cast<int32_t>(scalars.size());
     c.numerics_at = add(numerics);
     c.n_numerics = static_cast<int32_t>(numerics.size());
-    const std::vector<cuda::ChainFmRun> runs = fm_runs(fm, op(s), a.fm_dim);
+    const std::vector<gpu::FmRun> runs = fm_runs(fm, op(s), a.fm_dim);
     c.fm_runs_at = add(runs);
     c.n_fm_runs = static_cast<int32_t>(runs.size());
     c.fm_channel = a.fm_channel;
@@ -224,7 +223,7 @@ class Writer {
     return add(&c, 1);
   }
 
-  void set_params(cuda::ChainElementwise* e, const OwnedOp& o, int32_t step, size_t first, int32_t n) {
+  void set_params(gpu::Elementwise* e, const OwnedOp& o, int32_t step, size_t first, int32_t n) {
     for (int32_t i = 0; i < 3; ++i) {
       const size_t k = first + static_cast<size_t>(i);
       e->params_at[step][i] = i < n ? param(o, k) : -1;
@@ -232,8 +231,8 @@ class Writer {
     }
   }
 
-  int32_t write_elementwise(const ChainStep& s) {
-    cuda::ChainElementwise e;
+  int32_t write_elementwise(const Node& s) {
+    gpu::Elementwise e;
     const OwnedOp& o = op(s);
     if (o.kind == kernels::OpKind::kElementwise) {
       e.attrs = o.as<kernels::ElementwiseAttrs>();
@@ -253,31 +252,31 @@ class Writer {
       set_params(&e, o, 0, 0, step.is_binary != 0 ? 0 : 3);
     }
     for (size_t k = 0; k < s.in.size(); ++k) {
-      e.inputs[k] = layout_.view_of(s.in[k]);
+      e.inputs[k] = placement_.view_of(s.in[k]);
       e.dims[k] = s.in[k].dims;
     }
-    e.dst = layout_.view_of(s.out[0]);
+    e.dst = placement_.view_of(s.out[0]);
     e.dst_dims = s.out[0].dims;
     e.n = s.out[0].n;
     e.output = s.kept[0];
     return add(&e, 1);
   }
 
-  int32_t write_fm(const ChainStep& s) {
+  int32_t write_fm(const Node& s) {
     const auto& a = op(s).as<kernels::FmAttrs>();
-    cuda::ChainFm f;
-    f.x = layout_.view_of(s.in[0]);
-    f.dst = layout_.view_of(s.out[0]);
+    gpu::Fm f;
+    f.x = placement_.view_of(s.in[0]);
+    f.dst = placement_.view_of(s.out[0]);
     f.fields = static_cast<int32_t>(a.fields);
     f.dim = static_cast<int32_t>(a.dim);
     f.output = s.kept[0];
     return add(&f, 1);
   }
 
-  int32_t write_cross(const ChainStep& s) {
-    cuda::ChainCrossV1Closed c;
-    c.p = layout_.view_of(s.in[0]);
-    c.dst = layout_.view_of(s.out[0]);
+  int32_t write_cross(const Node& s) {
+    gpu::CrossV1Closed c;
+    c.p = placement_.view_of(s.in[0]);
+    c.dst = placement_.view_of(s.out[0]);
     c.layers = static_cast<int32_t>(op(s).as<kernels::CrossV1Attrs>().layers);
     c.k_at = param(op(s), 0);
     c.y0_at = param(op(s), 1);
@@ -285,64 +284,62 @@ class Writer {
     return add(&c, 1);
   }
 
-  int32_t write_tail(const ChainStep& s) {
+  int32_t write_tail(const Node& s) {
     const auto& a = op(s).as<kernels::TailAttrs>();
-    std::vector<cuda::ChainBranch> branches;
+    std::vector<gpu::Branch> branches;
     for (size_t k = 0; k < s.in.size(); ++k)
-      branches.push_back({layout_.view_of(s.in[k]), s.in[k].n, param(op(s), k)});
-    cuda::ChainTail t;
+      branches.push_back({placement_.view_of(s.in[k]), s.in[k].n, param(op(s), k)});
+    gpu::Tail t;
     t.act = a.act;
     t.bias = a.bias;
     t.branches_at = add(branches);
     t.n_branches = static_cast<int32_t>(branches.size());
-    t.logit = layout_.view_of(s.out[0]);
+    t.logit = placement_.view_of(s.out[0]);
     t.logit_output = s.kept[0];
-    if (s.out.size() > 1) t.value = layout_.view_of(s.out[1]);
+    if (s.out.size() > 1) t.value = placement_.view_of(s.out[1]);
     if (s.out.size() > 1) t.value_output = s.kept[1];
     return add(&t, 1);
   }
 
-  int32_t write_copy(const ChainStep& s) {
-    cuda::ChainCopy c;
-    c.src = layout_.view_of(s.in[0]);
-    c.dst = layout_.view_of(s.out[0]);
+  int32_t write_copy(const Node& s) {
+    gpu::Copy c;
+    c.src = placement_.view_of(s.in[0]);
+    c.dst = placement_.view_of(s.out[0]);
     c.n = s.out[0].n;
-    c.padded = round_up(c.n, cuda::kChainDepth);
+    c.padded = round_up(c.n, gpu::kBlockDepth);
     return add(&c, 1);
   }
 
   // ---- levels
 
-  static cuda::ChainTaskKind task_kind(ChainStepKind k) {
+  static gpu::TaskKind task_kind(NodeKind k) {
     switch (k) {
-      case ChainStepKind::kChannels:
-        return cuda::ChainTaskKind::kChannels;
-      case ChainStepKind::kElementwise:
-        return cuda::ChainTaskKind::kElementwise;
-      case ChainStepKind::kFm:
-        return cuda::ChainTaskKind::kFm;
-      case ChainStepKind::kCrossV1Closed:
-        return cuda::ChainTaskKind::kCrossV1Closed;
-      case ChainStepKind::kTail:
-        return cuda::ChainTaskKind::kTail;
+      case NodeKind::kChannels:
+        return gpu::TaskKind::kChannels;
+      case NodeKind::kElementwise:
+        return gpu::TaskKind::kElementwise;
+      case NodeKind::kFm:
+        return gpu::TaskKind::kFm;
+      case NodeKind::kCrossV1Closed:
+        return gpu::TaskKind::kCrossV1Closed;
+      case NodeKind::kTail:
+        return gpu::TaskKind::kTail;
       default:
-        return cuda::ChainTaskKind::kCopy;
+        return gpu::TaskKind::kCopy;
     }
   }
 
-  void write_levels(const ChainRankPlan& products) {
-    std::vector<cuda::ChainLevel> levels;
+  void write_levels(const RankPlan& products) {
+    std::vector<gpu::Level> levels;
     for (int32_t l = 1; l <= m_.n_levels; ++l) {
-      std::vector<cuda::ChainTask> tasks;
-      for (size_t i = 0; i < m_.steps.size(); ++i) {
-        const ChainStep& s = m_.steps[i];
-        if (s.level == l && s.kind != ChainStepKind::kProduct)
-          tasks.push_back({task_kind(s.kind), ops_at_[i]});
+      std::vector<gpu::Task> tasks;
+      for (size_t i = 0; i < m_.nodes.size(); ++i) {
+        const Node& s = m_.nodes[i];
+        if (s.level == l && s.kind != NodeKind::kProduct) tasks.push_back({task_kind(s.kind), ops_at_[i]});
       }
-      std::vector<cuda::ChainRound> rounds;
-      for (const ChainRoundPlan& r : products.levels[static_cast<size_t>(l - 1)])
-        rounds.push_back(write_round(r));
-      cuda::ChainLevel level;
+      std::vector<gpu::Round> rounds;
+      for (const RoundPlan& r : products.levels[static_cast<size_t>(l - 1)]) rounds.push_back(write_round(r));
+      gpu::Level level;
       level.n_rounds = static_cast<int32_t>(rounds.size());
       level.rounds_at = add(rounds);
       level.n_tasks = static_cast<int32_t>(tasks.size());
@@ -353,46 +350,46 @@ class Writer {
     h_.levels_at = add(levels);
   }
 
-  cuda::ChainRound write_round(const ChainRoundPlan& r) {
-    const bool narrow = cuda::chain_element_bytes(plan_.shape.mode) == 2;
-    std::vector<cuda::ChainUnit> units;
-    for (const ChainUnitPlan& u : r.units) {
+  gpu::Round write_round(const RoundPlan& r) {
+    const bool narrow = gpu::element_bytes(plan_.shape.mode) == 2;
+    std::vector<gpu::Unit> units;
+    for (const UnitPlan& u : r.units) {
       units.emplace_back();
-      if (u.step < 0) continue;
-      const cuda::ChainView x = layout_.view_of(m_.steps[static_cast<size_t>(u.step)].in[0]);
-      const int32_t k = u.begin * cuda::kChainDepth;
+      if (u.node < 0) continue;
+      const gpu::View x = placement_.view_of(m_.nodes[static_cast<size_t>(u.node)].in[0]);
+      const int32_t k = u.begin * gpu::kBlockDepth;
       units.back() = {narrow ? x.narrow_at + k * 2 : x.wide_at + k * 4,
                       narrow ? x.narrow_pitch : x.wide_pitch, u.end - u.begin};
     }
-    std::vector<cuda::ChainTile> tiles;
-    for (const ChainTilePlan& t : r.tiles)
+    std::vector<gpu::Tile> tiles;
+    for (const TilePlan& t : r.tiles)
       tiles.push_back(
-          {ops_at_[static_cast<size_t>(t.step)], t.tile * cuda::kChainColumns, t.first_patch, t.slices});
-    cuda::ChainRound round;
+          {ops_at_[static_cast<size_t>(t.node)], t.tile * gpu::kTileColumns, t.first_patch, t.slices});
+    gpu::Round round;
     round.units_at = add(units);
     round.tiles_at = add(tiles);
     round.n_tiles = static_cast<int32_t>(tiles.size());
     return round;
   }
 
-  void write_streams(const ChainRankPlan& products, int32_t* begin) {
+  void write_streams(const RankPlan& products, int32_t* begin) {
     for (int32_t w = 0; w < plan_.shape.warps; ++w) {
-      cuda::ChainStream& s = h_.streams[w];
+      gpu::WarpWeights& s = h_.streams[w];
       s.begin = *begin;
       for (const auto& rounds : products.levels) {
-        for (const ChainRoundPlan& r : rounds) {
-          const ChainUnitPlan& u = r.units[static_cast<size_t>(w)];
+        for (const RoundPlan& r : rounds) {
+          const UnitPlan& u = r.units[static_cast<size_t>(w)];
           s.blocks += u.end - u.begin;
         }
       }
-      *begin += s.blocks * (cuda::chain_block_bytes(plan_.shape.mode) / 16);
+      *begin += s.blocks * (gpu::block_bytes(plan_.shape.mode) / 16);
     }
   }
 
-  const ChainModel& m_;
-  const ChainLayout& layout_;
-  const ChainPlan& plan_;
-  cuda::ChainHeader h_;
+  const Model& m_;
+  const Placement& placement_;
+  const Plan& plan_;
+  gpu::Header h_;
   std::vector<char> bytes_;
   std::vector<int32_t> ops_at_;
   std::map<const float*, int32_t> params_;
@@ -400,13 +397,13 @@ class Writer {
 
 }  // namespace
 
-std::vector<char> write_programs(const ChainModel& model, const ChainLayout& layout,
-                                 const std::vector<ChainRankPlan>& ranks, const ChainPlan& plan) {
+std::vector<char> write_programs(const Model& model, const Placement& placement,
+                                 const std::vector<RankPlan>& ranks, const Plan& plan) {
   std::vector<std::vector<char>> programs;
   size_t most = 0;
   int32_t begin = 0;
   for (size_t r = 0; r < ranks.size(); ++r) {
-    programs.push_back(Writer(model, layout, plan).write(static_cast<int32_t>(r), ranks[r], &begin));
+    programs.push_back(Writer(model, placement, plan).write(static_cast<int32_t>(r), ranks[r], &begin));
     most = std::max(most, programs.back().size());
   }
   std::vector<char> all(most * ranks.size(), '\0');
@@ -415,4 +412,4 @@ std::vector<char> write_programs(const ChainModel& model, const ChainLayout& lay
   return all;
 }
 
-}  // namespace dpi::backend
+}  // namespace dpi::backend::small_batch

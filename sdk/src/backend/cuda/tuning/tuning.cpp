@@ -121,10 +121,10 @@ Result<std::shared_ptr<const TuningTable>> default_table(const TuningHeader& her
 const char* TuningTable::add_line(const std::vector<std::string>& words) {
   const std::string kind = words.empty() ? "" : words[0];
   const char* what = nullptr;
-  if (kind == "chain") {
-    ChainTuning chain;
-    what = parse_chain_tuning(words, &chain);
-    if (what == nullptr) add(chain);
+  if (kind == "small_batch") {
+    small_batch::TuningLine line;
+    what = small_batch::parse_tuning(words, &line);
+    if (what == nullptr) add(line);
   } else if (kind == "lookup") {
     LookupLine lookup;
     what = parse_lookup_tuning(words, &lookup);
@@ -190,7 +190,7 @@ std::string TuningTable::text() const {
                               : "-") +
            " " + (lt ? algo_text(e.choice.algo) : "-") + " " + std::string(time, end.ptr) + "\n";
   }
-  for (const ChainTuning& t : chains_) out += chain_tuning_text(t) + "\n";
+  for (const small_batch::TuningLine& t : small_batches_) out += small_batch::tuning_text(t) + "\n";
   for (const LookupLine& t : lookup_lines_) out += lookup_tuning_text(t) + "\n";
   return out;
 }

@@ -1,5 +1,7 @@
-// Measured choices: text files, one per GPU model, made by the tuning tool and read when a device
-// is opened. A table for another device or library is left alone with a note; a malformed one is refused.
+// Measured choices: text files, one per GPU model, made by the tuning tool (tests/gpu/tools/tune.cpp) and
+// read when a device is opened. The repository has none, because nothing has been measured on a GPU yet:
+// until then the rules and estimates of kernels/cuda/common/estimates.hpp decide. A table for another device
+// or library is left alone with a note; a malformed one is refused.
 //
 //   dpi-tuning 1
 //   device NVIDIA H200
@@ -8,10 +10,10 @@
 //   # precision end out in rows implementation tile algorithm microseconds
 //   fp16 plain 400 432 64 cublaslt-fp16 - 0123..(128 hex digits) 4.2
 //   fp32 fused 624 624 2048 own-3xtf32 128 - 90.3
-//   chain fp16 494544 tensor 8 8 256 off 6.3
+//   small_batch fp16 494544 tensor 8 8 256 off 6.3
 //   lookup 2048 16 yes no f32 f16 rows 8 0 256 keep off 5.4
 //
-// Lines of chains: small_batch/tuning.hpp, of lookups: lookup/tuning.hpp.
+// Lines of small batches: small_batch/tuning.hpp, of lookups: lookup/tuning.hpp.
 //
 // Device * is any device: for tables without algorithms. end: plain = bias and ReLU at most, else fused.
 // rows: the batch bucket. tile: 32, 64, 128 of own kernels; staged: x is copied first.
@@ -53,8 +55,8 @@ class TuningTable {
   const TuningHeader& header() const { return header_; }
   const std::vector<TuningEntry>& entries() const { return entries_; }
   void add(const TuningEntry& e) { entries_.push_back(e); }
-  const std::vector<ChainTuning>& chains() const { return chains_; }
-  void add(const ChainTuning& t) { chains_.push_back(t); }
+  const std::vector<small_batch::TuningLine>& small_batches() const { return small_batches_; }
+  void add(const small_batch::TuningLine& t) { small_batches_.push_back(t); }
   /// In the order of their lines; the table owns them.
   kernels::cuda::LookupTuning lookups() const {
     return {lookups_.data(), static_cast<int32_t>(lookups_.size())};
@@ -72,7 +74,7 @@ class TuningTable {
 
   TuningHeader header_;
   std::vector<TuningEntry> entries_;
-  std::vector<ChainTuning> chains_;
+  std::vector<small_batch::TuningLine> small_batches_;
   std::vector<kernels::cuda::LookupTuningEntry> lookups_;
   std::vector<LookupLine> lookup_lines_;
 };

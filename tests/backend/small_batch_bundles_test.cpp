@@ -74,7 +74,7 @@ double worst_error(const std::vector<float>& got, const std::vector<float>& want
   return worst;
 }
 
-/// Bundles whose ops a chain does not do.
+/// Bundles with an op that the small-batch kernel does not do.
 bool is_refused(const std::string& name) {
   static const std::set<std::string> kRefused = {"dt_dcnmix", "fx_dcnv2_sp_mix", "fx_dcnv2_stacked_mix",
                                                  "fx_deepfm_pad_row"};
@@ -86,7 +86,7 @@ bool fits(const std::string& name, const char* precision) {
   return name != "dt_wdl_max" || std::string(precision) != "fp16";
 }
 
-TEST_CASE("chain: bundles score as ref scores them") {
+TEST_CASE("small batch: bundles score as ref scores them") {
   int taken = 0;
   for (const auto& path : bundles()) {
     const std::string name = path.stem().string();
@@ -100,8 +100,9 @@ TEST_CASE("chain: bundles score as ref scores them") {
     }
     for (size_t p = 0; p < 4; ++p) {
       setenv("DPI_EMU_RANKS", std::to_string(kRanks[static_cast<size_t>(taken) % 4]).c_str(), 1);
-      const ModelPtr m = load_bundle(path, {{"device", device()}, {"precision", kPrecisions[p]}});
-      const bool chosen = info_json(m.get()).find("chosen: fused_chain") != std::string::npos;
+      const ModelPtr m =
+          load_bundle(path, {{"device", device()}, {"precision", kPrecisions[p]}, {"small_batch", "on"}});
+      const bool chosen = info_json(m.get()).find("chosen: small_batch") != std::string::npos;
       CAPTURE(kPrecisions[p]);
       CHECK_MESSAGE(chosen != is_refused(name), info_json(m.get()));
       if (!chosen) break;

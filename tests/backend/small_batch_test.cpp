@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "backend/chain_runner.hpp"
+#include "backend/small_batch_runner.hpp"
 #include "plan/random_models.hpp"
 #include "support/device.hpp"
 #include "support/paper_models.hpp"
@@ -52,10 +52,11 @@ double worst_error(const std::vector<float>& got, const std::vector<float>& want
   return worst;
 }
 
-void check_rows(ChainRunner& chain, const Plan& plan, const ModelBuilder& b, int64_t rows, double tolerance) {
+void check_rows(SmallBatchRunner& runner, const Plan& plan, const ModelBuilder& b, int64_t rows,
+                double tolerance) {
   const TestBatch batch = random_batch(plan.features, rows, 0, static_cast<uint32_t>(rows));
   const Scores want = interpret(plan, batch, b.tables());
-  const Result<Scores> got = chain.run(batch);
+  const Result<Scores> got = runner.run(batch);
   CAPTURE(rows);
   REQUIRE_MESSAGE(got.ok(), got.status().message());
   CHECK(worst_error(got.value().logit, want.logit) <= tolerance);
@@ -69,7 +70,7 @@ bool has_shared(const Plan& plan) {
   return false;
 }
 
-TEST_CASE("chain: the paper's models in every precision and cluster size") {
+TEST_CASE("small batch: the paper's models in every precision and cluster size") {
   PaperShape shape;
   shape.hidden = {72, 33, 16};
   shape.categoricals = 7;
@@ -80,19 +81,19 @@ TEST_CASE("chain: the paper's models in every precision and cluster size") {
     for (int32_t precision = 0; precision < 4; ++precision) {
       for (const int ranks : kRanks) {
         use_ranks(ranks);
-        ChainRunner chain(plan, b.tables(), precision);
+        SmallBatchRunner runner(plan, b.tables(), precision);
         CAPTURE(paper_model_name(m));
         CAPTURE(kPrecisions[precision]);
-        CAPTURE(chain.report());
-        REQUIRE(chain.accepted());
-        CHECK(chain.max_rows() >= 16);
-        check_rows(chain, plan, b, 17, kTolerances[precision]);
+        CAPTURE(runner.report());
+        REQUIRE(runner.accepted());
+        CHECK(runner.max_rows() >= 16);
+        check_rows(runner, plan, b, 17, kTolerances[precision]);
       }
     }
   }
 }
 
-TEST_CASE("chain: batches around the size of a tile") {
+TEST_CASE("small batch: batches around the size of a tile") {
   PaperShape shape;
   shape.hidden = {24, 8};
   shape.categoricals = 4;
@@ -103,12 +104,12 @@ TEST_CASE("chain: batches around the size of a tile") {
     ModelBuilder b = paper_model(m, shape);
     const Plan plan = plan_of(b);
     for (int32_t precision = 0; precision < 4; ++precision) {
-      ChainRunner chain(plan, b.tables(), precision);
+      SmallBatchRunner runner(plan, b.tables(), precision);
       CAPTURE(paper_model_name(m));
-      CAPTURE(chain.report());
-      REQUIRE(chain.accepted());
+      CAPTURE(runner.report());
+      REQUIRE(runner.accepted());
       for (const int64_t rows : {1, 2, 3, 15, 16, 17, 31, 33, 64})
-        check_rows(chain, plan, b, rows, kTolerances[precision]);
+        check_rows(runner, plan, b, rows, kTolerances[precision]);
     }
   }
 }
@@ -116,7 +117,8 @@ TEST_CASE("chain: batches around the size of a tile") {
 /// A tuning table of one line, for any device.
 std::string table_with(const std::string& line) {
   const std::string path =
-      (std::filesystem::temp_directory_path() / ("dpi_chain_" + std::to_string(getpid()) + ".txt")).string();
+      (std::filesystem::temp_directory_path() / ("dpi_small_batch_" + std::to_string(getpid()) + ".txt"))
+          .string();
   std::ofstream(path) << "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\n" << line << "\n";
   return path;
 }
@@ -131,23 +133,23 @@ void check_own_shape(PaperModel m, const PaperShape& shape, int32_t precision, i
     width = h;
   }
   const std::string tuning =
-      table_with(std::string("chain ") + kPrecisions[precision] + " " + std::to_string(weights) +
+      table_with(std::string("small_batch ") + kPrecisions[precision] + " " + std::to_string(weights) +
                  (precision == 0 ? " simt " : " tensor ") + std::to_string(ranks) + " 4 64 off 1");
   ModelBuilder b = paper_model(m, shape);
   const Plan plan = plan_of(b);
   use_ranks(ranks);
   setenv("DPI_EMU_SHARED", std::to_string(shared).c_str(), 1);
-  ChainRunner chain(plan, b.tables(), precision, false, tuning);
+  SmallBatchRunner runner(plan, b.tables(), precision, false, tuning);
   unsetenv("DPI_EMU_SHARED");
   CAPTURE(paper_model_name(m));
-  CAPTURE(chain.report());
-  if (!is_emulated() && !chain.accepted()) return;  // a smaller GPU
-  REQUIRE(chain.accepted());
-  CHECK(chain.max_rows() == 64);
-  check_rows(chain, plan, b, 3, kTolerances[precision]);
+  CAPTURE(runner.report());
+  if (!is_emulated() && !runner.accepted()) return;  // a smaller GPU
+  REQUIRE(runner.accepted());
+  CHECK(runner.max_rows() == 64);
+  check_rows(runner, plan, b, 3, kTolerances[precision]);
 }
 
-TEST_CASE("chain: the paper's own shape, on a GPU with clusters and on one with 99 KB and none") {
+TEST_CASE("small batch: the paper's own shape, on a GPU with clusters and on one with 99 KB and none") {
   constexpr int kH200 = 227 * 1024, kL4 = 99 * 1024;
   PaperShape shape;
   for (const PaperModel m : {PaperModel::kDeepFm, PaperModel::kDcnV2}) {
@@ -159,7 +161,7 @@ TEST_CASE("chain: the paper's own shape, on a GPU with clusters and on one with 
   check_own_shape(PaperModel::kDcnV2, shape, 2, 8, kH200);
 }
 
-TEST_CASE("chain: random models, taken or refused with a reason") {
+TEST_CASE("small batch: random models, taken or refused with a reason") {
   int taken = 0;
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     ModelBuilder b = random_model(seed);
@@ -167,22 +169,22 @@ TEST_CASE("chain: random models, taken or refused with a reason") {
       const Plan plan = plan_of(b, fold);
       if (has_shared(plan)) continue;
       use_ranks(kRanks[(seed + (fold ? 0 : 2)) % 4]);
-      ChainRunner chain(plan, b.tables(), 0);
+      SmallBatchRunner runner(plan, b.tables(), 0);
       CAPTURE(seed);
-      CAPTURE(chain.report());
-      if (!chain.accepted()) {
-        CHECK(chain.report().find("refused: fused_chain: ") == 0);
+      CAPTURE(runner.report());
+      if (!runner.accepted()) {
+        CHECK(runner.report().find("refused: small_batch: ") == 0);
         continue;
       }
       ++taken;
       const int64_t sizes[] = {1, 3, 16, 17, 33};
-      check_rows(chain, plan, b, sizes[seed % 5], 2e-5);
+      check_rows(runner, plan, b, sizes[seed % 5], 2e-5);
     }
   }
   CHECK(taken >= 20);
 }
 
-TEST_CASE("chain: ids outside their tables stay in their row and never become addresses") {
+TEST_CASE("small batch: ids outside their tables stay in their row and never become addresses") {
   PaperShape shape;
   shape.hidden = {16, 8};
   shape.categoricals = 3;
@@ -190,32 +192,32 @@ TEST_CASE("chain: ids outside their tables stay in their row and never become ad
   use_ranks(4);
   ModelBuilder b = paper_model(PaperModel::kDeepFm, shape);
   const Plan plan = plan_of(b);
-  ChainRunner chain(plan, b.tables(), 2);
-  REQUIRE(chain.accepted());
+  SmallBatchRunner runner(plan, b.tables(), 2);
+  REQUIRE(runner.accepted());
   TestBatch batch = random_batch(plan.features, 19, 0, 7);
-  const Result<Scores> clean = chain.run(batch);
+  const Result<Scores> clean = runner.run(batch);
   for (size_t f = 0; f < plan.features.size(); ++f) {
     if (plan.features[f].is_slot()) batch.ids[f][18] = {f % 2 == 0 ? 2147483647 : -1};
   }
-  const Result<Scores> got = chain.run(batch);
+  const Result<Scores> got = runner.run(batch);
   REQUIRE_MESSAGE((clean.ok() && got.ok()), got.status().message());
   for (size_t r = 0; r < 18; ++r) CHECK(got.value().value[r] == clean.value().value[r]);
   CHECK(got.value().value[18] != clean.value().value[18]);
 }
 
-TEST_CASE("chain: what it cannot do is refused with the reason") {
+TEST_CASE("small batch: what it cannot do is refused with the reason") {
   PaperShape shape;
   shape.categoricals = 2;
   shape.hidden = {16};
   use_ranks(1);
   ModelBuilder b = paper_model(PaperModel::kDcnV2, shape);
   const Plan plan = plan_of(b);
-  const ChainRunner strict(plan, b.tables(), 0, true);
+  const SmallBatchRunner strict(plan, b.tables(), 0, true);
   CHECK(!strict.accepted());
   CHECK(strict.report().find("determinism=strict") != std::string::npos);
 
   setenv("DPI_EMU_SHARED", "40000", 1);
-  const ChainRunner small(plan, b.tables(), 0);
+  const SmallBatchRunner small(plan, b.tables(), 0);
   unsetenv("DPI_EMU_SHARED");
   if (is_emulated()) {
     CHECK(!small.accepted());
@@ -224,7 +226,7 @@ TEST_CASE("chain: what it cannot do is refused with the reason") {
 
   ModelBuilder large = paper_model(PaperModel::kWideDeep, PaperShape());
   const Plan large_plan = plan_of(large);
-  const ChainRunner slow(large_plan, large.tables(), 0);  // all weights through one SM, no tensor cores
+  const SmallBatchRunner slow(large_plan, large.tables(), 0);  // all weights through one SM, no tensor cores
   if (is_emulated()) {
     CHECK(!slow.accepted());
     CHECK(slow.report().find("the ops one by one") != std::string::npos);
@@ -236,12 +238,12 @@ TEST_CASE("chain: what it cannot do is refused with the reason") {
   Result<Plan> plain = make_plan(b.graph(), primitives);
   REQUIRE(plain.ok());
   for (PlanOp& op : plain.value().ops) op.bind_pointers();
-  const ChainRunner unfused(plain.value(), b.tables(), 0);
+  const SmallBatchRunner unfused(plain.value(), b.tables(), 0);
   CHECK(!unfused.accepted());
-  CHECK(unfused.report().find("is not done in a chain") != std::string::npos);
+  CHECK(unfused.report().find("is not done in a small batch") != std::string::npos);
 }
 
-TEST_CASE("chain: a tuning table decides shape, products and rows") {
+TEST_CASE("small batch: a tuning table decides shape, products and rows") {
   PaperShape shape;
   shape.categoricals = 3;
   shape.numerics = 0;
@@ -250,29 +252,32 @@ TEST_CASE("chain: a tuning table decides shape, products and rows") {
   ModelBuilder b = paper_model(PaperModel::kWideDeep, shape);
   const Plan plan = plan_of(b);
   const std::string weights = std::to_string(48 * 40 + 40 * 16);
-  const auto says = [&](const ChainRunner& c, const char* what) {
+  const auto says = [&](const SmallBatchRunner& c, const char* what) {
     CAPTURE(c.report());
     CHECK(c.report().find(what) != std::string::npos);
   };
   {
-    ChainRunner c(plan, b.tables(), 0, false, table_with("chain fp32 " + weights + " 3xtf32 4 2 48 on 5.5"));
+    SmallBatchRunner c(plan, b.tables(), 0, false,
+                       table_with("small_batch fp32 " + weights + " 3xtf32 4 2 48 on 5.5"));
     REQUIRE_MESSAGE(c.accepted(), c.report());
     if (is_emulated()) says(c, "4 ranks x 2 warps");
     CHECK(c.max_rows() == 48);
     for (const int64_t rows : {1, 16, 33, 48}) check_rows(c, plan, b, rows, 1e-5);
   }
-  ChainRunner other(plan, b.tables(), 2, false, table_with("chain fp32 " + weights + " simt 4 2 48 off 5.5"));
+  SmallBatchRunner other(plan, b.tables(), 2, false,
+                         table_with("small_batch fp32 " + weights + " simt 4 2 48 off 5.5"));
   CHECK(other.max_rows() > 48);
-  ChainRunner never(plan, b.tables(), 0, false, table_with("chain fp32 " + weights + " simt 1 4 0 off 5.5"));
+  SmallBatchRunner never(plan, b.tables(), 0, false,
+                         table_with("small_batch fp32 " + weights + " simt 1 4 0 off 5.5"));
   CHECK(!never.accepted());
   says(never, "measured faster");
-  for (const char* wrong : {"chain fp32 1 tensor 1 4 0 off 1", "chain fp16 1 tensor 3 4 0 off 1",
-                            "chain fp16 1 tensor 1 4 0 off", "chain fp16 1 tensor 1 17 0 off 1"})
-    CHECK_THROWS(ChainRunner(plan, b.tables(), 0, false, table_with(wrong)));
+  for (const char* wrong : {"small_batch fp32 1 tensor 1 4 0 off 1", "small_batch fp16 1 tensor 3 4 0 off 1",
+                            "small_batch fp16 1 tensor 1 4 0 off", "small_batch fp16 1 tensor 1 17 0 off 1"})
+    CHECK_THROWS(SmallBatchRunner(plan, b.tables(), 0, false, table_with(wrong)));
   std::filesystem::remove(table_with(""));
 }
 
-TEST_CASE("chain: a batch larger than it said is an error, an empty one is nothing") {
+TEST_CASE("small batch: a batch larger than it said is an error, an empty one is nothing") {
   PaperShape shape;
   shape.categoricals = 2;
   shape.numerics = 0;
@@ -280,13 +285,13 @@ TEST_CASE("chain: a batch larger than it said is an error, an empty one is nothi
   use_ranks(2);
   ModelBuilder b = paper_model(PaperModel::kWideDeep, shape);
   const Plan plan = plan_of(b);
-  ChainRunner chain(plan, b.tables(), 0);
-  REQUIRE_MESSAGE(chain.accepted(), chain.report());
-  const int64_t most = chain.max_rows();
-  const Result<Scores> refused = chain.run(random_batch(plan.features, most + 1, 0, 1));
+  SmallBatchRunner runner(plan, b.tables(), 0);
+  REQUIRE_MESSAGE(runner.accepted(), runner.report());
+  const int64_t most = runner.max_rows();
+  const Result<Scores> refused = runner.run(random_batch(plan.features, most + 1, 0, 1));
   REQUIRE(!refused.ok());
   CHECK(refused.status().message().find(std::to_string(most) + " rows got") != std::string::npos);
-  CHECK(chain.run(random_batch(plan.features, 0, 0, 1)).ok());
+  CHECK(runner.run(random_batch(plan.features, 0, 0, 1)).ok());
 }
 
 }  // namespace

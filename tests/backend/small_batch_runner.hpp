@@ -1,5 +1,5 @@
-/// Runs a whole plan as one chain through dpi_backend_api, over the inputs of the plan tests: what the engine
-/// does, without the engine. Scores lie between guard bands and start as NaN.
+/// Runs a whole plan as one small batch through dpi_backend_api, over the inputs of the plan tests: what the
+/// engine does, without the engine. Scores lie between guard bands and start as NaN.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,17 @@
 
 namespace dpi::test {
 
-class ChainRunner {
+class SmallBatchRunner {
  public:
   /// precision: 0 fp32, 1 tf32, 2 fp16, 3 bf16. `tables`: the bundle's, float32.
-  ChainRunner(const Plan& plan, const std::vector<std::vector<float>>& tables, int32_t precision,
-              bool strict = false, const std::string& tuning = "default");
-  ~ChainRunner();
-  ChainRunner(const ChainRunner&) = delete;
-  ChainRunner& operator=(const ChainRunner&) = delete;
+  SmallBatchRunner(const Plan& plan, const std::vector<std::vector<float>>& tables, int32_t precision,
+                   bool strict = false, const std::string& tuning = "default");
+  ~SmallBatchRunner();
+  SmallBatchRunner(const SmallBatchRunner&) = delete;
+  SmallBatchRunner& operator=(const SmallBatchRunner&) = delete;
 
-  bool accepted() const { return chain_ != nullptr; }
-  /// What chain_prepare said.
+  bool accepted() const { return op_ != nullptr; }
+  /// What small_batch_prepare said.
   const std::string& report() const { return report_; }
   int64_t max_rows() const { return max_rows_; }
 
@@ -38,7 +38,7 @@ class ChainRunner {
 
   const Plan& plan_;
   backend::OpenedBackend backend_;
-  dpi_backend_op* chain_ = nullptr;
+  dpi_backend_op* op_ = nullptr;
   std::unique_ptr<Memory> fixed_;  // tables and constants
   std::vector<kernels::TableView> tables_;
   std::string report_;

@@ -1,4 +1,4 @@
-#include "backend/chain_runner.hpp"
+#include "backend/small_batch_runner.hpp"
 
 #include <limits>
 #include <stdexcept>
@@ -43,7 +43,7 @@ std::vector<std::vector<float>> plan_tables(const Plan& plan, const std::vector<
 }
 
 /// Buffers of the device, uploaded when they are made.
-struct ChainRunner::Memory {
+struct SmallBatchRunner::Memory {
   const backend::OpenedBackend& b;
   std::vector<std::unique_ptr<GuardBuffer>> buffers;
 
@@ -59,8 +59,8 @@ struct ChainRunner::Memory {
   }
 };
 
-ChainRunner::ChainRunner(const Plan& plan, const std::vector<std::vector<float>>& tables, int32_t precision,
-                         bool strict, const std::string& tuning)
+SmallBatchRunner::SmallBatchRunner(const Plan& plan, const std::vector<std::vector<float>>& tables,
+                                   int32_t precision, bool strict, const std::string& tuning)
     : plan_(plan) {
   open(precision, strict, tuning);
   fixed_ = std::make_unique<Memory>(backend_);
@@ -68,13 +68,13 @@ ChainRunner::ChainRunner(const Plan& plan, const std::vector<std::vector<float>>
   prepare();
 }
 
-ChainRunner::~ChainRunner() {
-  if (chain_ != nullptr) backend_.api->op_free(backend_.device, chain_);
+SmallBatchRunner::~SmallBatchRunner() {
+  if (op_ != nullptr) backend_.api->op_free(backend_.device, op_);
   fixed_.reset();
   backend_.api->close(backend_.device);
 }
 
-void ChainRunner::open(int32_t precision, bool strict, const std::string& tuning) {
+void SmallBatchRunner::open(int32_t precision, bool strict, const std::string& tuning) {
   backend::BackendRequest request;
   request.device = device();
   request.options.struct_size = sizeof(request.options);
@@ -89,7 +89,7 @@ void ChainRunner::open(int32_t precision, bool strict, const std::string& tuning
   backend_ = opened.value();
 }
 
-void ChainRunner::place_tables(const std::vector<std::vector<float>>& tables) {
+void SmallBatchRunner::place_tables(const std::vector<std::vector<float>>& tables) {
   for (const std::vector<float>& rows : plan_tables(plan_, tables)) {
     const PlanTable& t = plan_.tables[tables_.size()];
     kernels::TableView v;
@@ -151,7 +151,7 @@ bool is_kept(const PlanValue& v) { return v.storage == Storage::kOutput || v.sto
 
 }  // namespace
 
-void ChainRunner::prepare() {
+void SmallBatchRunner::prepare() {
   std::vector<Description> descriptions(plan_.ops.size());
   std::vector<dpi_op_desc> ops;
   std::vector<const int32_t*> inputs, outputs;
@@ -160,11 +160,11 @@ void ChainRunner::prepare() {
     inputs.push_back(plan_.ops[i].inputs.data());
     outputs.push_back(plan_.ops[i].outputs.data());
   }
-  std::vector<dpi_chain_value> values;
+  std::vector<dpi_small_batch_value> values;
   for (const PlanValue& v : plan_.values)
     values.push_back(
         {v.storage == Storage::kAlias ? v.base : -1, static_cast<int32_t>(v.column), is_kept(v) ? 1 : 0});
-  dpi_chain_desc desc{};
+  dpi_small_batch_desc desc{};
   desc.struct_size = sizeof(desc);
   desc.n_ops = static_cast<int32_t>(ops.size());
   desc.ops = ops.data();
@@ -175,12 +175,12 @@ void ChainRunner::prepare() {
   char text[1024] = "";
   dpi_backend_error err{};
   const int32_t code =
-      backend_.api->chain_prepare(backend_.device, &desc, &chain_, &max_rows_, text, sizeof(text), &err);
+      backend_.api->small_batch_prepare(backend_.device, &desc, &op_, &max_rows_, text, sizeof(text), &err);
   report_ = text;
-  if ((code == 0) != (chain_ != nullptr)) throw std::runtime_error("chain_prepare: code and op disagree");
+  if ((code == 0) != (op_ != nullptr)) throw std::runtime_error("small_batch_prepare: code and op disagree");
 }
 
-kernels::Tensor ChainRunner::tensor_of(int32_t value, const TestBatch& batch, Memory* memory) {
+kernels::Tensor SmallBatchRunner::tensor_of(int32_t value, const TestBatch& batch, Memory* memory) {
   const PlanValue& v = plan_.values[static_cast<size_t>(value)];
   kernels::Tensor t;
   t.dims = v.dims;
@@ -195,7 +195,7 @@ kernels::Tensor ChainRunner::tensor_of(int32_t value, const TestBatch& batch, Me
   return t;  // of the arena: nothing there is read or written
 }
 
-kernels::Operand ChainRunner::operand_of(int32_t value, const TestBatch& batch, Memory* memory) {
+kernels::Operand SmallBatchRunner::operand_of(int32_t value, const TestBatch& batch, Memory* memory) {
   kernels::Operand o;
   if (value < 0) return o;
   const PlanValue& v = plan_.values[static_cast<size_t>(value)];
@@ -218,19 +218,19 @@ kernels::Operand ChainRunner::operand_of(int32_t value, const TestBatch& batch, 
   return o;
 }
 
-Status ChainRunner::enqueue(const std::vector<dpi_op_call>& calls) {
+Status SmallBatchRunner::enqueue(const std::vector<dpi_op_call>& calls) {
   dpi_backend_error err{};
   dpi_backend_stream* stream = nullptr;
   int32_t code = backend_.api->stream_create(backend_.device, 0, &stream, &err);
   if (code == 0)
-    code =
-        backend_.api->chain_enqueue(stream, chain_, calls.data(), static_cast<int32_t>(calls.size()), &err);
+    code = backend_.api->small_batch_enqueue(stream, op_, calls.data(), static_cast<int32_t>(calls.size()),
+                                             &err);
   if (code == 0) code = backend_.api->stream_synchronize(stream, &err);
   if (stream != nullptr) backend_.api->stream_destroy(backend_.device, stream);
   return code == 0 ? Status() : Status(static_cast<Code>(code), err.message);
 }
 
-Result<Scores> ChainRunner::run(const TestBatch& batch) {
+Result<Scores> SmallBatchRunner::run(const TestBatch& batch) {
   Memory memory(backend_);
   const size_t heads = plan_.heads.size();
   Scores s;

@@ -1,13 +1,10 @@
-#include "backend/cuda/small_batch/layout.hpp"
+#include "backend/cuda/small_batch/placement.hpp"
 
 #include <algorithm>
 
-namespace dpi::backend {
+namespace dpi::backend::small_batch {
 
-namespace cuda = kernels::cuda;
-using cuda::kChainColumns;
-using cuda::kChainDepth;
-using cuda::kChainRows;
+namespace gpu = kernels::cuda::small_batch;
 
 namespace {
 
@@ -17,7 +14,7 @@ constexpr int32_t kAlign = 128;
 int32_t product_pitch(int32_t columns, int32_t element_bytes) {
   const int32_t per_line = 128 / element_bytes;
   const int32_t shift = 16 / element_bytes;
-  const int32_t least = round_up(columns, kChainDepth);
+  const int32_t least = round_up(columns, gpu::kBlockDepth);
   return round_up(std::max(least - shift, 0), per_line) + shift;
 }
 
@@ -26,12 +23,12 @@ struct Images {
   bool narrow = false;
 };
 
-Images images_of(const ChainValue& v, cuda::ChainMode mode, ChainExactness exactness) {
+Images images_of(const Value& v, gpu::Mode mode, Exactness exactness) {
   constexpr int32_t kShort = 64;  // columns
   if (!v.is_read()) return {};
-  if (cuda::chain_element_bytes(mode) == 4) return {true, false};
-  bool wide = v.exact || (v.factor && (exactness == ChainExactness::kAll || !v.product));
-  if (exactness == ChainExactness::kLittle) wide = v.wide || (wide && v.columns <= kShort);
+  if (gpu::element_bytes(mode) == 4) return {true, false};
+  bool wide = v.exact || (v.factor && (exactness == Exactness::kAll || !v.product));
+  if (exactness == Exactness::kLittle) wide = v.wide || (wide && v.columns <= kShort);
   return {wide, v.product || !wide};
 }
 
@@ -43,7 +40,7 @@ struct Block {
 };
 
 // First fit among the blocks that are alive at the same time.
-int32_t place(const std::vector<Block>& blocks, const ChainValue& v, int32_t begin, int32_t bytes) {
+int32_t place(const std::vector<Block>& blocks, const Value& v, int32_t begin, int32_t bytes) {
   int32_t at = begin;
   for (bool moved = true; moved;) {
     moved = false;
@@ -59,17 +56,16 @@ int32_t place(const std::vector<Block>& blocks, const ChainValue& v, int32_t beg
 
 }  // namespace
 
-cuda::ChainView ChainLayout::view_of(const ChainRef& r) const {
+gpu::View Placement::view_of(const Ref& r) const {
   if (r.value < 0) return {};
-  cuda::ChainView v = views[static_cast<size_t>(r.value)];
+  gpu::View v = views[static_cast<size_t>(r.value)];
   if (v.wide_at >= 0) v.wide_at += r.column * 4;
   if (v.narrow_at >= 0) v.narrow_at += r.column * 2;
   return v;
 }
 
-ChainLayout layout_values(const ChainModel& model, cuda::ChainMode mode, ChainExactness exactness,
-                          int32_t begin) {
-  ChainLayout l;
+Placement place_values(const Model& model, gpu::Mode mode, Exactness exactness, int32_t begin) {
+  Placement l;
   l.begin = round_up(begin, kAlign);
   l.end = l.begin;
   l.views.resize(model.values.size());
@@ -82,20 +78,20 @@ ChainLayout layout_values(const ChainModel& model, cuda::ChainMode mode, ChainEx
   }
   std::vector<Block> blocks;
   for (const size_t i : order) {
-    const ChainValue& v = model.values[i];
+    const Value& v = model.values[i];
     const Images images = images_of(v, mode, exactness);
     const auto take = [&](int32_t pitch, int32_t element_bytes) {
-      const int32_t bytes = round_up(kChainRows * pitch * element_bytes, kAlign);
+      const int32_t bytes = round_up(gpu::kTileRows * pitch * element_bytes, kAlign);
       const int32_t at = place(blocks, v, l.begin, bytes);
       blocks.push_back({at, at + bytes, v.first, v.last});
       l.end = std::max(l.end, at + bytes);
       if (v.zeroed) l.zero_bytes = std::max(l.zero_bytes, at + bytes - l.begin);
       return at;
     };
-    cuda::ChainView& view = l.views[i];
+    gpu::View& view = l.views[i];
     if (images.wide) {
       // Products that write the value write its padding too.
-      view.wide_pitch = images.narrow ? round_up(v.columns, kChainDepth)
+      view.wide_pitch = images.narrow ? round_up(v.columns, gpu::kBlockDepth)
                         : v.product   ? product_pitch(v.columns, 4)
                                       : round_up(v.columns, 4);
       view.wide_at = take(view.wide_pitch, 4);
@@ -110,20 +106,20 @@ ChainLayout layout_values(const ChainModel& model, cuda::ChainMode mode, ChainEx
 
 // ---- products
 
-int32_t product_blocks(const ChainStep& s) { return round_up(s.in[0].n, kChainDepth) / kChainDepth; }
-int32_t product_tiles(const ChainStep& s) { return round_up(s.out[0].n, kChainColumns) / kChainColumns; }
+int32_t product_blocks(const Node& s) { return round_up(s.in[0].n, gpu::kBlockDepth) / gpu::kBlockDepth; }
+int32_t product_tiles(const Node& s) { return round_up(s.out[0].n, gpu::kTileColumns) / gpu::kTileColumns; }
 
 namespace {
 
 struct Tile {
-  int32_t step;
+  int32_t node;
   int32_t tile;
   int32_t blocks;
 };
 
 // Tiles [begin, end) as one round: the warps are shared out evenly, the first tiles get what is left over.
-ChainRoundPlan make_round(const std::vector<Tile>& tiles, size_t begin, size_t end, int32_t warps) {
-  ChainRoundPlan r;
+RoundPlan make_round(const std::vector<Tile>& tiles, size_t begin, size_t end, int32_t warps) {
+  RoundPlan r;
   r.units.resize(static_cast<size_t>(warps));
   const auto n = static_cast<int32_t>(end - begin);
   int32_t warp = 0;
@@ -131,19 +127,19 @@ ChainRoundPlan make_round(const std::vector<Tile>& tiles, size_t begin, size_t e
     const Tile& t = tiles[begin + static_cast<size_t>(i)];
     const int32_t share = warps / n + (i < warps % n ? 1 : 0);
     const int32_t slices = std::max(1, std::min(share, t.blocks));
-    r.tiles.push_back({t.step, t.tile, warp, slices});
+    r.tiles.push_back({t.node, t.tile, warp, slices});
     for (int32_t s = 0; s < slices; ++s)
-      r.units[static_cast<size_t>(warp++)] = {t.step, t.tile, t.blocks * s / slices,
+      r.units[static_cast<size_t>(warp++)] = {t.node, t.tile, t.blocks * s / slices,
                                               t.blocks * (s + 1) / slices};
   }
   return r;
 }
 
-std::vector<Tile> tiles_of_level(const ChainModel& model, int32_t level) {
+std::vector<Tile> tiles_of_level(const Model& model, int32_t level) {
   std::vector<Tile> tiles;
-  for (size_t i = 0; i < model.steps.size(); ++i) {
-    const ChainStep& s = model.steps[i];
-    if (s.kind != ChainStepKind::kProduct || s.level != level) continue;
+  for (size_t i = 0; i < model.nodes.size(); ++i) {
+    const Node& s = model.nodes[i];
+    if (s.kind != NodeKind::kProduct || s.level != level) continue;
     for (int32_t t = 0; t < product_tiles(s); ++t)
       tiles.push_back({static_cast<int32_t>(i), t, product_blocks(s)});
   }
@@ -152,8 +148,8 @@ std::vector<Tile> tiles_of_level(const ChainModel& model, int32_t level) {
 
 }  // namespace
 
-std::vector<ChainRankPlan> divide_products(const ChainModel& model, int32_t ranks, int32_t warps) {
-  std::vector<ChainRankPlan> plans(static_cast<size_t>(ranks));
+std::vector<RankPlan> divide_products(const Model& model, int32_t ranks, int32_t warps) {
+  std::vector<RankPlan> plans(static_cast<size_t>(ranks));
   for (int32_t level = 1; level <= model.n_levels; ++level) {
     const std::vector<Tile> tiles = tiles_of_level(model, level);
     const auto n = static_cast<int32_t>(tiles.size());
@@ -173,4 +169,4 @@ std::vector<ChainRankPlan> divide_products(const ChainModel& model, int32_t rank
   return plans;
 }
 
-}  // namespace dpi::backend
+}  // namespace dpi::backend::small_batch

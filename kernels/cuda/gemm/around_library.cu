@@ -1,5 +1,5 @@
-// The steps around a product that a vendor library computes: x in the element type or in the three parts that
-// it asks for, and the part of a Dense op's end that no library fuses.
+// What runs before and after a product that a vendor library computes: x converted to the element type, or
+// split into the three tf32 operands of 3xTF32, and what of a Dense op's end no library fuses.
 #include "kernels/cuda/common/dense_end.hpp"
 #include "kernels/cuda/common/index.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"

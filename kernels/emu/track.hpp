@@ -1,4 +1,4 @@
-// Inside the emulation: what runs one kernel. A lane has one fibre per CUDA thread and, under TSan, a clock
+// Inside the emulation: what runs one kernel. A track has one fibre per CUDA thread and, under TSan, a clock
 // for each and one for itself. Used by fiber.cpp, simt_emu.cpp (runs
 // kernels) and schedule.cpp (says when).
 #pragma once
@@ -19,11 +19,11 @@ struct FiberFree {
   void operator()(Fiber* f) const;
 };
 
-/// What runs on a lane is ordered. Lanes live as long as the process: TSan reuses the identity of a destroyed
-/// fibre, and races against it vanish.
-struct Lane {
-  void* clock = nullptr;                                  // TSan fibre that stands for the lane itself
-  std::vector<std::unique_ptr<Fiber, FiberFree>> fibers;  // their stacks are theirs alone, or two lanes'
+/// What runs on a track is ordered. Tracks live as long as the process: TSan reuses the identity of a
+/// destroyed fibre, and races against it vanish.
+struct Track {
+  void* clock = nullptr;                                  // TSan fibre that stands for the track itself
+  std::vector<std::unique_ptr<Fiber, FiberFree>> fibers;  // their stacks are theirs alone, or two tracks'
                                                           // locals would seem to race
 };
 
@@ -36,9 +36,9 @@ struct KernelRun {
 
 /// For blocks of this shape or smaller, when a kernel is started: a TSan fibre begins with all that its maker
 /// did before, so that it must not be made later. False = no memory.
-bool prepare_lane(Lane* lane, dim3 block);
+bool prepare_track(Track* track, dim3 block);
 /// Runs all blocks; null, or the text of a fault, which holds until the next run. The caller holds Busy.
-const char* run_kernel(Lane* lane, const KernelRun& run);
+const char* run_kernel(Track* track, const KernelRun& run);
 /// null, or why a launch of this shape is refused.
 const char* wrong_shape(dim3 grid, dim3 block);
 /// A number below n, from the emulation's seed.

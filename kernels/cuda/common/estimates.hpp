@@ -1,0 +1,72 @@
+// Every number that decides by speed and that nobody has measured, in one place, for the kernels and for the
+// host code above them (sdk/src/backend/cuda). Nothing has run on a GPU yet: where a comment says "from", the
+// number is computed from the data sheet of an H200; all others are assumed. A wrong one costs time, never a
+// result. A tuning table (sdk/src/backend/cuda/tuning/tuning.hpp) goes before these numbers; the commands
+// named below, run on a machine with a GPU (tests/gpu/README.md), measure what a table or a better number
+// here needs. Sizes of the GPU itself are not estimates: the device says them (DeviceSize).
+#pragma once
+
+#include <cstdint>
+
+namespace dpi::kernels::cuda {
+
+/// What fills a GPU, asked when a device is opened. The default is the smallest there can be.
+struct DeviceSize {
+  int32_t multiprocessors = 1;
+  int32_t threads_per_multiprocessor = 2048;
+
+  int64_t threads() const { return int64_t{multiprocessors} * threads_per_multiprocessor; }
+};
+
+namespace estimates {
+
+// ---- fused lookup. Measured by: dpi_gpu_lookup (stage A5 of tests/gpu), which times every variant.
+
+/// Blocks get smaller until each multiprocessor has this many.
+constexpr int64_t kLookupBlocksPerMultiprocessor = 2;
+/// A thread keeps 8 rows in flight instead of 4 once the batch fills the GPU this many times over with
+/// threads that copy one vector each.
+constexpr int64_t kLookupDeepCopyFills = 8;
+/// Of the threads that fill the GPU, warps that sum rows or pool bags are started for one in this many: their
+/// kernels need more registers than a copy.
+constexpr int64_t kLookupWarpShare = 2;
+/// A bag of more positions than this is pooled by all groups of its warp together.
+constexpr int32_t kLookupLongBag = 64;
+
+// ---- Dense. Measured by: dpi_gpu_tune --gemm --out TABLE (stage A5), which times every implementation.
+
+/// Layers with fewer inputs or outputs than this are not worth tensor cores.
+constexpr int64_t kGemmTinyIn = 32;
+constexpr int64_t kGemmTinyOut = 16;
+/// From so many rows on the batch alone fills the GPU.
+constexpr int64_t kGemmManyRows = 256;
+
+// ---- the small-batch kernel, in microseconds unless said otherwise. Measured by: gpu_bench with
+// small_batch=on and off (stage B4 of tests/gpu).
+
+/// Ids, rows, start of the kernel.
+constexpr double kSmallBatchGather = 2.2;
+/// Epilogue and barrier of one level: of one block, and of a cluster through distributed shared memory.
+constexpr double kSmallBatchLevelAlone = 0.45;
+constexpr double kSmallBatchLevelCluster = 0.75;
+/// Bytes per microsecond that one multiprocessor reads from L2. From: 64 bytes a clock at 1.75 GHz.
+constexpr double kSmallBatchBytesPerMicro = 1.1e5;
+/// From the start of a copy out of L2 to its end.
+constexpr double kSmallBatchCopy = 0.3;
+/// One block of 16 x 32 x 16 products on one multiprocessor, without and with tensor cores. From: 128
+/// multiply-adds a clock; the tensor cores at two thirds of their tf32 rate.
+constexpr double kSmallBatchPlainBlock = 0.038;
+constexpr double kSmallBatchTensorBlock = 0.006;
+/// A larger cluster is taken when it is estimated to need less than this share of the time.
+constexpr double kSmallBatchClusterGain = 0.95;
+/// One op of the plan run by itself, as a node of a graph: launch to launch. More for a product without
+/// tensor cores.
+constexpr double kSmallBatchMicrosPerOp = 2.8;
+constexpr double kSmallBatchMicrosPerPlain = 2.2;
+/// Rows, at most: beyond, its clusters do not all run at once.
+constexpr int64_t kSmallBatchMostRows = 256;
+/// Does its start overlap the end of the kernel that fetches the input? Off: the gain is a guess.
+constexpr bool kSmallBatchOverlap = false;
+
+}  // namespace estimates
+}  // namespace dpi::kernels::cuda
