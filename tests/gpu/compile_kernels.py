@@ -79,7 +79,7 @@ def main():
         work = pathlib.Path(args.work or own)
         for source in sorted((ROOT / "kernels/cuda").rglob("*.cu")):
             name = str(source.relative_to(ROOT / "kernels/cuda"))
-            run = subprocess.run([nvcc, *FLAGS, f"-arch={args.arch}", "-c", str(source), "-o", str(work / (source.stem + ".o"))],
+            run = subprocess.run([nvcc, *FLAGS, f"-arch={args.arch}", "-c", str(source), "-o", str(work / (name.replace("/", ".") + ".o"))],
                                  capture_output=True, text=True, check=False)
             report = run.stdout + run.stderr
             if run.returncode != 0:

@@ -180,6 +180,9 @@ void run() {
   if (layer::device_count(&why) == 0) throw std::runtime_error(why);
   need(layer::use(0), "device");
   Device d;
+  layer::Properties properties;
+  need(layer::properties(0, &properties), "properties");
+  d.multiprocessors = properties.multiprocessors;
   need(layer::stream_create(0, &d.stream), "stream");
   need(layer::event_create(true, &d.from), "event");
   need(layer::event_create(true, &d.to), "event");
