@@ -13,7 +13,7 @@ namespace dpi::emu {
 struct FaultReport {
   int code = 0;
   std::string text;
-  bool reported = false;  // to the host: what is started from then on runs again
+  bool reported = false;  // the host has been told; what it starts from then on runs again
 };
 
 enum class Work : uint8_t { kMark, kKernel, kCopy };

@@ -1,6 +1,6 @@
 // Inside the emulation: what runs one kernel. A track has one fibre per CUDA thread and, under TSan, a clock
-// for each and one for itself. Used by fiber.cpp, simt_emu.cpp (runs
-// kernels) and schedule.cpp (says when).
+// for each and one for itself. Used by fiber.cpp (makes them), simt_emu.cpp (runs kernels) and schedule.cpp
+// (says when).
 #pragma once
 
 #include <sched.h>
@@ -19,12 +19,12 @@ struct FiberFree {
   void operator()(Fiber* f) const;
 };
 
-/// What runs on a track is ordered. Tracks live as long as the process: TSan reuses the identity of a
-/// destroyed fibre, and races against it vanish.
+/// What runs on a track is ordered. Tracks live as long as the process: TSan gives the identity of a
+/// destroyed fibre to the next one, and would then miss races against the first.
 struct Track {
   void* clock = nullptr;                                  // TSan fibre that stands for the track itself
-  std::vector<std::unique_ptr<Fiber, FiberFree>> fibers;  // their stacks are theirs alone, or two tracks'
-                                                          // locals would seem to race
+  std::vector<std::unique_ptr<Fiber, FiberFree>> fibers;  // on no other track: TSan would take the locals of
+                                                          // two kernels on one stack for a race
 };
 
 struct KernelRun {
@@ -34,8 +34,9 @@ struct KernelRun {
   char* end = nullptr;    // and releases this last
 };
 
-/// For blocks of this shape or smaller, when a kernel is started: a TSan fibre begins with all that its maker
-/// did before, so that it must not be made later. False = no memory.
+/// Makes the fibres that blocks of this shape need; false = no memory. Called when the host starts a kernel,
+/// not when it runs: TSan takes all that the maker of a fibre did before as ordered before the fibre, so one
+/// made later would hide races with what the host did after the start.
 bool prepare_track(Track* track, dim3 block);
 /// Runs all blocks; null, or the text of a fault, which holds until the next run. The caller holds Busy.
 const char* run_kernel(Track* track, const KernelRun& run);
