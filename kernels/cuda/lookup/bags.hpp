@@ -187,7 +187,7 @@ __device__ inline Values<kVec> pool_groups(const Launch& w, const Record* record
   int any = is_long ? 1 : 0;
   for (int32_t step = 1 << lanes.log2; step < kWarp; step *= 2) any |= __shfl_xor_sync(kAllLanes, any, step);
   Pool<kVec> pool;
-  // Turn -1: every group its own bag, unless that is long. Then the long ones, group by group, by all.
+  // g = -1: each group pools its own bag unless it is long; g = 0, 1 ...: all groups pool that of group g.
   DPI_ROLLED
   for (int32_t g = -1; g < (any != 0 ? lanes.groups : 0); ++g) {
     const int32_t lane = (g < 0 ? lanes.group : g) << lanes.log2;

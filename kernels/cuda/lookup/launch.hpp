@@ -6,7 +6,7 @@
 
 namespace dpi::kernels::cuda {
 
-/// One launch, worked out but for the form. head.records is set when the records are on the device already.
+/// One launch, complete but for the form of vector. head.records: set when they are on the device already.
 struct LookupRequest {
   const LookupBuild* build = nullptr;
   Launch head;

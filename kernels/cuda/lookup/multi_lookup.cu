@@ -88,7 +88,7 @@ int32_t count_records(const LookupBuild& build, Launch* w) {
   return units < 0x7fffffff && tiles < 0x7fffffff ? n : -1;
 }
 
-/// The same share for each of the workers, of which at most `limit` are started.
+/// Workers to start for n pieces of work: at most `limit`, as many as get (nearly) equal shares.
 int64_t even_workers(int64_t n, int64_t limit) { return n <= limit ? n : divide_up(n, divide_up(n, limit)); }
 
 int32_t choose_block(int64_t threads, int32_t asked, const DeviceSize& device) {

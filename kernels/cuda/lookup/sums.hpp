@@ -1,8 +1,8 @@
-// The `rows` blocks of the fused lookup: a warp takes one row and all its fields. Lanes lie across a vector, so
-// that a warp reads several fields' rows at once and keeps kBatch of them in flight per lane; the same pass
-// writes the columns, adds the vectors up for FM, and gathers the scalars (linear weights), which lie in the
-// padding behind the rows, so that one 64-byte read brings both. Lanes meet by shuffles in a fixed order.
-// Device code.
+// The `rows` blocks of the fused lookup: a warp takes one row and all its fields. Lanes lie across a vector,
+// so that a warp reads several fields' rows at once and keeps kBatch of them in flight per lane; the same
+// pass writes the columns, adds the vectors up for FM, and gathers the scalars (linear weights), which lie in
+// the padding behind the rows, so that one 64-byte read brings both. Lanes meet by shuffles in a fixed
+// order. Device code.
 #pragma once
 
 #include "kernels/cuda/lookup/bags.hpp"
@@ -162,7 +162,7 @@ __device__ __forceinline__ void load_scalars(const Launch& w, const View& view, 
 
 // ---- both, with their reads in flight together
 
-/// n_scalars: all of them, or 0 when they have been added.
+/// n_scalars: w.scalars.count in the first turn over the fields, 0 in later ones.
 template <int kVec, bool kNarrow>
 __device__ __forceinline__ void add_one_hot(const Launch& w, const View& view, const RowPlace& at,
                                             int32_t n_scalars, RowSums<kVec>* sums) {

@@ -23,12 +23,12 @@ struct Values {
   float v[kVec];
 };
 
-/// 4, 2 or 1.
+/// Bytes of one element.
 __host__ __device__ constexpr int element_bytes(DType t) {
   return t == DType::kF32 ? 4 : t == DType::kI8 ? 1 : 2;
 }
 
-/// Counts a refused id or bag. Rare, so never inlined into the loops.
+/// Counts a refused id or bag.
 __device__ inline void report_fault(const Launch& w, const Record& r, int64_t row) {
   if (w.faults == nullptr) return;
   atomicAdd(&w.faults->count, 1ull);

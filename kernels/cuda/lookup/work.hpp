@@ -1,6 +1,6 @@
 // What one launch of the fused lookup works on: records, and which threads take them.
-// Made by lookup/build.hpp on the host, read by lookup/copy.hpp, lookup/sums.hpp
-// and lookup/bags.hpp on the device.
+// Made by lookup/build.hpp and lookup/multi_lookup.cu on the host, read by lookup/copy.hpp,
+// lookup/sums.hpp and lookup/bags.hpp on the device.
 //
 // A launch has up to three ranges of blocks:
 //   bags   pooled fields that are only written            warp = some rows of one field

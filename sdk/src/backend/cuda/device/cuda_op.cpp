@@ -16,7 +16,7 @@ namespace {
 using kernels::OpKind;
 namespace cuda = kernels::cuda;
 
-// No kernel takes the op: why.
+// Why no kernel takes the op, or OK.
 Status refuse(const OwnedOp& op) {
   const std::string name = "op '" + op.name + "': ";
   if (op.kind == OpKind::kTail && op.inputs.size() > static_cast<size_t>(cuda::kMaxTailInputs))

@@ -35,7 +35,7 @@ std::vector<uint16_t> narrowed(const float* data, int64_t n, DType type) {
   return to;
 }
 
-/// [out][in] with zeros up to packed_depth(in), each element through f(from, row of T, depth).
+/// Rows of `copies` * packed_depth(in) elements, zeros past `in`; f(value, where it goes, depth) writes one.
 template <class T, class F>
 std::vector<T> packed_weights(const kernels::Param& w, int64_t copies, const F& f) {
   const int64_t in = w.dims.d[1];
