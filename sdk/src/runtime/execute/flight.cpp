@@ -5,7 +5,7 @@
 
 #include "backend/abi/batch_bucket.hpp"
 #include "base/clock.hpp"
-#include "runtime/execute/input_parts.hpp"
+#include "runtime/execute/input_ranges.hpp"
 
 namespace dpi {
 
@@ -54,7 +54,7 @@ Result<std::unique_ptr<Flight>> Flight::create(const Engine& engine, const Fligh
     DPI_RETURN_IF_ERROR(s->reset_faults());
   }
   s->ops_ = std::make_unique<BoundOps>(engine, s->memory_);
-  s->parts_.reserve(8 + 3 * sizes.largest().sequences.size());
+  s->ranges_.reserve(8 + 3 * sizes.largest().sequences.size());
   if (engine.options().debug && !s->host_) DPI_RETURN_IF_ERROR(s->timeline_.create(engine));
   return s;
 }
@@ -186,7 +186,7 @@ Status Flight::start_graph(const InputMap& map, const ResolvedRows& padded) {
     ops_->bind(map, padded, out, out + padded.rows.item * engine_.heads());
     if (entry->ran) DPI_RETURN_IF_ERROR(capture(padded, entry));
   } else if (!entry->fetched) {
-    list_input_parts(engine_.schema(), map, padded, &parts_);
+    list_input_ranges(engine_.schema(), map, padded, &ranges_);
   }
   if (!entry->fetched) DPI_RETURN_IF_ERROR(copy_input());
   entry->ran = true;
@@ -211,7 +211,8 @@ Status Flight::capture(const ResolvedRows& padded, FlightGraphs::Entry* entry) {
 
 Status Flight::enqueue_all(const ResolvedRows& rows, bool fetch) {
   if (fetch) DPI_RETURN_IF_ERROR(fetch_input());
-  if (engine_.small_batch() != nullptr && rows.rows.item <= engine_.small_batch_max_rows() && !timeline_.on()) {
+  if (engine_.small_batch() != nullptr && rows.rows.item <= engine_.small_batch_max_rows() &&
+      !timeline_.on()) {
     DPI_RETURN_IF_ERROR(launch_small_batch());
   } else {
     DPI_RETURN_IF_ERROR(launch_ops());

@@ -97,7 +97,7 @@ class Flight {
   std::unique_ptr<BoundOps> ops_;
   FlightGraphs graphs_;
   Timeline timeline_;
-  std::vector<dpi_fetch_range> parts_;
+  std::vector<dpi_fetch_range> ranges_;
   std::vector<uint64_t>* profile_ns_ = nullptr;
 
   bool busy_ = false;

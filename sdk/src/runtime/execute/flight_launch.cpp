@@ -1,7 +1,7 @@
 // The part of a flight that puts work on streams: copies, ops with their events, the small-batch op.
 #include "base/clock.hpp"
 #include "runtime/execute/flight.hpp"
-#include "runtime/execute/input_parts.hpp"
+#include "runtime/execute/input_ranges.hpp"
 
 namespace dpi {
 
@@ -10,22 +10,22 @@ namespace {
 // Up to here reading across the bus in place beats a copy's start-up time; 156 bytes per row at 26 ids and 13
 // floats make it 256 rows. Predicted, to be measured on a GPU.
 constexpr int64_t kFetchBytes = 40 << 10;
-constexpr size_t kMostParts = 96;
+constexpr size_t kMostRanges = 96;
 
 }  // namespace
 
-/// Lists the parts of the input as a side effect: copy_input and fetch_input take them from there.
+/// Lists the ranges of the input as a side effect: copy_input and fetch_input take them from there.
 bool Flight::fetches(const InputMap& map, const ResolvedRows& rows) {
-  list_input_parts(engine_.schema(), map, rows, &parts_);
-  if ((engine_.caps().flags & DPI_BACKEND_FETCH) == 0 || parts_.size() > kMostParts) return false;
+  list_input_ranges(engine_.schema(), map, rows, &ranges_);
+  if ((engine_.caps().flags & DPI_BACKEND_FETCH) == 0 || ranges_.size() > kMostRanges) return false;
   int64_t bytes = 0;
-  for (const dpi_fetch_range& p : parts_) bytes += p.count_at < 0 ? p.bytes : 0;
+  for (const dpi_fetch_range& p : ranges_) bytes += p.count_at < 0 ? p.bytes : 0;
   return bytes <= kFetchBytes;
 }
 
 Status Flight::copy_input() {
-  for (const dpi_fetch_range& p : parts_) {
-    const int64_t bytes = part_bytes(p, memory_.staging);
+  for (const dpi_fetch_range& p : ranges_) {
+    const int64_t bytes = range_bytes(p, memory_.staging);
     if (bytes == 0) continue;
     dpi_backend_error err{};
     const int32_t code = engine_.api().copy_in(streams_[0], memory_.input + p.offset,
@@ -36,10 +36,10 @@ Status Flight::copy_input() {
 }
 
 Status Flight::fetch_input() {
-  if (parts_.empty()) return {};
+  if (ranges_.empty()) return {};
   dpi_backend_error err{};
-  return backend_status(engine_.api().fetch_in(streams_[0], memory_.input, memory_.staging, parts_.data(),
-                                               static_cast<int32_t>(parts_.size()), &err),
+  return backend_status(engine_.api().fetch_in(streams_[0], memory_.input, memory_.staging, ranges_.data(),
+                                               static_cast<int32_t>(ranges_.size()), &err),
                         err, "fetch");
 }
 

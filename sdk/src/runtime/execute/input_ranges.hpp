@@ -10,13 +10,13 @@
 
 namespace dpi {
 
-/// The parts of a block that `rows` rows use, in ascending order: item part, shared part, then offsets, ids
-/// and weights of each sequence feature, whose lengths are known per call only (count_at). Replaces *parts.
-void list_input_parts(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
-                      std::vector<dpi_fetch_range>* parts);
+/// The ranges of a block that `rows` rows use, in ascending order: item part, shared part, then offsets, ids
+/// and weights of each sequence feature, whose lengths are known per call only (count_at). Replaces *ranges.
+void list_input_ranges(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
+                       std::vector<dpi_fetch_range>* ranges);
 
-/// Bytes of a part for the block at hand.
-int64_t part_bytes(const dpi_fetch_range& part, const std::byte* block);
+/// Bytes of a range for the block at hand.
+int64_t range_bytes(const dpi_fetch_range& range, const std::byte* block);
 
 /// Fills the block from `rows` up to `padded` rows with rows that every op can take: id 0, 0.0, empty bags,
 /// shared row 0. Their scores mean nothing.

@@ -1,4 +1,4 @@
-#include "runtime/execute/input_parts.hpp"
+#include "runtime/execute/input_ranges.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -17,11 +17,11 @@ void zero_rows(std::byte* block, int64_t at, int64_t width, int64_t from, int64_
 
 }  // namespace
 
-void list_input_parts(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
-                      std::vector<dpi_fetch_range>* parts) {
-  parts->clear();
+void list_input_ranges(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
+                       std::vector<dpi_fetch_range>* ranges) {
+  ranges->clear();
   const auto add = [&](int64_t offset, int64_t bytes, int64_t count_at = -1) {
-    if (bytes > 0) parts->push_back({offset, bytes, count_at});
+    if (bytes > 0) ranges->push_back({offset, bytes, count_at});
   };
   // row map, dense and ids of the items lie side by side in a block laid out for this bucket
   const int64_t start = rows.has_map ? map.row_map : map.dense.item;
@@ -39,11 +39,11 @@ void list_input_parts(const ResolveSchema& schema, const InputMap& map, const Re
   }
 }
 
-int64_t part_bytes(const dpi_fetch_range& part, const std::byte* block) {
-  if (part.count_at < 0) return part.bytes;
+int64_t range_bytes(const dpi_fetch_range& range, const std::byte* block) {
+  if (range.count_at < 0) return range.bytes;
   int32_t count = 0;
-  std::memcpy(&count, block + part.count_at, sizeof count);
-  return std::clamp<int64_t>(count * kWord, 0, part.bytes);
+  std::memcpy(&count, block + range.count_at, sizeof count);
+  return std::clamp<int64_t>(count * kWord, 0, range.bytes);
 }
 
 void pad_rows(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
