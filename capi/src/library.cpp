@@ -1,16 +1,14 @@
 // Functions about the library itself: version, build, devices, log.
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
+#include <iterator>
 
 #include "backend/abi/registry.hpp"
 #include "base/log.hpp"
 #include "handles.hpp"
+#include "runtime/describe/library_json.hpp"
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string library_path() {
   Dl_info info{};
@@ -24,28 +22,7 @@ std::string version_text() {
 }
 
 std::string build_info() {
-  Json j;
-  j["version"] = version_text();
-  j["path"] = library_path();
-  j["compiler"] = __VERSION__;
-  j["bundle_format"] = "1.0";
-  j["backend_abi"] = DPI_BACKEND_ABI;
-  j["license"] = "Apache-2.0";
-  return j.dump();
-}
-
-Json backend_json(const dpi::backend::BackendReport& r) {
-  Json j;
-  j["backend"] = r.name;
-  j["usable"] = r.usable;
-  if (!r.path.empty()) j["path"] = r.path;
-  if (!r.reason.empty()) j["reason"] = r.reason;
-  if (!r.usable) return j;
-  j["device"] = r.caps.device_name;
-  j["memory_total"] = r.caps.memory_total;
-  j["memory_free"] = r.caps.memory_free;
-  j["max_streams"] = r.caps.max_streams;
-  return j;
+  return dpi::build_info_json({version_text(), library_path(), __VERSION__, DPI_BACKEND_ABI});
 }
 
 }  // namespace
@@ -94,11 +71,8 @@ size_t dpi_log_poll(char* buf, size_t cap, int32_t* level) noexcept {
 size_t dpi_devices_json(const char* backend_dir, char* buf, size_t cap) noexcept {
   if (cap > 0 && buf != nullptr) buf[0] = '\0';
   try {
-    Json j = Json::array();
-    for (const auto& r : dpi::backend::list_backends(backend_dir != nullptr ? backend_dir : "")) {
-      j.push_back(backend_json(r));
-    }
-    return dpi::capi::give_text(j.dump(), buf, cap);
+    const auto reports = dpi::backend::list_backends(backend_dir != nullptr ? backend_dir : "");
+    return dpi::capi::give_text(dpi::devices_json(reports), buf, cap);
   } catch (...) {
     return 0;
   }

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include <nlohmann/json.hpp>
+
 #include "bundle/bundle_bytes.hpp"
 #include "encode/encoder.hpp"
 #include "graph/graph.hpp"

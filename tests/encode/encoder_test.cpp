@@ -10,6 +10,8 @@
 #include <map>
 #include <thread>
 
+#include <nlohmann/json.hpp>
+
 #include "encode/encoder.hpp"
 #include "encode/hash.hpp"
 #include "encode/parse.hpp"

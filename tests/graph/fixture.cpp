@@ -1,5 +1,8 @@
 #include "fixture.hpp"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 namespace dpi::test {
 namespace {
 
@@ -23,6 +26,17 @@ FeatureSpec feature_of(const json& j) {
   return f;
 }
 
+AttrValue attr_of(const json& j) {
+  if (j.is_boolean()) return j.get<bool>();
+  if (j.is_number_unsigned() && j.get<uint64_t>() > INT64_MAX) return j.get<uint64_t>();
+  if (j.is_number_integer()) return j.get<int64_t>();
+  if (j.is_number()) return j.get<double>();
+  if (j.is_string()) return j.get<std::string>();
+  const auto is_integer = [](const json& v) { return v.is_number_integer(); };
+  if (j.is_array() && std::all_of(j.begin(), j.end(), is_integer)) return j.get<std::vector<int64_t>>();
+  return j.is_null() ? AttrValue(nullptr) : AttrValue(OtherJson{j.dump()});
+}
+
 OpSpec op_of(const json& j) {
   OpSpec op;
   op.name = j.at("name");
@@ -30,10 +44,11 @@ OpSpec op_of(const json& j) {
   op.version = j.value("v", 1);
   op.module = j.value("module", "");
   op.inputs = j.value("in", std::vector<std::string>{});
-  op.attrs = j.value("attrs", json::object());
+  const json attrs = j.value("attrs", json::object());
+  for (const auto& [key, value] : attrs.items()) op.attrs[key] = attr_of(value);
   op.params = j.value("params", std::map<std::string, std::string>{});
-  if (op.op == "Input" && op.attrs.contains("feature") && op.attrs["feature"].is_string())
-    op.feature = op.attrs["feature"];
+  if (op.op == "Input" && attrs.contains("feature") && attrs["feature"].is_string())
+    op.feature = attrs["feature"];
   return op;
 }
 

@@ -86,8 +86,6 @@ const Refusal kStructure[] = {
      "3 inputs, expected 1 to 2"},
     {"no input", R"({"name": "y", "op": "Concat", "in": []})", Code::kBadModel,
      "0 inputs, expected 1 to 65536"},
-    {"attrs are a list", R"({"name": "y", "op": "Concat", "in": ["n"], "attrs": []})", Code::kBadModel,
-     "attrs is not an object"},
     {"unknown attribute", R"({"name": "y", "op": "Concat", "in": ["n"], "attrs": {"dim": 1}})",
      Code::kUnsupported, "op 'y' (Concat): attribute 'dim' is not known"},
     {"unknown role",

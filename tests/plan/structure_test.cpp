@@ -12,8 +12,6 @@
 namespace dpi::test {
 namespace {
 
-using json = nlohmann::json;
-
 Plan plan_of(ModelBuilder& b, PlanOptions options = {}) {
   Result<Plan> p = make_plan(b.graph(), options);
   REQUIRE_MESSAGE(p.ok(), p.status().message());

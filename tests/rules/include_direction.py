@@ -15,6 +15,8 @@ THIRD_PARTY = {
     "dnnl": ("sdk/src/backend/", "kernels/cpu/"),
     "oneapi/": ("sdk/src/backend/", "kernels/cpu/"),
     "CLI/": ("sdk/tools/",),
+    # its parser only: values of its type have destructors that may need memory, which ends the host when there is none
+    "nlohmann/": ("sdk/src/bundle/manifest/json_reader.cpp", "sdk/tools/"),
     "cuda": ("kernels/cuda/", "kernels/emu/", "sdk/src/backend/cuda/"),
     "cublas": ("kernels/cuda/", "kernels/emu/", "sdk/src/backend/cuda/"),
     "doctest": (),
@@ -77,8 +79,13 @@ PLANTED = [
     ("sdk/src/plan/a.cpp", "#include <hdf5.h>\n", "allowed in sdk/src/bundle/"),
     ("samples/a.c", '#include "base/status.hpp"\n', "use <dpi/dpi.h> only"),
     ("capi/src/a.cpp", "#include <doctest/doctest.h>\n", "tests only"),
+    ("capi/src/a.cpp", "#include <nlohmann/json.hpp>\n", "json_reader.cpp, sdk/tools/ only"),
+    ("sdk/src/bundle/manifest.hpp", "#include <nlohmann/json.hpp>\n", "json_reader.cpp, sdk/tools/ only"),
+    ("sdk/src/runtime/describe/a.cpp", "#include <nlohmann/json_fwd.hpp>\n", "json_reader.cpp, sdk/tools/ only"),
 ]
 CLEAN = [
+    ("sdk/src/bundle/manifest/json_reader.cpp", "#include <nlohmann/json.hpp>\n"),
+    ("sdk/tools/dpi/a.cpp", "#include <nlohmann/json.hpp>\n"),
     ("sdk/src/graph/a.cpp", '#include "base/status.hpp"\n#include <dpi/kernels/op.hpp>\n// #include "runtime/x.hpp"\n'),
     ("capi/src/a.cpp", '#include <dpi/dpi.h>\n#include "runtime/model/model.hpp"\n'),
 ]

@@ -7,9 +7,11 @@ namespace dpi::test {
 namespace {
 
 thread_local int64_t t_allocations = 0;
+thread_local int64_t t_until_failure = -1;
 
 void* counted(size_t n, size_t alignment) {
   ++t_allocations;
+  if (t_until_failure >= 0 && t_until_failure-- == 0) throw std::bad_alloc();
   const size_t size = n == 0 ? 1 : n;
   void* p = alignment == 0 ? std::malloc(size)
                            : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
@@ -20,6 +22,7 @@ void* counted(size_t n, size_t alignment) {
 }  // namespace
 
 int64_t allocations_so_far() { return t_allocations; }
+void fail_allocation(int64_t n) { t_until_failure = n; }
 
 }  // namespace dpi::test
 

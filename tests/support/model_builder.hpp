@@ -17,7 +17,7 @@ namespace dpi::test {
 
 class ModelBuilder : public ParamSource {
  public:
-  using json = nlohmann::json;
+  using Attrs = AttrMap;
   using Params = std::map<std::string, std::string>;
 
   explicit ModelBuilder(std::string name, uint32_t seed = 1) : random_(seed) {
@@ -92,16 +92,16 @@ class ModelBuilder : public ParamSource {
   std::string embed(const std::string& input, int64_t rows, int64_t dim, json attrs = json::object()) {
     return embed_in(input, table(rows, dim), std::move(attrs));
   }
-  std::string embed_in(const std::string& input, const std::string& table, json attrs = json::object()) {
+  std::string embed_in(const std::string& input, const std::string& table, Attrs attrs = {}) {
     attrs["table"] = table;
     return op("Embed", {input}, std::move(attrs));
   }
   std::string linear(const std::string& x, int64_t in, int64_t out, bool bias = true) {
     Params p{{"weight", param({out, in}, 1.0 / std::max(1.0, std::sqrt(static_cast<double>(in))))}};
     if (bias) p["bias"] = param({out}, 0.1);
-    return op("Linear", {x}, json::object(), std::move(p));
+    return op("Linear", {x}, {}, std::move(p));
   }
-  std::string unary(const std::string& kind, const std::string& x, json attrs = json::object()) {
+  std::string unary(const std::string& kind, const std::string& x, Attrs attrs = {}) {
     attrs["kind"] = kind;
     return op("Unary", {x}, std::move(attrs));
   }
@@ -113,18 +113,18 @@ class ModelBuilder : public ParamSource {
     return op("Binary", {x, y}, {{"kind", kind}});
   }
   std::string reduce(const std::string& kind, const std::string& x, int axis, bool keepdim) {
-    return op("Reduce", {x}, {{"kind", kind}, {"axis", axis}, {"keepdim", keepdim}});
+    return op("Reduce", {x}, {{"kind", kind}, {"axis", int64_t{axis}}, {"keepdim", keepdim}});
   }
   std::string concat(const std::vector<std::string>& parts, int axis = -1) {
-    return parts.size() == 1 ? parts[0] : op("Concat", parts, {{"axis", axis}});
+    return parts.size() == 1 ? parts[0] : op("Concat", parts, {{"axis", int64_t{axis}}});
   }
   std::string reshape(const std::string& x, const std::vector<int64_t>& dims) {
     return op("View", {x}, {{"kind", "reshape"}, {"dims", dims}});
   }
   std::string constant(const std::vector<int64_t>& dims, double scale = 0.1) {
-    return op("Const", {}, json::object(), {{"value", param(dims, scale)}});
+    return op("Const", {}, {}, {{"value", param(dims, scale)}});
   }
-  std::string op(const std::string& kind, std::vector<std::string> inputs, json attrs, Params params = {}) {
+  std::string op(const std::string& kind, std::vector<std::string> inputs, Attrs attrs, Params params = {}) {
     OpSpec o;
     o.name = fresh(kind);
     o.op = kind;

@@ -76,21 +76,29 @@ class Checker {
   }
 
   Status vocabulary(const FeatureSpec& f, const EncoderStep& step) {
-    const bool strings = step.op == "vocab_string";
-    if (!strings && step.op != "vocab_int") return {};
-    const std::string keys = step.args[strings ? "offsets" : "keys"].get<std::string>();
-    DPI_RETURN_IF_ERROR(expect(keys, strings ? Type::kU64 : Type::kI64, {-1}, "a vocabulary needs"));
-    const int64_t n = find_data_set(list_, keys)->shape[0] - (strings ? 1 : 0);
-    if (n < 0 || n > kMaxVocabulary) {
-      return bad_model(keys + ": feature " + in_quotes(f.name) + " has a vocabulary of " + std::to_string(n) +
-                       " entries");
+    if (const auto* texts = std::get_if<step::VocabString>(&step)) {
+      DPI_RETURN_IF_ERROR(expect(texts->offsets, Type::kU64, {-1}, "a vocabulary needs"));
+      const int64_t n = find_data_set(list_, texts->offsets)->shape[0] - 1;
+      DPI_RETURN_IF_ERROR(vocabulary_size(f, texts->offsets, n));
+      DPI_RETURN_IF_ERROR(expect(texts->bytes, Type::kU8, {-1}, "a vocabulary needs"));
+      return vocabulary_ids(texts->ids, n);
     }
-    if (strings)
-      DPI_RETURN_IF_ERROR(
-          expect(step.args["bytes"].get<std::string>(), Type::kU8, {-1}, "a vocabulary needs"));
-    const auto ids = step.args.find("ids");
-    return ids != step.args.end() ? expect(ids->get<std::string>(), Type::kI64, {n}, "the vocabulary needs")
-                                  : Status();
+    const auto* integers = std::get_if<step::VocabInt>(&step);
+    if (integers == nullptr) return {};
+    DPI_RETURN_IF_ERROR(expect(integers->keys, Type::kI64, {-1}, "a vocabulary needs"));
+    const int64_t n = find_data_set(list_, integers->keys)->shape[0];
+    DPI_RETURN_IF_ERROR(vocabulary_size(f, integers->keys, n));
+    return vocabulary_ids(integers->ids, n);
+  }
+
+  Status vocabulary_size(const FeatureSpec& f, const std::string& path, int64_t n) {
+    if (n >= 0 && n <= kMaxVocabulary) return {};
+    return bad_model(path + ": feature " + in_quotes(f.name) + " has a vocabulary of " + std::to_string(n) +
+                     " entries");
+  }
+
+  Status vocabulary_ids(const std::string& path, int64_t n) {
+    return path.empty() ? Status() : expect(path, Type::kI64, {n}, "the vocabulary needs");
   }
 
   Status golden() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <unordered_map>
 
@@ -95,6 +96,7 @@ bool good_link_name(std::string_view name) {
 }
 
 struct Links {
+  bool no_memory = false;  // nothing else throws in the callback
   std::vector<std::string> names;
   std::string refused;  // name of the link that `status` is about
   Status status;
@@ -118,6 +120,7 @@ herr_t collect_link(hid_t, const char* name, const H5L_info_t* info, void* user)
       return 0;
     }
   } catch (...) {
+    links->no_memory = true;
     return -1;
   }
   links->refused = in_quotes(name);
@@ -128,6 +131,7 @@ Result<std::vector<std::string>> links_of(hid_t group, const std::string& path) 
   Links links;
   hsize_t index = 0;
   const herr_t rc = H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, &index, collect_link, &links);
+  if (links.no_memory) throw std::bad_alloc();
   if (!links.status.ok()) {
     return std::move(links.status).within(path + "/" + links.refused.substr(1, links.refused.size() - 2));
   }

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include <dpi/kernels/embed.hpp>
-#include <nlohmann/json.hpp>
 
+#include "bundle/attr_value.hpp"
+#include "bundle/encoder_spec.hpp"
 #include "bundle/row_space.hpp"
 
 namespace dpi {
@@ -19,11 +19,23 @@ enum class FeatureKind : int32_t { kCategorical, kSequence, kNumeric, kDense };
 enum class OutOfRange : int32_t { kError, kOov, kDefault };
 enum class Missing : int32_t { kError, kPad, kDefault };
 
-/// One step of an encoder, FORMAT.md part 5; `args` keeps its JSON object (checked for known keys and types).
-struct EncoderStep {
-  std::string op;
-  nlohmann::json args;
-};
+// The names of these values, wherever they are read or shown.
+constexpr const char* name_of(FeatureKind kind) {
+  constexpr const char* kNames[] = {"categorical", "sequence", "numeric", "dense"};
+  return kNames[static_cast<int>(kind)];
+}
+constexpr const char* name_of(RowSpace space) {
+  constexpr const char* kNames[] = {"constant", "shared", "item"};
+  return kNames[static_cast<int>(space)];
+}
+constexpr const char* name_of(OutOfRange rule) {
+  constexpr const char* kNames[] = {"error", "oov", "default"};
+  return kNames[static_cast<int>(rule)];
+}
+constexpr const char* name_of(Missing rule) {
+  constexpr const char* kNames[] = {"error", "pad", "default"};
+  return kNames[static_cast<int>(rule)];
+}
 
 struct FeatureSpec {
   std::string name;
@@ -43,8 +55,7 @@ struct FeatureSpec {
   bool keep_last = false;
   kernels::PadSide pad_side = kernels::PadSide::kPost;
   bool weighted = false;
-  std::vector<EncoderStep> encoder;  // empty = none
-  nlohmann::json stats;              // null = none
+  EncoderSpec encoder;  // empty = none
 
   bool is_slot() const { return kind == FeatureKind::kCategorical || kind == FeatureKind::kSequence; }
 };
@@ -65,7 +76,7 @@ struct OpSpec {
   std::string module;
   std::string feature;  // Input only
   std::vector<std::string> inputs;
-  nlohmann::json attrs;                       // always an object
+  AttrMap attrs;
   std::map<std::string, std::string> params;  // role -> data set name under /params
 };
 
@@ -85,7 +96,7 @@ struct GoldenSpec {
 struct Manifest {
   int64_t version_minor = 0;
   std::string name;
-  nlohmann::json provenance;  // an object, or null
+  std::string provenance;  // an object as JSON text, keys sorted; empty = none
   std::vector<FeatureSpec> features;
   std::vector<TableSpec> tables;
   std::vector<OpSpec> ops;

@@ -1,5 +1,5 @@
-// From the manifest's JSON text to checked structs (FORMAT.md parts 3 to 11), and the check that the data
-// sets are what it says.
+// From the manifest's JSON text to checked structs (FORMAT.md parts 3 to 11; the readers are in manifest/),
+// and the check that the data sets are what it says.
 #pragma once
 
 #include <string_view>
@@ -17,13 +17,6 @@ Result<Manifest> read_manifest(std::string_view json, uint32_t minor);
 /// Tables, parameters, vocabularies and golden rows exist with the types and shapes that the manifest states.
 /// Texts begin with the data set's path.
 Status check_data_sets(const Manifest& manifest, const std::vector<DataSetInfo>& data_sets);
-
-/// One feature (FORMAT.md part 4) from its JSON object.
-Result<FeatureSpec> read_feature(const nlohmann::json& json);
-/// The steps of an encoder (part 5); `where` begins texts. Checks keys, types and that each step takes what
-/// the one before gives.
-Result<std::vector<EncoderStep>> read_encoder(const nlohmann::json& json, bool gives_ids,
-                                              const std::string& where);
 
 /// Data set of `path` in a list sorted by path, or null.
 const DataSetInfo* find_data_set(const std::vector<DataSetInfo>& data_sets, std::string_view path);

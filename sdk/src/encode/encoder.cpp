@@ -179,72 +179,54 @@ double signed_log1p(double x, const double*) { return std::copysign(std::log1p(s
 double standard(double x, const double* k) { return (x - k[0]) / k[1]; }
 double minmax(double x, const double* k) { return (x - k[0]) / (k[1] - k[0]) * (k[3] - k[2]) + k[2]; }
 
-double number_of(const nlohmann::json& args, const char* key, double fallback) {
-  const auto it = args.find(key);
-  return it != args.end() ? it->get<double>() : fallback;
+Result<std::vector<int64_t>> vocabulary_ids(const std::string& path, Bundle& bundle) {
+  if (path.empty()) return std::vector<int64_t>();
+  return bundle.read_i64(path);
 }
 
-int64_t integer_of(const nlohmann::json& args, const char* key, int64_t fallback) {
-  const auto it = args.find(key);
-  return it != args.end() ? it->get<int64_t>() : fallback;
-}
+/// One overload per step of a bundle.
+struct Builder {
+  Bundle& bundle;
 
-Result<std::vector<int64_t>> vocabulary_ids(const nlohmann::json& args, Bundle& bundle) {
-  const auto it = args.find("ids");
-  if (it == args.end()) return std::vector<int64_t>();
-  return bundle.read_i64(it->get<std::string>());
-}
-
-Result<Step> build_vocab_string(const nlohmann::json& a, Bundle& bundle) {
-  DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(a, bundle));
-  DPI_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, bundle.read_u8(a["bytes"].get<std::string>()));
-  DPI_ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets, bundle.read_u64(a["offsets"].get<std::string>()));
-  DPI_ASSIGN_OR_RETURN(
-      StringVocabulary map,
-      StringVocabulary::build(std::move(bytes), offsets, std::move(ids), integer_of(a, "first_id", 1)));
-  return Step(VocabString{std::move(map)});
-}
-
-Result<Step> build_vocab_int(const nlohmann::json& a, Bundle& bundle) {
-  DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(a, bundle));
-  DPI_ASSIGN_OR_RETURN(std::vector<int64_t> keys, bundle.read_i64(a["keys"].get<std::string>()));
-  DPI_ASSIGN_OR_RETURN(IntVocabulary map,
-                       IntVocabulary::build(std::move(keys), std::move(ids), integer_of(a, "first_id", 1)));
-  return Step(VocabInt{std::move(map)});
-}
-
-Result<Step> build_step(const EncoderStep& s, Bundle& bundle) {
-  const nlohmann::json& a = s.args;
-  if (s.op == "trim") return Step(Trim{});
-  if (s.op == "lower") return Step(Case{'A', 'a'});
-  if (s.op == "upper") return Step(Case{'a', 'A'});
-  if (s.op == "missing") return Step(MissingTexts{a["values"].get<std::vector<std::string>>()});
-  if (s.op == "vocab_string") return build_vocab_string(a, bundle);
-  if (s.op == "vocab_int") return build_vocab_int(a, bundle);
-  if (s.op == "hash") {
-    return Step(Hash{a["algorithm"] == "murmur3_32", static_cast<uint64_t>(integer_of(a, "seed", 0)),
-                     static_cast<uint64_t>(integer_of(a, "modulus", 1)), integer_of(a, "offset", 0)});
+  Result<Step> operator()(const step::Trim&) const { return Step(Trim{}); }
+  Result<Step> operator()(const step::Lower&) const { return Step(Case{'A', 'a'}); }
+  Result<Step> operator()(const step::Upper&) const { return Step(Case{'a', 'A'}); }
+  Result<Step> operator()(const step::Missing& s) const { return Step(MissingTexts{s.values}); }
+  Result<Step> operator()(const step::VocabString& s) const {
+    DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(s.ids, bundle));
+    DPI_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, bundle.read_u8(s.bytes));
+    DPI_ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets, bundle.read_u64(s.offsets));
+    DPI_ASSIGN_OR_RETURN(StringVocabulary map,
+                         StringVocabulary::build(std::move(bytes), offsets, std::move(ids), s.first_id));
+    return Step(VocabString{std::move(map)});
   }
-  if (s.op == "to_id") return Step(ToId{});
-  if (s.op == "to_float") return Step(ToFloat{});
-  if (s.op == "clip") return Step(Arithmetic{clip, {number_of(a, "lo", 0), number_of(a, "hi", 0)}, false});
-  if (s.op == "log1p") return Step(Arithmetic{log1p_step, {}, true});
-  if (s.op == "signed_log1p") return Step(Arithmetic{signed_log1p, {}, false});
-  if (s.op == "standard")
-    return Step(Arithmetic{standard, {number_of(a, "mean", 0), number_of(a, "std", 1)}, false});
-  if (s.op == "minmax") {
-    return Step(Arithmetic{
-        minmax,
-        {number_of(a, "min", 0), number_of(a, "max", 1), number_of(a, "lo", 0), number_of(a, "hi", 1)},
-        false});
+  Result<Step> operator()(const step::VocabInt& s) const {
+    DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(s.ids, bundle));
+    DPI_ASSIGN_OR_RETURN(std::vector<int64_t> keys, bundle.read_i64(s.keys));
+    DPI_ASSIGN_OR_RETURN(IntVocabulary map,
+                         IntVocabulary::build(std::move(keys), std::move(ids), s.first_id));
+    return Step(VocabInt{std::move(map)});
   }
-  if (s.op == "buckets") {
-    const auto right = a.find("right");
-    return Step(Buckets{a["boundaries"].get<std::vector<double>>(), right != a.end() && right->get<bool>(),
-                        integer_of(a, "first_id", 0)});
+  Result<Step> operator()(const step::Hash& s) const {
+    return Step(Hash{s.murmur, static_cast<uint64_t>(s.seed), static_cast<uint64_t>(s.modulus), s.offset});
   }
-  return unsupported("encoder step '" + s.op + "' is not known");
-}
+  Result<Step> operator()(const step::ToId&) const { return Step(ToId{}); }
+  Result<Step> operator()(const step::ToFloat&) const { return Step(ToFloat{}); }
+  Result<Step> operator()(const step::Clip& s) const { return Step(Arithmetic{clip, {s.lo, s.hi}, false}); }
+  Result<Step> operator()(const step::Log1p&) const { return Step(Arithmetic{log1p_step, {}, true}); }
+  Result<Step> operator()(const step::SignedLog1p&) const {
+    return Step(Arithmetic{signed_log1p, {}, false});
+  }
+  Result<Step> operator()(const step::Standard& s) const {
+    return Step(Arithmetic{standard, {s.mean, s.std}, false});
+  }
+  Result<Step> operator()(const step::MinMax& s) const {
+    return Step(Arithmetic{minmax, {s.min, s.max, s.lo, s.hi}, false});
+  }
+  Result<Step> operator()(const step::Buckets& s) const {
+    return Step(Buckets{s.boundaries, s.right, s.first_id});
+  }
+};
 
 }  // namespace
 
@@ -302,10 +284,10 @@ Result<FeatureEncoder> FeatureEncoder::build(const FeatureSpec& spec, Bundle& bu
   auto impl = std::make_unique<Impl>();
   impl->spec = spec;
   for (size_t i = 0; i < spec.encoder.size(); ++i) {
-    auto step = build_step(spec.encoder[i], bundle);
+    auto step = std::visit(Builder{bundle}, spec.encoder[i]);
     if (!step.ok()) {
       return std::move(step).status().within("feature '" + spec.name + "', encoder step " +
-                                             std::to_string(i) + " (" + spec.encoder[i].op + ")");
+                                             std::to_string(i) + " (" + name_of(spec.encoder[i]) + ")");
     }
     impl->steps.push_back(std::move(step).value());
   }

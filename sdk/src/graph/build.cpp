@@ -63,7 +63,6 @@ Status check_form(const OpContext& c, const OpForm& form) {
     const std::string least = std::to_string(form.min_inputs), most = std::to_string(form.max_inputs);
     return c.bad(std::to_string(n) + " inputs, expected " + (least == most ? least : least + " to " + most));
   }
-  if (!op.attrs.is_object()) return c.bad("attrs is not an object");
   DPI_RETURN_IF_ERROR(c.only_attrs(form.attrs, ""));
   for (const auto role : form.required_params) {
     if (!op.params.contains(std::string(role)))

@@ -14,9 +14,6 @@ const char* name_of(const char* const (&names)[N], E value) {
   return i < N ? names[i] : "?";
 }
 
-constexpr const char* kSpaces[] = {"constant", "shared", "item"};
-constexpr const char* kFeatureKinds[] = {"categorical", "sequence", "numeric", "dense"};
-constexpr const char* kDTypes[] = {"f32", "f16", "bf16", "i8"};
 constexpr const char* kPoolings[] = {"single", "none", "sum", "mean", "max"};
 constexpr const char* kMasks[] = {"length", "id", "nonzero", "none"};
 constexpr const char* kPadSides[] = {"post", "pre"};
@@ -107,7 +104,7 @@ struct AttrText {
 };
 
 std::string feature_line(const FeatureSpec& f) {
-  std::string s = f.name + " " + name_of(kFeatureKinds, f.kind) + " " + name_of(kSpaces, f.space);
+  std::string s = f.name + " " + dpi::name_of(f.kind) + " " + dpi::name_of(f.space);
   if (f.is_slot()) s += field("vocab", f.vocab_size);
   if (f.kind == FeatureKind::kDense) s += field("dim", f.dim);
   if (f.max_len > 0) s += field("max_len", f.max_len);
@@ -131,7 +128,7 @@ std::string node_line(const Graph& g, const GraphNode& n) {
     }
   }
   const GraphValue& out = g.values[n.output];
-  s += " -> " + (out.is_bags ? std::string("ids") : text_of(out.dims)) + " " + name_of(kSpaces, out.space);
+  s += " -> " + (out.is_bags ? std::string("ids") : text_of(out.dims)) + " " + dpi::name_of(out.space);
   return n.module.empty() ? s : s + "  # " + n.module;
 }
 
@@ -143,7 +140,7 @@ std::string dump_graph(const Graph& g) {
   s += "tables\n";
   for (const TableSpec& t : g.tables) {
     s += "  " + t.name + " [" + std::to_string(t.rows) + ", " + std::to_string(t.dim) + "] " +
-         name_of(kDTypes, t.dtype) + "\n";
+         kernels::name_of(t.dtype) + "\n";
   }
   s += "params\n";
   for (const GraphParam& p : g.params) s += "  " + p.name + " " + text_of(p.dims) + "\n";

@@ -78,62 +78,63 @@ Result<const FeatureSpec*> OpContext::bags(size_t i) const {
   return &g.features[g.nodes[v.producer].feature];
 }
 
-Result<int64_t> OpContext::integer(const char* key, std::optional<int64_t> otherwise) const {
+const AttrValue* OpContext::find(const char* key) const {
   const auto it = op_->attrs.find(key);
-  if (it == op_->attrs.end()) {
-    if (otherwise) return *otherwise;
-    return bad("attribute '" + std::string(key) + "' is missing");
-  }
-  const bool fits =
-      it->is_number_integer() && (!it->is_number_unsigned() || it->get<uint64_t>() <= INT64_MAX);
-  if (!fits) return bad("attribute '" + std::string(key) + "' is " + it->dump() + ", expected an integer");
-  return it->get<int64_t>();
+  return it != op_->attrs.end() ? &it->second : nullptr;
+}
+
+Status OpContext::missing_attr(const char* key) const {
+  return bad("attribute '" + std::string(key) + "' is missing");
+}
+
+Status OpContext::wrong_attr(const char* key, const AttrValue& found, const char* expected) const {
+  return bad("attribute '" + std::string(key) + "' is " + json_text(found) + ", expected " + expected);
+}
+
+Result<int64_t> OpContext::integer(const char* key, std::optional<int64_t> otherwise) const {
+  const AttrValue* found = find(key);
+  if (found == nullptr && otherwise) return *otherwise;
+  if (found == nullptr) return missing_attr(key);
+  const auto* v = std::get_if<int64_t>(found);
+  if (v == nullptr) return wrong_attr(key, *found, "an integer");
+  return *v;
 }
 
 Result<float> OpContext::number(const char* key, std::optional<float> otherwise) const {
-  const auto it = op_->attrs.find(key);
-  if (it == op_->attrs.end()) {
-    if (otherwise) return *otherwise;
-    return bad("attribute '" + std::string(key) + "' is missing");
-  }
-  const bool fits = it->is_number() && std::abs(it->get<double>()) <= std::numeric_limits<float>::max();
-  if (!fits)
-    return bad("attribute '" + std::string(key) + "' is " + it->dump() + ", expected a finite number");
-  return static_cast<float>(it->get<double>());
+  const AttrValue* found = find(key);
+  if (found == nullptr && otherwise) return *otherwise;
+  if (found == nullptr) return missing_attr(key);
+  double v = std::numeric_limits<double>::infinity();
+  if (const auto* real = std::get_if<double>(found)) v = *real;
+  if (const auto* integer = std::get_if<int64_t>(found)) v = static_cast<double>(*integer);
+  if (const auto* large = std::get_if<uint64_t>(found)) v = static_cast<double>(*large);
+  if (!(std::abs(v) <= std::numeric_limits<float>::max())) return wrong_attr(key, *found, "a finite number");
+  return static_cast<float>(v);
 }
 
 Result<bool> OpContext::flag(const char* key, bool otherwise) const {
-  const auto it = op_->attrs.find(key);
-  if (it == op_->attrs.end()) return otherwise;
-  if (!it->is_boolean()) {
-    return bad("attribute '" + std::string(key) + "' is " + it->dump() + ", expected true or false");
-  }
-  return it->get<bool>();
+  const AttrValue* found = find(key);
+  if (found == nullptr) return otherwise;
+  const auto* v = std::get_if<bool>(found);
+  if (v == nullptr) return wrong_attr(key, *found, "true or false");
+  return *v;
 }
 
 Result<std::string> OpContext::text(const char* key, std::optional<std::string> otherwise) const {
-  const auto it = op_->attrs.find(key);
-  if (it == op_->attrs.end()) {
-    if (otherwise) return *otherwise;
-    return bad("attribute '" + std::string(key) + "' is missing");
-  }
-  if (!it->is_string())
-    return bad("attribute '" + std::string(key) + "' is " + it->dump() + ", expected a text");
-  return it->get<std::string>();
+  const AttrValue* found = find(key);
+  if (found == nullptr && otherwise) return *otherwise;
+  if (found == nullptr) return missing_attr(key);
+  const auto* v = std::get_if<std::string>(found);
+  if (v == nullptr) return wrong_attr(key, *found, "a text");
+  return *v;
 }
 
 Result<std::vector<int64_t>> OpContext::integers(const char* key) const {
-  const auto it = op_->attrs.find(key);
-  if (it == op_->attrs.end()) return bad("attribute '" + std::string(key) + "' is missing");
-  bool fits = it->is_array();
-  std::vector<int64_t> r;
-  for (size_t i = 0; fits && i < it->size(); ++i) {
-    const auto& e = (*it)[i];
-    fits = e.is_number_integer() && (!e.is_number_unsigned() || e.get<uint64_t>() <= INT64_MAX);
-    if (fits) r.push_back(e.get<int64_t>());
-  }
-  if (!fits) return bad("attribute '" + std::string(key) + "' is not a list of integers");
-  return r;
+  const AttrValue* found = find(key);
+  if (found == nullptr) return missing_attr(key);
+  const auto* v = std::get_if<std::vector<int64_t>>(found);
+  if (v == nullptr) return bad("attribute '" + std::string(key) + "' is not a list of integers");
+  return *v;
 }
 
 Result<int32_t> OpContext::axis(const Dims& x, std::optional<int64_t> otherwise) const {
@@ -145,7 +146,7 @@ Result<int32_t> OpContext::axis(const Dims& x, std::optional<int64_t> otherwise)
 }
 
 Status OpContext::only_attrs(std::initializer_list<std::string_view> keys, const std::string& where) const {
-  for (const auto& [key, value] : op_->attrs.items()) {
+  for (const auto& [key, value] : op_->attrs) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
       return not_known("attribute '" + key + "' is not known" + (where.empty() ? "" : " for " + where));
     }

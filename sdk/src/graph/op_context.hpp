@@ -99,6 +99,10 @@ class OpContext {
   Status exactly_params(std::initializer_list<std::string_view> roles, const std::string& where) const;
 
  private:
+  const AttrValue* find(const char* key) const;  // null when it is absent
+  Status missing_attr(const char* key) const;
+  Status wrong_attr(const char* key, const AttrValue& found, const char* expected) const;
+
   BuildState* state_;
   const OpSpec* op_;
   GraphNode* node_;

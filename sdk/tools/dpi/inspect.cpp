@@ -29,22 +29,17 @@ struct InspectArgs {
   bool graph = false, json = false;
 };
 
-constexpr const char* kKinds[] = {"categorical", "sequence", "numeric", "dense"};
-constexpr const char* kOutOfRange[] = {"error", "oov", "default"};
-constexpr const char* kMissing[] = {"error", "pad", "default"};
-constexpr const char* kDTypes[] = {"f32", "f16", "bf16", "i8"};
-
 Json feature_json(const FeatureSpec& f) {
-  Json j = {{"name", f.name}, {"kind", kKinds[static_cast<int>(f.kind)]}};
-  j["space"] = f.space == RowSpace::kShared ? "shared" : "item";
+  Json j = {{"name", f.name}, {"kind", name_of(f.kind)}};
+  j["space"] = name_of(f.space);
   if (f.is_slot()) j["vocab_size"] = f.vocab_size;
-  if (f.is_slot()) j["out_of_range"] = kOutOfRange[static_cast<int>(f.out_of_range)];
-  j["missing"] = kMissing[static_cast<int>(f.missing)];
+  if (f.is_slot()) j["out_of_range"] = name_of(f.out_of_range);
+  j["missing"] = name_of(f.missing);
   if (f.kind == FeatureKind::kDense) j["dim"] = f.dim;
   if (f.kind == FeatureKind::kSequence) j["max_len"] = f.max_len;
   if (f.weighted) j["weighted"] = true;
   j["encoder"] = Json::array();
-  for (const EncoderStep& step : f.encoder) j["encoder"].push_back(step.op);
+  for (const EncoderStep& step : f.encoder) j["encoder"].push_back(name_of(step));
   return j;
 }
 
@@ -81,7 +76,7 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
   char digest[20];
   std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(bundle.content_digest()));
   j["content_digest"] = digest;
-  j["provenance"] = Json::parse(m.provenance.dump());
+  j["provenance"] = m.provenance.empty() ? Json() : Json::parse(m.provenance);
   j["features"] = Json::array();
   for (const FeatureSpec& f : m.features) j["features"].push_back(feature_json(f));
   j["tables"] = Json::array();
@@ -89,7 +84,7 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
     j["tables"].push_back({{"name", t.name},
                            {"rows", t.rows},
                            {"dim", t.dim},
-                           {"dtype", kDTypes[static_cast<int>(t.dtype)]},
+                           {"dtype", name_of(t.dtype)},
                            {"bytes", table_bytes(t)}});
   }
   j["ops"] = m.ops.size();

@@ -44,7 +44,6 @@ Json names_json(const Plan& plan, const std::vector<int32_t>& values) {
 
 Json plan_json(const Plan& plan, const MemoryPlan& memory, int64_t max_rows) {
   constexpr const char* kStorages[] = {"arena", "input", "const", "alias", "output", "logit"};
-  constexpr const char* kSpaces[] = {"constant", "shared", "item"};
   Json j;
   j["name"] = plan.name;
   j["streams"] = plan.n_streams;
@@ -66,7 +65,7 @@ Json plan_json(const Plan& plan, const MemoryPlan& memory, int64_t max_rows) {
   for (size_t v = 0; v < plan.values.size(); ++v) {
     const PlanValue& value = plan.values[v];
     Json o = {{"name", value.name}, {"dims", dims_json(value)}};
-    o["space"] = kSpaces[static_cast<int>(value.space)];
+    o["space"] = name_of(value.space);
     o["storage"] = kStorages[static_cast<int>(value.storage)];
     o["row_stride"] = value.row_stride;
     if (value.storage == Storage::kArena) o["offset"] = memory.offset[v];

@@ -33,6 +33,11 @@ struct Dims {
 
 enum class DType : int32_t { kF32 = 0, kF16 = 1, kBF16 = 2, kI8 = 3 };
 
+constexpr const char* name_of(DType t) {
+  constexpr const char* kNames[] = {"f32", "f16", "bf16", "i8"};
+  return kNames[static_cast<int>(t)];
+}
+
 constexpr int64_t dtype_bytes(DType t) { return t == DType::kF32 ? 4 : t == DType::kI8 ? 1 : 2; }
 
 /// Floats of one value. Row r starts at data + r * row_stride and holds dims.size() contiguous elements.

@@ -41,7 +41,7 @@ void dump_tables(const Plan& p, std::string& out) {
   for (size_t i = 0; i < p.tables.size(); ++i) {
     const PlanTable& t = p.tables[i];
     out += "table t" + std::to_string(i) + " '" + t.name + "' [" + std::to_string(t.rows) + "," +
-           std::to_string(t.dim) + "] " + plan::dtype_name(t.dtype);
+           std::to_string(t.dim) + "] " + kernels::name_of(t.dtype);
     if (t.source >= 0) out += " = #" + std::to_string(t.source);
     if (t.needs_nonzero) out += " nonzero-bits";
     if (t.ride_with >= 0) out += " rides t" + std::to_string(t.ride_with);
@@ -63,7 +63,7 @@ void dump_values(const Plan& p, std::string& out) {
     switch (v.storage) {
       case Storage::kArena:
         out += " arena stride " + std::to_string(v.row_stride);
-        if (v.dtype != kernels::DType::kF32) out += std::string(" ") + plan::dtype_name(v.dtype);
+        if (v.dtype != kernels::DType::kF32) out += std::string(" ") + kernels::name_of(v.dtype);
         break;
       case Storage::kConst:
         out += " const";

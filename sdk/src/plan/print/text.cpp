@@ -28,10 +28,6 @@ const char* pooling_name(kernels::Pooling pooling) {
   constexpr const char* kNames[] = {"single", "none", "sum", "mean", "max"};
   return kNames[static_cast<int32_t>(pooling)];
 }
-const char* dtype_name(kernels::DType dtype) {
-  constexpr const char* kNames[] = {"f32", "f16", "bf16", "i8"};
-  return kNames[static_cast<int32_t>(dtype)];
-}
 const char* space_name(RowSpace space) {
   constexpr const char* kNames[] = {"const", "shared", "item"};
   return kNames[static_cast<int32_t>(space)];

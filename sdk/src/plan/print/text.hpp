@@ -12,7 +12,6 @@ const char* binary_name(kernels::BinaryKind kind);
 const char* reduce_name(kernels::ReduceKind kind);
 const char* view_name(kernels::ViewKind kind);
 const char* pooling_name(kernels::Pooling pooling);
-const char* dtype_name(kernels::DType dtype);
 const char* space_name(RowSpace space);
 std::string number_text(double x);  // shortest form of the float
 std::string unary_text(const kernels::UnaryAttrs& a);

@@ -2,9 +2,6 @@
 
 #include <charconv>
 #include <functional>
-#include <vector>
-
-#include <nlohmann/json.hpp>
 
 namespace dpi {
 
@@ -158,10 +155,10 @@ PlanOptions plan_options(const ModelOptions& options) {
   return p;
 }
 
-std::string options_json(const ModelOptions& options) {
-  auto j = nlohmann::ordered_json::object();
-  for (const auto& d : definitions()) j[d.key] = d.get(options);
-  return j.dump();
+std::vector<std::pair<const char*, std::string>> option_values(const ModelOptions& options) {
+  std::vector<std::pair<const char*, std::string>> values;
+  for (const auto& d : definitions()) values.emplace_back(d.key, d.get(options));
+  return values;
 }
 
 }  // namespace dpi

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/status.hpp"
 #include "plan/plan.hpp"
@@ -45,7 +47,7 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
 /// The options of the plan's passes among them.
 PlanOptions plan_options(const ModelOptions& options);
 
-/// All options in force as {"key": "value", ...} pairs in dpi.h's order.
-std::string options_json(const ModelOptions& options);
+/// All options in force as key and value, in dpi.h's order.
+std::vector<std::pair<const char*, std::string>> option_values(const ModelOptions& options);
 
 }  // namespace dpi

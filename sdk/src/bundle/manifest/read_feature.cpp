@@ -1,7 +1,4 @@
-// Features of the manifest, FORMAT.md part 4.
-#include "base/text.hpp"
-#include "bundle/json_object.hpp"
-#include "bundle/manifest_read.hpp"
+#include "bundle/manifest/read_feature.hpp"
 
 namespace dpi {
 namespace {
@@ -13,10 +10,8 @@ constexpr auto kOptional = JsonObject::kOptional;
 
 void read_ids(JsonObject* o, FeatureSpec* f) {
   if (!o->integer("vocab_size", 1, kMaxRows, &f->vocab_size, kRequired)) return;
-  o->choice<OutOfRange>(
-      "out_of_range",
-      {{"error", OutOfRange::kError}, {"oov", OutOfRange::kOov}, {"default", OutOfRange::kDefault}},
-      &f->out_of_range, kOptional);
+  o->choice("out_of_range", {OutOfRange::kError, OutOfRange::kOov, OutOfRange::kDefault}, &f->out_of_range,
+            kOptional);
   const int64_t last = f->vocab_size - 1;
   o->integer("pad_id", 0, last, &f->pad_id, kOptional);
   o->integer("oov_id", 0, last, &f->oov_id, f->out_of_range == OutOfRange::kOov ? kRequired : kOptional);
@@ -53,32 +48,31 @@ void read_by_kind(JsonObject* o, FeatureSpec* f) {
 
 }  // namespace
 
-Result<FeatureSpec> read_feature(const nlohmann::json& json) {
+JsonReader* FeatureReader::member(std::string_view key, bool is_object) {
+  if (key != "encoder" || !is_object) return nullptr;
+  encoder_.start();
+  return &encoder_;
+}
+
+Result<FeatureSpec> FeatureReader::take() {
   FeatureSpec f;
-  JsonObject o(json, "feature");
+  JsonObject o(members(), "feature");
   o.text("name", &f.name, kRequired);
   if (o.ok() && !good_name(f.name))
     o.fail("name " + in_quotes(f.name) + " is empty, too long or has characters outside A-Za-z0-9_.-/ []:");
   o.rename("feature " + in_quotes(f.name));
-  o.choice<FeatureKind>("kind",
-                        {{"categorical", FeatureKind::kCategorical},
-                         {"sequence", FeatureKind::kSequence},
-                         {"numeric", FeatureKind::kNumeric},
-                         {"dense", FeatureKind::kDense}},
-                        &f.kind, kRequired);
+  o.choice("kind",
+           {FeatureKind::kCategorical, FeatureKind::kSequence, FeatureKind::kNumeric, FeatureKind::kDense},
+           &f.kind, kRequired);
   if (!o.ok()) return o.finish_open();
-  o.choice<RowSpace>("space", {{"item", RowSpace::kItem}, {"shared", RowSpace::kShared}}, &f.space,
-                     kOptional);
-  o.choice<Missing>("missing",
-                    {{"error", Missing::kError}, {"pad", Missing::kPad}, {"default", Missing::kDefault}},
-                    &f.missing, kOptional);
+  o.choice("space", {RowSpace::kItem, RowSpace::kShared}, &f.space, kOptional);
+  o.choice("missing", {Missing::kError, Missing::kPad, Missing::kDefault}, &f.missing, kOptional);
   read_by_kind(&o, &f);
-  const nlohmann::json* encoder = o.object("encoder", kOptional);
-  if (const nlohmann::json* stats = o.object("stats", kOptional)) f.stats = *stats;
+  const bool has_encoder = o.object("encoder", kOptional);
+  o.object("stats", kOptional);  // nothing here uses it
   DPI_RETURN_IF_ERROR(o.finish());
-  if (encoder != nullptr) {
-    DPI_ASSIGN_OR_RETURN(f.encoder,
-                         read_encoder(*encoder, f.is_slot(), "feature " + in_quotes(f.name) + ", encoder"));
+  if (has_encoder) {
+    DPI_ASSIGN_OR_RETURN(f.encoder, encoder_.take(f.is_slot(), "feature " + in_quotes(f.name) + ", encoder"));
   }
   return f;
 }

@@ -1,0 +1,125 @@
+#include "base/json_text.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+namespace dpi {
+namespace {
+
+/// Bytes of the UTF-8 sequence at the front of `s`; 0 when it is none (overlong, surrogate, cut, stray byte).
+size_t utf8_length(std::string_view s) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
+  const unsigned char lead = byte(0);
+  const size_t n = lead < 0x80   ? 1
+                   : lead < 0xC2 ? 0
+                   : lead < 0xE0 ? 2
+                   : lead < 0xF0 ? 3
+                   : lead < 0xF5 ? 4
+                                 : 0;
+  if (n > s.size()) return 0;
+  for (size_t i = 1; i < n; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
+  if (lead == 0xED && byte(1) > 0x9F) return 0;
+  if (lead == 0xF0 && byte(1) < 0x90) return 0;
+  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
+  return n;
+}
+
+void append_control(std::string* out, char c) {
+  switch (c) {
+    case '\b':
+      *out += "\\b";
+      return;
+    case '\t':
+      *out += "\\t";
+      return;
+    case '\n':
+      *out += "\\n";
+      return;
+    case '\f':
+      *out += "\\f";
+      return;
+    case '\r':
+      *out += "\\r";
+      return;
+    default: {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      *out += code;
+    }
+  }
+}
+
+}  // namespace
+
+void append_json_string(std::string* out, std::string_view text) {
+  *out += '"';
+  while (!text.empty()) {
+    const size_t n = utf8_length(text);
+    const char c = text[0];
+    if (n == 0) {
+      *out += "\xEF\xBF\xBD";
+    } else if (n > 1) {
+      out->append(text.substr(0, n));
+    } else if (c == '"' || c == '\\') {
+      *out += '\\';
+      *out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      append_control(out, c);
+    } else {
+      *out += c;
+    }
+    text.remove_prefix(n == 0 ? 1 : n);
+  }
+  *out += '"';
+}
+
+void append_json_number(std::string* out, double v) {
+  if (!std::isfinite(v)) {
+    *out += "null";
+    return;
+  }
+  if (std::signbit(v)) *out += '-';
+  char buffer[32];  // d[.ddd]e[+-]xx
+  const char* end =
+      std::to_chars(buffer, buffer + sizeof buffer, std::fabs(v), std::chars_format::scientific).ptr;
+  const std::string_view text(buffer, static_cast<size_t>(end - buffer));
+  const size_t e = text.find('e');
+  std::string digits(1, text[0]);
+  if (e > 2) digits += text.substr(2, e - 2);
+  int exponent = 0;
+  std::from_chars(text.data() + e + (text[e + 1] == '+' ? 2 : 1), end, exponent);
+
+  constexpr int kLeast = -4, kMost = 15;  // where the point stays among or beside the digits
+  const int count = static_cast<int>(digits.size());
+  const int point = exponent + 1;  // digits before the point
+  if (v == 0) {
+    *out += "0.0";
+  } else if (count <= point && point <= kMost) {
+    *out += digits.append(static_cast<size_t>(point - count), '0') + ".0";
+  } else if (0 < point && point <= kMost) {
+    *out += digits.insert(static_cast<size_t>(point), ".");
+  } else if (kLeast < point && point <= 0) {
+    *out += "0." + std::string(static_cast<size_t>(-point), '0') + digits;
+  } else {
+    if (count > 1) digits.insert(1, ".");
+    *out += digits.append(text.substr(e));
+  }
+}
+
+void JsonWriter::key(std::string_view name) {
+  separate();
+  append_json_string(&out_, name);
+  out_ += ':';
+}
+
+void JsonWriter::separate() {
+  if (out_.empty()) return;
+  const char last = out_.back();
+  if (last != '{' && last != '[' && last != ':') out_ += ',';
+}
+
+}  // namespace dpi

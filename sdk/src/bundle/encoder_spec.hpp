@@ -1,0 +1,90 @@
+// The steps that turn a raw value into an id or a float, as a bundle states them (weights/FORMAT.md part 5).
+// Filled and checked by the manifest's reader; encode/ compiles them. Paths are data sets under /encoders.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace dpi {
+
+namespace step {
+
+struct Trim {
+  static constexpr const char* kName = "trim";
+};
+struct Lower {
+  static constexpr const char* kName = "lower";
+};
+struct Upper {
+  static constexpr const char* kName = "upper";
+};
+struct Missing {
+  static constexpr const char* kName = "missing";
+  std::vector<std::string> values;
+};
+struct VocabString {
+  static constexpr const char* kName = "vocab_string";
+  std::string bytes, offsets;
+  std::string ids;  // empty = entry k has id first_id + k
+  int64_t first_id = 1;
+};
+struct VocabInt {
+  static constexpr const char* kName = "vocab_int";
+  std::string keys;
+  std::string ids;  // empty = entry k has id first_id + k
+  int64_t first_id = 1;
+};
+struct Hash {
+  static constexpr const char* kName = "hash";
+  bool murmur = false;  // murmur3_32, else xxh64
+  int64_t seed = 0;     // murmur: below 2^32
+  int64_t modulus = 1;
+  int64_t offset = 0;
+};
+struct ToId {
+  static constexpr const char* kName = "to_id";
+};
+struct ToFloat {
+  static constexpr const char* kName = "to_float";
+};
+struct Clip {
+  static constexpr const char* kName = "clip";
+  double lo = 0, hi = 0;  // lo <= hi
+};
+struct Log1p {
+  static constexpr const char* kName = "log1p";
+};
+struct SignedLog1p {
+  static constexpr const char* kName = "signed_log1p";
+};
+struct Standard {
+  static constexpr const char* kName = "standard";
+  double mean = 0, std = 1;  // std != 0
+};
+struct MinMax {
+  static constexpr const char* kName = "minmax";
+  double min = 0, max = 1;  // different
+  double lo = 0, hi = 1;
+};
+struct Buckets {
+  static constexpr const char* kName = "buckets";
+  std::vector<double> boundaries;  // never decrease
+  bool right = false;
+  int64_t first_id = 0;
+};
+
+}  // namespace step
+
+using EncoderStep = std::variant<step::Trim, step::Lower, step::Upper, step::Missing, step::VocabString,
+                                 step::VocabInt, step::Hash, step::ToId, step::ToFloat, step::Clip,
+                                 step::Log1p, step::SignedLog1p, step::Standard, step::MinMax, step::Buckets>;
+using EncoderSpec = std::vector<EncoderStep>;
+
+/// The step's name in a manifest.
+inline const char* name_of(const EncoderStep& step) {
+  return std::visit([](const auto& s) { return s.kName; }, step);
+}
+
+}  // namespace dpi

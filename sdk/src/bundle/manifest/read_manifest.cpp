@@ -1,0 +1,164 @@
+// The top level of the manifest (FORMAT.md part 3), its tables, heads and golden rows.
+#include "bundle/manifest/json_lists.hpp"
+#include "bundle/manifest/json_rewriter.hpp"
+#include "bundle/manifest/read_feature.hpp"
+#include "bundle/manifest/read_op.hpp"
+#include "bundle/manifest_read.hpp"
+
+namespace dpi {
+namespace {
+
+constexpr size_t kMaxListed = 100'000;  // features, tables, ops
+constexpr size_t kMaxHeads = 256;
+constexpr size_t kVersionParts = 2;
+constexpr int64_t kMaxRows = INT32_MAX - 1;
+constexpr int64_t kMaxDim = 65536;
+constexpr int64_t kMaxGoldenRows = 65536;
+constexpr int64_t kMaxColumns = 1 << 24;  // dense columns of all features
+constexpr auto kRequired = JsonObject::kRequired;
+constexpr auto kOptional = JsonObject::kOptional;
+
+/// An object without objects and lists that mean something.
+class FlatReader : public ObjectReader {
+  JsonReader* member(std::string_view, bool) final { return nullptr; }
+};
+
+std::string default_data_path(const std::string& table) {
+  std::string path = "/tables/";
+  for (char c : table) path += (c == '/' || c == ' ' || c == '[' || c == ']' || c == ':') ? '_' : c;
+  return path;
+}
+
+struct TableReader final : FlatReader {
+  Result<TableSpec> take() {
+    using kernels::DType;
+    TableSpec t;
+    JsonObject o(members(), "table");
+    if (o.text("name", &t.name, kRequired)) o.rename("table " + in_quotes(t.name));
+    o.integer("rows", 1, kMaxRows, &t.rows, kRequired);
+    o.integer("dim", 1, kMaxDim, &t.dim, kRequired);
+    o.choice("dtype", {DType::kF32, DType::kF16, DType::kBF16, DType::kI8}, &t.dtype, kRequired);
+    if (!o.text("data", &t.data, kOptional)) t.data = default_data_path(t.name);
+    if (t.dtype == DType::kI8) o.text("scale", &t.scale, kRequired);
+    DPI_RETURN_IF_ERROR(o.finish());
+    return t;
+  }
+};
+
+struct HeadReader final : FlatReader {
+  Result<HeadSpec> take() {
+    HeadSpec h;
+    JsonObject o(members(), "head");
+    if (o.text("name", &h.name, kRequired)) o.rename("head " + in_quotes(h.name));
+    o.text("value", &h.value, kRequired);
+    o.text("logit", &h.logit, kOptional);
+    o.text("activation", &h.activation, kOptional);
+    DPI_RETURN_IF_ERROR(o.finish());
+    return h;
+  }
+};
+
+struct GoldenReader final : FlatReader {
+  Status take(GoldenSpec* g) {
+    JsonObject o(members(), "golden");
+    o.integer("rows", 0, kMaxGoldenRows, &g->rows, kRequired);
+    o.integer("shared_rows", 0, kMaxGoldenRows, &g->shared_rows, kOptional);
+    if (o.number("tolerance", &g->tolerance, kOptional) && g->tolerance < 0) o.fail("tolerance is negative");
+    return o.finish_open();
+  }
+};
+
+Status check_columns(const std::vector<FeatureSpec>& features) {
+  int64_t columns = 0;
+  for (const FeatureSpec& f : features) columns += f.is_slot() ? 0 : f.dim;
+  if (columns <= kMaxColumns) return {};
+  return bad_model("features have " + std::to_string(columns) + " dense columns, at most 2^24 are allowed");
+}
+
+class ManifestReader final : public ObjectReader {
+ public:
+  Result<Manifest> take(uint32_t minor);
+
+ private:
+  JsonReader* member(std::string_view key, bool is_object) override;
+  Status check_version(JsonObject* o, uint32_t minor, Manifest* m);
+
+  ValueList<int64_t> version_{kVersionParts};
+  JsonRewriter provenance_;
+  NamedList<FeatureSpec, FeatureReader> features_{"feature", kMaxListed};
+  NamedList<TableSpec, TableReader> tables_{"table", kMaxListed};
+  NamedList<OpSpec, OpReader> ops_{"op", kMaxListed};
+  NamedList<HeadSpec, HeadReader> heads_{"head", kMaxHeads};
+  GoldenReader golden_;
+};
+
+JsonReader* ManifestReader::member(std::string_view key, bool is_object) {
+  if (is_object) {
+    if (key == "golden") return &golden_;
+    if (key != "provenance") return nullptr;
+    provenance_.start(true);
+    return &provenance_;
+  }
+  if (key == "version") return &version_;
+  if (key == "features") return &features_;
+  if (key == "tables") return &tables_;
+  if (key == "ops") return &ops_;
+  return key == "heads" ? &heads_ : nullptr;
+}
+
+Status ManifestReader::check_version(JsonObject* o, uint32_t minor, Manifest* m) {
+  std::string format;
+  if (o->text("format", &format, kRequired) && format != "dpi-bundle") {
+    o->fail("format is " + in_quotes(format) + ", expected 'dpi-bundle'");
+  }
+  if (!o->list("version", version_.size, kVersionParts, kRequired)) return {};
+  if (version_.size != kVersionParts || !version_.all_fit) return bad_model("version is not [major, minor]");
+  const int64_t major = version_.values[0];
+  m->version_minor = version_.values[1];
+  if (major != 1) return unsupported("version " + std::to_string(major) + ", this reader knows 1.x");
+  if (m->version_minor != minor) {
+    return bad_model("version is 1." + std::to_string(m->version_minor) + ", the user block says 1." +
+                     std::to_string(minor));
+  }
+  return {};
+}
+
+/// In the order in which a person would look: the top level, then each list, whatever the text's order was.
+Result<Manifest> ManifestReader::take(uint32_t minor) {
+  Manifest m;
+  JsonObject o(members(), "");
+  DPI_RETURN_IF_ERROR(check_version(&o, minor, &m));
+  if (o.text("name", &m.name, kRequired) && m.name.size() > 1000) o.fail("name is longer than 1000 bytes");
+  const bool has_provenance = o.object("provenance", kOptional);
+  o.list("features", features_.size, kMaxListed, kRequired);
+  o.list("tables", tables_.size, kMaxListed, kOptional);
+  o.list("ops", ops_.size, kMaxListed, kRequired);
+  o.list("heads", heads_.size, kMaxHeads, kRequired);
+  const bool has_golden = o.object("golden", kOptional);
+  DPI_RETURN_IF_ERROR(o.finish_open());
+  DPI_RETURN_IF_ERROR(std::move(features_.status));
+  DPI_RETURN_IF_ERROR(std::move(tables_.status));
+  DPI_RETURN_IF_ERROR(std::move(ops_.status));
+  DPI_RETURN_IF_ERROR(std::move(heads_.status));
+  m.features = std::move(features_.values);
+  m.tables = std::move(tables_.values);
+  m.ops = std::move(ops_.values);
+  m.heads = std::move(heads_.values);
+  if (m.heads.empty()) return bad_model("heads is empty, expected at least one");
+  DPI_RETURN_IF_ERROR(check_columns(m.features));
+  if (has_golden) DPI_RETURN_IF_ERROR(golden_.take(&m.golden));
+  if (has_provenance) m.provenance = provenance_.take();
+  return m;
+}
+
+}  // namespace
+
+Result<Manifest> read_manifest(std::string_view text, uint32_t minor) {
+  DPI_ASSIGN_OR_RETURN(const JsonForm form, check_json(text));
+  if (form.kind != JsonKind::kObject) return bad_model("is a JSON " + form.type + ", expected an object");
+  ManifestReader reader;
+  read_json(text, &reader);
+  return reader.take(minor);
+}
+
+}  // namespace dpi

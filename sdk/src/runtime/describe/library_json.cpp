@@ -1,0 +1,41 @@
+#include "runtime/describe/library_json.hpp"
+
+#include "base/json_text.hpp"
+
+namespace dpi {
+
+std::string build_info_json(const BuildInfo& info) {
+  JsonWriter w;
+  w.begin_object();
+  w.field("version", info.version);
+  w.field("path", info.path);
+  w.field("compiler", info.compiler);
+  w.field("bundle_format", "1.0");
+  w.field("backend_abi", info.backend_abi);
+  w.field("license", "Apache-2.0");
+  w.end_object();
+  return w.take();
+}
+
+std::string devices_json(const std::vector<backend::BackendReport>& reports) {
+  JsonWriter w;
+  w.begin_list();
+  for (const backend::BackendReport& r : reports) {
+    w.begin_object();
+    w.field("backend", r.name);
+    w.field("usable", r.usable);
+    if (!r.path.empty()) w.field("path", r.path);
+    if (!r.reason.empty()) w.field("reason", r.reason);
+    if (r.usable) {
+      w.field("device", r.caps.device_name);
+      w.field("memory_total", r.caps.memory_total);
+      w.field("memory_free", r.caps.memory_free);
+      w.field("max_streams", r.caps.max_streams);
+    }
+    w.end_object();
+  }
+  w.end_list();
+  return w.take();
+}
+
+}  // namespace dpi

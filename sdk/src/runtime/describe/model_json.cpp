@@ -1,0 +1,198 @@
+// What a model tells about itself, as JSON: the schema, how it runs, what it counted.
+#include <dpi/kernels/op.hpp>
+
+#include "base/json_text.hpp"
+#include "runtime/model/model.hpp"
+
+namespace dpi {
+
+namespace {
+
+void write_slot(JsonWriter* w, const ResolveSchema::Feature& f) {
+  w->field("slot", f.slot);
+  w->field("part_slot", f.part_slot);
+  w->field("vocab_size", f.spec.vocab_size);
+  w->field("out_of_range", name_of(f.spec.out_of_range));
+  w->field("pad_id", f.spec.pad_id);
+  if (f.spec.out_of_range == OutOfRange::kOov) w->field("oov_id", f.spec.oov_id);
+  if (f.spec.out_of_range == OutOfRange::kDefault || f.spec.missing == Missing::kDefault) {
+    w->field("default_id", f.spec.default_id);
+  }
+  if (f.spec.has_missing_id) w->field("missing_id", f.spec.missing_id);
+  if (f.spec.kind == FeatureKind::kSequence) {
+    w->field("max_len", f.spec.max_len);
+    w->field("keep", f.spec.keep_last ? "last" : "first");
+    w->field("weighted", f.spec.weighted);
+  }
+}
+
+void write_feature(JsonWriter* w, const ResolveSchema::Feature& f, size_t index) {
+  w->begin_object();
+  w->field("index", index);
+  w->field("name", f.spec.name);
+  w->field("kind", name_of(f.spec.kind));
+  w->field("space", name_of(f.shared ? RowSpace::kShared : RowSpace::kItem));
+  w->field("missing", name_of(f.spec.missing));
+  w->field("encoder", !f.spec.encoder.empty());
+  if (f.spec.is_slot()) {
+    write_slot(w, f);
+  } else {
+    w->field("column", f.column);
+    w->field("part_column", f.part_column);
+    w->field("dim", f.spec.dim);
+    w->field("default", f.spec.default_value);
+  }
+  w->end_object();
+}
+
+void write_part(JsonWriter* w, const char* name, int32_t slots, int32_t columns) {
+  w->begin_object(name);
+  w->field("slots", slots);
+  w->field("dense_columns", columns);
+  w->end_object();
+}
+
+void write_device(JsonWriter* w, const Engine& e) {
+  w->begin_object("device");
+  w->field("backend", e.api().name);
+  w->field("name", e.caps().device_name);
+  w->field("requested", e.options().device);
+  w->field("note", e.device_note());
+  w->end_object();
+  w->begin_object("options");
+  for (const auto& [key, value] : option_values(e.options())) w->field(key, value);
+  w->end_object();
+}
+
+void write_memory(JsonWriter* w, const Engine& e) {
+  w->begin_object("memory");
+  w->field("tables_host_bytes", e.forecast().host_bytes);
+  w->field("tables_device_bytes", e.forecast().device_bytes);
+  w->field("weight_bytes", e.weight_bytes());
+  w->field("flight_bytes", e.memory().flight);
+  w->field("in_flight", e.memory().flights);
+  w->field("contexts", e.memory().contexts);
+  w->end_object();
+}
+
+void write_modes(JsonWriter* w, const Engine& e) {
+  w->begin_object("graphs");
+  w->field("on", e.uses_graphs());
+  w->field("why_off", e.graphs_note());
+  w->end_object();
+  w->begin_object("small_batch");
+  w->field("max_rows", e.small_batch() != nullptr ? e.small_batch_max_rows() : 0);
+  w->field("report", e.small_batch_report());
+  w->end_object();
+}
+
+void write_tables(JsonWriter* w, const Engine& e) {
+  w->begin_list("tables");
+  for (size_t t = 0; t < e.plan().tables.size(); ++t) {
+    const PlanTable& table = e.plan().tables[t];
+    const uint64_t bytes = t < e.forecast().table_bytes.size() ? e.forecast().table_bytes[t] : 0;
+    w->begin_object();
+    w->field("name", table.name);
+    w->field("rows", table.rows);
+    w->field("dim", table.dim);
+    w->field("dtype", name_of(table.dtype));
+    w->field("derived", table.source < 0);
+    w->field("bytes", bytes);
+    w->end_object();
+  }
+  w->end_list();
+}
+
+void write_plan(JsonWriter* w, const Engine& e) {
+  w->begin_object("plan");
+  w->field("streams", e.plan().n_streams);
+  w->field("events", e.plan().n_events);
+  w->begin_list("notes");
+  for (const std::string& note : e.plan().notes) w->value(note);
+  w->end_list();
+  w->begin_list("ops");
+  for (size_t i = 0; i < e.plan().ops.size(); ++i) {
+    const PlanOp& op = e.plan().ops[i];
+    w->begin_object();
+    w->field("name", op.name);
+    w->field("kind", kernels::op_name(op.kind));
+    w->field("stream", op.stream);
+    w->field("branch", op.branch);
+    w->field("implementation", e.op_report(i));
+    w->end_object();
+  }
+  w->end_list();
+  w->end_object();
+}
+
+}  // namespace
+
+std::string Model::schema_json() const {
+  JsonWriter w;
+  w.begin_object();
+  w.field("name", manifest_.name);
+  const ResolveSchema& schema = engine_->schema();
+  w.begin_list("features");
+  for (size_t i = 0; i < schema.features.size(); ++i) write_feature(&w, schema.features[i], i);
+  w.end_list();
+  const BatchColumns& l = schema.columns;
+  w.field("slots", l.n_slots);
+  w.field("dense_columns", l.n_columns);
+  write_part(&w, "item", l.n_item_slots, l.n_item_columns);
+  write_part(&w, "shared", l.n_shared_slots, l.n_shared_columns);
+  w.begin_list("heads");
+  for (const HeadSpec& h : manifest_.heads) {
+    w.begin_object();
+    w.field("name", h.name);
+    w.field("activation", h.activation);
+    w.field("has_logit", !h.logit.empty());
+    w.end_object();
+  }
+  w.end_list();
+  w.field_json("provenance", manifest_.provenance.empty() ? "null" : manifest_.provenance);
+  w.end_object();
+  return w.take();
+}
+
+std::string Model::info_json() const {
+  const Engine& e = *engine_;
+  JsonWriter w;
+  w.begin_object();
+  w.field("source", source_);
+  w.field("content_digest", std::to_string(content_digest_));
+  write_device(&w, e);
+  write_memory(&w, e);
+  write_modes(&w, e);
+  write_tables(&w, e);
+  write_plan(&w, e);
+  w.end_object();
+  return w.take();
+}
+
+std::string Model::counters_json() const {
+  const CounterSums sums = counts();
+  JsonWriter w;
+  w.begin_object();
+  w.field("calls", sums.calls);
+  w.field("rows", sums.rows);
+  w.begin_object("errors");
+  for (size_t c = 1; c < CounterSums::kCodes; ++c) {
+    if (sums.errors[c] != 0) w.field(std::to_string(c), sums.errors[c]);
+  }
+  w.end_object();
+  w.begin_list("features");
+  for (size_t i = 0; i < manifest_.features.size(); ++i) {
+    const FeatureCounters& f = sums.by_feature[i];
+    w.begin_object();
+    w.field("name", manifest_.features[i].name);
+    w.field("missing", f.missing);
+    w.field("out_of_range", f.out_of_range);
+    w.field("cut", f.cut);
+    w.end_object();
+  }
+  w.end_list();
+  w.end_object();
+  return w.take();
+}
+
+}  // namespace dpi
