@@ -8,14 +8,14 @@
 #   tests/bench/CMakeLists.txt       dpi_bench(lookup_bench SOURCES lookup_bench.cpp LIBS kernels_cpu)
 #
 # DEPS and LIBS name parts or third-party libraries:
-#   part        base bundle encode graph plan backend store runtime kernels_ref kernels_cpu capi
+#   part        base bundle encode ops graph plan backend store runtime kernels_ref kernels_cpu capi
 #               -> its objects and, through its DEPS, the objects of all parts below it
 #   engine      -> everything below the C API, as one static library (libdpi_engine.a)
 #   libdpi      -> the shared library libdpi.so.1, as a user of the SDK links it
 #   HDF5 XXHASH JSON DNNL SODIUM CLI11 -> the target dpi::<name>
 #   any other name is passed to target_link_libraries unchanged.
 
-set(DPI_STAGES base bundle encode graph plan backend store runtime)
+set(DPI_STAGES base bundle encode ops graph plan backend store runtime)
 set(DPI_PARTS kernels_ref kernels_cpu ${DPI_STAGES} capi)
 set(DPI_THIRD_PARTY HDF5 XXHASH JSON DNNL SODIUM CLI11)
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <stdexcept>
 
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/abi/registry.hpp"
+#include "ops/table.hpp"
 #include "support/device.hpp"
 #include "support/near.hpp"
 #include "support/op_harness.hpp"
@@ -119,50 +121,59 @@ DenseAttrs dense_from(const json& j, OpCase* c) {
   return {};
 }
 
-backend::OpAttrs attrs_from(const json& j, OpCase* c) {
-  switch (c->kind) {
-    case OpKind::kEmbed:
-      return embed_from(j);
-    case OpKind::kMask:
-      return MaskAttrs{as<MaskRule>(j, "rule"), as<PadSide>(j, "pad_side"), j.at("pad_id"), j.at("max_len")};
-    case OpKind::kLinear:
-      return LinearAttrs{j.at("groups"), as<LinearAxis>(j, "axis")};
-    case OpKind::kMatMul:
-      return MatMulAttrs{j.at("trans_a"), j.at("trans_b"), j.at("alpha")};
-    case OpKind::kBinary:
-      return BinaryAttrs{as<BinaryKind>(j, "kind")};
-    case OpKind::kUnary:
-      return unary_from(j);
-    case OpKind::kLayerNorm:
-      return LayerNormAttrs{j.at("eps")};
-    case OpKind::kSoftmax:
-      return SoftmaxAttrs{j.at("axis"), as<SoftmaxMask>(j, "mask_mode"), j.at("value")};
-    case OpKind::kReduce:
-      return ReduceAttrs{as<ReduceKind>(j, "kind"), j.at("axis"), j.at("keepdim"), j.at("eps"),
-                         j.at("empty")};
-    case OpKind::kConcat:
-      return ConcatAttrs{j.at("axis")};
-    case OpKind::kView:
-      return view_from(j, c);
-    case OpKind::kRecurrent:
-      return RecurrentAttrs{as<RecurrentKind>(j, "kind"), as<ResetGate>(j, "reset"),
-                            as<RecurrentOutput>(j, "output")};
-    case OpKind::kMultiLookup:
-      return lookup_from(j, c);
-    case OpKind::kDense:
-      return dense_from(j, c);
-    case OpKind::kElementwise:
-      return elementwise_from(j, c->inputs.size());
-    case OpKind::kCrossV1:
-    case OpKind::kCrossV1Closed:
-      return CrossV1Attrs{j.at("layers")};
-    case OpKind::kFm:
-      return FmAttrs{j.at("fields"), j.at("dim")};
-    case OpKind::kTail:
-      return TailAttrs{unary_from(j), j.at("bias")};
-    default:
-      return std::monostate{};
-  }
+using ReadAttrs = OpAttrs (*)(const json& j, OpCase* c);
+
+// What op_vectors/record_ops.py writes for each op.
+const std::map<OpKind, ReadAttrs> kReaders = {
+    {OpKind::kEmbed, [](const json& j, OpCase*) -> OpAttrs { return embed_from(j); }},
+    {OpKind::kMask,
+     [](const json& j, OpCase*) -> OpAttrs {
+       return MaskAttrs{as<MaskRule>(j, "rule"), as<PadSide>(j, "pad_side"), j.at("pad_id"), j.at("max_len")};
+     }},
+    {OpKind::kLinear,
+     [](const json& j, OpCase*) -> OpAttrs {
+       return LinearAttrs{j.at("groups"), as<LinearAxis>(j, "axis")};
+     }},
+    {OpKind::kMatMul,
+     [](const json& j, OpCase*) -> OpAttrs {
+       return MatMulAttrs{j.at("trans_a"), j.at("trans_b"), j.at("alpha")};
+     }},
+    {OpKind::kBinary,
+     [](const json& j, OpCase*) -> OpAttrs { return BinaryAttrs{as<BinaryKind>(j, "kind")}; }},
+    {OpKind::kUnary, [](const json& j, OpCase*) -> OpAttrs { return unary_from(j); }},
+    {OpKind::kLayerNorm, [](const json& j, OpCase*) -> OpAttrs { return LayerNormAttrs{j.at("eps")}; }},
+    {OpKind::kSoftmax,
+     [](const json& j, OpCase*) -> OpAttrs {
+       return SoftmaxAttrs{j.at("axis"), as<SoftmaxMask>(j, "mask_mode"), j.at("value")};
+     }},
+    {OpKind::kReduce,
+     [](const json& j, OpCase*) -> OpAttrs {
+       return ReduceAttrs{as<ReduceKind>(j, "kind"), j.at("axis"), j.at("keepdim"), j.at("eps"),
+                          j.at("empty")};
+     }},
+    {OpKind::kConcat, [](const json& j, OpCase*) -> OpAttrs { return ConcatAttrs{j.at("axis")}; }},
+    {OpKind::kView, [](const json& j, OpCase* c) -> OpAttrs { return view_from(j, c); }},
+    {OpKind::kRecurrent,
+     [](const json& j, OpCase*) -> OpAttrs {
+       return RecurrentAttrs{as<RecurrentKind>(j, "kind"), as<ResetGate>(j, "reset"),
+                             as<RecurrentOutput>(j, "output")};
+     }},
+    {OpKind::kBroadcastRows, [](const json&, OpCase*) -> OpAttrs { return std::monostate{}; }},
+    {OpKind::kMultiLookup, [](const json& j, OpCase* c) -> OpAttrs { return lookup_from(j, c); }},
+    {OpKind::kDense, [](const json& j, OpCase* c) -> OpAttrs { return dense_from(j, c); }},
+    {OpKind::kElementwise,
+     [](const json& j, OpCase* c) -> OpAttrs { return elementwise_from(j, c->inputs.size()); }},
+    {OpKind::kCrossV1, [](const json& j, OpCase*) -> OpAttrs { return CrossV1Attrs{j.at("layers")}; }},
+    {OpKind::kCrossV1Closed, [](const json& j, OpCase*) -> OpAttrs { return CrossV1Attrs{j.at("layers")}; }},
+    {OpKind::kFm, [](const json& j, OpCase*) -> OpAttrs { return FmAttrs{j.at("fields"), j.at("dim")}; }},
+    {OpKind::kTail, [](const json& j, OpCase*) -> OpAttrs { return TailAttrs{unary_from(j), j.at("bias")}; }},
+};
+
+OpAttrs attrs_from(const json& j, OpCase* c) {
+  const auto it = kReaders.find(c->kind);
+  if (it == kReaders.end())
+    throw std::runtime_error(std::string("recorded.cpp does not read the attributes of ") + op_name(c->kind));
+  return it->second(j, c);
 }
 
 CaseValue value_from(const json& j, int64_t rows) {
@@ -194,8 +205,8 @@ CaseTable table_from(const json& j) {
 }
 
 OpKind kind_from(const std::string& name) {
-  for (int32_t k = 0; k < static_cast<int32_t>(OpKind::kCount); ++k) {
-    if (name == op_name(static_cast<OpKind>(k))) return static_cast<OpKind>(k);
+  for (const OpForm& form : op_forms()) {
+    if (name == form.name) return form.kind;
   }
   throw std::runtime_error("vectors.json: unknown op " + name);
 }

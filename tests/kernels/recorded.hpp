@@ -13,7 +13,8 @@ namespace dpi::test {
 std::vector<OpCase> recorded_cases(const std::string& op);
 
 /// Runs every recorded case of `op` in every layout on the device of this program (device.hpp) and checks it
-/// against float64. Each case is a doctest sub-case: `-tc=linear* -sc='last_31x7_r33' --device=cpu` runs one.
+/// against float64. Each case is a doctest sub-case of its op's: `-sc=Linear,last_31x7_r33 --device=cpu` runs
+/// one.
 void check_recorded(const std::string& op);
 
 /// Runs the cases on `ref` for their expected outputs, then on the device of this program in every layout.

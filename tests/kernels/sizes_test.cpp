@@ -46,8 +46,7 @@ struct Maker {
   }
   CaseParam param(Dims dims) { return {true, dims, numbers.take(dims.size())}; }
 
-  OpCase make(OpKind kind, const std::string& name, backend::OpAttrs attrs, std::vector<Dims> inputs,
-              Dims output) {
+  OpCase make(OpKind kind, const std::string& name, OpAttrs attrs, std::vector<Dims> inputs, Dims output) {
     OpCase c;
     c.name = name;
     c.kind = kind;

@@ -5,6 +5,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "ops/table.hpp"
+
 namespace dpi::test {
 namespace {
 
@@ -144,6 +146,7 @@ class Machine {
     return v;
   }
 
+  bool run_primitive(const PlanOp& op);  // false: not one of its kinds
   void run_lookup(const PlanOp& op);
   void run_dense(const PlanOp& op);
   void run_tail(const PlanOp& op);
@@ -227,7 +230,7 @@ void Machine::run_fused(const PlanOp& op) {
   } else if (op.kind == OpKind::kFm) {
     k::ref::fm({std::get<k::FmAttrs>(op.attrs), tensor(op.inputs[0]), dst});
   } else {
-    throw std::runtime_error(std::string("no rule for op ") + k::op_name(op.kind));
+    throw std::runtime_error(std::string("no rule for op ") + op_name(op.kind));
   }
 }
 
@@ -244,59 +247,47 @@ void Machine::run_layout(const PlanOp& op) {
   }
 }
 
+bool Machine::run_primitive(const PlanOp& op) {
+  const k::Tensor dst = tensor(op.outputs[0]);
+  if (op.kind == OpKind::kEmbed) {
+    k::ref::embed({std::get<k::EmbedAttrs>(op.attrs), operand(op.inputs[0]).bags, table(op.tables[0]), dst});
+  } else if (op.kind == OpKind::kMask) {
+    const k::Operand x = operand(op.inputs[0]);
+    k::ref::mask({std::get<k::MaskAttrs>(op.attrs), x.bags, x.tensor, dst});
+  } else if (op.kind == OpKind::kLinear) {
+    k::ref::linear(
+        {std::get<k::LinearAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst});
+  } else if (op.kind == OpKind::kMatMul) {
+    k::ref::matmul({std::get<k::MatMulAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
+  } else if (op.kind == OpKind::kBinary) {
+    k::ref::binary({std::get<k::BinaryAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
+  } else if (op.kind == OpKind::kUnary) {
+    k::ref::unary({std::get<k::UnaryAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1),
+                   param(op, 2), dst});
+  } else if (op.kind == OpKind::kLayerNorm) {
+    k::ref::layer_norm(
+        {std::get<k::LayerNormAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst});
+  } else if (op.kind == OpKind::kSoftmax) {
+    k::ref::softmax({std::get<k::SoftmaxAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
+  } else if (op.kind == OpKind::kReduce) {
+    k::ref::reduce({std::get<k::ReduceAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void Machine::run(const PlanOp& op) {
-  const k::Tensor dst = op.outputs.empty() ? k::Tensor{} : tensor(op.outputs[0]);
-  switch (op.kind) {
-    case OpKind::kEmbed:
-      k::ref::embed(
-          {std::get<k::EmbedAttrs>(op.attrs), operand(op.inputs[0]).bags, table(op.tables[0]), dst});
-      break;
-    case OpKind::kMask: {
-      const k::Operand x = operand(op.inputs[0]);
-      k::ref::mask({std::get<k::MaskAttrs>(op.attrs), x.bags, x.tensor, dst});
-      break;
-    }
-    case OpKind::kLinear:
-      k::ref::linear(
-          {std::get<k::LinearAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst});
-      break;
-    case OpKind::kMatMul:
-      k::ref::matmul({std::get<k::MatMulAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
-      break;
-    case OpKind::kBinary:
-      k::ref::binary({std::get<k::BinaryAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
-      break;
-    case OpKind::kUnary:
-      k::ref::unary({std::get<k::UnaryAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1),
-                     param(op, 2), dst});
-      break;
-    case OpKind::kLayerNorm:
-      k::ref::layer_norm(
-          {std::get<k::LayerNormAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst});
-      break;
-    case OpKind::kSoftmax:
-      k::ref::softmax({std::get<k::SoftmaxAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
-      break;
-    case OpKind::kReduce:
-      k::ref::reduce({std::get<k::ReduceAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
-      break;
-    case OpKind::kConcat:
-    case OpKind::kView:
-    case OpKind::kBroadcastRows:
-      run_layout(op);
-      break;
-    case OpKind::kMultiLookup:
-      run_lookup(op);
-      break;
-    case OpKind::kDense:
-      run_dense(op);
-      break;
-    case OpKind::kTail:
-      run_tail(op);
-      break;
-    default:
-      run_fused(op);
-      break;
+  if (op.kind == OpKind::kConcat || op.kind == OpKind::kView || op.kind == OpKind::kBroadcastRows) {
+    run_layout(op);
+  } else if (op.kind == OpKind::kMultiLookup) {
+    run_lookup(op);
+  } else if (op.kind == OpKind::kDense) {
+    run_dense(op);
+  } else if (op.kind == OpKind::kTail) {
+    run_tail(op);
+  } else if (!run_primitive(op)) {
+    run_fused(op);
   }
 }
 

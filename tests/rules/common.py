@@ -6,7 +6,7 @@ import subprocess
 
 SOURCE = (".c", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".py", ".sh", ".java", ".go", ".cmake")
 CXX = (".c", ".cpp", ".h", ".hpp", ".cu", ".cuh")
-STAGES = ("base", "bundle", "encode", "graph", "plan", "backend", "store", "runtime")
+STAGES = ("base", "bundle", "encode", "ops", "graph", "plan", "backend", "store", "runtime")
 
 
 def files(root, under=("",), suffixes=None):

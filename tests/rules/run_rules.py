@@ -14,7 +14,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-RULES = ("include_direction", "banned_calls", "budgets", "layout", "exports", "headers")
+RULES = ("include_direction", "banned_calls", "budgets", "layout", "exports", "headers", "op_switch")
 
 
 def run(rule, root):

@@ -89,7 +89,7 @@ class ModelBuilder : public ParamSource {
     tables_.push_back(noise(rows * dim, 0.3));
     return name;
   }
-  std::string embed(const std::string& input, int64_t rows, int64_t dim, json attrs = json::object()) {
+  std::string embed(const std::string& input, int64_t rows, int64_t dim, Attrs attrs = {}) {
     return embed_in(input, table(rows, dim), std::move(attrs));
   }
   std::string embed_in(const std::string& input, const std::string& table, Attrs attrs = {}) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/bind.hpp"
+#include "ops/owned_op.hpp"
 
 namespace dpi::test {
 
@@ -39,10 +39,10 @@ struct CaseTable {
   bool needs_nonzero = false;
 };
 
-struct OpCase {
+struct OpCase : OpArrays {
   std::string name;
   kernels::OpKind kind = kernels::OpKind::kInput;
-  backend::OpAttrs attrs;  // pointers inside point into the vectors below: call bind() after a move
+  OpAttrs attrs;  // pointers inside point into the arrays: call bind() after a copy
   int64_t rows = 0;
   std::vector<CaseValue> inputs;
   std::vector<CaseValue> outputs;
@@ -50,27 +50,8 @@ struct OpCase {
   std::vector<CaseTable> tables;
   std::vector<int32_t> row_map;
 
-  std::vector<int64_t> indices;
-  std::vector<kernels::DenseSegment> segments;
-  std::vector<kernels::LookupField> fields;
-  std::vector<kernels::ScalarField> scalars;
-  std::vector<kernels::NumericField> numerics;
-
-  void bind() {
-    if (auto* v = std::get_if<kernels::ViewAttrs>(&attrs)) {
-      v->indices = indices.data();
-      v->n_indices = static_cast<int64_t>(indices.size());
-    } else if (auto* d = std::get_if<kernels::DenseAttrs>(&attrs)) {
-      *d = {segments.data(), static_cast<int32_t>(segments.size())};
-    } else if (auto* m = std::get_if<kernels::MultiLookupAttrs>(&attrs)) {
-      m->fields = fields.data();
-      m->scalars = scalars.data();
-      m->numerics = numerics.data();
-      m->n_fields = static_cast<int32_t>(fields.size());
-      m->n_scalars = static_cast<int32_t>(scalars.size());
-      m->n_numerics = static_cast<int32_t>(numerics.size());
-    }
-  }
+  using OpArrays::bind;
+  void bind() { bind(&attrs); }
 };
 
 }  // namespace dpi::test

@@ -244,18 +244,10 @@ class Run {
 
 // The input that output 0 may share its memory with, by the headers of the ops; -1 = none.
 int32_t in_place_input(const OpCase& c) {
-  switch (c.kind) {
-    case OpKind::kUnary:
-    case OpKind::kLayerNorm:
-    case OpKind::kSoftmax:
-    case OpKind::kBinary:
-    case OpKind::kElementwise:
-      return 0;
-    case OpKind::kDense:
-      return 2;
-    default:
-      return -1;
-  }
+  if (c.kind == OpKind::kDense) return 2;
+  const bool may = c.kind == OpKind::kUnary || c.kind == OpKind::kLayerNorm || c.kind == OpKind::kSoftmax ||
+                   c.kind == OpKind::kBinary || c.kind == OpKind::kElementwise;
+  return may ? 0 : -1;
 }
 
 }  // namespace

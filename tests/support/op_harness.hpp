@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/abi/dpi_backend.h"
 #include "base/status.hpp"
 #include "support/op_case.hpp"
 

@@ -24,10 +24,6 @@ constexpr const char* name_of(FeatureKind kind) {
   constexpr const char* kNames[] = {"categorical", "sequence", "numeric", "dense"};
   return kNames[static_cast<int>(kind)];
 }
-constexpr const char* name_of(RowSpace space) {
-  constexpr const char* kNames[] = {"constant", "shared", "item"};
-  return kNames[static_cast<int>(space)];
-}
 constexpr const char* name_of(OutOfRange rule) {
   constexpr const char* kNames[] = {"error", "oov", "default"};
   return kNames[static_cast<int>(rule)];

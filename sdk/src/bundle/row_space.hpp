@@ -1,4 +1,5 @@
-// Which rows a value has: one row for the whole model, a row per shared (user) row of the request, or a row per item.
+// Which rows a value has: one row for the whole model, a row per shared (user) row of the request, or a row
+// per item.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,11 @@ namespace dpi {
 
 /// Ordered: an op has the largest space of its inputs.
 enum class RowSpace : int32_t { kConstant = 0, kShared = 1, kItem = 2 };
+
+constexpr const char* name_of(RowSpace space) {
+  constexpr const char* kNames[] = {"constant", "shared", "item"};
+  return kNames[static_cast<int>(space)];
+}
 
 /// The spaces that hold rows of a request, in the order of the packed input.
 inline constexpr RowSpace kRequestSpaces[] = {RowSpace::kItem, RowSpace::kShared};

@@ -4,19 +4,56 @@
 
 #include "base/checked.hpp"
 #include "graph/graph.hpp"
-#include "graph/op_table.hpp"
+#include "ops/table.hpp"
 
 namespace dpi {
 namespace {
 
-using graph_build::BuildState;
-using graph_build::OpContext;
-using graph_build::OpForm;
-using graph_build::text_of;
+using ops::OpContext;
+using ops::OpInput;
+using ops::text_of;
 
 constexpr size_t kMaxOps = 100000;
 constexpr size_t kMaxHeads = 256;
 constexpr int64_t kMaxElements = int64_t{1} << 24;
+
+using NameIndex = std::map<std::string, int32_t, std::less<>>;
+
+/// The graph in the making and the indices that only building needs.
+struct BuildState final : ops::OpScope {
+  Graph graph;
+  ParamSource* source = nullptr;
+  NameIndex value_by_name;
+  NameIndex param_by_name;
+  NameIndex feature_by_name;
+  NameIndex table_by_name;
+  std::map<int32_t, int32_t> broadcast_of;  // value -> its item-space copy
+
+  const FeatureSpec* feature(const std::string& name, int32_t* index) const override {
+    return find(feature_by_name, graph.features, name, index);
+  }
+  const TableSpec* table(const std::string& name, int32_t* index) const override {
+    return find(table_by_name, graph.tables, name, index);
+  }
+  Result<std::vector<int64_t>> param_shape(const std::string& name) const override {
+    return source->shape(name);
+  }
+  int32_t add_param(const std::string& name, const Dims& dims) override {
+    const auto [it, is_new] = param_by_name.try_emplace(name, static_cast<int32_t>(graph.params.size()));
+    if (is_new) graph.params.push_back({name, dims, {}});
+    return it->second;
+  }
+
+ private:
+  template <class T>
+  static const T* find(const NameIndex& names, const std::vector<T>& list, const std::string& name,
+                       int32_t* index) {
+    const auto it = names.find(name);
+    if (it == names.end()) return nullptr;
+    *index = it->second;
+    return &list[static_cast<size_t>(it->second)];
+  }
+};
 
 /// Follows inputs from `from`; a path back to `to` is a cycle and is returned as "a -> b -> a", else "".
 std::string path_between(const Manifest& m, const std::map<std::string, size_t>& index, size_t from,
@@ -63,15 +100,14 @@ Status check_form(const OpContext& c, const OpForm& form) {
     const std::string least = std::to_string(form.min_inputs), most = std::to_string(form.max_inputs);
     return c.bad(std::to_string(n) + " inputs, expected " + (least == most ? least : least + " to " + most));
   }
-  DPI_RETURN_IF_ERROR(c.only_attrs(form.attrs, ""));
-  for (const auto role : form.required_params) {
-    if (!op.params.contains(std::string(role)))
+  DPI_RETURN_IF_ERROR(c.only_attrs(std::span(form.keys.begin(), form.keys.size()), ""));
+  for (const std::string_view role : form.roles) {
+    if (!role.ends_with('?') && !op.params.contains(std::string(role)))
       return c.bad("parameter '" + std::string(role) + "' is missing");
   }
   for (const auto& [role, name] : op.params) {
-    const auto is_role = [&role = role](std::string_view r) { return r == role; };
-    if (!std::any_of(form.required_params.begin(), form.required_params.end(), is_role) &&
-        !std::any_of(form.optional_params.begin(), form.optional_params.end(), is_role)) {
+    const auto is_role = [&role = role](std::string_view r) { return r == role || r == role + "?"; };
+    if (std::none_of(form.roles.begin(), form.roles.end(), is_role)) {
       return c.not_known("parameter '" + role + "' is not known");
     }
   }
@@ -96,6 +132,12 @@ int32_t add_value(Graph* g, GraphValue v) {
   v.producer = static_cast<int32_t>(g->nodes.size());
   g->values.push_back(std::move(v));
   return static_cast<int32_t>(g->values.size()) - 1;
+}
+
+OpInput input_of(const Graph& g, int32_t value) {
+  const GraphValue& v = g.values[static_cast<size_t>(value)];
+  const FeatureSpec* feature = v.is_bags ? &g.features[g.nodes[v.producer].feature] : nullptr;
+  return {v.name, v.is_bags, v.dims, feature};
 }
 
 /// The item-space copy of a value: itself, or the output of its one BroadcastRows node. The name holds '@',
@@ -128,8 +170,9 @@ RowSpace space_of(const BuildState& s, const GraphNode& node) {
 Status add_op(BuildState* s, const Manifest& m, size_t position) {
   const OpSpec& op = m.ops[position];
   GraphNode node;
-  OpContext c(s, &op, &node);
-  const OpForm* form = graph_build::find_op(op.op);
+  std::vector<OpInput> inputs;
+  OpContext c(s, &op, &inputs, &node);
+  const OpForm* form = find_primitive(op.op);
   if (form == nullptr) return c.not_known("this op is not known");
   if (op.version != 1)
     return c.not_known("version " + std::to_string(op.version) + " is not known, expected 1");
@@ -142,8 +185,9 @@ Status add_op(BuildState* s, const Manifest& m, size_t position) {
     const auto it = s->value_by_name.find(input);
     if (it == s->value_by_name.end()) return explain_missing_input(m, position, input);
     node.inputs.push_back(it->second);
+    inputs.push_back(input_of(s->graph, it->second));
   }
-  DPI_ASSIGN_OR_RETURN(const Dims dims, form->handler(c));
+  DPI_ASSIGN_OR_RETURN(const Dims dims, form->infer(c));
   DPI_RETURN_IF_ERROR(check_dims(c, dims));
 
   GraphValue value;
@@ -207,8 +251,7 @@ Status read_params(BuildState* s) {
 }
 
 template <class T>
-Status index_names(const std::vector<T>& list, const char* what,
-                   std::map<std::string, int32_t, std::less<>>* out) {
+Status index_names(const std::vector<T>& list, const char* what, NameIndex* out) {
   for (size_t i = 0; i < list.size(); ++i) {
     if (!out->emplace(list[i].name, static_cast<int32_t>(i)).second) {
       return bad_model(std::string(what) + " '" + list[i].name + "' is defined twice");

@@ -8,30 +8,13 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
-
-#include <dpi/kernels/binary.hpp>
-#include <dpi/kernels/concat.hpp>
-#include <dpi/kernels/embed.hpp>
-#include <dpi/kernels/layer_norm.hpp>
-#include <dpi/kernels/linear.hpp>
-#include <dpi/kernels/mask.hpp>
-#include <dpi/kernels/matmul.hpp>
-#include <dpi/kernels/op.hpp>
-#include <dpi/kernels/recurrent.hpp>
-#include <dpi/kernels/reduce.hpp>
-#include <dpi/kernels/softmax.hpp>
-#include <dpi/kernels/unary.hpp>
-#include <dpi/kernels/view.hpp>
 
 #include "base/status.hpp"
 #include "bundle/manifest.hpp"
+#include "ops/op_context.hpp"
 
 namespace dpi {
-
-using kernels::Dims;
-using kernels::OpKind;
 
 struct GraphValue {
   std::string name;
@@ -48,27 +31,13 @@ struct GraphParam {
   std::vector<float> data;
 };
 
-using GraphAttrs = std::variant<std::monostate, kernels::EmbedAttrs, kernels::MaskAttrs, kernels::LinearAttrs,
-                                kernels::MatMulAttrs, kernels::BinaryAttrs, kernels::UnaryAttrs,
-                                kernels::LayerNormAttrs, kernels::SoftmaxAttrs, kernels::ReduceAttrs,
-                                kernels::ConcatAttrs, kernels::ViewAttrs, kernels::RecurrentAttrs>;
-
-/// params, by kind (index into Graph::params, -1 = absent):
-///   Const: value | Linear: weight, bias | Unary: p0, p1, p2 | LayerNorm: gamma, beta | Recurrent: w_input,
-///   w_hidden, b_input, b_hidden
-/// inputs, by kind: Softmax and Reduce: x (, mask) | Recurrent: x, mask (, att) | others as in FORMAT.md
-struct GraphNode {
+/// params and inputs are in the order of the op's row in ops/table.cpp.
+struct GraphNode : ops::ReadOp {
   OpKind kind = OpKind::kInput;
   std::string name;
   std::string module;
-  GraphAttrs attrs;
   std::vector<int32_t> inputs;  // values
   int32_t output = -1;          // value
-  std::vector<int32_t> params;
-  int32_t feature = -1;  // Input
-  int32_t table = -1;    // Embed
-  std::vector<int64_t>
-      indices;  // View index_select (ViewAttrs::indices is null in the graph; lowering sets it)
 };
 
 struct GraphHead {

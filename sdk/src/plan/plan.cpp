@@ -8,23 +8,6 @@
 
 namespace dpi {
 
-void PlanOp::bind_pointers() {
-  if (auto* a = std::get_if<kernels::ViewAttrs>(&attrs)) {
-    a->indices = indices.empty() ? nullptr : indices.data();
-    a->n_indices = static_cast<int64_t>(indices.size());
-  } else if (auto* d = std::get_if<kernels::DenseAttrs>(&attrs)) {
-    d->segments = segments.data();
-    d->n_segments = static_cast<int32_t>(segments.size());
-  } else if (auto* m = std::get_if<kernels::MultiLookupAttrs>(&attrs)) {
-    m->fields = lookup.fields.data();
-    m->scalars = lookup.scalars.data();
-    m->numerics = lookup.numerics.data();
-    m->n_fields = static_cast<int32_t>(lookup.fields.size());
-    m->n_scalars = static_cast<int32_t>(lookup.scalars.size());
-    m->n_numerics = static_cast<int32_t>(lookup.numerics.size());
-  }
-}
-
 namespace {
 
 constexpr size_t kMaxFusedOps = 20000;  // beyond it the passes' searches cost more than they can give

@@ -10,15 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
-
-#include <dpi/kernels/cross_v1.hpp>
-#include <dpi/kernels/dense.hpp>
-#include <dpi/kernels/elementwise.hpp>
-#include <dpi/kernels/fm.hpp>
-#include <dpi/kernels/multi_lookup.hpp>
-#include <dpi/kernels/tail.hpp>
 
 #include "graph/graph.hpp"
 
@@ -101,34 +93,16 @@ struct PlanTable {
   std::vector<std::vector<Term>> columns;  // [dim], derived only
 };
 
-/// Owned arrays behind MultiLookupAttrs; the plan sets the pointers when it is finished
-/// (PlanOp::bind_pointers).
-struct MultiLookupData {
-  std::vector<kernels::LookupField> fields;
-  std::vector<kernels::ScalarField> scalars;
-  std::vector<kernels::NumericField> numerics;
-};
-
-using PlanAttrs =
-    std::variant<std::monostate, kernels::EmbedAttrs, kernels::MaskAttrs, kernels::LinearAttrs,
-                 kernels::MatMulAttrs, kernels::BinaryAttrs, kernels::UnaryAttrs, kernels::LayerNormAttrs,
-                 kernels::SoftmaxAttrs, kernels::ReduceAttrs, kernels::ConcatAttrs, kernels::ViewAttrs,
-                 kernels::RecurrentAttrs, kernels::MultiLookupAttrs, kernels::DenseAttrs,
-                 kernels::ElementwiseAttrs, kernels::CrossV1Attrs, kernels::FmAttrs, kernels::TailAttrs>;
-
-/// inputs, outputs, params in the order that backend/bind.hpp states per kind; -1 = absent.
-struct PlanOp {
+/// inputs, outputs, params in the order of the op's row in ops/table.cpp; -1 = absent.
+struct PlanOp : OpArrays {
   OpKind kind = OpKind::kInput;
   std::string name;
   std::string module;
-  PlanAttrs attrs;
+  OpAttrs attrs;
   std::vector<int32_t> inputs;
   std::vector<int32_t> outputs;
   std::vector<int32_t> params;
   std::vector<int32_t> tables;  // PlanTable
-  std::vector<int64_t> indices;
-  MultiLookupData lookup;
-  std::vector<kernels::DenseSegment> segments;
 
   // schedule
   int32_t branch = 0;
@@ -137,9 +111,9 @@ struct PlanOp {
   std::vector<int32_t> waits;  // events this op's stream waits for before it
   int32_t records = -1;        // event recorded after it, -1 = none
 
-  /// Points attrs at the vectors above. Call after the op has reached its final place in memory (and after
-  /// every copy).
-  void bind_pointers();
+  /// Points attrs at the arrays. Call after the op has reached its final place in memory (and after every
+  /// copy).
+  void bind_pointers() { bind(&attrs); }
 };
 
 struct PlanHead {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "loaded_model.hpp"
+#include "ops/table.hpp"
 #include "planned.hpp"
 #include "runtime/model/engine.hpp"
 
@@ -51,7 +52,7 @@ Json plan_json(const Plan& plan, const MemoryPlan& memory, int64_t max_rows) {
   j["arena"] = {{"bytes", memory.arena_bytes}, {"rows", max_rows}};
   j["ops"] = Json::array();
   for (const PlanOp& op : plan.ops) {
-    Json o = {{"name", op.name}, {"kind", kernels::op_name(op.kind)}, {"module", op.module}};
+    Json o = {{"name", op.name}, {"kind", op_name(op.kind)}, {"module", op.module}};
     o["inputs"] = names_json(plan, op.inputs);
     o["outputs"] = names_json(plan, op.outputs);
     o["branch"] = op.branch;
@@ -82,8 +83,8 @@ Json plan_json(const Plan& plan, const MemoryPlan& memory, int64_t max_rows) {
 void print_implementations(const Engine& engine) {
   std::printf("\nimplementations on %s\n", engine.api().name);
   for (size_t i = 0; i < engine.plan().ops.size(); ++i) {
-    std::printf("  %-14s %s: %s\n", kernels::op_name(engine.plan().ops[i].kind),
-                engine.plan().ops[i].name.c_str(), engine.op_report(i).c_str());
+    std::printf("  %-14s %s: %s\n", op_name(engine.plan().ops[i].kind), engine.plan().ops[i].name.c_str(),
+                engine.op_report(i).c_str());
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "bundle/bundle.hpp"
+#include "ops/table.hpp"
 #include "runtime/execute/context.hpp"
 #include "runtime/model/engine.hpp"
 
@@ -91,7 +92,7 @@ nlohmann::ordered_json profile_ops(const std::string& path, const CommonFlags& f
   for (const size_t i : order) {
     const PlanOp& op = engine->plan().ops[i];
     result["ops"].push_back({{"op", op.name},
-                             {"kind", kernels::op_name(op.kind)},
+                             {"kind", op_name(op.kind)},
                              {"us_per_call", ns[i] * 1e-3 / static_cast<double>(calls)},
                              {"share", ns[i] / sum},
                              {"implementation", engine->op_report(i)}});

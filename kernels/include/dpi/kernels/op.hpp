@@ -1,5 +1,6 @@
 // The vocabulary of ops: the fourteen primitives of weights/FORMAT.md part 7 and the fused forms that the
-// plan makes of them. Values are part of the backend ABI: append only.
+// plan makes of them. Values are part of the backend ABI: append only. Names and everything else about a
+// kind: sdk/src/ops/table.cpp.
 #pragma once
 
 #include <cstdint>
@@ -34,15 +35,5 @@ enum class OpKind : int32_t {
   kTail = 21,           // dot products of all branches + scalars + bias, activation
   kCount = 22,
 };
-
-constexpr const char* op_name(OpKind k) {
-  constexpr const char* kNames[] = {"Input",       "Const",  "Embed",       "Mask",      "Linear",
-                                    "MatMul",      "Binary", "Unary",       "LayerNorm", "Softmax",
-                                    "Reduce",      "Concat", "View",        "Recurrent", "BroadcastRows",
-                                    "MultiLookup", "Dense",  "Elementwise", "CrossV1",   "CrossV1Closed",
-                                    "Fm",          "Tail"};
-  return static_cast<int32_t>(k) < static_cast<int32_t>(OpKind::kCount) ? kNames[static_cast<int32_t>(k)]
-                                                                        : "?";
-}
 
 }  // namespace dpi::kernels

@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "backend/abi/registry.hpp"
-#include "backend/check_op.hpp"
 #include "backend/cpu/cpu_op.hpp"
 #include "backend/cpu/split_call.hpp"
 #include "backend/cpu/thread_pool.hpp"
 #include "backend/host_device.hpp"
+#include "ops/check_op.hpp"
 
 namespace dpi::backend {
 

@@ -1,18 +1,20 @@
 #include "backend/cpu/cpu_op.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <new>
+
+#include "ops/table.hpp"
 
 namespace dpi::backend {
 
 namespace {
 
 namespace cpu = kernels::cpu;
-namespace ref = kernels::ref;
 using kernels::OpKind;
 
-// One line per kind and implementation. The kernels neither allocate nor throw.
+// The kernels neither allocate nor throw.
 template <auto Member, auto Args>
 void run_vector(const CpuOp& op, const dpi_op_call& call) {
   (op.f->*Member)(Args(op.op, call));
@@ -22,6 +24,8 @@ template <auto Kernel, auto Args>
 void run_plain(const CpuOp& op, const dpi_op_call& call) {
   Kernel(Args(op.op, call));
 }
+
+void run_ref(const CpuOp& op, const dpi_op_call& call) { form_of(op.op.kind).ref(op.op, call); }
 
 void run_linear(const CpuOp& op, const dpi_op_call& call) {
   op.f->linear_packed(linear_args(op.op, call), op.packed.get());
@@ -51,61 +55,50 @@ void run_dense(const CpuOp& op, const dpi_op_call& call) {
   op.f->gemm(c);
 }
 
-/// What one kind does; null vector: always plain.
-struct Choice {
+/// What one kind does. The vector form is taken where it accepts the op (`refusal`), else the plain one.
+struct CpuForm {
+  OpKind kind;
   CpuRun vector = nullptr;
   CpuRun plain = nullptr;
   const char* plain_name = "ref";
 };
 
-Choice choice_of(OpKind kind) {
-  using F = cpu::Functions;
-  switch (kind) {
-    case OpKind::kEmbed:
-      return {run_vector<&F::embed, embed_args>};
-    case OpKind::kMask:
-      return {nullptr, run_plain<ref::mask, mask_args>};
-    case OpKind::kLinear:
-      return {run_linear};
-    case OpKind::kMatMul:
-      return {run_vector<&F::matmul, matmul_args>};
-    case OpKind::kBinary:
-      return {run_vector<&F::binary, binary_args>};
-    case OpKind::kUnary:
-      return {run_vector<&F::unary, unary_args>};
-    case OpKind::kLayerNorm:
-      return {run_vector<&F::layer_norm, layer_norm_args>};
-    case OpKind::kSoftmax:
-      return {run_vector<&F::softmax, softmax_args>, run_plain<ref::softmax, softmax_args>};
-    case OpKind::kReduce:
-      return {run_vector<&F::reduce, reduce_args>};
-    case OpKind::kConcat:
-      return {nullptr, run_plain<cpu::concat, concat_args>, "cpu.copy"};
-    case OpKind::kView:
-      return {nullptr, run_plain<cpu::view, view_args>, "cpu.copy"};
-    case OpKind::kRecurrent:
-      return {nullptr, run_plain<ref::recurrent, recurrent_args>};
-    case OpKind::kBroadcastRows:
-      return {nullptr, run_plain<cpu::broadcast_rows, broadcast_rows_args>, "cpu.copy"};
-    case OpKind::kMultiLookup:
-      return {run_vector<&F::multi_lookup, multi_lookup_args>,
-              run_plain<ref::multi_lookup, multi_lookup_args>};
-    case OpKind::kDense:
-      return {run_dense};
-    case OpKind::kElementwise:
-      return {run_vector<&F::elementwise, elementwise_args>};
-    case OpKind::kCrossV1:
-      return {run_vector<&F::cross_v1, cross_v1_args>};
-    case OpKind::kCrossV1Closed:
-      return {run_vector<&F::cross_v1_closed, cross_v1_closed_args>};
-    case OpKind::kFm:
-      return {run_vector<&F::fm, fm_args>};
-    case OpKind::kTail:
-      return {run_vector<&F::tail, tail_args>};
-    default:
-      return {};
+using F = cpu::Functions;
+
+// One line per kind, in the order of OpKind.
+constexpr std::array<CpuForm, kOpCount> kForms = {{
+    {OpKind::kInput},
+    {OpKind::kConst},
+    {OpKind::kEmbed, run_vector<&F::embed, embed_args>},
+    {OpKind::kMask, nullptr, run_ref},
+    {OpKind::kLinear, run_linear},
+    {OpKind::kMatMul, run_vector<&F::matmul, matmul_args>},
+    {OpKind::kBinary, run_vector<&F::binary, binary_args>},
+    {OpKind::kUnary, run_vector<&F::unary, unary_args>},
+    {OpKind::kLayerNorm, run_vector<&F::layer_norm, layer_norm_args>},
+    {OpKind::kSoftmax, run_vector<&F::softmax, softmax_args>, run_ref},
+    {OpKind::kReduce, run_vector<&F::reduce, reduce_args>},
+    {OpKind::kConcat, nullptr, run_plain<cpu::concat, concat_args>, "cpu.copy"},
+    {OpKind::kView, nullptr, run_plain<cpu::view, view_args>, "cpu.copy"},
+    {OpKind::kRecurrent, nullptr, run_ref},
+    {OpKind::kBroadcastRows, nullptr, run_plain<cpu::broadcast_rows, broadcast_rows_args>, "cpu.copy"},
+    {OpKind::kMultiLookup, run_vector<&F::multi_lookup, multi_lookup_args>, run_ref},
+    {OpKind::kDense, run_dense},
+    {OpKind::kElementwise, run_vector<&F::elementwise, elementwise_args>},
+    {OpKind::kCrossV1, run_vector<&F::cross_v1, cross_v1_args>},
+    {OpKind::kCrossV1Closed, run_vector<&F::cross_v1_closed, cross_v1_closed_args>},
+    {OpKind::kFm, run_vector<&F::fm, fm_args>},
+    {OpKind::kTail, run_vector<&F::tail, tail_args>},
+}};
+
+constexpr bool is_complete() {
+  for (size_t i = 0; i < kForms.size(); ++i) {
+    const bool runs = kForms[i].vector != nullptr || kForms[i].plain != nullptr;
+    if (kForms[i].kind != static_cast<OpKind>(i) || runs != is_executed(kForms[i].kind)) return false;
   }
+  return true;
 }
+static_assert(is_complete(), "a kind has no line, or its line is out of order");
 
 /// Why the vector form does not take the op; empty when it does.
 std::string refusal(const CpuOp& op) {
@@ -159,7 +152,7 @@ AlignedFloats make_aligned(int64_t n) {
 
 Status choose(CpuOp& op, cpu::Isa isa) {
   op.f = &cpu::functions(isa);
-  const Choice c = choice_of(op.op.kind);
+  const CpuForm& c = kForms[static_cast<size_t>(op.op.kind)];
   const std::string name = std::string("cpu.") + cpu::isa_name(isa);
   const std::string reason = c.vector == nullptr ? "has no vector form" : refusal(op);
   if (reason.empty()) {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/bind.hpp"
 #include "base/status.hpp"
 #include "kernels/cpu/tables.hpp"
+#include "ops/owned_op.hpp"
 
 namespace dpi::backend {
 

@@ -4,14 +4,13 @@
 #include <new>
 
 #include "backend/abi/registry.hpp"
-#include "backend/bind.hpp"
-#include "backend/check_op.hpp"
 #include "backend/host_device.hpp"
+#include "ops/check_op.hpp"
+#include "ops/owned_op.hpp"
+#include "ops/table.hpp"
 
 namespace dpi::backend {
 namespace {
-
-using kernels::OpKind;
 
 struct RefDevice {
   dpi_backend_options options;
@@ -82,61 +81,12 @@ size_t ref_op_scratch_bytes(const dpi_backend_op* handle, int64_t) {
   return 7 * static_cast<size_t>(op.output(0).dims.at(-1)) * sizeof(double);
 }
 
-// One line per kind. The kernels neither allocate nor throw.
-void run(const OwnedOp& op, const dpi_op_call& call) {
-  namespace ref = kernels::ref;
-  switch (op.kind) {
-    case OpKind::kEmbed:
-      return ref::embed(embed_args(op, call));
-    case OpKind::kMask:
-      return ref::mask(mask_args(op, call));
-    case OpKind::kLinear:
-      return ref::linear(linear_args(op, call));
-    case OpKind::kMatMul:
-      return ref::matmul(matmul_args(op, call));
-    case OpKind::kBinary:
-      return ref::binary(binary_args(op, call));
-    case OpKind::kUnary:
-      return ref::unary(unary_args(op, call));
-    case OpKind::kLayerNorm:
-      return ref::layer_norm(layer_norm_args(op, call));
-    case OpKind::kSoftmax:
-      return ref::softmax(softmax_args(op, call));
-    case OpKind::kReduce:
-      return ref::reduce(reduce_args(op, call));
-    case OpKind::kConcat:
-      return ref::concat(concat_args(op, call));
-    case OpKind::kView:
-      return ref::view(view_args(op, call));
-    case OpKind::kRecurrent:
-      return ref::recurrent(recurrent_args(op, call));
-    case OpKind::kBroadcastRows:
-      return ref::broadcast_rows(broadcast_rows_args(op, call));
-    case OpKind::kMultiLookup:
-      return ref::multi_lookup(multi_lookup_args(op, call));
-    case OpKind::kDense:
-      return ref::dense(dense_args(op, call));
-    case OpKind::kElementwise:
-      return ref::elementwise(elementwise_args(op, call));
-    case OpKind::kCrossV1:
-      return ref::cross_v1(cross_v1_args(op, call));
-    case OpKind::kCrossV1Closed:
-      return ref::cross_v1_closed(cross_v1_closed_args(op, call));
-    case OpKind::kFm:
-      return ref::fm(fm_args(op, call));
-    case OpKind::kTail:
-      return ref::tail(tail_args(op, call));
-    default:
-      return;  // refused by own_op
-  }
-}
-
 int32_t ref_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi_op_call* call,
                     dpi_backend_error* err) {
   const OwnedOp& op = reinterpret_cast<const RefOp*>(handle)->op;
   if (call->rows == 0) return 0;
   if (const Status s = check_call(op, *call); !s.ok()) return report(s, err);
-  run(op, *call);
+  form_of(op.kind).ref(op, *call);
   return 0;
 }
 

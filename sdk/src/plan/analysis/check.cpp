@@ -138,11 +138,11 @@ class Checker {
       touch_[static_cast<size_t>(alias ? value.base : v)].push_back({i, from, from + width, true});
       return ok_status();
     };
-    for (const auto& f : op.lookup.fields) {
+    for (const auto& f : op.fields) {
       DPI_RETURN_IF_ERROR(
           add(f.out_col, p_.tables[static_cast<size_t>(op.tables[static_cast<size_t>(f.table)])].dim));
     }
-    for (const auto& f : op.lookup.numerics) DPI_RETURN_IF_ERROR(add(f.out_col, f.dim));
+    for (const auto& f : op.numerics) DPI_RETURN_IF_ERROR(add(f.out_col, f.dim));
     return ok_status();
   }
 

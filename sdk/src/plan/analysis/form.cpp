@@ -104,22 +104,13 @@ class Expander {
   bool expand(const PlanOp& op, const std::vector<double>& c) {
     if (op.outputs.size() != 1) return false;
     const Dims& out = value_of(p_, op.outputs[0]).dims;
-    switch (op.kind) {
-      case OpKind::kBinary:
-        return expand_binary(op, out, c);
-      case OpKind::kUnary:
-        return expand_unary(op, out, c);
-      case OpKind::kLinear:
-        return expand_linear(op, out, c);
-      case OpKind::kReduce:
-        return depth_ == FormDepth::kFull && expand_reduce(op, c);
-      case OpKind::kConcat:
-        return depth_ == FormDepth::kFull && expand_concat(op, out, c);
-      case OpKind::kView:
-        return depth_ == FormDepth::kFull && expand_view(op, c);
-      default:
-        return false;
-    }
+    const bool full = depth_ == FormDepth::kFull;
+    if (op.kind == OpKind::kBinary) return expand_binary(op, out, c);
+    if (op.kind == OpKind::kUnary) return expand_unary(op, out, c);
+    if (op.kind == OpKind::kLinear) return expand_linear(op, out, c);
+    if (op.kind == OpKind::kReduce) return full && expand_reduce(op, c);
+    if (op.kind == OpKind::kConcat) return full && expand_concat(op, out, c);
+    return op.kind == OpKind::kView && full && expand_view(op, c);
   }
 
   bool expand_binary(const PlanOp& op, const Dims& out, const std::vector<double>& c) {

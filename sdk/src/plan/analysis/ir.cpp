@@ -61,18 +61,6 @@ int32_t add_const(Plan& plan, std::string name, const Dims& dims, std::vector<fl
   return v;
 }
 
-Dims dims_of(std::initializer_list<int64_t> extents) {
-  Dims d;
-  for (int64_t e : extents) d.d[d.rank++] = e;
-  return d;
-}
-
-std::string dims_text(const Dims& dims) {
-  std::string s = "[";
-  for (int i = 0; i < dims.rank; ++i) s += (i ? "," : "") + std::to_string(dims.d[i]);
-  return s + "]";
-}
-
 const std::vector<float>* const_data(const Plan& plan, int32_t value) {
   const PlanValue& v = value_of(plan, value);
   return v.storage == Storage::kConst ? &param_of(plan, v.param).data : nullptr;
@@ -123,11 +111,11 @@ namespace {
 /// Columns that a MultiLookup's fields write into its matrix, joined where they touch.
 std::vector<Region> lookup_columns(const Plan& plan, const PlanOp& op, const Region& out) {
   std::vector<std::pair<int64_t, int64_t>> spans;
-  for (const kernels::LookupField& f : op.lookup.fields) {
+  for (const kernels::LookupField& f : op.fields) {
     const PlanTable& t = plan.tables[static_cast<size_t>(op.tables[static_cast<size_t>(f.table)])];
     if (f.out_col >= 0) spans.emplace_back(f.out_col, f.out_col + t.dim);
   }
-  for (const kernels::NumericField& f : op.lookup.numerics) {
+  for (const kernels::NumericField& f : op.numerics) {
     if (f.out_col >= 0) spans.emplace_back(f.out_col, f.out_col + f.dim);
   }
   std::sort(spans.begin(), spans.end());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/dims.hpp"
 #include "plan/plan.hpp"
 
 namespace dpi::plan {
@@ -31,8 +32,8 @@ int32_t add_value(Plan& plan, std::string name, const Dims& dims, RowSpace space
 int32_t add_param(Plan& plan, std::string name, const Dims& dims, std::vector<float> data);
 int32_t add_const(Plan& plan, std::string name, const Dims& dims, std::vector<float> data);  // a kConst value
 
-Dims dims_of(std::initializer_list<int64_t> extents);
-std::string dims_text(const Dims& dims);
+using ops::dims_of;
+using ops::dims_text;
 
 inline const PlanValue& value_of(const Plan& plan, int32_t v) { return plan.values[static_cast<size_t>(v)]; }
 inline const PlanParam& param_of(const Plan& plan, int32_t p) { return plan.params[static_cast<size_t>(p)]; }

@@ -293,7 +293,7 @@ class Layout {
       f.vec = static_cast<int32_t>(vectors.size());
       vectors.insert(vectors.end(), v.begin(), v.end());
     }
-    op.lookup.numerics.push_back(f);
+    op.numerics.push_back(f);
   }
 
   void add_embed(PlanOp& op, const PlanOp& embed, int32_t column) {
@@ -302,7 +302,7 @@ class Layout {
     const auto it = std::find(op.tables.begin(), op.tables.end(), embed.tables[0]);
     const auto table = static_cast<int32_t>(it - op.tables.begin());
     if (it == op.tables.end()) op.tables.push_back(embed.tables[0]);
-    for (kernels::LookupField& f : op.lookup.fields) {
+    for (kernels::LookupField& f : op.fields) {
       if (f.out_col >= 0 || f.input != input || f.table != table || !same_pooling(f.embed, attrs)) continue;
       f.out_col = column;  // the field that already reads these rows for FM
       return;
@@ -312,7 +312,7 @@ class Layout {
     f.input = input;
     f.table = table;
     f.out_col = column;
-    op.lookup.fields.push_back(f);
+    op.fields.push_back(f);
   }
 
   // ---- the result

@@ -1,37 +1,11 @@
 // Graph to plan, one op per node.
 #include <utility>
 
+#include "ops/table.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace dpi::plan {
 namespace {
-
-PlanAttrs convert(const GraphAttrs& attrs) {
-  return std::visit([](const auto& a) { return PlanAttrs(a); }, attrs);
-}
-
-/// Operand counts that backend/bind.hpp fixes; absent ones are -1. 0 = as many as there are.
-struct Arity {
-  size_t inputs;
-  size_t params;
-};
-Arity arity_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::kLinear:
-      return {1, 2};
-    case OpKind::kUnary:
-      return {1, 3};
-    case OpKind::kLayerNorm:
-      return {1, 2};
-    case OpKind::kSoftmax:
-    case OpKind::kReduce:
-      return {2, 0};
-    case OpKind::kRecurrent:
-      return {3, 4};
-    default:
-      return {0, 0};
-  }
-}
 
 void lower_value(const Graph& graph, const GraphNode& node, PlanValue& v) {
   if (node.kind == OpKind::kInput) {
@@ -67,14 +41,14 @@ PlanOp lower_op(const GraphNode& node) {
   op.kind = node.kind;
   op.name = node.name;
   op.module = node.module;
-  op.attrs = convert(node.attrs);
+  op.attrs = node.attrs;
   op.inputs = node.inputs;
   op.outputs = {node.output};
   op.params = node.params;
   op.indices = node.indices;
-  const Arity arity = arity_of(node.kind);
-  if (op.inputs.size() < arity.inputs) op.inputs.resize(arity.inputs, -1);
-  if (op.params.size() < arity.params) op.params.resize(arity.params, -1);
+  const OpForm& form = form_of(node.kind);
+  if (op.inputs.size() < form.inputs.positions()) op.inputs.resize(form.inputs.positions(), -1);
+  if (op.params.size() < form.params.positions()) op.params.resize(form.params.positions(), -1);
   return op;
 }
 

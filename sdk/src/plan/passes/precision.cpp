@@ -2,6 +2,7 @@
 // writes or reads any part of it can. Runs after the head values have their places, which stay float32.
 #include <algorithm>
 
+#include "ops/table.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace dpi::plan {
@@ -11,29 +12,15 @@ constexpr int64_t kRowBytes =
     16;  // row strides are multiples of it: what tensor cores and wide loads ask for
 constexpr int64_t kLeastElements = 8;  // scalars and short vectors stay as they are
 
-// The kinds whose kernels write an output of 16 bits. `at`: which output.
-bool writes_narrow(OpKind kind, size_t at) {
-  switch (kind) {
-    case OpKind::kMultiLookup:
-    case OpKind::kDense:
-    case OpKind::kElementwise:
-    case OpKind::kBroadcastRows:
-      return at == 0;
-    default:
-      return false;
-  }
+// Do the kernels of the op take 16 bits in any input, and write them in output `at`?
+bool reads_narrow(const PlanOp& op) {
+  const Narrow narrow = form_of(op.kind).narrow;
+  return narrow == Narrow::kInputs || narrow == Narrow::kBoth;
 }
 
-bool reads_narrow(OpKind kind) {
-  switch (kind) {
-    case OpKind::kDense:
-    case OpKind::kElementwise:
-    case OpKind::kBroadcastRows:
-    case OpKind::kTail:
-      return true;
-    default:
-      return false;
-  }
+bool writes_narrow(const PlanOp& op, size_t at) {
+  const Narrow narrow = form_of(op.kind).narrow;
+  return at == 0 && (narrow == Narrow::kOutput || narrow == Narrow::kBoth);
 }
 
 class Narrowing {
@@ -43,10 +30,10 @@ class Narrowing {
   void run() {
     for (const PlanOp& op : p_.ops) {
       for (size_t i = 0; i < op.inputs.size(); ++i) {
-        if (!reads_narrow(op.kind)) keep(op.inputs[i], op);
+        if (!reads_narrow(op)) keep(op.inputs[i], op);
       }
       for (size_t i = 0; i < op.outputs.size(); ++i) {
-        if (!writes_narrow(op.kind, i)) keep(op.outputs[i], op);
+        if (!writes_narrow(op, i)) keep(op.outputs[i], op);
       }
     }
     int64_t narrowed = 0;

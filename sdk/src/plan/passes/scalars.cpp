@@ -280,7 +280,7 @@ void Scalars::finish_fields(PlanOp& op) {
   for (size_t i = 0; i < fm_fields_.size(); ++i) {
     fm_fields_[i].input = operand(fm_sources_[i].first);
     fm_fields_[i].table = table_slot(fm_sources_[i].second);
-    op.lookup.fields.push_back(fm_fields_[i]);
+    op.fields.push_back(fm_fields_[i]);
   }
   for (const Field& f : fields_) {
     const int32_t first = f.terms.begin()->first, last = f.terms.rbegin()->first;
@@ -305,7 +305,7 @@ void Scalars::finish_fields(PlanOp& op) {
       table = static_cast<int32_t>(p_.tables.size() - 1);
     }
     s.table = table_slot(table);
-    op.lookup.scalars.push_back(s);
+    op.scalars.push_back(s);
   }
 }
 
@@ -342,7 +342,7 @@ void Scalars::finish() {
       f.fm = kernels::FmRole::kSumOnly;
       vectors.insert(vectors.end(), numeric.fm_vector.begin(), numeric.fm_vector.end());
     }
-    op.lookup.numerics.push_back(f);
+    op.numerics.push_back(f);
   }
   if (!vectors.empty()) op.params[0] = add_vector(p_, "lookup.vectors", std::move(vectors));
   if (!coefs.empty()) op.params[1] = add_vector(p_, "lookup.coefficients", std::move(coefs));

@@ -1,9 +1,10 @@
 // Ops over constants are computed now, ops that change nothing disappear, and broadcasts that stand side by
 // side become one.
-#include <dpi/kernels/layer_norm.hpp>
 #include <limits>
 #include <utility>
 
+#include "ops/owned_op.hpp"
+#include "ops/table.hpp"
 #include "plan/analysis/form.hpp"
 #include "plan/passes/passes.hpp"
 
@@ -24,64 +25,31 @@ kernels::Tensor tensor_of(const Plan& p, int32_t v) {
   return t;
 }
 
-kernels::Param weight_of(const Plan& p, const PlanOp& op, size_t i) {
-  if (i >= op.params.size() || op.params[i] < 0) return {};
-  return {param_of(p, op.params[i]).data.data(), param_of(p, op.params[i]).dims};
+kernels::Param weight_of(const Plan& p, int32_t w) {
+  if (w < 0) return {};
+  return {param_of(p, w).data.data(), param_of(p, w).dims};
 }
 
-/// Runs the reference form of a primitive; false when it is not one that folds.
-bool evaluate(const Plan& p, const PlanOp& op, const kernels::Tensor& dst) {
-  namespace k = kernels;
-  const k::Tensor x = tensor_of(p, op.inputs[0]);
-  const k::Tensor y = op.inputs.size() > 1 ? tensor_of(p, op.inputs[1]) : k::Tensor{};
-  switch (op.kind) {
-    case OpKind::kBinary:
-      k::ref::binary({std::get<k::BinaryAttrs>(op.attrs), x, y, dst});
-      return true;
-    case OpKind::kUnary:
-      k::ref::unary({std::get<k::UnaryAttrs>(op.attrs), x, weight_of(p, op, 0), weight_of(p, op, 1),
-                     weight_of(p, op, 2), dst});
-      return true;
-    case OpKind::kLinear:
-      k::ref::linear({std::get<k::LinearAttrs>(op.attrs), x, weight_of(p, op, 0), weight_of(p, op, 1), dst});
-      return true;
-    case OpKind::kMatMul:
-      k::ref::matmul({std::get<k::MatMulAttrs>(op.attrs), x, y, dst});
-      return true;
-    case OpKind::kLayerNorm:
-      k::ref::layer_norm(
-          {std::get<k::LayerNormAttrs>(op.attrs), x, weight_of(p, op, 0), weight_of(p, op, 1), dst});
-      return true;
-    case OpKind::kSoftmax:
-      k::ref::softmax({std::get<k::SoftmaxAttrs>(op.attrs), x, y, dst});
-      return true;
-    case OpKind::kReduce:
-      k::ref::reduce({std::get<k::ReduceAttrs>(op.attrs), x, y, dst});
-      return true;
-    case OpKind::kView: {
-      auto attrs = std::get<k::ViewAttrs>(op.attrs);
-      attrs.indices = op.indices.data();
-      attrs.n_indices = static_cast<int64_t>(op.indices.size());
-      k::ref::view({attrs, x, dst});
-      return true;
-    }
-    case OpKind::kConcat: {
-      std::vector<k::Operand> parts;
-      for (int32_t v : op.inputs) {
-        k::Operand part;
-        part.tensor = tensor_of(p, v);
-        parts.push_back(part);
-      }
-      k::ref::concat(
-          {std::get<k::ConcatAttrs>(op.attrs), parts.data(), static_cast<int64_t>(parts.size()), dst});
-      return true;
-    }
-    default:
-      return false;
-  }
+/// Runs the definition of an op that folds; weights stay the plan's.
+void evaluate(const Plan& p, const PlanOp& op, kernels::Tensor dst) {
+  OwnedOp prepared;
+  prepared.kind = op.kind;
+  prepared.attrs = op.attrs;
+  op.bind(&prepared.attrs);
+  prepared.inputs.resize(op.inputs.size());
+  prepared.outputs.resize(1);
+  for (const int32_t w : op.params) prepared.params.push_back(weight_of(p, w));
+  std::vector<kernels::Operand> inputs(op.inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) inputs[i].tensor = tensor_of(p, op.inputs[i]);
+  dpi_op_call call{};
+  call.rows = 1;
+  call.inputs = inputs.data();
+  call.outputs = &dst;
+  form_of(op.kind).ref(prepared, call);
 }
 
 bool fold_constant(Plan& p, PlanOp& op) {
+  if (!form_of(op.kind).folds) return false;
   if (op.inputs.empty() || op.outputs.size() != 1 || value_of(p, op.outputs[0]).storage != Storage::kArena)
     return false;
   for (int32_t v : op.inputs) {
@@ -95,7 +63,7 @@ bool fold_constant(Plan& p, PlanOp& op) {
   dst.rows = 1;
   dst.dims = out.dims;
   dst.row_stride = out.dims.size();
-  if (!evaluate(p, op, dst)) return false;
+  evaluate(p, op, dst);
   const int32_t param = add_param(p, out.name, out.dims, std::move(data));
   out.storage = Storage::kConst;
   out.param = param;

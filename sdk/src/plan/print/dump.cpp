@@ -1,6 +1,7 @@
 // Stable text of a plan: one line per table, value and op, in the plan's order. No weights, no addresses.
 #include "plan/print/text.hpp"
 
+#include "ops/table.hpp"
 #include "plan/analysis/ir.hpp"
 
 namespace dpi {
@@ -89,17 +90,17 @@ void dump_lookup(const Plan& p, const PlanOp& op, std::string& out) {
   auto fm = [](kernels::FmRole r) {
     return r == kernels::FmRole::kNone ? "" : r == kernels::FmRole::kSumOnly ? " fm" : " fm-squares";
   };
-  for (const auto& f : op.lookup.fields) {
+  for (const auto& f : op.fields) {
     out += "    field " + input(f.input) + " t" + std::to_string(op.tables[static_cast<size_t>(f.table)]) +
            " " + plan::pooling_name(f.embed.pooling) +
            (f.out_col >= 0 ? " -> column " + std::to_string(f.out_col) : "") + fm(f.fm) + "\n";
   }
-  for (const auto& f : op.lookup.scalars) {
+  for (const auto& f : op.scalars) {
     out += "    scalars " + input(f.input) + " t" + std::to_string(op.tables[static_cast<size_t>(f.table)]) +
            " " + plan::pooling_name(f.embed.pooling) + " -> channels " + std::to_string(f.first_channel) +
            "+" + std::to_string(f.count) + "\n";
   }
-  for (const auto& f : op.lookup.numerics) {
+  for (const auto& f : op.numerics) {
     out += "    numeric " + input(f.input) + (f.vec >= 0 ? " times vector" : "") + " dim " +
            std::to_string(f.dim) + (f.out_col >= 0 ? " -> column " + std::to_string(f.out_col) : "") +
            (f.coef >= 0 ? " with coefficients" : "") + fm(f.fm) + "\n";
@@ -109,14 +110,14 @@ void dump_lookup(const Plan& p, const PlanOp& op, std::string& out) {
 void dump_op(const Plan& p, size_t i, std::string& out) {
   const PlanOp& op = p.ops[i];
   out += "op " + std::to_string(i) + " stream " + std::to_string(op.stream) + " branch " +
-         std::to_string(op.branch) + " level " + std::to_string(op.level) + "  " + kernels::op_name(op.kind) +
-         " '" + op.name + "' (" + refs(p, op.inputs) + ") -> (" + refs(p, op.outputs) + ")";
+         std::to_string(op.branch) + " level " + std::to_string(op.level) + "  " + op_name(op.kind) + " '" +
+         op.name + "' (" + refs(p, op.inputs) + ") -> (" + refs(p, op.outputs) + ")";
   std::string params;
   for (int32_t w : op.params) {
     if (w >= 0) params += " " + dims_text(p.params[static_cast<size_t>(w)].dims);
   }
   if (!params.empty() && op.kind != OpKind::kElementwise) out += " params" + params;
-  if (const std::string a = plan::attrs_text(p, op); !a.empty()) out += " {" + a + "}";
+  if (const std::string a = plan::attrs_text(op); !a.empty()) out += " {" + a + "}";
   for (int32_t e : op.waits) out += " wait e" + std::to_string(e);
   if (op.records >= 0) out += " record e" + std::to_string(op.records);
   out += "\n";

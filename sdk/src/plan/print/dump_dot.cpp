@@ -2,6 +2,7 @@
 // streams.
 #include <string>
 
+#include "ops/table.hpp"
 #include "plan/analysis/ir.hpp"
 #include "plan/print/text.hpp"
 
@@ -21,8 +22,8 @@ std::string node(const Plan& p, size_t i) {
   constexpr const char* kColours[] = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc",
                                       "#d9d2e9", "#fce5cd", "#d0e0e3", "#ead1dc"};
   const PlanOp& op = p.ops[i];
-  const std::string label = std::to_string(i) + " " + kernels::op_name(op.kind) + " " + op.name +
-                            " / branch " + std::to_string(op.branch);
+  const std::string label =
+      std::to_string(i) + " " + op_name(op.kind) + " " + op.name + " / branch " + std::to_string(op.branch);
   return "    n" + std::to_string(i) + " [label=" + quoted(label) + ", fillcolor=\"" +
          kColours[static_cast<size_t>(op.branch) % 8] + "\"];\n";
 }

@@ -1,22 +1,19 @@
-// Names of enum values for dumps and error texts.
+// What plan dumps add to ops/text.hpp.
 #pragma once
 
 #include <string>
 
+#include "ops/text.hpp"
 #include "plan/plan.hpp"
 
 namespace dpi::plan {
 
-const char* unary_name(kernels::UnaryKind kind);
-const char* binary_name(kernels::BinaryKind kind);
-const char* reduce_name(kernels::ReduceKind kind);
-const char* view_name(kernels::ViewKind kind);
-const char* pooling_name(kernels::Pooling pooling);
+using ops::pooling_name;
+
 const char* space_name(RowSpace space);
 std::string number_text(double x);  // shortest form of the float
-std::string unary_text(const kernels::UnaryAttrs& a);
 
 /// What the op's attributes say, in one line; "" when there is nothing to say.
-std::string attrs_text(const Plan& plan, const PlanOp& op);
+std::string attrs_text(const PlanOp& op);
 
 }  // namespace dpi::plan

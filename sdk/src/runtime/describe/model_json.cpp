@@ -2,6 +2,7 @@
 #include <dpi/kernels/op.hpp>
 
 #include "base/json_text.hpp"
+#include "ops/table.hpp"
 #include "runtime/model/model.hpp"
 
 namespace dpi {
@@ -115,7 +116,7 @@ void write_plan(JsonWriter* w, const Engine& e) {
     const PlanOp& op = e.plan().ops[i];
     w->begin_object();
     w->field("name", op.name);
-    w->field("kind", kernels::op_name(op.kind));
+    w->field("kind", op_name(op.kind));
     w->field("stream", op.stream);
     w->field("branch", op.branch);
     w->field("implementation", e.op_report(i));

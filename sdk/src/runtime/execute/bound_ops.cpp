@@ -26,8 +26,8 @@ BoundOps::BoundOps(const Engine& engine, const FlightMemory& memory) : engine_(e
       lookup_sources_.push_back({static_cast<int32_t>(i), input, plan.values[op.inputs[input]].feature});
     };
     if (op.kind == OpKind::kEmbed) add_lookup(0, 0);
-    for (const auto& f : op.lookup.fields) add_lookup(f.table, f.input);
-    for (const auto& f : op.lookup.scalars) add_lookup(f.table, f.input);
+    for (const auto& f : op.fields) add_lookup(f.table, f.input);
+    for (const auto& f : op.scalars) add_lookup(f.table, f.input);
   }
 }
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <new>
 
-#include "backend/check_op.hpp"
 #include "backend/cuda/device/cuda_handles.hpp"
 #include "backend/cuda/small_batch/small_batch_op.hpp"
+#include "ops/check_op.hpp"
 
 namespace dpi::backend {
 namespace {

@@ -1,29 +1,22 @@
 #include "backend/cuda/device/cuda_op.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
-#include "backend/check_op.hpp"
 #include "backend/cuda/device/device_layer.hpp"
 #include "backend/cuda/device/packer.hpp"
 #include "backend/cuda/tuning/tuning.hpp"
 #include "kernels/cuda/kernels.hpp"
+#include "ops/check_op.hpp"
+#include "ops/table.hpp"
 
 namespace dpi::backend {
 namespace {
 
 using kernels::OpKind;
 namespace cuda = kernels::cuda;
-
-// Why no kernel takes the op, or OK.
-Status refuse(const OwnedOp& op) {
-  const std::string name = "op '" + op.name + "': ";
-  if (op.kind == OpKind::kTail && op.inputs.size() > static_cast<size_t>(cuda::kMaxTailInputs))
-    return unsupported(name + "cuda ends at most " + std::to_string(cuda::kMaxTailInputs) + " branches, " +
-                       std::to_string(op.inputs.size()) + " asked");
-  return ok_status();
-}
 
 int start_lookup(const CudaOp& op, const dpi_op_call& call, void* stream) {
   cuda::LookupOptions o;
@@ -35,6 +28,66 @@ int start_lookup(const CudaOp& op, const dpi_op_call& call, void* stream) {
   static_assert(sizeof(cuda::LookupFaults) == sizeof(dpi_lookup_faults));
   o.faults = reinterpret_cast<cuda::LookupFaults*>(call.faults);
   return cuda::multi_lookup(multi_lookup_args(op.op, call), o, stream);
+}
+
+int start_dense(const CudaOp& op, const dpi_op_call& call, void* stream) {
+  return op.gemm->start(dense_args(op.op, call), call.scratch, stream);
+}
+
+template <auto Kernel, auto Args>
+int start(const CudaOp& op, const dpi_op_call& call, void* stream) {
+  return Kernel(Args(op.op, call), stream);
+}
+
+using CudaRun = int (*)(const CudaOp& op, const dpi_op_call& call, void* stream);
+
+struct CudaForm {
+  OpKind kind;
+  CudaRun run;
+};
+
+// One line per kind that this backend runs. An op of any other kind is refused when it is prepared.
+constexpr CudaForm kForms[] = {
+    {OpKind::kEmbed, start<cuda::embed, embed_args>},
+    {OpKind::kMask, start<cuda::mask, mask_args>},
+    {OpKind::kLinear, start<cuda::linear, linear_args>},
+    {OpKind::kMatMul, start<cuda::matmul, matmul_args>},
+    {OpKind::kBinary, start<cuda::binary, binary_args>},
+    {OpKind::kUnary, start<cuda::unary, unary_args>},
+    {OpKind::kLayerNorm, start<cuda::layer_norm, layer_norm_args>},
+    {OpKind::kSoftmax, start<cuda::softmax, softmax_args>},
+    {OpKind::kReduce, start<cuda::reduce, reduce_args>},
+    {OpKind::kConcat, start<cuda::concat, concat_args>},
+    {OpKind::kView, start<cuda::view, view_args>},
+    {OpKind::kRecurrent, start<cuda::recurrent, recurrent_args>},
+    {OpKind::kBroadcastRows, start<cuda::broadcast_rows, broadcast_rows_args>},
+    {OpKind::kMultiLookup, start_lookup},
+    {OpKind::kDense, start_dense},
+    {OpKind::kElementwise, start<cuda::elementwise, elementwise_args>},
+    {OpKind::kCrossV1, start<cuda::cross_v1, cross_v1_args>},
+    {OpKind::kCrossV1Closed, start<cuda::cross_v1_closed, cross_v1_closed_args>},
+    {OpKind::kFm, start<cuda::fm, fm_args>},
+    {OpKind::kTail, start<cuda::tail, tail_args>},
+};
+
+// By kind; null where there is no line.
+constexpr auto kRuns = [] {
+  std::array<CudaRun, kOpCount> runs{};
+  for (const CudaForm& f : kForms) runs[static_cast<size_t>(f.kind)] = f.run;
+  return runs;
+}();
+
+CudaRun run_of(OpKind kind) { return kRuns[static_cast<size_t>(kind)]; }
+
+// Why no kernel takes the op.
+Status refuse(const OwnedOp& op) {
+  const std::string name = "op '" + op.name + "': ";
+  if (run_of(op.kind) == nullptr)
+    return unsupported(name + layer::plugin_name() + " has no kernel for " + op_name(op.kind));
+  if (op.kind == OpKind::kTail && op.inputs.size() > static_cast<size_t>(cuda::kMaxTailInputs))
+    return unsupported(name + "cuda ends at most " + std::to_string(cuda::kMaxTailInputs) + " branches, " +
+                       std::to_string(op.inputs.size()) + " asked");
+  return ok_status();
 }
 
 // Offsets of what was packed, to become pointers once the block's address is known.
@@ -132,53 +185,8 @@ size_t cuda_scratch_bytes(const CudaOp& op, int64_t rows) {
   return static_cast<size_t>(cuda::recurrent_scratch_floats(rows, m)) * sizeof(float);
 }
 
-// One line per kind.
-int start_cuda_op(const CudaOp& prepared, const dpi_op_call& call, void* stream) {
-  const OwnedOp& op = prepared.op;
-  switch (op.kind) {
-    case OpKind::kEmbed:
-      return cuda::embed(embed_args(op, call), stream);
-    case OpKind::kMask:
-      return cuda::mask(mask_args(op, call), stream);
-    case OpKind::kLinear:
-      return cuda::linear(linear_args(op, call), stream);
-    case OpKind::kMatMul:
-      return cuda::matmul(matmul_args(op, call), stream);
-    case OpKind::kBinary:
-      return cuda::binary(binary_args(op, call), stream);
-    case OpKind::kUnary:
-      return cuda::unary(unary_args(op, call), stream);
-    case OpKind::kLayerNorm:
-      return cuda::layer_norm(layer_norm_args(op, call), stream);
-    case OpKind::kSoftmax:
-      return cuda::softmax(softmax_args(op, call), stream);
-    case OpKind::kReduce:
-      return cuda::reduce(reduce_args(op, call), stream);
-    case OpKind::kConcat:
-      return cuda::concat(concat_args(op, call), stream);
-    case OpKind::kView:
-      return cuda::view(view_args(op, call), stream);
-    case OpKind::kRecurrent:
-      return cuda::recurrent(recurrent_args(op, call), stream);
-    case OpKind::kBroadcastRows:
-      return cuda::broadcast_rows(broadcast_rows_args(op, call), stream);
-    case OpKind::kMultiLookup:
-      return start_lookup(prepared, call, stream);
-    case OpKind::kDense:
-      return prepared.gemm->start(dense_args(op, call), call.scratch, stream);
-    case OpKind::kElementwise:
-      return cuda::elementwise(elementwise_args(op, call), stream);
-    case OpKind::kCrossV1:
-      return cuda::cross_v1(cross_v1_args(op, call), stream);
-    case OpKind::kCrossV1Closed:
-      return cuda::cross_v1_closed(cross_v1_closed_args(op, call), stream);
-    case OpKind::kFm:
-      return cuda::fm(fm_args(op, call), stream);
-    case OpKind::kTail:
-      return cuda::tail(tail_args(op, call), stream);
-    default:
-      return 0;  // refused by own_op
-  }
+int start_cuda_op(const CudaOp& op, const dpi_op_call& call, void* stream) {
+  return run_of(op.op.kind)(op, call, stream);
 }
 
 }  // namespace dpi::backend

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "backend/bind.hpp"
 #include "backend/cuda/gemm/gemm.hpp"
 #include "kernels/cuda/lookup/lookup.hpp"
+#include "ops/owned_op.hpp"
 
 namespace dpi::backend {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "backend/bind.hpp"
 #include "backend/cuda/gemm/lt_api.hpp"
 #include "kernels/cuda/common/estimates.hpp"
 #include "kernels/cuda/gemm/gemm.hpp"
+#include "ops/owned_op.hpp"
 
 namespace dpi::backend {
 

@@ -1,10 +1,12 @@
 #include "backend/cuda/small_batch/model.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
-#include "backend/check_op.hpp"
 #include "kernels/cuda/small_batch/program.hpp"
+#include "ops/check_op.hpp"
+#include "ops/table.hpp"
 
 namespace dpi::backend::small_batch {
 namespace {
@@ -47,19 +49,10 @@ class Builder {
   }
 
   static Status check_kind(const OwnedOp& op) {
-    switch (op.kind) {
-      case OpKind::kMultiLookup:
-      case OpKind::kDense:
-      case OpKind::kElementwise:
-      case OpKind::kUnary:
-      case OpKind::kBinary:
-      case OpKind::kFm:
-      case OpKind::kCrossV1Closed:
-      case OpKind::kTail:
-        return ok_status();
-      default:
-        return refuse(op, std::string(kernels::op_name(op.kind)) + " is not done in a small batch");
-    }
+    constexpr OpKind kDone[] = {OpKind::kMultiLookup, OpKind::kDense, OpKind::kElementwise,   OpKind::kUnary,
+                                OpKind::kBinary,      OpKind::kFm,    OpKind::kCrossV1Closed, OpKind::kTail};
+    if (std::find(std::begin(kDone), std::end(kDone), op.kind) != std::end(kDone)) return ok_status();
+    return refuse(op, std::string(op_name(op.kind)) + " is not done in a small batch");
   }
 
   /// The plan's value that a number stands for, and where in it.

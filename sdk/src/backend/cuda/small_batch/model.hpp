@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/bind.hpp"
+#include "backend/abi/dpi_backend.h"
+#include "ops/owned_op.hpp"
 
 namespace dpi::backend::small_batch {
 
