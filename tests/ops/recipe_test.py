@@ -58,6 +58,10 @@ def apply(root, edit):
 
 
 def copy_tree(folder):
+    """What git knows of the tree; an earlier copy is brought up to date, so that its build is of use."""
+    for path, how, _, _ in edits():
+        if how is None:
+            (folder / path).unlink(missing_ok=True)
     listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     for name in listed:

@@ -13,8 +13,8 @@ namespace dpi {
 /// else only kF32 is taken.
 Status check_op(const OwnedOp& op, bool narrow = false);
 
-/// The operands of one call against the description: pointers present, dims and row strides as prepared, rows
-/// within max_rows. Allocates only when it fails.
+/// The operands of one call against the description: pointers present, dims, row strides and element types
+/// as prepared. Allocates only when it fails.
 Status check_call(const OwnedOp& op, const dpi_op_call& call);
 
 }  // namespace dpi
