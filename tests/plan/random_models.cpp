@@ -5,7 +5,7 @@
 namespace dpi::test {
 namespace {
 
-using json = nlohmann::json;
+using Attrs = ModelBuilder::Attrs;
 
 struct Value {
   std::string name;
@@ -61,11 +61,11 @@ class Generator {
   }
 
   /// Attributes of one pooled Embed; every one of them may differ between two embeddings of one feature.
-  json pooling_attrs() {
+  Attrs pooling_attrs() {
     const char* pooling[] = {"sum", "mean", "max"};
     const char* masks[] = {"length", "id", "none", "nonzero"};
     const int kind = pick(3);
-    json attrs = {{"pooling", pooling[kind]}, {"mask", masks[pick(kind == 2 ? 3 : 4)]}};
+    Attrs attrs = {{"pooling", pooling[kind]}, {"mask", masks[pick(kind == 2 ? 3 : 4)]}};
     if (kind == 1) attrs["eps"] = pick(2) * 0.5;
     if (kind == 2) attrs["empty"] = pick(3) - 1.0;
     return attrs;

@@ -74,7 +74,7 @@ TEST_CASE("FM is found in every usual form") {
 }
 
 /// A sequence pooled under `fm` for FM and under `deep`, in the same table, for a layer.
-ModelBuilder two_poolings(const json& fm, const json& deep) {
+ModelBuilder two_poolings(const ModelBuilder::Attrs& fm, const ModelBuilder::Attrs& deep) {
   ModelBuilder b("poolings");
   const std::string s = b.sequence("s", 5, 4), table = b.table(5, 4);
   const std::string c = b.embed(b.categorical("c", 5), 5, 4);
@@ -86,7 +86,7 @@ ModelBuilder two_poolings(const json& fm, const json& deep) {
 }
 
 TEST_CASE("a lookup's field serves FM and a layer only where both pool alike") {
-  const std::vector<std::pair<json, json>> pairs = {
+  const std::vector<std::pair<ModelBuilder::Attrs, ModelBuilder::Attrs>> pairs = {
       {{{"pooling", "mean"}}, {{"pooling", "mean"}, {"mask", "id"}}},
       {{{"pooling", "mean"}}, {{"pooling", "mean"}, {"mask", "none"}}},
       {{{"pooling", "mean"}}, {{"pooling", "mean"}, {"mask", "nonzero"}}},
@@ -107,7 +107,7 @@ TEST_CASE("a lookup's field serves FM and a layer only where both pool alike") {
     const Scores want = interpret(written, batch, b.tables()), got = interpret(fused, batch, b.tables());
     for (size_t r = 0; r < want.logit.size(); ++r) CHECK(std::fabs(got.logit[r] - want.logit[r]) <= 1e-5f);
     REQUIRE(count(fused, OpKind::kMultiLookup) == 1);
-    CHECK(fused.ops[0].lookup.fields.size() == (i + 2 < pairs.size() ? 3 : 2));
+    CHECK(fused.ops[0].fields.size() == (i + 2 < pairs.size() ? 3 : 2));
   }
 }
 

@@ -53,17 +53,17 @@ struct Packed {
       : schema(make_resolve_schema(features)) {
     auto made = make_input_map(schema, max_rows, max_nnz);
     REQUIRE(made.ok());
-    layout = std::move(made).value();
-    block.assign(static_cast<size_t>(layout.bytes), std::byte{0xFF});
+    map = std::move(made).value();
+    block.assign(static_cast<size_t>(map.bytes), std::byte{0xFF});
     counters.resize(features.size());
   }
   Status run(const Batch& b) {
     DPI_RETURN_IF_ERROR(check_batch(schema, b));
-    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(schema, layout, b, 0));
-    return resolve_rows(schema, layout, b, range, block.data(), counters.data(), &rows);
+    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(schema, map, b, 0));
+    return resolve_rows(schema, map, b, range, block.data(), counters.data(), &rows);
   }
   kernels::Operand operand(int32_t feature) {
-    return input_operand(schema, layout, feature, rows, block.data());
+    return input_operand(schema, map, feature, rows, block.data());
   }
   std::vector<int32_t> ids(int32_t feature) {
     const kernels::Bags b = operand(feature).bags;
@@ -218,16 +218,16 @@ TEST_CASE("shared rows: maps, users without candidates, and ranges that cut a us
   REQUIRE(check_batch(p.schema, b).ok());
   std::vector<int32_t> seen;  // user id of each item row, over all ranges
   for (int64_t begin = 0; begin < 7;) {
-    auto range = next_range(p.schema, p.layout, b, begin);
+    auto range = next_range(p.schema, p.map, b, begin);
     REQUIRE(range.ok());
     REQUIRE(range->rows() >= 1);
     REQUIRE(range->rows() <= 4);
-    REQUIRE(resolve_rows(p.schema, p.layout, b, *range, p.block.data(), p.counters.data(), &p.rows).ok());
+    REQUIRE(resolve_rows(p.schema, p.map, b, *range, p.block.data(), p.counters.data(), &p.rows).ok());
     REQUIRE(p.rows.has_map);
-    const auto* map = reinterpret_cast<const int32_t*>(p.block.data() + p.layout.row_map);
+    const auto* map = reinterpret_cast<const int32_t*>(p.block.data() + p.map.row_map);
     const std::vector<int32_t> user = p.ids(0), item = p.ids(1);
     for (int64_t r = 0; r < range->rows(); ++r) {
-      REQUIRE(map[r] < p.rows.rows[1]);
+      REQUIRE(map[r] < p.rows.rows.shared);
       seen.push_back(user[static_cast<size_t>(map[r])]);
       CHECK(item[static_cast<size_t>(r)] == begin + r);
     }
@@ -245,13 +245,13 @@ TEST_CASE("ranges respect what a sequence can hold; one row that cannot is an er
   b.item.offsets = offsets.data();
   b.item.nnz = 30;
   REQUIRE(check_batch(p.schema, b).ok());
-  const auto range = next_range(p.schema, p.layout, b, 0);
+  const auto range = next_range(p.schema, p.map, b, 0);
   REQUIRE(range.ok());
   CHECK(range->end == 2);
-  const auto wide = next_range(p.schema, p.layout, b, 3);
+  const auto wide = next_range(p.schema, p.map, b, 3);
   REQUIRE(wide.ok());
   CHECK(wide->end == 4);
-  const Status s = resolve_rows(p.schema, p.layout, b, *wide, p.block.data(), p.counters.data(), &p.rows);
+  const Status s = resolve_rows(p.schema, p.map, b, *wide, p.block.data(), p.counters.data(), &p.rows);
   CHECK(s.code() == Code::kInvalidArgument);
   CHECK(s.row() == 3);
 }

@@ -122,4 +122,15 @@ void JsonWriter::separate() {
   if (last != '{' && last != '[' && last != ':') out_ += ',';
 }
 
+std::string json_text(const JsonScalar& value) {
+  if (std::holds_alternative<std::nullptr_t>(value)) return "null";
+  JsonWriter w;
+  std::visit(
+      [&w](const auto& v) {
+        if constexpr (!std::is_same_v<std::decay_t<decltype(v)>, std::nullptr_t>) w.value(v);
+      },
+      value);
+  return w.take();
+}
+
 }  // namespace dpi

@@ -12,10 +12,12 @@
 // on demand only: it allocates.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 
 namespace dpi {
 
@@ -23,6 +25,13 @@ namespace dpi {
 void append_json_string(std::string* out, std::string_view text);
 /// Shortest digits that read back as `v`, always with a point or an exponent; null when it is not finite.
 void append_json_number(std::string* out, double v);
+
+/// A value that is neither object nor list. An integer is a number written without point and exponent;
+/// uint64_t holds only those beyond int64_t.
+using JsonScalar = std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string>;
+
+/// The value as JSON text.
+std::string json_text(const JsonScalar& value);
 
 class JsonWriter {
  public:

@@ -115,17 +115,6 @@ bool number_of(const JsonScalar& value, double* out) {
       value);
 }
 
-std::string json_text(const JsonScalar& value) {
-  if (std::holds_alternative<std::nullptr_t>(value)) return "null";
-  JsonWriter w;
-  std::visit(
-      [&w](const auto& v) {
-        if constexpr (!std::is_same_v<std::decay_t<decltype(v)>, std::nullptr_t>) w.value(v);
-      },
-      value);
-  return w.take();
-}
-
 Result<JsonForm> check_json(std::string_view text) {
   Checking pass;
   const bool sound = Library::sax_parse(text.begin(), text.end(), &pass);

@@ -9,18 +9,13 @@
 #include <string_view>
 #include <variant>
 
+#include "base/json_text.hpp"
 #include "base/status.hpp"
 
 namespace dpi {
 
-/// A value that is neither object nor list. An integer is a number written without point and exponent;
-/// uint64_t holds only those beyond int64_t.
-using JsonScalar = std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string>;
-
 /// "null", "boolean", "number" or "string".
 const char* type_name(const JsonScalar& value);
-/// The value as JSON text.
-std::string json_text(const JsonScalar& value);
 
 /// Any number as a double; false when it is none.
 bool number_of(const JsonScalar& value, double* out);

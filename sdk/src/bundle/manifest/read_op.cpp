@@ -1,32 +1,11 @@
 #include "bundle/manifest/read_op.hpp"
-
-#include "base/json_text.hpp"
-
 namespace dpi {
 namespace {
 
 constexpr auto kRequired = JsonObject::kRequired;
 constexpr auto kOptional = JsonObject::kOptional;
 
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-
 }  // namespace
-
-std::string json_text(const AttrValue& value) {
-  return std::visit(Overloaded{[](const std::vector<int64_t>& list) {
-                                 JsonWriter w;
-                                 w.begin_list();
-                                 for (const int64_t v : list) w.value(v);
-                                 w.end_list();
-                                 return w.take();
-                               },
-                               [](const OtherJson& other) { return other.text; },
-                               [](const auto& scalar) { return json_text(JsonScalar(scalar)); }},
-                    value);
-}
 
 void AttrListReader::start() {
   integers_.clear();
