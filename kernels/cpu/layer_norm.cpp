@@ -7,28 +7,36 @@ namespace dpi::kernels::cpu::DPI_ISA {
 
 namespace {
 
-/// Two passes: the mean first, then the squares around it.
+/// Two passes: the mean, then the squares around it. The mean is rounded to a float, and where the values of
+/// a row hardly differ that rounding is as large as they are; the sum of the centred values, 0 for the exact
+/// mean, says how far off it is. Variance and result are those around the corrected mean.
 void normalise(const float* x, const float* gamma, const float* beta, int64_t d, float eps, float* dst) {
   const float inverse = 1.0f / static_cast<float>(d);
   Vec total = Vec::zero();
   for_vectors(d, [&](int64_t i, int64_t n) { total = total + load_n(x + i, n); });
   const Vec mean = Vec::all(total.sum() * inverse);
-  Vec squares = Vec::zero();
-  float rest = 0;
+  Vec centred = Vec::zero(), squares = Vec::zero();
+  float rest = 0, rest_squares = 0;
   for_vectors(d, [&](int64_t i, int64_t n) {
     const Vec c = load_n(x + i, n) - mean;
     if (n == Vec::W) {
+      centred = centred + c;
       squares = fma(c, c, squares);
       return;
     }
-    float part[Vec::W];
-    c.store(part);
-    for (int64_t k = 0; k < n; ++k) rest += part[k] * part[k];
+    float values[Vec::W];
+    c.store(values);
+    for (int64_t k = 0; k < n; ++k) {
+      rest += values[k];
+      rest_squares += values[k] * values[k];
+    }
   });
-  const float variance = (squares.sum() + rest) * inverse;
-  const Vec scale = Vec::all(1.0f) / sqrt(Vec::all(variance + eps));
+  const float off = (centred.sum() + rest) * inverse;  // exact mean - mean
+  const float variance =
+      (squares.sum() + rest_squares) * inverse - off * off;  // rounding can take it below 0
+  const Vec scale = Vec::all(1.0f) / sqrt(Vec::all((variance < 0 ? 0 : variance) + eps));
   for_vectors(d, [&](int64_t i, int64_t n) {
-    Vec y = (load_n(x + i, n) - mean) * scale;
+    Vec y = ((load_n(x + i, n) - mean) - Vec::all(off)) * scale;
     if (gamma != nullptr) y = y * load_n(gamma + i, n);
     if (beta != nullptr) y = y + load_n(beta + i, n);
     store_n(dst + i, y, n);

@@ -112,7 +112,8 @@ struct LayerNormWork {
   float eps;
 };
 
-/// dst may be x: a lane reads its columns before it writes them.
+/// Mean, then squares around it, corrected by how far the rounded mean is off (as cpu/layer_norm.cpp). dst
+/// may be x: a lane reads its columns before it writes them.
 __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormWork w) {
   const int64_t index = warp_index();
   const int64_t r = index / w.slices;
@@ -124,14 +125,19 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormWor
   float sum = 0;
   for (int64_t k = lane; k < w.d; k += kWarp) sum += x[k];
   const float mean = warp_sum(sum) / static_cast<float>(w.d);
-  float squares = 0;
-  for (int64_t k = lane; k < w.d; k += kWarp) squares = fmaf(x[k] - mean, x[k] - mean, squares);
-  const float scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(w.d) + w.eps);
+  float centred = 0, squares = 0;
+  for (int64_t k = lane; k < w.d; k += kWarp) {
+    centred += x[k] - mean;
+    squares = fmaf(x[k] - mean, x[k] - mean, squares);
+  }
+  const float off = warp_sum(centred) / static_cast<float>(w.d);  // exact mean - mean
+  const float variance = warp_sum(squares) / static_cast<float>(w.d) - off * off;
+  const float scale = 1.0f / sqrtf((variance < 0 ? 0 : variance) + w.eps);  // keeps a NaN
   const float* gamma = w.gamma != nullptr ? w.gamma + i % w.gamma_slices * w.d : nullptr;
   const float* beta = w.beta != nullptr ? w.beta + i % w.beta_slices * w.d : nullptr;
   for (int64_t k = lane; k < w.d; k += kWarp) {
     const float g = gamma != nullptr ? gamma[k] : 1.0f;
-    y[k] = fmaf((x[k] - mean) * scale, g, beta != nullptr ? beta[k] : 0.0f);
+    y[k] = fmaf(((x[k] - mean) - off) * scale, g, beta != nullptr ? beta[k] : 0.0f);
   }
 }
 

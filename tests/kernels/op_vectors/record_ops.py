@@ -118,7 +118,7 @@ def record_elementwise(rec, rng):
         v = f64(x) * f64(y)[:, None] + f64(c)
         v = sigmoid(channel_unary(DICE, v, alpha)) - f64(x)
         v = channel_unary(PRELU, v, [slope])
-        rec.add("Elementwise", f"chain_n{n}_r{rows}", rows, [x, y, c], [v], dict(steps=steps), [slope] + alpha)
+        rec.add("Elementwise", f"steps_n{n}_r{rows}", rows, [x, y, c], [v], dict(steps=steps), [slope] + alpha)
         rec.add("Elementwise", f"relu_n{n}_r{rows}", rows, [x], [np.maximum(f64(x), 0)], dict(steps=[unary(1, 0)]))
 
 
@@ -188,6 +188,18 @@ def record_layer_norm(rec, rng):
         if affine:
             y = y * f64(gamma) + f64(beta)
         rec.add("LayerNorm", f"{dims}_affine{affine}_r{rows}", rows, [x], [y], dict(eps=eps), [gamma, beta])
+    near_rows(rec)
+
+
+def near_rows(rec):
+    """Rows whose values hardly differ: the rounding of their mean is as large as what they differ by."""
+    rng = np.random.default_rng(7)
+    for n in (2, 3, 8, 16, 31, 33, 64, 257):
+        for centre, spread in ((3.0, 1e-3), (-1.7, 3e-5), (1000.0, 0.05)):
+            x = (centre + spread * rng.standard_normal((5, n))).astype(np.float32)
+            v, eps = f64(x), float(np.float32(1e-5))
+            y = (v - v.mean(-1, keepdims=True)) / np.sqrt(v.var(-1, keepdims=True) + eps)
+            rec.add("LayerNorm", f"near{centre:g}_n{n}_r5", 5, [x], [y], dict(eps=eps), [None, None])
 
 
 def softmax(x, axis):
