@@ -148,7 +148,7 @@ TEST_CASE("a feature with a pad id gives it to Embed and Mask") {
   CHECK(embed.pad_side == dpi::kernels::PadSide::kPre);
 }
 
-TEST_CASE("a long chain with a far cycle is explained without recursion") {
+TEST_CASE("a long row of ops with a far cycle is explained without recursion") {
   std::string ops;
   for (int i = 0; i < 20000; ++i) {
     const std::string in = i == 0 ? "o19999" : "o" + std::to_string(i - 1);

@@ -81,7 +81,7 @@ TEST_CASE("typed: fused element-wise steps read and write every type") {
   }
 }
 
-TEST_CASE("typed: the tail adds branches of every type") {
+TEST_CASE("typed: Tail adds branches of every type") {
   for (const DType type : kTypes) {
     kernels::TailAttrs attrs;
     attrs.bias = 0.25f;

@@ -44,13 +44,12 @@ def inputs_of(cell):
 def roles_of(text):
     """"`weight` [out,in], `bias` [out]?" -> {"weight", "bias?"}: an `?` or "optional" holds for its list up to the last shape."""
     found, waiting = set(), []
-    for role, _, mark in re.findall(r"`(\w+)`([^`?]*)(\??)", text):
+    for role, rest, mark in re.findall(r"`(\w+)`([^`?]*)(\??)", text):
         waiting.append(role)
-        tail = _
-        if mark or "optional" in tail:
+        if mark or "optional" in rest:
             found |= {r + "?" for r in waiting}
             waiting = []
-        elif "[" in tail:
+        elif "[" in rest:
             found |= set(waiting)
             waiting = []
     return found | set(waiting)

@@ -8,14 +8,15 @@
 namespace dpi {
 
 Status RowStream::open() {
-  if (lanes_[0].buffer != nullptr) return {};
+  if (staging_[0].buffer != nullptr) return {};
   dpi_backend_error err{};
-  for (Lane& lane : lanes_) {
+  for (Staging& staging : staging_) {
     void* p = nullptr;
     DPI_RETURN_IF_ERROR(backend_status(api_->alloc(device_, kBufferBytes, DPI_MEMORY_STAGING, &p, &err), err,
                                        "staging of table rows"));
-    lane.buffer = static_cast<std::byte*>(p);
-    DPI_RETURN_IF_ERROR(backend_status(api_->stream_create(device_, 0, &lane.stream, &err), err, "stream"));
+    staging.buffer = static_cast<std::byte*>(p);
+    DPI_RETURN_IF_ERROR(
+        backend_status(api_->stream_create(device_, 0, &staging.stream, &err), err, "stream"));
   }
   return {};
 }
@@ -28,13 +29,13 @@ Status RowStream::send(std::byte* dst, size_t dst_stride, const std::byte* rows,
   dpi_backend_error err{};
   for (int64_t done = 0; done < n_rows;) {
     const int64_t now = std::min(most, n_rows - done);
-    Lane& lane = lanes_[next_++ % lanes_.size()];
+    Staging& staging = staging_[next_++ % staging_.size()];
     DPI_RETURN_IF_ERROR(
-        backend_status(api_->stream_synchronize(lane.stream, &err), err, "copying table rows"));
-    std::memcpy(lane.buffer, rows + static_cast<size_t>(done) * row_bytes,
+        backend_status(api_->stream_synchronize(staging.stream, &err), err, "copying table rows"));
+    std::memcpy(staging.buffer, rows + static_cast<size_t>(done) * row_bytes,
                 static_cast<size_t>(now) * row_bytes);
-    const int32_t code = api_->place_rows(lane.stream, dst + static_cast<size_t>(done) * dst_stride,
-                                          dst_stride, lane.buffer, row_bytes, now, &err);
+    const int32_t code = api_->place_rows(staging.stream, dst + static_cast<size_t>(done) * dst_stride,
+                                          dst_stride, staging.buffer, row_bytes, now, &err);
     DPI_RETURN_IF_ERROR(backend_status(code, err, "copying table rows"));
     done += now;
   }
@@ -43,20 +44,20 @@ Status RowStream::send(std::byte* dst, size_t dst_stride, const std::byte* rows,
 
 Status RowStream::drain() {
   dpi_backend_error err{};
-  for (Lane& lane : lanes_) {
-    if (lane.stream == nullptr) continue;
+  for (Staging& staging : staging_) {
+    if (staging.stream == nullptr) continue;
     DPI_RETURN_IF_ERROR(
-        backend_status(api_->stream_synchronize(lane.stream, &err), err, "copying table rows"));
+        backend_status(api_->stream_synchronize(staging.stream, &err), err, "copying table rows"));
   }
   return {};
 }
 
 void RowStream::close() {
   static_cast<void>(drain());
-  for (Lane& lane : lanes_) {
-    if (lane.stream != nullptr) api_->stream_destroy(device_, lane.stream);
-    if (lane.buffer != nullptr) api_->free(device_, lane.buffer, DPI_MEMORY_STAGING);
-    lane = {};
+  for (Staging& staging : staging_) {
+    if (staging.stream != nullptr) api_->stream_destroy(device_, staging.stream);
+    if (staging.buffer != nullptr) api_->free(device_, staging.buffer, DPI_MEMORY_STAGING);
+    staging = {};
   }
 }
 

@@ -28,7 +28,8 @@ class RowStream {
   void close();
 
  private:
-  struct Lane {
+  /// A pinned buffer, and the stream on which it is copied.
+  struct Staging {
     std::byte* buffer = nullptr;
     dpi_backend_stream* stream = nullptr;
   };
@@ -36,7 +37,7 @@ class RowStream {
 
   const dpi_backend_api* api_;
   dpi_backend_device* device_;
-  std::array<Lane, 2> lanes_{};
+  std::array<Staging, 2> staging_{};
   size_t next_ = 0;
 };
 

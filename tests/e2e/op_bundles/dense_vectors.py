@@ -203,7 +203,7 @@ def layout():
     v.case("select", v.b.index_select(x, [2, 0, 0, 1], axis=1), np.stack([r[:, [2, 0, 0, 1]] for r in xd]))
     v.case("select last", v.b.index_select(a, [4, 4, 1]), np.stack([r[:, [4, 4, 1]] for r in ad]))
     v.case("expand", v.b.expand(b, [4, 3, 7]), np.stack([np.broadcast_to(r, (4, 3, 7)) for r in bd]))
-    v.case("chain", v.b.slice(v.b.transpose(v.b.reshape(v.b.transpose(x, [1, 2, 0]), [5, 6]), [1, 0]), 1, 3, axis=0),
+    v.case("views of views", v.b.slice(v.b.transpose(v.b.reshape(v.b.transpose(x, [1, 2, 0]), [5, 6]), [1, 0]), 1, 3, axis=0),
            np.stack([r.transpose(1, 2, 0).reshape(5, 6).T[1:3] for r in xd]))
     return v
 

@@ -7,7 +7,7 @@ from .builder import Builder
 from .import_common import (ImportContext, UnsupportedModelError, check_global_hooks, check_ids, is_library_class,
                             random_bags, run_library, strip_padding, to_numpy)
 from .import_run import export
-from .torch_modules import chain, linear
+from .torch_modules import in_turn, linear
 
 _MODELS, _LAYERS = "deepctr_torch.models", "deepctr_torch.layers"
 #: What a pooled bag without ids gives with combiner max: the library subtracts this from masked positions.
@@ -122,7 +122,7 @@ class DeepctrImport:
         if not is_library_class(dnn.dropout, "torch.nn.modules", "Dropout"):
             self.ctx.refuse(dnn.dropout, "expected nn.Dropout")
         self.ctx.take(dnn.dropout)
-        return chain(self.ctx, [layer for group in zip(*lists) for layer in group], x, "mlp")
+        return in_turn(self.ctx, [layer for group in zip(*lists) for layer in group], x, "mlp")
 
     def _cross(self, net, x):
         ctx = self.ctx

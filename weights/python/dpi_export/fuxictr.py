@@ -10,7 +10,7 @@ from .builder import Builder
 from .import_common import (ImportContext, UnsupportedModelError, check_global_hooks, check_ids, is_library_class,
                             random_bags, run_library, strip_padding, to_numpy)
 from .import_run import export
-from .torch_modules import chain, linear, sequential
+from .torch_modules import in_turn, linear, sequential
 
 _LAYERS = "fuxictr.pytorch.layers"
 
@@ -234,7 +234,7 @@ class FuxiImport:
                     ctx.refuse(f"feature_encoder of sequence '{name}'", f"is {what}, expected MaskedAveragePooling or "
                                                                         "MaskedSumPooling")
                 value = self._pool(ctx.take(steps.pop(0)), layer, table, name, x, label)
-        return chain(ctx, steps, value, f"{label}/{name}_encoder")
+        return in_turn(ctx, steps, value, f"{label}/{name}_encoder")
 
     def _need(self, layer, kind, feature):
         if not is_library_class(layer, "torch.nn.modules", kind):

@@ -131,7 +131,7 @@ def activation(ctx, module, x, label):
 
 
 def layer(ctx, module, x, label):
-    """One layer of a chain. Refuses what has no rule."""
+    """One layer of several in turn. Refuses what has no rule."""
     name = type(module).__name__
     if is_library_class(module, "torch.nn.modules", "Linear"):
         return linear(ctx, module, x, label)
@@ -157,7 +157,7 @@ def _layer_norm(ctx, module, x, label):
     return ctx.b.layer_norm(x, eps=float(module.eps), **given, **ctx.tag(label, "layer_norm"))
 
 
-def chain(ctx, modules, x, label):
+def in_turn(ctx, modules, x, label):
     """Layers in a row. Each Linear after the first opens a new block: `label/0`, `label/1`, ..."""
     block, seen_linear = 0, False
     for module in modules:
@@ -182,4 +182,4 @@ def sequential(ctx, module, x, label):
     """An nn.Sequential, read by structure: its indices move with batch norm, activation and dropout."""
     if not is_library_class(module, "torch.nn.modules", "Sequential"):
         ctx.refuse(module, "expected an nn.Sequential")
-    return chain(ctx, list(_flat(ctx, module)), x, label)
+    return in_turn(ctx, list(_flat(ctx, module)), x, label)

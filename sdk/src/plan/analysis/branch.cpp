@@ -7,7 +7,7 @@
 namespace dpi::plan {
 namespace {
 
-/// A chain goes on while an op has one successor that has one predecessor.
+/// A branch goes on while an op has one successor that has one predecessor.
 void number_branches(const Plan& plan, Branches& b) {
   const size_t n = plan.ops.size();
   b.branch.assign(n, -1);

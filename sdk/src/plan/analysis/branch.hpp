@@ -8,10 +8,10 @@ namespace dpi::plan {
 struct Branches {
   Edges succs;  // transitive reduction of the dependencies
   Edges preds;
-  std::vector<int32_t> level;         // longest path from a root, in ops
-  std::vector<double> remaining;      // cost of the longest path to the end, own cost included
-  std::vector<double> finished;       // cost of the longest path from a root, own cost included
-  std::vector<int32_t> branch;        // maximal chains between fork and join, numbered in op order
+  std::vector<int32_t> level;     // longest path from a root, in ops
+  std::vector<double> remaining;  // cost of the longest path to the end, own cost included
+  std::vector<double> finished;   // cost of the longest path from a root, own cost included
+  std::vector<int32_t> branch;    // of an op: ops in a row without fork or join are one; numbered in op order
   std::vector<double> branch_floats;  // per branch: floats touched per row
 };
 

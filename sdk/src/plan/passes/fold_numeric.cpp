@@ -3,7 +3,7 @@
 // embeddings stay aligned.
 #include <utility>
 
-#include "plan/analysis/parts.hpp"
+#include "plan/analysis/pieces.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace dpi::plan {

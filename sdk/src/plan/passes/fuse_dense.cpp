@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "plan/analysis/parts.hpp"
+#include "plan/analysis/pieces.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace dpi::plan {

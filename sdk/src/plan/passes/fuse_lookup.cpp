@@ -1,4 +1,4 @@
-// Layout: all lookups of a row space become one MultiLookup that writes each row's columns where the
+// All lookups of a row space become one MultiLookup that writes each row's columns where the
 // consumers want them; Concat, slices and reshapes become places in a common buffer instead of copies.
 //
 // A value's place is a column of a root buffer. Views move nothing; a contiguous Concat takes its inputs in
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "plan/analysis/form.hpp"
-#include "plan/analysis/parts.hpp"
+#include "plan/analysis/pieces.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace dpi::plan {
@@ -27,9 +27,10 @@ struct Source {
   int32_t value = -1;
 };
 
-class Layout {
+class LookupColumns {
  public:
-  Layout(Plan& plan, int64_t align) : p_(plan), ix_(index_of(plan)), align_(std::max<int64_t>(align, 1)) {
+  LookupColumns(Plan& plan, int64_t align)
+      : p_(plan), ix_(index_of(plan)), align_(std::max<int64_t>(align, 1)) {
     grow();
   }
 
@@ -159,13 +160,13 @@ class Layout {
     }
     int64_t column = 0;
     for (int32_t v : op.inputs) {
-      place_part(v, out, column, op.name);
+      place_input(v, out, column, op.name);
       column += value_of(p_, v).dims.size();
     }
     kill(p_.ops[static_cast<size_t>(index)]);
   }
 
-  void place_part(int32_t v, int32_t out, int64_t column, const std::string& name) {
+  void place_input(int32_t v, int32_t out, int64_t column, const std::string& name) {
     const PlanValue value = value_of(p_, v);
     const Place at = find(v);
     const bool same_rows = value.space == value_of(p_, out).space;
@@ -358,7 +359,7 @@ class Layout {
 }  // namespace
 
 Result<Plan> fuse_lookup(Plan p, int32_t column_align) {
-  Layout(p, column_align).run();
+  LookupColumns(p, column_align).run();
   return cleanup(std::move(p));
 }
 

@@ -22,8 +22,8 @@ void lower_value(const Graph& graph, const GraphNode& node, PlanValue& v) {
 
 /// The plan's table for a bundle table, made on first use.
 int32_t table_for(const Graph& graph, Plan& plan, std::vector<int32_t>& known, int32_t table) {
-  int32_t& slot = known[static_cast<size_t>(table)];
-  if (slot >= 0) return slot;
+  int32_t& made = known[static_cast<size_t>(table)];
+  if (made >= 0) return made;
   const TableSpec& spec = graph.tables[static_cast<size_t>(table)];
   PlanTable t;
   t.name = spec.name;
@@ -32,8 +32,8 @@ int32_t table_for(const Graph& graph, Plan& plan, std::vector<int32_t>& known, i
   t.dtype = spec.dtype;
   t.source = table;
   plan.tables.push_back(std::move(t));
-  slot = static_cast<int32_t>(plan.tables.size() - 1);
-  return slot;
+  made = static_cast<int32_t>(plan.tables.size() - 1);
+  return made;
 }
 
 PlanOp lower_op(const GraphNode& node) {

@@ -36,7 +36,7 @@ Result<Plan> fuse_lookup(Plan plan, int32_t column_align);
 /// cannot write there.
 Plan place_outputs(Plan plan);
 
-/// Buffers that only lookup, Dense, element-wise ops, row broadcasts and the tail touch become `type` (kF16
+/// Buffers that only lookup, Dense, element-wise ops, row broadcasts and Tail touch become `type` (kF16
 /// or kBF16; kF32: nothing changes).
 Plan narrow_activations(Plan plan, kernels::DType type);
 

@@ -1,5 +1,5 @@
 // DCN's cross layers: x_{l+1} = x0 (w . x_l) + b + x_l, from Linear(n -> 1), a product and two sums in any
-// order, into one CrossV1 op for the whole chain.
+// order, into one CrossV1 op for all layers that follow each other.
 #include <utility>
 
 #include "plan/passes/passes.hpp"
@@ -58,19 +58,19 @@ bool match_product(const Plan& p, const Index& ix, int32_t v, int64_t n, Layer& 
 bool match_layer(const Plan& p, const Index& ix, int32_t out, Layer& layer) {
   const Dims& dims = value_of(p, out).dims;
   if (dims.rank != 1) return false;
-  std::vector<int32_t> parts;
-  summands(p, ix, out, true, parts);
-  if (parts.size() < 2 || parts.size() > 3) return false;
+  std::vector<int32_t> terms;
+  summands(p, ix, out, true, terms);
+  if (terms.size() < 2 || terms.size() > 3) return false;
   layer.out = out;
-  for (size_t k = 0; k < parts.size(); ++k) {
-    if (!match_product(p, ix, parts[k], dims.size(), layer)) continue;
+  for (size_t k = 0; k < terms.size(); ++k) {
+    if (!match_product(p, ix, terms[k], dims.size(), layer)) continue;
     bool residual = false;
-    for (size_t j = 0; j < parts.size(); ++j) {
+    for (size_t j = 0; j < terms.size(); ++j) {
       if (j == k) continue;
-      if (parts[j] == layer.x && !residual) {
+      if (terms[j] == layer.x && !residual) {
         residual = true;
-      } else if (const_data(p, parts[j]) && value_of(p, parts[j]).dims.size() == dims.size()) {
-        layer.bias = value_of(p, parts[j]).param;
+      } else if (const_data(p, terms[j]) && value_of(p, terms[j]).dims.size() == dims.size()) {
+        layer.bias = value_of(p, terms[j]).param;
       } else {
         return false;
       }
@@ -86,10 +86,10 @@ bool inner_value(const Index& ix, int32_t v) {
   return ix.users[static_cast<size_t>(v)].size() == 2 && ix.head_uses[static_cast<size_t>(v)] == 0;
 }
 
-void emit(Plan& p, const Index& ix, const std::vector<Layer>& chain) {
-  const int64_t n = value_of(p, chain[0].x0).dims.size();
+void emit(Plan& p, const Index& ix, const std::vector<Layer>& layers) {
+  const int64_t n = value_of(p, layers[0].x0).dims.size();
   std::vector<float> w, b;
-  for (const Layer& l : chain) {
+  for (const Layer& l : layers) {
     const std::vector<float>& row = param_of(p, l.weight).data;
     w.insert(w.end(), row.begin(), row.end());
     if (l.bias < 0) {
@@ -99,19 +99,20 @@ void emit(Plan& p, const Index& ix, const std::vector<Layer>& chain) {
       b.insert(b.end(), bias.begin(), bias.end());
     }
   }
-  const auto layers = static_cast<int64_t>(chain.size());
-  PlanOp& last = p.ops[static_cast<size_t>(ix.producer[static_cast<size_t>(chain.back().out)])];
+  const auto n_layers = static_cast<int64_t>(layers.size());
+  PlanOp& last = p.ops[static_cast<size_t>(ix.producer[static_cast<size_t>(layers.back().out)])];
   PlanOp op;
   op.kind = OpKind::kCrossV1;
   op.name = last.name;
   op.module = last.module;
-  op.attrs = kernels::CrossV1Attrs{layers};
-  op.inputs = {chain[0].x0};
-  op.outputs = {chain.back().out};
-  op.params = {add_param(p, op.name + ".w", dims_of({layers, n}), std::move(w)),
-               add_param(p, op.name + ".b", dims_of({layers, n}), std::move(b))};
+  op.attrs = kernels::CrossV1Attrs{n_layers};
+  op.inputs = {layers[0].x0};
+  op.outputs = {layers.back().out};
+  op.params = {add_param(p, op.name + ".w", dims_of({n_layers, n}), std::move(w)),
+               add_param(p, op.name + ".b", dims_of({n_layers, n}), std::move(b))};
   last = std::move(op);
-  p.notes.push_back("cross v1: " + std::to_string(layers) + " layers of " + std::to_string(n) + " in one op");
+  p.notes.push_back("cross v1: " + std::to_string(n_layers) + " layers of " + std::to_string(n) +
+                    " in one op");
 }
 
 }  // namespace
@@ -140,12 +141,12 @@ Result<Plan> recognise_cross_v1(Plan p) {
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     if (continued[i]) continue;
-    std::vector<Layer> chain{layers[i]};
-    for (int32_t k = previous(chain[0]); k >= 0; k = previous(chain[0]))
-      chain.insert(chain.begin(), layers[static_cast<size_t>(k)]);
-    while (!chain.empty() && chain[0].x != chain[0].x0) chain.erase(chain.begin());
-    if (chain.empty() || chain.back().out != layers[i].out) continue;
-    emit(p, ix, chain);
+    std::vector<Layer> stack{layers[i]};
+    for (int32_t k = previous(stack[0]); k >= 0; k = previous(stack[0]))
+      stack.insert(stack.begin(), layers[static_cast<size_t>(k)]);
+    while (!stack.empty() && stack[0].x != stack[0].x0) stack.erase(stack.begin());
+    if (stack.empty() || stack.back().out != layers[i].out) continue;
+    emit(p, ix, stack);
   }
   return cleanup(std::move(p));
 }

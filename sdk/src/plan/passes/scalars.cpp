@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plan/analysis/parts.hpp"
+#include "plan/analysis/pieces.hpp"
 
 namespace dpi::plan {
 namespace {
@@ -108,20 +108,20 @@ bool Scalars::take_fm(const Index& index, const FormTerm& t, int32_t channel) {
   if (!fm || fm->kind != OpKind::kFm || fm_channel_ >= 0 || value_of(p_, t.value).space != RowSpace::kItem)
     return false;
   const auto& attrs = std::get<kernels::FmAttrs>(fm->attrs);
-  std::vector<const PlanOp*> parts;
-  for (const Part& part : parts_of(p_, index, fm->inputs[0])) {
-    const PlanOp* op = part.whole ? producer(p_, index, part.value) : nullptr;
+  std::vector<const PlanOp*> fields;
+  for (const int32_t piece : pieces_of(p_, index, fm->inputs[0])) {
+    const PlanOp* op = producer(p_, index, piece);
     const bool pooled = op && op->kind == OpKind::kEmbed &&
                         std::get<kernels::EmbedAttrs>(op->attrs).pooling != kernels::Pooling::kNone;
     const bool numeric = op && numeric_projection(p_, *op) && op->params[1] < 0;
-    if ((!pooled && !numeric) || value_of(p_, part.value).dims.size() != attrs.dim ||
-        value_of(p_, part.value).space != RowSpace::kItem)
+    if ((!pooled && !numeric) || value_of(p_, piece).dims.size() != attrs.dim ||
+        value_of(p_, piece).space != RowSpace::kItem)
       return false;
-    parts.push_back(op);
+    fields.push_back(op);
   }
   fm_channel_ = channel;
   fm_dim_ = static_cast<int32_t>(attrs.dim);
-  for (const PlanOp* op : parts) {
+  for (const PlanOp* op : fields) {
     if (op->kind == OpKind::kLinear) {
       Numeric& n = numerics_[op->inputs[0]];
       const std::vector<float>& v = param_of(p_, op->params[0]).data;

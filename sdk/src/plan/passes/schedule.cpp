@@ -31,7 +31,7 @@ std::vector<int32_t> breadth_order(const Branches& b) {
   return order;
 }
 
-/// One chain to its end, then the next: the heaviest ready successor of the op just issued comes first.
+/// One branch to its end, then the next: the heaviest ready successor of the op just issued comes first.
 std::vector<int32_t> depth_order(const Branches& b) {
   const size_t n = b.level.size();
   std::vector<size_t> waiting(n);

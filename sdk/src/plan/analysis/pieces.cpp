@@ -1,11 +1,11 @@
-#include "plan/analysis/parts.hpp"
+#include "plan/analysis/pieces.hpp"
 
 #include "plan/analysis/form.hpp"
 
 namespace dpi::plan {
 namespace {
 
-void collect(const Plan& p, const Index& ix, int32_t v, std::vector<Part>& out) {
+void collect(const Plan& p, const Index& ix, int32_t v, std::vector<int32_t>& out) {
   const int32_t i = ix.producer[static_cast<size_t>(v)];
   const PlanOp* op = i < 0 ? nullptr : &p.ops[static_cast<size_t>(i)];
   if (op && op->kind == OpKind::kView &&
@@ -15,16 +15,16 @@ void collect(const Plan& p, const Index& ix, int32_t v, std::vector<Part>& out) 
   }
   if (op && op->kind == OpKind::kConcat &&
       leading_ones(value_of(p, v).dims, std::get<kernels::ConcatAttrs>(op->attrs).axis)) {
-    for (int32_t part : op->inputs) collect(p, ix, part, out);
+    for (int32_t piece : op->inputs) collect(p, ix, piece, out);
     return;
   }
-  out.push_back({v, true});
+  out.push_back(v);
 }
 
 }  // namespace
 
-std::vector<Part> parts_of(const Plan& plan, const Index& index, int32_t v) {
-  std::vector<Part> out;
+std::vector<int32_t> pieces_of(const Plan& plan, const Index& index, int32_t v) {
+  std::vector<int32_t> out;
   collect(plan, index, v, out);
   return out;
 }

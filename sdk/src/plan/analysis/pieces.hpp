@@ -5,13 +5,8 @@
 
 namespace dpi::plan {
 
-struct Part {
-  int32_t value = -1;
-  bool whole = true;  // false: the value could not be followed further and is not in row order
-};
-
 /// The values that stand side by side in v, in order; v itself when it is no contiguous Concat.
-std::vector<Part> parts_of(const Plan& plan, const Index& index, int32_t v);
+std::vector<int32_t> pieces_of(const Plan& plan, const Index& index, int32_t v);
 
 /// x_j v_j (+ b): a Linear from one numeric input to a vector.
 bool numeric_projection(const Plan& plan, const PlanOp& op);
