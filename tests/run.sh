@@ -10,7 +10,7 @@
 #   --jobs N       parallel compilations and tests (default: the number of processors)
 #   --list         prints the stages and the areas
 #
-# Stages are the files tests/run.d/NN_name.sh, run in the order of NN, each in a shell of its own with the repository's
+# Stages are the files of tests/run.d, run in the order of the numbers they begin with, each in a shell of its own with the repository's
 # root as working directory. To add a stage, add a file:
 #
 #   # What it does in one line (shown by --list).

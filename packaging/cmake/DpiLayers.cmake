@@ -19,11 +19,13 @@ set(DPI_STAGES base bundle encode ops graph plan backend store runtime)
 set(DPI_PARTS kernels_ref kernels_cpu ${DPI_STAGES} capi)
 set(DPI_THIRD_PARTY HDF5 XXHASH JSON DNNL SODIUM CLI11)
 
-# Adds a folder if it has a CMakeLists.txt (path relative to the project's root).
+# Adds a folder by its path from the project's root, whoever asks. One without a CMakeLists.txt is an error: tests that nobody
+# runs would otherwise go unnoticed.
 function(dpi_add_folder path)
-  if(EXISTS ${PROJECT_SOURCE_DIR}/${path}/CMakeLists.txt)
-    add_subdirectory(${PROJECT_SOURCE_DIR}/${path})
+  if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${path}/CMakeLists.txt)
+    message(FATAL_ERROR "dpi_add_folder: ${path}/CMakeLists.txt does not exist")
   endif()
+  add_subdirectory(${PROJECT_SOURCE_DIR}/${path})
 endfunction()
 
 # An OBJECT library dpi_<part>. Its order among the parts is checked here, its includes by tests/rules.
@@ -67,14 +69,17 @@ function(dpi_capi)
   dpi_part(capi ${ARGN})
 endfunction()
 
-# out_parts: `parts` and everything below them, each once; a part whose folder is not there yet is left out.
+# out_parts: `parts` and everything below them, each once.
 function(dpi_closure out_parts)
   set(queue ${ARGN})
   set(seen "")
   while(queue)
     list(POP_FRONT queue part)
-    if(part IN_LIST seen OR NOT TARGET dpi_${part})
+    if(part IN_LIST seen)
       continue()
+    endif()
+    if(NOT TARGET dpi_${part})
+      message(FATAL_ERROR "there is no part '${part}'; the parts are ${DPI_PARTS}")
     endif()
     list(APPEND seen ${part})
     get_target_property(deps dpi_${part} DPI_DEPS)

@@ -3,8 +3,8 @@
 // fuse > branch > schedule > memory), each with a stable text dump; immutable afterwards and shared by all
 // contexts of a model.
 //
-// Reading order: lower.hpp (graph -> plan), fold, fuse, branch, schedule, memory, check (the independent
-// checker), dump.
+// Reading order: plan.cpp (the passes in turn), passes/lower.cpp (graph -> plan), the other passes, analysis/
+// (what they ask of a plan; analysis/check.cpp is the independent checker), print/ (dumps).
 #pragma once
 
 #include <cstdint>

@@ -137,8 +137,7 @@ typedef struct dpi_backend_api {
   int32_t (*event_wait)(dpi_backend_event*, dpi_backend_stream*,
                         dpi_backend_error* err);  // the stream waits, not the host
 
-  // Stream-ordered. Never allocates on the host in `ref` and `cpu` (oneDNN's own allocations are counted
-  // elsewhere).
+  // Stream-ordered. Never allocates on the host: calls come from predict.
   int32_t (*enqueue)(dpi_backend_stream*, const dpi_backend_op*, const dpi_op_call*, dpi_backend_error* err);
   int32_t (*copy_in)(dpi_backend_stream*, void* dst, const void* staging, size_t bytes,
                      dpi_backend_error* err);

@@ -1,5 +1,5 @@
 // A scalar of the model as a linear form: bias + sum of <coefficients, value>. Read by the passes that end a
-// model (fuse_tail) and that move linear parts into the lookup (fold_scalars). All arithmetic in double.
+// model (fuse_tail.cpp) and that move linear terms into the lookup (scalars.cpp). All arithmetic in double.
 #pragma once
 
 #include "plan/analysis/ir.hpp"
@@ -28,8 +28,8 @@ LinearForm linear_form(const Plan& plan, const Index& index, int32_t root, std::
 /// coef over out_dims, summed over the axes that `in` repeats.
 std::vector<double> unbroadcast(const std::vector<double>& coef, const Dims& out, const Dims& in);
 
-/// True when the part of each row before `axis` is one element, so that a Concat or slice there is
-/// contiguous.
+/// True when all extents before `axis` are 1, so that what a Concat or slice there puts together or takes out
+/// is contiguous.
 bool leading_ones(const Dims& dims, int32_t axis);
 
 }  // namespace dpi::plan
