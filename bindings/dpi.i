@@ -53,6 +53,7 @@ DPI_ADDRESS(float *)
 DPI_ADDRESS(int32_t *)
 DPI_ADDRESS(int64_t *)
 DPI_ADDRESS(dpi_log_fn)
+DPI_ADDRESS(dpi_progress_fn)
 
 /* Memory and buffers. The environment is not a parameter in Java. */
 %typemap(in, numinputs=0) JNIEnv *jenv "$1 = jenv;"
@@ -108,6 +109,8 @@ DPI_GO(float, float32)
 %enddef
 DPI_ADDRESS(SWIGTYPE *)
 DPI_ADDRESS(dpi_log_fn)
+DPI_ADDRESS(dpi_progress_fn)
+DPI_ADDRESS(dpi_env *)
 DPI_ADDRESS(void *user)
 DPI_ADDRESS(const volatile int32_t *cancel)
 DPI_ADDRESS(dpi_model *)
@@ -138,6 +141,7 @@ DPI_POINTER(float *, *float32)
 DPI_POINTER(const float *, *float32)
 DPI_POINTER(const int64_t *, *int64)
 DPI_POINTER(int32_t *level, *int32)
+DPI_POINTER(dpi_env **, *uintptr)
 DPI_POINTER(dpi_model **, *uintptr)
 DPI_POINTER(dpi_context **, *uintptr)
 DPI_POINTER(dpi_rows **, *uintptr)
@@ -151,6 +155,7 @@ DPI_POINTER(dpi_rows **, *uintptr)
 %ignore dpi_run_options;
 %ignore dpi_context_view;
 %ignore DPI_BATCH_1_0_SIZE;
+%ignore DPI_ERROR_1_0_SIZE;
 %ignore DPI_NODISCARD;
 %ignore DPI_NOEXCEPT;
 %ignore DPI_API;
@@ -194,6 +199,7 @@ DPI_FIELD(dpi_model_info, max_rows)
 DPI_FIELD(dpi_model_info, host_bytes)
 DPI_FIELD(dpi_model_info, device_bytes)
 DPI_FIELD(dpi_model_info, content_digest)
+DPI_FIELD(dpi_model_info, version)
 
 DPI_SIZE(dpi_feature_info)
 DPI_FIELD(dpi_feature_info, struct_size)
@@ -237,6 +243,7 @@ DPI_FIELD(dpi_run_options, deadline_ns)
 DPI_FIELD(dpi_run_options, cancel)
 DPI_FIELD(dpi_run_options, logits)
 DPI_FIELD(dpi_run_options, logits_len)
+DPI_FIELD(dpi_run_options, version)
 
 DPI_SIZE(dpi_context_view)
 DPI_FIELD(dpi_context_view, struct_size)

@@ -62,8 +62,9 @@ static int score(dpi_model* model, FILE* csv) {
   char* cells[MAX_COLUMNS];
   int32_t feature[MAX_COLUMNS], kind[MAX_COLUMNS];
   dpi_error e = {sizeof e, 0, 0, 0, 0, 0, ""};
-  dpi_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  dpi_model_info info = {0};
   dpi_rows* rows = NULL;
+  info.struct_size = sizeof info;
   if (dpi_model_get_info(model, &info, &e) != DPI_OK || dpi_rows_create(model, &rows, &e) != DPI_OK)
     return fail(&e);
   const size_t out_len = (size_t)ROWS_PER_CALL * (size_t)info.num_heads;

@@ -8,8 +8,9 @@
 
 int main(int argc, char** argv) {
   dpi_error e = {sizeof e, 0, 0, 0, 0, 0, ""};
-  dpi_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  dpi_model_info info = {0};
   dpi_model* model = NULL;
+  info.struct_size = sizeof info;
   if (argc != 2) return 1;
   if (dpi_model_load(argv[1], NULL, &model, &e) != DPI_OK || dpi_model_get_info(model, &info, &e) != DPI_OK) {
     fprintf(stderr, "%s\n", e.message);

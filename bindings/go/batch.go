@@ -129,6 +129,28 @@ func (m *Model) Predict(ctx context.Context, b *Batch, out []float32) error {
 	return err
 }
 
+// PredictVersion is Predict, and tells which version of the model (Info.Version) scored all rows.
+func (m *Model) PredictVersion(ctx context.Context, b *Batch, out []float32) (uint64, error) {
+	if b == nil || b.Rows < 0 || b.DenseStride < 0 {
+		return 0, invalid("the batch is nil, or its rows or dense stride are negative")
+	}
+	done := ctx.Done()
+	s, err := m.gate.acquire(done, ctx)
+	if err != nil {
+		return 0, err
+	}
+	p := native.Part{Rows: int64(b.Rows), Stride: int64(b.DenseStride), Dense: b.Dense, IDs: b.IDs, Offsets: b.Offsets,
+		Weights: b.Weights}
+	err = m.runParts(ctx, done, s, 0, b, &p, out)
+	version := s.call.Version()
+	m.gate.release(s)
+	runtime.KeepAlive(m)
+	if err != nil {
+		return 0, err
+	}
+	return version, nil
+}
+
 // watches tells whether a call of so many rows may look at its cancel flag after entry: between chunks, or while it
 // waits for one of the library's contexts.
 func (m *Model) watches(rows int) bool { return m.waits || rows > m.info.MaxRows }

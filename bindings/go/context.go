@@ -87,6 +87,16 @@ func (c *Context) PredictBatch(ctx context.Context, b *Batch, out []float32) err
 	return c.locked(func() error { return c.model.run(ctx, ctx.Done(), c.seat, c.handle, b, out) })
 }
 
+// Version is the version of the model (Info.Version) that scored the last call that went well; 0 before the first.
+func (c *Context) Version() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handle == 0 {
+		return 0
+	}
+	return c.seat.call.Version()
+}
+
 func (c *Context) locked(body func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -42,31 +42,6 @@ func DevicesJSON(backendDir string) string {
 	return native.Text(func(buf *byte, capacity uint64) uint64 { return native.Dpi_devices_json(dir, buf, capacity) })
 }
 
-// LogLevel is the level of a message of the library.
-type LogLevel int32
-
-// Levels of messages.
-const (
-	LogDebug LogLevel = iota
-	LogInfo
-	LogWarn
-	LogError
-)
-
-// PollLog takes the oldest of the library's last 256 messages, "component: text"; ok is false when there is none.
-func PollLog() (level LogLevel, text string, ok bool) {
-	var l int32
-	buf := make([]byte, 1024)
-	n := native.Dpi_log_poll(&buf[0], uint64(len(buf)), &l)
-	if n == 0 {
-		return 0, "", false
-	}
-	if n > uint64(len(buf)) {
-		n = uint64(len(buf))
-	}
-	return LogLevel(l), string(buf[:n-1]), true
-}
-
 var version struct {
 	once sync.Once
 	err  error

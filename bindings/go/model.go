@@ -1,6 +1,7 @@
 package dpi
 
 import (
+	"context"
 	"encoding/json"
 	"runtime"
 	"strings"
@@ -36,6 +37,7 @@ type Info struct {
 	MaxRows                      int // rows per internal chunk
 	HostBytes, DeviceBytes       uint64
 	ContentDigest                uint64 // changes with any byte of the bundle
+	Version                      uint64 // of the content as it is served: 1 after loading
 }
 
 // Kind is the kind of a feature.
@@ -117,7 +119,8 @@ func load(options []Option, call func(o uintptr, out *uintptr, e uintptr) int32)
 }
 
 func (m *Model) open(c *config, call func(o uintptr, out *uintptr, e uintptr) int32) error {
-	scratch := m.gate.seats[0].call // nobody else has the gate yet
+	s := &m.gate.seats[0] // nobody else has the gate yet
+	scratch := s.call
 	o := native.Dpi_options_create()
 	if o == 0 {
 		return plainError(OutOfMemory, "no memory for the options")
@@ -131,9 +134,19 @@ func (m *Model) open(c *config, call func(o uintptr, out *uintptr, e uintptr) in
 			return failure(scratch.Failure())
 		}
 	}
-	var handle uintptr
-	if call(o, &handle, scratch.Error()) != 0 {
-		return failure(scratch.Failure())
+	if c.env != nil {
+		if err := c.env.with(func(env uintptr) error {
+			if native.Dpi_options_set_env(o, env, scratch.Error()) != 0 {
+				return failure(scratch.Failure())
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	handle, err := loadUnder(c.ctx, s, o, call)
+	if err != nil {
+		return err
 	}
 	m.handle = handle
 	if err := m.describe(scratch); err != nil {
@@ -143,6 +156,27 @@ func (m *Model) open(c *config, call func(o uintptr, out *uintptr, e uintptr) in
 		return failure(scratch.Failure())
 	}
 	return nil
+}
+
+// loadUnder makes the call that loads, and stops it when ctx (nil: never) ends.
+func loadUnder(ctx context.Context, s *seat, o uintptr, call func(o uintptr, out *uintptr, e uintptr) int32) (uintptr, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	done := ctx.Done()
+	if done != nil && native.Dpi_options_set_progress(o, 0, 0, s.call.CancelAddress(), s.call.Error()) != 0 {
+		return 0, failure(s.call.Failure())
+	}
+	if _, err := s.begin(ctx, done, done != nil); err != nil {
+		return 0, err
+	}
+	var handle uintptr
+	status := call(o, &handle, s.call.Error())
+	s.end(done, done != nil)
+	if status != 0 {
+		return 0, s.failed(ctx)
+	}
+	return handle, nil
 }
 
 // describe copies what never changes, so that no accessor enters C.
@@ -156,7 +190,7 @@ func (m *Model) describe(scratch native.Call) error {
 		device = [...]string{"ref", "cpu", "cuda"}[i.DeviceKind]
 	}
 	m.info = Info{i.Features, i.Slots, i.DenseDim, i.ItemSlots, i.SharedSlots, i.ItemDenseDim, i.SharedDenseDim, i.Heads,
-		device, i.DeviceIndex, int(i.MaxRows), i.HostBytes, i.DeviceBytes, i.Digest}
+		device, i.DeviceIndex, int(i.MaxRows), i.HostBytes, i.DeviceBytes, i.Digest, i.Version}
 	m.byName = make(map[string]int, i.Features)
 	for n := 0; n < i.Features; n++ {
 		f, status := native.GetFeature(m.handle, int32(n), scratch)
@@ -242,6 +276,8 @@ type FeatureCounters struct {
 type Counters struct {
 	Calls    int64             `json:"calls"`
 	Rows     int64             `json:"rows"`
+	Waits    int64             `json:"waits"` // for one of the library's contexts, a millisecond or more
+	Longest  float64           `json:"longest_wait_ms"`
 	Errors   map[Code]int64    `json:"errors"`
 	Features []FeatureCounters `json:"features"`
 }

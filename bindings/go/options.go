@@ -1,6 +1,9 @@
 package dpi
 
-import "strconv"
+import (
+	"context"
+	"strconv"
+)
 
 type setting struct{ key, value string }
 
@@ -8,6 +11,8 @@ type config struct {
 	settings    []setting
 	concurrency int
 	warmUpRows  int
+	env         *Env
+	ctx         context.Context
 }
 
 // Option changes how Load prepares a model.
@@ -19,10 +24,16 @@ func WithOption(key, value string) Option {
 }
 
 // WithDevice chooses what computes: "cpu", "cuda" (an error when it cannot be used), "auto" (falls back to cpu and
-// says why in InfoJSON), "ref".
+// says why in InfoJSON), "ref", or the name of another plugin.
 func WithDevice(device string) Option { return WithOption("device", device) }
 
-// WithThreads sets the worker threads for large batches; 1, the default, is the caller's thread only.
+// WithEnv loads the model in an environment; without it, in DefaultEnv().
+func WithEnv(e *Env) Option { return func(c *config) { c.env = e } }
+
+// WithContext makes Load stop with ErrCancelled or ErrTimeout when ctx ends.
+func WithContext(ctx context.Context) Option { return func(c *config) { c.ctx = ctx } }
+
+// WithThreads sets the threads for large batches, of the environment; 1, the default, is the caller's thread only.
 func WithThreads(n int) Option { return WithOption("threads", strconv.Itoa(n)) }
 
 // WithMaxRows sets the rows per internal chunk; larger batches run in several.

@@ -16,6 +16,10 @@
 #include "runtime/model/model.hpp"
 #include "runtime/model/raw_rows.hpp"
 
+struct dpi_env {
+  std::shared_ptr<dpi::Environment> environment;
+};
+
 struct dpi_options {
   dpi::ModelOptions values;
 };
@@ -45,8 +49,12 @@ struct dpi_rows {
 
 namespace dpi::capi {
 
-/// Fills the caller's error block from a status; tolerates null and a block that was never initialised with
-/// struct_size.
+/// Sizes of the structs in version 1.0. Frozen: callers compiled then say them for ever.
+inline constexpr size_t kModelInfo10 = 88, kFeatureInfo10 = 56, kRunOptions10 = 48, kContextView10 = 64;
+/// Up to the text's first bytes.
+inline constexpr size_t kLeastError = 40;
+
+/// Fills the caller's error block from a status, as far as its struct_size goes; tolerates null.
 dpi_status report(const Status& status, dpi_error* error) noexcept;
 
 /// Runs `body` (returning Status) behind the exception wall.

@@ -1,10 +1,9 @@
-// Functions about the library itself: version, build, devices, log.
+// Functions about the library itself: version, build, devices.
 #include <dlfcn.h>
 
 #include <iterator>
 
 #include "backend/abi/registry.hpp"
-#include "base/log.hpp"
 #include "handles.hpp"
 #include "runtime/describe/library_json.hpp"
 
@@ -48,24 +47,6 @@ const char* dpi_status_name(dpi_status status) noexcept {
       "DPI_E_CLOSED",    "DPI_E_FORKED",           "DPI_E_VERSION",       "DPI_E_INTERNAL"};
   const bool known = status >= 0 && static_cast<size_t>(status) < std::size(kNames);
   return known ? kNames[status] : "DPI_E_UNKNOWN";
-}
-
-dpi_status dpi_set_log_callback(dpi_log_fn callback, void* user, int32_t min_level) noexcept {
-  if (min_level < DPI_LOG_DEBUG || min_level > DPI_LOG_OFF) return DPI_E_INVALID_ARGUMENT;
-  dpi::set_log_callback(callback, user, static_cast<dpi::LogLevel>(min_level));
-  return DPI_OK;
-}
-
-size_t dpi_log_poll(char* buf, size_t cap, int32_t* level) noexcept {
-  try {
-    std::string text;
-    auto found = dpi::LogLevel::kOff;
-    if (!dpi::poll_log(&text, &found)) return 0;
-    if (level != nullptr) *level = static_cast<int32_t>(found);
-    return dpi::capi::give_text(text, buf, cap);
-  } catch (...) {
-    return 0;
-  }
 }
 
 size_t dpi_devices_json(const char* backend_dir, char* buf, size_t cap) noexcept {

@@ -80,6 +80,23 @@ dpi_status dpi_options_set(dpi_options* options, const char* key, const char* va
   });
 }
 
+dpi_status dpi_options_set_env(dpi_options* options, dpi_env* env, dpi_error* error) noexcept {
+  return guard(error, [&]() -> Status {
+    if (options == nullptr) return dpi::invalid_argument("options is null");
+    options->values.environment = env != nullptr ? env->environment : nullptr;
+    return {};
+  });
+}
+
+dpi_status dpi_options_set_progress(dpi_options* options, dpi_progress_fn progress, void* user,
+                                    const volatile int32_t* cancel, dpi_error* error) noexcept {
+  return guard(error, [&]() -> Status {
+    if (options == nullptr) return dpi::invalid_argument("options is null");
+    options->values.load = {progress, user, cancel};
+    return {};
+  });
+}
+
 void dpi_options_free(dpi_options* options) noexcept { delete options; }
 
 dpi_status dpi_model_load(const char* path, const dpi_options* options, dpi_model** out,
@@ -120,7 +137,9 @@ dpi_status dpi_model_warm_up(dpi_model* model, int64_t max_rows, dpi_error* erro
     if (model == nullptr) return dpi::invalid_argument("model is null");
     const Visit visit(model);
     DPI_RETURN_IF_ERROR(visit.status());
-    return model->model->warm_up(max_rows);
+    Status warm = model->model->warm_up(max_rows);
+    model->model->report_events();
+    return warm;
   });
 }
 
@@ -146,8 +165,8 @@ dpi_status dpi_model_get_info(const dpi_model* model, dpi_model_info* info, dpi_
     i.host_bytes = e.forecast().host_bytes + (e.host_memory() ? e.weight_bytes() : 0);
     i.device_bytes = e.forecast().device_bytes + (e.host_memory() ? 0 : e.weight_bytes());
     i.content_digest = model->model->content_digest();
-    constexpr size_t kFirst = offsetof(dpi_model_info, content_digest) + sizeof(uint64_t);
-    return dpi::capi::write_struct(info, "dpi_model_info", kFirst, sizeof i, &i);
+    i.version = model->model->version();
+    return dpi::capi::write_struct(info, "dpi_model_info", dpi::capi::kModelInfo10, sizeof i, &i);
   });
 }
 
@@ -175,8 +194,7 @@ dpi_status dpi_model_get_feature(const dpi_model* model, int32_t index, dpi_feat
     i.max_len = f.spec.max_len;
     i.has_encoder = f.spec.encoder.empty() ? 0 : 1;
     i.weighted = f.spec.weighted ? 1 : 0;
-    constexpr size_t kFirst = offsetof(dpi_feature_info, weighted) + sizeof(int32_t);
-    return dpi::capi::write_struct(info, "dpi_feature_info", kFirst, sizeof i, &i);
+    return dpi::capi::write_struct(info, "dpi_feature_info", dpi::capi::kFeatureInfo10, sizeof i, &i);
   });
 }
 
@@ -212,11 +230,17 @@ size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) noex
 }
 
 size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) noexcept {
-  return json_of(model, buf, cap, [](const dpi::Model& m) { return m.info_json(); });
+  return json_of(model, buf, cap, [](const dpi::Model& m) {
+    m.report_events();
+    return m.info_json();
+  });
 }
 
 size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) noexcept {
-  return json_of(model, buf, cap, [](const dpi::Model& m) { return m.counters_json(); });
+  return json_of(model, buf, cap, [](const dpi::Model& m) {
+    m.report_events();
+    return m.counters_json();
+  });
 }
 
 }  // extern "C"

@@ -56,7 +56,9 @@ Status dpi::capi::predict(const PredictCall& call, const Batch& batch) {
     const int64_t heads = model.engine().heads();
     DPI_RETURN_IF_ERROR(check_logits(control, logits_len, batch.item.rows, heads));
     DPI_RETURN_IF_ERROR(check_out(call.out, call.out_len, batch.item.rows, heads));
-    return model.run(lease, batch, call.out, control);
+    DPI_RETURN_IF_ERROR(model.run(lease, batch, call.out, control));
+    if (control.version != nullptr) *control.version = model.version();
+    return {};
   });
 }
 
@@ -145,8 +147,7 @@ dpi_status dpi_context_get_view(dpi_context* context, dpi_context_view* view, dp
     v.offsets = context->offsets.data();
     v.weights = context->weights.data();
     v.out = context->out.data();
-    constexpr size_t kFirst = offsetof(dpi_context_view, out) + sizeof(float*);
-    return dpi::capi::write_struct(view, "dpi_context_view", kFirst, sizeof v, &v);
+    return dpi::capi::write_struct(view, "dpi_context_view", dpi::capi::kContextView10, sizeof v, &v);
   });
 }
 

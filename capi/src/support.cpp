@@ -5,6 +5,16 @@
 
 namespace dpi::capi {
 
+namespace {
+
+/// No struct of any version comes near this; a larger size was never set.
+constexpr uint32_t kMaxStruct = 4096;
+
+}  // namespace
+
+static_assert(kModelInfo10 <= sizeof(dpi_model_info) && kFeatureInfo10 <= sizeof(dpi_feature_info));
+static_assert(kRunOptions10 <= sizeof(dpi_run_options) && kContextView10 <= sizeof(dpi_context_view));
+static_assert(DPI_BATCH_1_0_SIZE == 136 && DPI_ERROR_1_0_SIZE <= sizeof(dpi_error));
 static_assert(static_cast<int32_t>(Code::kInvalidArgument) == DPI_E_INVALID_ARGUMENT);
 static_assert(static_cast<int32_t>(Code::kNotFound) == DPI_E_NOT_FOUND);
 static_assert(static_cast<int32_t>(Code::kIo) == DPI_E_IO);
@@ -23,16 +33,22 @@ static_assert(static_cast<int32_t>(Code::kInternal) == DPI_E_INTERNAL);
 
 dpi_status report(const Status& status, dpi_error* error) noexcept {
   const auto code = static_cast<dpi_status>(status.code());
-  if (error == nullptr || error->struct_size < sizeof(dpi_error)) return code;
+  if (error == nullptr) return code;
+  const bool was_set = error->struct_size != 0 && error->struct_size <= kMaxStruct;
+  const size_t size = was_set ? error->struct_size : DPI_ERROR_1_0_SIZE;
+  if (size < kLeastError) return code;
   error->code = code;
   error->row = status.row();
   error->feature = status.feature();
   error->native_code = status.native_code();
   const std::string& text = status.message();
   error->in_shared = text.starts_with("shared row ") ? 1 : 0;
-  const size_t n = std::min(text.size(), sizeof(error->message) - 1);
+  const size_t room = std::min(size - offsetof(dpi_error, message), sizeof error->message);
+  const size_t n = std::min(text.size(), room - 1);
   std::memcpy(error->message, text.data(), n);
   error->message[n] = '\0';
+  if (size > sizeof *error)
+    std::memset(reinterpret_cast<char*>(error) + sizeof *error, 0, size - sizeof *error);
   return code;
 }
 
@@ -43,9 +59,6 @@ Status size_fault(const char* name, uint32_t size, size_t min_size) {
                           ", expected at least " + std::to_string(min_size) + "; set it to sizeof(" + name +
                           ")");
 }
-
-/// No struct of any version comes near this; a larger size was never set.
-constexpr uint32_t kMaxStruct = 4096;
 
 Status check_size(const char* name, uint32_t size, size_t min_size) {
   if (size < min_size) return size_fault(name, size, min_size);
@@ -130,12 +143,12 @@ Status check_out(const float* out, size_t out_len, int64_t rows, int64_t heads) 
 Status to_control(const dpi_run_options* run, RunControl* out, size_t* logits_len) {
   if (run == nullptr) return {};
   dpi_run_options r{};
-  constexpr size_t kFirst = offsetof(dpi_run_options, logits_len) + sizeof(size_t);
-  DPI_RETURN_IF_ERROR(read_struct(run, "dpi_run_options", kFirst, sizeof r, &r));
+  DPI_RETURN_IF_ERROR(read_struct(run, "dpi_run_options", kRunOptions10, sizeof r, &r));
   if (r.flags != 0) return {Code::kVersion, "dpi_run_options.flags has bits this library does not know"};
   out->deadline_ns = r.deadline_ns;
   out->cancel = r.cancel;
   out->logits = r.logits;
+  out->version = r.version;
   *logits_len = r.logits_len;
   return {};
 }

@@ -19,7 +19,7 @@ import bench_peers  # noqa: E402
 
 def run(program, bundle, batches, seconds, fold):
     command = [program, "bench", bundle, "--batch", ",".join(map(str, batches)), "--device", "cpu", "--json",
-               "--seconds", str(seconds), "--option", f"fold={fold}", "--option", f"max_rows={max(batches)}"]
+               "--seconds", str(seconds), "--option", f"debug.fold={fold}", "--option", f"max_rows={max(batches)}"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")

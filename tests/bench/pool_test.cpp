@@ -10,6 +10,7 @@
 #include <dpi/kernels/dense.hpp>
 
 #include "backend/abi/registry.hpp"
+#include "base/thread_pool.hpp"
 
 namespace {
 
@@ -17,7 +18,22 @@ using namespace dpi::kernels;
 
 constexpr int64_t kRows = 1000, kIn = 37, kOut = 50;
 
+/// One pool for all devices of this program, as an environment has it.
+dpi_backend_pool shared_pool() {
+  static dpi::ThreadPool threads;
+  dpi_backend_pool p{};
+  p.self = &threads;
+  p.grow = [](void* self, int32_t n, dpi_backend_error*) {
+    return static_cast<int32_t>(static_cast<dpi::ThreadPool*>(self)->grow(n).code());
+  };
+  p.run = [](void* self, int32_t parts, void (*part)(void*, int32_t), void* context) {
+    static_cast<dpi::ThreadPool*>(self)->run(parts, part, context);
+  };
+  return p;
+}
+
 struct Prepared {
+  const dpi_backend_pool pool = shared_pool();
   const dpi_backend_api* api = dpi::backend::cpu_backend();
   dpi_backend_device* device = nullptr;
   dpi_backend_op* op = nullptr;
@@ -30,6 +46,7 @@ struct Prepared {
     options.struct_size = sizeof options;
     options.threads = threads;
     options.isa = "auto";
+    options.pool = &pool;
     REQUIRE(api->open(&options, &device, &error) == 0);
     const DenseSegment all{{UnaryKind::kSigmoid, 0, 0}, 0, kOut};
     const DenseAttrs attrs{&all, 1};
@@ -74,15 +91,15 @@ TEST_CASE("threads: the same bits, alone and with several callers") {
   std::vector<float> x(kRows * kIn), want(kRows * kOut);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 101) * 0.01f;
   REQUIRE(Prepared(1).run(x, want));
-  const Prepared pooled(4);
+  const Prepared pooled(4), wider(6);  // side by side on the same threads
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers;
   for (int c = 0; c < 4; ++c) {
-    callers.emplace_back([&] {
+    callers.emplace_back([&, c] {
       std::vector<float> mine = x, got(want.size());
       for (int i = 0; i < 20; ++i) {
         std::fill(got.begin(), got.end(), -1.0f);
-        if (!pooled.run(mine, got) || got != want) ++wrong;
+        if (!(c % 2 == 0 ? pooled : wider).run(mine, got) || got != want) ++wrong;
       }
     });
   }

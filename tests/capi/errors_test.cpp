@@ -212,7 +212,9 @@ TEST_CASE("options") {
   CHECK(e.text().find("known: device") != std::string::npos);
   CHECK(dpi_options_set(o.get(), "max_rows", "0", &e) == DPI_E_INVALID_ARGUMENT);
   CHECK(dpi_options_set(o.get(), "max_rows", "12x", &e) == DPI_E_INVALID_ARGUMENT);
-  CHECK(dpi_options_set(o.get(), "device", "tpu", &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_options_set(o.get(), "device", "TPU", &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_options_set(o.get(), "device", "../x", &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_options_set(o.get(), "device", "a_plugin", &e) == DPI_OK);  // looked for while loading
   CHECK(dpi_options_set(o.get(), "backend_dir", "relative/dir", &e) == DPI_E_INVALID_ARGUMENT);
   CHECK(dpi_options_set(nullptr, "device", "cpu", &e) == DPI_E_INVALID_ARGUMENT);
 }

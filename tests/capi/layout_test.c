@@ -27,10 +27,11 @@ int main(void) {
   CHECK_AT(dpi_error, native_code, 24);
   CHECK_AT(dpi_error, in_shared, 28);
   CHECK_AT(dpi_error, message, 32);
-  CHECK_SIZE(dpi_model_info, 80);
+  CHECK_SIZE(dpi_model_info, 88);
   CHECK_AT(dpi_model_info, num_heads, 32);
   CHECK_AT(dpi_model_info, max_rows, 48);
   CHECK_AT(dpi_model_info, content_digest, 72);
+  CHECK_AT(dpi_model_info, version, 80);
   CHECK_SIZE(dpi_feature_info, 56);
   CHECK_AT(dpi_feature_info, vocab_size, 32);
   CHECK_AT(dpi_feature_info, weighted, 52);
@@ -47,15 +48,16 @@ int main(void) {
   CHECK_AT(dpi_batch, shared_rows, 72);
   CHECK_AT(dpi_batch, shared_offsets, 80);
   CHECK_AT(dpi_batch, shared_nnz, 128);
-  CHECK_SIZE(dpi_run_options, 40);
+  CHECK_SIZE(dpi_run_options, 48);
   CHECK_AT(dpi_run_options, deadline_ns, 8);
   CHECK_AT(dpi_run_options, cancel, 16);
   CHECK_AT(dpi_run_options, logits, 24);
   CHECK_AT(dpi_run_options, logits_len, 32);
+  CHECK_AT(dpi_run_options, version, 40);
   CHECK_SIZE(dpi_context_view, 64);
   CHECK_AT(dpi_context_view, dense, 24);
   CHECK_AT(dpi_context_view, out, 56);
-  if (DPI_BATCH_1_0_SIZE != sizeof(dpi_batch)) faults++;
+  if (DPI_BATCH_1_0_SIZE != sizeof(dpi_batch) || DPI_ERROR_1_0_SIZE != sizeof(dpi_error)) faults++;
   if (DPI_E_INTERNAL != 15 || DPI_LAYOUT_SLOT_MAJOR != 1 || DPI_FEATURE_DENSE != 3 || DPI_LOG_OFF != 4)
     faults++;
   if (dpi_version() != DPI_VERSION_NUMBER) faults++;

@@ -51,7 +51,7 @@ TEST_CASE("golden rows hold, whatever the plan rewrites") {
       CAPTURE(name);
       Error error;
       const ModelPtr model =
-          try_load(path, {{"fold", rewrite}, {"fuse", rewrite}, {"verify", "golden"}}, &error);
+          try_load(path, {{"debug.fold", rewrite}, {"debug.fuse", rewrite}, {"verify", "golden"}}, &error);
       CHECK_MESSAGE(model != nullptr, error.text());
     }
   }
@@ -61,11 +61,11 @@ TEST_CASE("a row's score does not depend on rewrites or on its chunk") {
   for (const auto& path : bundles()) {
     CAPTURE(path.stem().string());
     Error error;
-    const ModelPtr plain = try_load(path, {{"fold", "off"}, {"fuse", "off"}}, &error);
+    const ModelPtr plain = try_load(path, {{"debug.fold", "off"}, {"debug.fuse", "off"}}, &error);
     const ModelPtr rewritten = try_load(path, {}, &error);
     const ModelPtr chunked = try_load(path, {{"max_rows", "3"}}, &error);
     const ModelPtr one_kernel = try_load(path, {{"small_batch", "on"}}, &error);
-    const ModelPtr no_graphs = try_load(path, {{"graphs", "off"}}, &error);
+    const ModelPtr no_graphs = try_load(path, {{"debug.graphs", "off"}}, &error);
     REQUIRE_MESSAGE((plain && rewritten && chunked && one_kernel && no_graphs), error.text());
     for (const int64_t rows : {int64_t{1}, int64_t{2}, int64_t{33}}) {
       const OneHotRows request(plain.get(), rows);

@@ -32,8 +32,8 @@ TEST_CASE("every primitive computes its recorded values") {
       CAPTURE(name);
       Error error;
       dpi_model* model = nullptr;
-      const OptionsPtr opts =
-          options({{"device", device()}, {"fold", rewrite}, {"fuse", rewrite}, {"verify", "golden"}});
+      const OptionsPtr opts = options(
+          {{"device", device()}, {"debug.fold", rewrite}, {"debug.fuse", rewrite}, {"verify", "golden"}});
       CHECK_MESSAGE(dpi_model_load(path.c_str(), opts.get(), &model, &error) == DPI_OK, error.text());
       const ModelPtr owner(model);
     }

@@ -167,7 +167,7 @@ constexpr const char* kLookups[] = {"auto", "output_first", "input_first"};
 #else
 constexpr const char* kLookups[] = {"auto", "output_first"};
 
-TEST_CASE("device: a build without DPI_MEASURE refuses lookup=input_first and says how to get it") {
+TEST_CASE("device: a build without DPI_MEASURE refuses debug.lookup=input_first and says how to get it") {
   backend::BackendRequest request;
   request.device = "cuda_emu";
   request.options.device_index = -1;
@@ -180,7 +180,7 @@ TEST_CASE("device: a build without DPI_MEASURE refuses lookup=input_first and sa
 }
 #endif
 
-TEST_CASE("device: the option lookup chooses among right lookups") {
+TEST_CASE("device: the option debug.lookup chooses among right lookups") {
   for (const char* lookup : kLookups) {
     Device d(0, lookup);
     const OpCase c = small_lookup();

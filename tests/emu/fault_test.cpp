@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "capi/capi_support.hpp"
+#include "capi/env_support.hpp"
 #include "kernels/emu/control.hpp"
 
 namespace dpi::test {
@@ -103,8 +103,8 @@ Outcome load_model(const How& how, ModelPtr* out) {
   const OptionsPtr opts = options({{"device", "cuda_emu"},
                                    {"max_rows", "8"},
                                    {"max_contexts", "1"},
-                                   {"fold", "off"},  // several streams even for a small model
-                                   {"graphs", how.graphs},
+                                   {"debug.fold", "off"},  // several streams even for a small model
+                                   {"debug.graphs", how.graphs},
                                    {"small_batch", how.small_batch}});
   o.status = dpi_model_load(bundle(how.bundle).c_str(), opts.get(), &m, &e);
   o.text = e.text();
@@ -203,6 +203,32 @@ TEST_CASE("fault: after any failing call of a predict the next one gives the rig
   walk_predicts({"fx_dcnv2_parallel", "on", "off"});
   walk_predicts({"fx_dcnv2_parallel", "off", "off"});
   walk_predicts({"fx_dcnv2_parallel", "off", "on"});
+}
+
+TEST_CASE("fault: graphs that were given up are told by the next management call") {
+  const Plugin plugin;
+  const EnvPtr env = make_env();
+  Heard heard;
+  heard.listen(env.get(), DPI_LOG_WARN);
+  const OptionsPtr o =
+      options({{"device", "cuda_emu"}, {"max_rows", "8"}, {"max_contexts", "1"}, {"small_batch", "off"}});
+  REQUIRE(dpi_options_set_env(o.get(), env.get(), nullptr) == DPI_OK);
+  dpi_model* m = nullptr;
+  REQUIRE(dpi_model_load(bundle("fx_dcn").c_str(), o.get(), &m, nullptr) == DPI_OK);
+  const ModelPtr model(m);
+  const OneHotRows request(m, kRows);
+  const std::vector<float> right = predict(m, request).scores;
+  REQUIRE(plugin.fail(fault("capture", 2).c_str()));
+  CHECK(identical(predict(m, request).scores, right));  // the call that captures
+  REQUIRE(plugin.calls("capture") >= 2);
+  REQUIRE(plugin.fail(nullptr));
+  CHECK(heard.count() == 0);
+  CHECK(json_text(dpi_model_info_json, m).find("\"on\":false") != std::string::npos);
+  const std::string told = heard.find("graphs", "injected fault", DPI_LOG_WARN);
+  CHECK(told.find("op by op") != std::string::npos);
+  CHECK(told.find("debug.graphs=off") != std::string::npos);
+  static_cast<void>(json_text(dpi_model_info_json, m));
+  CHECK(heard.count() == 1);
 }
 
 TEST_CASE("fault: specifications that are not understood are refused") {

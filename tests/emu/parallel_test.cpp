@@ -17,7 +17,7 @@ constexpr int kCalls = 4;
 void run_threads(const Pairs& how, const std::string& name) {
   Pairs pairs = how;
   pairs.insert(pairs.end(),
-               {{"device", "cuda_emu"}, {"max_rows", "8"}, {"max_contexts", "2"}, {"fold", "off"}});
+               {{"device", "cuda_emu"}, {"max_rows", "8"}, {"max_contexts", "2"}, {"debug.fold", "off"}});
   Error e;
   dpi_model* m = nullptr;
   const std::string path = source_dir() + "/tests/e2e/golden/" + name + ".h5";
@@ -45,15 +45,15 @@ void run_threads(const Pairs& how, const std::string& name) {
 }
 
 TEST_CASE("parallel: threads, contexts, slots and graphs") {
-  run_threads({{"graphs", "on"}, {"in_flight", "2"}, {"small_batch", "off"}}, "fx_dcnv2_parallel");
+  run_threads({{"debug.graphs", "on"}, {"in_flight", "2"}, {"small_batch", "off"}}, "fx_dcnv2_parallel");
 }
 
 TEST_CASE("parallel: the whole model in one kernel") {
-  run_threads({{"graphs", "on"}, {"in_flight", "2"}, {"small_batch", "on"}}, "fx_dcnv2_parallel");
+  run_threads({{"debug.graphs", "on"}, {"in_flight", "2"}, {"small_batch", "on"}}, "fx_dcnv2_parallel");
 }
 
 TEST_CASE("parallel: streams without graphs") {
-  run_threads({{"graphs", "off"}, {"in_flight", "2"}, {"small_batch", "off"}}, "fx_dcn");
+  run_threads({{"debug.graphs", "off"}, {"in_flight", "2"}, {"small_batch", "off"}}, "fx_dcn");
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ make "$build" "${programs[@]/%dpi/gpu_dpi}" dpi_private dpi_cuda_emu "${tests[@]
 if [ "$with_cuda" = 1 ] && [ -z "$cuda" ]; then
   if [ -f build/cuda/build.ninja ]; then cuda="build/cuda"; else cuda="$build"; fi
 fi
-for tree in "$build" ${cuda:+"$cuda"}; do  # with what is compiled only to be compared with: lookup=input_first
+for tree in "$build" ${cuda:+"$cuda"}; do  # with what is compiled only to be compared with: debug.lookup=input_first
   grep -q '^DPI_MEASURE:BOOL=ON$' "$tree/CMakeCache.txt" || { echo "$tree is built without -DDPI_MEASURE=ON" >&2; exit 1; }
 done
 if [ "$with_cuda" = 1 ]; then

@@ -192,7 +192,7 @@ def timelines(records):
     found = [r for r in records if r["what"] == "timeline" and r["status"] == "ok"]
     runs, ops = [], []
     for r in found:
-        label = ", ".join(f"{k} {r[k]}" for k in ("schedule", "graphs", "precision", "fold") if k in r)
+        label = ", ".join(f"{k} {r[k]}" for k in ("debug.schedule", "debug.graphs", "precision", "debug.fold") if k in r)
         where = (r["group"], f"{r['model']} {r['dim']}_{r['hidden'][0]} batch {r['batch']}", label)
         whole = r.get("timeline") or {}
         runs.append((*where, us(whole.get("total_us")), us(whole.get("all_streams_started_us")), us(whole.get("overlap_us")), whole.get("start_order", "-")))

@@ -70,8 +70,9 @@ static int score(dpi_model* model, const char* mode, int64_t rows) {
   static part item, shared;
   static int64_t shared_offsets[SHARED_ROWS + 1];
   dpi_error e = {sizeof e, 0, 0, 0, 0, 0, ""};
-  dpi_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  dpi_model_info info = {0};
   const int bags = strcmp(mode, "single") != 0, split = strcmp(mode, "shared") == 0;
+  info.struct_size = sizeof info;
   if (dpi_model_get_info(model, &info, &e) != DPI_OK) return 1;
   dpi_batch b;
   memset(&b, 0, sizeof b);

@@ -241,7 +241,7 @@ def main():
     parser.add_argument("--rows", type=int, default=33)
     parser.add_argument("--engine", default=find_library())
     parser.add_argument("--devices", default="ref,cpu")
-    parser.add_argument("--option", action="append", default=[], help="key=value for the engine, as fuse=off")
+    parser.add_argument("--option", action="append", default=[], help="key=value for the engine, as debug.fuse=off")
     parser.add_argument("--golden", help="folder to write the golden bundles to")
     options = parser.parse_args()
     if options.engine is None:

@@ -175,7 +175,7 @@ TEST_CASE("debug: ids that a lookup refuses fail the call, and only that call") 
   auto memory = backend::open_backend(request);
   REQUIRE(memory.ok());
   ModelOptions options = small_options(device());
-  options.debug = true;
+  options.timestamps = true;
   auto store =
       std::make_unique<ShrunkenStore>(make_resident_store(memory.value().api, memory.value().device, 0));
   auto made = Model::create(*bundle, options, std::move(store));
@@ -285,7 +285,7 @@ TEST_CASE("breadth-first issue overlaps the branches, one stream does not") {
   const auto bundle = open("weights/demo/bank_dcnv2.h5");
   const auto overlap = [&](ScheduleMode mode) {
     ModelOptions options = small_options(device());
-    options.debug = true;
+    options.timestamps = true;
     options.fold = false;
     options.schedule = mode;
     auto engine = Engine::create(*bundle, options);

@@ -13,7 +13,7 @@ using namespace dpi;
 
 TEST_CASE("what is set is what is in force") {
   ModelOptions o;
-  REQUIRE(set_option(&o, "schedule", "depth").ok());
+  REQUIRE(set_option(&o, "debug.schedule", "depth").ok());
   REQUIRE(set_option(&o, "determinism", "strict").ok());
   REQUIRE(set_option(&o, "max_rows", "77").ok());
   REQUIRE(set_option(&o, "verify", "golden").ok());
@@ -22,9 +22,9 @@ TEST_CASE("what is set is what is in force") {
   CHECK(o.verify_golden);
   const auto values = option_values(o);
   std::map<std::string, std::string> j(values.begin(), values.end());
-  CHECK(j["schedule"] == "depth");
+  CHECK(j["debug.schedule"] == "depth");
   CHECK(j["max_rows"] == "77");
-  CHECK(j["fold"] == "on");
+  CHECK(j["debug.fold"] == "on");
 }
 
 TEST_CASE("the header documents every option") {

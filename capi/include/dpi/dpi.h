@@ -17,14 +17,16 @@
  *    is printed, nothing aborts.
  *  - Strings are UTF-8 and NUL-terminated. Returned const char* stay valid as long as the object they came from (static if none).
  *  - Handles are freed by their *_free; *_free(NULL) does nothing.
- *  - Every public struct starts with struct_size, set by the caller to its own sizeof. Fields are only appended. A struct larger than
- *    the library knows is accepted when the unknown bytes are zero, else DPI_E_VERSION.
+ *  - Every public struct starts with struct_size, set by the caller to its own sizeof. Fields are only appended. A struct that the caller
+ *    fills may be larger than the library knows when the unknown bytes are zero, else DPI_E_VERSION; one that the library fills gets
+ *    zeros there. No struct may be smaller than in version 1.0 (DPI_E_INVALID_ARGUMENT), but dpi_error, which takes what fits.
  *  - Status codes and constants are only appended, never renumbered.
- *  - Synchronous calls keep no pointer of the caller after they return.
+ *  - Calls keep no pointer of the caller after they return, but for the callbacks, user pointers and flags of dpi_env_set_log and
+ *    dpi_options_set_progress, which say until when.
  *  - *_json functions return the bytes needed including the NUL (0 on a null handle) and write at most `cap` bytes, always
  *    NUL-terminated when cap > 0; call once with cap 0 to learn the size.
  * Thread safety: dpi_model and everything that takes it may be used from any number of threads at once (dpi_model_free excepted: the
- * last reference). dpi_options, dpi_context and dpi_rows belong to one thread at a time.
+ * last reference), and so may dpi_env. dpi_options, dpi_context and dpi_rows belong to one thread at a time.
  * After fork() a child gets DPI_E_FORKED from models loaded by its parent; load in the child instead.
  */
 #ifndef DPI_H
@@ -78,7 +80,8 @@ enum {
 };
 
 /* Caller-owned, no allocation, may be NULL everywhere. One call carries code and text together, so a goroutine that moves to another
- * OS thread still sees its own error. Only struct_size must be set before a call. */
+ * OS thread still sees its own error. Only struct_size must be set before a call: at least 40 (the text is cut to what fits), else
+ * nothing is written; 0 and sizes beyond 4096 were never set and stand for DPI_ERROR_1_0_SIZE, which every dpi_error has. */
 typedef struct dpi_error {
   uint32_t struct_size;
   dpi_status code;
@@ -88,46 +91,95 @@ typedef struct dpi_error {
   uint32_t in_shared;
   char message[480];   /* always NUL-terminated                                                                              */
 } dpi_error;
+#define DPI_ERROR_1_0_SIZE 512 /* sizeof(dpi_error) in version 1.0; never changes */
 
 DPI_API uint32_t dpi_version(void) DPI_NOEXCEPT;           /* of the loaded library; compare with DPI_VERSION_NUMBER */
 DPI_API const char* dpi_build_info_json(void) DPI_NOEXCEPT; /* static: version, compiler, backends, libraries, path of the file */
 DPI_API const char* dpi_status_name(dpi_status status) DPI_NOEXCEPT; /* "DPI_E_IO"; never NULL                          */
 
+/* ---- environment ------------------------------------------------------------------------------------------------------- */
+/* What models share: where messages go, and the worker threads of option `threads`. Models loaded without one share the process's
+ * environment, which NULL stands for below. Reference-counted: options and models keep theirs. It may be used after fork(): the child
+ * starts threads of its own. */
+typedef struct dpi_env dpi_env;
+DPI_API DPI_NODISCARD dpi_status dpi_env_create(dpi_env** out, dpi_error* error) DPI_NOEXCEPT;
+/* Drops the caller's reference. With the last one the threads end; those of the process's environment run until it exits. */
+DPI_API void dpi_env_free(dpi_env* env) DPI_NOEXCEPT;
+/* Keys (an unknown one is DPI_E_NOT_FOUND, a bad value DPI_E_INVALID_ARGUMENT):
+ *   threads   0 ... 256   0   threads that one call may use at most, the caller's included; 0 = what its model's option `threads` says.
+ *                             Threads are started when a model first asks for them (named dpi-pool, all signals but those of faults
+ *                             blocked), the largest `threads` of all models less one, and are shared by all calls. To be set before models
+ *                             are loaded: threads that run stay. */
+DPI_API DPI_NODISCARD dpi_status dpi_env_set(dpi_env* env, const char* key, const char* value, dpi_error* error) DPI_NOEXCEPT;
+
+enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3, DPI_LOG_OFF = 4 };
+/* Components, and what they tell of:
+ *   load       debug: each stage and its time; info: the model is ready
+ *   device     info: device=auto fell back to cpu, and why
+ *   plugin     warn: a file that is there and cannot be used as a plugin
+ *   tuning     warn: a table of measured choices, or a line of it, that does not fit and is ignored
+ *   graphs     warn: capturing failed, calls go on op by op
+ *   contexts   warn: calls waited a millisecond or more for a context: how many, the longest, out of how many contexts
+ * A predict logs nothing. What it meets (graphs, contexts) is told by the model's next dpi_model_warm_up, dpi_model_info_json,
+ * dpi_model_counters_json or dpi_model_free, on that call's thread. */
+typedef void (*dpi_log_fn)(void* user, int32_t level, const char* component, const char* message);
+/* callback: NULL = none; called from any thread that loads or manages models, by several at once, without a lock of the library held. It
+ * may call the library; messages that this causes are kept for polling only. Messages below min_level (at first DPI_LOG_WARN) are dropped,
+ * for polling too. Returns when no other thread is in the previous callback, whose user pointer may then go; called from a callback it
+ * does not wait. */
+DPI_API dpi_status dpi_env_set_log(dpi_env* env, dpi_log_fn callback, void* user, int32_t min_level, dpi_error* error) DPI_NOEXCEPT;
+/* For languages that poll: takes the oldest of the last 256 messages as "component: message" and returns its bytes including the NUL, 0
+ * when there is none. A text has at most 4096 bytes; it is cut to cap, and not taken when cap is 0. Where messages were lost before
+ * they were polled, one of component log says how many. level may be NULL. */
+DPI_API size_t dpi_env_poll_log(dpi_env* env, char* buf, size_t cap, int32_t* level) DPI_NOEXCEPT;
+
 /* ---- options ----------------------------------------------------------------------------------------------------------- */
 /* String keys, so that a new option never changes the ABI. dpi_options_set refuses unknown keys (DPI_E_NOT_FOUND) and bad values
  * (DPI_E_INVALID_ARGUMENT). Keys, values, defaults:
- *   device             cpu | cuda | auto | ref            auto   auto falls back to cpu and says why (dpi_model_info_json); ref = slow reference
+ *   device             cpu | cuda | auto | ref | name     auto   auto: cuda, else cpu, and dpi_model_info_json says why; ref = slow reference;
+ *                                                                 name = any plugin: libdpi_<name>.so
  *   device_index       0 ...                               0
  *   precision          fp32 | tf32 | fp16 | bf16           fp32   what a backend lacks is DPI_E_UNSUPPORTED
- *   threads            1 ...                               1      worker threads for large batches; 1 = the caller's thread only
+ *   threads            1 ... 256                           1      threads for large batches, of the environment; 1 = the caller's thread only
  *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch
  *   max_rows           1 ... 1048576                       4096   rows per internal chunk; larger batches run in several
  *   max_nnz            1 ... 268435456                     1048576   ids per sequence feature and chunk
  *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
- *   fold               on | off                            on     exact algebra that removes work
- *   fuse               on | off                            on     operator fusion; off = primitives one by one
- *   schedule           breadth | depth | single            breadth
  *   verify             off | golden                        off    golden: recompute the bundle's golden rows while loading
  *   require_signature  hex Ed25519 public key              none   load only bundles signed by it
  *   backend_dir        absolute folder                     none   where plugins are looked for first
  *   memory_limit       bytes                               0 = what the host or device has
  *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend
- *   graphs             on | off                            on     capture and replay calls where the device can (CUDA graphs)
  *   in_flight          1 ... 8                             3      chunks of one call in flight on a device with its own memory
  *   small_batch        on | off                            off    one kernel for small batches where the device has one
- *   lookup             auto | output_first | input_first   auto   of the cuda backend; input_first: builds with DPI_MEASURE only
  *   tuning             default | off | path                default   measured choices of the cuda backend's kernels
- *   skip               none | lookup,elementwise,merge,tail   none   fusing passes left out, for measuring
- *   debug              on | off                            off    a timestamp per op (dpi bench --profile)                         */
+ * For measuring and for finding faults; services have no use for them, and later versions may drop them:
+ *   debug.fold         on | off                            on     exact algebra that removes work
+ *   debug.fuse         on | off                            on     operator fusion; off = primitives one by one
+ *   debug.skip         none | lookup,elementwise,merge,tail   none   fusing passes left out
+ *   debug.schedule     breadth | depth | single            breadth   issue order of ops
+ *   debug.graphs       on | off                            on     capture and replay calls where the device can (CUDA graphs)
+ *   debug.lookup       auto | output_first | input_first   auto   of the cuda backend; input_first: builds with DPI_MEASURE only
+ *   debug.timestamps   on | off                            off    a timestamp per op (dpi bench --profile)                         */
 typedef struct dpi_options dpi_options;
 DPI_API dpi_options* dpi_options_create(void) DPI_NOEXCEPT; /* NULL when out of memory */
-DPI_API dpi_status dpi_options_set(dpi_options* options, const char* key, const char* value, dpi_error* error) DPI_NOEXCEPT;
+DPI_API DPI_NODISCARD dpi_status dpi_options_set(dpi_options* options, const char* key, const char* value,
+                                                 dpi_error* error) DPI_NOEXCEPT;
+/* The environment of models loaded with these options; NULL = the process's. */
+DPI_API DPI_NODISCARD dpi_status dpi_options_set_env(dpi_options* options, dpi_env* env, dpi_error* error) DPI_NOEXCEPT;
+/* Loads with these options call progress (NULL = not) on the loading thread, at the begin and end of each stage and about 100 times in
+ * between: `done` of `total`, in bytes for stage "tables", else in steps. Stages in this order: open, plan, tables, ops, verify (option
+ * verify). A load stops with DPI_E_CANCELLED, keeping nothing, when *cancel (NULL = never) is not 0 at such a point or between blocks of
+ * 4 MiB. progress, user and cancel must stay valid until the options are freed or set anew, or no load with them runs or begins. */
+typedef void (*dpi_progress_fn)(void* user, const char* stage, uint64_t done, uint64_t total);
+DPI_API DPI_NODISCARD dpi_status dpi_options_set_progress(dpi_options* options, dpi_progress_fn progress, void* user,
+                                                          const volatile int32_t* cancel, dpi_error* error) DPI_NOEXCEPT;
 DPI_API void dpi_options_free(dpi_options* options) DPI_NOEXCEPT;
 
 /* ---- models ------------------------------------------------------------------------------------------------------------ */
 typedef struct dpi_model dpi_model; /* immutable after load, reference-counted */
 
-/* Reads, checks and prepares a bundle. options may be NULL; nothing of it is kept. Blocks for the time of reading the file. */
+/* Reads, checks and prepares a bundle. options may be NULL; only their environment is kept. Blocks for the time of reading the file. */
 DPI_API DPI_NODISCARD dpi_status dpi_model_load(const char* path, const dpi_options* options, dpi_model** out,
                                                 dpi_error* error) DPI_NOEXCEPT;
 /* The same from `size` bytes in memory, which may be freed after the call. */
@@ -158,6 +210,7 @@ typedef struct dpi_model_info {
   uint64_t host_bytes;       /* tables and weights                                                                           */
   uint64_t device_bytes;
   uint64_t content_digest;   /* changes with any byte of the bundle                                                          */
+  uint64_t version;          /* of the content as it is served: 1 after load, more after each update of a loaded model        */
 } dpi_model_info;
 DPI_API dpi_status dpi_model_get_info(const dpi_model* model, dpi_model_info* info, dpi_error* error) DPI_NOEXCEPT;
 
@@ -185,7 +238,7 @@ DPI_API const char* dpi_model_head_name(const dpi_model* model, int32_t index) D
 DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 /* Device, why it was chosen or refused, options in force, memory by table, plan summary. */
 DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
-/* Since load: calls, rows, errors by code, per feature: missing, out of range, cut bags. */
+/* Since load: calls, rows, errors by code, waits for a context of a millisecond or more and the longest, per feature: missing, out of range, cut bags. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 
 /* ---- batch ------------------------------------------------------------------------------------------------------------- */
@@ -226,6 +279,7 @@ typedef struct dpi_run_options {
   const volatile int32_t* cancel;  /* non-zero = stop at the next such point; NULL = not cancellable                                */
   float* logits;                   /* NULL, or rows x heads: values before the heads' activations (NaN for a head without logit)    */
   size_t logits_len;
+  uint64_t* version;               /* NULL, or receives the version of the model (dpi_model_info) that scored all rows of the call   */
 } dpi_run_options;
 
 /* out: rows x num_heads floats, row-major, caller-owned; out_len = its length in floats. Allocates nothing in steady state. */
@@ -296,14 +350,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_rows_predict(dpi_rows* rows, float* out, si
                                                   dpi_error* error) DPI_NOEXCEPT;
 DPI_API void dpi_rows_free(dpi_rows* rows) DPI_NOEXCEPT;
 
-/* ---- logging, devices -------------------------------------------------------------------------------------------------- */
-enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3, DPI_LOG_OFF = 4 };
-typedef void (*dpi_log_fn)(void* user, int32_t level, const char* component, const char* message);
-/* Called from any thread, without a lock of the library held; must not call back into the library. NULL = none. Never on predict. */
-DPI_API dpi_status dpi_set_log_callback(dpi_log_fn callback, void* user, int32_t min_level) DPI_NOEXCEPT;
-/* For languages that poll: takes the oldest of the last 256 messages at or above WARN (or the callback's min_level). Returns the
- * bytes of "component: message" needed including the NUL (longer texts are cut to cap), 0 when there is none. */
-DPI_API size_t dpi_log_poll(char* buf, size_t cap, int32_t* level) DPI_NOEXCEPT;
+/* ---- devices ----------------------------------------------------------------------------------------------------------- */
 /* Every backend, usable or refused with its reason. backend_dir may be NULL. */
 DPI_API size_t dpi_devices_json(const char* backend_dir, char* buf, size_t cap) DPI_NOEXCEPT;
 

@@ -79,7 +79,7 @@ struct LookupOptions {
 /// Is kInputFirst compiled in (CMake option DPI_MEASURE)? Where it is not, asking for it fails.
 bool has_input_first();
 
-/// "auto", "output_first" or "input_first", as the option `lookup` has it.
+/// "auto", "output_first" or "input_first", as the option `debug.lookup` has it.
 LookupVariant lookup_variant_named(const char* name);
 
 /// The variant that a call runs when `asked` leaves something open.

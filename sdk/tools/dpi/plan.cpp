@@ -90,8 +90,8 @@ void print_implementations(const Engine& engine) {
 
 int plan(const PlanArgs& args) {
   CommonFlags flags = args.common;
-  if (!args.fold.empty()) flags.options.push_back("fold=" + args.fold);
-  if (!args.schedule.empty()) flags.options.push_back("schedule=" + args.schedule);
+  if (!args.fold.empty()) flags.options.push_back("debug.fold=" + args.fold);
+  if (!args.schedule.empty()) flags.options.push_back("debug.schedule=" + args.schedule);
   const ModelOptions options = parse_options(flags);
   auto bundle = open_bundle(args.bundle, options);
   const Graph graph = graph_of(bundle.get());

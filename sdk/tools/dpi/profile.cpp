@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 std::unique_ptr<Engine> profiled_engine(Bundle& bundle, ModelOptions options) {
   auto engine = take(Engine::create(bundle, options));
   if (engine->host_memory()) return engine;
-  options.debug = true;
+  options.timestamps = true;
   engine.reset();  // tables need not fit twice
   return take(Engine::create(bundle, options));
 }

@@ -163,7 +163,7 @@ def run_model(kind, args, folder, results):
     peer = Peer(kind, args.hidden, torch.Generator().manual_seed(7)).eval()
     path = folder / f"{kind}.h5"
     export(peer, path)
-    engines = {"dpi": {}, "dpi, unfolded": {"fold": "off"}}
+    engines = {"dpi": {}, "dpi, unfolded": {"debug.fold": "off"}}
     sdk = {name: Sdk(args.library, path, {"device": "cpu", "max_contexts": "1", **o}) for name, o in engines.items()}
     rng = np.random.default_rng(1)
     for batch in args.batches:

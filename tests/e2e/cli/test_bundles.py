@@ -100,7 +100,7 @@ def test_inspect(dpi, bundle):
 
 
 @pytest.mark.parametrize("flags", [[], ["--fold", "off"], ["--fold=on"], ["--schedule", "depth"], ["--schedule=single"],
-                                   ["--option", "fuse=off"], ["--device", "cpu"]])
+                                   ["--option", "debug.fuse=off"], ["--device", "cpu"]])
 def test_plan(dpi, bundle, flags):
     assert "plan" in dpi("plan", bundle, *flags).ok().out
     j = dpi("plan", bundle, "--json", *flags).json()
@@ -110,7 +110,7 @@ def test_plan(dpi, bundle, flags):
 
 
 def test_plan_without_fusion_holds_primitives(dpi, bundle):
-    kinds = [o["kind"] for o in dpi("plan", bundle, "--json", "--option", "fuse=off", "--fold=off").json()["ops"]]
+    kinds = [o["kind"] for o in dpi("plan", bundle, "--json", "--option", "debug.fuse=off", "--fold=off").json()["ops"]]
     assert "Concat" in kinds and "Linear" in kinds and "MultiLookup" not in kinds
 
 

@@ -26,9 +26,9 @@ from models import random_model  # noqa: E402
 
 CI_MODELS = 64
 LOGIT, VALUE = 1e-5, 1e-6  # contracts: of max(1, |logit|), and of a probability
-MORE = ({}, {}, {"small_batch": "off"}, {"max_rows": "3"}, {"schedule": "single"}, {"schedule": "depth"},
-        {"determinism": "strict"}, {"lookup": "input_first"}, {"lookup": "output_first"}, {"small_batch": "off", "graphs": "off"},
-        {"skip": "tail"}, {"skip": "elementwise,merge"}, {"skip": "lookup"})
+MORE = ({}, {}, {"small_batch": "off"}, {"max_rows": "3"}, {"debug.schedule": "single"}, {"debug.schedule": "depth"},
+        {"determinism": "strict"}, {"debug.lookup": "input_first"}, {"debug.lookup": "output_first"}, {"small_batch": "off", "debug.graphs": "off"},
+        {"debug.skip": "tail"}, {"debug.skip": "elementwise,merge"}, {"debug.skip": "lookup"})
 
 
 class Case:
@@ -84,7 +84,7 @@ def runs_of(seed, devices):
     """The options under which a model is loaded: all rewrites on all devices, each with one more option drawn by the seed."""
     rng = np.random.default_rng(seed)
     for device, fold, fuse in itertools.product(devices, ("on", "off"), ("on", "off")):
-        options = {"device": device, "fold": fold, "fuse": fuse}
+        options = {"device": device, "debug.fold": fold, "debug.fuse": fuse}
         yield {**options, **MORE[rng.integers(len(MORE))]}
         if device == "cpu" and fold == fuse == "on":
             yield {**options, "isa": ("scalar", "avx2", "avx512")[rng.integers(3)]}

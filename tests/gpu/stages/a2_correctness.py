@@ -11,16 +11,16 @@ from spec import KINDS, Shape
 AUC_GATE = {"fp32": 1e-5, "tf32": 1e-4, "fp16": 1e-4, "bf16": 1e-3}
 BASE = {"device": DEVICE, "max_contexts": "4"}
 # Every choice of execution, one at a time from the defaults.
-CHOICES = {"defaults": {}, "schedule=depth": {"schedule": "depth"}, "schedule=single": {"schedule": "single"}, "graphs=off": {"graphs": "off"},
-           "small_batch=on": {"small_batch": "on"}, "in_flight=1": {"in_flight": "1"}, "chunks of 100": {"max_rows": "100"}, "fold=off": {"fold": "off"},
-           "fuse=off": {"fuse": "off"}, "skip=lookup": {"skip": "lookup"}, "skip=elementwise": {"skip": "elementwise"}, "skip=merge": {"skip": "merge"},
-           "skip=tail": {"skip": "tail"}, "lookup=input_first": {"lookup": "input_first"}, "debug=on": {"debug": "on"}}
+CHOICES = {"defaults": {}, "debug.schedule=depth": {"debug.schedule": "depth"}, "debug.schedule=single": {"debug.schedule": "single"}, "debug.graphs=off": {"debug.graphs": "off"},
+           "small_batch=on": {"small_batch": "on"}, "in_flight=1": {"in_flight": "1"}, "chunks of 100": {"max_rows": "100"}, "debug.fold=off": {"debug.fold": "off"},
+           "debug.fuse=off": {"debug.fuse": "off"}, "debug.skip=lookup": {"debug.skip": "lookup"}, "debug.skip=elementwise": {"debug.skip": "elementwise"}, "debug.skip=merge": {"debug.skip": "merge"},
+           "debug.skip=tail": {"debug.skip": "tail"}, "debug.lookup=input_first": {"debug.lookup": "input_first"}, "debug.timestamps=on": {"debug.timestamps": "on"}}
 
 
 def variants(precisions_required):
     made = [{"name": name, "options": {**BASE, **options}, "tolerance": TOLERANCE["fp32"]} for name, options in CHOICES.items()]
     for precision in PRECISIONS[1:]:
-        for name in ("defaults", "graphs=off", "small_batch=on", "schedule=single"):
+        for name in ("defaults", "debug.graphs=off", "small_batch=on", "debug.schedule=single"):
             made.append({"name": f"{precision}, {name}", "options": {**BASE, **CHOICES[name], "precision": precision},
                          "tolerance": TOLERANCE[precision], "required": precisions_required})
     return made

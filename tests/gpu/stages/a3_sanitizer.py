@@ -13,7 +13,7 @@ def check_job():
     """Golden bundles of the four models, 33 rows, the choices that start other kernels."""
     bundles = ["fx_deepfm_half", "fx_dcn", "fx_dcnv2_parallel", "fx_widedeep_prelu_bn"]
     variants = [{"name": str(o), "options": {"device": DEVICE, "max_contexts": "1", **o}, "tolerance": 4e-2, "required": False}
-                for o in ({}, {"graphs": "off"}, {"small_batch": "on"}, {"precision": "tf32"}, {"precision": "fp16"},
+                for o in ({}, {"debug.graphs": "off"}, {"small_batch": "on"}, {"precision": "tf32"}, {"precision": "fp16"},
                           {"precision": "fp16", "small_batch": "on"})]
     path = WORK / "sanitizer.jobs"
     path.write_text("".join(json.dumps({"bundle": str(PACK / f"tests/e2e/golden/{b}.h5"), "rows": [33], "reference": {"device": "cpu"},

@@ -7,8 +7,8 @@ from common import DRY, PRECISIONS, answers, emit
 from spec import KINDS, Shape, paper_grid
 
 GRID_BATCH = 8 if DRY else 2048
-SCHEDULES = {"breadth, graphs": {}, "depth, graphs": {"schedule": "depth"}, "single, graphs": {"schedule": "single"},
-             "breadth, no graphs": {"graphs": "off"}, "depth, no graphs": {"schedule": "depth", "graphs": "off"}, "small batch": {"small_batch": "on"}}
+SCHEDULES = {"breadth, graphs": {}, "depth, graphs": {"debug.schedule": "depth"}, "single, graphs": {"debug.schedule": "single"},
+             "breadth, no graphs": {"debug.graphs": "off"}, "depth, no graphs": {"debug.schedule": "depth", "debug.graphs": "off"}, "small batch": {"small_batch": "on"}}
 
 
 def tuned():

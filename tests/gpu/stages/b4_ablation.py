@@ -6,10 +6,10 @@ from b1_end_to_end import GRID_BATCH, tuned
 from common import DRY, answers, emit
 from spec import KINDS, Shape
 
-CHOICES = {"defaults": {}, "lookup fusion off": {"skip": "lookup"}, "element-wise fusion off": {"skip": "elementwise"}, "merged GEMMs off": {"skip": "merge"},
-       "tail fusion off": {"skip": "tail"}, "folds off": {"fold": "off"}, "all fusion off": {"fuse": "off"}, "input-first lookup": {"lookup": "input_first"},
-       "one stream": {"schedule": "single"}, "depth first": {"schedule": "depth"}, "graphs off": {"graphs": "off"},
-       "one stream, graphs off": {"schedule": "single", "graphs": "off"}, "depth first, graphs off": {"schedule": "depth", "graphs": "off"},
+CHOICES = {"defaults": {}, "lookup fusion off": {"debug.skip": "lookup"}, "element-wise fusion off": {"debug.skip": "elementwise"}, "merged GEMMs off": {"debug.skip": "merge"},
+       "tail fusion off": {"debug.skip": "tail"}, "folds off": {"debug.fold": "off"}, "all fusion off": {"debug.fuse": "off"}, "input-first lookup": {"debug.lookup": "input_first"},
+       "one stream": {"debug.schedule": "single"}, "depth first": {"debug.schedule": "depth"}, "graphs off": {"debug.graphs": "off"},
+       "one stream, graphs off": {"debug.schedule": "single", "debug.graphs": "off"}, "depth first, graphs off": {"debug.schedule": "depth", "debug.graphs": "off"},
        "small-batch kernel on": {"small_batch": "on"}, "one chunk in flight": {"in_flight": "1"}, "tuning off": {"tuning": "off"}}
 
 

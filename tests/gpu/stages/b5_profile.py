@@ -23,7 +23,7 @@ def shape():
 
 def timeline(which, batch, options, label):
     """`dpi bench --profile`: what each op takes on the device and when it starts."""
-    chosen = [part for key, value in {"debug": "on", **options}.items() for part in ("--option", f"{key}={value}")]
+    chosen = [part for key, value in {"debug.timestamps": "on", **options}.items() for part in ("--option", f"{key}={value}")]
     status, text = run([program("dpi"), "bench", str(data.bundle(which)), "--device", DEVICE, "--batch", str(batch), "--seconds", "0.02" if DRY else "0.3",
                         "--profile", "--json", "--option", f"max_rows={max(64, batch)}", *chosen], 60)
     fields = {"model": which.kind, "dataset": which.dataset, "dim": which.dim, "hidden": list(which.hidden), "batch": batch, "group": label, **options}
@@ -38,7 +38,7 @@ def timeline(which, batch, options, label):
 def counters():
     """ncu over one call of the bench: one row per kernel."""
     ncu = shutil.which("ncu")
-    job = data.bench_job(shape(), GRID_BATCH, {"precision": "fp32" if DRY else "fp16", "graphs": "off", **tuned()}, {})
+    job = data.bench_job(shape(), GRID_BATCH, {"precision": "fp32" if DRY else "fp16", "debug.graphs": "off", **tuned()}, {})
     job.pop("reference", None)
     job.pop("compare_with", None)
     job.update(calls=1, seconds=0)
@@ -63,9 +63,9 @@ def stage():
     data.prepare([embedding_shape()], embedding_batches(), "uniform")
     for schedule in ("breadth", "depth", "single"):
         for graphs in ("off", "on"):
-            timeline(shape(), GRID_BATCH, {"schedule": schedule, "graphs": graphs}, "schedule")
+            timeline(shape(), GRID_BATCH, {"debug.schedule": schedule, "debug.graphs": graphs}, "schedule")
     for batch in embedding_batches():
-        timeline(embedding_shape(), batch, {"fold": "off"}, "embedding")
+        timeline(embedding_shape(), batch, {"debug.fold": "off"}, "embedding")
     counters()
     cells = paper_grid(DRY)[:1] if DRY else [c for c in paper_grid() if c.dataset == "criteo" and (c.dim, c.hidden[0]) in ((16, 256), (32, 1024))]
     data.prepare(cells, [GRID_BATCH])

@@ -112,8 +112,8 @@ def timeline(plt, records):
     runs = {}
     for r in records:
         ops = ((r.get("timeline") or {}).get("ops") or []) if r["what"] == "timeline" else []
-        if ops and r.get("group") == "schedule" and r.get("graphs") == "off":
-            runs[r["schedule"]] = ops
+        if ops and r.get("group") == "schedule" and r.get("debug.graphs") == "off":
+            runs[r["debug.schedule"]] = ops
     runs = {k: runs[k] for k in ("breadth", "depth") if k in runs}
     if not runs:
         return None

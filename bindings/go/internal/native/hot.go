@@ -43,6 +43,12 @@ func (c Call) Run(timeoutNs int64) uintptr {
 // SetCancel raises or lowers the flag that the running call reads.
 func (c Call) SetCancel(v int32) { atomic.StoreInt32((*int32)(unsafe.Pointer(&c.c.cancel)), v) }
 
+// CancelAddress is the address of that flag, for dpi_options_set_progress.
+func (c Call) CancelAddress() uintptr { return uintptr(unsafe.Pointer(&c.c.cancel)) }
+
+// Version is what scored the last call with run options (not Predict and PredictNow).
+func (c Call) Version() uint64 { return uint64(c.c.version) }
+
 // Failure is a dpi_error in Go's types.
 type Failure struct {
 	Code, NativeCode int32

@@ -13,6 +13,7 @@
 typedef struct dpi_go_call {
   dpi_error error;
   dpi_run_options run;
+  uint64_t version;
   int32_t cancel; /* written by a goroutine while the call runs */
 } dpi_go_call;
 
@@ -22,6 +23,7 @@ static inline dpi_go_call* dpi_go_call_new(void) {
     c->error.struct_size = sizeof c->error;
     c->run.struct_size = sizeof c->run;
     c->run.cancel = &c->cancel;
+    c->run.version = &c->version;
   }
   return c;
 }

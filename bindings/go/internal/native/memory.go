@@ -54,7 +54,7 @@ func (m Memory) Float32s(at, n int) []float32 {
 type Info struct {
 	Features, Slots, DenseDim, ItemSlots, SharedSlots, ItemDenseDim, SharedDenseDim, Heads, DeviceKind, DeviceIndex int
 	MaxRows                                                                                                         int64
-	HostBytes, DeviceBytes, Digest                                                                                  uint64
+	HostBytes, DeviceBytes, Digest, Version                                                                         uint64
 }
 
 // GetInfo reads a model's facts.
@@ -65,7 +65,7 @@ func GetInfo(model uintptr, c Call) (Info, int32) {
 	s := Dpi_model_get_info(model, uintptr(unsafe.Pointer(p)), c.Error())
 	return Info{int(p.num_features), int(p.num_slots), int(p.dense_dim), int(p.num_item_slots), int(p.num_shared_slots),
 		int(p.item_dense_dim), int(p.shared_dense_dim), int(p.num_heads), int(p.device_kind), int(p.device_index),
-		int64(p.max_rows), uint64(p.host_bytes), uint64(p.device_bytes), uint64(p.content_digest)}, s
+		int64(p.max_rows), uint64(p.host_bytes), uint64(p.device_bytes), uint64(p.content_digest), uint64(p.version)}, s
 }
 
 // Feature is a dpi_feature_info.

@@ -57,16 +57,31 @@ struct dpi_backend_caps {
   char device_name[128];  // "AMD EPYC, avx512", "NVIDIA H200"
 };
 
+// Worker threads that the models of an environment share.
+struct dpi_backend_pool {
+  void* self;
+  // Sees to it that jobs may use `threads` threads, the caller counted, as far as the environment allows.
+  int32_t (*grow)(void* self, int32_t threads, dpi_backend_error* err);
+  // Runs part(context, 0 .. parts - 1), each once, on the caller and on workers that are idle; returns when
+  // all are done. Allocates nothing.
+  void (*run)(void* self, int32_t parts, void (*part)(void* context, int32_t part), void* context);
+};
+
 struct dpi_backend_options {
   uint32_t struct_size;
   int32_t device_index;  // -1 = default
-  int32_t threads;       // of the optional pool, 0 or 1 = caller's thread only
+  int32_t threads;       // that one call uses, of `pool`; 0 or 1 = caller's thread only
   int32_t precision;     // 0 fp32, 1 tf32, 2 fp16, 3 bf16; a backend refuses what it lacks
   int32_t strict;        // determinism=strict: a row's bits must not depend on its batch
   int32_t debug;         // events carry timestamps
   const char* isa;       // "auto", "scalar", "avx2", "avx512"; never null
   const char* lookup;    // "auto", "output_first", "input_first"; never null
   const char* tuning;    // "default", "off" or the path of a tuning table; never null
+  // Where a backend tells what a user should know; level 0 debug ... 3 error. Null = nobody listens; valid as
+  // long as the device; to be called while opening and preparing only, without a lock.
+  void (*log)(void* log_sink, int32_t level, const char* component, const char* message);
+  void* log_sink;
+  const dpi_backend_pool* pool;  // null = the caller's thread only; lives as long as the device
 };
 
 // What a small batch has to know of a value.

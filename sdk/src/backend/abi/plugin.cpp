@@ -16,11 +16,6 @@ namespace {
 
 constexpr const char* kSubfolder = "/dpi/backends-1";
 
-bool is_plugin_name(const std::string& name) {
-  return !name.empty() && name.size() <= 32 &&
-         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
-}
-
 std::string folder_of(const std::string& path) { return path.substr(0, path.find_last_of('/')); }
 
 // Where this code was loaded from: libdpi.so.1, or the program it is linked into (then dladdr may give a
@@ -86,18 +81,21 @@ bool init_api(const Library& lib, const std::string& name, dpi_backend_api* api,
   return false;
 }
 
-// Loads one file; *reason says why not.
-std::unique_ptr<Plugin> load(const std::string& path, const std::string& name, std::string* reason) {
+// Loads one file; *why says why not.
+std::unique_ptr<Plugin> load(const std::string& path, const std::string& name, PluginRefusal* why) {
   Library lib;
   auto plugin = std::make_unique<Plugin>();
   plugin->path = path;
-  if (!open_library(path, &lib, reason)) return nullptr;
-  if (!init_api(lib, name, &plugin->api, reason)) return nullptr;
-  char why[400] = "";
-  plugin->score = lib.score(why, sizeof(why));
-  why[sizeof(why) - 1] = '\0';
+  *why = {path, {}, true, true};
+  if (!open_library(path, &lib, &why->reason)) return nullptr;
+  if (!init_api(lib, name, &plugin->api, &why->reason)) return nullptr;
+  char text[400] = "";
+  plugin->score = lib.score(text, sizeof(text));
+  text[sizeof(text) - 1] = '\0';
   if (plugin->score > 0) return plugin;
-  *reason = std::string("cannot be used on this machine: ") + (why[0] != '\0' ? why : "no reason given");
+  why->defective = false;
+  why->reason =
+      std::string("cannot be used on this machine: ") + (text[0] != '\0' ? text : "no reason given");
   return nullptr;
 }
 
@@ -114,6 +112,11 @@ Loaded& loaded() {
 }
 
 }  // namespace
+
+bool is_plugin_name(std::string_view name) {
+  return !name.empty() && name.size() <= 32 &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
+}
 
 std::string PluginSearch::reasons() const {
   std::string text;
@@ -156,12 +159,12 @@ PluginSearch find_plugin(const std::string& name, const std::string& backend_dir
           {path, std::string(std::strerror(errno)) + " (" + folder.origin + ")", false});
       continue;
     }
-    std::string reason;
-    if (auto plugin = load(path, name, &reason); plugin != nullptr) {
+    PluginRefusal why;
+    if (auto plugin = load(path, name, &why); plugin != nullptr) {
       search.plugin = (loaded().plugins[path] = std::move(plugin)).get();
       return search;
     }
-    search.refusals.push_back({path, reason, true});
+    search.refusals.push_back(std::move(why));
   }
   return search;
 }

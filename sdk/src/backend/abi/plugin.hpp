@@ -6,12 +6,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/abi/dpi_backend.h"
 #include "base/status.hpp"
 
 namespace dpi::backend {
+
+/// [a-z0-9_]{1,32}: what a plugin may be called.
+bool is_plugin_name(std::string_view name);
 
 struct PluginFolder {
   std::string path;
@@ -34,6 +38,7 @@ struct PluginRefusal {
   std::string path;
   std::string reason;
   bool file_found = false;
+  bool defective = false;  // the file itself is at fault, not this machine
 };
 
 struct PluginSearch {

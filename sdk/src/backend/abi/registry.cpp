@@ -34,10 +34,29 @@ Result<OpenedBackend> open_api(const dpi_backend_api* api, const dpi_backend_opt
   return backend_status(code, err, "backend '" + std::string(api->name) + "'");
 }
 
+void log_from_backend(void* sink, int32_t level, const char* component, const char* message) {
+  static_cast<LogSink*>(sink)->write(static_cast<LogLevel>(level), component, message);
+}
+
+// A file that is there and no plugin deserves a word even when another one was found.
+void log_refusals(const PluginSearch& search, LogSink* log) {
+  for (const PluginRefusal& r : search.refusals) {
+    if (log == nullptr || !r.defective) continue;
+    log->write(LogLevel::kWarn, "plugin",
+               r.path + " is not used: it " + r.reason + "; replace the file or take it away");
+  }
+}
+
 Result<OpenedBackend> open_named(const BackendRequest& request, const std::string& name) {
-  if (const dpi_backend_api* api = built_in(name); api != nullptr) return open_api(api, request.options);
+  dpi_backend_options options = request.options;
+  if (request.log != nullptr) {
+    options.log = log_from_backend;
+    options.log_sink = request.log;
+  }
+  if (const dpi_backend_api* api = built_in(name); api != nullptr) return open_api(api, options);
   const PluginSearch search = find_plugin(name, request.backend_dir);
-  if (search.plugin != nullptr) return open_api(&search.plugin->api, request.options);
+  log_refusals(search, request.log);
+  if (search.plugin != nullptr) return open_api(&search.plugin->api, options);
   return Status(Code::kNoDevice, "backend '" + name.substr(0, 64) + "' cannot be used: " + search.reasons());
 }
 
@@ -81,6 +100,10 @@ Result<OpenedBackend> open_backend(const BackendRequest& request) {
   if (cuda.ok()) return cuda;
   DPI_ASSIGN_OR_RETURN(OpenedBackend opened, open_named(request, "cpu"));
   opened.note = cuda.status().message();
+  if (request.log != nullptr)
+    request.log->write(
+        LogLevel::kInfo, "device",
+        "device=auto runs on cpu: " + opened.note + "; option device=cpu asks for it outright");
   return opened;
 }
 

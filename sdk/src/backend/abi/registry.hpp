@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/abi/dpi_backend.h"
+#include "base/log.hpp"
 #include "base/status.hpp"
 
 namespace dpi::backend {
@@ -19,6 +20,7 @@ struct BackendRequest {
   std::string device = "auto";  // ref, cpu, cuda, cuda_emu, auto
   std::string backend_dir;      // option backend_dir, or empty
   dpi_backend_options options{};
+  LogSink* log = nullptr;  // hears of refused plugins, of a fallback, and what the backend has to say
 };
 
 /// An open device. The caller closes it with api->close(device).

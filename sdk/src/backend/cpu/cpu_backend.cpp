@@ -11,10 +11,10 @@
 #include <string>
 #include <utility>
 
+#include "backend/abi/backend_status.hpp"
 #include "backend/abi/registry.hpp"
 #include "backend/cpu/cpu_op.hpp"
 #include "backend/cpu/split_call.hpp"
-#include "backend/cpu/thread_pool.hpp"
 #include "backend/host_device.hpp"
 #include "ops/check_op.hpp"
 
@@ -29,7 +29,8 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 struct CpuDevice {
   cpu::Isa isa = cpu::Isa::kScalar;
-  std::unique_ptr<ThreadPool> pool;  // null: one thread
+  const dpi_backend_pool* pool = nullptr;  // null: one thread
+  int32_t threads = 1;
 };
 
 CpuDevice& device_of(dpi_backend_device* d) { return *reinterpret_cast<CpuDevice*>(d); }
@@ -44,6 +45,16 @@ Result<cpu::Isa> parse_isa(const std::string& text) {
   return invalid_argument("isa='" + text + "' is none of auto, scalar, avx2, avx512");
 }
 
+/// Takes part in the pool when the options say so.
+Status join_pool(const dpi_backend_options& o, CpuDevice* device) {
+  if (o.threads <= 1 || o.pool == nullptr) return {};
+  dpi_backend_error err{};
+  DPI_RETURN_IF_ERROR(backend_status(o.pool->grow(o.pool->self, o.threads, &err), err, "threads"));
+  device->pool = o.pool;
+  device->threads = o.threads;
+  return {};
+}
+
 Result<CpuDevice> make_device(const dpi_backend_options& o) {
   if (o.precision != 0)
     return unsupported("cpu computes in fp32 only, precision " + std::to_string(o.precision) + " asked");
@@ -56,7 +67,7 @@ Result<CpuDevice> make_device(const dpi_backend_options& o) {
     return invalid_argument("threads=" + std::to_string(o.threads) + ": expected 0 to " +
                             std::to_string(kMaxThreads));
   }
-  if (o.threads > 1) device.pool = std::make_unique<ThreadPool>(o.threads);
+  DPI_RETURN_IF_ERROR(join_pool(o, &device));
   return device;
 }
 
@@ -128,7 +139,8 @@ int32_t cpu_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backe
     DPI_ASSIGN_OR_RETURN(op->op, own_op(*desc));
     DPI_RETURN_IF_ERROR(check_op(op->op));
     DPI_RETURN_IF_ERROR(choose(*op, device_of(d).isa));
-    op->pool = device_of(d).pool.get();
+    op->pool = device_of(d).pool;
+    op->threads = device_of(d).threads;
     copy_text(op->report, text, cap);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());
     return ok_status();
@@ -139,7 +151,7 @@ void cpu_op_free(dpi_backend_device*, dpi_backend_op* op) { delete reinterpret_c
 
 size_t cpu_op_scratch_bytes(const dpi_backend_op* op, int64_t) {
   const CpuOp& o = *reinterpret_cast<const CpuOp*>(op);
-  return o.scratch_per_call * static_cast<size_t>(o.pool == nullptr ? 1 : o.pool->threads());
+  return o.scratch_per_call * static_cast<size_t>(o.threads);
 }
 
 int32_t cpu_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi_op_call* call,
@@ -148,7 +160,7 @@ int32_t cpu_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi
   if (call->rows == 0) return 0;
   if (const Status s = check_call(op.op, *call); !s.ok()) return report(s, err);
   if (op.pool != nullptr && worth_splitting(op, *call)) {
-    run_split(op, *call, *op.pool);
+    run_split(op, *call);
   } else {
     op.run(op, *call);
   }

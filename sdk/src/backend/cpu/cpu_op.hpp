@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/abi/dpi_backend.h"
 #include "base/status.hpp"
 #include "kernels/cpu/tables.hpp"
 #include "ops/owned_op.hpp"
@@ -19,7 +20,6 @@ struct FreeAligned {
 using AlignedFloats = std::unique_ptr<float[], FreeAligned>;
 AlignedFloats make_aligned(int64_t n);
 
-class ThreadPool;
 struct CpuOp;
 using CpuRun = void (*)(const CpuOp& op, const dpi_op_call& call);
 
@@ -27,10 +27,11 @@ struct CpuOp {
   OwnedOp op;
   const kernels::cpu::Functions* f = nullptr;
   CpuRun run = nullptr;
-  ThreadPool* pool = nullptr;   // of the device; null: the caller alone
-  AlignedFloats packed;         // Linear, Dense: gemm_pack of the weight, group by group
-  size_t scratch_per_call = 0;  // bytes that one call of `run` needs, whatever its rows
-  std::string report;           // "chosen: ...; refused: ..."
+  const dpi_backend_pool* pool = nullptr;  // null: the caller alone
+  int32_t threads = 1;                     // of the pool, the caller counted
+  AlignedFloats packed;                    // Linear, Dense: gemm_pack of the weight, group by group
+  size_t scratch_per_call = 0;             // bytes that one call of `run` needs, whatever its rows
+  std::string report;                      // "chosen: ...; refused: ..."
 };
 
 /// Chooses the implementation and packs weights. `op` has passed check_op.

@@ -70,10 +70,10 @@ bool worth_splitting(const CpuOp& op, const dpi_op_call& call) {
          op.op.outputs.size() <= kMaxOutputs;
 }
 
-void run_split(const CpuOp& op, const dpi_op_call& call, ThreadPool& pool) {
-  const auto most = static_cast<int32_t>(std::min<int64_t>(call.rows / kMinRows, pool.threads()));
+void run_split(const CpuOp& op, const dpi_op_call& call) {
+  const auto most = static_cast<int32_t>(std::min<int64_t>(call.rows / kMinRows, op.threads));
   Job job{op, call, most};
-  pool.run(most, run_part, &job);
+  op.pool->run(op.pool->self, most, run_part, &job);
 }
 
 }  // namespace dpi::backend

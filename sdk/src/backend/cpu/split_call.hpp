@@ -2,15 +2,14 @@
 #pragma once
 
 #include "backend/cpu/cpu_op.hpp"
-#include "backend/cpu/thread_pool.hpp"
 
 namespace dpi::backend {
 
 /// Whether the call is worth splitting and can be: enough rows, operands that fit the fixed arrays.
 bool worth_splitting(const CpuOp& op, const dpi_op_call& call);
 
-/// Runs the call in parts over the pool. Every row is computed as it would be alone, so the result has the
-/// same bits.
-void run_split(const CpuOp& op, const dpi_op_call& call, ThreadPool& pool);
+/// Runs the call in parts over the op's pool. Every row is computed as it would be alone, so the result has
+/// the same bits.
+void run_split(const CpuOp& op, const dpi_op_call& call);
 
 }  // namespace dpi::backend

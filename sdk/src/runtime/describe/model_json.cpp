@@ -176,6 +176,8 @@ std::string Model::counters_json() const {
   w.begin_object();
   w.field("calls", sums.calls);
   w.field("rows", sums.rows);
+  w.field("waits", sums.waits);
+  w.field("longest_wait_ms", static_cast<double>(sums.longest_wait_ns / 1000) / 1000);
   w.begin_object("errors");
   for (size_t c = 1; c < CounterSums::kCodes; ++c) {
     if (sums.errors[c] != 0) w.field(std::to_string(c), sums.errors[c]);

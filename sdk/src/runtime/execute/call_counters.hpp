@@ -22,6 +22,8 @@ struct CounterSums {
   uint64_t calls = 0;
   uint64_t rows = 0;
   uint64_t errors[kCodes] = {};  // by Code
+  uint64_t waits = 0;            // for a context, a millisecond or more
+  uint64_t longest_wait_ns = 0;
   std::vector<FeatureCounters> by_feature;
 };
 

@@ -25,7 +25,7 @@ class Context {
   /// executes).
   void enable_profile(bool on);
   const std::vector<uint64_t>& profile() const { return profile_ns_; }
-  /// Of the last chunk; empty unless option debug is on and the backend has timestamps.
+  /// Of the last chunk; empty unless option debug.timestamps is on and the backend has timestamps.
   const std::vector<OpTime>& timeline() const { return flights_[0]->timeline().ops(); }
   /// Nodes of the graph that serves `rows` rows, one per line; "" when none was captured yet.
   std::string graph_text(int64_t rows) const { return flights_[0]->graph_text(rows); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/clock.hpp"
 
@@ -108,6 +109,19 @@ Status ContextPool::give_up(const RunControl& control, uint64_t now) const {
                               " contexts were busy until the deadline; option max_contexts allows more"};
 }
 
+void ContextPool::note_wait(uint64_t ns) {
+  if (ns < kPatienceNs) return;
+  ++wait_.slow.count;
+  wait_.slow.longest_ns = std::max(wait_.slow.longest_ns, ns);
+  wait_.untold.count += 1;
+  wait_.untold.longest_ns = std::max(wait_.untold.longest_ns, ns);
+}
+
+WaitSums ContextPool::take_slow_waits() {
+  const std::lock_guard<std::mutex> lock(wait_.mutex);
+  return std::exchange(wait_.untold, {});
+}
+
 /// Ends a wait, with or without a context: nobody else may sleep on a wake-up that this caller took along.
 void ContextPool::leave(bool starving, bool has_context) {
   --wait_.waiting;
@@ -147,6 +161,7 @@ Result<int32_t> ContextPool::wait(const RunControl& control) {
     if (control.deadline_ns != 0) until = std::min(until, control.deadline_ns);
     wait_.changed.wait_until(lock, at(until));
   }
+  note_wait(monotonic_ns() - began);
   leave(starving, index >= 0);
   if (index >= 0) return index;
   count_refused(failed.code());
@@ -176,7 +191,12 @@ void ContextPool::close() {
   for (int32_t i = 0; i < size_; ++i) places_[i].context.reset();
 }
 
-void ContextPool::add_counts(CounterSums* sums) const {
+void ContextPool::add_counts(CounterSums* sums) {
+  {
+    const std::lock_guard<std::mutex> lock(wait_.mutex);
+    sums->waits += wait_.slow.count;
+    sums->longest_wait_ns = std::max(sums->longest_wait_ns, wait_.slow.longest_ns);
+  }
   for (int32_t i = 0; i < size_; ++i) places_[i].counters.add_to(sums);
   for (size_t c = 0; c < CounterSums::kCodes; ++c)
     sums->errors[c] += wait_.refused[c].load(std::memory_order_relaxed);

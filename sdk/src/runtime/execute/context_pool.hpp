@@ -23,6 +23,12 @@
 
 namespace dpi {
 
+/// Waits for a context that took longer than who comes first may take it: see kPatienceNs.
+struct WaitSums {
+  uint64_t count = 0;
+  uint64_t longest_ns = 0;
+};
+
 class ContextPool {
  public:
   ContextPool(const Engine& engine, int32_t size, int64_t max_rows, int64_t max_nnz);
@@ -65,7 +71,9 @@ class ContextPool {
   void count_refused(Code code) {
     wait_.refused[static_cast<size_t>(code)].fetch_add(1, std::memory_order_relaxed);
   }
-  void add_counts(CounterSums* sums) const;
+  void add_counts(CounterSums* sums);
+  /// Slow waits since it was asked last.
+  WaitSums take_slow_waits();
 
  private:
   enum Word : uint32_t { kFree, kClaimed, kWanted, kReserved };
@@ -86,12 +94,14 @@ class ContextPool {
     int32_t waiting = 0;   // callers in wait()
     int32_t starving = 0;  // of them, those that waited longer than kPatienceNs
     bool closing = false;
+    WaitSums slow, untold;  // all, and those since take_slow_waits
     std::atomic<uint64_t> refused[CounterSums::kCodes] = {};
   };
 
   void release(int32_t index);
   Result<int32_t> wait(const RunControl& control);
   int32_t claim_or_mark();
+  void note_wait(uint64_t ns);
   void leave(bool starving, bool has_context);
   bool all_retired();
   Status give_up(const RunControl& control, uint64_t now) const;

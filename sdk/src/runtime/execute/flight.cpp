@@ -48,14 +48,14 @@ Result<std::unique_ptr<Flight>> Flight::create(const Engine& engine, const Fligh
   std::unique_ptr<Flight> s(new Flight(engine, sizes));
   DPI_RETURN_IF_ERROR(s->allocate());
   DPI_RETURN_IF_ERROR(s->create_streams());
-  if (engine.options().debug && !s->host_) {
+  if (engine.options().timestamps && !s->host_) {
     DPI_RETURN_IF_ERROR(allocate_memory(engine, sizeof(dpi_lookup_faults), DPI_MEMORY_OUTPUT,
                                         &s->memory_.faults, "counters of faults"));
     DPI_RETURN_IF_ERROR(s->reset_faults());
   }
   s->ops_ = std::make_unique<BoundOps>(engine, s->memory_);
   s->ranges_.reserve(8 + 3 * sizes.largest().sequences.size());
-  if (engine.options().debug && !s->host_) DPI_RETURN_IF_ERROR(s->timeline_.create(engine));
+  if (engine.options().timestamps && !s->host_) DPI_RETURN_IF_ERROR(s->timeline_.create(engine));
   return s;
 }
 
@@ -245,7 +245,7 @@ Status Flight::reset_faults() {
                         "counters of faults");
 }
 
-/// Option debug: what lookups refused to read.
+/// Option debug.timestamps: what lookups refused to read.
 Status Flight::check_faults() {
   dpi_lookup_faults found{};
   dpi_backend_error err{};

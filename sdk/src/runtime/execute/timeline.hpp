@@ -1,5 +1,5 @@
-// When each op of one run was executed on the device, from timed events around it (option debug). Used by
-// runtime/execute/flight.cpp; read by the program's profile.
+// When each op of one run was executed on the device, from timed events around it (option debug.timestamps).
+// Used by runtime/execute/flight.cpp; read by the program's profile.
 #pragma once
 
 #include <string>

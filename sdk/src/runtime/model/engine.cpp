@@ -1,7 +1,9 @@
 #include "runtime/model/engine.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "graph/bundle_params.hpp"
 #include "runtime/model/table_loader.hpp"
@@ -18,11 +20,26 @@ dpi_backend_options backend_options(const ModelOptions& o) {
   b.threads = o.threads;
   b.precision = static_cast<int32_t>(o.precision);
   b.strict = o.strict ? 1 : 0;
-  b.debug = o.debug ? 1 : 0;
+  b.debug = o.timestamps ? 1 : 0;
   b.isa = o.isa.c_str();
   b.lookup = o.lookup.c_str();
   b.tuning = o.tuning.c_str();
   return b;
+}
+
+dpi_backend_pool pool_of(Environment& environment) {
+  dpi_backend_pool p{};
+  p.self = &environment.pool();
+  p.grow = [](void* self, int32_t threads, dpi_backend_error* err) {
+    const Status s = static_cast<ThreadPool*>(self)->grow(threads);
+    err->native_code = s.native_code();
+    std::snprintf(err->message, sizeof err->message, "%s", s.message().c_str());
+    return static_cast<int32_t>(s.code());
+  };
+  p.run = [](void* self, int32_t parts, void (*part)(void*, int32_t), void* context) {
+    static_cast<ThreadPool*>(self)->run(parts, part, context);
+  };
+  return p;
 }
 
 kernels::DType activation_type(Precision precision) {
@@ -45,35 +62,50 @@ Engine::~Engine() {
   api().close(device());
 }
 
-Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOptions& options,
-                                               std::unique_ptr<TableStore> store) {
-  std::unique_ptr<Engine> e(new Engine());
-  e->options_ = options;
+Status Engine::open_backend() {
+  pool_ = pool_of(*options_.environment);
+  backend::BackendRequest request;
+  request.device = options_.device;
+  request.backend_dir = options_.backend_dir;
+  request.options = backend_options(options_);
+  request.options.pool = &pool_;
+  request.log = &log();
+  DPI_ASSIGN_OR_RETURN(backend_, backend::open_backend(request));
+  dpi_backend_error err{};
+  caps_.struct_size = sizeof caps_;
+  return backend_status(api().caps(device(), &caps_, &err), err, "backend");
+}
+
+Status Engine::make_plan(Bundle& bundle) {
   BundleParams params(bundle);
   auto graph = build_graph(bundle.manifest(), params);
   if (!graph.ok()) return std::move(graph).status().within(bundle.name());
+  DPI_RETURN_IF_ERROR(open_backend());
+  PlanOptions plan_options = dpi::plan_options(options_);
+  plan_options.max_streams = std::max(1, caps_.max_streams);
+  if ((caps_.flags & DPI_BACKEND_HALF) != 0) plan_options.activation = activation_type(options_.precision);
+  DPI_ASSIGN_OR_RETURN(plan_, dpi::make_plan(graph.value(), plan_options));
+  for (PlanOp& op : plan_.ops) op.bind_pointers();
+  if (plan_options.activation != kernels::DType::kF32) narrow_tables(plan_options.activation, &plan_);
+  schema_ = make_resolve_schema(plan_.features);
+  return {};
+}
 
-  backend::BackendRequest request;
-  request.device = options.device;
-  request.backend_dir = options.backend_dir;
-  request.options = backend_options(e->options_);
-  DPI_ASSIGN_OR_RETURN(e->backend_, backend::open_backend(request));
-  dpi_backend_error err{};
-  e->caps_.struct_size = sizeof e->caps_;
-  DPI_RETURN_IF_ERROR(backend_status(e->api().caps(e->device(), &e->caps_, &err), err, "backend"));
-
-  PlanOptions plan_options = dpi::plan_options(options);
-  plan_options.max_streams = std::max(1, e->caps_.max_streams);
-  if ((e->caps_.flags & DPI_BACKEND_HALF) != 0) plan_options.activation = activation_type(options.precision);
-  DPI_ASSIGN_OR_RETURN(e->plan_, make_plan(graph.value(), plan_options));
-  for (PlanOp& op : e->plan_.ops) op.bind_pointers();
-  if (plan_options.activation != kernels::DType::kF32) narrow_tables(plan_options.activation, &e->plan_);
-  e->schema_ = make_resolve_schema(e->plan_.features);
-
+Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOptions& options,
+                                               std::unique_ptr<TableStore> store, LoadWatch* watch) {
+  std::unique_ptr<Engine> e(new Engine());
+  e->options_ = options;
+  e->options_.environment = environment_of(options);
+  e->options_.load = {};  // the caller's, and only while loading
+  LoadWatch own(options, bundle.name());
+  if (watch == nullptr) watch = &own;
+  DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kPlan, 1));
+  DPI_RETURN_IF_ERROR(e->make_plan(bundle));
   e->store_ =
       store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), options.memory_limit);
   DPI_RETURN_IF_ERROR(e->check_memory());
-  DPI_RETURN_IF_ERROR(e->load_tables(bundle));
+  DPI_RETURN_IF_ERROR(e->load_tables(bundle, watch));
+  DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kOps, 1));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
   if (options.small_batch) e->prepare_small_batch();
@@ -97,13 +129,13 @@ Status Engine::check_memory() {
                                   " of device memory are free; nothing was loaded"};
 }
 
-Status Engine::load_tables(Bundle& bundle) {
+Status Engine::load_tables(Bundle& bundle, LoadWatch* watch) {
   std::vector<StoreTable> tables;
   for (const PlanTable& t : plan_.tables) {
     tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with});
   }
   DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(std::move(tables)));
-  return load_plan_tables(bundle, plan_, *store_);
+  return load_plan_tables(bundle, plan_, *store_, watch);
 }
 
 Status Engine::upload_constants() {
@@ -248,7 +280,13 @@ void Engine::prepare_small_batch() {
 void Engine::give_up_graphs(const Status& why) const {
   graphs_.store(false, std::memory_order_relaxed);
   const std::lock_guard lock(note_mutex_);
+  graphs_note_new_ = graphs_note_.empty();
   graphs_note_ = why.message();
+}
+
+std::string Engine::take_graphs_note() const {
+  const std::lock_guard lock(note_mutex_);
+  return std::exchange(graphs_note_new_, false) ? graphs_note_ : std::string();
 }
 
 std::string Engine::graphs_note() const {

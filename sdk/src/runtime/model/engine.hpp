@@ -13,6 +13,7 @@
 #include "base/status.hpp"
 #include "bundle/bundle.hpp"
 #include "plan/plan.hpp"
+#include "runtime/model/load_watch.hpp"
 #include "runtime/model/memory_forecast.hpp"
 #include "runtime/model/options.hpp"
 #include "runtime/request/resolve.hpp"
@@ -23,15 +24,17 @@ namespace dpi {
 class Engine {
  public:
   /// Plans, opens the backend, streams the tables to their storage, prepares the ops. `store` may be given by
-  /// tests; else resident.
+  /// tests; else resident. `watch` may be null.
   static Result<std::unique_ptr<Engine>> create(Bundle& bundle, const ModelOptions& options,
-                                                std::unique_ptr<TableStore> store = nullptr);
+                                                std::unique_ptr<TableStore> store = nullptr,
+                                                LoadWatch* watch = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   const Plan& plan() const { return plan_; }
   const ModelOptions& options() const { return options_; }
+  LogSink& log() const { return options_.environment->log(); }
   const ResolveSchema& schema() const { return schema_; }
   const dpi_backend_api& api() const { return *backend_.api; }
   dpi_backend_device* device() const { return backend_.device; }
@@ -58,6 +61,8 @@ class Engine {
   /// After a capture failed: calls go on op by op from now on, graphs_note says why.
   void give_up_graphs(const Status& why) const;
   std::string graphs_note() const;
+  /// The note, once; "" afterwards and while graphs are in use.
+  std::string take_graphs_note() const;
 
   /// Elements between rows of a value in its buffer (inputs and outputs included).
   int64_t row_stride(const PlanValue& v) const;
@@ -66,12 +71,15 @@ class Engine {
  private:
   Engine() = default;
   Status check_memory();
-  Status load_tables(Bundle& bundle);
+  Status open_backend();
+  Status make_plan(Bundle& bundle);
+  Status load_tables(Bundle& bundle, LoadWatch* watch);
   Status upload_constants();
   Status prepare_ops();
   void prepare_small_batch();
 
-  ModelOptions options_;
+  ModelOptions options_;  // with an environment
+  dpi_backend_pool pool_{};
   Plan plan_;
   ResolveSchema schema_;
   backend::OpenedBackend backend_;
@@ -89,6 +97,7 @@ class Engine {
   mutable std::atomic<bool> graphs_{false};
   mutable std::mutex note_mutex_;  // of graphs_note_, never on a path that works
   mutable std::string graphs_note_;
+  mutable bool graphs_note_new_ = false;
 };
 
 }  // namespace dpi

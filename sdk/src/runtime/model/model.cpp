@@ -20,14 +20,26 @@ uint64_t fork_generation() {
   return g_fork_generation.load(std::memory_order_relaxed);
 }
 
-Result<std::unique_ptr<Model>> load_bundle(Result<std::unique_ptr<Bundle>> opened,
-                                           const ModelOptions& options) {
-  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Bundle> bundle, std::move(opened));
-  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::create(*bundle, options));
-  if (!options.verify_golden) return model;
+Status verify(Model* model, Bundle* bundle) {
   DPI_ASSIGN_OR_RETURN(const GoldenRows golden, bundle->read_golden());
   Status passed = model->check_golden(golden, bundle->manifest().golden.tolerance);
   if (!passed.ok()) return std::move(passed).within(bundle->name());
+  return {};
+}
+
+template <class Open>
+Result<std::unique_ptr<Model>> load_bundle(const std::string& name, const ModelOptions& options,
+                                           Open&& open) {
+  LoadWatch watch(options, name);
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Bundle> bundle, open());
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::create(*bundle, options, nullptr, &watch));
+  if (options.verify_golden) {
+    DPI_RETURN_IF_ERROR(watch.enter(LoadStage::kVerify, 1));
+    DPI_RETURN_IF_ERROR(verify(model.get(), bundle.get()));
+  }
+  const Engine& e = model->engine();
+  DPI_RETURN_IF_ERROR(watch.finish(std::string(e.api().name) + " (" + e.caps().device_name + ")"));
+  model->report_events();
   return model;
 }
 
@@ -68,22 +80,23 @@ std::string golden_mismatch(const std::vector<float>& want, const std::vector<fl
 }  // namespace
 
 Result<std::unique_ptr<Model>> Model::load(const std::string& path, const ModelOptions& options) {
-  return load_bundle(Bundle::open(path, {options.require_signature}), options);
+  return load_bundle(path, options, [&] { return Bundle::open(path, {options.require_signature}); });
 }
 
 Result<std::unique_ptr<Model>> Model::load_memory(std::span<const std::byte> bytes,
                                                   const ModelOptions& options) {
-  return load_bundle(Bundle::open_memory(bytes, {options.require_signature}), options);
+  return load_bundle("<memory>", options,
+                     [&] { return Bundle::open_memory(bytes, {options.require_signature}); });
 }
 
 Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions& options,
-                                             std::unique_ptr<TableStore> store) {
+                                             std::unique_ptr<TableStore> store, LoadWatch* watch) {
   std::unique_ptr<Model> m(new Model());
   m->fork_generation_ = fork_generation();
   m->manifest_ = bundle.manifest();
   m->source_ = bundle.name();
   m->content_digest_ = bundle.content_digest();
-  DPI_ASSIGN_OR_RETURN(m->engine_, Engine::create(bundle, options, std::move(store)));
+  DPI_ASSIGN_OR_RETURN(m->engine_, Engine::create(bundle, options, std::move(store), watch));
   for (const FeatureSpec& f : m->manifest_.features) {
     m->encoders_.push_back(nullptr);
     if (f.encoder.empty()) continue;
@@ -150,12 +163,28 @@ CounterSums Model::counts() const {
   const std::lock_guard<std::mutex> lock(own_mutex_);
   CounterSums sums = gone_;
   pool_->add_counts(&sums);
-  for (const ContextPool* own : own_) own->add_counts(&sums);
+  for (ContextPool* own : own_) own->add_counts(&sums);
   return sums;
+}
+
+void Model::report_events() const {
+  LogSink& log = engine_->log();
+  if (const std::string note = engine_->take_graphs_note(); !note.empty())
+    log.write(LogLevel::kWarn, "graphs",
+              source_ + ": calls go on op by op, because a capture failed: " + note +
+                  "; option debug.graphs=off spares the attempt");
+  const WaitSums waits = pool_->take_slow_waits();
+  if (waits.count == 0) return;
+  log.write(LogLevel::kWarn, "contexts",
+            source_ + ": " + std::to_string(waits.count) + " calls waited for one of " +
+                std::to_string(pool_->size()) + " contexts, the longest " +
+                std::to_string(waits.longest_ns / 1'000'000) +
+                " ms; option max_contexts allows more, or let fewer threads call at once");
 }
 
 void Model::close() {
   pool_->close();
+  report_events();
   encoders_.clear();
   engine_.reset();
   manifest_ = Manifest();

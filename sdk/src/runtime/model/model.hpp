@@ -22,7 +22,8 @@ class Model {
                                                     const ModelOptions& options);
   /// For tests: any bundle, any store.
   static Result<std::unique_ptr<Model>> create(Bundle& bundle, const ModelOptions& options,
-                                               std::unique_ptr<TableStore> store = nullptr);
+                                               std::unique_ptr<TableStore> store = nullptr,
+                                               LoadWatch* watch = nullptr);
 
   /// Checks the batch and scores it. out: [rows, heads].
   Status predict(const Batch& batch, float* out, const RunControl& control);
@@ -58,6 +59,13 @@ class Model {
   bool forked() const;
   Status check_process() const;  // kForked in a child of the process that loaded
 
+  /// Of the content that is being served: 1 after load. Nothing can change a loaded model yet.
+  uint64_t version() const { return 1; }
+
+  /// Logs what calls met since the last time: graphs given up, slow waits for contexts. Calls themselves log
+  /// nothing. The callback may call the library, so no lock may be held here.
+  void report_events() const;
+
   std::string schema_json() const;
   std::string info_json() const;
   std::string counters_json() const;
@@ -75,7 +83,7 @@ class Model {
   std::mutex warm_up_mutex_;
   std::vector<std::unique_ptr<FeatureEncoder>> encoders_;
   mutable std::mutex own_mutex_;  // of own_ and gone_, never on a predict
-  std::vector<const ContextPool*> own_;
+  std::vector<ContextPool*> own_;
   CounterSums gone_{0};  // what contexts counted that were freed
 };
 

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <functional>
 
+#include "backend/abi/plugin.hpp"
+
 namespace dpi {
 
 namespace {
@@ -91,34 +93,41 @@ bool set_skip(ModelOptions& o, std::string_view s) {
   return true;
 }
 
+bool set_device(ModelOptions& o, std::string_view s) {
+  if (!backend::is_plugin_name(s)) return false;
+  o.device = std::string(s);
+  return true;
+}
+
 const std::vector<OptionDef>& definitions() {
   using M = ModelOptions;
   static const std::vector<OptionDef> kDefs = {
-      word("device", "cpu, cuda, auto or ref", &M::device, {"cpu", "cuda", "auto", "ref", "cuda_emu"}),
+      {"device", "auto, ref, cpu, cuda or a plugin's name ([a-z0-9_], at most 32)", set_device,
+       [](const M& o) { return o.device; }},
       number<int32_t>("device_index", "0 .. 1023", &M::device_index, 0, 1023),
       choice<Precision>("precision", "fp32, tf32, fp16 or bf16", &M::precision,
                         {{"fp32", 0}, {"tf32", 1}, {"fp16", 2}, {"bf16", 3}}),
-      number<int32_t>("threads", "1 .. 1024", &M::threads, 1, 1024),
+      number<int32_t>("threads", "1 .. 256", &M::threads, 1, 256),
       choice<bool>("determinism", "default or strict", &M::strict, {{"default", 0}, {"strict", 1}}),
       number<int64_t>("max_rows", "1 .. 1048576", &M::max_rows, 1, 1048576),
       number<int64_t>("max_nnz", "1 .. 268435456", &M::max_nnz, 1, 268435456),
       number<int32_t>("max_contexts", "1 .. 1024", &M::max_contexts, 1, 1024),
-      choice<bool>("fold", "on or off", &M::fold, {{"off", 0}, {"on", 1}}),
-      choice<bool>("fuse", "on or off", &M::fuse, {{"off", 0}, {"on", 1}}),
-      choice<ScheduleMode>("schedule", "breadth, depth or single", &M::schedule,
+      choice<bool>("debug.fold", "on or off", &M::fold, {{"off", 0}, {"on", 1}}),
+      choice<bool>("debug.fuse", "on or off", &M::fuse, {{"off", 0}, {"on", 1}}),
+      choice<ScheduleMode>("debug.schedule", "breadth, depth or single", &M::schedule,
                            {{"breadth", 0}, {"depth", 1}, {"single", 2}}),
       choice<bool>("verify", "off or golden", &M::verify_golden, {{"off", 0}, {"golden", 1}}),
       text("require_signature", "64 hexadecimal digits", &M::require_signature),
       text("backend_dir", "an absolute folder", &M::backend_dir),
       number<uint64_t>("memory_limit", "bytes", &M::memory_limit, 0, UINT64_MAX),
       word("isa", "auto, scalar, avx2 or avx512", &M::isa, {"auto", "scalar", "avx2", "avx512"}),
-      {"skip", "none, or some of lookup, elementwise, merge, tail separated by commas", set_skip,
+      {"debug.skip", "none, or some of lookup, elementwise, merge, tail separated by commas", set_skip,
        [](const M& o) { return o.skip.empty() ? std::string("none") : o.skip; }},
-      choice<bool>("graphs", "on or off", &M::graphs, {{"off", 0}, {"on", 1}}),
+      choice<bool>("debug.graphs", "on or off", &M::graphs, {{"off", 0}, {"on", 1}}),
       number<int32_t>("in_flight", "1 .. 8", &M::in_flight, 1, 8),
-      choice<bool>("debug", "on or off", &M::debug, {{"off", 0}, {"on", 1}}),
+      choice<bool>("debug.timestamps", "on or off", &M::timestamps, {{"off", 0}, {"on", 1}}),
       choice<bool>("small_batch", "on or off", &M::small_batch, {{"off", 0}, {"on", 1}}),
-      word("lookup", "auto, output_first or input_first", &M::lookup,
+      word("debug.lookup", "auto, output_first or input_first", &M::lookup,
            {"auto", "output_first", "input_first"}),
       text("tuning", "default, off or the path of a tuning table", &M::tuning),
   };

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/environment.hpp"
 #include "base/status.hpp"
 #include "plan/plan.hpp"
 
@@ -14,8 +16,17 @@ namespace dpi {
 
 enum class Precision : int32_t { kFp32 = 0, kTf32 = 1, kFp16 = 2, kBf16 = 3 };
 
+/// Who watches a load and may stop it. Used while loading only.
+struct LoadControl {
+  void (*progress)(void* user, const char* stage, uint64_t done, uint64_t total) = nullptr;
+  void* user = nullptr;
+  const volatile int32_t* cancel = nullptr;  // read atomically
+};
+
 struct ModelOptions {
-  std::string device = "auto";  // cpu, cuda, auto, ref; cuda_emu in tests
+  std::shared_ptr<Environment> environment;  // null = the process's
+  LoadControl load;
+  std::string device = "auto";  // cpu, cuda, auto, ref, or the name of another plugin
   int32_t device_index = -1;
   Precision precision = Precision::kFp32;
   int32_t threads = 1;
@@ -34,7 +45,7 @@ struct ModelOptions {
   std::string skip;          // passes of the plan left out, for measuring: PlanOptions::skip
   bool graphs = true;        // capture and replay where the backend can
   int32_t in_flight = 3;     // chunks of one call in flight
-  bool debug = false;        // timestamps per op
+  bool timestamps = false;   // timestamps per op
   bool small_batch = false;  // one kernel for small batches where the backend has one
   std::string lookup = "auto";
   std::string tuning = "default";
@@ -43,6 +54,11 @@ struct ModelOptions {
 /// Sets one option. Unknown key: kNotFound with the list of keys; bad value: kInvalidArgument with what is
 /// allowed.
 Status set_option(ModelOptions* options, std::string_view key, std::string_view value);
+
+/// What a model with these options shares with others; never null.
+inline const std::shared_ptr<Environment>& environment_of(const ModelOptions& options) {
+  return options.environment != nullptr ? options.environment : Environment::process();
+}
 
 /// The options of the plan's passes among them.
 PlanOptions plan_options(const ModelOptions& options);

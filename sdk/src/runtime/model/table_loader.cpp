@@ -46,7 +46,8 @@ void add_term(const Term& term, const float* rows, int64_t first, int64_t n, int
 
 class Loader {
  public:
-  Loader(Bundle& bundle, const Plan& plan, TableStore& store) : bundle_(bundle), plan_(plan), store_(store) {
+  Loader(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch)
+      : bundle_(bundle), plan_(plan), store_(store), watch_(watch) {
     for (size_t t = 0; t < plan.tables.size(); ++t) {
       if (plan.tables[t].source >= 0) continue;
       derived_.push_back({static_cast<int32_t>(t), {}});
@@ -58,6 +59,7 @@ class Loader {
       const PlanTable& t = plan_.tables[d.table];
       d.sums.assign(static_cast<size_t>(t.rows) * static_cast<size_t>(t.dim), 0.0f);
     }
+    DPI_RETURN_IF_ERROR(watch_->enter(LoadStage::kTables, bytes_to_read()));
     for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
       if (is_used(static_cast<int32_t>(s))) DPI_RETURN_IF_ERROR(stream_table(static_cast<int32_t>(s)));
     }
@@ -76,6 +78,16 @@ class Loader {
       }
     }
     return false;
+  }
+
+  uint64_t bytes_to_read() const {
+    uint64_t bytes = 0;
+    for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
+      const TableSpec& t = bundle_.manifest().tables[s];
+      if (is_used(static_cast<int32_t>(s)))
+        bytes += static_cast<uint64_t>(t.rows * t.dim * kernels::dtype_bytes(t.dtype));
+    }
+    return bytes;
   }
 
   bool feeds_derived(int32_t source) const {
@@ -102,13 +114,14 @@ class Loader {
     const bool decode = feeds_derived(source);
     return bundle_.read_table(
         source, [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
+          const uint64_t read = bytes.size();
           if (stored != spec.dtype) DPI_RETURN_IF_ERROR(narrow(spec, stored, first, &bytes));
           for (size_t t = 0; t < plan_.tables.size(); ++t) {
             if (plan_.tables[t].source != source) continue;
             DPI_RETURN_IF_ERROR(store_.ingest(static_cast<int32_t>(t), first, n, bytes));
           }
           if (decode) add_block(source, stored, first, n, bytes, scale);
-          return {};
+          return watch_->advance(read);
         });
   }
 
@@ -172,6 +185,7 @@ class Loader {
   Bundle& bundle_;
   const Plan& plan_;
   TableStore& store_;
+  LoadWatch* watch_;
   std::vector<Derived> derived_;
   std::vector<float> rows_;
   std::vector<uint16_t> narrowed_;
@@ -193,8 +207,8 @@ void narrow_tables(kernels::DType type, Plan* plan) {
   for (const int32_t t : narrow) plan->tables[static_cast<size_t>(t)].dtype = type;
 }
 
-Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store) {
-  return Loader(bundle, plan, store).run();
+Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch) {
+  return Loader(bundle, plan, store, watch).run();
 }
 
 }  // namespace dpi

@@ -5,17 +5,18 @@
 #include "base/status.hpp"
 #include "bundle/bundle.hpp"
 #include "plan/plan.hpp"
+#include "runtime/model/load_watch.hpp"
 #include "store/table_store.hpp"
 
 namespace dpi {
 
-/// Ingests every table of the plan and seals the store. Peak host memory beside the store: one block, and one
-/// float per row and column of each derived table.
 /// Gives float32 tables of the bundle the element type `type` (kF16, kBF16) in the plan; load_plan_tables
 /// then rounds their rows, and derived tables are computed from the rounded ones. Tables whose rows a mask
 /// rule inspects stay as they are.
 void narrow_tables(kernels::DType type, Plan* plan);
 
-Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store);
+/// Ingests every table of the plan and seals the store: one stage of `watch`. Peak host memory beside the
+/// store: one block, and one float per row and column of each derived table.
+Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch);
 
 }  // namespace dpi

@@ -33,6 +33,7 @@ struct RunControl {
   uint64_t deadline_ns = 0;                  // CLOCK_MONOTONIC; 0 = none
   const volatile int32_t* cancel = nullptr;  // read atomically
   float* logits = nullptr;                   // [rows, heads] or null
+  uint64_t* version = nullptr;               // receives the version that scored, or null
 };
 
 }  // namespace dpi

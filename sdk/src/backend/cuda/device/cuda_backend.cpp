@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kAlignment = 256;  // of cudaMalloc
 constexpr int32_t kStreams = 4;
+constexpr const char* kTuneAgain = "; measure on this machine again, or set option tuning=off";
 
 // ---- device
 
@@ -38,14 +39,16 @@ int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_ba
   CudaOptions options = options_of(*o);
   if (options.lookup == "input_first" && !kernels::cuda::has_input_first())
     return report(
-        unsupported("lookup=input_first is for measurements and not in this build: configure it with "
+        unsupported("debug.lookup=input_first is for measurements and not in this build: configure it with "
                     "-DDPI_MEASURE=ON"),
         err);
   auto gemm = open_gemm_device(index, options.precision, options.strict, options.tuning);
   if (!gemm.ok()) return report(gemm.status(), err);
   options.gemm = std::move(gemm).value();
-  auto* device = new (std::nothrow) CudaDevice{index, o->debug != 0, std::move(options)};
+  auto* device = new (std::nothrow) CudaDevice{index, o->debug != 0, std::move(options), o->log, o->log_sink};
   if (device == nullptr) return report({Code::kOutOfMemory, "no memory for a device"}, err);
+  if (const std::string& note = device->options.gemm->tuning_note; !note.empty())
+    device->warn("tuning", note + ": it is left alone" + kTuneAgain);
   *out = reinterpret_cast<dpi_backend_device*>(device);
   return 0;
 }
@@ -91,6 +94,16 @@ int32_t cuda_copy(dpi_backend_device* d, void* dst, const void* src, size_t byte
 
 // ---- ops
 
+// A line of the tuning table that fits an op and cannot be followed: the op's report has it as "tuning: ...".
+void log_ignored_lines(const CudaDevice& device, const dpi_op_desc& op, const std::string& report) {
+  constexpr std::string_view kKey = "tuning: ";
+  const size_t at = report.find(kKey);
+  if (at == std::string::npos || !device.options.gemm->tuning_note.empty()) return;
+  const std::string what = report.substr(at + kKey.size(), report.find(';', at) - at - kKey.size());
+  device.warn("tuning", std::string("op '") + op.name + "': a line of the tuning table is ignored: " + what +
+                            kTuneAgain);
+}
+
 int32_t cuda_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backend_op** out, char* text,
                         size_t cap, dpi_backend_error* err) {
   try {
@@ -103,6 +116,7 @@ int32_t cuda_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_back
       return report(s, err);
     }
     copy_text("chosen: " + chosen, text, cap);
+    log_ignored_lines(device_of(d), *desc, chosen);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());
     return 0;
   } catch (const std::bad_alloc&) {

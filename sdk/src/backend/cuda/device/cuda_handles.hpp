@@ -12,6 +12,12 @@ struct CudaDevice {
   int index = 0;
   bool debug = false;  // events carry timestamps
   CudaOptions options;
+  void (*log)(void* sink, int32_t level, const char* component, const char* message) = nullptr;
+  void* log_sink = nullptr;
+
+  void warn(const char* component, const std::string& message) const {
+    if (log != nullptr) log(log_sink, 2, component, message.c_str());
+  }
 };
 
 // Streams, events and graphs carry their device: any thread may pass them on.

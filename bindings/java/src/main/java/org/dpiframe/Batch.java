@@ -132,7 +132,7 @@ public final class Batch {
         guard.exit();
       }
       call.check(code);
-      scores.setRows(rows());
+      scores.setRows(rows(), call.version());
     } finally {
       exit();
       Reference.reachabilityFence(scores);
@@ -161,7 +161,7 @@ public final class Batch {
       }
       accepted = shape;
     }
-    scores.setRows(0);
+    scores.setRows(0, 0);
     if (openShared) sharedOffsets.put(shared.rows(), item.rows());
     item.write(call, Part.ITEM);
     if (shared == null) return;

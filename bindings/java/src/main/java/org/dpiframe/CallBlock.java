@@ -7,6 +7,7 @@ import org.dpiframe.Native.Layout;
 final class CallBlock {
   private final Block block;
   private final int runAt;
+  private final int versionAt;
   private final int extraAt;
 
   CallBlock() {
@@ -16,10 +17,12 @@ final class CallBlock {
   CallBlock(int extra) {
     Native.ensure();
     runAt = Layout.ERROR_SIZE;
-    extraAt = runAt + Layout.RUN_SIZE;
+    versionAt = runAt + Layout.RUN_SIZE;
+    extraAt = versionAt + Long.BYTES;
     block = new Block(extraAt + (long) extra);
     block.bytes.putInt(0, Layout.ERROR_SIZE);
     block.bytes.putInt(runAt, Layout.RUN_SIZE);
+    block.bytes.putLong(runAt + Layout.RUN_VERSION, block.address + versionAt);
     block.bytes.putInt(extraAt, extra);  // struct_size, when the extra room is a struct
   }
 
@@ -47,15 +50,19 @@ final class CallBlock {
     block.bytes.putLong(extraAt + offset, value);
   }
 
-  /** The address of the run options for such a call; 0 when there is nothing to say. */
+  /** The address of the run options for such a call. */
   long run(Control control, Scores scores) {
     long logits = scores.logitsAddress();
-    if (control == null && logits == 0) return 0;
     block.bytes.putLong(runAt + Layout.RUN_DEADLINE, control != null ? control.deadline() : 0);
     block.bytes.putLong(runAt + Layout.RUN_CANCEL, control != null ? control.flagAddress() : 0);
     block.bytes.putLong(runAt + Layout.RUN_LOGITS, logits);
     block.bytes.putLong(runAt + Layout.RUN_LOGITS_LEN, logits != 0 ? scores.capacity() : 0);
     return block.address + runAt;
+  }
+
+  /** The version that scored the last call with run options. */
+  long version() {
+    return block.bytes.getLong(versionAt);
   }
 
   /** Throws what the error block holds unless {@code code} is 0. */

@@ -36,7 +36,8 @@ public final class Model implements AutoCloseable {
         call.extraLong(DpiNativeConstants.OFFSET_dpi_model_info_max_rows),
         call.extraLong(DpiNativeConstants.OFFSET_dpi_model_info_host_bytes),
         call.extraLong(DpiNativeConstants.OFFSET_dpi_model_info_device_bytes),
-        call.extraLong(DpiNativeConstants.OFFSET_dpi_model_info_content_digest));
+        call.extraLong(DpiNativeConstants.OFFSET_dpi_model_info_content_digest),
+        call.extraLong(DpiNativeConstants.OFFSET_dpi_model_info_version));
     schema = readSchema(handle, call);
     shape = schema.shape();
   }
@@ -102,7 +103,7 @@ public final class Model implements AutoCloseable {
     return json(DpiNative::dpi_model_info_json);
   }
 
-  /** Calls, rows and errors since load; per feature: missing, out of range, cut bags. */
+  /** Calls, rows, errors and slow waits for a context since load; per feature: missing, out of range, cut bags. */
   public String countersJson() {
     return json(DpiNative::dpi_model_counters_json);
   }

@@ -12,6 +12,8 @@ public final class ModelBuilder {
   private String path;
   private ByteBuffer bytes;
   private Options options = new Options();
+  private Environment environment;
+  private Control control;
   private long warmUpRows;
 
   ModelBuilder() {}
@@ -55,6 +57,18 @@ public final class ModelBuilder {
     return this;
   }
 
+  /** What the model shares with others; without it {@link Environment#process()}. */
+  public ModelBuilder environment(Environment environment) {
+    this.environment = Objects.requireNonNull(environment, "environment");
+    return this;
+  }
+
+  /** {@link Control#cancel()} stops the load with {@link DpiException.Cancelled}; a deadline is not looked at. */
+  public ModelBuilder control(Control control) {
+    this.control = Objects.requireNonNull(control, "control");
+    return this;
+  }
+
   /** Runs batches of up to so many rows through every context while loading, so that no later call pays for a first time. */
   public ModelBuilder warmUpRows(long rows) {
     warmUpRows = rows;
@@ -74,10 +88,17 @@ public final class ModelBuilder {
         Reference.reachabilityFence(key);
         Reference.reachabilityFence(value);
       }
+      if (environment != null) {
+        call.check(environment.inside(env -> DpiNative.dpi_options_set_env(nativeOptions, env, call.error())));
+      }
+      if (control != null) {
+        call.check(DpiNative.dpi_options_set_progress(nativeOptions, 0, 0, control.flagAddress(), call.error()));
+      }
       call.extraLong(0, 0);
       call.check(load(nativeOptions, call));
     } finally {
       DpiNative.dpi_options_free(nativeOptions);
+      Reference.reachabilityFence(control);
     }
     Model model = new Model(call.extraLong(0));
     if (warmUpRows > 0) warm(model);

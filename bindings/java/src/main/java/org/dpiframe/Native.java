@@ -100,6 +100,7 @@ final class Native {
     static final int RUN_CANCEL = DpiNativeConstants.OFFSET_dpi_run_options_cancel;
     static final int RUN_LOGITS = DpiNativeConstants.OFFSET_dpi_run_options_logits;
     static final int RUN_LOGITS_LEN = DpiNativeConstants.OFFSET_dpi_run_options_logits_len;
+    static final int RUN_VERSION = DpiNativeConstants.OFFSET_dpi_run_options_version;
     static final int BATCH_SIZE = DpiNativeConstants.SIZEOF_dpi_batch;
 
     private Layout() {}

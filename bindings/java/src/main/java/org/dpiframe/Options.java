@@ -5,7 +5,7 @@ import java.util.Map;
 
 /**
  * Load options by key, as the C header lists them ({@code device, precision, threads, determinism, max_rows, max_nnz,
- * max_contexts, fold, fuse, schedule, verify, require_signature, backend_dir, memory_limit, isa ...}). The library checks
+ * max_contexts, verify, require_signature, backend_dir, memory_limit, isa ...}). The library checks
  * them while loading: an unknown key is {@link DpiException.NotFound}, a bad value {@link DpiException.InvalidArgument}.
  */
 public final class Options {
@@ -24,7 +24,12 @@ public final class Options {
     return set("device", device.option());
   }
 
-  /** Worker threads for large batches; 1 = the caller's thread only. */
+  /** A plugin by its name: {@code libdpi_<name>.so}. */
+  public Options device(String name) {
+    return set("device", name);
+  }
+
+  /** Threads for large batches, of the environment; 1 = the caller's thread only. */
   public Options threads(int threads) {
     return set("threads", Integer.toString(threads));
   }

@@ -178,11 +178,11 @@ public final class Rows implements AutoCloseable {
 
   /** Scores the rows; {@code control} may be null. */
   public void predict(Scores scores, Control control) {
-    scores.setRows(0);
+    scores.setRows(0, 0);
     run(h -> {
       int code = DpiNative.dpi_rows_predict(
           h, scores.address(), scores.capacity(), call.run(control, scores), call.error());
-      if (code == 0) scores.setRows(Math.toIntExact(DpiNative.dpi_rows_count(h)));
+      if (code == 0) scores.setRows(Math.toIntExact(DpiNative.dpi_rows_count(h)), call.version());
       return code;
     });
     Reference.reachabilityFence(scores);

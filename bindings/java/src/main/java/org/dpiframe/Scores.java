@@ -14,6 +14,7 @@ public final class Scores {
   private final int maxRows;
   private final long logitsAddress;
   private int rows;
+  private long version;
 
   Scores(int maxRows, int heads, boolean withLogits) {
     if (maxRows < 0) throw new IllegalArgumentException("maxRows is " + maxRows);
@@ -29,6 +30,11 @@ public final class Scores {
   /** Rows of the last call. */
   public int rows() {
     return rows;
+  }
+
+  /** The version of the model ({@link ModelInfo#version()}) that scored all rows of the last call; 0 when there are none. */
+  public long version() {
+    return version;
   }
 
   /** Scores per row. */
@@ -96,7 +102,8 @@ public final class Scores {
     return logitsAddress;
   }
 
-  void setRows(int rows) {
+  void setRows(int rows, long version) {
     this.rows = rows;
+    this.version = version;
   }
 }

@@ -1,0 +1,81 @@
+#include "base/environment.hpp"
+
+#include <pthread.h>
+
+#include <charconv>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace dpi {
+
+namespace {
+
+constexpr int32_t kMostThreads = 256;
+
+/// All that live, so that fork() finds none of them half changed. Never destroyed.
+struct Living {
+  std::mutex mutex;
+  std::vector<Environment*> all;
+};
+
+Living& living() {
+  static Living* const kLiving = new Living;
+  return *kLiving;
+}
+
+void lock_all() {
+  living().mutex.lock();
+  for (Environment* e : living().all) e->before_fork();
+}
+
+void unlock_all(bool child) {
+  for (Environment* e : living().all) e->after_fork(child);
+  living().mutex.unlock();
+}
+
+}  // namespace
+
+Environment::Environment() {
+  static const int kRegistered =
+      pthread_atfork(lock_all, [] { unlock_all(false); }, [] { unlock_all(true); });
+  static_cast<void>(kRegistered);
+  const std::lock_guard<std::mutex> lock(living().mutex);
+  living().all.push_back(this);
+}
+
+Environment::~Environment() {
+  const std::lock_guard<std::mutex> lock(living().mutex);
+  std::erase(living().all, this);
+}
+
+Status Environment::set(std::string_view key, std::string_view value) {
+  if (key != "threads")
+    return {Code::kNotFound, "unknown key '" + std::string(key) + "' of an environment; known: threads"};
+  int32_t n = 0;
+  const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), n);
+  if (fault != std::errc() || end != value.data() + value.size() || n < 0 || n > kMostThreads)
+    return invalid_argument("threads of an environment is '" + std::string(value) + "', expected 0 .. " +
+                            std::to_string(kMostThreads));
+  pool_->set_limit(n);
+  return {};
+}
+
+void Environment::after_fork(bool child) {
+  log_.after_fork(child);
+  if (!child) return;
+  // The child has none of the threads, and locks of theirs may be held: that pool is left where it is.
+  const int32_t limit = pool_->limit();
+  static_cast<void>(pool_.release());
+  pool_ = std::make_unique<ThreadPool>();
+  pool_->set_limit(limit);
+}
+
+std::shared_ptr<Environment> Environment::create() { return std::shared_ptr<Environment>(new Environment()); }
+
+const std::shared_ptr<Environment>& Environment::process() {
+  static const auto* const kProcess = new std::shared_ptr<Environment>(create());
+  return *kProcess;
+}
+
+}  // namespace dpi

@@ -1,0 +1,112 @@
+#include "base/thread_pool.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+
+namespace dpi {
+
+namespace {
+
+/// While this lives, threads that are started begin with the signals of a host blocked.
+class BlockSignals {
+ public:
+  BlockSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+      sigdelset(&all, fault);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockSignals(const BlockSignals&) = delete;
+  BlockSignals& operator=(const BlockSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+struct ThreadPool::Job {
+  Part part = nullptr;
+  void* context = nullptr;
+  int32_t parts = 0;
+  int32_t taken = 0;
+  int32_t unfinished = 0;
+  Job* next = nullptr;
+  std::condition_variable done;
+};
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& t : workers_) t.join();
+}
+
+Status ThreadPool::grow(int32_t threads) {
+  const int32_t most = limit();
+  const auto wanted = static_cast<size_t>(std::max(1, most > 0 ? std::min(threads, most) : threads)) - 1;
+  const BlockSignals blocked;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  try {
+    while (workers_.size() < wanted) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error& e) {
+    return Status(Code::kOutOfMemory, "thread " + std::to_string(workers_.size() + 1) + " of " +
+                                          std::to_string(wanted) + " cannot be started: " + e.what())
+        .native(e.code().value());
+  }
+  return {};
+}
+
+void ThreadPool::run_part(Job& job, std::unique_lock<std::mutex>& lock) {
+  const int32_t mine = job.taken++;
+  if (job.taken == job.parts) {  // nothing left for others
+    Job** link = &first_;
+    Job* before = nullptr;
+    while (*link != &job) {
+      before = *link;
+      link = &before->next;
+    }
+    *link = job.next;
+    if (last_ == &job) last_ = before;
+  }
+  lock.unlock();
+  job.part(job.context, mine);
+  lock.lock();
+  if (--job.unfinished == 0) job.done.notify_one();  // with the lock: the job goes when its caller wakes
+}
+
+void ThreadPool::work() {
+  pthread_setname_np(pthread_self(), "dpi-pool");
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stop_ || first_ != nullptr; });
+    if (stop_) return;
+    run_part(*first_, lock);
+  }
+}
+
+void ThreadPool::run(int32_t parts, Part part, void* context) {
+  if (parts < 1) return;
+  if (parts == 1) return part(context, 0);
+  Job job;
+  job.part = part;
+  job.context = context;
+  job.parts = parts;
+  job.unfinished = parts;
+  std::unique_lock<std::mutex> lock(mutex_);
+  (last_ != nullptr ? last_->next : first_) = &job;
+  last_ = &job;
+  for (int32_t i = 1; i < parts; ++i) wake_.notify_one();
+  while (job.taken < parts) run_part(job, lock);
+  job.done.wait(lock, [&] { return job.unfinished == 0; });
+}
+
+}  // namespace dpi

@@ -1,0 +1,41 @@
+// Follows one load through its stages: tells the caller how far it is, looks at the caller's cancel flag, and
+// tells the log how long each stage took.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.hpp"
+#include "runtime/model/options.hpp"
+
+namespace dpi {
+
+enum class LoadStage : int32_t { kOpen, kPlan, kTables, kOps, kVerify };
+
+class LoadWatch {
+ public:
+  /// The first stage is kOpen. `options` must outlive the watch.
+  LoadWatch(const ModelOptions& options, std::string name);
+
+  /// Ends the stage before. `total` is in bytes for kTables, else in steps. kCancelled when the flag is set.
+  Status enter(LoadStage stage, uint64_t total);
+  /// `n` more of the stage's total; the caller hears of it about a hundred times a stage.
+  Status advance(uint64_t n);
+  /// The model is ready; `device` says on what.
+  Status finish(const std::string& device);
+
+ private:
+  void end_stage(uint64_t now);
+  void tell() const;
+  Status check_cancel() const;
+
+  const ModelOptions& options_;
+  LogSink& log_;
+  std::string name_;
+  uint64_t began_ = 0;
+  uint64_t stage_began_ = 0;
+  LoadStage stage_ = LoadStage::kOpen;
+  uint64_t done_ = 0, total_ = 1, told_ = 0;
+};
+
+}  // namespace dpi
