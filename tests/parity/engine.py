@@ -24,7 +24,7 @@ class Batch(c.Structure):
 
 class RunOptions(c.Structure):
     _fields_ = [("struct_size", c.c_uint32), ("flags", c.c_uint32), ("deadline_ns", c.c_uint64), ("cancel", _P),
-                ("logits", _P), ("logits_len", c.c_size_t)]
+                ("logits", _P), ("logits_len", c.c_size_t), ("version", _P)]
 
 
 class EngineError(RuntimeError):
