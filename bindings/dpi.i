@@ -54,6 +54,8 @@ DPI_ADDRESS(int32_t *)
 DPI_ADDRESS(int64_t *)
 DPI_ADDRESS(dpi_log_fn)
 DPI_ADDRESS(dpi_progress_fn)
+DPI_ADDRESS(dpi_alloc_fn)
+DPI_ADDRESS(dpi_free_fn)
 
 /* Memory and buffers. The environment is not a parameter in Java. */
 %typemap(in, numinputs=0) JNIEnv *jenv "$1 = jenv;"
@@ -111,6 +113,7 @@ DPI_ADDRESS(SWIGTYPE *)
 DPI_ADDRESS(dpi_log_fn)
 DPI_ADDRESS(dpi_progress_fn)
 DPI_ADDRESS(dpi_env *)
+DPI_ADDRESS(dpi_memory_hooks *)
 DPI_ADDRESS(void *user)
 DPI_ADDRESS(const volatile int32_t *cancel)
 DPI_ADDRESS(dpi_model *)
@@ -152,6 +155,7 @@ DPI_POINTER(dpi_rows **, *uintptr)
 %ignore dpi_model_info;
 %ignore dpi_feature_info;
 %ignore dpi_batch;
+%ignore dpi_memory_hooks;
 %ignore dpi_run_options;
 %ignore dpi_context_view;
 %ignore DPI_BATCH_1_0_SIZE;
@@ -214,6 +218,13 @@ DPI_FIELD(dpi_feature_info, vocab_size)
 DPI_FIELD(dpi_feature_info, max_len)
 DPI_FIELD(dpi_feature_info, has_encoder)
 DPI_FIELD(dpi_feature_info, weighted)
+
+DPI_SIZE(dpi_memory_hooks)
+DPI_FIELD(dpi_memory_hooks, struct_size)
+DPI_FIELD(dpi_memory_hooks, flags)
+DPI_FIELD(dpi_memory_hooks, alloc)
+DPI_FIELD(dpi_memory_hooks, free)
+DPI_FIELD(dpi_memory_hooks, user)
 
 DPI_SIZE(dpi_batch)
 DPI_FIELD(dpi_batch, struct_size)

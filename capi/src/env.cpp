@@ -36,6 +36,22 @@ dpi_status dpi_env_set(dpi_env* env, const char* key, const char* value, dpi_err
   });
 }
 
+dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memory_hooks* hooks, dpi_error* error) noexcept {
+  return guard(error, [&]() -> Status {
+    dpi_memory_hooks h{};
+    if (hooks != nullptr) {
+      DPI_RETURN_IF_ERROR(
+          dpi::capi::read_struct(hooks, "dpi_memory_hooks", dpi::capi::kMemoryHooks10, sizeof h, &h));
+      if (h.flags != 0)
+        return {dpi::Code::kVersion, "dpi_memory_hooks.flags has bits this library does not know"};
+      if (h.alloc == nullptr || h.free == nullptr)
+        return dpi::invalid_argument("dpi_memory_hooks needs both alloc and free");
+    }
+    environment_of(env).set_memory({h.alloc, h.free, h.user});
+    return {};
+  });
+}
+
 dpi_status dpi_env_set_log(dpi_env* env, dpi_log_fn callback, void* user, int32_t min_level,
                            dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {

@@ -51,6 +51,7 @@ namespace dpi::capi {
 
 /// Sizes of the structs in version 1.0. Frozen: callers compiled then say them for ever.
 inline constexpr size_t kModelInfo10 = 88, kFeatureInfo10 = 56, kRunOptions10 = 48, kContextView10 = 64;
+inline constexpr size_t kMemoryHooks10 = 32;
 /// Up to the text's first bytes.
 inline constexpr size_t kLeastError = 40;
 

@@ -14,6 +14,7 @@ constexpr uint32_t kMaxStruct = 4096;
 
 static_assert(kModelInfo10 <= sizeof(dpi_model_info) && kFeatureInfo10 <= sizeof(dpi_feature_info));
 static_assert(kRunOptions10 <= sizeof(dpi_run_options) && kContextView10 <= sizeof(dpi_context_view));
+static_assert(kMemoryHooks10 <= sizeof(dpi_memory_hooks));
 static_assert(DPI_BATCH_1_0_SIZE == 136 && DPI_ERROR_1_0_SIZE <= sizeof(dpi_error));
 static_assert(static_cast<int32_t>(Code::kInvalidArgument) == DPI_E_INVALID_ARGUMENT);
 static_assert(static_cast<int32_t>(Code::kNotFound) == DPI_E_NOT_FOUND);

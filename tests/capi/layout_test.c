@@ -48,6 +48,10 @@ int main(void) {
   CHECK_AT(dpi_batch, shared_rows, 72);
   CHECK_AT(dpi_batch, shared_offsets, 80);
   CHECK_AT(dpi_batch, shared_nnz, 128);
+  CHECK_SIZE(dpi_memory_hooks, 32);
+  CHECK_AT(dpi_memory_hooks, alloc, 8);
+  CHECK_AT(dpi_memory_hooks, free, 16);
+  CHECK_AT(dpi_memory_hooks, user, 24);
   CHECK_SIZE(dpi_run_options, 48);
   CHECK_AT(dpi_run_options, deadline_ns, 8);
   CHECK_AT(dpi_run_options, cancel, 16);

@@ -103,6 +103,17 @@ TEST_CASE("structs that the caller fills") {
       run, 48);
 }
 
+TEST_CASE("memory hooks as a caller of another version has them") {
+  dpi_env* raw = nullptr;
+  REQUIRE(dpi_env_create(&raw, nullptr) == DPI_OK);
+  const std::unique_ptr<dpi_env, decltype(&dpi_env_free)> env(raw, dpi_env_free);
+  dpi_memory_hooks hooks{};
+  hooks.alloc = [](void*, size_t, size_t, int32_t) -> void* { return nullptr; };
+  hooks.free = [](void*, void*, size_t, int32_t) {};
+  check_read<dpi_memory_hooks>([&](const auto* h, auto* e) { return dpi_env_set_memory(raw, h, e); }, hooks,
+                               32);
+}
+
 TEST_CASE("dpi_error takes what fits") {
   const char* const path = "/nowhere/a/path/that/is/long/enough/to/be/cut/model.h5";
   const auto fail = [&](dpi_error* e) {

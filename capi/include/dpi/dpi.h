@@ -98,7 +98,7 @@ DPI_API const char* dpi_build_info_json(void) DPI_NOEXCEPT; /* static: version, 
 DPI_API const char* dpi_status_name(dpi_status status) DPI_NOEXCEPT; /* "DPI_E_IO"; never NULL                          */
 
 /* ---- environment ------------------------------------------------------------------------------------------------------- */
-/* What models share: where messages go, and the worker threads of option `threads`. Models loaded without one share the process's
+/* What models share: where messages go, where large blocks of memory come from, and the worker threads of option `threads`. Models loaded without one share the process's
  * environment, which NULL stands for below. Reference-counted: options and models keep theirs. It may be used after fork(): the child
  * starts threads of its own. */
 typedef struct dpi_env dpi_env;
@@ -132,6 +132,24 @@ DPI_API dpi_status dpi_env_set_log(dpi_env* env, dpi_log_fn callback, void* user
  * when there is none. A text has at most 4096 bytes; it is cut to cap, and not taken when cap is 0. Where messages were lost before
  * they were polled, one of component log says how many. level may be NULL. */
 DPI_API size_t dpi_env_poll_log(dpi_env* env, char* buf, size_t cap, int32_t* level) DPI_NOEXCEPT;
+
+enum { DPI_BLOCK_TABLES = 0, DPI_BLOCK_WEIGHTS = 1, DPI_BLOCK_SCRATCH = 2, DPI_BLOCK_STAGING = 3 };
+/* `bytes` (never 0) at a multiple of `alignment` (a power of two), any content; NULL = out of memory. kind: DPI_BLOCK_*. */
+typedef void* (*dpi_alloc_fn)(void* user, size_t bytes, size_t alignment, int32_t kind);
+typedef void (*dpi_free_fn)(void* user, void* block, size_t bytes, int32_t kind); /* bytes and kind as at its allocation */
+typedef struct dpi_memory_hooks {
+  uint32_t struct_size;
+  uint32_t flags;            /* 0 */
+  dpi_alloc_fn alloc;
+  dpi_free_fn free;
+  void* user;
+} dpi_memory_hooks;
+/* Where models that are loaded from now on take the blocks that cpu and ref need in host memory: tables, constants, contexts' scratch and
+ * staging. Packed weights and what describes a model stay with the C library, a GPU's blocks with its driver. hooks NULL = the C library
+ * again. Called from any thread, by several at once, without a lock of the library held, while models and contexts are made and freed, also
+ * by the predict that first needs a context; must not call back into the library. The functions and user must stay valid until the last
+ * such model is freed. An allocation that fails is DPI_E_OUT_OF_MEMORY for the call that needed it. */
+DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memory_hooks* hooks, dpi_error* error) DPI_NOEXCEPT;
 
 /* ---- options ----------------------------------------------------------------------------------------------------------- */
 /* String keys, so that a new option never changes the ABI. dpi_options_set refuses unknown keys (DPI_E_NOT_FOUND) and bad values

@@ -1,5 +1,6 @@
 #include "backend/host_device.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,23 +10,25 @@
 namespace dpi::backend {
 namespace {
 
+constexpr size_t kHugePage = size_t{2} << 20;
+
 // Streams and events have no state, but a caller may compare handles with null: each kind has one object's
 // address.
 char g_stream;
 char g_event;
 
-int32_t host_alloc(dpi_backend_device*, size_t bytes, int32_t, void** out, dpi_backend_error* err) {
+HostMemory& memory_of(dpi_backend_device* d) { return *reinterpret_cast<HostDevice*>(d)->memory; }
+
+/// Large blocks start at a huge page and ask for huge pages: random rows of a table would otherwise miss the
+/// translation cache.
+int32_t host_alloc(dpi_backend_device* d, size_t bytes, int32_t kind, void** out, dpi_backend_error* err) {
   *out = nullptr;
-  if (bytes <= SIZE_MAX - kHostAlignment) {
-    const size_t rounded =
-        (std::max<size_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
-    *out = std::aligned_alloc(kHostAlignment, rounded);
-  }
-  if (*out != nullptr) return 0;
-  return report({Code::kOutOfMemory, "cannot allocate " + std::to_string(bytes) + " bytes"}, err);
+  const size_t alignment = bytes >= kHugePage ? kHugePage : size_t{kHostAlignment};
+  const Status s = memory_of(d).allocate(bytes, alignment, kind, out);
+  return s.ok() ? 0 : report(s, err);
 }
 
-void host_free(dpi_backend_device*, void* p, int32_t) { std::free(p); }
+void host_free(dpi_backend_device* d, void* p, int32_t kind) { memory_of(d).release(p, kind); }
 
 int32_t host_copy(dpi_backend_device*, void* dst, const void* src, size_t bytes, dpi_backend_error*) {
   if (bytes > 0) std::memmove(dst, src, bytes);
@@ -58,6 +61,52 @@ int32_t event_record(dpi_backend_event*, dpi_backend_stream*, dpi_backend_error*
 int32_t event_wait(dpi_backend_event*, dpi_backend_stream*, dpi_backend_error*) { return 0; }
 
 }  // namespace
+
+void* HostMemory::take(size_t bytes, size_t alignment, int32_t kind) {
+  if (hooks_ != nullptr) return hooks_->alloc(hooks_->self, bytes, alignment, kind);
+  void* p = std::aligned_alloc(alignment, bytes);
+  if (p != nullptr && alignment == kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // advice: may be refused
+  return p;
+}
+
+Status HostMemory::allocate(size_t bytes, size_t alignment, int32_t kind, void** out) {
+  *out = nullptr;
+  const size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  void* const p = rounded >= bytes ? take(rounded, alignment, kind) : nullptr;
+  if (p == nullptr) return {Code::kOutOfMemory, "cannot allocate " + std::to_string(bytes) + " bytes"};
+  if (hooks_ != nullptr && reinterpret_cast<uintptr_t>(p) % alignment != 0) {
+    hooks_->free(hooks_->self, p, rounded, kind);
+    return invalid_argument("the environment's memory hook gave a block that is not aligned to " +
+                            std::to_string(alignment) + " bytes");
+  }
+  if (hooks_ != nullptr && !remember(p, rounded)) {
+    hooks_->free(hooks_->self, p, rounded, kind);
+    return {Code::kOutOfMemory, "no memory to keep track of a block"};
+  }
+  *out = p;
+  return {};
+}
+
+bool HostMemory::remember(void* p, size_t bytes) try {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bytes_[p] = bytes;
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+void HostMemory::release(void* p, int32_t kind) {
+  if (hooks_ == nullptr || p == nullptr) return std::free(p);
+  size_t bytes = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = bytes_.find(p);
+    if (found == bytes_.end()) return;
+    bytes = found->second;
+    bytes_.erase(found);
+  }
+  hooks_->free(hooks_->self, p, bytes, kind);
+}
 
 void copy_text(const std::string& text, char* buf, size_t cap) {
   if (buf == nullptr || cap == 0) return;

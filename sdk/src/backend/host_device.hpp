@@ -3,6 +3,10 @@
 // `cpu` may use what fits.
 #pragma once
 
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
 #include "backend/abi/dpi_backend.h"
 #include "base/status.hpp"
 
@@ -16,6 +20,31 @@ int32_t report(const Status& status, dpi_backend_error* err);
 
 /// Copies `text` into buf, cut to cap - 1 characters. buf may be null.
 void copy_text(const std::string& text, char* buf, size_t cap);
+
+/// Memory of one device: from the host program's hooks when there are some, else from the C library.
+class HostMemory {
+ public:
+  explicit HostMemory(const dpi_backend_memory* hooks) : hooks_(hooks) {}
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  /// Rounds `bytes` up to a multiple of `alignment`.
+  Status allocate(size_t bytes, size_t alignment, int32_t kind, void** out);
+  void release(void* p, int32_t kind);
+
+ private:
+  void* take(size_t bytes, size_t alignment, int32_t kind);
+  bool remember(void* p, size_t bytes);
+
+  const dpi_backend_memory* hooks_;
+  std::mutex mutex_;                         // of bytes_; not held while a hook runs
+  std::unordered_map<void*, size_t> bytes_;  // of blocks from hooks, which want to hear it again
+};
+
+/// The base of every device in host memory: what dpi_backend_device points to.
+struct HostDevice {
+  std::unique_ptr<HostMemory> memory;
+};
 
 /// Sets the members of `api` that host memory decides: alloc, free, upload, download, copies, streams and
 /// events. Capture and event_elapsed stay null.

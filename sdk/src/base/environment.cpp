@@ -61,8 +61,24 @@ Status Environment::set(std::string_view key, std::string_view value) {
   return {};
 }
 
+void Environment::set_memory(const MemoryHooks& hooks) {
+  const std::lock_guard<std::mutex> lock(memory_mutex_);
+  memory_ = hooks;
+}
+
+MemoryHooks Environment::memory() const {
+  const std::lock_guard<std::mutex> lock(memory_mutex_);
+  return memory_;
+}
+
+void Environment::before_fork() {
+  memory_mutex_.lock();
+  log_.before_fork();
+}
+
 void Environment::after_fork(bool child) {
   log_.after_fork(child);
+  memory_mutex_.unlock();
   if (!child) return;
   // The child has none of the threads, and locks of theirs may be held: that pool is left where it is.
   const int32_t limit = pool_->limit();

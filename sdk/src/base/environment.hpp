@@ -1,9 +1,11 @@
-// What models share: the log and the worker threads. A model keeps the environment it was loaded in alive.
-// Models loaded without one share the process's, which is never destroyed, so that a thread which outlives
-// main() still finds it.
+// What models share: the log, the worker threads, where large blocks of host memory come from. A model keeps
+// the environment it was loaded in alive. Models loaded without one share the process's, which is never
+// destroyed, so that a thread which outlives main() still finds it.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <mutex>
 #include <string_view>
 
 #include "base/log.hpp"
@@ -11,6 +13,13 @@
 #include "base/thread_pool.hpp"
 
 namespace dpi {
+
+/// As dpi_memory_hooks in dpi.h; all null = the C library. Kinds are DPI_BLOCK_*.
+struct MemoryHooks {
+  void* (*alloc)(void* user, size_t bytes, size_t alignment, int32_t kind) = nullptr;
+  void (*free)(void* user, void* block, size_t bytes, int32_t kind) = nullptr;
+  void* user = nullptr;
+};
 
 class Environment {
  public:
@@ -25,18 +34,24 @@ class Environment {
   /// Sets one of the keys that dpi.h lists under dpi_env_set.
   Status set(std::string_view key, std::string_view value);
 
+  /// Of models that are loaded from now on: each keeps a copy.
+  void set_memory(const MemoryHooks& hooks);
+  MemoryHooks memory() const;
+
   LogSink& log() { return log_; }
   /// Has no threads until a model asks for more than one.
   ThreadPool& pool() { return *pool_; }
 
   /// Around fork(), by the one that forks; an environment may be used in the child.
-  void before_fork() { log_.before_fork(); }
+  void before_fork();
   void after_fork(bool child);
 
  private:
   Environment();
 
   LogSink log_;
+  mutable std::mutex memory_mutex_;
+  MemoryHooks memory_;
   std::unique_ptr<ThreadPool> pool_ = std::make_unique<ThreadPool>();
 };
 

@@ -67,6 +67,14 @@ struct dpi_backend_pool {
   void (*run)(void* self, int32_t parts, void (*part)(void* context, int32_t part), void* context);
 };
 
+// Where a backend takes host memory from: kind as in dpi_memory_kind. Null from alloc = out of memory; free
+// gets the bytes and the kind of the allocation.
+struct dpi_backend_memory {
+  void* self;
+  void* (*alloc)(void* self, size_t bytes, size_t alignment, int32_t kind);
+  void (*free)(void* self, void* p, size_t bytes, int32_t kind);
+};
+
 struct dpi_backend_options {
   uint32_t struct_size;
   int32_t device_index;  // -1 = default
@@ -81,6 +89,8 @@ struct dpi_backend_options {
   // long as the device; to be called while opening and preparing only, without a lock.
   void (*log)(void* log_sink, int32_t level, const char* component, const char* message);
   void* log_sink;
+  const dpi_backend_memory*
+      memory;  // null = the C library; of backends in host memory; lives as long as the device
   const dpi_backend_pool* pool;  // null = the caller's thread only; lives as long as the device
 };
 

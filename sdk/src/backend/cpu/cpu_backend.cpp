@@ -1,7 +1,5 @@
 // The backend `cpu`: vectorised kernels of the instruction set chosen when the device is opened, on the
 // calling thread.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -25,15 +23,16 @@ namespace {
 namespace cpu = kernels::cpu;
 
 constexpr int32_t kMaxThreads = 256;
-constexpr size_t kHugePage = size_t{2} << 20;
 
-struct CpuDevice {
+struct CpuDevice : HostDevice {
   cpu::Isa isa = cpu::Isa::kScalar;
   const dpi_backend_pool* pool = nullptr;  // null: one thread
   int32_t threads = 1;
 };
 
-CpuDevice& device_of(dpi_backend_device* d) { return *reinterpret_cast<CpuDevice*>(d); }
+CpuDevice& device_of(dpi_backend_device* d) {
+  return *static_cast<CpuDevice*>(reinterpret_cast<HostDevice*>(d));
+}
 
 Result<cpu::Isa> parse_isa(const std::string& text) {
   if (text == "auto" || text.empty()) return cpu::best_isa();
@@ -67,6 +66,7 @@ Result<CpuDevice> make_device(const dpi_backend_options& o) {
     return invalid_argument("threads=" + std::to_string(o.threads) + ": expected 0 to " +
                             std::to_string(kMaxThreads));
   }
+  device.memory = std::make_unique<HostMemory>(o.memory);
   DPI_RETURN_IF_ERROR(join_pool(o, &device));
   return device;
 }
@@ -87,12 +87,13 @@ int32_t guarded(dpi_backend_error* err, Body&& body) {
 int32_t cpu_open(const dpi_backend_options* options, dpi_backend_device** out, dpi_backend_error* err) {
   return guarded(err, [&]() -> Status {
     DPI_ASSIGN_OR_RETURN(CpuDevice device, make_device(*options));
-    *out = reinterpret_cast<dpi_backend_device*>(new CpuDevice(std::move(device)));
+    HostDevice* const opened = new CpuDevice(std::move(device));
+    *out = reinterpret_cast<dpi_backend_device*>(opened);
     return ok_status();
   });
 }
 
-void cpu_close(dpi_backend_device* d) { delete reinterpret_cast<CpuDevice*>(d); }
+void cpu_close(dpi_backend_device* d) { delete &device_of(d); }
 
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
@@ -115,21 +116,6 @@ int32_t cpu_caps(dpi_backend_device* d, dpi_backend_caps* out, dpi_backend_error
     fill_host_memory(out);
     return ok_status();
   });
-}
-
-/// Large blocks start at a huge page and ask for huge pages: random rows of a table would otherwise miss the
-/// translation cache.
-int32_t cpu_alloc(dpi_backend_device*, size_t bytes, int32_t, void** out, dpi_backend_error* err) {
-  const size_t align = bytes >= kHugePage ? kHugePage : size_t{kHostAlignment};
-  *out = nullptr;
-  if (bytes <= SIZE_MAX - align) {
-    const size_t rounded = (std::max<size_t>(bytes, 1) + align - 1) / align * align;
-    *out = std::aligned_alloc(align, rounded);
-    if (*out != nullptr && bytes >= kHugePage)
-      madvise(*out, rounded, MADV_HUGEPAGE);  // advice: may be refused
-  }
-  if (*out != nullptr) return 0;
-  return report({Code::kOutOfMemory, "cannot allocate " + std::to_string(bytes) + " bytes"}, err);
 }
 
 int32_t cpu_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backend_op** out, char* text,
@@ -176,7 +162,6 @@ dpi_backend_api make_api() {
   api.open = cpu_open;
   api.close = cpu_close;
   api.caps = cpu_caps;
-  api.alloc = cpu_alloc;
   api.op_prepare = cpu_op_prepare;
   api.op_free = cpu_op_free;
   api.op_scratch_bytes = cpu_op_scratch_bytes;

@@ -1,6 +1,7 @@
 // The backend `ref`: executes every op with the reference kernels, in the calling thread, one after the
 // other.
 #include <exception>
+#include <memory>
 #include <new>
 
 #include "backend/abi/registry.hpp"
@@ -11,10 +12,6 @@
 
 namespace dpi::backend {
 namespace {
-
-struct RefDevice {
-  dpi_backend_options options;
-};
 
 struct RefOp {
   OwnedOp op;
@@ -30,13 +27,17 @@ Status check_options(const dpi_backend_options& o) {
 
 int32_t ref_open(const dpi_backend_options* options, dpi_backend_device** out, dpi_backend_error* err) {
   if (const Status s = check_options(*options); !s.ok()) return report(s, err);
-  auto* device = new (std::nothrow) RefDevice{*options};
-  if (device == nullptr) return report({Code::kOutOfMemory, "no memory for a device"}, err);
-  *out = reinterpret_cast<dpi_backend_device*>(device);
-  return 0;
+  try {
+    auto device = std::make_unique<HostDevice>();
+    device->memory = std::make_unique<HostMemory>(options->memory);
+    *out = reinterpret_cast<dpi_backend_device*>(device.release());
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return report({Code::kOutOfMemory, "no memory for a device"}, err);
+  }
 }
 
-void ref_close(dpi_backend_device* device) { delete reinterpret_cast<RefDevice*>(device); }
+void ref_close(dpi_backend_device* device) { delete reinterpret_cast<HostDevice*>(device); }
 
 int32_t ref_caps(dpi_backend_device*, dpi_backend_caps* out, dpi_backend_error*) {
   out->flags = DPI_BACKEND_HOST_MEMORY;

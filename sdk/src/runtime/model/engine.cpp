@@ -42,6 +42,27 @@ dpi_backend_pool pool_of(Environment& environment) {
   return p;
 }
 
+/// A backend's kinds as the C API has them: DPI_BLOCK_*.
+int32_t block_kind(int32_t kind) {
+  if (kind == DPI_MEMORY_TABLE) return 0;
+  if (kind == DPI_MEMORY_PARAM) return 1;
+  return kind == DPI_MEMORY_STAGING ? 3 : 2;
+}
+
+dpi_backend_memory memory_of(MemoryHooks* hooks) {
+  dpi_backend_memory m{};
+  m.self = hooks;
+  m.alloc = [](void* self, size_t bytes, size_t alignment, int32_t kind) {
+    const auto* h = static_cast<const MemoryHooks*>(self);
+    return h->alloc(h->user, bytes, alignment, block_kind(kind));
+  };
+  m.free = [](void* self, void* p, size_t bytes, int32_t kind) {
+    const auto* h = static_cast<const MemoryHooks*>(self);
+    h->free(h->user, p, bytes, block_kind(kind));
+  };
+  return m;
+}
+
 kernels::DType activation_type(Precision precision) {
   if (precision == Precision::kFp16) return kernels::DType::kF16;
   return precision == Precision::kBf16 ? kernels::DType::kBF16 : kernels::DType::kF32;
@@ -69,6 +90,9 @@ Status Engine::open_backend() {
   request.backend_dir = options_.backend_dir;
   request.options = backend_options(options_);
   request.options.pool = &pool_;
+  hooks_ = options_.environment->memory();
+  memory_hooks_ = memory_of(&hooks_);
+  if (hooks_.alloc != nullptr) request.options.memory = &memory_hooks_;
   request.log = &log();
   DPI_ASSIGN_OR_RETURN(backend_, backend::open_backend(request));
   dpi_backend_error err{};

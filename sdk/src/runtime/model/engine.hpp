@@ -80,6 +80,8 @@ class Engine {
 
   ModelOptions options_;  // with an environment
   dpi_backend_pool pool_{};
+  MemoryHooks hooks_;  // as they were when this was loaded
+  dpi_backend_memory memory_hooks_{};
   Plan plan_;
   ResolveSchema schema_;
   backend::OpenedBackend backend_;
