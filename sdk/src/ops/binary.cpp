@@ -1,4 +1,5 @@
 // Binary: element-wise functions of two values, with broadcasting.
+#include "ops/names.hpp"
 #include "ops/op_checker.hpp"
 #include "ops/op_context.hpp"
 #include "ops/ops.hpp"
@@ -11,12 +12,7 @@ namespace ops {
 using kernels::BinaryKind;
 
 Result<Dims> infer_binary(OpContext& c) {
-  DPI_ASSIGN_OR_RETURN(const BinaryKind kind, c.choice<BinaryKind>("kind", {{"add", BinaryKind::kAdd},
-                                                                            {"sub", BinaryKind::kSub},
-                                                                            {"mul", BinaryKind::kMul},
-                                                                            {"div", BinaryKind::kDiv},
-                                                                            {"max", BinaryKind::kMax},
-                                                                            {"min", BinaryKind::kMin}}));
+  DPI_ASSIGN_OR_RETURN(const BinaryKind kind, c.choice<BinaryKind>("kind", kBinaryKinds));
   c.node().attrs = kernels::BinaryAttrs{kind};
   DPI_ASSIGN_OR_RETURN(const Dims x, c.floats(0));
   DPI_ASSIGN_OR_RETURN(const Dims y, c.floats(1));

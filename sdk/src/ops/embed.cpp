@@ -1,4 +1,5 @@
 // Embed: rows of a table for a feature's ids, pooled per bag.
+#include "ops/names.hpp"
 #include "ops/op_checker.hpp"
 #include "ops/op_context.hpp"
 #include "ops/ops.hpp"
@@ -49,19 +50,8 @@ Result<Dims> infer_embed(OpContext& c) {
                  table->name + "' has " + std::to_string(table->rows) + " rows");
   }
   EmbedAttrs a;
-  DPI_ASSIGN_OR_RETURN(a.pooling, c.choice<Pooling>("pooling",
-                                                    {{"single", Pooling::kSingle},
-                                                     {"none", Pooling::kNone},
-                                                     {"sum", Pooling::kSum},
-                                                     {"mean", Pooling::kMean},
-                                                     {"max", Pooling::kMax}},
-                                                    Pooling::kSingle));
-  DPI_ASSIGN_OR_RETURN(a.mask, c.choice<MaskRule>("mask",
-                                                  {{"length", MaskRule::kLength},
-                                                   {"id", MaskRule::kId},
-                                                   {"none", MaskRule::kNone},
-                                                   {"nonzero", MaskRule::kNonzero}},
-                                                  MaskRule::kLength));
+  DPI_ASSIGN_OR_RETURN(a.pooling, c.choice<Pooling>("pooling", kPoolings, Pooling::kSingle));
+  DPI_ASSIGN_OR_RETURN(a.mask, c.choice<MaskRule>("mask", kMaskRules, MaskRule::kLength));
   DPI_ASSIGN_OR_RETURN(a.eps, c.number("eps", 0.0f));
   DPI_ASSIGN_OR_RETURN(a.empty, c.number("empty", 0.0f));
   a.pad_side = f->pad_side;

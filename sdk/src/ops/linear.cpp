@@ -1,4 +1,5 @@
 // Linear: a product with a weight, plus bias.
+#include "ops/names.hpp"
 #include "ops/op_checker.hpp"
 #include "ops/op_context.hpp"
 #include "ops/ops.hpp"
@@ -31,9 +32,7 @@ Result<Dims> infer_linear(OpContext& c) {
   DPI_ASSIGN_OR_RETURN(const Dims x, c.floats(0));
   kernels::LinearAttrs a;
   DPI_ASSIGN_OR_RETURN(a.groups, c.integer("groups", 1));
-  DPI_ASSIGN_OR_RETURN(
-      a.axis, c.choice<LinearAxis>("axis", {{"last", LinearAxis::kLast}, {"field", LinearAxis::kField}},
-                                   LinearAxis::kLast));
+  DPI_ASSIGN_OR_RETURN(a.axis, c.choice<LinearAxis>("axis", kLinearAxes, LinearAxis::kLast));
   if (a.groups < 1) return c.bad("groups is " + std::to_string(a.groups) + ", expected at least 1");
   c.node().attrs = a;
   DPI_ASSIGN_OR_RETURN(const Dims w, c.param_shape("weight"));

@@ -1,4 +1,5 @@
 // Mask: 1 where a position of a sequence counts.
+#include "ops/names.hpp"
 #include "ops/op_checker.hpp"
 #include "ops/op_context.hpp"
 #include "ops/ops.hpp"
@@ -12,9 +13,7 @@ using kernels::MaskRule;
 
 Result<Dims> infer_mask(OpContext& c) {
   kernels::MaskAttrs a;
-  DPI_ASSIGN_OR_RETURN(a.rule, c.choice<MaskRule>("rule", {{"id", MaskRule::kId},
-                                                           {"length", MaskRule::kLength},
-                                                           {"nonzero", MaskRule::kNonzero}}));
+  DPI_ASSIGN_OR_RETURN(a.rule, c.choice<MaskRule>("rule", std::span(kMaskRules).first(3)));
   if (a.rule == MaskRule::kNonzero) {
     DPI_ASSIGN_OR_RETURN(const Dims x, c.floats(0));
     if (x.rank != 2) return c.bad("x is " + text_of(x) + ", rule 'nonzero' expects [T, D]");

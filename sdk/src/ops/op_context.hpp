@@ -5,7 +5,6 @@
 // allows is kBadModel.
 #pragma once
 
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,7 +20,7 @@
 namespace dpi::ops {
 
 template <class E>
-using Choices = std::initializer_list<std::pair<std::string_view, E>>;
+using Choices = std::span<const std::pair<std::string_view, E>>;
 
 /// One input of an op.
 struct OpInput {

@@ -1,4 +1,5 @@
 // Recurrent: GRU and its attention forms.
+#include "ops/names.hpp"
 #include "ops/op_checker.hpp"
 #include "ops/op_context.hpp"
 #include "ops/ops.hpp"
@@ -18,14 +19,9 @@ namespace {
 
 Result<RecurrentAttrs> read_attrs(const OpContext& c) {
   RecurrentAttrs a;
-  DPI_ASSIGN_OR_RETURN(a.kind, c.choice<RecurrentKind>("kind", {{"gru", RecurrentKind::kGru},
-                                                                {"agru", RecurrentKind::kAgru},
-                                                                {"augru", RecurrentKind::kAugru},
-                                                                {"vecatt", RecurrentKind::kVecAtt}}));
-  DPI_ASSIGN_OR_RETURN(
-      a.reset, c.choice<ResetGate>("reset", {{"after", ResetGate::kAfter}, {"before", ResetGate::kBefore}}));
-  DPI_ASSIGN_OR_RETURN(a.output, c.choice<RecurrentOutput>("output", {{"last", RecurrentOutput::kLast},
-                                                                      {"all", RecurrentOutput::kAll}}));
+  DPI_ASSIGN_OR_RETURN(a.kind, c.choice<RecurrentKind>("kind", kRecurrentKinds));
+  DPI_ASSIGN_OR_RETURN(a.reset, c.choice<ResetGate>("reset", kResetGates));
+  DPI_ASSIGN_OR_RETURN(a.output, c.choice<RecurrentOutput>("output", kRecurrentOutputs));
   return a;
 }
 

@@ -1,4 +1,5 @@
 // Reduce: sum, mean, max or sum of squares along one axis, with an optional mask.
+#include "ops/names.hpp"
 #include "ops/op_checker.hpp"
 #include "ops/op_context.hpp"
 #include "ops/ops.hpp"
@@ -13,10 +14,7 @@ using kernels::ReduceKind;
 Result<Dims> infer_reduce(OpContext& c) {
   DPI_ASSIGN_OR_RETURN(const Dims x, c.floats(0));
   kernels::ReduceAttrs a;
-  DPI_ASSIGN_OR_RETURN(a.kind, c.choice<ReduceKind>("kind", {{"sum", ReduceKind::kSum},
-                                                             {"mean", ReduceKind::kMean},
-                                                             {"max", ReduceKind::kMax},
-                                                             {"sumsq", ReduceKind::kSumSq}}));
+  DPI_ASSIGN_OR_RETURN(a.kind, c.choice<ReduceKind>("kind", kReduceKinds));
   DPI_ASSIGN_OR_RETURN(a.axis, c.axis(x, -1));
   DPI_ASSIGN_OR_RETURN(const bool keepdim, c.flag("keepdim", false));
   DPI_ASSIGN_OR_RETURN(a.eps, c.number("eps", 0.0f));

@@ -1,4 +1,5 @@
 // Softmax: along one axis, with an optional mask.
+#include "ops/names.hpp"
 #include "ops/op_checker.hpp"
 #include "ops/op_context.hpp"
 #include "ops/ops.hpp"
@@ -26,12 +27,7 @@ Result<Dims> infer_softmax(OpContext& c) {
   DPI_ASSIGN_OR_RETURN(const Dims x, c.floats(0));
   kernels::SoftmaxAttrs a;
   DPI_ASSIGN_OR_RETURN(a.axis, c.axis(x, -1));
-  DPI_ASSIGN_OR_RETURN(a.mask_mode, c.choice<SoftmaxMask>("mask_mode",
-                                                          {{"none", SoftmaxMask::kNone},
-                                                           {"ninf", SoftmaxMask::kNinf},
-                                                           {"add", SoftmaxMask::kAdd},
-                                                           {"replace", SoftmaxMask::kReplace}},
-                                                          SoftmaxMask::kNone));
+  DPI_ASSIGN_OR_RETURN(a.mask_mode, c.choice<SoftmaxMask>("mask_mode", kSoftmaxMasks, SoftmaxMask::kNone));
   DPI_ASSIGN_OR_RETURN(a.value, c.number("value", -1e9f));
   c.node().attrs = a;
   if ((a.mask_mode != SoftmaxMask::kNone) != (c.n_inputs() == 2)) {

@@ -2,26 +2,18 @@
 
 #include <charconv>
 
+#include "ops/names.hpp"
+
 namespace dpi::ops {
 namespace {
 
 template <size_t N, class E>
-const char* name_of(const char* const (&names)[N], E value) {
-  const auto i = static_cast<size_t>(value);
-  return i < N ? names[i] : "?";
+const char* name_of(const Named<E> (&names)[N], E value) {
+  for (const auto& [name, named] : names) {
+    if (named == value) return name.data();  // a literal
+  }
+  return "?";
 }
-
-constexpr const char* kPoolings[] = {"single", "none", "sum", "mean", "max"};
-constexpr const char* kMasks[] = {"length", "id", "nonzero", "none"};
-constexpr const char* kPadSides[] = {"post", "pre"};
-constexpr const char* kBinaryKinds[] = {"add", "sub", "mul", "div", "max", "min"};
-constexpr const char* kUnaryKinds[] = {
-    "identity", "relu",      "sigmoid",  "tanh",  "exp", "log", "abs",   "sqrt",   "rsqrt", "silu", "selu",
-    "gelu_erf", "gelu_tanh", "softplus", "leaky", "elu", "pow", "clamp", "affine", "prelu", "dice"};
-constexpr const char* kSoftmaxMasks[] = {"none", "ninf", "add", "replace"};
-constexpr const char* kReduceKinds[] = {"sum", "mean", "max", "sumsq"};
-constexpr const char* kViewKinds[] = {"reshape", "transpose", "slice", "index_select", "expand"};
-constexpr const char* kRecurrentKinds[] = {"gru", "agru", "augru", "vecatt"};
 
 }  // namespace
 
@@ -32,7 +24,7 @@ const char* view_name(kernels::ViewKind kind) { return name_of(kViewKinds, kind)
 const char* recurrent_name(kernels::RecurrentKind kind) { return name_of(kRecurrentKinds, kind); }
 const char* softmax_mask_name(kernels::SoftmaxMask mask) { return name_of(kSoftmaxMasks, mask); }
 const char* pooling_name(kernels::Pooling pooling) { return name_of(kPoolings, pooling); }
-const char* mask_name(kernels::MaskRule rule) { return name_of(kMasks, rule); }
+const char* mask_name(kernels::MaskRule rule) { return name_of(kMaskRules, rule); }
 const char* pad_side_name(kernels::PadSide side) { return name_of(kPadSides, side); }
 
 std::string text_of(float v) {

@@ -1,4 +1,4 @@
-// What dumps are written with: the names of attribute values and the parts of a line. Tests hold them fixed.
+// What dumps are written with: the names of attribute values and the pieces of a line. Tests hold them fixed.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
 // Unary: element-wise functions of one value, some with parameters per channel.
+#include "ops/names.hpp"
 #include "ops/op_checker.hpp"
 #include "ops/op_context.hpp"
 #include "ops/ops.hpp"
@@ -12,30 +13,6 @@ using kernels::UnaryAttrs;
 using kernels::UnaryKind;
 
 namespace {
-
-const Choices<UnaryKind> kUnaryKinds = {
-    {"identity", UnaryKind::kIdentity},
-    {"relu", UnaryKind::kRelu},
-    {"sigmoid", UnaryKind::kSigmoid},
-    {"tanh", UnaryKind::kTanh},
-    {"exp", UnaryKind::kExp},
-    {"log", UnaryKind::kLog},
-    {"abs", UnaryKind::kAbs},
-    {"sqrt", UnaryKind::kSqrt},
-    {"rsqrt", UnaryKind::kRsqrt},
-    {"silu", UnaryKind::kSilu},
-    {"selu", UnaryKind::kSelu},
-    {"gelu_erf", UnaryKind::kGeluErf},
-    {"gelu_tanh", UnaryKind::kGeluTanh},
-    {"softplus", UnaryKind::kSoftplus},
-    {"leaky", UnaryKind::kLeaky},
-    {"elu", UnaryKind::kElu},
-    {"pow", UnaryKind::kPow},
-    {"clamp", UnaryKind::kClamp},
-    {"affine", UnaryKind::kAffine},
-    {"prelu", UnaryKind::kPrelu},
-    {"dice", UnaryKind::kDice},
-};
 
 int n_scalars(UnaryKind kind, bool has_params) {
   switch (kind) {

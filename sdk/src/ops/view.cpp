@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/checked.hpp"
+#include "ops/names.hpp"
 #include "ops/op_checker.hpp"
 #include "ops/op_context.hpp"
 #include "ops/ops.hpp"
@@ -150,11 +151,7 @@ Status check_picks(const OpChecker& c, const kernels::ViewAttrs& a, const Dims& 
 Result<Dims> infer_view(OpContext& c) {
   DPI_ASSIGN_OR_RETURN(const Dims x, c.floats(0));
   ViewAttrs a;
-  DPI_ASSIGN_OR_RETURN(a.kind, c.choice<ViewKind>("kind", {{"reshape", ViewKind::kReshape},
-                                                           {"transpose", ViewKind::kTranspose},
-                                                           {"slice", ViewKind::kSlice},
-                                                           {"index_select", ViewKind::kIndexSelect},
-                                                           {"expand", ViewKind::kExpand}}));
+  DPI_ASSIGN_OR_RETURN(a.kind, c.choice<ViewKind>("kind", kViewKinds));
   DPI_ASSIGN_OR_RETURN(const Dims y, view_of_kind(c, x, &a));
   c.node().attrs = a;
   return y;

@@ -54,9 +54,8 @@ class Narrowing {
       value.dtype = value_of(p_, value.base).dtype;
       value.row_stride = value_of(p_, value.base).row_stride;
     }
-    p_.notes.push_back(std::string("precision: ") + (type_ == kernels::DType::kF16 ? "f16" : "bf16") +
-                       " in " + std::to_string(narrowed) + " values, f32 in " + std::to_string(kept) +
-                       (kept > 0 ? ": " + first : std::string()));
+    p_.notes.push_back(std::string("precision: ") + name_of(type_) + " in " + std::to_string(narrowed) +
+                       " values, f32 in " + std::to_string(kept) + (kept > 0 ? ": " + first : std::string()));
   }
 
  private:

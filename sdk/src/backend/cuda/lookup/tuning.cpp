@@ -9,7 +9,6 @@ using kernels::cuda::LookupKind;
 
 namespace {
 
-constexpr const char* kTypes[] = {"f32", "f16", "bf16", "i8"};
 constexpr const char* kKinds[] = {"auto", "copy", "rows"};
 constexpr const char* kHints[] = {"stream", "plain", "keep"};
 constexpr const char* kYesNo[] = {"no", "yes"};
@@ -45,9 +44,12 @@ bool parse_choice(const std::string& word, int32_t* out) {
 
 bool parse_type(const std::string& word, DType* type, int32_t* any) {
   *any = word == "*" ? 1 : 0;
-  const int at = place_of(word, kTypes);
-  if (at >= 0) *type = static_cast<DType>(at);
-  return at >= 0 || *any == 1;
+  for (const DType t : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8}) {
+    if (word != name_of(t)) continue;
+    *type = t;
+    return true;
+  }
+  return *any == 1;
 }
 
 bool one_of(int32_t v, std::initializer_list<int32_t> allowed) {
@@ -59,7 +61,7 @@ bool one_of(int32_t v, std::initializer_list<int32_t> allowed) {
 
 std::string or_any(int64_t v) { return v < 0 ? "*" : std::to_string(v); }
 std::string choice_text(int32_t v) { return v < 0 ? "*" : kYesNo[v]; }
-std::string type_text(DType t, int32_t any) { return any != 0 ? "*" : kTypes[static_cast<int>(t)]; }
+std::string type_text(DType t, int32_t any) { return any != 0 ? "*" : name_of(t); }
 
 const char* parse_variant(const std::vector<std::string>& w, kernels::cuda::LookupVariant* v) {
   const int kind = place_of(w[7], kKinds);

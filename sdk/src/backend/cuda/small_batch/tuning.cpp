@@ -2,16 +2,19 @@
 
 #include <charconv>
 
+#include "backend/cuda/gemm/gemm.hpp"
+
 namespace dpi::backend::small_batch {
 
 namespace gpu = kernels::cuda::small_batch;
 
 namespace {
 
-constexpr const char* kPrecisions[] = {"fp32", "tf32", "fp16", "bf16"};
 constexpr int64_t kMostRows = 4096;
 
 int32_t precision_of(gpu::Mode m) { return m == gpu::Mode::kF32Split ? 0 : static_cast<int32_t>(m); }
+
+const char* name_of(gpu::Mode m) { return precision_name(static_cast<GemmPrecision>(precision_of(m))); }
 
 const char* products_of(gpu::Mode m) {
   return m == gpu::Mode::kF32 ? "simt" : m == gpu::Mode::kF32Split ? "3xtf32" : "tensor";
@@ -28,7 +31,7 @@ bool parse_mode(const std::string& precision, const std::string& products, gpu::
   for (const gpu::Mode m :
        {gpu::Mode::kF32, gpu::Mode::kF32Split, gpu::Mode::kTf32, gpu::Mode::kF16, gpu::Mode::kBf16}) {
     *out = m;
-    if (precision == kPrecisions[precision_of(m)] && products == products_of(m)) return true;
+    if (precision == name_of(m) && products == products_of(m)) return true;
   }
   return false;
 }
@@ -54,8 +57,8 @@ const char* parse_tuning(const std::vector<std::string>& w, TuningLine* t) {
 std::string tuning_text(const TuningLine& t) {
   char time[32];
   const auto end = std::to_chars(time, time + sizeof(time), t.microseconds, std::chars_format::fixed, 3);
-  return std::string("small_batch ") + kPrecisions[precision_of(t.mode)] + " " + std::to_string(t.weights) +
-         " " + products_of(t.mode) + " " + std::to_string(t.ranks) + " " + std::to_string(t.warps) + " " +
+  return std::string("small_batch ") + name_of(t.mode) + " " + std::to_string(t.weights) + " " +
+         products_of(t.mode) + " " + std::to_string(t.ranks) + " " + std::to_string(t.warps) + " " +
          std::to_string(t.rows) + (t.overlap ? " on " : " off ") + std::string(time, end.ptr);
 }
 
