@@ -5,7 +5,8 @@
 // falls into: a row's bits depend neither on the batch it came in nor on its place there. (The scalar set
 // rounds twice per step, in the same order.)
 //
-// Packed layout: panels of kPanelVecs vectors of columns; a panel holds K rows of its columns, zero beyond N.
+// Packed weights: panels of kPanelVecs vectors of columns; a panel holds K rows of its columns, zero beyond
+// N.
 #pragma once
 
 #include <dpi/kernels/dense.hpp>

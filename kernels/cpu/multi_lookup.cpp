@@ -66,8 +66,8 @@ DPI_INLINE Unit unit_at(const MultiLookupArgs& a, int64_t unit) {
   return u;
 }
 
-/// The lookups of a later unit, asked for one by one while an earlier unit is read: a burst would fill the
-/// miss queue.
+/// The rows of a later unit, prefetched a few at a time while an earlier unit is read: all at once they would
+/// fill the processor's queue of outstanding misses.
 struct Ahead {
   Unit unit;
   const int32_t* ids;
@@ -82,7 +82,8 @@ struct Ahead {
       __builtin_prefetch(unit.table.scale + id * unit.table.scale_stride, 0, 3);
   }
 
-  /// Share r of kTile. (Asking for the output's lines as well made it slower.)
+  /// The r-th of kTile equal shares of the unit's rows. The output's lines are not asked for: measured, that
+  /// made lookups slower.
   DPI_INLINE void ask(int64_t r) const {
     if (one_hot) {
       if (r < count) ask_id(ids[r * stride]);
@@ -128,7 +129,7 @@ DPI_INLINE void add_to_sum(float* sum, const float* x, int64_t n) {
   for_vectors(n, [&](int64_t i, int64_t k) { (Vec::load(sum + i) + load_n(x + i, k)).store(sum + i); });
 }
 
-/// One id per row: the row goes to the output and, kFm, into S, in one pass.
+/// One id per row: the row goes to the output (kOut) and into S (kFm) in one pass.
 /// kVecs: whole vectors of a row, 0 = any width.
 template <DType T, bool kOut, bool kFm, int kVecs>
 void single_rows(const Tile& t, const LookupField& f, const Ahead& ahead) {

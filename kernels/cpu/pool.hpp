@@ -31,7 +31,7 @@ DPI_INLINE Vec load_row(const char* row, Vec scale, int64_t i, int64_t n) {
 }
 
 /// Asks for the cache lines of bytes [at, at + bytes); each line once: a second request for a line takes a
-/// place in the miss queue.
+/// place in the processor's queue of outstanding misses.
 DPI_INLINE void prefetch_bytes(const char* at, int64_t bytes) {
   const char* const end = at + bytes;
   at -= reinterpret_cast<uintptr_t>(at) % 64;

@@ -7,16 +7,16 @@
 #   tests/graph/CMakeLists.txt       dpi_test(shape_test SOURCES shape_test.cpp LIBS graph DEVICES ref cpu)
 #   tests/bench/CMakeLists.txt       dpi_bench(lookup_bench SOURCES lookup_bench.cpp LIBS kernels_cpu)
 #
-# DEPS and LIBS name parts or third-party libraries:
-#   part        base bundle encode ops graph plan backend store runtime kernels_ref kernels_cpu capi
-#               -> its objects and, through its DEPS, the objects of all parts below it
+# DEPS and LIBS name layers or third-party libraries:
+#   a layer     base bundle encode ops graph plan backend store runtime kernels_ref kernels_cpu capi
+#               -> its objects and, through its DEPS, the objects of all layers below it
 #   engine      -> everything below the C API, as one static library (libdpi_engine.a)
 #   libdpi      -> the shared library libdpi.so.1, as a user of the SDK links it
 #   HDF5 XXHASH JSON DNNL SODIUM CLI11 -> the target dpi::<name>
 #   any other name is passed to target_link_libraries unchanged.
 
 set(DPI_STAGES base bundle encode ops graph plan backend store runtime)
-set(DPI_PARTS kernels_ref kernels_cpu ${DPI_STAGES} capi)
+set(DPI_LAYERS kernels_ref kernels_cpu ${DPI_STAGES} capi)
 set(DPI_THIRD_PARTY HDF5 XXHASH JSON DNNL SODIUM CLI11)
 
 # Adds a folder by its path from the project's root, whoever asks. One without a CMakeLists.txt is an error: tests that nobody
@@ -28,18 +28,18 @@ function(dpi_add_folder path)
   add_subdirectory(${PROJECT_SOURCE_DIR}/${path})
 endfunction()
 
-# An OBJECT library dpi_<part>. Its order among the parts is checked here, its includes by tests/rules.
-function(dpi_part part)
+# An OBJECT library dpi_<layer>. Its order among the layers is checked here, its includes by tests/rules.
+function(dpi_layer layer)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBS")
-  list(FIND DPI_PARTS ${part} own_rank)
+  list(FIND DPI_LAYERS ${layer} own_rank)
   foreach(dep IN LISTS arg_DEPS)
-    list(FIND DPI_PARTS ${dep} dep_rank)
+    list(FIND DPI_LAYERS ${dep} dep_rank)
     if(dep_rank LESS 0 OR NOT dep_rank LESS own_rank)
-      message(FATAL_ERROR "part '${part}' must not depend on '${dep}': the order is ${DPI_PARTS}")
+      message(FATAL_ERROR "layer '${layer}' must not depend on '${dep}': the order is ${DPI_LAYERS}")
     endif()
   endforeach()
-  add_library(dpi_${part} OBJECT ${arg_SOURCES})
-  target_link_libraries(dpi_${part} PRIVATE dpi_flags)
+  add_library(dpi_${layer} OBJECT ${arg_SOURCES})
+  target_link_libraries(dpi_${layer} PRIVATE dpi_flags)
   set(third_party "")
   foreach(lib IN LISTS arg_LIBS)
     string(TOLOWER ${lib} lower)
@@ -49,53 +49,53 @@ function(dpi_part part)
       list(APPEND third_party ${lib})
     endif()
   endforeach()
-  target_link_libraries(dpi_${part} PRIVATE ${third_party})
-  set_target_properties(dpi_${part} PROPERTIES DPI_DEPS "${arg_DEPS}" DPI_THIRD_PARTY "${third_party}")
-  set_property(GLOBAL APPEND PROPERTY DPI_PARTS_BUILT ${part})
+  target_link_libraries(dpi_${layer} PRIVATE ${third_party})
+  set_target_properties(dpi_${layer} PROPERTIES DPI_DEPS "${arg_DEPS}" DPI_THIRD_PARTY "${third_party}")
+  set_property(GLOBAL APPEND PROPERTY DPI_LAYERS_BUILT ${layer})
 endfunction()
 
 function(dpi_stage stage)
   if(NOT stage IN_LIST DPI_STAGES)
     message(FATAL_ERROR "unknown stage '${stage}'; the stages are ${DPI_STAGES}")
   endif()
-  dpi_part(${stage} ${ARGN})
+  dpi_layer(${stage} ${ARGN})
 endfunction()
 
 function(dpi_kernels backend)
-  dpi_part(kernels_${backend} ${ARGN})
+  dpi_layer(kernels_${backend} ${ARGN})
 endfunction()
 
 function(dpi_capi)
-  dpi_part(capi ${ARGN})
+  dpi_layer(capi ${ARGN})
 endfunction()
 
-# out_parts: `parts` and everything below them, each once.
-function(dpi_closure out_parts)
+# out_layers: `layers` and everything below them, each once.
+function(dpi_closure out_layers)
   set(queue ${ARGN})
   set(seen "")
   while(queue)
-    list(POP_FRONT queue part)
-    if(part IN_LIST seen)
+    list(POP_FRONT queue layer)
+    if(layer IN_LIST seen)
       continue()
     endif()
-    if(NOT TARGET dpi_${part})
-      message(FATAL_ERROR "there is no part '${part}'; the parts are ${DPI_PARTS}")
+    if(NOT TARGET dpi_${layer})
+      message(FATAL_ERROR "there is no layer '${layer}'; the layers are ${DPI_LAYERS}")
     endif()
-    list(APPEND seen ${part})
-    get_target_property(deps dpi_${part} DPI_DEPS)
+    list(APPEND seen ${layer})
+    get_target_property(deps dpi_${layer} DPI_DEPS)
     if(deps)
       list(APPEND queue ${deps})
     endif()
   endwhile()
-  set(${out_parts} ${seen} PARENT_SCOPE)
+  set(${out_layers} ${seen} PARENT_SCOPE)
 endfunction()
 
-# Gives `target` the objects and third-party libraries of the parts (and all below them).
-function(dpi_use_parts target scope)
-  dpi_closure(parts ${ARGN})
-  foreach(part IN LISTS parts)
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:dpi_${part}>)
-    get_target_property(third_party dpi_${part} DPI_THIRD_PARTY)
+# Gives `target` the objects and third-party libraries of the layers (and all below them).
+function(dpi_use_layers target scope)
+  dpi_closure(layers ${ARGN})
+  foreach(layer IN LISTS layers)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:dpi_${layer}>)
+    get_target_property(third_party dpi_${layer} DPI_THIRD_PARTY)
     if(third_party)
       target_link_libraries(${target} ${scope} ${third_party})
     endif()
@@ -105,11 +105,11 @@ endfunction()
 # Resolves LIBS as described at the top of this file.
 function(dpi_link target)
   target_link_libraries(${target} PRIVATE dpi_flags)
-  set(parts "")
+  set(layers "")
   foreach(lib IN LISTS ARGN)
     string(TOLOWER ${lib} lower)
-    if(lib IN_LIST DPI_PARTS)
-      list(APPEND parts ${lib})
+    if(lib IN_LIST DPI_LAYERS)
+      list(APPEND layers ${lib})
     elseif(lib STREQUAL engine)
       target_link_libraries(${target} PRIVATE dpi_engine)
     elseif(lib STREQUAL libdpi)
@@ -120,7 +120,7 @@ function(dpi_link target)
       target_link_libraries(${target} PRIVATE ${lib})
     endif()
   endforeach()
-  dpi_use_parts(${target} PRIVATE ${parts})
+  dpi_use_layers(${target} PRIVATE ${layers})
 endfunction()
 
 # A program of the SDK (build/<preset>/bin/<name>), linked with the engine's objects: it may print internal structs. A

@@ -72,7 +72,7 @@ enum {
   DPI_E_NO_DEVICE = 8,        /* device=cuda and it cannot be used; the text says why                                         */
   DPI_E_TIMEOUT = 9,          /* the deadline passed                                                                         */
   DPI_E_CANCELLED = 10,       /* the cancel flag was set                                                                     */
-  DPI_E_QUEUE_FULL = 11,
+  DPI_E_QUEUE_FULL = 11,      /* reserved: no function returns it                                                            */
   DPI_E_CLOSED = 12,          /* the model is being freed                                                                    */
   DPI_E_FORKED = 13,          /* the handle belongs to the parent process                                                    */
   DPI_E_VERSION = 14,         /* the caller was compiled against a newer header and uses what this library lacks              */
@@ -369,7 +369,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_rows_predict(dpi_rows* rows, float* out, si
 DPI_API void dpi_rows_free(dpi_rows* rows) DPI_NOEXCEPT;
 
 /* ---- devices ----------------------------------------------------------------------------------------------------------- */
-/* Every backend, usable or refused with its reason. backend_dir may be NULL. */
+/* JSON list of the backends (ref, cpu, cuda), each usable or refused with its reason; each is opened for a moment. backend_dir, an
+ * absolute folder or NULL, is looked into first. Returns the bytes needed including the NUL (longer texts are cut to cap), 0 when
+ * memory is out. */
 DPI_API size_t dpi_devices_json(const char* backend_dir, char* buf, size_t cap) DPI_NOEXCEPT;
 
 #if defined(__cplusplus)

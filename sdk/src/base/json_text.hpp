@@ -1,4 +1,4 @@
-// Writing JSON text, without a tree: each part is appended to one string, so that running out of memory is a
+// Writing JSON text, without a tree: each piece is appended to one string, so that running out of memory is a
 // plain exception. Bytes that are not UTF-8 become U+FFFD; nothing here refuses a text.
 //
 //   JsonWriter w;

@@ -26,7 +26,7 @@ enum class Code : int32_t {
   kNoDevice = 8,
   kTimeout = 9,
   kCancelled = 10,
-  kQueueFull = 11,
+  kQueueFull = 11,  // reserved: nothing returns it
   kClosed = 12,
   kForked = 13,
   kVersion = 14,

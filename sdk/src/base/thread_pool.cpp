@@ -32,9 +32,9 @@ class BlockSignals {
 }  // namespace
 
 struct ThreadPool::Job {
-  Part part = nullptr;
+  Share share = nullptr;
   void* context = nullptr;
-  int32_t parts = 0;
+  int32_t shares = 0;
   int32_t taken = 0;
   int32_t unfinished = 0;
   Job* next = nullptr;
@@ -65,9 +65,9 @@ Status ThreadPool::grow(int32_t threads) {
   return {};
 }
 
-void ThreadPool::run_part(Job& job, std::unique_lock<std::mutex>& lock) {
+void ThreadPool::run_share(Job& job, std::unique_lock<std::mutex>& lock) {
   const int32_t mine = job.taken++;
-  if (job.taken == job.parts) {  // nothing left for others
+  if (job.taken == job.shares) {  // nothing left for others
     Job** link = &first_;
     Job* before = nullptr;
     while (*link != &job) {
@@ -78,7 +78,7 @@ void ThreadPool::run_part(Job& job, std::unique_lock<std::mutex>& lock) {
     if (last_ == &job) last_ = before;
   }
   lock.unlock();
-  job.part(job.context, mine);
+  job.share(job.context, mine);
   lock.lock();
   if (--job.unfinished == 0) job.done.notify_one();  // with the lock: the job goes when its caller wakes
 }
@@ -89,23 +89,23 @@ void ThreadPool::work() {
   for (;;) {
     wake_.wait(lock, [this] { return stop_ || first_ != nullptr; });
     if (stop_) return;
-    run_part(*first_, lock);
+    run_share(*first_, lock);
   }
 }
 
-void ThreadPool::run(int32_t parts, Part part, void* context) {
-  if (parts < 1) return;
-  if (parts == 1) return part(context, 0);
+void ThreadPool::run(int32_t shares, Share share, void* context) {
+  if (shares < 1) return;
+  if (shares == 1) return share(context, 0);
   Job job;
-  job.part = part;
+  job.share = share;
   job.context = context;
-  job.parts = parts;
-  job.unfinished = parts;
+  job.shares = shares;
+  job.unfinished = shares;
   std::unique_lock<std::mutex> lock(mutex_);
   (last_ != nullptr ? last_->next : first_) = &job;
   last_ = &job;
-  for (int32_t i = 1; i < parts; ++i) wake_.notify_one();
-  while (job.taken < parts) run_part(job, lock);
+  for (int32_t i = 1; i < shares; ++i) wake_.notify_one();
+  while (job.taken < shares) run_share(job, lock);
   job.done.wait(lock, [&] { return job.unfinished == 0; });
 }
 

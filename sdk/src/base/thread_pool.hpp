@@ -31,21 +31,21 @@ class ThreadPool {
   /// block every signal but those of faults, so a host's handlers run on the host's threads.
   Status grow(int32_t threads);
 
-  using Part = void (*)(void* context, int32_t part);
-  /// Runs part(context, 0 .. parts - 1), each once, and returns when all are done. Never allocates; `part`
+  using Share = void (*)(void* context, int32_t share);
+  /// Runs share(context, 0 .. shares - 1), each once, and returns when all are done. Never allocates; `share`
   /// must not throw.
-  void run(int32_t parts, Part part, void* context);
+  void run(int32_t shares, Share share, void* context);
 
  private:
   struct Job;  // on its caller's stack
   void work();
-  /// Runs the next part of a job that has one left. Called and returns with the lock held.
-  void run_part(Job& job, std::unique_lock<std::mutex>& lock);
+  /// Runs the next share of a job that has one left. Called and returns with the lock held.
+  void run_share(Job& job, std::unique_lock<std::mutex>& lock);
 
   std::atomic<int32_t> limit_{0};
   std::mutex mutex_;  // of the rest
   std::condition_variable wake_;
-  Job* first_ = nullptr;  // jobs with parts that nobody took yet, oldest first
+  Job* first_ = nullptr;  // jobs with shares that nobody took yet, oldest first
   Job* last_ = nullptr;
   bool stop_ = false;
   std::vector<std::thread> workers_;

@@ -10,14 +10,14 @@ namespace dpi {
 
 namespace {
 
-size_t slot_count(size_t entries) { return std::bit_ceil(entries * 2 + 2); }
+size_t place_count(size_t entries) { return std::bit_ceil(entries * 2 + 2); }
 
-/// Walks from the hash's slot until `stop(entry)` or an empty slot; gives the slot.
+/// Walks from the hash's place until `stop(entry)` or an empty place; gives the place.
 template <class Stop>
-size_t probe(const std::vector<uint32_t>& slots, uint64_t hash, Stop&& stop) {
-  const size_t mask = slots.size() - 1;
+size_t probe(const std::vector<uint32_t>& places, uint64_t hash, Stop&& stop) {
+  const size_t mask = places.size() - 1;
   size_t at = static_cast<size_t>(hash) & mask;
-  while (slots[at] != 0 && !stop(slots[at] - 1)) at = (at + 1) & mask;
+  while (places[at] != 0 && !stop(places[at] - 1)) at = (at + 1) & mask;
   return at;
 }
 
@@ -52,20 +52,20 @@ Result<StringVocabulary> StringVocabulary::build(std::vector<uint8_t> bytes,
   v.offsets_ = offsets;
   v.ids_ = std::move(ids);
   v.first_id_ = first_id;
-  v.slots_.assign(slot_count(v.size()), 0);
+  v.places_.assign(place_count(v.size()), 0);
   for (uint32_t k = 0; k < v.size(); ++k) {
     const std::string_view text = v.entry(k);
-    const size_t at = probe(v.slots_, hash_of(text), [&](uint32_t other) { return v.entry(other) == text; });
-    if (v.slots_[at] != 0) return bad_model("vocabulary entry " + in_quotes(text) + " appears twice");
-    v.slots_[at] = k + 1;
+    const size_t at = probe(v.places_, hash_of(text), [&](uint32_t other) { return v.entry(other) == text; });
+    if (v.places_[at] != 0) return bad_model("vocabulary entry " + in_quotes(text) + " appears twice");
+    v.places_[at] = k + 1;
   }
   return v;
 }
 
 bool StringVocabulary::find(std::string_view text, int64_t* id) const {
-  const size_t at = probe(slots_, hash_of(text), [&](uint32_t k) { return entry(k) == text; });
-  if (slots_[at] == 0) return false;
-  const uint32_t k = slots_[at] - 1;
+  const size_t at = probe(places_, hash_of(text), [&](uint32_t k) { return entry(k) == text; });
+  if (places_[at] == 0) return false;
+  const uint32_t k = places_[at] - 1;
   *id = ids_.empty() ? first_id_ + k : ids_[k];
   return true;
 }
@@ -76,20 +76,20 @@ Result<IntVocabulary> IntVocabulary::build(std::vector<int64_t> keys, std::vecto
   v.keys_ = std::move(keys);
   v.ids_ = std::move(ids);
   v.first_id_ = first_id;
-  v.slots_.assign(slot_count(v.keys_.size()), 0);
+  v.places_.assign(place_count(v.keys_.size()), 0);
   for (uint32_t k = 0; k < v.keys_.size(); ++k) {
     const int64_t key = v.keys_[k];
-    const size_t at = probe(v.slots_, hash_of(key), [&](uint32_t other) { return v.keys_[other] == key; });
-    if (v.slots_[at] != 0) return bad_model("vocabulary key " + std::to_string(key) + " appears twice");
-    v.slots_[at] = k + 1;
+    const size_t at = probe(v.places_, hash_of(key), [&](uint32_t other) { return v.keys_[other] == key; });
+    if (v.places_[at] != 0) return bad_model("vocabulary key " + std::to_string(key) + " appears twice");
+    v.places_[at] = k + 1;
   }
   return v;
 }
 
 bool IntVocabulary::find(int64_t key, int64_t* id) const {
-  const size_t at = probe(slots_, hash_of(key), [&](uint32_t k) { return keys_[k] == key; });
-  if (slots_[at] == 0) return false;
-  const uint32_t k = slots_[at] - 1;
+  const size_t at = probe(places_, hash_of(key), [&](uint32_t k) { return keys_[k] == key; });
+  if (places_[at] == 0) return false;
+  const uint32_t k = places_[at] - 1;
   *id = ids_.empty() ? first_id_ + k : ids_[k];
   return true;
 }

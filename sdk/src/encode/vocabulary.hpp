@@ -25,7 +25,7 @@ class StringVocabulary {
   std::vector<uint8_t> bytes_;
   std::vector<uint64_t> offsets_;
   std::vector<int64_t> ids_;
-  std::vector<uint32_t> slots_;  // entry + 1, 0 = empty; a power of two, at most half full
+  std::vector<uint32_t> places_;  // entry + 1, 0 = empty; a power of two, at most half full
   int64_t first_id_ = 0;
 };
 
@@ -37,7 +37,7 @@ class IntVocabulary {
  private:
   std::vector<int64_t> keys_;
   std::vector<int64_t> ids_;
-  std::vector<uint32_t> slots_;
+  std::vector<uint32_t> places_;
   int64_t first_id_ = 0;
 };
 

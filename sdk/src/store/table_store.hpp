@@ -53,7 +53,8 @@ enum class Readiness : int32_t { kReady, kLate };
 class TableStore {
  public:
   virtual ~TableStore() = default;
-  /// Computes layout and bytes; allocates nothing. Fails with kOutOfMemory when the budget cannot hold it.
+  /// Computes every row's place and the bytes; allocates nothing. Fails with kOutOfMemory when the budget
+  /// cannot hold it.
   virtual Result<StoreForecast> plan(std::vector<StoreTable> tables) = 0;
   /// n_rows rows from first_row of `table`, unpadded, in the table's dtype (bytes = n_rows * dim *
   /// dtype_bytes).

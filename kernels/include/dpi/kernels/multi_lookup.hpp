@@ -5,7 +5,7 @@
 //   out[r, col_f .. col_f + dim_f)  = pooled embedding of field f                 (fields with col >= 0)
 //   out[r, col_j .. col_j + dim_j)  = x_j v_j, or x_j itself                      (numeric fields)
 //   chan[r, c] = bias[c] + sum over scalar fields of pooled rows + sum_j (x_j lin[j,c] + x_j^2 quad[j,c])
-//   chan[r, fm_channel] += 0.5 |S_r|^2 - 0.5 sum over fields with kFmWithSquares of |e_f|^2,   S_r = sum of
+//   chan[r, fm_channel] += 0.5 |S_r|^2 - 0.5 sum over FM fields kWithSquares of |e_f|^2,   S_r = sum of
 //   all FM fields' vectors
 #pragma once
 

@@ -1,6 +1,6 @@
 // Reading rows of embedding tables, element by element: f16, bf16 and i8 to float. Plain scalar code; `ref`
-// uses nothing else, other backends use it for tails and as a fallback. Loads go through memcpy: table rows
-// need not be aligned.
+// uses nothing else, other backends use it where they have no vector form. Loads go through memcpy: table
+// rows need not be aligned.
 #pragma once
 
 #include <bit>

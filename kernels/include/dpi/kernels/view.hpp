@@ -1,4 +1,5 @@
-// View: layout-only ops, and the row broadcast from shared to item rows (FORMAT.md parts 7 and 8).
+// View: ops that only move elements, and the row broadcast from shared to item rows (FORMAT.md parts 7 and
+// 8).
 #pragma once
 
 #include <dpi/kernels/tensor.hpp>

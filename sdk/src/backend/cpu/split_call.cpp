@@ -11,14 +11,14 @@ using kernels::Operand;
 using kernels::OpKind;
 using kernels::Tensor;
 
-constexpr int64_t kMinRows = 128;  // of a part
+constexpr int64_t kMinRows = 128;  // of a share
 constexpr size_t kMaxInputs = 128;
 constexpr size_t kMaxOutputs = 2;
 
 struct Job {
   const CpuOp& op;
   const dpi_op_call& call;
-  int32_t parts;
+  int32_t shares;
 };
 
 Tensor rows_of(Tensor t, int64_t begin, int64_t end) {
@@ -39,10 +39,10 @@ Bags rows_of(Bags b, int64_t begin, int64_t end) {
   return b;
 }
 
-void run_part(void* context, int32_t part) {
+void run_share(void* context, int32_t share) {
   const Job& job = *static_cast<const Job*>(context);
   const dpi_op_call& whole = job.call;
-  const int64_t begin = whole.rows * part / job.parts, end = whole.rows * (part + 1) / job.parts;
+  const int64_t begin = whole.rows * share / job.shares, end = whole.rows * (share + 1) / job.shares;
   Operand inputs[kMaxInputs];
   Tensor outputs[kMaxOutputs];
   const bool mapped = job.op.op.kind == OpKind::kBroadcastRows && whole.row_map != nullptr;
@@ -59,7 +59,7 @@ void run_part(void* context, int32_t part) {
   call.outputs = outputs;
   call.row_map = mapped ? whole.row_map + begin : whole.row_map;
   if (whole.scratch != nullptr)
-    call.scratch = static_cast<char*>(whole.scratch) + part * job.op.scratch_per_call;
+    call.scratch = static_cast<char*>(whole.scratch) + share * job.op.scratch_per_call;
   job.op.run(job.op, call);
 }
 
@@ -73,7 +73,7 @@ bool worth_splitting(const CpuOp& op, const dpi_op_call& call) {
 void run_split(const CpuOp& op, const dpi_op_call& call) {
   const auto most = static_cast<int32_t>(std::min<int64_t>(call.rows / kMinRows, op.threads));
   Job job{op, call, most};
-  op.pool->run(op.pool->self, most, run_part, &job);
+  op.pool->run(op.pool->self, most, run_share, &job);
 }
 
 }  // namespace dpi::backend

@@ -117,7 +117,8 @@ class Expander {
     const auto kind = std::get<kernels::BinaryAttrs>(op.attrs).kind;
     const int32_t x = op.inputs[0], y = op.inputs[1];
     if (kind == kernels::BinaryKind::kAdd || kind == kernels::BinaryKind::kSub) {
-      // A sum of two vectors stays one: Dense adds a residual for nothing.
+      // The sum of two computed vectors is not taken apart: fuse_dense makes it a Dense's residual, added
+      // while the product is written; taken apart it would be two buffers and two dot products in Tail.
       if (out.size() > 1 && !const_data(p_, x) && !const_data(p_, y)) return false;
       add(x, unbroadcast(c, out, value_of(p_, x).dims));
       std::vector<double> right = unbroadcast(c, out, value_of(p_, y).dims);

@@ -9,7 +9,7 @@
 namespace dpi::plan {
 namespace {
 
-struct Column {  // one part of the Concat: where it was and what it becomes
+struct Column {  // one input of the Concat: where it was and what it becomes
   int32_t value = -1;
   int64_t from = 0;
   int64_t width = 0;

@@ -111,8 +111,8 @@ int32_t joined(Plan& p, const std::vector<size_t>& members, size_t param, int64_
     if (op.params[param] < 0) {
       data.insert(data.end(), static_cast<size_t>(n * width), 0.0f);
     } else {
-      const std::vector<float>& part = param_of(p, op.params[param]).data;
-      data.insert(data.end(), part.begin(), part.end());
+      const std::vector<float>& rows = param_of(p, op.params[param]).data;
+      data.insert(data.end(), rows.begin(), rows.end());
       any = true;
     }
   }

@@ -24,7 +24,7 @@ Result<Plan> fold_affine(Plan plan);
 /// x_j v_j in front of Linear layers: the raw x_j and one column W v_j instead.
 Result<Plan> fold_numeric(Plan plan);
 
-/// fold: linear parts move into the lookup's channels, the last layer is split per branch, cross v1 takes its
+/// fold: linear terms move into the lookup's channels, the last layer is split per branch, cross v1 takes its
 /// closed form.
 Result<Plan> fuse_tail(Plan plan, bool fold);
 Result<Plan> fuse_dense(Plan plan);

@@ -1,4 +1,4 @@
-// Linear parts of a head that the lookup can sum itself: LR tables, projected embeddings, numerics, FM, and
+// Linear terms of a head that the lookup can sum itself: LR tables, projected embeddings, numerics, FM, and
 // the scalars of DCN-v1's closed form. They become channels of the item rows' MultiLookup, fed by derived
 // tables of one row of scalars per id.
 #pragma once
