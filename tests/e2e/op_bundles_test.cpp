@@ -2,26 +2,16 @@
 // float64 (op_bundles/README.md). Loading recomputes each head, with and without the plan's rewrites.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "capi/capi_support.hpp"
-#include "support/source_dir.hpp"
+#include "e2e/bundle_runs.hpp"
 
 namespace dpi::test {
 namespace {
 
-std::vector<std::filesystem::path> op_bundles() {
-  std::vector<std::filesystem::path> found;
-  const std::filesystem::path folder = std::filesystem::path(source_dir()) / "tests/e2e/op_bundles";
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".h5") found.push_back(entry.path());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
+std::vector<std::filesystem::path> op_bundles() { return bundles_in({"tests/e2e/op_bundles"}); }
 
 TEST_CASE("all op bundles are there") { CHECK(op_bundles().size() == 12); }
 

@@ -1,5 +1,6 @@
 // Dense in every precision and by every implementation, against float64 sums over awkward shapes; and that
 // each refuses or takes what it says. The implementation is forced by a tuning table.
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -99,12 +100,12 @@ struct Layer {
     return 1 / (1 + std::exp(-v));
   }
 
-  /// The largest error in units of what a product of the precision may have, over all elements: at most 1, or
-  /// NaN. `operand`: relative rounding of one operand.
+  /// The largest error in units of what a product of the precision may have, over all elements: at most 1;
+  /// infinite where a value is NaN or values are missing. `operand`: relative rounding of one operand.
   double error(const std::vector<float>& got, double operand) const {
     const auto in = static_cast<size_t>(weight.width());
     const auto out = static_cast<size_t>(op.output.width());
-    double most = got.size() == static_cast<size_t>(op.output.rows) * out ? 0 : NAN;
+    double most = got.size() == static_cast<size_t>(op.output.rows) * out ? 0 : INFINITY;
     for (size_t i = 0; i < got.size(); ++i) {
       const size_t r = i / out;
       const size_t c = i % out;
@@ -128,7 +129,7 @@ struct Layer {
       const double may =
           (2.1 * operand + 5e-7) * size * std::fabs(factor) + (stored + 2e-7) * (std::fabs(want) + 1e-3);
       const double e = std::fabs(got[i] - want) / may;
-      if (!(e <= most)) most = e;
+      if (!(e <= most)) most = std::isnan(e) ? INFINITY : e;
     }
     return most;
   }

@@ -151,7 +151,7 @@ class Machine {
   void run_dense(const PlanOp& op);
   void run_tail(const PlanOp& op);
   void run_fused(const PlanOp& op);
-  void run_layout(const PlanOp& op);
+  void run_moves(const PlanOp& op);
 
   const Plan& p_;
   const TestBatch& b_;
@@ -234,7 +234,7 @@ void Machine::run_fused(const PlanOp& op) {
   }
 }
 
-void Machine::run_layout(const PlanOp& op) {
+void Machine::run_moves(const PlanOp& op) {
   const k::Tensor dst = tensor(op.outputs[0]);
   if (op.kind == OpKind::kConcat) {
     std::vector<k::Operand> in;
@@ -279,7 +279,7 @@ bool Machine::run_primitive(const PlanOp& op) {
 
 void Machine::run(const PlanOp& op) {
   if (op.kind == OpKind::kConcat || op.kind == OpKind::kView || op.kind == OpKind::kBroadcastRows) {
-    run_layout(op);
+    run_moves(op);
   } else if (op.kind == OpKind::kMultiLookup) {
     run_lookup(op);
   } else if (op.kind == OpKind::kDense) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "plan/plan.hpp"
+#include "plan/checked_plan.hpp"
 #include "support/paper_models.hpp"
 
 namespace dpi::test {
@@ -16,13 +16,7 @@ Plan plan_as(ModelBuilder& b, DType activation, uint32_t skip = 0) {
   PlanOptions options;
   options.activation = activation;
   options.skip = skip;
-  Result<Plan> p = make_plan(b.graph(), options);
-  REQUIRE_MESSAGE(p.ok(), p.status().message());
-  const Result<MemoryPlan> memory = plan_memory(p.value(), 9, 3, 64);
-  REQUIRE(memory.ok());
-  const Status sound = check_plan(p.value(), memory.value(), 9, 3);
-  CHECK_MESSAGE(sound.ok(), sound.message());
-  return std::move(p).value();
+  return checked_plan(b, options);
 }
 
 const PlanValue& at(const Plan& p, int32_t v) { return p.values[static_cast<size_t>(v)]; }

@@ -6,21 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "plan/checked_plan.hpp"
 #include "plan/interpreter.hpp"
 #include "support/paper_models.hpp"
 
 namespace dpi::test {
 namespace {
-
-Plan plan_of(ModelBuilder& b, PlanOptions options = {}) {
-  Result<Plan> p = make_plan(b.graph(), options);
-  REQUIRE_MESSAGE(p.ok(), p.status().message());
-  const Result<MemoryPlan> memory = plan_memory(p.value(), 9, 3, 64);
-  REQUIRE(memory.ok());
-  const Status sound = check_plan(p.value(), memory.value(), 9, 3);
-  CHECK_MESSAGE(sound.ok(), sound.message());
-  return std::move(p).value();
-}
 
 int64_t count(const Plan& p, OpKind kind) {
   return std::count_if(p.ops.begin(), p.ops.end(), [&](const PlanOp& op) { return op.kind == kind; });
@@ -65,8 +56,8 @@ TEST_CASE("FM is found in every usual form") {
     f.b.head("ctr", f.b.unary("sigmoid", logit));
     PlanOptions unfolded;
     unfolded.fold = false;
-    CHECK(count(plan_of(f.b, unfolded), OpKind::kFm) == 1);
-    const Plan folded = plan_of(f.b);
+    CHECK(count(checked_plan(f.b, unfolded), OpKind::kFm) == 1);
+    const Plan folded = checked_plan(f.b);
     CAPTURE(dump_plan(folded));
     CHECK(folded.ops.size() == 2);
     CHECK(std::get<kernels::MultiLookupAttrs>(folded.ops[0].attrs).fm_channel == 0);
@@ -101,7 +92,7 @@ TEST_CASE("a lookup's field serves FM and a layer only where both pool alike") {
     ModelBuilder b = two_poolings(pairs[i].first, pairs[i].second);
     PlanOptions plain;
     plain.fold = plain.fuse = false;
-    const Plan written = plan_of(b, plain), fused = plan_of(b);
+    const Plan written = checked_plan(b, plain), fused = checked_plan(b);
     CAPTURE(dump_plan(fused));
     const TestBatch batch = random_batch(written.features, 9, 3, 5);
     const Scores want = interpret(written, batch, b.tables()), got = interpret(fused, batch, b.tables());
@@ -120,7 +111,7 @@ TEST_CASE("FM takes every vector of a number that it meets twice") {
   b.head("ctr", b.unary("sigmoid", logit), logit);
   PlanOptions plain;
   plain.fold = plain.fuse = false;
-  const Plan written = plan_of(b, plain), folded = plan_of(b);
+  const Plan written = checked_plan(b, plain), folded = checked_plan(b);
   CHECK(std::get<kernels::MultiLookupAttrs>(folded.ops[0].attrs).fm_channel == 0);
   const TestBatch batch = random_batch(written.features, 9, 3, 5);
   const Scores want = interpret(written, batch, b.tables()), got = interpret(folded, batch, b.tables());
@@ -133,7 +124,7 @@ TEST_CASE("layers that read one value become one") {
   std::vector<std::string> experts;
   for (int i = 0; i < 4; ++i) experts.push_back(f.b.unary(i % 2 ? "relu" : "tanh", f.b.linear(x, 12, 5 + i)));
   f.b.head("ctr", f.b.unary("sigmoid", f.b.linear(f.b.concat(experts), 26, 1)));
-  const Plan p = plan_of(f.b);
+  const Plan p = checked_plan(f.b);
   CHECK(count(p, OpKind::kDense) == 1);
   CHECK(p.ops[1].segments.size() == 4);
   CHECK(count(p, OpKind::kConcat) + count(p, OpKind::kUnary) + count(p, OpKind::kView) == 0);
@@ -144,7 +135,7 @@ TEST_CASE("a value computed between lookups is written into their matrix") {
   const std::string middle = f.b.unary("tanh", f.b.linear(f.b.dense("d", 6), 6, 4));
   const std::string x = f.b.concat({f.vectors[0], middle, f.vectors[1], f.vectors[2]});
   f.b.head("ctr", f.b.unary("sigmoid", f.b.linear(f.b.unary("relu", f.b.linear(x, 16, 8)), 8, 1)));
-  const Plan p = plan_of(f.b);
+  const Plan p = checked_plan(f.b);
   CAPTURE(dump_plan(p));
   CHECK(count(p, OpKind::kConcat) + count(p, OpKind::kUnary) == 0);
   CHECK(p.ops.size() == 4);  // lookup, two layers, tail
@@ -163,7 +154,7 @@ TEST_CASE("shared features are looked up once and repeated in one copy") {
     parts.push_back(b.embed(b.categorical("u" + std::to_string(i), 5, RowSpace::kShared), 5, 4));
   for (int i = 0; i < 2; ++i) parts.push_back(b.embed(b.categorical("i" + std::to_string(i), 5), 5, 4));
   b.head("ctr", b.unary("sigmoid", b.linear(b.unary("relu", b.linear(b.concat(parts), 20, 8)), 8, 1)));
-  const Plan p = plan_of(b);
+  const Plan p = checked_plan(b);
   CHECK(count(p, OpKind::kMultiLookup) == 2);
   CHECK(count(p, OpKind::kBroadcastRows) == 1);
   CHECK(p.ops.size() == 5);
@@ -174,7 +165,7 @@ TEST_CASE("numbers and BatchNorm vanish into the first layer") {
   s.batch_norm = true;
   s.hidden = {8};
   ModelBuilder b = paper_model(PaperModel::kWideDeep, s);
-  const Plan p = plan_of(b);
+  const Plan p = checked_plan(b);
   CHECK(p.ops.size() == 3);
   CHECK(p.params[static_cast<size_t>(p.ops[1].params[0])].dims == Dims{2, {8, 26 * 16 + 13}});
 }
@@ -197,38 +188,38 @@ TEST_CASE("breadth-first alternates between the branches, depth-first ends one f
   ModelBuilder b = two_chains(4);
   PlanOptions o;
   o.light_branch = 0;
-  Plan p = plan_of(b, o);
+  Plan p = checked_plan(b, o);
   CHECK(p.n_streams == 2);
   CHECK(p.n_events == 2);  // fork and join
   for (size_t i = 1; i + 2 < p.ops.size(); ++i) CHECK(p.ops[i].stream != p.ops[i + 1].stream);
   o.schedule = ScheduleMode::kDepthFirst;
-  p = plan_of(b, o);
+  p = checked_plan(b, o);
   CHECK(p.n_streams == 2);
   int switches = 0;
   for (size_t i = 1; i + 2 < p.ops.size(); ++i) switches += p.ops[i].stream != p.ops[i + 1].stream;
   CHECK(switches == 1);
   o.schedule = ScheduleMode::kSingleStream;
-  p = plan_of(b, o);
+  p = checked_plan(b, o);
   CHECK(p.n_streams == 1);
   CHECK(p.n_events == 0);
   o.schedule = ScheduleMode::kBreadthFirst;
   o.max_streams = 1;
-  CHECK(plan_of(b, o).n_streams == 1);
+  CHECK(checked_plan(b, o).n_streams == 1);
 }
 
 TEST_CASE("streams do not share bytes that one stream could") {
   ModelBuilder b = two_chains(6);
   PlanOptions o;
   o.light_branch = 0;
-  const Plan two = plan_of(b, o);
+  const Plan two = checked_plan(b, o);
   o.schedule = ScheduleMode::kSingleStream;
-  const Plan one = plan_of(b, o);
+  const Plan one = checked_plan(b, o);
   const Result<MemoryPlan> m2 = plan_memory(two, 1000, 0, 64), m1 = plan_memory(one, 1000, 0, 64);
   REQUIRE(m1.ok());
   REQUIRE(m2.ok());
   CHECK(m1->arena_bytes <= m2->arena_bytes);
-  // A single-stream layout under two streams is a fault that the checker must see, or the layouts are equally
-  // large.
+  // Memory planned for a single stream under two streams is a fault that the checker must see, or the memory
+  // plans are equally large.
   MemoryPlan wrong = m2.value();
   Plan as_one = two;
   as_one.n_streams = 1;
@@ -257,7 +248,7 @@ TEST_CASE("heads that are inputs, constants, shared or named twice") {
     PlanOptions o;
     o.fold = variant & 1;
     o.fuse = variant & 2;
-    const Plan p = plan_of(b, o);
+    const Plan p = checked_plan(b, o);
     const TestBatch batch = random_batch(p.features, 9, 3, 5);
     const Scores s = interpret(p, batch, b.tables());
     for (int64_t r = 0; r < 9; ++r) {
@@ -281,10 +272,10 @@ TEST_CASE("options and sizes that cannot be") {
 TEST_CASE("dumps are stable, and DOT has a cluster for each stream") {
   ModelBuilder b = two_chains(3);
   PlanOptions o;
-  CHECK(plan_of(b, o).n_streams == 1);  // branches this light get no stream of their own
+  CHECK(checked_plan(b, o).n_streams == 1);  // branches this light get no stream of their own
   o.light_branch = 0;
-  const Plan p = plan_of(b, o);
-  CHECK(dump_plan(p) == dump_plan(plan_of(b, o)));
+  const Plan p = checked_plan(b, o);
+  CHECK(dump_plan(p) == dump_plan(checked_plan(b, o)));
   const std::string dot = dump_plan_dot(p);
   CHECK(dot.find("cluster_1") != std::string::npos);
   CHECK(std::count(dot.begin(), dot.end(), '{') == std::count(dot.begin(), dot.end(), '}'));

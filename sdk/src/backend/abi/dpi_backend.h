@@ -62,9 +62,9 @@ struct dpi_backend_pool {
   void* self;
   // Sees to it that jobs may use `threads` threads, the caller counted, as far as the environment allows.
   int32_t (*grow)(void* self, int32_t threads, dpi_backend_error* err);
-  // Runs part(context, 0 .. parts - 1), each once, on the caller and on workers that are idle; returns when
+  // Runs share(context, 0 .. shares - 1), each once, on the caller and on workers that are idle; returns when
   // all are done. Allocates nothing.
-  void (*run)(void* self, int32_t parts, void (*part)(void* context, int32_t part), void* context);
+  void (*run)(void* self, int32_t shares, void (*share)(void* context, int32_t share), void* context);
 };
 
 // Where a backend takes host memory from: kind as in dpi_memory_kind. Null from alloc = out of memory; free
