@@ -130,7 +130,7 @@ TEST_CASE("device: an id outside its table reads as zeros, never as memory") {
   c.outputs = {floats(5, 7)};
   c.tables = {table_of_ones(3, 7)};
   c.bind();
-  const auto got = run_case(*d.b.api, d.b.device, c, layouts_of(c)[0]);
+  const auto got = run_case(*d.b.api, d.b.device, c, placements_of(c)[0]);
   REQUIRE_MESSAGE(got.ok(), got.status().message());
   for (size_t i = 0; i < 35; ++i) {
     const bool inside = i / 7 == 0 || i / 7 == 3;
@@ -184,7 +184,7 @@ TEST_CASE("device: the option debug.lookup chooses among right lookups") {
   for (const char* lookup : kLookups) {
     Device d(0, lookup);
     const OpCase c = small_lookup();
-    const auto got = run_case(*d.b.api, d.b.device, c, layouts_of(c)[0]);
+    const auto got = run_case(*d.b.api, d.b.device, c, placements_of(c)[0]);
     REQUIRE_MESSAGE(got.ok(), got.status().message());
     CHECK(got.value()[0] == std::vector<float>(24, 1.0f));
     CHECK(got.value()[1] == std::vector<float>({0.5f, 3.25f, 0.5f, 3.25f, 0.5f, 3.25f, 0.5f, 3.25f}));
@@ -207,7 +207,7 @@ TEST_CASE("device: more fields than the arguments of a launch hold") {
   }
   c.outputs = {floats(1, 1000)};
   c.bind();
-  const auto got = run_case(*d.b.api, d.b.device, c, layouts_of(c)[0]);
+  const auto got = run_case(*d.b.api, d.b.device, c, placements_of(c)[0]);
   REQUIRE_MESSAGE(got.ok(), got.status().message());
   CHECK(got.value()[0] == std::vector<float>(1000, 1.0f));
 }

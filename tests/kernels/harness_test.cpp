@@ -58,7 +58,7 @@ Result<std::vector<std::vector<float>>> run_with(Enqueue enqueue) {
   dpi_backend_device* device = nullptr;
   dpi_backend_error err{};
   if (api.open(&options, &device, &err) != 0) return internal_error(err.message);
-  auto result = run_case(api, device, relu_case(), Layout{"padded", 1, 4, -1});
+  auto result = run_case(api, device, relu_case(), Placement{"padded", 1, 4, -1});
   api.close(device);
   return result;
 }

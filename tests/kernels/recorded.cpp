@@ -231,9 +231,9 @@ OpCase case_from(const json& j) {
 }
 
 void check_case(const backend::OpenedBackend& b, const OpCase& c) {
-  for (const Layout& layout : layouts_of(c)) {
-    INFO(c.name << " " << layout.name);
-    const auto got = run_case(*b.api, b.device, c, layout);
+  for (const Placement& placement : placements_of(c)) {
+    INFO(c.name << " " << placement.name);
+    const auto got = run_case(*b.api, b.device, c, placement);
     REQUIRE_MESSAGE(got.ok(), got.status().message());
     for (size_t i = 0; i < c.outputs.size(); ++i) {
       const Difference d = compare(got.value()[i], c.outputs[i].data);
@@ -327,7 +327,7 @@ void check_cases_against_ref(std::vector<OpCase> cases) {
   if (!opened || !reference) return;
   for (OpCase& c : cases) {
     c.bind();
-    const auto expected = run_case(*reference->api, reference->device, c, layouts_of(c)[0]);
+    const auto expected = run_case(*reference->api, reference->device, c, placements_of(c)[0]);
     REQUIRE_MESSAGE(expected.ok(), expected.status().message());
     for (size_t i = 0; i < c.outputs.size(); ++i) c.outputs[i].data = expected.value()[i];
     check_case(*opened, c);

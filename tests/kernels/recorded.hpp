@@ -12,12 +12,12 @@ namespace dpi::test {
 /// All cases of one op, in the file's order. Throws when the files are missing or not what is expected.
 std::vector<OpCase> recorded_cases(const std::string& op);
 
-/// Runs every recorded case of `op` in every layout on the device of this program (device.hpp) and checks it
-/// against float64. Each case is a doctest sub-case of its op's: `-sc=Linear,last_31x7_r33 --device=cpu` runs
-/// one.
+/// Runs every recorded case of `op` in every placement on the device of this program (device.hpp) and checks
+/// it against float64. Each case is a doctest sub-case of its op's: `-sc=Linear,last_31x7_r33 --device=cpu`
+/// runs one.
 void check_recorded(const std::string& op);
 
-/// Runs the cases on `ref` for their expected outputs, then on the device of this program in every layout.
+/// Runs the cases on `ref` for their expected outputs, then on the device of this program in every placement.
 /// Nothing to do on `ref` itself.
 void check_cases_against_ref(std::vector<OpCase> cases);
 

@@ -176,7 +176,7 @@ TEST_CASE("a row whose parts cancel is zero by its float32 sum") {
   CHECK((store->view(0).nonzero[0] & 15) == 2);  // 1e8 + 1 - 1e8 is 0 in float32
 }
 
-TEST_CASE("layout: strides, alignment, riders, disjoint rows") {
+TEST_CASE("places: strides, alignment, riders, disjoint rows") {
   const std::vector<StoreTable> tables = {table("a", 100, 16),
                                           table("b", 10, 1),
                                           table("c", 7, 17),
@@ -202,14 +202,14 @@ TEST_CASE("layout: strides, alignment, riders, disjoint rows") {
   }
 }
 
-TEST_CASE("layout: widening takes riders into 64 bytes") {
+TEST_CASE("places: widening takes riders into 64 bytes") {
   const std::vector<StoreTable> tables = {table("a", 9, 8), table("b", 9, 1, DType::kF32, 0)};
   CHECK(make_arena_map(tables, false)->tables[0].stride == 32);
   CHECK(make_arena_map(tables, true)->tables[0].stride == 64);
   CHECK(make_arena_map(tables, true)->tables[1].offset == 32);
 }
 
-TEST_CASE("layout: 64-bit offsets, and sizes that overflow") {
+TEST_CASE("places: 64-bit offsets, and sizes that overflow") {
   const auto big = make_arena_map({table("a", INT32_MAX - 1, 16), table("b", INT32_MAX - 1, 16)}, true);
   REQUIRE(big.ok());
   CHECK(big->tables[1].offset == int64_t{64} * (INT32_MAX - 1));

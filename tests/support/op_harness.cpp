@@ -21,8 +21,8 @@ size_t size_of(const CaseValue& v) { return static_cast<size_t>(v.dims.size()); 
 // Everything one run needs, and the checks after it.
 class Run {
  public:
-  Run(const dpi_backend_api& api, dpi_backend_device* device, const OpCase& c, const Layout& layout)
-      : api_(api), device_(device), case_(c), layout_(layout) {}
+  Run(const dpi_backend_api& api, dpi_backend_device* device, const OpCase& c, const Placement& placement)
+      : api_(api), device_(device), case_(c), placement_(placement) {}
   ~Run() {
     if (op_ != nullptr) api_.op_free(device_, op_);
     if (stream_ != nullptr) api_.stream_destroy(device_, stream_);
@@ -57,19 +57,21 @@ class Run {
 
   template <class T>
   const T* place(const std::vector<T>& data, int32_t kind) {
-    GuardBuffer& b = buffer(data.size() * sizeof(T), layout_.base_offset, kind);
+    GuardBuffer& b = buffer(data.size() * sizeof(T), placement_.base_offset, kind);
     if (!data.empty()) std::memcpy(b.host(), data.data(), b.bytes());
     return static_cast<const T*>(b.data());
   }
 
-  int64_t stride_of(const CaseValue& v) const { return v.constant ? 0 : v.dims.size() + layout_.row_padding; }
+  int64_t stride_of(const CaseValue& v) const {
+    return v.constant ? 0 : v.dims.size() + placement_.row_padding;
+  }
 
   // A tensor in a buffer of its own: rows of v.data (NaN without data), NaN in between.
   kernels::Tensor place_tensor(const CaseValue& v, bool with_data, GuardBuffer** where) {
     const int64_t rows = v.constant ? 1 : v.rows;
     const int64_t stride = v.constant ? v.dims.size() : stride_of(v);
     GuardBuffer& b =
-        buffer(static_cast<size_t>(rows * stride) * sizeof(float), layout_.base_offset, DPI_MEMORY_ARENA);
+        buffer(static_cast<size_t>(rows * stride) * sizeof(float), placement_.base_offset, DPI_MEMORY_ARENA);
     std::vector<float> image(static_cast<size_t>(rows * stride), kNaN);
     for (int64_t r = 0; r < rows && with_data; ++r) {
       std::copy_n(v.data.begin() + r * v.dims.size(), v.dims.size(), image.begin() + r * stride);
@@ -93,9 +95,9 @@ class Run {
     for (size_t i = 0; i < case_.outputs.size(); ++i) {
       outputs_.emplace_back();
       if (!case_.outputs[i].present) continue;
-      const bool aliased = i == 0 && layout_.alias_input >= 0;
+      const bool aliased = i == 0 && placement_.alias_input >= 0;
       CaseValue v = case_.outputs[i];
-      if (aliased) v.data = case_.inputs[static_cast<size_t>(layout_.alias_input)].data;
+      if (aliased) v.data = case_.inputs[static_cast<size_t>(placement_.alias_input)].data;
       outputs_.back() = place_tensor(v, aliased, &output_buffers_[i]);
     }
   }
@@ -113,7 +115,7 @@ class Run {
         o.bags.rows = v.rows;
       } else if (v.present) {
         o.tensor =
-            static_cast<int32_t>(i) == layout_.alias_input ? outputs_[0] : place_tensor(v, true, &unused);
+            static_cast<int32_t>(i) == placement_.alias_input ? outputs_[0] : place_tensor(v, true, &unused);
       }
       inputs_.push_back(o);
     }
@@ -155,7 +157,7 @@ class Run {
   }
 
   Status failed(int32_t code, const dpi_backend_error& err) const {
-    return {static_cast<Code>(code), std::string(layout_.name) + ": " + err.message};
+    return {static_cast<Code>(code), std::string(placement_.name) + ": " + err.message};
   }
 
   Status prepare() {
@@ -206,9 +208,10 @@ class Run {
   // Bands whole, inputs as they were, nothing written between the rows of an output.
   Status check_memory() {
     for (auto& b : buffers_) {
-      if (!b->bands_intact()) return internal_error(std::string(layout_.name) + ": wrote outside a buffer");
+      if (!b->bands_intact())
+        return internal_error(std::string(placement_.name) + ": wrote outside a buffer");
       if (is_output(b.get()) || b.get() == scratch_) continue;
-      if (!b->all_unchanged()) return internal_error(std::string(layout_.name) + ": wrote to an input");
+      if (!b->all_unchanged()) return internal_error(std::string(placement_.name) + ": wrote to an input");
     }
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (output_buffers_[i] == nullptr || case_.outputs[i].constant) continue;
@@ -216,7 +219,7 @@ class Run {
       for (size_t byte = 0; byte < output_buffers_[i]->bytes(); ++byte) {
         const bool padding = byte % stride >= size_of(case_.outputs[i]) * 4;
         if (padding && !output_buffers_[i]->unchanged(byte))
-          return internal_error(std::string(layout_.name) + ": wrote between rows");
+          return internal_error(std::string(placement_.name) + ": wrote between rows");
       }
     }
     return ok_status();
@@ -229,7 +232,7 @@ class Run {
   const dpi_backend_api& api_;
   dpi_backend_device* device_;
   const OpCase& case_;
-  const Layout& layout_;
+  const Placement& placement_;
   dpi_backend_op* op_ = nullptr;
   dpi_backend_stream* stream_ = nullptr;
   dpi_backend_error err_{};
@@ -252,18 +255,18 @@ int32_t in_place_input(const OpCase& c) {
 
 }  // namespace
 
-std::vector<Layout> layouts_of(const OpCase& c) {
-  std::vector<Layout> layouts{{"plain", 0, 0, -1}, {"unaligned", 3, 4, -1}};
+std::vector<Placement> placements_of(const OpCase& c) {
+  std::vector<Placement> placements{{"plain", 0, 0, -1}, {"unaligned", 3, 4, -1}};
   const int32_t i = in_place_input(c);
-  if (i < 0 || i >= static_cast<int32_t>(c.inputs.size())) return layouts;
+  if (i < 0 || i >= static_cast<int32_t>(c.inputs.size())) return placements;
   const CaseValue& v = c.inputs[static_cast<size_t>(i)];
-  if (v.present && !v.constant && v.dims == c.outputs[0].dims) layouts.push_back({"in place", 1, 4, i});
-  return layouts;
+  if (v.present && !v.constant && v.dims == c.outputs[0].dims) placements.push_back({"in place", 1, 4, i});
+  return placements;
 }
 
 Result<std::vector<std::vector<float>>> run_case(const dpi_backend_api& api, dpi_backend_device* device,
-                                                 const OpCase& c, const Layout& layout) {
-  Run run(api, device, c, layout);
+                                                 const OpCase& c, const Placement& placement) {
+  Run run(api, device, c, placement);
   if (Status s = run.execute(); !s.ok()) return s;
   return run.results();
 }

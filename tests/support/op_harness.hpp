@@ -12,7 +12,7 @@
 namespace dpi::test {
 
 /// How the operands lie in memory.
-struct Layout {
+struct Placement {
   const char* name = "plain";
   int64_t row_padding = 0;   // floats after each row of inputs and outputs
   size_t base_offset = 0;    // bytes off the backend's alignment, a multiple of 4
@@ -20,11 +20,11 @@ struct Layout {
 };
 
 /// Plain, padded rows on an unaligned base, and in place where the op's header allows it and the shapes do.
-std::vector<Layout> layouts_of(const OpCase& c);
+std::vector<Placement> placements_of(const OpCase& c);
 
 /// The outputs without padding; an absent one is empty. Fails when the backend refuses, or when the run wrote
 /// where it must not.
 Result<std::vector<std::vector<float>>> run_case(const dpi_backend_api& api, dpi_backend_device* device,
-                                                 const OpCase& c, const Layout& layout);
+                                                 const OpCase& c, const Placement& placement);
 
 }  // namespace dpi::test

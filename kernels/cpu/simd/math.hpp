@@ -9,7 +9,7 @@ namespace dpi::kernels::cpu::DPI_ISA {
 namespace math {
 
 /// (exp(r) - 1 - r) / r^2 for |r| <= 0.35.
-DPI_INLINE Vec exp_tail(Vec r) {
+DPI_INLINE Vec exp_rest(Vec r) {
   Vec p = Vec::all(1.9875691500e-4f);
   p = fma(p, r, Vec::all(1.3981999507e-3f));
   p = fma(p, r, Vec::all(8.3334519073e-3f));
@@ -26,13 +26,13 @@ DPI_INLINE Vec exp(Vec x) {
   const Vec n = round(x * Vec::all(1.44269504088896341f));
   Vec r = fma(n, Vec::all(-0.693359375f), x);
   r = fma(n, Vec::all(2.12194440e-4f), r);
-  const Vec y = fma(math::exp_tail(r) * r, r, r) + Vec::all(1.0f);
+  const Vec y = fma(math::exp_rest(r) * r, r, r) + Vec::all(1.0f);
   return scale_pow2(y, n);
 }
 
 /// exp(x) - 1 without cancellation near 0.
 DPI_INLINE Vec expm1(Vec x) {
-  const Vec small = fma(math::exp_tail(x) * x, x, x);
+  const Vec small = fma(math::exp_rest(x) * x, x, x);
   return select(abs(x) < Vec::all(0.34f), small, exp(x) - Vec::all(1.0f));
 }
 

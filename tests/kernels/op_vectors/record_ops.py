@@ -264,8 +264,8 @@ def record_reduce(rec, rng):
                         dict(kind=kind, axis=axis, keepdim=keep, eps=eps, empty=empty))
 
 
-# ---- layout ---------------------------------------------------------------------------------------------------------
-def record_layout(rec, rng):
+# ---- moves ----------------------------------------------------------------------------------------------------------
+def record_moves(rec, rng):
     for rows in (0, 1, 17):
         parts = [f32(rng, rows, n) for n in (1, 31, 4)] + [Const(f32(rng, 3))]
         y = np.concatenate([f64(p) for p in parts[:3]] + [np.tile(f64(parts[3]), (rows, 1))], axis=1)
@@ -362,7 +362,7 @@ def main():
     rec = Recorder()
     recorders = [lookups.record_embed, lookups.record_mask, lookups.record_multi_lookup, record_unary, record_binary,
                  record_elementwise, record_linear, record_matmul, record_dense, record_layer_norm, record_softmax,
-                 record_reduce, record_layout, record_recurrent, record_interactions]
+                 record_reduce, record_moves, record_recurrent, record_interactions]
     with np.errstate(invalid="ignore", divide="ignore"):
         for seed, record in enumerate(recorders):
             record(rec, np.random.default_rng(seed))

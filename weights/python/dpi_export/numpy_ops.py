@@ -44,7 +44,7 @@ def _embed(op, attrs, inputs, n_rows, ctx):
     bags, pooling, mask = inputs[0], attrs.get("pooling", "single"), attrs.get("mask", "length")
     if pooling == "single":
         return ctx.gather(attrs["table"], bags.ids).astype(ctx.dtype)
-    ids, valid = _layout(bags, pooling == "none" or mask == "none")
+    ids, valid = _positions(bags, pooling == "none" or mask == "none")
     flat = ctx.gather(attrs["table"], ids.reshape(-1))
     raw = flat.reshape(ids.shape + flat.shape[-1:])
     e = raw.astype(ctx.dtype)
@@ -68,8 +68,8 @@ def _embed(op, attrs, inputs, n_rows, ctx):
     return np.where(counted.any(axis=1)[:, None], total / divisor[:, None], 0.0).astype(ctx.dtype)
 
 
-def _layout(bags, fixed):
-    """(ids, valid) [rows, T]; T = max_len when the layout is fixed, else the longest bag of the batch."""
+def _positions(bags, fixed):
+    """(ids, valid) [rows, T]; T = max_len when their number is fixed, else the longest bag of the batch."""
     if fixed:
         return bags.padded()
     length = np.diff(bags.offsets)

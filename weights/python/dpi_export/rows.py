@@ -1,4 +1,4 @@
-"""A batch of rows in the layout of FORMAT.md part 10 (and of dpi_batch)."""
+"""A batch of rows as FORMAT.md part 10 arranges it (and of dpi_batch)."""
 
 from dataclasses import dataclass
 from typing import Optional
