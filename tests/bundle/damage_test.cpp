@@ -1,6 +1,6 @@
 // Damaged and hostile bundles: nothing but a clean failure, whatever byte changes. Damage that the digests
-// see never reaches libhdf5; with digests written anew (an author can do that) it does, and must still end in
-// a status.
+// see is never parsed; with digests written anew (an author can do that) it is, and must still end in a
+// status.
 #include <cstdlib>
 #include <random>
 

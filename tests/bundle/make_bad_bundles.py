@@ -92,7 +92,7 @@ def rebuild(source, change):
 
 
 def block_faults(path):
-    """Faults of the user block and of bytes: caught before libhdf5 sees the file."""
+    """Faults of the user block and of bytes: caught before anything of HDF5 is read."""
     def image(edit=None, cut=None):
         i = Image(path)
         if edit:

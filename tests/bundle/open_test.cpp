@@ -215,17 +215,6 @@ TEST_CASE("every committed bundle opens and verifies") {
   CHECK(count >= 27);
 }
 
-// libhdf5 refuses an image in memory when the name that it is opened by exists as a file.
-TEST_CASE("nothing in the working directory is in the way") {
-  const fs::path before = fs::current_path();
-  fs::create_directories(scratch("bundle"));
-  fs::current_path(scratch(""));
-  const auto bundle = Bundle::open(small_path());
-  fs::current_path(before);
-  CHECK_MESSAGE(bundle.ok(), bundle.status().message());
-  fs::remove_all(scratch("").parent_path());
-}
-
 TEST_CASE("many threads may open at once") {
   std::vector<std::thread> threads;
   std::vector<int> good(4, 0);

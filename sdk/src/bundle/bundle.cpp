@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "bundle/byte_source.hpp"
 #include "bundle/hdf5_profile.hpp"
-#include "bundle/hdf5_structure.hpp"
 #include "bundle/manifest_read.hpp"
-#include "bundle/metadata_image.hpp"
+#include "bundle/metadata.hpp"
 #include "bundle/user_block.hpp"
 
 namespace dpi {
@@ -63,13 +63,13 @@ class OpenBundle final : public Bundle {
 
 Status OpenBundle::open(const BundleOptions& options) {
   DPI_ASSIGN_OR_RETURN(const UserBlock block, read_user_block(*source_));
-  DPI_ASSIGN_OR_RETURN(const MetadataImage image, MetadataImage::make(*source_, block));
+  DPI_ASSIGN_OR_RETURN(const Metadata metadata, Metadata::read(*source_, block));
   if (!options.require_signature.empty())
     DPI_RETURN_IF_ERROR(check_signature(block, options.require_signature));
-  DPI_RETURN_IF_ERROR(check_hdf5_structure(image, block));
-  DPI_ASSIGN_OR_RETURN(Hdf5Contents contents, read_hdf5_profile(image, block));
-  std::string text(contents.manifest.length, '\0');
-  DPI_RETURN_IF_ERROR(image.read(contents.manifest.offset, text.data(), text.size()));
+  DPI_ASSIGN_OR_RETURN(hdf5::File file, hdf5::File::open(metadata, block));
+  DPI_ASSIGN_OR_RETURN(Hdf5Contents contents, read_hdf5_profile(file, block));
+  const std::string_view text(reinterpret_cast<const char*>(contents.manifest.data()),
+                              contents.manifest.size());
   auto manifest = read_manifest(text, block.minor);
   if (!manifest.ok()) return std::move(manifest).status().within("/manifest");
   manifest_ = std::move(manifest).value();

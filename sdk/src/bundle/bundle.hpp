@@ -1,12 +1,14 @@
 // The reader of bundle files (weights/FORMAT.md). Opening checks the user block and the digest of everything
-// but raw data before libhdf5 sees the file, then the HDF5 profile, then the manifest. Raw data is read
-// afterwards, block by block, straight to where the caller wants it, its digest checked on the way.
+// but raw data, then the HDF5 structures and their profile, then the manifest. Raw data is read afterwards,
+// block by block, straight to where the caller wants it, its digest checked on the way. HDF5 is read by code
+// of this folder (hdf5/): no HDF5 library is linked, and nothing but the file's own bytes decides what
+// happens.
 //
 //   DPI_ASSIGN_OR_RETURN(auto bundle, Bundle::open(path));
 //   bundle->read_table(3, sink);            // sink(first_row, n_rows, bytes) per block
 //
-// Who calls it: runtime/model (load), tools (inspect, verify). Not thread-safe; nothing of HDF5 outlives
-// open().
+// Who calls it: runtime/model (load), tools (inspect, verify). One Bundle is not thread-safe;
+// any number may be open and be opened at once.
 #pragma once
 
 #include <cstddef>

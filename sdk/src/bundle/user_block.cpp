@@ -17,7 +17,6 @@ constexpr uint64_t kExtentBytes = 24;
 constexpr uint64_t kMaxExtents = 1'000'000;
 constexpr uint64_t kMaxUserBlock = 64u << 20;
 constexpr uint64_t kFlagSigned = 1;
-constexpr size_t kBlockBytes = 1u << 20;
 
 uint64_t u64_at(const std::byte* p) {
   uint64_t v = 0;
@@ -121,24 +120,6 @@ Result<UserBlock> read_user_block(ByteSource& source) {
   block.resize(kHeaderBytes + kExtentBytes * count);
   out.raw = std::move(block);
   return out;
-}
-
-Status for_each_metadata_block(ByteSource& source, const UserBlock& block,
-                               const std::function<Status(uint64_t, std::span<const std::byte>)>& fn) {
-  std::vector<std::byte> buffer(kBlockBytes);
-  uint64_t at = block.bytes;
-  for (size_t i = 0; i <= block.extents.size(); ++i) {
-    const bool last = i == block.extents.size();
-    const uint64_t end = last ? block.file_bytes : block.extents[i].offset;
-    while (at < end) {
-      const size_t n = static_cast<size_t>(std::min<uint64_t>(end - at, buffer.size()));
-      DPI_RETURN_IF_ERROR(source.read(at, buffer.data(), n));
-      DPI_RETURN_IF_ERROR(fn(at, std::span<const std::byte>(buffer.data(), n)));
-      at += n;
-    }
-    if (!last) at = block.extents[i].offset + block.extents[i].length;
-  }
-  return {};
 }
 
 }  // namespace dpi

@@ -1,10 +1,8 @@
 // The user block at the start of a bundle (FORMAT.md part 1): what it says, and the check that nothing but
-// raw data has changed since it was written. Runs before libhdf5 sees anything.
+// raw data has changed since it was written. Runs before anything of HDF5 is read.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -31,10 +29,6 @@ struct UserBlock {
 
 /// Magic, version, sizes, extent order, padding. Not yet the digest.
 Result<UserBlock> read_user_block(ByteSource& source);
-
-/// Reads every byte of [U, length) that lies in no extent, in order: fn(offset, bytes).
-Status for_each_metadata_block(ByteSource& source, const UserBlock& block,
-                               const std::function<Status(uint64_t offset, std::span<const std::byte>)>& fn);
 
 /// Checks the Ed25519 signature under `public_key_hex`. kUnsupported when the build has no libsodium.
 Status check_signature(const UserBlock& block, const std::string& public_key_hex);
