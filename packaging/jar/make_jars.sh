@@ -8,7 +8,7 @@
 #   OUT/dpi-VERSION-javadoc.jar   the public package's documentation
 #   OUT/dpi-VERSION.pom
 #
-# The libraries are stripped copies. LIBDPI is the one that packaging/jar/CMakeLists.txt makes, with HDF5, xxHash and libsodium
+# The libraries are stripped copies. LIBDPI is the one that packaging/jar/CMakeLists.txt makes, with xxHash and libsodium
 # inside; their licences are then taken from the folder `licenses` beside its own. An ordinary libdpi.so.1, which needs the
 # system's, is packed as well.
 set -euo pipefail
@@ -30,7 +30,7 @@ strip --strip-unneeded -o "$native/libdpi.so.1" "$libdpi"
 strip --strip-unneeded -o "$native/libdpi_jni.so" "$libjni"
 sed "s/@VERSION@/$version/" "$here/pom.xml.in" >"$maven/pom.xml"
 printf 'version=%s\ngroupId=org.dpiframe\nartifactId=dpi\n' "$version" >"$maven/pom.properties"
-if ! readelf -d "$libdpi" | grep -q 'NEEDED.*hdf5'; then
+if ! readelf -d "$libdpi" | grep -q 'NEEDED.*xxhash'; then
   mkdir -p "$main_tree/META-INF/licenses"
   cp "$(dirname "$libdpi")/../licenses"/*.txt "$main_tree/META-INF/licenses/"
 fi

@@ -43,7 +43,7 @@ final class Support {
 
   /**
    * Output of a program; fails on a non-zero status. A sanitizer's runtime that was preloaded into this machine is not handed on:
-   * libp11-kit, which HDF5 brings, then waits for ever in its destructor.
+   * other programs need none.
    */
   static String run(List<String> command) throws Exception {
     ProcessBuilder builder = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT);
