@@ -1,6 +1,6 @@
-// Each malformed bundle that make_bad_bundles.py and make_raw_bundles.py write gets the status, and names the
-// place, that the script states beside it: when it is opened, when all its data is read, or when its encoders
-// and graph are built.
+// Each malformed bundle that make_bad_bundles.py, make_raw_bundles.py and make_hostile_bundles.py write gets
+// the status, and names the place, that the script states beside it: when it is opened, when all its data is
+// read, or when its encoders and graph are built.
 #include <unistd.h>
 
 #include <cctype>
@@ -64,7 +64,7 @@ bool is_one_of(Code code, const std::string& names) {
 void check_cases(const std::string& script) {
   const fs::path dir = fs::temp_directory_path() / ("dpi_bad_bundles_" + std::to_string(::getpid()));
   const std::string path = source_dir() + "/tests/bundle/" + script;
-  REQUIRE(std::system(("/usr/bin/python3 '" + path + "' '" + dir.string() + "' >/dev/null").c_str()) == 0);
+  REQUIRE(std::system(("/usr/bin/python3 -B '" + path + "' '" + dir.string() + "' >/dev/null").c_str()) == 0);
   std::ifstream in(dir / "cases.json");
   const auto list = nlohmann::json::parse(in, nullptr, false);
   REQUIRE(list.is_array());
@@ -92,6 +92,10 @@ TEST_CASE("malformed bundles of the package's own writer") {
 
 TEST_CASE("malformed bundles written from nothing") {
   if (has_python()) check_cases("make_raw_bundles.py");
+}
+
+TEST_CASE("bundles whose HDF5 structures lie") {
+  if (has_python()) check_cases("make_hostile_bundles.py");
 }
 
 }  // namespace

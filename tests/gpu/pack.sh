@@ -98,7 +98,7 @@ foreign="$(for file in "$out"/bin/* "$out"/lib/*.so* "$out"/lib/backends/*.so; d
   readelf -d "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'
 done | sort -u | grep -vE '^(libdpi\.so\.1|libc\.so|libm\.so|libdl\.so|libpthread\.so|librt\.so|libstdc\+\+\.so|libgcc_s\.so|ld-linux)' || true)"
 [ -z "$foreign" ] || { echo "the pack needs libraries that a bare machine lacks: $foreign" >&2; exit 1; }
-# Programs hold the same kernels and the same HDF5 twice: compressed they are less than half; environment.sh unpacks them.
+# Programs hold the same kernels twice: compressed they are less than half; environment.sh unpacks them.
 tar -C "$out" -czf "$out/programs.tar.gz" bin lib
 rm -rf "$out/bin" "$out/lib"
 kib="$(du -sk --apparent-size "$out" | cut -f1)"

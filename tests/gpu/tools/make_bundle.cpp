@@ -2,7 +2,6 @@
 // manifest and the shapes of its arrays, as stages/spec.py gives them, and OUT.h5.json, which says where in
 // the file each array's numbers lie. Used by stages/data.py on machines that have neither HDF5 nor the
 // exporter; written for benchmarks only.
-#include <hdf5.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -18,19 +17,17 @@
 #include <thread>
 #include <vector>
 
+#include "tests/gpu/tools/hdf5_writer.hpp"
+
 namespace {
 
+using dpi::gpu::Hdf5Writer;
 using nlohmann::json;
 
 struct Extent {
   std::string path;
   uint64_t offset = 0, bytes = 0, digest = 0;  // in the file
 };
-
-hid_t need(hid_t id, const std::string& what) {
-  if (id < 0) throw std::runtime_error(what + ": HDF5 refuses");
-  return id;
-}
 
 // An element's value depends on the array and its index alone, so threads can fill any range.
 float element(uint64_t seed, uint64_t index, float range) {
@@ -56,50 +53,29 @@ std::vector<float> noise(size_t n, uint64_t seed, double scale) {
   return values;
 }
 
+uint64_t block_bytes(size_t n_extents) {
+  uint64_t bytes = 512;
+  while (bytes < 128 + 24 * n_extents) bytes *= 2;
+  return bytes;
+}
+
 class Writer {
  public:
-  Writer(const std::string& path, size_t n_extents) : path_(path) {
-    while (block_ < 128 + 24 * n_extents) block_ *= 2;
-    const hid_t create = need(H5Pcreate(H5P_FILE_CREATE), "file");
-    need(H5Pset_userblock(create, block_), "user block");
-    const hid_t access = need(H5Pcreate(H5P_FILE_ACCESS), "file");
-    need(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110), "version");
-    need(H5Pset_alignment(access, 4096, 64), "alignment");
-    file_ = need(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, create, access), path);
-    H5Pclose(create);
-    H5Pclose(access);
+  Writer(const std::string& path, size_t n_extents)
+      : path_(path), block_(block_bytes(n_extents)), hdf5_(path, block_) {}
+
+  void put(const std::string& path, Hdf5Writer::Type type, const std::vector<uint64_t>& dims,
+           const void* data, uint64_t bytes) {
+    const uint64_t offset = hdf5_.put(path, type, dims, data);
+    if (path != "/manifest") extents_.push_back({path, offset, bytes, XXH3_64bits(data, bytes)});
   }
 
-  void put(const std::string& path, hid_t type, const std::vector<hsize_t>& dims, const void* data,
-           uint64_t bytes) {
-    make_group(path);
-    const hid_t plist = need(H5Pcreate(H5P_DATASET_CREATE), path);
-    H5Pset_layout(plist, H5D_CONTIGUOUS);
-    H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY);
-    H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
-    H5Pset_obj_track_times(plist, 0);
-    const hid_t space = need(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), path);
-    const hid_t set =
-        need(H5Dcreate2(file_, path.c_str(), type, space, H5P_DEFAULT, plist, H5P_DEFAULT), path);
-    if (H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
-      throw std::runtime_error(path + ": cannot be written");
-    if (path != "/manifest") {
-      extents_.push_back(
-          {path, H5Dget_offset(set), bytes, XXH3_64bits(data, bytes)});  // offset from the file's start
-    }
-    H5Dclose(set);
-    H5Sclose(space);
-    H5Pclose(plist);
-  }
-
-  /// Closes the HDF5 file and writes the user block.
+  /// Ends the HDF5 part and writes the user block.
   const std::vector<Extent>& finish() {
-    if (H5Fclose(file_) < 0) throw std::runtime_error(path_ + ": cannot be closed");
+    const uint64_t length = hdf5_.finish();
     std::sort(extents_.begin(), extents_.end(),
               [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
     std::fstream f(path_, std::ios::in | std::ios::out | std::ios::binary);
-    f.seekg(0, std::ios::end);
-    const auto length = static_cast<uint64_t>(f.tellg());
     const uint64_t digest = other_digest(f, pack(length, 0), length);
     const std::vector<char> block = pack(length, digest);
     f.seekp(0);
@@ -109,13 +85,6 @@ class Writer {
   }
 
  private:
-  void make_group(const std::string& path) {
-    const std::string group = path.substr(0, path.rfind('/'));
-    if (group.empty() || std::find(groups_.begin(), groups_.end(), group) != groups_.end()) return;
-    H5Gclose(need(H5Gcreate2(file_, group.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), group));
-    groups_.push_back(group);
-  }
-
   std::vector<char> pack(uint64_t length, uint64_t digest) const {
     std::vector<char> out(block_, 0);
     const uint32_t version[2] = {1, 0};
@@ -153,9 +122,8 @@ class Writer {
   }
 
   std::string path_;
-  uint64_t block_ = 512;
-  hid_t file_ = -1;
-  std::vector<std::string> groups_;
+  uint64_t block_;
+  Hdf5Writer hdf5_;
   std::vector<Extent> extents_;
 };
 
@@ -165,15 +133,15 @@ void make(const std::string& spec_path, const std::string& out) {
   const json& arrays = spec.at("arrays");
   Writer writer(out, arrays.size());
   const std::string manifest = spec.at("manifest").dump();
-  writer.put("/manifest", H5T_STD_U8LE, {manifest.size()}, manifest.data(), manifest.size());
+  writer.put("/manifest", Hdf5Writer::Type::kU8, {manifest.size()}, manifest.data(), manifest.size());
   json index = json::object();
   for (const json& a : arrays) {
     const std::string path = a.at("path");
-    const std::vector<hsize_t> dims = a.at("shape");
+    const std::vector<uint64_t> dims = a.at("shape");
     size_t n = 1;
-    for (const hsize_t d : dims) n *= d;
+    for (const uint64_t d : dims) n *= d;
     const std::vector<float> values = noise(n, XXH3_64bits(path.data(), path.size()), a.at("scale"));
-    writer.put(path, H5T_IEEE_F32LE, dims, values.data(), n * sizeof(float));
+    writer.put(path, Hdf5Writer::Type::kF32, dims, values.data(), n * sizeof(float));
     index[path] = {{"shape", a.at("shape")}};
   }
   for (const Extent& e : writer.finish()) index[e.path]["offset"] = e.offset;
