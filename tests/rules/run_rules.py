@@ -14,7 +14,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-RULES = ("include_direction", "banned_calls", "budgets", "layout", "exports", "headers", "op_switch", "named_files")
+RULES = ("include_direction", "banned_calls", "budgets", "layout", "exports", "binaries", "headers", "op_switch", "named_files")
 
 
 def run(rule, root):
@@ -39,7 +39,8 @@ def check_on(module, planted):
 
 def self_test(rule):
     module = importlib.import_module(rule)
-    os.environ.pop("DPI_LIB", None)
+    for name in ("DPI_LIB", "DPI_BINARIES"):
+        os.environ.pop(name, None)
     passed = True
     for path, content, expected in module.PLANTED:
         if not any(expected in text for text in check_on(module, [(path, content)])):
