@@ -1,11 +1,11 @@
 /* dpi.h - C API of the DPIFrame SDK: score click-through-rate models inside a running service.
  *
- *   dpi_error e = {sizeof e};
- *   dpi_model *m;
+ *   dpi_error e = DPI_ERROR_INIT;
+ *   dpi_model *m = NULL;
  *   if (dpi_model_load("ctr.h5", NULL, &m, &e) != DPI_OK) { fputs(e.message, stderr); return 1; }
- *   dpi_batch b = {sizeof b};
- *   b.rows = 2; b.ids = ids; b.nnz = 2 * slots; b.dense = dense;
- *   float score[2];
+ *   dpi_batch b = DPI_BATCH_INIT;
+ *   b.rows = 2; b.ids = ids; b.nnz = 2 * slots; b.dense = dense;    (slots: num_slots of dpi_model_get_info, one id per bag)
+ *   float score[2];                                                 (rows x num_heads)
  *   if (dpi_predict(m, &b, score, 2, NULL, &e) != DPI_OK) fputs(e.message, stderr);
  *   dpi_model_free(m);
  *
@@ -17,16 +17,16 @@
  *    is printed, nothing aborts.
  *  - Strings are UTF-8 and NUL-terminated. Returned const char* stay valid as long as the object they came from (static if none).
  *  - Handles are freed by their *_free; *_free(NULL) does nothing.
- *  - Every public struct starts with struct_size, set by the caller to its own sizeof. Fields are only appended. A struct that the caller
+ *  - Every public struct starts with struct_size, set by the caller to its own sizeof (DPI_..._INIT does). Fields are only appended. A struct that the caller
  *    fills may be larger than the library knows when the unknown bytes are zero, else DPI_E_VERSION; one that the library fills gets
  *    zeros there. No struct may be smaller than in version 1.0 (DPI_E_INVALID_ARGUMENT), but dpi_error, which takes what fits.
  *  - Status codes and constants are only appended, never renumbered.
- *  - Calls keep no pointer of the caller after they return, but for the callbacks, user pointers and flags of dpi_env_set_log and
- *    dpi_options_set_progress, which say until when.
- *  - *_json functions return the bytes needed including the NUL (0 on a null handle) and write at most `cap` bytes, always
+ *  - Calls keep no pointer of the caller after they return, but for the callbacks, user pointers and flags of dpi_env_set_log,
+ *    dpi_env_set_memory and dpi_options_set_progress, which say until when.
+ *  - *_json functions with a buffer return the bytes needed including the NUL (0 on a null handle or without memory) and write at most `cap` bytes, always
  *    NUL-terminated when cap > 0; call once with cap 0 to learn the size.
- * Thread safety: dpi_model and everything that takes it may be used from any number of threads at once (dpi_model_free excepted: the
- * last reference), and so may dpi_env. dpi_options, dpi_context and dpi_rows belong to one thread at a time.
+ * Thread safety: dpi_model and everything that takes it may be used from any number of threads at once (dpi_model_free of the
+ * last reference excepted, see there), and so may dpi_env. dpi_options, dpi_context and dpi_rows belong to one thread at a time.
  * After fork() a child gets DPI_E_FORKED from models loaded by its parent; load in the child instead.
  */
 #ifndef DPI_H
@@ -63,13 +63,13 @@ typedef int32_t dpi_status;
 enum {
   DPI_OK = 0,
   DPI_E_INVALID_ARGUMENT = 1, /* the caller's input: null pointer, length, offset, id, NaN; row and feature in dpi_error      */
-  DPI_E_NOT_FOUND = 2,        /* no such file, feature, option value                                                         */
+  DPI_E_NOT_FOUND = 2,        /* no such file, no such option                                                               */
   DPI_E_IO = 3,               /* the file exists but cannot be read; native_code = errno                                     */
   DPI_E_BAD_MODEL = 4,        /* not a bundle, damaged, or inconsistent; the text names the place inside the file             */
   DPI_E_UNSUPPORTED = 5,      /* well-formed, but of a newer format or an op, option or mode this build lacks                 */
   DPI_E_OUT_OF_MEMORY = 6,    /* host or device; for models forecast before anything is loaded                                */
   DPI_E_DEVICE = 7,           /* the device failed; native_code = its error                                                  */
-  DPI_E_NO_DEVICE = 8,        /* device=cuda and it cannot be used; the text says why                                         */
+  DPI_E_NO_DEVICE = 8,        /* the device asked for cannot be used; the text says why                                      */
   DPI_E_TIMEOUT = 9,          /* the deadline passed                                                                         */
   DPI_E_CANCELLED = 10,       /* the cancel flag was set                                                                     */
   DPI_E_QUEUE_FULL = 11,      /* reserved: no function returns it                                                            */
@@ -80,8 +80,8 @@ enum {
 };
 
 /* Caller-owned, no allocation, may be NULL everywhere. One call carries code and text together, so a goroutine that moves to another
- * OS thread still sees its own error. Only struct_size must be set before a call: at least 40 (the text is cut to what fits), else
- * nothing is written; 0 and sizes beyond 4096 were never set and stand for DPI_ERROR_1_0_SIZE, which every dpi_error has. */
+ * OS thread still sees its own error. Only struct_size must be set before a call. A size of 0 or beyond 4096 was never set and stands
+ * for DPI_ERROR_1_0_SIZE, which every dpi_error has; with another size below 40 nothing is written; else the text is cut to what fits. */
 typedef struct dpi_error {
   uint32_t struct_size;
   dpi_status code;
@@ -92,14 +92,17 @@ typedef struct dpi_error {
   char message[480];   /* always NUL-terminated                                                                              */
 } dpi_error;
 #define DPI_ERROR_1_0_SIZE 512 /* sizeof(dpi_error) in version 1.0; never changes */
+#ifndef SWIG /* initialisers, so that no compiler warns of members left out */
+#  define DPI_ERROR_INIT {sizeof(dpi_error), DPI_OK, -1, -1, 0, 0, {0}}
+#endif
 
 DPI_API uint32_t dpi_version(void) DPI_NOEXCEPT;           /* of the loaded library; compare with DPI_VERSION_NUMBER */
 DPI_API const char* dpi_build_info_json(void) DPI_NOEXCEPT; /* static: version, compiler, backends, libraries, path of the file */
 DPI_API const char* dpi_status_name(dpi_status status) DPI_NOEXCEPT; /* "DPI_E_IO"; never NULL                          */
 
 /* ---- environment ------------------------------------------------------------------------------------------------------- */
-/* What models share: where messages go, where large blocks of memory come from, and the worker threads of option `threads`. Models loaded without one share the process's
- * environment, which NULL stands for below. Reference-counted: options and models keep theirs. It may be used after fork(): the child
+/* What models share: where messages go, where large blocks of memory come from, and the worker threads of option `threads`. Models
+ * loaded without one share the process's environment, which NULL stands for below. Reference-counted: options and models keep theirs. It may be used after fork(): the child
  * starts threads of its own. */
 typedef struct dpi_env dpi_env;
 DPI_API DPI_NODISCARD dpi_status dpi_env_create(dpi_env** out, dpi_error* error) DPI_NOEXCEPT;
@@ -166,7 +169,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   verify             off | golden                        off    golden: recompute the bundle's golden rows while loading
  *   require_signature  hex Ed25519 public key              none   load only bundles signed by it
  *   backend_dir        absolute folder                     none   where plugins are looked for first
- *   memory_limit       bytes                               0 = what the host or device has
+ *   memory_limit       bytes                               0      what the tables may take; 0 = what the host or device has
  *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend
  *   in_flight          1 ... 8                             3      chunks of one call in flight on a device with its own memory
  *   small_batch        on | off                            off    one kernel for small batches where the device has one
@@ -204,10 +207,12 @@ DPI_API DPI_NODISCARD dpi_status dpi_model_load(const char* path, const dpi_opti
 DPI_API DPI_NODISCARD dpi_status dpi_model_load_memory(const void* bytes, size_t size, const dpi_options* options,
                                                        dpi_model** out, dpi_error* error) DPI_NOEXCEPT;
 DPI_API void dpi_model_retain(dpi_model* model) DPI_NOEXCEPT;
-/* Drops one reference; the last one waits for running calls, those that wait for a context included, and frees the model. A call that
- * begins meanwhile is finished as well or gets DPI_E_CLOSED (0, -1 or NULL where there is no status). */
+/* Drops one reference; the last one waits for running calls, those that wait for a context included, and frees the model. No call may
+ * begin once the last reference is dropped. One that another thread was entering at that moment is finished as well or gets
+ * DPI_E_CLOSED (0, -1 or NULL where there is no status). */
 DPI_API void dpi_model_free(dpi_model* model) DPI_NOEXCEPT;
-/* Creates all contexts and runs batches of up to max_rows rows through each, so that no later call pays for a first time. */
+/* Creates all contexts of the model's pool (option max_contexts) and runs batches of up to max_rows rows through each, so that no later
+ * call pays for a first time. */
 DPI_API dpi_status dpi_model_warm_up(dpi_model* model, int64_t max_rows, dpi_error* error) DPI_NOEXCEPT;
 
 enum { DPI_DEVICE_REF = 0, DPI_DEVICE_CPU = 1, DPI_DEVICE_CUDA = 2, DPI_DEVICE_OTHER = 3 };
@@ -228,7 +233,7 @@ typedef struct dpi_model_info {
   uint64_t host_bytes;       /* tables and weights                                                                           */
   uint64_t device_bytes;
   uint64_t content_digest;   /* changes with any byte of the bundle                                                          */
-  uint64_t version;          /* of the content as it is served: 1 after load, more after each update of a loaded model        */
+  uint64_t version;          /* of the content as it is served: 1, since this release updates no loaded model                 */
 } dpi_model_info;
 DPI_API dpi_status dpi_model_get_info(const dpi_model* model, dpi_model_info* info, dpi_error* error) DPI_NOEXCEPT;
 
@@ -242,8 +247,8 @@ typedef struct dpi_feature_info {
   int32_t dense_column;   /* first column; -1 for categorical and sequence                                                    */
   int32_t part_column;
   int32_t dim;            /* floats, dense features; else 1                                                                   */
-  int64_t vocab_size;     /* valid ids are 0 .. vocab_size-1                                                                  */
-  int64_t max_len;        /* sequence: longer bags are cut; 0 = unlimited                                                     */
+  int64_t vocab_size;     /* valid ids are 0 .. vocab_size-1; 0 for numeric and dense                                         */
+  int64_t max_len;        /* sequence: longer bags are cut at the end that the schema's `keep` does not name; 0 = unlimited   */
   int32_t has_encoder;    /* raw values can be given (dpi_rows)                                                              */
   int32_t weighted;
 } dpi_feature_info;
@@ -256,7 +261,8 @@ DPI_API const char* dpi_model_head_name(const dpi_model* model, int32_t index) D
 DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 /* Device, why it was chosen or refused, options in force, memory by table, plan summary. */
 DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
-/* Since load: calls, rows, errors by code, waits for a context of a millisecond or more and the longest, per feature: missing, out of range, cut bags. */
+/* Since load: calls, rows, errors by code, waits for a context of a millisecond or more and the longest; per feature: missing, out of
+ * range, cut bags. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 
 /* ---- batch ------------------------------------------------------------------------------------------------------------- */
@@ -266,18 +272,19 @@ enum { DPI_MEM_HOST = 0 };
 /* Rows to score. Without a shared part (shared_offsets == NULL) the item part holds every feature of the schema. With one, user
  * features are given once per shared row and the item part holds item features only; item rows
  * shared_offsets[s] .. shared_offsets[s+1]-1 belong to shared row s. Both ways give the same scores.
- * Ids: an id outside its feature's vocabulary follows the feature's rule in the schema. NaN in dense = missing. */
+ * Ids: an id outside its feature's vocabulary follows the feature's rule in the schema; a bag of a categorical feature has one id, or
+ * none when it is missing. NaN in dense = missing. No rows at all is a batch too. */
 typedef struct dpi_batch {
   uint32_t struct_size;
   uint32_t flags;               /* 0 */
   int64_t rows;
-  const float* dense;           /* [rows, dense columns]; NULL when there are none                                            */
+  const float* dense;           /* [rows, dense columns], row-major in either layout; NULL when there are none                */
   int64_t dense_stride;         /* floats between rows; 0 = dense columns                                                     */
   const int64_t* ids;           /* offsets == NULL: rows * slots ids, one per bag; else nnz ids                                 */
   const int64_t* offsets;       /* NULL, or rows * slots + 1: bag b = ids[offsets[b]] .. ids[offsets[b+1]-1], offsets[0] == 0   */
   const float* weights;         /* NULL = all 1; else one per id. Only bags of weighted features may have weights other than 1  */
-  int64_t nnz;                  /* length of ids (and weights)                                                                */
-  int32_t layout;               /* DPI_LAYOUT_*, of both parts                                                                */
+  int64_t nnz;                  /* length of ids (and weights): rows * slots, or offsets[rows * slots]                         */
+  int32_t layout;               /* DPI_LAYOUT_*: order of the bags, of both parts                                             */
   int32_t memory;               /* DPI_MEM_HOST                                                                              */
   int64_t shared_rows;
   const int64_t* shared_offsets; /* NULL = no shared part; else shared_rows + 1, [0] == 0, non-decreasing, last == rows          */
@@ -289,18 +296,24 @@ typedef struct dpi_batch {
   int64_t shared_nnz;
 } dpi_batch;
 #define DPI_BATCH_1_0_SIZE (offsetof(dpi_batch, shared_nnz) + sizeof(int64_t))
+#ifndef SWIG
+#  define DPI_BATCH_INIT {sizeof(dpi_batch), 0, 0, NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, 0}
+#endif
 
 typedef struct dpi_run_options {
   uint32_t struct_size;
   uint32_t flags;                  /* 0 */
-  uint64_t deadline_ns;            /* CLOCK_MONOTONIC nanoseconds, 0 = none; checked on entry, while waiting, between chunks        */
+  uint64_t deadline_ns;            /* a moment of CLOCK_MONOTONIC in nanoseconds, 0 = none; looked at on entry, while waiting, between chunks */
   const volatile int32_t* cancel;  /* non-zero = stop at the next such point; NULL = not cancellable                                */
   float* logits;                   /* NULL, or rows x heads: values before the heads' activations (NaN for a head without logit)    */
   size_t logits_len;
   uint64_t* version;               /* NULL, or receives the version of the model (dpi_model_info) that scored all rows of the call   */
 } dpi_run_options;
+#ifndef SWIG
+#  define DPI_RUN_OPTIONS_INIT {sizeof(dpi_run_options), 0, 0, NULL, NULL, 0, NULL}
+#endif
 
-/* out: rows x num_heads floats, row-major, caller-owned; out_len = its length in floats. Allocates nothing in steady state. */
+/* out: rows x num_heads floats, row-major, caller-owned; out_len = its length in floats, at least that. Allocates nothing in steady state. */
 DPI_API DPI_NODISCARD dpi_status dpi_predict(dpi_model* model, const dpi_batch* batch, float* out, size_t out_len,
                                              const dpi_run_options* run, dpi_error* error) DPI_NOEXCEPT;
 /* The same call without structs, for cgo (Go pointers may not sit inside a struct) and JNI; no shared part. Lengths in elements;
@@ -313,7 +326,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_predict_flat(dpi_model* model, int64_t rows
                                                   dpi_error* error) DPI_NOEXCEPT;
 
 /* ---- contexts ---------------------------------------------------------------------------------------------------------- */
-/* Optional per-thread handle: own scratch, no hop through the model's pool, and writable memory for one batch. Keeps the model alive. */
+/* Optional per-thread handle: own scratch, no hop through the model's pool, and writable memory for one batch. Keeps the model alive.
+ * Not counted by option max_contexts and not warmed by dpi_model_warm_up. max_rows, max_nnz: capacity of the view and of a chunk;
+ * max_nnz: ids of all slots together, <= 0 stands for max_rows * num_slots, the least there is. */
 typedef struct dpi_context dpi_context;
 DPI_API DPI_NODISCARD dpi_status dpi_context_create(dpi_model* model, int64_t max_rows, int64_t max_nnz, dpi_context** out,
                                                     dpi_error* error) DPI_NOEXCEPT;
@@ -338,15 +353,17 @@ DPI_API DPI_NODISCARD dpi_status dpi_context_predict(dpi_context* context, int64
 DPI_API DPI_NODISCARD dpi_status dpi_context_predict_batch(dpi_context* context, const dpi_batch* batch, float* out,
                                                            size_t out_len, const dpi_run_options* run,
                                                            dpi_error* error) DPI_NOEXCEPT;
-DPI_API void dpi_context_free(dpi_context* context) DPI_NOEXCEPT; /* waits for a call that runs on it */
+DPI_API void dpi_context_free(dpi_context* context) DPI_NOEXCEPT; /* waits for a call that another thread still runs on it */
 
 /* ---- raw rows ---------------------------------------------------------------------------------------------------------- */
 /* Builds a batch from raw values with the bundle's own encoders, so that serving reads values exactly as training did. A feature that
- * is not set is missing. Text of a sequence feature appends one element per call. Reusable: dpi_rows_clear keeps the memory. */
+ * is not set is missing. Text and numbers of a sequence feature append one element per call, ids replace the whole bag. Keeps the model
+ * alive. Reusable: dpi_rows_clear keeps the memory. */
 typedef struct dpi_rows dpi_rows;
 DPI_API DPI_NODISCARD dpi_status dpi_rows_create(dpi_model* model, dpi_rows** out, dpi_error* error) DPI_NOEXCEPT;
 DPI_API void dpi_rows_clear(dpi_rows* rows) DPI_NOEXCEPT;
-/* Starts the next row. Shared features go to the shared row begun last; a batch that begins none has no shared part. */
+/* Starts the next row. Shared features go to the shared row begun last; a batch that begins none has no shared part, and the first shared
+ * row is begun before the first row. */
 DPI_API dpi_status dpi_rows_begin(dpi_rows* rows, dpi_error* error) DPI_NOEXCEPT;
 DPI_API dpi_status dpi_rows_begin_shared(dpi_rows* rows, dpi_error* error) DPI_NOEXCEPT;
 /* len < 0: value is NUL-terminated. Empty text = missing (nothing, for a sequence). Errors name row and feature. */

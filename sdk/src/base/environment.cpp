@@ -82,7 +82,7 @@ void Environment::after_fork(bool child) {
   if (!child) return;
   // The child has none of the threads, and locks of theirs may be held: that pool is left where it is.
   const int32_t limit = pool_->limit();
-  static_cast<void>(pool_.release());
+  [[maybe_unused]] const ThreadPool* const left = pool_.release();
   pool_ = std::make_unique<ThreadPool>();
   pool_->set_limit(limit);
 }
