@@ -9,7 +9,7 @@
 
 #include <dpi/kernels/embed.hpp>
 
-#include "bundle/attr_value.hpp"
+#include "base/attr_value.hpp"
 #include "bundle/encoder_spec.hpp"
 #include "bundle/row_space.hpp"
 

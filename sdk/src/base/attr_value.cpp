@@ -1,4 +1,4 @@
-#include "bundle/attr_value.hpp"
+#include "base/attr_value.hpp"
 
 #include "base/json_text.hpp"
 
