@@ -189,7 +189,7 @@ void dpi_context_free(dpi_context* context) noexcept {
   if (context == nullptr) return;
   dpi_model* model = context->model;
   if (!model->model->forked()) {  // see dpi_model_free
-    model->model->free_own_context(std::move(context->own));
+    model->model->close_own_context(*context->own);
     delete context;
   }
   dpi_model_free(model);

@@ -151,12 +151,12 @@ Result<std::unique_ptr<ContextPool>> Model::make_own_context(int64_t max_rows, i
   return own;
 }
 
-void Model::free_own_context(std::unique_ptr<ContextPool> own) {
-  own->close();
+void Model::close_own_context(ContextPool& own) {
+  own.close();
   const std::lock_guard<std::mutex> lock(
       own_mutex_);  // with the removal: a count is read once, here or there
-  own->add_counts(&gone_);
-  std::erase(own_, own.get());
+  own.add_counts(&gone_);
+  std::erase(own_, &own);
 }
 
 CounterSums Model::counts() const {

@@ -37,8 +37,8 @@ class Model {
 
   /// A context for one caller, lent without a hop through the model's pool. Counted with the model's own.
   Result<std::unique_ptr<ContextPool>> make_own_context(int64_t max_rows, int64_t max_nnz);
-  /// Waits for a call that runs on it.
-  void free_own_context(std::unique_ptr<ContextPool> own);
+  /// Waits for a call that runs on it; then it may be destroyed.
+  void close_own_context(ContextPool& own);
 
   /// Waits for running calls, known from the contexts they hold, then frees everything but the pool's words,
   /// so that a call that comes too late still reads there that the model is closed. Of what follows only
