@@ -1,8 +1,10 @@
 #include "backend/small_batch_runner.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
+#include "runtime/model/op_description.hpp"
 #include "support/device.hpp"
 #include "support/guard_buffer.hpp"
 
@@ -103,48 +105,8 @@ void SmallBatchRunner::place_tables(const std::vector<std::vector<float>>& table
 
 namespace {
 
-struct Description {
-  std::vector<dpi_value_desc> inputs, outputs;
-  std::vector<kernels::Param> params;
-  std::vector<dpi_table_desc> tables;
-};
-
-dpi_value_desc describe(const Plan& plan, int32_t value) {
-  if (value < 0) return {};
-  const PlanValue& v = plan.values[static_cast<size_t>(value)];
-  const bool constant = v.space == RowSpace::kConstant;
-  const int64_t stride = constant ? 0 : std::max(v.row_stride, v.dims.size());
-  return {v.dims, v.is_bags ? 1 : 0, constant ? 1 : 0, stride, v.dtype};
-}
-
-dpi_op_desc describe(const Plan& plan, const PlanOp& op, Description* d) {
-  for (const int32_t v : op.inputs) d->inputs.push_back(describe(plan, v));
-  for (const int32_t v : op.outputs) d->outputs.push_back(describe(plan, v));
-  for (const int32_t p : op.params) {
-    d->params.emplace_back();
-    if (p < 0) continue;
-    const PlanParam& w = plan.params[static_cast<size_t>(p)];
-    d->params.back() = {w.data.data(), w.dims};
-  }
-  for (const int32_t t : op.tables) {
-    const PlanTable& table = plan.tables[static_cast<size_t>(t)];
-    d->tables.push_back({table.rows, table.dim, table.dtype});
-  }
-  dpi_op_desc desc{};
-  desc.struct_size = sizeof(desc);
-  desc.kind = op.kind;
-  desc.name = op.name.c_str();
-  desc.attrs = std::visit([](const auto& a) { return static_cast<const void*>(&a); }, op.attrs);
-  desc.inputs = d->inputs.data();
-  desc.outputs = d->outputs.data();
-  desc.params = d->params.data();
-  desc.tables = d->tables.data();
-  desc.n_inputs = static_cast<int32_t>(d->inputs.size());
-  desc.n_outputs = static_cast<int32_t>(d->outputs.size());
-  desc.n_params = static_cast<int32_t>(d->params.size());
-  desc.n_tables = static_cast<int32_t>(d->tables.size());
-  desc.max_rows = 4096;
-  return desc;
+int64_t stride_of(const PlanValue& v) {
+  return v.space == RowSpace::kConstant ? 0 : std::max(v.row_stride, v.dims.size());
 }
 
 bool is_kept(const PlanValue& v) { return v.storage == Storage::kOutput || v.storage == Storage::kLogit; }
@@ -152,30 +114,11 @@ bool is_kept(const PlanValue& v) { return v.storage == Storage::kOutput || v.sto
 }  // namespace
 
 void SmallBatchRunner::prepare() {
-  std::vector<Description> descriptions(plan_.ops.size());
-  std::vector<dpi_op_desc> ops;
-  std::vector<const int32_t*> inputs, outputs;
-  for (size_t i = 0; i < plan_.ops.size(); ++i) {
-    ops.push_back(describe(plan_, plan_.ops[i], &descriptions[i]));
-    inputs.push_back(plan_.ops[i].inputs.data());
-    outputs.push_back(plan_.ops[i].outputs.data());
-  }
-  std::vector<dpi_small_batch_value> values;
-  for (const PlanValue& v : plan_.values)
-    values.push_back(
-        {v.storage == Storage::kAlias ? v.base : -1, static_cast<int32_t>(v.column), is_kept(v) ? 1 : 0});
-  dpi_small_batch_desc desc{};
-  desc.struct_size = sizeof(desc);
-  desc.n_ops = static_cast<int32_t>(ops.size());
-  desc.ops = ops.data();
-  desc.input_values = inputs.data();
-  desc.output_values = outputs.data();
-  desc.values = values.data();
-  desc.n_values = static_cast<int32_t>(values.size());
+  const SmallBatchDescription whole(plan_, stride_of, 4096);
   char text[1024] = "";
   dpi_backend_error err{};
-  const int32_t code =
-      backend_.api->small_batch_prepare(backend_.device, &desc, &op_, &max_rows_, text, sizeof(text), &err);
+  const int32_t code = backend_.api->small_batch_prepare(backend_.device, &whole.desc(), &op_, &max_rows_,
+                                                         text, sizeof(text), &err);
   report_ = text;
   if ((code == 0) != (op_ != nullptr)) throw std::runtime_error("small_batch_prepare: code and op disagree");
 }
@@ -185,7 +128,7 @@ kernels::Tensor SmallBatchRunner::tensor_of(int32_t value, const TestBatch& batc
   kernels::Tensor t;
   t.dims = v.dims;
   t.rows = v.space == RowSpace::kConstant ? 1 : batch.rows;
-  t.row_stride = describe(plan_, value).row_stride;
+  t.row_stride = stride_of(v);
   if (v.storage == Storage::kInput) {
     t.row_stride = v.dims.size();
     t.data = memory->place(batch.floats[static_cast<size_t>(v.feature)], DPI_MEMORY_INPUT);
@@ -256,7 +199,7 @@ Result<Scores> SmallBatchRunner::run(const TestBatch& batch) {
     }
     for (const int32_t t : op.tables) tables[i].push_back(tables_[static_cast<size_t>(t)]);
     calls.push_back(
-        {batch.rows, inputs[i].data(), outputs[i].data(), tables[i].data(), nullptr, nullptr, nullptr});
+        {batch.rows, inputs[i].data(), outputs[i].data(), tables[i].data(), nullptr, nullptr, nullptr, 0, 0});
   }
   DPI_RETURN_IF_ERROR(enqueue(calls));
   for (size_t i = 0; i < memory.buffers.size(); ++i) {

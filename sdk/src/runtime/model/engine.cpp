@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/bundle_params.hpp"
+#include "runtime/model/op_description.hpp"
 #include "runtime/model/table_loader.hpp"
 #include "store/resident_store.hpp"
 
@@ -196,66 +197,13 @@ int64_t Engine::row_stride(const PlanValue& v) const {
   return v.space == RowSpace::kConstant ? 0 : v.row_stride;
 }
 
-namespace {
-
-/// The description of one op for op_prepare, with the arrays it points to.
-struct OpDescription {
-  std::vector<dpi_value_desc> inputs, outputs;
-  std::vector<kernels::Param> params;
-  std::vector<dpi_table_desc> tables;
-  dpi_op_desc desc{};
-};
-
-dpi_value_desc describe_value(const Engine& e, int32_t index) {
-  dpi_value_desc d{};
-  if (index < 0) return d;
-  const PlanValue& v = e.plan().values[index];
-  d.dims = v.dims;
-  d.is_bags = v.is_bags ? 1 : 0;
-  d.is_constant = v.space == RowSpace::kConstant ? 1 : 0;
-  d.row_stride = e.row_stride(v);
-  d.dtype = v.dtype;
-  return d;
-}
-
-void describe(const Engine& e, const PlanOp& op, OpDescription* d) {
-  for (const int32_t v : op.inputs) d->inputs.push_back(describe_value(e, v));
-  for (const int32_t v : op.outputs) d->outputs.push_back(describe_value(e, v));
-  for (const int32_t p : op.params) {
-    if (p < 0) {
-      d->params.push_back({});
-    } else {
-      d->params.push_back({e.plan().params[p].data.data(), e.plan().params[p].dims});
-    }
-  }
-  for (const int32_t t : op.tables) {
-    const PlanTable& table = e.plan().tables[t];
-    d->tables.push_back({table.rows, table.dim, table.dtype});
-  }
-  auto& desc = d->desc;
-  desc.struct_size = sizeof desc;
-  desc.kind = op.kind;
-  desc.name = op.name.c_str();
-  desc.attrs = std::visit([](const auto& a) { return static_cast<const void*>(&a); }, op.attrs);
-  desc.inputs = d->inputs.data();
-  desc.outputs = d->outputs.data();
-  desc.params = d->params.data();
-  desc.tables = d->tables.data();
-  desc.n_inputs = static_cast<int32_t>(d->inputs.size());
-  desc.n_outputs = static_cast<int32_t>(d->outputs.size());
-  desc.n_params = static_cast<int32_t>(d->params.size());
-  desc.n_tables = static_cast<int32_t>(d->tables.size());
-  desc.max_rows = e.options().max_rows;
-}
-
-}  // namespace
-
 Status Engine::prepare_ops() {
   ops_.assign(plan_.ops.size(), nullptr);
   reports_.resize(plan_.ops.size());
+  const RowStride stride = [this](const PlanValue& v) { return row_stride(v); };
   for (size_t i = 0; i < plan_.ops.size(); ++i) {
     OpDescription d;
-    describe(*this, plan_.ops[i], &d);
+    describe_op(plan_, plan_.ops[i], stride, options_.max_rows, &d);
     dpi_backend_error err{};
     char report[1024] = "";
     const int32_t code = api().op_prepare(device(), &d.desc, &ops_[i], report, sizeof report, &err);
@@ -268,33 +216,12 @@ Status Engine::prepare_ops() {
 /// A plan that no small batch takes runs op by op: small_batch_report says why.
 void Engine::prepare_small_batch() {
   if (api().small_batch_prepare == nullptr) return;
-  std::vector<OpDescription> descriptions(plan_.ops.size());
-  std::vector<dpi_op_desc> ops;
-  std::vector<const int32_t*> inputs, outputs;
-  for (size_t i = 0; i < plan_.ops.size(); ++i) {
-    describe(*this, plan_.ops[i], &descriptions[i]);
-    ops.push_back(descriptions[i].desc);
-    inputs.push_back(plan_.ops[i].inputs.data());
-    outputs.push_back(plan_.ops[i].outputs.data());
-  }
-  dpi_small_batch_desc desc{};
-  desc.struct_size = sizeof desc;
-  desc.n_ops = static_cast<int32_t>(ops.size());
-  desc.ops = ops.data();
-  desc.input_values = inputs.data();
-  desc.output_values = outputs.data();
-  std::vector<dpi_small_batch_value> values;
-  for (const PlanValue& v : plan_.values) {
-    const bool kept = v.storage == Storage::kOutput || v.storage == Storage::kLogit;
-    values.push_back(
-        {v.storage == Storage::kAlias ? v.base : -1, static_cast<int32_t>(v.column), kept ? 1 : 0});
-  }
-  desc.values = values.data();
-  desc.n_values = static_cast<int32_t>(values.size());
+  const SmallBatchDescription whole(
+      plan_, [this](const PlanValue& v) { return row_stride(v); }, options_.max_rows);
   char report[1024] = "";
   dpi_backend_error err{};
-  const int32_t code = api().small_batch_prepare(device(), &desc, &small_batch_, &small_batch_max_rows_,
-                                                 report, sizeof report, &err);
+  const int32_t code = api().small_batch_prepare(device(), &whole.desc(), &small_batch_,
+                                                 &small_batch_max_rows_, report, sizeof report, &err);
   small_batch_report_ = report;
   if (code == 0) return;
   small_batch_ = nullptr;
