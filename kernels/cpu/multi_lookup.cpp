@@ -1,6 +1,6 @@
 // MultiLookup. Rows are taken in tiles, a tile field by field: what a field needs (type, width, pooling) is
 // decided once per tile, and all ids are known beforehand, so that the rows of the unit kUnitsAhead later are
-// asked for before a unit is read.
+// asked for before a unit is read. A call of few rows asks for everything first instead.
 #include <dpi/kernels/multi_lookup.hpp>
 
 #include "kernels/cpu/pool.hpp"
@@ -10,13 +10,15 @@ namespace dpi::kernels::cpu::DPI_ISA {
 
 namespace {
 
-constexpr int64_t kTile = 32;
+constexpr int64_t kTile = 32;         // rows, fewer where S of so many does not fit kSumFloats
+constexpr int64_t kSumFloats = 1024;  // on the stack: callers may run on fibres with a small one
 constexpr int64_t kMaxFmDim = 512;
 constexpr int64_t kUnitsAhead = 2;       // of kTile lookups each
 constexpr int64_t kPrefetchIds = 512;    // of a tile's bags; within a bag the pooling looks ahead itself
-constexpr int64_t kMaxRowFloats = 2048;  // of a pooled row that has no column in the output
+constexpr int64_t kMaxRowFloats = 1024;  // of a pooled row that has no column in the output; on the stack
+constexpr int64_t kFewRows = 4;
 
-/// Rows [first, first + rows), rows <= kTile. sum: S of each row, [kTile, fm_dim]; squares: sum of |e|^2 of
+/// Rows [first, first + rows), rows <= kTile. sum: S of each row, [rows, fm_stride]; squares: sum of |e|^2 of
 /// kWithSquares fields.
 struct Tile {
   const MultiLookupArgs& a;
@@ -49,11 +51,19 @@ bool rides_along(const MultiLookupAttrs& attrs) {
   return true;
 }
 
-DPI_INLINE int64_t in_order(const MultiLookupAttrs& attrs, bool rides, int64_t u) {
-  if (!rides) return u;
-  if (u >= 2 * attrs.n_scalars) return u - attrs.n_scalars;
-  return u % 2 == 0 ? u / 2 : attrs.n_fields + u / 2;
-}
+/// How a call is walked: rows of a tile, units of a tile and their order.
+struct Walk {
+  const MultiLookupArgs& a;
+  int64_t tile;
+  int64_t units;
+  bool rides;
+
+  DPI_INLINE int64_t in_order(int64_t u) const {
+    if (!rides) return u;
+    if (u >= 2 * a.attrs.n_scalars) return u - a.attrs.n_scalars;
+    return u % 2 == 0 ? u / 2 : a.attrs.n_fields + u / 2;
+  }
+};
 
 DPI_INLINE Unit unit_at(const MultiLookupArgs& a, int64_t unit) {
   if (unit < a.attrs.n_fields) {
@@ -74,6 +84,7 @@ struct Ahead {
   int64_t stride;
   int64_t count;
   int64_t bytes;
+  int64_t shares;  // rows of a whole tile
   bool one_hot;
 
   DPI_INLINE void ask_id(int64_t id) const {
@@ -82,17 +93,19 @@ struct Ahead {
       __builtin_prefetch(unit.table.scale + id * unit.table.scale_stride, 0, 3);
   }
 
-  /// The r-th of kTile equal shares of the unit's rows. The output's lines are not asked for: measured, that
-  /// made lookups slower.
+  /// The r-th of `shares` equal shares of the unit's rows. The output's lines are not asked for: measured,
+  /// that made lookups slower.
   DPI_INLINE void ask(int64_t r) const {
     if (one_hot) {
       if (r < count) ask_id(ids[r * stride]);
       return;
     }
-    const int64_t end = count * (r + 1) / kTile;
-    for (int64_t i = count * r / kTile; i < end; ++i) ask_id(ids[i]);
+    const int64_t end = count * (r + 1) / shares;
+    for (int64_t i = count * r / shares; i < end; ++i) ask_id(ids[i]);
   }
 };
+
+constexpr Ahead kNothingAhead{{}, nullptr, 0, 0, 0, 1, true};
 
 /// Bytes from the start of field i's rows to the end of the scalars that ride in their padding; 0 when they
 /// do not.
@@ -106,13 +119,17 @@ DPI_INLINE int64_t ridden_bytes(const MultiLookupArgs& a, bool rides, int64_t i)
   return scalar.row_bytes == field.row_bytes && end > 0 && end <= field.row_bytes ? end : 0;
 }
 
-Ahead ahead_at(const MultiLookupArgs& a, bool rides, int64_t tile, int64_t unit) {
-  const int64_t first = tile * kTile;
-  const int64_t rows = min_of(kTile, a.rows - first);
-  Ahead ahead{unit_at(a, unit), nullptr, 0, 0, 0, true};
+Ahead ahead_at(const Walk& w, int64_t tile, int64_t unit) {
+  const MultiLookupArgs& a = w.a;
+  const int64_t first = tile * w.tile;
+  const int64_t rows = min_of(w.tile, a.rows - first);
+  if (rows <= 0) return kNothingAhead;
   const bool scalar = unit >= a.attrs.n_fields;
-  const int64_t ridden = ridden_bytes(a, rides, scalar ? unit - a.attrs.n_fields : unit);
-  if (rows <= 0 || (scalar && ridden > 0)) return ahead;  // asked for with its field
+  const int64_t ridden = ridden_bytes(a, w.rides, scalar ? unit - a.attrs.n_fields : unit);
+  if (scalar && ridden > 0) return kNothingAhead;  // asked for with its field
+  Ahead ahead = kNothingAhead;
+  ahead.unit = unit_at(a, unit);
+  ahead.shares = w.tile;
   const Bags& bags = *ahead.unit.bags;
   ahead.one_hot = bags.offsets == nullptr;
   ahead.stride = bags.stride;
@@ -270,13 +287,52 @@ void finish_rows(const Tile& t) {
   }
 }
 
-DPI_INLINE void prefetch_ids(const MultiLookupArgs& a, int64_t tile, int64_t unit) {
-  const int64_t first = tile * kTile;
-  if (first >= a.rows) return;
-  const Bags& bags = *unit_at(a, unit).bags;
+DPI_INLINE void prefetch_ids(const Walk& w, int64_t tile, int64_t unit) {
+  const int64_t first = tile * w.tile;
+  if (first >= w.a.rows) return;
+  const Bags& bags = *unit_at(w.a, unit).bags;
   const int64_t at = bags.offsets == nullptr ? first * bags.stride : bags.offsets[first];
   __builtin_prefetch(bags.ids + at, 0, 3);
   if (bags.offsets != nullptr) __builtin_prefetch(bags.ids + at + kTile, 0, 3);
+}
+
+/// Asks for the rows of all ids of one field, with the scalars that ride behind them, or of one scalar.
+DPI_INLINE void ask_for(const MultiLookupArgs& a, int32_t input, const TableView& table, int64_t bytes) {
+  const Bags& bags = a.inputs[input].bags;
+  const bool one_hot = bags.offsets == nullptr;
+  const int64_t first = one_hot ? 0 : bags.offsets[0];
+  const int64_t n = one_hot ? a.rows : min_of<int64_t>(bags.offsets[a.rows] - first, kPrefetchIds);
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t id = bags.ids[first + (one_hot ? i * bags.stride : i)];
+    prefetch_bytes(table_row(table, id), bytes);
+    if (table.dtype == DType::kI8) __builtin_prefetch(table.scale + id * table.scale_stride, 0, 3);
+  }
+}
+
+void ask_for_all(const Walk& w) {
+  const MultiLookupAttrs& attrs = w.a.attrs;
+  for (int32_t i = 0; i < attrs.n_fields; ++i) {
+    const TableView& table = w.a.tables[attrs.fields[i].table];
+    ask_for(w.a, attrs.fields[i].input, table, w.rides ? table.row_bytes : row_data_bytes(table));
+  }
+  for (int32_t i = 0; i < (w.rides ? 0 : attrs.n_scalars); ++i) {
+    const ScalarField& s = attrs.scalars[i];
+    ask_for(w.a, s.input, w.a.tables[s.table], s.count * 4);
+  }
+}
+
+void start_asking(const Walk& w) {
+  for (int64_t u = 0; u < min_of(w.units, kUnitsAhead); ++u) {
+    const Ahead ahead = ahead_at(w, 0, w.in_order(u));
+    for (int64_t r = 0; r < w.tile; ++r) ahead.ask(r);
+  }
+}
+
+/// What is asked for while unit u of the tile at row `first` is read.
+DPI_INLINE Ahead look_ahead(const Walk& w, int64_t first, int64_t u) {
+  const int64_t tile = first / w.tile, ahead = u + kUnitsAhead, far = u + 2 * kUnitsAhead;
+  prefetch_ids(w, tile + far / w.units, w.in_order(far % w.units));
+  return ahead_at(w, tile + ahead / w.units, w.in_order(ahead % w.units));
 }
 
 void run_unit(const Tile& t, int64_t unit, const Ahead& ahead) {
@@ -298,24 +354,25 @@ bool multi_lookup_fits(const MultiLookupAttrs& attrs, int64_t max_dim) {
 }
 
 void multi_lookup(const MultiLookupArgs& a) {
-  alignas(64) float sum[kTile * kMaxFmDim];
+  alignas(64) float sum[kSumFloats];
   alignas(64) float spare[kMaxRowFloats];
   float squares[kTile];
-  const int64_t units = int64_t{a.attrs.n_fields} + a.attrs.n_scalars;
   const int64_t fm_stride = (a.attrs.fm_dim + Vec::W - 1) / Vec::W * Vec::W;
-  const bool rides = rides_along(a.attrs);
-  for (int64_t u = 0; u < min_of(units, kUnitsAhead); ++u) {
-    const Ahead ahead = ahead_at(a, rides, 0, in_order(a.attrs, rides, u));
-    for (int64_t r = 0; r < kTile; ++r) ahead.ask(r);
+  const int64_t tile_rows = fm_stride == 0 ? kTile : min_of(kTile, kSumFloats / fm_stride);
+  const Walk w{a, tile_rows, int64_t{a.attrs.n_fields} + a.attrs.n_scalars, rides_along(a.attrs)};
+  const bool few = a.rows <= kFewRows && a.rows <= tile_rows;
+  if (few) {
+    ask_for_all(w);
+  } else {
+    start_asking(w);
   }
-  for (int64_t first = 0; first < a.rows; first += kTile) {
-    const Tile t{a, first, min_of(kTile, a.rows - first), sum, squares, spare, fm_stride};
+  Ahead ahead = kNothingAhead;
+  for (int64_t first = 0; first < a.rows; first += tile_rows) {
+    const Tile t{a, first, min_of(tile_rows, a.rows - first), sum, squares, spare, fm_stride};
     start_rows(t);
-    for (int64_t u = 0; u < units; ++u) {
-      const int64_t tile = first / kTile, ahead = u + kUnitsAhead, far = u + 2 * kUnitsAhead;
-      prefetch_ids(a, tile + far / units, in_order(a.attrs, rides, far % units));
-      run_unit(t, in_order(a.attrs, rides, u),
-               ahead_at(a, rides, tile + ahead / units, in_order(a.attrs, rides, ahead % units)));
+    for (int64_t u = 0; u < w.units; ++u) {
+      if (!few) ahead = look_ahead(w, first, u);
+      run_unit(t, w.in_order(u), ahead);
     }
     for (int32_t i = 0; i < a.attrs.n_numerics; ++i) numeric_field(t, a.attrs.numerics[i]);
     finish_rows(t);

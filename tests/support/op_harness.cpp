@@ -197,8 +197,8 @@ class Run {
     scratch_ = &scratch;
     std::memset(scratch.host(), 0xFF, scratch_bytes);
     scratch.upload();
-    const dpi_op_call call{case_.rows, inputs_.data(), outputs_.data(), tables_.data(),
-                           row_map_,   scratch.data(), nullptr};
+    const dpi_op_call call{
+        case_.rows, inputs_.data(), outputs_.data(), tables_.data(), row_map_, scratch.data(), nullptr, 0, 0};
     int32_t code = api_.stream_create(device_, 0, &stream_, &err_);
     if (code == 0) code = api_.enqueue(stream_, op_, &call, &err_);
     if (code == 0) code = api_.stream_synchronize(stream_, &err_);

@@ -138,8 +138,8 @@ class TypedOp {
     std::memset(scratch.host(), 0xFF, scratch.bytes());
     for (auto& b : buffers) b->upload();
     scratch.upload();
-    const dpi_op_call call{output.rows, operands.data(), outputs.data(), nullptr,
-                           row_map,     scratch.data(),  nullptr};
+    const dpi_op_call call{
+        output.rows, operands.data(), outputs.data(), nullptr, row_map, scratch.data(), nullptr, 0, 0};
     dpi_backend_stream* stream = nullptr;
     code = api.stream_create(dev, 0, &stream, &err);
     if (code == 0) code = api.enqueue(stream, op, &call, &err);

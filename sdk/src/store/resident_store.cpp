@@ -46,6 +46,7 @@ class ResidentStore final : public TableStore {
   Status ingest_scale(int32_t table, std::span<const float> scale) override;
   Status seal() override;
   Result<Readiness> prepare(const StoreRequest&) override { return Readiness::kReady; }
+  bool needs_ids() const override { return false; }
   kernels::TableView view(int32_t table) const override;
   uint64_t version() const override { return 1; }
 

@@ -66,6 +66,8 @@ class TableStore {
   /// Before a batch is launched. kLate: not all rows could be had before the deadline (the call answers
   /// DPI_E_TIMEOUT); an error status means the store failed. Must not allocate in the resident store.
   virtual Result<Readiness> prepare(const StoreRequest& request) = 0;
+  /// False: prepare looks at no ids, and a request may come without lookups.
+  virtual bool needs_ids() const { return true; }
   virtual kernels::TableView view(int32_t table) const = 0;
   virtual uint64_t version() const = 0;
 };

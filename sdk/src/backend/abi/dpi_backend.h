@@ -18,7 +18,7 @@
 
 #include "ops/op_desc.h"
 
-#define DPI_BACKEND_ABI 2u
+#define DPI_BACKEND_ABI 3u
 
 extern "C" {
 

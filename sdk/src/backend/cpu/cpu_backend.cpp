@@ -144,7 +144,9 @@ int32_t cpu_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi
                     dpi_backend_error* err) {
   const CpuOp& op = *reinterpret_cast<const CpuOp*>(handle);
   if (call->rows == 0) return 0;
-  if (const Status s = check_call(op.op, *call); !s.ok()) return report(s, err);
+  if (call->checked == 0) {
+    if (const Status s = check_call(op.op, *call); !s.ok()) return report(s, err);
+  }
   if (op.pool != nullptr && worth_splitting(op, *call)) {
     run_split(op, *call);
   } else {

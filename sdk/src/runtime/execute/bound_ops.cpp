@@ -3,42 +3,61 @@
 namespace dpi {
 
 BoundOps::BoundOps(const Engine& engine, const FlightMemory& memory) : engine_(engine), memory_(memory) {
-  const Plan& plan = engine_.plan();
-  operands_.resize(plan.ops.size());
-  calls_.resize(plan.ops.size());
-  for (size_t i = 0; i < plan.ops.size(); ++i) {
-    const PlanOp& op = plan.ops[i];
-    Operands& b = operands_[i];
-    b.inputs.resize(op.inputs.size());
-    b.outputs.resize(op.outputs.size());
-    b.tables.resize(op.tables.size());
-    b.space = RowSpace::kItem;
-    for (const int32_t v : op.outputs) {
-      if (v >= 0) b.space = plan.values[v].space;
-    }
-    calls_[i].inputs = b.inputs.data();
-    calls_[i].outputs = b.outputs.data();
-    calls_[i].tables = b.tables.data();
-    calls_[i].scratch = memory_.scratch[op.stream];
-    calls_[i].faults = memory_.faults;
-    const auto add_lookup = [&](int32_t table, int32_t input) {
-      lookups_.push_back({op.tables[table], {}});
-      lookup_sources_.push_back({static_cast<int32_t>(i), input, plan.values[op.inputs[input]].feature});
-    };
-    if (op.kind == OpKind::kEmbed) add_lookup(0, 0);
-    for (const auto& f : op.fields) add_lookup(f.table, f.input);
-    for (const auto& f : op.scalars) add_lookup(f.table, f.input);
+  const size_t n = engine_.plan().ops.size();
+  operands_.resize(n);
+  calls_.resize(n);
+  for (size_t i = 0; i < n; ++i) {
+    bind_fixed(i);
+    add_lookups(i);
   }
 }
 
-kernels::Tensor BoundOps::tensor_of(int32_t index, const ResolvedRows& rows, float* out,
-                                    float* logits) const {
-  const PlanValue& v = engine_.plan().values[index];
+void BoundOps::bind_fixed(size_t i) {
+  const PlanOp& op = engine_.plan().ops[i];
+  Operands& b = operands_[i];
+  b.inputs.resize(op.inputs.size());
+  b.outputs.resize(op.outputs.size());
+  b.tables.resize(op.tables.size());
+  for (size_t k = 0; k < op.inputs.size(); ++k) {
+    if (op.inputs[k] >= 0) add_operand(op.inputs[k], &b.inputs[k]);
+  }
+  RowSpace space = RowSpace::kItem;  // of the op's rows
+  for (size_t k = 0; k < op.outputs.size(); ++k) {
+    if (op.outputs[k] < 0) continue;
+    add_tensor(op.outputs[k], &b.outputs[k]);
+    space = engine_.plan().values[op.outputs[k]].space;
+  }
+  dpi_op_call& call = calls_[i];
+  call = {};
+  call.rows = 1;
+  if (space != RowSpace::kConstant) row_counts_[space].push_back(&call.rows);
+  call.inputs = b.inputs.data();
+  call.outputs = b.outputs.data();
+  call.tables = b.tables.data();
+  call.scratch = memory_.scratch[op.stream];
+  call.faults = memory_.faults;
+}
+
+/// Notes whose ids op i looks up, and in which tables.
+void BoundOps::add_lookups(size_t i) {
+  const Plan& plan = engine_.plan();
+  const PlanOp& op = plan.ops[i];
+  const auto add = [&](int32_t table, int32_t input) {
+    lookups_.push_back({op.tables[table], {}});
+    lookup_sources_.push_back({static_cast<int32_t>(i), input, plan.values[op.inputs[input]].feature});
+  };
+  if (op.kind == OpKind::kEmbed) add(0, 0);
+  for (const auto& f : op.fields) add(f.table, f.input);
+  for (const auto& f : op.scalars) add(f.table, f.input);
+}
+
+/// A tensor that is no input of the request: what never changes of it. Addresses of outputs come with bind.
+kernels::Tensor BoundOps::tensor_of(const PlanValue& v, int32_t index) const {
   kernels::Tensor t;
   t.dims = v.dims;
   t.row_stride = engine_.row_stride(v);
   t.dtype = v.dtype;
-  t.rows = rows.of(v.space);
+  t.rows = 1;
   switch (v.storage) {
     case Storage::kArena:
       t.data = reinterpret_cast<float*>(memory_.arena + memory_.plan->offset[index]);
@@ -51,44 +70,65 @@ kernels::Tensor BoundOps::tensor_of(int32_t index, const ResolvedRows& rows, flo
       t.data = engine_.const_data(v.param);
       break;
     case Storage::kOutput:
-      t.data = out + v.column;
-      break;
     case Storage::kLogit:
-      t.data = logits + v.column;
-      break;
     case Storage::kInput:
-      break;  // from the packed block
+      break;
   }
   return t;
 }
 
-void BoundOps::bind_op(size_t i, const InputMap& map, const ResolvedRows& rows, float* out, float* logits) {
-  const Plan& plan = engine_.plan();
-  const PlanOp& op = plan.ops[i];
-  Operands& b = operands_[i];
-  for (size_t k = 0; k < op.inputs.size(); ++k) {
-    const int32_t v = op.inputs[k];
-    if (v < 0) continue;
-    if (plan.values[v].storage == Storage::kInput) {
-      b.inputs[k] = input_operand(engine_.schema(), map, plan.values[v].feature, rows, memory_.input);
-    } else {
-      b.inputs[k].tensor = tensor_of(v, rows, out, logits);
-    }
+/// Binds what stays, and notes the places that a call writes.
+void BoundOps::add_tensor(int32_t index, kernels::Tensor* t) {
+  const PlanValue& v = engine_.plan().values[index];
+  *t = tensor_of(v, index);
+  if (v.space != RowSpace::kConstant) row_counts_[v.space].push_back(&t->rows);
+  if (v.storage == Storage::kOutput) scores_.push_back({&t->data, v.column});
+  if (v.storage == Storage::kLogit) logits_.push_back({&t->data, v.column});
+}
+
+void BoundOps::add_operand(int32_t index, kernels::Operand* o) {
+  const PlanValue& v = engine_.plan().values[index];
+  if (v.storage == Storage::kInput) {
+    const FeatureKind kind = engine_.schema().features[v.feature].spec.kind;
+    const bool floats = kind == FeatureKind::kNumeric || kind == FeatureKind::kDense;
+    row_counts_[v.space].push_back(floats ? &o->tensor.rows : &o->bags.rows);
+    inputs_.push_back({o, v.feature});
+  } else {
+    add_tensor(index, &o->tensor);
   }
-  for (size_t k = 0; k < op.outputs.size(); ++k) {
-    if (op.outputs[k] >= 0) b.outputs[k] = tensor_of(op.outputs[k], rows, out, logits);
+}
+
+void BoundOps::bind_inputs(const InputMap& map, const ResolvedRows& rows) {
+  for (const Input& in : inputs_) {
+    *in.operand = input_operand(engine_.schema(), map, in.feature, rows, memory_.input);
   }
-  calls_[i].rows = rows.of(b.space);
-  calls_[i].row_map = rows.has_map ? reinterpret_cast<const int32_t*>(memory_.input + map.row_map) : nullptr;
+  const auto* row_map =
+      rows.has_map ? reinterpret_cast<const int32_t*>(memory_.input + map.row_map) : nullptr;
+  for (dpi_op_call& call : calls_) {
+    call.row_map = row_map;
+    call.checked = 0;
+  }
+  map_ = &map;
+  has_map_ = rows.has_map;
+}
+
+void BoundOps::bind_rows(const ResolvedRows& rows) {
+  for (const RowSpace space : kRequestSpaces) {
+    for (int64_t* n : row_counts_[space]) *n = rows.of(space);
+  }
+  rows_ = rows.rows;
 }
 
 void BoundOps::bind(const InputMap& map, const ResolvedRows& rows, float* out, float* logits) {
-  for (size_t i = 0; i < operands_.size(); ++i) bind_op(i, map, rows, out, logits);
+  if (&map != map_ || rows.has_map != has_map_) bind_inputs(map, rows);
+  if (rows.rows.item != rows_.item || rows.rows.shared != rows_.shared) bind_rows(rows);
+  for (const Place& p : scores_) *p.data = out + p.column;
+  for (const Place& p : logits_) *p.data = logits + p.column;
 }
 
 Status BoundOps::prepare_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns) {
   if (lookups_.empty()) return {};
-  for (size_t i = 0; i < lookups_.size(); ++i) {
+  for (size_t i = 0; i < (engine_.store().needs_ids() ? lookups_.size() : 0); ++i) {
     const Source& s = lookup_sources_[i];
     lookups_[i].ids = memory_.input == memory_.staging
                           ? operands_[s.op].inputs[s.input].bags

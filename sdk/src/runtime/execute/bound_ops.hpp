@@ -1,5 +1,6 @@
-// The ops of a plan with their operands bound to one flight's memory: what enqueue takes. Used by
-// runtime/execute/flight.cpp; one thread at a time.
+// The ops of a plan with their operands bound to one flight's memory: what enqueue takes. Addresses inside
+// the flight are bound when it is made; a call writes counts of rows where they differ from the call before,
+// and where scores go. Used by runtime/execute/flight.cpp; one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,9 @@ class BoundOps {
  public:
   BoundOps(const Engine& engine, const FlightMemory& memory);
 
-  /// Binds every operand for `rows` rows that lie in a block of `map`. out, logits: [rows, heads], as the
-  /// backend addresses them. Allocates nothing.
+  /// Binds every operand for `rows` rows that lie in a block of `map`, which outlives this. out, logits:
+  /// [rows, heads], as the backend addresses them. Writes only what is not as the call before left it.
+  /// Allocates nothing.
   void bind(const InputMap& map, const ResolvedRows& rows, float* out, float* logits);
 
   /// Asks the store for the rows that the block in staging will read and takes its views. Call after bind.
@@ -35,6 +37,8 @@ class BoundOps {
 
   /// One call per op, in the plan's order; valid after bind and prepare_tables.
   const dpi_op_call& call(size_t i) const { return calls_[i]; }
+  /// The backend took call i as it is bound: until bind_inputs it need not check it again.
+  void mark_checked(size_t i) { calls_[i].checked = 1; }
   const std::vector<dpi_op_call>& calls() const { return calls_; }
 
  private:
@@ -42,15 +46,34 @@ class BoundOps {
     std::vector<kernels::Operand> inputs;
     std::vector<kernels::Tensor> outputs;
     std::vector<kernels::TableView> tables;
-    RowSpace space = RowSpace::kConstant;  // of the op's rows
   };
-  kernels::Tensor tensor_of(int32_t value, const ResolvedRows& rows, float* out, float* logits) const;
-  void bind_op(size_t i, const InputMap& map, const ResolvedRows& rows, float* out, float* logits);
+  struct Input {  // an operand that lies in the packed block
+    kernels::Operand* operand = nullptr;
+    int32_t feature = 0;
+  };
+  struct Place {  // the address of a tensor that is some columns of the scores or logits
+    float** data = nullptr;
+    int64_t column = 0;
+  };
+  void bind_fixed(size_t i);
+  void add_lookups(size_t i);
+  kernels::Tensor tensor_of(const PlanValue& v, int32_t index) const;
+  void add_tensor(int32_t index, kernels::Tensor* t);
+  void add_operand(int32_t index, kernels::Operand* o);
+  void bind_inputs(const InputMap& map, const ResolvedRows& rows);
+  void bind_rows(const ResolvedRows& rows);
 
   const Engine& engine_;
   const FlightMemory& memory_;
   std::vector<Operands> operands_;
   std::vector<dpi_op_call> calls_;
+  // What bind writes, into operands_ and calls_, whose elements never move.
+  std::vector<Input> inputs_;
+  PerSpace<std::vector<int64_t*>> row_counts_;
+  std::vector<Place> scores_, logits_;
+  const InputMap* map_ = nullptr;  // as bound now
+  bool has_map_ = false;
+  PerSpace<int64_t> rows_{-1, -1};
   std::vector<StoreRequest::Lookup> lookups_;
   struct Source {
     int32_t op = 0, input = 0, feature = 0;

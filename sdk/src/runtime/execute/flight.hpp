@@ -78,7 +78,7 @@ class Flight {
   Status copy_scores(int64_t rows);
   Status launch_ops();
   Status launch_small_batch();
-  Status launch_op(size_t i);
+  Status launch_op(size_t i, dpi_backend_error* err);
   Status record(int32_t event, int32_t stream, const char* what);
   Status wait(int32_t event, int32_t stream, const char* what);
   Status synchronize();

@@ -60,25 +60,26 @@ Status Flight::wait(int32_t event, int32_t stream, const char* what) {
   return backend_status(engine_.api().event_wait(events_[event], streams_[stream], &err), err, what);
 }
 
-Status Flight::launch_op(size_t i) {
+Status Flight::launch_op(size_t i, dpi_backend_error* err) {
   const PlanOp& op = engine_.plan().ops[i];
   dpi_backend_stream* stream = streams_[op.stream];
   for (const int32_t e : op.waits) DPI_RETURN_IF_ERROR(wait(e, op.stream, op.name.c_str()));
   if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.mark_start(i, stream));
-  dpi_backend_error err{};
-  const int32_t code = engine_.api().enqueue(stream, engine_.op(i), &ops_->call(i), &err);
-  DPI_RETURN_IF_ERROR(backend_status(code, err, op.name));
+  const int32_t code = engine_.api().enqueue(stream, engine_.op(i), &ops_->call(i), err);
+  if (code != 0) return backend_status(code, *err, op.name);
+  ops_->mark_checked(i);
   if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.mark_end(i, stream));
   return op.records >= 0 ? record(op.records, op.stream, op.name.c_str()) : Status();
 }
 
 Status Flight::launch_ops() {
   const Plan& plan = engine_.plan();
+  dpi_backend_error err{};
   if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.mark_origin(streams_[0]));
   if (plan.start_event >= 0) DPI_RETURN_IF_ERROR(record(plan.start_event, 0, "start"));
   for (size_t i = 0; i < plan.ops.size(); ++i) {
     const uint64_t start = profile_ns_ != nullptr ? monotonic_ns() : 0;
-    DPI_RETURN_IF_ERROR(launch_op(i));
+    DPI_RETURN_IF_ERROR(launch_op(i, &err));
     if (profile_ns_ != nullptr) (*profile_ns_)[i] += monotonic_ns() - start;
   }
   for (const int32_t e : plan.end_waits) DPI_RETURN_IF_ERROR(wait(e, 0, "end"));
@@ -97,8 +98,8 @@ Status Flight::synchronize() {
   Status first;
   for (auto* s : streams_) {
     dpi_backend_error err{};
-    Status done = backend_status(engine_.api().stream_synchronize(s, &err), err, "synchronize");
-    if (first.ok()) first = std::move(done);
+    const int32_t code = engine_.api().stream_synchronize(s, &err);
+    if (code != 0 && first.ok()) first = backend_status(code, err, "synchronize");
   }
   return first;
 }

@@ -136,7 +136,9 @@ int32_t cuda_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle, const 
                      dpi_backend_error* err) {
   const CudaOp& op = *reinterpret_cast<const CudaOp*>(handle);
   if (call->rows == 0) return 0;
-  if (const Status status = check_call(op.op, *call); !status.ok()) return report(status, err);
+  if (call->checked == 0) {
+    if (const Status status = check_call(op.op, *call); !status.ok()) return report(status, err);
+  }
   layer::use(handle_of(s).device);
   const int code = start_cuda_op(op, *call, handle_of(s).native);
   return code == 0 ? 0 : report(native_status(code, "op '" + op.op.name + "'"), err);
