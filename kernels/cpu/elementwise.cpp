@@ -10,7 +10,8 @@ namespace dpi::kernels::cpu::DPI_ISA {
 
 namespace {
 
-constexpr int64_t kChunk = 256;
+constexpr int64_t kMostChunk = 256;
+constexpr int64_t kWorkFloats = 1024;  // of all steps' intermediate values; on the stack, so small
 constexpr int kMaxParams = 3 * kMaxElementwiseSteps;
 constexpr int kMaxOperands = kMaxElementwiseInputs + kMaxParams + 1;
 constexpr int kMaxAxes = kMaxRank + 1;
@@ -101,15 +102,23 @@ void build_nest(const ElementwiseArgs& a, Nest& nest) {
   simplify(nest);
 }
 
+/// Elements of a chunk, in whole vectors: every step but the last keeps so many.
+int64_t chunk_of(const ElementwiseAttrs& attrs) {
+  const int64_t kept = attrs.n_steps > 1 ? attrs.n_steps - 1 : 1;
+  return min_of(kMostChunk, kWorkFloats / kept / 16 * 16);
+}
+
 /// One chunk of n elements: at[i] is the place of operand i.
 void run_chunk(const ElementwiseAttrs& attrs, const Nest& nest, float* const* at, int64_t n) {
-  alignas(64) float work[kMaxElementwiseSteps][kChunk];
+  static_assert(kWorkFloats / (kMaxElementwiseSteps - 1) >= 16);
+  alignas(64) float work[kWorkFloats];
+  const int64_t chunk = chunk_of(attrs);
   Span reg[kMaxElementwiseInputs + kMaxElementwiseSteps];
   const int last_axis = nest.n_axes - 1;
   for (int i = 0; i < attrs.n_inputs; ++i) reg[i] = {at[1 + i], nest.stride[1 + i][last_axis]};
   for (int s = 0; s < attrs.n_steps; ++s) {
     const ElementwiseStep& step = attrs.steps[s];
-    float* out = s + 1 == attrs.n_steps ? at[0] : work[s];
+    float* out = s + 1 == attrs.n_steps ? at[0] : work + s * chunk;
     if (step.is_binary != 0) {
       binary_span(step.binary, reg[step.x], reg[step.y], out, n);
     } else {
@@ -140,9 +149,10 @@ void elementwise(const ElementwiseArgs& a) {
   for (int i = 0; i < nest.n_operands; ++i) at[i] = nest.data[i];
   int64_t index[kMaxAxes] = {};
   const int last = nest.n_axes - 1;
+  const int64_t chunk = chunk_of(a.attrs);
   for (;;) {
-    for (int64_t i = 0; i < nest.extent[last]; i += kChunk) {
-      const int64_t n = min_of(kChunk, nest.extent[last] - i);
+    for (int64_t i = 0; i < nest.extent[last]; i += chunk) {
+      const int64_t n = min_of(chunk, nest.extent[last] - i);
       run_chunk(a.attrs, nest, at, n);
       advance(nest, at, last, n);
     }

@@ -28,6 +28,7 @@
  * Thread safety: dpi_model and everything that takes it may be used from any number of threads at once (dpi_model_free of the
  * last reference excepted, see there), and so may dpi_env. dpi_options, dpi_context and dpi_rows belong to one thread at a time.
  * After fork() a child gets DPI_E_FORKED from models loaded by its parent; load in the child instead.
+ * Stack: a predict on `ref` or `cpu` that succeeds uses at most 16 KiB of the caller's, so a fibre with 64 KiB may call it.
  */
 #ifndef DPI_H
 #define DPI_H
