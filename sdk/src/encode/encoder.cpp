@@ -233,6 +233,7 @@ struct Builder {
 struct FeatureEncoder::Impl {
   FeatureSpec spec;
   std::vector<Step> steps;
+  bool names = true;  // the value names something: no step reads how large it is
 
   Status run(Value& v) const;
   Status finish(const Value& v, EncodedValue* out) const;
@@ -262,6 +263,7 @@ Status FeatureEncoder::Impl::finish(const Value& v, EncodedValue* out) const {
       out->id = v.id;
       return {};
     case Value::Stage::kUnknown:
+      out->unknown = true;
       break;
     case Value::Stage::kText:
       return internal_error("the encoder left a text");
@@ -290,11 +292,13 @@ Result<FeatureEncoder> FeatureEncoder::build(const FeatureSpec& spec, Bundle& bu
                                              std::to_string(i) + " (" + name_of(spec.encoder[i]) + ")");
     }
     impl->steps.push_back(std::move(step).value());
+    impl->names = impl->names && !std::holds_alternative<ToFloat>(impl->steps.back());
   }
   return FeatureEncoder(std::move(impl));
 }
 
 Status FeatureEncoder::encode_text(std::string_view raw, EncodedValue* out) const {
+  *out = {};
   if (raw.size() > kMaxText)
     return invalid_argument("a text of " + std::to_string(raw.size()) + " bytes, at most 65536");
   Value v;
@@ -304,10 +308,12 @@ Status FeatureEncoder::encode_text(std::string_view raw, EncodedValue* out) cons
 }
 
 Status FeatureEncoder::encode_number(double raw, EncodedValue* out) const {
+  *out = {};
   Value v;
   v.number = raw;
   v.stage = std::isnan(raw) ? Value::Stage::kMissing : Value::Stage::kNumber;
   if (std::isinf(raw)) return invalid_argument("an infinite value");
+  if (impl_->names) DPI_RETURN_IF_ERROR(check_identity(raw));
   // to_float reads text; a number already is what it would give.
   if (v.stage == Value::Stage::kNumber) DPI_RETURN_IF_ERROR(impl_->run(v));
   return impl_->finish(v, out);

@@ -17,6 +17,7 @@ struct EncodedValue {
   Kind kind = Kind::kMissing;
   int64_t id = 0;
   float value = 0;
+  bool unknown = false;  // out of the vocabulary; also when the rule is error and encoding failed for it
 };
 
 class FeatureEncoder {
@@ -30,7 +31,7 @@ class FeatureEncoder {
   /// Fails with kInvalidArgument and a text that names the value and the step ("'12x' is no number"); the
   /// caller adds row and feature.
   Status encode_text(std::string_view raw, EncodedValue* out) const;
-  /// NaN = missing.
+  /// NaN = missing. A number that names something (no step to_float) must be below 2^53 in magnitude.
   Status encode_number(double raw, EncodedValue* out) const;
 
  private:

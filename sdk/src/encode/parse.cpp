@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <string>
 
 namespace dpi {
 
@@ -69,15 +70,23 @@ bool parse_decimal(std::string_view text, double* out) {
 }
 
 std::string_view number_text(double x, char* buffer) {
-  constexpr size_t kCap = 400;
   std::to_chars_result r{};
   if (x == std::floor(x)) {
-    r = std::to_chars(buffer, buffer + kCap, x == 0 ? 0.0 : x, std::chars_format::fixed, 0);
+    r = std::to_chars(buffer, buffer + kNumberText, x == 0 ? 0.0 : x, std::chars_format::fixed, 0);
   } else {
     const auto format = std::fabs(x) < 1e-4 ? std::chars_format::scientific : std::chars_format::fixed;
-    r = std::to_chars(buffer, buffer + kCap, x, format);
+    r = std::to_chars(buffer, buffer + kNumberText, x, format);
   }
   return {buffer, static_cast<size_t>(r.ptr - buffer)};
+}
+
+Status check_identity(double x) {
+  if (!(std::fabs(x) >= 9007199254740992.0)) return {};
+  char buffer[32];  // the shortest form, with an exponent where that is shorter
+  const auto [end, ec] = std::to_chars(buffer, buffer + sizeof buffer, x);
+  static_cast<void>(ec);
+  return invalid_argument("the double " + std::string(buffer, end) +
+                          " may stand for another integer (2^53 and beyond); give an integer or text");
 }
 
 }  // namespace dpi

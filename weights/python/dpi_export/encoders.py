@@ -248,10 +248,17 @@ class Encoder:
             return step.get("first_id", 1), step.get("first_id", 1) + n - 1
         return None, None
 
+    @property
+    def names(self):
+        """The value names something: no step reads how large it is."""
+        return all(step["op"] != "to_float" for step in self.steps)
+
     def encode(self, raw):
         """One raw value (text or number) -> id, float, MISSING or OOV. Raises BundleError for what no rule covers."""
         if raw is None or raw == "" or (isinstance(raw, (float, np.floating)) and raw != raw):
             return MISSING
+        if isinstance(raw, (float, np.floating)) and abs(raw) >= 2**53 and self.names:
+            raise BundleError(f"{raw!r} may stand for another integer (2**53 and beyond); give an integer or text")
         value = raw
         for i, step in enumerate(self.steps):
             value = self._step(i, step, value)

@@ -136,3 +136,14 @@ def test_training_stats():
     assert training_stats(f, ["a", "b", "", "a"]) == {"missing_rate": 0.25, "oov_rate": 0.25}
     stats = training_stats(n, [str(k) for k in range(101)] + [""], quantiles=(0.5,))
     assert stats["quantiles"] == {"0.5": 50.0} and abs(stats["missing_rate"] - 1 / 102) < 1e-12
+
+
+def test_a_float_that_may_stand_for_another_integer_is_refused():
+    names = [[e.vocab_int([2**53, 2**53 + 1])], [e.hash_xxh64(100)], [e.vocab_string([str(2**53)])], [e.to_id()]]
+    for steps in names:
+        for raw in (2.0**53, float(2**53 + 1), -2.0**60, np.float64(1e300), float("inf")):
+            with pytest.raises(BundleError, match="2\\*\\*53"):
+                encode(steps, raw)
+        encode(steps, 2.0**53 - 1)
+    assert [encode(names[0], v) for v in (2**53, 2**53 + 1, str(2**53 + 1))] == [1, 2, 2]
+    assert encode([e.to_float(), e.buckets([0.0, 1e20])], 1e30) == 2
