@@ -16,14 +16,14 @@ dpi_status with_rows(dpi_rows* rows, dpi_error* error, Body&& body) noexcept {
   });
 }
 
-dpi_status set_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len, float weight,
-                    dpi_error* error) noexcept {
+/// Calls `body(RawRows&, text)` with the caller's text.
+template <class Body>
+dpi_status with_text(dpi_rows* rows, const char* value, int64_t len, dpi_error* error, Body&& body) noexcept {
   return with_rows(rows, error, [&](dpi::RawRows& r) -> Status {
     if (value == nullptr && len != 0) return dpi::invalid_argument("value is null");
-    const std::string_view text = value == nullptr ? std::string_view()
-                                  : len < 0        ? std::string_view(value)
-                                                   : std::string_view(value, static_cast<size_t>(len));
-    return r.set_text(feature, text, weight);
+    return body(r, value == nullptr ? std::string_view()
+                   : len < 0        ? std::string_view(value)
+                                    : std::string_view(value, static_cast<size_t>(len)));
   });
 }
 
@@ -37,7 +37,7 @@ dpi_status dpi_rows_create(dpi_model* model, dpi_rows** out, dpi_error* error) n
     const dpi::capi::Visit visit(model);
     DPI_RETURN_IF_ERROR(visit.status());
     auto handle = std::make_unique<dpi_rows>();
-    handle->rows = std::make_unique<dpi::RawRows>(*model->model);
+    DPI_ASSIGN_OR_RETURN(handle->rows, dpi::RawRows::create(*model->model));
     handle->model = model;
     dpi_model_retain(model);
     *out = handle.release();
@@ -59,16 +59,31 @@ dpi_status dpi_rows_begin_shared(dpi_rows* rows, dpi_error* error) noexcept {
 
 dpi_status dpi_rows_set_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len,
                              dpi_error* error) noexcept {
-  return set_text(rows, feature, value, len, 1.0f, error);
+  return with_text(rows, value, len, error,
+                   [&](dpi::RawRows& r, std::string_view text) { return r.set_text(feature, text); });
 }
 
 dpi_status dpi_rows_add_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len, float weight,
                              dpi_error* error) noexcept {
-  return set_text(rows, feature, value, len, weight, error);
+  return with_text(rows, value, len, error,
+                   [&](dpi::RawRows& r, std::string_view text) { return r.add_text(feature, text, weight); });
 }
 
 dpi_status dpi_rows_set_number(dpi_rows* rows, int32_t feature, double value, dpi_error* error) noexcept {
   return with_rows(rows, error, [&](dpi::RawRows& r) { return r.set_number(feature, value); });
+}
+
+dpi_status dpi_rows_set_integer(dpi_rows* rows, int32_t feature, int64_t value, dpi_error* error) noexcept {
+  return with_rows(rows, error, [&](dpi::RawRows& r) { return r.set_integer(feature, value); });
+}
+
+dpi_status dpi_rows_set_unsigned(dpi_rows* rows, int32_t feature, uint64_t value, dpi_error* error) noexcept {
+  return with_rows(rows, error, [&](dpi::RawRows& r) { return r.set_unsigned(feature, value); });
+}
+
+dpi_status dpi_rows_add_integers(dpi_rows* rows, int32_t feature, const int64_t* values, const float* weights,
+                                 int64_t n, dpi_error* error) noexcept {
+  return with_rows(rows, error, [&](dpi::RawRows& r) { return r.add_integers(feature, values, weights, n); });
 }
 
 dpi_status dpi_rows_set_ids(dpi_rows* rows, int32_t feature, const int64_t* ids, const float* weights,

@@ -174,8 +174,8 @@ TEST_CASE("an id outside the vocabulary under rule oov scores as the oov row and
   CHECK(identical(with_id(std::numeric_limits<int64_t>::max()), oov));
   std::string json(dpi_model_counters_json(a.model.get(), nullptr, 0), '\0');
   dpi_model_counters_json(a.model.get(), json.data(), json.size());
-  CHECK(json.find("{\"name\":\"education\",\"missing\":0,\"out_of_range\":12,\"cut\":0}") !=
-        std::string::npos);
+  CHECK(json.find("{\"name\":\"education\",\"missing\":0,\"out_of_range\":12,\"unknown\":0,\"unparsable\":0,"
+                  "\"cut\":0}") != std::string::npos);
 }
 
 TEST_CASE("floats: NaN is missing, infinity is an error") {

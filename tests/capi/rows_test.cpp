@@ -1,4 +1,12 @@
 // Raw rows through the bundle's encoders give what already encoded rows give; errors name row and feature.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <thread>
+
 #include "capi/capi_support.hpp"
 #include "support/source_dir.hpp"
 
@@ -143,4 +151,153 @@ TEST_CASE("setting a categorical twice keeps weights beside their ids") {
   };
   CHECK(identical(weights_of(true), weights_of(false)));
   CHECK(weights_of(true) == std::vector<float>{0.5f, 1.5f, 2.5f});
+}
+
+namespace {
+
+const char* const kRawValues = "/tests/e2e/raw_values/data/raw_values.h5";
+const char* const kMoreKinds = "/tests/e2e/raw_values/data/more_kinds.h5";
+
+ModelPtr load_path(const std::string& path) {
+  Error e;
+  dpi_model* m = nullptr;
+  const dpi_status s =
+      dpi_model_load((source_dir() + path).c_str(), options({{"device", device()}}).get(), &m, &e);
+  INFO(e.text());
+  REQUIRE(s == DPI_OK);
+  return ModelPtr(m);
+}
+
+/// The number behind `key` of a feature in the counters.
+int64_t counted(const dpi_model* m, const std::string& feature, const std::string& key) {
+  std::string json(dpi_model_counters_json(m, nullptr, 0) + 64, '\0');
+  dpi_model_counters_json(m, json.data(), json.size());
+  const size_t at = json.find("\"name\":\"" + feature + "\"");
+  const size_t value = json.find("\"" + key + "\":", at);
+  REQUIRE((at != std::string::npos && value != std::string::npos));
+  return std::atoll(json.c_str() + value + key.size() + 3);
+}
+
+}  // namespace
+
+TEST_CASE("a list of integers appends with its weights, all or none") {
+  const ModelPtr m = load_path(kMoreKinds);
+  const int32_t tags = dpi_model_feature_index(m.get(), "tags"),
+                user = dpi_model_feature_index(m.get(), "user");
+  const RowsPtr rows = rows_of(m.get());
+  const int64_t values[3] = {9007199254740993, 26, 7}, unknown[2] = {26, 9007199254740992};
+  const float weights[3] = {0.5f, 2.0f, 1.5f};
+  Error e;
+  REQUIRE(dpi_rows_begin(rows.get(), &e) == DPI_OK);
+  REQUIRE(dpi_rows_add_text(rows.get(), tags, "7", -1, 0.25f, &e) == DPI_OK);
+  REQUIRE(dpi_rows_add_integers(rows.get(), tags, values, weights, 3, &e) == DPI_OK);
+  CHECK(dpi_rows_add_integers(rows.get(), tags, unknown, nullptr, 2, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(e.text() ==
+        "row 0, feature 'tags': '9007199254740992' is not in the vocabulary and the schema says error");
+  REQUIRE(dpi_rows_add_integers(rows.get(), tags, values, nullptr, 1, &e) == DPI_OK);
+  REQUIRE(dpi_rows_add_integers(rows.get(), tags, nullptr, nullptr, 0, &e) == DPI_OK);
+  CHECK(dpi_rows_add_integers(rows.get(), tags, nullptr, nullptr, 1, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_rows_add_integers(rows.get(), tags, values, nullptr, -1, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_rows_add_integers(nullptr, tags, values, nullptr, 3, &e) == DPI_E_INVALID_ARGUMENT);
+  // a feature of one value takes no list, not even an empty one, and no element
+  CHECK(dpi_rows_add_integers(rows.get(), user, nullptr, nullptr, 0, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(e.feature == user);
+  CHECK(dpi_rows_add_text(rows.get(), user, "1", -1, 1.0f, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(e.text() == "row 0, feature 'user': a list for a numeric feature, which takes one value");
+  dpi_batch b = DPI_BATCH_INIT;
+  REQUIRE(dpi_rows_get_batch(rows.get(), &b, &e) == DPI_OK);
+  CHECK(std::vector<int64_t>(b.ids, b.ids + b.nnz) == std::vector<int64_t>{2, 3, 1, 2, 3});
+  CHECK(std::vector<float>(b.weights, b.weights + b.nnz) ==
+        std::vector<float>{0.25f, 0.5f, 2.0f, 1.5f, 1.0f});
+}
+
+TEST_CASE("a refused value changes nothing") {
+  const ModelPtr m = load_path(kRawValues);
+  const auto f = [&](const char* name) { return dpi_model_feature_index(m.get(), name); };
+  const RowsPtr rows = rows_of(m.get());
+  Error e;
+  REQUIRE(dpi_rows_begin(rows.get(), &e) == DPI_OK);
+  for (const char* name : {"word", "plain", "history"})
+    REQUIRE(dpi_rows_set_integer(rows.get(), f(name), 26, &e) == DPI_OK);
+  CHECK(dpi_rows_set_text(rows.get(), f("word"), "no word", -1, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_rows_set_unsigned(rows.get(), f("plain"), UINT64_MAX, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_rows_set_number(rows.get(), f("plain"), 0x1p53, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_rows_set_number(rows.get(), f("history"), -0x1p53, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(e.text().find("-9007199254740992") != std::string::npos);
+  CHECK(dpi_rows_set_number(rows.get(), f("vector"), 1, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_rows_set_integer(rows.get(), f("vector"), 1, &e) == DPI_E_INVALID_ARGUMENT);
+  dpi_batch b = DPI_BATCH_INIT;
+  REQUIRE(dpi_rows_get_batch(rows.get(), &b, &e) == DPI_OK);
+  CHECK(std::vector<int64_t>(b.ids, b.ids + b.nnz) == std::vector<int64_t>{1, 26, 1});
+  for (int64_t k = 0; k < 4; ++k) CHECK(std::isnan(b.dense[k]));
+}
+
+TEST_CASE("an error of the shared part says so") {
+  const ModelPtr m = load_path(kMoreKinds);
+  const int32_t user = dpi_model_feature_index(m.get(), "user"),
+                tags = dpi_model_feature_index(m.get(), "tags");
+  const RowsPtr rows = rows_of(m.get());
+  Error e;
+  REQUIRE(dpi_rows_begin_shared(rows.get(), &e) == DPI_OK);
+  REQUIRE(dpi_rows_begin(rows.get(), &e) == DPI_OK);
+  REQUIRE(dpi_rows_begin(rows.get(), &e) == DPI_OK);
+  CHECK(dpi_rows_set_text(rows.get(), user, "x", -1, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(e.text().find("shared row 0, feature 'user'") == 0);
+  CHECK((e.in_shared == 1 && e.row == 0 && e.feature == user));
+  CHECK(dpi_rows_set_text(rows.get(), tags, "x", -1, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK((e.in_shared == 0 && e.row == 1 && e.feature == tags));
+}
+
+TEST_CASE("raw values count by cause, per rows object, while they are read") {
+  const ModelPtr m = load_path(kRawValues);
+  const int32_t word = dpi_model_feature_index(m.get(), "word"),
+                age = dpi_model_feature_index(m.get(), "age"),
+                history = dpi_model_feature_index(m.get(), "history");
+  constexpr int kThreads = 3, kRounds = 2000;
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      dpi_rows* raw = nullptr;
+      int bad = dpi_rows_create(m.get(), &raw, nullptr) != DPI_OK ? 1 : 0;
+      for (int i = 0; i < kRounds && bad == 0; ++i) {
+        dpi_rows_clear(raw);
+        bad += dpi_rows_begin(raw, nullptr) != DPI_OK;
+        bad += dpi_rows_set_text(raw, word, "no word", -1, nullptr) != DPI_E_INVALID_ARGUMENT;
+        bad += dpi_rows_set_text(raw, age, "old", -1, nullptr) != DPI_E_INVALID_ARGUMENT;
+        bad += dpi_rows_set_integer(raw, history, 27, nullptr) != DPI_OK;
+      }
+      dpi_rows_free(raw);  // what it counted stays
+      if (bad == 0) --running;
+    });
+  }
+  int64_t last = 0;
+  while (last < kThreads * kRounds && running > 0) {
+    const int64_t now = counted(m.get(), "word", "unknown");
+    CHECK(now >= last);
+    last = now;
+  }
+  for (std::thread& t : threads) t.join();
+  REQUIRE(running == 0);
+  CHECK(counted(m.get(), "word", "unknown") == kThreads * kRounds);
+  CHECK(counted(m.get(), "word", "unparsable") == 0);
+  CHECK(counted(m.get(), "age", "unparsable") == kThreads * kRounds);
+  CHECK(counted(m.get(), "history", "unknown") == kThreads * kRounds);
+  CHECK(counted(m.get(), "history", "missing") == 0);
+}
+
+TEST_CASE("a child after fork makes no rows of its parent's model, and lets go of those it has") {
+  const ModelPtr m = load_path(kRawValues);
+  RowsPtr rows = rows_of(m.get());
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    dpi_rows* raw = nullptr;
+    const dpi_status s = dpi_rows_create(m.get(), &raw, nullptr);
+    dpi_rows_free(rows.release());
+    _exit(s == DPI_E_FORKED ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }

@@ -262,8 +262,15 @@ DPI_API const char* dpi_model_head_name(const dpi_model* model, int32_t index) D
 DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 /* Device, why it was chosen or refused, options in force, memory by table, plan summary. */
 DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
-/* Since load: calls, rows, errors by code, waits for a context of a millisecond or more and the longest; per feature: missing, out of
- * range, cut bags. */
+/* Since load: "calls", "rows", "errors" by code, "waits" for a context of a millisecond or more and the longest in "longest_wait_ms"; in the
+ * list "features" one object per feature, its "name" and how many values were, by cause:
+ *   missing       no id, missing_id, NaN, never set; elements of a sequence that leave their bag; empty bags unless the rule is pad
+ *   out_of_range  encoded ids outside 0 .. vocab_size-1, those that an encoder computed included
+ *   unknown       raw values that the vocabulary of the feature's encoder does not hold, whatever the rule makes of them
+ *   unparsable    raw values refused: no number, no integer, outside a step's domain
+ *   cut           bags longer than max_len
+ * unknown, unparsable and missing elements of raw rows count when dpi_rows is given the value, all else when a call reads it; a call that
+ * is refused has counted what it read. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 
 /* ---- batch ------------------------------------------------------------------------------------------------------------- */
@@ -358,8 +365,18 @@ DPI_API void dpi_context_free(dpi_context* context) DPI_NOEXCEPT; /* waits for a
 
 /* ---- raw rows ---------------------------------------------------------------------------------------------------------- */
 /* Builds a batch from raw values with the bundle's own encoders, so that serving reads values exactly as training did. A feature that
- * is not set is missing. Text and numbers of a sequence feature append one element per call, ids replace the whole bag. Keeps the model
- * alive. Reusable: dpi_rows_clear keeps the memory. */
+ * is not set is missing. Keeps the model alive. Reusable: dpi_rows_clear keeps the memory.
+ *
+ * dpi_rows_set_text, _number, _integer and _unsigned give one raw value: a categorical or numeric feature takes the last one, a sequence
+ * appends it. dpi_rows_add_* give elements of a sequence, and refuse any other feature. How values are read:
+ *   text      as a cell of a CSV file. A number that comes as text (JSON, CSV) is best handed over as it is: nothing is lost.
+ *   integers  as their decimal digits: dpi_rows_set_integer(r, f, 26, e) is dpi_rows_set_text(r, f, "26", 2, e), for every encoder and
+ *             all 64 bits. Beyond int64 that is: hashes and vocabularies of strings see the digits, numeric features the nearest float64,
+ *             a vocabulary of integers holds none, and as an id it is refused.
+ *   doubles   as a quantity. NaN is missing, infinities are refused. A feature whose ids name something (no encoder, or one without the
+ *             step to_float) refuses magnitudes of 2^53 and more: from there on a double stands for several integers.
+ * A dense vector takes its floats, no raw value. What is refused is DPI_E_INVALID_ARGUMENT, names row and feature, and changes nothing: the
+ * row may go on. dpi_model_counters_json counts raw values that could not be read. */
 typedef struct dpi_rows dpi_rows;
 DPI_API DPI_NODISCARD dpi_status dpi_rows_create(dpi_model* model, dpi_rows** out, dpi_error* error) DPI_NOEXCEPT;
 DPI_API void dpi_rows_clear(dpi_rows* rows) DPI_NOEXCEPT;
@@ -371,10 +388,16 @@ DPI_API dpi_status dpi_rows_begin_shared(dpi_rows* rows, dpi_error* error) DPI_N
 DPI_API dpi_status dpi_rows_set_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len,
                                      dpi_error* error) DPI_NOEXCEPT;
 DPI_API dpi_status dpi_rows_set_number(dpi_rows* rows, int32_t feature, double value, dpi_error* error) DPI_NOEXCEPT;
-/* One element of a sequence with its weight (weighted features). */
+DPI_API dpi_status dpi_rows_set_integer(dpi_rows* rows, int32_t feature, int64_t value, dpi_error* error) DPI_NOEXCEPT;
+DPI_API dpi_status dpi_rows_set_unsigned(dpi_rows* rows, int32_t feature, uint64_t value, dpi_error* error) DPI_NOEXCEPT;
+/* One element of a sequence with its weight (1 unless the feature is weighted). */
 DPI_API dpi_status dpi_rows_add_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len, float weight,
                                      dpi_error* error) DPI_NOEXCEPT;
-/* Already encoded: ids of a categorical or sequence feature, floats of a numeric or dense one. */
+/* n elements of a sequence, all or none; weights NULL = all 1, else one each. n may be 0: this only asks whether the feature takes a list. */
+DPI_API dpi_status dpi_rows_add_integers(dpi_rows* rows, int32_t feature, const int64_t* values, const float* weights,
+                                         int64_t n, dpi_error* error) DPI_NOEXCEPT;
+/* Already encoded: ids of a categorical or sequence feature (they replace the whole bag; weights NULL = all 1), floats of a numeric or
+ * dense one (n is 1, or dim). */
 DPI_API dpi_status dpi_rows_set_ids(dpi_rows* rows, int32_t feature, const int64_t* ids, const float* weights, int64_t n,
                                     dpi_error* error) DPI_NOEXCEPT;
 DPI_API dpi_status dpi_rows_set_floats(dpi_rows* rows, int32_t feature, const float* values, int64_t n,

@@ -185,11 +185,13 @@ std::string Model::counters_json() const {
   w.end_object();
   w.begin_list("features");
   for (size_t i = 0; i < manifest_.features.size(); ++i) {
-    const FeatureCounters& f = sums.by_feature[i];
+    const FeatureSums& f = sums.by_feature[i];
     w.begin_object();
     w.field("name", manifest_.features[i].name);
     w.field("missing", f.missing);
     w.field("out_of_range", f.out_of_range);
+    w.field("unknown", f.unknown);
+    w.field("unparsable", f.unparsable);
     w.field("cut", f.cut);
     w.end_object();
   }

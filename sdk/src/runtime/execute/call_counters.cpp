@@ -2,30 +2,28 @@
 
 namespace dpi {
 
-CallCounters::CallCounters(size_t features)
-    : features_(features),
-      lines_(std::make_unique<Line[]>((kFeatures + 3 * features + kPerLine - 1) / kPerLine)) {}
+CallCounters::CallCounters(size_t features) : features_(features), counts_(kFeatures + 3 * features) {}
 
 void CallCounters::add_call(int64_t rows, std::span<const FeatureCounters> met) {
-  add(kCalls, 1);
-  add(kRows, static_cast<uint64_t>(rows));
+  counts_.add(kCalls, 1);
+  counts_.add(kRows, static_cast<uint64_t>(rows));
   for (size_t f = 0; f < met.size(); ++f) {
     const uint64_t n[3] = {met[f].missing, met[f].out_of_range, met[f].cut};
     for (size_t k = 0; k < 3; ++k) {
-      if (n[k] != 0) add(kFeatures + 3 * f + k, n[k]);
+      if (n[k] != 0) counts_.add(kFeatures + 3 * f + k, n[k]);
     }
   }
 }
 
 void CallCounters::add_to(CounterSums* sums) const {
-  sums->calls += get(kCalls);
-  sums->rows += get(kRows);
-  for (size_t c = 0; c < CounterSums::kCodes; ++c) sums->errors[c] += get(kErrors + c);
+  sums->calls += counts_.get(kCalls);
+  sums->rows += counts_.get(kRows);
+  for (size_t c = 0; c < CounterSums::kCodes; ++c) sums->errors[c] += counts_.get(kErrors + c);
   for (size_t f = 0; f < features_; ++f) {
-    FeatureCounters& to = sums->by_feature[f];
-    to.missing += get(kFeatures + 3 * f);
-    to.out_of_range += get(kFeatures + 3 * f + 1);
-    to.cut += get(kFeatures + 3 * f + 2);
+    FeatureSums& to = sums->by_feature[f];
+    to.missing += counts_.get(kFeatures + 3 * f);
+    to.out_of_range += counts_.get(kFeatures + 3 * f + 1);
+    to.cut += counts_.get(kFeatures + 3 * f + 2);
   }
 }
 

@@ -159,11 +159,27 @@ void Model::close_own_context(ContextPool& own) {
   std::erase(own_, &own);
 }
 
+Result<std::shared_ptr<RawCounters>> Model::make_raw_counters() {
+  DPI_RETURN_IF_ERROR(check_process());
+  auto counters = std::make_shared<RawCounters>(manifest_.features.size());
+  const std::lock_guard<std::mutex> lock(own_mutex_);
+  raw_.push_back(counters);
+  return counters;
+}
+
+void Model::close_raw_counters(const std::shared_ptr<RawCounters>& counters) {
+  if (forked()) return;  // a thread that the child has not may have held the lock
+  const std::lock_guard<std::mutex> lock(own_mutex_);
+  counters->add_to(&gone_);
+  std::erase(raw_, counters);
+}
+
 CounterSums Model::counts() const {
   const std::lock_guard<std::mutex> lock(own_mutex_);
   CounterSums sums = gone_;
   pool_->add_counts(&sums);
   for (ContextPool* own : own_) own->add_counts(&sums);
+  for (const auto& raw : raw_) raw->add_to(&sums);
   return sums;
 }
 

@@ -12,6 +12,7 @@
 #include "encode/encoder.hpp"
 #include "runtime/execute/context_pool.hpp"
 #include "runtime/model/engine.hpp"
+#include "runtime/model/raw_counters.hpp"
 
 namespace dpi {
 
@@ -39,6 +40,10 @@ class Model {
   Result<std::unique_ptr<ContextPool>> make_own_context(int64_t max_rows, int64_t max_nnz);
   /// Waits for a call that runs on it; then it may be destroyed.
   void close_own_context(ContextPool& own);
+
+  /// Counters for one RawRows, part of the model's counts from now on; given back when the rows go.
+  Result<std::shared_ptr<RawCounters>> make_raw_counters();
+  void close_raw_counters(const std::shared_ptr<RawCounters>& counters);
 
   /// Waits for running calls, known from the contexts they hold, then frees everything but the pool's words,
   /// so that a call that comes too late still reads there that the model is closed. Of what follows only
@@ -82,9 +87,10 @@ class Model {
   std::unique_ptr<ContextPool> pool_;
   std::mutex warm_up_mutex_;
   std::vector<std::unique_ptr<FeatureEncoder>> encoders_;
-  mutable std::mutex own_mutex_;  // of own_ and gone_, never on a predict
+  mutable std::mutex own_mutex_;  // of the three below, never on a predict
   std::vector<ContextPool*> own_;
-  CounterSums gone_{0};  // what contexts counted that were freed
+  std::vector<std::shared_ptr<RawCounters>> raw_;
+  CounterSums gone_{0};  // what contexts and raw rows counted that were freed
 };
 
 }  // namespace dpi

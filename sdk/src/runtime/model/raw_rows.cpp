@@ -1,41 +1,32 @@
 #include "runtime/model/raw_rows.hpp"
 
+#include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
+#include <utility>
+
+#include "encode/plain.hpp"
 
 namespace dpi {
 
 namespace {
 
-Status within_row(Status s, const std::string& feature, int64_t row, int32_t index) {
-  return Status(s.code(), "row " + std::to_string(row) + ", feature '" + feature + "': " + s.message())
-      .at(row, index);
-}
+constexpr size_t kDigits = 24;  // of a 64-bit integer with its sign
 
-/// Text of a feature without encoder: a number as it is.
-Status parse_plain(std::string_view text, bool is_slot, EncodedValue* out) {
-  if (text.empty()) {
-    out->kind = EncodedValue::Kind::kMissing;
-    return {};
-  }
-  const char* end = text.data() + text.size();
-  if (is_slot) {
-    const auto [at, ec] = std::from_chars(text.data(), end, out->id);
-    if (ec != std::errc() || at != end)
-      return invalid_argument("'" + std::string(text) + "' is no id (an integer)");
-    out->kind = EncodedValue::Kind::kId;
-    return {};
-  }
-  const auto [at, ec] = std::from_chars(text.data(), end, out->value);
-  if (ec != std::errc() || at != end) return invalid_argument("'" + std::string(text) + "' is no number");
-  out->kind = EncodedValue::Kind::kFloat;
-  return {};
+template <class Integer>
+std::string_view digits_of(Integer value, char* buffer) {
+  return {buffer, static_cast<size_t>(std::to_chars(buffer, buffer + kDigits, value).ptr - buffer)};
 }
 
 }  // namespace
 
-RawRows::RawRows(const Model& model) : model_(model) {
+Result<std::unique_ptr<RawRows>> RawRows::create(Model& model) {
+  DPI_ASSIGN_OR_RETURN(std::shared_ptr<RawCounters> counters, model.make_raw_counters());
+  return std::unique_ptr<RawRows>(new RawRows(model, std::move(counters)));
+}
+
+RawRows::RawRows(Model& model, std::shared_ptr<RawCounters> counters)
+    : model_(model), counters_(std::move(counters)) {
   const BatchColumns& l = model.engine().schema().columns;
   // Sized for a batch without shared part; begin_shared narrows the item part before the first row.
   parts_.item.slots = l.n_slots;
@@ -113,127 +104,176 @@ Status RawRows::begin_shared() {
   return {};
 }
 
-Status RawRows::check_feature(int32_t feature, Part** part, int32_t* at) {
+Status RawRows::find(int32_t feature, Place* place) {
   const auto& features = model_.engine().schema().features;
   if (feature < 0 || static_cast<size_t>(feature) >= features.size()) {
     return invalid_argument("feature index " + std::to_string(feature) + " is not in [0, " +
                             std::to_string(features.size()) + ")");
   }
   const auto& f = features[feature];
-  const bool own = has_shared_ && f.shared;
-  *part = &parts_[own ? RowSpace::kShared : RowSpace::kItem];
-  const bool split = has_shared_;
-  *at = f.spec.is_slot() ? (split ? f.part_slot : f.slot) : (split ? f.part_column : f.column);
-  if ((*part)->open) return {};
+  const bool split = has_shared_, own = split && f.shared;
+  *place = {feature, &f.spec, &parts_[own ? RowSpace::kShared : RowSpace::kItem],
+            f.spec.is_slot() ? (split ? f.part_slot : f.slot) : (split ? f.part_column : f.column)};
+  if (place->part->open) return {};
   return invalid_argument(own ? "begin a shared row before setting its features"
                               : "begin a row before setting its features");
 }
 
-Status RawRows::add_id(int32_t feature, Part& p, int32_t slot, int64_t id, float weight) {
-  const FeatureSpec& f = model_.engine().schema().features[feature].spec;
-  if (f.kind == FeatureKind::kCategorical) {
-    p.open_ids[slot].clear();
-    p.open_weights[slot].clear();
+Status RawRows::refuse(const Place& place, const Status& why) const {
+  const int64_t row = place.part->rows - 1;
+  const char* what = place.part == &parts_[RowSpace::kShared] ? "shared row " : "row ";
+  return Status(why.code(),
+                what + std::to_string(row) + ", feature '" + place.spec->name + "': " + why.message())
+      .at(row, place.feature);
+}
+
+Status RawRows::check_takes_one(const Place& place) const {
+  if (place.spec->kind != FeatureKind::kDense) return {};
+  return refuse(place, invalid_argument("a dense vector takes its floats, no single raw value"));
+}
+
+Status RawRows::check_takes_list(const Place& place) const {
+  if (place.spec->kind == FeatureKind::kSequence) return {};
+  return refuse(place,
+                invalid_argument(std::string("a list for a ") + name_of(place.spec->kind) + " feature, " +
+                                 (place.spec->kind == FeatureKind::kDense ? "which takes its floats"
+                                                                          : "which takes one value")));
+}
+
+/// Missing values are counted when the row is scored, but for elements that leave their bag here.
+void RawRows::count(const Place& place, const EncodedValue& value, const Status& status) {
+  using Cause = RawCounters::Cause;
+  if (value.unknown) {
+    counters_->add(place.feature, Cause::kUnknown);
+  } else if (status.code() == Code::kInvalidArgument) {
+    counters_->add(place.feature, Cause::kUnparsable);
+  } else if (status.ok() && value.kind == EncodedValue::Kind::kMissing &&
+             place.spec->kind == FeatureKind::kSequence) {
+    counters_->add(place.feature, Cause::kMissing);
   }
-  p.open_ids[slot].push_back(id);
-  p.open_weights[slot].push_back(weight);
+}
+
+Status RawRows::encode_text(const Place& place, std::string_view text, EncodedValue* out) {
+  const FeatureEncoder* encoder = model_.encoder(place.feature);
+  const Status s =
+      encoder != nullptr ? encoder->encode_text(text, out) : plain_text(text, place.spec->is_slot(), out);
+  count(place, *out, s);
+  return s.ok() ? Status() : refuse(place, s);
+}
+
+void RawRows::add_id(const Place& place, int64_t id, float weight) {
+  Part& p = *place.part;
+  if (place.spec->kind == FeatureKind::kCategorical) {
+    p.open_ids[place.at].clear();
+    p.open_weights[place.at].clear();
+  }
+  p.open_ids[place.at].push_back(id);
+  p.open_weights[place.at].push_back(weight);
   p.any_weight = p.any_weight || weight != 1.0f;
-  return {};
 }
 
-Status RawRows::store(int32_t feature, Part& p, int32_t at, const EncodedValue& value, float weight) {
-  const FeatureSpec& f = model_.engine().schema().features[feature].spec;
-  if (!f.is_slot()) {
+void RawRows::store(const Place& place, const EncodedValue& value, float weight) {
+  const bool missing = value.kind == EncodedValue::Kind::kMissing;
+  Part& p = *place.part;
+  if (!place.spec->is_slot()) {
     float* row = p.dense.data() + p.dense.size() - static_cast<size_t>(p.columns);
-    row[at] =
-        value.kind == EncodedValue::Kind::kMissing ? std::numeric_limits<float>::quiet_NaN() : value.value;
-    return {};
+    row[place.at] = missing ? std::numeric_limits<float>::quiet_NaN() : value.value;
+  } else if (!missing) {
+    add_id(place, value.id, weight);
+  } else if (place.spec->kind == FeatureKind::kCategorical) {
+    p.open_ids[place.at].clear();
+    p.open_weights[place.at].clear();
   }
-  if (value.kind != EncodedValue::Kind::kMissing) return add_id(feature, p, at, value.id, weight);
-  if (f.kind == FeatureKind::kCategorical) {
-    p.open_ids[at].clear();
-    p.open_weights[at].clear();
-  }
-  return {};
 }
 
-Status RawRows::set_text(int32_t feature, std::string_view text, float weight) {
-  Part* p = nullptr;
-  int32_t at = 0;
-  DPI_RETURN_IF_ERROR(check_feature(feature, &p, &at));
-  const FeatureSpec& f = model_.engine().schema().features[feature].spec;
-  if (f.kind == FeatureKind::kDense) {
-    return within_row(invalid_argument("a dense vector has no text form; set its floats"), f.name,
-                      p->rows - 1, feature);
-  }
+Status RawRows::set_text(int32_t feature, std::string_view text) {
+  Place place;
   EncodedValue value;
-  const FeatureEncoder* encoder = model_.encoder(feature);
-  Status s = encoder != nullptr ? encoder->encode_text(text, &value) : parse_plain(text, f.is_slot(), &value);
-  if (!s.ok()) return within_row(std::move(s), f.name, p->rows - 1, feature);
-  return store(feature, *p, at, value, weight);
+  DPI_RETURN_IF_ERROR(find(feature, &place));
+  DPI_RETURN_IF_ERROR(check_takes_one(place));
+  DPI_RETURN_IF_ERROR(encode_text(place, text, &value));
+  store(place, value, 1.0f);
+  return {};
 }
 
 Status RawRows::set_number(int32_t feature, double number) {
-  Part* p = nullptr;
-  int32_t at = 0;
-  DPI_RETURN_IF_ERROR(check_feature(feature, &p, &at));
-  const FeatureSpec& f = model_.engine().schema().features[feature].spec;
+  Place place;
   EncodedValue value;
-  if (const FeatureEncoder* encoder = model_.encoder(feature)) {
-    Status s = encoder->encode_number(number, &value);
-    if (!s.ok()) return within_row(std::move(s), f.name, p->rows - 1, feature);
-    return store(feature, *p, at, value, 1.0f);
+  DPI_RETURN_IF_ERROR(find(feature, &place));
+  DPI_RETURN_IF_ERROR(check_takes_one(place));
+  const FeatureEncoder* encoder = model_.encoder(feature);
+  const Status s = encoder != nullptr ? encoder->encode_number(number, &value)
+                                      : plain_number(number, place.spec->is_slot(), &value);
+  count(place, value, s);
+  if (!s.ok()) return refuse(place, s);
+  store(place, value, 1.0f);
+  return {};
+}
+
+Status RawRows::set_integer(int32_t feature, int64_t value) {
+  char buffer[kDigits];
+  return set_text(feature, digits_of(value, buffer));
+}
+
+Status RawRows::set_unsigned(int32_t feature, uint64_t value) {
+  char buffer[kDigits];
+  return set_text(feature, digits_of(value, buffer));
+}
+
+Status RawRows::add_text(int32_t feature, std::string_view text, float weight) {
+  Place place;
+  EncodedValue value;
+  DPI_RETURN_IF_ERROR(find(feature, &place));
+  DPI_RETURN_IF_ERROR(check_takes_list(place));
+  DPI_RETURN_IF_ERROR(encode_text(place, text, &value));
+  store(place, value, weight);
+  return {};
+}
+
+Status RawRows::add_integers(int32_t feature, const int64_t* values, const float* weights, int64_t n) {
+  Place place;
+  DPI_RETURN_IF_ERROR(find(feature, &place));
+  DPI_RETURN_IF_ERROR(check_takes_list(place));
+  if (n < 0 || (n > 0 && values == nullptr)) return invalid_argument("values is null or n is negative");
+  const size_t before = place.part->open_ids[place.at].size();
+  for (int64_t i = 0; i < n; ++i) {
+    char buffer[kDigits];
+    EncodedValue value;
+    if (Status s = encode_text(place, digits_of(values[i], buffer), &value); !s.ok()) {
+      place.part->open_ids[place.at].resize(before);
+      place.part->open_weights[place.at].resize(before);
+      return s;
+    }
+    store(place, value, weights != nullptr ? weights[i] : 1.0f);
   }
-  if (std::isnan(number)) return store(feature, *p, at, value, 1.0f);
-  if (!f.is_slot()) {
-    value.kind = EncodedValue::Kind::kFloat;
-    value.value = static_cast<float>(number);
-    return store(feature, *p, at, value, 1.0f);
-  }
-  if (number != std::floor(number) || std::fabs(number) > 9007199254740992.0) {
-    return within_row(invalid_argument(std::to_string(number) + " is no id (an integer below 2^53)"), f.name,
-                      p->rows - 1, feature);
-  }
-  value.kind = EncodedValue::Kind::kId;
-  value.id = static_cast<int64_t>(number);
-  return store(feature, *p, at, value, 1.0f);
+  return {};
 }
 
 Status RawRows::set_ids(int32_t feature, const int64_t* ids, const float* weights, int64_t n) {
-  Part* p = nullptr;
-  int32_t at = 0;
-  DPI_RETURN_IF_ERROR(check_feature(feature, &p, &at));
-  const FeatureSpec& f = model_.engine().schema().features[feature].spec;
-  if (!f.is_slot()) {
-    return within_row(invalid_argument("ids given for a numeric feature"), f.name, p->rows - 1, feature);
-  }
+  Place place;
+  DPI_RETURN_IF_ERROR(find(feature, &place));
+  if (!place.spec->is_slot()) return refuse(place, invalid_argument("ids given for a numeric feature"));
   if (n < 0 || (n > 0 && ids == nullptr)) return invalid_argument("ids is null or n is negative");
-  if (f.kind == FeatureKind::kCategorical && n > 1) {
-    return within_row(invalid_argument(std::to_string(n) + " ids where a categorical feature has one"),
-                      f.name, p->rows - 1, feature);
+  if (place.spec->kind == FeatureKind::kCategorical && n > 1) {
+    return refuse(place, invalid_argument(std::to_string(n) + " ids where a categorical feature has one"));
   }
-  p->open_ids[at].clear();
-  p->open_weights[at].clear();
-  for (int64_t i = 0; i < n; ++i) {
-    DPI_RETURN_IF_ERROR(add_id(feature, *p, at, ids[i], weights != nullptr ? weights[i] : 1.0f));
-  }
+  place.part->open_ids[place.at].clear();
+  place.part->open_weights[place.at].clear();
+  for (int64_t i = 0; i < n; ++i) add_id(place, ids[i], weights != nullptr ? weights[i] : 1.0f);
   return {};
 }
 
 Status RawRows::set_floats(int32_t feature, const float* values, int64_t n) {
-  Part* p = nullptr;
-  int32_t at = 0;
-  DPI_RETURN_IF_ERROR(check_feature(feature, &p, &at));
-  const FeatureSpec& f = model_.engine().schema().features[feature].spec;
-  if (f.is_slot()) {
-    return within_row(invalid_argument("floats given for a feature of ids"), f.name, p->rows - 1, feature);
+  Place place;
+  DPI_RETURN_IF_ERROR(find(feature, &place));
+  if (place.spec->is_slot()) return refuse(place, invalid_argument("floats given for a feature of ids"));
+  if (n != place.spec->dim || values == nullptr) {
+    return refuse(
+        place, invalid_argument(std::to_string(n) + " floats, expected " + std::to_string(place.spec->dim)));
   }
-  if (n != f.dim || values == nullptr) {
-    return within_row(invalid_argument(std::to_string(n) + " floats, expected " + std::to_string(f.dim)),
-                      f.name, p->rows - 1, feature);
-  }
-  float* row = p->dense.data() + p->dense.size() - static_cast<size_t>(p->columns);
-  for (int64_t i = 0; i < n; ++i) row[at + i] = values[i];
+  Part& p = *place.part;
+  float* row = p.dense.data() + p.dense.size() - static_cast<size_t>(p.columns);
+  std::copy_n(values, n, row + place.at);
   return {};
 }
 

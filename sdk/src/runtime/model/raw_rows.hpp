@@ -2,6 +2,7 @@
 // training. One thread at a time; memory is kept between batches.
 #pragma once
 
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -12,15 +13,24 @@ namespace dpi {
 
 class RawRows {
  public:
-  explicit RawRows(const Model& model);
+  static Result<std::unique_ptr<RawRows>> create(Model& model);
+  ~RawRows() { model_.close_raw_counters(counters_); }
+  RawRows(const RawRows&) = delete;
+  RawRows& operator=(const RawRows&) = delete;
 
   void clear();
   Status begin_row();
   Status begin_shared();
-  /// Encodes one raw value: sets a categorical or numeric feature, appends to a sequence. Empty
-  /// text = missing.
-  Status set_text(int32_t feature, std::string_view value, float weight);
+  /// Encodes one raw value: sets a categorical or numeric feature, appends to a sequence. Empty text =
+  /// missing. Integers are read as their digits. What fails changes nothing but the counters.
+  Status set_text(int32_t feature, std::string_view value);
   Status set_number(int32_t feature, double value);
+  Status set_integer(int32_t feature, int64_t value);
+  Status set_unsigned(int32_t feature, uint64_t value);
+  /// Elements of a sequence; any other feature takes one value and is refused. weights: null = all 1.
+  Status add_text(int32_t feature, std::string_view value, float weight);
+  Status add_integers(int32_t feature, const int64_t* values, const float* weights, int64_t n);
+  /// Already encoded.
   Status set_ids(int32_t feature, const int64_t* ids, const float* weights, int64_t n);
   Status set_floats(int32_t feature, const float* values, int64_t n);
   /// Valid until the next call on this object.
@@ -42,13 +52,28 @@ class RawRows {
     bool open = false;
     bool any_weight = false;
   };
-  Status check_feature(int32_t feature, Part** part, int32_t* slot_or_column);
+  /// Where the values of a feature go in the open row.
+  struct Place {
+    int32_t feature;
+    const FeatureSpec* spec;
+    Part* part;
+    int32_t at;  // slot or column within the part
+  };
+  RawRows(Model& model, std::shared_ptr<RawCounters> counters);
+  Status find(int32_t feature, Place* place);
+  /// `why` with the row and the feature in front.
+  Status refuse(const Place& place, const Status& why) const;
+  Status check_takes_one(const Place& place) const;
+  Status check_takes_list(const Place& place) const;
+  Status encode_text(const Place& place, std::string_view text, EncodedValue* out);
+  void count(const Place& place, const EncodedValue& value, const Status& status);
   void open(Part& p);
   void close(Part& p);
-  Status add_id(int32_t feature, Part& p, int32_t slot, int64_t id, float weight);
-  Status store(int32_t feature, Part& p, int32_t at, const EncodedValue& value, float weight);
+  static void add_id(const Place& place, int64_t id, float weight);
+  static void store(const Place& place, const EncodedValue& value, float weight);
 
-  const Model& model_;
+  Model& model_;
+  std::shared_ptr<RawCounters> counters_;
   PerSpace<Part> parts_;  // item: every feature as long as no shared row was begun
   std::vector<int64_t> shared_offsets_;
   bool has_shared_ = false;
