@@ -264,12 +264,14 @@ func (m *Model) SchemaJSON() (string, error) { return m.json(native.Dpi_model_sc
 // InfoJSON has the device and why it was chosen or refused, options in force, memory by table, the plan.
 func (m *Model) InfoJSON() (string, error) { return m.json(native.Dpi_model_info_json) }
 
-// FeatureCounters counts what the model met in one feature.
+// FeatureCounters counts what the model met in one feature, by cause.
 type FeatureCounters struct {
 	Name       string `json:"name"`
-	Missing    int64  `json:"missing"`
-	OutOfRange int64  `json:"out_of_range"`
-	Cut        int64  `json:"cut"`
+	Missing    int64  `json:"missing"`      // no value, or a missing element of a sequence
+	OutOfRange int64  `json:"out_of_range"` // encoded ids outside the vocabulary
+	Unknown    int64  `json:"unknown"`      // raw values that the encoder's vocabulary does not hold
+	Unparsable int64  `json:"unparsable"`   // raw values refused: no number, no integer
+	Cut        int64  `json:"cut"`          // bags longer than MaxLen
 }
 
 // Counters counts since load.

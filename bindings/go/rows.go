@@ -2,7 +2,6 @@ package dpi
 
 import (
 	"context"
-	"encoding/json"
 	"runtime"
 	"sync"
 
@@ -17,6 +16,7 @@ type Rows struct {
 	mu     sync.Mutex
 	handle uintptr
 	call   native.Call
+	shared int // shared rows begun
 }
 
 // NewRows makes an empty batch of raw rows.
@@ -61,7 +61,13 @@ func (r *Rows) Begin() error {
 
 // BeginShared starts the next shared row, before the rows that belong to it; shared features then go there.
 func (r *Rows) BeginShared() error {
-	return r.do(func() int32 { return native.Dpi_rows_begin_shared(r.handle, r.call.Error()) })
+	return r.do(func() int32 {
+		status := native.Dpi_rows_begin_shared(r.handle, r.call.Error())
+		if status == 0 {
+			r.shared++
+		}
+		return status
+	})
 }
 
 // SetText sets a raw value; of a sequence it appends one element. Empty text is missing (nothing, for a sequence).
@@ -79,9 +85,31 @@ func (r *Rows) AddText(feature int, value string, weight float32) error {
 	})
 }
 
-// SetNumber sets a raw number; NaN is missing.
+// SetNumber sets a raw number, read as a quantity; NaN is missing. A feature whose ids name something refuses 2^53 and more:
+// from there on a float64 stands for several integers, and SetInteger or SetText gives the one that is meant.
 func (r *Rows) SetNumber(feature int, value float64) error {
 	return r.do(func() int32 { return native.Dpi_rows_set_number(r.handle, int32(feature), value, r.call.Error()) })
+}
+
+// SetInteger sets a raw integer, read as its decimal digits would be by SetText; of a sequence it appends one element.
+func (r *Rows) SetInteger(feature int, value int64) error {
+	return r.do(func() int32 { return native.Dpi_rows_set_integer(r.handle, int32(feature), value, r.call.Error()) })
+}
+
+// SetUnsigned is SetInteger for all of uint64.
+func (r *Rows) SetUnsigned(feature int, value uint64) error {
+	return r.do(func() int32 { return native.Dpi_rows_set_unsigned(r.handle, int32(feature), value, r.call.Error()) })
+}
+
+// AddIntegers appends raw integers to a sequence, all or none, with one weight each or nil.
+func (r *Rows) AddIntegers(feature int, values []int64, weights []float32) error {
+	if weights != nil && len(weights) != len(values) {
+		return invalid("%d weights for %d integers", len(weights), len(values))
+	}
+	return r.do(func() int32 {
+		return native.Dpi_rows_add_integers(r.handle, int32(feature), native.First(values), native.First(weights),
+			int64(len(values)), r.call.Error())
+	})
 }
 
 // SetIDs sets ids that are encoded already, with one weight each or nil.
@@ -102,101 +130,6 @@ func (r *Rows) SetFloats(feature int, values []float32) error {
 	})
 }
 
-// Set sets a feature by name from a value as JSON gives it: string, number, bool, nil (missing), or a list of them for a
-// sequence or a dense vector. A number written in JSON should be decoded with UseNumber, so that its text reaches the
-// encoder as it was written. An unknown name is ErrNotFound.
-func (r *Rows) Set(name string, value interface{}) error {
-	feature := r.model.FeatureIndex(name)
-	if feature < 0 {
-		return plainError(NotFound, "the model has no feature %q", name)
-	}
-	if r.model.features[feature].Kind == Dense {
-		return r.setVector(feature, value)
-	}
-	return r.set(feature, value)
-}
-
-func (r *Rows) set(feature int, value interface{}) error {
-	switch v := value.(type) {
-	case nil:
-		return nil
-	case string:
-		return r.SetText(feature, v)
-	case json.Number:
-		return r.SetText(feature, v.String())
-	case float64:
-		return r.SetNumber(feature, v)
-	case int:
-		return r.SetNumber(feature, float64(v))
-	case bool:
-		if v {
-			return r.SetText(feature, "true")
-		}
-		return r.SetText(feature, "false")
-	}
-	return r.setList(feature, value)
-}
-
-func (r *Rows) setList(feature int, value interface{}) error {
-	if r.model.features[feature].Kind != Sequence {
-		return r.misfit(feature, value)
-	}
-	switch v := value.(type) {
-	case []string:
-		for _, element := range v {
-			if err := r.SetText(feature, element); err != nil {
-				return err
-			}
-		}
-		return nil
-	case []interface{}:
-		for _, element := range v {
-			if _, nested := element.([]interface{}); nested {
-				return r.misfit(feature, value)
-			}
-			if err := r.set(feature, element); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return r.misfit(feature, value)
-}
-
-func (r *Rows) setVector(feature int, value interface{}) error {
-	switch v := value.(type) {
-	case nil:
-		return nil
-	case []float32:
-		return r.SetFloats(feature, v)
-	case []interface{}:
-		floats := make([]float32, 0, len(v))
-		for _, element := range v {
-			switch n := element.(type) {
-			case float64:
-				floats = append(floats, float32(n))
-			case json.Number:
-				x, err := n.Float64()
-				if err != nil {
-					return r.misfit(feature, element)
-				}
-				floats = append(floats, float32(x))
-			default:
-				return r.misfit(feature, element)
-			}
-		}
-		return r.SetFloats(feature, floats)
-	}
-	return r.misfit(feature, value)
-}
-
-func (r *Rows) misfit(feature int, value interface{}) error {
-	f := r.model.features[feature]
-	e := invalid("row %d, feature '%s': a %T is no value of a %s feature", r.Count()-1, f.Name, value, f.Kind)
-	e.Row, e.Feature = r.Count()-1, feature
-	return e
-}
-
 // Count is the number of rows begun.
 func (r *Rows) Count() int {
 	r.mu.Lock()
@@ -213,6 +146,7 @@ func (r *Rows) Clear() {
 	defer r.mu.Unlock()
 	if r.handle != 0 {
 		native.Dpi_rows_clear(r.handle)
+		r.shared = 0
 	}
 }
 

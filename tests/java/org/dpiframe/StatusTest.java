@@ -231,7 +231,7 @@ class StatusTest {
   void jsonRowsAreTyped() {
     try (Model model = Support.adult(); Rows rows = model.newRows()) {
       assertThrows(DpiException.NotFound.class, () -> rows.begin().setAll(Map.of("nope", 1)));
-      assertThrows(IllegalArgumentException.class, () -> rows.setAll(Map.of("age", List.of("x"))));
+      assertThrows(DpiException.InvalidArgument.class, () -> rows.setAll(Map.of("age", List.of("x"))));
     }
   }
 }

@@ -103,7 +103,10 @@ public final class Model implements AutoCloseable {
     return json(DpiNative::dpi_model_info_json);
   }
 
-  /** Calls, rows, errors and slow waits for a context since load; per feature: missing, out of range, cut bags. */
+  /**
+   * Calls, rows, errors and slow waits for a context since load; per feature by cause: missing, out_of_range (encoded ids), unknown
+   * and unparsable (raw values), cut (bags).
+   */
   public String countersJson() {
     return json(DpiNative::dpi_model_counters_json);
   }

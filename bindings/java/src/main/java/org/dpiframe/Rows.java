@@ -2,7 +2,8 @@ package org.dpiframe;
 
 import java.lang.ref.Reference;
 import java.nio.charset.StandardCharsets;
-import java.util.Collection;
+import java.util.Arrays;
+import java.util.Iterator;
 import java.util.Map;
 import org.dpiframe.internal.DpiNative;
 
@@ -21,6 +22,7 @@ public final class Rows implements AutoCloseable {
   private final Schema schema;
   private final CallBlock call = new CallBlock();
   private Block scratch = new Block(256);
+  private int sharedRows;
 
   Rows(long handle, Schema schema) {
     guard = Guard.of(this, "the rows", handle, DpiNative::dpi_rows_free);
@@ -46,6 +48,7 @@ public final class Rows implements AutoCloseable {
   public Rows clear() {
     return run(h -> {
       DpiNative.dpi_rows_clear(h);
+      sharedRows = 0;
       return 0;
     });
   }
@@ -57,7 +60,9 @@ public final class Rows implements AutoCloseable {
 
   /** Starts the next shared row: shared features set from now on go to it, and the rows begun after it belong to it. */
   public Rows beginShared() {
-    return run(h -> DpiNative.dpi_rows_begin_shared(h, call.error()));
+    run(h -> DpiNative.dpi_rows_begin_shared(h, call.error()));
+    sharedRows++;
+    return this;
   }
 
   /** A raw text; for a sequence it appends one element. Empty = missing (nothing, for a sequence). */
@@ -68,7 +73,20 @@ public final class Rows implements AutoCloseable {
     });
   }
 
-  /** A raw number. */
+  /** A raw text of one character: a character is no number. */
+  public Rows set(int feature, char value) {
+    return set(feature, String.valueOf(value));
+  }
+
+  /** A raw integer, read as its decimal digits would be by {@link #set(int, String)}; for a sequence it appends one element. */
+  public Rows set(int feature, long value) {
+    return run(h -> DpiNative.dpi_rows_set_integer(h, feature, value, call.error()));
+  }
+
+  /**
+   * A raw number, read as a quantity; NaN = missing. A feature whose ids name something refuses 2^53 and more: from there on a
+   * double stands for several integers, and {@link #set(int, long)} or the number's text gives the one that is meant.
+   */
   public Rows set(int feature, double value) {
     return run(h -> DpiNative.dpi_rows_set_number(h, feature, value, call.error()));
   }
@@ -81,19 +99,34 @@ public final class Rows implements AutoCloseable {
     });
   }
 
+  /** Raw integers as elements of a sequence, all or none; {@code weights} may be null. */
+  public Rows addIntegers(int feature, long[] values, float[] weights) {
+    return run(h -> {
+      long at = put(values, weights);
+      return DpiNative.dpi_rows_add_integers(
+          h, feature, scratch.address, weights != null ? scratch.address + at : 0, values.length, call.error());
+    });
+  }
+
   /** Encoded ids of a categorical or sequence feature; {@code weights} may be null. */
   public Rows setIds(int feature, long[] ids, float[] weights) {
-    if (weights != null && weights.length != ids.length) {
-      throw new IllegalArgumentException(weights.length + " weights for " + ids.length + " ids");
-    }
     return run(h -> {
-      Block room = room(ids.length * 12L);
-      room.longs(0, ids.length).put(0, ids);
-      long at = ids.length * 8L;
-      if (weights != null) room.floats(at, weights.length).put(0, weights);
+      long at = put(ids, weights);
       return DpiNative.dpi_rows_set_ids(
-          h, feature, room.address, weights != null ? room.address + at : 0, ids.length, call.error());
+          h, feature, scratch.address, weights != null ? scratch.address + at : 0, ids.length, call.error());
     });
+  }
+
+  /** Writes both to the scratch memory; returns the weights' offset. */
+  private long put(long[] values, float[] weights) {
+    if (weights != null && weights.length != values.length) {
+      throw new IllegalArgumentException(weights.length + " weights for " + values.length + " values");
+    }
+    Block room = room(values.length * 12L);
+    room.longs(0, values.length).put(0, values);
+    long at = values.length * 8L;
+    if (weights != null) room.floats(at, weights.length).put(0, weights);
+    return at;
   }
 
   /** Encoded floats of a numeric or dense feature. */
@@ -110,6 +143,16 @@ public final class Rows implements AutoCloseable {
     return set(schema.feature(feature).index(), value);
   }
 
+  /** By name: {@link #set(int, char)}. */
+  public Rows set(String feature, char value) {
+    return set(schema.feature(feature).index(), value);
+  }
+
+  /** By name: {@link #set(int, long)}. */
+  public Rows set(String feature, long value) {
+    return set(schema.feature(feature).index(), value);
+  }
+
   /** By name: {@link #set(int, double)}. */
   public Rows set(String feature, double value) {
     return set(schema.feature(feature).index(), value);
@@ -118,6 +161,11 @@ public final class Rows implements AutoCloseable {
   /** By name: {@link #addText(int, String, float)}. */
   public Rows addText(String feature, String value, float weight) {
     return addText(schema.feature(feature).index(), value, weight);
+  }
+
+  /** By name: {@link #addIntegers(int, long[], float[])}. */
+  public Rows addIntegers(String feature, long[] values, float[] weights) {
+    return addIntegers(schema.feature(feature).index(), values, weights);
   }
 
   /** By name: {@link #setIds(int, long[], float[])}. */
@@ -131,8 +179,22 @@ public final class Rows implements AutoCloseable {
   }
 
   /**
-   * All values of a row by feature name, as a JSON reader gives them: text, number, boolean (as the text true or false),
-   * null = missing, a collection for a sequence (texts or numbers) or a dense feature (numbers).
+   * All values of a row by feature name, as a JSON reader gives them. The rules are those of Go and C:
+   *
+   * <ul>
+   *   <li>a {@link CharSequence} or {@link Character} is a raw text, a {@link Boolean} the text true or false, null = missing
+   *   <li>{@link Long}, {@link Integer} and the like, {@link java.math.BigInteger}, {@link java.math.BigDecimal} and any other
+   *       {@link Number} (such as a JSON reader's own, which keeps the text) are read by their digits as they are: nothing is
+   *       rounded
+   *   <li>{@link Double} and {@link Float} are read as a quantity, as by {@link #set(int, double)}; a JSON reader that makes
+   *       doubles of all numbers has rounded integers beyond 2^53 before they come here
+   *   <li>a {@link java.util.Collection} or array is a list of such values: elements of a sequence (null leaves the bag), or the
+   *       floats of a dense vector without encoder (null = missing). No other feature takes a list, not even of one value, and no
+   *       list holds a list
+   *   <li>any other object, {@code byte[]} and {@code char[]} are refused
+   * </ul>
+   *
+   * What fits no rule is {@link DpiException.InvalidArgument} with row and feature; values before it stay set.
    */
   public Rows setAll(Map<String, ?> values) {
     values.forEach((name, value) -> setAny(schema.feature(name), value));
@@ -140,30 +202,64 @@ public final class Rows implements AutoCloseable {
   }
 
   private void setAny(Feature f, Object value) {
-    if (value == null) return;
-    if (value instanceof Collection<?> list) {
-      if (f.kind() == FeatureKind.DENSE || f.kind() == FeatureKind.NUMERIC) {
-        setFloats(f.index(), floats(f, list));
+    Iterator<?> list = RawValue.list(value);
+    try {
+      if (f.kind() == FeatureKind.DENSE) {
+        setVector(f, value, list != null);
+      } else if (list != null) {
+        setList(f, value, list);
       } else {
-        for (Object element : list) setAny(f, element);
+        setOne(f, value);
       }
-    } else if (value instanceof Number n && f.kind() != FeatureKind.DENSE) {
-      set(f.index(), n.doubleValue());
-    } else {
-      set(f.index(), value.toString());
+    } catch (RawValue.Misfit e) {
+      throw misfit(f, e.getMessage());
     }
   }
 
-  private static float[] floats(Feature f, Collection<?> list) {
-    float[] values = new float[list.size()];
-    int i = 0;
-    for (Object element : list) {
-      if (!(element instanceof Number n)) {
-        throw new IllegalArgumentException("feature '" + f.name() + "': element " + i + " is no number: " + element);
-      }
-      values[i++] = n.floatValue();
+  private void setOne(Feature f, Object value) throws RawValue.Misfit {
+    String text = value == null ? "" : RawValue.text(value);
+    if (RawValue.isInteger(value)) {
+      set(f.index(), ((Number) value).longValue());
+    } else if (RawValue.isQuantity(value)) {
+      set(f.index(), ((Number) value).doubleValue());
+    } else if (text != null) {
+      set(f.index(), text);
+    } else {
+      throw new RawValue.Misfit("a " + value.getClass().getName() + " is no raw value");
     }
-    return values;
+  }
+
+  private void setList(Feature f, Object value, Iterator<?> list) throws RawValue.Misfit {
+    addIntegers(f.index(), value instanceof long[] integers ? integers : new long[0], null);  // refuses what takes no list
+    if (value instanceof long[]) return;
+    for (int i = 0; list.hasNext(); i++) {
+      Object element = list.next();
+      if (RawValue.list(element) != null) throw new RawValue.Misfit("element " + i + " is a list inside a list");
+      setOne(f, element);
+    }
+  }
+
+  private void setVector(Feature f, Object value, boolean isList) throws RawValue.Misfit {
+    if (!isList && value != null) {
+      throw new RawValue.Misfit(
+          "a " + value.getClass().getName() + " is no dense vector, which is a list of " + f.dim() + " numbers");
+    }
+    if (f.hasEncoder()) {
+      throw new RawValue.Misfit(
+          "a vector with an encoder, which raw values cannot be given for; setFloats takes encoded ones");
+    }
+    float[] missing = new float[f.dim()];
+    Arrays.fill(missing, Float.NaN);
+    setFloats(f.index(), value == null ? missing : RawValue.floats(value));
+  }
+
+  /** Names the row and the feature, as the library's own errors do. */
+  private DpiException misfit(Feature f, String what) {
+    boolean inShared = f.shared() && sharedRows > 0;
+    long row = (inShared ? sharedRows : count()) - 1L;
+    String text = (inShared ? "shared row " : "row ") + row + ", feature '" + f.name() + "': " + what;
+    return DpiException.of(
+        new DpiException.Detail(Status.INVALID_ARGUMENT.code(), text, row, f.index(), inShared, 0));
   }
 
   /** Rows begun since the last {@link #clear()}. */
