@@ -122,6 +122,9 @@ func TestRowAndFeature(t *testing.T) {
 	if err != nil || counters.Errors[dpi.InvalidArgument] != 1 || len(counters.Errors) != 1 {
 		t.Fatalf("%+v, %v", counters, err)
 	}
+	if text, err := m.CountersJSON(); err != nil || !strings.Contains(text, `"errors":{"1":1}`) {
+		t.Fatal(text, err)
+	}
 	r, err := m.NewRows()
 	if err != nil {
 		t.Fatal(err)

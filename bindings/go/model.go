@@ -284,10 +284,13 @@ type Counters struct {
 	Features []FeatureCounters `json:"features"`
 }
 
+// CountersJSON has every counter of the library, also those of a later one that Counters does not know.
+func (m *Model) CountersJSON() (string, error) { return m.json(native.Dpi_model_counters_json) }
+
 // Counters reads the model's counters.
 func (m *Model) Counters() (Counters, error) {
 	var c Counters
-	text, err := m.json(native.Dpi_model_counters_json)
+	text, err := m.CountersJSON()
 	if err != nil {
 		return c, err
 	}
