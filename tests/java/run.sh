@@ -23,7 +23,7 @@ rm -rf "$classes"
 mkdir -p "$classes"
 # -Xlint:-classfile: JUnit's annotations name some of an archive that is not there.
 javac --release 17 -encoding UTF-8 -Xlint:-classfile -d "$classes" -cp "${jar[0]}$junit" tests/java/org/dpiframe/*.java \
-  samples/java/*.java
+  samples/java/*.java samples/java/*/*.java
 lib="${DPI_TEST_LIB:-$build/lib}"
 read -r -a select <<<"${DPI_TEST_SELECT:---scan-classpath $classes}"
 read -r -a environment <<<"${DPI_TEST_ENV:-}"

@@ -1,5 +1,5 @@
 # The Go module and its samples: vet, tests, race detector, strict cgo checks; the generated layers against dpi.h.
-packages build bindings
+packages build test bindings
 configure release || exit 1
 ninja -C "$BUILD/release" -j "$JOBS" dpi_go dpi score_csv score_batch reference_scores | tail_steps
 [ "${PIPESTATUS[0]}" -eq 0 ] || exit 1
@@ -50,4 +50,7 @@ go_test "go test" "$module" go test -v -count=1 .
 go_test "go test, cgocheck=2" "$module" GODEBUG=cgocheck=2 go test -short -v -count=1 .
 go_test "go test -race" "$module" go test -race -short -v -count=1 .
 go_test "samples in Go" "$samples" go test -v -count=1 ./...
+if check "the Go service builds" in_folder "$samples" go build -o "$BUILD/release/go/scoreservice" ./scoreservice; then
+  DPI_TEST_SERVICE="$BUILD/release/go/scoreservice" run_pytest tests/bindings/services
+fi
 exit 0

@@ -1,5 +1,5 @@
-# Java: JUnit on the demo and golden bundles, the same under -Xcheck:jni, the samples under load, the archives' bytes.
-packages bindings
+# Java: JUnit on the demo and golden bundles, the same under -Xcheck:jni, the service under load, the archives' bytes.
+packages test bindings
 configure release && build release dpi_java dpi_java_reference score_csv score_batch dpi_cuda_emu || exit 1
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 [ -f "$jar" ] || { echo "the build made no archive"; exit 1; }
@@ -13,6 +13,10 @@ if [ -f "$plugin" ]; then
 fi
 tests/java/run.sh "$BUILD/release" "$reports" 2>&1 | grep -v 'garbage-collected without close\|org.dpiframe.Guard run'
 count_junit "$reports/TEST-junit-jupiter.xml" "${PIPESTATUS[0]}"
+
+# The service, as a process with a small heap.
+DPI_BIN="$BUILD/release/bin" DPI_TEST_SERVICE="java -Xmx384m -XX:TieredStopAtLevel=1 -Ddpi.library.path=$BUILD/release/lib \
+  -cp $BUILD/release/java/test-classes:$jar:/usr/share/java/gson.jar scoreservice.ScoringService" run_pytest tests/bindings/services
 
 # Every JNI rule checked by the virtual machine: it prints, and goes on. Not the tests that only start further machines.
 log="$(mktemp)"

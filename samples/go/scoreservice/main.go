@@ -3,8 +3,8 @@
 //	go run ./scoreservice -bundle weights/demo/msweb_deepfm.h5 -listen 127.0.0.1:8080
 //	curl -d '{"rows":[{"history":["1038","1026"],"area":"1034","visits":2}]}' http://127.0.0.1:8080/score
 //
-// POST /score scores, GET /health says whether requests are taken, GET /metrics is Prometheus text. SIGTERM and SIGINT
-// drain: health turns to 503, running requests finish, then the model is closed.
+// The service in samples/java does the same; samples/README.md says what. On SIGTERM and SIGINT it answers what was begun,
+// then closes the model.
 package main
 
 import (
@@ -15,49 +15,62 @@ import (
 	"net"
 	"net/http"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"dpiframe.org/dpi"
 )
 
+type options struct {
+	bundle, listen, device                             string
+	warmUp, clientSeconds, scoringMillis, graceSeconds int
+}
+
 func main() {
-	bundle := flag.String("bundle", "", "the model")
-	listen := flag.String("listen", "127.0.0.1:8080", "address; port 0 takes a free one")
-	device := flag.String("device", "auto", "cpu, cuda or auto")
-	warm := flag.Int("warm-up", 256, "rows of the warm-up batches")
-	grace := flag.Duration("grace", 10*time.Second, "time for running requests at shutdown")
+	var o options
+	flag.StringVar(&o.bundle, "bundle", "", "the model")
+	flag.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address; port 0 takes a free one")
+	flag.StringVar(&o.device, "device", "auto", "cpu, cuda or auto")
+	flag.IntVar(&o.warmUp, "warm-up", 64, "rows of the warm-up batches")
+	flag.IntVar(&o.clientSeconds, "client-seconds", 5, "a client's time to send a request, and to take the answer")
+	flag.IntVar(&o.scoringMillis, "scoring-millis", 2000, "time to decode and score, from the end of a request's body")
+	flag.IntVar(&o.graceSeconds, "grace-seconds", 10, "time for what was begun, at shutdown")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *bundle, *listen, *device, *warm, *grace); err != nil {
+	if err := run(ctx, o); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, bundle, listen, device string, warm int, grace time.Duration) error {
-	model, err := dpi.Load(bundle, dpi.WithDevice(device), dpi.WithWarmUp(warm))
+func run(ctx context.Context, o options) error {
+	model, err := dpi.Load(o.bundle, dpi.WithDevice(o.device), dpi.WithWarmUp(o.warmUp))
 	if err != nil {
 		return err
 	}
 	defer model.Close()
-	listener, err := net.Listen("tcp", listen)
+	s, err := newService(model, time.Duration(o.scoringMillis)*time.Millisecond)
 	if err != nil {
 		return err
 	}
-	s := newService(model)
-	server := newServer(s.routes())
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	server := newServer(s, s.scoringTime, time.Duration(o.clientSeconds)*time.Second)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	log.Printf("listening on %s, device %s, library %s", listener.Addr(), model.Info().Device, dpi.LibraryPath())
+	log.Printf("listening on http://%s", listener.Addr())
 	select {
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
 	}
-	s.draining.Store(true)
-	log.Print("draining")
-	end, cancel := context.WithTimeout(context.Background(), grace)
+	s.stopping.Store(true)
+	log.Print("stopping")
+	time.Sleep(200 * time.Millisecond) // a balancer sees /health, requests on their way arrive
+	end, cancel := context.WithTimeout(context.Background(), time.Duration(o.graceSeconds)*time.Second)
 	defer cancel()
 	if err := server.Shutdown(end); err != nil {
 		return err
@@ -67,4 +80,22 @@ func run(ctx context.Context, bundle, listen, device string, warm int, grace tim
 	}
 	log.Print("stopped")
 	return nil
+}
+
+// newServer limits what clients can hold: time, headers, connections.
+func newServer(handler http.Handler, scoring, client time.Duration) *http.Server {
+	var open atomic.Int64
+	return &http.Server{Handler: handler, ReadHeaderTimeout: client, ReadTimeout: client, MaxHeaderBytes: maxHeader,
+		WriteTimeout: 2*client + scoring, // counted from the end of the head
+		IdleTimeout:  30 * time.Second,
+		ConnState: func(c net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				if open.Add(1) > maxConnections {
+					_ = c.Close()
+				}
+			case http.StateClosed, http.StateHijacked:
+				open.Add(-1)
+			}
+		}}
 }

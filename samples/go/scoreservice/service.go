@@ -1,219 +1,275 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"math"
 	"net/http"
+	"runtime"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"dpiframe.org/dpi"
 )
 
+// What one request may take, and what all of them together.
 const (
-	maxBody = 8 << 20
-	maxRows = 4096
+	maxBody        = 2 << 20
+	maxRows        = 4096
+	maxValues      = 1 << 18 // texts and numbers of one request
+	maxHeader      = 32 << 10
+	maxRequests    = 64 // to /score, from the end of the head until the answer is written
+	maxConnections = 1024
 )
 
-// request is the body of POST /score: raw values by feature name. Features of the request part ("shared") are given
-// once and hold for all rows, for models whose schema has shared features.
-type request struct {
-	Shared map[string]interface{}   `json:"shared"`
-	Rows   []map[string]interface{} `json:"rows"`
-}
-
-// response has one list per row, one score per head.
-type response struct {
-	Heads  []string    `json:"heads"`
-	Scores [][]float32 `json:"scores"`
-}
-
+// problem is a request that is not scored. Its cause is a label of /metrics and decides the status.
 type problem struct {
-	Error   string `json:"error"`
-	Code    string `json:"code"`
-	Row     *int   `json:"row,omitempty"`
-	Feature string `json:"feature,omitempty"`
+	cause, text string
+	row         int // -1: none
+	feature     string
 }
 
-// service scores over one model. Row builders are pooled, so that a request allocates little beyond its JSON.
+func (p *problem) Error() string { return p.text }
+
+func refuse(cause, format string, args ...interface{}) *problem {
+	return &problem{cause: cause, text: fmt.Sprintf(format, args...), row: -1}
+}
+
+// statusOf has every cause. A client that went away, or was too slow with its body, gets no answer.
+var statusOf = map[string]int{"path": 404, "method": 405, "too_large": 413, "json": 400, "value": 400, "overload": 503,
+	"timeout": 503, "stopping": 503, "client": 0, "internal": 500}
+
+// worker is what one request needs while it is decoded and scored, and the next can use again.
+type worker struct {
+	rows   *dpi.Rows
+	reader *rowReader
+	scores []float32
+}
+
 type service struct {
 	model    *dpi.Model
 	heads    []string
 	schema   []dpi.Feature
-	rows     sync.Pool
-	requests atomic.Int64
-	refused  atomic.Int64
-	draining atomic.Bool
+	places   chan struct{}
+	workers  chan *worker
+	metrics  *metrics
+	stopping atomic.Bool
+
+	scoringTime time.Duration
 }
 
-func newService(model *dpi.Model) *service {
-	return &service{model: model, heads: model.Heads(), schema: model.Schema()}
-}
-
-func (s *service) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/score", s.score)
-	mux.HandleFunc("/health", s.health)
-	mux.HandleFunc("/metrics", s.metrics)
-	return mux
-}
-
-func (s *service) score(w http.ResponseWriter, r *http.Request) {
-	s.requests.Add(1)
-	if r.Method != http.MethodPost {
-		s.refuse(w, http.StatusMethodNotAllowed, errors.New("POST a JSON object with rows"))
-		return
-	}
-	var body request
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.UseNumber() // a number's text reaches the encoder as it was written
-	if err := decoder.Decode(&body); err != nil {
-		s.refuse(w, http.StatusBadRequest, err)
-		return
-	}
-	if len(body.Rows) > maxRows {
-		s.refuse(w, http.StatusRequestEntityTooLarge, fmt.Errorf("%d rows, at most %d are scored at once", len(body.Rows), maxRows))
-		return
-	}
-	answer, err := s.run(r, &body)
-	if err != nil {
-		s.refuse(w, statusOf(err), err)
-		return
-	}
-	writeJSON(w, http.StatusOK, answer)
-}
-
-func (s *service) run(r *http.Request, body *request) (*response, error) {
-	rows, _ := s.rows.Get().(*dpi.Rows)
-	if rows == nil {
-		var err error
-		if rows, err = s.model.NewRows(); err != nil {
+func newService(model *dpi.Model, scoringTime time.Duration) (*service, error) {
+	s := &service{model: model, heads: model.Heads(), schema: model.Schema(), metrics: newMetrics(),
+		places: make(chan struct{}, maxRequests), scoringTime: scoringTime}
+	count := 2 * runtime.GOMAXPROCS(0)
+	s.workers = make(chan *worker, count)
+	for i := 0; i < count; i++ {
+		rows, err := model.NewRows()
+		if err != nil {
 			return nil, err
 		}
+		s.workers <- &worker{rows: rows, reader: newRowReader(model, rows)}
 	}
-	defer s.rows.Put(rows) // what the pool drops is closed by its finalizer
-	rows.Clear()
-	if err := fill(rows, body); err != nil {
-		return nil, err
-	}
-	scores := make([]float32, len(body.Rows)*len(s.heads))
-	if err := rows.Predict(r.Context(), scores); err != nil {
-		return nil, err
-	}
-	answer := &response{Heads: s.heads, Scores: make([][]float32, len(body.Rows))}
-	for i := range answer.Scores {
-		answer.Scores[i] = scores[i*len(s.heads) : (i+1)*len(s.heads)]
-	}
-	return answer, nil
+	return s, nil
 }
 
-func fill(rows *dpi.Rows, body *request) error {
-	if body.Shared != nil {
-		if err := rows.BeginShared(); err != nil {
-			return err
-		}
-		if err := set(rows, body.Shared); err != nil {
-			return err
-		}
-	}
-	for _, row := range body.Rows {
-		if err := rows.Begin(); err != nil {
-			return err
-		}
-		if err := set(rows, row); err != nil {
-			return err
-		}
-	}
-	return nil
+type answer struct {
+	status      int
+	contentType string
+	body        []byte
 }
 
-func set(rows *dpi.Rows, values map[string]interface{}) error {
-	for name, value := range values {
-		if err := rows.Set(name, value); err != nil {
-			return err
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	started := time.Now()
+	path, method, handle := r.URL.Path, http.MethodGet, s.health
+	switch path {
+	case "/health":
+	case "/metrics":
+		handle = s.metricsText
+	case "/score":
+		method, handle = http.MethodPost, s.score
+		select {
+		case s.places <- struct{}{}:
+			defer func() { <-s.places }()
+		default:
+			handle = func(*http.Request) (*answer, error) {
+				return nil, refuse("overload", "%d requests are under way already", maxRequests)
+			}
 		}
+	default:
+		path, method = "other", r.Method
+		handle = func(*http.Request) (*answer, error) { return nil, refuse("path", "no such path") }
 	}
-	return nil
-}
-
-// statusOf maps the library's errors to HTTP: the client's input, overload, or a fault of ours.
-func statusOf(err error) int {
-	switch {
-	case errors.Is(err, dpi.ErrInvalidArgument), errors.Is(err, dpi.ErrNotFound):
-		return http.StatusBadRequest
-	case errors.Is(err, dpi.ErrTimeout), errors.Is(err, dpi.ErrCancelled), errors.Is(err, dpi.ErrClosed):
-		return http.StatusServiceUnavailable
+	if r.Method != method {
+		w.Header().Set("Allow", method)
+		handle = func(*http.Request) (*answer, error) { return nil, refuse("method", "%s only", method) }
 	}
-	return http.StatusInternalServerError
-}
-
-func (s *service) refuse(w http.ResponseWriter, status int, err error) {
-	s.refused.Add(1)
-	p := problem{Error: err.Error(), Code: "Request"}
-	var e *dpi.Error
-	if errors.As(err, &e) {
-		p.Code = e.Code.String()
-		if e.Row >= 0 {
-			p.Row = &e.Row
-		}
-		if e.Feature >= 0 && e.Feature < len(s.schema) {
-			p.Feature = s.schema[e.Feature].Name
-		}
-	}
-	writeJSON(w, status, p)
-}
-
-// health is 200 while requests are taken and 503 from the moment of shutting down, so that a balancer turns away first.
-func (s *service) health(w http.ResponseWriter, _ *http.Request) {
-	if s.draining.Load() {
-		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "draining"})
-		return
-	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "device": s.model.Info().Device, "library": dpi.LibraryVersion()})
-}
-
-// metrics is Prometheus text.
-func (s *service) metrics(w http.ResponseWriter, _ *http.Request) {
-	c, err := s.model.Counters()
+	a, err := handle(r)
 	if err != nil {
-		s.refuse(w, http.StatusServiceUnavailable, err)
-		return
+		a = s.refused(err)
 	}
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-	fmt.Fprintf(w, "# TYPE dpi_http_requests_total counter\ndpi_http_requests_total %d\n", s.requests.Load())
-	fmt.Fprintf(w, "# TYPE dpi_http_refused_total counter\ndpi_http_refused_total %d\n", s.refused.Load())
-	fmt.Fprintf(w, "# TYPE dpi_calls_total counter\ndpi_calls_total %d\n", c.Calls)
-	fmt.Fprintf(w, "# TYPE dpi_rows_total counter\ndpi_rows_total %d\n", c.Rows)
-	fmt.Fprintf(w, "# TYPE dpi_errors_total counter\n")
-	for code := dpi.OK; code <= dpi.Internal; code++ {
-		if n := c.Errors[code]; n > 0 {
-			fmt.Fprintf(w, "dpi_errors_total{code=%s} %d\n", strconv.Quote(code.String()), n)
-		}
+	if a.status == 0 {
+		panic(http.ErrAbortHandler) // closes the connection
 	}
-	for _, kind := range []struct {
-		name string
-		of   func(f *dpi.FeatureCounters) int64
-	}{{"missing", func(f *dpi.FeatureCounters) int64 { return f.Missing }},
-		{"out_of_range", func(f *dpi.FeatureCounters) int64 { return f.OutOfRange }},
-		{"cut", func(f *dpi.FeatureCounters) int64 { return f.Cut }}} {
-		fmt.Fprintf(w, "# TYPE dpi_feature_%s_total counter\n", kind.name)
-		for i := range c.Features {
-			fmt.Fprintf(w, "dpi_feature_%s_total{feature=%s} %d\n", kind.name, strconv.Quote(c.Features[i].Name), kind.of(&c.Features[i]))
-		}
-	}
+	s.metrics.answered(path, a.status, time.Since(started))
+	write(w, a, s.stopping.Load())
 }
 
-func writeJSON(w http.ResponseWriter, status int, value interface{}) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // the client is gone when this fails
+func write(w http.ResponseWriter, a *answer, last bool) {
+	w.Header().Set("Content-Type", a.contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	if a.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	if last || a.status == http.StatusRequestEntityTooLarge {
+		w.Header().Set("Connection", "close")
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // the client is gone when this fails
 }
 
-// newServer limits what a slow client can hold.
-func newServer(handler http.Handler) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: 2 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+func (s *service) score(r *http.Request) (*answer, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.scoringTime)
+	defer cancel()
+	var w *worker
+	select {
+	case w = <-s.workers:
+		defer func() { s.workers <- w }()
+	case <-ctx.Done():
+		return nil, unscored(r, refuse("timeout", "no worker came free in time"))
+	}
+	w.rows.Clear()
+	if err := w.reader.read(body); err != nil {
+		return nil, err
+	}
+	count := w.rows.Count() * len(s.heads)
+	if count > len(w.scores) {
+		w.scores = make([]float32, count)
+	}
+	if err := w.rows.Predict(ctx, w.scores[:count]); err != nil {
+		return nil, unscored(r, err)
+	}
+	return &answer{http.StatusOK, "application/json", s.answerText(w.scores[:count])}, nil
+}
+
+// unscored tells a deadline that passed from a client that left.
+func unscored(r *http.Request, err error) error {
+	if r.Context().Err() != nil {
+		return refuse("client", "the client went away")
+	}
+	return err
+}
+
+// readBody lets a client that sends everything before it reads see that the body is too large, unless it sends far more.
+func readBody(r *http.Request) ([]byte, error) {
+	tooLarge := refuse("too_large", "the body exceeds %d bytes", maxBody)
+	if r.ContentLength > 2*maxBody {
+		return nil, tooLarge
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		_, err = io.CopyN(io.Discard, r.Body, maxBody)
+		if err == nil || err == io.EOF {
+			return nil, tooLarge
+		}
+	}
+	if err != nil {
+		return nil, refuse("client", "the body did not arrive: %v", err)
+	}
+	return body, nil
+}
+
+// answerText is one list per row, one score per head; JSON has no text for a score that is not finite.
+func (s *service) answerText(scores []float32) []byte {
+	names, _ := json.Marshal(s.heads) // strings always have a text
+	text := append(append([]byte(`{"heads":`), names...), `,"scores":[`...)
+	for i, score := range scores {
+		switch {
+		case i == 0:
+			text = append(text, '[')
+		case i%len(s.heads) == 0:
+			text = append(text, "],["...)
+		default:
+			text = append(text, ',')
+		}
+		if x := float64(score); math.IsNaN(x) || math.IsInf(x, 0) {
+			text = append(text, "null"...)
+		} else {
+			text = strconv.AppendFloat(text, x, 'g', -1, 32)
+		}
+	}
+	if len(scores) > 0 {
+		text = append(text, ']')
+	}
+	return append(text, "]}\n"...)
+}
+
+// refused counts and describes what was not scored.
+func (s *service) refused(err error) *answer {
+	var p *problem
+	if !errors.As(err, &p) {
+		p = s.ofLibrary(err)
+	}
+	s.metrics.refused(p.cause)
+	fields := map[string]interface{}{"error": p.text, "cause": p.cause}
+	if p.row >= 0 {
+		fields["row"] = p.row
+	}
+	if p.feature != "" {
+		fields["feature"] = p.feature
+	}
+	text, _ := json.Marshal(fields)
+	return &answer{statusOf[p.cause], "application/json", append(text, '\n')}
+}
+
+// ofLibrary tells the client's input from overload and from a fault of ours, whose text the client does not see.
+func (s *service) ofLibrary(err error) *problem {
+	var e *dpi.Error
+	if !errors.As(err, &e) {
+		e = &dpi.Error{Code: dpi.Internal, Message: err.Error()}
+	}
+	causes := map[dpi.Code]string{dpi.InvalidArgument: "value", dpi.NotFound: "value", dpi.Timeout: "timeout",
+		dpi.Cancelled: "timeout", dpi.QueueFull: "overload", dpi.Closed: "stopping"}
+	cause, known := causes[e.Code]
+	if !known {
+		log.Printf("internal error: %v", err)
+		return refuse("internal", "internal error")
+	}
+	p := &problem{cause: cause, text: e.Message, row: e.Row}
+	if e.InShared {
+		p.row = -1
+	}
+	if e.Feature >= 0 && e.Feature < len(s.schema) {
+		p.feature = s.schema[e.Feature].Name
+	}
+	return p
+}
+
+// health is 200 while requests are taken and 503 from the moment of stopping, so that a balancer turns away first.
+func (s *service) health(*http.Request) (*answer, error) {
+	status, text := http.StatusOK, "ok"
+	if s.stopping.Load() {
+		status, text = http.StatusServiceUnavailable, "stopping"
+	}
+	body, _ := json.Marshal(map[string]string{"status": text, "device": s.model.Info().Device, "library": dpi.LibraryVersion()})
+	return &answer{status, "application/json", append(body, '\n')}, nil
+}
+
+func (s *service) metricsText(*http.Request) (*answer, error) {
+	counters, err := s.model.CountersJSON()
+	if err != nil {
+		return nil, err
+	}
+	info := s.model.Info()
+	body, err := s.metrics.text(counters, len(s.places), info.HostBytes, info.DeviceBytes)
+	return &answer{http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", body}, err
 }

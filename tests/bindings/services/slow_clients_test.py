@@ -1,0 +1,155 @@
+"""Clients that send or read slowly, or far too much: /health answers meanwhile, memory stays bounded, and scoring goes on."""
+
+import contextlib
+import json
+import resource
+import select
+import socket
+import threading
+import time
+
+import client
+
+CONNECTIONS = 1024  # that a service keeps open
+REQUESTS = 64  # to /score that it has under way
+BODY = 2 << 20
+MEMORY = 640 << 20  # bytes that a service may have resident at its worst; tests/run.d gives Java a heap of 384 MiB
+
+
+def allow_open_files():
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limit[1]), limit[1]))
+
+
+def head(length):
+    return b"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length
+
+
+def works(service):
+    assert service.healthy()
+    status, answer = service.score({"rows": [{"uid": 7}]})
+    assert status == 200 and answer["scores"] == [[1]]
+
+
+def reads_nothing(service):
+    """A client that asks, and asks again, until nobody takes its questions any more, and never reads."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect(("127.0.0.1", service.port))
+    body = json.dumps({"rows": [{}] * 4000}).encode()
+    sock.settimeout(0.3)
+    with contextlib.suppress(TimeoutError):
+        while True:
+            sock.sendall(head(len(body)) + body)
+    return sock
+
+
+def dropped(sock):
+    """Whether the other side gives up a connection on which we read nothing."""
+    watch = select.poll()
+    watch.register(sock, select.POLLRDHUP)
+    return bool(watch.poll(1000 * client.TIMEOUT))
+
+
+def test_slow_clients(impatient):
+    """/health and scoring go on beside hundreds of clients that keep their connections waiting; each of these is left in time."""
+    allow_open_files()
+    with contextlib.ExitStack() as stack:
+        waiting = []
+        stack.callback(lambda: [s.close() for s in waiting])
+        readers = [stack.enter_context(reads_nothing(impatient)) for _ in range(2)]
+        waiting += [impatient.raw(b"POST /score HTTP/1.1\r\nHost: x\r\nX-Slow: ") for _ in range(400)]
+        waiting += [impatient.raw(head(100) + b'{"rows": [') for _ in range(REQUESTS - 8)]
+        waiting += [impatient.raw() for _ in range(400)]
+        for _ in range(3):
+            works(impatient)
+        assert all(client.closed(s) for s in waiting)
+        assert all(dropped(s) for s in readers)
+    works(impatient)
+    assert impatient.peak_memory() < MEMORY
+
+
+def test_connections_beyond_the_limit_are_closed(fresh):
+    allow_open_files()
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(fresh.raw()) for _ in range(CONNECTIONS)]
+        assert all(client.closed(stack.enter_context(fresh.raw())) for _ in range(20))
+        assert not client.closed(held[0], 0.2) and not client.closed(held[-1], 0.2)
+        held.pop().close()
+        deadline = time.monotonic() + client.TIMEOUT
+        while time.monotonic() < deadline:  # until the service has seen that one is gone
+            with contextlib.suppress(OSError, client.http.client.HTTPException):
+                assert fresh.healthy()
+                break
+        else:
+            raise AssertionError("no connection is taken although one was closed")
+
+
+def test_requests_beyond_the_limit_are_refused(fresh):
+    """As many bodies as are admitted lie in memory but for a byte; then /score is busy, /health is not, and no body is lost."""
+    body = b'{"rows": [{"uid": 7}]}'.ljust(BODY)
+    with contextlib.ExitStack() as stack:
+        begun = [stack.enter_context(fresh.raw(head(BODY))) for _ in range(REQUESTS)]
+        threads = [threading.Thread(target=s.sendall, args=(body[:-1],)) for s in begun]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(client.TIMEOUT)
+        status, headers, text = fresh.ask("POST", "/score", b'{"rows": []}')
+        assert (status, json.loads(text)["cause"], headers["Retry-After"]) == (503, "overload", "1")
+        assert fresh.healthy() and f"dpi_http_in_flight {REQUESTS}\n" in fresh.metrics()
+        for s in begun[4:]:
+            s.close()
+        for s in begun[:4]:
+            s.sendall(body[-1:])
+            answer = client.http.client.HTTPResponse(s)
+            answer.begin()
+            assert answer.status == 200 and json.loads(answer.read())["scores"] == [[1]]
+    works(fresh)
+    assert fresh.peak_memory() < MEMORY
+
+
+def test_a_head_without_end(fresh):
+    """Of a request line, and of headers: the service hangs up, or says so first; it does not collect them."""
+    for beginning, unit in ((b"GET /", b"x" * 8192), (b"GET /health HTTP/1.1\r\n", b"X-%d: y\r\n" * 1000)):
+        with fresh.raw(beginning) as s:
+            with contextlib.suppress(ConnectionError):
+                for _ in range(8192):  # 64 MiB
+                    s.sendall(unit)
+                raise AssertionError("all of it was taken")
+    with contextlib.suppress(OSError, client.http.client.HTTPException):
+        assert fresh.ask("GET", "/health", headers={"X-Long": "y" * 60000})[0] == 431
+    works(fresh)
+    assert fresh.peak_memory() < MEMORY
+
+
+def test_scoring_has_a_deadline(hurried):
+    status, answer = hurried.score({"rows": [{"uid": 7}]})
+    assert status == 503 and answer["cause"] == "timeout"
+    assert hurried.healthy() and 'dpi_http_refused_total{cause="timeout"} 1\n' in hurried.metrics()
+
+
+def test_large_and_nested_bodies(fresh):
+    """Each is as large as a body may be, and of a kind that a tree of objects would make much larger."""
+    bodies = [b"[" * BODY, (b'{"rows": [{"history": ' + b"[" * 9000 + b"]" * 9000 + b"}]}").ljust(BODY),
+              b'{"rows": [' + b"{}," * 600000 + b"{}]}", b'{"rows": [{"history": [' + b"[]," * 600000 + b"[]]}]}",
+              b'{"rows": [{"history": [' + b"1," * 1000000 + b"1]}]}", b'{"rows": [{"tag": "' + b"x" * (BODY - 100) + b'"}]}',
+              b'{"rows": [{' + b",".join(b'"%d":0' % i for i in range(180000)) + b"}]}",
+              b'{"rows": [{"uid": ' + b"9" * 1000000 + b"}]}"]
+    assert all(len(body) <= BODY for body in bodies)
+    wrong = []
+
+    def run(body):
+        status = fresh.ask("POST", "/score", body)[0]
+        if status not in (400, 413, 503):
+            wrong.append((status, body[:40]))
+
+    threads = [threading.Thread(target=run, args=(body,)) for body in bodies * 2]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert fresh.healthy()
+        time.sleep(0.05)
+    assert not wrong
+    works(fresh)
+    assert fresh.peak_memory() < MEMORY
