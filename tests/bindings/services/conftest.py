@@ -24,38 +24,34 @@ def bundle(folder):
     return folder / "services.h5"
 
 
-def started(bundle, log, *options):
-    """The time for clients is long where a test does not look for its end, so that a slow machine does not matter."""
-    service = client.Service(bundle, log, *(options or ("-client-seconds", "60")))
-    yield service
-    service.end()
-    text = log.read_text()
-    for wrong in ("internal error", "Exception", "OutOfMemory", "panic", "goroutine "):
-        assert wrong not in text, text
-
-
 @pytest.fixture(scope="session")
 def service(bundle, folder):
     """The service over the model of model.py."""
-    yield from started(bundle, folder / "log")
+    yield from client.started(bundle, folder / "log")
+
+
+@pytest.fixture(scope="module")
+def crowded(bundle, tmp_path_factory):
+    """The same, for the tests of one file."""
+    yield from client.started(bundle, tmp_path_factory.mktemp("crowded") / "log")
 
 
 @pytest.fixture()
 def impatient(bundle, tmp_path):
     """For one test alone, with little time for its clients."""
-    yield from started(bundle, tmp_path / "log", "-client-seconds", "1")
+    yield from client.started(bundle, tmp_path / "log", "-client-seconds", "1")
 
 
 @pytest.fixture()
 def hurried(bundle, tmp_path):
     """For one test alone, without any time for scoring."""
-    yield from started(bundle, tmp_path / "log", "-scoring-millis", "0")
+    yield from client.started(bundle, tmp_path / "log", "-scoring-millis", "0")
 
 
 @pytest.fixture()
 def fresh(bundle, tmp_path):
-    """The same, for one test alone."""
-    yield from started(bundle, tmp_path / "log")
+    """For one test alone."""
+    yield from client.started(bundle, tmp_path / "log")
 
 
 @pytest.fixture(scope="session")

@@ -3,15 +3,16 @@ was begun at SIGTERM is still answered."""
 
 import csv
 import json
+import pathlib
 import statistics
 import threading
 import time
 
-import conftest
 import client
 import numpy as np
 import pytest
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 ROWS = 512
 CLIENTS = 4
 REQUESTS = 150
@@ -22,8 +23,8 @@ def demo(request, tmp_path_factory, score_csv):
     """(service, rows, scores) of a demo's first rows; numbers are sent as JSON numbers, with the CSV's own digits."""
     name, table = request.param.split()
     folder = tmp_path_factory.mktemp(name)
-    bundle = conftest.ROOT / f"weights/demo/{name}.h5"
-    lines = (conftest.ROOT / f"weights/demo/{table}_test.csv").read_text().splitlines(keepends=True)[:ROWS + 1]
+    bundle = ROOT / f"weights/demo/{name}.h5"
+    lines = (ROOT / f"weights/demo/{table}_test.csv").read_text().splitlines(keepends=True)[:ROWS + 1]
     (folder / "rows.csv").write_text("".join(lines))
     want = [np.float32(x) for x in score_csv(bundle, folder / "rows.csv")]
     rows = []
@@ -33,7 +34,7 @@ def demo(request, tmp_path_factory, score_csv):
             line["history"] = line["history"].split("|")
         rows.append({k: int(v) if isinstance(v, str) and v.isdigit() and str(int(v)) == v else v for k, v in line.items()})
     assert len(rows) == len(want) == ROWS
-    for service in conftest.started(bundle, folder / "log"):
+    for service in client.started(bundle, folder / "log"):
         yield service, rows, want
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import resource
 import select
 import socket
@@ -31,13 +32,20 @@ def works(service):
     assert status == 200 and answer["scores"] == [[1]]
 
 
+def until_in_flight(service, count):
+    deadline = time.monotonic() + client.TIMEOUT
+    while f"dpi_http_in_flight {count}\n" not in service.metrics():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def reads_nothing(service):
     """A client that asks, and asks again, until nobody takes its questions any more, and never reads."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.connect(("127.0.0.1", service.port))
     body = json.dumps({"rows": [{}] * 4000}).encode()
-    sock.settimeout(0.3)
+    sock.settimeout(1)
     with contextlib.suppress(TimeoutError):
         while True:
             sock.sendall(head(len(body)) + body)
@@ -51,22 +59,36 @@ def dropped(sock):
     return bool(watch.poll(1000 * client.TIMEOUT))
 
 
-def test_slow_clients(impatient):
-    """/health and scoring go on beside hundreds of clients that keep their connections waiting; each of these is left in time."""
+def slow(stack, service, count):
+    """So many clients each of whom has connected only, sent half a head, or half a body."""
+    made = [service.raw(sent) for sent in (b"", b"POST /score HTTP/1.1\r\nHost: x\r\nX-Slow: ") for _ in range(count)]
+    made += [service.raw(head(100) + b'{"rows": [') for _ in range(min(count, REQUESTS - 8))]
+    stack.callback(lambda: [s.close() for s in made])
+    return made
+
+
+def test_hundreds_of_slow_clients(crowded):
+    """/health and scoring go on beside them."""
     allow_open_files()
     with contextlib.ExitStack() as stack:
-        waiting = []
-        stack.callback(lambda: [s.close() for s in waiting])
-        readers = [stack.enter_context(reads_nothing(impatient)) for _ in range(2)]
-        waiting += [impatient.raw(b"POST /score HTTP/1.1\r\nHost: x\r\nX-Slow: ") for _ in range(400)]
-        waiting += [impatient.raw(head(100) + b'{"rows": [') for _ in range(REQUESTS - 8)]
-        waiting += [impatient.raw() for _ in range(400)]
+        waiting = slow(stack, crowded, 400)
         for _ in range(3):
-            works(impatient)
-        assert all(client.closed(s) for s in waiting)
+            works(crowded)
+        assert not any(client.closed(s, 0) for s in waiting)
+        until_in_flight(crowded, REQUESTS - 8)
+    until_in_flight(crowded, 0)
+    works(crowded)
+    assert crowded.peak_memory() < MEMORY
+
+
+def test_slow_clients_are_left(impatient):
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(reads_nothing(impatient)) for _ in range(2)]
+        assert all(client.closed(s) for s in slow(stack, impatient, 3))
         assert all(dropped(s) for s in readers)
-    works(impatient)
-    assert impatient.peak_memory() < MEMORY
+        works(impatient)
+    gone = re.search(r'dpi_http_refused_total{cause="client"} (\d+)\n', impatient.metrics())
+    assert int(gone.group(1)) >= 3  # the half bodies
 
 
 def test_connections_beyond_the_limit_are_closed(fresh):
@@ -85,19 +107,20 @@ def test_connections_beyond_the_limit_are_closed(fresh):
             raise AssertionError("no connection is taken although one was closed")
 
 
-def test_requests_beyond_the_limit_are_refused(fresh):
+def test_requests_beyond_the_limit_are_refused(crowded):
     """As many bodies as are admitted lie in memory but for a byte; then /score is busy, /health is not, and no body is lost."""
     body = b'{"rows": [{"uid": 7}]}'.ljust(BODY)
     with contextlib.ExitStack() as stack:
-        begun = [stack.enter_context(fresh.raw(head(BODY))) for _ in range(REQUESTS)]
+        begun = [stack.enter_context(crowded.raw(head(BODY))) for _ in range(REQUESTS)]
         threads = [threading.Thread(target=s.sendall, args=(body[:-1],)) for s in begun]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(client.TIMEOUT)
-        status, headers, text = fresh.ask("POST", "/score", b'{"rows": []}')
+        until_in_flight(crowded, REQUESTS)
+        status, headers, text = crowded.ask("POST", "/score", b'{"rows": []}')
         assert (status, json.loads(text)["cause"], headers["Retry-After"]) == (503, "overload", "1")
-        assert fresh.healthy() and f"dpi_http_in_flight {REQUESTS}\n" in fresh.metrics()
+        assert crowded.healthy()
         for s in begun[4:]:
             s.close()
         for s in begun[:4]:
@@ -105,22 +128,22 @@ def test_requests_beyond_the_limit_are_refused(fresh):
             answer = client.http.client.HTTPResponse(s)
             answer.begin()
             assert answer.status == 200 and json.loads(answer.read())["scores"] == [[1]]
-    works(fresh)
-    assert fresh.peak_memory() < MEMORY
+    works(crowded)
+    assert crowded.peak_memory() < MEMORY
 
 
-def test_a_head_without_end(fresh):
+def test_a_head_without_end(crowded):
     """Of a request line, and of headers: the service hangs up, or says so first; it does not collect them."""
     for beginning, unit in ((b"GET /", b"x" * 8192), (b"GET /health HTTP/1.1\r\n", b"X-%d: y\r\n" * 1000)):
-        with fresh.raw(beginning) as s:
+        with crowded.raw(beginning) as s:
             with contextlib.suppress(ConnectionError):
                 for _ in range(8192):  # 64 MiB
                     s.sendall(unit)
                 raise AssertionError("all of it was taken")
     with contextlib.suppress(OSError, client.http.client.HTTPException):
-        assert fresh.ask("GET", "/health", headers={"X-Long": "y" * 60000})[0] == 431
-    works(fresh)
-    assert fresh.peak_memory() < MEMORY
+        assert crowded.ask("GET", "/health", headers={"X-Long": "y" * 60000})[0] == 431
+    works(crowded)
+    assert crowded.peak_memory() < MEMORY
 
 
 def test_scoring_has_a_deadline(hurried):
@@ -129,7 +152,7 @@ def test_scoring_has_a_deadline(hurried):
     assert hurried.healthy() and 'dpi_http_refused_total{cause="timeout"} 1\n' in hurried.metrics()
 
 
-def test_large_and_nested_bodies(fresh):
+def test_large_and_nested_bodies(crowded):
     """Each is as large as a body may be, and of a kind that a tree of objects would make much larger."""
     bodies = [b"[" * BODY, (b'{"rows": [{"history": ' + b"[" * 9000 + b"]" * 9000 + b"}]}").ljust(BODY),
               b'{"rows": [' + b"{}," * 600000 + b"{}]}", b'{"rows": [{"history": [' + b"[]," * 600000 + b"[]]}]}",
@@ -140,7 +163,7 @@ def test_large_and_nested_bodies(fresh):
     wrong = []
 
     def run(body):
-        status = fresh.ask("POST", "/score", body)[0]
+        status = crowded.ask("POST", "/score", body)[0]
         if status not in (400, 413, 503):
             wrong.append((status, body[:40]))
 
@@ -148,8 +171,8 @@ def test_large_and_nested_bodies(fresh):
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        assert fresh.healthy()
+        assert crowded.healthy()
         time.sleep(0.05)
     assert not wrong
-    works(fresh)
-    assert fresh.peak_memory() < MEMORY
+    works(crowded)
+    assert crowded.peak_memory() < MEMORY
