@@ -79,8 +79,8 @@ class Service:
 
 
 def started(bundle, log, *options):
-    """The time for clients is long where a test does not look for its end, so that a slow machine does not matter."""
-    service = Service(bundle, log, *(options or ("-client-seconds", "60")))
+    """Without options all times are long, so that a slow machine does not matter where a test does not look for their end."""
+    service = Service(bundle, log, *(options or ("-client-seconds", "60", "-scoring-millis", "60000")))
     yield service
     service.end()
     text = log.read_text()
