@@ -27,6 +27,7 @@
 # Each run configures build/<preset> anew: settings that something else left there are forgotten, compiled objects stay.
 # Ctrl-C (or SIGTERM) ends the run, with exit status 130.
 set -uo pipefail
+umask 022  # what tests write is theirs alone to change: the library refuses plugins that others may write to
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 cd "$ROOT" || exit 1

@@ -1,19 +1,12 @@
 // Functions about the library itself: version, build, devices.
-#include <dlfcn.h>
-
 #include <iterator>
 
 #include "backend/abi/registry.hpp"
+#include "base/own_file.hpp"
 #include "handles.hpp"
 #include "runtime/describe/library_json.hpp"
 
 namespace {
-
-std::string library_path() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&dpi_version), &info) == 0 || info.dli_fname == nullptr) return {};
-  return info.dli_fname;
-}
 
 std::string version_text() {
   return std::to_string(DPI_VERSION_MAJOR) + "." + std::to_string(DPI_VERSION_MINOR) + "." +
@@ -21,7 +14,7 @@ std::string version_text() {
 }
 
 std::string build_info() {
-  return dpi::build_info_json({version_text(), library_path(), __VERSION__, DPI_BACKEND_ABI});
+  return dpi::build_info_json({version_text(), dpi::own_file().path, __VERSION__, DPI_BACKEND_ABI});
 }
 
 }  // namespace

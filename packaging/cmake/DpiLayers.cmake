@@ -134,6 +134,11 @@ function(dpi_program name)
   install(TARGETS ${name}_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
+# A plugin of the build tree is trusted whatever the umask: nobody but its owner may write to it or its folder.
+function(dpi_plugin_rights target)
+  add_custom_command(TARGET ${target} POST_BUILD COMMAND chmod go-w $<TARGET_FILE_DIR:${target}> $<TARGET_FILE:${target}> VERBATIM)
+endfunction()
+
 # A sample in C or C++ over <dpi/dpi.h> only.
 function(dpi_sample name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")

@@ -1,15 +1,18 @@
 // The plugin loader: each way to be unusable has its own reason, folders are tried in order, the current
-// directory never.
+// directory and what others may change never.
 #include "backend/abi/plugin.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "backend/abi/registry.hpp"
+#include "base/own_file.hpp"
 
 namespace dpi::backend {
 namespace {
@@ -35,6 +38,29 @@ std::string refusal(const std::string& device) {
   CHECK(contains(opened.status().message(), "backend '" + device + "' cannot be used"));
   CHECK(contains(opened.status().message(), kFolder + "/libdpi_" + device + ".so: "));
   return opened.status().message();
+}
+
+// A folder with one plugin, taken away at the end; both writable by their owner alone.
+struct OwnPlugin {
+  OwnPlugin() {
+    folder = std::filesystem::temp_directory_path() / "dpi_plugin_XXXXXX";
+    REQUIRE(mkdtemp(folder.data()) != nullptr);  // 0700
+    file = folder + "/libdpi_tiny_valid.so";
+    std::filesystem::copy_file(kFolder + "/libdpi_tiny_valid.so", file);
+    REQUIRE(chmod(file.c_str(), 0755) == 0);
+  }
+  ~OwnPlugin() { std::filesystem::remove_all(folder); }
+  std::string folder, file;
+};
+
+// What the loader says of it; the log's advice goes to *advice.
+std::string refusal_of(const OwnPlugin& own, std::string* advice) {
+  const PluginSearch search = find_plugin("tiny_valid", own.folder);
+  REQUIRE(search.plugin == nullptr);
+  REQUIRE_FALSE(search.refusals.empty());
+  CHECK(search.refusals[0].defective);
+  *advice = search.refusals[0].advice;
+  return search.refusals[0].path + ": " + search.refusals[0].reason;
 }
 
 struct Environment {
@@ -99,6 +125,65 @@ TEST_CASE("plugin: DPI_BACKEND_DIR is searched") {
   const auto opened = open("tiny_valid", "");
   REQUIRE_MESSAGE(opened.ok(), opened.status().message());
   opened->api->close(opened->device);
+}
+
+TEST_CASE("plugin: a folder or file that others may write to is not trusted") {
+  const OwnPlugin own;
+  std::string advice;
+  for (const auto& [mode, who] :
+       {std::pair(0775, "its group (mode 0775)"), std::pair(0720, "its group (mode 0720)"),
+        std::pair(0702, "everybody (mode 0702)"), std::pair(01777, "everybody (mode 0777)")}) {
+    CAPTURE(who);
+    REQUIRE(chmod(own.folder.c_str(), static_cast<mode_t>(mode)) == 0);
+    CHECK(refusal_of(own, &advice) == own.folder + ": may be written to by " + who);
+    CHECK(contains(advice, "chmod go-w"));
+    REQUIRE(chmod(own.folder.c_str(), 0700) == 0);
+    REQUIRE(chmod(own.file.c_str(), static_cast<mode_t>(mode)) == 0);
+    CHECK(refusal_of(own, &advice) == own.file + ": may be written to by " + who);
+    CHECK(contains(advice, "chmod go-w"));
+    REQUIRE(chmod(own.file.c_str(), 0755) == 0);
+  }
+  CHECK(find_plugin("tiny_valid", own.folder).plugin != nullptr);
+  // One that runs already is not given out again from a folder that is no longer trusted.
+  REQUIRE(chmod(own.folder.c_str(), 0770) == 0);
+  CHECK(find_plugin("tiny_valid", own.folder).plugin == nullptr);
+}
+
+TEST_CASE("plugin: a folder or file of another user is not trusted") {
+  if (geteuid() != 0) return;  // who else could give one away
+  const OwnPlugin own;
+  std::string advice;
+  REQUIRE(chown(own.folder.c_str(), 65534, 65534) == 0);
+  CHECK(refusal_of(own, &advice) ==
+        own.folder + ": belongs to user 65534, neither root nor the process's user 0");
+  CHECK(contains(advice, "chown"));
+  REQUIRE(chown(own.folder.c_str(), 0, 65534) == 0);
+  REQUIRE(chown(own.file.c_str(), 65534, 0) == 0);
+  CHECK(refusal_of(own, &advice) ==
+        own.file + ": belongs to user 65534, neither root nor the process's user 0");
+  REQUIRE(chown(own.folder.c_str(), 65534, 0) == 0);
+  REQUIRE(seteuid(65534) == 0);  // its own user
+  CHECK(find_plugin("tiny_valid", own.folder).plugin != nullptr);
+  REQUIRE(seteuid(0) == 0);
+}
+
+TEST_CASE("plugin: what is no folder is said to be none") {
+  const OwnPlugin own;
+  const PluginSearch search = find_plugin("tiny_valid", own.file);
+  REQUIRE(search.plugin == nullptr);
+  CHECK(search.reasons().starts_with(own.file + ": is not a folder"));
+}
+
+TEST_CASE("plugin: this program's own place, and the folder that belongs to it") {
+  unsetenv("DPI_BACKEND_DIR");  // ctest sets it
+  CHECK(own_file().is_program);
+  CHECK(own_file().path == std::filesystem::read_symlink("/proc/self/exe").string());
+  const std::vector<PluginFolder> folders = plugin_folders("");
+  REQUIRE(folders.size() == 1);
+  CHECK(folders[0].origin == "installation");
+  CHECK(folders[0].path.ends_with("/dpi/backends-1"));
+  CHECK(folders[0].path.find("..") == std::string::npos);
+  CHECK_FALSE(folders[0].path.starts_with(own_folder() + "/"));  // beside it: it may be called dpi itself
 }
 
 TEST_CASE("plugin: relative folders and the current directory are not used") {

@@ -75,8 +75,11 @@ struct Folder {
   ~Folder() { std::filesystem::remove_all(path); }
   Folder(const Folder&) = delete;
   std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path + "/" + name) << text;
-    return path + "/" + name;
+    const std::string file = path + "/" + name;
+    std::ofstream(file) << text;
+    std::filesystem::permissions(file,
+                                 std::filesystem::perms::owner_all);  // others may not write to a plugin
+    return file;
   }
 };
 

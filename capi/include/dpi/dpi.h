@@ -120,7 +120,7 @@ enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3,
 /* Components, and what they tell of:
  *   load       debug: each stage and its time; info: the model is ready
  *   device     info: device=auto fell back to cpu, and why
- *   plugin     warn: a file that is there and cannot be used as a plugin
+ *   plugin     warn: a file that is there and cannot be used as a plugin, or a folder of plugins that is not trusted
  *   tuning     warn: a table of measured choices, or a line of it, that does not fit and is ignored
  *   graphs     warn: capturing failed, calls go on op by op
  *   contexts   warn: calls waited a millisecond or more for a context: how many, the longest, out of how many contexts
@@ -410,9 +410,10 @@ DPI_API DPI_NODISCARD dpi_status dpi_rows_predict(dpi_rows* rows, float* out, si
 DPI_API void dpi_rows_free(dpi_rows* rows) DPI_NOEXCEPT;
 
 /* ---- devices ----------------------------------------------------------------------------------------------------------- */
-/* JSON list of the backends (ref, cpu, cuda), each usable or refused with its reason; each is opened for a moment. backend_dir, an
- * absolute folder or NULL, is looked into first. Returns the bytes needed including the NUL (longer texts are cut to cap), 0 when
- * memory is out. */
+/* JSON list of the backends (ref, cpu, cuda), each usable or refused with its reason; each is opened for a moment. A plugin's entry
+ * lists under `searched` the folders it was looked for in: backend_dir (an absolute folder or NULL), environment DPI_BACKEND_DIR, and
+ * dpi/backends-1 beside the library. A folder or plugin that others than root and the process's user may change is refused. Returns
+ * the bytes needed including the NUL (longer texts are cut to cap), 0 when memory is out. */
 DPI_API size_t dpi_devices_json(const char* backend_dir, char* buf, size_t cap) DPI_NOEXCEPT;
 
 #if defined(__cplusplus)

@@ -13,6 +13,23 @@ struct DevicesArgs {
   bool json = false;
 };
 
+// Every plugin is looked for in the same folders.
+void print_folders(const nlohmann::ordered_json& all) {
+  for (const auto& d : all) {
+    if (!d.contains("searched")) continue;
+    std::printf("\nplugins are looked for in\n");
+    for (const auto& f : d["searched"]) {
+      const std::string problem = f.value("problem", ""), advice = f.value("advice", "");
+      std::printf("  %s (%s)%s%s%s%s\n", f.value("folder", "").c_str(), f.value("origin", "").c_str(),
+                  problem.empty()  ? ""
+                  : advice.empty() ? ": "
+                                   : ": refused, it ",
+                  problem.c_str(), advice.empty() ? "" : "; ", advice.c_str());
+    }
+    return;
+  }
+}
+
 int devices(const DevicesArgs& args) {
   const char* folder = args.backend_dir.empty() ? nullptr : args.backend_dir.c_str();
   std::string text(dpi_devices_json(folder, nullptr, 0), '\0');
@@ -30,6 +47,7 @@ int devices(const DevicesArgs& args) {
     std::printf("%-10s %-9s %s\n", d.value("backend", "?").c_str(), usable ? "usable" : "refused",
                 about.c_str());
   }
+  print_folders(all);
   return kExitOk;
 }
 

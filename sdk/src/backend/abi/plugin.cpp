@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -13,23 +11,6 @@
 
 namespace dpi::backend {
 namespace {
-
-constexpr const char* kSubfolder = "/dpi/backends-1";
-
-std::string folder_of(const std::string& path) { return path.substr(0, path.find_last_of('/')); }
-
-// Where this code was loaded from: libdpi.so.1, or the program it is linked into (then dladdr may give a
-// relative name).
-std::string own_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) != 0 && info.dli_fname != nullptr &&
-      info.dli_fname[0] == '/') {
-    return folder_of(info.dli_fname);
-  }
-  char exe[PATH_MAX];
-  const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-  return n > 0 ? folder_of(std::string(exe, static_cast<size_t>(n))) : "";
-}
 
 std::string loader_error(const char* what) {
   const char* text = dlerror();
@@ -81,12 +62,16 @@ bool init_api(const Library& lib, const std::string& name, dpi_backend_api* api,
   return false;
 }
 
+constexpr const char* kReplace = "replace the file or take it away";
+
 // Loads one file; *why says why not.
 std::unique_ptr<Plugin> load(const std::string& path, const std::string& name, PluginRefusal* why) {
   Library lib;
   auto plugin = std::make_unique<Plugin>();
   plugin->path = path;
-  *why = {path, {}, true, true};
+  *why = {path, {}, kReplace, true, true};
+  if (why->reason = distrust(path, &why->advice); !why->reason.empty()) return nullptr;
+  why->advice = kReplace;
   if (!open_library(path, &lib, &why->reason)) return nullptr;
   if (!init_api(lib, name, &plugin->api, &why->reason)) return nullptr;
   char text[400] = "";
@@ -124,29 +109,20 @@ std::string PluginSearch::reasons() const {
   return text;
 }
 
-std::vector<PluginFolder> plugin_folders(const std::string& backend_dir) {
-  std::vector<PluginFolder> folders;
-  if (!backend_dir.empty()) folders.push_back({backend_dir, "option backend_dir"});
-  if (const char* env = secure_getenv("DPI_BACKEND_DIR"); env != nullptr && *env != '\0') {
-    folders.push_back({env, "DPI_BACKEND_DIR"});
-  }
-  folders.push_back({DPI_BACKEND_INSTALL_DIR, "installation"});
-  const std::string own = own_folder() + kSubfolder;
-  if (own != DPI_BACKEND_INSTALL_DIR) folders.push_back({own, "folder of the library"});
-  return folders;
-}
-
 PluginSearch find_plugin(const std::string& name, const std::string& backend_dir) {
   PluginSearch search;
   if (!is_plugin_name(name)) {
-    search.refusals.push_back(
-        {"'" + name.substr(0, 64) + "'", "is not a backend's name ([a-z0-9_], at most 32)", false});
+    search.refusals.push_back({"'" + name.substr(0, 64) + "'",
+                               "is not a backend's name ([a-z0-9_], at most 32)", "", false, false});
     return search;
   }
   const std::lock_guard lock(loaded().mutex);
-  for (const PluginFolder& folder : plugin_folders(backend_dir)) {
-    if (folder.path.empty() || folder.path[0] != '/') {
-      search.refusals.push_back({folder.origin + " '" + folder.path + "'", "is not an absolute path", false});
+  search.folders = plugin_folders(backend_dir);
+  for (const PluginFolder& folder : search.folders) {
+    if (!folder.advice.empty()) {
+      const bool absolute = folder.path.starts_with('/');
+      search.refusals.push_back({absolute ? folder.path : folder.origin + " '" + folder.path + "'",
+                                 folder.problem, folder.advice, false, true});
       continue;
     }
     const std::string path = folder.path + "/libdpi_" + name + ".so";
@@ -156,7 +132,7 @@ PluginSearch find_plugin(const std::string& name, const std::string& backend_dir
     }
     if (access(path.c_str(), F_OK) != 0) {
       search.refusals.push_back(
-          {path, std::string(std::strerror(errno)) + " (" + folder.origin + ")", false});
+          {path, std::string(std::strerror(errno)) + " (" + folder.origin + ")", "", false, false});
       continue;
     }
     PluginRefusal why;

@@ -38,12 +38,12 @@ void log_from_backend(void* sink, int32_t level, const char* component, const ch
   static_cast<LogSink*>(sink)->write(static_cast<LogLevel>(level), component, message);
 }
 
-// A file that is there and no plugin deserves a word even when another one was found.
+// A file that is there and no plugin, or a folder that is not trusted, deserves a word even when another one
+// was found.
 void log_refusals(const PluginSearch& search, LogSink* log) {
   for (const PluginRefusal& r : search.refusals) {
     if (log == nullptr || !r.defective) continue;
-    log->write(LogLevel::kWarn, "plugin",
-               r.path + " is not used: it " + r.reason + "; replace the file or take it away");
+    log->write(LogLevel::kWarn, "plugin", r.path + " is not used: it " + r.reason + "; " + r.advice);
   }
 }
 
@@ -82,9 +82,14 @@ BackendReport report_on(const dpi_backend_api* api, const std::string& path) {
 
 BackendReport report_on_plugin(const std::string& name, const std::string& backend_dir) {
   const PluginSearch search = find_plugin(name, backend_dir);
-  if (search.plugin != nullptr) return report_on(&search.plugin->api, search.plugin->path);
   BackendReport r;
+  if (search.plugin != nullptr) {
+    r = report_on(&search.plugin->api, search.plugin->path);
+    r.folders = search.folders;
+    return r;
+  }
   r.name = name;
+  r.folders = search.folders;
   r.reason = search.reasons();
   for (const PluginRefusal& refusal : search.refusals) {
     if (refusal.file_found && r.path.empty()) r.path = refusal.path;
@@ -106,6 +111,8 @@ Result<OpenedBackend> open_backend(const BackendRequest& request) {
         "device=auto runs on cpu: " + opened.note + "; option device=cpu asks for it outright");
   return opened;
 }
+
+std::vector<std::string> built_in_backends() { return {ref_backend()->name, cpu_backend()->name}; }
 
 std::vector<BackendReport> list_backends(const std::string& backend_dir) {
   std::vector<BackendReport> reports{report_on(ref_backend(), ""), report_on(cpu_backend(), ""),

@@ -1,12 +1,12 @@
 // Finds and opens backends: `ref` and `cpu`, which are part of the library, and plugins (`cuda`, in tests
-// `cuda_emu`), which are opened with dlopen from one of a few fixed folders and never from the current
-// directory.
+// `cuda_emu`), which are opened with dlopen from the folders of plugin_folders.hpp.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "backend/abi/dpi_backend.h"
+#include "backend/abi/plugin_folders.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
 
@@ -41,7 +41,11 @@ struct BackendReport {
   bool usable = false;
   std::string reason;  // refused: why
   dpi_backend_caps caps{};
+  std::vector<PluginFolder> folders;  // of a plugin: where it was looked for
 };
+/// Names of the backends that are part of the library.
+std::vector<std::string> built_in_backends();
+
 std::vector<BackendReport> list_backends(const std::string& backend_dir);
 
 }  // namespace dpi::backend

@@ -3,6 +3,22 @@
 #include "base/json_text.hpp"
 
 namespace dpi {
+namespace {
+
+void write_folders(const std::vector<backend::PluginFolder>& folders, JsonWriter* w) {
+  w->begin_list("searched");
+  for (const backend::PluginFolder& folder : folders) {
+    w->begin_object();
+    w->field("folder", folder.path);
+    w->field("origin", folder.origin);
+    if (!folder.problem.empty()) w->field("problem", folder.problem);
+    if (!folder.advice.empty()) w->field("advice", folder.advice);
+    w->end_object();
+  }
+  w->end_list();
+}
+
+}  // namespace
 
 std::string build_info_json(const BuildInfo& info) {
   JsonWriter w;
@@ -32,6 +48,7 @@ std::string devices_json(const std::vector<backend::BackendReport>& reports) {
       w.field("memory_free", r.caps.memory_free);
       w.field("max_streams", r.caps.max_streams);
     }
+    if (!r.folders.empty()) write_folders(r.folders, &w);
     w.end_object();
   }
   w.end_list();

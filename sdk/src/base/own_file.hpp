@@ -1,0 +1,20 @@
+// Where the code that runs lies on disk: libdpi.so.1, or the program that the engine is linked into.
+#pragma once
+
+#include <string>
+
+namespace dpi {
+
+struct OwnFile {
+  std::string path;         // absolute, links resolved; empty where /proc cannot be read
+  bool is_program = false;  // linked into the program itself
+};
+
+/// Found out once, at the first call. Not a matter of the loader's names: those may be relative, to a current
+/// directory that has changed since.
+const OwnFile& own_file();
+
+/// Its folder, or empty.
+std::string own_folder();
+
+}  // namespace dpi
