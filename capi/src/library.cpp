@@ -14,7 +14,11 @@ std::string version_text() {
 }
 
 std::string build_info() {
-  return dpi::build_info_json({version_text(), dpi::own_file().path, __VERSION__, DPI_BACKEND_ABI});
+  const std::vector<dpi::LinkedLibrary> libraries = {
+#include "linked_libraries.inc"  // written by packaging/cmake/DpiThirdParty.cmake
+  };
+  return dpi::build_info_json(
+      {version_text(), dpi::own_file().path, __VERSION__, DPI_BACKEND_ABI, libraries});
 }
 
 }  // namespace

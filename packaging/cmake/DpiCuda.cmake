@@ -31,7 +31,11 @@ find_package(CUDAToolkit REQUIRED)
 set(DPI_CUDA_ENABLED ON)
 
 function(dpi_cuda_options target)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+  list(JOIN dpi_hardening "," host)
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    string(APPEND host ",-U_FORTIFY_SOURCE,-D_FORTIFY_SOURCE=2")
+  endif()
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:--expt-relaxed-constexpr -Xcompiler=${host}>")
   if(DPI_DEVELOPER_MODE)
     target_compile_options(${target} PRIVATE
       "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror>")

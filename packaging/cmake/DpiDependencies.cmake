@@ -4,8 +4,27 @@
 
 find_package(PkgConfig REQUIRED)
 
+# dpi_found_library(name package): target dpi::<name> of what pkg_check_modules found; its archive where everything goes inside
+# (Debian's are position-independent), else the shared library.
+function(dpi_found_library name package)
+  add_library(dpi_${name} INTERFACE)
+  add_library(dpi::${name} ALIAS dpi_${name})
+  if(NOT DPI_SELF_CONTAINED)
+    target_link_libraries(dpi_${name} INTERFACE PkgConfig::${name})
+    return()
+  endif()
+  find_library(DPI_ARCHIVE_${name} NAMES lib${name}.a HINTS ${${name}_LIBRARY_DIRS})
+  mark_as_advanced(DPI_ARCHIVE_${name})
+  if(NOT DPI_ARCHIVE_${name})
+    message(FATAL_ERROR "lib${name}.a is not here: packaging/setup.sh build installs it (${package}); "
+                        "-DDPI_SELF_CONTAINED=OFF makes a library that needs the system's lib${name}.so")
+  endif()
+  target_include_directories(dpi_${name} SYSTEM INTERFACE ${${name}_INCLUDE_DIRS})
+  target_link_libraries(dpi_${name} INTERFACE ${DPI_ARCHIVE_${name}})
+endfunction()
+
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
-add_library(dpi::xxhash ALIAS PkgConfig::xxhash)
+dpi_found_library(xxhash libxxhash-dev)
 
 find_package(nlohmann_json 3.10 REQUIRED)
 add_library(dpi_json INTERFACE)
@@ -28,11 +47,12 @@ endif()
 add_library(dpi::dnnl ALIAS dpi_dnnl)
 
 pkg_check_modules(sodium QUIET IMPORTED_TARGET libsodium)
-add_library(dpi_sodium INTERFACE)
 if(sodium_FOUND)
-  target_link_libraries(dpi_sodium INTERFACE PkgConfig::sodium)
+  dpi_found_library(sodium libsodium-dev)
+else()
+  add_library(dpi_sodium INTERFACE)
+  add_library(dpi::sodium ALIAS dpi_sodium)
 endif()
-add_library(dpi::sodium ALIAS dpi_sodium)
 
 find_package(CLI11 QUIET)
 add_library(dpi_cli11 INTERFACE)

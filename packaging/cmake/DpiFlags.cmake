@@ -12,6 +12,9 @@ set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 
+include(CheckPIESupported)
+check_pie_supported()
+
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
@@ -27,6 +30,31 @@ endif()
 target_include_directories(dpi_flags INTERFACE ${PROJECT_SOURCE_DIR}/sdk/src ${PROJECT_SOURCE_DIR}/kernels/include
                                                ${PROJECT_SOURCE_DIR}/capi/include)
 target_link_libraries(dpi_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+
+# What a mistake of ours would meet: a guard word behind arrays on the stack, checked copies into buffers of known size, and
+# entry marks for indirect calls. dpi_ship below adds what the linker does.
+set(dpi_hardening -fstack-protector-strong)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|i.86")
+  list(APPEND dpi_hardening -fcf-protection=full)
+endif()
+target_compile_options(dpi_flags INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${dpi_hardening}>")
+if(NOT DPI_SANITIZE)  # a sanitizer checks more, and does not see through the checked copies
+  target_compile_options(dpi_flags INTERFACE  # needs an optimising compiler
+    "$<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+endif()
+
+# dpi_ship(target): a library or program that is installed or packed. Every symbol is bound at load and read-only from then on,
+# no stack is executable, no code is written to; and the C++ runtime is inside and hidden, so that it needs libc and libm only.
+function(dpi_ship target)
+  target_link_options(${target} PRIVATE -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,text -Wl,--as-needed)
+  if(DPI_SELF_CONTAINED)
+    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL)
+  endif()
+  if(NOT DPI_SANITIZE)
+    # A sanitizer's runtime is resolved from the program at load time, so its symbols are undefined at this link.
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
+endfunction()
 
 if(DPI_SANITIZE)
   # -fno-sanitize-recover: undefined behaviour ends the test with an error instead of a line in a log.

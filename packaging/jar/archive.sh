@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# For make_jars.sh and make_cuda_jar.sh, which set `out`, `version` and `work`: writes an archive whose bytes depend on the files'
-# names and contents only. Entries are sorted and carry the time of SOURCE_DATE_EPOCH (default: 2026-01-01).
+# For make_jars.sh and make_cuda_jar.sh, which set `out`, `version`, `work`, `here` and `packaging`: writes an archive whose bytes
+# depend on the files' names and contents only. Entries are sorted and carry the time of SOURCE_DATE_EPOCH (default: 2026-01-01).
 export LC_ALL=C TZ=UTC
 
 manifest() {  # title [Automatic-Module-Name]
@@ -9,10 +9,22 @@ manifest() {  # title [Automatic-Module-Name]
   printf 'Created-By: dpi %s\n' "$version"
 }
 
+# describe FOLDER NAME: licences, notices and the bill of materials of a folder that holds libraries, in its META-INF.
+describe() {
+  local folder="$1" name="$2"
+  mkdir -p "$folder/META-INF/sbom"
+  cp -r "$packaging/notices/." "$folder/META-INF/"
+  (cd "$folder" && find . -type f | sed 's|^\./||' | sort) >"$work/listed"
+  cmake -DTABLE="$packaging/third_party.cmake" -DNAME="$name" -DVERSION="$version" -DROOT="$folder" -DLIST="$work/listed" \
+    -DOUT="$folder/META-INF/sbom/$name.spdx.json" -P "$here/../sbom.cmake"
+}
+
 # pack NAME FOLDER TITLE [MODULE]: all files of the folder into $out/NAME.
 pack() {
   local name="$1" folder="$2" list="$work/list" date
   shift 2
+  mkdir -p "$folder/META-INF"
+  cp "$packaging/notices/LICENSE" "$folder/META-INF/LICENSE"
   date="$(date -u -d "@${SOURCE_DATE_EPOCH:-1767225600}" +%Y-%m-%dT%H:%M:%SZ)"
   manifest "$@" >"$work/manifest"
   (cd "$folder" && find . -type f | sed 's|^\./||' | sort) >"$list"

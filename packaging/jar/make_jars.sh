@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
 # Makes the Java archives from compiled classes and built libraries; the same inputs give the same bytes.
 #
-#   make_jars.sh OUT VERSION CLASSES SOURCES GENERATED LIBDPI LIBDPI_JNI
+#   make_jars.sh OUT VERSION CLASSES SOURCES GENERATED LIBDPI LIBDPI_JNI PACKAGING
 #
-#   OUT/dpi-VERSION.jar           classes, libdpi.so.1 and libdpi_jni.so for linux-x86_64, the POM
+#   OUT/dpi-VERSION.jar           classes, libdpi.so.1 and libdpi_jni.so for linux-x86_64, the POM, licences, bill of materials
 #   OUT/dpi-VERSION-sources.jar   the sources, the generated ones included
 #   OUT/dpi-VERSION-javadoc.jar   the public package's documentation
 #   OUT/dpi-VERSION.pom
 #
-# The libraries are stripped copies. LIBDPI is the one that packaging/jar/CMakeLists.txt makes, with xxHash and libsodium
-# inside; their licences are then taken from the folder `licenses` beside its own. An ordinary libdpi.so.1, which needs the
-# system's, is packed as well.
+# The libraries are stripped copies of those that are installed. PACKAGING is the folder `packaging` of their build: licences, and
+# the table for the bill of materials.
 set -euo pipefail
 
-[ $# -eq 7 ] || { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2; }
-out="$1" version="$2" classes="$3" sources="$4" generated="$5" libdpi="$6" libjni="$7"
+[ $# -eq 8 ] || { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2; }
+out="$1" version="$2" classes="$3" sources="$4" generated="$5" libdpi="$6" libjni="$7" packaging="$8"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
@@ -30,10 +29,7 @@ strip --strip-unneeded -o "$native/libdpi.so.1" "$libdpi"
 strip --strip-unneeded -o "$native/libdpi_jni.so" "$libjni"
 sed "s/@VERSION@/$version/" "$here/pom.xml.in" >"$maven/pom.xml"
 printf 'version=%s\ngroupId=org.dpiframe\nartifactId=dpi\n' "$version" >"$maven/pom.properties"
-if ! readelf -d "$libdpi" | grep -q 'NEEDED.*xxhash'; then
-  mkdir -p "$main_tree/META-INF/licenses"
-  cp "$(dirname "$libdpi")/../licenses"/*.txt "$main_tree/META-INF/licenses/"
-fi
+describe "$main_tree" dpi-jar
 pack "dpi-$version.jar" "$main_tree" "DPIFrame SDK for Java" org.dpiframe
 cp "$maven/pom.xml" "$out/dpi-$version.pom"
 

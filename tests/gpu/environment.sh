@@ -2,7 +2,7 @@
 # Sourced by validate.sh and smoke.sh: where the pack, the scratch folder and the interpreter are. Expects `here`, `out` and `dry`.
 PACK="${DPI_GPU_PACK:-$(cd "$here/../.." && pwd)}"
 if [ -f "$PACK/programs.tar.gz" ] && [ ! -x "$PACK/bin/gpu_check" ]; then
-  tar -C "$PACK" -xzf "$PACK/programs.tar.gz" || exit 1
+  tar -C "$PACK" --no-same-owner -xzf "$PACK/programs.tar.gz" || exit 1
 fi
 if [ ! -x "$PACK/bin/gpu_check" ]; then
   echo "no programs in $PACK/bin: run this from an unpacked pack (tests/gpu/pack.sh makes one), or name one in DPI_GPU_PACK" >&2

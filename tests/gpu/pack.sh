@@ -38,14 +38,12 @@ make() {
   if [ $status -eq 0 ]; then tail -1 <<<"$log"; else grep -v '^\[' <<<"$log" | tail -40 >&2; fi
   return $status
 }
-known() { ninja -C "$1" -t query "$2" >/dev/null 2>&1; }
 
 # ---- programs
-known "$build" dpi_private || { echo "$build has no target dpi_private: configure it where SWIG is installed (packaging/setup.sh bindings)" >&2; exit 1; }
 tests=(kernels_test gemm_test e2e_op_bundles_test e2e_golden_bundles_test capi_predict_test)
-programs=(gpu_bench gpu_check gpu_make_bundle gpu_ceilings_emu dpi_gpu_tune_emu dpi_gpu_lookup_emu dpi)
+programs=(gpu_bench gpu_check gpu_make_bundle gpu_ceilings_emu dpi_gpu_tune_emu dpi_gpu_lookup_emu)
 of_gpu=(gpu_ceilings dpi_gpu_tune dpi_gpu_lookup)
-make "$build" "${programs[@]/%dpi/gpu_dpi}" dpi_private dpi_cuda_emu "${tests[@]}"
+make "$build" "${programs[@]}" dpi dpi_program dpi_cuda_emu "${tests[@]}"
 if [ "$with_cuda" = 1 ] && [ -z "$cuda" ]; then
   if [ -f build/cuda/build.ninja ]; then cuda="build/cuda"; else cuda="$build"; fi
 fi
@@ -57,7 +55,8 @@ if [ "$with_cuda" = 1 ]; then
 fi
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/lib/backends"
-cp "$build/java/native/libdpi.so.1" "$out/lib/"
+cp -L "$build/lib/libdpi.so.1" "$out/lib/"
+cp "$build/bin/dpi" "$out/bin/"
 cp "$build"/lib/dpi/backends-1/libdpi_cuda_emu.so "$out/lib/backends/"
 for name in "${tests[@]}"; do cp "$build/bin/tests/$name" "$out/bin/"; done
 for name in "${programs[@]}"; do cp "$build/bin/gpu/$name" "$out/bin/"; done
@@ -99,7 +98,7 @@ foreign="$(for file in "$out"/bin/* "$out"/lib/*.so* "$out"/lib/backends/*.so; d
 done | sort -u | grep -vE '^(libdpi\.so\.1|libc\.so|libm\.so|libdl\.so|libpthread\.so|librt\.so|libstdc\+\+\.so|libgcc_s\.so|ld-linux)' || true)"
 [ -z "$foreign" ] || { echo "the pack needs libraries that a bare machine lacks: $foreign" >&2; exit 1; }
 # Programs hold the same kernels twice: compressed they are less than half; environment.sh unpacks them.
-tar -C "$out" -czf "$out/programs.tar.gz" bin lib
+tar -C "$out" --mode=go-w -czf "$out/programs.tar.gz" bin lib
 rm -rf "$out/bin" "$out/lib"
 kib="$(du -sk --apparent-size "$out" | cut -f1)"
 printf '%s: %d KiB\n' "$out" "$kib"

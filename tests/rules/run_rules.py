@@ -39,7 +39,7 @@ def check_on(module, planted):
 
 def self_test(rule):
     module = importlib.import_module(rule)
-    for name in ("DPI_LIB", "DPI_BINARIES"):
+    for name in ("DPI_LIB", "DPI_BINARIES", "DPI_COMMANDS"):
         os.environ.pop(name, None)
     passed = True
     for path, content, expected in module.PLANTED:

@@ -8,7 +8,7 @@ rm -rf "$reports"
 export DPI_TEST_CUDA_JAR=""
 plugin="$BUILD/cuda/lib/dpi/backends-1/libdpi_cuda.so"
 if [ -f "$plugin" ]; then
-  packaging/jar/make_cuda_jar.sh "$BUILD/release/java" 1.0.0 "$plugin"
+  packaging/jar/make_cuda_jar.sh "$BUILD/release/java" 1.0.0 "$plugin" "$BUILD/cuda/packaging"
   DPI_TEST_CUDA_JAR="$BUILD/release/java/dpi-1.0.0-cuda13.jar"
 fi
 tests/java/run.sh "$BUILD/release" "$reports" 2>&1 | grep -v 'garbage-collected without close\|org.dpiframe.Guard run'
@@ -30,12 +30,11 @@ rm -f "$log"
 
 # The same classes and libraries give the same archives.
 same_bytes() {
-  local again="$BUILD/release/java/again" java="$BUILD/release/bindings/java" libdpi="$BUILD/release/java/native/libdpi.so.1" name
+  local again="$BUILD/release/java/again" java="$BUILD/release/bindings/java" name
   rm -rf "$again"
-  [ -f "$libdpi" ] || libdpi="$BUILD/release/lib/libdpi.so.1"
   packaging/jar/make_jars.sh "$again" 1.0.0 "$java/classes" bindings/java/src/main/java "$java/generated" \
-    "$libdpi" "$BUILD/release/lib/libdpi_jni.so" || return 1
-  [ -z "$DPI_TEST_CUDA_JAR" ] || packaging/jar/make_cuda_jar.sh "$again" 1.0.0 "$plugin" || return 1
+    "$BUILD/release/lib/libdpi.so.1" "$BUILD/release/lib/libdpi_jni.so" "$BUILD/release/packaging" || return 1
+  [ -z "$DPI_TEST_CUDA_JAR" ] || packaging/jar/make_cuda_jar.sh "$again" 1.0.0 "$plugin" "$BUILD/cuda/packaging" || return 1
   for name in "$again"/*; do cmp "$name" "$BUILD/release/java/$(basename "$name")" || return 1; done
 }
 check "the archives are reproducible" same_bytes
@@ -44,3 +43,5 @@ only_jni() {
   symbols="$(nm -D --defined-only "$BUILD/release/lib/libdpi_jni.so")" && [ -n "$symbols" ] && ! grep -v ' Java_' <<<"$symbols"
 }
 check "libdpi_jni.so exports Java_* only" only_jni
+check "licences, notices and bill of materials are in the archives, their libraries hardened" \
+  "$PYTHON" tests/install/jar_test.py "$BUILD/release" "$jar" $DPI_TEST_CUDA_JAR

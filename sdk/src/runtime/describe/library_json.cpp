@@ -29,6 +29,19 @@ std::string build_info_json(const BuildInfo& info) {
   w.field("bundle_format", "1.0");
   w.field("backend_abi", info.backend_abi);
   w.field("license", "Apache-2.0");
+  w.begin_list("backends");
+  for (const std::string& name : backend::built_in_backends()) w.value(name);
+  w.end_list();
+  w.begin_list("libraries");
+  for (const LinkedLibrary& library : info.libraries) {
+    w.begin_object();
+    w.field("name", library.name);
+    w.field("version", library.version);
+    w.field("license", library.license);
+    w.field("linked", library.linked);
+    w.end_object();
+  }
+  w.end_list();
   w.end_object();
   return w.take();
 }

@@ -10,11 +10,20 @@
 
 namespace dpi {
 
+/// A third-party library that is part of this one, or needed by it.
+struct LinkedLibrary {
+  const char* name;
+  const char* version;
+  const char* license;  // SPDX
+  const char* linked;   // "static", "shared"
+};
+
 struct BuildInfo {
   std::string version;
   std::string path;  // of the library's file
   std::string compiler;
   uint32_t backend_abi = 0;
+  std::vector<LinkedLibrary> libraries;
 };
 
 std::string build_info_json(const BuildInfo& info);

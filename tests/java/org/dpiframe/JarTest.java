@@ -51,6 +51,13 @@ class JarTest {
     }
   }
 
+  /** Prints what the library says of itself. */
+  public static final class BuildInfoChild {
+    public static void main(String[] args) {
+      System.out.println(Dpi.buildInfoJson());
+    }
+  }
+
   @BeforeEach
   void extract() throws Exception {
     library = temp.resolve("libdpi.so.1");
@@ -66,13 +73,8 @@ class JarTest {
         .collect(Collectors.toCollection(TreeSet::new));
   }
 
-  private boolean selfContained() throws Exception {
-    return !Support.run(List.of("readelf", "-d", library.toString())).contains("xxhash");
-  }
-
   @Test
   void theLibraryNeedsTheCLibraryOnly() throws Exception {
-    assumeTrue(selfContained(), "no static xxHash here: the JAR carries the ordinary library");
     Set<String> needed = names(Support.run(List.of("readelf", "-d", library.toString())), "NEEDED.*\\[(.*)\\]");
     needed.removeAll(Set.of("libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"));
     assertEquals(Set.of(), needed);
@@ -81,33 +83,50 @@ class JarTest {
     assertTrue(exported.size() > 40, exported.toString());
     exported.removeIf(name -> name.startsWith("dpi_"));
     assertEquals(Set.of(), exported);
-    try (ZipFile jar = new ZipFile(System.getProperty("dpi.test.jar"))) {
-      assertTrue(jar.getEntry("META-INF/licenses/libxxhash-dev.txt") != null);
+  }
+
+  /** What the library says of itself, loaded from the archive as a user loads it. */
+  @Test
+  void theLibraryNamesItsBackendsAndLibraries() throws Exception {
+    String info = Support.java(BuildInfoChild.class, List.of(), List.of(), "-Ddpi.native.extractDir=" + temp.resolve("cache"));
+    assertTrue(info.contains("\"backends\":[\"ref\",\"cpu\"]"), info);
+    Path table = Support.BIN.resolveSibling("packaging/notices/THIRD_PARTY.md");
+    Set<String> named = names(Files.readString(table), "\\| (\\S+) \\| [0-9.]+ \\|.*`libdpi.so`");
+    assertTrue(named.size() >= 5, named.toString());
+    for (String name : named) {
+      assertTrue(info.matches("(?s).*\"name\":\"" + java.util.regex.Pattern.quote(name)
+          + "\",\"version\":\"[0-9.]+\",\"license\":\"[^\"]+\",\"linked\":\"static\".*"), name + " in " + info);
     }
   }
 
-  /** Every function that the ordinary library takes from xxHash and libsodium comes first here, and ends the process. */
+  /** Every function of xxHash and libsodium that is inside comes first here as well, and ends a process that calls it. */
   @Test
   void otherCopiesInTheProcessAreNotCalled() throws Exception {
-    assumeTrue(selfContained(), "no static xxHash here: the JAR carries the ordinary library");
-    Path ordinary = Path.of(System.getProperty("dpi.test.lib"), "libdpi.so.1");
-    Set<String> foreign = names(Support.run(List.of("nm", "-D", "--undefined-only", ordinary.toString())),
-        "U ((?:XXH|sodium|crypto)\\w+)");
-    assertTrue(foreign.size() > 5 && foreign.contains("XXH3_64bits_update"), foreign.toString());
+    Path unstripped = Path.of(System.getProperty("dpi.test.lib"), "libdpi.so.1");
+    Set<String> inside = names(Support.run(List.of("nm", unstripped.toString())), " [tT] ((?:XXH|sodium_|crypto_)\\w+)\n");
+    assertTrue(inside.size() > 5 && inside.contains("XXH3_64bits_update"), inside.toString());
     Path source = temp.resolve("decoy.c");
     Path decoy = temp.resolve("decoy.so");
     Files.writeString(source, "#include <unistd.h>\n"
-        + foreign.stream().map(f -> "void " + f + "(void) { _exit(86); }\n").collect(Collectors.joining()));
+        + inside.stream().map(f -> "void " + f + "(void) { _exit(86); }\n").collect(Collectors.joining()));
     Support.run(List.of("cc", "-shared", "-fPIC", "-o", decoy.toString(), source.toString()));
     List<String> preloaded = List.of("env", "LD_PRELOAD=" + decoy);
     String out = Support.java(ScoreChild.class, preloaded, List.of(), "-Ddpi.native.extractDir=" + temp.resolve("cache"));
     assertEquals(Arrays.toString(ScoreChild.score(null)), out.trim());
-    IllegalStateException called = assertThrows(IllegalStateException.class,
-        () -> Support.java(ScoreChild.class, preloaded, List.of(), "-Ddpi.library.path=" + ordinary));
+    // A program that takes them from outside does call them.
+    Path caller = Files.writeString(temp.resolve("caller.c"),
+        "unsigned XXH_versionNumber(void);\nint main(void) { return XXH_versionNumber() == 0; }\n");
+    Path program = temp.resolve("caller");
+    Support.run(List.of("cc", "-o", program.toString(), caller.toString(), "-lxxhash"));
+    Support.run(List.of(program.toString()));
+    Files.writeString(source, "#include <unistd.h>\nvoid XXH_versionNumber(void) { _exit(86); }\n");
+    Support.run(List.of("cc", "-shared", "-fPIC", "-o", decoy.toString(), source.toString()));
+    IllegalStateException called =
+        assertThrows(IllegalStateException.class, () -> Support.run(List.of("env", "LD_PRELOAD=" + decoy, program.toString())));
     assertTrue(called.getMessage().endsWith("ended with 86"), called.getMessage());
   }
 
-  /** A plugin has the system's C++ library, the JAR's library its own: the two meet in C. */
+  /** A plugin has a C++ library of its own, and so has the JAR's library: the two meet in C. */
   @Test
   void pluginsWorkWithTheInnerLibrary() throws Exception {
     Path plugins = Path.of(System.getProperty("dpi.test.lib"), "dpi/backends-1");
@@ -153,7 +172,8 @@ class JarTest {
     Path plugin = temp.resolve("libdpi_cuda.so");
     Support.run(List.of("cc", "-shared", "-fPIC", "-o", plugin.toString(), source.toString()));
     String script = Support.ROOT.resolve("packaging/jar/make_cuda_jar.sh").toString();
-    Support.run(List.of(script, temp.toString(), "1.0.0", plugin.toString()));
+    Support.run(List.of(script, temp.toString(), "1.0.0", plugin.toString(),
+        Support.BIN.resolveSibling("packaging").toString()));
     return temp.resolve("dpi-1.0.0-cuda13.jar");
   }
 
