@@ -14,7 +14,6 @@ cmp "$work/first/dpi-go-1.0.0.tar.gz" "$work/second/dpi-go-1.0.0.tar.gz"
 
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 config="$(find "$work/prefix" -name dpi.pc)"
-sed -i "s|^prefix=.*|prefix=$work/prefix|" "$config"
 library="$(dirname "$(find "$work/prefix" -name libdpi.so.1)")"
 
 mkdir "$work/bin" "$work/consumer"

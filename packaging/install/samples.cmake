@@ -1,0 +1,10 @@
+# The samples over an installed SDK: cmake -S . -B build -DCMAKE_PREFIX_PATH=<where it is installed> && cmake --build build
+cmake_minimum_required(VERSION 3.13)
+project(dpi_samples LANGUAGES C CXX)
+set(CMAKE_CXX_STANDARD 20)
+find_package(dpi 1 REQUIRED)
+foreach(source 01_score_csv.c 02_score_batch.c 03_score_candidates.cpp)
+  string(REGEX REPLACE "^[0-9]+_|\\.[a-z]+$" "" name ${source})
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE dpi::dpi)
+endforeach()

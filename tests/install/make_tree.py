@@ -1,0 +1,16 @@
+#!/usr/bin/python3
+"""Installs the build into one folder and moves it to another: make_tree.py BUILD WORK. Under a umask that lets a group write, which
+must not show."""
+
+import os
+import shutil
+
+from installed import BUILD, FIRST, PREFIX, WORK, run
+
+os.umask(0o002)
+shutil.rmtree(WORK, ignore_errors=True)
+WORK.mkdir()
+run(["cmake", "--install", BUILD, "--prefix", FIRST])
+assert (FIRST / "lib/libdpi.so.1").exists()
+FIRST.rename(PREFIX)
+print(f"{sum(1 for _ in PREFIX.rglob('*'))} files and folders")

@@ -1,0 +1,87 @@
+#!/usr/bin/python3
+"""The installed files: which they are, that none knows where it was made, how they are linked, and that the library is the one
+that the archives carry."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+from installed import BUILD, DOC, FIRST, LIB, PLUGINS, PREFIX, ROOT, binaries, files, run
+
+EXPECTED = ["bin/dpi", "include/dpi/dpi.h", "lib/libdpi.so", "lib/libdpi.so.1", "lib/pkgconfig/dpi.pc", "lib/cmake/dpi/dpi-config.cmake",
+            "lib/cmake/dpi/dpi-config-version.cmake", "lib/cmake/dpi/dpi-targets.cmake", "share/doc/dpi/LICENSE",
+            "share/doc/dpi/THIRD_PARTY.md", "share/doc/dpi/dpi.spdx.json", "share/doc/dpi/samples/02_score_batch.c",
+            "share/doc/dpi/samples/CMakeLists.txt", "share/doc/dpi/samples/adult_widedeep.h5"]
+
+
+def complete():
+    missing = [name for name in EXPECTED if not (PREFIX / name).exists()]
+    assert not missing, missing
+    manifest = (BUILD / "install_manifest.txt").read_text().split("\n")
+    manifest = {os.path.relpath(name, FIRST) for name in manifest if name}
+    there = {str(path.relative_to(PREFIX)) for path in PREFIX.rglob("*") if not path.is_dir()}
+    assert there == manifest, f"not in the manifest: {there - manifest}; not there: {manifest - there}"
+
+
+def nothing_absolute():
+    """No file names the folder it was installed to, the build or the sources."""
+    places = [str(place).encode() for place in (FIRST, BUILD, ROOT)]
+    for path in files():
+        data = path.read_bytes()
+        found = [place.decode() for place in places if place in data]
+        assert not found, f"{path.relative_to(PREFIX)} names {found}"
+    for path in PREFIX.rglob("*"):
+        assert not path.is_symlink() or not os.readlink(path).startswith("/"), path
+
+
+def rights():
+    for path in PREFIX.rglob("*"):
+        if not path.is_symlink():
+            assert not path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH), f"{path} may be written to by others"
+
+
+def linked():
+    """The rule over binaries, on what is installed."""
+    found = binaries()
+    assert {LIB / "libdpi.so.1.0.0", PREFIX / "bin/dpi"} <= set(found), found
+    rule = [sys.executable, ROOT / "tests/rules/run_rules.py", "binaries", "--root", PREFIX]
+    run(rule, DPI_BINARIES=";".join(map(str, found)))
+    for path in (LIB / "libdpi.so.1", PREFIX / "bin/dpi"):
+        text = run(["readelf", "-d", path])
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", text))
+        assert needed <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}, f"{path} needs {needed}"
+        assert "RUNPATH" not in text and "RPATH" not in text, f"{path} has a search path"
+    names = run(["nm", "-D", "--defined-only", LIB / "libdpi.so.1"]).splitlines()
+    names = [line.split()[-1].split("@")[0] for line in names if " A " not in line]
+    assert len(names) > 40 and all(name.startswith("dpi_") for name in names), names
+    oldest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_(2\.\d+)", run(["objdump", "-T", LIB / "libdpi.so.1"])))
+    assert oldest <= (2, 36), f"needs glibc {oldest}"
+
+
+def one_build():
+    """The archive's library is the installed one, stripped; the plugin's too."""
+    jars = list((BUILD / "java").glob("dpi-[0-9].[0-9].[0-9].jar"))
+    if not jars or jars[0].stat().st_mtime < (BUILD / "lib/libdpi.so.1").stat().st_mtime:
+        print("no archive of this build: not compared")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        stripped = f"{folder}/libdpi.so.1"
+        subprocess.run(["strip", "--strip-unneeded", "-o", stripped, LIB / "libdpi.so.1"], check=True)
+        with open(stripped, "rb") as file:
+            assert zipfile.ZipFile(jars[0]).read("dpi/native/linux-x86_64/libdpi.so.1") == file.read(), jars[0]
+    print("the archive's library is the installed one")
+
+
+def no_test_plugin():
+    assert not list(PREFIX.rglob("*emu*")), "a plugin of the tests is installed"
+    assert not PLUGINS.exists() or {p.name for p in PLUGINS.iterdir()} <= {"libdpi_cuda.so"}
+    assert "Apache License" in (DOC / "LICENSE").read_text()
+
+
+for test in (complete, nothing_absolute, rights, linked, one_build, no_test_plugin):
+    test()
+    print("passed:", test.__name__)
