@@ -37,8 +37,8 @@ set(dpi_hardening -fstack-protector-strong)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|i.86")
   list(APPEND dpi_hardening -fcf-protection=full)
 endif()
-target_compile_options(dpi_flags INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${dpi_hardening}>")
 if(NOT DPI_SANITIZE)  # a sanitizer checks more, and does not see through the checked copies
+  target_compile_options(dpi_flags INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${dpi_hardening}>")
   target_compile_options(dpi_flags INTERFACE  # needs an optimising compiler
     "$<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
 endif()
