@@ -100,7 +100,8 @@ def main():
     golden = 64
     columns = {c: x["test"][0][:golden, i].tolist() for i, c in enumerate(CATEGORICAL)}
     columns.update({c: x["test"][1][:golden, i].numpy() for i, c in enumerate(NUMERIC)})
-    b.golden(dpi_export.Rows.from_columns(b, columns), value=probability[:golden, None], logit=logit[:golden, None])
+    b.golden(dpi_export.Rows.from_columns(b, columns), value=probability[:golden, None], logit=logit[:golden, None],
+             raw={c: raw["test"][c][:golden] for c in COLUMNS[:-1]})
     common.write_csv(args.out / "adult_test.csv", COLUMNS, [
         raw["test"][c] if c != "label" else y["test"].astype(int) for c in COLUMNS])
     common.finish(b, args.out / "adult_widedeep.h5", "UCI Adult (CC BY 4.0), held-out rows of adult.test",

@@ -118,7 +118,8 @@ def main():
     golden = 64
     columns = {c: part["test"][1][:golden, i].tolist() for i, c in enumerate(slots)}
     columns.update({c: part["test"][0][:golden, i].numpy() for i, c in enumerate(NUMERIC)})
-    b.golden(dpi_export.Rows.from_columns(b, columns), value=probability[:golden, None], logit=logit[:golden, None])
+    b.golden(dpi_export.Rows.from_columns(b, columns), value=probability[:golden, None], logit=logit[:golden, None],
+             raw={c: raw[c][test][:golden].tolist() for c in FEATURES})
     common.write_csv(args.out / "bank_test.csv", [*FEATURES, "label"],
                      [*[raw[c][test] for c in FEATURES], labels[test].astype(int)])
     common.finish(b, args.out / "bank_dcnv2.h5", "UCI Bank Marketing (CC BY 4.0), random 20 % held out, without duration",

@@ -153,8 +153,10 @@ def main():
     golden = 64
     history, area, length = (x[:golden].tolist() for x in inputs["test"])
     columns = {HISTORY: [[i for i in bag if i != 0] for bag in history], CANDIDATE: area, LENGTH: length}
-    b.golden(dpi_export.Rows.from_columns(b, columns), value=probability[:golden, None], logit=logit[:golden, None])
     histories, candidates, labels = rows["test"]
+    raw = {HISTORY: [list(map(str, h)) for h in histories[:golden]], CANDIDATE: [str(a) for a in candidates[:golden]],
+           LENGTH: [str(len(h)) for h in histories[:golden]]}
+    b.golden(dpi_export.Rows.from_columns(b, columns), value=probability[:golden, None], logit=logit[:golden, None], raw=raw)
     common.write_csv(args.out / "msweb_test.csv", [HISTORY, CANDIDATE, LENGTH, "label"],
                      [["|".join(map(str, h)) for h in histories], candidates, [len(h) for h in histories], labels.astype(int)])
     common.finish(b, args.out / "msweb_deepfm.h5", "UCI Anonymous Microsoft Web Data (CC BY 4.0), users of the test file",

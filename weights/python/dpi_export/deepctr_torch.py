@@ -4,8 +4,9 @@ import numpy as np
 
 from . import ctr_blocks as blocks
 from .builder import Builder
-from .import_common import (ImportContext, UnsupportedModelError, check_global_hooks, check_ids, is_library_class,
-                            random_bags, run_library, strip_padding, to_numpy)
+from .import_common import (FeatureRules, ImportContext, UnsupportedModelError, check_global_hooks, check_ids,
+                            is_library_class, pad_bags, random_bags, run_library, strip_padding, to_numpy)
+from .import_encoders import check_padding
 from .import_run import export
 from .torch_modules import in_turn, linear
 
@@ -14,21 +15,30 @@ _MODELS, _LAYERS = "deepctr_torch.models", "deepctr_torch.layers"
 _EMPTY_MAX = -1e9
 
 
-def from_deepctr_torch(model, path, *, rows=None, encoders=None, table_dtype=None, stats=None, check=True):
+def from_deepctr_torch(model, path, *, rows=None, raw=None, encoders=None, features=None, name=None, metrics=None,
+                       table_dtype=None, stats=None, check=True):
     """Writes a DeepCTR-Torch model as a bundle.
 
     model        WDL, DeepFM, DCN or DCNMix; float32 or half
     path         the bundle to write
     rows         the library's own input: {feature: array}, a list in feature order, or the matrix; become golden rows
     encoders     {feature: encoder} or scikit-learn objects, for raw values
+    raw          {feature: cells} as data files hold them, for these rows: checked against the library's transform, and
+                 `dpi verify` encodes them. Without it, cells made for the encoders become golden rows of their own
+    features     {feature: rules} where the bundle's rules should differ: out_of_range, oov_id, missing, default_id, missing_id,
+                 default, space (FORMAT.md part 4)
+    name         the model's name in the bundle; default: its class
+    metrics      {"auc": ..., "logloss": ..., "rows": ...} of the training framework, kept in the bundle
     table_dtype  storage of the tables: f32, f16, bf16, i8; default: the weights' own type
     stats        {feature: training-time statistics}, as dpi_export.training_stats makes them; recorded, not used for scoring
-    check        compare the import with the model on `rows` and on random rows before writing
+    check        compare the import with the model on `rows` and on random rows, and the encoders with the library's transform,
+                 before writing
 
     Raises UnsupportedModelError, naming the layer or option, when the model cannot be carried over exactly.
     """
-    return export(DeepctrImport, model, None, path, rows, encoders=encoders, table_dtype=table_dtype,
-                  stats=stats, check=check)
+    return export(DeepctrImport, model, None, path,
+                  {"rows": rows, "raw": raw, "encoders": encoders, "features": features, "name": name, "metrics": metrics,
+                   "table_dtype": table_dtype, "stats": stats, "check": check})
 
 
 def _kind(column):
@@ -40,11 +50,12 @@ class DeepctrImport:
 
     library = "deepctr_torch"
 
-    def __init__(self, model, _feature_map, encoders, table_dtype, stats=None):
+    def __init__(self, model, _feature_map, encoders=None, table_dtype=None, stats=None, features=None, name=None):
         check_global_hooks()
         self.model, self.encoders, self.stats = model, encoders or {}, stats or {}
-        self.b = Builder(type(model).__name__.lower())
+        self.b = Builder(name or type(model).__name__.lower())
         self.ctx = ImportContext(model, self.b, table_dtype)
+        self.rules = FeatureRules(self.ctx, features, getattr(model, "feature_index", {}))
         self.columns_of = {}
 
     # -- the model ----------------------------------------------------------------------------------------------------
@@ -249,13 +260,17 @@ class DeepctrImport:
         stats = self.stats.get(name)
         if _kind(column) == "DenseFeat":
             if column.dimension == 1:
-                self.b.numeric(name, encoder=encoder, stats=stats)
+                self.b.numeric(name, encoder=encoder, stats=stats, **self.rules.of(name, suggested))
             else:
-                self.b.dense(name, column.dimension, encoder=encoder, stats=stats)
+                self.b.dense(name, column.dimension, encoder=encoder, stats=stats, **self.rules.of(name))
         elif _kind(column) == "SparseFeat":
-            self.b.categorical(name, column.vocabulary_size, encoder=encoder, stats=stats, **suggested)
+            self.b.categorical(name, column.vocabulary_size, encoder=encoder, stats=stats, **self.rules.of(name, suggested))
         else:
-            self.b.sequence(name, column.vocabulary_size, max_len=column.maxlen, missing="pad", encoder=encoder, stats=stats)
+            if column.length_name is None:
+                check_padding(self.ctx, name, encoder, 0)
+            unknown = {k: v for k, v in suggested.items() if k in ("out_of_range", "oov_id")}
+            self.b.sequence(name, column.vocabulary_size, max_len=column.maxlen, encoder=encoder, stats=stats,
+                            **self.rules.of(name, {"missing": "pad"}, unknown, is_sequence=True))
 
     def _matrix(self, rows):
         """The library's float32 matrix from what its predict() takes."""
@@ -291,6 +306,19 @@ class DeepctrImport:
                 lengths = check_ids(matrix[:, index[column.length_name][0]], column.length_name, column.maxlen + 1)
                 out[name] = [row[:n].tolist() for row, n in zip(ids, lengths)]
         return out
+
+    def put(self, rows, name, values):
+        """Sets a feature's column of the matrix, and its lengths: ids, bags or floats."""
+        (lo, hi), column = self.model.feature_index[name], self.columns_of[name]
+        if _kind(column) == "VarLenSparseFeat":
+            if column.length_name is not None:
+                rows[:, self.model.feature_index[column.length_name][0]] = [min(len(b), column.maxlen) for b in values]
+            values = pad_bags(values, column.maxlen)
+        rows[:, lo:hi] = np.asarray(values, np.float64).reshape(len(rows), hi - lo)
+
+    def join(self, a, b):
+        """Rows of `a`, then of `b`."""
+        return np.concatenate([self._matrix(a), b])
 
     def run(self, rows, dtype=None):
         """(values, logits) [rows, 1] of the library's model."""

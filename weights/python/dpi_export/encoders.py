@@ -2,6 +2,7 @@
 
     Encoder([trim(), vocab_string(["Private", "State-gov"], first_id=1)])
     Encoder([to_float(), log1p(), standard(mean=5.0, std=2.0)])
+    Encoder([vocab_string(["a", "b"])], splitter="^")                       # of a sequence: "a^b" is a bag of two
 """
 
 import bisect
@@ -37,6 +38,7 @@ STEPS = {
     "missing": ("text", "text", ("values",), ()),
     "vocab_string": ("text", "id", ("first_id",), ("bytes", "offsets", "ids")),
     "vocab_int": ("text number", "id", ("first_id",), ("keys", "ids")),
+    "vocab_float": ("number", "id", ("first_id",), ("keys", "ids")),
     "hash": ("text", "id", ("algorithm", "seed", "modulus", "offset"), ()),
     "to_id": ("text number", "id", (), ()), "to_float": ("text", "number", (), ()),
     "clip": ("number", "number", ("lo", "hi"), ()), "log1p": ("number", "number", (), ()),
@@ -84,6 +86,16 @@ def vocab_int(keys, first_id=1, ids=None):
     if len(np.unique(keys)) != len(keys):
         raise BundleError("vocab_int: a key appears twice")
     return _with_ids({"op": "vocab_int", "keys": keys}, len(keys), first_id, ids)
+
+
+def vocab_float(keys, first_id=1, ids=None):
+    """Number -> id, for categories that are floats. Keys are stored as the bit patterns of float64."""
+    keys = np.array([float(k) for k in keys], dtype="<f8") + 0.0  # -0 becomes 0
+    if not np.isfinite(keys).all():
+        raise BundleError("vocab_float: a key is not finite")
+    if len(np.unique(keys)) != len(keys):
+        raise BundleError("vocab_float: a key appears twice")
+    return _with_ids({"op": "vocab_float", "keys": keys.view("<i8")}, len(keys), first_id, ids)
 
 
 def _with_ids(step, n, first_id, ids):
@@ -175,12 +187,20 @@ def number_text(x):
 
 
 class Encoder:
-    """Steps in order. Array-valued keys (bytes, offsets, ids, keys) hold numpy arrays."""
+    """Steps in order. Array-valued keys (bytes, offsets, ids, keys) hold numpy arrays. For sequences:
 
-    def __init__(self, steps):
+    splitter         splits a text that holds a whole bag; "" splits at runs of white space; None: a text is one element
+    missing_element  the id of a missing element, which then keeps its place; None: it leaves the bag
+    """
+
+    def __init__(self, steps, splitter=None, missing_element=None):
         self.steps = [dict(s) for s in steps]
+        self.splitter = splitter
+        self.missing_element = None if missing_element is None else int(missing_element)
         self._maps = {}
-        self.suggested = {}  # feature rules under which a converted encoder equals its library
+        self.suggested = {}    # feature rules under which a converted encoder equals its library
+        self.padding = ()      # of a converted encoder: texts that its library takes for padding
+        self.transform = None  # of a converted encoder: the library's own, raw cells -> ids, padded bags or floats
         for i, step in enumerate(self.steps):
             self._check_step(i, step)
 
@@ -190,6 +210,11 @@ class Encoder:
         if isinstance(value, cls):
             return value
         return cls([value] if isinstance(value, dict) and "op" in value else value)
+
+    def with_rules(self, **rules):
+        """Itself, with these as `suggested`."""
+        self.suggested = rules
+        return self
 
     def __eq__(self, other):
         return self is other
@@ -225,12 +250,29 @@ class Encoder:
             if kind not in reads.split():
                 raise BundleError(f"{where} step {i} ({step['op']}) reads {reads}, the step before gives {kind}")
             kind = gives
+        self._check_bags(feature, where)
         want = "id" if is_slot(feature) else "number"
         if self.steps and kind != want:
             raise BundleError(f"{where} ends in a {kind}, the feature needs a {want}")
         lo, hi = self.id_range()
         if want == "id" and lo is not None and (lo < 0 or hi >= feature["vocab_size"]):
             raise BundleError(f"{where} gives ids {lo} to {hi}, vocab_size is {feature['vocab_size']}")
+
+    def _check_bags(self, feature, where):
+        if self.splitter is None and self.missing_element is None:
+            return
+        if feature["kind"] != "sequence" or not self.steps:
+            raise BundleError(f"{where}: splitter and missing_element are for sequences with steps")
+        if self.splitter is not None and (not isinstance(self.splitter, str) or get(feature, "weighted")):
+            raise BundleError(f"{where}: splitter is {self.splitter!r}, expected a text, and a feature that is not weighted")
+        if self.missing_element is not None and not 0 <= self.missing_element < feature["vocab_size"]:
+            raise BundleError(f"{where}: missing_element is {self.missing_element}, vocab_size is {feature['vocab_size']}")
+
+    def entries(self):
+        """{text or number: id} of the vocabulary, or None when the last step is not one."""
+        if not self.steps or self.steps[-1]["op"] not in ("vocab_string", "vocab_int", "vocab_float"):
+            return None
+        return self._vocab(len(self.steps) - 1, self.steps[-1])
 
     def id_range(self):
         """Least and largest id the last step can give, or (None, None)."""
@@ -239,7 +281,7 @@ class Encoder:
             return step["offset"], step["offset"] + step["modulus"] - 1
         if step["op"] == "buckets":
             return step.get("first_id", 0), step.get("first_id", 0) + len(step["boundaries"])
-        if step["op"] in ("vocab_string", "vocab_int"):
+        if step["op"] in ("vocab_string", "vocab_int", "vocab_float"):
             n = len(step["offsets"]) - 1 if step["op"] == "vocab_string" else len(step["keys"])
             if n == 0:
                 return None, None
@@ -278,6 +320,8 @@ class Encoder:
             if x != int(x):
                 raise BundleError(f"{x!r} is not an integer")
             return int(x)
+        if op == "vocab_float":
+            return self._vocab(i, step).get(float(x), OOV)
         return _number_step(step, float(x))
 
     def _text_step(self, i, step, x):
@@ -310,6 +354,8 @@ class Encoder:
             if step["op"] == "vocab_string":
                 data, off = step["bytes"].tobytes(), [int(o) for o in step["offsets"]]
                 entries = [data[a:b] for a, b in zip(off, off[1:])]
+            elif step["op"] == "vocab_float":
+                entries = step["keys"].view("<f8").tolist()
             else:
                 entries = [int(k) for k in step["keys"]]
             ids = step.get("ids")
@@ -319,9 +365,27 @@ class Encoder:
 
     def encode_for(self, feature, raw):
         """The id or float32 a feature gets for one raw value, under its missing and out_of_range rules. A missing element of a
-        sequence is MISSING: it leaves the bag."""
+        sequence is MISSING, which leaves the bag, unless the encoder has an id for it."""
         value = self.encode(raw) if self.steps else (MISSING if raw in (None, "") or raw != raw else raw)
+        if value is MISSING and feature["kind"] == "sequence" and self.missing_element is not None:
+            return self.missing_element
         return apply_rules(feature, value)
+
+    def elements(self, cell):
+        """The raw elements of a sequence's cell: a list gives its own, a text falls apart at the splitter."""
+        if isinstance(cell, (list, tuple, np.ndarray)):
+            return [e for c in cell for e in self.elements(c)]
+        if self.splitter is None:
+            return [cell]
+        if cell is None or cell == "" or cell != cell:
+            return []
+        text = cell if isinstance(cell, str) else number_text(cell)
+        return text.split(self.splitter or None)
+
+    def encode_bag(self, feature, cell):
+        """The ids of a sequence's cell, before the cut to max_len."""
+        ids = [self.encode_for(feature, element) for element in self.elements(cell)]
+        return [i for i in ids if i is not MISSING]
 
     def manifest(self, taken, feature_name):
         """({"steps": ...} with data set paths, {path: array}); `taken` is the set of paths in use."""
@@ -342,7 +406,8 @@ class Encoder:
                 elif key != "op":
                     out[key] = value
             steps.append(out)
-        return {"steps": steps}, arrays
+        bags = {"splitter": self.splitter, "missing_element": self.missing_element}
+        return {"steps": steps, **{k: v for k, v in bags.items() if v is not None}}, arrays
 
 
 def _number_step(step, x):

@@ -7,15 +7,17 @@ import numpy as np
 
 from . import ctr_blocks as blocks
 from .builder import Builder
-from .import_common import (ImportContext, UnsupportedModelError, check_global_hooks, check_ids, is_library_class,
-                            random_bags, run_library, strip_padding, to_numpy)
+from .import_common import (FeatureRules, ImportContext, UnsupportedModelError, check_global_hooks, check_ids,
+                            is_library_class, pad_bags, random_bags, run_library, strip_padding, to_numpy)
+from .import_encoders import check_padding
 from .import_run import export
 from .torch_modules import in_turn, linear, sequential
 
 _LAYERS = "fuxictr.pytorch.layers"
 
 
-def from_fuxictr(model, feature_map, path, *, rows=None, encoders=None, table_dtype=None, stats=None, check=True):
+def from_fuxictr(model, feature_map, path, *, rows=None, raw=None, encoders=None, features=None, name=None, metrics=None,
+                 table_dtype=None, stats=None, check=True):
     """Writes a FuxiCTR model as a bundle.
 
     model        a model of the zoo (LR, FM, WideDeep, DeepFM, DCN, DCNv2) or one composed like it; float32 or half
@@ -23,14 +25,22 @@ def from_fuxictr(model, feature_map, path, *, rows=None, encoders=None, table_dt
     path         the bundle to write
     rows         {feature: ids or floats}, FuxiCTR's own input; become golden rows with the model's outputs
     encoders     {feature: encoder}, scikit-learn objects or FuxiCTR's FeatureProcessor, for raw values
+    raw          {feature: cells} as data files hold them, for these rows: checked against the library's transform, and
+                 `dpi verify` encodes them. Without it, cells made for the encoders become golden rows of their own
+    features     {feature: rules} where the bundle's rules should differ: out_of_range, oov_id, missing, default_id, missing_id,
+                 default, space (FORMAT.md part 4)
+    name         the model's name in the bundle; default: its class
+    metrics      {"auc": ..., "logloss": ..., "rows": ...} of the training framework, kept in the bundle
     table_dtype  storage of the tables: f32, f16, bf16, i8; default: the weights' own type
     stats        {feature: training-time statistics}, as dpi_export.training_stats makes them; recorded, not used for scoring
-    check        compare the import with the model on `rows` and on random rows before writing
+    check        compare the import with the model on `rows` and on random rows, and the encoders with the library's transform,
+                 before writing
 
     Raises UnsupportedModelError, naming the layer or option, when the model cannot be carried over exactly.
     """
-    return export(FuxiImport, model, feature_map, path, rows, encoders=encoders, table_dtype=table_dtype,
-                  stats=stats, check=check)
+    return export(FuxiImport, model, feature_map, path,
+                  {"rows": rows, "raw": raw, "encoders": encoders, "features": features, "name": name, "metrics": metrics,
+                   "table_dtype": table_dtype, "stats": stats, "check": check})
 
 
 class FuxiImport:
@@ -38,13 +48,14 @@ class FuxiImport:
 
     library = "fuxictr"
 
-    def __init__(self, model, feature_map, encoders, table_dtype, stats=None):
+    def __init__(self, model, feature_map, encoders=None, table_dtype=None, stats=None, features=None, name=None):
         check_global_hooks()
         self.model, self.map = model, feature_map
-        self.b = Builder(type(model).__name__.lower())
+        self.b = Builder(name or type(model).__name__.lower())
         self.ctx = ImportContext(model, self.b, table_dtype)
         self.encoders, self.stats = encoders or {}, stats or {}
         self._used = self._used_features()
+        self.rules = FeatureRules(self.ctx, features, self._used)
 
     # -- the model ----------------------------------------------------------------------------------------------------
     def build(self):
@@ -274,9 +285,9 @@ class FuxiImport:
     def _feature(self, name, spec):
         kind, encoder = spec["type"], self.encoders.get(name)
         if kind == "numeric":
-            self.b.numeric(name, encoder=encoder, stats=self.stats.get(name), **self._suggested(name))
+            self.b.numeric(name, encoder=encoder, stats=self.stats.get(name), **self.rules.of(name, self._suggested(name)))
         elif kind == "embedding":
-            self.b.dense(name, int(spec["pretrain_dim"]), encoder=encoder, stats=self.stats.get(name))
+            self.b.dense(name, int(spec["pretrain_dim"]), encoder=encoder, stats=self.stats.get(name), **self.rules.of(name))
         elif kind in ("categorical", "sequence"):
             self._id_feature(name, spec, encoder)
         else:
@@ -295,12 +306,15 @@ class FuxiImport:
         if spec["type"] == "categorical":
             if rules:
                 rules.update(missing="default", default_id=rules["oov_id"])
-            self.b.categorical(name, size, encoder=encoder, stats=self.stats.get(name), **{**rules, **self._suggested(name)})
+            self.b.categorical(name, size, encoder=encoder, stats=self.stats.get(name),
+                               **self.rules.of(name, rules, self._suggested(name)))
             return
+        check_padding(self.ctx, name, encoder, 0)
         side = self._side(name)
         keys = {"missing": "pad", "pad_side": side, "keep": "first" if side == "post" else "last",
                 "stats": self.stats.get(name), **rules}
-        self.b.sequence(name, size, max_len=int(spec["max_len"]), encoder=encoder, **{**keys, **self._suggested(name)})
+        self.b.sequence(name, size, max_len=int(spec["max_len"]), encoder=encoder,
+                        **self.rules.of(name, keys, self._suggested(name), is_sequence=True))
 
     def _side(self, name):
         """Where a sequence is padded and cut: the FeatureProcessor knows, the feature map may, "post" is the library's default."""
@@ -324,6 +338,18 @@ class FuxiImport:
             else:
                 out[name] = value.astype(np.float32)
         return out
+
+    def put(self, rows, name, values):
+        """Sets a feature's column of rows: ids, bags or floats."""
+        spec = self.map.features[name]
+        if spec["type"] == "sequence":
+            values = pad_bags(values, spec["max_len"], self._side(name))
+        rows[name] = np.asarray(values, np.int64 if spec["type"] in ("categorical", "sequence") else np.float32)
+
+    def join(self, a, b):
+        """Rows of `a`, then of `b`."""
+        return {f["name"]: np.concatenate([to_numpy(a[f["name"]]).reshape(-1, *np.shape(b[f["name"]])[1:]), b[f["name"]]])
+                for f in self.b.features}
 
     def run(self, rows, dtype=None):
         """(values, logits) [rows, 1] of the library's model."""

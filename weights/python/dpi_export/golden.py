@@ -3,6 +3,7 @@
 import numpy as np
 
 from .errors import BundleError
+from .raw_golden import compare_raw, raw_arrays
 from .schema import Schema
 
 _SETS = {"dense": "dense", "ids": "ids", "offsets": "offsets", "weights": "weights", "shared_offsets": "shared_offsets",
@@ -41,12 +42,16 @@ def golden_arrays(model, golden):
     if golden.get("logit") is not None:
         arrays["/golden/logit"] = _matrix(golden["logit"], n, model.heads, "logit")
     spec = {"rows": n, "shared_rows": rows.shared_rows, "tolerance": golden["tolerance"]}
+    if golden.get("raw"):
+        keys, more = raw_arrays(model.features, golden["raw"], n)
+        spec.update(keys)
+        arrays.update(more)
     return {"spec": spec, "arrays": arrays}
 
 
 def compare_golden(bundle, dtype=np.float64):
-    """Runs the golden rows; returns {"rows", "tolerance", "heads": {name: {"value": worst, "logit": worst}}, "failures": [..]}.
-    Worst is the largest |x - golden| / max(1, |golden|)."""
+    """Runs the golden rows; returns {"rows", "tolerance", "heads": {name: {"value": worst, "logit": worst}}, "raw_rows",
+    "failures": [..]}. Worst is the largest |x - golden| / max(1, |golden|). Raw cells are encoded and compared too."""
     from .executor import Executor
     golden = bundle.golden
     report = {"rows": golden["n"], "tolerance": golden["tolerance"], "heads": {}, "failures": []}
@@ -67,6 +72,9 @@ def compare_golden(bundle, dtype=np.float64):
                 report["failures"].append(
                     f"head '{head['name']}' {key}: {len(bad)} of {len(want)} golden rows differ, first row {r}: computed "
                     f"{got[r]:.9g}, golden {want[r]:.9g}, tolerance {golden['tolerance']:g}")
+    raw = {"rows": 0, "failures": []} if golden["raw"] is None else compare_raw(bundle, golden)
+    report["raw_rows"] = raw["rows"]
+    report["failures"] += raw["failures"]
     return report
 
 

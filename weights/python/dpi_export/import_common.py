@@ -121,6 +121,31 @@ class ImportContext:
                     self.refuse(f"{kind} '{path}'", "the importer does not know what it is for")
 
 
+class FeatureRules:
+    """The rules that a caller wants for some features (features= of the importers), over those of the import."""
+
+    KEYS = ("out_of_range", "oov_id", "missing", "default_id", "missing_id", "default", "space")
+
+    def __init__(self, ctx, given, known):
+        self._ctx = ctx
+        self._given = {name: dict(rules) for name, rules in (given or {}).items()}
+        for name, rules in self._given.items():
+            if name not in known:
+                ctx.refuse("features", f"'{name}' is no feature of the model, which has {', '.join(sorted(known))}")
+            wrong = [key for key in rules if key not in self.KEYS]
+            if wrong:
+                ctx.refuse(f"features of '{name}'", f"'{wrong[0]}' cannot be changed, only {', '.join(self.KEYS)}")
+
+    def of(self, name, *rules, is_sequence=False):
+        """Keywords of Builder's feature calls: the later of `rules` go before the earlier, the caller's before all."""
+        if is_sequence and "missing" in self._given.get(name, {}):  # the model has its own answer to an empty bag
+            self._ctx.refuse(f"features of '{name}'", "'missing' of a sequence cannot be changed")
+        out = {}
+        for some in (*rules, self._given.get(name, {})):
+            out.update(some)
+        return out
+
+
 def check_module(ctx, module):
     """Refuses hooks and replaced forward methods: what runs would not be what the layer's class says."""
     for kind in ("_forward_hooks", "_forward_pre_hooks"):
@@ -164,6 +189,16 @@ def strip_padding(ids, pad_id=0, side="post"):
             out.append([])
         else:
             out.append(row[: real[-1] + 1].tolist() if side == "post" else row[real[0]:].tolist())
+    return out
+
+
+def pad_bags(bags, max_len, side="post"):
+    """Bags as rows of a padded id matrix, cut as the library cuts them: at the side away from padding's."""
+    out = np.zeros((len(bags), max_len), np.int64)
+    for row, bag in zip(out, bags):
+        kept = list(bag)[:max_len] if side == "post" else list(bag)[-max_len:]
+        if kept:
+            row[slice(len(kept)) if side == "post" else slice(max_len - len(kept), None)] = kept
     return out
 
 

@@ -4,27 +4,35 @@ import numpy as np
 
 from .encoder_sources import convert_encoders
 from .errors import BundleError
+from .import_encoders import check_encoders, check_names, golden_rows
 from .import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
 from .rows import Rows
 
 _CHECK_ROWS = 32
 
 
-def export(importer, model, feature_map, path, rows, *, encoders, table_dtype, stats, check):
-    """Shared body of from_fuxictr and from_deepctr_torch. Returns what Builder.write returns."""
-    encoders = convert_encoders(encoders)
-    exact = importer(model, feature_map, encoders, None, stats)
+def export(importer, model, feature_map, path, given):
+    """Shared body of from_fuxictr and from_deepctr_torch, with their keywords. Returns what Builder.write returns."""
+    rows, check = given["rows"], given["check"]
+    options = {"encoders": convert_encoders(given["encoders"]), "stats": given["stats"], "features": given["features"],
+               "name": given["name"]}
+    exact = importer(model, feature_map, **options)
     builder = _build(exact)
+    check_names(exact, given["encoders"] if isinstance(given["encoders"], dict) else {}, given["raw"])
     if check:
+        check_encoders(exact)
         # Random rows too: the given ones may hold no empty bag, no padding, no rare id.
         check_against_library(exact, exact.random_rows(np.random.default_rng(7), _CHECK_ROWS))
         if rows is not None:
             check_against_library(exact, rows)
-    if table_dtype is not None:
-        builder = _build(importer(model, feature_map, encoders, table_dtype, stats))
+    rows, raw = golden_rows(exact, rows, given["raw"])
+    if given["table_dtype"] is not None:
+        builder = _build(importer(model, feature_map, table_dtype=given["table_dtype"], **options))
     builder.provenance(framework=framework_text(exact.library), model=type(model).__name__)
+    if given["metrics"] is not None:
+        builder.provenance(metrics=dict(given["metrics"]))
     if rows is not None:
-        add_golden(exact, builder, rows)
+        add_golden(exact, builder, rows, raw)
     return builder.write(path, check=check)
 
 
@@ -74,8 +82,8 @@ def check_against_library(imported, rows):
     compare(imported.ctx, run["value"][name].reshape(-1, 1), value, "output", 1e-5)
 
 
-def add_golden(imported, builder, rows):
-    """Golden rows with the library's float32 outputs.
+def add_golden(imported, builder, rows, raw=None):
+    """Golden rows with the library's float32 outputs; `raw` as in Builder.golden.
 
     The tolerance grows beyond 1e-5 where the library's own float32 is further than that from exact (a cancellation of huge
     numbers), and where the tables lost bits.
@@ -93,7 +101,7 @@ def add_golden(imported, builder, rows):
         run, name = Executor(builder).run(given), builder.heads[0]["name"]
         stored = run["value"][name].reshape(-1, 1), run["logit"][name].reshape(-1, 1)
         tolerance = max(tolerance, 5e-3, 2 * _distance(stored, (value, logit)))
-    builder.golden(given, value=value, logit=logit, tolerance=tolerance)
+    builder.golden(given, value=value, logit=logit, tolerance=tolerance, raw=raw)
 
 
 def _fits_double(imported):

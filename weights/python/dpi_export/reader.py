@@ -12,6 +12,7 @@ from .encoders import Encoder
 from .errors import BundleError, dataset_name
 from .graph import Graph, check_heads
 from .profile import check_profile
+from .raw_golden import read_raw
 from .rows import Rows
 from .tables import BLOCK_BYTES, STORED, decode
 
@@ -83,9 +84,12 @@ class Bundle:
             feature = dict(entry)
             schema.check_feature(feature)
             if feature.get("encoder") is not None:
+                given = feature["encoder"]
+                if set(given) - {"steps", "splitter", "missing_element"}:
+                    raise BundleError(f"feature '{feature['name']}', encoder: a key of {sorted(given)} is not known")
                 steps = [{k: self.array(v) if k in ("bytes", "offsets", "ids", "keys") else v for k, v in s.items()}
-                         for s in feature["encoder"].get("steps", [])]
-                feature["encoder"] = Encoder(steps)
+                         for s in given.get("steps", [])]
+                feature["encoder"] = Encoder(steps, given.get("splitter"), given.get("missing_element"))
                 feature["encoder"].check(feature)
             self.features.append(feature)
         schema.Schema(self.features)
@@ -186,24 +190,26 @@ class Bundle:
 
     @property
     def golden(self):
-        """{"n", "rows": Rows, "value", "logit" or None, "tolerance"}, or None."""
+        """{"n", "rows": Rows, "value", "logit" or None, "tolerance", "raw": {feature: cells} or None}, or None."""
         spec = self.manifest.get("golden")
         if spec is None or self._golden is not None:
             return self._golden
         have = {p[len("/golden/"):]: self.array(p) for p in self.data_sets if p.startswith("/golden/")}
         value, logit = have.pop("value"), have.pop("logit", None)
+        cells = {k: have.pop(k) for k in ("raw_cells", "raw_texts", "raw_bytes") if k in have}
+        raw = read_raw(spec, cells) if spec.get("raw") else None
         if value.shape != (spec["rows"], len(self.heads)) or (logit is not None and logit.shape != value.shape):
             raise BundleError(f"/golden/value has shape {list(value.shape)}, expected [{spec['rows']}, {len(self.heads)}]")
         rows = Rows(n=spec["rows"], **have)
         self._golden = {"n": spec["rows"], "rows": rows, "value": value, "logit": logit,
-                        "tolerance": spec.get("tolerance", 1e-5)}
+                        "tolerance": spec.get("tolerance", 1e-5), "raw": raw}
         return self._golden
 
     @property
     def golden_spec(self):
         """Golden rows as Builder.golden takes them."""
         g = self.golden
-        return g and {k: g[k] for k in ("rows", "value", "logit", "tolerance")}
+        return g and {k: g[k] for k in ("rows", "value", "logit", "tolerance", "raw")}
 
     def verify_digests(self, progress=None):
         """Checks the digest of every extent; raises BundleError naming the data set."""

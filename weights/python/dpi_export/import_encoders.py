@@ -1,0 +1,135 @@
+"""The encoders of an import: do they fit the model, do they encode as the library does, and which golden rows show it.
+
+The oracle is the library's own transform (`Encoder.transform`): FuxiCTR's FeatureProcessor, scikit-learn's objects. Where an
+encoder has none, the ids that the caller gives beside raw cells are.
+"""
+
+import numpy as np
+
+from .errors import BundleError
+from .import_common import strip_padding
+from .raw_golden import Probes, encode_column, first_difference, settled, show
+from .schema import get, is_slot
+
+_CHECK_CELLS, _GOLDEN_CELLS = 64, 12
+
+
+def check_names(imported, encoders, raw):
+    """Refuses encoders and raw cells of features that the model does not have."""
+    known = {f["name"] for f in imported.b.features}
+    for what, given in (("encoders", encoders), ("raw", raw or {})):
+        for name in given:
+            if name not in known:
+                imported.ctx.refuse(what, f"'{name}' is no feature of the model, which has {', '.join(sorted(known))}")
+
+
+def check_padding(ctx, name, encoder, pad_id):
+    """Refuses an encoder of a padded sequence that gives a value the id of padding: the model would not see it."""
+    if encoder is None or not encoder.steps:
+        return
+    entries = encoder.entries()
+    if entries is not None:
+        words = [e.decode(errors="replace") if isinstance(e, bytes) else e for e, i in entries.items() if i == pad_id]
+        hidden = [w for w in words if w not in encoder.padding]
+        if hidden:
+            ctx.refuse(f"encoder of sequence '{name}'", f"gives {hidden[0]!r} id {pad_id}, which is padding in this model; "
+                                                        "ids of a padded sequence start behind it")
+    elif encoder.steps[-1]["op"] != "to_id":
+        lo, hi = encoder.id_range()
+        if lo is not None and lo <= pad_id <= hi:
+            ctx.refuse(f"encoder of sequence '{name}'", f"gives ids {lo} to {hi}, but {pad_id} is padding in this model")
+
+
+def check_encoders(imported):
+    """Every encoder on cells made for it, against the library's own transform. Refuses with feature and cell."""
+    for feature in _encoded(imported):
+        if feature["encoder"].transform is not None:
+            cells = Probes(feature, np.random.default_rng(11), _CHECK_CELLS).cells()
+            _compare(imported, feature, cells, _library_column(imported, feature, cells), "the library's transform gives")
+
+
+def golden_rows(imported, rows, raw):
+    """(library rows, {feature: raw cells of the last of them}) for the golden rows of an import; (rows, None) when there is no
+    encoder. Without `raw`, rows made of cells for the encoders are added to those given."""
+    encoded = _encoded(imported)
+    if raw is not None:
+        return _given(imported, rows, raw), raw
+    if not encoded:
+        return rows, None
+    rng = np.random.default_rng(23)
+    cells = {f["name"]: Probes(f, rng, _GOLDEN_CELLS).cells() for f in encoded if f["kind"] != "dense"}
+    n = min(len(c) for c in cells.values()) if cells else 0
+    if not n:
+        return rows, None
+    cells = {name: c[:n] for name, c in cells.items()}
+    added = imported.random_rows(rng, n)
+    for feature in encoded:
+        if feature["name"] in cells:
+            imported.put(added, feature["name"], _bundle_column(imported, feature, cells[feature["name"]]))
+    return (added if rows is None else imported.join(rows, added)), cells
+
+
+def _encoded(imported):
+    return [f for f in imported.b.features if f.get("encoder") is not None and f["encoder"].steps]
+
+
+def _given(imported, rows, raw):
+    """The library's rows of the caller's raw cells: those given, else the library's transform."""
+    for feature in _encoded(imported):
+        if feature["kind"] != "dense" and feature["name"] not in raw:
+            raise ValueError(f"raw: feature '{feature['name']}' has an encoder but no cells")
+    features = {f["name"]: f for f in imported.b.features}
+    if rows is None:
+        count = len(next(iter(raw.values())))
+        rows = imported.random_rows(np.random.default_rng(23), count)
+        for name, feature in features.items():
+            if name not in raw:
+                raise ValueError(f"rows are not given, so raw needs every feature; '{name}' is missing")
+            imported.put(rows, name, _bundle_column(imported, feature, raw[name]))
+    columns = imported.columns(rows)
+    for name, cells in raw.items():
+        if len(cells) != len(columns[name]):
+            raise ValueError(f"raw: feature '{name}' has {len(cells)} cells, rows has {len(columns[name])}")
+        _compare(imported, features[name], cells, columns[name], "rows holds")
+        if getattr(features[name].get("encoder"), "transform", None) is not None:
+            _compare(imported, features[name], cells, _library_column(imported, features[name], cells), "the library's transform gives")
+    return rows
+
+
+def _bundle_column(imported, feature, cells):
+    """Ids, bags or floats of raw cells: by the library's own transform where there is one."""
+    if getattr(feature.get("encoder"), "transform", None) is not None:
+        return _library_column(imported, feature, cells)
+    return encode_column(feature, cells)
+
+
+def _library_column(imported, feature, cells):
+    """Ids, bags or floats that the library's own transform makes of cells."""
+    encoder = feature["encoder"]
+    if feature["kind"] != "sequence":
+        values = _call(imported, feature, cells)
+        return [int(v) for v in values] if is_slot(feature) else values
+    if encoder.splitter is not None:
+        return strip_padding(np.asarray(_call(imported, feature, cells)), get(feature, "pad_id"), get(feature, "pad_side"))
+    bags = [[e for e in encoder.elements(cell) if e not in ("", None)] for cell in cells]
+    flat = [e for bag in bags for e in bag]
+    ids = iter(_call(imported, feature, flat) if flat else [])
+    return [[int(next(ids)) for _ in bag] for bag in bags]
+
+
+def _call(imported, feature, cells):
+    try:
+        return feature["encoder"].transform(cells)
+    except (ValueError, TypeError, KeyError) as error:
+        return imported.ctx.refuse(f"feature '{feature['name']}'", f"the library's own transform fails: {error}")
+
+
+def _compare(imported, feature, cells, column, says):
+    try:
+        got, want = settled(feature, encode_column(feature, cells)), settled(feature, column)
+    except BundleError as error:
+        imported.ctx.refuse("check of encoders", str(error))
+    row = first_difference(got, want)
+    if row is not None:
+        imported.ctx.refuse(f"feature '{feature['name']}'", f"row {row}: {show(cells[row])} is encoded as {got[row]}, but {says} "
+                                                            f"{want[row]}")
