@@ -36,6 +36,7 @@ Status load(const std::string& path) {
   DPI_ASSIGN_OR_RETURN(const std::unique_ptr<Bundle> bundle, Bundle::open(path));
   DPI_RETURN_IF_ERROR(bundle->verify_all({}));
   DPI_RETURN_IF_ERROR(bundle->read_golden().status());
+  DPI_RETURN_IF_ERROR(bundle->read_golden_raw().status());
   for (const FeatureSpec& f : bundle->manifest().features) {
     if (!f.encoder.empty()) DPI_RETURN_IF_ERROR(FeatureEncoder::build(f, *bundle).status());
   }

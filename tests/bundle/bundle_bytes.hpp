@@ -83,6 +83,7 @@ inline void read_all(Bundle& bundle) {
     if (!bundle.manifest().tables[t].scale.empty()) (void)bundle.read_table_scale(t, &scale);
   }
   (void)bundle.read_golden();
+  (void)bundle.read_golden_raw();
   (void)bundle.verify_all({});
 }
 

@@ -149,6 +149,47 @@ def manifest_cases():
     case("too_many_heads", BAD, "heads has 257", lambda m: m.update(heads=[{"name": f"h{i}", "value": "y"} for i in range(257)]))
     case("golden_rows", BAD, "rows is 65537", lambda m: m.update(golden={"rows": 65537}))
     case("golden_gone", BAD, "/golden/", lambda m: m.update(golden={"rows": 2}))
+    bag = {"kind": "sequence", "encoder": {"steps": [{"op": "to_id"}], "splitter": "^", "missing_element": 0}}
+    for name, text, change in (
+            ("splitter_of_one", "for sequences", {"kind": "categorical"}), ("splitter_weighted", "weighted", {"weighted": True}),
+            ("splitter_bare", "for sequences", {"encoder": {"steps": [], "splitter": "^"}}),
+            ("missing_bare", "for sequences", {"encoder": {"steps": [], "missing_element": 1}}),
+            ("missing_outside", "missing_element is 4", {"encoder": {**bag["encoder"], "missing_element": 4}}),
+            ("splitter_number", "splitter", {"encoder": {**bag["encoder"], "splitter": 3}})):
+        case(name, BAD, text, feature(**{**bag, **change}))
+    case("encoder_key", UNSUPPORTED, "'joiner'", feature(**{**bag, "encoder": {**bag["encoder"], "joiner": "^"}}))
+    case("float_of_text", BAD, "(vocab_float)", encoder({"op": "vocab_float", "keys": "/encoders/c.keys"}))
+    for name, value in (("nan", float("nan")), ("inf", float("inf")), ("minus_zero", -0.0), ("twice", 1.0)):
+        keys = np.array([1.0, value, 3.0]).view("<i8")
+        case(f"float_{name}", BAD, "feature 'c'", encoder({"op": "to_float"}, {"op": "vocab_float", "keys": "/encoders/c.keys"}),
+             arrays={**sets(), "/encoders/c.keys": keys})
+    raw_cases()
+
+
+def raw_cases():
+    """Raw cells of golden rows."""
+    golden = {"/golden/value": np.zeros((2, 1), "<f4"), "/golden/ids": np.array([1, 2], "<i8"), "/golden/offsets": np.arange(3, dtype="<i8"),
+              "/golden/dense": np.zeros((2, 1), "<f4"), "/golden/raw_cells": np.array([0, 1, 2], "<i8"),
+              "/golden/raw_texts": np.array([0, 1, 3], "<i8"), "/golden/raw_bytes": np.frombuffer(b"abb", "u1")}
+
+    def raw(name, text, keys=(), **arrays):
+        case("raw_" + name, BAD, text, lambda m: m.update(golden={"rows": 2, "raw": ["c"], **dict(keys)}),
+             arrays={k: v for k, v in {**sets(), **golden, **{f"/golden/raw_{n}": a for n, a in arrays.items()}}.items() if v is not None})
+
+    raw("unknown", "'d' is no", {"raw": ["d"]})
+    raw("twice", "'c' is named twice", {"raw": ["c", "c"]})
+    raw("number", "raw holds", {"raw": [1]})
+    raw("rows", "raw_rows is 3", {"raw_rows": 3})
+    raw("few", "/golden/raw_cells", {"raw_rows": 1})
+    raw("more", "/golden/raw_cells", {"raw": ["c", "x"]})
+    raw("gone", "/golden/raw_bytes", bytes=None)
+    raw("type", "/golden/raw_texts", texts=np.zeros(3, "<u8"))
+    raw("falling", "/golden/raw_texts", texts=np.array([0, 4, 3], "<i8"))
+    raw("late", "/golden/raw_texts", texts=np.array([1, 1, 3], "<i8"))
+    raw("short", "/golden/raw_texts", texts=np.array([0, 1, 2], "<i8"))
+    raw("no_texts", "/golden/raw_texts", texts=np.zeros(0, "<i8"))
+    raw("cells_falling", "/golden/raw_cells", cells=np.array([0, 3, 2], "<i8"))
+    raw("cells_beyond", "/golden/raw_cells", cells=np.array([0, 1, 3], "<i8"))
 
 
 def table(**keys):

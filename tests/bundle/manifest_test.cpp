@@ -34,12 +34,15 @@ const char* const kFull = R"({"format": "dpi-bundle", "version": [1, 0], "name":
                          {"op": "minmax", "min": 0, "max": 3, "lo": -1, "hi": 1}]}},
   {"name": "bucket", "kind": "categorical", "vocab_size": 9,
    "encoder": {"steps": [{"op": "to_float"}, {"op": "buckets", "boundaries": [-1, 0.5, 3], "right": true, "first_id": 1}]}},
+  {"name": "float", "kind": "categorical", "vocab_size": 9,
+   "encoder": {"steps": [{"op": "to_float"}, {"op": "vocab_float", "keys": "/encoders/f", "ids": "/encoders/i", "first_id": 3}]}},
+  {"name": "bag", "kind": "sequence", "vocab_size": 9, "encoder": {"splitter": "^", "missing_element": 8, "steps": [{"op": "to_id"}]}},
   {"name": "vector", "kind": "dense", "space": "shared", "dim": 6}],
  "tables": [{"name": "t", "rows": 9, "dim": 4, "dtype": "i8", "data": "/tables/t", "scale": "/tables/s"}],
  "ops": [{"name": "in", "op": "Input", "v": 1, "in": [], "attrs": {"feature": "vector"}, "params": {}, "module": "m"},
   {"name": "y", "op": "Linear", "v": 1, "in": ["in"], "attrs": {"groups": 1}, "params": {"weight": "w", "bias": "b"}, "module": "m"}],
  "heads": [{"name": "ctr", "value": "y", "logit": "y", "activation": "sigmoid"}],
- "golden": {"rows": 8, "shared_rows": 0, "tolerance": 1e-5}})";
+ "golden": {"rows": 8, "shared_rows": 0, "tolerance": 1e-5, "raw": ["bag", "number"], "raw_rows": 5}})";
 
 std::vector<Path> paths_of(const Json& json) {
   std::vector<Path> paths;
@@ -72,21 +75,30 @@ TEST_CASE("the full manifest reads as it says") {
   REQUIRE_MESSAGE(m.ok(), m.status().message());
   CHECK(m->provenance == R"({"list":[1,2.0,null,true,"x"],"metrics":{"auc":0.9061,"rows":16281},"z":"é"})");
   CHECK(m->provenance == Json::parse(kFull)["provenance"].dump());
-  const auto& hash = std::get<step::Hash>(m->features[2].encoder[0]);
+  const auto& hash = std::get<step::Hash>(m->features[2].encoder.steps[0]);
   CHECK(!hash.murmur);
   CHECK(hash.seed == 1);
   CHECK(hash.modulus == 8);
   CHECK(hash.offset == 1);
-  const auto& words = std::get<step::VocabString>(m->features[0].encoder[2]);
+  const auto& words = std::get<step::VocabString>(m->features[0].encoder.steps[2]);
   CHECK(words.ids == "/encoders/i");
   CHECK(words.first_id == 2);
-  CHECK(std::get<step::Missing>(m->features[0].encoder[1]).values == std::vector<std::string>{"?", "NA"});
-  const auto& minmax = std::get<step::MinMax>(m->features[3].encoder[3]);
+  CHECK(std::get<step::Missing>(m->features[0].encoder.steps[1]).values ==
+        std::vector<std::string>{"?", "NA"});
+  const auto& minmax = std::get<step::MinMax>(m->features[3].encoder.steps[3]);
   CHECK(minmax.max == 3);
   CHECK(minmax.lo == -1);
-  const auto& buckets = std::get<step::Buckets>(m->features[4].encoder[1]);
+  const auto& buckets = std::get<step::Buckets>(m->features[4].encoder.steps[1]);
   CHECK(buckets.boundaries == std::vector<double>{-1, 0.5, 3});
   CHECK(buckets.right);
+  const auto& floats = std::get<step::VocabFloat>(m->features[5].encoder.steps[1]);
+  CHECK(floats.keys == "/encoders/f");
+  CHECK(floats.first_id == 3);
+  const EncoderSpec& bag = m->features[6].encoder;
+  CHECK((bag.has_splitter && bag.splitter == "^" && bag.has_missing_element && bag.missing_element == 8));
+  CHECK_FALSE((m->features[2].encoder.has_splitter || m->features[2].encoder.has_missing_element));
+  CHECK(m->golden.raw == std::vector<std::string>{"bag", "number"});
+  CHECK(m->golden.raw_rows == 5);
   CHECK(std::get<int64_t>(m->ops[1].attrs.at("groups")) == 1);
   CHECK(m->ops[1].params.at("weight") == "w");
 }

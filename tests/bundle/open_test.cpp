@@ -55,7 +55,7 @@ TEST_CASE("features") {
   CHECK(city.oov_id == 0);
   CHECK(city.missing == Missing::kDefault);
   CHECK(city.default_id == 4);
-  CHECK(city.encoder.size() == 2);
+  CHECK(city.encoder.steps.size() == 2);
   CHECK(city.has_missing_id == false);
   const FeatureSpec& tags = m.features[1];
   CHECK(tags.kind == FeatureKind::kSequence);
@@ -128,10 +128,10 @@ TEST_CASE("parameters, vocabularies, golden rows") {
   REQUIRE(bias.ok());
   CHECK(*bias == std::vector<float>{0.125f});
   CHECK(bundle->find("/params/" + linear->params.at("weight"))->shape == std::vector<int64_t>{1, 17});
-  const auto offsets = bundle->read_u64(std::get<step::VocabString>(m.features[0].encoder[1]).offsets);
+  const auto offsets = bundle->read_u64(std::get<step::VocabString>(m.features[0].encoder.steps[1]).offsets);
   REQUIRE(offsets.ok());
   CHECK(*offsets == std::vector<uint64_t>{0, 3, 7, 12, 16});
-  const auto keys = bundle->read_i64(std::get<step::VocabInt>(m.features[1].encoder[0]).keys);
+  const auto keys = bundle->read_i64(std::get<step::VocabInt>(m.features[1].encoder.steps[0]).keys);
   REQUIRE(keys.ok());
   CHECK(*keys == std::vector<int64_t>{30, -20, 10});
   const auto golden = bundle->read_golden();

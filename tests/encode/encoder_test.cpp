@@ -131,6 +131,31 @@ TEST_CASE("threads share encoders") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("elements of a text are Python's") {
+  std::ifstream in(source_dir() + "/tests/encode/data/splits.json");
+  const auto json = nlohmann::json::parse(in, nullptr, false);
+  REQUIRE(json.is_array());
+  CHECK(json.size() > 1000);
+  for (const auto& j : json) {
+    const auto text = j["text"].get<std::string>(), splitter = j["splitter"].get<std::string>();
+    std::vector<std::string> got;
+    const int64_t allocations = allocations_during([&] {
+      BagElements elements(text, splitter);
+      for (std::string_view e; elements.next(&e);) {
+      }
+    });
+    CHECK(allocations == 0);
+    BagElements elements(text, splitter);
+    for (std::string_view e; elements.next(&e);) got.emplace_back(e);
+    CHECK_MESSAGE(got == j["want"].get<std::vector<std::string>>(), j.dump(), " gave ", got.size());
+  }
+  BagElements whole("a^b");
+  std::string_view e;
+  CHECK(whole.next(&e));
+  CHECK(e == "a^b");
+  CHECK_FALSE(whole.next(&e));
+}
+
 TEST_CASE("murmur3_32 published values") {
   CHECK(murmur3_32("", 0) == 0u);
   CHECK(murmur3_32("", 1) == 0x514E28B7u);

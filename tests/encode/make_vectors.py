@@ -2,6 +2,8 @@
 
     python3 tests/encode/make_vectors.py        # numpy, scikit-learn, xxhash
 
+data/splits.json holds texts, splitters and what Python's str.split makes of them.
+
 What they must become is computed by numpy, scikit-learn, xxhash and Python itself, not by the package's own encoders, which only
 write the bundle. Each vector is {"feature", "text" or "number", and one of "id", "float", "missing", "error"}.
 """
@@ -145,9 +147,51 @@ def bins():
             add(name, want, number=float(x))
 
 
+def float_vocabulary():
+    """Float categories, and the texts and numbers that are equal to one, or nearly."""
+    values = np.unique(np.concatenate([RNG.normal(0, 100, 200), RNG.integers(-50, 50, 60), [0.1, 1e300, 5e-324, 2.0**53]]))
+    oracle = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1).fit(values[:, None])
+    name = slot("floats", len(values) + 1, e.to_float(), e.vocab_float(list(oracle.categories_[0]), first_id=1),
+                out_of_range="oov", oov_id=0)
+    asked = [*values, *np.nextafter(values, 9e307), 0.5, -0.0, 1e22]
+    for x, k in zip(asked, oracle.transform(np.array(asked)[:, None])[:, 0]):
+        x, want = float(x), {"id": int(k) + 1}
+        add(name, want, number=x)
+        for text in sorted({repr(x), f"{x:.17g}", f"{x:.25e}", repr(x) if repr(x)[0] == "-" else "+" + repr(x), plain(x)}):
+            add(name, want, text=text)
+    for t in ("one", "nan", "inf", "1,5", "0x1", " 1"):
+        add(name, {"error": True}, text=t)
+    few = slot("float ids", 9, e.to_float(), e.vocab_float([2.5, -1, 0], ids=[8, 7, 1]), out_of_range="default", default_id=3)
+    for t, want in (("2.50", 8), ("-1.0", 7), ("-1", 7), ("0.0", 1), ("-0", 1), ("0e5", 1), ("2", 3)):
+        add(few, {"id": want}, text=t)
+
+
+def elements():
+    """Missing elements of bags."""
+    for name, missing in (("bag", 5), ("bag that drops", None)):
+        B.sequence(name, 9, max_len=4, missing="pad", out_of_range="oov", oov_id=8,
+                   encoder=Encoder([e.trim(), e.missing(["NA"]), e.vocab_string(["a", "b"])], splitter="^", missing_element=missing))
+        for t, want in (("a", 1), (" b", 2), ("c", 8), ("", missing), (" ", missing), ("NA", missing)):
+            add(name, {"missing": True} if want is None else {"id": want}, text=t)
+    B.sequence("id bag", 9, encoder=Encoder([e.to_id()], splitter=","))
+
+
+def splits():
+    """[{"text", "splitter", "want"}]; an empty text holds no elements."""
+    space = [chr(c) for c in range(0x110000) if chr(c).isspace()]
+    texts = ["", "^", "a", "a^b", "^a", "a^", "a^^b", "^^", "a, b,c, ", ", , ", "aaa", "aaaaa", " a  b ", "\ta\nb\r\n", "k\u00f6ln^\u00df", "  "]
+    texts += [f"x{s}y{s}{s}z{s}" for s in space] + [f"x{chr(c)}y" for c in (0x200B, 0x2007, 0x200B, 0xFEFF, 0x0E, 0x7F, 0x180E, 0x84, 0xE2)]
+    alphabet = ["a", "b", "^", ", ", " ", "\u2003", "\u00a0", "\u00e9"]
+    texts += ["".join(RNG.choice(alphabet, RNG.integers(1, 12))) for _ in range(300)]
+    out = [{"text": t, "splitter": s, "want": t.split(s or None) if t else []} for t in texts for s in ("", "^", ", ", "aa")]
+    with open(HERE / "data/splits.json", "w", encoding="utf-8") as f:
+        f.write("[" + ",\n".join(json.dumps(v) for v in out) + "]\n")
+
+
 def main():
-    for part in (hashes, vocabularies, identifiers, arithmetic, bins):
+    for part in (hashes, vocabularies, identifiers, arithmetic, bins, float_vocabulary, elements):
         part()
+    splits()
     x = B.concat([B.input(f["name"]) for f in B.features if f["kind"] == "numeric"])
     B.head("y", B.linear(x, np.ones((1, B.shape(x)[0]), np.float32)))
     (HERE / "data").mkdir(exist_ok=True)

@@ -44,6 +44,7 @@ class OpenBundle final : public Bundle {
     return read_all<uint8_t>(path, Type::kU8);
   }
   Result<GoldenRows> read_golden() override;
+  Result<GoldenRaw> read_golden_raw() override;
   Status verify_all(const std::function<void(uint64_t, uint64_t)>& progress) override;
 
  private:
@@ -161,6 +162,29 @@ Result<GoldenRows> OpenBundle::read_golden() {
   DPI_RETURN_IF_ERROR(read_optional("/golden/logit", Type::kF32, &g.logit));
   g.has_offsets = !g.offsets.empty();
   return g;
+}
+
+Result<GoldenRaw> OpenBundle::read_golden_raw() {
+  GoldenRaw raw;
+  if (manifest_.golden.raw.empty()) return raw;
+  raw.rows = manifest_.golden.raw_rows;
+  raw.features = manifest_.golden.raw;
+  DPI_ASSIGN_OR_RETURN(raw.cells, read_all<int64_t>("/golden/raw_cells", Type::kI64));
+  DPI_ASSIGN_OR_RETURN(raw.texts, read_all<int64_t>("/golden/raw_texts", Type::kI64));
+  DPI_ASSIGN_OR_RETURN(raw.bytes, read_all<uint8_t>("/golden/raw_bytes", Type::kU8));
+  const auto covers = [](const std::vector<int64_t>& offsets, size_t n) {
+    return !offsets.empty() && offsets.front() == 0 && static_cast<size_t>(offsets.back()) == n &&
+           std::is_sorted(offsets.begin(), offsets.end());
+  };
+  if (!covers(raw.texts, raw.bytes.size())) {
+    return fault("/golden/raw_texts",
+                 "expected rising offsets from 0 to " + std::to_string(raw.bytes.size()));
+  }
+  if (!covers(raw.cells, raw.texts.size() - 1)) {
+    return fault("/golden/raw_cells",
+                 "expected rising offsets from 0 to " + std::to_string(raw.texts.size() - 1));
+  }
+  return raw;
 }
 
 Status OpenBundle::verify_all(const std::function<void(uint64_t, uint64_t)>& progress) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
@@ -51,6 +52,20 @@ struct GoldenRows {
   std::vector<float> value, logit;  // [rows, heads]; logit empty when absent
 };
 
+/// Raw cells of the last `rows` golden rows (FORMAT.md part 10): cell `c` of row `r` holds the texts
+/// cells[r * columns + c] to the next entry, text `t` the bytes texts[t] to texts[t + 1].
+struct GoldenRaw {
+  int64_t rows = 0;
+  std::vector<std::string> features;  // of the columns
+  std::vector<int64_t> cells, texts;
+  std::vector<uint8_t> bytes;
+
+  std::string_view text(int64_t t) const {
+    const auto* begin = reinterpret_cast<const char*>(bytes.data()) + texts[t];
+    return {begin, static_cast<size_t>(texts[t + 1] - texts[t])};
+  }
+};
+
 class Bundle {
  public:
   static Result<std::unique_ptr<Bundle>> open(const std::string& path, const BundleOptions& options = {});
@@ -80,6 +95,8 @@ class Bundle {
   virtual Result<std::vector<uint64_t>> read_u64(const std::string& path) = 0;
   virtual Result<std::vector<uint8_t>> read_u8(const std::string& path) = 0;
   virtual Result<GoldenRows> read_golden() = 0;
+  /// No rows when the bundle has none.
+  virtual Result<GoldenRaw> read_golden_raw() = 0;
   /// Reads and checks every extent; progress(done, total bytes) may be empty.
   virtual Status verify_all(const std::function<void(uint64_t, uint64_t)>& progress) = 0;
 

@@ -27,7 +27,7 @@ class Checker {
     for (const TableSpec& t : manifest_.tables) DPI_RETURN_IF_ERROR(table(t));
     for (const OpSpec& op : manifest_.ops) DPI_RETURN_IF_ERROR(params(op));
     for (const FeatureSpec& f : manifest_.features) {
-      for (const EncoderStep& step : f.encoder) DPI_RETURN_IF_ERROR(vocabulary(f, step));
+      for (const EncoderStep& step : f.encoder.steps) DPI_RETURN_IF_ERROR(vocabulary(f, step));
     }
     return manifest_.golden.rows > 0 ? golden() : Status();
   }
@@ -83,12 +83,17 @@ class Checker {
       DPI_RETURN_IF_ERROR(expect(texts->bytes, Type::kU8, {-1}, "a vocabulary needs"));
       return vocabulary_ids(texts->ids, n);
     }
-    const auto* integers = std::get_if<step::VocabInt>(&step);
-    if (integers == nullptr) return {};
-    DPI_RETURN_IF_ERROR(expect(integers->keys, Type::kI64, {-1}, "a vocabulary needs"));
-    const int64_t n = find_data_set(list_, integers->keys)->shape[0];
-    DPI_RETURN_IF_ERROR(vocabulary_size(f, integers->keys, n));
-    return vocabulary_ids(integers->ids, n);
+    if (const auto* integers = std::get_if<step::VocabInt>(&step)) return numbers(f, *integers);
+    if (const auto* floats = std::get_if<step::VocabFloat>(&step)) return numbers(f, *floats);
+    return {};
+  }
+
+  template <class Step>
+  Status numbers(const FeatureSpec& f, const Step& step) {
+    DPI_RETURN_IF_ERROR(expect(step.keys, Type::kI64, {-1}, "a vocabulary needs"));
+    const int64_t n = find_data_set(list_, step.keys)->shape[0];
+    DPI_RETURN_IF_ERROR(vocabulary_size(f, step.keys, n));
+    return vocabulary_ids(step.ids, n);
   }
 
   Status vocabulary_size(const FeatureSpec& f, const std::string& path, int64_t n) {
@@ -110,11 +115,19 @@ class Checker {
     if (find_data_set(list_, "/golden/logit") != nullptr) {
       DPI_RETURN_IF_ERROR(expect("/golden/logit", Type::kF32, {g.rows, heads}));
     }
+    if (!g.raw.empty()) DPI_RETURN_IF_ERROR(golden_raw(g));
     DPI_RETURN_IF_ERROR(golden_part("", "offsets", g.rows, split ? l.n_item_slots : l.n_slots,
                                     split ? l.n_item_columns : l.n_columns));
     if (!split) return {};
     DPI_RETURN_IF_ERROR(expect("/golden/shared_offsets", Type::kI64, {g.shared_rows + 1}));
     return golden_part("shared_", "shared_bag_offsets", g.shared_rows, l.n_shared_slots, l.n_shared_columns);
+  }
+
+  Status golden_raw(const GoldenSpec& g) {
+    const auto columns = static_cast<int64_t>(g.raw.size());
+    DPI_RETURN_IF_ERROR(expect("/golden/raw_cells", Type::kI64, {g.raw_rows * columns + 1}));
+    DPI_RETURN_IF_ERROR(expect("/golden/raw_texts", Type::kI64, {-1}, "raw cells need"));
+    return expect("/golden/raw_bytes", Type::kU8, {-1}, "raw cells need");
   }
 
   Status golden_part(const std::string& prefix, const std::string& offsets, int64_t rows, int64_t slots,

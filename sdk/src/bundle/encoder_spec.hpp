@@ -36,6 +36,12 @@ struct VocabInt {
   std::string ids;  // empty = entry k has id first_id + k
   int64_t first_id = 1;
 };
+struct VocabFloat {
+  static constexpr const char* kName = "vocab_float";
+  std::string keys;  // bit patterns of doubles, finite, 0 without sign
+  std::string ids;   // empty = entry k has id first_id + k
+  int64_t first_id = 1;
+};
 struct Hash {
   static constexpr const char* kName = "hash";
   bool murmur = false;  // murmur3_32, else xxh64
@@ -77,10 +83,22 @@ struct Buckets {
 
 }  // namespace step
 
-using EncoderStep = std::variant<step::Trim, step::Lower, step::Upper, step::Missing, step::VocabString,
-                                 step::VocabInt, step::Hash, step::ToId, step::ToFloat, step::Clip,
-                                 step::Log1p, step::SignedLog1p, step::Standard, step::MinMax, step::Buckets>;
-using EncoderSpec = std::vector<EncoderStep>;
+using EncoderStep =
+    std::variant<step::Trim, step::Lower, step::Upper, step::Missing, step::VocabString, step::VocabInt,
+                 step::VocabFloat, step::Hash, step::ToId, step::ToFloat, step::Clip, step::Log1p,
+                 step::SignedLog1p, step::Standard, step::MinMax, step::Buckets>;
+
+struct EncoderSpec {
+  std::vector<EncoderStep> steps;  // none = no encoder
+  // Sequences only, and never weighted ones: how a text that holds a whole bag falls into elements.
+  bool has_splitter = false;
+  std::string splitter;  // empty = runs of white space
+  // Sequences only: the id of a missing element, which keeps its place; without one it leaves the bag.
+  bool has_missing_element = false;
+  int64_t missing_element = 0;  // in [0, vocab_size)
+
+  bool empty() const { return steps.empty(); }
+};
 
 /// The step's name in a manifest.
 inline const char* name_of(const EncoderStep& step) {

@@ -87,6 +87,8 @@ struct GoldenSpec {
   int64_t rows = 0;  // 0 = no golden rows
   int64_t shared_rows = 0;
   double tolerance = 1e-5;
+  std::vector<std::string> raw;  // features with raw cells: none of kind dense, each once
+  int64_t raw_rows = 0;          // the last of the rows have them
 };
 
 struct Manifest {

@@ -1,6 +1,7 @@
 #include "encode/encoder.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <variant>
@@ -105,6 +106,16 @@ struct VocabInt {
   }
 };
 
+struct VocabFloat {
+  IntVocabulary map;  // of bit patterns
+  Status run(Value& v) const {
+    int64_t id = 0;
+    const bool found = map.find(std::bit_cast<int64_t>(v.number == 0 ? 0.0 : v.number), &id);
+    v.set_found(found, id);
+    return {};
+  }
+};
+
 struct Hash {
   bool murmur;
   uint64_t seed, modulus;
@@ -163,8 +174,8 @@ struct Buckets {
   }
 };
 
-using Step =
-    std::variant<Trim, Case, MissingTexts, VocabString, VocabInt, Hash, ToId, ToFloat, Arithmetic, Buckets>;
+using Step = std::variant<Trim, Case, MissingTexts, VocabString, VocabInt, VocabFloat, Hash, ToId, ToFloat,
+                          Arithmetic, Buckets>;
 
 /// Does the step read text (so that a number has to become one)?
 bool reads_text(const Step& s) {
@@ -206,6 +217,19 @@ struct Builder {
     DPI_ASSIGN_OR_RETURN(IntVocabulary map,
                          IntVocabulary::build(std::move(keys), std::move(ids), s.first_id));
     return Step(VocabInt{std::move(map)});
+  }
+  Result<Step> operator()(const step::VocabFloat& s) const {
+    DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(s.ids, bundle));
+    DPI_ASSIGN_OR_RETURN(std::vector<int64_t> keys, bundle.read_i64(s.keys));
+    for (const int64_t key : keys) {
+      const auto x = std::bit_cast<double>(key);
+      if (!std::isfinite(x) || (x == 0 && key != 0)) {
+        return bad_model(s.keys + ": holds a key that is not finite or is -0");
+      }
+    }
+    DPI_ASSIGN_OR_RETURN(IntVocabulary map,
+                         IntVocabulary::build(std::move(keys), std::move(ids), s.first_id));
+    return Step(VocabFloat{std::move(map)});
   }
   Result<Step> operator()(const step::Hash& s) const {
     return Step(Hash{s.murmur, static_cast<uint64_t>(s.seed), static_cast<uint64_t>(s.modulus), s.offset});
@@ -251,7 +275,8 @@ Status FeatureEncoder::Impl::run(Value& v) const {
 Status FeatureEncoder::Impl::finish(const Value& v, EncodedValue* out) const {
   switch (v.stage) {
     case Value::Stage::kMissing:
-      out->kind = EncodedValue::Kind::kMissing;
+      out->kind = spec.encoder.has_missing_element ? EncodedValue::Kind::kId : EncodedValue::Kind::kMissing;
+      out->id = spec.encoder.missing_element;
       return {};
     case Value::Stage::kNumber: {
       out->kind = EncodedValue::Kind::kFloat;
@@ -285,11 +310,12 @@ FeatureEncoder::~FeatureEncoder() = default;
 Result<FeatureEncoder> FeatureEncoder::build(const FeatureSpec& spec, Bundle& bundle) {
   auto impl = std::make_unique<Impl>();
   impl->spec = spec;
-  for (size_t i = 0; i < spec.encoder.size(); ++i) {
-    auto step = std::visit(Builder{bundle}, spec.encoder[i]);
+  const std::vector<EncoderStep>& steps = spec.encoder.steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    auto step = std::visit(Builder{bundle}, steps[i]);
     if (!step.ok()) {
       return std::move(step).status().within("feature '" + spec.name + "', encoder step " +
-                                             std::to_string(i) + " (" + name_of(spec.encoder[i]) + ")");
+                                             std::to_string(i) + " (" + name_of(steps[i]) + ")");
     }
     impl->steps.push_back(std::move(step).value());
     impl->names = impl->names && !std::holds_alternative<ToFloat>(impl->steps.back());
@@ -317,6 +343,11 @@ Status FeatureEncoder::encode_number(double raw, EncodedValue* out) const {
   // to_float reads text; a number already is what it would give.
   if (v.stage == Value::Stage::kNumber) DPI_RETURN_IF_ERROR(impl_->run(v));
   return impl_->finish(v, out);
+}
+
+BagElements FeatureEncoder::elements(std::string_view raw) const {
+  const EncoderSpec& e = impl_->spec.encoder;
+  return e.has_splitter ? BagElements(raw, e.splitter) : BagElements(raw);
 }
 
 }  // namespace dpi

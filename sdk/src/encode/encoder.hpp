@@ -8,6 +8,7 @@
 
 #include "base/status.hpp"
 #include "bundle/bundle.hpp"
+#include "encode/split.hpp"
 
 namespace dpi {
 
@@ -33,6 +34,9 @@ class FeatureEncoder {
   Status encode_text(std::string_view raw, EncodedValue* out) const;
   /// NaN = missing. A number that names something (no step to_float) must be below 2^53 in magnitude.
   Status encode_number(double raw, EncodedValue* out) const;
+  /// A text of a sequence as its elements, each for encode_text: split where the schema says so, else the
+  /// text itself.
+  BagElements elements(std::string_view raw) const;
 
  private:
   struct Impl;

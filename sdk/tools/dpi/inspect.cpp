@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "loaded_model.hpp"
 #include "planned.hpp"
 #include "runtime/model/memory_forecast.hpp"
@@ -39,7 +40,9 @@ Json feature_json(const FeatureSpec& f) {
   if (f.kind == FeatureKind::kSequence) j["max_len"] = f.max_len;
   if (f.weighted) j["weighted"] = true;
   j["encoder"] = Json::array();
-  for (const EncoderStep& step : f.encoder) j["encoder"].push_back(name_of(step));
+  for (const EncoderStep& step : f.encoder.steps) j["encoder"].push_back(name_of(step));
+  if (f.encoder.has_splitter) j["splitter"] = f.encoder.splitter;
+  if (f.encoder.has_missing_element) j["missing_element"] = f.encoder.missing_element;
   return j;
 }
 
@@ -112,6 +115,11 @@ std::string feature_text(const Json& f) {
   for (size_t i = 0; i < f["encoder"].size(); ++i) {
     s += (i == 0 ? ", encoder: " : " > ") + f["encoder"][i].get<std::string>();
   }
+  if (f.contains("splitter")) {
+    const auto splitter = f["splitter"].get<std::string>();
+    s += ", bags split at " + (splitter.empty() ? "white space" : in_quotes(splitter));
+  }
+  if (f.contains("missing_element")) s += ", a missing element is id " + f["missing_element"].dump();
   return s;
 }
 

@@ -8,6 +8,7 @@
 #include "row_feeder.hpp"
 #include "summary.hpp"
 #include "terminal.hpp"
+#include "unknown_values.hpp"
 
 namespace dpi::tool {
 
@@ -16,7 +17,7 @@ namespace {
 constexpr const char* kFooter =
     R"(CSV (RFC 4180): the header holds feature names in any order. An empty cell is a missing value; a bag is a|b|c, with weights
 a:w|b:w; the elements of a vector stand in columns name[0], name[1], ... Cells are ids and numbers; with --raw the encoders of the
-bundle read them. Columns the model does not know are ignored with a note. Scores: one column per head, %.9g.
+bundle read them, and a bag whose separator the bundle states is split there instead of at |. Columns the model does not know are ignored with a note. Scores: one column per head, %.9g.
 
 Examples:
   dpi predict model.h5 rows.csv > scores.csv
@@ -41,7 +42,7 @@ struct CloseFile {
 class Scorer {
  public:
   Scorer(const PredictArgs& args, const LoadedModel& model, int32_t head)
-      : args_(args), model_(model), head_(head) {
+      : unknown(model), args_(args), model_(model), head_(head) {
     error_.struct_size = sizeof error_;
     dpi_rows* rows = nullptr;
     if (dpi_rows_create(model.get(), &rows, &error_) != DPI_OK)
@@ -66,6 +67,7 @@ class Scorer {
   }
 
   Summary summary;
+  UnknownValues unknown;  // of raw values
 
  private:
   bool fill(CsvReader* csv, RowFeeder* feeder) {
@@ -83,6 +85,7 @@ class Scorer {
     batch.struct_size = sizeof batch;
     if (dpi_rows_get_batch(rows_.get(), &batch, &error_) != DPI_OK)
       throw CommandError(kExitOther, error_.message);
+    if (args_.raw) unknown.count(batch);
     const size_t n = lines_.size() * heads_;
     const uint64_t begin = monotonic_ns();
     const dpi_status status = dpi_predict(model_.get(), &batch, scores_.data(), n, nullptr, &error_);
@@ -154,6 +157,8 @@ int predict(const PredictArgs& args) {
   std::FILE* out = file != nullptr ? file.get() : summary_only ? nullptr : stdout;
   Scorer scorer(args, model, head);
   scorer.run(&csv, &feeder, out);
+  for (const std::string& note : scorer.unknown.notes())
+    std::fprintf(stderr, "dpi: note: %s\n", note.c_str());
   if (out != nullptr && (std::fflush(out) != 0 || std::ferror(out) != 0)) {
     throw CommandError(kExitOther,
                        (args.output.empty() ? "<stdout>" : args.output) + ": " + std::strerror(errno));

@@ -43,6 +43,7 @@ RowFeeder::RowFeeder(const LoadedModel& model, CsvReader* csv, const std::string
   dense_.resize(model.features().size());
   first_column_.resize(model.features().size(), 0);
   for (size_t f = 0; f < dense_.size(); ++f) {
+    splits_.push_back(model.schema()["features"][f].contains("splitter"));
     if (model.features()[f].kind == DPI_FEATURE_DENSE)
       dense_[f].resize(static_cast<size_t>(model.features()[f].dim), kMissing);
   }
@@ -191,7 +192,7 @@ void RowFeeder::set_cell(dpi_rows* rows, size_t c, const std::string& cell) {
 void RowFeeder::set_raw(dpi_rows* rows, size_t c, const std::string& cell) {
   const int32_t feature = columns_[c].feature;
   const dpi_feature_info& f = model_.features()[feature];
-  if (f.kind != DPI_FEATURE_SEQUENCE) {
+  if (f.kind != DPI_FEATURE_SEQUENCE || splits_[feature]) {
     check_call(dpi_rows_set_text(rows, feature, cell.data(), static_cast<int64_t>(cell.size()), &error_), c);
     return;
   }

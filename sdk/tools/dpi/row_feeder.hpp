@@ -44,6 +44,7 @@ class RowFeeder {
   std::vector<std::string> header_, cells_, ignored_;
   std::vector<Column> columns_;
   std::vector<std::vector<float>> dense_;  // per feature: the vector of the open row
+  std::vector<bool> splits_;               // per feature: the bundle says how a bag's text is split
   std::vector<size_t> first_column_;       // per feature, 0 = none, from 1
   int label_column_ = -1;
   float label_ = 0;

@@ -8,6 +8,7 @@
 #include "loaded_model.hpp"
 #include "sha256.hpp"
 #include "terminal.hpp"
+#include "verify_raw.hpp"
 
 namespace dpi::tool {
 
@@ -17,7 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFooter =
     R"(Checks the digest of every byte, loads the model, scores the golden rows that the training framework recorded and compares
-scores and logits: |ours - golden| <= tolerance max(1, |golden|).
+scores and logits: |ours - golden| <= tolerance max(1, |golden|). Golden rows with raw cells are also encoded from them, and every id
+and float compared.
 
 Examples:
   dpi verify model.h5
@@ -128,6 +130,17 @@ bool verify_golden(const VerifyArgs& args, const LoadedModel& model, const Golde
   return values.failed == 0 && logits.failed == 0;
 }
 
+/// Adds "golden.raw" to *j (null: the bundle has no raw cells); true when every cell agrees.
+bool verify_raw(const LoadedModel& model, const Manifest& manifest, const GoldenRows& golden,
+                const GoldenRaw& raw, Json* j) {
+  Json& out = (*j)["golden"]["raw"];
+  if (raw.rows == 0) return true;
+  const RawComparison c = compare_raw(model, manifest, golden, raw);
+  out = {{"rows", c.rows}, {"compared", c.cells}, {"failed", c.failed}};
+  if (c.failed != 0) out["first"] = c.first;
+  return c.failed == 0;
+}
+
 void print(const Json& j) {
   std::printf("digests   ok, %s in %s data sets\n", bytes_text(j["bytes"]).c_str(),
               j["data_sets"].dump().c_str());
@@ -147,6 +160,16 @@ void print(const Json& j) {
                 c["worst_head"].get<std::string>().c_str(), j["golden"]["tolerance"].dump().c_str(),
                 j["golden"]["device"].get<std::string>().c_str());
   }
+  const Json& raw = j["golden"]["raw"];
+  if (raw.is_null()) {
+    std::printf("golden    no raw cells, so the encoders are not checked\n");
+    return;
+  }
+  std::printf("golden    raw cells: %s of %s in %s rows are encoded as in training\n",
+              std::to_string(raw["compared"].get<int64_t>() - raw["failed"].get<int64_t>()).c_str(),
+              raw["compared"].dump().c_str(), raw["rows"].dump().c_str());
+  if (raw.contains("first"))
+    std::printf("golden    raw cells: %s\n", raw["first"].get<std::string>().c_str());
 }
 
 int verify(const VerifyArgs& args) {
@@ -157,6 +180,8 @@ int verify(const VerifyArgs& args) {
   Json j;
   j["bundle"] = args.bundle;
   GoldenRows golden;
+  GoldenRaw raw;
+  Manifest manifest;
   double tolerance = args.tolerance;
   {
     auto bundle = take(Bundle::open(args.bundle, options));
@@ -164,14 +189,22 @@ int verify(const VerifyArgs& args) {
     check(bundle->verify_all([&](uint64_t done, uint64_t total) { progress.update(done, total); }), true);
     j["bytes"] = bundle->file_bytes();
     j["data_sets"] = bundle->data_sets().size();
-    if (bundle->manifest().golden.rows > 0) golden = take(bundle->read_golden());
-    if (tolerance <= 0) tolerance = bundle->manifest().golden.tolerance;
+    manifest = bundle->manifest();
+    if (manifest.golden.rows > 0) {
+      golden = take(bundle->read_golden());
+      raw = take(bundle->read_golden_raw());
+    }
+    if (tolerance <= 0) tolerance = manifest.golden.tolerance;
   }
   if (args.sha256) j["sha256"] = sha256_of(args.bundle);
   const LoadedModel model(args.bundle, args.common);
   model.note_device();
   j["golden"] = Json();
-  const bool passed = golden.rows == 0 || verify_golden(args, model, golden, tolerance, &j);
+  bool passed = true;
+  if (golden.rows != 0) {
+    passed = verify_golden(args, model, golden, tolerance, &j);
+    passed = verify_raw(model, manifest, golden, raw, &j) && passed;
+  }
   j["passed"] = passed;
   if (args.json) {
     std::printf("%s\n", j.dump(2).c_str());

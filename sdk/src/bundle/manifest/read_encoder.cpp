@@ -33,8 +33,10 @@ EncoderStep vocab_string(JsonObject* o, StepReader*) {
   return s;
 }
 
-EncoderStep vocab_int(JsonObject* o, StepReader*) {
-  step::VocabInt s;
+/// vocab_int, vocab_float
+template <class Step>
+EncoderStep vocab_numbers(JsonObject* o, StepReader*) {
+  Step s;
   data_path(o, "keys", kRequired, &s.keys);
   data_path(o, "ids", kOptional, &s.ids);
   o->integer("first_id", 0, INT32_MAX, &s.first_id, kOptional);
@@ -107,7 +109,8 @@ const StepRule* find_rule(const std::string& name) {
       {step::Upper::kName, kText, kText, false, plain<step::Upper>},
       {step::Missing::kName, kText, kText, false, missing},
       {step::VocabString::kName, kText, kId, false, vocab_string},
-      {step::VocabInt::kName, kText, kId, true, vocab_int},
+      {step::VocabInt::kName, kText, kId, true, vocab_numbers<step::VocabInt>},
+      {step::VocabFloat::kName, kNumber, kId, false, vocab_numbers<step::VocabFloat>},
       {step::Hash::kName, kText, kId, false, hash},
       {step::ToId::kName, kText, kId, true, plain<step::ToId>},
       {step::ToFloat::kName, kText, kNumber, false, plain<step::ToFloat>},
@@ -207,17 +210,27 @@ JsonReader* EncoderReader::member(std::string_view key, bool is_object) {
   return key == "steps" && !is_object ? &steps_ : nullptr;
 }
 
-Result<EncoderSpec> EncoderReader::take(bool gives_ids, const std::string& where) {
+Result<EncoderSpec> EncoderReader::take(const FeatureSpec& feature, const std::string& where) {
+  EncoderSpec spec;
   JsonObject o(members(), where);
   o.list("steps", steps_.size, StepListReader::kMaxSteps, kRequired);
+  spec.has_splitter = o.text("splitter", &spec.splitter, kOptional);
+  spec.has_missing_element =
+      o.integer("missing_element", 0, feature.vocab_size - 1, &spec.missing_element, kOptional);
+  if ((spec.has_splitter || spec.has_missing_element) &&
+      (feature.kind != FeatureKind::kSequence || steps_.size == 0)) {
+    o.fail("splitter and missing_element are for sequences with steps");
+  }
+  if (spec.has_splitter && feature.weighted) o.fail("a splitter cannot be given for a weighted feature");
   DPI_RETURN_IF_ERROR(o.finish());
   if (!steps_.status.ok()) return Status(steps_.status.code(), where + steps_.status.message());
-  const EncoderStage wanted = gives_ids ? EncoderStage::kId : EncoderStage::kNumber;
+  const EncoderStage wanted = feature.is_slot() ? EncoderStage::kId : EncoderStage::kNumber;
   if (!steps_.steps.empty() && steps_.stage != wanted) {
     return bad_model(where + ": its last step gives " + stage_name(steps_.stage) + ", the feature needs " +
                      stage_name(wanted));
   }
-  return std::move(steps_.steps);
+  spec.steps = std::move(steps_.steps);
+  return spec;
 }
 
 }  // namespace dpi

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "bundle/encoder_spec.hpp"
+#include "bundle/manifest.hpp"
 #include "bundle/manifest/json_lists.hpp"
 
 namespace dpi {
@@ -35,7 +35,7 @@ class StepListReader final : public JsonReader {
   JsonReader* nested(bool is_object) override;
   void nested_end() override;
 
-  EncoderSpec steps;
+  std::vector<EncoderStep> steps;
   size_t size = 0;
   EncoderStage stage = EncoderStage::kText;  // what the last step gives
   Status status;  // the text begins with " step 3"; the feature's name comes before it
@@ -52,8 +52,9 @@ class StepListReader final : public JsonReader {
 class EncoderReader final : public ObjectReader {
  public:
   void start();
-  /// `where` begins texts: "feature 'age', encoder".
-  Result<EncoderSpec> take(bool gives_ids, const std::string& where);
+  /// The encoder of a feature whose other members are read already; `where` begins texts: "feature 'age',
+  /// encoder".
+  Result<EncoderSpec> take(const FeatureSpec& feature, const std::string& where);
 
  private:
   JsonReader* member(std::string_view key, bool is_object) override;

@@ -72,7 +72,7 @@ Result<FeatureSpec> FeatureReader::take() {
   o.object("stats", kOptional);  // nothing here uses it
   DPI_RETURN_IF_ERROR(o.finish());
   if (has_encoder) {
-    DPI_ASSIGN_OR_RETURN(f.encoder, encoder_.take(f.is_slot(), "feature " + in_quotes(f.name) + ", encoder"));
+    DPI_ASSIGN_OR_RETURN(f.encoder, encoder_.take(f, "feature " + in_quotes(f.name) + ", encoder"));
   }
   return f;
 }

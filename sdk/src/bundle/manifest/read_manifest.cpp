@@ -1,4 +1,6 @@
 // The top level of the manifest (FORMAT.md part 3), its tables, heads and golden rows.
+#include <map>
+
 #include "bundle/manifest/json_lists.hpp"
 #include "bundle/manifest/json_rewriter.hpp"
 #include "bundle/manifest/read_feature.hpp"
@@ -58,14 +60,46 @@ struct HeadReader final : FlatReader {
   }
 };
 
-struct GoldenReader final : FlatReader {
-  Status take(GoldenSpec* g) {
+class GoldenReader final : public ObjectReader {
+ public:
+  Status take(const std::vector<FeatureSpec>& features, GoldenSpec* g) {
     JsonObject o(members(), "golden");
     o.integer("rows", 0, kMaxGoldenRows, &g->rows, kRequired);
     o.integer("shared_rows", 0, kMaxGoldenRows, &g->shared_rows, kOptional);
     if (o.number("tolerance", &g->tolerance, kOptional) && g->tolerance < 0) o.fail("tolerance is negative");
+    if (o.list("raw", raw_.size, kMaxListed, kOptional)) {
+      g->raw_rows = g->rows;
+      o.integer("raw_rows", 0, g->rows, &g->raw_rows, kOptional);
+      if (!raw_.all_fit) o.fail("raw holds something other than names");
+      g->raw = std::move(raw_.values);
+      const std::string wrong = wrong_raw(features, g->raw);
+      if (!wrong.empty()) o.fail("raw: " + wrong);
+    }
     return o.finish_open();
   }
+
+ private:
+  JsonReader* member(std::string_view key, bool is_object) override {
+    return key == "raw" && !is_object ? &raw_ : nullptr;
+  }
+
+  /// What is wrong with the names of features with raw cells; empty = nothing.
+  static std::string wrong_raw(const std::vector<FeatureSpec>& features,
+                               const std::vector<std::string>& raw) {
+    std::map<std::string_view, bool> left;  // the features that may have raw cells, true once they are named
+    for (const FeatureSpec& f : features) {
+      if (f.kind != FeatureKind::kDense) left[f.name] = false;
+    }
+    for (const std::string& name : raw) {
+      const auto it = left.find(name);
+      if (it == left.end()) return in_quotes(name) + " is no categorical, sequence or numeric feature";
+      if (it->second) return in_quotes(name) + " is named twice";
+      it->second = true;
+    }
+    return {};
+  }
+
+  ValueList<std::string> raw_{kMaxListed};
 };
 
 Status check_columns(const std::vector<FeatureSpec>& features) {
@@ -146,7 +180,7 @@ Result<Manifest> ManifestReader::take(uint32_t minor) {
   m.heads = std::move(heads_.values);
   if (m.heads.empty()) return bad_model("heads is empty, expected at least one");
   DPI_RETURN_IF_ERROR(check_columns(m.features));
-  if (has_golden) DPI_RETURN_IF_ERROR(golden_.take(&m.golden));
+  if (has_golden) DPI_RETURN_IF_ERROR(golden_.take(m.features, &m.golden));
   if (has_provenance) m.provenance = provenance_.take();
   return m;
 }

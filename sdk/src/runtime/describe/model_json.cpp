@@ -24,6 +24,7 @@ void write_slot(JsonWriter* w, const ResolveSchema::Feature& f) {
     w->field("max_len", f.spec.max_len);
     w->field("keep", f.spec.keep_last ? "last" : "first");
     w->field("weighted", f.spec.weighted);
+    if (f.spec.encoder.has_splitter) w->field("splitter", f.spec.encoder.splitter);
   }
 }
 

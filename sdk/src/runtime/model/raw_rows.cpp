@@ -186,13 +186,27 @@ void RawRows::store(const Place& place, const EncodedValue& value, float weight)
   }
 }
 
+void RawRows::forget(const Place& place, size_t before) {
+  place.part->open_ids[place.at].resize(before);
+  place.part->open_weights[place.at].resize(before);
+}
+
 Status RawRows::set_text(int32_t feature, std::string_view text) {
   Place place;
-  EncodedValue value;
   DPI_RETURN_IF_ERROR(find(feature, &place));
   DPI_RETURN_IF_ERROR(check_takes_one(place));
-  DPI_RETURN_IF_ERROR(encode_text(place, text, &value));
-  store(place, value, 1.0f);
+  const FeatureEncoder* encoder = model_.encoder(feature);
+  const bool is_bag = place.spec->kind == FeatureKind::kSequence;
+  BagElements elements = is_bag && encoder != nullptr ? encoder->elements(text) : BagElements(text);
+  const size_t before = is_bag ? place.part->open_ids[place.at].size() : 0;
+  for (std::string_view element; elements.next(&element);) {
+    EncodedValue value;
+    if (Status s = encode_text(place, element, &value); !s.ok()) {
+      if (is_bag) forget(place, before);
+      return s;
+    }
+    store(place, value, 1.0f);
+  }
   return {};
 }
 
@@ -240,8 +254,7 @@ Status RawRows::add_integers(int32_t feature, const int64_t* values, const float
     char buffer[kDigits];
     EncodedValue value;
     if (Status s = encode_text(place, digits_of(values[i], buffer), &value); !s.ok()) {
-      place.part->open_ids[place.at].resize(before);
-      place.part->open_weights[place.at].resize(before);
+      forget(place, before);
       return s;
     }
     store(place, value, weights != nullptr ? weights[i] : 1.0f);

@@ -21,8 +21,9 @@ class RawRows {
   void clear();
   Status begin_row();
   Status begin_shared();
-  /// Encodes one raw value: sets a categorical or numeric feature, appends to a sequence. Empty text =
-  /// missing. Integers are read as their digits. What fails changes nothing but the counters.
+  /// Encodes one raw value: sets a categorical or numeric feature, appends to a sequence (each element, where
+  /// the schema says how a text is split). Empty text = missing. Integers are read as their digits. What
+  /// fails changes nothing but the counters.
   Status set_text(int32_t feature, std::string_view value);
   Status set_number(int32_t feature, double value);
   Status set_integer(int32_t feature, int64_t value);
@@ -71,6 +72,8 @@ class RawRows {
   void close(Part& p);
   static void add_id(const Place& place, int64_t id, float weight);
   static void store(const Place& place, const EncodedValue& value, float weight);
+  /// Takes the bag of a sequence back to its first `before` elements.
+  static void forget(const Place& place, size_t before);
 
   Model& model_;
   std::shared_ptr<RawCounters> counters_;

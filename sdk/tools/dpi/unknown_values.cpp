@@ -1,0 +1,47 @@
+#include "unknown_values.hpp"
+
+namespace dpi::tool {
+
+namespace {
+
+constexpr int64_t kFewest = 10;  // values below which a share says nothing
+constexpr double kShare = 0.95;
+
+}  // namespace
+
+UnknownValues::UnknownValues(const LoadedModel& model) {
+  const auto& schema = model.schema()["features"];
+  for (size_t i = 0; i < model.features().size(); ++i) {
+    const dpi_feature_info& f = model.features()[i];
+    if (f.slot < 0) continue;
+    ++slots_;
+    const std::string rule = schema[i].value("out_of_range", "error");
+    if (f.has_encoder == 0 || rule == "error") continue;
+    features_.push_back({model.feature_name(static_cast<int32_t>(i)), f.slot,
+                         schema[i].value(rule == "oov" ? "oov_id" : "default_id", int64_t{0})});
+  }
+}
+
+void UnknownValues::count(const dpi_batch& batch) {
+  for (Feature& f : features_) {
+    for (int64_t r = 0; r < batch.rows; ++r) {
+      const int64_t* bag = batch.offsets + r * slots_ + f.slot;
+      f.values += bag[1] - bag[0];
+      for (int64_t i = bag[0]; i < bag[1]; ++i) f.unknown += batch.ids[i] == f.id ? 1 : 0;
+    }
+  }
+}
+
+std::vector<std::string> UnknownValues::notes() const {
+  std::vector<std::string> out;
+  for (const Feature& f : features_) {
+    if (f.values < kFewest || static_cast<double>(f.unknown) < kShare * static_cast<double>(f.values))
+      continue;
+    out.push_back("feature '" + f.name + "': " + std::to_string(f.unknown) + " of " +
+                  std::to_string(f.values) + " raw values got the id of unknown values, " +
+                  std::to_string(f.id) + "; are spelling and separators those of training?");
+  }
+  return out;
+}
+
+}  // namespace dpi::tool
