@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """The parity suite: every model x option of cases.py against the library it comes from.
 
-    suite.py [--only TEXT] [--rows N] [--engine LIBRARY|none] [--option KEY=VALUE]... [--golden FOLDER]
+    suite.py [--only TEXT] [--rows N] [--engine LIBRARY|none] [--option KEY=VALUE]... [--golden FOLDER] [--oldest FOLDER]
 
 For each case: random weights and rows (empty bags, padding, ids outside the vocabulary), export, then the bundle is scored by the
 package's executor in float64 and by the engine on `ref` and `cpu`. With p32 and p64 the library's outputs in float32 and float64:
 |p - p64| <= max(1e-6, 2 |p32 - p64|) and |logit - logit64| <= 1e-5 max(1, |logit64|). With a lossy table_dtype the library runs on
-the rounded tables.
+the rounded tables. With --oldest FOLDER the raw values are checked once more with the FuxiCTR that lies there.
 """
 
 import argparse
 import contextlib
+import json
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -234,6 +237,17 @@ class Runner:
                         problems.append(f"{device}: an id out of range gave code {e.code}, row {e.row}, expected 1 and 3")
 
 
+def oldest_release(folder, engine, devices):
+    """(name, problem) of encoding.py under the FuxiCTR in `folder`."""
+    command = [sys.executable, str(HERE / "encoding.py"), "--devices", ",".join(devices)]
+    done = subprocess.run(command + (["--engine", engine] if engine != "none" else []), capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(folder)})
+    if done.returncode:
+        yield "runs", done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"
+        return
+    yield from json.loads(done.stdout.splitlines()[-1])
+
+
 def main():
     """Runs the suite; exit status 1 when anything failed."""
     parser = argparse.ArgumentParser()
@@ -243,6 +257,7 @@ def main():
     parser.add_argument("--devices", default="ref,cpu")
     parser.add_argument("--option", action="append", default=[], help="key=value for the engine, as debug.fuse=off")
     parser.add_argument("--golden", help="folder to write the golden bundles to")
+    parser.add_argument("--oldest", help="folder with the oldest FuxiCTR")
     options = parser.parse_args()
     if options.engine is None:
         parser.error("there is no build/release/lib/libdpi.so.1; build it, or give --engine LIBRARY or --engine none")
@@ -256,10 +271,16 @@ def main():
             if options.only in name:
                 runner.run(name, make)
         if not options.only:
+            import arguments
             import doctored
             import encoding
 
-            for about, checks in (("refused", doctored.run_all()), ("raw values", encoding.run_all(engine, runner.devices))):
+            library = None if engine is None else options.engine
+            groups = [("refused", doctored.run_all()), ("arguments", arguments.run_all()),
+                      ("raw values", encoding.run_all(engine, runner.devices, library))]
+            if options.oldest:
+                groups.append(("raw values, oldest FuxiCTR", oldest_release(options.oldest, options.engine, runner.devices)))
+            for about, checks in groups:
                 for name, problem in checks:
                     runner.note(f"{about}: {name}", problem)
     print(f"{time.monotonic() - started:.1f} s")
