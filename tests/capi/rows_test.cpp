@@ -301,3 +301,29 @@ TEST_CASE("a child after fork makes no rows of its parent's model, and lets go o
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(status == 0);
 }
+
+TEST_CASE("a text with a splitter gives all of its elements or none") {
+  const ModelPtr m = load_path("/tests/encode/data/encoders.h5");
+  Error e;
+  const RowsPtr rows = rows_of(m.get());
+  REQUIRE(dpi_rows_begin(rows.get(), &e) == DPI_OK);
+  const int32_t bag = dpi_model_feature_index(m.get(), "id bag");
+  dpi_feature_info info{};
+  info.struct_size = sizeof info;
+  REQUIRE(dpi_model_get_feature(m.get(), bag, &info, &e) == DPI_OK);
+  const auto ids = [&] {
+    dpi_batch b{};
+    b.struct_size = sizeof b;
+    REQUIRE(dpi_rows_get_batch(rows.get(), &b, &e) == DPI_OK);
+    return std::vector<int64_t>(b.ids + b.offsets[info.slot], b.ids + b.offsets[info.slot + 1]);
+  };
+  set(rows.get(), m.get(), "id bag", "3,1,7");
+  set(rows.get(), m.get(), "id bag", "");
+  CHECK(dpi_rows_set_text(rows.get(), bag, "5,2,x,4", -1, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(e.text().find("row 0, feature 'id bag': 'x' is not an integer") != std::string::npos);
+  CHECK(dpi_rows_add_text(rows.get(), bag, "5,2", -1, 1.0f, &e) == DPI_E_INVALID_ARGUMENT);  // one element
+  CHECK(e.text().find("'5,2' is not an integer") != std::string::npos);
+  set(rows.get(), m.get(), "id bag", "8");
+  set(rows.get(), m.get(), "id bag", "2,2");
+  CHECK(ids() == std::vector<int64_t>{3, 1, 7, 8, 2, 2});
+}
