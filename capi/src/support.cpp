@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/checked.hpp"
+#include "base/printable.hpp"
 #include "handles.hpp"
 
 namespace dpi::capi {
@@ -45,9 +46,7 @@ dpi_status report(const Status& status, dpi_error* error) noexcept {
   const std::string& text = status.message();
   error->in_shared = text.starts_with("shared row ") ? 1 : 0;
   const size_t room = std::min(size - offsetof(dpi_error, message), sizeof error->message);
-  const size_t n = std::min(text.size(), room - 1);
-  std::memcpy(error->message, text.data(), n);
-  error->message[n] = '\0';
+  copy_printable(text, error->message, room);
   if (size > sizeof *error)
     std::memset(reinterpret_cast<char*>(error) + sizeof *error, 0, size - sizeof *error);
   return code;

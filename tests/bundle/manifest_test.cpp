@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.hpp"
+#include "base/printable.hpp"
 #include "bundle/bundle_bytes.hpp"
 #include "bundle/manifest_read.hpp"
 #include "support/count_allocations.hpp"
@@ -234,10 +235,12 @@ TEST_CASE("numbers and texts are written as other writers do") {
     CHECK(text == Json(v).dump());
   }
   for (const char* s : {"", "a\"b\\c", "\b\t\n\f\r\x01\x1f\x7f", "é€😀", "\xFF", "\xED\xA0\x80", "\xC0\x80z",
-                        "\xF4\x90\x80\x80"}) {
+                        "\xF4\x90\x80\x80", "\xC2\x9B[2J", "\xE2\x80\xAE"}) {
     std::string text;
     append_json_string(&text, s);
-    CHECK_MESSAGE(text == Json(s).dump(-1, ' ', false, Json::error_handler_t::replace), text);
+    CHECK_MESSAGE(
+        Json::parse(text) == Json::parse(Json(s).dump(-1, ' ', false, Json::error_handler_t::replace)), text);
+    CHECK(printable(text) == text);  // nothing that a terminal would act on
   }
 }
 

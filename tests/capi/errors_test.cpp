@@ -276,3 +276,40 @@ TEST_CASE("status names") {
   CHECK(std::string(dpi_status_name(99)) == "DPI_E_UNKNOWN");
   CHECK(std::string(dpi_status_name(-1)) == "DPI_E_UNKNOWN");
 }
+
+TEST_CASE("text from outside is spelled out, so that a terminal or a log shows it") {
+  Error e;
+  dpi_model* m = nullptr;
+  CHECK(dpi_model_load("/no/such\x1b]0;x\x07\n\xFF.h5", nullptr, &m, &e) == DPI_E_NOT_FOUND);
+  CAPTURE(e.text());
+  CHECK(e.text().starts_with("/no/such\\x1b]0;x\\x07\\n\\xff.h5: "));
+
+  const OptionsPtr o(dpi_options_create());
+  CHECK(dpi_options_set(o.get(), "device_index", "1\x1b[2J", &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(e.text().find("'1\\x1b[2J'") != std::string::npos);
+  CHECK(dpi_options_set(o.get(), "colour\xC2\x9B", "1", &e) == DPI_E_NOT_FOUND);
+  CHECK(e.text().find("'colour\\u009b'") != std::string::npos);
+
+  const ModelPtr model = load("msweb_deepfm.h5");
+  dpi_rows* raw = nullptr;
+  REQUIRE(dpi_rows_create(model.get(), &raw, &e) == DPI_OK);
+  const RowsPtr rows(raw);
+  REQUIRE(dpi_rows_begin(rows.get(), &e) == DPI_OK);
+  const int32_t visits = dpi_model_feature_index(model.get(), "visits");
+  CHECK(dpi_rows_set_text(rows.get(), visits, "zwölf\x1b[31m\x80", -1, &e) == DPI_E_INVALID_ARGUMENT);
+  CAPTURE(e.text());
+  CHECK(e.text().find("'zwölf\\x1b[31m\\x80'") != std::string::npos);
+}
+
+TEST_CASE("a long text ends with a whole character") {
+  Error e;
+  dpi_model* m = nullptr;
+  std::string path = "/";
+  for (int i = 0; i < 300; ++i) path += "\u00e4";
+  for (const char* first : {"", "x"}) {
+    CHECK(dpi_model_load((first + path).c_str(), nullptr, &m, &e) != DPI_OK);
+    const std::string text = e.text();
+    CHECK(text.size() >= sizeof e.message - 2);
+    CHECK(text.ends_with("\u00e4"));
+  }
+}

@@ -33,6 +33,24 @@ TEST_CASE("load tells its stages at debug, and that it is done") {
   CHECK(heard.find("load", "ready on " + device(), DPI_LOG_INFO).find(" ms") != std::string::npos);
 }
 
+TEST_CASE("the name of a file cannot forge a line of the log") {
+  const Folder folder;
+  const std::string path = folder.path + "/a\x1b[2J\nload: ready \xFF.h5";
+  std::filesystem::copy_file(demo(kAdult), path);
+  const EnvPtr env = make_env();
+  Heard heard;
+  heard.listen(env.get(), DPI_LOG_INFO);
+  const OptionsPtr o = options({{"device", device()}});
+  Error e;
+  REQUIRE(dpi_options_set_env(o.get(), env.get(), &e) == DPI_OK);
+  dpi_model* m = nullptr;
+  REQUIRE(dpi_model_load(path.c_str(), o.get(), &m, &e) == DPI_OK);
+  const ModelPtr model(m);
+  const std::string shown = "/a\\x1b[2J\\nload: ready \\xff.h5: ready on ";
+  CHECK(heard.find("load", shown, DPI_LOG_INFO) != "");
+  CHECK(poll(env.get()).find(shown) != std::string::npos);
+}
+
 TEST_CASE("a fallback of device=auto and a refused plugin are told with their reason") {
   const Folder folder;
   const std::string file = folder.write("libdpi_cuda.so", "not a library");

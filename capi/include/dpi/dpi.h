@@ -90,7 +90,7 @@ typedef struct dpi_error {
   int64_t feature;     /* index of the feature in the schema, -1 if none                                                     */
   int32_t native_code; /* errno, cudaError_t ... 0 if none                                                                    */
   uint32_t in_shared;
-  char message[480];   /* always NUL-terminated                                                                              */
+  char message[480];   /* one line, NUL-terminated; control characters and bytes that are not UTF-8 are spelled out (\x1b)     */
 } dpi_error;
 #define DPI_ERROR_1_0_SIZE 512 /* sizeof(dpi_error) in version 1.0; never changes */
 #ifndef SWIG /* initialisers, so that no compiler warns of members left out */
@@ -126,6 +126,7 @@ enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3,
  *   contexts   warn: calls waited a millisecond or more for a context: how many, the longest, out of how many contexts
  * A predict logs nothing. What it meets (graphs, contexts) is told by the model's next dpi_model_warm_up, dpi_model_info_json,
  * dpi_model_counters_json or dpi_model_free, on that call's thread. */
+/* message: one line, spelled out as dpi_error's. */
 typedef void (*dpi_log_fn)(void* user, int32_t level, const char* component, const char* message);
 /* callback: NULL = none; called from any thread that loads or manages models, by several at once, without a lock of the library held. It
  * may call the library; messages that this causes are kept for polling only. Messages below min_level (at first DPI_LOG_WARN) are dropped,

@@ -4,31 +4,12 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/printable.hpp"
+
 namespace dpi {
 namespace {
 
-/// Bytes of the UTF-8 sequence at the front of `s`; 0 when it is none (overlong, surrogate, cut, stray byte).
-size_t utf8_length(std::string_view s) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
-  const unsigned char lead = byte(0);
-  const size_t n = lead < 0x80   ? 1
-                   : lead < 0xC2 ? 0
-                   : lead < 0xE0 ? 2
-                   : lead < 0xF0 ? 3
-                   : lead < 0xF5 ? 4
-                                 : 0;
-  if (n > s.size()) return 0;
-  for (size_t i = 1; i < n; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
-  if (lead == 0xED && byte(1) > 0x9F) return 0;
-  if (lead == 0xF0 && byte(1) < 0x90) return 0;
-  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
-  return n;
-}
-
-void append_control(std::string* out, char c) {
+void append_control(std::string* out, uint32_t c) {
   switch (c) {
     case '\b':
       *out += "\\b";
@@ -47,7 +28,7 @@ void append_control(std::string* out, char c) {
       return;
     default: {
       char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
       *out += code;
     }
   }
@@ -59,18 +40,14 @@ void append_json_string(std::string* out, std::string_view text) {
   *out += '"';
   while (!text.empty()) {
     const size_t n = utf8_length(text);
-    const char c = text[0];
+    const std::string_view sequence = text.substr(0, n);
     if (n == 0) {
       *out += "\xEF\xBF\xBD";
-    } else if (n > 1) {
-      out->append(text.substr(0, n));
-    } else if (c == '"' || c == '\\') {
-      *out += '\\';
-      *out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
+    } else if (const uint32_t c = code_point(sequence); is_control(c)) {
       append_control(out, c);
     } else {
-      *out += c;
+      if (c == '"' || c == '\\') *out += '\\';
+      *out += sequence;
     }
     text.remove_prefix(n == 0 ? 1 : n);
   }

@@ -1,5 +1,6 @@
 // Writing JSON text, without a tree: each piece is appended to one string, so that running out of memory is a
-// plain exception. Bytes that are not UTF-8 become U+FFFD; nothing here refuses a text.
+// plain exception. Bytes that are not UTF-8 become U+FFFD, characters that a terminal would act on are
+// escaped (base/printable.hpp); nothing here refuses a text.
 //
 //   JsonWriter w;
 //   w.begin_object();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/printable.hpp"
+
 namespace dpi {
 
 namespace {
@@ -57,7 +59,7 @@ void LogSink::write(LogLevel level, const char* component, const std::string& me
   std::shared_ptr<Target> target;
   std::string text;
   try {
-    text = message;
+    text = printable(message);
     target = keep(level, component, &text);
   } catch (...) {
     return;  // no memory for a message: what it tells of goes on

@@ -2,14 +2,16 @@
 
 #include <system_error>
 
+#include "base/printable.hpp"
+
 namespace dpi {
 
 std::string in_quotes(std::string_view text) {
   constexpr size_t kMax = 80;
-  std::string out = "'";
-  for (char c : text.substr(0, kMax)) out += (c >= 0x20 && c < 0x7f) ? c : '?';
-  if (text.size() > kMax) out += "...";
-  return out += '\'';
+  if (text.size() <= kMax) return "'" + printable(text) + "'";
+  size_t n = kMax;
+  while (n > kMax - 4 && (static_cast<unsigned char>(text[n]) & 0xC0) == 0x80) --n;  // no half of a character
+  return "'" + printable(text.substr(0, n)) + "...'";
 }
 
 std::string shape_text(std::span<const int64_t> shape) {

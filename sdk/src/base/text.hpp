@@ -8,8 +8,7 @@
 
 namespace dpi {
 
-/// 'text' in single quotes, cut to 80 characters, with everything but printable ASCII shown as '?'. For
-/// strings from outside.
+/// 'text' in single quotes, cut to 80 bytes, as base/printable.hpp shows it. For strings from outside.
 std::string in_quotes(std::string_view text);
 
 /// "11 x 8"; "scalar" for no dims.

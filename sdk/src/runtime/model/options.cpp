@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "backend/abi/plugin.hpp"
+#include "base/text.hpp"
 
 namespace dpi {
 
@@ -135,7 +136,7 @@ const std::vector<OptionDef>& definitions() {
 }
 
 Status bad_value(const OptionDef& d, std::string_view value) {
-  return invalid_argument("option '" + std::string(d.key) + "' is '" + std::string(value) + "', expected " +
+  return invalid_argument("option '" + std::string(d.key) + "' is " + in_quotes(value) + ", expected " +
                           d.help);
 }
 
@@ -152,7 +153,7 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
     if (key == "backend_dir" && !value.starts_with('/')) return bad_value(d, value);
     return d.set(*options, value) ? Status() : bad_value(d, value);
   }
-  return {Code::kNotFound, "unknown option '" + std::string(key) + "'; known: " + keys};
+  return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + keys};
 }
 
 PlanOptions plan_options(const ModelOptions& options) {
