@@ -85,7 +85,8 @@ TEST_CASE("registry: ref refuses what it cannot do") {
   const auto opened = open_backend(request);
   REQUIRE_FALSE(opened.ok());
   CHECK(opened.status().code() == Code::kUnsupported);
-  CHECK(opened.status().message() == "backend 'ref': ref computes in fp32 only, precision 2 asked");
+  CHECK(opened.status().message() ==
+        "backend 'ref': ref computes in fp32 only, precision fp16 was asked; use fp32, or device=cuda");
 }
 
 TEST_CASE("registry: the list names built-in backends and what is missing") {

@@ -19,6 +19,11 @@ char g_event;
 
 HostMemory& memory_of(dpi_backend_device* d) { return *reinterpret_cast<HostDevice*>(d)->memory; }
 
+const char* precision_name(int32_t precision) {
+  constexpr const char* kNames[] = {"fp32", "tf32", "fp16", "bf16"};  // as dpi_backend.h numbers them
+  return precision >= 0 && precision < 4 ? kNames[precision] : "of an unknown number";
+}
+
 /// Large blocks start at a huge page and ask for huge pages: random rows of a table would otherwise miss the
 /// translation cache.
 int32_t host_alloc(dpi_backend_device* d, size_t bytes, int32_t kind, void** out, dpi_backend_error* err) {
@@ -61,6 +66,12 @@ int32_t event_record(dpi_backend_event*, dpi_backend_stream*, dpi_backend_error*
 int32_t event_wait(dpi_backend_event*, dpi_backend_stream*, dpi_backend_error*) { return 0; }
 
 }  // namespace
+
+Status check_precision(const char* backend, const dpi_backend_options& options) {
+  if (options.precision == 0) return {};
+  return unsupported(std::string(backend) + " computes in fp32 only, precision " +
+                     precision_name(options.precision) + " was asked; use fp32, or device=cuda");
+}
 
 void* HostMemory::take(size_t bytes, size_t alignment, int32_t kind) {
   if (hooks_ != nullptr) return hooks_->alloc(hooks_->self, bytes, alignment, kind);

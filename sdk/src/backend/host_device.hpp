@@ -15,6 +15,9 @@ namespace dpi::backend {
 /// Of alloc results: one cache line, one AVX-512 register.
 constexpr uint32_t kHostAlignment = 64;
 
+/// Host memory computes in fp32: kUnsupported, with what to do, when the options ask for another precision.
+Status check_precision(const char* backend, const dpi_backend_options& options);
+
 /// Fills err and returns the code; kOk clears the text.
 int32_t report(const Status& status, dpi_backend_error* err);
 

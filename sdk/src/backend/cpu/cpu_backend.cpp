@@ -55,8 +55,7 @@ Status join_pool(const dpi_backend_options& o, CpuDevice* device) {
 }
 
 Result<CpuDevice> make_device(const dpi_backend_options& o) {
-  if (o.precision != 0)
-    return unsupported("cpu computes in fp32 only, precision " + std::to_string(o.precision) + " asked");
+  DPI_RETURN_IF_ERROR(check_precision("cpu", o));
   if (o.device_index > 0) {
     return Status(Code::kNoDevice, "cpu has one device, index " + std::to_string(o.device_index) + " asked");
   }

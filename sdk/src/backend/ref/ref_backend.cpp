@@ -18,8 +18,7 @@ struct RefOp {
 };
 
 Status check_options(const dpi_backend_options& o) {
-  if (o.precision != 0)
-    return unsupported("ref computes in fp32 only, precision " + std::to_string(o.precision) + " asked");
+  DPI_RETURN_IF_ERROR(check_precision("ref", o));
   if (o.device_index > 0)
     return {Code::kNoDevice, "ref has one device, index " + std::to_string(o.device_index) + " asked"};
   return ok_status();
