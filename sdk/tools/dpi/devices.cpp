@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "loaded_model.hpp"
+#include "terminal.hpp"
 
 namespace dpi::tool {
 
@@ -38,14 +39,14 @@ int devices(const DevicesArgs& args) {
   const auto all = nlohmann::ordered_json::parse(text, nullptr, false);
   if (all.is_discarded()) throw CommandError(kExitOther, "the list of devices cannot be read");
   if (args.json) {
-    std::printf("%s\n", all.dump(2).c_str());
+    print_json(stdout, all);
     return kExitOk;
   }
   for (const auto& d : all) {
     const bool usable = d.value("usable", false);
     const std::string about = usable ? d.value("device", "") : d.value("reason", "");
-    std::printf("%-10s %-9s %s\n", d.value("backend", "?").c_str(), usable ? "usable" : "refused",
-                about.c_str());
+    print_line(stdout, "%-10s %-9s %s", d.value("backend", "?").c_str(), usable ? "usable" : "refused",
+               about.c_str());
   }
   print_folders(all);
   return kExitOk;

@@ -125,41 +125,46 @@ std::string feature_text(const Json& f) {
 
 void print_provenance(const Json& provenance) {
   if (!provenance.is_object()) return;
-  std::printf("\nprovenance\n");
+  print_lines(stdout, "\n");
+  print_line(stdout, "provenance");
   for (const auto& [key, value] : provenance.items()) {
-    std::printf("  %-12s %s\n", key.c_str(),
-                (value.is_string() ? value.get<std::string>() : value.dump()).c_str());
+    print_line(stdout, "  %-12s %s", key.c_str(),
+               (value.is_string() ? value.get<std::string>() : value.dump()).c_str());
   }
 }
 
 void print(const Json& j) {
-  std::printf("%s: %s, format %s.%s, %s, digest %s\n", j["file"].get<std::string>().c_str(),
-              j["name"].get<std::string>().c_str(), j["format"][0].dump().c_str(),
-              j["format"][1].dump().c_str(), bytes_text(j["bytes"]).c_str(),
-              j["content_digest"].get<std::string>().c_str());
+  print_line(stdout, "%s: %s, format %s.%s, %s, digest %s", j["file"].get<std::string>().c_str(),
+             j["name"].get<std::string>().c_str(), j["format"][0].dump().c_str(),
+             j["format"][1].dump().c_str(), bytes_text(j["bytes"]).c_str(),
+             j["content_digest"].get<std::string>().c_str());
   print_provenance(j["provenance"]);
-  std::printf("\nfeatures (%zu)\n", j["features"].size());
-  for (const Json& f : j["features"]) std::printf("%s\n", feature_text(f).c_str());
-  std::printf("\ntables (%zu)\n", j["tables"].size());
+  print_lines(stdout, "\n");
+  print_line(stdout, "features (%zu)", j["features"].size());
+  for (const Json& f : j["features"]) print_line(stdout, "%s", feature_text(f).c_str());
+  print_lines(stdout, "\n");
+  print_line(stdout, "tables (%zu)", j["tables"].size());
   for (const Json& t : j["tables"]) {
-    std::printf("  %-24s %12s x %-6s %-5s %s\n", t["name"].get<std::string>().c_str(),
-                count_text(t["rows"]).c_str(), t["dim"].dump().c_str(), t["dtype"].get<std::string>().c_str(),
-                bytes_text(t["bytes"]).c_str());
+    print_line(stdout, "  %-24s %12s x %-6s %-5s %s", t["name"].get<std::string>().c_str(),
+               count_text(t["rows"]).c_str(), t["dim"].dump().c_str(), t["dtype"].get<std::string>().c_str(),
+               bytes_text(t["bytes"]).c_str());
   }
-  std::printf("\nheads\n");
+  print_lines(stdout, "\n");
+  print_line(stdout, "heads");
   for (const Json& h : j["heads"]) {
-    std::printf("  %-24s %s%s\n", h["name"].get<std::string>().c_str(),
-                h["activation"].get<std::string>().c_str(),
-                h["logit"].get<std::string>().empty() ? "" : ", with logit");
+    print_line(stdout, "  %-24s %s%s", h["name"].get<std::string>().c_str(),
+               h["activation"].get<std::string>().c_str(),
+               h["logit"].get<std::string>().empty() ? "" : ", with logit");
   }
-  std::printf("\n%s ops, %s golden rows\n", j["ops"].dump().c_str(), j["golden"]["rows"].dump().c_str());
+  print_lines(stdout, "\n");
+  print_line(stdout, "%s ops, %s golden rows", j["ops"].dump().c_str(), j["golden"]["rows"].dump().c_str());
   for (const char* where : {"host", "gpu"}) {
     const Json& m = j["memory"][where];
-    std::printf(
-        "memory on %-4s  tables %s, weights %s, a call of up to %s rows %s; at least %s, at most %s\n", where,
-        bytes_text(m["tables_bytes"]).c_str(), bytes_text(m["weights_bytes"]).c_str(),
-        j["memory"]["max_rows"].dump().c_str(), bytes_text(m["flight_bytes"]).c_str(),
-        bytes_text(m["least_bytes"]).c_str(), bytes_text(m["most_bytes"]).c_str());
+    print_line(stdout,
+               "memory on %-4s  tables %s, weights %s, a call of up to %s rows %s; at least %s, at most %s",
+               where, bytes_text(m["tables_bytes"]).c_str(), bytes_text(m["weights_bytes"]).c_str(),
+               j["memory"]["max_rows"].dump().c_str(), bytes_text(m["flight_bytes"]).c_str(),
+               bytes_text(m["least_bytes"]).c_str(), bytes_text(m["most_bytes"]).c_str());
   }
 }
 
@@ -170,11 +175,11 @@ int inspect(const InspectArgs& args) {
   if (args.json) {
     Json j = inspect_json(*bundle, graph, options);
     if (args.graph) j["graph"] = dump_graph(graph);
-    std::printf("%s\n", j.dump(2).c_str());
+    print_json(stdout, j);
     return kExitOk;
   }
   if (args.graph) {
-    std::fputs(dump_graph(graph).c_str(), stdout);
+    print_lines(stdout, dump_graph(graph));
     return kExitOk;
   }
   print(inspect_json(*bundle, graph, options));

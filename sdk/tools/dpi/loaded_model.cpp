@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "terminal.hpp"
+
 namespace dpi::tool {
 
 namespace {
@@ -9,6 +11,12 @@ namespace {
 struct FreeOptions {
   void operator()(dpi_options* o) const { dpi_options_free(o); }
 };
+
+void show_stage(void* progress, const char* stage, uint64_t done, uint64_t total) {
+  auto* p = static_cast<Progress*>(progress);
+  p->set_label(std::string("loading: ") + stage);
+  p->update(done, total);
+}
 
 template <class Fill>
 nlohmann::json json_of(Fill fill) {
@@ -54,6 +62,9 @@ LoadedModel::LoadedModel(const std::string& path, const CommonFlags& flags)
       throw CommandError(kExitUsage, e.message);
   }
   dpi_model* model = nullptr;
+  Progress progress("loading");
+  if (dpi_options_set_progress(options.get(), show_stage, &progress, nullptr, &e) != DPI_OK)
+    throw CommandError(kExitOther, e.message);
   const dpi_status status = dpi_model_load(path.c_str(), options.get(), &model, &e);
   if (status != DPI_OK) throw CommandError(exit_of(status, true), e.message);
   model_.reset(model);
@@ -77,7 +88,7 @@ std::string LoadedModel::device_text() const {
 
 void LoadedModel::note_device() const {
   const std::string note = details_.value("device", nlohmann::json::object()).value("note", "");
-  if (asked_for_auto_ && !note.empty()) std::fprintf(stderr, "dpi: note: %s\n", note.c_str());
+  if (asked_for_auto_ && !note.empty()) print_line(stderr, "dpi: note: %s", note.c_str());
 }
 
 }  // namespace dpi::tool

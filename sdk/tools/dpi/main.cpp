@@ -1,8 +1,14 @@
 // The program `dpi`: looks into bundles, shows plans, scores CSV files, checks and measures.
+#include <dpi/dpi.h>
+
 #include <cstdio>
 #include <exception>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "command.hpp"
+#include "terminal.hpp"
 
 namespace dpi::tool {
 
@@ -45,13 +51,33 @@ constexpr const char* kFooter = R"(Examples:
 Exit status: 0 done; 1 wrong usage; 2 the rows are not what the model takes (the text names file:line:column, column = number of the
 cell); 3 the bundle cannot be read or is not supported; 4 verification failed; 5 no such device, or it failed; 6 anything else.)";
 
+int print_version(bool as_json) {
+  using namespace dpi::tool;
+  const auto info = nlohmann::ordered_json::parse(dpi_build_info_json(), nullptr, false);
+  if (info.is_discarded()) throw CommandError(kExitOther, "the build's description cannot be read");
+  if (as_json) {
+    print_json(stdout, info);
+    return kExitOk;
+  }
+  print_line(stdout, "dpi %s", info.value("version", "?").c_str());
+  for (const auto& [key, value] : info.items()) {
+    if (key != "version")
+      print_line(stdout, "  %-14s %s", key.c_str(),
+                 value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+  }
+  return kExitOk;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace dpi::tool;
   CLI::App app("DPIFrame: score click-through-rate models", "dpi");
   app.footer(kFooter);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  bool version = false, json = false;
+  auto* const ask = app.add_flag("--version", version, "Say which program this is, and how it was built");
+  app.add_flag("--json", json, "the version as JSON")->needs(ask);
   app.set_help_all_flag("--help-all", "Help of all commands");
   Command run;
   add_inspect(&app, &run);
@@ -62,14 +88,25 @@ int main(int argc, char** argv) {
   add_devices(&app, &run);
   try {
     app.parse(argc, argv);
-    return run();
+    if (version) run = [json] { return print_version(json); };
+    if (run == nullptr) throw CLI::RequiredError("a command");
+    const int code = run();
+    check_stdout();
+    return code;
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kExitOk : kExitUsage;
+    std::ostringstream out, err;
+    const int code = app.exit(e, out, err);
+    print_lines(stdout, out.str());
+    print_lines(stderr, err.str());
+    return code == 0 ? kExitOk : kExitUsage;
   } catch (const CommandError& e) {
-    std::fprintf(stderr, "dpi: %s\n", e.what());
+    print_line(stderr, "dpi: %s", e.what());
     return e.code();
+  } catch (const std::bad_alloc&) {
+    print_line(stderr, "dpi: out of memory");
+    return kExitDevice;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "dpi: unexpected failure: %s\n", e.what());
+    print_line(stderr, "dpi: unexpected failure: %s", e.what());
     return kExitOther;
   }
 }

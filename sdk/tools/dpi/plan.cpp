@@ -7,6 +7,7 @@
 #include "ops/table.hpp"
 #include "planned.hpp"
 #include "runtime/model/engine.hpp"
+#include "terminal.hpp"
 
 namespace dpi::tool {
 
@@ -81,10 +82,11 @@ Json plan_json(const Plan& plan, const MemoryPlan& memory, int64_t max_rows) {
 }
 
 void print_implementations(const Engine& engine) {
-  std::printf("\nimplementations on %s\n", engine.api().name);
+  print_lines(stdout, "\n");
+  print_line(stdout, "implementations on %s", engine.api().name);
   for (size_t i = 0; i < engine.plan().ops.size(); ++i) {
-    std::printf("  %-14s %s: %s\n", op_name(engine.plan().ops[i].kind), engine.plan().ops[i].name.c_str(),
-                engine.op_report(i).c_str());
+    print_line(stdout, "  %-14s %s: %s", op_name(engine.plan().ops[i].kind),
+               engine.plan().ops[i].name.c_str(), engine.op_report(i).c_str());
   }
 }
 
@@ -97,7 +99,7 @@ int plan(const PlanArgs& args) {
   const Graph graph = graph_of(bundle.get());
   const Plan p = take(make_plan(graph, plan_options(options)));
   if (args.dot) {
-    std::fputs(dump_plan_dot(p).c_str(), stdout);
+    print_lines(stdout, dump_plan_dot(p));
     return kExitOk;
   }
   const MemoryPlan memory = take(plan_memory(p, options.max_rows, options.max_rows, 64));
@@ -108,12 +110,13 @@ int plan(const PlanArgs& args) {
     for (size_t i = 0; engine != nullptr && i < engine->plan().ops.size(); ++i) {
       j["implementations"].push_back({{"op", engine->plan().ops[i].name}, {"report", engine->op_report(i)}});
     }
-    std::printf("%s\n", j.dump(2).c_str());
+    print_json(stdout, j);
     return kExitOk;
   }
-  std::fputs(dump_plan(p).c_str(), stdout);
-  std::printf("\narena of a context of %lld rows: %lld bytes\n", static_cast<long long>(options.max_rows),
-              static_cast<long long>(memory.arena_bytes));
+  print_lines(stdout, dump_plan(p));
+  print_lines(stdout, "\n");
+  print_line(stdout, "arena of a context of %lld rows: %lld bytes", static_cast<long long>(options.max_rows),
+             static_cast<long long>(memory.arena_bytes));
   if (engine != nullptr) print_implementations(*engine);
   return kExitOk;
 }

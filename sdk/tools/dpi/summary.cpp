@@ -60,10 +60,9 @@ Json summary_json(const LoadedModel& model, Summary* s) {
 
 void print_summary(const Json& j, std::FILE* out) {
   const auto line = [out](const char* key, const std::string& text) {
-    std::fprintf(out, "  %-10s %s\n", key, text.c_str());
+    print_line(out, "  %-10s %s", key, text.c_str());
   };
-  std::fprintf(out, "%s on %s\n", j["model"].get<std::string>().c_str(),
-               j["device"].get<std::string>().c_str());
+  print_line(out, "%s on %s", j["model"].get<std::string>().c_str(), j["device"].get<std::string>().c_str());
   line("rows", count_text(j["rows"]));
   if (j.contains("auc")) {
     line("AUC", metric_text(j["auc"]));

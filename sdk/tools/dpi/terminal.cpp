@@ -2,11 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
-#include <cstdio>
+#include <cstdarg>
+#include <cstring>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/printable.hpp"
+#include "command.hpp"
 
 namespace dpi::tool {
 
@@ -15,7 +21,54 @@ constexpr uint64_t kRedrawNs = 100'000'000;
 constexpr int kBarWidth = 32;
 }  // namespace
 
-Progress::Progress(std::string label) : label_(std::move(label)), terminal_(isatty(STDERR_FILENO) == 1) {}
+void print_line(std::FILE* out, const char* format, ...) {
+  std::va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  std::string text(static_cast<size_t>(std::max(0, std::vsnprintf(nullptr, 0, format, args))) + 1, '\0');
+  std::vsnprintf(text.data(), text.size(), format, again);
+  va_end(again);
+  va_end(args);
+  text.pop_back();
+  text = printable(text) + '\n';
+  std::fwrite(text.data(), 1, text.size(), out);
+}
+
+void print_lines(std::FILE* out, std::string_view text) {
+  while (!text.empty()) {
+    const size_t n = std::min(text.find('\n'), text.size());
+    print_line(out, "%s", std::string(text.substr(0, n)).c_str());
+    text.remove_prefix(std::min(n + 1, text.size()));
+  }
+}
+
+void print_json(std::FILE* out, const nlohmann::ordered_json& json) {
+  const std::string text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string line;
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t n = std::max<size_t>(utf8_length(rest), 1);
+    const uint32_t c = code_point(rest.substr(0, n));
+    if (c >= 0x7F &&
+        is_control(c)) {  // those below are escaped already; what is left are the indent's line ends
+      char escaped[16];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
+      line += escaped;
+    } else {
+      line += rest.substr(0, n);
+    }
+    rest.remove_prefix(n);
+  }
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), out);
+}
+
+void check_stdout() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw CommandError(kExitOther, std::string("standard output: ") + std::strerror(errno));
+}
+
+Progress::Progress(std::string label)
+    : label_(std::move(label)), terminal_(isatty(STDERR_FILENO) == 1), last_ns_(monotonic_ns()) {}
 
 Progress::~Progress() {
   if (drawn_) std::fprintf(stderr, "\r\033[K");

@@ -1,12 +1,28 @@
-// Text for people: progress on a terminal, sizes, numbers.
+// What the program shows: lines for people, JSON, progress on a terminal, sizes, numbers. Nothing else in the
+// program prints (tests/rules), except scores (score_file.hpp).
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 namespace dpi::tool {
 
+/// One line, made as printf makes it, without a line end in `format`. Names, cells and messages in it are
+/// shown as base/printable.hpp shows them, so none can act on the terminal or forge a second line.
+[[gnu::format(printf, 2, 3)]] void print_line(std::FILE* out, const char* format, ...);
+/// Each line of `text` by print_line.
+void print_lines(std::FILE* out, std::string_view text);
+/// Indented JSON and a line end. Bytes that are not UTF-8 become U+FFFD; what a terminal would act on is
+/// escaped.
+void print_json(std::FILE* out, const nlohmann::ordered_json& json);
+/// Throws CommandError when something printed to standard output did not arrive (a full disk, a closed pipe).
+void check_stdout();
+
 /// One line on stderr that is drawn anew, at most ten times a second, and only when stderr is a terminal.
+/// Nothing is drawn in the first tenth of a second.
 class Progress {
  public:
   explicit Progress(std::string label);
@@ -14,11 +30,12 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   void update(uint64_t done, uint64_t total);  // total 0 = unknown
+  void set_label(const std::string& label) { label_ = label; }
 
  private:
   std::string label_;
   bool terminal_;
-  uint64_t last_ns_ = 0;
+  uint64_t last_ns_;  // when it was drawn last; at first, when it was made
   bool drawn_ = false;
 };
 

@@ -142,11 +142,11 @@ bool verify_raw(const LoadedModel& model, const Manifest& manifest, const Golden
 }
 
 void print(const Json& j) {
-  std::printf("digests   ok, %s in %s data sets\n", bytes_text(j["bytes"]).c_str(),
-              j["data_sets"].dump().c_str());
-  if (j.contains("sha256")) std::printf("sha256    %s\n", j["sha256"].get<std::string>().c_str());
+  print_line(stdout, "digests   ok, %s in %s data sets", bytes_text(j["bytes"]).c_str(),
+             j["data_sets"].dump().c_str());
+  if (j.contains("sha256")) print_line(stdout, "sha256    %s", j["sha256"].get<std::string>().c_str());
   if (j["golden"].is_null()) {
-    std::printf("golden    the bundle has no golden rows\n");
+    print_line(stdout, "golden    the bundle has no golden rows");
     return;
   }
   for (const char* what : {"scores", "logits"}) {
@@ -154,11 +154,12 @@ void print(const Json& j) {
     if (c["compared"] == 0) continue;
     char worst[32] = "NaN";
     if (!c["worst"].is_null()) std::snprintf(worst, sizeof worst, "%.1e", c["worst"].get<double>());
-    std::printf("golden    %s: %s of %s agree, largest error %s (row %s, head '%s'), tolerance %s, on %s\n",
-                what, std::to_string(c["compared"].get<int64_t>() - c["failed"].get<int64_t>()).c_str(),
-                c["compared"].dump().c_str(), worst, c["worst_row"].dump().c_str(),
-                c["worst_head"].get<std::string>().c_str(), j["golden"]["tolerance"].dump().c_str(),
-                j["golden"]["device"].get<std::string>().c_str());
+    print_line(stdout,
+               "golden    %s: %s of %s agree, largest error %s (row %s, head '%s'), tolerance %s, on %s",
+               what, std::to_string(c["compared"].get<int64_t>() - c["failed"].get<int64_t>()).c_str(),
+               c["compared"].dump().c_str(), worst, c["worst_row"].dump().c_str(),
+               c["worst_head"].get<std::string>().c_str(), j["golden"]["tolerance"].dump().c_str(),
+               j["golden"]["device"].get<std::string>().c_str());
   }
   const Json& raw = j["golden"]["raw"];
   if (raw.is_null()) {
@@ -207,10 +208,10 @@ int verify(const VerifyArgs& args) {
   }
   j["passed"] = passed;
   if (args.json) {
-    std::printf("%s\n", j.dump(2).c_str());
+    print_json(stdout, j);
   } else {
     print(j);
-    std::printf("%s\n", passed ? "verified" : "FAILED");
+    print_line(stdout, "%s", passed ? "verified" : "FAILED");
   }
   return passed ? kExitOk : kExitVerifyFailed;
 }

@@ -1,5 +1,7 @@
 """Flags, help and exit codes."""
 
+import re
+
 import pytest
 
 COMMANDS = ["inspect", "plan", "predict", "verify", "bench", "devices"]
@@ -17,7 +19,22 @@ def test_help_of_commands(dpi, command):
     assert "dpi " + command in dpi(command, "--help").ok().out
 
 
-@pytest.mark.parametrize("args", [[], ["fly"], ["predict"], ["inspect"], ["plan", "x.h5", "--fold", "maybe"],
+@pytest.mark.parametrize("flags", [["--version"], ["--version", "--json"]])
+def test_version(dpi, flags):
+    from conftest import ROOT
+    header = (ROOT / "capi" / "include" / "dpi" / "dpi.h").read_text()
+    want = ".".join(re.search(rf"define DPI_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+    ran = dpi(*flags).ok()
+    assert ran.err == ""
+    if "--json" in flags:
+        j = ran.json()
+        assert j["version"] == want and j["compiler"] and j["bundle_format"] and j["license"] == "Apache-2.0"
+    else:
+        assert ran.out.splitlines()[0] == "dpi " + want
+        assert "compiler" in ran.out and "bundle_format" in ran.out
+
+
+@pytest.mark.parametrize("args", [["--json"], ["--json", "inspect"], [], ["fly"], ["predict"], ["inspect"], ["plan", "x.h5", "--fold", "maybe"],
                                   ["plan", "x.h5", "--dot", "--json"], ["predict", "x.h5", "y.csv", "--batch", "0"],
                                   ["bench", "x.h5", "--batch", "a"], ["verify", "x.h5", "--unknown"]])
 def test_wrong_usage(dpi, args):
@@ -30,6 +47,12 @@ def test_options(dpi, bundle, command):
     dpi(command, bundle, "--option", "max_rows").fails(1, "key=value")
     dpi(command, bundle, "--option", "max_rows=0").fails(1, "max_rows")
     dpi(command, bundle, "--precision", "fp99").fails(1, "fp99")
+
+
+@pytest.mark.parametrize("device", ["ref", "cpu"])
+@pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
+def test_a_precision_that_a_device_has_not_is_named(dpi, bundle, device, precision):
+    dpi("verify", bundle, "--device", device, "--precision", precision).fails(3, device, f"precision {precision} was asked", "use fp32")
 
 
 def test_device_that_is_not_there(dpi, bundle):
