@@ -39,7 +39,7 @@ for demo in "${DEMOS[@]}"; do
   bundle="weights/demo/${demo%%:*}.h5"
   rows="weights/demo/${demo##*:}"
   printf '\n%s, rows of %s\n' "$bundle" "$rows"
-  "$BIN/dpi" predict "$bundle" --device cpu --input "$rows" --raw --label label --summary
+  "$BIN/dpi" predict "$bundle" "$rows" --device cpu --raw --label label --summary
 done
 
 say "next"

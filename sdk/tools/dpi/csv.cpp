@@ -1,6 +1,7 @@
 #include "csv.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,14 +12,18 @@ namespace dpi::tool {
 
 namespace {
 constexpr size_t kBufferBytes = size_t{1} << 20;
-}
+constexpr size_t kKeptBytes = 1024;  // of a cell's memory from one row to the next
+}  // namespace
 
-CsvReader::CsvReader(const std::string& path) : name_(path == "-" ? "<stdin>" : path), buffer_(kBufferBytes) {
+CsvReader::CsvReader(const std::string& path, const CsvLimits& limits)
+    : name_(path == "-" ? "<stdin>" : path), limits_(limits), buffer_(kBufferBytes) {
   file_ = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
   if (file_ == nullptr) throw CommandError(kExitBadInput, name_ + ": " + std::strerror(errno));
   struct stat s{};
   if (fstat(fileno(file_), &s) == 0 && S_ISREG(s.st_mode)) file_bytes_ = static_cast<uint64_t>(s.st_size);
-  if (peek() == 0xEF && end_ >= 3 && std::memcmp(buffer_.data(), "\xEF\xBB\xBF", 3) == 0) at_ = 3;
+  while (end_ < 3 && fill()) {
+  }
+  if (end_ >= 3 && std::memcmp(buffer_.data(), "\xEF\xBB\xBF", 3) == 0) at_ = 3;
 }
 
 CsvReader::~CsvReader() {
@@ -29,15 +34,20 @@ std::string CsvReader::place(int64_t line, size_t column) const {
   return name_ + ":" + std::to_string(line) + (column == 0 ? "" : ":" + std::to_string(column));
 }
 
-int CsvReader::peek() {
-  if (at_ == end_) {
-    at_ = 0;
-    end_ = std::fread(buffer_.data(), 1, buffer_.size(), file_);
-    bytes_read_ += end_;
-    if (end_ == 0 && std::ferror(file_) != 0)
-      throw CommandError(kExitBadInput, name_ + ": " + std::strerror(errno));
+bool CsvReader::fill() {
+  if (at_ == end_) at_ = end_ = 0;
+  ssize_t n = 0;  // what is there: a pipe's rows are scored as they come
+  while ((n = ::read(fileno(file_), buffer_.data() + end_, buffer_.size() - end_)) < 0 && errno == EINTR) {
   }
-  return at_ == end_ ? EOF : static_cast<unsigned char>(buffer_[at_]);
+  if (n < 0) throw CommandError(kExitBadInput, name_ + ": " + std::strerror(errno));
+  end_ += static_cast<size_t>(n);
+  bytes_read_ += static_cast<uint64_t>(n);
+  return n > 0;
+}
+
+int CsvReader::peek() {
+  if (at_ == end_ && !fill()) return EOF;
+  return static_cast<unsigned char>(buffer_[at_]);
 }
 
 int CsvReader::get() {
@@ -47,6 +57,20 @@ int CsvReader::get() {
   return c;
 }
 
+void CsvReader::append(std::string* cell, int c, size_t column) {
+  const bool cell_full = cell->size() == limits_.cell_bytes;
+  if (cell_full || row_bytes_ == limits_.row_bytes) {
+    const std::string what = cell_full ? "a cell of more than " + std::to_string(limits_.cell_bytes)
+                                       : "a row of more than " + std::to_string(limits_.row_bytes);
+    throw CommandError(kExitBadInput, place(record_line_, column) + ": " + what +
+                                          " bytes; is this CSV, and is no closing quote missing? " +
+                                          (cell_full ? "--max-cell-bytes" : "--max-row-bytes") +
+                                          " allows more");
+  }
+  ++row_bytes_;
+  cell->push_back(static_cast<char>(c));
+}
+
 int CsvReader::read_quoted(std::string* cell, size_t column) {
   const int64_t begin = line_;
   for (;;) {
@@ -54,11 +78,11 @@ int CsvReader::read_quoted(std::string* cell, size_t column) {
     if (c == EOF)
       throw CommandError(kExitBadInput, place(begin, column) + ": the quoted cell has no closing quote");
     if (c != '"') {
-      cell->push_back(static_cast<char>(c));
+      append(cell, c, column);
       continue;
     }
     if (peek() == '"') {
-      cell->push_back(static_cast<char>(get()));
+      append(cell, get(), column);
       continue;
     }
     c = get();
@@ -71,6 +95,7 @@ int CsvReader::read_quoted(std::string* cell, size_t column) {
 }
 
 int CsvReader::read_cell(std::string* cell, size_t column) {
+  if (cell->capacity() > kKeptBytes) *cell = {};
   cell->clear();
   if (peek() == '"') {
     get();
@@ -85,16 +110,21 @@ int CsvReader::read_cell(std::string* cell, size_t column) {
           kExitBadInput,
           place(line_, column) + ": a quote inside an unquoted cell, expected the whole cell in quotes");
     }
-    cell->push_back(static_cast<char>(c));
+    append(cell, c, column);
   }
 }
 
 bool CsvReader::next(std::vector<std::string>* cells) {
   record_line_ = line_;
   if (peek() == EOF) return false;
+  row_bytes_ = 0;
   size_t n = 0;
   int ended_by = ',';
   while (ended_by == ',') {
+    if (n == limits_.columns) {
+      throw CommandError(kExitBadInput, place(record_line_, n + 1) + ": a row of more than " +
+                                            std::to_string(n) + " cells; --max-columns allows more");
+    }
     if (cells->size() == n) cells->emplace_back();
     ended_by = read_cell(&(*cells)[n], n + 1);
     ++n;

@@ -1,11 +1,15 @@
 // `dpi predict`: CSV rows in, scores out.
-#include <cerrno>
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <memory>
+#include <utility>
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 #include "row_feeder.hpp"
+#include "score_file.hpp"
 #include "summary.hpp"
 #include "terminal.hpp"
 #include "unknown_values.hpp"
@@ -17,25 +21,33 @@ namespace {
 constexpr const char* kFooter =
     R"(CSV (RFC 4180): the header holds feature names in any order. An empty cell is a missing value; a bag is a|b|c, with weights
 a:w|b:w; the elements of a vector stand in columns name[0], name[1], ... Cells are ids and numbers; with --raw the encoders of the
-bundle read them, and a bag whose separator the bundle states is split there instead of at |. Columns the model does not know are ignored with a note. Scores: one column per head, %.9g.
+bundle read them, and a bag whose separator the bundle states is split there instead of at |. Columns the model does not know are
+ignored with a note.
+
+Scores: CSV, one column per head, %.9g. A file of --output appears only when every row was scored; on standard output a row that
+is refused ends what was written before it, and nothing is written when that is in the first --batch rows.
 
 Examples:
   dpi predict model.h5 rows.csv > scores.csv
   dpi predict model.h5 rows.csv --raw --label clicked --summary
   zcat rows.csv.gz | dpi predict model.h5 - --output scores.csv)";
 
+/// A call ends early where its rows make up this much text, so that memory does not grow with what --batch
+/// allows.
+constexpr uint64_t kMaxBatchText = uint64_t{16} << 20;
+
 struct PredictArgs {
   CommonFlags common;
-  std::string bundle, input, output, label, head;
+  std::string bundle, rows, output, label, head;
   bool raw = false, summary = false, json = false;
   int64_t batch = 256;
+  CsvLimits limits;
+
+  bool wants_summary() const { return summary || !label.empty(); }
 };
 
 struct FreeRows {
   void operator()(dpi_rows* r) const { dpi_rows_free(r); }
-};
-struct CloseFile {
-  void operator()(std::FILE* f) const { std::fclose(f); }
 };
 
 /// Reads, scores and writes chunk by chunk.
@@ -52,15 +64,16 @@ class Scorer {
     scores_.resize(static_cast<size_t>(args.batch) * heads_);
   }
 
-  void run(CsvReader* csv, RowFeeder* feeder, std::FILE* out) {
+  /// out: null = scores are not wanted.
+  void run(CsvReader* csv, RowFeeder* feeder, ScoreFile* out) {
     const uint64_t begin = monotonic_ns();
     Progress progress("scoring");
-    write_header(out);
     while (fill(csv, feeder)) {
       predict(*feeder);
-      write(out);
+      if (out != nullptr) out->write(scores_.data(), lines_.size());
       progress.update(csv->bytes_read(), csv->file_bytes());
     }
+    if (out != nullptr) out->commit();
     summary.total_seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
     summary.batch = args_.batch;
     summary.head = model_.head_name(head_);
@@ -73,7 +86,9 @@ class Scorer {
   bool fill(CsvReader* csv, RowFeeder* feeder) {
     dpi_rows_clear(rows_.get());
     lines_.clear();
-    while (static_cast<int64_t>(lines_.size()) < args_.batch && feeder->next(rows_.get())) {
+    const uint64_t end = csv->bytes_read() + kMaxBatchText;
+    while (static_cast<int64_t>(lines_.size()) < args_.batch && csv->bytes_read() < end &&
+           feeder->next(rows_.get())) {
       lines_.push_back(csv->line());
       if (feeder->has_label()) summary.labels.push_back(feeder->label());
     }
@@ -97,24 +112,12 @@ class Scorer {
                          place + (known ? without_row(error_.message) : error_.message));
     }
     summary.predict_seconds += seconds;
-    summary.latencies.push_back(seconds);
     summary.rows += static_cast<int64_t>(lines_.size());
+    if (!args_.wants_summary()) return;
+    summary.latencies.push_back(seconds);
+    if (!feeder.has_label()) return;
     for (size_t r = 0; r < lines_.size(); ++r)
       summary.scores.push_back(scores_[r * heads_ + static_cast<size_t>(head_)]);
-  }
-
-  void write_header(std::FILE* out) const {
-    if (out == nullptr) return;
-    for (int32_t h = 0; h < model_.info().num_heads; ++h)
-      std::fprintf(out, "%s%s", h == 0 ? "" : ",", model_.head_name(h).c_str());
-    std::fputc('\n', out);
-  }
-
-  void write(std::FILE* out) const {
-    if (out == nullptr) return;
-    for (size_t i = 0; i < lines_.size() * heads_; ++i) {
-      std::fprintf(out, "%.9g%c", static_cast<double>(scores_[i]), (i + 1) % heads_ == 0 ? '\n' : ',');
-    }
   }
 
   const PredictArgs& args_;
@@ -137,37 +140,54 @@ int32_t find_head(const LoadedModel& model, const std::string& name) {
   throw CommandError(kExitUsage, "--head '" + name + "': the model has " + known);
 }
 
-std::unique_ptr<std::FILE, CloseFile> open_output(const std::string& path) {
-  if (path.empty()) return nullptr;
-  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "wb"));
-  if (file == nullptr) throw CommandError(kExitOther, path + ": " + std::strerror(errno));
-  return file;
+bool is_same_file(const std::string& a, const std::string& b) {
+  struct stat x{}, y{};
+  return stat(a.c_str(), &x) == 0 && stat(b.c_str(), &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
+}
+
+std::unique_ptr<ScoreFile> open_output(const PredictArgs& args, const LoadedModel& model) {
+  if (args.summary && args.output.empty()) return nullptr;
+  for (const std::string& read : {args.bundle, args.rows}) {
+    if (is_same_file(read, args.output))
+      throw CommandError(kExitUsage, "--output '" + args.output + "' is a file that is read; name another");
+  }
+  std::vector<std::string> heads;
+  for (int32_t h = 0; h < model.info().num_heads; ++h) heads.push_back(model.head_name(h));
+  return std::make_unique<ScoreFile>(args.output, std::move(heads));
+}
+
+/// One line, however many there are.
+void note_ignored(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  if (names.empty()) return;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += (i == 0 ? "" : ", ") + in_quotes(names[i]);
+  if (names.size() == 1) {
+    print_line(stderr, "dpi: note: column %s is not a feature, ignored", text.c_str());
+  } else {
+    print_line(stderr, "dpi: note: %zu columns are not features, ignored: %s%s", names.size(), text.c_str(),
+               names.size() > kShown ? ", ..." : "");
+  }
 }
 
 int predict(const PredictArgs& args) {
   const LoadedModel model(args.bundle, args.common);
   model.note_device();
   const int32_t head = find_head(model, args.head);
-  CsvReader csv(args.input);
+  CsvReader csv(args.rows, args.limits);
   RowFeeder feeder(model, &csv, args.label, args.raw);
-  for (const std::string& name : feeder.ignored())
-    std::fprintf(stderr, "dpi: note: column '%s' is not a feature, ignored\n", name.c_str());
-  const auto file = open_output(args.output);
-  const bool summary_only = args.summary && file == nullptr;
-  std::FILE* out = file != nullptr ? file.get() : summary_only ? nullptr : stdout;
+  note_ignored(feeder.ignored());
+  const auto out = open_output(args, model);
   Scorer scorer(args, model, head);
-  scorer.run(&csv, &feeder, out);
-  for (const std::string& note : scorer.unknown.notes())
-    std::fprintf(stderr, "dpi: note: %s\n", note.c_str());
-  if (out != nullptr && (std::fflush(out) != 0 || std::ferror(out) != 0)) {
-    throw CommandError(kExitOther,
-                       (args.output.empty() ? "<stdout>" : args.output) + ": " + std::strerror(errno));
-  }
-  if (!args.summary && args.label.empty()) return kExitOk;
+  scorer.run(&csv, &feeder, out.get());
+  for (const std::string& note : scorer.unknown.notes()) print_line(stderr, "dpi: note: %s", note.c_str());
+  if (!args.wants_summary()) return kExitOk;
   const auto summary = summary_json(model, &scorer.summary);
-  std::FILE* to = out == stdout ? stderr : stdout;
+  std::FILE* to = out != nullptr && out->is_stdout() ? stderr : stdout;
   if (args.json) {
-    std::fprintf(to, "%s\n", summary.dump(2).c_str());
+    print_json(to, summary);
   } else {
     print_summary(summary, to);
   }
@@ -181,8 +201,8 @@ void add_predict(CLI::App* app, Command* run) {
   CLI::App* sub = app->add_subcommand("predict", "Score the rows of a CSV file");
   sub->footer(kFooter);
   sub->add_option("bundle", args->bundle, "the model")->required();
-  sub->add_option("csv,--input", args->input, "the rows; - reads standard input")->required();
-  sub->add_option("-o,--output", args->output, "write the scores here instead of standard output");
+  sub->add_option("rows", args->rows, "a CSV file; - reads standard input")->required();
+  sub->add_option("-o,--output", args->output, "write the scores to this file (default -: standard output)");
   sub->add_flag("--raw", args->raw, "cells are raw values, read by the bundle's encoders");
   sub->add_option("--label", args->label, "column with the label, 0 or 1: prints AUC and log loss");
   sub->add_option("--head", args->head, "which head the label belongs to (default: the first)");
@@ -190,6 +210,15 @@ void add_predict(CLI::App* app, Command* run) {
   sub->add_flag("--json", args->json, "the summary as JSON");
   sub->add_option("--batch", args->batch, "rows per call")
       ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  sub->add_option("--max-cell-bytes", args->limits.cell_bytes, "refuse a longer cell")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  sub->add_option("--max-row-bytes", args->limits.row_bytes, "refuse a longer row")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  sub->add_option("--max-columns", args->limits.columns, "refuse a row of more cells")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   add_common_flags(sub, &args->common);
   sub->callback([args, run] { *run = [args] { return predict(*args); }; });

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <unordered_set>
+
+#include "base/text.hpp"
 
 namespace dpi::tool {
 
@@ -50,10 +53,9 @@ RowFeeder::RowFeeder(const LoadedModel& model, CsvReader* csv, const std::string
   if (!csv_->next(&header_))
     throw CommandError(kExitBadInput, csv_->place(1, 0) + ": no header, expected feature names");
   columns_.resize(header_.size());
+  std::unordered_set<std::string_view> seen;
   for (size_t c = 0; c < header_.size(); ++c) {
-    for (size_t d = 0; d < c; ++d) {
-      if (header_[c] == header_[d]) fail(c, "column '" + header_[c] + "' occurs twice");
-    }
+    if (!seen.insert(header_[c]).second) fail(c, "column " + in_quotes(header_[c]) + " occurs twice");
     if (!label.empty() && header_[c] == label) {
       label_column_ = static_cast<int>(c);
     } else {
@@ -142,14 +144,14 @@ std::string RowFeeder::place(int64_t line, int64_t feature) const {
 float RowFeeder::number(size_t c, const std::string& text) const {
   if (text.empty()) return kMissing;
   float v = 0;
-  if (!parse(text, &v)) fail(c, "feature '" + header_[c] + "': '" + text + "' is not a number");
+  if (!parse(text, &v)) fail(c, "feature '" + header_[c] + "': " + in_quotes(text) + " is not a number");
   return v;
 }
 
 void RowFeeder::read_label(const std::string& cell) {
   const size_t c = static_cast<size_t>(label_column_);
   if (!parse(cell, &label_) || (label_ != 0 && label_ != 1)) {
-    fail(c, "label '" + header_[c] + "' is '" + cell + "', expected 0 or 1");
+    fail(c, "label '" + header_[c] + "' is " + in_quotes(cell) + ", expected 0 or 1");
   }
 }
 
@@ -201,7 +203,7 @@ void RowFeeder::set_raw(dpi_rows* rows, size_t c, const std::string& cell) {
     const size_t colon = element.rfind(':');
     if (f.weighted != 0 && colon != std::string_view::npos) {
       if (!parse(element.substr(colon + 1), &weight)) {
-        fail(c, "feature '" + header_[c] + "': '" + std::string(element) + "' has no number after ':'");
+        fail(c, "feature '" + header_[c] + "': " + in_quotes(element) + " has no number after ':'");
       }
       element = element.substr(0, colon);
     }
@@ -222,7 +224,7 @@ void RowFeeder::set_ids(dpi_rows* rows, size_t c, const std::string& cell) {
     const bool weighted = colon != std::string_view::npos;
     int64_t id = 0;
     if (!parse(element.substr(0, colon), &id) || (weighted && !parse(element.substr(colon + 1), &weight))) {
-      fail(c, "feature '" + header_[c] + "': '" + std::string(element) + "' is not an id" +
+      fail(c, "feature '" + header_[c] + "': " + in_quotes(element) + " is not an id" +
                   (f.has_encoder != 0 && !raw_ ? "; are these raw values? then add --raw" : ""));
     }
     ids_.push_back(id);

@@ -1,0 +1,129 @@
+#include "score_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "command.hpp"
+
+namespace dpi::tool {
+
+namespace {
+
+constexpr std::array<int, 3> kEnding = {SIGINT, SIGTERM, SIGHUP};
+
+/// What a signal removes. Changed only while remove_and_end is not installed.
+char g_temporary[PATH_MAX];
+
+extern "C" void remove_and_end(int signal) {
+  unlink(g_temporary);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+/// Names what is to go when the program is ended from outside, "" = nothing. A signal that is ignored (nohup)
+/// stays so.
+void remove_when_ended(const std::string& path) {
+  if (!path.empty()) g_temporary[path.copy(g_temporary, sizeof g_temporary - 1)] = '\0';
+  for (const int s : kEnding) {
+    struct sigaction now{};
+    if (sigaction(s, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
+      std::signal(s, path.empty() ? SIG_DFL : remove_and_end);
+  }
+}
+
+/// Of an existing file its own, else what fopen would give.
+mode_t mode_of(const std::string& path) {
+  struct stat s{};
+  if (stat(path.c_str(), &s) == 0) return s.st_mode & 0777;
+  const mode_t mask = umask(0);
+  umask(mask);
+  return 0666 & ~mask;
+}
+
+}  // namespace
+
+ScoreFile::ScoreFile(const std::string& path, std::vector<std::string> heads) : heads_(std::move(heads)) {
+  if (path.empty() || path == "-") return;
+  path_ = path;
+  struct stat s{};
+  const bool exists = stat(path.c_str(), &s) == 0;
+  if (exists && !S_ISREG(s.st_mode)) {
+    file_ = std::fopen(path.c_str(), "wb");
+    if (file_ == nullptr) fail();
+    return;
+  }
+  if (exists && access(path.c_str(), W_OK) != 0) fail();
+  char* const real = exists ? realpath(path.c_str(), nullptr) : nullptr;
+  if (real != nullptr) path_ = real;
+  std::free(real);
+  open_beside();
+}
+
+void ScoreFile::open_beside() {
+  std::string name = path_ + ".XXXXXX";
+  const int fd = name.size() < PATH_MAX ? mkstemp(name.data()) : (errno = ENAMETOOLONG, -1);
+  if (fd < 0)
+    throw CommandError(kExitOther,
+                       path_ + ": no temporary file can be made beside it: " + std::strerror(errno));
+  temporary_ = name;
+  remove_when_ended(temporary_);
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  file_ = fchmod(fd, mode_of(path_)) == 0 ? fdopen(fd, "wb") : nullptr;
+  if (file_ != nullptr) return;
+  const int reason = errno;
+  close(fd);
+  unlink(temporary_.c_str());
+  remove_when_ended("");
+  errno = reason;
+  fail();
+}
+
+ScoreFile::~ScoreFile() {
+  if (file_ != stdout && file_ != nullptr) std::fclose(file_);
+  if (temporary_.empty()) return;
+  unlink(temporary_.c_str());
+  remove_when_ended("");
+}
+
+void ScoreFile::fail() const {
+  throw CommandError(kExitOther, (is_stdout() ? "standard output" : path_) + ": " + std::strerror(errno));
+}
+
+void ScoreFile::write_header() {
+  has_header_ = true;
+  for (size_t h = 0; h < heads_.size(); ++h)
+    std::fprintf(file_, "%s%s", h == 0 ? "" : ",", heads_[h].c_str());
+  std::fputc('\n', file_);
+}
+
+void ScoreFile::write(const float* scores, size_t rows) {
+  if (!has_header_) write_header();
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t h = 0; h < heads_.size(); ++h)
+      std::fprintf(file_, "%.9g%c", static_cast<double>(*scores++), h + 1 == heads_.size() ? '\n' : ',');
+  }
+  if ((is_stdout() && std::fflush(file_) != 0) || std::ferror(file_) != 0)
+    fail();  // a reader may wait for them
+}
+
+void ScoreFile::commit() {
+  if (!has_header_) write_header();
+  if (std::fflush(file_) != 0 || std::ferror(file_) != 0) fail();
+  if (file_ == stdout) return;
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) fail();
+  if (temporary_.empty()) return;
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
+  temporary_.clear();
+  remove_when_ended("");
+}
+
+}  // namespace dpi::tool
