@@ -21,7 +21,8 @@ constexpr uint64_t kSeed = 20240601;
 constexpr size_t kMaxSamples = size_t{1} << 20;
 constexpr const char* kFooter =
     R"(Scores random rows (the same on every run) and measures each dpi_predict call. --callers is the number of threads of the host
-that call at once, --threads the engine's own workers.
+that call at once, --threads the engine's own workers. --profile runs the model op by op, on one context of its own, and says how much of
+such a call the ops explain: the rest is checking rows, packing them, copies and waiting.
 
 Examples:
   dpi bench model.h5
@@ -96,44 +97,65 @@ Json measure(const LoadedModel& model, const SyntheticRows& rows, int n_callers,
 }
 
 void print_header(const LoadedModel& model) {
-  std::printf("%s on %s\n", model.schema().value("name", "").c_str(), model.device_text().c_str());
-  std::printf("%8s %8s %14s %12s %12s %12s\n", "batch", "callers", "rows/s", "p50", "p99", "p99.9");
+  print_line(stdout, "%s on %s", model.schema().value("name", "").c_str(), model.device_text().c_str());
+  print_line(stdout, "%8s %8s %14s %12s %12s %12s", "batch", "callers", "rows/s", "p50", "p99", "p99.9");
 }
 
-void print_line(const Json& j) {
+void print_run(const Json& j) {
   const auto us = [&](const char* key) {
     return j[key].is_null() ? std::string("-") : seconds_text(j[key].get<double>() * 1e-6);
   };
-  std::printf("%8s %8s %14s %12s %12s %12s\n", j["batch"].dump().c_str(), j["callers"].dump().c_str(),
-              count_text(j["rows_per_second"]).c_str(), us("p50_us").c_str(), us("p99_us").c_str(),
-              us("p999_us").c_str());
+  print_line(stdout, "%8s %8s %14s %12s %12s %12s", j["batch"].dump().c_str(), j["callers"].dump().c_str(),
+             count_text(j["rows_per_second"]).c_str(), us("p50_us").c_str(), us("p99_us").c_str(),
+             us("p999_us").c_str());
   std::fflush(stdout);
 }
 
-void print_profile(const Json& profile, int64_t batch) {
-  std::printf("\nper op, batch %lld, one caller\n", static_cast<long long>(batch));
-  for (const Json& op : profile) {
-    std::printf("%10s %5.1f%%  %-14s %s  %s\n", seconds_text(op["us_per_call"].get<double>() * 1e-6).c_str(),
-                op["share"].get<double>() * 100, op["kind"].get<std::string>().c_str(),
-                op["op"].get<std::string>().c_str(), op["implementation"].get<std::string>().c_str());
+void print_profile(const Json& result) {
+  const Json& call = result["profiled_call"];
+  print_lines(stdout, "\n");
+  print_line(stdout, "per op, batch %s, one caller: medians of %s calls, shares of the whole call",
+             call["rows"].dump().c_str(), call["calls"].dump().c_str());
+  for (const Json& op : result["profile"]) {
+    print_line(stdout, "%10s %5.1f%%  %-14s %s  %s",
+               seconds_text(op["us_per_call"].get<double>() * 1e-6).c_str(), op["share"].get<double>() * 100,
+               op["kind"].get<std::string>().c_str(), op["op"].get<std::string>().c_str(),
+               op["implementation"].get<std::string>().c_str());
   }
+  print_line(
+      stdout,
+      "these ops explain %.1f %% of a call of %s; the rest is checking and packing rows, copies and waiting",
+      call["explained"].get<double>() * 100, seconds_text(call["us_per_call"].get<double>() * 1e-6).c_str());
+}
+
+/// The times of ops beside the whole call of which they are parts.
+void add_profile(const BenchArgs& args, const LoadedModel& model, Json* result) {
+  int64_t batch = args.batches.back();
+  const int32_t kind = model.info().device_kind;
+  if (kind != DPI_DEVICE_REF && kind != DPI_DEVICE_CPU) batch = std::min(batch, model.info().max_rows);
+  Json profile = profile_ops(args.bundle, args.common, make_rows(model, batch, kSeed), args.seconds);
+  (*result)["profile"] = std::move(profile["ops"]);
+  (*result)["timeline"] = std::move(profile["timeline"]);
+  for (const char* key : {"rows", "calls", "us_per_call", "explained"})
+    (*result)["profiled_call"][key] = profile[key];
 }
 
 /// One line per op in order of start, a bar where it ran.
 void print_timeline(const Json& timeline) {
   constexpr double kWidth = 60;
   const double total = std::max(1e-9, timeline["total_us"].get<double>());
-  std::printf(
-      "\ntimeline of one call: %.1f us, every stream started after %.1f us, two or more ran for %.1f us\n",
-      total, timeline["all_streams_started_us"].get<double>(), timeline["overlap_us"].get<double>());
+  print_lines(stdout, "\n");
+  print_line(stdout,
+             "timeline of one call: %.1f us, every stream started after %.1f us, two or more ran for %.1f us",
+             total, timeline["all_streams_started_us"].get<double>(), timeline["overlap_us"].get<double>());
   const double origin = timeline["ops"].empty() ? 0 : timeline["ops"][0]["start_us"].get<double>();
   for (const Json& op : timeline["ops"]) {
     const double start = op["start_us"].get<double>() - origin, end = op["end_us"].get<double>() - origin;
     const int from = std::clamp(static_cast<int>(start / total * kWidth), 0, static_cast<int>(kWidth) - 1);
     const int to = std::clamp(static_cast<int>(end / total * kWidth), from + 1, static_cast<int>(kWidth));
     const std::string bar = std::string(from, ' ') + std::string(to - from, '=');
-    std::printf("  stream %d |%-60s| %s\n", op["stream"].get<int>(), bar.c_str(),
-                op["op"].get<std::string>().c_str());
+    print_line(stdout, "  stream %d |%-60s| %s", op["stream"].get<int>(), bar.c_str(),
+               op["op"].get<std::string>().c_str());
   }
 }
 
@@ -149,18 +171,15 @@ int bench(const BenchArgs& args) {
     const SyntheticRows rows = make_rows(model, batch, kSeed);
     for (const int callers : args.callers) {
       result["runs"].push_back(measure(model, rows, callers, args.seconds));
-      if (!args.json) print_line(result["runs"].back());
+      if (!args.json) print_run(result["runs"].back());
     }
   }
   if (args.profile) {
-    const SyntheticRows rows = make_rows(model, args.batches.back(), kSeed);
-    const Json profile = profile_ops(args.bundle, args.common, rows, args.seconds);
-    result["profile"] = profile["ops"];
-    result["timeline"] = profile["timeline"];
-    if (!args.json) print_profile(result["profile"], rows.rows);
+    add_profile(args, model, &result);
+    if (!args.json) print_profile(result);
     if (!args.json && !result["timeline"].is_null()) print_timeline(result["timeline"]);
   }
-  if (args.json) std::printf("%s\n", result.dump(2).c_str());
+  if (args.json) print_json(stdout, result);
   return kExitOk;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "bundle/bundle.hpp"
+#include "metrics.hpp"
 #include "ops/table.hpp"
 #include "runtime/execute/context.hpp"
 #include "runtime/model/engine.hpp"
@@ -35,23 +36,57 @@ std::unique_ptr<Engine> profiled_engine(Bundle& bundle, ModelOptions options) {
   return take(Engine::create(bundle, options));
 }
 
-/// Seconds of calls, adding up nanoseconds per op.
-int64_t run_calls(Context& context, const Batch& batch, int64_t heads, double seconds,
-                  std::vector<double>* ns) {
+/// Microseconds, one entry per call.
+struct Samples {
+  std::vector<std::vector<double>> ops;  // of each op of the plan
+  std::vector<double> busy;              // some op was running
+  std::vector<double> call;              // Context::run
+};
+
+/// Length of the union of the ops' intervals.
+double busy_us(std::vector<OpTime> ops) {
+  std::sort(ops.begin(), ops.end(), [](const OpTime& a, const OpTime& b) { return a.start_us < b.start_us; });
+  double sum = 0, end = 0;
+  for (const OpTime& op : ops) {
+    const double from = std::max<double>(op.start_us, end);
+    if (op.end_us > from) sum += op.end_us - from;
+    end = std::max<double>(end, op.end_us);
+  }
+  return sum;
+}
+
+/// The times of the call that has just ended; `before` is the context's profile as it was at the call before.
+void add_sample(const Context& context, std::vector<uint64_t>* before, Samples* s) {
+  const std::vector<OpTime>& timeline = context.timeline();
+  double sum = 0;
+  for (size_t i = 0; i < s->ops.size(); ++i) {
+    const double us = timeline.empty() ? 1e-3 * static_cast<double>(context.profile()[i] - (*before)[i])
+                                       : static_cast<double>(timeline[i].end_us - timeline[i].start_us);
+    s->ops[i].push_back(us);
+    sum += us;
+  }
+  s->busy.push_back(timeline.empty() ? sum : busy_us(timeline));
+  *before = context.profile();
+}
+
+/// `seconds` of calls, at least one.
+Samples run_calls(Context& context, const Batch& batch, size_t n_ops, int64_t heads, double seconds) {
+  constexpr size_t kMostCalls = 100'000;
+  Samples s;
+  s.ops.resize(n_ops);
   std::vector<float> out(static_cast<size_t>(batch.item.rows * heads));
   check(context.run(batch, out.data(), {}), false);
   context.enable_profile(true);
-  int64_t calls = 0;
+  std::vector<uint64_t> before(n_ops, 0);
   const uint64_t begin = monotonic_ns();
-  while (calls == 0 || static_cast<double>(monotonic_ns() - begin) < seconds * 1e9) {
+  while (s.call.empty() ||
+         (static_cast<double>(monotonic_ns() - begin) < seconds * 1e9 && s.call.size() < kMostCalls)) {
+    const uint64_t start = monotonic_ns();
     check(context.run(batch, out.data(), {}), false);
-    ++calls;
-    for (size_t i = 0; i < context.timeline().size(); ++i) {
-      (*ns)[i] += 1e3 * (context.timeline()[i].end_us - context.timeline()[i].start_us);
-    }
+    s.call.push_back(1e-3 * static_cast<double>(monotonic_ns() - start));
+    add_sample(context, &before, &s);
   }
-  if (context.timeline().empty()) ns->assign(context.profile().begin(), context.profile().end());
-  return calls;
+  return s;
 }
 
 Json timeline_json(const Engine& engine, const std::vector<OpTime>& times) {
@@ -80,21 +115,24 @@ nlohmann::ordered_json profile_ops(const std::string& path, const CommonFlags& f
   auto bundle = take(Bundle::open(path, {options.require_signature}));
   const auto engine = profiled_engine(*bundle, options);
   const auto context = take(Context::create(*engine, std::min(options.max_rows, rows.rows), options.max_nnz));
-  std::vector<double> ns(engine->plan().ops.size(), 0.0);
-  const int64_t calls = run_calls(*context, engine_batch(rows), engine->heads(), seconds, &ns);
-  const double sum = std::max(1.0, std::accumulate(ns.begin(), ns.end(), 0.0));
-  std::vector<size_t> order(ns.size());
+  Samples s = run_calls(*context, engine_batch(rows), engine->plan().ops.size(), engine->heads(), seconds);
+  std::vector<double> us;
+  for (std::vector<double>& op : s.ops) us.push_back(percentile(&op, 0.5));
+  const double call = percentile(&s.call, 0.5);
+  const double whole = std::max(1e-3, call);
+  std::vector<size_t> order(us.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ns[a] > ns[b]; });
-  Json result;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return us[a] > us[b]; });
+  Json result = {{"rows", rows.rows}, {"calls", s.call.size()}, {"us_per_call", call}};
+  result["explained"] = percentile(&s.busy, 0.5) / whole;
   result["timeline"] = timeline_json(*engine, context->timeline());
   result["ops"] = Json::array();
   for (const size_t i : order) {
     const PlanOp& op = engine->plan().ops[i];
     result["ops"].push_back({{"op", op.name},
                              {"kind", op_name(op.kind)},
-                             {"us_per_call", ns[i] * 1e-3 / static_cast<double>(calls)},
-                             {"share", ns[i] / sum},
+                             {"us_per_call", us[i]},
+                             {"share", us[i] / whole},
                              {"implementation", engine->op_report(i)}});
   }
   return result;

@@ -9,10 +9,15 @@
 
 namespace dpi::tool {
 
-/// Runs `rows` for about `seconds` on one context: {"ops": [{"op", "kind", "implementation", "us_per_call",
-/// "share"}], slowest first, "timeline": of the last call, null where ops run on the caller's clock:
-/// {"total_us", "all_streams_started_us", "overlap_us", "start_order", "ops": [{"op", "stream", "start_us",
-/// "end_us"}]}}.
+/// Runs `rows` (on a device with a clock of its own at most one chunk of them) for about `seconds` on one
+/// context:
+/// {"rows", "calls", "us_per_call": of the whole call, "explained": which share of it some op was running,
+/// "ops":
+/// [{"op", "kind", "implementation", "us_per_call", "share": of the whole call}], slowest first, "timeline":
+/// of the last call, null where ops run on the caller's clock: {"total_us", "all_streams_started_us",
+/// "overlap_us", "start_order", "ops": [{"op", "stream", "start_us", "end_us"}]}}. Times are medians over the
+/// calls. Shares add up to `explained` where ops do not overlap; what is left is checking, packing, copies
+/// and waiting.
 nlohmann::ordered_json profile_ops(const std::string& bundle, const CommonFlags& flags,
                                    const SyntheticRows& rows, double seconds);
 

@@ -2,6 +2,9 @@
 
 import hashlib
 import json
+import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -162,4 +165,72 @@ def test_bench(dpi, bundle):
     j = dpi("bench", bundle, *flags, "--json", "--profile").json()
     assert [(r["batch"], r["callers"]) for r in j["runs"]] == [(1, 1), (1, 2), (7, 1), (7, 2)]
     assert all(r["calls"] >= 0 for r in j["runs"])
-    assert abs(sum(o["share"] for o in j["profile"]) - 1) <= 1e-6
+
+
+@pytest.mark.parametrize("device", ["ref", "cpu"])
+def test_profile_stands_beside_the_whole_call(dpi, bundle, device):
+    j = dpi("bench", bundle, "--batch", "512", "--seconds", "0.2", "--device", device, "--json", "--profile").json()
+    call = j["profiled_call"]
+    assert call["rows"] == 512 and call["calls"] >= 1
+    assert 0 < call["explained"] <= 1.05  # medians of parts need not add up to the median of the whole
+    for op in j["profile"]:
+        assert 0 <= op["us_per_call"] <= call["us_per_call"]
+        assert abs(op["share"] - op["us_per_call"] / call["us_per_call"]) <= 1e-6
+    assert abs(sum(op["share"] for op in j["profile"]) - call["explained"]) <= 0.1
+    p50 = j["runs"][0]["p50_us"]
+    assert p50 / 10 <= call["us_per_call"] <= p50 * 10  # the same call, measured apart
+    out = dpi("bench", bundle, "--batch", "512", "--seconds", "0.05", "--device", device, "--profile").ok().out
+    assert re.search(r"these ops explain \d+\.\d % of a call of [\d.]+ (us|ms)", out) and "medians of" in out
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """39 fields as of Criteo, crossed twice beside an MLP."""
+    import numpy as np
+    from dpi_export import Builder
+    rng = np.random.default_rng(0)
+    b = Builder("wide")
+    weight = lambda rows, columns: (rng.normal(size=(rows, columns)) * 0.05).astype("f4")  # noqa: E731
+    parts = []
+    for i in range(26):
+        b.categorical(f"C{i + 1}", vocab_size=20, missing="pad", out_of_range="default", default_id=0)
+        parts.append(b.embed(b.input(f"C{i + 1}"), b.table(f"C{i + 1}", weight(20, 16))))
+    for i in range(13):
+        b.numeric(f"I{i + 1}", missing="default")
+        parts.append(b.input(f"I{i + 1}"))
+    x0 = x = deep = b.op("Concat", parts)
+    for _ in range(2):
+        crossed = b.op("Binary", [x0, b.linear(x, weight(429, 429), np.zeros(429, "f4"))], {"kind": "mul"})
+        x = b.op("Binary", [crossed, x], {"kind": "add"})
+    for out, size in ((128, 429), (64, 128)):
+        deep = b.op("Unary", [b.linear(deep, weight(out, size), np.zeros(out, "f4"))], {"kind": "relu"})
+    logit = b.linear(b.op("Concat", [x, deep]), weight(1, 493), np.zeros(1, "f4"))
+    b.head("click", b.op("Unary", [logit], {"kind": "sigmoid"}), logit=logit)
+    path = tmp_path_factory.mktemp("wide") / "wide.h5"
+    b.write(path, check=False)
+    return path
+
+
+def boxes(dot):
+    return re.findall(r'^ *([nh]\d+) \[label="((?:[^"\\]|\\.)*)"', dot, re.M)
+
+
+@pytest.mark.parametrize("flags,texts", [
+    ([], ["26 x ids, 13 x [1] -> [429]", "identity *mul +add", "[429] -> [128]", "relu", "weights [64,128], [64]", "sigmoid", "C1 .. I13 (39)"]),
+    (["--fold=off"], ["26 x ids, 13 x [1] -> [429]", "*mul +add", "[128] -> [64]", "relu"]),
+    (["--fold=off", "--option", "debug.fuse=off"], ["x Embed", "ids -> [16]", "mul", "relu", "26 x [16], 13 x [1] -> [429]"]),
+])
+def test_dot_shows_shapes_and_fusion_and_can_be_read(dpi, wide, flags, texts):
+    dot = dpi("plan", wide, "--dot", *flags).ok().out
+    drawn = dict(boxes(dot))
+    assert len(drawn) <= 24, drawn  # 39 fields are a few boxes
+    for text in texts:
+        assert any(text in label for label in drawn.values()), (text, drawn)
+    ops = len(dpi("plan", wide, "--json", *flags).json()["ops"])
+    counts = [int(m[1]) if (m := re.match(r"(\d+) x ", label)) else 1 for name, label in drawn.items() if name[0] == "n"]
+    assert sum(counts) == ops  # every op is in one box
+    used = set(re.findall(r"^ *([nh]\d+) -> ([nh]\d+)", dot, re.M))
+    assert {name for edge in used for name in edge} == set(drawn)  # and every box has an edge
+    if shutil.which("dot"):
+        done = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and done.stderr == "" and "<svg" in done.stdout
