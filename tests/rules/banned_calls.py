@@ -1,4 +1,4 @@
-"""Libraries never print, never end the process, and launch kernels in one place only."""
+"""Libraries never print, never end the process, and launch kernels in one place only; the program prints in one place."""
 
 import re
 
@@ -17,6 +17,12 @@ IN_LIBRARIES = {
     r"(?<![\w:.>])assert\s*\(": "ends the process; return a Status",
     r"\bomp_set_num_threads\b": "the host's OpenMP settings stay the host's",
 }
+IN_PROGRAM = {
+    r"(?<![\w:.>])(?:std::)?(?:v?f?printf|f?putc?s?|putchar|fwrite|perror)\s*\(": "the program shows text by terminal.hpp",
+    r"\bstd::(?:cout|cerr|clog)\b": "the program shows text by terminal.hpp",
+}
+PROGRAM = "sdk/tools/dpi/"
+PROGRAM_OUTPUT = (PROGRAM + "terminal.cpp", PROGRAM + "score_file.cpp")
 IN_CUDA = {
     r"<<<": f"kernels are launched in {SIMT} only",
     r"\b__shared__\b": f"shared memory is declared in {SIMT} only",
@@ -32,6 +38,8 @@ def check(root):
             rules.update(IN_LIBRARIES)
             if path != SIMT and not path.startswith(SIMT_FOLDERS):
                 rules.update(IN_CUDA)
+        if path.startswith(PROGRAM) and path not in PROGRAM_OUTPUT:
+            rules.update(IN_PROGRAM)
         if path.endswith((".h", ".hpp", ".cuh")):
             rules[r"\busing\s+namespace\b"] = "a header does not open namespaces for its readers"
         for pattern, reason in rules.items():
@@ -48,10 +56,14 @@ PLANTED = [
     ("sdk/src/plan/a.cpp", "int f() { return rand(); }\n", "unseeded"),
     ("kernels/cuda/a.cu", "void f() { k<<<1, 2>>>(); }\n", "launched in"),
     ("kernels/cuda/a.cu", "__shared__ float x[2];\n", "shared memory"),
+    ("sdk/tools/dpi/main.cpp", 'int main() { std::printf("x"); }\n', "terminal.hpp"),
+    ("sdk/tools/dpi/plan.cpp", 'void f() { std::fputs("x", stdout); }\n', "terminal.hpp"),
+    ("sdk/tools/dpi/plan.cpp", "void f() { std::cout << 1; }\n", "terminal.hpp"),
     ("sdk/src/base/a.hpp", "using namespace std;\n", "open namespaces"),
 ]
 CLEAN = [
     ("sdk/src/base/a.cpp", 'void f() { std::snprintf(b, 2, "printf("); x.exit(); operand(); }  // abort()\n'),
-    ("sdk/tools/dpi/main.cpp", 'int main() { std::printf("x"); }\n'),
+    ("sdk/tools/dpi/terminal.cpp", 'void f() { std::printf("x"); }\n'),
+    ("sdk/tools/dpi/plan.cpp", 'void f() { print_line(stdout, "x"); output(1); }\n'),
     (SIMT, "__shared__ float x[2];\n"),
 ]
