@@ -67,7 +67,7 @@ class Scorer {
   /// out: null = scores are not wanted.
   void run(CsvReader* csv, RowFeeder* feeder, ScoreFile* out) {
     const uint64_t begin = monotonic_ns();
-    Progress progress("scoring");
+    Progress progress("scoring", out == nullptr || !out->is_stdout() || !shows_stdout());
     while (fill(csv, feeder)) {
       predict(*feeder);
       if (out != nullptr) out->write(scores_.data(), lines_.size());

@@ -67,8 +67,10 @@ void check_stdout() {
   throw CommandError(kExitOther, std::string("standard output: ") + std::strerror(errno));
 }
 
-Progress::Progress(std::string label)
-    : label_(std::move(label)), terminal_(isatty(STDERR_FILENO) == 1), last_ns_(monotonic_ns()) {}
+bool shows_stdout() { return isatty(STDOUT_FILENO) == 1; }
+
+Progress::Progress(std::string label, bool wanted)
+    : label_(std::move(label)), terminal_(wanted && isatty(STDERR_FILENO) == 1), last_ns_(monotonic_ns()) {}
 
 Progress::~Progress() {
   if (drawn_) std::fprintf(stderr, "\r\033[K");

@@ -21,11 +21,15 @@ void print_json(std::FILE* out, const nlohmann::ordered_json& json);
 /// Throws CommandError when something printed to standard output did not arrive (a full disk, a closed pipe).
 void check_stdout();
 
+/// Whether standard output is a terminal: there, lines of output and a progress line would mix.
+bool shows_stdout();
+
 /// One line on stderr that is drawn anew, at most ten times a second, and only when stderr is a terminal.
 /// Nothing is drawn in the first tenth of a second.
 class Progress {
  public:
-  explicit Progress(std::string label);
+  /// wanted false: nothing is drawn.
+  explicit Progress(std::string label, bool wanted = true);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

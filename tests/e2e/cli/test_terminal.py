@@ -115,10 +115,11 @@ def test_names_of_files_and_options(bundle, tmp_path):
         assert code != 0 and err != ""
 
 
-def on_terminal(*args):
-    """(exit status, what the terminal received on stderr, stdout) with stderr on a pseudo-terminal."""
+def on_terminal(*args, with_stdout=False):
+    """(exit status, what the terminal received, stdout) with stderr, and stdout if so, on a pseudo-terminal."""
     ours, theirs = pty.openpty()
-    with subprocess.Popen([PROGRAM, *map(str, args)], stdout=subprocess.PIPE, stderr=theirs, stdin=subprocess.DEVNULL) as p:
+    stdout = theirs if with_stdout else subprocess.PIPE
+    with subprocess.Popen([PROGRAM, *map(str, args)], stdout=stdout, stderr=theirs, stdin=subprocess.DEVNULL) as p:
         os.close(theirs)
         seen = b""
         while True:
@@ -131,7 +132,7 @@ def on_terminal(*args):
             if not part:
                 break
             seen += part
-        out = p.stdout.read()
+        out = b"" if with_stdout else p.stdout.read()
     os.close(ours)
     return p.returncode, seen.decode(), out.decode()
 
@@ -156,7 +157,7 @@ def test_a_long_load_shows_how_far_it_is(large, csv, args):
     args = [a.format(rows=rows) for a in args]
     code, seen, out = on_terminal(args[0], large, *args[1:])
     assert code == 0
-    shares = [int(x) for x in re.findall(r"\rloading: tables|\x1b\[Kloading: tables \[[#.]{32}\] +(\d+)%", seen) if x]
+    shares = [int(x) for x in re.findall(r"\x1b\[Kloading: tables \[[#.]{32}\] +(\d+)%", seen)]
     assert shares and shares == sorted(shares) and shares[-1] <= 100, seen
     assert seen.endswith("\r\x1b[K")  # and is gone in the end
     assert "loading" not in out
@@ -168,3 +169,11 @@ def test_a_short_command_leaves_the_terminal_alone(bundle, csv):
     code, seen, _ = on_terminal("predict", bundle, csv(HEADER + "1,6,1,0,0,0\n"))
     assert code == 2
     assert seen.endswith("\r\n") and seen.count("\n") == 1 and "rows.csv:2:2" in seen
+
+
+def test_scores_and_progress_do_not_share_a_terminal(bundle, csv, tmp_path):
+    rows = csv(HEADER + "1,1,1,0,0,0\n" * 150000)
+    code, seen, _ = on_terminal("predict", bundle, rows, "--batch", "16", with_stdout=True)
+    assert code == 0 and "scoring" not in seen and seen.count("\n") == 150001
+    code, seen, _ = on_terminal("predict", bundle, rows, "--batch", "16", "-o", tmp_path / "scores.csv", with_stdout=True)
+    assert code == 0 and re.search(r"\x1b\[Kscoring \[[#.]{32}\] +\d+%", seen) and seen.endswith("\r\x1b[K")
