@@ -10,29 +10,48 @@ namespace dpi::kernels::cpu::DPI_ISA {
 
 namespace {
 
-constexpr int64_t kTile = 32;         // rows, fewer where S of so many does not fit kSumFloats
+constexpr int64_t kTile = 32;         // rows, fewer where their sums do not fit the buffers
 constexpr int64_t kSumFloats = 1024;  // on the stack: callers may run on fibres with a small one
 constexpr int64_t kMaxFmDim = 512;
 constexpr int64_t kUnitsAhead = 2;       // of kTile lookups each
 constexpr int64_t kPrefetchIds = 512;    // of a tile's bags; within a bag the pooling looks ahead itself
 constexpr int64_t kMaxRowFloats = 1024;  // of a pooled row that has no column in the output; on the stack
+constexpr int64_t kMaxChannels = 128;    // of a tile: rows times channels
 constexpr int64_t kFewRows = 4;
 
-/// Rows [first, first + rows), rows <= kTile. sum: S of each row, [rows, fm_stride]; squares: sum of |e|^2 of
-/// kWithSquares fields.
+/// Rows [first, first + rows), rows <= kTile. sum: of the FM vectors so far, [rows, fm_stride]; pairs: FM so
+/// far, one vector of shares a row; chan_sums: the channels so far, in double, because a row adds many
+/// numbers to them one after another.
 struct Tile {
   const MultiLookupArgs& a;
   int64_t first;
   int64_t rows;
   float* sum;
-  float* squares;
+  float* pairs;
+  double* chan_sums;
   float* spare;       // [kMaxRowFloats]
-  int64_t fm_stride;  // fm_dim in whole vectors: S is read and written without masks, which would defeat
+  int64_t fm_stride;  // fm_dim in whole vectors: sums are read and written without masks, which would defeat
                       // store forwarding
 
   DPI_INLINE float* out(int64_t r, int32_t col) const { return row_of(a.out, first + r) + col; }
-  DPI_INLINE float* chan(int64_t r) const { return row_of(a.chan, first + r); }
+  DPI_INLINE double* chan(int64_t r) const { return chan_sums + r * a.attrs.n_channels; }
   DPI_INLINE float* fm(int64_t r) const { return sum + r * fm_stride; }
+};
+
+/// A row's FM while one field after another joins it.
+struct FmRow {
+  float* sum;
+  float* at;
+  Vec pairs;
+
+  DPI_INLINE FmRow(const Tile& t, int64_t r) : sum(t.fm(r)), at(t.pairs + r * Vec::W), pairs(Vec::load(at)) {}
+  /// e: the field's columns from i on, 0 beyond its last.
+  DPI_INLINE void add(int64_t i, Vec e) {
+    const Vec before = Vec::load(sum + i);
+    pairs = fma(e, before, pairs);
+    (before + e).store(sum + i);
+  }
+  DPI_INLINE void finish() const { pairs.store(at); }
 };
 
 /// A unit is one field of one tile; scalar fields follow the embedding fields.
@@ -141,12 +160,7 @@ Ahead ahead_at(const Walk& w, int64_t tile, int64_t unit) {
   return ahead;
 }
 
-/// sum holds whole vectors.
-DPI_INLINE void add_to_sum(float* sum, const float* x, int64_t n) {
-  for_vectors(n, [&](int64_t i, int64_t k) { (Vec::load(sum + i) + load_n(x + i, k)).store(sum + i); });
-}
-
-/// One id per row: the row goes to the output (kOut) and into S (kFm) in one pass.
+/// One id per row: the row goes to the output (kOut) and into FM (kFm) in one pass.
 /// kVecs: whole vectors of a row, 0 = any width.
 template <DType T, bool kOut, bool kFm, int kVecs>
 void single_rows(const Tile& t, const LookupField& f, const Ahead& ahead) {
@@ -159,11 +173,11 @@ void single_rows(const Tile& t, const LookupField& f, const Ahead& ahead) {
     const char* row = table_row(table, id);
     const Vec scale = row_scale(table, id);
     float* out = kOut ? t.out(r, f.out_col) : nullptr;
-    float* sum = kFm ? t.fm(r) : nullptr;
+    FmRow fm(t, r);
     const auto move = [&](int64_t i, int64_t n) {
       const Vec e = load_row<T>(row, scale, i, n);
       if constexpr (kOut) store_n(out + i, e, n);
-      if constexpr (kFm) (Vec::load(sum + i) + e).store(sum + i);
+      if constexpr (kFm) fm.add(i, e);
     };
     if constexpr (kVecs == 0) {
       for_vectors(table.dim, move);
@@ -171,6 +185,7 @@ void single_rows(const Tile& t, const LookupField& f, const Ahead& ahead) {
       DPI_UNROLL
       for (int v = 0; v < kVecs; ++v) move(v * Vec::W, Vec::W);
     }
+    if constexpr (kFm) fm.finish();
   }
 }
 
@@ -185,7 +200,7 @@ void single_width(const Tile& t, const LookupField& f, const Ahead& ahead) {
 template <DType T>
 void single_as(const Tile& t, const LookupField& f, const Ahead& ahead) {
   const bool out = f.out_col >= 0 && t.a.out.data != nullptr;
-  if (f.fm == FmRole::kNone) {
+  if (!f.fm) {
     if (out) single_width<T, true, false>(t, f, ahead);
   } else {
     out ? single_width<T, true, true>(t, f, ahead) : single_width<T, false, true>(t, f, ahead);
@@ -212,8 +227,10 @@ void pooled_field(const Tile& t, const LookupField& f, const Ahead& ahead) {
     ahead.ask(r);
     float* e = out ? t.out(r, f.out_col) : t.spare;
     pool_bag(f.embed, bag_at(t.a.inputs[f.input].bags, t.first + r), table, e);
-    if (f.fm != FmRole::kNone) add_to_sum(t.fm(r), e, table.dim);
-    if (f.fm == FmRole::kWithSquares) t.squares[r] += dot(e, e, table.dim);
+    if (!f.fm) continue;
+    FmRow fm(t, r);
+    for_vectors(table.dim, [&](int64_t i, int64_t n) { fm.add(i, load_n(e + i, n)); });
+    fm.finish();
   }
 }
 
@@ -225,19 +242,19 @@ void scalar_field(const Tile& t, const ScalarField& f, const Ahead& ahead) {
   for (int64_t r = 0; r < t.rows; ++r) {
     ahead.ask(r);
     const Bag bag = bag_at(bags, t.first + r);
-    float* chan = t.chan(r) + f.first_channel;
+    double* chan = t.chan(r) + f.first_channel;
     if (direct) {
       const char* row = table_row(table, bag.ids[0]);
       for (int32_t k = 0; k < f.count; ++k) {
         float v;  // rows need not be aligned
         std::memcpy(&v, row + k * 4, sizeof v);
-        chan[k] += v;
+        chan[k] += double{v};
       }
       continue;
     }
     // The `nonzero` rule is about the whole row.
     pool_bag(f.embed, bag, f.embed.mask == MaskRule::kNonzero ? t.a.tables[f.table] : table, t.spare);
-    for (int32_t k = 0; k < f.count; ++k) chan[k] += t.spare[k];
+    for (int32_t k = 0; k < f.count; ++k) chan[k] += double{t.spare[k]};
   }
 }
 
@@ -245,12 +262,13 @@ DPI_INLINE void numeric_vector(const Tile& t, const NumericField& f, int64_t r, 
   const float* v = f.vec >= 0 ? t.a.numeric_vec.data + f.vec : x;
   const Vec factor = Vec::all(f.vec >= 0 ? x[0] : 1.0f);
   float* out = f.out_col >= 0 && t.a.out.data != nullptr ? t.out(r, f.out_col) : nullptr;
-  float* sum = f.fm != FmRole::kNone ? t.fm(r) : nullptr;
+  FmRow fm(t, r);
   for_vectors(f.dim, [&](int64_t i, int64_t n) {
     const Vec e = load_n(v + i, n) * factor;
     if (out != nullptr) store_n(out + i, e, n);
-    if (sum != nullptr) (Vec::load(sum + i) + e).store(sum + i);
+    if (f.fm) fm.add(i, e);
   });
+  if (f.fm) fm.finish();
 }
 
 void numeric_field(const Tile& t, const NumericField& f) {
@@ -261,9 +279,8 @@ void numeric_field(const Tile& t, const NumericField& f) {
     numeric_vector(t, f, r, x);
     if (f.coef < 0) continue;
     const float* lin = t.a.numeric_coef.data + f.coef;
-    const float* quad = lin + channels;
-    float* chan = t.chan(r);
-    for (int64_t c = 0; c < channels; ++c) chan[c] += x[0] * (lin[c] + x[0] * quad[c]);
+    double* chan = t.chan(r);
+    for (int64_t c = 0; c < channels; ++c) chan[c] += double{x[0]} * double{lin[c]};
   }
 }
 
@@ -271,19 +288,20 @@ void start_rows(const Tile& t) {
   const MultiLookupAttrs& attrs = t.a.attrs;
   for (int64_t r = 0; r < t.rows; ++r) {
     for (int32_t c = 0; c < attrs.n_channels; ++c) {
-      t.chan(r)[c] = t.a.channel_bias.data == nullptr ? 0.0f : t.a.channel_bias.data[c];
+      t.chan(r)[c] = t.a.channel_bias.data == nullptr ? 0.0 : double{t.a.channel_bias.data[c]};
     }
-    t.squares[r] = 0;
+    Vec::zero().store(t.pairs + r * Vec::W);
     for (int64_t i = 0; i < t.fm_stride; ++i) t.fm(r)[i] = 0;
   }
 }
 
 void finish_rows(const Tile& t) {
   const MultiLookupAttrs& attrs = t.a.attrs;
-  if (attrs.fm_channel < 0) return;
+  if (t.a.chan.data == nullptr) return;
   for (int64_t r = 0; r < t.rows; ++r) {
-    const float s = dot(t.fm(r), t.fm(r), attrs.fm_dim);
-    t.chan(r)[attrs.fm_channel] += 0.5f * (s - t.squares[r]);
+    if (attrs.fm_channel >= 0) t.chan(r)[attrs.fm_channel] += double{Vec::load(t.pairs + r * Vec::W).sum()};
+    float* chan = row_of(t.a.chan, t.first + r);
+    for (int32_t c = 0; c < attrs.n_channels; ++c) chan[c] = static_cast<float>(t.chan(r)[c]);
   }
 }
 
@@ -342,23 +360,30 @@ void run_unit(const Tile& t, int64_t unit, const Ahead& ahead) {
     return;
   }
   const LookupField& f = attrs.fields[unit];
-  const bool single = f.embed.pooling == Pooling::kSingle && f.fm != FmRole::kWithSquares;
-  single ? single_field(t, f, ahead) : pooled_field(t, f, ahead);
+  f.embed.pooling == Pooling::kSingle ? single_field(t, f, ahead) : pooled_field(t, f, ahead);
 }
 
 }  // namespace
 
 /// Whether the sizes fit the tile's buffers; the backend takes the reference otherwise.
 bool multi_lookup_fits(const MultiLookupAttrs& attrs, int64_t max_dim) {
-  return attrs.fm_dim <= kMaxFmDim && max_dim <= kMaxRowFloats;
+  return attrs.fm_dim <= kMaxFmDim && attrs.n_channels <= kMaxChannels && max_dim <= kMaxRowFloats;
+}
+
+/// As many as the tile's buffers hold.
+DPI_INLINE int64_t rows_of_a_tile(int64_t channels, int64_t fm_stride) {
+  const int64_t by_sums = fm_stride == 0 ? kTile : kSumFloats / fm_stride;
+  const int64_t by_channels = channels == 0 ? kTile : kMaxChannels / channels;
+  return min_of(kTile, min_of(by_sums, by_channels));
 }
 
 void multi_lookup(const MultiLookupArgs& a) {
   alignas(64) float sum[kSumFloats];
+  alignas(64) float pairs[kTile * Vec::W];
   alignas(64) float spare[kMaxRowFloats];
-  float squares[kTile];
+  double chan[kMaxChannels];
   const int64_t fm_stride = (a.attrs.fm_dim + Vec::W - 1) / Vec::W * Vec::W;
-  const int64_t tile_rows = fm_stride == 0 ? kTile : min_of(kTile, kSumFloats / fm_stride);
+  const int64_t tile_rows = rows_of_a_tile(a.attrs.n_channels, fm_stride);
   const Walk w{a, tile_rows, int64_t{a.attrs.n_fields} + a.attrs.n_scalars, rides_along(a.attrs)};
   const bool few = a.rows <= kFewRows && a.rows <= tile_rows;
   if (few) {
@@ -368,7 +393,7 @@ void multi_lookup(const MultiLookupArgs& a) {
   }
   Ahead ahead = kNothingAhead;
   for (int64_t first = 0; first < a.rows; first += tile_rows) {
-    const Tile t{a, first, min_of(tile_rows, a.rows - first), sum, squares, spare, fm_stride};
+    const Tile t{a, first, min_of(tile_rows, a.rows - first), sum, pairs, chan, spare, fm_stride};
     start_rows(t);
     for (int64_t u = 0; u < w.units; ++u) {
       if (!few) ahead = look_ahead(w, first, u);

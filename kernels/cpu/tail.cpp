@@ -10,13 +10,13 @@ namespace {
 constexpr int64_t kTileRows = 64;
 
 DPI_INLINE float logit_of(const TailArgs& a, int64_t r) {
-  float sum = a.attrs.bias;
+  double sum = double{a.attrs.bias};  // branches may cancel
   for (int64_t i = 0; i < a.n_inputs; ++i) {
     const Tensor& x = a.inputs[i].tensor;
     const float* w = a.weights[i].data;
-    sum += w == nullptr ? *row_of(x, r) : dot(w, row_of(x, r), dims_size(x.dims));
+    sum += double{w == nullptr ? *row_of(x, r) : dot(w, row_of(x, r), dims_size(x.dims))};
   }
-  return sum;
+  return static_cast<float>(sum);
 }
 
 }  // namespace

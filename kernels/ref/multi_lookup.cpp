@@ -30,25 +30,22 @@ void copy_columns(const MultiLookupArgs& a, int64_t r) {
   }
 }
 
-// 0.5 |S|^2 - 0.5 sum of the squares of kWithSquares fields, S = sum of all FM vectors
 double fm_sum(const MultiLookupArgs& a, int64_t r) {
-  double total = 0;
+  double pairs = 0;
   for (int64_t k = 0; k < a.attrs.fm_dim; ++k) {
-    double s = 0;
+    double before = 0;
+    const auto add = [&](double e) {
+      pairs += e * before;
+      before += e;
+    };
     for (int32_t i = 0; i < a.attrs.n_fields; ++i) {
-      const LookupField& f = a.attrs.fields[i];
-      if (f.fm == FmRole::kNone) continue;
-      const double e = field_at(a, f, r, k);
-      s += e;
-      if (f.fm == FmRole::kWithSquares) total -= 0.5 * e * e;
+      if (a.attrs.fields[i].fm) add(field_at(a, a.attrs.fields[i], r, k));
     }
     for (int32_t i = 0; i < a.attrs.n_numerics; ++i) {
-      const NumericField& f = a.attrs.numerics[i];
-      if (f.fm != FmRole::kNone) s += numeric_at(a, f, r, k);
+      if (a.attrs.numerics[i].fm) add(numeric_at(a, a.attrs.numerics[i], r, k));
     }
-    total += 0.5 * s * s;
   }
-  return total;
+  return pairs;
 }
 
 double channel_sum(const MultiLookupArgs& a, int64_t r, int32_t c) {
@@ -63,8 +60,7 @@ double channel_sum(const MultiLookupArgs& a, int64_t r, int32_t c) {
     const NumericField& f = a.attrs.numerics[i];
     if (f.coef < 0) continue;
     const double x = a.inputs[f.input].tensor.row(r)[0];
-    const float* coef = a.numeric_coef.data + f.coef;
-    sum += x * coef[c] + x * x * coef[a.attrs.n_channels + c];
+    sum += x * a.numeric_coef.data[f.coef + c];
   }
   return c == a.attrs.fm_channel ? sum + fm_sum(a, r) : sum;
 }

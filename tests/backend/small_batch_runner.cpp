@@ -16,11 +16,7 @@ double term_value(const PlanTable::Term& t, const std::vector<float>& table, int
   const float* e = table.data() + row * dim;
   if (t.kind == PlanTable::Term::Kind::kColumn) return static_cast<double>(t.factor) * e[t.column];
   double sum = 0;
-  for (int64_t i = 0; i < dim; ++i) {
-    const double v = e[i];
-    const bool dot = t.kind == PlanTable::Term::Kind::kDot;
-    sum += dot ? v * t.weights[static_cast<size_t>(i)] : -0.5 * t.factor * v * v;
-  }
+  for (int64_t i = 0; i < dim; ++i) sum += static_cast<double>(e[i]) * t.weights[static_cast<size_t>(i)];
   return sum;
 }
 

@@ -58,7 +58,7 @@ void fill(Model& m, const Setup& s, const char* memory, int64_t row_bytes) {
     field.embed.pooling = s.bag > 1 ? Pooling::kSum : Pooling::kSingle;
     field.input = field.table = f;
     field.out_col = f * s.dim;
-    field.fm = s.fm ? FmRole::kSumOnly : FmRole::kNone;
+    field.fm = s.fm;
     m.fields.push_back(field);
     if (!s.fm) continue;
     ScalarField scalar;  // rides in the padding behind the row

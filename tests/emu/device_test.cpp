@@ -154,7 +154,7 @@ OpCase small_lookup() {
   c.fields.resize(2);
   for (int32_t i = 0; i < 2; ++i) {
     c.fields[static_cast<size_t>(i)].out_col = 3 * i;
-    c.fields[static_cast<size_t>(i)].fm = kernels::FmRole::kWithSquares;
+    c.fields[static_cast<size_t>(i)].fm = true;
   }
   c.params = {{}, {}, {true, {1, {2}}, {0.5f, 0.25f}}};
   c.outputs = {floats(4, 6), floats(4, 2)};

@@ -99,8 +99,8 @@ class LookupModel {
  public:
   explicit LookupModel(const LookupShape& shape) : shape_(shape), numbers_(static_cast<uint64_t>(shape.dim)) {
     column_ = shape.misaligned ? 1 : 0;
-    for (int i = 0; i < 3; ++i) one_hot(shape.dim, shape.fm ? FmRole::kSumOnly : FmRole::kNone);
-    one_hot(5, FmRole::kNone);
+    for (int i = 0; i < 3; ++i) one_hot(shape.dim, shape.fm);
+    one_hot(5, false);
     if (shape.bags) all_bags();
     numerics();
     if (shape.fm) {
@@ -208,12 +208,12 @@ class LookupModel {
     return static_cast<int32_t>(inputs_.size()) - 1;
   }
 
-  void field(const EmbedAttrs& e, int32_t input, int32_t t, FmRole fm) {
+  void field(const EmbedAttrs& e, int32_t input, int32_t t, bool fm) {
     fields_.push_back({e, input, t, column_, fm});
     column_ += tables_[static_cast<size_t>(t)].dim;
   }
 
-  void one_hot(int32_t dim, FmRole fm) {
+  void one_hot(int32_t dim, bool fm) {
     std::vector<int32_t> ids;
     for (int64_t r = 0; r < shape_.rows; ++r) ids.push_back(static_cast<int32_t>(numbers_.below(kTableRows)));
     const int32_t input = operand(std::move(ids), {}, false);
@@ -222,7 +222,7 @@ class LookupModel {
     scalars_.push_back({{}, input, t + 1, static_cast<int32_t>(scalars_.size() % 2), 2});
   }
 
-  void bag(const EmbedAttrs& e, FmRole fm, bool weighted, int32_t longest) {
+  void bag(const EmbedAttrs& e, bool fm, bool weighted, int32_t longest) {
     std::vector<int32_t> ids, offsets{0};
     for (int64_t r = 0; r < shape_.rows; ++r) {
       const int32_t lengths[] = {0, 1, 3, static_cast<int32_t>(numbers_.below(9)), longest};
@@ -231,7 +231,7 @@ class LookupModel {
       offsets.push_back(static_cast<int32_t>(ids.size()));
     }
     const int32_t input = operand(std::move(ids), std::move(offsets), weighted);
-    const int32_t t = table(fm != FmRole::kNone ? shape_.dim : (shape_.dim + 3) / 2, 1);
+    const int32_t t = table(fm ? shape_.dim : (shape_.dim + 3) / 2, 1);
     field(e, input, t, fm);
     EmbedAttrs scalar = e;
     if (scalar.pooling == Pooling::kMax) scalar.pooling = Pooling::kSum;
@@ -240,13 +240,13 @@ class LookupModel {
 
   void all_bags() {
     first_bag_ = inputs_.size();
-    const FmRole fm = shape_.fm ? FmRole::kWithSquares : FmRole::kNone;
+    const bool fm = shape_.fm;
     bag({Pooling::kSum, MaskRule::kLength, PadSide::kPost, 0, 0, 0, 0}, fm, true, 65);
-    bag({Pooling::kMean, MaskRule::kId, PadSide::kPost, 2, 0, 1e-3f, 0}, FmRole::kNone, true, 200);
-    bag({Pooling::kMax, MaskRule::kLength, PadSide::kPost, 0, 0, 0, -7}, FmRole::kNone, false, 70);
+    bag({Pooling::kMean, MaskRule::kId, PadSide::kPost, 2, 0, 1e-3f, 0}, false, true, 200);
+    bag({Pooling::kMax, MaskRule::kLength, PadSide::kPost, 0, 0, 0, -7}, false, false, 70);
     bag({Pooling::kSum, MaskRule::kNone, PadSide::kPost, 1, 10, 0, 0}, fm, false, 10);
-    bag({Pooling::kMean, MaskRule::kNonzero, PadSide::kPost, 0, 0, 0, 0}, FmRole::kNone, false, 66);
-    bag({Pooling::kMax, MaskRule::kId, PadSide::kPost, 2, 0, 0, 0.25f}, FmRole::kNone, false, 7);
+    bag({Pooling::kMean, MaskRule::kNonzero, PadSide::kPost, 0, 0, 0, 0}, false, false, 66);
+    bag({Pooling::kMax, MaskRule::kId, PadSide::kPost, 2, 0, 0, 0.25f}, false, false, 7);
   }
 
   void numeric(int32_t dim, bool projected) {
@@ -269,11 +269,11 @@ class LookupModel {
     if (projected) {
       f.vec = static_cast<int32_t>(vec_.size());
       for (int32_t k = 0; k < dim; ++k) vec_.push_back(numbers_.real());
-      f.fm = shape_.fm ? FmRole::kSumOnly : FmRole::kNone;
+      f.fm = shape_.fm;
     }
     if (floats == 1 && shape_.fm) {
       f.coef = static_cast<int32_t>(coef_.size());
-      for (int k = 0; k < 6; ++k) coef_.push_back(numbers_.real());
+      for (int k = 0; k < 3; ++k) coef_.push_back(numbers_.real());
     }
     numerics_.push_back(f);
     column_ += dim;

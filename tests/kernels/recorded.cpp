@@ -93,7 +93,7 @@ ElementwiseAttrs elementwise_from(const json& j, size_t n_inputs) {
 MultiLookupAttrs lookup_from(const json& j, OpCase* c) {
   for (const json& f : j.at("fields")) {
     c->fields.push_back(
-        {embed_from(f.at("embed")), f.at("input"), f.at("table"), f.at("out_col"), as<FmRole>(f, "fm")});
+        {embed_from(f.at("embed")), f.at("input"), f.at("table"), f.at("out_col"), f.at("fm") != 0});
   }
   for (const json& f : j.at("scalars")) {
     c->scalars.push_back(
@@ -101,7 +101,7 @@ MultiLookupAttrs lookup_from(const json& j, OpCase* c) {
   }
   for (const json& f : j.at("numerics")) {
     c->numerics.push_back(
-        {f.at("input"), f.at("out_col"), f.at("dim"), f.at("vec"), f.at("coef"), as<FmRole>(f, "fm")});
+        {f.at("input"), f.at("out_col"), f.at("dim"), f.at("vec"), f.at("coef"), f.at("fm") != 0});
   }
   MultiLookupAttrs a;
   a.n_channels = j.at("n_channels");

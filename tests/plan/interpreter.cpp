@@ -56,11 +56,7 @@ class Machine {
     const float* row = table.data() + r * dim;
     if (t.kind == PlanTable::Term::Kind::kColumn) return static_cast<double>(t.factor) * row[t.column];
     double sum = 0;
-    for (int64_t i = 0; i < dim; ++i) {
-      const double e = row[i];
-      sum += t.kind == PlanTable::Term::Kind::kDot ? e * t.weights[static_cast<size_t>(i)]
-                                                   : -0.5 * t.factor * e * e;
-    }
+    for (int64_t i = 0; i < dim; ++i) sum += static_cast<double>(row[i]) * t.weights[static_cast<size_t>(i)];
     return sum;
   }
 

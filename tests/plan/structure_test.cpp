@@ -118,6 +118,34 @@ TEST_CASE("FM takes every vector of a number that it meets twice") {
   for (size_t r = 0; r < want.logit.size(); ++r) CHECK(std::fabs(got.logit[r] - want.logit[r]) <= 1e-5f);
 }
 
+/// x -> affine -> Linear, the form of BatchNorm over inputs; `last`: nothing but the last sum behind it.
+Plan normed(double shift, bool last) {
+  Fields f;
+  const std::string x = f.b.affine(f.b.concat(f.vectors), 12, shift);
+  const std::string y = last ? x : f.b.unary("relu", f.b.linear(x, 12, 8));
+  const std::string logit = f.b.linear(y, last ? 12 : 8, 1);
+  f.b.head("ctr", f.b.unary("sigmoid", logit), logit);
+  return checked_plan(f.b);
+}
+
+bool notes_heavy(const Plan& p) {
+  return std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& note) {
+    return note.find("stays, its shifts outweigh its values") != std::string::npos;
+  });
+}
+
+TEST_CASE("a shift moves into the layer behind it only where it is light") {
+  for (const bool last : {false, true}) {
+    CAPTURE(last);
+    const Plan light = normed(0.2, last), heavy = normed(700, last);
+    CAPTURE(dump_plan(heavy));
+    CHECK(count(light, OpKind::kUnary) + count(light, OpKind::kElementwise) == 0);
+    CHECK_FALSE(notes_heavy(light));
+    CHECK(count(heavy, OpKind::kUnary) + count(heavy, OpKind::kElementwise) == 1);
+    CHECK(notes_heavy(heavy));
+  }
+}
+
 TEST_CASE("layers that read one value become one") {
   Fields f;
   const std::string x = f.b.concat(f.vectors);

@@ -106,8 +106,8 @@ class ModelBuilder : public ParamSource {
     return op("Unary", {x}, std::move(attrs));
   }
   /// y = scale x + shift per channel, as BatchNorm is exported.
-  std::string affine(const std::string& x, int64_t n) {
-    return op("Unary", {x}, {{"kind", "affine"}}, {{"scale", param({n}, 0.5)}, {"shift", param({n}, 0.2)}});
+  std::string affine(const std::string& x, int64_t n, double shift = 0.2) {
+    return op("Unary", {x}, {{"kind", "affine"}}, {{"scale", param({n}, 0.5)}, {"shift", param({n}, shift)}});
   }
   std::string binary(const std::string& kind, const std::string& x, const std::string& y) {
     return op("Binary", {x, y}, {{"kind", kind}});

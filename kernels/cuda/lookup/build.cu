@@ -87,7 +87,7 @@ bool LookupBuild::make(RecordRole role, int32_t i, Record* r) const {
 bool LookupBuild::make_field(RecordRole role, const LookupField& f, Record* r) const {
   const TableView& t = a_.tables[f.table];
   const bool one_hot = is_one_hot(a_, f.embed, f.input);
-  const bool summed = f.fm != FmRole::kNone && a_.attrs.fm_channel >= 0 && channels_;
+  const bool summed = f.fm && a_.attrs.fm_channel >= 0 && channels_;
   const bool in_rows = summed || (one_hot && in_class(t.dim) && written(f.out_col));
   const bool own_pass = in_rows && sums_;  // the `rows` blocks write it as well
   const bool copied = written(f.out_col) && (one_hot ? !own_pass : !summed);
@@ -102,13 +102,12 @@ bool LookupBuild::make_field(RecordRole role, const LookupField& f, Record* r) c
   set_table(t, vector_, r);
   set_bags(f.embed, f.input, r);
   set_out(out_col, r);
-  if (role == RecordRole::kVectors || role == RecordRole::kVectorBags)
-    r->fm = summed ? static_cast<uint8_t>(f.fm) : 0;
+  if (role == RecordRole::kVectors || role == RecordRole::kVectorBags) r->fm = summed ? 1 : 0;
   return true;
 }
 
 bool LookupBuild::make_numeric(RecordRole role, const NumericField& f, Record* r) const {
-  const bool summed = f.fm != FmRole::kNone && a_.attrs.fm_channel >= 0 && channels_;
+  const bool summed = f.fm && a_.attrs.fm_channel >= 0 && channels_;
   const bool weighted = f.coef >= 0 && channels_;
   const bool fits_rows = sums_ && (f.vec >= 0 ? f.dim <= class_width_ : f.dim == 1);
   const bool in_rows = summed || weighted || (fits_rows && written(f.out_col));
@@ -121,7 +120,7 @@ bool LookupBuild::make_numeric(RecordRole role, const NumericField& f, Record* r
   r->weights = weighted ? a_.numeric_coef.data + f.coef : nullptr;
   r->width = f.dim;
   r->numeric = 1;
-  r->fm = role == RecordRole::kNumerics && summed ? static_cast<uint8_t>(f.fm) : 0;
+  r->fm = role == RecordRole::kNumerics && summed ? 1 : 0;
   r->input = f.input;
   set_out(role == RecordRole::kCopy || fits_rows ? f.out_col : -1, r);
   return true;

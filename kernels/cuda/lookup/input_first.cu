@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// One field. sums: [rows, fm_dim + 1], S and then the squares; null when the field is not in FM.
+/// One field. sums: [rows, fm_dim + 1], the sum of the vectors so far and then the pairs; null when the field
+/// is not in FM.
 struct InputFirst {
   EmbedAttrs embed;
   Bags bags;
@@ -24,7 +25,6 @@ struct InputFirst {
   int32_t count;  // columns read
   int32_t fm_dim;
   int32_t input;
-  FmRole fm;
 };
 
 __device__ void refuse(const InputFirst& f, int64_t row) {
@@ -65,10 +65,10 @@ __device__ void write_out(const Tensor& out, int64_t at, float v) {
   }
 }
 
-__device__ void add_to_sums(const InputFirst& f, int64_t row, int32_t k, float v) {
-  float* sums = f.sums + row * (f.fm_dim + 1);
+/// sums: of the row.
+__device__ void add_to_sums(float* sums, int32_t fm_dim, int32_t k, float v) {
+  sums[fm_dim] = fmaf(v, sums[k], sums[fm_dim]);
   sums[k] += v;
-  if (f.fm == FmRole::kWithSquares) sums[f.fm_dim] = fmaf(v, v, sums[f.fm_dim]);
 }
 
 __global__ void __launch_bounds__(kThreads) input_first_kernel(const InputFirst f, int64_t rows) {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kThreads) input_first_kernel(const InputFirst 
   for (int32_t k = 0; k < f.count; ++k) {
     const float v = column_of(f, bag, k);
     if (f.out.data != nullptr) write_out(f.out, row * f.out.row_stride + f.out_col + k, v);
-    if (f.sums != nullptr) add_to_sums(f, row, k, v);
+    if (f.sums != nullptr) add_to_sums(f.sums + row * (f.fm_dim + 1), f.fm_dim, k, v);
     if (f.chan != nullptr) f.chan[row * f.chan_stride + f.first_channel + k] += v;
   }
 }
@@ -104,10 +104,10 @@ __global__ void __launch_bounds__(kThreads) numeric_first_kernel(const NumericFi
   for (int32_t k = 0; k < f.dim; ++k) {
     const float v = f.vec != nullptr ? x[0] * f.vec[k] : x[k];
     if (f.out.data != nullptr) write_out(f.out, row * f.out.row_stride + f.out_col + k, v);
-    if (f.sums != nullptr) f.sums[row * (f.fm_dim + 1) + k] += v;
+    if (f.sums != nullptr) add_to_sums(f.sums + row * (f.fm_dim + 1), f.fm_dim, k, v);
   }
   for (int32_t c = 0; f.coef != nullptr && c < f.n_channels; ++c)
-    f.chan[row * f.chan_stride + c] += fmaf(x[0] * x[0], f.coef[f.n_channels + c], x[0] * f.coef[c]);
+    f.chan[row * f.chan_stride + c] += x[0] * f.coef[c];
 }
 
 /// Before the fields: sums and channels at their start. After them: FM into its channel.
@@ -132,10 +132,7 @@ __global__ void __launch_bounds__(kThreads) input_first_begin_kernel(const Ends 
 __global__ void __launch_bounds__(kThreads) input_first_fm_kernel(const Ends e, int64_t rows) {
   const int64_t row = global_thread();
   if (row >= rows) return;
-  const float* s = e.sums + row * (e.fm_dim + 1);
-  float total = 0;
-  for (int32_t k = 0; k < e.fm_dim; ++k) total = fmaf(s[k], s[k], total);
-  e.chan[row * e.chan_stride + e.fm_channel] += 0.5f * (total - s[e.fm_dim]);
+  e.chan[row * e.chan_stride + e.fm_channel] += e.sums[row * (e.fm_dim + 1) + e.fm_dim];
 }
 
 class Launches {
@@ -186,10 +183,9 @@ class Launches {
 
   void field(const LookupField& field) {
     InputFirst f = looked_up(field.embed, field.input, field.table);
-    f.fm = field.fm;
     f.out_col = field.out_col;
     if (field.out_col >= 0) f.out = a_.out;
-    if (field.fm != FmRole::kNone) f.sums = sums_;
+    if (field.fm) f.sums = sums_;
     if (f.out.data != nullptr || f.sums != nullptr) start(input_first_kernel, f);
   }
 
@@ -214,7 +210,7 @@ class Launches {
     f.chan_stride = a_.chan.row_stride;
     if (field.vec >= 0) f.vec = a_.numeric_vec.data + field.vec;
     if (field.coef >= 0 && channels_ > 0) f.coef = a_.numeric_coef.data + field.coef;
-    if (field.fm != FmRole::kNone) f.sums = sums_;
+    if (field.fm) f.sums = sums_;
     start(numeric_first_kernel, f);
   }
 

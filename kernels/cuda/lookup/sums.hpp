@@ -13,7 +13,7 @@ namespace dpi::kernels::cuda {
 template <int kVec>
 struct RowSums {
   Values<kVec> s = {};  // its columns, over its group's fields
-  float squares = 0;    // of FmRole::kWithSquares
+  float pairs = 0;      // of FM: each vector times the sum of those before it in this lane
   float channel = 0;    // of its channel, over its share of the scalar fields
   bool rare = false;    // something was left out, to be read element by element
 };
@@ -59,10 +59,10 @@ template <int kVec>
 __device__ __forceinline__ void add_vector(const Record& r, const Values<kVec>& x, RowSums<kVec>* sums) {
   if (r.fm == 0) return;
   DPI_UNROLL
-  for (int k = 0; k < kVec; ++k) sums->s.v[k] += x.v[k];
-  if (static_cast<FmRole>(r.fm) != FmRole::kWithSquares) return;
-  DPI_UNROLL
-  for (int k = 0; k < kVec; ++k) sums->squares = fmaf(x.v[k], x.v[k], sums->squares);
+  for (int k = 0; k < kVec; ++k) {
+    sums->pairs = fmaf(x.v[k], sums->s.v[k], sums->pairs);
+    sums->s.v[k] += x.v[k];
+  }
 }
 
 // ---- one-hot vectors
@@ -226,7 +226,7 @@ __device__ inline void add_numeric_vectors(const Launch& w, const View& view, co
   }
 }
 
-/// x lin[c] + x^2 quad[c] of this lane's share of the numerics.
+/// x lin[c] of this lane's share of the numerics.
 __device__ inline float numeric_channel(const Launch& w, const View& view, const RowPlace& at) {
   float sum = 0;
   for (int32_t first = 0; first < w.numerics.count; first += kWarp) {
@@ -237,7 +237,7 @@ __device__ inline float numeric_channel(const Launch& w, const View& view, const
       const float x = __shfl_sync(kAllLanes, mine, own % kWarp);
       const Record* r = own < n ? record_in(view, w.numerics, first + own) : nullptr;
       if (r == nullptr || r->weights == nullptr || at.channel >= w.n_channels) continue;
-      sum += fmaf(x * x, r->weights[w.n_channels + at.channel], x * r->weights[at.channel]);
+      sum = fmaf(x, r->weights[at.channel], sum);
     }
   }
   return sum;
@@ -294,12 +294,13 @@ __device__ inline float scalar_bags_channel(const Launch& w, const View& view, c
 
 // ---- the row
 
-/// 0.5 |S|^2 - 0.5 squares, in every lane. Over the first groups each lane keeps half of its columns and
-/// gives the other half away, so that adding the groups up takes 2 + 1 shuffles of 4 columns instead of 8.
+/// All pairs, in every lane: those within a lane, and where two groups of lanes meet, the sum of one times
+/// that of the other. Over the first groups each lane keeps half of its columns and gives the other half
+/// away, so that adding the groups up takes 2 + 1 shuffles of 4 columns instead of 8.
 template <int kVec>
 __device__ inline float fm_of(const RowSums<kVec>& sums, const Lanes& lanes, int32_t lane) {
   Values<kVec> s = sums.s;
-  int32_t held = kVec;
+  float pairs = sums.pairs;
   int32_t step = kWarp / 2;
   const int32_t last = 1 << lanes.log2;  // lanes nearer than this hold other columns
   DPI_UNROLL
@@ -310,22 +311,18 @@ __device__ inline float fm_of(const RowSums<kVec>& sums, const Lanes& lanes, int
     for (int k = 0; k < half; ++k) {
       const float away = upper ? s.v[k] : s.v[k + half];
       const float keep = upper ? s.v[k + half] : s.v[k];
-      s.v[k] = keep + __shfl_xor_sync(kAllLanes, away, step);
+      const float other = __shfl_xor_sync(kAllLanes, away, step);
+      pairs = fmaf(keep, other, pairs);
+      s.v[k] = keep + other;
     }
-    held = half;
     step /= 2;
   }
-  float share = 0.5f;
-  for (; step >= last; step /= 2) {
-    s.v[0] += __shfl_xor_sync(kAllLanes, s.v[0], step);
-    share *= 0.5f;  // two lanes now hold the same
+  for (float share = 0.5f; step >= last; step /= 2, share *= 0.5f) {  // of the lanes that compute the same
+    const float other = __shfl_xor_sync(kAllLanes, s.v[0], step);
+    pairs = fmaf(share * s.v[0], other, pairs);
+    s.v[0] += other;
   }
-  float total = 0;
-  DPI_UNROLL
-  for (int k = 0; k < kVec; ++k) {
-    if (k < held) total = fmaf(s.v[k], s.v[k], total);
-  }
-  return warp_sum(total * share - 0.5f * sums.squares);
+  return warp_sum(pairs);
 }
 
 /// Adds up and writes the 2^at.channels.log2 channels around at.channel; `channel`: this lane's share so far.

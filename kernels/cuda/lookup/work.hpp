@@ -33,12 +33,12 @@ struct alignas(16) Record {
   uint8_t type = 0;        // DType
   uint8_t wide_store = 0;  // its vectors in `out` are aligned to 16 bytes
   uint8_t numeric = 0;
-  uint8_t fm = 0;                     // FmRole
+  uint8_t fm = 0;                     // 1: one of FM's vectors
   uint8_t pooling = 0;                // Pooling
   uint8_t mask = 0;                   // MaskRule
   int32_t dim = 0;                    // of the table, for the nonzero rule
   const int32_t* offsets = nullptr;   // null: one id per row
-  const float* weights = nullptr;     // of a bag; numeric: lin, then quad, or null
+  const float* weights = nullptr;     // of a bag; numeric: lin, or null
   const uint64_t* nonzero = nullptr;  // bits by row
   int32_t pad_id = 0;
   int32_t max_len = 0;

@@ -146,14 +146,13 @@ struct Scalar {
 };
 struct Numeric {
   View x;
-  int32_t coef_at = 0;  // lin[n_channels], quad[n_channels]
+  int32_t coef_at = 0;  // lin[n_channels]
 };
 /// `count` vectors of FM, each `apart` columns after the one before. Float32 images only.
 struct FmRun {
   View x;
   int32_t count = 0;
   int32_t apart = 0;
-  int32_t with_squares = 0;
   int32_t vec_at = -1;  // numerics: x are their values, to be multiplied with these vectors [count][fm_dim]
 };
 struct Channels {

@@ -22,32 +22,38 @@ struct TaskSink {
   }
 };
 
-/// Adds column k of a run's vectors, and their squares.
+/// Column k of FM so far: the sum of the vectors, and that of their pairs.
+struct FmColumn {
+  float before = 0;
+  float pairs = 0;
+
+  __device__ void add(float e) {
+    pairs = fmaf(e, before, pairs);
+    before += e;
+  }
+};
+
 __device__ inline void add_fm_run(const Place& p, const Channels& c, const FmRun& run, int32_t row, int32_t k,
-                                  float (&sums)[2]) {
+                                  FmColumn* column) {
   const float* x = shared_at<float>(p, run.x.wide_at) + row * run.x.wide_pitch;
   if (run.vec_at >= 0) {
     const float* vec = shared_at<float>(p, run.vec_at) + k;
     DPI_UNROLL_BY(4)
-    for (int32_t i = 0; i < run.count; ++i) sums[0] += x[i * run.apart] * vec[i * c.fm_dim];
+    for (int32_t i = 0; i < run.count; ++i) column->add(x[i * run.apart] * vec[i * c.fm_dim]);
     return;
   }
   DPI_UNROLL_BY(4)
-  for (int32_t i = 0; i < run.count; ++i) {
-    const float e = x[i * run.apart + k];
-    sums[0] += e;
-    if (run.with_squares != 0) sums[1] = fmaf(e, e, sums[1]);
-  }
+  for (int32_t i = 0; i < run.count; ++i) column->add(x[i * run.apart + k]);
 }
 
-/// This lane's share of 0.5 |S|^2 - 0.5 sum of squares: columns lane, lane + 32, ...
+/// This lane's share of FM: columns lane, lane + 32, ...
 __device__ inline float fm_of_lane(const Place& p, const Channels& c, int32_t row) {
   const FmRun* runs = shared_at<FmRun>(p, c.fm_runs_at);
   float total = 0;
   for (int32_t k = p.lane; k < c.fm_dim; k += kWarp) {
-    float sums[2] = {0, 0};
-    for (int32_t i = 0; i < c.n_fm_runs; ++i) add_fm_run(p, c, runs[i], row, k, sums);
-    total += 0.5f * (sums[0] * sums[0] - sums[1]);
+    FmColumn column;
+    for (int32_t i = 0; i < c.n_fm_runs; ++i) add_fm_run(p, c, runs[i], row, k, &column);
+    total += column.pairs;
   }
   return total;
 }
@@ -64,7 +70,7 @@ __device__ float channel_of_lane(const Place& p, const Channels& c, int32_t row,
   for (int32_t i = p.lane; i < c.n_numerics; i += kWarp) {
     const float x = get<Element>(p, numerics[i].x, row, 0);
     const float* coef = shared_at<float>(p, numerics[i].coef_at);
-    sum += fmaf(x * x, coef[c.n_channels + channel], x * coef[channel]);
+    sum = fmaf(x, coef[channel], sum);
   }
   return channel == c.fm_channel ? sum + fm_of_lane(p, c, row) : sum;
 }

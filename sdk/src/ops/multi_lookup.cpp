@@ -33,8 +33,7 @@ Status check_field(const OpChecker& c, const kernels::MultiLookupAttrs& a, const
   const int64_t dim = c.op().tables[static_cast<size_t>(f.table)].dim;
   if (f.out_col >= 0)
     DPI_RETURN_IF_ERROR(check_columns(c, "a field's columns", f.out_col, dim, c.out(0).size()));
-  const bool in_fm = f.fm != kernels::FmRole::kNone;
-  return c.require(!in_fm || dim == a.fm_dim, "an FM field's dim", number(dim), number(a.fm_dim));
+  return c.require(!f.fm || dim == a.fm_dim, "an FM field's dim", number(dim), number(a.fm_dim));
 }
 
 Status check_scalar(const OpChecker& c, const kernels::MultiLookupAttrs& a, const kernels::ScalarField& f) {
@@ -58,11 +57,10 @@ Status check_numeric(const OpChecker& c, const kernels::MultiLookupAttrs& a, con
     DPI_RETURN_IF_ERROR(c.require(f.dim <= x.dims.size(), "a numeric field's dim", number(f.dim),
                                   "at most " + number(x.dims.size())));
   if (f.coef >= 0)
-    DPI_RETURN_IF_ERROR(check_columns(c, "numeric coefficients", f.coef, 2 * a.n_channels, coef_size));
+    DPI_RETURN_IF_ERROR(check_columns(c, "numeric coefficients", f.coef, a.n_channels, coef_size));
   if (f.out_col >= 0)
     DPI_RETURN_IF_ERROR(check_columns(c, "a numeric field's columns", f.out_col, f.dim, c.out(0).size()));
-  const bool in_fm = f.fm != kernels::FmRole::kNone;
-  return c.require(!in_fm || f.dim == a.fm_dim, "an FM numeric's dim", number(f.dim), number(a.fm_dim));
+  return c.require(!f.fm || f.dim == a.fm_dim, "an FM numeric's dim", number(f.dim), number(a.fm_dim));
 }
 
 Status check_no_output(const OpChecker& c, const char* what, size_t i) {

@@ -83,11 +83,11 @@ struct PlanTable {
   /// column k of a derived table is the sum of its terms over the rows of bundle tables (all with `rows` rows
   /// or more).
   struct Term {
-    enum class Kind : int32_t { kColumn, kDot, kNegHalfSquaredNorm };
+    enum class Kind : int32_t { kColumn, kDot };
     Kind kind = Kind::kColumn;
     int32_t table = -1;          // of the bundle
     int32_t column = 0;          // kColumn: which one
-    float factor = 1;            // kColumn, kNegHalfSquaredNorm
+    float factor = 1;            // kColumn
     std::vector<float> weights;  // kDot: [dim of table]
   };
   std::vector<std::vector<Term>> columns;  // [dim], derived only

@@ -6,9 +6,10 @@ import numpy as np
 def add_features(m):
     """Features and their columns. Returns {kind: [names]}."""
     m.n_items = int(m.rng.integers(4, 10))
+    m.n_items = m.rows_wanted or m.n_items
     with_shared = m.chance(0.5)
     if with_shared:
-        users = int(m.rng.integers(1, 4))
+        users = int(m.rng.integers(1, 4)) * (m.n_items // 10 + 1)
         cuts = np.sort(m.rng.integers(0, m.n_items + 1, users - 1))
         m.shared_counts = [int(n) for n in np.diff(np.concatenate([[0], cuts, [m.n_items]]))]
     names = {"categorical": [], "sequence": [], "numeric": [], "dense": []}

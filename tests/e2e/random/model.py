@@ -12,7 +12,8 @@ ROUGH = 4.0  # values larger than this are scaled down before anything else read
 class Model:
     """`b`: the Builder; `pool`: float values that later parts may read; `marks`: what the parts did, for the coverage."""
 
-    def __init__(self, name, seed):
+    def __init__(self, name, seed, rows=None):
+        self.rows_wanted = rows  # None: a few
         self.b, self.rng, self.seed = Builder(name), np.random.default_rng(seed), seed
         self.pool, self.marks = [], set()
         self.columns, self.weights, self.shared_counts = {}, {}, None

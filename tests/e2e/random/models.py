@@ -8,9 +8,9 @@ from model import Model
 from op_parts import RECURRENT_FORMS, Ops
 
 
-def random_model(seed):
-    """The Model of a seed: the same one each time."""
-    m = Model(f"random{seed}", seed)
+def random_model(seed, rows=None):
+    """The Model of a seed: the same one each time. With `rows` item rows; None: a few."""
+    m = Model(f"random{seed}", seed, rows)
     parts = Parts(m, add_features(m))
     ops = Ops(m, parts)
     steps = [parts.fm] * m.one(0, 1, 2, 3) + [parts.cross] * m.one(0, 0, 1) + [parts.layers] * m.one(0, 1, 2) \

@@ -172,7 +172,7 @@ class Model {
       t.dim = cell_.dim;
       t.dtype = cell_.table;
       tables_.push_back(t);
-      fields_.push_back({{}, i, i, i * cell_.dim, cell_.sums ? FmRole::kSumOnly : FmRole::kNone});
+      fields_.push_back({{}, i, i, i * cell_.dim, cell_.sums});
       scalars_.push_back({{}, i, kFields + i, 0, 1});
     }
     for (int32_t i = 0; i < kFields; ++i) {

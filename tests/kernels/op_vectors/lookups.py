@@ -129,7 +129,7 @@ def record_mask(rec, rng):
 
 
 def lookup_case(rng, rows, dim):
-    """A model with every role: single, pooled, FM with and without squares, scalars, numerics; columns 0 and 1 stay free."""
+    """A model with every role: single, pooled, FM, scalars, numerics; columns 0 and 1 stay free."""
     tables = [Table(rng.normal(size=(13, dim))), Table(rng.normal(size=(7, dim)), "f16"), Table(rng.normal(size=(5, 2))),
               Table(rng.normal(size=(13, 1)))]
     x = rng.normal(size=(rows, 1)).astype(np.float32)
@@ -137,12 +137,12 @@ def lookup_case(rng, rows, dim):
     inputs = [Bags(rng.integers(0, 13, rows).tolist(), single=True), random_bags(rng, rows, 7, 4),
               random_bags(rng, rows, 5, 3), x, dense]
     single, mean, summed = embed_attrs(), embed_attrs(pooling=MEAN, eps=1e-8), embed_attrs(pooling=SUM, mask=ID)
-    fields = [dict(embed=single, input=0, table=0, out_col=2, fm=1), dict(embed=mean, input=1, table=1, out_col=2 + dim, fm=2),
+    fields = [dict(embed=single, input=0, table=0, out_col=2, fm=1), dict(embed=mean, input=1, table=1, out_col=2 + dim, fm=1),
               dict(embed=single, input=0, table=0, out_col=-1, fm=0)]
     scalars = [dict(embed=summed, input=2, table=2, first_channel=1, count=2), dict(embed=single, input=0, table=3, first_channel=0, count=1)]
     numerics = [dict(input=3, out_col=2 + 2 * dim, dim=dim, vec=0, coef=0, fm=1),
                 dict(input=4, out_col=2 + 3 * dim, dim=3, vec=-1, coef=-1, fm=0)]
-    vec, coef, bias = rng.normal(size=dim), rng.normal(size=6), rng.normal(size=3)
+    vec, coef, bias = rng.normal(size=dim), rng.normal(size=3), rng.normal(size=3)
     vec, coef, bias = (v.astype(np.float32) for v in (vec, coef, bias))
     attrs = dict(fields=fields, scalars=scalars, numerics=numerics, n_channels=3, fm_channel=0, fm_dim=dim)
     e0, e1 = embed(inputs[0], tables[0], single), embed(inputs[1], tables[1], mean)
@@ -152,8 +152,8 @@ def lookup_case(rng, rows, dim):
     chan = np.tile(bias.astype(np.float64), (rows, 1))
     chan[:, 1:3] += embed(inputs[2], tables[2], summed)
     chan[:, 0:1] += embed(inputs[0], tables[3], single)
-    chan += x.astype(np.float64) * coef[:3].astype(np.float64) + x.astype(np.float64) ** 2 * coef[3:].astype(np.float64)
-    chan[:, 0] += 0.5 * ((e0 + e1 + xv) ** 2).sum(axis=1) - 0.5 * (e1 ** 2).sum(axis=1)
+    chan += x.astype(np.float64) * coef.astype(np.float64)
+    chan[:, 0] += (e0 * e1 + e0 * xv + e1 * xv).sum(axis=1)
     return inputs, tables, attrs, [vec, coef, bias], out, chan
 
 

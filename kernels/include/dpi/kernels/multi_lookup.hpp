@@ -4,20 +4,16 @@
 //
 //   out[r, col_f .. col_f + dim_f)  = pooled embedding of field f                 (fields with col >= 0)
 //   out[r, col_j .. col_j + dim_j)  = x_j v_j, or x_j itself                      (numeric fields)
-//   chan[r, c] = bias[c] + sum over scalar fields of pooled rows + sum_j (x_j lin[j,c] + x_j^2 quad[j,c])
-//   chan[r, fm_channel] += 0.5 |S_r|^2 - 0.5 sum over FM fields kWithSquares of |e_f|^2,   S_r = sum of
-//   all FM fields' vectors
+//   chan[r, c] = bias[c] + sum over scalar fields of pooled rows + sum_j x_j lin[j,c]
+//   chan[r, fm_channel] += sum over pairs f < g of FM fields of e_f . e_g
+//
+// FM is summed pair by pair: each field's vector times the sum of those before it. The usual 0.5 (|S|^2 - sum
+// |e_f|^2) costs as little, but is the difference of two numbers that may be far larger than it.
 #pragma once
 
 #include <dpi/kernels/embed.hpp>
 
 namespace dpi::kernels {
-
-enum class FmRole : int32_t {
-  kNone = 0,
-  kSumOnly = 1,      // joins S; its -0.5 |e|^2 comes from a scalar field (derived table)
-  kWithSquares = 2,  // joins S and subtracts its own square here (pooled bags)
-};
 
 /// One embedding field. `input`: operand that holds its bags; `table`: index into tables. All pooling rules
 /// of EmbedAttrs but kNone.
@@ -26,7 +22,7 @@ struct LookupField {
   int32_t input = 0;
   int32_t table = 0;
   int32_t out_col = -1;  // first column in out, -1 = not copied
-  FmRole fm = FmRole::kNone;
+  bool fm = false;       // one of FM's fields
 };
 
 /// A table whose rows hold `count` scalars (an LR table, or a derived table); channel first_channel + k gets
@@ -40,15 +36,15 @@ struct ScalarField {
 };
 
 /// One numeric feature. `vec`: offset of its vector v_j in numeric_vec, -1 = the raw value (dim 1; or dim
-/// floats of a dense feature). `coef`: offset in numeric_coef of lin[0..n_channels) followed by
-/// quad[0..n_channels), -1 = none (dim 1 features only).
+/// floats of a dense feature). `coef`: offset in numeric_coef of lin[0..n_channels), -1 = none (dim 1
+/// features only).
 struct NumericField {
   int32_t input = 0;
   int32_t out_col = -1;
   int32_t dim = 1;
   int32_t vec = -1;
   int32_t coef = -1;
-  FmRole fm = FmRole::kNone;  // numerics always subtract their square by coef; kSumOnly or kNone
+  bool fm = false;  // its vector x_j v_j is one of FM's
 };
 
 struct MultiLookupAttrs {

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "plan/analysis/shift.hpp"
+
 namespace dpi::plan {
 
 bool leading_ones(const Dims& dims, int32_t axis) {
@@ -120,6 +122,7 @@ class Expander {
       // The sum of two computed vectors is not taken apart: fuse_dense makes it a Dense's residual, added
       // while the product is written; taken apart it would be two buffers and two dot products in Tail.
       if (out.size() > 1 && !const_data(p_, x) && !const_data(p_, y)) return false;
+      if (depth_ == FormDepth::kFull && (!light_const(x, out, c) || !light_const(y, out, c))) return keep(op);
       add(x, unbroadcast(c, out, value_of(p_, x).dims));
       std::vector<double> right = unbroadcast(c, out, value_of(p_, y).dims);
       if (kind == kernels::BinaryKind::kSub) {
@@ -132,6 +135,22 @@ class Expander {
     if (depth_ != FormDepth::kFull || (!mul && kind != kernels::BinaryKind::kDiv)) return false;
     if (const_data(p_, y)) return scale(x, y, out, c, !mul);
     return mul && const_data(p_, x) && scale(y, x, out, c, false);
+  }
+
+  bool keep(const PlanOp& op) {
+    form_.heavy.push_back(op.name);
+    return false;
+  }
+
+  /// Not a constant, or one that may move into the form's bias.
+  bool light_const(int32_t value, const Dims& out, const std::vector<double>& c) const {
+    const std::vector<float>* data = const_data(p_, value);
+    if (!data) return true;
+    std::vector<double> t;
+    for (size_t k = 0; k < c.size(); ++k)
+      t.push_back(
+          (*data)[static_cast<size_t>(source_of(static_cast<int64_t>(k), out, value_of(p_, value).dims))]);
+    return is_light(c, t);
   }
 
   bool scale(int32_t x, int32_t factor, const Dims& out, std::vector<double> c, bool divide) {
@@ -152,11 +171,15 @@ class Expander {
       const bool scalar = op.params[0] < 0 && op.params[1] < 0;
       if (depth_ == FormDepth::kSums && (!scalar || c.size() != 1)) return false;
       const auto last = static_cast<size_t>(out.at(-1));
+      std::vector<double> s(last, scalar ? a.a : 1.0), t(last, scalar ? a.b : 0.0);
+      if (op.params[0] >= 0)
+        s.assign(param_of(p_, op.params[0]).data.begin(), param_of(p_, op.params[0]).data.end());
+      if (op.params[1] >= 0)
+        t.assign(param_of(p_, op.params[1]).data.begin(), param_of(p_, op.params[1]).data.end());
+      if (depth_ == FormDepth::kFull && !is_light(c, t)) return keep(op);
       for (size_t k = 0; k < c.size(); ++k) {
-        const double s = scalar ? a.a : op.params[0] < 0 ? 1.0 : param_of(p_, op.params[0]).data[k % last];
-        const double t = scalar ? a.b : op.params[1] < 0 ? 0.0 : param_of(p_, op.params[1]).data[k % last];
-        form_.bias += c[k] * t;
-        c[k] *= s;
+        form_.bias += c[k] * t[k % last];
+        c[k] *= s[k % last];
       }
     }
     add(op.inputs[0], c);

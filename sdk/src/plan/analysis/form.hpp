@@ -14,6 +14,8 @@ struct FormTerm {
 struct LinearForm {
   double bias = 0;
   std::vector<FormTerm> terms;  // by producer, inputs last
+  std::vector<std::string>
+      heavy;  // ops that were not taken apart because of their shifts (analysis/shift.hpp)
 };
 
 /// How far the form is taken apart. kSums: sums of scalars and the last Linear(.,1) only, nothing is

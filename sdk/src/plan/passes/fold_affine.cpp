@@ -1,6 +1,8 @@
-// Channel-wise affine maps (BatchNorm as exported) into the Linear before or after them, in double.
+// Channel-wise affine maps (BatchNorm as exported) into the Linear before or after them, in double, where
+// that costs no accuracy (analysis/shift.hpp).
 #include <utility>
 
+#include "plan/analysis/shift.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace dpi::plan {
@@ -31,6 +33,17 @@ Affine affine_of(const Plan& p, const PlanOp& op, size_t n) {
   return r;
 }
 
+/// Every output o of W (scale x + shift).
+bool is_light_before(const PlanParam& w, const Affine& a) {
+  const size_t n = a.shift.size();
+  std::vector<double> row(n);
+  for (size_t o = 0; o * n < w.data.size(); ++o) {
+    for (size_t i = 0; i < n; ++i) row[i] = static_cast<double>(w.data[o * n + i]);
+    if (!is_light(row, a.shift)) return false;
+  }
+  return true;
+}
+
 /// scale (W x + b) + shift
 void fold_after(Plan& p, PlanOp& linear, PlanOp& affine) {
   PlanParam w = param_of(p, linear.params[0]);
@@ -52,18 +65,20 @@ void fold_after(Plan& p, PlanOp& linear, PlanOp& affine) {
 }
 
 /// W (scale x + shift) + b
-void fold_before(Plan& p, PlanOp& linear, const PlanOp& affine) {
+/// The bias makes up for what the new weights lose in rounding, exactly so at the x where scale x + shift is
+/// 0, which for BatchNorm is in the middle of what comes.
+void fold_before(Plan& p, PlanOp& linear, const PlanOp& affine, const Affine& a) {
   PlanParam w = param_of(p, linear.params[0]);
   const auto n_out = static_cast<size_t>(w.dims.d[0]);
   const size_t n_in = w.data.size() / n_out;
-  const Affine a = affine_of(p, affine, n_in);
   std::vector<float> bias(n_out);
   for (size_t o = 0; o < n_out; ++o) {
     double b = linear.params[1] >= 0 ? static_cast<double>(param_of(p, linear.params[1]).data[o]) : 0.0;
     for (size_t i = 0; i < n_in; ++i) {
       float& v = w.data[o * n_in + i];
-      b += static_cast<double>(v) * a.shift[i];
-      v = static_cast<float>(static_cast<double>(v) * a.scale[i]);
+      const double old = static_cast<double>(v);
+      v = static_cast<float>(old * a.scale[i]);
+      b += (v == 0 || a.scale[i] == 0 ? old : static_cast<double>(v) / a.scale[i]) * a.shift[i];
     }
     bias[o] = static_cast<float>(b);
   }
@@ -73,36 +88,61 @@ void fold_before(Plan& p, PlanOp& linear, const PlanOp& affine) {
   linear.inputs[0] = affine.inputs[0];
 }
 
-}  // namespace
-
-Result<Plan> fold_affine(Plan p) {
+int fold_all_after(Plan& p) {
+  const Index ix = index_of(p);
   int folded = 0;
-  Index ix = index_of(p);
   for (PlanOp& op : p.ops) {
     if (!last_axis_linear(op)) continue;
     while (ix.single_use(op.outputs[0])) {
       PlanOp& next = p.ops[static_cast<size_t>(ix.users[static_cast<size_t>(op.outputs[0])][0])];
       if (!is_affine(next)) break;
+      const std::vector<double> shift =
+          affine_of(p, next, static_cast<size_t>(value_of(p, next.outputs[0]).dims.at(-1))).shift;
+      if (!is_light_behind(shift)) {
+        note_heavy_shift(p, next.name);
+        break;
+      }
       fold_after(p, op, next);
       ++folded;
     }
   }
-  ix = index_of(p);
+  return folded;
+}
+
+/// Only Linear layers read it.
+bool feeds_layers(const Plan& p, const Index& ix, int32_t value) {
+  const auto v = static_cast<size_t>(value);
+  bool all = ix.head_uses[v] == 0;
+  for (int32_t u : ix.users[v]) all = all && last_axis_linear(p.ops[static_cast<size_t>(u)]);
+  return all;
+}
+
+int fold_all_before(Plan& p) {
+  const Index ix = index_of(p);
+  int folded = 0;
   for (size_t i = 0; i < p.ops.size(); ++i) {
     if (!last_axis_linear(p.ops[i])) continue;
     for (int32_t from = ix.producer[static_cast<size_t>(p.ops[i].inputs[0])]; from >= 0;
          from = ix.producer[static_cast<size_t>(p.ops[i].inputs[0])]) {
       const PlanOp affine = p.ops[static_cast<size_t>(from)];
-      if (!is_affine(affine)) break;
-      const auto v = static_cast<size_t>(affine.outputs[0]);
-      bool all_linear = ix.head_uses[v] == 0;
-      for (int32_t u : ix.users[v])
-        all_linear = all_linear && last_axis_linear(p.ops[static_cast<size_t>(u)]);
-      if (!all_linear) break;
-      fold_before(p, p.ops[i], affine);
+      if (!is_affine(affine) || !feeds_layers(p, ix, affine.outputs[0])) break;
+      const Affine a = affine_of(p, affine, static_cast<size_t>(value_of(p, affine.outputs[0]).dims.at(-1)));
+      if (!is_light_before(param_of(p, p.ops[i].params[0]), a)) {
+        note_heavy_shift(p, affine.name);
+        break;
+      }
+      fold_before(p, p.ops[i], affine, a);
       ++folded;
     }
   }
+  return folded;
+}
+
+}  // namespace
+
+Result<Plan> fold_affine(Plan p) {
+  const int after = fold_all_after(p);
+  const int folded = after + fold_all_before(p);
   if (folded > 0) p.notes.push_back("fold: " + std::to_string(folded) + " affine maps into linear layers");
   return cleanup(std::move(p));
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "plan/analysis/form.hpp"
+#include "plan/analysis/shift.hpp"
 #include "plan/passes/passes.hpp"
 #include "plan/passes/scalars.hpp"
 
@@ -52,6 +53,7 @@ class TailFuser {
     const int32_t z_op = ix.producer[static_cast<size_t>(z)];
     if (z_op < 0 || value_of(p_, z).space != RowSpace::kItem || written_[z]) return;
     LinearForm form = linear_form(p_, ix, z, {1.0}, fold_ ? FormDepth::kFull : FormDepth::kSums);
+    for (const std::string& op : form.heavy) note_heavy_shift(p_, op);
     if (trivial(form, z)) return;
     if (fold_) scalars_.take(ix, form);
     attrs.bias = static_cast<float>(form.bias);

@@ -19,7 +19,7 @@ Result<Plan> simplify(Plan plan);
 Result<Plan> recognise_fm(Plan plan);
 Result<Plan> recognise_cross_v1(Plan plan);
 
-/// Channel-wise affine maps (BatchNorm) into the Linear before or after them.
+/// Channel-wise affine maps (BatchNorm) into the Linear before or after them, where their shifts are light.
 Result<Plan> fold_affine(Plan plan);
 /// x_j v_j in front of Linear layers: the raw x_j and one column W v_j instead.
 Result<Plan> fold_numeric(Plan plan);

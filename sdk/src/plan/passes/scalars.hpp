@@ -31,8 +31,8 @@ class Scalars {
     int32_t direct_table = -1;  // plan table when a single plain column is all there is
   };
   struct Numeric {
-    std::map<int32_t, double> lin, quad;
-    std::vector<float> fm_vector;
+    std::map<int32_t, double> lin;  // by channel
+    std::vector<std::vector<float>> fm_vectors;
   };
 
   bool can_take(const Index& index, const FormTerm& t) const;
@@ -41,10 +41,11 @@ class Scalars {
   bool take_fm(const Index& index, const FormTerm& t, int32_t channel);
   bool take_cross(const Index& index, FormTerm& t);
   int32_t cross_scalars(const Index& index, const PlanOp& cross,
-                        const std::vector<std::vector<double>>& weights);
+                        const std::vector<std::vector<double>>& weights);  // -1: they are not the lookup's
   int32_t channel_value(int32_t first, int32_t count, const std::string& name);
   int32_t chan();
   void finish_fields(PlanOp& op);
+  void finish_numerics(PlanOp& op);
   int32_t partner_table(const Field& f) const;
 
   Plan& p_;

@@ -28,14 +28,8 @@ std::string refs(const Plan& p, const std::vector<int32_t>& list) {
 
 std::string term_text(const PlanTable::Term& t) {
   const std::string table = "#" + std::to_string(t.table);
-  switch (t.kind) {
-    case PlanTable::Term::Kind::kColumn:
-      return number_text(t.factor) + " " + table + "[" + std::to_string(t.column) + "]";
-    case PlanTable::Term::Kind::kDot:
-      return "dot " + table;
-    default:
-      return number_text(t.factor) + " -0.5|" + table + "|^2";
-  }
+  if (t.kind == PlanTable::Term::Kind::kDot) return "dot " + table;
+  return number_text(t.factor) + " " + table + "[" + std::to_string(t.column) + "]";
 }
 
 void dump_tables(const Plan& p, std::string& out) {
@@ -87,9 +81,7 @@ void dump_values(const Plan& p, std::string& out) {
 
 void dump_lookup(const Plan& p, const PlanOp& op, std::string& out) {
   auto input = [&](int32_t i) { return value_ref(p, op.inputs[static_cast<size_t>(i)]); };
-  auto fm = [](kernels::FmRole r) {
-    return r == kernels::FmRole::kNone ? "" : r == kernels::FmRole::kSumOnly ? " fm" : " fm-squares";
-  };
+  auto fm = [](bool joins) { return joins ? " fm" : ""; };
   for (const auto& f : op.fields) {
     out += "    field " + input(f.input) + " t" + std::to_string(op.tables[static_cast<size_t>(f.table)]) +
            " " + plan::pooling_name(f.embed.pooling) +

@@ -13,11 +13,11 @@ namespace {
 
 using Term = PlanTable::Term;
 
-/// Sums of a derived table while its sources stream by: one float per row and column, a handful of terms
-/// each.
+/// Sums of a derived table while its sources stream by: one per row and column, a handful of terms each,
+/// rounded when all have come.
 struct Derived {
   int32_t table = -1;  // of the plan
-  std::vector<float> sums;
+  std::vector<double> sums;
 };
 
 /// One term of one derived column over the rows [first, first + n) of its source, already decoded to `rows`
@@ -34,13 +34,9 @@ void add_term(const Term& term, const float* rows, int64_t first, int64_t n, int
       case Term::Kind::kDot:
         for (int64_t k = 0; k < dim; ++k) sum += static_cast<double>(term.weights[k]) * row[k];
         break;
-      case Term::Kind::kNegHalfSquaredNorm:
-        for (int64_t k = 0; k < dim; ++k) sum -= 0.5 * static_cast<double>(row[k]) * row[k];
-        sum *= term.factor;
-        break;
     }
     const size_t at = static_cast<size_t>(first + r) * columns + column;
-    if (at < d->sums.size()) d->sums[at] = static_cast<float>(d->sums[at] + sum);
+    if (at < d->sums.size()) d->sums[at] += sum;
   }
 }
 
@@ -57,7 +53,7 @@ class Loader {
   Status run() {
     for (Derived& d : derived_) {
       const PlanTable& t = plan_.tables[d.table];
-      d.sums.assign(static_cast<size_t>(t.rows) * static_cast<size_t>(t.dim), 0.0f);
+      d.sums.assign(static_cast<size_t>(t.rows) * static_cast<size_t>(t.dim), 0.0);
     }
     DPI_RETURN_IF_ERROR(watch_->enter(LoadStage::kTables, bytes_to_read()));
     for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
@@ -175,10 +171,11 @@ class Loader {
     constexpr int64_t kBlock = 65536;
     for (int64_t first = 0; first < t.rows; first += kBlock) {
       const int64_t n = std::min(kBlock, t.rows - first);
-      const std::span block(d->sums.data() + first * t.dim, static_cast<size_t>(n * t.dim));
-      DPI_RETURN_IF_ERROR(store_.ingest(d->table, first, n, std::as_bytes(block)));
+      const auto begin = d->sums.begin() + first * t.dim;
+      rows_.assign(begin, begin + n * t.dim);
+      DPI_RETURN_IF_ERROR(store_.ingest(d->table, first, n, std::as_bytes(std::span(rows_))));
     }
-    std::vector<float>().swap(d->sums);
+    std::vector<double>().swap(d->sums);
     return {};
   }
 

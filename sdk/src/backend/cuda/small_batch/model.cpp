@@ -221,24 +221,23 @@ class Builder {
     p.x = x;
     p.first_channel = number;
     p.coef = number;
-    p.with_squares = number != 0;
     m_.lookups.back().terms.push_back(p);
     if (kind == ChannelTerm::Kind::kFm) m_.values[static_cast<size_t>(x.value)].wide = true;
   }
 
   void add_field(const kernels::MultiLookupAttrs& a, const kernels::LookupField& f, const Ref& out) {
     const bool copied = f.out_col >= 0 && out.value >= 0;
-    const bool in_fm = f.fm != kernels::FmRole::kNone && a.fm_channel >= 0;
+    const bool in_fm = f.fm && a.fm_channel >= 0;
     if (!copied && !in_fm) return;
     const int32_t dim = m_.ops[static_cast<size_t>(lookup_op())].tables[static_cast<size_t>(f.table)].dim;
     const Ref dst = copied ? columns_of(out, f.out_col, dim) : extra(dim);
     m_.fetches.push_back(fetch_rows(dst, f.input, f.table, f.embed));
-    if (in_fm) add_term(ChannelTerm::Kind::kFm, dst, f.fm == kernels::FmRole::kWithSquares ? 1 : 0);
+    if (in_fm) add_term(ChannelTerm::Kind::kFm, dst, 0);
   }
 
   void add_numeric(const kernels::MultiLookupAttrs& a, const kernels::NumericField& f, const Ref& out) {
     const bool copied = f.out_col >= 0 && out.value >= 0;
-    const bool in_fm = f.fm != kernels::FmRole::kNone && a.fm_channel >= 0;
+    const bool in_fm = f.fm && a.fm_channel >= 0;
     const bool in_channels = f.coef >= 0 && a.n_channels > 0;
     Ref dst;
     if (copied) {

@@ -63,7 +63,6 @@ struct ChannelTerm {
   Ref x;
   int32_t first_channel = 0;  // scalar
   int32_t coef = 0;           // numeric
-  bool with_squares = false;  // FM
   int32_t vec = -1;           // FM: of a numeric that is not copied; x is its one value
 };
 struct Lookup {

@@ -180,7 +180,6 @@ class Writer {
       gpu::FmRun r;
       r.x = placement_.view_of(p.x);
       r.count = 1;
-      r.with_squares = p.with_squares ? 1 : 0;
       if (p.vec >= 0) r.vec_at = param(o, 0) + p.vec * 4;
       runs.push_back(r);
     }
@@ -189,7 +188,7 @@ class Writer {
 
   static bool follows(const ChannelTerm& last, const ChannelTerm& p, const gpu::FmRun& run, int32_t fm_dim) {
     const int32_t apart = p.x.column - last.x.column;
-    const bool same_sort = p.with_squares == last.with_squares && (p.vec >= 0) == (last.vec >= 0);
+    const bool same_sort = (p.vec >= 0) == (last.vec >= 0);
     const bool vectors = p.vec < 0 || p.vec == last.vec + fm_dim;
     return p.x.value == last.x.value && same_sort && vectors && (run.count == 1 || run.apart == apart);
   }

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Folds may not cost accuracy. Every model's largest error against float64 with folds, on every backend, is at most FACTOR times the one
+without, or FLOOR max(1, |logit|); over at least 1,000 rows.
+
+  python3 tests/e2e/accuracy/fold_error_test.py build/release                          golden bundles, demos, constructed and random models
+  python3 tests/e2e/accuracy/fold_error_test.py build/release --only 'norm_*' --table  one kind, each error printed
+  python3 tests/e2e/accuracy/fold_error_test.py build/release --only 'random*' --first 1 --count 500 --devices ref,cpu
+"""
+
+import argparse
+import fnmatch
+import itertools
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+
+import cases  # noqa: E402
+from cases import ROWS, bundle_cases, constructed, random_case
+from dpi_export.executor import Executor  # noqa: E402
+from engine import Engine, EngineError  # noqa: E402
+
+FACTOR, FLOOR = 1.5, 2e-7
+CI_RANDOM = 24
+
+
+class Scores:
+    """Of a case: what is exact, and how far a load's scores are from it."""
+
+    def __init__(self, case):
+        self.case = case
+        run = Executor(case.model).run(case.rows)
+        self.exact = [run["logit"].get(h, run["value"][h]) for h in case.heads]
+
+    def errors(self, engine, options):
+        """By head: the largest |x - exact| / max(1, |exact|). NaN is infinitely far."""
+        with engine.load(self.case.path, **options) as model:
+            values, logits = model.predict(self.case.rows, self.case.n, len(self.case.heads))
+        return [self._error(np.where(np.isnan(logits[:, i]), values[:, i], logits[:, i]), want) for i, want in enumerate(self.exact)]
+
+    @staticmethod
+    def _error(got, want):
+        error = np.abs(got - want) / np.maximum(1, np.abs(want))
+        return float(np.nan_to_num(error, nan=np.inf).max())
+
+
+def check(engine, case, devices, table):
+    """Texts of what got worse; the number of comparisons."""
+    if case.n < 1000:
+        raise ValueError(f"{case.name}: {case.n} rows")
+    scores, wrong, compared = Scores(case), [], 0
+    for device, fuse in itertools.product(devices, ("on", "off")):
+        options = {"device": device, "debug.fuse": fuse}
+        with_folds, without = (scores.errors(engine, {**options, "debug.fold": fold}) for fold in ("on", "off"))
+        for head, error, bar in zip(case.heads, with_folds, without):
+            compared += 1
+            text = f"{case.name:32s} {device:8s} fuse={fuse:3s} {head}: {error:.2e} with folds, {bar:.2e} without"
+            bad = not error <= max(FACTOR * bar, FLOOR)
+            wrong += [text] if bad else []
+            if table:
+                print(text + (f"  {error / bar:.1f} x" if bad else ""), flush=True)
+    return wrong, compared
+
+
+def all_cases(args, folder):
+    """Every case whose name fits."""
+    fits = [p for p in args.only.split(",")]
+    named = lambda name: any(fnmatch.fnmatch(name, p) for p in fits)  # noqa: E731
+    yield from (c for c in bundle_cases() if named(c.name))
+    for make, arguments in constructed(folder):
+        case = make(*arguments)
+        if named(case.name):
+            yield case
+    for seed in range(args.first, args.first + args.count):
+        if named(f"random{seed}"):
+            yield random_case(seed, folder)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("build", type=pathlib.Path, help="build folder, e.g. build/release")
+    parser.add_argument("--only", default="*", help="patterns of case names, separated by commas")
+    parser.add_argument("--first", type=int, default=101, help="first seed of the random models")
+    parser.add_argument("--count", type=int, default=CI_RANDOM, help="number of random models")
+    parser.add_argument("--devices", default="ref,cpu,cuda_emu")
+    parser.add_argument("--table", action="store_true", help="print each error")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    library = args.build.resolve() / "lib" / "libdpi.so.1"
+    if not library.exists():
+        print(f"skipped: {library} is not built")
+        sys.exit(77)
+    engine, wrong, models, compared = Engine(str(library)), [], 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for case in all_cases(args, folder):
+            try:
+                texts, n = check(engine, case, args.devices.split(","), args.table)
+            except EngineError as error:
+                texts, n = [f"{case.name}: {error}"], 0
+            models, compared, wrong = models + 1, compared + n, wrong + texts
+    print("\n".join(wrong))
+    print(f"{models} models of {ROWS} rows, {compared} comparisons: {len(wrong)} times folds cost accuracy")
+    sys.exit(1 if wrong or not compared else 0)
+
+
+if __name__ == "__main__":
+    main()
