@@ -160,6 +160,8 @@ Result<GoldenRows> OpenBundle::read_golden() {
   DPI_RETURN_IF_ERROR(read_optional("/golden/shared_weights", Type::kF32, &g.shared_weights));
   DPI_RETURN_IF_ERROR(read_optional("/golden/value", Type::kF32, &g.value));
   DPI_RETURN_IF_ERROR(read_optional("/golden/logit", Type::kF32, &g.logit));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/value_tolerance", Type::kF32, &g.value_tolerance));
+  DPI_RETURN_IF_ERROR(read_optional("/golden/logit_tolerance", Type::kF32, &g.logit_tolerance));
   g.has_offsets = !g.offsets.empty();
   return g;
 }

@@ -49,7 +49,13 @@ struct GoldenRows {
   bool has_offsets = false;
   std::vector<float> dense, weights, shared_dense, shared_weights;
   std::vector<int64_t> ids, offsets, shared_offsets, shared_ids, shared_bag_offsets;
-  std::vector<float> value, logit;  // [rows, heads]; logit empty when absent
+  std::vector<float> value, logit;                      // [rows, heads]; logit empty when absent
+  std::vector<float> value_tolerance, logit_tolerance;  // of each; empty: the manifest's for all
+
+  /// |score - golden| may be this, relative to max(1, |golden|).
+  static double tolerance_at(const std::vector<float>& of_rows, size_t i, double general) {
+    return i < of_rows.size() ? static_cast<double>(of_rows[i]) : general;
+  }
 };
 
 /// Raw cells of the last `rows` golden rows (FORMAT.md part 10): cell `c` of row `r` holds the texts

@@ -112,8 +112,9 @@ class Checker {
     const auto heads = static_cast<int64_t>(manifest_.heads.size());
     const bool split = g.shared_rows > 0;
     DPI_RETURN_IF_ERROR(expect("/golden/value", Type::kF32, {g.rows, heads}));
-    if (find_data_set(list_, "/golden/logit") != nullptr) {
-      DPI_RETURN_IF_ERROR(expect("/golden/logit", Type::kF32, {g.rows, heads}));
+    for (const char* path : {"/golden/logit", "/golden/value_tolerance", "/golden/logit_tolerance"}) {
+      if (find_data_set(list_, path) == nullptr) continue;
+      DPI_RETURN_IF_ERROR(expect(path, Type::kF32, {g.rows, heads}));
     }
     if (!g.raw.empty()) DPI_RETURN_IF_ERROR(golden_raw(g));
     DPI_RETURN_IF_ERROR(golden_part("", "offsets", g.rows, split ? l.n_item_slots : l.n_slots,

@@ -18,8 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFooter =
     R"(Checks the digest of every byte, loads the model, scores the golden rows that the training framework recorded and compares
-scores and logits: |ours - golden| <= tolerance max(1, |golden|). Golden rows with raw cells are also encoded from them, and every id
-and float compared.
+scores and logits: |ours - golden| <= tolerance max(1, |golden|), with the tolerance that the bundle has for the row. Golden rows with
+raw cells are also encoded from them, and every id and float compared.
 
 Examples:
   dpi verify model.h5
@@ -35,25 +35,37 @@ struct VerifyArgs {
 };
 
 struct Comparison {
-  double worst = 0;  // |ours - golden| / max(1, |golden|); NaN stays NaN
+  double worst = 0;  // |ours - golden| / max(1, |golden|) where it is most of its tolerance; NaN stays NaN
+  double tolerance = 0;  // there
   int64_t row = -1;
   int64_t head = -1;
   int64_t compared = 0;
   int64_t failed = 0;
 };
 
+/// What scores are held to: a tolerance for all, or that of each element.
+struct Tolerances {
+  double general = 0;
+  const std::vector<float>& own;
+  double at(size_t i) const { return GoldenRows::tolerance_at(own, i, general); }
+};
+
 /// NaN on both sides is a head without that value (logits); on one side it fails.
 Comparison compare(const std::vector<float>& golden, const std::vector<float>& ours, size_t heads,
-                   double tolerance) {
+                   const Tolerances& tolerances) {
   Comparison c;
+  double most = 0;
   for (size_t i = 0; i < golden.size(); ++i) {
     if (std::isnan(golden[i]) && std::isnan(ours[i])) continue;
     ++c.compared;
     const double error = std::fabs(static_cast<double>(ours[i]) - golden[i]) /
                          std::max(1.0, std::fabs(static_cast<double>(golden[i])));
+    const double tolerance = tolerances.at(i), share = error / tolerance;
     if (!(error <= tolerance)) ++c.failed;
-    if (c.row >= 0 && (error <= c.worst || std::isnan(c.worst))) continue;
+    if (c.row >= 0 && (share <= most || std::isnan(most))) continue;
+    most = share;
     c.worst = error;
+    c.tolerance = tolerance;
     c.row = static_cast<int64_t>(i / heads);
     c.head = static_cast<int64_t>(i % heads);
   }
@@ -99,15 +111,33 @@ Json comparison_json(const LoadedModel& model, const Comparison& c) {
   j["failed"] = c.failed;
   j["worst"] = std::isfinite(c.worst) ? Json(c.worst) : Json();
   if (c.row >= 0) {
+    j["tolerance"] = c.tolerance;
     j["worst_row"] = c.row;
     j["worst_head"] = model.head_name(static_cast<int32_t>(c.head));
   }
   return j;
 }
 
+/// Rows of which float32 leaves little: as the exporter's golden.py names them.
+Json loose_rows(const GoldenRows& golden, size_t heads, double general) {
+  Json rows = Json::array();
+  const double limit = std::max(1e-3, 10 * general);
+  for (int64_t r = 0; r < golden.rows; ++r) {
+    double most = 0;
+    for (size_t h = 0; h < heads; ++h) {
+      const size_t i = static_cast<size_t>(r) * heads + h;
+      for (const auto* own : {&golden.value_tolerance, &golden.logit_tolerance}) {
+        if (const double t = GoldenRows::tolerance_at(*own, i, 0); t > most) most = t;  // NaN: no logit
+      }
+    }
+    if (most > limit) rows.push_back({{"row", r}, {"tolerance", most}});
+  }
+  return rows;
+}
+
 /// Adds "golden" to *j; true when every value agrees.
-bool verify_golden(const VerifyArgs& args, const LoadedModel& model, const GoldenRows& golden,
-                   double tolerance, Json* j) {
+bool verify_golden(const VerifyArgs& args, const LoadedModel& model, const GoldenRows& golden, double general,
+                   Json* j) {
   const size_t heads = static_cast<size_t>(model.info().num_heads);
   const size_t n = static_cast<size_t>(golden.rows) * heads;
   std::vector<float> value(n, NAN), logit(n, NAN);
@@ -122,9 +152,15 @@ bool verify_golden(const VerifyArgs& args, const LoadedModel& model, const Golde
   if (status == DPI_E_DEVICE) throw CommandError(kExitDevice, e.message);
   if (status != DPI_OK)
     throw CommandError(kExitVerifyFailed, args.bundle + ": golden rows are refused: " + e.message);
-  const Comparison values = compare(golden.value, value, heads, tolerance);
-  const Comparison logits = compare(golden.logit, logit, heads, tolerance);
+  const double tolerance = args.tolerance > 0 ? args.tolerance : general;
+  const std::vector<float> none;
+  const auto held_to = [&](const std::vector<float>& own) {
+    return Tolerances{tolerance, args.tolerance > 0 ? none : own};
+  };
+  const Comparison values = compare(golden.value, value, heads, held_to(golden.value_tolerance));
+  const Comparison logits = compare(golden.logit, logit, heads, held_to(golden.logit_tolerance));
   (*j)["golden"] = {{"rows", golden.rows}, {"tolerance", tolerance}, {"device", model.device_text()}};
+  (*j)["golden"]["loose_rows"] = loose_rows(golden, heads, general);
   (*j)["golden"]["scores"] = comparison_json(model, values);
   (*j)["golden"]["logits"] = comparison_json(model, logits);
   return values.failed == 0 && logits.failed == 0;
@@ -141,6 +177,12 @@ bool verify_raw(const LoadedModel& model, const Manifest& manifest, const Golden
   return c.failed == 0;
 }
 
+std::string number_text(const Json& number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", number.get<double>());
+  return text;
+}
+
 void print(const Json& j) {
   print_line(stdout, "digests   ok, %s in %s data sets", bytes_text(j["bytes"]).c_str(),
              j["data_sets"].dump().c_str());
@@ -155,22 +197,26 @@ void print(const Json& j) {
     char worst[32] = "NaN";
     if (!c["worst"].is_null()) std::snprintf(worst, sizeof worst, "%.1e", c["worst"].get<double>());
     print_line(stdout,
-               "golden    %s: %s of %s agree, largest error %s (row %s, head '%s'), tolerance %s, on %s",
-               what, std::to_string(c["compared"].get<int64_t>() - c["failed"].get<int64_t>()).c_str(),
+               "golden    %s: %s of %s agree, worst error %s (row %s, head '%s'), tolerance %s, on %s", what,
+               std::to_string(c["compared"].get<int64_t>() - c["failed"].get<int64_t>()).c_str(),
                c["compared"].dump().c_str(), worst, c["worst_row"].dump().c_str(),
-               c["worst_head"].get<std::string>().c_str(), j["golden"]["tolerance"].dump().c_str(),
+               c["worst_head"].get<std::string>().c_str(), number_text(c["tolerance"]).c_str(),
                j["golden"]["device"].get<std::string>().c_str());
+  }
+  for (const Json& row : j["golden"]["loose_rows"]) {
+    print_line(stdout, "golden    row %s is ill-conditioned in float32: its tolerance is %s",
+               row["row"].dump().c_str(), number_text(row["tolerance"]).c_str());
   }
   const Json& raw = j["golden"]["raw"];
   if (raw.is_null()) {
-    std::printf("golden    no raw cells, so the encoders are not checked\n");
+    print_line(stdout, "golden    no raw cells, so the encoders are not checked");
     return;
   }
-  std::printf("golden    raw cells: %s of %s in %s rows are encoded as in training\n",
-              std::to_string(raw["compared"].get<int64_t>() - raw["failed"].get<int64_t>()).c_str(),
-              raw["compared"].dump().c_str(), raw["rows"].dump().c_str());
+  print_line(stdout, "golden    raw cells: %s of %s in %s rows are encoded as in training",
+             std::to_string(raw["compared"].get<int64_t>() - raw["failed"].get<int64_t>()).c_str(),
+             raw["compared"].dump().c_str(), raw["rows"].dump().c_str());
   if (raw.contains("first"))
-    std::printf("golden    raw cells: %s\n", raw["first"].get<std::string>().c_str());
+    print_line(stdout, "golden    raw cells: %s", raw["first"].get<std::string>().c_str());
 }
 
 int verify(const VerifyArgs& args) {
@@ -183,7 +229,7 @@ int verify(const VerifyArgs& args) {
   GoldenRows golden;
   GoldenRaw raw;
   Manifest manifest;
-  double tolerance = args.tolerance;
+  double tolerance = 0;
   {
     auto bundle = take(Bundle::open(args.bundle, options));
     Progress progress("checking digests");
@@ -195,7 +241,7 @@ int verify(const VerifyArgs& args) {
       golden = take(bundle->read_golden());
       raw = take(bundle->read_golden_raw());
     }
-    if (tolerance <= 0) tolerance = manifest.golden.tolerance;
+    tolerance = manifest.golden.tolerance;
   }
   if (args.sha256) j["sha256"] = sha256_of(args.bundle);
   const LoadedModel model(args.bundle, args.common);

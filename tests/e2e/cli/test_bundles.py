@@ -234,3 +234,42 @@ def test_dot_shows_shapes_and_fusion_and_can_be_read(dpi, wide, flags, texts):
     if shutil.which("dot"):
         done = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and done.stderr == "" and "<svg" in done.stdout
+
+
+def test_verify_holds_each_row_to_its_own_tolerance(dpi, tmp_path):
+    """FM over an empty bag's -1e9: float32 has no digit of that row, and it does not loosen the others."""
+    import numpy as np
+    from dpi_export import Builder, Bundle, Rows
+
+    def make(name, **golden):
+        rng, b = np.random.default_rng(1), Builder("fm")
+        b.categorical("c", 9)
+        b.sequence("s", 9, missing="pad")
+        vectors = [b.embed(b.input("c"), b.table("u", rng.normal(size=(9, 4)))),
+                   b.embed(b.input("s"), b.table("v", rng.normal(size=(9, 4))), pooling="max", empty=-1e9)]
+        e = b.reshape(b.concat(vectors), [2, 4])
+        s = b.reduce("sum", e, axis=0)
+        pairs = b.reduce("sum", b.sub(b.mul(s, s), b.reduce("sumsq", e, axis=0)), axis=0, keepdim=True)
+        logit = b.unary("affine", pairs, a=1e-9, b=0.0)
+        b.head("p", b.sigmoid(logit), logit=logit)
+        b.golden(Rows.from_columns(b, {"c": [1, 2, 3], "s": [[1, 2], [], [5]]}), **golden)
+        with pytest.warns(UserWarning, match="row 1"):
+            b.write(tmp_path / name, check=False)
+        return tmp_path / name
+
+    path = make("fm.h5")
+    for fold in ("on", "off"):
+        ran = dpi("verify", path, "--option", f"debug.fold={fold}").ok()
+        assert "row 1 is ill-conditioned in float32" in ran.out
+    j = dpi("verify", path, "--json").json()
+    assert [r["row"] for r in j["golden"]["loose_rows"]] == [1] and j["golden"]["loose_rows"][0]["tolerance"] > 1
+    with Bundle(path) as q:
+        value, own = q.golden["value"].copy(), q.golden["tolerances"]["value"]
+    value[2] += 1e-4
+    wrong = make("wrong.h5", value=value, tolerance={"value": own})
+    ran = dpi("verify", wrong, "--json")
+    assert ran.code == 4
+    j = json.loads(ran.out)["golden"]["scores"]
+    assert j["failed"] == 1 and j["worst_row"] == 2
+    dpi("verify", wrong, "--tolerance", "10").ok()
+    dpi("predict", wrong, "--option", "verify=golden", "--input", tmp_path / "none.csv").fails(3, "golden row 2")

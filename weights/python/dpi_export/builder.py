@@ -176,16 +176,17 @@ class Builder(OpsApi):
         """Adds provenance keys: framework, data, metrics, created (a text; no time is stored unless given) ..."""
         self._provenance.update(keys)
 
-    def golden(self, rows, value=None, logit=None, tolerance=1e-5, raw=None):
+    def golden(self, rows, value=None, logit=None, tolerance=None, raw=None):
         """Golden rows: inputs and what the training framework computed, [rows] or [rows, heads]. Without `value` the package's
-        own executor fills both in while writing. `raw`: {feature: cells} as data files hold them, for the last of the rows: with
-        them verify checks the encoders too. A cell is a text or number, None where it is missing, for a sequence a text that its
-        splitter takes apart or a list of elements."""
+        own executor fills both in while writing. `tolerance`: of |score - golden| / max(1, |golden|), one number, or
+        {"value": .., "logit": ..} with one per row and head; None: 1e-5, and without `value` more for rows that float32 cannot hold.
+        `raw`: {feature: cells} as data files hold them, for the last of the rows: with them verify checks the encoders too. A cell is a
+        text or number, None where it is missing, for a sequence a text that its splitter takes apart or a list of elements."""
         if not isinstance(rows, Rows):
             raise BundleError("golden: rows must be a dpi_export.Rows")
         if value is None and logit is not None:
             raise BundleError("golden: logit is given without value")
-        self._golden = {"rows": rows, "value": value, "logit": logit, "tolerance": float(tolerance), "raw": raw}
+        self._golden = {"rows": rows, "value": value, "logit": logit, "tolerance": tolerance, "raw": raw}
 
     def manifest_provenance(self):
         """Provenance as the manifest will hold it."""

@@ -89,6 +89,8 @@ def _verify(args):
             print(f"raw cells in {golden['raw_rows']} of them" if golden["raw_rows"] else "no raw cells: the encoders are not checked")
         for name, errors in (golden or {"heads": {}})["heads"].items():
             print(f"  head {name}: " + ", ".join(f"worst {k} error {v:.3g}" for k, v in errors.items()))
+        for row, tolerance in (golden or {"loose_rows": {}})["loose_rows"].items():
+            print(f"  row {row} is ill-conditioned in float32, its tolerance is {tolerance:.2g}")
         for line in failures:
             print(f"FAILED {line}")
     return 1 if failures else 0

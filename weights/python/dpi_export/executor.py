@@ -33,7 +33,7 @@ class Executor:
             for op in self.model.ops:
                 name, space = op["name"], self.model.space(op["name"])
                 inputs = [self._repeat(values[i], spaces[i], space, batch) for i in op.get("in", [])]
-                value = numpy_ops.run(op, inputs, n_rows[space], _Context(self, batch))
+                value = self._value(op, inputs, n_rows[space], batch)
                 values[name], spaces[name] = value, space
         result = {"value": {}, "logit": {}, "counts": batch.counts}
         for head in self.model.heads:
@@ -44,6 +44,9 @@ class Executor:
         if keep:
             result["ops"] = {k: v for k, v in values.items() if isinstance(v, np.ndarray)}
         return result
+
+    def _value(self, op, inputs, n_rows, batch):
+        return numpy_ops.run(op, inputs, n_rows, _Context(self, batch))
 
     @staticmethod
     def _repeat(value, space, target, batch):

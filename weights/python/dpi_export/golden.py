@@ -1,5 +1,7 @@
 """Golden rows (FORMAT.md part 10): their data sets, and the comparison with the executor."""
 
+import warnings
+
 import numpy as np
 
 from .errors import BundleError
@@ -9,6 +11,22 @@ from .schema import Schema
 _SETS = {"dense": "dense", "ids": "ids", "offsets": "offsets", "weights": "weights", "shared_offsets": "shared_offsets",
          "shared_dense": "shared_dense", "shared_ids": "shared_ids", "shared_bag_offsets": "shared_bag_offsets",
          "shared_weights": "shared_weights"}
+
+
+#: Rows with a tolerance beyond this are named: float32 leaves little of their scores.
+LOOSE = 1e-3
+
+
+def relative_error(got, want):
+    """What tolerances bound: |got - want| / max(1, |want|)."""
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    return np.abs(got - want) / np.maximum(1, np.abs(want))
+
+
+def loose_rows(tolerances, least):
+    """{row: its largest tolerance}, of rows that are hardly held to anything. `least`: the tolerance of a good row."""
+    worst = np.max([np.nan_to_num(np.asarray(t, np.float64)).max(axis=1) for t in tolerances.values()], axis=0)
+    return {int(r): float(worst[r]) for r in np.flatnonzero(worst > max(LOOSE, 10 * least))}
 
 
 def stack_heads(heads, run, key):
@@ -29,6 +47,19 @@ def _matrix(values, n_rows, heads, what):
     return np.ascontiguousarray(values.reshape(n_rows, len(heads)), dtype="<f4")
 
 
+def _tolerances(model, n, given):
+    """(that of a good row, {"value", "logit"} by row or nothing). Names the rows that are hardly held to anything."""
+    if not isinstance(given, dict):
+        return 1e-5 if given is None else float(given), {}
+    own = {key: _matrix(t, n, model.heads, f"{key} tolerance") for key, t in given.items()}
+    least = float(min(np.nanmin(t) for t in own.values()))
+    loose = loose_rows(own, least)
+    if loose:
+        warnings.warn("golden rows that are ill-conditioned in float32, and the tolerances that leaves them: "
+                      + ", ".join(f"row {r} ({t:.2g})" for r, t in loose.items()), stacklevel=2)
+    return least, own
+
+
 def golden_arrays(model, golden):
     """{"spec": manifest entry, "arrays": {path: array}}"""
     rows = golden["rows"]
@@ -41,7 +72,9 @@ def golden_arrays(model, golden):
         raise BundleError("golden: a value is not finite")
     if golden.get("logit") is not None:
         arrays["/golden/logit"] = _matrix(golden["logit"], n, model.heads, "logit")
-    spec = {"rows": n, "shared_rows": rows.shared_rows, "tolerance": golden["tolerance"]}
+    tolerance, own = _tolerances(model, n, golden["tolerance"])
+    arrays.update({f"/golden/{key}_tolerance": t for key, t in own.items()})
+    spec = {"rows": n, "shared_rows": rows.shared_rows, "tolerance": tolerance}
     if golden.get("raw"):
         keys, more = raw_arrays(model.features, golden["raw"], n)
         spec.update(keys)
@@ -51,10 +84,12 @@ def golden_arrays(model, golden):
 
 def compare_golden(bundle, dtype=np.float64):
     """Runs the golden rows; returns {"rows", "tolerance", "heads": {name: {"value": worst, "logit": worst}}, "raw_rows",
-    "failures": [..]}. Worst is the largest |x - golden| / max(1, |golden|). Raw cells are encoded and compared too."""
+    "failures": [..]}. Worst is the largest |x - golden| / max(1, |golden|); loose_rows: {row: tolerance} of those that are hardly
+    held to anything. Raw cells are encoded and compared too."""
     from .executor import Executor
     golden = bundle.golden
     report = {"rows": golden["n"], "tolerance": golden["tolerance"], "heads": {}, "failures": []}
+    report["loose_rows"] = loose_rows(golden["tolerances"], golden["tolerance"]) if golden["tolerances"] else {}
     run = Executor(bundle, dtype=dtype).run(golden["rows"])
     for i, head in enumerate(bundle.heads):
         entry = report["heads"][head["name"]] = {}
@@ -64,14 +99,15 @@ def compare_golden(bundle, dtype=np.float64):
             if got is None or want is None or np.isnan(want[:, i]).all():
                 continue
             want = want[:, i].astype(np.float64)
-            error = np.abs(got - want) / np.maximum(1, np.abs(want))
-            bad = np.flatnonzero(~(error <= golden["tolerance"]))
+            error = relative_error(got, want)
+            tolerance = np.full(len(want), golden["tolerance"]) if golden["tolerances"] is None else golden["tolerances"][key][:, i]
+            bad = np.flatnonzero(~(error <= tolerance))
             entry[key] = float(error.max()) if not np.isnan(error).any() else float("nan")
             if len(bad):
                 r = int(bad[0])
                 report["failures"].append(
                     f"head '{head['name']}' {key}: {len(bad)} of {len(want)} golden rows differ, first row {r}: computed "
-                    f"{got[r]:.9g}, golden {want[r]:.9g}, tolerance {golden['tolerance']:g}")
+                    f"{got[r]:.9g}, golden {want[r]:.9g}, tolerance {tolerance[r]:g}")
     raw = {"rows": 0, "failures": []} if golden["raw"] is None else compare_raw(bundle, golden)
     report["raw_rows"] = raw["rows"]
     report["failures"] += raw["failures"]

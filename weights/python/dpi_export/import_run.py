@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from .conditioning import row_tolerances, rounding_errors
 from .encoder_sources import convert_encoders
 from .errors import BundleError
+from .golden import relative_error
 from .import_encoders import check_encoders, check_names, golden_rows
 from .import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
 from .rows import Rows
@@ -85,32 +87,34 @@ def check_against_library(imported, rows):
 def add_golden(imported, builder, rows, raw=None):
     """Golden rows with the library's float32 outputs; `raw` as in Builder.golden.
 
-    The tolerance grows beyond 1e-5 where the library's own float32 is further than that from exact (a cancellation of huge
-    numbers), and where the tables lost bits.
+    A row's tolerance is 1e-5, and more where float32 cannot hold the row (a cancellation of huge numbers): what roundings do to it, or
+    twice what they did to the library's own score. Tables that lost bits loosen all rows.
     """
-    import torch
-
-    value, logit = imported.run(rows)
-    given, tolerance = to_rows(imported, rows), 1e-5
-    if _fits_double(imported):
-        exact = imported.run(rows, torch.float64)
-        tolerance = max(tolerance, 2 * _distance((value, logit), exact))
+    golden, given = dict(zip(("value", "logit"), imported.run(rows))), to_rows(imported, rows)
+    least, extra = 1e-5, _library_errors(imported, rows, golden)
+    errors = rounding_errors(imported.b, given)
     if _lost_bits(imported, builder):
         from .executor import Executor
 
         run, name = Executor(builder).run(given), builder.heads[0]["name"]
-        stored = run["value"][name].reshape(-1, 1), run["logit"][name].reshape(-1, 1)
-        tolerance = max(tolerance, 5e-3, 2 * _distance(stored, (value, logit)))
-    builder.golden(given, value=value, logit=logit, tolerance=tolerance, raw=raw)
+        lost = {key: relative_error(run[key][name].reshape(-1, 1), golden[key]) for key in golden}
+        least = max(5e-3, 2 * max(float(e.max()) for e in lost.values()))
+    tolerance = row_tolerances({key: np.maximum(errors[key], 2 * extra[key]) for key in golden}, golden, least)
+    builder.golden(given, **golden, tolerance=tolerance, raw=raw)
+
+
+def _library_errors(imported, rows, golden):
+    """|float32 - float64| of the library itself, 0 where its weights are too many to be copied."""
+    import torch
+
+    if not _fits_double(imported):
+        return {key: 0.0 for key in golden}
+    exact = dict(zip(("value", "logit"), imported.run(rows, torch.float64)))
+    return {key: np.abs(want - exact[key]) for key, want in golden.items()}
 
 
 def _fits_double(imported):
     return sum(p.numel() for p in imported.model.parameters()) <= MAX_DOUBLE_PARAMETERS
-
-
-def _distance(got, want):
-    """Largest difference over max(1, |want|) of two (values, logits) pairs."""
-    return max(float((np.abs(a - b) / np.maximum(1, np.abs(b))).max()) for a, b in zip(got, want))
 
 
 def _lost_bits(imported, builder):

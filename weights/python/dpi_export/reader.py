@@ -190,7 +190,8 @@ class Bundle:
 
     @property
     def golden(self):
-        """{"n", "rows": Rows, "value", "logit" or None, "tolerance", "raw": {feature: cells} or None}, or None."""
+        """{"n", "rows": Rows, "value", "logit" or None, "tolerance", "tolerances": {"value", "logit"} by row or None,
+        "raw": {feature: cells} or None}, or None."""
         spec = self.manifest.get("golden")
         if spec is None or self._golden is not None:
             return self._golden
@@ -200,16 +201,20 @@ class Bundle:
         raw = read_raw(spec, cells) if spec.get("raw") else None
         if value.shape != (spec["rows"], len(self.heads)) or (logit is not None and logit.shape != value.shape):
             raise BundleError(f"/golden/value has shape {list(value.shape)}, expected [{spec['rows']}, {len(self.heads)}]")
+        tolerances = {k: have.pop(f"{k}_tolerance") for k in ("value", "logit") if f"{k}_tolerance" in have}
+        if any(t.shape != value.shape for t in tolerances.values()) or ("logit" in tolerances and logit is None) or len(tolerances) == 1 \
+                and logit is not None:
+            raise BundleError("/golden/value_tolerance, /golden/logit_tolerance: expected one per golden value and logit")
         rows = Rows(n=spec["rows"], **have)
         self._golden = {"n": spec["rows"], "rows": rows, "value": value, "logit": logit,
-                        "tolerance": spec.get("tolerance", 1e-5), "raw": raw}
+                        "tolerance": spec.get("tolerance", 1e-5), "tolerances": tolerances or None, "raw": raw}
         return self._golden
 
     @property
     def golden_spec(self):
         """Golden rows as Builder.golden takes them."""
         g = self.golden
-        return g and {k: g[k] for k in ("rows", "value", "logit", "tolerance", "raw")}
+        return g and {**{k: g[k] for k in ("rows", "value", "logit", "raw")}, "tolerance": g["tolerances"] or g["tolerance"]}
 
     def verify_digests(self, progress=None):
         """Checks the digest of every extent; raises BundleError naming the data set."""

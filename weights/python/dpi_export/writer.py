@@ -10,6 +10,7 @@ import xxhash
 from . import digest
 from .errors import BundleError, dataset_name
 from .executor import Executor
+from .conditioning import row_tolerances, rounding_errors
 from .golden import check_golden, golden_arrays, stack_heads
 from .reader import Bundle
 from .tables import STORED
@@ -154,6 +155,9 @@ def write_bundle(model, path, progress=None, check=True):
                 run = Executor(source).run(golden["rows"])
                 golden = {**golden, "value": stack_heads(model.heads, run, "value"),
                           "logit": stack_heads(model.heads, run, "logit")}
+                if golden["tolerance"] is None:
+                    golden["tolerance"] = row_tolerances(rounding_errors(source, golden["rows"]),
+                                                         {k: golden[k] for k in ("value", "logit")}, 1e-5)
                 _write(source, part, golden_arrays(model, golden), None)
         else:
             _write(model, part, golden_arrays(model, golden) if golden else None, progress)

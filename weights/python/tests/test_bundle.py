@@ -8,6 +8,8 @@ import pytest
 
 from dpi_export import Builder, Bundle, BundleError, Executor, Rows
 from dpi_export.cli import main
+from dpi_export.conditioning import rounding_errors
+from dpi_export.golden import compare_golden
 
 
 def golden(b):
@@ -126,6 +128,46 @@ def test_wrong_golden_values_refuse_the_file(small, tmp_path):
     assert not list(tmp_path.iterdir())
     small.write(tmp_path / "a.h5", check=False)
     assert main(["verify", str(tmp_path / "a.h5")]) == 1
+
+
+def fm_over_a_max(tmp_path, **golden_rows):
+    """FM over a bag's largest elements, -1e9 each for the empty bag of row 1: float32 has no digit of that row, and all of the others."""
+    rng, b = np.random.default_rng(1), Builder("m")
+    b.categorical("c", 9)
+    b.sequence("s", 9, missing="pad")
+    e = b.reshape(b.concat([b.embed(b.input("c"), b.table("u", rng.normal(size=(9, 4)))),
+                            b.embed(b.input("s"), b.table("v", rng.normal(size=(9, 4))), pooling="max", empty=-1e9)]), [2, 4])
+    s = b.reduce("sum", e, axis=0)
+    pairs = b.reduce("sum", b.sub(b.mul(s, s), b.reduce("sumsq", e, axis=0)), axis=0, keepdim=True)
+    logit = b.unary("affine", pairs, a=1e-9, b=0.0)
+    b.head("p", b.sigmoid(logit), logit=logit)
+    b.golden(Rows.from_columns(b, {"c": [1, 2, 3], "s": [[1, 2], [], [5]]}), **golden_rows)
+    return b, tmp_path / "fm.h5"
+
+
+def test_a_row_that_float32_cannot_hold_has_its_own_tolerance(tmp_path):
+    b, path = fm_over_a_max(tmp_path)
+    with pytest.warns(UserWarning, match=r"ill-conditioned in float32.*: row 1 \([^)]*\)$"):
+        b.write(path)
+    with Bundle(path) as q:
+        own = q.golden["tolerances"]
+        assert own["value"][1, 0] > 0.1 and own["logit"][1, 0] > 1
+        assert (own["value"][[0, 2]] == np.float32(1e-5)).all() and (own["logit"][[0, 2]] == np.float32(1e-5)).all()
+        assert q.golden["tolerance"] == pytest.approx(1e-5)
+        report = compare_golden(q)
+        assert not report["failures"] and list(report["loose_rows"]) == [1]
+        value = q.golden["value"].copy()
+    value[2] += 1e-4
+    wrong, _ = fm_over_a_max(tmp_path, value=value, tolerance={"value": own["value"]})
+    with pytest.warns(UserWarning), pytest.raises(BundleError, match="1 of 3 golden rows differ, first row 2"):
+        wrong.write(path)
+
+
+def test_rounding_errors_are_those_of_float32(small):
+    rows = Rows.from_columns(small, small.columns)
+    exact, near = Executor(small).run(rows)["logit"]["ctr"], Executor(small, np.float32).run(rows)["logit"]["ctr"]
+    bound = rounding_errors(small, rows)["logit"][:, 0]
+    assert (np.abs(near - exact) <= bound).all() and (bound <= 1e-5 * np.maximum(1, np.abs(exact))).all()
 
 
 def test_every_flipped_byte_is_found(small, tmp_path):
