@@ -274,12 +274,18 @@ def manifest_faults(path):
     yield "axis_outside", attrs("x", axis=7), BAD, "axis"
     yield "value_huge", rebuild(path, huge_value), BAD, "wide_value"
     yield "golden_rows_lie", rebuild(path, lambda f, m: m["golden"].update(rows=4)), BAD, "golden"
+    yield "golden_tolerance_short", rebuild(path, short_tolerance), BAD, "/golden/value_tolerance"
     yield "golden_rows_huge", rebuild(path, lambda f, m: m["golden"].update(rows=1 << 40)), BAD, "golden"
 
 
 def m_name(path):
     """Name of the first op."""
     return Image(path).manifest["ops"][0]["name"]
+
+
+def short_tolerance(f, m):
+    """Two tolerances for three golden rows."""
+    f.create_dataset("/golden/value_tolerance", data=np.zeros((2, 1), "<f4"))
 
 
 def huge_value(f, m):
