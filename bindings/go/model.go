@@ -276,12 +276,13 @@ type FeatureCounters struct {
 
 // Counters counts since load.
 type Counters struct {
-	Calls    int64             `json:"calls"`
-	Rows     int64             `json:"rows"`
-	Waits    int64             `json:"waits"` // for one of the library's contexts, a millisecond or more
-	Longest  float64           `json:"longest_wait_ms"`
-	Errors   map[Code]int64    `json:"errors"`
-	Features []FeatureCounters `json:"features"`
+	Calls         int64             `json:"calls"`
+	Rows          int64             `json:"rows"`
+	NonfiniteRows int64             `json:"nonfinite_rows"` // with a score that is infinite or NaN
+	Waits         int64             `json:"waits"`          // for one of the library's contexts, a millisecond or more
+	Longest       float64           `json:"longest_wait_ms"`
+	Errors        map[Code]int64    `json:"errors"`
+	Features      []FeatureCounters `json:"features"`
 }
 
 // CountersJSON has every counter of the library, also those of a later one that Counters does not know.

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/float_env.hpp"
 #include "base/status.hpp"
 #include "runtime/model/model.hpp"
 #include "runtime/model/raw_rows.hpp"
@@ -58,9 +59,10 @@ inline constexpr size_t kLeastError = 40;
 /// Fills the caller's error block from a status, as far as its struct_size goes; tolerates null.
 dpi_status report(const Status& status, dpi_error* error) noexcept;
 
-/// Runs `body` (returning Status) behind the exception wall.
+/// Runs `body` (returning Status) behind the exception wall and in the default floating-point environment.
 template <class Body>
 dpi_status guard(dpi_error* error, Body&& body) noexcept {
+  const FloatEnvironment standard;
   try {
     const Status status = body();
     if (status.ok() && error == nullptr) return DPI_OK;

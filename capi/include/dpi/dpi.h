@@ -13,8 +13,10 @@
  *
  * Conventions, valid for every function:
  *  - A call that can fail returns a dpi_status (0 = OK) and fills the caller's dpi_error when one is given. On error no output is
- *    touched, except that a chunked predict may have written rows before the failing one. No exception leaves the library, nothing
- *    is printed, nothing aborts.
+ *    touched, except that a chunked predict may have written rows before the failing one, and all of them when scores are not finite
+ *    (option nonfinite). No exception leaves the library, nothing is printed, nothing aborts.
+ *  - Floating point: a call computes to nearest, with subnormals and without traps, whatever the calling thread has set (fesetround,
+ *    flush-to-zero, feenableexcept), and gives the thread's environment back as it was.
  *  - Strings are UTF-8 and NUL-terminated. Returned const char* stay valid as long as the object they came from (static if none).
  *  - Handles are freed by their *_free; *_free(NULL) does nothing.
  *  - Every public struct starts with struct_size, set by the caller to its own sizeof (DPI_..._INIT does). Fields are only appended. A struct that the caller
@@ -164,7 +166,13 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   device_index       0 ...                               0
  *   precision          fp32 | tf32 | fp16 | bf16           fp32   what a backend lacks is DPI_E_UNSUPPORTED
  *   threads            1 ... 256                           1      threads for large batches, of the environment; 1 = the caller's thread only
- *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch
+ *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch, nor on the thread's
+ *                                                                 rounding mode, flush-to-zero or traps (see Conventions)
+ *   nonfinite          refuse | return                     refuse    scores that are infinite or NaN although all input is finite (3e38 in a
+ *                                                                 dense column overflows): refuse = the call is DPI_E_INVALID_ARGUMENT and
+ *                                                                 names the first such row, its scores stay in out; return = they pass, to
+ *                                                                 be looked for by the caller, since NaN breaks most sorts. Counted either
+ *                                                                 way (nonfinite_rows of dpi_model_counters_json)
  *   max_rows           1 ... 1048576                       4096   rows per internal chunk; larger batches run in several
  *   max_nnz            1 ... 268435456                     1048576   ids per sequence feature and chunk
  *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
@@ -263,8 +271,8 @@ DPI_API const char* dpi_model_head_name(const dpi_model* model, int32_t index) D
 DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 /* Device, why it was chosen or refused, options in force, memory by table, plan summary. */
 DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
-/* Since load: "calls", "rows", "errors" by code, "waits" for a context of a millisecond or more and the longest in "longest_wait_ms"; in the
- * list "features" one object per feature, its "name" and how many values were, by cause:
+/* Since load: "calls", "rows", "nonfinite_rows" (with a score that is not finite: option nonfinite), "errors" by code, "waits" for a context
+ * of a millisecond or more and the longest in "longest_wait_ms"; in the list "features" one object per feature, its "name" and how many values were, by cause:
  *   missing       no id, missing_id, NaN, never set; elements of a sequence that leave their bag; empty bags unless the rule is pad
  *   out_of_range  encoded ids outside 0 .. vocab_size-1, those that an encoder computed included
  *   unknown       raw values that the vocabulary of the feature's encoder does not hold, whatever the rule makes of them

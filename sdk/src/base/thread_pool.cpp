@@ -7,6 +7,8 @@
 #include <string>
 #include <system_error>
 
+#include "base/float_env.hpp"
+
 namespace dpi {
 
 namespace {
@@ -85,6 +87,7 @@ void ThreadPool::run_share(Job& job, std::unique_lock<std::mutex>& lock) {
 
 void ThreadPool::work() {
   pthread_setname_np(pthread_self(), "dpi-pool");
+  const FloatEnvironment standard;  // a thread begins with its starter's
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     wake_.wait(lock, [this] { return stop_ || first_ != nullptr; });

@@ -177,6 +177,7 @@ std::string Model::counters_json() const {
   w.begin_object();
   w.field("calls", sums.calls);
   w.field("rows", sums.rows);
+  w.field("nonfinite_rows", sums.nonfinite_rows);
   w.field("waits", sums.waits);
   w.field("longest_wait_ms", static_cast<double>(sums.longest_wait_ns / 1000) / 1000);
   w.begin_object("errors");

@@ -18,6 +18,7 @@ void CallCounters::add_call(int64_t rows, std::span<const FeatureCounters> met) 
 void CallCounters::add_to(CounterSums* sums) const {
   sums->calls += counts_.get(kCalls);
   sums->rows += counts_.get(kRows);
+  sums->nonfinite_rows += counts_.get(kNonfinite);
   for (size_t c = 0; c < CounterSums::kCodes; ++c) sums->errors[c] += counts_.get(kErrors + c);
   for (size_t f = 0; f < features_; ++f) {
     FeatureSums& to = sums->by_feature[f];

@@ -26,6 +26,7 @@ struct CounterSums {
 
   uint64_t calls = 0;
   uint64_t rows = 0;
+  uint64_t nonfinite_rows = 0;   // with a score that is not finite
   uint64_t errors[kCodes] = {};  // by Code
   uint64_t waits = 0;            // for a context, a millisecond or more
   uint64_t longest_wait_ns = 0;
@@ -38,13 +39,15 @@ class CallCounters {
 
   /// By the holder of the context only.
   void add_call(int64_t rows, std::span<const FeatureCounters> met);
+  void add_nonfinite_rows(int64_t rows) { counts_.add(kNonfinite, static_cast<uint64_t>(rows)); }
   void add_error(Code code) { counts_.add(kErrors + static_cast<size_t>(code), 1); }
 
   /// From any thread, also while a call runs.
   void add_to(CounterSums* sums) const;
 
  private:
-  static constexpr size_t kCalls = 0, kRows = 1, kErrors = 2, kFeatures = kErrors + CounterSums::kCodes;
+  static constexpr size_t kCalls = 0, kRows = 1, kNonfinite = 2, kErrors = 3,
+                          kFeatures = kErrors + CounterSums::kCodes;
 
   size_t features_;
   CounterLines counts_;

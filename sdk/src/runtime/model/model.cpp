@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 
 namespace dpi {
@@ -64,17 +65,29 @@ Batch golden_batch(const GoldenRows& g) {
 }
 
 /// First element of `got` outside the tolerance, as text; empty when all agree. NaN agrees with NaN only.
-std::string golden_mismatch(const std::vector<float>& want, const std::vector<float>& got, double tolerance,
+/// tolerances: of each element, or empty.
+std::string golden_mismatch(const std::vector<float>& want, const std::vector<float>& got,
+                            const std::vector<float>& tolerances, double tolerance,
                             const std::vector<HeadSpec>& heads, const char* what) {
   for (size_t i = 0; i < want.size(); ++i) {
     if (std::isnan(want[i]) && std::isnan(got[i])) continue;
-    const double limit = tolerance * std::max(1.0, std::fabs(static_cast<double>(want[i])));
+    const double limit = GoldenRows::tolerance_at(tolerances, i, tolerance) *
+                         std::max(1.0, std::fabs(static_cast<double>(want[i])));
     if (std::fabs(static_cast<double>(want[i]) - got[i]) <= limit) continue;
     return "golden row " + std::to_string(i / heads.size()) + ", head '" + heads[i % heads.size()].name +
            "': " + what + " " + std::to_string(got[i]) + ", expected " + std::to_string(want[i]) +
            " within " + std::to_string(limit);
   }
   return {};
+}
+
+/// By their bits, so that a vector of them is looked at in one compare.
+bool all_finite(const float* x, int64_t n) {
+  constexpr uint32_t kExponent = 0x7F800000u;  // all ones: infinity or NaN
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < n; ++i)
+    bad |= static_cast<uint32_t>((std::bit_cast<uint32_t>(x[i]) & kExponent) == kExponent);
+  return bad == 0;
 }
 
 }  // namespace
@@ -128,9 +141,33 @@ Result<ContextPool::Lease> Model::claim_from(ContextPool& pool, const RunControl
   return pool.acquire(control);
 }
 
+/// Input is finite once it is resolved, so such a score comes from an overflow or from the model's own
+/// numbers.
+Status Model::check_scores(CallCounters& counters, int64_t rows, const float* out) const {
+  const int64_t heads = engine_->heads();
+  if (all_finite(out, rows * heads)) return {};
+  int64_t n = 0, first = -1;
+  for (int64_t r = rows - 1; r >= 0; --r) {
+    if (all_finite(out + r * heads, heads)) continue;
+    ++n;
+    first = r;
+  }
+  counters.add_nonfinite_rows(n);
+  if (!engine_->options().refuse_nonfinite) return {};
+  size_t head = 0;
+  while (std::isfinite(out[static_cast<size_t>(first * heads) + head])) ++head;
+  return invalid_argument("the score of head '" + manifest_.heads[head].name + "' in row " +
+                          std::to_string(first) + " is " +
+                          std::to_string(out[static_cast<size_t>(first * heads) + head]) +
+                          ", and so it is in " + std::to_string(n) + " of " + std::to_string(rows) +
+                          " rows, from input that is finite; option nonfinite=return lets such scores pass")
+      .at(first, -1);
+}
+
 Status Model::run(ContextPool::Lease& lease, const Batch& batch, float* out, const RunControl& control) {
   DPI_RETURN_IF_ERROR(check_batch(engine_->schema(), batch));
   Status status = lease->run(batch, out, control);
+  if (status.ok()) status = check_scores(lease.counters(), batch.item.rows, out);
   lease.counters().add_call(batch.item.rows, lease->counters());
   return status;
 }
@@ -212,9 +249,10 @@ Status Model::check_golden(const GoldenRows& golden, double tolerance) {
   RunControl control;
   control.logits = logit.data();
   DPI_RETURN_IF_ERROR(predict(golden_batch(golden), value.data(), control));
-  std::string fault = golden_mismatch(golden.value, value, tolerance, manifest_.heads, "scored");
+  std::string fault =
+      golden_mismatch(golden.value, value, golden.value_tolerance, tolerance, manifest_.heads, "scored");
   if (fault.empty() && !golden.logit.empty()) {
-    fault = golden_mismatch(golden.logit, logit, tolerance, manifest_.heads, "logit");
+    fault = golden_mismatch(golden.logit, logit, golden.logit_tolerance, tolerance, manifest_.heads, "logit");
   }
   if (fault.empty()) return {};
   return bad_model(fault);

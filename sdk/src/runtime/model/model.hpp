@@ -79,6 +79,8 @@ class Model {
   Model() = default;
   CounterSums counts() const;
 
+  Status check_scores(CallCounters& counters, int64_t rows, const float* out) const;
+
   Manifest manifest_;  // ops and golden included, parameters not
   std::string source_;
   uint64_t content_digest_ = 0;

@@ -110,6 +110,7 @@ const std::vector<OptionDef>& definitions() {
                         {{"fp32", 0}, {"tf32", 1}, {"fp16", 2}, {"bf16", 3}}),
       number<int32_t>("threads", "1 .. 256", &M::threads, 1, 256),
       choice<bool>("determinism", "default or strict", &M::strict, {{"default", 0}, {"strict", 1}}),
+      choice<bool>("nonfinite", "refuse or return", &M::refuse_nonfinite, {{"return", 0}, {"refuse", 1}}),
       number<int64_t>("max_rows", "1 .. 1048576", &M::max_rows, 1, 1048576),
       number<int64_t>("max_nnz", "1 .. 268435456", &M::max_nnz, 1, 268435456),
       number<int32_t>("max_contexts", "1 .. 1024", &M::max_contexts, 1, 1024),

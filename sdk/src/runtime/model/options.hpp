@@ -31,6 +31,7 @@ struct ModelOptions {
   Precision precision = Precision::kFp32;
   int32_t threads = 1;
   bool strict = false;
+  bool refuse_nonfinite = true;  // a call with a score that is not finite
   int64_t max_rows = 4096;
   int64_t max_nnz = int64_t{1} << 20;  // ids per sequence feature and chunk
   int32_t max_contexts = 0;            // 0 = hardware threads

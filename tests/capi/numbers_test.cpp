@@ -1,0 +1,151 @@
+// Scores that are not finite, and the calling thread's floating-point environment.
+#include <xmmintrin.h>
+
+#include <cfenv>
+#include <cmath>
+#include <thread>
+
+#include "base/float_env.hpp"
+#include "capi/capi_support.hpp"
+
+using namespace dpi::test;
+
+namespace {
+
+constexpr const char* kOverflows = "bank_dcnv2.h5";  // products of its inputs: infinities of both signs meet
+
+/// Valid rows, of which some have 3e38 in every dense column.
+struct HugeRows : OneHotRows {
+  HugeRows(const dpi_model* m, int64_t rows, std::vector<int64_t> huge) : OneHotRows(m, rows) {
+    const auto width = static_cast<size_t>(info_of(m).dense_dim);
+    for (const int64_t r : huge) {
+      for (size_t k = 0; k < width; ++k) dense[static_cast<size_t>(r) * width + k] = 3e38f;
+    }
+  }
+};
+
+int64_t nonfinite_rows(const dpi_model* m) {
+  std::string text(dpi_model_counters_json(m, nullptr, 0), '\0');
+  dpi_model_counters_json(m, text.data(), text.size());
+  const std::string key = "\"nonfinite_rows\":";
+  const size_t at = text.find(key);
+  REQUIRE(at != std::string::npos);
+  return std::stoll(text.substr(at + key.size()));
+}
+
+/// While it lives, the thread computes as a host may have set it.
+struct Host {
+  explicit Host(unsigned csr) { _mm_setcsr(csr); }
+  ~Host() { _mm_setcsr(before); }
+  const unsigned before = _mm_getcsr();
+};
+
+constexpr unsigned kMasks = 0x1F80, kFlushes = 0x8040;  // flush to zero, subnormals are zero
+
+/// Rounding in four ways, with and without flushes, traps masked and not.
+std::vector<unsigned> hosts() {
+  std::vector<unsigned> all;
+  for (const unsigned rounding : {0x0000u, 0x2000u, 0x4000u, 0x6000u}) {
+    for (const unsigned flush : {0u, kFlushes}) {
+      for (const unsigned masks : {kMasks, 0u, kMasks & ~0x80u}) all.push_back(rounding | flush | masks);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a score that is not finite refuses the call and names its row") {
+  const ModelPtr m = load(kOverflows, {{"max_rows", "16"}});
+  const HugeRows rows(m.get(), 37, {5, 20, 21});
+  std::vector<float> out(37, -1.0f);
+  Error e;
+  CHECK(dpi_predict(m.get(), &rows.batch, out.data(), out.size(), nullptr, &e) == DPI_E_INVALID_ARGUMENT);
+  CAPTURE(e.text());
+  CHECK(e.row == 5);
+  CHECK(e.text().find("row 5") != std::string::npos);
+  CHECK(e.text().find("3 of 37") != std::string::npos);
+  CHECK(e.text().find("nonfinite=return") != std::string::npos);
+  CHECK(nonfinite_rows(m.get()) == 3);
+  for (const size_t r : {size_t{5}, size_t{20}, size_t{21}}) CHECK_FALSE(std::isfinite(out[r]));
+  const HugeRows sound(m.get(), 37, {});
+  sound.scores(m.get());
+  CHECK(nonfinite_rows(m.get()) == 3);
+}
+
+TEST_CASE("with nonfinite=return such scores pass, are counted, and leave the other rows alone") {
+  const ModelPtr m = load(kOverflows, {{"nonfinite", "return"}, {"determinism", "strict"}});
+  const std::vector<float> want = HugeRows(m.get(), 37, {}).scores(m.get());
+  const std::vector<float> got = HugeRows(m.get(), 37, {0, 36}).scores(m.get());
+  CHECK_FALSE(std::isfinite(got[0]));
+  CHECK_FALSE(std::isfinite(got[36]));
+  CHECK(identical({got.begin() + 1, got.end() - 1}, {want.begin() + 1, want.end() - 1}));
+  CHECK(nonfinite_rows(m.get()) == 2);
+}
+
+TEST_CASE("a caller's own context counts them too") {
+  const ModelPtr m = load(kOverflows);
+  dpi_context* made = nullptr;
+  REQUIRE(dpi_context_create(m.get(), 8, 0, &made, nullptr) == DPI_OK);
+  const HugeRows rows(m.get(), 8, {2});
+  std::vector<float> out(8);
+  Error e;
+  CHECK(dpi_context_predict_batch(made, &rows.batch, out.data(), 8, nullptr, &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(nonfinite_rows(m.get()) == 1);
+  dpi_context_free(made);
+  CHECK(nonfinite_rows(m.get()) == 1);
+}
+
+TEST_CASE("the environment is the default one inside and the caller's outside") {
+  volatile float small = 1e-38f;
+  volatile float tenth = 0.1f;
+  for (const unsigned csr : hosts()) {
+    CAPTURE(csr);
+    unsigned inside = 0, after = 0;
+    float product = 0;
+    {
+      const Host host(csr);
+      {
+        const dpi::FloatEnvironment standard;
+        inside = _mm_getcsr();
+        product = small * tenth;  // subnormal
+      }
+      after = _mm_getcsr();
+    }
+    CHECK((inside & ~0x3Fu) == kMasks);
+    CHECK(product > 0);
+    CHECK((after & ~0x3Fu) == csr);
+    if (csr != kMasks) CHECK(after == csr);  // the flags too
+  }
+}
+
+TEST_CASE("strict scores do not depend on the caller's rounding, flushes or traps") {
+  for (const char* bundle : {"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5"}) {
+    CAPTURE(bundle);
+    const Pairs pairs = {{"determinism", "strict"}, {"threads", "2"}, {"device", device()}};
+    const OptionsPtr chosen = options(pairs);
+    const ModelPtr plain = load(bundle, pairs);
+    const OneHotRows rows(plain.get(), 97);
+    const std::vector<float> want = rows.scores(plain.get());
+    for (const unsigned csr : hosts()) {
+      CAPTURE(csr);
+      std::vector<float> scores(want.size()), loaded_there(want.size());
+      dpi_status status[3] = {};
+      unsigned after = 0;
+      {
+        const Host host(csr);
+        dpi_model* m = nullptr;
+        status[0] = dpi_predict(plain.get(), &rows.batch, scores.data(), scores.size(), nullptr, nullptr);
+        status[1] = dpi_model_load(demo(bundle).c_str(), chosen.get(), &m, nullptr);
+        if (m != nullptr)
+          status[2] = dpi_predict(m, &rows.batch, loaded_there.data(), loaded_there.size(), nullptr, nullptr);
+        after = _mm_getcsr();
+        dpi_model_free(m);
+      }
+      for (const dpi_status s : status) CHECK(s == DPI_OK);
+      CHECK(identical(scores, want));
+      CHECK(identical(loaded_there, want));
+      CHECK((after & ~0x3Fu) == csr);
+    }
+  }
+}
