@@ -197,8 +197,8 @@ void print(const Json& j) {
     char worst[32] = "NaN";
     if (!c["worst"].is_null()) std::snprintf(worst, sizeof worst, "%.1e", c["worst"].get<double>());
     print_line(stdout,
-               "golden    %s: %s of %s agree, worst error %s (row %s, head '%s'), tolerance %s, on %s", what,
-               std::to_string(c["compared"].get<int64_t>() - c["failed"].get<int64_t>()).c_str(),
+               "golden    %s: %s of %s agree, largest error %s (row %s, head '%s'), tolerance %s, on %s",
+               what, std::to_string(c["compared"].get<int64_t>() - c["failed"].get<int64_t>()).c_str(),
                c["compared"].dump().c_str(), worst, c["worst_row"].dump().c_str(),
                c["worst_head"].get<std::string>().c_str(), number_text(c["tolerance"]).c_str(),
                j["golden"]["device"].get<std::string>().c_str());
