@@ -21,6 +21,9 @@ struct DpiEmuLive {
 /// What is allocated at the moment.
 void dpi_emu_live(DpiEmuLive* out);
 
+/// The failure that a call of this thread left behind, 0 = none; it stays there.
+int dpi_emu_last_code();
+
 /// As DPI_SIMT_SEED.
 void dpi_emu_seed(unsigned value);
 }

@@ -40,6 +40,10 @@ constexpr int kCaptureWrongThread = 908;
 
 /// What the last failed call of this thread says.
 const char* last_error();
+/// CUDA's memory of failures, per thread: the code of the last call that failed, until someone takes it.
+/// Calls that succeed leave it there.
+int take_last_code();
+int peek_last_code();
 
 /// Seed of every random order of the process: of threads, blocks and tasks.
 void seed(unsigned value);

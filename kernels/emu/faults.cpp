@@ -91,4 +91,8 @@ extern "C" __attribute__((visibility("default"))) int64_t dpi_emu_calls(const ch
   return k < dpi::emu::kKinds.size() ? dpi::emu::faults().calls[k] : -1;
 }
 
+extern "C" __attribute__((visibility("default"))) int dpi_emu_last_code() {
+  return dpi::emu::peek_last_code();
+}
+
 extern "C" __attribute__((visibility("default"))) void dpi_emu_seed(unsigned value) { dpi::emu::seed(value); }

@@ -38,6 +38,19 @@ void warp_sync(unsigned mask, Site at);
 uint64_t exchange_bits(unsigned mask, uint64_t value, int source, const char* op, Site at);
 /// The block's array of one declaration (`key`): NaN at first, 64 poisoned bytes around it under ASan.
 void* shared_array(const void* key, size_t bytes);
+
+/// Asynchronous copies of the calling thread (kernels/cuda/common/async_copy.hpp makes them, so that the
+/// accesses are the kernel's own). take_copy: the oldest that belongs to a group before the last `pending`
+/// groups that were ended; false = none is left.
+struct QueuedCopy {
+  void* to;
+  const void* from;
+  int bytes;
+};
+void queue_copy(const QueuedCopy& c);
+void end_copy_group();
+bool take_copy(unsigned pending, QueuedCopy* out);
+
 dim3 thread_index();
 dim3 block_index();
 dim3 block_size();
@@ -111,5 +124,9 @@ inline unsigned long long atomicMin(unsigned long long* p, unsigned long long v)
   }
   return old;
 }
+/// Of the host, as CUDA has them.
+inline int cudaGetLastError() { return dpi::emu::take_last_code(); }
+inline int cudaPeekAtLastError() { return dpi::emu::peek_last_code(); }
+
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmul_rn(float a, float b) { return a * b; }

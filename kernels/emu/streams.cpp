@@ -1,6 +1,7 @@
 // Streams and events of the emulated device: what the host calls. Compile as fiber.cpp.
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "kernels/emu/memory.hpp"
 #include "kernels/emu/schedule.hpp"
@@ -10,6 +11,7 @@ namespace dpi::emu {
 namespace {
 
 thread_local char t_error[600] = "";
+thread_local int t_code = 0;
 uint64_t g_streams = 0;
 
 // Never freed: leak checks at the end of a process must still reach them.
@@ -22,10 +24,13 @@ std::vector<Stream*>& idle_streams() {
 
 int failed(int code, const std::string& text) {
   std::snprintf(t_error, sizeof(t_error), "%s", text.c_str());
+  t_code = code;
   return code;
 }
 
 const char* last_error() { return t_error; }
+int take_last_code() { return std::exchange(t_code, 0); }
+int peek_last_code() { return t_code; }
 
 void seed(unsigned value) {
   const Busy busy;
@@ -145,6 +150,7 @@ int event_destroy(Event* e) {
 int event_record(Event* e, Stream* s) {
   const Busy busy;
   if (const int code = injected(Kind::kEvent); code != 0) return code;
+  if (e == nullptr || s == nullptr) return failed(kInvalidValue, "an event or a stream that is none");
   if (s->capture != nullptr) return capture_record(e, s);
   const TaskPtr t = new_task(s);
   submit(t);

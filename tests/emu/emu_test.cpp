@@ -45,6 +45,23 @@ TEST_CASE("emulation: shared memory and barriers, in many orders") {
   }
 }
 
+TEST_CASE("emulation: a failure stays to be found until it is taken, and no launch takes it for its own") {
+  const OwnedStream stream;
+  int counter = 0;
+  static_cast<void>(cudaGetLastError());
+  CHECK(emu::event_record(nullptr, nullptr) == emu::kInvalidValue);
+  CHECK(cudaPeekAtLastError() == emu::kInvalidValue);
+  CHECK(count(&counter, Fault::kNone, stream.s) == 0);  // a good launch, after a call that failed
+  CHECK(cudaPeekAtLastError() == emu::kInvalidValue);   // success takes nothing
+  CHECK(count(&counter, Fault::kNone, nullptr) == emu::kInvalidValue);
+  CHECK(cudaPeekAtLastError() == 0);  // a launch that fails leaves nothing
+  CHECK(emu::event_record(nullptr, nullptr) == emu::kInvalidValue);
+  CHECK(cudaGetLastError() == emu::kInvalidValue);
+  CHECK(cudaGetLastError() == 0);
+  CHECK(emu::stream_sync(stream.s) == 0);
+  CHECK(counter == 66);
+}
+
 TEST_CASE("emulation: shuffles sum a warp, atomics count") {
   const OwnedStream stream;
   const std::vector<float> x = ramp(32);

@@ -1,6 +1,7 @@
 // Every error path of the CUDA backend and of the runtime above it: the n-th call of each kind to the
 // emulated device fails, n = 1, 2, ... until a whole run needs fewer calls. A failure is a status with a
-// text, leaves nothing allocated, and the same model gives the right scores afterwards.
+// text, leaves nothing allocated and nothing for cudaGetLastError to find, and the same model gives the right
+// scores afterwards.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -24,6 +25,7 @@ struct Plugin {
   decltype(&dpi_emu_fail) fail = nullptr;
   decltype(&dpi_emu_calls) calls = nullptr;
   decltype(&dpi_emu_live) live = nullptr;
+  decltype(&dpi_emu_last_code) last_code = nullptr;
 
   Plugin() {
     Dl_info sdk{};
@@ -35,7 +37,8 @@ struct Plugin {
     fail = reinterpret_cast<decltype(fail)>(dlsym(library, "dpi_emu_fail"));
     calls = reinterpret_cast<decltype(calls)>(dlsym(library, "dpi_emu_calls"));
     live = reinterpret_cast<decltype(live)>(dlsym(library, "dpi_emu_live"));
-    REQUIRE((fail && calls && live));
+    last_code = reinterpret_cast<decltype(last_code)>(dlsym(library, "dpi_emu_last_code"));
+    REQUIRE((fail && calls && live && last_code));
   }
   ~Plugin() {
     fail(nullptr);
@@ -158,6 +161,7 @@ void walk_whole_runs(const How& how) {
       const std::string what = text_of(how) + fault(kind, n);
       CAPTURE(what);
       CHECK(plugin.alive() == alive);
+      CHECK(plugin.last_code() == 0);  // nothing is left for a later call to find
       if (o.fired) {
         check_failure(o, may_recover(kind, how), right.scores);
         continue;
@@ -189,6 +193,7 @@ void walk_predicts(const How& how) {
       REQUIRE(plugin.fail(fault(kind, n).c_str()));
       const Outcome o = predict(model.get(), request);
       fired = plugin.calls(kind) >= n ? 1 : 0;
+      CHECK(plugin.last_code() == 0);
       REQUIRE(plugin.fail(nullptr));
       const Outcome next = predict(model.get(), request);
       CHECK_MESSAGE(next.status == DPI_OK, next.text);

@@ -14,7 +14,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-RULES = ("include_direction", "banned_calls", "budgets", "layout", "exports", "binaries", "headers", "op_switch", "named_files")
+RULES = ("include_direction", "banned_calls", "budgets", "layout", "exports", "binaries", "headers", "op_switch", "told_codes", "named_files")
 
 
 def run(rule, root):

@@ -28,12 +28,15 @@ constexpr unsigned kAllLanes = 0xffffffffu;
   extern __shared__ __align__(128) unsigned char dpi_dynamic_shared[]; \
   T* const name = reinterpret_cast<T*>(dpi_dynamic_shared)
 
-/// Starts `kernel` and gives CUDA's code of the launch. An empty grid is no launch.
+/// The launch itself. Not <<<>>>, which gives no code: cudaGetLastError() after it may tell of an earlier
+/// call.
 template <class... P, class... A>
-int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&... args) {
-  if (grid.x == 0 || grid.y == 0) return 0;
-  kernel<<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(args...);
-  return static_cast<int>(cudaGetLastError());
+int launch_native(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&... args) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.stream = static_cast<cudaStream_t>(stream);
+  return static_cast<int>(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
 /// Is there code of `kernel` for the current GPU? CUDA's code of the answer, 0 = yes.
@@ -41,7 +44,7 @@ template <class... P>
 int find_code(void (*kernel)(P...)) {
   cudaFuncAttributes unused{};
   const int code = static_cast<int>(cudaFuncGetAttributes(&unused, kernel));
-  if (code != 0) static_cast<void>(cudaGetLastError());  // not to be found by a later launch
+  if (code != 0) static_cast<void>(cudaGetLastError());
   return code;
 }
 
@@ -62,8 +65,7 @@ int find_code(void (*kernel)(P...)) {
 #define __grid_constant__
 
 template <class... P, class... A>
-int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&... args) {
-  if (grid.x == 0 || grid.y == 0) return 0;
+int launch_native(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&... args) {
   return dpi::emu::launch(kernel, grid, block, static_cast<dpi::emu::Stream*>(stream), args...);
 }
 
@@ -73,6 +75,20 @@ int find_code(void (*)(P...)) {
 }
 
 #endif
+
+/// `code` of a call of the runtime. A failure is forgotten there, so that nobody finds it after a later call.
+inline int told(int code) {
+  if (code != 0) static_cast<void>(cudaGetLastError());
+  return code;
+}
+
+/// Starts `kernel` and gives the code of this launch, whatever went wrong before it. An empty grid is no
+/// launch.
+template <class... P, class... A>
+int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream stream, const A&... args) {
+  if (grid.x == 0 || grid.y == 0) return 0;
+  return told(launch_native(kernel, grid, block, stream, args...));
+}
 
 /// Blocks of `size` that cover n items, at most `limit` (kernels then step over the rest).
 inline unsigned blocks_for(int64_t n, int64_t size, int64_t limit = 65535) {

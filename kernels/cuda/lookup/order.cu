@@ -38,8 +38,7 @@ size_t cub_bytes(int64_t items, int bits) {
   const int32_t* rows = nullptr;
   const cudaError_t code = cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, const_cast<uint32_t*>(keys),
                                                            rows, const_cast<int32_t*>(rows), items, 0, bits);
-  if (code == cudaSuccess) return bytes > 0 ? bytes : 1;
-  static_cast<void>(cudaGetLastError());
+  if (told(static_cast<int>(code)) == 0) return bytes > 0 ? bytes : 1;
   return 0;
 }
 
@@ -92,8 +91,8 @@ int start_bag_order(const BagOrder& b, void* scratch, Stream stream) {
   size_t own = cub_bytes(items, bits);
   const dim3 grid(blocks_for(items, 256, 0x7fffffff));
   if (const int code = launch(bag_key_kernel, grid, dim3(256), stream, b, keys, rows); code != 0) return code;
-  return static_cast<int>(cub::DeviceRadixSort::SortPairs(at + 4 * array, own, keys, sorted, rows, order,
-                                                          items, 0, bits, static_cast<cudaStream_t>(stream)));
+  return told(static_cast<int>(cub::DeviceRadixSort::SortPairs(
+      at + 4 * array, own, keys, sorted, rows, order, items, 0, bits, static_cast<cudaStream_t>(stream))));
 }
 
 #else

@@ -179,8 +179,7 @@ int allow_kernel(Kernel kernel, const Shape& shape, int32_t* clusters) {
     n *= limits.processors;
   }
   *clusters = n;
-  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());  // not to be found by a later launch
-  return static_cast<int>(code);
+  return told(static_cast<int>(code));
 }
 
 template <int kCapacity>
@@ -191,7 +190,7 @@ int start_kernel(const Shape& shape, const Call& call, unsigned tiles, Stream st
   cudaLaunchConfig_t c = launch_config(shape, tiles * static_cast<unsigned>(shape.ranks), attributes);
   c.stream = static_cast<cudaStream_t>(stream);
   return with_mode<kCapacity>(
-      shape, [&](auto kernel) { return static_cast<int>(cudaLaunchKernelEx(&c, kernel, a)); });
+      shape, [&](auto kernel) { return told(static_cast<int>(cudaLaunchKernelEx(&c, kernel, a))); });
 }
 
 #else
@@ -237,7 +236,7 @@ int limits_of_device(Limits* out) {
   out->processors = processors;
   // Code of an older architecture, made for this GPU by the driver, knows no clusters.
   out->max_ranks = clusters != 0 && kernel.ptxVersion >= 90 ? kMaxRanks : 1;
-  return static_cast<int>(code);
+  return told(static_cast<int>(code));
 }
 
 #else

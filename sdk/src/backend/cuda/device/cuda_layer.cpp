@@ -14,6 +14,13 @@ namespace {
 
 constexpr int kMinMajor = 8;  // the oldest architecture the plugin is built for
 
+// The runtime keeps a failure for whoever calls cudaGetLastError next. Nobody is to find it: every code that
+// leaves this file, or is dropped in it, goes through here.
+int told(cudaError_t code) {
+  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return code;
+}
+
 cudaStream_t stream_of(void* s) { return static_cast<cudaStream_t>(s); }
 cudaEvent_t event_of(void* e) { return static_cast<cudaEvent_t>(e); }
 
@@ -25,23 +32,21 @@ struct Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   ~Graph() {
-    if (exec != nullptr) cudaGraphExecDestroy(exec);
-    if (graph != nullptr) cudaGraphDestroy(graph);
+    if (exec != nullptr) told(cudaGraphExecDestroy(exec));
+    if (graph != nullptr) told(cudaGraphDestroy(graph));
   }
 };
 
 std::string node_text(cudaGraphNode_t node) {
   cudaGraphNodeType type{};
-  if (cudaGraphNodeGetType(node, &type) != cudaSuccess) return "unknown";
+  if (told(cudaGraphNodeGetType(node, &type)) != 0) return "unknown";
   if (type == cudaGraphNodeTypeMemcpy) return "copy";
   if (type != cudaGraphNodeTypeKernel) return "type " + std::to_string(static_cast<int>(type));
   cudaKernelNodeParams params{};
   const char* name = nullptr;
-  if (cudaGraphKernelNodeGetParams(node, &params) != cudaSuccess ||
-      cudaFuncGetName(&name, params.func) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // a library's kernel that the runtime has no name for
-    return "kernel";
-  }
+  if (told(cudaGraphKernelNodeGetParams(node, &params)) != 0 ||
+      told(cudaFuncGetName(&name, params.func)) != 0)
+    return "kernel";  // a library's, that the runtime has no name for
   return std::string("kernel ") + name;
 }
 
@@ -51,14 +56,14 @@ const char* plugin_name() { return "cuda"; }
 
 int device_count(std::string* why) {
   int n = 0;
-  const cudaError_t code = cudaGetDeviceCount(&n);
-  if (code != cudaSuccess) {
-    *why = std::string("no usable GPU: ") + cudaGetErrorString(code) + " (CUDA error " +
-           std::to_string(code) + ")";
+  const int code = told(cudaGetDeviceCount(&n));
+  if (code != 0) {
+    *why = std::string("no usable GPU: ") + cudaGetErrorString(static_cast<cudaError_t>(code)) +
+           " (CUDA error " + std::to_string(code) + ")";
     return 0;
   }
   int major = 0;
-  if (n > 0 && cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+  if (n > 0 && told(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0)) == 0 &&
       major < kMinMajor) {
     *why = "the GPU has compute capability " + std::to_string(major) + ".x, expected 8.0 or later";
     return 0;
@@ -69,19 +74,19 @@ int device_count(std::string* why) {
 
 int properties(int device, Properties* out) {
   cudaDeviceProp p{};
-  if (const cudaError_t code = cudaGetDeviceProperties(&p, device); code != cudaSuccess) return code;
+  if (const int code = told(cudaGetDeviceProperties(&p, device)); code != 0) return code;
   std::memcpy(out->name, p.name, std::min(sizeof(out->name), sizeof(p.name)) - 1);
   out->multiprocessors = p.multiProcessorCount;
   out->threads_per_multiprocessor = p.maxThreadsPerMultiProcessor;
   out->capability = p.major * 10 + p.minor;
   size_t available = 0, total = 0;
-  if (const cudaError_t code = cudaMemGetInfo(&available, &total); code != cudaSuccess) return code;
+  if (const int code = told(cudaMemGetInfo(&available, &total)); code != 0) return code;
   out->memory_total = total;
   out->memory_free = available;
   return 0;
 }
 
-int use(int device) { return cudaSetDevice(device); }
+int use(int device) { return told(cudaSetDevice(device)); }
 
 std::string error_text(int code) {
   const auto e = static_cast<cudaError_t>(code);
@@ -89,73 +94,67 @@ std::string error_text(int code) {
 }
 bool is_out_of_memory(int code) { return code == cudaErrorMemoryAllocation; }
 
-int device_alloc(size_t bytes, void** out) {
-  const cudaError_t code = cudaMalloc(out, bytes);
-  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());  // not to be found by a later launch
-  return code;
-}
-int device_free(void* p) { return cudaFree(p); }
-int pinned_alloc(size_t bytes, void** out) {
-  const cudaError_t code = cudaHostAlloc(out, bytes, cudaHostAllocPortable);
-  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
-  return code;
-}
-int pinned_free(void* p) { return cudaFreeHost(p); }
+int device_alloc(size_t bytes, void** out) { return told(cudaMalloc(out, bytes)); }
+int device_free(void* p) { return told(cudaFree(p)); }
+int pinned_alloc(size_t bytes, void** out) { return told(cudaHostAlloc(out, bytes, cudaHostAllocPortable)); }
+int pinned_free(void* p) { return told(cudaFreeHost(p)); }
 
 int copy_now(void* dst, const void* src, size_t bytes) {
-  if (const cudaError_t code = cudaMemcpy(dst, src, bytes, cudaMemcpyDefault); code != cudaSuccess)
-    return code;
-  return cudaStreamSynchronize(nullptr);  // a copy from pageable memory may return before it has arrived
+  if (const int code = told(cudaMemcpy(dst, src, bytes, cudaMemcpyDefault)); code != 0) return code;
+  return told(
+      cudaStreamSynchronize(nullptr));  // a copy from pageable memory may return before it has arrived
 }
 int copy_async(void* dst, const void* src, size_t bytes, void* stream) {
-  return cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream_of(stream));
+  return told(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream_of(stream)));
 }
 
 int stream_create(int priority, void** out) {
   cudaStream_t s = nullptr;
-  const cudaError_t code = cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, -priority);
+  const int code = told(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, -priority));
   *out = s;
   return code;
 }
-int stream_destroy(void* stream) { return cudaStreamDestroy(stream_of(stream)); }
-int stream_synchronize(void* stream) { return cudaStreamSynchronize(stream_of(stream)); }
+int stream_destroy(void* stream) { return told(cudaStreamDestroy(stream_of(stream))); }
+int stream_synchronize(void* stream) { return told(cudaStreamSynchronize(stream_of(stream))); }
 
 int event_create(bool timed, void** out) {
   cudaEvent_t e = nullptr;
-  const cudaError_t code = cudaEventCreateWithFlags(&e, timed ? cudaEventDefault : cudaEventDisableTiming);
+  const int code = told(cudaEventCreateWithFlags(&e, timed ? cudaEventDefault : cudaEventDisableTiming));
   *out = e;
   return code;
 }
-int event_destroy(void* event) { return cudaEventDestroy(event_of(event)); }
-int event_record(void* event, void* stream) { return cudaEventRecord(event_of(event), stream_of(stream)); }
+int event_destroy(void* event) { return told(cudaEventDestroy(event_of(event))); }
+int event_record(void* event, void* stream) {
+  return told(cudaEventRecord(event_of(event), stream_of(stream)));
+}
 int event_wait(void* event, void* stream) {
-  return cudaStreamWaitEvent(stream_of(stream), event_of(event), 0);
+  return told(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0));
 }
 int event_elapsed(void* from, void* to, float* ms) {
-  return cudaEventElapsedTime(ms, event_of(from), event_of(to));
+  return told(cudaEventElapsedTime(ms, event_of(from), event_of(to)));
 }
 
 // ---- graphs
 
 int capture_begin(void* stream) {
-  return cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal);
+  return told(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal));
 }
 
 int capture_end(void* stream, void** out) {
   *out = nullptr;
   cudaGraph_t graph = nullptr;
-  cudaError_t code = cudaStreamEndCapture(stream_of(stream), &graph);
-  if (code != cudaSuccess) return code;
+  int code = told(cudaStreamEndCapture(stream_of(stream), &graph));
+  if (code != 0) return code;
   auto made = std::make_unique<Graph>();
   made->graph = graph;
-  code = cudaGraphInstantiate(&made->exec, graph, cudaGraphInstantiateFlagUseNodePriority);
-  if (code == cudaSuccess) code = cudaGraphUpload(made->exec, stream_of(stream));
-  if (code == cudaSuccess) *out = made.release();
+  code = told(cudaGraphInstantiate(&made->exec, graph, cudaGraphInstantiateFlagUseNodePriority));
+  if (code == 0) code = told(cudaGraphUpload(made->exec, stream_of(stream)));
+  if (code == 0) *out = made.release();
   return code;
 }
 
 int graph_launch(void* graph, void* stream) {
-  return cudaGraphLaunch(static_cast<Graph*>(graph)->exec, stream_of(stream));
+  return told(cudaGraphLaunch(static_cast<Graph*>(graph)->exec, stream_of(stream)));
 }
 
 int graph_free(void* graph) {
@@ -166,14 +165,14 @@ int graph_free(void* graph) {
 int graph_text(void* graph, std::string* out) {
   size_t n = 0, n_edges = 0;
   cudaGraph_t g = static_cast<Graph*>(graph)->graph;
-  if (const cudaError_t code = cudaGraphGetNodes(g, nullptr, &n); code != cudaSuccess) return code;
+  if (const int code = told(cudaGraphGetNodes(g, nullptr, &n)); code != 0) return code;
   std::vector<cudaGraphNode_t> nodes(n);
-  cudaError_t code = cudaGraphGetNodes(g, nodes.data(), &n);
-  if (code == cudaSuccess) code = cudaGraphGetEdges(g, nullptr, nullptr, nullptr, &n_edges);
+  int code = told(cudaGraphGetNodes(g, nodes.data(), &n));
+  if (code == 0) code = told(cudaGraphGetEdges(g, nullptr, nullptr, nullptr, &n_edges));
   std::vector<cudaGraphNode_t> from(n_edges), to(n_edges);
   std::vector<cudaGraphEdgeData> data(n_edges);
-  if (code == cudaSuccess) code = cudaGraphGetEdges(g, from.data(), to.data(), data.data(), &n_edges);
-  if (code != cudaSuccess) return code;
+  if (code == 0) code = told(cudaGraphGetEdges(g, from.data(), to.data(), data.data(), &n_edges));
+  if (code != 0) return code;
   for (size_t i = 0; i < n; ++i) {
     *out += std::to_string(i) + " " + node_text(nodes[i]) + " <-";
     for (size_t e = 0; e < n_edges; ++e) {

@@ -2,7 +2,8 @@
 // CUDA runtime (cuda/device/cuda_layer.cpp) and, for tests, the emulation (cuda_emu/emu_layer.cpp); a plugin
 // is linked with one of them. Called by the sources of sdk/src/backend/cuda and by the programs of tests/gpu.
 //
-// Functions give the native code, 0 = done. Handles are opaque; a device is chosen with `use` on the calling
+// Functions give the native code, 0 = done, and leave no failure behind for a later call to find
+// (cudaGetLastError). Handles are opaque; a device is chosen with `use` on the calling
 // thread first.
 #pragma once
 
