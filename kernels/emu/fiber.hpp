@@ -19,6 +19,15 @@ using Point = ucontext_t;
 
 enum class Wait : uint8_t { kNone, kBlock, kWarp, kDone };
 
+/// Asynchronous copies that were started and not waited for, a ring.
+struct CopyQueue {
+  static constexpr unsigned kMost = 64;
+  QueuedCopy copies[kMost];
+  unsigned groups[kMost];  // that each belongs to
+  unsigned begin = 0, end = 0;
+  unsigned ended = 0;  // groups
+};
+
 struct Fiber {
   Point point;
   dim3 tid;
@@ -31,6 +40,7 @@ struct Fiber {
   unsigned mask = 0;
   uint64_t brought[2] = {0, 0};  // to a warp operation, in turns: a shuffle then needs one meeting, not two
   int parity = 0;
+  CopyQueue copies;
   char* stack = nullptr;
   FiberSanitizer sanitizer;
 };

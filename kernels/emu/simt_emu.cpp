@@ -173,6 +173,7 @@ void prepare_block(Track* track, dim3 index) {
     f->tid = dim3(linear % size.x, linear / size.x % size.y, linear / (size.x * size.y));
     f->wait = Wait::kNone;
     f->parity = 0;
+    f->copies.begin = f->copies.end = f->copies.ended = 0;
     g_block.threads[i] = f;
   }
   g_block.index = index;
@@ -259,6 +260,25 @@ uint64_t exchange_bits(unsigned mask, uint64_t value, int source, const char* op
   meet(mask, op, at);
   const int from = me->linear / kWarp * kWarp + source % kWarp;
   return from < g_block.n ? thread_of(from).brought[p] : value;
+}
+
+void queue_copy(const QueuedCopy& c) {
+  CopyQueue& q = g_fiber->copies;
+  if (q.end - q.begin == CopyQueue::kMost)
+    return fail_here("more asynchronous copies than the emulation holds");
+  q.copies[q.end % CopyQueue::kMost] = c;
+  q.groups[q.end % CopyQueue::kMost] = q.ended;
+  ++q.end;
+}
+
+void end_copy_group() { ++g_fiber->copies.ended; }
+
+bool take_copy(unsigned pending, QueuedCopy* out) {
+  CopyQueue& q = g_fiber->copies;
+  if (q.begin == q.end || q.groups[q.begin % CopyQueue::kMost] + pending >= q.ended) return false;
+  *out = q.copies[q.begin % CopyQueue::kMost];
+  ++q.begin;
+  return true;
 }
 
 void* shared_array(const void* key, size_t bytes) {

@@ -2,6 +2,7 @@
 // Compiled as C++ over kernels/emu only.
 #include "emu/planted.hpp"
 
+#include "kernels/cuda/common/async_copy.hpp"
 #include "kernels/cuda/common/simt.hpp"
 
 namespace dpi::test {
@@ -69,6 +70,24 @@ __global__ void scale_kernel(const float* x, float* y, int n, Fault fault) {
   if (i < limit) y[i < n ? i : 0] = 2 * x[i];
 }
 
+/// 32 threads bring 256 floats through shared memory in two groups of asynchronous copies. With a fault they
+/// wait for one group too few, or do not end the second.
+__global__ void fetch_kernel(const float* x, float* y, Fault fault) {
+  DPI_SHARED(float, values, 256);
+  const unsigned at = threadIdx.x * 4;
+  kernels::cuda::copy16_async(values + at, x + at, 16);
+  kernels::cuda::end_copy_group();
+  kernels::cuda::copy16_async(values + 128 + at, x + 128 + at, 16);
+  if (fault != Fault::kOpenGroup) kernels::cuda::end_copy_group();
+  if (fault == Fault::kShortWait) {
+    kernels::cuda::wait_for_copies<1>();
+  } else {
+    kernels::cuda::wait_for_copies<0>();
+  }
+  __syncthreads();
+  for (unsigned i = threadIdx.x; i < 256; i += 32) y[i] = values[255 - i];
+}
+
 /// Thread 0 of each block writes a word; with the fault they write the same one.
 __global__ void mark_kernel(int* words, Fault fault) {
   if (threadIdx.x == 0) words[fault == Fault::kSharedWord ? 0 : blockIdx.x] = 1;
@@ -90,6 +109,10 @@ int count(int* counter, Fault fault, void* stream) {
 }
 int scale(const float* x, float* y, int n, Fault fault, void* stream) {
   return launch(scale_kernel, dim3(kernels::cuda::blocks_for(n + 1, 32)), dim3(32), stream, x, y, n, fault);
+}
+
+int fetch(const float* x, float* y, Fault fault, void* stream) {
+  return launch(fetch_kernel, dim3(1), dim3(32), stream, x, y, fault);
 }
 
 int mark_blocks(int* words, Fault fault, void* stream) {

@@ -101,6 +101,18 @@ bool marks(Fault fault) {
   return r.sync() && words[0] == 1 && words[1] == 1;
 }
 
+bool fetches(Fault fault) {
+  Rig r;
+  alignas(16) float x[256], y[256];
+  for (int i = 0; i < 256; ++i) x[i] = static_cast<float>(i + 1);
+  r.code |= fetch(x, y, fault, r.first);
+  if (!r.sync()) return false;
+  for (int i = 0; i < 256; ++i) {
+    if (!(y[i] == x[255 - i])) return false;
+  }
+  return true;
+}
+
 // The second stream writes `a` anew while the first may still read it.
 bool reuses(bool wait) {
   Rig r;
@@ -150,7 +162,8 @@ const std::map<std::string, Scenario>& scenarios() {
   static const std::map<std::string, Scenario> kAll{
       {"none",
        [] {
-         return pipeline({}) && counts(Fault::kNone) && marks(Fault::kNone) && reuses(true) && replays(true);
+         return pipeline({}) && counts(Fault::kNone) && marks(Fault::kNone) && fetches(Fault::kNone) &&
+                reuses(true) && replays(true);
        }},
       {"shared_overrun", kernel(Fault::kSharedOverrun)},
       {"missing_barrier", kernel(Fault::kMissingBarrier)},
@@ -161,6 +174,8 @@ const std::map<std::string, Scenario>& scenarios() {
       {"host_touch", [] { return pipeline({.touch = true}); }},
       {"plain_add", [] { return counts(Fault::kPlainAdd); }},
       {"shared_word", [] { return marks(Fault::kSharedWord); }},
+      {"short_wait", [] { return fetches(Fault::kShortWait); }},
+      {"open_group", [] { return fetches(Fault::kOpenGroup); }},
       {"early_reuse", [] { return reuses(false); }},
       {"missing_edge", [] { return replays(false); }},
       {"exited_lane", shuffled(Fault::kExitedLane)},

@@ -1,6 +1,6 @@
 // Copies from global to shared memory that run while the threads compute (cp.async): started in groups by
 // each thread, waited for by the same thread; a __syncthreads() then shows the bytes to the block. The
-// emulation copies at once.
+// emulation fills the target with NaN when a copy is started and copies when its group is waited for.
 #pragma once
 
 #include <cstring>
@@ -19,8 +19,8 @@ __device__ inline void copy16_async(void* to, const void* from, int bytes) {
 #ifdef __CUDACC__
   __pipeline_memcpy_async(to, from, 16, static_cast<size_t>(16 - bytes));
 #else
-  memcpy(to, from, static_cast<size_t>(bytes));
-  memset(static_cast<char*>(to) + bytes, 0, static_cast<size_t>(16 - bytes));
+  memset(to, 0xFF, 16);
+  emu::queue_copy({to, from, bytes});
 #endif
 }
 
@@ -28,6 +28,8 @@ __device__ inline void copy16_async(void* to, const void* from, int bytes) {
 __device__ inline void end_copy_group() {
 #ifdef __CUDACC__
   __pipeline_commit();
+#else
+  emu::end_copy_group();
 #endif
 }
 
@@ -36,6 +38,11 @@ template <int kPending>
 __device__ void wait_for_copies() {
 #ifdef __CUDACC__
   __pipeline_wait_prior(kPending);
+#else
+  for (emu::QueuedCopy c; emu::take_copy(kPending, &c);) {
+    memcpy(c.to, c.from, static_cast<size_t>(c.bytes));
+    memset(static_cast<char*>(c.to) + c.bytes, 0, static_cast<size_t>(16 - c.bytes));
+  }
 #endif
 }
 
