@@ -61,4 +61,8 @@ int cross_v1_closed(const CrossV1ClosedArgs& a, Stream stream);
 int fm(const FmArgs& a, Stream stream);
 int tail(const TailArgs& a, Stream stream);
 
+/// Adds to *count (device memory) the elements of a 16-bit value at the end of its type's range or infinite;
+/// of other types none are.
+int count_saturated(const Tensor& t, uint64_t* count, Stream stream);
+
 }  // namespace dpi::kernels::cuda

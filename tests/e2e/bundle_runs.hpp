@@ -66,9 +66,39 @@ inline float worst_error(const std::vector<float>& got, const std::vector<float>
   return worst;
 }
 
-/// Not `dt_wdl_max` in fp16: its empty bag is -1e9 in each column, which float16 does not hold.
-inline bool fits(const std::string& name, const std::string& precision) {
-  return name != "dt_wdl_max" || precision != "fp16";
+/// The same rows with bags: a sequence has `r % 3` ids in row r, so every third bag is empty.
+struct BagRows : OneHotRows {
+  std::vector<int64_t> offsets{0};
+
+  BagRows(const dpi_model* m, int64_t rows, uint64_t seed = 1) : OneHotRows(m, rows, seed) {
+    const dpi_model_info info = info_of(m);
+    std::vector<int64_t> vocabs(static_cast<size_t>(info.num_slots), 0);  // of sequences
+    for (int32_t f = 0; f < info.num_features; ++f) {
+      const dpi_feature_info feature = feature_of(m, f);
+      if (feature.kind == DPI_FEATURE_SEQUENCE)
+        vocabs[static_cast<size_t>(feature.slot)] = feature.vocab_size;
+    }
+    std::vector<int64_t> bags;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const int64_t vocab = vocabs[i % vocabs.size()];
+      const int64_t n = vocab == 0 ? 1 : static_cast<int64_t>(i / vocabs.size() % 3);
+      for (int64_t k = 0; k < n; ++k) bags.push_back(k == 0 ? ids[i] : (ids[i] + k) % vocab);
+      offsets.push_back(static_cast<int64_t>(bags.size()));
+    }
+    ids = std::move(bags);
+    batch.ids = ids.data();
+    batch.offsets = offsets.data();
+    batch.nnz = static_cast<int64_t>(ids.size());
+  }
+  BagRows(const BagRows&) = delete;
+  BagRows& operator=(const BagRows&) = delete;
+};
+
+/// Logits as far as scores tell them apart: a sigmoid of 30 and more is 1 in float32. A pooled bag without
+/// ids may be -1e9, which fp16 holds as -65504; beyond that only the score is promised.
+inline std::vector<float> as_scored(std::vector<float> logits) {
+  for (float& v : logits) v = v > 30 ? 30 : v < -30 ? -30 : v;
+  return logits;
 }
 
 }  // namespace dpi::test

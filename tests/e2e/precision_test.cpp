@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "capi/env_support.hpp"
 #include "e2e/bundle_runs.hpp"
 
 namespace dpi::test {
@@ -15,9 +16,10 @@ namespace {
 struct Mode {
   const char* precision;
   float tolerance;  // of a logit, relative to max(1, |logit|)
+  bool saturates = false;
 };
 
-constexpr Mode kModes[] = {{"fp32", 1e-5f}, {"tf32", 2e-3f}, {"fp16", 5e-3f}, {"bf16", 3e-2f}};
+constexpr Mode kModes[] = {{"fp32", 1e-5f}, {"tf32", 2e-3f}, {"fp16", 5e-3f, true}, {"bf16", 3e-2f}};
 constexpr int64_t kRows = 67;  // more than one tile, no multiple of any
 
 void check_all(const char* small_batch) {
@@ -25,13 +27,20 @@ void check_all(const char* small_batch) {
     CAPTURE(path.stem().string());
     const ModelPtr ref = load_bundle(path, {{"device", "ref"}});
     const OneHotRows rows(ref.get(), kRows);
-    const std::vector<float> want = logits_of(ref.get(), rows);
+    const BagRows bags(ref.get(), kRows);
     for (const Mode& mode : kModes) {
-      if (!fits(path.stem().string(), mode.precision)) continue;
       CAPTURE(mode.precision);
       const ModelPtr model = load_bundle(
           path, {{"device", device()}, {"precision", mode.precision}, {"small_batch", small_batch}});
-      CHECK(worst_error(logits_of(model.get(), rows), want) <= mode.tolerance);
+      for (const OneHotRows* r : {&rows, static_cast<const OneHotRows*>(&bags)}) {
+        CAPTURE(r->batch.nnz);
+        std::vector<float> want = logits_of(ref.get(), *r), got = logits_of(model.get(), *r);
+        if (mode.saturates) {
+          want = as_scored(want);
+          got = as_scored(got);
+        }
+        CHECK(worst_error(got, want) <= mode.tolerance);
+      }
     }
   }
 }
@@ -43,6 +52,32 @@ TEST_CASE("precision: the same through the library's products") {
   setenv("DPI_EMU_CUBLASLT", "1", 1);
   check_all("off");
   unsetenv("DPI_EMU_CUBLASLT");
+}
+
+int64_t saturated(const dpi_model* m) {
+  const std::string text = json_text(dpi_model_counters_json, m);
+  const size_t at = text.find("\"saturated\":");
+  REQUIRE(at != std::string::npos);
+  return std::strtoll(text.c_str() + at + 12, nullptr, 10);
+}
+
+TEST_CASE("precision: values that fp16 cannot hold are counted where calls are watched, and only there") {
+  const auto counted = [&](const char* name, const char* precision, const char* watched) {
+    CAPTURE(name);
+    const auto path = std::filesystem::path(source_dir()) / "tests/e2e/golden" / name;
+    const ModelPtr model =
+        load_bundle(path, {{"device", device()}, {"precision", precision}, {"debug.timestamps", watched}});
+    const BagRows rows(model.get(), kRows);
+    for (const float v : logits_of(model.get(), rows)) CHECK(std::isfinite(v));
+    const int64_t once = saturated(model.get());
+    logits_of(model.get(), rows);
+    CHECK(saturated(model.get()) == 2 * once);
+    return once;
+  };
+  CHECK(counted("dt_wdl_max.h5", "fp16", "on") > 0);
+  CHECK(counted("dt_wdl_max.h5", "fp16", "off") == 0);
+  CHECK(counted("dt_wdl_max.h5", "bf16", "on") == 0);
+  CHECK(counted("fx_dcn.h5", "fp16", "on") == 0);
 }
 
 TEST_CASE("precision: strict gives a row the same bits in every batch") {

@@ -1,7 +1,9 @@
 // half_to_float and bf16_to_float against an independent reading of the formats, for every bit pattern.
+#include <dpi/kernels/narrow.hpp>
 #include <dpi/kernels/row_decode.hpp>
 
 #include <cmath>
+#include <initializer_list>
 
 #include <doctest/doctest.h>
 
@@ -26,6 +28,38 @@ TEST_CASE("row_decode: every binary16 value") {
   for (uint32_t h = 0; h < 65536; ++h)
     wrong += same(dpi::kernels::half_to_float(static_cast<uint16_t>(h)), half_by_definition(h)) ? 0 : 1;
   CHECK(wrong == 0);
+}
+
+TEST_CASE("row_decode: narrowing takes the nearest value there is, of finite ones a finite one") {
+  using dpi::kernels::bf16_to_float;
+  using dpi::kernels::float_to_bf16;
+  using dpi::kernels::float_to_half;
+  using dpi::kernels::half_to_float;
+  int wrong = 0;
+  for (uint32_t h = 0; h < 0x7c00; ++h) {  // a value, and what lies between it and the next
+    const double here = half_by_definition(h), next = h == 0x7bff ? 65536.0 : half_by_definition(h + 1);
+    const auto middle = static_cast<float>((here + next) / 2);
+    const uint32_t even = h % 2 == 0 || h == 0x7bff ? h : h + 1;
+    wrong += float_to_half(static_cast<float>(here)) == h ? 0 : 1;
+    wrong += float_to_half(middle) == even ? 0 : 1;
+    wrong += float_to_half(-std::nextafter(middle, 0.0f)) == (h | 0x8000u) ? 0 : 1;
+    wrong += float_to_half(std::nextafter(middle, INFINITY)) == (h == 0x7bff ? h : h + 1) ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+  for (const float sign : {1.0f, -1.0f}) {
+    CHECK(half_to_float(float_to_half(sign * 3e38f)) == sign * 65504.0f);
+    CHECK(half_to_float(float_to_half(sign * INFINITY)) == sign * INFINITY);
+    CHECK(bf16_to_float(float_to_bf16(sign * 3.4e38f)) == sign * 0x1.FEp127f);
+    CHECK(bf16_to_float(float_to_bf16(sign * 0x1.FEp127f)) == sign * 0x1.FEp127f);
+    CHECK(bf16_to_float(float_to_bf16(sign * INFINITY)) == sign * INFINITY);
+  }
+  CHECK(std::isnan(half_to_float(float_to_half(NAN))));
+  CHECK(std::isnan(bf16_to_float(float_to_bf16(NAN))));
+  CHECK(dpi::kernels::half_holds(65519.0f));
+  CHECK_FALSE(dpi::kernels::half_holds(-65520.0f));
+  CHECK(dpi::kernels::half_holds(INFINITY));
+  CHECK(dpi::kernels::bf16_holds(0x1.FEp127f));
+  CHECK_FALSE(dpi::kernels::bf16_holds(3.4e38f));
 }
 
 TEST_CASE("row_decode: bfloat16 is the upper half of a float") {

@@ -41,7 +41,7 @@ TEST_CASE("rounding: halves and bfloat16 go there and back, ties to even") {
     CHECK(std::isinf(rounded_to(std::numeric_limits<float>::infinity(), type)));
   }
   CHECK(rounded_to(65519.0f, DType::kF16) == 65504.0f);
-  CHECK(std::isinf(rounded_to(65520.0f, DType::kF16)));
+  CHECK(rounded_to(65520.0f, DType::kF16) == 65504.0f);
 }
 
 TEST_CASE("rounding: tf32 keeps ten bits, ties away from zero") {
@@ -116,6 +116,34 @@ TEST_CASE("typed: row broadcasts convert") {
       const std::vector<float> got = op.run(backend);
       const std::vector<double> want(op.inputs[0].data.begin(), op.inputs[0].data.end());
       CHECK(all_near(got, want, out));
+    }
+  }
+}
+
+TEST_CASE("typed: what is finite stays finite in 16 bits, infinities and NaN stay") {
+  const std::vector<float> values = {65504,    65519,    65520,     -65520, -1e9f, 3e38f, 3.4e38f,
+                                     -3.4e38f, INFINITY, -INFINITY, NAN,    1.5f,  -0.0f};
+  for (const DType out : {DType::kF16, DType::kBF16}) {
+    const float largest = out == DType::kF16 ? 65504.0f : 3.3895314e38f;
+    TypedOp op;
+    op.kind = OpKind::kBroadcastRows;
+    op.inputs = {typed_value(1, static_cast<int64_t>(values.size()), DType::kF32, 8)};
+    op.inputs[0].data = values;
+    op.output = typed_value(1, static_cast<int64_t>(values.size()), out, 0);
+    TypedBackend backend(2);
+    const std::vector<float> got = op.run(backend);
+    REQUIRE(got.size() == values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      CAPTURE(values[i]);
+      if (std::isnan(values[i])) {
+        CHECK(std::isnan(got[i]));
+      } else if (std::isinf(values[i])) {
+        CHECK(got[i] == values[i]);
+      } else {
+        const double bound = std::min(std::fabs(double{values[i]}), double{largest});
+        CHECK(std::fabs(std::fabs(double{got[i]}) - bound) <= bound * 0x1p-8);
+        CHECK(std::signbit(got[i]) == std::signbit(values[i]));
+      }
     }
   }
 }

@@ -1,7 +1,9 @@
 // The 16-bit element types of kernels: IEEE binary16 and bfloat16 as they lie in memory, and the way to and
-// from float. Narrowing rounds to nearest, ties to even; what is too large becomes infinity, NaN stays NaN.
+// from float. Narrowing rounds to nearest, ties to even; what is finite and too large becomes the largest
+// finite value, infinities stay, NaN stays NaN.
 #pragma once
 
+#include <cfloat>
 #include <type_traits>
 
 #include <dpi/kernels/tensor.hpp>
@@ -35,8 +37,18 @@ __device__ inline float widened(Half h) {
 }
 __device__ inline float widened(Bfloat16 b) { return __uint_as_float(uint32_t{b.bits} << 16); }
 
-__device__ inline Half half_of(float v) { return {__half_as_ushort(__float2half_rn(v))}; }
-__device__ inline Bfloat16 bfloat16_of(float v) { return {__bfloat16_as_ushort(__float2bfloat16_rn(v))}; }
+/// An infinity that `v` is not is taken back by one step, to the largest finite value.
+__device__ inline uint16_t kept_finite(uint16_t bits, uint32_t infinity, float v) {
+  const bool lost = (bits & 0x7fffu) == infinity && fabsf(v) <= FLT_MAX;
+  return static_cast<uint16_t>(bits - (lost ? 1 : 0));
+}
+
+__device__ inline Half half_of(float v) {
+  return {kept_finite(__half_as_ushort(__float2half_rn(v)), 0x7c00u, v)};
+}
+__device__ inline Bfloat16 bfloat16_of(float v) {
+  return {kept_finite(__bfloat16_as_ushort(__float2bfloat16_rn(v)), 0x7f80u, v)};
+}
 
 /// Rounded to the 10 bits of mantissa that a tf32 product sees, ties away from zero.
 __device__ inline float tf32_of(float v) {

@@ -63,7 +63,7 @@ struct dpi_op_call {
   const dpi::kernels::TableView* tables;
   const int32_t* row_map;  // item row -> shared row, for BroadcastRows; null = identity
   void* scratch;
-  dpi_lookup_faults* faults;  // backend memory, or null: not counted
+  dpi_lookup_faults* faults;  // the start of a dpi_call_faults in backend memory, or null: not counted
   // 1: an enqueue of this op took this call before, and since then only counts of rows and addresses (none of
   // them null) changed, so what depends on neither need not be looked at again.
   int32_t checked;

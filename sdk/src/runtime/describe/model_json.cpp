@@ -180,6 +180,7 @@ std::string Model::counters_json() const {
   w.field("nonfinite_rows", sums.nonfinite_rows);
   w.field("waits", sums.waits);
   w.field("longest_wait_ms", static_cast<double>(sums.longest_wait_ns / 1000) / 1000);
+  w.field("saturated", engine_->saturated());
   w.begin_object("errors");
   for (size_t c = 1; c < CounterSums::kCodes; ++c) {
     if (sums.errors[c] != 0) w.field(std::to_string(c), sums.errors[c]);

@@ -5,6 +5,7 @@
 
 #include "backend/abi/batch_bucket.hpp"
 #include "base/clock.hpp"
+#include "ops/call_faults.h"
 #include "runtime/execute/input_ranges.hpp"
 
 namespace dpi {
@@ -49,7 +50,7 @@ Result<std::unique_ptr<Flight>> Flight::create(const Engine& engine, const Fligh
   DPI_RETURN_IF_ERROR(s->allocate());
   DPI_RETURN_IF_ERROR(s->create_streams());
   if (engine.options().timestamps && !s->host_) {
-    DPI_RETURN_IF_ERROR(allocate_memory(engine, sizeof(dpi_lookup_faults), DPI_MEMORY_OUTPUT,
+    DPI_RETURN_IF_ERROR(allocate_memory(engine, sizeof(dpi_call_faults), DPI_MEMORY_OUTPUT,
                                         &s->memory_.faults, "counters of faults"));
     DPI_RETURN_IF_ERROR(s->reset_faults());
   }
@@ -239,22 +240,24 @@ Status Flight::finish() {
 }
 
 Status Flight::reset_faults() {
-  const dpi_lookup_faults none = {0, ~uint64_t{0}};
+  const dpi_call_faults none = {{0, ~uint64_t{0}}, 0};
   dpi_backend_error err{};
   return backend_status(engine_.api().upload(engine_.device(), memory_.faults, &none, sizeof none, &err), err,
                         "counters of faults");
 }
 
-/// Option debug.timestamps: what lookups refused to read.
+/// Option debug.timestamps: what lookups refused to read, and what 16 bits could not hold.
 Status Flight::check_faults() {
-  dpi_lookup_faults found{};
+  dpi_call_faults found{};
   dpi_backend_error err{};
   const int32_t code = engine_.api().download(engine_.device(), &found, memory_.faults, sizeof found, &err);
   DPI_RETURN_IF_ERROR(backend_status(code, err, "counters of faults"));
-  if (found.count == 0) return {};
+  if (found.lookups.count == 0 && found.saturated == 0) return {};
   DPI_RETURN_IF_ERROR(reset_faults());
-  const auto row = static_cast<int64_t>(found.first >> 20);
-  return internal_error("the device met " + std::to_string(found.count) +
+  engine_.count_saturated(found.saturated);
+  if (found.lookups.count == 0) return {};
+  const auto row = static_cast<int64_t>(found.lookups.first >> 20);
+  return internal_error("the device met " + std::to_string(found.lookups.count) +
                         " ids outside their tables, first in row " + std::to_string(row) +
                         " of a chunk, although all were checked: memory was overwritten");
 }

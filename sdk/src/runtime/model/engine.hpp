@@ -64,6 +64,10 @@ class Engine {
   /// The note, once; "" afterwards and while graphs are in use.
   std::string take_graphs_note() const;
 
+  /// Option debug.timestamps: values of calls that 16 bits could not hold.
+  void count_saturated(uint64_t n) const { saturated_.fetch_add(n, std::memory_order_relaxed); }
+  uint64_t saturated() const { return saturated_.load(std::memory_order_relaxed); }
+
   /// Elements between rows of a value in its buffer (inputs and outputs included).
   int64_t row_stride(const PlanValue& v) const;
   bool host_memory() const { return (caps_.flags & DPI_BACKEND_HOST_MEMORY) != 0; }
@@ -96,6 +100,7 @@ class Engine {
   dpi_backend_op* small_batch_ = nullptr;
   int64_t small_batch_max_rows_ = 0;
   std::string small_batch_report_;
+  mutable std::atomic<uint64_t> saturated_{0};
   mutable std::atomic<bool> graphs_{false};
   mutable std::mutex note_mutex_;  // of graphs_note_, never on a path that works
   mutable std::string graphs_note_;

@@ -131,8 +131,7 @@ class Loader {
       float v = 0;
       std::memcpy(&v, bytes->data() + i * sizeof(float), sizeof v);
       narrowed_[i] = half ? kernels::float_to_half(v) : kernels::float_to_bf16(v);
-      const float back = half ? kernels::half_to_float(narrowed_[i]) : kernels::bf16_to_float(narrowed_[i]);
-      if (std::isfinite(v) == std::isfinite(back)) continue;
+      if (half ? kernels::half_holds(v) : kernels::bf16_holds(v)) continue;
       const auto at = static_cast<int64_t>(i);
       return unsupported("table '" + spec.name + "', row " + std::to_string(first + at / spec.dim) +
                          ", column " + std::to_string(at % spec.dim) + ": " + std::to_string(v) +

@@ -45,7 +45,8 @@ int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_ba
   auto gemm = open_gemm_device(index, options.precision, options.strict, options.tuning);
   if (!gemm.ok()) return report(gemm.status(), err);
   options.gemm = std::move(gemm).value();
-  auto* device = new (std::nothrow) CudaDevice{index, o->debug != 0, std::move(options), o->log, o->log_sink};
+  auto* device =
+      new (std::nothrow) CudaDevice{index, o->debug != 0, std::move(options), false, o->log, o->log_sink};
   if (device == nullptr) return report({Code::kOutOfMemory, "no memory for a device"}, err);
   if (const std::string& note = device->options.gemm->tuning_note; !note.empty())
     device->warn("tuning", note + ": it is left alone" + kTuneAgain);
@@ -111,7 +112,9 @@ int32_t cuda_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_back
     auto op = std::make_unique<CudaOp>();
     op->device = device_of(d).index;
     std::string chosen;
-    if (const Status s = prepare_cuda_op(*desc, device_of(d).options, op.get(), &chosen); !s.ok()) {
+    if (const Status s =
+            prepare_cuda_op(*desc, device_of(d).options, &device_of(d).beyond_half, op.get(), &chosen);
+        !s.ok()) {
       copy_text("refused: " + std::string(layer::plugin_name()) + ": " + s.message(), text, cap);
       return report(s, err);
     }

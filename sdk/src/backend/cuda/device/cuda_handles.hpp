@@ -12,6 +12,7 @@ struct CudaDevice {
   int index = 0;
   bool debug = false;  // events carry timestamps
   CudaOptions options;
+  bool beyond_half = false;  // what prepare_cuda_op says
   void (*log)(void* sink, int32_t level, const char* component, const char* message) = nullptr;
   void* log_sink = nullptr;
 

@@ -5,10 +5,13 @@
 #include <cstring>
 #include <vector>
 
+#include <dpi/kernels/narrow.hpp>
+
 #include "backend/cuda/device/device_layer.hpp"
 #include "backend/cuda/device/packer.hpp"
 #include "backend/cuda/tuning/tuning.hpp"
 #include "kernels/cuda/kernels.hpp"
+#include "ops/call_faults.h"
 #include "ops/check_op.hpp"
 #include "ops/table.hpp"
 
@@ -150,14 +153,32 @@ Status Packer::upload(const std::string& what, void** out) const {
   return code == 0 ? ok_status() : native_status(code, what);
 }
 
-Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, CudaOp* out,
+namespace {
+
+bool is_beyond_half(const kernels::EmbedAttrs& a) {
+  return a.pooling == kernels::Pooling::kMax && !kernels::half_holds(a.empty);
+}
+
+/// Does the op give values, in an empty bag of max pooling, that fp16 does not hold?
+bool gives_beyond_half(const OwnedOp& op) {
+  if (op.kind == OpKind::kEmbed) return is_beyond_half(op.as<kernels::EmbedAttrs>());
+  if (op.kind != OpKind::kMultiLookup) return false;
+  const auto& a = op.as<kernels::MultiLookupAttrs>();
+  return std::any_of(a.fields, a.fields + a.n_fields,
+                     [](const kernels::LookupField& f) { return is_beyond_half(f.embed); });
+}
+
+}  // namespace
+
+Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, bool* beyond_half, CudaOp* out,
                        std::string* report) {
   DPI_ASSIGN_OR_RETURN(out->op, own_op(desc));
   DPI_RETURN_IF_ERROR(check_op(out->op, true));
   DPI_RETURN_IF_ERROR(refuse(out->op));
   *report = layer::plugin_name();
+  *beyond_half = *beyond_half || gives_beyond_half(out->op);
   if (out->op.kind == OpKind::kDense) {
-    DPI_ASSIGN_OR_RETURN(out->gemm, Gemm::make(out->op, options.gemm));
+    DPI_ASSIGN_OR_RETURN(out->gemm, Gemm::make(out->op, options.gemm, *beyond_half));
     *report = out->gemm->report();
   }
   if (options.gemm != nullptr) out->size = options.gemm->size;
@@ -186,7 +207,17 @@ size_t cuda_scratch_bytes(const CudaOp& op, int64_t rows) {
 }
 
 int start_cuda_op(const CudaOp& op, const dpi_op_call& call, void* stream) {
-  return run_of(op.op.kind)(op, call, stream);
+  int code = run_of(op.op.kind)(op, call, stream);
+  if (call.faults == nullptr) return code;
+  for (size_t i = 0; code == 0 && i < op.op.outputs.size(); ++i) {
+    if (is_absent(op.op.output(i))) continue;
+    kernels::Tensor t = call.outputs[i];
+    t.rows = call.rows;
+    t.dims = op.op.output(i).dims;
+    t.dtype = op.op.output(i).dtype;
+    code = cuda::count_saturated(t, &reinterpret_cast<dpi_call_faults*>(call.faults)->saturated, stream);
+  }
+  return code;
 }
 
 }  // namespace dpi::backend

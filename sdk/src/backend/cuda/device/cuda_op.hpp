@@ -43,7 +43,10 @@ Status check_kernels();
 
 /// Checks the op, says why no kernel takes it, copies its weights to the device. `report`: which
 /// implementations are chosen for how many rows.
-Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, CudaOp* out, std::string* report);
+/// *beyond_half is set by a lookup that may give values which fp16 does not hold, and read by the Dense ops
+/// that are prepared after it: one per device, and so per model.
+Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, bool* beyond_half, CudaOp* out,
+                       std::string* report);
 
 /// Scratch that one call over `rows` rows needs.
 size_t cuda_scratch_bytes(const CudaOp& op, int64_t rows);

@@ -102,7 +102,7 @@ Result<std::shared_ptr<const GemmDevice>> open_gemm_device(int index, int32_t pr
 
 // ---- making one
 
-Gemm::Gemm(const OwnedOp& op, std::shared_ptr<const GemmDevice> device)
+Gemm::Gemm(const OwnedOp& op, std::shared_ptr<const GemmDevice> device, bool beyond_half)
     : device_(std::move(device)),
       precision_(device_->precision),
       in_(op.param(0).dims.d[1]),
@@ -110,7 +110,8 @@ Gemm::Gemm(const OwnedOp& op, std::shared_ptr<const GemmDevice> device)
       x_(op.input(0)),
       dst_(op.output(0)),
       max_rows_(std::max<int64_t>(1, op.max_rows)),
-      has_bias_(op.param(1).data != nullptr) {
+      has_bias_(op.param(1).data != nullptr),
+      beyond_half_(beyond_half) {
   using kernels::UnaryKind;
   const UnaryKind act = op.segments.size() == 1 ? op.segments[0].act.kind : UnaryKind::kDice;
   relu_ = act == UnaryKind::kRelu;
@@ -123,8 +124,9 @@ Gemm::~Gemm() {
   layer::device_free(memory_);
 }
 
-Result<std::unique_ptr<Gemm>> Gemm::make(const OwnedOp& op, std::shared_ptr<const GemmDevice> device) {
-  std::unique_ptr<Gemm> g(new Gemm(op, std::move(device)));
+Result<std::unique_ptr<Gemm>> Gemm::make(const OwnedOp& op, std::shared_ptr<const GemmDevice> device,
+                                         bool beyond_half) {
+  std::unique_ptr<Gemm> g(new Gemm(op, std::move(device), beyond_half));
   DPI_RETURN_IF_ERROR(g->pack(op));
   if (!g->lt_possible() && !g->device_->lt_reason.empty()) g->note("cublaslt: " + g->device_->lt_reason);
   if (!g->device_->tuning_note.empty()) g->note("tuning: " + g->device_->tuning_note);

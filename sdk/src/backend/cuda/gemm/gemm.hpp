@@ -99,7 +99,11 @@ kernels::cuda::GemmTile default_tile(const GemmShape& shape, int multiprocessors
 class Gemm {
  public:
   /// Packs weights, asks cuBLASLt, runs each of its algorithms once. `op`: kDense, params in host memory.
-  static Result<std::unique_ptr<Gemm>> make(const OwnedOp& op, std::shared_ptr<const GemmDevice> device);
+  /// beyond_half: x may hold the largest values of fp16, because what was there is beyond them (an empty bag
+  /// of max pooling, -1e9). cuBLASLt makes infinities of sums that fp16 does not hold, so then it leaves
+  /// float32.
+  static Result<std::unique_ptr<Gemm>> make(const OwnedOp& op, std::shared_ptr<const GemmDevice> device,
+                                            bool beyond_half = false);
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
@@ -125,7 +129,7 @@ class Gemm {
   /// The descriptors of one cuBLASLt product.
   struct LtProblem;
 
-  Gemm(const OwnedOp& op, std::shared_ptr<const GemmDevice> device);
+  Gemm(const OwnedOp& op, std::shared_ptr<const GemmDevice> device, bool beyond_half);
   Status pack(const OwnedOp& op);
   void choose_all();
   GemmChoice choose(int64_t rows);
@@ -166,6 +170,7 @@ class Gemm {
   bool plain_end_ = false;  // one segment of identity or ReLU, no mul, no add
   bool relu_ = false;
   bool has_bias_ = false;
+  bool beyond_half_ = false;
   bool lt_failed_ = false;       // when it was tried
   std::vector<Bucket> buckets_;  // ascending rows, never empty
 
@@ -173,7 +178,7 @@ class Gemm {
   // precision needs them.
   void* memory_ = nullptr;
   const void* weights_ = nullptr;        // f32 or 16 bits, by precision
-  const void* split_weights_ = nullptr;  // [hi | lo | hi]
+  const void* split_weights_ = nullptr;  // [hi | lo | hi], for x as [lo | hi | hi]
   const void* bias_ = nullptr;           // f32
   const void* narrow_bias_ = nullptr;    // 16 bits
 };

@@ -63,6 +63,7 @@ bool Gemm::lt_should_stage(GemmImpl impl) const {
 }
 
 bool Gemm::lt_fuses_end(GemmImpl impl) const {
+  if (beyond_half_ && dst_.dtype == DType::kF16) return false;
   return plain_end_ && (dst_.dtype == DType::kF32 || dst_.dtype == element_of(impl));
 }
 
