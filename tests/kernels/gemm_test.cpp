@@ -252,6 +252,74 @@ TEST_CASE("gemm: the library's products agree with float64") {
   unsetenv("DPI_EMU_CUBLASLT");
 }
 
+/// The emulated cuBLASLt takes part while it lives.
+struct WithLibrary {
+  WithLibrary() { setenv("DPI_EMU_CUBLASLT", "1", 1); }
+  ~WithLibrary() { unsetenv("DPI_EMU_CUBLASLT"); }
+};
+
+TEST_CASE("gemm: the small terms of 3xTF32 come first, so that no full sum cuts them away") {
+  if (device() != "cuda_emu") return;
+  const WithLibrary library;
+  const Shape s = {256, 768, 24};
+  Layer layer(s, {});
+  // All terms positive: the sum grows from beginning to end, and each step cuts it.
+  for (float& v : layer.weight.data) v = std::fabs(v);
+  for (float& v : layer.op.inputs[0].data) v = std::fabs(v);
+  TypedBackend backend(0);
+  const std::vector<float> got = layer.op.run(backend);
+  CHECK(layer.op.report.find("cublaslt-3xtf32 (rows 129-256)") != std::string::npos);
+  REQUIRE(got.size() == 256 * 24);
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const size_t r = i / 24, c = i % 24;
+    double want = layer.bias.data[c];
+    for (size_t k = 0; k < 768; ++k)
+      want += double{layer.op.inputs[0].data[r * 768 + k]} * layer.weight.data[c * 768 + k];
+    const double e = std::fabs(got[i] - want) / want;
+    if (!(e <= worst)) worst = std::isnan(e) ? INFINITY : e;
+  }
+  CHECK(worst <= 8e-6);  // the large product first: see README.md of tests/emu
+  CHECK(worst >= 1e-6);  // or nothing is cut
+}
+
+TEST_CASE("gemm: fp32 leaves layers to the own kernel that are too deep for sums that are cut") {
+  if (device() != "cuda_emu") return;
+  const WithLibrary library;
+  for (const int64_t in : {int64_t{768}, int64_t{769}}) {
+    const Shape s = {256, in, 16};
+    Layer layer(s, {});
+    TypedBackend backend(0);
+    CHECK(layer.error(layer.op.run(backend), 0) <= 1);
+    CHECK((layer.op.report.find("cublaslt-3xtf32 (rows") == std::string::npos) == (in == 769));
+    CHECK((layer.op.report.find("own-3xtf32 (rows 129-256)") == std::string::npos) == (in == 768));
+    CHECK((layer.op.report.find("too many inputs for sums that are cut") == std::string::npos) ==
+          (in == 768));
+  }
+}
+
+TEST_CASE("gemm: lines of a table about plain and fused layers of one shape do not mix") {
+  const Shape s = {9, 40, 24};
+  const Forced table({"own-simt", 0, "-"}, s, false);
+  const std::string head = "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\n";
+  const std::string simt = " 24 40 16 own-simt - - 1.0\n";
+  const std::string split = " 24 40 16 own-3xtf32 32 - 1.0\n";
+  for (const bool fused_first : {false, true}) {
+    for (const bool plain_is_simt : {false, true}) {
+      const std::string plain = "fp32 plain" + (plain_is_simt ? simt : split);
+      const std::string fused = "fp32 fused" + (plain_is_simt ? split : simt);
+      std::ofstream(table.path) << head << (fused_first ? fused + plain : plain + fused);
+      for (const bool is_fused : {false, true}) {
+        Layer layer(s, {DType::kF32, DType::kF32, is_fused, 0, 0});
+        TypedBackend backend(0, table.path);
+        CHECK(layer.error(layer.op.run(backend), 0) <= 1);
+        const char* want = is_fused != plain_is_simt ? "chosen: own-simt" : "chosen: own-3xtf32";
+        CHECK_MESSAGE(layer.op.report.find(want) == 0, layer.op.report);
+      }
+    }
+  }
+}
+
 TEST_CASE("gemm: a table's algorithm is taken when the library offers it") {
   if (device() != "cuda_emu") return;  // the algorithms of lt_emu.cpp
   setenv("DPI_EMU_CUBLASLT", "1", 1);

@@ -1,7 +1,8 @@
-// Tensor-core products of 16 x 16 tiles for kernels: nvcuda::wmma under nvcc, exact products summed in
-// float32 under the emulation, one API. A tile belongs to a whole warp: all 32 lanes call each function with
-// the same arguments, and no lane sees single elements. Loads and stores do not order memory between lanes:
-// a tile that other lanes wrote or will read needs __syncwarp() or __syncthreads() in between, as usual.
+// Tensor-core products of 16 x 16 tiles for kernels: nvcuda::wmma under nvcc, under the emulation exact
+// products that are added up as tensor cores do it (kernels/emu/tensor_core.hpp), one API. A tile belongs to
+// a whole warp: all 32 lanes call each function with the same arguments, and no lane sees single elements.
+// Loads and stores do not order memory between lanes: a tile that other lanes wrote or will read needs
+// __syncwarp() or __syncthreads() in between, as usual.
 //
 //   TileC<P> sum;  fill(sum, 0);  TileA<P> a;  TileB<P> b;   P = F16Product, Bf16Product or Tf32Product
 //   for k:  load(a, x + k, ldx);  load(b, w + k, ldw);  multiply_add(sum, a, b);
@@ -15,6 +16,8 @@
 
 #ifdef __CUDACC__
 #include <mma.h>
+#else
+#include "kernels/emu/tensor_core.hpp"
 #endif
 
 namespace dpi::kernels::cuda {
@@ -251,8 +254,10 @@ void multiply_add(TileC<Product>& sum, const TileA<Product>& a, const TileB<Prod
                   const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   if (!wmma_detail::meet("tile product", file, line)) return;
   for (int m = 0; m < kTileSide; ++m) {
-    for (int k = 0; k < Product::kDepth; ++k) {
-      for (int n = 0; n < kTileSide; ++n) sum.v[m][n] += a.v[m][k] * b.v[k][n];
+    if constexpr (Product::kDepth == 8) {
+      emu::tensor_add_tf32(sum.v[m], a.v[m], b.v, Product::kDepth);
+    } else {
+      emu::tensor_add_16(sum.v[m], a.v[m], b.v, Product::kDepth);
     }
   }
 }

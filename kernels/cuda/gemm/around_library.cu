@@ -23,9 +23,9 @@ __global__ void __launch_bounds__(kThreads)
     const float v = c < n ? read_element(x.data, x.dtype, r * x.stride + c) : 0.0f;
     const float high = tf32_of(v);
     float* row = to + r * 3 * depth + c;
-    row[0] = high;
+    row[0] = tf32_of(v - high);
     row[depth] = high;
-    row[2 * depth] = tf32_of(v - high);
+    row[2 * depth] = high;
   }
 }
 

@@ -1,11 +1,17 @@
-// cuBLASLt for the emulated device, tests only: the functions of lt_api.hpp over one plain kernel, strict
-// about what the library demands of layouts, alignment and algorithms, so that a wrong descriptor is an error
-// or a wrong score here and not first on a GPU. Off unless DPI_EMU_CUBLASLT=1 is in the environment.
+// cuBLASLt for the emulated device, tests only: the functions of lt_api.hpp over plain kernels, strict about
+// what the library demands of layouts, alignment and algorithms, so that a wrong descriptor is an error or a
+// wrong score here and not first on a GPU. Tensor-core sums are cut as hardware cuts them; a workspace is
+// filled with NaN before a product and after it. Off unless DPI_EMU_CUBLASLT=1 is in the environment.
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
+#include <dpi/kernels/narrow.hpp>
+
 #include "backend/cuda/gemm/lt_api.hpp"
 #include "kernels/cuda/common/typed.hpp"
+#include "kernels/emu/tensor_core.hpp"
 
 namespace dpi::backend::lt {
 namespace {
@@ -18,7 +24,7 @@ constexpr int32_t kNotSupported = 15;
 constexpr size_t kVersion = 990000;
 constexpr int kAlgos = 3;
 constexpr uint64_t kAlgoMark = 0x6470692d616c676f;
-constexpr size_t kWorkspace[kAlgos] = {0, 4096, 1 << 20};
+constexpr size_t kWorkspace[kAlgos] = {4096, 0, 1 << 20};  // the first choice has one
 
 // What the opaque structs hold here.
 struct LayoutData {
@@ -147,37 +153,101 @@ int32_t heuristic(Handle, Desc* desc, Layout* a, Layout* b, Layout* c, Layout* d
 
 // ---- the product
 
+constexpr int kTile = emu::kTensorColumns;
+
 struct Work {
   Problem p;
   const void* a;
   const void* b;
   void* d;
-  float* workspace;
 };
 
 DType type_of(int64_t type) {
   return type == kR16F ? DType::kF16 : type == kR16BF ? DType::kBF16 : DType::kF32;
 }
 
-void product_kernel(const Work w) {
+/// 16 elements along the depth of 16 columns of A and of B; zeros outside.
+struct Slab {
+  float a[kTile][kTile];  // [k][m]
+  float b[kTile][kTile];  // [n][k]
+};
+
+void load(const Work& w, int64_t m, int64_t n, int64_t k, Slab* s) {
   const Problem& p = w.p;
   const DType type = type_of(p.a.type);
-  const DType to = type_of(p.d.type);
-  const bool fast = p.desc.compute == kCompute32FFastTf32;
-  for (int64_t i = cuda::global_thread(); i < p.d.rows * p.d.cols; i += cuda::total_threads()) {
-    const int64_t m = i % p.d.rows;
-    const int64_t n = i / p.d.rows;
-    float sum = 0;
-    for (int64_t k = 0; k < p.a.rows; ++k) {
-      const float x = cuda::read_element(w.a, type, m * p.a.ld + k);
-      const float y = cuda::read_element(w.b, type, n * p.b.ld + k);
-      sum += fast ? cuda::tf32_of(x) * cuda::tf32_of(y) : x * y;
+  const bool rounds = p.desc.compute == kCompute32FFastTf32;
+  const auto element = [&](const void* from, const LayoutData& l, int64_t column, int64_t depth) {
+    if (column >= l.cols || depth >= l.rows) return 0.0f;
+    const float v = cuda::read_element(from, type, column * l.ld + depth);
+    return rounds ? cuda::tf32_of(v) : v;
+  };
+  for (int i = 0; i < kTile; ++i) {
+    for (int j = 0; j < kTile; ++j) {
+      s->a[i][j] = element(w.a, p.a, m + j, k + i);
+      s->b[i][j] = element(w.b, p.b, n + i, k + j);
     }
-    if ((p.desc.epilogue & kEpilogueBias) != 0) sum += cuda::read_element(p.desc.bias, to, m);
-    if ((p.desc.epilogue & kEpilogueRelu) != 0 && sum < 0) sum = 0;
-    cuda::write_element(w.d, to, n * p.d.ld + m, sum);
-    if (w.workspace != nullptr && i == 0) w.workspace[0] = sum;  // shared workspaces show as races
   }
+}
+
+void multiply(const Problem& p, const Slab& s, float (*sum)[kTile]) {
+  const bool rounds = p.desc.compute == kCompute32FFastTf32;
+  for (int n = 0; n < kTile; ++n) {
+    if (rounds) {
+      emu::tensor_add_tf32(sum[n], s.b[n], s.a, kTile);
+    } else if (p.a.type != kR32F) {
+      emu::tensor_add_16(sum[n], s.b[n], s.a, kTile);
+    } else {
+      for (int k = 0; k < kTile; ++k) {
+        for (int m = 0; m < kTile; ++m) sum[n][m] = fmaf(s.a[k][m], s.b[n][k], sum[n][m]);
+      }
+    }
+  }
+}
+
+bool holds(DType type, float v) {
+  return type == DType::kF32 || (type == DType::kF16 ? kernels::half_holds(v) : kernels::bf16_holds(v));
+}
+
+/// A thread computes 16 x 16 of D, the whole depth in one accumulator.
+void product_kernel(const Work w) {
+  const Problem& p = w.p;
+  const DType to = type_of(p.d.type);
+  const int64_t tall = (p.d.rows + kTile - 1) / kTile;
+  const int64_t wide = (p.d.cols + kTile - 1) / kTile;
+  for (int64_t t = cuda::global_thread(); t < tall * wide; t += cuda::total_threads()) {
+    const int64_t m = t % tall * kTile;
+    const int64_t n = t / tall * kTile;
+    float sum[kTile][kTile] = {};
+    Slab s;
+    for (int64_t k = 0; k < p.a.rows; k += kTile) {
+      load(w, m, n, k, &s);
+      multiply(p, s, sum);
+    }
+    for (int64_t j = n; j < n + kTile && j < p.d.cols; ++j) {
+      for (int64_t i = m; i < m + kTile && i < p.d.rows; ++i) {
+        float v = sum[j - n][i - m];
+        if ((p.desc.epilogue & kEpilogueBias) != 0) v += cuda::read_element(p.desc.bias, to, i);
+        if ((p.desc.epilogue & kEpilogueRelu) != 0 && v < 0) v = 0;
+        if (!holds(to, v)) v = v < 0 ? -INFINITY : INFINITY;  // the library saturates nothing
+        cuda::write_element(w.d, to, j * p.d.ld + i, v);
+      }
+    }
+  }
+}
+
+/// NaN everywhere: what shares bytes with a workspace is lost.
+void spoil_kernel(char* workspace, int64_t bytes) {
+  const int64_t each = (bytes + cuda::total_threads() - 1) / cuda::total_threads();
+  const int64_t begin = cuda::global_thread() * each;
+  if (begin < bytes) memset(workspace + begin, 0xFF, static_cast<size_t>(std::min(each, bytes - begin)));
+}
+
+int32_t spoil(void* workspace, size_t bytes, void* stream) {
+  if (bytes == 0) return kSuccess;
+  return cuda::launch(spoil_kernel, dim3(1), dim3(32), stream, static_cast<char*>(workspace),
+                      static_cast<int64_t>(bytes)) == 0
+             ? kSuccess
+             : kInvalid;
 }
 
 int32_t matmul(Handle, Desc* desc, const void* alpha, const void* a, Layout* a_layout, const void* b,
@@ -193,10 +263,12 @@ int32_t matmul(Handle, Desc* desc, const void* alpha, const void* a, Layout* a_l
     if (reinterpret_cast<uintptr_t>(pointer) % 16 != 0) return kNotSupported;
   }
   if (bytes < kWorkspace[algo->data[1]] || reinterpret_cast<uintptr_t>(workspace) % 256 != 0) return kInvalid;
-  float* const space = bytes > 0 ? static_cast<float*>(workspace) : nullptr;
-  const Work w = {p, a, b, d, space};
-  const dim3 grid(cuda::blocks_for(p.d.rows * p.d.cols, 128, 64));
-  return cuda::launch(product_kernel, grid, dim3(128), stream, w) == 0 ? kSuccess : kInvalid;
+  const size_t needed = kWorkspace[algo->data[1]];
+  if (const int32_t code = spoil(workspace, needed, stream); code != kSuccess) return code;
+  const int64_t tiles = ((p.d.rows + kTile - 1) / kTile) * ((p.d.cols + kTile - 1) / kTile);
+  const dim3 grid(cuda::blocks_for(tiles, 32, 64));
+  if (cuda::launch(product_kernel, grid, dim3(32), stream, Work{p, a, b, d}) != 0) return kInvalid;
+  return spoil(workspace, needed, stream);
 }
 
 }  // namespace

@@ -41,12 +41,13 @@ bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % kPointe
 
 // ---- what fits
 
-std::string Gemm::lt_refusal(GemmImpl) const {
+std::string Gemm::lt_refusal(GemmImpl impl) const {
   if (device_->api == nullptr) return device_->lt_reason;
   if (device_->strict) return "its rows may depend on the batch";
   if (x_.is_constant != 0 || x_.row_stride == 0 || dst_.row_stride == 0) return "a constant operand";
   if (in_ == 0) return "no inputs";
   if (out_ < kLeastOut) return "fewer than 8 outputs";
+  if (is_split(impl) && in_ > cuda::kMostSplitIn) return "too many inputs for sums that are cut";
   return {};
 }
 
