@@ -272,8 +272,8 @@ DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t c
 /* Device, why it was chosen or refused, options in force, memory by table, plan summary. */
 DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 /* Since load: "calls", "rows", "nonfinite_rows" (with a score that is not finite: option nonfinite), "errors" by code, "waits" for a context
- * of a millisecond or more and the longest in "longest_wait_ms", with debug.timestamps=on also "saturated" (values between layers that fp16
- * or bf16 could not hold); in the list "features" one object per feature, its "name" and how many values were, by cause:
+ * of a millisecond or more and the longest in "longest_wait_ms", "saturated" (values between layers that fp16 or bf16
+ * could not hold: counted with debug.timestamps=on only); in the list "features" one object per feature, its "name" and how many values were, by cause:
  *   missing       no id, missing_id, NaN, never set; elements of a sequence that leave their bag; empty bags unless the rule is pad
  *   out_of_range  encoded ids outside 0 .. vocab_size-1, those that an encoder computed included
  *   unknown       raw values that the vocabulary of the feature's encoder does not hold, whatever the rule makes of them

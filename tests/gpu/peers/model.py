@@ -23,10 +23,11 @@ def shape_of(entry):
 
 
 class Arrays:
-    """The arrays of a bundle as torch tensors on a device; as_type gives them in another type without reading them again."""
+    """The arrays of a bundle as torch tensors on a device; as_type gives them in another type without reading them again. tables: a type that
+    tables are rounded to first, or None."""
 
-    def __init__(self, bundle, device, dtype=torch.float32):
-        self.bundle, self.device, self.dtype = str(bundle), device, dtype
+    def __init__(self, bundle, device, dtype=torch.float32, tables=None):
+        self.bundle, self.device, self.dtype, self.tables = str(bundle), device, dtype, tables
         self.index = json.loads(pathlib.Path(f"{bundle}.json").read_text())
         self.read = {}
 
@@ -40,7 +41,8 @@ class Arrays:
             entry = self.index[path]
             values = np.memmap(self.bundle, np.float32, "r", entry["offset"], tuple(entry["shape"]))
             self.read[path] = torch.from_numpy(np.array(values)).to(self.device)
-        return self.read[path].to(self.dtype)
+        values = self.read[path]
+        return (values.to(self.tables) if self.tables and path.startswith("/tables/") else values).to(self.dtype)
 
 
 def set_precision(precision):

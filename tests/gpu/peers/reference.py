@@ -1,5 +1,6 @@
 """Logits of the benchmark's models in float64: what every engine's output is compared with. Standard input: a JSON list of jobs
-{"shape", "bundle", "ids", "dense", "sets", "batch", "out"}; writes float32 [sets, batch] to each "out"."""
+{"shape", "bundle", "ids", "dense", "sets", "batch", "tables", "out"}; writes float32 [sets, batch] to each "out". tables: "fp16" or "bf16" rounds
+them first, "" does not."""
 
 import json
 import os
@@ -7,16 +8,16 @@ import sys
 
 import numpy as np
 import torch
-from model import Arrays, Peer, load_rows, shape_of
+from model import DTYPES, Arrays, Peer, load_rows, shape_of
 
 
 def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     jobs, loaded, peer = json.load(sys.stdin), None, None
-    for job in sorted(jobs, key=lambda j: j["bundle"]):
-        if job["bundle"] != loaded:
-            peer, loaded = None, job["bundle"]
-            peer = Peer(shape_of(job["shape"]), Arrays(job["bundle"], device).as_type(torch.float64), "merged")
+    for job in sorted(jobs, key=lambda j: (j["bundle"], j["tables"])):
+        if (job["bundle"], job["tables"]) != loaded:
+            peer, loaded = None, (job["bundle"], job["tables"])
+            peer = Peer(shape_of(job["shape"]), Arrays(job["bundle"], device, torch.float64, DTYPES.get(job["tables"])), "merged")
         ids, dense = load_rows(job)
         sets = []
         for s in range(job["sets"]):

@@ -50,11 +50,11 @@ def bundle_jobs():
         yield job(str(path), rows[:2] if DRY else rows, "ref", chosen, {"model": path.stem})
 
 
-def job(bundle, rows, reference, chosen, labels, seconds=0):
+def job(bundle, rows, reference, chosen, labels, seconds=0, **more):
     if DRY and labels["model"] != "fx_deepfm_half":  # one model goes through every choice, the others through the most different
         chosen = [v for v in chosen if v["name"] == "defaults" or v["name"].endswith(", defaults")]
     return {"bundle": bundle, "rows": rows, "reference": {"device": reference, "threads": "1" if DRY else "8"}, "variants": chosen, "seconds": seconds,
-            "labels": {**labels, "reference": reference}}
+            "labels": {**labels, "reference": reference}, **more}
 
 
 def shapes():
@@ -65,16 +65,32 @@ def shapes():
 
 def model_jobs():
     """Small batches against ref, large ones against the cpu backend, which ctest holds to ref; four callers at once on the first."""
-    for error in data.make_bundles(shapes()):
-        emit("make bundle", "failed", error=error)
+    for tables in ("", "fp16", "bf16"):
+        for error in data.make_bundles(shapes(), tables):
+            emit("make bundle", "failed", error=error)
     for i, shape in enumerate(shapes()):
         path, labels = str(data.bundle(shape)), {"model": shape.name}
-        yield job(path, [1, 3] if DRY else [1, 3, 31, 64], "ref", variants(True), labels)
-        if not DRY:
-            yield job(path, [417, 1000, 4096], "cpu", variants(True), labels)
+        for tables in ("", "fp16", "bf16"):  # the reference's; the device rounds its own
+            of_type = [v for v in variants(True) if data.rounding(v["options"].get("precision", "")) == tables]
+            against = {"reference_bundle": str(data.bundle(shape, tables))}
+            yield job(path, [1, 3] if DRY else [1, 3, 31, 64], "ref", of_type, labels, **against)
+            if not DRY:
+                yield job(path, [417, 1000, 4096], "cpu", of_type, labels, **against)
         if i < len(KINDS) and not (DRY and i > 0):
             defaults = [v for v in variants(True) if v["name"].endswith("defaults")]
             yield job(path, [33], "cpu", defaults, {**labels, "callers": 4}, 0.05 if DRY else 1.0)
+
+
+def huge_jobs():
+    """A table above 4 GiB: half of the ids lie beyond 2^31 bytes of it, some beyond 2^32."""
+    shape = Shape("widedeep", "huge", 16, (64, 64, 64), DRY)
+    for error in data.make_bundles([shape]):
+        emit("make bundle", "failed", error=error)
+    chosen = [{"name": f"{precision}, small_batch={small}", "options": {"device": DEVICE, "max_contexts": "1", "precision": precision,
+                                                                        "small_batch": small}, "tolerance": TOLERANCE[precision]}
+              for precision in ("fp32", "fp16") for small in ("off", "on")]
+    yield {"bundle": str(data.bundle(shape)), "rows": [1, 3] if DRY else [33, 3000], "reference": {"device": "cpu", "threads": "1" if DRY else "8"},
+           "variants": chosen, "labels": {"model": shape.name, "reference": "cpu"}}
 
 
 def auc(path, rows, options):
@@ -102,7 +118,7 @@ def gates():
 
 def stage():
     programs()
-    for result in answers("gpu_check", [*model_jobs(), *bundle_jobs()]):
+    for result in answers("gpu_check", [*model_jobs(), *bundle_jobs(), *huge_jobs()]):
         emit("check", result.pop("status"), **result)
     gates()
 

@@ -1,7 +1,8 @@
 """Bundles, rows and reference logits of the benchmark, made once per machine in WORK and shared by stages and peers.
 
 A model is a spec.Shape. Its bundle NAME.h5 comes from gpu_make_bundle with NAME.h5.json beside it (where each array lies). Rows are raw files:
-int64 ids [sets, batch, slots] and float32 numbers [sets, batch, columns]. The reference is peers/reference.py in float64."""
+int64 ids [sets, batch, slots] and float32 numbers [sets, batch, columns]. The reference is peers/reference.py in float64; for fp16 and bf16 over
+tables rounded to the precision, because a sum of squares (FM) magnifies what the rounding of a table takes away, whoever computes it."""
 
 import concurrent.futures
 import json
@@ -18,17 +19,28 @@ SETS = 2 if DRY else 8
 ZIPF = 1.1
 
 
-def bundle(shape):
-    return WORK / f"{shape.name}.h5"
+def rounding(precision):
+    """What tables are rounded to before they are compared: a precision of 16 bits, or "" for none."""
+    return precision if precision in ("fp16", "bf16") else ""
 
 
-def make_bundles(shapes):
+def bundle(shape, tables=""):
+    """tables: "" or what rounding() gives."""
+    return WORK / f"{shape.name}{tables and '.' + tables}.h5"
+
+
+def make_bundles(shapes, tables=""):
     """Writes the bundles that are not there yet; several programs at once."""
     def one(shape):
-        path, spec = bundle(shape), WORK / f"{shape.name}.spec.json"
+        path = bundle(shape, tables)
+        spec = path.with_suffix(".spec.json")
         if path.exists():
             return None
-        spec.write_text(json.dumps(make(shape)))
+        made = make(shape)
+        for array in made["arrays"]:
+            if tables and array["path"].startswith("/tables/"):
+                array["round"] = tables
+        spec.write_text(json.dumps(made))
         part = path.with_suffix(".part")
         status, text = common.run([common.program("gpu_make_bundle"), str(spec), str(part)])
         if status != 0:
@@ -63,23 +75,28 @@ def rows(shape, batch, distribution="zipf", sets=SETS):
     return ids, dense if shape.numerics else None
 
 
-def reference(shape, batch, distribution="zipf", sets=SETS):
+def reference_path(shape, batch, distribution, sets, precision):
+    tables = rounding(precision)
+    return WORK / f"{shape.name}.{batch}.{sets}.{distribution}{tables and '.' + tables}.logits"
+
+
+def reference(shape, batch, distribution="zipf", sets=SETS, precision="fp32"):
     """Path of the float32 logits [sets, batch] that torch computes in float64; None if it has not been made."""
-    path = WORK / f"{shape.name}.{batch}.{sets}.{distribution}.logits"
+    path = reference_path(shape, batch, distribution, sets, precision)
     return path if path.exists() else None
 
 
 def make_references(wanted, sets=SETS):
     """wanted: (shape, batch, distribution). One torch process for all; returns its error text or None."""
-    missing = [(s, b, d) for s, b, d in wanted if reference(s, b, d, sets) is None]
+    missing = [(s, b, d, p) for s, b, d in wanted for p in ("fp32", "fp16", "bf16") if reference(s, b, d, sets, p) is None]
     if not missing:
         return None
     lines = []
-    for shape, batch, distribution in missing:
+    for shape, batch, distribution, precision in missing:
         ids, dense = rows(shape, batch, distribution, sets)
         lines.append({"shape": [shape.kind, shape.dataset, shape.dim, list(shape.hidden), shape.dry], "bundle": str(bundle(shape)), "ids": str(ids),
-                      "dense": str(dense) if dense else None, "sets": sets, "batch": batch,
-                      "out": str(WORK / f"{shape.name}.{batch}.{sets}.{distribution}.logits")})
+                      "dense": str(dense) if dense else None, "sets": sets, "batch": batch, "tables": rounding(precision),
+                      "out": str(reference_path(shape, batch, distribution, sets, precision))})
     done = subprocess.run([os.environ.get("PYTHON", "python3"), str(common.PACK / "tests/gpu/peers/reference.py")], input=json.dumps(lines), text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=max(1, common.left()))
     return None if done.returncode == 0 else done.stdout[-500:]
@@ -106,7 +123,7 @@ def bench_job(shape, batch, options, labels, distribution="zipf", sets=SETS, **m
     job = {"bundle": str(bundle(shape)), "ids": str(ids), "dense": str(dense) if dense else "", "batch": batch, "sets": sets,
            "options": {"device": common.DEVICE, "max_contexts": str(more.get("callers", 1)), "max_rows": str(max(batch, 64)), **options}, "calls": 8 if DRY else 1000,
            "seconds": 0.05 if DRY else 0.6, "tolerance": common.TOLERANCE[precision], "labels": {**known, **labels}, **more}
-    known_reference = reference(shape, batch, distribution, sets)
+    known_reference = reference(shape, batch, distribution, sets, precision)
     if known_reference:
         job["reference"] = str(known_reference)
     else:  # no torch: what cannot be compared with it is compared with the cpu backend

@@ -12,7 +12,7 @@ from common import DRY, TOLERANCE, emit
 
 def job(shape, batch, precision, forms, group, distribution="zipf", **more):
     ids, dense = data.rows(shape, batch, distribution)
-    reference = data.reference(shape, batch, distribution)
+    reference = data.reference(shape, batch, distribution, precision=precision)
     labels = {"group": group, "model": shape.kind, "dataset": shape.dataset, "dim": shape.dim, "hidden": list(shape.hidden), "batch": batch,
               "precision": precision, "ids": distribution}
     return {"shape": [shape.kind, shape.dataset, shape.dim, list(shape.hidden), shape.dry], "bundle": str(data.bundle(shape)), "ids": str(ids),

@@ -1,11 +1,12 @@
 // gpu_check [JOBS.jsonl]: a device against a reference, over the C API. One job a line (standard input
 // without a file), one result a line. Used by stages/a2_correctness.py and a3_sanitizer.py.
 //
-// A job: {"bundle", "rows": [1, 33], "reference": {options}, "variants": [{"name", "options", "tolerance",
-// "required"?}], "seconds"?, "labels"}. For every variant and row count: scores and logits within
-// tolerance (1 + |reference|), NaN only where the reference has NaN, and a second call gives the same bits.
-// seconds > 0 adds four threads that call at once for so long, each expecting its own bits. A result: labels,
-// variant, "status": ok, wrong, unstable, unsupported, failed; the largest error and where it was.
+// A job: {"bundle", "rows": [1, 33], "reference": {options}, "reference_bundle"?, "variants": [{"name",
+// "options", "tolerance", "required"?}], "seconds"?, "labels"}. For every variant and row count: scores and
+// logits within tolerance (1 + |reference|), NaN only where the reference has NaN, and a second call gives
+// the same bits. seconds > 0 adds four threads that call at once for so long, each expecting its own bits. A
+// result: labels, variant, "status": ok, wrong, unstable, unsupported, failed; the largest error and where it
+// was.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -136,7 +137,8 @@ void print(const json& labels, const json& result) {
 void run(const json& job) {
   const json labels = job.value("labels", json::object());
   Error error;
-  const ModelPtr reference = load(job.at("bundle"), job.at("reference").get<Options>(), &error);
+  const ModelPtr reference =
+      load(job.value("reference_bundle", job.at("bundle")), job.at("reference").get<Options>(), &error);
   std::vector<Case> cases;
   uint64_t seed = 1;
   for (const int64_t rows : job.at("rows")) {

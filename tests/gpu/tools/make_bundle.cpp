@@ -1,7 +1,8 @@
 // gpu_make_bundle SPEC.json OUT.h5: a bundle with random weights (weights/FORMAT.md, parts 1 to 3) from a
-// manifest and the shapes of its arrays, as stages/spec.py gives them, and OUT.h5.json, which says where in
-// the file each array's numbers lie. Used by stages/data.py on machines that have neither HDF5 nor the
-// exporter; written for benchmarks only.
+// manifest and the shapes of its arrays, as stages/spec.py gives them ("round": "fp16" or "bf16" lets an
+// array have values of that type only), and OUT.h5.json, which says where in the file each array's numbers
+// lie. Used by stages/data.py on machines that have neither HDF5 nor the exporter; written for benchmarks
+// only.
 #include <xxhash.h>
 
 #include <algorithm>
@@ -16,6 +17,9 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <dpi/kernels/narrow.hpp>
+#include <dpi/kernels/row_decode.hpp>
 
 #include "tests/gpu/tools/hdf5_writer.hpp"
 
@@ -51,6 +55,14 @@ std::vector<float> noise(size_t n, uint64_t seed, double scale) {
   }
   for (std::thread& t : threads) t.join();
   return values;
+}
+
+void round_to(const std::string& type, std::vector<float>* values) {
+  using namespace dpi::kernels;
+  if (type.empty()) return;
+  if (type != "fp16" && type != "bf16") throw std::runtime_error("round: " + type);
+  for (float& v : *values)
+    v = type == "fp16" ? half_to_float(float_to_half(v)) : bf16_to_float(float_to_bf16(v));
 }
 
 uint64_t block_bytes(size_t n_extents) {
@@ -140,7 +152,8 @@ void make(const std::string& spec_path, const std::string& out) {
     const std::vector<uint64_t> dims = a.at("shape");
     size_t n = 1;
     for (const uint64_t d : dims) n *= d;
-    const std::vector<float> values = noise(n, XXH3_64bits(path.data(), path.size()), a.at("scale"));
+    std::vector<float> values = noise(n, XXH3_64bits(path.data(), path.size()), a.at("scale"));
+    round_to(a.value("round", ""), &values);
     writer.put(path, Hdf5Writer::Type::kF32, dims, values.data(), n * sizeof(float));
     index[path] = {{"shape", a.at("shape")}};
   }
