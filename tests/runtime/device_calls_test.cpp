@@ -17,6 +17,7 @@
 #include "runtime/random_batch.hpp"
 #include "store/resident_store.hpp"
 #include "support/device.hpp"
+#include "support/forwarding_store.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test {
@@ -140,29 +141,14 @@ TEST_CASE("warm-up captures every bucket, and calls of several chunks") {
 }
 
 /// Tables that seem to have one row: what a lookup meets when memory was overwritten.
-class ShrunkenStore final : public TableStore {
+class ShrunkenStore final : public ForwardingStore {
  public:
-  explicit ShrunkenStore(std::unique_ptr<TableStore> inner) : inner_(std::move(inner)) {}
-  Result<StoreForecast> plan(std::vector<StoreTable> tables) override {
-    return inner_->plan(std::move(tables));
-  }
-  Status ingest(int32_t t, int64_t first, int64_t n, std::span<const std::byte> rows) override {
-    return inner_->ingest(t, first, n, rows);
-  }
-  Status ingest_scale(int32_t t, std::span<const float> scale) override {
-    return inner_->ingest_scale(t, scale);
-  }
-  Status seal() override { return inner_->seal(); }
-  Result<Readiness> prepare(const StoreRequest& r) override { return inner_->prepare(r); }
+  using ForwardingStore::ForwardingStore;
   kernels::TableView view(int32_t t) const override {
-    kernels::TableView v = inner_->view(t);
+    kernels::TableView v = ForwardingStore::view(t);
     v.rows = 1;
     return v;
   }
-  uint64_t version() const override { return inner_->version(); }
-
- private:
-  std::unique_ptr<TableStore> inner_;
 };
 
 TEST_CASE("debug: ids that a lookup refuses fail the call, and only that call") {
