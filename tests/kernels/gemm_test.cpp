@@ -1,10 +1,13 @@
 // Dense in every precision and by every implementation, against float64 sums over awkward shapes; and that
 // each refuses or takes what it says. The implementation is forced by a tuning table.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include <dpi/kernels/embed.hpp>
 
 #include "support/typed_op.hpp"
 
@@ -295,6 +298,68 @@ TEST_CASE("gemm: fp32 leaves layers to the own kernel that are too deep for sums
     CHECK((layer.op.report.find("own-3xtf32 (rows 129-256)") == std::string::npos) == (in == 768));
     CHECK((layer.op.report.find("too many inputs for sums that are cut") == std::string::npos) ==
           (in == 768));
+  }
+}
+
+/// Max pooling with -1e9 for a bag without ids, prepared and let go: what the backend remembers of it stays.
+void prepare_max_pooling(TypedBackend& backend) {
+  kernels::EmbedAttrs attrs;
+  attrs.pooling = kernels::Pooling::kMax;
+  attrs.empty = -1e9f;
+  dpi_value_desc bags{};
+  bags.is_bags = 1;
+  const dpi_value_desc rows = {{1, {8}}, 0, 0, 8, DType::kF32};
+  const dpi_table_desc table = {10, 8, DType::kF32};
+  dpi_op_desc d{};
+  d.struct_size = sizeof(d);
+  d.kind = kernels::OpKind::kEmbed;
+  d.name = "bag";
+  d.attrs = &attrs;
+  d.inputs = &bags;
+  d.outputs = &rows;
+  d.tables = &table;
+  d.n_inputs = d.n_outputs = d.n_tables = 1;
+  d.max_rows = 4;
+  dpi_backend_op* op = nullptr;
+  dpi_backend_error err{};
+  char report[256] = "";
+  const int32_t code = backend.b.api->op_prepare(backend.b.device, &d, &op, report, sizeof(report), &err);
+  REQUIRE_MESSAGE(code == 0, err.message);
+  backend.b.api->op_free(backend.b.device, op);
+}
+
+TEST_CASE("gemm: after a lookup with bags that fp16 does not hold the library leaves float32") {
+  if (device() != "cuda_emu") return;
+  const WithLibrary library;
+  for (const bool beyond_half : {false, true}) {
+    CAPTURE(beyond_half);
+    const Shape s = {33, 64, 32};
+    Layer layer(s, {DType::kF16, DType::kF16, false, 0, 0});
+    std::fill(layer.weight.data.begin(), layer.weight.data.end(), 1.0f);
+    std::fill(layer.op.inputs[0].data.begin(), layer.op.inputs[0].data.end(), 65504.0f);
+    TypedBackend backend(2);
+    if (beyond_half) prepare_max_pooling(backend);
+    const std::vector<float> got = layer.op.run(backend);
+    CHECK(layer.op.report.find("chosen: cublaslt-fp16") == 0);
+    REQUIRE(got.size() == 33 * 32);
+    const float want = beyond_half ? 65504.0f : INFINITY;  // the library saturates nothing
+    CHECK(std::all_of(got.begin(), got.end(), [&](float v) { return v == want; }));
+  }
+}
+
+TEST_CASE("gemm: the residual may lie in the output's own memory") {
+  for (const bool library : {false, true}) {
+    if (library && device() != "cuda_emu") return;
+    if (library) setenv("DPI_EMU_CUBLASLT", "1", 1);
+    for (const int32_t precision : {0, 1}) {
+      CAPTURE(library);
+      CAPTURE(precision);
+      Layer layer({67, 100, 130}, {DType::kF32, DType::kF32, true, 0, 0});
+      layer.op.output_over = 2;
+      TypedBackend backend(precision);
+      CHECK(layer.error(layer.op.run(backend), operand_error(precision, "")) <= 1);
+    }
+    if (library) unsetenv("DPI_EMU_CUBLASLT");
   }
 }
 

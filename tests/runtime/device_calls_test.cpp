@@ -113,6 +113,22 @@ TEST_CASE("graphs, slots and chunks change no score") {
   }
 }
 
+TEST_CASE("a replayed graph gets the input of its own call, copied or fetched") {
+  const auto bundle = open("weights/demo/msweb_deepfm.h5");  // bags: calls of one shape differ in bytes
+  ModelOptions options = small_options("ref");
+  options.max_rows = 1024;
+  const auto reference = load(*bundle, options);
+  options.device = device();
+  const auto model = load(*bundle, options);
+  const ResolveSchema& schema = reference->engine().schema();
+  unsigned seed = 21;
+  for (const int64_t rows : {1024, 1000, 3, 1024, 3, 1001, 1024}) {  // copied from 1000 on, else fetched
+    CAPTURE(rows);
+    const RandomBatch request(schema, rows, 0, seed++);
+    CHECK(near(Scores(*model, request.batch).value, Scores(*reference, request.batch).value));
+  }
+}
+
 TEST_CASE("a refused chunk leaves the call failed and the next one right") {
   const auto bundle = open("weights/demo/adult_widedeep.h5");
   const auto reference = load(*bundle, small_options("ref"));

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -97,6 +98,7 @@ class TypedOp {
   const void* attrs = nullptr;
   std::vector<TypedValue> inputs;  // an absent one has no dims
   TypedValue output;               // data unused
+  size_t output_over = SIZE_MAX;   // the input, of the same layout, in whose memory the output lies
   std::vector<kernels::Param> params;
   const int32_t* row_map = nullptr;  // device memory is the host's where it is used
   int64_t max_rows = 0;              // 0 = the rows of the output
@@ -115,16 +117,19 @@ class TypedOp {
     std::vector<std::unique_ptr<GuardBuffer>> buffers;
     std::vector<dpi_value_desc> in, out(output_index + 1);
     std::vector<kernels::Operand> operands;
-    for (const TypedValue& v : inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const TypedValue& v = inputs[i];
       in.push_back(describe(v));
       operands.emplace_back();
-      if (v.present()) operands.back().tensor = place(api, dev, v, &buffers);
+      if (v.present() && i != output_over) operands.back().tensor = place(api, dev, v, &buffers);
     }
     out[output_index] = describe(output);
     TypedValue blank = output;
     blank.data.assign(static_cast<size_t>(output.rows * output.width()), NAN);
+    if (output_over < inputs.size()) blank.data = inputs[output_over].data;
     std::vector<kernels::Tensor> outputs(output_index + 1);
     outputs[output_index] = place(api, dev, blank, &buffers);
+    if (output_over < inputs.size()) operands[output_over].tensor = outputs[output_index];
     GuardBuffer& result = *buffers.back();
     dpi_backend_op* op = nullptr;
     const dpi_op_desc d = desc(in, out);
