@@ -18,14 +18,15 @@ struct DevicesArgs {
 void print_folders(const nlohmann::ordered_json& all) {
   for (const auto& d : all) {
     if (!d.contains("searched")) continue;
-    std::printf("\nplugins are looked for in\n");
+    print_line(stdout, "");
+    print_line(stdout, "plugins are looked for in");
     for (const auto& f : d["searched"]) {
       const std::string problem = f.value("problem", ""), advice = f.value("advice", "");
-      std::printf("  %s (%s)%s%s%s%s\n", f.value("folder", "").c_str(), f.value("origin", "").c_str(),
-                  problem.empty()  ? ""
-                  : advice.empty() ? ": "
-                                   : ": refused, it ",
-                  problem.c_str(), advice.empty() ? "" : "; ", advice.c_str());
+      print_line(stdout, "  %s (%s)%s%s%s%s", f.value("folder", "").c_str(), f.value("origin", "").c_str(),
+                 problem.empty()  ? ""
+                 : advice.empty() ? ": "
+                                  : ": refused, it ",
+                 problem.c_str(), advice.empty() ? "" : "; ", advice.c_str());
     }
     return;
   }
