@@ -58,8 +58,9 @@ def linked():
     names = run(["nm", "-D", "--defined-only", LIB / "libdpi.so.1"]).splitlines()
     names = [line.split()[-1].split("@")[0] for line in names if " A " not in line]
     assert len(names) > 40 and all(name.startswith("dpi_") for name in names), names
-    oldest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_(2\.\d+)", run(["objdump", "-T", LIB / "libdpi.so.1"])))
-    assert oldest <= (2, 36), f"needs glibc {oldest}"
+    for path in (LIB / "libdpi.so.1", PREFIX / "bin/dpi"):
+        newest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_(2\.\d+)", run(["objdump", "-T", path])))
+        assert newest <= (2, 36), f"{path} needs glibc {newest}"
 
 
 def one_build():
