@@ -9,8 +9,9 @@ void fm(const FmArgs& a) {
   const int64_t fields = a.attrs.fields, dim = a.attrs.dim;
   for (int64_t r = 0; r < a.dst.rows; ++r) {
     const float* x = row_of(a.x, r);
-    Vec total =
-        Vec::zero();  // |S|^2 - sum |e|^2, column by column: the difference is small where its terms are
+    // |S|^2 - sum |e|^2 is taken per column: summed over columns first, both would be large, and their
+    // difference would lose digits.
+    Vec total = Vec::zero();
     for_vectors(dim, [&](int64_t i, int64_t k) {
       Vec sum = Vec::zero(), squares = Vec::zero();
       for (int64_t f = 0; f < fields; ++f) {

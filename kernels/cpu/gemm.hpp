@@ -13,7 +13,7 @@
 
 namespace dpi::kernels::cpu {
 
-/// x: [m, k], ld ldx; packed: by pack() of the same instruction set; dst: [m, n], ld ldd, may be `add`,
+/// x: [m, k], ld ldx; packed: by gemm_pack() of the same instruction set; dst: [m, n], ld ldd, may be `add`,
 /// nothing else. mul, add: [m, n] or null; bias: [n] or null; segments as in DenseAttrs (none: identity); p:
 /// channel parameters of the segments.
 struct GemmCall {

@@ -8,8 +8,8 @@ namespace dpi::kernels::cpu::DPI_ISA {
 namespace {
 
 /// Two passes: the mean, then the squares around it. The mean is rounded to a float, and where the values of
-/// a row hardly differ that rounding is as large as they are; the sum of the centred values, 0 for the exact
-/// mean, says how far off it is. Variance and result are those around the corrected mean.
+/// a row hardly differ that rounding is as large as their differences from it; the sum of the centred values,
+/// 0 for the exact mean, says how far off it is. Variance and result are those around the corrected mean.
 void normalise(const float* x, const float* gamma, const float* beta, int64_t d, float eps, float* dst) {
   const float inverse = 1.0f / static_cast<float>(d);
   Vec total = Vec::zero();

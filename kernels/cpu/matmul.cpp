@@ -1,4 +1,5 @@
-// Small products, one per row: MatMul, and Linear over the field axis, which is W x per row. Wide sums go
+// Small products, one per row: MatMul, and Linear over the field axis, which is W x per row. Linear over the
+// last axis, the usual one, goes to gemm (linear_packed). Wide sums go
 // over the columns of b; with b transposed they are dot products along k.
 #include <dpi/kernels/matmul.hpp>
 

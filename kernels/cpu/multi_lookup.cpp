@@ -60,8 +60,8 @@ struct Unit {
   TableView table;
 };
 
-/// Scalars that ride behind the rows of the fields are read right after them, while the line is near: unit 2i
-/// is field i, unit 2i + 1 its scalar. Otherwise the scalars follow the fields.
+/// Scalars that ride behind the rows of the fields are read right after them, while the line is near: field
+/// 0, its scalar, field 1, its scalar ... Otherwise the scalars follow the fields.
 bool rides_along(const MultiLookupAttrs& attrs) {
   if (attrs.n_scalars > attrs.n_fields) return false;
   for (int32_t i = 0; i < attrs.n_scalars; ++i) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -164,6 +165,23 @@ TEST_CASE("logits are given when asked for") {
   }
   run.logits_len = 19;
   CHECK(dpi_predict(m.get(), &rows.batch, out.data(), out.size(), &run, &e) == DPI_E_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a call that fails leaves the logits alone") {
+  const ModelPtr m = load("bank_dcnv2.h5");
+  OneHotRows rows(m.get(), 20);
+  std::vector<float> out(20, -7.0f), logit(20, -99.0f);
+  dpi_run_options run = DPI_RUN_OPTIONS_INIT;
+  run.logits = logit.data();
+  run.logits_len = logit.size();
+  int32_t stop = 0;
+  run.cancel = &stop;
+  SUBCASE("cancelled") { stop = 1; }
+  SUBCASE("too late") { run.deadline_ns = 1; }
+  SUBCASE("a bad value") { rows.dense.back() = std::numeric_limits<float>::infinity(); }
+  CHECK(dpi_predict(m.get(), &rows.batch, out.data(), out.size(), &run, nullptr) != DPI_OK);
+  CHECK(out == std::vector<float>(20, -7.0f));
+  CHECK(logit == std::vector<float>(20, -99.0f));
 }
 
 TEST_CASE("deadline and cancel flag") {

@@ -29,13 +29,14 @@ Status check(const Plan& plan) {
   return check_plan(plan, memory.value(), kRows, kShared);
 }
 
-/// True when all pairs agree, relative to the larger of 1 and the expected value; NaN never agrees.
+/// True when all pairs agree, relative to the larger of 1 and the expected value; a result that is NaN does
+/// not. Pairs whose expected value is not finite or beyond 1e4 are left out.
 bool agree(const std::vector<float>& got, const std::vector<float>& expected,
            const std::vector<PlanHead>& heads, bool logits) {
   for (size_t i = 0; i < got.size(); ++i) {
     if (logits && heads[i % heads.size()].logit < 0) continue;
     const double e = expected[i];
-    if (!std::isfinite(e) || std::fabs(e) > 1e4) continue;  // a chain of products: nothing to compare
+    if (!std::isfinite(e) || std::fabs(e) > 1e4) continue;  // a product of many factors: no digit to compare
     if (!(std::fabs(static_cast<double>(got[i]) - e) <= 1e-3 * std::max(1.0, std::fabs(e)))) return false;
   }
   return true;
@@ -105,8 +106,8 @@ TEST_CASE("a dropped wait at the end is found") {
   CHECK(planted >= 10);
 }
 
-/// Columns of one op's reads and writes that two values share in time: moving one onto the other must be
-/// found.
+/// Takes two values that are in use at the same time, gives both the same place, and expects check_plan to
+/// object.
 TEST_CASE("an overlapping offset is found") {
   int planted = 0;
   for (uint32_t seed = 1; seed <= 400; ++seed) {

@@ -345,8 +345,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_predict_flat(dpi_model* model, int64_t rows
 
 /* ---- contexts ---------------------------------------------------------------------------------------------------------- */
 /* Optional per-thread handle: own scratch, no hop through the model's pool, and writable memory for one batch. Keeps the model alive.
- * Not counted by option max_contexts and not warmed by dpi_model_warm_up. max_rows, max_nnz: capacity of the view and of a chunk;
- * max_nnz: ids of all slots together, <= 0 stands for max_rows * num_slots, the least there is. */
+ * Not counted by option max_contexts and not warmed by dpi_model_warm_up. max_rows, max_nnz: capacity of the view, not the options of
+ * these names (which bound a chunk); max_nnz: ids of all slots together, <= 0 stands for max_rows * num_slots, the least there is. */
 typedef struct dpi_context dpi_context;
 DPI_API DPI_NODISCARD dpi_status dpi_context_create(dpi_model* model, int64_t max_rows, int64_t max_nnz, dpi_context** out,
                                                     dpi_error* error) DPI_NOEXCEPT;

@@ -159,8 +159,8 @@ __device__ void store(float* p, const TileC<Product>& sum, int ld) {
 
 #else
 
-// Lane 0 holds the tile and does the work; the others meet it there. Meeting orders no memory, so that the
-// barriers a kernel lacks still show as races against lane 0.
+// Emulation: lane 0 holds the tile and does the work, the others only wait for it. The wait is no memory
+// barrier on purpose: a kernel that lacks a __syncwarp() is still reported as a race.
 template <class Product>
 struct TileA {
   float v[kTileSide][Product::kDepth];

@@ -34,7 +34,7 @@ struct LookupVariant {
   LookupKind kind = LookupKind::kAuto;
   int32_t vector = 0;     // elements per access: 4, or 8 (always with a 16-bit out)
   int32_t ilp = 0;        // kCopy: rows in flight per thread, 4 or 8
-  int32_t block = 0;      // threads per block: 128 or 256
+  int32_t block = 0;      // threads per block: 0 = by rule, else 32, 64, 128 or 256
   int32_t hint = 0;       // RowHint of common/loads.hpp
   int32_t sort_bags = 0;  // 1: bags of written-only fields are taken by length, longest first
 };

@@ -1,5 +1,5 @@
-// The rarer ops with sums, one thread per output (softmax: per slice; recurrent: one block per row). Sums are
-// blocked, so that long ones stay exact enough.
+// The rarer ops with sums, one thread per output (softmax: per slice). Sums are blocked, so that
+// long ones stay exact enough.
 #include "kernels/cuda/common/index.hpp"
 #include "kernels/cuda/common/rows.hpp"
 #include "kernels/cuda/kernels.hpp"

@@ -9,8 +9,7 @@
 
 namespace dpi::kernels::cuda::small_batch {
 
-/// An input of a launch: ids (one per row, or bags) or floats. Device memory, or host memory that the device
-/// reads in place.
+/// An input of a launch: ids (one per row, or bags) or floats. Device memory.
 struct Input {
   const void* data = nullptr;
   const int32_t* offsets = nullptr;  // bags

@@ -18,7 +18,7 @@ struct DevicesArgs {
 void print_folders(const nlohmann::ordered_json& all) {
   for (const auto& d : all) {
     if (!d.contains("searched")) continue;
-    print_line(stdout, "");
+    print_line(stdout, "%s", "");
     print_line(stdout, "plugins are looked for in");
     for (const auto& f : d["searched"]) {
       const std::string problem = f.value("problem", ""), advice = f.value("advice", "");

@@ -21,7 +21,7 @@ class _Rounded(Executor):
         self.rng, self.exact = rng, exact
 
     def _value(self, op, inputs, n_rows, batch):
-        if op["op"] == "Mask":  # a sum that cancels to 0 does so in float32 too
+        if op["op"] == "Mask":  # as in the exact run: a rounding by chance must not make a row count that sums to 0
             return self.exact[op["name"]]
         if op["op"] in _SUMS:
             inputs = [self._round(x) for x in inputs]

@@ -64,9 +64,8 @@ void fold_after(Plan& p, PlanOp& linear, PlanOp& affine) {
   kill(affine);
 }
 
-/// W (scale x + shift) + b
-/// The bias makes up for what the new weights lose in rounding, exactly so at the x where scale x + shift is
-/// 0, which for BatchNorm is in the middle of what comes.
+/// Makes W (scale x + shift) + b one Linear. The new weights are rounded and the bias is computed from the
+/// rounded ones, so their error is 0 where scale x + shift is 0: for BatchNorm, at the feature's mean.
 void fold_before(Plan& p, PlanOp& linear, const PlanOp& affine, const Affine& a) {
   PlanParam w = param_of(p, linear.params[0]);
   const auto n_out = static_cast<size_t>(w.dims.d[0]);

@@ -19,6 +19,15 @@ Status check_control(const RunControl& control) {
   return {};
 }
 
+/// NaN for heads without a logit.
+void mark_absent_logits(const Plan& plan, int64_t rows, float* logits) {
+  const auto heads = static_cast<int64_t>(plan.heads.size());
+  for (int64_t h = 0; h < heads; ++h) {
+    if (plan.heads[static_cast<size_t>(h)].logit >= 0) continue;
+    for (int64_t r = 0; r < rows; ++r) logits[r * heads + h] = std::numeric_limits<float>::quiet_NaN();
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(const Engine& engine, int64_t max_rows, int64_t max_nnz) {
@@ -80,11 +89,12 @@ Status Context::run_chunks(const Batch& batch, float* out, const RunControl& con
 
 Status Context::run(const Batch& batch, float* out, const RunControl& control) {
   std::fill(counters_.begin(), counters_.end(), FeatureCounters{});
-  if (control.logits != nullptr) {
-    std::fill_n(control.logits, batch.item.rows * engine_.heads(), std::numeric_limits<float>::quiet_NaN());
-  }
   Status status = run_chunks(batch, out, control);
-  if (!status.ok()) drop_all();
+  if (!status.ok()) {
+    drop_all();
+  } else if (control.logits != nullptr) {
+    mark_absent_logits(engine_.plan(), batch.item.rows, control.logits);
+  }
   return status;
 }
 

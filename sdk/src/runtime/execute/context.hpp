@@ -21,8 +21,8 @@ class Context {
   /// What the last run met, one per feature.
   const std::vector<FeatureCounters>& counters() const { return counters_; }
 
-  /// Nanoseconds spent in each op of the plan since then (host clock around enqueue; meaningful where enqueue
-  /// executes).
+  /// Nanoseconds spent in each op of the plan since enable_profile, in the first flight (host clock around
+  /// enqueue; meaningful where enqueue executes).
   void enable_profile(bool on);
   const std::vector<uint64_t>& profile() const { return profile_ns_; }
   /// Of the last chunk; empty unless option debug.timestamps is on and the backend has timestamps.

@@ -5,12 +5,12 @@
 // A word says who may change it:
 //   kFree     anyone may claim it
 //   kClaimed  its holder gives it back with one exchange on this line, and touches nothing of the pool after
-//   kWanted   claimed, and somebody waits: the holder gives it back under mutex_ and wakes one
-//   kReserved nobody's; only a caller that waits may take it, under mutex_
+//   kWanted   claimed, and somebody waits: the holder gives it back under wait_.mutex and wakes one
+//   kReserved nobody's; only a caller that waits may take it, under wait_.mutex
 //
-// Who waits marks every claimed word under mutex_ before sleeping on it, so no release can be missed, and a
-// release that nobody waits for reads nothing shared. The same marks let close() learn from the words alone
-// that no call is left: it needs no count of running calls.
+// Who waits marks every claimed word under wait_.mutex before sleeping on it, so no release can be missed,
+// and a release that nobody waits for reads nothing shared. The same marks let close() learn from the words
+// alone that no call is left: it needs no count of running calls.
 #pragma once
 
 #include <atomic>

@@ -1,9 +1,11 @@
 // One place where a chunk of a call can be in flight: buffers, streams, events, captured graphs. A context
 // has one flight, or a few when a call of many chunks is to overlap copying with computing. One thread at a
-// time; after creation nothing is allocated but a graph per batch bucket at its first use.
+// time; after creation nothing is allocated but a graph per shape of call (item bucket, shared bucket, with
+// or without a shared part), captured at its second use.
 //
 //   begin: resolve ids into staging -> copy or fetch the input -> ops -> copy the scores, all asynchronous
 //   finish: wait, hand the scores to the caller
+// With host memory begin does all of it, and ops write straight to the caller.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +49,8 @@ class Flight {
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
 
-  /// The flight must be idle. After a failure it is idle again and the caller's memory is untouched.
+  /// The flight must be idle, and is idle again after a failure. The caller's memory is then untouched, but
+  /// with host memory ops before the one that failed may have written part of the chunk.
   Status begin(const Batch& batch, const RowRange& range, const FlightCall& call);
   bool busy() const { return busy_; }
   /// Waits for what begin started and writes the caller's out and logits. The flight is idle afterwards.

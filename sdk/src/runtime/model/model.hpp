@@ -46,8 +46,8 @@ class Model {
   void close_raw_counters(const std::shared_ptr<RawCounters>& counters);
 
   /// Waits for running calls, known from the contexts they hold, then frees everything but the pool's words,
-  /// so that a call that comes too late still reads there that the model is closed. Of what follows only
-  /// claim and the destructor may be called.
+  /// so that a call that comes too late still reads there that the model is closed. After it only claim,
+  /// refuse, forked and the destructor may be called.
   void close();
 
   /// Creates every context and runs synthetic rows through each.

@@ -27,7 +27,7 @@ struct ModelOptions {
   std::shared_ptr<Environment> environment;  // null = the process's
   LoadControl load;
   std::string device = "auto";  // cpu, cuda, auto, ref, or the name of another plugin
-  int32_t device_index = -1;
+  int32_t device_index = 0;
   Precision precision = Precision::kFp32;
   int32_t threads = 1;
   bool strict = false;
@@ -64,7 +64,7 @@ inline const std::shared_ptr<Environment>& environment_of(const ModelOptions& op
 /// The options of the plan's passes among them.
 PlanOptions plan_options(const ModelOptions& options);
 
-/// All options in force as key and value, in dpi.h's order.
+/// All options in force as key and value, in the order of options.cpp.
 std::vector<std::pair<const char*, std::string>> option_values(const ModelOptions& options);
 
 }  // namespace dpi

@@ -12,7 +12,8 @@ namespace {
 
 constexpr uint64_t kPatienceNs = 2'000'000'000;
 
-/// Rows whose ids are valid under every rule: 0, spread over the vocabulary by row.
+/// Rows whose ids lie inside each vocabulary, differ from row to row and are never the missing id; floats are
+/// 0.5.
 struct SyntheticRows {
   std::vector<int64_t> ids;
   std::vector<float> dense;
@@ -64,8 +65,9 @@ Status Model::warm_up(int64_t max_rows) {
   const int64_t rows = std::min(max_rows, most_rows(*engine_));
   const SyntheticRows synthetic(engine_->schema(), rows);
   std::vector<float> out(static_cast<size_t>(rows * engine_->heads()));
-  const std::lock_guard<std::mutex> one_at_a_time(
-      warm_up_mutex_);  // two that each hold half would wait for ever
+  // One at a time: two that each hold half of the contexts would wait until they lose patience, and leave the
+  // rest cold.
+  const std::lock_guard<std::mutex> one_at_a_time(warm_up_mutex_);
   std::vector<ContextPool::Lease> held;
   for (int32_t i = 0; i < pool_->size(); ++i) {
     RunControl patience;

@@ -56,9 +56,9 @@ std::string range_text(const FeatureSpec& f, int64_t id) {
          ") and the schema says error";
 }
 
-/// Applies the out-of-range and missing rules to one id of a feature. Returns false when the schema says
-/// error.
+/// What becomes of one id.
 enum class IdFate { kKeep, kMissing, kOutOfRange, kRefusedRange };
+/// Applies the feature's rules. Sets *resolved for kKeep and kOutOfRange only.
 IdFate judge(const FeatureSpec& f, int64_t id, int32_t* resolved) {
   if (f.has_missing_id && id == f.missing_id) return IdFate::kMissing;
   if (static_cast<uint64_t>(id) < static_cast<uint64_t>(f.vocab_size)) {

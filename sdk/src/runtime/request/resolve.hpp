@@ -5,7 +5,8 @@
 //
 // The packed block is laid out for a capacity, not for the batch at hand, so addresses stay the same from
 // call to call:
-//   row_map | item dense | shared dense | item ids | shared ids | per sequence feature: offsets, ids, weights
+//   row_map | item dense | item ids | shared dense | shared ids | per sequence feature: offsets, ids, weights
+// The first three are sent in one piece (runtime/execute/input_ranges.cpp).
 #pragma once
 
 #include <cstddef>
@@ -103,8 +104,8 @@ struct ResolvedRows {
 /// Checks pointers, lengths, offsets and sizes of the whole batch, once per call. Does not look at ids.
 Status check_batch(const ResolveSchema& schema, const Batch& batch);
 
-/// The largest range from `begin` that fits the block (at least one row, or a failing status when a single
-/// row does not fit).
+/// The largest range from `begin` that fits the block, at least one row: resolve_rows refuses a row that does
+/// not fit.
 Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
                             int64_t begin);
 
