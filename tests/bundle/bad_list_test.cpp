@@ -33,7 +33,9 @@ struct BundleParams final : ParamSource {
 
 /// What loading the bundle comes to.
 Status load(const std::string& path) {
-  DPI_ASSIGN_OR_RETURN(const std::unique_ptr<Bundle> bundle, Bundle::open(path));
+  BundleOptions options;
+  options.check_hashes = have_content_hash();
+  DPI_ASSIGN_OR_RETURN(const std::unique_ptr<Bundle> bundle, Bundle::open(path, options));
   DPI_RETURN_IF_ERROR(bundle->verify_all({}));
   DPI_RETURN_IF_ERROR(bundle->read_golden().status());
   DPI_RETURN_IF_ERROR(bundle->read_golden_raw().status());

@@ -38,11 +38,16 @@ inline uint64_t get_u64(const Bytes& b, size_t at) {
 
 inline void put_u64(Bytes* b, size_t at, uint64_t v) { std::memcpy(b->data() + at, &v, sizeof v); }
 
+// Places of the user block (FORMAT.md part 1).
+constexpr size_t kExtentList = 768, kExtentEntry = 56;
+
 /// Extents as the user block lists them.
 inline std::vector<Extent> extents_of(const Bytes& b) {
   std::vector<Extent> out;
   for (uint64_t i = 0; i < get_u64(b, 32); ++i) {
-    out.push_back({get_u64(b, 128 + 24 * i), get_u64(b, 136 + 24 * i), get_u64(b, 144 + 24 * i)});
+    const size_t at = kExtentList + kExtentEntry * i;
+    out.push_back({get_u64(b, at), get_u64(b, at + 8), get_u64(b, at + 16)});
+    std::memcpy(out.back().hash.data(), b.data() + at + 24, out.back().hash.size());
   }
   return out;
 }
@@ -54,11 +59,11 @@ inline bool is_metadata(const Bytes& b, const std::vector<Extent>& extents, size
                       [&](const Extent& e) { return at >= e.offset && at < e.offset + e.length; });
 }
 
-/// Writes the digest of the other bytes anew. The user block must be sound enough to be walked.
+/// Writes the digest of the other bytes anew; hashes stay as they are. The user block must be sound enough to
+/// be walked.
 inline void reseal(Bytes* b) {
   Bytes block(b->begin(), b->begin() + static_cast<ptrdiff_t>(get_u64(*b, 16)));
   std::fill(block.begin() + 40, block.begin() + 48, 0);
-  std::fill(block.begin() + 64, block.begin() + 128, 0);
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   XXH3_64bits_reset(state.get());
   XXH3_64bits_update(state.get(), block.data(), block.size());

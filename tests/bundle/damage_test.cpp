@@ -26,7 +26,7 @@ TEST_CASE("every bit of the user block matters") {
     for (int bit = 0; bit < 8; ++bit) {
       bytes[at] ^= static_cast<unsigned char>(1 << bit);
       const auto bundle = open_bytes(bytes);
-      const bool data_digest = at >= 128 && at < 128 + 24 * get_u64(sound, 32);
+      const bool data_digest = at >= kExtentList && at < kExtentList + kExtentEntry * get_u64(sound, 32);
       accepted += bundle.ok() ? 1 : 0;
       if (!bundle.ok()) {
         const Code code = bundle.status().code();
@@ -100,8 +100,8 @@ TEST_CASE("hostile extent lists") {
                            UINT64_MAX,
                            UINT64_MAX - 7,
                            uint64_t{1} << 63};
-  for (size_t field :
-       {size_t{16}, size_t{24}, size_t{32}, size_t{48}, size_t{128}, size_t{136}, size_t{152}, size_t{160}}) {
+  for (size_t field : {size_t{16}, size_t{24}, size_t{32}, size_t{48}, size_t{56}, kExtentList,
+                       kExtentList + 8, kExtentList + kExtentEntry, kExtentList + kExtentEntry + 8}) {
     for (uint64_t v : kOdd) {
       Bytes bytes = sound;
       if (get_u64(bytes, field) == v) continue;
@@ -110,10 +110,11 @@ TEST_CASE("hostile extent lists") {
     }
   }
   Bytes swapped = sound;  // two extents that overlap by one byte, sealed
-  put_u64(&swapped, 136, get_u64(swapped, 152) - get_u64(swapped, 128) + 1);
+  put_u64(&swapped, kExtentList + 8,
+          get_u64(swapped, kExtentList + kExtentEntry) - get_u64(swapped, kExtentList) + 1);
   CHECK(open_bytes(swapped).status().code() == Code::kBadModel);
   Bytes shorter = sound;  // an extent that is not the whole data set, sealed
-  put_u64(&shorter, 136, get_u64(shorter, 136) - 1);
+  put_u64(&shorter, kExtentList + 8, get_u64(shorter, kExtentList + 8) - 1);
   reseal(&shorter);
   const auto bundle = open_bytes(shorter);
   CHECK(bundle.status().code() == Code::kBadModel);

@@ -171,7 +171,7 @@ TEST_CASE("cut at every byte, the user block saying so") {
     uint64_t whole = 0;  // extents that are still there
     for (const Extent& e : extents_of(subject.sound)) whole += e.offset + e.length <= n ? 1 : 0;
     put_u64(&bytes, 32, whole);
-    std::fill(bytes.begin() + static_cast<ptrdiff_t>(128 + 24 * whole),
+    std::fill(bytes.begin() + static_cast<ptrdiff_t>(kExtentList + kExtentEntry * whole),
               bytes.begin() + static_cast<ptrdiff_t>(block), 0);
     reseal(&bytes);
     Hdf5Part part;

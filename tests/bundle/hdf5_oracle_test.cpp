@@ -124,7 +124,7 @@ void write_file(const std::string& path, const Bytes& bytes) {
 void write_with_nodes(const std::string& path, unsigned tree_rank, unsigned leaf_rank) {
   const hid_t create = H5Pcreate(H5P_FILE_CREATE);
   const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  REQUIRE(H5Pset_userblock(create, 512) >= 0);
+  REQUIRE(H5Pset_userblock(create, 1024) >= 0);
   REQUIRE(H5Pset_sym_k(create, tree_rank, leaf_rank) >= 0);
   REQUIRE(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110) >= 0);
   const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, create, access);
@@ -141,8 +141,8 @@ void write_with_nodes(const std::string& path, unsigned tree_rank, unsigned leaf
   REQUIRE((H5Gclose(group) >= 0 && H5Fclose(file) >= 0));
   REQUIRE((H5Pclose(create) >= 0 && H5Pclose(access) >= 0));
   Bytes bytes = read_file(path);
-  std::memcpy(bytes.data(), "DPIBNDL\0\1\0\0\0", 12);
-  put_u64(&bytes, 16, 512);
+  std::memcpy(bytes.data(), "DPIBNDL\0\2\0\0\0", 12);
+  put_u64(&bytes, 16, 1024);
   put_u64(&bytes, 24, bytes.size());
   reseal(&bytes);
   write_file(path, bytes);

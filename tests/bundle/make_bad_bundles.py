@@ -17,6 +17,7 @@ import xxhash
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "weights" / "python"))
 from dpi_export import Builder, Bundle, Rows, digest, encoders  # noqa: E402
+from dpi_export.content_hash import DATA, METADATA, TreeHash  # noqa: E402
 
 BAD, UNSUPPORTED = "DPI_E_BAD_MODEL", "DPI_E_UNSUPPORTED"
 
@@ -52,18 +53,32 @@ class Image:
         """Overwrites a field of the user block."""
         struct.pack_into(fmt, self.bytes, offset, value)
 
-    def sealed(self, extents=None, minor=0, major=1):
-        """The bytes with all digests computed again."""
+    def sealed(self, extents=None, minor=0, major=2):
+        """The bytes with all digests and hashes computed again."""
         extents = self.extents if extents is None else extents
-        extents = [(o, n, xxhash.xxh3_64_intdigest(bytes(self.bytes[o:o + n]))) for o, n, *_ in extents]
-        block = digest.pack(self.u, len(self.bytes), extents, 0, minor, major=major)
-        state, at = xxhash.xxh3_64(block), self.u
-        for offset, size, _ in sorted(extents):
-            state.update(bytes(self.bytes[at:max(at, offset)]))
-            at = offset + size
-        state.update(bytes(self.bytes[at:]))
-        self.bytes[:self.u] = digest.pack(self.u, len(self.bytes), extents, state.intdigest(), minor, major=major)
+        extents = [(o, n, xxhash.xxh3_64_intdigest(bytes(self.bytes[o:o + n])), tree_hash(DATA, self.bytes[o:o + n]))
+                   for o, n, *_ in extents]
+        self.bytes[:self.u] = _block(self, extents, (major, minor))
         return bytes(self.bytes)
+
+
+def tree_hash(domain, data):
+    state = TreeHash(domain)
+    state.update(bytes(data))
+    return state.digest()
+
+
+def _block(image, extents, version=(2, 0)):
+    """The user block for these extents, its digest of the other bytes right."""
+    rest, at = b"", image.u
+    for offset, size, *_ in sorted(extents):
+        rest += bytes(image.bytes[at:max(at, offset)])
+        at = offset + size
+    rest += bytes(image.bytes[at:])
+    parts = (image.u, len(image.bytes), extents)
+    hashed = tree_hash(METADATA, rest)
+    value = xxhash.xxh3_64_intdigest(digest.pack(*parts, 0, hashed, version=version) + rest)
+    return digest.pack(*parts, value, hashed, version=version)
 
 
 def rebuild(source, change):
@@ -122,24 +137,22 @@ def block_faults(path):
     yield "block_not_power_of_two", image(lambda i: i.head(16, "<Q", u + 8)), BAD, "user block"
     yield "block_beyond_file", image(lambda i: i.head(16, "<Q", 1 << 40)), BAD, "user block"
     yield "extent_count_huge", image(lambda i: i.head(32, "<Q", (1 << 60) + 1)), BAD, ""
-    yield "extent_offset_wraps", image(lambda i: i.head(128, "<Q", 2**64 - 8)), BAD, "extent"
+    yield "extent_offset_wraps", image(lambda i: i.head(768, "<Q", 2**64 - 8)), BAD, "extent"
     yield "extents_swapped", Image(path).sealed(extents=Image(path).extents[::-1]), BAD, "extent"
     yield "unknown_flags", image(lambda i: i.head(48, "<Q", 6)), BAD, "flags"
-    yield "signature_of_zeros", image(lambda i: i.head(48, "<Q", 1)), BAD, ""
-    yield "major_2", Image(path).sealed(major=2), UNSUPPORTED, "2.0"
+    yield "signature_of_zeros", image(lambda i: i.head(56, "<Q", 1)), BAD, "is not there"
+    yield "signature_uncovered", image(lambda i: (i.head(56, "<Q", 1), i.head(128, "<Q", 1))), BAD, "digest"
+    yield "wrong_extent_hash", _extent_digest(path, 3), BAD, "hash"
+    yield "major_3", Image(path).sealed(major=3), UNSUPPORTED, "3.0"
+    yield "format_1", Image(path).sealed(major=1), UNSUPPORTED, "dpi_export repack OLD NEW"
 
 
-def _extent_digest(path):
-    """Everything valid except one extent's own digest."""
+def _extent_digest(path, field=2):
+    """Everything valid except one extent's own digest (field 2) or hash (3)."""
     image = Image(path)
-    extents = [(o, n, d ^ 1 if k == 0 else d) for k, (o, n, d) in enumerate(image.extents)]
-    block = digest.pack(image.u, len(image.bytes), extents, 0)
-    state, at = xxhash.xxh3_64(block), image.u
-    for offset, size, _ in extents:
-        state.update(bytes(image.bytes[at:offset]))
-        at = offset + size
-    state.update(bytes(image.bytes[at:]))
-    return digest.pack(image.u, len(image.bytes), extents, state.intdigest()) + bytes(image.bytes[image.u:])
+    extents = [list(e) for e in image.extents]
+    extents[0][field] = extents[0][2] ^ 1 if field == 2 else bytes(32)
+    return _block(image, extents) + bytes(image.bytes[image.u:])
 
 
 def profile_faults(path):
@@ -198,7 +211,7 @@ def profile_faults(path):
 
 
 def manifest_faults(path):
-    """Manifests that lie or use what format 1.0 does not have, with valid digests."""
+    """Manifests that lie or use what format 2.0 does not have, with valid digests."""
     def entry(section, name):
         return lambda m: next(e for e in m[section] if e["name"] == name)
 
@@ -225,7 +238,7 @@ def manifest_faults(path):
         return rebuild(path, lambda f, m: entry("ops", name)(m)["params"].update({role: value}))
 
     yield "other_format", top(format="something"), BAD, "format"
-    yield "manifest_major_2", top(version=[2, 0]), UNSUPPORTED, "version"
+    yield "manifest_major_3", top(version=[3, 0]), UNSUPPORTED, "version"
     yield "no_heads", top(heads=[]), BAD, "heads"
     yield "heads_missing", rebuild(path, lambda f, m: m.pop("heads") and None), BAD, "heads"
     yield "head_of_nothing", edit("heads", "ctr", value="nowhere"), BAD, "nowhere"
@@ -309,12 +322,12 @@ def main():
 
 
 def newer_minor(path):
-    """Format 1.7 that uses nothing new: to be read."""
-    sealed = bytearray(rebuild(path, lambda f, m: m.update(version=[1, 7])))
+    """Format 2.7 that uses nothing new: to be read."""
+    sealed = bytearray(rebuild(path, lambda f, m: m.update(version=[2, 7])))
     image = object.__new__(Image)
     n = struct.unpack_from("<Q", sealed, 32)[0]
     image.bytes, image.u = sealed, 2048
-    image.extents = [struct.unpack_from("<QQQ", sealed, 128 + 24 * k) for k in range(n)]
+    image.extents = [struct.unpack_from("<QQ", sealed, 768 + 56 * k) for k in range(n)]
     return image.sealed(minor=7)
 
 

@@ -15,7 +15,7 @@ import sys
 import make_raw_bundles as raw
 
 BAD = raw.BAD
-BASE = 1024
+BASE = raw.U
 ALL_ONES = 2**64 - 1
 
 
@@ -57,7 +57,7 @@ class Structures:
 
 
 def extents_of(data):
-    return [struct.unpack_from("<QQ", data, 128 + 24 * i) for i in range(struct.unpack_from("<Q", data, 32)[0])]
+    return [struct.unpack_from("<QQ", data, 768 + 56 * i) for i in range(struct.unpack_from("<Q", data, 32)[0])]
 
 
 def hostile(name, text, change, code=BAD):

@@ -7,6 +7,7 @@ All digests are right unless the case is about digests: what is refused is refus
 """
 
 import copy
+import hashlib
 import json
 import os
 import struct
@@ -19,9 +20,10 @@ import xxhash
 BAD, UNSUPPORTED = "DPI_E_BAD_MODEL", "DPI_E_UNSUPPORTED"
 FOLDER = sys.argv[1]
 EXPECTED = []
+U = 2048
 
 MANIFEST = {
-    "format": "dpi-bundle", "version": [1, 0], "name": "bad",
+    "format": "dpi-bundle", "version": [2, 0], "name": "bad",
     "features": [{"name": "c", "kind": "categorical", "vocab_size": 4,
                   "encoder": {"steps": [{"op": "vocab_int", "keys": "/encoders/c.keys", "first_id": 1}]}},
                  {"name": "x", "kind": "numeric"}],
@@ -43,7 +45,7 @@ def write(name, manifest=None, arrays=None, raw=None, extra=None):
     path = os.path.join(FOLDER, name)
     arrays = sets() if arrays is None else arrays
     text = raw if raw is not None else json.dumps(MANIFEST if manifest is None else manifest).encode()
-    with h5py.File(path, "w", userblock_size=1024, libver=("earliest", "v110")) as f:
+    with h5py.File(path, "w", userblock_size=U, libver=("earliest", "v110")) as f:
         for key, value in arrays.items():
             f.create_dataset(key, data=value)
         if text:
@@ -61,22 +63,39 @@ def write(name, manifest=None, arrays=None, raw=None, extra=None):
     return path
 
 
-def seal(path, extents, u=1024, magic=b"DPIBNDL\0", version=(1, 0), digest=None, flags=0):
-    with open(path, "r+b") as f:
-        data = bytearray(f.read())
-        body = b"".join(struct.pack("<QQQ", o, n, xxhash.xxh3_64_intdigest(bytes(data[o:o + n]))) for o, n in extents)
+def blake(person, *parts):
+    state = hashlib.blake2b(digest_size=32, person=person)
+    for part in parts:
+        state.update(part)
+    return state.digest()
 
-        def head(value):
-            return struct.pack("<8sIIQQQQQ8s", magic, *version, u, len(data), len(extents), value, flags, bytes(8))
-        block = (head(0) + bytes(64) + body).ljust(1024, b"\0")
-        state, at = xxhash.xxh3_64(block), 1024
+
+def tree_hash(person, data):
+    """FORMAT.md part 1: leaves of 1 MiB, then the list of their hashes and the length."""
+    leaves = [blake(b"DPI 2 leaf", data[at:at + 2**20]) for at in range(0, len(data), 2**20)]
+    return blake(person, *leaves, struct.pack("<Q", len(data)))
+
+
+def seal(path, extents, u=U, magic=b"DPIBNDL\0", version=(2, 0), digest=None, flags=0, n_signatures=0, signatures=b"", reserved=b""):
+    with open(path, "r+b") as f:
+        data = bytes(f.read())
+        body = b"".join(struct.pack("<QQQ", o, n, xxhash.xxh3_64_intdigest(data[o:o + n])) + tree_hash(b"DPI 2 data", data[o:o + n])
+                        for o, n in extents)
+        rest, at = [], U
         for o, n in extents:
-            state.update(bytes(data[at:o]))
+            rest.append(data[at:o])
             at = o + n
-        state.update(bytes(data[at:]))
-        block = (head(state.intdigest() if digest is None else digest) + bytes(64) + body).ljust(1024, b"\0")
+        rest = b"".join(rest + [data[at:]])
+        hashed = tree_hash(b"DPI 2 metadata", rest)
+
+        def block(value):
+            head = struct.pack("<8sIIQQQQQQ32s32s", magic, *version, u, len(data), len(extents), value, flags, n_signatures, hashed,
+                               reserved)
+            return (head + signatures.ljust(640, b"\0") + body).ljust(U, b"\0")
+        value = xxhash.xxh3_64_intdigest(block(0) + rest) if digest is None else digest
+        assert len(block(value)) == U
         f.seek(0)
-        f.write(block)
+        f.write(block(value))
 
 
 def expect(name, code, text):
@@ -109,8 +128,8 @@ def manifest_cases():
     case("deep", BAD, "nested deeper", raw=b"[" * 5000 + b"]" * 5000)
     case("a_list", BAD, "expected an object", raw=b"[]")
     case("other_format", BAD, "'other'", lambda m: m.update(format="other"))
-    case("major_2", UNSUPPORTED, "version 2", lambda m: m.update(version=[2, 0]))
-    case("minor_differs", BAD, "the user block says 1.0", lambda m: m.update(version=[1, 7]))
+    case("major_3", UNSUPPORTED, "version 3", lambda m: m.update(version=[3, 0]))
+    case("minor_differs", BAD, "the user block says 2.0", lambda m: m.update(version=[2, 7]))
     case("no_features", BAD, "features is missing", lambda m: m.pop("features"))
     case("no_heads", BAD, "heads", lambda m: m.update(heads=[]))
     case("ops_is_text", BAD, "ops", lambda m: m.update(ops="none"))
@@ -196,6 +215,14 @@ def table(**keys):
     return lambda m: m["tables"][0].update(keys)
 
 
+def crossed(m):
+    """One data set of bytes, cut in two ways."""
+    step = {"op": "vocab_string", "bytes": "/encoders/b", "offsets": "/encoders/o1"}
+    m["features"][0]["encoder"] = {"steps": [step]}
+    m["features"].append({"name": "d", "kind": "categorical", "vocab_size": 4,
+                          "encoder": {"steps": [{**step, "offsets": "/encoders/o2"}]}})
+
+
 def data_cases():
     case("table_dim", BAD, "/tables/c: the manifest says 4 x 3 f32, the data set is 4 x 2 f32", table(dim=3))
     case("table_rows", BAD, "/tables/c: the manifest says 5 x 2", table(rows=5))
@@ -204,6 +231,10 @@ def data_cases():
     case("table_huge", BAD, "rows is", table(rows=2**40))
     case("table_wide", BAD, "dim is 65537", table(dim=65537))
     case("table_key", UNSUPPORTED, "'codec'", table(codec="zip"))
+    case("table_twice", BAD, "table 'd' names it, and another table does too",
+         lambda m: m["tables"].append({**m["tables"][0], "name": "d", "data": "/tables/c"}))
+    case("vocab_crossed", BAD, "another feature reads one of them with other data", crossed, arrays={
+        **sets(), "/encoders/b": np.zeros(2, "u1"), "/encoders/o1": np.array([0, 2], "<u8"), "/encoders/o2": np.array([0, 1, 2], "<u8")})
     case("table_gone", BAD, "/tables/d", table(data="/tables/d"))
     case("no_scale", BAD, "scale is missing", table(dtype="i8"))
     case("param_gone", BAD, "/params/v", lambda m: m["ops"][2].update(params={"weight": "v"}))
@@ -257,7 +288,7 @@ def block_cases():
     good = open(write("block.h5"), "rb").read()
     os.remove(os.path.join(FOLDER, "block.h5"))
     n = struct.unpack_from("<Q", good, 32)[0]
-    extents = [struct.unpack_from("<QQ", good, 128 + 24 * i) for i in range(n)]
+    extents = [struct.unpack_from("<QQ", good, 768 + 56 * i) for i in range(n)]
 
     def block(name, code, text, data=good, ext=None, **keys):
         path = os.path.join(FOLDER, name + ".h5")
@@ -267,8 +298,12 @@ def block_cases():
             seal(path, extents if ext is None else ext, **keys)
         expect(name + ".h5", code, text)
     block("magic", BAD, "is not a bundle", magic=b"DPIBNDX\0")
-    block("plain_hdf5", BAD, "HDF5", data=good[1024:] + bytes(600))
-    block("format_2", UNSUPPORTED, "2.0", version=(2, 0))
+    block("plain_hdf5", BAD, "HDF5", data=good[U:] + bytes(600))
+    block("format_3", UNSUPPORTED, "format 3.0, this reader knows 2.x", version=(3, 0))
+    block("format_1", UNSUPPORTED, "dpi_export repack OLD NEW", version=(1, 0))
+    block("signatures_9", BAD, "9 signatures", n_signatures=9)
+    block("signature_not_counted", BAD, "does not count", signatures=b"\0" * 79 + b"x")
+    block("block_reserved", BAD, "flags", reserved=b"x")
     block("digest", BAD, "digest", digest=1)
     block("flags", BAD, "flags", flags=4)
     block("block_size", BAD, "user block", u=768)

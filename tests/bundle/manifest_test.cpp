@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 using Path = Json::json_pointer;
 
 /// Every key of FORMAT.md parts 3 to 10.
-const char* const kFull = R"({"format": "dpi-bundle", "version": [1, 0], "name": "full",
+const char* const kFull = R"({"format": "dpi-bundle", "version": [2, 0], "name": "full",
  "provenance": {"z": "é", "metrics": {"rows": 16281, "auc": 0.9061}, "list": [1, 2.0, null, true, "x"]},
  "features": [
   {"name": "text", "kind": "categorical", "space": "item", "vocab_size": 9, "out_of_range": "oov", "oov_id": 8, "missing": "default",

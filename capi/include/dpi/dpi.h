@@ -177,7 +177,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   max_nnz            1 ... 268435456                     1048576   ids per sequence feature and chunk
  *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
  *   verify             off | golden                        off    golden: recompute the bundle's golden rows while loading
- *   require_signature  hex Ed25519 public key              none   load only bundles signed by it
+ *   require_signature  hex Ed25519 public keys, by commas  none   load only bundles that one of them signed; every byte is then compared
+ *                                                                 with the hash that was signed, `threads` threads sharing the work
  *   backend_dir        absolute folder                     none   where plugins are looked for first
  *   memory_limit       bytes                               0      what the tables may take; 0 = what the host or device has
  *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend

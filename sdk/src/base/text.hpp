@@ -1,6 +1,7 @@
 // Pieces of error texts. Load-time only: these allocate.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,6 +17,11 @@ std::string shape_text(std::span<const int64_t> shape);
 
 /// 0x-prefixed, 16 digits.
 std::string hex_text(uint64_t v);
+
+/// Two hex digits a byte, as hashes and keys are shown.
+std::string hex_bytes(std::span<const std::byte> bytes);
+/// The reverse; false when the text is not exactly two hex digits for each byte of `out`.
+bool parse_hex(std::string_view text, std::span<std::byte> out);
 
 /// "No such file or directory (2)" of an errno value.
 std::string errno_text(int error);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -12,6 +13,7 @@
 #include "bundle/hdf5_profile.hpp"
 #include "bundle/manifest_read.hpp"
 #include "bundle/metadata.hpp"
+#include "bundle/signature.hpp"
 #include "bundle/user_block.hpp"
 
 namespace dpi {
@@ -60,13 +62,17 @@ class OpenBundle final : public Bundle {
   Status read_optional(const std::string& path, Type type, std::vector<T>* out);
 
   std::unique_ptr<ByteSource> source_;
+  HashWorkers workers_;
 };
 
 Status OpenBundle::open(const BundleOptions& options) {
   DPI_ASSIGN_OR_RETURN(const UserBlock block, read_user_block(*source_));
   DPI_ASSIGN_OR_RETURN(const Metadata metadata, Metadata::read(*source_, block));
+  check_hashes_ = options.check_hashes || !options.require_signature.empty();
+  workers_ = options.workers;
   if (!options.require_signature.empty())
     DPI_RETURN_IF_ERROR(check_signature(block, options.require_signature));
+  if (check_hashes_) DPI_RETURN_IF_ERROR(metadata.check_hash(block, workers_));
   DPI_ASSIGN_OR_RETURN(hdf5::File file, hdf5::File::open(metadata, block));
   DPI_ASSIGN_OR_RETURN(Hdf5Contents contents, read_hdf5_profile(file, block));
   const std::string_view text(reinterpret_cast<const char*>(contents.manifest.data()),
@@ -78,28 +84,39 @@ Status OpenBundle::open(const BundleOptions& options) {
   data_sets_ = std::move(contents.data_sets);
   file_bytes_ = block.file_bytes;
   content_digest_ = block.self_digest;
+  signatures_ = block.signatures;
   return {};
 }
 
-/// Hands out the data set's bytes in order and compares their digest at the end. A caller must not use what
-/// it got when this fails.
+/// Hands out the data set's bytes in order and compares their digest, and where it is asked for their hash,
+/// at the end. A caller must not use what it got when this fails.
 Status OpenBundle::read_extent(const DataSetInfo& info, size_t chunk_bytes, const ChunkSink& fn) {
   const HashState state(XXH3_createState(), XXH3_freeState);
   if (state == nullptr) return {Code::kOutOfMemory, "out of memory"};
   XXH3_64bits_reset(state.get());
+  std::optional<TreeHash> hash;
+  if (check_hashes_) {
+    DPI_ASSIGN_OR_RETURN(hash, TreeHash::create(TreeHash::kData, workers_));
+  }
   std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(chunk_bytes, info.extent.length)));
   for (uint64_t at = 0; at < info.extent.length;) {
     const auto n = static_cast<size_t>(std::min<uint64_t>(buffer.size(), info.extent.length - at));
     Status read = source_->read(info.extent.offset + at, buffer.data(), n);
     if (!read.ok()) return std::move(read).within(name_ + ":" + info.path);
     XXH3_64bits_update(state.get(), buffer.data(), n);
+    if (hash) hash->add(std::span(buffer.data(), n));
     DPI_RETURN_IF_ERROR(fn(at, std::span<const std::byte>(buffer.data(), n)));
     at += n;
   }
   const uint64_t digest = XXH3_64bits_digest(state.get());
-  if (digest == info.extent.digest || info.extent.length == 0) return {};
-  return fault(info.path, "its data is damaged: digest " + hex_text(digest) + ", the user block says " +
-                              hex_text(info.extent.digest));
+  if (info.extent.length == 0) return {};
+  if (digest != info.extent.digest)
+    return fault(info.path, "its data is damaged: digest " + hex_text(digest) + ", the user block says " +
+                                hex_text(info.extent.digest));
+  const ContentHash found = hash ? hash->finish() : info.extent.hash;
+  if (found == info.extent.hash) return {};
+  return fault(info.path, "its data is not what was hashed: " + hex_bytes(found) + ", the user block says " +
+                              hex_bytes(info.extent.hash));
 }
 
 template <class T>

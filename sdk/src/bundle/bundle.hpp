@@ -2,7 +2,8 @@
 // but raw data, then the HDF5 structures and their profile, then the manifest. Raw data is read afterwards,
 // block by block, straight to where the caller wants it, its digest checked on the way. HDF5 is read by code
 // of this folder (hdf5/): no HDF5 library is linked, and nothing but the file's own bytes decides what
-// happens.
+// happens. Digests (XXH3) find damage and are always checked; hashes (BLAKE2b) hold against people and are
+// checked where a signature is required.
 //
 //   DPI_ASSIGN_OR_RETURN(auto bundle, Bundle::open(path));
 //   bundle->read_table(3, sink);            // sink(first_row, n_rows, bytes) per block
@@ -11,6 +12,7 @@
 // any number may be open and be opened at once.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "bundle/content_hash.hpp"
 #include "bundle/manifest.hpp"
 
 namespace dpi {
@@ -27,7 +30,14 @@ namespace dpi {
 struct Extent {
   uint64_t offset = 0;
   uint64_t length = 0;
-  uint64_t digest = 0;
+  uint64_t digest = 0;  // XXH3-64
+  ContentHash hash{};   // of TreeHash::kData
+};
+
+using KeyId = std::array<std::byte, 16>;
+struct Signature {
+  KeyId key{};
+  std::array<std::byte, 64> bytes{};
 };
 
 /// One data set of the file: element type, shape, and its extent (length 0 when it has no elements).
@@ -40,7 +50,12 @@ struct DataSetInfo {
 };
 
 struct BundleOptions {
-  std::string require_signature;  // hex Ed25519 public key; empty = not required
+  /// Hex Ed25519 public keys, separated by commas, one of which must have signed; empty = none. Implies
+  /// check_hashes.
+  std::string require_signature;
+  /// Compare cryptographic hashes too, not only digests. kUnsupported in a build without libsodium.
+  bool check_hashes = false;
+  HashWorkers workers{};  // must outlive the bundle
 };
 
 /// Rows of one batch as golden rows store them (FORMAT.md part 10).
@@ -86,6 +101,8 @@ class Bundle {
   uint64_t content_digest() const {
     return content_digest_;
   }  // XXH3 over the user block: changes with any byte of the bundle
+  const std::vector<Signature>& signatures() const { return signatures_; }  // as found: nobody checked them
+  bool hashes_checked() const { return check_hashes_; }
   const std::vector<DataSetInfo>& data_sets() const { return data_sets_; }
   const DataSetInfo* find(const std::string& path) const;
 
@@ -111,6 +128,8 @@ class Bundle {
   std::string name_;
   uint64_t file_bytes_ = 0;
   uint64_t content_digest_ = 0;
+  bool check_hashes_ = false;
+  std::vector<Signature> signatures_;
   std::vector<DataSetInfo> data_sets_;
 };
 

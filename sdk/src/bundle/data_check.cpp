@@ -1,6 +1,8 @@
 // Are the data sets what the manifest says? Tables, scales, parameters' types, vocabularies, golden rows.
 // Parameter shapes belong to the ops and are checked by the graph.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/text.hpp"
 #include "bundle/hdf5_profile.hpp"
@@ -12,6 +14,9 @@ namespace {
 using Type = DataSetInfo::Type;
 
 constexpr int64_t kMaxVocabulary = (int64_t{1} << 31) - 2;
+// A backend keeps each op's weights in an order of its own, so a parameter counts once for each op that names
+// it.
+constexpr uint64_t kMaxNamedBytes = 256u << 20, kMaxTimesNamed = 64;
 
 Type storage_type(kernels::DType t) {
   if (t == kernels::DType::kF32) return Type::kF32;
@@ -20,8 +25,10 @@ Type storage_type(kernels::DType t) {
 
 class Checker {
  public:
-  Checker(const Manifest& manifest, const std::vector<DataSetInfo>& list)
-      : manifest_(manifest), list_(list) {}
+  Checker(const Manifest& manifest, const std::vector<DataSetInfo>& list) : manifest_(manifest), list_(list) {
+    for (const DataSetInfo& info : list)
+      if (info.path.starts_with("/params/")) param_bytes_ += info.extent.length;
+  }
 
   Status run() {
     for (const TableSpec& t : manifest_.tables) DPI_RETURN_IF_ERROR(table(t));
@@ -58,6 +65,8 @@ class Checker {
         return bad_model("table " + in_quotes(t.name) + ": " + in_quotes(*path) +
                          " is not a data set under /tables");
       }
+      if (!path->empty() && !table_data_.insert(*path).second)
+        return bad_model(*path + ": table " + in_quotes(t.name) + " names it, and another table does too");
     }
     DPI_RETURN_IF_ERROR(expect(t.data, storage_type(t.dtype), {t.rows, t.dim}));
     return t.dtype == kernels::DType::kI8 ? expect(t.scale, Type::kF32, {t.rows}) : Status();
@@ -71,6 +80,11 @@ class Checker {
       if (info == nullptr) return bad_model(where + " is missing");
       if (info->type != Type::kF32)
         return bad_model(where + " is " + type_name(info->type) + ", expected f32");
+      named_bytes_ += info->extent.length;
+      if (named_bytes_ > kMaxNamedBytes && named_bytes_ / kMaxTimesNamed > param_bytes_)
+        return bad_model(where + ": the ops so far name parameters of " + std::to_string(named_bytes_) +
+                         " bytes in all, each of them over and over; the bundle has " +
+                         std::to_string(param_bytes_) + " bytes of parameters");
     }
     return {};
   }
@@ -81,6 +95,7 @@ class Checker {
       const int64_t n = find_data_set(list_, texts->offsets)->shape[0] - 1;
       DPI_RETURN_IF_ERROR(vocabulary_size(f, texts->offsets, n));
       DPI_RETURN_IF_ERROR(expect(texts->bytes, Type::kU8, {-1}, "a vocabulary needs"));
+      DPI_RETURN_IF_ERROR(one_pair(f, *texts));
       return vocabulary_ids(texts->ids, n);
     }
     if (const auto* integers = std::get_if<step::VocabInt>(&step)) return numbers(f, *integers);
@@ -94,6 +109,16 @@ class Checker {
     const int64_t n = find_data_set(list_, step.keys)->shape[0];
     DPI_RETURN_IF_ERROR(vocabulary_size(f, step.keys, n));
     return vocabulary_ids(step.ids, n);
+  }
+
+  /// A vocabulary is indexed once for all features that name it. If its bytes could be cut in several ways, a
+  /// small file could ask for any number of indexes.
+  Status one_pair(const FeatureSpec& f, const step::VocabString& texts) {
+    const std::string& cut = offsets_of_.try_emplace(texts.bytes, texts.offsets).first->second;
+    const std::string& whole = bytes_of_.try_emplace(texts.offsets, texts.bytes).first->second;
+    if (cut == texts.offsets && whole == texts.bytes) return {};
+    return bad_model(texts.bytes + ": feature " + in_quotes(f.name) + " reads it with " + texts.offsets +
+                     ", another feature reads one of them with other data");
   }
 
   Status vocabulary_size(const FeatureSpec& f, const std::string& path, int64_t n) {
@@ -144,6 +169,9 @@ class Checker {
 
   const Manifest& manifest_;
   const std::vector<DataSetInfo>& list_;
+  uint64_t param_bytes_ = 0, named_bytes_ = 0;  // of all parameters; of those that ops named so far
+  std::set<std::string_view> table_data_;
+  std::map<std::string_view, std::string> offsets_of_, bytes_of_;  // of string vocabularies
 };
 
 }  // namespace

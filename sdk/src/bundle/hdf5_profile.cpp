@@ -82,7 +82,7 @@ class Walk {
     const auto index = static_cast<size_t>(it - list.begin());
     if (used_[index]) return at_path(info->path, "shares its data with another data set");
     used_[index] = true;
-    info->extent.digest = it->digest;
+    info->extent = *it;
     return {};
   }
 

@@ -12,11 +12,10 @@ namespace {
 
 using HashState = std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)>;
 
-/// The user block as the digest of the other bytes covers it: its own field and the signature read as zeros.
+/// The user block as the digest of the other bytes covers it: its own field read as zeros.
 void hash_user_block(XXH3_state_t* state, const UserBlock& block) {
   std::vector<std::byte> bytes = block.raw;
-  std::fill(bytes.begin() + 40, bytes.begin() + 48, std::byte{0});
-  std::fill(bytes.begin() + 64, bytes.begin() + 128, std::byte{0});
+  std::fill(bytes.begin() + UserBlockForm::kDigest, bytes.begin() + UserBlockForm::kDigest + 8, std::byte{0});
   XXH3_64bits_update(state, bytes.data(), bytes.size());
   const std::vector<std::byte> zeros(std::min<uint64_t>(block.bytes - bytes.size(), 1u << 16));
   for (uint64_t left = block.bytes - bytes.size(); left > 0;) {
@@ -41,10 +40,6 @@ Result<Metadata> Metadata::read(ByteSource& source, const UserBlock& block) {
                      " bytes outside its extents, at most " + std::to_string(metadata_limit(block)) +
                      " are allowed");
   }
-  const HashState state(XXH3_createState(), &XXH3_freeState);
-  if (state == nullptr) return Status(Code::kOutOfMemory, "hash state");
-  XXH3_64bits_reset(state.get());
-  hash_user_block(state.get(), block);
   Metadata out;
   out.bytes_ = std::make_unique_for_overwrite<std::byte[]>(block.metadata_bytes());
   uint64_t place = 0;
@@ -53,16 +48,34 @@ Result<Metadata> Metadata::read(ByteSource& source, const UserBlock& block) {
     const uint64_t length = (last ? block.file_bytes : block.extents[i].offset) - at;
     if (length > 0) {
       DPI_RETURN_IF_ERROR(source.read(at, out.bytes_.get() + place, length));
-      XXH3_64bits_update(state.get(), out.bytes_.get() + place, length);
       out.runs_.push_back({at, place, length});
       place += length;
     }
     if (!last) at = block.extents[i].offset + block.extents[i].length;
   }
-  const uint64_t found = XXH3_64bits_digest(state.get());
+  out.size_ = place;
+  DPI_ASSIGN_OR_RETURN(const uint64_t found, out.digest(block));
   if (found == block.digest) return out;
   return bad_model("is damaged: the digest of its metadata is " + hex_text(found) + ", its user block says " +
                    hex_text(block.digest));
+}
+
+Result<uint64_t> Metadata::digest(const UserBlock& block) const {
+  const HashState state(XXH3_createState(), &XXH3_freeState);
+  if (state == nullptr) return Status(Code::kOutOfMemory, "hash state");
+  XXH3_64bits_reset(state.get());
+  hash_user_block(state.get(), block);
+  XXH3_64bits_update(state.get(), bytes_.get(), size_);
+  return XXH3_64bits_digest(state.get());
+}
+
+Status Metadata::check_hash(const UserBlock& block, const HashWorkers& workers) const {
+  DPI_ASSIGN_OR_RETURN(TreeHash hash, TreeHash::create(TreeHash::kMetadata, workers));
+  hash.add(std::span(bytes_.get(), size_));
+  const ContentHash found = hash.finish();
+  if (found == block.metadata_hash) return {};
+  return bad_model("its metadata is not what was hashed: " + hex_bytes(found) + ", its user block says " +
+                   hex_bytes(block.metadata_hash));
 }
 
 std::optional<std::span<const std::byte>> Metadata::find(uint64_t offset, uint64_t n) const {

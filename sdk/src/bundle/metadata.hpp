@@ -18,6 +18,10 @@ class Metadata {
  public:
   /// Copies and checks. kBadModel when the digest of the other bytes is wrong. Throws bad_alloc.
   static Result<Metadata> read(ByteSource& source, const UserBlock& block);
+  /// The digest of the other bytes, with the user block as `block` has it now.
+  Result<uint64_t> digest(const UserBlock& block) const;
+  /// Is the cryptographic hash the one that the user block states?
+  Status check_hash(const UserBlock& block, const HashWorkers& workers) const;
 
   /// Bytes [offset, offset + n) of the file, valid while this object lives; nothing when not all of them are
   /// metadata, whatever the numbers are.
@@ -30,6 +34,7 @@ class Metadata {
     uint64_t length = 0;
   };
   std::unique_ptr<std::byte[]> bytes_;
+  uint64_t size_ = 0;
   std::vector<Run> runs_;  // what lies between two extents, by rising offset
 };
 

@@ -12,11 +12,11 @@ namespace {
 
 constexpr char kMagic[8] = {'D', 'P', 'I', 'B', 'N', 'D', 'L', '\0'};
 constexpr unsigned char kHdf5Magic[4] = {0x89, 'H', 'D', 'F'};
-constexpr uint64_t kHeaderBytes = 128;
-constexpr uint64_t kExtentBytes = 24;
+using Form = UserBlockForm;
+constexpr uint32_t kMajor = 2;
+constexpr uint64_t kHeaderBytes = Form::kExtents;
 constexpr uint64_t kMaxExtents = 1'000'000;
 constexpr uint64_t kMaxUserBlock = 64u << 20;
-constexpr uint64_t kFlagSigned = 1;
 
 uint64_t u64_at(const std::byte* p) {
   uint64_t v = 0;
@@ -42,38 +42,56 @@ Status check_head(const std::byte* head, UserBlock* out, uint64_t file_bytes) {
   }
   out->major = u32_at(head + 8);
   out->minor = u32_at(head + 12);
-  if (out->major != 1) {
+  if (out->major != kMajor) {
     return unsupported("bundle format " + std::to_string(out->major) + "." + std::to_string(out->minor) +
-                       ", this reader knows 1.x");
+                       ", this reader knows 2.x" +
+                       (out->major < kMajor ? "; write it anew: python3 -m dpi_export repack OLD NEW" : ""));
   }
   out->bytes = u64_at(head + 16);
   out->file_bytes = u64_at(head + 24);
   out->digest = u64_at(head + 40);
   const uint64_t flags = u64_at(head + 48);
+  std::memcpy(out->metadata_hash.data(), head + Form::kMetadataHash, sizeof out->metadata_hash);
   if (out->file_bytes != file_bytes) {
     return bad_model((out->file_bytes > file_bytes ? "is truncated: its user block says "
                                                    : "is too long: its user block says ") +
                      std::to_string(out->file_bytes) + " bytes, there are " + std::to_string(file_bytes));
   }
   const bool power_of_two = (out->bytes & (out->bytes - 1)) == 0;
-  if (out->bytes < 512 || !power_of_two || out->bytes > kMaxUserBlock || out->bytes > file_bytes) {
+  if (out->bytes < 1024 || !power_of_two || out->bytes > kMaxUserBlock || out->bytes > file_bytes) {
     return bad_model("user block of " + std::to_string(out->bytes) +
-                     " bytes, expected a power of two from 512 to 64 MiB inside the file");
+                     " bytes, expected a power of two from 1024 to 64 MiB inside the file");
   }
-  if ((flags & ~kFlagSigned) != 0 || !all_zero(head + 56, 8))
+  if (flags != 0 || !all_zero(head + 96, 32))
     return bad_model("user block has unknown flags " + hex_text(flags));
-  out->is_signed = (flags & kFlagSigned) != 0;
-  if (!out->is_signed && !all_zero(head + 64, 64))
-    return bad_model("user block has a signature that its flags deny");
   return {};
+}
+
+/// Those that are there come first; the other places are zeros.
+Status parse_signatures(const std::byte* head, UserBlock* out) {
+  const uint64_t count = u64_at(head + Form::kSignatureCount);
+  if (count > Form::kMaxSignatures)
+    return bad_model("user block has " + std::to_string(count) + " signatures, at most 8 are allowed");
+  const std::byte* at = head + Form::kSignatures;
+  for (uint64_t i = 0; i < count; ++i, at += Form::kSignatureBytes) {
+    if (all_zero(at, Form::kSignatureBytes))
+      return bad_model("user block counts a signature that is not there");
+    Signature s;
+    std::memcpy(s.key.data(), at, s.key.size());
+    std::memcpy(s.bytes.data(), at + s.key.size(), s.bytes.size());
+    out->signatures.push_back(s);
+  }
+  const auto left = static_cast<size_t>(head + kHeaderBytes - at);
+  return all_zero(at, left) ? Status() : bad_model("user block has a signature that it does not count");
 }
 
 Status parse_extents(const std::vector<std::byte>& block, uint64_t count, UserBlock* out) {
   uint64_t end = out->bytes;
   out->extents.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
-    const std::byte* p = block.data() + kHeaderBytes + kExtentBytes * i;
-    const Extent e{u64_at(p), u64_at(p + 8), u64_at(p + 16)};
+    const std::byte* p = block.data() + kHeaderBytes + Form::kExtentBytes * i;
+    Extent e{u64_at(p), u64_at(p + 8), u64_at(p + 16)};
+    std::memcpy(e.hash.data(), p + 24, e.hash.size());
     if (e.length == 0 || e.offset < end || e.offset > out->file_bytes ||
         e.length > out->file_bytes - e.offset) {
       return bad_model("extent " + std::to_string(i) + " (offset " + std::to_string(e.offset) + ", length " +
@@ -83,7 +101,7 @@ Status parse_extents(const std::vector<std::byte>& block, uint64_t count, UserBl
     end = e.offset + e.length;
     out->extents.push_back(e);
   }
-  const size_t used = kHeaderBytes + kExtentBytes * count;
+  const size_t used = kHeaderBytes + Form::kExtentBytes * count;
   if (!all_zero(block.data() + used, block.size() - used))
     return bad_model("user block has bytes after its extents");
   return {};
@@ -97,17 +115,26 @@ uint64_t UserBlock::metadata_bytes() const {
   return n;
 }
 
+std::array<std::byte, 128> UserBlock::signed_head() const {
+  std::array<std::byte, 128> out;
+  std::copy_n(raw.begin(), out.size(), out.begin());
+  std::fill_n(out.begin() + Form::kDigest, 8, std::byte{0});
+  std::fill_n(out.begin() + Form::kSignatureCount, 8, std::byte{0});
+  return out;
+}
+
 Result<UserBlock> read_user_block(ByteSource& source) {
   UserBlock out;
   std::byte head[kHeaderBytes];
-  if (source.size() < 512) {
+  if (source.size() < sizeof head) {
     return bad_model("is not a bundle: " + std::to_string(source.size()) +
                      " bytes are too few for a user block");
   }
   DPI_RETURN_IF_ERROR(source.read(0, head, sizeof head));
   DPI_RETURN_IF_ERROR(check_head(head, &out, source.size()));
+  DPI_RETURN_IF_ERROR(parse_signatures(head, &out));
   const uint64_t count = u64_at(head + 32);
-  if (count > kMaxExtents || kHeaderBytes + kExtentBytes * count > out.bytes) {
+  if (count > kMaxExtents || kHeaderBytes + Form::kExtentBytes * count > out.bytes) {
     return bad_model("user block of " + std::to_string(out.bytes) + " bytes cannot hold " +
                      std::to_string(count) + " extents (at most 1,000,000)");
   }
@@ -117,7 +144,7 @@ Result<UserBlock> read_user_block(ByteSource& source) {
     return Status(Code::kIo, "changed while it was read");
   DPI_RETURN_IF_ERROR(parse_extents(block, count, &out));
   out.self_digest = XXH3_64bits(block.data(), block.size());
-  block.resize(kHeaderBytes + kExtentBytes * count);
+  block.resize(kHeaderBytes + Form::kExtentBytes * count);
   out.raw = std::move(block);
   return out;
 }

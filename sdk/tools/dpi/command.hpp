@@ -49,5 +49,7 @@ void add_predict(CLI::App* app, Command* run);
 void add_verify(CLI::App* app, Command* run);
 void add_bench(CLI::App* app, Command* run);
 void add_devices(CLI::App* app, Command* run);
+void add_keygen(CLI::App* app, Command* run);
+void add_sign(CLI::App* app, Command* run);
 
 }  // namespace dpi::tool

@@ -74,11 +74,13 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
   Json j;
   j["name"] = m.name;
   j["file"] = bundle.name();
-  j["format"] = {1, m.version_minor};
+  j["format"] = {2, m.version_minor};
   j["bytes"] = bundle.file_bytes();
   char digest[20];
   std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(bundle.content_digest()));
   j["content_digest"] = digest;
+  j["signed_by"] = Json::array();
+  for (const Signature& signature : bundle.signatures()) j["signed_by"].push_back(hex_bytes(signature.key));
   j["provenance"] = m.provenance.empty() ? Json() : Json::parse(m.provenance);
   j["features"] = Json::array();
   for (const FeatureSpec& f : m.features) j["features"].push_back(feature_json(f));
@@ -138,6 +140,9 @@ void print(const Json& j) {
              j["name"].get<std::string>().c_str(), j["format"][0].dump().c_str(),
              j["format"][1].dump().c_str(), bytes_text(j["bytes"]).c_str(),
              j["content_digest"].get<std::string>().c_str());
+  for (const Json& id : j["signed_by"])
+    print_line(stdout, "signature by key %s (not checked here: dpi verify --option require_signature=...)",
+               id.get<std::string>().c_str());
   print_provenance(j["provenance"]);
   print_lines(stdout, "\n");
   print_line(stdout, "features (%zu)", j["features"].size());

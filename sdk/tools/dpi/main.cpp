@@ -86,6 +86,8 @@ int main(int argc, char** argv) {
   add_verify(&app, &run);
   add_bench(&app, &run);
   add_devices(&app, &run);
+  add_keygen(&app, &run);
+  add_sign(&app, &run);
   try {
     app.parse(argc, argv);
     if (version) run = [json] { return print_version(json); };

@@ -15,7 +15,7 @@ ModelOptions parse_options(const CommonFlags& flags) {
 }
 
 std::unique_ptr<Bundle> open_bundle(const std::string& path, const ModelOptions& options) {
-  return take(Bundle::open(path, {options.require_signature}));
+  return take(Bundle::open(path, {options.require_signature, false, {}}));
 }
 
 Graph graph_of(Bundle* bundle) {

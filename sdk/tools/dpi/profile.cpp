@@ -112,7 +112,7 @@ nlohmann::ordered_json profile_ops(const std::string& path, const CommonFlags& f
                                    const SyntheticRows& rows, double seconds) {
   ModelOptions options;
   for (const auto& [key, value] : flags.pairs()) check(set_option(&options, key, value), true);
-  auto bundle = take(Bundle::open(path, {options.require_signature}));
+  auto bundle = take(Bundle::open(path, {options.require_signature, false, {}}));
   const auto engine = profiled_engine(*bundle, options);
   const auto context = take(Context::create(*engine, std::min(options.max_rows, rows.rows), options.max_nnz));
   Samples s = run_calls(*context, engine_batch(rows), engine->plan().ops.size(), engine->heads(), seconds);

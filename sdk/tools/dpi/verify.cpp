@@ -3,7 +3,10 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <thread>
 
+#include "base/text.hpp"
+#include "base/thread_pool.hpp"
 #include "bundle/bundle.hpp"
 #include "loaded_model.hpp"
 #include "sha256.hpp"
@@ -17,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFooter =
-    R"(Checks the digest of every byte, loads the model, scores the golden rows that the training framework recorded and compares
+    R"(Checks digest and hash of every byte, loads the model, scores the golden rows that the training framework recorded and compares
 scores and logits: |ours - golden| <= tolerance max(1, |golden|), with the tolerance that the bundle has for the row. Golden rows with
 raw cells are also encoded from them, and every id and float compared.
 
@@ -186,6 +189,13 @@ std::string number_text(const Json& number) {
 void print(const Json& j) {
   print_line(stdout, "digests   ok, %s in %s data sets", bytes_text(j["bytes"]).c_str(),
              j["data_sets"].dump().c_str());
+  print_line(stdout, "hashes    %s",
+             j["hashes"] == true ? "ok (BLAKE2b-256)" : "not checked: this build has no libsodium");
+  for (const Json& id : j["signed_by"]) print_line(stdout, "signed by %s", id.get<std::string>().c_str());
+  if (j["signature_checked"] == true)
+    print_line(stdout, "signature ok, by the required key");
+  else if (!j["signed_by"].empty())
+    print_line(stdout, "signature not checked: --option require_signature=<hex public key> does");
   if (j.contains("sha256")) print_line(stdout, "sha256    %s", j["sha256"].get<std::string>().c_str());
   if (j["golden"].is_null()) {
     print_line(stdout, "golden    the bundle has no golden rows");
@@ -224,6 +234,11 @@ int verify(const VerifyArgs& args) {
   for (const auto& [key, value] : args.common.pairs()) {
     if (key == "require_signature") options.require_signature = value;
   }
+  ThreadPool pool;
+  const auto threads = static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u));
+  check(pool.grow(threads), true);
+  options.workers = {&pool, threads};
+  options.check_hashes = have_content_hash();
   Json j;
   j["bundle"] = args.bundle;
   GoldenRows golden;
@@ -236,6 +251,10 @@ int verify(const VerifyArgs& args) {
     check(bundle->verify_all([&](uint64_t done, uint64_t total) { progress.update(done, total); }), true);
     j["bytes"] = bundle->file_bytes();
     j["data_sets"] = bundle->data_sets().size();
+    j["hashes"] = bundle->hashes_checked();
+    j["signed_by"] = Json::array();
+    for (const Signature& s : bundle->signatures()) j["signed_by"].push_back(hex_bytes(s.key));
+    j["signature_checked"] = !options.require_signature.empty();
     manifest = bundle->manifest();
     if (manifest.golden.rows > 0) {
       golden = take(bundle->read_golden());

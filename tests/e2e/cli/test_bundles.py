@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pathlib
 import re
 import shutil
 import subprocess
@@ -37,8 +38,8 @@ def test_truncated(dpi, bundle, csv, part):
 
 def test_wrong_version(dpi, bundle, csv):
     data = bytearray(bundle.read_bytes())
-    data[8] = 2
-    dpi("inspect", csv(bytes(data), "v2.h5")).fails(3, "version")
+    data[8] = 3
+    dpi("inspect", csv(bytes(data), "v3.h5")).fails(3, "bundle format 3.0, this reader knows 2.x")
 
 
 def test_every_tenth_byte_of_the_tail_flipped_is_noticed(dpi, bundle, csv):
@@ -151,6 +152,55 @@ def test_required_signature(dpi, bundle):
     key = "00" * 32
     for command in ("verify", "inspect"):
         dpi(command, bundle, "--option", "require_signature=" + key).fails(3, "sign")
+
+
+@pytest.fixture
+def signed(dpi, bundle, tmp_path):
+    """(path of a signed copy of the bundle, its public key, the key's id, the key file)."""
+    key = tmp_path / "team.key"
+    out = dpi("keygen", key).ok().out.split()
+    path = tmp_path / "signed.h5"
+    path.write_bytes(bundle.read_bytes())
+    assert out[-1] in dpi("sign", path, "--key", key).ok().out
+    return path, pathlib.Path(f"{key}.pub").read_text().split()[1], out[-1], key
+
+
+def test_sign(dpi, signed, csv):
+    path, public, key_id, _ = signed
+    option = ["--option", "require_signature=" + public]
+    assert "signature ok" in dpi("verify", path, *option).ok().out
+    assert dpi("verify", path, "--json", *option).json()["signed_by"] == [key_id]
+    assert key_id in dpi("inspect", path, *option).ok().out
+    assert "signature not checked" in dpi("verify", path).ok().out
+    dpi("verify", path, "--option", f"require_signature={'00' * 32},{public}").ok()
+    dpi("verify", path, "--option", f"require_signature={'00' * 32}").fails(3, key_id, "is required")
+    dpi("verify", path, "--option", "require_signature=" + public + ",x").fails(1, "require_signature")
+    dpi("sign", path, "--remove", key_id).ok()
+    dpi("verify", path, *option).fails(3, "is not signed")
+    dpi("sign", path, "--remove", key_id).fails(3, "no signature by key")
+
+
+def test_sign_refuses(dpi, signed, bundle, tmp_path):
+    path, _, _, key = signed
+    dpi("sign", path).fails(1, "--key and --remove")
+    dpi("sign", path, "--key", tmp_path / "none").fails(1, "cannot be read")
+    dpi("sign", path, "--key", f"{key}.pub").fails(1, "is no signing key")
+    dpi("sign", path, "--remove", "12").fails(1, "32 hex digits")
+    dpi("sign", tmp_path / "none.h5", "--key", key).fails(3, "none.h5")
+    dpi("sign", key, "--key", key).fails(3, "team.key")
+    dpi("keygen", key).fails(1, "cannot be made")
+    data = bytearray(bundle.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    dpi("sign", path, "--key", key).fails(3, "damaged")
+
+
+def test_earlier_format_says_what_to_do(dpi, bundle, tmp_path):
+    data = bytearray(bundle.read_bytes())
+    data[8] = 1
+    path = tmp_path / "old.h5"
+    path.write_bytes(data)
+    dpi("inspect", path).fails(3, "bundle format 1.0", "python3 -m dpi_export repack OLD NEW")
 
 
 def test_devices(dpi):

@@ -165,7 +165,7 @@ def make(shape):
     if shape.kind == "deepfm":
         logit = _fm(spec, x0, logit)
     spec.op("ctr", "Unary", [logit], {"kind": "sigmoid"})
-    manifest = {"format": "dpi-bundle", "version": [1, 0], "name": shape.name, "provenance": {"exporter": "tests/gpu", "data": "random"},
+    manifest = {"format": "dpi-bundle", "version": [2, 0], "name": shape.name, "provenance": {"exporter": "tests/gpu", "data": "random"},
                 "features": spec.features, "tables": spec.tables, "ops": spec.ops,
                 "heads": [{"name": "ctr", "value": "ctr", "logit": logit, "activation": "sigmoid"}]}
     return {"manifest": manifest, "arrays": spec.arrays}

@@ -149,9 +149,9 @@ Status ManifestReader::check_version(JsonObject* o, uint32_t minor, Manifest* m)
   if (version_.size != kVersionParts || !version_.all_fit) return bad_model("version is not [major, minor]");
   const int64_t major = version_.values[0];
   m->version_minor = version_.values[1];
-  if (major != 1) return unsupported("version " + std::to_string(major) + ", this reader knows 1.x");
+  if (major != 2) return unsupported("version " + std::to_string(major) + ", this reader knows 2.x");
   if (m->version_minor != minor) {
-    return bad_model("version is 1." + std::to_string(m->version_minor) + ", the user block says 1." +
+    return bad_model("version is 2." + std::to_string(m->version_minor) + ", the user block says 2." +
                      std::to_string(minor));
   }
   return {};

@@ -28,6 +28,17 @@ Status verify(Model* model, Bundle* bundle) {
   return {};
 }
 
+/// With a signature required, the threads of option `threads` share the hashing.
+Result<BundleOptions> bundle_options(const ModelOptions& options) {
+  BundleOptions b;
+  b.require_signature = options.require_signature;
+  if (b.require_signature.empty() || options.threads == 1) return b;
+  ThreadPool& pool = environment_of(options)->pool();
+  DPI_RETURN_IF_ERROR(pool.grow(options.threads));
+  b.workers = {&pool, options.threads};
+  return b;
+}
+
 template <class Open>
 Result<std::unique_ptr<Model>> load_bundle(const std::string& name, const ModelOptions& options,
                                            Open&& open) {
@@ -93,13 +104,18 @@ bool all_finite(const float* x, int64_t n) {
 }  // namespace
 
 Result<std::unique_ptr<Model>> Model::load(const std::string& path, const ModelOptions& options) {
-  return load_bundle(path, options, [&] { return Bundle::open(path, {options.require_signature}); });
+  return load_bundle(path, options, [&]() -> Result<std::unique_ptr<Bundle>> {
+    DPI_ASSIGN_OR_RETURN(const BundleOptions open, bundle_options(options));
+    return Bundle::open(path, open);
+  });
 }
 
 Result<std::unique_ptr<Model>> Model::load_memory(std::span<const std::byte> bytes,
                                                   const ModelOptions& options) {
-  return load_bundle("<memory>", options,
-                     [&] { return Bundle::open_memory(bytes, {options.require_signature}); });
+  return load_bundle("<memory>", options, [&]() -> Result<std::unique_ptr<Bundle>> {
+    DPI_ASSIGN_OR_RETURN(const BundleOptions open, bundle_options(options));
+    return Bundle::open_memory(bytes, open);
+  });
 }
 
 Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions& options,

@@ -5,6 +5,7 @@
 
 #include "backend/abi/plugin.hpp"
 #include "base/text.hpp"
+#include "bundle/signature.hpp"
 
 namespace dpi {
 
@@ -83,9 +84,7 @@ OptionDef word(const char* key, const char* help, std::string ModelOptions::* fi
           [=](const ModelOptions& o) { return o.*field; }};
 }
 
-bool is_key_text(std::string_view s) {
-  return s.size() == 64 && s.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
-}
+bool is_key_list(std::string_view s) { return parse_public_keys(std::string(s)).ok(); }
 
 bool set_skip(ModelOptions& o, std::string_view s) {
   uint32_t passes = 0;
@@ -119,7 +118,8 @@ const std::vector<OptionDef>& definitions() {
       choice<ScheduleMode>("debug.schedule", "breadth, depth or single", &M::schedule,
                            {{"breadth", 0}, {"depth", 1}, {"single", 2}}),
       choice<bool>("verify", "off or golden", &M::verify_golden, {{"off", 0}, {"golden", 1}}),
-      text("require_signature", "64 hexadecimal digits", &M::require_signature),
+      text("require_signature", "Ed25519 public keys of 64 hexadecimal digits, separated by commas",
+           &M::require_signature),
       text("backend_dir", "an absolute folder", &M::backend_dir),
       number<uint64_t>("memory_limit", "bytes", &M::memory_limit, 0, UINT64_MAX),
       word("isa", "auto, scalar, avx2 or avx512", &M::isa, {"auto", "scalar", "avx2", "avx512"}),
@@ -150,7 +150,7 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
       keys += (keys.empty() ? "" : ", ") + std::string(d.key);
       continue;
     }
-    if (key == "require_signature" && !is_key_text(value)) return bad_value(d, value);
+    if (key == "require_signature" && !is_key_list(value)) return bad_value(d, value);
     if (key == "backend_dir" && !value.starts_with('/')) return bad_value(d, value);
     return d.set(*options, value) ? Status() : bad_value(d, value);
   }

@@ -1,0 +1,52 @@
+// The cryptographic hash of a bundle's bytes (FORMAT.md part 1): BLAKE2b-256 over leaves of 1 MiB, so that
+// several threads share the work, and over the list of their hashes. Against people; XXH3 is against damage.
+// Leaves, lists and user blocks are told apart by BLAKE2b's personalisation.
+//
+//   DPI_ASSIGN_OR_RETURN(TreeHash hash, TreeHash::create(TreeHash::kData, workers));
+//   hash.add(bytes);  // as often as there are blocks
+//   ContentHash h = hash.finish();
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.hpp"
+#include "base/thread_pool.hpp"
+
+namespace dpi {
+
+using ContentHash = std::array<std::byte, 32>;
+
+/// Who helps with hashing: `threads` threads of `pool`, the caller counted. Null = the caller alone.
+struct HashWorkers {
+  ThreadPool* pool = nullptr;
+  int32_t threads = 1;
+};
+
+/// Has this build libsodium? Nothing here works without it.
+bool have_content_hash();
+
+class TreeHash {
+ public:
+  static constexpr size_t kLeafBytes = size_t{1} << 20;
+  enum Domain { kData, kMetadata };
+
+  /// kUnsupported when the build has no libsodium. Throws bad_alloc.
+  static Result<TreeHash> create(Domain domain, const HashWorkers& workers);
+  TreeHash(TreeHash&&) noexcept;
+  TreeHash& operator=(TreeHash&&) noexcept;
+  ~TreeHash();
+
+  void add(std::span<const std::byte> bytes);
+  ContentHash finish();
+
+ private:
+  struct Impl;
+  explicit TreeHash(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dpi

@@ -1,0 +1,53 @@
+#include "key_file.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/text.hpp"
+#include "command.hpp"
+#include "loaded_model.hpp"
+
+namespace dpi::tool {
+namespace {
+
+constexpr const char* kSecretKind = "dpi-signing-key-1";
+constexpr const char* kPublicKind = "dpi-public-key-1";
+
+void write_new_file(const std::string& path, const std::string& text, mode_t mode) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (fd < 0) throw CommandError(kExitUsage, path + ": cannot be made: " + errno_text(errno));
+  const ssize_t wrote = ::write(fd, text.data(), text.size());
+  const bool good = wrote == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
+  const int error = errno;
+  ::close(fd);
+  if (!good) throw CommandError(kExitOther, path + ": cannot be written: " + errno_text(error));
+}
+
+}  // namespace
+
+void write_key_files(const std::string& path, const SigningKey& key) {
+  write_new_file(path, std::string(kSecretKind) + " " + hex_bytes(key.seed) + "\n", 0600);
+  write_new_file(path + ".pub", std::string(kPublicKind) + " " + hex_bytes(key.public_key) + "\n", 0644);
+}
+
+SigningKey read_signing_key(const std::string& path) {
+  std::ifstream in(path);
+  std::string kind, hex, more;
+  if (!in) throw CommandError(kExitUsage, path + ": cannot be read");
+  SigningKey key;
+  if (!(in >> kind >> hex) || kind != kSecretKind || in >> more || !parse_hex(hex, key.seed))
+    throw CommandError(kExitUsage, path + ": is no signing key (dpi keygen makes one)");
+  return take(signing_key_of(key.seed));
+}
+
+KeyId parse_key_id(const std::string& text) {
+  KeyId id;
+  if (!parse_hex(text, id)) throw CommandError(kExitUsage, "'" + text + "' is no key id of 32 hex digits");
+  return id;
+}
+
+}  // namespace dpi::tool
