@@ -1,4 +1,5 @@
-"""Every bundle is a plain HDF5 file, and the engine's reader sees in it what h5py and h5dump see.
+"""Every bundle is a plain HDF5 file, and the engine's reader sees in it what h5py and h5dump see. The package's reader, which uses
+no h5py either, accepts what the engine's accepts.
 
     hdf5_tools_test.py HDF5_LISTING LIBDPI [FOLDER]
 
@@ -11,6 +12,7 @@ library.
 import json
 import os
 import pathlib
+import random
 import shutil
 import struct
 import subprocess
@@ -20,6 +22,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("weights/demo", "tests/e2e/golden", "tests/e2e/op_bundles", "tests/encode/data", "tests/bundle/data")
 SKIPPED = 77
+sys.path.insert(0, str(ROOT / "weights/python"))
 TYPES = {"u8": "|u1", "i8": "|i1", "u16": "<u2", "i64": "<i8", "u64": "<u8", "f32": "<f4"}
 
 try:
@@ -32,7 +35,7 @@ except ImportError as e:
 
 
 def seal(path, u):
-    """Writes the user block of FORMAT.md part 1 into a finished HDF5 file."""
+    """Writes the user block of FORMAT.md part 1 into a finished HDF5 file, without hashes: nobody here asks for them."""
     data, extents = bytearray(path.read_bytes()), []
 
     def visit(_, item):
@@ -41,12 +44,12 @@ def seal(path, u):
     with h5py.File(path, "r") as f:
         f.visititems(visit)
     extents.sort()
-    body = b"".join(struct.pack("<QQQ", o, n, xxhash.xxh3_64_intdigest(bytes(data[o:o + n]))) for o, n in extents)
-    assert 128 + len(body) <= u
+    body = b"".join(struct.pack("<QQQ32x", o, n, xxhash.xxh3_64_intdigest(bytes(data[o:o + n]))) for o, n in extents)
+    assert 768 + len(body) <= u
 
     def block(value):
-        head = struct.pack("<8sIIQQQQQ8s", b"DPIBNDL\0", 1, 0, u, len(data), len(extents), value, 0, bytes(8))
-        return (head + bytes(64) + body).ljust(u, b"\0")
+        head = struct.pack("<8sIIQQQQ", b"DPIBNDL\0", 2, 0, u, len(data), len(extents), value)
+        return (head.ljust(768, b"\0") + body).ljust(u, b"\0")
     state, at = xxhash.xxh3_64(block(0)), u
     for o, n in extents:
         state.update(bytes(data[at:o]))
@@ -56,7 +59,7 @@ def seal(path, u):
     path.write_bytes(data)
 
 
-def make(path, fill, u=4096, track_times=False):
+def make(path, fill, u=8192, track_times=False):
     """A bundle file whose data sets `fill(create)` makes; create(name, array) gives the h5py data set."""
     fcpl = h5py.h5p.create(h5py.h5p.FILE_CREATE)
     fcpl.set_userblock(u)
@@ -93,10 +96,10 @@ def made(folder):
     def long_names(create):
         for i in range(150):
             create(f"encoders/{'x' * (200 - len(str(i)))}{i}", np.arange(i + 1))
-    yield make(folder / "many.h5", many, u=1 << 17)
+    yield make(folder / "many.h5", many, u=1 << 18)
     yield make(folder / "kinds.h5", kinds)
     yield make(folder / "continued.h5", continued)
-    yield make(folder / "long_names.h5", long_names)
+    yield make(folder / "long_names.h5", long_names, u=1 << 14)
     yield make(folder / "times.h5", kinds, track_times=True)
 
 
@@ -148,6 +151,59 @@ def dump(view, folder):
     assert raw.read_bytes() == data[s["offset"]:s["offset"] + s["bytes"]], f"{path}:{s['path']}"
 
 
+def changed_copies(folder, rounds):
+    """Copies of small.h5 with bytes of their HDF5 structures changed and the digest of the other bytes written anew."""
+    sound, rng = (ROOT / "tests/bundle/data/small.h5").read_bytes(), random.Random(11)
+    u, n = struct.unpack_from("<Q", sound, 16)[0], struct.unpack_from("<Q", sound, 32)[0]
+    extents = [struct.unpack_from("<QQ", sound, 768 + 56 * i) for i in range(n)]
+    taken = {i for offset, size in extents for i in range(offset, offset + size)}
+    places = [i for i in range(u, len(sound)) if i not in taken]
+    for k in range(rounds):
+        data = bytearray(sound)
+        for at in rng.sample(places, rng.randint(1, 2)):
+            if rng.random() < 0.5:
+                data[at] ^= 1 << rng.randrange(8)
+            elif at + 8 <= len(data):
+                data[at:at + 8] = struct.pack("<Q", rng.choice((0, 1, 2**64 - 1, 2**63, 96, rng.choice(places) - u)))
+        data = data[:len(sound)]
+        state, at = xxhash.xxh3_64(bytes(data[:40]) + bytes(8) + bytes(data[48:u])), u
+        for offset, size in [*extents, (len(data), 0)]:
+            state.update(bytes(data[at:offset]))
+            at = offset + size
+        data[40:48] = struct.pack("<Q", state.intdigest())
+        path = folder / f"changed{k}.h5"
+        path.write_bytes(data)
+        yield path
+
+
+def python_view(path):
+    """What the package's reader sees of the HDF5 part, or None when it refuses it."""
+    from dpi_export import BundleError, digest
+    from dpi_export.hdf5_structures import Metadata, Structures
+    with open(path, "rb") as f:
+        block = digest.unpack(f, path.stat().st_size)
+        try:
+            runs = digest.metadata_runs(block.u, block.length, block.extents)
+            sets, _ = Structures(Metadata(f, block.u, block.length, runs)).contents(block.extents)
+        except BundleError:
+            return None
+    return sorted((name, s["dtype"].str, list(s["shape"]), s["bytes"]) for name, s in sets.items() if name != "/manifest")
+
+
+def check_same_rules(listing, folder, rounds=1500):
+    """The engine's reader and the package's accept the same files, and see the same in them."""
+    paths = list(changed_copies(folder, rounds))
+    out = subprocess.run([listing, *paths], capture_output=True, text=True, timeout=300).stdout
+    engine = {v["file"]: sorted((s["path"], TYPES[s["type"]], s["shape"], s["bytes"]) for s in v["sets"])
+              for v in map(json.loads, out.splitlines())}
+    for path in paths:
+        ours = python_view(path)
+        assert ours == engine.get(str(path)), f"{path}: {ours} and {engine.get(str(path))}"
+        path.unlink()
+    assert rounds // 10 < len(engine) < rounds, len(engine)
+    return len(engine), rounds
+
+
 def check_needed(library):
     """The library needs the few that the README names, and nothing that HDF5 would bring."""
     out = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
@@ -179,6 +235,8 @@ def main():
         else:
             for view in views:
                 dump(view, folder)
+        accepted, rounds = check_same_rules(listing, folder)
+    print(f"{rounds} changed bundles: the engine's reader and the package's accept the same {accepted}")
     print(f"{len(views)} bundles, {sets} data sets: the same for the engine, h5py and h5dump")
 
 

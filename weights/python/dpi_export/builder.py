@@ -197,12 +197,13 @@ class Builder(OpsApi):
         """The golden rows as given (dict of rows, value, logit, tolerance), or None."""
         return self._golden
 
-    def write(self, path, progress=None, check=True):
+    def write(self, path, progress=None, check=True, sign=None):
         """Writes the bundle. `progress(done, total, text)` is called between blocks. With `check` the golden rows run through
-        the package's executor on the written tables first; a mismatch raises and leaves no file."""
+        the package's executor on the written tables first; a mismatch raises and leaves no file. `sign`: a key file of
+        `dpi keygen`; the bundle is signed before it appears under its name."""
         from .writer import write_bundle
         check_heads(self.graph, self.heads)
-        return write_bundle(self, path, progress=progress, check=check)
+        return write_bundle(self, path, progress=progress, check=check, sign=sign)
 
 
 def _plain(value):

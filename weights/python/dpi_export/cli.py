@@ -1,4 +1,4 @@
-"""The command `python -m dpi_export`: inspect, verify, convert. Exit codes: 0 good, 1 a check failed, 2 wrong use."""
+"""The command `python -m dpi_export`: inspect, verify, convert, repack, keygen, sign. Exit codes: 0 good, 1 a check failed, 2 wrong use."""
 
 import argparse
 import json
@@ -7,15 +7,20 @@ import sys
 from .errors import BundleError
 from .golden import compare_golden
 from .reader import Bundle
+from .repack import repack
+from .signing import make_keys, sign
 from .tables import STORED, TableSource
 from .writer import write_bundle
 
 _EXAMPLES = """examples:
   python -m dpi_export inspect ctr.h5
   python -m dpi_export inspect ctr.h5 --json | jq .tables
-  python -m dpi_export verify ctr.h5
+  python -m dpi_export verify ctr.h5 --require-signature <hex public key>
   python -m dpi_export convert ctr.h5 ctr_bf16.h5 --dtype bf16
   python -m dpi_export convert ctr.h5 ctr_i8.h5 --dtype i8 --table item --tolerance 5e-3
+  python -m dpi_export repack edited.h5 ctr.h5
+  python -m dpi_export keygen team.key
+  python -m dpi_export sign ctr.h5 --key team.key
 """
 
 
@@ -36,7 +41,7 @@ class Progress:
 def _summary(bundle):
     return {
         "path": bundle.path, "name": bundle.name, "version": bundle.manifest["version"], "bytes": bundle.length,
-        "content_digest": f"{bundle.content_digest():016x}", "provenance": bundle.manifest_provenance(),
+        "content_digest": f"{bundle.content_digest():016x}", "signed_by": bundle.signed_by, "provenance": bundle.manifest_provenance(),
         "features": [{**f, "encoder": [s["op"] for s in f["encoder"].steps]} if f.get("encoder") else f
                      for f in bundle.features],
         "tables": bundle.tables,
@@ -55,6 +60,8 @@ def _inspect(args):
         return 0
     print(f"{s['name']}: {s['path']}, {s['bytes']} bytes, format {s['version'][0]}.{s['version'][1]}, "
           f"digest {s['content_digest']}")
+    for key in s["signed_by"]:
+        print(f"  signature by key {key} (not checked here: verify --require-signature)")
     for key, value in s["provenance"].items():
         print(f"  {key}: {value if not isinstance(value, dict) else json.dumps(value)}")
     print(f"features ({len(s['features'])})")
@@ -75,7 +82,7 @@ def _inspect(args):
 
 
 def _verify(args):
-    with Bundle(args.bundle) as bundle:
+    with Bundle(args.bundle, args.require_signature) as bundle:
         n = bundle.verify_digests(Progress())
         report = {"path": args.bundle, "extents": n, "golden": None if bundle.golden is None else compare_golden(bundle)}
     failures = (report["golden"] or {}).get("failures", [])
@@ -141,18 +148,52 @@ def _convert(args):
     return 1 if failures else 0
 
 
+def _repack(args):
+    confined = repack(args.bundle, args.output, limit=args.limit, check=not args.no_golden, sign=args.key)
+    if args.json:
+        print(json.dumps({"ok": True, "path": args.output, "system_calls_confined": confined}))
+    else:
+        print(f"{args.output}: a bundle with the contents of {args.bundle}")
+    if not confined:
+        print("note: this machine could not confine the reading process to a list of system calls", file=sys.stderr)
+    return 0
+
+
+def _keygen(args):
+    public = make_keys(args.bundle)
+    print(json.dumps({"ok": True, "public_key": public}) if args.json else public)
+    return 0
+
+
+def _sign(args):
+    key = sign(args.bundle, args.key)
+    print(json.dumps({"ok": True, "key_id": key}) if args.json else f"{args.bundle}: signed by key {key}")
+    return 0
+
+
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m dpi_export", description="Look at, check and convert DPI bundles.",
                                      epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = parser.add_subparsers(dest="command", required=True)
     for name, run, text in (("inspect", _inspect, "features, tables, ops and heads of a bundle"),
                             ("verify", _verify, "check every digest and recompute the golden rows"),
-                            ("convert", _convert, "store tables in another element type, block by block")):
+                            ("convert", _convert, "store tables in another element type, block by block"),
+                            ("repack", _repack, "make a bundle of an HDF5 file that has the contents of one"),
+                            ("keygen", _keygen, "write a new signing key, and FILE.pub beside it; prints the public key"),
+                            ("sign", _sign, "check a bundle's hashes and sign it in place")):
         p = sub.add_parser(name, help=text, description=text, epilog=_EXAMPLES,
                            formatter_class=argparse.RawDescriptionHelpFormatter)
-        p.add_argument("bundle")
-        if name == "convert":
+        p.add_argument("bundle", metavar="file" if name in ("repack", "keygen") else "bundle")
+        if name in ("convert", "repack"):
             p.add_argument("output")
+        if name == "verify":
+            p.add_argument("--require-signature", help="hex Ed25519 public keys, separated by commas: one of them must have signed")
+        if name == "repack":
+            p.add_argument("--limit", type=int, help="bytes that the data may unpack to (64 times the file and 1 GiB)")
+            p.add_argument("--no-golden", action="store_true", help="do not recompute the golden rows")
+        if name in ("repack", "sign"):
+            p.add_argument("--key", required=name == "sign", help="sign with this key file")
+        if name == "convert":
             p.add_argument("--dtype", required=True, choices=sorted(STORED))
             p.add_argument("--table", action="append", help="only this table (may be repeated; default: all)")
             p.add_argument("--tolerance", type=float, help="new tolerance of the golden rows")

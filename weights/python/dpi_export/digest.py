@@ -1,83 +1,121 @@
-"""User block and digests of a bundle file (FORMAT.md part 1), shared by writer and reader."""
+"""User block, digests and hashes of a bundle file (FORMAT.md part 1), shared by writer, reader and signing."""
 
+import collections
 import struct
 
 import xxhash
 
+from .content_hash import METADATA, TreeHash
 from .errors import BundleError
 
 MAGIC = b"DPIBNDL\0"
-HEAD = struct.Struct("<8sIIQQQQQ8s")  # 64 bytes: magic, major, minor, U, length, E, digest, flags, zero
+# magic, major, minor, U, length, E, digest, flags, number of signatures, hash of the metadata, zeros: 128 bytes
+HEAD = struct.Struct("<8sIIQQQQQQ32s32s")
+SIGNATURE = struct.Struct("<16s64s")
+EXTENT = struct.Struct("<QQQ32s")
+SIGNATURES, MAX_SIGNATURES = 128, 8
+EXTENTS = SIGNATURES + MAX_SIGNATURES * SIGNATURE.size
+MAX_EXTENTS, MAX_BLOCK = 1_000_000, 64 << 20
 CHUNK = 4 << 20
+
+Block = collections.namedtuple("Block", "u length extents digest metadata_hash signatures minor raw")
 
 
 def user_block_size(n_extents):
-    """The least power of two >= 512 that holds the block."""
-    size = 512
-    while size < 128 + 24 * n_extents:
+    """The least power of two >= 1024 that holds the block."""
+    size = 1024
+    while size < EXTENTS + EXTENT.size * n_extents:
         size *= 2
     return size
 
 
-def pack(u, length, extents, digest, minor=0, signature=b"", major=1):
-    """The user block's bytes. extents: (offset, length, digest), by rising offset."""
-    head = HEAD.pack(MAGIC, major, minor, u, length, len(extents), digest, 1 if signature else 0, bytes(8))
-    body = b"".join(struct.pack("<QQQ", *e) for e in extents)
-    return (head + signature.ljust(64, b"\0") + body).ljust(u, b"\0")
+def pack(u, length, extents, digest, metadata_hash, signatures=(), version=(2, 0)):
+    """The user block's bytes. extents: (offset, length, digest, hash) by rising offset; signatures: (key id, signature)."""
+    head = HEAD.pack(MAGIC, *version, u, length, len(extents), digest, 0, len(signatures), metadata_hash, bytes(32))
+    room = b"".join(SIGNATURE.pack(*s) for s in signatures).ljust(EXTENTS - SIGNATURES, b"\0")
+    return (head + room + b"".join(EXTENT.pack(*e) for e in extents)).ljust(u, b"\0")
 
 
-def digest_range(file, begin, end, state=None):
-    """XXH3-64 over file bytes [begin, end), read in chunks."""
-    state = state or xxhash.xxh3_64()
+def chunks(file, begin, end):
+    """File bytes [begin, end) in blocks."""
     file.seek(begin)
     while begin < end:
         data = file.read(min(CHUNK, end - begin))
         if not data:
             raise BundleError(f"file ends at byte {begin}, expected {end}")
-        state.update(data)
+        yield data
         begin += len(data)
-    return state
+
+
+def metadata_runs(u, length, extents):
+    """(begin, end) of what lies outside user block and extents, by rising offset."""
+    at = u
+    for offset, size, *_ in extents:
+        if offset > at:
+            yield at, offset
+        at = offset + size
+    if length > at:
+        yield at, length
+
+
+def metadata_hash(file, u, length, extents):
+    """The cryptographic hash of the bytes outside user block and extents."""
+    state = TreeHash(METADATA)
+    for begin, end in metadata_runs(u, length, extents):
+        for data in chunks(file, begin, end):
+            state.update(data)
+    return state.digest()
 
 
 def other_digest(file, block, length, extents):
     """The digest of the other bytes: `block` is the user block as it stands in the file."""
     masked = bytearray(block)
     masked[40:48] = bytes(8)
-    masked[64:128] = bytes(64)
     state = xxhash.xxh3_64(bytes(masked))
-    at = len(block)
-    for offset, size, _ in extents:
-        digest_range(file, at, offset, state)
-        at = offset + size
-    digest_range(file, at, length, state)
+    for begin, end in metadata_runs(len(block), length, extents):
+        for data in chunks(file, begin, end):
+            state.update(data)
     return state.intdigest()
 
 
-def unpack(file, actual_length):
-    """(u, length, extents, digest, block, minor) after every check that needs no libhdf5."""
-    file.seek(0)
-    head = file.read(HEAD.size)
-    if len(head) < HEAD.size or head[:8] != MAGIC:
+def _check_head(head, actual_length):
+    if len(head) < EXTENTS or head[:8] != MAGIC:
         raise BundleError("not a DPI bundle: the file does not start with DPIBNDL")
-    _, major, minor, u, length, n, digest, flags, zero = HEAD.unpack(head)
-    if major != 1:
-        raise BundleError(f"format version {major}.{minor}, expected 1.x")
-    if u < 512 or u & (u - 1) or u > actual_length or u != user_block_size(n) and u < 128 + 24 * n:
-        raise BundleError(f"user block of {u} bytes for {n} extents in a file of {actual_length} bytes")
+    _, major, minor, u, length, n, digest, flags, n_signatures, hashed, zero = HEAD.unpack_from(head)
+    if major != 2:
+        more = "; write it anew: python3 -m dpi_export repack OLD NEW" if major < 2 else ""
+        raise BundleError(f"bundle format {major}.{minor}, this reader knows 2.x{more}")
     if length != actual_length:
         raise BundleError(f"the file has {actual_length} bytes, its user block states {length}: truncated or extended")
-    if flags not in (0, 1) or zero != bytes(8):
+    if u < 1024 or u & (u - 1) or u > min(actual_length, MAX_BLOCK) or n > MAX_EXTENTS or EXTENTS + EXTENT.size * n > u:
+        raise BundleError(f"user block of {u} bytes for {n} extents in a file of {actual_length} bytes")
+    if flags or zero != bytes(32):
         raise BundleError("unknown flags in the user block")
+    if n_signatures > MAX_SIGNATURES or any(head[SIGNATURES + SIGNATURE.size * n_signatures:EXTENTS]):
+        raise BundleError("the user block has signatures that it does not count")
+    signatures = [SIGNATURE.unpack_from(head, SIGNATURES + SIGNATURE.size * i) for i in range(n_signatures)]
+    if (bytes(16), bytes(64)) in signatures:
+        raise BundleError("the user block counts a signature that is not there")
+    return u, length, n, digest, hashed, signatures, minor
+
+
+def unpack(file, actual_length):
+    """The Block of a file, after every check that needs nothing of HDF5."""
+    file.seek(0)
+    head = file.read(EXTENTS)
+    u, length, n, digest, hashed, signatures, minor = _check_head(head, actual_length)
     file.seek(0)
     block = file.read(u)
-    extents = [struct.unpack_from("<QQQ", block, 128 + 24 * i) for i in range(n)]
+    if len(block) != u or block[:EXTENTS] != head:
+        raise BundleError("the file changed while it was read")
+    extents = [EXTENT.unpack_from(block, EXTENTS + EXTENT.size * i) for i in range(n)]
     at = u
-    for i, (offset, size, _) in enumerate(extents):
+    for i, (offset, size, _, _) in enumerate(extents):
         if offset < at or size == 0 or offset + size > length:
             raise BundleError(f"extent {i} covers bytes {offset} + {size}, expected rising ranges within {at}..{length}")
         at = offset + size
-    if any(block[128 + 24 * n:]):
+    if any(block[EXTENTS + EXTENT.size * n:]):
         raise BundleError("the user block does not end in zeros")
     if other_digest(file, block, length, extents) != digest:
         raise BundleError("digest of the other bytes: the file is damaged")
-    return u, length, extents, digest, block, minor
+    return Block(u, length, extents, digest, hashed, signatures, minor, block)

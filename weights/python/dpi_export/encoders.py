@@ -46,7 +46,31 @@ STEPS = {
     "minmax": ("number", "number", ("min", "max", "lo", "hi"), ()),
     "buckets": ("number", "id", ("boundaries", "right", "first_id"), ()),
 }
-_ARRAY_TYPES = {"bytes": "u1", "offsets": "<u8", "ids": "<i8", "keys": "<i8"}
+ARRAY_TYPES = {"bytes": "u1", "offsets": "<u8", "ids": "<i8", "keys": "<i8"}
+
+
+def _number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf")
+
+
+def _integer(lo, hi):
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and lo <= value <= hi
+
+
+def _list_of(check):
+    return lambda value: isinstance(value, (list, tuple)) and all(map(check, value))
+
+
+#: what the keys of steps may hold
+_VALUES = {
+    **{key: (_number, "a finite number") for key in ("lo", "hi", "mean", "std", "min", "max")},
+    **{key: (_integer(0, 2**31 - 1), "an integer from 0 to 2^31 - 1") for key in ("first_id", "offset")},
+    "seed": (_integer(0, 2**63 - 1), "an integer from 0 to 2^63 - 1"),
+    "modulus": (_integer(1, 2**31 - 1), "an integer from 1 to 2^31 - 1"),
+    "right": (lambda v: isinstance(v, bool), "true or false"), "algorithm": (lambda v: isinstance(v, str), "a text"),
+    "values": (_list_of(lambda v: isinstance(v, str)), "a list of texts"),
+    "boundaries": (_list_of(_number), "a list of finite numbers"),
+}
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -233,11 +257,12 @@ class Encoder:
             if key not in step:
                 raise BundleError(f"{where}: key '{key}' is missing")
         for key, value in step.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise BundleError(f"{where}: {key} is {value}, expected a finite number")
+            if key in _VALUES and not _VALUES[key][0](value):
+                raise BundleError(f"{where}: {key} is {value!r}, expected {_VALUES[key][1]}")
         bad = {"standard": lambda s: s["std"] == 0, "minmax": lambda s: s["max"] == s["min"],
                "clip": lambda s: s["lo"] > s["hi"], "buckets": lambda s: list(s["boundaries"]) != sorted(s["boundaries"]),
-               "hash": lambda s: s["modulus"] < 1 or s["algorithm"] not in ("xxh64", "murmur3_32")}
+               "hash": lambda s: s["algorithm"] not in ("xxh64", "murmur3_32") or
+               (s["algorithm"] == "murmur3_32" and s["seed"] >= 2**32)}
         if step["op"] in bad and bad[step["op"]](step):
             raise BundleError(f"{where}: its numbers make no sense: {step}")
 
@@ -387,24 +412,27 @@ class Encoder:
         ids = [self.encode_for(feature, element) for element in self.elements(cell)]
         return [i for i in ids if i is not MISSING]
 
-    def manifest(self, taken, feature_name):
-        """({"steps": ...} with data set paths, {path: array}); `taken` is the set of paths in use."""
+    def manifest(self, stored, feature_name):
+        """({"steps": ...} with data set paths, {path: array}). `stored`: what the model's encoders wrote so far, {} at first;
+        a vocabulary that is there already is named again, not written again."""
         from .errors import dataset_name
-        steps, arrays = [], {}
+        steps, arrays, taken = [], {}, stored.setdefault("paths", set())
         for step in self.steps:
-            out = {"op": step["op"]}
-            for key, value in step.items():
-                if key in _ARRAY_TYPES:
+            out = {key: value for key, value in step.items() if key not in ARRAY_TYPES}
+            contents = {key: np.ascontiguousarray(step[key], dtype=kind) for key, kind in ARRAY_TYPES.items() if key in step}
+            # Bytes and offsets go together: a text cut in another way is another vocabulary.
+            whole = b"|".join(a.tobytes() for key, a in contents.items() if key != "ids")
+            for key, array in contents.items():
+                content = (key, step["op"], array.tobytes() if key == "ids" else whole)
+                if content not in stored:
                     base = path = f"/encoders/{dataset_name(feature_name)[:180]}.{key}"
                     n = 1
                     while path in taken:
                         n += 1
                         path = f"{base}.{n}"
                     taken.add(path)
-                    arrays[path] = np.ascontiguousarray(value, dtype=_ARRAY_TYPES[key])
-                    out[key] = path
-                elif key != "op":
-                    out[key] = value
+                    stored[content], arrays[path] = path, array
+                out[key] = stored[content]
             steps.append(out)
         bags = {"splitter": self.splitter, "missing_element": self.missing_element}
         return {"steps": steps, **{k: v for k, v in bags.items() if v is not None}}, arrays

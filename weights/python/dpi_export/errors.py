@@ -2,8 +2,8 @@
 
 import re
 
-NAME = re.compile(r"^[A-Za-z0-9_.\-/ \[\]:]{1,200}$")
-DATASET = re.compile(r"^[A-Za-z0-9_.\-]{1,200}$")
+NAME = re.compile(r"^[A-Za-z0-9_.\-/ \[\]:]{1,200}\Z")
+DATASET = re.compile(r"^[A-Za-z0-9_.\-]{1,200}\Z")
 
 
 class BundleError(ValueError):

@@ -5,12 +5,12 @@ import warnings
 import numpy as np
 
 from .errors import BundleError
-from .raw_golden import compare_raw, raw_arrays
+from .raw_golden import RAW_SETS, compare_raw, raw_arrays
 from .schema import Schema
 
-_SETS = {"dense": "dense", "ids": "ids", "offsets": "offsets", "weights": "weights", "shared_offsets": "shared_offsets",
-         "shared_dense": "shared_dense", "shared_ids": "shared_ids", "shared_bag_offsets": "shared_bag_offsets",
-         "shared_weights": "shared_weights"}
+#: data sets under /golden that are Rows' arrays of the same name
+ROW_SETS = ("dense", "ids", "offsets", "weights", "shared_offsets", "shared_dense", "shared_ids", "shared_bag_offsets",
+            "shared_weights")
 
 
 #: Rows with a tolerance beyond this are named: float32 leaves little of their scores.
@@ -66,7 +66,7 @@ def golden_arrays(model, golden):
     n = rows.count(Schema(model.features))
     if not 1 <= n <= 65536:
         raise BundleError(f"golden: {n} rows, expected 1 to 65536")
-    arrays = {f"/golden/{name}": getattr(rows, key) for key, name in _SETS.items() if getattr(rows, key) is not None}
+    arrays = {f"/golden/{name}": getattr(rows, name) for name in ROW_SETS if getattr(rows, name) is not None}
     arrays["/golden/value"] = _matrix(golden["value"], n, model.heads, "value")
     if not np.isfinite(arrays["/golden/value"]).all():
         raise BundleError("golden: a value is not finite")
@@ -80,6 +80,56 @@ def golden_arrays(model, golden):
         spec.update(keys)
         arrays.update(more)
     return {"spec": spec, "arrays": arrays}
+
+
+def _check_raw(spec, rows, features, need):
+    names, count = spec["raw"], spec.get("raw_rows", rows)
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or set(names) - {f["name"] for f in features}:
+        raise BundleError(f"/golden: raw is {names!r}, expected names of features")
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= rows:
+        raise BundleError(f"/golden: raw_rows is {count!r}, expected 0 to {rows}")
+    for name, kind in RAW_SETS.items():
+        need(name, (count * len(names) + 1,) if name == "raw_cells" else (None,), kind)
+
+
+def check_sets(spec, features, heads, data_sets):
+    """Raises unless the golden rows of a manifest have their data sets, of the right types and shapes (None = any length)."""
+    rows, shared = spec.get("rows"), spec.get("shared_rows", 0)
+    if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= 65536 for n in (rows, shared)):
+        raise BundleError(f"/golden: rows is {rows!r} and shared_rows {shared!r}, expected 0 to 65536")
+    tolerance = spec.get("tolerance", 1e-5)
+    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 0 <= tolerance < float("inf"):
+        raise BundleError(f"/golden: tolerance is {tolerance!r}")
+    if not rows:
+        return
+    schema = Schema(features)
+
+    def need(name, shape, dtype, optional=False):
+        info = data_sets.get(f"/golden/{name}")
+        if info is None and optional:
+            return
+        if info is None or info["dtype"] != np.dtype(dtype) or len(info["shape"]) != len(shape) or \
+                any(want not in (None, have) for want, have in zip(shape, info["shape"])):
+            raise BundleError(f"/golden/{name}: is missing, or is not {dtype} of shape {list(shape)}")
+
+    need("value", (rows, len(heads)), "<f4")
+    need("logit", (rows, len(heads)), "<f4", optional=True)
+    for key in ("value", "logit"):
+        need(f"{key}_tolerance", (rows, len(heads)), "<f4", optional=True)
+    if spec.get("raw"):
+        _check_raw(spec, rows, features, need)
+    parts = [("", "offsets", rows, "item" if shared else "all")]
+    if shared:
+        need("shared_offsets", (shared + 1,), "<i8")
+        parts.append(("shared_", "shared_bag_offsets", shared, "shared"))
+    for prefix, offsets, n, part in parts:
+        if schema.n_columns(part):
+            need(prefix + "dense", (n, schema.n_columns(part)), "<f4")
+        slots = len(schema.slots(part))
+        if slots:
+            need(offsets, (n * slots + 1,), "<i8")
+            need(prefix + "ids", (None,), "<i8")
+            need(prefix + "weights", data_sets[f"/golden/{prefix}ids"]["shape"], "<f4", optional=True)
 
 
 def compare_golden(bundle, dtype=np.float64):
@@ -114,12 +164,13 @@ def compare_golden(bundle, dtype=np.float64):
     return report
 
 
-def check_golden(path):
-    """Opens a written file, checks every digest and, when there are golden rows, runs them; raises on any mismatch."""
+def check_golden(path, rows=True):
+    """Opens a written file, checks every digest and hash and, when there are golden rows, runs them (not if `rows` is false); raises
+    on any mismatch."""
     from .reader import Bundle
     with Bundle(path) as bundle:
         bundle.verify_digests()
-        if bundle.golden is not None:
+        if rows and bundle.golden is not None:
             failures = compare_golden(bundle)["failures"]
             if failures:
                 raise BundleError("golden rows: the model as built does not compute what the training framework did: "

@@ -25,6 +25,10 @@ def texts_of(cell):
     return [cell if isinstance(cell, str) else number_text(cell)]
 
 
+#: data sets under /golden that hold raw cells, and their types
+RAW_SETS = {"raw_cells": "<i8", "raw_texts": "<i8", "raw_bytes": "u1"}
+
+
 def raw_arrays(features, raw, n_rows):
     """(manifest keys, {path: array}) of {feature: cells} for the last rows of `n_rows`."""
     kinds = {f["name"]: f["kind"] for f in features}
@@ -52,7 +56,10 @@ def read_raw(spec, arrays):
             raise BundleError(f"/golden/{what}: expected rising offsets from 0 to {end}")
     if not 0 <= count <= spec["rows"] or len(cells) != count * len(names) + 1:
         raise BundleError(f"/golden/raw_cells: {len(cells)} offsets for {count} rows of {len(names)} features")
-    held = [data[a:b].tobytes().decode() for a, b in zip(texts, texts[1:])]
+    try:
+        held = [data[a:b].tobytes().decode() for a, b in zip(texts, texts[1:])]
+    except UnicodeDecodeError as e:
+        raise BundleError(f"/golden/raw_bytes: not UTF-8: {e}") from None
     lists = [held[a:b] for a, b in zip(cells, cells[1:])]
     return {name: lists[i::len(names)] for i, name in enumerate(names)}
 

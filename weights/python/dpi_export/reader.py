@@ -1,29 +1,44 @@
-"""Bundle: reads a bundle file in Python, for inspect, verify, convert and tests. The engine's own reader is sdk/src/bundle."""
+"""Bundle: reads a bundle file in Python, for inspect, verify, convert and tests, by the rules of the engine's reader (sdk/src/bundle).
+HDF5's library takes no part: whatever the bytes are, what comes is a Bundle or a BundleError."""
 
 import json
 import os
 
-import h5py
 import numpy as np
 import xxhash
 
 from . import digest, schema
-from .encoders import Encoder
+from .content_hash import DATA, TreeHash
+from .encoders import ARRAY_TYPES, Encoder
 from .errors import BundleError, dataset_name
+from .golden import ROW_SETS, check_sets
 from .graph import Graph, check_heads
-from .profile import check_profile
-from .raw_golden import read_raw
+from .hdf5_structures import Metadata, Structures
+from .raw_golden import RAW_SETS, read_raw
 from .rows import Rows
+from .signing import check_signature
 from .tables import BLOCK_BYTES, STORED, decode
 
 _SECTIONS = ("features", "tables", "ops", "heads")
 
 
-class Bundle:
-    """An open bundle. Opening checks user block, digest of the other bytes, HDF5 profile and manifest, not the raw data."""
+def _members(pairs):
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("a key is given twice")
+    return out
 
-    def __init__(self, path):
-        self.path = os.fspath(path)
+
+def _no_constant(text):
+    raise ValueError(f"{text} is no JSON number")
+
+
+class Bundle:
+    """An open bundle. Opening checks user block, digest and hash of the other bytes, HDF5 profile and manifest, not the raw data.
+    `require_signature`: hex Ed25519 public keys, separated by commas, one of which must have signed."""
+
+    def __init__(self, path, require_signature=None):
+        self.path, self._require = os.fspath(path), require_signature
         try:
             self._file = open(self.path, "rb")
         except OSError as e:
@@ -33,7 +48,8 @@ class Bundle:
         except BundleError as e:
             self._file.close()
             raise BundleError(f"{self.path}: {e}") from None
-        except (KeyError, TypeError, AttributeError, ValueError, RecursionError, OSError) as e:
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError, RecursionError, MemoryError,
+                OSError) as e:
             # A manifest or file whose parts have other types than the format says.
             self._file.close()
             raise BundleError(f"{self.path}: /manifest or the HDF5 structures are malformed: {type(e).__name__}: {e}") from None
@@ -49,15 +65,18 @@ class Bundle:
         self._file.close()
 
     def _open(self):
-        self.length = os.path.getsize(self.path)
-        self.u, _, self.extents, self.digest, _, self.version_minor = digest.unpack(self._file, self.length)
-        with h5py.File(self.path, "r") as h5:
-            self.data_sets = check_profile(h5, self.extents)
-            if "/manifest" not in self.data_sets:
-                raise BundleError("/manifest is missing")
-            text = h5["/manifest"][()].tobytes()
+        self.length = os.fstat(self._file.fileno()).st_size
+        block = digest.unpack(self._file, self.length)
+        self.u, self.extents, self.digest, self.version_minor = block.u, block.extents, block.digest, block.minor
+        self.signed_by = [key.hex() for key, _ in block.signatures]
+        if self._require is not None:
+            check_signature(block, self._require)
+        if digest.metadata_hash(self._file, block.u, self.length, block.extents) != block.metadata_hash:
+            raise BundleError("hash of the metadata: it is not what the user block states")
+        runs = digest.metadata_runs(block.u, self.length, block.extents)
+        self.data_sets, text = Structures(Metadata(self._file, block.u, self.length, runs)).contents(block.extents)
         try:
-            self.manifest = json.loads(text.decode("utf-8"))
+            self.manifest = json.loads(text.decode("utf-8"), object_pairs_hook=_members, parse_constant=_no_constant)
         except ValueError as e:
             raise BundleError(f"/manifest: not UTF-8 JSON: {e}") from None
         self._check_manifest()
@@ -67,19 +86,21 @@ class Bundle:
         self._read_tables()
         self._read_graph()
         self._golden = None
+        if "golden" in self.manifest:
+            check_sets(self.manifest["golden"], self.features, self.heads, self.data_sets)
 
     def _check_manifest(self):
         m = self.manifest
         if not isinstance(m, dict) or m.get("format") != "dpi-bundle":
             raise BundleError("/manifest: format is not dpi-bundle")
-        if not isinstance(m.get("version"), list) or m["version"][:1] != [1]:
-            raise BundleError(f"/manifest: version {m.get('version')}, expected [1, x]")
+        if m.get("version") != [2, self.version_minor]:
+            raise BundleError(f"/manifest: version {m.get('version')}, expected [2, {self.version_minor}] as the user block says")
         for key in _SECTIONS:
             if not isinstance(m.get(key), list) or not all(isinstance(e, dict) for e in m[key]):
                 raise BundleError(f"/manifest: {key} is not a list of objects")
 
     def _read_features(self):
-        self.features = []
+        self.features, self._shared_arrays, self._pairs = [], {}, {}
         for entry in self.manifest["features"]:
             feature = dict(entry)
             schema.check_feature(feature)
@@ -87,15 +108,38 @@ class Bundle:
                 given = feature["encoder"]
                 if set(given) - {"steps", "splitter", "missing_element"}:
                     raise BundleError(f"feature '{feature['name']}', encoder: a key of {sorted(given)} is not known")
-                steps = [{k: self.array(v) if k in ("bytes", "offsets", "ids", "keys") else v for k, v in s.items()}
-                         for s in given.get("steps", [])]
-                feature["encoder"] = Encoder(steps, given.get("splitter"), given.get("missing_element"))
+                steps = given.get("steps", [])
+                arrays = [{k: self._vocabulary_array(s, k) if k in ARRAY_TYPES else v for k, v in s.items()} for s in steps]
+                feature["encoder"] = Encoder(arrays, given.get("splitter"), given.get("missing_element"))
                 feature["encoder"].check(feature)
+                self._check_pairs(steps)
             self.features.append(feature)
         schema.Schema(self.features)
 
+    def _check_pairs(self, steps):
+        """The same bytes come with the same offsets, and these with no other bytes."""
+        for step in steps:
+            if step.get("op") == "vocab_string":
+                pair = (step["bytes"], step["offsets"])
+                if any(self._pairs.setdefault(path, pair) != pair for path in pair):
+                    raise BundleError(f"{pair[0]}: another feature reads it, or {pair[1]}, with other data")
+
+    def _vocabulary_array(self, step, key):
+        """An array of an encoder step: of the right type, its length that of the vocabulary. Read once, however many name it."""
+        path = step[key]
+        info = self.data_sets.get(path) if isinstance(path, str) and path.startswith("/encoders/") else None
+        if info is None or info["dtype"] != np.dtype(ARRAY_TYPES[key]) or len(info["shape"]) != 1:
+            raise BundleError(f"{path}: is missing, or is no vocabulary's {key} ({ARRAY_TYPES[key]}, one dimension)")
+        if key == "ids":
+            keys, more = (step["keys"], 0) if "keys" in step else (step["offsets"], 1)
+            if self.data_sets[keys]["shape"][0] != info["shape"][0] + more:
+                raise BundleError(f"{path}: has {info['shape'][0]} ids, the vocabulary another number of entries")
+        if path not in self._shared_arrays:
+            self._shared_arrays[path] = self.array(path)
+        return self._shared_arrays[path]
+
     def _read_tables(self):
-        self._table_info = {}
+        self._table_info, named = {}, set()
         for t in self.manifest["tables"]:
             name = t.get("name")
             if set(t) - {"name", "rows", "dim", "dtype", "data", "scale"}:
@@ -109,6 +153,10 @@ class Bundle:
             self._need(data, (t["rows"], t["dim"]), STORED[t["dtype"]], f"table '{name}'")
             if t["dtype"] == "i8":
                 self._need(t.get("scale"), (t["rows"],), "<f4", f"scale of table '{name}'")
+            for path in (data, t.get("scale")):
+                if path is not None and path in named:
+                    raise BundleError(f"{path}: table '{name}' names it, and another table does too")
+                named.add(path)
             self._table_info[name] = {**t, "data": data}
 
     def _need(self, path, shape, dtype, what):
@@ -120,7 +168,11 @@ class Bundle:
                               f"expected {np.dtype(dtype)} {list(shape)}")
 
     def _read_graph(self):
-        params = {p[len("/params/"):]: i["shape"] for p, i in self.data_sets.items() if p.startswith("/params/")}
+        params = {}
+        for path, info in self.data_sets.items():
+            if path.startswith("/params/"):
+                self._need(path, info["shape"], "<f4", "parameter")
+                params[path[len("/params/"):]] = info["shape"]
         self.graph = Graph({f["name"]: f for f in self.features}, self._table_info, params)
         for op in self.manifest["ops"]:
             self.graph.add(op)
@@ -154,12 +206,33 @@ class Bundle:
         info = self.data_sets.get(path)
         if info is None:
             raise BundleError(f"data set {path} is missing")
-        if info["offset"] is None:
-            return np.empty(info["shape"], info["dtype"])
-        return np.array(self._map(info))
+        return self.read_rows(path, 0, info["shape"][0])
 
-    def _map(self, info):
-        return np.memmap(self.path, dtype=info["dtype"], mode="r", offset=info["offset"], shape=tuple(info["shape"]))
+    def read_rows(self, path, first, n):
+        """Rows [first, first + n) of a data set."""
+        info = self.data_sets[path]
+        shape = (n, *info["shape"][1:])
+        size = int(np.prod(shape, dtype=np.int64)) * info["dtype"].itemsize
+        if not size:
+            return np.empty(shape, info["dtype"])
+        row_bytes = info["bytes"] // info["shape"][0]
+        data = os.pread(self._file.fileno(), size, info["offset"] + first * row_bytes) if size < 1 << 20 else b""
+        if len(data) != size:  # more than one read gives
+            data = b"".join(digest.chunks(self._file, info["offset"] + first * row_bytes, info["offset"] + first * row_bytes + size))
+        return np.frombuffer(data, info["dtype"]).reshape(shape).copy()
+
+    def _rows_at(self, path, ids):
+        """Rows of a data set by their numbers: all of a small one, else those that are asked for."""
+        info = self.data_sets[path]
+        if info["bytes"] <= 64 << 20:
+            return self.array(path)[ids]
+        ids = np.asarray(ids)
+        unique, where = np.unique(ids, return_inverse=True)
+        out = np.empty((len(unique), *info["shape"][1:]), info["dtype"])
+        begins = np.flatnonzero(np.diff(unique, prepend=unique[:1] - 2) != 1)
+        for at, end in zip(begins, [*begins[1:], len(unique)]):  # runs of neighbours
+            out[at:end] = self.read_rows(path, int(unique[at]), int(end - at))
+        return out[where].reshape(*ids.shape, *info["shape"][1:])
 
     def param(self, name):
         """A parameter, f32."""
@@ -173,8 +246,8 @@ class Bundle:
     def gather(self, table, ids):
         """float32 rows of a table; reads no other rows."""
         t = self._table_info[table]
-        stored = self._map(self.data_sets[t["data"]])[ids]
-        scales = self._map(self.data_sets[t["scale"]])[ids] if t["dtype"] == "i8" else None
+        stored = self._rows_at(t["data"], ids)
+        scales = self._rows_at(t["scale"], ids) if t["dtype"] == "i8" else None
         return decode(stored, t["dtype"], scales)
 
     def table_source(self, name):
@@ -193,18 +266,15 @@ class Bundle:
         """{"n", "rows": Rows, "value", "logit" or None, "tolerance", "tolerances": {"value", "logit"} by row or None,
         "raw": {feature: cells} or None}, or None."""
         spec = self.manifest.get("golden")
-        if spec is None or self._golden is not None:
+        if not spec or not spec["rows"] or self._golden is not None:
             return self._golden
-        have = {p[len("/golden/"):]: self.array(p) for p in self.data_sets if p.startswith("/golden/")}
-        value, logit = have.pop("value"), have.pop("logit", None)
-        cells = {k: have.pop(k) for k in ("raw_cells", "raw_texts", "raw_bytes") if k in have}
-        raw = read_raw(spec, cells) if spec.get("raw") else None
-        if value.shape != (spec["rows"], len(self.heads)) or (logit is not None and logit.shape != value.shape):
-            raise BundleError(f"/golden/value has shape {list(value.shape)}, expected [{spec['rows']}, {len(self.heads)}]")
-        tolerances = {k: have.pop(f"{k}_tolerance") for k in ("value", "logit") if f"{k}_tolerance" in have}
-        if any(t.shape != value.shape for t in tolerances.values()) or ("logit" in tolerances and logit is None) or len(tolerances) == 1 \
-                and logit is not None:
+        have = {name: self.array(f"/golden/{name}") for name in ROW_SETS if f"/golden/{name}" in self.data_sets}
+        value = self.array("/golden/value")
+        logit = self.array("/golden/logit") if "/golden/logit" in self.data_sets else None
+        tolerances = {k: self.array(f"/golden/{k}_tolerance") for k in ("value", "logit") if f"/golden/{k}_tolerance" in self.data_sets}
+        if tolerances and set(tolerances) != ({"value"} if logit is None else {"value", "logit"}):
             raise BundleError("/golden/value_tolerance, /golden/logit_tolerance: expected one per golden value and logit")
+        raw = read_raw(spec, {k: self.array(f"/golden/{k}") for k in RAW_SETS}) if spec.get("raw") else None
         rows = Rows(n=spec["rows"], **have)
         self._golden = {"n": spec["rows"], "rows": rows, "value": value, "logit": logit,
                         "tolerance": spec.get("tolerance", 1e-5), "tolerances": tolerances or None, "raw": raw}
@@ -217,12 +287,18 @@ class Bundle:
         return g and {**{k: g[k] for k in ("rows", "value", "logit", "raw")}, "tolerance": g["tolerances"] or g["tolerance"]}
 
     def verify_digests(self, progress=None):
-        """Checks the digest of every extent; raises BundleError naming the data set."""
+        """Checks digest and hash of every extent; raises BundleError naming the data set."""
         names = {i["offset"]: p for p, i in self.data_sets.items()}
         total, done = sum(e[1] for e in self.extents), 0
-        for offset, size, want in self.extents:
-            if digest.digest_range(self._file, offset, offset + size).intdigest() != want:
-                raise BundleError(f"{self.path}: digest of {names.get(offset, f'extent at {offset}')}: the data is damaged")
+        for offset, size, want, want_hash in self.extents:
+            state, tree = xxhash.xxh3_64(), TreeHash(DATA)
+            for data in digest.chunks(self._file, offset, offset + size):
+                state.update(data)
+                tree.update(data)
+            if state.intdigest() != want:
+                raise BundleError(f"{self.path}: digest of {names[offset]}: the data is damaged")
+            if tree.digest() != want_hash:
+                raise BundleError(f"{self.path}: hash of {names[offset]}: the data is not what the user block states")
             done += size
             if progress:
                 progress(done, total, "digests")
@@ -241,8 +317,7 @@ class _StoredBlocks:
     def blocks(self):
         """(first row, stored block, scales or None)."""
         t, b = self._info, self._bundle
-        data = b._map(b.data_sets[t["data"]])
-        scales = b._map(b.data_sets[t["scale"]]) if t["dtype"] == "i8" else None
         step = max(1, BLOCK_BYTES // (4 * t["dim"]))
         for at in range(0, t["rows"], step):
-            yield at, np.array(data[at:at + step]), None if scales is None else np.array(scales[at:at + step])
+            n = min(step, t["rows"] - at)
+            yield at, b.read_rows(t["data"], at, n), b.read_rows(t["scale"], at, n) if t["dtype"] == "i8" else None

@@ -8,11 +8,13 @@ import numpy as np
 import xxhash
 
 from . import digest
+from .content_hash import DATA, TreeHash
 from .errors import BundleError, dataset_name
 from .executor import Executor
 from .conditioning import row_tolerances, rounding_errors
 from .golden import check_golden, golden_arrays, stack_heads
 from .reader import Bundle
+from .signing import add_signature, read_signing_key
 from .tables import STORED
 
 _H5_TYPES = {"u1": h5py.h5t.STD_U8LE, "i1": h5py.h5t.STD_I8LE, "u2": h5py.h5t.STD_U16LE, "i8": h5py.h5t.STD_I64LE,
@@ -48,7 +50,8 @@ class ProfileFile:
         kind = np.dtype(dtype).str.lstrip("<|")
         space = h5py.h5s.create_simple(tuple(int(s) for s in shape))
         ds = h5py.h5d.create(where, name.encode(), _H5_TYPES[kind], space, dcpl=plist)
-        self._sets[path] = {"ds": ds, "shape": tuple(shape), "dtype": np.dtype(dtype), "state": xxhash.xxh3_64(), "rows": 0}
+        self._sets[path] = {"ds": ds, "shape": tuple(shape), "dtype": np.dtype(dtype), "rows": 0,
+                            "state": xxhash.xxh3_64(), "hash": TreeHash(DATA)}
 
     def append(self, path, block):
         """Writes the next rows of a data set."""
@@ -61,7 +64,8 @@ class ProfileFile:
         space = entry["ds"].get_space()
         space.select_hyperslab((entry["rows"],) + (0,) * (block.ndim - 1), block.shape)
         entry["ds"].write(memory, space, block)
-        entry["state"].update(block.tobytes() if block.ndim != 1 else block.data)
+        entry["state"].update(block.data)
+        entry["hash"].update(block.data)
         entry["rows"] += n
 
     def put(self, path, array):
@@ -71,12 +75,13 @@ class ProfileFile:
         self.append(path, array)
 
     def close(self):
-        """Closes the HDF5 part; returns the extents (offset, length, digest) by rising offset."""
+        """Closes the HDF5 part; returns the extents (offset, length, digest, hash) by rising offset."""
         extents = []
         for path, entry in self._sets.items():
             size = int(np.prod(entry["shape"], dtype=np.int64)) * entry["dtype"].itemsize
             if size and path != "/manifest":
-                extents.append((entry["ds"].get_offset(), size, entry["state"].intdigest()))
+                extents.append((entry["ds"].get_offset(), size, entry["state"].intdigest(),
+                                entry["hash"].digest()))
         self._sets, self._groups = {}, {}
         self._file.close()
         return sorted(extents)
@@ -86,10 +91,11 @@ def seal(path, u, extents):
     """Writes the user block into a finished HDF5 file."""
     length = os.path.getsize(path)
     with open(path, "r+b") as f:
-        block = digest.pack(u, length, extents, 0)
+        hashed = digest.metadata_hash(f, u, length, extents)
+        block = digest.pack(u, length, extents, 0, hashed)
         value = digest.other_digest(f, block, length, extents)
         f.seek(0)
-        f.write(digest.pack(u, length, extents, value))
+        f.write(digest.pack(u, length, extents, value, hashed))
 
 
 def _unique(base, taken):
@@ -120,14 +126,14 @@ def table_paths(tables):
 
 def manifest_of(model, table_entries, golden):
     """(manifest dict, {path: encoder array}) of a model."""
-    taken, arrays, features = set(), {}, []
+    stored, arrays, features = {}, {}, []
     for feature in model.features:
         feature = dict(feature)
         if feature.get("encoder") is not None:
-            feature["encoder"], more = feature["encoder"].manifest(taken, feature["name"])
+            feature["encoder"], more = feature["encoder"].manifest(stored, feature["name"])
             arrays.update(more)
         features.append(feature)
-    manifest = {"format": "dpi-bundle", "version": [1, 0], "name": model.name, "provenance": model.manifest_provenance(),
+    manifest = {"format": "dpi-bundle", "version": [2, 0], "name": model.name, "provenance": model.manifest_provenance(),
                 "features": features, "tables": table_entries, "ops": model.ops, "heads": model.heads}
     if golden:
         manifest["golden"] = golden["spec"]
@@ -142,8 +148,9 @@ def _manifest_bytes(manifest):
     return np.frombuffer(text.encode(), "u1")
 
 
-def write_bundle(model, path, progress=None, check=True):
+def write_bundle(model, path, progress=None, check=True, sign=None):
     """Writes `model` to `path` by way of a temporary file beside it. See Builder.write."""
+    key = None if sign is None else read_signing_key(sign)  # before anything is written
     path, part = os.fspath(path), os.fspath(path) + ".part"
     golden, first = model.golden_spec, path + ".first"
     try:
@@ -163,6 +170,8 @@ def write_bundle(model, path, progress=None, check=True):
             _write(model, part, golden_arrays(model, golden) if golden else None, progress)
         if check:
             check_golden(part)
+        if key:
+            add_signature(part, key)
         os.replace(part, path)
     finally:
         for leftover in (first, part):

@@ -9,6 +9,7 @@ import pytest
 from dpi_export import Builder, Bundle, BundleError, Executor, Rows
 from dpi_export.cli import main
 from dpi_export.conditioning import rounding_errors
+from dpi_export.encoders import vocab_int, vocab_string
 from dpi_export.golden import compare_golden
 
 
@@ -32,6 +33,22 @@ def test_round_trip(small, tmp_path):
         again = Executor(q).run(q.golden["rows"])["value"]["ctr"]
         np.testing.assert_allclose(again, q.golden["value"][:, 0], atol=1e-7)
         assert q.features[0]["encoder"].encode("b") == 2
+
+
+def test_equal_vocabularies_are_stored_once(tmp_path):
+    b = Builder("m")
+    for i, (texts, ids) in enumerate((("ab c", None), ("ab c", [2, 1]), ("a bc", None), ("ab c", [2, 1]))):
+        b.categorical(f"f{i}", 9, out_of_range="oov", oov_id=0, encoder=[vocab_string(texts.split(), ids=ids)])
+    for i in range(2):
+        b.categorical(f"k{i}", 9, out_of_range="oov", oov_id=0, encoder=[vocab_int([5, 6])])
+    b.head("s", b.input(b.numeric("x")), activation="none")
+    b.write(tmp_path / "a.h5")
+    with Bundle(tmp_path / "a.h5") as q:
+        assert sorted(p for p in q.data_sets if p.startswith("/encoders/")) == [
+            "/encoders/f0.bytes", "/encoders/f0.offsets", "/encoders/f1.ids", "/encoders/f2.bytes", "/encoders/f2.offsets", "/encoders/k0.keys"]
+        coded = {f["name"]: f["encoder"].encode for f in q.features if f.get("encoder")}
+        assert [coded[f"f{i}"]("ab") for i in (0, 1, 3)] == [1, 2, 2] and coded["f2"]("bc") == 2
+        assert coded["k0"](6) == coded["k1"](6) == 2
 
 
 def test_table_types_are_close(small):
