@@ -39,8 +39,9 @@ Status load(const std::string& path) {
   DPI_RETURN_IF_ERROR(bundle->verify_all({}));
   DPI_RETURN_IF_ERROR(bundle->read_golden().status());
   DPI_RETURN_IF_ERROR(bundle->read_golden_raw().status());
+  VocabularySet vocabularies(*bundle);
   for (const FeatureSpec& f : bundle->manifest().features) {
-    if (!f.encoder.empty()) DPI_RETURN_IF_ERROR(FeatureEncoder::build(f, *bundle).status());
+    if (!f.encoder.empty()) DPI_RETURN_IF_ERROR(FeatureEncoder::build(f, vocabularies).status());
   }
   BundleParams params(*bundle);
   return build_graph(bundle->manifest(), params).status();

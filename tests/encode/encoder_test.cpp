@@ -35,8 +35,9 @@ Encoders load_encoders() {
   auto bundle = Bundle::open(source_dir() + "/tests/encode/data/encoders.h5");
   REQUIRE_MESSAGE(bundle.ok(), bundle.status().message());
   Encoders out;
+  VocabularySet vocabularies(**bundle);
   for (const FeatureSpec& f : (*bundle)->manifest().features) {
-    auto encoder = FeatureEncoder::build(f, **bundle);
+    auto encoder = FeatureEncoder::build(f, vocabularies);
     REQUIRE_MESSAGE(encoder.ok(), encoder.status().message());
     out.emplace(f.name, std::move(encoder).value());
   }
@@ -179,19 +180,19 @@ TEST_CASE("number texts are Python's") {
 }
 
 TEST_CASE("vocabularies refuse what makes no sense") {
-  CHECK(StringVocabulary::build({'a', 'b'}, {0, 1, 2}, {}, 1).ok());
-  CHECK(StringVocabulary::build({}, {0}, {}, 1).ok());
-  CHECK(StringVocabulary::build({'a', 'a'}, {0, 1, 2}, {}, 1).status().code() == Code::kBadModel);
-  CHECK(StringVocabulary::build({'a', 'b'}, {0, 2, 1}, {}, 1).status().code() == Code::kBadModel);
-  CHECK(StringVocabulary::build({'a', 'b'}, {1, 2}, {}, 1).status().code() == Code::kBadModel);
-  CHECK(StringVocabulary::build({'a', 'b'}, {0, 3}, {}, 1).status().code() == Code::kBadModel);
-  CHECK(StringVocabulary::build({'a'}, {0, UINT64_MAX, 1}, {}, 1).status().code() == Code::kBadModel);
-  CHECK(StringVocabulary::build({'a'}, {}, {}, 1).status().code() == Code::kBadModel);
-  CHECK(IntVocabulary::build({1, 2, 1}, {}, 1).status().code() == Code::kBadModel);
-  const auto empty = IntVocabulary::build({}, {}, 1);
+  CHECK(StringVocabulary::build({'a', 'b'}, {0, 1, 2}).ok());
+  CHECK(StringVocabulary::build({}, {0}).ok());
+  CHECK(StringVocabulary::build({'a', 'a'}, {0, 1, 2}).status().code() == Code::kBadModel);
+  CHECK(StringVocabulary::build({'a', 'b'}, {0, 2, 1}).status().code() == Code::kBadModel);
+  CHECK(StringVocabulary::build({'a', 'b'}, {1, 2}).status().code() == Code::kBadModel);
+  CHECK(StringVocabulary::build({'a', 'b'}, {0, 3}).status().code() == Code::kBadModel);
+  CHECK(StringVocabulary::build({'a'}, {0, UINT64_MAX, 1}).status().code() == Code::kBadModel);
+  CHECK(StringVocabulary::build({'a'}, {}).status().code() == Code::kBadModel);
+  CHECK(IntVocabulary::build({1, 2, 1}).status().code() == Code::kBadModel);
+  const auto empty = IntVocabulary::build({});
   REQUIRE(empty.ok());
-  int64_t id = 0;
-  CHECK_FALSE(empty->find(0, &id));
+  uint32_t entry = 0;
+  CHECK_FALSE(empty->find(0, &entry));
 }
 
 }  // namespace

@@ -82,36 +82,40 @@ struct MissingTexts {
 };
 
 struct VocabString {
-  StringVocabulary map;
+  std::shared_ptr<const StringVocabulary> map;
+  VocabularyIds ids;
   Status run(Value& v) const {
-    int64_t id = 0;
-    const bool found = map.find(v.text, &id);
-    v.set_found(found, id);
+    uint32_t entry = 0;
+    const bool found = map->find(v.text, &entry);
+    v.set_found(found, found ? ids.of(entry) : 0);
     return {};
   }
 };
 
 struct VocabInt {
-  IntVocabulary map;
+  std::shared_ptr<const IntVocabulary> map;
+  VocabularyIds ids;
   Status run(Value& v) const {
-    int64_t key = 0, id = 0;
+    int64_t key = 0;
+    uint32_t entry = 0;
     bool found = false;
     if (v.stage == Value::Stage::kText) {
-      found = parse_integer(v.text, &key) && map.find(key, &id);
+      found = parse_integer(v.text, &key) && map->find(key, &entry);
     } else if (v.number == std::floor(v.number) && std::fabs(v.number) < 9.2e18) {
-      found = map.find(static_cast<int64_t>(v.number), &id);
+      found = map->find(static_cast<int64_t>(v.number), &entry);
     }
-    v.set_found(found, id);
+    v.set_found(found, found ? ids.of(entry) : 0);
     return {};
   }
 };
 
 struct VocabFloat {
-  IntVocabulary map;  // of bit patterns
+  std::shared_ptr<const IntVocabulary> map;  // of bit patterns
+  VocabularyIds ids;
   Status run(Value& v) const {
-    int64_t id = 0;
-    const bool found = map.find(std::bit_cast<int64_t>(v.number == 0 ? 0.0 : v.number), &id);
-    v.set_found(found, id);
+    uint32_t entry = 0;
+    const bool found = map->find(std::bit_cast<int64_t>(v.number == 0 ? 0.0 : v.number), &entry);
+    v.set_found(found, found ? ids.of(entry) : 0);
     return {};
   }
 };
@@ -190,46 +194,34 @@ double signed_log1p(double x, const double*) { return std::copysign(std::log1p(s
 double standard(double x, const double* k) { return (x - k[0]) / k[1]; }
 double minmax(double x, const double* k) { return (x - k[0]) / (k[1] - k[0]) * (k[3] - k[2]) + k[2]; }
 
-Result<std::vector<int64_t>> vocabulary_ids(const std::string& path, Bundle& bundle) {
-  if (path.empty()) return std::vector<int64_t>();
-  return bundle.read_i64(path);
-}
-
 /// One overload per step of a bundle.
 struct Builder {
-  Bundle& bundle;
+  VocabularySet& vocabularies;
 
   Result<Step> operator()(const step::Trim&) const { return Step(Trim{}); }
   Result<Step> operator()(const step::Lower&) const { return Step(Case{'A', 'a'}); }
   Result<Step> operator()(const step::Upper&) const { return Step(Case{'a', 'A'}); }
   Result<Step> operator()(const step::Missing& s) const { return Step(MissingTexts{s.values}); }
   Result<Step> operator()(const step::VocabString& s) const {
-    DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(s.ids, bundle));
-    DPI_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, bundle.read_u8(s.bytes));
-    DPI_ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets, bundle.read_u64(s.offsets));
-    DPI_ASSIGN_OR_RETURN(StringVocabulary map,
-                         StringVocabulary::build(std::move(bytes), offsets, std::move(ids), s.first_id));
-    return Step(VocabString{std::move(map)});
+    DPI_ASSIGN_OR_RETURN(auto map, vocabularies.strings(s.bytes, s.offsets));
+    DPI_ASSIGN_OR_RETURN(VocabularyIds ids, vocabularies.ids(s.ids, s.first_id));
+    return Step(VocabString{std::move(map), std::move(ids)});
   }
   Result<Step> operator()(const step::VocabInt& s) const {
-    DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(s.ids, bundle));
-    DPI_ASSIGN_OR_RETURN(std::vector<int64_t> keys, bundle.read_i64(s.keys));
-    DPI_ASSIGN_OR_RETURN(IntVocabulary map,
-                         IntVocabulary::build(std::move(keys), std::move(ids), s.first_id));
-    return Step(VocabInt{std::move(map)});
+    DPI_ASSIGN_OR_RETURN(auto map, vocabularies.integers(s.keys));
+    DPI_ASSIGN_OR_RETURN(VocabularyIds ids, vocabularies.ids(s.ids, s.first_id));
+    return Step(VocabInt{std::move(map), std::move(ids)});
   }
   Result<Step> operator()(const step::VocabFloat& s) const {
-    DPI_ASSIGN_OR_RETURN(std::vector<int64_t> ids, vocabulary_ids(s.ids, bundle));
-    DPI_ASSIGN_OR_RETURN(std::vector<int64_t> keys, bundle.read_i64(s.keys));
-    for (const int64_t key : keys) {
+    DPI_ASSIGN_OR_RETURN(auto map, vocabularies.integers(s.keys));
+    DPI_ASSIGN_OR_RETURN(VocabularyIds ids, vocabularies.ids(s.ids, s.first_id));
+    for (const int64_t key : map->keys()) {
       const auto x = std::bit_cast<double>(key);
       if (!std::isfinite(x) || (x == 0 && key != 0)) {
         return bad_model(s.keys + ": holds a key that is not finite or is -0");
       }
     }
-    DPI_ASSIGN_OR_RETURN(IntVocabulary map,
-                         IntVocabulary::build(std::move(keys), std::move(ids), s.first_id));
-    return Step(VocabFloat{std::move(map)});
+    return Step(VocabFloat{std::move(map), std::move(ids)});
   }
   Result<Step> operator()(const step::Hash& s) const {
     return Step(Hash{s.murmur, static_cast<uint64_t>(s.seed), static_cast<uint64_t>(s.modulus), s.offset});
@@ -307,12 +299,12 @@ FeatureEncoder::FeatureEncoder(FeatureEncoder&&) noexcept = default;
 FeatureEncoder& FeatureEncoder::operator=(FeatureEncoder&&) noexcept = default;
 FeatureEncoder::~FeatureEncoder() = default;
 
-Result<FeatureEncoder> FeatureEncoder::build(const FeatureSpec& spec, Bundle& bundle) {
+Result<FeatureEncoder> FeatureEncoder::build(const FeatureSpec& spec, VocabularySet& vocabularies) {
   auto impl = std::make_unique<Impl>();
   impl->spec = spec;
   const std::vector<EncoderStep>& steps = spec.encoder.steps;
   for (size_t i = 0; i < steps.size(); ++i) {
-    auto step = std::visit(Builder{bundle}, steps[i]);
+    auto step = std::visit(Builder{vocabularies}, steps[i]);
     if (!step.ok()) {
       return std::move(step).status().within("feature '" + spec.name + "', encoder step " +
                                              std::to_string(i) + " (" + name_of(steps[i]) + ")");

@@ -7,8 +7,9 @@
 #include <string_view>
 
 #include "base/status.hpp"
-#include "bundle/bundle.hpp"
+#include "bundle/manifest.hpp"
 #include "encode/split.hpp"
+#include "encode/vocabulary_set.hpp"
 
 namespace dpi {
 
@@ -23,8 +24,9 @@ struct EncodedValue {
 
 class FeatureEncoder {
  public:
-  /// Reads vocabularies from the bundle. spec.encoder must not be empty.
-  static Result<FeatureEncoder> build(const FeatureSpec& spec, Bundle& bundle);
+  /// Takes its vocabularies from the set, which reads them when they are first asked for. spec.encoder must
+  /// not be empty.
+  static Result<FeatureEncoder> build(const FeatureSpec& spec, VocabularySet& vocabularies);
   FeatureEncoder(FeatureEncoder&&) noexcept;
   FeatureEncoder& operator=(FeatureEncoder&&) noexcept;
   ~FeatureEncoder();

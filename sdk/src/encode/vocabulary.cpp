@@ -1,8 +1,10 @@
 #include "encode/vocabulary.hpp"
 
+#include <sys/random.h>
 #include <xxhash.h>
 
 #include <bit>
+#include <chrono>
 
 #include "base/text.hpp"
 
@@ -10,7 +12,19 @@ namespace dpi {
 
 namespace {
 
+/// With a good seed no entry of 2^31 is further from its place than about 120. More means that the seed was
+/// unlucky, so another one is taken.
+constexpr size_t kLongestWalk = 512;
+constexpr int kSeeds = 8;
+
 size_t place_count(size_t entries) { return std::bit_ceil(entries * 2 + 2); }
+
+uint64_t random_seed() {
+  uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) == sizeof seed) return seed;
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
+         reinterpret_cast<uintptr_t>(&seed);
+}
 
 /// Walks from the hash's place until `stop(entry)` or an empty place; gives the place.
 template <class Stop>
@@ -21,13 +35,50 @@ size_t probe(const std::vector<uint32_t>& places, uint64_t hash, Stop&& stop) {
   return at;
 }
 
-uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+uint64_t hash_of(std::string_view text, uint64_t seed) {
+  return XXH3_64bits_withSeed(text.data(), text.size(), seed);
+}
 
-uint64_t hash_of(int64_t key) {
-  auto x = static_cast<uint64_t>(key);
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+uint64_t hash_of(int64_t key, uint64_t seed) {
+  auto x = static_cast<uint64_t>(key) ^ seed;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull + std::rotl(seed, 32);
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
   return x ^ (x >> 31);
+}
+
+enum class Placed { kAll, kFar, kTwice };
+
+/// Gives every entry a place. `get(k)` is entry k; *k says which one ended it.
+template <class Get>
+Placed place_all(uint64_t seed, uint32_t n, const Get& get, std::vector<uint32_t>* places, uint32_t* k) {
+  places->assign(place_count(n), 0);
+  for (*k = 0; *k < n; ++*k) {
+    size_t walked = 0;
+    bool twice = false;
+    const auto entry = get(*k);
+    const size_t at = probe(*places, hash_of(entry, seed), [&](uint32_t other) {
+      twice = get(other) == entry;
+      return twice || ++walked > kLongestWalk;
+    });
+    if (twice) return Placed::kTwice;
+    if (walked > kLongestWalk) return Placed::kFar;
+    (*places)[at] = *k + 1;
+  }
+  return Placed::kAll;
+}
+
+/// Finds a seed under which all entries have places. `*twice` = an entry that is there twice, else the end.
+template <class Get>
+Status place(uint32_t n, const Get& get, std::vector<uint32_t>* places, uint64_t* seed, uint32_t* twice) {
+  *twice = n;
+  for (int attempt = 0; attempt < kSeeds; ++attempt) {
+    uint32_t k = 0;
+    *seed = random_seed();
+    const Placed placed = place_all(*seed, n, get, places, &k);
+    if (placed == Placed::kTwice) *twice = k;
+    if (placed != Placed::kFar) return {};
+  }
+  return bad_model("a vocabulary whose entries meet in one place under every hash");
 }
 
 }  // namespace
@@ -37,61 +88,44 @@ std::string_view StringVocabulary::entry(uint32_t k) const {
           static_cast<size_t>(offsets_[k + 1] - offsets_[k])};
 }
 
-Result<StringVocabulary> StringVocabulary::build(std::vector<uint8_t> bytes,
-                                                 const std::vector<uint64_t>& offsets,
-                                                 std::vector<int64_t> ids, int64_t first_id) {
+Result<StringVocabulary> StringVocabulary::build(std::vector<uint8_t> bytes, std::vector<uint64_t> offsets) {
   if (offsets.empty() || offsets.front() != 0 || offsets.back() != bytes.size()) {
     return bad_model("vocabulary offsets do not span its bytes");
   }
-  StringVocabulary v;
   for (size_t k = 0; k + 1 < offsets.size(); ++k) {
     if (offsets[k + 1] < offsets[k])
       return bad_model("vocabulary offsets decrease at entry " + std::to_string(k));
   }
+  StringVocabulary v;
   v.bytes_ = std::move(bytes);
-  v.offsets_ = offsets;
-  v.ids_ = std::move(ids);
-  v.first_id_ = first_id;
-  v.places_.assign(place_count(v.size()), 0);
-  for (uint32_t k = 0; k < v.size(); ++k) {
-    const std::string_view text = v.entry(k);
-    const size_t at = probe(v.places_, hash_of(text), [&](uint32_t other) { return v.entry(other) == text; });
-    if (v.places_[at] != 0) return bad_model("vocabulary entry " + in_quotes(text) + " appears twice");
-    v.places_[at] = k + 1;
-  }
+  v.offsets_ = std::move(offsets);
+  const auto n = static_cast<uint32_t>(v.size());
+  uint32_t twice = n;
+  DPI_RETURN_IF_ERROR(place(n, [&v](uint32_t k) { return v.entry(k); }, &v.places_, &v.seed_, &twice));
+  if (twice < n) return bad_model("vocabulary entry " + in_quotes(v.entry(twice)) + " appears twice");
   return v;
 }
 
-bool StringVocabulary::find(std::string_view text, int64_t* id) const {
-  const size_t at = probe(places_, hash_of(text), [&](uint32_t k) { return entry(k) == text; });
-  if (places_[at] == 0) return false;
-  const uint32_t k = places_[at] - 1;
-  *id = ids_.empty() ? first_id_ + k : ids_[k];
-  return true;
+bool StringVocabulary::find(std::string_view text, uint32_t* found) const {
+  const size_t at = probe(places_, hash_of(text, seed_), [&](uint32_t k) { return entry(k) == text; });
+  *found = places_[at] - 1;
+  return places_[at] != 0;
 }
 
-Result<IntVocabulary> IntVocabulary::build(std::vector<int64_t> keys, std::vector<int64_t> ids,
-                                           int64_t first_id) {
+Result<IntVocabulary> IntVocabulary::build(std::vector<int64_t> keys) {
   IntVocabulary v;
   v.keys_ = std::move(keys);
-  v.ids_ = std::move(ids);
-  v.first_id_ = first_id;
-  v.places_.assign(place_count(v.keys_.size()), 0);
-  for (uint32_t k = 0; k < v.keys_.size(); ++k) {
-    const int64_t key = v.keys_[k];
-    const size_t at = probe(v.places_, hash_of(key), [&](uint32_t other) { return v.keys_[other] == key; });
-    if (v.places_[at] != 0) return bad_model("vocabulary key " + std::to_string(key) + " appears twice");
-    v.places_[at] = k + 1;
-  }
+  const auto n = static_cast<uint32_t>(v.keys_.size());
+  uint32_t twice = n;
+  DPI_RETURN_IF_ERROR(place(n, [&v](uint32_t k) { return v.keys_[k]; }, &v.places_, &v.seed_, &twice));
+  if (twice < n) return bad_model("vocabulary key " + std::to_string(v.keys_[twice]) + " appears twice");
   return v;
 }
 
-bool IntVocabulary::find(int64_t key, int64_t* id) const {
-  const size_t at = probe(places_, hash_of(key), [&](uint32_t k) { return keys_[k] == key; });
-  if (places_[at] == 0) return false;
-  const uint32_t k = places_[at] - 1;
-  *id = ids_.empty() ? first_id_ + k : ids_[k];
-  return true;
+bool IntVocabulary::find(int64_t key, uint32_t* found) const {
+  const size_t at = probe(places_, hash_of(key, seed_), [&](uint32_t k) { return keys_[k] == key; });
+  *found = places_[at] - 1;
+  return places_[at] != 0;
 }
 
 }  // namespace dpi

@@ -1,8 +1,10 @@
-// Read-only maps from strings or integers to ids: flat open addressing over one byte blob or key array, built
-// once at load.
+// Read-only maps from strings or integers to the numbers of their entries: flat open addressing over one byte
+// blob or key array, built once at load. Places are chosen by a hash with a seed of this process, so that
+// nobody can write keys that meet in one place.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -12,11 +14,10 @@ namespace dpi {
 
 class StringVocabulary {
  public:
-  /// Entry k is bytes[offsets[k] .. offsets[k + 1]); its id is ids[k], or first_id + k when ids is empty.
-  static Result<StringVocabulary> build(std::vector<uint8_t> bytes, const std::vector<uint64_t>& offsets,
-                                        std::vector<int64_t> ids, int64_t first_id);
+  /// Entry k is bytes[offsets[k] .. offsets[k + 1]).
+  static Result<StringVocabulary> build(std::vector<uint8_t> bytes, std::vector<uint64_t> offsets);
   /// False when the text is not an entry.
-  bool find(std::string_view text, int64_t* id) const;
+  bool find(std::string_view text, uint32_t* entry) const;
   size_t size() const { return offsets_.empty() ? 0 : offsets_.size() - 1; }
 
  private:
@@ -24,21 +25,27 @@ class StringVocabulary {
 
   std::vector<uint8_t> bytes_;
   std::vector<uint64_t> offsets_;
-  std::vector<int64_t> ids_;
   std::vector<uint32_t> places_;  // entry + 1, 0 = empty; a power of two, at most half full
-  int64_t first_id_ = 0;
+  uint64_t seed_ = 0;
 };
 
 class IntVocabulary {
  public:
-  static Result<IntVocabulary> build(std::vector<int64_t> keys, std::vector<int64_t> ids, int64_t first_id);
-  bool find(int64_t key, int64_t* id) const;
+  static Result<IntVocabulary> build(std::vector<int64_t> keys);
+  bool find(int64_t key, uint32_t* entry) const;
+  const std::vector<int64_t>& keys() const { return keys_; }
 
  private:
   std::vector<int64_t> keys_;
-  std::vector<int64_t> ids_;
   std::vector<uint32_t> places_;
-  int64_t first_id_ = 0;
+  uint64_t seed_ = 0;
+};
+
+/// The ids of a vocabulary's entries: stated one by one, or counted from first_id.
+struct VocabularyIds {
+  std::shared_ptr<const std::vector<int64_t>> stated;  // null = counted
+  int64_t first_id = 0;
+  int64_t of(uint32_t entry) const { return stated == nullptr ? first_id + entry : (*stated)[entry]; }
 };
 
 }  // namespace dpi

@@ -1,5 +1,6 @@
 // Ops over constants are computed now, ops that change nothing disappear, and broadcasts that stand side by
 // side become one.
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -11,7 +12,9 @@
 namespace dpi::plan {
 namespace {
 
-constexpr int64_t kMaxFoldedFloats = 1 << 20;
+constexpr int64_t kMaxFoldedFloats = 1 << 20;  // of one value
+constexpr int64_t kMaxFoldedInAll = 1
+                                    << 22;  // what a small bundle can make a load compute and keep is bounded
 
 // ---- constants
 
@@ -48,7 +51,7 @@ void evaluate(const Plan& p, const PlanOp& op, kernels::Tensor dst) {
   form_of(op.kind).ref(prepared, call);
 }
 
-bool fold_constant(Plan& p, PlanOp& op) {
+bool fold_constant(Plan& p, PlanOp& op, int64_t* floats_left) {
   if (!form_of(op.kind).folds) return false;
   if (op.inputs.empty() || op.outputs.size() != 1 || value_of(p, op.outputs[0]).storage != Storage::kArena)
     return false;
@@ -56,7 +59,8 @@ bool fold_constant(Plan& p, PlanOp& op) {
     if (v >= 0 && !const_data(p, v)) return false;
   }
   PlanValue& out = p.values[static_cast<size_t>(op.outputs[0])];
-  if (out.dims.size() > kMaxFoldedFloats) return false;
+  if (out.dims.size() > std::min(kMaxFoldedFloats, *floats_left)) return false;
+  *floats_left -= out.dims.size();
   std::vector<float> data(static_cast<size_t>(out.dims.size()), std::numeric_limits<float>::quiet_NaN());
   kernels::Tensor dst;
   dst.data = data.data();
@@ -164,7 +168,8 @@ void join_broadcasts(Plan& p) {
 
 Result<Plan> simplify(Plan p) {
   int folded = 0;
-  for (PlanOp& op : p.ops) folded += fold_constant(p, op);
+  int64_t floats_left = kMaxFoldedInAll;
+  for (PlanOp& op : p.ops) folded += fold_constant(p, op, &floats_left);
   if (folded > 0) p.notes.push_back("simplify: " + std::to_string(folded) + " ops over constants computed");
   drop_idle(p);
   DPI_ASSIGN_OR_RETURN(p, cleanup(std::move(p)));

@@ -126,10 +126,11 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
   m->source_ = bundle.name();
   m->content_digest_ = bundle.content_digest();
   DPI_ASSIGN_OR_RETURN(m->engine_, Engine::create(bundle, options, std::move(store), watch));
+  VocabularySet vocabularies(bundle);
   for (const FeatureSpec& f : m->manifest_.features) {
     m->encoders_.push_back(nullptr);
     if (f.encoder.empty()) continue;
-    auto encoder = FeatureEncoder::build(f, bundle);
+    auto encoder = FeatureEncoder::build(f, vocabularies);
     if (!encoder.ok()) return std::move(encoder).status().within(bundle.name());
     m->encoders_.back() = std::make_unique<FeatureEncoder>(std::move(encoder).value());
   }
