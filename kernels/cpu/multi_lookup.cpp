@@ -10,13 +10,13 @@ namespace dpi::kernels::cpu::DPI_ISA {
 
 namespace {
 
-constexpr int64_t kTile = 32;         // rows, fewer where their sums do not fit the buffers
-constexpr int64_t kSumFloats = 1024;  // on the stack: callers may run on fibres with a small one
+constexpr int64_t kTile = 32;        // rows, fewer where their sums do not fit the buffers
+constexpr int64_t kSumFloats = 896;  // on the stack: callers may run on fibres with a small one
 constexpr int64_t kMaxFmDim = 512;
-constexpr int64_t kUnitsAhead = 2;       // of kTile lookups each
-constexpr int64_t kPrefetchIds = 512;    // of a tile's bags; within a bag the pooling looks ahead itself
-constexpr int64_t kMaxRowFloats = 1024;  // of a pooled row that has no column in the output; on the stack
-constexpr int64_t kMaxChannels = 128;    // of a tile: rows times channels
+constexpr int64_t kUnitsAhead = 2;      // of kTile lookups each
+constexpr int64_t kPrefetchIds = 512;   // of a tile's bags; within a bag the pooling looks ahead itself
+constexpr int64_t kMaxRowFloats = 768;  // of a pooled row that has no column in the output; on the stack
+constexpr int64_t kMaxChannels = 128;   // of a tile: rows times channels
 constexpr int64_t kFewRows = 4;
 
 /// Rows [first, first + rows), rows <= kTile. sum: of the FM vectors so far, [rows, fm_stride]; pairs: FM so

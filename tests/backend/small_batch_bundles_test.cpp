@@ -28,8 +28,10 @@ std::string info_json(const dpi_model* m) {
 
 /// Bundles with an op that the small-batch kernel does not do.
 bool is_refused(const std::string& name) {
-  static const std::set<std::string> kRefused = {"dt_dcnmix", "fx_dcnv2_sp_mix", "fx_dcnv2_stacked_mix",
-                                                 "fx_deepfm_pad_row"};
+  // DCN-v1 over values that no lookup sums (a dense feature, an encoder's layer) stays an op of its own.
+  static const std::set<std::string> kRefused = {
+      "dt_dcnmix",     "fx_dcnv2_sp_mix", "fx_dcnv2_stacked_mix", "fx_deepfm_pad_row",
+      "dt_dcn_vector", "fx_dcn",          "fx_dcn_encoders"};
   return kRefused.count(name) != 0;
 }
 

@@ -98,8 +98,8 @@ TEST_CASE("one vocabulary for all features that name it") {
   auto bundle = Bundle::open(source_dir() + "/tests/bundle/data/small.h5");
   REQUIRE(bundle.ok());
   const auto& features = (*bundle)->manifest().features;
-  const auto& texts = std::get<step::VocabString>(features[0].encoder[1]);
-  const auto& integers = std::get<step::VocabInt>(features[1].encoder[0]);
+  const auto& texts = std::get<step::VocabString>(features[0].encoder.steps[1]);
+  const auto& integers = std::get<step::VocabInt>(features[1].encoder.steps[0]);
   VocabularySet set(**bundle);
   const auto first = set.strings(texts.bytes, texts.offsets),
              second = set.strings(texts.bytes, texts.offsets);

@@ -40,6 +40,23 @@ void remove_when_ended(const std::string& path) {
   }
 }
 
+/// Keeps a signal waiting while a file is there that remove_when_ended does not know yet.
+class EndingLater {
+ public:
+  EndingLater() {
+    sigset_t ending;
+    sigemptyset(&ending);
+    for (const int s : kEnding) sigaddset(&ending, s);
+    pthread_sigmask(SIG_BLOCK, &ending, &before_);
+  }
+  ~EndingLater() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  EndingLater(const EndingLater&) = delete;
+  EndingLater& operator=(const EndingLater&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 /// Of an existing file its own, else what fopen would give.
 mode_t mode_of(const std::string& path) {
   struct stat s{};
@@ -69,6 +86,7 @@ ScoreFile::ScoreFile(const std::string& path, std::vector<std::string> heads) : 
 }
 
 void ScoreFile::open_beside() {
+  const EndingLater until_known;
   std::string name = path_ + ".XXXXXX";
   const int fd = name.size() < PATH_MAX ? mkstemp(name.data()) : (errno = ENAMETOOLONG, -1);
   if (fd < 0)

@@ -322,4 +322,4 @@ def test_verify_holds_each_row_to_its_own_tolerance(dpi, tmp_path):
     j = json.loads(ran.out)["golden"]["scores"]
     assert j["failed"] == 1 and j["worst_row"] == 2
     dpi("verify", wrong, "--tolerance", "10").ok()
-    dpi("predict", wrong, "--option", "verify=golden", "--input", tmp_path / "none.csv").fails(3, "golden row 2")
+    dpi("predict", wrong, tmp_path / "none.csv", "--option", "verify=golden").fails(3, "golden row 2")
