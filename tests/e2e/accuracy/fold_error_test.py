@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Folds may not cost accuracy. Every model's largest error against float64 with folds, on every backend, is at most FACTOR times the one
-without, or FLOOR max(1, |logit|); over at least 1,000 rows.
+without, or FLOOR of its device times max(1, |logit|); over at least 1,000 rows.
 
   python3 tests/e2e/accuracy/fold_error_test.py build/release                          golden bundles, demos, constructed and random models
   python3 tests/e2e/accuracy/fold_error_test.py build/release --only 'norm_*' --table  one kind, each error printed
@@ -21,7 +21,10 @@ from cases import ROWS, bundle_cases, constructed, random_case
 from dpi_export.executor import Executor  # noqa: E402
 from engine import Engine, EngineError  # noqa: E402
 
-FACTOR, FLOOR = 1.5, 2e-7
+FACTOR = 1.5
+# What a load may differ from exact whatever the bar without folds. A GPU's fp32 products are three tf32 ones, summed by units that cut:
+# an error of their own, up to 4.3e-6 on the grid of tests/gpu/README.md, which hides and moves what folds do.
+FLOOR = {"ref": 2e-7, "cpu": 2e-7, "cuda_emu": 1e-6}
 CI_RANDOM = 24
 
 
@@ -52,13 +55,11 @@ def check(engine, case, devices, table):
     scores, wrong, compared = Scores(case), [], 0
     for device, fuse in itertools.product(devices, ("on", "off")):
         options = {"device": device, "debug.fuse": fuse}
-        if device == "cuda_emu":  # float32 products: three tf32 ones have an error of their own, up to 4e-7 here
-            options["determinism"] = "strict"
         with_folds, without = (scores.errors(engine, {**options, "debug.fold": fold}) for fold in ("on", "off"))
         for head, error, bar in zip(case.heads, with_folds, without):
             compared += 1
             text = f"{case.name:32s} {device:8s} fuse={fuse:3s} {head}: {error:.2e} with folds, {bar:.2e} without"
-            bad = not error <= max(FACTOR * bar, FLOOR)
+            bad = not error <= max(FACTOR * bar, FLOOR[device])
             wrong += [text] if bad else []
             if table:
                 print(text + (f"  {error / bar:.1f} x" if bad else ""), flush=True)
