@@ -19,6 +19,7 @@ from dpi_export import UnsupportedModelError, from_deepctr_torch, from_fuxictr
 from dpi_export.fuxictr import FuxiImport
 from fuxictr.pytorch import layers
 from torch import nn
+from torch.nn.utils import prune
 
 
 class ShiftedLinear(nn.Linear):
@@ -90,6 +91,10 @@ def _strict_logit(model):
     model.logit = types.MethodType(lambda self, x: type(self).logit(self, x) + self.parallel_dnn.mlp[0].bias.sum() + 1, model)
 
 
+def _tables(model):
+    return model.embedding_layer.embedding_layer.embedding_layers
+
+
 def _no_stats(model):
     bn = model.mlp.mlp[1]
     bn.running_mean = bn.running_var = None
@@ -114,13 +119,27 @@ FUXICTR = [
     ("FuxiCTR forward hook", {}, lambda m: m.mlp.mlp[0].register_forward_hook(lambda m, i, o: o * 2), "forward hooks"),
     ("FuxiCTR forward pre-hook", {}, lambda m: m.register_forward_pre_hook(lambda m, i: None), "forward pre hooks"),
     ("FuxiCTR hook on a table", {},
-     lambda m: m.embedding_layer.embedding_layer.embedding_layers["user"].register_forward_hook(lambda m, i, o: o),
+     lambda m: _tables(m)["user"].register_forward_hook(lambda m, i, o: o),
      "'embedding_layer.embedding_layer.embedding_layers.user'"),
-    ("FuxiCTR weight norm", {"model": "DCN"}, lambda m: nn.utils.weight_norm(m.fc), "'fc'"),
+    ("FuxiCTR weight norm", {"model": "DCN"}, lambda m: nn.utils.weight_norm(m.fc),
+     "'fc' (Linear): 'weight' is under weight_norm"),
+    ("FuxiCTR spectral norm in the MLP", {}, lambda m: nn.utils.spectral_norm(m.mlp.mlp[0]),
+     "'mlp.mlp.0' (Linear): 'weight' is under spectral_norm"),
+    ("FuxiCTR pruned table", {}, lambda m: prune.l1_unstructured(_tables(m)["user"], "weight", 0.2),
+     "embedding_layers.user' (Embedding): 'weight' is pruned (L1Unstructured)"),
+    ("FuxiCTR parametrised table", {}, lambda m: nn.utils.parametrizations.spectral_norm(_tables(m)["user"]),
+     "embedding_layers.user' (ParametrizedEmbedding): 'weight' is parametrised by SpectralNorm"),
     ("FuxiCTR parametrised weight", {"model": "DCN"},
-     lambda m: nn.utils.parametrize.register_parametrization(m.fc, "weight", nn.Identity()), "'fc'"),
+     lambda m: nn.utils.parametrize.register_parametrization(m.fc, "weight", nn.Identity()),
+     "'fc' (ParametrizedLinear): 'weight' is parametrised by Identity"),
+    ("FuxiCTR table under a number", {}, lambda m: _tables(m).update({"age": nn.Embedding(3, 4)}),
+     "feature 'age' of type 'numeric' expects nn.Linear"),
+    ("FuxiCTR layer under a dense vector", {"model": "DCN", "specs": cases.ENCODED},
+     lambda m: _tables(m).update({"vec": nn.Linear(6, 6)}), "feature 'vec' of type 'embedding' expects nn.Identity"),
+    ("FuxiCTR layer instead of a table", {}, lambda m: _tables(m).update({"user": nn.Linear(1, 4)}),
+     "feature 'user' of type 'categorical' expects nn.Embedding"),
     ("FuxiCTR activation of one's own", {}, _replace("mlp.mlp.2", lambda o: Swish2()), "Swish2"),
-    ("FuxiCTR activation without a rule", {"hidden_activations": "CELU"}, None, "CELU"),
+    ("FuxiCTR activation without a rule", {"hidden_activations": "Hardshrink"}, None, "Hardshrink"),
     ("FuxiCTR softmax over the rows", {}, _replace("mlp.mlp.2", lambda o: nn.Softmax(dim=0)), "rows of the batch"),
     ("FuxiCTR batch norm without statistics", {}, _no_stats, "running statistics"),
     ("FuxiCTR group norm", {}, _replace("mlp.mlp.1", lambda o: nn.GroupNorm(2, 8)), "GroupNorm"),
@@ -128,7 +147,7 @@ FUXICTR = [
     ("FuxiCTR infinity in a buffer", {}, lambda m: m.mlp.mlp[1].running_mean[0].fill_(float("inf")), "running_mean"),
     ("FuxiCTR float64 weights", {}, lambda m: m.double(), "float64"),
     ("FuxiCTR max_norm on a table", {},
-     lambda m: setattr(m.embedding_layer.embedding_layer.embedding_layers["user"], "max_norm", 1.0), "max_norm"),
+     lambda m: setattr(_tables(m)["user"], "max_norm", 1.0), "max_norm"),
     ("FuxiCTR unknown structure", {"model": "DCNv2"}, lambda m: setattr(m, "model_structure", "bridge"), "model_structure"),
     ("FuxiCTR structure with a layer left over", {"model": "DCNv2"},
      lambda m: setattr(m, "model_structure", "crossnet_only"), "head/linear"),
@@ -153,6 +172,13 @@ def _monkeypatched_dnn(model):
 
 
 DEEPCTR = [
+    ("DeepCTR cross net without columns", {"model": DCN, "deep": []}, None, "dnn_feature_columns: is empty"),
+    ("DeepCTR mixture without columns", {"model": DCNMix, "deep": []}, None, "dnn_feature_columns: is empty"),
+    ("DeepCTR no columns at all", {"wide": [], "deep": []}, None, "has no part that reads a feature"),
+    ("DeepCTR weight norm", {}, lambda m: nn.utils.weight_norm(m.dnn.linears[0]),
+     "'dnn.linears.0' (Linear): 'weight' is under weight_norm"),
+    ("DeepCTR pruned weight", {"model": WDL}, lambda m: prune.ln_structured(m.dnn.linears[1], "weight", 0.3, 2, 0),
+     "'dnn.linears.1' (Linear): 'weight' is pruned (LnStructured)"),
     ("DeepCTR extra layer", {}, lambda m: m.add_module("extra", nn.Linear(2, 2)), "'extra'"),
     ("DeepCTR unsupported model", {"model": "xDeepFM"}, None, "xDeepFM"),
     ("DeepCTR subclass of a model", {}, lambda m: setattr(m, "__class__", type("Mine", (type(m),), {})), "Mine"),

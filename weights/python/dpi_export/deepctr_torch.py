@@ -178,6 +178,8 @@ class DeepctrImport:
     def _dnn_input(self):
         values = self._embeddings(self._embedded(self._dnn_columns), self.model.embedding_dict, "embedding")
         values += [self.b.input(c.name, module="embedding") for c in self._dnn_columns if _kind(c) == "DenseFeat"]
+        if not values:
+            self.ctx.refuse("option dnn_feature_columns", "is empty, so the cross net and the DNN have no input")
         return blocks.concat(self.ctx, values, "embedding")
 
     def _embeddings(self, columns, tables, label):
@@ -218,7 +220,7 @@ class DeepctrImport:
         return terms
 
     def _skip_unused_embeddings(self):
-        """Tables that the model holds but its forward never reads (no DNN and no FM)."""
+        """Tables, or an empty dict of them, that the model holds but its forward never reads (no DNN, and no FM with fields)."""
         held = self.model.embedding_dict
         if not self.model_reads_embeddings():
             self.ctx.take(held)
@@ -228,7 +230,8 @@ class DeepctrImport:
     def model_reads_embeddings(self):
         """True when the DNN, the cross net or FM reads the embeddings."""
         m = self.model
-        return type(m).__name__ in ("DCN", "DCNMix") or m.use_dnn or hasattr(m, "fm")
+        has_fm = hasattr(m, "fm") and bool(self._embedded(self._dnn_columns))
+        return type(m).__name__ in ("DCN", "DCNMix") or m.use_dnn or has_fm
 
     # -- features and rows --------------------------------------------------------------------------------------------
     def _declare_features(self):

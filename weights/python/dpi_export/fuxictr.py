@@ -249,8 +249,8 @@ class FuxiImport:
 
     def _need(self, layer, kind, feature):
         if not is_library_class(layer, "torch.nn.modules", kind):
-            self.ctx.refuse(layer, f"feature '{feature}' of type '{self.map.features[feature]['type']}' expects nn.{kind} "
-                                   "(pretrained embeddings are not supported)" if kind == "Embedding" else f"expects nn.{kind}")
+            pretrained = " (pretrained embeddings are not supported)" if "Pretrained" in type(layer).__name__ else ""
+            self.ctx.refuse(layer, f"feature '{feature}' of type '{self.map.features[feature]['type']}' expects nn.{kind}{pretrained}")
 
     def _encoder_steps(self, encoder):
         if encoder is None:

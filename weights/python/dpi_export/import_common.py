@@ -8,6 +8,7 @@ import contextlib
 import numpy as np
 
 from .errors import check_name
+from .reparametrised import refuse_reparametrised
 
 
 class UnsupportedModelError(ValueError):
@@ -33,6 +34,7 @@ class ImportContext:
         for path, module in model.named_modules(remove_duplicate=False):
             self._paths.setdefault(id(module), path or type(model).__name__)
         self._seen_modules, self._seen_tensors, self._tables, self._names = set(), set(), {}, set()
+        refuse_reparametrised(self, model)
 
     def path(self, module):
         """The attribute path of a layer, for messages."""

@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
+prune = pytest.importorskip("torch.nn.utils.prune")
 
 from dpi_export import Builder, Executor, Rows, UnsupportedModelError  # noqa: E402
 from dpi_export.import_common import ImportContext  # noqa: E402
@@ -82,10 +83,10 @@ class Custom(nn.ReLU):
         return super().forward(x) + 1
 
 
-REFUSED = [(nn.CELU(), "CELU"), (nn.Softmax(dim=0), "rows of the batch"), (nn.Softplus(beta=2), "beta=2"), (Custom(), "Custom"),
+REFUSED = [(nn.Hardshrink(), "Hardshrink"), (nn.Softmax(dim=0), "rows of the batch"), (nn.Softplus(beta=2), "beta=2"), (Custom(), "Custom"),
            (nn.BatchNorm1d(5), "5 channels"), (_no_statistics(), "running statistics"), (nn.LayerNorm(3), "normalises"),
            (nn.GroupNorm(2, 6), "GroupNorm"), (nn.PReLU(4), "4 slopes"), (nn.Linear(6, 6).double(), "float64"),
-           (nn.RReLU(), "RReLU"), (nn.utils.weight_norm(nn.Linear(6, 6)), "pre hooks")]
+           (nn.Threshold(1, 2), "Threshold")]
 
 
 @pytest.mark.parametrize("layer, text", REFUSED, ids=[t for _, t in REFUSED])
@@ -108,3 +109,55 @@ def test_shared_tables_are_stored_once():
     ctx = ImportContext(nn.ModuleList([first, twin, other]), b)
     assert [ctx.table(m, f"t{i}") for i, m in enumerate((first, twin, other))] == ["t0", "t0", "t2"]
     assert [t["name"] for t in b.tables] == ["t0", "t2"]
+
+
+def _parametrised():
+    class Doubled(nn.Module):
+        def forward(self, weight):
+            return 2 * weight
+    return nn.utils.parametrize.register_parametrization(nn.Linear(6, 6), "weight", Doubled())
+
+
+def _pruned_twice(layer):
+    return prune.random_unstructured(prune.ln_structured(layer, "weight", 0.5, 2, 0), "weight", 0.2)
+
+
+#: layer, what the refusal says of it, the call that it names
+REPARAMETRISED = [
+    (lambda: nn.utils.weight_norm(nn.Linear(6, 6)), "'weight' is under weight_norm", nn.utils.remove_weight_norm, ()),
+    (lambda: nn.utils.weight_norm(nn.Linear(6, 6), "bias", None), "'bias' is under weight_norm",
+     nn.utils.remove_weight_norm, ("bias",)),
+    (lambda: nn.utils.spectral_norm(nn.Linear(6, 6)), "'weight' is under spectral_norm", nn.utils.remove_spectral_norm, ()),
+    (lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(6, 6)), "'weight' is parametrised by SpectralNorm",
+     nn.utils.parametrize.remove_parametrizations, ("weight",)),
+    (lambda: nn.utils.parametrizations.orthogonal(nn.Linear(6, 6)), "'weight' is parametrised by Orthogonal",
+     nn.utils.parametrize.remove_parametrizations, ("weight",)),
+    (_parametrised, "'weight' is parametrised by Doubled", nn.utils.parametrize.remove_parametrizations, ("weight",)),
+    (lambda: prune.l1_unstructured(nn.Linear(6, 6), "weight", 0.4), r"'weight' is pruned \(L1Unstructured\)", prune.remove, ("weight",)),
+    (lambda: prune.random_unstructured(nn.Linear(6, 6), "bias", 2), r"'bias' is pruned \(RandomUnstructured\)", prune.remove, ("bias",)),
+    (lambda: _pruned_twice(nn.Linear(6, 6)), r"'weight' is pruned \(LnStructured, RandomUnstructured\)", prune.remove, ("weight",)),
+    (lambda: prune.l1_unstructured(nn.BatchNorm1d(6), "weight", 0.4), "BatchNorm1d.*'weight' is pruned", prune.remove, ("weight",)),
+]
+
+
+@pytest.mark.parametrize("make, text, undo, arguments", REPARAMETRISED, ids=[t for _, t, _, _ in REPARAMETRISED])
+def test_reparametrised_weights_are_named_and_can_be_undone(make, text, undo, arguments):
+    torch.manual_seed(4)
+    layer = make().eval()
+    with pytest.raises(UnsupportedModelError, match=text) as e:
+        run(nn.Sequential(nn.ReLU(), layer), rows())
+    assert f"layer 'net.1' ({type(layer).__name__})" in str(e.value)
+    assert f"{undo.__name__}(layer, '{arguments[0] if arguments else 'weight'}')" in str(e.value)
+    with torch.no_grad():
+        before = layer(torch.ones(2, 6))
+        undo(layer, *arguments)
+        assert torch.allclose(layer(torch.ones(2, 6)), before, atol=1e-6)
+    got, want, _ = run(nn.Sequential(nn.ReLU(), layer), rows())
+    assert np.abs(got - want).max() <= 1e-5
+
+
+def test_a_hook_of_ones_own_is_still_called_a_hook():
+    layer = nn.Linear(6, 6)
+    layer.register_forward_pre_hook(lambda m, i: None)
+    with pytest.raises(UnsupportedModelError, match="forward pre hooks"):
+        run(nn.Sequential(layer), rows())
