@@ -32,6 +32,9 @@ NUMBERS = {f"n{i}": NUM for i in range(3)}
 ENCODED = {"user": cat(31), "vec": {"type": "embedding", "pretrain_dim": 6},
            "hist": seq(19, 4, [MEAN, "nn.Linear(4, 4, bias=False)"]),
            "item": cat(11, feature_encoder="nn.Linear(4, 4)"), "age": {**NUM, "feature_encoder": "nn.Tanh()"}}
+GATED = {"user": cat(31, feature_encoder=["nn.Linear(4, 8)", "nn.GLU()"]), "age": {**NUM, "feature_encoder": "nn.RReLU(0.1, 0.9)"},
+         "item": cat(11, feature_encoder=["nn.Linear(4, 6)", "nn.GLU(dim=1)", "nn.Linear(3, 4)", "nn.CELU(0.3)"]),
+         "hist": seq(19, 4, [MEAN, "nn.Softshrink(0.07)", "nn.Linear(4, 8)", "nn.GLU(dim=-1)"])}
 NO_PAD_ROW = {"user": {"type": "categorical", "vocab_size": 9}, "item": {"type": "categorical", "vocab_size": 21},
               "hist": {"type": "sequence", "vocab_size": 21, "max_len": 6, "feature_encoder": MEAN},
               "tags": {"type": "sequence", "vocab_size": 8, "max_len": 3, "feature_encoder": SUM}}
@@ -50,7 +53,8 @@ def fx(model, specs=None, dim=4, half=None, task="binary_classification", table_
 
 
 ACTIVATIONS = ["ReLU", "Sigmoid", "Tanh", "Softmax", "PReLU", "Dice", "LeakyReLU", "ELU", "SELU", "GELU", "SiLU", "ReLU6",
-               "Hardtanh", "Softplus", "Mish", "LogSigmoid", "Identity"]
+               "Hardtanh", "Softplus", "Mish", "LogSigmoid", "Identity", "CELU", "Hardswish", "Softsign", "Tanhshrink", "Hardsigmoid",
+               "Softshrink", "RReLU"]
 
 
 def fuxictr_cases():
@@ -102,7 +106,8 @@ def _dcn_cases():
         out[f"DCN, {cross} cross layers"] = fx("DCN", cross=cross, hidden_units=[8])
     out["DCN, no hidden"] = fx("DCN", hidden_units=[])
     out["DCN, no cross layer"] = fx("DCN", cross=0, hidden_units=[8])
-    for name, specs in (("dims per feature", DIMS), ("feature encoders", ENCODED), ("numeric only", NUMBERS)):
+    for name, specs in (("dims per feature", DIMS), ("feature encoders", ENCODED), ("gated encoders", GATED),
+                        ("numeric only", NUMBERS)):
         out[f"DCN, {name}"] = fx("DCN", specs, hidden_units=[16, 8])
     for name in ("Dice", "PReLU", "SiLU"):
         out[f"DCN, {name}, batch norm, dropout"] = fx("DCN", hidden_units=[16, 8], hidden_activations=name, batch_norm=True,
@@ -172,7 +177,11 @@ def deepctr_cases():
     """name -> factory"""
     hidden = (16, 8)
     out = {"LR (WDL without DNN)": dt(WDL, deep=[]), "LR with unused dnn columns": dt(WDL, dnn_hidden_units=()),
-           "FM (DeepFM without DNN)": dt(DeepFM, dnn_hidden_units=()), "DeepFM, use_fm off": dt(DeepFM, use_fm=False),
+           "FM (DeepFM without DNN)": dt(DeepFM, dnn_hidden_units=()),
+           "LR (DeepFM without dnn columns)": dt(DeepFM, deep=[]),
+           "LR of numbers (DeepFM)": dt(DeepFM, [DenseFeat("a"), DenseFeat("b", 5)], []),
+           "DeepFM without DNN, dense dnn columns": dt(DeepFM, deep=[DenseFeat("age")], dnn_hidden_units=()),
+           "DeepFM, use_fm off": dt(DeepFM, use_fm=False),
            "WDL, no linear columns": dt(WDL, linear=[], deep=columns(), dnn_hidden_units=hidden),
            "WDL, linear and dnn columns differ": dt(WDL, columns()[:3], columns()[2:], dnn_hidden_units=hidden),
            "WDL, dims per feature": dt(WDL, dims_columns(), dnn_hidden_units=hidden),
@@ -209,7 +218,8 @@ def _dnn_cases(model, hidden):
            f"{name}, max pooling, empty bags": dt(model, max_columns(), dnn_hidden_units=hidden, empty_max=True)}
     if model is DeepFM:  # FM squares an empty bag's -1e9, and float32 keeps not even the sign of the difference
         del out[f"{name}, max pooling, empty bags"]
-    kinds = ["relu", "sigmoid", "linear", "prelu"] + ([nn.Tanh, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.SiLU, nn.Softplus]
+    kinds = ["relu", "sigmoid", "linear", "prelu"] + ([nn.Tanh, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.SiLU, nn.Softplus,
+                                                       nn.CELU, nn.Hardswish, nn.Softsign, nn.Hardsigmoid, nn.RReLU]
                                                       if model is DeepFM else [])
     for kind in kinds:
         label = kind if isinstance(kind, str) else kind.__name__

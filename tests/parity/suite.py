@@ -273,10 +273,12 @@ def main():
         if not options.only:
             import arguments
             import doctored
+            import edges
             import encoding
 
             library = None if engine is None else options.engine
             groups = [("refused", doctored.run_all()), ("arguments", arguments.run_all()),
+                      ("ends of an activation", edges.run_all(engine, runner.devices)),
                       ("raw values", encoding.run_all(engine, runner.devices, library))]
             if options.oldest:
                 groups.append(("raw values, oldest FuxiCTR", oldest_release(options.oldest, options.engine, runner.devices)))

@@ -7,6 +7,7 @@ refused, not guessed.
 import numpy as np
 
 from .import_common import is_library_class
+from .torch_compositions import COMPOSED
 
 _FX = "fuxictr.pytorch.layers"
 _DT = "deepctr_torch.layers"
@@ -77,17 +78,6 @@ def _softplus(ctx, module, x, label):
     return ctx.b.unary("softplus", x, **ctx.tag(label, "softplus"))
 
 
-def _mish(ctx, _module, x, label):
-    inner = ctx.b.unary("tanh", ctx.b.unary("softplus", x, **ctx.tag(label, "softplus")), **ctx.tag(label, "tanh"))
-    return ctx.b.mul(x, inner, **ctx.tag(label, "mish"))
-
-
-def _log_sigmoid(ctx, _module, x, label):
-    negative = ctx.b.unary("affine", x, a=-1.0, b=0.0, **ctx.tag(label, "neg"))
-    soft = ctx.b.unary("softplus", negative, **ctx.tag(label, "softplus"))
-    return ctx.b.unary("affine", soft, a=-1.0, b=0.0, **ctx.tag(label, "logsigmoid"))
-
-
 #: torch.nn class -> (unary kind, its scalars as a function of the layer)
 _UNARY = {
     "ReLU": ("relu", lambda m: {}),
@@ -100,7 +90,7 @@ _UNARY = {
     "SELU": ("selu", lambda m: {}),
     "SiLU": ("silu", lambda m: {}),
 }
-_SPECIAL = {"Softmax": _softmax, "PReLU": _prelu, "Softplus": _softplus, "Mish": _mish, "LogSigmoid": _log_sigmoid}
+_SPECIAL = {"Softmax": _softmax, "PReLU": _prelu, "Softplus": _softplus, **COMPOSED}
 
 
 def activation(ctx, module, x, label):
