@@ -136,7 +136,7 @@ def manifest_cases():
     case("kind", BAD, "feature 'c': kind is 'pairwise'", feature(kind="pairwise"))
     case("feature_key", UNSUPPORTED, "feature 'c': key 'shuffle' is not known", feature(shuffle=1))
     case("numeric_vocab", UNSUPPORTED, "feature 'x': key 'vocab_size'", lambda m: m["features"][1].update(vocab_size=3))
-    case("feature_name", BAD, "c\u00e9", feature(name="c\u00e9"))
+    case("feature_name", BAD, "c\\u202e", feature(name="c\u202e"))
     case("feature_twice", BAD, "'c'", lambda m: m["features"].append(copy.deepcopy(m["features"][0])))
     for value in (0, -1, 2**31 - 1, 2**63, 1.5, "4", None, True):
         case(f"vocab_{value}", BAD, "feature 'c': vocab_size is", feature(vocab_size=value))

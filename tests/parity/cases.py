@@ -32,6 +32,7 @@ NUMBERS = {f"n{i}": NUM for i in range(3)}
 ENCODED = {"user": cat(31), "vec": {"type": "embedding", "pretrain_dim": 6},
            "hist": seq(19, 4, [MEAN, "nn.Linear(4, 4, bias=False)"]),
            "item": cat(11, feature_encoder="nn.Linear(4, 4)"), "age": {**NUM, "feature_encoder": "nn.Tanh()"}}
+SCRIPTS = {"城市": cat(31), "возраст": NUM, "café": seq(31, 5, share_embedding="城市"), "מחיר": NUM, "タグ 😀": seq(13, 4, SUM)}
 GATED = {"user": cat(31, feature_encoder=["nn.Linear(4, 8)", "nn.GLU()"]), "age": {**NUM, "feature_encoder": "nn.RReLU(0.1, 0.9)"},
          "item": cat(11, feature_encoder=["nn.Linear(4, 6)", "nn.GLU(dim=1)", "nn.Linear(3, 4)", "nn.CELU(0.3)"]),
          "hist": seq(19, 4, [MEAN, "nn.Softshrink(0.07)", "nn.Linear(4, 8)", "nn.GLU(dim=-1)"])}
@@ -67,6 +68,7 @@ def fuxictr_cases():
     out["LR, regression"] = fx("LR", task="regression")
     for model in ("WideDeep", "DeepFM"):
         out.update(_mlp_cases(model))
+        out[f"{model}, names in many scripts"] = fx(model, SCRIPTS, hidden_units=[8])
     out.update(_dcn_cases())
     out.update(_dcnv2_cases())
     for dtype in (torch.float16, torch.bfloat16):
@@ -151,6 +153,11 @@ def columns(dim=4):
             bag("cart", 33, 4, "mean", dim, length="cart_len"), bag("seen", 97, 3, "sum", dim, "seen_len", embedding_name="item")]
 
 
+def scripts_columns():
+    return [sparse("城市", 31), DenseFeat("возраст"), DenseFeat("מחיר", 2), bag("café", 31, 5, "mean", embedding_name="城市"),
+            bag("タグ 😀", 13, 4, "sum", length="длина")]
+
+
 def dims_columns():
     return [sparse("user", 31, 3), DenseFeat("age"), sparse("item", 17, 9), bag("tags", 13, 5, "sum", 2),
             bag("hist", 11, 4, "mean", 5)]
@@ -182,6 +189,7 @@ def deepctr_cases():
            "LR of numbers (DeepFM)": dt(DeepFM, [DenseFeat("a"), DenseFeat("b", 5)], []),
            "DeepFM without DNN, dense dnn columns": dt(DeepFM, deep=[DenseFeat("age")], dnn_hidden_units=()),
            "DeepFM, use_fm off": dt(DeepFM, use_fm=False),
+           "DeepFM, names in many scripts": dt(DeepFM, scripts_columns(), dnn_hidden_units=hidden),
            "WDL, no linear columns": dt(WDL, linear=[], deep=columns(), dnn_hidden_units=hidden),
            "WDL, linear and dnn columns differ": dt(WDL, columns()[:3], columns()[2:], dnn_hidden_units=hidden),
            "WDL, dims per feature": dt(WDL, dims_columns(), dnn_hidden_units=hidden),

@@ -205,6 +205,9 @@ def _parser():
 def main(argv=None):
     """Runs the command; returns its exit code."""
     args = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a name that this terminal's encoding does not have is spelled out
+            stream.reconfigure(errors="backslashreplace")
     try:
         return args.run(args)
     except BundleError as error:

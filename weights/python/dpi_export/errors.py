@@ -2,7 +2,9 @@
 
 import re
 
-NAME = re.compile(r"^[A-Za-z0-9_.\-/ \[\]:]{1,200}\Z")
+#: Beyond ASCII: neither C1 controls, line separators and marks of direction nor halves of a surrogate pair.
+NAME = re.compile(r"[A-Za-z0-9_.\-/ \[\]:\u00a0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\U0010ffff]+")
+NAME_BYTES = 200
 DATASET = re.compile(r"^[A-Za-z0-9_.\-]{1,200}\Z")
 
 
@@ -12,13 +14,24 @@ class BundleError(ValueError):
 
 def check_name(what, name):
     """Raises unless `name` may name a feature, table, op or head."""
-    if not isinstance(name, str) or not NAME.match(name):
-        raise BundleError(f"{what} name {name!r}: expected 1 to 200 characters of A-Z a-z 0-9 _ . - / space [ ] :")
+    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
+        raise BundleError(f"{what} name {name!r}: expected 1 to {NAME_BYTES} bytes of UTF-8: A-Z a-z 0-9 _ . - / space [ ] : and "
+                          "letters beyond ASCII")
 
 
 def dataset_name(name):
-    """The data set name that stands for a table, parameter or feature name."""
-    out = re.sub(r"[/ \[\]:]", "_", name)
+    """The data set name that stands for a table, parameter or feature name: `_` for every character that it cannot hold."""
+    out = re.sub(r"[/ \[\]:]|[^\x00-\x7f]", "_", name)
     if not DATASET.match(out):
         raise BundleError(f"{name!r} has no data set name")
     return out
+
+
+def table_path(entry):
+    """The data set of a table's manifest entry. A name beyond ASCII stands for none by itself: two could stand for the same."""
+    check_name("table", entry.get("name"))
+    if "data" in entry:
+        return entry["data"]
+    if not entry["name"].isascii():
+        raise BundleError(f"table '{entry['name']}': data is missing, which a name beyond ASCII needs")
+    return f"/tables/{dataset_name(entry['name'])}"

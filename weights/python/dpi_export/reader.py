@@ -10,7 +10,7 @@ import xxhash
 from . import digest, schema
 from .content_hash import DATA, TreeHash
 from .encoders import ARRAY_TYPES, Encoder
-from .errors import BundleError, dataset_name
+from .errors import BundleError, table_path
 from .golden import ROW_SETS, check_sets
 from .graph import Graph, check_heads
 from .hdf5_structures import Metadata, Structures
@@ -149,7 +149,7 @@ class Bundle:
                 raise BundleError(f"table '{name}': dtype {t.get('dtype')!r} is not known")
             if name in self._table_info:
                 raise BundleError(f"table '{name}' is defined twice")
-            data = t.get("data", f"/tables/{dataset_name(name)}")
+            data = table_path(t)
             self._need(data, (t["rows"], t["dim"]), STORED[t["dtype"]], f"table '{name}'")
             if t["dtype"] == "i8":
                 self._need(t.get("scale"), (t["rows"],), "<f4", f"scale of table '{name}'")

@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 
-from .errors import DATASET, BundleError, dataset_name
+from .errors import DATASET, BundleError, table_path
 from .golden import check_golden
 from .hdf5_structures import GROUPS, MAX_LINKS, MAX_MANIFEST
 from .signing import add_signature, read_signing_key
@@ -89,7 +89,7 @@ def _expected(manifest):
     """path -> the type that the manifest asks for."""
     out = {"/manifest": "u1"}
     for t in manifest.get("tables", []):
-        out[t.get("data", f"/tables/{dataset_name(t['name'])}")] = STORED.get(t.get("dtype"))
+        out[table_path(t)] = STORED.get(t.get("dtype"))
         if "scale" in t:
             out[t["scale"]] = "<f4"
     for feature in manifest.get("features", []):

@@ -115,7 +115,7 @@ def table_paths(tables):
         data = _unique(plain, taken)
         scale = _unique(data + ".scale", taken) if t["dtype"] == "i8" else None
         entry = {k: t[k] for k in ("name", "rows", "dim", "dtype")}
-        if data != plain:
+        if data != plain or not t["name"].isascii():
             entry["data"] = data
         if scale:
             entry["scale"] = scale

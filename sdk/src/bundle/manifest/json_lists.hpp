@@ -98,7 +98,7 @@ class NamedList final : public JsonReader {
       status = std::move(entry).status().within("entry " + std::to_string(size - 1));
     } else if (!good_name(entry->name)) {
       status = bad_model(std::string(what_) + " name " + in_quotes(entry->name) +
-                         " is empty, too long or has characters outside A-Za-z0-9_.-/ []:");
+                         " is empty, too long or has characters that names may not have");
     } else if (!names_.insert(entry->name).second) {
       status = bad_model(std::string(what_) + " " + in_quotes(entry->name) + " is defined twice");
     } else {

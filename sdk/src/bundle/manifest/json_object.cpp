@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/printable.hpp"
 #include "base/text.hpp"
 
 namespace dpi {
@@ -121,9 +122,15 @@ Status JsonObject::finish_open() { return std::move(status_); }
 
 bool good_name(std::string_view name) {
   if (name.empty() || name.size() > 200) return false;
-  for (char c : name) {
+  while (!name.empty()) {
+    const size_t n = utf8_length(name);
+    const char c = name[0];
     const bool alnum = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if (!alnum && std::string_view("_.-/ []:").find(c) == std::string_view::npos) return false;
+    const bool good = n == 1  ? alnum || std::string_view("_.-/ []:").find(c) != std::string_view::npos
+                      : n > 1 ? !is_control(code_point(name.substr(0, n)))
+                              : false;
+    if (!good) return false;
+    name.remove_prefix(n);
   }
   return true;
 }

@@ -59,7 +59,7 @@ Result<FeatureSpec> FeatureReader::take() {
   JsonObject o(members(), "feature");
   o.text("name", &f.name, kRequired);
   if (o.ok() && !good_name(f.name))
-    o.fail("name " + in_quotes(f.name) + " is empty, too long or has characters outside A-Za-z0-9_.-/ []:");
+    o.fail("name " + in_quotes(f.name) + " is empty, too long or has characters that names may not have");
   o.rename("feature " + in_quotes(f.name));
   o.choice("kind",
            {FeatureKind::kCategorical, FeatureKind::kSequence, FeatureKind::kNumeric, FeatureKind::kDense},
