@@ -1,4 +1,4 @@
-"""Features, tables, ops and heads with names beyond ASCII: from the Builder's file through every command, by the headers of a CSV file."""
+"""Features, tables, ops and heads with names beyond ASCII, from the Builder through every command; headers of a CSV file."""
 
 import numpy as np
 import pytest

@@ -56,7 +56,8 @@ def test_commands_print_them_in_every_encoding(tmp_path, encoding, shown):
     model()[0].write(path)
     environment = {**os.environ, "PYTHONPATH": PACKAGE, "PYTHONIOENCODING": encoding}
     for command in ("inspect", "verify"):
-        done = subprocess.run([sys.executable, "-m", "dpi_export", command, str(path)], env=environment, capture_output=True, check=False)
+        line = [sys.executable, "-m", "dpi_export", command, str(path)]
+        done = subprocess.run(line, env=environment, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
         assert command != "inspect" or shown in done.stdout.decode(encoding)
 
@@ -69,14 +70,14 @@ def test_a_table_beyond_ascii_names_its_data():
         table_path({"name": "表"})
 
 
-@pytest.mark.parametrize("name", ["é" * 100, "城" * 66, "x" * 200, "\u00a0", "\u2027", "\u202f", "\u2065", "\u206a", "\ud7ff", "\ue000",
-                                  "\U0010ffff"])
+@pytest.mark.parametrize("name", ["é" * 100, "城" * 66, "x" * 200, "\u00a0", "\u2027", "\u202f", "\u2065", "\u206a", "\ud7ff",
+                                  "\ue000", "\U0010ffff"])
 def test_accepted(name):
     assert Builder("m").numeric(name) == name
 
 
-@pytest.mark.parametrize("name", ["", "é" * 101, "城" * 67, "x" * 201, "a\n", "a\x7f", "\x80", "\x9f", "\u2028", "\u2029", "\u202a", "\u202e",
-                                  "\u2066", "\u2069", "\ud800", "\udfff", "a,b", 'a"b', "a\\b", "a\tb", None, 3, b"a"])
+@pytest.mark.parametrize("name", ["", "é" * 101, "城" * 67, "x" * 201, "a\n", "a\x7f", "\x80", "\x9f", "\u2028", "\u2029",
+                                  "\u202a", "\u202e", "\u2066", "\u2069", "\ud800", "\udfff", "a,b", 'a"b', "a\\b", "a\tb", None, 3, b"a"])
 def test_refused(name):
     b = Builder("m")
     for call in (b.numeric, lambda n: b.table(n, np.zeros((2, 2))), lambda n: b.const(1.0, name=n or "\n"), Builder):
