@@ -10,7 +10,7 @@ float lane_unary(UnaryKind kind, float a, float x) {
     case UnaryKind::kLog:
       return static_cast<float>(std::log(v));
     case UnaryKind::kSoftplus:
-      return static_cast<float>(std::fmax(v, 0.0) + std::log1p(std::exp(-std::fabs(v))) + (v - v));
+      return static_cast<float>((v > 0 ? v : 0.0) + std::log1p(std::exp(-std::fabs(v))));
     case UnaryKind::kGeluErf:
       return static_cast<float>(0.5 * v * std::erfc(-v * 0.70710678118654752440));
     case UnaryKind::kPow:
