@@ -29,7 +29,7 @@ func TestSameBitsAsC(t *testing.T) {
 	bundles = append(bundles, operators...) // a lone operator may give NaN for drawn values; its bits count all the same
 	shared, bagged, weighted := 0, 0, 0
 	for index, path := range bundles {
-		m := load(t, path)
+		m := load(t, path, dpi.WithOption("nonfinite", "return"))
 		modes := []string{"plain", "bags"}
 		if m.Info().SharedSlots+m.Info().SharedDenseDim > 0 {
 			modes = append(modes, "shared")

@@ -112,7 +112,9 @@ int main(int argc, char** argv) {
   if (argc != 5) return 2;
   info.struct_size = sizeof info;
   state = strtoull(argv[3], NULL, 10);
-  int bad = dpi_model_load(argv[1], NULL, &model, &e) != DPI_OK ||
+  dpi_options* options = dpi_options_create(); /* a lone operator may give NaN for drawn values */
+  int bad = options == NULL || dpi_options_set(options, "nonfinite", "return", &e) != DPI_OK ||
+            dpi_model_load(argv[1], options, &model, &e) != DPI_OK ||
             dpi_model_get_info(model, &info, &e) != DPI_OK || info.num_features > MAX_FEATURES;
   for (int f = 0; bad == 0 && f < info.num_features; f++) {
     features[f].struct_size = sizeof features[f];
@@ -121,5 +123,6 @@ int main(int argc, char** argv) {
   if (bad == 0) bad = score(model, strtoll(argv[2], NULL, 10), argv[4], &e);
   if (bad != 0) fprintf(stderr, "%s\n", e.message);
   dpi_model_free(model);
+  dpi_options_free(options);
   return bad;
 }

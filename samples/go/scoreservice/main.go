@@ -45,7 +45,8 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	model, err := dpi.Load(o.bundle, dpi.WithDevice(o.device), dpi.WithWarmUp(o.warmUp))
+	// One row's score that is not finite is null in the answer and does not refuse the others.
+	model, err := dpi.Load(o.bundle, dpi.WithDevice(o.device), dpi.WithWarmUp(o.warmUp), dpi.WithOption("nonfinite", "return"))
 	if err != nil {
 		return err
 	}

@@ -275,7 +275,9 @@ public final class ScoringService {
 
   public static void main(String[] args) throws IOException {
     Arguments arguments = Arguments.read(args);
-    Model model = Model.builder().path(arguments.bundle).option("device", arguments.device).warmUpRows(arguments.warmUp).load();
+    // One row's score that is not finite is null in the answer and does not refuse the others.
+    Model model = Model.builder().path(arguments.bundle).option("device", arguments.device).option("nonfinite", "return")
+        .warmUpRows(arguments.warmUp).load();
     ScoringService service = new ScoringService(model, arguments);
     Runtime.getRuntime().addShutdownHook(new Thread(service::stop));
     service.server.start();

@@ -177,7 +177,7 @@ class StatusTest {
   @Test
   void damagedBundles() throws Exception {
     byte[] bytes = Files.readAllBytes(Support.demo("adult_widedeep.h5"));
-    bytes[bytes.length / 2] ^= 1;
+    bytes[bytes.length * 4 / 5] ^= 1;  // among the weights: golden rows are read by verify only
     DpiException e = assertThrows(DpiException.BadModel.class, () -> Model.builder().bytes(bytes).load());
     assertTrue(e.getMessage().length() > 20, e.getMessage());
   }
