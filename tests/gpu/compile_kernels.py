@@ -2,6 +2,7 @@
 """Compiles every kernel with nvcc, warnings as errors, and holds registers and spills to ptxas_budgets.txt.
 
     compile_kernels.py [--arch sm_90] [--work FOLDER]
+    compile_kernels.py --reports FOLDER     # of a build of the plugin with keep_report.py: compiles nothing
 
 Exit status 77 (skipped) without nvcc."""
 
@@ -15,6 +16,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+KERNELS = ROOT / "kernels/cuda"
 FLAGS = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", "-Werror", "all-warnings", "-Xcompiler=-Wall,-Wextra,-Werror,-fPIC",
          "-Xptxas", "-v", f"-I{ROOT}", f"-I{ROOT}/kernels/include"]
 
@@ -65,37 +67,58 @@ def check(report, table):
     return wrong
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--arch", default="sm_90")
-    parser.add_argument("--work")
-    args = parser.parse_args()
-    nvcc = find_nvcc()
-    if nvcc is None:
-        print("skipped: no nvcc on PATH")
-        return 77
-    failed, seen = 0, set()
-    with tempfile.TemporaryDirectory() as own:
-        work = pathlib.Path(args.work or own)
-        for source in sorted((ROOT / "kernels/cuda").rglob("*.cu")):
-            name = str(source.relative_to(ROOT / "kernels/cuda"))
-            run = subprocess.run([nvcc, *FLAGS, f"-arch={args.arch}", "-c", str(source), "-o", str(work / (name.replace("/", ".") + ".o"))],
-                                 capture_output=True, text=True, check=False)
-            report = run.stdout + run.stderr
-            if run.returncode != 0:
-                print(f"{name}: does not compile\n{report}")
-                failed += 1
-                continue
-            rows = list(usage(report))
-            seen.update(kernel for kernel, _, _ in rows)
-            wrong = check(report, budgets())
-            failed += len(wrong)
-            print(f"{name}: {len(rows)} kernels, at most {max((r for _, r, _ in rows), default=0)} registers")
-            print("".join(f"  {line}\n" for line in wrong), end="")
-    for kernel in sorted(set(budgets()) - seen):
+def compiled(sources, arch, work):
+    """(name, ptxas's report or None, messages) of each source, compiled now."""
+    for source in sources:
+        name = str(source.relative_to(KERNELS))
+        run = subprocess.run([find_nvcc(), *FLAGS, f"-arch={arch}", "-c", str(source), "-o", str(work / (name.replace("/", ".") + ".o"))],
+                             capture_output=True, text=True, check=False)
+        report = run.stdout + run.stderr
+        yield name, report if run.returncode == 0 else None, f"does not compile\n{report}"
+
+
+def kept(sources, folder):
+    """The same of a build whose launcher was keep_report.py, warnings as errors there."""
+    for source in sources:
+        name = str(source.relative_to(KERNELS))
+        found = list((folder / "kernels/cuda").rglob(f"{name}.o.ptxas"))
+        yield name, found[0].read_text() if len(found) == 1 else None, f"{len(found)} reports below {folder}, not 1"
+
+
+def hold(reports):
+    """Prints what each kernel uses; the number of faults."""
+    failed, seen, table = 0, set(), budgets()
+    for name, report, message in reports:
+        if report is None:
+            print(f"{name}: {message}")
+            failed += 1
+            continue
+        rows = list(usage(report))
+        seen.update(kernel for kernel, _, _ in rows)
+        wrong = check(report, table)
+        failed += len(wrong)
+        print(f"{name}: {len(rows)} kernels, at most {max((r for _, r, _ in rows), default=0)} registers")
+        print("".join(f"  {line}\n" for line in wrong), end="")
+    for kernel in sorted(set(table) - seen):
         print(f"{kernel}: in ptxas_budgets.txt, but nvcc compiled no such kernel")
         failed += 1
-    return 1 if failed else 0
+    return failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arch", default="sm_90", help="what to compile for (default: sm_90, which the budgets are for)")
+    parser.add_argument("--work", type=pathlib.Path, help="where objects go (default: a folder that is removed)")
+    parser.add_argument("--reports", type=pathlib.Path, help="a build folder with reports: reads them and compiles nothing")
+    args = parser.parse_args()
+    sources = sorted(KERNELS.rglob("*.cu"))
+    if args.reports:
+        return 1 if hold(kept(sources, args.reports)) else 0
+    if find_nvcc() is None:
+        print("skipped: no nvcc on PATH")
+        return 77
+    with tempfile.TemporaryDirectory() as own:
+        return 1 if hold(compiled(sources, args.arch, args.work or pathlib.Path(own))) else 0
 
 
 if __name__ == "__main__":

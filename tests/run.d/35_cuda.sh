@@ -7,9 +7,11 @@ fi
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 build_plugin() {
-  cmake -G Ninja -S . -B "$BUILD/cuda" --log-level=NOTICE -DDPI_CUDA=ON -DDPI_CUDA_ARCHS=90 -DDPI_DEVELOPER_MODE=ON -DDPI_SANITIZE= "${launcher[@]}" &&
+  cmake -G Ninja -S . -B "$BUILD/cuda" --log-level=NOTICE -DDPI_CUDA=ON -DDPI_CUDA_ARCHS=90 -DDPI_DEVELOPER_MODE=ON -DDPI_SANITIZE= \
+    -DCMAKE_CUDA_COMPILER_LAUNCHER="$ROOT/tests/gpu/keep_report.py" "-DCMAKE_CUDA_FLAGS=-Xptxas -v" "${launcher[@]}" &&
     ninja -C "$BUILD/cuda" -j "$JOBS" dpi_cuda | tail_steps
 }
 check "libdpi_cuda.so builds for sm_90" build_plugin
+check "every kernel keeps to its registers and spills" "$PYTHON" tests/gpu/compile_kernels.py --reports "$BUILD/cuda"
 check "libdpi_cuda.so loads and gives a score or a reason" \
   "$PYTHON" tests/gpu/check_plugin.py "$BUILD/cuda/lib/dpi/backends-1/libdpi_cuda.so"
