@@ -1,4 +1,5 @@
 // `dpi bench`: rows per second and latencies of dpi_predict over batch sizes and callers.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cstdio>

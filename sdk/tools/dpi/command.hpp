@@ -2,11 +2,15 @@
 // file per command; each has an add_<command> that declares its flags and stores what is to be run.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
+
+namespace CLI {
+class App;  // its header takes longer to compile than most of our files: only what declares flags includes it
+}
 
 namespace dpi::tool {
 

@@ -1,4 +1,5 @@
 // `dpi devices`: what can run models here, and why the rest cannot.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 

@@ -1,4 +1,5 @@
 // `dpi inspect`: what a bundle holds.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>

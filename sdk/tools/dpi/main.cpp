@@ -1,5 +1,6 @@
 // The program `dpi`: looks into bundles, shows plans, scores CSV files, checks and measures.
 #include <dpi/dpi.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <exception>

@@ -1,4 +1,5 @@
 // `dpi plan`: how a bundle will be run.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>

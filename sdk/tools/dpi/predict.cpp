@@ -1,5 +1,6 @@
 // `dpi predict`: CSV rows in, scores out.
 #include <sys/stat.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>

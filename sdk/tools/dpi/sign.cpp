@@ -1,4 +1,5 @@
 // `dpi keygen` and `dpi sign`: keys, and who answers for a bundle.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>

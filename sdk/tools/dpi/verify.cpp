@@ -1,4 +1,5 @@
 // `dpi verify`: every digest of a bundle, then its golden rows on the chosen device.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
