@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A compiler launcher for nvcc (CMAKE_CUDA_COMPILER_LAUNCHER) that keeps what `-Xptxas -v` says beside the object.
 
-    keep_report.py nvcc ... -c kernels.cu -o kernels.cu.o      # writes kernels.cu.o.ptxas
+    keep_report.py nvcc ... -c SOURCE -o OBJECT      # writes OBJECT.ptxas
 
 compile_kernels.py --reports reads it there. What is no report of ptxas's is passed on."""
 
