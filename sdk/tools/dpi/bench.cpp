@@ -1,5 +1,4 @@
 // `dpi bench`: rows per second and latencies of dpi_predict over batch sizes and callers.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -20,25 +19,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kSeed = 20240601;
 constexpr size_t kMaxSamples = size_t{1} << 20;
-constexpr const char* kFooter =
-    R"(Scores random rows (the same on every run) and measures each dpi_predict call. --callers is the number of threads of the host
-that call at once, --threads the engine's own workers. --profile runs the model op by op, on one context of its own, and says how much of
-such a call the ops explain: the rest is checking rows, packing them, copies and waiting.
-
-Examples:
-  dpi bench model.h5
-  dpi bench model.h5 --batch 1,16,256,4096 --callers 1,2 --device cpu
-  dpi bench model.h5 --batch 256 --profile)";
-
-struct BenchArgs {
-  CommonFlags common;
-  std::string bundle;
-  std::vector<int64_t> batches = {1, 16, 64, 256, 1024};
-  std::vector<int> callers = {1};
-  double seconds = 1;
-  bool profile = false, json = false;
-};
-
 struct Caller {
   std::vector<double> latencies;
   int64_t calls = 0;
@@ -160,6 +140,8 @@ void print_timeline(const Json& timeline) {
   }
 }
 
+}  // namespace
+
 int bench(const BenchArgs& args) {
   const LoadedModel model(args.bundle, args.common);
   model.note_device();
@@ -182,30 +164,6 @@ int bench(const BenchArgs& args) {
   }
   if (args.json) print_json(stdout, result);
   return kExitOk;
-}
-
-}  // namespace
-
-void add_bench(CLI::App* app, Command* run) {
-  auto args = std::make_shared<BenchArgs>();
-  CLI::App* sub = app->add_subcommand("bench", "Measure rows per second and latency");
-  sub->footer(kFooter);
-  sub->add_option("bundle", args->bundle, "the model")->required();
-  sub->add_option("--batch", args->batches, "rows per call, a list")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  sub->add_option("--callers", args->callers, "threads that call at once, a list")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  sub->add_option("--seconds", args->seconds, "for each measurement")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->capture_default_str();
-  sub->add_flag("--profile", args->profile, "time per op, for the last batch size");
-  sub->add_flag("--json", args->json, "as JSON");
-  add_common_flags(sub, &args->common);
-  sub->callback([args, run] { *run = [args] { return bench(*args); }; });
 }
 
 }  // namespace dpi::tool

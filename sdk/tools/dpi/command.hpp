@@ -1,16 +1,14 @@
-// What the commands of the program `dpi` share: exit codes, the error that carries one, the common flags. One
-// file per command; each has an add_<command> that declares its flags and stores what is to be run.
+// The commands of the program `dpi`: what each is asked to do, its exit codes, the error that carries one.
+// One file per command; flags.cpp says how one asks.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace CLI {
-class App;  // its header takes longer to compile than most of our files: only what declares flags includes it
-}
+#include "csv.hpp"
 
 namespace dpi::tool {
 
@@ -44,16 +42,63 @@ struct CommonFlags {
   /// All as (key, value) in the order given.
   std::vector<std::pair<std::string, std::string>> pairs() const;
 };
-void add_common_flags(CLI::App* app, CommonFlags* flags);
 
-using Command = std::function<int()>;
-void add_inspect(CLI::App* app, Command* run);
-void add_plan(CLI::App* app, Command* run);
-void add_predict(CLI::App* app, Command* run);
-void add_verify(CLI::App* app, Command* run);
-void add_bench(CLI::App* app, Command* run);
-void add_devices(CLI::App* app, Command* run);
-void add_keygen(CLI::App* app, Command* run);
-void add_sign(CLI::App* app, Command* run);
+struct InspectArgs {
+  CommonFlags common;
+  std::string bundle;
+  bool graph = false, json = false;
+};
+
+struct PlanArgs {
+  CommonFlags common;
+  std::string bundle, fold, schedule;
+  bool dot = false, json = false, implementations = false;
+};
+
+struct PredictArgs {
+  CommonFlags common;
+  std::string bundle, rows, output, label, head;
+  bool raw = false, summary = false, json = false;
+  int64_t batch = 256;
+  CsvLimits limits;
+
+  bool wants_summary() const { return summary || !label.empty(); }
+};
+
+struct VerifyArgs {
+  CommonFlags common;
+  std::string bundle;
+  double tolerance = 0;
+  bool sha256 = false, json = false;
+};
+
+struct BenchArgs {
+  CommonFlags common;
+  std::string bundle;
+  std::vector<int64_t> batches = {1, 16, 64, 256, 1024};
+  std::vector<int> callers = {1};
+  double seconds = 1;
+  bool profile = false, json = false;
+};
+
+struct DevicesArgs {
+  std::string backend_dir;
+  bool json = false;
+};
+
+struct SignArgs {
+  std::string bundle, key, remove;
+};
+
+/// They return an exit code or throw CommandError.
+int inspect(const InspectArgs& args);
+int plan(const PlanArgs& args);
+int predict(const PredictArgs& args);
+int verify(const VerifyArgs& args);
+int bench(const BenchArgs& args);
+int devices(const DevicesArgs& args);
+int keygen(const std::string& path);
+int sign(const SignArgs& args);
+int print_version(bool as_json);
 
 }  // namespace dpi::tool

@@ -1,5 +1,4 @@
 // `dpi devices`: what can run models here, and why the rest cannot.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -9,11 +8,6 @@
 namespace dpi::tool {
 
 namespace {
-
-struct DevicesArgs {
-  std::string backend_dir;
-  bool json = false;
-};
 
 // Every plugin is looked for in the same folders.
 void print_folders(const nlohmann::ordered_json& all) {
@@ -32,6 +26,8 @@ void print_folders(const nlohmann::ordered_json& all) {
     return;
   }
 }
+
+}  // namespace
 
 int devices(const DevicesArgs& args) {
   const char* folder = args.backend_dir.empty() ? nullptr : args.backend_dir.c_str();
@@ -52,17 +48,6 @@ int devices(const DevicesArgs& args) {
   }
   print_folders(all);
   return kExitOk;
-}
-
-}  // namespace
-
-void add_devices(CLI::App* app, Command* run) {
-  auto args = std::make_shared<DevicesArgs>();
-  CLI::App* sub = app->add_subcommand("devices", "List the backends: usable, or refused with the reason");
-  sub->footer("Example:\n  dpi devices --json");
-  sub->add_option("--backend-dir", args->backend_dir, "absolute folder where plugins are looked for first");
-  sub->add_flag("--json", args->json, "as JSON");
-  sub->callback([args, run] { *run = [args] { return devices(*args); }; });
 }
 
 }  // namespace dpi::tool

@@ -1,5 +1,4 @@
 // `dpi inspect`: what a bundle holds.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,21 +14,6 @@ namespace dpi::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kFooter =
-    R"(Prints provenance, features with their rules, tables, heads, and a forecast of the memory the model will take. Tables are not
-loaded.
-
-Examples:
-  dpi inspect model.h5
-  dpi inspect model.h5 --graph
-  dpi inspect model.h5 --json | jq .memory)";
-
-struct InspectArgs {
-  CommonFlags common;
-  std::string bundle;
-  bool graph = false, json = false;
-};
 
 Json feature_json(const FeatureSpec& f) {
   Json j = {{"name", f.name}, {"kind", name_of(f.kind)}};
@@ -174,6 +158,8 @@ void print(const Json& j) {
   }
 }
 
+}  // namespace
+
 int inspect(const InspectArgs& args) {
   const ModelOptions options = parse_options(args.common);
   auto bundle = open_bundle(args.bundle, options);
@@ -190,19 +176,6 @@ int inspect(const InspectArgs& args) {
   }
   print(inspect_json(*bundle, graph, options));
   return kExitOk;
-}
-
-}  // namespace
-
-void add_inspect(CLI::App* app, Command* run) {
-  auto args = std::make_shared<InspectArgs>();
-  CLI::App* sub = app->add_subcommand("inspect", "Show what a bundle holds");
-  sub->footer(kFooter);
-  sub->add_option("bundle", args->bundle, "the model")->required();
-  sub->add_flag("--graph", args->graph, "the ops, with shapes and row spaces");
-  sub->add_flag("--json", args->json, "as JSON");
-  add_common_flags(sub, &args->common);
-  sub->callback([args, run] { *run = [args] { return inspect(*args); }; });
 }
 
 }  // namespace dpi::tool

@@ -1,5 +1,4 @@
 // `dpi plan`: how a bundle will be run.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,22 +14,6 @@ namespace dpi::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kFooter =
-    R"(Prints the plan: ops in issue order with streams and events, values with their place in memory, tables, and what each pass did
-or refused. --implementations also loads the model and says which kernel each op got on --device, and why others were refused.
-
-Examples:
-  dpi plan model.h5 --schedule depth
-  dpi plan model.h5 --fold off --json
-  dpi plan model.h5 --dot | dot -Tsvg > plan.svg
-  dpi plan model.h5 --device cpu --implementations)";
-
-struct PlanArgs {
-  CommonFlags common;
-  std::string bundle, fold, schedule;
-  bool dot = false, json = false, implementations = false;
-};
 
 Json dims_json(const PlanValue& v) {
   if (v.is_bags) return "ids";
@@ -91,6 +74,8 @@ void print_implementations(const Engine& engine) {
   }
 }
 
+}  // namespace
+
 int plan(const PlanArgs& args) {
   CommonFlags flags = args.common;
   if (!args.fold.empty()) flags.options.push_back("debug.fold=" + args.fold);
@@ -120,23 +105,6 @@ int plan(const PlanArgs& args) {
              static_cast<long long>(memory.arena_bytes));
   if (engine != nullptr) print_implementations(*engine);
   return kExitOk;
-}
-
-}  // namespace
-
-void add_plan(CLI::App* app, Command* run) {
-  auto args = std::make_shared<PlanArgs>();
-  CLI::App* sub = app->add_subcommand("plan", "Show how a bundle will be run");
-  sub->footer(kFooter);
-  sub->add_option("bundle", args->bundle, "the model")->required();
-  sub->add_option("--fold", args->fold, "algebraic folds (default on)")->check(CLI::IsMember({"on", "off"}));
-  sub->add_option("--schedule", args->schedule, "issue order (default breadth)")
-      ->check(CLI::IsMember({"breadth", "depth", "single"}));
-  sub->add_flag("--implementations", args->implementations, "load the model and name each op's kernel");
-  auto* dot = sub->add_flag("--dot", args->dot, "as a graph for Graphviz");
-  sub->add_flag("--json", args->json, "as JSON")->excludes(dot);
-  add_common_flags(sub, &args->common);
-  sub->callback([args, run] { *run = [args] { return plan(*args); }; });
 }
 
 }  // namespace dpi::tool

@@ -1,6 +1,5 @@
 // `dpi predict`: CSV rows in, scores out.
 #include <sys/stat.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -19,33 +18,9 @@ namespace dpi::tool {
 
 namespace {
 
-constexpr const char* kFooter =
-    R"(CSV (RFC 4180): the header holds feature names in any order. An empty cell is a missing value; a bag is a|b|c, with weights
-a:w|b:w; the elements of a vector stand in columns name[0], name[1], ... Cells are ids and numbers; with --raw the encoders of the
-bundle read them, and a bag whose separator the bundle states is split there instead of at |. Columns the model does not know are
-ignored with a note.
-
-Scores: CSV, one column per head, %.9g. A file of --output appears only when every row was scored; on standard output a row that
-is refused ends what was written before it, and nothing is written when that is in the first --batch rows.
-
-Examples:
-  dpi predict model.h5 rows.csv > scores.csv
-  dpi predict model.h5 rows.csv --raw --label clicked --summary
-  zcat rows.csv.gz | dpi predict model.h5 - --output scores.csv)";
-
 /// A call ends early where its rows make up this much text, so that memory does not grow with what --batch
 /// allows.
 constexpr uint64_t kMaxBatchText = uint64_t{16} << 20;
-
-struct PredictArgs {
-  CommonFlags common;
-  std::string bundle, rows, output, label, head;
-  bool raw = false, summary = false, json = false;
-  int64_t batch = 256;
-  CsvLimits limits;
-
-  bool wants_summary() const { return summary || !label.empty(); }
-};
 
 struct FreeRows {
   void operator()(dpi_rows* r) const { dpi_rows_free(r); }
@@ -173,6 +148,8 @@ void note_ignored(const std::vector<std::string>& names) {
   }
 }
 
+}  // namespace
+
 int predict(const PredictArgs& args) {
   const LoadedModel model(args.bundle, args.common);
   model.note_device();
@@ -193,36 +170,6 @@ int predict(const PredictArgs& args) {
     print_summary(summary, to);
   }
   return kExitOk;
-}
-
-}  // namespace
-
-void add_predict(CLI::App* app, Command* run) {
-  auto args = std::make_shared<PredictArgs>();
-  CLI::App* sub = app->add_subcommand("predict", "Score the rows of a CSV file");
-  sub->footer(kFooter);
-  sub->add_option("bundle", args->bundle, "the model")->required();
-  sub->add_option("rows", args->rows, "a CSV file; - reads standard input")->required();
-  sub->add_option("-o,--output", args->output, "write the scores to this file (default -: standard output)");
-  sub->add_flag("--raw", args->raw, "cells are raw values, read by the bundle's encoders");
-  sub->add_option("--label", args->label, "column with the label, 0 or 1: prints AUC and log loss");
-  sub->add_option("--head", args->head, "which head the label belongs to (default: the first)");
-  sub->add_flag("--summary", args->summary, "print a summary; scores only with --output");
-  sub->add_flag("--json", args->json, "the summary as JSON");
-  sub->add_option("--batch", args->batch, "rows per call")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  sub->add_option("--max-cell-bytes", args->limits.cell_bytes, "refuse a longer cell")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  sub->add_option("--max-row-bytes", args->limits.row_bytes, "refuse a longer row")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  sub->add_option("--max-columns", args->limits.columns, "refuse a row of more cells")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  add_common_flags(sub, &args->common);
-  sub->callback([args, run] { *run = [args] { return predict(*args); }; });
 }
 
 }  // namespace dpi::tool

@@ -1,5 +1,4 @@
 // `dpi verify`: every digest of a bundle, then its golden rows on the chosen device.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -19,24 +18,6 @@ namespace dpi::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kFooter =
-    R"(Checks digest and hash of every byte, loads the model, scores the golden rows that the training framework recorded and compares
-scores and logits: |ours - golden| <= tolerance max(1, |golden|), with the tolerance that the bundle has for the row. Golden rows with
-raw cells are also encoded from them, and every id and float compared.
-
-Examples:
-  dpi verify model.h5
-  dpi verify model.h5 --device ref --json
-  dpi verify model.h5 --sha256
-  dpi verify model.h5 --option require_signature=<hex public key>)";
-
-struct VerifyArgs {
-  CommonFlags common;
-  std::string bundle;
-  double tolerance = 0;
-  bool sha256 = false, json = false;
-};
 
 struct Comparison {
   double worst = 0;  // |ours - golden| / max(1, |golden|) where it is most of its tolerance; NaN stays NaN
@@ -230,6 +211,8 @@ void print(const Json& j) {
     print_line(stdout, "golden    raw cells: %s", raw["first"].get<std::string>().c_str());
 }
 
+}  // namespace
+
 int verify(const VerifyArgs& args) {
   BundleOptions options;
   for (const auto& [key, value] : args.common.pairs()) {
@@ -280,20 +263,6 @@ int verify(const VerifyArgs& args) {
     print_line(stdout, "%s", passed ? "verified" : "FAILED");
   }
   return passed ? kExitOk : kExitVerifyFailed;
-}
-
-}  // namespace
-
-void add_verify(CLI::App* app, Command* run) {
-  auto args = std::make_shared<VerifyArgs>();
-  CLI::App* sub = app->add_subcommand("verify", "Check a bundle's digests and recompute its golden rows");
-  sub->footer(kFooter);
-  sub->add_option("bundle", args->bundle, "the model")->required();
-  sub->add_option("--tolerance", args->tolerance, "instead of the bundle's own")->check(CLI::PositiveNumber);
-  sub->add_flag("--sha256", args->sha256, "print the file's SHA-256");
-  sub->add_flag("--json", args->json, "the result as JSON");
-  add_common_flags(sub, &args->common);
-  sub->callback([args, run] { *run = [args] { return verify(*args); }; });
 }
 
 }  // namespace dpi::tool

@@ -1,0 +1,258 @@
+// The one file that compiles CLI11: its header takes longer than most files of ours.
+#include "flags.hpp"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "command.hpp"
+#include "terminal.hpp"
+
+namespace dpi::tool {
+
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  dpi inspect model.h5
+  dpi predict model.h5 rows.csv --raw --label clicked --summary
+  dpi predict model.h5 rows.csv > scores.csv
+  dpi plan model.h5 --dot | dot -Tsvg > plan.svg
+  dpi verify model.h5 --device cpu
+  dpi bench model.h5 --batch 1,64,1024 --callers 1,2
+'dpi COMMAND --help' says more.
+
+Exit status: 0 done; 1 wrong usage; 2 the rows are not what the model takes (the text names file:line:column, column = number of the
+cell); 3 the bundle cannot be read or is not supported; 4 verification failed; 5 no such device, or it failed; 6 anything else.)";
+
+constexpr const char* kInspectFooter =
+    R"(Prints provenance, features with their rules, tables, heads, and a forecast of the memory the model will take. Tables are not
+loaded.
+
+Examples:
+  dpi inspect model.h5
+  dpi inspect model.h5 --graph
+  dpi inspect model.h5 --json | jq .memory)";
+
+constexpr const char* kPlanFooter =
+    R"(Prints the plan: ops in issue order with streams and events, values with their place in memory, tables, and what each pass did
+or refused. --implementations also loads the model and says which kernel each op got on --device, and why others were refused.
+
+Examples:
+  dpi plan model.h5 --schedule depth
+  dpi plan model.h5 --fold off --json
+  dpi plan model.h5 --dot | dot -Tsvg > plan.svg
+  dpi plan model.h5 --device cpu --implementations)";
+
+constexpr const char* kPredictFooter =
+    R"(CSV (RFC 4180): the header holds feature names in any order. An empty cell is a missing value; a bag is a|b|c, with weights
+a:w|b:w; the elements of a vector stand in columns name[0], name[1], ... Cells are ids and numbers; with --raw the encoders of the
+bundle read them, and a bag whose separator the bundle states is split there instead of at |. Columns the model does not know are
+ignored with a note.
+
+Scores: CSV, one column per head, %.9g. A file of --output appears only when every row was scored; on standard output a row that
+is refused ends what was written before it, and nothing is written when that is in the first --batch rows.
+
+Examples:
+  dpi predict model.h5 rows.csv > scores.csv
+  dpi predict model.h5 rows.csv --raw --label clicked --summary
+  zcat rows.csv.gz | dpi predict model.h5 - --output scores.csv)";
+
+constexpr const char* kVerifyFooter =
+    R"(Checks digest and hash of every byte, loads the model, scores the golden rows that the training framework recorded and compares
+scores and logits: |ours - golden| <= tolerance max(1, |golden|), with the tolerance that the bundle has for the row. Golden rows with
+raw cells are also encoded from them, and every id and float compared.
+
+Examples:
+  dpi verify model.h5
+  dpi verify model.h5 --device ref --json
+  dpi verify model.h5 --sha256
+  dpi verify model.h5 --option require_signature=<hex public key>)";
+
+constexpr const char* kBenchFooter =
+    R"(Scores random rows (the same on every run) and measures each dpi_predict call. --callers is the number of threads of the host
+that call at once, --threads the engine's own workers. --profile runs the model op by op, on one context of its own, and says how much of
+such a call the ops explain: the rest is checking rows, packing them, copies and waiting.
+
+Examples:
+  dpi bench model.h5
+  dpi bench model.h5 --batch 1,16,256,4096 --callers 1,2 --device cpu
+  dpi bench model.h5 --batch 256 --profile)";
+
+constexpr const char* kKeygenFooter =
+    R"(Writes FILE, the secret, readable by its owner only, and FILE.pub. Services that load bundles need the public key only.
+
+Example:
+  dpi keygen team.key)";
+
+constexpr const char* kSignFooter =
+    R"(Checks every hash of the bundle and adds a signature by the key, in place of an older one by the same key. Signatures by
+other keys stay, so a bundle can be signed with the next key before services stop to know the last one.
+
+Examples:
+  dpi sign model.h5 --key team.key
+  dpi sign model.h5 --remove 6f0c9f1d23ab57e48d1c0b9a7e5f4321
+  dpi verify model.h5 --option require_signature=<hex public key>)";
+
+void add_common_flags(CLI::App* app, CommonFlags* flags) {
+  app->add_option("--device", flags->device, "ref, cpu, cuda or auto (default auto: the best that works)");
+  app->add_option("--precision", flags->precision, "fp32, tf32, fp16 or bf16 (default fp32)");
+  app->add_option("--threads", flags->threads, "worker threads for large batches (default 1)")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--option", flags->options, "any other option of <dpi/dpi.h> as key=value; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void add_inspect(CLI::App* app, Command* run) {
+  auto args = std::make_shared<InspectArgs>();
+  CLI::App* sub = app->add_subcommand("inspect", "Show what a bundle holds");
+  sub->footer(kInspectFooter);
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_flag("--graph", args->graph, "the ops, with shapes and row spaces");
+  sub->add_flag("--json", args->json, "as JSON");
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return inspect(*args); }; });
+}
+
+void add_plan(CLI::App* app, Command* run) {
+  auto args = std::make_shared<PlanArgs>();
+  CLI::App* sub = app->add_subcommand("plan", "Show how a bundle will be run");
+  sub->footer(kPlanFooter);
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("--fold", args->fold, "algebraic folds (default on)")->check(CLI::IsMember({"on", "off"}));
+  sub->add_option("--schedule", args->schedule, "issue order (default breadth)")
+      ->check(CLI::IsMember({"breadth", "depth", "single"}));
+  sub->add_flag("--implementations", args->implementations, "load the model and name each op's kernel");
+  auto* dot = sub->add_flag("--dot", args->dot, "as a graph for Graphviz");
+  sub->add_flag("--json", args->json, "as JSON")->excludes(dot);
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return plan(*args); }; });
+}
+
+void add_predict(CLI::App* app, Command* run) {
+  auto args = std::make_shared<PredictArgs>();
+  CLI::App* sub = app->add_subcommand("predict", "Score the rows of a CSV file");
+  sub->footer(kPredictFooter);
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("rows", args->rows, "a CSV file; - reads standard input")->required();
+  sub->add_option("-o,--output", args->output, "write the scores to this file (default -: standard output)");
+  sub->add_flag("--raw", args->raw, "cells are raw values, read by the bundle's encoders");
+  sub->add_option("--label", args->label, "column with the label, 0 or 1: prints AUC and log loss");
+  sub->add_option("--head", args->head, "which head the label belongs to (default: the first)");
+  sub->add_flag("--summary", args->summary, "print a summary; scores only with --output");
+  sub->add_flag("--json", args->json, "the summary as JSON");
+  sub->add_option("--batch", args->batch, "rows per call")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  sub->add_option("--max-cell-bytes", args->limits.cell_bytes, "refuse a longer cell")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  sub->add_option("--max-row-bytes", args->limits.row_bytes, "refuse a longer row")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  sub->add_option("--max-columns", args->limits.columns, "refuse a row of more cells")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return predict(*args); }; });
+}
+
+void add_verify(CLI::App* app, Command* run) {
+  auto args = std::make_shared<VerifyArgs>();
+  CLI::App* sub = app->add_subcommand("verify", "Check a bundle's digests and recompute its golden rows");
+  sub->footer(kVerifyFooter);
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("--tolerance", args->tolerance, "instead of the bundle's own")->check(CLI::PositiveNumber);
+  sub->add_flag("--sha256", args->sha256, "print the file's SHA-256");
+  sub->add_flag("--json", args->json, "the result as JSON");
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return verify(*args); }; });
+}
+
+void add_bench(CLI::App* app, Command* run) {
+  auto args = std::make_shared<BenchArgs>();
+  CLI::App* sub = app->add_subcommand("bench", "Measure rows per second and latency");
+  sub->footer(kBenchFooter);
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("--batch", args->batches, "rows per call, a list")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  sub->add_option("--callers", args->callers, "threads that call at once, a list")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  sub->add_option("--seconds", args->seconds, "for each measurement")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  sub->add_flag("--profile", args->profile, "time per op, for the last batch size");
+  sub->add_flag("--json", args->json, "as JSON");
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return bench(*args); }; });
+}
+
+void add_devices(CLI::App* app, Command* run) {
+  auto args = std::make_shared<DevicesArgs>();
+  CLI::App* sub = app->add_subcommand("devices", "List the backends: usable, or refused with the reason");
+  sub->footer("Example:\n  dpi devices --json");
+  sub->add_option("--backend-dir", args->backend_dir, "absolute folder where plugins are looked for first");
+  sub->add_flag("--json", args->json, "as JSON");
+  sub->callback([args, run] { *run = [args] { return devices(*args); }; });
+}
+
+void add_keygen(CLI::App* app, Command* run) {
+  auto path = std::make_shared<std::string>();
+  CLI::App* sub = app->add_subcommand("keygen", "Make a key to sign bundles with");
+  sub->footer(kKeygenFooter);
+  sub->add_option("file", *path, "where the secret goes; it must not exist")->required();
+  sub->callback([path, run] { *run = [path] { return keygen(*path); }; });
+}
+
+void add_sign(CLI::App* app, Command* run) {
+  auto args = std::make_shared<SignArgs>();
+  CLI::App* sub = app->add_subcommand("sign", "Sign a bundle, or take a signature away");
+  sub->footer(kSignFooter);
+  sub->add_option("bundle", args->bundle, "the model; its user block is changed in place")->required();
+  sub->add_option("--key", args->key, "a file that dpi keygen wrote");
+  sub->add_option("--remove", args->remove, "take away the signature by the key of this id");
+  sub->callback([args, run] { *run = [args] { return sign(*args); }; });
+}
+
+void add_commands(CLI::App* app, Command* run) {
+  add_inspect(app, run);
+  add_plan(app, run);
+  add_predict(app, run);
+  add_verify(app, run);
+  add_bench(app, run);
+  add_devices(app, run);
+  add_keygen(app, run);
+  add_sign(app, run);
+}
+
+}  // namespace
+
+Command parse_command_line(int argc, char** argv, int* exit_code) {
+  CLI::App app("DPIFrame: score click-through-rate models", "dpi");
+  app.footer(kFooter);
+  app.require_subcommand(0, 1);
+  bool version = false, json = false;
+  auto* const ask = app.add_flag("--version", version, "Say which program this is, and how it was built");
+  app.add_flag("--json", json, "the version as JSON")->needs(ask);
+  app.set_help_all_flag("--help-all", "Help of all commands");
+  Command run;
+  add_commands(&app, &run);
+  try {
+    app.parse(argc, argv);
+    if (version) return [json] { return print_version(json); };
+    if (run == nullptr) throw CLI::RequiredError("a command");
+    return run;
+  } catch (const CLI::ParseError& e) {
+    std::ostringstream out, err;
+    *exit_code = app.exit(e, out, err) == 0 ? kExitOk : kExitUsage;
+    print_lines(stdout, out.str());
+    print_lines(stderr, err.str());
+    return {};
+  }
+}
+
+}  // namespace dpi::tool
