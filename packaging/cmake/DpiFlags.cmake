@@ -60,7 +60,8 @@ if(DPI_SANITIZE)
   # -fno-sanitize-recover: undefined behaviour ends the test with an error instead of a line in a log.
   set(dpi_sanitize_flags -fsanitize=${DPI_SANITIZE} -fno-omit-frame-pointer)
   if(DPI_SANITIZE MATCHES undefined)
-    list(APPEND dpi_sanitize_flags -fno-sanitize-recover=undefined)
+    # Without vptr: clang's runtime for it wants C++ in the program, and ours are also C, Go and Java.
+    list(APPEND dpi_sanitize_flags -fno-sanitize-recover=undefined -fno-sanitize=vptr)
   endif()
   target_compile_options(dpi_flags INTERFACE ${dpi_sanitize_flags})
   # g++ 12 takes members of a variant for uninitialised where a sanitizer's checks stand between (its bug 105562), and with them

@@ -51,7 +51,7 @@ TEST_CASE("no file may be written") {
 }
 
 // A sanitizer maps far more than the program and opens files itself.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(DPI_SANITIZED)
 TEST_CASE("no file may be opened") {
   const Bytes bytes = read_file(small_path());
   CHECK(in_child(RLIMIT_NOFILE, 0, [] { return read_all_of(Bundle::open(small_path())); }) == kRefused);

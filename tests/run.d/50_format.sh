@@ -2,8 +2,8 @@
 mapfile -t sources < <(git -c safe.directory="$ROOT" ls-files -co --exclude-standard '*.c' '*.h' '*.cpp' '*.hpp' '*.cu' '*.cuh' |
   while read -r file; do [ -f "$file" ] && echo "$file"; done)
 [ ${#sources[@]} -gt 0 ] || { echo "git lists no source file here"; exit 1; }
-check "clang-format ($(clang-format-19 --version | grep -o '[0-9.]*' | head -1))" \
-  clang-format-19 --dry-run --Werror --ferror-limit=3 "${sources[@]}"
+formatted() { printf '%s\0' "${sources[@]}" | xargs -0 -P "$JOBS" -n 32 clang-format-19 --dry-run --Werror --ferror-limit=3; }
+check "clang-format ($(clang-format-19 --version | grep -o '[0-9.]*' | head -1))" formatted
 
 # Files of the release build; the fast subset is the error type, the file reader and the C API's wall.
 mapfile -t tidied < <(printf '%s\n' "${sources[@]}" | grep -E '^(sdk/src|kernels/(ref|cpu)|capi/src)/.*\.cpp$')

@@ -1,20 +1,16 @@
 # Java and Go over the library under AddressSanitizer: most of their tests, and a mistake that the sanitizer must see.
-packages build bindings
+packages build test bindings
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 [ -f "$jar" ] || { echo "no archive: the stages go and java make what this one needs"; exit 1; }
 configure asan && build asan dpi dpi_cuda_emu || exit 1
 lib="$BUILD/asan/lib"
-# The runtimes have to be in the process before a virtual machine that was not compiled with them.
-runtimes="$(ldd "$lib/libdpi.so.1" | awk '$1 ~ /^lib(asan|ubsan)/ { printf "%s%s", sep, $3; sep = ":" }')"
-if [ -z "$runtimes" ]; then
-  echo "the compiler's sanitizer is no shared library, so it cannot be preloaded: Java, its canary and Go skipped"
-  count 0 0 3
-  exit 0
-fi
+# The runtime has to be in the process before a virtual machine that was not compiled with it.
+runtime="$(clang++-19 -print-file-name="libclang_rt.asan-$(uname -m).so")"
+[ -f "$runtime" ] || { echo "no $runtime: packaging/setup.sh test brings it"; exit 1; }
 
 # The virtual machine has its own use for SIGSEGV; it does not give everything back when it ends.
 asan="detect_leaks=0:handle_segv=0:allow_user_segv_handler=1:detect_stack_use_after_return=0"
-export DPI_TEST_LIB="$lib" DPI_TEST_ENV="LD_PRELOAD=$runtimes ASAN_OPTIONS=$asan UBSAN_OPTIONS=print_stacktrace=1"
+export DPI_TEST_LIB="$lib" DPI_TEST_ENV="LD_PRELOAD=$runtime ASAN_OPTIONS=$asan UBSAN_OPTIONS=print_stacktrace=1"
 lifetime=org.dpiframe.LifetimeTest
 export DPI_TEST_SELECT="-c org.dpiframe.ScoresTest -c org.dpiframe.StatusTest -m $lifetime#closeTwiceAndUseAfterClose
   -m $lifetime#closeWhilePredicting -m $lifetime#thirtyTwoThreadsOnOneModel -m $lifetime#garbageCollection"
@@ -41,6 +37,7 @@ check "the sanitizer sees an overflow below Java" java_is_watched
 # Go links the runtime itself; what counts allocations is left out.
 go_under_asan() {
   local log
+  export CC=clang-19 CXX=clang++-19
   export DPI_ROOT="$ROOT" DPI_BIN="$BUILD/release/bin" PKG_CONFIG_PATH="$BUILD/asan/pkgconfig"
   export GOFLAGS=-mod=readonly GOPROXY=off GO111MODULE=on CGO_ENABLED=1
   log="$(cd "$BUILD/release/go/bindings/go" && ASAN_OPTIONS=detect_leaks=0 timeout 300 go test -asan -short -count=1 -v \

@@ -70,7 +70,9 @@ inline std::string logistic(ModelBuilder& b, const PaperShape& s, const Inputs& 
 inline std::string fm(ModelBuilder& b, const std::string& x, int64_t fields, int64_t dim) {
   const std::string e = b.reshape(x, {fields, dim});
   const std::string sum = b.reduce("sum", e, 0, false);
-  const std::string pairs = b.binary("sub", b.binary("mul", sum, sum), b.reduce("sumsq", e, 0, false));
+  // One statement an op wherever two have to be made: compilers differ in which argument they evaluate first.
+  const std::string squares = b.reduce("sumsq", e, 0, false);
+  const std::string pairs = b.binary("sub", b.binary("mul", sum, sum), squares);
   return b.unary("affine", b.reduce("sum", pairs, 0, true), {{"a", 0.5}, {"b", 0.0}});
 }
 
@@ -100,10 +102,12 @@ inline ModelBuilder paper_model(PaperModel model, const PaperShape& s) {
   const int64_t last = s.hidden.empty() ? n : s.hidden.back();
   std::string logit;
   if (model == PaperModel::kWideDeep) {
-    logit = b.binary("add", paper::logistic(b, s, in, false), b.linear(deep, last, 1));
+    const std::string out = b.linear(deep, last, 1);
+    logit = b.binary("add", paper::logistic(b, s, in, false), out);
   } else if (model == PaperModel::kDeepFm) {
     const std::string lr = paper::logistic(b, s, in, true);
-    logit = b.binary("add", b.binary("add", paper::fm(b, x0, fields, s.dim), lr), b.linear(deep, last, 1));
+    const std::string out = b.linear(deep, last, 1);
+    logit = b.binary("add", b.binary("add", paper::fm(b, x0, fields, s.dim), lr), out);
   } else {
     const std::string cross = model == PaperModel::kDcn ? paper::cross_v1(b, x0, n, s.cross_layers)
                                                         : paper::cross_v2(b, x0, n, s.cross_layers);
