@@ -45,6 +45,16 @@ const char* last_error();
 int take_last_code();
 int peek_last_code();
 
+/// While one of these lives, memory is taken and given back for the emulation's own needs: a test that counts
+/// or fails the library's allocations leaves those out (dpi_emu_own_word).
+struct Own {
+  Own() { count(1); }
+  ~Own() { count(-1); }
+  Own(const Own&) = delete;
+  Own& operator=(const Own&) = delete;
+  static void count(int n);
+};
+
 /// Seed of every random order of the process: of threads, blocks and tasks.
 void seed(unsigned value);
 

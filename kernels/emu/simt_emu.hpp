@@ -67,6 +67,7 @@ int lane();
 
 template <class... P, class... A>
 int launch(void (*kernel)(P...), dim3 grid, dim3 block, Stream* s, A... args) {
+  const Own own;
   return launch_body(reinterpret_cast<const void*>(kernel), grid, block, s, new Body([=] {
                        enter_kernel(DPI_EMU_FRAME);
                        kernel(args...);

@@ -61,6 +61,9 @@ struct Busy {
   }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
+
+ private:
+  const Own own_;
 };
 
 }  // namespace dpi::emu
