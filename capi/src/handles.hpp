@@ -58,6 +58,8 @@ inline constexpr size_t kLeastError = 40;
 
 /// Fills the caller's error block from a status, as far as its struct_size goes; tolerates null.
 dpi_status report(const Status& status, dpi_error* error) noexcept;
+/// The same for what was thrown: no text of it may need memory.
+dpi_status report_thrown(Code code, const char* text, dpi_error* error) noexcept;
 
 /// Runs `body` (returning Status) behind the exception wall and in the default floating-point environment.
 template <class Body>
@@ -68,11 +70,11 @@ dpi_status guard(dpi_error* error, Body&& body) noexcept {
     if (status.ok() && error == nullptr) return DPI_OK;
     return report(status, error);
   } catch (const std::bad_alloc&) {
-    return report(Status(Code::kOutOfMemory, "out of memory"), error);
+    return report_thrown(Code::kOutOfMemory, "out of memory", error);
   } catch (const std::exception& e) {
-    return report(internal_error(std::string("unexpected exception: ") + e.what()), error);
+    return report_thrown(Code::kInternal, e.what(), error);
   } catch (...) {
-    return report(internal_error("unexpected exception"), error);
+    return report_thrown(Code::kInternal, "not known", error);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "handles.hpp"
 
+using dpi::Code;
 using dpi::Status;
 using dpi::capi::guard;
 
@@ -10,7 +11,12 @@ template <class Body>
 Status on_context(dpi::Model& model, dpi::ContextPool* own, const dpi::RunControl& control, Body&& body) {
   auto claimed = own != nullptr ? model.claim_from(*own, control) : model.claim(control);
   if (!claimed.ok()) return std::move(claimed).status();
-  Status s = body(*claimed);
+  Status s;
+  try {
+    s = body(*claimed);
+  } catch (const std::bad_alloc&) {
+    s = Status(Code::kOutOfMemory, "out of memory");
+  }
   if (!s.ok()) claimed->counters().add_error(s.code());
   return s;
 }

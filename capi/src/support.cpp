@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdio>
+#include <string_view>
 
 #include "base/checked.hpp"
 #include "base/printable.hpp"
@@ -33,23 +35,45 @@ static_assert(static_cast<int32_t>(Code::kForked) == DPI_E_FORKED);
 static_assert(static_cast<int32_t>(Code::kVersion) == DPI_E_VERSION);
 static_assert(static_cast<int32_t>(Code::kInternal) == DPI_E_INTERNAL);
 
-dpi_status report(const Status& status, dpi_error* error) noexcept {
-  const auto code = static_cast<dpi_status>(status.code());
-  if (error == nullptr) return code;
+namespace {
+
+/// What a dpi_error tells but its text.
+struct Told {
+  dpi_status code = DPI_OK;
+  int64_t row = -1, feature = -1;
+  int32_t native_code = 0;
+};
+
+dpi_status fill_error(const Told& told, std::string_view text, dpi_error* error) noexcept {
+  if (error == nullptr) return told.code;
   const bool was_set = error->struct_size != 0 && error->struct_size <= kMaxStruct;
   const size_t size = was_set ? error->struct_size : DPI_ERROR_1_0_SIZE;
-  if (size < kLeastError) return code;
-  error->code = code;
-  error->row = status.row();
-  error->feature = status.feature();
-  error->native_code = status.native_code();
-  const std::string& text = status.message();
+  if (size < kLeastError) return told.code;
+  error->code = told.code;
+  error->row = told.row;
+  error->feature = told.feature;
+  error->native_code = told.native_code;
   error->in_shared = text.starts_with("shared row ") ? 1 : 0;
   const size_t room = std::min(size - offsetof(dpi_error, message), sizeof error->message);
   copy_printable(text, error->message, room);
   if (size > sizeof *error)
     std::memset(reinterpret_cast<char*>(error) + sizeof *error, 0, size - sizeof *error);
-  return code;
+  return told.code;
+}
+
+}  // namespace
+
+dpi_status report(const Status& status, dpi_error* error) noexcept {
+  return fill_error(
+      Told{static_cast<dpi_status>(status.code()), status.row(), status.feature(), status.native_code()},
+      status.message(), error);
+}
+
+dpi_status report_thrown(Code code, const char* text, dpi_error* error) noexcept {
+  const bool memory = code == Code::kOutOfMemory;
+  char whole[sizeof error->message];
+  std::snprintf(whole, sizeof whole, "%s%s", memory ? "" : "unexpected exception: ", text);
+  return fill_error(Told{static_cast<dpi_status>(code)}, whole, error);
 }
 
 namespace {

@@ -29,8 +29,7 @@ const char* precision_name(int32_t precision) {
 int32_t host_alloc(dpi_backend_device* d, size_t bytes, int32_t kind, void** out, dpi_backend_error* err) {
   *out = nullptr;
   const size_t alignment = bytes >= kHugePage ? kHugePage : size_t{kHostAlignment};
-  const Status s = memory_of(d).allocate(bytes, alignment, kind, out);
-  return s.ok() ? 0 : report(s, err);
+  return guarded(err, [&] { return memory_of(d).allocate(bytes, alignment, kind, out); });
 }
 
 void host_free(dpi_backend_device* d, void* p, int32_t kind) { memory_of(d).release(p, kind); }
@@ -119,14 +118,20 @@ void HostMemory::release(void* p, int32_t kind) {
   hooks_->free(hooks_->self, p, bytes, kind);
 }
 
-void copy_text(const std::string& text, char* buf, size_t cap) {
+void copy_text(std::string_view text, char* buf, size_t cap) noexcept {
   if (buf == nullptr || cap == 0) return;
   const size_t n = std::min(text.size(), cap - 1);
   std::memcpy(buf, text.data(), n);
   buf[n] = '\0';
 }
 
-int32_t report(const Status& status, dpi_backend_error* err) {
+int32_t report(Code code, const char* text, dpi_backend_error* err) noexcept {
+  err->native_code = 0;
+  copy_text(text, err->message, sizeof(err->message));
+  return static_cast<int32_t>(code);
+}
+
+int32_t report(const Status& status, dpi_backend_error* err) noexcept {
   err->native_code = status.native_code();
   copy_text(status.message(), err->message, sizeof(err->message));
   return static_cast<int32_t>(status.code());

@@ -3,8 +3,11 @@
 // `cpu` may use what fits.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <string_view>
 #include <unordered_map>
 
 #include "backend/abi/dpi_backend.h"
@@ -19,10 +22,27 @@ constexpr uint32_t kHostAlignment = 64;
 Status check_precision(const char* backend, const dpi_backend_options& options);
 
 /// Fills err and returns the code; kOk clears the text.
-int32_t report(const Status& status, dpi_backend_error* err);
+int32_t report(const Status& status, dpi_backend_error* err) noexcept;
+int32_t report(Code code, const char* text, dpi_backend_error* err) noexcept;
+
+/// Runs `body` (returning Status): what every function of dpi_backend_api that may need memory does. Nothing
+/// may leave the C interface as an exception: a plugin has a C++ runtime of its own.
+template <class Body>
+int32_t guarded(dpi_backend_error* err, Body&& body) noexcept {
+  try {
+    const Status s = body();
+    return s.ok() ? 0 : report(s, err);
+  } catch (const std::bad_alloc&) {
+    return report(Code::kOutOfMemory, "out of memory", err);
+  } catch (const std::exception& e) {
+    return report(Code::kInternal, e.what(), err);
+  } catch (...) {
+    return report(Code::kInternal, "an exception that is not known", err);
+  }
+}
 
 /// Copies `text` into buf, cut to cap - 1 characters. buf may be null.
-void copy_text(const std::string& text, char* buf, size_t cap);
+void copy_text(std::string_view text, char* buf, size_t cap) noexcept;
 
 /// Memory of one device: from the host program's hooks when there are some, else from the C library.
 class HostMemory {

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -41,12 +42,15 @@ Environment::Environment() {
       pthread_atfork(lock_all, [] { unlock_all(false); }, [] { unlock_all(true); });
   static_cast<void>(kRegistered);
   const std::lock_guard<std::mutex> lock(living().mutex);
-  living().all.push_back(this);
+  living().all.push_back(this);  // where this throws the pool, which has nothing yet, goes without its end
 }
 
 Environment::~Environment() {
-  const std::lock_guard<std::mutex> lock(living().mutex);
-  std::erase(living().all, this);
+  {
+    const std::lock_guard<std::mutex> lock(living().mutex);
+    std::erase(living().all, this);
+  }
+  pool_->~ThreadPool();
 }
 
 Status Environment::set(std::string_view key, std::string_view value) {
@@ -57,7 +61,7 @@ Status Environment::set(std::string_view key, std::string_view value) {
   if (fault != std::errc() || end != value.data() + value.size() || n < 0 || n > kMostThreads)
     return invalid_argument("threads of an environment is '" + std::string(value) + "', expected 0 .. " +
                             std::to_string(kMostThreads));
-  pool_->set_limit(n);
+  pool().set_limit(n);
   return {};
 }
 
@@ -80,10 +84,10 @@ void Environment::after_fork(bool child) {
   log_.after_fork(child);
   memory_mutex_.unlock();
   if (!child) return;
-  // The child has none of the threads, and locks of theirs may be held: that pool is left where it is.
+  // The child has none of the threads, and locks of theirs may be held: that pool is not touched again.
+  // A new one takes its place without its end, and without memory: fork() cannot fail for want of it.
   const int32_t limit = pool_->limit();
-  [[maybe_unused]] const ThreadPool* const left = pool_.release();
-  pool_ = std::make_unique<ThreadPool>();
+  pool_ = new (pool_room_) ThreadPool;
   pool_->set_limit(limit);
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string_view>
 
 #include "base/log.hpp"
@@ -52,7 +53,8 @@ class Environment {
   LogSink log_;
   mutable std::mutex memory_mutex_;
   MemoryHooks memory_;
-  std::unique_ptr<ThreadPool> pool_ = std::make_unique<ThreadPool>();
+  alignas(ThreadPool) std::byte pool_room_[sizeof(ThreadPool)];
+  ThreadPool* pool_ = new (pool_room_) ThreadPool;  // see after_fork
 };
 
 }  // namespace dpi

@@ -4,13 +4,14 @@
 #include <cstring>
 
 #include "base/printable.hpp"
+#include "base/static_tls.hpp"
 
 namespace dpi {
 
 namespace {
 
 /// Callbacks that this thread is inside of.
-thread_local int32_t t_inside = 0;
+DPI_STATIC_TLS thread_local int32_t t_inside = 0;
 
 /// At most `most` bytes, and no half of a UTF-8 character.
 void cut_text(std::string* text, size_t most) {

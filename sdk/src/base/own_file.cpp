@@ -1,11 +1,14 @@
 #include "base/own_file.hpp"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 
 namespace dpi {
 namespace {
@@ -43,15 +46,31 @@ OwnFile find_own_file() {
   return own;
 }
 
+OwnFile named_by_loader() {
+  OwnFile own;
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&find_own_file), &info) == 0) return own;
+  if (info.dli_fname != nullptr && info.dli_fname[0] == '/') own.path = info.dli_fname;
+  own.is_program = !own.path.empty() && own.path == program_file();
+  return own;
+}
+
 }  // namespace
 
-const OwnFile& own_file() {
-  static const OwnFile* const kOwn = new OwnFile(find_own_file());  // outlives every thread
-  return *kOwn;
+OwnFile own_file() {
+  static std::atomic<const OwnFile*> found{nullptr};  // what it points to outlives every thread
+  if (const OwnFile* own = found.load(std::memory_order_acquire); own != nullptr) return *own;
+  OwnFile own = find_own_file();
+  if (own.path.empty()) return named_by_loader();
+  auto fresh = std::make_unique<const OwnFile>(own);
+  const OwnFile* none = nullptr;
+  if (found.compare_exchange_strong(none, fresh.get(), std::memory_order_acq_rel))
+    static_cast<void>(fresh.release());
+  return own;
 }
 
 std::string own_folder() {
-  const std::string& path = own_file().path;
+  const std::string path = own_file().path;
   return path.empty() ? path : path.substr(0, path.find_last_of('/'));
 }
 

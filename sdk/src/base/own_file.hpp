@@ -6,13 +6,14 @@
 namespace dpi {
 
 struct OwnFile {
-  std::string path;         // absolute, links resolved; empty where /proc cannot be read
+  std::string path;         // absolute, links resolved where /proc can be read; empty = not known
   bool is_program = false;  // linked into the program itself
 };
 
-/// Found out once, at the first call. Not a matter of the loader's names: those may be relative, to a current
-/// directory that has changed since.
-const OwnFile& own_file();
+/// Found out once, unless there was no memory or no descriptor for it. Not a matter of the loader's names:
+/// those may be relative, to a current directory that has changed since; an absolute one stands in where
+/// /proc cannot be read.
+OwnFile own_file();
 
 /// Its folder, or empty.
 std::string own_folder();

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -17,25 +18,35 @@ std::string loader_error(const char* what) {
   return text != nullptr ? text : what;
 }
 
-// A library that is open and has not been asked for its score yet may be closed again.
+// A library that is open. It is closed again unless it is kept: one that was asked for its score may not be.
 struct Library {
   void* handle = nullptr;
   dpi_backend_init_fn init = nullptr;
   dpi_backend_score_fn score = nullptr;
+
+  Library() = default;
+  ~Library() {
+    if (handle != nullptr) dlclose(handle);
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  void keep() { handle = nullptr; }
 };
 
-bool open_library(const std::string& path, Library* lib, std::string* reason) {
+bool open_library(const std::string& path, Library* lib, PluginRefusal* why) {
+  errno = 0;
   lib->handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (lib->handle == nullptr) {
-    *reason = "cannot be opened: " + loader_error("dlopen failed");
+    why->out_of_memory = errno == ENOMEM;
+    why->defective = !why->out_of_memory;
+    why->reason = "cannot be opened: " + loader_error("dlopen failed");
     return false;
   }
   lib->init = reinterpret_cast<dpi_backend_init_fn>(dlsym(lib->handle, DPI_BACKEND_INIT_SYMBOL));
   lib->score = reinterpret_cast<dpi_backend_score_fn>(dlsym(lib->handle, DPI_BACKEND_SCORE_SYMBOL));
   if (lib->init != nullptr && lib->score != nullptr) return true;
-  *reason = std::string("does not export ") +
-            (lib->init == nullptr ? DPI_BACKEND_INIT_SYMBOL : DPI_BACKEND_SCORE_SYMBOL);
-  dlclose(lib->handle);
+  why->reason = std::string("does not export ") +
+                (lib->init == nullptr ? DPI_BACKEND_INIT_SYMBOL : DPI_BACKEND_SCORE_SYMBOL);
   return false;
 }
 
@@ -58,7 +69,6 @@ bool init_api(const Library& lib, const std::string& name, dpi_backend_api* api,
   } else {
     return true;
   }
-  dlclose(lib.handle);
   return false;
 }
 
@@ -69,12 +79,13 @@ std::unique_ptr<Plugin> load(const std::string& path, const std::string& name, P
   Library lib;
   auto plugin = std::make_unique<Plugin>();
   plugin->path = path;
-  *why = {path, {}, kReplace, true, true};
+  *why = {path, {}, kReplace, true, true, false};
   if (why->reason = distrust(path, &why->advice); !why->reason.empty()) return nullptr;
   why->advice = kReplace;
-  if (!open_library(path, &lib, &why->reason)) return nullptr;
+  if (!open_library(path, &lib, why)) return nullptr;
   if (!init_api(lib, name, &plugin->api, &why->reason)) return nullptr;
   char text[400] = "";
+  lib.keep();
   plugin->score = lib.score(text, sizeof(text));
   text[sizeof(text) - 1] = '\0';
   if (plugin->score > 0) return plugin;
@@ -109,11 +120,16 @@ std::string PluginSearch::reasons() const {
   return text;
 }
 
+bool PluginSearch::out_of_memory() const {
+  return std::any_of(refusals.begin(), refusals.end(),
+                     [](const PluginRefusal& r) { return r.out_of_memory; });
+}
+
 PluginSearch find_plugin(const std::string& name, const std::string& backend_dir) {
   PluginSearch search;
   if (!is_plugin_name(name)) {
     search.refusals.push_back({"'" + name.substr(0, 64) + "'",
-                               "is not a backend's name ([a-z0-9_], at most 32)", "", false, false});
+                               "is not a backend's name ([a-z0-9_], at most 32)", "", false, false, false});
     return search;
   }
   const std::lock_guard lock(loaded().mutex);
@@ -122,7 +138,7 @@ PluginSearch find_plugin(const std::string& name, const std::string& backend_dir
     if (!folder.advice.empty()) {
       const bool absolute = folder.path.starts_with('/');
       search.refusals.push_back({absolute ? folder.path : folder.origin + " '" + folder.path + "'",
-                                 folder.problem, folder.advice, false, true});
+                                 folder.problem, folder.advice, false, true, false});
       continue;
     }
     const std::string path = folder.path + "/libdpi_" + name + ".so";
@@ -132,7 +148,7 @@ PluginSearch find_plugin(const std::string& name, const std::string& backend_dir
     }
     if (access(path.c_str(), F_OK) != 0) {
       search.refusals.push_back(
-          {path, std::string(std::strerror(errno)) + " (" + folder.origin + ")", "", false, false});
+          {path, std::string(std::strerror(errno)) + " (" + folder.origin + ")", "", false, false, false});
       continue;
     }
     PluginRefusal why;

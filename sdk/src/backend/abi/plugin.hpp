@@ -29,6 +29,7 @@ struct PluginRefusal {
   std::string advice;
   bool file_found = false;
   bool defective = false;  // the file or folder itself is at fault, not this machine
+  bool out_of_memory = false;
 };
 
 struct PluginSearch {
@@ -38,6 +39,8 @@ struct PluginSearch {
 
   /// "path: reason; path: reason"
   std::string reasons() const;
+  /// A file may be a plugin, but there was no memory to open it.
+  bool out_of_memory() const;
 };
 
 /// Searches the folders (plugin_folders.hpp) for libdpi_<name>.so and loads the first that has both exports,

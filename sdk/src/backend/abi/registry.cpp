@@ -1,6 +1,7 @@
 #include "backend/abi/registry.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "backend/abi/backend_status.hpp"
 #include "backend/abi/plugin.hpp"
@@ -57,7 +58,9 @@ Result<OpenedBackend> open_named(const BackendRequest& request, const std::strin
   const PluginSearch search = find_plugin(name, request.backend_dir);
   log_refusals(search, request.log);
   if (search.plugin != nullptr) return open_api(&search.plugin->api, options);
-  return Status(Code::kNoDevice, "backend '" + name.substr(0, 64) + "' cannot be used: " + search.reasons());
+  const bool memory = search.out_of_memory();
+  return Status(memory ? Code::kOutOfMemory : Code::kNoDevice,
+                "backend '" + name.substr(0, 64) + "' cannot be used: " + search.reasons());
 }
 
 // Opens the device for a moment to learn what it is.
@@ -75,8 +78,8 @@ BackendReport report_on(const dpi_backend_api* api, const std::string& path) {
   dpi_backend_error err{};
   r.caps.struct_size = sizeof(r.caps);
   r.usable = api->caps(opened->device, &r.caps, &err) == 0;
+  api->close(opened->device);  // before anything that may need memory
   if (!r.usable) r.reason = text_of(err);
-  api->close(opened->device);
   return r;
 }
 
@@ -103,12 +106,11 @@ Result<OpenedBackend> open_backend(const BackendRequest& request) {
   if (request.device != "auto") return open_named(request, request.device);
   auto cuda = open_named(request, "cuda");
   if (cuda.ok()) return cuda;
+  std::string note = cuda.status().message();
+  const std::string told = "device=auto runs on cpu: " + note + "; option device=cpu asks for it outright";
   DPI_ASSIGN_OR_RETURN(OpenedBackend opened, open_named(request, "cpu"));
-  opened.note = cuda.status().message();
-  if (request.log != nullptr)
-    request.log->write(
-        LogLevel::kInfo, "device",
-        "device=auto runs on cpu: " + opened.note + "; option device=cpu asks for it outright");
+  opened.note = std::move(note);  // nothing may throw from here on: who would close the device?
+  if (request.log != nullptr) request.log->write(LogLevel::kInfo, "device", told);
   return opened;
 }
 

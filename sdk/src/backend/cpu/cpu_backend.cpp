@@ -2,10 +2,8 @@
 // calling thread.
 #include <algorithm>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -70,19 +68,6 @@ Result<CpuDevice> make_device(const dpi_backend_options& o) {
   return device;
 }
 
-/// Nothing may leave the C interface as an exception.
-template <class Body>
-int32_t guarded(dpi_backend_error* err, Body&& body) {
-  try {
-    const Status s = body();
-    return s.ok() ? 0 : report(s, err);
-  } catch (const std::bad_alloc&) {
-    return report({Code::kOutOfMemory, "out of memory"}, err);
-  } catch (const std::exception& e) {
-    return report(internal_error(e.what()), err);
-  }
-}
-
 int32_t cpu_open(const dpi_backend_options* options, dpi_backend_device** out, dpi_backend_error* err) {
   return guarded(err, [&]() -> Status {
     DPI_ASSIGN_OR_RETURN(CpuDevice device, make_device(*options));
@@ -144,7 +129,8 @@ int32_t cpu_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi
   const CpuOp& op = *reinterpret_cast<const CpuOp*>(handle);
   if (call->rows == 0) return 0;
   if (call->checked == 0) {
-    if (const Status s = check_call(op.op, *call); !s.ok()) return report(s, err);
+    const int32_t refused = guarded(err, [&] { return check_call(op.op, *call); });
+    if (refused != 0) return refused;
   }
   if (op.pool != nullptr && worth_splitting(op, *call)) {
     run_split(op, *call);

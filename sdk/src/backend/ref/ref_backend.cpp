@@ -1,8 +1,6 @@
 // The backend `ref`: executes every op with the reference kernels, in the calling thread, one after the
 // other.
-#include <exception>
 #include <memory>
-#include <new>
 
 #include "backend/abi/registry.hpp"
 #include "backend/host_device.hpp"
@@ -25,15 +23,13 @@ Status check_options(const dpi_backend_options& o) {
 }
 
 int32_t ref_open(const dpi_backend_options* options, dpi_backend_device** out, dpi_backend_error* err) {
-  if (const Status s = check_options(*options); !s.ok()) return report(s, err);
-  try {
+  return guarded(err, [&]() -> Status {
+    DPI_RETURN_IF_ERROR(check_options(*options));
     auto device = std::make_unique<HostDevice>();
     device->memory = std::make_unique<HostMemory>(options->memory);
     *out = reinterpret_cast<dpi_backend_device*>(device.release());
-    return 0;
-  } catch (const std::bad_alloc&) {
-    return report({Code::kOutOfMemory, "no memory for a device"}, err);
-  }
+    return ok_status();
+  });
 }
 
 void ref_close(dpi_backend_device* device) { delete reinterpret_cast<HostDevice*>(device); }
@@ -57,20 +53,16 @@ Status prepare(const dpi_op_desc& desc, RefOp** out) {
 
 int32_t ref_op_prepare(dpi_backend_device*, const dpi_op_desc* desc, dpi_backend_op** out, char* text,
                        size_t cap, dpi_backend_error* err) {
-  try {
+  return guarded(err, [&]() -> Status {
     RefOp* op = nullptr;
-    if (const Status s = prepare(*desc, &op); !s.ok()) {
+    if (Status s = prepare(*desc, &op); !s.ok()) {
       copy_text("refused: ref: " + s.message(), text, cap);
-      return report(s, err);
+      return s;
     }
     copy_text("chosen: ref", text, cap);
     *out = reinterpret_cast<dpi_backend_op*>(op);
-    return 0;
-  } catch (const std::bad_alloc&) {
-    return report({Code::kOutOfMemory, "no memory to prepare an op"}, err);
-  } catch (const std::exception& e) {
-    return report(internal_error(e.what()), err);
-  }
+    return ok_status();
+  });
 }
 
 void ref_op_free(dpi_backend_device*, dpi_backend_op* op) { delete reinterpret_cast<RefOp*>(op); }
@@ -85,9 +77,11 @@ int32_t ref_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi
                     dpi_backend_error* err) {
   const OwnedOp& op = reinterpret_cast<const RefOp*>(handle)->op;
   if (call->rows == 0) return 0;
-  if (const Status s = check_call(op, *call); !s.ok()) return report(s, err);
-  form_of(op.kind).ref(op, *call);
-  return 0;
+  return guarded(err, [&]() -> Status {
+    DPI_RETURN_IF_ERROR(check_call(op, *call));
+    form_of(op.kind).ref(op, *call);
+    return ok_status();
+  });
 }
 
 dpi_backend_api make_api() {

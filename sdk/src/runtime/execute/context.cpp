@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 
 #include "base/clock.hpp"
 
@@ -51,10 +52,14 @@ void Context::enable_profile(bool on) {
 size_t Context::flights_for(int64_t rows) {
   const int64_t chunks = (rows + sizes_.max_rows - 1) / sizes_.max_rows;
   const size_t wanted = std::min(static_cast<size_t>(std::max<int64_t>(chunks, 1)), flights_.capacity());
-  while (flights_.size() < wanted) {
-    auto made = Flight::create(engine_, sizes_);
-    if (!made.ok()) break;
-    flights_.push_back(std::move(made).value());
+  try {
+    while (flights_.size() < wanted) {
+      auto made = Flight::create(engine_, sizes_);
+      if (!made.ok()) break;
+      flights_.push_back(std::move(made).value());
+    }
+  } catch (const std::bad_alloc&) {
+    return flights_.size();
   }
   return std::min(wanted, flights_.size());
 }
@@ -89,7 +94,13 @@ Status Context::run_chunks(const Batch& batch, float* out, const RunControl& con
 
 Status Context::run(const Batch& batch, float* out, const RunControl& control) {
   std::fill(counters_.begin(), counters_.end(), FeatureCounters{});
-  Status status = run_chunks(batch, out, control);
+  Status status;
+  try {
+    status = run_chunks(batch, out, control);
+  } catch (...) {
+    drop_all();  // what is under way would write into memory that the caller has again
+    throw;
+  }
   if (!status.ok()) {
     drop_all();
   } else if (control.logits != nullptr) {

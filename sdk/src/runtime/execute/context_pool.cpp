@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/static_tls.hpp"
 
 namespace dpi {
 
@@ -20,7 +21,7 @@ constexpr uint64_t kLongNs = 1'000'000'000;
 /// pool, and a thread that ends leaves nothing behind.
 uint32_t& preferred() {
   static std::atomic<uint32_t> next{0};
-  thread_local uint32_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  DPI_STATIC_TLS thread_local uint32_t mine = next.fetch_add(1, std::memory_order_relaxed);
   return mine;
 }
 
@@ -58,7 +59,7 @@ Result<ContextPool::Lease> ContextPool::acquire(const RunControl& control) {
   Lease lease(this, index);
   Place& place = places_[index];
   if (place.context == nullptr) {
-    auto made = Context::create(engine_, max_rows_, max_nnz_);
+    auto made = make_context();
     if (!made.ok()) {
       place.counters.add_error(made.status().code());
       return std::move(made).status();
@@ -66,6 +67,14 @@ Result<ContextPool::Lease> ContextPool::acquire(const RunControl& control) {
     place.context = std::move(made).value();
   }
   return lease;
+}
+
+Result<std::unique_ptr<Context>> ContextPool::make_context() {
+  try {
+    return Context::create(engine_, max_rows_, max_nnz_);
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "out of memory");
+  }
 }
 
 void ContextPool::release(int32_t index) {
@@ -101,12 +110,21 @@ int32_t ContextPool::claim_or_mark() {
   return -1;
 }
 
-Status ContextPool::give_up(const RunControl& control, uint64_t now) const {
+namespace {
+
+/// Why a caller waits no longer, kOk when it does.
+Code give_up(const RunControl& control, uint64_t now) {
   if (control.cancel != nullptr && __atomic_load_n(control.cancel, __ATOMIC_ACQUIRE) != 0)
-    return {Code::kCancelled, "cancelled while waiting"};
-  if (control.deadline_ns == 0 || now < control.deadline_ns) return {};
-  return {Code::kTimeout, "all " + std::to_string(size_) +
-                              " contexts were busy until the deadline; option max_contexts allows more"};
+    return Code::kCancelled;
+  return control.deadline_ns == 0 || now < control.deadline_ns ? Code::kOk : Code::kTimeout;
+}
+
+}  // namespace
+
+Status ContextPool::gave_up(Code why) const {
+  if (why == Code::kCancelled) return {why, "cancelled while waiting"};
+  return {why, "all " + std::to_string(size_) +
+                   " contexts were busy until the deadline; option max_contexts allows more"};
 }
 
 void ContextPool::note_wait(uint64_t ns) {
@@ -138,6 +156,7 @@ void ContextPool::leave(bool starving, bool has_context) {
   }
 }
 
+/// Nothing in it may throw between `++waiting` and leave(): close() waits for those that wait.
 Result<int32_t> ContextPool::wait(const RunControl& control) {
   std::unique_lock<std::mutex> lock(wait_.mutex);
   if (wait_.closing) {
@@ -147,12 +166,12 @@ Result<int32_t> ContextPool::wait(const RunControl& control) {
   ++wait_.waiting;
   const uint64_t began = monotonic_ns();
   bool starving = false;
-  Status failed;
+  Code failed = Code::kOk;
   int32_t index = -1;
   while ((index = claim_or_mark()) < 0) {
     const uint64_t now = monotonic_ns();
     failed = give_up(control, now);
-    if (!failed.ok()) break;
+    if (failed != Code::kOk) break;
     if (!starving && now - began >= kPatienceNs) {
       starving = true;
       ++wait_.starving;
@@ -164,8 +183,8 @@ Result<int32_t> ContextPool::wait(const RunControl& control) {
   note_wait(monotonic_ns() - began);
   leave(starving, index >= 0);
   if (index >= 0) return index;
-  count_refused(failed.code());
-  return failed;
+  count_refused(failed);
+  return gave_up(failed);
 }
 
 /// With mutex held: takes what is free out of use and marks the rest, so that its holders report.

@@ -104,7 +104,8 @@ class ContextPool {
   void note_wait(uint64_t ns);
   void leave(bool starving, bool has_context);
   bool all_retired();
-  Status give_up(const RunControl& control, uint64_t now) const;
+  Status gave_up(Code why) const;
+  Result<std::unique_ptr<Context>> make_context();
 
   const Engine& engine_;
   const int32_t size_;

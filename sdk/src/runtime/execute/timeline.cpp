@@ -7,10 +7,11 @@ namespace dpi {
 
 Timeline::~Timeline() {
   if (engine_ == nullptr) return;
-  events_.push_back(origin_);
-  for (dpi_backend_event* e : events_) {
+  const auto destroy = [this](dpi_backend_event* e) {
     if (e != nullptr) engine_->api().event_destroy(engine_->device(), e);
-  }
+  };
+  for (dpi_backend_event* e : events_) destroy(e);
+  destroy(origin_);
 }
 
 Status Timeline::create(const Engine& engine) {

@@ -133,7 +133,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kOps, 1));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
-  if (options.small_batch) e->prepare_small_batch();
+  if (options.small_batch) DPI_RETURN_IF_ERROR(e->prepare_small_batch());
   e->graphs_ = options.graphs && (e->caps_.flags & DPI_BACKEND_CAPTURE) != 0;
   for (PlanParam& p : e->plan_.params) {
     e->weight_bytes_ += p.data.size() * sizeof(float);
@@ -214,8 +214,8 @@ Status Engine::prepare_ops() {
 }
 
 /// A plan that no small batch takes runs op by op: small_batch_report says why.
-void Engine::prepare_small_batch() {
-  if (api().small_batch_prepare == nullptr) return;
+Status Engine::prepare_small_batch() {
+  if (api().small_batch_prepare == nullptr) return {};
   const SmallBatchDescription whole(
       plan_, [this](const PlanValue& v) { return row_stride(v); }, options_.max_rows);
   char report[1024] = "";
@@ -223,16 +223,23 @@ void Engine::prepare_small_batch() {
   const int32_t code = api().small_batch_prepare(device(), &whole.desc(), &small_batch_,
                                                  &small_batch_max_rows_, report, sizeof report, &err);
   small_batch_report_ = report;
-  if (code == 0) return;
+  if (code == 0) return {};
   small_batch_ = nullptr;
   if (small_batch_report_.empty()) small_batch_report_ = err.message;
+  if (code == static_cast<int32_t>(Code::kUnsupported)) return {};
+  return backend_status(code, err, "small batch");
 }
 
 void Engine::give_up_graphs(const Status& why) const {
   graphs_.store(false, std::memory_order_relaxed);
   const std::lock_guard lock(note_mutex_);
-  graphs_note_new_ = graphs_note_.empty();
-  graphs_note_ = why.message();
+  try {
+    const bool first = graphs_note_.empty();
+    graphs_note_ = why.message();
+    graphs_note_new_ = first;
+  } catch (const std::bad_alloc&) {
+    return;  // the reason is not told; the call goes on
+  }
 }
 
 std::string Engine::take_graphs_note() const {

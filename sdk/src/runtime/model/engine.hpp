@@ -80,7 +80,7 @@ class Engine {
   Status load_tables(Bundle& bundle, LoadWatch* watch);
   Status upload_constants();
   Status prepare_ops();
-  void prepare_small_batch();
+  Status prepare_small_batch();
 
   ModelOptions options_;  // with an environment
   dpi_backend_pool pool_{};

@@ -237,7 +237,15 @@ CounterSums Model::counts() const {
   return sums;
 }
 
-void Model::report_events() const {
+void Model::report_events() const noexcept {
+  try {
+    tell_events();
+  } catch (const std::bad_alloc&) {
+    return;  // no memory for a message: what it tells of goes on
+  }
+}
+
+void Model::tell_events() const {
   LogSink& log = engine_->log();
   if (const std::string note = engine_->take_graphs_note(); !note.empty())
     log.write(LogLevel::kWarn, "graphs",

@@ -69,7 +69,7 @@ class Model {
 
   /// Logs what calls met since the last time: graphs given up, slow waits for contexts. Calls themselves log
   /// nothing. The callback may call the library, so no lock may be held here.
-  void report_events() const;
+  void report_events() const noexcept;
 
   std::string schema_json() const;
   std::string info_json() const;
@@ -78,6 +78,7 @@ class Model {
  private:
   Model() = default;
   CounterSums counts() const;
+  void tell_events() const;
 
   Status check_scores(CallCounters& counters, int64_t rows, const float* out) const;
 

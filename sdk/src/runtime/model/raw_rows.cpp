@@ -18,15 +18,38 @@ std::string_view digits_of(Integer value, char* buffer) {
   return {buffer, static_cast<size_t>(std::to_chars(buffer, buffer + kDigits, value).ptr - buffer)};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<RawRows>> RawRows::create(Model& model) {
-  DPI_ASSIGN_OR_RETURN(std::shared_ptr<RawCounters> counters, model.make_raw_counters());
-  return std::unique_ptr<RawRows>(new RawRows(model, std::move(counters)));
+/// `more` elements can be added to v without memory.
+template <class T>
+void make_room(std::vector<T>& v, size_t more) {
+  if (v.capacity() - v.size() < more) v.reserve(std::max(v.size() + more, 2 * v.capacity()));
 }
 
-RawRows::RawRows(Model& model, std::shared_ptr<RawCounters> counters)
-    : model_(model), counters_(std::move(counters)) {
+}  // namespace
+
+struct RawRows::Undo {
+  explicit Undo(const Place& p)
+      : place(p), before(p.spec->kind == FeatureKind::kSequence ? p.part->open_ids[p.at].size() : kNothing) {}
+  ~Undo() {
+    if (before == kNothing) return;
+    place.part->open_ids[place.at].resize(before);
+    place.part->open_weights[place.at].resize(before);
+  }
+  Undo(const Undo&) = delete;
+  Undo& operator=(const Undo&) = delete;
+  void keep() { before = kNothing; }
+
+  static constexpr size_t kNothing = SIZE_MAX;
+  const Place& place;
+  size_t before;
+};
+
+Result<std::unique_ptr<RawRows>> RawRows::create(Model& model) {
+  std::unique_ptr<RawRows> rows(new RawRows(model));
+  DPI_ASSIGN_OR_RETURN(rows->counters_, model.make_raw_counters());
+  return rows;
+}
+
+RawRows::RawRows(Model& model) : model_(model) {
   const BatchColumns& l = model.engine().schema().columns;
   // Sized for a batch without shared part; begin_shared narrows the item part before the first row.
   parts_.item.slots = l.n_slots;
@@ -60,6 +83,20 @@ void RawRows::clear() {
   has_shared_ = false;
 }
 
+void RawRows::make_room_to_close(Part& p) {
+  if (!p.open) return;
+  size_t ids = 0;
+  for (const auto& bag : p.open_ids) ids += bag.size();
+  make_room(p.ids, ids);
+  make_room(p.weights, ids);
+  make_room(p.offsets, static_cast<size_t>(p.slots) + 1);
+}
+
+void RawRows::make_room_to_open(Part& p) {
+  make_room_to_close(p);
+  make_room(p.dense, static_cast<size_t>(p.columns));
+}
+
 void RawRows::open(Part& p) {
   close(p);
   p.open = true;
@@ -82,16 +119,20 @@ void RawRows::close(Part& p) {
 }
 
 Status RawRows::begin_row() {
+  make_room_to_open(parts_.item);
   open(parts_.item);
   return {};
 }
 
 Status RawRows::begin_shared() {
+  if (!has_shared_ && parts_.item.rows != 0) {
+    return invalid_argument(
+        "the first row was begun before the first shared row; begin the shared row first");
+  }
+  make_room_to_close(parts_.item);
+  make_room_to_open(parts_.shared);
+  make_room(shared_offsets_, 1);
   if (!has_shared_) {
-    if (parts_.item.rows != 0) {
-      return invalid_argument(
-          "the first row was begun before the first shared row; begin the shared row first");
-    }
     const BatchColumns& l = model_.engine().schema().columns;
     has_shared_ = true;
     parts_.item.slots = l.n_item_slots;
@@ -163,6 +204,8 @@ Status RawRows::encode_text(const Place& place, std::string_view text, EncodedVa
 
 void RawRows::add_id(const Place& place, int64_t id, float weight) {
   Part& p = *place.part;
+  make_room(p.open_ids[place.at], 1);
+  make_room(p.open_weights[place.at], 1);
   if (place.spec->kind == FeatureKind::kCategorical) {
     p.open_ids[place.at].clear();
     p.open_weights[place.at].clear();
@@ -186,11 +229,6 @@ void RawRows::store(const Place& place, const EncodedValue& value, float weight)
   }
 }
 
-void RawRows::forget(const Place& place, size_t before) {
-  place.part->open_ids[place.at].resize(before);
-  place.part->open_weights[place.at].resize(before);
-}
-
 Status RawRows::set_text(int32_t feature, std::string_view text) {
   Place place;
   DPI_RETURN_IF_ERROR(find(feature, &place));
@@ -198,15 +236,13 @@ Status RawRows::set_text(int32_t feature, std::string_view text) {
   const FeatureEncoder* encoder = model_.encoder(feature);
   const bool is_bag = place.spec->kind == FeatureKind::kSequence;
   BagElements elements = is_bag && encoder != nullptr ? encoder->elements(text) : BagElements(text);
-  const size_t before = is_bag ? place.part->open_ids[place.at].size() : 0;
+  Undo undo(place);
   for (std::string_view element; elements.next(&element);) {
     EncodedValue value;
-    if (Status s = encode_text(place, element, &value); !s.ok()) {
-      if (is_bag) forget(place, before);
-      return s;
-    }
+    DPI_RETURN_IF_ERROR(encode_text(place, element, &value));
     store(place, value, 1.0f);
   }
+  undo.keep();
   return {};
 }
 
@@ -249,16 +285,14 @@ Status RawRows::add_integers(int32_t feature, const int64_t* values, const float
   DPI_RETURN_IF_ERROR(find(feature, &place));
   DPI_RETURN_IF_ERROR(check_takes_list(place));
   if (n < 0 || (n > 0 && values == nullptr)) return invalid_argument("values is null or n is negative");
-  const size_t before = place.part->open_ids[place.at].size();
+  Undo undo(place);
   for (int64_t i = 0; i < n; ++i) {
     char buffer[kDigits];
     EncodedValue value;
-    if (Status s = encode_text(place, digits_of(values[i], buffer), &value); !s.ok()) {
-      forget(place, before);
-      return s;
-    }
+    DPI_RETURN_IF_ERROR(encode_text(place, digits_of(values[i], buffer), &value));
     store(place, value, weights != nullptr ? weights[i] : 1.0f);
   }
+  undo.keep();
   return {};
 }
 
@@ -270,6 +304,8 @@ Status RawRows::set_ids(int32_t feature, const int64_t* ids, const float* weight
   if (place.spec->kind == FeatureKind::kCategorical && n > 1) {
     return refuse(place, invalid_argument(std::to_string(n) + " ids where a categorical feature has one"));
   }
+  make_room(place.part->open_ids[place.at], static_cast<size_t>(n));
+  make_room(place.part->open_weights[place.at], static_cast<size_t>(n));
   place.part->open_ids[place.at].clear();
   place.part->open_weights[place.at].clear();
   for (int64_t i = 0; i < n; ++i) add_id(place, ids[i], weights != nullptr ? weights[i] : 1.0f);
@@ -292,6 +328,8 @@ Status RawRows::set_floats(int32_t feature, const float* values, int64_t n) {
 
 Batch RawRows::batch() {
   Batch b;
+  for (const RowSpace space : kRequestSpaces) make_room_to_close(parts_[space]);
+  make_room(shared_offsets_, 1);
   for (const RowSpace space : kRequestSpaces) {
     Part& p = parts_[space];
     close(p);

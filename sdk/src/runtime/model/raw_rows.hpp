@@ -14,7 +14,9 @@ namespace dpi {
 class RawRows {
  public:
   static Result<std::unique_ptr<RawRows>> create(Model& model);
-  ~RawRows() { model_.close_raw_counters(counters_); }
+  ~RawRows() {
+    if (counters_ != nullptr) model_.close_raw_counters(counters_);
+  }
   RawRows(const RawRows&) = delete;
   RawRows& operator=(const RawRows&) = delete;
 
@@ -60,7 +62,7 @@ class RawRows {
     Part* part;
     int32_t at;  // slot or column within the part
   };
-  RawRows(Model& model, std::shared_ptr<RawCounters> counters);
+  explicit RawRows(Model& model);
   Status find(int32_t feature, Place* place);
   /// `why` with the row and the feature in front.
   Status refuse(const Place& place, const Status& why) const;
@@ -68,12 +70,16 @@ class RawRows {
   Status check_takes_list(const Place& place) const;
   Status encode_text(const Place& place, std::string_view text, EncodedValue* out);
   void count(const Place& place, const EncodedValue& value, const Status& status);
-  void open(Part& p);
-  void close(Part& p);
+  // Room first, with exceptions for want of memory; what follows cannot fail. So a call that fails has
+  // changed nothing.
+  static void make_room_to_open(Part& p);
+  static void make_room_to_close(Part& p);
+  static void open(Part& p);
+  static void close(Part& p);
   static void add_id(const Place& place, int64_t id, float weight);
   static void store(const Place& place, const EncodedValue& value, float weight);
-  /// Takes the bag of a sequence back to its first `before` elements.
-  static void forget(const Place& place, size_t before);
+  /// Takes the bag of a sequence back to its first elements unless it is kept.
+  struct Undo;
 
   Model& model_;
   std::shared_ptr<RawCounters> counters_;

@@ -2,7 +2,6 @@
 // the device layer. Built into a plugin of its own, which exports the two functions at the end.
 #include <exception>
 #include <memory>
-#include <new>
 
 #include "backend/cuda/device/cuda_handles.hpp"
 #include "backend/cuda/small_batch/small_batch_op.hpp"
@@ -26,32 +25,37 @@ CudaOptions options_of(const dpi_backend_options& o) {
   return c;
 }
 
-int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_backend_error* err) {
+Status open_device(const dpi_backend_options& o, CudaDevice** out) {
   std::string why;
   const int n = layer::device_count(&why);
-  if (n == 0) return report({Code::kNoDevice, why}, err);
-  const int index = o->device_index < 0 ? 0 : o->device_index;
+  if (n == 0) return {Code::kNoDevice, why};
+  const int index = o.device_index < 0 ? 0 : o.device_index;
   if (index >= n)
-    return report(
-        {Code::kNoDevice, "GPU " + std::to_string(index) + " asked, there are " + std::to_string(n)}, err);
-  if (const int code = layer::use(index); code != 0) return done(code, "opening the GPU", err);
-  if (const Status s = check_kernels(); !s.ok()) return report(s, err);
-  CudaOptions options = options_of(*o);
+    return {Code::kNoDevice, "GPU " + std::to_string(index) + " asked, there are " + std::to_string(n)};
+  if (const int code = layer::use(index); code != 0) return native_status(code, "opening the GPU");
+  DPI_RETURN_IF_ERROR(check_kernels());
+  CudaOptions options = options_of(o);
   if (options.lookup == "input_first" && !kernels::cuda::has_input_first())
-    return report(
-        unsupported("debug.lookup=input_first is for measurements and not in this build: configure it with "
-                    "-DDPI_MEASURE=ON"),
-        err);
-  auto gemm = open_gemm_device(index, options.precision, options.strict, options.tuning);
-  if (!gemm.ok()) return report(gemm.status(), err);
-  options.gemm = std::move(gemm).value();
-  auto* device =
-      new (std::nothrow) CudaDevice{index, o->debug != 0, std::move(options), false, o->log, o->log_sink};
-  if (device == nullptr) return report({Code::kOutOfMemory, "no memory for a device"}, err);
+    return unsupported(
+        "debug.lookup=input_first is for measurements and not in this build: configure it with "
+        "-DDPI_MEASURE=ON");
+  DPI_ASSIGN_OR_RETURN(options.gemm,
+                       open_gemm_device(index, options.precision, options.strict, options.tuning));
+  auto device = std::unique_ptr<CudaDevice>(
+      new CudaDevice{index, o.debug != 0, std::move(options), false, o.log, o.log_sink});
   if (const std::string& note = device->options.gemm->tuning_note; !note.empty())
     device->warn("tuning", note + ": it is left alone" + kTuneAgain);
-  *out = reinterpret_cast<dpi_backend_device*>(device);
-  return 0;
+  *out = device.release();
+  return ok_status();
+}
+
+int32_t cuda_open(const dpi_backend_options* o, dpi_backend_device** out, dpi_backend_error* err) {
+  return guarded(err, [&]() -> Status {
+    CudaDevice* device = nullptr;
+    DPI_RETURN_IF_ERROR(open_device(*o, &device));
+    *out = reinterpret_cast<dpi_backend_device*>(device);
+    return ok_status();
+  });
 }
 
 void cuda_close(dpi_backend_device* d) { delete &device_of(d); }
@@ -78,7 +82,7 @@ int32_t cuda_alloc(dpi_backend_device* d, size_t bytes, int32_t kind, void** out
   const int code = kind == DPI_MEMORY_STAGING ? layer::pinned_alloc(n, out) : layer::device_alloc(n, out);
   if (code == 0) return 0;
   *out = nullptr;
-  return report(native_status(code, "allocating " + std::to_string(bytes) + " bytes"), err);
+  return guarded(err, [&] { return native_status(code, "allocating " + std::to_string(bytes) + " bytes"); });
 }
 
 void cuda_free(dpi_backend_device* d, void* p, int32_t kind) {
@@ -107,26 +111,21 @@ void log_ignored_lines(const CudaDevice& device, const dpi_op_desc& op, const st
 
 int32_t cuda_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backend_op** out, char* text,
                         size_t cap, dpi_backend_error* err) {
-  try {
+  return guarded(err, [&]() -> Status {
     layer::use(device_of(d).index);
     auto op = std::make_unique<CudaOp>();
     op->device = device_of(d).index;
     std::string chosen;
-    if (const Status s =
-            prepare_cuda_op(*desc, device_of(d).options, &device_of(d).beyond_half, op.get(), &chosen);
+    if (Status s = prepare_cuda_op(*desc, device_of(d).options, &device_of(d).beyond_half, op.get(), &chosen);
         !s.ok()) {
       copy_text("refused: " + std::string(layer::plugin_name()) + ": " + s.message(), text, cap);
-      return report(s, err);
+      return s;
     }
     copy_text("chosen: " + chosen, text, cap);
     log_ignored_lines(device_of(d), *desc, chosen);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());
-    return 0;
-  } catch (const std::bad_alloc&) {
-    return report({Code::kOutOfMemory, "no memory to prepare an op"}, err);
-  } catch (const std::exception& e) {
-    return report(internal_error(e.what()), err);
-  }
+    return ok_status();
+  });
 }
 
 void cuda_op_free(dpi_backend_device*, dpi_backend_op* op) { delete reinterpret_cast<CudaOp*>(op); }
@@ -139,12 +138,12 @@ int32_t cuda_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle, const 
                      dpi_backend_error* err) {
   const CudaOp& op = *reinterpret_cast<const CudaOp*>(handle);
   if (call->rows == 0) return 0;
-  if (call->checked == 0) {
-    if (const Status status = check_call(op.op, *call); !status.ok()) return report(status, err);
-  }
-  layer::use(handle_of(s).device);
-  const int code = start_cuda_op(op, *call, handle_of(s).native);
-  return code == 0 ? 0 : report(native_status(code, "op '" + op.op.name + "'"), err);
+  return guarded(err, [&]() -> Status {
+    if (call->checked == 0) DPI_RETURN_IF_ERROR(check_call(op.op, *call));
+    layer::use(handle_of(s).device);
+    const int code = start_cuda_op(op, *call, handle_of(s).native);
+    return code == 0 ? ok_status() : native_status(code, "op '" + op.op.name + "'");
+  });
 }
 
 void fill_api(dpi_backend_api* api) {

@@ -32,8 +32,8 @@ inline CudaHandle& handle_of(dpi_backend_stream* s) { return *reinterpret_cast<C
 inline CudaHandle& handle_of(dpi_backend_event* e) { return *reinterpret_cast<CudaHandle*>(e); }
 inline CudaHandle& handle_of(dpi_backend_graph* g) { return *reinterpret_cast<CudaHandle*>(g); }
 
-inline int32_t done(int code, const char* what, dpi_backend_error* err) {
-  return code == 0 ? 0 : report(native_status(code, what), err);
+inline int32_t done(int code, const char* what, dpi_backend_error* err) noexcept {
+  return code == 0 ? 0 : guarded(err, [&] { return native_status(code, what); });
 }
 
 /// Sets the functions on streams, events, copies and graphs.

@@ -9,11 +9,16 @@
 namespace dpi::backend {
 namespace {
 
+/// A handle of what was made; without memory for it `undo` takes that back.
 template <class Handle>
-int32_t wrap(int code, CudaHandle made, Handle** out, const char* what, dpi_backend_error* err) {
+int32_t wrap(int code, CudaHandle made, Handle** out, const char* what, int (*undo)(void*),
+             dpi_backend_error* err) noexcept {
   if (code != 0) return done(code, what, err);
   auto* handle = new (std::nothrow) CudaHandle{made};
-  if (handle == nullptr) return report({Code::kOutOfMemory, std::string("no memory for ") + what}, err);
+  if (handle == nullptr) {
+    undo(made.native);
+    return report(Code::kOutOfMemory, "out of memory", err);
+  }
   *out = reinterpret_cast<Handle*>(handle);
   return 0;
 }
@@ -23,7 +28,7 @@ int32_t cuda_stream_create(dpi_backend_device* d, int32_t priority, dpi_backend_
   CudaHandle made{nullptr, device_of(d).index};
   layer::use(made.device);
   const int code = layer::stream_create(priority, &made.native);
-  return wrap(code, made, out, "a stream", err);
+  return wrap(code, made, out, "a stream", layer::stream_destroy, err);
 }
 
 void cuda_stream_destroy(dpi_backend_device*, dpi_backend_stream* s) {
@@ -41,7 +46,7 @@ int32_t cuda_event_create(dpi_backend_device* d, dpi_backend_event** out, dpi_ba
   CudaHandle made{nullptr, device_of(d).index};
   layer::use(made.device);
   const int code = layer::event_create(device_of(d).debug, &made.native);
-  return wrap(code, made, out, "an event", err);
+  return wrap(code, made, out, "an event", layer::event_destroy, err);
 }
 
 void cuda_event_destroy(dpi_backend_device*, dpi_backend_event* e) {
@@ -86,9 +91,7 @@ int32_t cuda_capture_end(dpi_backend_stream* s, dpi_backend_graph** out, dpi_bac
   CudaHandle made{nullptr, handle_of(s).device};
   layer::use(made.device);
   const int code = layer::capture_end(handle_of(s).native, &made.native);
-  const int32_t wrapped = wrap(code, made, out, "capturing a graph", err);
-  if (wrapped != 0 && made.native != nullptr) layer::graph_free(made.native);
-  return wrapped;
+  return wrap(code, made, out, "capturing a graph", layer::graph_free, err);
 }
 
 int32_t cuda_graph_launch(dpi_backend_graph* g, dpi_backend_stream* s, dpi_backend_error* err) {
@@ -103,24 +106,24 @@ void cuda_graph_free(dpi_backend_device*, dpi_backend_graph* g) {
 }
 
 int32_t cuda_graph_text(dpi_backend_graph* g, char* text, size_t cap, dpi_backend_error* err) {
-  try {
+  return guarded(err, [&]() -> Status {
     std::string whole;
     layer::use(handle_of(g).device);
     const int code = layer::graph_text(handle_of(g).native, &whole);
-    if (code == 0) copy_text(whole, text, cap);
-    return done(code, "reading a graph", err);
-  } catch (const std::exception& e) {
-    return report(internal_error(e.what()), err);
-  }
+    if (code != 0) return native_status(code, "reading a graph");
+    copy_text(whole, text, cap);
+    return ok_status();
+  });
 }
 
 int32_t cuda_fetch_in(dpi_backend_stream* s, void* dst, const void* staging, const dpi_fetch_range* ranges,
                       int32_t n_ranges, dpi_backend_error* err) {
   kernels::cuda::FetchArgs a;
   if (n_ranges < 0 || n_ranges > kernels::cuda::kMaxFetchRanges)
-    return report(invalid_argument("fetch of " + std::to_string(n_ranges) + " ranges, expected at most " +
-                                   std::to_string(kernels::cuda::kMaxFetchRanges)),
-                  err);
+    return guarded(err, [&] {
+      return invalid_argument("fetch of " + std::to_string(n_ranges) + " ranges, expected at most " +
+                              std::to_string(kernels::cuda::kMaxFetchRanges));
+    });
   a.dst = static_cast<char*>(dst);
   a.staging = static_cast<const char*>(staging);
   a.n_ranges = n_ranges;

@@ -93,11 +93,7 @@ Result<std::shared_ptr<const GemmDevice>> make_device(int index, int32_t precisi
 
 Result<std::shared_ptr<const GemmDevice>> open_gemm_device(int index, int32_t precision, bool strict,
                                                            const std::string& tuning) {
-  try {
-    return make_device(index, precision, strict, tuning);
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, "no memory to open the GPU");
-  }
+  return make_device(index, precision, strict, tuning);
 }
 
 // ---- making one

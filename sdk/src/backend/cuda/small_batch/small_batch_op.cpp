@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <memory>
-#include <new>
 
 #include "backend/cuda/device/cuda_handles.hpp"
 #include "backend/cuda/small_batch/plan.hpp"
@@ -147,27 +145,23 @@ int32_t cuda_small_batch_prepare(dpi_backend_device* d, const dpi_small_batch_de
                                  dpi_backend_error* err) {
   *out = nullptr;
   *max_rows = 0;
-  try {
+  return guarded(err, [&]() -> Status {
     layer::use(device_of(d).index);
     auto prepared = std::make_shared<SmallBatchOp>();
     prepared->device = device_of(d).index;
     std::string said;
-    if (const Status s = prepare(device_of(d), *desc, prepared.get(), &said); !s.ok()) {
-      copy_text("refused: small_batch: " + std::string(s.message()), text, cap);
-      return report(s, err);
+    if (Status s = prepare(device_of(d), *desc, prepared.get(), &said); !s.ok()) {
+      copy_text("refused: small_batch: " + s.message(), text, cap);
+      return s;
     }
     copy_text(said, text, cap);
-    *max_rows = prepared->max_rows;
     auto op = std::make_unique<CudaOp>();
     op->device = prepared->device;
+    *max_rows = prepared->max_rows;
     op->small_batch = std::move(prepared);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());
-    return 0;
-  } catch (const std::bad_alloc&) {
-    return report({Code::kOutOfMemory, "no memory to prepare a small batch"}, err);
-  } catch (const std::exception& e) {
-    return report(internal_error(e.what()), err);
-  }
+    return ok_status();
+  });
 }
 
 // ---- calls
@@ -200,17 +194,14 @@ Status bind_input(const SmallBatchOp& c, size_t i, const dpi_op_call* calls, gpu
                           std::to_string(c.inputs[i].op) + " of a small batch has no data");
 }
 
-int32_t cuda_small_batch_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle,
-                                 const dpi_op_call* calls, int32_t n_calls, dpi_backend_error* err) {
-  const auto* op = reinterpret_cast<const CudaOp*>(handle);
-  const auto& c = *static_cast<const SmallBatchOp*>(op->small_batch.get());
-  if (const Status status = check_calls(c, calls, n_calls); !status.ok()) return report(status, err);
-  if (calls[0].rows == 0) return 0;
+Status start(const SmallBatchOp& c, const dpi_op_call* calls, int32_t n_calls, const CudaHandle& stream) {
+  DPI_RETURN_IF_ERROR(check_calls(c, calls, n_calls));
+  if (calls[0].rows == 0) return ok_status();
   gpu::Input inputs[gpu::kMaxInputs];
   kernels::TableView tables[gpu::kMaxInputs];
   gpu::Output outputs[gpu::kMaxOutputs];
   for (size_t i = 0; i < c.inputs.size(); ++i) {
-    if (const Status status = bind_input(c, i, calls, &inputs[i]); !status.ok()) return report(status, err);
+    DPI_RETURN_IF_ERROR(bind_input(c, i, calls, &inputs[i]));
   }
   for (size_t i = 0; i < c.tables.size(); ++i) tables[i] = calls[c.tables[i].op].tables[c.tables[i].index];
   for (size_t i = 0; i < c.outputs.size(); ++i) {
@@ -225,8 +216,16 @@ int32_t cuda_small_batch_enqueue(dpi_backend_stream* s, const dpi_backend_op* ha
   call.outputs = outputs;
   call.n_outputs = static_cast<int32_t>(c.outputs.size());
   call.rows = calls[0].rows;
-  layer::use(handle_of(s).device);
-  return done(gpu::start(c.shape, call, handle_of(s).native), "starting a small batch", err);
+  layer::use(stream.device);
+  const int code = gpu::start(c.shape, call, stream.native);
+  return code == 0 ? ok_status() : native_status(code, "starting a small batch");
+}
+
+int32_t cuda_small_batch_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle,
+                                 const dpi_op_call* calls, int32_t n_calls, dpi_backend_error* err) {
+  const auto* op = reinterpret_cast<const CudaOp*>(handle);
+  const auto& c = *static_cast<const SmallBatchOp*>(op->small_batch.get());
+  return guarded(err, [&] { return start(c, calls, n_calls, handle_of(s)); });
 }
 
 }  // namespace
