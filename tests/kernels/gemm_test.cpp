@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include <dpi/kernels/embed.hpp>
+#include <dpi/kernels/multi_lookup.hpp>
 
 #include "support/typed_op.hpp"
 
@@ -146,11 +146,14 @@ double operand_error(int32_t precision, const std::string& impl) {
 
 void check_forms(const Impl& impl, const Shape& s) {
   const DType narrow = impl.precision == 3 ? DType::kBF16 : DType::kF16;
+  // The last two: rows begin at multiples of 16 bytes and end somewhere between, before NaN.
   const Layer::Form forms[] = {{DType::kF32, DType::kF32, false, 0, 0},
                                {DType::kF32, DType::kF32, true, 3, 4},
                                {narrow, narrow, false, 8, 0},
                                {narrow, narrow, true, 1, 2},
-                               {narrow, DType::kF32, true, 0, 16}};
+                               {narrow, DType::kF32, true, 0, 16},
+                               {DType::kF32, DType::kF32, false, 3 - (s.in + 3) % 4, 0},
+                               {narrow, narrow, false, 7 - (s.in + 7) % 8, 0}};
   for (const Layer::Form& f : forms) {
     CAPTURE(f.fused);
     CAPTURE(f.padding);
@@ -301,24 +304,33 @@ TEST_CASE("gemm: fp32 leaves layers to the own kernel that are too deep for sums
   }
 }
 
-/// Max pooling with -1e9 for a bag without ids, prepared and let go: what the backend remembers of it stays.
-void prepare_max_pooling(TypedBackend& backend) {
+/// Max pooling with -1e9 for a bag without ids, in an op of its own or in a lookup, prepared and let go: what
+/// the backend remembers of it stays.
+void prepare_max_pooling(TypedBackend& backend, bool in_lookup) {
   kernels::EmbedAttrs attrs;
   attrs.pooling = kernels::Pooling::kMax;
   attrs.empty = -1e9f;
+  const kernels::LookupField field = {attrs, 0, 0, 0, false};
+  kernels::MultiLookupAttrs lookup;
+  lookup.fields = &field;
+  lookup.n_fields = 1;
   dpi_value_desc bags{};
   bags.is_bags = 1;
-  const dpi_value_desc rows = {{1, {8}}, 0, 0, 8, DType::kF32};
+  const dpi_value_desc rows[] = {{{1, {8}}, 0, 0, 8, DType::kF32}, {}};
+  const kernels::Param params[3] = {};
   const dpi_table_desc table = {10, 8, DType::kF32};
   dpi_op_desc d{};
   d.struct_size = sizeof(d);
-  d.kind = kernels::OpKind::kEmbed;
+  d.kind = in_lookup ? kernels::OpKind::kMultiLookup : kernels::OpKind::kEmbed;
   d.name = "bag";
-  d.attrs = &attrs;
+  d.attrs = in_lookup ? static_cast<const void*>(&lookup) : &attrs;
   d.inputs = &bags;
-  d.outputs = &rows;
+  d.outputs = rows;
+  d.params = params;
   d.tables = &table;
-  d.n_inputs = d.n_outputs = d.n_tables = 1;
+  d.n_inputs = d.n_tables = 1;
+  d.n_outputs = in_lookup ? 2 : 1;
+  d.n_params = in_lookup ? 3 : 0;
   d.max_rows = 4;
   dpi_backend_op* op = nullptr;
   dpi_backend_error err{};
@@ -331,14 +343,15 @@ void prepare_max_pooling(TypedBackend& backend) {
 TEST_CASE("gemm: after a lookup with bags that fp16 does not hold the library leaves float32") {
   if (device() != "cuda_emu") return;
   const WithLibrary library;
-  for (const bool beyond_half : {false, true}) {
-    CAPTURE(beyond_half);
+  for (const int before : {0, 1, 2}) {  // nothing, an Embed, a lookup
+    CAPTURE(before);
+    const bool beyond_half = before > 0;
     const Shape s = {33, 64, 32};
     Layer layer(s, {DType::kF16, DType::kF16, false, 0, 0});
     std::fill(layer.weight.data.begin(), layer.weight.data.end(), 1.0f);
     std::fill(layer.op.inputs[0].data.begin(), layer.op.inputs[0].data.end(), 65504.0f);
     TypedBackend backend(2);
-    if (beyond_half) prepare_max_pooling(backend);
+    if (beyond_half) prepare_max_pooling(backend, before == 2);
     const std::vector<float> got = layer.op.run(backend);
     CHECK(layer.op.report.find("chosen: cublaslt-fp16") == 0);
     REQUIRE(got.size() == 33 * 32);

@@ -232,7 +232,7 @@ OpCase case_from(const json& j) {
 
 void check_case(const backend::OpenedBackend& b, const OpCase& c) {
   for (const Placement& placement : placements_of(c)) {
-    INFO(c.name << " " << placement.name);
+    INFO(c.name << " " << std::string(placement.name));
     const auto got = run_case(*b.api, b.device, c, placement);
     REQUIRE_MESSAGE(got.ok(), got.status().message());
     for (size_t i = 0; i < c.outputs.size(); ++i) {
@@ -316,6 +316,16 @@ void check_recorded(const std::string& op) {
   CHECK(!cases.empty());
   for (const OpCase& c : cases) {
     SUBCASE(c.name.c_str()) { check_case(*opened, c); }
+  }
+  opened->api->close(opened->device);
+}
+
+void check_cases(std::vector<OpCase> cases) {
+  const auto opened = open_for_test(device());
+  if (!opened) return;
+  for (OpCase& c : cases) {
+    c.bind();
+    check_case(*opened, c);
   }
   opened->api->close(opened->device);
 }

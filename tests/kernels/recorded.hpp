@@ -17,6 +17,9 @@ std::vector<OpCase> recorded_cases(const std::string& op);
 /// runs one.
 void check_recorded(const std::string& op);
 
+/// Runs the cases in every placement and checks their outputs as check_recorded does.
+void check_cases(std::vector<OpCase> cases);
+
 /// Runs the cases on `ref` for their expected outputs, then on the device of this program in every placement.
 /// Nothing to do on `ref` itself.
 void check_cases_against_ref(std::vector<OpCase> cases);

@@ -62,14 +62,21 @@ class Run {
     return static_cast<const T*>(b.data());
   }
 
-  int64_t stride_of(const CaseValue& v) const {
-    return v.constant ? 0 : v.dims.size() + placement_.row_padding;
+  /// Rows of no two inputs are padded alike, nor as the output's: what is read by another's stride shows.
+  int64_t padding_of_input(size_t i) const {
+    const bool own = static_cast<int32_t>(i) != placement_.alias_input;
+    if (own && placement_.dense_inputs) return 0;
+    return placement_.row_padding + (own && placement_.row_padding != 0 ? 1 + static_cast<int64_t>(i) : 0);
+  }
+
+  static int64_t stride_of(const CaseValue& v, int64_t padding) {
+    return v.constant ? 0 : v.dims.size() + padding;
   }
 
   // A tensor in a buffer of its own: rows of v.data (NaN without data), NaN in between.
-  kernels::Tensor place_tensor(const CaseValue& v, bool with_data, GuardBuffer** where) {
+  kernels::Tensor place_tensor(const CaseValue& v, int64_t padding, bool with_data, GuardBuffer** where) {
     const int64_t rows = v.constant ? 1 : v.rows;
-    const int64_t stride = v.constant ? v.dims.size() : stride_of(v);
+    const int64_t stride = v.constant ? v.dims.size() : stride_of(v, padding);
     GuardBuffer& b =
         buffer(static_cast<size_t>(rows * stride) * sizeof(float), placement_.base_offset, DPI_MEMORY_ARENA);
     std::vector<float> image(static_cast<size_t>(rows * stride), kNaN);
@@ -78,7 +85,7 @@ class Run {
     }
     if (!image.empty()) std::memcpy(b.host(), image.data(), b.bytes());
     *where = &b;
-    return {static_cast<float*>(b.data()), rows, stride_of(v), v.dims};
+    return {static_cast<float*>(b.data()), rows, stride_of(v, padding), v.dims};
   }
 
   static std::vector<float> read_rows(GuardBuffer& b, const CaseValue& v, const kernels::Tensor& t) {
@@ -98,7 +105,7 @@ class Run {
       const bool aliased = i == 0 && placement_.alias_input >= 0;
       CaseValue v = case_.outputs[i];
       if (aliased) v.data = case_.inputs[static_cast<size_t>(placement_.alias_input)].data;
-      outputs_.back() = place_tensor(v, aliased, &output_buffers_[i]);
+      outputs_.back() = place_tensor(v, placement_.row_padding, aliased, &output_buffers_[i]);
     }
   }
 
@@ -114,8 +121,9 @@ class Run {
         o.bags.stride = v.offsets.empty() ? 1 : 0;
         o.bags.rows = v.rows;
       } else if (v.present) {
-        o.tensor =
-            static_cast<int32_t>(i) == placement_.alias_input ? outputs_[0] : place_tensor(v, true, &unused);
+        o.tensor = static_cast<int32_t>(i) == placement_.alias_input
+                       ? outputs_[0]
+                       : place_tensor(v, padding_of_input(i), true, &unused);
       }
       inputs_.push_back(o);
     }
@@ -150,10 +158,10 @@ class Run {
     return static_cast<const uint64_t*>(b.data());
   }
 
-  dpi_value_desc describe(const CaseValue& v) const {
+  static dpi_value_desc describe(const CaseValue& v, int64_t padding) {
     if (!v.present) return {};
     if (v.is_bags) return {{}, 1, 0, 0, kernels::DType::kF32};
-    return {v.dims, 0, v.constant ? 1 : 0, stride_of(v), kernels::DType::kF32};
+    return {v.dims, 0, v.constant ? 1 : 0, stride_of(v, padding), kernels::DType::kF32};
   }
 
   Status failed(int32_t code, const dpi_backend_error& err) const {
@@ -164,8 +172,9 @@ class Run {
     std::vector<dpi_value_desc> in, out;
     std::vector<kernels::Param> params;
     std::vector<dpi_table_desc> tables;
-    for (const CaseValue& v : case_.inputs) in.push_back(describe(v));
-    for (const CaseValue& v : case_.outputs) out.push_back(describe(v));
+    for (size_t i = 0; i < case_.inputs.size(); ++i)
+      in.push_back(describe(case_.inputs[i], padding_of_input(i)));
+    for (const CaseValue& v : case_.outputs) out.push_back(describe(v, placement_.row_padding));
     for (const CaseParam& p : case_.params)
       params.push_back(p.present ? kernels::Param{p.data.data(), p.dims} : kernels::Param{});
     for (const CaseTable& t : case_.tables) tables.push_back({t.rows, t.dim, t.dtype});
@@ -256,7 +265,8 @@ int32_t in_place_input(const OpCase& c) {
 }  // namespace
 
 std::vector<Placement> placements_of(const OpCase& c) {
-  std::vector<Placement> placements{{"plain", 0, 0, -1}, {"unaligned", 3, 4, -1}};
+  std::vector<Placement> placements{
+      {"plain", 0, 0, -1}, {"unaligned", 3, 4, -1}, {"padded output", 5, 0, -1, true}};
   const int32_t i = in_place_input(c);
   if (i < 0 || i >= static_cast<int32_t>(c.inputs.size())) return placements;
   const CaseValue& v = c.inputs[static_cast<size_t>(i)];

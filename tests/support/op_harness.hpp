@@ -14,12 +14,14 @@ namespace dpi::test {
 /// How the operands lie in memory.
 struct Placement {
   const char* name = "plain";
-  int64_t row_padding = 0;   // floats after each row of inputs and outputs
-  size_t base_offset = 0;    // bytes off the backend's alignment, a multiple of 4
-  int32_t alias_input = -1;  // this input shares its memory with output 0
+  int64_t row_padding = 0;    // floats after each row of outputs; not 0: after an input's row some more
+  size_t base_offset = 0;     // bytes off the backend's alignment, a multiple of 4
+  int32_t alias_input = -1;   // this input shares its memory with output 0
+  bool dense_inputs = false;  // row_padding is for outputs only
 };
 
-/// Plain, padded rows on an unaligned base, and in place where the op's header allows it and the shapes do.
+/// Plain, padded rows on an unaligned base, padded outputs alone, and in place where the op's header allows
+/// it and the shapes do.
 std::vector<Placement> placements_of(const OpCase& c);
 
 /// The outputs without padding; an absent one is empty. Fails when the backend refuses, or when the run wrote
