@@ -102,5 +102,47 @@ TEST_CASE("narrow: one op that cannot keeps the whole buffer, and the note says 
   CHECK(narrow_values(p) >= 1);
 }
 
+TEST_CASE("narrow: an op that cannot keeps the buffer of which its result is a column") {
+  ModelBuilder b("column");
+  std::vector<std::string> vectors;
+  for (int i = 0; i < 3; ++i) vectors.push_back(b.embed(b.categorical("c" + std::to_string(i), 7), 7, 8));
+  vectors[1] = b.op("LayerNorm", {b.unary("relu", b.linear(b.dense("d", 6), 6, 8))}, {{"eps", 1e-5}});
+  const std::string x = b.concat(vectors);
+  b.head("ctr", b.unary("sigmoid", b.linear(b.unary("relu", b.linear(x, 24, 20)), 20, 1)));
+  const Plan p = plan_as(b, DType::kF16);
+  CAPTURE(dump_plan(p));
+  check_narrow(p, DType::kF16);
+  bool found = false;
+  for (const PlanOp& op : p.ops) {
+    if (op.kind != OpKind::kLayerNorm) continue;
+    const PlanValue& out = at(p, op.outputs[0]);
+    found = out.column > 0;
+    CHECK(out.dtype == DType::kF32);
+    REQUIRE(out.base >= 0);
+    CHECK(at(p, out.base).dtype == DType::kF32);
+  }
+  CHECK(found);
+}
+
+TEST_CASE("narrow: channels stay in 32 bits, however many there are") {
+  ModelBuilder b("channels");
+  std::vector<std::string> ids, vectors;
+  for (int i = 0; i < 9; ++i) {
+    ids.push_back(b.categorical("c" + std::to_string(i), 7));
+    vectors.push_back(b.embed(ids.back(), 7, 8));
+  }
+  const std::string x = b.concat(vectors);
+  for (const std::string& id : ids) {
+    const std::string deep = b.linear(b.unary("relu", b.linear(x, 72, 20)), 20, 1);
+    b.head("head of " + id, b.unary("sigmoid", b.binary("add", deep, b.embed(id, 7, 1))));
+  }
+  const Plan p = plan_as(b, DType::kF16);
+  CAPTURE(dump_plan(p));
+  check_narrow(p, DType::kF16);
+  REQUIRE(p.ops[0].kind == OpKind::kMultiLookup);
+  REQUIRE(p.ops[0].outputs[1] >= 0);
+  CHECK(at(p, p.ops[0].outputs[1]).dims.size() == 9);
+}
+
 }  // namespace
 }  // namespace dpi::test

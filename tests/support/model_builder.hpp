@@ -82,11 +82,16 @@ class ModelBuilder : public ParamSource {
 
   // ---- ops: each returns the name of its value
 
-  /// A table of noise; its name.
-  std::string table(int64_t rows, int64_t dim) {
+  /// A table of noise; its name. Rows in `cancelling` have a sum of 0: two elements and zeros.
+  std::string table(int64_t rows, int64_t dim, const std::vector<int64_t>& cancelling = {}) {
     std::string name = fresh("table");
     manifest_.tables.push_back({name, rows, dim, kernels::DType::kF32, "", ""});
     tables_.push_back(noise(rows * dim, 0.3));
+    for (const int64_t row : cancelling) {
+      float* const at = tables_.back().data() + row * dim;
+      std::fill(at + 2, at + dim, 0.0f);
+      at[1] = -at[0];
+    }
     return name;
   }
   std::string embed(const std::string& input, int64_t rows, int64_t dim, Attrs attrs = {}) {
