@@ -104,6 +104,21 @@ TEST_CASE("the full manifest reads as it says") {
   CHECK(m->ops[1].params.at("weight") == "w");
 }
 
+TEST_CASE("numbers of encoder steps that cannot be are refused by their key") {
+  const std::pair<const char*, const char*> faults[] = {
+      {"\"modulus\": 8", "\"modulus\": 0"}, {"[-1, 0.5, 3]", "[-1, 3, 0.5]"}, {"[-1, 0.5, 3]", "[3, -1, 4]"}};
+  for (const auto& [sound, fault] : faults) {
+    std::string text = kFull;
+    const size_t at = text.find(sound);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, std::string(sound).size(), fault);
+    const Status s = read_manifest(text, 0).status();
+    CHECK(s.code() == Code::kBadModel);
+    CHECK_MESSAGE(s.message().find(sound[0] == '[' ? "boundaries" : "modulus") != std::string::npos,
+                  s.message());
+  }
+}
+
 TEST_CASE("a value of another type is refused by its key, in any order of keys") {
   const Json full = Json::parse(kFull);
   const Json values[] = {nullptr,       true,           -7,         0.25,    18446744073709551615u, "?",

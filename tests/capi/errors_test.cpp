@@ -118,6 +118,21 @@ TEST_CASE("offsets") {
   CHECK(a.untouched());
 }
 
+TEST_CASE("the flat call counts the stride against the floats that it is given") {
+  Attempt a;
+  const int64_t width = info_of(a.model.get()).dense_dim, stride = width + 3;
+  std::vector<float> dense(static_cast<size_t>(3 * stride + width));
+  const auto run = [&](size_t len) {
+    return dpi_predict_flat(a.model.get(), 4, dense.data(), len, stride, a.rows.ids.data(), a.rows.ids.size(),
+                            nullptr, 0, nullptr, 0, DPI_LAYOUT_ROW_MAJOR, a.out.data(), a.out.size(), 0,
+                            nullptr, &a.error);
+  };
+  CHECK(run(dense.size() - 1) == DPI_E_INVALID_ARGUMENT);
+  CHECK(a.says("dense_len"));
+  CHECK(a.untouched());
+  CHECK(run(dense.size()) == DPI_OK);
+}
+
 TEST_CASE("null handles and outputs") {
   Attempt a;
   CHECK(dpi_predict(nullptr, &a.rows.batch, a.out.data(), 4, nullptr, &a.error) == DPI_E_INVALID_ARGUMENT);

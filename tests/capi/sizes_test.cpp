@@ -150,3 +150,15 @@ TEST_CASE("dpi_error takes what fits") {
   CHECK(larger.zero(sizeof(dpi_error), sizeof(dpi_error) + kAdded));
   CHECK(larger.untouched_from(sizeof(dpi_error) + kAdded));
 }
+
+TEST_CASE("the size of a text counts its end, and a buffer of that size takes all of it") {
+  const ModelPtr m = load("adult_widedeep.h5");
+  const size_t size = dpi_model_counters_json(m.get(), nullptr, 0);
+  std::vector<char> text(size + 1, 'x');
+  CHECK(dpi_model_counters_json(m.get(), text.data(), size) == size);
+  CHECK(std::string(text.data()).size() + 1 == size);
+  CHECK(text[size - 2] == '}');
+  CHECK(text[size] == 'x');
+  CHECK(dpi_model_counters_json(m.get(), text.data(), 5) == size);  // cut, with its end
+  CHECK(std::string(text.data()).size() == 4);
+}

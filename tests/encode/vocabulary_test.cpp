@@ -91,6 +91,7 @@ TEST_CASE("an entry that is there twice is named") {
   CHECK_FALSE(StringVocabulary::build({'a'}, {0, 2}).ok());
   CHECK_FALSE(StringVocabulary::build({'a'}, {1, 1}).ok());
   CHECK_FALSE(StringVocabulary::build({'a', 'b'}, {0, 2, 1, 2}).ok());
+  CHECK_FALSE(StringVocabulary::build({'a', 'b'}, {0, 3, 2}).ok());
   CHECK_FALSE(StringVocabulary::build({}, {}).ok());
 }
 

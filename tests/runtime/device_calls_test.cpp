@@ -197,12 +197,13 @@ TEST_CASE("debug: ids that a lookup refuses fail the call, and only that call") 
 
 /// The nodes of the graph that a context captures for calls of `rows` rows.
 std::string captured_nodes(const std::string& file, bool fold, int64_t rows,
-                           const std::string& tuning = "off") {
+                           const std::string& tuning = "off", bool strict = false) {
   const auto bundle = open(file);
   ModelOptions options = small_options(device());
   options.max_rows = rows;
   options.fold = fold;
   options.tuning = tuning;
+  options.strict = strict;
   auto engine = Engine::create(*bundle, options);
   REQUIRE_MESSAGE(engine.ok(), engine.status().message());
   auto context = Context::create(*engine.value(), rows, options.max_nnz);
@@ -258,7 +259,11 @@ TEST_CASE("a tuning table chooses the lookup, where its line fits") {
   has("lookup * * * * * * auto 0 0 0 stream off 1", "lookup_copy_kernel<4,");
   has("lookup * * * * * * rows 0 0 0 stream off 1", "lookup_rows_kernel<4,");
   has("lookup 8 * no no f32 f32 rows 8 0 128 keep off 1.5", "lookup_rows_kernel<8,");
-  has("lookup 7 * * * * * rows 0 0 0 stream off 1", "lookup_copy_kernel<4,");    // fewer rows
+  has("lookup 7 * * * * * rows 0 0 0 stream off 1", "lookup_copy_kernel<4,");  // fewer rows
+  const std::string& rows =
+      file.with("lookup * * * * * * rows 0 0 0 stream off 1");  // strict: the rules alone
+  CHECK(captured_nodes("weights/demo/bank_dcnv2.h5", true, 8, rows, true).find("lookup_copy_kernel<4,") !=
+        std::string::npos);
   has("lookup * * * yes * * rows 0 0 0 stream off 1", "lookup_copy_kernel<4,");  // no bags here
   has("lookup * * * * f16 * rows 0 0 0 stream off 1", "lookup_copy_kernel<4,");  // f32 tables
 }

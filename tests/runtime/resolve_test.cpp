@@ -154,6 +154,22 @@ TEST_CASE("bags are cut at either end, keep duplicates, and may be empty") {
   CHECK(p.counters[1].missing == 1);
 }
 
+TEST_CASE("ids of a bag outside their vocabulary are counted") {
+  FeatureSpec f = sequence("s", 10, 4);
+  f.out_of_range = OutOfRange::kOov;
+  f.oov_id = 9;
+  Packed p({f});
+  const std::vector<int64_t> ids = {1, 10, -1, 9}, offsets = {0, 4};
+  Batch b;
+  b.item.rows = 1;
+  b.item.ids = ids.data();
+  b.item.offsets = offsets.data();
+  b.item.nnz = 4;
+  REQUIRE(p.run(b).ok());
+  CHECK(p.ids(0) == std::vector<int32_t>{1, 9, 9, 9, -1});
+  CHECK(p.counters[0].out_of_range == 2);
+}
+
 TEST_CASE("weights belong to weighted features only") {
   FeatureSpec w = sequence("w", 10, 0), plain = categorical("plain", 10);
   w.weighted = true;
@@ -201,6 +217,41 @@ TEST_CASE("floats: NaN takes the default, columns follow the packed order") {
   CHECK(at(1, 1, 0) == 0.0f);
   CHECK(at(1, 1, 1) == 5.0f);
   CHECK(at(2, 1, 0) == 0.25f);
+}
+
+TEST_CASE("floats of two parts in one row are found between each other") {
+  Packed p({numeric("a"), numeric("u", RowSpace::kShared), numeric("b")});
+  const std::vector<float> dense = {1, 2, 3, 4, 5, 6};
+  Batch b;
+  b.item.rows = 2;
+  b.item.dense = dense.data();
+  REQUIRE(p.run(b).ok());
+  for (int32_t f = 0; f < 3; ++f) {
+    for (int64_t r = 0; r < 2; ++r) CHECK(p.operand(f).tensor.row(r)[0] == static_cast<float>(3 * r + f + 1));
+  }
+}
+
+TEST_CASE("columns of a part lie side by side, vectors with all of theirs") {
+  const auto vector = [](const char* name, RowSpace space) {
+    FeatureSpec f = numeric(name, space);
+    f.kind = FeatureKind::kDense;
+    f.dim = 2;
+    return f;
+  };
+  Packed p({vector("v", RowSpace::kShared), numeric("i"), vector("w", RowSpace::kItem),
+            numeric("u", RowSpace::kShared), numeric("j")});
+  const std::vector<float> item = {1, 2, 3, 4}, shared = {5, 6, 7};
+  const std::vector<int64_t> offsets = {0, 1};
+  Batch b;
+  b.item.rows = b.shared.rows = 1;
+  b.item.dense = item.data();
+  b.shared.dense = shared.data();
+  b.shared_offsets = offsets.data();
+  REQUIRE(p.run(b).ok());
+  const float want[] = {5, 1, 2, 7, 4};  // each feature's first
+  for (int32_t f = 0; f < 5; ++f) CHECK(p.operand(f).tensor.row(0)[0] == want[f]);
+  CHECK(p.operand(0).tensor.row(0)[1] == 6);
+  CHECK(p.operand(2).tensor.row(0)[1] == 3);
 }
 
 TEST_CASE("shared rows: maps, users without candidates, and ranges that cut a user") {
@@ -254,6 +305,52 @@ TEST_CASE("ranges respect what a sequence can hold; one row that cannot is an er
   const Status s = resolve_rows(p.schema, p.map, b, *wide, p.block.data(), p.counters.data(), &p.rows);
   CHECK(s.code() == Code::kInvalidArgument);
   CHECK(s.row() == 3);
+}
+
+TEST_CASE("ranges of a slot-major batch are cut by the bags of their own rows") {
+  Packed p({sequence("s", 100, 0), sequence("t", 100, 0)}, 64, 4);
+  const std::vector<int64_t> ids(10, 1), offsets = {0, 3, 6, 7, 8, 9, 10};  // s: 3 3 1 ids, t: 1 each
+  Batch b;
+  b.slot_major = true;
+  b.item.rows = 3;
+  b.item.ids = ids.data();
+  b.item.offsets = offsets.data();
+  b.item.nnz = 10;
+  REQUIRE(check_batch(p.schema, b).ok());
+  const auto range = next_range(p.schema, p.map, b, 0);
+  REQUIRE(range.ok());
+  CHECK(range->end == 1);
+  CHECK(resolve_rows(p.schema, p.map, b, *range, p.block.data(), p.counters.data(), &p.rows).ok());
+}
+
+TEST_CASE("an empty bag's id finds no room in a full buffer") {
+  FeatureSpec f = sequence("s", 100, 0);
+  f.missing = Missing::kDefault;
+  Packed p({f}, 64, 1);
+  const std::vector<int64_t> ids = {1}, offsets = {0, 1, 1};
+  Batch b;
+  b.item.rows = 2;
+  b.item.ids = ids.data();
+  b.item.offsets = offsets.data();
+  b.item.nnz = 1;
+  RowRange whole;  // next_range would end after the first row
+  whole.end = 2;
+  const Status s = resolve_rows(p.schema, p.map, b, whole, p.block.data(), p.counters.data(), &p.rows);
+  CHECK(s.code() == Code::kInvalidArgument);
+  CHECK(s.row() == 1);
+}
+
+TEST_CASE("offsets that decrease at their end") {
+  Packed p({sequence("s", 100, 0)});
+  const std::vector<int64_t> ids(3, 1), offsets = {0, 3, 2};
+  Batch b;
+  b.item.rows = 2;
+  b.item.ids = ids.data();
+  b.item.offsets = offsets.data();
+  b.item.nnz = 2;
+  const Status s = check_batch(p.schema, b);
+  CHECK(s.code() == Code::kInvalidArgument);
+  CHECK(s.message().find("decreases at 2") != std::string::npos);
 }
 
 TEST_CASE("shared offsets that lie") {

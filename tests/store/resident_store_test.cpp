@@ -209,6 +209,19 @@ TEST_CASE("places: widening takes riders into 64 bytes") {
   CHECK(make_arena_map(tables, true)->tables[1].offset == 32);
 }
 
+TEST_CASE("places: nothing rides with a table that rides, or with itself") {
+  const auto map =
+      make_arena_map({table("a", 9, 4), table("b", 9, 1, DType::kF32, 0), table("c", 9, 1, DType::kF32, 1),
+                      table("d", 9, 1, DType::kF32, 3), table("e", 8, 1, DType::kF32, 0)},
+                     true);
+  REQUIRE(map.ok());
+  CHECK(map->tables[1].offset == map->tables[0].offset + 16);
+  for (const size_t t : {size_t{2}, size_t{3}, size_t{4}}) {  // e has other rows
+    CHECK(map->tables[t].stride == 4);
+    CHECK(map->tables[t].offset % 64 == 0);
+  }
+}
+
 TEST_CASE("places: 64-bit offsets, and sizes that overflow") {
   const auto big = make_arena_map({table("a", INT32_MAX - 1, 16), table("b", INT32_MAX - 1, 16)}, true);
   REQUIRE(big.ok());
