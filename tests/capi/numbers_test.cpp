@@ -42,12 +42,15 @@ struct Host {
 
 constexpr unsigned kMasks = 0x1F80, kFlushes = 0x8040;  // flush to zero, subnormals are zero
 
-/// Rounding in four ways, with and without flushes, traps masked and not.
-std::vector<unsigned> hosts() {
+/// Rounding in four ways, with and without flushes, traps masked and not; `few`: not masked with one of the
+/// roundings only.
+std::vector<unsigned> hosts(bool few = false) {
   std::vector<unsigned> all;
   for (const unsigned rounding : {0x0000u, 0x2000u, 0x4000u, 0x6000u}) {
     for (const unsigned flush : {0u, kFlushes}) {
-      for (const unsigned masks : {kMasks, 0u, kMasks & ~0x80u}) all.push_back(rounding | flush | masks);
+      for (const unsigned masks : {kMasks, 0u, kMasks & ~0x80u}) {
+        if (!few || masks == kMasks || rounding == 0x6000u) all.push_back(rounding | flush | masks);
+      }
     }
   }
   return all;
@@ -120,14 +123,16 @@ TEST_CASE("the environment is the default one inside and the caller's outside") 
 }
 
 TEST_CASE("strict scores do not depend on the caller's rounding, flushes or traps") {
-  for (const char* bundle : {"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5"}) {
+  const bool slow = device() == "cuda_emu";
+  for (const std::string bundle : {"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5"}) {
     CAPTURE(bundle);
+    const bool load_there = !slow || bundle == "adult_widedeep.h5";
     const Pairs pairs = {{"determinism", "strict"}, {"threads", "2"}, {"device", device()}};
     const OptionsPtr chosen = options(pairs);
     const ModelPtr plain = load(bundle, pairs);
-    const OneHotRows rows(plain.get(), 97);
+    const OneHotRows rows(plain.get(), slow ? 33 : 97);
     const std::vector<float> want = rows.scores(plain.get());
-    for (const unsigned csr : hosts()) {
+    for (const unsigned csr : hosts(slow)) {
       CAPTURE(csr);
       std::vector<float> scores(want.size()), loaded_there(want.size());
       dpi_status status[3] = {};
@@ -136,7 +141,7 @@ TEST_CASE("strict scores do not depend on the caller's rounding, flushes or trap
         const Host host(csr);
         dpi_model* m = nullptr;
         status[0] = dpi_predict(plain.get(), &rows.batch, scores.data(), scores.size(), nullptr, nullptr);
-        status[1] = dpi_model_load(demo(bundle).c_str(), chosen.get(), &m, nullptr);
+        if (load_there) status[1] = dpi_model_load(demo(bundle).c_str(), chosen.get(), &m, nullptr);
         if (m != nullptr)
           status[2] = dpi_predict(m, &rows.batch, loaded_there.data(), loaded_there.size(), nullptr, nullptr);
         after = _mm_getcsr();
@@ -144,7 +149,7 @@ TEST_CASE("strict scores do not depend on the caller's rounding, flushes or trap
       }
       for (const dpi_status s : status) CHECK(s == DPI_OK);
       CHECK(identical(scores, want));
-      CHECK(identical(loaded_there, want));
+      if (load_there) CHECK(identical(loaded_there, want));
       CHECK((after & ~0x3Fu) == csr);
     }
   }
