@@ -19,10 +19,10 @@ ROWS = 1024
 
 
 class Case:
-    """`path`: a bundle; `model`: what the executor reads; `rows`: n of them."""
+    """`path`: a bundle; `model`: what the executor reads; `rows`: n of them; `built`: to hurt a fold."""
 
-    def __init__(self, name, path, model, rows, n):
-        self.name, self.path, self.model, self.rows, self.n = name, path, model, rows, n
+    def __init__(self, name, path, model, rows, n, built=False):
+        self.name, self.path, self.model, self.rows, self.n, self.built = name, path, model, rows, n, built
         self.heads = [h["name"] for h in model.heads]
 
 
@@ -115,7 +115,7 @@ class Maker:
         path = pathlib.Path(folder) / f"{self.b.name}.h5"
         self.b.write(path)
         rows = Rows.from_columns(self.b, self.columns)
-        return Case(self.b.name, path, self.b, rows, ROWS)
+        return Case(self.b.name, path, self.b, rows, ROWS, built=True)
 
 
 def batch_norm(m, x):
