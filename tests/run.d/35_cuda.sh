@@ -1,6 +1,7 @@
 # Builds the CUDA plugin with nvcc for one architecture and checks that it loads without a GPU.
+PATH="$PATH:/usr/local/cuda/bin"  # where its packages put it
 if ! command -v nvcc >/dev/null; then
-  echo "skipped: no nvcc on PATH, the CUDA plugin is not built"
+  echo "skipped: no nvcc on PATH or in /usr/local/cuda/bin, the CUDA plugin is not built"
   count 0 0 1
   exit 0
 fi

@@ -1,5 +1,5 @@
 # Packs what a visit to a GPU takes along and runs both of its calls on the emulated device and CPU torch.
-packages build parity bindings
+packages build test parity bindings
 configure release || exit 1
 pack="$BUILD/gpu_pack" out="$BUILD/gpu_dry_run"
 rm -rf "$out" "$pack"

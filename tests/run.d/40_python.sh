@@ -1,2 +1,3 @@
-# The exporter's tests.
+# The exporter's tests: the wheel by pip, the models of torch.
+packages test parity
 run_pytest weights/python/tests

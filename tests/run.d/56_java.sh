@@ -1,5 +1,5 @@
 # Java: JUnit on the demo and golden bundles, the same under -Xcheck:jni, the service under load, the archives' bytes.
-packages test bindings
+packages build test bindings
 configure release && build release dpi_java dpi_java_reference score_csv score_batch dpi_cuda_emu || exit 1
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 [ -f "$jar" ] || { echo "the build made no archive"; exit 1; }
