@@ -103,7 +103,8 @@ def test_what_is_read_is_not_written_over(dpi, bundle, csv):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ended_from_outside_nothing_stays(bundle, folder, how):
     args = [PROGRAM, "predict", str(bundle), "-", "-o", str(folder / "scores.csv"), "--batch", "1"]
-    with subprocess.Popen(args, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+    default = lambda: signal.signal(how, signal.SIG_DFL)  # noqa: E731 (under nohup it would be ignored)
+    with subprocess.Popen(args, stdin=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=default) as p:
         p.stdin.write(ROWS.encode())
         p.stdin.flush()
         until = time.monotonic() + 60
