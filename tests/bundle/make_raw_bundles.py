@@ -177,12 +177,26 @@ def manifest_cases():
             ("splitter_number", "splitter", {"encoder": {**bag["encoder"], "splitter": 3}})):
         case(name, BAD, text, feature(**{**bag, **change}))
     case("encoder_key", UNSUPPORTED, "'joiner'", feature(**{**bag, "encoder": {**bag["encoder"], "joiner": "^"}}))
+    for name, value in (("missing_fraction", 1.5), ("missing_true", True)):
+        case(name, BAD, "missing_element", feature(**{**bag, "encoder": {**bag["encoder"], "missing_element": value}}))
+    vocabulary_cases()
+    raw_cases()
+
+
+def vocabulary_cases():
+    """Entries that no encoder can look up."""
     case("float_of_text", BAD, "(vocab_float)", encoder({"op": "vocab_float", "keys": "/encoders/c.keys"}))
     for name, value in (("nan", float("nan")), ("inf", float("inf")), ("minus_zero", -0.0), ("twice", 1.0)):
         keys = np.array([1.0, value, 3.0]).view("<i8")
         case(f"float_{name}", BAD, "feature 'c'", encoder({"op": "to_float"}, {"op": "vocab_float", "keys": "/encoders/c.keys"}),
              arrays={**sets(), "/encoders/c.keys": keys})
-    raw_cases()
+    case("keys_twice", BAD, "key 5 appears twice", arrays={**sets(), "/encoders/c.keys": np.array([5, 2, 5], "<i8")})
+    text = encoder({"op": "vocab_string", "bytes": "/encoders/b", "offsets": "/encoders/o"})
+    for name, about, offsets in (("twice", "'ab' appears twice", [0, 2, 3, 5]), ("falling", "decrease", [0, 4, 2, 5]),
+                                 ("beyond", "do not span", [0, 2, 3, 6]), ("short", "do not span", [0, 2, 3, 4]),
+                                 ("late", "do not span", [1, 2, 3, 5]), ("huge", "decrease", [0, 2**64 - 1, 3, 5]), ("none", "/encoders/o", [])):
+        case(f"texts_{name}", BAD, about, text,
+             arrays={**sets(), "/encoders/b": np.frombuffer(b"abcab", "u1"), "/encoders/o": np.array(offsets, "<u8")})
 
 
 def raw_cases():

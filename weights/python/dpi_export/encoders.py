@@ -14,6 +14,7 @@ import xxhash
 
 from .errors import BundleError
 from .schema import get, is_slot
+from .vocabularies import check_vocabulary
 
 
 class _Marker:
@@ -97,8 +98,6 @@ def missing(values):
 def vocab_string(values, first_id=1, ids=None):
     """Text -> id: the k-th entry has ids[k], or first_id + k."""
     raw = [v.encode() if isinstance(v, str) else bytes(v) for v in values]
-    if len(set(raw)) != len(raw):
-        raise BundleError("vocab_string: an entry appears twice")
     offsets = np.concatenate([[0], np.cumsum([len(r) for r in raw], dtype=np.int64)]).astype("<u8")
     step = {"op": "vocab_string", "bytes": np.frombuffer(b"".join(raw), "u1"), "offsets": offsets}
     return _with_ids(step, len(raw), first_id, ids)
@@ -107,22 +106,17 @@ def vocab_string(values, first_id=1, ids=None):
 def vocab_int(keys, first_id=1, ids=None):
     """Integer -> id."""
     keys = np.array([int(k) for k in keys], dtype="<i8")
-    if len(np.unique(keys)) != len(keys):
-        raise BundleError("vocab_int: a key appears twice")
     return _with_ids({"op": "vocab_int", "keys": keys}, len(keys), first_id, ids)
 
 
 def vocab_float(keys, first_id=1, ids=None):
     """Number -> id, for categories that are floats. Keys are stored as the bit patterns of float64."""
     keys = np.array([float(k) for k in keys], dtype="<f8") + 0.0  # -0 becomes 0
-    if not np.isfinite(keys).all():
-        raise BundleError("vocab_float: a key is not finite")
-    if len(np.unique(keys)) != len(keys):
-        raise BundleError("vocab_float: a key appears twice")
     return _with_ids({"op": "vocab_float", "keys": keys.view("<i8")}, len(keys), first_id, ids)
 
 
 def _with_ids(step, n, first_id, ids):
+    check_vocabulary(step)
     if ids is None:
         return {**step, "first_id": int(first_id)}
     ids = np.asarray(ids, dtype="<i8")
@@ -220,6 +214,8 @@ class Encoder:
     def __init__(self, steps, splitter=None, missing_element=None):
         self.steps = [dict(s) for s in steps]
         self.splitter = splitter
+        if missing_element is not None and (isinstance(missing_element, bool) or not isinstance(missing_element, (int, np.integer))):
+            raise BundleError(f"encoder: missing_element is {missing_element!r}, expected an id")
         self.missing_element = None if missing_element is None else int(missing_element)
         self._maps = {}
         self.suggested = {}    # feature rules under which a converted encoder equals its library

@@ -18,6 +18,7 @@ from .raw_golden import RAW_SETS, read_raw
 from .rows import Rows
 from .signing import check_signature
 from .tables import BLOCK_BYTES, STORED, decode
+from .vocabularies import check_vocabulary
 
 _SECTIONS = ("features", "tables", "ops", "heads")
 
@@ -100,7 +101,7 @@ class Bundle:
                 raise BundleError(f"/manifest: {key} is not a list of objects")
 
     def _read_features(self):
-        self.features, self._shared_arrays, self._pairs = [], {}, {}
+        self.features, self._shared_arrays, self._pairs, self._sound = [], {}, {}, set()
         for entry in self.manifest["features"]:
             feature = dict(entry)
             schema.check_feature(feature)
@@ -112,17 +113,22 @@ class Bundle:
                 arrays = [{k: self._vocabulary_array(s, k) if k in ARRAY_TYPES else v for k, v in s.items()} for s in steps]
                 feature["encoder"] = Encoder(arrays, given.get("splitter"), given.get("missing_element"))
                 feature["encoder"].check(feature)
-                self._check_pairs(steps)
+                self._check_vocabularies(steps, arrays)
             self.features.append(feature)
         schema.Schema(self.features)
 
-    def _check_pairs(self, steps):
-        """The same bytes come with the same offsets, and these with no other bytes."""
-        for step in steps:
-            if step.get("op") == "vocab_string":
-                pair = (step["bytes"], step["offsets"])
-                if any(self._pairs.setdefault(path, pair) != pair for path in pair):
-                    raise BundleError(f"{pair[0]}: another feature reads it, or {pair[1]}, with other data")
+    def _check_vocabularies(self, steps, arrays):
+        """The same bytes come with the same offsets, and these with no other bytes. Each vocabulary is looked at once."""
+        for step, array in zip(steps, arrays):
+            pair = (step["bytes"], step["offsets"]) if step["op"] == "vocab_string" else (step.get("keys"), step["op"])
+            if step["op"] == "vocab_string" and any(self._pairs.setdefault(path, pair) != pair for path in pair):
+                raise BundleError(f"{pair[0]}: another feature reads it, or {pair[1]}, with other data")
+            if step["op"].startswith("vocab_") and pair not in self._sound:
+                try:
+                    check_vocabulary(array)
+                except BundleError as e:
+                    raise BundleError(f"{pair[0]}: {e}") from None
+                self._sound.add(pair)
 
     def _vocabulary_array(self, step, key):
         """An array of an encoder step: of the right type, its length that of the vocabulary. Read once, however many name it."""

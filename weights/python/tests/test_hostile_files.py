@@ -2,8 +2,12 @@
 author could."""
 
 import json
+import os
+import pathlib
 import random
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -164,6 +168,24 @@ def test_data_values(sound, tmp_path):
         for _ in range(rng.randint(1, 3)):
             changed[offset + rng.randrange(n)] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
         read(tmp_path / "a.h5", image.sealed(bytes(changed)))
+
+
+@pytest.mark.parametrize("script", ["make_raw_bundles.py", "make_bad_bundles.py"])
+def test_what_the_engine_refuses(tmp_path, script):
+    """The lists of malformed bundles that the engine's reader is held to (tests/bundle/bad_list_test.cpp)."""
+    path = pathlib.Path(__file__).resolve().parents[3] / "tests" / "bundle" / script
+    subprocess.run([sys.executable, "-B", path, tmp_path], check=True, capture_output=True, env=os.environ)
+    cases = json.loads((tmp_path / "cases.json").read_text())
+    accepted = []
+    for case in cases:
+        try:
+            with Bundle(tmp_path / case["file"]) as b:
+                b.verify_digests()
+                assert b.golden is None or b.golden["n"] > 0
+            accepted.append(case["file"])
+        except BundleError:
+            pass
+    assert len(cases) > 90 and accepted == [case["file"] for case in cases if case["status"] == "DPI_OK"]
 
 
 def test_cut(sound, tmp_path):
