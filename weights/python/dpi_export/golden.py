@@ -146,7 +146,7 @@ def compare_golden(bundle, dtype=np.float64):
         for key in ("value", "logit"):
             got = run[key].get(head["name"])
             want = golden[key]
-            if got is None or want is None or np.isnan(want[:, i]).all():
+            if got is None or want is None or (key == "logit" and np.isnan(want[:, i]).all()):  # a head without a golden logit
                 continue
             want = want[:, i].astype(np.float64)
             error = relative_error(got, want)

@@ -101,6 +101,15 @@ def test_golden_rows_are_recomputed(bundle, tmp_path):
     assert main(["repack", str(path), str(tmp_path / "cli.h5"), "--no-golden"]) == 0
 
 
+@pytest.mark.parametrize("values", [slice(None), slice(0, 1)])
+def test_golden_values_that_are_not_numbers(bundle, tmp_path, values):
+    def edit(f, _):
+        f["golden/value"][values] = np.nan
+    with pytest.raises(BundleError, match="value: [14] of 4 golden rows differ"):
+        repack(edited(bundle, tmp_path / "e.h5", edit), tmp_path / "out.h5")
+    assert not (tmp_path / "out.h5").exists()
+
+
 def test_format_1(bundle, tmp_path):
     def edit(_, m):
         m["version"] = [1, 0]
