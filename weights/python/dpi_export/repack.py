@@ -1,6 +1,7 @@
 """repack: turns an HDF5 file with a bundle's contents (edited with h5py, chunked, compressed, or a bundle of an older format) into a
 bundle. HDF5's library reads it in a process that can do nothing else (confined_reader.py); what that process sends is numbers, checked
-here like any input from outside."""
+here like any input from outside. The result is written in a process of its own too: after a write that failed, as on a full disk,
+HDF5's library ends its process by a crash."""
 
 import json
 import math
@@ -21,6 +22,20 @@ from .signing import add_signature, read_signing_key
 from .tables import STORED
 from .writer import ProfileFile, seal
 
+_TOO_MUCH = "more than the limit; repack(limit=...) or --limit allows more"
+# What the writing process runs. It ends without a word of HDF5's library.
+_PROCESS = """
+import json, os, sys
+sys.path[:], *call = json.loads(sys.argv[1])
+from dpi_export.errors import BundleError
+from dpi_export.repack import unpack
+try:
+    answer = {"confined": unpack(*call)}
+except BundleError as e:
+    answer = {"error": str(e)}
+os.write(1, json.dumps(answer).encode())
+os._exit(0)
+"""
 MEMORY, SILENCE = 4 << 30, 120  # bytes for the reading process; seconds without a byte from it
 _NUMBERS = re.compile(r"[<|][biuf][1248]\Z")
 _PROFILE = {np.dtype(t) for t in ("u1", "i1", "<u2", "<i8", "<u8", "<f4")}
@@ -49,7 +64,7 @@ class _Reader:
         """`n` bytes, in blocks."""
         self.left -= n
         if self.left < 0:
-            raise BundleError(f"{self.path}: unpacks to more than the limit; repack(limit=...) or --limit allows more")
+            raise BundleError(f"{self.path}: unpacks to {_TOO_MUCH}")
         while n:
             ready, _, _ = select.select([self._out], [], [], SILENCE)
             data = os.read(self._out, min(n, 1 << 20)) if ready else b""
@@ -86,8 +101,8 @@ def _check_index(sets):
 
 
 def _expected(manifest):
-    """path -> the type that the manifest asks for."""
-    out = {"/manifest": "u1"}
+    """path -> the type that the manifest asks for; the paths of float keys, which are stored as their bit patterns."""
+    out, floats = {"/manifest": "u1"}, set()
     for t in manifest.get("tables", []):
         out[table_path(t)] = STORED.get(t.get("dtype"))
         if "scale" in t:
@@ -95,7 +110,9 @@ def _expected(manifest):
     for feature in manifest.get("features", []):
         for step in (feature.get("encoder") or {}).get("steps", []):
             out.update({step[k]: kind for k, kind in _ENCODER_TYPES.items() if isinstance(step.get(k), str)})
-    return out
+            if step.get("op") == "vocab_float":
+                floats.add(step.get("keys"))
+    return out, floats
 
 
 def _target(path, dtype, expected):
@@ -125,7 +142,16 @@ def _converted(path, block, want):
     return out
 
 
-def _copy_set(reader, out, s, want):
+def _float_bits(path, block):
+    """Keys of vocab_float: the bit patterns of float64, from floats of any width or from the patterns themselves."""
+    if block.dtype.kind == "f":
+        return (block.astype("<f8") + 0.0).view("<i8")  # -0 becomes 0
+    if block.dtype.itemsize != 8:
+        raise BundleError(f"{path}: keys of vocab_float are {block.dtype}, expected floats or the bit patterns of float64")
+    return block.view("<i8")
+
+
+def _copy_set(reader, out, s, want, floats):
     dtype, shape = np.dtype(s["dtype"]), s["shape"]
     out.create(s["path"], shape, want)
     row = math.prod(shape[1:]) * dtype.itemsize
@@ -133,7 +159,7 @@ def _copy_set(reader, out, s, want):
     while row and at < shape[0]:
         n = min(step, shape[0] - at)
         block = np.frombuffer(reader.take(n * row), dtype).reshape(n, *shape[1:])
-        out.append(s["path"], _converted(s["path"], block, want))
+        out.append(s["path"], _float_bits(s["path"], block) if s["path"] in floats else _converted(s["path"], block, want))
         at += n
 
 
@@ -158,47 +184,84 @@ def _read_manifest(reader, s):
     return reader.take(size)
 
 
-def _repack(reader, part, limit):
+def _check_size(sets, wants, limit):
+    """Before a byte of room is taken: a file may declare what it does not hold."""
+    sizes = [math.prod(s["shape"]) * max(np.dtype(s["dtype"]).itemsize, want.itemsize) for s, want in zip(sets, wants)]
+    if sum(sizes) > limit:
+        largest = max(zip(sizes, (s["path"] for s in sets)))
+        raise BundleError(f"{largest[1]}: {largest[0]} bytes, and {sum(sizes)} in all, {_TOO_MUCH}")
+
+
+def _write(reader, part, limit):
     reader.left = MAX_MANIFEST
     index = json.loads(reader.take(struct.unpack("<I", reader.take(4))[0]))
     _check_index(index["sets"])
     reader.left = limit
     first, *rest = index["sets"]
     manifest, text = _manifest_bytes(_read_manifest(reader, first))
-    expected = _expected(manifest)
+    expected, floats = _expected(manifest)
+    wants = [_target(s["path"], np.dtype(s["dtype"]), expected) for s in rest]
+    _check_size(rest, wants, limit)
     out = ProfileFile(part, sum(1 for s in rest if math.prod(s["shape"])))
-    try:
-        out.put("/manifest", np.frombuffer(text, "u1"))
-        for s in rest:
-            _copy_set(reader, out, s, _target(s["path"], np.dtype(s["dtype"]), expected))
-    finally:
-        extents = out.close()
-    seal(part, out.u, extents)
+    out.put("/manifest", np.frombuffer(text, "u1"))
+    for s, want in zip(rest, wants):
+        _copy_set(reader, out, s, want, floats)
+    seal(part, out.u, out.close())
     return index["confined"]
+
+
+def unpack(source, part, limit):
+    """Writes the contents of `source` to `part`, golden rows unchecked; returns whether the reading process was confined. After an
+    error HDF5's library is not fit for use in this process."""
+    try:
+        reader = _Reader(source)
+    except OSError as e:
+        raise BundleError(f"{source}: {e.strerror}") from None
+    try:
+        return _write(reader, part, 64 * reader.size + (1 << 30) if limit is None else limit)
+    except BundleError as e:
+        raise BundleError(str(e) if str(e).startswith(source) else f"{source}: {e}") from None
+    except (OSError, RuntimeError) as e:  # of the result: what comes from the source is in a BundleError
+        told = re.search(r"error message = '([^']*)'", str(e))
+        raise BundleError(f"{part}: cannot be written: {told[1] if told else e}") from None
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as e:
+        raise BundleError(f"{source}: its contents are malformed: {type(e).__name__}: {e}") from None
+    finally:
+        reader.close()
+
+
+def _unpack_in_a_process(source, part, limit):
+    """unpack() where its end does no harm."""
+    path = [p for p in sys.path if isinstance(p, str)]
+    ran = subprocess.run([sys.executable, "-I", "-c", _PROCESS, json.dumps([path, source, part, limit])], stdin=subprocess.DEVNULL,
+                         capture_output=True, text=True)
+    try:
+        answer = json.loads(ran.stdout)
+    except ValueError:
+        last = (ran.stderr.strip().splitlines() or [f"status {ran.returncode}"])[-1]
+        raise BundleError(f"{part}: cannot be written: {last}") from None
+    if "error" in answer:
+        raise BundleError(answer["error"])
+    return answer["confined"]
 
 
 def repack(source, target, limit=None, check=True, sign=None):
     """Writes the contents of the HDF5 file `source` as a bundle to `target`; returns whether the reading process was confined by a
     filter of system calls (limits of memory and time it always has). `limit`: bytes that the data may unpack to, by default
     64 times the file and 1 GiB. `check`: recompute the golden rows. `sign`: a key file."""
-    source, target = os.fspath(source), os.fspath(target)
+    source, target = os.fsdecode(source), os.fsdecode(target)
     key, part = None if sign is None else read_signing_key(sign), target + ".part"
     try:
-        reader = _Reader(source)
-    except OSError as e:
-        raise BundleError(f"{source}: {e.strerror}") from None
-    try:
-        confined = _repack(reader, part, 64 * reader.size + (1 << 30) if limit is None else limit)
+        confined = _unpack_in_a_process(source, part, limit)
         check_golden(part, rows=check)
         if key:
             add_signature(part, key)
         os.replace(part, target)
     except BundleError as e:
-        raise BundleError(str(e) if str(e).startswith(source) else f"{source}: {e}") from None
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as e:
-        raise BundleError(f"{source}: its contents are malformed: {type(e).__name__}: {e}") from None
+        raise BundleError(str(e) if str(e).startswith((source, part)) else f"{source}: {e}") from None
+    except OSError as e:
+        raise BundleError(f"{target}: cannot be written: {e.strerror}") from None
     finally:
-        reader.close()
         if os.path.exists(part):
             os.remove(part)
     return confined

@@ -76,6 +76,7 @@ class ProfileFile:
 
     def close(self):
         """Closes the HDF5 part; returns the extents (offset, length, digest, hash) by rising offset."""
+        h5py.h5f.flush(self._file)  # tells of a full disk, as closing does not
         extents = []
         for path, entry in self._sets.items():
             size = int(np.prod(entry["shape"], dtype=np.int64)) * entry["dtype"].itemsize

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import struct
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from dpi_export import Bundle, BundleError, Rows, repack
+from dpi_export import Builder, Bundle, BundleError, Rows, encoders, repack
 from dpi_export.cli import main
 
 
@@ -75,6 +76,53 @@ def test_other_types_are_converted(bundle, tmp_path):
         f["tables/f16"] = bits.view("<f2")
     repack(edited(bundle, tmp_path / "e.h5", wide), tmp_path / "out.h5")
     same(contents(bundle), contents(tmp_path / "out.h5"))
+
+
+@pytest.fixture
+def float_keys(tmp_path):
+    """A bundle with a vocabulary of floats."""
+    b = Builder("keys")
+    b.categorical("c", 9, out_of_range="oov", oov_id=0, encoder=[encoders.to_float(), encoders.vocab_float([1, 2, 37])])
+    b.table("c", np.arange(9.0).reshape(9, 1))
+    b.head("y", b.embed(b.input("c"), "c"))
+    b.write(tmp_path / "k.h5")
+    return tmp_path / "k.h5"
+
+
+@pytest.mark.parametrize("dtype, keys", [("<f8", [1, 2, 37]), (">f8", [0.1, -0.0, 1e300]), ("<f4", [0.5, -2, 3]), ("<f2", [0.5, 1, 37])])
+def test_keys_given_as_floats(float_keys, tmp_path, dtype, keys):
+    """FORMAT.md stores them as bit patterns: as integers 37.0 would be 1.8e-322."""
+    def edit(f, _):
+        name, = f["encoders"]
+        del f[f"encoders/{name}"]
+        f[f"encoders/{name}"] = np.array(keys, dtype)
+    repack(edited(float_keys, tmp_path / "e.h5", edit), tmp_path / "out.h5")
+    with Bundle(tmp_path / "out.h5") as b:
+        encoder = b.features[0]["encoder"]
+        assert [encoder.encode(repr(float(k))) for k in keys] == [1, 2, 3]
+        assert encoder.steps[1]["keys"].tobytes() == (np.array(keys, "<f8") + 0.0).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["<i8", "<u8", ">i8"])
+def test_keys_given_as_bits(float_keys, tmp_path, dtype):
+    def edit(f, _):
+        name, = f["encoders"]
+        keys = f[f"encoders/{name}"][()]
+        del f[f"encoders/{name}"]
+        f[f"encoders/{name}"] = keys.astype(dtype)
+    repack(edited(float_keys, tmp_path / "e.h5", edit), tmp_path / "out.h5")
+    same(contents(float_keys), contents(tmp_path / "out.h5"))
+
+
+def _short_keys(f, _):
+    name, = f["encoders"]
+    del f[f"encoders/{name}"]
+    f[f"encoders/{name}"] = np.array([1, 2, 37], "<i4")
+
+
+def test_keys_that_are_neither(float_keys, tmp_path):
+    with pytest.raises(BundleError, match="keys of vocab_float are int32, expected floats"):
+        repack(edited(float_keys, tmp_path / "e.h5", _short_keys), tmp_path / "out.h5")
 
 
 def test_an_edited_weight_is_in_the_result(bundle, tmp_path):
@@ -167,6 +215,44 @@ def test_a_bomb_is_stopped(bundle, tmp_path):
         repack(path, tmp_path / "out.h5", limit=1 << 24)
 
 
+@pytest.mark.parametrize("shape, limit", [((1 << 45,), None), ((1 << 22,), 1 << 22), ((1 << 62, 1 << 62), None)])
+def test_what_is_declared_is_weighed_before_it_is_written(bundle, tmp_path, monkeypatch, shape, limit):
+    """An unwritten set takes nothing in the file and everything in a bundle; as a parameter of u8 it becomes f32, four times as much."""
+    def declare(f, _):
+        f.create_dataset("params/z", shape, "u1", chunks=(1 << 20,) + (1,) * (len(shape) - 1), compression="gzip")
+    module = sys.modules["dpi_export.repack"]
+    monkeypatch.setattr(module, "ProfileFile", None)  # nothing is written
+    with pytest.raises(BundleError, match="/params/z: .* more than the limit"):
+        module.unpack(str(edited(bundle, tmp_path / "e.h5", declare)), str(tmp_path / "out.h5"), limit)
+
+
+def _limited(*args, file_bytes=None):
+    """(status, standard error) of the command, whose files may not grow beyond so many bytes."""
+    def limit():
+        if file_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    done = subprocess.run([sys.executable, "-B", "-m", "dpi_export", *map(str, args)], capture_output=True, text=True, preexec_fn=limit,
+                          env={**os.environ, "PYTHONPATH": root}, timeout=120)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("full_at", [2048, 4096, 9000])
+def test_a_full_disk_is_told_and_leaves_nothing(bundle, tmp_path, full_at):
+    """HDF5's library crashes after a write that failed: not in the caller's process."""
+    status, text = _limited("repack", bundle, tmp_path / "out.h5", file_bytes=full_at)
+    assert (status, text) == (1, f"error: {tmp_path / 'out.h5'}.part: cannot be written: File too large\n")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5"]
+
+
+def test_where_nothing_can_be_written(bundle, tmp_path):
+    status, text = _limited("repack", bundle, tmp_path / "no" / "out.h5")
+    assert status == 1 and text.endswith("cannot be written: No such file or directory\n") and text.count("\n") == 1
+    (tmp_path / "folder").mkdir()
+    status, text = _limited("repack", bundle, tmp_path / "folder")
+    assert status == 1 and text == f"error: {tmp_path / 'folder'}: cannot be written: Is a directory\n"
+
+
 def test_damaged_files_end_in_a_text(bundle, tmp_path):
     """HDF5's library may crash on these; that is the reading process's affair."""
     data = edited(bundle, tmp_path / "e.h5", chunks=True, compression="gzip").read_bytes()
@@ -230,6 +316,7 @@ def test_truncated_answers(bundle, tmp_path, monkeypatch):
             def close(self):
                 pass
         monkeypatch.setattr(module, "_Reader", Fake)
+        monkeypatch.setattr(module, "_unpack_in_a_process", module.unpack)
         with pytest.raises(BundleError):
             repack(bundle, tmp_path / "out.h5")
 
