@@ -8,11 +8,9 @@ import copy
 import json
 import os
 import pathlib
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DPI, SKIPPED = sys.argv[1], 77
@@ -33,8 +31,9 @@ except ImportError as e:
 
 FOLDER = tempfile.TemporaryDirectory()
 sys.argv[1:] = [FOLDER.name]
-sys.path.insert(0, str(ROOT / "tests/bundle"))
+sys.path[:0] = [str(ROOT / "tests/bundle"), str(ROOT / "tests/support")]
 import make_raw_bundles as raw  # noqa: E402
+from measured import measured  # noqa: E402
 
 
 def model(features, ops, tables=(), head="y"):
@@ -183,23 +182,8 @@ CLASSES = [(integer_vocabulary, OK), (integer_vocabulary_with_ids, OK), (string_
 
 def cost(path):
     """(exit status, seconds of processor time, peak bytes, last line) of a load."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.dup2(write, 1)
-        os.dup2(write, 2)
-        os.close(read)
-        resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-        try:
-            os.execv(DPI, [DPI, "verify", str(path), "--device", "cpu"])
-        finally:
-            os._exit(127)
-    os.close(write)
-    with os.fdopen(read, errors="replace") as f:
-        text = f.read()
-    _, status, used = os.wait4(pid, 0)
-    return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, text.strip().split("\n")[-1]
+    status, text, seconds, peak = measured([DPI, "verify", path, "--device", "cpu"], stdout=subprocess.STDOUT, cpu_seconds=20, memory=2 << 30)
+    return status, seconds, peak, text.strip().split("\n")[-1]
 
 
 def main():

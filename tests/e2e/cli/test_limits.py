@@ -1,24 +1,31 @@
 """CSV that never ends, or holds more than a row can: refused with its place and the option that allows more."""
 
-import os
+import pathlib
 import subprocess
+import sys
 
 import pytest
 
 from conftest import PROGRAM
 from test_predict import HEADER, ROWS
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from measured import measured  # noqa: E402
+
 ROW = "1,1,1,0,0,0\n"
 
 
 def run_bounded(args, stdin):
     """(exit status, stderr, peak of resident memory in MiB) of the program. A sanitizer keeps freed memory: it is allowed for."""
-    with subprocess.Popen([PROGRAM, *map(str, args)], stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as p:
-        err = p.stderr.read().decode()
-        _, status, used = os.wait4(p.pid, 0)
-        p.returncode = os.waitstatus_to_exitcode(status)
+    code, err, _, peak = measured([PROGRAM, *args], stdin)
     sanitized = b"__asan_init" in open(PROGRAM, "rb").read()
-    return p.returncode, err, used.ru_maxrss / 1024 / (6 if sanitized else 1)
+    return code, err, peak / 2**20 / (6 if sanitized else 1)
+
+
+def test_the_peak_is_the_programs_own():
+    ours = b"x" * (512 << 20)
+    code, _, peak = run_bounded(["--version"], subprocess.DEVNULL)
+    assert code == 0 and 1 < peak < 100 and len(ours) > 0
 
 
 @pytest.mark.parametrize("start,pour,option", [
