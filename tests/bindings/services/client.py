@@ -21,7 +21,11 @@ class Service:
         self.log = log
         with open(log, "wb") as to:
             self.process = subprocess.Popen(command, stdout=to, stderr=to)
-        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)").group(1))
+        try:
+            self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)").group(1))
+        except BaseException:
+            self.end()
+            raise
 
     def wait_for(self, pattern):
         deadline = time.monotonic() + TIMEOUT
