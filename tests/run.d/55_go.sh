@@ -51,6 +51,6 @@ go_test "go test, cgocheck=2" "$module" GODEBUG=cgocheck=2 go test -short -v -co
 go_test "go test -race" "$module" go test -race -short -v -count=1 .
 go_test "samples in Go" "$samples" go test -v -count=1 ./...
 if check "the Go service builds" in_folder "$samples" go build -o "$BUILD/release/go/scoreservice" ./scoreservice; then
-  DPI_TEST_SERVICE="$BUILD/release/go/scoreservice" run_pytest tests/bindings/services
+  DPI_TEST_SERVICE="$(printf %q "$BUILD/release/go/scoreservice")" run_pytest tests/bindings/services
 fi
 exit 0

@@ -15,8 +15,9 @@ tests/java/run.sh "$BUILD/release" "$reports" 2>&1 | grep -v 'garbage-collected 
 count_junit "$reports/TEST-junit-jupiter.xml" "${PIPESTATUS[0]}"
 
 # The service, as a process with a small heap.
-DPI_BIN="$BUILD/release/bin" DPI_TEST_SERVICE="java -Xmx384m -XX:TieredStopAtLevel=1 -Ddpi.library.path=$BUILD/release/lib \
-  -cp $BUILD/release/java/test-classes:$jar:/usr/share/java/gson.jar scoreservice.ScoringService" run_pytest tests/bindings/services
+printf -v DPI_TEST_SERVICE '%q ' java -Xmx384m -XX:TieredStopAtLevel=1 -Ddpi.library.path="$BUILD/release/lib" \
+  -cp "$BUILD/release/java/test-classes:$jar:/usr/share/java/gson.jar" scoreservice.ScoringService
+DPI_BIN="$BUILD/release/bin" DPI_TEST_SERVICE="$DPI_TEST_SERVICE" run_pytest tests/bindings/services
 
 # Every JNI rule checked by the virtual machine: it prints, and goes on. Not the tests that only start further machines.
 log="$(mktemp)"
