@@ -168,6 +168,17 @@ def normed_layers(ratio, folder, form):
     return m.finish(m.b.linear(x, m.noise(1, 16, scale=0.25)), folder)
 
 
+def scaled(folder, scale, shift, weight, std):
+    """An affine map in front of a layer and one behind it whose scale, times a weight, is no normal number in float32. Some inputs are 0."""
+    m = Maker(f"scaled_{scale:g}_{weight:g}_{shift:g}".replace("+", ""))
+    x = m.b.concat([m.numeric(i, 0.0, std) for i in range(4)])
+    m.columns["n0"][::3] = [0.0] * len(m.columns["n0"][::3])
+    map_of = lambda x, n: m.b.unary("affine", x, scale=np.full(n, scale, np.float32), shift=np.full(n, shift, np.float32))  # noqa: E731
+    layer = lambda x: m.b.linear(x, np.abs(m.noise(8, 4, scale=weight)))  # noqa: E731
+    before, behind = layer(map_of(x, 4)), map_of(layer(x), 8)
+    return m.finish(m.b.linear(m.b.unary("tanh", m.b.concat([before, behind])), m.noise(1, 16, scale=0.25)), folder)
+
+
 def fm(folder, dim, fields, scale, numbers=0, bags=0, number_scale=1.0):
     """FM and its linear terms over embeddings of this width and size, over numerics' vectors, over bags; an MLP beside it."""
     m = Maker(f"fm_d{dim}_f{fields}_n{numbers}_b{bags}_s{scale:g}_x{number_scale:g}")
@@ -216,6 +227,8 @@ def constructed(folder):
         yield from ((normed_tables, (ratio, folder, form)) for form in ("deep", "wide"))
     for ratio in (0.5, 1, 2, 4, 8, 700):
         yield from ((normed_layers, (ratio, folder, form)) for form in ("before", "behind", "shifted"))
+    yield from ((scaled, (folder, scale, 0.4, 1.0, 1.0)) for scale in (1e-38, 1e-41, 1e-43, 2e-45, 0.0))  # the smallest subnormal is 1.4e-45
+    yield from ((scaled, (folder, scale, shift, weight, 1e-39)) for scale, weight in ((1e30, 1e9), (1e9, 1e30)) for shift in (0.0, 0.4))
     for dim, scale in ((8, 0.3), (16, 1.0), (40, 0.3), (128, 0.3), (128, 1.0)):
         yield fm, (folder, dim, 10, scale)
         yield fm, (folder, dim, 4, scale, 6)

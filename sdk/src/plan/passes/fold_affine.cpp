@@ -1,5 +1,7 @@
 // Channel-wise affine maps (BatchNorm as exported) into the Linear before or after them, in double, where
 // that costs no accuracy (analysis/shift.hpp).
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "plan/analysis/shift.hpp"
@@ -7,6 +9,8 @@
 
 namespace dpi::plan {
 namespace {
+
+constexpr double kRounded = 1e-6;  // more than a normal float's rounding, 6e-8 of it
 
 bool last_axis_linear(const PlanOp& op) {
   if (op.kind != OpKind::kLinear) return false;
@@ -44,8 +48,14 @@ bool is_light_before(const PlanParam& w, const Affine& a) {
   return true;
 }
 
-/// scale (W x + b) + shift
-void fold_after(Plan& p, PlanOp& linear, PlanOp& affine) {
+/// False when an infinity came of numbers of the bundle: it times an input of 0 is NaN, where the two ops,
+/// one after the other, stay finite.
+bool is_finite(const std::vector<float>& v) {
+  return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
+}
+
+/// scale (W x + b) + shift. False: nothing is done.
+bool fold_after(Plan& p, PlanOp& linear, PlanOp& affine) {
   PlanParam w = param_of(p, linear.params[0]);
   const auto n_out = static_cast<size_t>(w.dims.d[0]);
   const size_t n_in = w.data.size() / n_out;
@@ -57,16 +67,20 @@ void fold_after(Plan& p, PlanOp& linear, PlanOp& affine) {
     const double b = linear.params[1] >= 0 ? static_cast<double>(param_of(p, linear.params[1]).data[o]) : 0.0;
     bias[o] = static_cast<float>(a.scale[o] * b + a.shift[o]);
   }
+  if (!is_finite(w.data) || !is_finite(bias)) return false;
   linear.params[0] = add_param(p, w.name + "*affine", w.dims, std::move(w.data));
   linear.params[1] =
       add_param(p, linear.name + ".bias", dims_of({static_cast<int64_t>(n_out)}), std::move(bias));
   linear.outputs = affine.outputs;
   kill(affine);
+  return true;
 }
 
 /// Makes W (scale x + shift) + b one Linear. The new weights are rounded and the bias is computed from the
-/// rounded ones, so their error is 0 where scale x + shift is 0: for BatchNorm, at the feature's mean.
-void fold_before(Plan& p, PlanOp& linear, const PlanOp& affine, const Affine& a) {
+/// rounded ones, so their error is 0 where scale x + shift is 0: for BatchNorm, at the feature's mean. A
+/// weight of which rounding leaves few bits (subnormal) or none tells nothing; the exact one times the shift
+/// does. False: nothing is done.
+bool fold_before(Plan& p, PlanOp& linear, const PlanOp& affine, const Affine& a) {
   PlanParam w = param_of(p, linear.params[0]);
   const auto n_out = static_cast<size_t>(w.dims.d[0]);
   const size_t n_in = w.data.size() / n_out;
@@ -77,14 +91,17 @@ void fold_before(Plan& p, PlanOp& linear, const PlanOp& affine, const Affine& a)
       float& v = w.data[o * n_in + i];
       const double old = static_cast<double>(v);
       v = static_cast<float>(old * a.scale[i]);
-      b += (v == 0 || a.scale[i] == 0 ? old : static_cast<double>(v) / a.scale[i]) * a.shift[i];
+      const double back = static_cast<double>(v) / a.scale[i];
+      b += (std::fabs(back - old) <= kRounded * std::fabs(old) ? back : old) * a.shift[i];
     }
     bias[o] = static_cast<float>(b);
   }
+  if (!is_finite(w.data) || !is_finite(bias)) return false;
   linear.params[0] = add_param(p, w.name + "*affine", w.dims, std::move(w.data));
   linear.params[1] =
       add_param(p, linear.name + ".bias", dims_of({static_cast<int64_t>(n_out)}), std::move(bias));
   linear.inputs[0] = affine.inputs[0];
+  return true;
 }
 
 int fold_all_after(Plan& p) {
@@ -101,7 +118,7 @@ int fold_all_after(Plan& p) {
         note_heavy_shift(p, next.name);
         break;
       }
-      fold_after(p, op, next);
+      if (!fold_after(p, op, next)) break;
       ++folded;
     }
   }
@@ -130,7 +147,7 @@ int fold_all_before(Plan& p) {
         note_heavy_shift(p, affine.name);
         break;
       }
-      fold_before(p, p.ops[i], affine, a);
+      if (!fold_before(p, p.ops[i], affine, a)) break;
       ++folded;
     }
   }
