@@ -1,5 +1,5 @@
 #include <array>
-#include <mutex>
+#include <atomic>
 #include <span>
 
 #include "handles.hpp"
@@ -33,7 +33,7 @@ size_t json_of(const dpi_model* model, char* buf, size_t cap, Make&& make) noexc
   if (cap > 0 && buf != nullptr) buf[0] = '\0';
   if (model == nullptr) return 0;
   const Visit visit(model);
-  if (!visit.ok()) return 0;
+  if (!visit.ok() || model->model->forked()) return 0;  // a thread that the child has not may hold a lock
   try {
     return give_text(make(*model->model), buf, cap);
   } catch (...) {
@@ -51,17 +51,11 @@ int32_t device_kind(const std::string& backend) {
 
 /// What close() leaves of a model is what a call reads to find it closed. A call that began before the model
 /// was freed, and was held up before its first look, must still find that: the last few are kept. Each is
-/// about a kilobyte, and a few lines per context.
+/// about a kilobyte, and a few lines per context. No lock: a forked child frees models of its own.
 void keep_closed(dpi_model* model) {
-  static std::mutex mutex;
-  static std::array<dpi_model*, 64> kept{};
-  static size_t next = 0;
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    std::swap(model, kept[next]);
-    next = (next + 1) % kept.size();
-  }
-  delete model;
+  static std::array<std::atomic<dpi_model*>, 64> kept{};
+  static std::atomic<size_t> next{0};
+  delete kept[next.fetch_add(1, std::memory_order_relaxed) % kept.size()].exchange(model);
 }
 
 }  // namespace
@@ -137,6 +131,7 @@ dpi_status dpi_model_warm_up(dpi_model* model, int64_t max_rows, dpi_error* erro
     if (model == nullptr) return dpi::invalid_argument("model is null");
     const Visit visit(model);
     DPI_RETURN_IF_ERROR(visit.status());
+    DPI_RETURN_IF_ERROR(model->model->check_process());
     Status warm = model->model->warm_up(max_rows);
     model->model->report_events();
     return warm;

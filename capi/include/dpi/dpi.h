@@ -25,11 +25,12 @@
  *  - Status codes and constants are only appended, never renumbered.
  *  - Calls keep no pointer of the caller after they return, but for the callbacks, user pointers and flags of dpi_env_set_log,
  *    dpi_env_set_memory and dpi_options_set_progress, which say until when.
- *  - *_json functions with a buffer return the bytes needed including the NUL (0 on a null handle or without memory) and write at most `cap` bytes, always
+ *  - *_json functions with a buffer return the bytes needed including the NUL (0 on a null handle, on a parent's model or without memory) and write at most `cap` bytes, always
  *    NUL-terminated when cap > 0; call once with cap 0 to learn the size.
  * Thread safety: dpi_model and everything that takes it may be used from any number of threads at once (dpi_model_free of the
  * last reference excepted, see there), and so may dpi_env. dpi_options, dpi_context and dpi_rows belong to one thread at a time.
- * After fork() a child gets DPI_E_FORKED from models loaded by its parent; load in the child instead.
+ * After fork() a child gets DPI_E_FORKED from models loaded by its parent, and 0 from their *_json functions; load in the child instead. Names, indices,
+ * dpi_model_get_info and dpi_model_get_feature answer as before.
  * Stack: a predict on `ref` or `cpu` that succeeds uses at most 16 KiB of the caller's, so a fibre with 64 KiB may call it.
  */
 #ifndef DPI_H

@@ -1,9 +1,11 @@
 #include "backend/abi/plugin.hpp"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -102,9 +104,17 @@ struct Loaded {
   std::map<std::string, std::unique_ptr<Plugin>> plugins;
 };
 
+std::atomic<Loaded*> g_loaded{nullptr};  // outlives every thread
+
+/// A forked child begins anew: a thread that it has not may have held the lock, and what a driver said to the
+/// parent is not true of the child. (Not held across fork(): a driver that is being loaded may itself fork.)
 Loaded& loaded() {
-  static Loaded* const kLoaded = new Loaded;  // outlives every thread
-  return *kLoaded;
+  static const int kRegistered = [] {
+    g_loaded.store(new Loaded);
+    return pthread_atfork(nullptr, nullptr, [] { g_loaded.store(new Loaded); });
+  }();
+  static_cast<void>(kRegistered);
+  return *g_loaded.load();
 }
 
 }  // namespace
@@ -132,7 +142,8 @@ PluginSearch find_plugin(const std::string& name, const std::string& backend_dir
                                "is not a backend's name ([a-z0-9_], at most 32)", "", false, false, false});
     return search;
   }
-  const std::lock_guard lock(loaded().mutex);
+  Loaded& all = loaded();
+  const std::lock_guard lock(all.mutex);
   search.folders = plugin_folders(backend_dir);
   for (const PluginFolder& folder : search.folders) {
     if (!folder.advice.empty()) {
@@ -142,7 +153,7 @@ PluginSearch find_plugin(const std::string& name, const std::string& backend_dir
       continue;
     }
     const std::string path = folder.path + "/libdpi_" + name + ".so";
-    if (const auto it = loaded().plugins.find(path); it != loaded().plugins.end()) {
+    if (const auto it = all.plugins.find(path); it != all.plugins.end()) {
       search.plugin = it->second.get();
       return search;
     }
@@ -153,7 +164,7 @@ PluginSearch find_plugin(const std::string& name, const std::string& backend_dir
     }
     PluginRefusal why;
     if (auto plugin = load(path, name, &why); plugin != nullptr) {
-      search.plugin = (loaded().plugins[path] = std::move(plugin)).get();
+      search.plugin = (all.plugins[path] = std::move(plugin)).get();
       return search;
     }
     search.refusals.push_back(std::move(why));

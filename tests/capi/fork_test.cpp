@@ -1,0 +1,93 @@
+// What a forked child may ask, while threads that it has not were inside the library: every answer comes.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "capi/capi_support.hpp"
+
+using namespace dpi::test;
+
+namespace {
+
+constexpr int kForks = 150, kDone = 7;
+constexpr unsigned kHangs = 20;  // seconds: a child that waits for a lock of a thread it has not
+
+/// Forks while threads run the bodies in loops; true when every child's answer is right.
+bool children_answer(const std::vector<std::function<void()>>& bodies, const std::function<bool()>& child) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (const auto& body : bodies)
+    threads.emplace_back([&stop, &body] {
+      while (!stop.load()) body();
+    });
+  bool good = true;
+  for (int i = 0; good && i < kForks; ++i) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      alarm(kHangs);
+      _exit(child() ? kDone : 1);
+    }
+    int status = 0;
+    good = pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == kDone;
+    usleep(100);
+  }
+  stop.store(true);
+  for (std::thread& t : threads) t.join();
+  return good;
+}
+
+void make_rows(dpi_model* m) {
+  dpi_rows* r = nullptr;
+  if (dpi_rows_create(m, &r, nullptr) == DPI_OK) dpi_rows_free(r);
+}
+
+void make_context(dpi_model* m) {
+  dpi_context* c = nullptr;
+  if (dpi_context_create(m, 1, 0, &c, nullptr) == DPI_OK) dpi_context_free(c);
+}
+
+}  // namespace
+
+TEST_CASE("a child may ask its parent's model anything, whatever the parent's threads were at") {
+  const ModelPtr m = load("adult_widedeep.h5");
+  const OneHotRows rows(m.get(), 1);
+  const std::vector<std::function<void()>> bodies = {[&] { make_rows(m.get()); },
+                                                     [&] { make_context(m.get()); },
+                                                     [&] { dpi_model_counters_json(m.get(), nullptr, 0); },
+                                                     [&] { dpi_model_info_json(m.get(), nullptr, 0); }};
+  CHECK(children_answer(bodies, [&] {
+    float out = 0;
+    dpi_rows* r = nullptr;
+    dpi_context* c = nullptr;
+    char text[64] = "?";
+    const bool forked = dpi_predict(m.get(), &rows.batch, &out, 1, nullptr, nullptr) == DPI_E_FORKED &&
+                        dpi_rows_create(m.get(), &r, nullptr) == DPI_E_FORKED &&
+                        dpi_context_create(m.get(), 1, 0, &c, nullptr) == DPI_E_FORKED &&
+                        dpi_model_warm_up(m.get(), 1, nullptr) == DPI_E_FORKED;
+    const bool silent = dpi_model_counters_json(m.get(), text, sizeof text) == 0 && text[0] == '\0' &&
+                        dpi_model_info_json(m.get(), nullptr, 0) == 0 &&
+                        dpi_model_schema_json(m.get(), nullptr, 0) == 0;
+    const bool fixed = info_of(m.get()).num_heads == 1 && dpi_model_feature_name(m.get(), 0) != nullptr &&
+                       dpi_model_head_name(m.get(), 0) != nullptr &&
+                       dpi_model_feature_index(m.get(), dpi_model_feature_name(m.get(), 0)) == 0;
+    dpi_model_free(m.get());
+    return forked && silent && fixed;
+  }));
+  CHECK(dpi_model_counters_json(m.get(), nullptr, 0) > 0);
+}
+
+TEST_CASE("a child loads, frees and lists devices, whatever the parent's threads were loading") {
+  const auto load_and_free = [] {
+    dpi_model* m = nullptr;
+    const bool loaded = dpi_model_load(demo("adult_widedeep.h5").c_str(), nullptr, &m, nullptr) == DPI_OK;
+    dpi_model_free(m);
+    return loaded;
+  };
+  const auto list = [] { return dpi_devices_json("/no/such/folder", nullptr, 0) > 0; };
+  CHECK(children_answer({[&] { static_cast<void>(load_and_free()); }, [&] { static_cast<void>(list()); },
+                         [&] { static_cast<void>(list()); }},
+                        [&] { return list() && load_and_free(); }));
+}
