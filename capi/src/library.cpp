@@ -48,6 +48,7 @@ const char* dpi_status_name(dpi_status status) noexcept {
 
 size_t dpi_devices_json(const char* backend_dir, char* buf, size_t cap) noexcept {
   if (cap > 0 && buf != nullptr) buf[0] = '\0';
+  const dpi::FloatEnvironment standard;
   try {
     const auto reports = dpi::backend::list_backends(backend_dir != nullptr ? backend_dir : "");
     return dpi::capi::give_text(dpi::devices_json(reports), buf, cap);

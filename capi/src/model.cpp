@@ -32,6 +32,7 @@ template <class Make>
 size_t json_of(const dpi_model* model, char* buf, size_t cap, Make&& make) noexcept {
   if (cap > 0 && buf != nullptr) buf[0] = '\0';
   if (model == nullptr) return 0;
+  const dpi::FloatEnvironment standard;
   const Visit visit(model);
   if (!visit.ok() || model->model->forked()) return 0;  // a thread that the child has not may hold a lock
   try {
@@ -115,6 +116,7 @@ void dpi_model_retain(dpi_model* model) noexcept {
 
 void dpi_model_free(dpi_model* model) noexcept {
   if (model == nullptr || model->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const dpi::FloatEnvironment standard;
   // In a forked child a GPU's handles and worker threads are the parent's: touching them may hang. The
   // child's copy of the memory goes when it ends.
   if (model->model->forked()) return;

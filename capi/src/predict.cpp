@@ -193,6 +193,7 @@ dpi_status dpi_context_predict_batch(dpi_context* context, const dpi_batch* batc
 
 void dpi_context_free(dpi_context* context) noexcept {
   if (context == nullptr) return;
+  const dpi::FloatEnvironment standard;
   dpi_model* model = context->model;
   if (!model->model->forked()) {  // see dpi_model_free
     model->model->close_own_context(*context->own);

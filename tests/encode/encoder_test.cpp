@@ -81,6 +81,29 @@ bool as_wanted(const Vector& v, const Status& status, const EncodedValue& got) {
   return got.kind == Kind::kFloat && std::fabs(got.value - want) <= 1.2e-7 * std::fabs(want) + 1e-38;
 }
 
+TEST_CASE("a decimal beyond a double is 0 below it and refused above it, however it is written") {
+  const std::string zeros(6000, '0');
+  double v = -1;
+  for (const std::string& tiny : std::vector<std::string>{
+           "1e-400", "-1e-4000", "1e-99999999999999999999", "0." + zeros + "1", "1" + zeros + "e-6400",
+           "0." + zeros + "1e5600", "." + zeros + "9E+5600", "0e99999999999999999999"}) {
+    CAPTURE(tiny.substr(0, 30));
+    v = -1;
+    CHECK(parse_decimal(tiny, &v));
+    CHECK(v == 0);
+  }
+  for (const std::string& huge :
+       std::vector<std::string>{"1e400", "-1e4000", "1e99999999999999999999", "1" + zeros,
+                                "-1" + zeros + "e-5600", "0." + zeros + "1e6400"}) {
+    CAPTURE(huge.substr(0, 30));
+    CHECK_FALSE(parse_decimal(huge, &v));
+  }
+  CHECK(parse_decimal("1" + zeros + "e-6000", &v));
+  CHECK(v == 1);
+  CHECK(parse_decimal("0." + zeros + "25e6001", &v));
+  CHECK(v == 2.5);
+}
+
 TEST_CASE("recorded vectors") {
   const Encoders encoders = load_encoders();
   const std::vector<Vector> vectors = load_vectors();

@@ -1,5 +1,6 @@
 #include "encode/parse.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -41,13 +42,20 @@ bool looks_decimal(std::string_view text) {
   return at == text.size();
 }
 
-/// Does a decimal that is out of a double's range lie below it (and so round to 0)?
+/// Does a decimal that is out of a double's range (so it lies far from 1) lie below it, and so round to 0?
+/// By the place of its first digit that is not 0: long double does not reach far enough either.
 bool is_tiny(std::string_view text) {
-  long double v = 0;  // reaches 1e-4932 and 1e4932
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), v);
-  if (ec == std::errc()) return std::fabs(v) < 1.0L;
-  const size_t e = text.find_first_of("eE");  // beyond even that: the exponent's sign decides
-  return e != std::string_view::npos && e + 1 < text.size() && text[e + 1] == '-';
+  const size_t e = std::min(text.find_first_of("eE"), text.size());
+  const std::string_view mantissa = text.substr(0, e);
+  const size_t first = mantissa.find_first_of("123456789");
+  if (first == std::string_view::npos) return true;
+  const size_t point = std::min(mantissa.find('.'), e);
+  const auto place = static_cast<int64_t>(point) - static_cast<int64_t>(first);  // 1 for units
+  int64_t exponent = 0;
+  const std::string_view digits = without_plus(text.substr(std::min(e + 1, text.size())));
+  const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
+  if (ec == std::errc::result_out_of_range) return digits[0] == '-';
+  return exponent < -place;
 }
 
 }  // namespace
