@@ -52,37 +52,45 @@ class Expander {
       const int32_t op = by_op_.begin()->first;
       Pending first = std::move(by_op_.begin()->second);
       by_op_.erase(by_op_.begin());
-      if (!expand(p_.ops[static_cast<size_t>(op)], first.coef))
-        form_.terms.push_back({first.value, std::move(first.coef)});
+      if (!expand(p_.ops[static_cast<size_t>(op)], first)) form_.terms.push_back(std::move(first));
     }
     while (!by_op_.empty()) {
       const int32_t op = by_op_.begin()->first;
       Pending next = std::move(by_op_.begin()->second);
       by_op_.erase(by_op_.begin());
-      if (!may_expand(op, next) || !expand(p_.ops[static_cast<size_t>(op)], next.coef)) {
-        form_.terms.push_back({next.value, std::move(next.coef)});
-      }
+      if (!may_expand(op, next) || !expand(p_.ops[static_cast<size_t>(op)], next))
+        form_.terms.push_back(std::move(next));
     }
     std::reverse(form_.terms.begin(), form_.terms.end());
-    for (auto& [value, c] : inputs_) form_.terms.push_back({value, std::move(c)});
+    for (auto& [value, c] : inputs_) form_.terms.push_back({value, std::move(c), {}});
     return std::move(form_);
   }
 
  private:
-  struct Pending {
-    int32_t value = -1;
+  struct Pending : FormTerm {
     size_t arrivals = 0;
-    std::vector<double> coef;
   };
+  using Read = std::vector<bool>;  // FormTerm::read
 
   static void accumulate(std::vector<double>& into, const std::vector<double>& c) {
     if (into.empty()) into.assign(c.size(), 0.0);
     for (size_t i = 0; i < c.size(); ++i) into[i] += c[i];
   }
 
-  void add(int32_t value, const std::vector<double>& c) {
+  static void accumulate(Read& into, const Read& read, bool first) {
+    if (first) {
+      into = read;
+    } else if (read.empty() || into.empty()) {
+      into.clear();
+    } else {
+      for (size_t i = 0; i < read.size(); ++i) into[i] = into[i] || read[i];
+    }
+  }
+
+  void add(int32_t value, const std::vector<double>& c, const Read& read = {}) {
     if (const std::vector<float>* data = const_data(p_, value)) {
-      for (size_t i = 0; i < c.size(); ++i) form_.bias += c[i] * static_cast<double>((*data)[i]);
+      for (size_t i = 0; i < c.size(); ++i)
+        if (read.empty() || read[i]) form_.bias += c[i] * static_cast<double>((*data)[i]);
       return;
     }
     const int32_t op = ix_.producer[static_cast<size_t>(value)];
@@ -92,6 +100,7 @@ class Expander {
     }
     Pending& pending = by_op_[op];
     pending.value = value;
+    accumulate(pending.read, read, pending.arrivals == 0);
     ++pending.arrivals;
     accumulate(pending.coef, c);
   }
@@ -103,19 +112,21 @@ class Expander {
     return ix_.users[v].size() == pending.arrivals && ix_.head_uses[v] == 0;
   }
 
-  bool expand(const PlanOp& op, const std::vector<double>& c) {
+  bool expand(const PlanOp& op, const FormTerm& t) {
+    const std::vector<double>& c = t.coef;
     if (op.outputs.size() != 1) return false;
     const Dims& out = value_of(p_, op.outputs[0]).dims;
     const bool full = depth_ == FormDepth::kFull;
-    if (op.kind == OpKind::kBinary) return expand_binary(op, out, c);
-    if (op.kind == OpKind::kUnary) return expand_unary(op, out, c);
+    if (op.kind == OpKind::kBinary) return expand_binary(op, out, t);
+    if (op.kind == OpKind::kUnary) return expand_unary(op, out, c, t.read);
     if (op.kind == OpKind::kLinear) return expand_linear(op, out, c);
     if (op.kind == OpKind::kReduce) return full && expand_reduce(op, c);
-    if (op.kind == OpKind::kConcat) return full && expand_concat(op, out, c);
-    return op.kind == OpKind::kView && full && expand_view(op, c);
+    if (op.kind == OpKind::kConcat) return full && expand_concat(op, out, t);
+    return op.kind == OpKind::kView && full && expand_view(op, t);
   }
 
-  bool expand_binary(const PlanOp& op, const Dims& out, const std::vector<double>& c) {
+  bool expand_binary(const PlanOp& op, const Dims& out, const FormTerm& t) {
+    const std::vector<double>& c = t.coef;
     const auto kind = std::get<kernels::BinaryAttrs>(op.attrs).kind;
     const int32_t x = op.inputs[0], y = op.inputs[1];
     if (kind == kernels::BinaryKind::kAdd || kind == kernels::BinaryKind::kSub) {
@@ -123,18 +134,23 @@ class Expander {
       // while the product is written; taken apart it would be two buffers and two dot products in Tail.
       if (out.size() > 1 && !const_data(p_, x) && !const_data(p_, y)) return false;
       if (depth_ == FormDepth::kFull && (!light_const(x, out, c) || !light_const(y, out, c))) return keep(op);
-      add(x, unbroadcast(c, out, value_of(p_, x).dims));
+      add(x, unbroadcast(c, out, value_of(p_, x).dims), same_elements(x, t));
       std::vector<double> right = unbroadcast(c, out, value_of(p_, y).dims);
       if (kind == kernels::BinaryKind::kSub) {
         for (double& v : right) v = -v;
       }
-      add(y, right);
+      add(y, right, same_elements(y, t));
       return true;
     }
     const bool mul = kind == kernels::BinaryKind::kMul;
     if (depth_ != FormDepth::kFull || (!mul && kind != kernels::BinaryKind::kDiv)) return false;
-    if (const_data(p_, y)) return scale(x, y, out, c, !mul);
-    return mul && const_data(p_, x) && scale(y, x, out, c, false);
+    if (const_data(p_, y)) return scale(x, y, out, t, !mul);
+    return mul && const_data(p_, x) && scale(y, x, out, t, false);
+  }
+
+  /// What is read of an operand, element by element as of the result; all of one that is repeated.
+  Read same_elements(int32_t operand, const FormTerm& t) const {
+    return value_of(p_, operand).dims.size() == static_cast<int64_t>(t.coef.size()) ? t.read : Read();
   }
 
   bool keep(const PlanOp& op) {
@@ -153,18 +169,19 @@ class Expander {
     return is_light(c, t);
   }
 
-  bool scale(int32_t x, int32_t factor, const Dims& out, std::vector<double> c, bool divide) {
+  bool scale(int32_t x, int32_t factor, const Dims& out, const FormTerm& t, bool divide) {
+    std::vector<double> c = t.coef;
     const std::vector<float>& f = *const_data(p_, factor);
     for (size_t k = 0; k < c.size(); ++k) {
       const auto at = static_cast<size_t>(source_of(static_cast<int64_t>(k), out, value_of(p_, factor).dims));
       const double v = static_cast<double>(f[at]);
       c[k] = divide ? c[k] / v : c[k] * v;
     }
-    add(x, unbroadcast(c, out, value_of(p_, x).dims));
+    add(x, unbroadcast(c, out, value_of(p_, x).dims), same_elements(x, t));
     return true;
   }
 
-  bool expand_unary(const PlanOp& op, const Dims& out, std::vector<double> c) {
+  bool expand_unary(const PlanOp& op, const Dims& out, std::vector<double> c, const Read& read) {
     const auto& a = std::get<kernels::UnaryAttrs>(op.attrs);
     if (a.kind != kernels::UnaryKind::kIdentity && a.kind != kernels::UnaryKind::kAffine) return false;
     if (a.kind == kernels::UnaryKind::kAffine) {
@@ -182,7 +199,7 @@ class Expander {
         c[k] *= s[k % last];
       }
     }
-    add(op.inputs[0], c);
+    add(op.inputs[0], c, read);
     return true;
   }
 
@@ -203,7 +220,7 @@ class Expander {
     }
     if (depth_ == FormDepth::kSums && const_data(p_, op.inputs[0]) == nullptr) {
       // The dot product with the last layer's weights is the term; what stands behind it is not taken apart.
-      form_.terms.push_back({op.inputs[0], std::move(x)});
+      form_.terms.push_back({op.inputs[0], std::move(x), {}});
       return true;
     }
     add(op.inputs[0], x);
@@ -230,7 +247,7 @@ class Expander {
     return true;
   }
 
-  bool expand_concat(const PlanOp& op, const Dims& out, const std::vector<double>& c) {
+  bool expand_concat(const PlanOp& op, const Dims& out, const FormTerm& t) {
     const int32_t axis = std::get<kernels::ConcatAttrs>(op.attrs).axis;
     int64_t inner = 1, outer = 1;
     for (int i = axis + 1; i < out.rank; ++i) inner *= out.d[i];
@@ -239,29 +256,37 @@ class Expander {
     for (int32_t v : op.inputs) {
       const int64_t width = value_of(p_, v).dims.d[axis] * inner;
       std::vector<double> part(static_cast<size_t>(outer * width));
-      for (int64_t o = 0; o < outer; ++o) {
-        for (int64_t k = 0; k < width; ++k) {
-          part[static_cast<size_t>(o * width + k)] = c[static_cast<size_t>(o * out.d[axis] * inner + at + k)];
-        }
+      Read read(part.size(), true);
+      for (size_t i = 0; i < part.size(); ++i) {
+        const auto o = static_cast<int64_t>(i) / width, k = static_cast<int64_t>(i) % width;
+        const auto from = static_cast<size_t>(o * out.d[axis] * inner + at + k);
+        part[i] = t.coef[from];
+        if (!t.read.empty()) read[i] = t.read[from];
       }
       at += width;
-      add(v, part);
+      const auto n = std::count(read.begin(), read.end(), true);
+      if (n > 0) add(v, part, n == static_cast<int64_t>(read.size()) ? Read() : read);
     }
     return true;
   }
 
-  bool expand_view(const PlanOp& op, const std::vector<double>& c) {
+  bool expand_view(const PlanOp& op, const FormTerm& t) {
+    const std::vector<double>& c = t.coef;
     const auto& v = std::get<kernels::ViewAttrs>(op.attrs);
     const Dims& x = value_of(p_, op.inputs[0]).dims;
     if (v.kind == kernels::ViewKind::kReshape) {
-      add(op.inputs[0], c);
+      add(op.inputs[0], c, t.read);
       return true;
     }
     if (v.kind != kernels::ViewKind::kSlice || !leading_ones(x, v.axis)) return false;
     const int64_t inner = x.size() / x.d[v.axis];
     std::vector<double> cx(static_cast<size_t>(x.size()), 0.0);
-    for (size_t k = 0; k < c.size(); ++k) cx[static_cast<size_t>(v.begin * inner) + k] = c[k];
-    add(op.inputs[0], cx);
+    Read read(cx.size(), false);
+    for (size_t k = 0; k < c.size(); ++k) {
+      cx[static_cast<size_t>(v.begin * inner) + k] = c[k];
+      read[static_cast<size_t>(v.begin * inner) + k] = t.read.empty() || t.read[k];
+    }
+    add(op.inputs[0], cx, read);
     return true;
   }
 

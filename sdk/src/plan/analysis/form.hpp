@@ -9,6 +9,7 @@ namespace dpi::plan {
 struct FormTerm {
   int32_t value = -1;
   std::vector<double> coef;  // one per element of the value
+  std::vector<bool> read;  // elements that count; coef is 0 at the others, which slices left out. Empty: all
 };
 
 struct LinearForm {

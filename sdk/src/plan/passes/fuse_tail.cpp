@@ -1,4 +1,5 @@
 // The end of each head: dot products of all branches + scalars + bias + activation in one Tail op.
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -64,7 +65,7 @@ class TailFuser {
     const bool z_wanted =
         z != v && (ix.users[static_cast<size_t>(z)].size() > 1 || ix.head_uses[static_cast<size_t>(z)] > 0);
     tail.outputs = {z_wanted ? z : z == v ? separate_logit(v) : -1, v};
-    for (FormTerm& t : form.terms) add_term(tail, t);
+    for (const FormTerm& t : form.terms) add_read_part(tail, t);
     kill(p_.ops[static_cast<size_t>(top)]);
     if (z_wanted) kill(p_.ops[static_cast<size_t>(z_op)]);
     written_[z] = true;
@@ -79,6 +80,41 @@ class TailFuser {
       return h.logit;
     }
     return -1;
+  }
+
+  /// Elements that slices left out are not read: 0 x infinity is NaN.
+  void add_read_part(PlanOp& tail, const FormTerm& t) {
+    const auto n = static_cast<int64_t>(t.read.size());
+    const auto at = [&](int64_t i) { return t.read.begin() + i; };
+    if (std::find(at(0), at(n), false) == at(n)) return add_term(tail, t);
+    const bool is_flat = value_of(p_, t.value).dims.rank == 1;
+    const int32_t flat = is_flat ? t.value : view(t.value, kernels::ViewKind::kReshape, 0, n);
+    for (int64_t begin = 0, end = 0; begin < n; begin = end) {
+      begin = std::find(at(begin), at(n), true) - at(0);
+      end = std::find(at(begin), at(n), false) - at(0);
+      if (begin == n) break;
+      add_term(tail, {view(flat, kernels::ViewKind::kSlice, begin, end),
+                      {t.coef.begin() + begin, t.coef.begin() + end},
+                      {}});
+    }
+  }
+
+  /// Elements [begin, end) of a value as a vector.
+  int32_t view(int32_t value, kernels::ViewKind kind, int64_t begin, int64_t end) {
+    const PlanValue from = value_of(p_, value);
+    PlanOp op;
+    op.kind = OpKind::kView;
+    op.name = from.name + "/" + std::to_string(begin) + ":" + std::to_string(end);
+    kernels::ViewAttrs attrs;
+    attrs.kind = kind;
+    attrs.begin = begin;
+    attrs.end = end;
+    attrs.dims = dims_of({end - begin});
+    op.attrs = attrs;
+    op.inputs = {value};
+    op.outputs = {add_value(p_, op.name, dims_of({end - begin}), from.space)};
+    tails_.push_back(op);
+    return op.outputs[0];
   }
 
   void add_term(PlanOp& tail, const FormTerm& t) {

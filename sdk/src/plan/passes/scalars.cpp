@@ -199,7 +199,7 @@ bool Scalars::take_cross(const Index& index, FormTerm& t) {
   op.outputs = {y};
   new_ops_.push_back(std::move(op));
   p_.notes.push_back("fold: cross v1 '" + cross.name + "' in closed form");
-  t = {y, {1.0}};
+  t = {y, {1.0}, {}};
   return true;
 }
 
@@ -220,7 +220,7 @@ void Scalars::take(const Index& index, LinearForm& form) {
   }
   if (channel >= 0) {
     rest.insert(rest.begin(),
-                FormTerm{channel_value(channel, 1, "lookup/sum" + std::to_string(channel)), {1.0}});
+                FormTerm{channel_value(channel, 1, "lookup/sum" + std::to_string(channel)), {1.0}, {}});
     form.bias += bias_[channel];
     bias_[channel] = 0;
     p_.notes.push_back("fold: linear parts of a head in channel " + std::to_string(channel) +
