@@ -140,6 +140,29 @@ def derived_columns():
     return model(features, ops, tables), {"/tables/t": np.zeros((rows, 4), "<f4"), "/params/w": np.ones((1, 4), "<f4")}
 
 
+def derived_heads(n=256):
+    """A head each for many multiples of one lookup: 245 MiB of columns, and twice that while they were summed."""
+    rows = 250_000
+    ops = [op("c", "Input", feature="c"), op("e", "Embed", ["c"], table="t")]
+    for i in range(n):
+        ops += [op(f"a{i}", "Unary", ["e"], kind="affine", a=1 + (i + 1) / 1000, b=0.0), op(f"y{i}", "Unary", [f"a{i}"], kind="sigmoid")]
+    m = model([{"name": "c", "kind": "categorical", "vocab_size": rows}], ops, [{"name": "t", "rows": rows, "dim": 1, "dtype": "f32"}])
+    m["heads"] = [{"name": f"h{i}", "value": f"y{i}"} for i in range(n)]
+    return m, {"/tables/t": np.zeros((rows, 1), "<f4")}
+
+
+def derived_features(n=256):
+    """Many features over one table, each with a weight of its own: a column for each."""
+    rows = 250_000
+    ops = []
+    for i in range(n):
+        ops += [op(f"c{i}", "Input", feature=f"c{i}"), op(f"e{i}", "Embed", [f"c{i}"], table="t")]
+    ops += [op("all", "Concat", [f"e{i}" for i in range(n)]), op("y", "Linear", ["all"], {"weight": "w"})]
+    features = [{"name": f"c{i}", "kind": "categorical", "vocab_size": rows} for i in range(n)]
+    arrays = {"/tables/t": np.zeros((rows, 1), "<f4"), "/params/w": np.linspace(0.1, 0.9, n, dtype="<f4").reshape(1, n)}
+    return model(features, ops, [{"name": "t", "rows": rows, "dim": 1, "dtype": "f32"}]), arrays
+
+
 def constants():
     """Small constants, expanded."""
     ops = [op("c", "Const", params={"value": "c"})]
@@ -176,7 +199,7 @@ def many_data_sets():
 
 CLASSES = [(integer_vocabulary, OK), (integer_vocabulary_with_ids, OK), (string_vocabulary, OK), (chosen_keys, OK),
            (crossed_vocabularies, REFUSED), (shared_table, REFUSED), (shared_parameter, OK),
-           (shared_parameter_too_often, REFUSED), (derived_columns, OK), (constants, OK), (many_ops, OK),
+           (shared_parameter_too_often, REFUSED), (derived_columns, OK), (derived_heads, OK), (derived_features, OK), (constants, OK), (many_ops, OK),
            (many_features, OK), (wide_concat, OK), (long_provenance, OK), (many_data_sets, OK)]
 
 

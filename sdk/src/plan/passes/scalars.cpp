@@ -10,6 +10,10 @@ namespace {
 constexpr int64_t kMaxScalarsPerRow =
     8;  // channels that one derived row may hold: what fits the padding of a row
 
+// Many heads, or features, that weigh the same table would each get a column of its rows (and each column is
+// summed in double first): derived tables may have this many times the bytes of the bundle's, or the least.
+constexpr int64_t kMostTimes = 8, kLeastBytes = 1 << 20;
+
 const PlanOp* producer(const Plan& p, const Index& ix, int32_t v) {
   const int32_t i = static_cast<size_t>(v) < ix.producer.size() ? ix.producer[static_cast<size_t>(v)] : -1;
   return i < 0 ? nullptr : &p.ops[static_cast<size_t>(i)];
@@ -29,6 +33,14 @@ bool linear_pooling(const kernels::EmbedAttrs& e) {
 }
 
 }  // namespace
+
+Scalars::Scalars(Plan& plan) : p_(plan) {
+  for (size_t i = 0; i < p_.ops.size(); ++i)
+    if (p_.ops[i].kind == OpKind::kEmbed) embeds_[p_.ops[i].inputs[0]].push_back(i);
+  for (const PlanTable& t : p_.tables)
+    budget_ = std::min(budget_ + t.rows * t.dim * kernels::dtype_bytes(t.dtype), int64_t{1} << 56);
+  budget_ = std::max(kMostTimes * budget_, kLeastBytes);
+}
 
 int32_t Scalars::chan() {
   if (chan_ < 0) chan_ = add_value(p_, "lookup/channels", dims_of({1}), RowSpace::kItem);
@@ -55,15 +67,57 @@ bool Scalars::can_take(const Index& index, const FormTerm& t) const {
   return numeric_projection(p_, *op);
 }
 
-Scalars::Field& Scalars::field_of(const PlanOp& embed) {
-  const auto& attrs = std::get<kernels::EmbedAttrs>(embed.attrs);
-  const PlanTable& table = p_.tables[static_cast<size_t>(embed.tables[0])];
-  for (Field& f : fields_) {
-    if (f.input == embed.inputs[0] && same_pooling(f.embed, attrs)) {
-      f.rows = std::min(f.rows, table.rows);
-      return f;
-    }
+/// All that it adds to the channels is one column of a stored table.
+bool Scalars::is_plain(const Field& f) {
+  return f.terms.size() == 1 && f.terms.begin()->second.size() == 1 && f.direct_table >= 0;
+}
+
+/// Of the table of columns first .. last of a bag's ids; none where a stored table is read as it is.
+int64_t Scalars::derived_bytes(const Field& f) const {
+  if (f.terms.empty()) return 0;
+  const int32_t first = f.terms.begin()->first, last = f.terms.rbegin()->first;
+  if (is_plain(f) && partner_table(f) < 0) return 0;
+  return f.rows * static_cast<int64_t>(sizeof(float)) * (last - first + 1);
+}
+
+/// By how many bytes a field's table grows with columns for channels first .. last (behind those it has).
+int64_t Scalars::growth(const Index& index, const FormTerm& t, int32_t first, int32_t last) {
+  const PlanOp* op = producer(p_, index, t.value);
+  if (op == nullptr || op->kind != OpKind::kEmbed) return 0;
+  const PlanOp& embed = *op;
+  const Field* known = find_field(embed);
+  if (known == nullptr) {
+    const PlanTable& table = p_.tables[static_cast<size_t>(embed.tables[0])];
+    return table.rows * static_cast<int64_t>(sizeof(float)) * (last - first + 1);
   }
+  const int64_t columns = last - known->terms.begin()->first + 1;
+  return known->rows * static_cast<int64_t>(sizeof(float)) * columns - derived_bytes(*known);
+}
+
+bool Scalars::within_budget(int64_t growth) {
+  if (growth <= budget_) return true;
+  if (!noted_)
+    p_.notes.push_back("fold: linear parts stay out of the lookup, their columns would take more than " +
+                       std::to_string(kMostTimes) + " times the tables");
+  noted_ = true;
+  return false;
+}
+
+Scalars::Field* Scalars::find_field(const PlanOp& embed) {
+  const auto& attrs = std::get<kernels::EmbedAttrs>(embed.attrs);
+  const auto it = std::find_if(fields_.begin(), fields_.end(), [&](const Field& f) {
+    return f.input == embed.inputs[0] && same_pooling(f.embed, attrs);
+  });
+  return it == fields_.end() ? nullptr : &*it;
+}
+
+Scalars::Field& Scalars::field_of(const PlanOp& embed) {
+  const PlanTable& table = p_.tables[static_cast<size_t>(embed.tables[0])];
+  if (Field* known = find_field(embed)) {
+    known->rows = std::min(known->rows, table.rows);
+    return *known;
+  }
+  const auto& attrs = std::get<kernels::EmbedAttrs>(embed.attrs);
   Field f;
   f.input = embed.inputs[0];
   f.embed = attrs;
@@ -89,6 +143,7 @@ void Scalars::add_to_channel(const Index& index, int32_t channel, const FormTerm
     return;
   }
   Field& f = field_of(op);
+  budget_ += derived_bytes(f);
   const PlanTable& table = p_.tables[static_cast<size_t>(op.tables[0])];
   PlanTable::Term term;
   term.table = table.source;
@@ -101,6 +156,7 @@ void Scalars::add_to_channel(const Index& index, int32_t channel, const FormTerm
     term.weights.assign(t.coef.begin(), t.coef.end());
   }
   f.terms[channel].push_back(std::move(term));
+  budget_ -= derived_bytes(f);
 }
 
 bool Scalars::take_fm(const Index& index, const FormTerm& t, int32_t channel) {
@@ -142,14 +198,19 @@ int32_t Scalars::cross_scalars(const Index& index, const PlanOp& cross,
                                const std::vector<std::vector<double>>& weights) {
   const auto count = static_cast<int64_t>(weights.size());
   if (count > kMaxScalarsPerRow) return -1;
+  const int32_t first = n_channels_;
   std::vector<LinearForm> forms;
+  std::map<int32_t, int64_t> grown;  // by value
+  int64_t bytes = 0;
   for (const std::vector<double>& w : weights) {
     forms.push_back(linear_form(p_, index, cross.inputs[0], w, FormDepth::kFull));
     for (const FormTerm& t : forms.back().terms) {
       if (!can_take(index, t)) return -1;
+      const int64_t by = growth(index, t, first, first + static_cast<int32_t>(count) - 1);
+      if (grown.emplace(t.value, by).second) bytes += by;
     }
   }
-  const int32_t first = n_channels_;
+  if (!within_budget(bytes)) return -1;
   n_channels_ += static_cast<int32_t>(count);
   for (size_t k = 0; k < forms.size(); ++k) {
     bias_[first + static_cast<int32_t>(k)] += forms[k].bias;
@@ -209,10 +270,10 @@ void Scalars::take(const Index& index, LinearForm& form) {
   auto own_channel = [&] { return channel >= 0 ? channel : channel = n_channels_++; };
   for (FormTerm& t : form.terms) {
     const PlanOp* op = producer(p_, index, t.value);
-    if (can_take(index, t)) {
+    const int32_t next = channel >= 0 ? channel : n_channels_;
+    if (can_take(index, t) && within_budget(growth(index, t, next, next))) {
       add_to_channel(index, own_channel(), t);
-    } else if (op && op->kind == OpKind::kFm && t.coef[0] == 1.0 &&
-               take_fm(index, t, channel >= 0 ? channel : n_channels_)) {
+    } else if (op && op->kind == OpKind::kFm && t.coef[0] == 1.0 && take_fm(index, t, next)) {
       own_channel();
     } else {
       rest.push_back(std::move(t));
@@ -233,8 +294,11 @@ void Scalars::take(const Index& index, LinearForm& form) {
 /// A stored table of the same ids whose row the scalars may ride with: the widest.
 int32_t Scalars::partner_table(const Field& f) const {
   int32_t best = -1;
-  for (const PlanOp& op : p_.ops) {
-    if (op.kind != OpKind::kEmbed || op.inputs[0] != f.input) continue;
+  const auto found = embeds_.find(f.input);
+  if (found == embeds_.end()) return best;
+  for (const size_t i : found->second) {
+    const PlanOp& op = p_.ops[i];
+    if (op.kind != OpKind::kEmbed) continue;  // dead by now
     const PlanTable& t = p_.tables[static_cast<size_t>(op.tables[0])];
     if (t.source < 0 || t.rows != f.rows || t.dim < 2) continue;
     if (best < 0 || t.dim > p_.tables[static_cast<size_t>(best)].dim) best = op.tables[0];
@@ -268,8 +332,7 @@ void Scalars::finish_fields(PlanOp& op) {
     s.input = operand(f.input);
     s.first_channel = first;
     s.count = last - first + 1;
-    const bool plain =
-        first == last && f.terms.begin()->second.size() == 1 && f.direct_table >= 0 && partner < 0;
+    const bool plain = is_plain(f) && partner < 0;
     int32_t table = f.direct_table;
     if (!plain) {
       PlanTable t;

@@ -14,7 +14,7 @@ namespace dpi::plan {
 
 class Scalars {
  public:
-  explicit Scalars(Plan& plan) : p_(plan) {}
+  explicit Scalars(Plan& plan);
 
   /// Takes what it can out of the form and puts the channels that hold it in.
   void take(const Index& index, LinearForm& form);
@@ -36,7 +36,12 @@ class Scalars {
   };
 
   bool can_take(const Index& index, const FormTerm& t) const;
+  static bool is_plain(const Field& f);
+  int64_t derived_bytes(const Field& f) const;
+  int64_t growth(const Index& index, const FormTerm& t, int32_t first, int32_t last);
+  bool within_budget(int64_t growth);
   void add_to_channel(const Index& index, int32_t channel, const FormTerm& t);
+  Field* find_field(const PlanOp& embed);
   Field& field_of(const PlanOp& embed);
   bool take_fm(const Index& index, const FormTerm& t, int32_t channel);
   bool take_cross(const Index& index, FormTerm& t);
@@ -49,6 +54,9 @@ class Scalars {
   int32_t partner_table(const Field& f) const;
 
   Plan& p_;
+  std::map<int32_t, std::vector<size_t>> embeds_;  // ops by what they look up
+  int64_t budget_ = 0;                             // bytes that derived tables may still take
+  bool noted_ = false;
   int32_t chan_ = -1;  // the value of all channels
   int32_t n_channels_ = 0;
   std::map<int32_t, double> bias_;
