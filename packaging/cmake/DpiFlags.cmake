@@ -22,8 +22,6 @@ add_library(dpi_flags INTERFACE)
 target_compile_options(dpi_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra>)
 # g++ 12 warns falsely about "literal" + std::string (its bug 105651).
 target_compile_options(dpi_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
-# A product and a sum are rounded one by one, as g++ does without its extensions: both compilers give the same scores.
-target_compile_options(dpi_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-ffp-contract=off> $<$<COMPILE_LANG_AND_ID:C,Clang>:-ffp-contract=off>)
 # clang sees libstdc++ 12's own std::stable_sort use a function that C++17 deprecates.
 target_compile_options(dpi_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
 if(DPI_DEVELOPER_MODE)
