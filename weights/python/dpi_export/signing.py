@@ -44,11 +44,15 @@ def make_keys(path):
     private = _ed25519().Ed25519PrivateKey.generate()
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
     seed, public = private.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption()), _public_bytes(private)
+    made = []
     for name, kind, value, mode in ((path, _SECRET, seed, 0o600), (f"{path}.pub", _PUBLIC, public, 0o644)):
         try:
             with os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="ascii") as f:
+                made.append(name)
                 f.write(f"{kind} {value.hex()}\n")
         except OSError as e:
+            for half in made:  # no secret without its public key
+                os.unlink(half)
             raise BundleError(f"{name}: {e.strerror}") from None
     return public.hex()
 

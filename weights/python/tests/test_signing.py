@@ -60,6 +60,10 @@ def test_key_files(signed, tmp_path, capsys):
     assert (tmp_path / "team.key.pub").read_text().split() == ["dpi-public-key-1", public]
     with pytest.raises(BundleError, match="File exists"):
         make_keys(key_file)
+    key_file.rename(tmp_path / "old.key")  # team.key.pub is still there
+    with pytest.raises(BundleError, match="team.key.pub: File exists"):
+        make_keys(key_file)
+    assert not key_file.exists() and public in (tmp_path / "team.key.pub").read_text()
     (tmp_path / "bad.key").write_text("dpi-signing-key-1 abc\n")
     for name in ("bad.key", "team.key.pub", "none.key"):
         with pytest.raises(BundleError, match="is no signing key|cannot be read"):
