@@ -1,11 +1,11 @@
 """Every bundle is a plain HDF5 file, and the engine's reader sees in it what h5py and h5dump see. The package's reader, which uses
 no h5py either, accepts what the engine's accepts.
 
-    hdf5_tools_test.py HDF5_LISTING LIBDPI [FOLDER]
+    hdf5_tools_test.py HDF5_LISTING LIBDPI FOLDER ON|OFF
 
 HDF5_LISTING prints the engine's view (hdf5_listing.cpp). Compared are all bundles of the source tree and bundles made here for
 structures that those do not have: B-trees of three levels, long names, continued object headers, time stamps.
-LIBDPI is the library, which must need no HDF5 itself. FOLDER/gpu_make_bundle, where it is built, writes one more without HDF5's
+LIBDPI is the library, which must need no HDF5 itself; ON: nor anything but libc and libm (DPI_SELF_CONTAINED). FOLDER/gpu_make_bundle, where it is built, writes one more without HDF5's
 library.
 """
 
@@ -204,25 +204,27 @@ def check_same_rules(listing, folder, rounds=1500):
     return len(engine), rounds
 
 
-def check_needed(library):
+def check_needed(library, self_contained):
     """The library needs the few that the README names, and nothing that HDF5 would bring."""
+    allowed = {"libc", "libm", "ld-linux-x86-64", "ld-linux-aarch64"}
+    if not self_contained:
+        allowed |= {"libxxhash", "libsodium", "libstdc++", "libgcc_s"}
     out = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
     needed = {line.split("[")[1].split(".so")[0] for line in out.splitlines() if "(NEEDED)" in line}
-    more = {n for n in needed if not n.startswith(("libasan", "libubsan", "libtsan", "libclang_rt"))} - {
-        "libxxhash", "libsodium", "libstdc++", "libm", "libgcc_s", "libc", "ld-linux-x86-64", "ld-linux-aarch64"}
+    more = {n for n in needed if not n.startswith(("libasan", "libubsan", "libtsan", "libclang_rt"))} - allowed
     assert not more, f"{library} needs {sorted(more)}"
 
 
 def main():
-    listing, library = sys.argv[1:3]
-    check_needed(library)
+    listing, library, tools, self_contained = sys.argv[1:]
+    check_needed(library, self_contained == "ON")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         committed = sorted(p for top in FOLDERS for p in (ROOT / top).rglob("*.h5"))
         assert len(committed) >= 41, len(committed)
         paths = committed + list(made(folder))
-        program = pathlib.Path(sys.argv[3], "gpu_make_bundle") if len(sys.argv) > 3 else None
-        if program and program.exists():
+        program = pathlib.Path(tools, "gpu_make_bundle")
+        if program.exists():
             paths.append(written_alone(program, folder))
         out = subprocess.run([listing, *paths], capture_output=True, text=True, timeout=120)
         assert out.returncode == 0, out.stderr
