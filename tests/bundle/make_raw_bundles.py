@@ -7,7 +7,6 @@ All digests are right unless the case is about digests: what is refused is refus
 """
 
 import copy
-import hashlib
 import json
 import os
 import struct
@@ -16,6 +15,7 @@ import sys
 import h5py
 import numpy as np
 import xxhash
+from tree_hash import tree_hash
 
 BAD, UNSUPPORTED = "DPI_E_BAD_MODEL", "DPI_E_UNSUPPORTED"
 FOLDER = sys.argv[1]
@@ -61,19 +61,6 @@ def write(name, manifest=None, arrays=None, raw=None, extra=None):
         f.visititems(visit)
     seal(path, sorted(set(extents)))
     return path
-
-
-def blake(person, *parts):
-    state = hashlib.blake2b(digest_size=32, person=person)
-    for part in parts:
-        state.update(part)
-    return state.digest()
-
-
-def tree_hash(person, data):
-    """FORMAT.md part 1: leaves of 1 MiB, then the list of their hashes and the length."""
-    leaves = [blake(b"DPI 2 leaf", data[at:at + 2**20]) for at in range(0, len(data), 2**20)]
-    return blake(person, *leaves, struct.pack("<Q", len(data)))
 
 
 def seal(path, extents, u=U, magic=b"DPIBNDL\0", version=(2, 0), digest=None, flags=0, n_signatures=0, signatures=b"", reserved=b""):

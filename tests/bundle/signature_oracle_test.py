@@ -4,7 +4,6 @@ part 1), and the other way round: a signature made here opens there.
     signature_oracle_test.py DPI
 """
 
-import hashlib
 import pathlib
 import shutil
 import struct
@@ -24,18 +23,7 @@ try:
 except ImportError as e:
     print(f"skipped: {e}")
     sys.exit(SKIPPED)
-
-
-def blake(person, *parts, size=32):
-    state = hashlib.blake2b(digest_size=size, person=person)
-    for part in parts:
-        state.update(part)
-    return state.digest()
-
-
-def tree_hash(person, data):
-    leaves = [blake(b"DPI 2 leaf", data[at:at + 2**20]) for at in range(0, len(data), 2**20)]
-    return blake(person, *leaves, struct.pack("<Q", len(data)))
+from tree_hash import blake, tree_hash  # noqa: E402
 
 
 class File:

@@ -7,16 +7,15 @@ without, or FLOOR of its device times max(1, |logit|); over at least 1,000 rows.
   python3 tests/e2e/accuracy/fold_error_test.py build/release --only 'random*' --first 1 --count 500 --devices ref,cpu
 """
 
-import argparse
 import fnmatch
 import itertools
-import pathlib
 import sys
 import tempfile
 
 import numpy as np
 
 import cases  # noqa: E402
+import seeds  # noqa: E402
 from cases import ROWS, bundle_cases, constructed, random_case
 from dpi_export.executor import Executor  # noqa: E402
 from engine import Engine, EngineError  # noqa: E402
@@ -83,23 +82,15 @@ def all_cases(args, folder):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("build", type=pathlib.Path, help="build folder, e.g. build/release")
+    parser = seeds.parser_of(__doc__, first=101, count=CI_RANDOM)
     parser.add_argument("--only", default="*", help="patterns of case names, separated by commas")
-    parser.add_argument("--first", type=int, default=101, help="first seed of the random models")
-    parser.add_argument("--count", type=int, default=CI_RANDOM, help="number of random models")
-    parser.add_argument("--devices", default="ref,cpu,cuda_emu")
     parser.add_argument("--table", action="store_true", help="print each error")
     return parser.parse_args()
 
 
 def main():
     args = arguments()
-    library = args.build.resolve() / "lib" / "libdpi.so.1"
-    if not library.exists():
-        print(f"skipped: {library} is not built")
-        sys.exit(77)
-    engine, wrong, models, compared = Engine(str(library)), [], 0, 0
+    engine, wrong, models, compared = Engine(seeds.library_of(args.build)), [], 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for case in all_cases(args, folder):
             try:

@@ -7,7 +7,6 @@ plan's rewrites on and off, against numpy in float64.
   python3 tests/e2e/random/random_models_test.py build/release --first 17 --count 1 --keep build    one, its bundle kept
 """
 
-import argparse
 import itertools
 import pathlib
 import sys
@@ -22,6 +21,7 @@ from dpi_export.executor import Executor  # noqa: E402
 from engine import Engine, EngineError  # noqa: E402
 
 import coverage  # noqa: E402
+import seeds  # noqa: E402
 from models import random_model  # noqa: E402
 
 CI_MODELS = 64
@@ -96,22 +96,14 @@ def check_coverage(cases_facts):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("build", type=pathlib.Path, help="build folder, e.g. build/release")
-    parser.add_argument("--first", type=int, default=1, help="first seed")
-    parser.add_argument("--count", type=int, default=CI_MODELS, help="number of models, one a seed")
-    parser.add_argument("--devices", default="ref,cpu,cuda_emu")
+    parser = seeds.parser_of(__doc__, first=1, count=CI_MODELS)
     parser.add_argument("--keep", type=pathlib.Path, help="a folder in which the bundles stay")
     return parser.parse_args()
 
 
 def main():
     args = arguments()
-    library = args.build.resolve() / "lib" / "libdpi.so.1"
-    if not library.exists():
-        print(f"skipped: {library} is not built")
-        sys.exit(77)
-    engine, facts, failed, runs = Engine(str(library)), set(), [], 0
+    engine, facts, failed, runs = Engine(seeds.library_of(args.build)), set(), [], 0
     with tempfile.TemporaryDirectory() as temporary:
         for seed in range(args.first, args.first + args.count):
             case = Case(seed, args.keep or temporary)

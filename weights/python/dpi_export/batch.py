@@ -3,7 +3,7 @@
 import numpy as np
 
 from .errors import BundleError
-from .schema import Schema, get, is_slot
+from .schema import Schema, get
 
 ITEM, SHARED = "item", "shared"
 
