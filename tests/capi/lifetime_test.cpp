@@ -144,16 +144,17 @@ TEST_CASE("freeing a context waits for the call on it, and the model goes with i
 
 TEST_CASE("callers beyond the contexts: deadlines and cancel flags end the wait, others get their turn") {
   const LongCall call({{"max_contexts", "1"}, {"max_rows", chunk_rows()}}, 5 * long_rows());
-  std::atomic<bool> stop{false};
+  std::atomic<bool> stop{false}, holds{false};
   std::atomic<int> wrong{0};
   std::thread holder([&] {
     std::vector<float> out(call.want.size());
     while (!stop.load()) {
       if (dpi_predict(call.model.get(), &call.rows.batch, out.data(), out.size(), nullptr, nullptr) != DPI_OK)
         wrong.fetch_add(1);
+      holds.store(true);  // and again at once
     }
   });
-  sleep_us(5'000);
+  while (!holds.load()) std::this_thread::yield();
   volatile int32_t cancel = 0;
   std::atomic<int> timeouts{0}, cancels{0}, scores{0};
   dpi_batch one = call.rows.batch;
