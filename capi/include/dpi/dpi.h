@@ -178,8 +178,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   max_nnz            1 ... 268435456                     1048576   ids per sequence feature and chunk
  *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
  *   verify             off | golden                        off    golden: recompute the bundle's golden rows while loading
- *   require_signature  hex Ed25519 public keys, by commas  none   load only bundles that one of them signed; every byte is then compared
- *                                                                 with the hash that was signed, `threads` threads sharing the work
+ *   require_signature  hex Ed25519 public keys, by commas  none   load only bundles that one of them signed; every byte, of tables and rows
+ *                                                                 that nothing uses too, is then compared with the hash that was signed,
+ *                                                                 `threads` threads sharing the work
  *   backend_dir        absolute folder                     none   where plugins are looked for first
  *   memory_limit       bytes                               0      what the tables may take; 0 = what the host or device has
  *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend
@@ -201,8 +202,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_options_set(dpi_options* options, const cha
 /* The environment of models loaded with these options; NULL = the process's. */
 DPI_API DPI_NODISCARD dpi_status dpi_options_set_env(dpi_options* options, dpi_env* env, dpi_error* error) DPI_NOEXCEPT;
 /* Loads with these options call progress (NULL = not) on the loading thread, at the begin and end of each stage and about 100 times in
- * between: `done` of `total`, in bytes for stage "tables", else in steps. Stages in this order: open, plan, tables, ops, verify (option
- * verify). A load stops with DPI_E_CANCELLED, keeping nothing, when *cancel (NULL = never) is not 0 at such a point or between blocks of
+ * between: `done` of `total`, in bytes for stage "tables" and, with require_signature, "verify", else in steps. Stages in this order: open, plan, tables,
+ * ops, verify (options verify and require_signature). A load stops with DPI_E_CANCELLED, keeping nothing, when *cancel (NULL = never) is not 0 at such a point or between blocks of
  * 4 MiB. progress, user and cancel must stay valid until the options are freed or set anew, or no load with them runs or begins. */
 typedef void (*dpi_progress_fn)(void* user, const char* stage, uint64_t done, uint64_t total);
 DPI_API DPI_NODISCARD dpi_status dpi_options_set_progress(dpi_options* options, dpi_progress_fn progress, void* user,

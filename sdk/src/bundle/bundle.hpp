@@ -122,6 +122,10 @@ class Bundle {
   virtual Result<GoldenRaw> read_golden_raw() = 0;
   /// Reads and checks every extent; progress(done, total bytes) may be empty.
   virtual Status verify_all(const std::function<void(uint64_t, uint64_t)>& progress) = 0;
+  /// Bytes of the extents that nobody has read to their end, and so nobody has checked.
+  virtual uint64_t unread_bytes() const = 0;
+  /// Reads and checks those; `fn` hears of each block's bytes and may end it.
+  virtual Status verify_rest(const std::function<Status(uint64_t bytes)>& fn) = 0;
 
  protected:
   Manifest manifest_;

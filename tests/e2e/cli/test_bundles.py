@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 
+import h5py
 import pytest
 
 
@@ -177,6 +178,27 @@ def test_sign(dpi, signed, csv):
     dpi("sign", path, "--remove", key_id).ok()
     dpi("verify", path, *option).fails(3, "is not signed")
     dpi("sign", path, "--remove", key_id).fails(3, "no signature by key")
+
+
+def test_a_required_signature_covers_what_the_model_does_not_read(dpi, signed):
+    path, public, _, _ = signed
+    load = ["bench", path, "--batch", "1", "--seconds", "0.001", "--option", "require_signature=" + public]
+    places = {}
+
+    def note(name, item):
+        if isinstance(item, h5py.Dataset) and item.size:
+            places[name] = item.id.get_offset()
+
+    with h5py.File(path) as f:
+        f.visititems(note)
+        places.pop("manifest", None)  # metadata
+    assert any(name.startswith("golden/") for name in places) and any(name.startswith("tables/") for name in places)
+    whole = path.read_bytes()
+    for name, at in places.items():
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+        dpi(*load).fails(3, name)
+    path.write_bytes(whole)
+    dpi(*load).ok()
 
 
 def test_sign_refuses(dpi, signed, bundle, tmp_path):

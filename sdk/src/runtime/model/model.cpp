@@ -45,10 +45,12 @@ Result<std::unique_ptr<Model>> load_bundle(const std::string& name, const ModelO
   LoadWatch watch(options, name);
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<Bundle> bundle, open());
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::create(*bundle, options, nullptr, &watch));
-  if (options.verify_golden) {
-    DPI_RETURN_IF_ERROR(watch.enter(LoadStage::kVerify, 1));
-    DPI_RETURN_IF_ERROR(verify(model.get(), bundle.get()));
-  }
+  const uint64_t rest = bundle->hashes_checked() ? bundle->unread_bytes() : 0;
+  if (options.verify_golden || rest > 0)
+    DPI_RETURN_IF_ERROR(watch.enter(LoadStage::kVerify, std::max<uint64_t>(rest, 1)));
+  if (rest > 0)  // what the model does not use was signed too
+    DPI_RETURN_IF_ERROR(bundle->verify_rest([&](uint64_t bytes) { return watch.advance(bytes); }));
+  if (options.verify_golden) DPI_RETURN_IF_ERROR(verify(model.get(), bundle.get()));
   const Engine& e = model->engine();
   DPI_RETURN_IF_ERROR(watch.finish(std::string(e.api().name) + " (" + e.caps().device_name + ")"));
   model->report_events();
