@@ -3,7 +3,8 @@
 #
 #   tests/java/run.sh BUILD [REPORTS [java arguments]]
 #
-# REPORTS gets the JUnit XML. Classes go to BUILD/java/test-classes. DPI_TEST_LIB is a folder with another libdpi.so.1 to test;
+# REPORTS gets the JUnit XML. Classes go to BUILD/java/test-classes. DPI_TEST_LIB is a folder with another libdpi.so.1 to test,
+# DPI_TEST_BIN one with the C programs to compare with;
 # DPI_TEST_ENV holds assignments for the virtual machine's environment, such as LD_PRELOAD for a sanitizer; DPI_TEST_CUDA_JAR is
 # the archive with the CUDA plugin; DPI_TEST_SELECT are the launcher's options that choose tests (default: all).
 set -euo pipefail
@@ -28,7 +29,7 @@ lib="${DPI_TEST_LIB:-$build/lib}"
 read -r -a select <<<"${DPI_TEST_SELECT:---scan-classpath $classes}"
 read -r -a environment <<<"${DPI_TEST_ENV:-}"
 set +e
-env "${environment[@]}" java -Xmx512m "$@" -Ddpi.test.root="$PWD" -Ddpi.test.bin="$build/bin" -Ddpi.test.lib="$lib" \
+env "${environment[@]}" java -Xmx512m "$@" -Ddpi.test.root="$PWD" -Ddpi.test.bin="${DPI_TEST_BIN:-$build/bin}" -Ddpi.test.lib="$lib" \
   -Ddpi.test.jar="${jar[0]}" -Ddpi.test.cuda.jar="${DPI_TEST_CUDA_JAR:-}" -Ddpi.library.path="$lib" -cp "$classes:${jar[0]}$junit" \
   org.junit.platform.console.ConsoleLauncher "${select[@]}" --disable-banner --details=summary \
   --disable-ansi-colors --reports-dir "$reports"

@@ -2,7 +2,8 @@
 packages build test bindings
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 [ -f "$jar" ] || { echo "no archive: the stages go and java make what this one needs"; exit 1; }
-configure asan && build asan dpi dpi_cuda_emu || exit 1
+# The C programs whose scores are compared bit by bit come from the same compiler: it chooses where a product and a sum become one.
+configure asan && build asan dpi dpi_cuda_emu dpi_java_reference score_csv score_batch reference_scores || exit 1
 lib="$BUILD/asan/lib"
 # The runtime has to be in the process before a virtual machine that was not compiled with it.
 runtime="$(clang++-19 -print-file-name="libclang_rt.asan-$(uname -m).so")"
@@ -10,7 +11,7 @@ runtime="$(clang++-19 -print-file-name="libclang_rt.asan-$(uname -m).so")"
 
 # The virtual machine has its own use for SIGSEGV; it does not give everything back when it ends.
 asan="detect_leaks=0:handle_segv=0:allow_user_segv_handler=1:detect_stack_use_after_return=0"
-export DPI_TEST_LIB="$lib" DPI_TEST_ENV="LD_PRELOAD=$runtime ASAN_OPTIONS=$asan UBSAN_OPTIONS=print_stacktrace=1"
+export DPI_TEST_BIN="$BUILD/asan/bin" DPI_TEST_LIB="$lib" DPI_TEST_ENV="LD_PRELOAD=$runtime ASAN_OPTIONS=$asan UBSAN_OPTIONS=print_stacktrace=1"
 lifetime=org.dpiframe.LifetimeTest
 export DPI_TEST_SELECT="-c org.dpiframe.ScoresTest -c org.dpiframe.StatusTest -m $lifetime#closeTwiceAndUseAfterClose
   -m $lifetime#closeWhilePredicting -m $lifetime#thirtyTwoThreadsOnOneModel -m $lifetime#garbageCollection"
@@ -38,7 +39,7 @@ check "the sanitizer sees an overflow below Java" java_is_watched
 go_under_asan() {
   local log
   export CC=clang-19 CXX=clang++-19
-  export DPI_ROOT="$ROOT" DPI_BIN="$BUILD/release/bin" PKG_CONFIG_PATH="$BUILD/asan/pkgconfig"
+  export DPI_ROOT="$ROOT" DPI_BIN="$BUILD/asan/bin" PKG_CONFIG_PATH="$BUILD/asan/pkgconfig"
   export GOFLAGS=-mod=readonly GOPROXY=off GO111MODULE=on CGO_ENABLED=1
   log="$(cd "$BUILD/release/go/bindings/go" && ASAN_OPTIONS=detect_leaks=0 timeout 300 go test -asan -short -count=1 -v \
     -run 'Test[^PT]|TestPredictErrors|Example' . 2>&1)" || { grep -v '^=== RUN' <<<"$log" | tail -n 60; return 1; }
