@@ -9,6 +9,9 @@ trap 'exit 143' TERM
 # Every copy of the tree finds the same objects in the compiler cache: paths below ROOT count as relative ones.
 export CCACHE_BASEDIR="$ROOT" CCACHE_NOHASHDIR=1
 
+# The sanitizers' stacks have names with it; it is on no PATH.
+export ASAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer TSAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer
+
 count() { echo "$1 $2 $3" >>"$RUN/counts"; }
 
 # packages GROUP...: the stage cannot go on without them.
