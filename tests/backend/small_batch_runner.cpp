@@ -169,7 +169,7 @@ Status SmallBatchRunner::enqueue(const std::vector<dpi_op_call>& calls) {
   return code == 0 ? Status() : Status(static_cast<Code>(code), err.message);
 }
 
-Result<Scores> SmallBatchRunner::run(const TestBatch& batch) {
+Result<Scores> SmallBatchRunner::run(const TestBatch& batch, int64_t more_rows) {
   Memory memory(backend_);
   const size_t heads = plan_.heads.size();
   Scores s;
@@ -197,6 +197,7 @@ Result<Scores> SmallBatchRunner::run(const TestBatch& batch) {
     calls.push_back(
         {batch.rows, inputs[i].data(), outputs[i].data(), tables[i].data(), nullptr, nullptr, nullptr, 0, 0});
   }
+  calls.back().rows += more_rows;
   DPI_RETURN_IF_ERROR(enqueue(calls));
   for (size_t i = 0; i < memory.buffers.size(); ++i) {
     GuardBuffer& b = *memory.buffers[i];

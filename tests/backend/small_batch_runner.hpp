@@ -25,7 +25,8 @@ class SmallBatchRunner {
   const std::string& report() const { return report_; }
   int64_t max_rows() const { return max_rows_; }
 
-  Result<Scores> run(const TestBatch& batch);
+  /// `more_rows`: what the last op's call says beyond the batch's rows.
+  Result<Scores> run(const TestBatch& batch, int64_t more_rows = 0);
 
  private:
   struct Memory;

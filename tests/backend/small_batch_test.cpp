@@ -149,6 +149,24 @@ void check_own_shape(PaperModel m, const PaperShape& shape, int32_t precision, i
   check_rows(runner, plan, b, 3, kTolerances[precision]);
 }
 
+TEST_CASE("small batch: ops of other numbers of rows are refused") {
+  PaperShape shape;
+  shape.hidden = {16, 8};
+  use_ranks(2);
+  ModelBuilder b = paper_model(PaperModel::kDeepFm, shape);
+  const Plan plan = plan_of(b);
+  SmallBatchRunner runner(plan, b.tables(), 0);
+  REQUIRE(runner.accepted());
+  const TestBatch batch = random_batch(plan.features, 5, 1, 3);
+  CHECK(runner.run(batch).ok());
+  for (const int64_t more : {-1, 1}) {
+    const Status s = runner.run(batch, more).status();
+    CHECK(s.code() == Code::kInvalidArgument);
+    CHECK_MESSAGE(s.message().find("got 5 and " + std::to_string(5 + more) + " rows") != std::string::npos,
+                  s.message());
+  }
+}
+
 TEST_CASE("small batch: the paper's own shape, on a GPU with clusters and on one with 99 KB and none") {
   constexpr int kH200 = 227 * 1024, kL4 = 99 * 1024;
   PaperShape shape;

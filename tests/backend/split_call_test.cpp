@@ -58,9 +58,9 @@ constexpr int64_t kBegin[] = {0, 140, 280, 420, 560, 701};  // 5 shares of at le
 
 TEST_CASE("shares take all rows once, each with its part of every operand and scratch of its own") {
   Whole w(OpKind::kRecurrent, kRows);
-  std::vector<float> memory(8);
-  std::vector<int32_t> ids(8), offsets(8);
-  std::vector<char> scratch(8);
+  std::vector<float> memory(7 * kRows);
+  std::vector<int32_t> ids(5 * kRows), offsets(kRows + 1);
+  std::vector<char> scratch(5 * 64);
   float weight = 1;
   w.out.data = memory.data();
   w.in.resize(5);
@@ -99,7 +99,7 @@ TEST_CASE("shares take all rows once, each with its part of every operand and sc
 
 TEST_CASE("shares of a row broadcast read by their part of the map") {
   Whole w(OpKind::kBroadcastRows, kRows);
-  std::vector<float> memory(8);
+  std::vector<float> memory(7 * kRows);
   std::vector<int32_t> map(kRows);
   w.out.data = memory.data();
   w.in.resize(1);

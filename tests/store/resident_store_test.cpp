@@ -276,6 +276,36 @@ TEST_CASE("loads that are not complete or not in order fail") {
   CHECK_FALSE(make(DType::kF32)->ingest_scale(0, std::span(rows).first(12)).ok());
 }
 
+/// A device whose copies of rows end when their stream is waited for, the last of them badly.
+int32_t copies_left = 0;
+
+TEST_CASE("a copy of rows that fails after it was started fails the load") {
+  for (const int32_t good : {0, 1, 2, 100}) {
+    CAPTURE(good);
+    Device device(false);
+    device.api.place_rows = [](dpi_backend_stream*, void* dst, size_t stride, const void* rows, size_t bytes,
+                               int64_t n, dpi_backend_error*) {
+      for (int64_t r = 0; r < n; ++r)
+        std::memcpy(static_cast<char*>(dst) + static_cast<size_t>(r) * stride,
+                    static_cast<const char*>(rows) + static_cast<size_t>(r) * bytes, bytes);
+      return int32_t{0};
+    };
+    device.api.stream_synchronize = [](dpi_backend_stream*, dpi_backend_error* err) {
+      std::strcpy(err->message, "lost");
+      return copies_left-- > 0 ? int32_t{0} : static_cast<int32_t>(Code::kDevice);
+    };
+    copies_left = good;
+    const StoreTable t = table("t", 10, 4);
+    const auto store = make_resident_store(&device.api, device.device, 0);
+    REQUIRE(store->plan({t}).ok());
+    std::mt19937 rng(5);
+    const Status came = store->ingest(0, 0, 10, random_rows(t, &rng));
+    const Status sealed = came.ok() ? store->seal() : came;
+    CHECK(sealed.ok() == (good == 100));
+    if (good == 1) CHECK(came.ok());  // told by seal
+  }
+}
+
 TEST_CASE("scales come before rows where nonzero bits depend on them") {
   Device device(true);
   auto t = table("t", 3, 2, DType::kI8);
