@@ -3,7 +3,8 @@
 run on planted violations, which it must find, and on clean files, in which it must find nothing.
 
 A rule is a module with check(root) -> list of texts, PLANTED = [(path, content, text expected)], CLEAN = [(path,
-content)]. To add one: write the module, add its name to RULES."""
+content)], and PLANTED_IN_CLEAN where a violation shows beside clean files only. To add one: write the module, add its name to
+RULES."""
 
 import argparse
 import importlib
@@ -14,7 +15,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-RULES = ("include_direction", "banned_calls", "budgets", "layout", "exports", "binaries", "headers", "op_switch", "told_codes", "named_files")
+RULES = ("include_direction", "banned_calls", "budgets", "layout", "exports", "binaries", "headers", "op_switch", "told_codes", "named_files", "mutants")
 
 
 def run(rule, root):
@@ -46,10 +47,15 @@ def self_test(rule):
         if not any(expected in text for text in check_on(module, [(path, content)])):
             print(f"{rule}: did not find '{expected}' planted in {path}")
             passed = False
+    within = getattr(module, "PLANTED_IN_CLEAN", [])
+    for path, content, expected in within:
+        if not any(expected in text for text in check_on(module, module.CLEAN + [(path, content)])):
+            print(f"{rule}: did not find '{expected}' planted in {path} beside clean files")
+            passed = False
     for text in check_on(module, module.CLEAN):
         print(f"{rule}: found in clean files: {text}")
         passed = False
-    print(f"{rule}: self-test {'passed' if passed else 'FAILED'} ({len(module.PLANTED)} planted)")
+    print(f"{rule}: self-test {'passed' if passed else 'FAILED'} ({len(module.PLANTED) + len(within)} planted)")
     return passed
 
 
