@@ -133,14 +133,11 @@ TEST_CASE("setting a categorical twice keeps weights beside their ids") {
   const int32_t one = dpi_model_feature_index(m.get(), "one"),
                 heavy = dpi_model_feature_index(m.get(), "heavy");
   REQUIRE((one >= 0 && heavy >= 0));
-  const auto weights_of = [&](bool twice) {
+  const auto weights_of = [&](const std::vector<const char*>& texts) {
     const RowsPtr rows = rows_of(m.get());
     for (int r = 0; r < 3; ++r) {
       REQUIRE(dpi_rows_begin(rows.get(), &e) == DPI_OK);
-      if (twice) {
-        REQUIRE(dpi_rows_set_text(rows.get(), one, "1", -1, &e) == DPI_OK);
-        REQUIRE(dpi_rows_set_text(rows.get(), one, "", -1, &e) == DPI_OK);  // missing takes it back
-      }
+      for (const char* text : texts) REQUIRE(dpi_rows_set_text(rows.get(), one, text, -1, &e) == DPI_OK);
       REQUIRE(dpi_rows_add_text(rows.get(), heavy, "2", -1, 0.5f + static_cast<float>(r), &e) == DPI_OK);
     }
     dpi_batch b{};
@@ -149,8 +146,10 @@ TEST_CASE("setting a categorical twice keeps weights beside their ids") {
     REQUIRE(b.weights != nullptr);
     return std::vector<float>(b.weights, b.weights + b.nnz);
   };
-  CHECK(identical(weights_of(true), weights_of(false)));
-  CHECK(weights_of(true) == std::vector<float>{0.5f, 1.5f, 2.5f});
+  CHECK(weights_of({"1", ""}) == std::vector<float>{0.5f, 1.5f, 2.5f});  // missing takes it back
+  CHECK(identical(weights_of({"1", ""}), weights_of({})));
+  CHECK(weights_of({"1", "2"}).size() == 6);
+  CHECK(identical(weights_of({"1", "2"}), weights_of({"2"})));
 }
 
 namespace {
