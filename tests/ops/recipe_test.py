@@ -66,7 +66,7 @@ def copy_tree(folder):
                             cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     for name in listed:
         source = ROOT / name
-        if name and source.is_file() and not name.startswith(("weights/demo/", "bindings/", ".ci/")):
+        if name and source.is_file() and not name.startswith(("weights/demo/", ".ci/")):
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists() or target.read_bytes() != source.read_bytes():
