@@ -69,6 +69,8 @@ class BlockBundle final : public Bundle {
   Result<GoldenRows> read_golden() override { return absent(); }
   Result<GoldenRaw> read_golden_raw() override { return absent(); }
   Status verify_all(const std::function<void(uint64_t, uint64_t)>&) override { return absent(); }
+  uint64_t unread_bytes() const override { return 0; }
+  Status verify_rest(const std::function<Status(uint64_t)>&) override { return {}; }
 
  private:
   static Status absent() { return internal_error("not in this bundle"); }
