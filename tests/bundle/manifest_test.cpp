@@ -145,6 +145,20 @@ TEST_CASE("a value of another type is refused by its key, in any order of keys")
   CHECK(refused > 500);
 }
 
+TEST_CASE("a default is finite as a float32") {
+  for (const auto& [value, good] :
+       {std::pair(3.4028234663852886e38, true), std::pair(-3.4028234663852886e38, true),
+        std::pair(3.5e38, false), std::pair(-1e300, false)}) {
+    CAPTURE(value);
+    Json full = Json::parse(kFull);
+    for (Json& f : full["features"])
+      if (f.contains("default")) f["default"] = value;
+    const auto m = read_manifest(full.dump(), 0);
+    CHECK(m.ok() == good);
+    if (!good) CHECK(m.status().message().find("default is beyond") != std::string::npos);
+  }
+}
+
 TEST_CASE("an attribute keeps what the manifest says") {
   Json full = Json::parse(kFull);
   full["ops"][1]["attrs"] = Json::parse(

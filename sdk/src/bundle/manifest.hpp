@@ -45,7 +45,7 @@ struct FeatureSpec {
   int64_t default_id = 0;
   bool has_missing_id = false;
   int64_t missing_id = 0;
-  double default_value = 0;  // numeric, dense; finite
+  double default_value = 0;  // numeric, dense; finite as a float
   int64_t dim = 1;           // dense: floats per row; numeric: 1
   int64_t max_len = 0;       // sequence
   bool keep_last = false;

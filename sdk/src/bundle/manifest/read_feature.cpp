@@ -1,5 +1,8 @@
 #include "bundle/manifest/read_feature.hpp"
 
+#include <cmath>
+#include <limits>
+
 namespace dpi {
 namespace {
 
@@ -41,7 +44,9 @@ void read_by_kind(JsonObject* o, FeatureSpec* f) {
       o->integer("dim", 1, 65536, &f->dim, kRequired);
       [[fallthrough]];
     case FeatureKind::kNumeric:
-      o->number("default", &f->default_value, kOptional);
+      if (o->number("default", &f->default_value, kOptional) &&
+          std::fabs(f->default_value) > std::numeric_limits<float>::max())
+        o->fail("default is beyond what a float32 holds");
       break;
   }
 }
