@@ -80,6 +80,10 @@ LoadedModel::LoadedModel(const std::string& path, const CommonFlags& flags)
   details_ = json_of([&](char* b, size_t n) { return dpi_model_info_json(model, b, n); });
 }
 
+nlohmann::json LoadedModel::counters() const {
+  return json_of([&](char* b, size_t n) { return dpi_model_counters_json(get(), b, n); });
+}
+
 std::string LoadedModel::device_text() const {
   const auto device = details_.value("device", nlohmann::json::object());
   const std::string name = device.value("name", "");

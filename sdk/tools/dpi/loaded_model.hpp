@@ -31,7 +31,7 @@ class LoadedModel {
   const dpi_model_info& info() const { return info_; }
   const std::vector<dpi_feature_info>& features() const { return features_; }
   const nlohmann::json& schema() const { return schema_; }
-  const nlohmann::json& details() const { return details_; }  // dpi_model_info_json
+  nlohmann::json counters() const;  // dpi_model_counters_json
   std::string feature_name(int32_t i) const { return dpi_model_feature_name(get(), i); }
   std::string head_name(int32_t i) const { return dpi_model_head_name(get(), i); }
   /// "cpu (AMD EPYC, avx512)".

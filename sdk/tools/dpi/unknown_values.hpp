@@ -22,10 +22,16 @@ class UnknownValues {
  private:
   struct Feature {
     std::string name;
+    size_t index = 0;
     int32_t slot = 0;
-    int64_t id = 0;  // what an unknown value becomes
-    int64_t values = 0, unknown = 0;
+    int64_t id =
+        0;  // what an unknown value becomes; known ones may have it too, so the model's counters tell
+    int64_t before = 0;  // the model's count
+    int64_t values = 0;
   };
+  std::vector<int64_t> counted() const;
+
+  const LoadedModel& model_;
   int32_t slots_ = 0;
   std::vector<Feature> features_;
 };

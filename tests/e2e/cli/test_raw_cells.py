@@ -161,6 +161,16 @@ def test_predict_reads_the_file_as_it_is(dpi, raw_bundle, csv):
     assert np.abs(got - want).max() <= 1e-6 and np.ptp(want) > 0.1
 
 
+def test_known_values_that_share_the_id_of_unknown_ones_are_no_reason_to_note(dpi, raw_bundle, csv):
+    b = Builder("shared id")
+    b.categorical("city", 4, out_of_range="default", default_id=1, encoder=[e.vocab_int([10, 11, 12, 13], first_id=0)])
+    b.head("y", b.linear(b.embed(b.input("city"), b.table("t", np.ones((4, 2)))), np.ones((1, 2))))
+    path = raw_bundle(model=b)
+    assert dpi("predict", path, csv("city\n" + "11\n" * 40), "--raw").ok().err == ""
+    err = dpi("predict", path, csv("city\n" + "99\n" * 39 + "11\n"), "--raw", "--batch", "7").ok().err
+    assert "feature 'city': 39 of 40 raw values got the id of unknown values, 1" in err
+
+
 def test_a_column_of_unknown_values_is_noted(dpi, raw_bundle, csv):
     path = raw_bundle()
     many = {k: v * 4 for k, v in RAW.items()}
