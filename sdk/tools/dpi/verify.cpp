@@ -45,7 +45,7 @@ Comparison compare(const std::vector<float>& golden, const std::vector<float>& o
     ++c.compared;
     const double error = std::fabs(static_cast<double>(ours[i]) - golden[i]) /
                          std::max(1.0, std::fabs(static_cast<double>(golden[i])));
-    const double tolerance = tolerances.at(i), share = error / tolerance;
+    const double tolerance = tolerances.at(i), share = error == 0 ? 0 : error / tolerance;
     if (!(error <= tolerance)) ++c.failed;
     if (c.row >= 0 && (share <= most || std::isnan(most))) continue;
     most = share;

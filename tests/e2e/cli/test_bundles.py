@@ -306,6 +306,24 @@ def test_dot_shows_shapes_and_fusion_and_can_be_read(dpi, wide, flags, texts):
     assert done.returncode == 0 and done.stderr == "" and "<svg" in done.stdout
 
 
+def test_verify_with_tolerance_0_names_the_row_that_differs(dpi, tmp_path):
+    from dpi_export import Builder, Rows
+
+    for wrong in range(3):
+        b = Builder("exact")
+        b.numeric("x")
+        b.head("y", b.unary("abs", b.input("x")))
+        golden = [1.0, 2.0, 3.0]
+        golden[wrong] += 0.5
+        b.golden(Rows.from_columns(b, {"x": [1.0, 2.0, 3.0]}), value=[[v] for v in golden], tolerance=0)
+        path = tmp_path / "exact.h5"
+        b.write(path, check=False)
+        ran = dpi("verify", path, "--json")
+        assert ran.code == 4
+        scores = json.loads(ran.out)["golden"]["scores"]
+        assert (scores["failed"], scores["worst_row"]) == (1, wrong) and scores["worst"] > 0.1
+
+
 def test_verify_holds_each_row_to_its_own_tolerance(dpi, tmp_path):
     """FM over an empty bag's -1e9: float32 has no digit of that row, and it does not loosen the others."""
     import numpy as np
