@@ -24,14 +24,22 @@ void write_new_file(const std::string& path, const std::string& text, mode_t mod
   const bool good = wrote == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
   const int error = errno;
   ::close(fd);
-  if (!good) throw CommandError(kExitOther, path + ": cannot be written: " + errno_text(error));
+  if (good) return;
+  ::unlink(path.c_str());
+  throw CommandError(kExitOther, path + ": cannot be written: " + errno_text(error));
 }
 
 }  // namespace
 
 void write_key_files(const std::string& path, const SigningKey& key) {
-  write_new_file(path, std::string(kSecretKind) + " " + hex_bytes(key.seed) + "\n", 0600);
-  write_new_file(path + ".pub", std::string(kPublicKind) + " " + hex_bytes(key.public_key) + "\n", 0644);
+  const std::string pub = path + ".pub";
+  write_new_file(pub, std::string(kPublicKind) + " " + hex_bytes(key.public_key) + "\n", 0644);
+  try {
+    write_new_file(path, std::string(kSecretKind) + " " + hex_bytes(key.seed) + "\n", 0600);
+  } catch (...) {  // both or none
+    ::unlink(pub.c_str());
+    throw;
+  }
 }
 
 SigningKey read_signing_key(const std::string& path) {

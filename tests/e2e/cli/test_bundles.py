@@ -201,6 +201,15 @@ def test_a_required_signature_covers_what_the_model_does_not_read(dpi, signed):
     dpi(*load).ok()
 
 
+def test_keygen_makes_both_files_or_none(dpi, tmp_path):
+    for there, other in (("a.key.pub", "a.key"), ("a.key", "a.key.pub")):
+        (tmp_path / there).write_text("mine")
+        dpi("keygen", tmp_path / "a.key").fails(1, there, "cannot be made")
+        assert not (tmp_path / other).exists() and (tmp_path / there).read_text() == "mine"
+        (tmp_path / there).unlink()
+    dpi("keygen", tmp_path / "a.key").ok()
+
+
 def test_sign_refuses(dpi, signed, bundle, tmp_path):
     path, _, _, key = signed
     dpi("sign", path).fails(1, "--key and --remove")
