@@ -54,12 +54,9 @@ const Functions& functions(Isa isa) {
 }
 
 void multi_lookup(const MultiLookupArgs& a) {
-  int64_t max_dim = 0;
-  for (int32_t i = 0; i < a.attrs.n_fields; ++i) {
-    const int64_t dim = a.tables[a.attrs.fields[i].table].dim;
-    max_dim = dim > max_dim ? dim : max_dim;
-  }
-  best().multi_lookup_fits(a.attrs, max_dim) ? best().multi_lookup(a) : ref::multi_lookup(a);
+  const int64_t spare =
+      spare_floats(a.attrs, a.out.data != nullptr, [&a](int32_t table) { return a.tables[table].dim; });
+  best().multi_lookup_fits(a.attrs, spare) ? best().multi_lookup(a) : ref::multi_lookup(a);
 }
 
 void softmax(const SoftmaxArgs& a) { softmax_is_plain(a) ? best().softmax(a) : ref::softmax(a); }

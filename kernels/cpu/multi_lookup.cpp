@@ -365,9 +365,10 @@ void run_unit(const Tile& t, int64_t unit, const Ahead& ahead) {
 
 }  // namespace
 
-/// Whether the sizes fit the tile's buffers; the backend takes the reference otherwise.
-bool multi_lookup_fits(const MultiLookupAttrs& attrs, int64_t max_dim) {
-  return attrs.fm_dim <= kMaxFmDim && attrs.n_channels <= kMaxChannels && max_dim <= kMaxRowFloats;
+/// Whether the sizes fit the tile's buffers; the backend takes the reference otherwise. spare: see
+/// spare_floats.
+bool multi_lookup_fits(const MultiLookupAttrs& attrs, int64_t spare) {
+  return attrs.fm_dim <= kMaxFmDim && attrs.n_channels <= kMaxChannels && spare <= kMaxRowFloats;
 }
 
 /// As many as the tile's buffers hold.

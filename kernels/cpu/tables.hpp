@@ -23,10 +23,27 @@
 
 namespace dpi::kernels::cpu {
 
+/// Floats that the widest pooled row takes which goes to no column of the output: beside the tile's sums, on
+/// the stack. dim_of(table): its width.
+template <class DimOf>
+int64_t spare_floats(const MultiLookupAttrs& attrs, bool has_out, DimOf dim_of) {
+  int64_t most = 0;
+  const auto take = [&most](int64_t n) { most = n > most ? n : most; };
+  for (int32_t i = 0; i < attrs.n_fields; ++i) {
+    const LookupField& f = attrs.fields[i];
+    if (f.embed.pooling != Pooling::kSingle && (f.out_col < 0 || !has_out)) take(dim_of(f.table));
+  }
+  for (int32_t i = 0; i < attrs.n_scalars; ++i) {
+    const ScalarField& s = attrs.scalars[i];  // the rule `nonzero` is about whole rows
+    take(s.embed.mask == MaskRule::kNonzero ? dim_of(s.table) : s.count);
+  }
+  return most;
+}
+
 // clang-format off
 #define DPI_CPU_FUNCTIONS(F)                                                     \
   F(void, multi_lookup, (const MultiLookupArgs& a))                              \
-  F(bool, multi_lookup_fits, (const MultiLookupAttrs& attrs, int64_t max_dim))   \
+  F(bool, multi_lookup_fits, (const MultiLookupAttrs& attrs, int64_t spare))     \
   F(void, embed, (const EmbedArgs& a))                                           \
   F(void, elementwise, (const ElementwiseArgs& a))                               \
   F(void, unary, (const UnaryArgs& a))                                           \

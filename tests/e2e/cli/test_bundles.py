@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import h5py
+import numpy as np
 import pytest
 
 
@@ -333,9 +334,44 @@ def test_verify_with_tolerance_0_names_the_row_that_differs(dpi, tmp_path):
         assert (scores["failed"], scores["worst_row"]) == (1, wrong) and scores["worst"] > 0.1
 
 
+def wide_lookups(tmp_path, heads=1):
+    """A table wider than the cpu backend's buffers, read once and as a mean, beside others; a linear part for each head."""
+    from dpi_export import Builder
+
+    rng, b = np.random.default_rng(2), Builder("wide")
+    parts, linear = [], []
+    for name, dim, kind in (("a", 1024, "one"), ("b", 16, "one"), ("c", 900, "bag"), ("d", 8, "bag")):
+        if kind == "one":
+            b.categorical(name, 30)
+            parts.append(b.embed(b.input(name), b.table(name, rng.normal(size=(30, dim)))))
+        else:
+            b.sequence(name, 30, max_len=4, missing="pad")
+            parts.append(b.embed(b.input(name), b.table(name, rng.normal(size=(30, dim))), "mean"))
+        linear.append((b.input(name), kind))
+    x = b.concat(parts)
+    deep = b.linear(b.relu(b.linear(x, rng.normal(size=(8, 1948)) / 50)), rng.normal(size=(1, 8)))
+    for h in range(heads):
+        own = [b.embed(i, b.table(f"l{k}.{h}", rng.normal(size=(30, 1))), **({"pooling": "sum"} if kind == "bag" else {}))
+               for k, (i, kind) in enumerate(linear)]
+        b.head(f"y{h}", b.sigmoid(b.add(deep, b.reduce("sum", b.concat(own), axis=0, keepdim=True))))
+    path = tmp_path / f"wide{heads}.h5"
+    b.write(path, check=False)
+    return path
+
+
+@pytest.mark.parametrize("heads", [1, 150])
+def test_a_wide_table_or_many_heads_do_not_send_the_lookup_to_the_reference(dpi, csv, tmp_path, heads):
+    path = wide_lookups(tmp_path, heads)
+    chosen = dpi("plan", path, "--json", "--implementations", "--device", "cpu").json()["implementations"]
+    lookups = [i for i in chosen if i["op"] == "lookup"]
+    assert len(lookups) == 1 and "refused" not in str(lookups), lookups
+    rows = "a,b,c,d\n" + "".join(f"{i},{29 - i},{i}|{i // 2},{'|'.join(str(k) for k in range(i % 5))}\n" for i in range(30))
+    scores = [dpi("predict", path, csv(rows), "--device", device).scores()[1] for device in ("cpu", "ref")]
+    assert np.abs(scores[0] - scores[1]).max() <= 1e-5 and np.ptp(scores[0]) > 0.1
+
+
 def test_verify_holds_each_row_to_its_own_tolerance(dpi, tmp_path):
     """FM over an empty bag's -1e9: float32 has no digit of that row, and it does not loosen the others."""
-    import numpy as np
     from dpi_export import Builder, Bundle, Rows
 
     def make(name, **golden):

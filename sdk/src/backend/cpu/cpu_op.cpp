@@ -105,11 +105,12 @@ static_assert(is_complete(), "a kind has no line, or its line is out of order");
 /// Why the vector form does not take the op; empty when it does.
 std::string refusal(const CpuOp& op) {
   if (op.op.kind == OpKind::kMultiLookup) {
-    int64_t max_dim = 0;
-    for (const dpi_table_desc& t : op.op.tables) max_dim = std::max<int64_t>(max_dim, t.dim);
-    if (!op.f->multi_lookup_fits(op.op.as<kernels::MultiLookupAttrs>(), max_dim)) {
-      return "a row or the FM sum is wider than the tile buffers";
-    }
+    const auto& attrs = op.op.as<kernels::MultiLookupAttrs>();
+    const int64_t spare = cpu::spare_floats(attrs, !is_absent(op.op.output(0)), [&op](int32_t table) {
+      return op.op.tables[static_cast<size_t>(table)].dim;
+    });
+    if (!op.f->multi_lookup_fits(attrs, spare))
+      return "a pooled row, the FM sum or the channels are wider than the tile buffers";
   }
   if (op.op.kind == OpKind::kSoftmax) {
     kernels::SoftmaxArgs a;

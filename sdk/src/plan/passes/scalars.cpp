@@ -10,6 +10,10 @@ namespace {
 constexpr int64_t kMaxScalarsPerRow =
     8;  // channels that one derived row may hold: what fits the padding of a row
 
+// Behind these a head's linear parts stay in Tail: the cpu backend's tile has room for no more, and would
+// take the reference for the whole lookup.
+constexpr int32_t kMostChannels = 128;
+
 // Many heads, or features, that weigh the same table would each get a column of its rows (and each column is
 // summed in double first): derived tables may have this many times the bytes of the bundle's, or the least.
 constexpr int64_t kMostTimes = 8, kLeastBytes = 1 << 20;
@@ -199,6 +203,7 @@ int32_t Scalars::cross_scalars(const Index& index, const PlanOp& cross,
   const auto count = static_cast<int64_t>(weights.size());
   if (count > kMaxScalarsPerRow) return -1;
   const int32_t first = n_channels_;
+  if (first + count > kMostChannels) return -1;
   std::vector<LinearForm> forms;
   std::map<int32_t, int64_t> grown;  // by value
   int64_t bytes = 0;
@@ -271,7 +276,9 @@ void Scalars::take(const Index& index, LinearForm& form) {
   for (FormTerm& t : form.terms) {
     const PlanOp* op = producer(p_, index, t.value);
     const int32_t next = channel >= 0 ? channel : n_channels_;
-    if (can_take(index, t) && within_budget(growth(index, t, next, next))) {
+    if (next >= kMostChannels) {
+      rest.push_back(std::move(t));
+    } else if (can_take(index, t) && within_budget(growth(index, t, next, next))) {
       add_to_channel(index, own_channel(), t);
     } else if (op && op->kind == OpKind::kFm && t.coef[0] == 1.0 && take_fm(index, t, next)) {
       own_channel();
