@@ -5,8 +5,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <atomic>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include "base/text.hpp"
 #include "bundle/bundle_bytes.hpp"
@@ -148,6 +150,50 @@ TEST_CASE("keys change while services run") {
   (void)through_file(full, [](const std::string& path) {
     CHECK(sign_file(path, key_of(9), {}, {}).code() == Code::kInvalidArgument);
   });
+}
+
+TEST_CASE("all who sign a file at once have signed it") {
+  for (int round = 0; round < 6; ++round) {
+    const Bytes all = through_file(small(), [](const std::string& path) {
+      std::vector<std::thread> signers;
+      std::atomic<int> failed{0};
+      for (unsigned char n = 1; n <= 8; ++n)
+        signers.emplace_back(
+            [&, n, key = key_of(n)] { failed += sign_file(path, key, {}, {}).ok() ? 0 : 1; });
+      for (std::thread& t : signers) t.join();
+      CHECK(failed == 0);
+    });
+    for (unsigned char n = 1; n <= 8; ++n) CHECK(load(all, public_text(n)).ok());
+  }
+}
+
+TEST_CASE("a file that was replaced while it was signed is not said to be signed") {
+  (void)through_file(small(), [](const std::string& path) {
+    const std::string other = path + ".new";
+    fs::copy_file(path, other);
+    const Status s = sign_file(path, key_of(1), {}, [&](uint64_t done, uint64_t total) {
+      if (done == total) fs::rename(other, path);
+    });
+    CHECK(s.code() == Code::kIo);
+    CHECK(s.message().find("was replaced") != std::string::npos);
+  });
+}
+
+TEST_CASE("what was checked is signed, not what stands in the file by then") {
+  const Bytes before = small(), signed_before = sign(before, 1);
+  const Extent e = extents_of(before).front();
+  const Bytes after = through_file(before, [&](const std::string& path) {
+    const Status s = sign_file(path, key_of(1), {}, [&](uint64_t done, uint64_t total) {
+      if (done != total) return;
+      Bytes forged = before;  // other data, and hashes that fit it
+      forged[e.offset] ^= 1;
+      rewrite_all(&forged);
+      std::fstream out(path, std::ios::binary | std::ios::in | std::ios::out);
+      out.write(reinterpret_cast<const char*>(forged.data()), static_cast<std::streamsize>(forged.size()));
+    });
+    CHECK(s.ok());  // of the bytes that were there
+  });
+  CHECK_FALSE(load(after, public_text(1)).ok());
 }
 
 TEST_CASE("nothing is signed whose hashes are wrong") {

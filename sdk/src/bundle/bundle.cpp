@@ -244,8 +244,13 @@ Status OpenBundle::verify_rest(const std::function<Status(uint64_t bytes)>& fn) 
   return {};
 }
 
-Result<std::unique_ptr<Bundle>> open_source(std::unique_ptr<ByteSource> source, const std::string& name,
-                                            const BundleOptions& options) try {
+}  // namespace
+
+const DataSetInfo* Bundle::find(const std::string& path) const { return find_data_set(data_sets_, path); }
+
+Result<std::unique_ptr<Bundle>> Bundle::open_source(std::unique_ptr<ByteSource> source,
+                                                    const std::string& name,
+                                                    const BundleOptions& options) try {
   auto bundle = std::make_unique<OpenBundle>(std::move(source), name);
   Status opened = bundle->open(options);
   if (opened.ok()) return std::unique_ptr<Bundle>(std::move(bundle));
@@ -257,10 +262,6 @@ Result<std::unique_ptr<Bundle>> open_source(std::unique_ptr<ByteSource> source, 
 } catch (const std::exception& e) {
   return internal_error(name + ": " + e.what());
 }
-
-}  // namespace
-
-const DataSetInfo* Bundle::find(const std::string& path) const { return find_data_set(data_sets_, path); }
 
 Result<std::unique_ptr<Bundle>> Bundle::open(const std::string& path, const BundleOptions& options) {
   auto source = ByteSource::open_file(path);

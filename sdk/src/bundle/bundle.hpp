@@ -27,6 +27,8 @@
 
 namespace dpi {
 
+class ByteSource;
+
 struct Extent {
   uint64_t offset = 0;
   uint64_t length = 0;
@@ -93,6 +95,9 @@ class Bundle {
   /// The bytes must stay valid while the Bundle lives.
   static Result<std::unique_ptr<Bundle>> open_memory(std::span<const std::byte> bytes,
                                                      const BundleOptions& options = {});
+  /// Of bytes from elsewhere; `name` for messages.
+  static Result<std::unique_ptr<Bundle>> open_source(std::unique_ptr<ByteSource> source,
+                                                     const std::string& name, const BundleOptions& options);
   virtual ~Bundle() = default;
 
   const Manifest& manifest() const { return manifest_; }

@@ -14,8 +14,10 @@ namespace {
 
 class FileSource final : public ByteSource {
  public:
-  FileSource(int fd, uint64_t size) : fd_(fd) { size_ = size; }
-  ~FileSource() override { ::close(fd_); }
+  FileSource(int fd, uint64_t size, bool owned) : fd_(fd), owned_(owned) { size_ = size; }
+  ~FileSource() override {
+    if (owned_) ::close(fd_);
+  }
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
 
@@ -40,6 +42,7 @@ class FileSource final : public ByteSource {
 
  private:
   int fd_;
+  bool owned_;
 };
 
 class MemorySource final : public ByteSource {
@@ -60,24 +63,25 @@ Status open_error(int error) {
   return Status(code, "cannot be opened: " + errno_text(error)).native(error);
 }
 
+Result<std::unique_ptr<ByteSource>> source_of(int fd, bool owned) {
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) return open_error(errno);
+  if (!S_ISREG(info.st_mode)) return Status(Code::kIo, "is not a regular file");
+  return std::unique_ptr<ByteSource>(new FileSource(fd, static_cast<uint64_t>(info.st_size), owned));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ByteSource>> ByteSource::open_file(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer. It has no effect on regular files.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return open_error(errno);
-  struct stat info = {};
-  if (::fstat(fd, &info) != 0) {
-    const int error = errno;
-    ::close(fd);
-    return open_error(error);
-  }
-  if (!S_ISREG(info.st_mode)) {
-    ::close(fd);
-    return Status(Code::kIo, "is not a regular file");
-  }
-  return std::unique_ptr<ByteSource>(new FileSource(fd, static_cast<uint64_t>(info.st_size)));
+  auto source = source_of(fd, true);
+  if (!source.ok()) ::close(fd);
+  return source;
 }
+
+Result<std::unique_ptr<ByteSource>> ByteSource::over_file(int fd) { return source_of(fd, false); }
 
 std::unique_ptr<ByteSource> ByteSource::over_memory(std::span<const std::byte> bytes) {
   return std::make_unique<MemorySource>(bytes);

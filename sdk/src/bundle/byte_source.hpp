@@ -15,6 +15,8 @@ namespace dpi {
 class ByteSource {
  public:
   static Result<std::unique_ptr<ByteSource>> open_file(const std::string& path);
+  /// The same of an open file, which the caller closes: not before the source is gone.
+  static Result<std::unique_ptr<ByteSource>> over_file(int fd);
   static std::unique_ptr<ByteSource> over_memory(std::span<const std::byte> bytes);
   virtual ~ByteSource() = default;
 
