@@ -150,6 +150,25 @@ TEST_CASE("plugin: a folder or file that others may write to is not trusted") {
   CHECK(find_plugin("tiny_valid", own.folder).plugin == nullptr);
 }
 
+TEST_CASE("plugin: a link into a folder that others may write to is not trusted") {
+  const OwnPlugin own, elsewhere;
+  std::string advice;
+  const std::filesystem::path link(own.file), target(elsewhere.file);
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(target, link);
+  REQUIRE(chmod(elsewhere.folder.c_str(), 0777) == 0);
+  const std::string real = std::filesystem::canonical(elsewhere.folder).string();
+  CHECK(refusal_of(own, &advice) ==
+        own.file + ": is a link into " + real + ", which may be written to by everybody (mode 0777)");
+  CHECK(contains(advice, "chmod go-w"));
+  REQUIRE(chmod(elsewhere.folder.c_str(), 0755) == 0);
+  REQUIRE(chmod(elsewhere.file.c_str(), 0666) == 0);
+  CHECK(contains(refusal_of(own, &advice), "everybody (mode 0666)"));
+  REQUIRE(chmod(elsewhere.file.c_str(), 0755) == 0);
+  CHECK(find_plugin("tiny_valid", own.folder).plugin != nullptr);
+  std::filesystem::remove(link);
+}
+
 TEST_CASE("plugin: a folder or file of another user is not trusted") {
   if (geteuid() != 0) {  // who else could give one away
     dpi::test::skip_program("not root: nothing can be given to another user");

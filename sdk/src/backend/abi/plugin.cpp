@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -76,15 +77,37 @@ bool init_api(const Library& lib, const std::string& name, dpi_backend_api* api,
 
 constexpr const char* kReplace = "replace the file or take it away";
 
+/// The file that a path leads to, links followed, so that what is looked at is what is opened; "" and errno.
+std::string real_file(const std::string& path) {
+  char* const found = realpath(path.c_str(), nullptr);
+  std::string real = found != nullptr ? found : "";
+  std::free(found);
+  return real;
+}
+
+/// Why a file, or the folder it really lies in, is not trusted; empty when both are.
+std::string distrust_file(const std::string& path, const std::string& real, std::string* advice) {
+  std::string reason = distrust(real, advice);
+  if (!reason.empty() || real == path) return reason;
+  const std::string folder = real.substr(0, std::max<size_t>(1, real.rfind('/')));
+  reason = distrust(folder, advice);
+  return reason.empty() ? reason : "is a link into " + folder + ", which " + reason;
+}
+
 // Loads one file; *why says why not.
 std::unique_ptr<Plugin> load(const std::string& path, const std::string& name, PluginRefusal* why) {
   Library lib;
   auto plugin = std::make_unique<Plugin>();
   plugin->path = path;
   *why = {path, {}, kReplace, true, true, false};
-  if (why->reason = distrust(path, &why->advice); !why->reason.empty()) return nullptr;
+  const std::string real = real_file(path);
+  if (real.empty()) {
+    why->reason = std::string("cannot be opened: ") + std::strerror(errno);
+    return nullptr;
+  }
+  if (why->reason = distrust_file(path, real, &why->advice); !why->reason.empty()) return nullptr;
   why->advice = kReplace;
-  if (!open_library(path, &lib, why)) return nullptr;
+  if (!open_library(real, &lib, why)) return nullptr;
   if (!init_api(lib, name, &plugin->api, &why->reason)) return nullptr;
   char text[400] = "";
   lib.keep();

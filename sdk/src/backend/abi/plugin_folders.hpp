@@ -8,7 +8,8 @@
 //
 // A folder must be an absolute path; the current directory is never looked at. A plugin is code that runs
 // with the process's rights, so a folder or file that somebody else than root and the process's user could
-// change is refused. The folders above are not looked at: who may change those may change the library too.
+// change is refused; of a link, also the folder that it leads into. The folders above are not looked at: who
+// may change those may change the library too.
 #pragma once
 
 #include <string>
