@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -66,6 +65,27 @@ mode_t mode_of(const std::string& path) {
   return 0666 & ~mask;
 }
 
+/// Where a path leads: links of its last part followed, also one to a file that is still to be made. "" and
+/// errno when they go round.
+std::string behind_links(std::string path) {
+  constexpr int kMostLinks = 40;
+  for (int i = 0; i < kMostLinks; ++i) {
+    char target[PATH_MAX];
+    const ssize_t n = readlink(path.c_str(), target, sizeof target);
+    if (n <= 0 || n == sizeof target) return path;
+    const std::string to(target, static_cast<size_t>(n));
+    const size_t folder = path.rfind('/');
+    path = to.front() == '/' || folder == std::string::npos ? to : path.substr(0, folder + 1) + to;
+  }
+  errno = ELOOP;
+  return "";
+}
+
+/// No file may be made in the folder, or none of a longer name.
+bool only_in_place(int error) {
+  return error == EACCES || error == EPERM || error == EROFS || error == ENAMETOOLONG;
+}
+
 }  // namespace
 
 ScoreFile::ScoreFile(const std::string& path, std::vector<std::string> heads) : heads_(std::move(heads)) {
@@ -79,9 +99,11 @@ ScoreFile::ScoreFile(const std::string& path, std::vector<std::string> heads) : 
     return;
   }
   if (exists && access(path.c_str(), W_OK) != 0) fail();
-  char* const real = exists ? realpath(path.c_str(), nullptr) : nullptr;
-  if (real != nullptr) path_ = real;
-  std::free(real);
+  if (std::string real = behind_links(path); !real.empty()) {
+    path_ = std::move(real);
+  } else {
+    fail();
+  }
   open_beside();
 }
 
@@ -89,9 +111,12 @@ void ScoreFile::open_beside() {
   const EndingLater until_known;
   std::string name = path_ + ".XXXXXX";
   const int fd = name.size() < PATH_MAX ? mkstemp(name.data()) : (errno = ENAMETOOLONG, -1);
-  if (fd < 0)
+  if (fd < 0) {
+    const int reason = errno;
+    if (only_in_place(reason) && (file_ = std::fopen(path_.c_str(), "wb")) != nullptr) return;
     throw CommandError(kExitOther,
-                       path_ + ": no temporary file can be made beside it: " + std::strerror(errno));
+                       path_ + ": no temporary file can be made beside it: " + std::strerror(reason));
+  }
   temporary_ = name;
   remove_when_ended(temporary_);
   fcntl(fd, F_SETFD, FD_CLOEXEC);

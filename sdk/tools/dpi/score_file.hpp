@@ -9,7 +9,8 @@ namespace dpi::tool {
 
 /// Standard output, or a file that appears under its name only when it is complete: until commit() it is a
 /// temporary one beside it, which goes when the program fails or is told to end (SIGINT, SIGTERM, SIGHUP).
-/// What is no regular file (a pipe, /dev/null) is written as it is. One at a time.
+/// Where no file may be made beside it, it is written in place. What is no regular file (a pipe, /dev/null)
+/// is written as it is. One at a time.
 class ScoreFile {
  public:
   /// path: "" or "-" for standard output. Throws CommandError when it cannot be written.

@@ -72,6 +72,32 @@ def test_mode_and_links_are_kept(dpi, bundle, csv, folder):
     assert stat.S_IMODE(fresh.stat().st_mode) == 0o666 & ~mask
 
 
+def test_a_link_to_a_file_that_is_still_to_be_made_stays_a_link(dpi, bundle, csv, folder):
+    (folder / "a").mkdir()
+    chain = folder / "chain.csv"
+    chain.symlink_to("a/link.csv")
+    (folder / "a" / "link.csv").symlink_to("../scores.csv")
+    dpi("predict", bundle, csv(BAD), "-o", chain).fails(2, "rows.csv:5:2")
+    assert not (folder / "scores.csv").exists() and chain.is_symlink()
+    dpi("predict", bundle, csv(ROWS), "-o", chain).ok()
+    assert chain.is_symlink() and (folder / "a" / "link.csv").is_symlink()
+    assert (folder / "scores.csv").read_text() == dpi("predict", bundle, csv(ROWS)).ok().out
+    loop = folder / "loop.csv"
+    loop.symlink_to("loop.csv")
+    dpi("predict", bundle, csv(ROWS), "-o", loop).fails(6, "loop.csv")
+    assert loop.is_symlink()
+
+
+def test_where_nothing_can_be_made_beside_it_a_file_is_written_in_place(dpi, bundle, csv, folder):
+    want = dpi("predict", bundle, csv(ROWS)).ok().out
+    long = folder / ("s" * 251 + ".csv")  # there is no name that is longer
+    for text in (None, "of yesterday"):
+        if text:
+            long.write_text(text)
+        dpi("predict", bundle, csv(ROWS), "-o", long).ok()
+        assert long.read_text() == want and left_in(folder) == [long.name]
+
+
 def test_what_is_no_file_is_written_as_it_is(dpi, bundle, csv):
     dpi("predict", bundle, csv(ROWS), "-o", "/dev/null").ok()
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
