@@ -1,6 +1,7 @@
 #include "base/own_file.hpp"
 
 #include <dlfcn.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -33,15 +34,32 @@ std::string file_mapped_at(uintptr_t address) {
   return "";
 }
 
+/// Of an absolute path; "" for what may have been meant from another current directory.
+std::string real_path(const char* path) {
+  if (path == nullptr || path[0] != '/') return "";
+  char* const found = realpath(path, nullptr);
+  std::string real = found != nullptr ? found : "";
+  std::free(found);
+  return real;
+}
+
+// Without /proc: as the loader was told.
+std::string file_loaded_at(void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) != 0 ? real_path(info.dli_fname) : "";
+}
+
 std::string program_file() {
   char exe[PATH_MAX];
   const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe));
-  return n > 0 ? without_mark(std::string(exe, static_cast<size_t>(n))) : "";
+  if (n > 0) return without_mark(std::string(exe, static_cast<size_t>(n)));
+  return real_path(reinterpret_cast<const char*>(getauxval(AT_EXECFN)));
 }
 
 OwnFile find_own_file() {
   OwnFile own;
   own.path = file_mapped_at(reinterpret_cast<uintptr_t>(&find_own_file));
+  if (own.path.empty()) own.path = file_loaded_at(reinterpret_cast<void*>(&find_own_file));
   own.is_program = !own.path.empty() && own.path == program_file();
   return own;
 }

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -9,6 +10,8 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
+
+from conftest import PROGRAM
 
 
 def op(manifest, kind):
@@ -368,6 +371,18 @@ def test_a_wide_table_or_many_heads_do_not_send_the_lookup_to_the_reference(dpi,
     rows = "a,b,c,d\n" + "".join(f"{i},{29 - i},{i}|{i // 2},{'|'.join(str(k) for k in range(i % 5))}\n" for i in range(30))
     scores = [dpi("predict", path, csv(rows), "--device", device).scores()[1] for device in ("cpu", "ref")]
     assert np.abs(scores[0] - scores[1]).max() <= 1e-5 and np.ptp(scores[0]) > 0.1
+
+
+def test_plugins_are_found_without_proc(tmp_path):
+    program = shutil.copy(PROGRAM, tmp_path / "dpi")
+    command = f"mount -t tmpfs none /proc && exec {program} devices --json"
+    ran = subprocess.run(["unshare", "-m", "sh", "-c", command], capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    if "unshare" in ran.stderr or "mount" in ran.stderr:
+        pytest.skip(ran.stderr.strip())
+    plain = subprocess.run([program, "devices", "--json"], capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    assert ran.returncode == 0, ran.stderr
+    searched = lambda text: [d.get("searched") for d in json.loads(text)]  # noqa: E731
+    assert searched(ran.stdout) == searched(plain.stdout) and "installation" in plain.stdout
 
 
 def test_verify_holds_each_row_to_its_own_tolerance(dpi, tmp_path):
