@@ -373,6 +373,23 @@ def test_a_wide_table_or_many_heads_do_not_send_the_lookup_to_the_reference(dpi,
     assert np.abs(scores[0] - scores[1]).max() <= 1e-5 and np.ptp(scores[0]) > 0.1
 
 
+def test_dot_of_a_long_chain(dpi, tmp_path):
+    """Two chains of 20,000 ops that differ in their last op: each op is told apart, and soon enough."""
+    from dpi_export import Builder
+
+    b = Builder("chains")
+    b.numeric("x")
+    for last in ("tanh", "exp"):
+        x = b.input("x")
+        for i in range(20_000):
+            x = b.unary("sigmoid" if i % 3 else "tanh", x)
+        b.head(last, b.unary(last, x))
+    path = tmp_path / "chains.h5"
+    b.write(path, check=False)
+    out = dpi("plan", path, "--dot", "--option", "debug.fuse=off", "--fold=off").ok().out
+    assert out.count("label=") >= 40_000 - 4 and " (4)" not in out
+
+
 def test_plugins_are_found_without_proc(tmp_path):
     program = shutil.copy(PROGRAM, tmp_path / "dpi")
     command = f"mount -t tmpfs none /proc && exec {program} devices --json"

@@ -19,6 +19,7 @@ namespace {
 using plan::dims_text;
 
 constexpr size_t kGroupFrom = 4;  // fewer are drawn one by one
+constexpr int kRounds = 64;       // after which ops that could still be told apart count as alike
 
 /// As part of a label.
 std::string escaped(const std::string& s) {
@@ -74,8 +75,27 @@ std::string weights(const Plan& p, const PlanOp& op) {
   return s;
 }
 
+/// One sweep: an op's class becomes that of what it was and of its neighbours, those before it in the sweep
+/// told apart already. The number of classes.
+size_t tell_apart(const std::vector<std::vector<int32_t>>& neighbours, bool backwards,
+                  std::vector<int32_t>* of) {
+  std::map<std::pair<int32_t, std::set<int32_t>>, int32_t> seen;
+  const size_t n = of->size();
+  const auto known = static_cast<int32_t>(n);  // classes of this sweep are numbered behind all of the last
+  for (size_t k = 0; k < n; ++k) {
+    const size_t i = backwards ? n - 1 - k : k;
+    std::set<int32_t> beside;
+    for (const int32_t j : neighbours[i]) beside.insert((*of)[static_cast<size_t>(j)]);
+    const auto fresh = known + static_cast<int32_t>(seen.size());
+    (*of)[i] = seen.emplace(std::pair((*of)[i], std::move(beside)), fresh).first->second;
+  }
+  for (int32_t& c : *of) c -= known;
+  return seen.size();
+}
+
 /// What is drawn alike: ops with the same class are one box. Starts from what each op is and goes on telling
-/// ops apart by the classes before and after them, until nothing more is told apart.
+/// ops apart by the classes before and after them, until nothing more is told apart. Each sweep uses what it
+/// has just found, forward along the issue order and back, so that a long chain takes one and not one per op.
 std::vector<int32_t> classes(const Plan& p, const plan::Dag& dag) {
   const size_t n = p.ops.size();
   std::vector<int32_t> of(n, 0);
@@ -87,18 +107,11 @@ std::vector<int32_t> classes(const Plan& p, const plan::Dag& dag) {
     for (const int32_t v : op.outputs) what += v < 0 ? "-" : "/" + std::to_string(p.values[v].dims.rank);
     of[i] = kinds.emplace(std::move(what), static_cast<int32_t>(kinds.size())).first->second;
   }
-  for (size_t count = kinds.size(), before = count + 1; before != count;) {
-    std::map<std::tuple<int32_t, std::set<int32_t>, std::set<int32_t>>, int32_t> seen;
-    std::vector<int32_t> next(n);
-    for (size_t i = 0; i < n; ++i) {
-      std::set<int32_t> preds, succs;
-      for (const int32_t j : dag.preds[i]) preds.insert(of[j]);
-      for (const int32_t j : dag.succs[i]) succs.insert(of[j]);
-      const int32_t fresh = static_cast<int32_t>(seen.size());
-      next[i] = seen.emplace(std::tuple(of[i], std::move(preds), std::move(succs)), fresh).first->second;
-    }
-    of.swap(next);
-    before = std::exchange(count, seen.size());
+  size_t count = kinds.size();
+  for (int round = 0; round < kRounds; ++round) {
+    tell_apart(dag.preds, false, &of);
+    const size_t before = std::exchange(count, tell_apart(dag.succs, true, &of));
+    if (count == before) break;
   }
   return of;
 }
