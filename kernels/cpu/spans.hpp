@@ -25,12 +25,6 @@ struct SpanUnary {
   Span p[3];
 };
 
-/// What a channel parameter means for a run that starts at channel `channel`: one value, or one per channel.
-DPI_INLINE Span param_span(const Param& p, int64_t channel) {
-  if (p.data == nullptr) return {nullptr, 0};
-  return dims_size(p.dims) == 1 ? Span{p.data, 0} : Span{p.data + channel, 1};
-}
-
 /// dst[i] = f(x[i]); dst may be x.
 void unary_span(const SpanUnary& f, Span x, float* dst, int64_t n);
 

@@ -1,12 +1,10 @@
 // `dpi keygen` and `dpi sign`: keys, and who answers for a bundle.
-#include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <thread>
 
 #include "base/text.hpp"
-#include "base/thread_pool.hpp"
 #include "bundle/bundle.hpp"
+#include "hash_threads.hpp"
 #include "key_file.hpp"
 #include "loaded_model.hpp"
 #include "terminal.hpp"
@@ -32,12 +30,10 @@ int sign(const SignArgs& args) {
     return kExitOk;
   }
   const SigningKey key = read_signing_key(args.key);
-  const auto threads = static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u));
-  ThreadPool pool;
-  check(pool.grow(threads), true);
+  HashThreads threads;
   {
     Progress progress("checking hashes");
-    check(sign_file(args.bundle, key, {&pool, threads},
+    check(sign_file(args.bundle, key, threads.workers(),
                     [&](uint64_t done, uint64_t total) { progress.update(done, total); }),
           true);
   }

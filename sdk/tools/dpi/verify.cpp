@@ -3,11 +3,10 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <thread>
 
 #include "base/text.hpp"
-#include "base/thread_pool.hpp"
 #include "bundle/bundle.hpp"
+#include "hash_threads.hpp"
 #include "loaded_model.hpp"
 #include "sha256.hpp"
 #include "terminal.hpp"
@@ -218,10 +217,8 @@ int verify(const VerifyArgs& args) {
   for (const auto& [key, value] : args.common.pairs()) {
     if (key == "require_signature") options.require_signature = value;
   }
-  ThreadPool pool;
-  const auto threads = static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u));
-  check(pool.grow(threads), true);
-  options.workers = {&pool, threads};
+  HashThreads threads;
+  options.workers = threads.workers();
   options.check_hashes = have_content_hash();
   Json j;
   j["bundle"] = args.bundle;

@@ -51,16 +51,6 @@ int32_t add_param(Plan& plan, std::string name, const Dims& dims, std::vector<fl
   return static_cast<int32_t>(plan.params.size() - 1);
 }
 
-int32_t add_const(Plan& plan, std::string name, const Dims& dims, std::vector<float> data) {
-  const int32_t p = add_param(plan, name, dims, std::move(data));
-  const int32_t v = add_value(plan, std::move(name), dims, RowSpace::kConstant);
-  PlanValue& value = plan.values[static_cast<size_t>(v)];
-  value.storage = Storage::kConst;
-  value.row_stride = 0;
-  value.param = p;
-  return v;
-}
-
 const std::vector<float>* const_data(const Plan& plan, int32_t value) {
   const PlanValue& v = value_of(plan, value);
   return v.storage == Storage::kConst ? &param_of(plan, v.param).data : nullptr;
@@ -71,17 +61,6 @@ bool scalar_const(const Plan& plan, int32_t value, double* out) {
   if (!data || data->size() != 1) return false;
   *out = (*data)[0];
   return true;
-}
-
-void replace_uses(Plan& plan, const Index& index, int32_t from, int32_t to, bool heads) {
-  for (int32_t user : index.users[static_cast<size_t>(from)]) {
-    for (int32_t& v : plan.ops[static_cast<size_t>(user)].inputs) v = v == from ? to : v;
-  }
-  if (!heads) return;
-  for (PlanHead& h : plan.heads) {
-    h.value = h.value == from ? to : h.value;
-    h.logit = h.logit == from ? to : h.logit;
-  }
 }
 
 Region region_of(const Plan& plan, int32_t value) {

@@ -30,7 +30,6 @@ void kill(PlanOp& op);
 /// New values, params and ops; the index of what was added. Names need not be unique.
 int32_t add_value(Plan& plan, std::string name, const Dims& dims, RowSpace space);
 int32_t add_param(Plan& plan, std::string name, const Dims& dims, std::vector<float> data);
-int32_t add_const(Plan& plan, std::string name, const Dims& dims, std::vector<float> data);  // a kConst value
 
 using ops::dims_of;
 using ops::dims_text;
@@ -42,9 +41,6 @@ inline const PlanParam& param_of(const Plan& plan, int32_t p) { return plan.para
 bool scalar_const(const Plan& plan, int32_t value, double* out);
 /// Floats of a constant value, or null.
 const std::vector<float>* const_data(const Plan& plan, int32_t value);
-
-/// Every reader of `from` (ops, and heads if `heads`) reads `to` instead.
-void replace_uses(Plan& plan, const Index& index, int32_t from, int32_t to, bool heads);
 
 /// Columns [begin, end) of a base buffer (an arena, output or logit value).
 struct Region {
