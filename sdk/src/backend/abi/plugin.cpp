@@ -79,6 +79,7 @@ constexpr const char* kReplace = "replace the file or take it away";
 
 /// The file that a path leads to, links followed, so that what is looked at is what is opened; "" and errno.
 std::string real_file(const std::string& path) {
+  errno = 0;
   char* const found = realpath(path.c_str(), nullptr);
   std::string real = found != nullptr ? found : "";
   std::free(found);
@@ -102,6 +103,8 @@ std::unique_ptr<Plugin> load(const std::string& path, const std::string& name, P
   *why = {path, {}, kReplace, true, true, false};
   const std::string real = real_file(path);
   if (real.empty()) {
+    why->out_of_memory = errno == ENOMEM;
+    why->defective = !why->out_of_memory;
     why->reason = std::string("cannot be opened: ") + std::strerror(errno);
     return nullptr;
   }
