@@ -17,17 +17,16 @@ int64_t dpi_emu_calls(const char* kind);
 
 struct DpiEmuLive {
   int64_t device_blocks, device_bytes, pinned_blocks, streams, events, graphs;
-  int64_t pinned_bytes, peak_bytes;  // the most of device and pinned memory together
 };
 /// What is allocated at the moment.
 void dpi_emu_live(DpiEmuLive* out);
-/// peak_bytes counts from here.
-void dpi_emu_restart_peak();
 
 /// A program that wants to know defines this word, as `extern "C" volatile int`, and exports it. It is not 0
 /// while the emulation's own code runs, on any thread: memory that is taken meanwhile is the emulation's, not
 /// the backend's.
 extern volatile int dpi_emu_own_word __attribute__((weak, visibility("default")));
+/// Likewise a function that hears of device and pinned memory that is taken (bytes) and given back (-bytes).
+void dpi_emu_taken(int64_t bytes) __attribute__((weak, visibility("default")));
 
 /// The failure that a call of this thread left behind, 0 = none; it stays there.
 int dpi_emu_last_code();

@@ -4,7 +4,6 @@
 // as fiber.cpp.
 #include "kernels/emu/memory.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -29,15 +28,16 @@ using Blocks = std::map<char*, Block>;
 struct Heap {
   Blocks device, pinned;
   uint64_t used = 0;
-  uint64_t pinned_used = 0, peak = 0;
   int open = 0;  // of all blocks
-
-  void note_peak() { peak = std::max(peak, used + pinned_used); }
 };
 
 Heap& heap() {
   static auto* const kHeap = new Heap;
   return *kHeap;
+}
+
+void tell_taken(int64_t bytes) {
+  if (dpi_emu_taken != nullptr) dpi_emu_taken(bytes);
 }
 
 size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -80,7 +80,8 @@ int free_block(Blocks* blocks, void* p, const char* call) {
   const auto it = blocks->find(static_cast<char*>(p));
   if (it == blocks->end())
     return failed(kInvalidValue, std::string(call) + " of an address that is not allocated");
-  (blocks == &heap().device ? heap().used : heap().pinned_used) -= it->second.bytes;
+  if (blocks == &heap().device) heap().used -= it->second.bytes;
+  tell_taken(-static_cast<int64_t>(it->second.bytes));
   release_block(it->first, it->second.bytes);
   blocks->erase(it);
   return 0;
@@ -130,7 +131,7 @@ int device_alloc(size_t bytes, void** out) {
   if (heap().open > 0) unpoison(p, bytes);
   heap().device[p].bytes = bytes;
   heap().used += bytes;
-  heap().note_peak();
+  tell_taken(static_cast<int64_t>(bytes));
   *out = p;
   return 0;
 }
@@ -146,8 +147,7 @@ int pinned_alloc(size_t bytes, void** out) {
   if (p == nullptr) return failed(kOutOfMemory, "the host is out of memory");
   unpoison(p, bytes);
   heap().pinned[p].bytes = bytes;
-  heap().pinned_used += bytes;
-  heap().note_peak();
+  tell_taken(static_cast<int64_t>(bytes));
   *out = p;
   return 0;
 }
@@ -183,13 +183,5 @@ extern "C" __attribute__((visibility("default"))) void dpi_emu_live(DpiEmuLive* 
           static_cast<int64_t>(h.pinned.size()),
           handles.streams,
           handles.events,
-          handles.graphs,
-          static_cast<int64_t>(h.pinned_used),
-          static_cast<int64_t>(h.peak)};
-}
-
-extern "C" __attribute__((visibility("default"))) void dpi_emu_restart_peak() {
-  const dpi::emu::Busy busy;
-  dpi::emu::heap().peak = 0;
-  dpi::emu::heap().note_peak();
+          handles.graphs};
 }

@@ -77,12 +77,15 @@ bool can_inject() { return true; }
 
 namespace {
 
-void count(int64_t blocks, int64_t bytes) {
-  if (exempt()) return;
+void count_always(int64_t blocks, int64_t bytes) {
   g_blocks += blocks;
   const int64_t now = g_bytes += bytes;
   for (int64_t most = g_peak; now > most && !g_peak.compare_exchange_weak(most, now);) {
   }
+}
+
+void count(int64_t blocks, int64_t bytes) {
+  if (!exempt()) count_always(blocks, bytes);
 }
 
 int64_t size_of(void* p) { return static_cast<int64_t>(malloc_usable_size(p)); }
@@ -135,6 +138,8 @@ using dpi::test::refused;
 using dpi::test::Source;
 
 #pragma GCC visibility push(default)
+void dpi_emu_taken(int64_t bytes) { dpi::test::count_always(0, bytes); }
+
 extern "C" {
 void* DPI_REAL(malloc)(size_t);
 void* DPI_REAL(calloc)(size_t, size_t);

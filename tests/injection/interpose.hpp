@@ -3,8 +3,8 @@
 // process; they count, keep track of what is alive, and let single calls fail when told to.
 //
 // Nothing fails and nothing is counted but between arm() and disarm(), while a Watched lives. What is alive
-// is counted always, but for what the emulated device takes for its own needs. Under TSan, which must have
-// malloc for itself, can_inject() is false.
+// is counted always, with the emulated device's memory, without what the emulation takes for itself. Under
+// TSan, which must have malloc for itself, can_inject() is false.
 #pragma once
 
 #include <cstddef>

@@ -43,11 +43,11 @@ struct Counted {
   int64_t device[kDeviceKinds] = {};
 };
 
-void add_spread(const Injection& of, int64_t calls, const Extent& extent, std::vector<Injection>* out) {
-  const int64_t n = extent.all ? calls : std::min(calls, extent.most);
+void add_spread(const Injection& of, int64_t calls, int64_t most, std::vector<Injection>* out) {
+  const int64_t n = std::min(calls, most);
   for (int64_t i = 0; i < n; ++i) {
     Injection one = of;
-    one.fault.at = 1 + i * calls / n;
+    one.fault.at = n == calls ? 1 + i : 1 + (2 * i + 1) * calls / (2 * n);
     out->push_back(one);
   }
 }
@@ -55,7 +55,8 @@ void add_spread(const Injection& of, int64_t calls, const Extent& extent, std::v
 std::vector<Injection> plan_of(const Counted& counted, const Extent& extent) {
   std::vector<Injection> out;
   const auto add = [&](Source source, How how, bool all_from) {
-    add_spread({{source, how, 0, all_from}, nullptr}, counted.calls[static_cast<int>(source)], extent, &out);
+    add_spread({{source, how, 0, all_from}, nullptr}, counted.calls[static_cast<int>(source)], extent.most,
+               &out);
   };
   for (const bool all_from : {false, true}) {
     for (const Source source : {Source::kAlloc, Source::kRead, Source::kOpen, Source::kThread, Source::kHook})
@@ -65,7 +66,7 @@ std::vector<Injection> plan_of(const Counted& counted, const Extent& extent) {
   for (int kind = 0; kind < kDeviceKinds; ++kind) {
     Injection one;
     one.device_kind = kDeviceKindNames[kind];
-    add_spread(one, counted.device[kind], extent, &out);
+    add_spread(one, counted.device[kind], extent.most_device, &out);
   }
   return out;
 }

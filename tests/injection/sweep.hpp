@@ -110,10 +110,10 @@ struct Invariant {
   std::function<std::string()> value;
 };
 
-/// How many injections of a kind an act gets: all, or at most `most`, spread evenly.
+/// How many injections of a kind an act gets at most, spread evenly.
 struct Extent {
-  bool all = false;
   int64_t most = 0;
+  int64_t most_device = 0;  // of calls of the device
 };
 
 /// Counts of all sweeps, printed at the end.

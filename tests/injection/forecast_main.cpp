@@ -1,0 +1,146 @@
+// What a model really takes against what was forecast for it: the most bytes alive, host and device together,
+// while every demo and op bundle is loaded, warmed up and scores several chunks. The forecast is never below,
+// and above by no more than a stated margin. At a memory_limit of the forecast a model loads; one byte below
+// it is refused with a text that names limit, amount and what takes most, and nothing stays allocated.
+//
+//   forecast_test [--device=cpu]
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+
+#include "injection/stage.hpp"
+#include "support/source_dir.hpp"
+
+namespace dpi::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kRows = 64;
+constexpr double kFactor = 1.25;               // the forecast is at most this times what was measured
+constexpr int64_t kMargin = int64_t{1} << 20;  // and this
+
+int g_wrong = 0;
+
+void check(bool ok, const std::string& what) {
+  if (ok) return;
+  ++g_wrong;
+  std::printf("  WRONG %s\n", what.c_str());
+}
+
+/// Options of one load, and a model of it.
+struct Loaded {
+  dpi_env* env = nullptr;
+  dpi_options* options = nullptr;
+  dpi_model* model = nullptr;
+  dpi_error error = DPI_ERROR_INIT;
+
+  Loaded(const std::string& device, const char* contexts, const std::string& limit) {
+    need(dpi_env_create(&env, nullptr) == DPI_OK, "an environment");
+    options = dpi_options_create();
+    need(dpi_options_set_env(options, env, nullptr) == DPI_OK, "options");
+    const std::pair<const char*, std::string> all[] = {{"device", device},
+                                                       {"max_rows", std::to_string(kRows)},
+                                                       {"max_nnz", "4096"},
+                                                       {"max_contexts", contexts},
+                                                       {"memory_limit", limit}};
+    for (const auto& [key, value] : all)
+      need(dpi_options_set(options, key, value.c_str(), nullptr) == DPI_OK, key);
+  }
+  ~Loaded() {
+    dpi_model_free(model);
+    dpi_options_free(options);
+    dpi_env_free(env);
+  }
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+  dpi_status load(const std::string& path) { return dpi_model_load(path.c_str(), options, &model, &error); }
+};
+
+int64_t field(const dpi_model* m, const std::string& name) {
+  static char text[1 << 20];
+  need(dpi_model_info_json(m, text, sizeof text) < sizeof text, "room for the description");
+  const char* const at = std::strstr(text, ("\"" + name + "\":").c_str());
+  need(at != nullptr, name.c_str());
+  return std::strtoll(at + name.size() + 3, nullptr, 10);
+}
+
+/// The most bytes while a model is loaded, warmed up and used; *forecast what was said of it.
+int64_t measure(const std::string& device, const std::string& path, const char* contexts, int64_t* forecast) {
+  Request rows;
+  std::vector<float> out;
+  {
+    Loaded shape(device, contexts, "0");
+    need(shape.load(path), shape.error);
+    rows.make(shape.model, 4 * kRows);
+  }
+  Loaded m(device, contexts, "0");
+  const int64_t before = alive().bytes;
+  restart_peak();
+  need(m.load(path), m.error);
+  need(dpi_model_warm_up(m.model, 4 * kRows, &m.error), m.error);
+  need(dpi_predict(m.model, &rows.batch, rows.out.data(), rows.out.size(), nullptr, &m.error), m.error);
+  const int64_t measured = peak_bytes() - before;
+  *forecast = field(m.model, "most_bytes");
+  if (std::getenv("DPI_PARTS") != nullptr) {
+    for (const char* part :
+         {"packed_weight_bytes", "encoder_bytes", "model_bytes", "flight_bytes", "loading_bytes"})
+      std::printf("    %s %lld\n", part, static_cast<long long>(field(m.model, part)));
+  }
+  return measured;
+}
+
+void check_limit(const std::string& device, const std::string& path, const char* contexts, int64_t forecast) {
+  for (int i = 0; i < 2; ++i) {  // the first time brings along what is kept
+    Loaded refused(device, contexts, std::to_string(forecast - 1));
+    const Alive before = alive();
+    const dpi_status s = refused.load(path);
+    check(s == DPI_E_OUT_OF_MEMORY, path + ": one byte below the forecast gives " + dpi_status_name(s));
+    const int64_t left = alive().blocks - before.blocks;
+    const std::string text = refused.error.message;
+    for (const std::string& part : {std::string("memory_limit"), std::to_string(forecast) + " bytes",
+                                    std::to_string(forecast - 1) + " bytes", std::string("most of it for ")})
+      check(text.find(part) != std::string::npos, "'" + part + "' is not in: " + text);
+    check(i == 0 || left <= 0, path + ": " + std::to_string(left) + " blocks stay of a refused load");
+  }
+  Loaded allowed(device, contexts, std::to_string(forecast));
+  check(allowed.load(path) == DPI_OK, path + ": at the forecast: " + allowed.error.message);
+}
+
+int run(const std::string& device) {
+  if (!can_inject()) {
+    std::printf("skipped: malloc belongs to the sanitizer\n");
+    return 77;
+  }
+  for (const char* folder : {"/weights/demo", "/tests/e2e/op_bundles"}) {
+    for (const auto& entry : fs::directory_iterator(source_dir() + folder)) {
+      if (entry.path().extension() != ".h5") continue;
+      for (const char* contexts : {"1", "3"}) {
+        const std::string path = entry.path().string();
+        int64_t forecast = 0;
+        const int64_t measured = measure(device, path, contexts, &forecast);
+        std::printf("%-16s %s contexts: measured %9lld, forecast %9lld, %.2f times\n",
+                    entry.path().stem().c_str(), contexts, static_cast<long long>(measured),
+                    static_cast<long long>(forecast),
+                    static_cast<double>(forecast) / static_cast<double>(measured));
+        check(forecast >= measured, path + ": the forecast is too low");
+        check(static_cast<double>(forecast) <= kFactor * static_cast<double>(measured) + kMargin,
+              path + ": the forecast is too high");
+        check_limit(device, path, contexts, forecast);
+      }
+    }
+  }
+  return g_wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace dpi::test
+
+int main(int argc, char** argv) {
+  std::string device = "ref";
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view arg = argv[i];
+    if (arg.starts_with("--device=")) device = arg.substr(9);
+  }
+  return dpi::test::run(device);
+}
