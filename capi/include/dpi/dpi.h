@@ -71,7 +71,7 @@ enum {
   DPI_E_IO = 3,               /* the file exists but cannot be read; native_code = errno                                     */
   DPI_E_BAD_MODEL = 4,        /* not a bundle, damaged, or inconsistent; the text names the place inside the file             */
   DPI_E_UNSUPPORTED = 5,      /* well-formed, but of a newer format or an op, option or mode this build lacks                 */
-  DPI_E_OUT_OF_MEMORY = 6,    /* host or device; for models forecast before anything is loaded                                */
+  DPI_E_OUT_OF_MEMORY = 6,    /* host or device; models are forecast before their tables are read                            */
   DPI_E_DEVICE = 7,           /* the device failed; native_code = its error                                                  */
   DPI_E_NO_DEVICE = 8,        /* the device asked for cannot be used; the text says why                                      */
   DPI_E_TIMEOUT = 9,          /* the deadline passed                                                                         */
@@ -182,7 +182,12 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 that nothing uses too, is then compared with the hash that was signed,
  *                                                                 `threads` threads sharing the work
  *   backend_dir        absolute folder                     none   where plugins are looked for first
- *   memory_limit       bytes                               0      what the tables may take; 0 = what the host or device has
+ *   memory_limit       bytes                               0      the most that the model may take at any moment, host and device memory
+ *                                                                 together: tables, weights, vocabularies, what describes it, all
+ *                                                                 contexts, blocks while loading. A load whose forecast (most_bytes of
+ *                                                                 dpi_model_info_json) is above it is refused before tables are read.
+ *                                                                 Not counted: dpi_context_create, dpi_rows, threads. 0 = tables must
+ *                                                                 fit into what the host has free, or all with one call the device
  *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend
  *   in_flight          1 ... 8                             3      chunks of one call in flight on a device with its own memory
  *   small_batch        on | off                            off    one kernel for small batches where the device has one

@@ -83,6 +83,8 @@ Status place(uint32_t n, const Get& get, std::vector<uint32_t>* places, uint64_t
 
 }  // namespace
 
+size_t vocabulary_places_bytes(size_t entries) { return place_count(entries) * sizeof(uint32_t); }
+
 std::string_view StringVocabulary::entry(uint32_t k) const {
   return {reinterpret_cast<const char*>(bytes_.data()) + offsets_[k],
           static_cast<size_t>(offsets_[k + 1] - offsets_[k])};

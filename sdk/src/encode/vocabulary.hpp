@@ -41,6 +41,9 @@ class IntVocabulary {
   uint64_t seed_ = 0;
 };
 
+/// Bytes of the places of so many entries.
+size_t vocabulary_places_bytes(size_t entries);
+
 /// The ids of a vocabulary's entries: stated one by one, or counted from first_id.
 struct VocabularyIds {
   std::shared_ptr<const std::vector<int64_t>> stated;  // null = counted

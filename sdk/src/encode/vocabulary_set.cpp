@@ -1,6 +1,62 @@
 #include "encode/vocabulary_set.hpp"
 
+#include <set>
+#include <variant>
+
 namespace dpi {
+
+namespace {
+
+/// Each data set once, however many features name it.
+class Sizes {
+ public:
+  explicit Sizes(const Bundle& bundle) : bundle_(bundle) {}
+
+  void add(const step::VocabString& s) {
+    take(s.bytes);
+    places(s.offsets, 1);
+    take(s.ids);
+  }
+  template <class Step>
+  void add_keys(const Step& s) {
+    places(s.keys, 0);
+    take(s.ids);
+  }
+  uint64_t total() const { return total_; }
+
+ private:
+  /// The data set's own bytes.
+  bool take(const std::string& path) {
+    const DataSetInfo* info = bundle_.find(path);
+    if (info == nullptr || !seen_.insert(path).second) return false;
+    total_ += info->extent.length;
+    return true;
+  }
+  /// Those and an index over its elements, less `ends`.
+  void places(const std::string& path, uint64_t ends) {
+    if (!take(path)) return;
+    const uint64_t n = bundle_.find(path)->extent.length / sizeof(uint64_t);
+    total_ += vocabulary_places_bytes(n > ends ? n - ends : 0);
+  }
+
+  const Bundle& bundle_;
+  std::set<std::string> seen_;
+  uint64_t total_ = 0;
+};
+
+}  // namespace
+
+uint64_t VocabularySet::bytes_of(const Bundle& bundle) {
+  Sizes sizes(bundle);
+  for (const FeatureSpec& f : bundle.manifest().features) {
+    for (const EncoderStep& s : f.encoder.steps) {
+      if (const auto* texts = std::get_if<step::VocabString>(&s)) sizes.add(*texts);
+      if (const auto* integers = std::get_if<step::VocabInt>(&s)) sizes.add_keys(*integers);
+      if (const auto* floats = std::get_if<step::VocabFloat>(&s)) sizes.add_keys(*floats);
+    }
+  }
+  return sizes.total();
+}
 
 Result<std::shared_ptr<const StringVocabulary>> VocabularySet::strings(const std::string& bytes,
                                                                        const std::string& offsets) {

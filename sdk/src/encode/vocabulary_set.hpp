@@ -15,6 +15,9 @@ namespace dpi {
 
 class VocabularySet {
  public:
+  /// What all vocabularies of a bundle will take, known from its data sets alone.
+  static uint64_t bytes_of(const Bundle& bundle);
+
   /// The bundle must outlive this object.
   explicit VocabularySet(Bundle& bundle) : bundle_(bundle) {}
 

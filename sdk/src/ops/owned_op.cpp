@@ -91,6 +91,12 @@ void OwnedOp::drop_param(size_t i) {
   params[i].data = nullptr;
 }
 
+size_t OwnedOp::param_bytes() const {
+  size_t n = 0;
+  for (const auto& data : param_data) n += data.capacity() * sizeof(float);
+  return n;
+}
+
 Result<OwnedOp> own_op(const dpi_op_desc& desc) {
   DPI_RETURN_IF_ERROR(check_desc(desc));
   OwnedOp op;

@@ -45,6 +45,8 @@ struct OwnedOp : OpArrays {
   kernels::Param param(size_t i) const;
   /// Frees the copy of a param that the backend has packed. Its dims stay, its data becomes null.
   void drop_param(size_t i);
+  /// Of all params that are kept.
+  size_t param_bytes() const;
 
   std::vector<std::vector<float>> param_data;
 };

@@ -37,20 +37,21 @@ int64_t table_bytes(const TableSpec& t) {
 }
 
 Json forecast_json(const MemoryForecast& f) {
-  return {{"tables_bytes", f.tables}, {"weights_bytes", f.weights}, {"flight_bytes", f.flight},
-          {"in_flight", f.flights},   {"contexts", f.contexts},     {"least_bytes", f.least()},
+  return {{"tables_bytes", f.tables}, {"weights_bytes", f.weights}, {"encoders_bytes", f.encoders},
+          {"model_bytes", f.model},   {"flight_bytes", f.flight},   {"in_flight", f.flights},
+          {"contexts", f.contexts},   {"loading_bytes", f.loading}, {"least_bytes", f.least()},
           {"most_bytes", f.most()}};
 }
 
 /// Bytes as the plan will need them, padding included, in host memory (device cpu) and on a GPU. Tables are
 /// unpadded in the file.
-Json memory_json(const Graph& graph, const ModelOptions& options) {
+Json memory_json(const Bundle& bundle, const Graph& graph, const ModelOptions& options) {
   constexpr int64_t kHostAlignment = 64, kDeviceAlignment = 256;
   const Plan plan = take(make_plan(graph, plan_options(options)));
   Json j;
   j["max_rows"] = options.max_rows;
-  j["host"] = forecast_json(take(forecast_memory(plan, options, false, kHostAlignment)));
-  j["gpu"] = forecast_json(take(forecast_memory(plan, options, true, kDeviceAlignment)));
+  j["host"] = forecast_json(take(forecast_memory(bundle, plan, options, {false, kHostAlignment, 0, 0})));
+  j["gpu"] = forecast_json(take(forecast_memory(bundle, plan, options, {true, kDeviceAlignment, 0, 0})));
   return j;
 }
 
@@ -85,7 +86,7 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
   }
   j["golden"] = {
       {"rows", m.golden.rows}, {"shared_rows", m.golden.shared_rows}, {"tolerance", m.golden.tolerance}};
-  j["memory"] = memory_json(graph, options);
+  j["memory"] = memory_json(bundle, graph, options);
   return j;
 }
 

@@ -18,7 +18,7 @@
 
 #include "ops/op_desc.h"
 
-#define DPI_BACKEND_ABI 3u
+#define DPI_BACKEND_ABI 4u
 
 extern "C" {
 
@@ -202,6 +202,9 @@ typedef struct dpi_backend_api {
                                  int64_t* max_rows, char* report, size_t cap, dpi_backend_error* err);
   int32_t (*small_batch_enqueue)(dpi_backend_stream*, const dpi_backend_op*, const dpi_op_call* calls,
                                  int32_t n_calls, dpi_backend_error* err);
+
+  // Bytes of weights that a prepared op keeps, in host memory and on the device, as it has packed them.
+  size_t (*op_bytes)(const dpi_backend_op*);
 } dpi_backend_api;
 
 // The two symbols a plugin exports. score: 0 = unusable on this machine, `why` (cap bytes) says so; higher is

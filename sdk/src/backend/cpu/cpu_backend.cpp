@@ -124,6 +124,11 @@ size_t cpu_op_scratch_bytes(const dpi_backend_op* op, int64_t) {
   return o.scratch_per_call * static_cast<size_t>(o.threads);
 }
 
+size_t cpu_op_bytes(const dpi_backend_op* op) {
+  const CpuOp& o = *reinterpret_cast<const CpuOp*>(op);
+  return o.op.param_bytes() + o.packed_bytes;
+}
+
 int32_t cpu_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi_op_call* call,
                     dpi_backend_error* err) {
   const CpuOp& op = *reinterpret_cast<const CpuOp*>(handle);
@@ -153,6 +158,7 @@ dpi_backend_api make_api() {
   api.op_free = cpu_op_free;
   api.op_scratch_bytes = cpu_op_scratch_bytes;
   api.enqueue = cpu_enqueue;
+  api.op_bytes = cpu_op_bytes;
   return api;
 }
 

@@ -138,6 +138,7 @@ Status pack(CpuOp& op) {
   const int64_t n = w.dims.at(-2), k = w.dims.at(-1);
   const int64_t size = op.f->gemm_packed_floats(n, k);
   op.packed = make_aligned(groups * size);
+  op.packed_bytes = static_cast<size_t>(groups * size) * sizeof(float);
   if (op.packed == nullptr) return {Code::kOutOfMemory, "no memory for packed weights"};
   for (int64_t g = 0; g < groups; ++g) op.f->gemm_pack(w.data + g * n * k, n, k, op.packed.get() + g * size);
   op.op.drop_param(0);

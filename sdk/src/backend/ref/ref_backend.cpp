@@ -73,6 +73,8 @@ size_t ref_op_scratch_bytes(const dpi_backend_op* handle, int64_t) {
   return 7 * static_cast<size_t>(op.output(0).dims.at(-1)) * sizeof(double);
 }
 
+size_t ref_op_bytes(const dpi_backend_op* op) { return reinterpret_cast<const RefOp*>(op)->op.param_bytes(); }
+
 int32_t ref_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi_op_call* call,
                     dpi_backend_error* err) {
   const OwnedOp& op = reinterpret_cast<const RefOp*>(handle)->op;
@@ -96,6 +98,7 @@ dpi_backend_api make_api() {
   api.op_free = ref_op_free;
   api.op_scratch_bytes = ref_op_scratch_bytes;
   api.enqueue = ref_enqueue;
+  api.op_bytes = ref_op_bytes;
   fill_host_members(&api);
   return api;
 }

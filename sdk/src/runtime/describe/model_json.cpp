@@ -74,6 +74,12 @@ void write_memory(JsonWriter* w, const Engine& e) {
   w->field("flight_bytes", e.memory().flight);
   w->field("in_flight", e.memory().flights);
   w->field("contexts", e.memory().contexts);
+  w->field("packed_weight_bytes", e.memory().weights);
+  w->field("encoder_bytes", e.memory().encoders);
+  w->field("model_bytes", e.memory().model);
+  w->field("loading_bytes", e.memory().loading);
+  w->field("least_bytes", e.memory().least());
+  w->field("most_bytes", e.memory().most());
   w->end_object();
 }
 

@@ -126,29 +126,56 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   if (watch == nullptr) watch = &own;
   DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kPlan, 1));
   DPI_RETURN_IF_ERROR(e->make_plan(bundle));
-  e->store_ =
-      store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), options.memory_limit);
-  DPI_RETURN_IF_ERROR(e->check_memory());
-  DPI_RETURN_IF_ERROR(e->load_tables(bundle, watch));
-  DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kOps, 1));
+  // Only the option's limit is looked at so early: what a device has free is the same once ops are prepared.
+  DPI_RETURN_IF_ERROR(e->check_limit(bundle, {!e->host_memory(), e->caps_.alignment, 0, 0}));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
   if (options.small_batch) DPI_RETURN_IF_ERROR(e->prepare_small_batch());
+  e->drop_params();
+  e->store_ = store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), 0);
+  DPI_RETURN_IF_ERROR(e->check_memory(bundle));
+  DPI_RETURN_IF_ERROR(e->load_tables(bundle, watch));
+  DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kOps, 1));
   e->graphs_ = options.graphs && (e->caps_.flags & DPI_BACKEND_CAPTURE) != 0;
-  for (PlanParam& p : e->plan_.params) {
-    e->weight_bytes_ += p.data.size() * sizeof(float);
-    std::vector<float>().swap(p.data);  // the backend keeps what it needs
-  }
   return e;
 }
 
-/// Tables, weights and one flight must fit what the device has free; host memory is checked by the store.
-Status Engine::check_memory() {
-  DPI_ASSIGN_OR_RETURN(memory_, forecast_memory(plan_, options_, !host_memory(), caps_.alignment));
-  if (host_memory() || caps_.memory_free == 0 || memory_.least() <= caps_.memory_free) return {};
+/// The backend keeps what it needs of the weights: before tables come the plan's own go.
+void Engine::drop_params() {
+  for (PlanParam& p : plan_.params) {
+    weight_bytes_ += p.data.size() * sizeof(float);
+    std::vector<float>().swap(p.data);
+  }
+}
+
+Status Engine::check_limit(const Bundle& bundle, const DeviceSizes& device) {
+  DPI_ASSIGN_OR_RETURN(memory_, forecast_memory(bundle, plan_, options_, device));
+  if (options_.memory_limit == 0 || memory_.most() <= options_.memory_limit) return {};
+  return {Code::kOutOfMemory, "the model needs " + memory_.text() + ", but option memory_limit allows " +
+                                  std::to_string(options_.memory_limit) + " bytes; nothing was loaded"};
+}
+
+/// Everything against the option; tables, weights and one flight against what the device has free. What the
+/// host has free is looked at by the store.
+Status Engine::check_memory(const Bundle& bundle) {
+  DeviceSizes sizes{!host_memory(), caps_.alignment, 0, 0};
+  std::vector<uint64_t> scratch(static_cast<size_t>(plan_.n_streams), 64);
+  const auto packed = [this](const dpi_backend_op* op) -> uint64_t {
+    return op != nullptr && api().op_bytes != nullptr ? api().op_bytes(op) : 0;
+  };
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    sizes.weights += packed(ops_[i]);
+    uint64_t& most = scratch[static_cast<size_t>(plan_.ops[i].stream)];
+    most = std::max<uint64_t>(most, api().op_scratch_bytes(ops_[i], options_.max_rows));
+  }
+  for (const uint64_t bytes : scratch) sizes.scratch += bytes;
+  sizes.weights += packed(small_batch_) + const_bytes_;
+  DPI_RETURN_IF_ERROR(check_limit(bundle, sizes));
+  const uint64_t needs = memory_.tables + memory_.flight;  // weights are there
+  if (host_memory() || caps_.memory_free == 0 || needs + memory_.weights <= caps_.memory_free) return {};
   const auto mib = [](uint64_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; };
-  return {Code::kOutOfMemory, "the model needs " + mib(memory_.least()) + " (tables " + mib(memory_.tables) +
-                                  ", weights " + mib(memory_.weights) +
+  return {Code::kOutOfMemory, "the model needs " + mib(needs + memory_.weights) + " (tables " +
+                                  mib(memory_.tables) + ", weights " + mib(memory_.weights) +
                                   ", one call of max_rows=" + std::to_string(options_.max_rows) + " " +
                                   mib(memory_.flight) + "), but only " + mib(caps_.memory_free) +
                                   " of device memory are free; nothing was loaded"};
@@ -171,6 +198,7 @@ Status Engine::upload_constants() {
     void* p = nullptr;
     dpi_backend_error err{};
     const size_t bytes = std::max<size_t>(1, data.size()) * sizeof(float);
+    const_bytes_ += bytes;
     DPI_RETURN_IF_ERROR(
         backend_status(api().alloc(device(), bytes, DPI_MEMORY_PARAM, &p, &err), err, v.name));
     const_data_[v.param] = static_cast<float*>(p);

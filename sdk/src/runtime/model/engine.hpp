@@ -23,7 +23,7 @@ namespace dpi {
 
 class Engine {
  public:
-  /// Plans, opens the backend, streams the tables to their storage, prepares the ops. `store` may be given by
+  /// Plans, opens the backend, prepares the ops, streams the tables to their storage. `store` may be given by
   /// tests; else resident. `watch` may be null.
   static Result<std::unique_ptr<Engine>> create(Bundle& bundle, const ModelOptions& options,
                                                 std::unique_ptr<TableStore> store = nullptr,
@@ -74,7 +74,9 @@ class Engine {
 
  private:
   Engine() = default;
-  Status check_memory();
+  Status check_limit(const Bundle& bundle, const DeviceSizes& device);
+  Status check_memory(const Bundle& bundle);
+  void drop_params();
   Status open_backend();
   Status make_plan(Bundle& bundle);
   Status load_tables(Bundle& bundle, LoadWatch* watch);
@@ -97,6 +99,7 @@ class Engine {
   std::vector<std::string> reports_;
   std::vector<float*> const_data_;  // per param, null unless a value reads it
   uint64_t weight_bytes_ = 0;
+  uint64_t const_bytes_ = 0;  // of const_data_
   dpi_backend_op* small_batch_ = nullptr;
   int64_t small_batch_max_rows_ = 0;
   std::string small_batch_report_;

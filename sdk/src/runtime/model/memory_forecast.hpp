@@ -1,34 +1,56 @@
-// What a model will take of a device, known before anything is loaded. Used by the engine, which refuses a
-// model that cannot fit, and by `dpi inspect`, which needs no device for it.
+// What a model will take of memory, host and device together, known before its tables are loaded. Used by the
+// engine, which refuses a model that cannot fit, and by `dpi inspect`, which needs no device for it.
+//
+// Large things are counted to the byte: tables, packed weights, vocabularies, contexts, blocks on their way.
+// What describes a model (names, ops, plan) is many small pieces: it is taken from the size of the bundle's
+// metadata, on the safe side. tests/injection/forecast_main.cpp holds all of it against what is really
+// allocated.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/status.hpp"
+#include "bundle/bundle.hpp"
 #include "plan/plan.hpp"
 #include "runtime/model/options.hpp"
 
 namespace dpi {
 
-struct MemoryForecast {
-  uint64_t tables = 0;   // fused arena, padding included
-  uint64_t weights = 0;  // dense weights as the plan holds them; a backend may pack them larger
-  uint64_t flight = 0;   // one flight of a context: intermediate values, packed input, scores
-  int32_t flights = 1;   // of one context, at most
-  int32_t contexts = 1;  // at most
-
-  /// The least a call needs: tables, weights and one flight.
-  uint64_t least() const { return tables + weights + flight; }
-  /// With every context in use by calls of many chunks.
-  uint64_t most() const {
-    return tables + weights + flight * static_cast<uint64_t>(flights) * static_cast<uint64_t>(contexts);
-  }
+/// What only the device knows.
+struct DeviceSizes {
+  bool on_device = false;  // rows are laid out as for a GPU, and a flight has memory on both sides
+  int64_t alignment = 64;  // of arena offsets
+  uint64_t weights = 0;    // as its ops have packed them; 0 = nothing is prepared, so as the plan has them
+  uint64_t scratch = 0;    // of one flight, all streams
 };
 
-/// on_device: rows are laid out as for a GPU. alignment: of arena offsets. Fails with kOutOfMemory when sizes
-/// overflow.
-Result<MemoryForecast> forecast_memory(const Plan& plan, const ModelOptions& options, bool on_device,
-                                       int64_t alignment);
+struct MemoryForecast {
+  uint64_t tables = 0;    // fused arena, padding included
+  uint64_t weights = 0;   // constants, and weights as the device keeps them
+  uint64_t encoders = 0;  // vocabularies with their indexes
+  uint64_t model = 0;     // what describes the model
+  uint64_t flight = 0;    // one flight of a context: values, packed input, scores, scratch, bound operands
+  int32_t flights = 1;    // of one context, at most
+  int32_t contexts = 1;   // at most
+  uint64_t warm_up = 0;   // what dpi_model_warm_up takes beside the contexts, while it runs
+  uint64_t loading = 0;   // the most at any moment of the load
+
+  uint64_t kept() const { return tables + weights + encoders + model; }
+  uint64_t all_contexts() const {
+    return flight * static_cast<uint64_t>(flights) * static_cast<uint64_t>(contexts);
+  }
+  /// The least a call needs.
+  uint64_t least() const { return kept() + flight; }
+  /// The most at any moment: while loading, or with every context in use by calls of many chunks.
+  uint64_t most() const;
+  /// "1234 bytes (tables 800, weights 300 ...), most of it for the tables"
+  std::string text() const;
+};
+
+/// Fails with kOutOfMemory when sizes overflow.
+Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, const ModelOptions& options,
+                                       const DeviceSizes& device);
 
 /// The contexts a model has: the option, or as many as the machine has hardware threads.
 int32_t context_count(const ModelOptions& options);

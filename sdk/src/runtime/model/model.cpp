@@ -265,9 +265,12 @@ void Model::tell_events() const {
 void Model::close() {
   pool_->close();
   report_events();
-  encoders_.clear();
+  std::vector<std::unique_ptr<FeatureEncoder>>().swap(encoders_);
   engine_.reset();
   manifest_ = Manifest();
+  std::string().swap(source_);
+  std::vector<ContextPool*>().swap(own_);  // empty: contexts and raw rows keep their model alive
+  std::vector<std::shared_ptr<RawCounters>>().swap(raw_);
 }
 
 Status Model::check_golden(const GoldenRows& golden, double tolerance) {

@@ -13,15 +13,30 @@ namespace {
 
 using Term = PlanTable::Term;
 
-/// Sums of a derived table while its sources stream by: one per row and column, a handful of terms each,
-/// rounded when all have come.
+/// The one source of a derived table, or -1 when it has several.
+int32_t only_source(const PlanTable& t) {
+  int32_t source = -1;
+  for (const auto& column : t.columns) {
+    for (const Term& term : column) {
+      if (source >= 0 && term.table != source) return -1;
+      source = term.table;
+    }
+  }
+  return source;
+}
+
+/// Sums of a derived table while its sources stream by: one per row and column, a handful of terms each. With
+/// one source a block's sums are complete when the block has been seen, and go to the store at once; else
+/// they are kept until all have come.
 struct Derived {
-  int32_t table = -1;  // of the plan
+  int32_t table = -1;   // of the plan
+  int32_t source = -1;  // the only one, or -1
+  int64_t first = 0;    // row of sums[0]
   std::vector<double> sums;
 };
 
 /// One term of one derived column over the rows [first, first + n) of its source, already decoded to `rows`
-/// [n, dim].
+/// [n, dim]. Rows beyond those of the derived table are left out.
 void add_term(const Term& term, const float* rows, int64_t first, int64_t n, int64_t dim, Derived* d,
               size_t column, size_t columns) {
   for (int64_t r = 0; r < n; ++r) {
@@ -35,7 +50,7 @@ void add_term(const Term& term, const float* rows, int64_t first, int64_t n, int
         for (int64_t k = 0; k < dim; ++k) sum += static_cast<double>(term.weights[k]) * row[k];
         break;
     }
-    const size_t at = static_cast<size_t>(first + r) * columns + column;
+    const size_t at = static_cast<size_t>(first - d->first + r) * columns + column;
     if (at < d->sums.size()) d->sums[at] += sum;
   }
 }
@@ -46,20 +61,22 @@ class Loader {
       : bundle_(bundle), plan_(plan), store_(store), watch_(watch) {
     for (size_t t = 0; t < plan.tables.size(); ++t) {
       if (plan.tables[t].source >= 0) continue;
-      derived_.push_back({static_cast<int32_t>(t), {}});
+      derived_.push_back({static_cast<int32_t>(t), only_source(plan.tables[t]), 0, {}});
     }
   }
 
   Status run() {
     for (Derived& d : derived_) {
       const PlanTable& t = plan_.tables[d.table];
-      d.sums.assign(static_cast<size_t>(t.rows) * static_cast<size_t>(t.dim), 0.0);
+      if (d.source < 0) d.sums.assign(static_cast<size_t>(t.rows) * static_cast<size_t>(t.dim), 0.0);
     }
     DPI_RETURN_IF_ERROR(watch_->enter(LoadStage::kTables, bytes_to_read()));
     for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
       if (is_used(static_cast<int32_t>(s))) DPI_RETURN_IF_ERROR(stream_table(static_cast<int32_t>(s)));
     }
-    for (Derived& d : derived_) DPI_RETURN_IF_ERROR(ingest_derived(&d));
+    for (Derived& d : derived_) {
+      if (d.source < 0) DPI_RETURN_IF_ERROR(ingest_derived(&d));
+    }
     return store_.seal();
   }
 
@@ -116,7 +133,7 @@ class Loader {
             if (plan_.tables[t].source != source) continue;
             DPI_RETURN_IF_ERROR(store_.ingest(static_cast<int32_t>(t), first, n, bytes));
           }
-          if (decode) add_block(source, stored, first, n, bytes, scale);
+          if (decode) DPI_RETURN_IF_ERROR(add_block(source, stored, first, n, bytes, scale));
           return watch_->advance(read);
         });
   }
@@ -142,8 +159,8 @@ class Loader {
     return {};
   }
 
-  void add_block(int32_t source, kernels::DType stored, int64_t first, int64_t n,
-                 std::span<const std::byte> bytes, const std::vector<float>& scale) {
+  Status add_block(int32_t source, kernels::DType stored, int64_t first, int64_t n,
+                   std::span<const std::byte> bytes, const std::vector<float>& scale) {
     const int64_t dim = bundle_.manifest().tables[source].dim;
     kernels::TableView view;
     view.base = bytes.data();
@@ -156,13 +173,27 @@ class Loader {
     rows_.resize(static_cast<size_t>(n * dim));
     for (int64_t r = 0; r < n; ++r) kernels::decode_row(view, r, rows_.data() + r * dim);
     for (Derived& d : derived_) {
-      const auto& columns = plan_.tables[d.table].columns;
-      for (size_t c = 0; c < columns.size(); ++c) {
-        for (const Term& term : columns[c]) {
-          if (term.table == source) add_term(term, rows_.data(), first, n, dim, &d, c, columns.size());
+      if (d.source >= 0 && d.source != source) continue;
+      const PlanTable& t = plan_.tables[d.table];
+      const int64_t rows = std::min(n, t.rows - first);
+      if (d.source == source) {
+        d.first = first;
+        d.sums.assign(static_cast<size_t>(std::max<int64_t>(rows, 0)) * t.columns.size(), 0.0);
+      }
+      for (size_t c = 0; c < t.columns.size(); ++c) {
+        for (const Term& term : t.columns[c]) {
+          if (term.table == source) add_term(term, rows_.data(), first, n, dim, &d, c, t.columns.size());
         }
       }
+      if (d.source == source && rows > 0) DPI_RETURN_IF_ERROR(ingest_sums(d, first, rows));
     }
+    return {};
+  }
+
+  /// The sums of a block, rounded.
+  Status ingest_sums(const Derived& d, int64_t first, int64_t n) {
+    rounded_.assign(d.sums.begin(), d.sums.end());
+    return store_.ingest(d.table, first, n, std::as_bytes(std::span(rounded_)));
   }
 
   Status ingest_derived(Derived* d) {
@@ -184,6 +215,7 @@ class Loader {
   LoadWatch* watch_;
   std::vector<Derived> derived_;
   std::vector<float> rows_;
+  std::vector<float> rounded_;
   std::vector<uint16_t> narrowed_;
 };
 
@@ -205,6 +237,29 @@ void narrow_tables(kernels::DType type, Plan* plan) {
 
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch) {
   return Loader(bundle, plan, store, watch).run();
+}
+
+uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_device) {
+  constexpr uint64_t kBlock = uint64_t{4} << 20;
+  constexpr uint64_t kDerivedRows = 65536;
+  uint64_t block = 0, kept = 0, sums = 0, scale = 0;
+  for (const PlanTable& t : plan.tables) {
+    const auto rows = static_cast<uint64_t>(t.rows), dim = static_cast<uint64_t>(t.dim);
+    if (t.needs_nonzero) kept += (rows + 63) / 64 * sizeof(uint64_t);
+    if (t.dtype == kernels::DType::kI8) kept += rows * sizeof(float);
+    if (t.source < 0) {
+      const bool at_once = only_source(t) >= 0;
+      sums += at_once ? 0 : rows * dim * sizeof(double) + std::min(rows, kDerivedRows) * dim * sizeof(float);
+      continue;
+    }
+    const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(t.source)];
+    const auto row = static_cast<uint64_t>(spec.dim * kernels::dtype_bytes(spec.dtype));
+    const uint64_t n = std::min(rows, std::max<uint64_t>(1, kBlock / row));
+    // read, narrowed, decoded, and sums of up to 4 columns as double and float
+    block = std::max(block, n * (row + 2 * dim + 4 * dim + 4 * 12));
+    if (spec.dtype == kernels::DType::kI8) scale = std::max(scale, rows * sizeof(float));
+  }
+  return block + kept + scale + sums + (on_device && !plan.tables.empty() ? 2 * kBlock : 0);
 }
 
 }  // namespace dpi

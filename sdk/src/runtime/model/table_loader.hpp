@@ -19,4 +19,8 @@ void narrow_tables(kernels::DType type, Plan* plan);
 /// store: one block, and one float per row and column of each derived table.
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch);
 
+/// What a load takes while rows stream in, beside the tables themselves: blocks, scales, bits, staging, sums
+/// of derived tables that have more than one source.
+uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_device);
+
 }  // namespace dpi

@@ -134,6 +134,11 @@ size_t cuda_op_scratch_bytes(const dpi_backend_op* op, int64_t rows) {
   return cuda_scratch_bytes(*reinterpret_cast<const CudaOp*>(op), rows);
 }
 
+size_t cuda_op_bytes(const dpi_backend_op* handle) {
+  const CudaOp& op = *reinterpret_cast<const CudaOp*>(handle);
+  return op.weight_bytes + (op.gemm != nullptr ? op.gemm->weight_bytes() : 0);
+}
+
 int32_t cuda_enqueue(dpi_backend_stream* s, const dpi_backend_op* handle, const dpi_op_call* call,
                      dpi_backend_error* err) {
   const CudaOp& op = *reinterpret_cast<const CudaOp*>(handle);
@@ -162,6 +167,7 @@ void fill_api(dpi_backend_api* api) {
   api->op_free = cuda_op_free;
   api->op_scratch_bytes = cuda_op_scratch_bytes;
   api->enqueue = cuda_enqueue;
+  api->op_bytes = cuda_op_bytes;
   fill_stream_functions(api);
   small_batch::fill_small_batch_functions(api);
 }

@@ -193,6 +193,7 @@ Status prepare_cuda_op(const dpi_op_desc& desc, const CudaOptions& options, bool
   Packer packer;
   const Packed at = pack(out->op, &packer);
   DPI_RETURN_IF_ERROR(packer.upload("weights of op '" + out->op.name + "'", &out->weights));
+  out->weight_bytes = packer.size();
   redirect(out, at);
   return ok_status();
 }

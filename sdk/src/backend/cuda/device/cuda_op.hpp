@@ -24,6 +24,7 @@ struct CudaOp {
   OwnedOp op;
   int device = 0;
   void* weights = nullptr;              // device memory: params, dense segments, view indices
+  size_t weight_bytes = 0;              // of them, and of what small_batch_prepare made
   std::unique_ptr<Gemm> gemm;           // of a Dense op, with its weight
   kernels::cuda::LookupVariant lookup;  // of a MultiLookup op: what the option says, the rest by its rules
   kernels::cuda::LookupTuning lookup_tuning;  // lines of `tuning`, or none

@@ -29,6 +29,7 @@ class Packer {
 
   /// The block on the current device, the caller's to free. `what`: for the error text.
   Status upload(const std::string& what, void** out) const;
+  size_t size() const { return bytes_.size(); }
 
  private:
   std::vector<char> bytes_;

@@ -164,6 +164,7 @@ Status Gemm::pack(const OwnedOp& op) {
   }
   const size_t bias_at = packer.add(bias.data, has_bias_ ? static_cast<size_t>(bias.dims.size()) : 0);
   DPI_RETURN_IF_ERROR(packer.upload("weights of op '" + op.name + "'", &memory_));
+  memory_bytes_ = packer.size();
   const auto* base = static_cast<const char*>(memory_);
   weights_ = base + at;
   if (split) split_weights_ = base + split_at;

@@ -111,6 +111,7 @@ class Gemm {
   /// "own-simt (rows 1-8), cublaslt-fp16 (9-2048); refused: ..."
   std::string report() const;
   size_t scratch_bytes(int64_t rows) const;
+  size_t weight_bytes() const { return memory_bytes_; }
   /// `a` as dense_args makes it, bias and params on the device. The native code of the launch.
   int start(const kernels::DenseArgs& a, void* scratch, void* stream) const;
 
@@ -177,6 +178,7 @@ class Gemm {
   // Device memory, one block: packed weights as gemm.hpp of the kernels says, or null where no choice of this
   // precision needs them.
   void* memory_ = nullptr;
+  size_t memory_bytes_ = 0;
   const void* weights_ = nullptr;        // f32 or 16 bits, by precision
   const void* split_weights_ = nullptr;  // [hi | lo | hi], for x as [lo | hi | hi]
   const void* bias_ = nullptr;           // f32

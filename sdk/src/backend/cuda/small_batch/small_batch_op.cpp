@@ -28,6 +28,7 @@ struct SmallBatchOp {
   int device = 0;
   void* programs = nullptr;
   void* weights = nullptr;
+  size_t bytes = 0;  // of both
 
   SmallBatchOp() = default;
   SmallBatchOp(const SmallBatchOp&) = delete;
@@ -133,6 +134,7 @@ Status prepare(const CudaDevice& device, const dpi_small_batch_desc& desc, Small
   out->n_calls = desc.n_ops;
   DPI_RETURN_IF_ERROR(upload(plan.programs, &out->programs));
   DPI_RETURN_IF_ERROR(upload(plan.weights, &out->weights));
+  out->bytes = plan.programs.size() + plan.weights.size();
   out->inputs = std::move(model.inputs);
   out->tables = std::move(model.tables);
   out->outputs = std::move(model.outputs);
@@ -158,6 +160,7 @@ int32_t cuda_small_batch_prepare(dpi_backend_device* d, const dpi_small_batch_de
     auto op = std::make_unique<CudaOp>();
     op->device = prepared->device;
     *max_rows = prepared->max_rows;
+    op->weight_bytes = prepared->bytes;
     op->small_batch = std::move(prepared);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());
     return ok_status();
