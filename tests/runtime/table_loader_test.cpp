@@ -90,11 +90,12 @@ class KeepingStore final : public TableStore {
 
   explicit KeepingStore(size_t tables) : rows(tables) {}
   Result<StoreForecast> plan(std::vector<StoreTable>) override { return StoreForecast{}; }
-  Status ingest(int32_t table, int64_t, int64_t, std::span<const std::byte> bytes) override {
+  Status ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> bytes) override {
     std::vector<float>& to = rows[static_cast<size_t>(table)];
-    to.resize(to.size() + bytes.size() / sizeof(float));
-    std::memcpy(to.data() + to.size() - bytes.size() / sizeof(float), bytes.data(),
-                bytes.size() / sizeof(float) * sizeof(float));
+    const size_t floats = bytes.size() / sizeof(float);
+    const size_t at = floats / static_cast<size_t>(n) * static_cast<size_t>(first);
+    to.resize(std::max(to.size(), at + floats));
+    std::memcpy(to.data() + at, bytes.data(), floats * sizeof(float));
     return {};
   }
   Status ingest_scale(int32_t, std::span<const float>) override { return {}; }
@@ -150,20 +151,27 @@ TEST_CASE("derived columns are the sums of their terms over every block") {
       derived.dim = 2;
       derived.columns = {{column(0, 1, 2.5f), dot(1, {1, -2, 0.5f})}, {column(1, 2, -1), column(0, 0, 1)}};
       plan.tables.push_back(derived);
-      KeepingStore store(2);
+      derived.name = "of one table";  // whose sums are handed on block by block
+      derived.columns = {{column(0, 1, 3)}, {column(0, 0, 2), column(0, 1, -1)}};
+      plan.tables.push_back(derived);
+      KeepingStore store(3);
       const ModelOptions options;
       LoadWatch watch(options, "test");
       REQUIRE(load_plan_tables(bundle, plan, store, &watch).ok());
       CHECK(store.sealed);
       REQUIRE(store.rows[1].size() == 2 * kRows);
+      REQUIRE(store.rows[2].size() == 2 * kRows);
       int64_t wrong = 0;
       for (int64_t r = 0; r < kRows; ++r) {
-        const double want[2] = {
-            2.5 * bundle.at(0, r, 1) + bundle.at(1, r, 0) - 2 * bundle.at(1, r, 1) + 0.5 * bundle.at(1, r, 2),
-            bundle.at(0, r, 0) - bundle.at(1, r, 2)};
-        for (size_t c = 0; c < 2; ++c) {
-          const float got = store.rows[1][static_cast<size_t>(2 * r) + c];
-          if (!(std::fabs(got - want[c]) <= 1e-6 * std::max(1.0, std::fabs(want[c])))) ++wrong;
+        const double want[2][2] = {{2.5 * bundle.at(0, r, 1) + bundle.at(1, r, 0) - 2 * bundle.at(1, r, 1) +
+                                        0.5 * bundle.at(1, r, 2),
+                                    bundle.at(0, r, 0) - bundle.at(1, r, 2)},
+                                   {3 * bundle.at(0, r, 1), 2 * bundle.at(0, r, 0) - bundle.at(0, r, 1)}};
+        for (size_t t = 0; t < 2; ++t) {
+          for (size_t c = 0; c < 2; ++c) {
+            const float got = store.rows[1 + t][static_cast<size_t>(2 * r) + c];
+            if (!(std::fabs(got - want[t][c]) <= 1e-6 * std::max(1.0, std::fabs(want[t][c])))) ++wrong;
+          }
         }
       }
       CHECK(wrong == 0);
