@@ -67,6 +67,7 @@ expect "no python3 to read the report" 1 '^0 passed, 1 failed, 0 skipped$'
 # Ctrl-C reaches the whole process group, SIGTERM the script alone; the stage's program here ignores neither.
 for signal in INT TERM; do
   planted 'one=echo started; sleep 60; count 1 0 0' 'two=echo second >"$ROOT/second"; count 1 0 0'
+  : >"$scratch/log"  # the last run's says "started" too
   setsid env --default-signal=INT "$scratch/tree/tests/run.sh" >"$scratch/log" 2>&1 &
   pid=$!
   for _ in $(seq 100); do grep -q started "$scratch/log" && break; sleep 0.1; done
