@@ -7,7 +7,7 @@
 #include "fuzz/outcome.hpp"
 #include "fuzz/target.hpp"
 
-// The plugin's measured tables are not part of this program (tuning_embedded.cpp of the build).
+// The plugin's measured tables are not part of this program (the embedded tables' file of the build).
 namespace dpi::backend {
 const EmbeddedTable kEmbeddedTables[] = {{nullptr, nullptr}};
 const int kEmbeddedTableCount = 0;
