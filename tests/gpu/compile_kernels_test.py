@@ -1,0 +1,65 @@
+#!/usr/bin/python3
+"""compile_kernels.py --reports finds what it is there for: planted reports of a build, one fault at a time."""
+
+import contextlib
+import io
+import pathlib
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import compile_kernels as ck
+
+
+def report(kernel, registers, spilled):
+    return (f"ptxas info    : Compiling entry function '_ZN3dpi{len(kernel)}{kernel}Ev' for 'sm_90'\n"
+            f"    0 bytes stack frame, {spilled} bytes spill stores, 0 bytes spill loads\n"
+            f"ptxas info    : Used {registers} registers, used 0 barriers\n")
+
+
+def plant(folder, change):
+    """Reports of every source, all kernels in the first one; change(texts) plants a fault."""
+    sources = sorted(ck.KERNELS.rglob("*.cu"))
+    texts = {str(s.relative_to(ck.KERNELS)): "" for s in sources}
+    first = next(iter(texts))
+    texts[first] = "".join(report(k, *budget) for k, budget in ck.budgets().items())
+    change(texts, first)
+    for name, text in texts.items():
+        path = folder / "kernels/cuda/objects" / (name + ".o.ptxas")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        failed = ck.hold(ck.kept(sources, folder))
+    return failed, said.getvalue()
+
+
+def replaced(old, new):
+    def change(texts, first):
+        assert old in texts[first]
+        texts[first] = texts[first].replace(old, new, 1)
+    return change
+
+
+def main():
+    kernel, (registers, spilled) = next(iter(ck.budgets().items()))
+    own = report(kernel, registers, spilled)
+    cases = [("as budgeted", lambda texts, first: None, 0, ""),
+             ("a register too many", replaced(own, report(kernel, registers + 1, spilled)), 1, f"{registers + 1} registers of {registers}"),
+             ("spills", replaced(own, report(kernel, registers, spilled + 4)), 1, "bytes spilled of"),
+             ("a kernel without a budget", replaced(own, own + report("planted_kernel", 8, 0)), 1, "planted_kernel: 8 registers"),
+             ("a kernel that is gone", replaced(own, ""), 1, "nvcc compiled no such kernel"),
+             ("a source without a report", lambda texts, first: texts.pop(list(texts)[-1]), 1, "0 reports below")]
+    wrong = 0
+    for name, change, want, text in cases:
+        with tempfile.TemporaryDirectory() as scratch:
+            failed, said = plant(pathlib.Path(scratch), change)
+        if failed != want or text not in said:
+            print(f"FAILED: {name}: {failed} faults, expected {want} and '{text}' in:\n{said}")
+            wrong += 1
+    print(f"{len(cases)} cases, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
