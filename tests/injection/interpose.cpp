@@ -15,14 +15,14 @@
 
 #include "kernels/emu/control.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
+// This file is compiled without sanitizers: its malloc is called before they are ready. DPI_OVER_ASAN: it
+// stands before AddressSanitizer's.
+#if defined(DPI_OVER_ASAN)
+extern "C" int __sanitizer_get_ownership(const volatile void*);
+extern "C" size_t __sanitizer_get_allocated_size(const volatile void*);
 #define DPI_REAL(name) __interceptor_##name
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(DPI_OVER_TSAN)
 #define DPI_NO_INTERPOSE
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define DPI_NO_INTERPOSE
-#endif
 #endif
 #ifndef DPI_REAL
 #define DPI_REAL(name) __libc_##name
@@ -88,7 +88,13 @@ void count(int64_t blocks, int64_t bytes) {
   if (!exempt()) count_always(blocks, bytes);
 }
 
-int64_t size_of(void* p) { return static_cast<int64_t>(malloc_usable_size(p)); }
+int64_t size_of(void* p) {
+#ifdef DPI_OVER_ASAN
+  return __sanitizer_get_ownership(p) != 0 ? static_cast<int64_t>(__sanitizer_get_allocated_size(p)) : 0;
+#else
+  return static_cast<int64_t>(malloc_usable_size(p));
+#endif
+}
 
 void* born(void* p) {
   if (p != nullptr) count(1, size_of(p));
