@@ -53,6 +53,7 @@ std::string program_file() {
   char exe[PATH_MAX];
   const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe));
   if (n > 0) return without_mark(std::string(exe, static_cast<size_t>(n)));
+  // The kernel gives every value as a number, addresses too. NOLINTNEXTLINE(performance-no-int-to-ptr)
   return real_path(reinterpret_cast<const char*>(getauxval(AT_EXECFN)));
 }
 
@@ -82,8 +83,8 @@ OwnFile own_file() {
   if (own.path.empty()) return named_by_loader();
   auto fresh = std::make_unique<const OwnFile>(own);
   const OwnFile* none = nullptr;
-  if (found.compare_exchange_strong(none, fresh.get(), std::memory_order_acq_rel))
-    static_cast<void>(fresh.release());
+  if (found.compare_exchange_strong(none, fresh.get(), std::memory_order_acq_rel)) [[maybe_unused]]
+    const OwnFile* kept = fresh.release();
   return own;
 }
 
