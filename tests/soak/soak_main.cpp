@@ -85,7 +85,7 @@ using Clock = std::chrono::steady_clock;
 
 class Soak {
  public:
-  explicit Soak(const Arguments& a) : a_(a), subjects_(make_subjects(a)) {
+  explicit Soak(const Arguments& a) : a_(a), subjects_(make_subjects(a)), leaked_(a.threads) {
     if (a.plant == "score") subjects_[0].plant_score();
   }
 
@@ -95,7 +95,8 @@ class Soak {
     std::vector<std::thread> threads;
     std::vector<Done> done(a_.threads);
     for (unsigned t = 0; t < a_.threads; ++t) {
-      threads.emplace_back([this, t, end, own = &done[t]] { work(a_.seed * 1000 + t, end, own); });
+      threads.emplace_back(
+          [this, t, end, own = &done[t]] { work(a_.seed * 1000 + t, end, own, &leaked_[t]); });
     }
     watch_until_done();
     for (std::thread& t : threads) t.join();
@@ -105,12 +106,11 @@ class Soak {
   }
 
  private:
-  void work(unsigned seed, Clock::time_point end, Done* done) {
+  void work(unsigned seed, Clock::time_point end, Done* done, std::deque<std::string>* leaked) {
     Random random(seed + 1);
-    std::deque<std::string> leaked;
     while (a_.minutes > 0 ? Clock::now() < end : done->actions < a_.actions) {
       act(subjects_, &random, done);
-      if (a_.plant == "leak") leaked.emplace_back(size_t{256} << 10, 'x');
+      if (a_.plant == "leak") leaked->emplace_back(size_t{256} << 10, 'x');
       acted_.fetch_add(1, std::memory_order_relaxed);
     }
     finished_.fetch_add(1);
@@ -158,6 +158,7 @@ class Soak {
 
   Arguments a_;
   std::deque<Subject> subjects_;
+  std::vector<std::deque<std::string>> leaked_;  // by --plant leak, of each thread
   MemoryWatch watch_;
   std::atomic<uint64_t> acted_{0};
   std::atomic<unsigned> finished_{0};

@@ -73,9 +73,10 @@ void RowFeeder::map_column(size_t c, const std::string& name) {
     const std::string base = name.substr(0, bracket);
     const int32_t feature = dpi_model_feature_index(model_.get(), base.c_str());
     const std::string_view digits(name.data() + bracket + 1, name.size() - bracket - 2);
-    if (feature >= 0 && model_.features()[feature].kind == DPI_FEATURE_DENSE &&
-        parse(digits, &column.element)) {
+    int32_t element = -1;  // of "vec[1x]" parse leaves 1: the column is no element all the same
+    if (feature >= 0 && model_.features()[feature].kind == DPI_FEATURE_DENSE && parse(digits, &element)) {
       column.feature = feature;
+      column.element = element;
       if (column.element < 0 || column.element >= model_.features()[feature].dim) {
         fail(c, "column '" + name + "': feature '" + base + "' has " +
                     std::to_string(model_.features()[feature].dim) + " elements");

@@ -61,6 +61,15 @@ def test_missing_out_of_range_and_cut(dpi, bundle, csv):
     assert np.array_equal(a, b)
 
 
+def test_a_column_that_is_nearly_an_element_is_ignored(dpi, bundle, csv):
+    _, want = dpi("predict", bundle, csv(ROWS)).scores()
+    for name in ("vec[1x]", "vec[0 ]", "vec[1]]", "vec[99999999999]"):
+        ran = dpi("predict", bundle, csv("".join(f"{line},{name if i == 0 else 7}\n" for i, line in enumerate(ROWS.splitlines()))))
+        _, got = ran.scores()
+        assert np.array_equal(want, got)
+        assert ran.err == f"dpi: note: column '{name}' is not a feature, ignored\n"
+
+
 def test_weights(dpi, bundle, csv):
     _, a = dpi("predict", bundle, csv(HEADER + "1,1:2|3:0.5,,0,0,0\n")).scores()
     _, b = dpi("predict", bundle, csv(HEADER + "1,1|1|3:0.5,,0,0,0\n")).scores()
