@@ -158,8 +158,7 @@ TEST_CASE("all who sign a file at once have signed it") {
       std::vector<std::thread> signers;
       std::atomic<int> failed{0};
       for (unsigned char n = 1; n <= 8; ++n)
-        signers.emplace_back(
-            [&, key = key_of(n)] { failed += sign_file(path, key, {}, {}).ok() ? 0 : 1; });
+        signers.emplace_back([&, key = key_of(n)] { failed += sign_file(path, key, {}, {}).ok() ? 0 : 1; });
       for (std::thread& t : signers) t.join();
       CHECK(failed == 0);
     });
