@@ -91,12 +91,21 @@ TEST_CASE("slow waits for a context are told by the next management call, never 
   REQUIRE(load_in(env.get(), kAdult, {{"device", device()}, {"max_contexts", "1"}, {"max_rows", "64"}}, &m) ==
           DPI_OK);
   const OneHotRows rows(m.get(), device() == "cuda_emu" ? 256 : 20'000);
-  const size_t before = heard.count();
-  std::vector<std::thread> callers;
-  for (int i = 0; i < 3; ++i) callers.emplace_back([&] { static_cast<void>(rows.scores(m.get())); });
-  for (std::thread& t : callers) t.join();
-  CHECK(heard.count() == before);
-  const std::string counters = json_text(dpi_model_counters_json, m.get());
+  const auto contend = [&] {
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 3; ++i) callers.emplace_back([&] { static_cast<void>(rows.scores(m.get())); });
+    for (std::thread& t : callers) t.join();
+  };
+  // Whether callers meet is the machine's to say: on one free core they may run one after the other. So until they do.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  std::string counters;
+  do {
+    const size_t before = heard.count();
+    contend();
+    CHECK(heard.count() == before);
+    counters = json_text(dpi_model_counters_json, m.get());
+  } while (counters.find("\"longest_wait_ms\":0.0,") != std::string::npos &&
+           std::chrono::steady_clock::now() < deadline);
   CHECK(counters.find("\"waits\":") != std::string::npos);
   CHECK(counters.find("\"waits\":0,") == std::string::npos);
   CHECK(counters.find("\"longest_wait_ms\":0.0,") == std::string::npos);
