@@ -65,26 +65,18 @@ OwnFile find_own_file() {
   return own;
 }
 
-OwnFile named_by_loader() {
-  OwnFile own;
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&find_own_file), &info) == 0) return own;
-  if (info.dli_fname != nullptr && info.dli_fname[0] == '/') own.path = info.dli_fname;
-  own.is_program = !own.path.empty() && own.path == program_file();
-  return own;
-}
-
 }  // namespace
 
 OwnFile own_file() {
   static std::atomic<const OwnFile*> found{nullptr};  // what it points to outlives every thread
   if (const OwnFile* own = found.load(std::memory_order_acquire); own != nullptr) return *own;
   OwnFile own = find_own_file();
-  if (own.path.empty()) return named_by_loader();
+  if (own.path.empty()) return own;  // the next call tries again
   auto fresh = std::make_unique<const OwnFile>(own);
   const OwnFile* none = nullptr;
-  if (found.compare_exchange_strong(none, fresh.get(), std::memory_order_acq_rel)) [[maybe_unused]]
-    const OwnFile* kept = fresh.release();
+  if (found.compare_exchange_strong(none, fresh.get(), std::memory_order_acq_rel)) {
+    [[maybe_unused]] const OwnFile* const kept = fresh.release();
+  }
   return own;
 }
 

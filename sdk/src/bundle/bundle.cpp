@@ -22,8 +22,6 @@ namespace {
 using Type = DataSetInfo::Type;
 using HashState = std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)>;
 
-constexpr size_t kBlockBytes = 4u << 20;
-
 class OpenBundle final : public Bundle {
  public:
   OpenBundle(std::unique_ptr<ByteSource> source, std::string name) : source_(std::move(source)) {
@@ -134,7 +132,7 @@ Result<std::vector<T>> OpenBundle::read_all(const std::string& path, Type type) 
     return fault(path, std::string("is ") + type_name(info->type) + ", expected " + type_name(type));
   std::vector<T> out(static_cast<size_t>(info->extent.length / sizeof(T)));
   DPI_RETURN_IF_ERROR(
-      read_extent(*info, kBlockBytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
+      read_extent(*info, kReadBlockBytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
         std::memcpy(reinterpret_cast<char*>(out.data()) + at, bytes.data(), bytes.size());
         return {};
       }));
@@ -155,7 +153,7 @@ Status OpenBundle::read_table(size_t index, const BlockSink& fn) {
   const DataSetInfo* info = find(t.data);
   if (info == nullptr) return fault(t.data, "is missing");
   const auto row_bytes = static_cast<size_t>(t.dim * kernels::dtype_bytes(t.dtype));
-  const size_t rows = std::max<size_t>(1, kBlockBytes / row_bytes);
+  const size_t rows = std::max<size_t>(1, kReadBlockBytes / row_bytes);
   return read_extent(*info, rows * row_bytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
     return fn(static_cast<int64_t>(at / row_bytes), static_cast<int64_t>(bytes.size() / row_bytes), bytes);
   });
@@ -218,7 +216,7 @@ Status OpenBundle::verify_all(const std::function<void(uint64_t, uint64_t)>& pro
   for (const DataSetInfo& info : data_sets_) total += info.extent.length;
   for (const DataSetInfo& info : data_sets_) {
     DPI_RETURN_IF_ERROR(
-        read_extent(info, kBlockBytes, [&](uint64_t, std::span<const std::byte> bytes) -> Status {
+        read_extent(info, kReadBlockBytes, [&](uint64_t, std::span<const std::byte> bytes) -> Status {
           done += bytes.size();
           if (progress) progress(done, total);
           return {};
@@ -238,7 +236,7 @@ Status OpenBundle::verify_rest(const std::function<Status(uint64_t bytes)>& fn) 
   for (size_t i = 0; i < data_sets_.size(); ++i) {
     if (checked_[i]) continue;
     DPI_RETURN_IF_ERROR(
-        read_extent(data_sets_[i], kBlockBytes,
+        read_extent(data_sets_[i], kReadBlockBytes,
                     [&](uint64_t, std::span<const std::byte> bytes) { return fn(bytes.size()); }));
   }
   return {};

@@ -89,6 +89,9 @@ struct GoldenRaw {
   }
 };
 
+/// Extents are read, hashed and handed on in blocks of at most this (a table's row, if that is larger).
+inline constexpr size_t kReadBlockBytes = size_t{4} << 20;
+
 class Bundle {
  public:
   static Result<std::unique_ptr<Bundle>> open(const std::string& path, const BundleOptions& options = {});

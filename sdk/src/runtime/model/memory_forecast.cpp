@@ -15,9 +15,6 @@ namespace dpi {
 
 namespace {
 
-constexpr uint64_t kBlock = uint64_t{4}
-                            << 20;  // what a bundle is read by, and a staging buffer of table rows
-
 // What describes a model, per byte of the bundle's metadata: kept, and the most while it is planned. The
 // largest that were measured over all bundles of the tests are 8 and 26. A fixed part for what does not grow.
 constexpr uint64_t kKeptPerByte = 10, kPlannedPerByte = 30, kFixed = uint64_t{64} << 10;
@@ -37,7 +34,7 @@ struct FileSizes {
   }
 };
 
-uint64_t block_of(uint64_t bytes) { return std::min(bytes, kBlock); }
+uint64_t block_of(uint64_t bytes) { return std::min<uint64_t>(bytes, kReadBlockBytes); }
 
 /// One flight: as Flight::allocate, create_streams and BoundOps take it.
 Result<uint64_t> flight_bytes(const Plan& plan, const ModelOptions& o, const DeviceSizes& device) {

@@ -7,11 +7,15 @@
 #include <dpi/kernels/narrow.hpp>
 #include <dpi/kernels/row_decode.hpp>
 
+#include "store/row_stream.hpp"
+
 namespace dpi {
 
 namespace {
 
 using Term = PlanTable::Term;
+
+constexpr int64_t kDerivedRows = 65536;  // that are handed to the store at once where they were kept
 
 /// The one source of a derived table, or -1 when it has several.
 int32_t only_source(const PlanTable& t) {
@@ -72,7 +76,11 @@ class Loader {
     }
     DPI_RETURN_IF_ERROR(watch_->enter(LoadStage::kTables, bytes_to_read()));
     for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
-      if (is_used(static_cast<int32_t>(s))) DPI_RETURN_IF_ERROR(stream_table(static_cast<int32_t>(s)));
+      if (!is_used(static_cast<int32_t>(s))) continue;
+      DPI_RETURN_IF_ERROR(stream_table(static_cast<int32_t>(s)));
+      for (Derived& d : derived_) {
+        if (d.source == static_cast<int32_t>(s)) std::vector<double>().swap(d.sums);
+      }
     }
     for (Derived& d : derived_) {
       if (d.source < 0) DPI_RETURN_IF_ERROR(ingest_derived(&d));
@@ -198,9 +206,8 @@ class Loader {
 
   Status ingest_derived(Derived* d) {
     const PlanTable& t = plan_.tables[d->table];
-    constexpr int64_t kBlock = 65536;
-    for (int64_t first = 0; first < t.rows; first += kBlock) {
-      const int64_t n = std::min(kBlock, t.rows - first);
+    for (int64_t first = 0; first < t.rows; first += kDerivedRows) {
+      const int64_t n = std::min(kDerivedRows, t.rows - first);
       const auto begin = d->sums.begin() + first * t.dim;
       rows_.assign(begin, begin + n * t.dim);
       DPI_RETURN_IF_ERROR(store_.ingest(d->table, first, n, std::as_bytes(std::span(rows_))));
@@ -240,26 +247,31 @@ Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, Loa
 }
 
 uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_device) {
-  constexpr uint64_t kBlock = uint64_t{4} << 20;
-  constexpr uint64_t kDerivedRows = 65536;
+  constexpr uint64_t kBlock = kReadBlockBytes;
+  const std::vector<TableSpec>& specs = bundle.manifest().tables;
   uint64_t block = 0, kept = 0, sums = 0, scale = 0;
+  std::vector<uint64_t> columns(specs.size(), 0);  // derived from one source, by source
   for (const PlanTable& t : plan.tables) {
     const auto rows = static_cast<uint64_t>(t.rows), dim = static_cast<uint64_t>(t.dim);
     if (t.needs_nonzero) kept += (rows + 63) / 64 * sizeof(uint64_t);
     if (t.dtype == kernels::DType::kI8) kept += rows * sizeof(float);
-    if (t.source < 0) {
-      const bool at_once = only_source(t) >= 0;
-      sums += at_once ? 0 : rows * dim * sizeof(double) + std::min(rows, kDerivedRows) * dim * sizeof(float);
-      continue;
+    if (t.source >= 0) continue;
+    if (const int32_t source = only_source(t); source >= 0) {
+      columns[static_cast<size_t>(source)] += dim;
+    } else {
+      sums += rows * dim * sizeof(double) + std::min<uint64_t>(rows, kDerivedRows) * dim * sizeof(float);
     }
-    const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(t.source)];
-    const auto row = static_cast<uint64_t>(spec.dim * kernels::dtype_bytes(spec.dtype));
-    const uint64_t n = std::min(rows, std::max<uint64_t>(1, kBlock / row));
-    // read, narrowed, decoded, and sums of up to 4 columns as double and float
-    block = std::max(block, n * (row + 2 * dim + 4 * dim + 4 * 12));
-    if (spec.dtype == kernels::DType::kI8) scale = std::max(scale, rows * sizeof(float));
   }
-  return block + kept + scale + sums + (on_device && !plan.tables.empty() ? 2 * kBlock : 0);
+  for (size_t s = 0; s < specs.size(); ++s) {
+    const auto rows = static_cast<uint64_t>(specs[s].rows), dim = static_cast<uint64_t>(specs[s].dim);
+    const uint64_t row = dim * static_cast<uint64_t>(kernels::dtype_bytes(specs[s].dtype));
+    const uint64_t n = std::min(rows, std::max<uint64_t>(1, kBlock / std::max<uint64_t>(row, 1)));
+    // read, narrowed, decoded; a column's sums as double and, of one table at a time, as float
+    block = std::max(block, n * (row + dim * sizeof(uint16_t) + dim * sizeof(float) +
+                                 columns[s] * (sizeof(double) + sizeof(float))));
+    if (specs[s].dtype == kernels::DType::kI8) scale = std::max(scale, rows * sizeof(float));
+  }
+  return block + kept + scale + sums + (on_device && !plan.tables.empty() ? 2 * RowStream::kBufferBytes : 0);
 }
 
 }  // namespace dpi

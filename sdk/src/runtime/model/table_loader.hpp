@@ -16,7 +16,7 @@ namespace dpi {
 void narrow_tables(kernels::DType type, Plan* plan);
 
 /// Ingests every table of the plan and seals the store: one stage of `watch`. Peak host memory beside the
-/// store: one block, and one float per row and column of each derived table.
+/// store: table_loading_bytes.
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch);
 
 /// What a load takes while rows stream in, beside the tables themselves: blocks, scales, bits, staging, sums
