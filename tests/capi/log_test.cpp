@@ -96,7 +96,8 @@ TEST_CASE("slow waits for a context are told by the next management call, never 
     for (int i = 0; i < 3; ++i) callers.emplace_back([&] { static_cast<void>(rows.scores(m.get())); });
     for (std::thread& t : callers) t.join();
   };
-  // Whether callers meet is the machine's to say: on one free core they may run one after the other. So until they do.
+  // Whether callers meet is the machine's to say: on one free core they may run one after the other. So until
+  // they do.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   std::string counters;
   do {
