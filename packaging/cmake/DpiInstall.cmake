@@ -2,6 +2,7 @@
 # tests/install holds it to that.
 #
 #   bin/dpi   include/dpi   lib/libdpi.so.1   lib/dpi/backends-1/ (plugins)   lib/pkgconfig/dpi.pc   lib/cmake/dpi
+#   share/dpi/python/dpi_export (what `dpi repack` runs; a PYTHONPATH for exporters)
 #   share/doc/dpi/   LICENSE, THIRD_PARTY.md, licenses/, dpi.spdx.json, samples/
 #
 # Folders are writable by their owner alone, whatever the umask: the library refuses plugins from others.
@@ -38,6 +39,8 @@ if(DPI_NOTICES_MISSING)
   install(CODE "message(FATAL_ERROR \"without the licence's text nothing may be passed on: ${missing}\")")
 endif()
 install(DIRECTORY ${DPI_NOTICES}/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(DIRECTORY weights/python/dpi_export DESTINATION ${CMAKE_INSTALL_DATADIR}/dpi/python FILES_MATCHING PATTERN "*.py")
 
 set(samples ${CMAKE_INSTALL_DOCDIR}/samples)
 install(FILES samples/01_score_csv.c samples/02_score_batch.c samples/03_score_candidates.cpp weights/demo/adult_widedeep.h5

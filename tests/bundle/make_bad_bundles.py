@@ -144,7 +144,7 @@ def block_faults(path):
     yield "signature_uncovered", image(lambda i: (i.head(56, "<Q", 1), i.head(128, "<Q", 1))), BAD, "digest"
     yield "wrong_extent_hash", _extent_digest(path, 3), BAD, "hash"
     yield "major_3", Image(path).sealed(major=3), UNSUPPORTED, "3.0"
-    yield "format_1", Image(path).sealed(major=1), UNSUPPORTED, "dpi_export repack OLD NEW"
+    yield "format_1", Image(path).sealed(major=1), UNSUPPORTED, "repack OLD NEW"
 
 
 def _extent_digest(path, field=2):

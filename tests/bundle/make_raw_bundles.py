@@ -301,7 +301,7 @@ def block_cases():
     block("magic", BAD, "is not a bundle", magic=b"DPIBNDX\0")
     block("plain_hdf5", BAD, "HDF5", data=good[U:] + bytes(600))
     block("format_3", UNSUPPORTED, "format 3.0, this reader knows 2.x", version=(3, 0))
-    block("format_1", UNSUPPORTED, "dpi_export repack OLD NEW", version=(1, 0))
+    block("format_1", UNSUPPORTED, "repack OLD NEW", version=(1, 0))
     block("signatures_9", BAD, "9 signatures", n_signatures=9)
     block("signature_not_counted", BAD, "does not count", signatures=b"\0" * 79 + b"x")
     block("block_reserved", BAD, "flags", reserved=b"x")

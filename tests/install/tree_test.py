@@ -3,6 +3,7 @@
 that the archives carry."""
 
 import os
+import pathlib
 import re
 import stat
 import subprocess
@@ -15,7 +16,7 @@ from installed import BUILD, DOC, FIRST, LIB, PLUGINS, PREFIX, ROOT, binaries, f
 EXPECTED = ["bin/dpi", "include/dpi/dpi.h", "lib/libdpi.so", "lib/libdpi.so.1", "lib/pkgconfig/dpi.pc", "lib/cmake/dpi/dpi-config.cmake",
             "lib/cmake/dpi/dpi-config-version.cmake", "lib/cmake/dpi/dpi-targets.cmake", "share/doc/dpi/LICENSE",
             "share/doc/dpi/THIRD_PARTY.md", "share/doc/dpi/dpi.spdx.json", "share/doc/dpi/samples/02_score_batch.c",
-            "share/doc/dpi/samples/CMakeLists.txt", "share/doc/dpi/samples/adult_widedeep.h5"]
+            "share/doc/dpi/samples/CMakeLists.txt", "share/doc/dpi/samples/adult_widedeep.h5", "share/dpi/python/dpi_export/cli.py"]
 
 
 def complete():
@@ -63,6 +64,18 @@ def linked():
         assert newest <= (2, 36), f"{path} needs glibc {newest}"
 
 
+def repack():
+    """The program finds the package beside it, from any folder, runs nothing that lies in that folder, and leaves nothing behind."""
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "dpi_export.py").write_text("raise SystemExit('code of the current folder ran')\n")
+        pathlib.Path(folder, "json.py").write_text("raise SystemExit('code of the current folder ran')\n")
+        text = run([PREFIX / "bin/dpi", "repack", DOC / "samples/adult_widedeep.h5", f"{folder}/out.h5", "--python", "/usr/bin/python3"],
+                   cwd=folder, PYTHONPATH="")
+        assert "a bundle with the contents of" in text, text
+        run([PREFIX / "bin/dpi", "verify", f"{folder}/out.h5"])
+    assert not list(PREFIX.rglob("__pycache__"))
+
+
 def one_build():
     """The archive's library is the installed one, stripped; the plugin's too."""
     jars = list((BUILD / "java").glob("dpi-[0-9].[0-9].[0-9].jar"))
@@ -83,6 +96,6 @@ def no_test_plugin():
     assert "Apache License" in (DOC / "LICENSE").read_text()
 
 
-for test in (complete, nothing_absolute, rights, linked, one_build, no_test_plugin):
+for test in (complete, nothing_absolute, rights, linked, repack, one_build, no_test_plugin):
     test()
     print("passed:", test.__name__)

@@ -45,7 +45,7 @@ Status check_head(const std::byte* head, UserBlock* out, uint64_t file_bytes) {
   if (out->major != kMajor) {
     return unsupported("bundle format " + std::to_string(out->major) + "." + std::to_string(out->minor) +
                        ", this reader knows 2.x" +
-                       (out->major < kMajor ? "; write it anew: python3 -m dpi_export repack OLD NEW" : ""));
+                       (out->major < kMajor ? "; write it anew: dpi repack OLD NEW" : ""));
   }
   out->bytes = u64_at(head + 16);
   out->file_bytes = u64_at(head + 24);

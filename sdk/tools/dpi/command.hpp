@@ -90,6 +90,12 @@ struct SignArgs {
   std::string bundle, key, remove;
 };
 
+struct RepackArgs {
+  std::string input, output, key, python = "python3";
+  int64_t limit = 0;  // bytes that the data may unpack to; 0 = the package's own limit
+  bool no_golden = false, json = false;
+};
+
 /// They return an exit code or throw CommandError.
 int inspect(const InspectArgs& args);
 int plan(const PlanArgs& args);
@@ -99,6 +105,7 @@ int bench(const BenchArgs& args);
 int devices(const DevicesArgs& args);
 int keygen(const std::string& path);
 int sign(const SignArgs& args);
+int repack(const RepackArgs& args);
 int print_version(bool as_json);
 
 }  // namespace dpi::tool

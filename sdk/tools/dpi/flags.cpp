@@ -94,6 +94,15 @@ Examples:
   dpi sign model.h5 --remove 6f0c9f1d23ab57e48d1c0b9a7e5f4321
   dpi verify model.h5 --option require_signature=<hex public key>)";
 
+constexpr const char* kRepackFooter =
+    R"(Makes a bundle of an HDF5 file that has the contents of one: edited with h5py, chunked, compressed, or of an older format. The
+Python package dpi_export does it, which an installation has beside this program; a process of its own, which may neither open a file
+nor reach the network, reads IN. It recomputes the golden rows unless --no-golden says not to. OUT appears whole or not at all.
+
+Examples:
+  dpi repack edited.h5 model.h5
+  dpi repack old.h5 model.h5 --key team.key --json)";
+
 void add_common_flags(CLI::App* app, CommonFlags* flags) {
   app->add_option("--device", flags->device, "ref, cpu, cuda or auto (default auto: the best that works)");
   app->add_option("--precision", flags->precision, "fp32, tf32, fp16 or bf16 (default fp32)");
@@ -218,6 +227,21 @@ void add_sign(CLI::App* app, Command* run) {
   sub->callback([args, run] { *run = [args] { return sign(*args); }; });
 }
 
+void add_repack(CLI::App* app, Command* run) {
+  auto args = std::make_shared<RepackArgs>();
+  CLI::App* sub = app->add_subcommand("repack", "Make a bundle of any HDF5 file with a bundle's contents");
+  sub->footer(kRepackFooter);
+  sub->add_option("in", args->input, "the HDF5 file")->required();
+  sub->add_option("out", args->output, "the bundle to write")->required();
+  sub->add_option("--limit", args->limit, "bytes that the data may unpack to (64 times the file and 1 GiB)")
+      ->check(CLI::PositiveNumber);
+  sub->add_option("--key", args->key, "sign with this key file");
+  sub->add_option("--python", args->python, "the interpreter that has h5py and numpy")->capture_default_str();
+  sub->add_flag("--no-golden", args->no_golden, "do not recompute the golden rows");
+  sub->add_flag("--json", args->json, "the result as JSON");
+  sub->callback([args, run] { *run = [args] { return repack(*args); }; });
+}
+
 void add_commands(CLI::App* app, Command* run) {
   add_inspect(app, run);
   add_plan(app, run);
@@ -227,6 +251,7 @@ void add_commands(CLI::App* app, Command* run) {
   add_devices(app, run);
   add_keygen(app, run);
   add_sign(app, run);
+  add_repack(app, run);
 }
 
 }  // namespace

@@ -237,7 +237,7 @@ def test_earlier_format_says_what_to_do(dpi, bundle, tmp_path):
     data[8] = 1
     path = tmp_path / "old.h5"
     path.write_bytes(data)
-    dpi("inspect", path).fails(3, "bundle format 1.0", "python3 -m dpi_export repack OLD NEW")
+    dpi("inspect", path).fails(3, "bundle format 1.0", "write it anew: dpi repack OLD NEW")
 
 
 def test_devices(dpi):

@@ -51,7 +51,7 @@ class _Reader:
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "confined_reader.py")
         seconds = 60 + self.size // (4 << 20)
         with open(path, "rb") as source:
-            self._process = subprocess.Popen([sys.executable, "-I", script, str(MEMORY), str(seconds)], stdin=source,
+            self._process = subprocess.Popen([sys.executable, "-I", "-B", script, str(MEMORY), str(seconds)], stdin=source,
                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PATH": os.defpath})
         self._out = self._process.stdout.fileno()
         self.left = 0  # bytes that may still come
@@ -233,7 +233,7 @@ def unpack(source, part, limit):
 def _unpack_in_a_process(source, part, limit):
     """unpack() where its end does no harm."""
     path = [p for p in sys.path if isinstance(p, str)]
-    ran = subprocess.run([sys.executable, "-I", "-c", _PROCESS, json.dumps([path, source, part, limit])], stdin=subprocess.DEVNULL,
+    ran = subprocess.run([sys.executable, "-I", "-B", "-c", _PROCESS, json.dumps([path, source, part, limit])], stdin=subprocess.DEVNULL,
                          capture_output=True, text=True)
     try:
         answer = json.loads(ran.stdout)
