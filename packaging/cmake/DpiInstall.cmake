@@ -40,7 +40,8 @@ if(DPI_NOTICES_MISSING)
 endif()
 install(DIRECTORY ${DPI_NOTICES}/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-install(DIRECTORY weights/python/dpi_export DESTINATION ${CMAKE_INSTALL_DATADIR}/dpi/python FILES_MATCHING PATTERN "*.py")
+install(DIRECTORY weights/python/dpi_export DESTINATION ${CMAKE_INSTALL_DATADIR}/dpi/python
+        FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)
 
 set(samples ${CMAKE_INSTALL_DOCDIR}/samples)
 install(FILES samples/01_score_csv.c samples/02_score_batch.c samples/03_score_candidates.cpp weights/demo/adult_widedeep.h5

@@ -51,7 +51,8 @@ int wait_for(pid_t child) {
 }  // namespace
 
 int repack(const RepackArgs& args) {
-  std::vector<std::string> words = {args.python, "-B", "-c", kScript, shipped_package(), args.input, args.output};
+  std::vector<std::string> words = {args.python,       "-B",       "-c",       kScript,
+                                    shipped_package(), args.input, args.output};
   if (args.limit > 0) words.insert(words.end(), {"--limit", std::to_string(args.limit)});
   if (!args.key.empty()) words.insert(words.end(), {"--key", args.key});
   if (args.no_golden) words.emplace_back("--no-golden");
