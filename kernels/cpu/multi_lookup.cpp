@@ -16,7 +16,6 @@ constexpr int64_t kMaxFmDim = 512;
 constexpr int64_t kUnitsAhead = 2;      // of kTile lookups each
 constexpr int64_t kPrefetchIds = 512;   // of a tile's bags; within a bag the pooling looks ahead itself
 constexpr int64_t kMaxRowFloats = 768;  // of a pooled row that has no column in the output; on the stack
-constexpr int64_t kMaxChannels = 128;   // of a tile: rows times channels
 // Calls of so few rows ask for everything first. 20 tables of 16 floats, 3 rows: 0.25 us less where the rows
 // are in the cache, 0.25 more from memory (8 rows: 0.35 less, 1.4 more), because so many misses stand in a
 // queue.

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string_view>
+#include <vector>
 
 #include "injection/stage.hpp"
 #include "support/source_dir.hpp"
@@ -28,6 +29,12 @@ void check(bool ok, const std::string& what) {
   std::printf("  WRONG %s\n", what.c_str());
 }
 
+struct Setting {
+  std::string device;
+  const char* precision;
+  const char* contexts;
+};
+
 /// Options of one load, and a model of it.
 struct Loaded {
   dpi_env* env = nullptr;
@@ -35,15 +42,13 @@ struct Loaded {
   dpi_model* model = nullptr;
   dpi_error error = DPI_ERROR_INIT;
 
-  Loaded(const std::string& device, const char* contexts, const std::string& limit) {
+  Loaded(const Setting& s, const std::string& limit) {
     need(dpi_env_create(&env, nullptr) == DPI_OK, "an environment");
     options = dpi_options_create();
     need(dpi_options_set_env(options, env, nullptr) == DPI_OK, "options");
-    const std::pair<const char*, std::string> all[] = {{"device", device},
-                                                       {"max_rows", std::to_string(kRows)},
-                                                       {"max_nnz", "4096"},
-                                                       {"max_contexts", contexts},
-                                                       {"memory_limit", limit}};
+    const std::pair<const char*, std::string> all[] = {
+        {"device", s.device}, {"precision", s.precision},   {"max_rows", std::to_string(kRows)},
+        {"max_nnz", "4096"},  {"max_contexts", s.contexts}, {"memory_limit", limit}};
     for (const auto& [key, value] : all)
       need(dpi_options_set(options, key, value.c_str(), nullptr) == DPI_OK, key);
   }
@@ -66,15 +71,15 @@ int64_t field(const dpi_model* m, const std::string& name) {
 }
 
 /// The most bytes while a model is loaded, warmed up and used; *forecast what was said of it.
-int64_t measure(const std::string& device, const std::string& path, const char* contexts, int64_t* forecast) {
+int64_t measure(const Setting& s, const std::string& path, int64_t* forecast) {
   Request rows;
   std::vector<float> out;
   {
-    Loaded shape(device, contexts, "0");
+    Loaded shape(s, "0");
     need(shape.load(path), shape.error);
     rows.make(shape.model, 4 * kRows);
   }
-  Loaded m(device, contexts, "0");
+  Loaded m(s, "0");
   const int64_t before = alive().bytes;
   restart_peak();
   need(m.load(path), m.error);
@@ -90,9 +95,9 @@ int64_t measure(const std::string& device, const std::string& path, const char* 
   return measured;
 }
 
-void check_limit(const std::string& device, const std::string& path, const char* contexts, int64_t forecast) {
+void check_limit(const Setting& setting, const std::string& path, int64_t forecast) {
   for (int i = 0; i < 2; ++i) {  // the first time brings along what is kept
-    Loaded refused(device, contexts, std::to_string(forecast - 1));
+    Loaded refused(setting, std::to_string(forecast - 1));
     const Alive before = alive();
     const dpi_status s = refused.load(path);
     check(s == DPI_E_OUT_OF_MEMORY, path + ": one byte below the forecast gives " + dpi_status_name(s));
@@ -103,8 +108,21 @@ void check_limit(const std::string& device, const std::string& path, const char*
       check(text.find(part) != std::string::npos, "'" + part + "' is not in: " + text);
     check(i == 0 || left <= 0, path + ": " + std::to_string(left) + " blocks stay of a refused load");
   }
-  Loaded allowed(device, contexts, std::to_string(forecast));
+  Loaded allowed(setting, std::to_string(forecast));
   check(allowed.load(path) == DPI_OK, path + ": at the forecast: " + allowed.error.message);
+}
+
+void check_bundle(const Setting& setting, const std::string& path) {
+  int64_t forecast = 0;
+  const int64_t measured = measure(setting, path, &forecast);
+  std::printf("%-16s %s, %s contexts: measured %9lld, forecast %9lld, %.2f times\n",
+              fs::path(path).stem().c_str(), setting.precision, setting.contexts,
+              static_cast<long long>(measured), static_cast<long long>(forecast),
+              static_cast<double>(forecast) / static_cast<double>(measured));
+  check(forecast >= measured, path + ": the forecast is too low");
+  check(static_cast<double>(forecast) <= kFactor * static_cast<double>(measured) + kMargin,
+        path + ": the forecast is too high");
+  check_limit(setting, path, forecast);
 }
 
 int run(const std::string& device) {
@@ -112,22 +130,12 @@ int run(const std::string& device) {
     std::printf("skipped: malloc belongs to the sanitizer\n");
     return 77;
   }
+  std::vector<Setting> settings = {{device, "fp32", "1"}, {device, "fp32", "3"}};
+  if (device == "cuda_emu") settings.push_back({device, "fp16", "1"});
   for (const char* folder : {"/weights/demo", "/tests/e2e/op_bundles"}) {
     for (const auto& entry : fs::directory_iterator(source_dir() + folder)) {
       if (entry.path().extension() != ".h5") continue;
-      for (const char* contexts : {"1", "3"}) {
-        const std::string path = entry.path().string();
-        int64_t forecast = 0;
-        const int64_t measured = measure(device, path, contexts, &forecast);
-        std::printf("%-16s %s contexts: measured %9lld, forecast %9lld, %.2f times\n",
-                    entry.path().stem().c_str(), contexts, static_cast<long long>(measured),
-                    static_cast<long long>(forecast),
-                    static_cast<double>(forecast) / static_cast<double>(measured));
-        check(forecast >= measured, path + ": the forecast is too low");
-        check(static_cast<double>(forecast) <= kFactor * static_cast<double>(measured) + kMargin,
-              path + ": the forecast is too high");
-        check_limit(device, path, contexts, forecast);
-      }
+      for (const Setting& setting : settings) check_bundle(setting, entry.path().string());
     }
   }
   return g_wrong == 0 ? 0 : 1;

@@ -94,6 +94,11 @@ class ModelBuilder : public ParamSource {
     }
     return name;
   }
+  /// One column of a table that has been made is `v` in every row.
+  void fill_column(int64_t column, int64_t dim, float v) {
+    for (size_t at = static_cast<size_t>(column); at < tables_.back().size(); at += static_cast<size_t>(dim))
+      tables_.back()[at] = v;
+  }
   std::string embed(const std::string& input, int64_t rows, int64_t dim, Attrs attrs = {}) {
     return embed_in(input, table(rows, dim), std::move(attrs));
   }
@@ -128,6 +133,11 @@ class ModelBuilder : public ParamSource {
   }
   std::string constant(const std::vector<int64_t>& dims, double scale = 0.1) {
     return op("Const", {}, {}, {{"value", param(dims, scale)}});
+  }
+  std::string constant_of(const std::vector<int64_t>& dims, std::vector<float> values) {
+    const std::string name = param(dims, 0);
+    params_[name].second = std::move(values);
+    return op("Const", {}, {}, {{"value", name}});
   }
   std::string op(const std::string& kind, std::vector<std::string> inputs, Attrs attrs, Params params = {}) {
     OpSpec o;

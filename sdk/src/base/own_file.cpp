@@ -37,10 +37,8 @@ std::string file_mapped_at(uintptr_t address) {
 /// Of an absolute path; "" for what may have been meant from another current directory.
 std::string real_path(const char* path) {
   if (path == nullptr || path[0] != '/') return "";
-  char* const found = realpath(path, nullptr);
-  std::string real = found != nullptr ? found : "";
-  std::free(found);
-  return real;
+  const std::unique_ptr<char, decltype(&std::free)> found(realpath(path, nullptr), &std::free);
+  return found != nullptr ? found.get() : "";
 }
 
 // Without /proc: as the loader was told.
@@ -57,10 +55,12 @@ std::string program_file() {
   return real_path(reinterpret_cast<const char*>(getauxval(AT_EXECFN)));
 }
 
-OwnFile find_own_file() {
+/// certain: not by the loader's names.
+OwnFile find_own_file(bool* certain) {
   OwnFile own;
   own.path = file_mapped_at(reinterpret_cast<uintptr_t>(&find_own_file));
-  if (own.path.empty()) own.path = file_loaded_at(reinterpret_cast<void*>(&find_own_file));
+  *certain = !own.path.empty();
+  if (!*certain) own.path = file_loaded_at(reinterpret_cast<void*>(&find_own_file));
   own.is_program = !own.path.empty() && own.path == program_file();
   return own;
 }
@@ -70,8 +70,9 @@ OwnFile find_own_file() {
 OwnFile own_file() {
   static std::atomic<const OwnFile*> found{nullptr};  // what it points to outlives every thread
   if (const OwnFile* own = found.load(std::memory_order_acquire); own != nullptr) return *own;
-  OwnFile own = find_own_file();
-  if (own.path.empty()) return own;  // the next call tries again
+  bool certain = false;
+  OwnFile own = find_own_file(&certain);
+  if (!certain) return own;  // the next call tries again
   auto fresh = std::make_unique<const OwnFile>(own);
   const OwnFile* none = nullptr;
   if (found.compare_exchange_strong(none, fresh.get(), std::memory_order_acq_rel)) {

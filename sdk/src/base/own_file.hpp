@@ -11,8 +11,8 @@ struct OwnFile {
 };
 
 /// Found out once, unless there was no memory or no descriptor for it. Not a matter of the loader's names:
-/// those may be relative, to a current directory that has changed since; an absolute one stands in where
-/// /proc cannot be read.
+/// those may be relative, to a current directory that has changed since, and a program's is what its parent
+/// called it; an absolute one stands in as long as /proc cannot be read.
 OwnFile own_file();
 
 /// Its folder, or empty.

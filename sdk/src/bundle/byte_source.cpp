@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
+#include "base/file_handle.hpp"
 #include "base/text.hpp"
 
 namespace dpi {
@@ -14,12 +16,8 @@ namespace {
 
 class FileSource final : public ByteSource {
  public:
-  FileSource(int fd, uint64_t size, bool owned) : fd_(fd), owned_(owned) { size_ = size; }
-  ~FileSource() override {
-    if (owned_) ::close(fd_);
-  }
-  FileSource(const FileSource&) = delete;
-  FileSource& operator=(const FileSource&) = delete;
+  /// Reads `fd`, which `owned` (none where it is another's) closes.
+  FileSource(int fd, uint64_t size, FileHandle owned) : fd_(fd), owned_(std::move(owned)) { size_ = size; }
 
   Status read(uint64_t offset, void* dst, size_t n) override {
     auto* to = static_cast<char*>(dst);
@@ -42,7 +40,7 @@ class FileSource final : public ByteSource {
 
  private:
   int fd_;
-  bool owned_;
+  FileHandle owned_;
 };
 
 class MemorySource final : public ByteSource {
@@ -63,25 +61,24 @@ Status open_error(int error) {
   return Status(code, "cannot be opened: " + errno_text(error)).native(error);
 }
 
-Result<std::unique_ptr<ByteSource>> source_of(int fd, bool owned) {
+Result<std::unique_ptr<ByteSource>> source_of(int fd, FileHandle owned) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) return open_error(errno);
   if (!S_ISREG(info.st_mode)) return Status(Code::kIo, "is not a regular file");
-  return std::unique_ptr<ByteSource>(new FileSource(fd, static_cast<uint64_t>(info.st_size), owned));
+  return std::unique_ptr<ByteSource>(
+      new FileSource(fd, static_cast<uint64_t>(info.st_size), std::move(owned)));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<ByteSource>> ByteSource::open_file(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer. It has no effect on regular files.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return open_error(errno);
-  auto source = source_of(fd, true);
-  if (!source.ok()) ::close(fd);
-  return source;
+  FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const int fd = file.get();
+  return fd < 0 ? open_error(errno) : source_of(fd, std::move(file));
 }
 
-Result<std::unique_ptr<ByteSource>> ByteSource::over_file(int fd) { return source_of(fd, false); }
+Result<std::unique_ptr<ByteSource>> ByteSource::over_file(int fd) { return source_of(fd, FileHandle()); }
 
 std::unique_ptr<ByteSource> ByteSource::over_memory(std::span<const std::byte> bytes) {
   return std::make_unique<MemorySource>(bytes);

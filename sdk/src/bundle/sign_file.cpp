@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "base/file_handle.hpp"
 #include "base/text.hpp"
 #include "bundle/metadata.hpp"
 #include "bundle/signature.hpp"
@@ -42,38 +43,35 @@ Status write_error(const char* what, int error) {
 class LockedFile {
  public:
   static Result<std::unique_ptr<LockedFile>> open(const std::string& path) {
-    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    FileHandle opened(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+    const int fd = opened.get();
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
       return std::move(Status(Code::kNotFound, "cannot be opened: " + errno_text(errno))).native(errno);
     if (fd < 0) return write_error("cannot be opened for writing: ", errno);
-    std::unique_ptr<LockedFile> file(new LockedFile(path, fd));
+    std::unique_ptr<LockedFile> file(new LockedFile(path, std::move(opened)));
     while (::flock(fd, LOCK_EX) != 0)
       if (errno != EINTR) return write_error("cannot be locked: ", errno);
     return file;
   }
-  ~LockedFile() { ::close(fd_); }
-  LockedFile(const LockedFile&) = delete;
-  LockedFile& operator=(const LockedFile&) = delete;
-
-  Result<std::unique_ptr<ByteSource>> source() const { return ByteSource::over_file(fd_); }
+  Result<std::unique_ptr<ByteSource>> source() const { return ByteSource::over_file(file_.get()); }
 
   Status write(std::span<const std::byte> bytes, uint64_t offset) const {
-    const ssize_t wrote = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t wrote = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (wrote != static_cast<ssize_t>(bytes.size()))
       return write_error("cannot be written: ", wrote < 0 ? errno : EIO);
-    if (::fsync(fd_) != 0) return write_error("cannot be written to its device: ", errno);
+    if (::fsync(file_.get()) != 0) return write_error("cannot be written to its device: ", errno);
     struct stat mine = {}, named = {};
-    if (::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &named) == 0 && mine.st_ino == named.st_ino &&
-        mine.st_dev == named.st_dev)
+    if (::fstat(file_.get(), &mine) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+        mine.st_ino == named.st_ino && mine.st_dev == named.st_dev)
       return {};
     return {Code::kIo, "was replaced by another file meanwhile"};
   }
 
  private:
-  LockedFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  LockedFile(std::string path, FileHandle file) : path_(std::move(path)), file_(std::move(file)) {}
 
   std::string path_;
-  int fd_;
+  FileHandle file_;
 };
 
 /// The bytes of a file with a user block that was read before: what is checked of it is what will be signed,

@@ -51,7 +51,8 @@ bundle read them, and a bag whose separator the bundle states is split there ins
 ignored with a note.
 
 Scores: CSV, one column per head, %.9g. A file of --output appears only when every row was scored; on standard output a row that
-is refused ends what was written before it, and nothing is written when that is in the first --batch rows.
+is refused ends what was written before it, and nothing is written when that is in the first --batch rows. So it is with a file of
+--output in a folder where no file may be made beside it: it is written in place.
 
 Examples:
   dpi predict model.h5 rows.csv > scores.csv

@@ -37,9 +37,9 @@ int64_t table_bytes(const TableSpec& t) {
 }
 
 Json forecast_json(const MemoryForecast& f) {
-  return {{"tables_bytes", f.tables}, {"weights_bytes", f.weights}, {"encoders_bytes", f.encoders},
-          {"model_bytes", f.model},   {"flight_bytes", f.flight},   {"in_flight", f.flights},
-          {"contexts", f.contexts},   {"loading_bytes", f.loading}, {"least_bytes", f.least()},
+  return {{"tables_bytes", f.tables}, {"packed_weight_bytes", f.weights}, {"encoder_bytes", f.encoders},
+          {"model_bytes", f.model},   {"flight_bytes", f.flight},         {"in_flight", f.flights},
+          {"contexts", f.contexts},   {"loading_bytes", f.loading},       {"least_bytes", f.least()},
           {"most_bytes", f.most()}};
 }
 
@@ -153,7 +153,7 @@ void print(const Json& j) {
     const Json& m = j["memory"][where];
     print_line(stdout,
                "memory on %-4s  tables %s, weights %s, a call of up to %s rows %s; at least %s, at most %s",
-               where, bytes_text(m["tables_bytes"]).c_str(), bytes_text(m["weights_bytes"]).c_str(),
+               where, bytes_text(m["tables_bytes"]).c_str(), bytes_text(m["packed_weight_bytes"]).c_str(),
                j["memory"]["max_rows"].dump().c_str(), bytes_text(m["flight_bytes"]).c_str(),
                bytes_text(m["least_bytes"]).c_str(), bytes_text(m["most_bytes"]).c_str());
   }

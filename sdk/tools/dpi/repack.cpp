@@ -26,7 +26,11 @@ except ImportError as e:
     print("dpi: Debian has python3-numpy, python3-h5py, python3-xxhash (and python3-cryptography to sign); "
           "PYTHONPATH or --python say where the rest is", file=sys.stderr)
     sys.exit(127)
-sys.exit(main(["repack"] + sys.argv[1:]))
+try:
+    sys.exit(main(["repack"] + sys.argv[1:]))
+except Exception as e:  # 1 is what the package says of a file
+    print(f"dpi: repack: {type(e).__name__}: {e}", file=sys.stderr)
+    sys.exit(127)
 )";
 
 /// <prefix>/share/dpi/python of an installation, "" where this program was not installed.

@@ -15,6 +15,10 @@
 
 namespace dpi::kernels {
 
+/// Of one lookup: a tile of the cpu backend has room for no more and takes the reference, so plans keep to
+/// it.
+inline constexpr int32_t kMaxChannels = 128;
+
 /// One embedding field. `input`: operand that holds its bags; `table`: index into tables. All pooling rules
 /// of EmbedAttrs but kNone.
 struct LookupField {

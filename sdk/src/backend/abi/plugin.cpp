@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 
 namespace dpi::backend {
 namespace {
@@ -80,10 +82,8 @@ constexpr const char* kReplace = "replace the file or take it away";
 /// The file that a path leads to, links followed, so that what is looked at is what is opened; "" and errno.
 std::string real_file(const std::string& path) {
   errno = 0;
-  char* const found = realpath(path.c_str(), nullptr);
-  std::string real = found != nullptr ? found : "";
-  std::free(found);
-  return real;
+  const std::unique_ptr<char, decltype(&std::free)> found(realpath(path.c_str(), nullptr), &std::free);
+  return found != nullptr ? found.get() : "";
 }
 
 /// Why a file, or the folder it really lies in, is not trusted; empty when both are.
@@ -130,14 +130,19 @@ struct Loaded {
   std::map<std::string, std::unique_ptr<Plugin>> plugins;
 };
 
-std::atomic<Loaded*> g_loaded{nullptr};  // outlives every thread
+alignas(Loaded) std::byte g_room[sizeof(Loaded)];  // outlives every thread, and is never destroyed
+std::atomic<Loaded*> g_loaded{nullptr};
+
+void begin_anew() { g_loaded.store(new (g_room) Loaded); }
 
 /// A forked child begins anew: a thread that it has not may have held the lock, and what a driver said to the
 /// parent is not true of the child. (Not held across fork(): a driver that is being loaded may itself fork.)
+/// It does so in the same place, without memory: fork() cannot fail for want of it.
 Loaded& loaded() {
-  static const int kRegistered = [] {
-    g_loaded.store(new Loaded);
-    return pthread_atfork(nullptr, nullptr, [] { g_loaded.store(new Loaded); });
+  static const bool kRegistered = [] {
+    begin_anew();
+    if (pthread_atfork(nullptr, nullptr, begin_anew) != 0) throw std::bad_alloc();  // its one reason
+    return true;
   }();
   static_cast<void>(kRegistered);
   return *g_loaded.load();

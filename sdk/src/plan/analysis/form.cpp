@@ -173,6 +173,7 @@ class Expander {
     std::vector<double> c = t.coef;
     const std::vector<float>& f = *const_data(p_, factor);
     for (size_t k = 0; k < c.size(); ++k) {
+      if (!t.read.empty() && !t.read[k]) continue;  // 0 it stays, also where the constant is 0 or not finite
       const auto at = static_cast<size_t>(source_of(static_cast<int64_t>(k), out, value_of(p_, factor).dims));
       const double v = static_cast<double>(f[at]);
       c[k] = divide ? c[k] / v : c[k] * v;

@@ -10,10 +10,6 @@ namespace {
 constexpr int64_t kMaxScalarsPerRow =
     8;  // channels that one derived row may hold: what fits the padding of a row
 
-// Behind these a head's linear parts stay in Tail: the cpu backend's tile has room for no more, and would
-// take the reference for the whole lookup.
-constexpr int32_t kMostChannels = 128;
-
 // Many heads, or features, that weigh the same table would each get a column of its rows (and each column is
 // summed in double first): derived tables may have this many times the bytes of the bundle's, or the least.
 constexpr int64_t kMostTimes = 8, kLeastBytes = 1 << 20;
@@ -67,7 +63,11 @@ bool Scalars::can_take(const Index& index, const FormTerm& t) const {
   if (v.storage == Storage::kInput) return !v.is_bags && v.dims.size() == 1;
   const PlanOp* op = producer(p_, index, t.value);
   if (!op) return false;
-  if (op->kind == OpKind::kEmbed) return linear_pooling(std::get<kernels::EmbedAttrs>(op->attrs));
+  if (op->kind == OpKind::kEmbed) {
+    // A column that nothing reads may hold what is not finite: 0 times that would reach the score.
+    const bool whole = std::find(t.read.begin(), t.read.end(), false) == t.read.end();
+    return whole && linear_pooling(std::get<kernels::EmbedAttrs>(op->attrs));
+  }
   return numeric_projection(p_, *op);
 }
 
@@ -203,7 +203,7 @@ int32_t Scalars::cross_scalars(const Index& index, const PlanOp& cross,
   const auto count = static_cast<int64_t>(weights.size());
   if (count > kMaxScalarsPerRow) return -1;
   const int32_t first = n_channels_;
-  if (first + count > kMostChannels) return -1;
+  if (first + count > kernels::kMaxChannels) return -1;
   std::vector<LinearForm> forms;
   std::map<int32_t, int64_t> grown;  // by value
   int64_t bytes = 0;
@@ -276,7 +276,7 @@ void Scalars::take(const Index& index, LinearForm& form) {
   for (FormTerm& t : form.terms) {
     const PlanOp* op = producer(p_, index, t.value);
     const int32_t next = channel >= 0 ? channel : n_channels_;
-    if (next >= kMostChannels) {
+    if (next >= kernels::kMaxChannels) {  // what is behind stays in Tail
       rest.push_back(std::move(t));
     } else if (can_take(index, t) && within_budget(growth(index, t, next, next))) {
       add_to_channel(index, own_channel(), t);

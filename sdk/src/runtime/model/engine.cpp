@@ -127,12 +127,14 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kPlan, 1));
   DPI_RETURN_IF_ERROR(e->make_plan(bundle));
   // Only the option's limit is looked at so early: what a device has free is the same once ops are prepared.
-  DPI_RETURN_IF_ERROR(e->check_limit(bundle, {!e->host_memory(), e->caps_.alignment, 0, 0}));
+  const int64_t weight_bytes = activation_type(options.precision) == kernels::DType::kF32 ? 4 : 2;
+  DPI_RETURN_IF_ERROR(e->check_limit(bundle, {!e->host_memory(), e->caps_.alignment, 0, 0, weight_bytes}));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
   if (options.small_batch) DPI_RETURN_IF_ERROR(e->prepare_small_batch());
   e->drop_params();
-  e->store_ = store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), 0);
+  e->store_ =
+      store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), options.memory_limit);
   DPI_RETURN_IF_ERROR(e->check_memory(bundle));
   DPI_RETURN_IF_ERROR(e->load_tables(bundle, watch));
   DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kOps, 1));
@@ -155,8 +157,8 @@ Status Engine::check_limit(const Bundle& bundle, const DeviceSizes& device) {
                                   std::to_string(options_.memory_limit) + " bytes; nothing was loaded"};
 }
 
-/// Everything against the option; tables, weights and one flight against what the device has free. What the
-/// host has free is looked at by the store.
+/// Everything against the option; tables, weights and the device's part of a flight against what it has free.
+/// What the host has free is looked at by the store.
 Status Engine::check_memory(const Bundle& bundle) {
   DeviceSizes sizes{!host_memory(), caps_.alignment, 0, 0};
   std::vector<uint64_t> scratch(static_cast<size_t>(plan_.n_streams), 64);
@@ -171,13 +173,13 @@ Status Engine::check_memory(const Bundle& bundle) {
   for (const uint64_t bytes : scratch) sizes.scratch += bytes;
   sizes.weights += packed(small_batch_) + const_bytes_;
   DPI_RETURN_IF_ERROR(check_limit(bundle, sizes));
-  const uint64_t needs = memory_.tables + memory_.flight;  // weights are there
+  const uint64_t needs = memory_.tables + memory_.device_flight;  // weights are there
   if (host_memory() || caps_.memory_free == 0 || needs + memory_.weights <= caps_.memory_free) return {};
   const auto mib = [](uint64_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; };
   return {Code::kOutOfMemory, "the model needs " + mib(needs + memory_.weights) + " (tables " +
                                   mib(memory_.tables) + ", weights " + mib(memory_.weights) +
                                   ", one call of max_rows=" + std::to_string(options_.max_rows) + " " +
-                                  mib(memory_.flight) + "), but only " + mib(caps_.memory_free) +
+                                  mib(memory_.device_flight) + "), but only " + mib(caps_.memory_free) +
                                   " of device memory are free; nothing was loaded"};
 }
 

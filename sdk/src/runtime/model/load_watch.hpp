@@ -17,7 +17,8 @@ class LoadWatch {
   /// The first stage is kOpen. `options` must outlive the watch.
   LoadWatch(const ModelOptions& options, std::string name);
 
-  /// Ends the stage before. `total` is in bytes for kTables, else in steps. kCancelled when the flag is set.
+  /// Ends the stage before. `total` is in bytes for kTables and kVerify, else in steps. kCancelled when the
+  /// flag is set.
   Status enter(LoadStage stage, uint64_t total);
   /// `n` more of the stage's total; the caller hears of it about a hundred times a stage.
   Status advance(uint64_t n);

@@ -37,7 +37,7 @@ struct FileSizes {
 uint64_t block_of(uint64_t bytes) { return std::min<uint64_t>(bytes, kReadBlockBytes); }
 
 /// One flight: as Flight::allocate, create_streams and BoundOps take it.
-Result<uint64_t> flight_bytes(const Plan& plan, const ModelOptions& o, const DeviceSizes& device) {
+Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& device, MemoryForecast* f) {
   DPI_ASSIGN_OR_RETURN(const MemoryPlan memory, plan_memory(plan, o.max_rows, o.max_rows, device.alignment));
   const ResolveSchema schema = make_resolve_schema(plan.features);
   int64_t input = 0, maps = 0;
@@ -51,9 +51,12 @@ Result<uint64_t> flight_bytes(const Plan& plan, const ModelOptions& o, const Dev
   const uint64_t bound = kFlightFixed + kFlightPerOp * plan.ops.size() +
                          kFlightPerValue * plan.values.size() +
                          static_cast<uint64_t>(maps) * sizeof(InputMap::Sequence) * plan.features.size();
-  return static_cast<uint64_t>(memory.arena_bytes) +
-         static_cast<uint64_t>(input) * (device.on_device ? 2 : 1) + scores * (device.on_device ? 4 : 1) +
-         device.scratch + bound;
+  // Host memory has one copy of the input and of the logits; a device has both, and staging has them again.
+  const auto arena = static_cast<uint64_t>(memory.arena_bytes), in = static_cast<uint64_t>(input);
+  f->device_flight = device.on_device ? arena + in + 2 * scores + device.scratch : 0;
+  f->flight =
+      (device.on_device ? f->device_flight + in + 2 * scores : arena + in + scores + device.scratch) + bound;
+  return {};
 }
 
 uint64_t param_bytes(const Plan& plan) {
@@ -87,10 +90,12 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, device.on_device));
   const FileSizes file(bundle);
   f.tables = map.bytes;
-  f.weights = device.weights != 0 ? device.weights : param_bytes(plan);
+  f.weights = device.weights != 0
+                  ? device.weights
+                  : param_bytes(plan) / sizeof(float) * static_cast<uint64_t>(device.weight_bytes);
   f.encoders = VocabularySet::bytes_of(bundle);
   f.model = kKeptPerByte * file.metadata + kFixed;
-  DPI_ASSIGN_OR_RETURN(f.flight, flight_bytes(plan, options, device));
+  DPI_RETURN_IF_ERROR(count_flight(plan, options, device, &f));
   f.flights = device.on_device ? options.in_flight : 1;
   f.contexts = context_count(options);
   f.warm_up = warm_up_bytes(plan, options.max_rows * f.flights);

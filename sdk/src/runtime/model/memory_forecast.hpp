@@ -19,10 +19,11 @@ namespace dpi {
 
 /// What only the device knows.
 struct DeviceSizes {
-  bool on_device = false;  // rows are laid out as for a GPU, and a flight has memory on both sides
-  int64_t alignment = 64;  // of arena offsets
-  uint64_t weights = 0;    // as its ops have packed them; 0 = nothing is prepared, so as the plan has them
-  uint64_t scratch = 0;    // of one flight, all streams
+  bool on_device = false;    // rows are laid out as for a GPU, and a flight has memory on both sides
+  int64_t alignment = 64;    // of arena offsets
+  uint64_t weights = 0;      // as its ops have packed them; 0 = nothing is prepared, so as the plan has them
+  uint64_t scratch = 0;      // of one flight, all streams
+  int64_t weight_bytes = 4;  // of a weight that is not packed yet: the least that the device keeps of it
 };
 
 struct MemoryForecast {
@@ -31,10 +32,11 @@ struct MemoryForecast {
   uint64_t encoders = 0;  // vocabularies with their indexes
   uint64_t model = 0;     // what describes the model
   uint64_t flight = 0;    // one flight of a context: values, packed input, scores, scratch, bound operands
-  int32_t flights = 1;    // of one context, at most
-  int32_t contexts = 1;   // at most
-  uint64_t warm_up = 0;   // what dpi_model_warm_up takes beside the contexts, while it runs
-  uint64_t loading = 0;   // the most at any moment of the load
+  uint64_t device_flight = 0;  // what of it lies in the device's memory
+  int32_t flights = 1;         // of one context, at most
+  int32_t contexts = 1;        // at most
+  uint64_t warm_up = 0;        // what dpi_model_warm_up takes beside the contexts, while it runs
+  uint64_t loading = 0;        // the most at any moment of the load
 
   uint64_t kept() const { return tables + weights + encoders + model; }
   uint64_t all_contexts() const {

@@ -71,7 +71,7 @@ class RawRows {
   Status encode_text(const Place& place, std::string_view text, EncodedValue* out);
   void count(const Place& place, const EncodedValue& value, const Status& status);
   // Room first, with exceptions for want of memory; what follows cannot fail. So a call that fails has
-  // changed nothing.
+  // changed no value of the row; what was refused is counted.
   static void make_room_to_open(Part& p);
   static void make_room_to_close(Part& p);
   static void open(Part& p);

@@ -145,7 +145,11 @@ int capture_end(void* stream, void** out) {
   cudaGraph_t graph = nullptr;
   int code = told(cudaStreamEndCapture(stream_of(stream), &graph));
   if (code != 0) return code;
-  auto made = std::make_unique<Graph>();
+  std::unique_ptr<Graph> made(new (std::nothrow) Graph);  // this is C's side: nothing may be thrown
+  if (made == nullptr) {
+    told(cudaGraphDestroy(graph));
+    return static_cast<int>(cudaErrorMemoryAllocation);
+  }
   made->graph = graph;
   code = told(cudaGraphInstantiate(&made->exec, graph, cudaGraphInstantiateFlagUseNodePriority));
   if (code == 0) code = told(cudaGraphUpload(made->exec, stream_of(stream)));
