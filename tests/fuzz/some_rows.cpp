@@ -33,7 +33,9 @@ SomeRows::SomeRows(const dpi_model* model, int64_t rows, uint32_t seed) {
   offsets.push_back(0);
   for (int64_t r = 0; r < rows; ++r) {
     for (const Slot& slot : slots) {
-      const size_t n = slot.bag ? random() % 4 : 1;
+      // One bag in eight is empty: a feature that refuses a missing value refuses the row, and little is
+      // scored.
+      const size_t n = !slot.bag ? 1 : random() % 8 == 0 ? 0 : 1 + random() % 3;
       for (size_t k = 0; k < n; ++k) {
         ids.push_back(
             static_cast<int64_t>(random() % static_cast<uint64_t>(std::max<int64_t>(slot.vocab, 1))));
