@@ -376,6 +376,20 @@ TEST_CASE("gemm: the residual may lie in the output's own memory") {
   }
 }
 
+TEST_CASE("gemm: what a fused end of many rows takes while nothing is measured") {
+  if (device() != "cuda_emu") return;
+  const WithLibrary library;
+  const char* const want[] = {"cublaslt-3xtf32 (rows 129-256)", "cublaslt-tf32", "own-fp16 (rows 129-256)"};
+  for (const int32_t precision : {0, 1, 2}) {
+    CAPTURE(precision);
+    const DType type = precision == 2 ? DType::kF16 : DType::kF32;
+    Layer layer({256, 64, 32}, {type, type, true, 0, 0});
+    TypedBackend backend(precision);
+    CHECK(layer.error(layer.op.run(backend), operand_error(precision, "")) <= 1);
+    CHECK_MESSAGE(layer.op.report.find(want[precision]) != std::string::npos, layer.op.report);
+  }
+}
+
 TEST_CASE("gemm: lines of a table about plain and fused layers of one shape do not mix") {
   const Shape s = {9, 40, 24};
   const Forced table({"own-simt", 0, "-"}, s, false);

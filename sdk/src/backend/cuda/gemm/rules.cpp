@@ -2,9 +2,11 @@
 // kernels/cuda/common/estimates.hpp. The rules in words:
 //   - fp32 never takes plain tf32: SIMT for tiny layers, cuBLASLt's SGEMM for few rows, else three tf32
 //     products, which are as exact;
-//   - an end with a product or residual (cross v2) goes to the own kernel, which fuses it, once
-//     there are rows enough to fill the GPU; otherwise cuBLASLt, whose kernels split the depth when rows are
-//     few;
+//   - an end with a product or residual (cross v2) goes to the own kernel of fp16 and bf16, which fuses it,
+//     once there are rows enough to fill the GPU; otherwise cuBLASLt, whose kernels split the depth when rows
+//     are few. In fp32 and tf32 always cuBLASLt and a kernel for the end: the own kernel feeds m16n8k4 by
+//     plain loads, which is expected to give a quarter of what the tensor cores can do, and the end it saves
+//     is one pass over the result;
 //   - without cuBLASLt, and under determinism=strict, own kernels.
 #include "backend/cuda/gemm/gemm.hpp"
 
@@ -65,7 +67,8 @@ std::vector<GemmImpl> impls_for(GemmPrecision precision) {
 GemmImpl default_impl(const GemmShape& s, GemmPrecision precision, bool lt, bool strict) {
   const bool tiny = s.in < kGemmTinyIn || s.out < kGemmTinyOut;
   if (tiny) return has_f32_weights(precision) ? GemmImpl::kOwnSimt : own_impl(precision);
-  if (strict || !lt || (s.fused && s.rows >= kGemmManyRows)) return own_impl(precision);
+  const bool fuse = s.fused && s.rows >= kGemmManyRows && !has_f32_weights(precision);
+  if (strict || !lt || fuse) return own_impl(precision);
   return lt_impl(precision, s.rows);
 }
 
