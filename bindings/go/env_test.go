@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"dpiframe.org/dpi"
 )
@@ -134,21 +135,32 @@ func TestLogOfSlowWaits(t *testing.T) {
 	env := newEnv(t, dpi.LogWarn)
 	m := load(t, demo(t, adult), dpi.WithEnv(env), dpi.WithDevice("cpu"), dpi.WithOption("max_contexts", "1"),
 		dpi.WithConcurrency(3), dpi.WithMaxRows(64))
-	var wait sync.WaitGroup
-	for i := 0; i < 3; i++ {
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
-			b, out := zeros(m, 40000)
-			if err := m.Predict(background, b, out); err != nil {
-				t.Error(err)
-			}
-		}()
+	contend := func() dpi.Counters {
+		var wait sync.WaitGroup
+		for i := 0; i < 3; i++ {
+			wait.Add(1)
+			go func() {
+				defer wait.Done()
+				b, out := zeros(m, 40000)
+				if err := m.Predict(background, b, out); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		wait.Wait()
+		c, err := m.Counters()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
-	wait.Wait()
-	c, err := m.Counters()
-	if err != nil || c.Waits < 1 || c.Longest <= 0 {
-		t.Fatalf("%+v %v", c, err)
+	// Whether callers meet is the machine's to say: on one free core they may run one after the other. So until they do.
+	c := contend()
+	for deadline := time.Now().Add(2 * time.Minute); c.Waits < 1 && time.Now().Before(deadline); {
+		c = contend()
+	}
+	if c.Waits < 1 || c.Longest <= 0 {
+		t.Fatalf("%+v", c)
 	}
 	told(t, env, dpi.LogWarn, "contexts: ", "waited for one of 1 contexts", "max_contexts")
 }

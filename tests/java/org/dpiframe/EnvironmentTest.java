@@ -14,6 +14,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.ResourceBundle;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -104,17 +107,34 @@ class EnvironmentTest {
     assertTrue(out.contains("graphs: ") && out.contains("op by op"), out);
   }
 
+  private static double longestWait(Model model) {
+    Matcher field = Pattern.compile("\"longest_wait_ms\":([0-9.eE+-]+)").matcher(model.countersJson());
+    assertTrue(field.find());
+    return Double.parseDouble(field.group(1));
+  }
+
+  /** Three callers at once for the one context. */
+  private static void contend(Model model, Support.Arrays a) throws InterruptedException {
+    List<Thread> threads = new ArrayList<>();
+    for (int i = 0; i < 3; i++) threads.add(new Thread(() -> model.predict(a.dense, a.ids)));
+    for (Thread t : threads) t.start();
+    for (Thread t : threads) t.join();
+  }
+
   @Test
   void slowWaitsAreTold() throws Exception {
     try (Environment env = new Environment();
         Model model = adult(env).device(Device.CPU).option("max_contexts", "1").option("max_rows", "64").load()) {
       Support.Arrays a = Support.whole(model.schema(), 40_000, false);
-      List<Thread> threads = new ArrayList<>();
-      for (int i = 0; i < 3; i++) threads.add(new Thread(() -> model.predict(a.dense, a.ids)));
-      for (Thread t : threads) t.start();
-      for (Thread t : threads) t.join();
-      assertNull(env.pollLog());
-      assertTrue(model.countersJson().contains("\"longest_wait_ms\":"));
+      // Whether callers meet is the machine's to say: on one free core they may run one after the other. So until they do.
+      long start = System.nanoTime();
+      double longest;
+      do {
+        contend(model, a);
+        assertNull(env.pollLog());
+        longest = longestWait(model);
+      } while (longest <= 0 && System.nanoTime() - start < TimeUnit.MINUTES.toNanos(2));
+      assertTrue(longest > 0);
       told(env, Level.WARNING, "contexts: ", "waited for one of 1 contexts", "max_contexts");
     }
   }
