@@ -17,6 +17,7 @@ import report_plots  # noqa: E402
 from common import PRECISIONS  # noqa: E402
 
 RESULTS = HERE / "results"
+TORCH_KEYS = ("torch", "cuda", "name", "sms", "memory", "l2", "triton", "numpy", "why")
 DRY_MARK = "**DRY RUN: emulated device and CPU torch at tiny sizes. No number here says anything about a GPU.**"
 
 
@@ -41,8 +42,8 @@ def machine(records):
     found = [r for r in records if r["what"] == "machine"]
     if not found:
         return "No probe in these results.\n"
-    m, pack = found[-1], next((r for r in reversed(records) if r["what"] == "pack"), {})
-    rows = [("GPU", ", ".join(f"{k} {v}" for k, v in m["gpu"].items())), ("torch", ", ".join(f"{k} {v}" for k, v in m["torch"].items())),
+    m, pack, torch = found[-1], *(next((r for r in reversed(records) if r["what"] == what), {}) for what in ("pack", "torch"))
+    rows = [("GPU", ", ".join(f"{k} {v}" for k, v in m["gpu"].items())), ("torch", ", ".join(f"{k} {torch[k]}" for k in TORCH_KEYS if k in torch)),
             ("host", f"{m['cpus']} processors, kernel {m['kernel']}, Python {m['python']}"), ("nvcc", " ".join(m["nvcc"]) or "none"),
             ("pack", f"commit {pack.get('commit')}, changed since: {pack.get('changed')}, nvcc {pack.get('nvcc') or 'none'}")]
     clocks = [r for r in records if r["what"] == "clocks"]
@@ -98,7 +99,7 @@ def grid(records):
         for precision in ("fp32", "fp16"):
             graph = found.get(("graph_merged", precision))
             row.append(us(graph and graph["p50_us"]))
-        row += [f"{paper.cell(*cell):.2f}x", "/".join(us(paper.predicted(*cell, p)) for p in ("fp32", "tf32", "fp16"))] if known else ["-", "-"]
+        row += [f"{ratio:.2f}x" for ratio in paper.published(*cell).values()] if known else ["-"] * len(paper.BASELINES)
         rows.append(row)
     summary = []
     for precision in ("fp32", "tf32", "fp16", "bf16"):
@@ -112,12 +113,25 @@ def grid(records):
         if got:
             over.append((engine, precision, len(got), times(analysis.geometric_mean(got)), times(max(got)), times(min(got))))
     return ("p50 in us, batch 2048, from int64 ids in pageable host memory to float32 scores in host memory, the same for every engine; in brackets "
-            "the speed-up over stock eager in fp32 (one table, one copy and one cast per field). `paper`: what DPIFrame reports over its own "
-            "PyTorch on an RTX 3090. `predicted`: device time before any measurement.\n\n" +
+            "the speed-up over stock eager in fp32 (one table, one copy and one cast per field). `paper over`: DPIFrame's own ratios over PyTorch "
+            f"and three engines that are not run here, {paper.PUBLISHED_ON}.\n\n" +
             table(("over stock eager fp32", "cells", "geometric mean", "mean", "largest", "least", "predicted"), summary) + "\n" +
             table(("ours over, at equal precision", "precision", "cells", "geometric mean", "largest", "least"), over) + "\n" +
-            table(("cell", "model", "stock eager", "ours fp32", "ours tf32", "ours fp16", "captured merged fp32", "captured merged fp16", "paper",
-                   "predicted fp32/tf32/fp16"), rows))
+            table(("cell", "model", "stock eager", "ours fp32", "ours tf32", "ours fp16", "captured merged fp32", "captured merged fp16",
+                   *(f"paper over {name}" for name in paper.BASELINES)), rows))
+
+
+def predictions(records):
+    found = analysis.predictions(records)
+    if not found:
+        return "No cell of the grid in these results.\n"
+    rows = [(f"{cell[0]} {cell[2]}_{cell[3]}", cell[1], precision,
+             *(text for k in ("device", "host") for text in ((us(made[k][0]), us(made[k][1]), f"{made[k][2]:.2f}") if k in made else ("-", "-", "-"))))
+            for cell, precision, made in found]
+    summary = [(what, n, *(f"{v:.2f}" for v in values)) for what, n, *values in analysis.prediction_summary(records)]
+    return ("us. predictions.csv was computed before any measurement, by the formula that stages/predict.py states; device time is from the first op's "
+            "start to the last one's end, without graphs.\n\n" + table(("measured / predicted", "cells", "median", "least", "largest"), summary) + "\n" +
+            table(("cell", "model", "precision", "device predicted", "measured", "ratio", "host predicted", "measured", "ratio"), rows))
 
 
 def batches(records):
@@ -219,7 +233,7 @@ def failed(records):
     return table(("stage", "what", "status", "where", "why"), rows[:80]) + (f"\n{len(rows) - 80} more in results.jsonl\n" if len(rows) > 80 else "")
 
 
-SECTIONS = (("Machine", machine), ("Targets", targets), ("Correctness", correctness), ("The paper's grid", grid), ("Over batch sizes", batches),
+SECTIONS = (("Machine", machine), ("Targets", targets), ("Correctness", correctness), ("The paper's grid", grid), ("Predictions", predictions), ("Over batch sizes", batches),
             ("What ran", running), ("Embedding stage", embedding), ("Sweeps", sweeps), ("Ablation", lambda r: choices(r, "ablation")), ("Schedules", lambda r: choices(r, "schedule")),
             ("Device time per op", timelines), ("Counters", counters), ("Ceilings", ceilings), ("Failed, refused, unsupported", failed))
 

@@ -121,16 +121,17 @@ class Runner:
             lookup = triton_lookup if device.cuda and triton_lookup else plain_lookup
         self.peer = Peer(shape_of(job["shape"]), arrays.as_type(self.dtype), lookup)
         self.module = compiled(self.peer, form.compile_mode) if form.compile_mode else self.peer
-        self.host_ids = [torch.from_numpy(s) for s in ids]
+        self.host_ids = [torch.from_numpy(s) for s in ids]  # int64, as a caller has them
+        self.id_type = torch.int64 if form.copies == "field" else torch.int32  # on the device; the stock code casts to int64
         self.host_dense = [None] * len(ids) if dense is None else [torch.from_numpy(s) for s in dense]
         if form.copies == "field":  # the stock loader's matrix: every column of a row in one float type
             parts = ids.astype(np.float64) if dense is None else np.concatenate([dense.astype(np.float64), ids], axis=2)
             self.matrix = [torch.from_numpy(np.ascontiguousarray(s)) for s in parts]
             self.numerics = 0 if dense is None else dense.shape[2]
-        self.resident = [(i.to(device.name), None if d is None else d.to(device.name).to(self.dtype)) for i, d in zip(self.host_ids, self.host_dense)]
+        self.resident = [(i.to(self.id_type).to(device.name), None if d is None else d.to(device.name).to(self.dtype)) for i, d in zip(self.host_ids, self.host_dense)]
         self.graphs = [device.capture(lambda s=s: self.module(*self.resident[s])) for s in range(len(ids))] if form.capture else []
         if form.capture:
-            self.pinned_ids = device.pinned(self.host_ids[0])
+            self.pinned_ids = device.pinned(self.host_ids[0].to(self.id_type))
             self.pinned_dense = None if dense is None else device.pinned(self.host_dense[0])
             self.pinned_out = device.pinned(torch.empty(ids.shape[1], dtype=self.dtype))
 
@@ -144,14 +145,14 @@ class Runner:
             ids = [c.long() for c in columns[self.numerics:]]
             dense = torch.stack(columns[:self.numerics], dim=1).to(self.dtype) if self.numerics else None
             return self.module(ids, dense)[0].float().cpu()
-        ids = self.host_ids[s].to(self.device.name)
+        ids = self.host_ids[s].to(self.id_type).to(self.device.name)
         dense = None if self.host_dense[s] is None else self.host_dense[s].to(self.device.name).to(self.dtype)
         return self.module(ids, dense)[0].float().cpu()
 
     def _replay(self, s):
         replay, out = self.graphs[s]
         ids, dense = self.resident[s]
-        self.pinned_ids.copy_(self.host_ids[s])
+        self.pinned_ids.copy_(self.host_ids[s])  # narrows
         ids.copy_(self.pinned_ids, non_blocking=True)
         if dense is not None:
             self.pinned_dense.copy_(self.host_dense[s])
@@ -180,4 +181,4 @@ class Runner:
 
 
 def plain_lookup(ids, table, offsets):
-    return table[(ids + offsets).flatten()].view(ids.shape[0], -1)
+    return torch.nn.functional.embedding(ids + offsets, table).flatten(1)

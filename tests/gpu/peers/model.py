@@ -31,8 +31,8 @@ class Arrays:
         self.index = json.loads(pathlib.Path(f"{bundle}.json").read_text())
         self.read = {}
 
-    def as_type(self, dtype):
-        other = Arrays(self.bundle, self.device, dtype)
+    def as_type(self, dtype, tables=None):
+        other = Arrays(self.bundle, self.device, dtype, tables)
         other.read = self.read
         return other
 
@@ -56,56 +56,78 @@ class Peer(torch.nn.Module):
     def __init__(self, shape, arrays, lookup):
         super().__init__()
         self.shape, self.lookup, self.dtype = shape, lookup, arrays.dtype
-        n_tables = len(shape.vocabs)
-        self.tables = [arrays(f"/tables/c{i}") for i in range(n_tables)]
-        self.wide = [] if shape.kind.startswith("dcn") else [arrays(f"/tables/c{i}.w") for i in range(n_tables)]
-        numerics = range(shape.numerics)
-        self.numeric = torch.stack([arrays(f"/params/n{i}.w")[:, 0] for i in numerics]) if numerics else None
-        self.numeric_wide = torch.stack([arrays(f"/params/n{i}.w.w")[0, 0] for i in numerics]) if numerics and self.wide else None
-        self.mlp = [(arrays(f"/params/mlp.{i}.w"), arrays(f"/params/mlp.{i}.b")) for i in range(len(shape.hidden))]
-        self.out = (arrays("/params/out.w"), arrays("/params/out.b"))
-        layers = range(CROSS_LAYERS if shape.kind.startswith("dcn") else 0)
-        self.cross = [(arrays(f"/params/cross.{i}.w"), arrays(f"/params/cross.{i}.b")) for i in layers]
-        if lookup != "field":
-            offsets = np.concatenate([[0], np.cumsum(shape.vocabs[:-1])]).astype(np.int64)
-            self.offsets = torch.from_numpy(offsets).to(arrays.device)
-            self.merged = torch.cat(self.tables)
-            self.merged_wide = torch.cat(self.wide) if self.wide else None
-            self.tables = self.wide = []
+        self.layers, self.cross_layers = len(shape.hidden), CROSS_LAYERS if shape.kind.startswith("dcn") else 0
+        n_tables, numerics, wide = len(shape.vocabs), range(shape.numerics), not shape.kind.startswith("dcn")
+        self.take("numeric", torch.stack([arrays(f"/params/n{i}.w")[:, 0] for i in numerics]) if numerics else None)
+        self.take("numeric_wide", torch.stack([arrays(f"/params/n{i}.w.w")[0, 0] for i in numerics]) if numerics and wide else None)
+        for name in [*(f"mlp.{i}" for i in range(self.layers)), "out", *(f"cross.{i}" for i in range(self.cross_layers))]:
+            self.take(name + ".w", arrays(f"/params/{name}.w"))
+            self.take(name + ".b", arrays(f"/params/{name}.b"))
+        tables, wides = ([arrays(f"/tables/c{i}{suffix}") for i in range(n_tables)] if kept else [] for suffix, kept in (("", True), (".w", wide)))
+        if lookup == "field":
+            for name, values in [("tables", tables), ("wide", wides)]:
+                for i, table in enumerate(values):
+                    self.take(f"{name}.{i}", table)
+            return
+        offsets = np.concatenate([[0], np.cumsum(shape.vocabs[:-1])]).astype(np.int64)
+        self.take("offsets", torch.from_numpy(offsets).to(arrays.device))
+        self.take("narrow_offsets", self.offsets.int())
+        self.take("merged", torch.cat(tables))
+        self.take("merged_wide", torch.cat(wides) if wides else None)
+
+    def take(self, name, values):
+        """A weight as a buffer: torch.compile may then rely on it to stay where it is, while a tensor in a plain list is an input of the graph, which
+        its own captured graphs copy at every call, table by table."""
+        self.register_buffer(name.replace(".", "_"), values, persistent=False)
+
+    def weights(self, name):
+        return getattr(self, f"{name.replace('.', '_')}_w"), getattr(self, f"{name.replace('.', '_')}_b")
+
+    def rows(self, ids):
+        """Rows of the merged table, in the ids' own type."""
+        return ids + (self.narrow_offsets if ids.dtype == torch.int32 else self.offsets)
+
+    def by_field(self, ids, which):
+        fields = range(len(self.shape.vocabs))
+        return [F.embedding(ids[f] if isinstance(ids, list) else ids[:, f], getattr(self, f"{which}_{f}")) for f in fields]
 
     def embedded(self, ids, dense):
         """x0 [rows, fields * dim]. ids: [rows, slots], or one tensor per field."""
         if self.lookup == "field":
-            parts = [F.embedding(ids[f] if isinstance(ids, list) else ids[:, f], t) for f, t in enumerate(self.tables)]
+            parts = self.by_field(ids, "tables")
             if self.numeric is not None:
                 parts = [dense[:, i:i + 1] * self.numeric[i] for i in range(len(self.numeric))] + parts
             return torch.cat(parts, dim=1)
-        x = F.embedding(ids + self.offsets, self.merged).flatten(1) if self.lookup == "merged" else self.lookup(ids, self.merged, self.offsets)
+        if self.lookup == "merged":
+            x = F.embedding(self.rows(ids), self.merged).flatten(1)
+        else:
+            x = self.lookup(ids, self.merged, self.narrow_offsets if ids.dtype == torch.int32 else self.offsets)
         return x if self.numeric is None else torch.cat([(dense[:, :, None] * self.numeric).flatten(1), x], dim=1)
 
     def wide_sum(self, ids, dense):
         if self.lookup == "field":
-            parts = [F.embedding(ids[f] if isinstance(ids, list) else ids[:, f], t) for f, t in enumerate(self.wide)]
+            parts = self.by_field(ids, "wide")
             if self.numeric_wide is not None:
                 parts = [dense[:, i:i + 1] * self.numeric_wide[i] for i in range(len(self.numeric_wide))] + parts
             return torch.cat(parts, dim=1).sum(dim=1, keepdim=True)
-        total = F.embedding(ids + self.offsets, self.merged_wide).sum(dim=1)
+        total = F.embedding(self.rows(ids), self.merged_wide).sum(dim=1)
         return total if self.numeric_wide is None else total + (dense * self.numeric_wide).sum(dim=1, keepdim=True)
 
     def crossed(self, x0):
         x = x0
-        for w, b in self.cross:
+        for i in range(self.cross_layers):
+            w, b = self.weights(f"cross.{i}")
             x = F.linear(x, w) * x0 + b + x if self.shape.kind == "dcn" else x0 * F.linear(x, w, b) + x
         return x
 
     def logit(self, ids, dense):
         x0 = h = self.embedded(ids, dense)
-        for w, b in self.mlp:
-            h = torch.relu(F.linear(h, w, b))
-        if self.cross:
+        for i in range(self.layers):
+            h = torch.relu(F.linear(h, *self.weights(f"mlp.{i}")))
+        if self.cross_layers:
             h = torch.cat([self.crossed(x0), h], dim=1)
-        logit = F.linear(h, *self.out)
-        if not self.cross:
+        logit = F.linear(h, *self.weights("out"))
+        if not self.cross_layers:
             logit = logit + self.wide_sum(ids, dense)
         if self.shape.kind == "deepfm":
             e = x0.view(-1, self.shape.fields, self.shape.dim)

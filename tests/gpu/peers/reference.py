@@ -13,11 +13,14 @@ from model import DTYPES, Arrays, Peer, load_rows, shape_of
 
 def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    jobs, loaded, peer = json.load(sys.stdin), None, None
+    jobs, loaded, peer, arrays = json.load(sys.stdin), None, None, None
     for job in sorted(jobs, key=lambda j: (j["bundle"], j["tables"])):
         if (job["bundle"], job["tables"]) != loaded:
             peer, loaded = None, (job["bundle"], job["tables"])
-            peer = Peer(shape_of(job["shape"]), Arrays(job["bundle"], device, torch.float64, DTYPES.get(job["tables"])), "merged")
+            if arrays is None or arrays.bundle != job["bundle"]:
+                arrays = None  # the next model's may need the room
+                arrays = Arrays(job["bundle"], device)
+            peer = Peer(shape_of(job["shape"]), arrays.as_type(torch.float64, DTYPES.get(job["tables"])), "merged")
         ids, dense = load_rows(job)
         sets = []
         for s in range(job["sets"]):

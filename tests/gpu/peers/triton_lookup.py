@@ -13,7 +13,7 @@ def _lookup_kernel(ids, offsets, table, out, pairs, FIELDS: tl.constexpr, DIM: t
     inside = pair < pairs
     row = tl.load(ids + pair, mask=inside, other=0) + tl.load(offsets + pair % FIELDS, mask=inside, other=0)
     column = tl.arange(0, DIM)
-    values = tl.load(table + row[:, None] * DIM + column[None, :], mask=inside[:, None], other=0.0)
+    values = tl.load(table + row.to(tl.int64)[:, None] * DIM + column[None, :], mask=inside[:, None], other=0.0)
     tl.store(out + pair.to(tl.int64)[:, None] * DIM + column[None, :], values, mask=inside[:, None])
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 
 import common
 from common import emit, run
@@ -29,8 +28,9 @@ def torch_fields():
             "  import triton; d['triton']=triton.__version__\n"
             "except ImportError: pass\n"
             "print(json.dumps(d))\n")
-    done = subprocess.run([os.environ.get("PYTHON", "python3"), "-c", code], capture_output=True, text=True, check=False)
-    return json.loads(done.stdout) if done.returncode == 0 else {"torch": "none", "why": done.stderr[-200:]}
+    end = {}
+    answer = next(common.stream("torch", [os.environ.get("PYTHON", "python3"), "-c", code], end, ours=False), None)
+    return answer or {"torch": "none", "why": "out of time" if end["late"] else end["log"][-200:]}
 
 
 def clocks(label):
@@ -45,10 +45,10 @@ def stage():
     tools = {name: shutil.which(name) or "" for name in ("nvcc", "ncu", "compute-sanitizer", "g++", "cmake", "ninja")}
     version = run(["nvcc", "--version"], 20)[1].strip().splitlines()[-1:] if tools["nvcc"] else []
     gvisor = "gVisor" in run(["dmesg"], 5)[1] or kernel.startswith("4.4.0")
-    emit("machine", "ok", kernel=kernel, gvisor=gvisor, cpus=os.cpu_count(), tools=tools, nvcc=version, gpu=gpu_fields(), python=platform.python_version(),
-         torch=torch_fields())
+    emit("machine", "ok", kernel=kernel, gvisor=gvisor, cpus=os.cpu_count(), tools=tools, nvcc=version, gpu=gpu_fields(), python=platform.python_version())
     pack = common.PACK / "VERSION.json"
     emit("pack", "ok", **(json.loads(pack.read_text()) if pack.exists() else {"commit": "none"}))
+    emit("torch", "ok", **torch_fields())  # last: importing it may take longer than this stage has
 
 
 if __name__ == "__main__":

@@ -1,29 +1,31 @@
 """A4: what the machine can do at best: the denominators of every share in the report."""
 
-import json
 import os
-import subprocess
 
 import common
-from common import DRY, emit, program
+from b2_peers import embedding_batches, embedding_shape
+from common import DRY, PACK, emit, program, short, stream
+
+
+def gathers():
+    """What the embedding stage of B2 and B5 looks up, for a kernel that does nothing else: the same fields, rows of the same bytes, the most rows."""
+    shape = embedding_shape()
+    return ["--fields", ",".join(map(str, shape.vocabs)), "--row-bytes", str(shape.dim * 4), "--batch", str(embedding_batches()[-1])]
 
 
 def stage():
     import a0_probe
     a0_probe.clocks("before ceilings")
     arguments = ["--dry"] if DRY else []
-    status, text = common.run([program("gpu_ceilings_emu" if DRY else "gpu_ceilings"), *arguments], 60)
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    for line in lines:
+    end, seen = {}, 0
+    for line in stream("ceilings", [program("gpu_ceilings_emu" if DRY else "gpu_ceilings"), *arguments, *gathers()], end):
+        seen += 1
         emit(line.pop("what"), "ok", **line)
-    if status != 0 or not lines:
-        emit("gpu_ceilings", "failed", exit=status, log=text[-500:])
-    done = subprocess.run([os.environ.get("PYTHON", "python3"), str(common.PACK / "tests/gpu/peers/gemm_ceiling.py"), *arguments], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=max(1, common.left()))
-    for line in done.stdout.splitlines():
-        emit("gemm", "ok", **json.loads(line))
-    if done.returncode != 0:
-        emit("gemm ceilings", "failed", log=done.stderr[-800:])
+    short("gpu_ceilings: {} numbers", seen, seen + (seen == 0), end)
+    end = {}
+    for line in stream("gemm", [os.environ.get("PYTHON", "python3"), str(PACK / "tests/gpu/peers/gemm_ceiling.py"), *arguments], end, ours=False):
+        emit("gemm", "ok", **line)
+    short("gemm ceilings", 1, 1, end)
     a0_probe.clocks("after ceilings")
 
 

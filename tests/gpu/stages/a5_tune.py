@@ -3,12 +3,11 @@ algorithms per shape, batch and precision. Together they make the table that lat
 where the next build takes it in."""
 
 import collections
-import json
 import math
 import re
 
 import common
-from common import DEVICE, DRY, OUT, PACK, WORK, emit, program, run
+from common import DEVICE, DRY, OUT, PACK, WORK, emit, program, run, short, stream
 
 
 DEMO = "weights/demo/bank_dcnv2.h5"
@@ -17,14 +16,23 @@ HINTS = ("stream", "plain", "keep")
 
 def sweep(name, arguments, seconds):
     """Runs a sweep program for so long; one record a line. Its lines, or None when it did not end well."""
-    program = PACK / "bin" / (name + ("_emu" if DRY else ""))
-    status, text = run([str(program), *arguments, "--seconds", str(seconds), *(["--dry"] if DRY else [])])
-    cells = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    for cell in cells:
+    end, cells = {}, []
+    command = [program(name + ("_emu" if DRY else "")), *arguments, "--seconds", str(max(1, int(seconds))), *(["--dry"] if DRY else [])]
+    for cell in stream(name, command, end):
+        cells.append(cell)
         emit(name, "ok" if cell.get("right", True) else "wrong", cell=cell)
-    if status != 0:
-        emit(f"{name} ends", "failed", exit=status, log=text[-800:])
-    return cells if status == 0 else None
+    short(f"{name} ends", 1, 1, end)
+    return cells if end["exit"] == 0 else None
+
+
+def merged(*texts):
+    """Tuning tables of one program as one: of several lines about the same cell the last counts. Its first lines, and what is before, are the first's."""
+    lines = {}
+    for line in "\n".join(texts).splitlines():
+        words = line.split()
+        cell = tuple(words[:5]) if len(words) > 6 and words[1] in ("plain", "fused") else line
+        lines[cell] = line
+    return "".join(f"{line}\n" for line in lines.values())
 
 
 def lookup_lines(cells):
@@ -46,10 +54,23 @@ def lookup_lines(cells):
     return lines
 
 
+def dense(table, arguments, seconds):
+    """Adds to the table; whether the program ended well."""
+    more = WORK / "dense.txt"
+    more.unlink(missing_ok=True)
+    good = sweep("dpi_gpu_tune", ["--gemm", "--out", str(more), *arguments], seconds) is not None and more.exists()
+    if more.exists():  # also of a program that was ended
+        table.write_text(merged(table.read_text() if table.exists() else "", more.read_text()))
+    return good
+
+
 def stage():
-    lookups = sweep("dpi_gpu_lookup", [], max(3, int(common.left() * 0.4)))
+    """The layers of the paper's grid first, then lookups, then every other batch and shape."""
     table = (WORK if DRY else OUT) / "tuning.txt"
-    good = sweep("dpi_gpu_tune", ["--gemm", "--out", str(table)], max(3, int(common.left()) - 10)) is not None and table.exists()
+    table.unlink(missing_ok=True)
+    good = dense(table, ["--first"], common.left() * 0.4)
+    lookups = sweep("dpi_gpu_lookup", [], common.left() * 0.5)
+    good = dense(table, [], common.left() - 8) and good
     if good and lookups:
         lines = lookup_lines(lookups)
         with table.open("a") as file:
@@ -57,7 +78,7 @@ def stage():
         status, text = run([program("dpi"), "bench", str(PACK / DEMO), "--device", DEVICE, "--batch", "33", "--seconds", "0.02", "--json",
                             "--option", f"tuning={table}"], 60)
         emit("lookup lines", "ok" if lines and status == 0 else "failed", lines=len(lines), log="" if status == 0 else text[-400:])
-    emit("tuning table", "ok" if good else "failed")
+    emit("tuning table", "ok" if good else "skipped" if common.left() < 1 else "failed")
 
 
 if __name__ == "__main__":

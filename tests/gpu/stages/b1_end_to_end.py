@@ -1,5 +1,5 @@
-"""B1: our latencies from rows in pageable host memory to scores in host memory. The paper's grid first, precision by precision, then models over
-batch sizes, schedules and callers. Settles the headline numbers and which schedule is the default."""
+"""B1: our latencies from rows in pageable host memory to scores in host memory. Four models at 64 rows, the paper's grid, precision by precision, then
+models over batch sizes, schedules and callers. Settles the headline numbers and which schedule is the default."""
 
 import common
 import data
@@ -31,18 +31,31 @@ def sweep_batches():
     return (1, 4) if DRY else (1, 64, 512, 2048, 4096, 16384)
 
 
-def grid_jobs(precisions):
+def grid_parts():
+    """The grid's cells as they are made and timed: Criteo first, where the paper's ratios are largest."""
+    grid = paper_grid(DRY)
+    return [part for name in ("criteo", "avazu") for part in [[s for s in grid if s.dataset == name]] if part]
+
+
+def grid_jobs(shapes, precisions):
     for precision in precisions:
-        for shape in paper_grid(DRY):
+        for shape in shapes:
             yield data.bench_job(shape, GRID_BATCH, {"precision": precision, **tuned()}, {"group": "grid", "engine": "dpi"}, info=True)
 
 
+def small_cells():
+    """What the target of a few rows is about: shape, precision, batch."""
+    return [(shape, precision, sweep_batches()[1]) for precision in ("fp16", "tf32") for shape in sweep_shapes()[:4]]
+
+
+def sweep_job(shape, precision, batch):
+    return data.bench_job(shape, batch, {"precision": precision, **tuned()}, {"group": "sweep", "engine": "dpi"}, info=batch == sweep_batches()[1])
+
+
 def sweep_jobs():
-    for shape in sweep_shapes():
-        for precision in PRECISIONS:
-            for batch in sweep_batches():
-                yield data.bench_job(shape, batch, {"precision": precision, **tuned()}, {"group": "sweep", "engine": "dpi"},
-                                     info=batch == sweep_batches()[1])
+    """All but the small cells, which come first."""
+    cells = [(s, p, b) for s in sweep_shapes() for p in PRECISIONS for b in sweep_batches()]
+    return [sweep_job(*c) for c in cells if c not in small_cells()]
 
 
 def schedule_jobs():
@@ -77,16 +90,23 @@ def large_jobs():
                 yield data.bench_job(shape, batch, {"precision": precision, **tuned()}, {"group": "large", "engine": "dpi"}, "uniform")
 
 
+def measure(jobs):
+    for result in answers("gpu_bench", jobs):
+        emit("latency", result.pop("status"), **result)
+
+
 def stage():
     import a0_probe
     a0_probe.clocks("before end to end")
-    data.prepare(paper_grid(DRY), [GRID_BATCH])
-    for result in answers("gpu_bench", grid_jobs(("fp32", "tf32", "fp16"))):
-        emit("latency", result.pop("status"), **result)
+    data.prepare(sweep_shapes()[:4], [sweep_batches()[1]])
+    measure([sweep_job(*c) for c in small_cells()])
+    for part in grid_parts():
+        data.prepare(part, [GRID_BATCH])
+        measure(grid_jobs(part, ("fp32", "tf32", "fp16")))
     data.prepare(sweep_shapes(), sweep_batches())
+    measure(sweep_jobs())
     data.prepare(large_shapes(), large_batches(), "uniform")
-    for result in answers("gpu_bench", [*sweep_jobs(), *schedule_jobs(), *caller_jobs(), *large_jobs(), *grid_jobs(("bf16",))]):
-        emit("latency", result.pop("status"), **result)
+    measure([*large_jobs(), *schedule_jobs(), *caller_jobs(), *(job for part in grid_parts() for job in grid_jobs(part, ("bf16",)))])
     a0_probe.clocks("after end to end")
 
 

@@ -1,12 +1,12 @@
 """B2: PyTorch on the same weights and rows: stock eager with one table per field (the paper's baseline), better eager forms, graphs captured by
-hand, an own Triton lookup. Settles the speed-ups over eager, cell by cell."""
+hand, an own Triton lookup. The strongest at 64 and 2048 rows first, then the grid. Settles the speed-ups over eager, cell by cell."""
 
 import common
 import data
 import peers
-from b1_end_to_end import GRID_BATCH, sweep_batches, sweep_shapes
+from b1_end_to_end import GRID_BATCH, grid_parts, sweep_batches, sweep_shapes
 from common import DRY
-from spec import Shape, paper_grid
+from spec import Shape
 
 
 def embedding_shape():
@@ -17,11 +17,30 @@ def embedding_batches():
     return (4,) if DRY else (64, 2048, 16384, 65536)
 
 
+def strongest_jobs():
+    """The strongest forms that need no compiler, where the targets over batches are."""
+    shapes = [s for s in sweep_shapes() if DRY or s.dim == 16]
+    return [peers.job(s, b, p, ("graph_triton", "graph_merged"), "sweep") for s in shapes for p in ("fp16", "tf32", "fp32") for b in strongest_batches()]
+
+
+def strongest_batches():
+    return sweep_batches()[1:2] if DRY else (64, 2048)
+
+
+def sweep_peers():
+    shapes = [s for s in sweep_shapes() if DRY or s.dim == 16]
+    jobs = [peers.job(s, b, p, ("graph_triton", "graph_merged"), "sweep") for s in shapes for p in ("fp32", "tf32", "fp16") for b in sweep_batches()
+            if b not in strongest_batches()]
+    return jobs + [peers.job(s, b, p, ("eager_field_copies", "eager_merged"), "sweep") for s in shapes for p in ("fp32", "tf32", "fp16")
+                   for b in sweep_batches()]
+
+
 def stage():
-    data.prepare(paper_grid(DRY), [GRID_BATCH])
-    grid = paper_grid(DRY)
-    jobs = [peers.job(s, GRID_BATCH, "fp32", ("eager_field_copies", "graph_merged"), "grid") for s in grid]
-    peers.run(jobs)
+    data.prepare([s for s in sweep_shapes() if DRY or s.dim == 16], strongest_batches())
+    peers.run(strongest_jobs())
+    grid = [s for part in grid_parts() for s in part]
+    data.prepare(grid, [GRID_BATCH])
+    peers.run([peers.job(s, GRID_BATCH, "fp32", ("eager_field_copies", "graph_merged"), "grid") for s in grid])
     data.prepare([embedding_shape()], embedding_batches(), "uniform")
     jobs = [peers.job(embedding_shape(), b, "fp32", ("eager_field", "eager_merged", "graph_merged", "graph_triton"), "embedding", "uniform",
                       part="embedding")
@@ -30,10 +49,8 @@ def stage():
         jobs += [peers.job(s, GRID_BATCH, p, ("graph_merged", "graph_triton"), "grid") for p in ("tf32", "fp16")]
         jobs.append(peers.job(s, GRID_BATCH, "fp32", ("eager_field", "eager_merged", "graph_triton"), "grid"))
     peers.run(jobs)
-    shapes = sweep_shapes()[:1] if DRY else [s for s in sweep_shapes() if s.dim == 16]
-    data.prepare(shapes, sweep_batches())
-    peers.run([peers.job(s, b, p, ("eager_field_copies", "eager_merged", "graph_merged", "graph_triton"), "sweep")
-               for s in shapes for p in ("fp32", "tf32", "fp16") for b in sweep_batches()])
+    data.prepare([s for s in sweep_shapes() if DRY or s.dim == 16], sweep_batches())
+    peers.run(sweep_peers())
 
 
 if __name__ == "__main__":

@@ -11,9 +11,12 @@ def stage():
     shapes = sweep_shapes() if DRY else [s for s in sweep_shapes() if s.dim == 16 and s.kind in ("deepfm", "dcnv2")]
     batches = (4,) if DRY else (64, 2048, 16384)
     data.prepare(shapes, batches)
-    jobs = [peers.job(s, b, p, ("graph_compiled",), "sweep") for p in ("fp16", "tf32", "fp32") for s in shapes for b in batches]
-    jobs += [peers.job(s, b, "fp16", ("graph_autotuned", "compiled_merged_overhead"), "sweep") for s in shapes for b in batches[:2]]
-    jobs += [peers.job(s, b, p, ("graph_autotuned",), "sweep") for p in ("tf32", "fp32") for s in shapes for b in batches]
+    few = batches[:2]
+    jobs = [peers.job(s, b, "fp16", ("graph_autotuned",), "sweep") for s in shapes for b in few]  # the strongest, where the targets are
+    jobs += [peers.job(s, b, p, ("graph_compiled",), "sweep") for p in ("fp16", "tf32", "fp32") for s in shapes for b in batches]
+    jobs += [peers.job(s, b, p, ("graph_autotuned",), "sweep") for p in ("tf32", "fp32") for s in shapes for b in few]
+    jobs += [peers.job(s, b, "fp16", ("compiled_merged_overhead",), "sweep") for s in shapes for b in few]
+    jobs += [peers.job(s, b, p, ("graph_autotuned",), "sweep") for p in ("fp16", "tf32", "fp32") for s in shapes for b in batches[2:]]
     jobs += [peers.job(s, batches[0], "fp16", ("compiled_merged", "compiled_field"), "sweep") for s in shapes]
     peers.run(jobs)
 

@@ -17,6 +17,12 @@ METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__throughput.a
            "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active", "l1tex__data_bank_conflicts_pipe_lsu.sum")
 
 
+# Kernels of a call by the names of their functions: what loading a model starts has others.
+OWN_KERNELS = ("lookup_copy_kernel", "lookup_copy8_kernel", "lookup_rows_kernel", "lookup_mixed_kernel", "dense_kernel", "dense_wmma_kernel",
+               "dense_split_kernel", "finish_dense_kernel", "cross_v1_closed_kernel", "tail_kernel", "elementwise_kernel")
+LIBRARY_KERNELS = ("gemm", "cutlass", "xmma", "nvjet")
+
+
 def shape():
     return Shape("dcnv2", "criteo", 4, (8,) * 3, True) if DRY else Shape("dcnv2", "criteo", 16, (512,) * 3)
 
@@ -29,14 +35,16 @@ def timeline(which, batch, options, label):
     fields = {"model": which.kind, "dataset": which.dataset, "dim": which.dim, "hidden": list(which.hidden), "batch": batch, "group": label, **options}
     if status != 0:
         unknown = "unknown option" in text or "precision" in text
-        emit("timeline", "unsupported" if unknown else "failed", exit=status, log=text[-400:], **fields)
+        late = status == 124 and common.left() < 1
+        emit("timeline", "skipped" if late else "unsupported" if unknown else "failed", exit=status, log=text[-400:], **fields)
         return
     result = json.loads(text[text.index("{"):])
     emit("timeline", "ok", profile=result.get("profile"), timeline=result.get("timeline"), **fields)
 
 
 def counters():
-    """ncu over one call of the bench: one row per kernel."""
+    """ncu over calls of the bench: one row per kernel and grid, the last of equal ones. The library's algorithms are also tried while a model is loaded,
+    which grids tell apart."""
     ncu = shutil.which("ncu")
     job = data.bench_job(shape(), GRID_BATCH, {"precision": "fp32" if DRY else "fp16", "debug.graphs": "off", **tuned()}, {})
     job.pop("reference", None)
@@ -49,13 +57,34 @@ def counters():
         status, text = run(command, 30)
         emit("ncu", "ok" if DRY and status == 0 else "skipped" if not DRY else "failed", why="no ncu" if not DRY else "dry run", log=text[-300:])
         return
-    status, text = run([ncu, "--clock-control", "none", "--cache-control", "none", "--launch-skip", "40", "--launch-count", "12", "--csv", "--metrics",
-                        ",".join(METRICS), *command], 55)
+    kernels = {}
+    for names, count in (("^(" + "|".join(OWN_KERNELS) + ")$", 10), ("|".join(LIBRARY_KERNELS), 24)):
+        status, text = run([ncu, "--clock-control", "none", "--cache-control", "none", "--kernel-name-base", "function", "--kernel-name", f"regex:{names}",
+                            "--launch-count", str(count), "--csv", "--metrics", ",".join(METRICS), *command], 30)
+        kernels.update(counters_of(text))
+        if not kernels:
+            emit("ncu", "skipped", exit=status, names=names, log=text[-500:])
+    if kernels:
+        emit("ncu", "ok", kernels=kernels)
+
+
+def counters_of(text):
+    """{"kernel, grid": {metric: value}} of ncu's CSV, which stands between other lines."""
     rows = [line for line in text.splitlines() if line.startswith('"')]
     kernels = {}
     for row in csv.DictReader(io.StringIO("\n".join(rows))):
-        kernels.setdefault(f"{row['ID']} {row['Kernel Name'][:80]}", {})[row["Metric Name"]] = row["Metric Value"]
-    emit("ncu", "ok" if kernels else "skipped", exit=status, kernels=kernels, log="" if kernels else text[-500:])
+        kernels.setdefault(f"{row['Kernel Name'][:80]}, {row['Grid Size']}", {})[row["Metric Name"]] = row["Metric Value"]
+    return kernels
+
+
+def device_time_parts():
+    """The cells of predictions.csv: the smallest and the largest models first, then as many as there is time for."""
+    if DRY:
+        return [paper_grid(DRY)[:1]]
+    criteo = [c for c in paper_grid() if c.dataset == "criteo"]
+    ends = [c for c in criteo if (c.dim, c.hidden[0]) in ((16, 256), (32, 1024))]
+    between = [c for c in criteo if c not in ends and c.kind in ("deepfm", "dcnv2")]
+    return [ends, between]
 
 
 def stage():
@@ -67,11 +96,12 @@ def stage():
     for batch in embedding_batches():
         timeline(embedding_shape(), batch, {"debug.fold": "off"}, "embedding")
     counters()
-    cells = paper_grid(DRY)[:1] if DRY else [c for c in paper_grid() if c.dataset == "criteo" and (c.dim, c.hidden[0]) in ((16, 256), (32, 1024))]
-    data.prepare(cells, [GRID_BATCH])
-    for precision in ("fp32", "fp16", "tf32"):
-        for cell in cells:
-            timeline(cell, GRID_BATCH, {"precision": precision}, "device time")
+    for cells in device_time_parts():
+        data.prepare(cells, [GRID_BATCH])
+        for precision in ("fp32", "fp16", "tf32"):
+            for cell in cells:
+                if common.left() > 2:
+                    timeline(cell, GRID_BATCH, {"precision": precision}, "device time")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 import traceback
 
@@ -73,26 +74,45 @@ def run(command, seconds=None, **more):
         return 127, str(e)
 
 
-def answers(name, jobs, arguments=()):
+def stream(name, command, end, text="", ours=True):
+    """Starts a program that gets `text` as its standard input and answers in JSON lines; yields them as they come, until the time is up. Its standard
+    error goes to a file, so that nobody has to read it for the program to go on. Afterwards `end` holds its exit status, the end of what it
+    wrote there, and whether it was ended for being late."""
+    given, errors = (WORK / f"{STAGE}.{name}.{what}" for what in ("in", "log"))
+    given.write_text(text)
+    end.update(exit=127, log="", late=False)
+    with open(given) as source, open(errors, "w+") as log:
+        child = subprocess.Popen(command, env=environment() if ours else None, stdin=source, stdout=subprocess.PIPE, stderr=log, text=True)
+        killer = threading.Timer(max(0.5, left()), child.kill)
+        killer.start()
+        try:
+            for line in child.stdout:
+                if not line.endswith("\n"):
+                    break  # it was ended in the middle of one
+                yield json.loads(line)
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            end.update(exit=child.wait(), late=left() < 1)
+            killer.cancel()
+            log.seek(0)
+            end["log"] = log.read()[-800:]
+
+
+def answers(name, jobs):
     """Feeds jobs to one of the pack's job programs and yields its result lines as they come, until the time is up."""
-    jobs = list(jobs)
-    path = WORK / f"{STAGE}.{name}.jobs"
-    path.write_text("".join(json.dumps(j) + "\n" for j in jobs))
-    child = subprocess.Popen([program(name), *arguments, str(path)], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    seen = 0
-    try:
-        for line in child.stdout:
-            seen += 1
-            yield json.loads(line)
-            if left() < 0:
-                break
-    finally:
-        child.kill()
-        errors = child.stderr.read()
-        child.wait()
-    if seen < len(jobs):
-        done = left() < 0
-        emit(f"{name}: {seen} of {len(jobs)} jobs answered", "skipped" if done else "failed", why="out of time" if done else errors[-500:])
+    jobs, end, seen = list(jobs), {}, 0
+    for result in stream(name, [program(name)], end, "".join(json.dumps(j) + "\n" for j in jobs)):
+        seen += 1
+        yield result
+    short(f"{name}: {{}} of {{}} jobs answered", seen, sum(len(j.get("variants", [0])) for j in jobs), end)
+
+
+def short(what, seen, wanted, end):
+    """A record where fewer results came than were wanted. That the time was up is no failure."""
+    if seen < wanted or end["exit"] != 0 and not end["late"]:
+        emit(what.format(seen, wanted), "skipped" if end["late"] else "failed", why="out of time" if end["late"] else end["log"] or f"exit {end['exit']}")
 
 
 def require(condition, what):

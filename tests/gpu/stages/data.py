@@ -7,7 +7,6 @@ tables rounded to the precision, because a sum of squares (FM) magnifies what th
 import concurrent.futures
 import json
 import os
-import subprocess
 
 import numpy as np
 
@@ -97,9 +96,11 @@ def make_references(wanted, sets=SETS):
         lines.append({"shape": [shape.kind, shape.dataset, shape.dim, list(shape.hidden), shape.dry], "bundle": str(bundle(shape)), "ids": str(ids),
                       "dense": str(dense) if dense else None, "sets": sets, "batch": batch, "tables": rounding(precision),
                       "out": str(reference_path(shape, batch, distribution, sets, precision))})
-    done = subprocess.run([os.environ.get("PYTHON", "python3"), str(common.PACK / "tests/gpu/peers/reference.py")], input=json.dumps(lines), text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=max(1, common.left()))
-    return None if done.returncode == 0 else done.stdout[-500:]
+    end = {}
+    for _ in common.stream("reference", [os.environ.get("PYTHON", "python3"), str(common.PACK / "tests/gpu/peers/reference.py")], end, json.dumps(lines),
+                           ours=False):
+        pass
+    return None if end["exit"] == 0 or end["late"] else end["log"]
 
 
 def prepare(shapes, batches, distribution="zipf", sets=SETS):

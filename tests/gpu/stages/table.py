@@ -22,6 +22,8 @@ def main(path):
     if dry:
         analysis.targets(records)
         return
+    for what, cells, median, least, most in analysis.prediction_summary(records):
+        print(f"predicted {what}: measured is {median:.2f} of it, {least:.2f} to {most:.2f}, over {cells} cells")
     for what, target, measured, passed in analysis.targets(records):
         print(f"{'pass' if passed else '----' if measured is None else 'MISS'} {what}: {measured or 'not measured'} (target {target})")
 

@@ -48,6 +48,26 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(const GatherArgs a) {
   if (sum.x + sum.y + sum.z + sum.w == 1e30f) *static_cast<float4*>(a.sink) = sum;
 }
 
+// Neighbouring threads copy the vectors of one row; a thread has kInFlight of them under way.
+__global__ void __launch_bounds__(kThreads) copy_rows_kernel(const LookupCeilingArgs a) {
+  const auto* table = static_cast<const float4*>(a.table);
+  auto* out = static_cast<float4*>(a.out);
+  const int64_t n = a.count * a.vectors, step = total_threads();
+  for (int64_t base = global_thread(); base < n; base += step * kInFlight) {
+    float4 v[kInFlight];
+    DPI_UNROLL
+    for (int k = 0; k < kInFlight; ++k) {
+      const int64_t i = base + k * step;
+      if (i < n) v[k] = table[int64_t{a.ids[i / a.vectors]} * a.vectors + i % a.vectors];
+    }
+    DPI_UNROLL
+    for (int k = 0; k < kInFlight; ++k) {
+      const int64_t i = base + k * step;
+      if (i < n) out[i] = v[k];
+    }
+  }
+}
+
 __global__ void nothing_kernel() {}
 
 }  // namespace
@@ -62,6 +82,12 @@ int gather(const GatherArgs& args, kernels::cuda::Stream stream) {
   const int64_t threads = args.count * args.vectors / kInFlight;
   const dim3 grid(blocks_for(threads, kThreads, kBlocksPerMultiprocessor * args.multiprocessors));
   return launch(gather_kernel, grid, dim3(kThreads), stream, args);
+}
+
+int copy_rows(const LookupCeilingArgs& args, kernels::cuda::Stream stream) {
+  const int64_t threads = args.count * args.vectors / kInFlight + 1;
+  const dim3 grid(blocks_for(threads, kThreads, kBlocksPerMultiprocessor * args.multiprocessors));
+  return launch(copy_rows_kernel, grid, dim3(kThreads), stream, args);
 }
 
 int nothing(kernels::cuda::Stream stream) { return launch(nothing_kernel, dim3(1), dim3(32), stream); }

@@ -24,6 +24,17 @@ struct GatherArgs {
 };
 int gather(const GatherArgs& args, kernels::cuda::Stream stream);
 
+/// What a lookup without sums has to do: out row i = table row ids[i], each of `vectors` 16-byte vectors.
+struct LookupCeilingArgs {
+  const void* table = nullptr;
+  const int32_t* ids = nullptr;
+  void* out = nullptr;
+  int64_t count = 0;
+  int32_t vectors = 4;
+  int32_t multiprocessors = 1;
+};
+int copy_rows(const LookupCeilingArgs& args, kernels::cuda::Stream stream);
+
 /// A kernel of one warp that does nothing.
 int nothing(kernels::cuda::Stream stream);
 

@@ -1,10 +1,13 @@
-// gpu_ceilings [--dry]: what the machine can do at best, one JSON line per number. Copies, gathers of random
-// rows by row size and table size, transfers over the bus, kernels that read pinned memory, empty graphs.
-// gpu_ceilings runs on the GPU; gpu_ceilings_emu is the same program on the emulated device, where times mean
-// nothing. Used by stages/a4_ceilings.py.
+// gpu_ceilings [--dry] [--fields ROWS,ROWS... --row-bytes N --batch N]: what the machine can do at best, one
+// JSON line per number. Copies, gathers of random rows by row size and table size, transfers over the bus,
+// kernels that read pinned memory, empty graphs; with --fields the rows that a model's lookup reads and
+// writes, one id of each field uniformly at random, by a kernel that does nothing else. gpu_ceilings runs on
+// the GPU; gpu_ceilings_emu is the same program on the emulated device, where times mean nothing. Used by
+// stages/a4_ceilings.py.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -115,6 +118,50 @@ void gathers(const Device& d) {
   }
 }
 
+/// --fields: one table per field, one after another in one block.
+struct Fields {
+  std::vector<int64_t> rows;
+  int32_t row_bytes = 0;
+  int64_t batch = 0;
+};
+
+/// [sets, batch, fields], rows of the block.
+std::vector<int32_t> random_ids(const Fields& f, int sets) {
+  std::vector<int32_t> ids;
+  uint64_t state = 1;
+  for (int64_t i = 0; i < sets * f.batch; ++i) {
+    int64_t first = 0;
+    for (const int64_t rows : f.rows) {
+      state = state * 6364136223846793005ull + 1442695040888963407ull;
+      ids.push_back(
+          static_cast<int32_t>(first + static_cast<int64_t>((state >> 33) % static_cast<uint64_t>(rows))));
+      first += rows;
+    }
+  }
+  return ids;
+}
+
+/// Bytes as in gathers(): of the rows that are read; as many are written.
+void field_rows(const Device& d, const Fields& f) {
+  constexpr int kSets = 4;
+  int64_t total = 0;
+  for (const int64_t rows : f.rows) total += rows;
+  const int64_t count = f.batch * static_cast<int64_t>(f.rows.size());
+  const std::vector<int32_t> ids = random_ids(f, kSets);
+  const Memory table(static_cast<size_t>(total * f.row_bytes)), out(static_cast<size_t>(count * f.row_bytes));
+  const Memory places(ids.size() * sizeof(int32_t));
+  need(layer::copy_now(places.p, ids.data(), ids.size() * sizeof(int32_t)), "ids");
+  int set = 0;
+  const double us = device_us(d, g_dry ? 1 : 8, [&] {
+    const auto* at = static_cast<const int32_t*>(places.p) + (set++ % kSets) * count;
+    return copy_rows({table.p, at, out.p, count, f.row_bytes / 16, d.multiprocessors}, d.stream);
+  });
+  print("field_rows",
+        number("fields", static_cast<int64_t>(f.rows.size())) + ", " + number("row_bytes", f.row_bytes) +
+            ", " + number("batch", f.batch) + ", " + rate(static_cast<double>(count) * f.row_bytes, us),
+        us);
+}
+
 void transfers(const Device& d) {
   for (const int64_t bytes : {64, 4096, 65536, 1 << 20, 16 << 20}) {
     const auto size = static_cast<size_t>(g_dry ? std::min<int64_t>(bytes, 4096) : bytes);
@@ -175,7 +222,7 @@ void launches(const Device& d) {
   layer::stream_destroy(side);
 }
 
-void run() {
+void run(const Fields& fields) {
   std::string why;
   if (layer::device_count(&why) == 0) throw std::runtime_error(why);
   need(layer::use(0), "device");
@@ -190,18 +237,54 @@ void run() {
   copies(d);
   transfers(d);
   gathers(d);
+  if (!fields.rows.empty()) field_rows(d, fields);
   layer::event_destroy(d.from);
   layer::event_destroy(d.to);
   layer::stream_destroy(d.stream);
+}
+
+std::vector<int64_t> numbers_of(const char* text) {
+  std::vector<int64_t> numbers;
+  for (char* end = nullptr; *text != '\0'; text = *end == ',' ? end + 1 : end) {
+    numbers.push_back(std::strtoll(text, &end, 10));
+    if (end == text || numbers.back() < 1) return {};
+  }
+  return numbers;
+}
+
+/// False at a command line that is not as stated above.
+bool parse(int argc, char** argv, Fields* fields) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--dry") {
+      g_dry = true;
+    } else if (i + 1 == argc) {
+      return false;
+    } else if (word == "--fields") {
+      fields->rows = numbers_of(argv[++i]);
+    } else if (word == "--row-bytes") {
+      fields->row_bytes = static_cast<int32_t>(std::atoi(argv[++i]));
+    } else if (word == "--batch") {
+      fields->batch = std::atoll(argv[++i]);
+    } else {
+      return false;
+    }
+  }
+  const bool whole = fields->row_bytes > 0 && fields->row_bytes % 16 == 0 && fields->batch > 0;
+  return fields->rows.empty() ? fields->batch == 0 : whole;
 }
 
 }  // namespace
 }  // namespace dpi::gpu
 
 int main(int argc, char** argv) {
-  dpi::gpu::g_dry = argc > 1 && std::strcmp(argv[1], "--dry") == 0;
+  dpi::gpu::Fields fields;
+  if (!dpi::gpu::parse(argc, argv, &fields)) {
+    std::fprintf(stderr, "gpu_ceilings [--dry] [--fields ROWS,ROWS... --row-bytes N --batch N]\n");
+    return 2;
+  }
   try {
-    dpi::gpu::run();
+    dpi::gpu::run(fields);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "gpu_ceilings: %s\n", e.what());
     return 1;

@@ -1,9 +1,10 @@
-// dpi_gpu_tune --gemm --out TABLE [--seconds N] [--shape IN,OUT,plain|fused]... [--dry]
+// dpi_gpu_tune --gemm --out TABLE [--first] [--seconds N] [--shape IN,OUT,plain|fused]... [--dry]
 //
 // Times every implementation of a Dense layer, and every algorithm that cuBLASLt offers, over the shapes of
 // the paper's grid, batches and precisions; checks each against float32 sums first; writes the table that
 // option `tuning` reads (sdk/src/backend/cuda/tuning/tuning.hpp), again after each shape. One JSON line per
-// cell. dpi_gpu_tune_emu is the same program on the emulated device, where times mean nothing.
+// cell. --first: only what the paper's grid runs, 2048 rows in fp32, tf32 and fp16, over few algorithms.
+// dpi_gpu_tune_emu is the same program on the emulated device, where times mean nothing.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -38,22 +39,47 @@ struct Shape {
 struct Plan {
   std::vector<Shape> shapes;
   std::vector<int64_t> rows;
-  int runs = 16;   // per graph
-  int rounds = 3;  // of a graph that is worth measuring well
+  int precisions = 4;                  // of the order fp32, tf32, fp16, bf16
+  int algorithms = kMostLtCandidates;  // of each of the library's implementations
+  int runs = 16;                       // per graph
+  int rounds = 3;                      // of a graph that is worth measuring well
   double seconds = 90;
   std::string out;
 };
 
-// Criteo (39 fields) and Avazu (24) at dim 16 and 32, hidden layers of the paper's grid and of FuxiCTR's
-// default.
+// The layers of the paper's grid, DeepFM's and DCNv2's on Criteo first: 39 fields (Avazu: 24) at dim 16
+// and 32.
+std::vector<Shape> grid_shapes() {
+  std::vector<Shape> shapes;
+  for (const int64_t in : {624, 1248, 384, 768}) {
+    shapes.push_back({in, in, true});
+    for (const int64_t h : {256, 512, 1024}) {
+      shapes.push_back({in, h, false});
+      if (in == 624) shapes.push_back({h, h, false});
+    }
+  }
+  return shapes;
+}
+
+Plan first_plan() {
+  Plan p;
+  p.shapes = grid_shapes();
+  p.rows = {2048};
+  p.precisions = 3;
+  p.algorithms = 8;
+  return p;
+}
+
+// FuxiCTR's default size with numeric fields (26 * 16 + 13 inputs, or 624 where they are not folded), the
+// grid, and the large size of stage B1's sweep.
 Plan full_plan() {
   Plan p;
-  p.shapes = {{624, 624, true}, {384, 384, true}, {1248, 1248, true}, {768, 768, true}};
-  for (const int64_t h : {400, 256, 512, 1024}) {
-    p.shapes.push_back({h, h, false});
-    for (const int64_t in : {429, 624, 384, 845, 1248, 768}) p.shapes.push_back({in, h, false});
-  }
-  p.rows = {64, 512, 2048, 4096, 16384};
+  p.shapes = {{429, 400, false}, {400, 400, false}, {624, 400, false}};
+  for (const Shape& s : grid_shapes()) p.shapes.push_back(s);
+  for (const int64_t in : {1677, 2496}) p.shapes.push_back({in, 1024, false});
+  for (const Shape& s : {Shape{1024, 512, false}, {512, 256, false}, {2496, 2496, true}})
+    p.shapes.push_back(s);
+  p.rows = {64, 2048, 512, 4096, 16384};
   return p;
 }
 
@@ -189,15 +215,14 @@ class Buffers {
     return to;
   }
 
-  void spoil() const {
-    need(layer::copy_now(dst_.p, std::vector<char>(dst_bytes_, '\xff').data(), dst_bytes_), "spoil");
+  void spoil(int64_t rows) const {
+    const auto n = static_cast<size_t>(rows * stride_of(shape_.out) * kernels::dtype_bytes(type_));
+    need(layer::copy_now(dst_.p, std::vector<char>(n, '\xff').data(), n), "spoil");
   }
 
  private:
-  size_t bytes(int64_t rows, int64_t n) {
-    const auto total = static_cast<size_t>(rows * stride_of(n) * kernels::dtype_bytes(type_));
-    dst_bytes_ = total;  // the last call's: dst
-    return total;
+  size_t bytes(int64_t rows, int64_t n) const {
+    return static_cast<size_t>(rows * stride_of(n) * kernels::dtype_bytes(type_));
   }
   kernels::Tensor tensor(const Memory& m, int64_t rows, int64_t n) const {
     return {static_cast<float*>(m.p), rows, stride_of(n), {1, {n}}, type_};
@@ -220,7 +245,6 @@ class Buffers {
 
   DType type_;
   Shape shape_;
-  size_t dst_bytes_ = 0;
   Memory x_, mul_, dst_, bias_, segment_;
 };
 
@@ -275,7 +299,7 @@ bool agrees(const std::vector<float>& got, const std::vector<float>& want, doubl
 class Tuner {
  public:
   Tuner(Plan plan, TuningHeader header) : plan_(std::move(plan)), table_(std::move(header)) {
-    for (int p = 0; p < 4; ++p) {
+    for (int p = 0; p < plan_.precisions; ++p) {
       auto device = open_gemm_device(0, p, false, "off");
       need(device.status());
       devices_.push_back(std::move(device).value());
@@ -284,9 +308,9 @@ class Tuner {
 
   void run() {
     for (const Shape& s : plan_.shapes) {
-      const Layer layer(s, plan_.rows.back());
+      const Layer layer(s, most_rows());
       reference_.clear();
-      for (int p = 0; p < 4; ++p) {
+      for (int p = 0; p < plan_.precisions; ++p) {
         tune(layer, static_cast<GemmPrecision>(p));
         save();
         if (std::chrono::duration<double>(Clock::now() - start_).count() > plan_.seconds) {
@@ -306,21 +330,35 @@ class Tuner {
     int failed = 0;
   };
 
+  int64_t most_rows() const { return *std::max_element(plan_.rows.begin(), plan_.rows.end()); }
+
   void tune(const Layer& layer, GemmPrecision precision) {
     const auto gemm = layer.prepare(devices_[static_cast<size_t>(precision)]);
-    const Buffers buffers(layer, precision, plan_.rows.back());
+    const Buffers buffers(layer, precision, most_rows());
     for (const int64_t rows : plan_.rows) cell(*gemm, buffers, precision, rows);
+  }
+
+  /// The library's implementations keep their first algorithms, own ones everything.
+  std::vector<GemmChoice> few(const std::vector<GemmChoice>& all) const {
+    std::vector<GemmChoice> kept;
+    int run = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const bool same = i > 0 && all[i].impl == all[i - 1].impl && all[i].staged == all[i - 1].staged;
+      run = same ? run + 1 : 0;
+      if (!is_lt(all[i].impl) || run < plan_.algorithms) kept.push_back(all[i]);
+    }
+    return kept;
   }
 
   void cell(const Gemm& gemm, const Buffers& buffers, GemmPrecision precision, int64_t rows) {
     const kernels::DenseArgs args = buffers.args(rows);
-    const std::vector<GemmChoice> all = gemm.candidates(rows);
+    const std::vector<GemmChoice> all = few(gemm.candidates(rows));
     size_t scratch_bytes = 0;
     for (const GemmChoice& c : all) scratch_bytes = std::max(scratch_bytes, gemm.scratch_bytes(c, rows));
     const Memory scratch(scratch_bytes);
     Best best;
     for (const GemmChoice& c : all) {
-      buffers.spoil();
+      buffers.spoil(rows);
       const auto run = [&] { return gemm.run(c, args, scratch.p, device_.stream); };
       double us = 0;
       try {
@@ -410,13 +448,15 @@ bool parse_shape(const char* text, Shape* s) {
 
 int usage() {
   std::fprintf(stderr,
-               "dpi_gpu_tune --gemm --out TABLE [--seconds N] [--shape IN,OUT,plain|fused]... [--dry]\n");
+               "dpi_gpu_tune --gemm --out TABLE [--first] [--seconds N] [--shape IN,OUT,plain|fused]... "
+               "[--dry]\n");
   return 2;
 }
 
 int main_checked(int argc, char** argv) {
   bool gemm = false;
   bool dry = false;
+  bool first = false;
   double seconds = 90;
   std::string out;
   std::vector<Shape> shapes;
@@ -431,6 +471,8 @@ int main_checked(int argc, char** argv) {
       return 0;
     } else if (word == "--dry") {
       dry = true;
+    } else if (word == "--first") {
+      first = true;
     } else if (value == nullptr || (word != "--out" && word != "--seconds" && word != "--shape")) {
       return usage();
     } else if (word == "--out") {
@@ -444,7 +486,7 @@ int main_checked(int argc, char** argv) {
     }
   }
   if (!gemm || out.empty()) return usage();
-  Plan plan = dry ? dry_plan() : full_plan();
+  Plan plan = dry ? dry_plan() : first ? first_plan() : full_plan();
   plan.seconds = seconds;
   plan.out = out;
   if (!shapes.empty()) plan.shapes = shapes;
