@@ -4,8 +4,8 @@
 //   soak [--minutes M | --actions N] [--threads T] [--seed S] [--devices a,b] [--plant leak|score]
 //
 // --actions: of each thread, for a run of the same work anywhere. --devices: cpu,ref, or cuda_emu. --plant: a
-// fault that the soak has to find (its own test). Exit status 0, or 1 with what was wrong; an outcome that is
-// not as promised aborts.
+// fault that the soak has to find (its own test). Exit status 0, 1 with what was wrong, or 2 where there is
+// nothing to run; an outcome that is not as promised aborts.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -85,11 +86,18 @@ using Clock = std::chrono::steady_clock;
 
 class Soak {
  public:
-  explicit Soak(const Arguments& a) : a_(a), subjects_(make_subjects(a)), leaked_(a.threads) {
-    if (a.plant == "score") subjects_[0].plant_score();
-  }
+  explicit Soak(const Arguments& a)
+      : a_(a),
+        subjects_(make_subjects(a)),
+        leaked_(a.threads),
+        step_(a.minutes > 0 ? 0 : std::max<uint64_t>(1, a.actions * a.threads / 300)) {}
 
   int run() {
+    if (subjects_.empty()) {
+      std::fprintf(stderr, "soak: no device is left\n");
+      return 2;
+    }
+    if (a_.plant == "score") subjects_[0].plant_score();
     const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double, std::ratio<60>>(a_.minutes));
     std::vector<std::thread> threads;
@@ -98,7 +106,7 @@ class Soak {
       threads.emplace_back(
           [this, t, end, own = &done[t]] { work(a_.seed * 1000 + t, end, own, &leaked_[t]); });
     }
-    watch_until_done();
+    if (a_.minutes > 0) watch_until_done();
     for (std::thread& t : threads) t.join();
     Done all;
     for (const Done& d : done) all.add(d);
@@ -111,20 +119,23 @@ class Soak {
     while (a_.minutes > 0 ? Clock::now() < end : done->actions < a_.actions) {
       act(subjects_, &random, done);
       if (a_.plant == "leak") leaked->emplace_back(size_t{256} << 10, 'x');
-      acted_.fetch_add(1, std::memory_order_relaxed);
+      const uint64_t acted = acted_.fetch_add(1, std::memory_order_relaxed) + 1;
+      if (step_ != 0 && acted % step_ == 0) sample();
     }
     finished_.fetch_add(1);
   }
 
-  /// A sample whenever a little more of the whole is done, so that the line's x is work.
+  /// With --actions by the thread that ends a step, so that the line's x is work and the number of samples is
+  /// the same on every machine.
+  void sample() {
+    const std::lock_guard guard(watching_);
+    watch_.sample();
+  }
+
   void watch_until_done() {
-    const uint64_t step = a_.minutes > 0 ? 0 : std::max<uint64_t>(1, a_.actions * a_.threads / 300);
-    uint64_t next = 0;
     while (finished_.load() < a_.threads) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(a_.minutes > 0 ? 200 : 5));
-      if (acted_.load() < next) continue;
-      watch_.sample();
-      next = acted_.load() + step;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      sample();
     }
   }
 
@@ -159,6 +170,8 @@ class Soak {
   Arguments a_;
   std::deque<Subject> subjects_;
   std::vector<std::deque<std::string>> leaked_;  // by --plant leak, of each thread
+  const uint64_t step_;  // actions of all threads between two samples, 0 with --minutes
+  std::mutex watching_;
   MemoryWatch watch_;
   std::atomic<uint64_t> acted_{0};
   std::atomic<unsigned> finished_{0};
