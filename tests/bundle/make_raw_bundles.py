@@ -127,6 +127,9 @@ def manifest_cases():
     case("feature_twice", BAD, "'c'", lambda m: m["features"].append(copy.deepcopy(m["features"][0])))
     for value in (0, -1, 2**31 - 1, 2**63, 1.5, "4", None, True):
         case(f"vocab_{value}", BAD, "feature 'c': vocab_size is", feature(vocab_size=value))
+    for name, value in (("true", True), ("text", "0"), ("beyond_float32", 3.5e38), ("below_float32", -1e300)):
+        case(f"default_{name}", BAD, "feature 'x': default is", lambda m: m["features"][1].update(default=value))
+    case("default_infinite", BAD, "is not valid JSON", lambda m: m["features"][1].update(default=float("inf")))
     case("no_vocab", BAD, "vocab_size is missing", lambda m: m["features"][0].pop("vocab_size"))
     case("oov_without_id", BAD, "oov_id is missing", feature(out_of_range="oov"))
     case("default_without_id", BAD, "default_id is missing", feature(missing="default"))

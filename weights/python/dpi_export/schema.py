@@ -5,6 +5,7 @@ from .errors import BundleError, check_name
 KINDS = ("categorical", "sequence", "numeric", "dense")
 MAX_LEN = 65536
 MAX_ROWS = 2**31 - 2
+FLOAT32_MAX = 2.0**128 - 2.0**104
 
 #: Defaults of every key; a feature dict leaves out what equals its default.
 DEFAULTS = {
@@ -87,8 +88,9 @@ def check_feature(feature):
         _check_ids(feature)
     else:
         default = get(feature, "default")
-        if not isinstance(default, (int, float)) or default != default or abs(default) == float("inf"):
-            _fail(feature, f"default is {default!r}, expected a finite number")
+        number = isinstance(default, (int, float)) and not isinstance(default, bool)
+        if not number or not abs(default) <= FLOAT32_MAX:  # false for NaN, too
+            _fail(feature, f"default is {default!r}, expected a finite float32")
     if kind == "dense":
         if "dim" not in feature:
             _fail(feature, "dim is missing")

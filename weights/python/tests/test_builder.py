@@ -96,6 +96,7 @@ def test_more_features_refused():
     b.numeric("f")
     for call, text in ((lambda: b.numeric("f"), "twice"), (lambda: b.numeric("a\nb"), "name"), (lambda: b.dense("d", 0), "dim"),
                        (lambda: b.numeric("n", default=float("inf")), "finite"),
+                       (lambda: b.numeric("n", default=3.5e38), "float32"), (lambda: b.dense("n", 2, default=True), "default is True"),
                        (lambda: b.sequence("q", 5, max_len=70000), "max_len"), (lambda: b.sequence("q", 5, keep="middle"), "keep")):
         with pytest.raises(BundleError, match=text):
             call()
