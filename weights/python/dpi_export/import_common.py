@@ -286,7 +286,7 @@ def run_library(model, forward, dtype=None):
             from torch.nn.utils.stateless import functional_call
         state = _cast_state(model, dtype)
         with _cast_inputs(model, dtype):
-            return forward(lambda *args: functional_call(model, state, args))
+            return forward(lambda *args, **keywords: functional_call(model, state, args, keywords))
 
 
 def compare(ctx, got, want, what, tolerance):

@@ -78,10 +78,16 @@ def check_against_library(imported, rows):
     except (RuntimeError, TypeError, AttributeError, IndexError, KeyError, AssertionError) as e:
         raise UnsupportedModelError(f"{type(imported.model).__name__}: the model's own forward fails: "
                                     f"{type(e).__name__}: {e}") from e
+    rows, value, logit = imported.answered(rows, value, logit)
     run = Executor(imported.b).run(to_rows(imported, rows))
-    name = imported.b.heads[0]["name"]
-    compare(imported.ctx, run["logit"][name].reshape(-1, 1), logit, "logit", 2e-5 if double else 1e-4)
-    compare(imported.ctx, run["value"][name].reshape(-1, 1), value, "output", 1e-5)
+    names = [head["name"] for head in imported.b.heads]
+    compare(imported.ctx, _by_head(run["logit"], names), logit, "logit", 2e-5 if double else 1e-4)
+    compare(imported.ctx, _by_head(run["value"], names), value, "output", 1e-5)
+
+
+def _by_head(scores, names):
+    """Scores {head: [rows]} as [rows, heads]."""
+    return np.stack([scores[name] for name in names], axis=1)
 
 
 def add_golden(imported, builder, rows, raw=None):
@@ -90,14 +96,15 @@ def add_golden(imported, builder, rows, raw=None):
     A row's tolerance is 1e-5, and more where float32 cannot hold the row (a cancellation of huge numbers): what roundings do to it, or
     twice what they did to the library's own score. Tables that lost bits loosen all rows.
     """
-    golden, given = dict(zip(("value", "logit"), imported.run(rows))), to_rows(imported, rows)
+    rows, value, logit = imported.answered(rows, *imported.run(rows))
+    golden, given = {"value": value, "logit": logit}, to_rows(imported, rows)
     least, extra = 1e-5, _library_errors(imported, rows, golden)
     errors = rounding_errors(imported.b, given)
     if _lost_bits(imported, builder):
         from .executor import Executor
 
-        run, name = Executor(builder).run(given), builder.heads[0]["name"]
-        lost = {key: relative_error(run[key][name].reshape(-1, 1), golden[key]) for key in golden}
+        run, names = Executor(builder).run(given), [head["name"] for head in builder.heads]
+        lost = {key: relative_error(_by_head(run[key], names), golden[key]) for key in golden}
         least = max(5e-3, 2 * max(float(e.max()) for e in lost.values()))
     tolerance = row_tolerances({key: np.maximum(errors[key], 2 * extra[key]) for key in golden}, golden, least)
     builder.golden(given, **golden, tolerance=tolerance, raw=raw)

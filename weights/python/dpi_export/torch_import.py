@@ -1,0 +1,128 @@
+"""Any torch.nn.Module in evaluation mode -> bundle, by tracing what it computes.
+
+The model runs twice, at two batch sizes, and every operator that it calls is recorded (trace/). What mixes rows, depends on their number
+or has no primitive is refused with the operator, the layer and the source line.
+"""
+
+import warnings
+
+import numpy as np
+
+from .builder import Builder
+from .import_common import FeatureRules, UnsupportedModelError, run_library, to_numpy
+from .import_run import export
+
+
+def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=None, outputs=None, call=None, name=None, metrics=None,
+               table_dtype=None, stats=None, check=True):
+    """Writes a PyTorch model as a bundle.
+
+    model        any torch.nn.Module; it is traced in evaluation mode, and left as it is
+    path         the bundle to write
+    example      what the model is called with, a batch of any size: a dict of tensors, a tuple of positional tensors, or one tensor.
+                 Only its form and types matter
+    features     {feature: description}. kind: "categorical", "sequence", "numeric", "dense", or "length" with of=<sequence>; where it
+                 is left out, integers are ids and more than one column a sequence or a dense vector. input: the entry of the dict or
+                 the number of the argument (default: the feature's name, or its place); columns: (first, end) of it. Ids need vocab_size,
+                 or table=<path of their nn.Embedding>; sequences may say pad_id (0) and pad_side ("post"). Every other key is a rule of
+                 the bundle's feature (FORMAT.md part 4): out_of_range, oov_id, missing, space ...
+    rows         rows in the example's form; become golden rows with the model's outputs. Default: the example
+    outputs      names of the outputs; default: the keys of a dict, "ctr" for a single one
+    call         call(model, inputs) -> outputs, where the model is not simply called with the example
+    raw, encoders, name, metrics, table_dtype, stats, check: as in from_fuxictr
+
+    Raises UnsupportedModelError, naming operator, layer and source line, when the model cannot be carried over exactly.
+    """
+    given = {"rows": example if rows is None else rows, "raw": raw, "encoders": encoders, "features": None, "name": name,
+             "metrics": metrics, "table_dtype": table_dtype, "stats": stats, "check": check}
+    return export(TorchImport, model, {"features": features, "example": example, "outputs": outputs, "call": call}, path, given)
+
+
+class TraceContext:
+    """Refusals that name the model."""
+
+    def __init__(self, model, builder):
+        self.model, self.b = model, builder
+
+    def refuse(self, where, why):
+        """Raises UnsupportedModelError."""
+        raise UnsupportedModelError(f"{type(self.model).__name__}: {where}: {why}")
+
+
+class TorchImport:
+    """One import by tracing; the calls that import_run.export needs."""
+
+    library = "torch"
+
+    def __init__(self, model, described, encoders=None, table_dtype=None, stats=None, features=None, name=None):
+        from .trace.features import Inputs
+        from .trace.forward import Forward
+
+        self.model, self.table_dtype = model, table_dtype
+        self.inputs = Inputs(model, described["example"], described["features"])
+        self.forward = Forward(model, self.inputs, described.get("call"), described.get("outputs"))
+        self.b = Builder(name or type(model).__name__.lower())
+        self.ctx = TraceContext(model, self.b)
+        self.rules = FeatureRules(self.ctx, features, self.inputs.features)
+        self.inputs.declare(self.b, encoders or {}, stats or {}, self.rules)
+        self.lowering = self.heads = self.names = None
+
+    def build(self):
+        """Traces, lowers and fills the builder. Raises UnsupportedModelError."""
+        from .trace.build import emit
+        from .trace.pipeline import lowered
+
+        self._check_weights()
+        self.lowering, self.heads = lowered(self.model, self.forward, self.inputs, {f["name"]: f for f in self.b.features})
+        self.names = emit(self.lowering.g, self.heads, self.b, self.table_dtype, self.lowering.stored)
+        return self.b
+
+    def _check_weights(self):
+        for name, p in self.model.named_parameters():
+            if str(p.dtype) == "torch.float64":
+                self.ctx.refuse(f"'{name}'", "is torch.float64, expected float32, float16 or bfloat16 (convert with model.float())")
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+    def columns(self, rows):
+        """Rows in the model's form as columns of the bundle's features."""
+        return self.inputs.columns(rows)
+
+    def random_rows(self, rng, n):
+        """Rows in the model's form, empty bags among them."""
+        return self.inputs.random_rows(rng, n)
+
+    def put(self, rows, name, values):
+        """Sets a feature's part of rows."""
+        self.inputs.put(dict(zip(self.inputs.keys, self.inputs.split(rows))), name, values)
+
+    def join(self, a, b):
+        """Rows of `a`, then of `b`."""
+        a, b = self.inputs.arrays(a), self.inputs.arrays(b)
+        return self.inputs.joined([np.concatenate([a[key], b[key].astype(a[key].dtype)]) for key in self.inputs.keys])
+
+    def run(self, rows, dtype=None):
+        """(values, logits) [rows, heads] of the model itself, a head without sigmoid with its value as logit."""
+        arrays = self.inputs.arrays(rows)
+        n = len(next(iter(arrays.values())))
+        if n == 1:  # some layers squeeze a batch of one away
+            arrays = {key: np.concatenate([value, value]) for key, value in arrays.items()}
+        tensors = [t.to(dtype) if dtype is not None and t.is_floating_point() else t for t in self.inputs.tensors(arrays)]
+        try:
+            values, logits = run_library(self.model, lambda call: self.forward.scored(call, tensors), dtype)
+        except RuntimeError as e:
+            if dtype is None or "dtype" not in str(e) and "scalar type" not in str(e):
+                raise
+            return self.run(rows)  # the model fixes float32 somewhere
+        return to_numpy(values)[:n].astype(np.float64), to_numpy(logits)[:n].astype(np.float64)
+
+    def answered(self, rows, value, logit):
+        """The rows that the model has a score for, with their scores: a softmax over no entry is NaN in torch, and says nothing."""
+        known = ~(np.isnan(value).any(axis=1) | np.isnan(logit).any(axis=1))
+        if known.all():
+            return rows, value, logit
+        if not known.any():
+            self.ctx.refuse("check", "the model's own outputs are NaN for every row")
+        warnings.warn(f"{type(self.model).__name__}: the model's own output is NaN for {int((~known).sum())} of {len(known)} rows (as a softmax "
+                      "over an empty bag is); the bundle gives such rows a number, which nothing is compared with", stacklevel=2)
+        arrays = self.inputs.arrays(rows)
+        return self.inputs.joined([arrays[key][known] for key in self.inputs.keys]), value[known], logit[known]

@@ -1,0 +1,165 @@
+"""Runs a model once and records every ATen operator that it calls, with the layer and the source line that called it.
+
+Operators that write in place and views come out as functional ones (`functionalize`), so a recorded value never changes.
+"""
+
+import contextlib
+import os
+import sys
+
+from ..import_common import UnsupportedModelError, evaluation_mode
+from .ir import Node, Trace
+
+#: Operators that hand a tensor's content to Python: what the model does with it leaves no trace.
+_READS = ("_local_scalar_dense", "is_nonzero", "equal", "item")
+_OURS = os.path.dirname(os.path.abspath(__file__))
+
+
+def _recorder_class():
+    """The dispatch mode; made here because torch is imported only where an importer is called."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Recorder(TorchDispatchMode):
+        """Appends a Node for each call."""
+
+        def __init__(self, paths, names):
+            super().__init__()
+            self.nodes, self.of, self.paths, self.names = [], {}, paths, names
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            value = func(*args, **kwargs)
+            record(self, str(func), args, kwargs, value)
+            return value
+
+    return Recorder
+
+
+def record(recorder, op, args, kwargs, value):
+    """One call as a Node, and its results as Nodes of their own where they are several."""
+    module, line = _place(recorder.paths)
+    held, held_kwargs = _nodes(recorder, args), _nodes(recorder, kwargs)
+    node = Node(op, held, held_kwargs, value, module, line)
+    node.varies = any(n.varies for n in node.inputs())
+    if node.varies and node.base in _READS:
+        raise UnsupportedModelError(f"{node.place()}: Python reads a value that depends on the rows, and what it does with it cannot be "
+                                    "seen; write the choice with torch.where or a mask")
+    recorder.nodes.append(node)
+    _own(recorder, value, node)
+
+
+def _own(recorder, value, node):
+    """Remembers which Node each tensor is of. The Nodes keep the tensors alive, so an id stands for one tensor."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        recorder.of[id(value)] = node
+        return
+    if isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            if isinstance(item, torch.Tensor):
+                part = Node("getitem", (node, i), {}, item, node.module, node.line, node.varies)
+                recorder.nodes.append(part)
+                recorder.of[id(item)] = part
+
+
+def _nodes(recorder, held):
+    """Arguments with Nodes in place of tensors; a tensor that no call gave is a constant of the model."""
+    import torch
+
+    if isinstance(held, torch.Tensor):
+        node = recorder.of.get(id(held))
+        if node is None:
+            node = recorder.of[id(held)] = Node("constant", value=held, name=recorder.names.get(id(held)))
+            recorder.nodes.append(node)
+        return node
+    if isinstance(held, (list, tuple)):
+        return tuple(_nodes(recorder, item) for item in held)
+    if isinstance(held, dict):
+        return {key: _nodes(recorder, item) for key, item in held.items()}
+    return held
+
+
+def _place(paths):
+    """(path of the innermost layer, "file:line" of the innermost line outside torch) that called the operator."""
+    import torch
+
+    libraries = (os.path.dirname(torch.__file__) + os.sep, os.sep + "functorch" + os.sep)
+    module = line = None
+    frame = sys._getframe(2)
+    while frame is not None and (module is None or line is None):
+        file = frame.f_code.co_filename
+        if line is None and libraries[0] not in file and libraries[1] not in file and not file.startswith((_OURS, "<")):
+            line = f"{os.path.basename(file)}:{frame.f_lineno}"
+        if module is None:
+            module = paths.get(id(frame.f_locals.get("self")))
+        frame = frame.f_back
+    return module or "", line or ""
+
+
+def _functionalize():
+    try:
+        from torch.func import functionalize
+    except ImportError:  # torch 1.13
+        from functorch import functionalize
+    return functionalize
+
+
+@contextlib.contextmanager
+def _slow_paths(model):
+    """torch.nn's transformer layers run as one fused operator unless gradients are wanted; with gradients they run by their formulas."""
+    import torch
+
+    frozen = [p for p in model.parameters() if not p.requires_grad and p.is_floating_point()]
+    for p in frozen:
+        p.requires_grad_(True)
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        for p in frozen:
+            p.requires_grad_(False)
+
+
+@contextlib.contextmanager
+def _new_tensor():
+    """Tensor.new_tensor under functionalize: torch 1.13 asks the wrapper for a device, which it does not have."""
+    import torch
+
+    def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+        return torch.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+    torch.Tensor.new_tensor = new_tensor
+    try:
+        yield
+    finally:
+        del torch.Tensor.new_tensor
+
+
+def capture(model, call, tensors, rows):
+    """The Trace of call(tensors): `tensors` are the inputs in a fixed order, `call` runs the model on them and gives [(name, tensor)]."""
+    paths = {id(m): path or type(model).__name__ for path, m in model.named_modules()}
+    names = {id(t): name for named in (model.named_parameters(), model.named_buffers()) for name, t in named}
+    recorder, outputs = _recorder_class()(paths, names), []
+
+    def run(*given):
+        out = call(list(given))
+        outputs.extend(name for name, _ in out)
+        return tuple(t for _, t in out)
+
+    def lifted(*given):
+        # The tensors that reach the recorder are these, unwrapped: whatever functionalize does to them on the way.
+        return _functionalize()(run, remove="mutations_and_views")(*given)
+
+    with evaluation_mode(model), _slow_paths(model), _new_tensor():
+        for i, tensor in enumerate(tensors):
+            node = Node("input", value=tensor, varies=True, name=i)
+            recorder.nodes.append(node)
+            recorder.of[id(tensor)] = node
+        with recorder:
+            results = lifted(*tensors)
+    found = [recorder.of.get(id(t)) for t in results]
+    for i, node in enumerate(found):
+        if node is None:
+            raise UnsupportedModelError(f"output '{outputs[i]}' comes from no operator that was recorded")
+    return Trace(recorder.nodes, list(zip(outputs, found)), rows)

@@ -1,0 +1,253 @@
+"""The primitives that a trace becomes, before they are written: equal ops are one op, and views that undo each other vanish.
+
+An Op's shape leaves out the rows, as everywhere in a bundle. Shapes are those of dpi_export.shapes, so what is emitted can be written.
+"""
+
+import math
+
+import numpy as np
+import xxhash
+
+from .. import shapes
+
+
+class Op:
+    """One primitive; `ins` are Ops, `params` arrays by role."""
+
+    __slots__ = ("kind", "ins", "attrs", "params", "module", "shape")
+
+    def __init__(self, kind, ins, attrs, params, module):
+        self.kind, self.ins, self.attrs, self.params, self.module, self.shape = kind, tuple(ins), attrs, params, module, None
+
+    def is_a(self, kind, /, **attrs):
+        """True for a primitive of this kind with these attributes."""
+        return self.kind == kind and all(self.attrs.get(key) == value for key, value in attrs.items())
+
+
+def digest(array):
+    """Stands for an array's content."""
+    return array.shape, xxhash.xxh3_128_intdigest(np.ascontiguousarray(array).tobytes())
+
+
+class Graph:
+    """Makes Ops. `features`: name -> feature dict, `tables`: name -> float array [rows, dim]."""
+
+    def __init__(self, features):
+        self.features, self.tables, self._made, self.module = features, {}, {}, ""
+        self._table_of, self._held = {}, []
+
+    # -- what shape inference asks for (dpi_export.graph.Graph) ---------------------------------------------------------
+    @staticmethod
+    def shape(op):
+        """Dims of an Op."""
+        return op.shape
+
+    def feature(self, name):
+        """Feature dict by name."""
+        return self.features.get(name)
+
+    def source_feature(self, op):
+        """The feature whose ids an Op holds."""
+        return self.features.get(op.attrs["feature"]) if op.kind == "Input" else None
+
+    def table_info(self, name):
+        """Rows and dims of a table."""
+        rows, dim = self.tables[name].shape
+        return {"name": name, "rows": rows, "dim": dim}
+
+    @staticmethod
+    def param_shape(array):
+        """Dims of a parameter."""
+        return array.shape
+
+    # -- making -------------------------------------------------------------------------------------------------------
+    def op(self, kind, ins=(), attrs=None, params=None):
+        """An Op; the same one when an equal one was made before."""
+        attrs = {k: v for k, v in (attrs or {}).items() if v is not None}
+        params = {role: np.asarray(a, np.float32) for role, a in (params or {}).items() if a is not None}
+        key = (kind, tuple(map(id, ins)), repr(sorted(attrs.items())), tuple((r, digest(a)) for r, a in sorted(params.items())))
+        made = self._made.get(key)
+        if made is None:
+            made = Op(kind, ins, attrs, params, self.module)
+            made.shape = shapes.infer_shape({"name": self.module, "op": kind, "in": list(ins), "attrs": attrs, "params": params}, self)
+            self._made[key] = made
+        return made
+
+    def table(self, label, values, key):
+        """The name of a table with these values; `key` tells it from others without a look at its content."""
+        if key not in self._table_of:
+            name, k = label, 1
+            while name in self.tables:
+                k += 1
+                name = f"{label}.{k}"
+            self.tables[name], self._table_of[key] = values, name
+            self._held.append(key)
+        return self._table_of[key]
+
+    def input(self, feature):
+        """The ids or floats of a feature."""
+        return self.op("Input", attrs={"feature": feature})
+
+    def const(self, array):
+        """The same value for all rows, of at least one dim."""
+        return self.op("Const", params={"value": np.atleast_1d(np.asarray(array, np.float32))})
+
+    def embed(self, x, table, pooling="single", mask="length", eps=0.0, empty=0.0):
+        """Embedding lookup."""
+        return self.op("Embed", [x], {"table": table, **_given(pooling=(pooling, "single"), mask=(mask, "length"), eps=(eps, 0.0),
+                                                               empty=(empty, 0.0))})
+
+    def mask(self, x, rule):
+        """1 where a position counts."""
+        return self.op("Mask", [x], {"rule": rule})
+
+    def linear(self, x, weight, bias=None, groups=1, axis="last"):
+        """W x + b"""
+        return self.op("Linear", [x], _given(groups=(groups, 1), axis=(axis, "last")), {"weight": weight, "bias": bias})
+
+    def matmul(self, a, b):
+        """a b; a transposed input becomes an attribute."""
+        attrs, ins = {}, []
+        for x, key in ((a, "trans_a"), (b, "trans_b")):
+            if x.is_a("View", kind="transpose") and x.attrs["perm"] == swapped(len(x.shape)):
+                attrs[key], x = True, x.ins[0]
+            ins.append(x)
+        return self.op("MatMul", ins, attrs)
+
+    def binary(self, kind, x, y):
+        """Element by element with broadcasting."""
+        return self.op("Binary", [x, y], {"kind": kind})
+
+    def unary(self, kind, x, a=None, b=None, **params):
+        """Element by element."""
+        return self.op("Unary", [x], {"kind": kind, "a": a, "b": b}, params)
+
+    def affine(self, x, scale, shift=0.0):
+        """scale x + shift, two scalars; one after another become one."""
+        if scale == 1 and shift == 0:
+            return x
+        if x.is_a("Unary", kind="affine") and not x.params:
+            return self.affine(x.ins[0], x.attrs["a"] * scale, x.attrs["b"] * scale + shift)
+        return self.unary("affine", x, a=float(scale), b=float(shift))
+
+    def softmax(self, x, mask=None, mode="none", value=-1e9):
+        """Softmax over the last axis."""
+        return self.op("Softmax", [x] if mask is None else [x, mask], _given(mask_mode=(mode, "none"), value=(value, -1e9)))
+
+    def reduce(self, kind, x, axis, mask=None, eps=0.0, empty=0.0):
+        """sum, mean, max or sumsq over one axis, which goes away (or stays as [1] when it is the only one)."""
+        axis %= len(x.shape)
+        rest = x.shape[:axis] + x.shape[axis + 1:]
+        if mask is None and math.prod(rest) == 1 and len(x.shape) > 1:
+            return self.reshape(self.reduce(kind, self.reshape(x, [x.shape[axis]]), 0, None, eps, empty), rest)
+        if x.shape[axis] == 1 and mask is None and kind != "sumsq":
+            return self.reshape(x, rest or [1])
+        if kind == "sum" and mask is None and x.is_a("Binary", kind="mul") and x.ins[0] is x.ins[1]:
+            kind, x = "sumsq", x.ins[0]
+        attrs = _given(axis=(axis if axis != len(x.shape) - 1 else -1, -1), keepdim=(not rest, False), eps=(eps, 0.0), empty=(empty, 0.0))
+        return self.op("Reduce", [x] if mask is None else [x, mask], {"kind": kind, **attrs})
+
+    def concat(self, values, axis=-1):
+        """Joins values; neighbours that are slices of one value are that value again, and a join of joins is one join."""
+        if len(values) == 1:
+            return values[0]
+        axis %= len(values[0].shape)
+        flat = []
+        for value in values:
+            inner = value.is_a("Concat") and value.attrs.get("axis", -1) % len(value.shape) == axis
+            flat.extend(value.ins if inner else [value])
+        flat = _rejoined(self, flat, axis)
+        if len(flat) == 1:
+            return flat[0]
+        return self.op("Concat", flat, _given(axis=(axis if axis != len(values[0].shape) - 1 else -1, -1)))
+
+    # -- views --------------------------------------------------------------------------------------------------------
+    def reshape(self, x, dims):
+        """Other dims, the same entries."""
+        dims = [int(d) for d in dims] or [1]
+        if x.is_a("View", kind="reshape"):
+            x = x.ins[0]
+        if list(x.shape) == dims:
+            return x
+        return self.op("View", [x], {"kind": "reshape", "dims": dims})
+
+    def transpose(self, x, perm):
+        """Dims in another order."""
+        perm = [int(p) for p in perm]
+        if x.is_a("View", kind="transpose"):
+            x, perm = x.ins[0], [x.attrs["perm"][p] for p in perm]
+        if [p for p in perm if x.shape[p] != 1] == [p for p in sorted(perm) if x.shape[p] != 1]:
+            return self.reshape(x, [x.shape[p] for p in perm])  # only dims of 1 move
+        return self.op("View", [x], {"kind": "transpose", "perm": perm})
+
+    def slice(self, x, begin, end, axis):
+        """Entries begin .. end - 1; a whole part of a join is that part."""
+        axis %= len(x.shape)
+        if begin == 0 and end == x.shape[axis]:
+            return x
+        if x.is_a("View", kind="slice") and x.attrs["axis"] % len(x.shape) == axis:
+            return self.slice(x.ins[0], x.attrs["begin"] + begin, x.attrs["begin"] + end, axis)
+        if x.is_a("Concat") and x.attrs.get("axis", -1) % len(x.shape) == axis:
+            part = _part(self, x, begin, end, axis)
+            if part is not None:
+                return part
+        part = self._slice_of_stack(x, begin, end, axis)
+        return part or self.op("View", [x], {"kind": "slice", "axis": axis, "begin": int(begin), "end": int(end)})
+
+    def _slice_of_stack(self, x, begin, end, axis):
+        """Slices along dim 0 of a value that is joined and then cut into equal parts."""
+        if axis != 0 or not x.is_a("View", kind="reshape") or len(x.ins[0].shape) != 1 or not x.ins[0].is_a("Concat"):
+            return None
+        size = math.prod(x.shape[1:])
+        part = _part(self, x.ins[0], begin * size, end * size, 0)
+        return None if part is None else self.reshape(part, (end - begin,) + x.shape[1:])
+
+    def take(self, x, indices, axis):
+        """The entries with these indices."""
+        axis, indices = axis % len(x.shape), [int(i) for i in indices]
+        if indices == list(range(indices[0], indices[0] + len(indices))):
+            return self.slice(x, indices[0], indices[0] + len(indices), axis)
+        return self.op("View", [x], {"kind": "index_select", "axis": axis, "indices": indices})
+
+    def expand(self, x, dims):
+        """Repeats dims of 1."""
+        dims = [int(d) for d in dims]
+        return x if list(x.shape) == dims else self.op("View", [x], {"kind": "expand", "dims": dims})
+
+
+def _given(**attrs):
+    """Attributes that differ from their default: key=(value, default)."""
+    return {k: v for k, (v, default) in attrs.items() if v != default}
+
+
+def swapped(rank):
+    """The permutation that exchanges the last two of `rank` dims."""
+    return list(range(rank - 2)) + [rank - 1, rank - 2]
+
+
+def _part(graph, joined, begin, end, axis):
+    """Entries begin .. end - 1 of a join when they are whole inputs of it or lie within one, else None."""
+    at, whole = 0, []
+    for value in joined.ins:
+        size = value.shape[axis]
+        if at <= begin and end <= at + size:
+            return graph.slice(value, begin - at, end - at, axis)
+        if begin <= at and at + size <= end:
+            whole.append(value)
+        elif at < end and begin < at + size:
+            return None
+        at += size
+    return graph.concat(whole, axis)
+
+
+def _rejoined(graph, values, axis):
+    """Neighbouring slices of one value as one slice."""
+    out = []
+    for value in values:
+        last = out[-1] if out else None
+        if last is not None and all(v.is_a("View", kind="slice", axis=axis) for v in (last, value)) and \
+                last.ins[0] is value.ins[0] and last.attrs["end"] == value.attrs["begin"]:
+            out[-1] = graph.slice(value.ins[0], last.attrs["begin"], value.attrs["end"], axis)
+        else:
+            out.append(value)
+    return out

@@ -1,0 +1,233 @@
+"""What the tensors that a model takes stand for: `features=` of from_torch, rows in the model's own form, columns of the bundle.
+
+An input is one tensor that the model is given: an entry of a dict, a positional argument, or the one matrix. A feature is an input,
+or some columns of one.
+"""
+
+import numpy as np
+
+from ..import_common import UnsupportedModelError, pad_bags, random_bags, strip_padding, to_numpy
+
+#: What a feature may say here; every other key goes to the Builder's feature call.
+_OWN = ("kind", "input", "columns", "table", "vocab_size", "max_len", "dim", "of", "pad_id", "pad_side")
+KINDS = ("categorical", "sequence", "numeric", "dense", "length")
+
+
+class Feature:
+    """One described feature. `column`: its first entry along the input's second dim, `width`: how many; None without columns."""
+
+    def __init__(self, name, given):
+        self.name, self.kind, self.input = name, given.get("kind"), given.get("input", name)
+        columns = given.get("columns")
+        self.columns = None if columns is None else ((columns, columns + 1) if isinstance(columns, int) else tuple(columns))
+        self.vocab_size, self.max_len, self.dim = given.get("vocab_size"), given.get("max_len"), given.get("dim")
+        self.of, self.pad_id, self.pad_side = given.get("of"), given.get("pad_id", 0), given.get("pad_side", "post")
+        self.rules = {key: value for key, value in given.items() if key not in _OWN}
+        self.length = None  #: of a sequence: the Feature that says how long it is
+
+    @property
+    def has_ids(self):
+        """True for categorical and sequence features."""
+        return self.kind in ("categorical", "sequence")
+
+    def __repr__(self):
+        return f"feature '{self.name}'"
+
+
+class Inputs:
+    """The inputs of a model in the form of an example, and the features in them."""
+
+    def __init__(self, model, example, features):
+        self.model, self.form = model, example
+        self.keys = list(example) if isinstance(example, dict) else list(range(len(example))) if isinstance(example, (list, tuple)) else [0]
+        self.samples = {key: _tensor(key, value) for key, value in zip(self.keys, self.split(example))}
+        self.features = {}
+        for place, (name, given) in enumerate(features.items()):
+            given = dict(given)
+            if not isinstance(example, dict):
+                given.setdefault("input", 0 if len(self.keys) == 1 else place)
+            self.features[name] = self._described(Feature(name, given), given)
+        self._link_lengths()
+
+    def split(self, rows):
+        """The tensors of rows, in the order of `keys`."""
+        if isinstance(self.form, dict):
+            missing = [key for key in self.keys if key not in rows]
+            if missing:
+                raise ValueError(f"rows: input '{missing[0]}' is missing")
+            return [rows[key] for key in self.keys]
+        if isinstance(self.form, (list, tuple)):
+            if len(rows) != len(self.keys):
+                raise ValueError(f"rows: {len(rows)} inputs, expected {len(self.keys)}")
+            return list(rows)
+        return [rows]
+
+    def joined(self, tensors):
+        """The form of the example with these tensors in it."""
+        if isinstance(self.form, dict):
+            return dict(zip(self.keys, tensors))
+        return tuple(tensors) if isinstance(self.form, (list, tuple)) else tensors[0]
+
+    # -- description --------------------------------------------------------------------------------------------------
+    def _described(self, feature, given):
+        """Fills in what the example and the model tell."""
+        if feature.input not in self.samples:
+            raise ValueError(f"{feature}: the example has no input {feature.input!r}, only {', '.join(map(repr, self.keys))}")
+        sample = self.samples[feature.input]
+        width = int(np.prod(sample.shape[1:])) if feature.columns is None else feature.columns[1] - feature.columns[0]
+        if feature.kind is None:
+            whole = not sample.is_floating_point() or given.get("vocab_size") or given.get("table")
+            feature.kind = ("categorical" if width == 1 else "sequence") if whole else ("numeric" if width == 1 else "dense")
+        if feature.kind not in KINDS:
+            raise ValueError(f"{feature}: kind is {feature.kind!r}, expected one of {', '.join(KINDS)}")
+        if feature.kind in ("categorical", "numeric", "length") and width != 1:
+            raise ValueError(f"{feature}: kind '{feature.kind}' is one number per row, the example has {width}")
+        feature.width = width
+        if feature.has_ids:
+            self._vocabulary(feature, given)
+        if feature.kind == "sequence":
+            feature.max_len = feature.max_len or width
+            if feature.max_len != width:
+                raise ValueError(f"{feature}: max_len is {feature.max_len}, the example has {width} positions")
+        if feature.kind == "dense":
+            feature.dim = width
+        return feature
+
+    def _vocabulary(self, feature, given):
+        if feature.vocab_size is None and given.get("table") is not None:
+            modules = dict(self.model.named_modules())
+            if given["table"] not in modules or not hasattr(modules[given["table"]], "num_embeddings"):
+                raise ValueError(f"{feature}: '{given['table']}' is no nn.Embedding of the model")
+            feature.vocab_size = modules[given["table"]].num_embeddings
+        if feature.vocab_size is None:
+            raise ValueError(f"{feature}: give vocab_size=, or table= with the path of the nn.Embedding that it is looked up in")
+
+    def _link_lengths(self):
+        for feature in self.features.values():
+            if feature.kind == "length":
+                target = self.features.get(feature.of)
+                if target is None or target.kind != "sequence":
+                    raise ValueError(f"{feature}: of={feature.of!r} is no sequence feature")
+                target.length = feature
+
+    def declare(self, builder, encoders, stats, rules):
+        """Adds the features to a Builder."""
+        for f in self.features.values():
+            keys = {"encoder": encoders.get(f.name), "stats": stats.get(f.name), **f.rules}
+            if f.kind == "categorical":
+                builder.categorical(f.name, f.vocab_size, **rules.of(f.name, {"pad_id": f.pad_id}, keys))
+            elif f.kind == "sequence":
+                keys = {"missing": "pad", "pad_id": f.pad_id, "pad_side": f.pad_side,
+                        "keep": "first" if f.pad_side == "post" else "last", **keys}
+                builder.sequence(f.name, f.vocab_size, max_len=f.max_len, **rules.of(f.name, keys))
+            elif f.kind == "numeric":
+                builder.numeric(f.name, **rules.of(f.name, keys))
+            elif f.kind == "dense":
+                builder.dense(f.name, f.dim, **rules.of(f.name, keys))
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+    def arrays(self, rows):
+        """{key: array} of rows in the model's form."""
+        return {key: to_numpy(value) for key, value in zip(self.keys, self.split(rows))}
+
+    def tensors(self, arrays):
+        """Tensors like the example's, in order, on the model's device."""
+        import torch
+
+        device = next((p.device for p in self.model.parameters()), None)
+        return [torch.from_numpy(np.array(arrays[key])).to(dtype=self.samples[key].dtype, device=device) for key in self.keys]
+
+    def _of(self, feature, array):
+        """A feature's part of its input, [rows, width]."""
+        part = array if feature.columns is None else array[:, feature.columns[0]:feature.columns[1]]
+        return part.reshape(len(array), -1)
+
+    def columns(self, rows):
+        """Rows in the model's form as columns of the bundle's features."""
+        arrays, out = self.arrays(rows), {}
+        for f in self.features.values():
+            value = self._of(f, arrays[f.input]) if f.kind != "length" else None
+            if f.has_ids:
+                value = _ids(f, value)
+                out[f.name] = value[:, 0].tolist() if f.kind == "categorical" else self._bags(f, value, arrays)
+            elif value is not None:
+                out[f.name] = value.astype(np.float32) if f.kind == "dense" else value[:, 0].astype(np.float32)
+        return out
+
+    def _bags(self, f, ids, arrays):
+        if f.length is None:
+            return strip_padding(ids, f.pad_id, f.pad_side)
+        lengths = self._of(f.length, arrays[f.length.input])[:, 0].astype(np.int64)
+        if lengths.min(initial=0) < 0 or lengths.max(initial=0) > f.max_len:
+            raise ValueError(f"rows: {f.length} holds lengths outside 0..{f.max_len}")
+        bags = [row[:n].tolist() for row, n in zip(ids, lengths)]
+        if any((row[n:] != f.pad_id).any() for row, n in zip(ids, lengths)):
+            raise ValueError(f"rows: {f} holds ids behind its length, where only {f.pad_id} may stand")
+        return bags
+
+    def random_rows(self, rng, n):
+        """Rows in the model's form: ids over the whole vocabulary, empty and full bags, padding inside a bag."""
+        arrays = {key: np.zeros((n,) + tuple(sample.shape[1:]), _dtype(sample)) for key, sample in self.samples.items()}
+        for f in self.features.values():
+            if f.kind != "length":
+                self.put(arrays, f.name, self._random(f, rng, n))
+        return self.joined([arrays[key] for key in self.keys])
+
+    def _random(self, f, rng, n):
+        if f.kind == "categorical":
+            return rng.integers(0, f.vocab_size, n)
+        if f.kind != "sequence":
+            return rng.standard_normal((n, f.width)).astype(np.float32)
+        ids = random_bags(rng, n, f.max_len, f.vocab_size, f.pad_side)
+        if f.pad_id != 0:
+            ids = np.where(ids == 0, f.pad_id, np.where(ids == f.pad_id, 0, ids))
+        if f.length is None and f.max_len > 2:  # a hole: an id of padding that has ids on both sides
+            ids[2::5, f.max_len // 2] = f.pad_id
+        return strip_padding(ids, f.pad_id, f.pad_side)
+
+    def put(self, rows, name, values):
+        """Sets a feature's part of {key: array}: ids, bags or floats."""
+        f = self.features[name]
+        if f.kind == "sequence":
+            bags, values = values, pad_bags(values, f.max_len, f.pad_side)
+            if f.pad_id:
+                kept = pad_bags([[1] * len(b) for b in bags], f.max_len, f.pad_side)
+                values = np.where(kept == 1, values, f.pad_id)
+            if f.length is not None:
+                self._of_view(f.length, rows)[:, 0] = [min(len(b), f.max_len) for b in bags]
+        view = self._of_view(f, rows)
+        view[...] = np.asarray(values).reshape(view.shape)
+
+    def _of_view(self, f, rows):
+        array = rows[f.input]
+        part = array if f.columns is None else array[:, f.columns[0]:f.columns[1]]
+        return part.reshape(len(array), -1) if part.ndim != 2 else part
+
+
+def _tensor(key, value):
+    import torch
+
+    tensor = value if hasattr(value, "dim") else torch.as_tensor(np.asarray(value))
+    if tensor.dim() < 1:
+        raise ValueError(f"example: input {key!r} has no dim of rows")
+    return tensor
+
+
+def _dtype(sample):
+    import torch
+
+    return torch.empty(0, dtype=sample.dtype).numpy().dtype
+
+
+def _ids(f, value):
+    out = value.astype(np.int64)
+    if not (out == value).all():
+        raise ValueError(f"rows: {f} holds ids that are not whole numbers")
+    if out.size and not (0 <= out.min() and out.max() < f.vocab_size):
+        raise ValueError(f"rows: {f} holds ids outside 0..{f.vocab_size - 1}")
+    return out
+
+
+def unknown_entry(key, place):
+    """The refusal of an entry that no feature describes."""
+    return UnsupportedModelError(f"input {key!r}: the model reads entry {list(place)}, which features= does not describe")

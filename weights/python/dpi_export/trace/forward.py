@@ -1,0 +1,106 @@
+"""Calls a model with rows in its own form and names what it gives."""
+
+import inspect
+
+import numpy as np
+
+from ..import_common import UnsupportedModelError
+
+
+class Forward:
+    """How a model is called; `names` of its outputs are known after the first call."""
+
+    def __init__(self, model, inputs, call=None, names=None):
+        self._inputs, self._call, self._given = inputs, call, names
+        self._by_name = isinstance(inputs.form, dict) and call is None and _takes(model, inputs.keys)
+
+    def __call__(self, model, tensors):
+        """[(name, tensor)] of the model's outputs."""
+        joined = self._inputs.joined(tensors)
+        if self._call is not None:
+            out = self._call(model, joined)
+        elif self._by_name:
+            out = model(**joined)
+        elif isinstance(self._inputs.form, (list, tuple)):
+            out = model(*joined)
+        else:
+            out = model(joined)
+        return self._named(out)
+
+    def _named(self, out):
+        found = list(_outputs(out, ""))
+        if not found:
+            raise UnsupportedModelError("the model gives no tensor")
+        if self._given is None:
+            return found if len(found) > 1 else [("ctr", found[0][1])]
+        if isinstance(out, dict):
+            return [(name, dict(found)[name]) for name in self._given]
+        if len(self._given) != len(found):
+            raise ValueError(f"outputs: {len(self._given)} names for {len(found)} outputs")
+        return list(zip(self._given, (t for _, t in found)))
+
+    def scored(self, model, tensors):
+        """(values, logits) [rows, heads] of a call: logits are what the last sigmoid was taken of, else the value."""
+        import torch
+
+        with _spy() as spy:
+            found = self(model, tensors)
+        rows = len(tensors[0])
+        values = [t.reshape(rows, -1) for _, t in found]
+        logits = [spy.logit(t).reshape(rows, -1) for _, t in found]
+        return torch.cat(values, dim=1), torch.cat(logits, dim=1)
+
+
+def _takes(model, keys):
+    """True when forward has the keys of the dict as its parameters."""
+    parameters = inspect.signature(model.forward).parameters
+    return set(keys) <= set(parameters) and not (len(keys) == 1 and len(parameters) == 1 and False)
+
+
+def _outputs(out, name):
+    import torch
+
+    if isinstance(out, torch.Tensor):
+        yield name or "ctr", out
+    elif isinstance(out, dict):
+        for key, value in out.items():
+            yield from _outputs(value, str(key))
+    elif isinstance(out, (list, tuple)):
+        for i, value in enumerate(out):
+            yield from _outputs(value, f"{name or 'output'}_{i}")
+
+
+def _spy():
+    """A mode that remembers what every sigmoid was taken of."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Spy(TorchDispatchMode):
+        """Results by where they lie in memory, so that a view of a result is found too."""
+
+        def __init__(self):
+            super().__init__()
+            self._inputs, self._alive = {}, []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            name = str(func)
+            inner = args[0].clone() if name.startswith("aten.sigmoid") else None
+            out = func(*args, **(kwargs or {}))
+            if inner is not None:
+                self._alive.append(out)
+                self._inputs[out.data_ptr()] = (out, inner)
+            return out
+
+        def logit(self, tensor):
+            """What a sigmoid was taken of, or the tensor itself; a copy of sigmoids by their inverse."""
+            import torch
+
+            held = self._inputs.get(tensor.data_ptr())
+            if held is not None and held[0].numel() == tensor.numel():
+                return held[1]
+            values = tensor.detach().double().cpu().numpy()
+            parts = [(o.detach().double().cpu().numpy().reshape(-1), i) for o, i in self._inputs.values()]
+            if parts and values.size and all(any(np.isin(v, o).all() for o, _ in parts) for v in values.reshape(len(values), -1).T):
+                return torch.from_numpy(np.log(values) - np.log1p(-values))
+            return tensor
+
+    return Spy()

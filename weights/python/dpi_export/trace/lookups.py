@@ -1,0 +1,171 @@
+"""References to inputs become ops: embedding lookups, masks, tables of what a model computes from one id, dense inputs."""
+
+import math
+
+import numpy as np
+
+from ..import_common import UnsupportedModelError
+from .emit import digest
+from .values import Floats, Refs
+
+
+def _runs(cells):
+    """Neighbouring cells of one feature and map at consecutive positions: [(feature, map, first, count)]."""
+    runs = []
+    for name, at, key in cells:
+        last = runs[-1] if runs else None
+        if last is not None and last[:2] == [name, key] and last[2] + last[3] == at:
+            last[3] += 1
+        else:
+            runs.append([name, key, at, 1])
+    return runs
+
+
+def _joined(lowering, refs, base, width):
+    """The values of all cells in order: slices of base(feature, map) [entries * width], joined."""
+    g, parts = lowering.g, []
+    for name, key, first, count in _runs(refs.flat()):
+        whole = base(name, key)
+        entries = whole.shape[0] if len(whole.shape) > 1 or width == 1 else 1
+        if len(whole.shape) == 1 and width > 1:
+            parts.append(whole)
+            continue
+        part = g.slice(whole, first, first + count, 0) if count != entries else whole
+        parts.append(g.reshape(part, [count * width]))
+    return g.concat(parts)
+
+
+def embedding(lowering, weight, values, label, refs):
+    """Rows of a table [rows, dim] by ids; gives dims of refs and then dim. `weight` is the constant's Node, `values` its array."""
+    dim, tables = values.shape[1], {}
+
+    def base(name, key):
+        feature = lowering.features[name]
+        if (name, key) not in tables:
+            table = _table(lowering, weight, values, label, feature, key)
+            x = lowering.g.input(name)
+            tables[name, key] = lowering.g.embed(x, table, **({} if feature.kind == "categorical" else {"pooling": "none"}))
+        return tables[name, key]
+
+    for name, _, _ in refs.flat():
+        if not lowering.features[name].has_ids:
+            lowering.refuse(f"looks up rows of a table by {lowering.features[name]}, which is of kind '{lowering.features[name].kind}'")
+    joined = _joined(lowering, refs, base, dim)
+    return Floats(lowering.g.reshape(joined, refs.dims + (dim,)), refs.dims + (dim,))
+
+
+def _table(lowering, weight, values, label, feature, key):
+    """The table's name: the whole weight where the id itself is looked up, a part of it behind an offset, or one row per id."""
+    rows = np.asarray(lowering.maps[key])
+    if rows.dtype.kind not in "iu":
+        lowering.refuse(f"looks up rows by numbers of type {rows.dtype}")
+    if rows.min() < 0 or rows.max() >= len(values):
+        lowering.refuse(f"looks up row {int(rows.max() if rows.max() >= len(values) else rows.min())} of a table of {len(values)} rows for an "
+                        f"id of {feature}, whose vocab_size is {feature.vocab_size}")
+    identity = np.arange(len(rows))
+    if np.array_equal(rows, identity):
+        return lowering.g.table(label, values, (id(weight.value), "all"))
+    if np.array_equal(rows, identity + rows[0]):
+        first = int(rows[0])
+        return lowering.g.table(f"{label}/{feature.name}", values[first:first + len(rows)], (id(weight.value), first, len(rows)))
+    return lowering.g.table(f"{label}/{feature.name}", values[rows], (id(weight.value), key))
+
+
+# -- ids and floats of the inputs as numbers ----------------------------------------------------------------------------
+def floats(lowering, refs):
+    """References as numbers."""
+    cells = refs.flat()
+    kinds = {lowering.features[name].kind for name, _, _ in cells}
+    if kinds == {"length"}:
+        return _lengths(lowering, refs)
+    if "length" in kinds:
+        lowering.refuse("joins a length with other inputs")
+    joined = _joined(lowering, refs, lambda name, key: _number(lowering, lowering.features[name], key), 1)
+    return Floats(lowering.g.reshape(joined, refs.dims), refs.dims)
+
+
+def _number(lowering, feature, key):
+    """One feature's entries as floats [entries]."""
+    g, x = lowering.g, lowering.g.input(feature.name)
+    if not feature.has_ids:
+        return x
+    values = np.asarray(lowering.maps[key]).astype(np.float32)
+    if feature.kind == "sequence":
+        valid = (np.arange(feature.vocab_size) != feature.pad_id).astype(np.float32)
+        if np.array_equal(values, valid):
+            return g.mask(x, "id")
+        if np.array_equal(values, 1 - valid):
+            return g.affine(g.mask(x, "id"), -1.0, 1.0)
+    table = g.table(f"{feature.name}/function", values[:, None], ("function", digest(values)))
+    return g.reshape(g.embed(x, table, **({} if feature.kind == "categorical" else {"pooling": "none"})), [feature.width])
+
+
+def _lengths(lowering, refs):
+    """A length as a number, or position < length for every position of the sequence."""
+    g, cells = lowering.g, refs.flat()
+    feature = lowering.features[cells[0][0]]
+    sequence = lowering.features[feature.of]
+    mask = g.mask(g.input(sequence.name), "length")
+    maps = [np.asarray(lowering.maps[key]).astype(np.float64) for _, _, key in cells]
+    lengths = np.arange(sequence.max_len + 1)
+    if all(name == feature.name for name, _, _ in cells) and len(cells) == sequence.max_len:
+        inside = [(t < lengths).astype(np.float64) for t in range(sequence.max_len)]
+        if all(np.array_equal(m, want) for m, want in zip(maps, inside)):
+            return Floats(g.reshape(mask, refs.dims), refs.dims)
+        if all(np.array_equal(m, 1 - want) for m, want in zip(maps, inside)):
+            return Floats(g.reshape(g.affine(mask, -1.0, 1.0), refs.dims), refs.dims)
+    if len(set(cells)) == 1:
+        number = _function_of_length(g, mask, maps[0], lengths)
+        spread = g.reshape(number, (1,) * max(1, len(refs.dims)))
+        return Floats(g.expand(spread, refs.dims) if math.prod(refs.dims) > 1 else g.reshape(spread, refs.dims), refs.dims)
+    steps = g.linear(mask, np.stack([np.diff(m) for m in maps]), np.array([m[0] for m in maps]))
+    return Floats(g.reshape(steps, refs.dims), refs.dims)
+
+
+def _function_of_length(g, mask, values, lengths):
+    """A number for each length: a x + b, or at least c, of how many positions there are; else the sum of its steps at these positions."""
+    count, slope = g.reduce("sum", mask, 0), values[1] - values[0]
+    if np.array_equal(values, slope * lengths + values[0]):
+        return g.affine(count, slope, values[0])
+    if np.array_equal(values, np.maximum(lengths, values[0])):
+        return g.binary("max", count, g.const([values[0]]))
+    return g.linear(mask, np.diff(values)[None], values[:1])
+
+
+def whole_sequence(lowering, refs):
+    """The sequence feature whose ids, as they are and all in order, the references are; else None."""
+    cells = refs.flat()
+    feature = lowering.features.get(cells[0][0]) if cells else None
+    if feature is None or feature.kind != "sequence" or len(cells) != feature.max_len:
+        return None
+    if any(cell[0] != feature.name or cell[1] != t or cell[2] != cells[0][2] for t, cell in enumerate(cells)):
+        return None
+    ids = np.asarray(lowering.maps[cells[0][2]])
+    return feature if ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(len(ids))) else None
+
+
+def input_refs(key, sample, features, maps):
+    """The references that an input starts with; entries that no feature describes have the feature None."""
+    dims = tuple(sample.shape[1:])
+    cells = np.empty(dims, object)
+    flat = cells.reshape(-1) if dims else None
+    entries = [(None, i, key) for i in range(math.prod(dims))]
+    for f in features.values():
+        if f.input == key:
+            first = 0 if f.columns is None else f.columns[0]
+            map_key = maps.identity(f.name, sample.dtype)
+            for at in range(f.width):
+                entries[first + at] = (f.name, at, map_key)
+    for i, entry in enumerate(entries):
+        if dims:
+            flat[i] = entry
+        else:
+            cells[()] = entry
+    return Refs(cells)
+
+
+def check_described(refs, module):
+    """Raises where the model reads an entry that no feature describes."""
+    for name, at, key in refs.flat():
+        if name is None:
+            raise UnsupportedModelError(f"{module}: reads entry {at} of input {key!r}, which features= does not describe")

@@ -1,0 +1,158 @@
+"""ATen operators become primitives: TABLE has one line for each operator. Layouts are settled before (batch_axis), so a handler sees
+values of one row: a Node's `dims` leave out the rows.
+"""
+
+import math
+
+import numpy as np
+
+from ..errors import BundleError
+from ..import_common import UnsupportedModelError
+from . import lookups
+from .batch_axis import replacement
+from .emit import Graph
+from .pair import plain
+from .values import Filled, Floats, Maps, Refs, expand, reshape
+
+
+class Lowering:
+    """One trace on its way: `g` the primitives so far, `node` what is being lowered."""
+
+    def __init__(self, pair, inputs, feature_dicts):
+        self.pair, self.inputs, self.features = pair, inputs, inputs.features
+        self.g, self.maps, self.node = Graph(feature_dicts), Maps(inputs.features), None
+        self._values = {}
+        self.made_by = {}  #: id(op) -> path of the layer that it came from, for explain
+
+    def run(self):
+        """Lowers every node; returns [(output name, Floats)]."""
+        from .lower_table import ON_IDS, TABLE  # the table is of handlers that import this file
+
+        for node in self.pair.nodes:
+            if not node.varies:
+                continue
+            self.node, self.g.module = node, node.module.replace(".", "/")
+            try:
+                self._values[id(node)] = self._lower(node, TABLE, ON_IDS)
+            except BundleError as e:
+                raise UnsupportedModelError(f"{node.place()}: {e}") from e
+        return [(name, self.floats(node)) for name, node in self.pair.outputs]
+
+    def _lower(self, node, table, on_ids):
+        if node.op == "input":
+            key = self.inputs.keys[node.name]
+            return lookups.input_refs(key, self.inputs.samples[key], self.features, self.maps)
+        base = plain(node.base)
+        if base in on_ids:
+            value = self._on_ids(node)
+            if value is not None:
+                return value
+        handler = table.get(base)
+        if handler is None:
+            raise UnsupportedModelError(f"{node.place()}: there is no primitive for this operator; {replacement(base)}")
+        return handler(self, node)
+
+    def _on_ids(self, node):
+        """An operator on ids and constants alone, as a function of the id."""
+        varying = [n for n in node.inputs() if n.varies]
+        if not varying or not all(isinstance(self.value(n), Refs) for n in varying):
+            return None
+        for n in varying:
+            lookups.check_described(self.value(n), node.place())
+        import torch
+
+        namespace, name, overload = node.op.split(".")
+        call = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+        parts, rebuild = [], []
+
+        def part(held):
+            if hasattr(held, "varies"):
+                parts.append(self.value(held) if held.varies else self.constant(held))
+                rebuild.append(len(parts) - 1)
+                return ("part", len(parts) - 1)
+            return held
+
+        spec = [part(a) for a in node.args]
+        result = self.maps.apply(
+            lambda *given: call(*[given[a[1]] if isinstance(a, tuple) and len(a) == 2 and a[0] == "part" else a for a in spec], **node.kwargs),
+            parts, self.dims(node))
+        return result
+
+    # -- what handlers ask for ----------------------------------------------------------------------------------------
+    def refuse(self, why):
+        """Raises with the operator, the layer and the line."""
+        raise UnsupportedModelError(f"{self.node.place()}: {why}")
+
+    def value(self, node):
+        """The value of a node that depends on the inputs."""
+        return self._values[id(node)]
+
+    def groups(self, node):
+        """For each dim of the tensor its dims without the rows: the rows' own dim may have none, or those that it is merged with."""
+        layout = node.layout
+        return [tuple(d for d in (layout.pre, layout.post) if d > 1) if i == layout.axis else (size,)
+                for i, size in enumerate(node.shape)]
+
+    def dims(self, node):
+        """All dims without the rows."""
+        return tuple(d for group in self.groups(node) for d in group)
+
+    def axis(self, node, dim):
+        """The place of a dim of the tensor, which is not the rows', among the dims without the rows."""
+        dim %= len(node.shape)
+        return sum(len(group) for group in self.groups(node)[:dim])
+
+    def constant(self, node, user=None):
+        """A constant as an array whose dims align at the right with the dims of `user`'s value."""
+        user = user or self.node
+        rank = len(user.shape) if hasattr(user.value, "shape") else None
+        return self.pair.constant(node, user, user.layout if rank is not None else None, rank)
+
+    def number(self, held):
+        """A Python number for a number or a constant of one entry; None for anything else."""
+        if isinstance(held, (int, float, bool)):
+            return float(held)
+        if hasattr(held, "varies") and not held.varies and held.value.numel() == 1 and len(held.shape) <= len(self.node.shape):
+            return float(self.pair.constant(held, self.node).reshape(-1)[0])
+        return None
+
+    def weight(self, node, dtype=np.float32):
+        """A parameter, or a constant computed from parameters, as an array of its own dims."""
+        if node.varies:
+            self.refuse("takes a weight that it computes from the row")
+        return self.pair.constant(node, self.node).astype(dtype, copy=False)
+
+    def floats(self, held, user=None):
+        """A node as Floats: ids as numbers, constants as a Const."""
+        if not held.varies:
+            array = self.constant(held, user).astype(np.float32)
+            return Floats(self.g.const(array), array.shape)
+        return self.as_floats(self.value(held))
+
+    def as_floats(self, value):
+        """A value as Floats."""
+        if isinstance(value, Refs):
+            lookups.check_described(value, self.node.place())
+            return lookups.floats(self, value)
+        if isinstance(value, Filled):
+            return self.filled(value)
+        return value
+
+    def filled(self, value):
+        """keep x + fill (1 - keep), which is exact for finite numbers."""
+        if not math.isfinite(value.fill):
+            self.refuse("fills masked entries with infinity, which only a softmax or a maximum right behind it can take")
+        keep, g = self.as_floats(value.keep), self.g
+        x = g.binary("mul", self.as_floats(value.x).op, keep.op)
+        if value.fill:
+            x = g.binary("add", x, g.affine(keep.op, -value.fill, value.fill))
+        return expand(g, Floats(x, x.shape if value.dims else ()), value.dims)
+
+    def elementwise(self, op, node=None):
+        """An op's value under the dims of a node."""
+        dims = self.dims(node or self.node)
+        return Floats(op if op.shape == (dims or (1,)) else self.g.reshape(op, dims), dims)
+
+    def reshaped(self, node, value):
+        """A value under the dims of a node."""
+        return reshape(self.g, value, self.dims(node))

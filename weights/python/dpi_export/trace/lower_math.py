@@ -1,0 +1,464 @@
+"""Handlers of operators that work element by element, masks among them."""
+
+import math
+
+import numpy as np
+
+from ..import_common import UnsupportedModelError
+from .batch_axis import argument
+from .values import Filled, Floats, Refs, expand
+
+
+def unary(kind):
+    """An operator that is one kind of Unary."""
+    return lambda lower, node: Floats(lower.g.unary(kind, (v := lower.floats(node.args[0])).op), v.dims)
+
+
+def affine(scale, shift):
+    """scale x + shift with two fixed numbers."""
+    return lambda lower, node: _affine(lower, lower.floats(node.args[0]), scale, shift)
+
+
+def _affine(lower, v, scale, shift):
+    return Floats(lower.g.affine(v.op, scale, shift), v.dims)
+
+
+def _unary(lower, v, kind, **keys):
+    return Floats(lower.g.unary(kind, v.op, **keys), v.dims)
+
+
+def same(lower, node):
+    """A copy."""
+    return lower.value(node.args[0])
+
+
+def to_copy(lower, node):
+    """A copy in another type; a float that becomes an integer loses its fraction, which no primitive does."""
+    value = lower.value(node.args[0])
+    if isinstance(value, Refs):
+        kinds = {lower.features[c[0]].kind for c in value.flat() if c[0] is not None}
+        if kinds & {"numeric", "dense"} and not node.value.dtype.is_floating_point:
+            lower.refuse("turns numbers into integers; describe the feature as categorical or sequence if it holds ids")
+        return value
+    if not node.value.dtype.is_floating_point and node.args[0].value.dtype.is_floating_point:
+        lower.refuse("turns computed numbers into integers or truth values")
+    return value
+
+
+def getitem(lower, node):
+    """One result of several."""
+    results = lower.value(node.args[0])
+    result = results[node.args[1]] if node.args[1] < len(results) else None
+    if result is None:
+        lower.refuse(f"result {node.args[1]} of {node.args[0].op} has no primitive")
+    return result
+
+
+def constant_like(lower, node):
+    """zeros_like and its kin: every entry is the same."""
+    value = node.value.detach().reshape(-1)
+    if not (value == value[0]).all():
+        lower.refuse("gives different numbers for different entries")
+    dims = lower.dims(node)
+    return Floats(lower.g.const(np.full(dims or (1,), float(value[0]), np.float32)), dims)
+
+
+# -- arithmetic -------------------------------------------------------------------------------------------------------
+def _pair(lower, node, kind, a, b):
+    return lower.elementwise(lower.g.binary(kind, a.op, b.op))
+
+
+def binary(kind):
+    """An operator that is one kind of Binary."""
+    return lambda lower, node: _pair(lower, node, kind, lower.floats(node.args[0]), lower.floats(node.args[1]))
+
+
+def _spread(lower, node, value):
+    """A value under the dims of the node, for constants that have more dims than it."""
+    return expand(lower.g, value, lower.dims(node))
+
+
+def add(lower, node):
+    """x + alpha y. A fill of minus infinity that is added stays a mask."""
+    x, y, alpha = node.args[0], node.args[1], float(argument(node, 2, "alpha", 1))
+    return _sum(lower, node, x, y, alpha)
+
+
+def sub(lower, node):
+    """x - alpha y"""
+    x, y, alpha = node.args[0], node.args[1], float(argument(node, 2, "alpha", 1))
+    if alpha != 1:
+        return _sum(lower, node, x, y, -alpha)
+    return _difference(lower, node, x, y)
+
+
+def rsub(lower, node):
+    """alpha y - x with the operands the other way round: y - alpha x"""
+    x, y, alpha = node.args[0], node.args[1], float(argument(node, 2, "alpha", 1))
+    number = lower.number(y)
+    if number is not None:
+        return _spread(lower, node, _affine(lower, lower.floats(x), -alpha, number))
+    if alpha != 1:
+        lower.refuse("rsub of two values with alpha")
+    return _difference(lower, node, y, x)
+
+
+def _difference(lower, node, x, y):
+    for a, b, scale, flip in ((x, y, 1.0, -1.0), (y, x, -1.0, 1.0)):
+        number = lower.number(b)
+        if number is not None and hasattr(a, "varies"):
+            return _spread(lower, node, _affine(lower, lower.floats(a), scale, flip * number))
+    return _pair(lower, node, "sub", lower.floats(x), lower.floats(y))
+
+
+def _sum(lower, node, x, y, alpha):
+    for a, b, scale_a, scale_b in ((x, y, 1.0, alpha), (y, x, alpha, 1.0)):
+        number = lower.number(b)
+        if number is not None and hasattr(a, "varies"):
+            return _spread(lower, node, _affine(lower, lower.floats(a), scale_a, scale_b * number))
+    for a, b in ((x, y), (y, x)):
+        if a.varies and isinstance(lower.value(a), Filled) and not math.isfinite(lower.value(a).fill):
+            return _masked_sum(lower, node, lower.value(a), _affine(lower, lower.floats(b), alpha if b is y else 1.0, 0.0))
+    return _pair(lower, node, "add", lower.floats(x), _affine(lower, lower.floats(y), alpha, 0.0))
+
+
+def _masked_sum(lower, node, filled, other):
+    """What is filled with minus infinity stays so, whatever is added."""
+    x = lower.as_floats(filled.x).op
+    op = other.op if x.kind == "Const" and not x.params["value"].any() else lower.g.binary("add", x, other.op)
+    return Filled(Floats(op, op.shape), filled.keep, filled.fill, lower.dims(node))
+
+
+def mul(lower, node):
+    """x y"""
+    x, y = node.args[:2]
+    for a, b in ((x, y), (y, x)):
+        number = lower.number(b)
+        if number is not None and hasattr(a, "varies"):
+            return _spread(lower, node, _affine(lower, lower.floats(a), number, 0.0))
+    return _pair(lower, node, "mul", lower.floats(x), lower.floats(y))
+
+
+def div(lower, node):
+    """x / y"""
+    x, y = node.args[:2]
+    if argument(node, 2, "rounding_mode") is not None:
+        lower.refuse("rounds a quotient")
+    number = lower.number(y)
+    if number is not None:
+        return _spread(lower, node, _affine(lower, lower.floats(x), 1.0 / number if number else math.inf, 0.0))
+    return _pair(lower, node, "div", lower.floats(x) if hasattr(x, "varies") else _const(lower, x), lower.floats(y))
+
+
+def _const(lower, number):
+    return Floats(lower.g.const(np.array([number], np.float32)), (1,))
+
+
+def square(lower, node):
+    """x x"""
+    x = lower.floats(node.args[0])
+    return Floats(lower.g.binary("mul", x.op, x.op), x.dims)
+
+
+def power(lower, node):
+    """x to a number."""
+    exponent = lower.number(node.args[1])
+    if exponent is None or not hasattr(node.args[0], "varies"):
+        lower.refuse("raises to a power that is no number")
+    return power_of(exponent)(lower, node)
+
+
+def power_of(exponent):
+    """x to this number."""
+    def handler(lower, node):
+        if exponent == 2:
+            return square(lower, node)
+        x = lower.floats(node.args[0])
+        if exponent in (1.0, 0.5):
+            return x if exponent == 1 else _unary(lower, x, "sqrt")
+        if exponent == 3:
+            return Floats(lower.g.binary("mul", lower.g.binary("mul", x.op, x.op), x.op), x.dims)
+        return _unary(lower, x, "pow", a=exponent)
+    return handler
+
+
+def log1p(lower, node):
+    """log(1 + x)"""
+    return _unary(lower, _affine(lower, lower.floats(node.args[0]), 1.0, 1.0), "log")
+
+
+def expm1(lower, node):
+    """exp(x) - 1"""
+    return _affine(lower, _unary(lower, lower.floats(node.args[0]), "exp"), 1.0, -1.0)
+
+
+def addcmul(lower, node):
+    """x + value y z"""
+    x, y, z = (lower.floats(a) for a in node.args[:3])
+    product = lower.g.affine(lower.g.binary("mul", y.op, z.op), float(argument(node, 3, "value", 1)), 0.0)
+    return lower.elementwise(lower.g.binary("add", x.op, product))
+
+
+def lerp(lower, node):
+    """x + w (y - x)"""
+    x, y = (lower.floats(a) for a in node.args[:2])
+    gap, number = lower.g.binary("sub", y.op, x.op), lower.number(node.args[2])
+    moved = lower.g.affine(gap, number, 0.0) if number is not None else lower.g.binary("mul", lower.floats(node.args[2]).op, gap)
+    return lower.elementwise(lower.g.binary("add", x.op, moved))
+
+
+# -- activations ------------------------------------------------------------------------------------------------------
+def clamp(lower, node):
+    """Between two numbers, of which one may be missing."""
+    low, high = argument(node, 1, "min", None), argument(node, 2, "max", None)
+    if "hardtanh" in node.base:
+        low, high = argument(node, 1, "min_val", -1.0), argument(node, 2, "max_val", 1.0)
+    return _clamp(lower, node, low, high)
+
+
+def _clamp(lower, node, low, high):
+    x = lower.floats(node.args[0])
+    numbers = [None if bound is None else lower.number(bound) for bound in (low, high)]
+    for bound, number, kind in ((low, numbers[0], "max"), (high, numbers[1], "min")):
+        if bound is not None and number is None:
+            x = lower.elementwise(lower.g.binary(kind, x.op, lower.floats(bound).op))
+    low, high = numbers
+    if low == 0 and high is None:
+        return _unary(lower, x, "relu")
+    if low is not None and high is not None:
+        return _unary(lower, x, "clamp", a=low, b=high)
+    for number, kind in ((low, "max"), (high, "min")):
+        if number is not None:
+            x = Floats(lower.g.binary(kind, x.op, _const(lower, number).op), x.dims)
+    return x
+
+
+def clamp_min(lower, node):
+    """At least a number."""
+    return _clamp(lower, node, node.args[1], None)
+
+
+def clamp_max(lower, node):
+    """At most a number."""
+    return _clamp(lower, node, None, node.args[1])
+
+
+def relu6(lower, node):
+    """Between 0 and 6."""
+    return _clamp(lower, node, 0.0, 6.0)
+
+
+def gelu(lower, node):
+    """Both forms of GELU."""
+    kind = "gelu_tanh" if argument(node, 1, "approximate", "none") == "tanh" else "gelu_erf"
+    return _unary(lower, lower.floats(node.args[0]), kind)
+
+
+def leaky(lower, node):
+    """x, and slope x below 0."""
+    return _unary(lower, lower.floats(node.args[0]), "leaky", a=float(argument(node, 1, "negative_slope", 0.01)))
+
+
+def elu(lower, node):
+    """scale (x, or alpha (exp(input_scale x) - 1) below 0): ELU, SELU and CELU."""
+    alpha, scale, inner = (float(argument(node, i, k, 1)) for i, k in ((1, "alpha"), (2, "scale"), (3, "input_scale")))
+    x, g = lower.floats(node.args[0]), lower.g
+    if abs(alpha - 1.6732632423543772) < 1e-6 and abs(scale - 1.0507009873554805) < 1e-6 and inner == 1:
+        return _unary(lower, x, "selu")
+    if inner == 1:
+        return _affine(lower, _unary(lower, x, "elu", a=alpha), scale, 0.0)
+    below = g.unary("elu", g.affine(g.binary("min", x.op, g.const([0.0])), inner, 0.0), a=1.0)
+    return _affine(lower, Floats(g.binary("add", g.unary("relu", x.op), g.affine(below, alpha, 0.0)), x.dims), scale, 0.0)
+
+
+def celu(lower, node):
+    """max(x, 0) + alpha expm1(min(x, 0) / alpha)"""
+    alpha, x, g = float(argument(node, 1, "alpha", 1.0)), lower.floats(node.args[0]), lower.g
+    below = g.unary("elu", g.affine(g.binary("min", x.op, g.const([0.0])), 1 / alpha, 0.0), a=1.0)
+    return Floats(g.binary("add", g.unary("relu", x.op), g.affine(below, alpha, 0.0)), x.dims)
+
+
+def softplus(lower, node):
+    """log(1 + exp(beta x)) / beta"""
+    beta, threshold = (float(argument(node, i, k, d)) for i, k, d in ((1, "beta", 1), (2, "threshold", 20)))
+    if threshold < 20:
+        lower.refuse(f"threshold={threshold}: expected 20 or more")
+    x = _affine(lower, lower.floats(node.args[0]), beta, 0.0)
+    return _affine(lower, _unary(lower, x, "softplus"), 1 / beta, 0.0)
+
+
+def prelu(lower, node):
+    """A slope per channel, which is dim 1, or one slope for all."""
+    x, weight = lower.floats(node.args[0]), lower.weight(node.args[1]).reshape(-1)
+    if len(weight) == 1:
+        return _unary(lower, x, "prelu", slope=weight)
+    return on_channels(lower, node, x, 1, lambda op: lower.g.unary("prelu", op, slope=weight))
+
+
+def on_channels(lower, node, x, dim, apply):
+    """apply(op) with a dim of the tensor as the last one."""
+    axis, last = lower.axis(node.args[0], dim), len(x.dims) - 1
+    if axis == last:
+        return Floats(apply(x.op), x.dims)
+    perm = [i for i in range(last + 1) if i != axis] + [axis]
+    back = [perm.index(i) for i in range(last + 1)]
+    return Floats(lower.g.transpose(apply(lower.g.transpose(x.op, perm)), back), x.dims)
+
+
+def hardsigmoid(lower, node):
+    """clamp(x + 3, 0, 6) / 6"""
+    return _affine(lower, _gate(lower, lower.floats(node.args[0])), 1 / 6, 0.0)
+
+
+def _gate(lower, x):
+    return _unary(lower, _affine(lower, x, 1.0, 3.0), "clamp", a=0.0, b=6.0)
+
+
+def hardswish(lower, node):
+    """x clamp(x + 3, 0, 6) / 6"""
+    x = lower.floats(node.args[0])
+    return _affine(lower, Floats(lower.g.binary("mul", x.op, _gate(lower, x).op), x.dims), 1 / 6, 0.0)
+
+
+def mish(lower, node):
+    """x tanh(softplus(x))"""
+    x = lower.floats(node.args[0])
+    return Floats(lower.g.binary("mul", x.op, lower.g.unary("tanh", lower.g.unary("softplus", x.op))), x.dims)
+
+
+def log_sigmoid(lower, node):
+    """-softplus(-x), the first of two results"""
+    return [_affine(lower, _unary(lower, _affine(lower, lower.floats(node.args[0]), -1.0, 0.0), "softplus"), -1.0, 0.0), None]
+
+
+def softshrink(lower, node):
+    """x - clamp(x, -lambda, lambda)"""
+    bound, x = float(argument(node, 1, "lambd", 0.5)), lower.floats(node.args[0])
+    return Floats(lower.g.binary("sub", x.op, lower.g.unary("clamp", x.op, a=-bound, b=bound)), x.dims)
+
+
+# -- masks ------------------------------------------------------------------------------------------------------------
+def masked_fill(lower, node):
+    """x, and a number where the mask is true."""
+    return _fill(lower, node, node.args[0], _not(lower, node.args[1]), lower.number(node.args[2]))
+
+
+def where(lower, node):
+    """x where the condition holds, else y."""
+    condition, x, y = node.args[:3]
+    for kept, other, keep in ((x, y, condition), (y, x, None)):
+        number = lower.number(other)
+        if number is not None:
+            return _fill(lower, node, kept, _not(lower, condition) if keep is None else _mask(lower, keep), number)
+    a, b, g = lower.floats(x), lower.floats(y), lower.g
+    yes, no = (lower.as_floats(m) for m in (_mask(lower, condition), _not(lower, condition)))
+    return lower.elementwise(g.binary("add", g.binary("mul", yes.op, a.op), g.binary("mul", no.op, b.op)))
+
+
+def _fill(lower, node, x, keep, number):
+    if number is None:
+        lower.refuse("fills with a value that is no number")
+    value = lower.floats(x) if hasattr(x, "varies") else _const(lower, x)
+    return Filled(value, keep, number, lower.dims(node))
+
+
+def _mask(lower, node):
+    """A truth value: references as they are, floats of 0 and 1."""
+    if not node.varies:
+        return lower.floats(node)
+    value = lower.value(node)
+    if isinstance(value, Refs) and node.value.dtype.__str__() != "torch.bool":
+        lower.refuse("takes ids as truth values")
+    return value
+
+
+def _not(lower, node):
+    value = _mask(lower, node)
+    if isinstance(value, Refs):
+        import torch
+
+        return lower.maps.apply(torch.logical_not, [value], value.dims)
+    return _affine(lower, lower.as_floats(value), -1.0, 1.0)
+
+
+def logical_not(lower, node):
+    """1 - x of a mask"""
+    return _not(lower, node.args[0])
+
+
+def logical_and(lower, node):
+    """x y of two masks"""
+    return _logical(lower, node, "mul")
+
+
+def logical_or(lower, node):
+    """max(x, y) of two masks"""
+    return _logical(lower, node, "max")
+
+
+def _logical(lower, node, kind):
+    a, b = (lower.as_floats(_mask(lower, a)) for a in node.args[:2])
+    return lower.elementwise(lower.g.binary(kind, a.op, b.op))
+
+
+def not_equal(lower, node):
+    """x != 0 of a mask, of a sum over the last axis ("nonzero" positions) and of a count; others need a comparison."""
+    found = _nonzero(lower, node)
+    return found if found is not None else compare(lower, node)
+
+
+def equal(lower, node):
+    """x == 0 where x != 0 is known."""
+    found = _nonzero(lower, node)
+    return _affine(lower, found, -1.0, 1.0) if found is not None else compare(lower, node)
+
+
+def greater(lower, node):
+    """x > 0 of values that are 0 or 1."""
+    found = _truth(lower, node, 0.0, 1.0)
+    return found if found is not None else compare(lower, node)
+
+
+def less(lower, node):
+    """x < 1 of values that are 0 or 1."""
+    found = _truth(lower, node, 1e-30, 1.0)
+    return _affine(lower, found, -1.0, 1.0) if found is not None else compare(lower, node)
+
+
+def _truth(lower, node, least, most):
+    """x itself, when it holds 0 and 1 only and is compared with a number from least to below most."""
+    number = lower.number(node.args[1])
+    value = lower.floats(node.args[0])
+    return value if number is not None and least <= number < most and is_mask(value.op) else None
+
+
+def _nonzero(lower, node):
+    number = lower.number(node.args[1])
+    if number != 0 or not node.args[0].varies:
+        return None
+    value = lower.floats(node.args[0])
+    op = value.op
+    if is_mask(op):
+        return value
+    while op.is_a("View", kind="reshape"):
+        op = op.ins[0]
+    if op.is_a("Reduce", kind="sum") and len(op.ins) == 1 and len(op.ins[0].shape) == 2 and op.attrs.get("axis", -1) in (1, -1):
+        return Floats(lower.g.reshape(lower.g.op("Mask", [op.ins[0]], {"rule": "nonzero"}), value.dims), value.dims)
+    return None
+
+
+def is_mask(op):
+    """True for values that are 0 or 1 by construction."""
+    if op.kind == "Mask":
+        return True
+    if op.kind == "View":
+        return is_mask(op.ins[0])
+    if op.is_a("Unary", kind="affine") and not op.params and (op.attrs["a"], op.attrs["b"]) == (-1.0, 1.0):
+        return is_mask(op.ins[0])
+    return op.kind == "Binary" and op.attrs["kind"] in ("mul", "max", "min") and all(is_mask(x) for x in op.ins)
+
+
+def compare(lower, node):
+    """Computed values cannot be compared yet."""
+    raise UnsupportedModelError(f"{node.place()}: compares computed values, for which there is no primitive; a choice by ids, a padding "
+                                "mask, a maximum or a clamp can be written without")

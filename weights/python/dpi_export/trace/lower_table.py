@@ -1,0 +1,43 @@
+"""The one table from ATen operators to primitives. A missing operator is refused by name; a new primitive of the engine is a new line."""
+
+from . import lower_math as m
+from . import lower_matrix as x
+from . import lower_reduce as r
+from . import lower_views as v
+
+TABLE = {
+    # element by element
+    **{name: m.unary(kind) for name, kind in (
+        ("relu", "relu"), ("sigmoid", "sigmoid"), ("tanh", "tanh"), ("exp", "exp"), ("log", "log"), ("abs", "abs"), ("sqrt", "sqrt"),
+        ("rsqrt", "rsqrt"), ("silu", "silu"), ("selu", "selu"))},
+    "neg": m.affine(-1.0, 0.0), "square": m.square, "reciprocal": m.power_of(-1.0), "pow": m.power, "log1p": m.log1p, "expm1": m.expm1,
+    "add": m.add, "sub": m.sub, "rsub": m.rsub, "mul": m.mul, "div": m.div, "maximum": m.binary("max"), "minimum": m.binary("min"),
+    "clamp": m.clamp, "clamp_min": m.clamp_min, "clamp_max": m.clamp_max, "hardtanh": m.clamp, "relu6": m.relu6,
+    "gelu": m.gelu, "leaky_relu": m.leaky, "elu": m.elu, "celu": m.celu, "softplus": m.softplus, "prelu": m.prelu, "_prelu_kernel": m.prelu,
+    "hardsigmoid": m.hardsigmoid, "hardswish": m.hardswish, "mish": m.mish, "log_sigmoid_forward": m.log_sigmoid,
+    "softshrink": m.softshrink, "addcmul": m.addcmul, "lerp": m.lerp,
+    # masks
+    "where": m.where, "masked_fill": m.masked_fill, "logical_not": m.logical_not, "bitwise_not": m.logical_not,
+    "logical_and": m.logical_and, "bitwise_and": m.logical_and, "logical_or": m.logical_or, "bitwise_or": m.logical_or,
+    "ne": m.not_equal, "eq": m.equal, "gt": m.greater, "ge": m.compare, "lt": m.less, "le": m.compare,
+    # copies
+    **{name: m.same for name in ("clone", "detach", "alias", "lift_fresh", "contiguous")}, "_to_copy": m.to_copy, "getitem": m.getitem,
+    **{name: m.constant_like for name in ("zeros_like", "ones_like", "full_like", "new_zeros", "fill")},
+    # views
+    **{name: v.view for name in ("view", "_unsafe_view", "reshape", "_reshape_alias", "unsqueeze", "squeeze")},
+    "permute": v.permute, "transpose": v.transpose, "t": v.transpose, "expand": v.expanded, "repeat": v.repeat, "slice": v.sliced,
+    "select": v.select, "split": v.split, "unsafe_split": v.split, "split_with_sizes": v.split, "unbind": v.unbind, "cat": v.cat, "stack": v.stack,
+    "index": v.index, "index_select": v.index_select, "flip": v.flip, "roll": v.roll, "slice_scatter": v.slice_scatter,
+    "select_scatter": v.select_scatter,
+    # over an axis
+    "sum": r.reduction("sum"), "mean": r.reduction("mean"), "amax": r.maximum, "max": r.maximum, "amin": r.minimum, "min": r.minimum,
+    "var": r.variance, "_softmax": r.softmax, "_log_softmax": r.log_softmax, "linalg_vector_norm": r.norm, "norm": r.norm,
+    "cumsum": r.cumsum, "native_layer_norm": r.layer_norm, "any": r.any_of, "logsumexp": r.logsumexp,
+    # products and lookups
+    "mm": x.mm, "addmm": x.mm, "bmm": x.bmm, "baddbmm": x.bmm, "mv": x.mv, "native_batch_norm": x.batch_norm, "cudnn_batch_norm": x.batch_norm,
+    "embedding": x.embedding, "_embedding_bag": x.embedding_bag, "_embedding_bag_forward_only": x.embedding_bag, "convolution": x.convolution,
+}
+
+#: Operators that, on one id and constants, are a function of that id.
+ON_IDS = set("""add sub rsub mul floor_divide remainder fmod eq ne lt le gt ge logical_not logical_and logical_or logical_xor bitwise_and
+ bitwise_or bitwise_not bitwise_xor clamp clamp_min clamp_max maximum minimum where _to_copy abs neg div pow sign masked_fill""".split())

@@ -1,0 +1,38 @@
+"""The stages in order: capture twice, compare the traces, follow the rows, lower, normalise."""
+
+import numpy as np
+
+from .batch_axis import propagate
+from .build import heads_of
+from .capture import capture
+from .lower import Lowering
+from .normalise import normalise
+from .pair import Pair
+
+#: Two primes, so that no size of a model is a multiple of both by chance. One on each side of the usual batch sizes' lower powers of two.
+BATCHES = (37, 41)
+
+
+def traced(model, forward, inputs):
+    """The Pair of a model's traces on random rows at both batch sizes, with the layouts of all its values."""
+    traces = []
+    for seed, rows in enumerate(BATCHES):
+        arrays = inputs.arrays(inputs.random_rows(np.random.default_rng(100 + seed), rows))
+        traces.append(capture(model, lambda tensors: forward(model, tensors), inputs.tensors(arrays), rows))
+    pair = Pair(*traces)
+    propagate(pair)
+    return pair
+
+
+def lowered(model, forward, inputs, feature_dicts):
+    """(Lowering, [Head]) of a model: its primitives in their final form."""
+    lowering = Lowering(traced(model, forward, inputs), inputs, feature_dicts)
+    outputs = lowering.run()
+    heads = heads_of(lowering.g, outputs)
+    held = [op for head in heads for op in (head.value, head.logit) if op is not None]
+    done = dict(zip(map(id, held), normalise(lowering.g, held)))
+    for head in heads:
+        head.value = done[id(head.value)]
+        head.logit = None if head.logit is None else done[id(head.logit)]
+    lowering.stored = {}
+    return lowering, heads

@@ -1,0 +1,148 @@
+"""What mixes rows, or depends on their number, is refused with operator, layer and source line; what only looks like it is not."""
+
+import re
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+from dpi_export import UnsupportedModelError, from_torch  # noqa: E402
+from dpi_export.trace import batch_axis, pair  # noqa: E402
+
+
+class Model(nn.Module):
+    """A Linear, and something that a test does to rows before it."""
+
+    def __init__(self, before):
+        super().__init__()
+        torch.manual_seed(0)
+        self.before, self.head = before, nn.Linear(3, 1)
+
+    def forward(self, x):
+        return torch.sigmoid(self.head(self.before(x)))
+
+
+def export(before, path):
+    from_torch(Model(before).eval(), path, features={"x": {}}, example={"x": torch.randn(5, 3)})
+
+
+def softmax_of_heads(x):
+    """[B, 3] as [3, B, 1] and a softmax over what looks like positions."""
+    return torch.softmax(x.t().unsqueeze(-1), dim=1).squeeze(-1).t()
+
+
+def in_place(x):
+    y = x.clone()
+    y[0] = 0
+    return y
+
+
+def branch(x):
+    return x * 2 if len(x) > 39 else x
+
+
+def reads(x):
+    return x * 2 if x.sum() > 0 else x
+
+
+#: name -> (what is done to x, what the refusal says)
+MIXES = {
+    "x - x.mean(0)": (lambda x: x - x.mean(0), "aten.mean.dim.*goes over dim 0, where the rows are"),
+    "x - x.mean()": (lambda x: x - x.mean(), "aten.mean.default.*the rows are"),
+    "x / x.sum(0)": (lambda x: x / x.sum(0, keepdim=True), "aten.sum.dim_IntList.*goes over dim 0"),
+    "x / x.max(0)": (lambda x: x / x.max(0)[0], "aten.max.dim.*goes over dim 0"),
+    "(x - mean) / std": (lambda x: x / x.std(0), "aten.std.*goes over dim 0"),
+    "softmax over rows": (lambda x: torch.softmax(x, 0), "aten._softmax.*goes along dim 0, where the rows are"),
+    "softmax over transposed rows": (softmax_of_heads, "aten._softmax.*goes along dim 1, where the rows are"),
+    "cumsum": (lambda x: x.cumsum(0), "aten.cumsum.*goes along dim 0"),
+    "flip": (lambda x: x.flip(0), "aten.flip.*goes along dim 0"),
+    "roll": (lambda x: x.roll(1, 0), "aten.roll.*goes along dim 0"),
+    "sort": (lambda x: x.sort(0)[0], "aten.sort.*goes along dim 0"),
+    "topk": (lambda x: x - x.topk(1, 0)[0], "aten.topk.*goes along dim 0"),
+    "gather": (lambda x: x.gather(0, (x > 0).long()), "aten.gather.*picks entries along dim 0"),
+    "x @ x.T": (lambda x: (x @ x.t()) @ x, "aten.mm.*multiplies rows with other rows"),
+    "x.T @ x": (lambda x: x @ (x.t() @ x), "aten.mm.*multiplies rows with other rows"),
+    "attention over rows": (lambda x: torch.bmm(x[None], x.t()[None]).squeeze(0) @ x, "aten.bmm.*multiplies rows with other rows"),
+    "pairs of rows": (lambda x: (x[:, None] - x[None]).abs()[:, 0], "aten.sub.*rows meet other rows"),
+    "first row": (lambda x: x - x[0], "aten.select.*takes one row, number 0"),
+    "half the rows": (lambda x: torch.cat([x[:2], x[2:]]), "aten.slice.*takes some of the rows"),
+    "a row in place": (in_place, "aten.select.*takes one row|aten.select_scatter.*writes into some of the rows"),
+    "rows by index": (lambda x: x[torch.arange(len(x) - 1, -1, -1)], "aten.index.*where the rows are"),
+    "torn rows": (lambda x: x.reshape(3, -1).t(), "tears rows apart|not one entry per row"),
+    "batch norm of the batch": (nn.BatchNorm1d(3, track_running_stats=False), "aten.native_batch_norm.*statistics of the batch"),
+    "layer norm over rows": (lambda x: nn.functional.layer_norm(x.t(), [x.shape[0]]).t(), "aten.native_layer_norm.*computes with 37 where there are 37 rows"),
+    "random": (lambda x: nn.functional.dropout(x, 0.5), "aten.(native_dropout|bernoulli).*it is random"),
+    # their number
+    "x * len(x)": (lambda x: x * len(x), "aten.mul.Tensor.*computes with 37 where there are 37 rows and with 41"),
+    "x / x.shape[0]": (lambda x: x / x.shape[0], "aten.div.Tensor.*computes with 37"),
+    "x * 1 / len(x)": (lambda x: x * (1 / len(x)), "aten.mul.Tensor.*a row's score would depend on the number of rows"),
+    "x * torch.tensor(len(x))": (lambda x: x * torch.tensor(x.shape[0]), "aten.mul.Tensor.*constant that differs between 37 and 41 rows"),
+    "x * torch.full": (lambda x: x * torch.full((len(x), 1), float(len(x))), "aten.mul.Tensor.*constant that differs"),
+    "place in the batch": (lambda x: x * torch.arange(len(x)).unsqueeze(1), "aten.mul.Tensor.*another value for every row"),
+    "noise": (lambda x: x + torch.randn(3), "aten.add.Tensor.*or on chance"),
+    "if B > 39": (branch, "depends on the number or the content of the rows"),
+    "a loop over rows": (lambda x: torch.stack([row * 2 for row in x]), "takes the rows apart|takes one row|depends on the number"),
+    # what Python reads
+    "if x.sum() > 0": (reads, "aten.(_local_scalar_dense|is_nonzero).*Python reads a value"),
+    "x.item()": (lambda x: x * x[:1, 0].item(), "Python reads a value"),
+}
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_refused(name, tmp_path):
+    before, text = MIXES[name]
+    with pytest.raises(UnsupportedModelError, match=text) as e:
+        export(before, tmp_path / "m.h5")
+    assert re.search(r"test_trace_rows\.py:\d+", str(e.value)), "the source line is named"
+    assert "layer 'before'" in str(e.value) if isinstance(before, nn.Module) else "layer 'Model'" in str(e.value)
+    assert not (tmp_path / "m.h5").exists()
+
+
+#: What keeps rows apart although it looks as if it did not.
+KEEPS = {
+    "ones of the batch": lambda x: x * torch.ones(x.shape[0], 1),
+    "cat with zeros of the batch": lambda x: torch.cat([x, torch.zeros(len(x), 2)], 1)[:, :3],
+    "time first": lambda x: x.unsqueeze(1).transpose(0, 1).softmax(-1).transpose(0, 1).squeeze(1),
+    "merged and back": lambda x: x.repeat(1, 2).view(-1, 3).tanh().view(len(x), 2, 3)[:, 1],
+    "blocks of rows": lambda x: torch.cat([x, x * 2], 0).chunk(2, 0)[1],
+    "unused mean over rows": lambda x: (x.mean(0), x)[1],
+    "flip of columns": lambda x: x.flip(1),
+    "roll of columns": lambda x: x.roll(1, 1),
+    "cumsum of columns": lambda x: x.cumsum(1),
+    "a view of rows": lambda x: x[:].view(x.size(0), -1),
+    "gram of a row": lambda x: (x.unsqueeze(2) @ x.unsqueeze(1)).sum(2),
+    "write through a view": lambda x: x.clone().t().mul_(2).t(),
+}
+
+
+@pytest.mark.parametrize("name", KEEPS)
+def test_not_refused(name, tmp_path):
+    export(KEEPS[name], tmp_path / "m.h5")
+    assert (tmp_path / "m.h5").exists()
+
+
+@pytest.mark.parametrize("name", ["cumsum", "flip", "softmax over rows"])
+def test_a_rule_that_lets_rows_mix_is_caught_by_the_check(name, tmp_path, monkeypatch):
+    """A planted fault: without the rule the lowering has no axis for the rows, or the run beside the model shows it."""
+    for op in ("cumsum", "flip", "_softmax"):
+        monkeypatch.setitem(batch_axis.RULES, op, batch_axis._same)
+    with pytest.raises((UnsupportedModelError, IndexError)):
+        export(MIXES[name][0], tmp_path / "m.h5")
+    assert not (tmp_path / "m.h5").exists()
+
+
+def test_constants_are_compared(tmp_path, monkeypatch):
+    """A planted fault: with constants taken from one trace only, a factor of the batch size is not seen until the model is run."""
+    monkeypatch.setattr(pair.Pair, "constant", lambda self, node, user, layout=None, rank=None: node.value.detach().numpy())
+    with pytest.raises(UnsupportedModelError, match="check"):
+        export(MIXES["x * torch.tensor(len(x))"][0], tmp_path / "m.h5")
+
+
+def test_the_model_is_left_as_it_was(tmp_path):
+    model = Model(nn.Dropout(0.5)).train()
+    model.head.weight.requires_grad_(False)
+    from_torch(model, tmp_path / "m.h5", features={"x": {}}, example={"x": np.zeros((2, 3), np.float32)})
+    assert model.training and model.before.training and not model.head.weight.requires_grad and model.head.bias.requires_grad
+    assert "new_tensor" not in vars(torch.Tensor)
