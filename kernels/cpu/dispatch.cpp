@@ -65,6 +65,7 @@ void embed(const EmbedArgs& a) { best().embed(a); }
 void elementwise(const ElementwiseArgs& a) { best().elementwise(a); }
 void unary(const UnaryArgs& a) { best().unary(a); }
 void binary(const BinaryArgs& a) { best().binary(a); }
+void where(const WhereArgs& a) { best().where(a); }
 void cross_v1(const CrossV1Args& a) { best().cross_v1(a); }
 void cross_v1_closed(const CrossV1ClosedArgs& a) { best().cross_v1_closed(a); }
 void fm(const FmArgs& a) { best().fm(a); }

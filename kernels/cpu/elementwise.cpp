@@ -1,6 +1,6 @@
-// Elementwise, and Unary and Binary as programs of one step. Rows and axes of all operands form one loop
-// nest; axes that every operand steps through alike are merged, so that the innermost runs are long; runs are
-// cut into chunks whose intermediate values stay in the first-level cache.
+// Elementwise, and Unary, Binary and Where as programs of one step. Rows and axes of all operands form one
+// loop nest; axes that every operand steps through alike are merged, so that the innermost runs are long;
+// runs are cut into chunks whose intermediate values stay in the first-level cache.
 #include <dpi/kernels/elementwise.hpp>
 
 #include "kernels/cpu/spans.hpp"
@@ -119,8 +119,10 @@ void run_chunk(const ElementwiseAttrs& attrs, const Nest& nest, float* const* at
   for (int s = 0; s < attrs.n_steps; ++s) {
     const ElementwiseStep& step = attrs.steps[s];
     float* out = s + 1 == attrs.n_steps ? at[0] : work + s * chunk;
-    if (step.is_binary != 0) {
+    if (step.kind == StepKind::kBinary) {
       binary_span(step.binary, reg[step.x], reg[step.y], out, n);
+    } else if (step.kind == StepKind::kWhere) {
+      where_span(reg[step.x], reg[step.y], reg[step.z], out, n);
     } else {
       SpanUnary f{step.unary, {}};
       for (int k = 0; k < 3; ++k) {
@@ -191,9 +193,25 @@ void binary(const BinaryArgs& a) {
   ElementwiseArgs e;
   e.attrs.n_inputs = 2;
   e.attrs.n_steps = 1;
-  e.attrs.steps[0].is_binary = 1;
+  e.attrs.steps[0].kind = StepKind::kBinary;
   e.attrs.steps[0].binary = a.attrs.kind;
   e.attrs.steps[0].y = 1;
+  e.inputs = inputs;
+  e.dst = a.dst;
+  elementwise(e);
+}
+
+void where(const WhereArgs& a) {
+  Operand inputs[3];
+  inputs[0].tensor = a.cond;
+  inputs[1].tensor = a.yes;
+  inputs[2].tensor = a.no;
+  ElementwiseArgs e;
+  e.attrs.n_inputs = 3;
+  e.attrs.n_steps = 1;
+  e.attrs.steps[0].kind = StepKind::kWhere;
+  e.attrs.steps[0].y = 1;
+  e.attrs.steps[0].z = 2;
   e.inputs = inputs;
   e.dst = a.dst;
   elementwise(e);

@@ -112,6 +112,10 @@ DPI_INLINE void zip(Span x, Span y, float* dst, int64_t n, F&& f) {
               [&](int64_t i, int64_t k) { store_n(dst + i, f(load_span(x, i, k), load_span(y, i, k)), k); });
 }
 
+// Comparisons with a NaN are false; equality is asked for on its own, as Vec has no `<=`.
+DPI_INLINE Vec one_or_zero(Mask m) { return select(m, Vec::all(1.0f), Vec::zero()); }
+DPI_INLINE Vec at_most(Vec p, Vec q) { return select(p == q, Vec::all(1.0f), one_or_zero(p < q)); }
+
 }  // namespace
 
 void binary_span(BinaryKind kind, Span x, Span y, float* dst, int64_t n) {
@@ -128,7 +132,26 @@ void binary_span(BinaryKind kind, Span x, Span y, float* dst, int64_t n) {
       return zip(x, y, dst, n, [](Vec p, Vec q) { return select(is_nan(p), p, max(p, q)); });
     case BinaryKind::kMin:
       return zip(x, y, dst, n, [](Vec p, Vec q) { return select(is_nan(p), p, min(p, q)); });
+    case BinaryKind::kLt:
+      return zip(x, y, dst, n, [](Vec p, Vec q) { return one_or_zero(p < q); });
+    case BinaryKind::kLe:
+      return zip(x, y, dst, n, [](Vec p, Vec q) { return at_most(p, q); });
+    case BinaryKind::kGt:
+      return zip(x, y, dst, n, [](Vec p, Vec q) { return one_or_zero(p > q); });
+    case BinaryKind::kGe:
+      return zip(x, y, dst, n, [](Vec p, Vec q) { return at_most(q, p); });
+    case BinaryKind::kEq:
+      return zip(x, y, dst, n, [](Vec p, Vec q) { return one_or_zero(p == q); });
+    case BinaryKind::kNe:
+      return zip(x, y, dst, n, [](Vec p, Vec q) { return select(p == q, Vec::zero(), Vec::all(1.0f)); });
   }
+}
+
+void where_span(Span cond, Span yes, Span no, float* dst, int64_t n) {
+  for_vectors(n, [&](int64_t i, int64_t k) {
+    const Mask is_zero = load_span(cond, i, k) == Vec::zero();
+    store_n(dst + i, select(is_zero, load_span(no, i, k), load_span(yes, i, k)), k);
+  });
 }
 
 }  // namespace dpi::kernels::cpu::DPI_ISA

@@ -31,4 +31,7 @@ void unary_span(const SpanUnary& f, Span x, float* dst, int64_t n);
 /// dst[i] = x[i] op y[i]; dst may be x or y.
 void binary_span(BinaryKind kind, Span x, Span y, float* dst, int64_t n);
 
+/// dst[i] = cond[i] is not 0 ? yes[i] : no[i]; dst may be any of them.
+void where_span(Span cond, Span yes, Span no, float* dst, int64_t n);
+
 }  // namespace dpi::kernels::cpu::DPI_ISA

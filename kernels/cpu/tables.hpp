@@ -18,6 +18,7 @@
 #include <dpi/kernels/tail.hpp>
 #include <dpi/kernels/unary.hpp>
 #include <dpi/kernels/view.hpp>
+#include <dpi/kernels/where.hpp>
 
 #include "kernels/cpu/gemm.hpp"
 
@@ -48,6 +49,7 @@ int64_t spare_floats(const MultiLookupAttrs& attrs, bool has_out, DimOf dim_of) 
   F(void, elementwise, (const ElementwiseArgs& a))                               \
   F(void, unary, (const UnaryArgs& a))                                           \
   F(void, binary, (const BinaryArgs& a))                                         \
+  F(void, where, (const WhereArgs& a))                                           \
   F(void, cross_v1, (const CrossV1Args& a))                                      \
   F(void, cross_v1_closed, (const CrossV1ClosedArgs& a))                         \
   F(void, fm, (const FmArgs& a))                                                 \

@@ -25,6 +25,7 @@
 #include <dpi/kernels/tail.hpp>
 #include <dpi/kernels/unary.hpp>
 #include <dpi/kernels/view.hpp>
+#include <dpi/kernels/where.hpp>
 
 #include "kernels/cuda/lookup/lookup.hpp"
 
@@ -60,6 +61,7 @@ int cross_v1(const CrossV1Args& a, Stream stream);
 int cross_v1_closed(const CrossV1ClosedArgs& a, Stream stream);
 int fm(const FmArgs& a, Stream stream);
 int tail(const TailArgs& a, Stream stream);
+int where(const WhereArgs& a, Stream stream);
 
 /// Adds to *count (device memory) the elements of a 16-bit value at the end of its type's range or infinite;
 /// of other types none are.

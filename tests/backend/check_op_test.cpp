@@ -118,7 +118,7 @@ TEST_CASE("check_op: a missing or wrong param is refused") {
 
 TEST_CASE("own_op: Input, Const, unknown kinds and null attrs are refused") {
   dpi_op_desc d{};
-  for (const int32_t kind : {0, 1, 22, -1, 1000}) {
+  for (const int32_t kind : {0, 1, static_cast<int32_t>(kOpCount), -1, 1000}) {
     d.kind = static_cast<OpKind>(kind);
     CHECK(own_op(d).status().code() == Code::kUnsupported);
   }

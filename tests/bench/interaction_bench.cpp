@@ -70,11 +70,11 @@ void elementwise(benchmark::State& state) {
   a.attrs.n_inputs = 2;
   a.attrs.n_steps = 3;
   a.attrs.steps[0].unary.kind = UnaryKind::kSigmoid;
-  a.attrs.steps[1].is_binary = 1;
+  a.attrs.steps[1].kind = StepKind::kBinary;
   a.attrs.steps[1].binary = BinaryKind::kMul;
   a.attrs.steps[1].x = 2;
   a.attrs.steps[1].y = 1;
-  a.attrs.steps[2].is_binary = 1;
+  a.attrs.steps[2].kind = StepKind::kBinary;
   a.attrs.steps[2].x = 3;
   a.attrs.steps[2].y = 0;
   a.inputs = inputs;

@@ -69,6 +69,8 @@ inline constexpr const char* kOps[] = {
     R"({"op":"Binary","in":["",""],"attrs":{"kind":"mul"}})",
     R"({"op":"Binary","in":["",""],"attrs":{"kind":"div"}})",
     R"({"op":"Binary","in":["",""],"attrs":{"kind":"max"}})",
+    R"({"op":"Binary","in":["",""],"attrs":{"kind":"lt"}})",
+    R"({"op":"Where","in":["","",""]})",
     R"({"op":"Reduce","in":[""],"attrs":{"kind":"sum","axis":-1,"keepdim":true}})",
     R"({"op":"Reduce","in":[""],"attrs":{"kind":"mean","axis":0}})",
     R"({"op":"Reduce","in":["",""],"attrs":{"kind":"max","axis":-1,"keepdim":true,"empty":3}})",
@@ -102,10 +104,10 @@ struct Attribute {
   std::vector<const char*> values;
 };
 inline const Attribute kAttributes[] = {
-    {"kind", {R"("add")",  R"("sub")",      R"("div")",       R"("min")",      R"("relu")",
-              R"("tanh")", R"("abs")",      R"("sqrt")",      R"("rsqrt")",    R"("silu")",
-              R"("selu")", R"("gelu_erf")", R"("gelu_tanh")", R"("softplus")", R"("identity")",
-              R"("elu")",  R"("mean")",     R"("sumsq")",     R"("agru")",     R"("vecatt")"}},
+    {"kind", {R"("add")",       R"("sub")",      R"("div")",      R"("min")",  R"("relu")", R"("tanh")",
+              R"("abs")",       R"("sqrt")",     R"("rsqrt")",    R"("silu")", R"("selu")", R"("gelu_erf")",
+              R"("gelu_tanh")", R"("softplus")", R"("identity")", R"("elu")",  R"("mean")", R"("sumsq")",
+              R"("agru")",      R"("vecatt")",   R"("le")",       R"("eq")",   R"("ne")"}},
     {"axis", {"-1", "0", "1", "-2", "4", "-5", "5", R"("last")", R"("field")"}},
     {"keepdim", {"true", "false", "1"}},
     {"eps", {"0", "1e-12", "-1", "1e300"}},

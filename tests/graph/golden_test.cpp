@@ -60,3 +60,7 @@ TEST_CASE("golden: every op and attribute") {
                                       {"b6", {6}},
                                       {"last", {1, 2}}}));
 }
+
+TEST_CASE("golden: the ops that came later") {
+  check_golden("later_ops", MapParams({{"v3", {3}}, {"last", {1, 6}}}));
+}

@@ -79,11 +79,12 @@ ElementwiseAttrs elementwise_from(const json& j, size_t n_inputs) {
   a.n_inputs = static_cast<int32_t>(n_inputs);
   for (const json& s : j.at("steps")) {
     ElementwiseStep& step = a.steps[a.n_steps++];
-    step.is_binary = s.at("is_binary");
-    if (step.is_binary != 0) step.binary = as<BinaryKind>(s, "kind");
-    if (step.is_binary == 0) step.unary = unary_from(s);
+    step.kind = as<StepKind>(s, "step");
+    if (step.kind == StepKind::kBinary) step.binary = as<BinaryKind>(s, "kind");
+    if (step.kind == StepKind::kUnary) step.unary = unary_from(s);
     step.x = s.at("x");
     step.y = s.at("y");
+    step.z = s.at("z");
     step.param = s.at("param");
     step.n_params = s.at("n_params");
   }
@@ -167,6 +168,7 @@ const std::map<OpKind, ReadAttrs> kReaders = {
     {OpKind::kCrossV1Closed, [](const json& j, OpCase*) -> OpAttrs { return CrossV1Attrs{j.at("layers")}; }},
     {OpKind::kFm, [](const json& j, OpCase*) -> OpAttrs { return FmAttrs{j.at("fields"), j.at("dim")}; }},
     {OpKind::kTail, [](const json& j, OpCase*) -> OpAttrs { return TailAttrs{unary_from(j), j.at("bias")}; }},
+    {OpKind::kWhere, [](const json&, OpCase*) -> OpAttrs { return std::monostate{}; }},
 };
 
 OpAttrs attrs_from(const json& j, OpCase* c) {

@@ -57,8 +57,8 @@ TEST_CASE("typed: fused element-wise steps read and write every type") {
   attrs.n_inputs = 3;
   attrs.n_steps = 3;  // relu(x) * y + z
   attrs.steps[0].unary.kind = kernels::UnaryKind::kRelu;
-  attrs.steps[1] = {1, {}, kernels::BinaryKind::kMul, 3, 1, -1, 0};
-  attrs.steps[2] = {1, {}, kernels::BinaryKind::kAdd, 4, 2, -1, 0};
+  attrs.steps[1] = {kernels::StepKind::kBinary, {}, kernels::BinaryKind::kMul, 3, 1, -1, 0};
+  attrs.steps[2] = {kernels::StepKind::kBinary, {}, kernels::BinaryKind::kAdd, 4, 2, -1, 0};
   for (const DType in : kTypes) {
     for (const DType out : kTypes) {
       for (const int64_t width : {int64_t{1}, int64_t{33}}) {

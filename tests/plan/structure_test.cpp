@@ -235,6 +235,21 @@ TEST_CASE("breadth-first alternates between the branches, depth-first ends one f
   CHECK(checked_plan(b, o).n_streams == 1);
 }
 
+TEST_CASE("a condition, what it chooses between and what comes after are one op") {
+  ModelBuilder b("where");
+  const std::string x = b.dense("x", 5), y = b.dense("y", 5), c = b.constant({5});
+  const std::string cond = b.binary("gt", x, b.binary("add", c, c));  // folds: the sum is a constant
+  const std::string chosen = b.where(cond, b.unary("log", x), y);
+  b.head("h", b.linear(b.unary("relu", chosen), 5, 1));
+  PlanOptions plain;
+  plain.fuse = plain.fold = false;
+  const Plan apart = checked_plan(b, plain), joined = checked_plan(b);
+  CHECK(count(apart, OpKind::kWhere) == 1);
+  CHECK(count(joined, OpKind::kWhere) + count(joined, OpKind::kBinary) + count(joined, OpKind::kUnary) == 0);
+  REQUIRE(count(joined, OpKind::kElementwise) == 1);
+  CHECK(dump_plan(joined).find("where(r") != std::string::npos);
+}
+
 TEST_CASE("streams do not share bytes that one stream could") {
   ModelBuilder b = two_chains(6);
   PlanOptions o;

@@ -122,6 +122,9 @@ class ModelBuilder : public ParamSource {
   std::string binary(const std::string& kind, const std::string& x, const std::string& y) {
     return op("Binary", {x, y}, {{"kind", kind}});
   }
+  std::string where(const std::string& cond, const std::string& x, const std::string& y) {
+    return op("Where", {cond, x, y}, {});
+  }
   std::string reduce(const std::string& kind, const std::string& x, int axis, bool keepdim) {
     return op("Reduce", {x}, {{"kind", kind}, {"axis", int64_t{axis}}, {"keepdim", keepdim}});
   }

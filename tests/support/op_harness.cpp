@@ -258,7 +258,7 @@ class Run {
 int32_t in_place_input(const OpCase& c) {
   if (c.kind == OpKind::kDense) return 2;
   const bool may = c.kind == OpKind::kUnary || c.kind == OpKind::kLayerNorm || c.kind == OpKind::kSoftmax ||
-                   c.kind == OpKind::kBinary || c.kind == OpKind::kElementwise;
+                   c.kind == OpKind::kBinary || c.kind == OpKind::kElementwise || c.kind == OpKind::kWhere;
   return may ? 0 : -1;
 }
 

@@ -1,5 +1,5 @@
-// The ops with one thread per output element and no sums: unary, binary, fused steps of both, concat, views,
-// the row broadcast.
+// The ops with one thread per output element and no sums: unary, binary, where, fused steps of these, concat,
+// views, the row broadcast.
 #include "kernels/cuda/common/apply.hpp"
 #include "kernels/cuda/common/index.hpp"
 #include "kernels/cuda/common/typed.hpp"
@@ -38,6 +38,16 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
+__global__ void __launch_bounds__(kThreads)
+    where_kernel(const Tensor cond, const Tensor yes, const Tensor no, const Tensor dst) {
+  for_elements(dst, [&](int64_t r, int64_t i) {
+    const float c = row_of(cond, r)[broadcast_offset(dst.dims, i, cond.dims)];
+    const float y = row_of(yes, r)[broadcast_offset(dst.dims, i, yes.dims)];
+    const float n = row_of(no, r)[broadcast_offset(dst.dims, i, no.dims)];
+    row_of(dst, r)[i] = apply_where(c, y, n);
+  });
+}
+
 struct ElementwiseWork {
   ElementwiseAttrs attrs;
   Tensor inputs[kMaxElementwiseInputs];
@@ -48,9 +58,11 @@ struct ElementwiseWork {
 __device__ float run_steps(const ElementwiseWork& c, float* reg, int64_t column) {
   for (int32_t k = 0; k < c.attrs.n_steps; ++k) {
     const ElementwiseStep& step = c.attrs.steps[k];
-    reg[c.attrs.n_inputs + k] = step.is_binary != 0
-                                    ? apply_binary(step.binary, reg[step.x], reg[step.y])
-                                    : apply_unary(step.unary, reg[step.x], channel_at(c.channels[k], column));
+    const float x = reg[step.x];
+    reg[c.attrs.n_inputs + k] = step.kind == StepKind::kBinary ? apply_binary(step.binary, x, reg[step.y])
+                                : step.kind == StepKind::kWhere
+                                    ? apply_where(x, reg[step.y], reg[step.z])
+                                    : apply_unary(step.unary, x, channel_at(c.channels[k], column));
   }
   return reg[c.attrs.n_inputs + c.attrs.n_steps - 1];
 }
@@ -124,6 +136,10 @@ int unary(const UnaryArgs& a, Stream stream) {
 
 int binary(const BinaryArgs& a, Stream stream) {
   return launch(binary_kernel, grid_for(a.dst), dim3(kThreads), stream, a.attrs.kind, a.x, a.y, a.dst);
+}
+
+int where(const WhereArgs& a, Stream stream) {
+  return launch(where_kernel, grid_for(a.dst), dim3(kThreads), stream, a.cond, a.yes, a.no, a.dst);
 }
 
 int elementwise(const ElementwiseArgs& a, Stream stream) {

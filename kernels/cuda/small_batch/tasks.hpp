@@ -107,8 +107,11 @@ __device__ void run_elementwise(const Place& p, const Elementwise& e, const Task
     }
     for (int32_t k = 0; k < a.n_steps; ++k) {
       const ElementwiseStep& s = a.steps[k];
-      reg[a.n_inputs + k] = s.is_binary != 0 ? apply_binary(s.binary, reg[s.x], reg[s.y])
-                                             : unary_of(s.unary, reg[s.x], step_channel(p, e, k, i % width));
+      const float x = reg[s.x];
+      reg[a.n_inputs + k] = s.kind == StepKind::kBinary ? apply_binary(s.binary, x, reg[s.y])
+                            : s.kind == StepKind::kWhere
+                                ? apply_where(x, reg[s.y], reg[s.z])
+                                : unary_of(s.unary, x, step_channel(p, e, k, i % width));
     }
     sink.put(e.dst, e.output, i, reg[a.n_inputs + a.n_steps - 1]);
   }

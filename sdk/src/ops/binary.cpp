@@ -23,8 +23,8 @@ Result<Dims> infer_binary(OpContext& c) {
 
 Status check_binary(const OpChecker& c) {
   const auto kind = static_cast<int32_t>(c.op().as<kernels::BinaryAttrs>().kind);
-  DPI_RETURN_IF_ERROR(
-      c.require(kind >= 0 && kind <= 5, "the function", std::to_string(kind), "a kind of binary.hpp"));
+  DPI_RETURN_IF_ERROR(c.require(kind >= 0 && kind <= static_cast<int32_t>(BinaryKind::kNe), "the function",
+                                std::to_string(kind), "a kind of binary.hpp"));
   DPI_RETURN_IF_ERROR(c.value("x", c.op().input(0), 1));
   DPI_RETURN_IF_ERROR(c.value("y", c.op().input(1), 1));
   DPI_RETURN_IF_ERROR(c.require(broadcasts_to(c.in(0), c.out(0)), "x", text_of(c.in(0)),

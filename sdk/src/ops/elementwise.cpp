@@ -23,13 +23,15 @@ Status check_elementwise(const OpChecker& c) {
   for (int32_t k = 0; k < a.n_steps; ++k) {
     const kernels::ElementwiseStep& s = a.steps[k];
     const int32_t known = a.n_inputs + k;
-    DPI_RETURN_IF_ERROR(
-        c.require(s.x >= 0 && s.x < known, "a step's x", number(s.x), "below " + number(known)));
-    if (s.is_binary != 0)
-      DPI_RETURN_IF_ERROR(
-          c.require(s.y >= 0 && s.y < known, "a step's y", number(s.y), "below " + number(known)));
+    const auto reads = [&](const char* what, int32_t reg) {
+      return c.require(reg >= 0 && reg < known, what, number(reg), "below " + number(known));
+    };
+    DPI_RETURN_IF_ERROR(reads("a step's x", s.x));
+    if (s.kind != kernels::StepKind::kUnary) DPI_RETURN_IF_ERROR(reads("a step's y", s.y));
+    if (s.kind == kernels::StepKind::kWhere) DPI_RETURN_IF_ERROR(reads("a step's z", s.z));
     const size_t first = s.param >= 0 && s.n_params > 0 ? static_cast<size_t>(s.param) : c.op().params.size();
-    if (s.is_binary == 0) DPI_RETURN_IF_ERROR(c.unary_params(s.unary, first, c.out(0).at(-1)));
+    if (s.kind == kernels::StepKind::kUnary)
+      DPI_RETURN_IF_ERROR(c.unary_params(s.unary, first, c.out(0).at(-1)));
   }
   return ok_status();
 }
@@ -40,12 +42,10 @@ std::string elementwise_text(const OpText& t) {
   for (int k = 0; k < e.n_steps; ++k) {
     const kernels::ElementwiseStep& step = e.steps[k];
     s += (k > 0 ? "; r" : "r") + std::to_string(e.n_inputs + k) + "=";
-    if (step.is_binary != 0) {
-      s += std::string(binary_name(step.binary)) + "(r" + std::to_string(step.x) + ",r" +
-           std::to_string(step.y) + ")";
-    } else {
-      s += function_text(step.unary) + "(r" + std::to_string(step.x) + ")";
-    }
+    const std::string x = "(r" + std::to_string(step.x), y = ",r" + std::to_string(step.y);
+    if (step.kind == kernels::StepKind::kUnary) s += function_text(step.unary) + x + ")";
+    if (step.kind == kernels::StepKind::kBinary) s += binary_name(step.binary) + x + y + ")";
+    if (step.kind == kernels::StepKind::kWhere) s += "where" + x + y + ",r" + std::to_string(step.z) + ")";
   }
   return s;
 }

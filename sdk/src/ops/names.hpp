@@ -27,7 +27,10 @@ inline constexpr Named<kernels::PadSide> kPadSides[] = {{"post", kernels::PadSid
 inline constexpr Named<kernels::BinaryKind> kBinaryKinds[] = {
     {"add", kernels::BinaryKind::kAdd}, {"sub", kernels::BinaryKind::kSub},
     {"mul", kernels::BinaryKind::kMul}, {"div", kernels::BinaryKind::kDiv},
-    {"max", kernels::BinaryKind::kMax}, {"min", kernels::BinaryKind::kMin}};
+    {"max", kernels::BinaryKind::kMax}, {"min", kernels::BinaryKind::kMin},
+    {"lt", kernels::BinaryKind::kLt},   {"le", kernels::BinaryKind::kLe},
+    {"gt", kernels::BinaryKind::kGt},   {"ge", kernels::BinaryKind::kGe},
+    {"eq", kernels::BinaryKind::kEq},   {"ne", kernels::BinaryKind::kNe}};
 inline constexpr Named<kernels::UnaryKind> kUnaryKinds[] = {{"identity", kernels::UnaryKind::kIdentity},
                                                             {"relu", kernels::UnaryKind::kRelu},
                                                             {"sigmoid", kernels::UnaryKind::kSigmoid},

@@ -27,6 +27,7 @@
 #include <dpi/kernels/tail.hpp>
 #include <dpi/kernels/unary.hpp>
 #include <dpi/kernels/view.hpp>
+#include <dpi/kernels/where.hpp>
 
 #include "base/status.hpp"
 #include "ops/op_desc.h"
@@ -92,6 +93,7 @@ kernels::CrossV1Args cross_v1_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::CrossV1ClosedArgs cross_v1_closed_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::FmArgs fm_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::TailArgs tail_args(const OwnedOp& op, const dpi_op_call& call);
+kernels::WhereArgs where_args(const OwnedOp& op, const dpi_op_call& call);
 
 namespace ops {
 
@@ -110,6 +112,7 @@ Result<Dims> infer_reduce(OpContext& c);
 Result<Dims> infer_concat(OpContext& c);
 Result<Dims> infer_view(OpContext& c);
 Result<Dims> infer_recurrent(OpContext& c);
+Result<Dims> infer_where(OpContext& c);
 
 // OpForm::check.
 Status check_embed(const OpChecker& c);
@@ -132,6 +135,7 @@ Status check_cross_v1(const OpChecker& c);
 Status check_cross_v1_closed(const OpChecker& c);
 Status check_fm(const OpChecker& c);
 Status check_tail(const OpChecker& c);
+Status check_where(const OpChecker& c);
 
 // OpForm::graph_text.
 std::string embed_graph_text(const OpText& t);

@@ -328,6 +328,21 @@ constexpr std::array<OpForm, kOpCount> kForms = {{
      .text = tail_text,
      .work = element_work,
      .ref = run<ref::tail, tail_args>},
+    {.kind = OpKind::kWhere,
+     .name = "Where",
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .infer = infer_where,
+     .graph_text = no_text,
+     .inputs = {"cond", "x", "y"},
+     .outputs = {"y"},
+     .folds = true,
+     .attrs = no_attrs,
+     .bare = true,
+     .check = check_where,
+     .text = no_text,
+     .work = element_work,
+     .ref = run<ref::where, where_args>},
 }};
 
 // ---- what the compiler checks

@@ -6,6 +6,7 @@ import sys
 
 import bag_vectors
 import dense_vectors
+import select_vectors
 from vector_bundle import ROOT
 
 
@@ -13,7 +14,7 @@ def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests" / "e2e" / "op_bundles"
     folder.mkdir(parents=True, exist_ok=True)
     total = 0
-    for make in dense_vectors.BUNDLES + bag_vectors.BUNDLES:
+    for make in dense_vectors.BUNDLES + bag_vectors.BUNDLES + select_vectors.BUNDLES:
         path, cases = make().write(folder)
         total += path.stat().st_size
         print(f"{path.name:20s} {cases:4d} cases {path.stat().st_size:8d} bytes")

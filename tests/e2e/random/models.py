@@ -1,11 +1,13 @@
 """random_model(seed): features with rows, CTR parts and single ops in random order, heads over them. No value stays unread."""
 
-from dpi_export.shapes import UNARY
+import functools
+
+from dpi_export.shapes import BINARY, UNARY
 
 from ctr_parts import Parts
 from features import add_features
 from model import Model
-from op_parts import RECURRENT_FORMS, Ops
+from op_parts import RECURRENT_FORMS, REDUCE_FORMS, SOFTMAX_FORMS, Ops
 
 
 def random_model(seed, rows=None):
@@ -15,9 +17,11 @@ def random_model(seed, rows=None):
     ops = Ops(m, parts)
     steps = [parts.fm] * m.one(0, 1, 2, 3) + [parts.cross] * m.one(0, 0, 1) + [parts.layers] * m.one(0, 1, 2) \
         + [parts.logistic] * m.one(0, 1, 2) + [ops.any] * m.one(0, 4, 8, 12, 16)
-    if seed % 4:  # the two long lists of kinds go round; a model in four has none of this
+    if seed % 4:  # the long lists of kinds go round; a model in four has none of this
         turn = seed - seed // 4
-        steps += [lambda: ops.unary(UNARY[turn % len(UNARY)]), lambda: ops.recurrent(RECURRENT_FORMS[turn % len(RECURRENT_FORMS)])]
+        lists = ((ops.unary, UNARY), (ops.binary, BINARY), (ops.softmax, SOFTMAX_FORMS), (ops.reduce, REDUCE_FORMS),
+                 (ops.recurrent, RECURRENT_FORMS))
+        steps += [functools.partial(add, forms[turn % len(forms)]) for add, forms in lists]
     for i in m.rng.permutation(len(steps)):
         steps[i]()
     heads = m.one(1, 1, 2, 3)

@@ -4,9 +4,11 @@ import itertools
 
 import numpy as np
 
-from dpi_export.shapes import BINARY, RECURRENT, REDUCE, UNARY, VIEW_KEYS
+from dpi_export.shapes import BINARY, COMPARE, RECURRENT, REDUCE, UNARY, VIEW_KEYS
 
 MASK_MODES = ("ninf", "add", "replace")
+SOFTMAX_FORMS = tuple(itertools.product(MASK_MODES, ("prefix", "broadcast")))
+REDUCE_FORMS = tuple(itertools.product(REDUCE, (False, True)))
 RECURRENT_FORMS = tuple(itertools.product(RECURRENT, ("after", "before"), ("last", "all")))
 
 
@@ -19,7 +21,7 @@ class Ops:
     def any(self):
         """One op of a random kind."""
         kind = self.m.one(self.linear, self.matmul, self.binary, self.unary, self.layer_norm, self.softmax, self.reduce,
-                          self.concat, self.view, self.attention, self.recurrent, self.constant)
+                          self.concat, self.view, self.where, self.attention, self.recurrent, self.constant)
         kind()
 
     # -- helpers ------------------------------------------------------------------------------------------------------
@@ -82,9 +84,37 @@ class Ops:
             return m.one(*fitting)
         return b.const(m.noise(*m.one(dims, dims[-1:], (1,), dims[:-1] + (1,))))
 
-    def binary(self):
+    def condition(self, x, kind=None):
+        """Zeros and ones that a comparison makes of x. Float32 must not see it otherwise: the threshold lies in the widest gap of x's
+        values; what is asked to be equal are zeros and ones."""
         m, b = self.m, self.b
-        kind, x = m.one(*BINARY), m.one(*m.pool)
+        kind = kind or m.one(*COMPARE)
+        if kind in ("eq", "ne"):
+            other = self.fixed_mask(b.shape(x)) if m.chance(0.5) else self.condition(self._partner(x), m.one("lt", "ge"))
+            return b.binary(kind, self.condition(x, m.one("lt", "le", "gt", "ge")), other)
+        values = np.unique(m.value(x))
+        gap = int(np.argmax(np.diff(values))) if len(values) > 1 else 0
+        threshold = (values[gap] + values[gap + 1]) / 2 if len(values) > 1 else float(np.sum(values)) + m.one(-1, 1)
+        y = b.const(np.float32(threshold))
+        return b.binary(kind, *((x, y) if m.chance(0.5) else (y, x)))
+
+    def where(self):
+        m, b = self.m, self.b
+        x = m.one(*m.pool)
+        y, other = self._partner(x), self._partner(x)
+        cond = self.condition(other) if m.chance(0.7) else self.fixed_mask(b.shape(other))
+        if m.chance(0.3):  # what is not chosen may be anything: a logarithm of what is not positive
+            up = self.condition(x, "gt")
+            positive = b.unary("log", b.binary("max", x, b.const(0.25)))
+            x = b.where(up, b.where(up, positive, b.unary("log", b.mul(up, b.const(-1.0)))), y)
+        m.keep(b.where(cond, x, y) if m.chance(0.5) else b.where(cond, y, x))
+
+    def binary(self, kind=None):
+        m, b = self.m, self.b
+        kind, x = kind or m.one(*BINARY), m.one(*m.pool)
+        if kind in COMPARE:
+            m.keep(self.condition(x, kind))
+            return
         y = self._partner(x)
         if kind == "div":
             y = self.positive(y)
@@ -125,21 +155,21 @@ class Ops:
         beta = m.noise(*m.one(*choices), scale=0.3) if m.chance(0.6) else None
         m.keep(b.layer_norm(x, gamma, beta, eps=m.one(1e-5, 1e-5, 1e-3, 0.125)))
 
-    def softmax(self):
+    def softmax(self, form=None):
         m, b = self.m, self.b
         x = m.matrix() if m.chance(0.6) else m.one(*m.pool)
         dims = b.shape(x)
         axis = int(m.rng.integers(-len(dims), len(dims)))
-        if m.chance(0.4):
+        if form is None and m.chance(0.4):
             m.keep(b.softmax(x, axis=axis))
             return
-        prefix = dims[:axis % len(dims) + 1]
-        mask = self.fixed_mask(m.one(prefix, prefix, dims, dims[-1:], dims[:-1] + (1,)))
-        m.keep(b.softmax(x, mask, axis=axis, mask_mode=m.one(*MASK_MODES), value=m.one(-1e9, -2.0, -4294967295.0)))
+        mode, how = form or m.one(*SOFTMAX_FORMS)
+        mask = self.fixed_mask(dims[:axis % len(dims) + 1] if how == "prefix" else m.one(dims, dims[-1:], dims[:-1] + (1,)))
+        m.keep(b.softmax(x, mask, axis=axis, mask_mode=mode, value=m.one(-1e9, -2.0, -4294967295.0)))
 
-    def reduce(self):
+    def reduce(self, form=None):
         m, b = self.m, self.b
-        kind, masked = m.one(*REDUCE), m.chance(0.5)
+        kind, masked = form or m.one(*REDUCE_FORMS)
         more = {"eps": m.one(0.0, 0.5), "empty": m.one(0.0, -1.5)}
         if masked and m.chance(0.6):
             x, mask = self.sequence()

@@ -4,13 +4,19 @@ import numpy as np
 
 from . import numpy_ops
 from .executor import Executor, _Context
+from .shapes import COMPARE
 
 _RUNS = 6
 _MARGIN = 4.0  #: over the largest of _RUNS random errors
 _ROUNDING = 2.0**-24
 #: Ops that add many products up: each of them is rounded. The others round their result only, or nothing.
 _SUMS = {"Embed", "Linear", "MatMul", "LayerNorm", "Softmax", "Reduce", "Recurrent"}
-_EXACT = {"Input", "Const", "Mask", "Concat", "View"}
+_EXACT = {"Input", "Const", "Mask", "Concat", "View", "Where"}
+
+
+def _decides(op):
+    """Does the op say yes or no? A rounding by chance must not change that: it is taken from the exact run."""
+    return op["op"] == "Mask" or (op["op"] == "Binary" and op["attrs"]["kind"] in COMPARE)
 
 
 class _Rounded(Executor):
@@ -21,7 +27,7 @@ class _Rounded(Executor):
         self.rng, self.exact = rng, exact
 
     def _value(self, op, inputs, n_rows, batch):
-        if op["op"] == "Mask":  # as in the exact run: a rounding by chance must not make a row count that sums to 0
+        if _decides(op):
             return self.exact[op["name"]]
         if op["op"] in _SUMS:
             inputs = [self._round(x) for x in inputs]

@@ -1,4 +1,4 @@
-"""The fourteen primitives in numpy (FORMAT.md part 7). Values are [rows, ...]; constants have one row, which broadcasts."""
+"""The primitives in numpy (FORMAT.md part 7). Values are [rows, ...]; constants have one row, which broadcasts."""
 
 import math
 
@@ -108,17 +108,19 @@ def _matmul(op, attrs, inputs, n_rows, ctx):
     return (a @ b) * ctx.dtype(attrs.get("alpha", 1.0))
 
 
-def _align(x, y):
+def _align(*values):
     """Inserts dims of 1 after the row axis, so that the other dims align at the right."""
-    n = max(x.ndim, y.ndim)
-    return (x.reshape(x.shape[:1] + (1,) * (n - x.ndim) + x.shape[1:]),
-            y.reshape(y.shape[:1] + (1,) * (n - y.ndim) + y.shape[1:]))
+    n = max(x.ndim for x in values)
+    return tuple(x.reshape(x.shape[:1] + (1,) * (n - x.ndim) + x.shape[1:]) for x in values)
 
 
 def _binary(op, attrs, inputs, n_rows, ctx):
     x, y = _align(*inputs)
-    f = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum}
-    return f[attrs["kind"]](x, y)
+    return _BINARY[attrs["kind"]](x, y).astype(ctx.dtype)
+
+
+_BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum,
+           "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
 
 
 _UNARY = {
@@ -245,6 +247,11 @@ def _recurrent(op, attrs, inputs, n_rows, ctx):
     return out if attrs["output"] == "all" else h
 
 
+def _where(op, attrs, inputs, n_rows, ctx):
+    cond, x, y = _align(*inputs)
+    return np.where(cond != 0, x, y)
+
+
 _RUN = {"Input": _input, "Const": _const, "Embed": _embed, "Mask": _mask, "Linear": _linear, "MatMul": _matmul,
         "Binary": _binary, "Unary": _unary, "LayerNorm": _layer_norm, "Softmax": _softmax, "Reduce": _reduce,
-        "Concat": _concat, "View": _view, "Recurrent": _recurrent}
+        "Concat": _concat, "View": _view, "Recurrent": _recurrent, "Where": _where}

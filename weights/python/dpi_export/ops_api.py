@@ -47,7 +47,7 @@ class OpsApi:
         return self.op("MatMul", [a, b], attrs, name=name, module=module)
 
     def binary(self, kind, x, y, name=None, module=None):
-        """Element-wise add, sub, mul, div, max, min with broadcasting."""
+        """Element-wise add, sub, mul, div, max, min with broadcasting; lt, le, gt, ge, eq, ne give 1 or 0."""
         return self.op("Binary", [x, y], {"kind": kind}, name=name, module=module)
 
     def add(self, x, y, name=None, module=None):
@@ -65,6 +65,16 @@ class OpsApi:
     def div(self, x, y, name=None, module=None):
         """x / y"""
         return self.binary("div", x, y, name, module)
+
+    def where(self, cond, x, y, name=None, module=None):
+        """x where cond is not 0, else y; what is not chosen leaves no trace. And, or, not of conditions are mul, max, 1 - c."""
+        return self.op("Where", [cond, x, y], name=name, module=module)
+
+    def length_mask(self, length, max_len, pad_side="post", name=None, module=None):
+        """1 at the positions that a length [.., 1] reaches, else 0: [.., max_len]. pad_side 'pre': the last positions count."""
+        if pad_side == "post":
+            return self.binary("lt", self.const(np.arange(max_len)), length, name, module)
+        return self.binary("lt", self.const(np.arange(max_len)[::-1]), length, name, module)
 
     def unary(self, kind, x, a=None, b=None, name=None, module=None, **params):
         """Element-wise function; `params` by kind: scale, shift, slope, alpha."""

@@ -1,4 +1,4 @@
-"""Shapes and row spaces of the fourteen primitives (FORMAT.md parts 7 and 8). Used by Builder and Bundle alike."""
+"""Shapes and row spaces of the primitives (FORMAT.md parts 7 and 8). Used by Builder and Bundle alike."""
 
 import math
 
@@ -11,7 +11,8 @@ UNARY_PLAIN = ("relu", "sigmoid", "tanh", "exp", "log", "abs", "sqrt", "rsqrt", 
                "softplus", "identity")
 UNARY_A = ("leaky", "elu", "pow")
 UNARY = UNARY_PLAIN + UNARY_A + ("clamp", "affine", "prelu", "dice")
-BINARY = ("add", "sub", "mul", "div", "max", "min")
+COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
+BINARY = ("add", "sub", "mul", "div", "max", "min") + COMPARE
 REDUCE = ("sum", "mean", "max", "sumsq")
 RECURRENT = ("gru", "agru", "augru", "vecatt")
 VIEW_KEYS = {"reshape": ("dims",), "transpose": ("perm",), "slice": ("axis", "begin", "end"),
@@ -33,6 +34,7 @@ OPS = {
     "Concat": (1, 65536, ("axis",), ()),
     "View": (1, 1, ("kind", "dims", "perm", "axis", "begin", "end", "indices"), ()),
     "Recurrent": (2, 3, ("kind", "reset", "output"), ("w_input", "w_hidden", "b_input", "b_hidden")),
+    "Where": (3, 3, (), ()),
 }
 OPTIONAL_PARAMS = {"bias", "gamma", "beta", "b_input", "b_hidden", "scale", "shift", "slope", "alpha"}
 
@@ -308,9 +310,13 @@ def _recurrent(c):
     return (x[0], w[1]) if output == "all" else (w[1],)
 
 
+def _where(c):
+    return broadcast(c, c.floats(0), broadcast(c, c.floats(1), c.floats(2), "x and y"), "cond and the values")
+
+
 _INFER = {"Input": _input, "Const": _const, "Embed": _embed, "Mask": _mask, "Linear": _linear, "MatMul": _matmul,
           "Binary": _binary, "Unary": _unary, "LayerNorm": _layer_norm, "Softmax": _softmax, "Reduce": _reduce,
-          "Concat": _concat, "View": _view, "Recurrent": _recurrent}
+          "Concat": _concat, "View": _view, "Recurrent": _recurrent, "Where": _where}
 
 
 def check_form(op):

@@ -6,10 +6,25 @@
 
 namespace dpi::kernels {
 
-enum class BinaryKind : int32_t { kAdd = 0, kSub = 1, kMul = 2, kDiv = 3, kMax = 4, kMin = 5 };
+enum class BinaryKind : int32_t {
+  kAdd = 0,
+  kSub = 1,
+  kMul = 2,
+  kDiv = 3,
+  kMax = 4,
+  kMin = 5,
+  // comparisons: 1 or 0
+  kLt = 6,
+  kLe = 7,
+  kGt = 8,
+  kGe = 9,
+  kEq = 10,
+  kNe = 11,
+};
 
-/// NaN in either operand gives NaN for every kind, max and min included. T: float or double; constexpr, so
-/// that nvcc takes it for device code too.
+/// NaN in either operand gives NaN for the kinds of arithmetic, max and min included. Comparisons follow
+/// IEEE: a NaN is unlike everything, itself too, so kNe gives 1 and the others 0; 0 and -0 are equal. T:
+/// float or double; constexpr, so that nvcc takes it for device code too.
 template <class T>
 constexpr T apply_binary(BinaryKind kind, T x, T y) {
   switch (kind) {
@@ -25,6 +40,18 @@ constexpr T apply_binary(BinaryKind kind, T x, T y) {
       return x != x || x > y ? x : y;
     case BinaryKind::kMin:
       return x != x || x < y ? x : y;
+    case BinaryKind::kLt:
+      return x < y ? T{1} : T{0};
+    case BinaryKind::kLe:
+      return x <= y ? T{1} : T{0};
+    case BinaryKind::kGt:
+      return x > y ? T{1} : T{0};
+    case BinaryKind::kGe:
+      return x >= y ? T{1} : T{0};
+    case BinaryKind::kEq:
+      return x == y ? T{1} : T{0};
+    case BinaryKind::kNe:
+      return x != y ? T{1} : T{0};
   }
   return x;
 }

@@ -1,26 +1,30 @@
-// Elementwise: several steps of Unary and Binary ops in one pass over the rows (the paper's fusion of
+// Elementwise: several steps of Unary, Binary and Where ops in one pass over the rows (the paper's fusion of
 // neighbouring non-GEMM operators).
 #pragma once
 
 #include <dpi/kernels/binary.hpp>
 #include <dpi/kernels/unary.hpp>
+#include <dpi/kernels/where.hpp>
 
 namespace dpi::kernels {
 
 constexpr int kMaxElementwiseInputs = 8;
 constexpr int kMaxElementwiseSteps = 16;
 
+enum class StepKind : int32_t { kUnary = 0, kBinary = 1, kWhere = 2 };
+
 /// One step of the program. Registers 0 .. n_inputs-1 hold the inputs, step k writes register n_inputs + k;
-/// the last step's register is the result. Unary steps read `x`; binary steps read `x` and `y`. param: first
-/// of the step's params in the op's list, -1 = none.
+/// the last step's register is the result. Unary steps read `x`; binary steps read `x` and `y`; a Where reads
+/// `x` as its condition, then `y` or `z`. param: first of the step's params in the op's list, -1 = none.
 struct ElementwiseStep {
-  int32_t is_binary = 0;
+  StepKind kind = StepKind::kUnary;
   UnaryAttrs unary;
   BinaryKind binary = BinaryKind::kAdd;
   int32_t x = 0;
   int32_t y = 0;
   int32_t param = -1;
   int32_t n_params = 0;
+  int32_t z = 0;
 };
 
 struct ElementwiseAttrs {

@@ -1,4 +1,4 @@
-// The vocabulary of ops: the fourteen primitives of weights/FORMAT.md part 7 and the fused forms that the
+// The vocabulary of ops: the primitives of weights/FORMAT.md part 7 and the fused forms that the
 // plan makes of them. Values are part of the backend ABI: append only. Names and everything else about a
 // kind: sdk/src/ops/table.cpp.
 #pragma once
@@ -33,7 +33,9 @@ enum class OpKind : int32_t {
   kCrossV1Closed = 19,  // the same after the closed-form fold: per-row scalars only
   kFm = 20,             // 0.5 (|sum e|^2 - sum |e|^2)
   kTail = 21,           // dot products of all branches + scalars + bias, activation
-  kCount = 22,
+  // primitives that came later
+  kWhere = 22,
+  kCount = 23,
 };
 
 }  // namespace dpi::kernels

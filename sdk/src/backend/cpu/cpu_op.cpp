@@ -89,6 +89,7 @@ constexpr std::array<CpuForm, kOpCount> kForms = {{
     {OpKind::kCrossV1Closed, run_vector<&F::cross_v1_closed, cross_v1_closed_args>},
     {OpKind::kFm, run_vector<&F::fm, fm_args>},
     {OpKind::kTail, run_vector<&F::tail, tail_args>},
+    {OpKind::kWhere, run_vector<&F::where, where_args>},
 }};
 
 #ifndef DPI_SANITIZED  // where g++ takes no address for a constant

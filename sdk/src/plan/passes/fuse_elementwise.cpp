@@ -1,4 +1,4 @@
-// Neighbouring Unary and Binary ops into one Elementwise op (DPIFrame's fusion of non-GEMM operators).
+// Neighbouring Unary, Binary and Where ops into one Elementwise op (DPIFrame's fusion of non-GEMM operators).
 #include <algorithm>
 #include <utility>
 
@@ -7,9 +7,13 @@
 namespace dpi::plan {
 namespace {
 
-bool is_elementwise(const PlanOp& op) { return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary; }
+bool is_elementwise(const PlanOp& op) {
+  return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kWhere;
+}
 
-size_t n_operands(const PlanOp& op) { return op.kind == OpKind::kUnary ? 1 : 2; }
+size_t n_operands(const PlanOp& op) {
+  return op.kind == OpKind::kUnary ? 1 : op.kind == OpKind::kBinary ? 2 : 3;
+}
 
 struct Group {
   std::vector<int32_t> ops;     // ascending
@@ -83,9 +87,13 @@ void emit(Plan& p, const Group& g) {
     kernels::ElementwiseStep& s = e.steps[e.n_steps++];
     s.x = reg(0);
     if (op.kind == OpKind::kBinary) {
-      s.is_binary = 1;
+      s.kind = kernels::StepKind::kBinary;
       s.binary = std::get<kernels::BinaryAttrs>(op.attrs).kind;
       s.y = reg(1);
+    } else if (op.kind == OpKind::kWhere) {
+      s.kind = kernels::StepKind::kWhere;
+      s.y = reg(1);
+      s.z = reg(2);
     } else {
       s.unary = std::get<kernels::UnaryAttrs>(op.attrs);
       int32_t n = 3;

@@ -71,6 +71,7 @@ constexpr CudaForm kForms[] = {
     {OpKind::kCrossV1Closed, start<cuda::cross_v1_closed, cross_v1_closed_args>},
     {OpKind::kFm, start<cuda::fm, fm_args>},
     {OpKind::kTail, start<cuda::tail, tail_args>},
+    {OpKind::kWhere, start<cuda::where, where_args>},
 };
 
 // By kind; null where there is no line.

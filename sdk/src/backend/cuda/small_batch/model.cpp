@@ -49,8 +49,9 @@ class Builder {
   }
 
   static Status check_kind(const OwnedOp& op) {
-    constexpr OpKind kDone[] = {OpKind::kMultiLookup, OpKind::kDense, OpKind::kElementwise,   OpKind::kUnary,
-                                OpKind::kBinary,      OpKind::kFm,    OpKind::kCrossV1Closed, OpKind::kTail};
+    constexpr OpKind kDone[] = {OpKind::kMultiLookup, OpKind::kDense,         OpKind::kElementwise,
+                                OpKind::kUnary,       OpKind::kBinary,        OpKind::kWhere,
+                                OpKind::kFm,          OpKind::kCrossV1Closed, OpKind::kTail};
     if (std::find(std::begin(kDone), std::end(kDone), op.kind) != std::end(kDone)) return ok_status();
     return refuse(op, std::string(op_name(op.kind)) + " is not done in a small batch");
   }

@@ -230,6 +230,22 @@ class Writer {
     }
   }
 
+  /// A Unary, Binary or Where alone, over inputs 0, 1 and 2.
+  static kernels::ElementwiseStep step_of(const OwnedOp& o) {
+    kernels::ElementwiseStep step;
+    step.y = 1;
+    step.z = 2;
+    if (o.kind == kernels::OpKind::kUnary) {
+      step.unary = o.as<kernels::UnaryAttrs>();
+    } else if (o.kind == kernels::OpKind::kBinary) {
+      step.kind = kernels::StepKind::kBinary;
+      step.binary = o.as<kernels::BinaryAttrs>().kind;
+    } else {
+      step.kind = kernels::StepKind::kWhere;
+    }
+    return step;
+  }
+
   int32_t write_elementwise(const Node& s) {
     gpu::Elementwise e;
     const OwnedOp& o = op(s);
@@ -241,14 +257,10 @@ class Writer {
         set_params(&e, o, k, static_cast<size_t>(some ? step.param : 0), some ? step.n_params : 0);
       }
     } else {
-      e.attrs.n_inputs = o.kind == kernels::OpKind::kBinary ? 2 : 1;
+      e.attrs.n_inputs = static_cast<int32_t>(s.in.size());
       e.attrs.n_steps = 1;
-      kernels::ElementwiseStep& step = e.attrs.steps[0];
-      step.is_binary = o.kind == kernels::OpKind::kBinary ? 1 : 0;
-      step.y = step.is_binary;
-      if (step.is_binary != 0) step.binary = o.as<kernels::BinaryAttrs>().kind;
-      if (step.is_binary == 0) step.unary = o.as<kernels::UnaryAttrs>();
-      set_params(&e, o, 0, 0, step.is_binary != 0 ? 0 : 3);
+      e.attrs.steps[0] = step_of(o);
+      set_params(&e, o, 0, 0, o.kind == kernels::OpKind::kUnary ? 3 : 0);
     }
     for (size_t k = 0; k < s.in.size(); ++k) {
       e.inputs[k] = placement_.view_of(s.in[k]);
