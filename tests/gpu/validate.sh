@@ -6,7 +6,7 @@
 #
 #   A            probe, accept or build, correctness, compute-sanitizer, ceilings, tuning sweeps, a first look at the speed
 #   B            end to end, fast peers, compiled peers, ablation, profiles
-#   S            what smoke.sh runs: the first four stages of A in five minutes
+#   S            what smoke.sh runs: the stages of A that compare, in five minutes
 #   --only       these stages alone (may be repeated)
 #   --dry-run    every stage at tiny sizes on the emulated device and torch on the CPU; a stage that breaks makes the exit status 1
 #   --out        where results go; default: $OUT, else build/gpu_visit. results.jsonl is appended to, one line at a time
@@ -18,21 +18,23 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # name script limit in seconds
 A="A0 a0_probe 20
 A1 a1_accept 150
-A2 a2_correctness 170
+A2 a2_correctness 230
 A3 a3_sanitizer 120
 A4 a4_ceilings 60
-A5 a5_tune 130
-A7 a7_first_look 90"
+A5 a5_tune 110
+A7 a7_first_look 90
+A8 a8_more_correctness 120"
 B="B0 a0_probe 20
-B1 b1_end_to_end 180
-B2 b2_peers 130
-B3 b3_compiled 120
-B4 b4_ablation 60
+B1 b1_end_to_end 185
+B2 b2_peers 140
+B3 b3_compiled 105
+B4 b4_ablation 50
 B5 b5_profile 90"
 S="A0 a0_probe 20
 A1 a1_accept 150
 A2 a2_correctness 150
-A3 a3_sanitizer 110"
+A3 a3_sanitizer 110
+A8 a8_more_correctness 60"
 LIMIT=570
 
 help() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; }

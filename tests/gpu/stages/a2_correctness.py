@@ -10,6 +10,7 @@ from spec import KINDS, Shape
 
 GATE_SECONDS = 4  # a demo's gates are not begun with less: five programs
 HUGE_SECONDS = 25  # nor a bundle of 4.8 GB
+HUGE = Shape("widedeep", "huge", 16, (64, 64, 64), DRY)
 AUC_GATE = {"fp32": 1e-5, "tf32": 1e-4, "fp16": 1e-4, "bf16": 1e-3}
 BASE = {"device": DEVICE, "max_contexts": "4"}
 # Every choice of execution, one at a time from the defaults.
@@ -28,15 +29,18 @@ def variants(precisions_required):
     return made
 
 
-def programs():
-    """The test programs on the device; the second pass must agree as well."""
-    for attempt in (1,) if DRY else (1, 2):
-        for name in ("kernels_test", "gemm_test", "e2e_op_bundles_test", "e2e_golden_bundles_test", "capi_predict_test"):
-            few = ["--last=2"] if DRY else []  # ctest runs all of them on the emulated device
-            status, text = run([program(name), f"--device={DEVICE}", *few], 120)
-            asserted = next((line for line in text.splitlines() if "assertions:" in line), "").replace("[doctest] ", "")
-            late = status == 124 and common.left() < 1
-            emit(name, "ok" if status == 0 else "skipped" if late else "failed", attempt=attempt, exit=status, report=asserted, log="" if status == 0 else text[-1200:])
+def programs(attempt):
+    """The test programs on the device; a second pass must agree as well."""
+    for name in ("kernels_test", "gemm_test", "e2e_op_bundles_test", "e2e_golden_bundles_test", "capi_predict_test"):
+        few = ["--last=2"] if DRY else []  # ctest runs all of them on the emulated device
+        if common.left() < 1:
+            emit(name, "skipped", attempt=attempt, why="out of time")
+            continue
+        status, text = run([program(name), f"--device={DEVICE}", *few], 120)
+        asserted = next((line for line in text.splitlines() if "assertions:" in line), "").replace("[doctest] ", "")
+        late = status == 124 and common.left() < 1
+        emit(name, "ok" if status == 0 else "skipped" if late else "failed", attempt=attempt, exit=status, report=asserted,
+             log="" if status == 0 else text[-1200:])
 
 
 def bundle_jobs():
@@ -66,12 +70,12 @@ def shapes():
     return [Shape(kind, dataset, dim, (hidden,) * 3, True) for dim, hidden, dataset in sizes for kind in KINDS]
 
 
-def model_jobs():
-    """Small batches against ref, large ones against the cpu backend, which ctest holds to ref; four callers at once on the first."""
+def model_jobs(which, callers):
+    """Small batches against ref, large ones against the cpu backend, which ctest holds to ref; four callers at once if asked for."""
     for tables in ("", "fp16", "bf16"):
-        for error in data.make_bundles(shapes(), tables):
+        for error in data.make_bundles(which, tables):
             emit("make bundle", "failed", error=error)
-    for i, shape in enumerate(shapes()):
+    for i, shape in enumerate(which):
         path, labels = str(data.bundle(shape)), {"model": shape.name}
         for tables in ("", "fp16", "bf16"):  # the reference's; the device rounds its own
             of_type = [v for v in variants(True) if data.rounding(v["options"].get("precision", "")) == tables]
@@ -79,14 +83,14 @@ def model_jobs():
             yield job(path, [1, 3] if DRY else [1, 3, 31, 64], "ref", of_type, labels, **against)
             if not DRY:
                 yield job(path, [417, 1000, 4096], "cpu", of_type, labels, **against)
-        if i < len(KINDS) and not (DRY and i > 0):
+        if callers and not (DRY and i > 0):
             defaults = [v for v in variants(True) if v["name"].endswith("defaults")]
             yield job(path, [33], "cpu", defaults, {**labels, "callers": 4}, 0.05 if DRY else 1.0)
 
 
 def huge_jobs():
     """A table above 4 GiB: half of the ids lie beyond 2^31 bytes of it, some beyond 2^32."""
-    shape = Shape("widedeep", "huge", 16, (64, 64, 64), DRY)
+    shape = HUGE
     for error in data.make_bundles([shape]):
         emit("make bundle", "failed", error=error)
     chosen = [{"name": f"{precision}, small_batch={small}", "options": {"device": DEVICE, "max_contexts": "1", "precision": precision,
@@ -130,14 +134,19 @@ def checks(jobs):
         emit("check", result.pop("status"), **result)
 
 
+def huge():
+    if common.left() < HUGE_SECONDS and not DRY:
+        return emit("table above 4 GiB", "skipped", why="out of time")
+    return checks(huge_jobs())
+
+
 def stage():
-    programs()
-    checks([*model_jobs(), *bundle_jobs()])
+    """Kernels, the models of the usual width, the gates, the large table, other bundles. A8 has what can wait."""
+    programs(1)
+    checks(model_jobs(shapes()[:len(KINDS)], True))
     gates()
-    if common.left() > HUGE_SECONDS or DRY:
-        checks(huge_jobs())
-    else:
-        emit("table above 4 GiB", "skipped", why="out of time")
+    huge()
+    checks(bundle_jobs())
 
 
 if __name__ == "__main__":

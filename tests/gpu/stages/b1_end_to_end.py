@@ -48,14 +48,22 @@ def small_cells():
     return [(shape, precision, sweep_batches()[1]) for precision in ("fp16", "tf32") for shape in sweep_shapes()[:4]]
 
 
-def sweep_job(shape, precision, batch):
-    return data.bench_job(shape, batch, {"precision": precision, **tuned()}, {"group": "sweep", "engine": "dpi"}, info=batch == sweep_batches()[1])
+def strongest_batches():
+    """Where B2 and B3 begin."""
+    return sweep_batches()[1:2] if DRY else (64, 2048)
 
 
-def sweep_jobs():
-    """All but the small cells, which come first."""
-    cells = [(s, p, b) for s in sweep_shapes() for p in PRECISIONS for b in sweep_batches()]
-    return [sweep_job(*c) for c in cells if c not in small_cells()]
+def first_cells():
+    """The small cells, and what peers are timed at first."""
+    return list(dict.fromkeys(small_cells() + [(s, p, b) for p in ("fp16", "tf32", "fp32") for s in sweep_shapes()[:4] for b in strongest_batches()]))
+
+
+def sweep_cells():
+    return [(s, p, b) for s in sweep_shapes() for p in PRECISIONS for b in sweep_batches()]
+
+
+def sweep_jobs(cells):
+    return [data.bench_job(s, b, {"precision": p, **tuned()}, {"group": "sweep", "engine": "dpi"}, info=b == sweep_batches()[1]) for s, p, b in cells]
 
 
 def schedule_jobs():
@@ -98,15 +106,20 @@ def measure(jobs):
 def stage():
     import a0_probe
     a0_probe.clocks("before end to end")
-    data.prepare(sweep_shapes()[:4], [sweep_batches()[1]])
-    measure([sweep_job(*c) for c in small_cells()])
-    for part in grid_parts():
-        data.prepare(part, [GRID_BATCH])
+    usual, parts = sweep_shapes()[:4], grid_parts()
+    first = [(s, b, "zipf") for s in usual for b in strongest_batches()]
+    # One process of torch for both; a reference per type of tables that is timed here.
+    data.prepare_all(first + [(s, GRID_BATCH, "zipf") for s in parts[0]], ("fp32", "fp16"))
+    measure(sweep_jobs(first_cells()))
+    for i, part in enumerate(parts):
+        if i > 0:
+            data.prepare(part, [GRID_BATCH], precisions=("fp32", "fp16"))
         measure(grid_jobs(part, ("fp32", "tf32", "fp16")))
+    measure(caller_jobs())
     data.prepare(sweep_shapes(), sweep_batches())
-    measure(sweep_jobs())
+    measure(sweep_jobs(c for c in sweep_cells() if c not in first_cells()))
     data.prepare(large_shapes(), large_batches(), "uniform")
-    measure([*large_jobs(), *schedule_jobs(), *caller_jobs(), *(job for part in grid_parts() for job in grid_jobs(part, ("bf16",)))])
+    measure([*large_jobs(), *schedule_jobs(), *(job for part in grid_parts() for job in grid_jobs(part, ("bf16",)))])
     a0_probe.clocks("after end to end")
 
 

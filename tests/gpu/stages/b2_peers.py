@@ -4,7 +4,7 @@ hand, an own Triton lookup. The strongest at 64 and 2048 rows first, then the gr
 import common
 import data
 import peers
-from b1_end_to_end import GRID_BATCH, grid_parts, sweep_batches, sweep_shapes
+from b1_end_to_end import GRID_BATCH, grid_parts, strongest_batches, sweep_batches, sweep_shapes
 from common import DRY
 from spec import Shape
 
@@ -17,14 +17,15 @@ def embedding_batches():
     return (4,) if DRY else (64, 2048, 16384, 65536)
 
 
+def embedding_jobs(batches):
+    return [peers.job(embedding_shape(), b, "fp32", ("eager_field", "eager_merged", "graph_merged", "graph_triton"), "embedding", "uniform",
+                      part="embedding") for b in batches]
+
+
 def strongest_jobs():
     """The strongest forms that need no compiler, where the targets over batches are."""
     shapes = [s for s in sweep_shapes() if DRY or s.dim == 16]
     return [peers.job(s, b, p, ("graph_triton", "graph_merged"), "sweep") for s in shapes for p in ("fp16", "tf32", "fp32") for b in strongest_batches()]
-
-
-def strongest_batches():
-    return sweep_batches()[1:2] if DRY else (64, 2048)
 
 
 def sweep_peers():
@@ -37,14 +38,13 @@ def sweep_peers():
 
 def stage():
     data.prepare([s for s in sweep_shapes() if DRY or s.dim == 16], strongest_batches())
-    peers.run(strongest_jobs())
+    data.prepare([embedding_shape()], embedding_batches(), "uniform", ("fp32",))
     grid = [s for part in grid_parts() for s in part]
-    data.prepare(grid, [GRID_BATCH])
-    peers.run([peers.job(s, GRID_BATCH, "fp32", ("eager_field_copies", "graph_merged"), "grid") for s in grid])
-    data.prepare([embedding_shape()], embedding_batches(), "uniform")
-    jobs = [peers.job(embedding_shape(), b, "fp32", ("eager_field", "eager_merged", "graph_merged", "graph_triton"), "embedding", "uniform",
-                      part="embedding")
-            for b in embedding_batches()]
+    data.prepare(grid, [GRID_BATCH], precisions=("fp32", "fp16"))
+    jobs = embedding_jobs(embedding_batches()[:2]) + strongest_jobs()
+    for forms in (("eager_field_copies",), ("graph_merged",)):
+        jobs += [peers.job(s, GRID_BATCH, "fp32", forms, "grid") for s in grid]
+    jobs += embedding_jobs(embedding_batches()[2:])
     for s in grid:  # one model's precisions together: its numbers are read once
         jobs += [peers.job(s, GRID_BATCH, p, ("graph_merged", "graph_triton"), "grid") for p in ("tf32", "fp16")]
         jobs.append(peers.job(s, GRID_BATCH, "fp32", ("eager_field", "eager_merged", "graph_triton"), "grid"))

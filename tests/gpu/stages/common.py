@@ -94,6 +94,7 @@ def stream(name, command, end, text="", ours=True):
             child.kill()
             raise
         finally:
+            child.stdout.close()
             end.update(exit=child.wait(), late=left() < 1)
             killer.cancel()
             log.seek(0)

@@ -1,9 +1,10 @@
-// dpi_gpu_tune --gemm --out TABLE [--first] [--seconds N] [--shape IN,OUT,plain|fused]... [--dry]
+// dpi_gpu_tune --gemm --out TABLE [--first] [--seconds N] [--shape IN,OUT,plain|fused]... [--dry] [--list]
 //
 // Times every implementation of a Dense layer, and every algorithm that cuBLASLt offers, over the shapes of
 // the paper's grid, batches and precisions; checks each against float32 sums first; writes the table that
 // option `tuning` reads (sdk/src/backend/cuda/tuning/tuning.hpp), again after each shape. One JSON line per
 // cell. --first: only what the paper's grid runs, 2048 rows in fp32, tf32 and fp16, over few algorithms.
+// --list: says what would be timed, in order, and needs no device.
 // dpi_gpu_tune_emu is the same program on the emulated device, where times mean nothing.
 #include <algorithm>
 #include <chrono>
@@ -449,14 +450,30 @@ bool parse_shape(const char* text, Shape* s) {
 int usage() {
   std::fprintf(stderr,
                "dpi_gpu_tune --gemm --out TABLE [--first] [--seconds N] [--shape IN,OUT,plain|fused]... "
-               "[--dry]\n");
+               "[--dry] [--list]\n");
   return 2;
+}
+
+void list(const Plan& plan) {
+  for (const Shape& s : plan.shapes) {
+    for (int p = 0; p < plan.precisions; ++p) {
+      for (const int64_t rows : plan.rows) {
+        std::printf(
+            "{\"precision\": \"%s\", \"end\": \"%s\", \"in\": %lld, \"out\": %lld, \"rows\": %lld, "
+            "\"algorithms\": %d}\n",
+            precision_name(static_cast<GemmPrecision>(p)), s.fused ? "fused" : "plain",
+            static_cast<long long>(s.in), static_cast<long long>(s.out), static_cast<long long>(rows),
+            plan.algorithms);
+      }
+    }
+  }
 }
 
 int main_checked(int argc, char** argv) {
   bool gemm = false;
   bool dry = false;
   bool first = false;
+  bool only_list = false;
   double seconds = 90;
   std::string out;
   std::vector<Shape> shapes;
@@ -473,6 +490,8 @@ int main_checked(int argc, char** argv) {
       dry = true;
     } else if (word == "--first") {
       first = true;
+    } else if (word == "--list") {
+      only_list = true;
     } else if (value == nullptr || (word != "--out" && word != "--seconds" && word != "--shape")) {
       return usage();
     } else if (word == "--out") {
@@ -485,11 +504,15 @@ int main_checked(int argc, char** argv) {
       return usage();
     }
   }
-  if (!gemm || out.empty()) return usage();
+  if (!gemm || (out.empty() && !only_list)) return usage();
   Plan plan = dry ? dry_plan() : first ? first_plan() : full_plan();
   plan.seconds = seconds;
   plan.out = out;
   if (!shapes.empty()) plan.shapes = shapes;
+  if (only_list) {
+    list(plan);
+    return 0;
+  }
   Tuner(plan, header_here()).run();
   return 0;
 }

@@ -1,0 +1,281 @@
+#!/usr/bin/python3
+"""What the scripts of a visit promise and a dry run does not show: the order of what they start, that being late is no failure, and what they make of
+answers. stages_test.py [BIN]: with the folder of the pack's programs the tuner's list is looked at too. Needs no GPU; parts that need torch are skipped
+without it."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE / "stages"), str(HERE / "peers")]
+import rehearse  # noqa: E402
+
+BIN = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
+
+
+class Stage(unittest.TestCase):
+    """A stage of a visit on rehearse.py's fakes; `started` are the programs and jobs in order."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.out = pathlib.Path(self.folder.name)
+        self.started = []
+
+    def records(self):
+        path = self.out / "results.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def load(self, stage, script, seconds):
+        clock = rehearse.Clock(1.0)
+        clock.end = clock.now + 1e6
+        os.environ.update(DEADLINE=str(clock.now + seconds), OUT=str(self.out), WORK=str(self.out), PACK=str(HERE.parents[1]), DPI_GPU_DRY="0", PYTHON=sys.executable)
+        module, common = rehearse.load(stage, script, clock)
+        run, stream = common.run, common.stream
+
+        def seen_run(command, seconds=None, **more):
+            self.started.append(("run", [str(c) for c in command]))
+            return run(command, seconds, **more)
+
+        def seen_stream(name, command, end, text="", ours=True):
+            self.started.append((name, [str(c) for c in command]))
+            for line in text.splitlines() if name in ("gpu_bench", "gpu_check", "peers") else ():
+                self.started.append((name, json.loads(line)))
+            return stream(name, command, end, text, ours)
+        for place in filter(None, (common, module, sys.modules.get("peers"))):
+            for name, was, fake in (("run", run, seen_run), ("stream", stream, seen_stream)):
+                if getattr(place, name, None) is was:
+                    setattr(place, name, fake)
+        return module, common
+
+    def ran(self, stage, script, seconds=1e5):
+        module, common = self.load(stage, script, seconds)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+            common.main(module.stage)
+        return self.records()
+
+    def jobs(self, name):
+        return [job for what, job in self.started if what == name and isinstance(job, dict)]
+
+
+class Order(Stage):
+    def test_the_gpu_is_on_record_before_torch_is_imported(self):
+        self.ran("A0", "a0_probe")
+        module, common = self.load("A0", "a0_probe", 1e5)
+        before = []
+        module.common.stream = lambda *_, **__: before.extend(r["what"] for r in self.records()) or iter([{"torch": "none"}])
+        with contextlib.redirect_stdout(io.StringIO()):
+            module.stage()
+        self.assertIn("machine", before)
+        self.assertTrue(next(r for r in self.records() if r["what"] == "machine")["gpu"])
+
+    def test_tuning_begins_with_the_grid(self):
+        self.ran("A5", "a5_tune")
+        programs = [pathlib.Path(c[0]).name + " " + " ".join(c[1:]) for what, c in self.started if what.startswith("dpi_gpu")]
+        self.assertRegex(programs[0], "^dpi_gpu_tune .*--first")
+        self.assertRegex(programs[1], "^dpi_gpu_lookup")
+        self.assertNotIn("--first", programs[2])
+
+    @unittest.skipUnless(BIN, "without the pack's programs")
+    def test_the_tuner_has_every_layer_of_the_grid(self):
+        import subprocess
+        import spec
+        tool = BIN / "dpi_gpu_tune_emu"
+        text = subprocess.run([tool, "--gemm", "--first", "--list"], capture_output=True, text=True, check=True).stdout
+        cells = [json.loads(line) for line in text.splitlines()]
+        self.assertEqual({(c["rows"], c["algorithms"]) for c in cells}, {(2048, 8)})
+        self.assertEqual({c["precision"] for c in cells}, {"fp32", "tf32", "fp16"})
+        listed = {(c["precision"], c["end"], c["in"], c["out"]) for c in cells}
+        self.assertEqual(len(cells), len(listed))
+        for s in spec.paper_grid():
+            layers = list(zip([s.width, *s.hidden], s.hidden))
+            wanted = [("plain", a, b) for a, b in layers] + [("fused", s.width, s.width)] * (s.kind == "dcnv2")
+            for p in ("fp32", "tf32", "fp16"):
+                for end, a, b in wanted:
+                    self.assertIn((p, end, a, b), listed)
+
+    def test_b1_begins_with_the_small_cells(self):
+        self.ran("B1", "b1_end_to_end")
+        first = [job["labels"] for job in self.jobs("gpu_bench")[:8]]
+        self.assertEqual({(j["batch"], j["precision"], j["model"]) for j in first},
+                         {(64, p, k) for p in ("fp16", "tf32") for k in ("widedeep", "deepfm", "dcn", "dcnv2")})
+        cells = [json.dumps((j["bundle"], j["batch"], j["options"], j["labels"])) for j in self.jobs("gpu_bench")]
+        self.assertEqual(len(cells), len(set(cells)), "a cell is timed twice")
+        groups = [job["labels"]["group"] for job in self.jobs("gpu_bench")]
+        self.assertEqual(groups.count("grid"), 48 * 4)
+        self.assertLess(groups.index("grid"), 30)
+
+    def test_peers_begin_with_the_strongest(self):
+        self.ran("B2", "b2_peers")
+        sweep = [j for j in self.jobs("peers") if j["labels"]["group"] == "sweep"][:24]
+        self.assertEqual({(j["labels"]["model"], j["batch"], j["precision"]) for j in sweep},
+                         {(k, b, p) for k in ("widedeep", "deepfm", "dcn", "dcnv2") for b in (64, 2048) for p in ("fp16", "tf32", "fp32")})
+        self.assertTrue(all("graph_triton" in j["forms"] for j in sweep))
+        groups = [j["labels"]["group"] for j in self.jobs("peers")]
+        self.assertLess(groups.index("sweep"), groups.index("grid"))
+
+    def test_compiled_peers_begin_with_the_strongest(self):
+        self.ran("B3", "b3_compiled")
+        first = self.jobs("peers")[:4]
+        self.assertEqual([j["forms"] for j in first], [["graph_autotuned"]] * 4)
+        self.assertEqual({j["batch"] for j in first}, {64, 2048})
+
+    def test_profiles_are_of_kernels_by_name(self):
+        self.ran("B5", "b5_profile")
+        commands = [c for what, c in self.started if what == "run" and pathlib.Path(c[0]).name == "ncu"]
+        self.assertEqual(len(commands), 2)
+        for command in commands:
+            self.assertNotIn("--launch-skip", command)
+            self.assertIn("--kernel-name", command)
+        sources = "".join(p.read_text() for folder in ("kernels/cuda",) for p in (HERE.parents[1] / folder).rglob("*") if p.suffix in (".cu", ".hpp"))
+        named = set(re.findall(r"__global__[^;{]*?\b(\w+_kernel)\(", sources))
+        import b5_profile
+        self.assertLessEqual(set(b5_profile.OWN_KERNELS), named)
+
+
+class Late(Stage):
+    def test_being_late_is_no_failure(self):
+        for call, stages in rehearse.plan()[0].items():
+            for stage, script, _ in stages:
+                for seconds in (0.5, 5, 20, 60):
+                    with self.subTest(stage=stage, seconds=seconds):
+                        records = self.ran(stage, script, seconds)
+                        for path in self.out.iterdir():
+                            path.unlink()
+                        self.assertEqual([r for r in records if r.get("counts") == "failure"], [])
+
+    def test_gates_are_left_when_time_is_up(self):
+        module, _ = self.load("A2", "a2_correctness", 1)
+        with contextlib.redirect_stdout(io.StringIO()):
+            module.gates()
+        self.assertEqual({r["status"] for r in self.records()}, {"skipped"})
+        self.assertFalse(self.started)
+
+
+class Children(Stage):
+    """common.stream with programs that are started."""
+
+    def stream(self, code, seconds=20.0):
+        sys.modules.pop("common", None)
+        os.environ.update(STAGE="T", WORK=str(self.out), OUT=str(self.out), DEADLINE=str(time.time() + seconds))
+        import common
+        end, begin = {}, time.time()
+        answers = list(common.stream("child", [sys.executable, "-c", "import json, sys, time\n" + code], end, '{"n": 1}\n', ours=False))
+        return answers, end, time.time() - begin
+
+    def test_a_child_may_say_a_lot_on_standard_error(self):
+        answers, end, _ = self.stream("sys.stderr.write('x' * 1000000 + ' last words')\nprint(sys.stdin.readline(), end='')")
+        self.assertEqual(answers, [{"n": 1}])
+        self.assertEqual((end["exit"], end["late"]), (0, False))
+        self.assertTrue(end["log"].endswith("last words"))
+
+    def test_a_late_child_is_ended_and_its_half_line_dropped(self):
+        answers, end, took = self.stream("print('{}', flush=True)\nsys.stdout.write('{\"ha')\nsys.stdout.flush()\ntime.sleep(600)", 4.0)
+        self.assertEqual(answers, [{}])
+        self.assertTrue(end["late"])
+        self.assertLess(took, 300)
+
+    def test_a_child_that_fails_says_why(self):
+        _, end, _ = self.stream("sys.exit('no such thing')")
+        self.assertEqual((end["exit"], end["late"]), (1, False))
+        self.assertIn("no such thing", end["log"])
+
+
+class Numbers(Stage):
+    def test_the_papers_averages_come_out(self):
+        import paper
+        stated = {"PyTorch": (3.55, 5.83), "TorchRec": (2.63, 4.29), "HugeCTR": (1.69, 2.15), "OneFlow": (1.53, 2.0)}
+        for name, (mean, most) in stated.items():
+            cells = [paper.published(d, m, *size)[name] for d in paper.PAPER for m in paper.PAPER[d] for size in paper.SIZES]
+            self.assertEqual(len(cells), 48)
+            self.assertAlmostEqual(sum(cells) / 48, mean, delta=0.02 * mean)
+            self.assertAlmostEqual(max(cells), most, delta=0.02 * most)
+
+    def test_predictions_are_those_of_the_formula(self):
+        import paper
+        import predict
+        self.assertEqual(predict.TABLE.read_text(), predict.text())
+        known = predict.read()
+        self.assertEqual(len(known), 48 * 3)
+        for (*cell, precision), (device, host, eager) in known.items():
+            guide = paper.predicted(*cell, precision)  # computed apart from this formula, +-40 %
+            self.assertLess(abs(device / guide - 1), 0.6, (cell, precision))
+            self.assertLess(device, host)
+            self.assertLess(host, eager)
+
+    def test_reports_put_predictions_beside_measurements(self):
+        import analysis
+        import predict
+        import report
+        cell = {"dataset": "criteo", "model": "dcnv2", "dim": 16, "hidden": [512] * 3, "precision": "tf32"}
+        device, host, eager = predict.read()["criteo", "dcnv2", 16, 512, "tf32"]
+        records = [{**cell, "what": "latency", "status": "ok", "stage": "B1", "engine": "dpi", "group": "grid", "batch": 2048, "p50_us": 1.5 * host},
+                   {**cell, "what": "timeline", "status": "ok", "stage": "B5", "group": "device time", "batch": 2048, "timeline": {"total_us": 2 * device}},
+                   {**cell, "what": "peer", "status": "ok", "stage": "B2", "engine": analysis.STOCK, "precision": "fp32", "group": "grid", "batch": 2048,
+                    "p50_us": 3 * eager}]
+        text = report.predictions(records)
+        self.assertIn(f"| {device:.1f} | {2 * device:.1f} | 2.00 | {host:.1f} | {1.5 * host:.1f} | 1.50 |", text)
+        self.assertIn("| stock eager, host | 1 | 3.00 |", text)
+        grid = report.grid(records)
+        self.assertIn("RTX 3090", grid)
+        self.assertIn("| 3.39x | 2.22x | 1.80x | 1.35x |", grid)  # over PyTorch, 1.53, 1.88 and 2.51 of it
+
+    def test_tuning_tables_are_merged(self):
+        self.load("A5", "a5_tune", 100)
+        import a5_tune
+        head = "dpi-tuning 1\ndevice X\ncapability 90\ncublaslt 1\n# precision end out in rows implementation tile algorithm microseconds\n"
+        text = a5_tune.merged(head + "fp32 plain 256 624 2048 own-3xtf32 128 - 9\nfp16 plain 256 624 2048 own-fp16 64 - 5\n",
+                              head + "fp32 plain 256 624 2048 cublaslt-3xtf32 - ab 7\nfp32 plain 256 624 64 own-simt - - 3\n")
+        self.assertEqual(text, head + "fp32 plain 256 624 2048 cublaslt-3xtf32 - ab 7\nfp16 plain 256 624 2048 own-fp16 64 - 5\n"
+                         "fp32 plain 256 624 64 own-simt - - 3\n")
+
+    def test_the_large_table_reaches_beyond_4_gib(self):
+        import spec
+        rows = spec.DATASETS["huge"][1][0]
+        nbytes = rows * 64  # of a row of 16 floats; rows of 16-bit tables are padded to as many
+        self.assertGreater(nbytes, 1 << 32)
+        self.assertGreater(1 - (1 << 31) / nbytes, 0.5)
+        self.assertGreater(3000 * (1 - (1 << 32) / nbytes), 50)  # rows of the check that lie beyond 2^32 bytes
+        self.assertLess(rows, 1 << 31)
+
+    def test_peers_hold_their_weights_as_buffers(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("no torch")
+        import model
+        from forms import FORMS
+        shape = model.Shape("dcnv2", "criteo", 4, (8, 8, 8), True)
+
+        class Arrays:
+            device, dtype = "cpu", torch.float32
+
+            def __call__(self, path):
+                part = path.split("/")[-1]
+                sizes = {"tables": (50, 4)}
+                if path.startswith("/tables/"):
+                    return torch.zeros(shape.vocabs[int(part[1:])], sizes["tables"][1])
+                name, kind = part.rsplit(".", 1)
+                n_in, n_out = {"mlp.0": (156, 8), "out": (164, 1)}.get(name, (156, 156) if name.startswith("cross") else (8, 8))
+                return torch.zeros(n_out, n_in) if kind == "w" else torch.zeros(n_out)
+        for lookup in ("field", "merged"):
+            peer = model.Peer(shape, Arrays(), lookup)
+            held = {id(b) for b in peer.buffers()}
+            loose = [k for k, v in vars(peer).items() if isinstance(v, torch.Tensor) and id(v) not in held
+                     or isinstance(v, (list, tuple)) and any(isinstance(x, (torch.Tensor, tuple)) for x in v)]
+            self.assertEqual(loose, [])
+            for ids in (torch.zeros(3, 39, dtype=torch.int64), torch.zeros(3, 39, dtype=torch.int32)):
+                self.assertEqual(peer(ids, None)[0].shape, (3,))
+        self.assertEqual(FORMS["eager_field_copies"].copies, "field")
+
+
+if __name__ == "__main__":
+    unittest.main()
