@@ -12,7 +12,7 @@
 #include "bundle/bundle_bytes.hpp"
 #include "encode/encoder.hpp"
 #include "graph/graph.hpp"
-#include "support/device.hpp"
+#include "support/python.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test {
@@ -67,8 +67,7 @@ bool is_one_of(Code code, const std::string& names) {
 
 void check_cases(const std::string& script) {
   const fs::path dir = fs::temp_directory_path() / ("dpi_bad_bundles_" + std::to_string(::getpid()));
-  const std::string path = source_dir() + "/tests/bundle/" + script;
-  REQUIRE(std::system(("/usr/bin/python3 -B '" + path + "' '" + dir.string() + "' >/dev/null").c_str()) == 0);
+  REQUIRE(run_script(source_dir() + "/tests/bundle/" + script, dir.string()));
   std::ifstream in(dir / "cases.json");
   const auto list = nlohmann::json::parse(in, nullptr, false);
   REQUIRE(list.is_array());
@@ -82,12 +81,6 @@ void check_cases(const std::string& script) {
                   " lacks ", text);
   }
   fs::remove_all(dir);
-}
-
-bool has_python() {
-  if (std::system("/usr/bin/python3 -c 'import h5py, numpy, xxhash' 2>/dev/null") == 0) return true;
-  skip_program("python3 with h5py, numpy and xxhash is not installed");
-  return false;
 }
 
 TEST_CASE("malformed bundles of the package's own writer") {

@@ -7,18 +7,10 @@
 #include <new>
 
 #include "capi/capi_support.hpp"
+#include "support/sanitizer.hpp"
 
-// A sanitizer brings its own malloc; g++ says so by a macro, clang by a feature.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define DPI_MALLOC_HOOK false
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define DPI_MALLOC_HOOK false
-#endif
-#endif
-#ifndef DPI_MALLOC_HOOK
-#define DPI_MALLOC_HOOK true
-#endif
+// A sanitizer brings its own malloc.
+#define DPI_MALLOC_HOOK (!DPI_UNDER_ASAN && !DPI_UNDER_TSAN)
 
 using namespace dpi::test;
 

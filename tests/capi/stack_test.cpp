@@ -8,23 +8,13 @@
 #include <vector>
 
 #include "capi/capi_support.hpp"
-
-// g++ says by a macro that a sanitizer is at work, clang by a feature.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define DPI_WIDE_FRAMES true
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define DPI_WIDE_FRAMES true
-#endif
-#endif
-#ifndef DPI_WIDE_FRAMES
-#define DPI_WIDE_FRAMES false
-#endif
+#include "support/sanitizer.hpp"
 
 using namespace dpi::test;
 
 namespace {
 
+constexpr bool kWideFrames = DPI_UNDER_ASAN || DPI_UNDER_TSAN;
 constexpr size_t kPromised = 16 << 10;  // dpi.h, "Stack"
 constexpr size_t kStack = 256 << 10;
 constexpr unsigned char kPaint = 0xA5;
@@ -97,14 +87,14 @@ ModelPtr load_path(const std::string& path, const char* isa) {
 }  // namespace
 
 TEST_CASE("the paint tells") {
-  if (DPI_WIDE_FRAMES) return;
+  if (kWideFrames) return;
   const size_t used = stack_of(use_40_kib);
   CHECK(used >= (40 << 10));
   CHECK(used <= (44 << 10));
 }
 
 TEST_CASE("a predict keeps to the promised stack") {
-  if (DPI_WIDE_FRAMES) {
+  if (kWideFrames) {
     skip_program("sanitizers make frames wider");
     return;
   }

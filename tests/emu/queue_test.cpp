@@ -9,15 +9,12 @@
 #include "emu/planted.hpp"
 #include "kernels/emu/control.hpp"
 #include "kernels/emu/device_emu.hpp"
+#include "support/sanitizer.hpp"
 
 namespace dpi::test {
 namespace {
 
-#if defined(__has_feature)
-constexpr bool kUnderTsan = __has_feature(thread_sanitizer);
-#else
-constexpr bool kUnderTsan = false;
-#endif
+constexpr bool kUnderTsan = DPI_UNDER_TSAN;
 
 bool mentions(const char* text) { return std::string(emu::last_error()).find(text) != std::string::npos; }
 

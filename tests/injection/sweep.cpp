@@ -10,7 +10,9 @@
 #include <cstring>
 #include <iterator>
 
-#if defined(__SANITIZE_ADDRESS__)
+#include "support/sanitizer.hpp"
+
+#if DPI_UNDER_ASAN
 extern "C" int __lsan_do_recoverable_leak_check();  // its header is not always installed
 #endif
 
@@ -148,7 +150,7 @@ void child(const MakeStage& make, const Extent& extent, Progress* p) {
     if (!wrong.empty()) note_wrong({}, wrong, p);
     inject_all(*stage, plan, p);
   }
-#if defined(__SANITIZE_ADDRESS__)
+#if DPI_UNDER_ASAN
   if (__lsan_do_recoverable_leak_check() != 0) note_wrong({}, " leaks, see above", p);
 #endif
 }

@@ -13,6 +13,8 @@
 #include "bundle/bundle.hpp"
 #include "store/resident_store.hpp"
 #include "support/device.hpp"
+#include "support/python.hpp"
+#include "support/sanitizer.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test {
@@ -50,23 +52,15 @@ Status load(Bundle& bundle, TableStore* store, StoreForecast* forecast) {
 }
 
 TEST_CASE("peak memory of a load") {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  skip_program("sanitizers keep their own copies of memory");
-  return;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-  skip_program("sanitizers keep their own copies of memory");
-  return;
-#endif
-#endif
-  const fs::path file = fs::temp_directory_path() / ("dpi_big_" + std::to_string(::getpid()) + ".h5");
-  const std::string script = source_dir() + "/tests/store/make_big.py";
-  if (std::system(("/usr/bin/python3 '" + script + "' '" + file.string() + "' >/dev/null 2>&1").c_str()) !=
-      0) {
-    fs::remove(file);
-    skip_program("python3 with h5py, numpy and xxhash is not installed");
+  if (DPI_UNDER_ASAN || DPI_UNDER_TSAN) {
+    skip_program("sanitizers keep their own copies of memory");
     return;
   }
+  if (!has_python()) return;
+  const fs::path file = fs::temp_directory_path() / ("dpi_big_" + std::to_string(::getpid()) + ".h5");
+  const bool made = run_script(source_dir() + "/tests/store/make_big.py", file.string());
+  if (!made) fs::remove(file);
+  REQUIRE(made);
   dpi_backend_options options{};
   options.struct_size = sizeof options;
   options.device_index = -1;
