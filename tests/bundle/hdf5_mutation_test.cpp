@@ -7,6 +7,7 @@
 #include <random>
 
 #include "bundle/hdf5_part.hpp"
+#include "support/odd_words.hpp"
 
 namespace dpi::test {
 namespace {
@@ -73,18 +74,6 @@ void read_changed(const Subject& subject, Bytes* bytes, Tally* tally) {
   ++(same ? tally->same : tally->other);
   if (!same) check_read(subject, part);
 }
-
-constexpr uint64_t kOddWords[] = {0,
-                                  1,
-                                  2,
-                                  0x10,
-                                  0x7fffffff,
-                                  0xffffffff,
-                                  UINT64_MAX,
-                                  UINT64_MAX - 1,
-                                  UINT64_MAX - 1023,
-                                  uint64_t{1} << 63,
-                                  uint64_t{1} << 32};
 
 // A sanitizer makes each reading about ten times slower: every fourth place is changed then.
 #ifdef DPI_SANITIZED

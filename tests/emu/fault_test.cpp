@@ -10,6 +10,7 @@
 
 #include "capi/env_support.hpp"
 #include "kernels/emu/control.hpp"
+#include "support/emu_plugin.hpp"
 
 namespace dpi::test {
 namespace {
@@ -28,11 +29,7 @@ struct Plugin {
   decltype(&dpi_emu_last_code) last_code = nullptr;
 
   Plugin() {
-    Dl_info sdk{};
-    REQUIRE(dladdr(reinterpret_cast<const void*>(&dpi_model_load), &sdk) != 0);
-    const std::string file = sdk.dli_fname;
-    const std::string path = file.substr(0, file.rfind('/')) + "/dpi/backends-1/libdpi_cuda_emu.so";
-    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    library = dlopen(emu_plugin_path().c_str(), RTLD_NOW | RTLD_LOCAL);
     REQUIRE_MESSAGE(library != nullptr, dlerror());
     fail = reinterpret_cast<decltype(fail)>(dlsym(library, "dpi_emu_fail"));
     calls = reinterpret_cast<decltype(calls)>(dlsym(library, "dpi_emu_calls"));
@@ -46,15 +43,7 @@ struct Plugin {
   }
   Plugin(const Plugin&) = delete;
 
-  std::string alive() const {
-    DpiEmuLive n{};
-    live(&n);
-    std::string text;
-    for (const int64_t count :
-         {n.device_blocks, n.device_bytes, n.pinned_blocks, n.streams, n.events, n.graphs})
-      text += std::to_string(count) + ' ';
-    return text;
-  }
+  std::string alive() const { return emu_alive(live); }
 };
 
 std::string fault(const char* kind, int64_t n) {

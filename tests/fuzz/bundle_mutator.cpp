@@ -6,23 +6,13 @@
 
 #include "fuzz/bundle_image.hpp"
 #include "fuzz/manifest_mutator.hpp"
+#include "support/odd_words.hpp"
 
 namespace dpi::fuzz {
 namespace {
 
-constexpr uint64_t kOddWords[] = {0,
-                                  1,
-                                  2,
-                                  8,
-                                  16,
-                                  96,
-                                  0x7fffffff,
-                                  0xffffffff,
-                                  UINT64_MAX,
-                                  UINT64_MAX - 1,
-                                  UINT64_MAX - 1023,
-                                  uint64_t{1} << 63,
-                                  uint64_t{1} << 32};
+using test::kOddWords;
+
 /// Floats and ids that matter as raw data.
 constexpr uint32_t kOddBits[] = {0x7f800000, 0xff800000, 0x7fc00000, 0x00000001, 0x7f7fffff,
                                  0x80000000, 0x3f800000, 0,          0xffffffff};

@@ -1,5 +1,7 @@
 #include "injection/stage.hpp"
 
+#include "support/emu_plugin.hpp"
+
 namespace dpi::test {
 namespace {
 
@@ -9,10 +11,7 @@ constexpr const char* kMaxRows = "16";
 void hear(void*, int32_t, const char*, const char*) {}
 
 void* open_plugin() {
-  Dl_info sdk{};
-  need(dladdr(reinterpret_cast<const void*>(&dpi_model_load), &sdk) != 0, "libdpi's path");
-  const std::string file = sdk.dli_fname;
-  const std::string path = file.substr(0, file.rfind('/')) + "/dpi/backends-1/libdpi_cuda_emu.so";
+  const std::string path = emu_plugin_path();
   void* const plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   need(plugin != nullptr, "the plugin cuda_emu");
   return plugin;
@@ -23,16 +22,6 @@ F symbol(void* plugin, const char* name) {
   auto* const f = reinterpret_cast<F>(dlsym(plugin, name));
   need(f != nullptr, name);
   return f;
-}
-
-std::string emu_alive(decltype(&dpi_emu_live) live) {
-  DpiEmuLive n{};
-  live(&n);
-  std::string text;
-  for (const int64_t count :
-       {n.device_blocks, n.device_bytes, n.pinned_blocks, n.streams, n.events, n.graphs})
-    text += std::to_string(count) + ' ';
-  return text;
 }
 
 }  // namespace

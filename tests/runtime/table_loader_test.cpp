@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "runtime/model/options.hpp"
+#include "support/bare_bundle.hpp"
 
 namespace dpi::test {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 using Term = PlanTable::Term;
 
 /// Tables of noise in memory, handed out `block` rows at a time.
-class BlockBundle final : public Bundle {
+class BlockBundle final : public BareBundle {
  public:
   explicit BlockBundle(int64_t block) : block_(block) { name_ = "blocks"; }
 
@@ -62,18 +63,8 @@ class BlockBundle final : public Bundle {
     *out = scales_[index];
     return {};
   }
-  Result<std::vector<float>> read_param(const std::string&) override { return absent(); }
-  Result<std::vector<int64_t>> read_i64(const std::string&) override { return absent(); }
-  Result<std::vector<uint64_t>> read_u64(const std::string&) override { return absent(); }
-  Result<std::vector<uint8_t>> read_u8(const std::string&) override { return absent(); }
-  Result<GoldenRows> read_golden() override { return absent(); }
-  Result<GoldenRaw> read_golden_raw() override { return absent(); }
-  Status verify_all(const std::function<void(uint64_t, uint64_t)>&) override { return absent(); }
-  uint64_t unread_bytes() const override { return 0; }
-  Status verify_rest(const std::function<Status(uint64_t)>&) override { return {}; }
 
  private:
-  static Status absent() { return internal_error("not in this bundle"); }
   uint32_t next() { return (state_ = state_ * 1664525u + 1013904223u) >> 16; }
 
   int64_t block_;

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <set>
 
-#include "bundle/bundle.hpp"
+#include "support/bare_bundle.hpp"
 #include "support/model_builder.hpp"
 
 namespace dpi::test {
 
-class BuiltBundle final : public Bundle {
+class BuiltBundle final : public BareBundle {
  public:
   /// `builder` must outlive the bundle.
   explicit BuiltBundle(ModelBuilder& builder) : builder_(builder) {
@@ -27,20 +27,9 @@ class BuiltBundle final : public Bundle {
   Status read_table(size_t index, const BlockSink& fn) override {
     return fn(0, manifest_.tables[index].rows, std::as_bytes(std::span(builder_.tables()[index])));
   }
-  Status read_table_scale(size_t, std::vector<float>*) override { return absent(); }
   Result<std::vector<float>> read_param(const std::string& name) override { return builder_.read(name); }
-  Result<std::vector<int64_t>> read_i64(const std::string&) override { return absent(); }
-  Result<std::vector<uint64_t>> read_u64(const std::string&) override { return absent(); }
-  Result<std::vector<uint8_t>> read_u8(const std::string&) override { return absent(); }
-  Result<GoldenRows> read_golden() override { return absent(); }
-  Result<GoldenRaw> read_golden_raw() override { return absent(); }
-  Status verify_all(const std::function<void(uint64_t, uint64_t)>&) override { return absent(); }
-  uint64_t unread_bytes() const override { return 0; }
-  Status verify_rest(const std::function<Status(uint64_t)>&) override { return {}; }
 
  private:
-  static Status absent() { return internal_error("a built bundle has no such data"); }
-
   ModelBuilder& builder_;
 };
 
