@@ -2,9 +2,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "capi/capi_support.hpp"
 
@@ -12,31 +16,44 @@ using namespace dpi::test;
 
 namespace {
 
-constexpr int kForks = 150, kDone = 7;
-constexpr unsigned kHangs = 20;  // seconds: a child that waits for a lock of a thread it has not
+constexpr int kForks = 150, kDone = 100;
+constexpr unsigned kHangs = 60;  // seconds: a child that waits for a lock of a thread it has not
 
-/// Forks while threads run the bodies in loops; true when every child's answer is right.
-bool children_answer(const std::vector<std::function<void()>>& bodies, const std::function<bool()>& child) {
+/// A child's exit status: kDone, or the number of the first check that fails, from 1.
+int checked(const std::vector<bool>& checks) {
+  const auto wrong = std::find(checks.begin(), checks.end(), false);
+  return wrong == checks.end() ? kDone : 1 + static_cast<int>(wrong - checks.begin());
+}
+
+std::string told(int status) {
+  if (WIFSIGNALED(status)) return std::string("signal: ") + strsignal(WTERMSIG(status));
+  return WEXITSTATUS(status) == kDone ? "" : "check " + std::to_string(WEXITSTATUS(status)) + " fails";
+}
+
+/// Forks while threads run the bodies in loops; what is wrong with the first child that does not end as it
+/// should.
+std::string children_answer(const std::vector<std::function<void()>>& bodies,
+                            const std::function<int()>& child) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (const auto& body : bodies)
     threads.emplace_back([&stop, &body] {
       while (!stop.load()) body();
     });
-  bool good = true;
-  for (int i = 0; good && i < kForks; ++i) {
+  std::string wrong;
+  for (int i = 0; wrong.empty() && i < kForks; ++i) {
     const pid_t pid = fork();
     if (pid == 0) {
       alarm(kHangs);
-      _exit(child() ? kDone : 1);
+      _exit(child());
     }
     int status = 0;
-    good = pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == kDone;
+    wrong = pid > 0 && waitpid(pid, &status, 0) == pid ? told(status) : "no child";
     usleep(100);
   }
   stop.store(true);
   for (std::thread& t : threads) t.join();
-  return good;
+  return wrong;
 }
 
 void make_rows(dpi_model* m) {
@@ -59,23 +76,23 @@ TEST_CASE("a child may ask its parent's model anything, whatever the parent's th
                                                      [&] { dpi_model_counters_json(m.get(), nullptr, 0); },
                                                      [&] { dpi_model_info_json(m.get(), nullptr, 0); }};
   CHECK(children_answer(bodies, [&] {
-    float out = 0;
-    dpi_rows* r = nullptr;
-    dpi_context* c = nullptr;
-    char text[64] = "?";
-    const bool forked = dpi_predict(m.get(), &rows.batch, &out, 1, nullptr, nullptr) == DPI_E_FORKED &&
-                        dpi_rows_create(m.get(), &r, nullptr) == DPI_E_FORKED &&
-                        dpi_context_create(m.get(), 1, 0, &c, nullptr) == DPI_E_FORKED &&
-                        dpi_model_warm_up(m.get(), 1, nullptr) == DPI_E_FORKED;
-    const bool silent = dpi_model_counters_json(m.get(), text, sizeof text) == 0 && text[0] == '\0' &&
-                        dpi_model_info_json(m.get(), nullptr, 0) == 0 &&
-                        dpi_model_schema_json(m.get(), nullptr, 0) == 0;
-    const bool fixed = info_of(m.get()).num_heads == 1 && dpi_model_feature_name(m.get(), 0) != nullptr &&
-                       dpi_model_head_name(m.get(), 0) != nullptr &&
-                       dpi_model_feature_index(m.get(), dpi_model_feature_name(m.get(), 0)) == 0;
-    dpi_model_free(m.get());
-    return forked && silent && fixed;
-  }));
+          float out = 0;
+          dpi_rows* r = nullptr;
+          dpi_context* c = nullptr;
+          char text[64] = "?";
+          const int exit_status = checked(
+              {dpi_predict(m.get(), &rows.batch, &out, 1, nullptr, nullptr) == DPI_E_FORKED,
+               dpi_rows_create(m.get(), &r, nullptr) == DPI_E_FORKED,
+               dpi_context_create(m.get(), 1, 0, &c, nullptr) == DPI_E_FORKED,
+               dpi_model_warm_up(m.get(), 1, nullptr) == DPI_E_FORKED,
+               dpi_model_counters_json(m.get(), text, sizeof text) == 0 && text[0] == '\0',
+               dpi_model_info_json(m.get(), nullptr, 0) == 0, dpi_model_schema_json(m.get(), nullptr, 0) == 0,
+               info_of(m.get()).num_heads == 1, dpi_model_feature_name(m.get(), 0) != nullptr,
+               dpi_model_head_name(m.get(), 0) != nullptr,
+               dpi_model_feature_index(m.get(), dpi_model_feature_name(m.get(), 0)) == 0});
+          dpi_model_free(m.get());
+          return exit_status;
+        }) == "");
   CHECK(dpi_model_counters_json(m.get(), nullptr, 0) > 0);
 }
 
@@ -89,5 +106,5 @@ TEST_CASE("a child loads, frees and lists devices, whatever the parent's threads
   const auto list = [] { return dpi_devices_json("/no/such/folder", nullptr, 0) > 0; };
   CHECK(children_answer({[&] { static_cast<void>(load_and_free()); }, [&] { static_cast<void>(list()); },
                          [&] { static_cast<void>(list()); }},
-                        [&] { return list() && load_and_free(); }));
+                        [&] { return checked({list(), load_and_free()}); }) == "");
 }

@@ -4,6 +4,8 @@
 // it is refused with a text that names limit, amount and what takes most, and nothing stays allocated.
 //
 //   forecast_test [--device=cpu]
+//
+// With DPI_PARTS in the environment it prints what each forecast is made of.
 #include <cstdio>
 #include <filesystem>
 #include <string_view>

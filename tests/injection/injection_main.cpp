@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -130,11 +131,13 @@ void touch(const Cast& cast, const Injection& one, Totals* totals) {
   }
 }
 
-/// How many calls the first touch makes: counted by a child, which gives them through a pipe.
-std::vector<int64_t> count_first_touch(const Cast& cast) {
+/// How many calls the first touch makes: counted by a child, which gives them through a pipe. Of a child that
+/// does not come to its end, or finds a fault, there is no number, and it counts as wrong.
+std::vector<int64_t> count_first_touch(const Cast& cast, Totals* totals) {
   std::vector<int64_t> calls(kSources);
   int ends[2];
-  if (pipe(ends) != 0) return calls;
+  if (pipe(ends) != 0) std::abort();
+  std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
     const int result = first_touch(cast, {});
@@ -143,15 +146,22 @@ std::vector<int64_t> count_first_touch(const Cast& cast) {
     _exit(sent ? result : 1);
   }
   close(ends[1]);
-  if (read(ends[0], calls.data(), sizeof(int64_t) * kSources) <= 0) calls.assign(kSources, 0);
+  const bool told = read(ends[0], calls.data(), sizeof(int64_t) * kSources) > 0;
   close(ends[0]);
-  waitpid(child, nullptr, 0);
+  int status = 0;
+  waitpid(child, &status, 0);
+  const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 128 + DPI_OK;
+  if (told && ended && calls[static_cast<size_t>(Source::kAlloc)] > 0) return calls;
+  ++totals->wrong;
+  std::printf("  WRONG first touch without a fault: wait status %d, %lld allocations\n", status,
+              static_cast<long long>(calls[static_cast<size_t>(Source::kAlloc)]));
+  calls.assign(kSources, 0);
   return calls;
 }
 
 void play_first_touch(const Cast& cast, const Arguments& a, Totals* totals) {
   if (!a.act.empty() && a.act != "first touch") return;
-  const std::vector<int64_t> calls = count_first_touch(cast);
+  const std::vector<int64_t> calls = count_first_touch(cast, totals);
   const int64_t before = totals->injections;
   for (const Source source : {Source::kAlloc, Source::kRead, Source::kOpen}) {
     const int64_t all = calls[static_cast<size_t>(source)];

@@ -34,7 +34,7 @@ namespace dpi::test {
 namespace {
 
 Fault g_fault;
-std::atomic<bool> g_armed{false}, g_fired{false};
+std::atomic<bool> g_armed{false};
 std::atomic<int> g_watched{0};
 std::atomic<int64_t> g_calls[kSources];
 std::atomic<int64_t> g_blocks{0}, g_bytes{0}, g_peak{0};
@@ -46,21 +46,17 @@ bool exempt() { return dpi_emu_own_word != 0; }
 void arm(const Fault& fault) {
   g_fault = fault;
   for (auto& n : g_calls) n = 0;
-  g_fired = false;
   g_armed = true;
 }
 void disarm() { g_armed = false; }
 int64_t calls_of(Source source) { return g_calls[static_cast<int>(source)]; }
-bool fired() { return g_fired; }
 
 bool fails(Source source) {
   if (!g_armed.load(std::memory_order_relaxed) || g_watched.load(std::memory_order_relaxed) == 0 || exempt())
     return false;
   const int64_t n = ++g_calls[static_cast<int>(source)];
   if (source != g_fault.source || g_fault.at == 0) return false;
-  if (n != g_fault.at && !(g_fault.all_from && n > g_fault.at)) return false;
-  g_fired = true;
-  return true;
+  return n == g_fault.at || (g_fault.all_from && n > g_fault.at);
 }
 
 Watched::Watched() { ++g_watched; }

@@ -32,8 +32,6 @@ void arm(const Fault& fault);
 void disarm();
 /// Calls of a source since arm().
 int64_t calls_of(Source source);
-/// Did the planned call come?
-bool fired();
 /// Counts a call; true = it is the one that fails. For hooks.
 bool fails(Source source);
 

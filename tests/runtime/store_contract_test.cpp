@@ -121,7 +121,7 @@ TEST_CASE("a table that cannot be stored fails the load") {
 
 TEST_CASE("slow prepares of several callers overlap") {
   SlowModel m;
-  m.control->delay_ns = 10'000'000;
+  m.control->meet = 2;
   std::vector<std::thread> threads;
   std::atomic<int> failed{0};
   for (int t = 0; t < 4; ++t) {

@@ -48,6 +48,18 @@ TEST_CASE("delays, lateness, failures") {
   CHECK(control->ready == 3);
 }
 
+TEST_CASE("prepares that have to meet go on when they have met") {
+  auto control = std::make_shared<SlowStoreControl>();
+  SlowStore store(std::make_unique<ReadyStore>(), control);
+  control->meet = 2;
+  const auto prepare = [&] { CHECK(store.prepare({}).value() == Readiness::kReady); };
+  std::thread other(prepare);
+  prepare();
+  other.join();
+  CHECK(control->most_running == 2);
+  prepare();  // alone, after the two have met
+}
+
 TEST_CASE("ids are counted") {
   auto control = std::make_shared<SlowStoreControl>();
   SlowStore store(std::make_unique<ReadyStore>(), control);

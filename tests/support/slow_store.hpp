@@ -25,6 +25,8 @@ struct SlowStoreControl {
   std::atomic<Code> failure{Code::kIo};  // with this code
   std::atomic<int> failing_ingests{0};   // so many next ingests fail
 
+  std::atomic<int> meet{0};  // so many prepares have to be inside at once before one goes on; given up after
+                             // a minute, for all
   std::atomic<int> prepares{0};  // finished calls
   std::atomic<int> ready{0};
   std::atomic<int> running{0};  // calls inside prepare
@@ -56,6 +58,7 @@ class SlowStore final : public TableStore {
     int most = control_->most_running.load();
     while (running > most && !control_->most_running.compare_exchange_weak(most, running)) {
     }
+    wait_for_others();
     Result<Readiness> answer = answer_to(request);
     if (answer.ok() && answer.value() == Readiness::kReady) ++control_->ready;
     --control_->running;
@@ -70,6 +73,14 @@ class SlowStore final : public TableStore {
     while (n > 0 && !left->compare_exchange_weak(n, n - 1)) {
     }
     return n > 0;
+  }
+
+  void wait_for_others() {
+    const uint64_t end = monotonic_ns() + 60'000'000'000u;
+    while (control_->most_running < control_->meet) {
+      if (monotonic_ns() > end) control_->meet = 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
 
   Result<Readiness> answer_to(const StoreRequest& request) {
