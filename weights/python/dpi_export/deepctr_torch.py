@@ -7,7 +7,6 @@ from .builder import Builder
 from .import_common import (FeatureRules, ImportContext, UnsupportedModelError, check_global_hooks, check_ids,
                             is_library_class, pad_bags, random_bags, run_library, strip_padding, to_numpy)
 from .import_encoders import check_padding
-from .import_run import export
 from .torch_modules import in_turn, linear
 
 _MODELS, _LAYERS = "deepctr_torch.models", "deepctr_torch.layers"
@@ -16,7 +15,7 @@ _EMPTY_MAX = -1e9
 
 
 def from_deepctr_torch(model, path, *, rows=None, raw=None, encoders=None, features=None, name=None, metrics=None,
-                       table_dtype=None, stats=None, check=True):
+                       table_dtype=None, stats=None, check=True, trace=True):
     """Writes a DeepCTR-Torch model as a bundle.
 
     model        WDL, DeepFM, DCN or DCNMix; float32 or half
@@ -33,12 +32,16 @@ def from_deepctr_torch(model, path, *, rows=None, raw=None, encoders=None, featu
     stats        {feature: training-time statistics}, as dpi_export.training_stats makes them; recorded, not used for scoring
     check        compare the import with the model on `rows` and on random rows, and the encoders with the library's transform,
                  before writing
+    trace        a model that is none of these, or was changed (a subclass, a hook, a layer of one's own), is imported by tracing what
+                 it computes, as from_torch does; False: it is refused
 
     Raises UnsupportedModelError, naming the layer or option, when the model cannot be carried over exactly.
     """
-    return export(DeepctrImport, model, None, path,
+    from .traced_libraries import DeepctrTrace, export_or_trace  # here, because it builds on this file
+
+    return export_or_trace(DeepctrImport, DeepctrTrace, model, None, path,
                   {"rows": rows, "raw": raw, "encoders": encoders, "features": features, "name": name, "metrics": metrics,
-                   "table_dtype": table_dtype, "stats": stats, "check": check})
+                   "table_dtype": table_dtype, "stats": stats, "check": check}, trace)
 
 
 def _kind(column):

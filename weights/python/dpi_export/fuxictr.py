@@ -10,14 +10,13 @@ from .builder import Builder
 from .import_common import (FeatureRules, ImportContext, UnsupportedModelError, check_global_hooks, check_ids,
                             is_library_class, pad_bags, random_bags, run_library, strip_padding, to_numpy)
 from .import_encoders import check_padding
-from .import_run import export
 from .torch_modules import in_turn, linear, sequential
 
 _LAYERS = "fuxictr.pytorch.layers"
 
 
 def from_fuxictr(model, feature_map, path, *, rows=None, raw=None, encoders=None, features=None, name=None, metrics=None,
-                 table_dtype=None, stats=None, check=True):
+                 table_dtype=None, stats=None, check=True, trace=True):
     """Writes a FuxiCTR model as a bundle.
 
     model        a model of the zoo (LR, FM, WideDeep, DeepFM, DCN, DCNv2) or one composed like it; float32 or half
@@ -35,12 +34,23 @@ def from_fuxictr(model, feature_map, path, *, rows=None, raw=None, encoders=None
     stats        {feature: training-time statistics}, as dpi_export.training_stats makes them; recorded, not used for scoring
     check        compare the import with the model on `rows` and on random rows, and the encoders with the library's transform,
                  before writing
+    trace        a model that is none of these, or was changed (a subclass, a hook, a layer of one's own), is imported by tracing what
+                 it computes, as from_torch does; False: it is refused
 
     Raises UnsupportedModelError, naming the layer or option, when the model cannot be carried over exactly.
     """
-    return export(FuxiImport, model, feature_map, path,
+    from .traced_libraries import FuxiTrace, export_or_trace  # here, because it builds on this file
+
+    return export_or_trace(FuxiImport, FuxiTrace, model, feature_map, path,
                   {"rows": rows, "raw": raw, "encoders": encoders, "features": features, "name": name, "metrics": metrics,
-                   "table_dtype": table_dtype, "stats": stats, "check": check})
+                   "table_dtype": table_dtype, "stats": stats, "check": check}, trace)
+
+
+def id_rules(spec):
+    """What an id outside the vocabulary means. A fitted vocabulary ends with the row of unknown values; a missing value is one of them."""
+    if "category_processor" in spec:
+        return {}
+    return {"out_of_range": "oov", "oov_id": int(spec.get("oov_idx", int(spec["vocab_size"]) - 1))}
 
 
 class FuxiImport:
@@ -299,10 +309,7 @@ class FuxiImport:
 
     def _id_feature(self, name, spec, encoder):
         size = int(spec["vocab_size"])
-        rules = {}
-        if "category_processor" not in spec:
-            # A fitted vocabulary ends with the row of unknown values; a missing value is one of them.
-            rules = {"out_of_range": "oov", "oov_id": int(spec.get("oov_idx", size - 1))}
+        rules = id_rules(spec)
         if spec["type"] == "categorical":
             if rules:
                 rules.update(missing="default", default_id=rules["oov_id"])

@@ -25,7 +25,7 @@ def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=
                  is left out, integers are ids and more than one column a sequence or a dense vector. input: the entry of the dict or
                  the number of the argument (default: the feature's name, or its place); columns: (first, end) of it. Ids need vocab_size,
                  or table=<path of their nn.Embedding>; sequences may say pad_id (0) and pad_side ("post"). Every other key is a rule of
-                 the bundle's feature (FORMAT.md part 4): out_of_range, oov_id, missing, space ...
+                 the bundle's feature (FORMAT.md part 4): out_of_range, oov_id, missing, space ... What the model does not read is left out
     rows         rows in the example's form; become golden rows with the model's outputs. Default: the example
     outputs      names of the outputs; default: the keys of a dict, "ctr" for a single one
     call         call(model, inputs) -> outputs, where the model is not simply called with the example
@@ -60,25 +60,30 @@ class TorchImport:
 
         self.model, self.table_dtype = model, table_dtype
         self.inputs = Inputs(model, described["example"], described["features"])
-        self.forward = Forward(model, self.inputs, described.get("call"), described.get("outputs"))
-        self.b = Builder(name or type(model).__name__.lower())
+        self.forward = Forward(model, self.inputs, described.get("call"), described.get("outputs"), described.get("of"))
+        self.b = self._builder = Builder(name or type(model).__name__.lower())
         self.ctx = TraceContext(model, self.b)
-        self.rules = FeatureRules(self.ctx, features, self.inputs.features)
-        self.inputs.declare(self.b, encoders or {}, stats or {}, self.rules)
+        self._options = encoders or {}, stats or {}, FeatureRules(self.ctx, features, self.inputs.features)
+        self.inputs.declare(self.ctx, self.b, *self._options)
         self.lowering = self.heads = self.names = None
 
     def build(self):
         """Traces, lowers and fills the builder. Raises UnsupportedModelError."""
-        from .trace.build import emit
+        from .trace.build import emit, features_read
         from .trace.pipeline import lowered
 
         self._check_weights()
         self.lowering, self.heads = lowered(self.model, self.forward, self.inputs, {f["name"]: f for f in self.b.features})
+        self.b = self.ctx.b = Builder(self._builder.name)
+        self.inputs.read_only(features_read(self.heads))
+        self.inputs.declare(self.ctx, self.b, *self._options)
         self.names = emit(self.lowering.g, self.heads, self.b, self.table_dtype, self.lowering.stored)
         return self.b
 
     def _check_weights(self):
         for name, p in self.model.named_parameters():
+            if p.is_floating_point() and not bool(p.isfinite().all()):
+                self.ctx.refuse(f"'{name}'", "holds NaN or infinity")
             if str(p.dtype) == "torch.float64":
                 self.ctx.refuse(f"'{name}'", "is torch.float64, expected float32, float16 or bfloat16 (convert with model.float())")
 

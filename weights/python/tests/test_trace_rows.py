@@ -81,7 +81,7 @@ MIXES = {
     "x * torch.tensor(len(x))": (lambda x: x * torch.tensor(x.shape[0]), "aten.mul.Tensor.*constant that differs between 37 and 41 rows"),
     "x * torch.full": (lambda x: x * torch.full((len(x), 1), float(len(x))), "aten.mul.Tensor.*constant that differs"),
     "place in the batch": (lambda x: x * torch.arange(len(x)).unsqueeze(1), "aten.mul.Tensor.*another value for every row"),
-    "noise": (lambda x: x + torch.randn(3), "aten.add.Tensor.*or on chance"),
+    "noise": (lambda x: x + torch.randn(3), "aten.randn.*it is random"),
     "if B > 39": (branch, "depends on the number or the content of the rows"),
     "a loop over rows": (lambda x: torch.stack([row * 2 for row in x]), "takes the rows apart|takes one row|depends on the number"),
     # what Python reads

@@ -85,7 +85,8 @@ def dims_of(node, dims):
 # -- rules ------------------------------------------------------------------------------------------------------------
 def _elementwise(pair, node):
     """Dims align at the right; rows must meet rows."""
-    rank, found = len(node.value.shape), None
+    value = node.value if hasattr(node.value, "shape") else node.value[0]
+    rank, found = len(value.shape), None
     for other in node.inputs():
         if not other.varies:
             continue
@@ -385,8 +386,7 @@ _ELEMENTWISE = """add sub rsub mul div pow neg abs exp expm1 log log1p log2 log1
  reciprocal square sigmoid tanh relu relu6 gelu silu elu selu celu leaky_relu softplus hardtanh hardswish hardsigmoid mish clamp clamp_min
  clamp_max maximum minimum where masked_fill eq ne lt le gt ge logical_not logical_and logical_or logical_xor bitwise_and bitwise_or
  bitwise_not bitwise_xor remainder fmod floor_divide log_sigmoid_forward _prelu_kernel erf hardshrink softshrink threshold addcmul addcdiv
- lerp isnan isinf isfinite nan_to_num _to_copy clone detach alias lift_fresh contiguous xlogy zeros_like ones_like full_like new_zeros
- fill""".split()
+ lerp isnan isinf isfinite nan_to_num _to_copy clone detach alias lift_fresh contiguous xlogy fill rrelu_with_noise empty_like""".split()
 
 RULES = {
     **{name: _elementwise for name in _ELEMENTWISE}, "prelu": _same,

@@ -2,7 +2,10 @@
 
 import re
 
+import numpy as np
+
 from ..errors import NAME
+from ..import_common import UnsupportedModelError
 from .normalise import reachable
 
 
@@ -27,6 +30,12 @@ def heads_of(graph, outputs):
                 logit = graph.slice(inner, i, i + 1, 0)
                 out.append(Head(at, graph.unary("sigmoid", logit), logit))
     return out
+
+
+def features_read(heads):
+    """Names of the features that the scores depend on."""
+    ops = reachable([op for head in heads for op in (head.value, head.logit) if op is not None])
+    return {op.attrs["feature"] for op in ops if op.kind == "Input"}
 
 
 def _size(shape):
@@ -57,6 +66,7 @@ def emit(graph, heads, builder, table_dtype=None, stored=None):
     names = {}
     order = reachable([op for head in heads for op in (head.value, head.logit) if op is not None])
     for name in dict.fromkeys(op.attrs["table"] for op in order if op.kind == "Embed"):
+        _check_finite(name, graph.tables[name])
         builder.table(clean(name), graph.tables[name], dtype=table_dtype or (stored or {}).get(name, "f32"))
     for op in order:
         attrs = dict(op.attrs)
@@ -71,6 +81,13 @@ def emit(graph, heads, builder, table_dtype=None, stored=None):
         builder.head(clean(head.name), names[id(head.value)], logit=names[id(logit)],
                      activation="identity" if head.logit is None else "sigmoid")
     return names
+
+
+def _check_finite(name, table):
+    step = max(1, (1 << 22) // table.shape[1])
+    for at in range(0, len(table), step):  # in blocks: a table may be large
+        if not np.isfinite(table[at:at + step]).all():
+            raise UnsupportedModelError(f"table '{name}' holds NaN or infinity")
 
 
 def clean(name):

@@ -12,6 +12,8 @@ from .ir import Node, Trace
 
 #: Operators that hand a tensor's content to Python: what the model does with it leaves no trace.
 _READS = ("_local_scalar_dense", "is_nonzero", "equal", "item")
+#: Operators that ask a tensor for its dims and type only.
+_BLANK = ("new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like")
 _OURS = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -40,7 +42,7 @@ def record(recorder, op, args, kwargs, value):
     module, line = _place(recorder.paths)
     held, held_kwargs = _nodes(recorder, args), _nodes(recorder, kwargs)
     node = Node(op, held, held_kwargs, value, module, line)
-    node.varies = any(n.varies for n in node.inputs())
+    node.varies = any(n.varies for n in node.inputs()) and node.base not in _BLANK
     if node.varies and node.base in _READS:
         raise UnsupportedModelError(f"{node.place()}: Python reads a value that depends on the rows, and what it does with it cannot be "
                                     "seen; write the choice with torch.where or a mask")

@@ -106,7 +106,9 @@ class Graph:
         return self.op("Linear", [x], _given(groups=(groups, 1), axis=(axis, "last")), {"weight": weight, "bias": bias})
 
     def matmul(self, a, b):
-        """a b; a transposed input becomes an attribute."""
+        """a b; a transposed input becomes an attribute, a single number on the right a factor."""
+        if b.shape[-2:] == (1, 1) and len(a.shape) == len(b.shape):
+            return self.binary("mul", a, b)
         attrs, ins = {}, []
         for x, key in ((a, "trans_a"), (b, "trans_b")):
             if x.is_a("View", kind="transpose") and x.attrs["perm"] == swapped(len(x.shape)):
@@ -115,11 +117,19 @@ class Graph:
         return self.op("MatMul", ins, attrs)
 
     def binary(self, kind, x, y):
-        """Element by element with broadcasting."""
+        """Element by element with broadcasting. Dims of 1 that a reshape made on both sides are put back behind it."""
+        if len(x.shape) == len(y.shape) and all(v.kind == "Const" or v.is_a("View", kind="reshape") for v in (x, y)):
+            keep = [i for i, (a, b) in enumerate(zip(x.shape, y.shape)) if a != 1 or b != 1] or [0]
+            if len(keep) < len(x.shape):
+                dims = [max(a, b) for a, b in zip(x.shape, y.shape)]
+                return self.reshape(self.binary(kind, *(self.reshape(v, [v.shape[i] for i in keep]) for v in (x, y))), dims)
         return self.op("Binary", [x, y], {"kind": kind})
 
     def unary(self, kind, x, a=None, b=None, **params):
         """Element by element."""
+        ones = leading_ones(x.shape)
+        if ones:
+            return self.reshape(self.unary(kind, self.reshape(x, x.shape[ones:]), a, b, **params), x.shape)
         return self.op("Unary", [x], {"kind": kind, "a": a, "b": b}, params)
 
     def affine(self, x, scale, shift=0.0):
@@ -138,12 +148,12 @@ class Graph:
         """sum, mean, max or sumsq over one axis, which goes away (or stays as [1] when it is the only one)."""
         axis %= len(x.shape)
         rest = x.shape[:axis] + x.shape[axis + 1:]
-        if mask is None and math.prod(rest) == 1 and len(x.shape) > 1:
-            return self.reshape(self.reduce(kind, self.reshape(x, [x.shape[axis]]), 0, None, eps, empty), rest)
         if x.shape[axis] == 1 and mask is None and kind != "sumsq":
             return self.reshape(x, rest or [1])
-        if kind == "sum" and mask is None and x.is_a("Binary", kind="mul") and x.ins[0] is x.ins[1]:
-            kind, x = "sumsq", x.ins[0]
+        if kind == "sum" and mask is None:
+            square = x.ins[0] if x.is_a("View", kind="reshape") else x
+            if square.is_a("Binary", kind="mul") and square.ins[0] is square.ins[1]:
+                kind, x = "sumsq", self.reshape(square.ins[0], x.shape)
         attrs = _given(axis=(axis if axis != len(x.shape) - 1 else -1, -1), keepdim=(not rest, False), eps=(eps, 0.0), empty=(empty, 0.0))
         return self.op("Reduce", [x] if mask is None else [x, mask], {"kind": kind, **attrs})
 
@@ -169,6 +179,8 @@ class Graph:
             x = x.ins[0]
         if list(x.shape) == dims:
             return x
+        if x.kind == "Const":
+            return self.const(x.params["value"].reshape(dims))
         return self.op("View", [x], {"kind": "reshape", "dims": dims})
 
     def transpose(self, x, perm):
@@ -218,6 +230,14 @@ class Graph:
 def _given(**attrs):
     """Attributes that differ from their default: key=(value, default)."""
     return {k: v for k, (v, default) in attrs.items() if v != default}
+
+
+def leading_ones(shape):
+    """How many dims of 1 stand in front of the others; one dim stays."""
+    count = 0
+    while count < len(shape) - 1 and shape[count] == 1:
+        count += 1
+    return count
 
 
 def swapped(rank):

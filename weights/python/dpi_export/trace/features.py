@@ -7,6 +7,7 @@ or some columns of one.
 import numpy as np
 
 from ..import_common import UnsupportedModelError, pad_bags, random_bags, strip_padding, to_numpy
+from ..import_encoders import check_padding
 
 #: What a feature may say here; every other key goes to the Builder's feature call.
 _OWN = ("kind", "input", "columns", "table", "vocab_size", "max_len", "dim", "of", "pad_id", "pad_side")
@@ -41,7 +42,7 @@ class Inputs:
         self.model, self.form = model, example
         self.keys = list(example) if isinstance(example, dict) else list(range(len(example))) if isinstance(example, (list, tuple)) else [0]
         self.samples = {key: _tensor(key, value) for key, value in zip(self.keys, self.split(example))}
-        self.features = {}
+        self.features, self._read = {}, None
         for place, (name, given) in enumerate(features.items()):
             given = dict(given)
             if not isinstance(example, dict):
@@ -105,18 +106,29 @@ class Inputs:
     def _link_lengths(self):
         for feature in self.features.values():
             if feature.kind == "length":
-                target = self.features.get(feature.of)
-                if target is None or target.kind != "sequence":
-                    raise ValueError(f"{feature}: of={feature.of!r} is no sequence feature")
-                target.length = feature
+                targets = [self.features.get(name) for name in ([feature.of] if isinstance(feature.of, str) else feature.of or [None])]
+                if any(t is None or t.kind != "sequence" for t in targets) or len({t.max_len for t in targets}) != 1:
+                    raise ValueError(f"{feature}: of={feature.of!r} is no sequence feature, or several of different lengths")
+                feature.of = targets[0].name
+                for target in targets:
+                    target.length = feature
 
-    def declare(self, builder, encoders, stats, rules):
+    def read_only(self, names):
+        """Leaves out of the bundle what the model does not read."""
+        self._read = set(names)
+
+    def _bundled(self):
+        return [f for f in self.features.values() if self._read is None or f.name in self._read]
+
+    def declare(self, ctx, builder, encoders, stats, rules):
         """Adds the features to a Builder."""
-        for f in self.features.values():
+        for f in self._bundled():
             keys = {"encoder": encoders.get(f.name), "stats": stats.get(f.name), **f.rules}
             if f.kind == "categorical":
                 builder.categorical(f.name, f.vocab_size, **rules.of(f.name, {"pad_id": f.pad_id}, keys))
             elif f.kind == "sequence":
+                if f.length is None:
+                    check_padding(ctx, f.name, encoders.get(f.name), f.pad_id)
                 keys = {"missing": "pad", "pad_id": f.pad_id, "pad_side": f.pad_side,
                         "keep": "first" if f.pad_side == "post" else "last", **keys}
                 builder.sequence(f.name, f.vocab_size, max_len=f.max_len, **rules.of(f.name, keys))
@@ -135,7 +147,8 @@ class Inputs:
         import torch
 
         device = next((p.device for p in self.model.parameters()), None)
-        return [torch.from_numpy(np.array(arrays[key])).to(dtype=self.samples[key].dtype, device=device) for key in self.keys]
+        return [torch.from_numpy(np.array(arrays[key])).to(dtype=self.samples[key].dtype, device=device).reshape(
+            (-1, *self.samples[key].shape[1:])) for key in self.keys]
 
     def _of(self, feature, array):
         """A feature's part of its input, [rows, width]."""
@@ -145,7 +158,7 @@ class Inputs:
     def columns(self, rows):
         """Rows in the model's form as columns of the bundle's features."""
         arrays, out = self.arrays(rows), {}
-        for f in self.features.values():
+        for f in self._bundled():
             value = self._of(f, arrays[f.input]) if f.kind != "length" else None
             if f.has_ids:
                 value = _ids(f, value)
@@ -168,9 +181,14 @@ class Inputs:
     def random_rows(self, rng, n):
         """Rows in the model's form: ids over the whole vocabulary, empty and full bags, padding inside a bag."""
         arrays = {key: np.zeros((n,) + tuple(sample.shape[1:]), _dtype(sample)) for key, sample in self.samples.items()}
+        bags = {}  # sequences that share a length have bags of one length
         for f in self.features.values():
             if f.kind != "length":
-                self.put(arrays, f.name, self._random(f, rng, n))
+                values = self._random(f, rng, n)
+                if f.length is not None:
+                    counts = bags.setdefault(f.length.name, [len(bag) for bag in values])
+                    values = [rng.integers(min(1, f.vocab_size - 1), f.vocab_size, count).tolist() for count in counts]
+                self.put(arrays, f.name, values)
         return self.joined([arrays[key] for key in self.keys])
 
     def _random(self, f, rng, n):

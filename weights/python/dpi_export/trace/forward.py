@@ -10,8 +10,8 @@ from ..import_common import UnsupportedModelError
 class Forward:
     """How a model is called; `names` of its outputs are known after the first call."""
 
-    def __init__(self, model, inputs, call=None, names=None):
-        self._inputs, self._call, self._given = inputs, call, names
+    def __init__(self, model, inputs, call=None, names=None, only=None):
+        self._inputs, self._call, self._given, self._only = inputs, call, names, only
         self._by_name = isinstance(inputs.form, dict) and call is None and _takes(model, inputs.keys)
 
     def __call__(self, model, tensors):
@@ -28,6 +28,8 @@ class Forward:
         return self._named(out)
 
     def _named(self, out):
+        if self._only is not None and isinstance(out, dict) and self._only in out:  # FuxiCTR's dict holds the score and other things
+            out = out[self._only]
         found = list(_outputs(out, ""))
         if not found:
             raise UnsupportedModelError("the model gives no tensor")
@@ -54,7 +56,7 @@ class Forward:
 def _takes(model, keys):
     """True when forward has the keys of the dict as its parameters."""
     parameters = inspect.signature(model.forward).parameters
-    return set(keys) <= set(parameters) and not (len(keys) == 1 and len(parameters) == 1 and False)
+    return set(keys) <= set(parameters)
 
 
 def _outputs(out, name):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..import_common import UnsupportedModelError
 from .emit import digest
-from .values import Floats, Refs
+from .values import Floats, Refs, expand
 
 
 def _runs(cells):
@@ -35,8 +35,21 @@ def _joined(lowering, refs, base, width):
     return g.concat(parts)
 
 
+def _narrow(refs):
+    """The references with a dim of 1 in place of every axis along which they are all the same."""
+    cells = refs.cells
+    for axis in range(cells.ndim):
+        first = np.take(cells, [0], axis=axis)
+        if cells.shape[axis] > 1 and all(a == b for a, b in zip(np.broadcast_to(first, cells.shape).reshape(-1), cells.reshape(-1))):
+            cells = first
+    return Refs(cells)
+
+
 def embedding(lowering, weight, values, label, refs):
     """Rows of a table [rows, dim] by ids; gives dims of refs and then dim. `weight` is the constant's Node, `values` its array."""
+    narrow = _narrow(refs)
+    if narrow.dims != refs.dims:
+        return expand(lowering.g, embedding(lowering, weight, values, label, narrow), refs.dims + (values.shape[1],))
     dim, tables = values.shape[1], {}
 
     def base(name, key):
@@ -74,6 +87,9 @@ def _table(lowering, weight, values, label, feature, key):
 # -- ids and floats of the inputs as numbers ----------------------------------------------------------------------------
 def floats(lowering, refs):
     """References as numbers."""
+    narrow = _narrow(refs)
+    if narrow.dims != refs.dims:
+        return expand(lowering.g, floats(lowering, narrow), refs.dims)
     cells = refs.flat()
     kinds = {lowering.features[name].kind for name, _, _ in cells}
     if kinds == {"length"}:

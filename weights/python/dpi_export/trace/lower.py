@@ -112,8 +112,10 @@ class Lowering:
         """A Python number for a number or a constant of one entry; None for anything else."""
         if isinstance(held, (int, float, bool)):
             return float(held)
-        if hasattr(held, "varies") and not held.varies and held.value.numel() == 1 and len(held.shape) <= len(self.node.shape):
-            return float(self.pair.constant(held, self.node).reshape(-1)[0])
+        if hasattr(held, "varies") and not held.varies and len(held.shape) <= len(self.node.shape):
+            array = self.constant(held)
+            if array.size == 1:
+                return _written(array.reshape(-1)[0])
         return None
 
     def weight(self, node, dtype=np.float32):
@@ -156,3 +158,9 @@ class Lowering:
     def reshaped(self, node, value):
         """A value under the dims of a node."""
         return reshape(self.g, value, self.dims(node))
+
+
+def _written(value):
+    """A number as its author wrote it: 1e-8 in float32 is the decimal 1e-08."""
+    short = f"{value:.4g}"
+    return float(short) if value.dtype == np.float32 and np.float32(short) == value else float(value)

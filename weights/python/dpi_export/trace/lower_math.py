@@ -6,7 +6,7 @@ import numpy as np
 
 from ..import_common import UnsupportedModelError
 from .batch_axis import argument
-from .values import Filled, Floats, Refs, expand
+from .values import Filled, Floats, Refs, expand, take
 
 
 def unary(kind):
@@ -335,6 +335,28 @@ def softshrink(lower, node):
     """x - clamp(x, -lambda, lambda)"""
     bound, x = float(argument(node, 1, "lambd", 0.5)), lower.floats(node.args[0])
     return Floats(lower.g.binary("sub", x.op, lower.g.unary("clamp", x.op, a=-bound, b=bound)), x.dims)
+
+
+def glu(lower, node):
+    """The first half times sigmoid of the second."""
+    x, axis = lower.floats(node.args[0]), lower.axis(node.args[0], argument(node, 1, "dim", -1))
+    half = x.dims[axis] // 2
+    first, second = (take(lower.g, x, axis, list(range(i * half, (i + 1) * half))) for i in (0, 1))
+    return Floats(lower.g.binary("mul", first.op, lower.g.unary("sigmoid", second.op)), first.dims)
+
+
+def rrelu(lower, node):
+    """In evaluation mode a leaky ReLU with the middle of its two slopes."""
+    if argument(node, 4, "training", False):
+        lower.refuse("is random: the layer is not in evaluation mode")
+    low, high = float(argument(node, 2, "lower", 1 / 8)), float(argument(node, 3, "upper", 1 / 3))
+    return _unary(lower, lower.floats(node.args[0]), "leaky", a=(low + high) / 2)
+
+
+def nothing(lower, node):
+    """Room that nothing has been written into."""
+    dims = lower.dims(node)
+    return Floats(lower.g.const(np.zeros(dims or (1,), np.float32)), dims)
 
 
 # -- masks ------------------------------------------------------------------------------------------------------------

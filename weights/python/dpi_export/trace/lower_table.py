@@ -15,14 +15,14 @@ TABLE = {
     "clamp": m.clamp, "clamp_min": m.clamp_min, "clamp_max": m.clamp_max, "hardtanh": m.clamp, "relu6": m.relu6,
     "gelu": m.gelu, "leaky_relu": m.leaky, "elu": m.elu, "celu": m.celu, "softplus": m.softplus, "prelu": m.prelu, "_prelu_kernel": m.prelu,
     "hardsigmoid": m.hardsigmoid, "hardswish": m.hardswish, "mish": m.mish, "log_sigmoid_forward": m.log_sigmoid,
-    "softshrink": m.softshrink, "addcmul": m.addcmul, "lerp": m.lerp,
+    "softshrink": m.softshrink, "glu": m.glu, "rrelu_with_noise": m.rrelu, "empty_like": m.nothing, "addcmul": m.addcmul, "lerp": m.lerp,
     # masks
     "where": m.where, "masked_fill": m.masked_fill, "logical_not": m.logical_not, "bitwise_not": m.logical_not,
     "logical_and": m.logical_and, "bitwise_and": m.logical_and, "logical_or": m.logical_or, "bitwise_or": m.logical_or,
     "ne": m.not_equal, "eq": m.equal, "gt": m.greater, "ge": m.compare, "lt": m.less, "le": m.compare,
     # copies
     **{name: m.same for name in ("clone", "detach", "alias", "lift_fresh", "contiguous")}, "_to_copy": m.to_copy, "getitem": m.getitem,
-    **{name: m.constant_like for name in ("zeros_like", "ones_like", "full_like", "new_zeros", "fill")},
+    "fill": m.constant_like,
     # views
     **{name: v.view for name in ("view", "_unsafe_view", "reshape", "_reshape_alias", "unsqueeze", "squeeze")},
     "permute": v.permute, "transpose": v.transpose, "t": v.transpose, "expand": v.expanded, "repeat": v.repeat, "slice": v.sliced,

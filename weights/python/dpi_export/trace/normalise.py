@@ -38,6 +38,12 @@ class Normaliser:
             return g.slice(ins[0], a["begin"], a["end"], a["axis"])
         if op.kind == "Concat":
             return g.concat(ins, a.get("axis", -1))
+        if op.kind == "Binary":
+            return g.binary(a["kind"], *ins)
+        if op.kind == "MatMul" and not a:
+            return g.matmul(*ins)
+        if op.is_a("Unary", kind="affine") and not op.params:
+            return g.affine(ins[0], a["a"], a["b"])
         return g.op(op.kind, ins, dict(a), dict(op.params))
 
     def once(self, op):
@@ -145,7 +151,8 @@ def _count(op):
     if op.is_a("Binary", kind="max"):
         for x, bound in (op.ins, op.ins[::-1]):
             if bound.kind == "Const" and bound.params["value"].size == 1 and 0 < float(bound.params["value"].reshape(-1)[0]) <= 1:
-                return _under(x), 0.0
+                bound = float(bound.params["value"].reshape(-1)[0])
+                return _under(x), float(str(np.float32(bound))) if bound <= 1e-3 else 0.0
     return None, 0.0
 
 
@@ -198,7 +205,28 @@ def _dice_off(off, p, x):
     return None
 
 
-RULES = (_pooled, _mean, _bias, _dice)
+def _scaled_sum(n, op, _old):
+    """A sum of a x is a times the sum of x; a bias added to the entries is added as often as there are entries."""
+    if not op.is_a("Reduce", kind="sum") or len(op.ins) != 1:
+        return None
+    x = op.ins[0]
+    if not x.is_a("Unary", kind="affine") or x.params or x.attrs["b"] != 0:
+        return None
+    return n.g.affine(n.g.reduce("sum", x.ins[0], op.attrs.get("axis", -1)), x.attrs["a"])
+
+
+def _flat_sum(n, op, _old):
+    """A reduction next to which there are only dims of 1 runs over a flat value."""
+    if op.kind != "Reduce" or len(op.ins) != 1 or len(op.ins[0].shape) == 1 or op.attrs.get("keepdim"):
+        return None
+    x, axis = op.ins[0], op.attrs.get("axis", -1) % len(op.ins[0].shape)
+    if any(d != 1 for i, d in enumerate(x.shape) if i != axis):
+        return None
+    keys = {key: op.attrs[key] for key in ("eps", "empty") if key in op.attrs}
+    return n.g.reshape(n.g.reduce(op.attrs["kind"], n.g.reshape(x, [x.shape[axis]]), 0, **keys), op.shape)
+
+
+RULES = (_pooled, _mean, _bias, _dice, _scaled_sum, _flat_sum)
 
 
 def normalise(graph, outputs):
@@ -215,6 +243,7 @@ def from_builder(builder):
     for op in builder.ops:
         g.module = op.get("module", "")
         params = {role: builder.param(name) for role, name in op.get("params", {}).items()}
-        made[op["name"]] = g.op(op["op"], [made[i] for i in op["in"]], op.get("attrs"), params)
+        a, ins = op.get("attrs", {}), [made[i] for i in op["in"]]
+        made[op["name"]] = g.slice(ins[0], a["begin"], a["end"], a["axis"]) if a.get("kind") == "slice" else g.op(op["op"], ins, a, params)
     heads = [made[h[key]] for h in builder.heads for key in ("value", "logit") if key in h]
     return g, normalise(g, heads)

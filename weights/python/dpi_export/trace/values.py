@@ -87,7 +87,10 @@ class Maps:
             if key not in seen:
                 given = [self[cell[2]] if isinstance(p, Refs) else torch.as_tensor(np.asarray(cell)[None]) if isinstance(p, np.ndarray) else cell
                          for cell, p in zip(row, parts)]
-                seen[key] = self.add(call(*given))
+                made = call(*given)
+                if made.is_floating_point() and not made.isfinite().all():
+                    return None  # a fill with infinity is a mask, not a number
+                seen[key] = self.add(made)
             out[i] = (*ids.pop(), seen[key])
         return Refs(out.reshape(dims))
 
