@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every precision keeps the AUC of a demo: bank_dcnv2 (cross v2 layers) on the emulated GPU against the reference backend.
 
-  python3 tests/e2e/precision_demo_test.py build/release/bin [device]     exit 77 (skipped) when dpi or the device is not there
+  python3 tests/e2e/precision_demo_test.py build/release/bin [device]     exit 77 (skipped) when dpi or a GPU is not there
 """
 
 import json
@@ -20,7 +20,7 @@ def auc(dpi, rows, device, precision):
                precision, "--batch", "1024", "--summary", "--json"]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        if "cannot be used" in done.stderr:
+        if device != "cuda_emu" and "cannot be used" in done.stderr:  # the test is registered where the emulated GPU was built
             print(f"skipped: {done.stderr.strip()}")
             sys.exit(77)
         sys.exit(f"{device} {precision}: exit {done.returncode}\n{done.stderr}")

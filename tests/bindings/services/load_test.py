@@ -80,11 +80,11 @@ def test_scores_and_latencies(demo, capsys):
 
 
 def test_no_request_waits_for_a_delayed_ack(demo, capsys):
-    """Such a wait is 40 ms in every request but the first ones of a connection; only a machine that is busy at each of five
-    attempts is as slow without it."""
+    """Such a wait is 40 ms in every request but the first ones of a connection; only a machine that is busy for a whole minute is
+    as slow without it."""
     service, rows, want = demo
-    medians = []
-    for _ in range(5):
+    medians, deadline = [], time.monotonic() + client.TIMEOUT
+    while not medians or (medians[-1] >= 0.025 and time.monotonic() < deadline):
         connection, took = service.connect(), []
         for i in range(60):
             started = time.perf_counter()
@@ -92,11 +92,9 @@ def test_no_request_waits_for_a_delayed_ack(demo, capsys):
             took.append(time.perf_counter() - started)
         connection.close()
         medians.append(statistics.median(took[20:]))
-        if medians[-1] < 0.025:
-            break
     with capsys.disabled():
         print(f" one client, one row: median {1e3 * medians[-1]:.2f} ms ", end="")
-    assert min(medians) < 0.025, medians
+    assert medians[-1] < 0.025, medians
 
 
 def test_what_was_begun_is_answered_at_sigterm(demo):

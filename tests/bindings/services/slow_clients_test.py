@@ -10,6 +10,7 @@ import threading
 import time
 
 import client
+import pytest
 
 CONNECTIONS = 1024  # that a service keeps open
 REQUESTS = 64  # to /score that it has under way
@@ -18,8 +19,12 @@ MEMORY = 640 << 20  # bytes that a service may have resident at its worst; tests
 
 
 def allow_open_files():
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limit[1]), limit[1]))
+    """As many as a test of many connections has, or it is skipped: the hard limit is not ours to raise."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2 * CONNECTIONS:
+        pytest.skip(f"no more than {hard} open files are allowed here (ulimit -H -n)")
+    if soft != resource.RLIM_INFINITY and soft < 2 * CONNECTIONS:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2 * CONNECTIONS, hard))
 
 
 def head(length):
@@ -30,6 +35,17 @@ def works(service):
     assert service.healthy()
     status, answer = service.score({"rows": [{"uid": 7}]})
     assert status == 200 and answer["scores"] == [[1]]
+
+
+def in_the_end(call):
+    """For a service of little patience: on a busy machine our own clients, too, are slow ones."""
+    deadline = time.monotonic() + client.TIMEOUT
+    while True:
+        try:
+            return call()
+        except (AssertionError, OSError, ValueError, client.http.client.HTTPException):
+            if time.monotonic() > deadline:
+                raise
 
 
 def until_in_flight(service, count):
@@ -46,7 +62,7 @@ def reads_nothing(service):
     sock.connect(("127.0.0.1", service.port))
     body = json.dumps({"rows": [{}] * 4000}).encode()
     sock.settimeout(1)
-    with contextlib.suppress(TimeoutError):
+    with contextlib.suppress(OSError):  # no room any more, or the service hung up already
         while True:
             sock.sendall(head(len(body)) + body)
     return sock
@@ -86,8 +102,8 @@ def test_slow_clients_are_left(impatient):
         readers = [stack.enter_context(reads_nothing(impatient)) for _ in range(2)]
         assert all(client.closed(s) for s in slow(stack, impatient, 3))
         assert all(dropped(s) for s in readers)
-        works(impatient)
-    gone = re.search(r'dpi_http_refused_total{cause="client"} (\d+)\n', impatient.metrics())
+        in_the_end(lambda: works(impatient))
+    gone = re.search(r'dpi_http_refused_total{cause="client"} (\d+)\n', in_the_end(impatient.metrics))
     assert int(gone.group(1)) >= 3  # the half bodies
 
 

@@ -1,7 +1,7 @@
 """`dpi predict`: the CSV form, scores, metrics, and each refusal with its place."""
 
 import json
-import time
+import resource
 
 import numpy as np
 import pytest
@@ -30,12 +30,18 @@ def test_columns_in_any_order_ignored_ones_noted(dpi, bundle, csv):
     assert ran.err == "dpi: note: column 'id' is not a feature, ignored\n"
 
 
+def processor_time():
+    """Seconds that the programs run so far took, whatever else the machine did."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_many_columns_are_one_note_and_take_no_time(dpi, bundle, csv):
     names = [f"extra{i}" for i in range(60000)]
     text = ",".join([HEADER.strip()] + names) + "\n1,1,1,0,0,0" + "," * len(names) + "\n"
-    began = time.monotonic()
+    began = processor_time()
     ran = dpi("predict", bundle, csv(text)).ok()
-    assert time.monotonic() - began < 20
+    assert processor_time() - began < 20
     assert "60000 columns are not features, ignored: 'extra0', " in ran.err and len(ran.err) < 300
     _, want = dpi("predict", bundle, csv(HEADER + "1,1,1,0,0,0\n")).scores()
     assert np.array_equal(ran.scores()[1], want)

@@ -191,6 +191,7 @@ def test_scores_and_progress_do_not_share_a_terminal(bundle, csv, tmp_path):
         rows = csv(HEADER + "1,1,1,0,0,0\n" * n)
         code, seen, _ = on_terminal("predict", bundle, rows, "--batch", "16", "-o", tmp_path / "scores.csv", with_stdout=True)
         assert code == 0
-        if seen:
+        shown = re.search(r"\x1b\[Kscoring \[[#.]{32}\] +\d+%", seen)
+        if shown:
             break
-    assert re.search(r"\x1b\[Kscoring \[[#.]{32}\] +\d+%", seen) and seen.endswith("\r\x1b[K")
+    assert shown and seen.endswith("\r\x1b[K")
