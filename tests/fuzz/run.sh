@@ -2,7 +2,7 @@
 # Fuzzes with libFuzzer: builds every target with clang 19, the whole library under coverage, AddressSanitizer and
 # UndefinedBehaviorSanitizer; runs each from the seeds and the committed corpus; makes the corpus minimal again.
 #
-#   tests/fuzz/run.sh MINUTES [TARGET...]        targets: bundle capi rows csv options tuning http (default: all)
+#   tests/fuzz/run.sh MINUTES [TARGET...]        whole minutes; targets: bundle capi rows csv options tuning http (default: all)
 #
 #   --keep         after MINUTES, or in their place: leaves tests/fuzz/corpus as it is
 #   FUZZ_OUT=DIR   where found inputs, findings and logs go (default: build/fuzz/runs)
@@ -14,6 +14,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 ROOT="$PWD"
+. tests/run.d/configure.sh
 
 ALL=(bundle capi rows csv options tuning http)
 declare -A MOST=([bundle]=16384 [capi]=2048 [rows]=2048 [csv]=2048 [options]=512 [tuning]=2048)
@@ -27,7 +28,7 @@ parse() {
     case "$1" in
       -h | --help) help; exit 0 ;;
       --keep) KEEP=yes ;;
-      [0-9]*) MINUTES="$1" ;;
+      [0-9]*) [[ "$1" =~ ^[1-9][0-9]*$ ]] || { echo "'$1' is no whole number of minutes" >&2; exit 2; }; MINUTES="$1" ;;
       *) case " ${ALL[*]} " in *" $1 "*) TARGETS+=("$1") ;; *) echo "no target '$1'; see --help" >&2; exit 2 ;; esac ;;
     esac
     shift
@@ -37,31 +38,44 @@ parse() {
 }
 
 build() {
-  local launcher=() names=() target
-  if command -v ccache >/dev/null; then
-    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  fi
+  local names=() target
   for target in "${TARGETS[@]}"; do [ "$target" = http ] || names+=("fuzz_$target"); done
   [ ${#names[@]} -gt 0 ] || return 0
-  CCACHE_BASEDIR="$ROOT" CCACHE_NOHASHDIR=1 cmake --preset fuzz --log-level=NOTICE -DDPI_CUDA=OFF -DDPI_DEVELOPER_MODE=ON "${launcher[@]}" &&
-    CCACHE_BASEDIR="$ROOT" CCACHE_NOHASHDIR=1 ninja -C build/fuzz "${names[@]}"
+  configure fuzz && ninja -C build/fuzz "${names[@]}"
 }
 
-# merge TARGET FOLDER...: the inputs that together reach every edge, as the committed corpus.
+# merge TARGET COMMITTED FOLDER...: the inputs that together reach every edge, as the committed corpus. A name of libFuzzer's is
+# the input's SHA-1; what has another was put there by somebody, such as a finding, and stays.
 merge() {
-  local target="$1" fresh="$OUT/$1/minimal"
+  local target="$1" committed="$2" fresh="$OUT/$1/minimal" input
   shift
   rm -rf "$fresh"
   mkdir -p "$fresh"
   "build/fuzz/bin/fuzz/fuzz_$target" -set_cover_merge=1 -use_counters=0 -max_len="${MOST[$target]}" "${LIMITS[@]}" "$fresh" "$@" \
     >"$OUT/$target/merge.log" 2>&1 || { tail -n 20 "$OUT/$target/merge.log"; return 1; }
+  for input in "$committed"/*; do
+    [ ! -f "$input" ] || [[ "${input##*/}" =~ ^[0-9a-f]{40}$ ]] || cp "$input" "$fresh/" || return 1
+  done
   rm -rf "tests/fuzz/corpus/$target"
   mkdir -p tests/fuzz/corpus
   if [ "$target" = bundle ]; then pack "$fresh"; else mv "$fresh" "tests/fuzz/corpus/$target"; fi
 }
 
 # Bundles are much alike: an archive, the same for the same inputs.
-pack() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$1" -cJf tests/fuzz/corpus/bundle.tar.xz .; }
+pack() {
+  /usr/bin/python3 - "$1" tests/fuzz/corpus/bundle.tar.xz <<'PY'
+import pathlib
+import sys
+import tarfile
+
+with tarfile.open(sys.argv[2], "w:xz") as archive:
+    for path in sorted(pathlib.Path(sys.argv[1]).iterdir()):
+        entry = tarfile.TarInfo(path.name)
+        entry.size = path.stat().st_size
+        with path.open("rb") as data:
+            archive.addfile(entry, data)
+PY
+}
 
 # committed TARGET: the folder of the committed corpus, unpacked where it is an archive.
 committed() {
@@ -71,7 +85,8 @@ committed() {
   fi
   rm -rf "$OUT/bundle/committed"
   mkdir -p "$OUT/bundle/committed"
-  [ ! -e tests/fuzz/corpus/bundle.tar.xz ] || tar -C "$OUT/bundle/committed" -xJf tests/fuzz/corpus/bundle.tar.xz
+  [ ! -e tests/fuzz/corpus/bundle.tar.xz ] ||
+    cmake -E chdir "$OUT/bundle/committed" cmake -E tar xf "$ROOT/tests/fuzz/corpus/bundle.tar.xz"
   echo "$OUT/bundle/committed"
 }
 
@@ -97,7 +112,7 @@ fuzz() {
     return 1
   fi
   FIGURES+="$(figures "$target" "$log")"$'\n'
-  [ "$KEEP" = yes ] || merge "$target" "$OUT/seeds/$target" "$before" "$folder/found"
+  [ "$KEEP" = yes ] || merge "$target" "$before" "$OUT/seeds/$target" "$folder/found"
 }
 
 # Go keeps what it finds in its cache, and a failing input in testdata/fuzz, where `go test` replays it.

@@ -6,8 +6,7 @@ essential() { :; }  # a mark that run.sh looks for
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Every copy of the tree finds the same objects in the compiler cache: paths below ROOT count as relative ones.
-export CCACHE_BASEDIR="$ROOT" CCACHE_NOHASHDIR=1
+. tests/run.d/configure.sh
 
 # The sanitizers' stacks have names with it; it is on no PATH.
 export ASAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer TSAN_SYMBOLIZER_PATH=/usr/lib/llvm-19/bin/llvm-symbolizer
@@ -29,19 +28,6 @@ check() {
     count 0 1 0
     return 1
   fi
-}
-
-# configure PRESET [cmake arguments]: all of the settings that the stages need, with ccache if the machine has it. The first
-# time in a run it starts afresh, so that nothing counts that another command, compiler or place left in the folder.
-configure() {
-  local preset="$1" launcher=() fresh=(--fresh)
-  shift
-  if command -v ccache >/dev/null; then
-    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  fi
-  [ ! -e "$RUN/configured.$preset" ] || fresh=()
-  cmake "${fresh[@]}" --preset "$preset" --log-level=NOTICE -DDPI_CUDA=OFF -DDPI_DEVELOPER_MODE=ON "${launcher[@]}" "$@" &&
-    touch "$RUN/configured.$preset"
 }
 
 # build PRESET [TARGET...]: a target that the tree does not have is an error.

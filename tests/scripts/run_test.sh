@@ -12,7 +12,7 @@ planted() {
   rm -rf "$scratch/tree"
   mkdir -p "$scratch/tree/tests/run.d" "$scratch/tree/tests/plan"
   cp "$root/tests/run.sh" "$scratch/tree/tests/"
-  cp "$root/tests/run.d/lib.sh" "$scratch/tree/tests/run.d/"
+  cp "$root/tests/run.d/lib.sh" "$root/tests/run.d/configure.sh" "$scratch/tree/tests/run.d/"
   for stage in "$@"; do
     printf '# A planted stage.\n%s\n' "${stage#*=}" >"$scratch/tree/tests/run.d/${number}_${stage%%=*}.sh"
     number=$((number + 1))
@@ -36,6 +36,14 @@ planted 'one=count 3 0 1' 'two=check "is true" true'
 expect "counts add up" 0 '^4 passed, 0 failed, 1 skipped$'
 expect "a stage alone" 0 '^1 passed, 0 failed, 0 skipped$' --only two
 expect "an unknown name" 2 "no stage 'three'" --only three
+
+# `--only NAME` finds stages first: an area of the same name could not be run alone.
+list="$("$root/tests/run.sh" --list)"
+stages="$(sed -n 's/^  \([a-z_0-9]*\) .*/\1/p' <<<"$list")"
+for area in $(sed -n 's/^areas, for --only: //p' <<<"$list"); do
+  ! grep -qx "$area" <<<"$stages" || { echo "FAILED: '$area' is a stage and an area"; bad=1; }
+done
+[ "$(wc -w <<<"$stages")" -gt 10 ] || { echo "FAILED: no stages are listed"; bad=1; }
 
 planted 'one=count 1 0 0' 'two=true'
 expect "a stage that ran nothing" 1 '^1 passed, 1 failed, 0 skipped$'
@@ -66,16 +74,16 @@ expect "no python3 to read the report" 1 '^0 passed, 1 failed, 0 skipped$'
 
 # Ctrl-C reaches the whole process group, SIGTERM the script alone; the stage's program here ignores neither.
 for signal in INT TERM; do
-  planted 'one=echo started; sleep 60; count 1 0 0' 'two=echo second >"$ROOT/second"; count 1 0 0'
+  planted 'one=echo started; sleep 300; count 1 0 0' 'two=echo second >"$ROOT/second"; count 1 0 0'
   : >"$scratch/log"  # the last run's says "started" too
   setsid env --default-signal=INT "$scratch/tree/tests/run.sh" >"$scratch/log" 2>&1 &
   pid=$!
-  for _ in $(seq 100); do grep -q started "$scratch/log" && break; sleep 0.1; done
+  for _ in $(seq 600); do grep -q started "$scratch/log" && break; sleep 0.1; done
   started=$SECONDS
   if [ $signal = INT ]; then kill -INT -- "-$pid"; else kill -TERM "$pid"; fi
   wait "$pid"
   status=$?
-  if [ $status -ne 130 ] || [ $((SECONDS - started)) -gt 10 ] || [ -e "$scratch/tree/second" ] ||
+  if [ $status -ne 130 ] || [ $((SECONDS - started)) -gt 60 ] || [ -e "$scratch/tree/second" ] ||
     ! grep -q '^0 passed, 1 failed, 0 skipped$' "$scratch/log" || kill -0 -- "-$pid" 2>/dev/null; then
     echo "FAILED: SIG$signal: exit status $status, expected 130 soon, no second stage and no process left:"
     sed 's/^/    /' "$scratch/log"

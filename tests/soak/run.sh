@@ -9,11 +9,7 @@ case "${1:-}" in
 esac
 minutes="$1"
 shift
-export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
-launcher=()
-if command -v ccache >/dev/null; then
-  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-fi
-cmake --preset asan --log-level=NOTICE -DDPI_CUDA=OFF -DDPI_DEVELOPER_MODE=ON "${launcher[@]}"
+. tests/run.d/configure.sh
+configure asan
 ninja -C build/asan soak | tail -n 1
 DPI_BACKEND_DIR="$PWD/build/asan/lib/dpi/backends-1" UBSAN_OPTIONS=print_stacktrace=1 exec build/asan/bin/tests/soak --minutes "$minutes" "$@"
