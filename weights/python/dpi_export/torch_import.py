@@ -38,6 +38,27 @@ def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=
     return export(TorchImport, model, {"features": features, "example": example, "outputs": outputs, "call": call}, path, given)
 
 
+def explain(model, feature_map=None, *, features=None, example=None, outputs=None, call=None):
+    """What each layer of a model becomes in a bundle: its primitives and its floating-point operations per row. `feature_map`: of a FuxiCTR
+    model; a DeepCTR-Torch model knows its features; any other model needs features and example, as from_torch takes them.
+
+    Returns an object with `layers` and `flops`; printed, it is a table.
+    """
+    from .trace.explain import explanation
+    from .traced_libraries import DeepctrTrace, FuxiTrace
+
+    if feature_map is not None:
+        traced = FuxiTrace(model, feature_map)
+    elif features is None and hasattr(model, "feature_index"):
+        traced = DeepctrTrace(model, None)
+    else:
+        if features is None or example is None:
+            raise ValueError("explain: this model needs features= and example=, as from_torch does")
+        traced = TorchImport(model, {"features": features, "example": example, "outputs": outputs, "call": call})
+    traced.build()
+    return explanation(model, traced.heads)
+
+
 class TraceContext:
     """Refusals that name the model."""
 

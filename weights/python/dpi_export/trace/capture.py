@@ -140,6 +140,20 @@ def _new_tensor():
 
 def capture(model, call, tensors, rows):
     """The Trace of call(tensors): `tensors` are the inputs in a fixed order, `call` runs the model on them and gives [(name, tensor)]."""
+    import torch
+
+    try:
+        with _slow_paths(model):
+            return _captured(model, call, tensors, rows)
+    except RuntimeError:  # an operator that torch cannot differentiate in this form
+        try:
+            with torch.no_grad():
+                return _captured(model, call, tensors, rows)
+        except RuntimeError as e:
+            raise UnsupportedModelError(f"{type(model).__name__}: the model's own forward fails while it is traced: {e}") from e
+
+
+def _captured(model, call, tensors, rows):
     paths = {id(m): path or type(model).__name__ for path, m in model.named_modules()}
     names = {id(t): name for named in (model.named_parameters(), model.named_buffers()) for name, t in named}
     recorder, outputs = _recorder_class()(paths, names), []
@@ -149,19 +163,15 @@ def capture(model, call, tensors, rows):
         outputs.extend(name for name, _ in out)
         return tuple(t for _, t in out)
 
-    def lifted(*given):
-        # The tensors that reach the recorder are these, unwrapped: whatever functionalize does to them on the way.
-        return _functionalize()(run, remove="mutations_and_views")(*given)
-
-    with evaluation_mode(model), _slow_paths(model), _new_tensor():
+    with evaluation_mode(model), _new_tensor():
         for i, tensor in enumerate(tensors):
             node = Node("input", value=tensor, varies=True, name=i)
             recorder.nodes.append(node)
             recorder.of[id(tensor)] = node
         with recorder:
-            results = lifted(*tensors)
+            results = _functionalize()(run, remove="mutations_and_views")(*tensors)
     found = [recorder.of.get(id(t)) for t in results]
     for i, node in enumerate(found):
-        if node is None:
-            raise UnsupportedModelError(f"output '{outputs[i]}' comes from no operator that was recorded")
+        if node is None or not node.varies:
+            raise UnsupportedModelError(f"output '{outputs[i]}' does not depend on any input")
     return Trace(recorder.nodes, list(zip(outputs, found)), rows)

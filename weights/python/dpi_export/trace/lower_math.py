@@ -218,6 +218,7 @@ def clamp(lower, node):
 
 def _clamp(lower, node, low, high):
     x = lower.floats(node.args[0])
+    low, high = (None if bound in (-math.inf, math.inf) else bound for bound in (low, high))
     numbers = [None if bound is None else lower.number(bound) for bound in (low, high)]
     for bound, number, kind in ((low, numbers[0], "max"), (high, numbers[1], "min")):
         if bound is not None and number is None:
