@@ -14,6 +14,7 @@ from .ir import Node, Trace
 _READS = ("_local_scalar_dense", "is_nonzero", "equal", "item")
 #: Operators that ask a tensor for its dims and type only.
 _BLANK = ("new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like")
+_FAILURES = (RuntimeError, TypeError, AttributeError, IndexError, KeyError, AssertionError)
 _OURS = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -145,12 +146,13 @@ def capture(model, call, tensors, rows):
     try:
         with _slow_paths(model):
             return _captured(model, call, tensors, rows)
-    except RuntimeError:  # an operator that torch cannot differentiate in this form
+    except _FAILURES:  # as an operator that torch cannot differentiate in this form does
         try:
             with torch.no_grad():
                 return _captured(model, call, tensors, rows)
-        except RuntimeError as e:
-            raise UnsupportedModelError(f"{type(model).__name__}: the model's own forward fails while it is traced: {e}") from e
+        except _FAILURES as e:
+            raise UnsupportedModelError(f"{type(model).__name__}: the model's own forward fails on rows within the vocabularies: "
+                                        f"{type(e).__name__}: {e}") from e
 
 
 def _captured(model, call, tensors, rows):

@@ -1,0 +1,193 @@
+"""from_torch and explain: forms of inputs, features, heads, row spaces, encoders, and what a caller can get wrong."""
+
+import re
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+from dpi_export import Bundle, Encoder, Executor, Rows, UnsupportedModelError, encoders, explain, from_torch  # noqa: E402
+from dpi_export.torch_import import TorchImport  # noqa: E402
+from dpi_export.trace import lower_table  # noqa: E402
+from dpi_export.trace.normalise import from_builder, reachable  # noqa: E402
+
+
+class Small(nn.Module):
+    """One id, one number."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.table, self.head = nn.Embedding(9, 3), nn.Linear(4, 1)
+
+    def forward(self, item, price):
+        return torch.sigmoid(self.head(torch.cat([self.table(item.long()), price.view(-1, 1)], dim=1)))
+
+
+class OfDict(Small):
+    def forward(self, inputs):
+        return super().forward(inputs["item"], inputs["price"])
+
+
+class OfMatrix(Small):
+    def forward(self, x):
+        return super().forward(x[:, 1], x[:, 0:1])
+
+
+ITEM, PRICE = torch.tensor([3, 7, 0, 8]), torch.tensor([0.5, -1.0, 2.0, 0.0])
+#: model, example, features: one model in every form that inputs come in
+FORMS = {
+    "arguments": (Small, (ITEM, PRICE), {"item": {"table": "table"}, "price": {}}),
+    "keywords": (Small, {"item": ITEM, "price": PRICE}, {"item": {"table": "table"}, "price": {}}),
+    "a dict": (OfDict, {"item": ITEM, "price": PRICE}, {"item": {"vocab_size": 9}, "price": {}}),
+    "a dict of columns": (OfDict, {"item": ITEM[:, None][:, 0], "price": PRICE[:, None]}, {"item": {"vocab_size": 9}, "price": {}}),
+    "one matrix": (OfMatrix, torch.stack([PRICE, ITEM.float()], 1), {
+        "item": {"columns": 1, "vocab_size": 9}, "price": {"columns": (0, 1)}}),
+    "other names": (OfDict, {"item": ITEM, "price": PRICE}, {"a": {"vocab_size": 9, "input": "item"}, "b": {"input": "price"}}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_inputs(form, tmp_path):
+    model, example, features = FORMS[form]
+    from_torch(model(), tmp_path / "m.h5", features=features, example=example)
+    item, price = features
+    with torch.no_grad():
+        want = Small()(ITEM, PRICE)[:, 0].numpy()
+    with Bundle(tmp_path / "m.h5") as bundle:
+        assert bundle.golden["n"] == 4 and np.abs(bundle.golden["value"][:, 0] - want).max() <= 1e-6
+        rows = Rows.from_columns(bundle, {item: ITEM.tolist(), price: PRICE.tolist()})
+        assert np.abs(Executor(bundle).run(rows)["value"]["ctr"] - want).max() <= 1e-6
+
+
+def test_call_and_outputs(tmp_path):
+    def call(model, inputs):
+        p = model(inputs["item"], inputs["price"])
+        return p, 1 - p, torch.cat([p, p * p], dim=1)
+
+    from_torch(Small(), tmp_path / "m.h5", features={"item": {"table": "table"}, "price": {}}, example={"item": ITEM, "price": PRICE},
+               call=call, outputs=["click", "skip", "both"])
+    with Bundle(tmp_path / "m.h5") as bundle:
+        assert [h["name"] for h in bundle.heads] == ["click", "skip", "both[0]", "both[1]"]
+        assert [h["activation"] for h in bundle.heads] == ["sigmoid", "identity", "identity", "identity"]
+        run = Executor(bundle).run(bundle.golden["rows"])["value"]
+        assert np.abs(run["click"] + run["skip"] - 1).max() <= 1e-6 and np.abs(run["click"] ** 2 - run["both[1]"]).max() <= 1e-6
+
+
+def test_rules_encoders_and_spaces_are_the_bundles(tmp_path):
+    words = ["", "tea", "rye", "oat", "fig", "hop", "nut", "egg", "ham"]
+    features = {"item": {"table": "table", "out_of_range": "oov", "oov_id": 0, "space": "shared"}, "price": {"missing": "default", "default": 1.5}}
+    from_torch(Small(), tmp_path / "m.h5", features=features, example=(ITEM, PRICE), name="shop", metrics={"auc": 0.7}, table_dtype="f16",
+               encoders={"item": Encoder([encoders.vocab_string(words[1:])]), "price": Encoder([encoders.to_float()])})
+    with Bundle(tmp_path / "m.h5") as bundle:
+        item, price = bundle.features
+        assert (item["oov_id"], item["space"], price["default"]) == (0, "shared", 1.5)
+        assert bundle.tables[0]["dtype"] == "f16" and bundle.manifest["provenance"]["metrics"] == {"auc": 0.7}
+        assert bundle.golden["raw"] is not None and bundle.manifest["name"] == "shop"
+
+
+def test_what_the_model_does_not_read_is_left_out(tmp_path):
+    features = {"item": {"table": "table"}, "price": {}, "unread": {"vocab_size": 4}}
+    from_torch(OfDict(), tmp_path / "m.h5", features=features, example={"item": ITEM, "price": PRICE, "unread": ITEM % 4})
+    with Bundle(tmp_path / "m.h5") as bundle:
+        assert [f["name"] for f in bundle.features] == ["item", "price"]
+
+
+WRONG = [
+    ({"item": {}, "price": {}}, "feature 'item': give vocab_size=, or table="),
+    ({"item": {"table": "head"}, "price": {}}, "'head' is no nn.Embedding"),
+    ({"item": {"table": "table"}, "cost": {}}, "the example has no input 'cost', only 'item', 'price'"),
+    ({"item": {"table": "table"}, "price": {"kind": "money"}}, "kind is 'money'"),
+    ({"item": {"table": "table"}}, "reads entry 0 of input 'price', which features= does not describe"),
+    ({"item": {"table": "table"}, "price": {"kind": "length", "of": "item"}}, "is no sequence feature"),
+    ({"item": {"vocab_size": 11}, "price": {}}, "own forward fails on rows within the vocabularies: IndexError"),
+    ({"item": {"table": "table", "colour": 1}, "price": {}}, "colour"),
+]
+
+
+@pytest.mark.parametrize("features, text", WRONG, ids=[t for _, t in WRONG])
+def test_wrong_features(features, text, tmp_path):
+    with pytest.raises((ValueError, TypeError), match=re.escape(text)):
+        from_torch(Small(), tmp_path / "m.h5", features=features, example={"item": ITEM, "price": PRICE})
+    assert not (tmp_path / "m.h5").exists()
+
+
+REFUSED = [
+    (lambda m: m.double(), "is torch.float64"), (lambda m: m.table.weight.data[2, 1].fill_(float("nan")), "holds NaN"),
+    (lambda m: setattr(m.head.weight, "data", m.head.weight.data * float("inf")), "holds NaN or infinity"),
+]
+
+
+@pytest.mark.parametrize("change, text", REFUSED, ids=[t for _, t in REFUSED])
+def test_weights_that_are_refused(change, text, tmp_path):
+    model = Small()
+    change(model)
+    with pytest.raises(UnsupportedModelError, match=text):
+        from_torch(model, tmp_path / "m.h5", features=FORMS["arguments"][2], example=(ITEM, PRICE))
+
+
+@pytest.mark.parametrize("name, op", [("add", "mul"), ("sigmoid", "tanh"), ("native_layer_norm", "_softmax")])
+def test_a_wrong_line_in_the_table_is_caught(name, op, tmp_path, monkeypatch):
+    """A planted fault in the lowering: the run beside the model shows it, and nothing is written."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Tanh(), nn.Linear(4, 1), nn.Sigmoid())
+    handler = lower_table.TABLE[op]
+    if name == "native_layer_norm":
+        monkeypatch.setitem(lower_table.TABLE, name, lambda lower, node: [lower.floats(node.args[0]), None, None])
+    else:
+        monkeypatch.setitem(lower_table.TABLE, name, handler)
+    with pytest.raises(UnsupportedModelError, match="check"):
+        from_torch(Doubled(model), tmp_path / "m.h5", features={"x": {}}, example={"x": torch.randn(4, 3)})
+    assert not (tmp_path / "m.h5").exists()
+
+
+class Doubled(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x) + x[:, :1]
+
+
+def test_equal_work_is_done_once():
+    class Twice(Small):
+        def forward(self, item, price):
+            return super().forward(item, price) * super().forward(item, price)
+
+    traced = TorchImport(Twice(), {"features": FORMS["arguments"][2], "example": (ITEM, PRICE)})
+    builder = traced.build()
+    assert [op["op"] for op in builder.ops].count("Embed") == 1 and [op["op"] for op in builder.ops].count("Linear") == 1
+    assert len(reachable(from_builder(builder)[1])) == len(builder.ops)
+
+
+def test_hooks_and_reparametrised_weights_are_what_they_do(tmp_path):
+    model = Small()
+    nn.utils.weight_norm(model.head)
+    with torch.no_grad():
+        model.head.weight_g.mul_(1.7)
+    model.table.register_forward_hook(lambda m, i, o: o * 2)
+    from_torch(model, tmp_path / "m.h5", features=FORMS["arguments"][2], example=(ITEM, PRICE))
+    with torch.no_grad():
+        want = model(ITEM, PRICE)[:, 0].numpy()
+        assert np.abs(want - Small()(ITEM, PRICE)[:, 0].numpy()).max() > 1e-3
+    with Bundle(tmp_path / "m.h5") as bundle:
+        assert np.abs(Executor(bundle).run(bundle.golden["rows"])["value"]["ctr"] - want).max() <= 1e-6
+
+
+def test_explain():
+    found = explain(Small(), features=FORMS["arguments"][2], example=(ITEM, PRICE))
+    rows = {row["layer"]: row for row in found.layers}
+    assert rows["head"]["primitives"] == {"Linear": 1} and rows["head"]["flops"] == 2 * 4 + 1
+    assert rows["table"]["primitives"]["Embed"] == 1 and rows["table"]["flops"] == 0
+    assert found.flops == sum(row["flops"] for row in found.layers) == 2 * 4 + 1 + 1
+    assert "head" in str(found) and "10 floating-point operations per row" in str(found)
+
+
+def test_explain_counts_each_layer_of_a_network():
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 1, bias=False))
+    found = explain(model, features={"x": {}}, example=torch.randn(3, 6))
+    assert [(row["layer"], row["flops"]) for row in found.layers] == [("(model)", 0), ("0", 8 * 13), ("1", 8), ("2", 0), ("3", 16)]
+    with pytest.raises(ValueError, match="features= and example="):
+        explain(model)
