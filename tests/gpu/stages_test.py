@@ -6,6 +6,7 @@ without it."""
 import contextlib
 import io
 import json
+import math
 import os
 import pathlib
 import re
@@ -210,6 +211,9 @@ class Numbers(Stage):
             self.assertLess(abs(device / guide - 1), 0.6, (cell, precision))
             self.assertLess(device, host)
             self.assertLess(host, eager)
+        for precision, stated in (("fp32", 6.2), ("tf32", 9.4), ("fp16", 11)):  # README.md
+            ratios = [math.log(eager / host) for (*_, p), (_, host, eager) in known.items() if p == precision]
+            self.assertAlmostEqual(math.exp(sum(ratios) / 48), stated, delta=0.01 * stated)
 
     def test_reports_put_predictions_beside_measurements(self):
         import analysis

@@ -116,6 +116,19 @@ def short(what, seen, wanted, end):
         emit(what.format(seen, wanted), "skipped" if end["late"] else "failed", why="out of time" if end["late"] else end["log"] or f"exit {end['exit']}")
 
 
+_torch = None
+
+
+def torch_here():
+    """Whether the interpreter has torch; without importing it. What needs it is skipped where it is missing, and what it would have been compared with
+    comes from the cpu backend."""
+    global _torch
+    if _torch is None:
+        code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+        _torch = subprocess.run([os.environ.get("PYTHON", "python3"), "-c", code], check=False).returncode == 0
+    return _torch
+
+
 def require(condition, what):
     if not condition:
         raise SystemExit(what)

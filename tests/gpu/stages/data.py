@@ -88,7 +88,7 @@ def reference(shape, batch, distribution="zipf", sets=SETS, precision="fp32"):
 def make_references(wanted, precisions, sets=SETS):
     """wanted: (shape, batch, distribution). One torch process for all; returns its error text or None."""
     missing = [(s, b, d, p) for s, b, d in wanted for p in precisions if reference(s, b, d, sets, p) is None]
-    if not missing:
+    if not missing or not common.torch_here():
         return None
     lines = []
     for shape, batch, distribution, precision in missing:
@@ -133,5 +133,5 @@ def bench_job(shape, batch, options, labels, distribution="zipf", sets=SETS, **m
     if known_reference:
         job["reference"] = str(known_reference)
     else:  # no torch: what cannot be compared with it is compared with the cpu backend
-        job["compare_with"] = {"device": "cpu", "threads": str(os.cpu_count() or 1)}
+        job["compare_with"] = {"device": "cpu", "threads": "1" if DRY else str(os.cpu_count() or 1)}
     return job

@@ -20,6 +20,9 @@ def job(shape, batch, precision, forms, group, distribution="zipf", **more):
 
 def run(jobs):
     """Jobs whose reference could not be made are left out: what cannot be compared is not timed."""
+    if not common.torch_here():
+        emit("peers", "skipped", why="no torch")
+        return
     jobs = [j for j in jobs if j["reference"] != "None"]
     end, seen, wanted = {}, 0, sum(len(j["forms"]) for j in jobs)
     command = [os.environ.get("PYTHON", "python3"), str(common.PACK / "tests/gpu/peers/bench.py")]
