@@ -8,7 +8,10 @@
 #   FOLDER    is replaced, and removed where all went well
 #   --only    these stages of both calls alone
 set -uo pipefail
-[ $# -ge 2 ] && [ "${1#-}" = "$1" ] || { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2; }
+if [ $# -lt 2 ] || [ "${1#-}" != "$1" ]; then
+  sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"
+  exit 2
+fi
 pack="$(realpath "$1")" root="$2"
 shift 2
 [ "$(id -u)" = 0 ] || { echo "skipped: chroot needs root"; exit 77; }
@@ -65,10 +68,10 @@ for call in A B; do
     case " $* " in *" $stage "*) only+=(--only "$stage") ;; esac
   done < <(bash "$pack/tests/gpu/validate.sh" --list | grep "^$call")
   [ $# = 0 ] || [ ${#only[@]} -gt 0 ] || continue
-  inside "call $call" 0 bash /visit/tests/gpu/validate.sh "$call" --dry-run "${only[@]}" --out /tmp/out
-  grep -E "^$call[0-9]" "$root/tmp/log"
+  inside "call $call" 0 bash /visit/tests/gpu/validate.sh "$call" --dry-run "${only[@]}" --out visit_out
+  grep -E "^${call}[0-9]" "$root/tmp/log"
 done
-inside "smoke.sh" 0 bash /visit/tests/gpu/smoke.sh --dry-run --only A0 --only A1 --out /tmp/smoke
+inside "smoke.sh" 0 bash /visit/tests/gpu/smoke.sh --dry-run --only A0 --only A1 --out smoke_out
 inside "rebuild_plugin.sh says what it lacks" 1 bash /visit/tests/gpu/rebuild_plugin.sh
 grep -qE 'made without a GPU plugin|nvcc' "$root/tmp/log" || { failed=1; echo "FAILED: rebuild_plugin.sh: $(tail -3 "$root/tmp/log")"; }
 if [ -f "$root/visit/lib/backends/libdpi_cuda.so" ]; then
