@@ -17,22 +17,15 @@ class Forward:
     def __call__(self, model, tensors):
         """[(name, tensor)] of the model's outputs."""
         joined = self._inputs.joined(tensors)
-        try:
-            out = self._run(model, joined)
-        except (NotImplementedError, AttributeError, TypeError, LookupError) as error:  # it is called in another way, or not at all
-            told = next(iter(str(error).splitlines()), "")
-            raise UnsupportedModelError(f"{type(model).__name__} itself fails on the rows that it is traced with: "
-                                        f"{type(error).__name__}: {told}") from error
-        return self._named(out)
-
-    def _run(self, model, joined):
         if self._call is not None:
-            return self._call(model, joined)
-        if self._by_name:
-            return model(**joined)
-        if isinstance(self._inputs.form, (list, tuple)):
-            return model(*joined)
-        return model(joined)
+            out = self._call(model, joined)
+        elif self._by_name:
+            out = model(**joined)
+        elif isinstance(self._inputs.form, (list, tuple)):
+            out = model(*joined)
+        else:
+            out = model(joined)
+        return self._named(out)
 
     def _named(self, out):
         if self._only is not None and isinstance(out, dict) and self._only in out:  # FuxiCTR's dict holds the score and other things
