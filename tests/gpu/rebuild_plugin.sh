@@ -6,6 +6,9 @@ pack="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 commands="$pack/tests/gpu/rebuild_commands.txt"
 [ -f "$commands" ] || { echo "this pack was made without a GPU plugin" >&2; exit 1; }
 nvcc="$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)"
+for needed in "$nvcc" g++; do
+  command -v "$needed" >/dev/null || { echo "the plugin cannot be built again here: no $(basename "$needed")" >&2; exit 1; }
+done
 toolkit="$(dirname "$(dirname "$(readlink -f "$nvcc")")")"
 build="$(mktemp -d)"
 trap 'rm -rf "$build"' EXIT
