@@ -20,6 +20,7 @@
 #if defined(DPI_OVER_ASAN)
 extern "C" int __sanitizer_get_ownership(const volatile void*);
 extern "C" size_t __sanitizer_get_allocated_size(const volatile void*);
+extern "C" int __interceptor_pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 #define DPI_REAL(name) __interceptor_##name
 #elif defined(DPI_OVER_TSAN)
 #define DPI_NO_INTERPOSE
@@ -213,8 +214,12 @@ int fstat(int fd, struct stat* to) noexcept {
   return dpi::test::open_fails() ? -1 : real(fd, to);
 }
 int pthread_create(pthread_t* t, const pthread_attr_t* a, void* (*run)(void*), void* arg) {
+#ifdef DPI_OVER_ASAN
+  const auto real = &__interceptor_pthread_create;  // the next one is libc's: its threads ASan would not know
+#else
   static const auto real =
       dpi::test::next<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+#endif
   return fails(Source::kThread) ? EAGAIN : real(t, a, run, arg);
 }
 }

@@ -26,8 +26,10 @@ check "nor if everything takes 1.2 times as long" dry_run "$PYTHON" tests/gpu/re
 too_slow() { ! "$PYTHON" tests/gpu/rehearse.py --slow 3 >/dev/null; }
 check "a rehearsal three times as slow misses something" too_slow
 if [ "$(id -u)" = 0 ]; then
-  # Where there is nothing but libc, libstdc++ and a Python without torch: every stage, smoke.sh and rebuild_plugin.sh.
-  check "the pack in a bare root" dry_run tests/gpu/bare_root.sh "$pack" "$BUILD/gpu_bare_root"
+  # Where there is nothing but libc, libstdc++ and a Python without torch: smoke.sh, rebuild_plugin.sh and with --full every stage.
+  some=(--only A0 --only A1 --only B0)
+  [ "$FULL" = 0 ] || some=()
+  check "the pack in a bare root" dry_run tests/gpu/bare_root.sh "$pack" "$BUILD/gpu_bare_root" "${some[@]}"
 else
   # Without torch at least: what needs it is skipped.
   mkdir -p "$out/bare" && echo 'import sys; sys.modules["torch"] = None' >"$out/bare/sitecustomize.py"
