@@ -343,11 +343,6 @@ class DeepctrImport:
             hook.remove()
         return to_numpy(value)[:n].reshape(n, -1), to_numpy(logits[-1])[:n].reshape(n, -1)
 
-    @staticmethod
-    def answered(rows, value, logit):
-        """The rows that the library has a score for: all of them."""
-        return rows, value, logit
-
     def random_rows(self, rng, n):
         """Rows of the library's input: ids over the whole vocabulary, padded and empty bags."""
         index = self.model.feature_index

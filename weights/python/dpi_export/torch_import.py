@@ -141,14 +141,17 @@ class TorchImport:
             return self.run(rows)  # the model fixes float32 somewhere
         return to_numpy(values)[:n].astype(np.float64), to_numpy(logits)[:n].astype(np.float64)
 
-    def answered(self, rows, value, logit):
-        """The rows that the model has a score for, with their scores: a softmax over no entry is NaN in torch, and says nothing."""
+    def known(self, value, logit):
+        """True for rows that the model has a score for: a softmax over no entry is NaN in torch, and says nothing."""
         known = ~(np.isnan(value).any(axis=1) | np.isnan(logit).any(axis=1))
-        if known.all():
-            return rows, value, logit
         if not known.any():
             self.ctx.refuse("check", "the model's own outputs are NaN for every row")
-        warnings.warn(f"{type(self.model).__name__}: the model's own output is NaN for {int((~known).sum())} of {len(known)} rows (as a softmax "
-                      "over an empty bag is); the bundle gives such rows a number, which nothing is compared with", stacklevel=2)
+        if not known.all():
+            warnings.warn(f"{type(self.model).__name__}: the model's own output is NaN for {int((~known).sum())} of {len(known)} rows (as a "
+                          "softmax over an empty bag is); the bundle gives such rows a number, which nothing is compared with", stacklevel=4)
+        return known
+
+    def select(self, rows, keep):
+        """Some of the rows."""
         arrays = self.inputs.arrays(rows)
-        return self.inputs.joined([arrays[key][known] for key in self.inputs.keys]), value[known], logit[known]
+        return self.inputs.joined([arrays[key][keep] for key in self.inputs.keys])

@@ -88,9 +88,9 @@ class DeepctrTrace(TorchImport):
         """(values, logits) of the model itself."""
         return super().run(self._matrix(rows), dtype)
 
-    def answered(self, rows, value, logit):
-        """The rows that the model has a score for."""
-        return super().answered(self._matrix(rows), value, logit)
+    def select(self, rows, keep):
+        """Some of the rows."""
+        return self._matrix(rows)[keep]
 
 
 def deepctr_features(model, index, encoders=None):

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 nn = torch.nn
 
 from dpi_export import Bundle, Encoder, Executor, Rows, UnsupportedModelError, encoders, explain, from_torch  # noqa: E402
+from dpi_export.golden import compare_golden  # noqa: E402
 from dpi_export.torch_import import TorchImport  # noqa: E402
 from dpi_export.trace import lower_table  # noqa: E402
 from dpi_export.trace.normalise import from_builder, reachable  # noqa: E402
@@ -191,3 +192,28 @@ def test_explain_counts_each_layer_of_a_network():
     assert [(row["layer"], row["flops"]) for row in found.layers] == [("(model)", 0), ("0", 8 * 13), ("1", 8), ("2", 0), ("3", 16)]
     with pytest.raises(ValueError, match="features= and example="):
         explain(model)
+
+
+class Pooled(nn.Module):
+    """A softmax over a history, NaN where it is empty."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.items = nn.Embedding(4, 2, padding_idx=0)
+
+    def forward(self, history):
+        e = self.items(history)
+        share = e.sum(-1).masked_fill(history == 0, float("-inf")).softmax(1)
+        return torch.sigmoid((share.unsqueeze(-1) * e).sum((1, 2)))
+
+
+def test_rows_without_an_answer_are_left_out_with_their_raw_cells(tmp_path):
+    encoder = Encoder([encoders.vocab_string(["tea", "rye", "oat"])], splitter="|")
+    rows = {"history": torch.tensor([[1, 2, 0], [0, 0, 0], [3, 0, 0], [2, 2, 1]])}
+    with pytest.warns(UserWarning, match="NaN for 1 of 4 rows"):
+        from_torch(Pooled(), tmp_path / "m.h5", features={"history": {"table": "items", "out_of_range": "oov", "oov_id": 3}}, example=rows,
+                   rows=rows, encoders={"history": encoder}, raw={"history": ["tea|rye", "", "oat", "rye|rye|tea"]})
+    with Bundle(tmp_path / "m.h5") as bundle:
+        assert bundle.golden["n"] == 3 and not np.isnan(bundle.golden["value"]).any()
+        assert compare_golden(bundle)["failures"] == [] and compare_golden(bundle)["raw_rows"] == 3

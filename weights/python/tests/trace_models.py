@@ -164,7 +164,7 @@ class TargetAttention(nn.Module):
         spread = q.unsqueeze(1).expand(-1, k.shape[1], -1)
         score = self.score(torch.cat([spread, k, spread - k, spread * k], dim=-1)).squeeze(-1)
         score = score.masked_fill(history == 0, float("-inf"))
-        share = torch.nan_to_num(torch.softmax(score, dim=-1)) if False else torch.softmax(score, dim=-1)
+        share = torch.softmax(score, dim=-1)
         return torch.sigmoid(self.head(torch.cat([q, (share.unsqueeze(-1) * k).sum(dim=1)], -1))).squeeze(-1)
 
 
@@ -486,6 +486,32 @@ def standing():
     return Standing(), torch.randn(N, 4), {"x": {}}, {}
 
 
+class Padded(nn.Module):
+    """F.pad, windows over positions, attention whose empty bags are zeros by nan_to_num, statistics of a row."""
+
+    def __init__(self):
+        super().__init__()
+        self.items = nn.Embedding(16, 4, padding_idx=0)
+        self.window = nn.Linear(12, 3)
+        self.query = nn.Parameter(torch.empty(4))
+        self.head = nn.Linear(10, 1)
+
+    def forward(self, history):
+        e = self.items(history)
+        wide = F.pad(e, (0, 0, 1, 1))
+        windows = torch.cat([wide[:, :-2], wide[:, 1:-1], wide[:, 2:]], dim=2)
+        top = torch.tanh(self.window(windows)).amax(dim=1)
+        score = (e @ self.query).masked_fill(history == 0, -math.inf)
+        share = torch.nan_to_num(F.softmax(score, dim=1), nan=0.0)
+        pooled = torch.einsum("bt,btd->bd", share, e)
+        spread = pooled.std(dim=1, keepdim=True)
+        return torch.sigmoid(self.head(torch.cat([top, pooled, spread, torch.log2(1 + spread), torch.zeros_like(spread)], 1)))
+
+
+def padded():
+    return Padded(), {"history": ids(16, 5)}, {"history": {"vocab_size": 16}}, {}
+
+
 class Compared(nn.Module):
     """A choice by a computed number."""
 
@@ -519,7 +545,7 @@ def top_k():
 
 MODELS = {f.__name__: f for f in (
     fm, wide_deep, cross, cross_vector, bags, masked_mean, target_attention, sum_attention, field_transformer, sequential, autoint,
-    dot_interaction, compressed, two_towers, experts, residual, gated, hashed, lengths, recurrent, standing, compared, top_k)}
+    dot_interaction, compressed, two_towers, experts, residual, gated, hashed, lengths, recurrent, standing, padded, compared, top_k)}
 #: What these are refused for, until the bundle has the primitive.
 REFUSED = {"compared": "gt", "top_k": "topk"}
 

@@ -40,12 +40,15 @@ _INSTEAD = {"bernoulli": "it is random, in evaluation mode too: give a functiona
             "nonzero": "how many entries it gives depends on the rows; multiply by a mask instead",
             "masked_select": "how many entries it gives depends on the rows; multiply by a mask instead",
             "unique": "it looks at all rows at once",
-            "convolution": "write it as nn.Linear over windows that are sliced out"}
+            "topk": "it needs a primitive that picks the largest entries", "sort": "it needs a primitive that orders entries",
+            "argmax": "it needs a primitive that picks the largest entries", "gather": "it needs a primitive that picks by computed indices",
+            "index_put": "write torch.where(mask, x, y) on the whole value", "scatter": "write torch.where(mask, x, y) on the whole value",
+            "_fft": "it needs complex numbers", "convolution": "write it as nn.Linear over windows that are sliced out"}
 
 
 def replacement(base):
     """What a model may call instead, as a text."""
-    return next((text for key, text in _INSTEAD.items() if key in base), "write it with operators that are in dpi_export/trace/lower.py")
+    return next((text for key, text in _INSTEAD.items() if key in base), "dpi_export/trace/lower_table.py lists what there is")
 
 
 def refuse(node, text):
@@ -352,6 +355,14 @@ def _layer_norm(pair, node):
     return node.args[0].layout
 
 
+def _pad(pair, node):
+    layout, pads = node.args[0].layout, node.args[1]
+    behind = len(node.shape) - 1 - layout.axis
+    if any(pads[2 * behind:2 * behind + 2]):
+        refuse(node, "adds rows")
+    return layout
+
+
 def _convolution(pair, node):
     if node.args[0].layout != ROWS or node.args[1].varies:
         refuse(node, "has the rows in the place of channels or positions")
@@ -402,7 +413,7 @@ RULES = {
     "split": _split, "unsafe_split": _split, "split_with_sizes": _split, "chunk": _split, "unbind": _unbind, "cat": _cat, "stack": _stack,
     "embedding": _embedding, "_embedding_bag": _embedding_bag, "_embedding_bag_forward_only": _embedding_bag,
     "mm": _mm, "addmm": _mm, "bmm": _bmm, "baddbmm": _bmm, "mv": _mv, "addmv": _mv, "dot": _dot, "native_batch_norm": _batch_norm,
-    "cudnn_batch_norm": _batch_norm, "convolution": _convolution, "native_layer_norm": _layer_norm, "getitem": _getitem, "slice_scatter": _scatter,
+    "cudnn_batch_norm": _batch_norm, "convolution": _convolution, "constant_pad_nd": _pad, "native_layer_norm": _layer_norm, "getitem": _getitem, "slice_scatter": _scatter,
     "select_scatter": _scatter,
 }
 

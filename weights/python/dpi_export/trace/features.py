@@ -131,7 +131,7 @@ class Inputs:
                     check_padding(ctx, f.name, encoders.get(f.name), f.pad_id)
                 keys = {"missing": "pad", "pad_id": f.pad_id, "pad_side": f.pad_side,
                         "keep": "first" if f.pad_side == "post" else "last", **keys}
-                builder.sequence(f.name, f.vocab_size, max_len=f.max_len, **rules.of(f.name, keys))
+                builder.sequence(f.name, f.vocab_size, max_len=f.max_len, **rules.of(f.name, keys, is_sequence=True))
             elif f.kind == "numeric":
                 builder.numeric(f.name, **rules.of(f.name, keys))
             elif f.kind == "dense":

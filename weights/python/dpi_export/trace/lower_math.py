@@ -192,6 +192,22 @@ def expm1(lower, node):
     return _affine(lower, _unary(lower, lower.floats(node.args[0]), "exp"), 1.0, -1.0)
 
 
+def log_of(base):
+    """The logarithm to another base."""
+    return lambda lower, node: _affine(lower, _unary(lower, lower.floats(node.args[0]), "log"), 1 / math.log(base), 0.0)
+
+
+def nan_to_num(lower, node):
+    """The value itself where it is a masked softmax, which a bundle has as zeros where nothing is left; NaN elsewhere is not seen."""
+    value = lower.floats(node.args[0])
+    op = value.op
+    while op.kind == "View":
+        op = op.ins[0]
+    if not op.is_a("Softmax", mask_mode="ninf") or argument(node, 1, "nan", 0.0) not in (None, 0.0):
+        lower.refuse("replaces NaN of other values than a softmax behind masked_fill(-inf)")
+    return value
+
+
 def addcmul(lower, node):
     """x + value y z"""
     x, y, z = (lower.floats(a) for a in node.args[:3])

@@ -112,6 +112,12 @@ def variance(lower, node):
     return lower.elementwise(g.affine(total, 1.0 / (n - (1 if correction is None else correction)), 0.0))
 
 
+def deviation(lower, node):
+    """The root of the variance."""
+    v = variance(lower, node)
+    return Floats(lower.g.unary("sqrt", v.op), v.dims)
+
+
 def norm(lower, node):
     """The 2-norm or the 1-norm."""
     order = argument(node, 1, "ord" if "linalg" in node.base else "p", 2)

@@ -10,7 +10,8 @@ TABLE = {
     **{name: m.unary(kind) for name, kind in (
         ("relu", "relu"), ("sigmoid", "sigmoid"), ("tanh", "tanh"), ("exp", "exp"), ("log", "log"), ("abs", "abs"), ("sqrt", "sqrt"),
         ("rsqrt", "rsqrt"), ("silu", "silu"), ("selu", "selu"))},
-    "neg": m.affine(-1.0, 0.0), "square": m.square, "reciprocal": m.power_of(-1.0), "pow": m.power, "log1p": m.log1p, "expm1": m.expm1,
+    "neg": m.affine(-1.0, 0.0), "square": m.square, "reciprocal": m.power_of(-1.0), "pow": m.power, "log1p": m.log1p, "expm1": m.expm1, "log2": m.log_of(2), "log10": m.log_of(10),
+    "nan_to_num": m.nan_to_num,
     "add": m.add, "sub": m.sub, "rsub": m.rsub, "mul": m.mul, "div": m.div, "maximum": m.binary("max"), "minimum": m.binary("min"),
     "clamp": m.clamp, "clamp_min": m.clamp_min, "clamp_max": m.clamp_max, "hardtanh": m.clamp, "relu6": m.relu6,
     "gelu": m.gelu, "leaky_relu": m.leaky, "elu": m.elu, "celu": m.celu, "softplus": m.softplus, "prelu": m.prelu, "_prelu_kernel": m.prelu,
@@ -28,10 +29,10 @@ TABLE = {
     "permute": v.permute, "transpose": v.transpose, "t": v.transpose, "expand": v.expanded, "repeat": v.repeat, "slice": v.sliced,
     "select": v.select, "split": v.split, "unsafe_split": v.split, "split_with_sizes": v.split, "unbind": v.unbind, "cat": v.cat, "stack": v.stack,
     "index": v.index, "index_select": v.index_select, "flip": v.flip, "roll": v.roll, "slice_scatter": v.slice_scatter,
-    "select_scatter": v.select_scatter,
+    "select_scatter": v.select_scatter, "constant_pad_nd": v.pad,
     # over an axis
     "sum": r.reduction("sum"), "mean": r.reduction("mean"), "amax": r.maximum, "max": r.maximum, "amin": r.minimum, "min": r.minimum,
-    "var": r.variance, "_softmax": r.softmax, "_log_softmax": r.log_softmax, "linalg_vector_norm": r.norm, "norm": r.norm,
+    "var": r.variance, "std": r.deviation, "_softmax": r.softmax, "_log_softmax": r.log_softmax, "linalg_vector_norm": r.norm, "norm": r.norm,
     "cumsum": r.cumsum, "native_layer_norm": r.layer_norm, "any": r.any_of, "logsumexp": r.logsumexp,
     # products and lookups
     "mm": x.mm, "addmm": x.mm, "bmm": x.bmm, "baddbmm": x.bmm, "mv": x.mv, "native_batch_norm": x.batch_norm, "cudnn_batch_norm": x.batch_norm,

@@ -247,3 +247,25 @@ def _woven(lower, node, x, part, axis, places):
         source, place = (part, places.index(at)) if at in places else (whole, at)
         pieces.append(take(lower.g, source, axis, [place]))
     return _joined(lower, pieces, axis)
+
+
+def pad(lower, node):
+    """Entries of one number in front of and behind a dim; negative pads cut."""
+    x, pads, number = node.args[0], node.args[1], float(argument(node, 2, "value", 0.0))
+    value = lower.as_floats(lower.value(x))
+    for i in range(0, len(pads), 2):
+        dim = len(x.shape) - 1 - i // 2
+        if not any(pads[i:i + 2]):
+            continue
+        axis = lower.axis(x, dim)
+        value = take(lower.g, value, axis, list(range(max(0, -pads[i]), value.dims[axis] - max(0, -pads[i + 1]))))
+        parts = [_filling(lower, value.dims, axis, pads[i], number), value, _filling(lower, value.dims, axis, pads[i + 1], number)]
+        value = _joined(lower, [part for part in parts if part is not None], axis)
+    return value
+
+
+def _filling(lower, dims, axis, count, number):
+    if count <= 0:
+        return None
+    dims = dims[:axis] + (count,) + dims[axis + 1:]
+    return Floats(lower.g.const(np.full(dims, number, np.float32)), dims)
