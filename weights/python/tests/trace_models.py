@@ -5,6 +5,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from dpi_export import shapes
 from torch import nn
 
 N = 6  # rows of an example
@@ -547,7 +548,7 @@ MODELS = {f.__name__: f for f in (
     fm, wide_deep, cross, cross_vector, bags, masked_mean, target_attention, sum_attention, field_transformer, sequential, autoint,
     dot_interaction, compressed, two_towers, experts, residual, gated, hashed, lengths, recurrent, standing, padded, compared, top_k)}
 #: What these are refused for, until the bundle has the primitive.
-REFUSED = {"compared": "gt", "top_k": "topk"}
+REFUSED = {"top_k": "topk", **({} if "gt" in shapes.BINARY else {"compared": "gt"})}
 
 
 def make(name, seed=0):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import BundleError
 from ..import_common import UnsupportedModelError
+from ..shapes import OPS
 from . import lookups
 from .batch_axis import replacement
 from .emit import Graph
@@ -141,11 +142,16 @@ class Lowering:
         return value
 
     def filled(self, value):
-        """keep x + fill (1 - keep), which is exact for finite numbers."""
+        """x where it is kept, else the number: a choice where the bundle has one, else keep x + fill (1 - keep), which is exact for finite
+        numbers. Rows of a table are finite, and their pooling is recognised by the product."""
         if not math.isfinite(value.fill):
             self.refuse("fills masked entries with infinity, which only a softmax or a maximum right behind it can take")
         keep, g = self.as_floats(value.keep), self.g
-        x = g.binary("mul", self.as_floats(value.x).op, keep.op)
+        x = self.as_floats(value.x).op
+        if "Where" in OPS and x.kind != "Embed":
+            x = g.op("Where", [keep.op, x, g.const([value.fill])])
+            return expand(g, Floats(x, x.shape if value.dims else ()), value.dims)
+        x = g.binary("mul", x, keep.op)
         if value.fill:
             x = g.binary("add", x, g.affine(keep.op, -value.fill, value.fill))
         return expand(g, Floats(x, x.shape if value.dims else ()), value.dims)

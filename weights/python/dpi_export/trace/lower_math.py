@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from ..import_common import UnsupportedModelError
+from ..shapes import BINARY, OPS
 from .batch_axis import argument
 from .values import Filled, Floats, Refs, expand, take
 
@@ -40,7 +41,7 @@ def to_copy(lower, node):
         if kinds & {"numeric", "dense"} and not node.value.dtype.is_floating_point:
             lower.refuse("turns numbers into integers; describe the feature as categorical or sequence if it holds ids")
         return value
-    if not node.value.dtype.is_floating_point and node.args[0].value.dtype.is_floating_point:
+    if not node.value.dtype.is_floating_point and node.args[0].value.dtype.is_floating_point and not is_mask(lower.as_floats(value).op):
         lower.refuse("turns computed numbers into integers or truth values")
     return value
 
@@ -390,6 +391,8 @@ def where(lower, node):
         if number is not None:
             return _fill(lower, node, kept, _not(lower, condition) if keep is None else _mask(lower, keep), number)
     a, b, g = lower.floats(x), lower.floats(y), lower.g
+    if "Where" in OPS:
+        return lower.elementwise(g.op("Where", [lower.as_floats(_mask(lower, condition)).op, a.op, b.op]))
     yes, no = (lower.as_floats(m) for m in (_mask(lower, condition), _not(lower, condition)))
     return lower.elementwise(g.binary("add", g.binary("mul", yes.op, a.op), g.binary("mul", no.op, b.op)))
 
@@ -441,27 +444,27 @@ def _logical(lower, node, kind):
 
 
 def not_equal(lower, node):
-    """x != 0 of a mask, of a sum over the last axis ("nonzero" positions) and of a count; others need a comparison."""
+    """x != 0 of a mask, and of a sum over the last axis ("nonzero" positions), need no comparison."""
     found = _nonzero(lower, node)
-    return found if found is not None else compare(lower, node)
+    return found if found is not None else compare("ne")(lower, node)
 
 
 def equal(lower, node):
     """x == 0 where x != 0 is known."""
     found = _nonzero(lower, node)
-    return _affine(lower, found, -1.0, 1.0) if found is not None else compare(lower, node)
+    return _affine(lower, found, -1.0, 1.0) if found is not None else compare("eq")(lower, node)
 
 
 def greater(lower, node):
     """x > 0 of values that are 0 or 1."""
     found = _truth(lower, node, 0.0, 1.0)
-    return found if found is not None else compare(lower, node)
+    return found if found is not None else compare("gt")(lower, node)
 
 
 def less(lower, node):
     """x < 1 of values that are 0 or 1."""
     found = _truth(lower, node, 1e-30, 1.0)
-    return _affine(lower, found, -1.0, 1.0) if found is not None else compare(lower, node)
+    return _affine(lower, found, -1.0, 1.0) if found is not None else compare("lt")(lower, node)
 
 
 def _truth(lower, node, least, most):
@@ -494,10 +497,21 @@ def is_mask(op):
         return is_mask(op.ins[0])
     if op.is_a("Unary", kind="affine") and not op.params and (op.attrs["a"], op.attrs["b"]) == (-1.0, 1.0):
         return is_mask(op.ins[0])
+    if op.kind == "Binary" and op.attrs["kind"] in _COMPARISONS:
+        return True
     return op.kind == "Binary" and op.attrs["kind"] in ("mul", "max", "min") and all(is_mask(x) for x in op.ins)
 
 
-def compare(lower, node):
-    """Computed values cannot be compared yet."""
-    raise UnsupportedModelError(f"{node.place()}: compares computed values, for which there is no primitive; a choice by ids, a padding "
-                                "mask, a maximum or a clamp can be written without")
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+def compare(kind):
+    """A comparison of computed values, where the bundle has one."""
+    def handler(lower, node):
+        if kind not in BINARY:
+            raise UnsupportedModelError(f"{node.place()}: compares computed values, for which there is no primitive; a choice by ids, a "
+                                        "padding mask, a maximum or a clamp can be written without")
+        x, y = lower.floats(node.args[0]), lower.number(node.args[1])
+        y = lower.floats(node.args[1]) if y is None else _const(lower, y)
+        return lower.elementwise(lower.g.binary(kind, x.op, y.op))
+    return handler

@@ -20,7 +20,7 @@ TABLE = {
     # masks
     "where": m.where, "masked_fill": m.masked_fill, "logical_not": m.logical_not, "bitwise_not": m.logical_not,
     "logical_and": m.logical_and, "bitwise_and": m.logical_and, "logical_or": m.logical_or, "bitwise_or": m.logical_or,
-    "ne": m.not_equal, "eq": m.equal, "gt": m.greater, "ge": m.compare, "lt": m.less, "le": m.compare,
+    "ne": m.not_equal, "eq": m.equal, "gt": m.greater, "ge": m.compare("ge"), "lt": m.less, "le": m.compare("le"),
     # copies
     **{name: m.same for name in ("clone", "detach", "alias", "lift_fresh", "contiguous")}, "_to_copy": m.to_copy, "getitem": m.getitem,
     "fill": m.constant_like,
