@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs what the project needs on Debian 12, through apt. Repeatable: asks dpkg first and does nothing when all is there.
 #
-#   packaging/setup.sh [--print] [GROUP...]        groups: build (default), test, parity, bindings, all
+#   packaging/setup.sh [--print] [GROUP...]        groups: build (default), test, parity, bindings, packages, all
 #
 #   build     compilers and libraries for the SDK itself
 #   test      what tests/run.sh needs beyond that
 #   parity    the training frameworks that scores are compared with
 #   bindings  Java and Go
+#   packages  what packaging/build.sh and its tests need beyond build and bindings
 #   --print   only list the packages of the groups
 #
 # Another package manager that is at work is waited for, ten minutes at most.
@@ -18,6 +19,7 @@ TEST=(git make graphviz python3 python3-venv python3-numpy libhdf5-dev hdf5-tool
 PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python3-pandas python3-numpy python3-h5py python3-xxhash
         python3-sklearn python3-pytest)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java)
+PACKAGES=(dpkg-dev rpm lintian debootstrap git python3)
 
 LOCK_SECONDS=600
 
@@ -29,8 +31,9 @@ packages_of() {
     test) echo "${TEST[@]}" ;;
     parity) echo "${PARITY[@]}" ;;
     bindings) echo "${BINDINGS[@]}" ;;
-    all) echo "${BUILD[@]} ${TEST[@]} ${PARITY[@]} ${BINDINGS[@]}" ;;
-    *) say "unknown group '$1'; the groups are build, test, parity, bindings, all"; exit 2 ;;
+    packages) echo "${PACKAGES[@]}" ;;
+    all) echo "${BUILD[@]} ${TEST[@]} ${PARITY[@]} ${BINDINGS[@]} ${PACKAGES[@]}" ;;
+    *) say "unknown group '$1'; the groups are build, test, parity, bindings, packages, all"; exit 2 ;;
   esac
 }
 

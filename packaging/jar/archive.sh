@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# For make_jars.sh and make_cuda_jar.sh, which set `out`, `version`, `work`, `here` and `packaging`: writes an archive whose bytes
+# For make_jars.sh, make_class_jar.sh and make_cuda_jar.sh, which set `out`, `version`, `work`, `here` and `packaging`: writes an archive whose bytes
 # depend on the files' names and contents only. Entries are sorted and carry the time of SOURCE_DATE_EPOCH (default: 2026-01-01).
 export LC_ALL=C TZ=UTC
 
@@ -17,6 +17,14 @@ describe() {
   (cd "$folder" && find . -type f | sed 's|^\./||' | sort) >"$work/listed"
   cmake -DTABLE="$packaging/third_party.cmake" -DNAME="$name" -DVERSION="$version" -DROOT="$folder" -DLIST="$work/listed" \
     -DOUT="$folder/META-INF/sbom/$name.spdx.json" -P "$here/../sbom.cmake"
+}
+
+# pom FOLDER: what Maven reads of an archive.
+pom() {
+  local maven="$1/META-INF/maven/org.dpiframe/dpi"
+  mkdir -p "$maven"
+  sed "s/@VERSION@/$version/" "$here/pom.xml.in" >"$maven/pom.xml"
+  printf 'version=%s\ngroupId=org.dpiframe\nartifactId=dpi\n' "$version" >"$maven/pom.properties"
 }
 
 # pack NAME FOLDER TITLE [MODULE]: all files of the folder into $out/NAME.

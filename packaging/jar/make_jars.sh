@@ -22,16 +22,14 @@ mkdir -p "$out"
 
 main_tree="$work/main"
 native="$main_tree/dpi/native/linux-x86_64"
-maven="$main_tree/META-INF/maven/org.dpiframe/dpi"
-mkdir -p "$native" "$maven"
+mkdir -p "$native"
 cp -r "$classes/." "$main_tree/"
 strip --strip-unneeded -o "$native/libdpi.so.1" "$libdpi"
 strip --strip-unneeded -o "$native/libdpi_jni.so" "$libjni"
-sed "s/@VERSION@/$version/" "$here/pom.xml.in" >"$maven/pom.xml"
-printf 'version=%s\ngroupId=org.dpiframe\nartifactId=dpi\n' "$version" >"$maven/pom.properties"
+pom "$main_tree"
 describe "$main_tree" dpi-jar
 pack "dpi-$version.jar" "$main_tree" "DPIFrame SDK for Java" org.dpiframe
-cp "$maven/pom.xml" "$out/dpi-$version.pom"
+cp "$main_tree/META-INF/maven/org.dpiframe/dpi/pom.xml" "$out/dpi-$version.pom"
 
 mkdir -p "$work/sources/org/dpiframe/internal"
 cp -r "$sources/." "$work/sources/"

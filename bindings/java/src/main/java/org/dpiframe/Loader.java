@@ -79,6 +79,7 @@ final class Loader {
     List<String> folders = new ArrayList<>(Arrays.asList(System.getProperty("java.library.path", "").split(":")));
     folders.add("/usr/lib/x86_64-linux-gnu/jni");
     folders.add("/usr/lib/jni");
+    folders.add("/usr/lib64/dpi");
     for (String folder : folders) {
       if (folder.isEmpty()) continue;
       Path wrapper = Path.of(folder).toAbsolutePath().resolve(WRAPPER);

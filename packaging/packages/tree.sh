@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# Builds the library for one format's folders, lays out every file and divides them among the packages.
+
+# layout FORMAT: where things lie, relative to /.
+layout() {
+  tree="$trees/packages-$1"
+  if [ "$1" = deb ]; then
+    lib="usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" python=usr/lib/python3/dist-packages
+    jni="$lib/jni" examples=usr/share/doc/libdpi-dev/examples
+  else
+    # The Python of RHEL 9, which has the glibc that is asked for.
+    lib=usr/lib64 python="usr/lib/python${DPI_RPM_PYTHON:-3.9}/site-packages" jni=usr/lib64/dpi examples=usr/share/doc/dpi-devel/examples
+  fi
+}
+
+# build_tree FORMAT: the program looks for plugins in the folder of libraries, so each format has a build of its own; all files but one
+# are the same, and come from the compiler cache. Debug symbols name the sources as lying in /usr/src, wherever they were compiled.
+build_tree() {
+  local flags="" launcher=() source="/usr/src/dpi-$version"  # compile sees them
+  [ "$debug" = no ] || flags="-g -ffile-prefix-map=$ROOT=$source -ffile-prefix-map=$tree=$source/build"
+  if command -v ccache >/dev/null; then
+    export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$ROOT}" CCACHE_NOHASHDIR=1
+    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  fi
+  say "$1: building for /$lib"
+  # In the caller's language: the compiler cache takes what was compiled in another for something else.
+  (if [ -n "$caller_locale" ]; then LC_ALL="$caller_locale"; else unset LC_ALL; fi; compile)
+}
+
+compile() {
+  cmake -S "$ROOT" -B "$tree" -G Ninja --log-level=NOTICE -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="${lib#usr/}" \
+    -DDPI_CUDA=OFF -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" "${launcher[@]}" "${cmake_arguments[@]}"
+  ninja -C "$tree" -j "$jobs" dpi dpi_program dpi_jni dpi_java_classes dpi_go >"$tree/build.log" || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
+}
+
+# stage_tree FORMAT: what cmake installs, and what it does not, in the folders of the format.
+stage_tree() {
+  all="$stage/$1/all"
+  mkdir -p "$all"
+  DESTDIR="$all" cmake --install "$tree" --prefix /usr >/dev/null
+  rm -r "$all/usr/share/doc/dpi/"{LICENSE,THIRD_PARTY.md,licenses,dpi.spdx.json}  # each package has its own
+  mkdir -p "$(dirname "$all/$examples")"
+  mv "$all/usr/share/doc/dpi/samples" "$all/$examples"
+  rmdir "$all/usr/share/doc/dpi"
+  stage_java
+  stage_python
+  mkdir -p "$all/usr/share/man/man1"
+  "$here/man_pages.py" "$tree/bin/dpi" "$version" "$all/usr/share/man/man1"
+  gzip -9n "$all"/usr/share/man/man1/*
+  [ -z "$plugin" ] || install -D -m 644 "$plugin" "$all/$lib/dpi/backends-1/libdpi_cuda.so"
+  # Executable for rpm, which looks for what a library needs and provides in executable files only; not for Debian.
+  find "$all/usr/lib" "$all/$lib" -name '*.so*' -type f -exec chmod "$([ "$1" = rpm ] && echo 755 || echo 644)" {} +
+}
+
+# The wrapper finds libdpi.so.1 as any library does: where it lies beside it in the JAR it has a search path, which here must go.
+stage_java() {
+  install -D "$tree/lib/libdpi_jni.so" "$all/$jni/libdpi_jni.so"
+  printf 'file(RPATH_REMOVE FILE "%s")\n' "$all/$jni/libdpi_jni.so" >"$stage/no_path.cmake"
+  cmake -P "$stage/no_path.cmake"
+  "$ROOT/packaging/jar/make_class_jar.sh" "$all/usr/share/java" "$version" "$tree/bindings/java/classes" "$tree/packaging"
+  ln -s "dpi-$version.jar" "$all/usr/share/java/dpi.jar"
+}
+
+# The package lies where Python looks; `dpi repack` finds it by the link, so that it runs this one and no other.
+stage_python() {
+  mkdir -p "$all/$python"
+  mv "$all/usr/share/dpi/python/dpi_export" "$all/$python/"
+  ln -sr "$all/$python/dpi_export" "$all/usr/share/dpi/python/dpi_export"
+  "$here/dist_info.py" "$ROOT/weights/python" "$version" "$all/$python"
+}
+
+# divide FORMAT: every file goes to the one package that names it.
+divide() {
+  each "$1" take
+  local left
+  left="$(find "$all" ! -type d)"
+  [ -z "$left" ] || fail "no package in packaging/packages/list takes $left"
+  rm -r "$all"
+}
+
+take() {
+  local pattern path
+  mkdir -p "$folder"
+  for pattern in "${files[@]}"; do
+    (cd "$all" && compgen -G "$pattern") >"$stage/taken" || fail "$name: nothing is there for $pattern"
+    while read -r path; do
+      tar -C "$all" -cf - "$path" | tar -C "$folder" -xf -
+      rm -r "${all:?}/$path"
+    done <"$stage/taken"
+  done
+}
+
+# finish FORMAT: symbols apart, notices, and no file that asks for a newer glibc than the floor.
+finish() {
+  local file newest
+  while read -r file; do
+    split_symbols "$1" "$file"
+    newest="$(floor "$file")"
+    say "$name: ${file#"$folder"} asks for glibc $newest"
+    printf '%s\n%s\n' "$newest" "$GLIBC_FLOOR" | sort -VC || fail "$name: ${file#"$folder"} asks for glibc $newest; $GLIBC_FLOOR is promised"
+  done < <(elf_files "$folder")
+  local from="$tree/packaging/notices" doc="$name"
+  [ "$notices" != cuda ] || from="$cuda/packaging/notices"
+  [ "$1" = deb ] || doc="$rpm"
+  [ -z "$notices" ] || { mkdir -p "$folder/usr/share/doc/$doc" && cp -r "$from/THIRD_PARTY.md" "$from/licenses" "$folder/usr/share/doc/$doc/"; }
+}
+
+# split_symbols FORMAT FILE: into $stage/FORMAT/NAME.debug, found by the build's identity; a file without any gives none.
+split_symbols() {
+  local id target
+  if readelf -SW "$2" | grep -q ' \.debug_info '; then
+    id="$(readelf -n "$2" | sed -n 's/^ *Build ID: //p')"
+    target="$stage/$1/$name.debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
+    mkdir -p "$(dirname "$target")"
+    objcopy --only-keep-debug --compress-debug-sections "$2" "$target"
+    chmod 644 "$target"
+    echo "$id" >>"$stage/$1/$name.ids"
+  fi
+  strip --strip-unneeded --remove-section=.comment --remove-section=.note "$2"
+}

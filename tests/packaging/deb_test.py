@@ -1,0 +1,240 @@
+#!/usr/bin/python3
+"""What is in the .debs, what they need, and that nothing in them is amiss: deb_test.py FOLDER. Every rule is shown to fail by a fault
+planted in an unpacked copy."""
+
+import gzip
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+OUT = pathlib.Path(sys.argv[1]).resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIB = "usr/lib/x86_64-linux-gnu"
+VERSION, FULL = "1.0.0", sorted(OUT.glob("libdpi1_*_amd64.deb"))[0].name.split("_")[1]
+OWN = ["usr/share/doc/{name}/changelog.Debian.gz", "usr/share/doc/{name}/copyright"]
+NOTICES = ["usr/share/doc/{name}/THIRD_PARTY.md", r"usr/share/doc/{name}/licenses/[\w+-]+\.txt"]
+PYTHON = "usr/lib/python3/dist-packages"
+GO = "usr/share/gocode/src/dpiframe.org/dpi"
+COMMANDS = "bench devices inspect keygen plan predict repack sign verify".split()
+
+# Patterns, each of which must match, and which together match every file; the dependencies.
+EXPECTED = {
+    "libdpi1": ([f"{LIB}/libdpi.so.1", rf"{LIB}/libdpi.so.{VERSION}", *NOTICES], "libc6 (>= 2.34)"),
+    "libdpi-dev": ([f"{LIB}/libdpi.so", "usr/include/dpi/dpi.h", f"{LIB}/pkgconfig/dpi.pc", rf"{LIB}/cmake/dpi/dpi-[\w-]+\.cmake",
+                    r"usr/share/doc/libdpi-dev/examples/[\w.]+"], f"libdpi1 (= {FULL})"),
+    "libdpi1-cuda13": ([f"{LIB}/dpi/backends-1/libdpi_cuda.so", *NOTICES], f"libdpi1 (= {FULL}), libc6 (>= 2.34)"),
+    "dpi-tools": (["usr/bin/dpi", "usr/share/man/man1/dpi.1.gz", *(f"usr/share/man/man1/dpi-{c}.1.gz" for c in COMMANDS), *NOTICES],
+                  "libc6 (>= 2.34)"),
+    "libdpi-jni": ([f"{LIB}/jni/libdpi_jni.so"], "libc6 (>= 2.2.5), libdpi1 (>= 1.0.0)"),
+    "libdpi-java": ([f"usr/share/java/dpi-{VERSION}.jar", "usr/share/java/dpi.jar"], f"libdpi-jni (= {FULL})"),
+    "golang-dpi-dev": ([rf"{GO}/[\w/]+\.go", rf"{GO}/go.mod", rf"{GO}/README.md", f"{GO}/internal/native/dpi_wrap.c",
+                        f"{GO}/internal/native/hot.h"], f"libdpi-dev (= {FULL}), pkg-config"),
+    "python3-dpi-export": ([rf"{PYTHON}/dpi_export/\w+\.py", rf"{PYTHON}/dpi_export-{VERSION}.dist-info/METADATA",
+                            "usr/share/dpi/python/dpi_export"],
+                           "python3 (>= 3.9), python3-h5py, python3-numpy, python3-xxhash"),
+}
+LINKS = {"libdpi1": {f"{LIB}/libdpi.so.1": "libdpi.so.1.0.0"}, "libdpi-dev": {f"{LIB}/libdpi.so": "libdpi.so.1"},
+         "libdpi-java": {"usr/share/java/dpi.jar": f"dpi-{VERSION}.jar"},
+         "python3-dpi-export": {"usr/share/dpi/python/dpi_export": f"../../../lib/python3/dist-packages/dpi_export"}}
+
+
+class Package:
+    """A .deb, unpacked; `control` are its fields."""
+
+    def __init__(self, folder, materials):
+        self.folder, self.materials = pathlib.Path(folder), materials
+        self.control = dict(line.split(": ", 1) for line in (self.folder / "DEBIAN/control").read_text().split("\n") if ": " in line)
+        self.name = self.control["Package"]
+
+    def paths(self):
+        for path in sorted(self.folder.rglob("*")):
+            at = path.relative_to(self.folder)
+            if at.parts[0] != "DEBIAN":
+                yield str(at), path
+
+    def files(self):
+        return {at: path for at, path in self.paths() if path.is_symlink() or not path.is_dir()}
+
+    def binaries(self):
+        return {at: path for at, path in self.files().items() if not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF"}
+
+
+def contents(package):
+    patterns = [p.format(name=package.name) if "{name}" in p else p for p in EXPECTED[package.name][0] + OWN]
+    left = set(package.files())
+    for pattern in patterns:
+        found = {at for at in left if re.fullmatch(pattern, at)}
+        if not found:
+            yield f"nothing is there for {pattern}"
+        left -= found
+    yield from (f"holds {at}, which nothing names" for at in sorted(left))
+
+
+def dependencies(package):
+    if package.control.get("Depends", "") != EXPECTED[package.name][1]:
+        yield f"depends on {package.control.get('Depends')}, not on {EXPECTED[package.name][1]}"
+    if re.search(r"libcuda|nvidia", json.dumps({k: v for k, v in package.control.items() if k in ("Depends", "Recommends", "Pre-Depends")})):
+        yield "asks for a driver"
+
+
+def links(package):
+    found = {at: os.readlink(path) for at, path in package.files().items() if path.is_symlink()}
+    if found != LINKS.get(package.name, {}):
+        yield f"has the links {found}"
+
+
+def rights(package):
+    for at, path in package.paths():
+        if path.is_symlink():
+            continue
+        mode, wanted = path.stat().st_mode & 0o7777, 0o755 if path.is_dir() or at == "usr/bin/dpi" else 0o644
+        if mode != wanted:
+            yield f"{at} has mode {mode:o}, not {wanted:o}"
+
+
+def sums(package):
+    listed = dict(reversed(line.split("  ", 1)) for line in (package.folder / "DEBIAN/md5sums").read_text().split("\n") if line)
+    there = {at: hashlib.md5(path.read_bytes()).hexdigest() for at, path in package.files().items() if not path.is_symlink()}
+    if listed != there:
+        yield f"md5sums differs: {sorted(set(listed.items()) ^ set(there.items()))}"
+    files = {entry["fileName"][2:]: entry["checksums"][1]["checksumValue"] for entry in package.materials["files"]}
+    real = {at: hashlib.sha256(path.read_bytes()).hexdigest() for at, path in package.files().items() if not path.is_symlink()}
+    if files != real:
+        yield f"the bill of materials differs: {sorted(set(files.items()) ^ set(real.items()))}"
+
+
+def materials(package):
+    """What is linked in is named in the bill of materials, with its licence's text in the package."""
+    named = {entry["name"] for entry in package.materials["packages"]} - {"dpi"}
+    wanted = {"libdpi1": {"xxHash", "libsodium", "nlohmann-json", "libstdc++", "libgcc"}}
+    wanted["dpi-tools"] = wanted["libdpi1"] | {"CLI11"}
+    wanted["libdpi1-cuda13"] = {"libstdc++", "libgcc", "cudart"}
+    if named != wanted.get(package.name, set()):
+        yield f"the bill of materials names {sorted(named)}"
+    for name in named:
+        if f"usr/share/doc/{package.name}/licenses/{name}.txt" not in package.files():
+            yield f"the licence of {name} is not there"
+
+
+def linked(package):
+    for at, path in package.binaries().items():
+        text = subprocess.run(["readelf", "-dSW", path], capture_output=True, text=True, check=True).stdout
+        if "RUNPATH" in text or "RPATH" in text:
+            yield f"{at} has a search path"
+        if re.search(r"\.(?:symtab|debug_info|comment) ", text):
+            yield f"{at} is not stripped"
+        symbols = subprocess.run(["objdump", "-T", path], capture_output=True, text=True, check=True).stdout
+        newest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_(2\.[\d.]+)", symbols))
+        if newest > (2, 34):
+            yield f"{at} asks for glibc {newest}"
+        if "libdpi.so." in at and not re.search(r"\(SONAME\).*\[libdpi\.so\.1\]", text):
+            yield f"{at} has another SONAME"
+
+
+def control_files(package):
+    there = {path.name for path in (package.folder / "DEBIAN").iterdir()}
+    wanted = {"control", "md5sums"} | {"libdpi1": {"shlibs", "symbols", "triggers"}, "python3-dpi-export": {"postinst", "prerm"}}.get(package.name, set())
+    if there != wanted:
+        yield f"has the control files {sorted(there)}"
+    if package.name == "libdpi1" and wanted <= there:
+        symbols = (package.folder / "DEBIAN/symbols").read_text()
+        exported = set(re.findall(r"^    (dpi_\w+);", (ROOT / "capi/src/exports.map").read_text(), re.MULTILINE))
+        if set(re.findall(r"^ (dpi_\w+)@DPI_1\.0 1\.0\.0$", symbols, re.MULTILINE)) != exported or len(exported) < 40:
+            yield "its symbols are not those of the version script"
+        if (package.folder / "DEBIAN/triggers").read_text() != "activate-noawait ldconfig\n":
+            yield "has no trigger for ldconfig"
+
+
+def documents(package):
+    doc = package.folder / "usr/share/doc" / package.name
+    if not gzip.decompress((doc / "changelog.Debian.gz").read_bytes()).startswith(f"dpi ({FULL}) ".encode()):
+        yield "the changelog is of another version"
+    if "License: Apache-2.0" not in (doc / "copyright").read_text():
+        yield "the copyright file names no licence"
+    for path in package.files().values():
+        if not path.is_symlink() and any(str(place).encode() in path.read_bytes() for place in (ROOT, OUT)):
+            yield f"{path.relative_to(package.folder)} names where it was made"
+
+
+def manual(package):
+    """Each page has the words of the program's own --help."""
+    if package.name != "dpi-tools":
+        return
+    for page in sorted((package.folder / "usr/share/man/man1").iterdir()):
+        command = page.name.split(".")[0].split("-")[1:]
+        said = subprocess.run([package.folder / "usr/bin/dpi", *command, "--help"], capture_output=True, text=True, check=True).stdout
+        text = gzip.decompress(page.read_bytes()).decode().replace("\\-", "-").replace("\\e", "\\").replace("\\&", "")
+        words = set(re.sub(r"(?m)^(Usage|Positionals|Options|Subcommands|Examples?|Exit status):", "", said).split())
+        missing = words - set(text.split())
+        if missing:
+            yield f"{page.name} lacks {sorted(missing)}"
+
+
+RULES = (contents, dependencies, links, rights, sums, materials, linked, control_files, documents, manual)
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text, f"{path}: no '{old}'"
+    path.write_text(text.replace(old, new))
+
+
+def rewrite_page(p):
+    page = p.folder / "usr/share/man/man1/dpi-verify.1.gz"
+    page.write_bytes(gzip.compress(gzip.decompress(page.read_bytes()).replace(b"tolerance", b"slack")))
+
+
+# (package, rule that must notice, fault)
+PLANTED = [
+    ("libdpi1", contents, lambda p: (p.folder / LIB / "libextra.so").write_text("x")),
+    ("libdpi-dev", contents, lambda p: (p.folder / "usr/include/dpi/dpi.h").unlink()),
+    ("libdpi-jni", dependencies, lambda p: p.control.update(Depends="libc6 (>= 2.2.5)")),
+    ("libdpi1", dependencies, lambda p: p.control.update(Recommends="libcuda1")),
+    ("libdpi-dev", links, lambda p: ((p.folder / LIB / "libdpi.so").unlink(), (p.folder / LIB / "libdpi.so").symlink_to("libdpi.so.2"))),
+    ("libdpi1", rights, lambda p: (p.folder / LIB).chmod(0o775)),
+    ("golang-dpi-dev", sums, lambda p: edit(p.folder / GO / "go.mod", "go 1.19", "go 1.18")),
+    ("libdpi1", sums, lambda p: p.materials["files"].pop()),
+    ("dpi-tools", materials, lambda p: (p.folder / "usr/share/doc/dpi-tools/licenses/CLI11.txt").unlink()),
+    ("libdpi1", linked, lambda p: shutil.copy("/usr/bin/python3", p.folder / LIB / "libdpi.so.1.0.0")),
+    ("libdpi-jni", linked, lambda p: subprocess.run(["objcopy", "--add-section", ".comment=/etc/hosts", p.folder / LIB / "jni/libdpi_jni.so"], check=True)),
+    ("libdpi1", control_files, lambda p: (p.folder / "DEBIAN/triggers").unlink()),
+    ("libdpi1", control_files, lambda p: edit(p.folder / "DEBIAN/symbols", " dpi_version@", " dpi_other@")),
+    ("python3-dpi-export", control_files, lambda p: (p.folder / "DEBIAN/prerm").unlink()),
+    ("libdpi-java", documents, lambda p: edit(p.folder / "usr/share/doc/libdpi-java/copyright", "License: Apache-2.0", "License: ?")),
+    ("libdpi-dev", documents, lambda p: edit(p.folder / LIB / "pkgconfig/dpi.pc", "prefix=", f"prefix={ROOT}")),
+    ("dpi-tools", manual, rewrite_page),
+]
+
+
+def main():
+    bad = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        files = {path.name.split("_")[0]: path for path in OUT.glob("*.deb") if "-dbgsym" not in path.name}
+        assert set(EXPECTED) - set(files) <= {"libdpi1-cuda13"} and set(files) <= set(EXPECTED), sorted(files)
+        bills = {name: json.loads(path.with_suffix(".spdx.json").read_text()) for name, path in files.items()}
+        for name, path in files.items():
+            subprocess.run(["dpkg-deb", "-R", path, f"{scratch}/{name}"], check=True)
+            owners = subprocess.run(["dpkg-deb", "-c", path], capture_output=True, text=True, check=True).stdout
+            found = [f"{name}: {fault}" for rule in RULES for fault in rule(Package(f"{scratch}/{name}", bills[name]))]
+            found += [f"{name}: not root's: {line}" for line in owners.splitlines() if " root/root " not in line]
+            print("\n".join(found) if found else f"{name}: {len(RULES)} rules hold")
+            bad += len(found)
+        for number, (name, rule, fault) in enumerate(PLANTED):
+            copy = f"{scratch}/{number}"
+            shutil.copytree(f"{scratch}/{name}", copy, symlinks=True)
+            package = Package(copy, json.loads(json.dumps(bills[name])))
+            fault(package)
+            if not list(rule(package)):
+                print(f"the planted fault {number} in {name} is not noticed by {rule.__name__}")
+                bad += 1
+        print(f"{len(PLANTED)} planted faults")
+    return 1 if bad else 0
+
+
+sys.exit(main())

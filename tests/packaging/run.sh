@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Builds the packages and does with them what their users do.
+#
+#   tests/packaging/run.sh [--short] [--jobs N]
+#
+#   --short    the .debs only, of what the release build compiled: contents, lintian, the same bytes twice
+#   --jobs N   parallel compilations (default: the number of processors)
+#
+# Otherwise also: all packages with their debug symbols, compiled anew in a copy of the tree elsewhere to the same bytes; .rpms in a scratch root;
+# .debs in a clean Debian root (needs root and debootstrap): consumers in five languages, an upgrade, the removal of everything.
+# A line begins with "passed:", "FAILED:" or "skipped:" for each check. packaging/setup.sh build bindings packages installs what is needed.
+set -uo pipefail
+umask 022
+export LC_ALL=C.UTF-8
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)"
+here="$ROOT/tests/packaging"
+cd "$ROOT" || exit 1
+short=no jobs="$(nproc)"
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --short) short=yes ;;
+    --jobs) jobs="$2"; shift ;;
+    *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
+  esac
+  shift
+done
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+bad=0
+
+check() {  # NAME COMMAND...
+  local name="$1"
+  shift
+  if "$@" >"$scratch/log" 2>&1; then
+    echo "passed: $name ($(tail -n 1 "$scratch/log"))"
+  else
+    tail -n 40 "$scratch/log"
+    echo "FAILED: $name"
+    bad=1
+    return 1
+  fi
+}
+
+# With these arguments every object is the same as in build/release: the compiler cache has it.
+as_release=(--no-debug --jobs "$jobs" -- -DDPI_DEVELOPER_MODE=ON)
+
+# Tags that lintian has a point with in Debian's archive only: a package that is not uploaded there closes no bug.
+lintian_clean() {
+  lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$1"/*.deb
+}
+lintian_notices() {  # a planted fault: a program without a manual page, and a file where none may lie
+  dpkg-deb -R "$1"/dpi-tools_*.deb "$scratch/fault" && mkdir "$scratch/fault/usr/local" "$scratch/faulty" && touch "$scratch/fault/usr/local/x" &&
+    rm "$scratch/fault/usr/share/man/man1/dpi.1.gz" && dpkg-deb --root-owner-group -b "$scratch/fault" "$scratch/faulty" || return 1
+  ! lintian_clean "$scratch/faulty" >"$scratch/tags" && grep no-manual-page "$scratch/tags" && grep usr-local "$scratch/tags"
+}
+same_files() {  # FOLDER FOLDER: names and bytes
+  diff <(cd "$1" && sha256sum -- *.deb *.rpm *.json 2>/dev/null) <(cd "$2" && sha256sum -- *.deb *.rpm *.json 2>/dev/null) && (cd "$1" && ls | wc -l)
+}
+differs() {  # the comparison itself: one byte more in one package
+  cp -r "$1" "$scratch/planted" && for file in "$scratch/planted"/libdpi1_*.deb; do echo >>"$file"; done && ! same_files "$1" "$scratch/planted"
+}
+
+judge_debs() {  # FOLDER
+  check "contents, dependencies, rights, sums, links and manual pages of the .debs" /usr/bin/python3 "$here/deb_test.py" "$1"
+  check "lintian finds nothing" lintian_clean "$1"
+  check "lintian is asked" lintian_notices "$1"
+}
+
+short_form() {
+  local first="$ROOT/build/packages-short" second="$scratch/second"
+  check "the .debs" packaging/build.sh --out "$first" --formats deb "${as_release[@]}" || return
+  judge_debs "$first"
+  check "the .debs once more" packaging/build.sh --out "$second" --formats deb "${as_release[@]}" || return
+  check "both have the same bytes" same_files "$first" "$second"
+  check "a byte more is noticed" differs "$first"
+}
+
+# Another folder, another name, nothing from a compiler cache.
+elsewhere() {
+  local copy="$scratch/another place"
+  copy="${copy// /_}"
+  mkdir "$copy"
+  git -c safe.directory="$ROOT" ls-files -coz --exclude-standard | xargs -0 cp --parents -t "$copy" && [ ! -d shared ] || true
+  SOURCE_DATE_EPOCH="$(git -c safe.directory="$ROOT" log -1 --format=%ct)" CCACHE_DISABLE=1 "$copy/packaging/build.sh" --out "$scratch/elsewhere" --jobs "$jobs"
+}
+
+full_form() {
+  local out="$ROOT/build/packages" older="$scratch/older"
+  check "all packages" packaging/build.sh --out "$out" --jobs "$jobs" || return
+  judge_debs "$out"
+  check "all packages, compiled anew elsewhere" elsewhere && check "both have the same bytes" same_files "$out" "$scratch/elsewhere"
+  check "a byte more is noticed" differs "$out"
+  check "the .rpms" "$here/rpm_test.sh" "$out"
+  check "the .debs numbered one lower" packaging/build.sh --out "$older" --formats deb --revision 0 --jobs "$jobs" || return
+  if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null || ! unshare --mount true 2>/dev/null; then
+    echo "skipped: the .debs in a clean Debian root: needs root, debootstrap and the right to mount"
+    return
+  fi
+  "$here/root_test.sh" "$older" "$out" || bad=1
+}
+
+if [ $short = yes ]; then short_form; else full_form; fi
+exit $bad
