@@ -133,7 +133,8 @@ def _changed(traced, model, fmap, change, refusal):
 
 #: Some changes that only tracing can follow.
 CHANGES = ("FuxiCTR unknown model class", "FuxiCTR forward replaced on an instance", "FuxiCTR other formula under the zoo's name",
-           "FuxiCTR logit replaced on the instance", "FuxiCTR layer of a subclass in the MLP", "FuxiCTR forward hook", "FuxiCTR weight norm",
+           "FuxiCTR logit replaced on the instance", "FuxiCTR layer of a subclass in the MLP", "FuxiCTR forward hook",
+           "FuxiCTR weight norm",
            "FuxiCTR activation of one's own", "FuxiCTR output activation", "FuxiCTR parametrised table", "FuxiCTR pruned table")
 
 

@@ -147,8 +147,9 @@ class TorchImport:
         if not known.any():
             self.ctx.refuse("check", "the model's own outputs are NaN for every row")
         if not known.all():
-            warnings.warn(f"{type(self.model).__name__}: the model's own output is NaN for {int((~known).sum())} of {len(known)} rows (as a "
-                          "softmax over an empty bag is); the bundle gives such rows a number, which nothing is compared with", stacklevel=4)
+            warnings.warn(f"{type(self.model).__name__}: the model's own output is NaN for {int((~known).sum())} of {len(known)} rows "
+                          "(as a softmax over an empty bag is); the bundle gives such rows a number, which nothing is compared with",
+                          stacklevel=4)
         return known
 
     def select(self, rows, keep):

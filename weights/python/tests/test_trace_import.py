@@ -79,7 +79,8 @@ def test_call_and_outputs(tmp_path):
 
 def test_rules_encoders_and_spaces_are_the_bundles(tmp_path):
     words = ["", "tea", "rye", "oat", "fig", "hop", "nut", "egg", "ham"]
-    features = {"item": {"table": "table", "out_of_range": "oov", "oov_id": 0, "space": "shared"}, "price": {"missing": "default", "default": 1.5}}
+    features = {"item": {"table": "table", "out_of_range": "oov", "oov_id": 0, "space": "shared"},
+                "price": {"missing": "default", "default": 1.5}}
     from_torch(Small(), tmp_path / "m.h5", features=features, example=(ITEM, PRICE), name="shop", metrics={"auc": 0.7}, table_dtype="f16",
                encoders={"item": Encoder([encoders.vocab_string(words[1:])]), "price": Encoder([encoders.to_float()])})
     with Bundle(tmp_path / "m.h5") as bundle:

@@ -72,7 +72,8 @@ MIXES = {
     "rows by index": (lambda x: x[torch.arange(len(x) - 1, -1, -1)], "aten.index.*where the rows are"),
     "torn rows": (lambda x: x.reshape(3, -1).t(), "tears rows apart|not one entry per row"),
     "batch norm of the batch": (nn.BatchNorm1d(3, track_running_stats=False), "aten.native_batch_norm.*statistics of the batch"),
-    "layer norm over rows": (lambda x: nn.functional.layer_norm(x.t(), [x.shape[0]]).t(), "aten.native_layer_norm.*computes with 37 where there are 37 rows"),
+    "layer norm over rows": (lambda x: nn.functional.layer_norm(x.t(), [x.shape[0]]).t(),
+                             "aten.native_layer_norm.*computes with 37 where there are 37 rows"),
     "random": (lambda x: nn.functional.dropout(x, 0.5), "aten.(native_dropout|bernoulli).*it is random"),
     # their number
     "x * len(x)": (lambda x: x * len(x), "aten.mul.Tensor.*computes with 37 where there are 37 rows and with 41"),

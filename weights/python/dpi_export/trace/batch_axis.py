@@ -8,7 +8,6 @@ import math
 from collections import namedtuple
 
 from ..import_common import UnsupportedModelError
-from .ir import walk
 from .pair import plain
 
 Layout = namedtuple("Layout", "axis pre post")
@@ -41,7 +40,8 @@ _INSTEAD = {"bernoulli": "it is random, in evaluation mode too: give a functiona
             "masked_select": "how many entries it gives depends on the rows; multiply by a mask instead",
             "unique": "it looks at all rows at once",
             "topk": "it needs a primitive that picks the largest entries", "sort": "it needs a primitive that orders entries",
-            "argmax": "it needs a primitive that picks the largest entries", "gather": "it needs a primitive that picks by computed indices",
+            "argmax": "it needs a primitive that picks the largest entries",
+            "gather": "it needs a primitive that picks by computed indices",
             "index_put": "write torch.where(mask, x, y) on the whole value", "scatter": "write torch.where(mask, x, y) on the whole value",
             "_fft": "it needs complex numbers", "convolution": "write it as nn.Linear over windows that are sliced out"}
 
@@ -113,10 +113,6 @@ def _reduction(at=1, key="dim", keep=2):
             return layout
         return layout._replace(axis=layout.axis - sum(d < layout.axis for d in dims))
     return rule
-
-
-def _every(pair, node):
-    return refuse(node, "goes over all dims, the rows among them")
 
 
 def _along(at=1, key="dim", default=-1):
@@ -405,7 +401,8 @@ RULES = {
     "max": _reduction(), "min": _reduction(), "argmax": _reduction(), "argmin": _reduction(), "median": _reduction(),
     "var": _reduction(keep=3), "std": _reduction(keep=3), "norm": _reduction(2, "dim", 3), "linalg_vector_norm": _reduction(2, "dim", 3),
     "count_nonzero": _reduction(), "var_mean": _reduction(keep=3),
-    "_softmax": _softmax_rule, "_log_softmax": _softmax_rule, "softmax": _softmax_rule, "cumsum": _along(), "cumprod": _along(), "logcumsumexp": _along(),
+    "_softmax": _softmax_rule, "_log_softmax": _softmax_rule, "softmax": _softmax_rule, "cumsum": _along(), "cumprod": _along(),
+    "logcumsumexp": _along(),
     "sort": _along(), "argsort": _along(), "topk": _along(2), "flip": _along(1, "dims"), "roll": _along(2, "dims", None),
     "glu": _along(), "gather": _gather, "index": _index, "index_select": _index_select,
     "view": _view, "_unsafe_view": _view, "reshape": _view, "_reshape_alias": _view, "permute": _permute, "transpose": _transpose,
@@ -413,11 +410,7 @@ RULES = {
     "split": _split, "unsafe_split": _split, "split_with_sizes": _split, "chunk": _split, "unbind": _unbind, "cat": _cat, "stack": _stack,
     "embedding": _embedding, "_embedding_bag": _embedding_bag, "_embedding_bag_forward_only": _embedding_bag,
     "mm": _mm, "addmm": _mm, "bmm": _bmm, "baddbmm": _bmm, "mv": _mv, "addmv": _mv, "dot": _dot, "native_batch_norm": _batch_norm,
-    "cudnn_batch_norm": _batch_norm, "convolution": _convolution, "constant_pad_nd": _pad, "native_layer_norm": _layer_norm, "getitem": _getitem, "slice_scatter": _scatter,
+    "cudnn_batch_norm": _batch_norm, "convolution": _convolution, "constant_pad_nd": _pad, "native_layer_norm": _layer_norm,
+    "getitem": _getitem, "slice_scatter": _scatter,
     "select_scatter": _scatter,
 }
-
-
-def varying(node):
-    """The inputs of a node that depend on the rows."""
-    return [n for n in walk((node.args, node.kwargs)) if n.varies]

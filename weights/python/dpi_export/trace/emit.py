@@ -271,3 +271,19 @@ def _rejoined(graph, values, axis):
         else:
             out.append(value)
     return out
+
+
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+def is_mask(op):
+    """True for values that are 0 or 1 by construction."""
+    if op.kind == "Mask":
+        return True
+    if op.kind == "View":
+        return is_mask(op.ins[0])
+    if op.is_a("Unary", kind="affine") and not op.params and (op.attrs["a"], op.attrs["b"]) == (-1.0, 1.0):
+        return is_mask(op.ins[0])
+    if op.kind == "Binary" and op.attrs["kind"] in _COMPARISONS:
+        return True
+    return op.kind == "Binary" and op.attrs["kind"] in ("mul", "max", "min") and all(is_mask(x) for x in op.ins)

@@ -73,7 +73,8 @@ def _table(lowering, weight, values, label, feature, key):
     if rows.dtype.kind not in "iu":
         lowering.refuse(f"looks up rows by numbers of type {rows.dtype}")
     if rows.min() < 0 or rows.max() >= len(values):
-        lowering.refuse(f"looks up row {int(rows.max() if rows.max() >= len(values) else rows.min())} of a table of {len(values)} rows for an "
+        wrong = int(rows.max() if rows.max() >= len(values) else rows.min())
+        lowering.refuse(f"looks up row {wrong} of a table of {len(values)} rows for an "
                         f"id of {feature}, whose vocab_size is {feature.vocab_size}")
     identity = np.arange(len(rows))
     if np.array_equal(rows, identity):

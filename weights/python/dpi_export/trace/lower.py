@@ -64,20 +64,19 @@ class Lowering:
 
         namespace, name, overload = node.op.split(".")
         call = getattr(getattr(getattr(torch.ops, namespace), name), overload)
-        parts, rebuild = [], []
+        parts = []
 
         def part(held):
             if hasattr(held, "varies"):
                 parts.append(self.value(held) if held.varies else self.constant(held))
-                rebuild.append(len(parts) - 1)
                 return ("part", len(parts) - 1)
             return held
 
         spec = [part(a) for a in node.args]
-        result = self.maps.apply(
-            lambda *given: call(*[given[a[1]] if isinstance(a, tuple) and len(a) == 2 and a[0] == "part" else a for a in spec], **node.kwargs),
-            parts, self.dims(node))
-        return result
+        def run(*given):
+            return call(*[given[a[1]] if isinstance(a, tuple) and a[:1] == ("part",) else a for a in spec], **node.kwargs)
+
+        return self.maps.apply(run, parts, self.dims(node))
 
     # -- what handlers ask for ----------------------------------------------------------------------------------------
     def refuse(self, why):

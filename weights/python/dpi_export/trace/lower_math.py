@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from ..import_common import UnsupportedModelError
-from ..shapes import BINARY, OPS
 from .batch_axis import argument
+from .emit import is_mask
 from .values import Filled, Floats, Refs, expand, take
 
 
@@ -17,10 +16,11 @@ def unary(kind):
 
 def affine(scale, shift):
     """scale x + shift with two fixed numbers."""
-    return lambda lower, node: _affine(lower, lower.floats(node.args[0]), scale, shift)
+    return lambda lower, node: scaled(lower, lower.floats(node.args[0]), scale, shift)
 
 
-def _affine(lower, v, scale, shift):
+def scaled(lower, v, scale, shift):
+    """scale v + shift"""
     return Floats(lower.g.affine(v.op, scale, shift), v.dims)
 
 
@@ -98,7 +98,7 @@ def rsub(lower, node):
     x, y, alpha = node.args[0], node.args[1], float(argument(node, 2, "alpha", 1))
     number = lower.number(y)
     if number is not None:
-        return _spread(lower, node, _affine(lower, lower.floats(x), -alpha, number))
+        return _spread(lower, node, scaled(lower, lower.floats(x), -alpha, number))
     if alpha != 1:
         lower.refuse("rsub of two values with alpha")
     return _difference(lower, node, y, x)
@@ -108,7 +108,7 @@ def _difference(lower, node, x, y):
     for a, b, scale, flip in ((x, y, 1.0, -1.0), (y, x, -1.0, 1.0)):
         number = lower.number(b)
         if number is not None and hasattr(a, "varies"):
-            return _spread(lower, node, _affine(lower, lower.floats(a), scale, flip * number))
+            return _spread(lower, node, scaled(lower, lower.floats(a), scale, flip * number))
     return _pair(lower, node, "sub", lower.floats(x), lower.floats(y))
 
 
@@ -116,14 +116,14 @@ def _sum(lower, node, x, y, alpha):
     for a, b, scale_a, scale_b in ((x, y, 1.0, alpha), (y, x, alpha, 1.0)):
         number = lower.number(b)
         if number is not None and hasattr(a, "varies"):
-            return _spread(lower, node, _affine(lower, lower.floats(a), scale_a, scale_b * number))
+            return _spread(lower, node, scaled(lower, lower.floats(a), scale_a, scale_b * number))
     for a, b in ((x, y), (y, x)):
         if a.varies and isinstance(lower.value(a), Filled) and not math.isfinite(lower.value(a).fill):
-            return _masked_sum(lower, node, lower.value(a), _affine(lower, lower.floats(b), alpha if b is y else 1.0, 0.0))
-    return _pair(lower, node, "add", lower.floats(x), _affine(lower, lower.floats(y), alpha, 0.0))
+            return masked_sum(lower, node, lower.value(a), scaled(lower, lower.floats(b), alpha if b is y else 1.0, 0.0))
+    return _pair(lower, node, "add", lower.floats(x), scaled(lower, lower.floats(y), alpha, 0.0))
 
 
-def _masked_sum(lower, node, filled, other):
+def masked_sum(lower, node, filled, other):
     """What is filled with minus infinity stays so, whatever is added."""
     x = lower.as_floats(filled.x).op
     op = other.op if x.kind == "Const" and not x.params["value"].any() else lower.g.binary("add", x, other.op)
@@ -136,7 +136,7 @@ def mul(lower, node):
     for a, b in ((x, y), (y, x)):
         number = lower.number(b)
         if number is not None and hasattr(a, "varies"):
-            return _spread(lower, node, _affine(lower, lower.floats(a), number, 0.0))
+            return _spread(lower, node, scaled(lower, lower.floats(a), number, 0.0))
     return _pair(lower, node, "mul", lower.floats(x), lower.floats(y))
 
 
@@ -147,11 +147,12 @@ def div(lower, node):
         lower.refuse("rounds a quotient")
     number = lower.number(y)
     if number is not None:
-        return _spread(lower, node, _affine(lower, lower.floats(x), 1.0 / number if number else math.inf, 0.0))
-    return _pair(lower, node, "div", lower.floats(x) if hasattr(x, "varies") else _const(lower, x), lower.floats(y))
+        return _spread(lower, node, scaled(lower, lower.floats(x), 1.0 / number if number else math.inf, 0.0))
+    return _pair(lower, node, "div", lower.floats(x) if hasattr(x, "varies") else constant_number(lower, x), lower.floats(y))
 
 
-def _const(lower, number):
+def constant_number(lower, number):
+    """A number as a Const."""
     return Floats(lower.g.const(np.array([number], np.float32)), (1,))
 
 
@@ -185,17 +186,17 @@ def power_of(exponent):
 
 def log1p(lower, node):
     """log(1 + x)"""
-    return _unary(lower, _affine(lower, lower.floats(node.args[0]), 1.0, 1.0), "log")
+    return _unary(lower, scaled(lower, lower.floats(node.args[0]), 1.0, 1.0), "log")
 
 
 def expm1(lower, node):
     """exp(x) - 1"""
-    return _affine(lower, _unary(lower, lower.floats(node.args[0]), "exp"), 1.0, -1.0)
+    return scaled(lower, _unary(lower, lower.floats(node.args[0]), "exp"), 1.0, -1.0)
 
 
 def log_of(base):
     """The logarithm to another base."""
-    return lambda lower, node: _affine(lower, _unary(lower, lower.floats(node.args[0]), "log"), 1 / math.log(base), 0.0)
+    return lambda lower, node: scaled(lower, _unary(lower, lower.floats(node.args[0]), "log"), 1 / math.log(base), 0.0)
 
 
 def nan_to_num(lower, node):
@@ -247,7 +248,7 @@ def _clamp(lower, node, low, high):
         return _unary(lower, x, "clamp", a=low, b=high)
     for number, kind in ((low, "max"), (high, "min")):
         if number is not None:
-            x = Floats(lower.g.binary(kind, x.op, _const(lower, number).op), x.dims)
+            x = Floats(lower.g.binary(kind, x.op, constant_number(lower, number).op), x.dims)
     return x
 
 
@@ -284,9 +285,9 @@ def elu(lower, node):
     if abs(alpha - 1.6732632423543772) < 1e-6 and abs(scale - 1.0507009873554805) < 1e-6 and inner == 1:
         return _unary(lower, x, "selu")
     if inner == 1:
-        return _affine(lower, _unary(lower, x, "elu", a=alpha), scale, 0.0)
+        return scaled(lower, _unary(lower, x, "elu", a=alpha), scale, 0.0)
     below = g.unary("elu", g.affine(g.binary("min", x.op, g.const([0.0])), inner, 0.0), a=1.0)
-    return _affine(lower, Floats(g.binary("add", g.unary("relu", x.op), g.affine(below, alpha, 0.0)), x.dims), scale, 0.0)
+    return scaled(lower, Floats(g.binary("add", g.unary("relu", x.op), g.affine(below, alpha, 0.0)), x.dims), scale, 0.0)
 
 
 def celu(lower, node):
@@ -301,8 +302,8 @@ def softplus(lower, node):
     beta, threshold = (float(argument(node, i, k, d)) for i, k, d in ((1, "beta", 1), (2, "threshold", 20)))
     if threshold < 20:
         lower.refuse(f"threshold={threshold}: expected 20 or more")
-    x = _affine(lower, lower.floats(node.args[0]), beta, 0.0)
-    return _affine(lower, _unary(lower, x, "softplus"), 1 / beta, 0.0)
+    x = scaled(lower, lower.floats(node.args[0]), beta, 0.0)
+    return scaled(lower, _unary(lower, x, "softplus"), 1 / beta, 0.0)
 
 
 def prelu(lower, node):
@@ -325,17 +326,17 @@ def on_channels(lower, node, x, dim, apply):
 
 def hardsigmoid(lower, node):
     """clamp(x + 3, 0, 6) / 6"""
-    return _affine(lower, _gate(lower, lower.floats(node.args[0])), 1 / 6, 0.0)
+    return scaled(lower, _gate(lower, lower.floats(node.args[0])), 1 / 6, 0.0)
 
 
 def _gate(lower, x):
-    return _unary(lower, _affine(lower, x, 1.0, 3.0), "clamp", a=0.0, b=6.0)
+    return _unary(lower, scaled(lower, x, 1.0, 3.0), "clamp", a=0.0, b=6.0)
 
 
 def hardswish(lower, node):
     """x clamp(x + 3, 0, 6) / 6"""
     x = lower.floats(node.args[0])
-    return _affine(lower, Floats(lower.g.binary("mul", x.op, _gate(lower, x).op), x.dims), 1 / 6, 0.0)
+    return scaled(lower, Floats(lower.g.binary("mul", x.op, _gate(lower, x).op), x.dims), 1 / 6, 0.0)
 
 
 def mish(lower, node):
@@ -346,7 +347,7 @@ def mish(lower, node):
 
 def log_sigmoid(lower, node):
     """-softplus(-x), the first of two results"""
-    return [_affine(lower, _unary(lower, _affine(lower, lower.floats(node.args[0]), -1.0, 0.0), "softplus"), -1.0, 0.0), None]
+    return [scaled(lower, _unary(lower, scaled(lower, lower.floats(node.args[0]), -1.0, 0.0), "softplus"), -1.0, 0.0), None]
 
 
 def softshrink(lower, node):
@@ -375,143 +376,3 @@ def nothing(lower, node):
     """Room that nothing has been written into."""
     dims = lower.dims(node)
     return Floats(lower.g.const(np.zeros(dims or (1,), np.float32)), dims)
-
-
-# -- masks ------------------------------------------------------------------------------------------------------------
-def masked_fill(lower, node):
-    """x, and a number where the mask is true."""
-    return _fill(lower, node, node.args[0], _not(lower, node.args[1]), lower.number(node.args[2]))
-
-
-def where(lower, node):
-    """x where the condition holds, else y."""
-    condition, x, y = node.args[:3]
-    for kept, other, keep in ((x, y, condition), (y, x, None)):
-        number = lower.number(other)
-        if number is not None:
-            return _fill(lower, node, kept, _not(lower, condition) if keep is None else _mask(lower, keep), number)
-    a, b, g = lower.floats(x), lower.floats(y), lower.g
-    if "Where" in OPS:
-        return lower.elementwise(g.op("Where", [lower.as_floats(_mask(lower, condition)).op, a.op, b.op]))
-    yes, no = (lower.as_floats(m) for m in (_mask(lower, condition), _not(lower, condition)))
-    return lower.elementwise(g.binary("add", g.binary("mul", yes.op, a.op), g.binary("mul", no.op, b.op)))
-
-
-def _fill(lower, node, x, keep, number):
-    if number is None:
-        lower.refuse("fills with a value that is no number")
-    value = lower.floats(x) if hasattr(x, "varies") else _const(lower, x)
-    return Filled(value, keep, number, lower.dims(node))
-
-
-def _mask(lower, node):
-    """A truth value: references as they are, floats of 0 and 1."""
-    if not node.varies:
-        return lower.floats(node)
-    value = lower.value(node)
-    if isinstance(value, Refs) and node.value.dtype.__str__() != "torch.bool":
-        lower.refuse("takes ids as truth values")
-    return value
-
-
-def _not(lower, node):
-    value = _mask(lower, node)
-    if isinstance(value, Refs):
-        import torch
-
-        return lower.maps.apply(torch.logical_not, [value], value.dims)
-    return _affine(lower, lower.as_floats(value), -1.0, 1.0)
-
-
-def logical_not(lower, node):
-    """1 - x of a mask"""
-    return _not(lower, node.args[0])
-
-
-def logical_and(lower, node):
-    """x y of two masks"""
-    return _logical(lower, node, "mul")
-
-
-def logical_or(lower, node):
-    """max(x, y) of two masks"""
-    return _logical(lower, node, "max")
-
-
-def _logical(lower, node, kind):
-    a, b = (lower.as_floats(_mask(lower, a)) for a in node.args[:2])
-    return lower.elementwise(lower.g.binary(kind, a.op, b.op))
-
-
-def not_equal(lower, node):
-    """x != 0 of a mask, and of a sum over the last axis ("nonzero" positions), need no comparison."""
-    found = _nonzero(lower, node)
-    return found if found is not None else compare("ne")(lower, node)
-
-
-def equal(lower, node):
-    """x == 0 where x != 0 is known."""
-    found = _nonzero(lower, node)
-    return _affine(lower, found, -1.0, 1.0) if found is not None else compare("eq")(lower, node)
-
-
-def greater(lower, node):
-    """x > 0 of values that are 0 or 1."""
-    found = _truth(lower, node, 0.0, 1.0)
-    return found if found is not None else compare("gt")(lower, node)
-
-
-def less(lower, node):
-    """x < 1 of values that are 0 or 1."""
-    found = _truth(lower, node, 1e-30, 1.0)
-    return _affine(lower, found, -1.0, 1.0) if found is not None else compare("lt")(lower, node)
-
-
-def _truth(lower, node, least, most):
-    """x itself, when it holds 0 and 1 only and is compared with a number from least to below most."""
-    number = lower.number(node.args[1])
-    value = lower.floats(node.args[0])
-    return value if number is not None and least <= number < most and is_mask(value.op) else None
-
-
-def _nonzero(lower, node):
-    number = lower.number(node.args[1])
-    if number != 0 or not node.args[0].varies:
-        return None
-    value = lower.floats(node.args[0])
-    op = value.op
-    if is_mask(op):
-        return value
-    while op.is_a("View", kind="reshape"):
-        op = op.ins[0]
-    if op.is_a("Reduce", kind="sum") and len(op.ins) == 1 and len(op.ins[0].shape) == 2 and op.attrs.get("axis", -1) in (1, -1):
-        return Floats(lower.g.reshape(lower.g.op("Mask", [op.ins[0]], {"rule": "nonzero"}), value.dims), value.dims)
-    return None
-
-
-def is_mask(op):
-    """True for values that are 0 or 1 by construction."""
-    if op.kind == "Mask":
-        return True
-    if op.kind == "View":
-        return is_mask(op.ins[0])
-    if op.is_a("Unary", kind="affine") and not op.params and (op.attrs["a"], op.attrs["b"]) == (-1.0, 1.0):
-        return is_mask(op.ins[0])
-    if op.kind == "Binary" and op.attrs["kind"] in _COMPARISONS:
-        return True
-    return op.kind == "Binary" and op.attrs["kind"] in ("mul", "max", "min") and all(is_mask(x) for x in op.ins)
-
-
-_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-
-
-def compare(kind):
-    """A comparison of computed values, where the bundle has one."""
-    def handler(lower, node):
-        if kind not in BINARY:
-            raise UnsupportedModelError(f"{node.place()}: compares computed values, for which there is no primitive; a choice by ids, a "
-                                        "padding mask, a maximum or a clamp can be written without")
-        x, y = lower.floats(node.args[0]), lower.number(node.args[1])
-        y = lower.floats(node.args[1]) if y is None else _const(lower, y)
-        return lower.elementwise(lower.g.binary(kind, x.op, y.op))
-    return handler

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from .batch_axis import argument, dims_of
+from .emit import is_mask
 from .values import Filled, Floats, expand, permute, reshape
 
 
@@ -91,8 +92,6 @@ def minimum(lower, node):
 
 def any_of(lower, node):
     """Whether any of several truth values holds: their maximum."""
-    from .lower_math import is_mask
-
     value = lower.floats(node.args[0])
     if not is_mask(value.op):
         lower.refuse("asks which computed numbers are not 0, for which there is no primitive")

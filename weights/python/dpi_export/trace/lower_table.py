@@ -1,5 +1,6 @@
 """The one table from ATen operators to primitives. A missing operator is refused by name; a new primitive of the engine is a new line."""
 
+from . import lower_masks as k
 from . import lower_math as m
 from . import lower_matrix as x
 from . import lower_reduce as r
@@ -7,10 +8,9 @@ from . import lower_views as v
 
 TABLE = {
     # element by element
-    **{name: m.unary(kind) for name, kind in (
-        ("relu", "relu"), ("sigmoid", "sigmoid"), ("tanh", "tanh"), ("exp", "exp"), ("log", "log"), ("abs", "abs"), ("sqrt", "sqrt"),
-        ("rsqrt", "rsqrt"), ("silu", "silu"), ("selu", "selu"))},
-    "neg": m.affine(-1.0, 0.0), "square": m.square, "reciprocal": m.power_of(-1.0), "pow": m.power, "log1p": m.log1p, "expm1": m.expm1, "log2": m.log_of(2), "log10": m.log_of(10),
+    **{name: m.unary(name) for name in ("relu", "sigmoid", "tanh", "exp", "log", "abs", "sqrt", "rsqrt", "silu", "selu")},
+    "neg": m.affine(-1.0, 0.0), "square": m.square, "reciprocal": m.power_of(-1.0), "pow": m.power, "log1p": m.log1p, "expm1": m.expm1,
+    "log2": m.log_of(2), "log10": m.log_of(10),
     "nan_to_num": m.nan_to_num,
     "add": m.add, "sub": m.sub, "rsub": m.rsub, "mul": m.mul, "div": m.div, "maximum": m.binary("max"), "minimum": m.binary("min"),
     "clamp": m.clamp, "clamp_min": m.clamp_min, "clamp_max": m.clamp_max, "hardtanh": m.clamp, "relu6": m.relu6,
@@ -18,25 +18,29 @@ TABLE = {
     "hardsigmoid": m.hardsigmoid, "hardswish": m.hardswish, "mish": m.mish, "log_sigmoid_forward": m.log_sigmoid,
     "softshrink": m.softshrink, "glu": m.glu, "rrelu_with_noise": m.rrelu, "empty_like": m.nothing, "addcmul": m.addcmul, "lerp": m.lerp,
     # masks
-    "where": m.where, "masked_fill": m.masked_fill, "logical_not": m.logical_not, "bitwise_not": m.logical_not,
-    "logical_and": m.logical_and, "bitwise_and": m.logical_and, "logical_or": m.logical_or, "bitwise_or": m.logical_or,
-    "ne": m.not_equal, "eq": m.equal, "gt": m.greater, "ge": m.compare("ge"), "lt": m.less, "le": m.compare("le"),
+    "where": k.where, "masked_fill": k.masked_fill, "logical_not": k.logical_not, "bitwise_not": k.logical_not,
+    "logical_and": k.logical_and, "bitwise_and": k.logical_and, "logical_or": k.logical_or, "bitwise_or": k.logical_or,
+    "ne": k.not_equal, "eq": k.equal, "gt": k.greater, "ge": k.compare("ge"), "lt": k.less, "le": k.compare("le"),
     # copies
     **{name: m.same for name in ("clone", "detach", "alias", "lift_fresh", "contiguous")}, "_to_copy": m.to_copy, "getitem": m.getitem,
     "fill": m.constant_like,
     # views
     **{name: v.view for name in ("view", "_unsafe_view", "reshape", "_reshape_alias", "unsqueeze", "squeeze")},
     "permute": v.permute, "transpose": v.transpose, "t": v.transpose, "expand": v.expanded, "repeat": v.repeat, "slice": v.sliced,
-    "select": v.select, "split": v.split, "unsafe_split": v.split, "split_with_sizes": v.split, "unbind": v.unbind, "cat": v.cat, "stack": v.stack,
+    "select": v.select, "split": v.split, "unsafe_split": v.split, "split_with_sizes": v.split, "unbind": v.unbind, "cat": v.cat,
+    "stack": v.stack,
     "index": v.index, "index_select": v.index_select, "flip": v.flip, "roll": v.roll, "slice_scatter": v.slice_scatter,
     "select_scatter": v.select_scatter, "constant_pad_nd": v.pad,
     # over an axis
     "sum": r.reduction("sum"), "mean": r.reduction("mean"), "amax": r.maximum, "max": r.maximum, "amin": r.minimum, "min": r.minimum,
-    "var": r.variance, "std": r.deviation, "_softmax": r.softmax, "_log_softmax": r.log_softmax, "linalg_vector_norm": r.norm, "norm": r.norm,
+    "var": r.variance, "std": r.deviation, "_softmax": r.softmax, "_log_softmax": r.log_softmax, "linalg_vector_norm": r.norm,
+    "norm": r.norm,
     "cumsum": r.cumsum, "native_layer_norm": r.layer_norm, "any": r.any_of, "logsumexp": r.logsumexp,
     # products and lookups
-    "mm": x.mm, "addmm": x.mm, "bmm": x.bmm, "baddbmm": x.bmm, "mv": x.mv, "native_batch_norm": x.batch_norm, "cudnn_batch_norm": x.batch_norm,
-    "embedding": x.embedding, "_embedding_bag": x.embedding_bag, "_embedding_bag_forward_only": x.embedding_bag, "convolution": x.convolution,
+    "mm": x.mm, "addmm": x.mm, "bmm": x.bmm, "baddbmm": x.bmm, "mv": x.mv, "native_batch_norm": x.batch_norm,
+    "cudnn_batch_norm": x.batch_norm,
+    "embedding": x.embedding, "_embedding_bag": x.embedding_bag, "_embedding_bag_forward_only": x.embedding_bag,
+    "convolution": x.convolution,
 }
 
 #: Operators that, on one id and constants, are a function of that id.

@@ -7,11 +7,6 @@ from .pair import plain
 from .values import Floats, Refs, expand, permute as permuted, reshape, take
 
 
-def _value(lower, node):
-    """A node's value; a constant as a Const of its own dims."""
-    return lower.value(node) if node.varies else lower.floats(node)
-
-
 def view(lower, node):
     """Every operator that only renames dims."""
     return lower.reshaped(node, lower.value(node.args[0]))
@@ -52,7 +47,7 @@ def expanded(lower, node):
 def repeat(lower, node):
     """Whole copies along each dim: an extra dim of 1 in front of it, repeated."""
     x, times = node.args[0], list(node.args[1])
-    value, groups = lower.value(x), lower.groups(node)
+    value = lower.value(x)
     lead = len(times) - len(x.shape)
     old, wide = [], []
     for i, n in enumerate(times):
@@ -64,7 +59,6 @@ def repeat(lower, node):
         else:
             old += [1] + own
             wide += [n] + own
-    del groups
     return reshape(lower.g, expand(lower.g, reshape(lower.g, value, old), wide), lower.dims(node))
 
 

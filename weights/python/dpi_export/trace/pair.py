@@ -49,8 +49,8 @@ class Pair:
     def _match(self, node, twin):
         if node.op != twin.op or node.varies != twin.varies or node.name != twin.name:
             at = node if node.line else twin
-            raise UnsupportedModelError(f"{at.place()}: the model runs {node.op} with {self.rows[0]} rows and {twin.op} with {self.rows[1]}: "
-                                        "what it computes depends on the number or the content of the rows")
+            raise UnsupportedModelError(f"{at.place()}: the model runs {node.op} with {self.rows[0]} rows and {twin.op} with "
+                                        f"{self.rows[1]}: what it computes depends on the number or the content of the rows")
         self._other[id(node)] = twin
         if node.varies:
             self._same(node, (node.args, node.kwargs), (twin.args, twin.kwargs))

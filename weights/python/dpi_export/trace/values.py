@@ -85,8 +85,8 @@ class Maps:
                 return None
             key = tuple(cell[2] if isinstance(p, Refs) else repr(cell) for cell, p in zip(row, parts))
             if key not in seen:
-                given = [self[cell[2]] if isinstance(p, Refs) else torch.as_tensor(np.asarray(cell)[None]) if isinstance(p, np.ndarray) else cell
-                         for cell, p in zip(row, parts)]
+                given = [self[cell[2]] if isinstance(p, Refs) else
+                         torch.as_tensor(np.asarray(cell)[None]) if isinstance(p, np.ndarray) else cell for cell, p in zip(row, parts)]
                 made = call(*given)
                 if made.is_floating_point() and not made.isfinite().all():
                     return None  # a fill with infinity is a mask, not a number

@@ -1,0 +1,130 @@
+"""Handlers of truth values: masks, fills and choices."""
+
+from ..import_common import UnsupportedModelError
+from ..shapes import BINARY, OPS
+from .emit import is_mask
+from .lower_math import constant_number, scaled
+from .values import Filled, Floats, Refs
+
+
+def masked_fill(lower, node):
+    """x, and a number where the mask is true."""
+    return _fill(lower, node, node.args[0], _not(lower, node.args[1]), lower.number(node.args[2]))
+
+
+def where(lower, node):
+    """x where the condition holds, else y."""
+    condition, x, y = node.args[:3]
+    for kept, other, keep in ((x, y, condition), (y, x, None)):
+        number = lower.number(other)
+        if number is not None:
+            return _fill(lower, node, kept, _not(lower, condition) if keep is None else _mask(lower, keep), number)
+    a, b, g = lower.floats(x), lower.floats(y), lower.g
+    if "Where" in OPS:
+        return lower.elementwise(g.op("Where", [lower.as_floats(_mask(lower, condition)).op, a.op, b.op]))
+    yes, no = (lower.as_floats(m) for m in (_mask(lower, condition), _not(lower, condition)))
+    return lower.elementwise(g.binary("add", g.binary("mul", yes.op, a.op), g.binary("mul", no.op, b.op)))
+
+
+def _fill(lower, node, x, keep, number):
+    if number is None:
+        lower.refuse("fills with a value that is no number")
+    value = lower.floats(x) if hasattr(x, "varies") else constant_number(lower, x)
+    return Filled(value, keep, number, lower.dims(node))
+
+
+def _mask(lower, node):
+    """A truth value: references as they are, floats of 0 and 1."""
+    if not node.varies:
+        return lower.floats(node)
+    value = lower.value(node)
+    if isinstance(value, Refs) and node.value.dtype.__str__() != "torch.bool":
+        lower.refuse("takes ids as truth values")
+    return value
+
+
+def _not(lower, node):
+    value = _mask(lower, node)
+    if isinstance(value, Refs):
+        import torch
+
+        return lower.maps.apply(torch.logical_not, [value], value.dims)
+    return scaled(lower, lower.as_floats(value), -1.0, 1.0)
+
+
+def logical_not(lower, node):
+    """1 - x of a mask"""
+    return _not(lower, node.args[0])
+
+
+def logical_and(lower, node):
+    """x y of two masks"""
+    return _logical(lower, node, "mul")
+
+
+def logical_or(lower, node):
+    """max(x, y) of two masks"""
+    return _logical(lower, node, "max")
+
+
+def _logical(lower, node, kind):
+    a, b = (lower.as_floats(_mask(lower, a)) for a in node.args[:2])
+    return lower.elementwise(lower.g.binary(kind, a.op, b.op))
+
+
+def not_equal(lower, node):
+    """x != 0 of a mask, and of a sum over the last axis ("nonzero" positions), need no comparison."""
+    found = _nonzero(lower, node)
+    return found if found is not None else compare("ne")(lower, node)
+
+
+def equal(lower, node):
+    """x == 0 where x != 0 is known."""
+    found = _nonzero(lower, node)
+    return scaled(lower, found, -1.0, 1.0) if found is not None else compare("eq")(lower, node)
+
+
+def greater(lower, node):
+    """x > 0 of values that are 0 or 1."""
+    found = _truth(lower, node, 0.0, 1.0)
+    return found if found is not None else compare("gt")(lower, node)
+
+
+def less(lower, node):
+    """x < 1 of values that are 0 or 1."""
+    found = _truth(lower, node, 1e-30, 1.0)
+    return scaled(lower, found, -1.0, 1.0) if found is not None else compare("lt")(lower, node)
+
+
+def _truth(lower, node, least, most):
+    """x itself, when it holds 0 and 1 only and is compared with a number from least to below most."""
+    number = lower.number(node.args[1])
+    value = lower.floats(node.args[0])
+    return value if number is not None and least <= number < most and is_mask(value.op) else None
+
+
+def _nonzero(lower, node):
+    number = lower.number(node.args[1])
+    if number != 0 or not node.args[0].varies:
+        return None
+    value = lower.floats(node.args[0])
+    op = value.op
+    if is_mask(op):
+        return value
+    while op.is_a("View", kind="reshape"):
+        op = op.ins[0]
+    if op.is_a("Reduce", kind="sum") and len(op.ins) == 1 and len(op.ins[0].shape) == 2 and op.attrs.get("axis", -1) in (1, -1):
+        return Floats(lower.g.reshape(lower.g.op("Mask", [op.ins[0]], {"rule": "nonzero"}), value.dims), value.dims)
+    return None
+
+
+def compare(kind):
+    """A comparison of computed values, where the bundle has one."""
+    def handler(lower, node):
+        if kind not in BINARY:
+            raise UnsupportedModelError(f"{node.place()}: compares computed values, for which there is no primitive; a choice by ids, a "
+                                        "padding mask, a maximum or a clamp can be written without")
+        x, y = lower.floats(node.args[0]), lower.number(node.args[1])
+        y = lower.floats(node.args[1]) if y is None else constant_number(lower, y)
+        return lower.elementwise(lower.g.binary(kind, x.op, y.op))
+    return handler
