@@ -42,7 +42,7 @@ by_cmake() {
 }
 in_java() {
   javac -cp /usr/share/java/dpi.jar -d "$work" /test/Score.java && java -cp /usr/share/java/dpi.jar:"$work" Score "$examples/adult_widedeep.h5" >"$work/java.txt" &&
-    diff "$work/c.txt" "$work/java.txt" && [ ! -e /root/.cache/dpi ]  # the system's library, no extracted one
+    diff "$work/c.txt" "$work/java.txt" && [ ! -e "$HOME/.cache/dpi" ]  # the system's library, no extracted one
 }
 in_go() {
   mkdir -p "$work/go" && cp /test/main.go "$work/go/" && cd "$work/go" &&

@@ -87,7 +87,7 @@ def test_one_row_alone_scores_the_same(name, tmp_path):
 @pytest.mark.parametrize("name", sorted(trace_models.REFUSED))
 def test_refused_by_name(name, tmp_path):
     model, example, features, keywords = trace_models.make(name)
-    with pytest.raises(UnsupportedModelError, match=rf"aten\.{trace_models.REFUSED[name]}.* at trace_models\.py:\d+: .*primitive"):
+    with pytest.raises(UnsupportedModelError, match=rf"aten\.{trace_models.REFUSED[name]}.* at trace_towers\.py:\d+: .*primitive"):
         from_torch(model, tmp_path / "m.h5", features=features, example=example, **keywords)
     assert not (tmp_path / "m.h5").exists()
 
