@@ -357,8 +357,9 @@ void play_fork(ServingStage& s, Run& run) {
 
 void* hook_alloc(void* taken, size_t bytes, size_t alignment, int32_t) {
   if (fails(Source::kHook)) return nullptr;
-  *static_cast<int64_t*>(taken) += 1;
-  return std::aligned_alloc(alignment, bytes);
+  void* const block = std::aligned_alloc(alignment, bytes);  // which may be told to fail as well
+  if (block != nullptr) *static_cast<int64_t*>(taken) += 1;
+  return block;
 }
 
 void hook_free(void* taken, void* block, size_t, int32_t) {
