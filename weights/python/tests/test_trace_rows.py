@@ -87,6 +87,22 @@ MIXES = {
     "a loop over rows": (lambda x: torch.stack([row * 2 for row in x]), "takes the rows apart|takes one row|depends on the number"),
     # what Python reads
     "if x.sum() > 0": (reads, "aten.(_local_scalar_dense|is_nonzero).*Python reads a value"),
+    "x.numpy()": (lambda x: x * float(x.detach().numpy().max()), "Tensor.numpy.*Python reads a value"),
+    "np.asarray(x)": (lambda x: x * (2.0 if np.asarray(x.detach()).max() > 1e3 else 1.0), "Tensor.(__array__|numpy).*Python reads a value"),
+    "x.tolist()": (lambda x: x * max(map(max, x.tolist())), "Tensor.tolist.*Python reads a value"),
+    "x.storage()": (lambda x: x * (2 if x.detach().storage().tolist()[0] > 1e3 else 1), "Tensor.storage.*Python reads a value"),
+    "if (x > 0).any()": (lambda x: x * (2 if (x > 1e3).any() else 1), "Python reads a value"),
+    "allclose": (lambda x: x * (2 if torch.allclose(x, torch.zeros(3)) else 1), "Python reads a value"),
+    "torch.equal": (lambda x: x * (2 if torch.equal(x, x * 2) else 1), "Python reads a value"),
+    # sizes that follow what the rows hold, where no value reaches the output
+    "len(unique)": (lambda x: x * (1 if len(torch.unique(x > -1e3)) == 1 else 2), "unique.*how many entries it gives depends"),
+    "nonzero": (lambda x: x * (1 if (x > 1e3).nonzero().shape[0] == 0 else 2), "aten.nonzero.*how many entries it gives depends"),
+    "argwhere": (lambda x: x * (1 if len(torch.argwhere(x > 1e3)) == 0 else 2), "aten.(nonzero|argwhere).*how many entries"),
+    "bincount": (lambda x: x * torch.bincount((x.view(-1) > -1e3).long()).shape[0], "aten.bincount.*how many entries it gives depends"),
+    "len(x[x > 0])": (lambda x: x * (1 if len(x[x > 1e3]) == 0 else 2), "aten.index.*how many entries it gives depends"),
+    "masked_select": (lambda x: x * (1 if len(x.masked_select(x > 1e3)) == 0 else 2), "aten.masked_select.*how many entries"),
+    "repeat_interleave": (lambda x: x * (1 if len(x.repeat_interleave((x[:, 0] > -1e3).long(), 0)) > 0 else 2),
+                          "aten.repeat_interleave.*how many entries"),
     "x.item()": (lambda x: x * x[:1, 0].item(), "Python reads a value"),
 }
 
@@ -114,6 +130,7 @@ KEEPS = {
     "cumsum of columns": lambda x: x.cumsum(1),
     "a view of rows": lambda x: x[:].view(x.size(0), -1),
     "gram of a row": lambda x: (x.unsqueeze(2) @ x.unsqueeze(1)).sum(2),
+    "numpy of a constant": lambda x: x * torch.from_numpy(torch.arange(3.0).numpy() + 1) * float(torch.arange(3).tolist()[1]),
     "write through a view": lambda x: x.clone().t().mul_(2).t(),
 }
 
@@ -146,4 +163,5 @@ def test_the_model_is_left_as_it_was(tmp_path):
     model.head.weight.requires_grad_(False)
     from_torch(model, tmp_path / "m.h5", features={"x": {}}, example={"x": np.zeros((2, 3), np.float32)})
     assert model.training and model.before.training and not model.head.weight.requires_grad and model.head.bias.requires_grad
-    assert "new_tensor" not in vars(torch.Tensor)
+    assert "new_tensor" not in vars(torch.Tensor) and "tolist" not in vars(torch.Tensor)
+    assert torch.ones(2).numpy().tolist() == np.asarray(torch.ones(2)).tolist() == [1, 1]

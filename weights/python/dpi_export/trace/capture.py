@@ -9,9 +9,8 @@ import sys
 
 from ..import_common import UnsupportedModelError, evaluation_mode
 from .ir import Node, Trace
+from .reads import check_read, guarded
 
-#: Operators that hand a tensor's content to Python: what the model does with it leaves no trace.
-_READS = ("_local_scalar_dense", "is_nonzero", "equal", "item")
 #: Operators that ask a tensor for its dims and type only.
 _BLANK = ("new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like")
 _FAILURES = (RuntimeError, TypeError, AttributeError, IndexError, KeyError, AssertionError)
@@ -44,9 +43,7 @@ def record(recorder, op, args, kwargs, value):
     held, held_kwargs = _nodes(recorder, args), _nodes(recorder, kwargs)
     node = Node(op, held, held_kwargs, value, module, line)
     node.varies = any(n.varies for n in node.inputs()) and node.base not in _BLANK
-    if node.varies and node.base in _READS:
-        raise UnsupportedModelError(f"{node.place()}: Python reads a value that depends on the rows, and what it does with it cannot be "
-                                    "seen; write the choice with torch.where or a mask")
+    check_read(node)
     recorder.nodes.append(node)
     _own(recorder, value, node)
 
@@ -170,7 +167,10 @@ def _captured(model, call, tensors, rows):
             node = Node("input", value=tensor, varies=True, name=i)
             recorder.nodes.append(node)
             recorder.of[id(tensor)] = node
-        with recorder:
+        def here(text):
+            return Node(text, (), None, None, *_place(paths)).place()
+
+        with guarded(recorder, here), recorder:
             results = _functionalize()(run, remove="mutations_and_views")(*tensors)
     found = [recorder.of.get(id(t)) for t in results]
     for i, node in enumerate(found):
