@@ -27,6 +27,8 @@ def export(importer, model, feature_map, path, given):
         check_against_library(exact, exact.random_rows(np.random.default_rng(7), _CHECK_ROWS))
         if rows is not None:
             check_against_library(exact, rows)
+        if hasattr(exact, "check_batch_sizes"):
+            exact.check_batch_sizes()
     rows, raw = golden_rows(exact, rows, given["raw"])
     if given["table_dtype"] is not None:
         builder = _build(importer(model, feature_map, table_dtype=given["table_dtype"], **options))

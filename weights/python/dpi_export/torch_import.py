@@ -12,6 +12,11 @@ from .builder import Builder
 from .import_common import FeatureRules, UnsupportedModelError, run_library, to_numpy
 from .import_run import export
 
+#: Batches that a model is run on besides those that it is traced with.
+_OTHER_SIZES = (257, 2, 1)
+_SIZE_TOLERANCE = 1e-3  #: of float32 beside float64: rounding is compared elsewhere, here a branch that was not taken
+_FAILURES = (RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError)
+
 
 def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=None, outputs=None, call=None, name=None, metrics=None,
                table_dtype=None, stats=None, check=True):
@@ -126,11 +131,39 @@ class TorchImport:
         a, b = self.inputs.arrays(a), self.inputs.arrays(b)
         return self.inputs.joined([np.concatenate([a[key], b[key].astype(a[key].dtype)]) for key in self.inputs.keys])
 
-    def run(self, rows, dtype=None):
-        """(values, logits) [rows, heads] of the model itself, a head without sigmoid with its value as logit."""
+    def check_batch_sizes(self):
+        """Runs the model as it is on batches of other sizes than it was traced with: Python's own branches on the size leave no trace."""
+        from .executor import Executor
+        from .import_run import to_rows
+
+        rows = self.random_rows(np.random.default_rng(11), max(_OTHER_SIZES))
+        run = Executor(self.b).run(to_rows(self, rows))["value"]
+        want = np.stack([run[head["name"]] for head in self.b.heads], axis=1)
+        for n in _OTHER_SIZES:
+            some = self.select(rows, np.arange(len(want)) < n)
+            try:
+                value, _ = self.run(some, alone=True)
+            except _FAILURES as e:
+                if n > 1:
+                    raise UnsupportedModelError(f"{type(self.model).__name__}: the model's own forward fails on {n} rows: "
+                                                f"{type(e).__name__}: {e}") from e
+                warnings.warn(f"{type(self.model).__name__}: the model's own forward fails on a batch of one row ({type(e).__name__}: {e}), "
+                              "so one row alone was not compared; the bundle scores it as in a larger batch", stacklevel=4)
+                continue
+            error = np.abs(value - want[:n]) / np.maximum(1, np.abs(want[:n]))
+            bad = ~((error <= _SIZE_TOLERANCE) | (value == want[:n]) | np.isnan(value))
+            if bad.any():
+                at = int(np.argmax(bad.any(axis=1)))
+                self.ctx.refuse("check", f"with a batch of {n} the model gives {value[at].tolist()} for row {at}, in the traced batches "
+                                         f"{want[at].tolist()}: what its Python code computes depends on the number of rows, or on the "
+                                         "other rows")
+
+    def run(self, rows, dtype=None, alone=False):
+        """(values, logits) [rows, heads] of the model itself, a head without sigmoid with its value as logit. `alone`: one row is
+        given as it is."""
         arrays = self.inputs.arrays(rows)
         n = len(next(iter(arrays.values())))
-        if n == 1:  # some layers squeeze a batch of one away
+        if n == 1 and not alone:  # some layers squeeze a batch of one away
             arrays = {key: np.concatenate([value, value]) for key, value in arrays.items()}
         tensors = [t.to(dtype) if dtype is not None and t.is_floating_point() else t for t in self.inputs.tensors(arrays)]
         try:

@@ -84,9 +84,9 @@ class DeepctrTrace(TorchImport):
         """Rows of `a`, then of `b`."""
         return np.concatenate([self._matrix(a), to_numpy(b)])
 
-    def run(self, rows, dtype=None):
+    def run(self, rows, dtype=None, alone=False):
         """(values, logits) of the model itself."""
-        return super().run(self._matrix(rows), dtype)
+        return super().run(self._matrix(rows), dtype, alone)
 
     def select(self, rows, keep):
         """Some of the rows."""

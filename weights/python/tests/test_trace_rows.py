@@ -141,6 +141,28 @@ def test_not_refused(name, tmp_path):
     assert (tmp_path / "m.h5").exists()
 
 
+#: Branches that the two traced batches do not take.
+SIZES = {
+    "x.shape[0] > 1": (lambda x: x * 2 if x.shape[0] > 1 else x, 1),
+    "len(x) < 64": (lambda x: x if len(x) < 64 else x - x.mean(0), 257),
+    "len(x) > 2": (lambda x: x if len(x) > 2 else x + 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_branches_on_the_number_of_rows_are_run(name, tmp_path):
+    before, n = SIZES[name]
+    with pytest.raises(UnsupportedModelError, match=f"with a batch of {n} the model gives.*depends on the number of rows"):
+        export(before, tmp_path / "m.h5")
+    assert not (tmp_path / "m.h5").exists()
+
+
+def test_a_model_that_cannot_take_one_row_is_noted(tmp_path):
+    with pytest.warns(UserWarning, match="fails on a batch of one row.*one row alone was not compared"):
+        export(lambda x: x.unsqueeze(2).squeeze().softmax(1), tmp_path / "m.h5")
+    assert (tmp_path / "m.h5").exists()
+
+
 @pytest.mark.parametrize("name", ["cumsum", "flip", "softmax over rows"])
 def test_a_rule_that_lets_rows_mix_is_caught_by_the_check(name, tmp_path, monkeypatch):
     """A planted fault: without the rule the lowering has no axis for the rows, or the run beside the model shows it."""
