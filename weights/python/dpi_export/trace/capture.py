@@ -10,6 +10,7 @@ import sys
 from ..import_common import UnsupportedModelError, evaluation_mode
 from .ir import Node, Trace
 from .reads import check_read, guarded
+from .state import check_not_read, kept
 
 #: Operators that ask a tensor for its dims and type only.
 _BLANK = ("new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like")
@@ -162,7 +163,7 @@ def _captured(model, call, tensors, rows):
         outputs.extend(name for name, _ in out)
         return tuple(t for _, t in out)
 
-    with evaluation_mode(model), _new_tensor():
+    with evaluation_mode(model), kept(model) as replaced, _new_tensor():
         for i, tensor in enumerate(tensors):
             node = Node("input", value=tensor, varies=True, name=i)
             recorder.nodes.append(node)
@@ -172,6 +173,7 @@ def _captured(model, call, tensors, rows):
 
         with guarded(recorder, here), recorder:
             results = _functionalize()(run, remove="mutations_and_views")(*tensors)
+    check_not_read(recorder, replaced, model)
     found = [recorder.of.get(id(t)) for t in results]
     for i, node in enumerate(found):
         if node is None or not node.varies:

@@ -8,6 +8,7 @@ from .capture import capture
 from .lower import Lowering
 from .normalise import normalise
 from .pair import Pair
+from .state import warm_up
 
 #: Two primes, so that no size of a model is a multiple of both by chance. One on each side of the usual batch sizes' lower powers of two.
 BATCHES = (37, 41)
@@ -18,7 +19,10 @@ def traced(model, forward, inputs):
     traces = []
     for seed, rows in enumerate(BATCHES):
         arrays = inputs.arrays(inputs.random_rows(np.random.default_rng(100 + seed), rows))
-        traces.append(capture(model, lambda tensors: forward(model, tensors), inputs.tensors(arrays), rows))
+        tensors = inputs.tensors(arrays)
+        if not traces:
+            warm_up(model, lambda given: forward(model, given), tensors)
+        traces.append(capture(model, lambda given: forward(model, given), tensors, rows))
     pair = Pair(*traces)
     propagate(pair)
     return pair
