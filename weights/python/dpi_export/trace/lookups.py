@@ -106,7 +106,10 @@ def _number(lowering, feature, key):
     g, x = lowering.g, lowering.g.input(feature.name)
     if not feature.has_ids:
         return x
-    values = np.asarray(lowering.maps[key]).astype(np.float32)
+    whole = np.asarray(lowering.maps[key])
+    values = whole.astype(np.float32)
+    if whole.dtype.kind in "iu" and not np.array_equal(values.astype(np.float64), whole.astype(np.float64)):
+        lowering.refuse(f"computes with the ids of {feature} as numbers, and a float32 holds whole numbers up to 2^24 only")
     if feature.kind == "sequence":
         valid = (np.arange(feature.vocab_size) != feature.pad_id).astype(np.float32)
         if np.array_equal(values, valid):

@@ -12,6 +12,7 @@ from ..shapes import OPS
 from . import lookups
 from .batch_axis import replacement
 from .emit import Graph
+from .lower_ints import check_input, check_result
 from .pair import plain
 from .values import Filled, Floats, Maps, Refs, expand, reshape
 
@@ -51,7 +52,9 @@ class Lowering:
         handler = table.get(base)
         if handler is None:
             raise UnsupportedModelError(f"{node.place()}: there is no primitive for this operator; {replacement(base)}")
-        return handler(self, node)
+        value = handler(self, node)
+        check_result(self, node, value)
+        return value
 
     def _on_ids(self, node):
         """An operator on ids and constants alone, as a function of the id."""
@@ -129,7 +132,10 @@ class Lowering:
         if not held.varies:
             array = self.constant(held, user).astype(np.float32)
             return Floats(self.g.const(array), array.shape)
-        return self.as_floats(self.value(held))
+        value = self.value(held)
+        if isinstance(value, Refs):
+            check_input(self, held, value)
+        return self.as_floats(value)
 
     def as_floats(self, value):
         """A value as Floats."""

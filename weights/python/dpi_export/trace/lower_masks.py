@@ -2,7 +2,9 @@
 
 from ..import_common import UnsupportedModelError
 from ..shapes import BINARY, OPS
+from . import lower_math
 from .emit import is_mask
+from .lower_ints import is_bool, truth
 from .lower_math import constant_number, scaled
 from .values import Filled, Floats, Refs
 
@@ -40,7 +42,7 @@ def _mask(lower, node):
     value = lower.value(node)
     if isinstance(value, Refs) and node.value.dtype.__str__() != "torch.bool":
         lower.refuse("takes ids as truth values")
-    return value
+    return value if is_bool(node) or isinstance(value, Refs) else truth(lower, value)
 
 
 def _not(lower, node):
@@ -67,8 +69,21 @@ def logical_or(lower, node):
     return _logical(lower, node, "max")
 
 
+def add(lower, node):
+    """x + alpha y; of two truth values torch takes "or"."""
+    return logical_or(lower, node) if is_bool(node) else lower_math.add(lower, node)
+
+
+def mul(lower, node):
+    """x y; of two truth values "and"."""
+    return logical_and(lower, node) if is_bool(node) else lower_math.mul(lower, node)
+
+
 def _logical(lower, node, kind):
-    a, b = (lower.as_floats(_mask(lower, a)) for a in node.args[:2])
+    if not is_bool(node):
+        lower.refuse("works on the bits of numbers that it computes")
+    a, b = (lower.as_floats(_mask(lower, a)) if hasattr(a, "varies")
+            else constant_number(lower, float(bool(a))) for a in node.args[:2])
     return lower.elementwise(lower.g.binary(kind, a.op, b.op))
 
 

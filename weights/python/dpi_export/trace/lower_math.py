@@ -6,6 +6,7 @@ import numpy as np
 
 from .batch_axis import argument
 from .emit import is_mask
+from .lower_ints import is_bool, truth
 from .values import Filled, Floats, Refs, expand, take
 
 
@@ -41,8 +42,10 @@ def to_copy(lower, node):
         if kinds & {"numeric", "dense"} and not node.value.dtype.is_floating_point:
             lower.refuse("turns numbers into integers; describe the feature as categorical or sequence if it holds ids")
         return value
+    if is_bool(node) and not is_bool(node.args[0]):
+        return truth(lower, value)
     if not node.value.dtype.is_floating_point and node.args[0].value.dtype.is_floating_point and not is_mask(lower.as_floats(value).op):
-        lower.refuse("turns computed numbers into integers or truth values")
+        lower.refuse("turns computed numbers into integers")
     return value
 
 

@@ -12,7 +12,7 @@ TABLE = {
     "neg": m.affine(-1.0, 0.0), "square": m.square, "reciprocal": m.power_of(-1.0), "pow": m.power, "log1p": m.log1p, "expm1": m.expm1,
     "log2": m.log_of(2), "log10": m.log_of(10),
     "nan_to_num": m.nan_to_num,
-    "add": m.add, "sub": m.sub, "rsub": m.rsub, "mul": m.mul, "div": m.div, "maximum": m.binary("max"), "minimum": m.binary("min"),
+    "add": k.add, "sub": m.sub, "rsub": m.rsub, "mul": k.mul, "div": m.div, "maximum": m.binary("max"), "minimum": m.binary("min"),
     "clamp": m.clamp, "clamp_min": m.clamp_min, "clamp_max": m.clamp_max, "hardtanh": m.clamp, "relu6": m.relu6,
     "gelu": m.gelu, "leaky_relu": m.leaky, "elu": m.elu, "celu": m.celu, "softplus": m.softplus, "prelu": m.prelu, "_prelu_kernel": m.prelu,
     "hardsigmoid": m.hardsigmoid, "hardswish": m.hardswish, "mish": m.mish, "log_sigmoid_forward": m.log_sigmoid,

@@ -45,7 +45,7 @@ class _Tensors:
         self._model = model
         self._held = [(name, t, t._version, t.detach().clone() if copied or name in buffers else None) for name, t in named.items()]
         self._owners = [(module, key, value) for module in model.modules() for held in (module._parameters, module._buffers)
-                        for key, value in held.items()]
+                        if isinstance(held, dict) for key, value in held.items()]  # a ScriptModule has views of its own
 
     def restore(self):
         """Puts back what changed; the names."""
@@ -104,7 +104,7 @@ def kept(model):
 def _containers(module):
     """Dicts and lists of a layer, its buffers among them, with copies."""
     return [(key, value, value.copy()) for key, value in vars(module).items() if type(value) in (dict, list)
-            or key in ("_buffers", "_parameters", "_modules")]
+            or key in ("_buffers", "_parameters", "_modules") and isinstance(value, dict)]
 
 
 def check_not_read(recorder, replaced, model):
