@@ -15,9 +15,15 @@ float lane_unary(UnaryKind kind, float a, float x) {
       return static_cast<float>(0.5 * v * std::erfc(-v * 0.70710678118654752440));
     case UnaryKind::kPow:
       return static_cast<float>(std::pow(v, static_cast<double>(a)));
+    case UnaryKind::kSin:
+      return static_cast<float>(std::sin(v));
+    case UnaryKind::kCos:
+      return static_cast<float>(std::cos(v));
     default:
       return x;
   }
 }
+
+float lane_binary(BinaryKind kind, float x, float y) { return apply_binary(kind, x, y); }
 
 }  // namespace dpi::kernels::cpu

@@ -47,6 +47,13 @@ DPI_INLINE Vec elu(Vec v, Vec alpha) {
   return select(v < Vec::zero(), alpha * expm1(min(Vec::zero(), v)), v);
 }
 
+/// A NaN is unlike 0 and stays.
+DPI_INLINE Vec sign(Vec v) {
+  const Vec zero = Vec::zero();
+  const Vec not_above = select(v < zero, Vec::all(-1.0f), select(v == zero, zero, v));
+  return select(v > zero, Vec::all(1.0f), not_above);
+}
+
 DPI_INLINE Vec gelu_tanh(Vec v) {
   const Vec inner = Vec::all(0.7978845608028654f) * fma(Vec::all(0.044715f) * v, v * v, v);
   return Vec::all(0.5f) * v * (Vec::all(1.0f) + tanh(inner));
@@ -100,7 +107,11 @@ void unary_span(const SpanUnary& f, Span x, float* dst, int64_t n) {
     case UnaryKind::kGeluErf:
     case UnaryKind::kSoftplus:
     case UnaryKind::kPow:
+    case UnaryKind::kSin:
+    case UnaryKind::kCos:
       return map_lanes(f.attrs, x, dst, n);
+    case UnaryKind::kSign:
+      return map(x, dst, n, [](Vec v) { return sign(v); });
   }
 }
 
@@ -144,6 +155,9 @@ void binary_span(BinaryKind kind, Span x, Span y, float* dst, int64_t n) {
       return zip(x, y, dst, n, [](Vec p, Vec q) { return one_or_zero(p == q); });
     case BinaryKind::kNe:
       return zip(x, y, dst, n, [](Vec p, Vec q) { return select(p == q, Vec::zero(), Vec::all(1.0f)); });
+    case BinaryKind::kAtan2:
+      for (int64_t i = 0; i < n; ++i) dst[i] = lane_binary(kind, x.data[i * x.step], y.data[i * y.step]);
+      return;
   }
 }
 

@@ -86,6 +86,12 @@ double apply_unary(const UnaryAttrs& attrs, double x, const ChannelParams& p) {
       return x < 0 ? p.p0 * x : x;
     case UnaryKind::kDice:
       return dice(x, p);
+    case UnaryKind::kSin:
+      return std::sin(x);
+    case UnaryKind::kCos:
+      return std::cos(x);
+    case UnaryKind::kSign:
+      return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
   }
   return x;
 }

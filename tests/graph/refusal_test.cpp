@@ -118,7 +118,7 @@ const Refusal kTypes[] = {
      "attribute 'kind' is missing"},
     {"unknown choice", R"({"name": "y", "op": "Binary", "in": ["n", "n"], "attrs": {"kind": "mod"}})",
      Code::kUnsupported,
-     "kind is 'mod', expected one of add, sub, mul, div, max, min, lt, le, gt, ge, eq, ne"},
+     "kind is 'mod', expected one of add, sub, mul, div, max, min, lt, le, gt, ge, eq, ne, atan2"},
     {"integer as float", R"({"name": "y", "op": "Concat", "in": ["n"], "attrs": {"axis": 0.0}})",
      Code::kBadModel, "attribute 'axis' is 0.0, expected an integer"},
     {"integer too large",

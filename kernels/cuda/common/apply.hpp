@@ -57,7 +57,7 @@ __device__ inline float dice(float x, const Channel& c) {
   return gate * x + c.p0 * (1.0f - gate) * x;
 }
 
-// The kinds with a parameter.
+// The kinds with a parameter, and the rare ones.
 __device__ inline float apply_shaped(const UnaryAttrs& u, float x, const Channel& c) {
   switch (u.kind) {
     case UnaryKind::kLeaky:
@@ -74,6 +74,12 @@ __device__ inline float apply_shaped(const UnaryAttrs& u, float x, const Channel
       return x < 0 ? c.p0 * x : x;
     case UnaryKind::kDice:
       return dice(x, c);
+    case UnaryKind::kSin:
+      return sinf(x);
+    case UnaryKind::kCos:
+      return cosf(x);
+    case UnaryKind::kSign:
+      return x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? 0.0f : x;
     default:
       return x;
   }

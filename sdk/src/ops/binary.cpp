@@ -23,7 +23,7 @@ Result<Dims> infer_binary(OpContext& c) {
 
 Status check_binary(const OpChecker& c) {
   const auto kind = static_cast<int32_t>(c.op().as<kernels::BinaryAttrs>().kind);
-  DPI_RETURN_IF_ERROR(c.require(kind >= 0 && kind <= static_cast<int32_t>(BinaryKind::kNe), "the function",
+  DPI_RETURN_IF_ERROR(c.require(kind >= 0 && kind <= static_cast<int32_t>(BinaryKind::kAtan2), "the function",
                                 std::to_string(kind), "a kind of binary.hpp"));
   DPI_RETURN_IF_ERROR(c.value("x", c.op().input(0), 1));
   DPI_RETURN_IF_ERROR(c.value("y", c.op().input(1), 1));

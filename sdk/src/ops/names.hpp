@@ -25,12 +25,13 @@ inline constexpr Named<kernels::MaskRule> kMaskRules[] = {{"length", kernels::Ma
 inline constexpr Named<kernels::PadSide> kPadSides[] = {{"post", kernels::PadSide::kPost},
                                                         {"pre", kernels::PadSide::kPre}};
 inline constexpr Named<kernels::BinaryKind> kBinaryKinds[] = {
-    {"add", kernels::BinaryKind::kAdd}, {"sub", kernels::BinaryKind::kSub},
-    {"mul", kernels::BinaryKind::kMul}, {"div", kernels::BinaryKind::kDiv},
-    {"max", kernels::BinaryKind::kMax}, {"min", kernels::BinaryKind::kMin},
-    {"lt", kernels::BinaryKind::kLt},   {"le", kernels::BinaryKind::kLe},
-    {"gt", kernels::BinaryKind::kGt},   {"ge", kernels::BinaryKind::kGe},
-    {"eq", kernels::BinaryKind::kEq},   {"ne", kernels::BinaryKind::kNe}};
+    {"add", kernels::BinaryKind::kAdd},    {"sub", kernels::BinaryKind::kSub},
+    {"mul", kernels::BinaryKind::kMul},    {"div", kernels::BinaryKind::kDiv},
+    {"max", kernels::BinaryKind::kMax},    {"min", kernels::BinaryKind::kMin},
+    {"lt", kernels::BinaryKind::kLt},      {"le", kernels::BinaryKind::kLe},
+    {"gt", kernels::BinaryKind::kGt},      {"ge", kernels::BinaryKind::kGe},
+    {"eq", kernels::BinaryKind::kEq},      {"ne", kernels::BinaryKind::kNe},
+    {"atan2", kernels::BinaryKind::kAtan2}};
 inline constexpr Named<kernels::UnaryKind> kUnaryKinds[] = {{"identity", kernels::UnaryKind::kIdentity},
                                                             {"relu", kernels::UnaryKind::kRelu},
                                                             {"sigmoid", kernels::UnaryKind::kSigmoid},
@@ -51,7 +52,10 @@ inline constexpr Named<kernels::UnaryKind> kUnaryKinds[] = {{"identity", kernels
                                                             {"clamp", kernels::UnaryKind::kClamp},
                                                             {"affine", kernels::UnaryKind::kAffine},
                                                             {"prelu", kernels::UnaryKind::kPrelu},
-                                                            {"dice", kernels::UnaryKind::kDice}};
+                                                            {"dice", kernels::UnaryKind::kDice},
+                                                            {"sin", kernels::UnaryKind::kSin},
+                                                            {"cos", kernels::UnaryKind::kCos},
+                                                            {"sign", kernels::UnaryKind::kSign}};
 inline constexpr Named<kernels::SoftmaxMask> kSoftmaxMasks[] = {{"none", kernels::SoftmaxMask::kNone},
                                                                 {"ninf", kernels::SoftmaxMask::kNinf},
                                                                 {"add", kernels::SoftmaxMask::kAdd},

@@ -55,7 +55,7 @@ Status OpChecker::unary_params(const kernels::UnaryAttrs& act, size_t first, int
       return param(first + 2, "shift", n, true);
     default: {
       const auto kind = static_cast<int32_t>(act.kind);
-      const bool known = kind >= 0 && kind <= static_cast<int32_t>(UnaryKind::kDice);
+      const bool known = kind >= 0 && kind <= static_cast<int32_t>(UnaryKind::kSign);
       return require(known, "the function", std::to_string(kind), "a kind of unary.hpp");
     }
   }

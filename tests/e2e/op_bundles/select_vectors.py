@@ -1,4 +1,4 @@
-"""Cases of the primitives that choose: comparisons, Where, and the mask that lengths give."""
+"""Cases of the primitives that choose: comparisons, Where, and the mask that lengths give; and of sin, cos, sign, atan2."""
 
 import numpy as np
 import torch
@@ -66,4 +66,24 @@ def _lengths(v):
            np.stack([xd[r, :int(min(k, t))].mean(axis=0) if k else np.zeros(3) for r, (k,) in enumerate(nd)]))
 
 
-BUNDLES = (conditions,)
+def circles():
+    v = VectorBundle("circles", 12)
+    x, xd = v.dense("x", [33], data=4 * v.values(v.rows, 33))
+    y, yd = v.dense("y", [3, 5])
+    far, fd = v.dense("far", [31], data=v.rng.choice([-1, 1], (v.rows, 31)) * np.exp2(v.rng.uniform(10, 127, (v.rows, 31))))
+    for kind, f in (("sin", torch.sin), ("cos", torch.cos)):
+        for name, (value, data) in {"near": (x, xd), "[3 5]": (y, yd), "far": (far, fd)}.items():
+            v.case(f"{kind} {name}", v.b.unary(kind, value), rows_of(f, data))
+    whole, wd = v.dense("whole", [2, 7], data=v.rng.integers(-2, 3, (v.rows, 2, 7)))
+    v.case("sign", v.b.unary("sign", whole), rows_of(torch.sign, wd))
+    v.case("atan2", v.b.binary("atan2", y, v.b.slice(x, 0, 5)), rows_of(torch.atan2, yd, np.broadcast_to(xd[:, None, :5], yd.shape)))
+    under, ud = v.dense("under", [2, 7], data=v.rng.integers(-1, 2, (v.rows, 2, 7)))
+    angle = v.b.binary("atan2", whole, under)
+    v.case("atan2 on the axes", angle, rows_of(torch.atan2, wd, ud))
+    # EulerNet: a complex number as length and angle, and back
+    length = v.b.unary("sqrt", v.b.add(v.b.mul(whole, whole), v.b.mul(under, under)))
+    v.case("there and back", v.b.mul(length, v.b.unary("sin", angle)), wd)
+    return v
+
+
+BUNDLES = (conditions, circles)

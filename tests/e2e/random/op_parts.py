@@ -92,11 +92,15 @@ class Ops:
         if kind in ("eq", "ne"):
             other = self.fixed_mask(b.shape(x)) if m.chance(0.5) else self.condition(self._partner(x), m.one("lt", "ge"))
             return b.binary(kind, self.condition(x, m.one("lt", "le", "gt", "ge")), other)
-        values = np.unique(m.value(x))
-        gap = int(np.argmax(np.diff(values))) if len(values) > 1 else 0
-        threshold = (values[gap] + values[gap + 1]) / 2 if len(values) > 1 else float(np.sum(values)) + m.one(-1, 1)
-        y = b.const(np.float32(threshold))
+        y = self.threshold(x)
         return b.binary(kind, *((x, y) if m.chance(0.5) else (y, x)))
+
+    def threshold(self, x):
+        """A constant in the widest gap of x's values."""
+        values = np.unique(self.m.value(x))
+        gap = int(np.argmax(np.diff(values))) if len(values) > 1 else 0
+        middle = (values[gap] + values[gap + 1]) / 2 if len(values) > 1 else float(np.sum(values)) + self.m.one(-1, 1)
+        return self.b.const(np.float32(middle))
 
     def where(self):
         m, b = self.m, self.b
@@ -116,7 +120,7 @@ class Ops:
             m.keep(self.condition(x, kind))
             return
         y = self._partner(x)
-        if kind == "div":
+        if kind in ("div", "atan2"):  # the angle jumps where y is below 0
             y = self.positive(y)
         elif m.chance(0.4):
             x, y = y, x
@@ -128,6 +132,8 @@ class Ops:
         d = b.shape(x)[-1]
         if kind in ("log", "sqrt", "rsqrt"):
             y = b.unary(kind, self.positive(x))
+        elif kind == "sign":
+            y = b.unary(kind, b.sub(x, self.threshold(x)))
         elif kind == "pow":
             a = m.one(2.0, 3.0, 0.5, -1.0, 1.5)
             y = b.unary(kind, x if a in (2.0, 3.0) else self.positive(x), a=a)
@@ -139,7 +145,7 @@ class Ops:
             given = {"scale": m.noise(d), "shift": m.noise(d, scale=0.3)} if m.chance(0.5) else {"a": 0.75, "b": m.one(0.0, -0.5)}
             y = b.unary(kind, x, **given)
         elif kind == "prelu":
-            y = b.unary(kind, x, slope=m.noise(m.one(1, d), scale=0.3))
+            y = b.unary(kind, x, slope=m.noise((1, d)[m.seed // 32 % 2], scale=0.3))
         elif kind == "dice":
             y = b.unary(kind, x, alpha=m.noise(d, scale=0.3), scale=1 + m.noise(d, scale=0.3), shift=m.noise(d, scale=0.3))
         else:

@@ -400,11 +400,52 @@ def record_compare(rec, rng):
                 dict(steps=[{"a": 0, "b": 0, "z": 0, "param": -1, "n_params": 0, **s} for s in steps]))
 
 
+# ---- circles --------------------------------------------------------------------------------------------------------
+def accurate(name):
+    """The C library's function in double: its range reduction is exact for every double."""
+    return np.vectorize(getattr(__import__("math"), name), otypes=[float])
+
+
+def many_sizes(rng, n):
+    """float32 of every magnitude from 2^-30 up to the largest, and multiples of pi/4, next to which results are near 0."""
+    random = rng.choice([-1, 1], n) * np.exp2(rng.uniform(-30, 127.9, n))
+    near = np.arange(1, n + 1) * np.pi / 4 * np.exp2(rng.integers(0, 60, n))
+    return np.concatenate([random, near, [0, -0.0, 16367173 * 2.0**72, 3.4028235e38]]).astype(np.float32)[None]
+
+
+def record_circles(rec, rng):
+    """Unary sin, cos, sign; Binary atan2. That sin and cos keep two units in the last place is computed on the device: 1 where
+    |f(x) - want| <= 2 units of want."""
+    finite = IEEE[np.isfinite(IEEE) & (np.abs(IEEE) < 1e30)][None]
+    for kind, name in ((21, "sin"), (22, "cos")):
+        fn = accurate(name)
+        for rows, dims in ((0, (3,)), (1, (1,)), (17, (31,)), (3, (2, 17))):
+            x = (4 * f32(rng, rows, *dims)).astype(np.float32)
+            rec.add("Unary", f"{name}_{dims}_r{rows}", rows, [x], [fn(f64(x)) if x.size else f64(x)], dict(kind=kind, a=0, b=0))
+        ends = np.concatenate([finite, [[np.inf, -np.inf, np.nan]]], axis=1).astype(np.float32)
+        want = np.concatenate([fn(f64(finite)), [[np.nan] * 3]], axis=1)
+        rec.add("Unary", f"{name}_ieee", 1, [ends], [want], dict(kind=kind, a=0, b=0))
+        x = many_sizes(rng, 700)
+        want = fn(f64(x)).astype(np.float32)
+        steps = [dict(step=0, kind=kind, x=0), dict(step=1, kind=1, x=3, y=1), dict(step=0, kind=6, x=4), dict(step=1, kind=7, x=5, y=2)]
+        rec.add("Elementwise", f"{name}_units", 1, [x, want, 2 * np.spacing(np.abs(want))], [np.ones(x.shape)],
+                dict(steps=[{"a": 0, "b": 0, "y": 0, "z": 0, "param": -1, "n_params": 0, **s} for s in steps]))
+    for rows, dims in ((0, (3,)), (17, (31,))):
+        x = rng.integers(-2, 3, (rows, *dims)).astype(np.float32)
+        rec.add("Unary", f"sign_{dims}_r{rows}", rows, [x], [np.sign(f64(x))], dict(kind=23, a=0, b=0))
+    rec.add("Unary", "sign_ieee", 1, [IEEE[None]], [np.sign(f64(IEEE[None]))], dict(kind=23, a=0, b=0))
+    for rows, dx, dy in ((0, (3,), (3,)), (1, (1,), (1,)), (17, (31,), (31,)), (5, (3, 16), (16,)), (3, (5, 1), (1, 7))):
+        x, y = f32(rng, rows, *dx), f32(rng, rows, *dy)
+        rec.add("Binary", f"atan2_{dx}_{dy}_r{rows}", rows, [x, y], [np.arctan2(*aligned(rows, x, y))], dict(kind=12))
+    pairs = np.stack(np.meshgrid(IEEE, IEEE)).reshape(2, 1, -1)
+    rec.add("Binary", "atan2_ieee", 1, list(pairs), [np.arctan2(f64(pairs[0]), f64(pairs[1]))], dict(kind=12))
+
+
 def main():
     rec = Recorder()
     recorders = [lookups.record_embed, lookups.record_mask, lookups.record_multi_lookup, record_unary, record_binary,
                  record_elementwise, record_linear, record_matmul, record_dense, record_layer_norm, record_softmax,
-                 record_reduce, record_moves, record_recurrent, record_interactions, record_compare]
+                 record_reduce, record_moves, record_recurrent, record_interactions, record_compare, record_circles]
     with np.errstate(invalid="ignore", divide="ignore"):
         for seed, record in enumerate(recorders):
             record(rec, np.random.default_rng(seed))

@@ -16,7 +16,7 @@ _EXACT = {"Input", "Const", "Mask", "Concat", "View", "Where"}
 
 def _decides(op):
     """Does the op say yes or no? A rounding by chance must not change that: it is taken from the exact run."""
-    return op["op"] == "Mask" or (op["op"] == "Binary" and op["attrs"]["kind"] in COMPARE)
+    return op["op"] == "Mask" or (op["op"] in ("Binary", "Unary") and op["attrs"]["kind"] in COMPARE + ("sign",))
 
 
 class _Rounded(Executor):

@@ -47,7 +47,7 @@ class OpsApi:
         return self.op("MatMul", [a, b], attrs, name=name, module=module)
 
     def binary(self, kind, x, y, name=None, module=None):
-        """Element-wise add, sub, mul, div, max, min with broadcasting; lt, le, gt, ge, eq, ne give 1 or 0."""
+        """Element-wise add, sub, mul, div, max, min with broadcasting; lt, le, gt, ge, eq, ne (1 or 0), atan2."""
         return self.op("Binary", [x, y], {"kind": kind}, name=name, module=module)
 
     def add(self, x, y, name=None, module=None):

@@ -8,11 +8,11 @@ from .schema import get
 MAX_ELEMENTS = 2**24
 MASKS = ("length", "id", "none", "nonzero")
 UNARY_PLAIN = ("relu", "sigmoid", "tanh", "exp", "log", "abs", "sqrt", "rsqrt", "silu", "selu", "gelu_erf", "gelu_tanh",
-               "softplus", "identity")
+               "softplus", "identity", "sin", "cos", "sign")
 UNARY_A = ("leaky", "elu", "pow")
 UNARY = UNARY_PLAIN + UNARY_A + ("clamp", "affine", "prelu", "dice")
 COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
-BINARY = ("add", "sub", "mul", "div", "max", "min") + COMPARE
+BINARY = ("add", "sub", "mul", "div", "max", "min") + COMPARE + ("atan2",)
 REDUCE = ("sum", "mean", "max", "sumsq")
 RECURRENT = ("gru", "agru", "augru", "vecatt")
 VIEW_KEYS = {"reshape": ("dims",), "transpose": ("perm",), "slice": ("axis", "begin", "end"),

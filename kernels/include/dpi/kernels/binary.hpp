@@ -2,6 +2,8 @@
 // Binary).
 #pragma once
 
+#include <cmath>
+
 #include <dpi/kernels/tensor.hpp>
 
 namespace dpi::kernels {
@@ -20,11 +22,12 @@ enum class BinaryKind : int32_t {
   kGe = 9,
   kEq = 10,
   kNe = 11,
+  kAtan2 = 12,  // the angle of the point (y, x), as std::atan2(x, y): -pi to pi
 };
 
 /// NaN in either operand gives NaN for the kinds of arithmetic, max and min included. Comparisons follow
-/// IEEE: a NaN is unlike everything, itself too, so kNe gives 1 and the others 0; 0 and -0 are equal. T:
-/// float or double; constexpr, so that nvcc takes it for device code too.
+/// IEEE: a NaN is unlike everything, itself too, so kNe gives 1 and the others 0; 0 and -0 are equal.
+/// kAtan2 is computed in double. T: float or double; constexpr, so that nvcc takes it for device code too.
 template <class T>
 constexpr T apply_binary(BinaryKind kind, T x, T y) {
   switch (kind) {
@@ -52,6 +55,8 @@ constexpr T apply_binary(BinaryKind kind, T x, T y) {
       return x == y ? T{1} : T{0};
     case BinaryKind::kNe:
       return x != y ? T{1} : T{0};
+    case BinaryKind::kAtan2:
+      return static_cast<T>(std::atan2(static_cast<double>(x), static_cast<double>(y)));
   }
   return x;
 }

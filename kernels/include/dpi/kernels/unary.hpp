@@ -28,6 +28,9 @@ enum class UnaryKind : int32_t {
   kAffine = 18,
   kPrelu = 19,
   kDice = 20,
+  kSin = 21,
+  kCos = 22,
+  kSign = 23,  // -1, 0 or 1; NaN of a NaN
 };
 
 /// | kind   | a       | b     | params (role: p0, p1, p2)                     |
