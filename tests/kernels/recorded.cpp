@@ -168,6 +168,9 @@ const std::map<OpKind, ReadAttrs> kReaders = {
     {OpKind::kCrossV1Closed, [](const json& j, OpCase*) -> OpAttrs { return CrossV1Attrs{j.at("layers")}; }},
     {OpKind::kFm, [](const json& j, OpCase*) -> OpAttrs { return FmAttrs{j.at("fields"), j.at("dim")}; }},
     {OpKind::kTail, [](const json& j, OpCase*) -> OpAttrs { return TailAttrs{unary_from(j), j.at("bias")}; }},
+    {OpKind::kTopK,
+     [](const json& j, OpCase*) -> OpAttrs { return TopKAttrs{j.at("axis"), j.at("largest"), j.at("k")}; }},
+    {OpKind::kGather, [](const json& j, OpCase*) -> OpAttrs { return GatherAttrs{j.at("axis")}; }},
     {OpKind::kWhere, [](const json&, OpCase*) -> OpAttrs { return std::monostate{}; }},
 };
 

@@ -259,6 +259,10 @@ bool Machine::run_primitive(const PlanOp& op) {
     k::ref::binary({std::get<k::BinaryAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
   } else if (op.kind == OpKind::kWhere) {
     k::ref::where({tensor(op.inputs[0]), tensor(op.inputs[1]), tensor(op.inputs[2]), dst});
+  } else if (op.kind == OpKind::kTopK) {
+    k::ref::top_k({std::get<k::TopKAttrs>(op.attrs), tensor(op.inputs[0]), dst});
+  } else if (op.kind == OpKind::kGather) {
+    k::ref::gather({std::get<k::GatherAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
   } else if (op.kind == OpKind::kUnary) {
     k::ref::unary({std::get<k::UnaryAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1),
                    param(op, 2), dst});

@@ -15,6 +15,7 @@
 #include <dpi/kernels/elementwise.hpp>
 #include <dpi/kernels/embed.hpp>
 #include <dpi/kernels/fm.hpp>
+#include <dpi/kernels/gather.hpp>
 #include <dpi/kernels/layer_norm.hpp>
 #include <dpi/kernels/linear.hpp>
 #include <dpi/kernels/mask.hpp>
@@ -25,6 +26,7 @@
 #include <dpi/kernels/reduce.hpp>
 #include <dpi/kernels/softmax.hpp>
 #include <dpi/kernels/tail.hpp>
+#include <dpi/kernels/top_k.hpp>
 #include <dpi/kernels/unary.hpp>
 #include <dpi/kernels/view.hpp>
 #include <dpi/kernels/where.hpp>
@@ -42,7 +44,8 @@ using OpAttrs =
                  kernels::MatMulAttrs, kernels::BinaryAttrs, kernels::UnaryAttrs, kernels::LayerNormAttrs,
                  kernels::SoftmaxAttrs, kernels::ReduceAttrs, kernels::ConcatAttrs, kernels::ViewAttrs,
                  kernels::RecurrentAttrs, kernels::MultiLookupAttrs, kernels::DenseAttrs,
-                 kernels::ElementwiseAttrs, kernels::CrossV1Attrs, kernels::FmAttrs, kernels::TailAttrs>;
+                 kernels::ElementwiseAttrs, kernels::CrossV1Attrs, kernels::FmAttrs, kernels::TailAttrs,
+                 kernels::TopKAttrs, kernels::GatherAttrs>;
 
 /// The arrays that pointers inside OpAttrs point to, owned by whoever owns the attributes.
 struct OpArrays {
@@ -94,6 +97,8 @@ kernels::CrossV1ClosedArgs cross_v1_closed_args(const OwnedOp& op, const dpi_op_
 kernels::FmArgs fm_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::TailArgs tail_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::WhereArgs where_args(const OwnedOp& op, const dpi_op_call& call);
+kernels::TopKArgs top_k_args(const OwnedOp& op, const dpi_op_call& call);
+kernels::GatherArgs gather_args(const OwnedOp& op, const dpi_op_call& call);
 
 namespace ops {
 
@@ -113,6 +118,8 @@ Result<Dims> infer_concat(OpContext& c);
 Result<Dims> infer_view(OpContext& c);
 Result<Dims> infer_recurrent(OpContext& c);
 Result<Dims> infer_where(OpContext& c);
+Result<Dims> infer_top_k(OpContext& c);
+Result<Dims> infer_gather(OpContext& c);
 
 // OpForm::check.
 Status check_embed(const OpChecker& c);
@@ -136,6 +143,8 @@ Status check_cross_v1_closed(const OpChecker& c);
 Status check_fm(const OpChecker& c);
 Status check_tail(const OpChecker& c);
 Status check_where(const OpChecker& c);
+Status check_top_k(const OpChecker& c);
+Status check_gather(const OpChecker& c);
 
 // OpForm::graph_text.
 std::string embed_graph_text(const OpText& t);
@@ -150,6 +159,8 @@ std::string reduce_graph_text(const OpText& t);
 std::string concat_graph_text(const OpText& t);
 std::string view_graph_text(const OpText& t);
 std::string recurrent_graph_text(const OpText& t);
+std::string top_k_graph_text(const OpText& t);
+std::string gather_graph_text(const OpText& t);
 
 // OpForm::text.
 std::string embed_text(const OpText& t);
@@ -165,6 +176,8 @@ std::string elementwise_text(const OpText& t);
 std::string cross_v1_text(const OpText& t);
 std::string fm_text(const OpText& t);
 std::string tail_text(const OpText& t);
+std::string top_k_text(const OpText& t);
+std::string gather_text(const OpText& t);
 
 // OpForm::work.
 OpWork linear_work(const OpSizes& s);

@@ -1,4 +1,4 @@
-"""Cases of the primitives that choose: comparisons, Where, and the mask that lengths give; and of sin, cos, sign, atan2."""
+"""Cases of the primitives that choose: comparisons, Where, and the mask that lengths give; of sin, cos, sign, atan2; of order."""
 
 import numpy as np
 import torch
@@ -86,4 +86,40 @@ def circles():
     return v
 
 
-BUNDLES = (conditions, circles)
+def order():
+    v = VectorBundle("order", 13)
+    for i, (dims, axis) in enumerate((([33], -1), ([1], 0), ([3, 31], -1), ([7, 5], 0), ([2, 4, 3], 1))):
+        distinct = np.stack([v.rng.permutation(int(np.prod(dims))).reshape(dims) for _ in range(v.rows)]) / 8 - 2
+        x, xd = v.dense(f"x{i}", dims, data=distinct)
+        n = dims[axis]
+        for k in sorted({1, (n + 1) // 2, n}):
+            for largest in (True, False):
+                name = f"{i} {k} {'largest' if largest else 'smallest'}"
+                at = v.b.top_k(x, k, axis=axis, largest=largest)
+                v.case(f"top {name}", at, rows_of(lambda t: torch.topk(t, k, dim=axis, largest=largest).indices, xd))
+                v.case(f"values {name}", v.b.take(x, at, axis=axis), rows_of(lambda t: torch.topk(t, k, dim=axis, largest=largest).values, xd))
+        index, pd = v.dense(f"at{i}", dims, data=v.rng.integers(0, n, (v.rows, *dims)))
+        v.case(f"gather {i}", v.b.take(x, index, axis=axis), rows_of(lambda t, p: torch.gather(t, axis, p.long()), xd, pd))
+    # Ties: of equal entries the first comes first, as a stable sort has it.
+    x, xd = v.dense("few", [3, 16], data=v.rng.integers(-1, 2, (v.rows, 3, 16)))
+    for largest in (True, False):
+        v.case(f"ties {largest}".lower(), v.b.top_k(x, 9, largest=largest),
+               rows_of(lambda t: torch.sort(t, dim=-1, descending=largest, stable=True).indices[:, :9], xd))
+    _by_scores(v)
+    return v
+
+
+def _by_scores(v):
+    """SIM and ETA: the rows of a sequence with the best scores; positions from outside, rows that broadcast, ends that are moved."""
+    sequence, sd = v.dense("sequence", [9, 4])
+    scores, cd = v.dense("scores", [9], data=np.stack([v.rng.permutation(9) for _ in range(v.rows)]))
+    best = v.b.reshape(v.b.top_k(scores, 3), [3, 1])
+    want = rows_of(lambda s, c: s[torch.topk(c, 3).indices], sd, cd)
+    v.case("rows by scores", v.b.take(sequence, best, axis=0), want)
+    v.case("rows by scores of three", v.b.take(v.b.reshape(sequence, [1, 9, 4]), v.b.const(np.arange(6).reshape(3, 2, 1)), axis=1),
+           np.stack([s[np.arange(6).reshape(3, 2)] for s in sd]))
+    wild = np.array([-3, -0.5, 0.99, 1, 7.5, 8, 9, 1e9, -1e9])
+    v.case("ends", v.b.take(scores, v.b.const(wild)), cd[:, [0, 0, 0, 1, 7, 8, 8, 8, 0]])
+
+
+BUNDLES = (conditions, circles, order)

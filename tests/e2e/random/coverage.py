@@ -25,6 +25,7 @@ DOMAINS = {
     ("View", "dims"): "free", ("View", "perm"): "free", ("View", "axis"): "free", ("View", "begin"): "free",
     ("View", "end"): "free", ("View", "indices"): "free", ("Recurrent", "kind"): (None, RECURRENT),
     ("Recurrent", "reset"): (None, ("after", "before")), ("Recurrent", "output"): (None, ("last", "all")),
+    ("TopK", "k"): "free", ("TopK", "axis"): (-1, None), ("TopK", "largest"): (True, FLAG), ("Gather", "axis"): (-1, None),
 }
 ID_KINDS, FLOAT_KINDS = ("categorical", "sequence"), ("numeric", "dense")
 

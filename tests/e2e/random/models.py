@@ -19,7 +19,7 @@ def random_model(seed, rows=None):
         + [parts.logistic] * m.one(0, 1, 2) + [ops.any] * m.one(0, 4, 8, 12, 16)
     if seed % 4:  # the long lists of kinds go round; a model in four has none of this
         turn = seed - seed // 4
-        lists = ((ops.unary, UNARY), (ops.binary, BINARY), (ops.softmax, SOFTMAX_FORMS), (ops.reduce, REDUCE_FORMS),
+        lists = ((ops.unary, UNARY), (ops.binary, BINARY), (ops.softmax, SOFTMAX_FORMS), (ops.reduce, REDUCE_FORMS), (ops.order, (True, False)),
                  (ops.recurrent, RECURRENT_FORMS))
         steps += [functools.partial(add, forms[turn % len(forms)]) for add, forms in lists]
     for i in m.rng.permutation(len(steps)):

@@ -21,7 +21,7 @@ class Ops:
     def any(self):
         """One op of a random kind."""
         kind = self.m.one(self.linear, self.matmul, self.binary, self.unary, self.layer_norm, self.softmax, self.reduce,
-                          self.concat, self.view, self.where, self.attention, self.recurrent, self.constant)
+                          self.concat, self.view, self.where, self.order, self.attention, self.recurrent, self.constant)
         kind()
 
     # -- helpers ------------------------------------------------------------------------------------------------------
@@ -101,6 +101,24 @@ class Ops:
         gap = int(np.argmax(np.diff(values))) if len(values) > 1 else 0
         middle = (values[gap] + values[gap + 1]) / 2 if len(values) > 1 else float(np.sum(values)) + self.m.one(-1, 1)
         return self.b.const(np.float32(middle))
+
+    def order(self, largest=None):
+        """The entries of an axis by size, or those of another value. Float32 must see the same order: values that lie apart, or
+        zeros and ones, of which the first comes first."""
+        m, b = self.m, self.b
+        x = m.matrix() if m.chance(0.5) else m.one(*m.pool)
+        dims = b.shape(x)
+        axis = int(m.rng.integers(-len(dims), len(dims)))
+        near = np.diff(np.sort(m.value(x), axis=axis % len(dims) + 1), axis=axis % len(dims) + 1)
+        keys = x if m.chance(0.7) and near.min(initial=1.0) > 1e-3 else self.condition(x)
+        k = int(m.one(1, dims[axis], *range(1, dims[axis] + 1)))
+        at = b.top_k(keys, k, axis=axis, largest=m.chance(0.5) if largest is None else largest)
+        if m.chance(0.3):
+            m.keep(b.unary("affine", at, a=0.125, b=-0.5))
+        if m.chance(0.3):  # one order for all entries beside the axis, and positions past the ends
+            at = b.reduce("max", at, axis=0, keepdim=True) if axis % len(dims) else at
+            at = b.unary("affine", at, a=1.0, b=m.one(-1.0, 1.0))
+        m.keep(b.take(x, at, axis=axis))
 
     def where(self):
         m, b = self.m, self.b

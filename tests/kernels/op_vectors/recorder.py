@@ -15,6 +15,14 @@ class Const:
         self.data = np.asarray(data, np.float32)
 
 
+def f32(rng, *shape):
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def f64(x):
+    return (x.data if isinstance(x, Const) else np.asarray(x)).astype(np.float64)
+
+
 class Bags:
     """Ids of one feature. bags: a list of lists, or one id per row (single). weights run parallel."""
 

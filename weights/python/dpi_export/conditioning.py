@@ -11,12 +11,12 @@ _MARGIN = 4.0  #: over the largest of _RUNS random errors
 _ROUNDING = 2.0**-24
 #: Ops that add many products up: each of them is rounded. The others round their result only, or nothing.
 _SUMS = {"Embed", "Linear", "MatMul", "LayerNorm", "Softmax", "Reduce", "Recurrent"}
-_EXACT = {"Input", "Const", "Mask", "Concat", "View", "Where"}
+_EXACT = {"Input", "Const", "Mask", "Concat", "View", "Where", "Gather"}
 
 
 def _decides(op):
-    """Does the op say yes or no? A rounding by chance must not change that: it is taken from the exact run."""
-    return op["op"] == "Mask" or (op["op"] in ("Binary", "Unary") and op["attrs"]["kind"] in COMPARE + ("sign",))
+    """Does the op say yes or no, or which? A rounding by chance must not change that: it is taken from the exact run."""
+    return op["op"] in ("Mask", "TopK") or (op["op"] in ("Binary", "Unary") and op["attrs"]["kind"] in COMPARE + ("sign",))
 
 
 class _Rounded(Executor):

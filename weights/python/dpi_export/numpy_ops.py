@@ -253,6 +253,25 @@ def _where(op, attrs, inputs, n_rows, ctx):
     return np.where(cond != 0, x, y)
 
 
+def _top_k(op, attrs, inputs, n_rows, ctx):
+    x, axis = inputs[0], _axis(inputs[0], attrs.get("axis", -1))
+    nan, number = np.isnan(x), np.nan_to_num(x, nan=0.0, posinf=np.inf, neginf=-np.inf)
+    keys = (-number, ~nan) if attrs.get("largest", True) else (number, nan)  # the last key counts first; equal ones stay in order
+    order = np.lexsort(keys, axis=axis)
+    return np.take(order, np.arange(attrs["k"]), axis=axis).astype(ctx.dtype)
+
+
+def _gather(op, attrs, inputs, n_rows, ctx):
+    x, index = inputs
+    axis = _axis(x, attrs.get("axis", -1))
+    dims = np.broadcast_shapes(x.shape[:axis] + (1,) + x.shape[axis + 1:], index.shape[:axis] + (1,) + index.shape[axis + 1:])
+    x = np.broadcast_to(x, dims[:axis] + x.shape[axis:axis + 1] + dims[axis + 1:])
+    index = np.broadcast_to(index, dims[:axis] + index.shape[axis:axis + 1] + dims[axis + 1:])
+    entry = np.clip(np.nan_to_num(index), 0, x.shape[axis] - 1).astype(np.int64)
+    return np.where(np.isnan(index), index, np.take_along_axis(x, entry, axis=axis)).astype(ctx.dtype)
+
+
 _RUN = {"Input": _input, "Const": _const, "Embed": _embed, "Mask": _mask, "Linear": _linear, "MatMul": _matmul,
         "Binary": _binary, "Unary": _unary, "LayerNorm": _layer_norm, "Softmax": _softmax, "Reduce": _reduce,
-        "Concat": _concat, "View": _view, "Recurrent": _recurrent, "Where": _where}
+        "Concat": _concat, "View": _view, "Recurrent": _recurrent, "Where": _where,
+        "TopK": _top_k, "Gather": _gather}

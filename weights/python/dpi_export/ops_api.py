@@ -70,6 +70,15 @@ class OpsApi:
         """x where cond is not 0, else y; what is not chosen leaves no trace. And, or, not of conditions are mul, max, 1 - c."""
         return self.op("Where", [cond, x, y], name=name, module=module)
 
+    def top_k(self, x, k, axis=-1, largest=True, name=None, module=None):
+        """Positions of the k largest (smallest) entries along an axis, in order; of equal ones the first comes first. Their values:
+        take(x, positions, axis). k = 1: argmax; k = all: argsort."""
+        return self.op("TopK", [x], {"k": k, **_given(axis=(axis, -1), largest=(largest, True))}, name=name, module=module)
+
+    def take(self, x, index, axis=-1, name=None, module=None):
+        """The entries of x at computed positions along an axis; as many dims as x, which broadcast but for the axis."""
+        return self.op("Gather", [x, index], _given(axis=(axis, -1)), name=name, module=module)
+
     def length_mask(self, length, max_len, pad_side="post", name=None, module=None):
         """1 at the positions that a length [.., 1] reaches, else 0: [.., max_len]. pad_side 'pre': the last positions count."""
         if pad_side == "post":

@@ -35,6 +35,8 @@ OPS = {
     "View": (1, 1, ("kind", "dims", "perm", "axis", "begin", "end", "indices"), ()),
     "Recurrent": (2, 3, ("kind", "reset", "output"), ("w_input", "w_hidden", "b_input", "b_hidden")),
     "Where": (3, 3, (), ()),
+    "TopK": (1, 1, ("k", "axis", "largest"), ()),
+    "Gather": (2, 2, ("axis",), ()),
 }
 OPTIONAL_PARAMS = {"bias", "gamma", "beta", "b_input", "b_hidden", "scale", "shift", "slope", "alpha"}
 
@@ -314,9 +316,25 @@ def _where(c):
     return broadcast(c, c.floats(0), broadcast(c, c.floats(1), c.floats(2), "x and y"), "cond and the values")
 
 
+def _top_k(c):
+    x = c.floats()
+    axis, k = c.axis(len(x)), c.integer(c.attr("k"), "k")
+    c.flag("largest", True)
+    c.need(1 <= k <= x[axis], f"k is {k}, expected 1 to {x[axis]}, the entries of axis {axis}")
+    return x[:axis] + (k,) + x[axis + 1:]
+
+
+def _gather(c):
+    x, index = c.floats(0), c.floats(1)
+    axis = c.axis(len(x))
+    c.need(len(x) == len(index), f"x has dims {list(x)}, index {list(index)}: expected as many")
+    return broadcast(c, x[:axis] + (index[axis],) + x[axis + 1:], index, f"but for axis {axis}, x and index")
+
+
 _INFER = {"Input": _input, "Const": _const, "Embed": _embed, "Mask": _mask, "Linear": _linear, "MatMul": _matmul,
           "Binary": _binary, "Unary": _unary, "LayerNorm": _layer_norm, "Softmax": _softmax, "Reduce": _reduce,
-          "Concat": _concat, "View": _view, "Recurrent": _recurrent, "Where": _where}
+          "Concat": _concat, "View": _view, "Recurrent": _recurrent, "Where": _where,
+          "TopK": _top_k, "Gather": _gather}
 
 
 def check_form(op):

@@ -35,7 +35,9 @@ enum class OpKind : int32_t {
   kTail = 21,           // dot products of all branches + scalars + bias, activation
   // primitives that came later
   kWhere = 22,
-  kCount = 23,
+  kTopK = 23,
+  kGather = 24,
+  kCount = 25,
 };
 
 }  // namespace dpi::kernels

@@ -90,6 +90,8 @@ constexpr std::array<CpuForm, kOpCount> kForms = {{
     {OpKind::kFm, run_vector<&F::fm, fm_args>},
     {OpKind::kTail, run_vector<&F::tail, tail_args>},
     {OpKind::kWhere, run_vector<&F::where, where_args>},
+    {OpKind::kTopK, nullptr, run_ref},
+    {OpKind::kGather, nullptr, run_ref},
 }};
 
 #ifndef DPI_SANITIZED  // where g++ takes no address for a constant

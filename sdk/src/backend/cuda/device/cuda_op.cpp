@@ -72,6 +72,8 @@ constexpr CudaForm kForms[] = {
     {OpKind::kFm, start<cuda::fm, fm_args>},
     {OpKind::kTail, start<cuda::tail, tail_args>},
     {OpKind::kWhere, start<cuda::where, where_args>},
+    {OpKind::kTopK, start<cuda::top_k, top_k_args>},
+    {OpKind::kGather, start<cuda::gather, gather_args>},
 };
 
 // By kind; null where there is no line.
