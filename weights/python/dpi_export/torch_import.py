@@ -172,7 +172,10 @@ class TorchImport:
             if dtype is None or "dtype" not in str(e) and "scalar type" not in str(e):
                 raise
             return self.run(rows)  # the model fixes float32 somewhere
-        return to_numpy(values)[:n].astype(np.float64), to_numpy(logits)[:n].astype(np.float64)
+        values, logits = (to_numpy(t)[:n].astype(np.float64) for t in (values, logits))
+        plain = [i for i, head in enumerate(self.b.heads) if head["activation"] == "identity"]
+        logits[:, plain] = values[:, plain]  # a clamped sigmoid looks like the sigmoid itself
+        return values, logits
 
     def known(self, value, logit):
         """True for rows that the model has a score for: a softmax over no entry is NaN in torch, and says nothing."""

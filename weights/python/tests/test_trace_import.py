@@ -153,6 +153,21 @@ class Doubled(nn.Module):
         return self.inner(x) + x[:, :1]
 
 
+@pytest.mark.parametrize("after, low", [(lambda p: torch.clamp(p, 1e-6, 1 - 1e-6), 0), (lambda p: p.clamp_(0.3, 0.7), 0.3),
+                                        (lambda p: p.mul_(0.5), 0), (lambda p: p * 1.0, 0)])
+def test_what_is_done_to_a_sigmoid_is_a_score_of_its_own(after, low, tmp_path):
+    class Bounded(Small):
+        def forward(self, item, price):
+            return after(super().forward(item, price))
+
+    from_torch(Bounded(), tmp_path / "m.h5", features=FORMS["arguments"][2], example=(ITEM, PRICE))
+    with torch.no_grad():
+        want = Bounded()(ITEM, PRICE)[:, 0].numpy()
+    with Bundle(tmp_path / "m.h5") as bundle:
+        run = Executor(bundle).run(bundle.golden["rows"])
+        assert np.abs(run["value"]["ctr"] - want).max() <= 1e-6 and run["value"]["ctr"].min() >= low
+
+
 def test_equal_work_is_done_once():
     class Twice(Small):
         def forward(self, item, price):

@@ -74,6 +74,7 @@ def _outputs(out, name):
 
 def _spy():
     """A mode that remembers what every sigmoid was taken of."""
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Spy(TorchDispatchMode):
@@ -87,6 +88,8 @@ def _spy():
             name = str(func)
             inner = args[0].clone() if name.startswith("aten.sigmoid") else None
             out = func(*args, **(kwargs or {}))
+            if inner is None and name.split(".")[1].endswith("_") and isinstance(out, torch.Tensor):
+                self._inputs.pop(out.data_ptr(), None)  # written over: it is no sigmoid any more
             if inner is not None:
                 self._alive.append(out)
                 self._inputs[out.data_ptr()] = (out, inner)
@@ -94,8 +97,6 @@ def _spy():
 
         def logit(self, tensor):
             """What a sigmoid was taken of, or the tensor itself; a copy of sigmoids by their inverse."""
-            import torch
-
             held = self._inputs.get(tensor.data_ptr())
             if held is not None and held[0].numel() == tensor.numel():
                 return held[1]
