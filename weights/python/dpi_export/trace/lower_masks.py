@@ -1,5 +1,7 @@
 """Handlers of truth values: masks, fills and choices."""
 
+import math
+
 from ..import_common import UnsupportedModelError
 from ..shapes import BINARY, OPS
 from . import lower_math
@@ -31,6 +33,12 @@ def where(lower, node):
 def _fill(lower, node, x, keep, number):
     if number is None:
         lower.refuse("fills with a value that is no number")
+    inner = None
+    if number == -math.inf and hasattr(x, "varies"):
+        inner = lower_math.infinite(lower, x) if not x.varies else lower.value(x)
+    if isinstance(inner, Filled) and inner.fill == number:
+        zero = lower.g.const([0.0])
+        return lower_math.both_kept(lower, node, inner, Filled(Floats(zero, (1,)), keep, number, (1,)))
     value = lower.floats(x) if hasattr(x, "varies") else constant_number(lower, x)
     return Filled(value, keep, number, lower.dims(node))
 

@@ -121,9 +121,32 @@ def _sum(lower, node, x, y, alpha):
         if number is not None and hasattr(a, "varies"):
             return _spread(lower, node, scaled(lower, lower.floats(a), scale_a, scale_b * number))
     for a, b in ((x, y), (y, x)):
+        if alpha == 1 and hasattr(a, "varies") and not a.varies and (filled := infinite(lower, a)) is not None:
+            if b.varies and isinstance(lower.value(b), Filled) and lower.value(b).fill == -math.inf:
+                return both_kept(lower, node, lower.value(b), filled)
+            return masked_sum(lower, node, filled, lower.floats(b))
+    for a, b in ((x, y), (y, x)):
         if a.varies and isinstance(lower.value(a), Filled) and not math.isfinite(lower.value(a).fill):
             return masked_sum(lower, node, lower.value(a), scaled(lower, lower.floats(b), alpha if b is y else 1.0, 0.0))
     return _pair(lower, node, "add", lower.floats(x), scaled(lower, lower.floats(y), alpha, 0.0))
+
+
+def infinite(lower, held):
+    """A constant that holds minus infinity, as causal masks do, as a Filled: zeros and its finite numbers where it is finite. Else None."""
+    array = lower.constant(held).astype(np.float32)
+    if not np.isneginf(array).any():
+        return None
+    keep = ~np.isneginf(array)
+    x, mask = (lower.g.const(a) for a in (np.where(keep, array, 0), keep.astype(np.float32)))
+    return Filled(Floats(x, array.shape), Floats(mask, array.shape), -math.inf, array.shape)
+
+
+def both_kept(lower, node, a, b):
+    """The sum of two values that are filled with minus infinity: kept where both are."""
+    keep = lower.g.binary("mul", lower.as_floats(a.keep).op, lower.as_floats(b.keep).op)
+    x, const = lower.as_floats(a.x).op, lower.as_floats(b.x).op
+    x = x if const.kind == "Const" and not const.params["value"].any() else lower.g.binary("add", x, const)
+    return Filled(Floats(x, x.shape), Floats(keep, keep.shape), -math.inf, lower.dims(node))
 
 
 def masked_sum(lower, node, filled, other):

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import lookups
 from .batch_axis import argument
-from .lower_math import masked_sum, on_channels
+from .lower_math import infinite, masked_sum, on_channels
 from .pair import plain
 from .values import Filled, Floats, Refs, permute, reshape
 
@@ -46,7 +46,7 @@ def _plus(lower, node, out, added, beta):
     """The added part of addmm and baddbmm, by the rules of add (a mask of minus infinity stays a mask)."""
     if added is None or beta == 0:
         return out
-    held = lower.value(added) if added.varies else None
+    held = lower.value(added) if added.varies else infinite(lower, added) if len(added.shape) > 1 else None
     if isinstance(held, Filled) and not math.isfinite(held.fill):
         return masked_sum(lower, node, held, out)
     return lower.elementwise(lower.g.binary("add", out.op, lower.g.affine(lower.floats(added).op, beta, 0.0)))
