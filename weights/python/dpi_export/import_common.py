@@ -179,7 +179,10 @@ def is_library_class(module, package, *names):
 
 def to_numpy(value):
     """Torch tensor, list or array -> array."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+    if not hasattr(value, "detach"):
+        return np.asarray(value)
+    tensor = value.detach().cpu()
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()  # NumPy has no bfloat16
 
 
 def strip_padding(ids, pad_id=0, side="post"):

@@ -107,6 +107,12 @@ class TorchImport:
         return self.b
 
     def _check_weights(self):
+        for path, module in self.model.named_modules():
+            if ".quantized" in type(module).__module__:
+                self.ctx.refuse(f"layer '{path}'", "is quantized; give the model that it was made of")
+            if getattr(module, "max_norm", None) is not None:
+                self.ctx.refuse(f"layer '{path}'", f"max_norm={module.max_norm} scales rows of the table when they are looked up; scale them "
+                                                   "once and set max_norm=None")
         for name, p in self.model.named_parameters():
             if p.is_floating_point() and not bool(p.isfinite().all()):
                 self.ctx.refuse(f"'{name}'", "holds NaN or infinity")

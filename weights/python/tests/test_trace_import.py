@@ -153,6 +153,76 @@ class Doubled(nn.Module):
         return self.inner(x) + x[:, :1]
 
 
+class OfHistory(nn.Module):
+    """body(self, ids) of a history."""
+
+    def __init__(self, table, body):
+        super().__init__()
+        torch.manual_seed(2)
+        self.items, self.head, self.body = table, nn.Linear(4, 1), body
+
+    def forward(self, h):
+        return self.head(self.body(self.items(h)).float())
+
+
+SHORT = [
+    (lambda: nn.Embedding(9, 4, max_norm=1.0), lambda e: e.sum(1), "layer 'items': max_norm=1.0"),
+    (lambda: nn.EmbeddingBag(9, 4, max_norm=1.0, mode="sum"), lambda e: e, "layer 'items': max_norm=1.0"),
+    (lambda: nn.Embedding(9, 4).bfloat16(), lambda e: e.sum(1), r"aten\.sum.* at test_trace_import\.py:\d+: computes in torch.bfloat16"),
+    (lambda: nn.Embedding(9, 4), lambda e: e.bfloat16().sum(1), r"aten\._to_copy.*: computes in torch.bfloat16"),
+    (lambda: nn.Embedding(9, 4).half(), lambda e: (e * e).sum(1), r"aten\.mul.*: computes in torch.float16"),
+]
+
+
+@pytest.mark.parametrize("table, body, text", SHORT, ids=[text for _, _, text in SHORT])
+def test_short_floats_and_max_norm_are_refused(table, body, text, tmp_path):
+    with pytest.raises(UnsupportedModelError, match=text):
+        from_torch(OfHistory(table(), body), tmp_path / "m.h5", features={"h": {"vocab_size": 9}}, example={"h": ITEM.view(2, 2)})
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_tables_of_short_floats_are_carried_over(dtype, tmp_path):
+    model, rows = OfHistory(nn.Embedding(9, 4).to(dtype), lambda e: e.float().sum(1)), {"h": ITEM.view(2, 2)}
+    from_torch(model, tmp_path / "m.h5", features={"h": {"vocab_size": 9}}, example=rows)
+    with torch.no_grad(), Bundle(tmp_path / "m.h5") as bundle:
+        got = Executor(bundle).run(Rows.from_columns(bundle, {"h": rows["h"].tolist()}))["value"]["ctr"]
+        assert np.abs(got - model(rows["h"])[:, 0].numpy()).max() <= 1e-6
+
+
+def test_quantized_layers_are_refused(tmp_path):
+    model = torch.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1)), {nn.Linear})
+    with pytest.raises(UnsupportedModelError, match="layer '0': is quantized"):
+        from_torch(model, tmp_path / "m.h5", features={"x": {}}, example=torch.randn(2, 3))
+
+
+class OfLength(nn.Module):
+    """A mean and a masked sum by a length, with padding on either side."""
+
+    def __init__(self, side):
+        super().__init__()
+        torch.manual_seed(4)
+        self.side, self.items, self.head = side, nn.Embedding(9, 4), nn.Linear(4, 1)
+
+    def forward(self, h, n):
+        at, n = torch.arange(3), n.unsqueeze(1)
+        inside = (at >= 3 - n) if self.side == "pre" else (at < n)
+        e = self.items(h) * inside.unsqueeze(2)
+        return self.head(e.sum(1) / n.clamp(min=1).float() + e[:, -1] + torch.sqrt(n.float()))
+
+
+@pytest.mark.parametrize("side", ["pre", "post"])
+def test_a_length_with_padding_on_either_side(side, tmp_path):
+    h = torch.tensor([[0, 0, 3], [0, 2, 8], [1, 2, 3], [0, 0, 0]])
+    rows = {"h": h if side == "pre" else h.flip(1), "n": torch.tensor([1, 2, 3, 0])}
+    model = OfLength(side)
+    from_torch(model, tmp_path / "m.h5", features={"h": {"vocab_size": 9, "pad_side": side}, "n": {"kind": "length", "of": "h"}},
+               example=rows)
+    columns = {"h": [[i for i in row if i] for row in rows["h"].tolist()]}
+    with torch.no_grad(), Bundle(tmp_path / "m.h5") as bundle:
+        got = Executor(bundle).run(Rows.from_columns(bundle, columns))["value"]["ctr"]
+        assert np.abs(got - model(**rows)[:, 0].numpy()).max() <= 1e-6
+
+
 @pytest.mark.parametrize("after, low", [(lambda p: torch.clamp(p, 1e-6, 1 - 1e-6), 0), (lambda p: p.clamp_(0.3, 0.7), 0.3),
                                         (lambda p: p.mul_(0.5), 0), (lambda p: p * 1.0, 0)])
 def test_what_is_done_to_a_sigmoid_is_a_score_of_its_own(after, low, tmp_path):

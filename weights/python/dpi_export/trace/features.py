@@ -173,10 +173,14 @@ class Inputs:
         lengths = self._of(f.length, arrays[f.length.input])[:, 0].astype(np.int64)
         if lengths.min(initial=0) < 0 or lengths.max(initial=0) > f.max_len:
             raise ValueError(f"rows: {f.length} holds lengths outside 0..{f.max_len}")
-        bags = [row[:n].tolist() for row, n in zip(ids, lengths)]
-        if any((row[n:] != f.pad_id).any() for row, n in zip(ids, lengths)):
-            raise ValueError(f"rows: {f} holds ids behind its length, where only {f.pad_id} may stand")
-        return bags
+        if f.pad_side == "pre":
+            bags, rest = ([row[f.max_len - n:] for row, n in zip(ids, lengths)], [row[:f.max_len - n] for row, n in zip(ids, lengths)])
+        else:
+            bags, rest = [row[:n] for row, n in zip(ids, lengths)], [row[n:] for row, n in zip(ids, lengths)]
+        if any((ids != f.pad_id).any() for ids in rest):
+            place = "before" if f.pad_side == "pre" else "behind"
+            raise ValueError(f"rows: {f} holds ids {place} its length, where only {f.pad_id} may stand")
+        return [bag.tolist() for bag in bags]
 
     def random_rows(self, rng, n):
         """Rows in the model's form: ids over the whole vocabulary, empty and full bags, padding inside a bag."""
@@ -234,7 +238,7 @@ def _tensor(key, value):
 def _dtype(sample):
     import torch
 
-    return torch.empty(0, dtype=sample.dtype).numpy().dtype
+    return to_numpy(torch.empty(0, dtype=sample.dtype)).dtype
 
 
 def _ids(f, value):

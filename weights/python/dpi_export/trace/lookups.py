@@ -129,27 +129,32 @@ def _lengths(lowering, refs):
     maps = [np.asarray(lowering.maps[key]).astype(np.float64) for _, _, key in cells]
     lengths = np.arange(sequence.max_len + 1)
     if all(name == feature.name for name, _, _ in cells) and len(cells) == sequence.max_len:
-        inside = [(t < lengths).astype(np.float64) for t in range(sequence.max_len)]
+        inside = [(t < lengths).astype(np.float64) for t in range(sequence.max_len)][::_step(sequence)]
         if all(np.array_equal(m, want) for m, want in zip(maps, inside)):
             return Floats(g.reshape(mask, refs.dims), refs.dims)
         if all(np.array_equal(m, 1 - want) for m, want in zip(maps, inside)):
             return Floats(g.reshape(g.affine(mask, -1.0, 1.0), refs.dims), refs.dims)
     if len(set(cells)) == 1:
-        number = _function_of_length(g, mask, maps[0], lengths)
+        number = _function_of_length(g, mask, maps[0], lengths, _step(sequence))
         spread = g.reshape(number, (1,) * max(1, len(refs.dims)))
         return Floats(g.expand(spread, refs.dims) if math.prod(refs.dims) > 1 else g.reshape(spread, refs.dims), refs.dims)
-    steps = g.linear(mask, np.stack([np.diff(m) for m in maps]), np.array([m[0] for m in maps]))
+    steps = g.linear(mask, np.stack([np.diff(m)[::_step(sequence)] for m in maps]), np.array([m[0] for m in maps]))
     return Floats(g.reshape(steps, refs.dims), refs.dims)
 
 
-def _function_of_length(g, mask, values, lengths):
+def _step(sequence):
+    """In which direction the positions fill up: padding in front leaves the last ones."""
+    return -1 if sequence.pad_side == "pre" else 1
+
+
+def _function_of_length(g, mask, values, lengths, step):
     """A number for each length: a x + b, or at least c, of how many positions there are; else the sum of its steps at these positions."""
     count, slope = g.reduce("sum", mask, 0), values[1] - values[0]
     if np.array_equal(values, slope * lengths + values[0]):
         return g.affine(count, slope, values[0])
     if np.array_equal(values, np.maximum(lengths, values[0])):
         return g.binary("max", count, g.const([values[0]]))
-    return g.linear(mask, np.diff(values)[None], values[:1])
+    return g.linear(mask, np.diff(values)[None, ::step], values[:1])
 
 
 def whole_sequence(lowering, refs):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..shapes import BINARY
 from .emit import is_mask
+from .pair import plain
 from .values import Filled, Floats, Refs
 
 _EXACT = 1 << 24
@@ -16,10 +17,17 @@ _NARROW = {"torch.uint8": (0, 255), "torch.int8": (-128, 127), "torch.int16": (-
 _INEXACT_INPUTS = ("torch.int64", "torch.float64", "torch.int32")
 _ARITHMETIC = ("add", "sub", "rsub", "mul", "neg", "square", "pow", "addcmul", "cumsum", "abs", "_to_copy")
 
+_SHORT = ("torch.bfloat16", "torch.float16")
+#: Operators that round nothing.
+_MOVES = set("""embedding getitem view _unsafe_view reshape _reshape_alias unsqueeze squeeze permute transpose t expand repeat slice select split
+ unsafe_split split_with_sizes unbind cat stack index index_select flip roll clone detach alias contiguous lift_fresh""".split())
+
 
 def check_result(lower, node, value):
-    """Refuses arithmetic in an integer type that may wrap around, or in int64 beyond what a float32 holds."""
+    """Refuses arithmetic in short floats, in an integer type that may wrap around, or in int64 beyond what a float32 holds."""
     dtype = str(getattr(node.value, "dtype", ""))
+    if dtype in _SHORT and plain(node.base) not in _MOVES:
+        lower.refuse(f"computes in {dtype}, and a bundle computes in float32: convert with .float() before (a table may stay as it is)")
     if node.base not in _ARITHMETIC or not isinstance(value, Floats) or dtype not in (*_NARROW, "torch.int64"):
         return
     least_most = bounds(lower.g, value.op)
