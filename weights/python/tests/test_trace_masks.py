@@ -23,6 +23,7 @@ class Attention(nn.Module):
         self.items, self.body = nn.Embedding(15, 4), body
         self.register_buffer("causal", CAUSAL.clone())
         self.layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+        self.encoder = nn.TransformerEncoder(self.layer, 2)
         self.first = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, norm_first=True)
 
     def forward(self, h):
@@ -41,6 +42,7 @@ BODIES = {
     "behind padding": lambda m, e, pad: (scores(e).masked_fill(pad[:, None], NEVER) + m.causal).softmax(-1) @ e,
     "before padding": lambda m, e, pad: (scores(e) + m.causal).masked_fill(pad[:, None], NEVER).softmax(-1) @ e,
     "a layer": lambda m, e, pad: m.layer(e, m.causal),
+    "an encoder with padding": lambda m, e, pad: m.encoder(e, src_key_padding_mask=pad)[:, :1],
     "a layer with padding": lambda m, e, pad: m.first(e, m.causal, pad),
 }
 

@@ -10,7 +10,8 @@ from ..import_common import UnsupportedModelError
 #: Operators that hand a tensor's content to Python; every operator that gives a Python number does too, but for those of _FORM.
 _READS = ("_local_scalar_dense", "is_nonzero", "equal", "allclose", "item")
 #: Operators that tell a tensor's form.
-_FORM = ("size", "sym_size", "stride", "sym_stride", "numel", "sym_numel", "dim", "storage_offset", "sym_storage_offset", "is_contiguous")
+_FORM = ("size", "sym_size", "stride", "sym_stride", "numel", "sym_numel", "dim", "storage_offset", "sym_storage_offset", "is_contiguous",
+         "_nested_tensor_from_mask_left_aligned")  # nn.TransformerEncoder asks it whether it may skip padding, which changes no score
 #: Operators whose result has as many entries as the content says.
 _SIZED_BY_CONTENT = ("nonzero", "nonzero_numpy", "argwhere", "masked_select", "bincount", "repeat_interleave", "unique", "_unique",
                      "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive", "_histogramdd_bin_edges")
