@@ -25,6 +25,13 @@ class Case:
         self.name, self.path, self.model, self.rows, self.n, self.built = name, path, model, rows, n, built
         self.heads = [h["name"] for h in model.heads]
 
+    def with_more_rows(self, times):
+        """The same model with so many times the rows, drawn from its own; None where they have a shared part."""
+        if self.rows.shared_rows:
+            return None
+        n = times * self.n
+        return Case(self.name, self.path, self.model, drawn_rows(self.model, self.rows, self.n, np.random.default_rng(7), n), n, self.built)
+
 
 # -- bundles of the tree ------------------------------------------------------------------------------------------------
 def bundle_cases(pattern="*"):
@@ -32,29 +39,28 @@ def bundle_cases(pattern="*"):
     for folder in ("tests/e2e/golden", "weights/demo"):
         for path in sorted((ROOT / folder).glob(f"{pattern}.h5")):
             bundle = Bundle(path)
-            yield Case(path.stem, path, bundle, drawn_rows(bundle, np.random.default_rng(5)), ROWS)
+            yield Case(path.stem, path, bundle, drawn_rows(bundle, bundle.golden["rows"], bundle.golden["n"], np.random.default_rng(5)), ROWS)
 
 
-def drawn_rows(bundle, rng):
-    """Rows whose every column and bag comes from some golden row, each from another one: values as the model met them, rows that are new."""
-    golden, n = bundle.golden["rows"], bundle.golden["n"]
+def drawn_rows(model, golden, n, rng, rows=ROWS):
+    """Rows whose every column and bag comes from some of `golden`'s n, each from another one: values as the model met them, rows that are new."""
     if golden.shared_rows:
-        raise ValueError(f"{bundle.path}: golden rows with a shared part are not drawn from")
-    schema = Schema(bundle.features)
+        raise ValueError("rows with a shared part are not drawn from")
+    schema = Schema(model.features)
     dense = None
     if golden.dense is not None:
         columns = golden.dense.shape[1]
-        dense = golden.dense[rng.integers(n, size=(ROWS, columns)), np.arange(columns)]
+        dense = golden.dense[rng.integers(n, size=(rows, columns)), np.arange(columns)]
     slots = len(schema.slots())
     if not slots:
-        return Rows(dense=dense, n=ROWS)
+        return Rows(dense=dense, n=rows)
     offsets = golden.offsets if golden.offsets is not None else np.arange(n * slots + 1)
-    bag = (rng.integers(n, size=(ROWS, slots)) * slots + np.arange(slots)).reshape(-1)
+    bag = (rng.integers(n, size=(rows, slots)) * slots + np.arange(slots)).reshape(-1)
     length = offsets[bag + 1] - offsets[bag]
     ends = np.concatenate([[0], np.cumsum(length)])
     take = np.repeat(offsets[bag] - ends[:-1], length) + np.arange(ends[-1])
     weights = None if golden.weights is None else golden.weights[take]
-    return Rows(dense=dense, ids=golden.ids[take], offsets=ends, weights=weights, n=ROWS)
+    return Rows(dense=dense, ids=golden.ids[take], offsets=ends, weights=weights, n=rows)
 
 
 # -- random models ------------------------------------------------------------------------------------------------------
