@@ -89,7 +89,7 @@ CLASSES = {
     "DIN with softmax": (lambda: dt_models.DIN(_history(), ["item_id", "cate_id"], dnn_hidden_units=(8,), att_hidden_size=(6, 4),
                                                att_weight_normalization=True), None),
     "DIEN": (lambda: dt_models.DIEN(_history(), ["item_id", "cate_id"], dnn_hidden_units=(8,), att_hidden_units=(6, 4)),
-             "Python reads a value that depends on the rows"),
+             "how many entries it gives depends on what the rows hold"),
     "SharedBottom": (lambda: dt_models.SharedBottom(_columns(), bottom_dnn_hidden_units=(8,), tower_dnn_hidden_units=(4,), **_TASKS), None),
     "ESMM": (lambda: dt_models.ESMM(_columns(), tower_dnn_hidden_units=(8,)), None),
     "MMOE": (lambda: dt_models.MMOE(_columns(), expert_dnn_hidden_units=(8,), **_TASKS), None),
