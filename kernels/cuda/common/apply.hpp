@@ -5,6 +5,7 @@
 #include <dpi/kernels/binary.hpp>
 #include <dpi/kernels/unary.hpp>
 
+#include "kernels/cuda/common/loads.hpp"
 #include "kernels/cuda/common/simt.hpp"
 
 namespace dpi::kernels::cuda {
@@ -57,6 +58,12 @@ __device__ inline float dice(float x, const Channel& c) {
   return gate * x + c.p0 * (1.0f - gate) * x;
 }
 
+// Not inlined: their reduction of large arguments takes registers that every kernel with an end would hold.
+template <bool kCos>
+__device__ DPI_COLD float wave(float x) {
+  return kCos ? cosf(x) : sinf(x);
+}
+
 // The kinds with a parameter, and the rare ones.
 __device__ inline float apply_shaped(const UnaryAttrs& u, float x, const Channel& c) {
   switch (u.kind) {
@@ -75,9 +82,9 @@ __device__ inline float apply_shaped(const UnaryAttrs& u, float x, const Channel
     case UnaryKind::kDice:
       return dice(x, c);
     case UnaryKind::kSin:
-      return sinf(x);
+      return wave<false>(x);
     case UnaryKind::kCos:
-      return cosf(x);
+      return wave<true>(x);
     case UnaryKind::kSign:
       return x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? 0.0f : x;
     default:
