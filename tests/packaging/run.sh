@@ -11,6 +11,7 @@
 # A line begins with "passed:", "FAILED:" or "skipped:" for each check. packaging/setup.sh build bindings packages installs what is needed.
 set -uo pipefail
 umask 022
+given_locale="${LC_ALL-}"  # the language of the release build: the compiler cache takes what was compiled in another for something else
 export LC_ALL=C.UTF-8
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)"
 here="$ROOT/tests/packaging"
@@ -41,6 +42,8 @@ check() {  # NAME COMMAND...
   fi
 }
 
+build_here() { if [ -n "$given_locale" ]; then LC_ALL="$given_locale" packaging/build.sh "$@"; else env -u LC_ALL packaging/build.sh "$@"; fi; }
+
 # With these arguments every object is the same as in build/release: the compiler cache has it.
 as_release=(--no-debug --jobs "$jobs" -- -DDPI_DEVELOPER_MODE=ON)
 
@@ -68,9 +71,9 @@ judge_debs() {  # FOLDER
 
 short_form() {
   local first="$ROOT/build/packages-short" second="$scratch/second"
-  check "the .debs" packaging/build.sh --out "$first" --formats deb "${as_release[@]}" || return
+  check "the .debs" build_here --out "$first" --formats deb "${as_release[@]}" || return
   judge_debs "$first"
-  check "the .debs once more" packaging/build.sh --out "$second" --formats deb "${as_release[@]}" || return
+  check "the .debs once more" build_here --out "$second" --formats deb "${as_release[@]}" || return
   check "both have the same bytes" same_files "$first" "$second"
   check "a byte more is noticed" differs "$first"
 }
