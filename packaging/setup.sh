@@ -19,7 +19,7 @@ TEST=(git make graphviz python3 python3-venv python3-numpy libhdf5-dev hdf5-tool
 PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python3-pandas python3-numpy python3-h5py python3-xxhash
         python3-sklearn python3-pytest)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java)
-PACKAGES=(dpkg-dev rpm lintian debootstrap git python3)
+PACKAGES=(dpkg-dev rpm rpmlint lintian debootstrap git python3)
 
 LOCK_SECONDS=600
 

@@ -6,7 +6,7 @@ make_rpms() {
   local spec="$stage/dpi.spec" root="$stage/rpm/root"
   mkdir -p "$root"
   each rpm rpm_documents
-  { rpm_head; each rpm rpm_package; rpm_debug; } >"$spec"
+  { rpm_head; each rpm rpm_package; rpm_debug; rpm_changelog; } >"$spec"
   rpmbuild -bb --quiet --define "_topdir $stage/rpmbuild" --define "_rpmdir $stage/rpms" --define "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm" \
     --buildroot "$stage/buildroot" "$spec" >"$stage/rpm.log" 2>&1 || { tail -n 30 "$stage/rpm.log"; fail "rpmbuild failed"; }
   mv "$stage"/rpms/*.rpm "$out/"
@@ -85,10 +85,14 @@ rpm_debug() {
     all_times "$folder"
     cp -a "$folder/." "$stage/rpm/root/"
     [ $found = yes ] || printf '%%package -n dpi-debuginfo\nSummary: Debug symbols of the DPIFrame SDK\nAutoReqProv: no\n%%description -n dpi-debuginfo
-Debug symbols of the programs and libraries of the DPIFrame SDK, by build identity.\n\n%%files -n dpi-debuginfo\n%%defattr(-,root,root,-)\n'
+Debug symbols of the programs and libraries of the DPIFrame SDK.\n\n%%files -n dpi-debuginfo\n%%defattr(-,root,root,-)\n'
     found=yes
-    rpm_files "$folder" | sed '/^%dir/d'
+    rpm_files "$folder"
   done
+}
+
+rpm_changelog() {
+  printf '\n%%changelog\n* %s %s - %s\n- Version %s\n' "$(LC_ALL=C date -u -d "@$SOURCE_DATE_EPOCH" '+%a %b %d %Y')" "$PACKAGER" "$full" "$version"
 }
 
 rpm_materials() {

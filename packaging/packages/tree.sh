@@ -3,7 +3,7 @@
 
 # layout FORMAT: where things lie, relative to /.
 layout() {
-  tree="$trees/packages-$1"
+  tree="$trees/packages$([ "$debug" = no ] || echo -debug)"
   if [ "$1" = deb ]; then
     lib="usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" python=usr/lib/python3/dist-packages
     jni="$lib/jni" examples=usr/share/doc/libdpi-dev/examples
@@ -13,15 +13,19 @@ layout() {
   fi
 }
 
-# build_tree FORMAT: the program looks for plugins in the folder of libraries, so each format has a build of its own; all files but one
-# are the same, and come from the compiler cache. Debug symbols name the sources as lying in /usr/src, wherever they were compiled.
+# build_tree FORMAT: the program looks for plugins in the folder of libraries, so the tree is built for one format after the other; one
+# file of it differs. Debug symbols name the sources as lying in /usr/src, wherever they were compiled: the compiler cache must not
+# make paths relative then.
 build_tree() {
   local flags="" launcher=() source="/usr/src/dpi-$version"  # compile sees them
-  [ "$debug" = no ] || flags="-g -ffile-prefix-map=$ROOT=$source -ffile-prefix-map=$tree=$source/build"
-  if command -v ccache >/dev/null; then
+  if [ "$debug" = yes ]; then
+    flags="-g -ffile-prefix-map=$ROOT=$source -ffile-prefix-map=$tree=$source/build"
+    export CCACHE_BASEDIR=""
+    unset CCACHE_NOHASHDIR
+  else
     export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$ROOT}" CCACHE_NOHASHDIR=1
-    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   fi
+  if command -v ccache >/dev/null; then launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   say "$1: building for /$lib"
   # In the caller's language: the compiler cache takes what was compiled in another for something else.
   (if [ -n "$caller_locale" ]; then LC_ALL="$caller_locale"; else unset LC_ALL; fi; compile)

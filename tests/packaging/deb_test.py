@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """What is in the .debs, what they need, and that nothing in them is amiss: deb_test.py FOLDER. Every rule is shown to fail by a fault
-planted in an unpacked copy."""
+planted in an unpacked copy. --debug: and the packages of debug symbols are there, for exactly these programs and libraries."""
 
 import gzip
 import hashlib
@@ -176,6 +176,28 @@ def manual(package):
             yield f"{page.name} lacks {sorted(missing)}"
 
 
+def identities(folder):
+    """The build identities of a folder's programs and libraries."""
+    notes = [subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
+             for path in pathlib.Path(folder).rglob("*") if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF"]
+    return {re.search(r"Build ID: (\w+)", note).group(1) for note in notes}
+
+
+def debug_symbols(scratch, name, folder):
+    """A debugger finds by the identity; the symbols' own folder names it once more."""
+    package = next(OUT.glob(f"{name}-dbgsym_*.deb"), None)
+    if not package:
+        yield "has no package of debug symbols"
+        return
+    subprocess.run(["dpkg-deb", "-R", package, f"{scratch}/{name}-dbgsym"], check=True)
+    named = {path.parent.name + path.stem for path in pathlib.Path(scratch, f"{name}-dbgsym").rglob("*.debug")}
+    if not identities(folder) == identities(f"{scratch}/{name}-dbgsym/usr/lib/debug") == named:
+        yield f"the debug symbols are of {sorted(named)}, not of {sorted(identities(folder))}"
+    for path in pathlib.Path(scratch, f"{name}-dbgsym").rglob("*.debug"):
+        if str(ROOT).encode() in path.read_bytes():
+            yield f"{path.name} names where it was made"
+
+
 RULES = (contents, dependencies, links, rights, sums, materials, linked, control_files, documents, manual)
 
 
@@ -223,6 +245,8 @@ def main():
             owners = subprocess.run(["dpkg-deb", "-c", path], capture_output=True, text=True, check=True).stdout
             found = [f"{name}: {fault}" for rule in RULES for fault in rule(Package(f"{scratch}/{name}", bills[name]))]
             found += [f"{name}: not root's: {line}" for line in owners.splitlines() if " root/root " not in line]
+            if "--debug" in sys.argv and Package(f"{scratch}/{name}", bills[name]).binaries() and name != "libdpi1-cuda13":
+                found += [f"{name}: {fault}" for fault in debug_symbols(scratch, name, f"{scratch}/{name}")]
             print("\n".join(found) if found else f"{name}: {len(RULES)} rules hold")
             bad += len(found)
         for number, (name, rule, fault) in enumerate(PLANTED):

@@ -63,8 +63,8 @@ differs() {  # the comparison itself: one byte more in one package
   cp -r "$1" "$scratch/planted" && for file in "$scratch/planted"/libdpi1_*.deb; do echo >>"$file"; done && ! same_files "$1" "$scratch/planted"
 }
 
-judge_debs() {  # FOLDER
-  check "contents, dependencies, rights, sums, links and manual pages of the .debs" /usr/bin/python3 "$here/deb_test.py" "$1"
+judge_debs() {  # FOLDER [--debug]
+  check "contents, dependencies, rights, sums, links and manual pages of the .debs" /usr/bin/python3 "$here/deb_test.py" "$@"
   check "lintian finds nothing" lintian_clean "$1"
   check "lintian is asked" lintian_notices "$1"
 }
@@ -90,7 +90,7 @@ elsewhere() {
 full_form() {
   local out="$ROOT/build/packages" older="$scratch/older"
   check "all packages" packaging/build.sh --out "$out" --jobs "$jobs" || return
-  judge_debs "$out"
+  judge_debs "$out" --debug
   check "all packages, compiled anew elsewhere" elsewhere && check "both have the same bytes" same_files "$out" "$scratch/elsewhere"
   check "a byte more is noticed" differs "$out"
   check "the .rpms" "$here/rpm_test.sh" "$out"
