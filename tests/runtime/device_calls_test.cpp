@@ -157,13 +157,22 @@ TEST_CASE("warm-up captures every bucket, and calls of several chunks") {
 }
 
 /// Tables that seem to have one row: what a lookup meets when memory was overwritten.
+class ShrunkenReader final : public ForwardingReader {
+ public:
+  using ForwardingReader::ForwardingReader;
+  kernels::TableView view(int32_t t) const override {
+    kernels::TableView v = ForwardingReader::view(t);
+    v.rows = 1;
+    return v;
+  }
+};
+
 class ShrunkenStore final : public ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
-  kernels::TableView view(int32_t t) const override {
-    kernels::TableView v = ForwardingStore::view(t);
-    v.rows = 1;
-    return v;
+  Result<std::unique_ptr<StoreReader>> open_reader() override {
+    DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> inner, ForwardingStore::open_reader());
+    return std::unique_ptr<StoreReader>(std::make_unique<ShrunkenReader>(std::move(inner)));
   }
 };
 

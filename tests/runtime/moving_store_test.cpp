@@ -12,21 +12,19 @@
 #include "store/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/forwarding_store.hpp"
+#include "support/host_memory.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test {
 namespace {
 
-/// Shows copies of its tables. move() makes new ones; the old ones become NaN and stay, so that whoever still
-/// reads them gets a wrong score.
-class MovingStore final : public ForwardingStore {
+/// Copies of tables, as all readers show them. move() makes new ones; the old ones become NaN and stay, so that whoever
+/// still reads them gets a wrong score.
+class MovingViews {
  public:
-  using ForwardingStore::ForwardingStore;
-
-  kernels::TableView view(int32_t t) const override {
-    kernels::TableView v = ForwardingStore::view(t);
+  kernels::TableView moved(int32_t table, kernels::TableView v) {
     const size_t bytes = static_cast<size_t>((v.rows - 1) * v.row_bytes + v.dim * dtype_bytes(v.dtype));
-    std::vector<char>& copy = copies_[{version_, t}];
+    std::vector<char>& copy = copies_[{addresses, table}];
     if (copy.empty()) {
       copy.resize(bytes + 64);
       std::memcpy(aligned(copy), v.base, bytes);
@@ -34,36 +32,41 @@ class MovingStore final : public ForwardingStore {
     v.base = aligned(copy);
     return v;
   }
-  uint64_t version() const override { return version_; }
-
   void move() {
     for (auto& [key, copy] : copies_) std::memset(copy.data(), 0xFF, copy.size());
-    ++version_;
+    ++addresses;
   }
+  uint64_t addresses = 1;
 
  private:
   static char* aligned(std::vector<char>& copy) {
     return copy.data() + (64 - reinterpret_cast<uintptr_t>(copy.data()) % 64) % 64;
   }
-  mutable std::map<std::pair<uint64_t, int32_t>, std::vector<char>> copies_;
-  uint64_t version_ = 1;
+  std::map<std::pair<uint64_t, int32_t>, std::vector<char>> copies_;
 };
 
-/// The backend on whose memory the tables lie; closed after the model.
-struct HostMemory {
-  backend::OpenedBackend b;
-  HostMemory() {
-    backend::BackendRequest request;
-    request.device = "ref";
-    request.options.struct_size = sizeof request.options;
-    request.options.isa = request.options.lookup = request.options.tuning = "auto";
-    auto opened = backend::open_backend(request);
-    REQUIRE(opened.ok());
-    b = opened.value();
+class MovingReader final : public ForwardingReader {
+ public:
+  MovingReader(std::unique_ptr<StoreReader> inner, MovingViews& views)
+      : ForwardingReader(std::move(inner)), views_(views) {}
+  kernels::TableView view(int32_t t) const override { return views_.moved(t, ForwardingReader::view(t)); }
+  uint64_t addresses() const override { return views_.addresses; }
+
+ private:
+  MovingViews& views_;
+};
+
+class MovingStore final : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  Result<std::unique_ptr<StoreReader>> open_reader() override {
+    DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> inner, ForwardingStore::open_reader());
+    return std::unique_ptr<StoreReader>(std::make_unique<MovingReader>(std::move(inner), views_));
   }
-  ~HostMemory() { b.api->close(b.device); }
-  HostMemory(const HostMemory&) = delete;
-  HostMemory& operator=(const HostMemory&) = delete;
+  void move() { views_.move(); }
+
+ private:
+  MovingViews views_;
 };
 
 std::vector<float> scores(Model& model, const RandomBatch& request) {

@@ -1,4 +1,4 @@
-// The engine honours the storage contract: nothing is launched before prepare says ready, late becomes a
+// The engine honours the storage contract: nothing is launched before acquire says ready, each lease is given back, late becomes a
 // timeout, a failure is passed on, and what was working goes on working. The store is a resident one that
 // behaves like a far one.
 #include <doctest/doctest.h>
@@ -63,6 +63,7 @@ struct SlowModel {
     batch.item.dense = dense.data();
   }
   ~SlowModel() {
+    CHECK(control->leases == 0);
     model.reset();
     memory.api->close(memory.device);
   }
@@ -76,12 +77,12 @@ struct SlowModel {
 
 }  // namespace
 
-TEST_CASE("each chunk is prepared once before it runs") {
+TEST_CASE("each chunk has one lease while it runs") {
   SlowModel m;
   REQUIRE(m.loaded.ok());
   std::vector<float> out;
   REQUIRE(m.predict(&out).ok());
-  CHECK(m.control->prepares.load() == 3);  // 20 rows in chunks of 8
+  CHECK(m.control->acquires.load() == 3);  // 20 rows in chunks of 8
   CHECK(m.control->ids_seen.load() >= 20 * 8);
   for (const float p : out) CHECK((p > 0.0f && p < 1.0f));
 }
@@ -119,7 +120,7 @@ TEST_CASE("a table that cannot be stored fails the load") {
   CHECK(m.loaded.code() == Code::kIo);
 }
 
-TEST_CASE("slow prepares of several callers overlap") {
+TEST_CASE("slow acquires of several callers overlap") {
   SlowModel m;
   m.control->meet = 2;
   std::vector<std::thread> threads;

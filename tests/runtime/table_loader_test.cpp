@@ -94,9 +94,9 @@ class KeepingStore final : public TableStore {
     sealed = true;
     return {};
   }
-  Result<Readiness> prepare(const StoreRequest&) override { return Readiness::kReady; }
-  kernels::TableView view(int32_t) const override { return {}; }
-  uint64_t version() const override { return 1; }
+  Result<std::unique_ptr<StoreReader>> open_reader() override {
+    return Status(Code::kUnsupported, "nothing is read here");
+  }
 };
 
 PlanTable stored(const TableSpec& spec, int32_t source) {

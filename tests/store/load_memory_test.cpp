@@ -13,6 +13,7 @@
 #include "bundle/bundle.hpp"
 #include "store/resident_store.hpp"
 #include "support/device.hpp"
+#include "support/forwarding_store.hpp"
 #include "support/python.hpp"
 #include "support/sanitizer.hpp"
 #include "support/source_dir.hpp"
@@ -79,7 +80,7 @@ TEST_CASE("peak memory of a load") {
     const Status s = load(**bundle, store.get(), &forecast);
     REQUIRE_MESSAGE(s.ok(), s.message());
     float v = 0;  // row 60,000 of the first table: the second block's
-    const kernels::TableView view = store->view(0);
+    const kernels::TableView view = view_of(*store, 0);
     std::memcpy(&v, static_cast<const char*>(view.base) + 60000 * view.row_bytes, sizeof v);
     CHECK(v == 50000.0f + 160000 % 1000);
   }

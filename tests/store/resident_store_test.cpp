@@ -13,6 +13,7 @@
 #include "backend/abi/registry.hpp"
 #include "store/arena_map.hpp"
 #include "store/resident_store.hpp"
+#include "support/forwarding_store.hpp"
 
 namespace dpi::test {
 namespace {
@@ -150,7 +151,7 @@ TEST_CASE("rows of every type and width read back, with riders") {
     REQUIRE(store->seal().ok());
     CHECK(Device::allocated_bytes == (host ? forecast->host_bytes : forecast->device_bytes));
     for (size_t t = 0; t < tables.size(); ++t) {
-      const kernels::TableView v = store->view(static_cast<int32_t>(t));
+      const kernels::TableView v = view_of(*store, static_cast<int32_t>(t));
       check_rows(v, tables[t], rows[t]);
       for (int64_t r = 0; r < tables[t].rows && !scales[t].empty(); ++r)
         CHECK(v.scale[r * v.scale_stride] == scales[t][r]);
@@ -159,8 +160,7 @@ TEST_CASE("rows of every type and width read back, with riders") {
         CHECK(((v.nonzero[r / 64] >> (r % 64)) & 1) == (r % 3 == 2 ? 0u : 1u));
       }
     }
-    StoreRequest request;
-    CHECK(store->prepare(request).value() == Readiness::kReady);
+    CHECK(store->open_reader().value()->acquire({}).value() == Readiness::kReady);
   }
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("a row whose parts cancel is zero by its float32 sum") {
   const float rows[] = {1, -1, 0, 1, -1, 1, 0, 0, 0, 1e8f, 1, -1e8f};
   REQUIRE(store->ingest(0, 0, 4, std::as_bytes(std::span(rows))).ok());
   REQUIRE(store->seal().ok());
-  CHECK((store->view(0).nonzero[0] & 15) == 2);  // 1e8 + 1 - 1e8 is 0 in float32
+  CHECK((view_of(*store, 0).nonzero[0] & 15) == 2);  // 1e8 + 1 - 1e8 is 0 in float32
 }
 
 TEST_CASE("places: strides, alignment, riders, disjoint rows") {
@@ -318,7 +318,7 @@ TEST_CASE("scales come before rows where nonzero bits depend on them") {
   REQUIRE(store->ingest_scale(0, scale).ok());
   REQUIRE(store->ingest(0, 0, 3, std::as_bytes(std::span(rows))).ok());
   REQUIRE(store->seal().ok());
-  CHECK((store->view(0).nonzero[0] & 7) == 1);
+  CHECK((view_of(*store, 0).nonzero[0] & 7) == 1);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A table store that passes everything on to another: the base of stores that behave oddly in one thing.
+// A table store that passes everything on to another, and a reader that does: the bases of stores that behave oddly in
+// one thing.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,18 @@
 #include "store/table_store.hpp"
 
 namespace dpi::test {
+
+class ForwardingReader : public StoreReader {
+ public:
+  explicit ForwardingReader(std::unique_ptr<StoreReader> inner) : inner_(std::move(inner)) {}
+  Result<Readiness> acquire(const StoreRequest& r) override { return inner_->acquire(r); }
+  void release() override { inner_->release(); }
+  kernels::TableView view(int32_t t) const override { return inner_->view(t); }
+  uint64_t addresses() const override { return inner_->addresses(); }
+
+ private:
+  std::unique_ptr<StoreReader> inner_;
+};
 
 class ForwardingStore : public TableStore {
  public:
@@ -22,12 +35,17 @@ class ForwardingStore : public TableStore {
     return inner_->ingest_scale(t, scale);
   }
   Status seal() override { return inner_->seal(); }
-  Result<Readiness> prepare(const StoreRequest& r) override { return inner_->prepare(r); }
-  kernels::TableView view(int32_t t) const override { return inner_->view(t); }
-  uint64_t version() const override { return inner_->version(); }
+  Result<std::unique_ptr<StoreReader>> open_reader() override { return inner_->open_reader(); }
 
  private:
   std::unique_ptr<TableStore> inner_;
 };
+
+/// For tests that look at one view.
+inline kernels::TableView view_of(TableStore& store, int32_t table) {
+  auto reader = store.open_reader();
+  if (!reader.ok() || !reader.value()->acquire({}).ok()) return {};
+  return reader.value()->view(table);
+}
 
 }  // namespace dpi::test

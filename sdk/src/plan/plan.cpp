@@ -74,9 +74,11 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
   }
   Plan p = plan::lower(graph);
   DPI_ASSIGN_OR_RETURN(p, plan::cleanup(std::move(p)));
+  DPI_ASSIGN_OR_RETURN(p, plan::mark_tiered(std::move(p), options.tiered));
   DPI_ASSIGN_OR_RETURN(p, optimise(std::move(p), options));
   p = plan::place_outputs(std::move(p));
   DPI_ASSIGN_OR_RETURN(p, plan::cleanup(std::move(p)));
+  p = plan::place_tiered(std::move(p));
   p = plan::narrow_activations(std::move(p), options.activation);
   DPI_ASSIGN_OR_RETURN(p, plan::schedule(std::move(p), options));
   for (PlanOp& op : p.ops) op.bind_pointers();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "graph/graph.hpp"
+#include "plan/pinned_row.hpp"
 
 namespace dpi {
 
@@ -32,6 +33,7 @@ struct PlanOptions {
   kernels::DType activation =
       kernels::DType::kF32;   // kF16, kBF16: of values whose ops can (narrow_activations)
   int32_t column_align = 16;  // row strides of GEMM inputs are rounded up to this many floats
+  std::vector<std::string> tiered;  // tables of the bundle whose rows the store moves
   int64_t light_branch = -1;  // a branch that touches fewer floats per row gets no stream of its own; -1 =
                               // 256 with folds, 0 without
 };
@@ -55,6 +57,7 @@ struct PlanValue {
   int64_t row_stride =
       0;  // elements between rows in its buffer (kArena: >= dims.size(); kAlias: the base's; 0: constant)
   int32_t feature = -1;
+  int32_t placement = -1;  // kInput: the ids' places in a tiered table, Plan::placements
   int32_t param = -1;
   int32_t base = -1;
   int64_t column = 0;
@@ -79,6 +82,8 @@ struct PlanTable {
   int32_t source = -1;         // table of the bundle stored as it is; -1 = derived
   bool needs_nonzero = false;  // some op asks for the row-nonzero bits
   int32_t ride_with = -1;      // derived: the PlanTable whose padding may hold it, same rows; -1 = on its own
+  bool tiered = false;         // its lookups read places, which the store says per call; never derived
+  std::vector<PinnedRow> pinned;  // tiered only
 
   /// column k of a derived table is the sum of its terms over the rows of bundle tables (all with `rows` rows
   /// or more).
@@ -116,6 +121,12 @@ struct PlanOp : OpArrays {
   void bind_pointers() { bind(&attrs); }
 };
 
+/// Ids of a feature that are looked up in a tiered table.
+struct Placement {
+  int32_t feature = -1;
+  int32_t table = -1;  // PlanTable
+};
+
 struct PlanHead {
   std::string name;
   std::string activation;
@@ -131,6 +142,7 @@ struct Plan {
   std::vector<PlanValue> values;
   std::vector<PlanOp> ops;  // issue order
   std::vector<PlanHead> heads;
+  std::vector<Placement> placements;
   int32_t n_streams = 1;
   int32_t n_events =
       0;  // records of ops and start_event are numbered 0 .. n_events-1, each recorded once per call

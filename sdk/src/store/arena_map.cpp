@@ -64,6 +64,7 @@ Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool wide
   for (size_t t = 0; t < tables.size(); ++t) {
     auto& to = l.tables[t];
     const uint64_t before = l.bytes;
+    if (tables[t].tiered) continue;  // its rows lie elsewhere
     if (!rides[t]) to.offset = place(&l, tables[t].rows, to.stride);
     fits = fits && to.offset >= 0;
     if (tables[t].dtype == kernels::DType::kI8) {

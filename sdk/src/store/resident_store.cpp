@@ -45,10 +45,9 @@ class ResidentStore final : public TableStore {
   Status ingest(int32_t table, int64_t first_row, int64_t n_rows, std::span<const std::byte> rows) override;
   Status ingest_scale(int32_t table, std::span<const float> scale) override;
   Status seal() override;
-  Result<Readiness> prepare(const StoreRequest&) override { return Readiness::kReady; }
+  Result<std::unique_ptr<StoreReader>> open_reader() override;
   bool needs_ids() const override { return false; }
-  kernels::TableView view(int32_t table) const override;
-  uint64_t version() const override { return 1; }
+  kernels::TableView view(int32_t table) const;
 
  private:
   Status check_budget(uint64_t bytes) const;
@@ -89,6 +88,8 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
   caps_.struct_size = sizeof caps_;
   DPI_RETURN_IF_ERROR(backend_status(api_->caps(device_, &caps_, &err), err, "backend"));
   tables_ = std::move(tables);
+  for (const StoreTable& t : tables_)
+    if (t.tiered) return internal_error("table '" + t.name + "' is tiered, and this store holds plain ones");
   DPI_ASSIGN_OR_RETURN(map_, make_arena_map(tables_, !host()));
   DPI_RETURN_IF_ERROR(check_budget(map_.bytes));
   ingested_.assign(tables_.size(), 0);
@@ -235,6 +236,23 @@ Status ResidentStore::seal() {
   std::vector<std::vector<uint64_t>>().swap(nonzero_);
   std::vector<std::byte>().swap(staging_);
   return {};
+}
+
+/// Rows never move: a lease is nothing.
+class ResidentReader final : public StoreReader {
+ public:
+  explicit ResidentReader(const ResidentStore& store) : store_(store) {}
+  Result<Readiness> acquire(const StoreRequest&) override { return Readiness::kReady; }
+  void release() override {}
+  kernels::TableView view(int32_t table) const override { return store_.view(table); }
+  uint64_t addresses() const override { return 1; }
+
+ private:
+  const ResidentStore& store_;
+};
+
+Result<std::unique_ptr<StoreReader>> ResidentStore::open_reader() {
+  return std::unique_ptr<StoreReader>(std::make_unique<ResidentReader>(*this));
 }
 
 kernels::TableView ResidentStore::view(int32_t table) const {

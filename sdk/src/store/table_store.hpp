@@ -1,17 +1,19 @@
-// Where embedding rows live. The engine sees storage only through this interface, because later tiers (a GPU
-// cache over host memory, RocksDB, Redis, peer shards) stand behind it; the resident arena implements it
-// trivially.
+// Where embedding rows live. The engine sees storage only through this interface: the resident arena implements
+// it trivially, tiers (host cache, files, servers) stand behind the same one.
 //
-//   load:     plan(tables) -> ingest(table, first_row, rows) ... -> seal()
-//   a call:   prepare(batch, deadline) == kReady before anything is launched, then view(table) is what the
-//   lookup kernels read
+//   load:     plan(tables) -> ingest(table, first_row, rows) ... -> seal() -> open_reader() per flight
+//   a call:   reader->acquire(request) == kReady before anything is launched; then view(table) is what the
+//   lookup kernels read, until release() after the last of them has finished
 //
-// Threads: plan, ingest and seal come from one thread; prepare, view and version from any number at once
-// after seal.
+// A table is plain: ids are its row numbers, as packed. Or it is tiered: acquire looks each id up and writes the
+// *place* of its row, a number that means the row only until release. Kernels read places as they read row numbers.
+//
+// Threads: plan, ingest and seal come from one thread; readers are used side by side, each by one thread at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +21,7 @@
 #include <dpi/kernels/tensor.hpp>
 
 #include "base/status.hpp"
+#include "plan/pinned_row.hpp"
 
 namespace dpi {
 
@@ -29,6 +32,8 @@ struct StoreTable {
   kernels::DType dtype = kernels::DType::kF32;
   bool needs_nonzero = false;
   int32_t ride_with = -1;  // index of the table in whose row padding this one (f32, same rows) may sit
+  bool tiered = false;
+  std::vector<PinnedRow> pinned;  // of a tiered table: acquire gives these places for them, and to no other row of any table
 };
 
 struct StoreForecast {
@@ -37,18 +42,35 @@ struct StoreForecast {
   std::vector<uint64_t> table_bytes;  // with padding, per table
 };
 
-/// The ids of a batch as prepare sees them: one Bags per table that the batch will read (several may name one
-/// table).
+/// The ids of a chunk as acquire sees them: one entry per table that is read (several may name one table).
 struct StoreRequest {
   struct Lookup {
     int32_t table = 0;
     kernels::Bags ids;
+    int32_t* places = nullptr;  // of a tiered table: where its ids' places go, bag by bag as ids lie
+    int64_t place_stride = 0;   // between rows of places, where ids.stride counts (one id a row)
   };
   std::span<const Lookup> lookups;
   uint64_t deadline_ns = 0;  // CLOCK_MONOTONIC, 0 = none
 };
 
 enum class Readiness : int32_t { kReady, kLate };
+
+/// One flight's way to the rows. Holds at most one lease at a time: what acquire found stays where it is, and stays
+/// of one version, until release.
+class StoreReader {
+ public:
+  virtual ~StoreReader() = default;
+  /// kLate: not all rows could be had before the deadline (the call answers DPI_E_TIMEOUT); an error status means
+  /// the store failed. Neither leaves a lease. Must not allocate when nothing is missing.
+  virtual Result<Readiness> acquire(const StoreRequest& request) = 0;
+  /// After all that read the lease's rows has finished (on a device: has been waited for). Without a lease nothing.
+  virtual void release() = 0;
+  /// Of the lease; valid until the next acquire.
+  virtual kernels::TableView view(int32_t table) const = 0;
+  /// Changes when any view does. What rows say may change without it, so captured graphs stay valid.
+  virtual uint64_t addresses() const = 0;
+};
 
 class TableStore {
  public:
@@ -63,13 +85,10 @@ class TableStore {
   virtual Status ingest_scale(int32_t table, std::span<const float> scale) = 0;  // kI8
   /// After the last ingest: every row must have come. Makes the tables readable.
   virtual Status seal() = 0;
-  /// Before a batch is launched. kLate: not all rows could be had before the deadline (the call answers
-  /// DPI_E_TIMEOUT); an error status means the store failed. Must not allocate in the resident store.
-  virtual Result<Readiness> prepare(const StoreRequest& request) = 0;
-  /// False: prepare looks at no ids, and a request may come without lookups.
+  /// After seal. The store outlives its readers.
+  virtual Result<std::unique_ptr<StoreReader>> open_reader() = 0;
+  /// False: acquire looks at no ids of plain tables, and a request may come without them.
   virtual bool needs_ids() const { return true; }
-  virtual kernels::TableView view(int32_t table) const = 0;
-  virtual uint64_t version() const = 0;
 };
 
 }  // namespace dpi

@@ -1,9 +1,9 @@
 // The passes in the order in which make_plan runs them. Each takes a plan and gives the next; each may refuse
 // to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
 //
-//   lower > simplify > recognise_fm > recognise_cross_v1 > fold_affine > fuse_tail (with scalars: LR, FM,
+//   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > fold_affine > fuse_tail (with scalars: LR, FM,
 //   cross v1 in closed form) > fold_numeric > fuse_dense > merge_dense > fuse_elementwise > fuse_lookup >
-//   place_outputs > narrow_activations > schedule
+//   place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
 #include "plan/analysis/ir.hpp"
@@ -12,6 +12,9 @@ namespace dpi::plan {
 
 /// Graph to plan, one op per node; Input and Const nodes become values.
 Plan lower(const Graph& graph);
+
+/// Tables of the bundle, by name, whose rows the store moves. Fails when nothing looks one up.
+Result<Plan> mark_tiered(Plan plan, const std::vector<std::string>& names);
 
 /// Constants, identities, and broadcasts side by side.
 Result<Plan> simplify(Plan plan);
@@ -35,6 +38,9 @@ Result<Plan> fuse_lookup(Plan plan, int32_t column_align);
 /// Gives each head value its place in the scores (Storage::kOutput, kLogit), with a copy where its producer
 /// cannot write there.
 Plan place_outputs(Plan plan);
+
+/// Lookups in tiered tables read places. Last of what numbers tables or compares the ids of lookups.
+Plan place_tiered(Plan plan);
 
 /// Buffers that only lookup, Dense, element-wise ops, row broadcasts and Tail touch become `type` (kF16
 /// or kBF16; kF32: nothing changes).

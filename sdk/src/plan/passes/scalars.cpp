@@ -66,6 +66,8 @@ bool Scalars::can_take(const Index& index, const FormTerm& t) const {
   if (op->kind == OpKind::kEmbed) {
     // A column that nothing reads may hold what is not finite: 0 times that would reach the score.
     const bool whole = std::find(t.read.begin(), t.read.end(), false) == t.read.end();
+    // A derived column would have to be kept for each row that comes and goes.
+    if (p_.tables[static_cast<size_t>(op->tables[0])].tiered) return false;
     return whole && linear_pooling(std::get<kernels::EmbedAttrs>(op->attrs));
   }
   return numeric_projection(p_, *op);
@@ -307,7 +309,7 @@ int32_t Scalars::partner_table(const Field& f) const {
     const PlanOp& op = p_.ops[i];
     if (op.kind != OpKind::kEmbed) continue;  // dead by now
     const PlanTable& t = p_.tables[static_cast<size_t>(op.tables[0])];
-    if (t.source < 0 || t.rows != f.rows || t.dim < 2) continue;
+    if (t.source < 0 || t.tiered || t.rows != f.rows || t.dim < 2) continue;
     if (best < 0 || t.dim > p_.tables[static_cast<size_t>(best)].dim) best = op.tables[0];
   }
   return best;

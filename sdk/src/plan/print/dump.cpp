@@ -14,6 +14,9 @@ std::string value_ref(const Plan& p, int32_t v) {
   if (v < 0) return "-";
   const PlanValue& value = p.values[static_cast<size_t>(v)];
   std::string s = "%" + std::to_string(v) + ":";
+  if (value.placement >= 0)
+    return s + "places of '" + p.features[static_cast<size_t>(value.feature)].name + "' in t" +
+           std::to_string(p.placements[static_cast<size_t>(value.placement)].table);
   if (value.is_bags) return s + "bags '" + p.features[static_cast<size_t>(value.feature)].name + "'";
   if (value.storage == Storage::kInput)
     return s + "in '" + p.features[static_cast<size_t>(value.feature)].name + "'";
@@ -39,6 +42,9 @@ void dump_tables(const Plan& p, std::string& out) {
            std::to_string(t.dim) + "] " + kernels::name_of(t.dtype);
     if (t.source >= 0) out += " = #" + std::to_string(t.source);
     if (t.needs_nonzero) out += " nonzero-bits";
+    if (t.tiered) out += " tiered";
+    for (const PinnedRow& r : t.pinned)
+      out += " row " + std::to_string(r.row) + " at place " + std::to_string(r.place);
     if (t.ride_with >= 0) out += " rides t" + std::to_string(t.ride_with);
     for (size_t c = 0; c < t.columns.size(); ++c) {
       out += (c ? "; " : " : ");

@@ -2,10 +2,12 @@
 
 namespace dpi {
 
-BoundOps::BoundOps(const Engine& engine, const FlightMemory& memory) : engine_(engine), memory_(memory) {
+BoundOps::BoundOps(const Engine& engine, const FlightMemory& memory, StoreReader& reader)
+    : engine_(engine), memory_(memory), reader_(reader) {
   const size_t n = engine_.plan().ops.size();
   operands_.resize(n);
   calls_.resize(n);
+  add_placements();
   for (size_t i = 0; i < n; ++i) {
     bind_fixed(i);
     add_lookups(i);
@@ -38,17 +40,28 @@ void BoundOps::bind_fixed(size_t i) {
   call.faults = memory_.faults;
 }
 
-/// Notes whose ids op i looks up, and in which tables.
+/// Notes whose ids op i looks up in plain tables. Those of tiered ones are the plan's placements.
 void BoundOps::add_lookups(size_t i) {
   const Plan& plan = engine_.plan();
   const PlanOp& op = plan.ops[i];
   const auto add = [&](int32_t table, int32_t input) {
+    const PlanValue& ids = plan.values[op.inputs[input]];
+    if (ids.placement >= 0) return;
     lookups_.push_back({op.tables[table], {}});
-    lookup_sources_.push_back({static_cast<int32_t>(i), input, plan.values[op.inputs[input]].feature});
+    lookup_sources_.push_back({ids.feature});
   };
   if (op.kind == OpKind::kEmbed) add(0, 0);
   for (const auto& f : op.fields) add(f.table, f.input);
   for (const auto& f : op.scalars) add(f.table, f.input);
+}
+
+/// Those of tiered tables, which come first: a store that looks at no ids of plain tables is given these alone.
+void BoundOps::add_placements() {
+  const std::vector<Placement>& placements = engine_.plan().placements;
+  for (size_t i = 0; i < placements.size(); ++i) {
+    lookups_.push_back({placements[i].table, {}});
+    lookup_sources_.push_back({placements[i].feature, static_cast<int32_t>(i)});
+  }
 }
 
 /// A tensor that is no input of the request: what never changes of it. Addresses of outputs come with bind.
@@ -92,7 +105,7 @@ void BoundOps::add_operand(int32_t index, kernels::Operand* o) {
     const FeatureKind kind = engine_.schema().features[v.feature].spec.kind;
     const bool floats = kind == FeatureKind::kNumeric || kind == FeatureKind::kDense;
     row_counts_[v.space].push_back(floats ? &o->tensor.rows : &o->bags.rows);
-    inputs_.push_back({o, v.feature});
+    inputs_.push_back({o, v.feature, v.placement});
   } else {
     add_tensor(index, &o->tensor);
   }
@@ -100,7 +113,9 @@ void BoundOps::add_operand(int32_t index, kernels::Operand* o) {
 
 void BoundOps::bind_inputs(const InputMap& map, const ResolvedRows& rows) {
   for (const Input& in : inputs_) {
-    *in.operand = input_operand(engine_.schema(), map, in.feature, rows, memory_.input);
+    *in.operand = in.placement >= 0
+                      ? placed_operand(engine_.schema(), map, in.placement, rows, memory_.input)
+                      : input_operand(engine_.schema(), map, in.feature, rows, memory_.input);
   }
   const auto* row_map =
       rows.has_map ? reinterpret_cast<const int32_t*>(memory_.input + map.row_map) : nullptr;
@@ -126,25 +141,32 @@ void BoundOps::bind(const InputMap& map, const ResolvedRows& rows, float* out, f
   for (const Place& p : logits_) *p.data = logits + p.column;
 }
 
-Status BoundOps::prepare_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns) {
+/// Where lookup i's ids lie in the block, and where its places go.
+void BoundOps::point_lookup(size_t i, const InputMap& map, const ResolvedRows& rows) {
+  const Source& s = lookup_sources_[i];
+  StoreRequest::Lookup& l = lookups_[i];
+  l.ids = input_operand(engine_.schema(), map, s.feature, rows, memory_.staging).bags;
+  if (s.placement < 0) return;
+  const auto places = placed_operand(engine_.schema(), map, s.placement, rows, memory_.staging).bags;
+  l.places = const_cast<int32_t*>(places.ids);  // in staging, which is ours
+  l.place_stride = places.stride;
+}
+
+Status BoundOps::acquire_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns) {
   if (lookups_.empty()) return {};
-  for (size_t i = 0; i < (engine_.store().needs_ids() ? lookups_.size() : 0); ++i) {
-    const Source& s = lookup_sources_[i];
-    lookups_[i].ids = memory_.input == memory_.staging
-                          ? operands_[s.op].inputs[s.input].bags
-                          : input_operand(engine_.schema(), map, s.feature, rows, memory_.staging).bags;
-  }
-  auto ready = engine_.store().prepare({lookups_, deadline_ns});
+  const size_t asked = engine_.store().needs_ids() ? lookups_.size() : engine_.plan().placements.size();
+  for (size_t i = 0; i < asked; ++i) point_lookup(i, map, rows);
+  auto ready = reader_.acquire({{lookups_.data(), asked}, deadline_ns});
   if (!ready.ok()) return std::move(ready).status();
   if (ready.value() == Readiness::kLate)
     return {Code::kTimeout, "embedding rows did not arrive before the deadline"};
-  const uint64_t version = engine_.store().version();
-  if (views_taken_ && version == seen_version_) return {};
+  const uint64_t addresses = reader_.addresses();
+  if (views_taken_ && addresses == seen_addresses_) return {};
   for (size_t i = 0; i < operands_.size(); ++i) {
     const auto& tables = engine_.plan().ops[i].tables;
-    for (size_t t = 0; t < tables.size(); ++t) operands_[i].tables[t] = engine_.store().view(tables[t]);
+    for (size_t t = 0; t < tables.size(); ++t) operands_[i].tables[t] = reader_.view(tables[t]);
   }
-  seen_version_ = version;
+  seen_addresses_ = addresses;
   views_taken_ = true;
   return {};
 }

@@ -23,19 +23,21 @@ struct FlightMemory {
 
 class BoundOps {
  public:
-  BoundOps(const Engine& engine, const FlightMemory& memory);
+  /// reader: the flight's own.
+  BoundOps(const Engine& engine, const FlightMemory& memory, StoreReader& reader);
 
   /// Binds every operand for `rows` rows that lie in a block of `map`, which outlives this. out, logits:
   /// [rows, heads], as the backend addresses them. Writes only what is not as the call before left it.
   /// Allocates nothing.
   void bind(const InputMap& map, const ResolvedRows& rows, float* out, float* logits);
 
-  /// Asks the store for the rows that the block in staging will read and takes its views. Call after bind.
-  Status prepare_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns);
-  /// Changes when the views that prepare_tables took have changed.
-  uint64_t tables_version() const { return seen_version_; }
+  /// Takes a lease of the rows that the block in staging will read, with its places and views. The flight gives it
+  /// back when its ops have finished; a failure leaves none.
+  Status acquire_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns);
+  /// Changes when the views that acquire_tables took have changed.
+  uint64_t table_addresses() const { return seen_addresses_; }
 
-  /// One call per op, in the plan's order; valid after bind and prepare_tables.
+  /// One call per op, in the plan's order; valid after bind and acquire_tables.
   const dpi_op_call& call(size_t i) const { return calls_[i]; }
   /// The backend took call i as it is bound: until bind_inputs it need not check it again.
   void mark_checked(size_t i) { calls_[i].checked = 1; }
@@ -50,6 +52,7 @@ class BoundOps {
   struct Input {  // an operand that lies in the packed block
     kernels::Operand* operand = nullptr;
     int32_t feature = 0;
+    int32_t placement = -1;
   };
   struct Place {  // the address of a tensor that is some columns of the scores or logits
     float** data = nullptr;
@@ -57,6 +60,8 @@ class BoundOps {
   };
   void bind_fixed(size_t i);
   void add_lookups(size_t i);
+  void add_placements();
+  void point_lookup(size_t i, const InputMap& map, const ResolvedRows& rows);
   kernels::Tensor tensor_of(const PlanValue& v, int32_t index) const;
   void add_tensor(int32_t index, kernels::Tensor* t);
   void add_operand(int32_t index, kernels::Operand* o);
@@ -65,6 +70,7 @@ class BoundOps {
 
   const Engine& engine_;
   const FlightMemory& memory_;
+  StoreReader& reader_;
   std::vector<Operands> operands_;
   std::vector<dpi_op_call> calls_;
   // What bind writes, into operands_ and calls_, whose elements never move.
@@ -76,10 +82,10 @@ class BoundOps {
   PerSpace<int64_t> rows_{-1, -1};
   std::vector<StoreRequest::Lookup> lookups_;
   struct Source {
-    int32_t op = 0, input = 0, feature = 0;
+    int32_t feature = 0, placement = -1;
   };
-  std::vector<Source> lookup_sources_;  // whose ids each lookup reads
-  uint64_t seen_version_ = 0;
+  std::vector<Source> lookup_sources_;  // whose ids each lookup reads, and where its places go
+  uint64_t seen_addresses_ = 0;
   bool views_taken_ = false;
 };
 

@@ -54,7 +54,8 @@ Result<std::unique_ptr<Flight>> Flight::create(const Engine& engine, const Fligh
                                         &s->memory_.faults, "counters of faults"));
     DPI_RETURN_IF_ERROR(s->reset_faults());
   }
-  s->ops_ = std::make_unique<BoundOps>(engine, s->memory_);
+  DPI_ASSIGN_OR_RETURN(s->reader_, engine.store().open_reader());
+  s->ops_ = std::make_unique<BoundOps>(engine, s->memory_, *s->reader_);
   s->ranges_.reserve(8 + 3 * sizes.largest().sequences.size());
   if (engine.options().timestamps && !s->host_) DPI_RETURN_IF_ERROR(s->timeline_.create(engine));
   return s;
@@ -134,9 +135,10 @@ Status Flight::run_host(const Batch& batch, const RowRange& range, const FlightC
   DPI_RETURN_IF_ERROR(
       resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
   ops_->bind(map, rows, call.out, call.logits != nullptr ? call.logits : spare_logits_);
-  DPI_RETURN_IF_ERROR(ops_->prepare_tables(map, rows, call.deadline_ns));
+  DPI_RETURN_IF_ERROR(ops_->acquire_tables(map, rows, call.deadline_ns));
   Status ran = launch_ops();
   Status done = synchronize();
+  reader_->release();
   return ran.ok() ? done : ran;
 }
 
@@ -147,10 +149,11 @@ Status Flight::begin(const Batch& batch, const RowRange& range, const FlightCall
   ResolvedRows rows;
   DPI_RETURN_IF_ERROR(
       resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
-  DPI_RETURN_IF_ERROR(ops_->prepare_tables(map, rows, call.deadline_ns));
+  DPI_RETURN_IF_ERROR(ops_->acquire_tables(map, rows, call.deadline_ns));
   Status started = start(map, rows);
   if (!started.ok()) {
     static_cast<void>(synchronize());  // the device may still read what the next chunk will write
+    reader_->release();
     return started;
   }
   busy_ = true;
@@ -180,7 +183,7 @@ Status Flight::start(const InputMap& map, const ResolvedRows& rows) {
 /// the second is captured, the others replay.
 Status Flight::start_graph(const InputMap& map, const ResolvedRows& padded) {
   FlightGraphs::Entry* entry =
-      graphs_.find(padded.rows.item, padded.rows.shared, padded.has_map, ops_->tables_version());
+      graphs_.find(padded.rows.item, padded.rows.shared, padded.has_map, ops_->table_addresses());
   if (entry->graph == nullptr) {
     entry->fetched = fetches(map, padded);
     float* const out = entry->fetched ? host_out_ : device_out_;
@@ -226,10 +229,9 @@ Status Flight::finish() {
   busy_ = false;
   dpi_backend_error err{};  // every stream ends in the first
   Status done = backend_status(engine_.api().stream_synchronize(streams_[0], &err), err, "synchronize");
-  if (!done.ok()) {
-    static_cast<void>(synchronize());
-    return done;
-  }
+  if (!done.ok()) static_cast<void>(synchronize());
+  reader_->release();
+  if (!done.ok()) return done;
   if (timeline_.on()) DPI_RETURN_IF_ERROR(timeline_.collect());
   if (memory_.faults != nullptr) DPI_RETURN_IF_ERROR(check_faults());
   const int64_t heads = engine_.heads();
@@ -275,6 +277,7 @@ void Flight::copy_logits(const float* from) {
 
 void Flight::drop() {
   static_cast<void>(synchronize());
+  reader_->release();
   if (memory_.faults != nullptr) static_cast<void>(reset_faults());
   busy_ = false;
 }

@@ -14,7 +14,7 @@ void FlightGraphs::free_graph(Entry* e) {
 }
 
 FlightGraphs::Entry* FlightGraphs::find(int64_t item_rows, int64_t shared_rows, bool has_map,
-                                        uint64_t tables_version) {
+                                        uint64_t table_addresses) {
   Entry* found = nullptr;
   for (Entry& e : entries_) {
     if (e.item_rows == item_rows && e.shared_rows == shared_rows && e.has_map == has_map) found = &e;
@@ -32,8 +32,8 @@ FlightGraphs::Entry* FlightGraphs::find(int64_t item_rows, int64_t shared_rows, 
     found->shared_rows = shared_rows;
     found->has_map = has_map;
   }
-  if (found->tables_version != tables_version) free_graph(found);
-  found->tables_version = tables_version;
+  if (found->table_addresses != table_addresses) free_graph(found);
+  found->table_addresses = table_addresses;
   found->last_use = ++uses_;
   return found;
 }

@@ -16,7 +16,7 @@ class FlightGraphs {
     bool has_map = false;
     bool ran = false;      // op by op, so that every kernel it launches is loaded and may be captured
     bool fetched = false;  // the graph fetches its input and writes scores to host memory itself
-    uint64_t tables_version = 0;
+    uint64_t table_addresses = 0;
     uint64_t last_use = 0;
     dpi_backend_graph* graph = nullptr;
   };
@@ -28,7 +28,7 @@ class FlightGraphs {
 
   /// The entry of a shape, empty (graph == nullptr) when it was not captured yet or its tables have moved
   /// since. The least recently used makes room.
-  Entry* find(int64_t item_rows, int64_t shared_rows, bool has_map, uint64_t tables_version);
+  Entry* find(int64_t item_rows, int64_t shared_rows, bool has_map, uint64_t table_addresses);
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:

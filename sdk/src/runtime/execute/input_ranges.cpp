@@ -37,6 +37,14 @@ void list_input_ranges(const ResolveSchema& schema, const InputMap& map, const R
     add(q.ids, q.max_nnz * kWord, count_at);
     if (f.spec.weighted) add(q.weights, q.max_nnz * kWord, count_at);
   }
+  for (const RowSpace space : kRequestSpaces)
+    add(map.places[space], rows.rows[space] * schema.n_places[space] * kWord);
+  for (size_t i = 0; i < map.bag_places.size(); ++i) {
+    if (map.bag_places[i] < 0) continue;
+    const auto& q = map.sequences[static_cast<size_t>(schema.placements[i].sequence)];
+    const auto& f = schema.features[static_cast<size_t>(schema.placements[i].feature)];
+    add(map.bag_places[i], q.max_nnz * kWord, q.offsets + rows.rows[f.spec.space] * kWord);
+  }
 }
 
 int64_t range_bytes(const dpi_fetch_range& range, const std::byte* block) {
@@ -53,6 +61,7 @@ void pad_rows(const ResolveSchema& schema, const InputMap& map, const ResolvedRo
     const int64_t from = rows.rows[space], to = padded.rows[space];
     zero_rows(block, map.dense[space], schema.n_floats[space], from, to);
     zero_rows(block, map.ids[space], schema.n_ids[space], from, to);
+    zero_rows(block, map.places[space], schema.n_places[space], from, to);
   }
   for (size_t i = 0; i < map.sequences.size(); ++i) {
     const auto& f = schema.features[static_cast<size_t>(schema.sequences[i])];

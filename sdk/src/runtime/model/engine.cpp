@@ -112,7 +112,7 @@ Status Engine::make_plan(Bundle& bundle) {
   DPI_ASSIGN_OR_RETURN(plan_, dpi::make_plan(graph.value(), plan_options));
   for (PlanOp& op : plan_.ops) op.bind_pointers();
   if (plan_options.activation != kernels::DType::kF32) narrow_tables(plan_options.activation, &plan_);
-  schema_ = make_resolve_schema(plan_.features);
+  schema_ = make_resolve_schema(plan_.features, plan_.placements);
   return {};
 }
 
@@ -184,11 +184,7 @@ Status Engine::check_memory(const Bundle& bundle) {
 }
 
 Status Engine::load_tables(Bundle& bundle, LoadWatch* watch) {
-  std::vector<StoreTable> tables;
-  for (const PlanTable& t : plan_.tables) {
-    tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with});
-  }
-  DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(std::move(tables)));
+  DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(store_tables(plan_)));
   return load_plan_tables(bundle, plan_, *store_, watch);
 }
 

@@ -39,7 +39,7 @@ uint64_t block_of(uint64_t bytes) { return std::min<uint64_t>(bytes, kReadBlockB
 /// One flight: as Flight::allocate, create_streams and BoundOps take it.
 Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& device, MemoryForecast* f) {
   DPI_ASSIGN_OR_RETURN(const MemoryPlan memory, plan_memory(plan, o.max_rows, o.max_rows, device.alignment));
-  const ResolveSchema schema = make_resolve_schema(plan.features);
+  const ResolveSchema schema = make_resolve_schema(plan.features, plan.placements);
   int64_t input = 0, maps = 0;
   for (int64_t rows = device.on_device ? 1 : o.max_rows;; rows = next_bucket(rows, o.max_rows)) {
     DPI_ASSIGN_OR_RETURN(const InputMap map, make_input_map(schema, rows, o.max_nnz));
@@ -84,10 +84,7 @@ int32_t context_count(const ModelOptions& options) {
 Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, const ModelOptions& options,
                                        const DeviceSizes& device) {
   MemoryForecast f;
-  std::vector<StoreTable> tables;
-  for (const PlanTable& t : plan.tables)
-    tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with});
-  DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, device.on_device));
+  DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(store_tables(plan), device.on_device));
   const FileSizes file(bundle);
   f.tables = map.bytes;
   f.weights = device.weights != 0

@@ -162,6 +162,7 @@ PlanOptions plan_options(const ModelOptions& options) {
   p.fold = options.fold;
   p.fuse = options.fuse;
   p.schedule = options.schedule;
+  p.tiered = options.tiered;
   if (!options.skip.empty()) parse_skip(options.skip, &p.skip);
   return p;
 }

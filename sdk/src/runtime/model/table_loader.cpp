@@ -242,6 +242,13 @@ void narrow_tables(kernels::DType type, Plan* plan) {
   for (const int32_t t : narrow) plan->tables[static_cast<size_t>(t)].dtype = type;
 }
 
+std::vector<StoreTable> store_tables(const Plan& plan) {
+  std::vector<StoreTable> tables;
+  for (const PlanTable& t : plan.tables)
+    tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with, t.tiered, t.pinned});
+  return tables;
+}
+
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch) {
   return Loader(bundle, plan, store, watch).run();
 }

@@ -15,6 +15,9 @@ namespace dpi {
 /// rule inspects stay as they are.
 void narrow_tables(kernels::DType type, Plan* plan);
 
+/// The plan's tables as a store is told of them, in the plan's order.
+std::vector<StoreTable> store_tables(const Plan& plan);
+
 /// Ingests every table of the plan and seals the store: one stage of `watch`. Peak host memory beside the
 /// store: table_loading_bytes.
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch);

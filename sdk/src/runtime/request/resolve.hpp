@@ -5,7 +5,8 @@
 //
 // The packed block is laid out for a capacity, not for the batch at hand, so addresses stay the same from
 // call to call:
-//   row_map | item dense | item ids | shared dense | shared ids | per sequence feature: offsets, ids, weights
+//   row_map | item dense | item ids | shared dense | shared ids | per sequence feature: offsets, ids, weights |
+//   places in tiered tables, which the store writes: item, shared, per sequence lookup
 // The first three are sent in one piece (runtime/execute/input_ranges.cpp).
 #pragma once
 
@@ -17,6 +18,7 @@
 
 #include "base/status.hpp"
 #include "bundle/manifest.hpp"
+#include "plan/plan.hpp"
 #include "runtime/request/request.hpp"
 
 namespace dpi {
@@ -43,8 +45,17 @@ struct ResolveSchema {
   PerSpace<std::vector<int32_t>> floats;
   std::vector<int32_t> sequences;
   PerSpace<int32_t> n_ids;     // packed id columns
+  PerSpace<int32_t> n_places;  // columns of places of categorical features
   PerSpace<int32_t> n_floats;  // packed float columns
   BatchColumns columns;
+
+  /// Ids of a feature that are looked up in a tiered table; their places are packed beside them.
+  struct Placed {
+    int32_t feature = -1;
+    int32_t column = -1;    // of the packed places of its space (categorical)
+    int32_t sequence = -1;  // in `sequences` (sequence)
+  };
+  std::vector<Placed> placements;  // as Plan::placements
 
   /// For rows of plain values: packed column k is slot[k] of a row of ids. side_by_side: slot[k] = slot[0] +
   /// k.
@@ -67,7 +78,8 @@ struct ResolveSchema {
   PerSpace<RowColumns> whole_rows;  // in rows that carry every feature (a batch without a shared part)
   PerSpace<RowColumns> part_rows;   // in rows of the space's own part
 };
-ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features);
+ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features,
+                                  const std::vector<Placement>& placements = {});
 
 /// Where the packed block's parts lie, in bytes, for one capacity.
 struct InputMap {
@@ -80,6 +92,8 @@ struct InputMap {
     int64_t max_nnz = 0;
   };
   std::vector<Sequence> sequences;  // as ResolveSchema::sequences
+  PerSpace<int64_t> places;         // [rows, n_places] of categorical features
+  std::vector<int64_t> bag_places;  // as ResolveSchema::placements: beside the ids of a sequence, -1 = categorical
   int64_t bytes = 0;
 };
 Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz);
@@ -114,8 +128,11 @@ Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, co
 Status resolve_rows(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
                     const RowRange& range, std::byte* block, FeatureCounters* counters, ResolvedRows* out);
 
-/// The operand of feature `f` inside a block that starts at `block` (host or device address).
+/// The operand of a feature inside a block that starts at `block` (host or device address).
 kernels::Operand input_operand(const ResolveSchema& schema, const InputMap& map, int32_t feature,
                                const ResolvedRows& rows, std::byte* block);
+/// The same bags with the places of their ids.
+kernels::Operand placed_operand(const ResolveSchema& schema, const InputMap& map, int32_t placement,
+                                const ResolvedRows& rows, std::byte* block);
 
 }  // namespace dpi

@@ -44,9 +44,17 @@ ResolveSchema::FloatColumns float_columns(const ResolveSchema& s, RowSpace space
   return c;
 }
 
+ResolveSchema::Placed placed(ResolveSchema* s, int32_t feature) {
+  const FeatureSpec& f = s->features[static_cast<size_t>(feature)].spec;
+  if (f.kind == FeatureKind::kCategorical) return {feature, s->n_places[f.space]++, -1};
+  const auto at = std::find(s->sequences.begin(), s->sequences.end(), feature);
+  return {feature, -1, static_cast<int32_t>(at - s->sequences.begin())};
+}
+
 }  // namespace
 
-ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features) {
+ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features,
+                                  const std::vector<Placement>& placements) {
   ResolveSchema s;
   s.columns = columns_of(features);
   s.features.resize(features.size());
@@ -72,6 +80,7 @@ ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features) {
       s.floats[space].push_back(index);
     }
   }
+  for (const Placement& p : placements) s.placements.push_back(placed(&s, p.feature));
   for (const RowSpace space : kRequestSpaces) {
     s.whole_rows[space] = {id_columns(s, space, false), float_columns(s, space, false)};
     s.part_rows[space] = {id_columns(s, space, true), float_columns(s, space, true)};
@@ -107,6 +116,13 @@ Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, i
     q.weights = take(f.spec.weighted ? q.max_nnz : 0, sizeof(float));
     l.sequences.push_back(q);
   }
+  for (const RowSpace space : kRequestSpaces)
+    l.places[space] = take(max_rows * schema.n_places[space], sizeof(int32_t));
+  for (const ResolveSchema::Placed& p : schema.placements) {
+    const bool bag = p.sequence >= 0;
+    const auto sequence = static_cast<size_t>(p.sequence);
+    l.bag_places.push_back(bag ? take(l.sequences[sequence].max_nnz, sizeof(int32_t)) : -1);
+  }
   if (!fits)
     return Status(Code::kOutOfMemory, "a context for " + std::to_string(max_rows) + " rows does not fit");
   return l;
@@ -135,6 +151,20 @@ kernels::Operand input_operand(const ResolveSchema& schema, const InputMap& map,
     o.tensor.rows = rows.rows[space];
     o.tensor.dims.rank = 1;
     o.tensor.dims.d[0] = f.spec.dim;
+  }
+  return o;
+}
+
+kernels::Operand placed_operand(const ResolveSchema& schema, const InputMap& map, int32_t placement,
+                                const ResolvedRows& rows, std::byte* block) {
+  const ResolveSchema::Placed& p = schema.placements[static_cast<size_t>(placement)];
+  const RowSpace space = schema.features[static_cast<size_t>(p.feature)].spec.space;
+  kernels::Operand o = input_operand(schema, map, p.feature, rows, block);
+  if (p.sequence >= 0) {
+    o.bags.ids = reinterpret_cast<int32_t*>(block + map.bag_places[static_cast<size_t>(placement)]);
+  } else {
+    o.bags.ids = reinterpret_cast<int32_t*>(block + map.places[space]) + p.column;
+    o.bags.stride = schema.n_places[space];
   }
   return o;
 }
