@@ -18,8 +18,8 @@
 namespace dpi::test {
 namespace {
 
-/// Copies of tables, as all readers show them. move() makes new ones; the old ones become NaN and stay, so that whoever
-/// still reads them gets a wrong score.
+/// Copies of tables, as all readers show them. move() makes new ones; the old ones become NaN and stay, so
+/// that whoever still reads them gets a wrong score.
 class MovingViews {
  public:
   kernels::TableView moved(int32_t table, kernels::TableView v) {

@@ -1,6 +1,6 @@
-// The engine honours the storage contract: nothing is launched before acquire says ready, each lease is given back, late becomes a
-// timeout, a failure is passed on, and what was working goes on working. The store is a resident one that
-// behaves like a far one.
+// The engine honours the storage contract: nothing is launched before acquire says ready, each lease is given
+// back, late becomes a timeout, a failure is passed on, and what was working goes on working. The store is a
+// resident one that behaves like a far one.
 #include <doctest/doctest.h>
 
 #include <cmath>

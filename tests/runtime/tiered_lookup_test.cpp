@@ -1,6 +1,6 @@
-// Lookups in tiered tables give the scores of the same model with all tables in memory: to the bit where the plan is
-// the same but for them, on every backend, whole rows and users with items, chunks in flight, graphs, several callers.
-// Rows lie at places that change with every call (scattered_store.hpp).
+// Lookups in tiered tables give the scores of the same model with all tables in memory: to the bit where the
+// plan is the same but for them, on every backend, whole rows and users with items, chunks in flight, graphs,
+// several callers. Rows lie at places that change with every call (scattered_store.hpp).
 #include <doctest/doctest.h>
 
 #include <cmath>

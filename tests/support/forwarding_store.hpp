@@ -1,5 +1,5 @@
-// A table store that passes everything on to another, and a reader that does: the bases of stores that behave oddly in
-// one thing.
+// A table store that passes everything on to another, and a reader that does: the bases of stores that behave
+// oddly in one thing.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,7 @@
-// A table store whose tiered tables have no row where a row number would say: each lease gets its rows at places that
-// were taken at random, and they turn into NaN when it is given back. It proves that lookups read places and nothing
-// else, that padding reads its pinned place, and that a lease lasts until the last op has finished.
+// A table store whose tiered tables have no row where a row number would say: each lease gets its rows at
+// places that were taken at random, and they turn into NaN when it is given back. It proves that lookups read
+// places and nothing else, that padding reads its pinned place, and that a lease lasts until the last op has
+// finished.
 #pragma once
 
 #include <algorithm>
@@ -191,7 +192,8 @@ class ScatteredStore final : public ForwardingStore {
     for (size_t t = 0; t < tiered_.size(); ++t) {
       const auto table = static_cast<int32_t>(t);
       if (tiered_[t])
-        shared_->tables.try_emplace(table, home_->view(table), pinned_[t], n_pinned, 17u + static_cast<unsigned>(t));
+        shared_->tables.try_emplace(table, home_->view(table), pinned_[t], n_pinned,
+                                    17u + static_cast<unsigned>(t));
     }
     return {};
   }

@@ -1,14 +1,16 @@
-// Where embedding rows live. The engine sees storage only through this interface: the resident arena implements
-// it trivially, tiers (host cache, files, servers) stand behind the same one.
+// Where embedding rows live. The engine sees storage only through this interface: the resident arena
+// implements it trivially, tiers (host cache, files, servers) stand behind the same one.
 //
 //   load:     plan(tables) -> ingest(table, first_row, rows) ... -> seal() -> open_reader() per flight
 //   a call:   reader->acquire(request) == kReady before anything is launched; then view(table) is what the
 //   lookup kernels read, until release() after the last of them has finished
 //
-// A table is plain: ids are its row numbers, as packed. Or it is tiered: acquire looks each id up and writes the
-// *place* of its row, a number that means the row only until release. Kernels read places as they read row numbers.
+// A table is plain: ids are its row numbers, as packed. Or it is tiered: acquire looks each id up and writes
+// the *place* of its row, a number that means the row only until release. Kernels read places as they read
+// row numbers.
 //
-// Threads: plan, ingest and seal come from one thread; readers are used side by side, each by one thread at a time.
+// Threads: plan, ingest and seal come from one thread; readers are used side by side, each by one thread at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +35,8 @@ struct StoreTable {
   bool needs_nonzero = false;
   int32_t ride_with = -1;  // index of the table in whose row padding this one (f32, same rows) may sit
   bool tiered = false;
-  std::vector<PinnedRow> pinned;  // of a tiered table: acquire gives these places for them, and to no other row of any table
+  std::vector<PinnedRow>
+      pinned;  // of a tiered table: acquire gives these places for them, and to no other row of any table
 };
 
 struct StoreForecast {
@@ -56,15 +59,16 @@ struct StoreRequest {
 
 enum class Readiness : int32_t { kReady, kLate };
 
-/// One flight's way to the rows. Holds at most one lease at a time: what acquire found stays where it is, and stays
-/// of one version, until release.
+/// One flight's way to the rows. Holds at most one lease at a time: what acquire found stays where it is, and
+/// stays of one version, until release.
 class StoreReader {
  public:
   virtual ~StoreReader() = default;
-  /// kLate: not all rows could be had before the deadline (the call answers DPI_E_TIMEOUT); an error status means
-  /// the store failed. Neither leaves a lease. Must not allocate when nothing is missing.
+  /// kLate: not all rows could be had before the deadline (the call answers DPI_E_TIMEOUT); an error status
+  /// means the store failed. Neither leaves a lease. Must not allocate when nothing is missing.
   virtual Result<Readiness> acquire(const StoreRequest& request) = 0;
-  /// After all that read the lease's rows has finished (on a device: has been waited for). Without a lease nothing.
+  /// After all that read the lease's rows has finished (on a device: has been waited for). Without a lease
+  /// nothing.
   virtual void release() = 0;
   /// Of the lease; valid until the next acquire.
   virtual kernels::TableView view(int32_t table) const = 0;

@@ -1,5 +1,5 @@
-// Lookups in tiered tables read places instead of row numbers: each pair of a feature and a tiered table gets an input
-// of its own, which the store fills per call (store/table_store.hpp).
+// Lookups in tiered tables read places instead of row numbers: each pair of a feature and a tiered table gets
+// an input of its own, which the store fills per call (store/table_store.hpp).
 #include <algorithm>
 #include <map>
 

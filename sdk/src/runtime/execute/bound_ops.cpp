@@ -55,7 +55,8 @@ void BoundOps::add_lookups(size_t i) {
   for (const auto& f : op.scalars) add(f.table, f.input);
 }
 
-/// Those of tiered tables, which come first: a store that looks at no ids of plain tables is given these alone.
+/// Those of tiered tables, which come first: a store that looks at no ids of plain tables is given these
+/// alone.
 void BoundOps::add_placements() {
   const std::vector<Placement>& placements = engine_.plan().placements;
   for (size_t i = 0; i < placements.size(); ++i) {
@@ -113,9 +114,8 @@ void BoundOps::add_operand(int32_t index, kernels::Operand* o) {
 
 void BoundOps::bind_inputs(const InputMap& map, const ResolvedRows& rows) {
   for (const Input& in : inputs_) {
-    *in.operand = in.placement >= 0
-                      ? placed_operand(engine_.schema(), map, in.placement, rows, memory_.input)
-                      : input_operand(engine_.schema(), map, in.feature, rows, memory_.input);
+    *in.operand = in.placement >= 0 ? placed_operand(engine_.schema(), map, in.placement, rows, memory_.input)
+                                    : input_operand(engine_.schema(), map, in.feature, rows, memory_.input);
   }
   const auto* row_map =
       rows.has_map ? reinterpret_cast<const int32_t*>(memory_.input + map.row_map) : nullptr;

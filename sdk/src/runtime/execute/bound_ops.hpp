@@ -31,8 +31,8 @@ class BoundOps {
   /// Allocates nothing.
   void bind(const InputMap& map, const ResolvedRows& rows, float* out, float* logits);
 
-  /// Takes a lease of the rows that the block in staging will read, with its places and views. The flight gives it
-  /// back when its ops have finished; a failure leaves none.
+  /// Takes a lease of the rows that the block in staging will read, with its places and views. The flight
+  /// gives it back when its ops have finished; a failure leaves none.
   Status acquire_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns);
   /// Changes when the views that acquire_tables took have changed.
   uint64_t table_addresses() const { return seen_addresses_; }

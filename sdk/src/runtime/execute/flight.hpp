@@ -93,7 +93,7 @@ class Flight {
   const bool host_;
   FlightMemory memory_;
   std::unique_ptr<StoreReader> reader_;  // holds a lease from begin to the end of what it started
-  float* device_out_ = nullptr;  // scores then logits of a bucket; null with host memory
+  float* device_out_ = nullptr;          // scores then logits of a bucket; null with host memory
   float* host_out_ = nullptr;
   float* spare_logits_ = nullptr;  // where logits go that nobody asked for (host memory)
   std::vector<dpi_backend_stream*> streams_;

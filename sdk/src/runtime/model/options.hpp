@@ -50,7 +50,8 @@ struct ModelOptions {
   bool small_batch = false;  // one kernel for small batches where the backend has one
   std::string lookup = "auto";
   std::string tuning = "default";
-  std::vector<std::string> tiered;  // tables whose rows the store moves (PlanOptions::tiered); no option sets it yet
+  std::vector<std::string>
+      tiered;  // tables whose rows the store moves (PlanOptions::tiered); no option sets it yet
 };
 
 /// Sets one option. Unknown key: kNotFound with the list of keys; bad value: kInvalidArgument with what is

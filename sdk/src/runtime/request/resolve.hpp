@@ -5,8 +5,8 @@
 //
 // The packed block is laid out for a capacity, not for the batch at hand, so addresses stay the same from
 // call to call:
-//   row_map | item dense | item ids | shared dense | shared ids | per sequence feature: offsets, ids, weights |
-//   places in tiered tables, which the store writes: item, shared, per sequence lookup
+//   row_map | item dense | item ids | shared dense | shared ids | per sequence feature: offsets, ids, weights
+//   | places in tiered tables, which the store writes: item, shared, per sequence lookup
 // The first three are sent in one piece (runtime/execute/input_ranges.cpp).
 #pragma once
 
@@ -93,7 +93,8 @@ struct InputMap {
   };
   std::vector<Sequence> sequences;  // as ResolveSchema::sequences
   PerSpace<int64_t> places;         // [rows, n_places] of categorical features
-  std::vector<int64_t> bag_places;  // as ResolveSchema::placements: beside the ids of a sequence, -1 = categorical
+  std::vector<int64_t>
+      bag_places;  // as ResolveSchema::placements: beside the ids of a sequence, -1 = categorical
   int64_t bytes = 0;
 };
 Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz);
