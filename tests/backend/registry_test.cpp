@@ -18,6 +18,16 @@ Result<OpenedBackend> open(const std::string& device) {
 
 }  // namespace
 
+TEST_CASE("registry: an instruction set that is none is refused by its name") {
+  BackendRequest request;
+  request.device = "cpu";
+  request.options.struct_size = sizeof request.options;
+  request.options.isa = "sse9";
+  const auto opened = open_backend(request);
+  CHECK(opened.status().code() == Code::kInvalidArgument);
+  CHECK(opened.status().message().find("sse9") != std::string::npos);
+}
+
 TEST_CASE("registry: built-in backends are complete") {
   for (const char* name : {"ref", "cpu"}) {
     INFO(name);

@@ -59,7 +59,7 @@ struct Packed {
   }
   Status run(const Batch& b) {
     DPI_RETURN_IF_ERROR(check_batch(schema, b));
-    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(schema, map, b, 0));
+    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(schema, map, b, 0, b.item.rows));
     return resolve_rows(schema, map, b, range, block.data(), counters.data(), &rows);
   }
   kernels::Operand operand(int32_t feature) {
@@ -269,7 +269,7 @@ TEST_CASE("shared rows: maps, users without candidates, and ranges that cut a us
   REQUIRE(check_batch(p.schema, b).ok());
   std::vector<int32_t> seen;  // user id of each item row, over all ranges
   for (int64_t begin = 0; begin < 7;) {
-    auto range = next_range(p.schema, p.map, b, begin);
+    auto range = next_range(p.schema, p.map, b, begin, b.item.rows);
     REQUIRE(range.ok());
     REQUIRE(range->rows() >= 1);
     REQUIRE(range->rows() <= 4);
@@ -296,10 +296,10 @@ TEST_CASE("ranges respect what a sequence can hold; one row that cannot is an er
   b.item.offsets = offsets.data();
   b.item.nnz = 30;
   REQUIRE(check_batch(p.schema, b).ok());
-  const auto range = next_range(p.schema, p.map, b, 0);
+  const auto range = next_range(p.schema, p.map, b, 0, b.item.rows);
   REQUIRE(range.ok());
   CHECK(range->end == 2);
-  const auto wide = next_range(p.schema, p.map, b, 3);
+  const auto wide = next_range(p.schema, p.map, b, 3, b.item.rows);
   REQUIRE(wide.ok());
   CHECK(wide->end == 4);
   const Status s = resolve_rows(p.schema, p.map, b, *wide, p.block.data(), p.counters.data(), &p.rows);
@@ -317,7 +317,7 @@ TEST_CASE("ranges of a slot-major batch are cut by the bags of their own rows") 
   b.item.offsets = offsets.data();
   b.item.nnz = 10;
   REQUIRE(check_batch(p.schema, b).ok());
-  const auto range = next_range(p.schema, p.map, b, 0);
+  const auto range = next_range(p.schema, p.map, b, 0, b.item.rows);
   REQUIRE(range.ok());
   CHECK(range->end == 1);
   CHECK(resolve_rows(p.schema, p.map, b, *range, p.block.data(), p.counters.data(), &p.rows).ok());

@@ -110,7 +110,7 @@ void compare(Bundle& bundle, const HostMemory& memory, bool fold, bool all) {
 
 TEST_CASE("scores from places are the scores from rows") {
   const HostMemory memory;
-  for (const char* folder : {"weights/demo", "tests/e2e/golden"}) {
+  for (const char* folder : {"weights/demo", "tests/e2e/golden", "tests/e2e/op_bundles"}) {
     for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/" + folder)) {
       if (entry.path().extension() != ".h5") continue;
       CAPTURE(entry.path().filename().string());

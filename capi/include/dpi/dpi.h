@@ -166,7 +166,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 name = any plugin: libdpi_<name>.so
  *   device_index       0 ...                               0
  *   precision          fp32 | tf32 | fp16 | bf16           fp32   what a backend lacks is DPI_E_UNSUPPORTED
- *   threads            1 ... 256                           1      threads for large batches, of the environment; 1 = the caller's thread only
+ *   threads            1 ... 256                           1      threads that share a call's rows on a backend in host memory, where
+ *                                                                 each has work for about 40 us; the environment's; 1 = the caller's
  *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch, nor on the thread's
  *                                                                 rounding mode, flush-to-zero or traps (see Conventions)
  *   nonfinite          refuse | return                     refuse    scores that are infinite or NaN although all input is finite (3e38 in a
@@ -174,7 +175,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 names the first such row, its scores stay in out; return = they pass, to
  *                                                                 be looked for by the caller, since NaN breaks most sorts. Counted either
  *                                                                 way (nonfinite_rows of dpi_model_counters_json)
- *   max_rows           1 ... 1048576                       4096   rows per internal chunk; larger batches run in several
+ *   max_rows           1 ... 1048576                       4096   rows per internal chunk at most; larger batches run in several
  *   max_nnz            1 ... 268435456                     1048576   ids per sequence feature and chunk
  *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
  *   verify             off | golden                        off    golden: recompute the bundle's golden rows while loading

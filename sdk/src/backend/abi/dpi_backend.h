@@ -57,16 +57,6 @@ struct dpi_backend_caps {
   char device_name[128];  // "AMD EPYC, avx512", "NVIDIA H200"
 };
 
-// Worker threads that the models of an environment share.
-struct dpi_backend_pool {
-  void* self;
-  // Sees to it that jobs may use `threads` threads, the caller counted, as far as the environment allows.
-  int32_t (*grow)(void* self, int32_t threads, dpi_backend_error* err);
-  // Runs share(context, 0 .. shares - 1), each once, on the caller and on workers that are idle; returns when
-  // all are done. Allocates nothing.
-  void (*run)(void* self, int32_t shares, void (*share)(void* context, int32_t share), void* context);
-};
-
 // Where a backend takes host memory from: kind as in dpi_memory_kind. Null from alloc = out of memory; free
 // gets the bytes and the kind of the allocation.
 struct dpi_backend_memory {
@@ -78,7 +68,6 @@ struct dpi_backend_memory {
 struct dpi_backend_options {
   uint32_t struct_size;
   int32_t device_index;  // -1 = default
-  int32_t threads;       // that one call uses, of `pool`; 0 or 1 = caller's thread only
   int32_t precision;     // 0 fp32, 1 tf32, 2 fp16, 3 bf16; a backend refuses what it lacks
   int32_t strict;        // determinism=strict: a row's bits must not depend on its batch
   int32_t debug;         // events carry timestamps
@@ -91,7 +80,6 @@ struct dpi_backend_options {
   void* log_sink;
   const dpi_backend_memory*
       memory;  // null = the C library; of backends in host memory; lives as long as the device
-  const dpi_backend_pool* pool;  // null = the caller's thread only; lives as long as the device
 };
 
 // What a small batch has to know of a value.

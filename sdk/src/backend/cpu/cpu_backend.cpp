@@ -10,7 +10,6 @@
 #include "backend/abi/backend_status.hpp"
 #include "backend/abi/registry.hpp"
 #include "backend/cpu/cpu_op.hpp"
-#include "backend/cpu/split_call.hpp"
 #include "backend/host_device.hpp"
 #include "ops/check_op.hpp"
 
@@ -20,12 +19,8 @@ namespace {
 
 namespace cpu = kernels::cpu;
 
-constexpr int32_t kMaxThreads = 256;
-
 struct CpuDevice : HostDevice {
   cpu::Isa isa = cpu::Isa::kScalar;
-  const dpi_backend_pool* pool = nullptr;  // null: one thread
-  int32_t threads = 1;
 };
 
 CpuDevice& device_of(dpi_backend_device* d) {
@@ -42,16 +37,6 @@ Result<cpu::Isa> parse_isa(const std::string& text) {
   return invalid_argument("isa='" + text + "' is none of auto, scalar, avx2, avx512");
 }
 
-/// Takes part in the pool when the options say so.
-Status join_pool(const dpi_backend_options& o, CpuDevice* device) {
-  if (o.threads <= 1 || o.pool == nullptr) return {};
-  dpi_backend_error err{};
-  DPI_RETURN_IF_ERROR(backend_status(o.pool->grow(o.pool->self, o.threads, &err), err, "threads"));
-  device->pool = o.pool;
-  device->threads = o.threads;
-  return {};
-}
-
 Result<CpuDevice> make_device(const dpi_backend_options& o) {
   DPI_RETURN_IF_ERROR(check_precision("cpu", o));
   if (o.device_index > 0) {
@@ -59,12 +44,7 @@ Result<CpuDevice> make_device(const dpi_backend_options& o) {
   }
   CpuDevice device;
   DPI_ASSIGN_OR_RETURN(device.isa, parse_isa(o.isa != nullptr ? o.isa : "auto"));
-  if (o.threads < 0 || o.threads > kMaxThreads) {
-    return invalid_argument("threads=" + std::to_string(o.threads) + ": expected 0 to " +
-                            std::to_string(kMaxThreads));
-  }
   device.memory = std::make_unique<HostMemory>(o.memory);
-  DPI_RETURN_IF_ERROR(join_pool(o, &device));
   return device;
 }
 
@@ -109,8 +89,6 @@ int32_t cpu_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backe
     DPI_ASSIGN_OR_RETURN(op->op, own_op(*desc));
     DPI_RETURN_IF_ERROR(check_op(op->op));
     DPI_RETURN_IF_ERROR(choose(*op, device_of(d).isa));
-    op->pool = device_of(d).pool;
-    op->threads = device_of(d).threads;
     copy_text(op->report, text, cap);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());
     return ok_status();
@@ -120,8 +98,7 @@ int32_t cpu_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backe
 void cpu_op_free(dpi_backend_device*, dpi_backend_op* op) { delete reinterpret_cast<CpuOp*>(op); }
 
 size_t cpu_op_scratch_bytes(const dpi_backend_op* op, int64_t) {
-  const CpuOp& o = *reinterpret_cast<const CpuOp*>(op);
-  return o.scratch_per_call * static_cast<size_t>(o.threads);
+  return reinterpret_cast<const CpuOp*>(op)->scratch_per_call;
 }
 
 size_t cpu_op_bytes(const dpi_backend_op* op) {
@@ -137,11 +114,7 @@ int32_t cpu_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi
     const int32_t refused = guarded(err, [&] { return check_call(op.op, *call); });
     if (refused != 0) return refused;
   }
-  if (op.pool != nullptr && worth_splitting(op, *call)) {
-    run_split(op, *call);
-  } else {
-    op.run(op, *call);
-  }
+  op.run(op, *call);
   return 0;
 }
 

@@ -27,9 +27,7 @@ struct CpuOp {
   OwnedOp op;
   const kernels::cpu::Functions* f = nullptr;
   CpuRun run = nullptr;
-  const dpi_backend_pool* pool = nullptr;  // null: the caller alone
-  int32_t threads = 1;                     // of the pool, the caller counted
-  AlignedFloats packed;                    // Linear, Dense: gemm_pack of the weight, group by group
+  AlignedFloats packed;  // Linear, Dense: gemm_pack of the weight, group by group
   size_t packed_bytes = 0;
   size_t scratch_per_call = 0;  // bytes that one call of `run` needs, whatever its rows
   std::string report;           // "chosen: ...; refused: ..."

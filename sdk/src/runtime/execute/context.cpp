@@ -4,21 +4,11 @@
 #include <limits>
 #include <new>
 
-#include "base/clock.hpp"
+#include "runtime/model/host_flights.hpp"
 
 namespace dpi {
 
 namespace {
-
-Status check_control(const RunControl& control) {
-  if (control.cancel != nullptr && __atomic_load_n(control.cancel, __ATOMIC_ACQUIRE) != 0) {
-    return {Code::kCancelled, "cancelled by the caller"};
-  }
-  if (control.deadline_ns != 0 && monotonic_ns() >= control.deadline_ns) {
-    return {Code::kTimeout, "the deadline passed"};
-  }
-  return {};
-}
 
 /// NaN for heads without a logit.
 void mark_absent_logits(const Plan& plan, int64_t rows, float* logits) {
@@ -33,17 +23,21 @@ void mark_absent_logits(const Plan& plan, int64_t rows, float* logits) {
 
 Result<std::unique_ptr<Context>> Context::create(const Engine& engine, int64_t max_rows, int64_t max_nnz) {
   std::unique_ptr<Context> c(new Context(engine));
-  DPI_ASSIGN_OR_RETURN(c->sizes_, FlightSizes::make(engine, max_rows, max_nnz));
-  const size_t most = engine.host_memory() ? 1 : static_cast<size_t>(engine.options().in_flight);
-  c->flights_.reserve(most);
-  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Flight> first, Flight::create(engine, c->sizes_));
-  c->flights_.push_back(std::move(first));
+  const bool host = engine.host_memory();
+  const HostFlights threads = host_flights(engine.plan(), engine.options().threads, max_rows);
+  DPI_ASSIGN_OR_RETURN(c->sizes_, FlightSizes::make(engine, host ? threads.rows : max_rows, max_nnz));
+  c->flights_.reserve(static_cast<size_t>(host ? threads.count : engine.options().in_flight));
+  for (int32_t i = 0; i < (host ? threads.count : 1); ++i) {
+    DPI_ASSIGN_OR_RETURN(std::unique_ptr<Flight> flight, Flight::create(engine, c->sizes_));
+    c->flights_.push_back(std::move(flight));
+  }
+  if (host) c->shares_ = std::make_unique<CallShares>(engine, c->sizes_, c->flights_);
   c->counters_.resize(engine.schema().features.size());
   return c;
 }
 
 void Context::enable_profile(bool on) {
-  profile_ns_.assign(engine_.plan().ops.size(), 0);
+  profile_ns_.assign(on ? engine_.plan().ops.size() : 0, 0);
   flights_[0]->set_profile(on ? &profile_ns_ : nullptr);
 }
 
@@ -78,7 +72,8 @@ Status Context::run_chunks(const Batch& batch, float* out, const RunControl& con
     Flight& flight = *flights_[next % flights];
     DPI_RETURN_IF_ERROR(flight.finish());
     DPI_RETURN_IF_ERROR(check_control(control));
-    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(engine_.schema(), sizes_.largest(), batch, begin));
+    DPI_ASSIGN_OR_RETURN(const RowRange range,
+                         next_range(engine_.schema(), sizes_.largest(), batch, begin, batch.item.rows));
     FlightCall call;
     call.out = out + begin * heads;
     call.logits = control.logits != nullptr ? control.logits + begin * heads : nullptr;
@@ -96,7 +91,9 @@ Status Context::run(const Batch& batch, float* out, const RunControl& control) {
   std::fill(counters_.begin(), counters_.end(), FeatureCounters{});
   Status status;
   try {
-    status = run_chunks(batch, out, control);
+    const int32_t most = profile_ns_.empty() ? static_cast<int32_t>(flights_.size()) : 1;
+    status = shares_ != nullptr ? shares_->run(batch, out, control, most, &counters_)
+                                : run_chunks(batch, out, control);
   } catch (...) {
     drop_all();  // what is under way would write into memory that the caller has again
     throw;

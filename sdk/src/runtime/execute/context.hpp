@@ -1,11 +1,13 @@
-// Scratch of one running call: flights in which its chunks are in flight. One thread at a time; after
-// creation a run allocates nothing and takes no lock (on a device: after the first call of each batch bucket,
-// and the first call of several chunks).
+// Scratch of one running call: flights in which its chunks are in flight, or on a backend in host memory one
+// per thread (call_shares.hpp). One caller at a time; after creation a run allocates nothing and takes no
+// lock but the pool's, when rows are shared out (on a device: after the first call of each batch bucket, and
+// the first call of several chunks).
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "runtime/execute/call_shares.hpp"
 #include "runtime/execute/flight.hpp"
 
 namespace dpi {
@@ -22,15 +24,13 @@ class Context {
   const std::vector<FeatureCounters>& counters() const { return counters_; }
 
   /// Nanoseconds spent in each op of the plan since enable_profile, in the first flight (host clock around
-  /// enqueue; meaningful where enqueue executes).
+  /// enqueue; meaningful where enqueue executes, which while this is on one thread does).
   void enable_profile(bool on);
   const std::vector<uint64_t>& profile() const { return profile_ns_; }
   /// Of the last chunk; empty unless option debug.timestamps is on and the backend has timestamps.
   const std::vector<OpTime>& timeline() const { return flights_[0]->timeline().ops(); }
   /// Nodes of the graph that serves `rows` rows, one per line; "" when none was captured yet.
   std::string graph_text(int64_t rows) const { return flights_[0]->graph_text(rows); }
-
-  int64_t max_rows() const { return sizes_.max_rows; }
 
  private:
   explicit Context(const Engine& engine) : engine_(engine) {}
@@ -41,6 +41,7 @@ class Context {
   const Engine& engine_;
   FlightSizes sizes_;
   std::vector<std::unique_ptr<Flight>> flights_;
+  std::unique_ptr<CallShares> shares_;  // host memory
   std::vector<FeatureCounters> counters_;
   std::vector<uint64_t> profile_ns_;
 };

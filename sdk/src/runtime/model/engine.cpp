@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/bundle_params.hpp"
+#include "runtime/model/host_flights.hpp"
 #include "runtime/model/op_description.hpp"
 #include "runtime/model/table_loader.hpp"
 #include "store/resident_store.hpp"
@@ -18,7 +19,6 @@ dpi_backend_options backend_options(const ModelOptions& o) {
   dpi_backend_options b{};
   b.struct_size = sizeof b;
   b.device_index = o.device_index;
-  b.threads = o.threads;
   b.precision = static_cast<int32_t>(o.precision);
   b.strict = o.strict ? 1 : 0;
   b.debug = o.timestamps ? 1 : 0;
@@ -26,21 +26,6 @@ dpi_backend_options backend_options(const ModelOptions& o) {
   b.lookup = o.lookup.c_str();
   b.tuning = o.tuning.c_str();
   return b;
-}
-
-dpi_backend_pool pool_of(Environment& environment) {
-  dpi_backend_pool p{};
-  p.self = &environment.pool();
-  p.grow = [](void* self, int32_t threads, dpi_backend_error* err) {
-    const Status s = static_cast<ThreadPool*>(self)->grow(threads);
-    err->native_code = s.native_code();
-    std::snprintf(err->message, sizeof err->message, "%s", s.message().c_str());
-    return static_cast<int32_t>(s.code());
-  };
-  p.run = [](void* self, int32_t parts, void (*part)(void*, int32_t), void* context) {
-    static_cast<ThreadPool*>(self)->run(parts, part, context);
-  };
-  return p;
 }
 
 /// A backend's kinds as the C API has them: DPI_BLOCK_*.
@@ -85,12 +70,10 @@ Engine::~Engine() {
 }
 
 Status Engine::open_backend() {
-  pool_ = pool_of(*options_.environment);
   backend::BackendRequest request;
   request.device = options_.device;
   request.backend_dir = options_.backend_dir;
   request.options = backend_options(options_);
-  request.options.pool = &pool_;
   hooks_ = options_.environment->memory();
   memory_hooks_ = memory_of(&hooks_);
   if (hooks_.alloc != nullptr) request.options.memory = &memory_hooks_;
@@ -98,7 +81,8 @@ Status Engine::open_backend() {
   DPI_ASSIGN_OR_RETURN(backend_, backend::open_backend(request));
   dpi_backend_error err{};
   caps_.struct_size = sizeof caps_;
-  return backend_status(api().caps(device(), &caps_, &err), err, "backend");
+  DPI_RETURN_IF_ERROR(backend_status(api().caps(device(), &caps_, &err), err, "backend"));
+  return host_memory() && options_.threads > 1 ? pool().grow(options_.threads) : Status();
 }
 
 Status Engine::make_plan(Bundle& bundle) {
@@ -113,6 +97,7 @@ Status Engine::make_plan(Bundle& bundle) {
   for (PlanOp& op : plan_.ops) op.bind_pointers();
   if (plan_options.activation != kernels::DType::kF32) narrow_tables(plan_options.activation, &plan_);
   schema_ = make_resolve_schema(plan_.features, plan_.placements);
+  min_share_ = rows_worth_a_thread(plan_);
   return {};
 }
 

@@ -68,6 +68,10 @@ class Engine {
   void count_saturated(uint64_t n) const { saturated_.fetch_add(n, std::memory_order_relaxed); }
   uint64_t saturated() const { return saturated_.load(std::memory_order_relaxed); }
 
+  /// Rows that are worth a thread of their own (host memory, option threads).
+  int64_t min_share() const { return min_share_; }
+  ThreadPool& pool() const { return options_.environment->pool(); }
+
   /// Elements between rows of a value in its buffer (inputs and outputs included).
   int64_t row_stride(const PlanValue& v) const;
   bool host_memory() const { return (caps_.flags & DPI_BACKEND_HOST_MEMORY) != 0; }
@@ -85,7 +89,7 @@ class Engine {
   Status prepare_small_batch();
 
   ModelOptions options_;  // with an environment
-  dpi_backend_pool pool_{};
+  int64_t min_share_ = 0;
   MemoryHooks hooks_;  // as they were when this was loaded
   dpi_backend_memory memory_hooks_{};
   Plan plan_;

@@ -7,6 +7,7 @@
 
 #include "backend/abi/batch_bucket.hpp"
 #include "encode/vocabulary_set.hpp"
+#include "runtime/model/host_flights.hpp"
 #include "runtime/model/table_loader.hpp"
 #include "runtime/request/resolve.hpp"
 #include "store/arena_map.hpp"
@@ -38,16 +39,17 @@ uint64_t block_of(uint64_t bytes) { return std::min<uint64_t>(bytes, kReadBlockB
 
 /// One flight: as Flight::allocate, create_streams and BoundOps take it.
 Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& device, MemoryForecast* f) {
-  DPI_ASSIGN_OR_RETURN(const MemoryPlan memory, plan_memory(plan, o.max_rows, o.max_rows, device.alignment));
+  const int64_t most = device.on_device ? o.max_rows : host_flights(plan, o.threads, o.max_rows).rows;
+  DPI_ASSIGN_OR_RETURN(const MemoryPlan memory, plan_memory(plan, most, most, device.alignment));
   const ResolveSchema schema = make_resolve_schema(plan.features, plan.placements);
   int64_t input = 0, maps = 0;
-  for (int64_t rows = device.on_device ? 1 : o.max_rows;; rows = next_bucket(rows, o.max_rows)) {
+  for (int64_t rows = device.on_device ? 1 : most;; rows = next_bucket(rows, most)) {
     DPI_ASSIGN_OR_RETURN(const InputMap map, make_input_map(schema, rows, o.max_nnz));
     input = std::max(input, map.bytes);
     ++maps;
-    if (rows == o.max_rows) break;
+    if (rows == most) break;
   }
-  const uint64_t scores = static_cast<uint64_t>(o.max_rows) * plan.heads.size() * sizeof(float);
+  const uint64_t scores = static_cast<uint64_t>(most) * plan.heads.size() * sizeof(float);
   const uint64_t bound = kFlightFixed + kFlightPerOp * plan.ops.size() +
                          kFlightPerValue * plan.values.size() +
                          static_cast<uint64_t>(maps) * sizeof(InputMap::Sequence) * plan.features.size();
@@ -93,9 +95,10 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   f.encoders = VocabularySet::bytes_of(bundle);
   f.model = kKeptPerByte * file.metadata + kFixed;
   DPI_RETURN_IF_ERROR(count_flight(plan, options, device, &f));
-  f.flights = device.on_device ? options.in_flight : 1;
+  f.flights =
+      device.on_device ? options.in_flight : host_flights(plan, options.threads, options.max_rows).count;
   f.contexts = context_count(options);
-  f.warm_up = warm_up_bytes(plan, options.max_rows * f.flights);
+  f.warm_up = warm_up_bytes(plan, options.max_rows * (device.on_device ? f.flights : 1));
   // stage by stage, with what is there already
   const uint64_t planned = kPlannedPerByte * file.metadata + kFixed;
   const uint64_t params = param_bytes(plan);
@@ -104,7 +107,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   const uint64_t moving =
       f.tables + f.weights + f.model + table_loading_bytes(bundle, plan, device.on_device);
   const uint64_t indexed = f.kept() + 2 * block_of(file.largest);
-  const uint64_t golden = options.verify_golden ? f.kept() + f.flight + 3 * file.golden : 0;
+  const uint64_t golden = options.verify_golden ? f.kept() + f.one_context() + 3 * file.golden : 0;
   f.loading = std::max({graph, ops, moving, indexed, golden});
   return f;
 }

@@ -39,11 +39,10 @@ struct MemoryForecast {
   uint64_t loading = 0;        // the most at any moment of the load
 
   uint64_t kept() const { return tables + weights + encoders + model; }
-  uint64_t all_contexts() const {
-    return flight * static_cast<uint64_t>(flights) * static_cast<uint64_t>(contexts);
-  }
+  uint64_t one_context() const { return flight * static_cast<uint64_t>(flights); }
+  uint64_t all_contexts() const { return one_context() * static_cast<uint64_t>(contexts); }
   /// The least a call needs.
-  uint64_t least() const { return kept() + flight; }
+  uint64_t least() const { return kept() + (device_flight != 0 ? flight : one_context()); }
   /// The most at any moment: while loading, or with every context in use by calls of many chunks.
   uint64_t most() const;
   /// "1234 bytes (tables 800, weights 300 ...), most of it for the tables"

@@ -124,10 +124,11 @@ Status check_batch(const ResolveSchema& schema, const Batch& b) {
   return check_offsets("shared_offsets", b.shared_offsets, b.shared.rows, b.item.rows, "rows");
 }
 
-Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const Batch& b, int64_t begin) {
+Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const Batch& b, int64_t begin,
+                            int64_t end) {
   RowRange r;
   r.begin = begin;
-  r.end = std::min(b.item.rows, begin + map.max_rows);
+  r.end = std::min(end, begin + map.max_rows);
   if (!schema.sequences.empty()) r.end = fit_rows(schema, map, b, RowSpace::kItem, r.begin, r.end);
   if (!b.has_shared()) {
     if (!schema.sequences.empty()) r.end = fit_rows(schema, map, b, RowSpace::kShared, r.begin, r.end);

@@ -28,6 +28,12 @@ struct FeatureCounters {
   uint64_t missing = 0;
   uint64_t out_of_range = 0;
   uint64_t cut = 0;
+
+  void add(const FeatureCounters& o) {
+    missing += o.missing;
+    out_of_range += o.out_of_range;
+    cut += o.cut;
+  }
 };
 
 /// Everything about the schema that resolving needs, made once per model.
@@ -119,10 +125,10 @@ struct ResolvedRows {
 /// Checks pointers, lengths, offsets and sizes of the whole batch, once per call. Does not look at ids.
 Status check_batch(const ResolveSchema& schema, const Batch& batch);
 
-/// The largest range from `begin` that fits the block, at least one row: resolve_rows refuses a row that does
-/// not fit.
+/// The largest range from `begin` that fits the block and ends by `end`, at least one row: resolve_rows
+/// refuses a row that does not fit.
 Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
-                            int64_t begin);
+                            int64_t begin, int64_t end);
 
 /// Packs rows [range) into block (map.bytes bytes, 64-byte aligned). counters: one per feature.
 /// Fails with kInvalidArgument, row and feature named, at the first value that a rule of its feature refuses.

@@ -1,0 +1,111 @@
+#include "runtime/execute/call_shares.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "base/clock.hpp"
+#include "base/thread_pool.hpp"
+
+namespace dpi {
+
+namespace {
+
+constexpr int64_t kTileRows = 8;  // of a product: a share that ends inside a tile pays for all of it
+
+int64_t share_begin(int64_t rows, int32_t share, int32_t count) {
+  return share == count ? rows : rows * share / count / kTileRows * kTileRows;
+}
+
+}  // namespace
+
+Status check_control(const RunControl& control) {
+  if (control.cancel != nullptr && __atomic_load_n(control.cancel, __ATOMIC_ACQUIRE) != 0) {
+    return {Code::kCancelled, "cancelled by the caller"};
+  }
+  if (control.deadline_ns != 0 && monotonic_ns() >= control.deadline_ns) {
+    return {Code::kTimeout, "the deadline passed"};
+  }
+  return {};
+}
+
+struct CallShares::Job {
+  CallShares& shares;
+  const Batch& batch;
+  float* out;
+  const RunControl& control;
+  int32_t count;
+  std::atomic<int32_t> first_failed;  // shares behind it stop at their next chunk
+};
+
+CallShares::CallShares(const Engine& engine, const FlightSizes& sizes,
+                       const std::vector<std::unique_ptr<Flight>>& flights)
+    : engine_(engine), sizes_(sizes), flights_(flights), shares_(flights.size()) {
+  for (Share& s : shares_) s.counters.resize(engine.schema().features.size());
+}
+
+int32_t CallShares::count_for(int64_t rows, int32_t most) const {
+  most = std::min(most, static_cast<int32_t>(shares_.size()));
+  if (most <= 1) return 1;
+  if (const int32_t limit = engine_.pool().limit(); limit > 0) most = std::min(most, limit);
+  return static_cast<int32_t>(std::clamp<int64_t>(rows / engine_.min_share(), 1, most));
+}
+
+Status CallShares::run_rows(const Job& job, int32_t share, int64_t begin, int64_t end) {
+  const int64_t heads = engine_.heads();
+  for (int64_t at = begin; at < end;) {
+    if (job.first_failed.load(std::memory_order_relaxed) < share) return {};  // nobody will look
+    DPI_RETURN_IF_ERROR(check_control(job.control));
+    DPI_ASSIGN_OR_RETURN(const RowRange range,
+                         next_range(engine_.schema(), sizes_.largest(), job.batch, at, end));
+    FlightCall call;
+    call.out = job.out + at * heads;
+    call.logits = job.control.logits != nullptr ? job.control.logits + at * heads : nullptr;
+    call.deadline_ns = job.control.deadline_ns;
+    call.counters = shares_[static_cast<size_t>(share)].counters.data();
+    DPI_RETURN_IF_ERROR(flights_[static_cast<size_t>(share)]->begin(job.batch, range, call));
+    at = range.end;
+  }
+  return {};
+}
+
+void CallShares::run_share(void* context, int32_t share) {
+  Job& job = *static_cast<Job*>(context);
+  const int64_t rows = job.batch.item.rows;
+  Status& status = job.shares.shares_[static_cast<size_t>(share)].status;
+  try {
+    status = job.shares.run_rows(job, share, share_begin(rows, share, job.count),
+                                 share_begin(rows, share + 1, job.count));
+  } catch (const std::bad_alloc&) {
+    status = {Code::kOutOfMemory, "no memory is left"};
+  } catch (...) {
+    status = {Code::kInternal, "an exception"};
+  }
+  if (status.ok()) return;
+  int32_t first = job.first_failed.load(std::memory_order_relaxed);
+  while (share < first && !job.first_failed.compare_exchange_weak(first, share, std::memory_order_relaxed)) {
+  }
+}
+
+Status CallShares::run(const Batch& batch, float* out, const RunControl& control, int32_t most,
+                       std::vector<FeatureCounters>* counters) {
+  const int32_t count = count_for(batch.item.rows, most);
+  for (int32_t s = 0; s < count; ++s) {
+    std::vector<FeatureCounters>& mine = shares_[static_cast<size_t>(s)].counters;
+    std::fill(mine.begin(), mine.end(), FeatureCounters{});
+  }
+  Job job{*this, batch, out, control, count, count};
+  if (count == 1) {
+    run_share(&job, 0);
+  } else {
+    engine_.pool().run(count, run_share, &job);
+  }
+  const int32_t failed = job.first_failed.load(std::memory_order_relaxed);
+  for (int32_t s = 0; s <= std::min(failed, count - 1);
+       ++s) {  // what lies behind a fault would not have been met
+    const std::vector<FeatureCounters>& mine = shares_[static_cast<size_t>(s)].counters;
+    for (size_t f = 0; f < counters->size(); ++f) (*counters)[f].add(mine[f]);
+  }
+  return failed < count ? std::move(shares_[static_cast<size_t>(failed)].status) : Status();
+}
+
+}  // namespace dpi

@@ -1,0 +1,22 @@
+// How a call on a backend in host memory is cut: into shares for threads, and those into chunks that stay in
+// a core's cache. Bits do not depend on it.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/plan.hpp"
+#include "runtime/model/options.hpp"
+
+namespace dpi {
+
+/// The flights of a context: one per thread of option `threads`.
+struct HostFlights {
+  int32_t count = 1;
+  int64_t rows = 0;  // of each at a time; together at most max_rows
+};
+HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows);
+
+/// Rows that are worth a thread of their own. The plan still has its weights.
+int64_t rows_worth_a_thread(const Plan& plan);
+
+}  // namespace dpi
