@@ -1,0 +1,105 @@
+"""The pages that are made from the header, the bindings' sources and the program: errors, options, plans, Go."""
+
+import re
+import subprocess
+from html import escape
+
+import header as dpi_header
+
+
+def errors_markdown(header, notes, go_errors, java_exceptions):
+    """The error reference: the header's meaning, then what reference/errors.md knows of causes and cures."""
+    head, sections = _sections(notes)
+    statuses = dpi_header.statuses(header)
+    named = [s.name for s in statuses if s.name != "DPI_OK"]
+    if sorted(named) != sorted(sections):
+        raise ValueError(f"reference/errors.md and dpi.h differ in: {', '.join(sorted(set(named) ^ set(sections)))}")
+    out = [head, "| code | status | meaning |", "|---|---|---|"]
+    out += [f"| {s.number} | [`{s.name}`](#{s.name}) | {_cell(s.meaning)} |" if s.number else f"| 0 | `{s.name}` | {s.meaning} |" for s in statuses]
+    for s in statuses[1:]:
+        go, java = _go_name(s.name), _java_name(s.name)
+        if f"Err{go} " not in go_errors or f"class {java} " not in java_exceptions:
+            raise ValueError(f"{s.name}: no Err{go} in Go, or no {java} in Java")
+        out.append(f"\n## {s.name}\n\n**{s.number}**: {s.meaning}.\n\nGo: `dpi.Err{go}`; Java: `DpiException.{java}`.\n\n{sections[s.name]}")
+    return "\n".join(out)
+
+
+def _sections(notes):
+    head, *rest = re.split(r"(?m)^## ", notes)
+    return head.strip() + "\n", {part.split("\n", 1)[0].strip(): part.split("\n", 1)[1].strip() for part in rest}
+
+
+def _camel(status):
+    return "".join(word.capitalize() for word in status.removeprefix("DPI_E_").split("_"))
+
+
+def _go_name(status):
+    return {"Io": "IO"}.get(_camel(status), _camel(status))
+
+
+def _java_name(status):
+    return {"Device": "DeviceFailure", "Version": "VersionMismatch"}.get(_camel(status), _camel(status))
+
+
+def _cell(text):
+    return text.replace("|", "\\|")
+
+
+def options_html(header):
+    """Two tables, of the header's list."""
+    found = dpi_header.options(header)
+    return "\n".join(_options_table(title, [o for o in found if o.measuring == measuring]) for title, measuring in
+                     (("Options for services", False), ("For measuring and for finding faults", True)))
+
+
+def _options_table(title, rows):
+    slug = title.lower().replace(" ", "-")
+    out = [f'<h2 id="{slug}">{title}</h2>', '<div class="wide" tabindex="0"><table>', "<thead><tr><th>key</th><th>values</th><th>default</th><th>meaning</th></tr></thead><tbody>"]
+    for o in rows:
+        out.append(f'<tr id="{o.key}"><td><code>{o.key}</code></td><td><code>{escape(o.values)}</code></td><td>{escape(o.default)}</td><td>{escape(o.text)}</td></tr>')
+    return "\n".join(out + ["</tbody></table></div>"])
+
+
+def program_html(program):
+    """The program's own help, command by command, and its name for the index."""
+    text = _run([program, "--help"])
+    commands = re.findall(r"(?m)^  (\w+) {2,}\S", text.split("Subcommands:")[1].split("\n\n")[0])
+    out = [f'<div class="block plain"><pre tabindex="0"><code>{escape(text)}</code></pre></div>']
+    for command in commands:
+        out.append(f'<h2 id="{command}">dpi {command}</h2>')
+        out.append(f'<div class="block plain"><pre tabindex="0"><code>{escape(_run([program, command, "--help"]))}</code></pre></div>')
+    return "\n".join(out), commands
+
+
+def plan_svg(program, bundle, arguments=()):
+    """A plan as a picture, inline: its colours follow the page's."""
+    dot = _run([program, "plan", bundle, "--dot", *arguments])
+    svg = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=True).stdout
+    svg = re.sub(r"<!--.*?-->\s*", "", svg[svg.index("<svg"):], flags=re.DOTALL).replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
+    size = re.search(r'width="(\d+)pt" height="(\d+)pt"', svg)
+    return svg, int(size[1]), int(size[2])
+
+
+def go_html(module):
+    """`go doc -all` of the module, its parts under headings."""
+    environment_free = ["go", "doc", "-all", "."]
+    text = subprocess.run(environment_free, cwd=module, capture_output=True, text=True, check=True).stdout
+    parts = re.split(r"(?m)^(CONSTANTS|VARIABLES|FUNCTIONS|TYPES)$", text)
+    out = [f'<pre class="comment">{escape(parts[0].strip())}</pre>']
+    for title, body in zip(parts[1::2], parts[2::2]):
+        out.append(f'<h2 id="go-{title.lower()}">{title.capitalize()}</h2>')
+        out += [_go_declaration(d) for d in re.split(r"\n(?=(?:func|type|const|var) )", body.strip("\n")) if d.strip()]
+    return "\n".join(out)
+
+
+def _go_declaration(text):
+    name = re.match(r"(?:func (?:\((?:\w+ )?\*?(\w+)\) )?|type )(\w+)", text)
+    anchor = ""
+    if name:
+        full = ".".join(filter(None, name.groups()))
+        anchor = f'<h3 id="go-{full}"><code>{full}</code></h3>\n'
+    return f'{anchor}<pre class="declaration">{escape(text.rstrip())}</pre>'
+
+
+def _run(command):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True).stdout
