@@ -30,7 +30,7 @@ def environment(args):
     """A reader's: what Install says, and nothing that names the build tree."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DPI_", "PYTHON", "GO")) and k not in ("LD_LIBRARY_PATH", "CMAKE_PREFIX_PATH")}
     prefix = str(args.prefix)
-    return {**kept, "PREFIX": prefix, "PATH": f"{prefix}/bin:{kept['PATH']}", "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig",
+    return {**kept, "PREFIX": prefix, "PATH": f"{prefix}/bin:/usr/bin:/bin:{kept['PATH']}", "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig",
             "PYTHONPATH": f"{prefix}/share/dpi/python", "DPI_JAR": str(args.jar), "DPI_GO": f"{prefix}/share/gocode/src/dpiframe.org/dpi",
             "PYTHONDONTWRITEBYTECODE": "1", "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "LC_ALL": "C.UTF-8"}
 
