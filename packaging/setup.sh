@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs what the project needs on Debian 12, through apt. Repeatable: asks dpkg first and does nothing when all is there.
 #
-#   packaging/setup.sh [--print] [GROUP...]        groups: build (default), test, parity, bindings, packages, all
+#   packaging/setup.sh [--print] [GROUP...]        groups: build (default), test, parity, bindings, packages, docs, all
 #
 #   build     compilers and libraries for the SDK itself
 #   test      what tests/run.sh needs beyond that
 #   parity    the training frameworks that scores are compared with
 #   bindings  Java and Go
 #   packages  what packaging/build.sh and its tests need beyond build and bindings
+#   docs      what packaging/doc/build.sh and its tests need beyond build and bindings
 #   --print   only list the packages of the groups
 #
 # Another package manager that is at work is waited for, ten minutes at most.
@@ -20,6 +21,7 @@ PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python
         python3-sklearn python3-pytest)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java)
 PACKAGES=(dpkg-dev rpm rpmlint lintian debootstrap git python3)
+DOCS=(python3 python3-markdown python3-pygments python3-html5lib python3-numpy python3-h5py python3-xxhash python3-cryptography doxygen graphviz pkg-config)
 
 LOCK_SECONDS=600
 
@@ -32,8 +34,9 @@ packages_of() {
     parity) echo "${PARITY[@]}" ;;
     bindings) echo "${BINDINGS[@]}" ;;
     packages) echo "${PACKAGES[@]}" ;;
-    all) echo "${BUILD[@]} ${TEST[@]} ${PARITY[@]} ${BINDINGS[@]} ${PACKAGES[@]}" ;;
-    *) say "unknown group '$1'; the groups are build, test, parity, bindings, packages, all"; exit 2 ;;
+    docs) echo "${DOCS[@]}" ;;
+    all) echo "${BUILD[@]} ${TEST[@]} ${PARITY[@]} ${BINDINGS[@]} ${PACKAGES[@]} ${DOCS[@]}" ;;
+    *) say "unknown group '$1'; the groups are build, test, parity, bindings, packages, docs, all"; exit 2 ;;
   esac
 }
 

@@ -87,6 +87,7 @@ class Site:
             page.headings = [(2, i, re.sub(r"<.*?>", "", t)) for i, t in re.findall(r'<h2 id="([^"]*)">(.*?)</h2>', made[1])]
             return
         text = (ROOT / page.source).read_text(encoding="utf-8")
+        text = re.sub(r"(?m)^\{frame ([\w.]+)\}$", lambda m: f"```text\n{(DOC / 'frames' / m[1]).read_text(encoding='utf-8')}```", text)
         self._from_markdown(page, text, page.source.startswith("packaging/doc/guide/"))
 
     def _from_markdown(self, page, text, strict):
@@ -110,7 +111,7 @@ class Site:
     def _made_options(self):
         text = (DOC / "reference/options.md").read_text(encoding="utf-8")
         body, _ = render.to_html("packaging/doc/reference/options.md", text, True)
-        return "Options", self.links.of_page("packaging/doc/reference/options.md", body, True) + reference.options_html(self.header)
+        return "Options", self.links.of_page("packaging/doc/reference/options.md", body, True) + reference.options_html(self.header, self.links.in_text)
 
     def _made_api(self):
         return "C API", self.api
@@ -124,9 +125,8 @@ class Site:
         body, _ = render.to_html("packaging/doc/reference/plans.md", text, True)
         out = [self.links.of_page("packaging/doc/reference/plans.md", body, True)]
         for bundle, caption, arguments in PLANS:
-            svg, _, _ = reference.plan_svg(self.args.program, ROOT / f"weights/demo/{bundle}.h5", arguments)
+            svg = reference.plan_svg(self.args.program, ROOT / f"weights/demo/{bundle}.h5", arguments)
             command = escape(" ".join(["dpi plan", bundle + ".h5", *arguments, "--dot"]))
-            svg = re.sub(r'id="([^"]*)"', "", svg)
             out.append(f'<h2 id="plan-{len(out)}">{escape(caption)}</h2>\n<figure><figcaption><code>{command}</code></figcaption>{svg}</figure>')
         return "Plans", "\n".join(out)
 
@@ -138,7 +138,7 @@ class Site:
         style = self.args.scratch / "java.css"
         style.write_text((DOC / "reference/java.css").read_text(encoding="utf-8"), encoding="utf-8")
         # The generated layer below the public classes is made by the build and is not needed: its absence is ignored.
-        subprocess.run(["javadoc", "-quiet", "-notimestamp", "--ignore-source-errors", "-Xdoclint:none", "-encoding", "UTF-8", "-sourcepath", JAVA, "-d", target,
+        subprocess.run(["javadoc", "-quiet", "-notimestamp", "--ignore-source-errors", "--no-platform-links", "-Xdoclint:none", "-encoding", "UTF-8", "-sourcepath", JAVA, "-d", target,
                         "-windowtitle", "org.dpiframe", "--add-stylesheet", style, "-top", '<a href="../../index.html">DPIFrame SDK: all documentation</a>',
                         "org.dpiframe"], check=True, capture_output=True)
         return "Java API", ""

@@ -101,7 +101,7 @@ def _struct(compound):
 
 def page(about, groups, link):
     """The page's body; `link` makes links of names in a text that is escaped already."""
-    out = ["<h1>C API</h1>", '<p>What <code>dpi/dpi.h</code> says, declaration by declaration.</p>', _pre(about, link), "<h2>Contents</h2>", "<ul>"]
+    out = ["<h1>C API</h1>", '<p>What <code>dpi/dpi.h</code> says, declaration by declaration.</p>', _comment(about, link), "<h2>Contents</h2>", "<ul>"]
     for name, entries in groups:
         links = " &middot; ".join(f'<a href="#{e.name}"><code>{e.name}</code></a>' for e in entries)
         out.append(f'<li><a href="#group-{_slug(name)}">{escape(name)}</a>: {links}</li>')
@@ -116,8 +116,44 @@ def _slug(name):
     return re.sub(r"\W", "-", name)
 
 
-def _pre(text, link):
-    return f'<pre class="comment">{link(escape(text))}</pre>' if text else ""
+def _comment(text, link):
+    """A comment as paragraphs and lists; what is indented, such as a list in columns or an example, stays as it is."""
+    out, lines = [], text.split("\n")
+    while lines:
+        kind = _kind(lines[0])
+        taken = 1
+        while taken < len(lines) and _goes_on(kind, lines[taken - 1], lines[taken]):
+            taken += 1
+        out.append(_part(kind, lines[:taken], link))
+        lines = lines[taken:]
+    return re.sub(r"</ul>\s*<ul>", "", "\n".join(filter(None, out)))
+
+
+def _kind(line):
+    if not line.strip():
+        return "blank"
+    if line.lstrip().startswith("- "):
+        return "item"
+    return "pre" if line.startswith("  ") else "text"
+
+
+def _goes_on(kind, last, line):
+    """Whether a line belongs to the part before it. A line that ends early with a full stop ends its paragraph."""
+    if kind in ("pre", "blank"):
+        return _kind(line) == kind
+    if kind == "item":
+        return line.startswith("   ") and _kind(line) != "item"
+    return _kind(line) == "text" and not (last.rstrip().endswith((".", ":")) and len(last) < 105)
+
+
+def _part(kind, lines, link):
+    text = "\n".join(lines) if kind == "pre" else " ".join(line.strip() for line in lines)
+    text = re.sub(r"`([\w.]+)`", r"<code>\1</code>", link(escape(text)))
+    if kind == "pre":
+        return f'<pre class="columns" tabindex="0">{text}</pre>'
+    if kind == "item":
+        return f"<ul><li>{text[2:]}</li></ul>"
+    return f"<p>{text}</p>" if kind == "text" else ""
 
 
 def _entry(entry, link):
@@ -125,7 +161,7 @@ def _entry(entry, link):
     html = f'<h3 id="{entry.name}"><code>{title}</code></h3>\n'
     if not entry.members or entry.members[0][0] == "":
         html += f'<pre class="declaration">{link(escape(_wrapped(entry.declaration)), entry.name)}</pre>\n'
-    html += _pre(entry.text, link)
+    html += _comment(entry.text, link)
     return html + (_members(entry, link) if entry.members and entry.members[0][0] else "")
 
 

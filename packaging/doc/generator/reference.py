@@ -45,19 +45,23 @@ def _cell(text):
     return text.replace("|", "\\|")
 
 
-def options_html(header):
+def options_html(header, link):
     """Two tables, of the header's list."""
     found = dpi_header.options(header)
-    return "\n".join(_options_table(title, [o for o in found if o.measuring == measuring]) for title, measuring in
+    return "\n".join(_options_table(title, [o for o in found if o.measuring == measuring], link) for title, measuring in
                      (("Options for services", False), ("For measuring and for finding faults", True)))
 
 
-def _options_table(title, rows):
+def _options_table(title, rows, link):
     slug = title.lower().replace(" ", "-")
     out = [f'<h2 id="{slug}">{title}</h2>', '<div class="wide" tabindex="0"><table>', "<thead><tr><th>key</th><th>values</th><th>default</th><th>meaning</th></tr></thead><tbody>"]
     for o in rows:
-        out.append(f'<tr id="{o.key}"><td><code>{o.key}</code></td><td><code>{escape(o.values)}</code></td><td>{escape(o.default)}</td><td>{escape(o.text)}</td></tr>')
+        out.append(f'<tr id="{o.key}"><td><code>{o.key}</code></td><td><code>{escape(o.values)}</code></td><td>{escape(o.default)}</td><td>{_meaning(o.text, link)}</td></tr>')
     return "\n".join(out + ["</tbody></table></div>"])
+
+
+def _meaning(text, link):
+    return re.sub(r"`(\w+)`", r"<code>\1</code>", link(escape(text)))
 
 
 def program_html(program):
@@ -74,16 +78,14 @@ def program_html(program):
 def plan_svg(program, bundle, arguments=()):
     """A plan as a picture, inline: its colours follow the page's."""
     dot = _run([program, "plan", bundle, "--dot", *arguments])
-    svg = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=True).stdout
+    svg = subprocess.run(["dot", "-Tsvg", "-Gfontname=Helvetica", "-Gfontsize=11"], input=dot, capture_output=True, text=True, check=True).stdout
     svg = re.sub(r"<!--.*?-->\s*", "", svg[svg.index("<svg"):], flags=re.DOTALL).replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
-    size = re.search(r'width="(\d+)pt" height="(\d+)pt"', svg)
-    return svg, int(size[1]), int(size[2])
+    return re.sub(r' id="[^"]*"', "", svg)
 
 
 def go_html(module):
     """`go doc -all` of the module, its parts under headings."""
-    environment_free = ["go", "doc", "-all", "."]
-    text = subprocess.run(environment_free, cwd=module, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["go", "doc", "-all", "."], cwd=module, capture_output=True, text=True, check=True).stdout
     parts = re.split(r"(?m)^(CONSTANTS|VARIABLES|FUNCTIONS|TYPES)$", text)
     out = [f'<pre class="comment">{escape(parts[0].strip())}</pre>']
     for title, body in zip(parts[1::2], parts[2::2]):

@@ -55,7 +55,7 @@ class _Lists(Preprocessor):
 def block_html(block):
     lexer = get_lexer_by_name(LEXERS.get(block.language, block.language), stripnl=False) if block.language else get_lexer_by_name("text")
     code = highlight(block.body, lexer, HtmlFormatter(nowrap=True)).rstrip("\n")
-    label = {"file": block.value, "in": f"inside {block.value}", "output": "prints", "not-run": f"not run by the tests: {block.value}"}.get(block.mark, "")
+    label = {"file": block.value, "in": f"a fragment: the frame around it, {block.value}, is at the end of the page", "output": "prints", "not-run": f"not run by the tests: {block.value}"}.get(block.mark, "")
     caption = f'<div class="label">{escape(label)}</div>' if label else ""
     return f'<div class="block {block.mark or "plain"}">{caption}<pre tabindex="0"><code>{code}</code></pre></div>'
 
@@ -106,6 +106,8 @@ class Links:
         return re.sub(r"<code>([^<]*)</code>", lambda m: self._span(source, m[1], strict), html)
 
     def _span(self, source, text, strict):
+        if text.endswith(".md"):
+            return self._file(source, text)
         option = re.fullmatch(r"([a-z_.]+)=[\w*|., +-]*", text)
         if option and option[1] in self.option_keys:
             return f'<a href="options.html#{option[1]}"><code>{text}</code></a>'
@@ -117,6 +119,12 @@ class Links:
         if strict and name[1] not in self.known and not NOT_OF_THE_HEADER.fullmatch(name[1]):
             raise PageError(f"{source}: {text} is not in dpi.h")
         return f"<code>{text}</code>"
+
+    def _file(self, source, text):
+        """The name of a document that is a page, relative to the one that names it or to the top of the tree."""
+        beside = posixpath.normpath(posixpath.join(posixpath.dirname(source), text))
+        target = next((self.pages[path] for path in (beside, text) if path in self.pages), None)
+        return f'<a href="{target}"><code>{text}</code></a>' if target else f"<code>{text}</code>"
 
     def in_text(self, escaped, own=""):
         """Names in a text as links, but for the name that the text is about."""
