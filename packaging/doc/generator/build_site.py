@@ -19,6 +19,7 @@ import header as dpi_header  # noqa: E402
 import reference  # noqa: E402
 import render  # noqa: E402
 
+GUIDE = "packaging/doc/guide/"
 HEADER = ROOT / "capi/include/dpi/dpi.h"
 JAVA = ROOT / "bindings/java/src/main/java"
 PLANS = [("adult_widedeep", "Wide & Deep: one lookup for all tables, the wide part in its scalars", ()),
@@ -59,7 +60,7 @@ class Site:
         self.links = render.Links(ROOT, {p.source: p.output for p in self.pages}, self._anchors(groups),
                                   dpi_header.comment_names(self.header), {o.key for o in dpi_header.options(self.header)})
         self.api = c_api.page(about, groups, self.links.in_text)
-        for page in self.pages:
+        for page in sorted(self.pages, key=lambda p: p.source == "made:index"):  # which lists what the others have
             self._fill(page)
         for page in self.pages:
             if page.source != "made:java":
@@ -88,7 +89,7 @@ class Site:
             return
         text = (ROOT / page.source).read_text(encoding="utf-8")
         text = re.sub(r"(?m)^\{frame ([\w.]+)\}$", lambda m: f"```text\n{(DOC / 'frames' / m[1]).read_text(encoding='utf-8')}```", text)
-        self._from_markdown(page, text, page.source.startswith("packaging/doc/guide/"))
+        self._from_markdown(page, text, page.source.startswith(GUIDE))
 
     def _from_markdown(self, page, text, strict):
         body, headings = render.to_html(page.source, text, strict)
@@ -130,6 +131,13 @@ class Site:
             out.append(f'<h2 id="plan-{len(out)}">{escape(caption)}</h2>\n<figure><figcaption><code>{command}</code></figcaption>{svg}</figure>')
         return "Plans", "\n".join(out)
 
+    def _made_index(self):
+        """Names and headings of all pages, by the alphabet."""
+        places = {name: place for name, place in self.links.anchors.items()}
+        places.update({f"option {o.key}": f"options.html#{o.key}" for o in dpi_header.options(self.header)})
+        places.update({f"{re.sub('<.*?>', '', t)} ({p.title})": f"{p.output}#{i}" for p in self.pages for _, i, t in p.headings if p.source.startswith(GUIDE)})
+        return "Index", reference.index_html(places)
+
     def _made_go(self):
         return "Go API", f"<h1>Go API</h1>\n<p><code>go doc -all dpiframe.org/dpi</code>.</p>\n{reference.go_html(ROOT / 'bindings/go')}"
 
@@ -145,7 +153,7 @@ class Site:
 
     def _whole(self, page):
         contents = ""
-        if len(page.headings) > 3 and page.source != "made:api":
+        if len(page.headings) > 3 and page.source not in ("made:api", "made:index"):
             items = "".join(f'<li><a href="#{i}">{t}</a></li>' for _, i, t in page.headings)
             contents = f'<div class="contents"><ul>{items}</ul></div>'
         body = page.body.replace("</h1>", "</h1>\n" + contents, 1)
@@ -164,7 +172,7 @@ class Site:
 
 def _source(page):
     made = {"made:errors": "dpi.h and reference/errors.md", "made:options": "dpi.h", "made:api": "dpi.h", "made:go": "bindings/go",
-            "made:plans": "dpi plan", "made:program": "dpi --help"}
+            "made:plans": "dpi plan", "made:program": "dpi --help", "made:index": "all pages"}
     return f"Made from {made[page.source]}." if page.source in made else f"Source: {page.source}"
 
 

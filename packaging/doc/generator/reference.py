@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from html import escape
+from html import escape, unescape
 
 import header as dpi_header
 
@@ -81,6 +81,23 @@ def plan_svg(program, bundle, arguments=()):
     svg = subprocess.run(["dot", "-Tsvg", "-Gfontname=Helvetica", "-Gfontsize=11"], input=dot, capture_output=True, text=True, check=True).stdout
     svg = re.sub(r"<!--.*?-->\s*", "", svg[svg.index("<svg"):], flags=re.DOTALL).replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
     return re.sub(r' id="[^"]*"', "", svg)
+
+
+def index_html(places):
+    """{name: where}: under the letters with which the names begin."""
+    out, letter = ["<h1>Index</h1>"], ""
+    for name, place in sorted(places.items(), key=lambda p: (_letter(p[0]), p[0].lower())):
+        if _letter(name) != letter:
+            letter = _letter(name)
+            out.append(f"{'</ul>' if len(out) > 1 else ''}<h2 id=\"{re.sub(r'[^a-z]', '-', letter.lower())}\">{letter}</h2><ul class=\"names\">")
+        out.append(f'<li><a href="{place}">{escape(unescape(name), quote=False)}</a></li>')
+    return "\n".join(out) + "</ul>"
+
+
+def _letter(name):
+    """dpi_model_load is found under the word behind its prefix."""
+    special = re.match(r"(dpi_[a-z]+|DPI_E_|option )", name)
+    return {"DPI_E_": "Errors", "option ": "Options"}.get(special[1], special[1]) if special else name[0].upper()
 
 
 def go_html(module):
