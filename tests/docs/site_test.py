@@ -134,6 +134,28 @@ def library_options(library, bundle):
     return known, json.loads(buffer.value)["options"]
 
 
+METRIC = re.compile(r"\bdpi_(?:\w+_total|longest_wait_ms|http_\w+|model_(?:host|device)_bytes)\b")
+
+
+def metric_faults(text, sample, counters):
+    """Names of metrics in the guide that neither the sample service has nor its rule makes of the library's counters."""
+    known = set(re.findall(r'"(dpi_(?:http|model)_\w+)"', sample))
+    known |= {name + part for name in known for part in ("_bucket", "_sum", "_count")} | {"dpi_longest_wait_ms", "dpi_errors_total"}
+    known |= {f"dpi_{key}_total" for key, value in counters.items() if isinstance(value, int)}
+    known |= {f"dpi_feature_{key}_total" for feature in counters["features"] for key in feature}
+    return [f"metric {name} is none" for name in sorted(set(METRIC.findall(text)) - known)]
+
+
+def metrics_of_the_guide(library, bundle):
+    lib = ctypes.CDLL(str(library))
+    model, buffer = ctypes.c_void_p(), ctypes.create_string_buffer(1 << 20)
+    assert lib.dpi_model_load(str(bundle).encode(), None, ctypes.byref(model), None) == 0
+    lib.dpi_model_counters_json(model, buffer, ctypes.c_size_t(len(buffer)))
+    lib.dpi_model_free(model)
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "packaging/doc/guide").glob("*.md")))
+    return metric_faults(text, (ROOT / "samples/go/scoreservice/metrics.go").read_text(encoding="utf-8"), json.loads(buffer.value))
+
+
 def unmarked_blocks():
     """Blocks of the sources that promise nothing, or something that they cannot."""
     found = []
@@ -191,6 +213,7 @@ PLANTED = [
     (lambda: option_faults(["a"], [option("a", "1")], set(), {}), "not known to the library"),
     (lambda: option_faults(["a"], [option("a", "1")], {"a"}, {"a": "2"}), "told to be 1 and is 2"),
     (lambda: option_faults([], [option("a", "1")], {"a"}, {"a": "1"}), "options.html: no a"),
+    (lambda: metric_faults("dpi_gone_total dpi_calls_total", "", {"calls": 1, "features": []}), "dpi_gone_total is none"),
     (lambda: [] if blocks.matches("a\nb\n", "a\nc\n") else ["differs"], "differs"),
     (lambda: [] if blocks.matches("a ... b\n...\nz\n", "a x b\nno end\n") else ["differs"], "differs"),
 ]
@@ -224,7 +247,8 @@ def main():
     if args.self_test:
         return self_test()
     pages = read_site(args.site)
-    found = invalid_html(pages) + dead_links(args.site, pages) + left_out(pages, args.library, args.program, args.bundle) + unmarked_blocks()
+    found = invalid_html(pages) + dead_links(args.site, pages) + left_out(pages, args.library, args.program, args.bundle) + unmarked_blocks() + \
+        metrics_of_the_guide(args.library, args.bundle)
     for text in found:
         print(text)
     links = sum(len(p.links) for p in pages.values())

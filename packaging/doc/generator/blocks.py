@@ -6,7 +6,7 @@
     ```c in=call.c              it stands in frames/call.c in the place of the line @@; that program is built and run
     ```text output              what the block before it printed; ... stands for any text, a line of ... for any lines
     ```sh not-run="why"         shown, never run; the reason is printed beside it
-    ```text                     no program: text, json, csv, diff, ini, dockerfile
+    ```text                     no program: text, json, csv, diff, ini, yaml, dockerfile
 
 A block in a language that can be run needs a mark, and a language that is not listed here is an error: nothing is left out silently."""
 
@@ -15,7 +15,7 @@ import re
 import shlex
 
 RUNNABLE = ("sh", "python", "c", "cpp", "java", "go", "cmake")
-PLAIN = ("text", "json", "csv", "diff", "ini", "dockerfile")
+PLAIN = ("text", "json", "csv", "diff", "ini", "yaml", "dockerfile")
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 

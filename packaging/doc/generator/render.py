@@ -106,6 +106,7 @@ class Links:
         return re.sub(r"<code>([^<]*)</code>", lambda m: self._span(source, m[1], strict), html)
 
     def _span(self, source, text, strict):
+        text = text.replace("\n", " ")
         if text.endswith(".md"):
             return self._file(source, text)
         option = re.fullmatch(r"([a-z_.]+)=[\w*|., +-]*", text)
