@@ -21,7 +21,7 @@ PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python
         python3-sklearn python3-pytest)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java)
 PACKAGES=(dpkg-dev rpm rpmlint lintian debootstrap git python3)
-DOCS=(python3 python3-markdown python3-pygments python3-html5lib python3-numpy python3-h5py python3-xxhash python3-cryptography doxygen graphviz pkg-config)
+DOCS=(python3 python3-markdown python3-pygments python3-html5lib python3-numpy python3-h5py python3-xxhash python3-cryptography python3-torch doxygen graphviz pkg-config)
 
 LOCK_SECONDS=600
 

@@ -134,6 +134,31 @@ def library_options(library, bundle):
     return known, json.loads(buffer.value)["options"]
 
 
+MEMBER = re.compile(r"`([A-Z]\w+)\.(\w+)[^`]*`")
+OF_OTHERS = {"System.Logger"}
+
+
+def member_faults(text, java, go):
+    """`Model.infoJson()` in the guide: a member of a class in Java or of a type in Go. java: {class: source}; go: the package's source."""
+    found = []
+    for kind, member in sorted(set(MEMBER.findall(text))):
+        in_java = re.search(rf"\b{member}\b", java.get(kind, ""))
+        in_go = re.search(rf"func \(\w* ?\*?{kind}\) {member}\(|type {kind} struct {{[^}}]*\b{member}\b", go)
+        if not in_java and not in_go and f"{kind}.{member}" not in OF_OTHERS:
+            found.append(f"{kind}.{member} is neither in Java nor in Go")
+    return found
+
+
+def members_of_the_guide():
+    java = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "bindings/java/src/main/java/org/dpiframe").glob("*.java")}
+    go = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "bindings/go").glob("*.go")))
+    return member_faults(guide_text(), java, go)
+
+
+def guide_text():
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "packaging/doc").glob("*/*.md")))
+
+
 METRIC = re.compile(r"\bdpi_(?:\w+_total|longest_wait_ms|http_\w+|model_(?:host|device)_bytes)\b")
 
 
@@ -152,8 +177,7 @@ def metrics_of_the_guide(library, bundle):
     assert lib.dpi_model_load(str(bundle).encode(), None, ctypes.byref(model), None) == 0
     lib.dpi_model_counters_json(model, buffer, ctypes.c_size_t(len(buffer)))
     lib.dpi_model_free(model)
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "packaging/doc/guide").glob("*.md")))
-    return metric_faults(text, (ROOT / "samples/go/scoreservice/metrics.go").read_text(encoding="utf-8"), json.loads(buffer.value))
+    return metric_faults(guide_text(), (ROOT / "samples/go/scoreservice/metrics.go").read_text(encoding="utf-8"), json.loads(buffer.value))
 
 
 def unmarked_blocks():
@@ -213,11 +237,13 @@ PLANTED = [
     (lambda: option_faults(["a"], [option("a", "1")], set(), {}), "not known to the library"),
     (lambda: option_faults(["a"], [option("a", "1")], {"a"}, {"a": "2"}), "told to be 1 and is 2"),
     (lambda: option_faults([], [option("a", "1")], {"a"}, {"a": "1"}), "options.html: no a"),
+    (lambda: member_faults("`Model.gone()`", {"Model": "int here()"}, "func (m *Model) There() {"), "Model.gone is neither"),
     (lambda: metric_faults("dpi_gone_total dpi_calls_total", "", {"calls": 1, "features": []}), "dpi_gone_total is none"),
     (lambda: [] if blocks.matches("a\nb\n", "a\nc\n") else ["differs"], "differs"),
     (lambda: [] if blocks.matches("a ... b\n...\nz\n", "a x b\nno end\n") else ["differs"], "differs"),
 ]
 CLEAN = [
+    lambda: member_faults("`Model.here(x)` `Model.There` `Info.Rows`", {"Model": "int here()"}, "func (m *Model) There() {\ntype Info struct {\nRows int }"),
     lambda: planted_site('<a href="#a">x</a><a href="index.html#a">y</a>'),
     lambda: planted_block("```c file=a.c\nx\n```\n\n```sh run\ncc a.c\n```\n\n```text output\n...\n```\n\n```json\n{}\n```\n"),
     lambda: option_faults(["a", "b"], [option("a", "none"), option("b", "hardware threads")], {"a", "b"}, {"a": "", "b": "0"}),
@@ -248,7 +274,7 @@ def main():
         return self_test()
     pages = read_site(args.site)
     found = invalid_html(pages) + dead_links(args.site, pages) + left_out(pages, args.library, args.program, args.bundle) + unmarked_blocks() + \
-        metrics_of_the_guide(args.library, args.bundle)
+        metrics_of_the_guide(args.library, args.bundle) + members_of_the_guide()
     for text in found:
         print(text)
     links = sum(len(p.links) for p in pages.values())
