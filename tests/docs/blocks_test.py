@@ -30,9 +30,11 @@ def environment(args):
     """A reader's: what Install says, and nothing that names the build tree."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DPI_", "PYTHON", "GO")) and k not in ("LD_LIBRARY_PATH", "CMAKE_PREFIX_PATH")}
     prefix = str(args.prefix)
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return {**kept, "PREFIX": prefix, "PATH": f"{prefix}/bin:/usr/bin:/bin:{kept['PATH']}", "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig",
             "PYTHONPATH": f"{prefix}/share/dpi/python", "DPI_JAR": str(args.jar), "DPI_GO": f"{prefix}/share/gocode/src/dpiframe.org/dpi",
-            "PYTHONDONTWRITEBYTECODE": "1", "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "LC_ALL": "C.UTF-8"}
+            "PYTHONDONTWRITEBYTECODE": "1", "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local",
+            "GOCACHE": os.environ.get("GOCACHE") or f"{caches}/go-build", "LC_ALL": "C.UTF-8"}
 
 
 class Page:
@@ -87,8 +89,9 @@ class Page:
 
     def _command(self, block, command):
         self.ran += 1
+        env = {**environment(self.args), "XDG_CACHE_HOME": str(self.folder / ".cache")}  # where Java's archive puts its library
         try:
-            done = subprocess.run(command, cwd=self.folder, env=environment(self.args), capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
+            done = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             self.failed.append(f"{block.place}: not done in {LIMIT} s")
             return None

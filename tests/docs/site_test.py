@@ -27,6 +27,9 @@ import header as dpi_header  # noqa: E402
 HEADER = (ROOT / "capi/include/dpi/dpi.h").read_text(encoding="utf-8")
 
 
+NOT_UNDERSTOOD = re.compile(r"\|-{2,}.{0,20}|\n- .{0,20}|\]\([\w./#-]+\)|\*\*.{0,20}|```.{0,20}")
+
+
 class Page(html.parser.HTMLParser):
     def __init__(self, path):
         super().__init__()
@@ -59,6 +62,7 @@ def invalid_html(pages):
         parser.parse(page.text)
         found += [f"{name}:{at[0]}: {error}" for at, error, _ in parser.errors]
         found += [f"{name}: id {i} is there {page.ids.count(i)} times" for i in sorted(set(page.ids)) if page.ids.count(i) > 1]
+        found += [f"{name}: Markdown that was not understood: {text}" for text in NOT_UNDERSTOOD.findall(re.sub(r"(?s)<(pre|code).*?</\1>", "", page.text))]
     return found
 
 
@@ -222,6 +226,9 @@ def option(key, default):
 
 PLANTED = [
     (lambda: planted_site("<p><table></p>"), "index.html"),
+    (lambda: planted_site("<p>a\n| b |\n|---|\n</p>"), "Markdown that was not understood"),
+    (lambda: planted_site("<p>a\n- b</p>"), "Markdown that was not understood"),
+    (lambda: planted_site("<p>[a](b.md)</p>"), "Markdown that was not understood"),
     (lambda: planted_site('<p id="a">x</p>'), "id a is there 2 times"),
     (lambda: planted_site('<a href="gone.html">x</a>'), "leads nowhere"),
     (lambda: planted_site('<a href="#b">x</a>'), "no such place"),

@@ -39,7 +39,7 @@ class _Fences(Preprocessor):
 
 
 class _Lists(Preprocessor):
-    """A list may follow a paragraph at once, as it may elsewhere."""
+    """A list or a table may follow a paragraph at once, as it may elsewhere."""
 
     ITEM = re.compile(r"^(?:[-*]|\d+\.) ")
 
@@ -47,6 +47,8 @@ class _Lists(Preprocessor):
         out = []
         for line in lines:
             if self.ITEM.match(line) and out and out[-1].strip() and not self.ITEM.match(out[-1]) and not out[-1].startswith(" "):
+                out.append("")
+            if line.startswith("|") and out and out[-1].strip() and not out[-1].startswith("|"):
                 out.append("")
             out.append(line)
         return out
