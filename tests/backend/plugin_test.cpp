@@ -90,6 +90,7 @@ TEST_CASE("plugin: each refusal has its reason") {
   CHECK(contains(refusal("tiny_missing"), "No such file or directory (option backend_dir)"));
   CHECK(contains(refusal("tiny_no_init"), "does not export dpi_backend_init_v1"));
   CHECK(contains(refusal("tiny_no_score"), "does not export dpi_backend_score_v1"));
+  CHECK(contains(refusal("tiny_no_layout"), "does not export dpi_backend_layout_v1"));
   const std::string abi = std::to_string(DPI_BACKEND_ABI);
   const std::string other = std::to_string(DPI_BACKEND_ABI + 1);
   CHECK(contains(refusal("tiny_old_abi"), "has backend ABI " + other + ", expected " + abi));
@@ -98,6 +99,17 @@ TEST_CASE("plugin: each refusal has its reason") {
   CHECK(contains(refusal("tiny_other_name"), "calls itself 'someone_else', expected 'tiny_other_name'"));
   CHECK(contains(refusal("tiny_short_struct"), "has an interface of 16 bytes, expected"));
   CHECK(contains(refusal("tiny_not_a_library"), "cannot be opened: "));
+}
+
+TEST_CASE("plugin: one of the same number whose structs are others is told by the digest") {
+  const std::string own = DPI_BACKEND_LAYOUT, other = DPI_TEST_OTHER_LAYOUT;
+  const std::string number = std::to_string(DPI_BACKEND_ABI) + "-";
+  CHECK(own.starts_with(number));
+  CHECK(own.size() == number.size() + 16);
+  CHECK(other.starts_with(number));
+  CHECK(own != other);
+  CHECK(contains(refusal("tiny_other_layout"),
+                 "was built for the backend interface '" + other + "', not for '" + own + "'"));
 }
 
 TEST_CASE("plugin: a failing open keeps its code, its text and the native code") {

@@ -14,6 +14,8 @@
 #define TINY_OTHER_NAME 6
 #define TINY_SHORT_STRUCT 7
 #define TINY_OPEN_FAILS 8
+#define TINY_NO_LAYOUT 9
+#define TINY_OTHER_LAYOUT 10  // compiled with a header in which two members changed places
 
 namespace {
 
@@ -32,6 +34,10 @@ namespace {
 [[maybe_unused]] void tiny_close(dpi_backend_device*) {}
 
 }  // namespace
+
+#if TINY_FORM != TINY_NO_LAYOUT
+TINY_EXPORT const char* dpi_backend_layout_v1() { return DPI_BACKEND_LAYOUT; }
+#endif
 
 #if TINY_FORM != TINY_NO_INIT
 TINY_EXPORT int32_t dpi_backend_init_v1(uint32_t, dpi_backend_api* out) {

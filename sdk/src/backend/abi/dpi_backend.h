@@ -195,10 +195,14 @@ typedef struct dpi_backend_api {
   size_t (*op_bytes)(const dpi_backend_op*);
 } dpi_backend_api;
 
-// The two symbols a plugin exports. score: 0 = unusable on this machine, `why` (cap bytes) says so; higher is
-// better.
+// The three symbols a plugin exports. layout: DPI_BACKEND_LAYOUT, which the build defines for the host and
+// for plugins: the number above and a digest of all that these headers declare (layout.cmake). It is asked
+// first, and a plugin with another is not called, whatever its number. score: 0 = unusable on this machine,
+// `why` (cap bytes) says so; higher is better.
+typedef const char* (*dpi_backend_layout_fn)(void);
 typedef int32_t (*dpi_backend_init_fn)(uint32_t core_abi, dpi_backend_api* out);
 typedef int32_t (*dpi_backend_score_fn)(char* why, size_t cap);
+#define DPI_BACKEND_LAYOUT_SYMBOL "dpi_backend_layout_v1"
 #define DPI_BACKEND_INIT_SYMBOL "dpi_backend_init_v1"
 #define DPI_BACKEND_SCORE_SYMBOL "dpi_backend_score_v1"
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string_view>
 
 namespace dpi::backend {
 namespace {
@@ -26,6 +27,7 @@ std::string loader_error(const char* what) {
 // A library that is open. It is closed again unless it is kept: one that was asked for its score may not be.
 struct Library {
   void* handle = nullptr;
+  dpi_backend_layout_fn layout = nullptr;
   dpi_backend_init_fn init = nullptr;
   dpi_backend_score_fn score = nullptr;
 
@@ -47,11 +49,23 @@ bool open_library(const std::string& path, Library* lib, PluginRefusal* why) {
     why->reason = "cannot be opened: " + loader_error("dlopen failed");
     return false;
   }
+  lib->layout = reinterpret_cast<dpi_backend_layout_fn>(dlsym(lib->handle, DPI_BACKEND_LAYOUT_SYMBOL));
   lib->init = reinterpret_cast<dpi_backend_init_fn>(dlsym(lib->handle, DPI_BACKEND_INIT_SYMBOL));
   lib->score = reinterpret_cast<dpi_backend_score_fn>(dlsym(lib->handle, DPI_BACKEND_SCORE_SYMBOL));
-  if (lib->init != nullptr && lib->score != nullptr) return true;
-  why->reason = std::string("does not export ") +
-                (lib->init == nullptr ? DPI_BACKEND_INIT_SYMBOL : DPI_BACKEND_SCORE_SYMBOL);
+  if (lib->layout != nullptr && lib->init != nullptr && lib->score != nullptr) return true;
+  why->reason = std::string("does not export ") + (lib->init == nullptr    ? DPI_BACKEND_INIT_SYMBOL
+                                                   : lib->score == nullptr ? DPI_BACKEND_SCORE_SYMBOL
+                                                                           : DPI_BACKEND_LAYOUT_SYMBOL);
+  return false;
+}
+
+// Structs of another build, though of the same number, would be read wrongly: so this comes before all else.
+bool same_layout(const Library& lib, std::string* reason) {
+  const char* text = lib.layout();
+  const std::string_view built = text != nullptr ? std::string_view(text, strnlen(text, 64)) : "";
+  if (built == DPI_BACKEND_LAYOUT) return true;
+  *reason = "was built for the backend interface '" + std::string(built) + "', not for '" +
+            DPI_BACKEND_LAYOUT + "'";
   return false;
 }
 
@@ -111,6 +125,7 @@ std::unique_ptr<Plugin> load(const std::string& path, const std::string& name, P
   if (why->reason = distrust_file(path, real, &why->advice); !why->reason.empty()) return nullptr;
   why->advice = kReplace;
   if (!open_library(real, &lib, why)) return nullptr;
+  if (!same_layout(lib, &why->reason)) return nullptr;
   if (!init_api(lib, name, &plugin->api, &why->reason)) return nullptr;
   char text[400] = "";
   lib.keep();

@@ -175,6 +175,10 @@ void fill_api(dpi_backend_api* api) {
 }  // namespace
 }  // namespace dpi::backend
 
+extern "C" __attribute__((visibility("default"))) const char* dpi_backend_layout_v1() {
+  return DPI_BACKEND_LAYOUT;
+}
+
 extern "C" __attribute__((visibility("default"))) int32_t dpi_backend_init_v1(uint32_t core_abi,
                                                                               dpi_backend_api* out) {
   if (core_abi != DPI_BACKEND_ABI) {
