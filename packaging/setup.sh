@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the project needs on Debian 12, through apt. Repeatable: asks dpkg first and does nothing when all is there.
 #
-#   packaging/setup.sh [--print] [GROUP...]        groups: build (default), test, parity, bindings, packages, docs, all
+#   packaging/setup.sh [--print] [GROUP...]        groups: build (default), test, parity, bindings, packages, docs, aarch64, all
 #
 #   build     compilers and libraries for the SDK itself
 #   test      what tests/run.sh needs beyond that
@@ -9,6 +9,7 @@
 #   bindings  Java and Go
 #   packages  what packaging/build.sh and its tests need beyond build and bindings
 #   docs      what packaging/doc/build.sh and its tests need beyond build and bindings
+#   aarch64   the cross compiler and the emulator of tests/packaging/aarch64_test.sh; not in `all`
 #   --print   only list the packages of the groups
 #
 # Another package manager that is at work is waited for, ten minutes at most.
@@ -20,8 +21,9 @@ TEST=(git make graphviz abigail-tools python3 python3-venv python3-numpy libhdf5
 PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python3-pandas python3-numpy python3-h5py python3-xxhash
         python3-sklearn python3-pytest)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java)
-PACKAGES=(dpkg-dev rpm rpmlint lintian debootstrap git python3)
+PACKAGES=(dpkg-dev rpm rpmlint lintian debootstrap gdb git python3)
 DOCS=(python3 python3-markdown python3-pygments python3-html5lib python3-numpy python3-h5py python3-xxhash python3-cryptography python3-torch doxygen graphviz pkg-config)
+AARCH64=(g++-aarch64-linux-gnu qemu-user cmake ninja-build pkg-config)
 
 LOCK_SECONDS=600
 
@@ -35,8 +37,9 @@ packages_of() {
     bindings) echo "${BINDINGS[@]}" ;;
     packages) echo "${PACKAGES[@]}" ;;
     docs) echo "${DOCS[@]}" ;;
+    aarch64) echo "${AARCH64[@]}" ;;
     all) echo "${BUILD[@]} ${TEST[@]} ${PARITY[@]} ${BINDINGS[@]} ${PACKAGES[@]} ${DOCS[@]}" ;;
-    *) say "unknown group '$1'; the groups are build, test, parity, bindings, packages, docs, all"; exit 2 ;;
+    *) say "unknown group '$1'; the groups are build, test, parity, bindings, packages, docs, aarch64, all"; exit 2 ;;
   esac
 }
 

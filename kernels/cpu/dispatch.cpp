@@ -14,12 +14,14 @@ namespace {
 #define DPI_CPU_SET scalar
 constexpr Functions kScalarFunctions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
 #undef DPI_CPU_SET
+#if defined(__x86_64__)
 #define DPI_CPU_SET avx2
 constexpr Functions kAvx2Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
 #undef DPI_CPU_SET
 #define DPI_CPU_SET avx512
 constexpr Functions kAvx512Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
 #undef DPI_CPU_SET
+#endif
 #undef DPI_CPU_FIELD
 
 const Functions& best() {
@@ -33,6 +35,7 @@ const char* isa_name(Isa isa) {
   return isa == Isa::kAvx512 ? "avx512" : isa == Isa::kAvx2 ? "avx2" : "scalar";
 }
 
+#if defined(__x86_64__)
 bool isa_supported(Isa isa) {
   __builtin_cpu_init();
   const bool avx2 =
@@ -43,14 +46,19 @@ bool isa_supported(Isa isa) {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-Isa best_isa() {
-  if (isa_supported(Isa::kAvx512)) return Isa::kAvx512;
-  return isa_supported(Isa::kAvx2) ? Isa::kAvx2 : Isa::kScalar;
-}
-
 const Functions& functions(Isa isa) {
   if (isa == Isa::kAvx512) return kAvx512Functions;
   return isa == Isa::kAvx2 ? kAvx2Functions : kScalarFunctions;
+}
+#else
+bool isa_supported(Isa isa) { return isa == Isa::kScalar; }
+
+const Functions& functions(Isa) { return kScalarFunctions; }
+#endif
+
+Isa best_isa() {
+  if (isa_supported(Isa::kAvx512)) return Isa::kAvx512;
+  return isa_supported(Isa::kAvx2) ? Isa::kAvx2 : Isa::kScalar;
 }
 
 void multi_lookup(const MultiLookupArgs& a) {

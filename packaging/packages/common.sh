@@ -24,18 +24,17 @@ facts() {
   [ -n "$plugin" ] || say "libdpi1-cuda13 is left out: no up-to-date build/cuda has libdpi_cuda.so (cmake --preset release -B build/cuda -DDPI_CUDA=ON)"
 }
 
-# The names of the descriptions in list/, the plugin's only where there is a plugin.
+# The names of the descriptions in list/, without those whose `when` does not hold.
 packages() {
-  local file name
+  local file
   for file in "$here"/list/*.sh; do
-    name="$(basename "$file" .sh)"
-    [ "$name" = libdpi1-cuda13 ] && [ -z "$plugin" ] || echo "$name"
+    (describe_package "$(basename "$file" .sh)"; if eval "$when"; then echo "$name"; fi)
   done
 }
 
-# describe_package NAME: the fields of its description, in the caller's variables.
+# describe_package NAME: the fields of its description, in the caller's variables. `when` is a command: is the package made?
 describe_package() {
-  name="$1" rpm="" section="" multi_arch="" arch=any notices="" summary="" about="" files=() deb=() rpm_tags=()
+  name="$1" when=true rpm="" section="" multi_arch="" arch=any notices="" summary="" about="" files=() deb=() rpm_tags=()
   . "$here/list/$1.sh"
 }
 

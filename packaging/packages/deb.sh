@@ -23,9 +23,16 @@ deb_documents() {
   deb_copyright >"$doc/copyright"
   [ ! -f "$here/debian/$name.lintian-overrides" ] ||
     install -D -m 644 "$here/debian/$name.lintian-overrides" "$folder/usr/share/lintian/overrides/$name"
+  [ ! -f "$here/debian/$name.triggers" ] || install -m 644 "$here/debian/$name.triggers" "$folder/DEBIAN/triggers"
+  [ "$section" != python ] || deb_python
+}
+
+# Python's compiled files are made and taken away on the system that the package is installed on.
+deb_python() {
   local script
-  for script in postinst prerm triggers; do
-    [ ! -f "$here/debian/$name.$script" ] || install -m "$([ $script = triggers ] && echo 644 || echo 755)" "$here/debian/$name.$script" "$folder/DEBIAN/$script"
+  for script in postinst prerm; do
+    sed "s/@PACKAGE@/$name/" "$here/debian/python.$script" >"$folder/DEBIAN/$script"
+    chmod 755 "$folder/DEBIAN/$script"
   done
 }
 

@@ -6,10 +6,10 @@ layout() {
   tree="$trees/packages$([ "$debug" = no ] || echo -debug)"
   if [ "$1" = deb ]; then
     lib="usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" python=usr/lib/python3/dist-packages
-    jni="$lib/jni" examples=usr/share/doc/libdpi-dev/examples
+    jni="$lib/jni" examples=usr/share/doc/libdpi-dev/examples maven=usr/share/maven-repo
   else
     # The Python of RHEL 9, which has the glibc that is asked for.
-    lib=usr/lib64 python="usr/lib/python${DPI_RPM_PYTHON:-3.9}/site-packages" jni=usr/lib64/dpi examples=usr/share/doc/dpi-devel/examples
+    lib=usr/lib64 python="usr/lib/python${DPI_RPM_PYTHON:-3.9}/site-packages" jni=usr/lib64/dpi examples=usr/share/doc/dpi-devel/examples maven=""
   fi
 }
 
@@ -63,6 +63,14 @@ stage_java() {
   cmake -P "$stage/no_path.cmake"
   "$ROOT/packaging/jar/make_class_jar.sh" "$all/usr/share/java" "$version" "$tree/bindings/java/classes" "$tree/packaging"
   ln -s "dpi-$version.jar" "$all/usr/share/java/dpi.jar"
+  [ -z "$maven" ] || stage_maven "$all/$maven/org/dpiframe/dpi/$version"
+}
+
+# Debian's repository for Maven and what reads it: org.dpiframe:dpi, by its coordinates.
+stage_maven() {
+  mkdir -p "$1"
+  ln -sr "$all/usr/share/java/dpi-$version.jar" "$1/dpi-$version.jar"
+  sed "s/@VERSION@/$version/" "$ROOT/packaging/jar/pom.xml.in" >"$1/dpi-$version.pom"
 }
 
 # The package lies where Python looks; `dpi repack` finds it by the link, so that it runs this one and no other.

@@ -15,12 +15,15 @@ import tempfile
 
 OUT = pathlib.Path(sys.argv[1]).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "install"))
+import sbom  # noqa: E402
 LIB = "usr/lib/x86_64-linux-gnu"
 VERSION, FULL = "1.0.0", sorted(OUT.glob("libdpi1_*_amd64.deb"))[0].name.split("_")[1]
 OWN = ["usr/share/doc/{name}/changelog.Debian.gz", "usr/share/doc/{name}/copyright"]
 NOTICES = ["usr/share/doc/{name}/THIRD_PARTY.md", r"usr/share/doc/{name}/licenses/[\w+-]+\.txt"]
 PYTHON = "usr/lib/python3/dist-packages"
 GO = "usr/share/gocode/src/dpiframe.org/dpi"
+MAVEN = f"usr/share/maven-repo/org/dpiframe/dpi/{VERSION}/dpi-{VERSION}"
 COMMANDS = "bench devices inspect keygen plan predict repack sign verify".split()
 
 # Patterns, each of which must match, and which together match every file; the dependencies.
@@ -32,7 +35,7 @@ EXPECTED = {
     "dpi-tools": (["usr/bin/dpi", "usr/share/man/man1/dpi.1.gz", *(f"usr/share/man/man1/dpi-{c}.1.gz" for c in COMMANDS), *NOTICES],
                   "libc6 (>= 2.34)"),
     "libdpi-jni": ([f"{LIB}/jni/libdpi_jni.so"], "libc6 (>= 2.2.5), libdpi1 (>= 1.0.0)"),
-    "libdpi-java": ([f"usr/share/java/dpi-{VERSION}.jar", "usr/share/java/dpi.jar"], f"libdpi-jni (= {FULL})"),
+    "libdpi-java": ([f"usr/share/java/dpi-{VERSION}.jar", "usr/share/java/dpi.jar", f"{MAVEN}.pom", f"{MAVEN}.jar"], f"libdpi-jni (= {FULL})"),
     "golang-dpi-dev": ([rf"{GO}/[\w/]+\.go", rf"{GO}/go.mod", rf"{GO}/README.md", f"{GO}/internal/native/dpi_wrap.c",
                         f"{GO}/internal/native/hot.h"], f"libdpi-dev (= {FULL}), pkg-config"),
     "python3-dpi-export": ([rf"{PYTHON}/dpi_export/(?:trace/)?\w+\.py", rf"{PYTHON}/dpi_export-{VERSION}.dist-info/METADATA",
@@ -40,7 +43,8 @@ EXPECTED = {
                            "python3 (>= 3.9), python3-h5py, python3-numpy, python3-xxhash"),
 }
 LINKS = {"libdpi1": {f"{LIB}/libdpi.so.1": "libdpi.so.1.0.0"}, "libdpi-dev": {f"{LIB}/libdpi.so": "libdpi.so.1"},
-         "libdpi-java": {"usr/share/java/dpi.jar": f"dpi-{VERSION}.jar"},
+         "libdpi-java": {"usr/share/java/dpi.jar": f"dpi-{VERSION}.jar",
+                          f"{MAVEN}.jar": f"../../../../../java/dpi-{VERSION}.jar"},
          "python3-dpi-export": {"usr/share/dpi/python/dpi_export": f"../../../lib/python3/dist-packages/dpi_export"}}
 
 
@@ -110,7 +114,11 @@ def sums(package):
 
 
 def materials(package):
-    """What is linked in is named in the bill of materials, with its licence's text in the package."""
+    """What is linked in is named in the bill of materials, which is SPDX 2.3, with its licence's text in the package."""
+    try:
+        sbom.fields(package.materials)
+    except AssertionError as fault:
+        yield f"its bill of materials is not SPDX 2.3: {fault}"
     named = {entry["name"] for entry in package.materials["packages"]} - {"dpi"}
     wanted = {"libdpi1": {"xxHash", "libsodium", "nlohmann-json", "libstdc++", "libgcc"}}
     wanted["dpi-tools"] = wanted["libdpi1"] | {"CLI11"}
@@ -139,7 +147,8 @@ def linked(package):
 
 def control_files(package):
     there = {path.name for path in (package.folder / "DEBIAN").iterdir()}
-    wanted = {"control", "md5sums"} | {"libdpi1": {"shlibs", "symbols", "triggers"}, "python3-dpi-export": {"postinst", "prerm"}}.get(package.name, set())
+    wanted = {"control", "md5sums"} | ({"shlibs", "symbols", "triggers"} if package.name == "libdpi1" else set())
+    wanted |= {"postinst", "prerm"} if package.control["Section"] == "python" else set()
     if there != wanted:
         yield f"has the control files {sorted(there)}"
     if package.name == "libdpi1" and wanted <= there:
@@ -223,6 +232,7 @@ PLANTED = [
     ("golang-dpi-dev", sums, lambda p: edit(p.folder / GO / "go.mod", "go 1.19", "go 1.18")),
     ("libdpi1", sums, lambda p: p.materials["files"].pop()),
     ("dpi-tools", materials, lambda p: (p.folder / "usr/share/doc/dpi-tools/licenses/CLI11.txt").unlink()),
+    ("libdpi1", materials, lambda p: p.materials["packages"][0].pop("licenseDeclared")),
     ("libdpi1", linked, lambda p: shutil.copy("/usr/bin/python3", p.folder / LIB / "libdpi.so.1.0.0")),
     ("libdpi-jni", linked, lambda p: subprocess.run(["objcopy", "--add-section", ".comment=/etc/hosts", p.folder / LIB / "jni/libdpi_jni.so"], check=True)),
     ("libdpi1", control_files, lambda p: (p.folder / "DEBIAN/triggers").unlink()),

@@ -21,7 +21,31 @@ check() {  # NAME COMMAND...
 install() { apt-get install -q -y --no-install-recommends "$@"; }
 
 # What users of the five languages have: not what the packages depend on.
-tools() { apt-get update -q && install g++ cmake make default-jdk-headless golang-go python3-torch- file; }
+tools() { apt-get update -q && install g++ cmake make default-jdk-headless ivy gdb-minimal golang-go python3-torch- file; }
+
+# The container's recipe in packaging/README.md, line by line: COPY takes from $context, FROM is this root.
+recipe() {  # FILE
+  local context=/test/context as=() line words
+  mkdir -p "$context" && cp /test/newer/{libdpi1,dpi-tools}_*.deb "$context/" && dpkg-deb -x /test/newer/libdpi-dev_*.deb "$work/dev" &&
+    cp "$work/dev$examples/adult_widedeep.h5" "$context/model.h5" || return 1
+  while read -r line; do
+    echo "$line"
+    case "$line" in
+      FROM\ *) ;;
+      COPY\ *)
+        read -ra words <<<"${line#COPY }"
+        mkdir -p "$(dirname "${words[-1]}x")" && (cd "$context" && cp ${words[*]}) || return 1 ;;
+      RUN\ *) sh -c "${line#RUN }" || return 1 ;;
+      USER\ *) as=(runuser -u "${line#USER }" --) ;;
+      CMD\ *) "${as[@]}" $(tr -d '[],"' <<<"${line#CMD }") || return 1 ;;
+      *) echo "what is this line?"; return 1 ;;
+    esac
+  done <"$1"
+}
+container() { [ -s /test/Containerfile ] && recipe /test/Containerfile >"$work/said" && grep -q '^verified' "$work/said" && [ "$(ours | wc -l)" = 2 ] && purge_all; }
+container_fails() {  # planted: the library is forgotten, and so is the model
+  sed 's|model.h5 /srv|nothing.h5 /srv|' /test/Containerfile >"$work/bad" && ! recipe "$work/bad" && purge_all
+}
 names() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /test -o -path /tmp -o -path /root -o -path /var/log -o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg \) -prune -o -print | sort; }
 
 ours() { dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n' | awk '/^(libdpi|dpi-|golang-dpi|python3-dpi)/ && $3 == "ii" { print $1, $2 }'; }
@@ -30,6 +54,7 @@ all_are() {  # REVISION: every package that lies in the folder is installed with
   wanted="$(for file in "/test/$1"/*.deb; do dpkg-deb -W --showformat '${Package} ${Version}\n' "$file"; done | sort)"
   diff <(ours | sort) <(echo "$wanted")
 }
+another_number() { ! all_are older >"$work/numbers" && grep -q '^< libdpi1 ' "$work/numbers" && grep -q '^> libdpi1 ' "$work/numbers"; }
 install_all() { install "/test/$1"/*.deb && all_are "$1"; }
 
 verify() { dpi verify "$examples/adult_widedeep.h5"; }
@@ -44,6 +69,11 @@ in_java() {
   javac -cp /usr/share/java/dpi.jar -d "$work" /test/Score.java && java -cp /usr/share/java/dpi.jar:"$work" Score "$examples/adult_widedeep.h5" >"$work/java.txt" &&
     diff "$work/c.txt" "$work/java.txt" && [ ! -e "$HOME/.cache/dpi" ]  # the system's library, no extracted one
 }
+by_maven_coordinates() {  # what a build with Maven's repositories does, by Ivy: Debian's repository is a folder
+  printf '<ivysettings><settings defaultResolver="debian"/><resolvers><ibiblio name="debian" m2compatible="true" root="file:///usr/share/maven-repo/"/></resolvers></ivysettings>' >"$work/ivy.xml"
+  resolve() { java -jar /usr/share/java/ivy.jar -settings "$work/ivy.xml" -cache "$work/ivy" -dependency org.dpiframe dpi "$1" -cachepath "$work/path"; }
+  rm -rf "$work/ivy" && ! resolve 0.9.9 && resolve 1.0.0 && java -cp "$(cat "$work/path"):$work" Score "$examples/adult_widedeep.h5" | diff "$work/c.txt" -
+}
 in_go() {
   mkdir -p "$work/go" && cp /test/main.go "$work/go/" && cd "$work/go" &&
     printf 'module x\n\ngo 1.19\n\nrequire dpiframe.org/dpi v1.0.0\n\nreplace dpiframe.org/dpi => /usr/share/gocode/src/dpiframe.org/dpi\n' >go.mod &&
@@ -53,6 +83,14 @@ in_python() {
   cd / && /usr/bin/python3 -c "import dpi_export, sys; assert dpi_export.__file__.startswith('/usr/lib/python3/dist-packages/'); print(dpi_export.Bundle('$examples/adult_widedeep.h5'))" &&
     python3 -m dpi_export verify "$examples/adult_widedeep.h5" && dpi repack "$examples/adult_widedeep.h5" "$work/again.h5" && dpi verify "$work/again.h5"
 }
+# A service dies within a call: the debugger finds the library's symbols by its identity, and says where in which source.
+frames() {  # FOLDER OF SYMBOLS
+  gdb -batch -nx -iex 'set debuginfod enabled off' -iex "set debug-file-directory $1" -ex run -ex bt --args "$work/dies" "$examples/adult_widedeep.h5" >"$work/frames" 2>&1
+  cat "$work/frames"
+  grep -qE 'dpi_model_load \(path=.* at /usr/src/dpi-1\.0\.0/capi/src/model\.cpp:[0-9]+' "$work/frames" && grep -qE 'at /usr/src/dpi-1\.0\.0/sdk/src/' "$work/frames"
+}
+backtrace() { cc -g /test/dies.c $(pkg-config --cflags --libs dpi) -o "$work/dies" && frames /usr/lib/debug; }
+no_symbols() { ! frames /nowhere && grep -q SIGABRT "$work/frames" && grep -q 'dpi_model_load ()' "$work/frames"; }
 pages() { local page; for page in dpi dpi-verify dpi-repack; do [ -f "/usr/share/man/man1/$page.1.gz" ] || return 1; done; }
 
 use_all() {  # FOLDER
@@ -62,9 +100,11 @@ use_all() {  # FOLDER
   check "$1: C by pkg-config" c_by_pkg_config
   check "$1: C and C++ by CMake" by_cmake
   check "$1: Java, JAR on the class path, the same scores" in_java
+  check "$1: Java, by Maven coordinates" by_maven_coordinates
   check "$1: Go by replace, the same scores" in_go
   check "$1: Python, and dpi repack" in_python
   check "$1: manual pages" pages
+  check "$1: a backtrace through the library names its sources" backtrace
 }
 
 purge_all() { local list; mapfile -t list < <(ours | cut -d' ' -f1); [ ${#list[@]} -gt 0 ] && apt-get purge -q -y "${list[@]}" && [ -z "$(ours)" ]; }
@@ -82,6 +122,8 @@ wrong_dependency() {
   rebuilt libdpi1 'sed -i "s/^Depends: /Depends: libdpi-absent, /" DEBIAN/control' && ! install /test/libdpi1.deb && [ -z "$(ours)" ]
 }
 
+check "the container's recipe, line by line" container
+check "planted: a recipe without its model is noticed" container_fails
 check "tools of the five languages" tools || exit 1
 # What the packages bring from Debian stays in the root from here on: only their own files are in question.
 depended() { install python3-h5py python3-xxhash python3-cryptography pkg-config && names >"$work/before"; }
@@ -89,7 +131,9 @@ check "Debian's packages" depended || exit 1
 check "the packages install, with all that they depend on" install_all older || exit 1
 use_all older
 check "the next ones replace them" install_all newer
+check "planted: packages of another number are noticed" another_number
 use_all newer
+check "planted: without debug symbols a backtrace names none" no_symbols
 check "all are removed" purge_all
 check "nothing stays" nothing_stays
 check "planted: compiled Python that stays is noticed" leaves_something

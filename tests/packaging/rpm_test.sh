@@ -53,6 +53,8 @@ if rpm -Va --nodeps >/dev/null; then echo "a changed file is not noticed"; exit 
 rpm -i --nodeps --nosignature --replacepkgs --replacefiles "$out"/dpi-devel-[0-9]*.rpm
 rpm -Va --nodeps
 
+"$source/tests/packaging/rpm_materials.py" "$out" "$root"
+
 examples="$root/usr/share/doc/dpi-devel/examples"
 "$root/usr/bin/dpi" verify "$examples/adult_widedeep.h5" >"$scratch/log"
 "$root/usr/bin/dpi" predict "$examples/adult_widedeep.h5" "$examples/adult_test.csv" --raw >"$scratch/scores.csv"
@@ -60,6 +62,15 @@ test "$(wc -l <"$scratch/scores.csv")" = 16282
 export PKG_CONFIG_PATH="$root/usr/lib64/pkgconfig"
 # shellcheck disable=SC2046
 cc "$examples/02_score_batch.c" $(pkg-config --cflags --libs dpi) -o "$scratch/batch"
+# A backtrace by the debug symbols; without them none.
+# shellcheck disable=SC2046
+cc -g "$source/tests/packaging/dies.c" $(pkg-config --cflags --libs dpi) -o "$scratch/dies"
+frames() {  # FOLDER OF SYMBOLS: how many frames name a source of the library
+  LD_LIBRARY_PATH="$root/usr/lib64" gdb -batch -nx -iex 'set debuginfod enabled off' -iex "set debug-file-directory $1" -ex run -ex bt \
+    --args "$scratch/dies" "$examples/adult_widedeep.h5" 2>&1 | grep -cE 'dpi_model_load \(path=.* at /usr/src/dpi-[0-9.]+/capi/src/model\.cpp:[0-9]+' || true
+}
+test "$(frames "$root/usr/lib/debug")" = 1
+test "$(frames /nowhere)" = 0
 LD_LIBRARY_PATH="$root/usr/lib64" "$scratch/batch" "$examples/adult_widedeep.h5" >>"$scratch/log"
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/usr/lib/python3.9/site-packages" /usr/bin/python3 -m dpi_export verify "$examples/adult_widedeep.h5" >>"$scratch/log"
 "$root/usr/bin/dpi" repack "$examples/adult_widedeep.h5" "$scratch/again.h5" --python /usr/bin/python3 >>"$scratch/log"

@@ -7,7 +7,8 @@
 #   --jobs N   parallel compilations (default: the number of processors)
 #
 # Otherwise also: all packages with their debug symbols, compiled anew in a copy of the tree elsewhere to the same bytes; .rpms in a scratch root;
-# .debs in a clean Debian root (needs root and debootstrap): consumers in five languages, an upgrade, the removal of everything.
+# .debs in a clean Debian root (needs root and debootstrap): consumers in five languages, an upgrade, the removal of everything; the library for
+# aarch64 under an emulator.
 # A line begins with "passed:", "FAILED:" or "skipped:" for each check. packaging/setup.sh build bindings packages installs what is needed.
 set -uo pipefail
 umask 022
@@ -87,19 +88,32 @@ elsewhere() {
   SOURCE_DATE_EPOCH="$(git -c safe.directory="$ROOT" log -1 --format=%ct)" CCACHE_DISABLE=1 "$copy/packaging/build.sh" --out "$scratch/elsewhere" --jobs "$jobs"
 }
 
+# The record of the binary interface holds for the library that is packed, by its debug symbols.
+real_abi() {  # FOLDER
+  local package
+  for package in libdpi1 libdpi1-dbgsym; do dpkg-deb -x "$1/$package"_*.deb "$scratch/abi" || return 1; done
+  /usr/bin/python3 tests/abi/compiled_abi.py --library "$(realpath "$scratch"/abi/usr/lib/*/libdpi.so.1)" --debug "$scratch/abi/usr/lib/debug"
+}
+
 full_form() {
   local out="$ROOT/build/packages" older="$scratch/older"
   check "all packages" packaging/build.sh --out "$out" --jobs "$jobs" || return
   judge_debs "$out" --debug
-  check "all packages, compiled anew elsewhere" elsewhere && check "both have the same bytes" same_files "$out" "$scratch/elsewhere"
   check "a byte more is noticed" differs "$out"
+  check "the binary interface is the recorded one" real_abi "$out"
   check "the .rpms" "$here/rpm_test.sh" "$out"
   check "the .debs numbered one lower" packaging/build.sh --out "$older" --formats deb --revision 0 --jobs "$jobs" || return
   if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null || ! unshare --mount true 2>/dev/null; then
     echo "skipped: the .debs in a clean Debian root: needs root, debootstrap and the right to mount"
-    return
+  else
+    "$here/root_test.sh" "$older" "$out" || bad=1
   fi
-  "$here/root_test.sh" "$older" "$out" || bad=1
+  if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null; then
+    check "aarch64" "$here/aarch64_test.sh" "$ROOT/build/aarch64" "$jobs"
+  else
+    echo "skipped: aarch64: needs packaging/setup.sh aarch64"
+  fi
+  check "all packages, compiled anew elsewhere" elsewhere && check "both have the same bytes" same_files "$out" "$scratch/elsewhere"
 }
 
 if [ $short = yes ]; then short_form; else full_form; fi

@@ -1,5 +1,6 @@
 # No dependency on a driver: none is needed to install it, and which one fits is the machine's matter. Nor a recommendation: of
 # libcuda1 Debian 12 has a version that is too old for CUDA 13.
+when='[ -n "$plugin" ]'
 rpm=dpi-cuda13 section=libs multi_arch=same notices=cuda
 summary='Embedded inference for click-through-rate models: CUDA 13 backend'
 about='The plugin that scores on a GPU (sm_80 and later). libdpi.so.1 and the program
