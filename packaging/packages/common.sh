@@ -18,7 +18,7 @@ facts() {
   if [ -n "$cuda" ]; then
     plugin="$cuda/lib/dpi/backends-1/libdpi_cuda.so"
     [ -f "$plugin" ] || fail "$plugin is not there"
-  elif [ -f "$ROOT/build/cuda/lib/dpi/backends-1/libdpi_cuda.so" ] && ninja -C "$ROOT/build/cuda" -n dpi_cuda | grep -q 'no work to do'; then
+  elif [ -f "$ROOT/build/cuda/lib/dpi/backends-1/libdpi_cuda.so" ] && ninja -C "$ROOT/build/cuda" -n dpi_cuda | grep 'no work to do' >/dev/null; then
     cuda="$ROOT/build/cuda" plugin="$ROOT/build/cuda/lib/dpi/backends-1/libdpi_cuda.so"
   fi
   [ -n "$plugin" ] || say "libdpi1-cuda13 is left out: no up-to-date build/cuda has libdpi_cuda.so (cmake --preset release -B build/cuda -DDPI_CUDA=ON)"

@@ -120,7 +120,7 @@ finish() {
 # split_symbols FORMAT FILE: into $stage/FORMAT/NAME.debug, found by the build's identity; a file without any gives none.
 split_symbols() {
   local id target
-  if readelf -SW "$2" | grep -q ' \.debug_info '; then
+  if readelf -SW "$2" | grep ' \.debug_info ' >/dev/null; then  # to its end: readelf dies of a pipe that is closed early
     id="$(readelf -n "$2" | sed -n 's/^ *Build ID: //p')"
     target="$stage/$1/$name.debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
     mkdir -p "$(dirname "$target")"
