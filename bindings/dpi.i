@@ -1,14 +1,17 @@
-/* dpi.i - SWIG interface over <dpi/dpi.h> for Java and Go: the whole C API, one to one, as the layer below the packages
- * org.dpiframe and dpiframe.org/dpi. Both languages see every C pointer as an address. Java: `long`, whatever it points
+/* dpi.i - SWIG interface over <dpi/dpi.h> for Java, Go and Python: the whole C API, one to one, as the layer below the packages
+ * org.dpiframe, dpiframe.org/dpi and dpi. All see every C pointer as an address. Java: `long`, whatever it points
  * to. Go: uintptr for handles, structs and C memory; a typed pointer (*byte, *float32, *int64, ...) where Go memory may be
- * handed over. Integers keep their width: int32_t is int / int32, int64_t, uint64_t and size_t are long / (u)int64. No
- * proxy class is made; structs are read and written through the offsets at the end of this file.
+ * handed over. Python: int, see python/python.i. Integers keep their width: int32_t is int / int32, int64_t, uint64_t and size_t
+ * are long / (u)int64. No proxy class is made; structs are read and written through the offsets at the end of this file.
  *
  *   swig -java -package org.dpiframe.internal -I<include> ...     -> DpiNative, DpiNativeJNI, DpiNativeConstants
  *   swig -go -cgo -intgosize 64 -package native -I<include> ...   -> native.go and its C wrapper
+ *   swig -python -noproxy -I<include> -I<bindings> ...            -> the extension dpi._native
  */
 #if defined(SWIGJAVA)
 %module DpiNative
+#elif defined(SWIGPYTHON)
+%module(package="dpi", threads="1") _native
 #else
 %module native
 #endif
@@ -148,6 +151,11 @@ DPI_POINTER(dpi_env **, *uintptr)
 DPI_POINTER(dpi_model **, *uintptr)
 DPI_POINTER(dpi_context **, *uintptr)
 DPI_POINTER(dpi_rows **, *uintptr)
+#endif
+
+/* ---- Python ---------------------------------------------------------------------------------------------- */
+#if defined(SWIGPYTHON)
+%include "python/python.i"
 #endif
 
 /* ---- the header ------------------------------------------------------------------------------------------ */

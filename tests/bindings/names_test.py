@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares what SWIG makes of bindings/dpi.i with dpi.h: every function and constant in Go and in Java, every field's offset.
+"""Compares what SWIG makes of bindings/dpi.i with dpi.h: every function and constant in Go, Java and Python, every field's offset.
 
     names_test.py REPOSITORY [SWIG]
 
-Generates both layers into a temporary folder, so it needs SWIG and neither Go nor a JDK. Exit status 1 on a difference.
+Generates the layers into a temporary folder, so it needs SWIG and neither Go nor a JDK nor Python's headers. Exit status 1 on a difference.
 """
 import re
 import subprocess
@@ -26,7 +26,7 @@ def of_header(text):
 
 
 def generate(swig, root, out, *arguments):
-    command = [swig, "-Wall", "-Werror", *arguments, f"-I{root}/capi/include", "-outdir", out, "-o", f"{out}/wrap.c", f"{root}/bindings/dpi.i"]
+    command = [swig, "-Wall", "-Werror", *arguments, f"-I{root}/capi/include", f"-I{root}/bindings", "-outdir", out, "-o", f"{out}/wrap.c", f"{root}/bindings/dpi.i"]
     subprocess.run(command, check=True)
 
 
@@ -67,6 +67,16 @@ def main():
         ok &= compare("Java constants", constants, {n for n in named if n.startswith("DPI_")})
         ok &= compare("Java offsets", fields, {n for n in named if not n.startswith("DPI_")} - {"SIZEOF_dpi_error_message"})
         ok &= compare("Java SWIGTYPE", set(), set(re.findall(r"SWIGTYPE\w*", java)))
+    with tempfile.TemporaryDirectory() as out:
+        generate(swig, root, out, "-python", "-noproxy")
+        wrapper = (Path(out) / "wrap.c").read_text()
+        table = wrapper[wrapper.index("static PyMethodDef SwigMethods"):]
+        made = {n for n in re.findall(r'\{ "(dpi_\w+)", ', table) if not n.startswith("dpi_py_")}
+        named = set(re.findall(r'SWIG_Python_SetConstant\(d, "(\w+)"', wrapper))
+        ok &= compare("Python functions", functions, made)
+        ok &= compare("Python constants", constants, {n for n in named if n.startswith("DPI_")})
+        ok &= compare("Python offsets", fields, {n for n in named if not n.startswith("DPI_")} - {"SIZEOF_dpi_error_message"})
+        ok &= compare("Python pointer objects", set(), set(re.findall(r"SWIG_NewPointerObj\([^,]*,SWIGTYPE\w*", wrapper)))
     return 0 if ok else 1
 
 

@@ -1,0 +1,141 @@
+"""Rows: a batch of raw values that is filled step by step."""
+
+import threading
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
+
+import numpy as np
+
+from . import _native, arrays, raw
+from .arrays import Cancel, deadline_of
+from .errors import closed
+
+if TYPE_CHECKING:
+    from .model import Model
+
+
+class Rows:
+    """Builds a batch from raw values with the bundle's own encoders, so that serving reads values exactly as training did. A feature
+    that is not set is missing. clear() keeps the memory for the next batch. Keeps the model's memory until close().
+
+    Calls from several threads run one after another, but rows are built by one at a time.
+    """
+
+    def __init__(self, model: "Model") -> None:
+        self._handle, self._lock = 0, threading.RLock()
+        self._model = model
+        held = _native.dpi_py_cell_retain(model._cell)
+        try:
+            self._handle = _native.dpi_rows_create(held)
+        finally:
+            _native.dpi_model_free(held)
+        self._setter = raw.Setter(model.features, self._handle)
+
+    def _held(self) -> int:
+        if not self._handle:
+            raise closed("row batch")
+        return self._handle
+
+    def _index(self, feature: Union[str, int]) -> int:
+        return feature if isinstance(feature, int) else self._model.feature(feature).index
+
+    def begin(self) -> "Rows":
+        """Starts the next row."""
+        with self._lock:
+            _native.dpi_rows_begin(self._held())
+        return self
+
+    def begin_shared(self) -> "Rows":
+        """Starts the next shared row, before the rows that belong to it; shared features then go there."""
+        with self._lock:
+            _native.dpi_rows_begin_shared(self._held())
+            self._setter.shared += 1
+        return self
+
+    def set(self, feature: str, value: Any) -> "Rows":
+        """Sets a feature of the open row by name. An unknown name is NotFound, a value that fits no rule InvalidArgument with row and
+        feature; the rules are those of Java and Go:
+
+        - a str is a raw text, a bool the text true or false, None, pandas.NA and NaT are missing
+        - an integer of any type is read by its digits, whole, whatever its size; a Decimal by those that it writes
+        - a float is read as a quantity, NaN is missing
+        - a list, tuple or one-dimensional array is a list of such values: elements of a sequence, or the floats of a dense vector
+          without encoder (None is missing). No other feature takes a list, and no list holds a list
+        - bytes, dates, sets, dicts and whatever else are refused
+        """
+        with self._lock:
+            self._setter.set(self._held(), self._model.feature(feature), value)
+        return self
+
+    def set_all(self, values: Mapping[str, Any]) -> "Rows":
+        """set() for every item of a mapping."""
+        for name, value in values.items():
+            self.set(name, value)
+        return self
+
+    def add_text(self, feature: str, value: str, weight: float = 1.0) -> "Rows":
+        """Appends one element of a sequence with its weight."""
+        with self._lock:
+            data = value.encode()
+            _native.dpi_rows_add_text(self._held(), self._index(feature), data, len(data), weight)
+        return self
+
+    def add_integers(self, feature: str, values: Any, weights: Any = None) -> "Rows":
+        """Appends raw integers to a sequence, all or none. values: [n] int64; weights: [n] float32 or None."""
+        return self._arrays(feature, arrays.integers("values", values), None, weights, True)
+
+    def set_ids(self, feature: str, ids: Any, weights: Any = None) -> "Rows":
+        """Sets ids that are encoded already, [n] int64, with one float32 weight each or None; they replace the whole bag."""
+        return self._arrays(feature, arrays.integers("ids", ids), None, weights, False)
+
+    def set_floats(self, feature: str, values: Any) -> "Rows":
+        """Sets the floats of a numeric or dense feature, [1] or [dim]."""
+        return self._arrays(feature, None, arrays.floats("values", values), None, False)
+
+    def _arrays(self, feature: str, ids: Any, floats: Any, weights: Any, as_raw: bool) -> "Rows":
+        with self._lock:
+            _native.dpi_py_rows_arrays(self._held(), self._index(feature), ids, floats, arrays.floats("weights", weights), as_raw)
+        return self
+
+    def extend(self, columns: Any, *, shared: Any = None, shared_offsets: Any = None, extra: str = "refuse") -> "Rows":
+        """Appends rows from columns, as Model.predict_raw takes them."""
+        with self._lock:
+            raw.extend(self._setter, self._held(), columns, shared, shared_offsets, extra)
+        return self
+
+    def predict(self, *, out: Optional[np.ndarray] = None, logits: Any = None, timeout: Optional[float] = None,
+                cancel: Optional[Cancel] = None) -> Any:
+        """Scores the rows: [rows, heads] float32, or (scores, logits); arguments as in Model.predict."""
+        with self._lock:
+            handle = self._held()
+            if self._model.closed:
+                raise closed("model")
+            return _native.dpi_py_rows_predict(handle, self._model.info.heads, out, None if logits is False else logits,
+                                               deadline_of(timeout), None if cancel is None else cancel.flag)
+
+    def clear(self) -> "Rows":
+        """Forgets all rows and keeps the memory."""
+        with self._lock:
+            _native.dpi_rows_clear(self._held())
+            self._setter.shared = 0
+        return self
+
+    def __len__(self) -> int:
+        with self._lock:
+            return _native.dpi_rows_count(self._handle) if self._handle else 0
+
+    def close(self) -> None:
+        """Frees the rows. Closing again does nothing."""
+        with self._lock:
+            handle, self._handle = self._handle, 0
+        if handle:
+            _native.dpi_rows_free(handle)
+
+    def __enter__(self) -> "Rows":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", 0):
+            self.close()
