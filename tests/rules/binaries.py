@@ -18,7 +18,7 @@ import subprocess
 from common import files, read
 
 LIBRARIES = {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2"}
-WRAPPER = "libdpi_jni.so"  # of the JAR, over the library beside it; generated code without a buffer of its own
+WRAPPERS = ("libdpi_jni.so", "_native.")  # of the JAR and the wheel, over the library beside them; generated code without buffers
 SHIPPED = ("sdk/src/", "sdk/tools/", "kernels/ref/", "kernels/cpu/", "kernels/cuda/", "capi/")
 FLAGS = ("-fstack-protector-strong", "-D_FORTIFY_SOURCE=2", "-fcf-protection=full", "-fPI")  # -fPIC or -fPIE
 ENDBR = bytes.fromhex("f30f1efa")
@@ -52,7 +52,7 @@ def judge(name, text):
     for entries in re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", text):
         bad = [e for e in entries.split(":") if not e.startswith(("/", "$ORIGIN"))]
         found += [f"{name}: the search path '{entries}' has the entry '{e}', which is not absolute" for e in bad]
-    allowed = LIBRARIES | ({"libdpi.so.1"} if name == WRAPPER else set())
+    allowed = LIBRARIES | ({"libdpi.so.1"} if name.startswith(WRAPPERS) else set())
     found += [f"{name}: needs {library}, which no README names" for library in re.findall(r"\(NEEDED\).*\[(.*)\]", text)
               if library not in allowed]
     if not re.search(r"\(FLAGS(?:_1)?\).*\b(?:NOW|BIND_NOW)\b", text):
@@ -65,7 +65,7 @@ def judge(name, text):
         found.append(f"{name}: its code is written to at load")
     if not re.search(r"Type:\s+DYN\b", text):
         found.append(f"{name}: is not position-independent")
-    if name != WRAPPER:
+    if not name.startswith(WRAPPERS):
         found += [f"{name}: is not compiled with {flag}" for flag, pattern in
                   (("-fstack-protector-strong", r"\b__stack_chk_fail\b"), ("-D_FORTIFY_SOURCE=2", r"\b__[a-z]+_chk\b"))
                   if not re.search(pattern, text)]
