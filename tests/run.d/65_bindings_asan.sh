@@ -1,4 +1,4 @@
-# Java and Go over the library under AddressSanitizer: most of their tests, and a mistake that the sanitizer must see.
+# Java, Go and Python over the library under AddressSanitizer: most of their tests, and a mistake that the sanitizer must see.
 packages build test bindings
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 [ -f "$jar" ] || { echo "no archive: the stages go and java make what this one needs"; exit 1; }
@@ -46,4 +46,28 @@ go_under_asan() {
   grep -q '^--- PASS: TestSanitizerSees' <<<"$log"
 }
 check "go test -asan" go_under_asan
+
+# The package's extension compiled with the sanitizer too; Python's own allocator is left out, which would hide the ends of small objects.
+python_under_asan() {
+  build asan dpi_python_package || return 1
+  env LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1 PYTHONMALLOC=malloc \
+    DPI_PYTHON="$BUILD/asan/python" DPI_BIN="$BUILD/asan/bin" PYTHONDONTWRITEBYTECODE=1 timeout 500 "$PYTHON" -m pytest -q -p no:cacheprovider \
+    --import-mode=importlib tests/python/test_scores.py tests/python/test_raw_values.py tests/python/test_errors.py \
+    -k 'not device_error and not gil_is_released and not raw_rows_as' "$@"
+}
+check "Python under the sanitizer" python_under_asan
+
+python_is_watched() {
+  local log
+  log="$(env LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH="$BUILD/asan/python" timeout 60 "$PYTHON" -c '
+import sys, dpi, numpy as np
+class Lies:  # an array that says to be longer than its memory
+    __array_interface__ = {"shape": (2, 8), "typestr": "<i8", "data": (np.zeros(8, np.int64).ctypes.data, False), "version": 3}
+keep = np.zeros(8, np.int64)
+Lies.__array_interface__["data"] = (keep.ctypes.data, False)
+with dpi.Model(sys.argv[1], device="cpu") as m:
+    m.predict(np.asarray(Lies()), np.zeros((2, m.info.dense_dim), np.float32))' weights/demo/adult_widedeep.h5 2>&1)" && return 1
+  grep -q heap-buffer-overflow <<<"$log" || { tail -n 20 <<<"$log"; return 1; }
+}
+check "the sanitizer sees an overflow below Python" python_is_watched
 exit 0

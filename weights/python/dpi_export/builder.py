@@ -198,8 +198,9 @@ class Builder(OpsApi):
         return self._golden
 
     def write(self, path, progress=None, check=True, sign=None):
-        """Writes the bundle. `progress(done, total, text)` is called between blocks. With `check` the golden rows run through
-        the package's executor on the written tables first; a mismatch raises and leaves no file. `sign`: a key file of
+        """Writes the bundle. `progress(done, total, text)` is called between blocks. `check`: "numpy" (True) runs the golden
+        rows through the package's executor on the written tables first, "engine" then through the engine as well, by the package dpi;
+        a mismatch raises with the numbers and leaves no file. None (False) writes unchecked. `sign`: a key file of
         `dpi keygen`; the bundle is signed before it appears under its name."""
         from .writer import write_bundle
         check_heads(self.graph, self.heads)

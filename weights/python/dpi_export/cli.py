@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 
+from .engine_check import compare_engine
 from .errors import BundleError
 from .golden import compare_golden
 from .reader import Bundle
@@ -86,6 +87,9 @@ def _verify(args):
         n = bundle.verify_digests(Progress())
         report = {"path": args.bundle, "extents": n, "golden": None if bundle.golden is None else compare_golden(bundle)}
     failures = (report["golden"] or {}).get("failures", [])
+    if args.engine:
+        report["engine"] = compare_engine(args.bundle)
+        failures = failures + report["engine"]["failures"]
     if args.json:
         print(json.dumps({**report, "ok": not failures}, indent=1))
     else:
@@ -96,6 +100,9 @@ def _verify(args):
             print(f"raw cells in {golden['raw_rows']} of them" if golden["raw_rows"] else "no raw cells: the encoders are not checked")
         for name, errors in (golden or {"heads": {}})["heads"].items():
             print(f"  head {name}: " + ", ".join(f"worst {k} error {v:.3g}" for k, v in errors.items()))
+        if args.engine:
+            print(f"golden rows with the engine {report['engine']['engine']}, raw cells of {report['engine']['raw_rows']}: " + ", ".join(
+                f"head {name} worst {k} error {v:.3g}" for name, errors in report["engine"]["heads"].items() for k, v in errors.items()))
         for row, tolerance in (golden or {"loose_rows": {}})["loose_rows"].items():
             print(f"  row {row} is ill-conditioned in float32, its tolerance is {tolerance:.2g}")
         for line in failures:
@@ -186,6 +193,8 @@ def _parser():
         p.add_argument("bundle", metavar="file" if name in ("repack", "keygen") else "bundle")
         if name in ("convert", "repack"):
             p.add_argument("output")
+        if name == "verify":
+            p.add_argument("--engine", action="store_true", help="score the golden rows with the engine too (package dpi)")
         if name == "verify":
             p.add_argument("--require-signature", help="hex Ed25519 public keys, separated by commas: one of them must have signed")
         if name == "repack":

@@ -32,8 +32,9 @@ def from_fuxictr(model, feature_map, path, *, rows=None, raw=None, encoders=None
     metrics      {"auc": ..., "logloss": ..., "rows": ...} of the training framework, kept in the bundle
     table_dtype  storage of the tables: f32, f16, bf16, i8; default: the weights' own type
     stats        {feature: training-time statistics}, as dpi_export.training_stats makes them; recorded, not used for scoring
-    check        compare the import with the model on `rows` and on random rows, and the encoders with the library's transform,
-                 before writing
+    check        "numpy" (True): compare the import with the model on `rows` and on random rows, and the encoders with the library's
+                 transform, before writing. "engine": then also score the golden rows with the engine that will serve the bundle
+                 (package dpi). None (False): neither
     trace        a model that is none of these, or was changed (a subclass, a hook, a layer of one's own), is imported by tracing what
                  it computes, as from_torch does; False: it is refused
 

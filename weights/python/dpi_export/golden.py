@@ -138,9 +138,25 @@ def compare_golden(bundle, dtype=np.float64):
     held to anything. Raw cells are encoded and compared too."""
     from .executor import Executor
     golden = bundle.golden
+    report = compare_scores(bundle, Executor(bundle, dtype=dtype).run(golden["rows"]), "computed")
+    raw = {"rows": 0, "failures": []} if golden["raw"] is None else compare_raw(bundle, golden)
+    report["raw_rows"] = raw["rows"]
+    report["failures"] += raw["failures"]
+    return report
+
+
+def stated_tolerance(golden, key, head):
+    """The tolerance of each golden row for "value" or "logit" of a head, by its index."""
+    if golden["tolerances"] is None:
+        return np.full(golden["n"], golden["tolerance"])
+    return golden["tolerances"][key][:, head]
+
+
+def compare_scores(bundle, run, who):
+    """The report of compare_golden without raw cells, for scores {"value", "logit"}: {head: [rows]} that `who` ("computed") got."""
+    golden = bundle.golden
     report = {"rows": golden["n"], "tolerance": golden["tolerance"], "heads": {}, "failures": []}
     report["loose_rows"] = loose_rows(golden["tolerances"], golden["tolerance"]) if golden["tolerances"] else {}
-    run = Executor(bundle, dtype=dtype).run(golden["rows"])
     for i, head in enumerate(bundle.heads):
         entry = report["heads"][head["name"]] = {}
         for key in ("value", "logit"):
@@ -150,17 +166,14 @@ def compare_golden(bundle, dtype=np.float64):
                 continue
             want = want[:, i].astype(np.float64)
             error = relative_error(got, want)
-            tolerance = np.full(len(want), golden["tolerance"]) if golden["tolerances"] is None else golden["tolerances"][key][:, i]
+            tolerance = stated_tolerance(golden, key, i)
             bad = np.flatnonzero(~(error <= tolerance))
             entry[key] = float(error.max()) if not np.isnan(error).any() else float("nan")
             if len(bad):
                 r = int(bad[0])
                 report["failures"].append(
-                    f"head '{head['name']}' {key}: {len(bad)} of {len(want)} golden rows differ, first row {r}: computed "
+                    f"head '{head['name']}' {key}: {len(bad)} of {len(want)} golden rows differ, first row {r}: {who} "
                     f"{got[r]:.9g}, golden {want[r]:.9g}, tolerance {tolerance[r]:g}")
-    raw = {"rows": 0, "failures": []} if golden["raw"] is None else compare_raw(bundle, golden)
-    report["raw_rows"] = raw["rows"]
-    report["failures"] += raw["failures"]
     return report
 
 

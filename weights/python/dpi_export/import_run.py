@@ -4,6 +4,7 @@ import numpy as np
 
 from .conditioning import row_tolerances, rounding_errors
 from .encoder_sources import convert_encoders
+from .engine_check import check_kind
 from .errors import BundleError
 from .golden import relative_error
 from .import_encoders import check_encoders, check_names, golden_rows
@@ -15,7 +16,7 @@ _CHECK_ROWS = 32
 
 def export(importer, model, feature_map, path, given):
     """Shared body of from_fuxictr and from_deepctr_torch, with their keywords. Returns what Builder.write returns."""
-    rows, check = given["rows"], given["check"]
+    rows, check = given["rows"], check_kind(given["check"])  # before hours of work
     options = {"encoders": convert_encoders(given["encoders"]), "stats": given["stats"], "features": given["features"],
                "name": given["name"]}
     exact = importer(model, feature_map, **options)

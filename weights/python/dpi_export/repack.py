@@ -16,6 +16,7 @@ import sys
 import numpy as np
 
 from .errors import DATASET, BundleError, table_path
+from .engine_check import ENGINE, check_engine, check_kind
 from .golden import check_golden
 from .hdf5_structures import GROUPS, MAX_LINKS, MAX_MANIFEST
 from .signing import add_signature, read_signing_key
@@ -248,12 +249,14 @@ def _unpack_in_a_process(source, part, limit):
 def repack(source, target, limit=None, check=True, sign=None):
     """Writes the contents of the HDF5 file `source` as a bundle to `target`; returns whether the reading process was confined by a
     filter of system calls (limits of memory and time it always has). `limit`: bytes that the data may unpack to, by default
-    64 times the file and 1 GiB. `check`: recompute the golden rows. `sign`: a key file."""
+    64 times the file and 1 GiB. `check`: as in Builder.write. `sign`: a key file."""
     source, target = os.fsdecode(source), os.fsdecode(target)
-    key, part = None if sign is None else read_signing_key(sign), target + ".part"
+    key, part, check = None if sign is None else read_signing_key(sign), target + ".part", check_kind(check)
     try:
         confined = _unpack_in_a_process(source, part, limit)
-        check_golden(part, rows=check)
+        check_golden(part, rows=check is not None)
+        if check == ENGINE:
+            check_engine(part)
         if key:
             add_signature(part, key)
         os.replace(part, target)

@@ -9,6 +9,7 @@ import xxhash
 
 from . import digest
 from .content_hash import DATA, TreeHash
+from .engine_check import ENGINE, check_engine, check_kind
 from .errors import BundleError, dataset_name
 from .executor import Executor
 from .conditioning import row_tolerances, rounding_errors
@@ -151,7 +152,7 @@ def _manifest_bytes(manifest):
 
 def write_bundle(model, path, progress=None, check=True, sign=None):
     """Writes `model` to `path` by way of a temporary file beside it. See Builder.write."""
-    key = None if sign is None else read_signing_key(sign)  # before anything is written
+    key, check = None if sign is None else read_signing_key(sign), check_kind(check)  # before anything is written
     path, part = os.fspath(path), os.fspath(path) + ".part"
     golden, first = model.golden_spec, path + ".first"
     try:
@@ -171,6 +172,8 @@ def write_bundle(model, path, progress=None, check=True, sign=None):
             _write(model, part, golden_arrays(model, golden) if golden else None, progress)
         if check:
             check_golden(part)
+        if check == ENGINE:
+            check_engine(part)
         if key:
             add_signature(part, key)
         os.replace(part, path)

@@ -1,0 +1,29 @@
+# Python: the package dpi on the demo, golden and operator bundles, the wheel, the exporter's check by the engine, the sample.
+packages build test parity bindings
+configure release && build release dpi_python_package dpi_cuda_emu score_csv score_batch reference_scores || exit 1
+export DPI_PYTHON="$BUILD/release/python" DPI_BIN="$BUILD/release/bin"
+run_pytest tests/python
+wrapper="$BUILD/release/bindings/python/native_wrap.c"
+headers="$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))')"
+# The generated functions leave `self` and the status unused.
+check "the C wrapper compiles without a warning" gcc -fsyntax-only -Wall -Wextra -Wno-unused-parameter -Wno-unused-but-set-variable \
+  -Wno-missing-field-initializers -Wno-cast-function-type -Werror -fno-strict-aliasing -Icapi/include -Ibindings -isystem "$headers" "$wrapper"
+only_init() {
+  local symbols
+  symbols="$(nm -D --defined-only "$DPI_PYTHON"/dpi/_native.*.so)" && [ -n "$symbols" ] && ! grep -v ' PyInit__native$' <<<"$symbols"
+}
+check "the extension exports its entry only" only_init
+installed() {
+  local work status=0
+  work="$(mktemp -d)"
+  { cmake --install "$BUILD/release" --prefix "$work" --component python >/dev/null &&
+    diff <(cd "$work/lib/python3/dist-packages" && find . -type f | sort) \
+         <(cd "$DPI_PYTHON" && find . -type f -not -path '*/__pycache__/*' | sort) &&
+    ! readelf -dW "$work"/lib/python3/dist-packages/dpi/_native.*.so | grep -E 'RUNPATH|RPATH' &&
+    LD_LIBRARY_PATH="$BUILD/release/lib" PYTHONPATH="$work/lib/python3/dist-packages" "$PYTHON" -m dpi weights/demo/bank_dcnv2.h5; } || status=1
+  rm -rf "$work"
+  return $status
+}
+check "cmake --install --component python writes the package without library and RUNPATH" installed
+check "the wheel" tests/python/wheel_test.sh "$BUILD/release"
+exit 0
