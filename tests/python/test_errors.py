@@ -128,7 +128,7 @@ with dpi.Model(sys.argv[1], device="cuda_emu", backend_dir=sys.argv[2]) as m:
 @pytest.mark.skipif(not EMULATED.exists(), reason="the emulated GPU was not built")
 def test_device_error():
     run = subprocess.run([sys.executable, "-c", DEVICE_ERROR, ADULT, EMULATED.parent], capture_output=True, text=True,
-                         env={**os.environ, "DPI_EMU_FAIL": "sync:40:719", "PYTHONPATH": sys.path[0]})
+                         env={**os.environ, "DPI_EMU_FAIL": "sync:40:719", "PYTHONPATH": f"{dpi.__path__[0]}/.."})
     assert run.stdout == "719\n", run.stderr
 
 

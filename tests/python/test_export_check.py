@@ -11,7 +11,7 @@ from drawn import ADULT, GOLDEN, ROOT
 
 import dpi
 
-sys.path.insert(0, str(ROOT / "weights/python"))
+sys.path.append(str(ROOT / "weights/python"))
 import dpi_export  # noqa: E402
 from dpi_export.engine_check import check_engine, compare_engine  # noqa: E402
 from dpi_export.raw_golden import encode_column  # noqa: E402

@@ -25,7 +25,8 @@ cd - >/dev/null
 DPI_BINARIES="$(echo "$installed"/_native.*.so);$installed/libdpi.so.1" python3 tests/rules/run_rules.py binaries --root "$work" >"$work/rules" ||
   { cat "$work/rules"; exit 1; }
 /usr/bin/python3 tests/python/wheel_papers.py "$wheel"
-"$work/venv/bin/python" -m dpi weights/demo/adult_widedeep.h5 | grep -q 'good on cpu; heads income_over_50k'
+"$work/venv/bin/python" -m dpi weights/demo/adult_widedeep.h5 >"$work/told"
+grep -q 'good on cpu; heads income_over_50k' "$work/told"
 ! "$work/venv/bin/python" -m dpi README.md 2>"$work/refused" || { echo "a README was taken for a bundle"; exit 1; }
 grep -q DPI_E_BAD_MODEL "$work/refused"
 DPI_PYTHON="$(dirname "$installed")" DPI_BIN="$build/bin" PYTHONDONTWRITEBYTECODE=1 "$work/venv/bin/python" -m pytest -q -p no:cacheprovider \
