@@ -63,7 +63,9 @@ def arguments(model, rows, seed, mode):
 
 def reference(bundle, rows, seed, mode):
     """The C program's scores, as bits [rows, heads]."""
-    out = subprocess.run([BIN / "tests/reference_scores", bundle, str(rows), str(seed), mode], capture_output=True, text=True, check=True)
+    env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}  # a sanitizer's runtime, which the program has in itself
+    command = [BIN / "tests/reference_scores", bundle, str(rows), str(seed), mode]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     return np.array([[int(x, 16) for x in line.split()] for line in out.stdout.splitlines()], np.uint32)
 
 

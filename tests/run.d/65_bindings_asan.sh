@@ -47,7 +47,7 @@ go_under_asan() {
 }
 check "go test -asan" go_under_asan
 
-# The package's extension compiled with the sanitizer too; Python's own allocator is left out, which would hide the ends of small objects.
+# Python's own allocator is left out, which would hide where small objects end.
 python_under_asan() {
   build asan dpi_python_package || return 1
   env LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1 PYTHONMALLOC=malloc \
