@@ -11,8 +11,9 @@ from .import_common import UnsupportedModelError
 from .fuxictr import from_fuxictr
 from .deepctr_torch import from_deepctr_torch
 from .torch_import import explain, from_torch
+from .onnx_import import from_onnx
 from .repack import repack
 from .signing import make_keys, sign
 
 __all__ = ["BundleError", "Builder", "Bundle", "Encoder", "Executor", "Rows", "UnsupportedModelError", "__version__",
-           "convert_encoders", "explain", "from_deepctr_torch", "from_fuxictr", "from_torch", "make_keys", "repack", "sign", "training_stats"]
+           "convert_encoders", "explain", "from_deepctr_torch", "from_fuxictr", "from_onnx", "from_torch", "make_keys", "repack", "sign", "training_stats"]

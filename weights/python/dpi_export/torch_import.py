@@ -173,7 +173,7 @@ class TorchImport:
             arrays = {key: np.concatenate([value, value]) for key, value in arrays.items()}
         tensors = [t.to(dtype) if dtype is not None and t.is_floating_point() else t for t in self.inputs.tensors(arrays)]
         try:
-            values, logits = run_library(self.model, lambda call: self.forward.scored(call, tensors), dtype)
+            values, logits = self.library_scores(lambda call: self.forward.scored(call, tensors), dtype)
         except RuntimeError as e:
             if dtype is None or "dtype" not in str(e) and "scalar type" not in str(e):
                 raise
@@ -182,6 +182,10 @@ class TorchImport:
         plain = [i for i, head in enumerate(self.b.heads) if head["activation"] == "identity"]
         logits[:, plain] = values[:, plain]  # a clamped sigmoid looks like the sigmoid itself
         return values, logits
+
+    def library_scores(self, forward, dtype):
+        """forward(model) in float32 or in a given type."""
+        return run_library(self.model, forward, dtype)
 
     def known(self, value, logit):
         """True for rows that the model has a score for: a softmax over no entry is NaN in torch, and says nothing."""

@@ -15,7 +15,7 @@ from .state import check_not_read, kept
 #: Operators that ask a tensor for its dims and type only.
 _BLANK = ("new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like")
 _FAILURES = (RuntimeError, TypeError, AttributeError, IndexError, KeyError, AssertionError)
-_OURS = os.path.dirname(os.path.abspath(__file__))
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def _recorder_class():
@@ -94,6 +94,8 @@ def _place(paths):
             line = f"{os.path.basename(file)}:{frame.f_lineno}"
         if module is None:
             module = paths.get(id(frame.f_locals.get("self")))
+            if module is not None and file.startswith(_OURS):
+                break  # a node of a graph, which no line of a program made
         frame = frame.f_back
     return module or "", line or ""
 
