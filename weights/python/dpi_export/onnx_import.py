@@ -10,7 +10,9 @@ from .torch_import import TorchImport
 
 #: Rows that the file itself is run on by ONNX Runtime, where that is installed.
 _RUNTIME_ROWS = 24
-_RUNTIME_TOLERANCE = 1e-3  #: of float32 beside float64; what was misread differs by more
+#: What a graph is refused with that was made for one number of rows.
+_ROWS_FIXED = ("own forward fails", "tears rows apart", "not one entry per row", "takes some of the rows", "differs between")
+_RUNTIME_TOLERANCE = 1e-4  #: of float32 beside float64; what was misread differs by more
 
 
 def from_onnx(model, path, *, features=None, rows=None, raw=None, encoders=None, outputs=None, shapes=None, name=None, metrics=None,
@@ -89,6 +91,16 @@ class OnnxImport(TorchImport):
             if str(t.dtype) == "torch.float64" and t.numel() > 1:
                 self.ctx.refuse(f"weight '{name}'", "is of double precision, expected float32, float16 or bfloat16")
 
+    def build(self):
+        """As TorchImport.build; where the number of rows seems to be fixed in the graph, the refusal says what to do."""
+        try:
+            return super().build()
+        except UnsupportedModelError as e:
+            if not any(text in str(e) for text in _ROWS_FIXED):
+                raise
+            raise UnsupportedModelError(f"{e}. Where the number of rows is fixed in the graph: export it with that dim left open (dynamic_axes= "
+                                        "of torch.onnx.export; and no len(x) or x.shape[0] in forward, which become numbers)") from e
+
     def library_scores(self, forward, dtype):
         """forward(model) in float32, or in float64 on a copy of the weights."""
         import torch
@@ -117,10 +129,10 @@ def _features(source, given, needed):
 
     names, sizes = [name for name, _, _ in needed], table_sizes(source.graph, source.outputs)
     given = {name: {} for name in names} if given is None else given
-    out = {}
+    everything, out = {name for name, _, _ in source.graph.inputs}, {}
     for name, description in given.items():
         held = dict(description)
-        if len(names) == 1:
+        if len(names) == 1 and name not in everything:
             held.setdefault("input", names[0])
         if held.get("table") is not None:
             held["vocab_size"] = _rows_of(source, name, held.pop("table"))
@@ -129,8 +141,7 @@ def _features(source, given, needed):
         if "vocab_size" not in held and found and held.get("kind") in (None, "categorical", "sequence"):
             held["vocab_size"] = found
         out[name] = held
-    return {name: held for name, held in out.items() if held.get("input", name) in names or name in names
-            or held.get("input", name) not in {i for i, _, _ in source.graph.inputs}}
+    return {name: held for name, held in out.items() if held.get("input", name) in names or held.get("input", name) not in everything}
 
 
 def _first_column(held):

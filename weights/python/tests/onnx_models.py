@@ -65,7 +65,7 @@ class Activations(nn.Module):
 
     LAYERS = (nn.ReLU(), nn.LeakyReLU(0.2), nn.PReLU(3), nn.ELU(0.7), nn.SELU(), nn.CELU(1.3), nn.GELU(), nn.Sigmoid(), nn.Hardsigmoid(),
               nn.Tanh(), nn.Softplus(), nn.Softsign(), nn.SiLU(), nn.Hardswish(), nn.Hardtanh(-0.5, 0.8), nn.ReLU6(), nn.LogSigmoid(),
-              nn.Softmax(1), nn.LogSoftmax(1), nn.Threshold(0.1, 0.3), nn.Mish())
+              nn.Softmax(1), nn.LogSoftmax(1), nn.Mish())
 
     def __init__(self):
         super().__init__()

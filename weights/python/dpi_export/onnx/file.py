@@ -99,7 +99,7 @@ def _entries(tensor, dtype, count, dims, what):
 def _external(tensor, folder, dtype, count, what):
     """Entries in a file beside the model, mapped and not copied."""
     given = {entry.key: entry.value for entry in tensor.external_data}
-    path = _beside(given.get("location", ""), folder, what)
+    path = external_path(tensor, folder, what)
     offset, length = (_number(given.get(key), what, key) for key in ("offset", "length"))
     offset = offset or 0
     if not os.path.isfile(path):
@@ -114,8 +114,9 @@ def _external(tensor, folder, dtype, count, what):
     return np.memmap(path, dtype.newbyteorder("<"), "c", offset, (count,)).view(np.ndarray).astype(dtype, copy=False)
 
 
-def _beside(location, folder, what):
-    """The path of an external file, which must lie in the model's folder or below it, after links are followed."""
+def external_path(tensor, folder, what):
+    """The path of a weight's own file, which must lie in the model's folder or below it, after links are followed."""
+    location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
     if folder is None:
         raise UnsupportedModelError(f"{what}: lies in a file of its own: give the path of the model, not its bytes")
     parts = location.replace("\\", "/").split("/")

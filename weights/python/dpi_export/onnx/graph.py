@@ -34,14 +34,14 @@ class OnnxNode:
 class Graph:
     """Nodes in order of execution. `inputs`: [(name, dtype, dims)], where dims hold None for sizes that are left open."""
 
-    def __init__(self, proto, where):
+    def __init__(self, proto, where, inner=False):
         self.where, self.name = where, proto.name
         self.outputs = [o.name for o in proto.output]
         self.tensors = {t.name: t for t in proto.initializer}
         if proto.sparse_initializer:
             raise UnsupportedModelError("the graph has sparse weights; save them dense")
         self._arrays = {}
-        self.inputs = [_input(i) for i in proto.input if i.name not in self.tensors]
+        self.inputs = [(i.name, None, None) if inner else _input(i) for i in proto.input if i.name not in self.tensors]
         self.nodes = [_node(n, i, where) for i, n in enumerate(proto.node)]
         self._check_order()
 
@@ -114,7 +114,7 @@ def _input(value):
     tensor = value.type.tensor_type
     dtype = element_type(tensor.elem_type, f"input '{value.name}'")
     if not tensor.HasField("shape") or not tensor.shape.dim:
-        raise UnsupportedModelError(f"input '{value.name}': has no dims, so no dim of rows")
+        raise UnsupportedModelError(f"input '{value.name}': has no dims, so none of rows")
     dims = [int(d.dim_value) if d.WhichOneof("value") == "dim_value" else None for d in tensor.shape.dim]
     if any(d is not None and d < 1 for d in dims):
         raise UnsupportedModelError(f"input '{value.name}': has dims {dims}")
@@ -150,7 +150,7 @@ def _value(attribute, node, where):
     if kind == 4:
         return read_tensor(attribute.t, where.folder, what)
     if kind == 5:
-        return Graph(attribute.g, where)
+        return Graph(attribute.g, where, inner=True)
     if kind == 6:
         return [float(f) for f in attribute.floats]
     if kind == 7:

@@ -82,7 +82,10 @@ def model_class():
             handler = TABLE.get(self.node.op)
             if handler is None:
                 self.refuse(refusal(self.node))
-            out = handler(self, *values)
+            try:
+                out = handler(self, *values)
+            except (RuntimeError, IndexError) as e:  # as a batch of another size than the graph was made for; trace/capture.py goes on from here
+                raise type(e)(f"{self.node.place()}: {e}") from e
             return out if isinstance(out, (tuple, list)) and not isinstance(out, Sequence) else (out,)
 
         def inner(self, values, condition):

@@ -152,7 +152,7 @@ def conv(op, x, weight, bias=None):
 # -- norms ------------------------------------------------------------------------------------------------------------
 def batch_norm(op, x, scale, bias, running_mean, running_var):
     """BatchNormalization with fixed statistics."""
-    if op.attr("training_mode", 0) or any(op.wants(i) for i in range(1, 5)):
+    if op.attr("training_mode", 0) or op.opset < 14 and len(op.node.outputs) > 1:
         op.refuse("is in training mode: it normalises with the statistics of the batch. Export the model with training off")
     if not all(op.known[1:]):
         op.refuse("its scale, bias or statistics depend on the rows")
@@ -208,6 +208,16 @@ def _rows(op, data, indices, axis):
         return found
     dims = list(range(found.dim()))  # the indices stand in front, and belong where the table had its axis
     return found.permute(dims[lead:lead + axis] + dims[:lead] + dims[lead + axis:])
+
+
+def embedding_bag(op, table, ids, starts, ends, count):
+    """Bags of ids: from starts to ends of one list of all ids."""
+    begin, end = op.ints(2, (table, ids, starts), "offsets"), op.ints(3, (table, ids, starts, ends), "offsets")
+    rows = op.ints(4, (table, ids, starts, ends, count), "rows")[0]
+    begin, end = begin[:rows], end[:rows]
+    if begin[1:] + [ids.shape[0]] != [min(e, ids.shape[0]) for e in end] or not op.known[0]:
+        op.refuse("its bags do not follow one another")
+    return F.embedding_bag(ids, table, torch.tensor(begin, dtype=ids.dtype), mode=op.attr("mode"))
 
 
 def gather_elements(op, data, indices):

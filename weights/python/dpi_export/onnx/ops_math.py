@@ -42,6 +42,15 @@ def mean(op, *values):
     return several(torch.add)(op, *values) / len(values)
 
 
+def mul(op, x, y):
+    """x y; a factor of 1 is none, as in front of a mask of minus infinity."""
+    _fit(op, x, y)
+    for at, other in ((0, y), (1, x)):
+        if op.number(at, (x, y)) == 1 and (x, y)[at].dim() <= other.dim():
+            return other
+    return x * y
+
+
 def compare(call, mirrored):
     """A comparison; a known value goes to the right, where the tracer looks for it."""
     def handler(op, x, y):
@@ -165,6 +174,11 @@ def prelu(op, x, slope):
         at = channels[0]
         return F.prelu(x.transpose(1, at), slope.reshape(-1)).transpose(1, at) if at != 1 else F.prelu(x, slope.reshape(-1))
     return torch.relu(x) - slope * torch.relu(-x)
+
+
+def nan_to_num(op, x):
+    """A number in place of NaN."""
+    return torch.nan_to_num(x, op.attr("nan"), math.inf, -math.inf)
 
 
 # -- truth values and types -------------------------------------------------------------------------------------------

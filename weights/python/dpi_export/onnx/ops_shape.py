@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 
 from .module import Sequence
@@ -153,6 +154,33 @@ def pad(op, x, *rest):
         flat[place], flat[place + 1] = pads[i], pads[i + len(axes)]
     op.room([d + sum(flat[2 * (x.dim() - 1 - i):][:2]) for i, d in enumerate(x.shape)])
     return torch.nn.functional.pad(x, flat, value=number) if any(flat) else x
+
+
+def scatter_nd(op, x, indices, updates):
+    """A block of x replaced, as x[:, 0:2] = y does: the places are known and lie on a grid."""
+    if not op.known[1] or op.attr("reduction", "none") != "none" or not torch.is_tensor(indices) or indices.dim() < 2:
+        op.refuse("writes to places that depend on the rows, or adds there; write Where with a mask, or Concat of the parts")
+    grid, block = _grid(np.array(indices.tolist())), []
+    for size, at in zip(x.shape, grid or []):
+        step = at[1] - at[0] if len(at) > 1 else 1
+        if step < 1 or at != list(range(at[0], at[-1] + 1, step)):
+            grid = None
+            break
+        block.append(slice(None) if len(at) == size else slice(at[0], at[-1] + 1, step))
+    if not grid:
+        op.refuse("writes to places that are no block of the value; write Where with a mask, or Concat of the parts")
+    out = x.clone()
+    out[tuple(block)] = updates
+    return out
+
+
+def _grid(places):
+    """Coordinates along each dim, where places [dims..., coordinate] are all combinations of them in order; else None."""
+    dims = places.ndim - 1
+    if dims != places.shape[-1] or not places.size or places.min() < 0:
+        return None
+    axes = [places[(0,) * i + (slice(None),) + (0,) * (dims - 1 - i) + (i,)] for i in range(dims)]
+    return [a.tolist() for a in axes] if np.array_equal(places, np.stack(np.meshgrid(*axes, indexing="ij"), -1)) else None
 
 
 # -- sizes and constants ----------------------------------------------------------------------------------------------

@@ -14,19 +14,19 @@ TABLE = {
         ("Neg", "neg"), ("Reciprocal", "reciprocal"), ("Sin", "sin"), ("Cos", "cos"), ("Sign", "sign"), ("Erf", "erf"),
         ("Floor", "floor"), ("Ceil", "ceil"), ("Round", "round"), ("Not", "logical_not"), ("IsNaN", "isnan"))},
     "Softplus": m.unary(F.softplus), "Mish": m.unary(F.mish), "Swish": m.unary(F.silu),
-    "Add": m.binary(torch.add), "Sub": m.binary(torch.sub), "Mul": m.binary(torch.mul), "Div": m.div, "Mod": m.mod, "Pow": m.power,
+    "Add": m.binary(torch.add), "Sub": m.binary(torch.sub), "Mul": m.mul, "Div": m.div, "Mod": m.mod, "Pow": m.power,
     "Sum": m.several(torch.add), "Max": m.several(torch.maximum), "Min": m.several(torch.minimum), "Mean": m.mean, "Clip": m.clip,
     "LeakyRelu": m.leaky, "PRelu": m.prelu, "Elu": m.elu, "Selu": m.selu, "Celu": m.celu, "Gelu": m.gelu, "HardSigmoid": m.hard_sigmoid,
     "HardSwish": m.hard_swish, "Softsign": m.softsign, "ThresholdedRelu": m.thresholded, "Shrink": m.shrink,
     "Equal": m.compare(torch.eq, torch.eq), "Greater": m.compare(torch.gt, torch.lt), "Less": m.compare(torch.lt, torch.gt),
     "GreaterOrEqual": m.compare(torch.ge, torch.le), "LessOrEqual": m.compare(torch.le, torch.ge),
     "And": m.binary(torch.logical_and), "Or": m.binary(torch.logical_or), "Xor": m.binary(torch.logical_xor), "Where": m.where,
-    "Cast": m.cast, "CastLike": m.cast_like, "IsInf": m.is_inf, "Dropout": m.dropout,
+    "Cast": m.cast, "CastLike": m.cast_like, "IsInf": m.is_inf, "Dropout": m.dropout, "NanToNum": m.nan_to_num,
     # views and constants
     "Constant": s.constant, "Identity": s.identity, "Reshape": s.reshape, "Flatten": s.flatten, "Transpose": s.transpose,
     "Squeeze": s.squeeze, "Unsqueeze": s.unsqueeze, "Concat": s.concat, "Split": s.split, "Slice": s.sliced, "Expand": s.expand,
     "Tile": s.tile, "Pad": s.pad, "Shape": s.shape, "Size": s.size, "ConstantOfShape": s.constant_of_shape, "Range": s.ranged,
-    "Trilu": s.trilu, "NonZero": s.non_zero, "SplitToSequence": s.split_to_sequence, "SequenceAt": s.sequence_at,
+    "ScatterND": s.scatter_nd, "Trilu": s.trilu, "NonZero": s.non_zero, "SplitToSequence": s.split_to_sequence, "SequenceAt": s.sequence_at,
     "SequenceConstruct": s.sequence_of, "ConcatFromSequence": s.concat_sequence,
     # over an axis
     "ReduceSum": x.reduction(x.total), "ReduceMean": x.reduction(x.mean), "ReduceMax": x.reduction(x.largest),
@@ -37,7 +37,7 @@ TABLE = {
     "ArgMin": x.arg(torch.argmin),
     # products, norms, lookups
     "MatMul": x.matmul, "Gemm": x.gemm, "Einsum": x.einsum, "Conv": x.conv, "BatchNormalization": x.batch_norm,
-    "LayerNormalization": x.layer_norm, "RMSNormalization": x.rms_norm, "Gather": x.gather, "GatherElements": x.gather_elements,
+    "LayerNormalization": x.layer_norm, "RMSNormalization": x.rms_norm, "EmbeddingBag": x.embedding_bag, "Gather": x.gather, "GatherElements": x.gather_elements,
     "GatherND": x.gather_nd, "OneHot": x.one_hot,
 }
 
@@ -48,7 +48,7 @@ _INSTEAD = {
     "Scan": "it runs a subgraph for every position; write the steps out",
     "InstanceNormalization": "write LayerNormalization over the last axis", "GroupNormalization": "write Reshape and LayerNormalization",
     "GRU": "write its steps out, or use from_torch", "LSTM": "write its steps out, or use from_torch", "RNN": "write its steps out",
-    "ScatterND": "write Where with a mask, or Concat of the parts", "ScatterElements": "write Where with a mask, or Concat of the parts",
+    "ScatterElements": "write Where with a mask, or Concat of the parts",
     "Unique": "it looks at all rows at once", "Compress": "how many entries it gives depends on the rows; multiply by a mask",
     "RandomNormal": "it is random", "RandomUniform": "it is random", "RandomNormalLike": "it is random", "Bernoulli": "it is random",
     "RandomUniformLike": "it is random", "Multinomial": "it is random", "StringNormalizer": "encode texts before the model",
