@@ -1,9 +1,10 @@
-"""The command `python -m dpi_export`: inspect, verify, convert, repack, keygen, sign. Exit codes: 0 good, 1 a check failed, 2 wrong use."""
+"""The command `python -m dpi_export`: inspect, verify, convert, repack, keygen, sign, onnx. Exit codes: 0 good, 1 a check failed, 2 wrong use."""
 
 import argparse
 import json
 import sys
 
+from . import cli_onnx
 from .engine_check import compare_engine
 from .errors import BundleError
 from .golden import compare_golden
@@ -22,6 +23,7 @@ _EXAMPLES = """examples:
   python -m dpi_export repack edited.h5 ctr.h5
   python -m dpi_export keygen team.key
   python -m dpi_export sign ctr.h5 --key team.key
+  python -m dpi_export onnx ctr.onnx ctr.h5 --features features.json
 """
 
 
@@ -208,6 +210,7 @@ def _parser():
             p.add_argument("--tolerance", type=float, help="new tolerance of the golden rows")
         p.add_argument("--json", action="store_true", help="print JSON")
         p.set_defaults(run=run)
+    cli_onnx.add_parser(sub, argparse.RawDescriptionHelpFormatter)
     return parser
 
 

@@ -40,6 +40,11 @@ def from_onnx(model, path, *, features=None, rows=None, raw=None, encoders=None,
     return export(OnnxImport, source, described, path, given)
 
 
+def described(model, features=None, outputs=None):
+    """The import of a model before it is built."""
+    return OnnxImport(Source(model, outputs), {"features": features, "outputs": outputs})
+
+
 class Source:
     """A model as read, and what it is called in messages."""
 
@@ -82,7 +87,7 @@ class OnnxImport(TorchImport):
         outputs = described.get("outputs")
         heads = list(outputs.values()) if isinstance(outputs, dict) else outputs
         super().__init__(model, {"features": features, "example": _example(source, needed, features, described.get("shapes")),
-                                 "outputs": None, "call": lambda call, given: _named(call(given), heads)}, **options)
+                                 "outputs": heads, "call": lambda call, given: _named(call(given), heads)}, **options)
 
     def _check_weights(self):
         for name, t in self.model.named_parameters():

@@ -4,6 +4,7 @@ The model runs twice, at two batch sizes, and every operator that it calls is re
 or has no primitive is refused with the operator, the layer and the source line.
 """
 
+import os
 import warnings
 
 import numpy as np
@@ -52,7 +53,12 @@ def explain(model, feature_map=None, *, features=None, example=None, outputs=Non
     from .trace.explain import explanation
     from .traced_libraries import DeepctrTrace, FuxiTrace
 
-    if feature_map is not None:
+    if isinstance(model, (str, bytes, os.PathLike)) or type(model).__name__ == "ModelProto":
+        from .onnx_import import described
+
+        traced = described(model, features, outputs)
+        model = traced.model
+    elif feature_map is not None:
         traced = FuxiTrace(model, feature_map)
     elif features is None and hasattr(model, "feature_index"):
         traced = DeepctrTrace(model, None)

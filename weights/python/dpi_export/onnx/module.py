@@ -13,7 +13,7 @@ from .file import TYPES
 from .graph import Graph
 
 #: Entries that one value may have while a model is traced: graphs of a few bytes may ask for any number.
-MAX_ENTRIES = 1 << 31
+MAX_ENTRIES = 1 << 28
 #: Nodes whose result depends on the form of their first input only.
 _OF_FORM = ("Shape", "Size")
 
@@ -148,8 +148,8 @@ def model_class():
             return iter([(name, t) for name, t in self.weights.items() if not t.is_floating_point()])
 
         def named_modules(self, *_args, **_keywords):
-            """The model and its nodes."""
-            return iter([("", self)] + [(layer.node.name, layer) for layer in self.layers.values() if layer.kind != "Constant"])
+            """The model and those nodes that depend on the rows."""
+            return iter([("", self)] + [(layer.node.name, layer) for layer in self.layers.values() if not all(layer.known)])
 
         def parameters(self, *_args, **_keywords):
             """Weights of floats."""

@@ -199,7 +199,7 @@ def _rows(op, data, indices, axis):
     """Rows of a known table."""
     if not op.known[0]:
         op.refuse("picks entries of a computed value by indices that depend on the rows; GatherElements (torch.gather) does so by name")
-    data = data.movedim(axis, 0)
+    data = data.movedim(axis, 0) if axis else data  # a table itself keeps its name
     table = data.reshape(data.shape[0], -1) if data.dim() != 2 else data
     op.room([*indices.shape, table.shape[1]])
     found, lead = F.embedding(indices, table), indices.dim()

@@ -33,7 +33,7 @@ def explanation(model, heads):
     layers = []
     for path, module in model.named_modules():
         label = (path or type(model).__name__).replace(".", "/")
-        layers.append({"layer": path or "(model)", "class": type(module).__name__, "primitives": dict(made.pop(label, {})),
+        layers.append({"layer": path or "(model)", "class": getattr(module, "kind", type(module).__name__), "primitives": dict(made.pop(label, {})),
                        "flops": flops.pop(label, 0)})
     rest = sum(made.values(), Counter())
     if rest:
