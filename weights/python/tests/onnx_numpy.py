@@ -1,6 +1,6 @@
 """What ONNX operators mean, in float64 numpy, written from ONNX's own text and nothing else: the oracle of the tests of from_onnx.
 
-tests/parity/onnx_fuzz.py holds it to ONNX Runtime.
+tests/parity/onnx_oracle.py holds it to ONNX Runtime.
 """
 
 import math

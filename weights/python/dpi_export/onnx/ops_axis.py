@@ -154,9 +154,11 @@ def batch_norm(op, x, scale, bias, running_mean, running_var):
     """BatchNormalization with fixed statistics."""
     if op.attr("training_mode", 0) or op.opset < 14 and len(op.node.outputs) > 1:
         op.refuse("is in training mode: it normalises with the statistics of the batch. Export the model with training off")
-    if not all(op.known[1:]):
-        op.refuse("its scale, bias or statistics depend on the rows")
-    return F.batch_norm(x, running_mean, running_var, scale, bias, False, 0.0, op.attr("epsilon", 1e-5))
+    if all(op.known[1:]):
+        return F.batch_norm(x, running_mean, running_var, scale, bias, False, 0.0, op.attr("epsilon", 1e-5))
+    # Keras's LayerNormalization by tf2onnx: the rows are channels, and their own mean and variance the statistics
+    scale, bias, mean_, var = (v.reshape([-1] + [1] * (x.dim() - 2)) for v in (scale, bias, running_mean, running_var))
+    return (x - mean_) / torch.sqrt(var + op.attr("epsilon", 1e-5)) * scale + bias
 
 
 def layer_norm(op, x, scale, bias=None):
