@@ -261,3 +261,26 @@ def test_the_command(tmp_path):
     failed = command("onnx", tmp_path / "bad.onnx", tmp_path / "bad.h5")
     assert failed.returncode == 1 and "is no ONNX model" in failed.stderr and "Traceback" not in failed.stderr
     assert "examples:" in command("onnx", "--help").stdout and command("onnx", tmp_path / "shop.onnx").returncode == 1
+
+
+def test_the_example_of_importers_md_runs(tmp_path, monkeypatch, capsys):
+    """The code under "ONNX models", on a small model."""
+    class Small(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.city, self.item, self.head = torch.nn.Embedding(9, 2), torch.nn.Embedding(7, 2), torch.nn.Linear(5, 1)
+
+        def forward(self, city, visits, price):
+            return torch.sigmoid(self.head(torch.cat([self.city(city), self.item(visits).mean(1), price], 1)))
+
+    text = (pathlib.Path(__file__).resolve().parents[1] / "IMPORTERS.md").read_text(encoding="utf-8")
+    code = re.search(r"## ONNX models\n\n```python\n(.*?)```", text, re.S)[1]
+    monkeypatch.chdir(tmp_path)
+    export = torch.onnx.export
+    monkeypatch.setattr(torch.onnx, "export", lambda *a, **k: export(*a, **k, output_names=["prob"]))
+    city, visits, price = torch.randint(0, 9, (5,)), torch.randint(0, 7, (5, 3)), torch.randn(5, 1)
+    exec(code, {"torch": torch, "model": Small().eval(), "city": city, "visits": visits, "price": price})  # noqa: S102
+    assert "Gemm" in capsys.readouterr().out
+    with Bundle(tmp_path / "ctr.h5") as bundle:
+        assert [(f["name"], f.get("vocab_size")) for f in bundle.features] == [("city", 9), ("visits", 7), ("price", None)]
+        assert bundle.golden["n"] == 5 and [h["name"] for h in bundle.heads] == ["prob"]
