@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "weights" /
 import onnx_numpy  # noqa: E402
 import onnx_random  # noqa: E402
 
-OPSETS = (11, 12, 13, 14, 16, 17)
+OPSETS = (11, 12, 13, 14, 16, 17, 18, 21)
 
 
 def difference(seed, opset):

@@ -98,7 +98,27 @@ def bag():
     return Bag(), {"visits": ids(12, 5)}, {"visits": {"vocab_size": 12}}, {}
 
 
-MODELS = {f.__name__: f for f in (deepfm, mmoe, activations, bag)}
+class Steps(nn.Module):
+    """A bidirectional GRU and an LSTM over a history."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(12, 3)
+        self.gru, self.lstm = nn.GRU(3, 4, bidirectional=True, batch_first=True), nn.LSTM(3, 4)
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, visits):
+        e = self.table(visits)
+        all_steps, last = self.gru(e)
+        y, (h, c) = self.lstm(e.transpose(0, 1))
+        return torch.sigmoid(self.head(torch.cat([all_steps.mean(1), h[0] + y[0], c[0] * last[1]], 1)))
+
+
+def steps():
+    return Steps(), {"visits": ids(12, 5)}, {"visits": {"vocab_size": 12}}, {}
+
+
+MODELS = {f.__name__: f for f in (deepfm, mmoe, activations, bag, steps)}
 MODELS.update((name, make) for name, make in trace_models.MODELS.items())
 
 

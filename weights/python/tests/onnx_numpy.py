@@ -219,6 +219,12 @@ def _hard_sigmoid(x, alpha, beta):
     return np.maximum(0, np.minimum(1, alpha * x + beta))
 
 
+def _gelu(x, approximate):
+    if approximate in (b"tanh", "tanh"):
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+    return 0.5 * x * (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2)))
+
+
 _SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
 OPS = {
     "Relu": _one(lambda x: np.maximum(x, 0)), "Sigmoid": _one(_sigmoid), "Tanh": _one(np.tanh), "Exp": _one(np.exp), "Log": _one(np.log),
@@ -230,7 +236,7 @@ OPS = {
     "Elu": _with(lambda x, alpha: np.where(x < 0, alpha * _expm1(x), x), alpha=1.0),
     "Selu": _with(lambda x, alpha, gamma: gamma * np.where(x > 0, x, alpha * _expm1(x)), **_SELU),
     "Celu": _with(lambda x, alpha: np.maximum(0, x) + np.minimum(0, alpha * (np.exp(np.minimum(x, 0) / alpha) - 1)), alpha=1.0),
-    "HardSigmoid": _with(_hard_sigmoid, alpha=0.2, beta=0.5),
+    "Gelu": _with(_gelu, approximate=b"none"), "HardSigmoid": _with(_hard_sigmoid, alpha=0.2, beta=0.5),
     "ThresholdedRelu": _with(lambda x, alpha: np.where(x > alpha, x, 0.0), alpha=1.0),
     "Shrink": _with(lambda x, lambd, bias: np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0.0)), lambd=0.5, bias=0.0),
     "PRelu": _two(lambda x, slope: np.where(x < 0, slope * x, x)),

@@ -84,7 +84,7 @@ class Maker:
         graph = helper.make_graph(self.nodes, "random", ends, [helper.make_tensor_value_info(out, TensorProto.FLOAT, ["batch", 1])],
                                   [w for w in self.weights if w is not None])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
-        model.ir_version = 7 if self.opset < 17 else 8
+        model.ir_version = 7 if self.opset < 17 else 8 if self.opset < 21 else 10
         return model
 
 
@@ -124,7 +124,9 @@ def _activation(m):
                          ("Selu", {"alpha": u(0.5, 2), "gamma": u(0.5, 2)}), ("HardSigmoid", {}), ("Identity", {}), ("Dropout", {}),
                          ("HardSigmoid", {"alpha": u(0.1, 0.4), "beta": u(0.2, 0.8)}), ("ThresholdedRelu", {"alpha": u(-1, 1)}),
                          ("Shrink", {"lambd": u(0.1, 0.5), "bias": u(-0.5, 0.5)}), ("Sin", {}), ("Cos", {}),
-                         ("Celu", {"alpha": u(0.5, 2)}) if m.opset >= 12 else ("Relu", {}), ("HardSwish", {}) if m.opset >= 14 else ("Tanh", {}))
+                         ("Celu", {"alpha": u(0.5, 2)}) if m.opset >= 12 else ("Relu", {}), ("HardSwish", {}) if m.opset >= 14 else ("Tanh", {}),
+                         ("Gelu", {"approximate": m.choice("none", "tanh")}) if m.opset >= 20 else ("Elu", {}),
+                         ("Mish", {}) if m.opset >= 18 else ("Softplus", {}))
     return m.node(op, [x], **attrs)
 
 
@@ -176,7 +178,7 @@ def _pair(m):
     a, b = m.pick(), m.pick()
     fits = len(m.dims(a)) == len(m.dims(b)) and all(p == q or 1 in (p, q) for p, q in zip(m.dims(a), m.dims(b)))
     if not fits:
-        b = m.node("ReduceMean", [b], axes=list(range(1, len(m.dims(b)))), keepdims=1)
+        b = _reduced(m, "ReduceMean", b, list(range(1, len(m.dims(b)))), 1)
         while len(m.dims(b)) < len(m.dims(a)):
             b = m.node("Unsqueeze", [b, m.ints(-1)]) if m.opset >= 13 else m.node("Unsqueeze", [b], axes=[len(m.dims(b))])
         while len(m.dims(a)) < len(m.dims(b)):

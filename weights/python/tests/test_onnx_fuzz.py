@@ -21,7 +21,7 @@ from dpi_export.onnx import ops_axis, ops_table  # noqa: E402
 from dpi_export.onnx_import import OnnxImport, Source  # noqa: E402
 from test_onnx_models import engine  # noqa: E402
 
-OPSETS = (11, 12, 13, 14, 16, 17)
+OPSETS = (11, 12, 13, 14, 16, 17, 18, 21)
 CASES = [(seed, OPSETS[seed % len(OPSETS)]) for seed in range(120)]
 
 

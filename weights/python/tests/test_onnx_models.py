@@ -22,8 +22,7 @@ from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_onnx,
 from dpi_export.onnx_import import OnnxImport, Source  # noqa: E402
 
 #: Models that no bundle holds, by what the refusal says.
-REFUSED = {"recurrent": r"node 'gru/GRU' \(GRU\): .*write its steps out",
-           "experts": "fails on rows.*export it with that dim left open", "autoint": "fails on rows.*export it with that dim left open",
+REFUSED = {"experts": "fails on rows.*export it with that dim left open", "autoint": "fails on rows.*export it with that dim left open",
            **{name: rf"aten\.{op}.*primitive" for name, op in trace_models.REFUSED.items()}}
 NOT_EXPORTED = {"bags"}  # torch.onnx has no padding_idx of nn.EmbeddingBag
 NEEDS_12 = {"cross_vector", "compressed", "padded", "activations"}

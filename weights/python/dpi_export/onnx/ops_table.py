@@ -5,6 +5,7 @@ import torch.nn.functional as F
 
 from . import ops_axis as x
 from . import ops_math as m
+from . import ops_recurrent as r
 from . import ops_shape as s
 
 TABLE = {
@@ -38,7 +39,7 @@ TABLE = {
     # products, norms, lookups
     "MatMul": x.matmul, "Gemm": x.gemm, "Einsum": x.einsum, "Conv": x.conv, "BatchNormalization": x.batch_norm,
     "LayerNormalization": x.layer_norm, "RMSNormalization": x.rms_norm, "EmbeddingBag": x.embedding_bag, "Gather": x.gather, "GatherElements": x.gather_elements,
-    "GatherND": x.gather_nd, "OneHot": x.one_hot,
+    "GatherND": x.gather_nd, "OneHot": x.one_hot, "GRU": r.gru, "LSTM": r.lstm,
 }
 
 #: What to write in place of operators that no bundle can hold.
@@ -47,7 +48,7 @@ _INSTEAD = {
             "nn.EmbeddingBag",
     "Scan": "it runs a subgraph for every position; write the steps out",
     "InstanceNormalization": "write LayerNormalization over the last axis", "GroupNormalization": "write Reshape and LayerNormalization",
-    "GRU": "write its steps out, or use from_torch", "LSTM": "write its steps out, or use from_torch", "RNN": "write its steps out",
+    "RNN": "write its steps out",
     "ScatterElements": "write Where with a mask, or Concat of the parts",
     "Unique": "it looks at all rows at once", "Compress": "how many entries it gives depends on the rows; multiply by a mask",
     "RandomNormal": "it is random", "RandomUniform": "it is random", "RandomNormalLike": "it is random", "Bernoulli": "it is random",
