@@ -49,7 +49,7 @@ def _reduce(call):
             if attrs.get("noop_with_empty_axes", 0):
                 return given[0]
             axes = tuple(range(given[0].ndim))
-        return call(given[0], axis=axes, keepdims=keep)
+        return np.asarray(call(given[0], axis=axes, keepdims=keep)).astype(given[0].dtype)
     return op
 
 

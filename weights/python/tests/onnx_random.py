@@ -388,6 +388,35 @@ def _prelu(m):
     return m.node("PRelu", [x, m.weight(m.rng.normal(size=shape))])
 
 
+def _counts(m):
+    """Whole numbers made of comparisons, counted and turned back into floats."""
+    mask = m.node(m.choice("Greater", "Less"), ["hist", m.ints(int(m.rng.integers(1, VOCAB)))])
+    count = _reduced(m, "ReduceSum", m.node("Cast", [mask], to=m.choice(6, 7)), [1], 1)
+    if m.opset >= 12 and m.rng.random() < 0.5:
+        count = m.node("Clip", [count, m.weight(1, np.int32 if m.values[count].dtype == np.int32 else np.int64)])
+    count = m.node("Cast", [count], to=1)
+    return m.node("Div", [m.node("ReduceSum", ["x", m.ints(1)], keepdims=1), m.node("Add", [count, m.weight(1.0)])]) if m.opset >= 13 else count
+
+
+def _flat(m):
+    """Values of one number for each row without another dim, as squeeze(-1) and sums leave them."""
+    x = m.pick(2, 4)
+    x = _reduced(m, m.choice("ReduceSum", "ReduceMean", "ReduceMax"), x, list(range(1, len(m.dims(x)))), 0)
+    x = m.node(*m.choice(("Tanh", [x]), ("Mul", [x, x]), ("Add", [x, m.weight(0.3)]), ("Sub", [m.weight([1.0]), x])))
+    return m.node("Unsqueeze", [x, m.ints(1)]) if m.opset >= 13 else m.node("Unsqueeze", [x], axes=[-1])
+
+
+def _chunks(m):
+    """Equal pieces by number, joined again by several parts."""
+    x = m.pick()
+    axis = m.axis(x)
+    size = m.dims(x)[axis]
+    if size < 2 or m.opset < 18 and size % 2:
+        raise Rejected
+    a, b = m.node("Split", [x], 2, axis=axis, **({"num_outputs": 2} if m.opset >= 18 else {}))
+    return m.node("Concat", [b, a, b], axis=axis)
+
+
 def _hot(m):
     return m.node("OneHot", [m.choice("ids", "hist"), m.ints(VOCAB + int(m.rng.integers(2))), m.weight([0.1, 1.3])],
                   axis=m.choice(-1, 1))
@@ -411,4 +440,5 @@ def _mixing(m):
 
 
 STEPS = (_activation, _activation, _root, _exp, _clip, _power, _constant_operand, _constant_operand, _two, _two, _choose, _masked, _of_ids,
-         _reduce, _reduce, _along, _moved, _moved, _cut, _cut, _grown, _product, _product, _normed, _prelu, _hot, _mixing)
+         _reduce, _reduce, _along, _moved, _moved, _cut, _cut, _grown, _product, _product, _normed, _prelu, _hot, _counts, _flat, _chunks,
+         _mixing)

@@ -182,6 +182,9 @@ REFUSED = {
     "a huge constant": ([("ConstantOfShape", ["s"], "c", {}), ("Add", ["x", "c"], "y", {})], {"s": np.array([1 << 20, 1 << 20])}, 13, "more than"),
     "a huge product": ([("Unsqueeze", ["x", "a"], "u", {}), ("Add", ["u", "v"], "y", {})],
                        {"a": np.array([2]), "v": np.broadcast_to(np.float32(1), (1, 1, 1 << 21))}, 13, "more than"),
+    "a huge sum of products": ([("Einsum", ["x", "v", "v"], "y", {"equation": "ni,...j,...k->n...jk"})], {"v": w(1, 3000)}, 13, "more than"),
+    "a value that doubles": ([("Concat", ["x" if i == 0 else f"c{i}"] * 2, f"c{i + 1}", {"axis": 1}) for i in range(30)] + [
+        ("Identity", ["c30"], "y", {})], {}, 13, "Concat_.*more than"),
     "old": ([("Relu", ["x"], "y", {})], {}, 9, "opset 9, expected 11 to 23"),
 }
 

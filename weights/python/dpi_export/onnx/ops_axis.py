@@ -135,7 +135,22 @@ def gemm(op, a, b, c=None):
 
 def einsum(op, *values):
     """Sums of products by an equation."""
-    return torch.einsum(op.attr("equation").replace(" ", ""), *values)
+    equation = op.attr("equation").replace(" ", "")
+    op.room(_einsum_dims(equation, values))
+    return torch.einsum(equation, *values)
+
+
+def _einsum_dims(equation, values):
+    """Sizes of what an equation gives, in any order; every letter's size where it does not say what it gives."""
+    left, _, right = equation.partition("->")
+    sizes, spread = {}, ()
+    for letters, value in zip(left.split(","), values):
+        named = letters.replace("...", "")
+        at = letters.find("...") if "..." in letters else len(named)
+        free = value.dim() - len(named)
+        spread = torch.broadcast_shapes(spread, value.shape[at:at + free]) if free > 0 else spread
+        sizes.update(zip(named, list(value.shape[:at]) + list(value.shape[at + max(0, free):])))
+    return [size for name, size in sizes.items() if not right or name in right] + list(spread)
 
 
 def conv(op, x, weight, bias=None):
@@ -253,6 +268,7 @@ def one_hot(op, indices, depth, values):
     table = torch.eye(size, dtype=values.dtype) * (on - off) + off
     if not table.is_floating_point():
         op.refuse("gives integers: cast its values to float")
+    op.room([*indices.shape, size])
     found = F.embedding(indices.long(), table)
     axis = op.attr("axis", -1)
     axis = axis + found.dim() if axis < 0 else axis

@@ -90,6 +90,7 @@ def unsqueeze(op, x, *rest):
 
 def concat(op, *parts):
     """Joins values along an axis."""
+    op.room([sum(part.numel() for part in parts)])
     return parts[0] if len(parts) == 1 else torch.cat(parts, _axis(op, parts[0]))
 
 
