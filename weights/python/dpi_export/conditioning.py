@@ -29,15 +29,28 @@ class _Rounded(Executor):
     def _value(self, op, inputs, n_rows, batch):
         if _decides(op):
             return self.exact[op["name"]]
-        if op["op"] in _SUMS:
+        if op["op"] == "Gather":  # nor may it change what is picked
+            inputs = [inputs[0], np.broadcast_to(self._exactly(op["in"][1], inputs[1]), inputs[1].shape)]
+        counts = all(_is_whole(self.exact.get(name)) for name in (op["name"], *op.get("in", [])))
+        if op["op"] in _SUMS and not counts:
             inputs = [self._round(x) for x in inputs]
         value = numpy_ops.run(op, inputs, n_rows, _Context(self, batch))
-        return value if op["op"] in _EXACT else self._round(value)
+        return value if counts or op["op"] in _EXACT else self._round(value)
+
+    def _exactly(self, name, rounded):
+        """The value of an op in the exact run, where its rows are those of the rounded one (a shared value is repeated for its rows)."""
+        value = self.exact[name]
+        return value if len(value) == len(rounded) else rounded
 
     def _round(self, x):
         if not isinstance(x, np.ndarray):
             return x
         return x * (1 + _ROUNDING * (2.0 * self.rng.integers(0, 2, x.shape) - 1))
+
+
+def _is_whole(x):
+    """Whole numbers of whole numbers, as masks and counts are, come out of float32 as they are."""
+    return isinstance(x, np.ndarray) and bool((np.abs(x) <= 2.0**24).all()) and bool((x == np.rint(x)).all())
 
 
 def row_tolerances(errors, golden, least):
