@@ -54,9 +54,13 @@ class Forward:
 
 
 def _takes(model, keys):
-    """True when forward has the keys of the dict as its parameters."""
+    """True when forward has the keys of the dict as its parameters, or takes them as **keywords and needs no other."""
     parameters = inspect.signature(model.forward).parameters
-    return set(keys) <= set(parameters)
+    if set(keys) <= set(parameters):
+        return True
+    kinds = {p.kind for p in parameters.values()}
+    needed = {name for name, p in parameters.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
+    return inspect.Parameter.VAR_KEYWORD in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds and needed <= set(keys)
 
 
 def _outputs(out, name):
@@ -70,6 +74,10 @@ def _outputs(out, name):
     elif isinstance(out, (list, tuple)):
         for i, value in enumerate(out):
             yield from _outputs(value, f"{name or 'output'}_{i}")
+
+
+#: In-place operators that write no number.
+_VIEWS = ("squeeze_", "unsqueeze_", "t_", "transpose_", "detach_", "as_strided_", "swapdims_", "swapaxes_")
 
 
 def _spy():
@@ -88,7 +96,7 @@ def _spy():
             name = str(func)
             inner = args[0].clone() if name.startswith("aten.sigmoid") else None
             out = func(*args, **(kwargs or {}))
-            if inner is None and name.split(".")[1].endswith("_") and isinstance(out, torch.Tensor):
+            if inner is None and name.split(".")[1].endswith("_") and name.split(".")[1] not in _VIEWS and isinstance(out, torch.Tensor):
                 self._inputs.pop(out.data_ptr(), None)  # written over: it is no sigmoid any more
             if inner is not None:
                 self._alive.append(out)
