@@ -8,6 +8,7 @@ import os
 import sys
 
 from ..import_common import UnsupportedModelError, evaluation_mode
+from .composites import written_out
 from .ir import Node, Trace
 from .reads import check_read, guarded
 from .state import check_not_read, kept
@@ -173,7 +174,7 @@ def _captured(model, call, tensors, rows):
         def here(text):
             return Node(text, (), None, None, *_place(paths)).place()
 
-        with guarded(recorder, here), recorder:
+        with guarded(recorder, here), written_out(), recorder:
             results = _functionalize()(run, remove="mutations_and_views")(*tensors)
     check_not_read(recorder, replaced, model)
     found = [recorder.of.get(id(t)) for t in results]

@@ -1,0 +1,37 @@
+"""What torch computes by a look at the rows, or by an operator for one kind of processor, written out while a model is traced."""
+
+import contextlib
+
+
+@contextlib.contextmanager
+def written_out():
+    """one_hot with a given number of classes reads its ids to check them; attention has operators that join all its steps."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Composites(TorchFunctionMode):
+        """Stands before the functions of torch."""
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            if func is torch.nn.functional.one_hot:
+                ids, classes = _one_hot_arguments(*args, **kwargs)
+                if classes > 0:
+                    return (ids.unsqueeze(-1) == torch.arange(classes, device=ids.device)).long()
+            return func(*args, **kwargs)
+
+    with Composites(), _plain_attention():
+        yield
+
+
+def _one_hot_arguments(tensor, num_classes=-1):
+    return tensor, num_classes
+
+
+def _plain_attention():
+    """From torch 2.3 on: scaled_dot_product_attention by its formula."""
+    try:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+    except ImportError:
+        return contextlib.nullcontext()
+    return sdpa_kernel(SDPBackend.MATH)
