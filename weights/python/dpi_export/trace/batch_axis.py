@@ -42,6 +42,8 @@ _INSTEAD = {"bernoulli": "it is random, in evaluation mode too: give a functiona
             "topk": "it needs a primitive that picks the largest entries", "sort": "it needs a primitive that orders entries",
             "argmax": "it needs a primitive that picks the largest entries",
             "gather": "it needs a primitive that picks by computed indices",
+            "isnan": "a NaN in a row means that the value is missing, and the feature's own rule (missing=) replaces it before the model sees "
+                     "it; give what is missing as a feature of its own",
             "index_put": "write torch.where(mask, x, y) on the whole value", "scatter": "write torch.where(mask, x, y) on the whole value",
             "_fft": "it needs complex numbers", "convolution": "write it as nn.Linear over windows that are sliced out"}
 
@@ -143,6 +145,8 @@ def _index(pair, node):
     """x[:, indices] with constant indices."""
     x, indices = node.args[0], node.args[1]
     given = [i for i, index in enumerate(indices) if index is not None]
+    if not x.varies and len(indices) == 1:
+        return indices[0].layout  # entries of a constant
     if any(indices[i].varies for i in given):
         raise UnsupportedModelError(f"{node.place()}: picks entries by indices that it computes from the row; {replacement('nonzero')}")
     if not x.varies:
@@ -282,12 +286,15 @@ def _embedding(pair, node):
 def _embedding_bag(pair, node):
     weight, ids, offsets = node.args[:3]
     per_sample = argument(node, 6, "per_sample_weights")
-    if weight.varies or offsets.varies or per_sample is not None:
-        raise UnsupportedModelError(f"{node.place()}: bags of ids with offsets or weights of their own; give it ids [rows, length]")
-    length, rest = divmod(ids.shape[0], offsets.shape[0])
+    if weight.varies or offsets.varies:
+        raise UnsupportedModelError(f"{node.place()}: bags with offsets that it computes from the rows; give it ids [rows, length]")
+    closed = bool(argument(node, 7, "include_last_offset", False))
+    length, rest = divmod(ids.shape[0], offsets.shape[0] - closed)
     want = [i * length for i in range(offsets.shape[0])]
     if rest or offsets.value.tolist() != want or ids.layout != Layout(0, 1, length):
         raise UnsupportedModelError(f"{node.place()}: the bags do not hold one length for all rows")
+    if per_sample is not None and per_sample.varies and per_sample.layout != ids.layout:
+        refuse(node, "weighs ids of one row by another's")
     return ROWS
 
 
@@ -315,6 +322,20 @@ def _mm(pair, node):
 def _bmm(pair, node):
     a, b = node.args[1:3] if plain(node.base) == "baddbmm" else node.args[:2]
     return _with_added(node, _contract(node, a, b, 1, 2, shared=(0,)))
+
+
+def _bilinear(pair, node):
+    if not node.args[0].varies or not node.args[2].varies or node.args[0].layout != node.args[2].layout or node.args[0].layout.axis != 0:
+        refuse(node, "multiplies rows with other rows")
+    return node.args[0].layout
+
+
+def _searched(pair, node):
+    """Buckets of x: dims of x."""
+    x, edges = node.args[:2] if plain(node.base) == "bucketize" else node.args[1::-1]
+    if edges.varies:
+        raise UnsupportedModelError(f"{node.place()}: takes boundaries that it computes from the row")
+    return x.layout
 
 
 def _mv(pair, node):
@@ -393,7 +414,7 @@ _ELEMENTWISE = """add sub rsub mul div pow neg abs exp expm1 log log1p log2 log1
  reciprocal square sigmoid tanh relu relu6 gelu silu elu selu celu leaky_relu softplus hardtanh hardswish hardsigmoid mish clamp clamp_min
  clamp_max maximum minimum where masked_fill eq ne lt le gt ge logical_not logical_and logical_or logical_xor bitwise_and bitwise_or
  bitwise_not bitwise_xor remainder fmod floor_divide log_sigmoid_forward _prelu_kernel erf hardshrink softshrink threshold addcmul addcdiv
- lerp isnan isinf isfinite nan_to_num _to_copy clone detach alias lift_fresh contiguous xlogy fill rrelu_with_noise empty_like""".split()
+ lerp isnan isinf isneginf isfinite nan_to_num _to_copy clone detach alias lift_fresh contiguous xlogy fill rrelu_with_noise empty_like""".split()
 
 RULES = {
     **{name: _elementwise for name in _ELEMENTWISE}, "prelu": _same,
@@ -412,5 +433,5 @@ RULES = {
     "mm": _mm, "addmm": _mm, "bmm": _bmm, "baddbmm": _bmm, "mv": _mv, "addmv": _mv, "dot": _dot, "native_batch_norm": _batch_norm,
     "cudnn_batch_norm": _batch_norm, "convolution": _convolution, "constant_pad_nd": _pad, "native_layer_norm": _layer_norm,
     "getitem": _getitem, "slice_scatter": _scatter,
-    "select_scatter": _scatter,
+    "select_scatter": _scatter, "_trilinear": _bilinear, "bucketize": _searched, "searchsorted": _searched,
 }

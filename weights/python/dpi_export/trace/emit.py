@@ -221,6 +221,10 @@ class Graph:
             return self.slice(x, indices[0], indices[0] + len(indices), axis)
         return self.op("View", [x], {"kind": "index_select", "axis": axis, "indices": indices})
 
+    def gather(self, x, index, axis):
+        """The entries at computed positions."""
+        return self.op("Gather", [x, index], _given(axis=(axis if axis != len(x.shape) - 1 else -1, -1)))
+
     def expand(self, x, dims):
         """Repeats dims of 1."""
         dims = [int(d) for d in dims]

@@ -14,7 +14,7 @@ from .batch_axis import replacement
 from .emit import Graph
 from .lower_ints import check_input, check_result
 from .pair import plain
-from .values import Filled, Floats, Maps, Refs, expand, reshape
+from .values import Filled, Floats, Maps, Refs, Whole, expand, reshape
 
 
 class Lowering:
@@ -24,6 +24,7 @@ class Lowering:
         self.pair, self.inputs, self.features = pair, inputs, inputs.features
         self.g, self.maps, self.node = Graph(feature_dicts), Maps(inputs.features), None
         self._values = {}
+        self.quotients = {}  #: id(op) -> (op of x, c), of those that stand for x / c
         self.made_by = {}  #: id(op) -> path of the layer that it came from, for explain
 
     def run(self):
@@ -144,6 +145,8 @@ class Lowering:
             return lookups.floats(self, value)
         if isinstance(value, Filled):
             return self.filled(value)
+        if isinstance(value, Whole):
+            raise UnsupportedModelError(value.why)
         return value
 
     def filled(self, value):

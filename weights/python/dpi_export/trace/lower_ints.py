@@ -49,6 +49,8 @@ def bounds(g, op):
         return float(op.params["value"].min()), float(op.params["value"].max())
     if op.kind == "Embed" and op.attrs.get("pooling", "single") in ("single", "none"):
         return float(g.tables[op.attrs["table"]].min()), float(g.tables[op.attrs["table"]].max())
+    if op.kind == "Gather":
+        return bounds(g, op.ins[0])
     if op.kind not in ("View", "Concat", "Unary", "Binary", "Reduce"):
         return None
     held = [bounds(g, i) for i in op.ins]
@@ -58,6 +60,10 @@ def bounds(g, op):
         return min(b[0] for b in held), max(b[1] for b in held)
     if op.is_a("Unary", kind="affine") and not op.params:
         return tuple(sorted(op.attrs["a"] * end + op.attrs["b"] for end in held[0]))
+    if op.is_a("Unary", kind="clamp"):
+        return tuple(min(max(end, op.attrs["a"]), op.attrs["b"]) for end in held[0])
+    if op.is_a("Unary", kind="relu"):
+        return tuple(max(end, 0.0) for end in held[0])
     if op.is_a("Reduce", kind="sum") and len(held) == 1:
         count = int(np.prod(op.ins[0].shape)) // int(np.prod(op.shape))
         return min(0.0, held[0][0] * count), max(0.0, held[0][1] * count)

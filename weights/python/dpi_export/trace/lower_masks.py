@@ -8,6 +8,7 @@ from . import lower_math
 from .emit import is_mask
 from .lower_ints import is_bool, truth
 from .lower_math import constant_number, scaled
+from .lower_pick import kept_infinite
 from .values import Filled, Floats, Refs
 
 
@@ -23,10 +24,11 @@ def where(lower, node):
         number = lower.number(other)
         if number is not None:
             return _fill(lower, node, kept, _not(lower, condition) if keep is None else _mask(lower, keep), number)
-    a, b, g = lower.floats(x), lower.floats(y), lower.g
+    held, g = (_mask(lower, condition), _not(lower, condition)), lower.g
+    a, b = (_left(lower, v, keep) for v, keep in zip((x, y), held))
     if "Where" in OPS:
-        return lower.elementwise(g.op("Where", [lower.as_floats(_mask(lower, condition)).op, a.op, b.op]))
-    yes, no = (lower.as_floats(m) for m in (_mask(lower, condition), _not(lower, condition)))
+        return lower.elementwise(g.op("Where", [lower.as_floats(held[0]).op, a.op, b.op]))
+    yes, no = (lower.as_floats(m) for m in held)
     return lower.elementwise(g.binary("add", g.binary("mul", yes.op, a.op), g.binary("mul", no.op, b.op)))
 
 
@@ -39,8 +41,14 @@ def _fill(lower, node, x, keep, number):
     if isinstance(inner, Filled) and inner.fill == number:
         zero = lower.g.const([0.0])
         return lower_math.both_kept(lower, node, inner, Filled(Floats(zero, (1,)), keep, number, (1,)))
-    value = lower.floats(x) if hasattr(x, "varies") else constant_number(lower, x)
+    value = _left(lower, x, keep) if hasattr(x, "varies") else constant_number(lower, x)
     return Filled(value, keep, number, lower.dims(node))
+
+
+def _left(lower, x, keep):
+    """What of x is looked at where a mask holds."""
+    value = kept_infinite(lower, lower.value(x), keep) if x.varies else None
+    return lower.floats(x) if value is None else value
 
 
 def _mask(lower, node):
@@ -62,6 +70,17 @@ def _not(lower, node):
     return scaled(lower, lower.as_floats(value), -1.0, 1.0)
 
 
+def is_infinite(lower, node):
+    """Which entries are minus infinity: those that were filled with it. Of other numbers there is nothing to ask: a bundle's inputs are
+    finite."""
+    value = lower.value(node.args[0])
+    if not isinstance(value, Filled) or value.fill != -math.inf:
+        lower.refuse("asks which numbers are infinite, of others than those that masked_fill(-inf) made so")
+    keep = lower.as_floats(value.keep)
+    return scaled(lower, Floats(lower.g.expand(lower.g.reshape(keep.op, (1,) * (len(value.dims) - len(keep.dims)) + keep.dims), value.dims)
+                                if value.dims else keep.op, value.dims), -1.0, 1.0)
+
+
 def logical_not(lower, node):
     """1 - x of a mask"""
     return _not(lower, node.args[0])
@@ -75,6 +94,11 @@ def logical_and(lower, node):
 def logical_or(lower, node):
     """max(x, y) of two masks"""
     return _logical(lower, node, "max")
+
+
+def exclusive_or(lower, node):
+    """x != y of two masks"""
+    return _logical(lower, node, "ne")
 
 
 def add(lower, node):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from . import lookups
+from . import lookups, lower_pick
 from .batch_axis import argument
 from .lower_math import infinite, masked_sum, on_channels
 from .pair import plain
@@ -140,9 +140,7 @@ def embedding(lower, node):
 def lookup(lower, node, weight, ids):
     """Embedding of ids that are references."""
     refs = lower.value(ids)
-    if not isinstance(refs, Refs):
-        lower.refuse("looks up rows by numbers that it computes from several inputs")
-    return _looked_up(lower, node, weight, refs)
+    return _looked_up(lower, node, weight, refs) if isinstance(refs, Refs) else lower_pick.lookup(lower, node, weight, ids)
 
 
 def _looked_up(lower, node, weight, refs):
@@ -158,9 +156,10 @@ def embedding_bag(lower, node):
     refs, pooling = lower.value(ids), ("sum", "mean", "max")[mode]
     if not isinstance(refs, Refs):
         lower.refuse("looks up rows by numbers that it computes from several inputs")
-    refs, g = reshape(lower.g, refs, (ids.shape[0] // node.args[2].shape[0],)), lower.g
+    bags = node.args[2].shape[0] - bool(argument(node, 7, "include_last_offset", False))
+    refs, g = reshape(lower.g, refs, (ids.shape[0] // bags,)), lower.g
     feature = lookups.whole_sequence(lower, refs)
-    e = _looked_up(lower, node, weight, refs)
+    e = _weighted(lower, _looked_up(lower, node, weight, refs), argument(node, 6, "per_sample_weights"))
     if padding < 0:
         return [Floats(g.reduce(pooling, e.op, 0), e.dims[1:])] + [None] * 3
     if feature is not None and feature.pad_id == padding:
@@ -170,3 +169,15 @@ def embedding_bag(lower, node):
 
         mask = lower.as_floats(lower.maps.apply(lambda t: torch.ne(t, padding), [refs], refs.dims)).op
     return [Floats(g.reduce(pooling, e.op, 0, mask), e.dims[1:])] + [None] * 3
+
+
+def _weighted(lower, rows, weights):
+    """Rows of a bag [length, dim], each times a weight of its own."""
+    if weights is None:
+        return rows
+    length, g = rows.dims[0], lower.g
+    if weights.varies:
+        factor = g.reshape(lower.floats(weights).op, [length, 1])
+    else:
+        factor = g.const(lower.pair.constant(weights, lower.node, ROWS, 1).astype(np.float32).reshape(-1, 1))
+    return Floats(g.binary("mul", rows.op, factor), rows.dims)

@@ -9,6 +9,9 @@ from .emit import is_mask
 from .values import Filled, Floats, expand, permute, reshape
 
 
+_LEAST = -3e38  #: below every score, in place of minus infinity where it is replaced behind
+
+
 def _axes(lower, node, at=1, key="dim"):
     """The axes, among the dims without the rows, that a reduction takes away."""
     x = node.args[0]
@@ -72,16 +75,27 @@ def _reduce_max(lower, node, v, axes, sign=1.0):
 def _masked_maximum(lower, node, value, axis):
     """max over kept entries; `fill` where none is kept. The mask reaches up to the axis only where it says the same behind it."""
     g, dims = lower.g, _result_dims(lower, node)
-    if not math.isfinite(value.fill):
-        lower.refuse("takes a maximum over entries that may all be filled with minus infinity; fill with a finite number such as -1e9")
     keep = lower.as_floats(value.keep)
     x = expand(g, lower.as_floats(value.x), value.dims)
     lead = (1,) * (len(value.dims) - len(keep.dims)) + keep.dims
+    if not math.isfinite(value.fill):
+        return _infinite_maximum(lower, value, axis, lead, dims)
     if math.prod(lead[axis + 1:]) != 1:
         return _reduce_max(lower, node, lower.filled(value), [axis])
     mask = g.expand(g.reshape(keep.op, lead[:axis + 1]), value.dims[:axis + 1])
     op = g.reduce("max", x.op, axis, mask, empty=float(value.fill))
     return Floats(g.reshape(op, dims), dims)
+
+
+def _infinite_maximum(lower, value, axis, lead, dims):
+    """The maximum where an entry is kept; where none is, still minus infinity: the model has to replace it by the same mask."""
+    if math.prod(lead[axis + 1:]) != 1 or lead[axis] == 1:
+        lower.refuse("takes a maximum over entries that may all be filled with minus infinity; fill with a finite number such as -1e9")
+    finite = _masked_maximum(lower, lower.node, Filled(value.x, value.keep, _LEAST, value.dims), axis)
+    g = lower.g
+    kept = g.reduce("max", g.reshape(lower.as_floats(value.keep).op, lead[:axis + 1]), axis)
+    kept_dims = tuple(d if i < axis else 1 for i, d in enumerate(dims)) if dims else ()
+    return Filled(finite, Floats(g.reshape(kept, kept_dims), kept_dims), -math.inf, dims)
 
 
 def minimum(lower, node):
@@ -96,6 +110,14 @@ def any_of(lower, node):
     if not is_mask(value.op):
         lower.refuse("asks which computed numbers are not 0, for which there is no primitive")
     return _reduce_max(lower, node, value, _axes(lower, node))
+
+
+def all_of(lower, node):
+    """Whether all of several truth values hold: their minimum."""
+    value = lower.floats(node.args[0])
+    if not is_mask(value.op):
+        lower.refuse("asks whether all computed numbers differ from 0, for which there is no primitive")
+    return _reduce_max(lower, node, value, _axes(lower, node), -1.0)
 
 
 def variance(lower, node):

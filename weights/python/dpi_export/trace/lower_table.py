@@ -3,6 +3,7 @@
 from . import lower_masks as k
 from . import lower_math as m
 from . import lower_matrix as x
+from . import lower_pick as p
 from . import lower_reduce as r
 from . import lower_views as v
 
@@ -21,8 +22,9 @@ TABLE = {
     "where": k.where, "masked_fill": k.masked_fill, "logical_not": k.logical_not, "bitwise_not": k.logical_not,
     "logical_and": k.logical_and, "bitwise_and": k.logical_and, "logical_or": k.logical_or, "bitwise_or": k.logical_or,
     "ne": k.not_equal, "eq": k.equal, "gt": k.greater, "ge": k.compare("ge"), "lt": k.less, "le": k.compare("le"),
+    "isinf": k.is_infinite, "isneginf": k.is_infinite,
     # copies
-    **{name: m.same for name in ("clone", "detach", "alias", "lift_fresh", "contiguous")}, "_to_copy": m.to_copy, "getitem": m.getitem,
+    **{name: m.same for name in ("clone", "detach", "alias", "lift_fresh", "contiguous")}, "getitem": m.getitem,
     "fill": m.constant_like,
     # views
     **{name: v.view for name in ("view", "_unsafe_view", "reshape", "_reshape_alias", "unsqueeze", "squeeze")},
@@ -41,6 +43,12 @@ TABLE = {
     "cudnn_batch_norm": x.batch_norm,
     "embedding": x.embedding, "_embedding_bag": x.embedding_bag, "_embedding_bag_forward_only": x.embedding_bag,
     "convolution": x.convolution,
+    "all": r.all_of, "logical_xor": k.exclusive_or, "bitwise_xor": k.exclusive_or,
+    # computed whole numbers
+    **{name: m.unary(name) for name in ("sin", "cos", "sign")},
+    "_to_copy": p.to_copy, "floor": p.floor, "trunc": p.floor, "clamp": p.clamp(m.clamp, 1, 2), "clamp_min": p.clamp(m.clamp_min, 1),
+    "clamp_max": p.clamp(m.clamp_max, None, 1), "bucketize": p.bucketize, "searchsorted": p.searchsorted, "index": p.index(v.index),
+    "remainder": p.function(), "fmod": p.function(), "floor_divide": p.function(), "div": p.function(m.div), "_trilinear": p.bilinear,
 }
 
 #: Operators that, on one id and constants, are a function of that id.

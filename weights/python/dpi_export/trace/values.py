@@ -43,6 +43,24 @@ class Filled:
         self.x, self.keep, self.fill, self.dims = x, keep, fill, tuple(dims)
 
 
+class Whole:
+    """Floats that were cut to integers, of which it is not known yet between which numbers they lie. `why`: what to refuse them with."""
+
+    def __init__(self, x, why, low=None, high=None):
+        self.x, self.why, self.low, self.high = x, why, low, high
+
+    @property
+    def dims(self):
+        """Dims without the rows."""
+        return self.x.dims
+
+    def within(self, low, high):
+        """The same between two integers, of which one may be None."""
+        low = self.low if low is None else math.ceil(low) if self.low is None else max(self.low, math.ceil(low))
+        high = self.high if high is None else math.floor(high) if self.high is None else min(self.high, math.floor(high))
+        return Whole(self.x, self.why, low, high)
+
+
 class Maps:
     """Functions of an id: tensors over the vocabulary (over 0 .. max_len for a length), one for each content."""
 
@@ -103,6 +121,8 @@ def reshape(g, v, dims):
         return Floats(g.reshape(v.op, dims), dims)
     if isinstance(v, Refs):
         return Refs(v.cells.reshape(dims))
+    if isinstance(v, Whole):
+        return Whole(reshape(g, v.x, dims), v.why, v.low, v.high)
     return _both(g, v, dims, lambda part: reshape(g, part, dims))
 
 
@@ -113,6 +133,8 @@ def permute(g, v, perm):
         return Floats(g.transpose(v.op, perm), dims) if len(perm) > 1 else v
     if isinstance(v, Refs):
         return Refs(v.cells.transpose(perm))
+    if isinstance(v, Whole):
+        return Whole(permute(g, v.x, perm), v.why, v.low, v.high)
     return _both(g, v, dims, lambda part: permute(g, part, perm))
 
 
@@ -123,6 +145,8 @@ def take(g, v, axis, indices):
         return Floats(g.take(v.op, indices, axis), dims)
     if isinstance(v, Refs):
         return Refs(np.take(v.cells, indices, axis=axis))
+    if isinstance(v, Whole):
+        return Whole(take(g, v.x, axis, indices), v.why, v.low, v.high)
     return _both(g, v, dims, lambda part: take(g, part, axis, indices))
 
 
@@ -136,6 +160,8 @@ def expand(g, v, dims):
         return Floats(g.expand(aligned, dims) if dims else aligned, dims)
     if isinstance(v, Refs):
         return Refs(np.broadcast_to(v.cells, dims))
+    if isinstance(v, Whole):
+        return Whole(expand(g, v.x, dims), v.why, v.low, v.high)
     return _both(g, v, dims, lambda part: expand(g, part, dims))
 
 

@@ -1,0 +1,261 @@
+"""Handlers of computed whole numbers: numbers cut to integers, buckets, and the rows of a table or entries of a constant that they pick.
+
+An id on its own never comes here: what a model does to it is a table over its vocabulary (values.Maps).
+"""
+
+import math
+
+import numpy as np
+
+from . import lower_math
+from .batch_axis import argument
+from .emit import is_mask
+from .lower_ints import bounds, is_bool
+from .values import Filled, Floats, Refs, Whole
+
+_MOST = 1 << 24  #: entries of a constant that rows are picked from: positions are floats
+_TABLE = 1 << 20  #: entries of a function of a whole number
+_POWERS = 256  #: powers that a logarithm is compared with
+
+
+# -- numbers cut to integers --------------------------------------------------------------------------------------------
+def to_copy(lower, node):
+    """A copy in another type; a float that becomes an integer loses its fraction."""
+    x, value = node.args[0], lower.value(node.args[0])
+    cut = x.value.dtype.is_floating_point and not node.value.dtype.is_floating_point and not is_bool(node)
+    if not cut or isinstance(value, Refs) and not _numbers(lower, value):
+        return lower_math.to_copy(lower, node)
+    v = lower.as_floats(value)
+    low, high = _interval(v.op)
+    if low is not None and low > -1 and high is not None:  # what is cut lies within them
+        return _cut(lower, v, 0, int(high))
+    return v if is_mask(v.op) else Whole(v, f"{node.place()}: turns computed numbers into integers, of which it is not known that they lie "
+                                         "between 0 and a number; clamp them", 0 if low is not None and low > -1 else None)
+
+
+def _numbers(lower, refs):
+    return all(name is not None and not lower.features[name].has_ids and lower.features[name].kind != "length" for name, _, _ in refs.flat())
+
+
+def floor(lower, node):
+    """The largest integer that is not above x, where a clamp says how large it may be."""
+    v = lower.floats(node.args[0])
+    low, high = _interval(v.op)
+    if low is not None and low >= 0 and high is not None:
+        return _cut(lower, v, 0, int(high))
+    return Whole(v, f"{node.place()}: rounds numbers of any size; clamp them between 0 and a number",
+                 0 if low is not None and low >= 0 else None)
+
+
+def clamp(handler, low=None, high=None):
+    """A clamp, which says between which numbers an integer lies. `low`, `high`: where the argument that bounds it stands."""
+    def lowered(lower, node):
+        value = lower.value(node.args[0])
+        if not isinstance(value, Whole):
+            return handler(lower, node)
+        given = [None if at is None else argument(node, at, key) for at, key in ((low, "min"), (high, "max"))]
+        ends = [None if end is None else lower.number(end) for end in given]
+        if any(end is None and held is not None for end, held in zip(ends, given)):
+            lower.refuse("bounds integers by values that it computes")
+        value = value.within(*ends)
+        if value.low is None or value.high is None:
+            return value
+        if value.low < 0 or value.high < value.low:
+            lower.refuse(f"cuts numbers to integers between {value.low} and {value.high}, and only those from 0 on can be")
+        return _cut(lower, value.x, value.low, value.high)
+    return lowered
+
+
+def _cut(lower, v, low, high):
+    """v clamped and without its fraction, low and high not below 0: the entry of 0, 1, 2 .. at position v. Of a logarithm the powers are
+    counted that it reaches: it is rounded, they are not."""
+    if high >= _TABLE:
+        lower.refuse(f"cuts numbers up to {high} to integers, and only those below {_TABLE} can be")
+    g, size = lower.g, math.prod(v.dims)
+    op = _unrounded(lower, g.reshape(v.op, [size]))
+    log = _logarithm(op)
+    if log is not None and high < _POWERS:
+        powers = np.exp((np.arange(low + 1, high + 1) - log[2]) / log[1])
+        reached = g.binary("ge", g.reshape(log[0], [size, 1]), g.const(powers)) if high > low else None
+        count = g.const(np.zeros(size)) if reached is None else g.reduce("sum", reached, 1)
+        return Floats(g.reshape(g.affine(count, 1.0, float(low)), v.dims), v.dims)
+    inside = g.unary("clamp", op, a=float(low), b=float(high))
+    return Floats(g.reshape(g.gather(g.const(np.arange(high + 1)), inside, 0), v.dims), v.dims)
+
+
+def _logarithm(op):
+    """(x, a, b) of a log(x) + b with a positive a, else None."""
+    a, b = 1.0, 0.0
+    if op.is_a("Unary", kind="affine") and not op.params:
+        op, a, b = op.ins[0], op.attrs["a"], op.attrs["b"]
+    return (op.ins[0], a, b) if op.is_a("Unary", kind="log") and a > 0 else None
+
+
+def _unrounded(lower, op):
+    """A quotient, and what clamps it, as the model computes it: as a product with 1 / c it would lie beside an integer that it is."""
+    if id(op) in lower.quotients:
+        x, by = lower.quotients[id(op)]
+        return lower.g.binary("div", x, lower.g.const([by]))
+    if op.is_a("View", kind="reshape"):
+        return lower.g.reshape(_unrounded(lower, op.ins[0]), op.shape)
+    if op.is_a("Unary", kind="clamp") or op.is_a("Unary", kind="relu"):
+        return lower.g.unary(op.attrs["kind"], _unrounded(lower, op.ins[0]), op.attrs.get("a"), op.attrs.get("b"))
+    if op.kind == "Binary" and op.attrs["kind"] in ("max", "min"):
+        return lower.g.binary(op.attrs["kind"], *(_unrounded(lower, x) for x in op.ins))
+    return op
+
+
+def _interval(op):
+    """(least, most) that a computed number can be, None where that is not known."""
+    if op.kind == "View":
+        return _interval(op.ins[0])
+    if op.kind == "Unary":
+        kind, (low, high) = op.attrs["kind"], _interval(op.ins[0])
+        if kind == "clamp":
+            return op.attrs["a"], op.attrs["b"]
+        if kind == "relu":
+            return 0.0, None if high is None else max(0.0, high)
+        if kind == "sigmoid":
+            return 0.0, 1.0
+        if kind in ("exp", "softplus", "abs", "sqrt"):
+            return 0.0, None
+        if kind == "log":
+            return None if low is None or low < 1 else 0.0, None if high is None or high < 1 else math.log(high)
+        if kind == "affine" and not op.params:
+            ends = [None if end is None else op.attrs["a"] * end + op.attrs["b"] for end in (low, high)]
+            return tuple(ends if op.attrs["a"] >= 0 else ends[::-1])
+    if op.kind == "Binary" and op.attrs["kind"] in ("max", "min"):
+        at = 0 if op.attrs["kind"] == "max" else 1
+        known = [end for end in (_interval(x)[at] for x in op.ins) if end is not None]
+        return (max(known), None) if known and at == 0 else (None, min(known)) if known else (None, None)
+    if op.kind == "Const":
+        return float(op.params["value"].min()), float(op.params["value"].max())
+    return None, None
+
+
+# -- buckets ------------------------------------------------------------------------------------------------------------
+def bucketize(lower, node):
+    """How many boundaries lie below x (not above it with right=True)."""
+    return _count_below(lower, node, node.args[0], node.args[1])
+
+
+def searchsorted(lower, node):
+    """As bucketize, with the boundaries in front."""
+    return _count_below(lower, node, node.args[1], node.args[0])
+
+
+def _count_below(lower, node, x, edges):
+    if not hasattr(edges, "varies") or edges.varies or len(edges.shape) != 1 or not hasattr(x, "varies"):
+        lower.refuse("takes boundaries that it computes, or several lists of them")
+    whole = lower.pair.constant(edges, node)
+    array = whole.astype(np.float32)
+    if (np.diff(array) < 0).any() or node.kwargs.get("sorter") is not None:
+        lower.refuse("has boundaries that are not in order")
+    if not np.array_equal(array.astype(np.float64), whole.astype(np.float64)) or not np.isfinite(array).all():
+        lower.refuse("has boundaries that a float32 cannot hold")
+    right = bool(node.kwargs.get("right", False)) or node.kwargs.get("side") == "right"
+    v, g = lower.floats(x), lower.g
+    spread = g.reshape(v.op, [math.prod(v.dims), 1])
+    above = g.binary("lt" if right else "le", spread, g.const(array))  # not "gt": a NaN lies behind the last one
+    return lower.elementwise(g.reduce("sum", g.affine(above, -1.0, 1.0), 1))
+
+
+# -- what they pick -----------------------------------------------------------------------------------------------------
+def lookup(lower, node, weight, ids):
+    """Rows of a constant [rows, ...] at computed positions; a negative one counts from the end where the operator says so."""
+    values, v, g = lower.weight(weight), _positions(lower, node, lower.value(ids)), lower.g
+    if values.size > _MOST:
+        lower.refuse(f"looks up rows of a table of {values.size} entries by numbers that it computes from several inputs, and that is done for "
+                     f"tables of up to {_MOST} entries only; compute the id in preprocessing and give it as a feature")
+    flat = g.reshape(v.op, [math.prod(v.dims), 1])
+    if node.base == "index":
+        low = bounds(g, flat)
+        if low is None or low[0] < 0:
+            flat = g.op("Where", [g.binary("lt", flat, g.const([[0.0]])), g.affine(flat, 1.0, float(len(values))), flat])
+    rows = g.gather(g.const(values.reshape(len(values), -1)), flat, 0)
+    return Floats(g.reshape(rows, v.dims + values.shape[1:]), v.dims + values.shape[1:])
+
+
+def _positions(lower, node, value):
+    """What is picked is picked without the fraction of its position, and below 0 the first."""
+    if not isinstance(value, Whole):
+        return lower.as_floats(value)
+    if node.base == "index" and (value.low is None or value.low < 0):
+        lower.refuse("picks entries by integers that may be negative, which count from the end; clamp(min=0) them before")
+    op = value.x.op
+    for end, kind in ((value.low, "max"), (value.high, "min")):
+        if end is not None:
+            op = lower.g.binary(kind, op, lower.g.const([end]))
+    return Floats(op, value.dims)
+
+
+def index(handler):
+    """x[i] of a constant x with computed i; what else an index is, `handler` knows."""
+    def lowered(lower, node):
+        x, indices = node.args[0], node.args[1]
+        if x.varies or len(indices) != 1:
+            return handler(lower, node)
+        value = lower.value(indices[0])
+        if isinstance(value, (Whole, Floats)) and is_bool(indices[0]):
+            lower.refuse("picks entries of a constant by a mask")
+        return lower.reshaped(node, lookup(lower, node, x, indices[0]))
+    return lowered
+
+
+# -- functions of them --------------------------------------------------------------------------------------------------
+def function(handler=None):
+    """remainder, floor_divide and quotients that are rounded, of a computed whole number and a constant one: a list of all results."""
+    def lowered(lower, node):
+        import torch
+
+        rounds = node.base != "div" or argument(node, 2, "rounding_mode") is not None
+        if not rounds:
+            return _quotient(lower, node, handler)
+        x, by = node.args[0], lower.number(node.args[1])
+        held = lower.floats(x) if hasattr(x, "varies") and not x.value.dtype.is_floating_point else None
+        reach = None if held is None or by is None or by != int(by) else bounds(lower.g, held.op)
+        if reach is None or reach[1] - reach[0] >= _TABLE:
+            lower.refuse(f"rounds a quotient of computed numbers; only whole numbers, of which it is known that there are fewer than {_TABLE}, "
+                         "can be divided so by a whole number")
+        made = getattr(torch, node.base)(torch.arange(int(reach[0]), int(reach[1]) + 1), int(by), **node.kwargs)
+        position = lower.g.affine(lower.g.reshape(held.op, [math.prod(held.dims)]), 1.0, -reach[0])
+        return lower.elementwise(lower.g.gather(lower.g.const(made.numpy()), position, 0))
+    return lowered
+
+
+def _quotient(lower, node, handler):
+    """x / y; that it was one is kept, should it be cut to an integer."""
+    out, by = handler(lower, node), lower.number(node.args[1])
+    if by and hasattr(node.args[0], "varies") and isinstance(out, Floats):
+        x = lower.floats(node.args[0])
+        if out.op.shape == x.op.shape:
+            lower.quotients.setdefault(id(out.op), (x.op, by))
+    return out
+
+
+def bilinear(lower, node):
+    """nn.Bilinear: x W y for each output, one Linear and a product."""
+    x, weight, y, *dims = node.args[:7]
+    if weight.varies or [list(d) for d in dims] != [[1, 3], [0], [1, 2], [2, 3]]:
+        lower.refuse("is no nn.Bilinear of two values")
+    w, g = lower.weight(weight), lower.g
+    out, first, second = w.shape
+    a, b = lower.floats(x), lower.floats(y)
+    lead = a.dims[:-1]
+    half = g.reshape(g.linear(a.op, w.transpose(0, 2, 1).reshape(out * second, first)), lead + (out, second))
+    product = g.binary("mul", half, g.reshape(b.op, lead + (1, second)))
+    return lower.elementwise(g.reduce("sum", product, len(lead) + 1))
+
+
+def kept_infinite(lower, value, keep):
+    """What of `value`, filled with minus infinity, is left where `keep` holds: all of it, when that is where it was not filled."""
+    if not isinstance(value, Filled) or math.isfinite(value.fill):
+        return None
+    a, b = (_bare(lower.as_floats(k).op) for k in (value.keep, keep))
+    return lower.as_floats(value.x) if a is b else None
+
+
+def _bare(op):
+    while op.is_a("View", kind="reshape") or op.is_a("View", kind="expand"):
+        op = op.ins[0]
+    return op
