@@ -275,10 +275,12 @@ def main():
             import doctored
             import edges
             import encoding
+            import same_plan
             import traced
 
             library = None if engine is None else options.engine
-            groups = [("refused", doctored.run_all()), ("traced", traced.run_all()), ("arguments", arguments.run_all()),
+            groups = [("refused", doctored.run_all()), ("traced", traced.run_all()), ("same plan", same_plan.run_all(engine)),
+                      ("arguments", arguments.run_all()),
                       ("ends of an activation", edges.run_all(engine, runner.devices)),
                       ("raw values", encoding.run_all(engine, runner.devices, library))]
             if options.oldest:
