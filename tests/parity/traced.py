@@ -144,7 +144,7 @@ def run_all():
         if not any(text in name for text in SKIPPED):
             yield name, _guarded(_case, name, make)
     for name, (make, refusal) in CLASSES.items():
-        yield f"DeepCTR class {name}", _guarded(_class, make, refusal)
+        yield f"DeepCTR class {name}" + (f", refused for {refusal}" if refusal else ""), _guarded(_class, make, refusal)
     for name, options, change, _ in doctored.FUXICTR:
         if name in CHANGES or name in REFUSED:
             model, fmap = doctored._fx(**options)

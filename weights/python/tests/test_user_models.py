@@ -9,6 +9,7 @@ import copy
 import inspect
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from unittest import mock
@@ -22,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import user_models  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_torch  # noqa: E402
 from dpi_export.trace.features import Inputs  # noqa: E402
-from user_models import REFUSED  # noqa: E402
+from user_models import REFUSED, traps  # noqa: E402
 
 EXACT = [name for name in user_models.MODELS if name not in REFUSED]
 ROWS = 64
@@ -146,15 +147,15 @@ def test_refused_by_name(name, tmp_path):
     assert not (tmp_path / "m.h5").exists()
 
 
-def verified(path, device):
+def verified(path, device, precision="fp32"):
     """What `dpi verify` says; skips where there is no such program or plugin."""
     build = pathlib.Path(os.environ.get("BUILD") or pathlib.Path(__file__).resolve().parents[3] / "build")
     program = pathlib.Path(os.environ.get("DPI_PROGRAM") or build / "release" / "bin" / "dpi")
     plugins = pathlib.Path(os.environ.get("DPI_BACKEND_DIR") or program.parent.parent / "lib" / "dpi" / "backends-1")
     if not program.exists() or device == "cuda_emu" and not (plugins / "libdpi_cuda_emu.so").exists():
         pytest.skip(f"no {program}, or it has no {device}")
-    return subprocess.run([program, "verify", path, "--device", device], capture_output=True, text=True, check=False,
-                          env={**os.environ, "DPI_BACKEND_DIR": str(plugins)})
+    return subprocess.run([program, "verify", path, "--device", device, "--precision", precision], capture_output=True, text=True,
+                          check=False, env={**os.environ, "DPI_BACKEND_DIR": str(plugins)})
 
 
 @pytest.mark.parametrize("device", ["ref", "cpu", "cuda_emu"])
@@ -164,3 +165,15 @@ def test_the_engine_agrees(name, device, tmp_path):
     exported(name, tmp_path / "m.h5")
     done = verified(tmp_path / "m.h5", device)
     assert done.returncode == 0 and "agree" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])
+@pytest.mark.parametrize("name", [name for name in EXACT if name not in traps.MODELS])
+def test_short_products_agree(name, precision, tmp_path):
+    """The CUDA backend's products in short floats, by its emulator: a probability within 5e-3, another score within 2e-2 of its size."""
+    exported(name, tmp_path / "m.h5")
+    done = verified(tmp_path / "m.h5", "cuda_emu", precision)
+    with Bundle(tmp_path / "m.h5") as bundle:
+        bound = 5e-3 if all(head["activation"] == "sigmoid" for head in bundle.heads) else 2e-2
+    found = re.search(r"scores: \d+ of (\d+) agree, largest error ([-+.\de]+)", done.stdout)
+    assert found and int(found[1]) >= ROWS and float(found[2]) <= bound, done.stdout + done.stderr
