@@ -92,7 +92,8 @@ def run_all(engine):
     dpi = program(engine.lib._name)
     with tempfile.TemporaryDirectory() as folder:
         for name, make in compared().items():
-            yield name, traced._guarded(_compared, engine, dpi, make, name, folder)
+            label = f"{name}, another plan" if any(text in name for text in OTHER) else name
+            yield label, traced._guarded(_compared, engine, dpi, make, name, folder)
         name = "FuxiCTR DeepFM, hidden (16, 8)"
         make = cases.fuxictr_cases()[name]
         for fault, spoil in (("a weight that differs in its last bit", _last_bit), ("a layer more", _layer)):

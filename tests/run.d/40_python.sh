@@ -1,3 +1,3 @@
 # The exporter's tests: the wheel by pip, the models of torch.
 packages test parity
-run_pytest weights/python/tests
+REPORT="$RUN/python.xml" run_pytest weights/python/tests

@@ -54,16 +54,16 @@ run_ctest() {
   rm -f "$report"
 }
 
-# run_pytest PATH...: runs and counts.
+# run_pytest PATH...: runs and counts; the report stays at REPORT, if that is set.
 run_pytest() {
   local report status
-  report="$(mktemp)"
+  report="${REPORT:-$(mktemp)}"
   # A folder of our own in place of a user's site: only Debian's packages and weights/python are seen.
   PYTHONPATH="$ROOT/weights/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1 \
     "$PYTHON" -m pytest -q -p no:cacheprovider --import-mode=importlib --durations=5 --junitxml="$report" "$@"
   status=$?
   count_junit "$report" "$status"
-  rm -f "$report"
+  [ -n "${REPORT:-}" ] || rm -f "$report"
 }
 
 # Sums the test suites of a JUnit file. A runner that failed without a failed test in its report counts as one failure, and so

@@ -1,0 +1,167 @@
+"""Writes weights/python/SUPPORT.md, and the summary in weights/python/README.md, from what tests said; or says whether they are stale.
+
+  python3 tests/parity/support_matrix.py [--check] --junit REPORT.xml --parity LOG [--torch2 LOG]
+
+REPORT.xml is pytest's of test_user_models.py and test_trace_models.py, LOG what tests/parity/run.sh, and torch2.sh, printed. A cell is a
+count of tests that passed, so nothing stands here that no test ran; a test that failed or was left out makes the script fail. Without
+--torch2, which only the full form runs, its table stays as it is.
+"""
+
+import argparse
+import re
+import sys
+import xml.etree.ElementTree as tree
+from collections import Counter, defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SUPPORT, README = ROOT / "weights/python/SUPPORT.md", ROOT / "weights/python/README.md"
+MARK = "<!-- {}: made by tests/parity/support_matrix.py -->"
+#: Test function of test_user_models.py and test_trace_models.py -> column, where the test's parameters do not name it.
+COLUMNS = {"test_exact": "numpy float64", "test_refused_by_name": "refused"}
+MODEL_COLUMNS = ("numpy float64", "ref fp32", "cpu fp32", "cuda_emu fp32", "cuda_emu tf32", "cuda_emu bf16", "cuda_emu fp16", "refused")
+SUITE_COLUMNS = ("numpy float64", "ref fp32", "cpu fp32", "same plan and bits", "refused")
+
+
+class Failed(Exception):
+    """Results that no matrix can be made of."""
+
+
+def of_pytest(path):
+    """{file: {model: Counter of columns}} of a JUnit report."""
+    found = defaultdict(lambda: defaultdict(Counter))
+    for case in tree.parse(path).getroot().iter("testcase"):
+        function, bracket, parameters = case.get("name").partition("[")
+        file = case.get("classname").rsplit(".", 1)[-1]
+        if file not in ("test_user_models", "test_trace_models") or not bracket:
+            continue
+        if len(case):
+            raise Failed(f"{file}::{case.get('name')} failed or was left out")
+        model, _, last = parameters[:-1].rpartition("-")
+        if function == "test_the_engine_agrees":
+            found[file][model][f"{last} fp32"] += 1
+        elif function == "test_short_products_agree":
+            found[file][model][f"cuda_emu {last}"] += 1
+        elif function in COLUMNS:
+            found[file][parameters[:-1]][COLUMNS[function]] += 1
+    if not found:
+        raise Failed(f"{path} holds no test of the models")
+    return found
+
+
+_LINE = re.compile(r"^(ok  |FAIL) (?:(traced|same plan): )?(FuxiCTR|DeepCTR) (?:class )?([\w-]+)(.*)$")
+
+
+def of_suite(path):
+    """{(library, model, how): Counter of columns} of the parity suite's lines."""
+    found = defaultdict(Counter)
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        if line.startswith("FAIL"):
+            raise Failed(f"{path}: {line}")
+        m = _LINE.match(line)
+        if m is None or m[2] is None and " f64 p " not in line or line.rstrip().endswith((", traced", ", another plan")):  # changed models
+            continue
+        library = {"FuxiCTR": "FuxiCTR", "DeepCTR": "DeepCTR-Torch"}[m[3]]
+        if m[2] == "same plan":
+            found[library, m[4], "traced"]["same plan and bits"] += 1
+        elif m[2]:
+            found[library, m[4], "traced"]["refused" if ", refused for" in m[5] else "numpy float64"] += 1
+        else:
+            columns = {"f64 p": "numpy float64", "ref p": "ref fp32", "cpu p": "cpu fp32"}
+            found[library, m[4], "by hand"].update(column for text, column in columns.items() if f" {text} " in line)
+    if not found:
+        raise Failed(f"{path} holds no case of the suite")
+    return found
+
+
+def of_torch2(path):
+    """(version, {(front end, kind): Counter}) of torch2.sh's lines."""
+    found, version = defaultdict(Counter), "?"
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        if line.startswith("FAIL"):
+            raise Failed(f"{path}: {line}")
+        if line.startswith("torch "):
+            version = line.strip()
+        m = re.match(r"^ok   (make_fx|export|torchrec): (\S+)(, refused)?", line)
+        if m:
+            found[m[1]]["refused" if m[3] else "exact"] += 1
+    if not found:
+        raise Failed(f"{path} holds no result")
+    return version, found
+
+
+def table(first, columns, rows):
+    """Markdown; `rows` are (cells of the first columns, Counter)."""
+    used = [c for c in columns if any(cells[c] for _, cells in rows)]
+    lines = [" | ".join(("", *first, *used, "")).strip(), "|" + "---|" * (len(first) + len(used))]
+    lines += ["| " + " | ".join((*names, *(str(cells[c]) if cells[c] else "-" for c in used))) + " |" for names, cells in rows]
+    return "\n".join(lines)
+
+
+def support(models, suite, torch2):
+    """The text of SUPPORT.md."""
+    parts = ["# What is supported, by what tests said",
+             "Made by `tests/parity/support_matrix.py` from the tests' own results, not by hand; `tests/run.d/45_parity.sh` says when it is "
+             "stale. A cell counts tests that passed, `-` means that none ran.",
+             "## Models of FuxiCTR and DeepCTR-Torch",
+             "Cases of `tests/parity/suite.py` (a model with one set of options each): scores beside the library's own. Traced: `traced.py`; same "
+             "plan and bits as by hand: `same_plan.py`.",
+             table(("library", "model", "imported"), SUITE_COLUMNS, sorted(suite.items()))]
+    for file, about in (("test_user_models", "Models as users write them"), ("test_trace_models", "Models of the tracer's own tests")):
+        parts += [f"## {about}",
+                  f"`weights/python/tests/{file}.py`: numpy float64 is `test_exact[model]`, fp32 on a device `test_the_engine_agrees[model-device]`, "
+                  "short floats `test_short_products_agree[model-precision]` (cuda_emu: the CUDA kernels emulated on the host), refused "
+                  "`test_refused_by_name[model]`.",
+                  table(("model",), MODEL_COLUMNS, [((name,), cells) for name, cells in sorted(models[file].items())])]
+    return "\n\n".join(parts) + "\n\n" + torch2
+
+
+def torch2_part(path, now):
+    """The part on newer torch: made of its log, else as it stands."""
+    mark = MARK.format("newer torch")
+    if path is None:
+        return mark + now.partition(mark)[2] if mark in now else f"{mark}\n"
+    version, found = of_torch2(path)
+    rows = [((name,), cells) for name, cells in sorted(found.items())]
+    return (f"{mark}\n## Newer torch\n\n`tests/parity/torch2.sh` with {version}: the models of users through both front ends, and torchrec's own "
+            f"models.\n\n{table(('front end',), ('exact', 'refused'), rows)}\n")
+
+
+def summary(models, suite):
+    """The table of README.md: models and cases of each library."""
+    rows = []
+    for library, how in sorted({(key[0], key[2]) for key in suite}):
+        held = {key: cells for key, cells in suite.items() if (key[0], key[2]) == (library, how)}
+        rows.append(((library, how, str(len(held))), sum(held.values(), Counter())))
+    for file, about in (("test_user_models", "models of users"), ("test_trace_models", "the tracer's own")):
+        rows.append((("PyTorch, " + about, "traced", str(len(models[file]))), sum(models[file].values(), Counter())))
+    return table(("library", "imported", "models"), (*SUITE_COLUMNS[:3], *MODEL_COLUMNS[3:7], *SUITE_COLUMNS[3:]), rows)
+
+
+def main():
+    """Writes, or compares. Exit status 1: stale, or results with a failure."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true")
+    for name, needed in (("junit", True), ("parity", True), ("torch2", False)):
+        parser.add_argument(f"--{name}", required=needed)
+    given = parser.parse_args()
+    now = SUPPORT.read_text(encoding="utf-8") if SUPPORT.exists() else ""
+    begin, end, readme = MARK.format("tested"), MARK.format("end"), README.read_text(encoding="utf-8")
+    try:
+        models, suite = of_pytest(given.junit), of_suite(given.parity)
+        made = {SUPPORT: support(models, suite, torch2_part(given.torch2, now))}
+    except Failed as e:
+        print(f"no matrix: {e}")
+        return 1
+    made[README] = readme.partition(begin)[0] + f"{begin}\n{summary(models, suite)}\n{end}" + readme.partition(end)[2]
+    stale = [path.name for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if given.check:
+        print(f"stale: {', '.join(stale)}; run tests/parity/support_matrix.py" if stale else "SUPPORT.md and README.md are what the tests said")
+        return bool(stale)
+    for path, text in made.items():
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
