@@ -20,7 +20,7 @@ _FAILURES = (RuntimeError, ValueError, TypeError, AttributeError, IndexError, Ke
 
 
 def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=None, outputs=None, call=None, name=None, metrics=None,
-               table_dtype=None, stats=None, check=True):
+               table_dtype=None, stats=None, check=True, front=None):
     """Writes a PyTorch model as a bundle.
 
     model        any torch.nn.Module; it is traced in evaluation mode, and left as it is
@@ -35,13 +35,15 @@ def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=
     rows         rows in the example's form; become golden rows with the model's outputs. Default: the example
     outputs      names of the outputs; default: the keys of a dict, "ctr" for a single one
     call         call(model, inputs) -> outputs, where the model is not simply called with the example
+    front        "trace": the model runs and its operators are recorded; "export": torch.export makes a graph of it first (torch 2.1 or newer).
+                 Default: trace, and export where torch cannot make operators functional
     raw, encoders, name, metrics, table_dtype, stats, check: as in from_fuxictr
 
     Raises UnsupportedModelError, naming operator, layer and source line, when the model cannot be carried over exactly.
     """
     given = {"rows": example if rows is None else rows, "raw": raw, "encoders": encoders, "features": None, "name": name,
              "metrics": metrics, "table_dtype": table_dtype, "stats": stats, "check": check}
-    return export(TorchImport, model, {"features": features, "example": example, "outputs": outputs, "call": call}, path, given)
+    return export(TorchImport, model, {"features": features, "example": example, "outputs": outputs, "call": call, "front": front}, path, given)
 
 
 def explain(model, feature_map=None, *, features=None, example=None, outputs=None, call=None):
@@ -90,7 +92,7 @@ class TorchImport:
         from .trace.features import Inputs
         from .trace.forward import Forward
 
-        self.model, self.table_dtype = model, table_dtype
+        self.model, self.table_dtype, self.front = model, table_dtype, described.get("front")
         self.inputs = Inputs(model, described["example"], described["features"])
         self.forward = Forward(model, self.inputs, described.get("call"), described.get("outputs"), described.get("of"))
         self.b = self._builder = Builder(name or type(model).__name__.lower())
@@ -105,7 +107,7 @@ class TorchImport:
         from .trace.pipeline import lowered
 
         self._check_weights()
-        self.lowering, self.heads = lowered(self.model, self.forward, self.inputs, {f["name"]: f for f in self.b.features})
+        self.lowering, self.heads = lowered(self.model, self.forward, self.inputs, {f["name"]: f for f in self.b.features}, self.front)
         self.b = self.ctx.b = Builder(self._builder.name)
         self.inputs.read_only(features_read(self.heads))
         self.inputs.declare(self.ctx, self.b, *self._options)

@@ -406,6 +406,12 @@ def _scatter(pair, node):
     return layout
 
 
+def _copied(pair, node):
+    """x.copy_(y): y under the dims of x."""
+    x, y = node.args[:2]
+    return y.layout._replace(axis=y.layout.axis + len(node.shape) - len(y.shape)) if y.varies else x.layout
+
+
 def _softmax_rule(pair, node):
     return _along()(pair, node)
 
@@ -433,5 +439,6 @@ RULES = {
     "mm": _mm, "addmm": _mm, "bmm": _bmm, "baddbmm": _bmm, "mv": _mv, "addmv": _mv, "dot": _dot, "native_batch_norm": _batch_norm,
     "cudnn_batch_norm": _batch_norm, "convolution": _convolution, "constant_pad_nd": _pad, "native_layer_norm": _layer_norm,
     "getitem": _getitem, "slice_scatter": _scatter,
+    "copy": _copied, "_safe_softmax": _softmax_rule,
     "select_scatter": _scatter, "_trilinear": _bilinear, "bucketize": _searched, "searchsorted": _searched,
 }

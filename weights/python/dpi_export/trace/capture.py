@@ -26,9 +26,9 @@ def _recorder_class():
     class Recorder(TorchDispatchMode):
         """Appends a Node for each call."""
 
-        def __init__(self, paths, names):
+        def __init__(self, paths, names, graph):
             super().__init__()
-            self.nodes, self.of, self.paths, self.names = [], {}, paths, names
+            self.nodes, self.of, self.paths, self.names, self.graph = [], {}, paths, names, graph
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
@@ -41,7 +41,7 @@ def _recorder_class():
 
 def record(recorder, op, args, kwargs, value):
     """One call as a Node, and its results as Nodes of their own where they are several."""
-    module, line = _place(recorder.paths)
+    module, line = recorder.graph.at if recorder.graph is not None and recorder.graph.at else _place(recorder.paths)
     held, held_kwargs = _nodes(recorder, args), _nodes(recorder, kwargs)
     node = Node(op, held, held_kwargs, value, module, line)
     node.varies = any(n.varies for n in node.inputs()) and node.base not in _BLANK
@@ -101,7 +101,8 @@ def _place(paths):
     return module or "", line or ""
 
 
-def _functionalize():
+def functionalizer():
+    """torch's functionalize; ImportError where it has none."""
     try:
         from torch.func import functionalize
     except ImportError:  # torch 1.13
@@ -140,26 +141,28 @@ def _new_tensor():
         del torch.Tensor.new_tensor
 
 
-def capture(model, call, tensors, rows):
-    """The Trace of call(tensors): `tensors` are the inputs in a fixed order, `call` runs the model on them and gives [(name, tensor)]."""
+def capture(model, call, tensors, rows, graph=None):
+    """The Trace of call(tensors): `tensors` are the inputs in a fixed order, `call` runs the model on them and gives [(name, tensor)].
+    `graph`: the Exported that stands for the model."""
     import torch
 
     try:
         with _slow_paths(model):
-            return _captured(model, call, tensors, rows)
+            return _captured(model, call, tensors, rows, graph)
     except _FAILURES:  # as an operator that torch cannot differentiate in this form does
         try:
             with torch.no_grad():
-                return _captured(model, call, tensors, rows)
+                return _captured(model, call, tensors, rows, graph)
         except _FAILURES as e:
             raise UnsupportedModelError(f"{type(model).__name__}: the model's own forward fails on rows within the vocabularies: "
                                         f"{type(e).__name__}: {e}") from e
 
 
-def _captured(model, call, tensors, rows):
+def _captured(model, call, tensors, rows, graph):
     paths = {id(m): path or type(model).__name__ for path, m in model.named_modules()}
     names = {id(t): name for named in (model.named_parameters(), model.named_buffers()) for name, t in named}
-    recorder, outputs = _recorder_class()(paths, names), []
+    names.update(graph.tensors if graph is not None else {})
+    recorder, outputs = _recorder_class()(paths, names, graph), []
 
     def run(*given):
         out = call(list(given))
@@ -175,7 +178,7 @@ def _captured(model, call, tensors, rows):
             return Node(text, (), None, None, *_place(paths)).place()
 
         with guarded(recorder, here), written_out(), recorder:
-            results = _functionalize()(run, remove="mutations_and_views")(*tensors)
+            results = functionalizer()(run, remove="mutations_and_views")(*tensors)
     check_not_read(recorder, replaced, model)
     found = [recorder.of.get(id(t)) for t in results]
     for i, node in enumerate(found):

@@ -18,6 +18,8 @@ def written_out():
                 ids, classes = _one_hot_arguments(*args, **kwargs)
                 if classes > 0:
                     return (ids.unsqueeze(-1) == torch.arange(classes, device=ids.device)).long()
+            if func is torch.cosine_similarity:
+                return _cosine(*args, **kwargs)
             return func(*args, **kwargs)
 
     with Composites(), _plain_attention():
@@ -26,6 +28,12 @@ def written_out():
 
 def _one_hot_arguments(tensor, num_classes=-1):
     return tensor, num_classes
+
+
+def _cosine(x1, x2, dim=1, eps=1e-8):
+    """Newer torch writes into its own norms, past what is traced."""
+    a, b = ((x * x).sum(dim, keepdim=True).sqrt().clamp_min(eps) for x in (x1, x2))
+    return (x1 / a * (x2 / b)).sum(dim)
 
 
 def _plain_attention():

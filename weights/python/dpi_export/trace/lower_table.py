@@ -33,6 +33,7 @@ TABLE = {
     "stack": v.stack,
     "index": v.index, "index_select": v.index_select, "flip": v.flip, "roll": v.roll, "slice_scatter": v.slice_scatter,
     "select_scatter": v.select_scatter, "constant_pad_nd": v.pad,
+    "copy": v.copied,
     # over an axis
     "sum": r.reduction("sum"), "mean": r.reduction("mean"), "amax": r.maximum, "max": r.maximum, "amin": r.minimum, "min": r.minimum,
     "var": r.variance, "std": r.deviation, "_softmax": r.softmax, "_log_softmax": r.log_softmax, "linalg_vector_norm": r.norm,
@@ -44,6 +45,7 @@ TABLE = {
     "embedding": x.embedding, "_embedding_bag": x.embedding_bag, "_embedding_bag_forward_only": x.embedding_bag,
     "convolution": x.convolution,
     "all": r.all_of, "logical_xor": k.exclusive_or, "bitwise_xor": k.exclusive_or,
+    "_safe_softmax": r.softmax,
     # computed whole numbers
     **{name: m.unary(name) for name in ("sin", "cos", "sign")},
     "_to_copy": p.to_copy, "floor": p.floor, "trunc": p.floor, "clamp": p.clamp(m.clamp, 1, 2), "clamp_min": p.clamp(m.clamp_min, 1),

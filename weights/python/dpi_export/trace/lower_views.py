@@ -263,3 +263,12 @@ def _filling(lower, dims, axis, count, number):
         return None
     dims = dims[:axis] + (count,) + dims[axis + 1:]
     return Floats(lower.g.const(np.full(dims, number, np.float32)), dims)
+
+
+def copied(lower, node):
+    """x.copy_(y): y in the type and under the dims of x."""
+    x, y = node.args[:2]
+    if y.value.dtype.is_floating_point and not x.value.dtype.is_floating_point:
+        lower.refuse("writes numbers over integers")
+    value = lower.value(y) if y.varies else lower.floats(y)
+    return expand(lower.g, value, lower.dims(node))

@@ -5,6 +5,7 @@ import numpy as np
 from .batch_axis import propagate
 from .build import heads_of
 from .capture import capture
+from .exported import Exported, wanted
 from .lower import Lowering
 from .normalise import normalise
 from .pair import Pair
@@ -14,23 +15,24 @@ from .state import warm_up
 BATCHES = (37, 41)
 
 
-def traced(model, forward, inputs):
-    """The Pair of a model's traces on random rows at both batch sizes, with the layouts of all its values."""
-    traces = []
+def traced(model, forward, inputs, front=None):
+    """The Pair of a model's traces on random rows at both batch sizes, with the layouts of all its values. `front`: as from_torch has it."""
+    traces, graph = [], None
     for seed, rows in enumerate(BATCHES):
         arrays = inputs.arrays(inputs.random_rows(np.random.default_rng(100 + seed), rows))
         tensors = inputs.tensors(arrays)
         if not traces:
             warm_up(model, lambda given: forward(model, given), tensors)
-        traces.append(capture(model, lambda given: forward(model, given), tensors, rows))
+            graph = Exported(model, forward, tensors) if wanted(front) == "export" else None
+        traces.append(capture(model, lambda given: (graph or forward)(model, given), tensors, rows, graph))
     pair = Pair(*traces)
     propagate(pair)
     return pair
 
 
-def lowered(model, forward, inputs, feature_dicts):
+def lowered(model, forward, inputs, feature_dicts, front=None):
     """(Lowering, [Head]) of a model: its primitives in their final form."""
-    lowering = Lowering(traced(model, forward, inputs), inputs, feature_dicts)
+    lowering = Lowering(traced(model, forward, inputs, front), inputs, feature_dicts)
     outputs = lowering.run()
     heads = heads_of(lowering.g, outputs)
     held = [op for head in heads for op in (head.value, head.logit) if op is not None]
