@@ -82,7 +82,7 @@ def of_torch2(path):
             raise Failed(f"{path}: {line}")
         if line.startswith("torch "):
             version = line.strip()
-        m = re.match(r"^ok   (make_fx|export|torchrec): (\S+)(, refused)?", line)
+        m = re.match(r"^ok   (make_fx|export|torchrec): ([\w-]+)(, refused)?", line)
         if m:
             found[m[1]]["refused" if m[3] else "exact"] += 1
     if not found:

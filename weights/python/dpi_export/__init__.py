@@ -12,8 +12,10 @@ from .fuxictr import from_fuxictr
 from .deepctr_torch import from_deepctr_torch
 from .torch_import import explain, from_torch
 from .onnx_import import from_onnx
+from .torchrec_import import from_torchrec
 from .repack import repack
 from .signing import make_keys, sign
 
 __all__ = ["BundleError", "Builder", "Bundle", "Encoder", "Executor", "Rows", "UnsupportedModelError", "__version__",
-           "convert_encoders", "explain", "from_deepctr_torch", "from_fuxictr", "from_onnx", "from_torch", "make_keys", "repack", "sign", "training_stats"]
+           "convert_encoders", "explain", "from_deepctr_torch", "from_fuxictr", "from_onnx", "from_torch", "from_torchrec", "make_keys", "repack",
+           "sign", "training_stats"]

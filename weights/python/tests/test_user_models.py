@@ -123,6 +123,14 @@ def test_padding_may_be_spelled_out(name, tmp_path):
             np.testing.assert_allclose(long[head], short[head], rtol=0, atol=1e-12)
 
 
+def test_the_front_end_is_named(tmp_path):
+    """An unknown one is refused, and so is torch.export where torch has none."""
+    case = user_models.make("buckets", 1)
+    for front in ["dynamo"] + ([] if hasattr(torch, "export") else ["export"]):
+        with pytest.raises(ValueError, match="front"):
+            from_torch(case.model, tmp_path / "m.h5", features=case.features, example=case.example, front=front)
+
+
 def test_a_moved_bucket_shows(tmp_path):
     """test_exact can fail: one boundary that lies elsewhere is seen."""
     case, inputs = exported("buckets", tmp_path / "m.h5")
