@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""FuxiCTR's whole model zoo by tracing: every class of fuxictr_models.py against its own forward in float64.
+
+    fuxictr_zoo.py [--only TEXT] [--rows N] [--engine LIBRARY|none] [--devices ref,cpu]
+
+FUXICTR_ROOT names a checkout of FuxiCTR. For each case: random weights and statistics of batch norms; the model is traced and written;
+other rows (empty bags, full ones, padding inside a bag) are scored by the package's executor and by the engine, in one batch, in
+batches of 7 and one by one. The tolerances are suite.py's: |p - p64| <= max(1e-6, 2 |p32 - p64|), |logit - logit64| <= 1e-5 max(1, |logit64|).
+A class of REFUSED must be refused by the operator that stands there, with the layer and the source line.
+"""
+
+import argparse
+import contextlib
+import copy
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "weights" / "python")]
+
+import oracles  # noqa: E402, F401
+import fuxictr_models  # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from dpi_export import Bundle, Executor, Rows, UnsupportedModelError  # noqa: E402
+from dpi_export.import_run import export  # noqa: E402
+from dpi_export.torch_import import TorchImport  # noqa: E402
+from dpi_export.traced_libraries import FuxiTrace  # noqa: E402
+from engine import Engine, find_library  # noqa: E402
+
+MAX_STD, MIN_STD = 4.0, 0.1
+#: case -> what it is refused for.
+REFUSED = {}
+#: Cases that run on the emulated GPU too.
+EMULATED = ("DIN", "BST", "MMoE")
+
+
+# -- LongCTR's way of calling ---------------------------------------------------------------------------------------------
+def long_call(model, x):
+    """The three parts that LongCTR's loader makes of a batch: users, items with the target behind its history, and the mask."""
+    items = {name: torch.cat([x[f"{name}_seq"], x[name][:, None]], dim=1).flatten() for name in ("item_id", "cate_id")}
+    return model(({"user": x["user"]}, items, (x["item_id_seq"] > 0).float()))["y_pred"]
+
+
+def _long(model, fmap):
+    features, example = {}, {}
+    for name, spec in fmap.features.items():
+        features[name] = {"kind": "categorical", "vocab_size": spec["vocab_size"]}
+        example[name] = torch.zeros(2, dtype=torch.int64)
+        if name != "user":
+            features[f"{name}_seq"] = {"kind": "sequence", "vocab_size": spec["vocab_size"], "pad_side": "pre"}
+            example[f"{name}_seq"] = torch.zeros((2, fuxictr_models.LONG_LENGTH), dtype=torch.int64)
+    return {"features": features, "example": example, "outputs": None, "call": long_call}
+
+
+# -- the oracle -------------------------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def _everything_double():
+    """Tensors that a forward makes are float64, too."""
+    held = torch.Tensor.float
+    torch.set_default_dtype(torch.float64)
+    torch.Tensor.float = torch.Tensor.double
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.Tensor.float = held
+
+
+class Oracle:
+    """The model's own forward; nothing here knows of tracing."""
+
+    def __init__(self, model, long, dtype):
+        self.model, self.long, self.dtype = copy.deepcopy(model).to(dtype), long, dtype
+
+    def __call__(self, rows):
+        """Scores [rows, heads] in float64. A batch of one row is given twice: some models squeeze it away."""
+        x = {key: torch.from_numpy(np.concatenate([value, value])) for key, value in rows.items()}
+        x = {key: t.to(self.dtype) if t.is_floating_point() else t for key, t in x.items()}
+        with torch.no_grad(), _everything_double() if self.dtype == torch.float64 else contextlib.nullcontext():
+            out = long_call(self.model, x) if self.long else self.model(x)
+        if isinstance(out, dict):
+            out = out["y_pred"] if "y_pred" in out else torch.cat([t.reshape(t.shape[0], -1) for t in out.values()], dim=1)
+        half = len(next(iter(rows.values())))
+        return out.reshape(2 * half, -1)[:half].double().numpy()
+
+
+def logit(p):
+    """What a sigmoid was taken of."""
+    return np.log(p) - np.log1p(-p)
+
+
+class Case:
+    """One class: its model, rows and what the model says of them."""
+
+    def __init__(self, maker, root, seed, n):
+        self.long = maker.long
+        self.model, self.map = maker(root, seed)
+        probe = self.importer()
+        self.rows = {k: to_array(v) for k, v in probe.random_rows(np.random.default_rng(seed + 1), n).items()}
+        self._spread()
+        self.p32, self.p64 = (Oracle(self.model, self.long, d)(self.rows) for d in (torch.float32, torch.float64))
+        self.z64 = logit(self.p64)
+        self.n = n
+
+    def importer(self):
+        """A fresh import by tracing."""
+        return TorchImport(self.model, _long(self.model, self.map)) if self.long else FuxiTrace(self.model, self.map)
+
+    def _spread(self):
+        """Scales the weights until the logits' standard deviation is one that a score can have."""
+        for _ in range(60):
+            std = logit(Oracle(self.model, self.long, torch.float64)(self.rows)).std()
+            if MIN_STD <= std <= MAX_STD:
+                return
+            with torch.no_grad():
+                for p in self.model.parameters():
+                    if p.requires_grad:
+                        p.mul_(0.93 if not std < MIN_STD else 1.07)
+
+    def export(self, path):
+        """Writes the bundle."""
+        given = {"rows": self.rows, "raw": None, "encoders": None, "features": None, "name": None, "metrics": None, "table_dtype": None,
+                 "stats": None, "check": True}
+        if self.long:
+            return export(TorchImport, self.model, _long(self.model, self.map), path, given)
+        return export(FuxiTrace, self.model, self.map, path, given)
+
+    def errors(self, p, z, keep):
+        """(worst |p - p64|, worst logit error, passes) of some rows; NaN passes nowhere."""
+        dp, dz = np.abs(p - self.p64[keep]), np.abs(z - self.z64[keep]) / np.maximum(1, np.abs(self.z64[keep]))
+        bound = np.maximum(1e-6, 2 * np.abs(self.p32[keep] - self.p64[keep]))
+        return float(dp.max()), float(dz.max()), bool((dp <= bound).all() and (dz <= 1e-5).all())
+
+
+def to_array(value):
+    """A tensor or array as an array."""
+    return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+
+
+# -- one case -----------------------------------------------------------------------------------------------------------------
+def check(name, maker, root, engine, devices, folder, n=41):
+    """(kind, text): "exact" with the errors, "refused" with the reason, or "wrong"."""
+    seed = sum(map(ord, name)) % 9973
+    case, path = Case(maker, root, seed, n), Path(folder) / "zoo.h5"
+    spread = case.z64.std()
+    if not MIN_STD <= spread <= MAX_STD:
+        return "wrong", f"logits spread {spread:.2g}"
+    try:
+        case.export(path)
+    except UnsupportedModelError as e:
+        return "refused", str(e)
+    imported = case.importer()
+    imported.build()
+    batches = [np.arange(n)] + [np.arange(i, min(n, i + 7)) for i in range(0, n, 7)] + [np.array([i]) for i in range(4)]
+    text, ok = [f"std {spread:4.2f}"], True
+    for who, score in _scorers(path, engine, devices):
+        worst = [0.0, 0.0]
+        for keep in batches:
+            given = Rows.from_columns(imported.b, imported.columns({k: v[keep] for k, v in case.rows.items()}))
+            dp, dz, good = case.errors(*score(given, len(keep)), keep)
+            ok, worst = ok and good, [max(worst[0], dp), max(worst[1], dz)]
+        text.append(f"{who} p {worst[0]:.1e} logit {worst[1]:.1e}")
+    return "exact" if ok else "wrong", " ".join(text)
+
+
+def _scorers(path, engine, devices):
+    with Bundle(path) as bundle:
+        executor, heads = Executor(bundle), [h["name"] for h in bundle.heads]
+
+        def by_package(rows, _count):
+            run = executor.run(rows)
+            return [np.stack([run[key][h] for h in heads], axis=1) for key in ("value", "logit")]
+
+        yield "f64", by_package
+    for device in devices:
+        with engine.load(path, device=device, verify="golden") as model:
+            yield device, model.predict
+
+
+def run_all(root, engine, devices, only="", rows=41):
+    """(name, kind, text) of every case whose name holds `only`."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, maker in fuxictr_models.makers().items():
+            if only in name:
+                try:
+                    yield name, *check(name, maker, root, engine, devices, folder, rows)
+                except Exception as e:  # noqa: BLE001  (a crash of one case is its failure, not the run's)
+                    if os.environ.get("DPI_TRACEBACK"):
+                        raise
+                    yield name, "crash", f"{type(e).__name__}: {e}"
+
+
+def problem(name, kind, text):
+    """'' when the case came out as it must."""
+    if name in REFUSED:
+        return "" if kind == "refused" and REFUSED[name] in text else f"{kind}, must be refused for {REFUSED[name]}: {text}"
+    return "" if kind == "exact" else f"{kind}: {text}"
+
+
+def main():
+    """Prints one line for each case; exit status 1 when one came out otherwise than it must."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rows", type=int, default=41)
+    parser.add_argument("--engine", default=find_library())
+    parser.add_argument("--devices", default="ref,cpu")
+    options = parser.parse_args()
+    root = os.environ.get("FUXICTR_ROOT")
+    if not root:
+        print("skipped: FUXICTR_ROOT names no checkout")
+        return 0
+    torch.set_num_threads(1)
+    engine = None if options.engine in (None, "none") else Engine(options.engine)
+    started, counts, failed = time.monotonic(), {}, 0
+    for name, kind, text in run_all(root, engine, options.devices.split(",") if engine else [], options.only, options.rows):
+        failed += bool(problem(name, kind, text))
+        counts[kind] = counts.get(kind, 0) + 1
+        print(f"{'FAIL' if problem(name, kind, text) else 'ok  '} {name:<40} {kind:<8} {text}", flush=True)
+    print(f"{time.monotonic() - started:.1f} s, {counts}, {failed} otherwise than they must")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
