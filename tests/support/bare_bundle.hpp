@@ -9,6 +9,7 @@ class BareBundle : public Bundle {
  public:
   Status read_table(size_t, const BlockSink&) override { return absent(); }
   Status read_table_scale(size_t, std::vector<float>*) override { return absent(); }
+  Status read_keys(size_t, const KeySink&) override { return absent(); }
   Result<std::vector<float>> read_param(const std::string&) override { return absent(); }
   Result<std::vector<int64_t>> read_i64(const std::string&) override { return absent(); }
   Result<std::vector<uint64_t>> read_u64(const std::string&) override { return absent(); }

@@ -31,6 +31,7 @@ class OpenBundle final : public Bundle {
   Status open(const BundleOptions& options);
   Status read_table(size_t index, const BlockSink& fn) override;
   Status read_table_scale(size_t index, std::vector<float>* out) override;
+  Status read_keys(size_t index, const KeySink& fn) override;
   Result<std::vector<float>> read_param(const std::string& name) override {
     return read_all<float>("/params/" + name, Type::kF32);
   }
@@ -164,6 +165,36 @@ Status OpenBundle::read_table_scale(size_t index, std::vector<float>* out) {
     return internal_error("table " + std::to_string(index) + " does not exist");
   DPI_ASSIGN_OR_RETURN(*out, read_all<float>(manifest_.tables[index].scale, Type::kF32));
   return {};
+}
+
+/// The first key of a block that does not rise above the one before, as text; empty = all do.
+std::string wrong_key(std::span<const int64_t> keys, int64_t first, std::optional<int64_t> before) {
+  for (size_t k = 0; k < keys.size(); before = keys[k++]) {
+    if (!before || keys[k] > *before) continue;
+    const std::string key =
+        "key " + std::to_string(keys[k]) + " at " + std::to_string(first + static_cast<int64_t>(k));
+    return keys[k] == *before ? key + " is there twice"
+                              : key + " comes after " + std::to_string(*before) + ", expected rising keys";
+  }
+  return {};
+}
+
+Status OpenBundle::read_keys(size_t index, const KeySink& fn) {
+  if (index >= manifest_.key_sets.size() || manifest_.key_sets[index].external())
+    return internal_error("key set " + std::to_string(index) + " has no keys here");
+  const std::string& path = manifest_.key_sets[index].data;
+  const DataSetInfo* info = find(path);
+  if (info == nullptr) return fault(path, "is missing");
+  std::optional<int64_t> last;
+  return read_extent(*info, kReadBlockBytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
+    // A block begins where the buffer does, which is aligned for any type.
+    const std::span keys(reinterpret_cast<const int64_t*>(bytes.data()), bytes.size() / sizeof(int64_t));
+    const auto first = static_cast<int64_t>(at / sizeof(int64_t));
+    const std::string wrong = wrong_key(keys, first, last);
+    if (!wrong.empty()) return fault(path, wrong);
+    last = keys.back();
+    return fn(first, keys);
+  });
 }
 
 Result<GoldenRows> OpenBundle::read_golden() {

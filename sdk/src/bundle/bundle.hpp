@@ -120,6 +120,10 @@ class Bundle {
       std::function<Status(int64_t first_row, int64_t n_rows, std::span<const std::byte> bytes)>;
   virtual Status read_table(size_t index, const BlockSink& fn) = 0;
   virtual Status read_table_scale(size_t index, std::vector<float>* out) = 0;
+  /// Blocks of the keys of key set `index` in order: fn(number of the first, keys) -> Status. Keys rise, each
+  /// once: what does not is kBadModel, the key named.
+  using KeySink = std::function<Status(int64_t first, std::span<const int64_t> keys)>;
+  virtual Status read_keys(size_t index, const KeySink& fn) = 0;
   /// A parameter by its name under /params; shape from find("/params/" + name).
   virtual Result<std::vector<float>> read_param(const std::string& name) = 0;
   virtual Result<std::vector<int64_t>> read_i64(const std::string& path) = 0;

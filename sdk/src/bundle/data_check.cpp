@@ -31,6 +31,7 @@ class Checker {
   }
 
   Status run() {
+    for (const KeySetSpec& s : manifest_.key_sets) DPI_RETURN_IF_ERROR(key_set(s));
     for (const TableSpec& t : manifest_.tables) DPI_RETURN_IF_ERROR(table(t));
     for (const OpSpec& op : manifest_.ops) DPI_RETURN_IF_ERROR(params(op));
     for (const FeatureSpec& f : manifest_.features) {
@@ -59,7 +60,19 @@ class Checker {
     return text + " " + type_name(type);
   }
 
+  /// Before tables, so that a table that names the same data is told of.
+  Status key_set(const KeySetSpec& s) {
+    if (s.external()) return {};
+    const std::string who = "key set " + in_quotes(s.name);
+    if (!s.data.starts_with("/tables/"))
+      return bad_model(who + ": " + in_quotes(s.data) + " is not a data set under /tables");
+    if (!table_data_.insert(s.data).second)
+      return bad_model(s.data + ": " + who + " names it, and another one does too");
+    return expect(s.data, Type::kI64, {s.keys});
+  }
+
   Status table(const TableSpec& t) {
+    if (t.external) return {};
     for (const std::string* path : {&t.data, &t.scale}) {
       if (!path->empty() && !path->starts_with("/tables/")) {
         return bad_model("table " + in_quotes(t.name) + ": " + in_quotes(*path) +

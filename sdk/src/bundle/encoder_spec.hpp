@@ -46,7 +46,7 @@ struct Hash {
   static constexpr const char* kName = "hash";
   bool murmur = false;  // murmur3_32, else xxh64
   int64_t seed = 0;     // murmur: below 2^32
-  int64_t modulus = 1;
+  int64_t modulus = 1;  // 0 = all 64 bits, for features of keys
   int64_t offset = 0;
 };
 struct ToId {
@@ -95,7 +95,7 @@ struct EncoderSpec {
   std::string splitter;  // empty = runs of white space
   // Sequences only: the id of a missing element, which keeps its place; without one it leaves the bag.
   bool has_missing_element = false;
-  int64_t missing_element = 0;  // in [0, vocab_size)
+  int64_t missing_element = 0;  // in [0, vocab_size), or any key
 
   bool empty() const { return steps.empty(); }
 };

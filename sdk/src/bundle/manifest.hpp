@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,10 @@ struct FeatureSpec {
   std::string name;
   FeatureKind kind = FeatureKind::kNumeric;
   RowSpace space = RowSpace::kItem;
-  int64_t vocab_size = 0;  // categorical, sequence: 1 .. 2^31-2
+  int64_t vocab_size = 0;  // categorical, sequence: 1 .. 2^31-2; 0 when ids are keys
   OutOfRange out_of_range = OutOfRange::kError;
   Missing missing = Missing::kError;
-  int64_t pad_id = 0;  // each in [0, vocab_size) where a rule can use it
+  int64_t pad_id = 0;  // each in [0, vocab_size) where a rule can use it, or any key
   int64_t oov_id = 0;
   int64_t default_id = 0;
   bool has_missing_id = false;
@@ -51,18 +52,47 @@ struct FeatureSpec {
   bool keep_last = false;
   kernels::PadSide pad_side = kernels::PadSide::kPost;
   bool weighted = false;
-  EncoderSpec encoder;  // empty = none
+  EncoderSpec encoder;     // empty = none
+  std::string keys;        // the key set that ids are keys of; empty = ids are row numbers
+  bool has_pad_id = true;  // always, unless ids are keys: then one may mean padding
+  // Set by link_keys where ids are keys: the set, and the rows for absent keys and for padding.
+  int32_t key_set = -1;
+  int32_t absent_row = 0;
+  int32_t pad_row = 0;
 
   bool is_slot() const { return kind == FeatureKind::kCategorical || kind == FeatureKind::kSequence; }
+  bool is_keyed() const { return !keys.empty(); }
+  /// The row that stands for padding where rows are read.
+  int32_t padding() const { return is_keyed() ? pad_row : static_cast<int32_t>(pad_id); }
+};
+
+/// Keys and the rows they stand for, the same in each of the set's tables: key k of the file has row k, row
+/// `keys` is for absent ones, and behind it each pad_id of the set's features has a row of its own, so that
+/// no other key is taken for padding. Those are copies that a loader makes: the file ends with row `keys`.
+struct KeySetSpec {
+  std::string name;
+  int64_t keys = 0;  // 1 .. 2^31-3, with the rows behind them at most 2^31-2; external: 0 = not known
+  std::string data;  // path of the data set; empty = external
+  std::vector<std::optional<int64_t>> pads;  // nullopt: features without a pad_id, whose padding is absent
+
+  bool external() const { return data.empty(); }
 };
 
 struct TableSpec {
   std::string name;
-  int64_t rows = 0;  // 1 .. 2^31-2
+  int64_t rows = 0;  // in the file: 1 .. 2^31-2; of a keyed table the default row included
   int64_t dim = 0;   // 1 .. 65536
   kernels::DType dtype = kernels::DType::kF32;
-  std::string data;   // path of the data set
-  std::string scale;  // kI8 only
+  std::string data;                 // path of the data set; empty = external
+  std::string scale;                // kI8 only
+  std::string keys;                 // the key set that finds its rows; empty = row numbers
+  int32_t key_set = -1;             // set by link_keys
+  int32_t pad_rows = 0;             // behind `rows` when loaded; set by link_keys
+  bool external = false;            // its rows are not in the bundle; `rows` 0 = not known
+  std::string digest;               // external: of its rows, empty = not stated
+  std::vector<double> default_row;  // external: empty = zeros
+
+  int64_t loaded_rows() const { return rows + pad_rows; }
 };
 
 struct OpSpec {
@@ -97,6 +127,7 @@ struct Manifest {
   std::string provenance;  // an object as JSON text, keys sorted; empty = none
   std::vector<FeatureSpec> features;
   std::vector<TableSpec> tables;
+  std::vector<KeySetSpec> key_sets;
   std::vector<OpSpec> ops;
   std::vector<HeadSpec> heads;
   GoldenSpec golden;

@@ -122,11 +122,11 @@ struct VocabFloat {
 
 struct Hash {
   bool murmur;
-  uint64_t seed, modulus;
+  uint64_t seed, modulus;  // modulus 0: all 64 bits
   int64_t offset;
   Status run(Value& v) const {
     const uint64_t h = murmur ? murmur3_32(v.text, static_cast<uint32_t>(seed)) : xxh64(v.text, seed);
-    v.set_id(offset + static_cast<int64_t>(h % modulus));
+    v.set_id(modulus == 0 ? static_cast<int64_t>(h) : offset + static_cast<int64_t>(h % modulus));
     return {};
   }
 };

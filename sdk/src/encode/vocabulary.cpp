@@ -1,11 +1,10 @@
 #include "encode/vocabulary.hpp"
 
-#include <sys/random.h>
 #include <xxhash.h>
 
 #include <bit>
-#include <chrono>
 
+#include "base/seeded_hash.hpp"
 #include "base/text.hpp"
 
 namespace dpi {
@@ -18,13 +17,6 @@ constexpr size_t kLongestWalk = 512;
 constexpr int kSeeds = 8;
 
 size_t place_count(size_t entries) { return std::bit_ceil(entries * 2 + 2); }
-
-uint64_t random_seed() {
-  uint64_t seed = 0;
-  if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) == sizeof seed) return seed;
-  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
-         reinterpret_cast<uintptr_t>(&seed);
-}
 
 /// Walks from the hash's place until `stop(entry)` or an empty place; gives the place.
 template <class Stop>
@@ -39,12 +31,7 @@ uint64_t hash_of(std::string_view text, uint64_t seed) {
   return XXH3_64bits_withSeed(text.data(), text.size(), seed);
 }
 
-uint64_t hash_of(int64_t key, uint64_t seed) {
-  auto x = static_cast<uint64_t>(key) ^ seed;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull + std::rotl(seed, 32);
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return x ^ (x >> 31);
-}
+uint64_t hash_of(int64_t key, uint64_t seed) { return seeded_hash(key, seed); }
 
 enum class Placed { kAll, kFar, kTwice };
 

@@ -12,7 +12,11 @@ using ops::text_of;
 
 std::string feature_line(const FeatureSpec& f) {
   std::string s = f.name + " " + name_of(f.kind) + " " + name_of(f.space);
-  if (f.is_slot()) s += field("vocab", f.vocab_size);
+  if (f.is_keyed()) {
+    s += field("keys", f.keys);
+  } else if (f.is_slot()) {
+    s += field("vocab", f.vocab_size);
+  }
   if (f.kind == FeatureKind::kDense) s += field("dim", f.dim);
   if (f.max_len > 0) s += field("max_len", f.max_len);
   return s + (f.weighted ? " weighted" : "");
@@ -47,7 +51,8 @@ std::string dump_graph(const Graph& g) {
   s += "tables\n";
   for (const TableSpec& t : g.tables) {
     s += "  " + t.name + " [" + std::to_string(t.rows) + ", " + std::to_string(t.dim) + "] " +
-         kernels::name_of(t.dtype) + "\n";
+         kernels::name_of(t.dtype) + (t.keys.empty() ? "" : field("keys", t.keys)) +
+         (t.external ? " external" : "") + "\n";
   }
   s += "params\n";
   for (const GraphParam& p : g.params) s += "  " + p.name + " " + text_of(p.dims) + "\n";

@@ -45,7 +45,14 @@ Result<Dims> infer_embed(OpContext& c) {
   DPI_ASSIGN_OR_RETURN(const std::string table_name, c.text("table"));
   const TableSpec* table = c.model().table(table_name, &c.node().table);
   if (table == nullptr) return c.bad("table '" + table_name + "' does not exist");
-  if (f->vocab_size > table->rows) {
+  if (f->keys != table->keys) {
+    const auto found_by = [](const std::string& keys) {
+      return keys.empty() ? std::string("row numbers") : "keys of '" + keys + "'";
+    };
+    return c.bad("feature '" + f->name + "' has " + found_by(f->keys) + ", the rows of table '" +
+                 table->name + "' are found by " + found_by(table->keys));
+  }
+  if (f->vocab_size > table->rows && (!table->external || table->rows > 0)) {
     return c.bad("feature '" + f->name + "' has vocab_size " + std::to_string(f->vocab_size) + ", table '" +
                  table->name + "' has " + std::to_string(table->rows) + " rows");
   }
@@ -55,7 +62,7 @@ Result<Dims> infer_embed(OpContext& c) {
   DPI_ASSIGN_OR_RETURN(a.eps, c.number("eps", 0.0f));
   DPI_ASSIGN_OR_RETURN(a.empty, c.number("empty", 0.0f));
   a.pad_side = f->pad_side;
-  a.pad_id = static_cast<int32_t>(f->pad_id);
+  a.pad_id = f->padding();
   a.max_len = f->max_len;
   DPI_ASSIGN_OR_RETURN(const std::string pooling, c.text("pooling", "single"));
   DPI_RETURN_IF_ERROR(check_pooling(c, a, *f, pooling));

@@ -26,7 +26,7 @@ Result<Dims> infer_mask(OpContext& c) {
     return c.bad("feature '" + f->name + "' is not a sequence with max_len > 0");
   }
   a.pad_side = f->pad_side;
-  a.pad_id = static_cast<int32_t>(f->pad_id);
+  a.pad_id = f->padding();
   a.max_len = f->max_len;
   c.node().attrs = a;
   return append({}, f->max_len);

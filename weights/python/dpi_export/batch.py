@@ -3,13 +3,13 @@
 import numpy as np
 
 from .errors import BundleError
-from .schema import Schema, get
+from .schema import Schema, get, is_keyed, pad_of
 
 ITEM, SHARED = "item", "shared"
 
 
 class Bags:
-    """Ids of one feature: row r has ids[offsets[r]:offsets[r + 1]], each in 0 .. vocab_size - 1."""
+    """Ids of one feature: row r has ids[offsets[r]:offsets[r + 1]], each in 0 .. vocab_size - 1, or a key."""
 
     def __init__(self, feature, ids, offsets, weights):
         self.feature, self.ids, self.offsets, self.weights = feature, ids, offsets, weights
@@ -32,7 +32,8 @@ class Bags:
         if get(self.feature, "pad_side") == "pre":
             at = at - (n - length)[:, None]
         valid = (at >= 0) & (at < length[:, None])
-        out = np.full((len(self), n), get(self.feature, "pad_id"), dtype=np.int64)
+        pad = pad_of(self.feature)
+        out = np.full((len(self), n), 0 if pad is None else pad, dtype=np.int64)
         out[valid] = self.ids
         return out, valid
 
@@ -121,7 +122,7 @@ class Batch:
                 self._count(name, "missing", length.sum() - len(bags.ids))
             length = np.diff(bags.offsets)
         ids, row_of = bags.ids.copy(), np.repeat(np.arange(len(bags)), length)
-        outside = (ids < 0) | (ids >= feature["vocab_size"])
+        outside = np.zeros(len(ids), bool) if is_keyed(feature) else (ids < 0) | (ids >= feature["vocab_size"])
         if outside.any():
             how = get(feature, "out_of_range")
             if how == "error":

@@ -14,6 +14,7 @@ import xxhash
 from . import schema
 from .errors import BundleError, check_name, dataset_name
 from .graph import Graph, check_heads
+from .keyed_tables import KeyedSource, KeySet, check_external, check_key_set, check_links, external_entry
 from .ops_api import OpsApi
 from .rows import Rows
 from .tables import TableSource
@@ -28,26 +29,28 @@ class Builder(OpsApi):
         check_name("model", name)
         self.name = name
         self._features, self._sources, self._table_info, self._params, self._param_of = {}, {}, {}, {}, {}
+        self._key_sets, self._key_finders = {}, {}
         self.heads, self._golden, self._provenance = [], None, {}
         self._param_shapes = {}
         self.graph = Graph(self._features, self._table_info, self._param_shapes)
         self._n_auto = {}
 
     # -- features -----------------------------------------------------------------------------------------------------
-    def categorical(self, name, vocab_size, out_of_range="error", oov_id=None, missing="error", pad_id=0, default_id=None,
-                    missing_id=None, space="item", encoder=None, stats=None):
-        """A feature with one id per row."""
+    def categorical(self, name, vocab_size=None, out_of_range="error", oov_id=None, missing="error", pad_id=None, default_id=None,
+                    missing_id=None, space="item", encoder=None, stats=None, keys=None):
+        """A feature with one id per row: 0 .. vocab_size-1, or with `keys` (a key set's name) any int64."""
         return self._feature("categorical", name, vocab_size=vocab_size, out_of_range=out_of_range, oov_id=oov_id,
                              missing=missing, pad_id=pad_id, default_id=default_id, missing_id=missing_id, space=space,
-                             encoder=encoder, stats=stats)
+                             encoder=encoder, stats=stats, keys=keys)
 
-    def sequence(self, name, vocab_size, max_len=0, keep="first", pad_side="post", weighted=False, out_of_range="error",
-                 oov_id=None, missing="error", pad_id=0, default_id=None, missing_id=None, space="item", encoder=None,
-                 stats=None):
-        """A feature with an ordered bag of ids per row."""
+    def sequence(self, name, vocab_size=None, max_len=0, keep="first", pad_side="post", weighted=False, out_of_range="error",
+                 oov_id=None, missing="error", pad_id=None, default_id=None, missing_id=None, space="item", encoder=None,
+                 stats=None, keys=None):
+        """A feature with an ordered bag of ids per row; `keys` as in categorical()."""
         return self._feature("sequence", name, vocab_size=vocab_size, max_len=max_len, keep=keep, pad_side=pad_side,
                              weighted=weighted, out_of_range=out_of_range, oov_id=oov_id, missing=missing, pad_id=pad_id,
-                             default_id=default_id, missing_id=missing_id, space=space, encoder=encoder, stats=stats)
+                             default_id=default_id, missing_id=missing_id, space=space, encoder=encoder, stats=stats,
+                             keys=keys)
 
     def numeric(self, name, missing="error", default=0.0, space="item", encoder=None, stats=None):
         """A feature with one float per row."""
@@ -79,11 +82,60 @@ class Builder(OpsApi):
     def table(self, name, values, dtype="f32", rows=None, dim=None):
         """Adds an embedding table: an array [rows, dim], or with rows and dim given an iterator (or a callable that returns
         one) of row blocks, so that memory stays flat. i8 is quantised per row. Returns the table's name."""
-        source = TableSource(name, values, dtype, rows, dim)
-        if name in self._sources:
+        return self._add_table(TableSource(name, values, dtype, rows, dim))
+
+    def _add_table(self, source, **more):
+        if source.name in self._table_info:
+            raise BundleError(f"table '{source.name}' is defined twice")
+        self._sources[source.name], self._table_info[source.name] = source, {**source.info(), **more}
+        return source.name
+
+    def keyed_table(self, name, keys, values, default=None, dtype="f32", count=None, dim=None, key_set=None):
+        """Adds a table whose rows are found by 64-bit keys: int64 keys [n], each once, and rows [n, dim] in the same order; or keys=None,
+        count, dim and an iterator (or a callable that returns one) of (keys, rows) blocks with rising keys, so that memory stays flat.
+        `default`: the row of keys that are absent, zeros unless given. `key_set`: the set's name, by default the table's; tables of one
+        set have the same keys, and features name it (categorical(..., keys=...)). Returns the table's name."""
+        source = KeyedSource(name, keys, values, default, dtype, count, dim)
+        key_set = name if key_set is None else key_set
+        check_name("key set", key_set)
+        known = self._key_sets.setdefault(key_set, {"name": key_set, "keys": source.rows - 1})
+        if known.get("external") or known["keys"] != source.rows - 1:
+            raise BundleError(f"table '{name}': {source.rows - 1} keys, key set '{key_set}' "
+                              + ("is external" if known.get("external") else f"has {known['keys']}"))
+        return self._add_table(source, keys=key_set)
+
+    def external_table(self, name, dim, dtype="f32", rows=None, digest=None, default=None, key_set=None, count=None):
+        """Declares a table whose rows are not in the bundle: its form, and what tells that the right rows were found elsewhere (`digest`,
+        64 hex digits). `key_set`: its rows are found by keys, of which there are `count` (None: not known)."""
+        entry = external_entry(name, dim, dtype, rows, digest, default, key_set)
+        check_external(entry)
+        if name in self._table_info:
             raise BundleError(f"table '{name}' is defined twice")
-        self._sources[name], self._table_info[name] = source, source.info()
+        if key_set is not None:
+            keyed = {"name": key_set, "external": True, **({} if count is None else {"keys": int(count)})}
+            check_key_set(keyed)
+            if self._key_sets.setdefault(key_set, keyed) != keyed:
+                raise BundleError(f"table '{name}': key set '{key_set}' is defined in another way")
+        self._table_info[name] = entry
         return name
+
+    @property
+    def key_sets(self):
+        """Key set dicts in order."""
+        return list(self._key_sets.values())
+
+    def key_blocks(self, name):
+        """None: the keys of a set come with the rows of its tables."""
+        return None
+
+    def key_set(self, name):
+        """The KeySet of this name."""
+        if name not in self._key_finders:
+            keys = next((s.keys for t, s in self._sources.items() if self._table_info[t].get("keys") == name), None)
+            if keys is None:
+                raise BundleError(f"key set '{name}': its keys can be read after writing only")
+            self._key_finders[name] = KeySet(name, keys)
+        return self._key_finders[name]
 
     @property
     def tables(self):
@@ -151,6 +203,8 @@ class Builder(OpsApi):
 
     def gather(self, table, ids):
         """float32 rows of a table as a reader will see them."""
+        if table not in self._sources:
+            raise BundleError(f"table '{table}' is external: its rows are not here")
         return self._sources[table].gather(ids)
 
     def shape(self, value):
@@ -204,6 +258,7 @@ class Builder(OpsApi):
         `dpi keygen`; the bundle is signed before it appears under its name."""
         from .writer import write_bundle
         check_heads(self.graph, self.heads)
+        check_links(self.key_sets, self.features, self.tables)
         return write_bundle(self, path, progress=progress, check=check, sign=sign)
 
 

@@ -47,7 +47,7 @@ def _summary(bundle):
         "content_digest": f"{bundle.content_digest():016x}", "signed_by": bundle.signed_by, "provenance": bundle.manifest_provenance(),
         "features": [{**f, "encoder": [s["op"] for s in f["encoder"].steps]} if f.get("encoder") else f
                      for f in bundle.features],
-        "tables": bundle.tables,
+        "tables": bundle.tables, "key_sets": bundle.key_sets,
         "ops": [{**op, "dims": bundle.shape(op["name"]), "space": bundle.space(op["name"])} for op in bundle.ops],
         "heads": bundle.heads,
         "golden": bundle.manifest.get("golden"),
@@ -74,7 +74,8 @@ def _inspect(args):
         print(f"  {f['name']:24s} {f['kind']:12s} {' '.join(f'{k}={v}' for k, v in rest.items())}{encoder}")
     print(f"tables ({len(s['tables'])}), {s['parameters']} dense parameters")
     for t in s["tables"]:
-        print(f"  {t['name']:24s} {t['rows']} x {t['dim']} {t['dtype']}")
+        print(f"  {t['name']:24s} {t.get('rows', 'unknown')} x {t['dim']} {t['dtype']}" + (f", keys of {t['keys']}" if "keys" in t else "")
+              + (", external" if t.get("external") else ""))
     print(f"ops ({len(s['ops'])})")
     for op in s["ops"]:
         dims = "ids" if op["dims"] is None else list(op["dims"])
@@ -142,7 +143,8 @@ def _convert(args):
         for name in args.table or []:
             if name not in known:
                 raise BundleError(f"{args.bundle}: there is no table '{name}', there are {', '.join(known)}")
-        model = _Converted(bundle, args.dtype, set(args.table or known), args.tolerance)
+        stored = {t["name"] for t in bundle.tables if not t.get("external")}
+        model = _Converted(bundle, args.dtype, set(args.table or known) & stored, args.tolerance)
         write_bundle(model, args.output, progress=Progress(), check=False)
     with Bundle(args.output) as out:
         report = None if out.golden is None else compare_golden(out)

@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 
 from .errors import BundleError
-from .schema import get, is_slot
+from .schema import get, is_keyed, is_slot, pad_of
 from .vocabularies import check_vocabulary
 
 
@@ -125,8 +125,10 @@ def _with_ids(step, n, first_id, ids):
     return {**step, "ids": ids}
 
 
-def hash_xxh64(modulus, seed=0, offset=0):
-    """Text -> offset + XXH64(bytes, seed) mod modulus."""
+def hash_xxh64(modulus=None, seed=0, offset=0):
+    """Text -> offset + XXH64(bytes, seed) mod modulus; without modulus all 64 bits as an int64, for features of keys."""
+    if modulus is None:
+        return {"op": "hash", "algorithm": "xxh64", "seed": int(seed)}
     return {"op": "hash", "algorithm": "xxh64", "seed": int(seed), "modulus": int(modulus), "offset": int(offset)}
 
 
@@ -249,7 +251,10 @@ class Encoder:
         for key in step:
             if key != "op" and key not in keys and key not in arrays:
                 raise BundleError(f"{where}: key '{key}' is not known")
-        for key in set(keys) - {"first_id"} | (set(arrays) - {"ids"}):
+        whole = {"modulus", "offset"} if step["op"] == "hash" and "modulus" not in step else set()  # all 64 bits: checked by check()
+        if whole and (step.get("algorithm") != "xxh64" or "offset" in step):
+            raise BundleError(f"{where}: modulus is missing; only xxh64 without offset gives a key of 64 bits")
+        for key in set(keys) - {"first_id"} - whole | (set(arrays) - {"ids"}):
             if key not in step:
                 raise BundleError(f"{where}: key '{key}' is missing")
         for key, value in step.items():
@@ -275,9 +280,20 @@ class Encoder:
         want = "id" if is_slot(feature) else "number"
         if self.steps and kind != want:
             raise BundleError(f"{where} ends in a {kind}, the feature needs a {want}")
+        self._check_keys(feature, where)
+        if is_keyed(feature):
+            return
         lo, hi = self.id_range()
         if want == "id" and lo is not None and (lo < 0 or hi >= feature["vocab_size"]):
             raise BundleError(f"{where} gives ids {lo} to {hi}, vocab_size is {feature['vocab_size']}")
+
+    def _check_keys(self, feature, where):
+        """A key is an integer as it is, or a hash: a hash of 64 bits is nothing else."""
+        last = self.steps[-1] if self.steps else {"op": "to_id"}
+        if is_keyed(feature) and last["op"] not in ("to_id", "hash"):
+            raise BundleError(f"{where} ends in {last['op']}, a feature of keys needs to_id or hash")
+        if not is_keyed(feature) and last["op"] == "hash" and "modulus" not in last:
+            raise BundleError(f"{where}: hash has no modulus, which only a feature of keys may leave out")
 
     def _check_bags(self, feature, where):
         if self.splitter is None and self.missing_element is None:
@@ -286,6 +302,10 @@ class Encoder:
             raise BundleError(f"{where}: splitter and missing_element are for sequences with steps")
         if self.splitter is not None and (not isinstance(self.splitter, str) or get(feature, "weighted")):
             raise BundleError(f"{where}: splitter is {self.splitter!r}, expected a text, and a feature that is not weighted")
+        if is_keyed(feature):
+            if self.missing_element is not None and not -2**63 <= self.missing_element < 2**63:
+                raise BundleError(f"{where}: missing_element is {self.missing_element}, expected a key")
+            return
         if self.missing_element is not None and not 0 <= self.missing_element < feature["vocab_size"]:
             raise BundleError(f"{where}: missing_element is {self.missing_element}, vocab_size is {feature['vocab_size']}")
 
@@ -298,7 +318,7 @@ class Encoder:
     def id_range(self):
         """Least and largest id the last step can give, or (None, None)."""
         step = self.steps[-1] if self.steps else {"op": "to_id"}
-        if step["op"] == "hash":
+        if step["op"] == "hash" and "modulus" in step:
             return step["offset"], step["offset"] + step["modulus"] - 1
         if step["op"] == "buckets":
             return step.get("first_id", 0), step.get("first_id", 0) + len(step["boundaries"])
@@ -357,6 +377,8 @@ class Encoder:
         if op == "hash":
             data = x.encode()
             h = xxhash.xxh64_intdigest(data, step["seed"]) if step["algorithm"] == "xxh64" else murmur3_32(data, step["seed"])
+            if "modulus" not in step:
+                return h - 2**64 if h >= 2**63 else h
             return step["offset"] + h % step["modulus"]
         if op == "vocab_int":
             return self._vocab(i, step).get(int(x), OOV) if _INTEGER.match(x) else OOV
@@ -472,7 +494,9 @@ def apply_rules(feature, value):
             return MISSING
         if rule == "error":
             raise BundleError(f"{where}: a value is missing")
-        return get(feature, "pad_id" if rule == "pad" else "default_id")
+        return pad_of(feature) if rule == "pad" else get(feature, "default_id")
+    if is_keyed(feature):
+        return int(value)
     if value is OOV or not 0 <= value < feature["vocab_size"]:
         rule = get(feature, "out_of_range")
         if rule == "error":

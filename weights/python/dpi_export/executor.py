@@ -6,7 +6,8 @@ Readable, not fast. float64 by default; `dtype=np.float32` computes every op in 
 import numpy as np
 
 from . import numpy_ops
-from .batch import ITEM, SHARED, Batch
+from .batch import ITEM, SHARED, Bags, Batch
+from .schema import is_keyed, pad_of
 
 
 class Executor:
@@ -67,9 +68,20 @@ class _Context:
         name = op.get("params", {}).get(role)
         return None if name is None else np.asarray(self._executor.model.param(name), dtype=self.dtype)
 
+    def in_rows(self, bags):
+        """Bags of keys as bags of row numbers, padding with a number of its own; others as they are."""
+        if not is_keyed(bags.feature):
+            return bags
+        keys, pad = self._executor.model.key_set(bags.feature["keys"]), pad_of(bags.feature)
+        rows, padding = keys.find(bags.ids), keys.pad_row(pad)
+        if pad is not None:
+            rows[bags.ids == pad] = padding
+        return Bags({**bags.feature, "pad_id": padding}, rows, bags.offsets, bags.weights)
+
     def gather(self, table, ids):
         """Table rows, float32."""
+        model = self._executor.model
+        info = next(t for t in model.tables if t["name"] == table)
         if len(ids) == 0:
-            dim = next(t["dim"] for t in self._executor.model.tables if t["name"] == table)
-            return np.zeros((0, dim), np.float32)
-        return self._executor.model.gather(table, ids)
+            return np.zeros((0, info["dim"]), np.float32)
+        return model.gather(table, model.key_set(info["keys"]).stored(ids) if "keys" in info else ids)

@@ -33,7 +33,7 @@ def run(op, inputs, n_rows, ctx):
 
 def _input(op, attrs, inputs, n_rows, ctx):
     value = ctx.batch.values[attrs["feature"]]
-    return value.astype(ctx.dtype) if isinstance(value, np.ndarray) else value
+    return value.astype(ctx.dtype) if isinstance(value, np.ndarray) else ctx.in_rows(value)
 
 
 def _const(op, attrs, inputs, n_rows, ctx):

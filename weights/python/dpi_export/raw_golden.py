@@ -10,7 +10,7 @@ from .batch import Batch
 from .encoders import Encoder, number_text
 from .errors import BundleError
 from .rows import Rows
-from .schema import get, is_slot
+from .schema import get, is_slot, pad_of
 
 #: A float of a raw cell agrees when |encoded - golden| <= this * max(1, |golden|).
 TOLERANCE = 1e-6
@@ -71,7 +71,7 @@ def _without_padding(feature, bag):
     if getattr(feature.get("encoder"), "missing_element", None) is None:
         return bag
     end = -1 if get(feature, "pad_side") == "post" else 0
-    while bag and bag[end] == get(feature, "pad_id"):
+    while bag and bag[end] == pad_of(feature):
         bag.pop(end)
     return bag
 

@@ -14,10 +14,12 @@ from .errors import BundleError, table_path
 from .golden import ROW_SETS, check_sets
 from .graph import Graph, check_heads
 from .hdf5_structures import Metadata, Structures
+from .keyed_tables import TABLE_KEYS, KeySet, RisingKeys, check_external, check_key_set, check_links
 from .raw_golden import RAW_SETS, read_raw
 from .rows import Rows
 from .signing import check_signature
 from .tables import BLOCK_BYTES, STORED, decode
+from .versions import minor_of
 from .vocabularies import check_vocabulary
 
 _SECTIONS = ("features", "tables", "ops", "heads")
@@ -104,6 +106,8 @@ class Bundle:
         self.features, self._shared_arrays, self._pairs, self._sound = [], {}, {}, set()
         for entry in self.manifest["features"]:
             feature = dict(entry)
+            if schema.is_keyed(feature) and feature.pop("vocab_size", 1) != 1:
+                raise BundleError(f"feature '{feature.get('name')}': has keys and a vocab_size other than 1")
             schema.check_feature(feature)
             if feature.get("encoder") is not None:
                 given = feature["encoder"]
@@ -146,15 +150,20 @@ class Bundle:
 
     def _read_tables(self):
         self._table_info, named = {}, set()
+        self._read_key_sets(named)
         for t in self.manifest["tables"]:
-            name = t.get("name")
-            if set(t) - {"name", "rows", "dim", "dtype", "data", "scale"}:
-                raise BundleError(f"table '{name}': key '{sorted(set(t) - {'name', 'rows', 'dim', 'dtype', 'data', 'scale'})[0]}'"
-                                  " is not known")
+            name, unknown = t.get("name"), set(t) - {*TABLE_KEYS, "data", "scale"}
+            unknown |= set() if "external" in t else set(t) & {"digest", "default"}
+            if unknown:
+                raise BundleError(f"table '{name}': key '{sorted(unknown)[0]}' is not known")
             if t.get("dtype") not in STORED:
                 raise BundleError(f"table '{name}': dtype {t.get('dtype')!r} is not known")
             if name in self._table_info:
                 raise BundleError(f"table '{name}' is defined twice")
+            if "external" in t:
+                check_external(t)
+                self._table_info[name] = dict(t)
+                continue
             data = table_path(t)
             self._need(data, (t["rows"], t["dim"]), STORED[t["dtype"]], f"table '{name}'")
             if t["dtype"] == "i8":
@@ -164,6 +173,45 @@ class Bundle:
                     raise BundleError(f"{path}: table '{name}' names it, and another table does too")
                 named.add(path)
             self._table_info[name] = {**t, "data": data}
+        check_links(self._key_entries, self.features, self._table_info.values())
+        minor = max(minor_of(self.features, self._table_info.values()), int(bool(self._key_entries)))
+        if minor > self.version_minor:
+            raise BundleError(f"/manifest: keys and external tables need format 2.{minor}, the file says 2.{self.version_minor}")
+
+    def _read_key_sets(self, named):
+        self._key_entries, self._key_finders = self.manifest.get("key_sets", []), {}
+        if not isinstance(self._key_entries, list) or not all(isinstance(e, dict) for e in self._key_entries):
+            raise BundleError("/manifest: key_sets is not a list of objects")
+        for s in self._key_entries:
+            check_key_set(s)
+            if s.get("external"):
+                continue
+            if s.get("data") in named or not str(s.get("data")).startswith("/tables/"):
+                raise BundleError(f"key set '{s['name']}': its data {s.get('data')!r} is not under /tables, or named twice")
+            self._need(s["data"], (s["keys"],), "<i8", f"key set '{s['name']}'")
+            named.add(s["data"])
+
+    @property
+    def key_sets(self):
+        """Key set dicts in order."""
+        return [{k: s[k] for k in ("name", "keys", "external") if k in s} for s in self._key_entries]
+
+    def key_blocks(self, name):
+        """The keys of a set in blocks, looked at as they come."""
+        s = next(s for s in self._key_entries if s["name"] == name)
+        check = RisingKeys(s["data"], s["keys"])
+        for at in range(0, s["keys"], BLOCK_BYTES // 8):
+            block = self.read_rows(s["data"], at, min(BLOCK_BYTES // 8, s["keys"] - at))
+            check.add(block)
+            yield block
+
+    def key_set(self, name):
+        """The KeySet of this name: 8 bytes a key are held."""
+        if name not in self._key_finders:
+            if next((s.get("external") for s in self._key_entries if s["name"] == name), True):
+                raise BundleError(f"key set '{name}' is external: its keys are not in the bundle")
+            self._key_finders[name] = KeySet(name, np.concatenate(list(self.key_blocks(name))))
+        return self._key_finders[name]
 
     def _need(self, path, shape, dtype, what):
         info = self.data_sets.get(path)
@@ -188,7 +236,7 @@ class Bundle:
     @property
     def tables(self):
         """Table dicts in order."""
-        return [{k: t[k] for k in ("name", "rows", "dim", "dtype")} for t in self._table_info.values()]
+        return [{k: t[k] for k in TABLE_KEYS if k in t} for t in self._table_info.values()]
 
     @property
     def ops(self):
@@ -252,6 +300,8 @@ class Bundle:
     def gather(self, table, ids):
         """float32 rows of a table; reads no other rows."""
         t = self._table_info[table]
+        if t.get("external"):
+            raise BundleError(f"table '{table}' is external: its rows are not in the bundle")
         stored = self._rows_at(t["data"], ids)
         scales = self._rows_at(t["scale"], ids) if t["dtype"] == "i8" else None
         return decode(stored, t["dtype"], scales)
@@ -308,6 +358,9 @@ class Bundle:
             done += size
             if progress:
                 progress(done, total, "digests")
+        for s in self._key_entries:
+            for _ in () if s.get("external") else self.key_blocks(s["name"]):
+                pass  # rising, each once
         return len(self.extents)
 
     def content_digest(self):

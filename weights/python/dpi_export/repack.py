@@ -104,7 +104,11 @@ def _check_index(sets):
 def _expected(manifest):
     """path -> the type that the manifest asks for; the paths of float keys, which are stored as their bit patterns."""
     out, floats = {"/manifest": "u1"}, set()
+    for s in manifest.get("key_sets", []):
+        out[s.get("data")] = "<i8"
     for t in manifest.get("tables", []):
+        if t.get("external"):
+            continue
         out[table_path(t)] = STORED.get(t.get("dtype"))
         if "scale" in t:
             out[t["scale"]] = "<f4"
@@ -178,6 +182,13 @@ def _manifest_bytes(data):
     return manifest, data
 
 
+def _minor(manifest):
+    """What the manifest says, which the reader compares; 0 where it says nothing that could be."""
+    version = manifest.get("version")
+    good = isinstance(version, list) and len(version) == 2 and isinstance(version[1], int) and 0 <= version[1] < 2**32
+    return version[1] if good else 0
+
+
 def _read_manifest(reader, s):
     size = struct.unpack("<Q", reader.take(8))[0] if s["dtype"] == "text" else math.prod(s["shape"]) * np.dtype(s["dtype"]).itemsize
     if size > MAX_MANIFEST:
@@ -207,7 +218,7 @@ def _write(reader, part, limit):
     out.put("/manifest", np.frombuffer(text, "u1"))
     for s, want in zip(rest, wants):
         _copy_set(reader, out, s, want, floats)
-    seal(part, out.u, out.close())
+    seal(part, out.u, out.close(), _minor(manifest))
     return index["confined"]
 
 

@@ -13,7 +13,8 @@ DEFAULTS = {
     "missing_id": None, "default": 0.0, "max_len": 0, "keep": "first", "pad_side": "post", "weighted": False,
     "encoder": None, "stats": None,
 }
-_IDS = {"vocab_size", "out_of_range", "pad_id", "oov_id", "default_id", "missing_id"}
+_IDS = {"vocab_size", "out_of_range", "pad_id", "oov_id", "default_id", "missing_id", "keys"}
+_NOT_KEYED = ("vocab_size", "out_of_range", "oov_id")
 _COMMON = {"name", "kind", "space", "missing", "encoder", "stats"}
 KEYS = {
     "categorical": _COMMON | _IDS,
@@ -37,6 +38,16 @@ def is_slot(feature):
     return feature["kind"] in ("categorical", "sequence")
 
 
+def is_keyed(feature):
+    """True for features whose ids are 64-bit keys of a key set."""
+    return "keys" in feature
+
+
+def pad_of(feature):
+    """The id that padding has; None for keyed features without one."""
+    return feature.get("pad_id") if is_keyed(feature) else get(feature, "pad_id")
+
+
 def width(feature):
     """Dense columns a feature owns: 0 for ids."""
     return {"numeric": 1, "dense": feature.get("dim", 0)}.get(feature["kind"], 0)
@@ -52,7 +63,27 @@ def _check_int(feature, key, lo, hi):
         _fail(feature, f"{key} is {value!r}, expected an integer from {lo} to {hi}")
 
 
+def _check_keyed(feature):
+    """Ids are any int64: what names a vocabulary does not apply."""
+    check_name("key set", feature["keys"])
+    for key in _NOT_KEYED:
+        if key in feature:
+            _fail(feature, f"{key} does not apply to a feature of keys")
+    rule = get(feature, "missing")
+    needs = {"default": "default_id", "pad": "pad_id" if feature["kind"] == "categorical" else None}.get(rule)
+    if needs and needs not in feature:
+        _fail(feature, f"missing is '{rule}' but {needs} is not given")
+    for key in ("pad_id", "default_id", "missing_id"):
+        if key in feature:
+            _check_int(feature, key, -2**63, 2**63 - 1)
+
+
 def _check_ids(feature):
+    if "max_len" in feature:
+        _check_int(feature, "max_len", 0, MAX_LEN)
+    if is_keyed(feature):
+        _check_keyed(feature)
+        return
     if "vocab_size" not in feature:
         _fail(feature, "vocab_size is missing")
     _check_int(feature, "vocab_size", 1, MAX_ROWS)
@@ -68,8 +99,6 @@ def _check_ids(feature):
     _check_int({**feature, "pad_id": get(feature, "pad_id")}, "pad_id", 0, feature["vocab_size"] - 1)
     if "missing_id" in feature:
         _check_int(feature, "missing_id", -2**63, 2**63 - 1)
-    if "max_len" in feature:
-        _check_int(feature, "max_len", 0, MAX_LEN)
 
 
 def check_feature(feature):
@@ -103,6 +132,11 @@ def make_feature(kind, name, **keys):
     for key, value in keys.items():
         if hasattr(value, "item") and not hasattr(value, "__len__"):
             value = value.item()  # numpy scalars
+        if value is None and key in ("vocab_size", "pad_id", "keys"):
+            continue
+        if key == "pad_id" and keys.get("keys") is not None:  # no key is padding unless it is named
+            feature[key] = value
+            continue
         if key in DEFAULTS and value == DEFAULTS[key] and type(value) in (type(DEFAULTS[key]), int):
             continue
         feature[key] = value

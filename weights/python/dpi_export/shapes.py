@@ -3,7 +3,7 @@
 import math
 
 from .errors import BundleError
-from .schema import get
+from .schema import get, is_keyed
 
 MAX_ELEMENTS = 2**24
 MASKS = ("length", "id", "none", "nonzero")
@@ -123,13 +123,20 @@ def _const(c):
     return tuple(c.params["value"])
 
 
+def _ids_text(entry):
+    return f"keys of '{entry['keys']}'" if "keys" in entry else "row numbers"
+
+
 def _embed(c):
     f = c.graph.source_feature(c.op["in"][0])
     c.need(c.inputs[0] is None and f is not None, f"input '{c.op['in'][0]}' holds floats, expected ids")
     table = c.graph.table_info(c.attr("table"))
     c.need(table is not None, f"table '{c.attrs['table']}' does not exist")
-    c.need(f["vocab_size"] <= table["rows"],
-           f"feature '{f['name']}' has vocab_size {f['vocab_size']}, table '{table['name']}' only {table['rows']} rows")
+    c.need(f.get("keys") == table.get("keys"),
+           f"feature '{f['name']}' has {_ids_text(f)}, the rows of table '{table['name']}' are found by {_ids_text(table)}")
+    if not is_keyed(f) and "rows" in table:
+        c.need(f["vocab_size"] <= table["rows"],
+               f"feature '{f['name']}' has vocab_size {f['vocab_size']}, table '{table['name']}' only {table['rows']} rows")
     pooling = c.attr("pooling", "single", ("single", "none", "sum", "mean", "max"))
     mask = c.attr("mask", "length", MASKS)
     c.number("eps", 0.0), c.number("empty", 0.0)

@@ -55,7 +55,9 @@ class TableSource:
         if dtype not in STORED:
             raise BundleError(f"table '{name}': dtype {dtype!r}, expected f32, f16, bf16 or i8")
         self.name, self.dtype, self.array, self._blocks = name, dtype, None, None
-        if rows is None and dim is None:
+        if values is None:
+            pass  # a subclass has them
+        elif rows is None and dim is None:
             if hasattr(values, "detach"):
                 values = values.detach().cpu().numpy()
             self.array = np.asarray(values)
@@ -99,7 +101,7 @@ class TableSource:
                 raise BundleError(f"table '{self.name}': a block of shape {list(block.shape)} at row {at}, "
                                   f"expected [n, {self.dim}] within {self.rows} rows")
             try:
-                stored, scales = encode(block, self.dtype)
+                stored, scales = self.encoded(block)
             except BundleError as e:
                 raise BundleError(f"table '{self.name}', rows {at}..{at + len(block) - 1}: {e}") from None
             yield at, stored, scales
@@ -107,9 +109,16 @@ class TableSource:
         if at != self.rows:
             raise BundleError(f"table '{self.name}': its blocks hold {at} rows, expected {self.rows}")
 
+    def encoded(self, rows):
+        """(stored block, scales or None) of float rows."""
+        return encode(rows, self.dtype)
+
+    def decoded(self, stored, scales):
+        """float32 values of a stored block."""
+        return decode(stored, self.dtype, scales)
+
     def gather(self, ids):
         """float32 rows as a reader will see them."""
         if self.array is None:
             raise BundleError(f"table '{self.name}' comes from an iterator: its rows can be read after writing only")
-        stored, scales = encode(self.array[ids], self.dtype)
-        return decode(stored, self.dtype, scales)
+        return self.decoded(*self.encoded(self.array[ids]))

@@ -14,9 +14,12 @@ from .errors import BundleError, dataset_name
 from .executor import Executor
 from .conditioning import row_tolerances, rounding_errors
 from .golden import check_golden, golden_arrays, stack_heads
+from .keyed_tables import TABLE_KEYS, RisingKeys
 from .reader import Bundle
+from .schema import is_keyed
 from .signing import add_signature, read_signing_key
 from .tables import STORED
+from .versions import minor_of
 
 _H5_TYPES = {"u1": h5py.h5t.STD_U8LE, "i1": h5py.h5t.STD_I8LE, "u2": h5py.h5t.STD_U16LE, "i8": h5py.h5t.STD_I64LE,
              "u8": h5py.h5t.STD_U64LE, "f4": h5py.h5t.IEEE_F32LE}
@@ -89,15 +92,15 @@ class ProfileFile:
         return sorted(extents)
 
 
-def seal(path, u, extents):
+def seal(path, u, extents, minor=0):
     """Writes the user block into a finished HDF5 file."""
     length = os.path.getsize(path)
     with open(path, "r+b") as f:
         hashed = digest.metadata_hash(f, u, length, extents)
-        block = digest.pack(u, length, extents, 0, hashed)
+        block = digest.pack(u, length, extents, 0, hashed, version=(2, minor))
         value = digest.other_digest(f, block, length, extents)
         f.seek(0)
-        f.write(digest.pack(u, length, extents, value, hashed))
+        f.write(digest.pack(u, length, extents, value, hashed, version=(2, minor)))
 
 
 def _unique(base, taken):
@@ -109,34 +112,51 @@ def _unique(base, taken):
     return path
 
 
-def table_paths(tables):
-    """name -> (data path, scale path or None), and the manifest entries of the tables."""
-    taken, paths, entries = set(), {}, []
+def table_paths(tables, key_sets=()):
+    """name -> (data path, scale path or None) of the tables, name -> path of the key sets, and the manifest entries of both. External
+    ones have no path."""
+    taken, paths, key_paths, entries, key_entries = set(), {}, {}, [], []
     for t in tables:
+        if t.get("external"):
+            entries.append({k: t[k] for k in TABLE_KEYS if k in t})
+            continue
         plain = f"/tables/{dataset_name(t['name'])}"
         data = _unique(plain, taken)
         scale = _unique(data + ".scale", taken) if t["dtype"] == "i8" else None
-        entry = {k: t[k] for k in ("name", "rows", "dim", "dtype")}
+        entry = {k: t[k] for k in TABLE_KEYS if k in t}
         if data != plain or not t["name"].isascii():
             entry["data"] = data
         if scale:
             entry["scale"] = scale
         paths[t["name"]] = (data, scale)
         entries.append(entry)
-    return paths, entries
+    for s in key_sets:
+        entry = dict(s)
+        if not s.get("external"):
+            key_paths[s["name"]] = entry["data"] = _unique(f"/tables/{dataset_name(s['name'])[:190]}.keys", taken)
+        key_entries.append(entry)
+    return paths, key_paths, entries, key_entries
 
 
-def manifest_of(model, table_entries, golden):
+def _feature_entry(feature):
+    """A reader of format 2.0 asks for vocab_size first: with it, it comes to the key that it does not know and names that."""
+    return {**feature, "vocab_size": 1} if is_keyed(feature) else dict(feature)
+
+
+def manifest_of(model, table_entries, key_entries, golden):
     """(manifest dict, {path: encoder array}) of a model."""
     stored, arrays, features = {}, {}, []
     for feature in model.features:
-        feature = dict(feature)
+        feature = _feature_entry(feature)
         if feature.get("encoder") is not None:
             feature["encoder"], more = feature["encoder"].manifest(stored, feature["name"])
             arrays.update(more)
         features.append(feature)
-    manifest = {"format": "dpi-bundle", "version": [2, 0], "name": model.name, "provenance": model.manifest_provenance(),
-                "features": features, "tables": table_entries, "ops": model.ops, "heads": model.heads}
+    manifest = {"format": "dpi-bundle", "version": [2, minor_of(model.features, model.tables)], "name": model.name,
+                "provenance": model.manifest_provenance(), "features": features, "tables": table_entries, "ops": model.ops,
+                "heads": model.heads}
+    if key_entries:
+        manifest["key_sets"] = key_entries
     if golden:
         manifest["golden"] = golden["spec"]
     return manifest, arrays
@@ -156,6 +176,8 @@ def write_bundle(model, path, progress=None, check=True, sign=None):
     path, part = os.fspath(path), os.fspath(path) + ".part"
     golden, first = model.golden_spec, path + ".first"
     try:
+        if golden and golden.get("value") is None and any(t.get("external") for t in model.tables):
+            raise BundleError("golden: value is missing, and rows of external tables are not here to compute it")
         if golden and golden.get("value") is None:
             # The executor needs table rows, which an iterator gives only once: write without golden rows, run on that file
             # and copy it.
@@ -171,9 +193,10 @@ def write_bundle(model, path, progress=None, check=True, sign=None):
         else:
             _write(model, part, golden_arrays(model, golden) if golden else None, progress)
         if check:
-            check_golden(part)
-        if check == ENGINE:
-            check_engine(part)
+            external = any(t.get("external") for t in model.tables)
+            check_golden(part, rows=not external)
+            if check == ENGINE and not external:
+                check_engine(part)
         if key:
             add_signature(part, key)
         os.replace(part, path)
@@ -186,24 +209,73 @@ def write_bundle(model, path, progress=None, check=True, sign=None):
 
 def _write(model, path, golden, progress):
     tables = model.tables
-    paths, entries = table_paths(tables)
-    manifest, arrays = manifest_of(model, entries, golden)
+    paths, key_paths, entries, key_entries = table_paths(tables, model.key_sets)
+    manifest, arrays = manifest_of(model, entries, key_entries, golden)
     arrays.update({f"/params/{n}": model.param(n) for n in sorted({p for op in model.ops for p in
                                                                    op.get("params", {}).values()})})
     arrays.update(golden["arrays"] if golden else {})
-    n_extents = sum(1 for a in arrays.values() if np.asarray(a).size) + sum(2 if t["dtype"] == "i8" else 1 for t in tables)
+    n_extents = sum(1 for a in arrays.values() if np.asarray(a).size) + len(key_paths) + \
+        sum(2 if t["dtype"] == "i8" else 1 for t in tables if t["name"] in paths)
     out = ProfileFile(path, n_extents)
     try:
         out.put("/manifest", _manifest_bytes(manifest))
         for where, array in arrays.items():
             out.put(where, array)
-        _write_tables(out, model, tables, paths, progress)
+        keys = _KeyWriter(out, model, key_paths)
+        _write_tables(out, model, [t for t in tables if t["name"] in paths], paths, keys, progress)
     finally:
         extents = out.close()
-    seal(path, out.u, extents)
+    seal(path, out.u, extents, manifest["version"][1])
 
 
-def _write_tables(out, model, tables, paths, progress):
+class _KeyWriter:
+    """Writes each key set once: from the file it is copied from, else while the first of its tables is written; the keys of the set's
+    other tables must be the same."""
+
+    def __init__(self, out, model, paths):
+        self._out, self._paths, self._counts, self._digests = out, paths, {}, {}
+        for s in model.key_sets:
+            if s["name"] not in paths:
+                continue
+            out.create(paths[s["name"]], (s["keys"],), "<i8")
+            self._counts[s["name"]] = s["keys"]
+            blocks = model.key_blocks(s["name"])
+            for block in blocks or ():
+                out.append(paths[s["name"]], block)
+            if blocks is not None:
+                self._digests[s["name"]] = None  # with its rows, as it was
+
+    def of_table(self, table, source):
+        """Call before the table's blocks are read; the result is called after them."""
+        name = table.get("keys")
+        if name is None or not hasattr(source, "on_keys"):
+            return lambda: None
+        known, state = self._digests.get(name), xxhash.xxh3_64()
+        rising = RisingKeys(f"table '{table['name']}'", self._counts[name])
+
+        def add(keys):
+            rising.add(keys)
+            state.update(np.ascontiguousarray(keys, dtype="<i8").data)
+            if name not in self._digests:
+                self._out.append(self._paths[name], keys)
+
+        def finish():
+            rising.finish()
+            if known is not None and known != state.digest():
+                raise BundleError(f"table '{table['name']}': its keys are not those of the other tables of key set '{name}'")
+            self._digests.setdefault(name, state.digest())
+
+        source.on_keys = add
+        return finish
+
+    def finish(self):
+        """After the last table."""
+        for name in self._counts:
+            if name not in self._digests:
+                raise BundleError(f"key set '{name}': no table has it")
+
+
+def _write_tables(out, model, tables, paths, keys, progress):
     total = sum(t["rows"] * t["dim"] * STORED[t["dtype"]].itemsize for t in tables)
     done = 0
     for t in tables:
@@ -211,10 +283,14 @@ def _write_tables(out, model, tables, paths, progress):
         out.create(data, (t["rows"], t["dim"]), STORED[t["dtype"]])
         if scale:
             out.create(scale, (t["rows"],), "<f4")
-        for _, block, scales in model.table_source(t["name"]).blocks():
+        source = model.table_source(t["name"])
+        end_of_keys = keys.of_table(t, source)
+        for _, block, scales in source.blocks():
             out.append(data, block)
             if scale:
                 out.append(scale, scales)
             done += block.nbytes
             if progress:
                 progress(done, total, f"table {t['name']}")
+        end_of_keys()
+    keys.finish()

@@ -52,8 +52,10 @@ EncoderStep hash(JsonObject* o, StepReader*) {
     o->fail(Code::kUnsupported, "algorithm " + in_quotes(algorithm) + " is not known");
   }
   o->integer("seed", 0, s.murmur ? int64_t{UINT32_MAX} : INT64_MAX, &s.seed, kOptional);
-  o->integer("modulus", 1, INT32_MAX, &s.modulus, kRequired);
-  o->integer("offset", 0, INT32_MAX, &s.offset, kOptional);
+  const bool stated = o->integer("modulus", 1, INT32_MAX, &s.modulus, s.murmur ? kRequired : kOptional);
+  if (!stated) s.modulus = 0;  // all 64 bits: EncoderReader::take knows whether the feature can have them
+  if (o->integer("offset", 0, INT32_MAX, &s.offset, kOptional) && !stated)
+    o->fail("modulus is missing, without which there is no offset");
   return s;
 }
 
@@ -210,13 +212,29 @@ JsonReader* EncoderReader::member(std::string_view key, bool is_object) {
   return key == "steps" && !is_object ? &steps_ : nullptr;
 }
 
+/// What the last step gives is a key: an integer as it is, or a hash.
+Status EncoderReader::check_keys(const FeatureSpec& feature, const std::string& where) const {
+  if (steps_.steps.empty()) return {};
+  const EncoderStep& last = steps_.steps.back();
+  const auto* hash = std::get_if<step::Hash>(&last);
+  if (feature.is_keyed() && hash == nullptr && !std::holds_alternative<step::ToId>(last)) {
+    return bad_model(where + ": its last step is " + name_of(last) +
+                     ", a feature of keys needs to_id or hash");
+  }
+  if (!feature.is_keyed() && hash != nullptr && hash->modulus == 0)
+    return bad_model(where + " (hash): modulus is missing, which only a feature of keys may leave out");
+  return {};
+}
+
 Result<EncoderSpec> EncoderReader::take(const FeatureSpec& feature, const std::string& where) {
   EncoderSpec spec;
   JsonObject o(members(), where);
   o.list("steps", steps_.size, StepListReader::kMaxSteps, kRequired);
   spec.has_splitter = o.text("splitter", &spec.splitter, kOptional);
+  const bool keyed = feature.is_keyed();
   spec.has_missing_element =
-      o.integer("missing_element", 0, feature.vocab_size - 1, &spec.missing_element, kOptional);
+      o.integer("missing_element", keyed ? INT64_MIN : 0, keyed ? INT64_MAX : feature.vocab_size - 1,
+                &spec.missing_element, kOptional);
   if ((spec.has_splitter || spec.has_missing_element) &&
       (feature.kind != FeatureKind::kSequence || steps_.size == 0)) {
     o.fail("splitter and missing_element are for sequences with steps");
@@ -229,6 +247,7 @@ Result<EncoderSpec> EncoderReader::take(const FeatureSpec& feature, const std::s
     return bad_model(where + ": its last step gives " + stage_name(steps_.stage) + ", the feature needs " +
                      stage_name(wanted));
   }
+  DPI_RETURN_IF_ERROR(check_keys(feature, where));
   spec.steps = std::move(steps_.steps);
   return spec;
 }

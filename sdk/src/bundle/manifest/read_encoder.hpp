@@ -58,6 +58,7 @@ class EncoderReader final : public ObjectReader {
 
  private:
   JsonReader* member(std::string_view key, bool is_object) override;
+  Status check_keys(const FeatureSpec& feature, const std::string& where) const;
 
   StepListReader steps_;
 };

@@ -11,7 +11,24 @@ constexpr int64_t kMaxLen = 65536;
 constexpr auto kRequired = JsonObject::kRequired;
 constexpr auto kOptional = JsonObject::kOptional;
 
+/// Ids are keys: any int64, so that nothing of a vocabulary applies.
+void read_keyed(JsonObject* o, FeatureSpec* f) {
+  int64_t stands_for_none = 1;
+  o->integer("vocab_size", 1, 1, &stands_for_none, kOptional);
+  f->has_pad_id =
+      o->integer("pad_id", INT64_MIN, INT64_MAX, &f->pad_id,
+                 f->missing == Missing::kPad && f->kind == FeatureKind::kCategorical ? kRequired : kOptional);
+  o->integer("default_id", INT64_MIN, INT64_MAX, &f->default_id,
+             f->missing == Missing::kDefault ? kRequired : kOptional);
+  f->has_missing_id = o->integer("missing_id", INT64_MIN, INT64_MAX, &f->missing_id, kOptional);
+}
+
 void read_ids(JsonObject* o, FeatureSpec* f) {
+  if (o->text("keys", &f->keys, kOptional)) {
+    if (!good_name(f->keys)) o->fail("keys is " + in_quotes(f->keys) + ", which is no name");
+    read_keyed(o, f);
+    return;
+  }
   if (!o->integer("vocab_size", 1, kMaxRows, &f->vocab_size, kRequired)) return;
   o->choice("out_of_range", {OutOfRange::kError, OutOfRange::kOov, OutOfRange::kDefault}, &f->out_of_range,
             kOptional);

@@ -1,8 +1,12 @@
 // The top level of the manifest (FORMAT.md part 3), its tables, heads and golden rows.
+#include <algorithm>
+#include <cmath>
 #include <map>
 
+#include "bundle/content_hash.hpp"
 #include "bundle/manifest/json_lists.hpp"
 #include "bundle/manifest/json_rewriter.hpp"
+#include "bundle/manifest/link_keys.hpp"
 #include "bundle/manifest/read_feature.hpp"
 #include "bundle/manifest/read_op.hpp"
 #include "bundle/manifest_read.hpp"
@@ -31,19 +35,69 @@ std::string default_data_path(const std::string& table) {
   return path;
 }
 
-struct TableReader final : FlatReader {
+/// 64 lower-case hex digits.
+bool good_digest(std::string_view text) {
+  return text.size() == 2 * sizeof(ContentHash) &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+class TableReader final : public ObjectReader {
+ public:
+  void start() {
+    ObjectReader::start();
+    default_.start();
+  }
   Result<TableSpec> take() {
     using kernels::DType;
     TableSpec t;
     JsonObject o(members(), "table");
     if (o.text("name", &t.name, kRequired)) o.rename("table " + in_quotes(t.name));
-    o.integer("rows", 1, kMaxRows, &t.rows, kRequired);
+    if (o.flag("external", &t.external, kOptional) && !t.external) o.fail("external is false, expected true");
+    o.integer("rows", 1, t.external ? INT64_MAX : kMaxRows, &t.rows, t.external ? kOptional : kRequired);
     o.integer("dim", 1, kMaxDim, &t.dim, kRequired);
     o.choice("dtype", {DType::kF32, DType::kF16, DType::kBF16, DType::kI8}, &t.dtype, kRequired);
-    if (!o.text("data", &t.data, kOptional)) t.data = default_data_path(t.name);
-    if (t.dtype == DType::kI8) o.text("scale", &t.scale, kRequired);
+    o.text("keys", &t.keys, kOptional);
+    if (t.external) {
+      read_external(&o, &t);
+    } else {
+      if (!o.text("data", &t.data, kOptional)) t.data = default_data_path(t.name);
+      if (t.dtype == DType::kI8) o.text("scale", &t.scale, kRequired);
+    }
     DPI_RETURN_IF_ERROR(o.finish());
     return t;
+  }
+
+ private:
+  JsonReader* member(std::string_view key, bool is_object) override {
+    return key == "default" && !is_object ? &default_ : nullptr;
+  }
+
+  void read_external(JsonObject* o, TableSpec* t) {
+    if (o->text("digest", &t->digest, kOptional) && !good_digest(t->digest))
+      o->fail("digest is " + in_quotes(t->digest) + ", expected 64 lower-case hex digits");
+    if (!o->list("default", default_.size, kMaxDim, kOptional)) return;
+    t->default_row = std::move(default_.values);
+    const bool finite = std::all_of(t->default_row.begin(), t->default_row.end(),
+                                    [](double v) { return std::isfinite(static_cast<float>(v)); });
+    if (t->default_row.size() != static_cast<size_t>(t->dim) || !default_.all_fit || !finite)
+      o->fail("default is no list of " + std::to_string(t->dim) + " finite floats");
+  }
+
+  ValueList<double> default_{kMaxDim};
+};
+
+struct KeySetReader final : FlatReader {
+  Result<KeySetSpec> take() {
+    KeySetSpec s;
+    bool external = false;
+    JsonObject o(members(), "key set");
+    if (o.text("name", &s.name, kRequired)) o.rename("key set " + in_quotes(s.name));
+    if (o.flag("external", &external, kOptional) && !external) o.fail("external is false, expected true");
+    o.integer("keys", 1, external ? INT64_MAX : kMaxRows - 1, &s.keys, external ? kOptional : kRequired);
+    if (!external) o.text("data", &s.data, kRequired);
+    DPI_RETURN_IF_ERROR(o.finish());
+    if (!external && s.data.empty()) return bad_model("key set " + in_quotes(s.name) + ": data is empty");
+    return s;
   }
 };
 
@@ -121,6 +175,7 @@ class ManifestReader final : public ObjectReader {
   JsonRewriter provenance_;
   NamedList<FeatureSpec, FeatureReader> features_{"feature", kMaxListed};
   NamedList<TableSpec, TableReader> tables_{"table", kMaxListed};
+  NamedList<KeySetSpec, KeySetReader> key_sets_{"key set", kMaxListed};
   NamedList<OpSpec, OpReader> ops_{"op", kMaxListed};
   NamedList<HeadSpec, HeadReader> heads_{"head", kMaxHeads};
   GoldenReader golden_;
@@ -136,6 +191,7 @@ JsonReader* ManifestReader::member(std::string_view key, bool is_object) {
   if (key == "version") return &version_;
   if (key == "features") return &features_;
   if (key == "tables") return &tables_;
+  if (key == "key_sets") return &key_sets_;
   if (key == "ops") return &ops_;
   return key == "heads" ? &heads_ : nullptr;
 }
@@ -166,20 +222,24 @@ Result<Manifest> ManifestReader::take(uint32_t minor) {
   const bool has_provenance = o.object("provenance", kOptional);
   o.list("features", features_.size, kMaxListed, kRequired);
   o.list("tables", tables_.size, kMaxListed, kOptional);
+  o.list("key_sets", key_sets_.size, kMaxListed, kOptional);
   o.list("ops", ops_.size, kMaxListed, kRequired);
   o.list("heads", heads_.size, kMaxHeads, kRequired);
   const bool has_golden = o.object("golden", kOptional);
   DPI_RETURN_IF_ERROR(o.finish_open());
   DPI_RETURN_IF_ERROR(std::move(features_.status));
   DPI_RETURN_IF_ERROR(std::move(tables_.status));
+  DPI_RETURN_IF_ERROR(std::move(key_sets_.status));
   DPI_RETURN_IF_ERROR(std::move(ops_.status));
   DPI_RETURN_IF_ERROR(std::move(heads_.status));
   m.features = std::move(features_.values);
   m.tables = std::move(tables_.values);
+  m.key_sets = std::move(key_sets_.values);
   m.ops = std::move(ops_.values);
   m.heads = std::move(heads_.values);
   if (m.heads.empty()) return bad_model("heads is empty, expected at least one");
   DPI_RETURN_IF_ERROR(check_columns(m.features));
+  DPI_RETURN_IF_ERROR(link_keys(&m));
   if (has_golden) DPI_RETURN_IF_ERROR(golden_.take(m.features, &m.golden));
   if (has_provenance) m.provenance = provenance_.take();
   return m;

@@ -27,7 +27,7 @@ int32_t table_for(const Graph& graph, Plan& plan, std::vector<int32_t>& known, i
   const TableSpec& spec = graph.tables[static_cast<size_t>(table)];
   PlanTable t;
   t.name = spec.name;
-  t.rows = spec.rows;
+  t.rows = spec.loaded_rows();
   t.dim = static_cast<int32_t>(spec.dim);
   t.dtype = spec.dtype;
   t.source = table;
