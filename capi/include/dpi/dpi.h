@@ -184,7 +184,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 `threads` threads sharing the work
  *   backend_dir        absolute folder                     none   where plugins are looked for first
  *   memory_limit       bytes                               0      the most that the model may take at any moment, host and device memory
- *                                                                 together: tables, weights, vocabularies, what describes it, all
+ *                                                                 together: tables, weights, indexes of keys, vocabularies, what describes it, all
  *                                                                 contexts, blocks while loading. A load whose forecast (most_bytes of
  *                                                                 dpi_model_info_json) is above it is refused before tables are read.
  *                                                                 Not counted: dpi_context_create, dpi_rows, threads. 0 = tables must
@@ -266,7 +266,8 @@ typedef struct dpi_feature_info {
   int32_t dense_column;   /* first column; -1 for categorical and sequence                                                    */
   int32_t part_column;
   int32_t dim;            /* floats, dense features; else 1                                                                   */
-  int64_t vocab_size;     /* valid ids are 0 .. vocab_size-1; 0 for numeric and dense                                         */
+  int64_t vocab_size;     /* valid ids are 0 .. vocab_size-1; 0 for numeric and dense, and where ids are keys ("keys" of the schema's */
+                          /* JSON names the key set): then every int64 is valid                                                */
   int64_t max_len;        /* sequence: longer bags are cut at the end that the schema's `keep` does not name; 0 = unlimited   */
   int32_t has_encoder;    /* raw values can be given (dpi_rows)                                                              */
   int32_t weighted;
@@ -288,6 +289,7 @@ DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap
  *   unknown       raw values that the vocabulary of the feature's encoder does not hold, whatever the rule makes of them
  *   unparsable    raw values refused: no number, no integer, outside a step's domain
  *   cut           bags longer than max_len
+ *   absent        ids of a feature of keys that its key set does not hold: they read the default row of its tables
  * unknown, unparsable and missing elements of raw rows count when dpi_rows is given the value, all else when a call reads it; a call that
  * is refused has counted what it read. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
@@ -299,7 +301,7 @@ enum { DPI_MEM_HOST = 0 };
 /* Rows to score. Without a shared part (shared_offsets == NULL) the item part holds every feature of the schema. With one, user
  * features are given once per shared row and the item part holds item features only; item rows
  * shared_offsets[s] .. shared_offsets[s+1]-1 belong to shared row s. Both ways give the same scores.
- * Ids: an id outside its feature's vocabulary follows the feature's rule in the schema; a bag of a categorical feature has one id, or
+ * Ids: an id outside its feature's vocabulary follows the feature's rule in the schema, and of a feature of keys every int64 is an id; a bag of a categorical feature has one id, or
  * none when it is missing. NaN in dense = missing. No rows at all is a batch too. */
 typedef struct dpi_batch {
   uint32_t struct_size;

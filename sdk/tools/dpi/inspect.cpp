@@ -1,4 +1,5 @@
 // `dpi inspect`: what a bundle holds.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,8 +19,10 @@ using Json = nlohmann::ordered_json;
 Json feature_json(const FeatureSpec& f) {
   Json j = {{"name", f.name}, {"kind", name_of(f.kind)}};
   j["space"] = name_of(f.space);
-  if (f.is_slot()) j["vocab_size"] = f.vocab_size;
-  if (f.is_slot()) j["out_of_range"] = name_of(f.out_of_range);
+  if (f.is_keyed()) j["keys"] = f.keys;
+  if (f.is_keyed() && f.has_pad_id) j["pad_id"] = f.pad_id;
+  if (f.is_slot() && !f.is_keyed()) j["vocab_size"] = f.vocab_size;
+  if (f.is_slot() && !f.is_keyed()) j["out_of_range"] = name_of(f.out_of_range);
   j["missing"] = name_of(f.missing);
   if (f.kind == FeatureKind::kDense) j["dim"] = f.dim;
   if (f.kind == FeatureKind::kSequence) j["max_len"] = f.max_len;
@@ -36,10 +39,38 @@ int64_t table_bytes(const TableSpec& t) {
   return t.rows * (t.dim * kernels::dtype_bytes(t.dtype) + scale);
 }
 
+/// Of an external one what the bundle says; the rest is null.
+Json table_json(const TableSpec& t) {
+  Json j = {{"name", t.name}, {"rows", t.rows}, {"dim", t.dim}, {"dtype", name_of(t.dtype)}};
+  if (!t.keys.empty()) j["keys"] = t.keys;
+  if (!t.external) {
+    j["bytes"] = table_bytes(t);
+    return j;
+  }
+  if (t.rows == 0) j["rows"] = Json();
+  j["external"] = true;
+  j["digest"] = t.digest.empty() ? Json() : Json(t.digest);
+  j["default"] = t.default_row;
+  return j;
+}
+
+Json key_set_json(const KeySetSpec& s) {
+  Json j = {{"name", s.name}, {"keys", s.keys}};
+  if (s.keys == 0) j["keys"] = Json();
+  if (s.external()) j["external"] = true;
+  return j;
+}
+
+bool has_external(const Manifest& m) {
+  return std::any_of(m.tables.begin(), m.tables.end(), [](const TableSpec& t) { return t.external; });
+}
+
 Json forecast_json(const MemoryForecast& f) {
-  return {{"tables_bytes", f.tables}, {"packed_weight_bytes", f.weights}, {"encoder_bytes", f.encoders},
-          {"model_bytes", f.model},   {"flight_bytes", f.flight},         {"in_flight", f.flights},
-          {"contexts", f.contexts},   {"loading_bytes", f.loading},       {"least_bytes", f.least()},
+  return {{"tables_bytes", f.tables},   {"packed_weight_bytes", f.weights},
+          {"key_bytes", f.keys},        {"encoder_bytes", f.encoders},
+          {"model_bytes", f.model},     {"flight_bytes", f.flight},
+          {"in_flight", f.flights},     {"contexts", f.contexts},
+          {"loading_bytes", f.loading}, {"least_bytes", f.least()},
           {"most_bytes", f.most()}};
 }
 
@@ -71,13 +102,9 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
   j["features"] = Json::array();
   for (const FeatureSpec& f : m.features) j["features"].push_back(feature_json(f));
   j["tables"] = Json::array();
-  for (const TableSpec& t : m.tables) {
-    j["tables"].push_back({{"name", t.name},
-                           {"rows", t.rows},
-                           {"dim", t.dim},
-                           {"dtype", name_of(t.dtype)},
-                           {"bytes", table_bytes(t)}});
-  }
+  for (const TableSpec& t : m.tables) j["tables"].push_back(table_json(t));
+  j["key_sets"] = Json::array();
+  for (const KeySetSpec& s : m.key_sets) j["key_sets"].push_back(key_set_json(s));
   j["ops"] = m.ops.size();
   j["heads"] = Json::array();
   for (const HeadSpec& h : m.heads) {
@@ -86,7 +113,7 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
   }
   j["golden"] = {
       {"rows", m.golden.rows}, {"shared_rows", m.golden.shared_rows}, {"tolerance", m.golden.tolerance}};
-  j["memory"] = memory_json(bundle, graph, options);
+  j["memory"] = has_external(m) ? Json() : memory_json(bundle, graph, options);
   return j;
 }
 
@@ -96,6 +123,7 @@ std::string feature_text(const Json& f) {
   if (f["space"] == "shared") s += "shared, ";
   if (f.contains("vocab_size"))
     s += count_text(f["vocab_size"]) + " ids, out of range: " + f["out_of_range"].get<std::string>() + ", ";
+  if (f.contains("keys")) s += "keys of " + f["keys"].get<std::string>() + ", ";
   if (f.contains("dim")) s += "dim " + f["dim"].dump() + ", ";
   if (f.contains("max_len") && f["max_len"] != 0) s += "at most " + f["max_len"].dump() + ", ";
   if (f.contains("weighted")) s += "weighted, ";
@@ -136,9 +164,16 @@ void print(const Json& j) {
   print_lines(stdout, "\n");
   print_line(stdout, "tables (%zu)", j["tables"].size());
   for (const Json& t : j["tables"]) {
+    std::string rest = t.contains("external") ? "external" : bytes_text(t["bytes"]);
+    if (t.contains("keys")) rest += ", keys of " + t["keys"].get<std::string>();
     print_line(stdout, "  %-24s %12s x %-6s %-5s %s", t["name"].get<std::string>().c_str(),
-               count_text(t["rows"]).c_str(), t["dim"].dump().c_str(), t["dtype"].get<std::string>().c_str(),
-               bytes_text(t["bytes"]).c_str());
+               t["rows"].is_null() ? "unknown" : count_text(t["rows"]).c_str(), t["dim"].dump().c_str(),
+               t["dtype"].get<std::string>().c_str(), rest.c_str());
+  }
+  for (const Json& s : j["key_sets"]) {
+    print_line(stdout, "  key set %-16s %12s keys%s", s["name"].get<std::string>().c_str(),
+               s["keys"].is_null() ? "unknown" : count_text(s["keys"]).c_str(),
+               s.contains("external") ? ", external" : "");
   }
   print_lines(stdout, "\n");
   print_line(stdout, "heads");
@@ -149,6 +184,10 @@ void print(const Json& j) {
   }
   print_lines(stdout, "\n");
   print_line(stdout, "%s ops, %s golden rows", j["ops"].dump().c_str(), j["golden"]["rows"].dump().c_str());
+  if (j["memory"].is_null()) {
+    print_line(stdout, "memory: not known, since rows of external tables are elsewhere");
+    return;
+  }
   for (const char* where : {"host", "gpu"}) {
     const Json& m = j["memory"][where];
     print_line(stdout,

@@ -24,8 +24,10 @@ SyntheticRows make_rows(const LoadedModel& model, int64_t rows, uint64_t seed) {
       int64_t n = f.kind == DPI_FEATURE_SEQUENCE
                       ? 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(longest))
                       : 1;
-      for (; n > 0; --n)
-        r.ids.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(f.vocab_size)));
+      for (; n > 0; --n)  // without a vocabulary ids are keys: any will do, most are absent
+        r.ids.push_back(f.vocab_size > 0
+                            ? static_cast<int64_t>(random() % static_cast<uint64_t>(f.vocab_size))
+                            : static_cast<int64_t>(random()));
       r.offsets.push_back(static_cast<int64_t>(r.ids.size()));
     }
   }

@@ -47,12 +47,12 @@ std::vector<int64_t> settle(const FeatureSpec& f, std::span<const int64_t> bag) 
   std::vector<int64_t> ids(bag.begin(), bag.end());
   if (f.has_missing_id) std::erase(ids, f.missing_id);
   for (int64_t& id : ids) {
-    const bool inside = id >= 0 && id < f.vocab_size;
+    const bool inside = f.is_keyed() || (id >= 0 && id < f.vocab_size);
     if (!inside && f.out_of_range != OutOfRange::kError)
       id = f.out_of_range == OutOfRange::kOov ? f.oov_id : f.default_id;
   }
   if (f.encoder.has_missing_element) {
-    const auto is_id = [&](int64_t id) { return id != f.pad_id; };
+    const auto is_id = [&](int64_t id) { return !f.has_pad_id || id != f.pad_id; };
     if (f.pad_side == kernels::PadSide::kPost) {
       ids.erase(std::find_if(ids.rbegin(), ids.rend(), is_id).base(), ids.end());
     } else {

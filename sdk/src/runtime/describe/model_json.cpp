@@ -12,9 +12,13 @@ namespace {
 void write_slot(JsonWriter* w, const ResolveSchema::Feature& f) {
   w->field("slot", f.slot);
   w->field("part_slot", f.part_slot);
-  w->field("vocab_size", f.spec.vocab_size);
-  w->field("out_of_range", name_of(f.spec.out_of_range));
-  w->field("pad_id", f.spec.pad_id);
+  if (f.spec.is_keyed()) {
+    w->field("keys", f.spec.keys);
+  } else {
+    w->field("vocab_size", f.spec.vocab_size);
+    w->field("out_of_range", name_of(f.spec.out_of_range));
+  }
+  if (f.spec.has_pad_id) w->field("pad_id", f.spec.pad_id);
   if (f.spec.out_of_range == OutOfRange::kOov) w->field("oov_id", f.spec.oov_id);
   if (f.spec.out_of_range == OutOfRange::kDefault || f.spec.missing == Missing::kDefault) {
     w->field("default_id", f.spec.default_id);
@@ -75,6 +79,7 @@ void write_memory(JsonWriter* w, const Engine& e) {
   w->field("in_flight", e.memory().flights);
   w->field("contexts", e.memory().contexts);
   w->field("packed_weight_bytes", e.memory().weights);
+  w->field("key_bytes", e.memory().keys);
   w->field("encoder_bytes", e.memory().encoders);
   w->field("model_bytes", e.memory().model);
   w->field("loading_bytes", e.memory().loading);
@@ -202,6 +207,7 @@ std::string Model::counters_json() const {
     w.field("unknown", f.unknown);
     w.field("unparsable", f.unparsable);
     w.field("cut", f.cut);
+    w.field("absent", f.absent);
     w.end_object();
   }
   w.end_list();

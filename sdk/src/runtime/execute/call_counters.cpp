@@ -2,15 +2,15 @@
 
 namespace dpi {
 
-CallCounters::CallCounters(size_t features) : features_(features), counts_(kFeatures + 3 * features) {}
+CallCounters::CallCounters(size_t features) : features_(features), counts_(kFeatures + kCauses * features) {}
 
 void CallCounters::add_call(int64_t rows, std::span<const FeatureCounters> met) {
   counts_.add(kCalls, 1);
   counts_.add(kRows, static_cast<uint64_t>(rows));
   for (size_t f = 0; f < met.size(); ++f) {
-    const uint64_t n[3] = {met[f].missing, met[f].out_of_range, met[f].cut};
-    for (size_t k = 0; k < 3; ++k) {
-      if (n[k] != 0) counts_.add(kFeatures + 3 * f + k, n[k]);
+    const uint64_t n[kCauses] = {met[f].missing, met[f].out_of_range, met[f].cut, met[f].absent};
+    for (size_t k = 0; k < kCauses; ++k) {
+      if (n[k] != 0) counts_.add(kFeatures + kCauses * f + k, n[k]);
     }
   }
 }
@@ -22,9 +22,11 @@ void CallCounters::add_to(CounterSums* sums) const {
   for (size_t c = 0; c < CounterSums::kCodes; ++c) sums->errors[c] += counts_.get(kErrors + c);
   for (size_t f = 0; f < features_; ++f) {
     FeatureSums& to = sums->by_feature[f];
-    to.missing += counts_.get(kFeatures + 3 * f);
-    to.out_of_range += counts_.get(kFeatures + 3 * f + 1);
-    to.cut += counts_.get(kFeatures + 3 * f + 2);
+    const size_t first = kFeatures + kCauses * f;
+    to.missing += counts_.get(first);
+    to.out_of_range += counts_.get(first + 1);
+    to.cut += counts_.get(first + 2);
+    to.absent += counts_.get(first + 3);
   }
 }
 

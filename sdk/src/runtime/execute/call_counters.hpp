@@ -47,7 +47,7 @@ class CallCounters {
 
  private:
   static constexpr size_t kCalls = 0, kRows = 1, kNonfinite = 2, kErrors = 3,
-                          kFeatures = kErrors + CounterSums::kCodes;
+                          kFeatures = kErrors + CounterSums::kCodes, kCauses = 4;  // of one feature
 
   size_t features_;
   CounterLines counts_;

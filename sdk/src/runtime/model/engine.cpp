@@ -86,6 +86,12 @@ Status Engine::open_backend() {
 }
 
 Status Engine::make_plan(Bundle& bundle) {
+  for (const TableSpec& t : bundle.manifest().tables) {
+    if (!t.external) continue;
+    return unsupported(
+        bundle.name() + ": table '" + t.name +
+        "' is external: its rows are not in the bundle, and nothing in this build brings them");
+  }
   BundleParams params(bundle);
   auto graph = build_graph(bundle.manifest(), params);
   if (!graph.ok()) return std::move(graph).status().within(bundle.name());
@@ -170,7 +176,9 @@ Status Engine::check_memory(const Bundle& bundle) {
 
 Status Engine::load_tables(Bundle& bundle, LoadWatch* watch) {
   DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(store_tables(plan_)));
-  return load_plan_tables(bundle, plan_, *store_, watch);
+  DPI_RETURN_IF_ERROR(load_plan_tables(bundle, plan_, *store_, watch, &keys_));
+  if (keys_ != nullptr) set_key_places(*keys_, &schema_);
+  return {};
 }
 
 Status Engine::upload_constants() {

@@ -17,6 +17,7 @@
 #include "runtime/model/memory_forecast.hpp"
 #include "runtime/model/options.hpp"
 #include "runtime/request/resolve.hpp"
+#include "store/key_places.hpp"
 #include "store/table_store.hpp"
 
 namespace dpi {
@@ -41,6 +42,7 @@ class Engine {
   const dpi_backend_caps& caps() const { return caps_; }
   const std::string& device_note() const { return backend_.note; }  // why auto fell back, "" otherwise
   TableStore& store() const { return *store_; }
+  const KeyPlaces* keys() const { return keys_.get(); }
   const StoreForecast& forecast() const { return forecast_; }
   const MemoryForecast& memory() const { return memory_; }
   uint64_t weight_bytes() const { return weight_bytes_; }
@@ -97,6 +99,7 @@ class Engine {
   backend::OpenedBackend backend_;
   dpi_backend_caps caps_{};
   std::unique_ptr<TableStore> store_;
+  std::unique_ptr<KeyPlaces> keys_;  // null: no ids are keys
   StoreForecast forecast_;
   MemoryForecast memory_;
   std::vector<dpi_backend_op*> ops_;

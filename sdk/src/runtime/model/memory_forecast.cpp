@@ -8,6 +8,7 @@
 #include "backend/abi/batch_bucket.hpp"
 #include "encode/vocabulary_set.hpp"
 #include "runtime/model/host_flights.hpp"
+#include "runtime/model/key_loader.hpp"
 #include "runtime/model/table_loader.hpp"
 #include "runtime/request/resolve.hpp"
 #include "store/arena_map.hpp"
@@ -92,6 +93,8 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   f.weights = device.weights != 0
                   ? device.weights
                   : param_bytes(plan) / sizeof(float) * static_cast<uint64_t>(device.weight_bytes);
+  const KeyBytes keys = key_bytes(bundle, plan);
+  f.keys = keys.kept;
   f.encoders = VocabularySet::bytes_of(bundle);
   f.model = kKeptPerByte * file.metadata + kFixed;
   DPI_RETURN_IF_ERROR(count_flight(plan, options, device, &f));
@@ -105,10 +108,11 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   const uint64_t graph = planned + file.params + params + 2 * file.largest + block_of(file.largest);
   const uint64_t ops = planned + params + f.weights + 4 * file.largest;  // a device packs op by op
   const uint64_t moving =
-      f.tables + f.weights + f.model + table_loading_bytes(bundle, plan, device.on_device);
+      f.tables + f.weights + f.keys + f.model + table_loading_bytes(bundle, plan, device.on_device);
+  const uint64_t keyed = f.weights + f.keys + f.model + keys.block;
   const uint64_t indexed = f.kept() + 2 * block_of(file.largest);
   const uint64_t golden = options.verify_golden ? f.kept() + f.one_context() + 3 * file.golden : 0;
-  f.loading = std::max({graph, ops, moving, indexed, golden});
+  f.loading = std::max({graph, ops, keyed, moving, indexed, golden});
   return f;
 }
 
@@ -116,9 +120,9 @@ uint64_t MemoryForecast::most() const { return std::max(loading, kept() + all_co
 
 std::string MemoryForecast::text() const {
   const uint64_t rest = most() - std::min(most(), kept() + all_contexts());
-  const std::pair<const char*, uint64_t> parts[] = {{"tables", tables},           {"weights", weights},
-                                                    {"vocabularies", encoders},   {"its description", model},
-                                                    {"contexts", all_contexts()}, {"loading", rest}};
+  const std::pair<const char*, uint64_t> parts[] = {
+      {"tables", tables},         {"weights", weights},         {"keys", keys},   {"vocabularies", encoders},
+      {"its description", model}, {"contexts", all_contexts()}, {"loading", rest}};
   const auto* largest = std::max_element(std::begin(parts), std::end(parts),
                                          [](const auto& a, const auto& b) { return a.second < b.second; });
   std::string out = std::to_string(most()) + " bytes (";

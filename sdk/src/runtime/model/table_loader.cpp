@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include <dpi/kernels/narrow.hpp>
 #include <dpi/kernels/row_decode.hpp>
 
+#include "runtime/model/key_loader.hpp"
 #include "store/row_stream.hpp"
 
 namespace dpi {
@@ -59,6 +62,33 @@ void add_term(const Term& term, const float* rows, int64_t first, int64_t n, int
   }
 }
 
+/// The rows that stand for padding, behind those of the file: copies of rows that stream by.
+class PadRows {
+ public:
+  /// from[j]: the row that pad row j is a copy of.
+  PadRows(std::vector<int64_t> from, size_t row_bytes) : from_(std::move(from)), row_bytes_(row_bytes) {
+    bytes_.resize(from_.size() * row_bytes_);
+  }
+  void look(int64_t first, int64_t n, std::span<const std::byte> rows) {
+    for (size_t j = 0; j < from_.size(); ++j) {
+      const int64_t at = from_[j] - first;
+      if (at < 0 || at >= n) continue;
+      std::memcpy(bytes_.data() + j * row_bytes_, rows.data() + static_cast<size_t>(at) * row_bytes_,
+                  row_bytes_);
+    }
+  }
+  void add_scales(std::vector<float>* scale) const {
+    for (const int64_t row : from_) scale->push_back((*scale)[static_cast<size_t>(row)]);
+  }
+  int64_t count() const { return static_cast<int64_t>(from_.size()); }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::vector<int64_t> from_;
+  size_t row_bytes_;
+  std::vector<std::byte> bytes_;
+};
+
 class Loader {
  public:
   Loader(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch)
@@ -74,7 +104,8 @@ class Loader {
       const PlanTable& t = plan_.tables[d.table];
       if (d.source < 0) d.sums.assign(static_cast<size_t>(t.rows) * static_cast<size_t>(t.dim), 0.0);
     }
-    DPI_RETURN_IF_ERROR(watch_->enter(LoadStage::kTables, bytes_to_read()));
+    DPI_RETURN_IF_ERROR(watch_->enter(LoadStage::kTables, bytes_to_read() + key_bytes(bundle_, plan_).read));
+    DPI_ASSIGN_OR_RETURN(keys_, load_keys(bundle_, plan_, watch_));
     for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
       if (!is_used(static_cast<int32_t>(s))) continue;
       DPI_RETURN_IF_ERROR(stream_table(static_cast<int32_t>(s)));
@@ -87,6 +118,7 @@ class Loader {
     }
     return store_.seal();
   }
+  std::unique_ptr<KeyPlaces> take_keys() { return std::move(keys_); }
 
  private:
   bool is_used(int32_t source) const {
@@ -122,10 +154,28 @@ class Loader {
     return false;
   }
 
+  /// The rows of a keyed table that its pad rows are copies of.
+  PadRows pad_rows(const TableSpec& spec) const {
+    std::vector<int64_t> from;
+    if (spec.pad_rows > 0) {
+      const KeySetSpec& set = bundle_.manifest().key_sets[static_cast<size_t>(spec.key_set)];
+      for (const std::optional<int64_t>& pad : set.pads) {
+        KeyLookup lookup{pad.value_or(0), 0, spec.key_set, -1};
+        if (pad) keys_->find({&lookup, 1});
+        from.push_back(lookup.row >= 0 ? lookup.row : set.keys);
+      }
+    }
+    return {std::move(from), static_cast<size_t>(spec.dim * kernels::dtype_bytes(spec.dtype))};
+  }
+
   Status stream_table(int32_t source) {
     const TableSpec& spec = bundle_.manifest().tables[source];
+    PadRows pads = pad_rows(spec);
     std::vector<float> scale;
-    if (spec.dtype == kernels::DType::kI8) DPI_RETURN_IF_ERROR(bundle_.read_table_scale(source, &scale));
+    if (spec.dtype == kernels::DType::kI8) {
+      DPI_RETURN_IF_ERROR(bundle_.read_table_scale(source, &scale));
+      pads.add_scales(&scale);
+    }
     kernels::DType stored = spec.dtype;
     for (size_t t = 0; t < plan_.tables.size(); ++t) {
       if (plan_.tables[t].source != source) continue;
@@ -133,17 +183,21 @@ class Loader {
       if (!scale.empty()) DPI_RETURN_IF_ERROR(store_.ingest_scale(static_cast<int32_t>(t), scale));
     }
     const bool decode = feeds_derived(source);
-    return bundle_.read_table(
-        source, [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
-          const uint64_t read = bytes.size();
-          if (stored != spec.dtype) DPI_RETURN_IF_ERROR(narrow(spec, stored, first, &bytes));
-          for (size_t t = 0; t < plan_.tables.size(); ++t) {
-            if (plan_.tables[t].source != source) continue;
-            DPI_RETURN_IF_ERROR(store_.ingest(static_cast<int32_t>(t), first, n, bytes));
-          }
-          if (decode) DPI_RETURN_IF_ERROR(add_block(source, stored, first, n, bytes, scale));
-          return watch_->advance(read);
-        });
+    const Bundle::BlockSink take = [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
+      if (stored != spec.dtype) DPI_RETURN_IF_ERROR(narrow(spec, stored, first, &bytes));
+      for (size_t t = 0; t < plan_.tables.size(); ++t) {
+        if (plan_.tables[t].source != source) continue;
+        DPI_RETURN_IF_ERROR(store_.ingest(static_cast<int32_t>(t), first, n, bytes));
+      }
+      return decode ? add_block(source, stored, first, n, bytes, scale) : Status();
+    };
+    DPI_RETURN_IF_ERROR(
+        bundle_.read_table(source, [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
+          pads.look(first, n, bytes);
+          DPI_RETURN_IF_ERROR(take(first, n, bytes));
+          return watch_->advance(bytes.size());
+        }));
+    return pads.count() == 0 ? Status() : take(spec.rows, pads.count(), pads.bytes());
   }
 
   /// Replaces a block of float32 rows by the same in 16 bits.
@@ -220,6 +274,7 @@ class Loader {
   const Plan& plan_;
   TableStore& store_;
   LoadWatch* watch_;
+  std::unique_ptr<KeyPlaces> keys_;
   std::vector<Derived> derived_;
   std::vector<float> rows_;
   std::vector<float> rounded_;
@@ -249,8 +304,12 @@ std::vector<StoreTable> store_tables(const Plan& plan) {
   return tables;
 }
 
-Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch) {
-  return Loader(bundle, plan, store, watch).run();
+Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch,
+                        std::unique_ptr<KeyPlaces>* keys) {
+  Loader loader(bundle, plan, store, watch);
+  DPI_RETURN_IF_ERROR(loader.run());
+  *keys = loader.take_keys();
+  return {};
 }
 
 uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_device) {
@@ -270,12 +329,14 @@ uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_dev
     }
   }
   for (size_t s = 0; s < specs.size(); ++s) {
-    const auto rows = static_cast<uint64_t>(specs[s].rows), dim = static_cast<uint64_t>(specs[s].dim);
+    const auto rows = static_cast<uint64_t>(specs[s].loaded_rows()),
+               dim = static_cast<uint64_t>(specs[s].dim);
     const uint64_t row = dim * static_cast<uint64_t>(kernels::dtype_bytes(specs[s].dtype));
     const uint64_t n = std::min(rows, std::max<uint64_t>(1, kBlock / std::max<uint64_t>(row, 1)));
     // read, narrowed, decoded; a column's sums as double and, of one table at a time, as float
     block = std::max(block, n * (row + dim * sizeof(uint16_t) + dim * sizeof(float) +
-                                 columns[s] * (sizeof(double) + sizeof(float))));
+                                 columns[s] * (sizeof(double) + sizeof(float))) +
+                                static_cast<uint64_t>(specs[s].pad_rows) * row);
     if (specs[s].dtype == kernels::DType::kI8) scale = std::max(scale, rows * sizeof(float));
   }
   return block + kept + scale + sums + (on_device && !plan.tables.empty() ? 2 * RowStream::kBufferBytes : 0);

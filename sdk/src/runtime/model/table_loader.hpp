@@ -2,10 +2,13 @@
 // way, so that each table is read once and never held whole beside its final place.
 #pragma once
 
+#include <memory>
+
 #include "base/status.hpp"
 #include "bundle/bundle.hpp"
 #include "plan/plan.hpp"
 #include "runtime/model/load_watch.hpp"
+#include "store/key_places.hpp"
 #include "store/table_store.hpp"
 
 namespace dpi {
@@ -19,8 +22,9 @@ void narrow_tables(kernels::DType type, Plan* plan);
 std::vector<StoreTable> store_tables(const Plan& plan);
 
 /// Ingests every table of the plan and seals the store: one stage of `watch`. Peak host memory beside the
-/// store: table_loading_bytes.
-Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch);
+/// store: table_loading_bytes. `keys` receives the indexes of the key sets, null when the plan has none.
+Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch,
+                        std::unique_ptr<KeyPlaces>* keys);
 
 /// What a load takes while rows stream in, beside the tables themselves: blocks, scales, bits, staging, sums
 /// of derived tables that have more than one source.

@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kPatienceNs = 2'000'000'000;
 
-/// Rows whose ids lie inside each vocabulary, differ from row to row and are never the missing id; floats are
-/// 0.5.
+/// Rows whose ids lie inside each vocabulary (keys may be absent), differ from row to row and are never the
+/// missing id; floats are 0.5.
 struct SyntheticRows {
   std::vector<int64_t> ids;
   std::vector<float> dense;
@@ -26,7 +26,7 @@ struct SyntheticRows {
     for (const auto& f : schema.features) {
       if (f.slot < 0) continue;
       for (int64_t r = 0; r < rows; ++r) {
-        ids[static_cast<size_t>(r * l.n_slots + f.slot)] = valid_id(f.spec, r * 7919 % f.spec.vocab_size);
+        ids[static_cast<size_t>(r * l.n_slots + f.slot)] = valid_id(f.spec, r * 7919);
       }
     }
     batch.item.rows = rows;
@@ -35,8 +35,10 @@ struct SyntheticRows {
     batch.item.dense = dense.empty() ? nullptr : dense.data();
   }
 
-  static int64_t valid_id(const FeatureSpec& f, int64_t id) {
-    return f.has_missing_id && id == f.missing_id ? (id + 1) % f.vocab_size : id;
+  static int64_t valid_id(const FeatureSpec& f, int64_t n) {
+    const int64_t id = f.is_keyed() ? n : n % f.vocab_size;
+    if (!f.has_missing_id || id != f.missing_id) return id;
+    return f.is_keyed() ? id + 1 : (id + 1) % f.vocab_size;
   }
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/request/key_group.hpp"
 #include "runtime/request/pack_values.hpp"
 
 namespace dpi {
@@ -70,18 +71,32 @@ IdFate judge(const FeatureSpec& f, int64_t id, int32_t* resolved) {
   return IdFate::kOutOfRange;
 }
 
+/// What a feature of keys makes of one at once. kKeep: padding, *row is known; else the key is to be found.
+enum class KeyFate { kKeep, kMissing, kFind };
+KeyFate judge_key(const ResolveSchema::KeyRules& k, int64_t key, int32_t* row) {
+  if (k.has_missing_id && key == k.missing_id) return KeyFate::kMissing;
+  if (!k.has_pad_id || key != k.pad_id) return KeyFate::kFind;
+  *row = k.pad_row;
+  return KeyFate::kKeep;
+}
+
 /// A categorical value that is missing: pad_id, default_id, or an error.
 Status resolve_missing(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
                        FeatureCounters& c, int32_t* out) {
   const auto& f = s.features[feature].spec;
   ++c.missing;
   if (f.missing == Missing::kError) return refuse(src, s, feature, row, "missing, and the schema says error");
-  *out = static_cast<int32_t>(f.missing == Missing::kPad ? f.pad_id : f.default_id);
+  if (f.is_keyed()) {
+    const auto& keys = s.features[feature].keys;
+    *out = f.missing == Missing::kPad ? keys.pad_row : keys.default_row;
+  } else {
+    *out = static_cast<int32_t>(f.missing == Missing::kPad ? f.pad_id : f.default_id);
+  }
   return {};
 }
 
 Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
-                      FeatureCounters& c, int32_t* out) {
+                      FeatureCounters& c, KeyGroup& keys, int32_t* out) {
   const auto& f = s.features[feature];
   const int64_t bag = src.bag(row, src.whole ? f.slot : f.part_slot);
   int64_t at = bag;
@@ -96,6 +111,12 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
     return refuse(src, s, feature, row, "a weight other than 1 on a feature that is not weighted");
   }
   const int64_t id = src.part->ids[at];
+  if (f.keys.key_set >= 0) {
+    const KeyFate fate = judge_key(f.keys, id, out);
+    if (fate == KeyFate::kMissing) return resolve_missing(src, s, feature, row, c, out);
+    if (fate == KeyFate::kFind) keys.add(f.keys, id, out, &c);
+    return {};
+  }
   switch (judge(f.spec, id, out)) {
     case IdFate::kKeep:
       return {};
@@ -126,18 +147,20 @@ bool pack_plain_row(const Source& src, const ResolveSchema::IdColumns& c, int64_
   return good;
 }
 
-/// The common case: one id per bag, no weights. A row of valid ids is a compare and a narrowing store each.
+/// The common case: one id per bag, no weights. A row of valid ids is a compare and a narrowing store each;
+/// keys come behind them.
 Status resolve_categorical(const Source& src, const ResolveSchema& s, RowSpace space, int32_t* packed,
-                           FeatureCounters* counters) {
+                           FeatureCounters* counters, KeyGroup& keys) {
   const auto& list = s.categorical[space];
   const auto n = static_cast<int64_t>(list.size());
   const auto& columns = (src.whole ? s.whole_rows : s.part_rows)[space].ids;
+  const auto numbers = static_cast<int64_t>(columns.slot.size());  // columns that are no keys
   const bool plain = src.part->offsets == nullptr && src.part->weights == nullptr;
   for (int64_t r = 0; r < src.rows; ++r) {
     int32_t* dst = packed + r * n;
-    if (plain && pack_plain_row(src, columns, r, dst)) continue;
-    for (int64_t k = 0; k < n; ++k) {
-      DPI_RETURN_IF_ERROR(resolve_one_id(src, s, list[k], r, counters[list[k]], dst + k));
+    const bool done = plain && (numbers == 0 || pack_plain_row(src, columns, r, dst));
+    for (int64_t k = done ? numbers : 0; k < n; ++k) {
+      DPI_RETURN_IF_ERROR(resolve_one_id(src, s, list[k], r, counters[list[k]], keys, dst + k));
     }
   }
   return {};
@@ -149,6 +172,7 @@ struct BagWriter {
   const ResolveSchema& schema;
   int32_t feature;
   FeatureCounters& counters;
+  KeyGroup& keys;
   int32_t* ids;
   float* weights;  // null unless the feature is weighted
   int64_t capacity;
@@ -162,6 +186,7 @@ struct BagWriter {
     }
     if (!std::isfinite(w)) return refuse(src, schema, feature, row, "a weight that is not finite");
     int32_t id = 0;
+    if (f.is_keyed()) return add_key(src.part->ids[at], w);
     switch (judge(f, src.part->ids[at], &id)) {
       case IdFate::kMissing:
         ++counters.missing;
@@ -176,6 +201,18 @@ struct BagWriter {
         break;
     }
     push(id, w);
+    return {};
+  }
+  Status add_key(int64_t key, float w) {
+    const auto& rules = schema.features[feature].keys;
+    int32_t row = rules.absent_row;
+    const KeyFate fate = judge_key(rules, key, &row);
+    if (fate == KeyFate::kMissing) {
+      ++counters.missing;
+      return {};
+    }
+    push(row, w);
+    if (fate == KeyFate::kFind) keys.add(rules, key, ids + n - 1, &counters);
     return {};
   }
   void push(int32_t id, float w) {
@@ -210,18 +247,19 @@ Status resolve_bag(BagWriter& w, int64_t row) {
   }
   if (w.n == w.capacity)
     return refuse(w.src, w.schema, w.feature, row, "more ids than the context holds; raise max_nnz");
-  w.push(static_cast<int32_t>(f.spec.default_id), 1.0f);
+  w.push(f.spec.is_keyed() ? f.keys.default_row : static_cast<int32_t>(f.spec.default_id), 1.0f);
   return {};
 }
 
 Status resolve_sequence(const Source& src, const ResolveSchema& s, int32_t feature,
-                        const InputMap::Sequence& q, std::byte* block, FeatureCounters& c) {
+                        const InputMap::Sequence& q, std::byte* block, FeatureCounters& c, KeyGroup& keys) {
   auto* offsets = reinterpret_cast<int32_t*>(block + q.offsets);
   const bool weighted = s.features[feature].spec.weighted;
   BagWriter w{src,
               s,
               feature,
               c,
+              keys,
               reinterpret_cast<int32_t*>(block + q.ids),
               weighted ? reinterpret_cast<float*>(block + q.weights) : nullptr,
               q.max_nnz};
@@ -282,10 +320,11 @@ Status resolve_rows(const ResolveSchema& schema, const InputMap& map, const Batc
   out->rows = {src.item.rows, src.shared.rows};
   out->has_map = batch.has_shared();
   if (out->has_map) fill_row_map(batch, range, reinterpret_cast<int32_t*>(block + map.row_map));
+  KeyGroup keys(schema.places);  // done when this returns
   for (const RowSpace space : kRequestSpaces) {
     if (schema.n_ids[space] > 0) {
       auto* ids = reinterpret_cast<int32_t*>(block + map.ids[space]);
-      DPI_RETURN_IF_ERROR(resolve_categorical(src[space], schema, space, ids, counters));
+      DPI_RETURN_IF_ERROR(resolve_categorical(src[space], schema, space, ids, counters, keys));
     }
     if (schema.n_floats[space] > 0) {
       auto* dense = reinterpret_cast<float*>(block + map.dense[space]);
@@ -295,7 +334,7 @@ Status resolve_rows(const ResolveSchema& schema, const InputMap& map, const Batc
   for (size_t k = 0; k < schema.sequences.size(); ++k) {
     const int32_t f = schema.sequences[k];
     const Source& from = src[schema.features[f].spec.space];
-    DPI_RETURN_IF_ERROR(resolve_sequence(from, schema, f, map.sequences[k], block, counters[f]));
+    DPI_RETURN_IF_ERROR(resolve_sequence(from, schema, f, map.sequences[k], block, counters[f], keys));
   }
   return {};
 }

@@ -1,7 +1,7 @@
-// Turns a caller's batch into what ops read: ids checked against their vocabulary under the feature's rules,
-// narrowed to 32 bits and packed, missing values replaced, bags cut to max_len. One pass, into memory that a
-// context owns; the same for every backend, so that a bad id means the same everywhere. FORMAT.md part 4
-// states the rules.
+// Turns a caller's batch into what ops read: ids checked against their vocabulary under the feature's rules
+// or found among its keys, narrowed to 32 bits and packed, missing values replaced, bags cut to max_len. One
+// pass, into memory that a context owns; the same for every backend, so that a bad id means the same
+// everywhere. FORMAT.md part 4 states the rules.
 //
 // The packed block is laid out for a capacity, not for the batch at hand, so addresses stay the same from
 // call to call:
@@ -23,21 +23,33 @@
 
 namespace dpi {
 
+class KeyPlaces;
+
 /// Counts of one feature, of one call or (CounterSums) of many.
 struct FeatureCounters {
   uint64_t missing = 0;
   uint64_t out_of_range = 0;
   uint64_t cut = 0;
+  uint64_t absent = 0;  // keys that their set does not hold
 
   void add(const FeatureCounters& o) {
     missing += o.missing;
     out_of_range += o.out_of_range;
     cut += o.cut;
+    absent += o.absent;
   }
 };
 
 /// Everything about the schema that resolving needs, made once per model.
 struct ResolveSchema {
+  /// Of a feature whose ids are keys: what does not depend on where rows are, and the rows of its rules.
+  struct KeyRules {
+    int64_t missing_id = 0, pad_id = 0;
+    bool has_missing_id = false, has_pad_id = false;
+    int32_t key_set = -1;
+    int32_t absent_row = 0, pad_row = 0;
+    int32_t default_row = 0;  // of default_id; set by set_key_places
+  };
   struct Feature {
     FeatureSpec spec;
     bool shared = false;
@@ -45,15 +57,17 @@ struct ResolveSchema {
     int32_t column = -1, part_column = -1;
     int32_t packed_column = -1;  // of the packed ids (categorical) or floats (numeric, dense) of its space
     int64_t max_bag = 0;         // ids one bag can have after cutting; 0 = no limit
+    KeyRules keys;
   };
   std::vector<Feature> features;
-  PerSpace<std::vector<int32_t>> categorical;  // features in packed order
+  PerSpace<std::vector<int32_t>> categorical;  // features in packed order: row numbers first, then keys
   PerSpace<std::vector<int32_t>> floats;
   std::vector<int32_t> sequences;
   PerSpace<int32_t> n_ids;     // packed id columns
   PerSpace<int32_t> n_places;  // columns of places of categorical features
   PerSpace<int32_t> n_floats;  // packed float columns
   BatchColumns columns;
+  const KeyPlaces* places = nullptr;  // must outlive the schema; null when no ids are keys
 
   /// Ids of a feature that are looked up in a tiered table; their places are packed beside them.
   struct Placed {
@@ -63,8 +77,8 @@ struct ResolveSchema {
   };
   std::vector<Placed> placements;  // as Plan::placements
 
-  /// For rows of plain values: packed column k is slot[k] of a row of ids. side_by_side: slot[k] = slot[0] +
-  /// k.
+  /// For rows of plain values: packed column k, row numbers only, is slot[k] of a row of ids. side_by_side:
+  /// slot[k] = slot[0] + k.
   struct IdColumns {
     std::vector<int32_t> slot;
     std::vector<uint64_t> limit;   // of the vocabulary
@@ -86,6 +100,8 @@ struct ResolveSchema {
 };
 ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features,
                                   const std::vector<Placement>& placements = {});
+/// Where keys are looked for from now on; finds the rows of the rules.
+void set_key_places(const KeyPlaces& places, ResolveSchema* schema);
 
 /// Where the packed block's parts lie, in bytes, for one capacity.
 struct InputMap {

@@ -2,6 +2,7 @@
 
 #include "base/checked.hpp"
 #include "runtime/request/resolve.hpp"
+#include "store/key_places.hpp"
 
 namespace dpi {
 
@@ -23,6 +24,7 @@ ResolveSchema::IdColumns id_columns(const ResolveSchema& s, RowSpace space, bool
   ResolveSchema::IdColumns c;
   for (const int32_t i : s.categorical[space]) {
     const auto& f = s.features[static_cast<size_t>(i)];
+    if (f.spec.is_keyed()) break;  // the rest are keys, too
     c.slot.push_back(part ? f.part_slot : f.slot);
     c.limit.push_back(static_cast<uint64_t>(f.spec.vocab_size));
     c.missing.push_back(f.spec.has_missing_id ? f.spec.missing_id : -1);
@@ -51,6 +53,30 @@ ResolveSchema::Placed placed(ResolveSchema* s, int32_t feature) {
   return {feature, -1, static_cast<int32_t>(at - s->sequences.begin())};
 }
 
+ResolveSchema::KeyRules key_rules(const FeatureSpec& f) {
+  ResolveSchema::KeyRules k;
+  if (!f.is_keyed()) return k;
+  k.missing_id = f.missing_id;
+  k.has_missing_id = f.has_missing_id;
+  k.pad_id = f.pad_id;
+  k.has_pad_id = f.has_pad_id;
+  k.key_set = f.key_set;
+  k.absent_row = f.absent_row;
+  k.pad_row = f.pad_row;
+  k.default_row = f.absent_row;
+  return k;
+}
+
+/// Gives the categorical features of one kind of ids the next packed columns.
+void place_categorical(ResolveSchema* s, bool keyed) {
+  for (size_t i = 0; i < s->features.size(); ++i) {
+    auto& f = s->features[i];
+    if (f.spec.kind != FeatureKind::kCategorical || f.spec.is_keyed() != keyed) continue;
+    f.packed_column = s->n_ids[f.spec.space]++;
+    s->categorical[f.spec.space].push_back(static_cast<int32_t>(i));
+  }
+}
+
 }  // namespace
 
 ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features,
@@ -68,10 +94,9 @@ ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features,
     f.part_slot = f.shared ? s.columns.shared_slot_of_feature[i] : s.columns.item_slot_of_feature[i];
     f.column = s.columns.column_of_feature[i];
     f.part_column = f.shared ? s.columns.shared_column_of_feature[i] : s.columns.item_column_of_feature[i];
-    if (f.spec.kind == FeatureKind::kCategorical) {
-      f.packed_column = s.n_ids[space]++;
-      s.categorical[space].push_back(index);
-    } else if (f.spec.kind == FeatureKind::kSequence) {
+    f.keys = key_rules(f.spec);
+    if (f.spec.kind == FeatureKind::kCategorical) continue;
+    if (f.spec.kind == FeatureKind::kSequence) {
       f.max_bag = f.spec.max_len;
       s.sequences.push_back(index);
     } else {
@@ -80,12 +105,24 @@ ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features,
       s.floats[space].push_back(index);
     }
   }
+  for (const bool keyed : {false, true}) place_categorical(&s, keyed);
   for (const Placement& p : placements) s.placements.push_back(placed(&s, p.feature));
   for (const RowSpace space : kRequestSpaces) {
     s.whole_rows[space] = {id_columns(s, space, false), float_columns(s, space, false)};
     s.part_rows[space] = {id_columns(s, space, true), float_columns(s, space, true)};
   }
   return s;
+}
+
+void set_key_places(const KeyPlaces& places, ResolveSchema* schema) {
+  schema->places = &places;
+  for (auto& f : schema->features) {
+    if (!f.spec.is_keyed() || f.spec.missing != Missing::kDefault) continue;
+    KeyLookup lookup{f.spec.default_id, 0, f.keys.key_set, -1};
+    places.find({&lookup, 1});
+    const bool is_pad = f.keys.has_pad_id && f.spec.default_id == f.keys.pad_id;
+    f.keys.default_row = is_pad ? f.keys.pad_row : lookup.row >= 0 ? lookup.row : f.keys.absent_row;
+  }
 }
 
 Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz) {
