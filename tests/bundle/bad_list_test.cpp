@@ -33,10 +33,14 @@ struct BundleParams final : ParamSource {
 
 /// What loading the bundle comes to.
 Status load(const std::string& path) {
-  BundleOptions options;
+  BundleOptions options;  // keys are looked at, too: their digests say nothing of their order
   options.check_hashes = have_content_hash();
   DPI_ASSIGN_OR_RETURN(const std::unique_ptr<Bundle> bundle, Bundle::open(path, options));
   DPI_RETURN_IF_ERROR(bundle->verify_all({}));
+  for (size_t s = 0; s < bundle->manifest().key_sets.size(); ++s) {
+    if (bundle->manifest().key_sets[s].external()) continue;
+    DPI_RETURN_IF_ERROR(bundle->read_keys(s, [](int64_t, std::span<const int64_t>) { return Status(); }));
+  }
   DPI_RETURN_IF_ERROR(bundle->read_golden().status());
   DPI_RETURN_IF_ERROR(bundle->read_golden_raw().status());
   VocabularySet vocabularies(*bundle);

@@ -40,6 +40,22 @@ def good(path):
     b.write(path)
 
 
+def good_keys(path):
+    """Keys in two sets, an embedding and its linear weight in one of them."""
+    rng = np.random.default_rng(2)
+    b = Builder("keys")
+    b.categorical("user", keys="user", missing="pad", pad_id=0, encoder=[encoders.hash_xxh64()])
+    b.sequence("seen", keys="item", max_len=4, missing="pad")
+    b.keyed_table("user", [-2**63, -5, 0, 7, 2**63 - 1, 12], rng.normal(size=(6, 3)), default=[1, 2, 3], dtype="i8")
+    b.keyed_table("weight", [-2**63, -5, 0, 7, 2**63 - 1, 12], rng.normal(size=(6, 1)), key_set="user")
+    b.keyed_table("item", [1, 2, 3], rng.normal(size=(3, 2)))
+    x = b.concat([b.embed(b.input("user"), "user", name="lookup"), b.embed(b.input("user"), "weight"), b.embed(b.input("seen"), "item", "sum")])
+    logit = b.linear(x, rng.normal(size=(1, 6)), name="out")
+    b.head("ctr", b.sigmoid(logit), logit=logit)
+    b.golden(Rows.from_columns(b, {"user": [7, 0, 99], "seen": [[], [1, 5], [3, 3, 2, 1, 1]]}))
+    b.write(path)
+
+
 class Image:
     """A bundle's bytes with the places a fault needs."""
 
@@ -81,7 +97,7 @@ def _block(image, extents, version=(2, 0)):
     return digest.pack(*parts, value, hashed, version=version)
 
 
-def rebuild(source, change):
+def rebuild(source, change, minor=0):
     """Copies a bundle data set by data set into a fresh HDF5 file, lets `change(h5py.File, manifest)` spoil it (it may return
     another manifest text), and seals it with whatever extents the result has."""
     path = str(source) + ".work"
@@ -103,7 +119,7 @@ def rebuild(source, change):
     image = object.__new__(Image)
     image.bytes, image.u, image.extents = bytearray(pathlib.Path(path).read_bytes()), 2048, sorted(set(extents))
     os.remove(path)
-    return image.sealed()
+    return image.sealed(minor=minor)
 
 
 def block_faults(path):
@@ -291,6 +307,74 @@ def manifest_faults(path):
     yield "golden_rows_huge", rebuild(path, lambda f, m: m["golden"].update(rows=1 << 40)), BAD, "golden"
 
 
+def key_faults(path):
+    """Keys and key sets that lie, with valid digests; `path` is the bundle of good_keys."""
+    def edit(section, which, /, **keys):
+        def change(f, m):
+            one = next(e for e in m[section] if e["name"] == which)
+            for key, value in keys.items():
+                if value is None:
+                    one.pop(key, None)
+                else:
+                    one[key] = value
+        return rebuild(path, change, 1)
+
+    def stored(name, array, **more):
+        def change(f, m):
+            del f[name]
+            f.create_dataset(name, data=array)
+            for which, keys in more.items():
+                next(s for s in m["key_sets"] if s["name"] == which)["keys"] = keys
+        return rebuild(path, change, 1)
+
+    def pads(f, m):
+        m["features"] += [{**m["features"][0], "name": f"f{k}", "pad_id": k} for k in range(1, 17)]
+
+    def damaged(i):
+        i.bytes[i.sets["/tables/item.keys"]["offset"] + 3] ^= 1
+        return bytes(i.bytes)
+
+    external = {"name": "far", "dim": 3, "dtype": "f32", "external": True}
+    step = {"op": "buckets", "boundaries": [1.0]}
+    yield "keys_damaged", damaged(Image(path)), BAD, "/tables/item.keys"
+    yield "keys_unsorted", stored("/tables/item.keys", np.array([1, 3, 2], "<i8")), BAD, "key 2 at 2"
+    yield "keys_twice", stored("/tables/item.keys", np.array([1, 2, 2], "<i8")), BAD, "key 2 at 2 is there twice"
+    yield "keys_unsigned_order", stored("/tables/item.keys", np.array([1, 2, -1], "<i8")), BAD, "key -1 at 2"
+    yield "keys_fewer", edit("key_sets", "item", keys=4), BAD, "item"
+    yield "keys_other_rows", stored("/tables/item.keys", np.array([1, 2], "<i8"), item=2), BAD, "table 'item': 4 rows"
+    yield "keys_dtype", stored("/tables/item.keys", np.array([1, 2, 3], "<u8")), BAD, "/tables/item.keys"
+    yield "keys_float", stored("/tables/item.keys", np.array([1, 2, 3], "<f4")), BAD, "/tables/item.keys"
+    yield "keys_of_golden", edit("key_sets", "item", data="/golden/ids"), BAD, "/golden/ids"
+    yield "keys_of_table", edit("key_sets", "item", data="/tables/user"), BAD, "/tables/user"
+    yield "keys_data_missing", edit("key_sets", "item", data=None), BAD, "item"
+    yield "keys_data_nowhere", edit("key_sets", "item", data="/tables/nowhere"), BAD, "/tables/nowhere"
+    yield "keys_none", edit("key_sets", "item", keys=0), BAD, "keys"
+    yield "keys_huge", edit("key_sets", "item", keys=2**31 - 2), BAD, "keys"
+    yield "key_set_twice", rebuild(path, lambda f, m: m["key_sets"].append(m["key_sets"][0]), 1), BAD, "user"
+    yield "key_set_unknown_key", edit("key_sets", "item", hashed=True), UNSUPPORTED, "hashed"
+    yield "key_set_of_feature_missing", edit("features", "user", keys="nobody"), BAD, "nobody"
+    yield "key_set_of_table_missing", edit("tables", "weight", keys="nobody"), BAD, "nobody"
+    yield "key_set_of_table_other", edit("tables", "weight", keys="item"), BAD, "table 'weight': 7 rows"
+    yield "key_set_of_feature_other", edit("features", "seen", keys="user"), BAD, "keys of 'user'"
+    yield "keys_in_numbered_table", edit("tables", "item", keys=None), BAD, "keys of 'item'"
+    yield "keys_and_vocabulary", edit("features", "user", vocab_size=7), BAD, "vocab_size"
+    yield "keys_and_oov", edit("features", "user", out_of_range="oov", oov_id=0), UNSUPPORTED, "o"
+    yield "keys_pad_missing", edit("features", "user", pad_id=None), BAD, "pad_id"
+    yield "keys_pad_float", edit("features", "user", pad_id=0.5), BAD, "pad_id"
+    yield "keys_many_pads", rebuild(path, pads, 1), BAD, "16 different pad_ids"
+    yield "keys_of_buckets", edit("features", "user", encoder={"steps": [{"op": "to_float"}, step]}), BAD, "to_id or hash"
+    yield "keys_murmur_whole", edit("features", "user", encoder={"steps": [{"op": "hash", "algorithm": "murmur3_32", "seed": 0}]}), BAD, "modulus"
+    yield "keys_hash_offset", edit("features", "user", encoder={"steps": [{"op": "hash", "algorithm": "xxh64", "seed": 0, "offset": 1}]}), BAD, "modulus"
+    yield "keys_minor_0", rebuild(path, lambda f, m: m.update(version=[2, 0])), BAD, "2.1"
+    yield "external_and_data", edit("tables", "weight", external=True, data="/tables/weight"), UNSUPPORTED + "|" + BAD, "weight"
+    yield "external_false", edit("tables", "weight", external=False), BAD, "external"
+    yield "external_of_stored_keys", edit("tables", "weight", external=True), BAD, "external"
+    yield "external_digest", rebuild(path, lambda f, m: m["tables"].append({**external, "digest": "12"}), 1), BAD, "digest"
+    yield "external_default_short", rebuild(path, lambda f, m: m["tables"].append({**external, "default": [1, 2]}), 1), BAD, "default"
+    yield "external_default_huge", rebuild(path, lambda f, m: m["tables"].append({**external, "default": [1, 2, 1e39]}), 1), BAD, "default"
+    yield "stored_default", edit("tables", "weight", default=[0]), UNSUPPORTED, "default"
+
+
 def m_name(path):
     """Name of the first op."""
     return Image(path).manifest["ops"][0]["name"]
@@ -313,8 +397,10 @@ def main():
     cases = [{"file": "good.h5", "status": "DPI_OK", "text": ""}]
     (folder / "newer_minor.h5").write_bytes(newer_minor(folder / "good.h5"))
     cases.append({"file": "newer_minor.h5", "status": "DPI_OK", "text": ""})
-    for faults in (block_faults, profile_faults, manifest_faults):
-        for name, data, status, text in faults(folder / "good.h5"):
+    good_keys(folder / "good_keys.h5")
+    cases.append({"file": "good_keys.h5", "status": "DPI_OK", "text": ""})
+    for faults, source in ((block_faults, "good.h5"), (profile_faults, "good.h5"), (manifest_faults, "good.h5"), (key_faults, "good_keys.h5")):
+        for name, data, status, text in faults(folder / source):
             (folder / f"{name}.h5").write_bytes(data)
             cases.append({"file": f"{name}.h5", "status": status, "text": text})
     (folder / "cases.json").write_text(json.dumps(cases, indent=1) + "\n")

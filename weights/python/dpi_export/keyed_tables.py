@@ -108,9 +108,13 @@ class KeyedSource(TableSource):
 
     def _raw_blocks(self):
         step = max(1, BLOCK_BYTES // (4 * self.dim))
+        left = self.rows - 1
         for keys, rows in self._keyed_blocks(step):
             self.on_keys(keys)
+            left -= len(keys)
             yield rows
+        if left > 0:
+            raise BundleError(f"table '{self.name}': {self.rows - 1 - left} keys, expected {self.rows - 1}")
         yield self.default[None]
 
     def _keyed_blocks(self, step):
@@ -221,4 +225,5 @@ def check_links(key_sets, features, tables):
         if bool(t.get("external")) != bool(s.get("external")):
             raise BundleError(f"table '{t['name']}': one of it and its key set '{s['name']}' is external, the other is not")
         if not t.get("external") and t["rows"] != s["keys"] + 1:
-            raise BundleError(f"table '{t['name']}': {t['rows']} rows, expected {s['keys']} of key set '{s['name']}' and the default row")
+            raise BundleError(f"table '{t['name']}': {t['rows']} rows, expected the {s['keys']} keys of key set '{s['name']}' and one for the "
+                              "default")

@@ -61,8 +61,9 @@ Status link_table(const SetIndex& index, const Manifest& m, TableSpec* t) {
                      " is external, the other is not");
   }
   if (!t->external && t->rows != set.keys + 1) {
-    return bad_model(who + ": " + std::to_string(t->rows) + " rows, expected " + std::to_string(set.keys) +
-                     " of key set " + in_quotes(set.name) + " and the default row");
+    return bad_model(who + ": " + std::to_string(t->rows) + " rows, expected the " +
+                     std::to_string(set.keys) + " keys of key set " + in_quotes(set.name) +
+                     " and one for the default");
   }
   t->pad_rows = static_cast<int32_t>(set.pads.size());
   return {};
