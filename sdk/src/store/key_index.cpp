@@ -56,14 +56,4 @@ void KeyIndex::add(int64_t first, std::span<const int64_t> keys) {
   }
 }
 
-int32_t KeyIndex::find(int64_t key, uint64_t place) const noexcept {
-  for (;;) {
-    const Bucket& b = buckets_[place];
-    int32_t row = -1;
-    for (int i = 0; i < kKeys; ++i) row = std::max(row, b.keys[i] == key ? b.rows[i] : -1);
-    if (row >= 0 || b.went_on == 0) return row;
-    place = place + 1 == count_ ? 0 : place + 1;
-  }
-}
-
 }  // namespace dpi

@@ -6,6 +6,7 @@
 // process (seeded_hash.hpp).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -35,13 +36,28 @@ class KeyIndex {
     return at;
   }
   /// The row of the key with this place, -1 when it is absent. Only with at least one bucket.
-  int32_t find(int64_t key, uint64_t place) const noexcept;
+  int32_t find(int64_t key, uint64_t place) const noexcept {
+    for (;;) {
+      const Bucket& b = buckets_[place];
+      // One bit per key that is equal, all compared without a branch: which of five it is nobody can predict.
+      // Free places are behind the keys, so what a free one holds is found only where no key is.
+      uint32_t equal = 0;
+      for (uint32_t i = 0; i < kKeys; ++i) equal |= static_cast<uint32_t>(b.keys[i] == key) << i;
+      if (equal != 0) {
+        const int32_t row = b.rows[std::countr_zero(equal)];
+        if (row >= 0 || b.went_on == 0) return row;
+      } else if (b.went_on == 0) {
+        return -1;
+      }
+      place = place + 1 == count_ ? 0 : place + 1;
+    }
+  }
   /// The row of a key, -1 when it is absent.
   int32_t find(int64_t key) const noexcept { return count_ == 0 ? -1 : find(key, bucket_of(key)); }
   bool empty() const noexcept { return count_ == 0; }
 
  private:
-  static constexpr int kKeys = 5;
+  static constexpr uint32_t kKeys = 5;
   struct alignas(64) Bucket {
     int64_t keys[kKeys];
     int32_t rows[kKeys];  // -1 = free; those in use come first

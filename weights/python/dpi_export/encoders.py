@@ -13,6 +13,7 @@ import numpy as np
 import xxhash
 
 from .errors import BundleError
+from .keyed_tables import check_key_encoder
 from .schema import get, is_keyed, is_slot, pad_of
 from .vocabularies import check_vocabulary
 
@@ -280,20 +281,12 @@ class Encoder:
         want = "id" if is_slot(feature) else "number"
         if self.steps and kind != want:
             raise BundleError(f"{where} ends in a {kind}, the feature needs a {want}")
-        self._check_keys(feature, where)
+        check_key_encoder(feature, self.steps[-1] if self.steps else {"op": "to_id"}, where)
         if is_keyed(feature):
             return
         lo, hi = self.id_range()
         if want == "id" and lo is not None and (lo < 0 or hi >= feature["vocab_size"]):
             raise BundleError(f"{where} gives ids {lo} to {hi}, vocab_size is {feature['vocab_size']}")
-
-    def _check_keys(self, feature, where):
-        """A key is an integer as it is, or a hash: a hash of 64 bits is nothing else."""
-        last = self.steps[-1] if self.steps else {"op": "to_id"}
-        if is_keyed(feature) and last["op"] not in ("to_id", "hash"):
-            raise BundleError(f"{where} ends in {last['op']}, a feature of keys needs to_id or hash")
-        if not is_keyed(feature) and last["op"] == "hash" and "modulus" not in last:
-            raise BundleError(f"{where}: hash has no modulus, which only a feature of keys may leave out")
 
     def _check_bags(self, feature, where):
         if self.splitter is None and self.missing_element is None:
