@@ -67,7 +67,7 @@ type Feature struct {
 	Slot, PartSlot          int   // -1 for numeric and dense; PartSlot within its part of a batch with a shared part
 	DenseColumn, PartColumn int   // first column; -1 for categorical and sequence
 	Dim                     int   // floats of a dense feature, else 1
-	VocabSize               int64 // valid ids are 0 .. VocabSize-1
+	VocabSize               int64 // valid ids are 0 .. VocabSize-1; 0 of an id feature: ids are keys
 	MaxLen                  int64 // of a sequence, 0 = unlimited
 	HasEncoder              bool  // raw values can be given (Rows)
 	Weighted                bool
@@ -206,6 +206,28 @@ func (m *Model) describe(scratch native.Call) error {
 		m.heads = append(m.heads, native.GoString(native.Dpi_model_head_name(m.handle, int32(n))))
 	}
 	return nil
+}
+
+// TableLookup returns rows of one table, [len(keys), dim], as the model's lookups read them. Where a key set finds the table's rows, an
+// absent key gives the default row; else keys are row numbers, and one outside the table is an error. dim is in InfoJSON.
+func (m *Model) TableLookup(table string, keys []int64, dim int) ([]float32, error) {
+	if strings.IndexByte(table, 0) >= 0 {
+		return nil, invalid("the table's name holds a NUL byte")
+	}
+	if dim < 1 || dim > 1<<16 {
+		return nil, invalid("dim is %d, expected 1 .. 65536", dim)
+	}
+	out := make([]float32, len(keys)*dim)
+	err := m.with(func() error {
+		return inCall(func(c native.Call) int32 {
+			return native.Dpi_table_lookup(m.handle, native.CString(table), native.First(keys), uint64(len(keys)), native.First(out),
+				uint64(len(out)), c.Error())
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // Close waits for running predicts and frees the model; later calls fail with ErrClosed. Closing again does nothing. A

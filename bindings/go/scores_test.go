@@ -354,3 +354,25 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestTableLookup(t *testing.T) {
+	m := load(t, demo(t, "msweb_deepfm.h5"), dpi.WithDevice("cpu"))
+	rows, err := m.TableLookup("area", []int64{285, 3}, 16)
+	if err != nil || len(rows) != 32 || rows[16] != 0.08303294330835342 || rows[17] != -0.1536211520433426 { // as h5py reads them
+		t.Fatalf("%v %v", rows, err)
+	}
+	if none, err := m.TableLookup("area", nil, 16); err != nil || len(none) != 0 {
+		t.Fatal(none, err)
+	}
+	for text, call := range map[string]func() ([]float32, error){
+		"there is no table 'nowhere'":                  func() ([]float32, error) { return m.TableLookup("nowhere", []int64{0}, 16) },
+		"key 1 is 286, table 'area' has rows 0 to 285": func() ([]float32, error) { return m.TableLookup("area", []int64{0, 286}, 16) },
+		"out has 8 floats, expected 1 x 16":            func() ([]float32, error) { return m.TableLookup("area", []int64{0}, 8) },
+		"dim is 0, expected 1 .. 65536":                func() ([]float32, error) { return m.TableLookup("area", []int64{0}, 0) },
+		"the table's name holds a NUL byte":            func() ([]float32, error) { return m.TableLookup("a\x00", []int64{0}, 16) },
+	} {
+		if rows, err := call(); err == nil || rows != nil || !strings.Contains(err.Error(), text) {
+			t.Fatalf("%q: %v", text, err)
+		}
+	}
+}

@@ -222,6 +222,18 @@ const char* dpi_model_head_name(const dpi_model* model, int32_t index) noexcept 
   return in_range(heads.size(), index) ? heads[static_cast<size_t>(index)].name.c_str() : nullptr;
 }
 
+dpi_status dpi_table_lookup(const dpi_model* model, const char* table, const int64_t* keys, size_t n,
+                            float* out, size_t out_len, dpi_error* error) noexcept {
+  return guard(error, [&]() -> Status {
+    if (model == nullptr || table == nullptr) return dpi::invalid_argument("model or table is null");
+    if (n > 0 && (keys == nullptr || out == nullptr))
+      return dpi::invalid_argument("keys or out is null, n is " + std::to_string(n));
+    const Visit visit(model);
+    DPI_RETURN_IF_ERROR(visit.status());
+    return model->model->read_rows(table, {keys, n}, {out, n > 0 ? out_len : 0});
+  });
+}
+
 size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) noexcept {
   return json_of(model, buf, cap, [](const dpi::Model& m) { return m.schema_json(); });
 }

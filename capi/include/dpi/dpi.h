@@ -294,6 +294,14 @@ DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap
  * is refused has counted what it read. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 
+/* Rows of one table as float32, [n, dim], as the model's lookups read them (rounded where the option precision rounds): to look at embeddings, or
+ * to compare them with training. table: its name in the bundle; dim: dpi_model_info_json. Where a key set finds the table's rows, keys are any
+ * int64 and an absent one gives the default row; else keys are row numbers, and one outside the table is DPI_E_INVALID_ARGUMENT, its
+ * number in the call and its value named. out_len: floats of out, at least n x dim. A table that the bundle has not, or of which the model keeps
+ * no rows, is DPI_E_NOT_FOUND; one on a device with memory of its own DPI_E_UNSUPPORTED. Not counted by dpi_model_counters_json. */
+DPI_API DPI_NODISCARD dpi_status dpi_table_lookup(const dpi_model* model, const char* table, const int64_t* keys, size_t n, float* out,
+                                                  size_t out_len, dpi_error* error) DPI_NOEXCEPT;
+
 /* ---- batch ------------------------------------------------------------------------------------------------------------- */
 enum { DPI_LAYOUT_ROW_MAJOR = 0 /* bag = row * slots + slot */, DPI_LAYOUT_SLOT_MAJOR = 1 /* bag = slot * rows + row */ };
 enum { DPI_MEM_HOST = 0 };

@@ -117,6 +117,54 @@ def check_memory(engine, folder):
             yield f"the refusal says nothing of keys: {refused}"
 
 
+def lookup(model, table, keys, dim, room=None):
+    """dpi_table_lookup: rows [n, dim], or EngineError. `room`: floats of out, where it is another number."""
+    call = model.lib.dpi_table_lookup
+    call.restype, call.argtypes = ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p,
+                                                   ctypes.c_size_t, ctypes.c_void_p]
+    keys, out = np.asarray(keys, np.int64), np.full((len(keys), dim), np.nan, np.float32)
+    model._call(call, model.handle, table.encode(), keys.ctypes.data, len(keys), out.ctypes.data, out.size if room is None else room)
+    return out
+
+
+def check_lookup(engine, folder, devices):
+    """Rows by key and by number are those that went in; what is not there is said by name."""
+    rng, path = np.random.default_rng(4), pathlib.Path(folder) / "rows.h5"
+    keys = np.unique(np.append(rng.integers(-2**63, 2**63 - 1, 300), [0, -2**63]))
+    values, default, plain = rng.normal(size=(len(keys), 5)).astype("f4"), np.arange(5, dtype="f4"), rng.normal(size=(7, 3)).astype("f4")
+    b = Builder("rows")
+    b.categorical("user", keys="user")
+    b.categorical("item", vocab_size=7)
+    b.keyed_table("user", keys, values, default=default)
+    b.table("item", plain)
+    b.table("idle", plain)
+    b.head("z", b.linear(b.concat([b.embed(b.input("user"), "user"), b.embed(b.input("item"), "item")]), np.ones((1, 8))))
+    b.write(path)
+    rows = dict(zip(keys.tolist(), values))
+    asked = [*rng.choice(keys, 200).tolist(), 1, 2**63 - 1, 0, -2**63]
+    refusals = [("nowhere", [0], 5, None, 2, "there is no table 'nowhere'"), ("idle", [0], 3, None, 2, "'idle'"),
+                ("item", [0, 6, 7], 3, None, 1, "key 2 is 7, table 'item' has rows 0 to 6"),
+                ("item", [-1], 3, None, 1, "key 0 is -1"), ("user", asked, 5, 5 * len(asked) - 1, 1, f"expected {len(asked)} x 5")]
+    for device in devices:
+        with engine.load(path, device=device, **{"debug.fold": "off"}) as model:
+            if device not in ("ref", "cpu"):
+                refusals = [("user", [0], 5, None, 5, "not in host memory")]
+            else:
+                if not np.array_equal(lookup(model, "user", asked, 5), [rows.get(k, default) for k in asked]):
+                    yield f"rows by key on {device} are others"
+                if not np.array_equal(lookup(model, "item", [6, 0, 3, 3], 3), plain[[6, 0, 3, 3]]):
+                    yield f"rows by number on {device} are others"
+                if lookup(model, "user", [], 5).size:
+                    yield "no keys have rows"
+            for table, at, dim, room, code, text in refusals:
+                try:
+                    lookup(model, table, at, dim, room)
+                    yield f"{table} {at[:3]} on {device}: not refused"
+                except EngineError as refused:
+                    if refused.code != code or text not in str(refused):
+                        yield f"{table} {at[:3]} on {device}: {refused}"
+
+
 def check_external(engine, folder):
     """A table whose rows are elsewhere is refused by its name."""
     b = Builder("far")
@@ -143,7 +191,8 @@ def main():
                 wrong += check_model(engine, seed, folder, devices)
             except EngineError as error:
                 wrong.append(f"model {seed}: {error}")
-        for check in (check_raw_values(engine, folder, devices), check_memory(engine, folder), check_external(engine, folder)):
+        for check in (check_raw_values(engine, folder, devices), check_lookup(engine, folder, devices),
+                      check_memory(engine, folder), check_external(engine, folder)):
             wrong += check
     print("\n".join(wrong[:12]))
     print(f"{args.count} models: {len(wrong)} faults")

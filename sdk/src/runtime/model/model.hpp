@@ -55,6 +55,10 @@ class Model {
   /// Recomputes the golden rows; the failing text names row, head, expected and got.
   Status check_golden(const GoldenRows& golden, double tolerance);
 
+  /// Rows of a table of the bundle as float32, [keys, dim], as lookups read them. Fails as dpi_table_lookup
+  /// says; a failure leaves `out` as it is.
+  Status read_rows(const std::string& table, std::span<const int64_t> keys, std::span<float> out) const;
+
   const Engine& engine() const { return *engine_; }
   const Manifest& manifest() const { return manifest_; }
   const FeatureEncoder* encoder(int32_t feature) const {

@@ -3,6 +3,7 @@ package org.dpiframe;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
@@ -192,6 +193,23 @@ class ScoresTest {
       List<Float> seen = new ArrayList<>();
       for (int r = 0; r < 5; r++) seen.add(scores.buffer().get(r));
       assertEquals(scores.get(4), seen.get(4));
+    }
+  }
+
+  /** Numbers as h5py reads them. */
+  @Test
+  void rowsOfATable() throws Exception {
+    Path bundle = Support.bundles().stream().filter(p -> p.endsWith("msweb_deepfm.h5")).findFirst().orElseThrow();
+    try (Model model = Support.cpu(bundle)) {
+      float[] rows = model.tableLookup("area", new long[] {285, 3}, 16);
+      assertEquals(32, rows.length);
+      assertEquals(0.08303294330835342f, rows[16]);
+      assertEquals(-0.1536211520433426f, rows[17]);
+      assertEquals(0, model.tableLookup("area", new long[0], 16).length);
+      DpiException refused = assertThrows(DpiException.class, () -> model.tableLookup("area", new long[] {0, 286}, 16));
+      assertTrue(refused.getMessage().contains("key 1 is 286, table 'area' has rows 0 to 285"), refused.getMessage());
+      assertThrows(DpiException.class, () -> model.tableLookup("nowhere", new long[] {0}, 16));
+      assertThrows(IllegalArgumentException.class, () -> model.tableLookup("area", new long[] {0}, 0));
     }
   }
 }

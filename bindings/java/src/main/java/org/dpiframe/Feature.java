@@ -12,7 +12,7 @@ package org.dpiframe;
  * @param denseColumn its first dense column; -1 for categorical and sequence features
  * @param partColumn likewise within its own part
  * @param dim floats of a dense feature, else 1
- * @param vocabSize valid ids are 0 .. vocabSize - 1
+ * @param vocabSize valid ids are 0 .. vocabSize - 1; 0 of an id feature: ids are keys, any long
  * @param maxLen longer bags are cut; 0 = unlimited
  * @param hasEncoder raw values can be given ({@link Rows})
  * @param weighted its ids may carry weights

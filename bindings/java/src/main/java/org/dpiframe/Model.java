@@ -105,7 +105,7 @@ public final class Model implements AutoCloseable {
 
   /**
    * Calls, rows, errors and slow waits for a context since load; per feature by cause: missing, out_of_range (encoded ids), unknown
-   * and unparsable (raw values), cut (bags).
+   * and unparsable (raw values), cut (bags), absent (keys).
    */
   public String countersJson() {
     return json(DpiNative::dpi_model_counters_json);
@@ -133,6 +133,26 @@ public final class Model implements AutoCloseable {
   public void warmUp(long maxRows) {
     CallBlock call = new CallBlock();
     call.check(inside(handle -> DpiNative.dpi_model_warm_up(handle, maxRows, call.error())));
+  }
+
+  /**
+   * Rows of one table, {@code [keys, dim]}, as the model's lookups read them. Where a key set finds the table's rows, an absent key gives
+   * the default row; else keys are row numbers, and one outside the table is an error. {@code dim}: {@link #infoJson}.
+   */
+  public float[] tableLookup(String table, long[] keys, int dim) {
+    if (dim < 1 || dim > 1 << 16) throw new IllegalArgumentException("dim is " + dim + ", expected 1 to 65536");
+    Block name = Block.text(table);
+    long rowsAt = (long) keys.length * Long.BYTES;
+    long count = (long) keys.length * dim;
+    Block block = new Block(rowsAt + count * Float.BYTES);
+    block.longs(0, keys.length).put(keys);
+    CallBlock call = new CallBlock();
+    call.check(inside(handle -> DpiNative.dpi_table_lookup(handle, name.address, block.address, keys.length, block.address + rowsAt, count,
+        call.error())));
+    float[] rows = new float[(int) count];
+    block.floats(rowsAt, count).get(rows);
+    Reference.reachabilityFence(name);
+    return rows;
   }
 
   /** Starts building a batch for this model; it also fits any model of the same shape, such as the next version. */

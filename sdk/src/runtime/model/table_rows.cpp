@@ -1,0 +1,73 @@
+// Rows of one table for whoever wants to look at them, read as the model's lookups read them.
+#include <algorithm>
+#include <array>
+
+#include <dpi/kernels/row_decode.hpp>
+
+#include "base/text.hpp"
+#include "runtime/model/model.hpp"
+
+namespace dpi {
+
+namespace {
+
+constexpr size_t kGroup = 64;
+
+/// The table of the plan that holds a table of the bundle as it is; -1 = no op reads it.
+int32_t plan_table(const Plan& plan, size_t source) {
+  for (size_t t = 0; t < plan.tables.size(); ++t) {
+    if (plan.tables[t].source == static_cast<int32_t>(source)) return static_cast<int32_t>(t);
+  }
+  return -1;
+}
+
+/// Rows of up to kGroup keys; an absent one has the default row.
+void rows_of_keys(const KeyPlaces& places, const TableSpec& table, std::span<const int64_t> keys,
+                  int32_t* rows) {
+  std::array<KeyLookup, kGroup> lookups;
+  for (size_t k = 0; k < keys.size(); ++k) lookups[k] = {keys[k], 0, table.key_set, -1};
+  places.find({lookups.data(), keys.size()});
+  const auto absent = static_cast<int32_t>(table.rows - 1);
+  for (size_t k = 0; k < keys.size(); ++k) rows[k] = lookups[k].row < 0 ? absent : lookups[k].row;
+}
+
+}  // namespace
+
+Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, std::span<float> out) const {
+  DPI_RETURN_IF_ERROR(check_process());
+  const std::vector<TableSpec>& tables = manifest_.tables;
+  const auto spec = std::find_if(tables.begin(), tables.end(), [&](const auto& t) { return t.name == name; });
+  if (spec == tables.end()) return {Code::kNotFound, "there is no table " + in_quotes(name)};
+  const int32_t table = plan_table(engine_->plan(), static_cast<size_t>(spec - tables.begin()));
+  if (table < 0) {
+    return {Code::kNotFound,
+            "table " + in_quotes(name) + " is not loaded as it is: no op reads it, or only sums of its rows"};
+  }
+  if (!engine_->host_memory() || engine_->store().needs_ids())
+    return unsupported("rows of table " + in_quotes(name) + " are not in host memory");
+  const auto dim = static_cast<size_t>(spec->dim);
+  if (out.size() / dim < keys.size()) {
+    return invalid_argument("out has " + std::to_string(out.size()) + " floats, expected " +
+                            std::to_string(keys.size()) + " x " + std::to_string(dim));
+  }
+  for (size_t k = 0; spec->keys.empty() && k < keys.size(); ++k) {
+    if (keys[k] >= 0 && keys[k] < spec->rows) continue;
+    return invalid_argument("key " + std::to_string(k) + " is " + std::to_string(keys[k]) + ", table " +
+                            in_quotes(name) + " has rows 0 to " + std::to_string(spec->rows - 1));
+  }
+  const kernels::TableView view = engine_->store().view(table);
+  std::array<int32_t, kGroup> rows;
+  for (size_t at = 0; at < keys.size(); at += kGroup) {
+    const std::span<const int64_t> group = keys.subspan(at, std::min(kGroup, keys.size() - at));
+    if (spec->keys.empty()) {
+      std::transform(group.begin(), group.end(), rows.begin(),
+                     [](int64_t k) { return static_cast<int32_t>(k); });
+    } else {
+      rows_of_keys(*engine_->keys(), *spec, group, rows.data());
+    }
+    for (size_t k = 0; k < group.size(); ++k) kernels::decode_row(view, rows[k], out.data() + (at + k) * dim);
+  }
+  return {};
+}
+
+}  // namespace dpi
