@@ -55,7 +55,9 @@ Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, 
     return invalid_argument("key " + std::to_string(k) + " is " + std::to_string(keys[k]) + ", table " +
                             in_quotes(name) + " has rows 0 to " + std::to_string(spec->rows - 1));
   }
-  const kernels::TableView view = engine_->store().view(table);
+  DPI_ASSIGN_OR_RETURN(const std::unique_ptr<StoreReader> reader, engine_->store().open_reader());
+  DPI_RETURN_IF_ERROR(reader->acquire({}).status());
+  const kernels::TableView view = reader->view(table);
   std::array<int32_t, kGroup> rows;
   for (size_t at = 0; at < keys.size(); at += kGroup) {
     const std::span<const int64_t> group = keys.subspan(at, std::min(kGroup, keys.size() - at));
