@@ -294,6 +294,7 @@ type FeatureCounters struct {
 	Unknown    int64  `json:"unknown"`      // raw values that the encoder's vocabulary does not hold
 	Unparsable int64  `json:"unparsable"`   // raw values refused: no number, no integer
 	Cut        int64  `json:"cut"`          // bags longer than MaxLen
+	Absent     int64  `json:"absent"`       // keys that the feature's key set does not hold
 }
 
 // Counters counts since load.

@@ -117,7 +117,7 @@ func rawCounts(t testing.TB, m *dpi.Model, feature int) map[string]int64 {
 		t.Fatal(err)
 	}
 	f := counters.Features[feature]
-	return map[string]int64{"missing": f.Missing, "out_of_range": f.OutOfRange, "unknown": f.Unknown, "unparsable": f.Unparsable, "cut": f.Cut}
+	return map[string]int64{"missing": f.Missing, "out_of_range": f.OutOfRange, "unknown": f.Unknown, "unparsable": f.Unparsable, "cut": f.Cut, "absent": f.Absent}
 }
 
 func headOf(t testing.TB, m *dpi.Model, name string) int {

@@ -190,7 +190,7 @@ TEST_CASE("an id outside the vocabulary under rule oov scores as the oov row and
   std::string json(dpi_model_counters_json(a.model.get(), nullptr, 0), '\0');
   dpi_model_counters_json(a.model.get(), json.data(), json.size());
   CHECK(json.find("{\"name\":\"education\",\"missing\":0,\"out_of_range\":12,\"unknown\":0,\"unparsable\":0,"
-                  "\"cut\":0}") != std::string::npos);
+                  "\"cut\":0,\"absent\":0}") != std::string::npos);
 }
 
 TEST_CASE("floats: NaN is missing, infinity is an error") {

@@ -60,7 +60,11 @@ Manifest manifest_of(const std::string& text) {
   m.name = j.value("name", "test");
   for (const json& f : j.value("features", json::array())) m.features.push_back(feature_of(f));
   for (const json& t : j.value("tables", json::array())) {
-    m.tables.push_back({t.at("name"), t.at("rows"), t.at("dim"), kernels::DType::kF32, "", ""});
+    TableSpec spec;
+    spec.name = t.at("name");
+    spec.rows = t.at("rows");
+    spec.dim = t.at("dim");
+    m.tables.push_back(std::move(spec));
   }
   for (const json& op : j.value("ops", json::array())) m.ops.push_back(op_of(op));
   for (const json& h : j.value("heads", json::array())) {

@@ -85,7 +85,11 @@ class ModelBuilder : public ParamSource {
   /// A table of noise; its name. Rows in `cancelling` have a sum of 0: two elements and zeros.
   std::string table(int64_t rows, int64_t dim, const std::vector<int64_t>& cancelling = {}) {
     std::string name = fresh("table");
-    manifest_.tables.push_back({name, rows, dim, kernels::DType::kF32, "", ""});
+    TableSpec spec;
+    spec.name = name;
+    spec.rows = rows;
+    spec.dim = dim;
+    manifest_.tables.push_back(std::move(spec));
     tables_.push_back(noise(rows * dim, 0.3));
     for (const int64_t row : cancelling) {
       float* const at = tables_.back().data() + row * dim;

@@ -45,7 +45,7 @@ Counts counts_of(const dpi_model* m, int32_t feature) {
   for (const auto& [key, value] : f.items()) {
     if (key != "name") counts[key] = value.get<int64_t>();
   }
-  REQUIRE(counts.size() == 5);
+  REQUIRE(counts.size() == 6);
   return counts;
 }
 

@@ -97,7 +97,7 @@ class RawValuesTest {
         .getAsJsonObject();
     Map<String, Long> counters = new HashMap<>();
     f.entrySet().stream().filter(e -> !e.getKey().equals("name")).forEach(e -> counters.put(e.getKey(), e.getValue().getAsLong()));
-    assertEquals(5, counters.size());
+    assertEquals(6, counters.size());
     return counters;
   }
 
