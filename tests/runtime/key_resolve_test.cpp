@@ -68,7 +68,7 @@ struct Packed {
   }
   Status run(const Batch& b) {
     DPI_RETURN_IF_ERROR(check_batch(schema, b));
-    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(schema, map, b, 0));
+    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(schema, map, b, 0, b.item.rows));
     return resolve_rows(schema, map, b, range, block.data(), counters.data(), &rows);
   }
   std::vector<int32_t> ids(int32_t feature) {
