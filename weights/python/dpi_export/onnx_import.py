@@ -52,6 +52,7 @@ class Source:
         from .onnx.file import read_model
         from .onnx.graph import graph_of
         from .onnx.rewrite import rewritten
+        from .trace.build import clean
 
         self.proto, self.folder = read_model(model)
         self.path = os.fspath(model) if isinstance(model, (str, os.PathLike)) else None
@@ -61,7 +62,7 @@ class Source:
         if wrong:
             raise ValueError(f"outputs: the model has no '{wrong[0]}', only {', '.join(map(repr, self.graph.outputs))}")
         self.title = os.path.basename(self.path) if self.path else self.graph.name or "the ONNX model"
-        self.name = os.path.splitext(self.title)[0] if self.path else self.graph.name or None
+        self.name = clean(os.path.splitext(self.title)[0] if self.path else self.graph.name) or None
 
     def module(self, dtype=None):
         """The model as a torch.nn.Module."""

@@ -15,6 +15,7 @@ onnx = pytest.importorskip("onnx")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import onnx_models  # noqa: E402
+import onnx_numpy  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, explain, from_onnx  # noqa: E402
 from dpi_export.onnx import graph as onnx_graph  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -227,6 +228,60 @@ def test_features_are_named_where_they_are_wrong(tmp_path):
     from_onnx(small(), tmp_path / "m.h5", features={"item": {"table": "item.weight", "out_of_range": "oov", "oov_id": 0}, "price": {}})
     with Bundle(tmp_path / "m.h5") as bundle:
         assert bundle.features[0]["vocab_size"] == 9 and bundle.features[0]["oov_id"] == 0
+
+
+def test_bfloat16(tmp_path):
+    """A table of bfloat16 is looked up and cast; arithmetic in bfloat16 is refused."""
+    bits = (np.random.default_rng(2).normal(size=(9, 3)).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    model = small(TensorProto(name="item.weight", data_type=TensorProto.BFLOAT16, dims=(9, 3), raw_data=bits.astype("<u2").tobytes()))
+    model.graph.node.insert(1, helper.make_node("Cast", ["e"], ["f"], to=1))
+    model.graph.node[2].input[0] = "f"
+    from_onnx(model, tmp_path / "m.h5")
+    table = (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    exact = np.concatenate([table[ROWS["item"]], ROWS["price"]], 1) @ numpy_helper.to_array(model.graph.initializer[1]).astype(np.float64)
+    assert np.abs(scored(tmp_path / "m.h5")["z"] - exact[:, 0]).max() <= 1e-6
+    model.graph.node.insert(1, helper.make_node("Add", ["e", "e"], ["twice"]))
+    model.graph.node[2].input[0] = "twice"
+    with pytest.raises(UnsupportedModelError, match="Add_1.*computes in torch.bfloat16"):
+        from_onnx(model, tmp_path / "m.h5")
+
+
+# -- ONNX Runtime, where there is one ---------------------------------------------------------------------------------
+class Runtime:
+    """Stands in for the module onnxruntime, which Debian does not have: scores of the oracle, off by `off`."""
+
+    __version__, off, fails, rows = "0", 0.0, False, []
+
+    class SessionOptions:
+        """Holds options."""
+
+    class InferenceSession:
+        """One model."""
+
+        def __init__(self, model, _options, providers):
+            if Runtime.fails:
+                raise RuntimeError("no such opset")
+            self.model = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+
+        def run(self, outputs, feed):
+            Runtime.rows.append(len(feed["item"]))
+            out = onnx_numpy.run(self.model, feed)
+            return [(out[name] + Runtime.off).astype(np.float32) for name in outputs]
+
+
+def test_onnx_runtime_is_asked_too(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", Runtime)
+    monkeypatch.setattr(Runtime, "rows", [])
+    from_onnx(small(), tmp_path / "m.h5")
+    from_onnx(small(item=(7,), price=(7, 1)), tmp_path / "m.h5", outputs=["p"])  # a fixed number of rows: 24 are asked in blocks
+    assert Runtime.rows == [24, 7, 7, 7, 7]
+    monkeypatch.setattr(Runtime, "off", 1e-3)
+    with pytest.raises(UnsupportedModelError, match="ONNX Runtime 0 gives other scores for this file"):
+        from_onnx(small(), tmp_path / "n.h5")
+    from_onnx(small(), tmp_path / "n.h5", check=False)
+    monkeypatch.setattr(Runtime, "fails", True)
+    with pytest.warns(UserWarning, match="does not run this file, so it was not compared"):
+        from_onnx(small(), tmp_path / "n.h5")
 
 
 # -- explain, the command ---------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..import_common import UnsupportedModelError
-from .file import element_type, read_tensor
+from .file import BFLOAT16, element_type, read_tensor
 
 #: Opsets whose operators are known here. What an operator means changes between opsets, so a newer one is not guessed at.
 OPSETS = range(11, 24)
@@ -148,6 +148,8 @@ def _value(attribute, node, where):
     if kind == 3:
         return attribute.s.decode("utf-8", "backslashreplace")
     if kind == 4:
+        if attribute.t.data_type == BFLOAT16:
+            raise UnsupportedModelError(f"{what}: is of bfloat16, and a bundle computes in float32")
         return read_tensor(attribute.t, where.folder, what)
     if kind == 5:
         return Graph(attribute.g, where, inner=True)

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from ..import_common import UnsupportedModelError
-from .file import TYPES
+from .file import BFLOAT16, TYPES
 from .graph import Graph
 
 #: Entries that one value may have while a model is traced: graphs of a few bytes may ask for any number.
@@ -66,7 +66,7 @@ def model_class():
                 self.refuse(f"makes elements of type {number}, which have no place in a bundle")
             if number == 1:
                 return self.owner.dtype
-            if number == 16:
+            if number == BFLOAT16:
                 return torch.bfloat16
             return torch.from_numpy(np.zeros(1, TYPES[number])).dtype if TYPES[number] not in (np.uint16, np.uint32, np.uint64) else \
                 self.refuse("makes unsigned integers of more than 8 bits, which torch does not have")
@@ -132,7 +132,9 @@ def model_class():
                 array = graph.array(name)
                 if array.dtype in (np.uint16, np.uint32, np.uint64):
                     raise UnsupportedModelError(f"{self.title}: weight '{name}': torch has no {array.dtype}")
-                self.weights[name] = self.cast(torch.from_numpy(array if array.flags.writeable else array.copy()))
+                tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
+                half = graph.tensors[name].data_type == BFLOAT16  # read as float32, and a bfloat16 again, so that sums of it are refused
+                self.weights[name] = tensor.to(torch.bfloat16) if half else self.cast(tensor)
 
         def cast(self, tensor):
             """A float32 tensor in the precision that the model runs in; others as they are."""
