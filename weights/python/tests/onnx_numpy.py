@@ -166,6 +166,12 @@ def _one_hot(given, attrs, opset, count):
     return np.moveaxis(np.where(hot, on, off), -1, attrs.get("axis", -1))
 
 
+def _scatter(given, attrs, opset, count):
+    out = given[0].copy()
+    np.put_along_axis(out, given[1], given[2], attrs.get("axis", 0))
+    return out
+
+
 def _clip(given, attrs, opset, count):
     low, high = ((given[i] if len(given) > i else None) for i in (1, 2))
     x = given[0] if low is None else np.maximum(given[0], low)
@@ -266,4 +272,5 @@ OPS = {
     "Softmax": _softmax, "LogSoftmax": lambda *a: _softmax(*a, log=True), "CumSum": _cumsum,
     "MatMul": _two(np.matmul), "Gemm": _gemm, "BatchNormalization": _batch_norm, "LayerNormalization": _layer_norm,
     "Einsum": lambda given, attrs, opset, count: np.einsum(attrs["equation"].decode(), *given), "Gather": _gather, "OneHot": _one_hot,
+    "ScatterElements": _scatter, "Floor": _one(np.floor),
 }

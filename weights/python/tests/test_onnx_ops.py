@@ -118,6 +118,12 @@ EXACT = {
     "a vector on the right": ([("MatMul", ["e", "v"], "y", {})], {"v": w(4)}, 13),
     "einsum with spaces and dots": ([("Einsum", ["e", "v"], "y", {"equation": "...d , d -> ..."})], {"v": w(4)}, 13),
     "mean of three": ([("Mean", ["x", "c", "x"], "y", {})], {"c": w(6)}, 13),
+    "a block written by elements": ([("Shape", ["x"], "s", {"end": 1}), ("Concat", ["s", "two"], "d", {"axis": 0}), ("Expand", ["p", "d"], "i_", {}),
+                                     ("Slice", ["x", "zero", "two", "one"], "u", {}), ("Mul", ["u", "f"], "v", {}),
+                                     ("ScatterElements", ["x", "i_", "v"], "y", {"axis": 1})],
+                                    {"two": np.array([2]), "p": np.array([[3, 5]]), "zero": np.array([0]), "one": np.array([1]), "f": np.float32(2)}, 15),
+    "an id rounded down": ([("Cast", ["h"], "c", {"to": 1}), ("Div", ["c", "k"], "q", {}), ("Floor", ["q"], "r", {}), ("Cast", ["r"], "j", {"to": 7}),
+                            ("Gather", ["t", "j"], "y", {})], {"k": np.float32(4), "t": w(3, 2)}, 13),
     "gelu by erf": ([("Div", ["x", "r"], "d", {}), ("Erf", ["d"], "f", {}), ("Add", ["f", "one"], "g", {}), ("Mul", ["half", "x"], "h_", {}),
                      ("Mul", ["h_", "g"], "y", {})], {"r": np.float32(2 ** 0.5), "one": np.float32(1), "half": np.float32(0.5)}, 13),
 }

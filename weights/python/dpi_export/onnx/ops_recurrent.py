@@ -36,7 +36,9 @@ def _weights(w, r, b, order):
 def _state(op, values, at, x, w):
     """The state at the start, zeros where none is given."""
     if len(values) > at and values[at] is not None:
-        return values[at]
+        if not op.known[at]:
+            return values[at]
+        return torch.tensor(values[at].tolist(), dtype=x.dtype)  # functionalize knows it then, and torch.gru writes into it
     return torch.zeros(w.shape[0], x.shape[1], op.attr("hidden_size"), dtype=x.dtype)
 
 

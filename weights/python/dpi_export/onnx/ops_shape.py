@@ -175,6 +175,23 @@ def scatter_nd(op, x, indices, updates):
     return out
 
 
+def scatter_elements(op, x, indices, updates):
+    """A block of x along one axis replaced, as torch.select_scatter is exported: everywhere the same places."""
+    axis = _axis(op, x)
+    if not op.known[1] or op.attr("reduction", "none") != "none":
+        op.refuse("writes to places that depend on the rows, or adds there; write Where with a mask, or Concat of the parts")
+    places = np.array(indices.tolist())
+    first = np.moveaxis(places, axis, -1).reshape(-1, places.shape[axis])[0] if places.size else places
+    whole = all(a == b for i, (a, b) in enumerate(zip(indices.shape, x.shape)) if i != axis)
+    step = int(first[1] - first[0]) if len(first) > 1 else 1
+    if not whole or not places.size or first[0] < 0 or step < 1 or first.tolist() != list(range(first[0], first[-1] + 1, step)) or \
+            not (np.moveaxis(places, axis, -1) == first).all():
+        op.refuse("writes to places that are no block of the value; write Where with a mask, or Concat of the parts")
+    out = x.clone()
+    out[(slice(None),) * axis + (slice(int(first[0]), int(first[-1]) + 1, step),)] = updates
+    return out
+
+
 def _grid(places):
     """Coordinates along each dim, where places [dims..., coordinate] are all combinations of them in order; else None."""
     dims = places.ndim - 1

@@ -27,7 +27,8 @@ TABLE = {
     "Constant": s.constant, "Identity": s.identity, "Reshape": s.reshape, "Flatten": s.flatten, "Transpose": s.transpose,
     "Squeeze": s.squeeze, "Unsqueeze": s.unsqueeze, "Concat": s.concat, "Split": s.split, "Slice": s.sliced, "Expand": s.expand,
     "Tile": s.tile, "Pad": s.pad, "Shape": s.shape, "Size": s.size, "ConstantOfShape": s.constant_of_shape, "Range": s.ranged,
-    "ScatterND": s.scatter_nd, "Trilu": s.trilu, "NonZero": s.non_zero, "SplitToSequence": s.split_to_sequence, "SequenceAt": s.sequence_at,
+    "ScatterND": s.scatter_nd, "ScatterElements": s.scatter_elements, "Trilu": s.trilu, "NonZero": s.non_zero,
+    "SplitToSequence": s.split_to_sequence, "SequenceAt": s.sequence_at,
     "SequenceConstruct": s.sequence_of, "ConcatFromSequence": s.concat_sequence,
     # over an axis
     "ReduceSum": x.reduction(x.total), "ReduceMean": x.reduction(x.mean), "ReduceMax": x.reduction(x.largest),
@@ -49,7 +50,9 @@ _INSTEAD = {
     "Scan": "it runs a subgraph for every position; write the steps out",
     "InstanceNormalization": "write LayerNormalization over the last axis", "GroupNormalization": "write Reshape and LayerNormalization",
     "RNN": "write its steps out",
-    "ScatterElements": "write Where with a mask, or Concat of the parts",
+    "SequenceEmpty": "it begins a loop, as that of nn.EmbeddingBag by torch's newer exporter: write nn.Embedding and a sum, or export with "
+                     "dynamo=False",
+    
     "Unique": "it looks at all rows at once", "Compress": "how many entries it gives depends on the rows; multiply by a mask",
     "RandomNormal": "it is random", "RandomUniform": "it is random", "RandomNormalLike": "it is random", "Bernoulli": "it is random",
     "RandomUniformLike": "it is random", "Multinomial": "it is random", "StringNormalizer": "encode texts before the model",
