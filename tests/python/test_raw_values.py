@@ -200,15 +200,21 @@ def test_columns_that_fit_no_rule():
         with pytest.raises(dpi.InvalidArgument) as caught:
             model.predict_raw({"age": [1, 2, "lots"]})
         assert (caught.value.row, caught.value.feature) == (2, model.feature("age").index)
-        shrinking = [1, b"x", 3]
+        with pytest.raises(dpi.InvalidArgument, match="'user' is there twice"):
+            model.predict_raw(pandas.DataFrame([[1, 2]], columns=["user", "user"]))
+        with pytest.raises(dpi.InvalidArgument, match="row 1, feature 'user': a bytes"):
+            model.predict_raw({"user": [1, b"x", 3]})
 
-        class Shrinks:
-            def __array__(self):
-                raise AssertionError("no array")
+        class Clears(decimal.Decimal):
+            """Empties the column while it is read."""
 
-        with pytest.raises(dpi.InvalidArgument, match="row 1"):
-            model.predict_raw({"user": shrinking})
-        assert "Shrinks" in str(pytest.raises(dpi.InvalidArgument, model.predict_raw, {"user": [Shrinks()]}).value)
+            def __str__(self):
+                column.clear()
+                return "26"
+
+        column = [Clears(26), 1, 2]
+        with pytest.raises(dpi.InvalidArgument, match="changed its length"):
+            model.predict_raw({"user": column})
 
 
 def test_vectors_and_shared_rows():

@@ -53,7 +53,7 @@ class Shared:
 
 def deadline_of(timeout: Optional[float]) -> int:
     """A timeout in seconds as a moment of the monotonic clock in nanoseconds; 0 = none."""
-    return 0 if timeout is None else max(1, time.monotonic_ns() + int(timeout * 1e9))
+    return 0 if timeout is None else max(1, time.monotonic_ns() + int(min(timeout, 1e9) * 1e9))
 
 
 def integers(what: str, value: Any) -> Optional[np.ndarray]:

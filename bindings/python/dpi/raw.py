@@ -227,7 +227,11 @@ def named_columns(data: Any) -> Tuple[Dict[str, Any], Optional[int]]:
     if isinstance(data, collections.abc.Mapping):
         return dict(data), None
     if hasattr(data, "columns") and hasattr(data, "iloc"):
-        return {name: data.iloc[:, i] for i, name in enumerate(data.columns)}, len(data)
+        names = list(data.columns)
+        twice = [name for i, name in enumerate(names) if name in names[:i]]
+        if twice:
+            raise invalid(f"the column '{twice[0]}' is there twice")
+        return {name: data.iloc[:, i] for i, name in enumerate(names)}, len(data)
     if isinstance(data, (list, tuple)) and all(isinstance(row, collections.abc.Mapping) for row in data):
         names = dict.fromkeys(name for row in data for name in row)
         return {name: [row.get(name, ABSENT) for row in data] for name in names}, len(data)
