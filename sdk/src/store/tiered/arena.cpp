@@ -1,0 +1,121 @@
+#include "store/tiered/arena.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "store/tiered/directory.hpp"
+
+namespace dpi::tiered {
+
+namespace {
+
+constexpr int64_t kLeastPerShard = 4096;
+constexpr int64_t kMostPlaces = (int64_t{1} << 31) - 4096;  // of a class: places are int32
+constexpr int64_t kMostPerShard = int64_t{1} << 22;         // leaves 9 bits of a word for the table
+constexpr int64_t kMostShards = 1024;
+constexpr int64_t kDirectoryBytes = 18;  // a place, at a load of 0.75, absent keys included
+constexpr int64_t kShardBytes = 320;     // a shard's stash, and what is rounded up
+
+int64_t wanted_bytes(const TierTable& t) {
+  return checked_mul(std::max<int64_t>(1, t.rows), row_stride(t)).value_or(int64_t{1} << 50);
+}
+
+int64_t shards_for(int64_t places, int64_t most) {
+  const auto wanted =
+      static_cast<uint64_t>(std::clamp<int64_t>(places / kLeastPerShard, 1, std::max<int64_t>(1, most)));
+  const auto needed = static_cast<uint64_t>((places + kMostPerShard - 1) / kMostPerShard);
+  const auto shards = static_cast<int64_t>(std::max(std::bit_floor(wanted), std::bit_ceil(needed)));
+  return std::min(kMostShards, shards);
+}
+
+/// Shards and places of a class that may take `bytes`. most_rows: more would never be used, 0 = not known.
+void cut(ArenaPlan::Class* c, int64_t bytes, int64_t most_rows, int64_t shards) {
+  const int64_t each = c->stride + kDirectoryBytes;
+  const auto room = [&](int64_t n) {
+    const int64_t left = bytes - n * kShardBytes - static_cast<int64_t>(c->tables.size()) * c->stride - 64;
+    const int64_t places = std::clamp<int64_t>(left / each, 0, kMostPlaces);
+    return most_rows > 0 ? std::min(places, most_rows) : places;
+  };
+  c->shards = static_cast<int32_t>(shards_for(room(1), shards));
+  c->places_per_shard = static_cast<int32_t>(room(c->shards) / c->shards);
+  c->remembered = std::max(1, c->places_per_shard / 64);
+}
+
+Status place_classes(const std::vector<TierTable>& tables, uint64_t budget, ArenaPlan* plan) {
+  for (auto& c : plan->classes) {
+    if (c.places_per_shard == 0) {
+      return {Code::kOutOfMemory, "a host budget of " + std::to_string(budget) +
+                                      " bytes leaves no room for a row of table '" +
+                                      tables[static_cast<size_t>(c.tables[0])].name + "', which takes " +
+                                      std::to_string(c.stride + kDirectoryBytes) + " bytes"};
+    }
+    const auto shape =
+        directory_shape(c.shards, c.places_per_shard, c.remembered, static_cast<int64_t>(c.tables.size()), 0);
+    if (!shape)
+      return unsupported(std::to_string(c.tables.size()) + " tables with rows of " +
+                         std::to_string(c.stride) + " bytes, at most 511");
+    c.row_offset = plan->row_bytes;
+    c.directory_offset = plan->directory_bytes;
+    const int64_t rows = c.places() + static_cast<int64_t>(c.tables.size());
+    plan->row_bytes += static_cast<uint64_t>(round_up(rows * c.stride, 64));
+    plan->directory_bytes += Directory::bytes(*shape);
+  }
+  return {};
+}
+
+}  // namespace
+
+int64_t row_stride(const TierTable& table) {
+  const int64_t bytes = table.dim * kernels::dtype_bytes(table.dtype);
+  if (bytes <= 32)
+    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(bytes, 4))));
+  return bytes <= 64 ? 64 : round_up(bytes, 32);
+}
+
+Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budget, int32_t shards) {
+  ArenaPlan plan;
+  std::vector<double> share;
+  std::vector<int64_t> most_rows;  // of all tables of a class, 0 = not known
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const int64_t stride = row_stride(tables[t]);
+    size_t c = 0;
+    while (c < plan.classes.size() && plan.classes[c].stride != stride) ++c;
+    if (c == plan.classes.size()) {
+      plan.classes.emplace_back().stride = stride;
+      share.push_back(0);
+      most_rows.push_back(0);
+    }
+    plan.classes[c].tables.push_back(static_cast<int32_t>(t));
+    plan.class_of.push_back(static_cast<int32_t>(c));
+    plan.code_of.push_back(static_cast<int32_t>(plan.classes[c].tables.size()));
+    share[c] += static_cast<double>(wanted_bytes(tables[t]));
+    const bool known = tables[t].rows > 0 && most_rows[c] >= 0;
+    most_rows[c] = known ? checked_add(most_rows[c], tables[t].rows).value_or(-1) : -1;
+  }
+  // A small class gets all it can use, up to a share that large ones do not feel; what is left goes by size.
+  const double least = static_cast<double>(budget) / (4.0 * static_cast<double>(plan.classes.size()));
+  double left = static_cast<double>(budget), open = 0;
+  const auto at_once = [&](double wanted) { return std::min(least, wanted * 2); };
+  for (const double wanted : share) left -= at_once(wanted), open += wanted;
+  for (size_t c = 0; c < plan.classes.size(); ++c) {
+    const double bytes = std::min(1e15, at_once(share[c]) + left * (share[c] / open));
+    // A quarter more than the rows there are, for shards that are not equally full.
+    const int64_t most = most_rows[c] < 0 ? 0 : most_rows[c] + most_rows[c] / 4 + 64;
+    cut(&plan.classes[c], static_cast<int64_t>(bytes), most, shards);
+  }
+  DPI_RETURN_IF_ERROR(place_classes(tables, budget, &plan));
+  return plan;
+}
+
+Result<Arena> Arena::make(const ArenaPlan& plan, const MemoryHooks& hooks) {
+  Arena a;
+  a.plan_ = plan;
+  DPI_ASSIGN_OR_RETURN(a.rows_, Block::make(hooks, plan.row_bytes, "the rows of tiered tables"));
+  DPI_ASSIGN_OR_RETURN(a.directories_,
+                       Block::make(hooks, plan.directory_bytes, "directories of tiered tables"));
+  return a;
+}
+
+}  // namespace dpi::tiered

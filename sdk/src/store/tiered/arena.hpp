@@ -1,0 +1,84 @@
+// T1's rows: one block of host memory of a fixed budget, shared by all tables. Tables whose rows are padded
+// to the same number of bytes form a size class and share its places; the budget is split between classes by
+// the bytes of all their rows, and a small class gets all it can use. A place is the number of a row of its
+// class, so kernels read base + place * stride.
+//
+// Each class is cut into shards (a key's hash says which), each with its own pool, directory range and lock.
+// Behind them every table has one place of its own for its default row. A row's bytes never change after its
+// place was linked: an update is another place.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <dpi/kernels/tensor.hpp>
+
+#include "base/environment.hpp"
+#include "base/status.hpp"
+#include "store/tiered/block.hpp"
+
+namespace dpi::tiered {
+
+struct TierTable {
+  std::string name;
+  int64_t rows = 0;  // of the table in the tier below, for the split of the budget; 0 = not known
+  int32_t dim = 0;   // derived scalars included
+  kernels::DType dtype = kernels::DType::kF32;
+};
+
+/// Bytes that one row takes in the arena: as store/arena_map.hpp pads them.
+int64_t row_stride(const TierTable& table);
+
+/// How a budget is spent. Pure arithmetic: what is forecast is what is taken.
+struct ArenaPlan {
+  struct Class {
+    int64_t stride = 0;
+    int32_t shards = 1;
+    int32_t places_per_shard = 0;
+    int32_t remembered = 0;         // absent keys per shard
+    std::vector<int32_t> tables;    // their codes are 1, 2, ... in this order
+    uint64_t row_offset = 0;        // of place 0 in the rows' block
+    uint64_t directory_offset = 0;  // in the directories' block
+
+    int64_t places() const { return int64_t{shards} * places_per_shard; }
+  };
+  std::vector<Class> classes;
+  std::vector<int32_t> class_of;  // per table
+  std::vector<int32_t> code_of;
+  uint64_t row_bytes = 0;
+  uint64_t directory_bytes = 0;
+
+  uint64_t bytes() const { return row_bytes + directory_bytes; }
+};
+
+/// budget: bytes of rows and directories. shards: at most this many per class, fewer where a shard would have
+/// less than 4096 places. kOutOfMemory, with numbers, when a class would not get a single place.
+Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budget, int32_t shards);
+
+class Arena {
+ public:
+  static Result<Arena> make(const ArenaPlan& plan, const MemoryHooks& hooks);
+  Arena() = default;
+
+  std::byte* row(int32_t size_class, int32_t place) const {
+    const auto& c = plan_.classes[static_cast<size_t>(size_class)];
+    return rows_.data() + c.row_offset + static_cast<uint64_t>(place) * static_cast<uint64_t>(c.stride);
+  }
+  int32_t default_place(int32_t table) const {
+    const auto t = static_cast<size_t>(table);
+    return static_cast<int32_t>(plan_.classes[static_cast<size_t>(plan_.class_of[t])].places()) +
+           plan_.code_of[t] - 1;
+  }
+  void* directory(int32_t size_class) const {
+    return directories_.data() + plan_.classes[static_cast<size_t>(size_class)].directory_offset;
+  }
+  const ArenaPlan& plan() const { return plan_; }
+
+ private:
+  ArenaPlan plan_;
+  Block rows_;
+  Block directories_;
+};
+
+}  // namespace dpi::tiered
