@@ -1,37 +1,15 @@
 #include "base/thread_pool.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <string>
 #include <system_error>
 
+#include "base/block_signals.hpp"
 #include "base/float_env.hpp"
 
 namespace dpi {
-
-namespace {
-
-/// While this lives, threads that are started begin with the signals of a host blocked.
-class BlockSignals {
- public:
-  BlockSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
-      sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockSignals(const BlockSignals&) = delete;
-  BlockSignals& operator=(const BlockSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
 
 struct ThreadPool::Job {
   Share share = nullptr;

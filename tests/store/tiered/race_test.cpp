@@ -59,7 +59,8 @@ struct Race {
           pool.give(place);
         ++written;
       }
-      while (pool.n_free() == 0 && pool.n_waiting() < kPlaces / 2) evict(&pool, &linked, rng() % linked.size());
+      while (pool.n_free() == 0 && pool.n_waiting() < kPlaces / 2)
+        evict(&pool, &linked, rng() % linked.size());
       if (pool.n_free() == 0) std::this_thread::yield();
     }
     done = true;

@@ -16,6 +16,7 @@ constexpr int64_t kMostPlaces = (int64_t{1} << 31) - 4096;  // of a class: place
 constexpr int64_t kMostPerShard = int64_t{1} << 22;         // leaves 9 bits of a word for the table
 constexpr int64_t kMostShards = 1024;
 constexpr int64_t kDirectoryBytes = 18;  // a place, at a load of 0.75, absent keys included
+constexpr int64_t kPlaceBytes = 9;       // its pool, heat, sketch and probation
 constexpr int64_t kShardBytes = 320;     // a shard's stash, and what is rounded up
 
 int64_t wanted_bytes(const TierTable& t) {
@@ -32,7 +33,7 @@ int64_t shards_for(int64_t places, int64_t most) {
 
 /// Shards and places of a class that may take `bytes`. most_rows: more would never be used, 0 = not known.
 void cut(ArenaPlan::Class* c, int64_t bytes, int64_t most_rows, int64_t shards) {
-  const int64_t each = c->stride + kDirectoryBytes;
+  const int64_t each = c->stride + kDirectoryBytes + kPlaceBytes;
   const auto room = [&](int64_t n) {
     const int64_t left = bytes - n * kShardBytes - static_cast<int64_t>(c->tables.size()) * c->stride - 64;
     const int64_t places = std::clamp<int64_t>(left / each, 0, kMostPlaces);
@@ -49,7 +50,7 @@ Status place_classes(const std::vector<TierTable>& tables, uint64_t budget, Aren
       return {Code::kOutOfMemory, "a host budget of " + std::to_string(budget) +
                                       " bytes leaves no room for a row of table '" +
                                       tables[static_cast<size_t>(c.tables[0])].name + "', which takes " +
-                                      std::to_string(c.stride + kDirectoryBytes) + " bytes"};
+                                      std::to_string(c.stride + kDirectoryBytes + kPlaceBytes) + " bytes"};
     }
     const auto shape =
         directory_shape(c.shards, c.places_per_shard, c.remembered, static_cast<int64_t>(c.tables.size()), 0);
@@ -61,6 +62,7 @@ Status place_classes(const std::vector<TierTable>& tables, uint64_t budget, Aren
     const int64_t rows = c.places() + static_cast<int64_t>(c.tables.size());
     plan->row_bytes += static_cast<uint64_t>(round_up(rows * c.stride, 64));
     plan->directory_bytes += Directory::bytes(*shape);
+    plan->place_bytes += static_cast<uint64_t>(c.places() * kPlaceBytes);
   }
   return {};
 }

@@ -48,12 +48,14 @@ struct ArenaPlan {
   std::vector<int32_t> code_of;
   uint64_t row_bytes = 0;
   uint64_t directory_bytes = 0;
+  uint64_t place_bytes = 0;  // what shards note about places, on the heap
 
-  uint64_t bytes() const { return row_bytes + directory_bytes; }
+  uint64_t bytes() const { return row_bytes + directory_bytes + place_bytes; }
 };
 
-/// budget: bytes of rows and directories. shards: at most this many per class, fewer where a shard would have
-/// less than 4096 places. kOutOfMemory, with numbers, when a class would not get a single place.
+/// budget: bytes of rows, directories and notes about places. shards: at most this many per class, fewer
+/// where a shard would have less than 4096 places. kOutOfMemory, with numbers, when a class would not get a
+/// single place.
 Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budget, int32_t shards);
 
 class Arena {

@@ -116,11 +116,14 @@ class DirectoryT {
   /// As erase, and `place` is linked in the same store: readers find one or the other.
   int32_t replace(const TableCode& t, uint64_t h, int64_t key, int32_t place);
 
-  /// visit(code, key, place) for every entry of one bucket, place = kAbsent for those.
+  /// visit(code, key, place) for every entry of a bucket in [0, buckets()), place = kAbsent for those.
   template <class Visit>
   void entries(int32_t shard, int64_t bucket, Visit&& visit) const {
-    visit_bucket(buckets_[shard * shape_.buckets_per_shard + bucket], shard, visit);
+    const int64_t in_stash = bucket - shape_.buckets_per_shard;
+    visit_bucket(in_stash >= 0 ? stash(shard)[in_stash] : buckets_[shard * shape_.buckets_per_shard + bucket],
+                 shard, visit);
   }
+  int64_t buckets() const { return shape_.buckets_per_shard + stash_buckets_; }
   /// The same for the buckets in which a key of this hash may lie, but the stash.
   template <class Visit>
   void near(uint64_t h, Visit&& visit) const {

@@ -1,0 +1,208 @@
+// A call that misses: distinct keys claimed, fetched, waited for, and their places written.
+#include <string>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "store/tiered/call.hpp"
+
+namespace dpi::tiered {
+
+namespace {
+
+bool passed(uint64_t deadline_ns) { return deadline_ns != 0 && monotonic_ns() >= deadline_ns; }
+
+}  // namespace
+
+Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, uint64_t deadline_ns) {
+  if (r.inside) return internal_error("a context acquired rows twice without releasing them");
+  int64_t keys = 0;
+  for (const CacheLookup& l : lookups) keys += l.n;
+  if (keys > r.max_keys)
+    return internal_error("a call of " + std::to_string(keys) + " keys in a context for " +
+                          std::to_string(r.max_keys));
+  r.missed.clear();
+  r.inside = true;
+  epochs_.enter(*r.line);
+  probe(r, lookups);
+  if (r.missed.empty()) return {};
+  Status settled = settle(r, lookups, deadline_ns);
+  if (!settled.ok()) release(r);
+  return settled;
+}
+
+void HostCache::release(CacheReader& r) {
+  if (r.inside) epochs_.leave(*r.line);
+  r.inside = false;
+}
+
+/// The index of the key among the reader's misses, where it is added when it is new.
+int32_t HostCache::distinct(CacheReader& r, int32_t table, int64_t key) {
+  const Table& t = tables_[static_cast<size_t>(table)];
+  const uint64_t h = t.directory->hash(t.code, key);
+  const auto mask = static_cast<uint32_t>(r.distinct.size() - 1);
+  for (auto e = static_cast<uint32_t>(h >> 16) & mask;; e = (e + 1) & mask) {
+    const int32_t known = r.distinct[e] - 1;
+    if (known < 0) {
+      r.misses.push_back(
+          {{t.code, h, key}, table, Directory::kMissing, -1, false, e, t.shards[t.directory->shard_of(h)]});
+      r.distinct[e] = static_cast<int32_t>(r.misses.size());
+      return static_cast<int32_t>(r.misses.size()) - 1;
+    }
+    const Miss& m = r.misses[static_cast<size_t>(known)];
+    if (m.key.key == key && m.table == table) return known;
+  }
+}
+
+void HostCache::forget_distinct(CacheReader& r) {
+  for (const Miss& m : r.misses) r.distinct[m.entry] = 0;
+}
+
+void HostCache::collect(Call& c) {
+  c.r.misses.clear();
+  for (auto& missed : c.r.missed) {
+    const CacheLookup& l = c.lookups[static_cast<size_t>(missed.lookup)];
+    missed.miss = distinct(c.r, l.table, l.keys[missed.at]);
+  }
+  forget_distinct(c.r);
+}
+
+Status HostCache::settle(CacheReader& r, std::span<const CacheLookup> lookups, uint64_t deadline_ns) {
+  Call c{r, lookups, deadline_ns, {}, false};
+  Status result;
+  for (bool retried = false;;) {
+    collect(c);
+    const Started started = start_fetches(c);
+    result = started == Started::kNone ? queue_full(r) : finish_fetches(c);
+    drop_flights(r);
+    if (result.ok() && started == Started::kAll) {
+      result = deliver(c);
+      break;
+    }
+    // A fetch that ended at another call's deadline is asked for again, once.
+    const bool again = result.code() == Code::kTimeout && !retried && !passed(deadline_ns);
+    if (!result.ok() && !again) break;
+    retried = retried || again;
+    uncount(c);
+    if (started == Started::kNoPlace) {
+      epochs_.leave(*r.line);  // places that wait for this call come free only without it
+      result = hold_places(c);
+      epochs_.enter(*r.line);
+      if (!result.ok()) break;
+    }
+    r.missed.clear();
+    probe(r, lookups);
+  }
+  if (c.scarce.owns_lock()) give_back_places(r);
+  return result;
+}
+
+/// Takes back what probe counted, because the call looks again. Missed keys have no place yet.
+void HostCache::uncount(Call& c) {
+  for (const CacheLookup& l : c.lookups) {
+    const Table& t = tables_[static_cast<size_t>(l.table)];
+    int64_t hits = 0, absent = 0;
+    for (int64_t i = 0; i < l.n; ++i) {
+      absent += l.places[i] == t.default_place;
+      hits += l.places[i] >= 0 && l.places[i] != t.default_place;
+    }
+    add_count(&c.r.counts[static_cast<size_t>(l.table)].hits, -hits);
+    add_count(&c.r.counts[static_cast<size_t>(l.table)].absent, -absent);
+  }
+}
+
+Status HostCache::queue_full(const CacheReader& r) const {
+  const Table& t = tables_[static_cast<size_t>(r.misses[0].table)];
+  return {Code::kQueueFull, "all fetches of the host tier are under way; table '" + t.spec.row.name +
+                                "' and others wait for " + std::to_string(r.misses.size()) + " rows"};
+}
+
+/// Claims every miss, or as many as fetches and places allow.
+HostCache::Started HostCache::start_fetches(Call& c) {
+  FetchJob* job = nullptr;
+  Started all = Started::kAll;
+  bool any = false;
+  for (Miss& m : c.r.misses) {
+    all = start_fetch(c, &m, &job);
+    any = any || m.flight >= 0;
+    if (all != Started::kAll) break;
+  }
+  if (job != nullptr) fetcher_->submit(job, c.deadline_ns);
+  return all == Started::kNone && any ? Started::kSome : all;
+}
+
+/// kAll: the miss has a place, a fetch, or (by its table's policy) no need of one.
+HostCache::Started HostCache::start_fetch(Call& c, Miss* m, FetchJob** job) {
+  const Table& t = tables_[static_cast<size_t>(m->table)];
+  const bool wait = t.spec.policy == MissPolicy::kExact;
+  if (*job != nullptr && ((*job)->table != m->table || (*job)->full()))
+    fetcher_->submit(std::exchange(*job, nullptr), c.deadline_ns);
+  if (*job == nullptr) *job = fetcher_->take_job(m->table);
+  Shard::Claimed claimed{Shard::Claim::kFull, Directory::kMissing, -1};
+  PlaceStack* held = c.scarce.owns_lock() ? &c.r.stacks[static_cast<size_t>(m->shard->number())] : nullptr;
+  if (*job != nullptr) claimed = m->shard->claim(m->key, wait, held, monotonic_ns());
+  switch (claimed.what) {
+    case Shard::Claim::kPlace:
+      m->place = claimed.place;
+      return Started::kAll;
+    case Shard::Claim::kStarted:
+      (*job)->add(m->key.key, arena_.row(t.size_class, claimed.place), m->shard, claimed.flight);
+      [[fallthrough]];
+    case Shard::Claim::kJoined:
+      if (wait) m->flight = claimed.flight;
+      m->waited = wait;
+      return Started::kAll;
+    case Shard::Claim::kNoPlace:
+    case Shard::Claim::kFull:
+      break;
+  }
+  if (wait) return claimed.what == Shard::Claim::kNoPlace ? Started::kNoPlace : Started::kNone;
+  add_count(&c.r.counts[static_cast<size_t>(m->table)].dropped, 1);
+  return Started::kAll;
+}
+
+Status HostCache::finish_fetches(Call& c) {
+  Status failed;
+  for (Miss& m : c.r.misses) {
+    while (m.flight >= 0) {
+      const uint64_t seen = fetcher_->finished();
+      if (const auto landed = m.shard->poll(m.flight)) {
+        m.flight = -1;
+        m.place = landed->place;
+        if (landed->failure != nullptr && failed.ok()) failed = *landed->failure;
+      } else if (!fetcher_->wait(seen, c.deadline_ns)) {
+        return {Code::kTimeout, "the deadline passed while rows of table '" +
+                                    tables_[static_cast<size_t>(m.table)].spec.row.name + "' were fetched"};
+      }
+    }
+  }
+  return failed;
+}
+
+void HostCache::drop_flights(CacheReader& r) {
+  for (Miss& m : r.misses) {
+    if (m.flight >= 0) m.shard->drop(std::exchange(m.flight, -1));
+  }
+}
+
+Status HostCache::deliver(Call& c) {
+  for (const auto& missed : c.r.missed) {
+    const Table& t = c.table(*this, missed.lookup);
+    const Miss& m = c.r.misses[static_cast<size_t>(missed.miss)];
+    if (m.place == Directory::kMissing && t.spec.policy == MissPolicy::kFail) return not_here(c, missed);
+    TableCounts& counts = c.r.counts[static_cast<size_t>(m.table)];
+    uint64_t* const found = m.waited ? &counts.late : &counts.hits;
+    add_count(m.place >= 0 ? found : m.place == Directory::kAbsent ? &counts.absent : &counts.defaulted, 1);
+    const CacheLookup& l = c.lookups[static_cast<size_t>(missed.lookup)];
+    l.places[missed.at] = m.place >= 0 ? m.place : t.default_place;
+  }
+  return {};
+}
+
+Status HostCache::not_here(const Call& c, const CacheReader::Missed& missed) const {
+  const CacheLookup& l = c.lookups[static_cast<size_t>(missed.lookup)];
+  return Status(Code::kNotFound, "table '" + tables_[static_cast<size_t>(l.table)].spec.row.name + "': key " +
+                                     std::to_string(l.keys[missed.at]) + " is not in host memory")
+      .at(missed.at, missed.lookup);
+}
+
+}  // namespace dpi::tiered

@@ -1,0 +1,105 @@
+// What one context brings to the host cache: its line of the epochs, its counters, its ring of samples, and
+// room for the misses of its largest call. One call at a time. Made by HostCache::make_reader, off the path
+// of calls.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "store/tiered/shard.hpp"
+
+namespace dpi::tiered {
+
+/// One id column of a call: keys in, places out.
+struct CacheLookup {
+  int32_t table = 0;
+  const int64_t* keys = nullptr;
+  int64_t n = 0;
+  int32_t* places = nullptr;  // [n]; undefined when the call fails
+};
+
+/// Looked-up keys, not distinct ones. Written by the reader alone, read by whoever sums.
+struct alignas(64) TableCounts {
+  uint64_t hits = 0;       // in the host tier already
+  uint64_t late = 0;       // waited for
+  uint64_t absent = 0;     // in no tier: default row
+  uint64_t defaulted = 0;  // late, and served with the default row (policy default)
+  uint64_t dropped = 0;    // defaulted, and not even fetched behind: no place or no job was free
+};
+
+/// A count that the caller alone writes.
+inline void add_count(uint64_t* count, int64_t n) {
+  StdSync::store(*count, StdSync::own(*count) + static_cast<uint64_t>(n), std::memory_order_relaxed);
+}
+
+/// Adds what another thread may be counting.
+inline void add_counts(const TableCounts& from, TableCounts* to) {
+  to->hits += StdSync::own(from.hits);
+  to->late += StdSync::own(from.late);
+  to->absent += StdSync::own(from.absent);
+  to->defaulted += StdSync::own(from.defaulted);
+  to->dropped += StdSync::own(from.dropped);
+}
+
+/// Places of sampled hits, overwritten when nobody drains them.
+class SampleRing {
+ public:
+  static constexpr uint64_t kEntries = 1024;
+  void push(int32_t size_class, int32_t place) {
+    const uint64_t at = StdSync::own(end_);
+    const uint64_t entry = static_cast<uint64_t>(size_class) << 32 | static_cast<uint32_t>(place);
+    StdSync::store(entries_[at % kEntries], entry, std::memory_order_relaxed);
+    StdSync::store(end_, at + 1, std::memory_order_relaxed);
+  }
+  /// By one thread at a time. What was overwritten is lost, and an entry may be seen twice.
+  template <class Take>
+  void drain(Take&& take) {
+    const uint64_t end = StdSync::load(end_, std::memory_order_relaxed);
+    uint64_t at = end - drained_ > kEntries ? end - kEntries : drained_;
+    for (; at < end; ++at) {
+      const uint64_t e = StdSync::load(entries_[at % kEntries], std::memory_order_relaxed);
+      take(static_cast<int32_t>(e >> 32), static_cast<int32_t>(e & UINT32_MAX));
+    }
+    drained_ = end;
+  }
+
+ private:
+  alignas(64) uint64_t end_ = 0;
+  uint64_t entries_[kEntries] = {};
+  alignas(64) uint64_t drained_ = 0;
+};
+
+/// A distinct key that was not in the host tier.
+struct Miss {
+  HashedKey key;
+  int32_t table = 0;
+  int32_t place = Directory::kMissing;
+  int32_t flight = -1;  // until it has landed
+  bool waited = false;
+  uint32_t entry = 0;  // of the table of distinct keys
+  Shard* shard = nullptr;
+};
+
+struct CacheReader {
+  struct Missed {
+    int32_t lookup = 0;
+    int32_t miss = -1;
+    int64_t at = 0;
+  };
+
+  Epochs::Line* line = nullptr;
+  bool inside = false;  // an acquire that has not been released
+  int64_t max_keys = 0;
+  int64_t sample_at = 0;
+  std::vector<TableCounts> counts;  // per table
+  SampleRing samples;
+  std::vector<Missed> missed;  // capacity max_keys, as that of the next two
+  std::vector<Miss> misses;
+  std::vector<int32_t> held;       // places for a call that finds the tier full
+  std::vector<PlaceStack> stacks;  // per shard, into held
+  std::vector<int32_t> wanted;     // per shard
+  std::vector<int32_t> distinct;   // hash table of indices into misses + 1
+};
+
+}  // namespace dpi::tiered

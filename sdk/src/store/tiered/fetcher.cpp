@@ -1,0 +1,235 @@
+#include "store/tiered/fetcher.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+#include "base/block_signals.hpp"
+#include "base/clock.hpp"
+#include "base/float_env.hpp"
+
+namespace dpi::tiered {
+
+namespace {
+
+/// Rows are filled with it before a fetch: one that still holds nothing else was not written.
+constexpr int kUnwritten = 0xA5;
+constexpr int64_t kLeastToTell = 8;  // bytes; a shorter row may really look like this
+
+bool is_unwritten(const std::byte* row, int64_t bytes) {
+  return bytes >= kLeastToTell && row[0] == std::byte{kUnwritten} &&
+         std::memcmp(row, row + 1, static_cast<size_t>(bytes - 1)) == 0;
+}
+
+std::chrono::steady_clock::time_point at(uint64_t ns) {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
+}
+
+}  // namespace
+
+Fetcher::Fetcher(const Options& options, RowSource* source, std::vector<Row> rows, FinishRow finish,
+                 std::function<void()> idle, uint64_t idle_ns)
+    : options_(options),
+      source_(source),
+      rows_(std::move(rows)),
+      finish_(finish),
+      idle_(std::move(idle)),
+      idle_ns_(idle_ns),
+      counters_(rows_.size()) {
+  const auto most = static_cast<size_t>(std::max(1, options_.job_rows));
+  for (int32_t i = 0; i < std::max(1, options_.jobs); ++i) {
+    auto job = std::make_unique<FetchJob>();
+    job->keys.resize(most);
+    job->rows.resize(most);
+    job->shards.resize(most);
+    job->flights.resize(most);
+    job->found.resize((most + 63) / 64);
+    job->next = std::exchange(spare_, job.get());
+    all_.push_back(std::move(job));
+  }
+}
+
+Status Fetcher::start() {
+  const BlockSignals blocked;
+  const int32_t wanted = std::max(1, options_.threads);
+  try {
+    while (static_cast<int32_t>(threads_.size()) < wanted)
+      threads_.emplace_back([this, first = threads_.empty()] { work(first); });
+  } catch (const std::system_error& e) {
+    return Status(Code::kOutOfMemory, "fetch thread " + std::to_string(threads_.size() + 1) + " of " +
+                                          std::to_string(wanted) + " cannot be started: " + e.what())
+        .native(e.code().value());
+  }
+  return {};
+}
+
+/// No caller may be waiting.
+Fetcher::~Fetcher() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  queued_.notify_all();
+  for (std::thread& t : threads_) t.join();
+}
+
+FetchJob* Fetcher::take_job(int32_t table) {
+  const uint64_t bytes = static_cast<uint64_t>(rows_[static_cast<size_t>(table)].stride) *
+                         static_cast<uint64_t>(std::max(1, options_.job_rows));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // One job may always be under way, however small the bound.
+  if (spare_ == nullptr || (bytes_ > 0 && bytes_ + bytes > options_.bytes_in_flight)) return nullptr;
+  FetchJob* job = spare_;
+  spare_ = job->next;
+  job->table = table;
+  job->n = 0;
+  job->bytes = bytes;
+  bytes_ += bytes;
+  return job;
+}
+
+void Fetcher::recycle(FetchJob* job) {
+  bytes_ -= job->bytes;
+  job->next = std::exchange(spare_, job);
+}
+
+void Fetcher::submit(FetchJob* job, uint64_t deadline_ns) {
+  const uint64_t now = monotonic_ns();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (job->n == 0) return recycle(job);
+    job->deadline_ns = std::max(deadline_ns, now + options_.fetch_ns);
+    job->next = nullptr;
+    (last_ != nullptr ? last_->next : first_) = job;
+    last_ = job;
+  }
+  queued_.notify_one();
+}
+
+uint64_t Fetcher::finished() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return finished_;
+}
+
+bool Fetcher::wait(uint64_t seen, uint64_t deadline_ns) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto more = [&] { return finished_ != seen; };
+  if (deadline_ns == 0) return done_.wait(lock, more), true;
+  return done_.wait_until(lock, at(deadline_ns), more);
+}
+
+void Fetcher::work(bool first) {
+  pthread_setname_np(pthread_self(), "dpi-fetch");
+  const FloatEnvironment standard;  // a thread begins with its starter's
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stop_) {
+    const auto ready = [this] { return stop_ || first_ != nullptr; };
+    if (first && idle_ns_ > 0)
+      queued_.wait_for(lock, std::chrono::nanoseconds(idle_ns_), ready);
+    else
+      queued_.wait(lock, ready);
+    FetchJob* job = stop_ ? nullptr : first_;
+    if (job != nullptr) {
+      first_ = job->next;
+      if (first_ == nullptr) last_ = nullptr;
+    }
+    lock.unlock();
+    if (job != nullptr) run(job);
+    if (first) idle_();
+    lock.lock();
+  }
+}
+
+void Fetcher::run(FetchJob* job) {
+  const uint64_t begin = monotonic_ns();
+  std::shared_ptr<const Status> failure;
+  try {
+    Status fetched = fetch(job);
+    const std::string table = "table '" + rows_[static_cast<size_t>(job->table)].table + "'";
+    if (!fetched.ok()) failure = std::make_shared<const Status>(std::move(fetched).within(table));
+  } catch (const std::exception&) {
+    failure = no_memory_;
+  }
+  const uint64_t took = monotonic_ns() - begin;
+  publish(job, failure);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    count(*job, failure == nullptr, took);
+    recycle(job);
+    ++finished_;
+  }
+  done_.notify_all();
+}
+
+Status Fetcher::fetch(FetchJob* job) {
+  const Row& row = rows_[static_cast<size_t>(job->table)];
+  for (size_t i = 0; i < job->n; ++i) {
+    std::memset(job->rows[i], kUnwritten, static_cast<size_t>(row.source_bytes));
+    std::memset(job->rows[i] + row.source_bytes, 0, static_cast<size_t>(row.stride - row.source_bytes));
+  }
+  std::fill(job->found.begin(), job->found.end(), 0);
+  FetchRequest request;
+  request.table = job->table;
+  request.keys = {job->keys.data(), job->n};
+  request.rows = job->rows.data();
+  request.found = job->found.data();
+  request.deadline_ns = job->deadline_ns;
+  DPI_RETURN_IF_ERROR(source_->fetch(request));
+  DPI_RETURN_IF_ERROR(check(*job));
+  if (finish_.finish == nullptr) return {};
+  for (size_t i = 0; i < job->n; ++i) {
+    if ((job->found[i / 64] >> (i % 64) & 1) != 0)
+      finish_.finish(finish_.context, job->table, job->keys[i], job->rows[i]);
+  }
+  return {};
+}
+
+/// A source is not believed: rows that were not written must never be served.
+Status Fetcher::check(const FetchJob& job) const {
+  const Row& row = rows_[static_cast<size_t>(job.table)];
+  for (size_t i = 0; i < job.found.size() * 64; ++i) {
+    if ((job.found[i / 64] >> (i % 64) & 1) == 0) continue;
+    if (i >= job.n) return internal_error("the source found a row that it was not asked for");
+    if (is_unwritten(job.rows[i], row.source_bytes))
+      return internal_error("the source found key " + std::to_string(job.keys[i]) + ", but wrote no row");
+  }
+  return {};
+}
+
+void Fetcher::publish(FetchJob* job, const std::shared_ptr<const Status>& failure) {
+  const uint64_t now = monotonic_ns();
+  for (size_t i = 0; i < job->n; ++i) {
+    if (failure != nullptr)
+      job->shards[i]->fail(job->flights[i], failure);
+    else
+      job->shards[i]->publish(job->flights[i], (job->found[i / 64] >> (i % 64) & 1) != 0, now);
+  }
+}
+
+void Fetcher::count(const FetchJob& job, bool ok, uint64_t ns) {
+  Counters& c = counters_[static_cast<size_t>(job.table)];
+  uint64_t found = 0;
+  for (const uint64_t word : job.found) found += static_cast<uint64_t>(std::popcount(word));
+  c.latency.add(ns);
+  if (!ok) {
+    c.failed += job.n;
+    return;
+  }
+  c.fetched += found;
+  c.absent += job.n - found;
+  c.bytes += found * static_cast<uint64_t>(rows_[static_cast<size_t>(job.table)].source_bytes);
+}
+
+Fetcher::TableStats Fetcher::stats(int32_t table) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Counters& c = counters_[static_cast<size_t>(table)];
+  return {c.fetched, c.absent, c.failed, c.bytes, c.latency.quantile(0.5), c.latency.quantile(0.99)};
+}
+
+}  // namespace dpi::tiered

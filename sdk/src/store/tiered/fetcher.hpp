@@ -1,0 +1,119 @@
+// Brings rows from the tier below into places that misses have claimed: a fixed number of jobs, a fixed
+// number of threads (named dpi-fetch), and a bound on the bytes that are under way. Who finds them all taken
+// is told so and never waits.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/status.hpp"
+#include "store/tiered/latency.hpp"
+#include "store/tiered/row_source.hpp"
+#include "store/tiered/shard.hpp"
+
+namespace dpi::tiered {
+
+/// Completes a row as it arrives, before anybody sees it: derived scalars behind the source's bytes.
+struct FinishRow {
+  void (*finish)(void* context, int32_t table, int64_t key, std::byte* row) = nullptr;
+  void* context = nullptr;
+};
+
+/// Up to job_rows keys of one table.
+struct FetchJob {
+  int32_t table = 0;
+  uint64_t deadline_ns = 0;
+  uint64_t bytes = 0;  // reserved of the bound
+  size_t n = 0;
+  std::vector<int64_t> keys;
+  std::vector<std::byte*> rows;
+  std::vector<Shard*> shards;
+  std::vector<int32_t> flights;
+  std::vector<uint64_t> found;
+  FetchJob* next = nullptr;
+
+  bool full() const { return n == keys.size(); }
+  void add(int64_t key, std::byte* row, Shard* shard, int32_t flight) {
+    keys[n] = key, rows[n] = row, shards[n] = shard, flights[n] = flight;
+    ++n;
+  }
+};
+
+class Fetcher {
+ public:
+  struct Options {
+    int32_t threads = 2;
+    int32_t jobs = 64;
+    int32_t job_rows = 256;
+    uint64_t bytes_in_flight = uint64_t{64} << 20;
+    uint64_t fetch_ns = 1'000'000'000;  // a fetch may take so long although its callers give up before
+  };
+  struct Row {
+    std::string table;
+    int64_t source_bytes = 0;  // what the source writes
+    int64_t stride = 0;        // what the row has room for
+  };
+  struct TableStats {
+    uint64_t fetched = 0, absent = 0, failed = 0, bytes = 0;  // rows; bytes of the source
+    uint64_t p50_ns = 0, p99_ns = 0;                          // of fetches, not of rows
+  };
+
+  /// idle: called by one thread after each job and every idle_ns.
+  Fetcher(const Options& options, RowSource* source, std::vector<Row> rows, FinishRow finish,
+          std::function<void()> idle, uint64_t idle_ns);
+  ~Fetcher();
+  Status start();
+
+  /// An empty job, or null: all are taken, or as many bytes are under way as may be.
+  FetchJob* take_job(int32_t table);
+  /// An empty job is put back, another one is queued.
+  void submit(FetchJob* job, uint64_t deadline_ns);
+
+  /// Counts finished jobs; for wait().
+  uint64_t finished() const;
+  /// Returns when another job than the first `seen` has finished; false when the deadline passed (0 = none).
+  bool wait(uint64_t seen, uint64_t deadline_ns);
+  TableStats stats(int32_t table) const;
+
+ private:
+  struct Counters {
+    uint64_t fetched = 0, absent = 0, failed = 0, bytes = 0;
+    LatencyHistogram latency;
+  };
+  void work(bool first);
+  void run(FetchJob* job);
+  Status fetch(FetchJob* job);
+  Status check(const FetchJob& job) const;
+  void publish(FetchJob* job, const std::shared_ptr<const Status>& failure);
+  void count(const FetchJob& job, bool ok, uint64_t ns);
+  void recycle(FetchJob* job);
+
+  const Options options_;
+  RowSource* const source_;
+  const std::vector<Row> rows_;
+  const FinishRow finish_;
+  const std::function<void()> idle_;
+  const uint64_t idle_ns_;
+  const std::shared_ptr<const Status> no_memory_ =
+      std::make_shared<const Status>(Code::kOutOfMemory, "no memory while rows were fetched");
+
+  mutable std::mutex mutex_;  // of the rest
+  std::condition_variable queued_, done_;
+  std::vector<std::unique_ptr<FetchJob>> all_;
+  FetchJob* spare_ = nullptr;
+  FetchJob* first_ = nullptr;
+  FetchJob* last_ = nullptr;
+  uint64_t bytes_ = 0;
+  uint64_t finished_ = 0;
+  bool stop_ = false;
+  std::vector<Counters> counters_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace dpi::tiered

@@ -1,0 +1,197 @@
+#include "store/tiered/host_cache.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/clock.hpp"
+
+namespace dpi::tiered {
+
+namespace {
+
+constexpr uint64_t kLearnEvery =
+    50'000'000;  // ns; samples of readers that never miss, and too old absent keys
+
+}  // namespace
+
+Result<std::unique_ptr<HostCache>> HostCache::make(std::vector<CacheTable> tables,
+                                                   const CacheOptions& options, RowSource* source,
+                                                   FinishRow finish, const MemoryHooks& hooks) {
+  try {
+    std::unique_ptr<HostCache> cache(new HostCache);
+    DPI_RETURN_IF_ERROR(cache->build(std::move(tables), options, source, finish, hooks));
+    return cache;
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "no memory for the host tier");
+  }
+}
+
+Status HostCache::build(std::vector<CacheTable> tables, const CacheOptions& options, RowSource* source,
+                        FinishRow finish, const MemoryHooks& hooks) {
+  options_ = options;
+  std::vector<TierTable> rows;
+  for (const CacheTable& t : tables) {
+    if (t.row.dtype == kernels::DType::kI8)
+      return unsupported("table '" + t.row.name + "': rows of i8 have their scales apart");
+    const int64_t bytes = t.row.dim * kernels::dtype_bytes(t.row.dtype);
+    if (t.source_bytes < 0 || t.source_bytes > bytes ||
+        (!t.default_row.empty() && static_cast<int64_t>(t.default_row.size()) > bytes))
+      return internal_error("table '" + t.row.name + "': more bytes than its row of " +
+                            std::to_string(bytes));
+    rows.push_back(t.row);
+  }
+  DPI_ASSIGN_OR_RETURN(const ArenaPlan plan, plan_arena(rows, options.budget, options.shards));
+  DPI_ASSIGN_OR_RETURN(arena_, Arena::make(plan, hooks));
+  build_shards();
+  build_tables(std::move(tables));
+  make_fetcher(source, finish);
+  return fetcher_->start();
+}
+
+void HostCache::build_shards() {
+  const ArenaPlan& plan = arena_.plan();
+  directories_.reserve(plan.classes.size());
+  for (size_t c = 0; c < plan.classes.size(); ++c) {
+    const auto& size = plan.classes[c];
+    const auto shape = directory_shape(size.shards, size.places_per_shard, size.remembered,
+                                       static_cast<int64_t>(size.tables.size()), options_.seed);
+    directories_.emplace_back(*shape, arena_.directory(static_cast<int32_t>(c)));
+    auto& of_class = class_shards_.emplace_back();
+    const int64_t rows = int64_t{std::max(1, options_.fetch.jobs)} * std::max(1, options_.fetch.job_rows);
+    for (int32_t s = 0; s < size.shards; ++s) {
+      Shard::Shape shard;
+      shard.number = static_cast<int32_t>(shards_.size());
+      shard.index = s;
+      shard.places = size.places_per_shard;
+      shard.remembered = size.remembered;
+      // Four times a shard's share of the rows that can be under way: keys spread unevenly, and landed
+      // flights live on while callers look at them.
+      const int64_t flights = std::max<int64_t>(256, 4 * rows / size.shards);
+      shard.flights = static_cast<int32_t>(std::min(flights, 2 * int64_t{size.places_per_shard} + 16));
+      shard.absent_age_ns = options_.absent_age_ns;
+      shards_.push_back(std::make_unique<Shard>(shard, &directories_[c], &epochs_));
+      of_class.push_back(shards_.back().get());
+    }
+  }
+}
+
+void HostCache::build_tables(std::vector<CacheTable> tables) {
+  const ArenaPlan& plan = arena_.plan();
+  gone_.resize(tables.size());
+  for (size_t i = 0; i < tables.size(); ++i) {
+    Table t;
+    t.spec = std::move(tables[i]);
+    if (t.spec.source_bytes == 0)
+      t.spec.source_bytes = t.spec.row.dim * kernels::dtype_bytes(t.spec.row.dtype);
+    t.size_class = plan.class_of[i];
+    const auto c = static_cast<size_t>(t.size_class);
+    t.default_place = arena_.default_place(static_cast<int32_t>(i));
+    t.class_places = static_cast<int32_t>(plan.classes[c].places());
+    t.directory = &directories_[c];
+    t.code = t.directory->table(static_cast<uint32_t>(plan.code_of[i]));
+    t.shards = class_shards_[c].data();
+    const auto& row = t.spec.default_row;
+    if (!row.empty()) std::memcpy(arena_.row(t.size_class, t.default_place), row.data(), row.size());
+    tables_.push_back(std::move(t));
+  }
+}
+
+void HostCache::make_fetcher(RowSource* source, FinishRow finish) {
+  std::vector<Fetcher::Row> rows;
+  for (const Table& t : tables_) {
+    const int64_t stride = arena_.plan().classes[static_cast<size_t>(t.size_class)].stride;
+    rows.push_back({t.spec.row.name, t.spec.source_bytes, stride});
+  }
+  fetcher_ = std::make_unique<Fetcher>(
+      options_.fetch, source, std::move(rows), finish, [this] { idle(); }, kLearnEvery);
+}
+
+HostCache::~HostCache() = default;
+
+Result<HostCache::Reader> HostCache::make_reader(int64_t max_keys) {
+  try {
+    std::unique_ptr<CacheReader> r = std::make_unique<CacheReader>();
+    const auto most = static_cast<size_t>(max_keys);
+    r->max_keys = max_keys;
+    r->counts.resize(tables_.size());
+    r->missed.reserve(most);
+    r->misses.reserve(most);
+    r->held.resize(most);
+    r->stacks.resize(shards_.size());
+    r->wanted.resize(shards_.size());
+    r->distinct.resize(std::bit_ceil(2 * most + 2));
+    const std::lock_guard<std::mutex> lock(readers_mutex_);
+    readers_.reserve(readers_.size() + 1);
+    DPI_ASSIGN_OR_RETURN(r->line, epochs_.add_reader());
+    readers_.push_back(r.get());
+    return Reader(r.release(), Return{this});
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "no memory for a context's misses");
+  }
+}
+
+void HostCache::Return::operator()(CacheReader* reader) const {
+  cache->release(*reader);
+  {
+    const std::lock_guard<std::mutex> lock(cache->readers_mutex_);
+    std::erase(cache->readers_, reader);
+    for (size_t t = 0; t < cache->gone_.size(); ++t) add_counts(reader->counts[t], &cache->gone_[t]);
+  }
+  cache->epochs_.remove_reader(reader->line);
+  delete reader;
+}
+
+kernels::TableView HostCache::view(int32_t table) const {
+  const Table& t = tables_[static_cast<size_t>(table)];
+  const auto& size = arena_.plan().classes[static_cast<size_t>(t.size_class)];
+  kernels::TableView v;
+  v.base = arena_.row(t.size_class, 0);
+  v.rows = size.places() + static_cast<int64_t>(size.tables.size());
+  v.row_bytes = size.stride;
+  v.dim = t.spec.row.dim;
+  v.dtype = t.spec.row.dtype;
+  return v;
+}
+
+HostCache::Stats HostCache::stats(int32_t table) const {
+  Stats s;
+  s.fetches = fetcher_->stats(table);
+  const auto t = static_cast<size_t>(table);
+  const std::lock_guard<std::mutex> lock(readers_mutex_);
+  s.lookups = gone_[t];
+  for (const CacheReader* r : readers_) add_counts(r->counts[t], &s.lookups);
+  return s;
+}
+
+Shard::Fill HostCache::fill(int32_t size_class) const {
+  Shard::Fill all;
+  for (const Shard* s : class_shards_[static_cast<size_t>(size_class)]) {
+    const Shard::Fill f = s->fill();
+    all.linked += f.linked, all.free += f.free, all.waiting += f.waiting;
+    all.absent += f.absent, all.in_flight += f.in_flight;
+  }
+  return all;
+}
+
+void HostCache::idle() {
+  drain_samples();
+  const uint64_t now = monotonic_ns();
+  if (now - expired_ns_ < options_.absent_age_ns / 4) return;
+  expired_ns_ = now;
+  for (const auto& s : shards_) s->expire(now);
+}
+
+void HostCache::drain_samples() {
+  const std::lock_guard<std::mutex> lock(readers_mutex_);
+  for (CacheReader* r : readers_) {
+    r->samples.drain([this](int32_t size_class, int32_t place) {
+      const auto c = static_cast<size_t>(size_class);
+      class_shards_[c][static_cast<size_t>(place / arena_.plan().classes[c].places_per_shard)]->warm(place);
+    });
+  }
+}
+
+}  // namespace dpi::tiered

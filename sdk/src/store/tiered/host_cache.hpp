@@ -1,0 +1,150 @@
+// The host tier: keys of a call -> places that hold their rows until the call is over.
+//
+//   auto cache = HostCache::make(tables, options, source, finish, hooks);
+//   auto reader = (*cache)->make_reader(max_keys);                    // one per context
+//   DPI_RETURN_IF_ERROR((*cache)->acquire(**reader, lookups, deadline));  // places are written
+//   ... kernels read view(table).base + place * row_bytes, until the device has finished ...
+//   (*cache)->release(**reader);
+//
+// A call whose rows are all here takes no lock, allocates nothing and writes its reader's lines only. Others
+// go by the table's policy: exact waits for its rows (kTimeout at the deadline, nothing partial), default
+// serves the table's default row and has the row fetched behind, fail answers kNotFound and has it fetched
+// behind. One fetch per key, however many calls want it. kQueueFull: all fetch jobs are taken. kOutOfMemory,
+// with numbers: the call's distinct keys do not fit the tier at once. A failed acquire has released itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <dpi/kernels/tensor.hpp>
+
+#include "store/tiered/arena.hpp"
+#include "store/tiered/cache_reader.hpp"
+#include "store/tiered/fetcher.hpp"
+
+namespace dpi::tiered {
+
+enum class MissPolicy : int32_t { kExact, kDefault, kFail };
+
+struct CacheTable {
+  TierTable row;             // derived scalars included
+  int64_t source_bytes = 0;  // what the source writes; 0 = the whole row
+  MissPolicy policy = MissPolicy::kExact;
+  std::vector<std::byte> default_row;  // of absent keys; empty = zeros
+};
+
+struct CacheOptions {
+  uint64_t budget = 0;                      // bytes of rows and directories
+  int32_t shards = 8;                       // per size class at most
+  uint64_t seed = 0x5eed;                   // of the directories' hash
+  uint64_t absent_age_ns = 60'000'000'000;  // 0 = absent keys are not remembered
+  uint64_t place_wait_ns = 1'000'000'000;   // how long a call waits for other calls' places
+  Fetcher::Options fetch;
+};
+
+class HostCache {
+ public:
+  /// source outlives the cache. All memory is taken here.
+  static Result<std::unique_ptr<HostCache>> make(std::vector<CacheTable> tables, const CacheOptions& options,
+                                                 RowSource* source, FinishRow finish,
+                                                 const MemoryHooks& hooks);
+  /// No reader may be left.
+  ~HostCache();
+  HostCache(const HostCache&) = delete;
+  HostCache& operator=(const HostCache&) = delete;
+
+  struct Return {
+    HostCache* cache = nullptr;
+    void operator()(CacheReader* reader) const;
+  };
+  using Reader = std::unique_ptr<CacheReader, Return>;
+  /// max_keys: of one call, over all its lookups.
+  Result<Reader> make_reader(int64_t max_keys);
+
+  Status acquire(CacheReader& reader, std::span<const CacheLookup> lookups, uint64_t deadline_ns);
+  /// Nothing to release is no error.
+  void release(CacheReader& reader);
+
+  /// Base and stride for kernels; rows = places of the size class. Never changes.
+  kernels::TableView view(int32_t table) const;
+  const ArenaPlan& plan() const { return arena_.plan(); }
+  int32_t default_place(int32_t table) const { return arena_.default_place(table); }
+
+  struct Stats {
+    TableCounts lookups;
+    Fetcher::TableStats fetches;
+  };
+  /// Lookups of readers that live, and of those that have gone.
+  Stats stats(int32_t table) const;
+  Shard::Fill fill(int32_t size_class) const;
+
+ private:
+  struct Table {
+    CacheTable spec;
+    int32_t size_class = 0;
+    int32_t default_place = 0;
+    int32_t class_places = 0;  // default rows lie behind
+    TableCode code;
+    const Directory* directory = nullptr;
+    Shard* const* shards = nullptr;  // of its size class
+  };
+  /// Up to kGroup keys, probed together.
+  struct Group;
+
+  HostCache() = default;
+  Status build(std::vector<CacheTable> tables, const CacheOptions& options, RowSource* source,
+               FinishRow finish, const MemoryHooks& hooks);
+  void build_shards();
+  void build_tables(std::vector<CacheTable> tables);
+  void make_fetcher(RowSource* source, FinishRow finish);
+  void idle();
+  void drain_samples();
+
+  // probe.cpp
+  void probe(CacheReader& r, std::span<const CacheLookup> lookups) const;
+  void probe_group(CacheReader& r, std::span<const CacheLookup> lookups, Group* g) const;
+  void sample(CacheReader& r, const Table& table, const int32_t* places, int64_t n) const;
+
+  // acquire.cpp: what a call with misses does
+  struct Call;
+  Status settle(CacheReader& r, std::span<const CacheLookup> lookups, uint64_t deadline_ns);
+  int32_t distinct(CacheReader& r, int32_t table, int64_t key);
+  void forget_distinct(CacheReader& r);
+  void collect(Call& c);
+  enum class Started { kAll, kSome, kNone, kNoPlace };
+  Started start_fetches(Call& c);
+  Started start_fetch(Call& c, Miss* m, FetchJob** job);
+  Status queue_full(const CacheReader& r) const;
+  void uncount(Call& c);
+  Status finish_fetches(Call& c);
+  void drop_flights(CacheReader& r);
+  Status deliver(Call& c);
+  Status not_here(const Call& c, const CacheReader::Missed& missed) const;
+
+  // scarce.cpp: what it does when the tier is full of rows that calls hold
+  Status hold_places(Call& c);
+  Status count_wanted(Call& c);
+  Status wait_for_places(Call& c, uint64_t until);
+  void give_back_places(CacheReader& r);
+
+  CacheOptions options_;
+  Arena arena_;
+  std::vector<Directory> directories_;  // per size class
+  std::vector<std::vector<Shard*>> class_shards_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::vector<Table> tables_;
+  Epochs epochs_;
+  std::unique_ptr<Fetcher> fetcher_;
+  uint64_t expired_ns_ = 0;  // idle's
+  std::timed_mutex scarce_;  // of the one call that waits for places
+
+  mutable std::mutex readers_mutex_;  // of the next two
+  std::vector<CacheReader*> readers_;
+  std::vector<TableCounts> gone_;
+};
+
+}  // namespace dpi::tiered

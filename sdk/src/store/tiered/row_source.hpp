@@ -1,0 +1,28 @@
+// What lies below the host tier: a row file, RocksDB, Redis.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/status.hpp"
+
+namespace dpi::tiered {
+
+struct FetchRequest {
+  int32_t table = 0;
+  std::span<const int64_t> keys;     // no key twice
+  std::byte* const* rows = nullptr;  // row i goes to rows[i], as many bytes as the source stores a row in
+  uint64_t* found = nullptr;         // bit i of these words, all 0 when called: row i was written
+  uint64_t deadline_ns = 0;          // CLOCK_MONOTONIC; a fetch that passes it answers kTimeout
+};
+
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  /// Called by several threads at once. A key without a row is no error: its bit stays 0. When a status is
+  /// returned, nothing of the request is used.
+  virtual Status fetch(const FetchRequest& request) = 0;
+};
+
+}  // namespace dpi::tiered

@@ -1,0 +1,261 @@
+#include "store/tiered/shard.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace dpi::tiered {
+
+namespace {
+
+constexpr int32_t kHandBuckets = 4;  // about 15 rows, of which the coldest goes
+constexpr int32_t kEvictAtOnce = 16;
+constexpr size_t kEvictBatch = 64;  // under one bump
+
+}  // namespace
+
+Shard::Shard(const Shape& shape, Directory* directory, Epochs* epochs)
+    : shape_(shape),
+      directory_(directory),
+      epochs_(epochs),
+      first_(shape.index * shape.places),
+      keep_free_(std::min(shape.places / 8, std::max(shape.places / 32, kEvictAtOnce))),
+      pool_(first_, shape.places),
+      admission_(shape.places),
+      probation_(std::max(1, shape.places / 16)),
+      absent_(std::max(1, shape.remembered)),
+      flights_(static_cast<size_t>(shape.flights)),
+      chains_(std::bit_ceil(static_cast<size_t>(shape.flights)), -1) {
+  for (int32_t f = 0; f < shape.flights; ++f)
+    flights_[static_cast<size_t>(f)].next = f + 1 < shape.flights ? f + 1 : -1;
+  unlinked_.reserve(kEvictBatch);
+}
+
+HashedKey Shard::hashed(const LinkedKey& k) const {
+  const TableCode table = directory_->table(k.code);
+  return {table, directory_->hash(table, k.key), k.key};
+}
+
+int32_t Shard::flight_of(const HashedKey& k) {
+  for (int32_t f = chain(k.hash); f >= 0; f = flights_[static_cast<size_t>(f)].next) {
+    const HashedKey& other = flights_[static_cast<size_t>(f)].key;
+    if (other.key == k.key && other.table.code == k.table.code) return f;
+  }
+  return -1;
+}
+
+bool Shard::take_place(PlaceStack* held, int32_t* place) {
+  if (held != nullptr && held->count > 0) {
+    *place = held->at[--held->count];
+    return true;
+  }
+  if (pool_.n_free() == 0) pool_.recycle(epochs_->oldest());
+  return pool_.take(place);
+}
+
+Shard::Claimed Shard::claim(const HashedKey& k, bool wait, PlaceStack* held, uint64_t now_ns) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  forget_old(now_ns);
+  const int32_t there = directory_->find(k.table, k.hash, k.key);
+  if (there != Directory::kMissing) return {Claim::kPlace, there, -1};
+  int32_t f = flight_of(k);
+  if (f >= 0) {
+    if (wait) ++flights_[static_cast<size_t>(f)].holds;
+    return {Claim::kJoined, Directory::kMissing, f};
+  }
+  if (spare_flight_ < 0) return {Claim::kFull, Directory::kMissing, -1};
+  int32_t place = -1;
+  if (!take_place(held, &place)) {
+    keep_some_free();
+    return {Claim::kNoPlace, Directory::kMissing, -1};
+  }
+  admission_.missed(k.hash);
+  f = spare_flight_;
+  Flight& flight = flights_[static_cast<size_t>(f)];
+  spare_flight_ = flight.next;
+  flight = {k, place, chain(k.hash), wait ? 2 : 1, false, nullptr};  // one hold is the fetch's own
+  chain(k.hash) = f;
+  ++in_flight_;
+  return {Claim::kStarted, place, f};
+}
+
+/// Takes the flight out of its chain: who looks from now on finds the row.
+void Shard::land(int32_t flight) {
+  Flight& mine = flights_[static_cast<size_t>(flight)];
+  int32_t* link = &chain(mine.key.hash);
+  while (*link != flight) link = &flights_[static_cast<size_t>(*link)].next;
+  *link = mine.next;
+  mine.landed = true;
+  --in_flight_;
+  release(flight);
+}
+
+void Shard::release(int32_t flight) {
+  Flight& f = flights_[static_cast<size_t>(flight)];
+  if (--f.holds > 0) return;
+  f.failure.reset();
+  f.next = std::exchange(spare_flight_, flight);
+}
+
+void Shard::publish(int32_t flight, bool found, uint64_t now_ns) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Flight& f = flights_[static_cast<size_t>(flight)];
+  if (found) {
+    link(f.key, f.place);
+  } else {
+    pool_.give(f.place);
+    f.place = Directory::kAbsent;
+    remember_absent(f.key, now_ns);
+  }
+  land(flight);
+  keep_some_free();
+}
+
+void Shard::fail(int32_t flight, std::shared_ptr<const Status> why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Flight& f = flights_[static_cast<size_t>(flight)];
+  pool_.give(f.place);
+  f.place = Directory::kMissing;
+  f.failure = std::move(why);
+  land(flight);
+}
+
+std::optional<Shard::Landed> Shard::poll(int32_t flight) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Flight& f = flights_[static_cast<size_t>(flight)];
+  if (!f.landed) return std::nullopt;
+  Landed landed{f.place, f.failure};
+  release(flight);
+  return landed;
+}
+
+void Shard::drop(int32_t flight) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  release(flight);
+}
+
+void Shard::link(const HashedKey& k, int32_t place) {
+  if (!directory_->insert(k.table, k.hash, k.key, place)) {
+    // Two buckets and the stash are full of keys that collide: the coldest of the buckets goes.
+    LinkedKey victim;
+    int least = 256;
+    directory_->near(k.hash, [&](uint32_t code, int64_t key, int32_t at) {
+      const int heat = at == Directory::kAbsent ? -1 : admission_.heat(at - first_);
+      if (heat < least) least = heat, victim = {code, key, 0};
+    });
+    unlink(victim);
+    directory_->insert(k.table, k.hash, k.key, place);
+    retire_unlinked();
+  }
+  ++linked_;
+  if (!admission_.admit(k.hash, place - first_)) return;
+  if (probation_.full()) probation_.pop();
+  probation_.push({k.table.code, k.key, 0});
+}
+
+void Shard::remember_absent(const HashedKey& k, uint64_t now_ns) {
+  if (shape_.absent_age_ns == 0) return;
+  if (absent_.full()) forget_oldest();
+  if (directory_->insert(k.table, k.hash, k.key, Directory::kAbsent))
+    absent_.push({k.table.code, k.key, now_ns});
+}
+
+void Shard::forget_oldest() {
+  const HashedKey k = hashed(absent_.front());
+  absent_.pop();
+  // Gone already where colliding keys needed the cell; its row may have come since.
+  if (directory_->find(k.table, k.hash, k.key) == Directory::kAbsent)
+    directory_->erase(k.table, k.hash, k.key);
+}
+
+void Shard::forget_old(uint64_t now_ns) {
+  while (!absent_.empty() && now_ns - absent_.front().since_ns >= shape_.absent_age_ns) forget_oldest();
+}
+
+void Shard::expire(uint64_t now_ns) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  forget_old(now_ns);
+}
+
+/// Takes a key out of the directory; its place waits in unlinked_ for the bump.
+void Shard::unlink(const LinkedKey& victim) {
+  const HashedKey k = hashed(victim);
+  const int32_t place = directory_->erase(k.table, k.hash, k.key);
+  if (place < 0) return;
+  admission_.evicted(k.hash, place - first_);
+  unlinked_.push_back(place);
+  --linked_;
+}
+
+bool Shard::pick_probation(LinkedKey* victim) {
+  while (probation_.size() * 2 >= probation_.capacity() && !probation_.empty()) {
+    *victim = probation_.front();
+    probation_.pop();
+    const HashedKey k = hashed(*victim);
+    const int32_t place = directory_->find(k.table, k.hash, k.key);
+    if (place >= 0 && admission_.heat(place - first_) == 0) return true;
+  }
+  return false;
+}
+
+bool Shard::pick_by_hand(LinkedKey* victim) {
+  const int64_t n = directory_->buckets();
+  int least = 256;
+  for (int64_t seen = 0; seen < n && (seen < kHandBuckets || least == 256); ++seen) {
+    directory_->entries(shape_.index, hand_, [&](uint32_t code, int64_t key, int32_t place) {
+      if (place < 0) return;
+      const int heat = admission_.heat(place - first_);
+      if (heat < least) least = heat, *victim = {code, key, 0};
+    });
+    hand_ = (hand_ + 1) % n;
+  }
+  return least < 256;
+}
+
+void Shard::evict(int32_t count) {
+  LinkedKey victim;
+  for (int32_t i = 0; i < count && (pick_probation(&victim) || pick_by_hand(&victim)); ++i) {
+    unlink(victim);
+    if (unlinked_.size() == kEvictBatch) retire_unlinked();
+  }
+  retire_unlinked();
+}
+
+void Shard::retire_unlinked() {
+  if (unlinked_.empty()) return;
+  const uint64_t epoch = epochs_->bump();
+  for (const int32_t place : unlinked_) pool_.retire(place, epoch);
+  unlinked_.clear();
+}
+
+/// Evicts ahead of need, because what is evicted now can be used only when today's readers have left.
+void Shard::keep_some_free() {
+  const int32_t missing = keep_free_ - pool_.n_free() - pool_.n_waiting();
+  if (missing <= 0) return;
+  evict(std::max(missing, std::min(kEvictAtOnce, keep_free_)));
+  pool_.recycle(epochs_->oldest());
+}
+
+bool Shard::hold(int32_t count, PlaceStack* to) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto take = [&] {
+    pool_.recycle(epochs_->oldest());
+    while (to->count < count && pool_.take(&to->at[to->count])) ++to->count;
+  };
+  take();
+  evict(count - to->count - pool_.n_waiting());
+  take();
+  return to->count == count;
+}
+
+void Shard::give_back(PlaceStack* places) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  while (places->count > 0) pool_.give(places->at[--places->count]);
+}
+
+Shard::Fill Shard::fill() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return {linked_, pool_.n_free(), pool_.n_waiting(), static_cast<int32_t>(absent_.size()), in_flight_};
+}
+
+}  // namespace dpi::tiered

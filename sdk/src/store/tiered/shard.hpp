@@ -1,0 +1,136 @@
+// One shard of a size class: the only writer of its part of the directory, its places, what is being fetched
+// into it, and which keys are known to be absent. Every function takes the shard's lock; all memory is taken
+// when it is made.
+//
+//   miss:   claim(key) -> a place after all | joined a fetch that is under way | started one
+//   fetch:  row(place) is written, then publish(flight) or fail(flight)
+//   caller: poll(flight) until it is done, or drop(flight)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/status.hpp"
+#include "store/tiered/admission.hpp"
+#include "store/tiered/directory.hpp"
+#include "store/tiered/epochs.hpp"
+#include "store/tiered/place_pool.hpp"
+
+namespace dpi::tiered {
+
+using Epochs = EpochsT<StdSync>;
+
+/// A key, looked for once.
+struct HashedKey {
+  TableCode table;
+  uint64_t hash = 0;
+  int64_t key = 0;
+};
+
+/// Places that a call holds for itself, in memory of its own.
+struct PlaceStack {
+  int32_t* at = nullptr;
+  int32_t count = 0;
+};
+
+class Shard {
+ public:
+  struct Shape {
+    int32_t number = 0;  // among all of a cache
+    int32_t index = 0;   // in the directory
+    int32_t places = 0;
+    int32_t remembered = 1;
+    int32_t flights = 256;       // at most so many keys are being fetched
+    uint64_t absent_age_ns = 0;  // for so long an absent key is not asked for again
+  };
+  Shard(const Shape& shape, Directory* directory, Epochs* epochs);
+
+  enum class Claim { kPlace, kJoined, kStarted, kNoPlace, kFull };
+  struct Claimed {
+    Claim what = Claim::kPlace;
+    int32_t place = Directory::kMissing;  // kPlace: or kAbsent; kStarted: where the row is to be written
+    int32_t flight = -1;                  // kJoined, kStarted
+  };
+  /// wait: the caller will poll or drop the flight. held: places to use before the shard's free ones, or
+  /// null.
+  Claimed claim(const HashedKey& k, bool wait, PlaceStack* held, uint64_t now_ns);
+
+  void publish(int32_t flight, bool found, uint64_t now_ns);
+  void fail(int32_t flight, std::shared_ptr<const Status> why);
+
+  struct Landed {
+    int32_t place = Directory::kMissing;  // or kAbsent
+    std::shared_ptr<const Status> failure;
+  };
+  /// Nothing while the fetch is under way; else the caller's hold is gone.
+  std::optional<Landed> poll(int32_t flight);
+  void drop(int32_t flight);
+
+  /// Moves free places to `to` until it has `count`, and evicts for what is missing. False: not yet, readers
+  /// hold what was evicted.
+  bool hold(int32_t count, PlaceStack* to);
+  void give_back(PlaceStack* places);
+  /// Forgets absent keys that are too old.
+  void expire(uint64_t now_ns);
+  void warm(int32_t place) { admission_.warm(place - first_); }
+
+  int32_t number() const { return shape_.number; }
+  int32_t places() const { return shape_.places; }
+  /// Rows that are linked, free places, places that wait for readers.
+  struct Fill {
+    int32_t linked = 0, free = 0, waiting = 0, absent = 0, in_flight = 0;
+  };
+  Fill fill() const;
+
+ private:
+  /// A key that is being fetched. Linked in a chain of its hash until it has landed, alive while held.
+  struct Flight {
+    HashedKey key;
+    int32_t place = -1;
+    int32_t next = -1;
+    int32_t holds = 0;
+    bool landed = false;
+    std::shared_ptr<const Status> failure;
+  };
+
+  int32_t& chain(uint64_t h) { return chains_[(h >> 24) & (chains_.size() - 1)]; }
+  int32_t flight_of(const HashedKey& k);
+  void land(int32_t flight);
+  void release(int32_t flight);
+  bool take_place(PlaceStack* held, int32_t* place);
+  void link(const HashedKey& k, int32_t place);
+  void remember_absent(const HashedKey& k, uint64_t now_ns);
+  void forget_oldest();
+  void forget_old(uint64_t now_ns);
+  void evict(int32_t count);
+  void keep_some_free();
+  bool pick_probation(LinkedKey* victim);
+  bool pick_by_hand(LinkedKey* victim);
+  void unlink(const LinkedKey& victim);
+  HashedKey hashed(const LinkedKey& k) const;
+
+  const Shape shape_;
+  Directory* const directory_;
+  Epochs* const epochs_;
+  const int32_t first_;      // place
+  const int32_t keep_free_;  // so that the next fetch need not wait for readers
+
+  mutable std::mutex mutex_;  // of the rest
+  PlacePool pool_;
+  Admission admission_;
+  KeyRing probation_;
+  KeyRing absent_;
+  std::vector<Flight> flights_;
+  std::vector<int32_t> chains_;
+  int32_t spare_flight_ = 0;  // chain of unused flights
+  int32_t linked_ = 0;
+  int32_t in_flight_ = 0;
+  int64_t hand_ = 0;
+  void retire_unlinked();
+  std::vector<int32_t> unlinked_;  // until the bump
+};
+
+}  // namespace dpi::tiered

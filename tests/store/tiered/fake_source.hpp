@@ -1,0 +1,76 @@
+// A tier below that computes its rows, and may be slow, failing, or a liar.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "store/tiered/row_source.hpp"
+
+namespace dpi::test {
+
+/// Element e of the row of a key. Rows are floats; every third negative key and key 7 are in no tier.
+inline float element(int32_t table, int64_t key, int64_t e) {
+  return static_cast<float>(table * 1000 + (key % 4093) + e * 5000) + 0.25f;
+}
+inline bool is_absent(int64_t key) { return key == 7 || (key < 0 && key % 3 == 0); }
+
+class FakeSource final : public tiered::RowSource {
+ public:
+  explicit FakeSource(std::vector<int64_t> dims) : dims_(std::move(dims)) {}
+
+  Status fetch(const tiered::FetchRequest& r) override {
+    ++fetches;
+    if (delay_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us.load()));
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      for (const int64_t k : r.keys) ++asked_[{r.table, k}];
+      gate_.wait(lock, [&] { return !closed_; });
+    }
+    if (failing > 0 && failing-- > 0) return {failure, "the disk is gone"};
+    for (size_t i = 0; i < r.keys.size(); ++i) {
+      if (is_absent(r.keys[i])) continue;
+      r.found[i / 64] |= uint64_t{1} << (i % 64);
+      if (writes_nothing) continue;
+      for (int64_t e = 0; e < dims_[static_cast<size_t>(r.table)]; ++e) {
+        const float v = element(r.table, r.keys[i], e);
+        std::memcpy(r.rows[i] + e * 4, &v, 4);
+      }
+    }
+    if (finds_too_much) r.found[r.keys.size() / 64] |= uint64_t{1} << (r.keys.size() % 64);
+    return {};
+  }
+
+  /// Fetches wait at the gate.
+  void close_gate() { set_gate(true); }
+  void open_gate() { set_gate(false); }
+  int asked(int32_t table, int64_t key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return asked_[{table, key}];
+  }
+
+  std::atomic<int> fetches{0}, failing{0}, delay_us{0};
+  std::atomic<bool> writes_nothing{false}, finds_too_much{false};
+  Code failure = Code::kIo;
+
+ private:
+  void set_gate(bool closed) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closed_ = closed;
+    }
+    gate_.notify_all();
+  }
+  const std::vector<int64_t> dims_;
+  std::mutex mutex_;
+  std::condition_variable gate_;
+  bool closed_ = false;
+  std::map<std::pair<int32_t, int64_t>, int> asked_;
+};
+
+}  // namespace dpi::test
