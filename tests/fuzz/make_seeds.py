@@ -163,7 +163,16 @@ def lookup():
     return score(b, out + [b.input(b.numeric("n"))])
 
 
-BUNDLES = [activations, with_params, matrices, arithmetic, views, pooling, masks, tables, shared_rows, fm, encoded, split_bags, lookup]
+def keys():
+    b = Builder("keys")
+    user = b.input(b.categorical("user", keys="user", missing="pad", pad_id=0, encoder=[e.hash_xxh64()]))
+    seen = b.input(b.sequence("seen", keys="user", max_len=3, missing="pad", encoder=[e.to_id()]))
+    b.keyed_table("user", [-2**63, -1, 0, 2**63 - 1], values(4, 2), default=[1, 2], dtype="i8")
+    b.keyed_table("weight", [-2**63, -1, 0, 2**63 - 1], values(4, 1), key_set="user")
+    return score(b, [b.embed(user, "user"), b.embed(user, "weight"), b.embed(seen, "user", "mean", mask="id"), b.embed(seen, "user", "none")])
+
+
+BUNDLES = [activations, with_params, matrices, arithmetic, views, pooling, masks, tables, shared_rows, fm, encoded, split_bags, lookup, keys]
 
 
 def write_bundles(folder):
