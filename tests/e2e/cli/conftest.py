@@ -108,8 +108,8 @@ def doctored(tmp_path, monkeypatch):
     def make(change, arrays=None):
         original = writer.manifest_of
 
-        def changed(model, entries, golden):
-            manifest, more = original(model, entries, golden)
+        def changed(model, *rest):
+            manifest, more = original(model, *rest)
             manifest = json.loads(json.dumps(manifest))
             change(manifest)
             return manifest, more

@@ -135,5 +135,8 @@ class _Context:
         name = op.get("params", {}).get(role)
         return None if name is None else self.builder.param(name).astype(np.float64)
 
+    def in_rows(self, bags):
+        return bags  # ids are row numbers
+
     def gather(self, table, ids):
         return self.builder.gather(table, ids)
