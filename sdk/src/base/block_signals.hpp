@@ -1,4 +1,5 @@
-// Threads of the library block every signal but those of faults, so a host's handlers run on the host's threads.
+// Threads of the library block every signal but those of faults, so a host's handlers run on the host's
+// threads.
 #pragma once
 
 #include <pthread.h>
