@@ -335,7 +335,7 @@ def key_faults(path):
         return bytes(i.bytes)
 
     external = {"name": "far", "dim": 3, "dtype": "f32", "external": True}
-    step = {"op": "buckets", "boundaries": [1.0]}
+    step = {"op": "buckets", "boundaries": [1.0], "right": False, "first_id": 0}
     yield "keys_damaged", damaged(Image(path)), BAD, "/tables/item.keys"
     yield "keys_unsorted", stored("/tables/item.keys", np.array([1, 3, 2], "<i8")), BAD, "key 2 at 2"
     yield "keys_twice", stored("/tables/item.keys", np.array([1, 2, 2], "<i8")), BAD, "key 2 at 2 is there twice"

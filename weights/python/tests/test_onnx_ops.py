@@ -170,7 +170,7 @@ REFUSED = {
     "loop": ([("Loop", ["k", "c", "x"], "y", {"body": LOOP})], {"k": np.array(3), "c": np.array(True)}, 13, r"'Loop_0' \(Loop\): .*write the loop"),
     "instance norm": ([("InstanceNormalization", ["e", "s", "b"], "y", {})], {"s": w(3), "b": w(3)}, 13, r"InstanceNorm.*write LayerNormal"),
     "erf alone": ([("Erf", ["x"], "y", {})], {}, 13, "Erf_0.*no primitive"),
-    "floor": ([("Floor", ["x"], "y", {})], {}, 13, "Floor_0.*no primitive"),
+    "floor": ([("Floor", ["x"], "y", {})], {}, 13, "Floor_0.*rounds numbers of any size"),
     "a shape of the rows": ([("Cast", ["h"], "c", {"to": 7}), ("Gather", ["c", "k"], "g", {"axis": 1}), ("Range", ["k", "g", "one"], "r", {}),
                              ("Cast", ["r"], "y", {"to": 1})], {"k": np.array(0), "one": np.array(1)}, 13, "Range_2.*depends on the rows"),
     "dropout in training": ([("Dropout", ["x", "r", "t"], "y", {})], {"r": np.float32(0.5), "t": np.array(True)}, 13, "training"),
