@@ -161,6 +161,15 @@ def test_if_by_a_size():
         OnnxImport(Source(chosen), {"features": {"x": {}}}).build()
 
 
+def test_a_subgraph_must_not_have_another_weight_of_the_same_name():
+    parts = {name: branch(name[0], "Add", ["x", "k"]) for name in ("then_branch", "else_branch")}
+    parts["then_branch"].initializer.append(numpy_helper.from_array(np.float32(2), "k"))
+    model = graph([("If", ["c"], "z", parts), ("Add", ["z", "k"], "y", {}), ("Add", ["x", "k"], "n", {})],
+                  {"c": np.array(True), "k": np.float32(1)}, 13)
+    with pytest.raises(UnsupportedModelError, match="weight 'k': a subgraph has another one of this name"):
+        OnnxImport(Source(model), {"features": {"x": {}}}).build()
+
+
 LOOP = helper.make_graph([helper.make_node("Identity", ["c"], ["go"]), helper.make_node("Relu", ["v"], ["out"])], "body", [
     helper.make_tensor_value_info("n", TensorProto.INT64, []), helper.make_tensor_value_info("c", TensorProto.BOOL, []),
     helper.make_tensor_value_info("v", TensorProto.FLOAT, None)], [helper.make_tensor_value_info("go", TensorProto.BOOL, []),
@@ -169,6 +178,11 @@ LOOP = helper.make_graph([helper.make_node("Identity", ["c"], ["go"]), helper.ma
 REFUSED = {
     "loop": ([("Loop", ["k", "c", "x"], "y", {"body": LOOP})], {"k": np.array(3), "c": np.array(True)}, 13, r"'Loop_0' \(Loop\): .*write the loop"),
     "instance norm": ([("InstanceNormalization", ["e", "s", "b"], "y", {})], {"s": w(3), "b": w(3)}, 13, r"InstanceNorm.*write LayerNormal"),
+    "rnn": ([("RNN", ["e", "v", "r"], ["y"], {"hidden_size": 2})], {"v": w(1, 2, 4), "r": w(1, 2, 2)}, 13, r"'RNN_0' \(RNN\): .*write its steps out"),
+    "scan": ([("Scan", ["x"], "y", {"body": LOOP, "num_scan_inputs": 1})], {}, 13, r"'Scan_0' \(Scan\): .*write the steps out"),
+    "gru of another kind": ([("GRU", ["e", "v", "r"], ["y"], {"hidden_size": 2})], {"v": w(1, 6, 4), "r": w(1, 6, 2)}, 13,
+                            "GRU_0.*linear_before_reset=0"),
+    "quantized": ([("DequantizeLinear", ["i", "k"], "y", {})], {"k": np.float32(1)}, 13, "DequantizeLinear_0.*give the model that was quantized"),
     "erf alone": ([("Erf", ["x"], "y", {})], {}, 13, "Erf_0.*no primitive"),
     "floor": ([("Floor", ["x"], "y", {})], {}, 13, "Floor_0.*rounds numbers of any size"),
     "a shape of the rows": ([("Cast", ["h"], "c", {"to": 7}), ("Gather", ["c", "k"], "g", {"axis": 1}), ("Range", ["k", "g", "one"], "r", {}),

@@ -14,6 +14,7 @@ from .graph import Graph
 
 #: Entries that one value may have while a model is traced: graphs of a few bytes may ask for any number.
 MAX_ENTRIES = 1 << 28
+_NOT_IN_TORCH = (np.uint16, np.uint32, np.uint64)
 #: Nodes whose result depends on the form of their first input only.
 _OF_FORM = ("Shape", "Size")
 
@@ -29,7 +30,8 @@ def model_class():
 
         def __init__(self, owner, node, varies):
             super().__init__()
-            self.__dict__["owner"], self.node, self.known, self.kind = owner, node, [n not in varies for n in node.inputs], node.op
+            self.node, self.known, self.kind = node, [name not in varies for name in node.inputs], node.op
+            self.__dict__["owner"] = owner  # as an attribute it would be a layer of its layer
 
         @property
         def opset(self):
@@ -68,8 +70,9 @@ def model_class():
                 return self.owner.dtype
             if number == BFLOAT16:
                 return torch.bfloat16
-            return torch.from_numpy(np.zeros(1, TYPES[number])).dtype if TYPES[number] not in (np.uint16, np.uint32, np.uint64) else \
+            if TYPES[number] in _NOT_IN_TORCH:
                 self.refuse("makes unsigned integers of more than 8 bits, which torch does not have")
+            return torch.from_numpy(np.zeros(1, TYPES[number])).dtype
 
         def room(self, dims):
             """Refuses a value that is too large, before there is one."""
@@ -102,10 +105,10 @@ def model_class():
 
         def __init__(self, graph, outputs, title, dtype=torch.float32):
             super().__init__()
-            self.__dict__.update(graph=graph, title=title, dtype=dtype, opset=graph.where.opset)
-            self.__dict__["names"], self.__dict__["order"] = list(outputs), graph.needed(outputs)
-            self.__dict__["read"] = set(outputs).union(*(node.reads() for node in self.order)) if self.order else set(outputs)
-            self.__dict__["layers"], self.__dict__["weights"] = {}, {}
+            self.graph, self.title, self.dtype, self.opset = graph, title, dtype, graph.where.opset
+            self.names, self.order = list(outputs), graph.needed(outputs)
+            self.read = set(outputs).union(*(node.reads() for node in self.order))
+            self.layers, self.weights, self.owners = {}, {}, {}
             self._prepare(graph, self.order, {name for name, _, _ in graph.inputs})
 
         def _prepare(self, graph, nodes, varies):
@@ -125,12 +128,13 @@ def model_class():
                             self._weight(graph, name)
                 if node.op not in _OF_FORM and any(name in varies for name in node.reads()):
                     varies.update(node.outputs)
-            self.__dict__["varies"] = varies
 
         def _weight(self, graph, name):
+            if self.owners.setdefault(name, graph) is not graph:
+                raise UnsupportedModelError(f"{self.title}: weight '{name}': a subgraph has another one of this name")
             if name not in self.weights:
                 array = graph.array(name)
-                if array.dtype in (np.uint16, np.uint32, np.uint64):
+                if array.dtype in _NOT_IN_TORCH:
                     raise UnsupportedModelError(f"{self.title}: weight '{name}': torch has no {array.dtype}")
                 tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
                 half = graph.tensors[name].data_type == BFLOAT16  # read as float32, and a bfloat16 again, so that sums of it are refused
@@ -159,7 +163,7 @@ def model_class():
 
         # -- running --------------------------------------------------------------------------------------------------
         def forward(self, given):
-            """Runs the nodes in order; what nothing reads any more goes."""
+            """Runs the nodes in order."""
             values = {name: self.cast(given[name]) for name, _, _ in self.graph.inputs if name in given}
             self.run(self.order, values)
             return {name: self.value(values, name) for name in self.names}
@@ -175,6 +179,7 @@ def model_class():
                 values.update((name, value) for name, value in zip(node.outputs, results) if name)
 
         def value(self, values, name, node=None):
+            """A value by its name: what a node gave, or a weight."""
             if name in values:
                 return values[name]
             if name in self.weights:
