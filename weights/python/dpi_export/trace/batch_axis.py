@@ -412,6 +412,24 @@ def _copied(pair, node):
     return y.layout._replace(axis=y.layout.axis + len(node.shape) - len(y.shape)) if y.varies else x.layout
 
 
+def _index_put(pair, node):
+    """x[mask] = y: the mask's dims are the first ones of x, rows meet rows."""
+    x, indices, held = node.args[:3]
+    if len(indices) != 1 or indices[0] is None or "bool" not in str(indices[0].value.dtype) or held.varies:
+        raise UnsupportedModelError(f"{node.place()}: writes where indices say; {replacement('index_put')}")
+    layouts = {n.layout for n in (x, indices[0]) if n.varies}
+    if len(layouts) != 1:
+        refuse(node, "joins values whose rows stand in different dims")
+    return layouts.pop()
+
+
+def _triangle(pair, node):
+    layout = node.args[0].layout
+    if layout.axis >= len(node.shape) - 2:
+        refuse(node, "takes the triangle of a matrix that has the rows in it")
+    return layout
+
+
 def _softmax_rule(pair, node):
     return _along()(pair, node)
 
@@ -439,6 +457,6 @@ RULES = {
     "mm": _mm, "addmm": _mm, "bmm": _bmm, "baddbmm": _bmm, "mv": _mv, "addmv": _mv, "dot": _dot, "native_batch_norm": _batch_norm,
     "cudnn_batch_norm": _batch_norm, "convolution": _convolution, "constant_pad_nd": _pad, "native_layer_norm": _layer_norm,
     "getitem": _getitem, "slice_scatter": _scatter,
-    "copy": _copied, "_safe_softmax": _softmax_rule,
+    "index_put": _index_put, "triu": _triangle, "tril": _triangle, "copy": _copied, "_safe_softmax": _softmax_rule,
     "select_scatter": _scatter, "_trilinear": _bilinear, "bucketize": _searched, "searchsorted": _searched,
 }

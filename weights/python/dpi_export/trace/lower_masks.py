@@ -2,9 +2,12 @@
 
 import math
 
+import numpy as np
+
 from ..import_common import UnsupportedModelError
 from ..shapes import BINARY, OPS
 from . import lower_math
+from .batch_axis import argument
 from .emit import is_mask
 from .lower_ints import is_bool, truth
 from .lower_math import constant_number, scaled
@@ -68,6 +71,31 @@ def _not(lower, node):
 
         return lower.maps.apply(torch.logical_not, [value], value.dims)
     return scaled(lower, lower.as_floats(value), -1.0, 1.0)
+
+
+def index_put(lower, node):
+    """x[mask] = a number: the mask stands for the first dims of x."""
+    x, indices, held = node.args[:3]
+    number = lower.number(held)
+    if len(indices) != 1 or indices[0] is None or not is_bool(indices[0]) or number is None or len(node.args) > 3 and node.args[3]:
+        lower.refuse("writes where indices say; write torch.where(mask, x, y) on the whole value")
+    mask = lower.as_floats(_mask(lower, indices[0]))
+    dims = lower.dims(node)
+    keep = scaled(lower, Floats(lower.g.reshape(mask.op, mask.dims + (1,) * (len(dims) - len(mask.dims))),
+                                mask.dims + (1,) * (len(dims) - len(mask.dims))), -1.0, 1.0)
+    value = _left(lower, x, keep) if x.varies else lower.floats(x)
+    return Filled(value, keep, number, dims)
+
+
+def triangle(upper):
+    """The entries on one side of a diagonal, zeros on the other."""
+    def handler(lower, node):
+        value, dims = lower.floats(node.args[0]), lower.dims(node)
+        ones = np.ones(dims[-2:], np.float32)
+        keep = (np.triu if upper else np.tril)(ones, int(argument(node, 1, "diagonal", 0)))
+        const = Floats(lower.g.const(keep), dims[-2:])
+        return Filled(value, const, 0.0, dims)
+    return handler
 
 
 def is_infinite(lower, node):

@@ -189,8 +189,10 @@ def square(lower, node):
 
 
 def power(lower, node):
-    """x to a number."""
-    exponent = lower.number(node.args[1])
+    """x to a number, or a positive number to x."""
+    base, exponent = lower.number(node.args[0]), lower.number(node.args[1])
+    if base is not None and base > 0 and exponent is None:
+        return _unary(lower, scaled(lower, lower.floats(node.args[1]), math.log(base), 0.0), "exp")
     if exponent is None or not hasattr(node.args[0], "varies"):
         lower.refuse("raises to a power that is no number")
     return power_of(exponent)(lower, node)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from . import lower_math
+from . import lookups, lower_math
 from .batch_axis import argument
 from .emit import is_mask
 from .lower_ints import bounds, is_bool
@@ -196,10 +196,17 @@ def index(handler):
         if x.varies or len(indices) != 1:
             return handler(lower, node)
         value = lower.value(indices[0])
-        if isinstance(value, (Whole, Floats)) and is_bool(indices[0]):
+        if is_bool(indices[0]):
             lower.refuse("picks entries of a constant by a mask")
+        if isinstance(value, Refs) and len(x.shape) == 2 and _only_ids(lower, value):
+            return lookups.embedding(lower, x, lower.weight(x), (x.name or "table").removesuffix(".weight").replace(".", "/"), value)
         return lower.reshaped(node, lookup(lower, node, x, indices[0]))
     return lowered
+
+
+def _only_ids(lower, refs):
+    """Ids, and none that counts from the end."""
+    return all(name is not None and lower.features[name].has_ids and int(lower.maps[key].min()) >= 0 for name, _, key in set(refs.flat()))
 
 
 # -- functions of them --------------------------------------------------------------------------------------------------

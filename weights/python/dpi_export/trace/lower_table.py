@@ -22,6 +22,7 @@ TABLE = {
     "where": k.where, "masked_fill": k.masked_fill, "logical_not": k.logical_not, "bitwise_not": k.logical_not,
     "logical_and": k.logical_and, "bitwise_and": k.logical_and, "logical_or": k.logical_or, "bitwise_or": k.logical_or,
     "ne": k.not_equal, "eq": k.equal, "gt": k.greater, "ge": k.compare("ge"), "lt": k.less, "le": k.compare("le"),
+    "index_put": k.index_put, "triu": k.triangle(True), "tril": k.triangle(False),
     "isinf": k.is_infinite, "isneginf": k.is_infinite,
     # copies
     **{name: m.same for name in ("clone", "detach", "alias", "lift_fresh", "contiguous")}, "getitem": m.getitem,
@@ -55,5 +56,4 @@ TABLE = {
 
 #: Operators that, on one id and constants, are a function of that id.
 ON_IDS = set("""add sub rsub mul floor_divide remainder fmod eq ne lt le gt ge logical_not logical_and logical_or logical_xor bitwise_and
- bitwise_or bitwise_not bitwise_xor clamp clamp_min clamp_max maximum minimum where _to_copy abs neg div pow sign floor
- masked_fill""".split())
+ bitwise_or bitwise_not bitwise_xor clamp clamp_min clamp_max maximum minimum where _to_copy abs neg div pow sign masked_fill floor ceil round trunc""".split())

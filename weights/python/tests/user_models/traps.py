@@ -272,6 +272,92 @@ def nested_loops(m, x, y, a, b, h):
     return total.sum(1)
 
 
+def chosen_id(m, x, y, a, b, h):
+    """Which of two ids by a number, and an id times a truth value"""
+    return m.fc(m.a(torch.where(x > y, a, b))) + m.fc(m.a(a * (x > 0)))
+
+
+def seen_before(m, x, y, a, b, h):
+    """Whether, and how often, the candidate is in the history"""
+    hit = h == a.unsqueeze(1)
+    return hit.any(1).float() + 0.3 * hit.sum(1) + (hit.float() * m.h(h).sum(-1)).sum(1)
+
+
+def positions_of_what_counts(m, x, y, a, b, h):
+    """Positions count up over what is no padding"""
+    at = (h != 0).long().cumsum(1) * (h != 0)
+    return (m.small(at) * m.h(h)).sum((1, 2))
+
+
+def parameter_by_id(m, x, y, a, b, h):
+    """A table's weight, indexed"""
+    return (m.a.weight[a] * m.b.weight[b]).sum(1) + m.h.weight[h].sum((1, 2)) + m.bias[(h > 3).sum(1)]
+
+
+def rounded_id(m, x, y, a, b, h):
+    """Integers of an id that was divided"""
+    return m.fc(m.small((a.float() / 3).floor().long())) + m.fc(m.small(torch.ceil(b / 2).long()))
+
+
+def filled_by_index(m, x, y, a, b, h):
+    """e[mask] = number"""
+    e = m.h(h) + 1
+    e[h == 0] = 0.0
+    e[h > 15] = -2.0
+    return e.sum((1, 2))
+
+
+def wider_of_the_batch(m, x, y, a, b, h):
+    """einsum over two rows"""
+    return torch.einsum("bi,ci->bc", m.a(a), m.b(b))[:, 0]
+
+
+def clamp_by_parameters(m, x, y, a, b, h):
+    """Bounds that are parameters, in the wrong order for some"""
+    z = torch.stack([x, y, x * y], 1)
+    return torch.minimum(torch.maximum(z, m.bias[:3]), m.bias[3:]).sum(1) + torch.clamp(z, m.bias[3:], m.bias[:3] + 1).sum(1)
+
+
+def powers(m, x, y, a, b, h):
+    """Powers of numbers below zero, of zero, and by a parameter"""
+    z = x.clamp(-3, 3)
+    return z ** 3 + z ** 2 + z ** 0 + z.abs() ** 0.5 + (z.abs() + 1) ** -1.5 + 2.0 ** y.clamp(-2, 2)
+
+
+def softmax_of_one(m, x, y, a, b, h):
+    """Over one entry it is 1; over fields"""
+    e = torch.stack([m.a(a), m.b(b)], 1)
+    return (e.softmax(1) * e).sum((1, 2)) + m.fc(m.a(a)).softmax(1).squeeze(1) + (e * e.softmax(-1).log()).sum((1, 2))
+
+
+def norms(m, x, y, a, b, h):
+    """Norms along both dims, of padding too"""
+    e = m.h(h)
+    return e.norm(dim=2).sum(1) + e.norm(p=1, dim=(1, 2)) + torch.linalg.norm(e, dim=1).sum(1) + e.pow(2).mean((1, 2)).sqrt()
+
+
+def outer_products(m, x, y, a, b, h):
+    """Outer products and their parts"""
+    o = torch.einsum("bi,bj->bij", m.a(a), m.b(b))
+    return torch.triu(o, 1).sum((1, 2)) + o.transpose(1, 2)[:, 0].sum(1) + o.flatten(1)[:, 3]
+
+
+def diagonals(m, x, y, a, b, h):
+    """The diagonal of a matrix for each row"""
+    return torch.einsum("bi,bj->bij", m.a(a), m.b(b)).diagonal(dim1=1, dim2=2).sum(1)
+
+
+def nothing_but_ids(m, x, y, a, b, h):
+    """Ids as numbers"""
+    return a.float() * 0.1 + (h.float() * torch.tensor([0.5, 0.25, 0.1, 0.0, 1.0])).sum(1) + (a % 3 == 1).float() - (b >= 4).long()
+
+
+def first_where_zero(m, x, y, a, b, h):
+    """A division by zero that is not chosen, and one by a count of zero"""
+    n = (h != 0).sum(1)
+    return torch.where(n > 0, m.h(h).sum((1, 2)) / n, y) + torch.where(x != 0, 1 / x, x)
+
+
 def case_of(run):
     """The Case of one trap."""
     return Case(Trap(run), {"x": torch.randn(8) * 5, "y": torch.randn(8), "a": ids(12), "b": ids(9), "h": padded(20, 5)}, FEATURES, {}, EDGES)
@@ -283,4 +369,4 @@ MODELS = {name: (lambda run=run: case_of(run)) for name, run in list(globals().i
 #: What is refused, and the operator that is named.
 REFUSED = {"wrapping_product": "add", "buckets_out_of_order": "bucketize", "buckets_of_doubles": "bucketize",
            "one_hot_of_the_batch": "_local_scalar_dense", "bag_by_uneven_offsets": "_embedding_bag", "mean_over_the_batch": "mean",
-           "order_in_the_batch": "add", "rare_branch": "_local_scalar_dense", "infinite_maximum_other_mask": "where"}
+           "order_in_the_batch": "add", "rare_branch": "_local_scalar_dense", "wider_of_the_batch": "bmm", "diagonals": "diagonal", "infinite_maximum_other_mask": "where"}
