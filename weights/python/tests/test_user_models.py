@@ -131,6 +131,17 @@ def test_the_front_end_is_named(tmp_path):
             from_torch(case.model, tmp_path / "m.h5", features=case.features, example=case.example, front=front)
 
 
+def test_without_functionalize_the_trace_is_exported(monkeypatch):
+    from dpi_export.trace import capture, exported
+
+    def missing():
+        raise ImportError("functionalize")
+
+    assert exported.wanted(None) == "trace"
+    monkeypatch.setattr(capture, "functionalizer", missing)
+    assert exported.wanted(None) == "export"
+
+
 def test_a_moved_bucket_shows(tmp_path):
     """test_exact can fail: one boundary that lies elsewhere is seen."""
     case, inputs = exported("buckets", tmp_path / "m.h5")

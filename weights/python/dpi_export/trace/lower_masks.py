@@ -11,7 +11,7 @@ from .batch_axis import argument
 from .emit import is_mask
 from .lower_ints import is_bool, truth
 from .lower_math import constant_number, scaled
-from .lower_pick import kept_infinite
+from .lower_whole import kept_infinite
 from .values import Filled, Floats, Refs
 
 

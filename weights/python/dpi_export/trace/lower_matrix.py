@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from . import lookups, lower_pick
+from . import lookups, lower_whole
 from .batch_axis import argument
 from .lower_math import infinite, masked_sum, on_channels
 from .pair import plain
@@ -140,7 +140,7 @@ def embedding(lower, node):
 def lookup(lower, node, weight, ids):
     """Embedding of ids that are references."""
     refs = lower.value(ids)
-    return _looked_up(lower, node, weight, refs) if isinstance(refs, Refs) else lower_pick.lookup(lower, node, weight, ids)
+    return _looked_up(lower, node, weight, refs) if isinstance(refs, Refs) else lower_whole.lookup(lower, node, weight, ids)
 
 
 def _looked_up(lower, node, weight, refs):

@@ -3,7 +3,7 @@
 from . import lower_masks as k
 from . import lower_math as m
 from . import lower_matrix as x
-from . import lower_pick as p
+from . import lower_whole as n
 from . import lower_reduce as r
 from . import lower_views as v
 
@@ -49,9 +49,9 @@ TABLE = {
     "_safe_softmax": r.softmax,
     # computed whole numbers
     **{name: m.unary(name) for name in ("sin", "cos", "sign")},
-    "_to_copy": p.to_copy, "floor": p.floor, "trunc": p.floor, "clamp": p.clamp(m.clamp, 1, 2), "clamp_min": p.clamp(m.clamp_min, 1),
-    "clamp_max": p.clamp(m.clamp_max, None, 1), "bucketize": p.bucketize, "searchsorted": p.searchsorted, "index": p.index(v.index),
-    "remainder": p.function(), "fmod": p.function(), "floor_divide": p.function(), "div": p.function(m.div), "_trilinear": p.bilinear,
+    "_to_copy": n.to_copy, "floor": n.floor, "trunc": n.floor, "clamp": n.clamp(m.clamp, 1, 2), "clamp_min": n.clamp(m.clamp_min, 1),
+    "clamp_max": n.clamp(m.clamp_max, None, 1), "bucketize": n.bucketize, "searchsorted": n.searchsorted, "index": n.index(v.index),
+    "remainder": n.function(), "fmod": n.function(), "floor_divide": n.function(), "div": n.function(m.div), "_trilinear": n.bilinear,
 }
 
 #: Operators that, on one id and constants, are a function of that id.
