@@ -56,4 +56,5 @@ TABLE = {
 
 #: Operators that, on one id and constants, are a function of that id.
 ON_IDS = set("""add sub rsub mul floor_divide remainder fmod eq ne lt le gt ge logical_not logical_and logical_or logical_xor bitwise_and
- bitwise_or bitwise_not bitwise_xor clamp clamp_min clamp_max maximum minimum where _to_copy abs neg div pow sign masked_fill floor ceil round trunc""".split())
+ bitwise_or bitwise_not bitwise_xor clamp clamp_min clamp_max maximum minimum where _to_copy abs neg div pow sign masked_fill
+ floor ceil round trunc""".split())
