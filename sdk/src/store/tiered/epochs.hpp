@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -38,7 +37,7 @@ class EpochsT {
     uint64_t epoch = 0;
   };
 
-  /// Off the path of calls. kOutOfMemory without memory or beyond kMaxReaders; the text says which.
+  /// Off the path of calls. kOutOfMemory beyond kMaxReaders; throws bad_alloc.
   Result<Line*> add_reader() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (spare_.empty()) DPI_RETURN_IF_ERROR(add_chunk());
@@ -79,8 +78,7 @@ class EpochsT {
   Status add_chunk() {
     if (n_chunks_ == kMaxChunks)
       return {Code::kOutOfMemory, "more than " + std::to_string(kMaxReaders) + " contexts of one store"};
-    auto chunk = std::unique_ptr<Chunk>(new (std::nothrow) Chunk);
-    if (chunk == nullptr) return {Code::kOutOfMemory, "no memory for the epochs of more contexts"};
+    auto chunk = std::make_unique<Chunk>();
     spare_.reserve(static_cast<size_t>(n_chunks_ + 1) * chunk->size());
     for (Line& line : *chunk) spare_.push_back(&line);
     chunks_[static_cast<size_t>(n_chunks_)] = std::move(chunk);
