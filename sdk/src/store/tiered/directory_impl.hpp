@@ -1,6 +1,8 @@
 // The bodies of directory.hpp; included by it alone.
 #pragma once
 
+#include <bit>
+
 #include "store/tiered/directory.hpp"
 
 namespace dpi::tiered {
@@ -9,8 +11,11 @@ template <class Sync, int kEntries>
 inline int32_t DirectoryT<Sync, kEntries>::in_bucket(const Bucket& b, uint32_t code, int32_t shard,
                                                      int64_t key) const {
   constexpr auto kAcquire = std::memory_order_acquire;
-  for (int i = 0; i < kEntries; ++i) {
-    if (Sync::load(b.key[i], kAcquire) != key) continue;
+  uint32_t same = 0;  // all keys are compared: where the match lies cannot be predicted
+  for (int i = 0; i < kEntries; ++i)
+    same |= static_cast<uint32_t>(Sync::load(b.key[i], kAcquire) == key) << i;
+  for (; same != 0; same &= same - 1) {
+    const int i = std::countr_zero(same);
     const uint32_t word = Sync::load(b.word[i], kAcquire);
     if (word >> shape_.place_bits != code) continue;  // empty, or the same key of another table
     if (Sync::load(b.key[i], kAcquire) == key && Sync::load(b.word[i], kAcquire) == word)
