@@ -48,7 +48,7 @@ std::vector<int64_t> odd_keys() {
                                static_cast<int64_t>(0xFFFFFFFFu),
                                int64_t{1} << 32,
                                -(int64_t{1} << 32)};
-  for (int bit = 0; bit < 64; ++bit) keys.push_back(static_cast<int64_t>(uint64_t{1} << bit) - 2);
+  for (int bit = 0; bit < 64; ++bit) keys.push_back(static_cast<int64_t>((uint64_t{1} << bit) - 2));
   for (int64_t i = 2; i < 300; ++i) {
     keys.push_back(i << 20);
     keys.push_back(-i * 1024);
