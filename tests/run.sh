@@ -89,7 +89,7 @@ parse() {
   AREAS=""
   for name in $ONLY $SKIP; do
     grep -q "^  $name " <<<"$known" && continue
-    case " $ONLY " in *" $name "*) areas | grep -qx "$name" && AREAS+=" $name" && continue ;; esac
+    case " $ONLY " in *" $name "*) grep -qx "$name" <<<"$(areas)" && AREAS+=" $name" && continue ;; esac
     echo "no stage '$name', and no area to run alone; see --list" >&2
     exit 2
   done
