@@ -1,9 +1,10 @@
 # The documentation: every block of the guide carried out over an installation, the site built and checked.
 packages build bindings docs
-configure release && build release dpi dpi_program dpi_jni dpi_java dpi_go || exit 1
+configure release && build release dpi dpi_program dpi_jni dpi_java dpi_go dpi_python_package || exit 1
 installed="$RUN/docs/prefix" site="$RUN/docs/site"
 mkdir -p "$RUN/docs"
 cmake --install "$BUILD/release" --prefix "$installed" >"$RUN/docs/log" || { cat "$RUN/docs/log"; exit 1; }
+cmake --install "$BUILD/release" --prefix "$installed" --component python >>"$RUN/docs/log" || { cat "$RUN/docs/log"; exit 1; }
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 
 check "each check of the documentation finds what is planted for it" "$PYTHON" tests/docs/site_test.py --self-test
