@@ -10,6 +10,7 @@ from pathlib import Path
 
 import oracles  # noqa: F401  (before fuxictr)
 import torch
+from fuxictr.pytorch.layers import FeatureEmbedding
 from torch import nn
 from zoo import feature_map
 
@@ -42,7 +43,7 @@ SEQUENCE, SEQUENCE_PRE = {**_TARGET, **_HISTORY}, {**_TARGET, **_PRE}
 #: With the negative samples that some losses read.
 _NEGATIVE = {"neg_click_history": _seq(13, 6, None, share_embedding="item_id"),
              "neg_cate_history": _seq(7, 6, None, share_embedding="cate_id")}
-NEGATIVE = {**SEQUENCE, **_NEGATIVE}
+NEGATIVE, NEGATIVE_PRE = {**SEQUENCE, **_NEGATIVE}, {**SEQUENCE_PRE, **_NEGATIVE}
 #: LongCTR's: a user, and items of which the last is the target.
 LONG = {"user": _cat(11, "user"), "item_id": _cat(13, "item"), "cate_id": _cat(7, "item")}
 LONG_LENGTH = 9
@@ -66,6 +67,13 @@ class Maker:
         return randomise(model, seed), fmap
 
 
+class _FlatEmbedding(FeatureEmbedding):
+    """QNN calls it with a keyword that flatten_emb had in releases before 2.0."""
+
+    def forward(self, X, dynamic_emb_dim=False):
+        return super().forward(X, flatten_emb=dynamic_emb_dim)
+
+
 def _module(path):
     """A file of the zoo as a module of a package of its folder, for files that import their neighbours."""
     package = "zoo_" + "_".join(path.parts[-4:-1])
@@ -78,6 +86,8 @@ def _module(path):
         spec = importlib.util.spec_from_file_location(name, path)
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
+        if path.parts[-3] == "QNN":
+            sys.modules[name].FeatureEmbedding = _FlatEmbedding
     return sys.modules[name]
 
 
@@ -145,8 +155,9 @@ def _crossed():
         variants = {f"{s}{', mixture' if mix else ''}": {"model_structure": s, **mix} for s in (
             "crossnet_only", "stacked", "parallel", "stacked_parallel")
             for mix in ({}, {"use_low_rank_mixture": True, "low_rank": 3, "num_experts": 2})}
-        made = _options(f"{folder}/DCNv2", variants if folder == "DCNv2/src" else {"parallel": {}}, stacked_dnn_hidden_units=[8],
-                        parallel_dnn_hidden_units=[8, 6])
+        here = folder == "DCNv2/src"
+        made = _options(f"{folder}/DCNv2", variants if here else {"parallel": {"long": True}}, FIELDS if here else LONG,
+                        stacked_dnn_hidden_units=[8], parallel_dnn_hidden_units=[8, 6])
         out.update({("LongCTR " if "Long" in folder else "") + name: maker for name, maker in made.items()})
     out["GDCN"] = Maker("GDCN/src/GDCN", **_DNN2)
     out["GDCNP"] = Maker("GDCN/src/GDCN", name_in_file="GDCNP", **_DNN2)
@@ -158,7 +169,8 @@ def _crossed():
         "im_batch_norm": True, "net_batch_norm": True}}, **_DNN))
     out.update(_options("DeepCrossing/src/DeepCrossing", {"": {}, "no residual": {"use_residual": False}, "batch norm": _BN},
                         residual_blocks=[8, 6]))
-    out.update(_options("QNN/src/QNN", {t: {"neuron_type": t} for t in ("T1", "T2", "T3", "T4")}, num_cross_layers=2, **_BN))
+    out.update(_options("QNN/src/QNN", {t: {"neuron_type": t, "batch_norm": t in ("T3", "T4")} for t in ("T1", "T2", "T3", "T4")},
+                        num_cross_layers=2))  # with batch norm the zoo's own T1 and T2 fail
     out["QNN_alpha"] = Maker("QNN/src/QNN_alpha", num_layers=2, num_row=2)
     out.update(_options("EulerNet/src/EulerNet", {"": {}, "layer norm": {"layer_norm": True}}, shape=[3]))
     out.update(_options("WuKong/src/WuKong", {"": {}, "no norms": {"layer_norm": False, "mlp_batch_norm": False}}, num_wukong_layers=2,
@@ -182,23 +194,23 @@ def _gated():
         "use_residual": False, "reuse_graph_layer": True}}, gnn_layers=2))
     out.update(_options("AOANet/src/AOANet", {"": _BN}, dnn_hidden_units=[8], num_interaction_layers=2, num_subspaces=2))
     out.update(_options("SAM/src/SAM", {f"{t} {a}": {"interaction_type": t, "aggregation": a} for t in (
-        "SAM1", "SAM2A", "SAM2E", "SAM3A", "SAM3E") for a in ("concat", "weighted_pooling", "mean_pooling", "sum_pooling")
-        if not (t == "SAM1" and a != "concat")} | {"residual": {"interaction_type": "SAM3A", "use_residual": True}},
+        "SAM2A", "SAM2E", "SAM3A", "SAM3E") for a in ("concat", "weighted_pooling", "mean_pooling", "sum_pooling")
+        if not (t.startswith("SAM2") and a != "concat")} | {"residual": {"interaction_type": "SAM3A", "use_residual": True}},
         num_interaction_layers=2))
     out.update(_options("MaskNet/src/MaskNet", {t: {"model_type": t} for t in ("SerialMaskNet", "ParallelMaskNet")} | {
         "no norms": {"emb_layernorm": False, "net_layernorm": False}}, dnn_hidden_units=[8, 6], parallel_num_blocks=2,
         parallel_block_dim=5))
     context = {"fs1_context": ["user"], "fs2_context": ["item"]}
-    for path, extra in (("FinalMLP/src/FinalMLP", ""), ("LongCTR/FinalMLP/FinalMLP", "LongCTR ")):
-        made = _options(path, {"": {}, "context": context, "no selection": {"use_fs": False}, "heads": {"num_heads": 2}},
-                        mlp1_hidden_units=[8], mlp2_hidden_units=[6, 8], mlp1_batch_norm=True, fs_hidden_units=[6])
-        out.update({extra + name: maker for name, maker in made.items()})
+    towers = {"mlp1_hidden_units": [8], "mlp2_hidden_units": [6, 8], "mlp1_batch_norm": True}
+    out.update(_options("FinalMLP/src/FinalMLP", {"": {}, "context": context, "no selection": {"use_fs": False}, "heads": {
+        "num_heads": 2}}, fs_hidden_units=[6], **towers))
+    out["LongCTR FinalMLP"] = Maker("LongCTR/FinalMLP/FinalMLP", LONG, long=True, **towers)
     out["DualMLP"] = Maker("FinalMLP/src/DualMLP", mlp1_hidden_units=[8], mlp2_hidden_units=[6])
     out.update(_options("FinalNet/src/FinalNet", {f"{b} {r}": {"block_type": b, "residual_type": r} for b in ("1B", "2B")
                                                   for r in ("concat", "sum")} | {"gated": {"use_feature_gating": True}},
                         block1_hidden_units=[8, 6], block2_hidden_units=[8, 6], block1_hidden_activations="ReLU"))
-    out.update(_options("DLRM/src/DLRM", {t: {"interaction_op": t} for t in ("dot", "cat", "sum")}, top_mlp_units=[8],
-                        bottom_mlp_units=[6]))
+    out.update(_options("DLRM/src/DLRM", {t: {"interaction_op": t} for t in ("dot", "cat")}, IDS, top_mlp_units=[8],
+                        bottom_mlp_units=[6]))  # with numeric features the zoo's own forward fails
     out.update(_options("PEPNet/src/PPNet", {"": _BN}, gate_emb_dim=3, gate_priors=["user", "item"], gate_hidden_dim=5, **_DNN))
     hyper = {"hypernet_config": {"hidden_units": [6], "hidden_activations": "relu"}, "rank_k": 2, "overparam_p": 5}
     modes = {"self-wise": {}, "group-wise": {"condition_mode": "group-wise", "condition_features": ["user"]},
@@ -214,15 +226,16 @@ def _gated():
 def _histories():
     """Behaviour sequences."""
     out = {}
-    for path, extra in (("DIN/src/DIN", ""), ("LongCTR/DIN/DIN", "LongCTR ")):
-        made = _options(path, {"": {}, "softmax": {"din_use_softmax": True}, "ReLU": {"attention_hidden_activations": "ReLU"}},
-                        SEQUENCE, **_DNN2, attention_hidden_units=[6])
-        out.update({extra + name: maker for name, maker in made.items() if not extra or name != "DIN, ReLU"})
-    for path, extra in (("DIEN/src/DIEN", ""), ("LongCTR/DIEN/DIEN", "LongCTR ")):
-        made = _options(path, {t: {"gru_type": t} for t in ("GRU", "AIGRU", "AGRU", "AUGRU")} | {
-            "dot": {"attention_type": "dot_attention"}, "din": {"attention_type": "din_attention"},
-            "sums": {"enable_sum_pooling": True, "use_attention_softmax": False}}, NEGATIVE, **_DNN2, attention_hidden_units=[6])
-        out.update({extra + name: maker for name, maker in made.items() if not extra or name == "DIEN, AUGRU"})
+    din = {"": {}, "softmax": {"din_use_softmax": True}, "ReLU": {"attention_hidden_activations": "ReLU"}}
+    out.update(_options("DIN/src/DIN", din, SEQUENCE, **_DNN2, attention_hidden_units=[6]))
+    out.update({f"LongCTR {name}": maker for name, maker in _options("LongCTR/DIN/DIN", din, LONG, long=True, **_DNN2,
+                                                                     attention_hidden_units=[6]).items()})
+    dien = {t: {"gru_type": t} for t in ("GRU", "AGRU", "AUGRU")} | {  # the zoo's own forward fails with AIGRU
+        "dot": {"attention_type": "dot_attention"}, "din": {"attention_type": "din_attention"},
+        "sums": {"enable_sum_pooling": True, "use_attention_softmax": False}}
+    out.update(_options("DIEN/src/DIEN", dien | {"pre": {"specs": NEGATIVE_PRE}}, NEGATIVE, **_DNN2, attention_hidden_units=[6]))
+    out.update({f"LongCTR {name}": maker for name, maker in _options("LongCTR/DIEN/DIEN", dien, LONG, long=True, **_DNN2,
+                                                                     attention_hidden_units=[6]).items()})
     out.update(_options("BST/src/BST", {"": {}, "pre": {"specs": SEQUENCE_PRE}, "causal": {"use_causal_mask": True}, "sum": {
         "seq_pooling_type": "sum"}, "target": {"seq_pooling_type": "target"}, "concat": {"seq_pooling_type": "concat"}, "plain": {
             "layer_norm": False, "use_residual": False, "use_position_emb": False}, "two layers": {
@@ -231,7 +244,7 @@ def _histories():
         "use_pos_emb": False, "use_behavior_refiner": False, "layer_norm": False}}, NEGATIVE, **_DNN2, num_heads=2,
         attention_hidden_units=[6], aux_hidden_units=[5], pos_emb_dim=3))
     out.update(_options("DMR/src/DMR", {"": {}, "sums": {"enable_sum_pooling": True, "enable_i2i_rel": True}, "no u2i": {
-        "enable_u2i_rel": False}}, NEGATIVE, **_DNN2, attention_hidden_units=[6], pos_emb_dim=3, context_field=None))
+        "enable_u2i_rel": False}}, SEQUENCE, **_DNN2, attention_hidden_units=[6], pos_emb_dim=3, context_field=None, neg_seq_field=None))
     out.update(_options("TransAct/src/TransAct", {"": {}, "pre": {"specs": SEQUENCE_PRE}, "no max": {"concat_max_pool": False}, "wide": {
         "first_k_cols": 3, "num_heads": 2, "transformer_layers": 2}}, SEQUENCE, dcn_hidden_units=[8], dcn_cross_layers=2,
         mlp_hidden_units=[6], dim_feedforward=8, **_TARGETS))

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Compares the importers and the engine with FuxiCTR and DeepCTR-Torch; closes with "N passed, N failed".
+# Compares the importers and the engine with FuxiCTR and DeepCTR-Torch; closes with "N passed, N failed", and how many were skipped.
 #
 #   tests/parity/run.sh [arguments of suite.py]
 #
 # Makes a virtual environment over Debian's python3-torch, numpy, pandas and scikit-learn (packaging/setup.sh parity) with the two
 # libraries by name from PyPI, pinned and without their dependencies: oracles.py stands in for what a forward does not need. Raw values
 # are checked with the oldest FuxiCTR that is supported too, which lies beside it.
+# With FUXICTR_ROOT, a checkout of FuxiCTR, every class of its model zoo is traced too (fuxictr_zoo.py).
 # The engine is DPI_LIBRARY, or that of the release build; --engine none leaves it out. Exit status 3: the libraries could not be installed.
 set -euo pipefail
 

@@ -163,7 +163,7 @@ class Runner:
     def __init__(self, engine, devices, options, folder):
         self.engine, self.devices, self.folder = engine, devices, Path(folder)
         self.n, self.golden, self.extra = options.rows, options.golden, dict(o.split("=", 1) for o in options.option)
-        self.failed = self.passed = 0
+        self.failed = self.passed = self.skipped = 0
 
     def run(self, name, make):
         """One line of the table."""
@@ -275,6 +275,8 @@ def main():
             import doctored
             import edges
             import encoding
+            import fuxictr_models
+            import fuxictr_zoo
             import same_plan
             import traced
 
@@ -285,11 +287,17 @@ def main():
                       ("raw values", encoding.run_all(engine, runner.devices, library))]
             if options.oldest:
                 groups.append(("raw values, oldest FuxiCTR", oldest_release(options.oldest, options.engine, runner.devices)))
+            root = os.environ.get("FUXICTR_ROOT")
+            if root:
+                groups.append(("FuxiCTR's zoo", fuxictr_zoo.checks(root, engine, runner.devices)))
+            else:
+                runner.skipped = len(fuxictr_models.makers())
+                print(f"skipped: {runner.skipped} cases of FuxiCTR's zoo; FUXICTR_ROOT names no checkout")
             for about, checks in groups:
                 for name, problem in checks:
                     runner.note(f"{about}: {name}", problem)
     print(f"{time.monotonic() - started:.1f} s")
-    print(f"{runner.passed} passed, {runner.failed} failed")
+    print(f"{runner.passed} passed, {runner.failed} failed" + (f", {runner.skipped} skipped" if runner.skipped else ""))
     return 1 if runner.failed else 0
 
 

@@ -84,7 +84,7 @@ CLASSES = {
     "AFN": (lambda: dt_models.AFN(_columns(), _columns(), afn_dnn_hidden_units=(8,)), None),
     "PNN": (lambda: dt_models.PNN(_columns(), dnn_hidden_units=(8,), use_outter=True), None),
     "MLR": (lambda: dt_models.MLR(_columns()), None),
-    "CCPM": (lambda: dt_models.CCPM(_sparse(), _sparse(), dnn_hidden_units=(8,)), "aten.convolution"),
+    "CCPM": (lambda: dt_models.CCPM(_sparse(), _sparse(), dnn_hidden_units=(8,)), None),
     "DIN": (lambda: dt_models.DIN(_history(), ["item_id", "cate_id"], dnn_hidden_units=(8,), att_hidden_size=(6, 4)), None),
     "DIN with softmax": (lambda: dt_models.DIN(_history(), ["item_id", "cate_id"], dnn_hidden_units=(8,), att_hidden_size=(6, 4),
                                                att_weight_normalization=True), None),

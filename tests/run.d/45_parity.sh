@@ -9,8 +9,8 @@ counted() {
     echo "the libraries cannot be installed here, so nothing was compared: a failure (--skip parity leaves the stage out)"
     exit 1
   fi
-  if [[ $summary =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
-    count "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" 0
+  if [[ $summary =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
+    count "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "${BASH_REMATCH[4]:-0}"
   else
     echo "$1 printed no count"
     count 0 1 0
@@ -19,7 +19,7 @@ counted() {
 # A few lines of the table and every failure; the whole table with --full.
 tests/parity/run.sh >"$log" 2>&1
 status=$?
-if [ "$FULL" = 1 ] || [ $status -ne 0 ]; then cat "$log"; else grep -E '^(engine|FAIL)|passed,| s$' "$log"; fi
+if [ "$FULL" = 1 ] || [ $status -ne 0 ]; then cat "$log"; else grep -E '^(engine|FAIL|skipped)|passed,| s$' "$log"; fi
 counted tests/parity/run.sh "$log" $status
 matrix=(--check --junit "$RUN/python.xml" --parity "$log")
 if [ "$FULL" = 1 ]; then

@@ -115,7 +115,12 @@ class TorchImport:
         return self.b
 
     def _check_weights(self):
+        import torch
+
         for path, module in self.model.named_modules():
+            if isinstance(module, torch.jit.ScriptModule):
+                self.ctx.refuse(f"layer '{path}'" if path else "the model", "is TorchScript, which runs where its operators cannot be seen; "
+                                "give the nn.Module that it was made of")
             if ".quantized" in type(module).__module__:
                 self.ctx.refuse(f"layer '{path}'", "is quantized; give the model that it was made of")
             if getattr(module, "max_norm", None) is not None:
@@ -158,11 +163,11 @@ class TorchImport:
             try:
                 value, _ = self.run(some, alone=True)
             except _FAILURES as e:
-                if n > 1:
+                if n > 2:
                     raise UnsupportedModelError(f"{type(self.model).__name__}: the model's own forward fails on {n} rows: "
                                                 f"{type(e).__name__}: {e}") from e
-                warnings.warn(f"{type(self.model).__name__}: the model's own forward fails on a batch of one row ({type(e).__name__}: {e}), "
-                              "so one row alone was not compared; the bundle scores it as in a larger batch", stacklevel=4)
+                warnings.warn(f"{type(self.model).__name__}: the model's own forward fails on a batch of {n} ({type(e).__name__}: {e}), so a "
+                              f"batch of {n} was not compared; the bundle scores it as a larger one", stacklevel=4)
                 continue
             error = np.abs(value - want[:n]) / np.maximum(1, np.abs(want[:n]))
             bad = ~((error <= _SIZE_TOLERANCE) | (value == want[:n]) | np.isnan(value))

@@ -23,8 +23,9 @@ from dpi_export.onnx_import import OnnxImport, Source  # noqa: E402
 
 #: Models that no bundle holds, by what the refusal says.
 REFUSED = {"experts": "fails on rows.*export it with that dim left open", "autoint": "fails on rows.*export it with that dim left open",
+           "evolving": r"\(NonZero\)", "marked": r"\(NonZero\)",
            **{name: rf"aten\.{op}.*primitive" for name, op in trace_models.REFUSED.items()}}
-NOT_EXPORTED = {"bags"}  # torch.onnx has no padding_idx of nn.EmbeddingBag
+NOT_EXPORTED = {"bags", "spectral", "angles"}  # torch.onnx has no padding_idx of nn.EmbeddingBag, Fourier transforms or atan2
 NEEDS_12 = {"cross_vector", "compressed", "padded", "activations"}
 #: Models whose own output is NaN where every position of a history is padding.
 UNDEFINED = {"target_attention", "sequential"}

@@ -17,10 +17,11 @@ SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "SUPPORT.md"
 
 
 def rows(text, title):
-    """{first cell: last cell} of the table under a title."""
+    """{first cell: cell of the column "refused", "-" where there is none} of the table under a title."""
     part = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
     lines = [line.strip("| ").split(" | ") for line in part.splitlines() if re.match(r"^\| \w+ \|", line)]
-    return {line[0]: line[-1] for line in lines[1:]}
+    head = lines[0]
+    return {line[0]: line[head.index("refused")] if "refused" in head else "-" for line in lines[1:]}
 
 
 @pytest.mark.parametrize("title, module", [("Models as users write them", user_models), ("Models of the tracer's own tests", trace_models)])

@@ -41,6 +41,9 @@ BODIES = {
     "by truth": lambda m, e, pad: scores(e).masked_fill(m.causal < 0, NEVER).softmax(-1) @ e,
     "behind padding": lambda m, e, pad: (scores(e).masked_fill(pad[:, None], NEVER) + m.causal).softmax(-1) @ e,
     "before padding": lambda m, e, pad: (scores(e) + m.causal).masked_fill(pad[:, None], NEVER).softmax(-1) @ e,
+    "a number over infinity": lambda m, e, pad: scores(e).masked_fill(m.causal < 0, NEVER).masked_fill(pad[:, None], -1.0).softmax(-1) @ e,
+    "twice a number": lambda m, e, pad: scores(e).masked_fill(m.causal < 0, -1e9).masked_fill(pad[:, None], -1e9).softmax(-1) @ e,
+    "infinity over a number": lambda m, e, pad: scores(e).masked_fill(pad[:, None], -1e9).masked_fill(m.causal < 0, NEVER).softmax(-1) @ e,
     "a layer": lambda m, e, pad: m.layer(e, m.causal),
     "an encoder with padding": lambda m, e, pad: m.encoder(e, src_key_padding_mask=pad)[:, :1],
     "a layer with padding": lambda m, e, pad: m.first(e, m.causal, pad),
@@ -57,3 +60,36 @@ def test_constant_masks(name, tmp_path):
     with Bundle(tmp_path / "m.h5") as bundle:
         got = Executor(bundle).run(Rows.from_columns(bundle, Inputs(model, ROWS, features).columns(ROWS)))["value"]["ctr"]
     assert np.isfinite(want).all() and (np.abs(got - want) <= 1e-5 * np.maximum(1, np.abs(want))).all()
+
+
+MEANS = {"clamp": lambda total, count: total / count.clamp(min=1e-5), "clamp of one": lambda total, count: total / count.clamp(min=1.0),
+         "added": lambda total, count: total / (count + 1e-5)}
+
+
+@pytest.mark.parametrize("name,rule", [("clamp", "id"), ("clamp", "nonzero"), ("clamp of one", "id"), ("clamp of one", "nonzero"),
+                                       ("added", "id")])
+def test_means_over_what_counts(name, rule, tmp_path):
+    """A bound below the count changes no count of 1 and more, where a number that is added does: both to 1e-7. Row 0 of the table is
+    zeros; row 3 adds up to 0 and is not, so by "nonzero" it counts for nothing and adds all the same."""
+    class Mean(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(3)
+            self.items = nn.Embedding(15, 4, padding_idx=0)
+            with torch.no_grad():
+                self.items.weight[3] = torch.tensor([1.0, -1.0, 2.0, -2.0])
+
+        def forward(self, h):
+            e = self.items(h)
+            counts = (h != 0) if rule == "id" else e.sum(-1) != 0
+            held = e * counts.float().unsqueeze(-1) if rule == "id" else e
+            return MEANS[name](held.sum(1), counts.float().sum(1, keepdim=True)).pow(2).sum(1)
+
+    rows = {"h": torch.tensor([[1, 0, 0, 0, 0], [0, 0, 0, 0, 0], [3, 0, 0, 0, 0], [1, 3, 2, 0, 0], [6, 7, 8, 9, 2]])}
+    model, features = Mean().eval(), {"h": {"vocab_size": 15}}
+    from_torch(model, tmp_path / "m.h5", features=features, example=rows)
+    with torch.no_grad():
+        want = model.double()(rows["h"]).numpy()
+    with Bundle(tmp_path / "m.h5") as bundle:
+        got = Executor(bundle).run(Rows.from_columns(bundle, Inputs(model, rows, features).columns(rows)))["value"]["ctr"]
+    assert (np.abs(got - want) <= 1e-7 * np.maximum(1, np.abs(want))).all()

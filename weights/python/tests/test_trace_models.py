@@ -16,10 +16,10 @@ torch = pytest.importorskip("torch")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import trace_models  # noqa: E402
-from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_torch  # noqa: E402
+from dpi_export import Bundle, Executor, Rows, from_torch  # noqa: E402
 from dpi_export.trace.features import Inputs  # noqa: E402
 
-EXACT = [name for name in trace_models.MODELS if name not in trace_models.REFUSED]
+EXACT = list(trace_models.MODELS)
 #: Models whose own output is NaN where every position of a history is padding.
 UNDEFINED = {"target_attention", "sequential"}
 pytestmark = pytest.mark.filterwarnings("ignore:.*output is NaN")
@@ -82,14 +82,6 @@ def test_one_row_alone_scores_the_same(name, tmp_path):
             alone = inputs.joined([rows[key][i:i + 1] for key in inputs.keys])
             one = Executor(bundle).run(Rows.from_columns(bundle, inputs.columns(alone)))["value"]
             assert all(abs(one[head][0] - all_at_once[head][i]) <= 1e-12 for head in one)
-
-
-@pytest.mark.parametrize("name", sorted(trace_models.REFUSED))
-def test_refused_by_name(name, tmp_path):
-    model, example, features, keywords = trace_models.make(name)
-    with pytest.raises(UnsupportedModelError, match=rf"aten\.{trace_models.REFUSED[name]}.* at trace_towers\.py:\d+: .*primitive"):
-        from_torch(model, tmp_path / "m.h5", features=features, example=example, **keywords)
-    assert not (tmp_path / "m.h5").exists()
 
 
 def test_a_changed_weight_shows(tmp_path):

@@ -48,6 +48,13 @@ def reads(x):
 
 
 #: name -> (what is done to x, what the refusal says)
+def kept(x, body, where=None):
+    """body(rows whose first number is positive) in their places, zeros elsewhere."""
+    rows, out = x[:, 0] > 0, torch.zeros_like(x)
+    out[rows if where is None else where(x)] = body(x[rows])
+    return out
+
+
 MIXES = {
     "x - x.mean(0)": (lambda x: x - x.mean(0), "aten.mean.dim.*goes over dim 0, where the rows are"),
     "x - x.mean()": (lambda x: x - x.mean(), "aten.mean.default.*the rows are"),
@@ -101,6 +108,14 @@ MIXES = {
     "bincount": (lambda x: x * torch.bincount((x.view(-1) > -1e3).long()).shape[0], "aten.bincount.*how many entries it gives depends"),
     "len(x[x > 0])": (lambda x: x * (1 if len(x[x > 1e3]) == 0 else 2), "aten.index.*how many entries it gives depends"),
     "masked_select": (lambda x: x * (1 if len(x.masked_select(x > 1e3)) == 0 else 2), "aten.masked_select.*how many entries"),
+    "len(x[rows])": (lambda x: x * (1 if len(x[x[:, 0] > 1e3]) == 0 else 2), "Tensor.shape.*how many rows a mask keeps"),
+    "x[rows].shape": (lambda x: kept(x, lambda y: y / y.shape[0]), "aten.div.Tensor.*computes with 37"),
+    "x[rows].size": (lambda x: kept(x, lambda y: y if y.size(0) > 1 else y * 2), "Tensor.shape.*how many rows a mask keeps"),
+    "mean of x[rows]": (lambda x: kept(x, lambda y: y - y.mean(0)), "aten.mean.*goes over dim 0, where the rows are"),
+    "first of x[rows]": (lambda x: kept(x, lambda y: y - y[0]), "aten.select.*takes one row"),
+    "x[rows] put elsewhere": (lambda x: kept(x, lambda y: y * 2, lambda x: x[:, 1] > 0), "aten.index_put.*not picked by the mask"),
+    "x[rows] and all rows": (lambda x: kept(x, lambda y: y + x), "aten.add.*joins rows that were picked by a mask with other rows"),
+    "x[rows] alone": (lambda x: x[x[:, 0] > 0], "aten.*joins|how many rows it has depends"),
     "repeat_interleave": (lambda x: x * (1 if len(x.repeat_interleave((x[:, 0] > -1e3).long(), 0)) > 0 else 2),
                           "aten.repeat_interleave.*how many entries"),
     "x.item()": (lambda x: x * x[:1, 0].item(), "Python reads a value"),
@@ -117,6 +132,13 @@ def test_refused(name, tmp_path):
     assert not (tmp_path / "m.h5").exists()
 
 
+def overwritten(x):
+    """Rows by a mask in place, and by masked_select."""
+    y, rows = x * 2, x.sum(1) > 0
+    y[rows] = torch.masked_select(x, rows.view(-1, 1)).view(-1, 3) - 1
+    return y
+
+
 #: What keeps rows apart although it looks as if it did not.
 KEEPS = {
     "ones of the batch": lambda x: x * torch.ones(x.shape[0], 1),
@@ -131,6 +153,8 @@ KEEPS = {
     "a view of rows": lambda x: x[:].view(x.size(0), -1),
     "gram of a row": lambda x: (x.unsqueeze(2) @ x.unsqueeze(1)).sum(2),
     "numpy of a constant": lambda x: x * torch.from_numpy(torch.arange(3.0).numpy() + 1) * float(torch.arange(3).tolist()[1]),
+    "x[rows] in their places": lambda x: kept(x, lambda y: (y @ torch.ones(3, 3)).tanh().view(-1, 3)),
+    "x[rows] over what is there": overwritten,
     "write through a view": lambda x: x.clone().t().mul_(2).t(),
 }
 
@@ -158,7 +182,7 @@ def test_branches_on_the_number_of_rows_are_run(name, tmp_path):
 
 
 def test_a_model_that_cannot_take_one_row_is_noted(tmp_path):
-    with pytest.warns(UserWarning, match="fails on a batch of one row.*one row alone was not compared"):
+    with pytest.warns(UserWarning, match="fails on a batch of 1 .*so a batch of 1 was not compared"):
         export(lambda x: x.unsqueeze(2).squeeze().softmax(1), tmp_path / "m.h5")
     assert (tmp_path / "m.h5").exists()
 
@@ -187,3 +211,22 @@ def test_the_model_is_left_as_it_was(tmp_path):
     assert model.training and model.before.training and not model.head.weight.requires_grad and model.head.bias.requires_grad
     assert "new_tensor" not in vars(torch.Tensor) and "tolist" not in vars(torch.Tensor)
     assert torch.ones(2).numpy().tolist() == np.asarray(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_functions_of_ones_own_are_traced(tmp_path):
+    """A torch.autograd.Function is what its forward computes; a forward that mixes rows is refused like any other."""
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, centre):
+            ctx.save_for_backward(x)
+            return (x - x.mean(0) if centre else x) * 2
+
+    export(lambda x: Twice.apply(x, False), tmp_path / "m.h5")
+    assert (tmp_path / "m.h5").exists()
+    with pytest.raises(UnsupportedModelError, match="aten.mean.*at test_trace_rows.*where the rows are"):
+        export(lambda x: Twice.apply(x, True), tmp_path / "other.h5")
+
+
+def test_torchscript_is_refused_by_its_layer(tmp_path):
+    with pytest.raises(UnsupportedModelError, match="layer 'before': is TorchScript.*give the nn.Module"):
+        export(torch.jit.script(nn.Linear(3, 3)), tmp_path / "m.h5")

@@ -164,6 +164,17 @@ def conv(op, x, weight, bias=None):
     return call(x, weight, bias, op.attr("strides") or 1, pads[:count], op.attr("dilations") or 1, op.attr("group", 1))
 
 
+def max_pool(op, x):
+    """The largest entry of each window; padding is none of them."""
+    if op.attr("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or op.attr("ceil_mode", 0) or len(op.node.outputs) > 1:
+        op.refuse("has auto_pad, ceil_mode or the places of its entries: export it without")
+    count, pads = x.dim() - 2, op.attr("pads") or [0] * (2 * (x.dim() - 2))
+    if count not in (1, 2) or pads[:count] != pads[count:]:
+        op.refuse("is a pooling over more than two dims, or with other pads in front than behind")
+    call = F.max_pool1d if count == 1 else F.max_pool2d
+    return call(x, op.attr("kernel_shape"), op.attr("strides") or 1, pads[:count], op.attr("dilations") or 1)
+
+
 # -- norms ------------------------------------------------------------------------------------------------------------
 def batch_norm(op, x, scale, bias, running_mean, running_var):
     """BatchNormalization with fixed statistics."""

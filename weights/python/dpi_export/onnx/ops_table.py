@@ -38,9 +38,9 @@ TABLE = {
     "Softmax": x.softmax, "LogSoftmax": x.log_softmax, "CumSum": x.cumsum, "TopK": x.top_k, "ArgMax": x.arg(torch.argmax),
     "ArgMin": x.arg(torch.argmin),
     # products, norms, lookups
-    "MatMul": x.matmul, "Gemm": x.gemm, "Einsum": x.einsum, "Conv": x.conv, "BatchNormalization": x.batch_norm,
-    "LayerNormalization": x.layer_norm, "RMSNormalization": x.rms_norm, "EmbeddingBag": x.embedding_bag, "Gather": x.gather, "GatherElements": x.gather_elements,
-    "GatherND": x.gather_nd, "OneHot": x.one_hot, "GRU": r.gru, "LSTM": r.lstm,
+    "MatMul": x.matmul, "Gemm": x.gemm, "Einsum": x.einsum, "Conv": x.conv, "MaxPool": x.max_pool,
+    "BatchNormalization": x.batch_norm, "LayerNormalization": x.layer_norm, "RMSNormalization": x.rms_norm, "EmbeddingBag": x.embedding_bag, "Gather": x.gather,
+    "GatherElements": x.gather_elements, "GatherND": x.gather_nd, "OneHot": x.one_hot, "GRU": r.gru, "LSTM": r.lstm,
 }
 
 #: What to write in place of operators that no bundle can hold.
@@ -57,7 +57,7 @@ _INSTEAD = {
     "RandomNormal": "it is random", "RandomUniform": "it is random", "RandomNormalLike": "it is random", "Bernoulli": "it is random",
     "RandomUniformLike": "it is random", "Multinomial": "it is random", "StringNormalizer": "encode texts before the model",
     "QuantizeLinear": "give the model that was quantized", "DequantizeLinear": "give the model that was quantized",
-    "Hardmax": "write ArgMax and OneHot", "MaxPool": "write Slice and Max", "AveragePool": "write Slice and Mean",
+    "Hardmax": "write ArgMax and OneHot", "AveragePool": "write Slice and Mean",
     "GlobalAveragePool": "write ReduceMean", "GlobalMaxPool": "write ReduceMax", "LpNormalization": "write ReduceL2 and Div",
     "MeanVarianceNormalization": "it normalises over the rows",
 }

@@ -16,6 +16,9 @@ ROWS = Layout(0, 1, 1)
 
 def propagate(pair):
     """Sets `layout` of every node of a Pair. Raises UnsupportedModelError with operator, layer and line."""
+    from . import kept_rows
+
+    rules = {**RULES, "rows_kept": kept_rows.rule, "rows_kept_flat": kept_rows.rule}
     for node in pair.nodes:
         if plain(node.base).startswith(_RANDOM):
             raise UnsupportedModelError(f"{node.place()}: {_INSTEAD['bernoulli']}")
@@ -24,7 +27,7 @@ def propagate(pair):
         if node.op == "input":
             node.layout = ROWS
             continue
-        rule = RULES.get(plain(node.base))
+        rule = rules.get(plain(node.base))
         if rule is None:
             raise UnsupportedModelError(f"{node.place()}: this operator has no rule; {replacement(node.base)}")
         node.layout = rule(pair, node)
@@ -39,13 +42,10 @@ _INSTEAD = {"bernoulli": "it is random, in evaluation mode too: give a functiona
             "nonzero": "how many entries it gives depends on the rows; multiply by a mask instead",
             "masked_select": "how many entries it gives depends on the rows; multiply by a mask instead",
             "unique": "it looks at all rows at once",
-            "topk": "it needs a primitive that picks the largest entries", "sort": "it needs a primitive that orders entries",
-            "argmax": "it needs a primitive that picks the largest entries",
-            "gather": "it needs a primitive that picks by computed indices",
             "isnan": "a NaN in a row means that the value is missing, and the feature's own rule (missing=) replaces it before the model sees "
                      "it; give what is missing as a feature of its own",
             "index_put": "write torch.where(mask, x, y) on the whole value", "scatter": "write torch.where(mask, x, y) on the whole value",
-            "_fft": "it needs complex numbers", "convolution": "write it as nn.Linear over windows that are sliced out"}
+            "_fft": "it needs complex numbers"}
 
 
 def replacement(base):
@@ -324,12 +324,6 @@ def _bmm(pair, node):
     return _with_added(node, _contract(node, a, b, 1, 2, shared=(0,)))
 
 
-def _bilinear(pair, node):
-    if not node.args[0].varies or not node.args[2].varies or node.args[0].layout != node.args[2].layout or node.args[0].layout.axis != 0:
-        refuse(node, "multiplies rows with other rows")
-    return node.args[0].layout
-
-
 def _searched(pair, node):
     """Buckets of x: dims of x."""
     x, edges = node.args[:2] if plain(node.base) == "bucketize" else node.args[1::-1]
@@ -380,10 +374,67 @@ def _pad(pair, node):
     return layout
 
 
-def _convolution(pair, node):
-    if node.args[0].layout != ROWS or node.args[1].varies:
-        refuse(node, "has the rows in the place of channels or positions")
+def _in_front(text):
+    """Rows stand alone in dim 0, and everything else varies with nothing."""
+    def rule(pair, node):
+        if node.args[0].layout != ROWS or any(n.varies for n in node.inputs()[1:]):
+            refuse(node, text)
+        return ROWS
+    return rule
+
+
+def _masked_select(pair, node):
+    x, mask = node.args[:2]
+    if mask.varies or x.layout.axis != 0 or x.layout.pre != 1 or len(mask.shape) == len(x.shape) and mask.shape[0] != 1:
+        refuse(node, "picks entries by a mask that reaches over the rows")
+    return Layout(0, 1, node.shape[0] // pair.rows[0])
+
+
+def _put(pair, node):
+    """x[mask] = number has rows where x or the mask has them; what else is written, the mask's rows must stand in front."""
+    number = len(node.args[1]) == 1 and not node.args[2].varies and node.args[2].value.numel() == 1
+    return (_index_put_number if number else _index_put)(pair, node)
+
+
+def _index_put(pair, node):
+    """x[mask] = y and x[mask, 3] = 0, with a mask of truth values from dim 0 on."""
+    x, indices, part = node.args[:3]
+    mask = indices[0]
+    rest = [i for i in indices[1:] if i is not None]
+    if mask is None or not mask.varies or str(mask.value.dtype) != "torch.bool" or argument(node, 3, "accumulate", False) or any(
+            i.varies or i.value.numel() != 1 for i in rest) or rest and part.varies or not part.varies and part.value.numel() != 1:
+        raise UnsupportedModelError(f"{node.place()}: writes to places that it computes from the row; {replacement('index_put')}")
+    layout = x.layout if x.varies else mask.layout
+    if mask.layout != layout or layout.axis != 0:
+        refuse(node, "writes by a mask whose rows are not those of the value")
+    return layout
+
+
+def _trilinear(pair, node):
+    a, weight, b = node.args[:3]
+    if weight.varies or not (a.varies and b.varies) or a.layout != b.layout or a.layout.axis == len(a.shape) - 1:
+        refuse(node, "multiplies rows with other rows")
+    return a.layout
+
+
+def _recurrent(pair, node):
+    """x, mask and attention [rows, T ...]"""
+    if any(n.layout != ROWS for n in node.args[:3] if n is not None and n.varies) or not node.args[0].varies or any(
+            n is not None and n.varies for n in node.args[3:7]):
+        refuse(node, "has the rows in the place of positions")
     return ROWS
+
+
+def _fft(pair, node):
+    if node.args[0].layout.axis in dims_of(node, node.args[1]):
+        refuse(node, "is a Fourier transform over the rows")
+    return node.args[0].layout
+
+
+def _to_last_dim(pair, node):
+    if node.args[0].layout.axis >= min(len(node.shape), len(node.args[0].shape)):
+        refuse(node, "has the rows in the place of the parts of complex numbers")
+    return node.args[0].layout
 
 
 def _getitem(pair, node):
@@ -412,7 +463,7 @@ def _copied(pair, node):
     return y.layout._replace(axis=y.layout.axis + len(node.shape) - len(y.shape)) if y.varies else x.layout
 
 
-def _index_put(pair, node):
+def _index_put_number(pair, node):
     """x[mask] = y: the mask's dims are the first ones of x, rows meet rows."""
     x, indices, held = node.args[:3]
     if len(indices) != 1 or indices[0] is None or "bool" not in str(indices[0].value.dtype) or held.varies:
@@ -438,7 +489,8 @@ _ELEMENTWISE = """add sub rsub mul div pow neg abs exp expm1 log log1p log2 log1
  reciprocal square sigmoid tanh relu relu6 gelu silu elu selu celu leaky_relu softplus hardtanh hardswish hardsigmoid mish clamp clamp_min
  clamp_max maximum minimum where masked_fill eq ne lt le gt ge logical_not logical_and logical_or logical_xor bitwise_and bitwise_or
  bitwise_not bitwise_xor remainder fmod floor_divide log_sigmoid_forward _prelu_kernel erf hardshrink softshrink threshold addcmul addcdiv
- lerp isnan isinf isneginf isfinite nan_to_num _to_copy clone detach alias lift_fresh contiguous xlogy fill rrelu_with_noise empty_like""".split()
+ lerp _conj _conj_physical real imag isnan isinf isneginf isfinite nan_to_num _to_copy clone detach alias lift_fresh contiguous xlogy fill
+ rrelu_with_noise empty_like""".split()
 
 RULES = {
     **{name: _elementwise for name in _ELEMENTWISE}, "prelu": _same,
@@ -455,8 +507,10 @@ RULES = {
     "split": _split, "unsafe_split": _split, "split_with_sizes": _split, "chunk": _split, "unbind": _unbind, "cat": _cat, "stack": _stack,
     "embedding": _embedding, "_embedding_bag": _embedding_bag, "_embedding_bag_forward_only": _embedding_bag,
     "mm": _mm, "addmm": _mm, "bmm": _bmm, "baddbmm": _bmm, "mv": _mv, "addmv": _mv, "dot": _dot, "native_batch_norm": _batch_norm,
-    "cudnn_batch_norm": _batch_norm, "convolution": _convolution, "constant_pad_nd": _pad, "native_layer_norm": _layer_norm,
-    "getitem": _getitem, "slice_scatter": _scatter,
-    "index_put": _index_put, "triu": _triangle, "tril": _triangle, "copy": _copied, "_safe_softmax": _softmax_rule,
-    "select_scatter": _scatter, "_trilinear": _bilinear, "bucketize": _searched, "searchsorted": _searched,
+    "cudnn_batch_norm": _batch_norm, "convolution": _in_front("has the rows in the place of channels or positions"),
+    "max_pool2d_with_indices": _in_front("has the rows in the place of channels or positions"), "masked_select": _masked_select,
+    "index_put": _put, "triu": _triangle, "tril": _triangle, "_trilinear": _trilinear, "recurrent": _recurrent, "_fft_r2c": _fft, "_fft_c2c": _fft, "_fft_c2r": _fft,
+    "view_as_real": _to_last_dim, "view_as_complex": _to_last_dim, "constant_pad_nd": _pad, "native_layer_norm": _layer_norm,
+    "getitem": _getitem, "slice_scatter": _scatter, "select_scatter": _scatter, "copy": _copied, "_safe_softmax": _softmax_rule,
+    "bucketize": _searched, "searchsorted": _searched,
 }

@@ -10,7 +10,9 @@ import sys
 from ..import_common import UnsupportedModelError, evaluation_mode
 from .composites import written_out
 from .ir import Node, Trace
+from .kept_rows import counted, instead, remember
 from .reads import check_read, guarded
+from .recurrent import leaves
 from .state import check_not_read, kept
 
 #: Operators that ask a tensor for its dims and type only.
@@ -26,14 +28,16 @@ def _recorder_class():
     class Recorder(TorchDispatchMode):
         """Appends a Node for each call."""
 
-        def __init__(self, paths, names, graph):
+        def __init__(self, paths, names, rows, graph):
             super().__init__()
-            self.nodes, self.of, self.paths, self.names, self.graph = [], {}, paths, names, graph
+            self.nodes, self.of, self.paths, self.names, self.rows, self.graph = [], {}, paths, names, rows, graph
+            self.kept = set()  #: id(node) of those that hold rows kept by a mask
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
-            value = func(*args, **kwargs)
-            record(self, str(func), args, kwargs, value)
+            op, value = instead(self, str(func), args, self.rows) or (str(func), None)
+            value = func(*args, **kwargs) if value is None else value
+            record(self, op, args, kwargs, value)
             return value
 
     return Recorder
@@ -46,6 +50,7 @@ def record(recorder, op, args, kwargs, value):
     node = Node(op, held, held_kwargs, value, module, line)
     node.varies = any(n.varies for n in node.inputs()) and node.base not in _BLANK
     check_read(node)
+    remember(recorder, node)
     recorder.nodes.append(node)
     _own(recorder, value, node)
 
@@ -61,6 +66,7 @@ def _own(recorder, value, node):
         for i, item in enumerate(value):
             if isinstance(item, torch.Tensor):
                 part = Node("getitem", (node, i), {}, item, node.module, node.line, node.varies)
+                remember(recorder, part)
                 recorder.nodes.append(part)
                 recorder.of[id(item)] = part
 
@@ -141,6 +147,35 @@ def _new_tensor():
         del torch.Tensor.new_tensor
 
 
+class _Context:
+    """What a torch.autograd.Function's forward writes for its backward, which nobody runs."""
+
+    def __getattr__(self, name):
+        return lambda *_, **_keywords: None
+
+
+@contextlib.contextmanager
+def _own_functions():
+    """torch.autograd.Function under functionalize: its forward runs as it is."""
+    import torch
+
+    def apply(cls, *args, **keywords):
+        late = getattr(cls, "setup_context", None) is not getattr(torch.autograd.Function, "setup_context", None)
+        context = _Context()
+        context.needs_input_grad = (False,) * len(args)
+        return cls.forward(*args, **keywords) if late else cls.forward(context, *args, **keywords)
+
+    held = vars(torch.autograd.Function).get("apply")
+    torch.autograd.Function.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        if held is None:
+            del torch.autograd.Function.apply
+        else:
+            torch.autograd.Function.apply = held
+
+
 def capture(model, call, tensors, rows, graph=None):
     """The Trace of call(tensors): `tensors` are the inputs in a fixed order, `call` runs the model on them and gives [(name, tensor)].
     `graph`: the Exported that stands for the model."""
@@ -148,28 +183,34 @@ def capture(model, call, tensors, rows, graph=None):
 
     try:
         with _slow_paths(model):
-            return _captured(model, call, tensors, rows, graph)
+            return _watched(model, call, tensors, rows, graph)
     except _FAILURES:  # as an operator that torch cannot differentiate in this form does
         try:
             with torch.no_grad():
-                return _captured(model, call, tensors, rows, graph)
+                return _watched(model, call, tensors, rows, graph)
         except _FAILURES as e:
             raise UnsupportedModelError(f"{type(model).__name__}: the model's own forward fails on rows within the vocabularies: "
                                         f"{type(e).__name__}: {e}") from e
 
 
-def _captured(model, call, tensors, rows, graph):
+def _watched(model, call, tensors, rows, graph):
+    """_captured, once more with a watch over the number of kept rows where there are such."""
+    trace = _captured(model, call, tensors, rows, graph)
+    return _captured(model, call, tensors, rows, graph, watched=True) if trace.counts else trace
+
+
+def _captured(model, call, tensors, rows, graph, watched=False):
     paths = {id(m): path or type(model).__name__ for path, m in model.named_modules()}
     names = {id(t): name for named in (model.named_parameters(), model.named_buffers()) for name, t in named}
     names.update(graph.tensors if graph is not None else {})
-    recorder, outputs = _recorder_class()(paths, names, graph), []
+    recorder, outputs = _recorder_class()(paths, names, rows, graph), []
 
     def run(*given):
         out = call(list(given))
         outputs.extend(name for name, _ in out)
         return tuple(t for _, t in out)
 
-    with evaluation_mode(model), kept(model) as replaced, _new_tensor():
+    with evaluation_mode(model), leaves(model), kept(model) as replaced, _new_tensor(), _own_functions():
         for i, tensor in enumerate(tensors):
             node = Node("input", value=tensor, varies=True, name=i)
             recorder.nodes.append(node)
@@ -177,11 +218,11 @@ def _captured(model, call, tensors, rows, graph):
         def here(text):
             return Node(text, (), None, None, *_place(paths)).place()
 
-        with guarded(recorder, here), written_out(), recorder:
+        with guarded(recorder, here), written_out(), counted(recorder, here) if watched else contextlib.nullcontext(), recorder:
             results = functionalizer()(run, remove="mutations_and_views")(*tensors)
     check_not_read(recorder, replaced, model)
     found = [recorder.of.get(id(t)) for t in results]
     for i, node in enumerate(found):
         if node is None or not node.varies:
             raise UnsupportedModelError(f"output '{outputs[i]}' does not depend on any input")
-    return Trace(recorder.nodes, list(zip(outputs, found)), rows)
+    return Trace(recorder.nodes, list(zip(outputs, found)), rows, bool(recorder.kept))

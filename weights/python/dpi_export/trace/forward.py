@@ -78,6 +78,10 @@ def _outputs(out, name):
 
 #: In-place operators that write no number.
 _VIEWS = ("squeeze_", "unsqueeze_", "t_", "transpose_", "detach_", "as_strided_", "swapdims_", "swapaxes_")
+def first_of_equals(x, k, dim=-1, largest=True, sorted=True):  # noqa: A002  (torch's own name)
+    """torch.topk, which leaves open which of equal entries it takes: the first ones, as a bundle does."""
+    values, places = x.sort(dim=dim, descending=largest, stable=True)
+    return values.narrow(dim, 0, k), places.narrow(dim, 0, k)
 
 
 def _spy():
@@ -95,7 +99,7 @@ def _spy():
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             name = str(func)
             inner = args[0].clone() if name.startswith("aten.sigmoid") else None
-            out = func(*args, **(kwargs or {}))
+            out = first_of_equals(*args, **(kwargs or {})) if name.startswith("aten.topk") else func(*args, **(kwargs or {}))
             if inner is None and name.split(".")[1].endswith("_") and name.split(".")[1] not in _VIEWS and isinstance(out, torch.Tensor):
                 self._inputs.pop(out.data_ptr(), None)  # written over: it is no sigmoid any more
             if inner is not None:

@@ -56,10 +56,11 @@ def replace(held, of):
 
 
 class Trace:
-    """Nodes in order of execution; `outputs` are (name, Node) pairs; `rows` is the batch size that it was captured with."""
+    """Nodes in order of execution; `outputs` are (name, Node) pairs; `rows` is the batch size that it was captured with;
+    `counts`: some of the rows are kept by a mask, so that their number is a secret of theirs."""
 
-    def __init__(self, nodes, outputs, rows):
-        self.nodes, self.outputs, self.rows = nodes, outputs, rows
+    def __init__(self, nodes, outputs, rows, counts=False):
+        self.nodes, self.outputs, self.rows, self.counts = nodes, outputs, rows, counts
 
     def live(self):
         """The nodes that an output depends on, in order: the rest, as gates that nothing reads, may do what it wants with the rows."""

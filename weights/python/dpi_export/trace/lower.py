@@ -2,6 +2,7 @@
 values of one row: a Node's `dims` leave out the rows.
 """
 
+import contextlib
 import math
 
 import numpy as np
@@ -14,7 +15,7 @@ from .batch_axis import replacement
 from .emit import Graph
 from .lower_ints import check_input, check_result
 from .pair import plain
-from .values import Filled, Floats, Maps, Refs, Whole, expand, reshape
+from .values import Complex, Filled, Floats, Maps, Refs, Whole, expand, reshape
 
 
 class Lowering:
@@ -23,7 +24,7 @@ class Lowering:
     def __init__(self, pair, inputs, feature_dicts):
         self.pair, self.inputs, self.features = pair, inputs, inputs.features
         self.g, self.maps, self.node = Graph(feature_dicts), Maps(inputs.features), None
-        self._values = {}
+        self._values, self._part = {}, {}
         self.quotients = {}  #: id(op) -> (op of x, c), of those that stand for x / c
         self.made_by = {}  #: id(op) -> path of the layer that it came from, for explain
 
@@ -110,7 +111,8 @@ class Lowering:
         """A constant as an array whose dims align at the right with the dims of `user`'s value."""
         user = user or self.node
         rank = len(user.shape) if hasattr(user.value, "shape") else None
-        return self.pair.constant(node, user, user.layout if rank is not None else None, rank)
+        array = self.pair.constant(node, user, user.layout if rank is not None else None, rank)
+        return self._of_complex(node, array)
 
     def number(self, held):
         """A Python number for a number or a constant of one entry; None for anything else."""
@@ -126,7 +128,24 @@ class Lowering:
         """A parameter, or a constant computed from parameters, as an array of its own dims."""
         if node.varies:
             self.refuse("takes a weight that it computes from the row")
-        return self.pair.constant(node, self.node).astype(dtype, copy=False)
+        return self._of_complex(node, self.pair.constant(node, self.node)).astype(dtype, copy=False)
+
+    @contextlib.contextmanager
+    def parts(self, which):
+        """While it lasts, nodes (by id) are their real or imaginary part ("re", "im")."""
+        held, self._part = self._part, which
+        try:
+            yield
+        finally:
+            self._part = held
+
+    def _of_complex(self, node, array):
+        """The part of a complex constant that is asked for."""
+        if array.dtype.kind != "c" and id(node) not in self._part:
+            return array
+        if id(node) not in self._part:
+            self.refuse("computes with complex numbers; of these there are Fourier transforms, products and sums")
+        return np.ascontiguousarray(array.real if self._part[id(node)] == "re" else array.imag)
 
     def floats(self, held, user=None):
         """A node as Floats: ids as numbers, constants as a Const."""
@@ -136,6 +155,10 @@ class Lowering:
         value = self.value(held)
         if isinstance(value, Refs):
             check_input(self, held, value)
+        if isinstance(value, Complex) and id(held) in self._part:
+            return getattr(value, self._part[id(held)])
+        if self._part.get(id(held)) == "im":
+            return Floats(self.g.const(np.zeros(value.dims or (1,), np.float32)), value.dims)
         return self.as_floats(value)
 
     def as_floats(self, value):
@@ -147,6 +170,8 @@ class Lowering:
             return self.filled(value)
         if isinstance(value, Whole):
             raise UnsupportedModelError(value.why)
+        if isinstance(value, Complex):
+            self.refuse("computes with complex numbers; of these there are Fourier transforms, products and sums")
         return value
 
     def filled(self, value):
@@ -167,6 +192,11 @@ class Lowering:
     def elementwise(self, op, node=None):
         """An op's value under the dims of a node."""
         dims = self.dims(node or self.node)
+        return Floats(op if op.shape == (dims or (1,)) else self.g.reshape(op, dims), dims)
+
+    def result(self, op, node, i):
+        """An op's value as result i of several."""
+        dims = tuple(d for d in node.value[i].shape[1:])
         return Floats(op if op.shape == (dims or (1,)) else self.g.reshape(op, dims), dims)
 
     def reshaped(self, node, value):

@@ -51,6 +51,8 @@ def bounds(g, op):
         return float(g.tables[op.attrs["table"]].min()), float(g.tables[op.attrs["table"]].max())
     if op.kind == "Gather":
         return bounds(g, op.ins[0])
+    if op.kind == "TopK":
+        return 0.0, float(op.ins[0].shape[op.attrs["axis"]] - 1)
     if op.kind not in ("View", "Concat", "Unary", "Binary", "Reduce"):
         return None
     held = [bounds(g, i) for i in op.ins]

@@ -11,7 +11,6 @@ from .batch_axis import argument
 from .emit import is_mask
 from .lower_ints import is_bool, truth
 from .lower_math import constant_number, scaled
-from .lower_whole import kept_infinite
 from .values import Filled, Floats, Refs
 
 
@@ -39,19 +38,44 @@ def _fill(lower, node, x, keep, number):
     if number is None:
         lower.refuse("fills with a value that is no number")
     inner = None
-    if number == -math.inf and hasattr(x, "varies"):
+    if hasattr(x, "varies"):
         inner = lower_math.infinite(lower, x) if not x.varies else lower.value(x)
-    if isinstance(inner, Filled) and inner.fill == number:
-        zero = lower.g.const([0.0])
-        return lower_math.both_kept(lower, node, inner, Filled(Floats(zero, (1,)), keep, number, (1,)))
+    if isinstance(inner, Filled) and inner.fill == -math.inf:
+        if number == -math.inf:
+            zero = lower.g.const([0.0])
+            return lower_math.both_kept(lower, node, inner, Filled(Floats(zero, (1,)), keep, number, (1,)))
+        if _kept_infinite(lower, inner, keep) is None:
+            return _over_infinite(lower, node, inner, keep, number)
     value = _left(lower, x, keep) if hasattr(x, "varies") else constant_number(lower, x)
     return Filled(value, keep, number, lower.dims(node))
 
 
 def _left(lower, x, keep):
     """What of x is looked at where a mask holds."""
-    value = kept_infinite(lower, lower.value(x), keep) if x.varies else None
+    value = _kept_infinite(lower, lower.value(x), keep) if x.varies else None
     return lower.floats(x) if value is None else value
+
+
+def _kept_infinite(lower, value, keep):
+    """What of `value`, filled with minus infinity, is left where `keep` holds: all of it, when that is where it was not filled."""
+    if not isinstance(value, Filled) or math.isfinite(value.fill):
+        return None
+    a, b = (_bare(lower.as_floats(k).op) for k in (value.keep, keep))
+    return lower.as_floats(value.x) if a is b else None
+
+
+def _bare(op):
+    while op.is_a("View", kind="reshape") or op.is_a("View", kind="expand"):
+        op = op.ins[0]
+    return op
+
+
+def _over_infinite(lower, node, inner, keep, number):
+    """A number over what is filled with minus infinity: kept where it was, and where the number stands now."""
+    g, keep, held = lower.g, lower.as_floats(keep).op, lower.as_floats(inner.keep).op
+    x = g.op("Where", [keep, lower.as_floats(inner.x).op, g.const([number])])
+    kept = g.binary("max", held, g.affine(keep, -1.0, 1.0))
+    return Filled(Floats(x, x.shape), Floats(kept, kept.shape), -math.inf, lower.dims(node))
 
 
 def _mask(lower, node):

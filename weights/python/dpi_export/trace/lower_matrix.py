@@ -100,24 +100,22 @@ def _grouped(lower, node, x, weight, axis):
     return reshape(lower.g, product, lower.dims(node))
 
 
+def trilinear(lower, node):
+    """nn.Bilinear: x W y for each output."""
+    a, weight, b, expand_a, expand_w, expand_b, dims = node.args[:7]
+    if [list(d) for d in (expand_a, expand_w, expand_b, dims)] != [[1, 3], [0], [1, 2], [2, 3]]:
+        lower.refuse("is a product of three values other than nn.Bilinear's")
+    array, g = lower.weight(weight), lower.g
+    outputs, inputs, others = array.shape
+    x, y = lower.floats(a).op, lower.floats(b).op
+    lead = x.shape[:-1]
+    wide = g.reshape(g.linear(x, array.transpose(0, 2, 1).reshape(-1, inputs)), lead + (outputs, others))
+    return lower.elementwise(g.reduce("sum", g.binary("mul", wide, g.reshape(y, lead + (1, others))), -1))
+
+
 def mv(lower, node):
     """A value and a weight vector."""
     return lower.elementwise(lower.g.linear(lower.floats(node.args[0]).op, lower.weight(node.args[1])[None]))
-
-
-def convolution(lower, node):
-    """A convolution whose kernel is one entry: Linear along the channels."""
-    x, weight, bias = node.args[:3]
-    kernel = lower.weight(weight)
-    stride, padding, dilation, transposed, _, groups = node.args[3:9]
-    if kernel[0, 0].size != 1 or transposed or groups != 1 or any(s != 1 for s in stride) or any(padding):
-        lower.refuse("is a convolution with a kernel of more than one entry; write it as nn.Linear over windows that are sliced out")
-    v = lower.floats(x)
-    axis = lower.axis(x, 1)
-    rest = v.dims[axis + 1:]
-    flat = lower.g.reshape(v.op, v.dims[:axis + 1] + (math.prod(rest),))
-    array = None if bias is None else lower.weight(bias)
-    return lower.elementwise(lower.g.linear(flat, kernel.reshape(kernel.shape[:2]), array, axis="field"))
 
 
 def batch_norm(lower, node):

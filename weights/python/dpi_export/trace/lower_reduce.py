@@ -6,6 +6,7 @@ import numpy as np
 
 from .batch_axis import argument, dims_of
 from .emit import is_mask
+from .lower_pick import position
 from .values import Filled, Floats, expand, permute, reshape
 
 
@@ -43,13 +44,20 @@ def reduction(kind):
 
 
 def maximum(lower, node):
-    """The largest entry along an axis (max also gives where it stands, which has no primitive); of masked entries, of those kept."""
+    """The largest entry along an axis (max also gives where it stands); of masked entries, of those kept."""
     value, axes = lower.value(node.args[0]), _axes(lower, node)
     if isinstance(value, Filled) and len(axes) == 1 and value.fill < -1e8:
         out = _masked_maximum(lower, node, value, axes[0])
     else:
         out = _reduce_max(lower, node, lower.as_floats(value), axes)
-    return out if hasattr(node.value, "dim") else [out, None]
+    return out if hasattr(node.value, "dim") else [out, _place(lower, node, axes, True)]
+
+
+def _place(lower, node, axes, largest):
+    """Where the extreme entry stands, if that is asked for."""
+    if not any(user.op == "getitem" and user.args[0] is node and user.args[1] == 1 for user in lower.pair.nodes):
+        return None
+    return position(lower, node.args[0], axes[0], _result_dims(lower, node), largest)
 
 
 def _result_dims(lower, node):
@@ -100,8 +108,9 @@ def _infinite_maximum(lower, value, axis, lead, dims):
 
 def minimum(lower, node):
     """-max(-x)"""
-    out = _reduce_max(lower, node, lower.floats(node.args[0]), _axes(lower, node), -1.0)
-    return out if hasattr(node.value, "dim") else [out, None]
+    axes = _axes(lower, node)
+    out = _reduce_max(lower, node, lower.floats(node.args[0]), axes, -1.0)
+    return out if hasattr(node.value, "dim") else [out, _place(lower, node, axes, False)]
 
 
 def any_of(lower, node):

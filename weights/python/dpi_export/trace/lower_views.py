@@ -52,13 +52,13 @@ def repeat(lower, node):
     old, wide = [], []
     for i, n in enumerate(times):
         own = [] if i < lead else list(lower.groups(x)[i - lead])
-        if i == node.layout.axis and x.layout.pre == 1:  # the copies become `pre`
-            own = [1] + own if n > 1 else own
-            old += own
-            wide += [n] + own[1:] if n > 1 else own
+        if i == node.layout.axis and x.layout.pre > 1:
+            old, wide = old + [1] + own, wide + [n] + own  # copies in front of `pre`
+        elif n == 1 or i == node.layout.axis or own in ([], [1]):  # the copies become `pre`, or are the dim itself
+            old, wide = old + ([1] if n > 1 else []) + (own if own != [1] or n == 1 else []), wide + ([n] if n > 1 else []) + (
+                own if own != [1] or n == 1 else [])
         else:
-            old += [1] + own
-            wide += [n] + own
+            old, wide = old + [1] + own, wide + [n] + own
     return reshape(lower.g, expand(lower.g, reshape(lower.g, value, old), wide), lower.dims(node))
 
 

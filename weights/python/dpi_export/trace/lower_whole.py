@@ -11,7 +11,7 @@ from . import lookups, lower_math
 from .batch_axis import argument
 from .emit import is_mask
 from .lower_ints import bounds, is_bool
-from .values import Filled, Floats, Refs, Whole
+from .values import Floats, Refs, Whole
 
 _MOST = 1 << 24  #: entries of a constant that rows are picked from: positions are floats
 _TABLE = 1 << 20  #: entries of a function of a whole number
@@ -238,31 +238,3 @@ def _quotient(lower, node, handler):
         if out.op.shape == x.op.shape:
             lower.quotients.setdefault(id(out.op), (x.op, by))
     return out
-
-
-def bilinear(lower, node):
-    """nn.Bilinear: x W y for each output, one Linear and a product."""
-    x, weight, y, *dims = node.args[:7]
-    if weight.varies or [list(d) for d in dims] != [[1, 3], [0], [1, 2], [2, 3]]:
-        lower.refuse("is no nn.Bilinear of two values")
-    w, g = lower.weight(weight), lower.g
-    out, first, second = w.shape
-    a, b = lower.floats(x), lower.floats(y)
-    lead = a.dims[:-1]
-    half = g.reshape(g.linear(a.op, w.transpose(0, 2, 1).reshape(out * second, first)), lead + (out, second))
-    product = g.binary("mul", half, g.reshape(b.op, lead + (1, second)))
-    return lower.elementwise(g.reduce("sum", product, len(lead) + 1))
-
-
-def kept_infinite(lower, value, keep):
-    """What of `value`, filled with minus infinity, is left where `keep` holds: all of it, when that is where it was not filled."""
-    if not isinstance(value, Filled) or math.isfinite(value.fill):
-        return None
-    a, b = (_bare(lower.as_floats(k).op) for k in (value.keep, keep))
-    return lower.as_floats(value.x) if a is b else None
-
-
-def _bare(op):
-    while op.is_a("View", kind="reshape") or op.is_a("View", kind="expand"):
-        op = op.ins[0]
-    return op

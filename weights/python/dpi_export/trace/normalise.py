@@ -131,12 +131,12 @@ def _mean(n, op, _old):
     """A pooled sum over how many positions count is a pooled mean; eps may stand beside the count or as its least value."""
     if not op.is_a("Binary", kind="div") or not op.ins[0].is_a("Embed", pooling="sum"):
         return None
-    total, (count, eps) = op.ins[0], _count(op.ins[1])
+    total, (count, eps, least) = op.ins[0], _count(op.ins[1])
     if count is None or not count.is_a("Reduce", kind="sum") or len(count.ins) != 1:
         return None
     rule = _mask_of(n, count.ins[0], total)
     held = total.attrs.get("mask", "length")
-    if rule == "nonzero" and held == "length" and n.zero_padding(total):
+    if rule == "nonzero" and held == "length" and n.zero_padding(total) and not least:
         return n.g.embed(total.ins[0], total.attrs["table"], "mean", "nonzero", eps=eps)
     if rule in ("id", "length") and (held == rule or held in ("none", "length") and n.zero_padding(total)):
         return n.g.embed(total.ins[0], total.attrs["table"], "mean", rule, eps=eps)
@@ -144,16 +144,17 @@ def _mean(n, op, _old):
 
 
 def _count(op):
-    """(what is counted, eps) of count + eps, or of max(count, at most 1); the sum over no position is 0, so its quotient is too."""
+    """(what is counted, eps, whether 0 counts as more) of count + eps, or of max(count, at most 1). A count of 1 or more is not touched by
+    max(), and the sum over no position is 0, so its quotient is too; only of rows that count for nothing may the sum be another."""
     op = _under(op)
     if op.is_a("Unary", kind="affine") and not op.params and op.attrs["a"] == 1 and 0 < op.attrs["b"] <= 1e-3:
-        return _under(op.ins[0]), op.attrs["b"]
+        return _under(op.ins[0]), op.attrs["b"], False
     if op.is_a("Binary", kind="max"):
         for x, bound in (op.ins, op.ins[::-1]):
             if bound.kind == "Const" and bound.params["value"].size == 1 and 0 < float(bound.params["value"].reshape(-1)[0]) <= 1:
                 bound = float(bound.params["value"].reshape(-1)[0])
-                return _under(x), float(str(np.float32(bound))) if bound <= 1e-3 else 0.0
-    return None, 0.0
+                return _under(x), float(str(np.float32(bound))) if bound < 2**-24 else 0.0, True  # no float32 count sees so little
+    return None, 0.0, False
 
 
 def _bias(n, op, old):

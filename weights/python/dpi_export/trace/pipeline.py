@@ -6,6 +6,7 @@ from .batch_axis import propagate
 from .build import heads_of
 from .capture import capture
 from .exported import Exported, wanted
+from .kept_rows import check
 from .lower import Lowering
 from .normalise import normalise
 from .pair import Pair
@@ -27,6 +28,7 @@ def traced(model, forward, inputs, front=None):
         traces.append(capture(model, lambda given: (graph or forward)(model, given), tensors, rows, graph))
     pair = Pair(*traces)
     propagate(pair)
+    check(pair)
     return pair
 
 

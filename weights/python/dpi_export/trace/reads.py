@@ -25,6 +25,8 @@ def check_read(node):
         return
     if node.base in _READS or isinstance(node.value, (bool, int, float, complex)) and node.base not in _FORM:
         _refuse_read(node.place())
+    if node.base == "masked_select" and not node.args[1].varies:
+        return  # as many as the mask of the model has ones
     if node.base in _SIZED_BY_CONTENT or node.base == "index" and _picks_by_truth(node):
         raise UnsupportedModelError(f"{node.place()}: how many entries it gives depends on what the rows hold, and Python may count them; "
                                     "multiply by a mask or write torch.where instead")

@@ -20,6 +20,13 @@ class Floats:
             raise AssertionError(f"an op of dims {op.shape} stands for {self.dims}")
 
 
+class Complex:
+    """Complex numbers: two Floats of the same dims."""
+
+    def __init__(self, re, im):
+        self.re, self.im, self.dims = re, im, re.dims
+
+
 class Refs:
     """`cells`: an object array of (feature name, position, map key), one for each entry of a row."""
 
@@ -123,6 +130,8 @@ def reshape(g, v, dims):
         return Refs(v.cells.reshape(dims))
     if isinstance(v, Whole):
         return Whole(reshape(g, v.x, dims), v.why, v.low, v.high)
+    if isinstance(v, Complex):
+        return Complex(reshape(g, v.re, dims), reshape(g, v.im, dims))
     return _both(g, v, dims, lambda part: reshape(g, part, dims))
 
 
@@ -135,6 +144,8 @@ def permute(g, v, perm):
         return Refs(v.cells.transpose(perm))
     if isinstance(v, Whole):
         return Whole(permute(g, v.x, perm), v.why, v.low, v.high)
+    if isinstance(v, Complex):
+        return Complex(permute(g, v.re, perm), permute(g, v.im, perm))
     return _both(g, v, dims, lambda part: permute(g, part, perm))
 
 
@@ -147,6 +158,8 @@ def take(g, v, axis, indices):
         return Refs(np.take(v.cells, indices, axis=axis))
     if isinstance(v, Whole):
         return Whole(take(g, v.x, axis, indices), v.why, v.low, v.high)
+    if isinstance(v, Complex):
+        return Complex(take(g, v.re, axis, indices), take(g, v.im, axis, indices))
     return _both(g, v, dims, lambda part: take(g, part, axis, indices))
 
 
@@ -162,6 +175,8 @@ def expand(g, v, dims):
         return Refs(np.broadcast_to(v.cells, dims))
     if isinstance(v, Whole):
         return Whole(expand(g, v.x, dims), v.why, v.low, v.high)
+    if isinstance(v, Complex):
+        return Complex(expand(g, v.re, dims), expand(g, v.im, dims))
     return _both(g, v, dims, lambda part: expand(g, part, dims))
 
 

@@ -10,7 +10,7 @@ MODELS = {**pooling.MODELS, **numerics.MODELS, **interactions.MODELS, **attentio
 
 #: Models that no bundle can hold so far, and the operator that is named.
 REFUSED = {"missing_values": "isnan", "nan_to_num": "nan_to_num", "thresholds": "floor", "length_mean": "index", "sparse_experts": "scatter",
-           "tied_output": "gather", **traps.REFUSED}
+           **traps.REFUSED}
 
 
 def make(name, seed):
