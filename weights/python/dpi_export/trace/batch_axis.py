@@ -16,9 +16,9 @@ ROWS = Layout(0, 1, 1)
 
 def propagate(pair):
     """Sets `layout` of every node of a Pair. Raises UnsupportedModelError with operator, layer and line."""
-    from . import kept_rows
+    from . import batch_writes, kept_rows
 
-    rules = {**RULES, "rows_kept": kept_rows.rule, "rows_kept_flat": kept_rows.rule}
+    rules = {**RULES, "index_put": batch_writes.rule, "rows_kept": kept_rows.rule, "rows_kept_flat": kept_rows.rule}
     for node in pair.nodes:
         if plain(node.base).startswith(_RANDOM):
             raise UnsupportedModelError(f"{node.place()}: {_INSTEAD['bernoulli']}")
@@ -390,26 +390,6 @@ def _masked_select(pair, node):
     return Layout(0, 1, node.shape[0] // pair.rows[0])
 
 
-def _put(pair, node):
-    """x[mask] = number has rows where x or the mask has them; what else is written, the mask's rows must stand in front."""
-    number = len(node.args[1]) == 1 and not node.args[2].varies and node.args[2].value.numel() == 1
-    return (_index_put_number if number else _index_put)(pair, node)
-
-
-def _index_put(pair, node):
-    """x[mask] = y and x[mask, 3] = 0, with a mask of truth values from dim 0 on."""
-    x, indices, part = node.args[:3]
-    mask = indices[0]
-    rest = [i for i in indices[1:] if i is not None]
-    if mask is None or not mask.varies or str(mask.value.dtype) != "torch.bool" or argument(node, 3, "accumulate", False) or any(
-            i.varies or i.value.numel() != 1 for i in rest) or rest and part.varies or not part.varies and part.value.numel() != 1:
-        raise UnsupportedModelError(f"{node.place()}: writes to places that it computes from the row; {replacement('index_put')}")
-    layout = x.layout if x.varies else mask.layout
-    if mask.layout != layout or layout.axis != 0:
-        refuse(node, "writes by a mask whose rows are not those of the value")
-    return layout
-
-
 def _trilinear(pair, node):
     a, weight, b = node.args[:3]
     if weight.varies or not (a.varies and b.varies) or a.layout != b.layout or a.layout.axis == len(a.shape) - 1:
@@ -463,17 +443,6 @@ def _copied(pair, node):
     return y.layout._replace(axis=y.layout.axis + len(node.shape) - len(y.shape)) if y.varies else x.layout
 
 
-def _index_put_number(pair, node):
-    """x[mask] = y: the mask's dims are the first ones of x, rows meet rows."""
-    x, indices, held = node.args[:3]
-    if len(indices) != 1 or indices[0] is None or "bool" not in str(indices[0].value.dtype) or held.varies:
-        raise UnsupportedModelError(f"{node.place()}: writes where indices say; {replacement('index_put')}")
-    layouts = {n.layout for n in (x, indices[0]) if n.varies}
-    if len(layouts) != 1:
-        refuse(node, "joins values whose rows stand in different dims")
-    return layouts.pop()
-
-
 def _triangle(pair, node):
     layout = node.args[0].layout
     if layout.axis >= len(node.shape) - 2:
@@ -509,7 +478,7 @@ RULES = {
     "mm": _mm, "addmm": _mm, "bmm": _bmm, "baddbmm": _bmm, "mv": _mv, "addmv": _mv, "dot": _dot, "native_batch_norm": _batch_norm,
     "cudnn_batch_norm": _batch_norm, "convolution": _in_front("has the rows in the place of channels or positions"),
     "max_pool2d_with_indices": _in_front("has the rows in the place of channels or positions"), "masked_select": _masked_select,
-    "index_put": _put, "triu": _triangle, "tril": _triangle, "_trilinear": _trilinear, "recurrent": _recurrent, "_fft_r2c": _fft, "_fft_c2c": _fft, "_fft_c2r": _fft,
+    "triu": _triangle, "tril": _triangle, "_trilinear": _trilinear, "recurrent": _recurrent, "_fft_r2c": _fft, "_fft_c2c": _fft, "_fft_c2r": _fft,
     "view_as_real": _to_last_dim, "view_as_complex": _to_last_dim, "constant_pad_nd": _pad, "native_layer_norm": _layer_norm,
     "getitem": _getitem, "slice_scatter": _scatter, "select_scatter": _scatter, "copy": _copied, "_safe_softmax": _softmax_rule,
     "bucketize": _searched, "searchsorted": _searched,
