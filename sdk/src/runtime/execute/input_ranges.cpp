@@ -15,6 +15,13 @@ void zero_rows(std::byte* block, int64_t at, int64_t width, int64_t from, int64_
   }
 }
 
+/// Rows [from, to) get the places of row 0: any other might be given to another row while this chunk is under way.
+void repeat_first(std::byte* block, int64_t at, int64_t width, int64_t from, int64_t to) {
+  const auto bytes = static_cast<size_t>(width * kWord);
+  for (int64_t r = from; r < to && bytes > 0; ++r)
+    std::memcpy(block + at + r * width * kWord, block + at, bytes);
+}
+
 }  // namespace
 
 void list_input_ranges(const ResolveSchema& schema, const InputMap& map, const ResolvedRows& rows,
@@ -61,7 +68,7 @@ void pad_rows(const ResolveSchema& schema, const InputMap& map, const ResolvedRo
     const int64_t from = rows.rows[space], to = padded.rows[space];
     zero_rows(block, map.dense[space], schema.n_floats[space], from, to);
     zero_rows(block, map.ids[space], schema.n_ids[space], from, to);
-    zero_rows(block, map.places[space], schema.n_places[space], from, to);
+    repeat_first(block, map.places[space], schema.n_places[space], from, to);
   }
   for (size_t i = 0; i < map.sequences.size(); ++i) {
     const auto& f = schema.features[static_cast<size_t>(schema.sequences[i])];
