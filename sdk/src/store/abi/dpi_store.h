@@ -1,0 +1,109 @@
+// The private interface between the engine and what keeps embedding rows outside its memory: plugins
+// libdpi_<name>.so (rocksdb, redis), opened at run time so that libdpi.so.1 needs neither. A C struct of
+// function pointers with an exact-match version; the digest of this file tells builds of one number apart
+// (abi/layout.cmake makes it for backends).
+//
+// A store holds tables. A table is named by its name and its content: two bundles whose tables differ never
+// read each other's rows. A table is written from front to back, then completed; only a complete one can be
+// read. Rows are addressed by 64-bit keys: row numbers of tables without keys. The default row is not stored.
+//
+// Every function that can fail returns a DPI_E_* code (dpi::Code) and fills *err (never null) with the place
+// (path, host:port, table) and what to do next. Nothing throws. A handle is used by any number of threads in
+// fetch; write, complete and drop of one table come from one thread at a time.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DPI_STORE_ABI 1u
+
+extern "C" {
+
+struct dpi_store_error {
+  int32_t native_code;  // errno or the client's own; 0 if none
+  char message[480];    // NUL-terminated
+};
+
+struct dpi_store_setting {
+  const char* key;    // "path", "address", "password", "replicas", "timeout_ms" ...
+  const char* value;  // never null
+};
+
+enum dpi_store_mode {
+  DPI_STORE_READ = 0,   // for serving: writes nothing, and several processes may do so side by side
+  DPI_STORE_WRITE = 1,  // for loading: one process at a time where the store cannot do otherwise
+};
+
+struct dpi_store_options {
+  uint32_t struct_size;
+  int32_t mode;  // dpi_store_mode
+  const dpi_store_setting* settings;
+  int32_t n_settings;
+  int32_t threads;  // how many fetch at once at most
+  // Level 0 debug ... 3 error; null = nobody listens. Never called from fetch.
+  void (*log)(void* log_sink, int32_t level, const char* component, const char* message);
+  void* log_sink;
+};
+
+// What a table is; compared with what the store says of it before anything is read.
+struct dpi_store_table {
+  const char* name;     // UTF-8, as in the bundle
+  const char* content;  // 64 hex digits: hash of its rows, and of its keys where it has some
+  int64_t rows;         // as many as are stored
+  int64_t row_bytes;    // dim * bytes of an element
+  int32_t dim;
+  int32_t dtype;  // kernels::DType
+  int32_t keyed;  // 0: keys are 0 ... rows - 1
+};
+
+struct dpi_store_stat {
+  int64_t rows;   // written so far: where a writer goes on
+  int64_t bytes;  // of the rows in the store's own form, as near as it knows; -1 = it cannot say
+  int32_t complete;
+  uint64_t digest;  // of all rows written so far in their order, as `write` got it
+};
+
+struct dpi_store_fetch {
+  int32_t table;
+  int64_t n;
+  const int64_t* keys;         // no key twice
+  unsigned char* const* rows;  // row i goes to rows[i], row_bytes of it
+  uint64_t* found;             // bit i of these words, all 0 when called: row i was written
+  uint64_t deadline_ns;        // CLOCK_MONOTONIC, 0 = none; passed: DPI_E_TIMEOUT
+};
+
+typedef struct dpi_store_handle dpi_store_handle;
+
+typedef struct dpi_store_api {
+  uint32_t abi_version;  // DPI_STORE_ABI, compared for equality
+  uint32_t struct_size;
+  const char* name;      // "rocksdb", "redis"
+  const char* settings;  // the keys it knows, parted by ", "
+
+  // Tables are those that will be read or written, numbered as here. Reading: every table must be there,
+  // complete, and as described; err names the first that is not. A setting that it does not know is refused.
+  int32_t (*open)(const dpi_store_options*, const dpi_store_table* tables, int32_t n_tables,
+                  dpi_store_handle** out, dpi_store_error* err);
+  void (*close)(dpi_store_handle*);
+
+  // A key without a row is no error: its bit stays 0. With an error nothing of the request is used. Takes as
+  // long as the deadline allows, not longer, whatever the other end does.
+  int32_t (*fetch)(dpi_store_handle*, const dpi_store_fetch*, dpi_store_error* err);
+
+  // The next n rows of a table; keys[n] (of a table without keys: their numbers). digest: of all rows to the
+  // end of these, kept with them and told by stat. Durable when it returns, or told as not written.
+  int32_t (*write)(dpi_store_handle*, int32_t table, const int64_t* keys, const unsigned char* rows,
+                   int64_t n, uint64_t digest, dpi_store_error* err);
+  // Every row has come: from now on the table can be read.
+  int32_t (*complete)(dpi_store_handle*, int32_t table, dpi_store_error* err);
+  int32_t (*stat)(dpi_store_handle*, int32_t table, dpi_store_stat* out, dpi_store_error* err);
+  // Takes the table away, complete or not. Readers that have it open lose it: their fetches fail.
+  int32_t (*drop)(dpi_store_handle*, int32_t table, dpi_store_error* err);
+} dpi_store_api;
+
+#define DPI_STORE_INIT_SYMBOL "dpi_store_init_v1"
+#define DPI_STORE_LAYOUT_SYMBOL "dpi_store_layout_v1"
+typedef int32_t (*dpi_store_init_fn)(uint32_t abi_version, dpi_store_api* out);
+typedef const char* (*dpi_store_layout_fn)(void);
+
+}  // extern "C"
