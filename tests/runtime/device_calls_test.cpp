@@ -170,8 +170,8 @@ class ShrunkenReader final : public ForwardingReader {
 class ShrunkenStore final : public ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
-  Result<std::unique_ptr<StoreReader>> open_reader() override {
-    DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> inner, ForwardingStore::open_reader());
+  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override {
+    DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> inner, ForwardingStore::open_reader(limits));
     return std::unique_ptr<StoreReader>(std::make_unique<ShrunkenReader>(std::move(inner)));
   }
 };

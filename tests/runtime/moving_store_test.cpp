@@ -59,8 +59,8 @@ class MovingReader final : public ForwardingReader {
 class MovingStore final : public ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
-  Result<std::unique_ptr<StoreReader>> open_reader() override {
-    DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> inner, ForwardingStore::open_reader());
+  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override {
+    DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> inner, ForwardingStore::open_reader(limits));
     return std::unique_ptr<StoreReader>(std::make_unique<MovingReader>(std::move(inner), views_));
   }
   void move() { views_.move(); }

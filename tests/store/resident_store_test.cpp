@@ -160,7 +160,7 @@ TEST_CASE("rows of every type and width read back, with riders") {
         CHECK(((v.nonzero[r / 64] >> (r % 64)) & 1) == (r % 3 == 2 ? 0u : 1u));
       }
     }
-    CHECK(store->open_reader().value()->acquire({}).value() == Readiness::kReady);
+    CHECK(store->open_reader({}).value()->acquire({}).value() == Readiness::kReady);
   }
 }
 

@@ -24,7 +24,7 @@ class ReadyStore final : public TableStore {
   Status ingest(int32_t, int64_t, int64_t, std::span<const std::byte>) override { return {}; }
   Status ingest_scale(int32_t, std::span<const float>) override { return {}; }
   Status seal() override { return {}; }
-  Result<std::unique_ptr<StoreReader>> open_reader() override {
+  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override {
     return std::unique_ptr<StoreReader>(std::make_unique<ReadyReader>());
   }
 };
@@ -32,7 +32,7 @@ class ReadyStore final : public TableStore {
 TEST_CASE("delays, lateness, failures") {
   auto control = std::make_shared<SlowStoreControl>();
   SlowStore store(std::make_unique<ReadyStore>(), control);
-  const auto reader = store.open_reader().value();
+  const auto reader = store.open_reader({}).value();
   StoreRequest request;
   const auto acquire = [&](const StoreRequest& r) {
     auto ready = reader->acquire(r);
@@ -67,9 +67,9 @@ TEST_CASE("delays, lateness, failures") {
 TEST_CASE("acquires that have to meet go on when they have met") {
   auto control = std::make_shared<SlowStoreControl>();
   SlowStore store(std::make_unique<ReadyStore>(), control);
-  const auto reader = store.open_reader().value();
+  const auto reader = store.open_reader({}).value();
   control->meet = 2;
-  const auto second = store.open_reader().value();
+  const auto second = store.open_reader({}).value();
   std::thread other([&] { CHECK(second->acquire({}).value() == Readiness::kReady); });
   CHECK(reader->acquire({}).value() == Readiness::kReady);
   other.join();
@@ -80,7 +80,7 @@ TEST_CASE("acquires that have to meet go on when they have met") {
 TEST_CASE("ids are counted") {
   auto control = std::make_shared<SlowStoreControl>();
   SlowStore store(std::make_unique<ReadyStore>(), control);
-  const auto reader = store.open_reader().value();
+  const auto reader = store.open_reader({}).value();
   const int32_t ids[] = {1, 2, 3, 4, 5};
   const int32_t offsets[] = {0, 2, 2, 5};
   StoreRequest::Lookup lookups[2];

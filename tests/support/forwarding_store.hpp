@@ -35,7 +35,9 @@ class ForwardingStore : public TableStore {
     return inner_->ingest_scale(t, scale);
   }
   Status seal() override { return inner_->seal(); }
-  Result<std::unique_ptr<StoreReader>> open_reader() override { return inner_->open_reader(); }
+  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override {
+    return inner_->open_reader(limits);
+  }
 
  private:
   std::unique_ptr<TableStore> inner_;
@@ -43,7 +45,7 @@ class ForwardingStore : public TableStore {
 
 /// For tests that look at one view.
 inline kernels::TableView view_of(TableStore& store, int32_t table) {
-  auto reader = store.open_reader();
+  auto reader = store.open_reader({});
   if (!reader.ok() || !reader.value()->acquire({}).ok()) return {};
   return reader.value()->view(table);
 }

@@ -185,7 +185,7 @@ class ScatteredStore final : public ForwardingStore {
   }
   Status seal() override {
     DPI_RETURN_IF_ERROR(ForwardingStore::seal());
-    DPI_ASSIGN_OR_RETURN(home_, ForwardingStore::open_reader());
+    DPI_ASSIGN_OR_RETURN(home_, ForwardingStore::open_reader({}));
     DPI_RETURN_IF_ERROR(home_->acquire({}).status());
     int32_t n_pinned = 0;
     for (const auto& pinned : pinned_) n_pinned += static_cast<int32_t>(pinned.size());
@@ -197,8 +197,8 @@ class ScatteredStore final : public ForwardingStore {
     }
     return {};
   }
-  Result<std::unique_ptr<StoreReader>> open_reader() override {
-    DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> inner, ForwardingStore::open_reader());
+  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override {
+    DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> inner, ForwardingStore::open_reader(limits));
     return std::unique_ptr<StoreReader>(std::make_unique<ScatteredReader>(std::move(inner), shared_));
   }
   bool needs_ids() const override { return false; }

@@ -111,8 +111,8 @@ class SlowStore final : public ForwardingStore {
     if (take(&control_->failing_ingests)) return {control_->failure, "slow store: ingest fails as asked"};
     return ForwardingStore::ingest(table, first_row, n_rows, rows);
   }
-  Result<std::unique_ptr<StoreReader>> open_reader() override {
-    DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> inner, ForwardingStore::open_reader());
+  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override {
+    DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> inner, ForwardingStore::open_reader(limits));
     return std::unique_ptr<StoreReader>(std::make_unique<SlowReader>(std::move(inner), control_));
   }
 

@@ -49,6 +49,7 @@ class OpenBundle final : public Bundle {
   Status verify_all(const std::function<void(uint64_t, uint64_t)>& progress) override;
   uint64_t unread_bytes() const override;
   Status verify_rest(const std::function<Status(uint64_t bytes)>& fn) override;
+  std::shared_ptr<ByteSource> file() const override { return source_->stays() ? source_ : nullptr; }
 
  private:
   using ChunkSink = std::function<Status(uint64_t at, std::span<const std::byte>)>;
@@ -62,7 +63,7 @@ class OpenBundle final : public Bundle {
   template <class T>
   Status read_optional(const std::string& path, Type type, std::vector<T>* out);
 
-  std::unique_ptr<ByteSource> source_;
+  std::shared_ptr<ByteSource> source_;
   HashWorkers workers_;
   std::vector<bool> checked_;  // by data set: read to its end and found sound
 };

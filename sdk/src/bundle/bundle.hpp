@@ -113,6 +113,9 @@ class Bundle {
   bool hashes_checked() const { return check_hashes_; }
   const std::vector<DataSetInfo>& data_sets() const { return data_sets_; }
   const DataSetInfo* find(const std::string& path) const;
+  /// The file, for whoever reads rows of it while a model serves; null where it is no file of this bundle's
+  /// own. Extents say where; what is read so was checked by read_table only.
+  virtual std::shared_ptr<ByteSource> file() const { return nullptr; }
 
   /// Blocks of whole rows of table `index` in order: fn(first_row, n_rows, bytes) -> Status. At most ~4 MiB
   /// per block.

@@ -18,6 +18,7 @@ class FileSource final : public ByteSource {
  public:
   /// Reads `fd`, which `owned` (none where it is another's) closes.
   FileSource(int fd, uint64_t size, FileHandle owned) : fd_(fd), owned_(std::move(owned)) { size_ = size; }
+  bool stays() const override { return owned_.get() >= 0; }
 
   Status read(uint64_t offset, void* dst, size_t n) override {
     auto* to = static_cast<char*>(dst);

@@ -21,6 +21,8 @@ class ByteSource {
   virtual ~ByteSource() = default;
 
   uint64_t size() const { return size_; }
+  /// Its bytes can be read as long as it lives, whatever others close or free; from any number of threads.
+  virtual bool stays() const { return false; }
   /// Exactly `n` bytes from `offset` into `dst`. The range must lie inside size().
   virtual Status read(uint64_t offset, void* dst, size_t n) = 0;
 

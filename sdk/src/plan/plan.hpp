@@ -31,9 +31,10 @@ struct PlanOptions {
   ScheduleMode schedule = ScheduleMode::kBreadthFirst;
   int32_t max_streams = 4;
   kernels::DType activation =
-      kernels::DType::kF32;         // kF16, kBF16: of values whose ops can (narrow_activations)
-  int32_t column_align = 16;        // row strides of GEMM inputs are rounded up to this many floats
-  std::vector<std::string> tiered;  // tables of the bundle whose rows the store moves
+      kernels::DType::kF32;           // kF16, kBF16: of values whose ops can (narrow_activations)
+  int32_t column_align = 16;          // row strides of GEMM inputs are rounded up to this many floats
+  std::vector<std::string> tiered;    // tables of the bundle whose rows the store moves
+  std::vector<std::string> may_tier;  // the same where nothing is against it: others stay, with a note
   int64_t light_branch = -1;  // a branch that touches fewer floats per row gets no stream of its own; -1 =
                               // 256 with folds, 0 without
 };

@@ -45,7 +45,7 @@ class ResidentStore final : public TableStore {
   Status ingest(int32_t table, int64_t first_row, int64_t n_rows, std::span<const std::byte> rows) override;
   Status ingest_scale(int32_t table, std::span<const float> scale) override;
   Status seal() override;
-  Result<std::unique_ptr<StoreReader>> open_reader() override;
+  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;
   bool needs_ids() const override { return false; }
   kernels::TableView view(int32_t table) const;
 
@@ -251,7 +251,7 @@ class ResidentReader final : public StoreReader {
   const ResidentStore& store_;
 };
 
-Result<std::unique_ptr<StoreReader>> ResidentStore::open_reader() {
+Result<std::unique_ptr<StoreReader>> ResidentStore::open_reader(const ReaderLimits&) {
   return std::unique_ptr<StoreReader>(std::make_unique<ResidentReader>(*this));
 }
 

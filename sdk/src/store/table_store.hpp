@@ -1,7 +1,7 @@
 // Where embedding rows live. The engine sees storage only through this interface: the resident arena
 // implements it trivially, tiers (host cache, files, servers) stand behind the same one.
 //
-//   load:     plan(tables) -> ingest(table, first_row, rows) ... -> seal() -> open_reader() per flight
+//   load:     plan(tables) -> ingest(table, first_row, rows) ... -> seal() -> open_reader(ids) per flight
 //   a call:   reader->acquire(request) == kReady before anything is launched; then view(table) is what the
 //   lookup kernels read, until release() after the last of them has finished
 //
@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,18 @@ struct StoreTable {
       pinned;  // of a tiered table: acquire gives these places for them, and to no other row of any table
 };
 
+/// What lookups of a tiered table met so far, and what fetches for it brought.
+struct TierStats {
+  uint64_t hits = 0;       // ids whose row was in host memory
+  uint64_t late = 0;       // that were waited for
+  uint64_t absent = 0;     // that no tier has: default row
+  uint64_t defaulted = 0;  // that were late, and got the default row
+  uint64_t dropped = 0;    // of those, not even fetched behind: no place or no fetch was free
+  uint64_t fetched = 0, missing = 0, failed = 0;  // rows
+  uint64_t bytes = 0;                             // that fetches brought
+  uint64_t p50_ns = 0, p99_ns = 0;                // of a fetch
+};
+
 struct StoreForecast {
   uint64_t host_bytes = 0;
   uint64_t device_bytes = 0;
@@ -55,6 +68,13 @@ struct StoreRequest {
   };
   std::span<const Lookup> lookups;
   uint64_t deadline_ns = 0;  // CLOCK_MONOTONIC, 0 = none
+  bool may_wait = true;  // for room that leases hold: no where the caller holds another. kOutOfMemory then
+};
+
+/// What one request asks of tiered tables at most.
+struct ReaderLimits {
+  int64_t ids = 0;
+  int64_t lookups = 0;
 };
 
 enum class Readiness : int32_t { kReady, kLate };
@@ -90,9 +110,11 @@ class TableStore {
   /// After the last ingest: every row must have come. Makes the tables readable.
   virtual Status seal() = 0;
   /// After seal. The store outlives its readers.
-  virtual Result<std::unique_ptr<StoreReader>> open_reader() = 0;
+  virtual Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) = 0;
   /// False: acquire looks at no ids of plain tables, and a request may come without them.
   virtual bool needs_ids() const { return true; }
+  /// Of a tiered table; nothing where nobody counts.
+  virtual std::optional<TierStats> tier_stats(int32_t) const { return {}; }
 };
 
 }  // namespace dpi

@@ -205,19 +205,13 @@ TEST_CASE("a tier of one place serves one row at a time") {
   }
 }
 
-TEST_CASE("misuse and tables that cannot be tiered are named") {
+TEST_CASE("misuse is named") {
   Cache c(small_options());
   auto r = c.reader(4);
   CHECK(c.get(*r, 0, iota(0, 5)).message() == "a call of 5 keys in a context for 4");
   std::vector<int32_t> places;
   REQUIRE(c.get(*r, 0, {1}, &places).ok());
   CHECK(c.get(*r, 0, {1}).code() == Code::kInternal);
-  std::vector<CacheTable> tables = c.tables;
-  tables[1].row.dtype = kernels::DType::kI8;
-  tables[1].default_row.clear();
-  const auto made = HostCache::make(tables, small_options(), &c.source, {}, {});
-  CHECK(made.status().code() == Code::kUnsupported);
-  CHECK(made.status().message() == "table 't1': rows of i8 have their scales apart");
 }
 
 }  // namespace

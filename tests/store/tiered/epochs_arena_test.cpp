@@ -98,7 +98,7 @@ TEST_CASE("one place is the least") {
 
 TEST_CASE("places and default rows do not overlap") {
   const auto plan = plan_arena(tables(), uint64_t{4} << 20, 4).value();
-  const auto arena = Arena::make(plan, {});
+  const auto arena = Arena::make(plan, {}, {});
   REQUIRE(arena.ok());
   std::vector<std::pair<std::byte*, std::byte*>> ranges;
   for (size_t c = 0; c < plan.classes.size(); ++c) {
@@ -141,7 +141,7 @@ TEST_CASE("memory comes from the environment's hooks, and a hook that has none i
   for (int blocks = 0; blocks <= 2; ++blocks) {
     CountingHooks counting{blocks};
     {
-      const auto arena = Arena::make(plan, counting.hooks());
+      const auto arena = Arena::make(plan, counting.hooks(), counting.hooks());
       CHECK(arena.ok() == (blocks == 2));
       if (arena.ok()) CHECK(counting.held >= static_cast<int64_t>(plan.bytes()));
       if (!arena.ok()) CHECK(arena.status().code() == Code::kOutOfMemory);

@@ -14,7 +14,7 @@ namespace dpi::plan {
 Plan lower(const Graph& graph);
 
 /// Tables of the bundle, by name, whose rows the store moves. Fails when nothing looks one up.
-Result<Plan> mark_tiered(Plan plan, const std::vector<std::string>& names);
+Result<Plan> mark_tiered(Plan plan, const PlanOptions& options);
 
 /// Constants, identities, and broadcasts side by side.
 Result<Plan> simplify(Plan plan);

@@ -85,14 +85,21 @@ class Placer {
 
 }  // namespace
 
-Result<Plan> mark_tiered(Plan plan, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
+Result<Plan> mark_tiered(Plan plan, const PlanOptions& options) {
+  for (const std::string& name : options.tiered) {
     bool found = false;
     for (PlanTable& t : plan.tables) {
       if (t.source < 0 || t.name != name) continue;
       t.tiered = found = true;
     }
     if (!found) return invalid_argument("the model looks nothing up in a table '" + name + "'");
+  }
+  for (PlanTable& t : plan.tables) {
+    const auto& may = options.may_tier;
+    if (t.source < 0 || std::find(may.begin(), may.end(), t.name) == may.end()) continue;
+    t.tiered = !t.needs_nonzero;
+    if (t.needs_nonzero)
+      plan.notes.push_back("table '" + t.name + "' stays resident: a mask asks which of its rows are zero");
   }
   return plan;
 }

@@ -74,6 +74,7 @@ void write_memory(JsonWriter* w, const Engine& e) {
   w->begin_object("memory");
   w->field("tables_host_bytes", e.forecast().host_bytes);
   w->field("tables_device_bytes", e.forecast().device_bytes);
+  w->field("host_tier_bytes", e.memory().host_tier);
   w->field("weight_bytes", e.weight_bytes());
   w->field("flight_bytes", e.memory().flight);
   w->field("in_flight", e.memory().flights);
@@ -111,9 +112,27 @@ void write_tables(JsonWriter* w, const Engine& e) {
     w->field("dtype", name_of(table.dtype));
     w->field("derived", table.source < 0);
     w->field("bytes", bytes);
+    w->field("tier", table.tiered ? "host" : "resident");
     w->end_object();
   }
   w->end_list();
+}
+
+void write_tier(JsonWriter* w, const std::string& name, const TierStats& s) {
+  w->begin_object();
+  w->field("name", name);
+  w->field("hits", s.hits);
+  w->field("late", s.late);
+  w->field("absent", s.absent);
+  w->field("defaulted", s.defaulted);
+  w->field("dropped", s.dropped);
+  w->field("fetched", s.fetched);
+  w->field("missing", s.missing);
+  w->field("failed", s.failed);
+  w->field("fetched_bytes", s.bytes);
+  w->field("fetch_p50_us", static_cast<double>(s.p50_ns) / 1000);
+  w->field("fetch_p99_us", static_cast<double>(s.p99_ns) / 1000);
+  w->end_object();
 }
 
 void write_plan(JsonWriter* w, const Engine& e) {
@@ -209,6 +228,12 @@ std::string Model::counters_json() const {
     w.field("cut", f.cut);
     w.field("absent", f.absent);
     w.end_object();
+  }
+  w.end_list();
+  w.begin_list("tiers");
+  for (size_t t = 0; t < engine_->plan().tables.size(); ++t) {
+    const auto stats = engine_->store().tier_stats(static_cast<int32_t>(t));
+    if (stats) write_tier(&w, engine_->plan().tables[t].name, *stats);
   }
   w.end_list();
   w.end_object();

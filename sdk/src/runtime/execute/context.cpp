@@ -64,6 +64,15 @@ void Context::drop_all() {
   }
 }
 
+bool Context::any_busy() const {
+  return std::any_of(flights_.begin(), flights_.end(), [](const auto& f) { return f->busy(); });
+}
+
+Status Context::finish_all() {
+  for (auto& flight : flights_) DPI_RETURN_IF_ERROR(flight->finish());
+  return {};
+}
+
 Status Context::run_chunks(const Batch& batch, float* out, const RunControl& control) {
   const int64_t heads = engine_.heads();
   const size_t flights = flights_for(batch.item.rows);
@@ -79,6 +88,8 @@ Status Context::run_chunks(const Batch& batch, float* out, const RunControl& con
     call.logits = control.logits != nullptr ? control.logits + begin * heads : nullptr;
     call.deadline_ns = control.deadline_ns;
     call.counters = counters_.data();
+    if (any_busy())
+      call.others = {[](void* self) { return static_cast<Context*>(self)->finish_all(); }, this};
     DPI_RETURN_IF_ERROR(flight.begin(batch, range, call));
     begin = range.end;
     ++next;

@@ -37,6 +37,8 @@ class Context {
   Status run_chunks(const Batch& batch, float* out, const RunControl& control);
   size_t flights_for(int64_t rows);
   void drop_all();
+  bool any_busy() const;
+  Status finish_all();
 
   const Engine& engine_;
   FlightSizes sizes_;

@@ -24,6 +24,12 @@ Status allocate_memory(const Engine& e, size_t bytes, int32_t kind, T** out, con
   return backend_status(code, err, what);
 }
 
+ReaderLimits limits_of(const Engine& e, const FlightSizes& sizes) {
+  int64_t most = 0;  // a smaller bucket may have more ids when bags are not limited
+  for (const InputMap& map : sizes.maps) most = std::max(most, most_placed(e.schema(), map));
+  return {most, static_cast<int64_t>(e.plan().placements.size())};
+}
+
 }  // namespace
 
 Result<FlightSizes> FlightSizes::make(const Engine& engine, int64_t max_rows, int64_t max_nnz) {
@@ -54,7 +60,7 @@ Result<std::unique_ptr<Flight>> Flight::create(const Engine& engine, const Fligh
                                         &s->memory_.faults, "counters of faults"));
     DPI_RETURN_IF_ERROR(s->reset_faults());
   }
-  DPI_ASSIGN_OR_RETURN(s->reader_, engine.store().open_reader());
+  DPI_ASSIGN_OR_RETURN(s->reader_, engine.store().open_reader(limits_of(engine, sizes)));
   s->ops_ = std::make_unique<BoundOps>(engine, s->memory_, *s->reader_);
   s->ranges_.reserve(8 + 3 * sizes.largest().sequences.size());
   if (engine.options().timestamps && !s->host_) DPI_RETURN_IF_ERROR(s->timeline_.create(engine));
@@ -135,7 +141,7 @@ Status Flight::run_host(const Batch& batch, const RowRange& range, const FlightC
   DPI_RETURN_IF_ERROR(
       resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
   ops_->bind(map, rows, call.out, call.logits != nullptr ? call.logits : spare_logits_);
-  DPI_RETURN_IF_ERROR(ops_->acquire_tables(map, rows, call.deadline_ns));
+  DPI_RETURN_IF_ERROR(acquire_tables(map, rows, call));
   Status ran = launch_ops();
   Status done = synchronize();
   reader_->release();
@@ -149,7 +155,7 @@ Status Flight::begin(const Batch& batch, const RowRange& range, const FlightCall
   ResolvedRows rows;
   DPI_RETURN_IF_ERROR(
       resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
-  DPI_RETURN_IF_ERROR(ops_->acquire_tables(map, rows, call.deadline_ns));
+  DPI_RETURN_IF_ERROR(acquire_tables(map, rows, call));
   Status started = start(map, rows);
   if (!started.ok()) {
     static_cast<void>(synchronize());  // the device may still read what the next chunk will write
@@ -160,6 +166,15 @@ Status Flight::begin(const Batch& batch, const RowRange& range, const FlightCall
   call_ = call;
   call_rows_ = rows.rows.item;
   return {};
+}
+
+/// A store that is full of what this thread's own chunks hold gets it back before it is asked to wait.
+Status Flight::acquire_tables(const InputMap& map, const ResolvedRows& rows, const FlightCall& call) {
+  const bool alone = call.others.finish == nullptr;
+  Status acquired = ops_->acquire_tables(map, rows, call.deadline_ns, alone);
+  if (alone || acquired.code() != Code::kOutOfMemory) return acquired;
+  DPI_RETURN_IF_ERROR(call.others.finish(call.others.self));
+  return ops_->acquire_tables(map, rows, call.deadline_ns, true);
 }
 
 Status Flight::start(const InputMap& map, const ResolvedRows& rows) {

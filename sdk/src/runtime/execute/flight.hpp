@@ -39,6 +39,12 @@ struct FlightCall {
   float* logits = nullptr;
   uint64_t deadline_ns = 0;
   FeatureCounters* counters = nullptr;  // one per feature
+  /// Chunks that the same thread has under way, null when there is none: what they hold of a store this one
+  /// may need. finish() ends them.
+  struct Others {
+    Status (*finish)(void* self) = nullptr;
+    void* self = nullptr;
+  } others;
 };
 
 class Flight {
@@ -70,6 +76,7 @@ class Flight {
   Status allocate();
   Status create_streams();
   Status run_host(const Batch& batch, const RowRange& range, const FlightCall& call);
+  Status acquire_tables(const InputMap& map, const ResolvedRows& rows, const FlightCall& call);
   Status start(const InputMap& map, const ResolvedRows& rows);
   Status start_graph(const InputMap& map, const ResolvedRows& padded);
   Status capture(const ResolvedRows& padded, FlightGraphs::Entry* entry);

@@ -9,6 +9,7 @@
 #include "runtime/model/host_flights.hpp"
 #include "runtime/model/op_description.hpp"
 #include "runtime/model/table_loader.hpp"
+#include "runtime/model/tiers.hpp"
 #include "store/resident_store.hpp"
 
 namespace dpi {
@@ -97,6 +98,7 @@ Status Engine::make_plan(Bundle& bundle) {
   if (!graph.ok()) return std::move(graph).status().within(bundle.name());
   DPI_RETURN_IF_ERROR(open_backend());
   PlanOptions plan_options = dpi::plan_options(options_);
+  DPI_RETURN_IF_ERROR(choose_tiers(bundle.manifest(), options_, &plan_options));
   plan_options.max_streams = std::max(1, caps_.max_streams);
   if ((caps_.flags & DPI_BACKEND_HALF) != 0) plan_options.activation = activation_type(options_.precision);
   DPI_ASSIGN_OR_RETURN(plan_, dpi::make_plan(graph.value(), plan_options));
@@ -124,8 +126,8 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   DPI_RETURN_IF_ERROR(e->prepare_ops());
   if (options.small_batch) DPI_RETURN_IF_ERROR(e->prepare_small_batch());
   e->drop_params();
-  e->store_ =
-      store ? std::move(store) : make_resident_store(e->backend_.api, e->device(), options.memory_limit);
+  e->store_ = std::move(store);
+  if (e->store_ == nullptr) DPI_RETURN_IF_ERROR(e->make_store(bundle));
   DPI_RETURN_IF_ERROR(e->check_memory(bundle));
   DPI_RETURN_IF_ERROR(e->load_tables(bundle, watch));
   DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kOps, 1));
@@ -172,6 +174,16 @@ Status Engine::check_memory(const Bundle& bundle) {
                                   ", one call of max_rows=" + std::to_string(options_.max_rows) + " " +
                                   mib(memory_.device_flight) + "), but only " + mib(caps_.memory_free) +
                                   " of device memory are free; nothing was loaded"};
+}
+
+Status Engine::make_store(const Bundle& bundle) {
+  store_ = make_resident_store(backend_.api, device(), options_.memory_limit);
+  const auto is_tiered = [](const PlanTable& t) { return t.tiered; };
+  if (std::none_of(plan_.tables.begin(), plan_.tables.end(), is_tiered)) return {};
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<BundleRows> rows, rows_in_bundle(bundle, plan_));
+  DPI_ASSIGN_OR_RETURN(store_, make_tiered_store(std::move(store_), std::move(rows), options_.tiers,
+                                                 backend_.api, device(), hooks_));
+  return {};
 }
 
 Status Engine::load_tables(Bundle& bundle, LoadWatch* watch) {

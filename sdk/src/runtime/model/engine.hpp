@@ -85,6 +85,7 @@ class Engine {
   void drop_params();
   Status open_backend();
   Status make_plan(Bundle& bundle);
+  Status make_store(const Bundle& bundle);
   Status load_tables(Bundle& bundle, LoadWatch* watch);
   Status upload_constants();
   Status prepare_ops();

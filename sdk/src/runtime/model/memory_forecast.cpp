@@ -43,10 +43,11 @@ Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& 
   const int64_t most = device.on_device ? o.max_rows : host_flights(plan, o.threads, o.max_rows).rows;
   DPI_ASSIGN_OR_RETURN(const MemoryPlan memory, plan_memory(plan, most, most, device.alignment));
   const ResolveSchema schema = make_resolve_schema(plan.features, plan.placements);
-  int64_t input = 0, maps = 0;
+  int64_t input = 0, maps = 0, placed = 0;
   for (int64_t rows = device.on_device ? 1 : most;; rows = next_bucket(rows, most)) {
     DPI_ASSIGN_OR_RETURN(const InputMap map, make_input_map(schema, rows, o.max_nnz));
     input = std::max(input, map.bytes);
+    placed = std::max(placed, most_placed(schema, map));
     ++maps;
     if (rows == most) break;
   }
@@ -56,9 +57,10 @@ Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& 
                          static_cast<uint64_t>(maps) * sizeof(InputMap::Sequence) * plan.features.size();
   // Host memory has one copy of the input and of the logits; a device has both, and staging has them again.
   const auto arena = static_cast<uint64_t>(memory.arena_bytes), in = static_cast<uint64_t>(input);
+  const uint64_t reader = o.tiers.host_bytes > 0 && !plan.placements.empty() ? tier_reader_bytes(placed) : 0;
   f->device_flight = device.on_device ? arena + in + 2 * scores + device.scratch : 0;
-  f->flight =
-      (device.on_device ? f->device_flight + in + 2 * scores : arena + in + scores + device.scratch) + bound;
+  f->flight = (device.on_device ? f->device_flight + in + 2 * scores : arena + in + scores + device.scratch) +
+              bound + reader;
   return {};
 }
 
@@ -87,7 +89,12 @@ int32_t context_count(const ModelOptions& options) {
 Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, const ModelOptions& options,
                                        const DeviceSizes& device) {
   MemoryForecast f;
-  DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(store_tables(plan), device.on_device));
+  std::vector<StoreTable> tables = store_tables(plan);
+  if (options.tiers.host_bytes > 0) {
+    DPI_ASSIGN_OR_RETURN(f.host_tier, tier_bytes(tables, options.tiers));
+    for (StoreTable& t : tables) t.rows = t.tiered ? 0 : t.rows;
+  }
+  DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, device.on_device));
   const FileSizes file(bundle);
   f.tables = map.bytes;
   f.weights = device.weights != 0
@@ -107,8 +114,8 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   const uint64_t params = param_bytes(plan);
   const uint64_t graph = planned + file.params + params + 2 * file.largest + block_of(file.largest);
   const uint64_t ops = planned + params + f.weights + 4 * file.largest;  // a device packs op by op
-  const uint64_t moving =
-      f.tables + f.weights + f.keys + f.model + table_loading_bytes(bundle, plan, device.on_device);
+  const uint64_t moving = f.tables + f.host_tier + f.weights + f.keys + f.model +
+                          table_loading_bytes(bundle, plan, device.on_device);
   const uint64_t keyed = f.weights + f.keys + f.model + keys.block;
   const uint64_t indexed = f.kept() + 2 * block_of(file.largest);
   const uint64_t golden = options.verify_golden ? f.kept() + f.one_context() + 3 * file.golden : 0;
@@ -121,8 +128,10 @@ uint64_t MemoryForecast::most() const { return std::max(loading, kept() + all_co
 std::string MemoryForecast::text() const {
   const uint64_t rest = most() - std::min(most(), kept() + all_contexts());
   const std::pair<const char*, uint64_t> parts[] = {
-      {"tables", tables},         {"weights", weights},         {"keys", keys},   {"vocabularies", encoders},
-      {"its description", model}, {"contexts", all_contexts()}, {"loading", rest}};
+      {"tables", tables},           {"the host tier", host_tier},
+      {"weights", weights},         {"keys", keys},
+      {"vocabularies", encoders},   {"its description", model},
+      {"contexts", all_contexts()}, {"loading", rest}};
   const auto* largest = std::max_element(std::begin(parts), std::end(parts),
                                          [](const auto& a, const auto& b) { return a.second < b.second; });
   std::string out = std::to_string(most()) + " bytes (";

@@ -27,19 +27,20 @@ struct DeviceSizes {
 };
 
 struct MemoryForecast {
-  uint64_t tables = 0;    // fused arena, padding included
-  uint64_t weights = 0;   // constants, and weights as the device keeps them
-  uint64_t keys = 0;      // indexes of key sets
-  uint64_t encoders = 0;  // vocabularies with their indexes
-  uint64_t model = 0;     // what describes the model
-  uint64_t flight = 0;    // one flight of a context: values, packed input, scores, scratch, bound operands
+  uint64_t tables = 0;     // fused arena, padding included
+  uint64_t host_tier = 0;  // rows of tiered tables, directories and what fetches need
+  uint64_t weights = 0;    // constants, and weights as the device keeps them
+  uint64_t keys = 0;       // indexes of key sets
+  uint64_t encoders = 0;   // vocabularies with their indexes
+  uint64_t model = 0;      // what describes the model
+  uint64_t flight = 0;     // one flight of a context: values, packed input, scores, scratch, bound operands
   uint64_t device_flight = 0;  // what of it lies in the device's memory
   int32_t flights = 1;         // of one context, at most
   int32_t contexts = 1;        // at most
   uint64_t warm_up = 0;        // what dpi_model_warm_up takes beside the contexts, while it runs
   uint64_t loading = 0;        // the most at any moment of the load
 
-  uint64_t kept() const { return tables + weights + keys + encoders + model; }
+  uint64_t kept() const { return tables + host_tier + weights + keys + encoders + model; }
   uint64_t one_context() const { return flight * static_cast<uint64_t>(flights); }
   uint64_t all_contexts() const { return one_context() * static_cast<uint64_t>(contexts); }
   /// The least a call needs.

@@ -1,9 +1,12 @@
 #include "runtime/model/options.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 
 #include "backend/abi/plugin.hpp"
+#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "bundle/signature.hpp"
 
@@ -84,6 +87,88 @@ OptionDef word(const char* key, const char* help, std::string ModelOptions::* fi
           [=](const ModelOptions& o) { return o.*field; }};
 }
 
+template <class T>
+OptionDef tier_number(const char* key, const char* help, T TierOptions::* field, T lo, T hi) {
+  return {key, help,
+          [=](ModelOptions& o, std::string_view s) { return parse_number<T>(s, lo, hi, &(o.tiers.*field)); },
+          [=](const ModelOptions& o) { return std::to_string(o.tiers.*field); }};
+}
+
+constexpr std::pair<std::string_view, TableTier> kTiers[] = {
+    {"auto", TableTier::kAuto}, {"resident", TableTier::kResident}, {"host", TableTier::kHost}};
+constexpr std::pair<std::string_view, tiered::MissPolicy> kPolicies[] = {
+    {"exact", tiered::MissPolicy::kExact},
+    {"default", tiered::MissPolicy::kDefault},
+    {"fail", tiered::MissPolicy::kFail}};
+
+template <class T, size_t N>
+bool one_of(const std::pair<std::string_view, T> (&words)[N], std::string_view s, T* out) {
+  const auto* const at = std::find_if(words, words + N, [s](const auto& w) { return w.first == s; });
+  if (at != words + N) *out = at->second;
+  return at != words + N;
+}
+
+template <class T, size_t N>
+std::string word_of(const std::pair<std::string_view, T> (&words)[N], T value) {
+  return std::string(std::find_if(words, words + N, [=](const auto& w) { return w.second == value; })->first);
+}
+
+std::string float_text(float value) {
+  char text[32];
+  const auto [end, ec] = std::to_chars(text, text + sizeof text, value);
+  return ec == std::errc() ? std::string(text, end) : std::string();
+}
+
+bool parse_float(std::string_view s, float* out) {
+  const auto [end, ec] = std::from_chars(s.data(), s.data() + s.size(), *out);
+  return ec == std::errc() && end == s.data() + s.size() && std::isfinite(*out);
+}
+
+/// What differs for a table, added when nothing did before.
+TierOptions::Table* table_of(ModelOptions* o, std::string_view name) {
+  auto& tables = o->tiers.tables;
+  const auto at =
+      std::find_if(tables.begin(), tables.end(), [name](const auto& t) { return t.name == name; });
+  if (at != tables.end()) return &*at;
+  tables.push_back({std::string(name), tiered::MissPolicy::kExact, 0.0f});
+  return &tables.back();
+}
+
+constexpr std::string_view kTablePrefix = "table.";
+constexpr const char* kTableKeys = "table.NAME.tier, table.NAME.miss, table.NAME.default";
+
+/// "table.NAME.what", whose name may have dots of its own.
+Status set_table_option(ModelOptions* o, std::string_view key, std::string_view value) {
+  const size_t dot = key.rfind('.');
+  const std::string_view what = key.substr(dot + 1);
+  const std::string_view name =
+      dot > kTablePrefix.size() ? key.substr(kTablePrefix.size(), dot - kTablePrefix.size()) : "";
+  bool good = false;
+  const char* help = nullptr;
+  if (!name.empty() && what == "tier") {
+    TableTier tier{};
+    help = "auto, resident or host";
+    good = one_of(kTiers, value, &tier);
+    std::erase_if(o->table_tiers, [&](const auto& t) { return good && t.first == name; });
+    if (good) o->table_tiers.emplace_back(name, tier);
+  } else if (!name.empty() && what == "miss") {
+    help = "exact, default or fail";
+    tiered::MissPolicy policy{};
+    good = one_of(kPolicies, value, &policy);
+    if (good) table_of(o, name)->miss = policy;
+  } else if (!name.empty() && what == "default") {
+    help = "a finite number, of every column";
+    float fill = 0;
+    good = parse_float(value, &fill);
+    if (good) table_of(o, name)->fill = fill;
+  } else {
+    return {Code::kNotFound, "unknown option " + in_quotes(key) + "; of a table there are " + kTableKeys};
+  }
+  return good ? Status()
+              : invalid_argument("option '" + printable(key) + "' is " + in_quotes(value) + ", expected " +
+                                 help);
+}
+
 bool is_key_list(std::string_view s) { return parse_public_keys(std::string(s)).ok(); }
 
 bool set_skip(ModelOptions& o, std::string_view s) {
@@ -132,6 +217,13 @@ const std::vector<OptionDef>& definitions() {
       word("debug.lookup", "auto, output_first or input_first", &M::lookup,
            {"auto", "output_first", "input_first"}),
       text("tuning", "default, off or the path of a tuning table", &M::tuning),
+      tier_number<uint64_t>("store.host_bytes", "bytes, 0 = no tiers", &TierOptions::host_bytes, 0,
+                            UINT64_MAX),
+      number<uint64_t>("store.resident_bytes", "bytes", &M::resident_bytes, 0, UINT64_MAX),
+      tier_number<int32_t>("store.fetch_threads", "1 .. 64", &TierOptions::fetch_threads, 1, 64),
+      tier_number<int32_t>("store.fetch_queue", "1 .. 65536", &TierOptions::fetch_jobs, 1, 65536),
+      tier_number<uint64_t>("store.fetch_bytes", "bytes, 65536 or more", &TierOptions::fetch_bytes, 65536,
+                            UINT64_MAX),
   };
   return kDefs;
 }
@@ -144,6 +236,7 @@ Status bad_value(const OptionDef& d, std::string_view value) {
 }  // namespace
 
 Status set_option(ModelOptions* options, std::string_view key, std::string_view value) {
+  if (key.starts_with(kTablePrefix)) return set_table_option(options, key, value);
   std::string keys;
   for (const auto& d : definitions()) {
     if (key != d.key) {
@@ -154,7 +247,7 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
     if (key == "backend_dir" && !value.starts_with('/')) return bad_value(d, value);
     return d.set(*options, value) ? Status() : bad_value(d, value);
   }
-  return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + keys};
+  return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + keys + ", " + kTableKeys};
 }
 
 PlanOptions plan_options(const ModelOptions& options) {
@@ -163,13 +256,22 @@ PlanOptions plan_options(const ModelOptions& options) {
   p.fuse = options.fuse;
   p.schedule = options.schedule;
   p.tiered = options.tiered;
+  for (const auto& [name, tier] : options.table_tiers) {
+    if (tier == TableTier::kHost) p.tiered.push_back(name);
+  }
   if (!options.skip.empty()) parse_skip(options.skip, &p.skip);
   return p;
 }
 
-std::vector<std::pair<const char*, std::string>> option_values(const ModelOptions& options) {
-  std::vector<std::pair<const char*, std::string>> values;
+std::vector<std::pair<std::string, std::string>> option_values(const ModelOptions& options) {
+  std::vector<std::pair<std::string, std::string>> values;
   for (const auto& d : definitions()) values.emplace_back(d.key, d.get(options));
+  for (const auto& [name, tier] : options.table_tiers)
+    values.emplace_back("table." + name + ".tier", word_of(kTiers, tier));
+  for (const TierOptions::Table& t : options.tiers.tables) {
+    values.emplace_back("table." + t.name + ".miss", word_of(kPolicies, t.miss));
+    values.emplace_back("table." + t.name + ".default", float_text(t.fill));
+  }
   return values;
 }
 

@@ -11,10 +11,14 @@
 #include "base/environment.hpp"
 #include "base/status.hpp"
 #include "plan/plan.hpp"
+#include "store/tiered_store.hpp"
 
 namespace dpi {
 
 enum class Precision : int32_t { kFp32 = 0, kTf32 = 1, kFp16 = 2, kBf16 = 3 };
+
+/// Where the rows of a table lie: kAuto = in the host tier when there is one and the table is large.
+enum class TableTier : int32_t { kAuto, kResident, kHost };
 
 /// Who watches a load and may stop it. Used while loading only.
 struct LoadControl {
@@ -50,8 +54,10 @@ struct ModelOptions {
   bool small_batch = false;  // one kernel for small batches where the backend has one
   std::string lookup = "auto";
   std::string tuning = "default";
-  std::vector<std::string>
-      tiered;  // tables whose rows the store moves (PlanOptions::tiered); no option sets it yet
+  std::vector<std::string> tiered;  // tables whose rows a test's own store moves (PlanOptions::tiered)
+  TierOptions tiers;
+  uint64_t resident_bytes = uint64_t{1} << 20;                 // a table of at most so many stays resident
+  std::vector<std::pair<std::string, TableTier>> table_tiers;  // by name, where said
 };
 
 /// Sets one option. Unknown key: kNotFound with the list of keys; bad value: kInvalidArgument with what is
@@ -66,7 +72,7 @@ inline const std::shared_ptr<Environment>& environment_of(const ModelOptions& op
 /// The options of the plan's passes among them.
 PlanOptions plan_options(const ModelOptions& options);
 
-/// All options in force as key and value, in the order of options.cpp.
-std::vector<std::pair<const char*, std::string>> option_values(const ModelOptions& options);
+/// All options in force as key and value, in the order of options.cpp; of tables those that were set.
+std::vector<std::pair<std::string, std::string>> option_values(const ModelOptions& options);
 
 }  // namespace dpi

@@ -1,6 +1,7 @@
 // Rows of one table for whoever wants to look at them, read as the model's lookups read them.
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include <dpi/kernels/row_decode.hpp>
 
@@ -31,6 +32,18 @@ void rows_of_keys(const KeyPlaces& places, const TableSpec& table, std::span<con
   for (size_t k = 0; k < keys.size(); ++k) rows[k] = lookups[k].row < 0 ? absent : lookups[k].row;
 }
 
+/// Rows of a tiered table -> where they are until the reader releases them.
+Status to_places(StoreReader& reader, int32_t table, std::span<int32_t> rows) {
+  StoreRequest::Lookup l;
+  l.table = table;
+  l.ids.ids = rows.data();
+  l.ids.stride = 1;
+  l.ids.rows = static_cast<int64_t>(rows.size());
+  l.places = rows.data();
+  l.place_stride = 1;
+  return reader.acquire({{&l, 1}, 0}).status();
+}
+
 }  // namespace
 
 Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, std::span<float> out) const {
@@ -43,7 +56,9 @@ Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, 
     return {Code::kNotFound,
             "table " + in_quotes(name) + " is not loaded as it is: no op reads it, or only sums of its rows"};
   }
-  if (!engine_->host_memory() || engine_->store().needs_ids())
+  const bool is_tiered = engine_->plan().tables[static_cast<size_t>(table)].tiered;
+  if (is_tiered ? !engine_->store().tier_stats(table)
+                : !engine_->host_memory() || engine_->store().needs_ids())
     return unsupported("rows of table " + in_quotes(name) + " are not in host memory");
   const auto dim = static_cast<size_t>(spec->dim);
   if (out.size() / dim < keys.size()) {
@@ -55,20 +70,23 @@ Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, 
     return invalid_argument("key " + std::to_string(k) + " is " + std::to_string(keys[k]) + ", table " +
                             in_quotes(name) + " has rows 0 to " + std::to_string(spec->rows - 1));
   }
-  DPI_ASSIGN_OR_RETURN(const std::unique_ptr<StoreReader> reader, engine_->store().open_reader());
-  DPI_RETURN_IF_ERROR(reader->acquire({}).status());
-  const kernels::TableView view = reader->view(table);
-  std::array<int32_t, kGroup> rows;
+  // All at once: what fails has written nothing.
+  std::vector<int32_t> rows(keys.size());
   for (size_t at = 0; at < keys.size(); at += kGroup) {
     const std::span<const int64_t> group = keys.subspan(at, std::min(kGroup, keys.size() - at));
     if (spec->keys.empty()) {
-      std::transform(group.begin(), group.end(), rows.begin(),
+      std::transform(group.begin(), group.end(), rows.begin() + static_cast<std::ptrdiff_t>(at),
                      [](int64_t k) { return static_cast<int32_t>(k); });
     } else {
-      rows_of_keys(*engine_->keys(), *spec, group, rows.data());
+      rows_of_keys(*engine_->keys(), *spec, group, rows.data() + at);
     }
-    for (size_t k = 0; k < group.size(); ++k) kernels::decode_row(view, rows[k], out.data() + (at + k) * dim);
   }
+  DPI_ASSIGN_OR_RETURN(const std::unique_ptr<StoreReader> reader,
+                       engine_->store().open_reader({static_cast<int64_t>(keys.size()), 1}));
+  DPI_RETURN_IF_ERROR(is_tiered ? to_places(*reader, table, rows) : reader->acquire({}).status());
+  const kernels::TableView view = reader->view(table);
+  for (size_t k = 0; k < keys.size(); ++k) kernels::decode_row(view, rows[k], out.data() + k * dim);
+  reader->release();
   return {};
 }
 

@@ -121,6 +121,9 @@ struct InputMap {
 };
 Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz);
 
+/// What a block holds at most of ids that are looked up in tiered tables.
+int64_t most_placed(const ResolveSchema& schema, const InputMap& map);
+
 /// Rows of a batch that are run together, and the shared rows they use.
 struct RowRange {
   int64_t begin = 0, end = 0;

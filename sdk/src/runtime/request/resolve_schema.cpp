@@ -165,6 +165,15 @@ Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, i
   return l;
 }
 
+int64_t most_placed(const ResolveSchema& schema, const InputMap& map) {
+  int64_t n = 0;
+  for (const ResolveSchema::Placed& p : schema.placements) {
+    const bool bag = p.sequence >= 0;
+    n += bag ? map.sequences[static_cast<size_t>(p.sequence)].max_nnz : map.max_rows;
+  }
+  return n;
+}
+
 kernels::Operand input_operand(const ResolveSchema& schema, const InputMap& map, int32_t feature,
                                const ResolvedRows& rows, std::byte* block) {
   const auto& f = schema.features[feature];

@@ -13,7 +13,8 @@ bool passed(uint64_t deadline_ns) { return deadline_ns != 0 && monotonic_ns() >=
 
 }  // namespace
 
-Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, uint64_t deadline_ns) {
+Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, uint64_t deadline_ns,
+                          bool may_wait) {
   if (r.inside) return internal_error("a context acquired rows twice without releasing them");
   int64_t keys = 0;
   for (const CacheLookup& l : lookups) keys += l.n;
@@ -25,7 +26,8 @@ Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, 
   epochs_.enter(*r.line);
   probe(r, lookups);
   if (r.missed.empty()) return {};
-  Status settled = settle(r, lookups, deadline_ns);
+  Call c{r, lookups, deadline_ns, {}, false, may_wait};
+  Status settled = settle(c);
   if (!settled.ok()) release(r);
   return settled;
 }
@@ -66,8 +68,8 @@ void HostCache::collect(Call& c) {
   forget_distinct(c.r);
 }
 
-Status HostCache::settle(CacheReader& r, std::span<const CacheLookup> lookups, uint64_t deadline_ns) {
-  Call c{r, lookups, deadline_ns, {}, false};
+Status HostCache::settle(Call& c) {
+  CacheReader& r = c.r;
   Status result;
   for (bool retried = false;;) {
     collect(c);
@@ -79,7 +81,7 @@ Status HostCache::settle(CacheReader& r, std::span<const CacheLookup> lookups, u
       break;
     }
     // A fetch that ended at another call's deadline is asked for again, once.
-    const bool again = result.code() == Code::kTimeout && !retried && !passed(deadline_ns);
+    const bool again = result.code() == Code::kTimeout && !retried && !passed(c.deadline_ns);
     if (!result.ok() && !again) break;
     retried = retried || again;
     uncount(c);
@@ -90,7 +92,7 @@ Status HostCache::settle(CacheReader& r, std::span<const CacheLookup> lookups, u
       if (!result.ok()) break;
     }
     r.missed.clear();
-    probe(r, lookups);
+    probe(r, c.lookups);
   }
   if (c.scarce.owns_lock()) give_back_places(r);
   return result;

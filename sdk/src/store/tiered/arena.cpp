@@ -32,10 +32,11 @@ int64_t shards_for(int64_t places, int64_t most) {
 }
 
 /// Shards and places of a class that may take `bytes`. most_rows: more would never be used, 0 = not known.
-void cut(ArenaPlan::Class* c, int64_t bytes, int64_t most_rows, int64_t shards) {
+void cut(ArenaPlan::Class* c, int64_t bytes, int64_t most_rows, int64_t shards, int32_t reserved) {
   const int64_t each = c->stride + kDirectoryBytes + kPlaceBytes;
   const auto room = [&](int64_t n) {
-    const int64_t left = bytes - n * kShardBytes - static_cast<int64_t>(c->tables.size()) * c->stride - 64;
+    const int64_t own = static_cast<int64_t>(c->tables.size()) + reserved;
+    const int64_t left = bytes - n * kShardBytes - own * c->stride - 64;
     const int64_t places = std::clamp<int64_t>(left / each, 0, kMostPlaces);
     return most_rows > 0 ? std::min(places, most_rows) : places;
   };
@@ -44,7 +45,8 @@ void cut(ArenaPlan::Class* c, int64_t bytes, int64_t most_rows, int64_t shards) 
   c->remembered = std::max(1, c->places_per_shard / 64);
 }
 
-Status place_classes(const std::vector<TierTable>& tables, uint64_t budget, ArenaPlan* plan) {
+Status place_classes(const std::vector<TierTable>& tables, uint64_t budget, int32_t reserved,
+                     ArenaPlan* plan) {
   for (auto& c : plan->classes) {
     if (c.places_per_shard == 0) {
       return {Code::kOutOfMemory, "a host budget of " + std::to_string(budget) +
@@ -57,9 +59,9 @@ Status place_classes(const std::vector<TierTable>& tables, uint64_t budget, Aren
     if (!shape)
       return unsupported(std::to_string(c.tables.size()) + " tables with rows of " +
                          std::to_string(c.stride) + " bytes, at most 511");
-    c.row_offset = plan->row_bytes;
+    c.row_offset = plan->row_bytes + static_cast<uint64_t>(reserved * c.stride);
     c.directory_offset = plan->directory_bytes;
-    const int64_t rows = c.places() + static_cast<int64_t>(c.tables.size());
+    const int64_t rows = reserved + c.places() + static_cast<int64_t>(c.tables.size());
     plan->row_bytes += static_cast<uint64_t>(round_up(rows * c.stride, 64));
     plan->directory_bytes += Directory::bytes(*shape);
     plan->place_bytes += static_cast<uint64_t>(c.places() * kPlaceBytes);
@@ -69,14 +71,20 @@ Status place_classes(const std::vector<TierTable>& tables, uint64_t budget, Aren
 
 }  // namespace
 
+int64_t row_bytes(const TierTable& table) {
+  if (table.dtype == kernels::DType::kI8) return scale_at(table.dim) + int64_t{sizeof(float)};
+  return table.dim * kernels::dtype_bytes(table.dtype);
+}
+
 int64_t row_stride(const TierTable& table) {
-  const int64_t bytes = table.dim * kernels::dtype_bytes(table.dtype);
+  const int64_t bytes = row_bytes(table);
   if (bytes <= 32)
     return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(bytes, 4))));
   return bytes <= 64 ? 64 : round_up(bytes, 32);
 }
 
-Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budget, int32_t shards) {
+Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budget, int32_t shards,
+                             int32_t reserved) {
   ArenaPlan plan;
   std::vector<double> share;
   std::vector<int64_t> most_rows;  // of all tables of a class, 0 = not known
@@ -105,16 +113,16 @@ Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budg
     const double bytes = std::min(1e15, at_once(share[c]) + left * (share[c] / open));
     // A quarter more than the rows there are, for shards that are not equally full.
     const int64_t most = most_rows[c] < 0 ? 0 : most_rows[c] + most_rows[c] / 4 + 64;
-    cut(&plan.classes[c], static_cast<int64_t>(bytes), most, shards);
+    cut(&plan.classes[c], static_cast<int64_t>(bytes), most, shards, reserved);
   }
-  DPI_RETURN_IF_ERROR(place_classes(tables, budget, &plan));
+  DPI_RETURN_IF_ERROR(place_classes(tables, budget, reserved, &plan));
   return plan;
 }
 
-Result<Arena> Arena::make(const ArenaPlan& plan, const MemoryHooks& hooks) {
+Result<Arena> Arena::make(const ArenaPlan& plan, const MemoryHooks& for_rows, const MemoryHooks& hooks) {
   Arena a;
   a.plan_ = plan;
-  DPI_ASSIGN_OR_RETURN(a.rows_, Block::make(hooks, plan.row_bytes, "the rows of tiered tables"));
+  DPI_ASSIGN_OR_RETURN(a.rows_, Block::make(for_rows, plan.row_bytes, "the rows of tiered tables"));
   DPI_ASSIGN_OR_RETURN(a.directories_,
                        Block::make(hooks, plan.directory_bytes, "directories of tiered tables"));
   return a;

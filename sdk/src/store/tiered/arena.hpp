@@ -27,6 +27,10 @@ struct TierTable {
   kernels::DType dtype = kernels::DType::kF32;
 };
 
+/// Bytes of a row. Of i8 its scale is a part, a float behind the columns, rounded up to 4 bytes.
+int64_t row_bytes(const TierTable& table);
+/// Where the scale lies in a row of i8.
+inline int64_t scale_at(int32_t dim) { return (int64_t{dim} + 3) / 4 * 4; }
 /// Bytes that one row takes in the arena: as store/arena_map.hpp pads them.
 int64_t row_stride(const TierTable& table);
 
@@ -38,7 +42,7 @@ struct ArenaPlan {
     int32_t places_per_shard = 0;
     int32_t remembered = 0;         // absent keys per shard
     std::vector<int32_t> tables;    // their codes are 1, 2, ... in this order
-    uint64_t row_offset = 0;        // of place 0 in the rows' block
+    uint64_t row_offset = 0;        // of place 0 in the rows' block, reserved rows before it
     uint64_t directory_offset = 0;  // in the directories' block
 
     int64_t places() const { return int64_t{shards} * places_per_shard; }
@@ -54,18 +58,20 @@ struct ArenaPlan {
 };
 
 /// budget: bytes of rows, directories and notes about places. shards: at most this many per class, fewer
-/// where a shard would have less than 4096 places. kOutOfMemory, with numbers, when a class would not get a
-/// single place.
-Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budget, int32_t shards);
+/// where a shard would have less than 4096 places. reserved: rows before place 0 of every class, which the
+/// tier itself never uses. kOutOfMemory, with numbers, when a class would not get a single place.
+Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budget, int32_t shards,
+                             int32_t reserved = 0);
 
 class Arena {
  public:
-  static Result<Arena> make(const ArenaPlan& plan, const MemoryHooks& hooks);
+  /// for_rows: where the rows' block comes from; hooks: the directories'.
+  static Result<Arena> make(const ArenaPlan& plan, const MemoryHooks& for_rows, const MemoryHooks& hooks);
   Arena() = default;
 
   std::byte* row(int32_t size_class, int32_t place) const {
     const auto& c = plan_.classes[static_cast<size_t>(size_class)];
-    return rows_.data() + c.row_offset + static_cast<uint64_t>(place) * static_cast<uint64_t>(c.stride);
+    return rows_.data() + static_cast<int64_t>(c.row_offset) + place * c.stride;
   }
   int32_t default_place(int32_t table) const {
     const auto t = static_cast<size_t>(table);

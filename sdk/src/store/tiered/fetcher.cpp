@@ -55,6 +55,13 @@ Fetcher::Fetcher(const Options& options, RowSource* source, std::vector<Row> row
   }
 }
 
+uint64_t Fetcher::bytes(const Options& options) {
+  const auto rows = static_cast<uint64_t>(std::max(1, options.job_rows));
+  const uint64_t row = sizeof(int64_t) + sizeof(std::byte*) + sizeof(Shard*) + sizeof(int32_t);
+  return static_cast<uint64_t>(std::max(1, options.jobs)) *
+         (sizeof(FetchJob) + rows * row + (rows + 63) / 64 * sizeof(uint64_t));
+}
+
 Status Fetcher::start() {
   const BlockSignals blocked;
   const int32_t wanted = std::max(1, options_.threads);

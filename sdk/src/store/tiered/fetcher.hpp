@@ -69,6 +69,8 @@ class Fetcher {
           std::function<void()> idle, uint64_t idle_ns);
   ~Fetcher();
   Status start();
+  /// What its jobs take.
+  static uint64_t bytes(const Options& options);
 
   /// An empty job, or null: all are taken, or as many bytes are under way as may be.
   FetchJob* take_job(int32_t table);

@@ -15,14 +15,29 @@ namespace {
 constexpr uint64_t kLearnEvery =
     50'000'000;  // ns; samples of readers that never miss, and too old absent keys
 
+/// Of every shard of a size class, but for its number.
+Shard::Shape shard_shape(const ArenaPlan::Class& size, const CacheOptions& options) {
+  Shard::Shape shard;
+  shard.places = size.places_per_shard;
+  shard.remembered = size.remembered;
+  // Four times a shard's share of the rows that can be under way: keys spread unevenly, and landed flights
+  // live on while callers look at them.
+  const int64_t rows = int64_t{std::max(1, options.fetch.jobs)} * std::max(1, options.fetch.job_rows);
+  const int64_t flights = std::max<int64_t>(256, 4 * rows / size.shards);
+  shard.flights = static_cast<int32_t>(std::min(flights, 2 * int64_t{size.places_per_shard} + 16));
+  shard.absent_age_ns = options.absent_age_ns;
+  return shard;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<HostCache>> HostCache::make(std::vector<CacheTable> tables,
                                                    const CacheOptions& options, RowSource* source,
-                                                   FinishRow finish, const MemoryHooks& hooks) {
+                                                   FinishRow finish, const MemoryHooks& for_rows,
+                                                   const MemoryHooks& hooks) {
   try {
     std::unique_ptr<HostCache> cache(new HostCache);
-    DPI_RETURN_IF_ERROR(cache->build(std::move(tables), options, source, finish, hooks));
+    DPI_RETURN_IF_ERROR(cache->build(std::move(tables), options, source, finish, for_rows, hooks));
     return cache;
   } catch (const std::bad_alloc&) {
     return Status(Code::kOutOfMemory, "no memory for the host tier");
@@ -30,21 +45,20 @@ Result<std::unique_ptr<HostCache>> HostCache::make(std::vector<CacheTable> table
 }
 
 Status HostCache::build(std::vector<CacheTable> tables, const CacheOptions& options, RowSource* source,
-                        FinishRow finish, const MemoryHooks& hooks) {
+                        FinishRow finish, const MemoryHooks& for_rows, const MemoryHooks& hooks) {
   options_ = options;
   std::vector<TierTable> rows;
   for (const CacheTable& t : tables) {
-    if (t.row.dtype == kernels::DType::kI8)
-      return unsupported("table '" + t.row.name + "': rows of i8 have their scales apart");
-    const int64_t bytes = t.row.dim * kernels::dtype_bytes(t.row.dtype);
+    const int64_t bytes = row_bytes(t.row);
     if (t.source_bytes < 0 || t.source_bytes > bytes ||
         (!t.default_row.empty() && static_cast<int64_t>(t.default_row.size()) > bytes))
       return internal_error("table '" + t.row.name + "': more bytes than its row of " +
                             std::to_string(bytes));
     rows.push_back(t.row);
   }
-  DPI_ASSIGN_OR_RETURN(const ArenaPlan plan, plan_arena(rows, options.budget, options.shards));
-  DPI_ASSIGN_OR_RETURN(arena_, Arena::make(plan, hooks));
+  DPI_ASSIGN_OR_RETURN(const ArenaPlan plan,
+                       plan_arena(rows, options.budget, options.shards, options.reserved));
+  DPI_ASSIGN_OR_RETURN(arena_, Arena::make(plan, for_rows, hooks));
   build_shards();
   build_tables(std::move(tables));
   make_fetcher(source, finish);
@@ -60,18 +74,10 @@ void HostCache::build_shards() {
                                        static_cast<int64_t>(size.tables.size()), options_.seed);
     directories_.emplace_back(*shape, arena_.directory(static_cast<int32_t>(c)));
     auto& of_class = class_shards_.emplace_back();
-    const int64_t rows = int64_t{std::max(1, options_.fetch.jobs)} * std::max(1, options_.fetch.job_rows);
     for (int32_t s = 0; s < size.shards; ++s) {
-      Shard::Shape shard;
+      Shard::Shape shard = shard_shape(size, options_);
       shard.number = static_cast<int32_t>(shards_.size());
       shard.index = s;
-      shard.places = size.places_per_shard;
-      shard.remembered = size.remembered;
-      // Four times a shard's share of the rows that can be under way: keys spread unevenly, and landed
-      // flights live on while callers look at them.
-      const int64_t flights = std::max<int64_t>(256, 4 * rows / size.shards);
-      shard.flights = static_cast<int32_t>(std::min(flights, 2 * int64_t{size.places_per_shard} + 16));
-      shard.absent_age_ns = options_.absent_age_ns;
       shards_.push_back(std::make_unique<Shard>(shard, &directories_[c], &epochs_));
       of_class.push_back(shards_.back().get());
     }
@@ -84,8 +90,7 @@ void HostCache::build_tables(std::vector<CacheTable> tables) {
   for (size_t i = 0; i < tables.size(); ++i) {
     Table t;
     t.spec = std::move(tables[i]);
-    if (t.spec.source_bytes == 0)
-      t.spec.source_bytes = t.spec.row.dim * kernels::dtype_bytes(t.spec.row.dtype);
+    if (t.spec.source_bytes == 0) t.spec.source_bytes = row_bytes(t.spec.row);
     t.size_class = plan.class_of[i];
     const auto c = static_cast<size_t>(t.size_class);
     t.default_place = arena_.default_place(static_cast<int32_t>(i));
@@ -110,6 +115,21 @@ void HostCache::make_fetcher(RowSource* source, FinishRow finish) {
 }
 
 HostCache::~HostCache() = default;
+
+Result<uint64_t> HostCache::bytes(const std::vector<TierTable>& tables, const CacheOptions& options) {
+  DPI_ASSIGN_OR_RETURN(const ArenaPlan plan,
+                       plan_arena(tables, options.budget, options.shards, options.reserved));
+  uint64_t bytes = plan.bytes() + Fetcher::bytes(options.fetch);
+  for (const auto& c : plan.classes)
+    bytes += static_cast<uint64_t>(c.shards) * Shard::flight_bytes(shard_shape(c, options));
+  return bytes;
+}
+
+uint64_t HostCache::reader_bytes(int64_t max_keys) {
+  const auto n = static_cast<uint64_t>(max_keys);
+  return sizeof(CacheReader) + n * (sizeof(CacheReader::Missed) + sizeof(Miss) + sizeof(int32_t)) +
+         std::bit_ceil(2 * n + 2) * sizeof(int32_t);
+}
 
 Result<HostCache::Reader> HostCache::make_reader(int64_t max_keys) {
   try {
@@ -153,7 +173,23 @@ kernels::TableView HostCache::view(int32_t table) const {
   v.row_bytes = size.stride;
   v.dim = t.spec.row.dim;
   v.dtype = t.spec.row.dtype;
+  if (v.dtype == kernels::DType::kI8) {
+    v.scale = reinterpret_cast<const float*>(static_cast<const std::byte*>(v.base) + scale_at(v.dim));
+    v.scale_stride = size.stride / static_cast<int64_t>(sizeof(float));
+  }
   return v;
+}
+
+bool HostCache::preload(int32_t table, int64_t key, std::span<const std::byte> row) {
+  const Table& t = tables_[static_cast<size_t>(table)];
+  const uint64_t h = t.directory->hash(t.code, key);
+  Shard* const shard = t.shards[t.directory->shard_of(h)];
+  if (!shard->has_spare()) return false;
+  const Shard::Claimed claimed = shard->claim({t.code, h, key}, false, nullptr, monotonic_ns());
+  if (claimed.what != Shard::Claim::kStarted) return claimed.what == Shard::Claim::kPlace;
+  std::memcpy(arena_.row(t.size_class, claimed.place), row.data(), row.size());
+  shard->publish(claimed.flight, true, monotonic_ns());
+  return true;
 }
 
 HostCache::Stats HostCache::stats(int32_t table) const {

@@ -39,6 +39,7 @@ struct CacheTable {
 
 struct CacheOptions {
   uint64_t budget = 0;                      // bytes of rows and directories
+  int32_t reserved = 0;                     // rows before place 0 of every view, which are the caller's
   int32_t shards = 8;                       // per size class at most
   uint64_t seed = 0x5eed;                   // of the directories' hash
   uint64_t absent_age_ns = 60'000'000'000;  // 0 = absent keys are not remembered
@@ -51,7 +52,16 @@ class HostCache {
   /// source outlives the cache. All memory is taken here.
   static Result<std::unique_ptr<HostCache>> make(std::vector<CacheTable> tables, const CacheOptions& options,
                                                  RowSource* source, FinishRow finish,
-                                                 const MemoryHooks& hooks);
+                                                 const MemoryHooks& hooks) {
+    return make(std::move(tables), options, source, finish, hooks, hooks);
+  }
+  /// for_rows: where kernels can read rows.
+  static Result<std::unique_ptr<HostCache>> make(std::vector<CacheTable> tables, const CacheOptions& options,
+                                                 RowSource* source, FinishRow finish,
+                                                 const MemoryHooks& for_rows, const MemoryHooks& hooks);
+  /// What it takes for these tables, and a reader for calls of so many keys.
+  static Result<uint64_t> bytes(const std::vector<TierTable>& tables, const CacheOptions& options);
+  static uint64_t reader_bytes(int64_t max_keys);
   /// No reader may be left.
   ~HostCache();
   HostCache(const HostCache&) = delete;
@@ -65,12 +75,19 @@ class HostCache {
   /// max_keys: of one call, over all its lookups.
   Result<Reader> make_reader(int64_t max_keys);
 
-  Status acquire(CacheReader& reader, std::span<const CacheLookup> lookups, uint64_t deadline_ns);
+  /// may_wait: for places that other calls hold. Without, a call that would have to answers kOutOfMemory at
+  /// once.
+  Status acquire(CacheReader& reader, std::span<const CacheLookup> lookups, uint64_t deadline_ns,
+                 bool may_wait = true);
   /// Nothing to release is no error.
   void release(CacheReader& reader);
 
-  /// Base and stride for kernels; rows = places of the size class. Never changes.
+  /// Base and stride for kernels; rows = places of the size class. Never changes. Places -reserved ... -1 are
+  /// the caller's.
   kernels::TableView view(int32_t table) const;
+  /// Links the row of a key that is not here yet, as long as free places are plenty: false when they are not.
+  /// For loading, before calls come.
+  bool preload(int32_t table, int64_t key, std::span<const std::byte> row);
   const ArenaPlan& plan() const { return arena_.plan(); }
   int32_t default_place(int32_t table) const { return arena_.default_place(table); }
 
@@ -97,7 +114,7 @@ class HostCache {
 
   HostCache() = default;
   Status build(std::vector<CacheTable> tables, const CacheOptions& options, RowSource* source,
-               FinishRow finish, const MemoryHooks& hooks);
+               FinishRow finish, const MemoryHooks& for_rows, const MemoryHooks& hooks);
   void build_shards();
   void build_tables(std::vector<CacheTable> tables);
   void make_fetcher(RowSource* source, FinishRow finish);
@@ -111,7 +128,7 @@ class HostCache {
 
   // acquire.cpp: what a call with misses does
   struct Call;
-  Status settle(CacheReader& r, std::span<const CacheLookup> lookups, uint64_t deadline_ns);
+  Status settle(Call& c);
   int32_t distinct(CacheReader& r, int32_t table, int64_t key);
   void forget_distinct(CacheReader& r);
   void collect(Call& c);

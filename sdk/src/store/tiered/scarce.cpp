@@ -23,6 +23,7 @@ std::chrono::steady_clock::time_point at(uint64_t ns) {
 }  // namespace
 
 Status HostCache::hold_places(Call& c) {
+  if (!c.may_wait) return {Code::kOutOfMemory, "the host tier is full of rows that running calls hold"};
   uint64_t until = monotonic_ns() + options_.place_wait_ns;
   if (c.deadline_ns != 0) until = std::min(until, c.deadline_ns);
   if (c.scarce.owns_lock()) {  // fetches of its places failed, and others took them

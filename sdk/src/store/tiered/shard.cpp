@@ -31,6 +31,12 @@ Shard::Shard(const Shape& shape, Directory* directory, Epochs* epochs)
   unlinked_.reserve(kEvictBatch);
 }
 
+uint64_t Shard::flight_bytes(const Shape& shape) {
+  const auto flights = static_cast<size_t>(shape.flights);
+  return sizeof(Shard) + flights * sizeof(Flight) + std::bit_ceil(flights) * sizeof(int32_t) +
+         kEvictBatch * sizeof(int32_t);
+}
+
 HashedKey Shard::hashed(const LinkedKey& k) const {
   const TableCode table = directory_->table(k.code);
   return {table, directory_->hash(table, k.key), k.key};
@@ -51,6 +57,11 @@ bool Shard::take_place(PlaceStack* held, int32_t* place) {
   }
   if (pool_.n_free() == 0) pool_.recycle(epochs_->oldest());
   return pool_.take(place);
+}
+
+bool Shard::has_spare() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return pool_.n_free() > keep_free_;
 }
 
 Shard::Claimed Shard::claim(const HashedKey& k, bool wait, PlaceStack* held, uint64_t now_ns) {

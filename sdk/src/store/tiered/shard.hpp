@@ -47,6 +47,8 @@ class Shard {
     uint64_t absent_age_ns = 0;  // for so long an absent key is not asked for again
   };
   Shard(const Shape& shape, Directory* directory, Epochs* epochs);
+  /// What it takes beside its places' share of ArenaPlan.
+  static uint64_t flight_bytes(const Shape& shape);
 
   enum class Claim { kPlace, kJoined, kStarted, kNoPlace, kFull };
   struct Claimed {
@@ -72,6 +74,8 @@ class Shard {
   /// Moves free places to `to` until it has `count`, and evicts for what is missing. False: not yet, readers
   /// hold what was evicted.
   bool hold(int32_t count, PlaceStack* to);
+  /// More places are free than it keeps free for fetches.
+  bool has_spare() const;
   void give_back(PlaceStack* places);
   /// Forgets absent keys that are too old.
   void expire(uint64_t now_ns);

@@ -1,0 +1,22 @@
+// Which of a model's tables have their rows in the host tier, and where in the bundle those rows are.
+#pragma once
+
+#include <memory>
+
+#include "base/status.hpp"
+#include "bundle/bundle.hpp"
+#include "plan/plan.hpp"
+#include "runtime/model/options.hpp"
+#include "store/bundle_rows.hpp"
+
+namespace dpi {
+
+/// Adds to what the plan is made with: tables that the options name, and large ones where there is a host
+/// tier. An option that names a table the bundle has not, or asks for a tier that is off, is refused.
+Status choose_tiers(const Manifest& manifest, const ModelOptions& options, PlanOptions* plan);
+
+/// Where the rows of the plan's tiered tables lie. kUnsupported when the bundle is not a file, or a mask
+/// looks at rows of such a table.
+Result<std::unique_ptr<BundleRows>> rows_in_bundle(const Bundle& bundle, const Plan& plan);
+
+}  // namespace dpi

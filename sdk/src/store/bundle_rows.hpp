@@ -1,0 +1,56 @@
+// The tier below for tables whose rows lie in the bundle file: a row is read where the file has it (pread),
+// so a table larger than memory needs no copy of its own. The file stays open: it may be replaced by another
+// of its name, but not written to.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <dpi/kernels/tensor.hpp>
+
+#include "bundle/byte_source.hpp"
+#include "store/tiered/row_source.hpp"
+
+namespace dpi {
+
+/// Where a table's rows lie. A row that is handed on has `dtype`: f32 in the file may become f16 or bf16; of
+/// i8 its scale follows (tiered::scale_at).
+struct BundleTable {
+  std::string name;
+  int64_t rows = 0;
+  int32_t dim = 0;
+  kernels::DType in_file = kernels::DType::kF32;
+  kernels::DType dtype = kernels::DType::kF32;
+  uint64_t offset = 0;
+  uint64_t scale_offset = 0;  // i8
+};
+
+class BundleRows final : public tiered::RowSource {
+ public:
+  /// The file must have been checked: rows are taken as they are read.
+  BundleRows(std::shared_ptr<ByteSource> file, std::string file_name, std::vector<BundleTable> tables);
+
+  const BundleTable& table(int32_t t) const { return tables_[static_cast<size_t>(t)].spec; }
+  /// Rows behind those of the file, as they are handed on. While loading only.
+  void add_rows(int32_t table, std::span<const std::byte> rows);
+  /// Keys are row numbers; others are absent. The deadline is looked at between rows.
+  Status fetch(const tiered::FetchRequest& request) override;
+
+ private:
+  struct Table {
+    BundleTable spec;
+    int64_t row_bytes = 0;          // as handed on
+    std::vector<std::byte> behind;  // rows
+  };
+  Status read_row(const Table& t, int64_t row, std::byte* to) const;
+  Status read(const Table& t, int64_t row, uint64_t at, void* to, size_t n) const;
+
+  std::shared_ptr<ByteSource> file_;
+  std::string file_name_;
+  std::vector<Table> tables_;
+};
+
+}  // namespace dpi

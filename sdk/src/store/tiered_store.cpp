@@ -1,0 +1,431 @@
+#include "store/tiered_store.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include <dpi/kernels/narrow.hpp>
+
+#include "base/clock.hpp"
+
+namespace dpi {
+
+namespace {
+
+using tiered::CacheLookup;
+using tiered::HostCache;
+
+/// The rows' block where kernels of a device read host memory: pinned, and aligned as the cache wants it.
+class PinnedBlocks {
+ public:
+  PinnedBlocks(const dpi_backend_api* api, dpi_backend_device* device) : api_(api), device_(device) {}
+  MemoryHooks hooks() {
+    MemoryHooks h;
+    h.user = this;
+    h.alloc = [](void* self, size_t bytes, size_t alignment, int32_t) {
+      return static_cast<PinnedBlocks*>(self)->take(bytes, alignment);
+    };
+    h.free = [](void* self, void* p, size_t, int32_t) { static_cast<PinnedBlocks*>(self)->give_back(p); };
+    return h;
+  }
+
+ private:
+  void* take(size_t bytes, size_t alignment) {
+    void* p = nullptr;
+    dpi_backend_error err{};
+    if (api_->alloc(device_, bytes + alignment, DPI_MEMORY_STAGING, &p, &err) != 0) return nullptr;
+    auto* const aligned =
+        static_cast<std::byte*>(p) + (alignment - reinterpret_cast<uintptr_t>(p) % alignment);
+    taken_[aligned] = p;
+    return aligned;
+  }
+  void give_back(void* aligned) {
+    api_->free(device_, taken_.at(aligned), DPI_MEMORY_STAGING);
+    taken_.erase(aligned);
+  }
+
+  const dpi_backend_api* api_;
+  dpi_backend_device* device_;
+  std::map<void*, void*> taken_;
+};
+
+int32_t reserved_places(const std::vector<StoreTable>& tables) {
+  int32_t n = 0;
+  for (const StoreTable& t : tables) {
+    for (const PinnedRow& p : t.pinned) n = std::max(n, p.place + 1);
+  }
+  return n;
+}
+
+std::vector<tiered::TierTable> tier_tables(const std::vector<StoreTable>& tables) {
+  std::vector<tiered::TierTable> rows;
+  for (const StoreTable& t : tables) {
+    if (t.tiered) rows.push_back({t.name, t.rows, t.dim, t.dtype});
+  }
+  return rows;
+}
+
+tiered::CacheOptions cache_options(const TierOptions& options, int32_t reserved) {
+  tiered::CacheOptions o;
+  o.budget = options.host_bytes;
+  o.reserved = reserved;
+  o.fetch.threads = options.fetch_threads;
+  o.fetch.jobs = options.fetch_jobs;
+  o.fetch.bytes_in_flight = options.fetch_bytes;
+  return o;
+}
+
+/// What policy default serves for a row that is late.
+std::vector<std::byte> filled_row(const tiered::TierTable& table, float fill) {
+  std::vector<std::byte> row(static_cast<size_t>(tiered::row_bytes(table)));
+  const auto put = [&row](size_t at, auto value) { std::memcpy(row.data() + at, &value, sizeof value); };
+  for (size_t c = 0; c < static_cast<size_t>(table.dim); ++c) {
+    switch (table.dtype) {
+      case kernels::DType::kF32:
+        put(c * 4, fill);
+        break;
+      case kernels::DType::kF16:
+        put(c * 2, kernels::float_to_half(fill));
+        break;
+      case kernels::DType::kBF16:
+        put(c * 2, kernels::float_to_bf16(fill));
+        break;
+      case kernels::DType::kI8:
+        put(c, int8_t{1});
+        break;
+    }
+  }
+  if (table.dtype == kernels::DType::kI8) put(static_cast<size_t>(tiered::scale_at(table.dim)), fill);
+  return row;
+}
+
+class TieredStore;
+
+class TieredReader final : public StoreReader {
+ public:
+  TieredReader(const TieredStore& store, std::unique_ptr<StoreReader> plain, HostCache::Reader reader,
+               const ReaderLimits& limits);
+  Result<Readiness> acquire(const StoreRequest& request) override;
+  void release() override;
+  kernels::TableView view(int32_t table) const override;
+  uint64_t addresses() const override { return plain_->addresses(); }
+
+ private:
+  void take_keys(const StoreRequest::Lookup& l, int64_t n, int64_t* keys) const;
+  void give_places(const StoreRequest::Lookup& l, int64_t n, const int64_t* keys,
+                   const int32_t* places) const;
+
+  const TieredStore& store_;
+  std::unique_ptr<StoreReader> plain_;
+  HostCache::Reader reader_;
+  std::vector<int64_t> keys_;  // of a request, lookup by lookup
+  std::vector<int32_t> places_;
+  std::vector<CacheLookup> lookups_;
+};
+
+class TieredStore final : public TableStore {
+ public:
+  TieredStore(std::unique_ptr<TableStore> plain, std::unique_ptr<BundleRows> rows, TierOptions options,
+              const dpi_backend_api* api, dpi_backend_device* device, bool on_device,
+              const MemoryHooks& hooks)
+      : plain_(std::move(plain)),
+        rows_(std::move(rows)),
+        options_(std::move(options)),
+        pinned_(api, device),
+        on_device_(on_device),
+        hooks_(hooks) {}
+
+  Result<StoreForecast> plan(std::vector<StoreTable> tables) override;
+  Status ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) override;
+  Status ingest_scale(int32_t table, std::span<const float> scale) override;
+  Status seal() override;
+  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;
+  bool needs_ids() const override { return plain_->needs_ids(); }
+  std::optional<TierStats> tier_stats(int32_t table) const override;
+
+ private:
+  friend class TieredReader;
+  struct Tiered {
+    StoreTable spec;
+    int32_t in_cache = -1;
+    int64_t ingested = 0;
+    int64_t preload = 0;       // rows of the cache that are this table's share, while loading
+    std::vector<float> scale;  // until seal
+  };
+  const Tiered* tier(int32_t table) const {
+    const Tiered& t = tables_[static_cast<size_t>(table)];
+    return t.in_cache >= 0 ? &t : nullptr;
+  }
+  Status make_cache();
+  void share_out_places();
+  Status pin_rows(const Tiered& t);
+  std::span<const std::byte> whole_rows(const Tiered& t, int64_t first, int64_t n,
+                                        std::span<const std::byte> rows);
+
+  std::unique_ptr<TableStore> plain_;
+  std::unique_ptr<BundleRows> rows_;
+  const TierOptions options_;
+  PinnedBlocks pinned_;
+  const bool on_device_;
+  const MemoryHooks hooks_;
+  std::vector<Tiered> tables_;
+  int32_t reserved_ = 0;
+  std::unique_ptr<HostCache> cache_;  // after what it reads from
+  std::vector<std::byte> whole_;      // whole_rows', until seal
+};
+
+Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
+  reserved_ = reserved_places(tables);
+  DPI_ASSIGN_OR_RETURN(const uint64_t bytes, tier_bytes(tables, options_));
+  tables_.clear();
+  int32_t n = 0;
+  for (const StoreTable& t : tables) {
+    if (t.tiered && t.needs_nonzero)
+      return internal_error("table '" + t.name + "' is tiered, and a mask asks for its rows");
+    tables_.push_back({t, t.tiered ? n++ : -1, 0, 0, {}});
+  }
+  for (StoreTable& t : tables) {
+    if (!t.tiered) continue;
+    t.tiered = false;
+    t.rows = 0;
+    t.dtype = kernels::DType::kF32;
+    t.pinned.clear();
+  }
+  DPI_ASSIGN_OR_RETURN(StoreForecast f, plain_->plan(std::move(tables)));
+  f.host_bytes += bytes;
+  return f;
+}
+
+Status TieredStore::make_cache() {
+  if (cache_ != nullptr) return {};
+  std::vector<tiered::CacheTable> tables;
+  for (const Tiered& t : tables_) {
+    if (t.in_cache < 0) continue;
+    tiered::CacheTable c;
+    c.row = {t.spec.name, t.spec.rows, t.spec.dim, t.spec.dtype};
+    const TierOptions::Table* o = options_.find(t.spec.name);
+    c.policy = o != nullptr ? o->miss : tiered::MissPolicy::kExact;
+    c.default_row = filled_row(c.row, o != nullptr ? o->fill : 0.0f);
+    tables.push_back(std::move(c));
+  }
+  DPI_ASSIGN_OR_RETURN(cache_,
+                       HostCache::make(std::move(tables), cache_options(options_, reserved_), rows_.get(), {},
+                                       on_device_ ? pinned_.hooks() : hooks_, hooks_));
+  share_out_places();
+  return {};
+}
+
+/// By the number of rows, so that no table takes all places of its class while it loads first.
+void TieredStore::share_out_places() {
+  const tiered::ArenaPlan& plan = cache_->plan();
+  std::vector<double> rows(plan.classes.size(), 0);
+  const auto class_of = [&plan](const Tiered& t) {
+    return static_cast<size_t>(plan.class_of[static_cast<size_t>(t.in_cache)]);
+  };
+  for (const Tiered& t : tables_) {
+    if (t.in_cache >= 0) rows[class_of(t)] += static_cast<double>(t.spec.rows);
+  }
+  for (Tiered& t : tables_) {
+    if (t.in_cache < 0) continue;
+    const auto places = static_cast<double>(plan.classes[class_of(t)].places());
+    t.preload = static_cast<int64_t>(places * static_cast<double>(t.spec.rows) / rows[class_of(t)]) + 1;
+  }
+}
+
+Status TieredStore::ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) {
+  if (tier(table) == nullptr) return plain_->ingest(table, first, n, rows);
+  DPI_RETURN_IF_ERROR(make_cache());
+  Tiered& t = tables_[static_cast<size_t>(table)];
+  if (first != t.ingested || n < 0 || n > t.spec.rows - first)
+    return internal_error("table '" + t.spec.name + "': rows came out of order");
+  t.ingested += n;
+  const std::span<const std::byte> whole = whole_rows(t, first, n, rows);
+  const auto row_bytes = n > 0 ? whole.size() / static_cast<size_t>(n) : 0;
+  const int64_t in_file = std::clamp<int64_t>(rows_->table(t.in_cache).rows - first, 0, n);
+  rows_->add_rows(t.in_cache, whole.subspan(static_cast<size_t>(in_file) * row_bytes));
+  for (int64_t r = 0; r < n && first + r < t.preload; ++r) {
+    if (!cache_->preload(t.in_cache, first + r, whole.subspan(static_cast<size_t>(r) * row_bytes, row_bytes)))
+      t.preload = 0;
+  }
+  return {};
+}
+
+/// Of i8 each with its scale.
+std::span<const std::byte> TieredStore::whole_rows(const Tiered& t, int64_t first, int64_t n,
+                                                   std::span<const std::byte> rows) {
+  if (t.spec.dtype != kernels::DType::kI8) return rows;
+  const auto dim = static_cast<size_t>(t.spec.dim);
+  const auto at = static_cast<size_t>(tiered::scale_at(t.spec.dim)), bytes = at + sizeof(float);
+  whole_.assign(static_cast<size_t>(n) * bytes, std::byte{0});
+  for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
+    std::memcpy(whole_.data() + r * bytes, rows.data() + r * dim, dim);
+    std::memcpy(whole_.data() + r * bytes + at, &t.scale[static_cast<size_t>(first) + r], sizeof(float));
+  }
+  return whole_;
+}
+
+Status TieredStore::ingest_scale(int32_t table, std::span<const float> scale) {
+  if (tier(table) == nullptr) return plain_->ingest_scale(table, scale);
+  tables_[static_cast<size_t>(table)].scale.assign(scale.begin(), scale.end());
+  return {};
+}
+
+/// Reads the rows that stand for padding to their places.
+Status TieredStore::pin_rows(const Tiered& t) {
+  const kernels::TableView v = cache_->view(t.in_cache);
+  for (const PinnedRow& p : t.spec.pinned) {
+    auto* row = static_cast<std::byte*>(const_cast<void*>(v.base)) + (p.place - reserved_) * v.row_bytes;
+    uint64_t found = 0;
+    DPI_RETURN_IF_ERROR(rows_->fetch({t.in_cache, {&p.row, 1}, &row, &found, 0}));
+    if (found == 0)
+      return internal_error("table '" + t.spec.name + "' has no row " + std::to_string(p.row) + " to pin");
+  }
+  return {};
+}
+
+Status TieredStore::seal() {
+  DPI_RETURN_IF_ERROR(make_cache());
+  for (Tiered& t : tables_) {
+    if (t.in_cache < 0) continue;
+    if (t.ingested != t.spec.rows)
+      return internal_error("table '" + t.spec.name + "': " + std::to_string(t.ingested) + " of " +
+                            std::to_string(t.spec.rows) + " rows came");
+    DPI_RETURN_IF_ERROR(pin_rows(t));
+    std::vector<float>().swap(t.scale);
+  }
+  std::vector<std::byte>().swap(whole_);
+  return plain_->seal();
+}
+
+std::optional<TierStats> TieredStore::tier_stats(int32_t table) const {
+  const Tiered* t = tier(table);
+  if (t == nullptr || cache_ == nullptr) return {};
+  const HostCache::Stats s = cache_->stats(t->in_cache);
+  TierStats r;
+  r.hits = s.lookups.hits, r.late = s.lookups.late, r.absent = s.lookups.absent;
+  r.defaulted = s.lookups.defaulted, r.dropped = s.lookups.dropped;
+  r.fetched = s.fetches.fetched, r.missing = s.fetches.absent, r.failed = s.fetches.failed;
+  r.bytes = s.fetches.bytes, r.p50_ns = s.fetches.p50_ns, r.p99_ns = s.fetches.p99_ns;
+  return r;
+}
+
+Result<std::unique_ptr<StoreReader>> TieredStore::open_reader(const ReaderLimits& limits) {
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> plain, plain_->open_reader(limits));
+  DPI_ASSIGN_OR_RETURN(HostCache::Reader reader, cache_->make_reader(limits.ids));
+  return std::unique_ptr<StoreReader>(
+      std::make_unique<TieredReader>(*this, std::move(plain), std::move(reader), limits));
+}
+
+TieredReader::TieredReader(const TieredStore& store, std::unique_ptr<StoreReader> plain,
+                           HostCache::Reader reader, const ReaderLimits& limits)
+    : store_(store),
+      plain_(std::move(plain)),
+      reader_(std::move(reader)),
+      keys_(static_cast<size_t>(limits.ids)),
+      places_(static_cast<size_t>(limits.ids)),
+      lookups_(static_cast<size_t>(limits.lookups)) {}
+
+int64_t ids_of(const kernels::Bags& ids) { return ids.offsets != nullptr ? ids.offsets[ids.rows] : ids.rows; }
+
+void TieredReader::take_keys(const StoreRequest::Lookup& l, int64_t n, int64_t* keys) const {
+  const int64_t stride = l.ids.offsets != nullptr ? 1 : l.ids.stride;
+  for (int64_t i = 0; i < n; ++i) keys[i] = l.ids.ids[i * stride];
+}
+
+void TieredReader::give_places(const StoreRequest::Lookup& l, int64_t n, const int64_t* keys,
+                               const int32_t* places) const {
+  const int64_t stride = l.ids.offsets != nullptr ? 1 : l.place_stride;
+  const int32_t reserved = store_.reserved_;
+  for (int64_t i = 0; i < n; ++i) l.places[i * stride] = places[i] + reserved;
+  for (const PinnedRow& p : store_.tier(l.table)->spec.pinned) {
+    for (int64_t i = 0; i < n; ++i) {
+      if (keys[i] == p.row) l.places[i * stride] = p.place;
+    }
+  }
+}
+
+Result<Readiness> TieredReader::acquire(const StoreRequest& request) {
+  DPI_ASSIGN_OR_RETURN(const Readiness plain, plain_->acquire(request));
+  if (plain != Readiness::kReady) return plain;
+  int64_t at = 0;
+  size_t n_lookups = 0;
+  for (const StoreRequest::Lookup& l : request.lookups) {
+    const TieredStore::Tiered* t = store_.tier(l.table);
+    if (t == nullptr) continue;
+    const int64_t n = ids_of(l.ids);
+    if (n > static_cast<int64_t>(keys_.size()) - at || n_lookups == lookups_.size()) {
+      plain_->release();
+      return internal_error("a request of more ids than its reader was opened for");
+    }
+    take_keys(l, n, keys_.data() + at);
+    lookups_[n_lookups++] = {t->in_cache, keys_.data() + at, n, places_.data() + at};
+    at += n;
+  }
+  Status found =
+      store_.cache_->acquire(*reader_, {lookups_.data(), n_lookups}, request.deadline_ns, request.may_wait);
+  if (!found.ok()) {
+    plain_->release();
+    return found;
+  }
+  n_lookups = 0;
+  for (const StoreRequest::Lookup& l : request.lookups) {
+    if (store_.tier(l.table) == nullptr) continue;
+    const CacheLookup& c = lookups_[n_lookups++];
+    give_places(l, c.n, c.keys, c.places);
+  }
+  return Readiness::kReady;
+}
+
+void TieredReader::release() {
+  store_.cache_->release(*reader_);
+  plain_->release();
+}
+
+kernels::TableView TieredReader::view(int32_t table) const {
+  const TieredStore::Tiered* t = store_.tier(table);
+  if (t == nullptr) return plain_->view(table);
+  kernels::TableView v = store_.cache_->view(t->in_cache);
+  const int64_t before = store_.reserved_ * v.row_bytes;
+  v.base = static_cast<const std::byte*>(v.base) - before;
+  v.rows += store_.reserved_;
+  if (v.scale != nullptr) v.scale -= store_.reserved_ * v.scale_stride;
+  return v;
+}
+
+}  // namespace
+
+const TierOptions::Table* TierOptions::find(const std::string& name) const {
+  const auto at = std::find_if(tables.begin(), tables.end(), [&](const Table& t) { return t.name == name; });
+  return at != tables.end() ? &*at : nullptr;
+}
+
+Result<uint64_t> tier_bytes(const std::vector<StoreTable>& tables, const TierOptions& options) {
+  const std::vector<tiered::TierTable> rows = tier_tables(tables);
+  if (rows.empty()) return uint64_t{0};
+  return HostCache::bytes(rows, cache_options(options, reserved_places(tables)));
+}
+
+uint64_t tier_reader_bytes(int64_t max_ids) {
+  return HostCache::reader_bytes(max_ids) +
+         static_cast<uint64_t>(max_ids) * (sizeof(int64_t) + sizeof(int32_t));
+}
+
+Result<std::unique_ptr<TableStore>> make_tiered_store(std::unique_ptr<TableStore> plain,
+                                                      std::unique_ptr<BundleRows> rows,
+                                                      const TierOptions& options, const dpi_backend_api* api,
+                                                      dpi_backend_device* device, const MemoryHooks& hooks) {
+  dpi_backend_caps caps{};
+  dpi_backend_error err{};
+  caps.struct_size = sizeof caps;
+  if (const int32_t code = api->caps(device, &caps, &err); code != 0)
+    return Status(static_cast<Code>(code), err.message);
+  const bool on_device = (caps.flags & DPI_BACKEND_HOST_MEMORY) == 0;
+  if (on_device && (caps.flags & DPI_BACKEND_FETCH) == 0)
+    return unsupported(std::string("tables in host memory need a device whose kernels can read it; '") +
+                       api->name + "' cannot");
+  return std::unique_ptr<TableStore>(std::make_unique<TieredStore>(std::move(plain), std::move(rows), options,
+                                                                   api, device, on_device, hooks));
+}
+
+}  // namespace dpi

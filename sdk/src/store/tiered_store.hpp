@@ -1,0 +1,47 @@
+// The store of a model whose large tables do not fit memory: plain tables lie in another store, rows of
+// tiered ones in a host cache of fixed size over the bundle's file (tiered/host_cache.hpp). Rows that stream
+// by while the model loads fill the cache, each table its share, the first ones first.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/abi/dpi_backend.h"
+#include "base/environment.hpp"
+#include "store/bundle_rows.hpp"
+#include "store/table_store.hpp"
+#include "store/tiered/host_cache.hpp"
+
+namespace dpi {
+
+struct TierOptions {
+  struct Table {
+    std::string name;
+    tiered::MissPolicy miss = tiered::MissPolicy::kExact;
+    float fill = 0;  // of every column, where policy default has no row
+  };
+  uint64_t host_bytes = 0;    // of all tiered tables together
+  std::vector<Table> tables;  // those that differ from the others
+  int32_t fetch_threads = 2;
+  int32_t fetch_jobs = 64;
+  uint64_t fetch_bytes = uint64_t{64} << 20;  // under way at most
+
+  const Table* find(const std::string& name) const;
+};
+
+/// What the tiered ones among `tables` take of host memory: the cache, not what readers have.
+Result<uint64_t> tier_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
+/// What a reader takes for requests of so many ids.
+uint64_t tier_reader_bytes(int64_t max_ids);
+
+/// rows: of the tiered tables, in their order. plain: the store of the others; sees the tiered ones as tables
+/// without rows. Rows lie in memory that the device's kernels can read. kUnsupported when they can read none
+/// of the host's. api and device must outlive the store.
+Result<std::unique_ptr<TableStore>> make_tiered_store(std::unique_ptr<TableStore> plain,
+                                                      std::unique_ptr<BundleRows> rows,
+                                                      const TierOptions& options, const dpi_backend_api* api,
+                                                      dpi_backend_device* device, const MemoryHooks& hooks);
+
+}  // namespace dpi
