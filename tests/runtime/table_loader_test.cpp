@@ -94,7 +94,7 @@ class KeepingStore final : public TableStore {
     sealed = true;
     return {};
   }
-  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override {
+  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits&) override {
     return Status(Code::kUnsupported, "nothing is read here");
   }
 };

@@ -24,7 +24,7 @@ class ReadyStore final : public TableStore {
   Status ingest(int32_t, int64_t, int64_t, std::span<const std::byte>) override { return {}; }
   Status ingest_scale(int32_t, std::span<const float>) override { return {}; }
   Status seal() override { return {}; }
-  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override {
+  Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits&) override {
     return std::unique_ptr<StoreReader>(std::make_unique<ReadyReader>());
   }
 };

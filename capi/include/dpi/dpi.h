@@ -76,7 +76,7 @@ enum {
   DPI_E_NO_DEVICE = 8,        /* the device asked for cannot be used; the text says why                                      */
   DPI_E_TIMEOUT = 9,          /* the deadline passed                                                                         */
   DPI_E_CANCELLED = 10,       /* the cancel flag was set                                                                     */
-  DPI_E_QUEUE_FULL = 11,      /* reserved: no function returns it                                                            */
+  DPI_E_QUEUE_FULL = 11,      /* the host tier fetches as many rows as it may (options store.*): try again                   */
   DPI_E_CLOSED = 12,          /* the model is being freed                                                                    */
   DPI_E_FORKED = 13,          /* the handle belongs to the parent process                                                    */
   DPI_E_VERSION = 14,         /* the caller was compiled against a newer header and uses what this library lacks              */
@@ -193,6 +193,22 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   in_flight          1 ... 8                             3      chunks of one call in flight on a device with its own memory
  *   small_batch        on | off                            off    one kernel for small batches where the device has one
  *   tuning             default | off | path                default   measured choices of the cuda backend's kernels
+ * For tables larger than memory. The rows of tables in the host tier stay in the bundle's file, and a cache of fixed size holds those that calls
+ * need; scores are those of resident tables, to the bit where debug.fold=off, else within rounding, since nothing is derived from such rows. The
+ * file may be replaced by another of its name, but not written to: a row that cannot be read is DPI_E_IO for the call. dpi_model_load_memory
+ * has no file, and refuses a host tier with DPI_E_UNSUPPORTED, as does a device whose kernels cannot read host memory:
+ *   store.host_bytes      bytes                            0      the host tier of the model: rows, directories, what the index of both takes; 0 = none.
+ *                                                                 A call whose distinct rows do not fit at once is DPI_E_OUT_OF_MEMORY
+ *   store.resident_bytes  bytes                            1048576   a table of at most so many stays resident; so does, with a note in the plan,
+ *                                                                 one under a mask that asks which rows are zero
+ *   store.fetch_threads   1 ... 64                         2      threads of the model that read rows (named dpi-fetch)
+ *   store.fetch_queue     1 ... 65536                      64     reads of up to 256 rows that may wait or run; more are DPI_E_QUEUE_FULL
+ *   store.fetch_bytes     65536 ...                        67108864   bytes that may be under way; more are DPI_E_QUEUE_FULL
+ *   table.NAME.tier       auto | resident | host           auto   of one table; auto = by its size
+ *   table.NAME.miss       exact | default | fail           exact  a row that is not in the tier yet: exact = the call waits, until its deadline
+ *                                                                 (DPI_E_TIMEOUT); default = its columns are table.NAME.default this time, and it
+ *                                                                 is fetched behind; fail = DPI_E_NOT_FOUND, and it is fetched behind
+ *   table.NAME.default    number                           0      of every column, for miss=default
  * For measuring and for finding faults; services have no use for them, and later versions may drop them:
  *   debug.fold         on | off                            on     exact algebra that removes work
  *   debug.fuse         on | off                            on     operator fusion; off = primitives one by one
@@ -290,6 +306,14 @@ DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap
  *   unparsable    raw values refused: no number, no integer, outside a step's domain
  *   cut           bags longer than max_len
  *   absent        ids of a feature of keys that its key set does not hold: they read the default row of its tables
+ * In the list "tiers" one object per table in the host tier, its "name" and how many ids were looked up that
+ *   hits          found their row there
+ *   late          waited for it
+ *   absent        have none in the file
+ *   defaulted     were late and got the default row (miss=default)
+ *   dropped       of those, whose row was not even fetched behind: no place or no fetch was free
+ * and of fetches: rows "fetched", "missing" and "failed", "fetched_bytes", and "fetch_p50_us" and "fetch_p99_us" of a fetch of up to 256 rows.
+ * dpi_table_lookup counts there too.
  * unknown, unparsable and missing elements of raw rows count when dpi_rows is given the value, all else when a call reads it; a call that
  * is refused has counted what it read. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
@@ -298,7 +322,8 @@ DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t
  * to compare them with training. table: its name in the bundle; dim: dpi_model_info_json. Where a key set finds the table's rows, keys are any
  * int64 and an absent one gives the default row; else keys are row numbers, and one outside the table is DPI_E_INVALID_ARGUMENT, its
  * number in the call and its value named. out_len: floats of out, at least n x dim. A table that the bundle has not, or of which the model keeps
- * no rows, is DPI_E_NOT_FOUND; one on a device with memory of its own DPI_E_UNSUPPORTED. Not counted by dpi_model_counters_json. */
+ * no rows, is DPI_E_NOT_FOUND; one on a device with memory of its own DPI_E_UNSUPPORTED. A table in the host tier is read through it, by its policy,
+ * on every device. A call that fails leaves out as it is. Counted as "tiers" of dpi_model_counters_json only. */
 DPI_API DPI_NODISCARD dpi_status dpi_table_lookup(const dpi_model* model, const char* table, const int64_t* keys, size_t n, float* out,
                                                   size_t out_len, dpi_error* error) DPI_NOEXCEPT;
 

@@ -26,7 +26,7 @@ enum class Code : int32_t {
   kNoDevice = 8,
   kTimeout = 9,
   kCancelled = 10,
-  kQueueFull = 11,  // reserved: nothing returns it
+  kQueueFull = 11,  // as many fetches as may be are under way
   kClosed = 12,
   kForked = 13,
   kVersion = 14,

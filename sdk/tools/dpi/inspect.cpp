@@ -8,6 +8,7 @@
 #include "loaded_model.hpp"
 #include "planned.hpp"
 #include "runtime/model/memory_forecast.hpp"
+#include "runtime/model/tiers.hpp"
 #include "terminal.hpp"
 
 namespace dpi::tool {
@@ -66,21 +67,27 @@ bool has_external(const Manifest& m) {
 }
 
 Json forecast_json(const MemoryForecast& f) {
-  return {{"tables_bytes", f.tables},   {"packed_weight_bytes", f.weights},
-          {"key_bytes", f.keys},        {"encoder_bytes", f.encoders},
-          {"model_bytes", f.model},     {"flight_bytes", f.flight},
-          {"in_flight", f.flights},     {"contexts", f.contexts},
-          {"loading_bytes", f.loading}, {"least_bytes", f.least()},
-          {"most_bytes", f.most()}};
+  return {{"tables_bytes", f.tables},   {"host_tier_bytes", f.host_tier}, {"packed_weight_bytes", f.weights},
+          {"key_bytes", f.keys},        {"encoder_bytes", f.encoders},    {"model_bytes", f.model},
+          {"flight_bytes", f.flight},   {"in_flight", f.flights},         {"contexts", f.contexts},
+          {"loading_bytes", f.loading}, {"least_bytes", f.least()},       {"most_bytes", f.most()}};
 }
 
 /// Bytes as the plan will need them, padding included, in host memory (device cpu) and on a GPU. Tables are
 /// unpadded in the file.
 Json memory_json(const Bundle& bundle, const Graph& graph, const ModelOptions& options) {
   constexpr int64_t kHostAlignment = 64, kDeviceAlignment = 256;
-  const Plan plan = take(make_plan(graph, plan_options(options)));
+  PlanOptions how = plan_options(options);
+  check(choose_tiers(bundle.manifest(), options, &how), true);
+  const Plan plan = take(make_plan(graph, how));
   Json j;
   j["max_rows"] = options.max_rows;
+  j["in_host_tier"] = Json::array();
+  for (const PlanTable& t : plan.tables) {
+    if (t.tiered)
+      j["in_host_tier"].push_back(
+          {{"name", t.name}, {"bytes", t.rows * t.dim * kernels::dtype_bytes(t.dtype)}});
+  }
   j["host"] = forecast_json(take(forecast_memory(bundle, plan, options, {false, kHostAlignment, 0, 0})));
   j["gpu"] = forecast_json(take(forecast_memory(bundle, plan, options, {true, kDeviceAlignment, 0, 0})));
   return j;
@@ -188,13 +195,19 @@ void print(const Json& j) {
     print_line(stdout, "memory: not known, since rows of external tables are elsewhere");
     return;
   }
+  for (const Json& t : j["memory"]["in_host_tier"])
+    print_line(stdout, "host tier       table %s, %s in the file", t["name"].get<std::string>().c_str(),
+               bytes_text(t["bytes"]).c_str());
   for (const char* where : {"host", "gpu"}) {
     const Json& m = j["memory"][where];
+    const std::string tier =
+        m["host_tier_bytes"] == 0 ? std::string() : ", host tier " + bytes_text(m["host_tier_bytes"]);
     print_line(stdout,
-               "memory on %-4s  tables %s, weights %s, a call of up to %s rows %s; at least %s, at most %s",
-               where, bytes_text(m["tables_bytes"]).c_str(), bytes_text(m["packed_weight_bytes"]).c_str(),
-               j["memory"]["max_rows"].dump().c_str(), bytes_text(m["flight_bytes"]).c_str(),
-               bytes_text(m["least_bytes"]).c_str(), bytes_text(m["most_bytes"]).c_str());
+               "memory on %-4s  tables %s%s, weights %s, a call of up to %s rows %s; at least %s, at most %s",
+               where, bytes_text(m["tables_bytes"]).c_str(), tier.c_str(),
+               bytes_text(m["packed_weight_bytes"]).c_str(), j["memory"]["max_rows"].dump().c_str(),
+               bytes_text(m["flight_bytes"]).c_str(), bytes_text(m["least_bytes"]).c_str(),
+               bytes_text(m["most_bytes"]).c_str());
   }
 }
 
