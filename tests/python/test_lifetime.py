@@ -1,8 +1,10 @@
 """Closing, forking, threads, and memory that does not grow."""
 
+import collections.abc
 import gc
 import os
 import pickle
+import signal
 import threading
 import time
 import warnings
@@ -108,6 +110,74 @@ def test_fork():
         assert os.waitpid(child, 0)[1] == 0
         assert np.array_equal(bits(model.predict(**a)), bits(want))
         rows.close()
+
+
+def test_fork_while_another_thread_has_rows_and_environment():
+    """That thread is not in the child, which is refused all the same and does not wait for it (without new locks it would for ever)."""
+    with dpi.Model(ADULT) as model, model.rows() as rows, dpi.Env() as env:
+        rows.begin()
+        inside, leave = threading.Event(), threading.Event()
+
+        def hold():
+            with rows._use, env._use:
+                inside.set()
+                leave.wait()
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        inside.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            try:
+                rows.predict()
+            except dpi.Forked:
+                env.set_log("off")
+                rows.close()
+                env.close()
+                os._exit(7)
+            os._exit(1)
+        leave.set()
+        holder.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert len(rows.predict()) == 1
+
+
+class Closer(collections.abc.Sequence):
+    """A list, weights and a text whose own code closes what reads them."""
+
+    def __init__(self, close):
+        self.close = close
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        self.close()
+        return "1038"
+
+    def __array__(self, dtype=None, copy=None):
+        self.close()
+        return np.ones(1, np.float32)
+
+    def __str__(self):
+        self.close()
+        return "1"
+
+
+def test_a_value_cannot_close_what_it_is_set_in():
+    """Planted fault: without the count of uses each of these reads freed memory."""
+    with dpi.Model(MSWEB) as model, model.rows() as rows, dpi.Env() as env:
+        rows.begin()
+        for call in (lambda: rows.set("history", Closer(rows.close)), lambda: rows.set_ids("history", [1], Closer(rows.close)),
+                     lambda: rows.add_integers("history", [1], Closer(rows.close)),
+                     lambda: rows.extend({"history": [Closer(rows.close)]}),
+                     lambda: rows.extend({"history": (Closer(rows.close), [0, 3])}),
+                     lambda: env.set("threads", Closer(env.close))):
+            with pytest.raises(dpi.InvalidArgument, match="cannot be closed by code that runs inside"):
+                call()
+        env.set("threads", 1)
+        assert len(rows.clear().begin().set("visits", 2).predict()) == 1
 
 
 def test_a_model_that_is_left_is_named_and_freed():

@@ -123,7 +123,8 @@ def test_out_and_logits():
         got = model.predict(**a, out=guarded[1:10], logits=second)
         assert got[0].base is guarded and got[1] is second and np.isnan(guarded[[0, 10]]).all()
         assert np.array_equal(guarded[1:10], want) and np.array_equal(second, logits)
-        for bad in (np.empty((8, 1), np.float32), np.empty((9, 1)), np.empty((9, 2), np.float32)[:, :1], want.tolist()):
+        assert np.array_equal(model.predict(**a, out=np.empty(9, np.float32)), want.ravel())
+        for bad in (np.empty((8, 1), np.float32), np.empty((1, 9), np.float32), np.empty((3, 3), np.float32), np.empty((9, 1)), np.empty((9, 2), np.float32)[:, :1], want.tolist()):
             with pytest.raises(dpi.InvalidArgument, match="out: expected"):
                 model.predict(**a, out=bad)
         want.flags.writeable = False

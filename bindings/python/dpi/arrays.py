@@ -60,9 +60,7 @@ def integers(what: str, value: Any) -> Optional[np.ndarray]:
     """value as contiguous int64; raises unless it holds integers that int64 has."""
     if value is None:
         return None
-    found = np.asarray(value)
-    if found.dtype.kind not in "iu" and found.size:
-        raise invalid(f"{what}: {found.dtype}, expected integers")
+    found = _of_kinds(what, value, "iu", "integers")
     if found.dtype.kind == "u" and found.size and int(found.max()) >= 2**63:
         raise invalid(f"{what}: {int(found.max())} is beyond int64")
     return np.ascontiguousarray(found, np.int64)
@@ -72,8 +70,13 @@ def floats(what: str, value: Any) -> Optional[np.ndarray]:
     """value as contiguous float32, rounded to nearest; raises unless it holds numbers."""
     if value is None:
         return None
-    found = np.asarray(value)
-    if found.dtype.kind not in "fiub" and found.size:
-        raise invalid(f"{what}: {found.dtype}, expected numbers")
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(found, np.float32)
+        return np.ascontiguousarray(_of_kinds(what, value, "fiub", "numbers"), np.float32)
+
+
+def _of_kinds(what: str, value: Any, kinds: str, expected: str) -> np.ndarray:
+    """value as an array whose dtype is of one of these kinds; one without elements, of any."""
+    found = np.asarray(value)
+    if found.dtype.kind not in kinds and found.size:
+        raise invalid(f"{what}: {found.dtype}, expected {expected}")
+    return found

@@ -1,11 +1,11 @@
 """What models share: worker threads, and where the library's messages go."""
 
 import struct
-import threading
-from typing import Iterator, NamedTuple, Optional
+from typing import Iterator, NamedTuple
 
 from . import _native
-from .errors import closed
+from .errors import Closed
+from .handle import Closing, Use
 
 DEBUG, INFO, WARN, ERROR, OFF = "debug", "info", "warn", "error", "off"
 _LEVELS = {DEBUG: _native.DPI_LOG_DEBUG, INFO: _native.DPI_LOG_INFO, WARN: _native.DPI_LOG_WARN, ERROR: _native.DPI_LOG_ERROR,
@@ -21,7 +21,7 @@ class Message(NamedTuple):
     text: str
 
 
-class Env:
+class Env(Closing):
     """Worker threads and messages that models share. A model keeps the environment it was loaded in, also past close(). All methods
     may be called from any number of threads at once.
 
@@ -30,7 +30,7 @@ class Env:
     """
 
     def __init__(self, threads: int = 0, log: str = WARN) -> None:
-        self._lock, self._handle = threading.Lock(), _native.dpi_env_create()
+        self._use = Use("environment", _native.dpi_env_create())
         try:
             self.set("threads", str(threads))
             self.set_log(log)
@@ -41,36 +41,34 @@ class Env:
     @classmethod
     def _of_process(cls) -> "Env":
         env = cls.__new__(cls)
-        env._lock, env._handle = threading.Lock(), None
+        env._use = Use("environment", None)  # as the library calls it
         return env
-
-    def _held(self) -> Optional[int]:
-        if self._handle == 0:
-            raise closed("environment")
-        return self._handle
 
     def set(self, key: str, value: object) -> None:
         """Sets a key that dpi.h lists under dpi_env_set."""
-        with self._lock:
-            _native.dpi_env_set(self._held(), key, str(value))
+        with self._use as handle:
+            _native.dpi_env_set(handle, key, str(value))
 
     def set_log(self, level: str) -> None:
         """Sets the least level of messages that are kept."""
-        with self._lock:
-            _native.dpi_env_set_log(self._held(), None, None, _LEVELS.get(level, -1))
+        with self._use as handle:
+            _native.dpi_env_set_log(handle, None, None, _LEVELS.get(level, -1))
 
     def give_to(self, options: int) -> None:
         """Makes this the environment of the options at that address."""
-        with self._lock:
-            _native.dpi_options_set_env(options, self._held())
+        with self._use as handle:
+            _native.dpi_options_set_env(options, handle)
 
     def messages(self) -> Iterator[Message]:
         """Takes the messages that there are, the oldest first; the library keeps the last 256."""
         buf, level = bytearray(4096), bytearray(4)  # no text of the library is longer
         while True:
-            with self._lock:
-                n = 0 if self._handle == 0 else _native.dpi_env_poll_log(self._handle, buf, len(buf), level)
-                text, number = buf[: max(n - 1, 0)].decode(errors="replace"), struct.unpack("=i", level)[0]
+            try:
+                with self._use as handle:
+                    n = _native.dpi_env_poll_log(handle, buf, len(buf), level)
+                    text, number = buf[: max(n - 1, 0)].decode(errors="replace"), struct.unpack("=i", level)[0]
+            except Closed:
+                return
             if n == 0:
                 return
             component, _, rest = text.partition(": ")
@@ -78,19 +76,14 @@ class Env:
 
     def close(self) -> None:
         """Drops this handle; models loaded in the environment keep it. Closing again does nothing, and the process's stays."""
-        with self._lock:
-            handle, self._handle = self._handle, 0 if self._handle else self._handle
+        if self._use.address is None:
+            return
+        handle = self._use.take()
         if handle:
             _native.dpi_env_free(handle)
 
-    def __enter__(self) -> "Env":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __del__(self) -> None:
-        if getattr(self, "_handle", 0):
+        if hasattr(self, "_use"):
             self.close()
 
 

@@ -11,6 +11,7 @@ from . import _native, arrays
 from .arrays import Cancel, Shared, deadline_of
 from .env import Env
 from .errors import make
+from .handle import Closing
 from .library import text_of
 from .rows import Rows
 from .schema import Feature, Info, read_features, read_info
@@ -26,7 +27,7 @@ def _option_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
 
 
-class Model:
+class Model(Closing):
     """A loaded bundle, immutable. All methods may be called from any number of threads at once; the GIL is released while the library
     loads and scores. Close it, or use it in a `with` statement.
 
@@ -104,7 +105,7 @@ class Model:
         shared   a Shared; ids and dense then hold item features only
         rows     int, where the arrays do not tell it
         layout   "row_major", or "slot_major": ids [slots, rows], bag = slot * rows + row
-        out      [rows, heads] float32, contiguous, to write to; None = a new array
+        out      [rows, heads] float32 (or those floats in one dimension), contiguous, to write to; None = a new array
         logits   True for a new array, or one like out: values before the heads' activations, NaN for a head without logit
         timeout  seconds, then Timeout; looked at on entry, while waiting, between chunks
         cancel   a Cancel
@@ -216,12 +217,6 @@ class Model:
         if self._open:
             self._open = False
             _native.dpi_py_cell_close(self._cell)
-
-    def __enter__(self) -> "Model":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_cell", 0):

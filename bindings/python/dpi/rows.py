@@ -1,19 +1,19 @@
 """Rows: a batch of raw values that is filled step by step."""
 
-import threading
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 
 import numpy as np
 
 from . import _native, arrays, raw
 from .arrays import Cancel, deadline_of
-from .errors import closed
+from .errors import Closed, closed
+from .handle import Closing, Use
 
 if TYPE_CHECKING:
     from .model import Model
 
 
-class Rows:
+class Rows(Closing):
     """Builds a batch from raw values with the bundle's own encoders, so that serving reads values exactly as training did. A feature
     that is not set is missing. clear() keeps the memory for the next batch. Keeps the model's memory until close().
 
@@ -21,33 +21,27 @@ class Rows:
     """
 
     def __init__(self, model: "Model") -> None:
-        self._handle, self._lock = 0, threading.RLock()
         self._model = model
         held = _native.dpi_py_cell_retain(model._cell)
         try:
-            self._handle = _native.dpi_rows_create(held)
+            self._use = Use("row batch", _native.dpi_rows_create(held))
         finally:
             _native.dpi_model_free(held)
-        self._setter = raw.Setter(model.features, self._handle)
-
-    def _held(self) -> int:
-        if not self._handle:
-            raise closed("row batch")
-        return self._handle
+        self._setter = raw.Setter(model.features, self._use.address)
 
     def _index(self, feature: Union[str, int]) -> int:
         return feature if isinstance(feature, int) else self._model.feature(feature).index
 
     def begin(self) -> "Rows":
         """Starts the next row."""
-        with self._lock:
-            _native.dpi_rows_begin(self._held())
+        with self._use as handle:
+            _native.dpi_rows_begin(handle)
         return self
 
     def begin_shared(self) -> "Rows":
         """Starts the next shared row, before the rows that belong to it; shared features then go there."""
-        with self._lock:
-            _native.dpi_rows_begin_shared(self._held())
+        with self._use as handle:
+            _native.dpi_rows_begin_shared(handle)
             self._setter.shared += 1
         return self
 
@@ -62,8 +56,8 @@ class Rows:
           without encoder (None is missing). No other feature takes a list, and no list holds a list
         - bytes, dates, sets, dicts and whatever else are refused
         """
-        with self._lock:
-            self._setter.set(self._held(), self._model.feature(feature), value)
+        with self._use as handle:
+            self._setter.set(handle, self._model.feature(feature), value)
         return self
 
     def set_all(self, values: Mapping[str, Any]) -> "Rows":
@@ -74,9 +68,9 @@ class Rows:
 
     def add_text(self, feature: str, value: str, weight: float = 1.0) -> "Rows":
         """Appends one element of a sequence with its weight."""
-        with self._lock:
+        with self._use as handle:
             data = value.encode()
-            _native.dpi_rows_add_text(self._held(), self._index(feature), data, len(data), weight)
+            _native.dpi_rows_add_text(handle, self._index(feature), data, len(data), weight)
         return self
 
     def add_integers(self, feature: str, values: Any, weights: Any = None) -> "Rows":
@@ -92,21 +86,20 @@ class Rows:
         return self._arrays(feature, None, arrays.floats("values", values), None, False)
 
     def _arrays(self, feature: str, ids: Any, floats: Any, weights: Any, as_raw: bool) -> "Rows":
-        with self._lock:
-            _native.dpi_py_rows_arrays(self._held(), self._index(feature), ids, floats, arrays.floats("weights", weights), as_raw)
+        with self._use as handle:
+            _native.dpi_py_rows_arrays(handle, self._index(feature), ids, floats, arrays.floats("weights", weights), as_raw)
         return self
 
     def extend(self, columns: Any, *, shared: Any = None, shared_offsets: Any = None, extra: str = "refuse") -> "Rows":
         """Appends rows from columns, as Model.predict_raw takes them."""
-        with self._lock:
-            raw.extend(self._setter, self._held(), columns, shared, shared_offsets, extra)
+        with self._use as handle:
+            raw.extend(self._setter, handle, columns, shared, shared_offsets, extra)
         return self
 
     def predict(self, *, out: Optional[np.ndarray] = None, logits: Any = None, timeout: Optional[float] = None,
                 cancel: Optional[Cancel] = None) -> Any:
         """Scores the rows: [rows, heads] float32, or (scores, logits); arguments as in Model.predict."""
-        with self._lock:
-            handle = self._held()
+        with self._use as handle:
             if self._model.closed:
                 raise closed("model")
             return _native.dpi_py_rows_predict(handle, self._model.info.heads, out, None if logits is False else logits,
@@ -114,28 +107,24 @@ class Rows:
 
     def clear(self) -> "Rows":
         """Forgets all rows and keeps the memory."""
-        with self._lock:
-            _native.dpi_rows_clear(self._held())
+        with self._use as handle:
+            _native.dpi_rows_clear(handle)
             self._setter.shared = 0
         return self
 
     def __len__(self) -> int:
-        with self._lock:
-            return _native.dpi_rows_count(self._handle) if self._handle else 0
+        try:
+            with self._use as handle:
+                return _native.dpi_rows_count(handle)
+        except Closed:
+            return 0
 
     def close(self) -> None:
         """Frees the rows. Closing again does nothing."""
-        with self._lock:
-            handle, self._handle = self._handle, 0
+        handle = self._use.take()
         if handle:
             _native.dpi_rows_free(handle)
 
-    def __enter__(self) -> "Rows":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __del__(self) -> None:
-        if getattr(self, "_handle", 0):
+        if hasattr(self, "_use"):
             self.close()

@@ -110,7 +110,7 @@ static int dpi_py_result(PyObject* given, int64_t rows, int64_t heads, const cha
     Py_INCREF(given);
     *array = given;
   }
-  if (dpi_py_take(*array, "f", 4, DPI_PY_WRITABLE, view) && view->n == rows * heads) return 1;
+  if (dpi_py_take(*array, "f", 4, DPI_PY_WRITABLE, view) && dpi_py_is_matrix(view, rows, heads)) return 1;
   return dpi_py_refuse(DPI_E_INVALID_ARGUMENT,
                        "%s: expected a contiguous, writable float32 array [%lld, %lld]", what,
                        (long long)rows, (long long)heads) != NULL;
