@@ -369,6 +369,8 @@ def key_faults(path):
     yield "external_and_data", edit("tables", "weight", external=True, data="/tables/weight"), UNSUPPORTED + "|" + BAD, "weight"
     yield "external_false", edit("tables", "weight", external=False), BAD, "external"
     yield "external_of_stored_keys", edit("tables", "weight", external=True), BAD, "external"
+    yield "external_rows", rebuild(path, lambda f, m: m["tables"].append({**external, "rows": 2**40 + 1}), 1), BAD, "rows"
+    yield "external_keys", rebuild(path, lambda f, m: m["key_sets"].append({"name": "far", "external": True, "keys": 2**40 + 1}), 1), BAD, "keys"
     yield "external_digest", rebuild(path, lambda f, m: m["tables"].append({**external, "digest": "12"}), 1), BAD, "digest"
     yield "external_default_short", rebuild(path, lambda f, m: m["tables"].append({**external, "default": [1, 2]}), 1), BAD, "default"
     yield "external_default_huge", rebuild(path, lambda f, m: m["tables"].append({**external, "default": [1, 2, 1e39]}), 1), BAD, "default"

@@ -16,6 +16,9 @@
 
 namespace dpi {
 
+constexpr int64_t kMaxTableRows = INT32_MAX - 1;        // that the bundle holds: ids are 32 bits in an op
+constexpr int64_t kMaxExternalRows = int64_t{1} << 40;  // rows x dim x 4 bytes stay far below 2^63
+
 enum class FeatureKind : int32_t { kCategorical, kSequence, kNumeric, kDense };
 enum class OutOfRange : int32_t { kError, kOov, kDefault };
 enum class Missing : int32_t { kError, kPad, kDefault };
@@ -71,8 +74,9 @@ struct FeatureSpec {
 /// no other key is taken for padding. Those are copies that a loader makes: the file ends with row `keys`.
 struct KeySetSpec {
   std::string name;
-  int64_t keys = 0;  // 1 .. 2^31-3, with the rows behind them at most 2^31-2; external: 0 = not known
-  std::string data;  // path of the data set; empty = external
+  int64_t keys =
+      0;  // 1 .. 2^31-3, with the rows behind them at most 2^31-2; external: .. 2^40, 0 = not known
+  std::string data;                          // path of the data set; empty = external
   std::vector<std::optional<int64_t>> pads;  // nullopt: features without a pad_id, whose padding is absent
 
   bool external() const { return data.empty(); }
@@ -88,7 +92,7 @@ struct TableSpec {
   std::string keys;                 // the key set that finds its rows; empty = row numbers
   int32_t key_set = -1;             // set by link_keys
   int32_t pad_rows = 0;             // behind `rows` when loaded; set by link_keys
-  bool external = false;            // its rows are not in the bundle; `rows` 0 = not known
+  bool external = false;            // its rows are not in the bundle; `rows` .. 2^40, 0 = not known
   std::string digest;               // external: of its rows, empty = not stated
   std::vector<double> default_row;  // external: empty = zeros
 

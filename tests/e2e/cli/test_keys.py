@@ -64,3 +64,14 @@ def test_external_tables_are_shown_and_refused(dpi, tmp_path):
     assert "external, keys of user" in dpi("inspect", tmp_path / "far.h5").ok().out
     ran = dpi("verify", tmp_path / "far.h5")
     assert ran.code != 0 and "table 'users' is external" in ran.out + ran.err
+
+
+def test_the_largest_external_table_can_be_planned(dpi, tmp_path):
+    """Its bytes, and those with a row for padding, are still numbers of 64 bits (a sanitizer sees when they are not)."""
+    b = Builder("far")
+    b.categorical("user", keys="user", missing="pad", pad_id=5)
+    b.external_table("users", 65536, key_set="user", rows=2**40, count=2**40 - 1)
+    b.head("z", b.linear(b.embed(b.input("user"), "users"), np.ones((1, 65536))))
+    b.write(tmp_path / "far.h5")
+    assert dpi("plan", tmp_path / "far.h5", "--json").json()["tables"][0]["rows"] >= 2**40
+    assert "1 099 511 627 776 x 65536" in dpi("inspect", tmp_path / "far.h5").ok().out

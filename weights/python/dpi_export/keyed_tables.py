@@ -6,6 +6,7 @@ from .errors import BundleError, check_name
 from .tables import BLOCK_BYTES, TableSource
 
 MOST_KEYS = 2**31 - 3
+MOST_EXTERNAL = 2**40  #: rows of an external table, keys of an external set
 MOST_PADS = 16  #: different pad_ids of the features of a set: each is a row of every table
 
 
@@ -180,7 +181,7 @@ def check_external(t):
     if "data" in t or "scale" in t:
         raise BundleError(f"{where}: is external and names a data set")
     if "rows" in t:
-        _whole(t["rows"], 1, 2**63 - 1, f"{where}: rows")
+        _whole(t["rows"], 1, MOST_EXTERNAL, f"{where}: rows")
     if digest is not None and not (isinstance(digest, str) and len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
         raise BundleError(f"{where}: digest is {digest!r}, expected 64 lower-case hex digits")
     if default is not None and not (isinstance(default, list) and len(default) == t["dim"] and all(
@@ -203,7 +204,7 @@ def check_key_set(entry):
     if not isinstance(external, bool) or (external and "data" in entry):
         raise BundleError(f"{where}: external is {external!r}" + (", and it names a data set" if "data" in entry else ""))
     if "keys" in entry or not external:
-        _whole(entry.get("keys"), 1, 2**63 - 1 if external else MOST_KEYS, f"{where}: keys")
+        _whole(entry.get("keys"), 1, MOST_EXTERNAL if external else MOST_KEYS, f"{where}: keys")
 
 
 def check_links(key_sets, features, tables):

@@ -114,6 +114,8 @@ def test_tables_of_one_set_have_the_same_keys(tmp_path):
     (lambda b: b.embed(b.input(b.categorical("f", vocab_size=2)), b.keyed_table("t", [1], np.zeros((1, 1)))), "keys of 't'"),
     (lambda b: b.embed(b.input(b.categorical("f", keys="t")), b.table("n", np.zeros((1, 1)))), "row numbers"),
     (lambda b: b.external_table("t", 4, digest="abc"), "64 lower-case hex digits"),
+    (lambda b: b.external_table("t", 4, rows=2**40 + 1), "an integer from 1 to 1099511627776"),
+    (lambda b: b.external_table("t", 4, key_set="k", count=2**40 + 1), "an integer from 1 to 1099511627776"),
     (lambda b: b.external_table("t", 4, default=[1]), "default is no list of 4")])
 def test_what_builder_refuses(call, text):
     with pytest.raises(BundleError, match=text):

@@ -3,7 +3,7 @@
 // reports it, or else a key that nobody asked for, which could change the meaning of what was read.
 //
 //   JsonObject o(members, "table 'age'");
-//   o.integer("rows", 1, kMaxRows, &t.rows, JsonObject::kRequired);
+//   o.integer("rows", 1, kMaxTableRows, &t.rows, JsonObject::kRequired);
 //   DPI_RETURN_IF_ERROR(o.finish());
 #pragma once
 

@@ -8,7 +8,6 @@
 namespace dpi {
 namespace {
 
-constexpr int64_t kMaxRows = INT32_MAX - 1;
 constexpr int64_t kMinorWithKeys = 1;
 constexpr size_t kMaxPads = 16;  // each is a row of every table of the set
 
@@ -43,7 +42,7 @@ Status link_feature(const SetIndex& index, Manifest* m, FeatureSpec* f) {
   if (set.pads.size() > kMaxPads)
     return bad_model("key set " + in_quotes(set.name) + ": its features have more than 16 different pad_ids");
   if (set.external()) return {};  // nothing is known of rows
-  if (pad_row >= kMaxRows) {
+  if (pad_row >= kMaxTableRows) {
     return bad_model("key set " + in_quotes(set.name) + ": " + std::to_string(set.keys) + " keys and " +
                      std::to_string(set.pads.size()) + " pad_ids of features need more than 2^31-2 rows");
   }

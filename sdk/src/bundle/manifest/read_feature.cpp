@@ -6,7 +6,6 @@
 namespace dpi {
 namespace {
 
-constexpr int64_t kMaxRows = INT32_MAX - 1;
 constexpr int64_t kMaxLen = 65536;
 constexpr auto kRequired = JsonObject::kRequired;
 constexpr auto kOptional = JsonObject::kOptional;
@@ -29,7 +28,7 @@ void read_ids(JsonObject* o, FeatureSpec* f) {
     read_keyed(o, f);
     return;
   }
-  if (!o->integer("vocab_size", 1, kMaxRows, &f->vocab_size, kRequired)) return;
+  if (!o->integer("vocab_size", 1, kMaxTableRows, &f->vocab_size, kRequired)) return;
   o->choice("out_of_range", {OutOfRange::kError, OutOfRange::kOov, OutOfRange::kDefault}, &f->out_of_range,
             kOptional);
   const int64_t last = f->vocab_size - 1;

@@ -17,7 +17,6 @@ namespace {
 constexpr size_t kMaxListed = 100'000;  // features, tables, ops
 constexpr size_t kMaxHeads = 256;
 constexpr size_t kVersionParts = 2;
-constexpr int64_t kMaxRows = INT32_MAX - 1;
 constexpr int64_t kMaxDim = 65536;
 constexpr int64_t kMaxGoldenRows = 65536;
 constexpr int64_t kMaxColumns = 1 << 24;  // dense columns of all features
@@ -53,7 +52,8 @@ class TableReader final : public ObjectReader {
     JsonObject o(members(), "table");
     if (o.text("name", &t.name, kRequired)) o.rename("table " + in_quotes(t.name));
     if (o.flag("external", &t.external, kOptional) && !t.external) o.fail("external is false, expected true");
-    o.integer("rows", 1, t.external ? INT64_MAX : kMaxRows, &t.rows, t.external ? kOptional : kRequired);
+    o.integer("rows", 1, t.external ? kMaxExternalRows : kMaxTableRows, &t.rows,
+              t.external ? kOptional : kRequired);
     o.integer("dim", 1, kMaxDim, &t.dim, kRequired);
     o.choice("dtype", {DType::kF32, DType::kF16, DType::kBF16, DType::kI8}, &t.dtype, kRequired);
     o.text("keys", &t.keys, kOptional);
@@ -93,7 +93,8 @@ struct KeySetReader final : FlatReader {
     JsonObject o(members(), "key set");
     if (o.text("name", &s.name, kRequired)) o.rename("key set " + in_quotes(s.name));
     if (o.flag("external", &external, kOptional) && !external) o.fail("external is false, expected true");
-    o.integer("keys", 1, external ? INT64_MAX : kMaxRows - 1, &s.keys, external ? kOptional : kRequired);
+    o.integer("keys", 1, external ? kMaxExternalRows : kMaxTableRows - 1, &s.keys,
+              external ? kOptional : kRequired);
     if (!external) o.text("data", &s.data, kRequired);
     DPI_RETURN_IF_ERROR(o.finish());
     if (!external && s.data.empty()) return bad_model("key set " + in_quotes(s.name) + ": data is empty");
