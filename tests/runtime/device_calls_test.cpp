@@ -18,6 +18,7 @@
 #include "store/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/forwarding_store.hpp"
+#include "support/host_memory.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test {
@@ -179,16 +180,10 @@ class ShrunkenStore final : public ForwardingStore {
 TEST_CASE("debug: ids that a lookup refuses fail the call, and only that call") {
   if (device() != "cuda_emu") return;
   const auto bundle = open("weights/demo/adult_widedeep.h5");
-  backend::BackendRequest request;
-  request.device = "ref";
-  request.options.struct_size = sizeof request.options;
-  request.options.isa = request.options.lookup = request.options.tuning = "auto";
-  auto memory = backend::open_backend(request);
-  REQUIRE(memory.ok());
+  const HostMemory memory;
   ModelOptions options = small_options(device());
   options.timestamps = true;
-  auto store =
-      std::make_unique<ShrunkenStore>(make_resident_store(memory.value().api, memory.value().device, 0));
+  auto store = std::make_unique<ShrunkenStore>(make_resident_store(memory.b.api, memory.b.device, 0));
   auto made = Model::create(*bundle, options, std::move(store));
   REQUIRE_MESSAGE(made.ok(), made.status().message());
   RandomBatch batch(made.value()->engine().schema(), 20, 0, 11);
@@ -200,8 +195,6 @@ TEST_CASE("debug: ids that a lookup refuses fail the call, and only that call") 
   batch.batch.item.ids = zeros.data();
   const Status accepted = made.value()->predict(batch.batch, out.data(), {});
   CHECK_MESSAGE(accepted.ok(), accepted.message());
-  made.value().reset();
-  memory.value().api->close(memory.value().device);
 }
 
 /// The nodes of the graph that a context captures for calls of `rows` rows.

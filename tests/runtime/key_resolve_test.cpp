@@ -8,10 +8,11 @@
 #include <map>
 #include <vector>
 
-#include "runtime/request/resolve.hpp"
+#include "runtime/packed.hpp"
 #include "store/key_places.hpp"
 
 using namespace dpi;
+using dpi::test::Packed;
 
 namespace {
 
@@ -49,43 +50,6 @@ void pad_with(FeatureSpec* f, int64_t key) {
   f->pad_row = kPad;
 }
 
-struct Packed {
-  MapPlaces places;
-  ResolveSchema schema;
-  InputMap map;
-  std::vector<std::byte> block;
-  std::vector<FeatureCounters> counters;
-  ResolvedRows rows;
-
-  explicit Packed(const std::vector<FeatureSpec>& features, int64_t max_rows = 256)
-      : schema(make_resolve_schema(features)) {
-    set_key_places(places, &schema);
-    auto made = make_input_map(schema, max_rows, 4096);
-    REQUIRE(made.ok());
-    map = std::move(made).value();
-    block.assign(static_cast<size_t>(map.bytes), std::byte{0xFF});
-    counters.resize(features.size());
-  }
-  Status run(const Batch& b) {
-    DPI_RETURN_IF_ERROR(check_batch(schema, b));
-    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(schema, map, b, 0, b.item.rows));
-    return resolve_rows(schema, map, b, range, block.data(), counters.data(), &rows);
-  }
-  std::vector<int32_t> ids(int32_t feature) {
-    const kernels::Bags b = input_operand(schema, map, feature, rows, block.data()).bags;
-    std::vector<int32_t> out;
-    for (int64_t r = 0; r < b.rows; ++r) {
-      if (b.offsets == nullptr) {
-        out.push_back(b.ids[r * b.stride]);
-      } else {
-        out.insert(out.end(), b.ids + b.offsets[r], b.ids + b.offsets[r + 1]);
-        out.push_back(-1);
-      }
-    }
-    return out;
-  }
-};
-
 Batch batch_of(int64_t rows, const std::vector<int64_t>& ids, const std::vector<int64_t>* offsets = nullptr) {
   Batch b;
   b.item.rows = rows;
@@ -112,7 +76,8 @@ TEST_CASE("keys beside row numbers, one id per bag, in both layouts") {
   const std::vector<int64_t> by_row = {-3, 7, kLeast, /**/ 8, 8, -1, /**/ 71, 0, 99};
   const std::vector<int64_t> by_slot = {-3, 8, 71, /**/ 7, 8, 0, /**/ kLeast, -1, 99};
   for (const bool slot_major : {false, true}) {
-    Packed p({padded, number, marked});
+    const MapPlaces places;
+    Packed p({padded, number, marked}, 256, 4096, &places);
     Batch b = batch_of(3, slot_major ? by_slot : by_row);
     b.slot_major = slot_major;
     REQUIRE(p.run(b).ok());
@@ -138,7 +103,8 @@ TEST_CASE("bags of keys: padding, absent and missing keys, cuts, empty bags") {
   free.default_id = 12345;  // that is absent
   free.has_missing_id = true;
   free.missing_id = 70;
-  Packed p({seen, free});
+  const MapPlaces places;
+  Packed p({seen, free}, 256, 4096, &places);
   const std::vector<int64_t> ids = {70, 0, 1, -3, /**/ 0, /**/ 70, 2, -3};
   const std::vector<int64_t> offsets = {0, 4, 5, 5, 6, 8, 8};  // (70 0 1 -3 | 0) (- | 70) (2 -3 | -)
   REQUIRE(p.run(batch_of(3, ids, &offsets)).ok());
@@ -157,7 +123,8 @@ TEST_CASE("a default_id that is the pad_id is padding, one that is there has its
     pad_with(&f, 8);
     f.missing = Missing::kDefault;
     f.default_id = id;
-    Packed p({f});
+    const MapPlaces places;
+    Packed p({f}, 256, 4096, &places);
     const std::vector<int64_t> ids, offsets = {0, 0};
     REQUIRE(p.run(batch_of(1, ids, &offsets)).ok());
     CHECK(p.ids(0) == std::vector<int32_t>{row});
@@ -168,12 +135,13 @@ TEST_CASE("more keys than a group holds, with what a refused row was counted for
   FeatureSpec f = keyed("f", FeatureKind::kCategorical);
   f.has_missing_id = true;
   f.missing_id = 1;
-  Packed p({f});
+  const MapPlaces places;
+  Packed p({f}, 256, 4096, &places);
   std::vector<int64_t> ids;
   for (int64_t r = 0; r < 200; ++r) ids.push_back(r % 4 == 0 ? 70 : 1000 + r);
   REQUIRE(p.run(batch_of(200, ids)).ok());
   CHECK(p.counters[0].absent == 150);
-  CHECK(p.places.largest > 1);
+  CHECK(places.largest > 1);
   const std::vector<int32_t> rows = p.ids(0);
   for (size_t r = 0; r < 200; ++r) CHECK(rows[r] == (r % 4 == 0 ? 3 : kAbsent));
   ids[199] = 1;
