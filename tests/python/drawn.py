@@ -15,6 +15,15 @@ GOLDEN = sorted((ROOT / "tests/e2e/golden").glob("*.h5"))
 OPERATORS = sorted((ROOT / "tests/e2e/op_bundles").glob("*.h5"))
 
 
+def anywhere(values):
+    """The same values at an address that is no multiple of their size, as in the middle of a buffer of bytes."""
+    room = np.zeros(values.nbytes + 1, np.uint8)[1:]
+    room[:] = np.frombuffer(values.tobytes(), np.uint8)
+    moved = room.view(values.dtype).reshape(values.shape)
+    assert not moved.flags.aligned
+    return moved
+
+
 class Lcg:
     """The C program's generator."""
 

@@ -1,6 +1,7 @@
 """check="engine": the exporter lets the engine that will serve a bundle score its golden rows, and fails with numbers."""
 
 import json
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,22 @@ def test_a_bundle_that_the_engine_computes(tmp_path):
     assert 0 <= report["heads"]["ctr"]["value"] <= 1e-6 and 0 < report["heads"]["ctr"]["logit"] <= 1e-5
     repack(tmp_path / "a.h5", tmp_path / "b.h5", check="engine")
     assert not compare_engine(tmp_path / "b.h5")["failures"]
+
+
+def test_ids_that_are_keys(tmp_path):
+    b = dpi_export.Builder("keys")
+    b.categorical("user", keys="user", encoder=[dpi_export.encoders.to_id()])
+    b.keyed_table("user", [-2**63, 12], np.array([[1.0], [2.0]]), default=[100])
+    b.head("z", b.embed(b.input("user"), "user"), activation="none")
+    b.write(tmp_path / "keys.h5")
+    with dpi.Model(tmp_path / "keys.h5") as model:
+        assert model.features[0].vocab_size == 0 and model.features[0].slot == 0
+        assert model.predict([12, 7, -2**63], rows=3).tolist() == [[2], [100], [1]]
+        assert model.predict_raw({"user": [12, "7", -2**63]}).tolist() == [[2], [100], [1]]
+        assert model.counters()["features"][0]["absent"] == 2
+    told = subprocess.run([sys.executable, "-m", "dpi", tmp_path / "keys.h5"], capture_output=True, text=True,
+                          env={"PYTHONPATH": str(pathlib.Path(dpi.__file__).parents[1])})
+    assert told.returncode == 0 and "categorical  keys " in told.stdout, told
 
 
 @pytest.mark.parametrize("bundle", [*GOLDEN, ADULT], ids=lambda p: p.stem)

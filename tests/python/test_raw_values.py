@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from drawn import ADULT, BANK, MSWEB, ROOT, bits
+from drawn import ADULT, BANK, MSWEB, ROOT, anywhere, bits
 
 import dpi
 
@@ -247,6 +247,22 @@ def test_vectors_by_every_form():
         assert np.array_equal(bits(model.predict_raw({"vector": [None]})), bits(model.predict_raw([{}])))
         with pytest.raises(dpi.InvalidArgument, match="element 0 is no number but a str"):
             model.predict_raw({"vector": [["1"] * dim]})
+
+
+def test_columns_in_the_middle_of_bytes():
+    with dpi.Model(DATA / "raw_values.h5", device="cpu") as model, model.rows() as rows:
+        dim, ends = model.feature("vector").dim, np.array([0, 2, 3, 3])
+        columns = {"user": np.array([26, 7, -2**63]), "vector": np.arange(3 * dim, dtype=np.float32).reshape(3, dim)}
+        bags, weights = np.array([7, 26, 7]), np.array([1, 1, 1], np.float32)
+        want = model.predict_raw({**columns, "history": (bags, ends)})
+        moved = {name: anywhere(column) for name, column in columns.items()}
+        assert np.array_equal(bits(model.predict_raw({**moved, "history": (anywhere(bags), anywhere(ends))})), bits(want))
+        for kind in (np.uint64, np.float64):
+            users = np.array([26, 7, 1], kind)
+            assert np.array_equal(bits(model.predict_raw({"user": anywhere(users)})), bits(model.predict_raw({"user": users})))
+        rows.begin().add_integers("history", anywhere(bags), anywhere(weights)).set_floats("vector", anywhere(columns["vector"][0]))
+        row = model.predict_raw({"history": [bags.tolist()], "vector": columns["vector"][:1]})
+        assert np.array_equal(bits(rows.predict()), bits(row))
 
 
 def test_shared_rows_score_as_whole_rows():

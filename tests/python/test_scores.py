@@ -8,7 +8,7 @@ import threading
 import h5py
 import numpy as np
 import pytest
-from drawn import ADULT, BANK, BIN, GOLDEN, MSWEB, OPERATORS, ROOT, arguments, bits, reference
+from drawn import ADULT, BANK, BIN, GOLDEN, MSWEB, OPERATORS, ROOT, anywhere, arguments, bits, reference
 
 import dpi
 
@@ -103,6 +103,7 @@ def test_layouts_types_and_strides():
             "one dimension": lambda: model.predict(ids.ravel(), dense.ravel()),
             "every other": lambda: model.predict(np.repeat(ids, 2, 0)[::2], np.repeat(dense, 2, 0)[::2]),
             "backwards": lambda: model.predict(ids[::-1].copy()[::-1], dense[::-1].copy()[::-1]),
+            "anywhere": lambda: model.predict(anywhere(ids), anywhere(dense)),
             "big-endian": lambda: model.predict(ids.astype(">i8"), dense.astype(">f4")),
             "weights of 1": lambda: model.predict(ids, dense, weights=np.ones(ids.size)),
             "offsets": lambda: model.predict(ids.ravel(), dense, offsets=np.arange(ids.size + 1)),

@@ -17,7 +17,7 @@ def main() -> int:
         with Model(args.bundle, device=args.device, verify="golden") as model:
             print(f"{args.bundle}: good on {model.info.device}; heads {', '.join(model.heads)}")
             for f in model.features:
-                size = f"{f.vocab_size} ids" if f.slot >= 0 else f"{f.dim} floats"
+                size = f"{f.dim} floats" if f.slot < 0 else f"{f.vocab_size} ids" if f.vocab_size else "keys"
                 print(f"  {f.name:24s} {f.kind:12s} {size:16s} {'shared' if f.shared else 'item'}{'' if f.has_encoder else '  no encoder'}")
     except Error as error:
         print(error, file=sys.stderr)

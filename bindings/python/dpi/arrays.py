@@ -63,7 +63,7 @@ def integers(what: str, value: Any) -> Optional[np.ndarray]:
     found = _of_kinds(what, value, "iu", "integers")
     if found.dtype.kind == "u" and found.size and int(found.max()) >= 2**63:
         raise invalid(f"{what}: {int(found.max())} is beyond int64")
-    return np.ascontiguousarray(found, np.int64)
+    return packed(found, np.int64)
 
 
 def floats(what: str, value: Any) -> Optional[np.ndarray]:
@@ -71,7 +71,13 @@ def floats(what: str, value: Any) -> Optional[np.ndarray]:
     if value is None:
         return None
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(_of_kinds(what, value, "fiub", "numbers"), np.float32)
+        return packed(_of_kinds(what, value, "fiub", "numbers"), np.float32)
+
+
+def packed(values: np.ndarray, kind: Any) -> np.ndarray:
+    """values as the library reads them: of one type, contiguous, aligned (numpy's ascontiguousarray leaves what is not)."""
+    found = np.ascontiguousarray(values, kind)
+    return found if found.flags.aligned else found.copy()
 
 
 def _of_kinds(what: str, value: Any, kinds: str, expected: str) -> np.ndarray:

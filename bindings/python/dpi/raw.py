@@ -263,7 +263,7 @@ def _array(feature: Feature, column: np.ndarray) -> Tuple[int, tuple]:
     if column.ndim > 1 or vector or kind not in "fiu" or column.dtype == np.longdouble:
         return len(column), (_VALUES, vector, _plain(column), None, None)
     mode, kept = {"f": (_FLOAT64, np.float64), "i": (_INT64, np.int64), "u": (_UINT64, np.uint64)}[kind]
-    return len(column), (mode, False, np.ascontiguousarray(column, kept), None, None)
+    return len(column), (mode, False, arrays.packed(column, kept), None, None)
 
 
 def _bags(column: tuple) -> Tuple[int, tuple]:
@@ -279,7 +279,7 @@ def _bags(column: tuple) -> Tuple[int, tuple]:
     if weights is not None and len(weights) != n:
         raise Misfit(f"{len(weights)} weights for {n} values")
     if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.ndim == 1:
-        return len(offsets) - 1, (_BAGS, False, np.ascontiguousarray(values, np.int64), offsets, weights)
+        return len(offsets) - 1, (_BAGS, False, arrays.packed(values, np.int64), offsets, weights)
     elements = list_of(values)
     if elements is None:
         raise Misfit(f"a {type_name(values)} holds no values of bags")

@@ -23,7 +23,7 @@ class Feature(NamedTuple):
     dense_column: int  #: first column; -1 for categorical and sequence
     part_column: int  #: likewise within its part
     dim: int  #: floats of a dense feature, else 1
-    vocab_size: int  #: valid ids are 0 .. vocab_size-1
+    vocab_size: int  #: valid ids are 0 .. vocab_size-1; 0 of an id feature: ids are keys, any int64
     max_len: int  #: of a sequence: longer bags are cut; 0 = unlimited
     has_encoder: bool  #: raw values can be given
     weighted: bool
