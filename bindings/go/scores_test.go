@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -374,5 +375,11 @@ func TestTableLookup(t *testing.T) {
 		if rows, err := call(); err == nil || rows != nil || !strings.Contains(err.Error(), text) {
 			t.Fatalf("%q: %v", text, err)
 		}
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := m.TableLookup("area", []int64{0}, 16); !errors.Is(err, dpi.ErrClosed) || rows != nil {
+		t.Fatal(rows, err)
 	}
 }

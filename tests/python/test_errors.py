@@ -143,6 +143,7 @@ def test_every_status_has_its_class():
 
 
 def test_environments_and_their_log():
+    list(dpi.default_env.messages())  # of tests before
     with dpi.Env(threads=2, log="debug") as env:
         with dpi.Model(ADULT, env=env, device="cpu", threads=2) as model:
             told = list(env.messages())

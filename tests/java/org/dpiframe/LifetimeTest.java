@@ -47,6 +47,7 @@ class LifetimeTest {
     assertThrows(DpiException.Closed.class, model::infoJson);
     assertThrows(DpiException.Closed.class, model::newRows);
     assertThrows(DpiException.Closed.class, () -> model.newContext(1, 0));
+    assertThrows(DpiException.Closed.class, () -> model.tableLookup("wide", new long[] {0}, 1));
     Scores scores = model.newScores(1);
     context.predict(batch, scores);  // keeps the native model
     assertEquals(1, scores.rows());

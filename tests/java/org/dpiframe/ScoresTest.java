@@ -210,6 +210,10 @@ class ScoresTest {
       assertTrue(refused.getMessage().contains("key 1 is 286, table 'area' has rows 0 to 285"), refused.getMessage());
       assertThrows(DpiException.class, () -> model.tableLookup("nowhere", new long[] {0}, 16));
       assertThrows(IllegalArgumentException.class, () -> model.tableLookup("area", new long[] {0}, 0));
+      assertThrows(IllegalArgumentException.class, () -> model.tableLookup("area", new long[16384], 65536));
+      assertThrows(IllegalArgumentException.class, () -> model.tableLookup("a\0", new long[] {0}, 16));
+      assertThrows(NullPointerException.class, () -> model.tableLookup(null, new long[] {0}, 16));
+      assertThrows(NullPointerException.class, () -> model.tableLookup("area", null, 16));
     }
   }
 }
