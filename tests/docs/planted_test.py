@@ -3,7 +3,6 @@
 must be told with its place. planted_test.py PREFIX"""
 
 import pathlib
-import subprocess
 import sys
 import tempfile
 import types

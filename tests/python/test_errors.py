@@ -6,11 +6,10 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
-from drawn import ADULT, BIN, MSWEB, ROOT, arguments
+from drawn import ADULT, BIN, MSWEB, arguments
 
 import dpi
 

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-from dpi_export import UnsupportedModelError, from_torch  # noqa: E402
+from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_torch  # noqa: E402
 from dpi_export.trace import batch_axis, pair  # noqa: E402
 
 
@@ -225,6 +225,29 @@ def test_functions_of_ones_own_are_traced(tmp_path):
     assert (tmp_path / "m.h5").exists()
     with pytest.raises(UnsupportedModelError, match="aten.mean.*at test_trace_rows.*where the rows are"):
         export(lambda x: Twice.apply(x, True), tmp_path / "other.h5")
+
+
+class FadingBag(nn.Module):
+    """Weighs a visit by its position, by numbers of the model's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.visits, self.head = nn.EmbeddingBag(12, 3, mode="sum"), nn.Linear(3, 1)
+        self.register_buffer("fading", 0.5 ** torch.arange(4))
+
+    def forward(self, visits):
+        return torch.sigmoid(self.head(self.visits(visits, per_sample_weights=self.fading.expand(visits.shape[0], -1))))
+
+
+def test_a_bag_weighed_by_constants(tmp_path):
+    torch.manual_seed(0)
+    model = FadingBag().eval()
+    from_torch(model, tmp_path / "m.h5", features={"visits": {"table": "visits"}}, example={"visits": torch.randint(12, (5, 4))})
+    visits = torch.randint(12, (64, 4))
+    with Bundle(tmp_path / "m.h5") as bundle:
+        got = Executor(bundle).run(Rows.from_columns(bundle, {"visits": visits.tolist()}))["value"]
+    want = model.double()(visits).detach().numpy()[:, 0]
+    assert np.abs(next(iter(got.values())) - want).max() <= 1e-7
 
 
 def test_torchscript_is_refused_by_its_layer(tmp_path):

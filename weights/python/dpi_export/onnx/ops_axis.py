@@ -1,7 +1,5 @@
 """ONNX operators over an axis, products, norms and lookups, as calls of torch."""
 
-import math
-
 import torch
 import torch.nn.functional as F
 

@@ -177,5 +177,5 @@ def _weighted(lower, rows, weights):
     if weights.varies:
         factor = g.reshape(lower.floats(weights).op, [length, 1])
     else:
-        factor = g.const(lower.pair.constant(weights, lower.node, ROWS, 1).astype(np.float32).reshape(-1, 1))
+        factor = g.const(lower.pair.constant(weights, lower.node, lower.node.args[1].layout, 1).astype(np.float32).reshape(-1, 1))
     return Floats(g.binary("mul", rows.op, factor), rows.dims)
