@@ -152,6 +152,32 @@ TEST_CASE("null handles and outputs") {
   dpi_options_free(nullptr);
 }
 
+TEST_CASE("rows of a table: nulls, lengths that lie, rows and tables that are not there") {
+  Attempt a;
+  const bool host = device() != "cuda_emu";
+  const int64_t keys[] = {3, 10};
+  const auto lookup = [&](const char* table, size_t n, size_t out_len) {
+    return dpi_table_lookup(a.model.get(), table, keys, n, a.out.data(), out_len, &a.error);
+  };
+  CHECK(dpi_table_lookup(nullptr, "sex", keys, 1, a.out.data(), 4, &a.error) == DPI_E_INVALID_ARGUMENT);
+  CHECK(lookup(nullptr, 1, 4) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_table_lookup(a.model.get(), "sex", nullptr, 1, a.out.data(), 4, &a.error) ==
+        DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_table_lookup(a.model.get(), "sex", keys, 1, nullptr, 4, &a.error) == DPI_E_INVALID_ARGUMENT);
+  CHECK(a.says("keys or out is null, n is 1"));
+  CHECK(dpi_table_lookup(a.model.get(), "sex", nullptr, 0, nullptr, 4, &a.error) ==
+        (host ? DPI_OK : DPI_E_UNSUPPORTED));
+  CHECK(lookup("nowhere", 0, 0) == DPI_E_NOT_FOUND);
+  CHECK(lookup("sex.scalars", 1, 4) == DPI_E_NOT_FOUND);  // the plan's, not the bundle's
+  CHECK(lookup("sex", 1, 7) == (host ? DPI_E_INVALID_ARGUMENT : DPI_E_UNSUPPORTED));
+  CHECK(a.says(host ? "out has 7 floats, expected 1 x 8" : "not in host memory"));
+  for (const size_t n : {SIZE_MAX, SIZE_MAX / 8 + 1, SIZE_MAX / 32 + 1})  // n x dim x 4 is small again
+    CHECK(lookup("sex", n, 4) == (host ? DPI_E_INVALID_ARGUMENT : DPI_E_UNSUPPORTED));
+  CHECK(lookup("workclass", 2, 16) == (host ? DPI_E_INVALID_ARGUMENT : DPI_E_UNSUPPORTED));
+  if (host) CHECK(a.says("key 1 is 10, table 'workclass' has rows 0 to 9"));
+  CHECK(a.untouched());
+}
+
 TEST_CASE("an id outside the vocabulary under rule error names row and feature") {
   Attempt a("bank_dcnv2.h5");  // `day` is bucketed: its ids have no out-of-vocabulary row
   const int32_t day = dpi_model_feature_index(a.model.get(), "day");
