@@ -54,17 +54,15 @@ ResolveSchema::Placed placed(ResolveSchema* s, int32_t feature) {
 }
 
 ResolveSchema::KeyRules key_rules(const FeatureSpec& f) {
-  ResolveSchema::KeyRules k;
-  if (!f.is_keyed()) return k;
-  k.missing_id = f.missing_id;
-  k.has_missing_id = f.has_missing_id;
-  k.pad_id = f.pad_id;
-  k.has_pad_id = f.has_pad_id;
-  k.key_set = f.key_set;
-  k.absent_row = f.absent_row;
-  k.pad_row = f.pad_row;
-  k.default_row = f.absent_row;
-  return k;
+  if (!f.is_keyed()) return {};
+  return {.missing_id = f.missing_id,
+          .pad_id = f.pad_id,
+          .has_missing_id = f.has_missing_id,
+          .has_pad_id = f.has_pad_id,
+          .key_set = f.key_set,
+          .absent_row = f.absent_row,
+          .pad_row = f.pad_row,
+          .default_row = f.absent_row};
 }
 
 /// Gives the categorical features of one kind of ids the next packed columns.
