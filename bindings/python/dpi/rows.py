@@ -1,6 +1,6 @@
 """Rows: a batch of raw values that is filled step by step."""
 
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 import numpy as np
 
@@ -28,9 +28,6 @@ class Rows(Closing):
         finally:
             _native.dpi_model_free(held)
         self._setter = raw.Setter(model.features, self._use.address)
-
-    def _index(self, feature: Union[str, int]) -> int:
-        return feature if isinstance(feature, int) else self._model.feature(feature).index
 
     def begin(self) -> "Rows":
         """Starts the next row."""
@@ -70,7 +67,7 @@ class Rows(Closing):
         """Appends one element of a sequence with its weight."""
         with self._use as handle:
             data = value.encode()
-            _native.dpi_rows_add_text(handle, self._index(feature), data, len(data), weight)
+            _native.dpi_rows_add_text(handle, self._model.feature(feature).index, data, len(data), weight)
         return self
 
     def add_integers(self, feature: str, values: Any, weights: Any = None) -> "Rows":
@@ -87,7 +84,7 @@ class Rows(Closing):
 
     def _arrays(self, feature: str, ids: Any, floats: Any, weights: Any, as_raw: bool) -> "Rows":
         with self._use as handle:
-            _native.dpi_py_rows_arrays(handle, self._index(feature), ids, floats, arrays.floats("weights", weights), as_raw)
+            _native.dpi_py_rows_arrays(handle, self._model.feature(feature).index, ids, floats, arrays.floats("weights", weights), as_raw)
         return self
 
     def extend(self, columns: Any, *, shared: Any = None, shared_offsets: Any = None, extra: str = "refuse") -> "Rows":
