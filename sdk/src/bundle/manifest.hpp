@@ -74,9 +74,8 @@ struct FeatureSpec {
 /// no other key is taken for padding. Those are copies that a loader makes: the file ends with row `keys`.
 struct KeySetSpec {
   std::string name;
-  int64_t keys =
-      0;  // 1 .. 2^31-3, with the rows behind them at most 2^31-2; external: .. 2^40, 0 = not known
-  std::string data;                          // path of the data set; empty = external
+  int64_t keys = 0;  // 1 .. 2^31-3, with the rows behind them at most 2^31-2; external: .. 2^40, 0 unknown
+  std::string data;  // path of the data set; empty = external
   std::vector<std::optional<int64_t>> pads;  // nullopt: features without a pad_id, whose padding is absent
 
   bool external() const { return data.empty(); }
