@@ -11,7 +11,7 @@
 #   --cuda DIR      the build folder that has libdpi_cuda.so (default: build/cuda where it is there and up to date)
 #   --jobs N        parallel compilations (default: the number of processors)
 #
-# Times are SOURCE_DATE_EPOCH (default: the last commit's). packaging/setup.sh build bindings packages installs what is needed.
+# Times are SOURCE_DATE_EPOCH (default: the last commit's). packaging/setup.sh build bindings packages docs installs what is needed.
 set -euo pipefail
 shopt -s inherit_errexit
 umask 022
@@ -20,7 +20,7 @@ export LC_ALL=C.UTF-8 TZ=UTC
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 here="$ROOT/packaging/packages"
-for part in common tree deb rpm; do . "$here/$part.sh"; done
+for part in common tree site deb rpm; do . "$here/$part.sh"; done
 
 parse() {
   out="$ROOT/build/packages" trees="$ROOT/build" revision=1 formats="deb rpm" debug=yes cuda="" jobs="$(nproc)" cmake_arguments=()

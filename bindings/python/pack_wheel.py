@@ -1,4 +1,6 @@
+#!/usr/bin/python3
 """Packs a tree as a wheel: pack_wheel.py TREE OUT VERSION README. For build_wheel.sh; the standard library alone.
+pack_wheel.py --metadata VERSION README prints what the package says of itself, for a distribution's package.
 
 Entries are sorted and carry the time of SOURCE_DATE_EPOCH (default: 2026-01-01)."""
 
@@ -39,11 +41,15 @@ def tag_of(tree):
     return f"{python}-{python}-manylinux_2_{minor}_x86_64"
 
 
+def metadata(version, readme):
+    return METADATA.format(version=version, readme=Path(readme).read_text())
+
+
 def main(tree, out, version, readme):
     """Writes OUT/dpi-VERSION-TAG.whl and prints its name."""
     tree, tag = Path(tree), tag_of(Path(tree))
     info = f"dpi-{version}.dist-info"
-    (tree / info / "METADATA").write_text(METADATA.format(version=version, readme=Path(readme).read_text()))
+    (tree / info / "METADATA").write_text(metadata(version, readme))
     (tree / info / "WHEEL").write_text(WHEEL.format(version=version, tag=tag))
     files = sorted(p.relative_to(tree).as_posix() for p in tree.rglob("*") if p.is_file())
     record = []
@@ -64,4 +70,7 @@ def main(tree, out, version, readme):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--metadata":
+        sys.stdout.write(metadata(*sys.argv[2:]))
+    else:
+        main(*sys.argv[1:])

@@ -60,10 +60,12 @@ floor() { objdump -T "$1" | grep -oE 'GLIBC_[0-9.]+' | sed 's/GLIBC_//' | sort -
 # all_times FOLDER: one time for everything, whenever it was written.
 all_times() { find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }
 
-# materials NAME FOLDER OUT: the bill of materials of what a package installs. A plugin is described by its own build's table.
+# materials NAME FOLDER OUT: the bill of materials of what a package installs. A plugin is described by its own build's table, the
+# documentation by that of site.sh.
 materials() {
   local table="$tree/packaging/third_party.cmake"
   [ "$notices" != cuda ] || table="$cuda/packaging/third_party.cmake"
+  [ "$notices" != site ] || table="$stage/site.cmake"
   (cd "$2" && find . -path ./DEBIAN -prune -o -type f -print | sed 's|^\./||' | sort) >"$stage/listed"
   cmake -DTABLE="$table" -DNAME="$1" -DVERSION="$version" -DROOT="$2" -DLIST="$stage/listed" -DOUT="$3" -P "$ROOT/packaging/sbom.cmake"
 }

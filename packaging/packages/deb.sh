@@ -23,6 +23,7 @@ deb_documents() {
   deb_copyright >"$doc/copyright"
   [ ! -f "$here/debian/$name.lintian-overrides" ] ||
     install -D -m 644 "$here/debian/$name.lintian-overrides" "$folder/usr/share/lintian/overrides/$name"
+  [ ! -f "$here/debian/$name.doc-base" ] || install -D -m 644 "$here/debian/$name.doc-base" "$folder/usr/share/doc-base/$name.dpi"
   [ ! -f "$here/debian/$name.triggers" ] || install -m 644 "$here/debian/$name.triggers" "$folder/DEBIAN/triggers"
   [ "$section" != python ] || deb_python
 }
@@ -41,7 +42,7 @@ deb_copyright() {
   year="$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y)"
   sed "s/@YEAR@/$year/" "$here/debian/copyright"
   [ ! -f "$here/debian/$name.copyright" ] || { echo; cat "$here/debian/$name.copyright"; }
-  [ -z "$notices" ] || printf '\nFiles: usr/lib/* usr/bin/*\nCopyright: %s DPIFrame SDK authors, and those whom the notices name\nLicense: Apache-2.0\nComment:
+  [ "$notices" = "" ] || [ "$notices" = site ] || printf '\nFiles: usr/lib/* usr/bin/*\nCopyright: %s DPIFrame SDK authors, and those whom the notices name\nLicense: Apache-2.0\nComment:
  Linked in are the libraries that /usr/share/doc/%s/THIRD_PARTY.md lists;
  their licences and copyright notices are in /usr/share/doc/%s/licenses.\n' "$year" "$name" "$name"
 }

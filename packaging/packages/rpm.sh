@@ -72,7 +72,7 @@ rpm_systems_own() {
   case "/$1" in
     /usr | /usr/bin | /usr/include | /usr/lib | /usr/lib64 | /usr/share | /usr/lib64/pkgconfig | /usr/lib64/cmake) return 0 ;;
     /usr/share/doc | /usr/share/licenses | /usr/share/man | /usr/share/man/man1 | /usr/share/java) return 0 ;;
-    /usr/lib/python3.* ) [[ "$1" != *dpi_export* ]] ;;
+    /usr/lib/python3.* | /usr/lib64/python3.*) [[ "$1" != */dpi* ]] ;;
     /usr/lib/debug | /usr/lib/debug/.build-id) return 0 ;;
     *) return 1 ;;
   esac

@@ -34,7 +34,7 @@ build_tree() {
 compile() {
   cmake -S "$ROOT" -B "$tree" -G Ninja --log-level=NOTICE -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="${lib#usr/}" \
     -DDPI_CUDA=OFF -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" "${launcher[@]}" "${cmake_arguments[@]}"
-  ninja -C "$tree" -j "$jobs" dpi dpi_program dpi_jni dpi_java_classes dpi_go >"$tree/build.log" || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
+  ninja -C "$tree" -j "$jobs" dpi dpi_program dpi_jni dpi_java_classes dpi_go dpi_python_package >"$tree/build.log" || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
 }
 
 # stage_tree FORMAT: what cmake installs, and what it does not, in the folders of the format.
@@ -48,6 +48,8 @@ stage_tree() {
   rmdir "$all/usr/share/doc/dpi"
   stage_java
   stage_python
+  stage_runtime "$1"
+  stage_site
   mkdir -p "$all/usr/share/man/man1"
   "$here/man_pages.py" "$tree/bin/dpi" "$version" "$all/usr/share/man/man1"
   gzip -9n "$all"/usr/share/man/man1/*
@@ -79,6 +81,22 @@ stage_python() {
   mv "$all/usr/share/dpi/python/dpi_export" "$all/$python/"
   ln -sr "$all/$python/dpi_export" "$all/usr/share/dpi/python/dpi_export"
   "$here/dist_info.py" "$ROOT/weights/python" "$version" "$all/$python"
+}
+
+# The runtime, for one Python: the one that the extension's name has. It finds libdpi.so.1 as any library does.
+stage_runtime() {
+  local minor info
+  minor="$(cd "$tree/python/dpi" && echo _native.cpython-3*.so | sed -n 's/^_native\.cpython-3\([0-9]*\)-[^ ]*$/\1/p')"
+  [ -n "$minor" ] || fail "$tree/python/dpi has not the extension of one Python"
+  python_is="3.$minor" python_next="3.$((minor + 1))" python_native="$python" python_rpm=python3
+  [ "$1" = deb ] || python_native="usr/lib64/python$python_is/site-packages"
+  [ "$python_is" = "${DPI_RPM_PYTHON:-3.9}" ] || python_rpm="python$python_is"
+  DESTDIR="$all" cmake --install "$tree" --prefix /usr --component python >/dev/null
+  mkdir -p "$all/$python_native"
+  [ "$1" = deb ] || mv "$all/usr/lib/python3/dist-packages/dpi" "$all/$python_native/"
+  info="$all/$python_native/dpi-$version.dist-info"
+  mkdir "$info"
+  "$ROOT/bindings/python/pack_wheel.py" --metadata "$version" "$ROOT/bindings/python/README.md" >"$info/METADATA"
 }
 
 # divide FORMAT: every file goes to the one package that names it.
@@ -113,6 +131,7 @@ finish() {
   done < <(elf_files "$folder")
   local from="$tree/packaging/notices" doc="$name"
   [ "$notices" != cuda ] || from="$cuda/packaging/notices"
+  [ "$notices" != site ] || from="$stage/site_notices"
   [ "$1" = deb ] || doc="$rpm"
   [ -z "$notices" ] || { mkdir -p "$folder/usr/share/doc/$doc" && cp -r "$from/THIRD_PARTY.md" "$from/licenses" "$folder/usr/share/doc/$doc/"; }
 }

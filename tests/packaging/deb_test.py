@@ -24,6 +24,8 @@ NOTICES = ["usr/share/doc/{name}/THIRD_PARTY.md", r"usr/share/doc/{name}/license
 PYTHON = "usr/lib/python3/dist-packages"
 GO = "usr/share/gocode/src/dpiframe.org/dpi"
 MAVEN = f"usr/share/maven-repo/org/dpiframe/dpi/{VERSION}/dpi-{VERSION}"
+SITE = "usr/share/doc/dpi-doc/html"
+PAGES = "api contribute errors faq go_api index install options plans program java/org/dpiframe/Model".split()
 COMMANDS = "bench devices inspect keygen plan predict repack sign verify".split()
 
 # Patterns, each of which must match, and which together match every file; the dependencies.
@@ -41,6 +43,11 @@ EXPECTED = {
     "python3-dpi-export": ([rf"{PYTHON}/dpi_export/(?:(?:trace|onnx)/)?\w+\.py", rf"{PYTHON}/dpi_export-{VERSION}.dist-info/METADATA",
                             "usr/share/dpi/python/dpi_export"],
                            "python3 (>= 3.9), python3-h5py, python3-numpy, python3-xxhash"),
+    "python3-dpi": ([rf"{PYTHON}/dpi/\w+\.py", f"{PYTHON}/dpi/py.typed", rf"{PYTHON}/dpi/_native\.cpython-311-x86_64-linux-gnu\.so",
+                     f"{PYTHON}/dpi-{VERSION}.dist-info/METADATA"],
+                    "python3 (>= 3.11), python3 (<< 3.12), python3-numpy, libc6 (>= 2.14), libdpi1 (>= 1.0.0)"),
+    "dpi-doc": ([*(f"{SITE}/{page}.html" for page in PAGES), rf"{SITE}/(?:java/)?[\w/.-]+\.(?:html|css)", f"{SITE}/java/script.js",
+                 f"{SITE}/java/element-list", rf"{SITE}/java/legal/\w+", "usr/share/doc-base/dpi-doc.dpi", *NOTICES], None),
 }
 LINKS = {"libdpi1": {f"{LIB}/libdpi.so.1": "libdpi.so.1.0.0"}, "libdpi-dev": {f"{LIB}/libdpi.so": "libdpi.so.1"},
          "libdpi-java": {"usr/share/java/dpi.jar": f"dpi-{VERSION}.jar",
@@ -81,7 +88,7 @@ def contents(package):
 
 
 def dependencies(package):
-    if package.control.get("Depends", "") != EXPECTED[package.name][1]:
+    if package.control.get("Depends") != EXPECTED[package.name][1]:
         yield f"depends on {package.control.get('Depends')}, not on {EXPECTED[package.name][1]}"
     if re.search(r"libcuda|nvidia", json.dumps({k: v for k, v in package.control.items() if k in ("Depends", "Recommends", "Pre-Depends")})):
         yield "asks for a driver"
@@ -123,6 +130,7 @@ def materials(package):
     wanted = {"libdpi1": {"xxHash", "libsodium", "nlohmann-json", "libstdc++", "libgcc"}}
     wanted["dpi-tools"] = wanted["libdpi1"] | {"CLI11"}
     wanted["libdpi1-cuda13"] = {"libstdc++", "libgcc", "cudart"}
+    wanted["dpi-doc"] = {"javadoc"}
     if named != wanted.get(package.name, set()):
         yield f"the bill of materials names {sorted(named)}"
     for name in named:
@@ -185,6 +193,16 @@ def manual(package):
             yield f"{page.name} lacks {sorted(missing)}"
 
 
+def site(package):
+    """The documentation has its pictures of plans, one per demo bundle and one without fusion; no page asks for anything of another place."""
+    if package.name != "dpi-doc":
+        return
+    pages = {path.name: path.read_text() for path in sorted((package.folder / SITE).glob("*.html"))}
+    if pages["plans.html"].count("<svg") != 4:
+        yield "plans.html has not four pictures"
+    yield from (f"{name} loads from elsewhere" for name, text in pages.items() if re.search(r'(?:src|<link[^>]* href)="(?:https?:)?//', text))
+
+
 def identities(folder):
     """The build identities of a folder's programs and libraries."""
     notes = [subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
@@ -207,7 +225,7 @@ def debug_symbols(scratch, name, folder):
             yield f"{path.name} names where it was made"
 
 
-RULES = (contents, dependencies, links, rights, sums, materials, linked, control_files, documents, manual)
+RULES = (contents, dependencies, links, rights, sums, materials, linked, control_files, documents, manual, site)
 
 
 def edit(path, old, new):
@@ -241,6 +259,12 @@ PLANTED = [
     ("libdpi-java", documents, lambda p: edit(p.folder / "usr/share/doc/libdpi-java/copyright", "License: Apache-2.0", "License: ?")),
     ("libdpi-dev", documents, lambda p: edit(p.folder / LIB / "pkgconfig/dpi.pc", "prefix=", f"prefix={ROOT}")),
     ("dpi-tools", manual, rewrite_page),
+    ("python3-dpi", contents, lambda p: shutil.copytree(p.folder / PYTHON / "dpi", p.folder / PYTHON / "dpi_export")),
+    ("python3-dpi", dependencies, lambda p: p.control.update(Depends=p.control["Depends"].replace(", libdpi1 (>= 1.0.0)", ""))),
+    ("dpi-doc", contents, lambda p: (p.folder / SITE / "errors.html").unlink()),
+    ("dpi-doc", materials, lambda p: p.materials["packages"].pop()),
+    ("dpi-doc", site, lambda p: edit(p.folder / SITE / "plans.html", "<svg", "<img")),
+    ("dpi-doc", site, lambda p: edit(p.folder / SITE / "faq.html", 'rel="stylesheet" href="', 'rel="stylesheet" href="https://elsewhere/')),
 ]
 
 

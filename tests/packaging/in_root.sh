@@ -83,6 +83,16 @@ in_python() {
   cd / && /usr/bin/python3 -c "import dpi_export, sys; assert dpi_export.__file__.startswith('/usr/lib/python3/dist-packages/'); print(dpi_export.Bundle('$examples/adult_widedeep.h5'))" &&
     python3 -m dpi_export verify "$examples/adult_widedeep.h5" && dpi repack "$examples/adult_widedeep.h5" "$work/again.h5" && dpi verify "$work/again.h5"
 }
+# The package dpi, on the system's library: the scores of the other languages and of the program.
+in_python_runtime() { cd / && python3 /test/consumer.py / "$examples/adult_widedeep.h5" "$examples/adult_test.csv" "$work/scores.csv" >"$work/python.txt" && diff "$work/c.txt" "$work/python.txt"; }
+other_scores() {  # planted: the scores of other rows
+  { head -n 1 "$work/scores.csv" && tail -n +2 "$work/scores.csv" | sort; } >"$work/sorted.csv" && cd / &&
+    ! python3 /test/consumer.py / "$examples/adult_widedeep.h5" "$examples/adult_test.csv" "$work/sorted.csv"
+}
+documentation() {  # read in place, and known to the system's register of documents
+  grep -q '<svg' /usr/share/doc/dpi-doc/html/plans.html && grep -q 'DPI_E_NOT_FOUND' /usr/share/doc/dpi-doc/html/errors.html &&
+    grep -qx 'Index: /usr/share/doc/dpi-doc/html/index.html' /usr/share/doc-base/dpi-doc.dpi && [ -f /usr/share/doc/dpi-doc/html/index.html ]
+}
 # A service dies within a call: the debugger finds the library's symbols by its identity, and says where in which source.
 frames() {  # FOLDER OF SYMBOLS
   gdb -batch -nx -iex 'set debuginfod enabled off' -iex "set debug-file-directory $1" -ex run -ex bt --args "$work/dies" "$examples/adult_widedeep.h5" >"$work/frames" 2>&1
@@ -102,7 +112,9 @@ use_all() {  # FOLDER
   check "$1: Java, JAR on the class path, the same scores" in_java
   check "$1: Java, by Maven coordinates" by_maven_coordinates
   check "$1: Go by replace, the same scores" in_go
-  check "$1: Python, and dpi repack" in_python
+  check "$1: Python, the exporter, and dpi repack" in_python
+  check "$1: Python, import dpi, the same scores" in_python_runtime
+  check "$1: the documentation" documentation
   check "$1: manual pages" pages
   check "$1: a backtrace through the library names its sources" backtrace
 }
@@ -133,6 +145,7 @@ use_all older
 check "the next ones replace them" install_all newer
 check "planted: packages of another number are noticed" another_number
 use_all newer
+check "planted: Python, other scores are noticed" other_scores
 check "planted: without debug symbols a backtrace names none" no_symbols
 check "all are removed" purge_all
 check "nothing stays" nothing_stays

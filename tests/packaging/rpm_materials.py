@@ -12,6 +12,7 @@ import sbom  # noqa: E402
 out, root = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 LINKED = {"dpi-libs": {"xxHash", "libsodium", "nlohmann-json", "libstdc++", "libgcc"}}
 LINKED["dpi-tools"] = LINKED["dpi-libs"] | {"CLI11"}
+LINKED["dpi-doc"] = {"javadoc"}
 
 
 def check(package, read):

@@ -3,13 +3,13 @@
 #
 #   tests/packaging/run.sh [--short] [--jobs N]
 #
-#   --short    the .debs only, of what the release build compiled: contents, lintian, the same bytes twice
+#   --short    the .debs only, of what the release build compiled: contents, lintian, import dpi, the site, the same bytes twice
 #   --jobs N   parallel compilations (default: the number of processors)
 #
-# Otherwise also: all packages with their debug symbols, compiled anew in a copy of the tree elsewhere to the same bytes; .rpms in a scratch root;
-# .debs in a clean Debian root (needs root and debootstrap): consumers in five languages, an upgrade, the removal of everything; the library for
-# aarch64 under an emulator.
-# A line begins with "passed:", "FAILED:" or "skipped:" for each check. packaging/setup.sh build bindings packages installs what is needed.
+# Otherwise also: all packages with their debug symbols, compiled anew in a copy of the tree elsewhere to the same bytes; .debs in a clean Debian
+# root (needs root and debootstrap): consumers in five languages, an upgrade, the removal of everything; .rpms in a scratch root, an upgrade too; the
+# library for aarch64 under an emulator.
+# A line begins with "passed:", "FAILED:" or "skipped:" for each check. packaging/setup.sh build bindings packages docs installs what is needed.
 set -uo pipefail
 umask 022
 given_locale="${LC_ALL-}"  # the language of the release build: the compiler cache takes what was compiled in another for something else
@@ -70,10 +70,35 @@ judge_debs() {  # FOLDER [--debug]
   check "lintian is asked" lintian_notices "$1"
 }
 
+# The packed Python package on the packed library, unpacked side by side: `import dpi`, and the program's scores.
+unpacked() {  # FOLDER NAME...: into $scratch/unpacked
+  local folder="$1" name
+  shift
+  for name in "$@"; do dpkg-deb -x "$folder/$name"_*.deb "$scratch/unpacked" || return 1; done
+}
+python_scores() {  # FOLDER
+  local root="$scratch/unpacked" examples="$scratch/unpacked/usr/share/doc/libdpi-dev/examples" status=0
+  unpacked "$1" libdpi1 libdpi-dev dpi-tools python3-dpi || return 1
+  "$root/usr/bin/dpi" predict "$examples/adult_widedeep.h5" "$examples/adult_test.csv" --raw >"$scratch/scores.csv" || return 1
+  sed '2s/0\./1./' "$scratch/scores.csv" >"$scratch/planted.csv"  # a score that is another
+  local consumer=(env PYTHONDONTWRITEBYTECODE=1 LD_LIBRARY_PATH="$(echo "$root"/usr/lib/*-linux-gnu)" PYTHONPATH="$root/usr/lib/python3/dist-packages"
+    /usr/bin/python3 "$here/consumer.py" "$root" "$examples/adult_widedeep.h5" "$examples/adult_test.csv")
+  if "${consumer[@]}" "$scratch/planted.csv"; then echo "another score is not noticed"; status=1; fi
+  "${consumer[@]}" "$scratch/scores.csv" && return $status
+}
+# The packed site is the one that the documentation's own test accepts.
+packed_site() {  # FOLDER
+  unpacked "$1" dpi-doc libdpi1 libdpi-dev dpi-tools &&
+    /usr/bin/python3 tests/docs/site_test.py "$scratch/unpacked/usr/share/doc/dpi-doc/html" --library "$(echo "$scratch"/unpacked/usr/lib/*/libdpi.so.1)" \
+      --program "$scratch/unpacked/usr/bin/dpi" --bundle "$scratch/unpacked/usr/share/doc/libdpi-dev/examples/msweb_deepfm.h5"
+}
+
 short_form() {
   local first="$ROOT/build/packages-short" second="$scratch/second"
   check "the .debs" build_here --out "$first" --formats deb "${as_release[@]}" || return
   judge_debs "$first"
+  check "import dpi from the packages, and the program's scores" python_scores "$first"
+  check "the packed documentation is valid and whole" packed_site "$first"
   check "the .debs once more" build_here --out "$second" --formats deb "${as_release[@]}" || return
   check "both have the same bytes" same_files "$first" "$second"
   check "a byte more is noticed" differs "$first"
@@ -99,10 +124,12 @@ full_form() {
   local out="$ROOT/build/packages" older="$scratch/older"
   check "all packages" packaging/build.sh --out "$out" --jobs "$jobs" || return
   judge_debs "$out" --debug
+  check "import dpi from the packages, and the program's scores" python_scores "$out"
+  check "the packed documentation is valid and whole" packed_site "$out"
   check "a byte more is noticed" differs "$out"
   check "the binary interface is the recorded one" real_abi "$out"
-  check "the .rpms" "$here/rpm_test.sh" "$out"
-  check "the .debs numbered one lower" packaging/build.sh --out "$older" --formats deb --revision 0 --jobs "$jobs" || return
+  check "the packages numbered one lower" packaging/build.sh --out "$older" --revision 0 --jobs "$jobs" || return
+  check "the .rpms" "$here/rpm_test.sh" "$older" "$out"
   if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null || ! unshare --mount true 2>/dev/null; then
     echo "skipped: the .debs in a clean Debian root: needs root, debootstrap and the right to mount"
   else

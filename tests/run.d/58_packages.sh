@@ -1,5 +1,5 @@
-# Packages: the .debs, their contents, lintian, equal bytes (--full: compiled anew elsewhere, as .rpms, in a clean Debian root).
-packages build test bindings packages
+# Packages: the .debs, their contents, lintian, import dpi, the site, equal bytes (--full: compiled anew elsewhere, .rpms, a clean Debian root).
+packages build test bindings packages docs
 form=(--short)
 [ "$FULL" != 1 ] || form=()
 log="$(mktemp)"

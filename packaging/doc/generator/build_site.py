@@ -145,8 +145,9 @@ class Site:
         target = self.out / "java"
         style = self.args.scratch / "java.css"
         style.write_text((DOC / "reference/java.css").read_text(encoding="utf-8"), encoding="utf-8")
+        # No index, which comes with three libraries for a field to search in.
         # The generated layer below the public classes is made by the build and is not needed: its absence is ignored.
-        subprocess.run(["javadoc", "-quiet", "-notimestamp", "--ignore-source-errors", "--no-platform-links", "-Xdoclint:none", "-encoding", "UTF-8", "-sourcepath", JAVA, "-d", target,
+        subprocess.run(["javadoc", "-quiet", "-notimestamp", "-noindex", "--ignore-source-errors", "--no-platform-links", "-Xdoclint:none", "-encoding", "UTF-8", "-sourcepath", JAVA, "-d", target,
                         "-windowtitle", "org.dpiframe", "--add-stylesheet", style, "-top", '<a href="../../index.html">DPIFrame SDK: all documentation</a>',
                         "org.dpiframe"], check=True, capture_output=True)
         return "Java API", ""

@@ -4,5 +4,5 @@ about='The header <dpi/dpi.h>, the link for the linker, files for pkg-config (dp
 and for find_package(dpi) of CMake, and small programs to start from, with
 models and rows that they score.'
 files=("$lib/libdpi.so" usr/include/dpi "$lib/pkgconfig/dpi.pc" "$lib/cmake/dpi" "$examples")
-deb=('Depends: libdpi1 (= ${version})' 'Suggests: cmake, pkg-config')
+deb=('Depends: libdpi1 (= ${version})' 'Suggests: cmake, dpi-doc, pkg-config')
 rpm_tags=('Requires: dpi-libs%{?_isa} = %{version}-%{release}')
