@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The .rpms by rpm's own tools, in a scratch database and root: rpm_test.sh FOLDER. What each requires and provides, its files, its
-# signature-less check, its payload at work, and that nothing stays when all are removed.
+# The .rpms by rpm's own tools, in a scratch database and root: rpm_test.sh OLDER FOLDER, two folders of packages. What each requires and
+# provides, its files, an upgrade from the older ones, its signature-less check, its payload at work, and that nothing stays when all are removed.
 set -euo pipefail
-out="$(cd "$1" && pwd)"
+older="$(cd "$1" && pwd)" out="$(cd "$2" && pwd)"
 source="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
@@ -29,6 +29,8 @@ requirements() {
   expect dpi-java --requires "dpi-jni = $full"
   expect golang-dpi-devel --requires "dpi-devel = $full"
   expect python3-dpi-export --requires 'python(abi) = 3.9' 'python3.9dist(numpy) >= 1.20' 'python3.9dist(h5py) >= 3.6'
+  expect python3.11-dpi --requires 'python(abi) = 3.11' 'python3.11dist(numpy) >= 1.20' 'libdpi.so.1(DPI_1.0)(64bit)'
+  expect python3.11-dpi --provides 'python3.11dist(dpi) = 1'
   local package
   for package in "$out"/*.rpm; do
     if command rpm -qp --requires "$package" | grep -E 'libcuda|GLIBC_2\.(3[5-9]|[4-9][0-9])|libstdc'; then return 1; fi
@@ -45,7 +47,10 @@ if grep -E ': [EW]: ' "$scratch/lint"; then exit 1; fi
 if rpmlint "$out"/dpi-libs-[0-9]*.rpm >"$scratch/lint"; then echo "rpmlint finds nothing to filter"; exit 1; fi
 
 # What they need of the system is the host's here, and known to dpkg only.
-rpm -i --nodeps --noscripts --nosignature "$out"/*.rpm
+rpm -i --nodeps --noscripts --nosignature "$older"/*.rpm
+rpm -Va --nodeps
+"$root/usr/bin/dpi" verify "$root/usr/share/doc/dpi-devel/examples/adult_widedeep.h5" >"$scratch/log"
+"$source/tests/packaging/rpm_upgrade.sh" "$root" "$older" "$out"
 rpm -Va --nodeps
 test "$(rpm -qf --qf '%{NAME}' /usr/lib64/libdpi.so.1)" = dpi-libs
 echo planted >>"$root/usr/include/dpi/dpi.h"
@@ -73,6 +78,13 @@ test "$(frames "$root/usr/lib/debug")" = 1
 test "$(frames /nowhere)" = 0
 LD_LIBRARY_PATH="$root/usr/lib64" "$scratch/batch" "$examples/adult_widedeep.h5" >>"$scratch/log"
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/usr/lib/python3.9/site-packages" /usr/bin/python3 -m dpi_export verify "$examples/adult_widedeep.h5" >>"$scratch/log"
+# The package dpi on the library beside it, by the Python that it is for; and where that is not looked for, it is not found.
+consumer=(env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/usr/lib64/python3.11/site-packages" /usr/bin/python3.11 "$source/tests/packaging/consumer.py"
+  "$root" "$examples/adult_widedeep.h5" "$examples/adult_test.csv" "$scratch/scores.csv")
+LD_LIBRARY_PATH="$root/usr/lib64" "${consumer[@]}" >>"$scratch/log"
+if "${consumer[@]}" >"$scratch/python" 2>&1; then echo "import dpi needs no library"; exit 1; fi
+grep -q 'libdpi.so.1: cannot open' "$scratch/python"
+grep -q '<svg' "$root/usr/share/doc/dpi-doc/html/plans.html"
 "$root/usr/bin/dpi" repack "$examples/adult_widedeep.h5" "$scratch/again.h5" --python /usr/bin/python3 >>"$scratch/log"
 LD_LIBRARY_PATH="$root/usr/lib64" java -Djava.library.path="$root/usr/lib64/dpi" -cp "$root/usr/share/java/dpi.jar" \
   "$source/samples/java/Score.java" "$examples/adult_widedeep.h5" >"$scratch/java"
