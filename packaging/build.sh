@@ -4,7 +4,7 @@
 #   packaging/build.sh [--out DIR] [--trees DIR] [--revision N] [--formats "deb rpm"] [--no-debug] [--cuda DIR] [--jobs N] [-- CMAKE ARGUMENTS]
 #
 #   --out DIR       where they go (default: build/packages); what lies there of an earlier call is removed
-#   --trees DIR     where the library is built, in packages-debug or packages (default: build); compiled files stay
+#   --trees DIR     where the library is built, in packages-debug or packages-plain (default: build); compiled files stay
 #   --revision N    the number after the version's hyphen (default: 1)
 #   --formats LIST  only these (default: both)
 #   --no-debug      without debug symbols, and so without the packages of them

@@ -3,7 +3,7 @@
 
 # layout FORMAT: where things lie, relative to /.
 layout() {
-  tree="$trees/packages$([ "$debug" = no ] || echo -debug)"
+  tree="$trees/packages-$([ "$debug" = no ] && echo plain || echo debug)"
   if [ "$1" = deb ]; then
     lib="usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" python=usr/lib/python3/dist-packages
     jni="$lib/jni" examples=usr/share/doc/libdpi-dev/examples maven=usr/share/maven-repo

@@ -58,7 +58,7 @@ lintian_notices() {  # a planted fault: a program without a manual page, and a f
   ! lintian_clean "$scratch/faulty" >"$scratch/tags" && grep no-manual-page "$scratch/tags" && grep usr-local "$scratch/tags"
 }
 same_files() {  # FOLDER FOLDER: names and bytes
-  diff <(cd "$1" && sha256sum -- *.deb *.rpm *.json 2>/dev/null) <(cd "$2" && sha256sum -- *.deb *.rpm *.json 2>/dev/null) && (cd "$1" && ls | wc -l)
+  diff <(cd "$1" && sha256sum -- *.deb *.rpm *.spdx.json 2>/dev/null) <(cd "$2" && sha256sum -- *.deb *.rpm *.spdx.json 2>/dev/null) && (cd "$1" && ls | wc -l)
 }
 differs() {  # the comparison itself: one byte more in one package
   cp -r "$1" "$scratch/planted" && for file in "$scratch/planted"/libdpi1_*.deb; do echo >>"$file"; done && ! same_files "$1" "$scratch/planted"
