@@ -52,6 +52,7 @@ main() {
   for format in $formats; do
     layout "$format"
     build_tree "$format"
+    plugin_fits
     stage_tree "$format"
     divide "$format"
     each "$format" finish

@@ -37,6 +37,15 @@ compile() {
   ninja -C "$tree" -j "$jobs" dpi dpi_program dpi_jni dpi_java_classes dpi_go dpi_python_package >"$tree/build.log" || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
 }
 
+# The library refuses a plugin of another build of their interface, which is what an older build folder has: such a one is not packed.
+# What else it says of the plugin is the machine's matter: a driver or a GPU that is not there.
+plugin_fits() {
+  [ -n "$plugin" ] || return 0
+  local said
+  said="$("$tree/bin/dpi" devices --backend-dir "$(dirname "$(realpath "$plugin")")" | grep '^cuda ')"
+  ! grep -E 'does not export|was built for the backend interface|backend ABI' <<<"$said" || fail "$plugin is of another build of the backend interface"
+}
+
 # stage_tree FORMAT: what cmake installs, and what it does not, in the folders of the format.
 stage_tree() {
   all="$stage/$1/all"

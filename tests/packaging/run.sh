@@ -93,15 +93,42 @@ packed_site() {  # FOLDER
       --program "$scratch/unpacked/usr/bin/dpi" --bundle "$scratch/unpacked/usr/share/doc/libdpi-dev/examples/msweb_deepfm.h5"
 }
 
+# The plugin's package, where it is made: the program finds it where it lies, and it names what the machine lacks, if anything.
+plugin_is_found() {  # FOLDER
+  local folder="$scratch/unpacked"
+  unpacked "$1" libdpi1-cuda13 dpi-tools && "$folder/usr/bin/dpi" devices >"$scratch/said" || return 1
+  grep -E "^cuda +(usable|refused +$folder/usr/lib/[a-z0-9_-]+/dpi/backends-1/libdpi_cuda.so: cannot be used on this machine)" "$scratch/said"
+}
+judge_plugin() {  # FOLDER
+  if compgen -G "$1/libdpi1-cuda13_*.deb" >/dev/null; then
+    check "the plugin is found from its package" plugin_is_found "$1"
+  else
+    echo "skipped: the plugin's package: no up-to-date build/cuda"
+  fi
+}
+
+# A plugin of another build of the backend interface is not packed.
+other_plugin() {
+  local folder="$scratch/cuda/lib/dpi/backends-1"
+  mkdir -p "$folder" &&
+    echo 'const char* dpi_backend_layout_v1(void) { return "4-0123456789abcdef"; } int dpi_backend_init_v1(void) { return 1; } int dpi_backend_score_v1(void) { return 1; }' |
+    cc -shared -fPIC -x c - -o "$folder/libdpi_cuda.so" || return 1
+  ! build_here --out "$scratch/no_packages" --formats deb --cuda "$scratch/cuda" "${as_release[@]}" >"$scratch/said" 2>&1 || return 1
+  cat "$scratch/said"
+  grep -q 'was built for the backend interface .4-0123456789abcdef' "$scratch/said" && [ -z "$(find "$scratch/no_packages" -name '*.deb')" ]
+}
+
 short_form() {
   local first="$ROOT/build/packages-short" second="$scratch/second"
   check "the .debs" build_here --out "$first" --formats deb "${as_release[@]}" || return
   judge_debs "$first"
   check "import dpi from the packages, and the program's scores" python_scores "$first"
   check "the packed documentation is valid and whole" packed_site "$first"
+  judge_plugin "$first"
   check "the .debs once more" build_here --out "$second" --formats deb "${as_release[@]}" || return
   check "both have the same bytes" same_files "$first" "$second"
   check "a byte more is noticed" differs "$first"
+  check "a plugin of another build of the interface is not packed" other_plugin
 }
 
 # Another folder, another name, nothing from a compiler cache.
@@ -126,6 +153,7 @@ full_form() {
   judge_debs "$out" --debug
   check "import dpi from the packages, and the program's scores" python_scores "$out"
   check "the packed documentation is valid and whole" packed_site "$out"
+  judge_plugin "$out"
   check "a byte more is noticed" differs "$out"
   check "the binary interface is the recorded one" real_abi "$out"
   check "the packages numbered one lower" packaging/build.sh --out "$older" --revision 0 --jobs "$jobs" || return
