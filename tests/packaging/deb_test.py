@@ -277,8 +277,25 @@ PLANTED = [
 ]
 
 
+def told(names):
+    """The table of packaging/README.md has exactly these packages, and the page about installing names those that people use."""
+    table = dict(re.findall(r"^\| `([\w-]+)` \| `([\w.-]+)` \|", (ROOT / "packaging/README.md").read_text(), re.MULTILINE))
+    if set(table) != set(names):
+        yield f"packaging/README.md: its table has not {sorted(set(names) ^ set(table))}"
+    rpms = {path.name.rsplit("-", 2)[0] for path in OUT.glob("*.rpm")} - {"dpi-debuginfo", "dpi-cuda13"}
+    if rpms and rpms != set(table.values()) - {"dpi-cuda13"}:
+        yield f"packaging/README.md: its .rpms are not {sorted(rpms)}"
+    for page in ("README.md", "packaging/doc/guide/install.md"):
+        text = (ROOT / page).read_text()
+        yield from (f"{page} does not name {name}" for name in sorted(set(names) - {"libdpi-jni"}) if f"`{name}`" not in text)
+
+
 def main():
     bad = 0
+    for fault in told(EXPECTED):
+        print(fault)
+        bad += 1
+    assert list(told([*EXPECTED, "libdpi-planted"])), "a package that no document names is not noticed"
     with tempfile.TemporaryDirectory() as scratch:
         files = {path.name.split("_")[0]: path for path in OUT.glob("*.deb") if "-dbgsym" not in path.name}
         assert set(EXPECTED) - set(files) <= {"libdpi1-cuda13"} and set(files) <= set(EXPECTED), sorted(files)

@@ -60,6 +60,7 @@ install_all() { install "/test/$1"/*.deb && all_are "$1"; }
 verify() { dpi verify "$examples/adult_widedeep.h5"; }
 predict() { dpi predict "$examples/adult_widedeep.h5" "$examples/adult_test.csv" --raw >"$work/scores.csv" && [ "$(wc -l <"$work/scores.csv")" = 16282 ]; }
 devices() { dpi devices && dpi devices --json | grep "/usr/lib/$(dpkg --print-architecture | sed s/amd64/x86_64/)-linux-gnu/dpi/backends-1" >/dev/null; }
+without_driver() { dpi devices | grep -E '^cuda +(usable|refused +/usr/lib/[^ ]*/libdpi_cuda\.so: cannot be used on this machine: )'; }
 c_by_pkg_config() { cc "$examples/02_score_batch.c" $(pkg-config --cflags --libs dpi) -o "$work/batch" && "$work/batch" "$examples/adult_widedeep.h5" >"$work/c.txt" && grep -q '^row 1' "$work/c.txt"; }
 by_cmake() {
   cmake -S "$examples" -B "$work/cmake" && cmake --build "$work/cmake" && "$work/cmake/score_candidates" "$examples/msweb_deepfm.h5" | grep "candidate 4" >/dev/null &&
@@ -107,6 +108,7 @@ use_all() {  # FOLDER
   check "$1: dpi verify" verify
   check "$1: dpi predict" predict
   check "$1: dpi devices looks for plugins beside the library" devices
+  ! compgen -G "/test/$1/libdpi1-cuda13_*.deb" >/dev/null || check "$1: the CUDA plugin loads, and says what the machine lacks" without_driver
   check "$1: C by pkg-config" c_by_pkg_config
   check "$1: C and C++ by CMake" by_cmake
   check "$1: Java, JAR on the class path, the same scores" in_java

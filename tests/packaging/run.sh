@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds the packages and does with them what their users do.
 #
-#   tests/packaging/run.sh [--short] [--jobs N]
+#   tests/packaging/run.sh [--short] [--cuda DIR] [--jobs N]
 #
 #   --short    the .debs only, of what the release build compiled: contents, lintian, import dpi, the site, the same bytes twice
+#   --cuda DIR the build folder that has the CUDA plugin, as for packaging/build.sh
 #   --jobs N   parallel compilations (default: the number of processors)
 #
 # Otherwise also: all packages with their debug symbols, compiled anew in a copy of the tree elsewhere to the same bytes; .debs in a clean Debian
@@ -17,10 +18,11 @@ export LC_ALL=C.UTF-8
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)"
 here="$ROOT/tests/packaging"
 cd "$ROOT" || exit 1
-short=no jobs="$(nproc)"
+short=no jobs="$(nproc)" cuda=()
 while [ $# -gt 0 ]; do
   case "$1" in
     --short) short=yes ;;
+    --cuda) cuda=(--cuda "$(realpath "$2")"); shift ;;
     --jobs) jobs="$2"; shift ;;
     *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
   esac
@@ -120,12 +122,12 @@ other_plugin() {
 
 short_form() {
   local first="$ROOT/build/packages-short" second="$scratch/second"
-  check "the .debs" build_here --out "$first" --formats deb "${as_release[@]}" || return
+  check "the .debs" build_here --out "$first" --formats deb "${cuda[@]}" "${as_release[@]}" || return
   judge_debs "$first"
   check "import dpi from the packages, and the program's scores" python_scores "$first"
   check "the packed documentation is valid and whole" packed_site "$first"
   judge_plugin "$first"
-  check "the .debs once more" build_here --out "$second" --formats deb "${as_release[@]}" || return
+  check "the .debs once more" build_here --out "$second" --formats deb "${cuda[@]}" "${as_release[@]}" || return
   check "both have the same bytes" same_files "$first" "$second"
   check "a byte more is noticed" differs "$first"
   check "a plugin of another build of the interface is not packed" other_plugin
@@ -137,7 +139,7 @@ elsewhere() {
   copy="${copy// /_}"
   mkdir "$copy"
   git -c safe.directory="$ROOT" ls-files -coz --exclude-standard | xargs -0 cp --parents -t "$copy" && [ ! -d shared ] || true
-  SOURCE_DATE_EPOCH="$(git -c safe.directory="$ROOT" log -1 --format=%ct)" CCACHE_DISABLE=1 "$copy/packaging/build.sh" --out "$scratch/elsewhere" --jobs "$jobs"
+  SOURCE_DATE_EPOCH="$(git -c safe.directory="$ROOT" log -1 --format=%ct)" CCACHE_DISABLE=1 "$copy/packaging/build.sh" --out "$scratch/elsewhere" "${cuda[@]}" --jobs "$jobs"
 }
 
 # The record of the binary interface holds for the library that is packed, by its debug symbols.
@@ -149,14 +151,14 @@ real_abi() {  # FOLDER
 
 full_form() {
   local out="$ROOT/build/packages" older="$scratch/older"
-  check "all packages" packaging/build.sh --out "$out" --jobs "$jobs" || return
+  check "all packages" packaging/build.sh --out "$out" "${cuda[@]}" --jobs "$jobs" || return
   judge_debs "$out" --debug
   check "import dpi from the packages, and the program's scores" python_scores "$out"
   check "the packed documentation is valid and whole" packed_site "$out"
   judge_plugin "$out"
   check "a byte more is noticed" differs "$out"
   check "the binary interface is the recorded one" real_abi "$out"
-  check "the packages numbered one lower" packaging/build.sh --out "$older" --revision 0 --jobs "$jobs" || return
+  check "the packages numbered one lower" packaging/build.sh --out "$older" --revision 0 "${cuda[@]}" --jobs "$jobs" || return
   check "the .rpms" "$here/rpm_test.sh" "$older" "$out"
   if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null || ! unshare --mount true 2>/dev/null; then
     echo "skipped: the .debs in a clean Debian root: needs root, debootstrap and the right to mount"
