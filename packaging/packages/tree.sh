@@ -44,7 +44,10 @@ plugin_fits() {
   local said
   said="$("$tree/bin/dpi" devices --backend-dir "$(dirname "$(realpath "$plugin")")" | grep '^cuda ')"
   ! grep -E 'does not export|was built for the backend interface|backend ABI' <<<"$said" || fail "$plugin is of another build of the backend interface"
+  [ -n "$(plugin_oldest)" ] || fail "$cuda/CMakeCache.txt names no DPI_CUDA_ARCHS"
 }
+# The oldest architecture that the plugin was compiled for, as its package says: a build for tests has one only.
+plugin_oldest() { if [ -f "$cuda/CMakeCache.txt" ]; then sed -n 's/^DPI_CUDA_ARCHS:[A-Z]*=\([0-9]*\).*/\1/p' "$cuda/CMakeCache.txt"; fi; }
 
 # stage_tree FORMAT: what cmake installs, and what it does not, in the folders of the format.
 stage_tree() {

@@ -172,6 +172,8 @@ def documents(package):
     doc = package.folder / "usr/share/doc" / package.name
     if not gzip.decompress((doc / "changelog.Debian.gz").read_bytes()).startswith(f"dpi ({FULL}) ".encode()):
         yield "the changelog is of another version"
+    if package.name == "libdpi1-cuda13" and not re.search(r"\(sm_\d+ and later\)", (package.folder / "DEBIAN/control").read_text()):
+        yield "does not say for which GPUs it is"
     if "License: Apache-2.0" not in (doc / "copyright").read_text():
         yield "the copyright file names no licence"
     for path in package.files().values():
