@@ -15,7 +15,8 @@ void zero_rows(std::byte* block, int64_t at, int64_t width, int64_t from, int64_
   }
 }
 
-/// Rows [from, to) get the places of row 0: any other might be given to another row while this chunk is under way.
+/// Rows [from, to) get the places of row 0: any other might be given to another row while this chunk is under
+/// way.
 void repeat_first(std::byte* block, int64_t at, int64_t width, int64_t from, int64_t to) {
   const auto bytes = static_cast<size_t>(width * kWord);
   for (int64_t r = from; r < to && bytes > 0; ++r)
