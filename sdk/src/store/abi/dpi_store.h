@@ -1,7 +1,7 @@
 // The private interface between the engine and what keeps embedding rows outside its memory: plugins
 // libdpi_<name>.so (rocksdb, redis), opened at run time so that libdpi.so.1 needs neither. A C struct of
 // function pointers with an exact-match version; the digest of this file tells builds of one number apart
-// (abi/layout.cmake makes it for backends).
+// (backend/abi/layout.cmake makes it).
 //
 // A store holds tables. A table is named by its name and its content: two bundles whose tables differ never
 // read each other's rows. A table is written from front to back, then completed; only a complete one can be
@@ -97,7 +97,8 @@ typedef struct dpi_store_api {
   // Every row has come: from now on the table can be read.
   int32_t (*complete)(dpi_store_handle*, int32_t table, dpi_store_error* err);
   int32_t (*stat)(dpi_store_handle*, int32_t table, dpi_store_stat* out, dpi_store_error* err);
-  // Takes the table away, complete or not. Readers that have it open lose it: their fetches fail.
+  // Takes the table away, complete or not. Readers that have it open may lose it: then their fetches fail,
+  // and never answer with other rows.
   int32_t (*drop)(dpi_store_handle*, int32_t table, dpi_store_error* err);
 } dpi_store_api;
 

@@ -1,0 +1,87 @@
+#include "store/tiered/plugin_source.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dpi::tiered {
+namespace {
+
+/// "store 'rocksdb': /srv/rows: ...". A code that is none of ours is an error of the plugin.
+Status told(const dpi_store_api& api, int32_t code, const dpi_store_error& err) {
+  if (code == 0) return {};
+  const bool known = code > 0 && code <= static_cast<int32_t>(Code::kInternal);
+  std::string text = "store '" + std::string(api.name) + "': ";
+  text.append(err.message, strnlen(err.message, sizeof(err.message)));
+  if (err.message[0] == '\0') text += "code " + std::to_string(code) + " and no text";
+  return Status(known ? static_cast<Code>(code) : Code::kInternal, std::move(text)).native(err.native_code);
+}
+
+void log_from_store(void* sink, int32_t level, const char* component, const char* message) {
+  static_cast<LogSink*>(sink)->write(static_cast<LogLevel>(std::clamp(level, 0, 3)), component, message);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PluginSource>> PluginSource::open(const store::StorePlugin& plugin,
+                                                         const StoreRequest& request) {
+  std::vector<dpi_store_setting> settings;
+  for (const auto& [key, value] : request.settings) settings.push_back({key.c_str(), value.c_str()});
+  std::vector<dpi_store_table> tables;
+  for (const StoredTable& t : request.tables) {
+    tables.push_back(
+        {t.name.c_str(), t.content.c_str(), t.rows, t.row_bytes, t.dim, t.dtype, t.keyed ? 1 : 0});
+  }
+  dpi_store_options options{};
+  options.struct_size = sizeof(options);
+  options.mode = request.mode;
+  options.settings = settings.data();
+  options.n_settings = static_cast<int32_t>(settings.size());
+  options.threads = request.threads;
+  if (request.log != nullptr) options.log = log_from_store, options.log_sink = request.log;
+  std::unique_ptr<PluginSource> source(new PluginSource(plugin.api));
+  dpi_store_error err{};
+  const int32_t code =
+      plugin.api.open(&options, tables.data(), static_cast<int32_t>(tables.size()), &source->handle_, &err);
+  DPI_RETURN_IF_ERROR(told(plugin.api, code, err));
+  return source;
+}
+
+PluginSource::~PluginSource() {
+  if (handle_ != nullptr) api_.close(handle_);
+}
+
+Status PluginSource::fetch(const FetchRequest& r) {
+  const dpi_store_fetch fetch{r.table,       static_cast<int64_t>(r.keys.size()),
+                              r.keys.data(), reinterpret_cast<unsigned char* const*>(r.rows),
+                              r.found,       r.deadline_ns};
+  dpi_store_error err{};
+  return told(api_, api_.fetch(handle_, &fetch, &err), err);
+}
+
+Status PluginSource::write(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows,
+                           uint64_t digest) {
+  dpi_store_error err{};
+  const int32_t code =
+      api_.write(handle_, table, keys.data(), reinterpret_cast<const unsigned char*>(rows.data()),
+                 static_cast<int64_t>(keys.size()), digest, &err);
+  return told(api_, code, err);
+}
+
+Status PluginSource::complete(int32_t table) {
+  dpi_store_error err{};
+  return told(api_, api_.complete(handle_, table, &err), err);
+}
+
+Status PluginSource::drop(int32_t table) {
+  dpi_store_error err{};
+  return told(api_, api_.drop(handle_, table, &err), err);
+}
+
+Result<dpi_store_stat> PluginSource::stat(int32_t table) {
+  dpi_store_stat found{};
+  dpi_store_error err{};
+  DPI_RETURN_IF_ERROR(told(api_, api_.stat(handle_, table, &found, &err), err));
+  return found;
+}
+
+}  // namespace dpi::tiered
