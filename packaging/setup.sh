@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what the project needs on Debian 12, through apt. Repeatable: asks dpkg first and does nothing when all is there.
 #
-#   packaging/setup.sh [--print] [GROUP...]        groups: build (default), test, parity, bindings, packages, docs, aarch64, all
+#   packaging/setup.sh [--print] [GROUP...]        groups: build (default), test, stores, parity, bindings, packages, docs, aarch64, all
 #
 #   build     compilers and libraries for the SDK itself
 #   test      what tests/run.sh needs beyond that
+#   stores    what the plugins that keep rows elsewhere are built with; part of test
 #   parity    the training frameworks that scores are compared with
 #   bindings  Java, Go and Python
 #   packages  what packaging/build.sh and its tests need beyond build and bindings
@@ -18,6 +19,8 @@ set -euo pipefail
 BUILD=(g++ cmake ninja-build pkg-config libxxhash-dev libsodium-dev nlohmann-json3-dev libcli11-dev)
 TEST=(git make graphviz abigail-tools python3 python3-venv python3-numpy libhdf5-dev hdf5-tools python3-h5py python3-xxhash python3-cryptography python3-pytest python3-sklearn python3-prometheus-client
       doctest-dev libbenchmark-dev libdnnl-dev clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 ccache)
+STORES=(librocksdb-dev)
+TEST+=("${STORES[@]}")
 PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python3-onnx python3-pandas python3-numpy python3-h5py python3-xxhash
         python3-sklearn python3-pytest)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java python3-dev python3-venv python3-pip python3-numpy python3-pandas)
@@ -33,13 +36,14 @@ packages_of() {
   case "$1" in
     build) echo "${BUILD[@]}" ;;
     test) echo "${TEST[@]}" ;;
+    stores) echo "${STORES[@]}" ;;
     parity) echo "${PARITY[@]}" ;;
     bindings) echo "${BINDINGS[@]}" ;;
     packages) echo "${PACKAGES[@]}" ;;
     docs) echo "${DOCS[@]}" ;;
     aarch64) echo "${AARCH64[@]}" ;;
     all) echo "${BUILD[@]} ${TEST[@]} ${PARITY[@]} ${BINDINGS[@]} ${PACKAGES[@]} ${DOCS[@]}" ;;
-    *) say "unknown group '$1'; the groups are build, test, parity, bindings, packages, docs, aarch64, all"; exit 2 ;;
+    *) say "unknown group '$1'; the groups are build, test, stores, parity, bindings, packages, docs, aarch64, all"; exit 2 ;;
   esac
 }
 

@@ -46,9 +46,10 @@ endif()
 # dpi_ship(target): a library or program that is installed or packed. Every symbol is bound at load and read-only from then on,
 # no stack is executable, no code is written to; and the C++ runtime is inside and hidden, so that it needs libc and libm only. What
 # nothing refers to is left out: of the runtime that would be what asks for a newer glibc (std::random_device: arc4random of 2.36).
+# SYSTEM_RUNTIME: a plugin over a library in C++ shares that library's runtime instead.
 function(dpi_ship target)
   target_link_options(${target} PRIVATE -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,-z,text -Wl,--as-needed)
-  if(DPI_SELF_CONTAINED)
+  if(DPI_SELF_CONTAINED AND NOT "SYSTEM_RUNTIME" IN_LIST ARGN)
     target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,--gc-sections)
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/packaging/link/find_object.c)
   endif()
