@@ -13,7 +13,7 @@ set(dpi_notices "")
 set(dpi_texts "")
 set(DPI_NOTICES_MISSING "")
 
-# INSIDE: the files that it is part of, of libdpi.so dpi libdpi_cuda.so libdpi_rocksdb.so. COPYRIGHT: its licence's text; another system than Debian
+# INSIDE: the files that it is part of, of libdpi.so dpi libdpi_cuda.so. COPYRIGHT: its licence's text; another system than Debian
 # has it elsewhere, hence the cache variable.
 macro(dpi_third_party name)
   cmake_parse_arguments(row "ARCHIVE" "VERSION;LICENSE;COPYRIGHT;URL;ABOUT" "INSIDE" ${ARGN})
@@ -50,12 +50,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(dpi_gcc ${CMAKE_CXX_COMPILER_VERSION})
 endif()
 
-set(dpi_rocksdb_file "")
-if(DPI_ROCKSDB_ENABLED)
-  set(dpi_rocksdb_file libdpi_rocksdb.so)
-endif()
 dpi_third_party(xxHash ARCHIVE VERSION ${xxhash_VERSION} LICENSE BSD-2-Clause URL https://github.com/Cyan4973/xxHash
-                COPYRIGHT /usr/share/doc/libxxhash-dev/copyright INSIDE libdpi.so dpi ${dpi_rocksdb_file})
+                COPYRIGHT /usr/share/doc/libxxhash-dev/copyright INSIDE libdpi.so dpi)
 if(sodium_FOUND)
   dpi_third_party(libsodium ARCHIVE VERSION ${sodium_VERSION} LICENSE ISC URL https://github.com/jedisct1/libsodium
                   COPYRIGHT /usr/share/doc/libsodium-dev/copyright INSIDE libdpi.so dpi)

@@ -18,6 +18,7 @@ THIRD_PARTY = {
     # its parser only: values of its type have destructors that may need memory, which ends the host when there is none
     "nlohmann/": ("sdk/src/bundle/manifest/json_reader.cpp", "sdk/tools/"),
     "cuda": ("kernels/cuda/", "kernels/emu/", "sdk/src/backend/cuda/"),
+    "rocksdb/": ("sdk/src/store/rocksdb/",),  # what needs it is a plugin, so that the library does not
     "cublas": ("kernels/cuda/", "kernels/emu/", "sdk/src/backend/cuda/"),
     "doctest": (),
     "benchmark/": (),
@@ -79,6 +80,7 @@ PLANTED = [
     ("sdk/src/plan/a.cpp", "#include <hdf5.h>\n", "tests only"),
     ("sdk/src/bundle/hdf5/file.cpp", "#include <H5Fpublic.h>\n", "tests only"),
     ("samples/a.c", '#include "base/status.hpp"\n', "use <dpi/dpi.h> only"),
+    ("sdk/src/store/a.cpp", "#include <rocksdb/db.h>\n", "store/rocksdb/ only"),
     ("capi/src/a.cpp", "#include <doctest/doctest.h>\n", "tests only"),
     ("capi/src/a.cpp", "#include <nlohmann/json.hpp>\n", "json_reader.cpp, sdk/tools/ only"),
     ("sdk/src/bundle/manifest.hpp", "#include <nlohmann/json.hpp>\n", "json_reader.cpp, sdk/tools/ only"),
