@@ -126,6 +126,35 @@ TEST_CASE("every file cut off anywhere, or gone") {
   CHECK(outcome.exact > 2);  // files that are not looked at for reading
 }
 
+TEST_CASE("files that are cut and overwritten while they are open, read with pread") {
+  const Loaded l;
+  const std::vector<Oracle> all = tables();
+  auto source = open_store(l.d.tables, DPI_STORE_READ, all, {{"reads", "pread"}, {"cache_bytes", "0"}});
+  REQUIRE_MESSAGE(source.ok(), source.status().message());
+  int failed = 0;
+  for (const std::string& name : files_of(l.d.tables)) {
+    if (!name.ends_with(".sst")) continue;
+    const std::string file = l.d.tables + "/" + name;
+    for (int64_t at = 100; at < static_cast<int64_t>(fs::file_size(file)) - 1500; at += 997)
+      flip(file, at, 4);
+    for (int32_t t = 0; t < 2; ++t) {
+      const Fetched f = fetch(**source, t, all[static_cast<size_t>(t)], all[static_cast<size_t>(t)].keys);
+      if (f.status.ok()) CHECK(wrong(f, all[static_cast<size_t>(t)], all[static_cast<size_t>(t)].keys) == 0);
+      failed += f.status.code() == Code::kBadModel ? 1 : 0;
+    }
+    fs::resize_file(file, fs::file_size(file) / 3);
+    for (int32_t t = 0; t < 2; ++t) {
+      const Fetched f = fetch(**source, t, all[static_cast<size_t>(t)], all[static_cast<size_t>(t)].keys);
+      if (f.status.ok()) CHECK(wrong(f, all[static_cast<size_t>(t)], all[static_cast<size_t>(t)].keys) == 0);
+    }
+  }
+  CHECK(failed >= 2);
+  for (int32_t t = 0; t < 2; ++t) {
+    CHECK(fetch(**source, t, all[static_cast<size_t>(t)], all[static_cast<size_t>(t)].keys).status.code() ==
+          Code::kBadModel);
+  }
+}
+
 TEST_CASE("a loader that finds a damaged directory says so or goes on") {
   const Loaded l;
   std::mt19937_64 rng(4);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -82,6 +83,12 @@ TEST_CASE("killed at random moments, again and again") {
     pollfd first{told, POLLIN, 0};
     if (round % 4 != 0) poll(&first, 1, 20000);
     std::this_thread::sleep_for(std::chrono::microseconds(rng() % (round % 2 != 0 ? 20000 : 200000)));
+    if (round == 1) {  // its lock is known from another process too
+      const Status locked = open_store(d.tables, DPI_STORE_WRITE, all).status();
+      CHECK(locked.native_code() == EAGAIN);
+      CHECK(locked.message().find(d.tables + "/LOCK: is held by a process that loads tables") !=
+            std::string::npos);
+    }
     kill(child, SIGKILL);
     int status = 0;
     REQUIRE(waitpid(child, &status, 0) == child);

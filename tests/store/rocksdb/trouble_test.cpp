@@ -4,15 +4,20 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "base/clock.hpp"
 #include "store/rocksdb/fixture.hpp"
 
 namespace dpi::test {
+
+extern std::atomic<int64_t> g_syncs;  // sync_count.cpp
+
 namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -222,6 +227,48 @@ TEST_CASE("who loads is told of another who does; who reads is not disturbed") {
   auto late = open_store(d.tables, DPI_STORE_READ, {items});
   REQUIRE_MESSAGE(late.ok(), late.status().message());
   CHECK(wrong(fetch(**late, 0, items, items.keys), items, items.keys) == 0);
+}
+
+TEST_CASE("readers that come while a loader writes, merges and completes find whole tables") {
+  const Directory d;
+  const Oracle items = make_oracle("items", 2, 60000, 64, true);
+  load(d.tables, {kUsers});
+  Status loaded;
+  std::atomic<bool> done{false};
+  std::thread loader([&] {
+    auto writer = open_store(d.tables, DPI_STORE_WRITE, {items});
+    loaded = writer.ok() ? write_rows(**writer, 0, items, items.keys.size(), 3000) : writer.status();
+    if (loaded.ok()) loaded = (*writer)->complete(0);
+    done = true;
+  });
+  int opens = 0;
+  for (bool last = false; !last; ++opens) {
+    last = done;
+    auto reader = open_store(d.tables, DPI_STORE_READ, {kUsers});
+    CHECK_MESSAGE(reader.ok(), reader.status().message());
+    if (reader.ok()) CHECK(wrong(fetch(**reader, 0, kUsers, kUsers.keys), kUsers, kUsers.keys) == 0);
+    auto other = open_store(d.tables, DPI_STORE_READ, {items});  // not there, then incomplete, then whole
+    if (other.ok()) CHECK(wrong(fetch(**other, 0, items, items.keys), items, items.keys) == 0);
+    if (!other.ok()) CHECK_MESSAGE(contains(other.status(), "`dpi store load`"), opens);
+    CHECK(other.ok() >= last);
+  }
+  loader.join();
+  CHECK_MESSAGE(loaded.ok(), loaded.message());
+  CHECK(opens > 1);
+}
+
+TEST_CASE("what was told as written was given to the disk before") {
+  const Directory d;
+  auto source = open_store(d.tables, DPI_STORE_WRITE, {kUsers});
+  REQUIRE_MESSAGE(source.ok(), source.status().message());
+  for (size_t upto = 100; upto <= 2000; upto += 100) {
+    const int64_t before = g_syncs;
+    REQUIRE(write_rows(**source, 0, kUsers, upto, 100).ok());
+    CHECK(g_syncs > before);
+  }
+  const int64_t before = g_syncs;
+  REQUIRE((*source)->complete(0).ok());
+  CHECK(g_syncs >= before + 2);  // rows and the record of them
 }
 
 TEST_CASE("a full disk: not written, told so, and gone on with when there is room") {

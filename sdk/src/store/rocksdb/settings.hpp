@@ -2,8 +2,8 @@
 //
 //   path         the directory; made when a table is loaded, its parent must be there
 //   reads        mmap (the default): rows are read where the page cache has them, the fastest while the
-//                tables are in memory. A file that somebody cuts while it is open ends the process (SIGBUS).
-//                pread: through cache_bytes of blocks, then the page cache; such a file is an error.
+//                tables are in memory. Here a file that is cut, or a disk that fails, under way ends the process (SIGBUS).
+//                pread: through cache_bytes of blocks, then the page cache; there it is an error.
 //                direct: through cache_bytes of blocks, then the disk, past the page cache
 //   cache_bytes  of blocks of 4 KB, for pread and direct; 64 MiB
 #pragma once
