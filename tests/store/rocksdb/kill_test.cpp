@@ -1,6 +1,5 @@
 // A loader that is killed at any moment: the next one goes on behind the rows that were told as written, and
 // what is read in the end is what one load would have written. The program calls itself as the loader.
-#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -13,7 +12,7 @@
 namespace dpi::test {
 namespace {
 
-constexpr size_t kBatch = 250;
+constexpr size_t kBatch = 100;
 
 std::vector<Oracle> tables() {
   return {make_oracle("users", 1, 30000, 256, false), make_oracle("items", 2, 12000, 128, true)};
@@ -36,12 +35,39 @@ pid_t start_loader(const std::string& path, int* told) {
   return child;
 }
 
-int64_t bytes_in(int pipe_end) {
+/// Bytes of the pipe, until there are `most` of them or the loader has ended.
+int64_t bytes_in(int pipe_end, int64_t most) {
   char buffer[512];
   int64_t all = 0;
-  for (ssize_t n; (n = read(pipe_end, buffer, sizeof buffer)) > 0;) all += n;
-  close(pipe_end);
+  while (all < most) {
+    const ssize_t n =
+        read(pipe_end, buffer, std::min<size_t>(sizeof buffer, static_cast<size_t>(most - all)));
+    if (n <= 0) break;
+    all += n;
+  }
   return all;
+}
+
+/// Everything that the directory says of the tables is true; how many batches that are.
+int64_t check_what_is_there(const std::string& path) {
+  const std::vector<Oracle> all = tables();
+  auto source = open_store(path, DPI_STORE_WRITE, all);
+  REQUIRE_MESSAGE(source.ok(), source.status().message());
+  int64_t batches = 0;
+  for (int32_t t = 0; t < 2; ++t) {
+    const Oracle& o = all[static_cast<size_t>(t)];
+    const auto stat = (*source)->stat(t);
+    REQUIRE(stat.ok());
+    const auto rows = static_cast<size_t>(stat->rows);
+    CHECK(rows % kBatch == 0);
+    CHECK(stat->digest == (rows == 0 ? 0 : o.digest(rows)));
+    batches += stat->rows / static_cast<int64_t>(kBatch);
+    const std::vector<int64_t> keys(o.keys.begin(), o.keys.begin() + static_cast<int64_t>(rows));
+    const Fetched f = fetch(**source, t, o, keys);
+    REQUIRE_MESSAGE(f.status.ok(), f.status.message());
+    CHECK(wrong(f, o, keys) == 0);
+  }
+  return batches;
 }
 
 }  // namespace
@@ -72,55 +98,41 @@ TEST_CASE("killed at random moments, again and again") {
   if (std::getenv("DPI_TEST_ROCKSDB_DIRECTORY") != nullptr) return;
   const Directory d;
   const std::vector<Oracle> all = tables();
-  const size_t batches = all[0].keys.size() / kBatch + all[1].keys.size() / kBatch;
+  const auto batches = static_cast<int64_t>((all[0].keys.size() + all[1].keys.size()) / kBatch);
   std::mt19937_64 rng(3);
-  int killed = 0, midway = 0;
-  int64_t durable = 0;
-  for (int round = 0; round < 200; ++round) {
+  int64_t there = 0;
+  int midway = 0, status = 0;
+  for (int round = 0; round < 40; ++round) {
     int told = -1;
     const pid_t child = start_loader(d.tables, &told);
-    // From its first batch on, mostly: opening takes as long as some batches.
-    pollfd first{told, POLLIN, 0};
-    if (round % 4 != 0) poll(&first, 1, 20000);
-    std::this_thread::sleep_for(std::chrono::microseconds(rng() % (round % 2 != 0 ? 20000 : 200000)));
+    // Some batches further, and then at any moment; with all of them written, while files are merged.
+    const int64_t first =
+        bytes_in(told, std::min<int64_t>(static_cast<int64_t>(rng() % 40), batches - there));
     if (round == 1) {  // its lock is known from another process too
       const Status locked = open_store(d.tables, DPI_STORE_WRITE, all).status();
       CHECK(locked.native_code() == EAGAIN);
       CHECK(locked.message().find(d.tables + "/LOCK: is held by a process that loads tables") !=
             std::string::npos);
     }
+    const bool all_written = there + first == batches;
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(rng() % (all_written || first == 0 ? 60000 : 3000)));
     kill(child, SIGKILL);
-    int status = 0;
     REQUIRE(waitpid(child, &status, 0) == child);
-    durable += bytes_in(told);
-    auto source = open_store(d.tables, DPI_STORE_WRITE, all);
-    REQUIRE_MESSAGE(source.ok(), source.status().message());
-    int64_t found = 0;
-    for (int32_t t = 0; t < 2; ++t) {
-      const Oracle& o = all[static_cast<size_t>(t)];
-      const auto stat = (*source)->stat(t);
-      REQUIRE(stat.ok());
-      const auto rows = static_cast<size_t>(stat->rows);
-      CHECK(rows % kBatch == 0);
-      CHECK(stat->digest == (rows == 0 ? 0 : o.digest(rows)));
-      found += stat->rows / static_cast<int64_t>(kBatch);
-      // The rows that are counted are there, whole.
-      const std::vector<int64_t> keys(o.keys.begin(), o.keys.begin() + static_cast<int64_t>(rows));
-      const Fetched f = fetch(**source, t, o, keys);
-      REQUIRE_MESSAGE(f.status.ok(), f.status.message());
-      CHECK(wrong(f, o, keys) == 0);
-    }
-    CHECK(found >= durable);
-    durable = found;
-    killed += WIFSIGNALED(status) ? 1 : 0;
-    midway += found > 0 && static_cast<size_t>(found) < batches ? 1 : 0;
-    if (!WIFSIGNALED(status)) {
-      CHECK(status == 0);
-      break;
-    }
+    const int64_t durable = there + first + bytes_in(told, batches);
+    close(told);
+    there = check_what_is_there(d.tables);
+    CHECK(there >= durable);
+    midway += there > 0 && there < batches ? 1 : 0;
+    if (!WIFSIGNALED(status)) break;
   }
-  CHECK(killed >= 5);
-  CHECK(midway >= 3);
+  CHECK(midway >= 5);
+  int told = -1;
+  const pid_t last = start_loader(d.tables, &told);
+  bytes_in(told, batches);
+  close(told);
+  REQUIRE(waitpid(last, &status, 0) == last);
+  CHECK(status == 0);
   auto reader = open_store(d.tables, DPI_STORE_READ, all);
   REQUIRE_MESSAGE(reader.ok(), reader.status().message());
   for (int32_t t = 0; t < 2; ++t) {
