@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kMarker = "dpi-store";  // in the default column family
 constexpr const char* kMarkerValue = "1";
-constexpr int kTries = 3;  // a loader may take away a file between its name and its opening
+constexpr int kTries = 5;  // a loader may take away a file between its name and its opening
 
 /// RocksDB's own log would be a file beside the tables; what matters of it is in statuses.
 class NoLog final : public rocksdb::Logger {
@@ -104,10 +104,11 @@ Result<std::unique_ptr<Store>> Store::open(const dpi_store_options& options, con
   Status s;
   for (int i = 0; i < kTries; ++i) {
     s = store->open_for_reading();
-    if (s.ok()) return store;
-    if (s.code() == Code::kNotFound || s.code() == Code::kOutOfMemory) break;
+    if (s.ok() || s.code() == Code::kNotFound || s.code() == Code::kOutOfMemory) break;
   }
-  return s;
+  DPI_RETURN_IF_ERROR(std::move(s));
+  DPI_RETURN_IF_ERROR(store->read_tables());
+  return store;
 }
 
 Store::~Store() {
@@ -165,7 +166,11 @@ Status Store::open_for_reading() {
     }
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
-  DPI_RETURN_IF_ERROR(open_families(true, names));
+  return open_families(true, names);
+}
+
+/// All their files are open: nothing that a loader does changes what is read from here on.
+Status Store::read_tables() {
   bool marked = false;
   DPI_RETURN_IF_ERROR(check_marker(true, &marked));
   for (Table& t : tables_) DPI_RETURN_IF_ERROR(read_table(&t));

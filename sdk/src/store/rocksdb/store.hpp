@@ -47,6 +47,7 @@ class Store {
 
   // open.cpp
   Status open_for_reading();
+  Status read_tables();
   Status open_for_writing();
   Status open_families(bool read_only, const std::vector<std::string>& names);
   Status check_marker(bool used, bool* set);
