@@ -48,12 +48,17 @@ struct Setup {
     auto opened = PluginSource::open(**found, request);
     need(opened.status());
     source = std::move(opened).value();
+    request.settings.emplace_back("reads", "pread");
+    opened = PluginSource::open(**found, request);
+    need(opened.status());
+    unmapped = std::move(opened).value();
     open_bare();
   }
   ~Setup() {
     for (rocksdb::ColumnFamilyHandle* f : families) static_cast<void>(bare->DestroyColumnFamilyHandle(f));
     bare.reset();
     source.reset();
+    unmapped.reset();
     std::filesystem::remove_all(path);
   }
   void load(const store::StorePlugin& plugin) {
@@ -91,7 +96,7 @@ struct Setup {
 
   std::string path;
   StoreRequest request;
-  std::unique_ptr<PluginSource> source;
+  std::unique_ptr<PluginSource> source, unmapped;
   std::unique_ptr<rocksdb::DB> bare;
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   double load_seconds = 0;
@@ -139,14 +144,14 @@ void measure(benchmark::State& state, size_t n, F&& call) {
   }
 }
 
-void plugin_fetch(benchmark::State& state, size_t n) {
+void plugin_fetch(benchmark::State& state, PluginSource& source, size_t n) {
   std::vector<std::byte> rows(n * kBytes);
   std::vector<std::byte*> to(n);
   for (size_t i = 0; i < n; ++i) to[i] = rows.data() + i * kBytes;
   std::vector<uint64_t> found((n + 63) / 64);
   measure(state, n, [&](const std::vector<int64_t>& keys) {
     std::fill(found.begin(), found.end(), 0);
-    need(the_setup->source->fetch({0, keys, to.data(), found.data(), 0}));
+    need(source.fetch({0, keys, to.data(), found.data(), 0}));
     for (size_t i = 0; i < n; ++i) {
       if (std::memcmp(to[i], &keys[i], 8) != 0) give_up("another row");
     }
@@ -181,7 +186,10 @@ int main(int argc, char** argv) {
               static_cast<double>(kRows) / the_setup->load_seconds);
   for (const size_t n : {size_t{16}, size_t{256}, size_t{1024}}) {
     add("BM_multiget/bare/" + std::to_string(n), [n](benchmark::State& s) { bare_multi_get(s, n); });
-    add("BM_fetch/plugin/" + std::to_string(n), [n](benchmark::State& s) { plugin_fetch(s, n); });
+    add("BM_fetch/plugin/" + std::to_string(n),
+        [n](benchmark::State& s) { plugin_fetch(s, *the_setup->source, n); });
+    add("BM_fetch/pread/" + std::to_string(n),
+        [n](benchmark::State& s) { plugin_fetch(s, *the_setup->unmapped, n); });
   }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
