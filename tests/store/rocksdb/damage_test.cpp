@@ -1,5 +1,6 @@
 // Every file of a directory in turn: bytes flipped, cut off, taken away. The answer is a status or exact
 // rows, never others, and never the end of the process.
+// Planted, each seen: blocks read without their checksums; properties that RocksDB is first to look at.
 #include <fstream>
 
 #include "store/rocksdb/fixture.hpp"

@@ -1,5 +1,6 @@
 // A loader that is killed at any moment: the next one goes on behind the rows that were told as written, and
 // what is read in the end is what one load would have written. The program calls itself as the loader.
+// Planted, and seen: the record written before its rows, not with them.
 #include <signal.h>
 #include <sys/wait.h>
 

@@ -1,7 +1,6 @@
 // What was written is what is read, and nothing else is.
-// Planted: keys encoded lowest byte first (key order is another: none fails; rows stay exact); the bit of a
-// neighbour set in `take`; rows taken in sorted order instead of the request's; no column family per content;
-// a row's last bytes not copied.
+// Planted, each seen: rows or bits in the sorted order instead of the request's; a row's last byte not
+// copied; tables of one name and other content in one column family.
 #include <atomic>
 #include <cstdlib>
 #include <thread>

@@ -1,4 +1,6 @@
 // What goes wrong is told by its name: no directory, a lock, a full disk, another table, no right to write.
+// Planted, each seen: writes without sync; RocksDB's threads for readers; the deadline not looked at; tables
+// that are incomplete, of another shape or with a key twice let through; going on after a failed write.
 #include <rocksdb/db.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -130,6 +130,7 @@ Status Store::open_families(bool read_only, const std::vector<std::string>& name
   families_.clear();
   db_.reset();
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  descriptors.reserve(names.size());
   for (const std::string& name : names) descriptors.emplace_back(name, family_options());
   rocksdb::DB* db = nullptr;
   const rocksdb::DBOptions o = db_options(read_only);

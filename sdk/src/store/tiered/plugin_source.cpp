@@ -25,8 +25,10 @@ void log_from_store(void* sink, int32_t level, const char* component, const char
 Result<std::unique_ptr<PluginSource>> PluginSource::open(const store::StorePlugin& plugin,
                                                          const StoreRequest& request) {
   std::vector<dpi_store_setting> settings;
+  settings.reserve(request.settings.size());
   for (const auto& [key, value] : request.settings) settings.push_back({key.c_str(), value.c_str()});
   std::vector<dpi_store_table> tables;
+  tables.reserve(request.tables.size());
   for (const StoredTable& t : request.tables) {
     tables.push_back(
         {t.name.c_str(), t.content.c_str(), t.rows, t.row_bytes, t.dim, t.dtype, t.keyed ? 1 : 0});
