@@ -19,7 +19,7 @@ OpWork work_of(const Plan& plan, const PlanOp& op) {
   for (const int32_t v : op.inputs) s.inputs += elements(plan, v);
   for (const int32_t v : op.outputs) s.outputs += elements(plan, v);
   for (const int32_t p : op.params) {
-    if (p >= 0) s.weights += static_cast<double>(param_of(plan, p).data.size());
+    if (p >= 0) s.weights += static_cast<double>(param_of(plan, p).dims.size());  // its data may be gone
   }
   if (!op.inputs.empty() && op.inputs[0] >= 0) {
     s.x = value_of(plan, op.inputs[0]).dims;

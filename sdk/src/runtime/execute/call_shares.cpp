@@ -5,12 +5,11 @@
 
 #include "base/clock.hpp"
 #include "base/thread_pool.hpp"
+#include "runtime/model/host_flights.hpp"
 
 namespace dpi {
 
 namespace {
-
-constexpr int64_t kTileRows = 8;  // of a product: a share that ends inside a tile pays for all of it
 
 int64_t share_begin(int64_t rows, int32_t share, int32_t count) {
   return share == count ? rows : rows * share / count / kTileRows * kTileRows;

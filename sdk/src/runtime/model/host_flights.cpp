@@ -8,8 +8,6 @@ namespace dpi {
 
 namespace {
 
-constexpr int64_t kTileRows = 8;  // of a product
-
 // A share of a call is worth waking a thread for from about 40 us on. Times of a row are those of one core
 // with 64-byte vectors: rough, since they only say how few rows are too few.
 constexpr double kShareNs = 40'000, kNsPerProduct = 0.01, kNsPerFloat = 0.1;
@@ -45,6 +43,10 @@ int64_t rows_worth_a_thread(const Plan& plan) {
     ns += work.flops * kNsPerProduct + work.floats * kNsPerFloat;
   }
   return whole_tiles(static_cast<int64_t>(kShareNs / std::max(ns, 1.0)) + 1);
+}
+
+int64_t most_warm_rows(const Plan& plan, int32_t threads, int64_t max_rows) {
+  return threads > 1 ? std::max(max_rows, rows_worth_a_thread(plan) * threads) : max_rows;
 }
 
 }  // namespace dpi

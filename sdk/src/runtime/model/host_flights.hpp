@@ -9,6 +9,9 @@
 
 namespace dpi {
 
+/// Of a product: a share that ends inside a tile pays for all of it.
+inline constexpr int64_t kTileRows = 8;
+
 /// The flights of a context: one per thread of option `threads`.
 struct HostFlights {
   int32_t count = 1;
@@ -16,7 +19,11 @@ struct HostFlights {
 };
 HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows);
 
-/// Rows that are worth a thread of their own. The plan still has its weights.
+/// Rows that are worth a thread of their own.
 int64_t rows_worth_a_thread(const Plan& plan);
+
+/// Rows of a call after which no other call of a context meets memory for the first time: a chunk, and a
+/// share for every thread.
+int64_t most_warm_rows(const Plan& plan, int32_t threads, int64_t max_rows);
 
 }  // namespace dpi

@@ -4,6 +4,7 @@
 
 #include "backend/abi/batch_bucket.hpp"
 #include "base/clock.hpp"
+#include "runtime/model/host_flights.hpp"
 #include "runtime/model/model.hpp"
 
 namespace dpi {
@@ -44,7 +45,8 @@ struct SyntheticRows {
 
 /// Rows of a call that keeps every flight of a context busy.
 int64_t most_rows(const Engine& e) {
-  return e.options().max_rows * (e.host_memory() ? 1 : e.options().in_flight);
+  const ModelOptions& o = e.options();
+  return e.host_memory() ? most_warm_rows(e.plan(), o.threads, o.max_rows) : o.max_rows * o.in_flight;
 }
 
 /// Sizes that between them touch whatever calls of up to `rows` rows use: with graphs every bucket.
