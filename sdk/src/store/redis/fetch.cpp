@@ -1,0 +1,156 @@
+// Keys -> rows: keys grouped by partition, HMGET of at most a thousand each, to all servers at once.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/clock.hpp"
+#include "store/redis/store.hpp"
+
+namespace dpi::redis {
+namespace {
+
+// A server does nothing else while it answers one command.
+constexpr size_t kMostFields = 1000;
+
+// Of so few keys of a partition its seal would be a good part of the work: it is asked for with those that
+// turn out to be absent.
+constexpr size_t kKeysWithSeal = 8;
+
+// Keys that are asked for in one go.
+struct Batch {
+  struct Piece {
+    int64_t partition;
+    size_t first, count;  // in `which`
+    bool sealed;          // its seal is asked for
+  };
+  std::vector<int32_t> which;  // positions in the request, those of one partition side by side
+  std::vector<Piece> pieces;
+  std::vector<RowsSink> sinks;
+  std::vector<Command> commands;
+
+  std::span<const int32_t> keys_of(const Piece& p) const { return {which.data() + p.first, p.count}; }
+};
+
+Batch all_keys(const Table& t, const dpi_store_fetch& r) {
+  std::vector<uint64_t> sorted;
+  sorted.reserve(static_cast<size_t>(r.n));
+  for (int64_t i = 0; i < r.n; ++i) {
+    if (!t.keyed() && (r.keys[i] < 0 || r.keys[i] >= t.rows())) continue;  // there is no such row
+    sorted.push_back(static_cast<uint64_t>(t.partition_of(r.keys[i])) << 32 | static_cast<uint64_t>(i));
+  }
+  std::sort(sorted.begin(), sorted.end());
+  Batch batch;
+  batch.which.reserve(sorted.size());
+  for (const uint64_t s : sorted) {
+    const auto partition = static_cast<int64_t>(s >> 32);
+    auto& pieces = batch.pieces;
+    if (pieces.empty() || pieces.back().partition != partition || pieces.back().count == kMostFields)
+      pieces.push_back({partition, batch.which.size(), 0, false});
+    ++pieces.back().count;
+    pieces.back().sealed = t.keyed() && pieces.back().count >= kKeysWithSeal;
+    batch.which.push_back(static_cast<int32_t>(s & 0xffffffff));
+  }
+  return batch;
+}
+
+std::string hmget(const Table& t, const Batch::Piece& piece, const int64_t* keys,
+                  std::span<const int32_t> which) {
+  const std::string key = t.partition_key(piece.partition);
+  std::string out;
+  out.reserve(key.size() + 64 + which.size() * 14);
+  append_count(out, 2 + which.size() + (piece.sealed ? 1 : 0));
+  append_argument(out, "HMGET");
+  append_argument(out, key);
+  char field[14] = {'$', '8', '\r', '\n'};
+  field[12] = '\r';
+  field[13] = '\n';
+  for (const int32_t i : which) {
+    std::memcpy(field + 4, Field(keys[i]).bytes, 8);
+    out.append(field, sizeof field);
+  }
+  if (piece.sealed) append_argument(out, kSealField);
+  return out;
+}
+
+Status ask(Exchange& exchange, const Table& t, const dpi_store_fetch& r, bool from_replica, Batch* batch) {
+  batch->sinks.reserve(batch->pieces.size());  // commands keep their addresses
+  batch->commands.resize(batch->pieces.size());
+  for (size_t i = 0; i < batch->pieces.size(); ++i) {
+    const Batch::Piece& piece = batch->pieces[i];
+    const auto which = batch->keys_of(piece);
+    Command& c = batch->commands[i];
+    c.slot = t.partition_slot(piece.partition);
+    c.text = hmget(t, piece, r.keys, which);
+    c.sink = &batch->sinks.emplace_back(static_cast<size_t>(t.row_bytes()), which, r.rows, piece.sealed);
+    c.from_replica = from_replica;
+  }
+  return exchange.run(batch->commands);
+}
+
+// Rows that came are right, since their table's name says what they are. That a key has none is believed of a
+// whole partition only: it may be gone, or on its way to a replica.
+bool settled(const Table& t, const RowsSink& sink) {
+  return sink.absent().empty() || sink.seal() == t.seal();
+}
+
+Status check(const Table& t, const Batch::Piece& piece, const RowsSink& sink) {
+  const std::string place = "partition " + std::to_string(piece.partition);
+  if (sink.wrong_length() >= 0)
+    return t.error(Code::kBadModel, place + " has a value of " + std::to_string(sink.wrong_length()) +
+                                        " bytes, expected rows of " + std::to_string(t.row_bytes()) +
+                                        "; drop it and load it again with `dpi store load`");
+  if (settled(t, sink)) return {};
+  return t.error(Code::kNotFound,
+                 place +
+                     " is gone or not whole: the table was dropped, evicted, or a server came "
+                     "back without its data; load it again with `dpi store load`");
+}
+
+// What is not settled and may be by the master with the seal; an error if it may not.
+Result<Batch> second_look(const Table& t, const Batch& first) {
+  Batch second;
+  for (size_t i = 0; i < first.pieces.size(); ++i) {
+    const RowsSink& sink = first.sinks[i];
+    const bool helps = first.commands[i].by_replica || (t.keyed() && !first.pieces[i].sealed);
+    if (sink.wrong_length() >= 0 || (!settled(t, sink) && !helps)) return check(t, first.pieces[i], sink);
+    if (settled(t, sink)) continue;
+    second.pieces.push_back(
+        {first.pieces[i].partition, second.which.size(), sink.absent().size(), t.keyed()});
+    second.which.insert(second.which.end(), sink.absent().begin(), sink.absent().end());
+  }
+  return second;
+}
+
+void tell_found(const Batch& batch, uint64_t* found) {
+  for (const int32_t i : batch.which) found[i / 64] |= uint64_t{1} << (i % 64);
+  for (const RowsSink& sink : batch.sinks) {
+    for (const int32_t i : sink.absent()) found[i / 64] &= ~(uint64_t{1} << (i % 64));
+  }
+}
+
+}  // namespace
+
+Status Store::fetch(const dpi_store_fetch& r) {
+  if (r.table < 0 || r.table >= static_cast<int32_t>(tables_.size()) || r.n < 0 ||
+      r.n > std::numeric_limits<int32_t>::max())
+    return invalid_argument("redis: no such table or number of keys");
+  const Table& t = tables_[static_cast<size_t>(r.table)];
+  const auto look = [&]() -> Status {
+    if (writes_) return t.error(Code::kInvalidArgument, "is open for writing");
+    const Settings& s = cluster_.settings();
+    Exchange exchange(cluster_, r.deadline_ns != 0 ? r.deadline_ns : monotonic_ns() + s.timeout_ns, false);
+    Batch first = all_keys(t, r);
+    DPI_RETURN_IF_ERROR(ask(exchange, t, r, s.replicas, &first));
+    DPI_ASSIGN_OR_RETURN(Batch second, second_look(t, first));
+    DPI_RETURN_IF_ERROR(ask(exchange, t, r, false, &second));
+    for (size_t i = 0; i < second.pieces.size(); ++i)
+      DPI_RETURN_IF_ERROR(check(t, second.pieces[i], second.sinks[i]));
+    tell_found(first, r.found);
+    tell_found(second, r.found);
+    return {};
+  };
+  Status s = look();
+  return s.ok() ? s : within(std::move(s), t);
+}
+
+}  // namespace dpi::redis

@@ -1,0 +1,59 @@
+// A server with its connections. Nothing waits for the network with a lock held.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "store/redis/connection.hpp"
+#include "store/redis/resolver.hpp"
+#include "store/redis/settings.hpp"
+
+namespace dpi::redis {
+
+class Node {
+ public:
+  Node(Address address, int64_t number, const Settings& settings, Resolver& resolver);
+
+  const Address& address() const { return address_; }
+  /// Who needs connections of several nodes takes them in the order of these: else two could wait for each
+  /// other.
+  int64_t number() const { return number_; }
+
+  struct Lent {
+    std::unique_ptr<Connection> connection;
+    bool used_before = false;  // its server may have gone since
+  };
+  /// One of the pool, or a new one while there are less than `connections`; else waits for one.
+  Result<Lent> borrow(uint64_t deadline_ns);
+  /// Back to the pool; closed if it failed or still waits for replies.
+  void give_back(std::unique_ptr<Connection> connection);
+  /// The server has gone: so have the connections that nobody uses.
+  void drop_idle();
+
+  /// It did not answer: for a second others are preferred, where there are any.
+  void suspect();
+  void trust() { suspect_until_.store(0, std::memory_order_relaxed); }
+  bool suspected() const;
+
+ private:
+  Result<std::unique_ptr<Connection>> connect(uint64_t deadline_ns);
+  void one_less();
+
+  const Address address_;
+  const int64_t number_;
+  const Settings& settings_;
+  Resolver& resolver_;
+  std::atomic<uint64_t> suspect_until_{0};
+  std::mutex mutex_;
+  std::condition_variable returned_;
+  std::vector<std::unique_ptr<Connection>> idle_;
+  int32_t open_ = 0;
+};
+
+}  // namespace dpi::redis

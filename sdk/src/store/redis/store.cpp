@@ -1,0 +1,106 @@
+#include "store/redis/store.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+
+namespace dpi::redis {
+namespace {
+
+constexpr int64_t kPartitionsAtOnce = 2048;
+
+const char kLoadIt[] = "load it with `dpi store load`";
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::open(const dpi_store_options& options, const dpi_store_table* tables,
+                                           int32_t n_tables) {
+  DPI_ASSIGN_OR_RETURN(Settings settings, parse_settings(options));
+  std::unique_ptr<Store> s(new Store(std::move(settings)));
+  s->writes_ = options.mode == DPI_STORE_WRITE;
+  for (int32_t i = 0; i < n_tables; ++i) {
+    DPI_ASSIGN_OR_RETURN(Table t, Table::make(tables[i]));
+    s->tables_.push_back(std::move(t));
+  }
+  DPI_RETURN_IF_ERROR(s->cluster_.connect());
+  if (s->writes_) return s;
+  for (Table& t : s->tables_) {
+    if (Status bad = s->check_for_reading(t); !bad.ok()) return s->within(std::move(bad), t);
+  }
+  return s;
+}
+
+// Every text names a server and the table.
+Status Store::within(Status s, const Table& t) const {
+  const std::string place = "redis " + cluster_.settings().seeds[0].text();
+  if (!s.message().starts_with("redis")) return std::move(s).within(place);
+  return Status(s.code(), s.message() + " (table " + in_quotes(t.name()) + ")").native(s.native_code());
+}
+
+Status Store::say(std::span<Command> commands, bool patient) {
+  const Settings& s = cluster_.settings();
+  Exchange exchange(cluster_, monotonic_ns() + (patient ? s.write_timeout_ns : s.timeout_ns), patient);
+  if (writes_) exchange.wait_for_replicas(s.write_replicas);
+  return exchange.run(commands);
+}
+
+int64_t Store::masters() const {
+  const auto t = cluster_.topology();
+  const std::set<int32_t> owners(t->owner.begin(), t->owner.end());
+  return std::max<int64_t>(1, static_cast<int64_t>(owners.size() - owners.count(-1)));
+}
+
+Result<TableRecord> Store::record_of(const Table& t, bool patient) {
+  TreeSink sink(Item::kArray);
+  Command c;
+  c.slot = slot_of(t.record_key());
+  c.text = command({"HGETALL", t.record_key()});
+  c.sink = &sink;
+  DPI_RETURN_IF_ERROR(say({&c, 1}, patient));
+  return t.read_record(sink.reply());
+}
+
+Status Store::check_for_reading(Table& t) {
+  DPI_ASSIGN_OR_RETURN(const TableRecord record, record_of(t, false));
+  if (!record.there) return t.error(Code::kNotFound, std::string("is not there; ") + kLoadIt);
+  if (!record.complete)
+    return t.error(Code::kNotFound, "has " + std::to_string(record.written) + " of " +
+                                        std::to_string(t.rows()) + " rows and is not complete; " + kLoadIt +
+                                        ", which goes on where it was");
+  t.set_partitions(record.partitions);
+  DPI_ASSIGN_OR_RETURN(const int64_t rows, count_rows(t, true, false));
+  if (rows == t.rows()) return {};
+  return t.error(Code::kNotFound, "has " + std::to_string(rows) + " of " + std::to_string(t.rows()) +
+                                      " rows: some were lost; drop it and " + kLoadIt);
+}
+
+Result<int64_t> Store::count_rows(const Table& t, bool sealed, bool patient) {
+  int64_t rows = 0;
+  for (int64_t first = 0; first < t.partitions(); first += kPartitionsAtOnce) {
+    const int64_t n = std::min(kPartitionsAtOnce, t.partitions() - first);
+    std::vector<TreeSink> sinks;
+    sinks.reserve(static_cast<size_t>(2 * n));
+    std::vector<Command> commands(static_cast<size_t>(2 * n));
+    for (size_t i = 0; i < commands.size(); ++i) {
+      const int64_t p = first + static_cast<int64_t>(i / 2);
+      const std::string key = t.partition_key(p);
+      commands[i].slot = t.partition_slot(p);
+      commands[i].text = i % 2 == 0 ? command({"HLEN", key}) : command({"HGET", key, kSealField});
+      commands[i].sink = &sinks.emplace_back(i % 2 == 0 ? Item::kInteger : Item::kText);
+    }
+    DPI_RETURN_IF_ERROR(say(commands, patient));
+    for (size_t i = 0; i < commands.size(); i += 2) {
+      const Reply &length = sinks[i].reply(), &seal = sinks[i + 1].reply();
+      const bool has = seal.kind == Item::kText;
+      if (sealed && seal.text != t.seal())
+        return t.error(Code::kNotFound, "partition " + std::to_string(first + static_cast<int64_t>(i / 2)) +
+                                            " is gone or not whole; drop the table and " + kLoadIt);
+      rows += length.value - (has ? 1 : 0);
+    }
+  }
+  return rows;
+}
+
+}  // namespace dpi::redis
