@@ -1,0 +1,69 @@
+// The library as it is shipped, opened as the engine opens it: what it exports, and a table through it.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+#include "store/abi/dpi_store.h"
+#include "store/redis/handle.hpp"
+#include "store/redis/redis_server.hpp"
+
+using namespace dpi::test;
+
+namespace {
+
+std::string output_of(const std::string& command) {
+  std::string all;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> block{};
+  while (std::fgets(block.data(), block.size(), pipe) != nullptr) all += block.data();
+  REQUIRE(::pclose(pipe) == 0);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("it exports two functions, and needs hiredis and the C library only") {
+  const std::string symbols = output_of("nm -D --defined-only --format=just-symbols " DPI_REDIS_LIBRARY);
+  CHECK(symbols == "dpi_store_init_v1\ndpi_store_layout_v1\n");
+  const std::string needed = output_of("readelf -d " DPI_REDIS_LIBRARY " | grep NEEDED");
+  CHECK_MESSAGE(needed.find("[libhiredis.so.") != std::string::npos, needed);
+  CHECK_MESSAGE(needed.find("libstdc++") == std::string::npos, needed);
+}
+
+TEST_CASE("opened by dlopen: another version is refused, its layout is told, a table goes through it") {
+  if (!redis_installed()) return;
+  void* library = ::dlopen(DPI_REDIS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  const auto init = reinterpret_cast<dpi_store_init_fn>(::dlsym(library, DPI_STORE_INIT_SYMBOL));
+  const auto layout = reinterpret_cast<dpi_store_layout_fn>(::dlsym(library, DPI_STORE_LAYOUT_SYMBOL));
+  REQUIRE((init != nullptr && layout != nullptr));
+  CHECK(std::string(layout()).starts_with("1-"));
+  dpi_store_api api{};
+  CHECK(init(DPI_STORE_ABI + 1, &api) == 14);  // kVersion
+  CHECK(api.abi_version == DPI_STORE_ABI);
+  REQUIRE(init(DPI_STORE_ABI, &api) == 0);
+  CHECK(std::string(api.name) == "redis");
+  CHECK(std::string(api.settings).starts_with("address, "));
+
+  RedisServer server;
+  const auto t = KnownTable::make("x", 'a', 4, 10, true, 1);
+  const dpi_store_table described = t.described();
+  const std::string where = server.address();
+  const dpi_store_setting setting{"address", where.c_str()};
+  dpi_store_options options{sizeof options, DPI_STORE_WRITE, &setting, 1, 1, nullptr, nullptr};
+  dpi_store_handle* h = nullptr;
+  dpi_store_error error{};
+  REQUIRE_MESSAGE(api.open(&options, &described, 1, &h, &error) == 0, error.message);
+  CHECK(api.write(h, 0, t.keys.data(), t.bytes.data(), t.rows(), 1, &error) == 0);
+  CHECK(api.complete(h, 0, &error) == 0);
+  dpi_store_stat stat{};
+  CHECK(api.stat(h, 0, &stat, &error) == 0);
+  CHECK(stat.rows == 10);
+  CHECK(api.drop(h, 0, &error) == 0);
+  api.close(h);
+  CHECK(::dlclose(library) == 0);
+}
