@@ -21,6 +21,8 @@ using namespace dpi::test;
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kInTime =
+    2000 * kMs;  // of deadlines of 100 to 200 ms, on a machine that does other work too
 int32_t code(Code c) { return static_cast<int32_t>(c); }
 
 std::string nested(int depth) {
@@ -91,7 +93,7 @@ TEST_CASE("answers to HMGET that are none: a status in time, and the next fetch 
     CHECK(f.code != 0);
     CHECK(f.message.find(server.address()) != std::string::npos);
     CHECK(f.message.find('\x1b') == std::string::npos);
-    CHECK(monotonic_ns() - start < 400 * kMs * (DPI_UNDER_TSAN || DPI_UNDER_ASAN ? 5 : 1));
+    CHECK(monotonic_ns() - start < kInTime);
     server.set(good_answers(t));
     CHECK(compare(h, 0, t, keys, 2000 * kMs) == "");
   }
@@ -170,7 +172,7 @@ TEST_CASE("drops, and answers that come after the deadline, which the next fetch
   });
   uint64_t start = monotonic_ns();
   CHECK(h.fetch(0, {t.keys[0], t.keys[1]}, t.row_bytes(), 100 * kMs).code == code(Code::kTimeout));
-  CHECK(monotonic_ns() - start < 250 * kMs * (DPI_UNDER_TSAN || DPI_UNDER_ASAN ? 4 : 1));
+  CHECK(monotonic_ns() - start < kInTime);
   server.set([&](const Command& c) {
     Answer a = good(c);
     a.delay_ms = 150;
@@ -217,7 +219,7 @@ TEST_CASE("redirections without an end, and servers that are never ready, last u
     const Fetched f = h.fetch(0, {t.keys[0]}, t.row_bytes(), 200 * kMs);
     CHECK_MESSAGE(f.code == code(Code::kTimeout), f.message);
     CHECK_MESSAGE(f.message.find(server.address()) != std::string::npos, f.message);
-    CHECK(monotonic_ns() - start < 400 * kMs * (DPI_UNDER_TSAN || DPI_UNDER_ASAN ? 4 : 1));
+    CHECK(monotonic_ns() - start < kInTime);
     server.set(good_answers(t));
     CHECK(asked > 2);
     CHECK(asked < 40);  // with pauses
@@ -258,5 +260,5 @@ TEST_CASE("a server that goes while it is written to is waited for, for as long 
   Handle w;
   REQUIRE(w.open({{"address", server.address()}, {"write_timeout_ms", "500"}}, {&t}, DPI_STORE_WRITE) == 0);
   CHECK(w.write(0, t, 0, t.rows()) == code(Code::kTimeout));
-  CHECK_MESSAGE(w.message().find("connection") != std::string::npos, w.message());
+  CHECK_MESSAGE(w.message().find(server.address()) != std::string::npos, w.message());
 }
