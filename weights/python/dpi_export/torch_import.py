@@ -33,7 +33,7 @@ def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=
                  or table=<path of their nn.Embedding>; sequences may say pad_id (0) and pad_side ("post"). Every other key is a rule of
                  the bundle's feature (FORMAT.md part 4): out_of_range, oov_id, missing, space ... What the model does not read is left out
     rows         rows in the example's form; become golden rows with the model's outputs. Default: the example
-    outputs      names of the outputs; default: the keys of a dict, "ctr" for a single one
+    outputs      names of the outputs, or of the entries of the only one; default: the keys of a dict, "ctr" for a single one
     call         call(model, inputs) -> outputs, where the model is not simply called with the example
     front        "trace": the model runs and its operators are recorded; "export": torch.export makes a graph of it first (torch 2.1 or newer).
                  Default: trace, and export where torch cannot make operators functional
@@ -103,16 +103,25 @@ class TorchImport:
 
     def build(self):
         """Traces, lowers and fills the builder. Raises UnsupportedModelError."""
-        from .trace.build import emit, features_read
+        from .trace.build import emit, features_read, short_types
         from .trace.pipeline import lowered
 
         self._check_weights()
         self.lowering, self.heads = lowered(self.model, self.forward, self.inputs, {f["name"]: f for f in self.b.features}, self.front)
+        self._name_heads()
         self.b = self.ctx.b = Builder(self._builder.name)
         self.inputs.read_only(features_read(self.heads))
         self.inputs.declare(self.ctx, self.b, *self._options)
-        self.names = emit(self.lowering.g, self.heads, self.b, self.table_dtype, self.lowering.stored)
+        self.names = emit(self.lowering.g, self.heads, self.b, self.table_dtype, short_types(self.model))
         return self.b
+
+    def _name_heads(self):
+        """Scores that are entries of one output have the names that were given for them."""
+        names = self.forward.entries
+        if names is not None and len(names) != len(self.heads):
+            raise ValueError(f"outputs: {len(names)} names for {len(self.heads)} scores")
+        for head, name in zip(self.heads, names or ()):
+            head.name = name
 
     def _check_weights(self):
         import torch

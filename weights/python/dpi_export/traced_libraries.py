@@ -72,6 +72,12 @@ class DeepctrTrace(TorchImport):
         example = torch.zeros(2, max(end for _, end in index.values()))
         super().__init__(model, {"features": features, "example": example}, encoders=encoders, **options)
 
+    def _name_heads(self):
+        """As the model's tasks are called; ESMM forgets their names."""
+        names = getattr(self.model, "task_names", None) or {"ESMM": ("ctr", "ctcvr")}.get(type(self.model).__name__, ())
+        for head, name in zip(self.heads, names if len(names) == len(self.heads) > 1 else ()):
+            head.name = name
+
     def columns(self, rows):
         """As TorchImport.columns, of rows in any form that the library takes."""
         return super().columns(self._matrix(rows))
@@ -95,8 +101,8 @@ class DeepctrTrace(TorchImport):
 
 def deepctr_features(model, index, encoders=None):
     """features= of a DeepCTR-Torch model: its columns by their places in the matrix."""
-    linear = getattr(model, "linear_model", None)
-    columns = [c for kind in ("sparse", "varlen_sparse", "dense") for c in getattr(linear, f"{kind}_feature_columns", [])]
+    kinds = [f"{kind}_feature_columns" for kind in ("sparse", "varlen_sparse", "dense")]
+    columns = [c for layer in model.modules() for kind in kinds for c in getattr(layer, kind, [])]  # MLR has several linear parts
     known = {c.name: c for c in columns + list(model.dnn_feature_columns)}
     features, lengths = {}, {}
     for column in known.values():

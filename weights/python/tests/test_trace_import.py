@@ -72,9 +72,43 @@ def test_call_and_outputs(tmp_path):
                call=call, outputs=["click", "skip", "both"])
     with Bundle(tmp_path / "m.h5") as bundle:
         assert [h["name"] for h in bundle.heads] == ["click", "skip", "both[0]", "both[1]"]
-        assert [h["activation"] for h in bundle.heads] == ["sigmoid", "identity", "identity", "identity"]
+        assert [h["activation"] for h in bundle.heads] == ["sigmoid", "identity", "sigmoid", "identity"]
         run = Executor(bundle).run(bundle.golden["rows"])["value"]
         assert np.abs(run["click"] + run["skip"] - 1).max() <= 1e-6 and np.abs(run["click"] ** 2 - run["both[1]"]).max() <= 1e-6
+
+
+def test_entries_of_one_output_by_name(tmp_path):
+    """A score that is a sigmoid has a logit whatever stands beside it."""
+    def call(model, inputs):
+        p = model(inputs["item"], inputs["price"])
+        return torch.cat([p, 2 * p, p], dim=1)
+
+    given = {"features": {"item": {"table": "table"}, "price": {}}, "example": {"item": ITEM, "price": PRICE}, "call": call}
+    from_torch(Small(), tmp_path / "m.h5", outputs=["click", "twice", "again"], **given)
+    with Bundle(tmp_path / "m.h5") as bundle:
+        assert [(h["name"], h["activation"]) for h in bundle.heads] == [("click", "sigmoid"), ("twice", "identity"), ("again", "sigmoid")]
+        run, golden = Executor(bundle).run(bundle.golden["rows"]), bundle.golden
+        assert np.abs(run["logit"]["again"] - golden["logit"][:, 2]).max() <= 1e-5
+        assert np.abs(run["logit"]["twice"] - golden["value"][:, 1]).max() <= 1e-6
+    with pytest.raises(ValueError, match="outputs: 2 names for 3 scores"):
+        from_torch(Small(), tmp_path / "n.h5", outputs=["click", "twice"], **given)
+
+
+def test_tables_keep_the_types_of_their_weights(tmp_path):
+    """As an import by hand keeps them; a table whose rows became other numbers is stored as float32."""
+    class Short(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(2)
+            self.a, self.b, self.c = nn.Embedding(9, 3).half(), nn.Embedding(7, 3).to(torch.bfloat16), nn.Embedding(5, 3)
+
+        def forward(self, a, b, c):
+            return (self.a(a).float() * self.b(b).float() * self.c(c)).sum(1)
+
+    ids = {"a": torch.tensor([1, 8]), "b": torch.tensor([0, 6]), "c": torch.tensor([2, 4])}
+    from_torch(Short(), tmp_path / "m.h5", features={name: {"table": name} for name in ids}, example=ids)
+    with Bundle(tmp_path / "m.h5") as bundle:
+        assert {table["name"]: table["dtype"] for table in bundle.tables} == {"a": "f16", "b": "bf16", "c": "f32"}
 
 
 def test_rules_encoders_and_spaces_are_the_bundles(tmp_path):

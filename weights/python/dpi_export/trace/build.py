@@ -6,6 +6,7 @@ import numpy as np
 
 from ..errors import NAME
 from ..import_common import UnsupportedModelError
+from ..tables import decode, encode
 from .normalise import reachable
 
 
@@ -21,14 +22,9 @@ def heads_of(graph, outputs):
     out = []
     for name, value in outputs:
         op = graph.reshape(value.op, [value.op.shape[0] if len(value.op.shape) == 1 else _size(value.op.shape)])
-        inner = _before_sigmoid(graph, op)
-        for i in range(op.shape[0]):
-            at = name if op.shape[0] == 1 else f"{name}[{i}]"
-            if inner is None:
-                out.append(Head(at, graph.slice(op, i, i + 1, 0), None))
-            else:
-                logit = graph.slice(inner, i, i + 1, 0)
-                out.append(Head(at, graph.unary("sigmoid", logit), logit))
+        entries = [entry for part in _parts(op) for entry in _entries(graph, part)]
+        for i, (score, logit) in enumerate(entries):
+            out.append(Head(name if len(entries) == 1 else f"{name}[{i}]", score, logit))
     return out
 
 
@@ -45,29 +41,47 @@ def _size(shape):
     return total
 
 
-def _before_sigmoid(graph, op):
-    """What a sigmoid was taken of, flat, or None. Joined sigmoids are the sigmoid of what is joined."""
+def _parts(op):
+    """What a flat op is joined of: some parts may be sigmoids and others not."""
     bare = op.ins[0] if op.is_a("View", kind="reshape") else op
-    if bare.is_a("Unary", kind="sigmoid"):
-        return graph.reshape(bare.ins[0], list(op.shape))
-    if bare.kind == "Concat" and all(_sigmoid(part) is not None for part in bare.ins) and len(bare.shape) == 1:
-        return graph.concat([graph.reshape(_sigmoid(part), part.shape) for part in bare.ins])
-    return None
+    return bare.ins if bare.kind == "Concat" and len(bare.shape) == 1 else [op]
 
 
-def _sigmoid(op):
-    op = op.ins[0] if op.is_a("View", kind="reshape") else op
-    return op.ins[0] if op.is_a("Unary", kind="sigmoid") else None
+def _entries(graph, part):
+    """(score, what its sigmoid was taken of or None) of each entry."""
+    bare = part.ins[0] if part.is_a("View", kind="reshape") else part
+    inner = graph.reshape(bare.ins[0], list(part.shape)) if bare.is_a("Unary", kind="sigmoid") else None
+    for i in range(part.shape[0]):
+        logit = None if inner is None else graph.slice(inner, i, i + 1, 0)
+        yield (graph.slice(part, i, i + 1, 0) if logit is None else graph.unary("sigmoid", logit)), logit
 
 
-def emit(graph, heads, builder, table_dtype=None, stored=None):
-    """Adds tables, ops and heads to a Builder; the features are declared already. `stored`: table -> its weights' own type. Returns
+def short_types(model):
+    """{shape: types} of a model's weights in 16 bits."""
+    out = {}
+    for p in model.parameters():
+        kind = {"torch.float16": "f16", "torch.bfloat16": "bf16"}.get(str(p.dtype))
+        if kind:
+            out.setdefault(tuple(p.shape), {})[kind] = True
+    return out
+
+
+def _own_type(values, stored):
+    """The type of 16 bits in which the model has such a table and that holds each of its values, else f32."""
+    for kind in stored.get(tuple(values.shape), ()):
+        if np.abs(values).max(initial=0) <= 65504 and np.array_equal(decode(encode(values, kind)[0], kind), values):
+            return kind
+    return "f32"
+
+
+def emit(graph, heads, builder, table_dtype, stored):
+    """Adds tables, ops and heads to a Builder; the features are declared already. `stored`: short_types() of the model. Returns
     {id(Op): name}."""
     names = {}
     order = reachable([op for head in heads for op in (head.value, head.logit) if op is not None])
     for name in dict.fromkeys(op.attrs["table"] for op in order if op.kind == "Embed"):
         _check_finite(name, graph.tables[name])
-        builder.table(clean(name), graph.tables[name], dtype=table_dtype or (stored or {}).get(name, "f32"))
+        builder.table(clean(name), graph.tables[name], dtype=table_dtype or _own_type(graph.tables[name], stored))
     for op in order:
         attrs = dict(op.attrs)
         if op.kind == "Embed":

@@ -1,11 +1,13 @@
 """What torch computes by a look at the rows, or by an operator for one kind of processor, written out while a model is traced."""
 
 import contextlib
+import math
 
 
 @contextlib.contextmanager
 def written_out():
-    """one_hot with a given number of classes reads its ids to check them; attention has operators that join all its steps."""
+    """one_hot with a given number of classes reads its ids to check them; attention has operators that join all its steps; group norm is
+    told the number of rows as a number."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -20,6 +22,10 @@ def written_out():
                     return (ids.unsqueeze(-1) == torch.arange(classes, device=ids.device)).long()
             if func is torch.cosine_similarity:
                 return _cosine(*args, **kwargs)
+            if func in (torch.group_norm, torch.nn.functional.group_norm):
+                return _group_norm(*args, **kwargs)
+            if func in (torch.instance_norm, torch.nn.functional.instance_norm) and _of_the_row(*args, **kwargs):
+                return _instance_norm(*args, **kwargs)
             return func(*args, **kwargs)
 
     with Composites(), _plain_attention():
@@ -34,6 +40,25 @@ def _cosine(x1, x2, dim=1, eps=1e-8):
     """Newer torch writes into its own norms, past what is traced."""
     a, b = ((x * x).sum(dim, keepdim=True).sqrt().clamp_min(eps) for x in (x1, x2))
     return (x1 / a * (x2 / b)).sum(dim)
+
+
+def _group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):  # noqa: A002  (torch's own name)
+    from torch.nn.functional import layer_norm
+
+    size = math.prod(input.shape[1:]) // num_groups
+    out = layer_norm(input.reshape(-1, num_groups, size), (size,), eps=eps).reshape(input.shape)
+    channels = (-1,) + (1,) * (input.dim() - 2)
+    out = out if weight is None else out * weight.reshape(channels)
+    return out if bias is None else out + bias.reshape(channels)
+
+
+def _of_the_row(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, *_, **__):  # noqa: A002
+    return use_input_stats
+
+
+def _instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,  # noqa: A002
+                   momentum=0.1, eps=1e-5, cudnn_enabled=True):
+    return _group_norm(input, input.shape[1], weight, bias, eps)
 
 
 def _plain_attention():

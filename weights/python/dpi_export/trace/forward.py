@@ -12,6 +12,7 @@ class Forward:
 
     def __init__(self, model, inputs, call=None, names=None, only=None):
         self._inputs, self._call, self._given, self._only = inputs, call, names, only
+        self.entries = None  #: names of the entries of the only output
         self._by_name = isinstance(inputs.form, dict) and call is None and _takes(model, inputs.keys)
 
     def __call__(self, model, tensors):
@@ -37,6 +38,9 @@ class Forward:
             return found if len(found) > 1 else [("ctr", found[0][1])]
         if isinstance(out, dict):
             return [(name, dict(found)[name]) for name in self._given]
+        if len(found) == 1 and len(self._given) > 1:
+            self.entries = self._given
+            return found
         if len(self._given) != len(found):
             raise ValueError(f"outputs: {len(self._given)} names for {len(found)} outputs")
         return list(zip(self._given, (t for _, t in found)))
@@ -108,14 +112,16 @@ def _spy():
             return out
 
         def logit(self, tensor):
-            """What a sigmoid was taken of, or the tensor itself; a copy of sigmoids by their inverse."""
+            """What a sigmoid was taken of, or the tensor itself; columns that are copies of sigmoids by their inverse."""
             held = self._inputs.get(tensor.data_ptr())
             if held is not None and held[0].numel() == tensor.numel():
                 return held[1]
             values = tensor.detach().double().cpu().numpy()
-            parts = [(o.detach().double().cpu().numpy().reshape(-1), i) for o, i in self._inputs.values()]
-            if parts and values.size and all(any(np.isin(v, o).all() for o, _ in parts) for v in values.reshape(len(values), -1).T):
-                return torch.from_numpy(np.log(values) - np.log1p(-values))
-            return tensor
+            parts = [o.detach().double().cpu().numpy().reshape(-1) for o, _ in self._inputs.values()]
+            out = values.reshape(len(values), -1).copy() if values.size else values
+            for column in out.T if values.size else ():
+                if any(np.isin(column, o).all() for o in parts):
+                    column[:] = np.log(column) - np.log1p(-column)
+            return torch.from_numpy(out.reshape(values.shape))
 
     return Spy()

@@ -42,5 +42,4 @@ def lowered(model, forward, inputs, feature_dicts, front=None):
     for head in heads:
         head.value = done[id(head.value)]
         head.logit = None if head.logit is None else done[id(head.logit)]
-    lowering.stored = {}
     return lowering, heads
