@@ -28,6 +28,23 @@ def export(before, path):
     from_torch(Model(before).eval(), path, features={"x": {}}, example={"x": torch.randn(5, 3)})
 
 
+class Unbatched(nn.MultiheadAttention):
+    """Of two dims, torch takes the first for positions."""
+
+    def __init__(self):
+        super().__init__(3, 1)
+
+    def forward(self, x):
+        return super().forward(x, x, x)[0]
+
+
+class UnbatchedGru(nn.GRU):
+    """As Unbatched."""
+
+    def forward(self, x):
+        return super().forward(x)[0]
+
+
 def softmax_of_heads(x):
     """[B, 3] as [3, B, 1] and a softmax over what looks like positions."""
     return torch.softmax(x.t().unsqueeze(-1), dim=1).squeeze(-1).t()
@@ -82,6 +99,20 @@ MIXES = {
     "layer norm over rows": (lambda x: nn.functional.layer_norm(x.t(), [x.shape[0]]).t(),
                              "aten.native_layer_norm.*computes with 37 where there are 37 rows"),
     "random": (lambda x: nn.functional.dropout(x, 0.5), "aten.(native_dropout|bernoulli).*it is random"),
+    "one of the rows": (lambda x: x - x.unbind(0)[0], "aten.unbind.*takes the rows apart|depends on the number"),
+    "blocks of 20": (lambda x: torch.cat(x.split(20)), "aten.split.*splits the rows|depends on the number"),
+    "a row more": (lambda x: torch.cat([x, torch.zeros(1, 3)]), "aten.cat.*puts constant rows among the rows"),
+    "sum by a product": (lambda x: x - torch.ones(1, len(x)) @ x, "aten.mm.*adds up over"),
+    "sum by a product, transposed": (lambda x: x - (x.t() @ torch.ones(len(x), 1)).t(), "aten.mm.*adds up over dim 1, where the rows are"),
+    "sum by bmm": (lambda x: x - torch.bmm(torch.ones(1, 1, len(x)), x[None])[0], "aten.bmm.*adds up over dim 1, where the rows are"),
+    "triangle": (lambda x: x[None].tril()[0], "aten.tril.*triangle of a matrix that has the rows in it"),
+    "Fourier transform": (lambda x: torch.fft.fft(x, dim=0).real, "aten._fft.*Fourier transform over the rows"),
+    "a part replaced": (lambda x: torch.select_scatter(x, torch.zeros(3), 0, 0), "aten.select_scatter.*writes into some of the rows"),
+    "a convolution": (lambda x: nn.functional.conv1d(x.t()[None], torch.ones(3, 3, 3), padding=1)[0].t(), "aten.convolution.*rows"),
+    "a maximum of neighbours": (lambda x: nn.functional.max_pool1d(x.t()[None], 3, 1, 1)[0].t(), "aten.max_pool.*rows"),
+    "rows of zeros": (lambda x: nn.functional.pad(x, (0, 0, 1, 0)), "aten.constant_pad_nd.*adds rows"),
+    "a GRU of one argument": (UnbatchedGru(3, 3), "rows"),
+    "attention of one argument": (Unbatched(), "rows"),
     # their number
     "x * len(x)": (lambda x: x * len(x), "aten.mul.Tensor.*computes with 37 where there are 37 rows and with 41"),
     "x / x.shape[0]": (lambda x: x / x.shape[0], "aten.div.Tensor.*computes with 37"),
