@@ -175,11 +175,11 @@ class Runner:
         self.passed += not problems
         print(f"{'FAIL' if problems else 'ok  '} {name:<58} {text}{'  '.join([''] + problems)}", flush=True)
 
-    def note(self, name, problem):
-        """One line for a check without numbers."""
+    def note(self, name, problem, text=""):
+        """One line of another check."""
         self.failed += bool(problem)
         self.passed += not problem
-        print(f"{'FAIL' if problem else 'ok  '} {name:<58} {problem}", flush=True)
+        print(f"{'FAIL' if problem else 'ok  '} {name:<58} {text}{problem}", flush=True)
 
     def _run(self, name, make):
         seed = sum(map(ord, name)) % 9973
@@ -272,6 +272,7 @@ def main():
                 runner.run(name, make)
         if not options.only:
             import arguments
+            import deepctr_zoo
             import doctored
             import edges
             import encoding
@@ -281,7 +282,8 @@ def main():
             import traced
 
             library = None if engine is None else options.engine
-            groups = [("refused", doctored.run_all()), ("traced", traced.run_all()), ("same plan", same_plan.run_all(engine)),
+            groups = [("refused", doctored.run_all()), ("traced", traced.run_all()),
+                      ("zoo", deepctr_zoo.checks(engine, runner.devices)), ("same plan", same_plan.run_all(engine)),
                       ("arguments", arguments.run_all()),
                       ("ends of an activation", edges.run_all(engine, runner.devices)),
                       ("raw values", encoding.run_all(engine, runner.devices, library))]
@@ -294,8 +296,8 @@ def main():
                 runner.skipped = len(fuxictr_models.makers())
                 print(f"skipped: {runner.skipped} cases of FuxiCTR's zoo; FUXICTR_ROOT names no checkout")
             for about, checks in groups:
-                for name, problem in checks:
-                    runner.note(f"{about}: {name}", problem)
+                for name, *result in checks:
+                    runner.note(f"{about}: {name}", *result)
     print(f"{time.monotonic() - started:.1f} s")
     print(f"{runner.passed} passed, {runner.failed} failed" + (f", {runner.skipped} skipped" if runner.skipped else ""))
     return 1 if runner.failed else 0

@@ -1,10 +1,10 @@
 """Writes weights/python/SUPPORT.md, and the summary in weights/python/README.md, from what tests said; or says whether they are stale.
 
-  python3 tests/parity/support_matrix.py [--check] --junit REPORT.xml --parity LOG [--torch2 LOG]
+  python3 tests/parity/support_matrix.py [--check] --junit REPORT.xml --parity LOG --recorded LOG [--torch2 LOG]
 
-REPORT.xml is pytest's of test_user_models.py and test_trace_models.py, LOG what tests/parity/run.sh, and torch2.sh, printed. A cell is a
-count of tests that passed, so nothing stands here that no test ran; a test that failed or was left out makes the script fail. Without
---torch2, which only the full form runs, its table stays as it is.
+REPORT.xml is pytest's of test_user_models.py and test_trace_models.py, LOG what tests/parity/run.sh, tests/e2e/recorded/recorded_test.py
+with --table, and torch2.sh, printed. A cell is a count of tests that passed, so nothing stands here that no test ran; a test that failed or
+was left out makes the script fail. Without --torch2, which only the full form runs, its table stays as it is.
 """
 
 import argparse
@@ -20,7 +20,9 @@ MARK = "<!-- {}: made by tests/parity/support_matrix.py -->"
 #: Test function of test_user_models.py and test_trace_models.py -> column, where the test's parameters do not name it.
 COLUMNS = {"test_exact": "numpy float64", "test_refused_by_name": "refused"}
 MODEL_COLUMNS = ("numpy float64", "ref fp32", "cpu fp32", "cuda_emu fp32", "cuda_emu tf32", "cuda_emu bf16", "cuda_emu fp16", "refused")
-SUITE_COLUMNS = ("numpy float64", "ref fp32", "cpu fp32", "same plan and bits", "refused")
+SUITE_COLUMNS = ("numpy float64", "ref fp32", "cpu fp32", "cuda_emu fp32", "same plan and bits", "refused")
+#: What lines of scores say of a device -> column.
+SCORED = {"f64 p": "numpy float64", "ref p": "ref fp32", "cpu p": "cpu fp32", "cuda_emu p": "cuda_emu fp32"}
 
 
 class Failed(Exception):
@@ -49,7 +51,7 @@ def of_pytest(path):
     return found
 
 
-_LINE = re.compile(r"^(ok  |FAIL) (?:(traced|same plan): )?(FuxiCTR|DeepCTR) (?:class )?([\w-]+)(.*)$")
+_LINE = re.compile(r"^(ok  |FAIL) (?:(traced|zoo|same plan): )?(FuxiCTR|DeepCTR) ([\w-]+)(.*)$")
 
 
 def of_suite(path):
@@ -64,13 +66,28 @@ def of_suite(path):
         library = {"FuxiCTR": "FuxiCTR", "DeepCTR": "DeepCTR-Torch"}[m[3]]
         if m[2] == "same plan":
             found[library, m[4], "traced"]["same plan and bits"] += 1
-        elif m[2]:
-            found[library, m[4], "traced"]["refused" if ", refused for" in m[5] else "numpy float64"] += 1
+        elif m[2] == "traced":
+            found[library, m[4], "traced"]["numpy float64"] += 1
+        elif line.rstrip().endswith(" refused"):
+            found[library, m[4], "traced"]["refused"] += 1
         else:
-            columns = {"f64 p": "numpy float64", "ref p": "ref fp32", "cpu p": "cpu fp32"}
-            found[library, m[4], "by hand"].update(column for text, column in columns.items() if f" {text} " in line)
+            found[library, m[4], "traced" if m[2] else "by hand"].update(c for text, c in SCORED.items() if f" {text} " in line)
     if not found:
         raise Failed(f"{path} holds no case of the suite")
+    return found
+
+
+def of_recorded(path):
+    """{model: Counter of columns} of the recorded bundles' table."""
+    found = defaultdict(Counter)
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        if line.startswith("FAIL"):
+            raise Failed(f"{path}: {line}")
+        m = re.match(r"^ok   (.+?)(?:, .+?)? {2,}(numpy|ref|cpu|cuda_emu)(?:, (\w+))?.*?(refused)?$", line)
+        if m and not m[4]:
+            found[m[1]]["numpy float64" if m[2] == "numpy" else f"{m[2]} {m[3] if m[3] in ('tf32', 'bf16', 'fp16') else 'fp32'}"] += 1
+    if not found:
+        raise Failed(f"{path} holds no run of a bundle")
     return found
 
 
@@ -98,15 +115,20 @@ def table(first, columns, rows):
     return "\n".join(lines)
 
 
-def support(models, suite, torch2):
+def support(models, suite, recorded, torch2):
     """The text of SUPPORT.md."""
     parts = ["# What is supported, by what tests said",
              "Made by `tests/parity/support_matrix.py` from the tests' own results, not by hand; `tests/run.d/45_parity.sh` says when it is "
              "stale. A cell counts tests that passed, `-` means that none ran.",
              "## Models of FuxiCTR and DeepCTR-Torch",
-             "Cases of `tests/parity/suite.py` (a model with one set of options each): scores beside the library's own. Traced: `traced.py`; same "
-             "plan and bits as by hand: `same_plan.py`.",
-             table(("library", "model", "imported"), SUITE_COLUMNS, sorted(suite.items()))]
+             "Cases of `tests/parity/suite.py` (a model with one set of options each): scores beside the library's own. Traced: `traced.py` and, "
+             "for all classes of DeepCTR-Torch and their options, `deepctr_zoo.py`; same plan and bits as by hand: `same_plan.py`.",
+             table(("library", "model", "imported"), SUITE_COLUMNS, sorted(suite.items())),
+             "## FuxiCTR's model zoo",
+             "Runs of `tests/e2e/recorded/recorded_test.py`: traced bundles beside what the zoo's own classes computed in float64; in fp32 with the "
+             "plan's folds and fuses on and off. `FUXICTR_ROOT=<checkout> tests/parity/run.sh` has more options of each, and SDIM, the only class that "
+             "is refused (`nonzero`).",
+             table(("model",), MODEL_COLUMNS, [((name,), cells) for name, cells in sorted(recorded.items())])]
     for file, about in (("test_user_models", "Models as users write them"), ("test_trace_models", "Models of the tracer's own tests")):
         parts += [f"## {about}",
                   f"`weights/python/tests/{file}.py`: numpy float64 is `test_exact[model]`, fp32 on a device `test_the_engine_agrees[model-device]`, "
@@ -127,33 +149,34 @@ def torch2_part(path, now):
             f"models.\n\n{table(('front end',), ('exact', 'refused'), rows)}\n")
 
 
-def summary(models, suite):
+def summary(models, suite, recorded):
     """The table of README.md: models and cases of each library."""
     rows = []
     for library, how in sorted({(key[0], key[2]) for key in suite}):
         held = {key: cells for key, cells in suite.items() if (key[0], key[2]) == (library, how)}
         rows.append(((library, how, str(len(held))), sum(held.values(), Counter())))
+    rows.append((("FuxiCTR, recorded zoo", "traced", str(len(recorded))), sum(recorded.values(), Counter())))
     for file, about in (("test_user_models", "models of users"), ("test_trace_models", "the tracer's own")):
         rows.append((("PyTorch, " + about, "traced", str(len(models[file]))), sum(models[file].values(), Counter())))
-    return table(("library", "imported", "models"), (*SUITE_COLUMNS[:3], *MODEL_COLUMNS[3:7], *SUITE_COLUMNS[3:]), rows)
+    return table(("library", "imported", "models"), (*MODEL_COLUMNS[:7], *SUITE_COLUMNS[4:]), rows)
 
 
 def main():
     """Writes, or compares. Exit status 1: stale, or results with a failure."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
-    for name, needed in (("junit", True), ("parity", True), ("torch2", False)):
+    for name, needed in (("junit", True), ("parity", True), ("recorded", True), ("torch2", False)):
         parser.add_argument(f"--{name}", required=needed)
     given = parser.parse_args()
     now = SUPPORT.read_text(encoding="utf-8") if SUPPORT.exists() else ""
     begin, end, readme = MARK.format("tested"), MARK.format("end"), README.read_text(encoding="utf-8")
     try:
-        models, suite = of_pytest(given.junit), of_suite(given.parity)
-        made = {SUPPORT: support(models, suite, torch2_part(given.torch2, now))}
+        models, suite, recorded = of_pytest(given.junit), of_suite(given.parity), of_recorded(given.recorded)
+        made = {SUPPORT: support(models, suite, recorded, torch2_part(given.torch2, now))}
     except Failed as e:
         print(f"no matrix: {e}")
         return 1
-    made[README] = readme.partition(begin)[0] + f"{begin}\n{summary(models, suite)}\n{end}" + readme.partition(end)[2]
+    made[README] = readme.partition(begin)[0] + f"{begin}\n{summary(models, suite, recorded)}\n{end}" + readme.partition(end)[2]
     stale = [path.name for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if given.check:
         print(f"stale: {', '.join(stale)}; run tests/parity/support_matrix.py" if stale else "SUPPORT.md and README.md are what the tests said")

@@ -1,19 +1,16 @@
 """Models of both libraries imported by tracing, with the hand-written importers and the libraries themselves as oracles.
 
 `run_all()` yields (name, problem): the cases of cases.py, traced, score as the library does and, but for LEFT, are made of the same ops as
-the hand-written import; every class of DeepCTR-Torch is exact or refused by name; changed models are traced as they are.
+the hand-written import; changed models are traced as they are.
 """
 
 from collections import Counter
 
 import oracles  # noqa: F401  (before the libraries)
 import cases
-import deepctr_torch.models as dt_models
 import doctored
 import numpy as np
 import torch
-import zoo
-from deepctr_torch.inputs import DenseFeat, SparseFeat, VarLenSparseFeat
 from dpi_export import Executor, UnsupportedModelError
 from dpi_export.deepctr_torch import DeepctrImport
 from dpi_export.fuxictr import FuxiImport
@@ -60,58 +57,6 @@ def _case(name, make):
     return "" if a == b else f"by hand {dict(a - b)}, traced {dict(b - a)}"
 
 
-# -- every class of DeepCTR-Torch ----------------------------------------------------------------------------------------
-def _columns():
-    return [SparseFeat("user", 9, 4), SparseFeat("item", 11, 4), SparseFeat("cate", 7, 4), DenseFeat("age", 1)]
-
-
-def _sparse():
-    return [SparseFeat(f"c{i}", 7 + i, 4) for i in range(4)]
-
-
-def _history():
-    pairs = (("item_id", 11, 8), ("cate_id", 7, 4))
-    return [SparseFeat("user", 9, 4), SparseFeat("gender", 3, 4), *(SparseFeat(n, v, d) for n, v, d in pairs), DenseFeat("pay", 1),
-            *(VarLenSparseFeat(SparseFeat(f"hist_{n}", v, d, embedding_name=n), 4, length_name="seq_length") for n, v, d in pairs)]
-
-
-_TASKS = {"task_types": ["binary"] * 2, "task_names": ["a", "b"]}
-#: class -> (a function that makes it, what it is refused for or None)
-CLASSES = {
-    **{name: (lambda name=name: getattr(dt_models, name)(_columns(), _columns(), dnn_hidden_units=(8,)), None)
-       for name in ("WDL", "DeepFM", "DCN", "DCNMix", "xDeepFM", "AutoInt", "FiBiNET", "NFM", "ONN", "IFM", "DIFM")},
-    "AFM": (lambda: dt_models.AFM(_columns(), _sparse()), None),
-    "AFN": (lambda: dt_models.AFN(_columns(), _columns(), afn_dnn_hidden_units=(8,)), None),
-    "PNN": (lambda: dt_models.PNN(_columns(), dnn_hidden_units=(8,), use_outter=True), None),
-    "MLR": (lambda: dt_models.MLR(_columns()), None),
-    "CCPM": (lambda: dt_models.CCPM(_sparse(), _sparse(), dnn_hidden_units=(8,)), None),
-    "DIN": (lambda: dt_models.DIN(_history(), ["item_id", "cate_id"], dnn_hidden_units=(8,), att_hidden_size=(6, 4)), None),
-    "DIN with softmax": (lambda: dt_models.DIN(_history(), ["item_id", "cate_id"], dnn_hidden_units=(8,), att_hidden_size=(6, 4),
-                                               att_weight_normalization=True), None),
-    "DIEN": (lambda: dt_models.DIEN(_history(), ["item_id", "cate_id"], dnn_hidden_units=(8,), att_hidden_units=(6, 4)),
-             "how many entries it gives depends on what the rows hold"),
-    "SharedBottom": (lambda: dt_models.SharedBottom(_columns(), bottom_dnn_hidden_units=(8,), tower_dnn_hidden_units=(4,), **_TASKS), None),
-    "ESMM": (lambda: dt_models.ESMM(_columns(), tower_dnn_hidden_units=(8,)), None),
-    "MMOE": (lambda: dt_models.MMOE(_columns(), expert_dnn_hidden_units=(8,), **_TASKS), None),
-    "PLE": (lambda: dt_models.PLE(_columns(), expert_dnn_hidden_units=(8,), **_TASKS), None),
-}
-
-
-def _class(make, refusal):
-    torch.manual_seed(2)
-    model = zoo.randomise(make(), 2)
-    with torch.no_grad():
-        for p in model.parameters():
-            if not p.any():
-                p.normal_(0, 0.3)
-    traced = DeepctrTrace(model, None)
-    try:
-        traced.build()
-    except UnsupportedModelError as e:
-        return "" if refusal and refusal in str(e) else f"refused: {e}"
-    return f"was not refused for {refusal}" if refusal else scores_differ(traced, 7, 53) or scores_differ(traced, 8, 131)
-
-
 # -- changed models ------------------------------------------------------------------------------------------------------
 #: Changes of doctored.py that tracing refuses too, and what the text must contain.
 REFUSED = {
@@ -143,8 +88,6 @@ def run_all():
     for name, make in {**cases.fuxictr_cases(), **cases.deepctr_cases()}.items():
         if not any(text in name for text in SKIPPED):
             yield name, _guarded(_case, name, make)
-    for name, (make, refusal) in CLASSES.items():
-        yield f"DeepCTR class {name}" + (f", refused for {refusal}" if refusal else ""), _guarded(_class, make, refusal)
     for name, options, change, _ in doctored.FUXICTR:
         if name in CHANGES or name in REFUSED:
             model, fmap = doctored._fx(**options)

@@ -21,7 +21,9 @@ tests/parity/run.sh >"$log" 2>&1
 status=$?
 if [ "$FULL" = 1 ] || [ $status -ne 0 ]; then cat "$log"; else grep -E '^(engine|FAIL|skipped)|passed,| s$' "$log"; fi
 counted tests/parity/run.sh "$log" $status
-matrix=(--check --junit "$RUN/python.xml" --parity "$log")
+recorded="$(mktemp)"
+"$PYTHON" tests/e2e/recorded/recorded_test.py "$BUILD/release" --table >"$recorded" || cat "$recorded"
+matrix=(--check --junit "$RUN/python.xml" --parity "$log" --recorded "$recorded")
 if [ "$FULL" = 1 ]; then
   newer="$(mktemp)"
   tests/parity/torch2.sh >"$newer" 2>&1
@@ -37,5 +39,5 @@ else
   echo "the stage python did not run, so SUPPORT.md was not compared"
   count 0 0 1
 fi
-rm -f "$log" "${newer:-}"
+rm -f "$log" "$recorded" "${newer:-}"
 exit $status

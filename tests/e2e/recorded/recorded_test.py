@@ -5,7 +5,8 @@
 
 outputs.json holds what each model computed in float32 and float64, p32 and p64, for the golden rows of its bundle. A score passes when
 |p - p64| <= max(1e-6, 2 |p32 - p64|), a logit z when |z - z64| <= 1e-5 max(1, |z64|) with z64 what p64 is the sigmoid of. So held: the
-package's executor in float64, and the engine on each device with the plan's folds and fuses on and off. Exit status 1: one did not pass.
+package's executor in float64, and the engine on each device with the plan's folds and fuses on and off. On CUDA also in short floats, where
+a score passes when |p - p64| <= 5e-3; what a type cannot hold is refused at load (TOO_LARGE). Exit status 1: one did not pass.
 """
 
 import argparse
@@ -21,10 +22,13 @@ sys.path[:0] = [str(ROOT / "weights" / "python"), str(ROOT / "tests" / "parity")
 
 import seeds  # noqa: E402
 from dpi_export import Bundle, Executor  # noqa: E402
-from engine import Engine  # noqa: E402
+from engine import Engine, EngineError  # noqa: E402
 
 #: Fewer than these would be files that went missing.
 LEAST = 60
+SHORT = ("tf32", "bf16", "fp16")
+#: Cases with a table that fp16 does not hold, and what loading says of it.
+TOO_LARGE = dict.fromkeys(("DIEN, AGRU", "DIEN, AUGRU", "DIEN, din"), "beyond what fp16 holds")
 
 
 def misses(p, z, said):
@@ -48,13 +52,46 @@ def scores(path, engine, devices):
                 yield f"{device}, folds and fuses {rewrites}", *model.predict(rows, n, len(heads))
 
 
+def short_scores(path, engine, device):
+    """(precision, scores or what loading refuses it for) of a bundle's golden rows."""
+    with Bundle(path) as bundle:
+        rows, n, heads = bundle.golden["rows"], bundle.golden["n"], len(bundle.heads)
+    for precision in SHORT:
+        try:
+            with engine.load(path, device=device, precision=precision) as model:
+                yield precision, model.predict(rows, n, heads)[0]
+        except EngineError as e:
+            yield precision, str(e)
+
+
+def wrong_short(case, precision, p, said):
+    """'' when scores in short floats pass, or are refused as they must be; else what is wrong. NaN does not pass."""
+    refusal = TOO_LARGE.get(case) if precision == "fp16" else None
+    if isinstance(p, str) or refusal:
+        return "" if isinstance(p, str) and refusal and refusal in p else f"refused: {p}" if isinstance(p, str) else f"not refused for {refusal}"
+    error = np.abs(p - np.asarray(said["p64"])).max()
+    return "" if error <= 5e-3 else f"p {error:.1e}"
+
+
 def self_test(said):
     """The comparison sees a score that is off by 2e-6 and a NaN."""
     p = np.asarray(said["p64"])
     z, off, nothing = np.log(p) - np.log1p(-p), p.copy(), p.copy()
     off[0, 0] += 2e-6 + 2 * abs(np.asarray(said["p32"]) - p)[0, 0]
     nothing[0, 0] = np.nan
-    return misses(p, z, said)[0] == 0 and misses(off, z, said)[0] == 1 and misses(nothing, z, said)[0] == 1
+    short = [bool(wrong_short("", "bf16", scores, said)) for scores in (p, p + 6e-3, nothing, "refused")]
+    return short == [False, True, True, True] and misses(p, z, said)[0] == 0 and misses(off, z, said)[0] == misses(nothing, z, said)[0] == 1
+
+
+def checks(path, said, engine, devices):
+    """(who, whether it is wrong, numbers) of every run of a bundle."""
+    for who, p, z in scores(path, engine, devices):
+        bad, dp, dz = misses(p, z, said)
+        yield who, bad, f"{bad} wrong, p {dp:.1e}, logit {dz:.1e}"
+    for device in devices:
+        for precision, p in short_scores(path, engine, device) if device.startswith("cuda") else ():
+            bad = wrong_short(said["case"], precision, p, said)
+            yield f"{device}, {precision}", bad, bad or ("refused" if isinstance(p, str) else "within 5e-3")
 
 
 def main():
@@ -74,11 +111,10 @@ def main():
     for name, said in outputs.items():
         if options.only not in said["case"]:
             continue
-        for who, p, z in scores(HERE / name, engine, options.devices.split(",")):
-            bad, dp, dz = misses(p, z, said)
+        for who, bad, text in checks(HERE / name, said, engine, options.devices.split(",")):
             runs, failed = runs + 1, failed + bool(bad)
             if bad or options.table:
-                print(f"{'FAIL' if bad else 'ok  '} {said['case']:<34} {who:<32} {bad} wrong, p {dp:.1e}, logit {dz:.1e}")
+                print(f"{'FAIL' if bad else 'ok  '} {said['case']:<34} {who:<32} {text}")
     print(f"{runs} runs of {len(outputs)} bundles, {failed} wrong")
     return 1 if failed else 0
 
