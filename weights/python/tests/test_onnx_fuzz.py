@@ -4,7 +4,6 @@ tests/parity/keras_onnx.sh runs thousands of these graphs, and holds the oracle 
 """
 
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
@@ -19,7 +18,7 @@ import onnx_random  # noqa: E402
 from dpi_export import Executor, Rows, UnsupportedModelError, from_onnx  # noqa: E402
 from dpi_export.onnx import ops_axis, ops_table  # noqa: E402
 from dpi_export.onnx_import import OnnxImport, Source  # noqa: E402
-from test_onnx_models import engine  # noqa: E402
+from program import DEVICES, agrees  # noqa: E402
 
 OPSETS = (11, 12, 13, 14, 16, 17, 18, 21)
 CASES = [(seed, OPSETS[seed % len(OPSETS)]) for seed in range(120)]
@@ -73,14 +72,12 @@ def test_a_misread_operator_shows(op, wrong, monkeypatch):
 
 @pytest.mark.parametrize("seed, opset", [case for case in CASES[:24] if not onnx_random.make(*case)[1]])
 def test_the_engine_agrees(seed, opset, tmp_path):
-    """`dpi verify` on both CPU backends: the golden rows hold the float32 scores of the graph."""
-    program = engine()
+    """`dpi verify` on each device: the golden rows hold the float32 scores of the graph."""
     model, _ = onnx_random.make(seed, opset)
     try:
         from_onnx(model, tmp_path / "m.h5", features=onnx_random.FEATURES, rows=onnx_random.sample(np.random.default_rng(seed), 33))
     except UnsupportedModelError as e:
         assert "there is no primitive" in str(e)
         return
-    for device in ("ref", "cpu"):
-        done = subprocess.run([program, "verify", tmp_path / "m.h5", "--device", device], capture_output=True, text=True, check=False)
-        assert done.returncode == 0 and "agree" in done.stdout, done.stdout + done.stderr
+    for device in DEVICES:
+        agrees(tmp_path / "m.h5", device)

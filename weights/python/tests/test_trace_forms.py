@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 nn = torch.nn
 F = nn.functional
 
-from dpi_export import Bundle, Executor, Rows, from_torch  # noqa: E402
+from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_torch  # noqa: E402
 from dpi_export.trace.features import Inputs  # noqa: E402
 
 N, FIELDS, DIM, PAD = 6, 4, 4, 3  # as many fields as dims
@@ -74,6 +74,11 @@ BODIES = {
     "ascending over fields": lambda m, x, e, h: x.sort(1).values,
     "descending": lambda m, x, e, h: x.sort(-1, descending=True).values,
     "cumsum over fields": lambda m, x, e, h: x.cumsum(1),
+    "scatter of the largest": lambda m, x, e, h: torch.zeros_like(x).scatter(2, x.topk(2, 2).indices, x.topk(2, 2).values.softmax(2)),
+    "scatter over fields": lambda m, x, e, h: x.scatter(1, (-x).topk(3, 1).indices, x.exp()),
+    "scatter of a number": lambda m, x, e, h: x.scatter(2, (x.abs() * 2).long().clamp(0, 3), 5.0),
+    "scatter_add": lambda m, x, e, h: x.scatter_add(1, (x.abs() * 2).long().clamp(0, 3), x * 2),
+    "scatter_add of a number of ids": lambda m, x, e, h: torch.zeros(len(h), 15, dtype=x.dtype).scatter_add(1, h, x.reshape(len(x), 16)[:, :5]),
     "triangle": lambda m, x, e, h: (x @ x.transpose(1, 2)).tril(-1),
     "GRU": lambda m, x, e, h: m.gru(x)[0],
     "multi-head attention": lambda m, x, e, h: m.attention(x, x * 0.5, x * 2)[0],
@@ -111,6 +116,18 @@ def worst(body, path, spoil=0.0):
 @pytest.mark.parametrize("name", BODIES)
 def test_exact(name, tmp_path):
     assert worst(BODIES[name], tmp_path / "m.h5") <= 1e-6
+
+
+@pytest.mark.parametrize("body, text", [
+    (lambda m, x, e, h: x.scatter(1, (x.abs() * 2).long().clamp(0, 3), x), r"aten\.scatter\..*may be the same one; scatter_add adds"),
+    (lambda m, x, e, h: x.scatter(2, x.topk(2, 1).indices.transpose(1, 2), x), r"aten\.scatter\..*may be the same one; scatter_add adds"),
+    (lambda m, x, e, h: x.scatter(2, x.topk(2, 2).indices, x, reduce="multiply"), r"aten\.scatter\..*reduces what it writes"),
+    (lambda m, x, e, h: x.scatter_add(2, x[:, :2].topk(2, 2).indices, x), r"aten\.scatter_add\..*leaves entries of other dims out"),
+])
+def test_places_that_torch_leaves_open_are_refused(body, text, tmp_path):
+    with pytest.raises(UnsupportedModelError, match=rf"layer 'Module': {text}") as e:
+        worst(body, tmp_path / "m.h5")
+    assert "test_trace_forms.py:" in str(e.value)
 
 
 def test_another_score_shows(tmp_path):

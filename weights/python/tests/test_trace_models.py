@@ -4,9 +4,7 @@ The oracle is the model itself: a float64 copy of it, and its own float32, calle
 """
 
 import copy
-import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
@@ -18,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import trace_models  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, from_torch  # noqa: E402
 from dpi_export.trace.features import Inputs  # noqa: E402
+from program import DEVICES, agrees, verified  # noqa: E402
 
 EXACT = list(trace_models.MODELS)
 #: Models whose own output is NaN where every position of a history is padding.
@@ -93,31 +92,19 @@ def test_a_changed_weight_shows(tmp_path):
         assert worst(bundle, model, inputs, inputs.random_rows(np.random.default_rng(1), 64))[0] > 1e-5
 
 
-def engine():
-    """The program dpi: DPI_PROGRAM, or that of the release build."""
-    build = os.environ.get("BUILD") or pathlib.Path(__file__).resolve().parents[3] / "build"
-    program = pathlib.Path(os.environ.get("DPI_PROGRAM") or pathlib.Path(build) / "release" / "bin" / "dpi")
-    if not program.exists():
-        pytest.skip(f"there is no {program}: build the program dpi, or set DPI_PROGRAM")
-    return program
-
-
-@pytest.mark.parametrize("device", ["ref", "cpu"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", EXACT)
 def test_the_engine_agrees(name, device, tmp_path):
     """`dpi verify` recomputes the golden rows, which hold the model's own scores."""
-    program = engine()
     model, example, features, keywords = trace_models.make(name)
     inputs = Inputs(model, example, features)
     rows = inputs.random_rows(np.random.default_rng(5), 40)
     from_torch(model, tmp_path / "m.h5", features=features, example=example, rows=rows, **keywords)
-    done = subprocess.run([program, "verify", tmp_path / "m.h5", "--device", device], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "agree" in done.stdout, done.stdout + done.stderr
+    agrees(tmp_path / "m.h5", device)
 
 
 def test_the_engine_can_disagree(tmp_path):
     """A golden score that is off by a thousandth is a failure of `dpi verify`."""
-    program = engine()
     model, example, features, _ = trace_models.make("wide_deep")
     from_torch(model, tmp_path / "m.h5", features=features, example=example)
     with Bundle(tmp_path / "m.h5") as bundle:
@@ -125,5 +112,4 @@ def test_the_engine_can_disagree(tmp_path):
     data = (tmp_path / "m.h5").read_bytes()
     assert data.count(golden.tobytes()) == 1
     (tmp_path / "m.h5").write_bytes(data.replace(golden.tobytes(), (golden + np.float32(1e-3)).tobytes()))
-    done = subprocess.run([program, "verify", tmp_path / "m.h5"], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
+    assert verified(tmp_path / "m.h5").returncode != 0

@@ -86,6 +86,8 @@ MIXES = {
     "sort": (lambda x: x.sort(0)[0], "aten.sort.*goes along dim 0"),
     "topk": (lambda x: x - x.topk(1, 0)[0], "aten.topk.*goes along dim 0"),
     "gather": (lambda x: x.gather(0, (x > 0).long()), "aten.gather.*picks entries along dim 0"),
+    "scatter": (lambda x: x.scatter(0, (x > 0).long(), x), "aten.scatter.*writes along dim 0, where the rows are"),
+    "scatter_add": (lambda x: x.scatter_add(0, (x > 0).long(), x), "aten.scatter_add.*writes along dim 0, where the rows are"),
     "x @ x.T": (lambda x: (x @ x.t()) @ x, "aten.mm.*multiplies rows with other rows"),
     "x.T @ x": (lambda x: x @ (x.t() @ x), "aten.mm.*multiplies rows with other rows"),
     "attention over rows": (lambda x: torch.bmm(x[None], x.t()[None]).squeeze(0) @ x, "aten.bmm.*multiplies rows with other rows"),

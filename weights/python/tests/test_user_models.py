@@ -7,10 +7,8 @@ float32 decides the same as its float64 copy: the numbers are floats that both h
 
 import copy
 import inspect
-import os
 import pathlib
 import re
-import subprocess
 import sys
 from unittest import mock
 
@@ -23,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import user_models  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_torch  # noqa: E402
 from dpi_export.trace.features import Inputs  # noqa: E402
+from program import DEVICES, agrees, verified  # noqa: E402
 from user_models import REFUSED, traps  # noqa: E402
 
 EXACT = [name for name in user_models.MODELS if name not in REFUSED]
@@ -166,24 +165,12 @@ def test_refused_by_name(name, tmp_path):
     assert not (tmp_path / "m.h5").exists()
 
 
-def verified(path, device, precision="fp32"):
-    """What `dpi verify` says; skips where there is no such program or plugin."""
-    build = pathlib.Path(os.environ.get("BUILD") or pathlib.Path(__file__).resolve().parents[3] / "build")
-    program = pathlib.Path(os.environ.get("DPI_PROGRAM") or build / "release" / "bin" / "dpi")
-    plugins = pathlib.Path(os.environ.get("DPI_BACKEND_DIR") or program.parent.parent / "lib" / "dpi" / "backends-1")
-    if not program.exists() or device == "cuda_emu" and not (plugins / "libdpi_cuda_emu.so").exists():
-        pytest.skip(f"no {program}, or it has no {device}")
-    return subprocess.run([program, "verify", path, "--device", device, "--precision", precision], capture_output=True, text=True,
-                          check=False, env={**os.environ, "DPI_BACKEND_DIR": str(plugins)})
-
-
-@pytest.mark.parametrize("device", ["ref", "cpu", "cuda_emu"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", EXACT)
 def test_the_engine_agrees(name, device, tmp_path):
     """`dpi verify` recomputes the golden rows, which hold the model's own float32 scores."""
     exported(name, tmp_path / "m.h5")
-    done = verified(tmp_path / "m.h5", device)
-    assert done.returncode == 0 and "agree" in done.stdout, done.stdout + done.stderr
+    agrees(tmp_path / "m.h5", device)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])

@@ -124,6 +124,26 @@ def evolving():
     return Evolving(), {"history": ids(19, 6), "item": ids(19)}, {**HISTORY, **ITEM}, {}
 
 
+class FromBothSides(nn.Module):
+    """Two layers of a GRU from both sides over packed histories."""
+
+    def __init__(self):
+        super().__init__()
+        self.items, self.head = nn.Embedding(19, 4, padding_idx=0), nn.Linear(12, 1)
+        self.gru = nn.GRU(4, 3, num_layers=2, batch_first=True, bidirectional=True)
+
+    def forward(self, history):
+        e, pad = self.items(history), history > 0
+        packed = pack_padded_sequence(e, pad.sum(dim=1).clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        states, last = self.gru(packed)
+        states = pad_packed_sequence(states, batch_first=True, total_length=6)[0]
+        return torch.sigmoid(self.head(torch.cat([last[2], last[3], states.sum(1)], 1)))
+
+
+def from_both_sides():
+    return FromBothSides(), {"history": ids(19, 6)}, {**HISTORY}, {}
+
+
 class Marked(nn.Module):
     """A mask that is written into: the last place counts where no other does."""
 

@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
-from trace_histories import angles, convolved, evolving, marked, retrieved, spectral
+from trace_histories import angles, convolved, evolving, from_both_sides, marked, retrieved, spectral
 from trace_inputs import N, ids
 from trace_towers import (compared, experts, gated, hashed, lengths, padded, recurrent, residual, standing, top_k, two_towers)
 
@@ -310,7 +310,7 @@ def compressed():
 MODELS = {f.__name__: f for f in (
     fm, wide_deep, cross, cross_vector, bags, masked_mean, target_attention, sum_attention, field_transformer, sequential, autoint,
     dot_interaction, compressed, two_towers, experts, residual, gated, hashed, lengths, recurrent, standing, padded, compared, top_k,
-    retrieved, convolved, spectral, angles, evolving, marked)}
+    retrieved, convolved, spectral, angles, evolving, from_both_sides, marked)}
 REFUSED = {}  #: name -> operator, of those that no bundle can hold: there is none
 
 

@@ -44,7 +44,7 @@ _INSTEAD = {"bernoulli": "it is random, in evaluation mode too: give a functiona
             "unique": "it looks at all rows at once",
             "isnan": "a NaN in a row means that the value is missing, and the feature's own rule (missing=) replaces it before the model sees "
                      "it; give what is missing as a feature of its own",
-            "index_put": "write torch.where(mask, x, y) on the whole value", "scatter": "write torch.where(mask, x, y) on the whole value",
+            "index_put": "write torch.where(mask, x, y) on the whole value", "scatter_reduce": "write torch.where(mask, x, y) on the whole value",
             "_fft": "it needs complex numbers"}
 
 
@@ -139,6 +139,14 @@ def _elementwise_of(node, parts):
     if len(found) != 1:
         refuse(node, "joins values whose rows stand in different dims")
     return found.pop()
+
+
+def _scatter_at(pair, node):
+    """scatter and scatter_add: entries are written at computed places of one dim."""
+    dim = dim_of(node, node.args[1])
+    if any(n.varies and n.layout.axis == dim for n in node.inputs()):
+        refuse(node, f"writes along dim {dim}, where the rows are")
+    return _elementwise_of(node, list(node.inputs()))
 
 
 def _index(pair, node):
@@ -470,7 +478,7 @@ RULES = {
     "_softmax": _softmax_rule, "_log_softmax": _softmax_rule, "softmax": _softmax_rule, "cumsum": _along(), "cumprod": _along(),
     "logcumsumexp": _along(),
     "sort": _along(), "argsort": _along(), "topk": _along(2), "flip": _along(1, "dims"), "roll": _along(2, "dims", None),
-    "glu": _along(), "gather": _gather, "index": _index, "index_select": _index_select,
+    "glu": _along(), "gather": _gather, "scatter": _scatter_at, "scatter_add": _scatter_at, "index": _index, "index_select": _index_select,
     "view": _view, "_unsafe_view": _view, "reshape": _view, "_reshape_alias": _view, "permute": _permute, "transpose": _transpose,
     "t": _transpose, "unsqueeze": _unsqueeze, "squeeze": _squeeze, "expand": _expand, "repeat": _repeat, "slice": _slice, "select": _select,
     "split": _split, "unsafe_split": _split, "split_with_sizes": _split, "chunk": _split, "unbind": _unbind, "cat": _cat, "stack": _stack,

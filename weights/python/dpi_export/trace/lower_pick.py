@@ -9,6 +9,7 @@ import numpy as np
 
 from .batch_axis import argument
 from .lower_math import constant_number
+from .pair import plain
 from .values import Filled, Floats, expand, reshape, take
 
 _LEAST = float(np.finfo(np.float32).min)  #: stands for minus infinity where entries are only compared
@@ -84,6 +85,29 @@ def gather(lower, node):
         if narrow.shape[axis] == op.shape[axis]:
             op = narrow
     return lower.elementwise(lower.g.op("Gather", [v.op, op], {"axis": axis}))
+
+
+def scatter(lower, node):
+    """x with entries written, or added, at computed places of one dim: each entry looks which of them are for it. Places that could be the
+    same one are refused where torch leaves open which entry stays: those of one TopK never are."""
+    x, dim, index, source = node.args[:4]
+    axis, dims, at, adds = lower.axis(node, dim), lower.dims(node), lower.floats(index), plain(node.base) == "scatter_add"
+    g, number = lower.g, lower.number(source)
+    apart = at.dims[axis] == 1 or at.op.kind == "TopK" and at.op.attrs["axis"] % len(dims) == axis
+    if "reduce" in node.kwargs or at.dims[:axis] + at.dims[axis + 1:] != dims[:axis] + dims[axis + 1:]:
+        lower.refuse("reduces what it writes, or leaves entries of other dims out; scatter_add over all of them adds")
+    if not (adds or number is not None or apart):
+        lower.refuse("writes at places that may be the same one; scatter_add adds what meets there")
+    spread = at.dims[:axis + 1] + (1,) + at.dims[axis + 1:]  # one entry of the result stands behind each place
+    places = np.arange(dims[axis], dtype=np.float32).reshape((-1,) + (1,) * (len(dims) - axis - 1))
+    here = g.binary("eq", g.reshape(at.op, spread), g.const(places))
+    old = expand(g, lower.floats(x), dims).op
+    if number is not None and not adds:
+        return lower.elementwise(g.op("Where", [g.reduce("max", here, axis), constant_number(lower, number).op, old]))
+    new = constant_number(lower, number).op if number is not None else g.reshape(
+        expand(g, take(g, lower.floats(source), axis, list(range(at.dims[axis]))), at.dims).op, spread)
+    written = g.reduce("sum", g.binary("mul", here, new), axis)
+    return lower.elementwise(g.binary("add", old, written) if adds else g.op("Where", [g.reduce("max", here, axis), written, old]))
 
 
 def masked_select(lower, node):

@@ -54,6 +54,7 @@ TABLE = {
     "convolution": w.convolution, "max_pool2d_with_indices": w.max_pool, "recurrent": lower_recurrent,
     # entries by size or by computed positions
     "topk": p.topk, "sort": p.sort, "argsort": p.argsort, "argmax": p.extreme(True), "argmin": p.extreme(False), "gather": p.gather,
+    "scatter": p.scatter, "scatter_add": p.scatter,
     "masked_select": p.masked_select, "index_put": p.index_put(k.index_put), "rows_kept": lower_kept, "rows_kept_flat": lower_kept,
     # computed whole numbers
     "_to_copy": c.copied(i.to_copy), "floor": i.floor, "trunc": i.floor, "clamp": i.clamp(m.clamp, 1, 2), "clamp_min": i.clamp(m.clamp_min, 1),

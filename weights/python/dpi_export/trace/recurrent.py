@@ -95,21 +95,29 @@ def _gru(packed, original, operator):
         import torch
 
         is_packed = isinstance(input, packed)
-        if hx is not None or self.bidirectional or not is_packed and input.dim() != 3:
+        if hx is not None or not is_packed and (self.bidirectional or input.dim() != 3):
             if is_packed:
-                raise UnsupportedModelError("nn.GRU over a packed sequence from both sides, or with a first state of its own")
+                raise UnsupportedModelError("nn.GRU over a packed sequence with a first state of its own; leave it out for zeros")
             return original(self, input, hx)
         padded = input.padded if is_packed else input if self.batch_first else input.transpose(0, 1)
         mask = input.mask if is_packed else torch.ones(padded.shape[:2], dtype=torch.bool, device=padded.device)
         last = []
         for layer in range(self.num_layers):
-            biases = (getattr(self, f"bias_{part}_l{layer}") if self.bias else None for part in ("ih", "hh"))
-            padded, h = operator(padded, mask, None, getattr(self, f"weight_ih_l{layer}"), getattr(self, f"weight_hh_l{layer}"), *biases,
-                                 "gru")
-            last.append(h)
+            ends = [_steps(self, operator, padded, mask, f"l{layer}")]
+            if self.bidirectional:  # what is padding passes the state on, wherever it stands
+                states, h = _steps(self, operator, padded.flip(1), mask.flip(1), f"l{layer}_reverse")
+                ends.append((states.flip(1), h))
+            padded = ends[0][0] if len(ends) == 1 else torch.cat([states for states, _ in ends], 2)
+            last += [h for _, h in ends]
         out = packed(padded, mask) if is_packed else padded if self.batch_first else padded.transpose(0, 1)
         return out, torch.stack(last, 0)
     return forward
+
+
+def _steps(gru, operator, padded, mask, name):
+    """(states, last state) of one layer of an nn.GRU in one direction."""
+    biases = (getattr(gru, f"bias_{part}_{name}") if gru.bias else None for part in ("ih", "hh"))
+    return operator(padded, mask, None, getattr(gru, f"weight_ih_{name}"), getattr(gru, f"weight_hh_{name}"), *biases, "gru")
 
 
 @contextlib.contextmanager
