@@ -28,6 +28,7 @@ import fuxictr_models  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, UnsupportedModelError  # noqa: E402
+from dpi_export.conditioning import rounding_errors  # noqa: E402
 from dpi_export.import_run import export  # noqa: E402
 from dpi_export.torch_import import TorchImport  # noqa: E402
 from dpi_export.traced_libraries import FuxiTrace  # noqa: E402
@@ -257,7 +258,28 @@ def checks(root, engine, devices):
             for name, kind, text in run_all(root, engine, ["cuda_emu"], only):
                 if name == only:
                     yield f"{name} on cuda_emu", problem(name, kind, text)
+    yield "QNN, T1 on 17 rows, within what roundings do", hard_rows(root, engine, devices)
     yield "a planted fault: a weight changed behind the import", "" if planted(root) else "was not seen"
+
+
+def hard_rows(root, engine, devices):
+    """'' where QNN's T1 scores 17 rows within 1e-5, and the few rows whose logit float32 does not hold to that within what random roundings
+    of every operation do to it (there torch's own float32 misses by 7e-6, and by which order it adds up decides a backend's error)."""
+    name = "QNN, T1"
+    case, text = Case(fuxictr_models.makers()[name], root, sum(map(ord, name)) % 9973, 17), ""
+    imported, size = case.importer(), np.maximum(1, np.abs(case.z64))
+    imported.build()
+    given = Rows.from_columns(imported.b, imported.columns(case.rows))
+    bound = np.maximum(1e-5, rounding_errors(imported.b, given)["logit"] / size)
+    if not 1 <= (bound > 2e-5).sum() <= 2:
+        return f"{(bound > 2e-5).sum()} rows are hard for float32, expected 1 or 2"
+    with tempfile.TemporaryDirectory() as folder:
+        imported.b.write(Path(folder) / "zoo.h5")
+        for who, score in _scorers(Path(folder) / "zoo.h5", engine, devices):
+            error = np.abs(score(given, case.n)[1] - case.z64) / size
+            if not (error <= bound).all():
+                text = text or f"{who}: logit {error.max():.1e} in row {int(error.argmax())}, where roundings do {bound[error.argmax()]}"
+    return text
 
 
 def planted(root):

@@ -99,7 +99,7 @@ def of_torch2(path):
             raise Failed(f"{path}: {line}")
         if line.startswith("torch "):
             version = line.strip()
-        m = re.match(r"^ok   (make_fx|export|torchrec): ([\w-]+)(, refused)?", line)
+        m = re.match(r"^ok   (make_fx|export|torchrec): ([\w -]+)(, refused)?", line)
         if m:
             found[m[1]]["refused" if m[3] else "exact"] += 1
     if not found:
@@ -145,8 +145,8 @@ def torch2_part(path, now):
         return mark + now.partition(mark)[2] if mark in now else f"{mark}\n"
     version, found = of_torch2(path)
     rows = [((name,), cells) for name, cells in sorted(found.items())]
-    return (f"{mark}\n## Newer torch\n\n`tests/parity/torch2.sh` with {version}: the models of users through both front ends, and torchrec's own "
-            f"models.\n\n{table(('front end',), ('exact', 'refused'), rows)}\n")
+    return (f"{mark}\n## Newer torch\n\n`tests/parity/torch2.sh` with {version}: the models of users and of the tracer's tests through both "
+            f"front ends, and torchrec's own models.\n\n{table(('front end',), ('exact', 'refused'), rows)}\n")
 
 
 def summary(models, suite, recorded):

@@ -11,6 +11,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "weights/python"), str(HERE.par
 import numpy as np  # noqa: E402
 import test_user_models as users  # noqa: E402
 import torch  # noqa: E402
+import trace_models  # noqa: E402
 import user_models  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_torch  # noqa: E402
 from dpi_export.torchrec_import import _padded, from_torchrec  # noqa: E402
@@ -53,6 +54,32 @@ def both_fronts(folder):
             if front == "export" and not problem and not refused and made["export"] != made["trace"]:
                 problem = "its bundle is not the one that the other front end makes"
             yield f"{label}: {name}" + (", refused" if refused else ""), problem
+
+
+#: Models of the tracer's own tests that torch.export refuses, and a word of its text.
+EXPORT_REFUSES_TOO = {"fm": "data-dependent", "autoint": "Constraints violated", "experts": "Constraints violated",
+                      "evolving": "Constraints violated"}
+
+
+def of_the_tracer(folder):
+    """Lines of the models of the tracer's own tests, recurrent layers among them: the same bytes from both front ends."""
+    for name in trace_models.MODELS:
+        made, problem = {}, ""
+        for front in ("trace", "export"):
+            model, example, features, keywords = trace_models.make(name)
+            path = Path(folder) / f"{front}.h5"
+            try:
+                from_torch(model, path, features=features, example=example, front=front, **keywords)
+                made[front] = path.read_bytes()
+            except Exception as e:  # noqa: BLE001
+                wanted = EXPORT_REFUSES_TOO.get(name) if front == "export" else None
+                held = wanted and isinstance(e, UnsupportedModelError) and "torch.export refuses it" in str(e) and wanted in str(e)
+                problem = problem or ("" if held else f"{front}: {type(e).__name__}: {e}")
+        if not problem and len(made) == 2 and name in EXPORT_REFUSES_TOO:
+            problem = "was not refused: take it off EXPORT_REFUSES_TOO"
+        yield f"make_fx: {name}", "" if "trace" in made else problem
+        yield f"export: {name}" + (", refused" if name in EXPORT_REFUSES_TOO else ""), problem or (
+            "" if len(made) < 2 or made["trace"] == made["export"] else "its bundle is not the one that the other front end makes")
 
 
 def _collection(pooling):
@@ -122,7 +149,19 @@ def torchrecs(folder):
             except Exception as e:  # noqa: BLE001
                 problem = f"{type(e).__name__}: {e}"
             yield f"torchrec: {name}, {pooling}", problem
+    yield "torchrec: a weight per id, refused", _weighted(models["DLRM"], path)
     yield "a planted fault: a table that moved by 0.01", "" if of_torchrec(models["DLRM"], "sum", path, engine, True) else "was not seen"
+
+
+def _weighted(make, path):
+    from torchrec import EmbeddingBagCollection
+
+    bags = EmbeddingBagCollection(device=torch.device("cpu"), tables=_collection("sum").embedding_bag_configs(), is_weighted=True)
+    try:
+        from_torchrec(make(bags).eval(), path, dense_features=5, max_len=LENGTHS)
+    except UnsupportedModelError as e:
+        return "" if "a weight per id (is_weighted)" in str(e) and "from_torch" in str(e) else str(e)
+    return "was not refused"
 
 
 def main():
@@ -131,7 +170,7 @@ def main():
     print(f"torch {torch.__version__}, torchrec {__import__('torchrec').__version__}")
     started, counts = time.monotonic(), [0, 0]
     with tempfile.TemporaryDirectory() as folder:
-        for checks in (both_fronts(folder), torchrecs(folder)):
+        for checks in (both_fronts(folder), of_the_tracer(folder), torchrecs(folder)):
             for name, problem in checks:
                 counts[bool(problem)] += 1
                 print(f"{'FAIL' if problem else 'ok  '} {name:<50} {problem}", flush=True)

@@ -53,7 +53,9 @@ def _tables(model):
     out = {}
     for collection in _collections(model):
         if collection.is_weighted():
-            raise UnsupportedModelError(f"{type(model).__name__}: an EmbeddingBagCollection with a weight per id (is_weighted) is not supported")
+            raise UnsupportedModelError(f"{type(model).__name__}: an EmbeddingBagCollection with a weight per id (is_weighted) is not supported; "
+                                        "give from_torch a model that takes ids and weights [rows, length], as nn.EmbeddingBag with "
+                                        "per_sample_weights does")
         for config in collection.embedding_bag_configs():
             for name in config.feature_names:
                 out[name] = min(out.get(name, config.num_embeddings), config.num_embeddings)

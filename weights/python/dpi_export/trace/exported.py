@@ -8,6 +8,7 @@ import re
 
 from ..import_common import UnsupportedModelError, evaluation_mode
 from .composites import written_out
+from .recurrent import leaves
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -25,7 +26,7 @@ class Exported:
         wrapper = _wrapper(model, forward)
         rows = torch.export.Dim("rows", min=2)
         try:
-            with evaluation_mode(model), torch.no_grad(), written_out():
+            with evaluation_mode(model), leaves(model), torch.no_grad(), written_out():
                 self._names = [name for name, _ in forward(model, [t.clone() for t in tensors])]
                 program = torch.export.export(wrapper, tuple(tensors), dynamic_shapes={"tensors": tuple({0: rows} for _ in tensors)}, strict=False)
         except Exception as e:  # noqa: BLE001  (torch.export has many kinds of errors, and their text says where)

@@ -22,7 +22,7 @@ def compute(x, mask, att, w_input, w_hidden, b_input, b_hidden, kind):
     import torch
 
     m = w_hidden.shape[1]
-    given, h, out = torch.nn.functional.linear(x, w_input, b_input), x.new_zeros(len(x), m), []
+    given, h, out = torch.nn.functional.linear(x, w_input, b_input), x.new_zeros(x.shape[0], m), []
     for t in range(x.shape[1]):
         own, g = torch.nn.functional.linear(h, w_hidden, b_hidden), given[:, t]
         r, z = torch.sigmoid(g[:, :m] + own[:, :m]), torch.sigmoid(g[:, m:2 * m] + own[:, m:2 * m])
