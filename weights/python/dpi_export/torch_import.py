@@ -46,13 +46,14 @@ def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=
     return export(TorchImport, model, {"features": features, "example": example, "outputs": outputs, "call": call, "front": front}, path, given)
 
 
-def explain(model, feature_map=None, *, features=None, example=None, outputs=None, call=None):
+def explain(model, feature_map=None, *, features=None, example=None, outputs=None, call=None, program=None):
     """What each layer of a model becomes in a bundle: its primitives and its floating-point operations per row. `feature_map`: of a FuxiCTR
-    model; a DeepCTR-Torch model knows its features; any other model needs features and example, as from_torch takes them.
+    model; a DeepCTR-Torch model knows its features; any other model needs features and example, as from_torch takes them. `program`: the
+    program dpi, whose plan then says which fused ops of the engine the primitives became.
 
     Returns an object with `layers` and `flops`; printed, it is a table.
     """
-    from .trace.explain import explanation
+    from .trace.explain import explanation, planned
     from .traced_libraries import DeepctrTrace, FuxiTrace
 
     if isinstance(model, (str, bytes, os.PathLike)) or type(model).__name__ == "ModelProto":
@@ -69,7 +70,7 @@ def explain(model, feature_map=None, *, features=None, example=None, outputs=Non
             raise ValueError("explain: this model needs features= and example=, as from_torch does")
         traced = TorchImport(model, {"features": features, "example": example, "outputs": outputs, "call": call})
     traced.build()
-    return explanation(model, traced.heads)
+    return explanation(model, traced.heads, None if program is None else planned(traced.b, program))
 
 
 class TraceContext:

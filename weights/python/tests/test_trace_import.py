@@ -13,6 +13,7 @@ from dpi_export.golden import compare_golden  # noqa: E402
 from dpi_export.torch_import import TorchImport  # noqa: E402
 from dpi_export.trace import lower_table  # noqa: E402
 from dpi_export.trace.normalise import from_builder, reachable  # noqa: E402
+from program import program  # noqa: E402
 
 
 class Small(nn.Module):
@@ -304,6 +305,27 @@ def test_explain():
     assert rows["table"]["primitives"]["Embed"] == 1 and rows["table"]["flops"] == 0
     assert found.flops == sum(row["flops"] for row in found.layers) == 2 * 4 + 1 + 1
     assert "head" in str(found) and "10 floating-point operations per row" in str(found)
+
+
+def test_explain_says_what_the_engine_fuses():
+    """Each op of the engine's plan stands in one row: a Dense for Linear and ReLU, a Tail for the last Linear and the sigmoid."""
+    class Deep(Small):
+        def __init__(self):
+            super().__init__()
+            self.hidden, self.act, self.out = nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 1)
+
+        def forward(self, item, price):
+            x = torch.cat([self.table(item), price.view(-1, 1)], 1)
+            return torch.sigmoid(self.out(self.act(self.hidden(x))))
+
+    given = {"features": FORMS["arguments"][2], "example": (ITEM, PRICE)}
+    found = explain(Deep(), program=program(), **given)
+    ops = {row["layer"]: row["ops"] for row in found.layers if row["ops"]}
+    assert ops == {"(model)": {"Tail": 1}, "hidden": {"Dense": 1}, "(inputs)": {"MultiLookup": 1}}
+    assert "1 Linear -> 1 Dense" in str(found) and found.flops == explain(Deep(), **given).flops
+    assert all("ops" not in row for row in explain(Deep(), **given).layers)
+    with pytest.raises((RuntimeError, OSError)):
+        explain(Deep(), program="/bin/false", **given)
 
 
 def test_explain_counts_each_layer_of_a_network():

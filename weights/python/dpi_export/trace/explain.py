@@ -1,13 +1,19 @@
-"""What each layer of a model became: primitives, and floating-point operations per row."""
+"""What each layer of a model became: primitives, floating-point operations per row, and the engine's fused ops."""
 
+import json
 import math
+import pathlib
+import subprocess
+import tempfile
 from collections import Counter
 
+from .build import clean
 from .normalise import reachable
 
 
 class Explanation:
-    """`layers`: [{"layer", "class", "primitives": {kind: count}, "flops"}] in the model's order; `flops`: their sum. str() is a table."""
+    """`layers`: [{"layer", "class", "primitives": {kind: count}, "flops", "ops": {kind: count}}] in the model's order, "ops" of the engine's plan
+    where it was asked for one; `flops`: their sum. str() is a table."""
 
     def __init__(self, model, layers):
         self.model, self.layers, self.flops = model, layers, sum(row["flops"] for row in layers)
@@ -18,26 +24,43 @@ class Explanation:
         width = max([len(row["layer"]) for row in self.layers] + [5])
         for row in self.layers:
             made = ", ".join(f"{n} {kind}" for kind, n in sorted(row["primitives"].items())) or "nothing"
+            made += "".join(f"{', ' if i else ' -> '}{n} {kind}" for i, (kind, n) in enumerate(sorted(row.get("ops", {}).items())))
             lines.append(f"  {row['layer']:<{width}}  {row['class']:<20} {row['flops']:>12,}  {made}")
         return "\n".join(lines)
 
 
-def explanation(model, heads):
+def planned(builder, program):
+    """{layer: Counter of the ops in the plan of the program dpi} of an import's bundle."""
+    ops = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "explained.h5"
+        builder.write(path)
+        done = subprocess.run([str(program), "plan", str(path), "--device", "cpu", "--json"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"explain: {program} plan: {done.stderr.strip() or done.returncode}")
+    for op in json.loads(done.stdout)["ops"]:
+        ops.setdefault(op["module"], Counter())[op["kind"]] += 1
+    return ops
+
+
+def explanation(model, heads, plan=None):
     """The Explanation of a traced model's heads. A layer without an op of its own is there with none: its layers did it all, or it does
-    nothing in evaluation mode, or no score depends on it."""
+    nothing in evaluation mode, or no score depends on it. A fused op stands with the layer that names it, often the last of those that it
+    took over; one over several layers, as the lookup of all tables, with the inputs."""
     made, flops = {}, Counter()
     for op in reachable([op for head in heads for op in (head.value, head.logit) if op is not None]):
         kind = op.kind if op.kind not in ("Unary", "Binary", "Reduce", "View") else f"{op.kind} {op.attrs['kind']}"
         made.setdefault(op.module, Counter())[kind] += 1
         flops[op.module] += cost(op)
-    layers = []
+    layers, plan = [], None if plan is None else dict(plan)
     for path, module in model.named_modules():
         label = (path or type(model).__name__).replace(".", "/")
         layers.append({"layer": path or "(model)", "class": getattr(module, "kind", type(module).__name__), "primitives": dict(made.pop(label, {})),
-                       "flops": flops.pop(label, 0)})
+                       "flops": flops.pop(label, 0), **({} if plan is None else {"ops": dict(plan.pop(clean(label), {}))})})
     rest = sum(made.values(), Counter())
-    if rest:
-        layers.append({"layer": "(inputs)", "class": "", "primitives": dict(rest), "flops": sum(flops.values())})
+    if rest or plan:
+        layers.append({"layer": "(inputs)", "class": "", "primitives": dict(rest), "flops": sum(flops.values()),
+                       **({} if plan is None else {"ops": dict(sum(plan.values(), Counter()))})})
     return Explanation(type(model).__name__, layers)
 
 
