@@ -4,11 +4,13 @@
 
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "store/abi/dpi_store.h"
 #include "store/redis/handle.hpp"
 #include "store/redis/redis_server.hpp"
+#include "store/tiered/plugin_source.hpp"
 
 using namespace dpi::test;
 
@@ -66,4 +68,40 @@ TEST_CASE("opened by dlopen: another version is refused, its layout is told, a t
   CHECK(api.drop(h, 0, &error) == 0);
   api.close(h);
   CHECK(::dlclose(library) == 0);
+}
+
+TEST_CASE(
+    "opened by the engine's loader: rows written and fetched, an absent key, a table that is not there") {
+  if (!redis_installed()) return;
+  using dpi::tiered::PluginSource;
+  const std::string file = DPI_REDIS_LIBRARY;
+  const auto plugin = dpi::store::find_store_plugin("redis", file.substr(0, file.rfind('/')));
+  REQUIRE_MESSAGE(plugin.ok(), plugin.status().message());
+  RedisServer server;
+  const auto t = KnownTable::make("x", 'a', 4, 300, true, 2);
+  dpi::tiered::StoreRequest request;
+  request.mode = DPI_STORE_WRITE;
+  request.settings = {{"address", server.address()}};
+  request.tables = {{t.name, t.content, t.rows(), t.row_bytes(), t.dim, 0, true}};
+  {
+    auto writer = PluginSource::open(**plugin, request);
+    REQUIRE_MESSAGE(writer.ok(), writer.status().message());
+    REQUIRE((*writer)->write(0, t.keys, std::as_bytes(std::span(t.bytes)), 7).ok());
+    REQUIRE((*writer)->complete(0).ok());
+    CHECK((*writer)->stat(0)->digest == 7);
+  }
+  request.mode = DPI_STORE_READ;
+  auto reader = PluginSource::open(**plugin, request);
+  REQUIRE_MESSAGE(reader.ok(), reader.status().message());
+  std::vector<int64_t> keys = {t.keys[0], 123456789, t.keys[299]};
+  std::array<std::array<std::byte, 16>, 3> rows{};
+  std::array<std::byte*, 3> at = {rows[0].data(), rows[1].data(), rows[2].data()};
+  uint64_t found = 0;
+  REQUIRE((*reader)->fetch({0, keys, at.data(), &found, 0}).ok());
+  CHECK(found == (t.row(123456789) == nullptr ? 0b101 : 0b111));
+  for (const size_t i : {size_t{0}, size_t{2}}) CHECK(std::memcmp(rows[i].data(), t.row(keys[i]), 16) == 0);
+  request.tables[0].content = std::string(64, 'b');
+  const dpi::Status other = PluginSource::open(**plugin, request).status();
+  CHECK(other.code() == dpi::Code::kNotFound);
+  CHECK_MESSAGE(other.message().find("dpi store load") != std::string::npos, other.message());
 }
