@@ -18,7 +18,7 @@ enum ExitCode : int {
   kExitBadInput = 2,   // CSV rows
   kExitBadBundle = 3,  // missing, damaged, newer
   kExitVerifyFailed = 4,
-  kExitDevice = 5,  // no such device, it failed, or memory ran out
+  kExitDevice = 5,  // no such device or store, it failed, or memory ran out
   kExitOther = 6,
 };
 
@@ -90,6 +90,12 @@ struct SignArgs {
   std::string bundle, key, remove;
 };
 
+struct StoreArgs {
+  std::string action, bundle, rocksdb, redis, backend_dir;
+  std::vector<std::string> tables, settings;
+  bool json = false;
+};
+
 struct RepackArgs {
   std::string input, output, key, python = "python3";
   int64_t limit = 0;  // bytes that the data may unpack to; 0 = the package's own limit
@@ -106,6 +112,7 @@ int devices(const DevicesArgs& args);
 int keygen(const std::string& path);
 int sign(const SignArgs& args);
 int repack(const RepackArgs& args);
+int store(const StoreArgs& args);
 int print_version(bool as_json);
 
 }  // namespace dpi::tool

@@ -23,7 +23,7 @@ constexpr const char* kFooter = R"(Examples:
 'dpi COMMAND --help' says more.
 
 Exit status: 0 done; 1 wrong usage; 2 the rows are not what the model takes (the text names file:line:column, column = number of the
-cell); 3 the bundle cannot be read or is not supported; 4 verification failed; 5 no such device, or it failed; 6 anything else.)";
+cell); 3 the bundle cannot be read or is not supported; 4 verification failed; 5 no such device or store, or it failed; 6 anything else.)";
 
 constexpr const char* kInspectFooter =
     R"(Prints provenance, features with their rules, tables, heads, and a forecast of the memory the model will take. Tables are not
@@ -103,6 +103,18 @@ nor reach the network, reads IN. It recomputes the golden rows unless --no-golde
 Examples:
   dpi repack edited.h5 model.h5
   dpi repack old.h5 model.h5 --key team.key --json)";
+
+constexpr const char* kStoreFooter =
+    R"(Keeps the rows of a bundle's tables in RocksDB (a folder on a local disk) or in Redis (a server, or the nodes of a cluster), named
+by table and content: bundles whose tables differ do not disturb each other. load writes what is not there yet and goes on where an earlier
+one was interrupted; stat tells what is there of a complete table; verify reads every row back and compares it with the bundle's; drop takes
+the tables away. This release's models do not read from there yet: it serves programs that use the store's plugins, and the next one.
+
+Examples:
+  dpi store load model.h5 --rocksdb /srv/rows
+  dpi store verify model.h5 --rocksdb /srv/rows --table user
+  dpi store load model.h5 --redis 10.0.0.1:6379,10.0.0.2:6379 --setting password=secret
+  dpi store drop model.h5 --redis 10.0.0.1:6379 --json)";
 
 void add_common_flags(CLI::App* app, CommonFlags* flags) {
   app->add_option("--device", flags->device, "ref, cpu, cuda or auto (default auto: the best that works)");
@@ -243,6 +255,25 @@ void add_repack(CLI::App* app, Command* run) {
   sub->callback([args, run] { *run = [args] { return repack(*args); }; });
 }
 
+void add_store(CLI::App* app, Command* run) {
+  auto args = std::make_shared<StoreArgs>();
+  CLI::App* sub =
+      app->add_subcommand("store", "Put a bundle's tables into RocksDB or Redis, or look after them there");
+  sub->footer(kStoreFooter);
+  sub->add_option("action", args->action, "load, stat, verify or drop")
+      ->required()
+      ->check(CLI::IsMember({"load", "stat", "verify", "drop"}));
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("--rocksdb", args->rocksdb, "the folder of a RocksDB store");
+  sub->add_option("--redis", args->redis, "host:port of a server, or of several nodes, parted by commas");
+  sub->add_option("--table", args->tables, "only this table; may be repeated")->allow_extra_args(false);
+  sub->add_option("--setting", args->settings, "any other setting of the store as key=value; may be repeated")
+      ->allow_extra_args(false);
+  sub->add_option("--backend-dir", args->backend_dir, "an absolute folder to look for plugins in first");
+  sub->add_flag("--json", args->json, "the result as JSON");
+  sub->callback([args, run] { *run = [args] { return store(*args); }; });
+}
+
 void add_commands(CLI::App* app, Command* run) {
   add_inspect(app, run);
   add_plan(app, run);
@@ -253,6 +284,7 @@ void add_commands(CLI::App* app, Command* run) {
   add_keygen(app, run);
   add_sign(app, run);
   add_repack(app, run);
+  add_store(app, run);
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+// A bundle's tables in a store outside the process (abi/dpi_store.h): how they are called there, how they get
+// there, and whether what lies there is what the bundle has.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "bundle/bundle.hpp"
+#include "store/tiered/plugin_source.hpp"
+
+namespace dpi {
+
+/// Table `index` as a store knows it. Its content is the hash of its rows as FORMAT.md defines it; of a keyed
+/// table the hash of that hash and of its keys'. The default row of a keyed table is not stored; a row of i8
+/// has its scale behind (tiered::scale_at). kUnsupported for an external table, and in a build without
+/// libsodium for a keyed one.
+Result<tiered::StoredTable> stored_table(const Bundle& bundle, size_t index);
+
+/// done: rows so far. An error ends the work.
+using RowProgress = std::function<Status(int64_t done)>;
+
+/// Writes what is not there yet, block by block as the bundle has them, and completes the table. One that was
+/// interrupted goes on where it was when what is there began as this table does, else kBadModel says to drop
+/// it.
+Status write_table(Bundle& bundle, size_t index, tiered::PluginSource& store, int32_t table,
+                   const RowProgress& progress);
+
+/// Reads every row from the store and compares it with the bundle's; kBadModel names the first key that
+/// differs.
+Status compare_table(Bundle& bundle, size_t index, tiered::PluginSource& store, int32_t table,
+                     const RowProgress& progress);
+
+}  // namespace dpi

@@ -1,0 +1,133 @@
+// `dpi store`: a bundle's tables in RocksDB or Redis: load, stat, verify, drop.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bundle/bundle.hpp"
+#include "command.hpp"
+#include "loaded_model.hpp"
+#include "store/stored_tables.hpp"
+#include "terminal.hpp"
+
+namespace dpi::tool {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using tiered::PluginSource;
+
+struct Chosen {
+  std::vector<size_t> tables;  // of the bundle
+  tiered::StoreRequest request;
+};
+
+std::pair<std::string, std::string> setting_of(const std::string& text) {
+  const size_t at = text.find('=');
+  if (at == std::string::npos) throw CommandError(kExitUsage, "--setting '" + text + "': expected key=value");
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+/// The tables that were asked for, else all that have rows in the bundle.
+Chosen choose(const Bundle& bundle, const StoreArgs& args) {
+  Chosen c;
+  const std::vector<TableSpec>& all = bundle.manifest().tables;
+  for (const std::string& name : args.tables) {
+    const auto at = std::find_if(all.begin(), all.end(), [&](const TableSpec& t) { return t.name == name; });
+    if (at == all.end())
+      throw CommandError(kExitUsage, "--table '" + name + "': " + args.bundle + " has no such table");
+    c.tables.push_back(static_cast<size_t>(at - all.begin()));
+  }
+  for (size_t t = 0; args.tables.empty() && t < all.size(); ++t) {
+    if (!all[t].external) c.tables.push_back(t);
+  }
+  for (const size_t t : c.tables) c.request.tables.push_back(take(stored_table(bundle, t)));
+  const bool rocksdb = !args.rocksdb.empty();
+  c.request.settings.emplace_back(rocksdb ? "path" : "address", rocksdb ? args.rocksdb : args.redis);
+  for (const std::string& s : args.settings) c.request.settings.push_back(setting_of(s));
+  return c;
+}
+
+Json stat_json(const tiered::StoredTable& t, const dpi_store_stat& s) {
+  Json j = {{"name", t.name},
+            {"content", t.content},
+            {"rows", s.rows},
+            {"of", t.rows},
+            {"complete", s.complete != 0}};
+  j["bytes"] = s.bytes < 0 ? Json() : Json(s.bytes);
+  return j;
+}
+
+void print(const Json& table) {
+  const bool whole = table["complete"].get<bool>();
+  print_line(stdout, "%-24s %s of %s rows%s%s", table["name"].get<std::string>().c_str(),
+             count_text(table["rows"].get<double>()).c_str(), count_text(table["of"].get<double>()).c_str(),
+             table["bytes"].is_null() ? "" : (", " + bytes_text(table["bytes"].get<double>())).c_str(),
+             whole ? "" : ", not complete: dpi store load goes on");
+}
+
+/// What a store said: not the bundle's fault, unless rows differ.
+void check_store(const Status& status) {
+  if (status.ok()) return;
+  const Code code = status.code();
+  throw CommandError(code == Code::kInvalidArgument ? kExitUsage
+                     : code == Code::kBadModel      ? kExitVerifyFailed
+                                                    : kExitDevice,
+                     status.message());
+}
+
+template <class T>
+T take_store(Result<T> result) {
+  if (!result.ok()) check_store(result.status());
+  return std::move(result).value();
+}
+
+using Work = Status (*)(Bundle&, size_t, PluginSource&, int32_t, const RowProgress&);
+
+/// One table after the other under a progress line.
+void go_through(Bundle& bundle, const Chosen& c, PluginSource& store, const char* label, Work work) {
+  for (size_t i = 0; i < c.tables.size(); ++i) {
+    Progress progress(std::string(label) + " " + c.request.tables[i].name);
+    const auto rows = static_cast<uint64_t>(c.request.tables[i].rows);
+    check_store(work(bundle, c.tables[i], store, static_cast<int32_t>(i), [&](int64_t done) {
+      progress.update(static_cast<uint64_t>(done), rows);
+      return Status();
+    }));
+  }
+}
+
+}  // namespace
+
+int store(const StoreArgs& args) {
+  if (args.rocksdb.empty() == args.redis.empty())
+    throw CommandError(kExitUsage, "say where: one of --rocksdb FOLDER and --redis HOST:PORT");
+  auto bundle = take(Bundle::open(args.bundle));
+  Chosen chosen = choose(*bundle, args);
+  chosen.request.mode = args.action == "load" || args.action == "drop" ? DPI_STORE_WRITE : DPI_STORE_READ;
+  const auto* plugin =
+      take_store(store::find_store_plugin(args.rocksdb.empty() ? "redis" : "rocksdb", args.backend_dir));
+  const std::unique_ptr<PluginSource> source = take_store(PluginSource::open(*plugin, chosen.request));
+  if (args.action == "load") go_through(*bundle, chosen, *source, "loading", write_table);
+  if (args.action == "verify") go_through(*bundle, chosen, *source, "comparing", compare_table);
+  Json j;
+  j["bundle"] = args.bundle;
+  j["action"] = args.action;
+  j["tables"] = Json::array();
+  for (size_t i = 0; i < chosen.tables.size(); ++i) {
+    const auto table = static_cast<int32_t>(i);
+    j["tables"].push_back(stat_json(chosen.request.tables[i], take_store(source->stat(table))));
+    if (args.action == "drop") check_store(source->drop(table));
+  }
+  if (args.json) {
+    print_json(stdout, j);
+    return kExitOk;
+  }
+  for (const Json& table : j["tables"]) print(table);
+  const std::string told = args.action == "drop"     ? "dropped"
+                           : args.action == "verify" ? "the same as the bundle's"
+                                                     : "";
+  if (!told.empty()) print_line(stdout, "%s", told.c_str());
+  return kExitOk;
+}
+
+}  // namespace dpi::tool

@@ -1,0 +1,158 @@
+"""`dpi store`: tables in RocksDB and in a real redis-server, read back against h5py's view of the bundle."""
+
+import contextlib
+import pathlib
+import shutil
+import socket
+import struct
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+from conftest import PROGRAM, Builder, Rows
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PLUGINS = pathlib.Path(PROGRAM).resolve().parents[1] / "lib" / "dpi" / "backends-1"
+MODEL = ROOT / "weights" / "demo" / "bank_dcnv2.h5"
+EIGHT_BITS = ROOT / "tests" / "e2e" / "golden" / "fx_deepfm_i8.h5"
+
+
+@pytest.fixture
+def rocksdb(tmp_path):
+    if not (PLUGINS / "libdpi_rocksdb.so").exists():
+        pytest.skip("libdpi_rocksdb.so is not built")
+    return ["--rocksdb", tmp_path / "rows", "--backend-dir", PLUGINS]
+
+
+@contextlib.contextmanager
+def redis_server(folder):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
+                              stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.1):
+                break
+            time.sleep(0.05)
+        yield port
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture
+def redis(tmp_path):
+    if not (PLUGINS / "libdpi_redis.so").exists() or shutil.which("redis-server") is None:
+        pytest.skip("libdpi_redis.so is not built, or there is no redis-server")
+    with redis_server(tmp_path) as port:
+        yield ["--redis", f"127.0.0.1:{port}", "--backend-dir", PLUGINS]
+
+
+def tables_of(path):
+    with h5py.File(path) as f:
+        return {name: f["tables"][name].shape[0] for name in f["tables"] if not name.endswith(".scale")}
+
+
+@pytest.mark.parametrize("where", ["rocksdb", "redis"])
+@pytest.mark.parametrize("model", [MODEL, EIGHT_BITS])
+def test_load_stat_verify_drop(dpi, model, where, request):
+    store = request.getfixturevalue(where)
+    dpi("store", "verify", model, *store).fails(5, "dpi store load")
+    loaded = dpi("store", "load", model, *store, "--json").json()
+    assert {t["name"].replace("/", "_"): t["rows"] for t in loaded["tables"]} == tables_of(model)
+    assert all(t["complete"] for t in loaded["tables"])
+    assert "the same as the bundle's" in dpi("store", "verify", model, *store).ok().out
+    assert dpi("store", "load", model, *store, "--json").json() == loaded  # nothing is left to do
+    assert dpi("store", "stat", model, *store, "--json").json()["tables"] == loaded["tables"]
+    dpi("store", "drop", model, *store).ok()
+    dpi("store", "stat", model, *store).fails(5, "is not there")
+
+
+def test_rows_in_redis_are_those_of_the_file(dpi, redis):
+    """Read by another client: a row is a field of one of the table's hashes, named by its key's 8 bytes."""
+    dpi("store", "load", MODEL, *redis, "--table", "job").ok()
+    port = int(redis[1].rpartition(":")[2])
+    with h5py.File(MODEL) as f:
+        rows = np.asarray(f["tables"]["job"][...])
+    found = {}
+    for name in redis_cli(port, "KEYS", "*"):
+        if redis_cli(port, "TYPE", name) != [b"hash"]:
+            continue
+        pairs = redis_cli(port, "HGETALL", name)
+        found.update({k: v for k, v in zip(pairs[::2], pairs[1::2]) if len(v) == rows[0].nbytes})
+    for order in ("<q", ">q"):
+        if struct.pack(order, 3) in found:
+            assert {struct.unpack(order, k)[0]: v for k, v in found.items() if len(k) == 8} == {i: r.tobytes() for i, r in enumerate(rows)}
+            return
+    raise AssertionError("no field is named by the bytes of key 3")
+
+
+def redis_cli(port, *command):
+    """One command by RESP, its reply as a list of bytes."""
+    def read(f):
+        line = f.readline()
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"$":
+            return f.read(int(rest) + 2)[:-2]
+        if kind == b"*":
+            return [read(f) for _ in range(int(rest))]
+        return rest
+
+    words = [w if isinstance(w, bytes) else w.encode() for w in command]
+    with socket.create_connection(("127.0.0.1", port), 5) as s, s.makefile("rb") as f:
+        s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
+        reply = read(f)
+    return reply if isinstance(reply, list) else [reply]
+
+
+def test_a_row_that_differs_is_named(dpi, redis):
+    dpi("store", "load", MODEL, *redis, "--table", "job").ok()
+    port = int(redis[1].rpartition(":")[2])
+    for name in redis_cli(port, "KEYS", "*"):
+        pairs = redis_cli(port, "HGETALL", name) if redis_cli(port, "TYPE", name) == [b"hash"] else []
+        for key, value in zip(pairs[::2], pairs[1::2]):
+            if len(key) == 8 and 3 in (struct.unpack("<q", key)[0], struct.unpack(">q", key)[0]):
+                redis_cli(port, "HSET", name, key, bytes([value[0] ^ 1]) + value[1:])
+    dpi("store", "verify", MODEL, *redis, "--table", "job").fails(4, "table 'job': key 3 has another row in the store")
+
+
+def test_keys_of_a_keyed_table(dpi, rocksdb, keyed_bundle):
+    path, rows = keyed_bundle
+    loaded = dpi("store", "load", path, *rocksdb, "--json").json()
+    assert [t["rows"] for t in loaded["tables"]] == [rows]  # the default row stays in the bundle
+    dpi("store", "verify", path, *rocksdb).ok()
+
+
+@pytest.fixture
+def keyed_bundle(tmp_path):
+    keys = [-(2**63), -7, 0, 5, 2**63 - 1]
+    b = Builder("keyed")
+    b.categorical("user", keys="user", missing="pad", pad_id=-1)
+    b.keyed_table("user", keys, np.arange(5, dtype=np.float32).reshape(5, 1), default=[100])
+    b.head("z", b.embed(b.input("user"), "user"), activation="none")
+    b.golden(Rows.from_columns(b, {"user": [5, 1]}))
+    path = tmp_path / "keyed.h5"
+    b.write(path)
+    return path, len(keys)
+
+
+@pytest.mark.parametrize("arguments, texts", [
+    (["load", MODEL], ["one of --rocksdb FOLDER and --redis HOST:PORT"]),
+    (["load", MODEL, "--rocksdb", "/x", "--redis", "a:1"], ["one of"]),
+    (["fetch", MODEL, "--rocksdb", "/x"], ["fetch"]),
+    (["load", MODEL, "--rocksdb", "/x", "--table", "nothing"], ["--table 'nothing'", "no such table"]),
+    (["load", MODEL, "--rocksdb", "/x", "--setting", "color"], ["expected key=value"]),
+])
+def test_wrong_use(dpi, arguments, texts):
+    dpi("store", *arguments).fails(1, *texts)
+
+
+def test_settings_and_places_that_cannot_be(dpi, rocksdb, tmp_path):
+    dpi("store", "load", MODEL, *rocksdb, "--setting", "color=red").fails(1, "color")
+    dpi("store", "load", MODEL, "--redis", "127.0.0.1:1", "--backend-dir", PLUGINS).fails(5, "127.0.0.1:1")
+    dpi("store", "load", tmp_path / "none.h5", *rocksdb).fails(3, "none.h5")
