@@ -17,11 +17,17 @@ namespace {
 
 constexpr size_t kFetchAtOnce = 1024;
 
-Result<std::string> keyed_content(const Bundle& bundle, const ContentHash& rows, const TableSpec& t) {
-  const KeySetSpec& set = bundle.manifest().key_sets[static_cast<size_t>(t.key_set)];
+/// Of what makes a table: rows, scales of i8, keys. The rows' own hash where there is nothing else.
+Result<std::string> content_of(const Bundle& bundle, const TableSpec& t) {
+  std::vector<ContentHash> parts = {bundle.find(t.data)->extent.hash};
+  if (!t.scale.empty()) parts.push_back(bundle.find(t.scale)->extent.hash);
+  if (t.key_set >= 0) {
+    const KeySetSpec& set = bundle.manifest().key_sets[static_cast<size_t>(t.key_set)];
+    parts.push_back(bundle.find(set.data)->extent.hash);
+  }
+  if (parts.size() == 1) return hex_bytes(parts[0]);
   DPI_ASSIGN_OR_RETURN(TreeHash hash, TreeHash::create(TreeHash::kData, {}));
-  hash.add(rows);
-  hash.add(bundle.find(set.data)->extent.hash);
+  for (const ContentHash& part : parts) hash.add(part);
   return hex_bytes(hash.finish());
 }
 
@@ -127,12 +133,7 @@ Result<tiered::StoredTable> stored_table(const Bundle& bundle, size_t index) {
   s.keyed = t.key_set >= 0;
   s.rows = t.rows - (s.keyed ? 1 : 0);
   s.row_bytes = tiered::row_bytes({t.name, t.rows, s.dim, t.dtype});
-  const ContentHash& rows = bundle.find(t.data)->extent.hash;
-  if (s.keyed) {
-    DPI_ASSIGN_OR_RETURN(s.content, keyed_content(bundle, rows, t));
-  } else {
-    s.content = hex_bytes(rows);
-  }
+  DPI_ASSIGN_OR_RETURN(s.content, content_of(bundle, t));
   return s;
 }
 

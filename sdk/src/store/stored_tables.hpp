@@ -11,9 +11,9 @@
 namespace dpi {
 
 /// Table `index` as a store knows it. Its content is the hash of its rows as FORMAT.md defines it; of a keyed
-/// table the hash of that hash and of its keys'. The default row of a keyed table is not stored; a row of i8
-/// has its scale behind (tiered::scale_at). kUnsupported for an external table, and in a build without
-/// libsodium for a keyed one.
+/// table or one of i8 the hash of that hash, its scales' and its keys'. The default row of a keyed table is
+/// not stored; a row of i8 has its scale behind (tiered::scale_at). kUnsupported for an external table, and
+/// in a build without libsodium for a keyed one or one of i8.
 Result<tiered::StoredTable> stored_table(const Bundle& bundle, size_t index);
 
 /// done: rows so far. An error ends the work.
