@@ -18,8 +18,8 @@ constexpr int64_t kColumnsAtOnce = 256;
 }  // namespace
 
 BundleRows::BundleRows(std::shared_ptr<ByteSource> file, std::string file_name,
-                       std::vector<BundleTable> tables)
-    : file_(std::move(file)), file_name_(std::move(file_name)) {
+                       std::vector<BundleTable> tables, std::unique_ptr<tiered::RowSource> elsewhere)
+    : file_(std::move(file)), file_name_(std::move(file_name)), elsewhere_(std::move(elsewhere)) {
   for (BundleTable& t : tables) {
     const int64_t bytes = tiered::row_bytes({t.name, t.rows, t.dim, t.dtype});
     tables_.push_back({std::move(t), bytes, {}});
@@ -33,6 +33,11 @@ void BundleRows::add_rows(int32_t table, std::span<const std::byte> rows) {
 
 Status BundleRows::fetch(const tiered::FetchRequest& request) {
   const Table& t = tables_[static_cast<size_t>(request.table)];
+  if (t.spec.elsewhere >= 0) {
+    tiered::FetchRequest there = request;
+    there.table = t.spec.elsewhere;
+    return elsewhere_->fetch(there);
+  }
   const auto behind = static_cast<int64_t>(t.behind.size()) / t.row_bytes;
   for (size_t i = 0; i < request.keys.size(); ++i) {
     const int64_t row = request.keys[i];

@@ -1,6 +1,6 @@
 // The tier below for tables whose rows lie in the bundle file: a row is read where the file has it (pread),
 // so a table larger than memory needs no copy of its own. The file stays open: it may be replaced by another
-// of its name, but not written to.
+// of its name, but not written to. Rows of external tables come from another source.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,15 @@ struct BundleTable {
   kernels::DType dtype = kernels::DType::kF32;
   uint64_t offset = 0;
   uint64_t scale_offset = 0;  // i8
+  int32_t elsewhere = -1;     // its number in the source of rows that the bundle has not
 };
 
 class BundleRows final : public tiered::RowSource {
  public:
   /// The file must have been checked: rows are taken as they are read.
-  BundleRows(std::shared_ptr<ByteSource> file, std::string file_name, std::vector<BundleTable> tables);
+  /// elsewhere: of external tables, null when there is none.
+  BundleRows(std::shared_ptr<ByteSource> file, std::string file_name, std::vector<BundleTable> tables,
+             std::unique_ptr<tiered::RowSource> elsewhere = nullptr);
 
   const BundleTable& table(int32_t t) const { return tables_[static_cast<size_t>(t)].spec; }
   /// Rows behind those of the file, as they are handed on. While loading only.
@@ -51,6 +54,7 @@ class BundleRows final : public tiered::RowSource {
   std::shared_ptr<ByteSource> file_;
   std::string file_name_;
   std::vector<Table> tables_;
+  std::unique_ptr<tiered::RowSource> elsewhere_;
 };
 
 }  // namespace dpi

@@ -27,6 +27,8 @@ struct TierOptions {
   int32_t fetch_threads = 2;
   int32_t fetch_jobs = 64;
   uint64_t fetch_bytes = uint64_t{64} << 20;  // under way at most
+  std::string rocksdb_path;                   // where rows of external tables are: one of the two
+  std::string redis_address, redis_password;
 
   const Table* find(const std::string& name) const;
 };

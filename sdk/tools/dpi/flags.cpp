@@ -108,7 +108,7 @@ constexpr const char* kStoreFooter =
     R"(Keeps the rows of a bundle's tables in RocksDB (a folder on a local disk) or in Redis (a server, or the nodes of a cluster), named
 by table and content: bundles whose tables differ do not disturb each other. load writes what is not there yet and goes on where an earlier
 one was interrupted; stat tells what is there of a complete table; verify reads every row back and compares it with the bundle's; drop takes
-the tables away. This release's models do not read from there yet: it serves programs that use the store's plugins, and the next one.
+the tables away. A bundle whose tables are external reads them from there (options store.rocksdb_path, store.redis_address of dpi.h).
 
 Examples:
   dpi store load model.h5 --rocksdb /srv/rows

@@ -120,7 +120,8 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
   }
   j["golden"] = {
       {"rows", m.golden.rows}, {"shared_rows", m.golden.shared_rows}, {"tolerance", m.golden.tolerance}};
-  j["memory"] = has_external(m) ? Json() : memory_json(bundle, graph, options);
+  const bool known = !has_external(m) || options.tiers.host_bytes > 0;
+  j["memory"] = known ? memory_json(bundle, graph, options) : Json();
   return j;
 }
 
@@ -192,7 +193,8 @@ void print(const Json& j) {
   print_lines(stdout, "\n");
   print_line(stdout, "%s ops, %s golden rows", j["ops"].dump().c_str(), j["golden"]["rows"].dump().c_str());
   if (j["memory"].is_null()) {
-    print_line(stdout, "memory: not known, since rows of external tables are elsewhere");
+    print_line(stdout,
+               "memory: not known, since rows of external tables are elsewhere: options store.* say where");
     return;
   }
   for (const Json& t : j["memory"]["in_host_tier"])

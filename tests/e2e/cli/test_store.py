@@ -156,3 +156,44 @@ def test_settings_and_places_that_cannot_be(dpi, rocksdb, tmp_path):
     dpi("store", "load", MODEL, *rocksdb, "--setting", "color=red").fails(1, "color")
     dpi("store", "load", MODEL, "--redis", "127.0.0.1:1", "--backend-dir", PLUGINS).fails(5, "127.0.0.1:1")
     dpi("store", "load", tmp_path / "none.h5", *rocksdb).fails(3, "none.h5")
+
+
+def model_of(path, table, digest=None):
+    """50 users of 8 columns, and a bag of them that pads; the table in the bundle, or external."""
+    b = Builder("users")
+    b.categorical("user", 50, missing="pad", pad_id=0)
+    b.sequence("friends", 50, missing="pad", pad_id=0, max_len=4)
+    if digest is None:
+        b.table("users", table)
+    else:
+        b.external_table("users", 8, rows=50, digest=digest)
+    both = b.concat([b.embed(b.input("user"), "users"), b.embed(b.input("friends"), "users", "sum")])
+    b.head("z", b.linear(both, np.linspace(-1, 1, 16, dtype=np.float32).reshape(1, 16)), activation="none")
+    b.write(path)
+    return path
+
+
+@pytest.fixture
+def users(tmp_path):
+    rng = np.random.default_rng(5)
+    table = rng.normal(size=(50, 8)).astype(np.float32)
+    csv = tmp_path / "rows.csv"
+    csv.write_text("user,friends\n" + "".join(f"{rng.integers(0, 50)},{'|'.join(map(str, rng.integers(0, 50, rng.integers(0, 5))))}\n" for _ in range(300)))
+    return model_of(tmp_path / "whole.h5", table), table, csv
+
+
+@pytest.mark.parametrize("where", ["rocksdb", "redis"])
+def test_a_model_reads_the_rows_of_an_external_table(dpi, where, request, users, tmp_path):
+    store = request.getfixturevalue(where)
+    whole, table, csv = users
+    content = dpi("store", "load", whole, *store, "--json").json()["tables"][0]["content"]
+    external = model_of(tmp_path / "external.h5", table, digest=content)
+    key = "rocksdb_path" if where == "rocksdb" else "redis_address"
+    options = [f"store.{key}={store[1]}", "store.host_bytes=3000", f"backend_dir={PLUGINS}", "max_rows=8"]
+    options = [part for o in options for part in ("--option", o)]
+    want = dpi("predict", whole, csv, "--option", "debug.fold=off").ok().out
+    assert dpi("predict", external, csv, "--option", "debug.fold=off", *options).ok().out == want
+    dpi("predict", external, csv).fails(3, "table 'users' is external", "store.rocksdb_path", "store.redis_address")
+    other = model_of(tmp_path / "other.h5", table, digest="0" * 64)
+    dpi("predict", other, csv, *options).fails(3, "is not there", "dpi store load")
+    dpi("predict", external, csv, *options[:2], "--option", "store.host_bytes=0").fails(3, "set 'store.host_bytes'")

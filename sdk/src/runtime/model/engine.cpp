@@ -87,18 +87,13 @@ Status Engine::open_backend() {
 }
 
 Status Engine::make_plan(Bundle& bundle) {
-  for (const TableSpec& t : bundle.manifest().tables) {
-    if (!t.external) continue;
-    return unsupported(
-        bundle.name() + ": table '" + t.name +
-        "' is external: its rows are not in the bundle, and nothing in this build brings them");
-  }
+  PlanOptions plan_options = dpi::plan_options(options_);
+  if (Status chosen = choose_tiers(bundle.manifest(), options_, &plan_options); !chosen.ok())
+    return std::move(chosen).within(bundle.name());
   BundleParams params(bundle);
   auto graph = build_graph(bundle.manifest(), params);
   if (!graph.ok()) return std::move(graph).status().within(bundle.name());
   DPI_RETURN_IF_ERROR(open_backend());
-  PlanOptions plan_options = dpi::plan_options(options_);
-  DPI_RETURN_IF_ERROR(choose_tiers(bundle.manifest(), options_, &plan_options));
   plan_options.max_streams = std::max(1, caps_.max_streams);
   if ((caps_.flags & DPI_BACKEND_HALF) != 0) plan_options.activation = activation_type(options_.precision);
   DPI_ASSIGN_OR_RETURN(plan_, dpi::make_plan(graph.value(), plan_options));
@@ -178,9 +173,11 @@ Status Engine::check_memory(const Bundle& bundle) {
 
 Status Engine::make_store(const Bundle& bundle) {
   store_ = make_resident_store(backend_.api, device(), options_.memory_limit);
-  const auto is_tiered = [](const PlanTable& t) { return t.tiered; };
-  if (std::none_of(plan_.tables.begin(), plan_.tables.end(), is_tiered)) return {};
-  DPI_ASSIGN_OR_RETURN(std::unique_ptr<BundleRows> rows, rows_in_bundle(bundle, plan_));
+  const auto elsewhere = [&bundle](const PlanTable& t) {
+    return t.tiered || (t.source >= 0 && bundle.manifest().tables[static_cast<size_t>(t.source)].external);
+  };
+  if (std::none_of(plan_.tables.begin(), plan_.tables.end(), elsewhere)) return {};
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<BundleRows> rows, tier_rows(bundle, plan_, options_));
   DPI_ASSIGN_OR_RETURN(store_, make_tiered_store(std::move(store_), std::move(rows), options_.tiers,
                                                  backend_.api, device(), hooks_));
   return {};

@@ -94,6 +94,15 @@ OptionDef tier_number(const char* key, const char* help, T TierOptions::* field,
           [=](const ModelOptions& o) { return std::to_string(o.tiers.*field); }};
 }
 
+OptionDef tier_text(const char* key, const char* help, std::string TierOptions::* field) {
+  return {key, help,
+          [=](ModelOptions& o, std::string_view s) {
+            o.tiers.*field = std::string(s);
+            return true;
+          },
+          [=](const ModelOptions& o) { return o.tiers.*field; }};
+}
+
 constexpr std::pair<std::string_view, TableTier> kTiers[] = {
     {"auto", TableTier::kAuto}, {"resident", TableTier::kResident}, {"host", TableTier::kHost}};
 constexpr std::pair<std::string_view, tiered::MissPolicy> kPolicies[] = {
@@ -224,6 +233,14 @@ const std::vector<OptionDef>& definitions() {
       tier_number<int32_t>("store.fetch_queue", "1 .. 65536", &TierOptions::fetch_jobs, 1, 65536),
       tier_number<uint64_t>("store.fetch_bytes", "bytes, 65536 or more", &TierOptions::fetch_bytes, 65536,
                             UINT64_MAX),
+      tier_text("store.rocksdb_path", "an absolute folder", &TierOptions::rocksdb_path),
+      tier_text("store.redis_address", "host:port, or several parted by commas", &TierOptions::redis_address),
+      {"store.redis_password", "the server's password",
+       [](M& o, std::string_view s) {
+         o.tiers.redis_password = std::string(s);
+         return true;
+       },
+       [](const M& o) { return std::string(o.tiers.redis_password.empty() ? "" : "(set)"); }},
   };
   return kDefs;
 }
@@ -244,7 +261,8 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
       continue;
     }
     if (key == "require_signature" && !is_key_list(value)) return bad_value(d, value);
-    if (key == "backend_dir" && !value.starts_with('/')) return bad_value(d, value);
+    const bool is_folder = key == "backend_dir" || key == "store.rocksdb_path";
+    if (is_folder && !value.starts_with('/')) return bad_value(d, value);
     return d.set(*options, value) ? Status() : bad_value(d, value);
   }
   return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + keys + ", " + kTableKeys};

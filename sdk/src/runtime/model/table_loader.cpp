@@ -121,7 +121,9 @@ class Loader {
   std::unique_ptr<KeyPlaces> take_keys() { return std::move(keys_); }
 
  private:
+  /// Has rows here that something reads.
   bool is_used(int32_t source) const {
+    if (bundle_.manifest().tables[static_cast<size_t>(source)].external) return false;
     for (const PlanTable& t : plan_.tables) {
       if (t.source == source) return true;
       for (const auto& column : t.columns) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "store/tiered/plugin_source.hpp"
 
 namespace dpi {
 
@@ -45,12 +46,70 @@ BundleTable place_in_file(const Bundle& bundle, const PlanTable& t) {
   return b;
 }
 
+/// What an external table needs so that its rows can be brought.
+Status check_external(const TableSpec& t, const TierOptions& o) {
+  const std::string what = "table '" + t.name + "' is external: its rows are not in the bundle, ";
+  if (o.rocksdb_path.empty() == o.redis_address.empty())
+    return unsupported(
+        what + "and one of options 'store.rocksdb_path' and 'store.redis_address' must say where they are");
+  if (o.host_bytes == 0) return unsupported(what + "and need a host tier: set 'store.host_bytes'");
+  if (t.key_set >= 0)
+    return unsupported(what + "and this release brings rows of row numbers only, not of keys");
+  if (t.dtype == kernels::DType::kI8)
+    return unsupported(what + "and of i8 its digest leaves the scales open");
+  if (t.rows < 1 || t.rows > INT32_MAX - 1 || t.digest.empty())
+    return unsupported(what + "and it must state its rows (at most 2^31 - 2) and their digest");
+  return {};
+}
+
+BundleTable place_elsewhere(const PlanTable& t, const TableSpec& spec, int32_t index) {
+  BundleTable b;
+  b.name = t.name;
+  b.dim = static_cast<int32_t>(spec.dim);
+  b.in_file = b.dtype = spec.dtype;
+  b.rows = spec.rows;
+  b.elsewhere = index;
+  return b;
+}
+
+tiered::StoredTable stored_as(const TableSpec& t) {
+  tiered::StoredTable s;
+  s.name = t.name;
+  s.content = t.digest;
+  s.rows = t.rows;
+  s.dim = static_cast<int32_t>(t.dim);
+  s.dtype = static_cast<int32_t>(t.dtype);
+  s.row_bytes = tiered::row_bytes({t.name, t.rows, s.dim, t.dtype});
+  return s;
+}
+
+Result<std::unique_ptr<tiered::RowSource>> open_store(std::vector<tiered::StoredTable> tables,
+                                                      const ModelOptions& options) {
+  const TierOptions& o = options.tiers;
+  const bool rocksdb = !o.rocksdb_path.empty();
+  DPI_ASSIGN_OR_RETURN(const store::StorePlugin* plugin,
+                       store::find_store_plugin(rocksdb ? "rocksdb" : "redis", options.backend_dir));
+  tiered::StoreRequest request;
+  request.tables = std::move(tables);
+  request.threads = o.fetch_threads;
+  request.settings.emplace_back(rocksdb ? "path" : "address", rocksdb ? o.rocksdb_path : o.redis_address);
+  if (!o.redis_password.empty()) request.settings.emplace_back("password", o.redis_password);
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<tiered::PluginSource> source,
+                       tiered::PluginSource::open(*plugin, request));
+  return std::unique_ptr<tiered::RowSource>(std::move(source));
+}
+
 }  // namespace
 
 Status choose_tiers(const Manifest& manifest, const ModelOptions& options, PlanOptions* plan) {
   DPI_RETURN_IF_ERROR(check_names(manifest, options));
-  if (options.tiers.host_bytes == 0) return {};
   for (const TableSpec& t : manifest.tables) {
+    if (t.external) {
+      DPI_RETURN_IF_ERROR(check_external(t, options.tiers));
+      plan->may_tier.push_back(t.name);
+      continue;
+    }
+    if (options.tiers.host_bytes == 0) continue;
     const auto said = std::find_if(options.table_tiers.begin(), options.table_tiers.end(),
                                    [&](const auto& o) { return o.first == t.name; });
     if (said != options.table_tiers.end() && said->second != TableTier::kAuto) continue;
@@ -60,20 +119,33 @@ Status choose_tiers(const Manifest& manifest, const ModelOptions& options, PlanO
   return {};
 }
 
-Result<std::unique_ptr<BundleRows>> rows_in_bundle(const Bundle& bundle, const Plan& plan) {
+Result<std::unique_ptr<BundleRows>> tier_rows(const Bundle& bundle, const Plan& plan,
+                                              const ModelOptions& options) {
+  std::vector<BundleTable> tables;
+  std::vector<tiered::StoredTable> stored;
+  for (const PlanTable& t : plan.tables) {
+    if (t.source < 0) continue;
+    const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(t.source)];
+    const std::string table = bundle.name() + ": table '" + t.name + "'";
+    if (t.needs_nonzero && (t.tiered || spec.external))
+      return unsupported(table + " cannot be in the host tier: a mask asks which of its rows are zero");
+    if (!t.tiered) continue;
+    if (spec.external && t.dtype != spec.dtype)
+      return unsupported(table + " is external, and option 'precision' would round its rows");
+    if (spec.external) stored.push_back(stored_as(spec));
+    tables.push_back(spec.external ? place_elsewhere(t, spec, static_cast<int32_t>(stored.size()) - 1)
+                                   : place_in_file(bundle, t));
+  }
   std::shared_ptr<ByteSource> file = bundle.file();
-  if (file == nullptr)
+  if (stored.size() < tables.size() && file == nullptr)
     return unsupported(bundle.name() +
                        ": rows of the host tier are read from the bundle's file; load it from a path");
-  std::vector<BundleTable> tables;
-  for (const PlanTable& t : plan.tables) {
-    if (!t.tiered) continue;
-    if (t.needs_nonzero)
-      return unsupported(bundle.name() + ": table '" + t.name +
-                         "' cannot be in the host tier: a mask asks which of its rows are zero");
-    tables.push_back(place_in_file(bundle, t));
+  std::unique_ptr<tiered::RowSource> elsewhere;
+  if (!stored.empty()) {
+    DPI_ASSIGN_OR_RETURN(elsewhere, open_store(std::move(stored), options));
   }
-  return std::make_unique<BundleRows>(std::move(file), bundle.name(), std::move(tables));
+  return std::make_unique<BundleRows>(std::move(file), bundle.name(), std::move(tables),
+                                      std::move(elsewhere));
 }
 
 }  // namespace dpi

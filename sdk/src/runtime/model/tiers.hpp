@@ -11,12 +11,15 @@
 
 namespace dpi {
 
-/// Adds to what the plan is made with: tables that the options name, and large ones where there is a host
-/// tier. An option that names a table the bundle has not, or asks for a tier that is off, is refused.
+/// Adds to what the plan is made with: tables that the options name, large ones where there is a host tier,
+/// and external ones. Refused are an option that names a table the bundle has not or asks for a tier that is
+/// off, and an external table that no store brings: one of keys or i8, or without rows and digest.
 Status choose_tiers(const Manifest& manifest, const ModelOptions& options, PlanOptions* plan);
 
-/// Where the rows of the plan's tiered tables lie. kUnsupported when the bundle is not a file, or a mask
-/// looks at rows of such a table.
-Result<std::unique_ptr<BundleRows>> rows_in_bundle(const Bundle& bundle, const Plan& plan);
+/// Where the rows of the plan's tiered tables lie: in the bundle's file, those of external ones in the store
+/// that the options name, which is opened. kUnsupported when the bundle is not a file, or a mask looks at
+/// rows of such a table.
+Result<std::unique_ptr<BundleRows>> tier_rows(const Bundle& bundle, const Plan& plan,
+                                              const ModelOptions& options);
 
 }  // namespace dpi
