@@ -85,7 +85,8 @@ class StoreReader {
  public:
   virtual ~StoreReader() = default;
   /// kLate: not all rows could be had before the deadline (the call answers DPI_E_TIMEOUT); an error status
-  /// means the store failed. Neither leaves a lease. Must not allocate when nothing is missing.
+  /// means the store failed. Neither leaves a lease. Must not allocate when nothing is missing. An error
+  /// about one id has the id's index in its lookup as row(), and the lookup's in the request as feature().
   virtual Result<Readiness> acquire(const StoreRequest& request) = 0;
   /// After all that read the lease's rows has finished (on a device: has been waited for). Without a lease
   /// nothing.

@@ -112,9 +112,9 @@ class TieredReader final : public StoreReader {
   uint64_t addresses() const override { return plain_->addresses(); }
 
  private:
-  void take_keys(const StoreRequest::Lookup& l, int64_t n, int64_t* keys) const;
-  void give_places(const StoreRequest::Lookup& l, int64_t n, const int64_t* keys,
-                   const int32_t* places) const;
+  int64_t take_keys(const StoreRequest::Lookup& l, int64_t n, int64_t* keys) const;
+  void give_places(const StoreRequest::Lookup& l, int64_t n, const int32_t* places) const;
+  Status in_request(Status s, const StoreRequest& request) const;
 
   const TieredStore& store_;
   std::unique_ptr<StoreReader> plain_;
@@ -328,21 +328,51 @@ TieredReader::TieredReader(const TieredStore& store, std::unique_ptr<StoreReader
 
 int64_t ids_of(const kernels::Bags& ids) { return ids.offsets != nullptr ? ids.offsets[ids.rows] : ids.rows; }
 
-void TieredReader::take_keys(const StoreRequest::Lookup& l, int64_t n, int64_t* keys) const {
-  const int64_t stride = l.ids.offsets != nullptr ? 1 : l.ids.stride;
-  for (int64_t i = 0; i < n; ++i) keys[i] = l.ids.ids[i * stride];
+int64_t id_stride(const StoreRequest::Lookup& l) { return l.ids.offsets != nullptr ? 1 : l.ids.stride; }
+
+/// The place that a row has of its own, or -1.
+int32_t own_place(const std::vector<PinnedRow>& pinned, int64_t row) {
+  for (const PinnedRow& p : pinned) {
+    if (p.row == row) return p.place;
+  }
+  return -1;
 }
 
-void TieredReader::give_places(const StoreRequest::Lookup& l, int64_t n, const int64_t* keys,
-                               const int32_t* places) const {
-  const int64_t stride = l.ids.offsets != nullptr ? 1 : l.place_stride;
-  const int32_t reserved = store_.reserved_;
-  for (int64_t i = 0; i < n; ++i) l.places[i * stride] = places[i] + reserved;
-  for (const PinnedRow& p : store_.tier(l.table)->spec.pinned) {
-    for (int64_t i = 0; i < n; ++i) {
-      if (keys[i] == p.row) l.places[i * stride] = p.place;
-    }
+/// Of the rows that have no places of their own, which the cache is not asked for; how many those are.
+int64_t TieredReader::take_keys(const StoreRequest::Lookup& l, int64_t n, int64_t* keys) const {
+  const std::vector<PinnedRow>& pinned = store_.tier(l.table)->spec.pinned;
+  const int64_t stride = id_stride(l);
+  int64_t taken = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t row = l.ids.ids[i * stride];
+    if (own_place(pinned, row) < 0) keys[taken++] = row;
   }
+  return taken;
+}
+
+/// places: of what take_keys took. The ids may lie where the places go.
+void TieredReader::give_places(const StoreRequest::Lookup& l, int64_t n, const int32_t* places) const {
+  const std::vector<PinnedRow>& pinned = store_.tier(l.table)->spec.pinned;
+  const int64_t from = id_stride(l), to = l.ids.offsets != nullptr ? 1 : l.place_stride;
+  int64_t given = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t own = own_place(pinned, l.ids.ids[i * from]);
+    l.places[i * to] = own >= 0 ? own : places[given++] + store_.reserved_;
+  }
+}
+
+/// What the cache says of one of its keys, said of the request's lookup and id.
+Status TieredReader::in_request(Status s, const StoreRequest& request) const {
+  if (s.row() < 0) return s;
+  const CacheLookup& c = lookups_[static_cast<size_t>(s.feature())];
+  const int64_t key = c.keys[s.row()];
+  int64_t lookup = 0, i = 0;
+  for (int64_t tiered = s.feature();; ++lookup) {
+    if (store_.tier(request.lookups[static_cast<size_t>(lookup)].table) != nullptr && tiered-- == 0) break;
+  }
+  const StoreRequest::Lookup& l = request.lookups[static_cast<size_t>(lookup)];
+  while (l.ids.ids[i * id_stride(l)] != key) ++i;
+  return std::move(s).at(i, lookup);
 }
 
 Result<Readiness> TieredReader::acquire(const StoreRequest& request) {
@@ -358,21 +388,20 @@ Result<Readiness> TieredReader::acquire(const StoreRequest& request) {
       plain_->release();
       return internal_error("a request of more ids than its reader was opened for");
     }
-    take_keys(l, n, keys_.data() + at);
-    lookups_[n_lookups++] = {t->in_cache, keys_.data() + at, n, places_.data() + at};
-    at += n;
+    const int64_t asked = take_keys(l, n, keys_.data() + at);
+    lookups_[n_lookups++] = {t->in_cache, keys_.data() + at, asked, places_.data() + at};
+    at += asked;
   }
   Status found =
       store_.cache_->acquire(*reader_, {lookups_.data(), n_lookups}, request.deadline_ns, request.may_wait);
   if (!found.ok()) {
     plain_->release();
-    return found;
+    return in_request(std::move(found), request);
   }
   n_lookups = 0;
   for (const StoreRequest::Lookup& l : request.lookups) {
     if (store_.tier(l.table) == nullptr) continue;
-    const CacheLookup& c = lookups_[n_lookups++];
-    give_places(l, c.n, c.keys, c.places);
+    give_places(l, ids_of(l.ids), lookups_[n_lookups++].places);
   }
   return Readiness::kReady;
 }

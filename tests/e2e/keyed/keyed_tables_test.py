@@ -25,6 +25,7 @@ import seeds  # noqa: E402
 from keyed_models import KeyedModel  # noqa: E402
 
 CI_MODELS = 40
+OUT_OF_MEMORY = 6
 LOGIT = 1e-5
 
 
@@ -35,6 +36,19 @@ def described(model, what):
     text = ctypes.create_string_buffer(call(model.handle, None, 0))
     call(model.handle, text, len(text))
     return json.loads(text.value)
+
+
+def tiered(engine, path, rows, items, **options):
+    """Scores from the smallest host tier, up to a half, that can hold the rows of a chunk."""
+    budget = 1000
+    while True:
+        budget += budget // 2
+        try:
+            with engine.load(path, **options, **{"store.host_bytes": budget, "store.resident_bytes": 0}) as model:
+                return model.predict(rows, items)[1]
+        except EngineError as error:
+            if error.code != OUT_OF_MEMORY:
+                raise
 
 
 def check_model(engine, seed, folder, devices):
@@ -59,6 +73,8 @@ def check_model(engine, seed, folder, devices):
                 yield where + f"logit of row {r} is {got[r, 0]:.9g}, expected {want[r]:.9g}"
             if got.tobytes() != same.tobytes():
                 yield where + "not the bits of the model with row numbers"
+            if fold == "off" and tiered(engine, paths[0], m.rows(keyed, True), m.items, **options).tobytes() != got.tobytes():
+                yield where + "other bits from the host tier"
             # A user is resolved once for each chunk that has rows of it.
             absent = {f.name: f.absent for f in m.features if not f.shared}
             if any(counted[name] != n for name, n in absent.items()):

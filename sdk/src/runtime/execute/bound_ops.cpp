@@ -1,5 +1,8 @@
 #include "runtime/execute/bound_ops.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace dpi {
 
 BoundOps::BoundOps(const Engine& engine, const FlightMemory& memory, StoreReader& reader)
@@ -152,13 +155,26 @@ void BoundOps::point_lookup(size_t i, const InputMap& map, const ResolvedRows& r
   l.place_stride = places.stride;
 }
 
+/// What the store says of an id of a lookup, said of the block's row and the feature.
+Status BoundOps::in_block(Status s) const {
+  if (s.row() < 0) return s;
+  const auto lookup = static_cast<size_t>(s.feature());
+  const kernels::Bags& ids = lookups_[lookup].ids;
+  int64_t row = s.row();
+  if (ids.offsets != nullptr) {
+    const int32_t* const end = ids.offsets + ids.rows + 1;
+    row = std::upper_bound(ids.offsets, end, row) - ids.offsets - 1;
+  }
+  return std::move(s).at(row, lookup_sources_[lookup].feature);
+}
+
 Status BoundOps::acquire_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns,
                                 bool may_wait) {
   if (lookups_.empty()) return {};
   const size_t asked = engine_.store().needs_ids() ? lookups_.size() : engine_.plan().placements.size();
   for (size_t i = 0; i < asked; ++i) point_lookup(i, map, rows);
   auto ready = reader_.acquire({{lookups_.data(), asked}, deadline_ns, may_wait});
-  if (!ready.ok()) return std::move(ready).status();
+  if (!ready.ok()) return in_block(std::move(ready).status());
   if (ready.value() == Readiness::kLate)
     return {Code::kTimeout, "embedding rows did not arrive before the deadline"};
   const uint64_t addresses = reader_.addresses();

@@ -32,7 +32,7 @@ class BoundOps {
   void bind(const InputMap& map, const ResolvedRows& rows, float* out, float* logits);
 
   /// Takes a lease of the rows that the block in staging will read, with its places and views. The flight
-  /// gives it back when its ops have finished; a failure leaves none.
+  /// gives it back when its ops have finished; a failure leaves none, and names a row of the block.
   Status acquire_tables(const InputMap& map, const ResolvedRows& rows, uint64_t deadline_ns, bool may_wait);
   /// Changes when the views that acquire_tables took have changed.
   uint64_t table_addresses() const { return seen_addresses_; }
@@ -61,6 +61,7 @@ class BoundOps {
   void bind_fixed(size_t i);
   void add_lookups(size_t i);
   void add_placements();
+  Status in_block(Status s) const;
   void point_lookup(size_t i, const InputMap& map, const ResolvedRows& rows);
   kernels::Tensor tensor_of(const PlanValue& v, int32_t index) const;
   void add_tensor(int32_t index, kernels::Tensor* t);

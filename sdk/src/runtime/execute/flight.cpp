@@ -141,7 +141,8 @@ Status Flight::run_host(const Batch& batch, const RowRange& range, const FlightC
   DPI_RETURN_IF_ERROR(
       resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
   ops_->bind(map, rows, call.out, call.logits != nullptr ? call.logits : spare_logits_);
-  DPI_RETURN_IF_ERROR(acquire_tables(map, rows, call));
+  if (Status acquired = acquire_tables(map, rows, call); !acquired.ok())
+    return in_request(std::move(acquired), batch, range);
   Status ran = launch_ops();
   Status done = synchronize();
   reader_->release();
@@ -155,7 +156,8 @@ Status Flight::begin(const Batch& batch, const RowRange& range, const FlightCall
   ResolvedRows rows;
   DPI_RETURN_IF_ERROR(
       resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
-  DPI_RETURN_IF_ERROR(acquire_tables(map, rows, call));
+  if (Status acquired = acquire_tables(map, rows, call); !acquired.ok())
+    return in_request(std::move(acquired), batch, range);
   Status started = start(map, rows);
   if (!started.ok()) {
     static_cast<void>(synchronize());  // the device may still read what the next chunk will write
@@ -175,6 +177,17 @@ Status Flight::acquire_tables(const InputMap& map, const ResolvedRows& rows, con
   if (alone || acquired.code() != Code::kOutOfMemory) return acquired;
   DPI_RETURN_IF_ERROR(call.others.finish(call.others.self));
   return ops_->acquire_tables(map, rows, call.deadline_ns, true);
+}
+
+/// What is said of a row of the block, said of the request's.
+Status Flight::in_request(Status s, const Batch& batch, const RowRange& range) const {
+  if (s.row() < 0) return s;
+  const FeatureSpec& f = engine_.schema().features[static_cast<size_t>(s.feature())].spec;
+  const bool shared = batch.has_shared() && f.space == RowSpace::kShared;
+  const int64_t row = s.row() + (shared ? range.shared_begin : range.begin), feature = s.feature();
+  return std::move(s)
+      .within((shared ? "shared row " : "row ") + std::to_string(row) + ", feature '" + f.name + "'")
+      .at(row, feature);
 }
 
 Status Flight::start(const InputMap& map, const ResolvedRows& rows) {
