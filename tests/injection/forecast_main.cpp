@@ -35,6 +35,7 @@ struct Setting {
   std::string device;
   const char* precision;
   const char* contexts;
+  const char* host_bytes = "0";  // of the host tier; all tables that can be are in it
 };
 
 /// Options of one load, and a model of it.
@@ -48,9 +49,14 @@ struct Loaded {
     need(dpi_env_create(&env, nullptr) == DPI_OK, "an environment");
     options = dpi_options_create();
     need(dpi_options_set_env(options, env, nullptr) == DPI_OK, "options");
-    const std::pair<const char*, std::string> all[] = {
-        {"device", s.device}, {"precision", s.precision},   {"max_rows", std::to_string(kRows)},
-        {"max_nnz", "4096"},  {"max_contexts", s.contexts}, {"memory_limit", limit}};
+    const std::pair<const char*, std::string> all[] = {{"device", s.device},
+                                                       {"precision", s.precision},
+                                                       {"max_rows", std::to_string(kRows)},
+                                                       {"max_nnz", "4096"},
+                                                       {"max_contexts", s.contexts},
+                                                       {"memory_limit", limit},
+                                                       {"store.host_bytes", s.host_bytes},
+                                                       {"store.resident_bytes", "0"}};
     for (const auto& [key, value] : all)
       need(dpi_options_set(options, key, value.c_str(), nullptr) == DPI_OK, key);
   }
@@ -117,8 +123,8 @@ void check_limit(const Setting& setting, const std::string& path, int64_t foreca
 void check_bundle(const Setting& setting, const std::string& path) {
   int64_t forecast = 0;
   const int64_t measured = measure(setting, path, &forecast);
-  std::printf("%-16s %s, %s contexts: measured %9lld, forecast %9lld, %.2f times\n",
-              fs::path(path).stem().c_str(), setting.precision, setting.contexts,
+  std::printf("%-16s %s, %s contexts, a tier of %s: measured %9lld, forecast %9lld, %.2f times\n",
+              fs::path(path).stem().c_str(), setting.precision, setting.contexts, setting.host_bytes,
               static_cast<long long>(measured), static_cast<long long>(forecast),
               static_cast<double>(forecast) / static_cast<double>(measured));
   check(forecast >= measured, path + ": the forecast is too low");
@@ -133,6 +139,7 @@ int run(const std::string& device) {
     return 77;
   }
   std::vector<Setting> settings = {{device, "fp32", "1"}, {device, "fp32", "3"}};
+  settings.push_back({device, "fp32", "3", "1000000"});
   if (device == "cuda_emu") settings.push_back({device, "fp16", "1"});
   for (const char* folder : {"/weights/demo", "/tests/e2e/op_bundles"}) {
     for (const auto& entry : fs::directory_iterator(source_dir() + folder)) {

@@ -205,6 +205,8 @@ int run(const Arguments& a) {
       if (bundle == adult || (a.full && demo) || !a.bundle.empty()) play(act, cast, a, most.further, &totals);
     }
   }
+  const Cast in_tier{a.device, adult, "", "", {{"store.host_bytes", "30000"}, {"store.resident_bytes", "0"}}};
+  for (const NamedAct& act : main_acts()) play(act, in_tier, a, most.further, &totals);
   play_first_touch({a.device, adult, "", "", {}}, a, &totals);
   print(totals);
   return totals.wrong == 0 && totals.deaths == 0 && totals.injections > 0 ? 0 : 1;

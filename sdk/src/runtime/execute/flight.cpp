@@ -24,6 +24,18 @@ Status allocate_memory(const Engine& e, size_t bytes, int32_t kind, T** out, con
   return backend_status(code, err, what);
 }
 
+/// Gives a lease back, whatever was thrown.
+class LeaseEnd {
+ public:
+  explicit LeaseEnd(StoreReader& reader) : reader_(reader) {}
+  ~LeaseEnd() { reader_.release(); }
+  LeaseEnd(const LeaseEnd&) = delete;
+  LeaseEnd& operator=(const LeaseEnd&) = delete;
+
+ private:
+  StoreReader& reader_;
+};
+
 ReaderLimits limits_of(const Engine& e, const FlightSizes& sizes) {
   int64_t most = 0;  // a smaller bucket may have more ids when bags are not limited
   for (const InputMap& map : sizes.maps) most = std::max(most, most_placed(e.schema(), map));
@@ -143,9 +155,9 @@ Status Flight::run_host(const Batch& batch, const RowRange& range, const FlightC
   ops_->bind(map, rows, call.out, call.logits != nullptr ? call.logits : spare_logits_);
   if (Status acquired = acquire_tables(map, rows, call); !acquired.ok())
     return in_request(std::move(acquired), batch, range);
+  const LeaseEnd lease_end(*reader_);
   Status ran = launch_ops();
   Status done = synchronize();
-  reader_->release();
   return ran.ok() ? done : ran;
 }
 
@@ -158,7 +170,13 @@ Status Flight::begin(const Batch& batch, const RowRange& range, const FlightCall
       resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
   if (Status acquired = acquire_tables(map, rows, call); !acquired.ok())
     return in_request(std::move(acquired), batch, range);
-  Status started = start(map, rows);
+  Status started;
+  try {
+    started = start(map, rows);
+  } catch (...) {
+    drop();
+    throw;
+  }
   if (!started.ok()) {
     static_cast<void>(synchronize());  // the device may still read what the next chunk will write
     reader_->release();

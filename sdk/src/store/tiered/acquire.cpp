@@ -27,7 +27,15 @@ Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, 
   probe(r, lookups);
   if (r.missed.empty()) return {};
   Call c{r, lookups, deadline_ns, {}, false, may_wait};
-  Status settled = settle(c);
+  Status settled;
+  try {
+    settled = settle(c);
+  } catch (...) {  // no memory for an error's text: what the call holds goes back all the same
+    drop_flights(r);
+    if (c.scarce.owns_lock()) give_back_places(r);
+    release(r);
+    throw;
+  }
   if (!settled.ok()) release(r);
   return settled;
 }

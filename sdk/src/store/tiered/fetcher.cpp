@@ -158,8 +158,10 @@ void Fetcher::run(FetchJob* job) {
   std::shared_ptr<const Status> failure;
   try {
     Status fetched = fetch(job);
-    const std::string table = "table '" + rows_[static_cast<size_t>(job->table)].table + "'";
-    if (!fetched.ok()) failure = std::make_shared<const Status>(std::move(fetched).within(table));
+    if (!fetched.ok()) {
+      const std::string table = "table '" + rows_[static_cast<size_t>(job->table)].table + "'";
+      failure = std::make_shared<const Status>(std::move(fetched).within(table));
+    }
   } catch (const std::exception&) {
     failure = no_memory_;
   }
