@@ -20,6 +20,13 @@ namespace dpi::test {
 
 using Options = std::vector<std::pair<std::string, std::string>>;
 
+/// Options of a tier of so many bytes that all tables are in which can be.
+inline Options tier_of(const std::string& bytes, const Options& more = {}) {
+  Options o = {{"store.host_bytes", bytes}, {"store.resident_bytes", "0"}};
+  o.insert(o.end(), more.begin(), more.end());
+  return o;
+}
+
 inline ModelOptions options_of(const Options& more) {
   ModelOptions options;
   options.device = device();

@@ -1,23 +1,16 @@
 // What single rows of the host tier are: those of resident tables wherever rows can be looked at; the default
 // row of their table where they are late by policy default; by policy fail an error that names the request's
-// row and feature. Padding is none of that: its rows are always there. Calls that find their rows allocate
-// nothing, nor do calls that fetch; a deadline ends a call, and the next one finds everything in order.
+// row and feature. Padding is none of that: its rows are always there. A deadline ends a call, and the next
+// one finds everything in order.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "base/clock.hpp"
 #include "runtime/tier_model.hpp"
-#include "support/count_allocations.hpp"
 
 namespace dpi::test {
 namespace {
-
-Options tier_of(const std::string& bytes, const Options& more = {}) {
-  Options o = {{"store.host_bytes", bytes}, {"store.resident_bytes", "0"}};
-  o.insert(o.end(), more.begin(), more.end());
-  return o;
-}
 
 /// `what` of every table that could be tiered.
 Options of_tables(const std::string& path, const std::string& what, const std::string& value) {
@@ -205,25 +198,6 @@ TEST_CASE("a late row by policy fail is named by the request's row and feature, 
     if (s.code() == Code::kNotFound) check_place(*tiered, split.batch, s);
   }
   CHECK(furthest >= 16);
-}
-
-TEST_CASE("a call allocates nothing, whether its rows are there or fetched") {
-  if (device() == "cuda_emu") return;  // the emulated device allocates
-  const std::string path = source_dir() + kDeepFm;
-  for (const char* budget : {"67108864", "40000"}) {
-    CAPTURE(budget);
-    const auto tiered = load(path, tier_of(budget));
-    const auto heads = static_cast<size_t>(tiered->engine().heads());
-    const RandomBatch first(tiered->engine().schema(), 5, 0, 0);
-    std::vector<float> out(5 * heads);
-    REQUIRE(tiered->predict(first.batch, out.data(), {}).ok());
-    for (unsigned seed = 1; seed < 6; ++seed) {
-      const RandomBatch request(tiered->engine().schema(), 5, 0, seed);
-      Status s;
-      CHECK(allocations_during([&] { s = tiered->predict(request.batch, out.data(), {}); }) == 0);
-      CHECK_MESSAGE(s.ok(), s.message());
-    }
-  }
 }
 
 TEST_CASE("a deadline ends a call that has to fetch, and the next one scores as ever") {

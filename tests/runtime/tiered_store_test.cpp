@@ -209,6 +209,10 @@ TEST_CASE("tables say which tier they are in, and small ones stay resident") {
   int32_t in_tier = 0;
   for (const PlanTable& t : one->engine().plan().tables) in_tier += t.tiered ? 1 : 0;
   CHECK(in_tier == 1);
+  const auto not_one = load(path, tier_of("1000000", {{"table." + name + ".tier", "resident"}}));
+  for (const PlanTable& t : not_one->engine().plan().tables) {
+    if (t.name == name) CHECK(!t.tiered);
+  }
 }
 
 TEST_CASE("rows of a table in the host tier can be looked at") {

@@ -1,0 +1,218 @@
+// Rows where a bundle has them: as they are, narrowed, of i8 with their scales, and behind those of the file;
+// and the store over them: what it refuses, and a deadline while the file does not answer. Expected numbers
+// are written out or rounded in float64. Planted faults: a wide row whose later columns are its first again,
+// truncation for rounding, the first row behind for every one, no look at the clock, a deadline that the
+// cache is not told.
+#include "store/bundle_rows.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "backend/abi/registry.hpp"
+#include "base/clock.hpp"
+#include "store/resident_store.hpp"
+#include "store/tiered_store.hpp"
+
+namespace dpi::test {
+namespace {
+
+using kernels::DType;
+
+/// A file in memory. Closed, it answers nobody.
+class Bytes final : public ByteSource {
+ public:
+  explicit Bytes(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) { size_ = bytes_.size(); }
+  Status read(uint64_t offset, void* dst, size_t n) override {
+    while (closed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    REQUIRE(offset + n <= bytes_.size());
+    std::memcpy(dst, bytes_.data() + offset, n);
+    return {};
+  }
+  std::atomic<bool> closed{false};
+
+ private:
+  const std::vector<std::byte> bytes_;
+};
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& v) {
+  return std::as_bytes(std::span(v));
+}
+
+/// `before` bytes of something else, then the values.
+template <class T>
+std::shared_ptr<Bytes> file_of(size_t before, const std::vector<T>& values) {
+  std::vector<std::byte> bytes(before, std::byte{0x77});
+  const auto add = bytes_of(values);
+  bytes.insert(bytes.end(), add.begin(), add.end());
+  return std::make_shared<Bytes>(std::move(bytes));
+}
+
+/// Asks for one row; what came, empty when it is absent.
+std::vector<std::byte> fetch(BundleRows& rows, int64_t key, size_t bytes) {
+  std::vector<std::byte> row(bytes, std::byte{0xEE});
+  std::byte* to = row.data();
+  uint64_t found = 0;
+  REQUIRE(rows.fetch({0, {&key, 1}, &to, &found, 0}).ok());
+  if (found == 0) row.clear();
+  return row;
+}
+
+std::vector<float> wave(int64_t n) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(std::sin(static_cast<double>(i)) * 3));
+  return values;
+}
+
+/// To `bits` bits of mantissa, ties to even, as a normal number.
+double rounded(double x, int bits) {
+  const double unit = std::ldexp(1.0, std::ilogb(x) - bits);
+  return std::nearbyint(x / unit) * unit;
+}
+
+double value_of(uint16_t bits, DType dtype) {
+  const int exponent = dtype == DType::kF16 ? (bits >> 10) & 31 : (bits >> 7) & 255;
+  const int mantissa = dtype == DType::kF16 ? bits & 1023 : bits & 127;
+  const double size = dtype == DType::kF16 ? std::ldexp(1024 + mantissa, exponent - 25)
+                                           : std::ldexp(128 + mantissa, exponent - 134);
+  return (bits & 0x8000) != 0 ? -size : size;
+}
+
+TEST_CASE("rows of float32 are narrowed to the nearest, however wide") {
+  constexpr int32_t kDim = 600;
+  const std::vector<float> values = wave(3 * kDim);
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    BundleRows rows(file_of(40, values), "a file", {{"wide", 3, kDim, DType::kF32, dtype, 40, 0}});
+    for (int64_t row = 0; row < 3; ++row) {
+      const auto got = fetch(rows, row, kDim * sizeof(uint16_t));
+      REQUIRE(got.size() == kDim * sizeof(uint16_t));
+      for (size_t c = 0; c < kDim; ++c) {
+        uint16_t bits = 0;
+        std::memcpy(&bits, got.data() + c * sizeof bits, sizeof bits);
+        const double x = values[static_cast<size_t>(row) * kDim + c];
+        if (std::abs(x) < 1e-4) continue;  // half has no normal numbers there
+        REQUIRE(value_of(bits, dtype) == rounded(x, dtype == DType::kF16 ? 10 : 7));
+      }
+    }
+  }
+}
+
+TEST_CASE("rows as they are, behind those of the file, and none outside") {
+  const std::vector<float> in_file = {1, 2, 3, 4, 5, 6}, behind = {7, 8, 9, 10};
+  BundleRows rows(file_of(4, in_file), "a file", {{"t", 3, 2, DType::kF32, DType::kF32, 4, 0}});
+  rows.add_rows(0, bytes_of(behind));
+  for (int64_t row = 0; row < 5; ++row) {
+    const auto got = fetch(rows, row, 8);
+    REQUIRE(got.size() == 8);
+    const float want[] = {static_cast<float>(2 * row + 1), static_cast<float>(2 * row + 2)};
+    CHECK(std::memcmp(got.data(), want, 8) == 0);
+  }
+  CHECK(fetch(rows, 5, 8).empty());
+  CHECK(fetch(rows, -1, 8).empty());
+}
+
+TEST_CASE("rows of i8 have their scales behind them, at a multiple of four") {
+  std::vector<std::byte> bytes = {std::byte{1}, std::byte{2}, std::byte{3},
+                                  std::byte{4}, std::byte{5}, std::byte{6}};
+  const std::vector<float> scales = {0.5f, 0.25f};
+  bytes.insert(bytes.end(), bytes_of(scales).begin(), bytes_of(scales).end());
+  BundleRows rows(std::make_shared<Bytes>(bytes), "a file", {{"t", 2, 3, DType::kI8, DType::kI8, 0, 6}});
+  for (int64_t row = 0; row < 2; ++row) {
+    const auto got = fetch(rows, row, 8);
+    REQUIRE(got.size() == 8);
+    CHECK(std::memcmp(got.data(), bytes.data() + 3 * row, 3) == 0);
+    CHECK(std::memcmp(got.data() + 4, &scales[static_cast<size_t>(row)], 4) == 0);
+  }
+}
+
+TEST_CASE("a fetch whose deadline has passed reads nothing") {
+  BundleRows rows(file_of(0, wave(6)), "a file", {{"t", 3, 2, DType::kF32, DType::kF32, 0, 0}});
+  const int64_t keys[] = {0, 1, 2};
+  std::vector<std::byte> room(24);
+  std::byte* to[] = {room.data(), room.data() + 8, room.data() + 16};
+  uint64_t found = 0;
+  const Status s = rows.fetch({0, keys, to, &found, monotonic_ns() - 1});
+  CHECK(s.code() == Code::kTimeout);
+  CHECK(s.message() == "the deadline passed while rows of table 't' were read");
+}
+
+/// A store with one tiered table of 100 rows of four floats over `file`, in `ref`'s memory.
+struct OneTable {
+  explicit OneTable(std::shared_ptr<Bytes> file, const TierOptions& options) {
+    dpi_backend_options o{};
+    o.struct_size = sizeof o;
+    o.device_index = -1;
+    o.isa = "auto";
+    dpi_backend_error err{};
+    REQUIRE(api.open(&o, &device, &err) == 0);
+    auto rows = std::make_unique<BundleRows>(
+        std::move(file), "a file", std::vector<BundleTable>{{"t", 100, 4, DType::kF32, DType::kF32, 0, 0}});
+    auto made =
+        make_tiered_store(make_resident_store(&api, device, 0), std::move(rows), options, &api, device, {});
+    REQUIRE_MESSAGE(made.ok(), made.status().message());
+    store = std::move(made).value();
+    StoreTable t;
+    t.name = "t", t.rows = 100, t.dim = 4, t.tiered = true;
+    const auto planned = store->plan({t});
+    REQUIRE_MESSAGE(planned.ok(), planned.status().message());
+  }
+  ~OneTable() {
+    store.reset();
+    api.close(device);
+  }
+  OneTable(const OneTable&) = delete;
+  OneTable& operator=(const OneTable&) = delete;
+
+  dpi_backend_api api = *backend::ref_backend();
+  dpi_backend_device* device = nullptr;
+  std::unique_ptr<TableStore> store;
+};
+
+TierOptions small_tier() {
+  TierOptions o;
+  o.host_bytes = 3000;
+  return o;
+}
+
+TEST_CASE("rows come in order, and all of them") {
+  const std::vector<float> values = wave(400);
+  OneTable t(file_of(0, values), small_tier());
+  const auto rows = bytes_of(values);
+  CHECK(t.store->ingest(0, 5, 10, rows.subspan(0, 160)).code() == Code::kInternal);
+  CHECK(t.store->ingest(0, 0, 50, rows.subspan(0, 800)).ok());
+  CHECK(t.store->ingest(0, 0, 50, rows.subspan(0, 800)).code() == Code::kInternal);
+  CHECK(t.store->ingest(0, 50, 51, rows.subspan(0, 816)).code() == Code::kInternal);
+  CHECK(t.store->seal().message() == "table 't': 50 of 100 rows came");
+  CHECK(t.store->ingest(0, 50, 50, rows.subspan(800)).ok());
+  CHECK(t.store->seal().ok());
+}
+
+TEST_CASE("a call whose deadline passes while the file does not answer is late, and holds nothing") {
+  const std::vector<float> values = wave(400);
+  const auto file = file_of(0, values);
+  OneTable t(file, small_tier());
+  REQUIRE(t.store->ingest(0, 0, 100, bytes_of(values)).ok());
+  REQUIRE(t.store->seal().ok());
+  auto reader = t.store->open_reader({1, 1});
+  REQUIRE(reader.ok());
+  int32_t id = 99, place = -1;  // the last row was not preloaded
+  StoreRequest::Lookup l;
+  l.ids.ids = &id, l.ids.stride = 1, l.ids.rows = 1;
+  l.places = &place, l.place_stride = 1;
+  file->closed = true;
+  const auto late = reader.value()->acquire({{&l, 1}, monotonic_ns() + 5'000'000});
+  file->closed = false;
+  CHECK(late.status().code() == Code::kTimeout);
+  const auto found = reader.value()->acquire({{&l, 1}, 0});
+  REQUIRE_MESSAGE(found.ok(), found.status().message());
+  const kernels::TableView v = reader.value()->view(0);
+  CHECK(std::memcmp(static_cast<const std::byte*>(v.base) + place * v.row_bytes, &values[396], 16) == 0);
+  reader.value()->release();
+}
+
+}  // namespace
+}  // namespace dpi::test
