@@ -179,7 +179,8 @@ TEST_CASE("options that cannot be are refused") {
   CHECK(refusal({{"table.nothing.tier", "host"}}).code() == Code::kNotFound);
   const std::string name = load(path, {})->manifest().tables[0].name;
   CHECK(refusal({{"table." + name + ".tier", "host"}}).message() ==
-        "option 'table." + name + ".tier' is 'host', but there is no host tier: set 'store.host_bytes'");
+        path + ": option 'table." + name +
+            ".tier' is 'host', but there is no host tier: set 'store.host_bytes'");
   const Status small = refusal({{"store.host_bytes", "10"}, {"store.resident_bytes", "0"}});
   CHECK(small.code() == Code::kOutOfMemory);
   CHECK(small.message().find("leaves no room for a row of table") != std::string::npos);

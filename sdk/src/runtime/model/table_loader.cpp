@@ -330,6 +330,8 @@ uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_dev
       sums += rows * dim * sizeof(double) + std::min<uint64_t>(rows, kDerivedRows) * dim * sizeof(float);
     }
   }
+  const bool streams =
+      std::any_of(plan.tables.begin(), plan.tables.end(), [](const PlanTable& p) { return !p.tiered; });
   for (size_t s = 0; s < specs.size(); ++s) {
     const auto rows = static_cast<uint64_t>(specs[s].loaded_rows()),
                dim = static_cast<uint64_t>(specs[s].dim);
@@ -341,7 +343,7 @@ uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_dev
                                 static_cast<uint64_t>(specs[s].pad_rows) * row);
     if (specs[s].dtype == kernels::DType::kI8) scale = std::max(scale, rows * sizeof(float));
   }
-  return block + kept + scale + sums + (on_device && !plan.tables.empty() ? 2 * RowStream::kBufferBytes : 0);
+  return block + kept + scale + sums + (on_device && streams ? 2 * RowStream::kBufferBytes : 0);
 }
 
 }  // namespace dpi
