@@ -13,8 +13,11 @@ namespace {
 
 constexpr uint64_t kPatienceNs = 2'000'000'000;
 
-/// Rows whose ids lie inside each vocabulary (keys may be absent), differ from row to row and are never the
-/// missing id; floats are 0.5.
+/// So few that the smallest host tier holds their rows.
+constexpr int64_t kDistinct = 8;
+
+/// Rows whose ids lie inside each vocabulary (keys may be absent), differ within kDistinct rows and are never
+/// the missing id; floats are 0.5.
 struct SyntheticRows {
   std::vector<int64_t> ids;
   std::vector<float> dense;
@@ -27,7 +30,7 @@ struct SyntheticRows {
     for (const auto& f : schema.features) {
       if (f.slot < 0) continue;
       for (int64_t r = 0; r < rows; ++r) {
-        ids[static_cast<size_t>(r * l.n_slots + f.slot)] = valid_id(f.spec, r * 7919);
+        ids[static_cast<size_t>(r * l.n_slots + f.slot)] = valid_id(f.spec, r % kDistinct * 7919);
       }
     }
     batch.item.rows = rows;
