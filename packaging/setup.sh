@@ -5,7 +5,7 @@
 #
 #   build     compilers and libraries for the SDK itself
 #   test      what tests/run.sh needs beyond that
-#   stores    what the plugins that keep rows elsewhere are built with; part of test
+#   stores    what the plugins that keep rows elsewhere are built with; part of test and packages
 #   parity    the training frameworks that scores are compared with
 #   bindings  Java, Go and Python
 #   packages  what packaging/build.sh and its tests need beyond build and bindings
@@ -24,7 +24,7 @@ TEST+=("${STORES[@]}" redis-server)
 PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python3-onnx python3-pandas python3-numpy python3-h5py python3-xxhash
         python3-sklearn python3-pytest)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java python3-dev python3-venv python3-pip python3-numpy python3-pandas)
-PACKAGES=(dpkg-dev rpm rpmlint lintian debootstrap gdb git python3)
+PACKAGES=(dpkg-dev rpm rpmlint lintian debootstrap gdb git python3 "${STORES[@]}")
 DOCS=(python3 python3-markdown python3-pygments python3-html5lib python3-numpy python3-h5py python3-xxhash python3-cryptography python3-torch doxygen graphviz pkg-config)
 AARCH64=(g++-aarch64-linux-gnu qemu-user cmake ninja-build pkg-config)
 

@@ -24,17 +24,18 @@ facts() {
   [ -n "$plugin" ] || say "libdpi1-cuda13 is left out: no up-to-date build/cuda has libdpi_cuda.so (cmake --preset release -B build/cuda -DDPI_CUDA=ON)"
 }
 
-# The names of the descriptions in list/, without those whose `when` does not hold.
+# packages FORMAT: the names of the descriptions in list/, without those of another format only and those whose `when` does not hold.
 packages() {
   local file
   for file in "$here"/list/*.sh; do
-    (describe_package "$(basename "$file" .sh)"; if eval "$when"; then echo "$name"; fi)
+    (describe_package "$(basename "$file" .sh)"; if [[ "$only" = "" || "$only" = "$1" ]] && eval "$when"; then echo "$name"; fi)
   done
 }
 
-# describe_package NAME: the fields of its description, in the caller's variables. `when` is a command: is the package made?
+# describe_package NAME: the fields of its description, in the caller's variables. `when` is a command: is the package made? `only` is the one format
+# that it is made in.
 describe_package() {
-  name="$1" when=true rpm="" section="" multi_arch="" arch=any notices="" summary="" about="" files=() deb=() rpm_tags=()
+  name="$1" when=true only="" rpm="" section="" multi_arch="" arch=any notices="" summary="" about="" files=() deb=() rpm_tags=()
   . "$here/list/$1.sh"
 }
 
@@ -42,7 +43,7 @@ describe_package() {
 each() {
   local format="$1" package
   shift
-  for package in $(packages); do
+  for package in $(packages "$format"); do
     (describe_package "$package"; folder="$stage/$format/$package"; "$@" "$format")
   done
 }

@@ -7,8 +7,10 @@ layout() {
   if [ "$1" = deb ]; then
     lib="usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" python=usr/lib/python3/dist-packages
     jni="$lib/jni" examples=usr/share/doc/libdpi-dev/examples maven=usr/share/maven-repo
+    stores=ON
   else
-    # The Python of RHEL 9, which has the glibc that is asked for.
+    # The Python of RHEL 9, which has the glibc that is asked for, and has not the libraries that the plugins for stores are linked with.
+    stores=OFF
     lib=usr/lib64 python="usr/lib/python${DPI_RPM_PYTHON:-3.9}/site-packages" jni=usr/lib64/dpi examples=usr/share/doc/dpi-devel/examples maven=""
   fi
 }
@@ -32,9 +34,11 @@ build_tree() {
 }
 
 compile() {
+  local targets=(dpi dpi_program dpi_jni dpi_java_classes dpi_go dpi_python_package)
+  [ $stores = OFF ] || targets+=(dpi_rocksdb dpi_redis)
   cmake -S "$ROOT" -B "$tree" -G Ninja --log-level=NOTICE -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="${lib#usr/}" \
-    -DDPI_CUDA=OFF -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" "${launcher[@]}" "${cmake_arguments[@]}"
-  ninja -C "$tree" -j "$jobs" dpi dpi_program dpi_jni dpi_java_classes dpi_go dpi_python_package >"$tree/build.log" || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
+    -DDPI_CUDA=OFF -DDPI_ROCKSDB=$stores -DDPI_REDIS=$stores -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" "${launcher[@]}" "${cmake_arguments[@]}"
+  ninja -C "$tree" -j "$jobs" "${targets[@]}" >"$tree/build.log" || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
 }
 
 # The library refuses a plugin of another build of their interface, which is what an older build folder has: such a one is not packed.

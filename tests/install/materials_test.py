@@ -22,6 +22,8 @@ def expected():
     inside = {"lib/libdpi.so.1.0.0": LIBRARY, "bin/dpi": LIBRARY | {"CLI11"}}
     if (PREFIX / "lib/dpi/backends-1/libdpi_cuda.so").exists():
         inside["lib/dpi/backends-1/libdpi_cuda.so"] = GCC | {"cudart"}
+    if (PREFIX / "lib/dpi/backends-1/libdpi_redis.so").exists():  # libdpi_rocksdb.so has nothing inside
+        inside["lib/dpi/backends-1/libdpi_redis.so"] = GCC
     return inside
 
 

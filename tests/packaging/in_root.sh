@@ -61,6 +61,17 @@ verify() { dpi verify "$examples/adult_widedeep.h5"; }
 predict() { dpi predict "$examples/adult_widedeep.h5" "$examples/adult_test.csv" --raw >"$work/scores.csv" && [ "$(wc -l <"$work/scores.csv")" = 16282 ]; }
 devices() { dpi devices && dpi devices --json | grep "/usr/lib/$(dpkg --print-architecture | sed s/amd64/x86_64/)-linux-gnu/dpi/backends-1" >/dev/null; }
 without_driver() { dpi devices | grep -E '^cuda +(usable|refused +/usr/lib/[^ ]*/libdpi_cuda\.so: cannot be used on this machine: )'; }
+# The plugins for stores: where the library looks, nobody else's to write to, with all that they need, and of one build.
+stores() {
+  local plugins=(/usr/lib/*-linux-gnu/dpi/backends-1/libdpi_{rocksdb,redis}.so)
+  [ "$(stat -c '%A %U' "${plugins[@]}" | sort -u)" = "-rw-r--r-- root" ] && ldd "${plugins[@]}" >"$work/needs" || return 1
+  if grep 'not found' "$work/needs"; then return 1; fi
+  grep -q 'librocksdb\.so\.7\.8 => /' "$work/needs" && grep -q 'libhiredis\.so\.0\.14 => /' "$work/needs" && cc /test/stores.c -o "$work/stores" &&
+    "$work/stores" "${plugins[@]}"
+}
+another_hiredis() {  # planted: a plugin that asks for one that is not there
+  sed 's/libhiredis\.so\.0\.14/libhiredis.so.0.99/' /usr/lib/*-linux-gnu/dpi/backends-1/libdpi_redis.so >"$work/libdpi_redis.so" && ! "$work/stores" "$work/libdpi_redis.so"
+}
 c_by_pkg_config() { cc "$examples/02_score_batch.c" $(pkg-config --cflags --libs dpi) -o "$work/batch" && "$work/batch" "$examples/adult_widedeep.h5" >"$work/c.txt" && grep -q '^row 1' "$work/c.txt"; }
 by_cmake() {
   cmake -S "$examples" -B "$work/cmake" && cmake --build "$work/cmake" && "$work/cmake/score_candidates" "$examples/msweb_deepfm.h5" | grep "candidate 4" >/dev/null &&
@@ -109,6 +120,7 @@ use_all() {  # FOLDER
   check "$1: dpi predict" predict
   check "$1: dpi devices looks for plugins beside the library" devices
   ! compgen -G "/test/$1/libdpi1-cuda13_*.deb" >/dev/null || check "$1: the CUDA plugin loads, and says what the machine lacks" without_driver
+  check "$1: the plugins for RocksDB and Redis open" stores
   check "$1: C by pkg-config" c_by_pkg_config
   check "$1: C and C++ by CMake" by_cmake
   check "$1: Java, JAR on the class path, the same scores" in_java
@@ -140,7 +152,7 @@ check "the container's recipe, line by line" container
 check "planted: a recipe without its model is noticed" container_fails
 check "tools of the five languages" tools || exit 1
 # What the packages bring from Debian stays in the root from here on: only their own files are in question.
-depended() { install python3-h5py python3-xxhash python3-cryptography pkg-config && names >"$work/before"; }
+depended() { install python3-h5py python3-xxhash python3-cryptography pkg-config librocksdb7.8 libhiredis0.14 && names >"$work/before"; }
 check "Debian's packages" depended || exit 1
 check "the packages install, with all that they depend on" install_all older || exit 1
 use_all older
@@ -148,6 +160,7 @@ check "the next ones replace them" install_all newer
 check "planted: packages of another number are noticed" another_number
 use_all newer
 check "planted: Python, other scores are noticed" other_scores
+check "planted: a plugin without its library is noticed" another_hiredis
 check "planted: without debug symbols a backtrace names none" no_symbols
 check "all are removed" purge_all
 check "nothing stays" nothing_stays

@@ -109,6 +109,29 @@ judge_plugin() {  # FOLDER
   fi
 }
 
+# The plugins for stores open from their packages; a copy that asks for another libhiredis does not.
+stores_open() {  # FOLDER
+  unpacked "$1" libdpi1-rocksdb libdpi1-redis && cc "$here/stores.c" -o "$scratch/stores" || return 1
+  local plugins=("$scratch"/unpacked/usr/lib/*/dpi/backends-1/libdpi_{rocksdb,redis}.so)
+  mkdir -p "$scratch/other" && sed 's/libhiredis\.so\.0\.14/libhiredis.so.0.99/' "${plugins[1]}" >"$scratch/other/libdpi_redis.so" || return 1
+  if "$scratch/stores" "$scratch/other/libdpi_redis.so"; then echo "a plugin without its library opens"; return 1; fi
+  "$scratch/stores" "${plugins[@]}"
+}
+
+# Packages are whole or not made: what a store's plugin is built with is asked for by its name, which the set-up's list has.
+whole_or_none() {  # NAME CMAKE ARGUMENT that hides it
+  ! build_here --out "$scratch/no_packages" --trees "$scratch/no_trees" --formats deb --no-debug -- "$2" >"$scratch/said" 2>&1 || return 1
+  grep "$1 is not here" "$scratch/said" && [ -z "$(find "$scratch/no_packages" -name '*.deb')" ] && packaging/setup.sh --print packages | grep -x "$1"
+}
+without_hiredis() {  # in the place of pkg-config
+  printf '#!/bin/sh\ncase "$*" in *hiredis*) exit 1 ;; esac\nexec pkg-config "$@"\n' >"$scratch/pkg-config" && chmod +x "$scratch/pkg-config"
+}
+judge_stores() {
+  check "without librocksdb-dev no packages" whole_or_none librocksdb-dev -DDPI_ROCKSDB_LIBRARY=
+  rm -rf "$scratch/no_trees"
+  without_hiredis && check "without libhiredis-dev no packages" whole_or_none libhiredis-dev "-DPKG_CONFIG_EXECUTABLE=$scratch/pkg-config"
+}
+
 # A plugin of another build of the backend interface is not packed.
 other_plugin() {
   local folder="$scratch/cuda/lib/dpi/backends-1"
@@ -127,6 +150,8 @@ short_form() {
   check "import dpi from the packages, and the program's scores" python_scores "$first"
   check "the packed documentation is valid and whole" packed_site "$first"
   judge_plugin "$first"
+  check "the plugins for stores open from their packages" stores_open "$first"
+  judge_stores
   check "the .debs once more" build_here --out "$second" --formats deb "${cuda[@]}" "${as_release[@]}" || return
   check "both have the same bytes" same_files "$first" "$second"
   check "a byte more is noticed" differs "$first"
@@ -156,6 +181,7 @@ full_form() {
   check "import dpi from the packages, and the program's scores" python_scores "$out"
   check "the packed documentation is valid and whole" packed_site "$out"
   judge_plugin "$out"
+  check "the plugins for stores open from their packages" stores_open "$out"
   check "a byte more is noticed" differs "$out"
   check "the binary interface is the recorded one" real_abi "$out"
   check "the packages numbered one lower" packaging/build.sh --out "$older" --revision 0 "${cuda[@]}" --jobs "$jobs" || return
