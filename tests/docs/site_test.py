@@ -127,9 +127,11 @@ def library_options(library, bundle):
     error = ctypes.create_string_buffer(512)
     ctypes.c_uint32.from_buffer(error).value = 512
     options, model = ctypes.c_void_p(lib.dpi_options_create()), ctypes.c_void_p()
-    lib.dpi_options_set(options, b"no_such_option", b"", error)
-    message = error.raw[32:].split(b"\0")[0].decode()
-    known = set(message.split("known: ")[1].split(", "))
+    known = set()
+    for none in (b"no_such_option", b"debug.none", b"store.none", b"table.a.none"):
+        lib.dpi_options_set(options, none, b"", error)
+        message = error.raw[32:].split(b"\0")[0].decode()
+        known |= {key for key in message.split("known: ")[1].split(", ") if not key.endswith("*")}
     assert lib.dpi_model_load(str(bundle).encode(), None, ctypes.byref(model), None) == 0
     buffer = ctypes.create_string_buffer(1 << 20)
     lib.dpi_model_info_json(model, buffer, ctypes.c_size_t(len(buffer)))

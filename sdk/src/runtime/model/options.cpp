@@ -171,7 +171,7 @@ Status set_table_option(ModelOptions* o, std::string_view key, std::string_view 
     good = parse_float(value, &fill);
     if (good) table_of(o, name)->fill = fill;
   } else {
-    return {Code::kNotFound, "unknown option " + in_quotes(key) + "; of a table there are " + kTableKeys};
+    return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + kTableKeys};
   }
   return good ? Status()
               : invalid_argument("option '" + printable(key) + "' is " + in_quotes(value) + ", expected " +
@@ -245,6 +245,31 @@ const std::vector<OptionDef>& definitions() {
   return kDefs;
 }
 
+std::string_view group_of(std::string_view key) {
+  const size_t dot = key.find('.');
+  return dot == std::string_view::npos ? std::string_view() : key.substr(0, dot);
+}
+
+/// The keys of the group that `key` is of ("store.x"), and the groups there are: all keys are more than an
+/// error's text holds.
+std::string keys_like(std::string_view key) {
+  std::vector<std::string_view> groups;
+  for (const OptionDef& d : definitions()) {
+    if (std::find(groups.begin(), groups.end(), group_of(d.key)) == groups.end())
+      groups.push_back(group_of(d.key));
+  }
+  const bool known = std::find(groups.begin(), groups.end(), group_of(key)) != groups.end();
+  const std::string_view group = known ? group_of(key) : std::string_view();
+  std::string keys;
+  for (const OptionDef& d : definitions()) {
+    if (group_of(d.key) == group) keys += std::string(d.key) + ", ";
+  }
+  for (const std::string_view g : groups) {
+    if (!g.empty() && g != group) keys += std::string(g) + ".*, ";
+  }
+  return keys + "table.NAME.*";
+}
+
 Status bad_value(const OptionDef& d, std::string_view value) {
   return invalid_argument("option '" + std::string(d.key) + "' is " + in_quotes(value) + ", expected " +
                           d.help);
@@ -254,18 +279,14 @@ Status bad_value(const OptionDef& d, std::string_view value) {
 
 Status set_option(ModelOptions* options, std::string_view key, std::string_view value) {
   if (key.starts_with(kTablePrefix)) return set_table_option(options, key, value);
-  std::string keys;
-  for (const auto& d : definitions()) {
-    if (key != d.key) {
-      keys += (keys.empty() ? "" : ", ") + std::string(d.key);
-      continue;
-    }
-    if (key == "require_signature" && !is_key_list(value)) return bad_value(d, value);
-    const bool is_folder = key == "backend_dir" || key == "store.rocksdb_path";
-    if (is_folder && !value.starts_with('/')) return bad_value(d, value);
-    return d.set(*options, value) ? Status() : bad_value(d, value);
-  }
-  return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + keys + ", " + kTableKeys};
+  const auto& all = definitions();
+  const auto d = std::find_if(all.begin(), all.end(), [key](const OptionDef& o) { return key == o.key; });
+  if (d == all.end())
+    return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + keys_like(key)};
+  if (key == "require_signature" && !is_key_list(value)) return bad_value(*d, value);
+  const bool is_folder = key == "backend_dir" || key == "store.rocksdb_path";
+  if (is_folder && !value.starts_with('/')) return bad_value(*d, value);
+  return d->set(*options, value) ? Status() : bad_value(*d, value);
 }
 
 PlanOptions plan_options(const ModelOptions& options) {
