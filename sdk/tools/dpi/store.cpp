@@ -6,6 +6,7 @@
 
 #include "bundle/bundle.hpp"
 #include "command.hpp"
+#include "hash_threads.hpp"
 #include "loaded_model.hpp"
 #include "store/stored_tables.hpp"
 #include "terminal.hpp"
@@ -101,7 +102,12 @@ void go_through(Bundle& bundle, const Chosen& c, PluginSource& store, const char
 int store(const StoreArgs& args) {
   if (args.rocksdb.empty() == args.redis.empty())
     throw CommandError(kExitUsage, "say where: one of --rocksdb FOLDER and --redis HOST:PORT");
-  auto bundle = take(Bundle::open(args.bundle));
+  // What a table is called in the store is a hash that the file states: it must be that of its rows.
+  HashThreads threads;
+  BundleOptions how;
+  how.workers = threads.workers();
+  how.check_hashes = have_content_hash();
+  auto bundle = take(Bundle::open(args.bundle, how));
   Chosen chosen = choose(*bundle, args);
   chosen.request.mode = args.action == "load" || args.action == "drop" ? DPI_STORE_WRITE : DPI_STORE_READ;
   const auto* plugin =
