@@ -2,6 +2,7 @@
 #include <iterator>
 
 #include "backend/abi/registry.hpp"
+#include "base/at_load.hpp"
 #include "base/own_file.hpp"
 #include "handles.hpp"
 #include "runtime/describe/library_json.hpp"
@@ -21,6 +22,13 @@ std::string build_info() {
       {version_text(), dpi::own_file().path, __VERSION__, DPI_BACKEND_ABI, libraries});
 }
 
+const std::string& build_text() {
+  static const std::string kText = build_info();
+  return kText;
+}
+
+const dpi::AtLoad g_build_text([] { build_text(); });
+
 }  // namespace
 
 extern "C" {
@@ -29,8 +37,7 @@ uint32_t dpi_version(void) noexcept { return DPI_VERSION_NUMBER; }
 
 const char* dpi_build_info_json(void) noexcept {
   try {
-    static const std::string kText = build_info();
-    return kText.c_str();
+    return build_text().c_str();
   } catch (...) {
     return "{}";
   }

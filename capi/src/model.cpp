@@ -2,6 +2,7 @@
 #include <atomic>
 #include <span>
 
+#include "base/at_load.hpp"
 #include "handles.hpp"
 
 using dpi::Status;
@@ -15,6 +16,8 @@ const dpi::ModelOptions& options_or_default(const dpi_options* options) {
   static const dpi::ModelOptions kDefault;
   return options != nullptr ? options->values : kDefault;
 }
+
+const dpi::AtLoad g_defaults([] { options_or_default(nullptr); });
 
 template <class Load>
 dpi_status load_with(dpi_model** out, dpi_error* error, Load&& load) noexcept {

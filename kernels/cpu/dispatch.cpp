@@ -29,6 +29,9 @@ const Functions& best() {
   return kBest;
 }
 
+// Asked for while the library is loaded: no thread can fork in the middle of the first time.
+[[maybe_unused]] const Functions& g_best = best();
+
 }  // namespace
 
 const char* isa_name(Isa isa) {

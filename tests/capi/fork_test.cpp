@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capi/capi_support.hpp"
+#include "support/sanitizer.hpp"
 
 using namespace dpi::test;
 
@@ -105,7 +106,14 @@ TEST_CASE("a child loads, frees and lists devices, whatever the parent's threads
     return loaded;
   };
   const auto list = [] { return dpi_devices_json("/no/such/folder", nullptr, 0) > 0; };
-  CHECK(children_answer({[&] { static_cast<void>(load_and_free()); }, [&] { static_cast<void>(list()); },
-                         [&] { static_cast<void>(list()); }},
+  // ThreadSanitizer's dlopen() takes a lock of its own, which a fork beside it leaves locked in the child:
+  // no thread of the parent opens libraries there.
+  const auto beside = [&] {
+    if constexpr (DPI_UNDER_TSAN)
+      static_cast<void>(load_and_free());
+    else
+      static_cast<void>(list());
+  };
+  CHECK(children_answer({[&] { static_cast<void>(load_and_free()); }, beside, beside},
                         [&] { return checked({list(), load_and_free()}); }) == "");
 }

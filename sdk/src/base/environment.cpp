@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/at_load.hpp"
+
 namespace dpi {
 
 namespace {
@@ -97,5 +99,9 @@ const std::shared_ptr<Environment>& Environment::process() {
   static const auto* const kProcess = new std::shared_ptr<Environment>(create());
   return *kProcess;
 }
+
+namespace {
+const AtLoad g_process([] { static_cast<void>(Environment::process()); });
+}  // namespace
 
 }  // namespace dpi

@@ -72,6 +72,7 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
+inline const Status kOkStatus;
 inline Status ok_status() { return {}; }
 inline Status bad_model(std::string m) { return {Code::kBadModel, std::move(m)}; }
 inline Status invalid_argument(std::string m) { return {Code::kInvalidArgument, std::move(m)}; }
@@ -86,10 +87,7 @@ class [[nodiscard]] Result {
   Result(Status status) : v_(std::in_place_index<0>, std::move(status)) {}
 
   bool ok() const { return v_.index() == 1; }
-  const Status& status() const& {
-    static const Status kOkStatus;
-    return ok() ? kOkStatus : std::get<0>(v_);
-  }
+  const Status& status() const& { return ok() ? kOkStatus : std::get<0>(v_); }
   Status status() && { return ok() ? Status() : std::move(std::get<0>(v_)); }
   T& value() & { return std::get<1>(v_); }
   const T& value() const& { return std::get<1>(v_); }

@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "base/at_load.hpp"
+
 namespace dpi::backend {
 namespace {
 
@@ -16,6 +18,8 @@ const PluginKind& backend_kind() {
                                load_backend};
   return kind;
 }
+
+const AtLoad g_kind([] { backend_kind(); });
 
 std::unique_ptr<LoadedPlugin> load_backend(PluginLibrary& lib, const std::string& name, PluginRefusal* why) {
   auto plugin = std::make_unique<Plugin>();

@@ -14,6 +14,8 @@
 #include <mutex>
 #include <new>
 
+#include "base/at_load.hpp"
+
 namespace dpi::backend {
 namespace {
 
@@ -106,6 +108,8 @@ Loaded& loaded() {
   static_cast<void>(kRegistered);
   return *g_loaded.load();
 }
+
+const AtLoad g_empty([] { loaded(); });
 
 /// A folder that nothing is loaded from.
 PluginRefusal refused_folder(const PluginFolder& folder) {

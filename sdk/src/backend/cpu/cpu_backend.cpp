@@ -11,6 +11,7 @@
 #include "backend/abi/registry.hpp"
 #include "backend/cpu/cpu_op.hpp"
 #include "backend/host_device.hpp"
+#include "base/at_load.hpp"
 #include "ops/check_op.hpp"
 
 namespace dpi::backend {
@@ -141,5 +142,9 @@ const dpi_backend_api* cpu_backend() {
   static const dpi_backend_api kApi = make_api();
   return &kApi;
 }
+
+namespace {
+const AtLoad g_api([] { cpu_backend(); });
+}  // namespace
 
 }  // namespace dpi::backend

@@ -4,6 +4,7 @@
 
 #include "backend/abi/registry.hpp"
 #include "backend/host_device.hpp"
+#include "base/at_load.hpp"
 #include "ops/check_op.hpp"
 #include "ops/owned_op.hpp"
 #include "ops/table.hpp"
@@ -109,5 +110,9 @@ const dpi_backend_api* ref_backend() {
   static const dpi_backend_api kApi = make_api();
   return &kApi;
 }
+
+namespace {
+const AtLoad g_api([] { ref_backend(); });
+}  // namespace
 
 }  // namespace dpi::backend

@@ -7,6 +7,8 @@
 #include <bit>
 #include <cmath>
 
+#include "base/at_load.hpp"
+
 namespace dpi {
 
 namespace {
@@ -20,6 +22,8 @@ uint64_t fork_generation() {
   static_cast<void>(kRegistered);
   return g_fork_generation.load(std::memory_order_relaxed);
 }
+
+const AtLoad g_counting([] { fork_generation(); });
 
 Status verify(Model* model, Bundle* bundle) {
   DPI_ASSIGN_OR_RETURN(const GoldenRows golden, bundle->read_golden());

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "backend/abi/plugin.hpp"
+#include "base/at_load.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
 #include "bundle/signature.hpp"
@@ -244,6 +245,8 @@ const std::vector<OptionDef>& definitions() {
   };
   return kDefs;
 }
+
+const AtLoad g_definitions([] { definitions(); });
 
 std::string_view group_of(std::string_view key) {
   const size_t dot = key.find('.');

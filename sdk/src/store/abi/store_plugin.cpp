@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "base/at_load.hpp"
+
 namespace dpi::store {
 namespace {
 
@@ -17,6 +19,8 @@ const backend::PluginKind& store_kind() {
                                         load_store};
   return kind;
 }
+
+const AtLoad g_kind([] { store_kind(); });
 
 /// A table with a hole would be called into; the layout says only that the builds agree.
 bool has_every_function(const dpi_store_api& api) {
