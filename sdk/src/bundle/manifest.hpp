@@ -58,8 +58,11 @@ struct FeatureSpec {
   EncoderSpec encoder;     // empty = none
   std::string keys;        // the key set that ids are keys of; empty = ids are row numbers
   bool has_pad_id = true;  // always, unless ids are keys: then one may mean padding
-  // Set by link_keys where ids are keys: the set, and the rows for absent keys and for padding.
+  // Set by link_keys where ids are keys: the set, and the rows for absent keys and for padding. Of an
+  // external set there are no rows to know: then these are ids that no key of a request gets
+  // (kMostRequestKeys).
   int32_t key_set = -1;
+  bool keys_elsewhere = false;  // the set is external
   int32_t absent_row = 0;
   int32_t pad_row = 0;
 
@@ -68,6 +71,9 @@ struct FeatureSpec {
   /// The row that stands for padding where rows are read.
   int32_t padding() const { return is_keyed() ? pad_row : static_cast<int32_t>(pad_id); }
 };
+
+/// Keys of external sets are numbered from 0 in each request; ids from here on are not such numbers.
+constexpr int32_t kMostRequestKeys = int32_t{1} << 30;
 
 /// Keys and the rows they stand for, the same in each of the set's tables: key k of the file has row k, row
 /// `keys` is for absent ones, and behind it each pad_id of the set's features has a row of its own, so that

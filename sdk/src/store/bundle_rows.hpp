@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,21 @@ struct BundleTable {
   uint64_t offset = 0;
   uint64_t scale_offset = 0;  // i8
   int32_t elsewhere = -1;     // its number in the source of rows that the bundle has not
+
+  /// Of a table of raw keys elsewhere, whose ids number a request's keys: the ids from `absent` on, which do
+  /// not. `absent` is the default row; behind it pads[i] is the key whose row pads, nothing = the default
+  /// row.
+  struct Keyed {
+    int32_t absent = 0;
+    std::vector<std::optional<int64_t>> pads;
+    std::vector<double> default_row;  // empty = zeros
+
+    /// The key that such an id means, nothing = the default row.
+    std::optional<int64_t> key_of(int64_t id) const {
+      return id > absent ? pads[static_cast<size_t>(id - absent - 1)] : std::nullopt;
+    }
+  };
+  std::optional<Keyed> keyed;
 };
 
 class BundleRows final : public tiered::RowSource {

@@ -7,7 +7,7 @@
 //
 // A table is plain: ids are its row numbers, as packed. Or it is tiered: acquire looks each id up and writes
 // the *place* of its row, a number that means the row only until release. Kernels read places as they read
-// row numbers.
+// row numbers. Ids of a table of raw keys number the keys of their request.
 //
 // Threads: plan, ingest and seal come from one thread; readers are used side by side, each by one thread at a
 // time.
@@ -63,8 +63,9 @@ struct StoreRequest {
   struct Lookup {
     int32_t table = 0;
     kernels::Bags ids;
-    int32_t* places = nullptr;  // of a tiered table: where its ids' places go, bag by bag as ids lie
-    int64_t place_stride = 0;   // between rows of places, where ids.stride counts (one id a row)
+    int32_t* places = nullptr;          // of a tiered table: where its ids' places go, bag by bag as ids lie
+    int64_t place_stride = 0;           // between rows of places, where ids.stride counts (one id a row)
+    const int64_t* raw_keys = nullptr;  // where ids are numbers of keys: of key i. Else null
   };
   std::span<const Lookup> lookups;
   uint64_t deadline_ns = 0;  // CLOCK_MONOTONIC, 0 = none

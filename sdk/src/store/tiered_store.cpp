@@ -1,8 +1,10 @@
 #include "store/tiered_store.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <dpi/kernels/narrow.hpp>
@@ -76,28 +78,48 @@ tiered::CacheOptions cache_options(const TierOptions& options, int32_t reserved)
   return o;
 }
 
-/// What policy default serves for a row that is late.
-std::vector<std::byte> filled_row(const tiered::TierTable& table, float fill) {
+/// A row of floats as the table's rows are; step: the scale of i8.
+std::vector<std::byte> encoded_row(const tiered::TierTable& table, const std::vector<float>& values,
+                                   float step) {
   std::vector<std::byte> row(static_cast<size_t>(tiered::row_bytes(table)));
   const auto put = [&row](size_t at, auto value) { std::memcpy(row.data() + at, &value, sizeof value); };
-  for (size_t c = 0; c < static_cast<size_t>(table.dim); ++c) {
+  for (size_t c = 0; c < values.size(); ++c) {
     switch (table.dtype) {
       case kernels::DType::kF32:
-        put(c * 4, fill);
+        put(c * 4, values[c]);
         break;
       case kernels::DType::kF16:
-        put(c * 2, kernels::float_to_half(fill));
+        put(c * 2, kernels::float_to_half(values[c]));
         break;
       case kernels::DType::kBF16:
-        put(c * 2, kernels::float_to_bf16(fill));
+        put(c * 2, kernels::float_to_bf16(values[c]));
         break;
       case kernels::DType::kI8:
-        put(c, int8_t{1});
+        put(c, static_cast<int8_t>(step > 0 ? std::nearbyint(values[c] / step) : 0.0f));
         break;
     }
   }
-  if (table.dtype == kernels::DType::kI8) put(static_cast<size_t>(tiered::scale_at(table.dim)), fill);
+  if (table.dtype == kernels::DType::kI8) put(static_cast<size_t>(tiered::scale_at(table.dim)), step);
   return row;
+}
+
+/// What absent keys of a table get, and under policy default rows that are late: its own default row where it
+/// has one (in i8 as the exporter writes rows), else the option's value in every column.
+std::vector<std::byte> default_row(const tiered::TierTable& row, const BundleTable& table,
+                                   const TierOptions::Table* option) {
+  const auto dim = static_cast<size_t>(row.dim);
+  if (!table.keyed) {
+    const float fill = option != nullptr ? option->fill : 0.0f;
+    return encoded_row(row, std::vector<float>(dim, fill), std::fabs(fill));
+  }
+  constexpr float kSteps = 127, kLeastScale = 1e-38f;
+  const std::vector<double>& own = table.keyed->default_row;
+  std::vector<float> values(own.begin(), own.end());
+  values.resize(dim);
+  float most = 0;
+  for (const float v : values) most = std::max(most, std::fabs(v));
+  const float scale = most / kSteps;
+  return encoded_row(row, values, scale > kLeastScale ? scale : 0);
 }
 
 class TieredStore;
@@ -112,6 +134,8 @@ class TieredReader final : public StoreReader {
   uint64_t addresses() const override { return plain_->addresses(); }
 
  private:
+  struct Asked;
+  Asked asked(const StoreRequest::Lookup& l, int64_t id) const;
   int64_t take_keys(const StoreRequest::Lookup& l, int64_t n, int64_t* keys) const;
   void give_places(const StoreRequest::Lookup& l, int64_t n, const int32_t* places) const;
   Status in_request(Status s, const StoreRequest& request) const;
@@ -206,7 +230,7 @@ Status TieredStore::make_cache() {
     c.row = {t.spec.name, t.spec.rows, t.spec.dim, t.spec.dtype};
     const TierOptions::Table* o = options_.find(t.spec.name);
     c.policy = o != nullptr ? o->miss : tiered::MissPolicy::kExact;
-    c.default_row = filled_row(c.row, o != nullptr ? o->fill : 0.0f);
+    c.default_row = default_row(c.row, rows_->table(t.in_cache), o);
     tables.push_back(std::move(c));
   }
   DPI_ASSIGN_OR_RETURN(cache_,
@@ -274,12 +298,18 @@ Status TieredStore::ingest_scale(int32_t table, std::span<const float> scale) {
 /// Reads the rows that stand for padding to their places.
 Status TieredStore::pin_rows(const Tiered& t) {
   const kernels::TableView v = cache_->view(t.in_cache);
+  const std::optional<BundleTable::Keyed>& keyed = rows_->table(t.in_cache).keyed;
   for (const PinnedRow& p : t.spec.pinned) {
     auto* row = static_cast<std::byte*>(const_cast<void*>(v.base)) + (p.place - reserved_) * v.row_bytes;
+    const std::optional<int64_t> key = keyed ? keyed->key_of(p.row) : p.row;
     uint64_t found = 0;
-    DPI_RETURN_IF_ERROR(rows_->fetch({t.in_cache, {&p.row, 1}, &row, &found, 0}));
-    if (found == 0)
+    if (key) DPI_RETURN_IF_ERROR(rows_->fetch({t.in_cache, {&*key, 1}, &row, &found, 0}));
+    if (found != 0) continue;
+    if (!keyed)
       return internal_error("table '" + t.spec.name + "' has no row " + std::to_string(p.row) + " to pin");
+    const std::byte* const absent =
+        static_cast<const std::byte*>(v.base) + cache_->default_place(t.in_cache) * v.row_bytes;
+    std::copy_n(absent, tiered::row_bytes({t.spec.name, 0, t.spec.dim, t.spec.dtype}), row);
   }
   return {};
 }
@@ -338,25 +368,39 @@ int32_t own_place(const std::vector<PinnedRow>& pinned, int64_t row) {
   return -1;
 }
 
-/// Of the rows that have no places of their own, which the cache is not asked for; how many those are.
+/// What an id is to the cache: a key; or its row has a place of its own, and the cache is not asked.
+struct TieredReader::Asked {
+  int64_t key = 0;
+  int32_t own = -1;
+};
+
+TieredReader::Asked TieredReader::asked(const StoreRequest::Lookup& l, int64_t id) const {
+  const TieredStore::Tiered& t = *store_.tier(l.table);
+  if (const int32_t own = own_place(t.spec.pinned, id); own >= 0) return {0, own};
+  if (l.raw_keys == nullptr) return {id, -1};
+  const BundleTable::Keyed& keyed = *store_.rows_->table(t.in_cache).keyed;
+  if (id < keyed.absent) return {l.raw_keys[id], -1};
+  if (const std::optional<int64_t> key = keyed.key_of(id)) return {*key, -1};
+  return {0, store_.cache_->default_place(t.in_cache) + store_.reserved_};
+}
+
+/// How many keys the cache is asked for.
 int64_t TieredReader::take_keys(const StoreRequest::Lookup& l, int64_t n, int64_t* keys) const {
-  const std::vector<PinnedRow>& pinned = store_.tier(l.table)->spec.pinned;
   const int64_t stride = id_stride(l);
   int64_t taken = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t row = l.ids.ids[i * stride];
-    if (own_place(pinned, row) < 0) keys[taken++] = row;
+    const Asked a = asked(l, l.ids.ids[i * stride]);
+    if (a.own < 0) keys[taken++] = a.key;
   }
   return taken;
 }
 
 /// places: of what take_keys took. The ids may lie where the places go.
 void TieredReader::give_places(const StoreRequest::Lookup& l, int64_t n, const int32_t* places) const {
-  const std::vector<PinnedRow>& pinned = store_.tier(l.table)->spec.pinned;
   const int64_t from = id_stride(l), to = l.ids.offsets != nullptr ? 1 : l.place_stride;
   int64_t given = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const int32_t own = own_place(pinned, l.ids.ids[i * from]);
+    const int32_t own = asked(l, l.ids.ids[i * from]).own;
     l.places[i * to] = own >= 0 ? own : places[given++] + store_.reserved_;
   }
 }
@@ -371,7 +415,8 @@ Status TieredReader::in_request(Status s, const StoreRequest& request) const {
     if (store_.tier(request.lookups[static_cast<size_t>(lookup)].table) != nullptr && tiered-- == 0) break;
   }
   const StoreRequest::Lookup& l = request.lookups[static_cast<size_t>(lookup)];
-  while (l.ids.ids[i * id_stride(l)] != key) ++i;
+  const auto is_it = [&](const Asked& a) { return a.own < 0 && a.key == key; };
+  while (!is_it(asked(l, l.ids.ids[i * id_stride(l)]))) ++i;
   return std::move(s).at(i, lookup);
 }
 

@@ -200,6 +200,48 @@ def test_a_model_reads_the_rows_of_an_external_table(dpi, where, request, users,
     dpi("predict", external, csv, *options[:2], "--option", "store.host_bytes=0").fails(3, "set 'store.host_bytes'")
 
 
+def two_tables(path, digests=None):
+    """Scores 10 * items[item] + users[user]; the tables in the bundle, or external."""
+    b = Builder("two")
+    tables = {"items": np.arange(7, dtype=np.float32).reshape(7, 1), "users": np.arange(5, dtype=np.float32).reshape(5, 1) / 8}
+    for name, feature, weight in (("items", "item", 10), ("users", "user", 1)):
+        if feature == "item":
+            b.categorical(feature, 7)
+        else:
+            b.categorical(feature, keys="users")
+        if digests is None:
+            b.table(name, tables[name]) if feature == "item" else b.keyed_table(name, [-9, 0, 4, 2**40, 2**62], tables[name], default=[0.0625])
+        else:
+            key = {} if feature == "item" else {"key_set": "users", "default": [0.0625]}
+            b.external_table(name, 1, rows=len(tables[name]) + len(key) // 2, digest=digests[name], **key)
+        part = b.linear(b.embed(b.input(feature), name), np.full((1, 1), weight, np.float32))
+        z = part if feature == "item" else b.add(z, part)
+    b.head("z", z, activation="none")
+    b.write(path)
+    return path
+
+
+def test_each_table_comes_from_the_first_store_that_has_it(dpi, rocksdb, redis, tmp_path):
+    whole = two_tables(tmp_path / "whole.h5")
+    digests = {t["name"]: t["content"] for t in dpi("store", "load", whole, *rocksdb, "--table", "users", "--json").json()["tables"]}
+    digests |= {t["name"]: t["content"] for t in dpi("store", "load", whole, *redis, "--table", "items", "--json").json()["tables"]}
+    far, csv = two_tables(tmp_path / "far.h5", digests), tmp_path / "rows.csv"
+    csv.write_text("item,user\n0,-9\n6,4611686018427387904\n3,7\n2,1099511627776\n")
+    tier, here = ["--option", "store.host_bytes=4000", "--option", f"backend_dir={PLUGINS}"], ["--option", f"store.rocksdb_path={rocksdb[1]}"]
+    there = ["--option", f"store.redis_address={redis[1]}"]
+    want = dpi("predict", whole, csv).ok().out
+    assert [float(line) for line in want.split()[-4:]] == [0, 60.5, 30.0625, 20.375]
+    assert dpi("predict", far, csv, *tier, *here, *there).ok().out == want
+    dpi("predict", far, csv, *tier, *here).fails(3, "table 'items'", "is not there")
+    dpi("predict", far, csv, *tier, *there).fails(3, "table 'users'", "is not there")
+    dpi("store", "load", whole, *rocksdb, "--table", "items").ok()
+    nobody = ["--option", "store.redis_address=127.0.0.1:1"]  # never asked: all is here
+    assert dpi("predict", far, csv, *tier, *here, *nobody).ok().out == want
+    shutil.rmtree(rocksdb[1])
+    dpi("store", "load", whole, *redis, "--table", "users").ok()
+    assert dpi("predict", far, csv, *tier, *here, *there).ok().out == want  # a folder with nothing in it
+
+
 def forge(path, to, dataset):
     """A sound file but for the hash of one data set, which it states as zeros (FORMAT.md part 1)."""
     data = bytearray(path.read_bytes())

@@ -22,6 +22,8 @@ class KeyedFeature:
         self.missing = ["pad", "default"][rng.integers(2)]
         self.pad = int(key_set.some(rng)) if rng.random() < 0.6 or (self.kind == "categorical" and self.missing == "pad") else None
         self.default = int(key_set.some(rng)) if self.missing == "default" else None
+        if self.default is not None and self.pad is not None and rng.random() < 0.4:
+            self.default = self.pad
         self.missing_id = 424242 if rng.random() < 0.4 else None
 
     def declare(self, b, keyed):
@@ -104,6 +106,9 @@ class KeyedTable:
         self.values, self.order = values, rng.permutation(n)
         self.all = np.concatenate([values, self.default[None]])
         self.seen = decode(*_stored(self.all, self.dtype)).astype(np.float64)
+
+    def declare_external(self, b, digest):
+        b.external_table(self.name, self.dim, self.dtype, digest=digest, default=self.default, key_set=self.set.name, count=len(self.set.keys))
 
     def declare(self, b, keyed, one_pass=False):
         if not keyed:
@@ -202,13 +207,25 @@ class KeyedModel:
             f.draw(rng, len(self.counts) if f.shared else self.items)
             f.set.pad_row(f.pad)
 
-    def builder(self, keyed):
+    def without_nonzero(self):
+        """The same, but no mask asks which rows are zero: only rows in memory can be asked."""
+        for x in self.lookups:
+            x.mask = "length" if x.mask == "nonzero" else x.mask
+        return self
+
+    def used(self):
+        return [t for t in self.tables if any(x.table is t for x in self.lookups)]
+
+    def builder(self, keyed, external=None):
+        """external: digests of the tables, whose rows are then not in the bundle."""
         b = Builder("keyed" if keyed else "numbered")
         for f in self.features:
             f.declare(b, keyed)
-        used = [t for t in self.tables if any(x.table is t for x in self.lookups)]
-        for i, t in enumerate(used):
-            t.declare(b, *((True, i % 2 == 1) if keyed else (False,)))
+        for i, t in enumerate(self.used()):
+            if external:
+                t.declare_external(b, external[t.name])
+            else:
+                t.declare(b, *((True, i % 2 == 1) if keyed else (False,)))
         parts = [b.linear(x.declare(b), w) for x, w in zip(self.lookups, self.weight)]
         wide = b.concat([x.declare(b) for x in self.lookups])
         logit = b.add(b.linear(wide, np.concatenate(self.weight, axis=1) / 2), parts[0])

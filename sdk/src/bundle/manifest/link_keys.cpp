@@ -38,15 +38,16 @@ int32_t pad_number(const FeatureSpec& f, KeySetSpec* set) {
 Status link_feature(const SetIndex& index, Manifest* m, FeatureSpec* f) {
   DPI_ASSIGN_OR_RETURN(f->key_set, find_set(index, "feature " + in_quotes(f->name), f->keys));
   KeySetSpec& set = m->key_sets[static_cast<size_t>(f->key_set)];
-  const int64_t pad_row = set.keys + 1 + pad_number(*f, &set);
+  f->keys_elsewhere = set.external();
+  const int64_t absent_row = set.external() ? kMostRequestKeys : set.keys;
+  const int64_t pad_row = absent_row + 1 + pad_number(*f, &set);
   if (set.pads.size() > kMaxPads)
     return bad_model("key set " + in_quotes(set.name) + ": its features have more than 16 different pad_ids");
-  if (set.external()) return {};  // nothing is known of rows
   if (pad_row >= kMaxTableRows) {
     return bad_model("key set " + in_quotes(set.name) + ": " + std::to_string(set.keys) + " keys and " +
                      std::to_string(set.pads.size()) + " pad_ids of features need more than 2^31-2 rows");
   }
-  f->absent_row = static_cast<int32_t>(set.keys);
+  f->absent_row = static_cast<int32_t>(absent_row);
   f->pad_row = static_cast<int32_t>(pad_row);
   return {};
 }
@@ -59,7 +60,9 @@ Status link_table(const SetIndex& index, const Manifest& m, TableSpec* t) {
     return bad_model(who + ": one of it and its key set " + in_quotes(set.name) +
                      " is external, the other is not");
   }
-  if (!t->external && t->rows != set.keys + 1) {
+  if (t->external && (t->rows == 0 || set.keys == 0)) {
+    t->rows = std::max(t->rows, set.keys > 0 ? set.keys + 1 : 0);
+  } else if (t->rows != set.keys + 1) {
     return bad_model(who + ": " + std::to_string(t->rows) + " rows, expected the " +
                      std::to_string(set.keys) + " keys of key set " + in_quotes(set.name) +
                      " and one for the default");

@@ -149,6 +149,8 @@ void BoundOps::point_lookup(size_t i, const InputMap& map, const ResolvedRows& r
   const Source& s = lookup_sources_[i];
   StoreRequest::Lookup& l = lookups_[i];
   l.ids = input_operand(engine_.schema(), map, s.feature, rows, memory_.staging).bags;
+  if (engine_.schema().features[static_cast<size_t>(s.feature)].keys.elsewhere)
+    l.raw_keys = reinterpret_cast<const int64_t*>(memory_.staging + map.raw_keys);
   if (s.placement < 0) return;
   const auto places = placed_operand(engine_.schema(), map, s.placement, rows, memory_.staging).bags;
   l.places = const_cast<int32_t*>(places.ids);  // in staging, which is ours

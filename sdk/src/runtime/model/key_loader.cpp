@@ -8,11 +8,11 @@ namespace dpi {
 
 namespace {
 
-/// Which key sets of the bundle the plan's features name.
+/// Which key sets of the bundle the plan's features name; external ones have no keys here.
 std::vector<bool> sets_in_use(const Bundle& bundle, const Plan& plan) {
   std::vector<bool> used(bundle.manifest().key_sets.size(), false);
   for (const FeatureSpec& f : plan.features) {
-    if (f.key_set >= 0) used[static_cast<size_t>(f.key_set)] = true;
+    if (f.key_set >= 0 && !f.keys_elsewhere) used[static_cast<size_t>(f.key_set)] = true;
   }
   return used;
 }
@@ -39,7 +39,7 @@ KeyBytes key_bytes(const Bundle& bundle, const Plan& plan) {
   KeyBytes bytes;
   for (size_t s = 0; s < used.size(); ++s) {
     const KeySetSpec& set = bundle.manifest().key_sets[s];
-    if (!used[s] || set.external()) continue;
+    if (!used[s]) continue;
     const uint64_t read = static_cast<uint64_t>(set.keys) * sizeof(int64_t);
     bytes.read += read;
     bytes.kept += KeyIndex::bytes_of(set.keys);

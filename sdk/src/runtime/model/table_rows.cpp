@@ -1,6 +1,7 @@
 // Rows of one table for whoever wants to look at them, read as the model's lookups read them.
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <vector>
 
 #include <dpi/kernels/row_decode.hpp>
@@ -32,8 +33,8 @@ void rows_of_keys(const KeyPlaces& places, const TableSpec& table, std::span<con
   for (size_t k = 0; k < keys.size(); ++k) rows[k] = lookups[k].row < 0 ? absent : lookups[k].row;
 }
 
-/// Rows of a tiered table -> where they are until the reader releases them.
-Status to_places(StoreReader& reader, int32_t table, std::span<int32_t> rows) {
+/// Rows of a tiered table, or numbers of raw keys -> where they are until the reader releases them.
+Status to_places(StoreReader& reader, int32_t table, const int64_t* raw_keys, std::span<int32_t> rows) {
   StoreRequest::Lookup l;
   l.table = table;
   l.ids.ids = rows.data();
@@ -41,6 +42,7 @@ Status to_places(StoreReader& reader, int32_t table, std::span<int32_t> rows) {
   l.ids.rows = static_cast<int64_t>(rows.size());
   l.places = rows.data();
   l.place_stride = 1;
+  l.raw_keys = raw_keys;
   return reader.acquire({{&l, 1}, 0}).status();
 }
 
@@ -72,7 +74,11 @@ Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, 
   }
   // All at once: what fails has written nothing.
   std::vector<int32_t> rows(keys.size());
-  for (size_t at = 0; at < keys.size(); at += kGroup) {
+  const bool numbered = spec->external && spec->key_set >= 0;
+  if (numbered && keys.size() > static_cast<size_t>(kMostRequestKeys))
+    return invalid_argument("more than 2^30 keys at once");
+  if (numbered) std::iota(rows.begin(), rows.end(), 0);
+  for (size_t at = 0; at < keys.size() && !numbered; at += kGroup) {
     const std::span<const int64_t> group = keys.subspan(at, std::min(kGroup, keys.size() - at));
     if (spec->keys.empty()) {
       std::transform(group.begin(), group.end(), rows.begin() + static_cast<std::ptrdiff_t>(at),
@@ -83,7 +89,8 @@ Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, 
   }
   DPI_ASSIGN_OR_RETURN(const std::unique_ptr<StoreReader> reader,
                        engine_->store().open_reader({static_cast<int64_t>(keys.size()), 1}));
-  DPI_RETURN_IF_ERROR(is_tiered ? to_places(*reader, table, rows) : reader->acquire({}).status());
+  DPI_RETURN_IF_ERROR(is_tiered ? to_places(*reader, table, numbered ? keys.data() : nullptr, rows)
+                                : reader->acquire({}).status());
   const kernels::TableView view = reader->view(table);
   for (size_t k = 0; k < keys.size(); ++k) kernels::decode_row(view, rows[k], out.data() + k * dim);
   reader->release();

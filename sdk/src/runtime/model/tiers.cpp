@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "store/tiered/plugin_source.hpp"
+#include "runtime/model/outside_rows.hpp"
 
 namespace dpi {
 
@@ -30,6 +30,13 @@ Status check_names(const Manifest& manifest, const ModelOptions& options) {
                               ".tier' is 'host', but there is no host tier: set 'store.host_bytes'");
   }
   for (const TierOptions::Table& t : options.tiers.tables) DPI_RETURN_IF_ERROR(check(t.name));
+  for (const TableSpec& t : manifest.tables) {
+    const TierOptions::Table* o = options.tiers.find(t.name);
+    if (t.external && t.key_set >= 0 && o != nullptr && o->fill != 0.0f)
+      return invalid_argument("option 'table." + t.name +
+                              ".default' is set, but the bundle says what absent " +
+                              "keys of this external table get");
+  }
   return {};
 }
 
@@ -49,26 +56,29 @@ BundleTable place_in_file(const Bundle& bundle, const PlanTable& t) {
 /// What an external table needs so that its rows can be brought.
 Status check_external(const TableSpec& t, const TierOptions& o) {
   const std::string what = "table '" + t.name + "' is external: its rows are not in the bundle, ";
-  if (o.rocksdb_path.empty() == o.redis_address.empty())
+  if (o.rocksdb_path.empty() && o.redis_address.empty())
     return unsupported(
-        what + "and one of options 'store.rocksdb_path' and 'store.redis_address' must say where they are");
+        what + "and options 'store.rocksdb_path', 'store.redis_address' or both must say where they are");
   if (o.host_bytes == 0) return unsupported(what + "and need a host tier: set 'store.host_bytes'");
-  if (t.key_set >= 0)
-    return unsupported(what + "and this release brings rows of row numbers only, not of keys");
-  if (t.dtype == kernels::DType::kI8)
-    return unsupported(what + "and of i8 its digest leaves the scales open");
-  if (t.rows < 1 || t.rows > INT32_MAX - 1 || t.digest.empty())
-    return unsupported(what + "and it must state its rows (at most 2^31 - 2) and their digest");
+  const bool keyed = t.key_set >= 0;
+  if (t.rows < 1 || t.digest.empty() || (!keyed && t.rows > INT32_MAX - 1))
+    return unsupported(what + "and it must state its rows (" +
+                       (keyed ? "or its set's keys" : "at most 2^31 - 2") + ") and their digest");
   return {};
 }
 
-BundleTable place_elsewhere(const PlanTable& t, const TableSpec& spec, int32_t index) {
+BundleTable place_elsewhere(const PlanTable& t, const Manifest& manifest, int32_t index) {
+  const TableSpec& spec = manifest.tables[static_cast<size_t>(t.source)];
   BundleTable b;
   b.name = t.name;
   b.dim = static_cast<int32_t>(spec.dim);
   b.in_file = b.dtype = spec.dtype;
   b.rows = spec.rows;
   b.elsewhere = index;
+  if (spec.key_set >= 0) {
+    const KeySetSpec& set = manifest.key_sets[static_cast<size_t>(spec.key_set)];
+    b.keyed = {.absent = kMostRequestKeys, .pads = set.pads, .default_row = spec.default_row};
+  }
   return b;
 }
 
@@ -76,27 +86,12 @@ tiered::StoredTable stored_as(const TableSpec& t) {
   tiered::StoredTable s;
   s.name = t.name;
   s.content = t.digest;
-  s.rows = t.rows;
+  s.keyed = t.key_set >= 0;
+  s.rows = t.rows - (s.keyed ? 1 : 0);  // the default row is not stored
   s.dim = static_cast<int32_t>(t.dim);
   s.dtype = static_cast<int32_t>(t.dtype);
   s.row_bytes = tiered::row_bytes({t.name, t.rows, s.dim, t.dtype});
   return s;
-}
-
-Result<std::unique_ptr<tiered::RowSource>> open_store(std::vector<tiered::StoredTable> tables,
-                                                      const ModelOptions& options) {
-  const TierOptions& o = options.tiers;
-  const bool rocksdb = !o.rocksdb_path.empty();
-  DPI_ASSIGN_OR_RETURN(const store::StorePlugin* plugin,
-                       store::find_store_plugin(rocksdb ? "rocksdb" : "redis", options.backend_dir));
-  tiered::StoreRequest request;
-  request.tables = std::move(tables);
-  request.threads = o.fetch_threads;
-  request.settings.emplace_back(rocksdb ? "path" : "address", rocksdb ? o.rocksdb_path : o.redis_address);
-  if (!o.redis_password.empty()) request.settings.emplace_back("password", o.redis_password);
-  DPI_ASSIGN_OR_RETURN(std::unique_ptr<tiered::PluginSource> source,
-                       tiered::PluginSource::open(*plugin, request));
-  return std::unique_ptr<tiered::RowSource>(std::move(source));
 }
 
 }  // namespace
@@ -133,8 +128,9 @@ Result<std::unique_ptr<BundleRows>> tier_rows(const Bundle& bundle, const Plan& 
     if (spec.external && t.dtype != spec.dtype)
       return unsupported(table + " is external, and option 'precision' would round its rows");
     if (spec.external) stored.push_back(stored_as(spec));
-    tables.push_back(spec.external ? place_elsewhere(t, spec, static_cast<int32_t>(stored.size()) - 1)
-                                   : place_in_file(bundle, t));
+    tables.push_back(spec.external
+                         ? place_elsewhere(t, bundle.manifest(), static_cast<int32_t>(stored.size()) - 1)
+                         : place_in_file(bundle, t));
   }
   std::shared_ptr<ByteSource> file = bundle.file();
   if (stored.size() < tables.size() && file == nullptr)
@@ -142,7 +138,7 @@ Result<std::unique_ptr<BundleRows>> tier_rows(const Bundle& bundle, const Plan& 
                        ": rows of the host tier are read from the bundle's file; load it from a path");
   std::unique_ptr<tiered::RowSource> elsewhere;
   if (!stored.empty()) {
-    DPI_ASSIGN_OR_RETURN(elsewhere, open_store(std::move(stored), options));
+    DPI_ASSIGN_OR_RETURN(elsewhere, open_outside_rows(std::move(stored), options));
   }
   return std::make_unique<BundleRows>(std::move(file), bundle.name(), std::move(tables),
                                       std::move(elsewhere));

@@ -13,7 +13,7 @@ namespace dpi {
 
 /// Adds to what the plan is made with: tables that the options name, large ones where there is a host tier,
 /// and external ones. Refused are an option that names a table the bundle has not or asks for a tier that is
-/// off, and an external table that no store brings: one of keys or i8, or without rows and digest.
+/// off, a default for a table that has its own, and an external table that no store brings.
 Status choose_tiers(const Manifest& manifest, const ModelOptions& options, PlanOptions* plan);
 
 /// Where the rows of the plan's tiered tables lie: in the bundle's file, those of external ones in the store

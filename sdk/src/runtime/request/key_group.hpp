@@ -1,5 +1,6 @@
 // Keys of a request on their way to row numbers. They are asked for in groups, because a group waits for
 // memory about as long as one key does: features of one row come together as well as rows of one feature.
+// Keys of external sets get numbers, and are written down for whoever asks for their rows.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +13,19 @@ namespace dpi {
 
 class KeyGroup {
  public:
-  explicit KeyGroup(const KeyPlaces* places) : places_(places) {}
+  /// raw_keys: room for all keys of external sets.
+  KeyGroup(const KeyPlaces* places, int64_t* raw_keys) : places_(places), raw_keys_(raw_keys) {}
   ~KeyGroup() { flush(); }
   KeyGroup(const KeyGroup&) = delete;
   KeyGroup& operator=(const KeyGroup&) = delete;
 
   /// `row` and what was absent are written before this object is gone.
   void add(const ResolveSchema::KeyRules& rules, int64_t key, int32_t* row, FeatureCounters* counters) {
+    if (rules.elsewhere) {
+      raw_keys_[n_raw_] = key;
+      *row = n_raw_++;
+      return;
+    }
     if (n_ == kMost) flush();
     lookups_[n_].key = key;
     lookups_[n_].key_set = rules.key_set;
@@ -46,6 +53,8 @@ class KeyGroup {
   }
 
   const KeyPlaces* places_;
+  int64_t* raw_keys_;
+  int32_t n_raw_ = 0;
   size_t n_ = 0;
   KeyLookup lookups_[kMost];
   Target targets_[kMost];

@@ -82,13 +82,14 @@ KeyFate judge_key(const ResolveSchema::KeyRules& k, int64_t key, int32_t* row) {
 
 /// A categorical value that is missing: pad_id, default_id, or an error.
 Status resolve_missing(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
-                       FeatureCounters& c, int32_t* out) {
+                       FeatureCounters& c, KeyGroup& group, int32_t* out) {
   const auto& f = s.features[feature].spec;
   ++c.missing;
   if (f.missing == Missing::kError) return refuse(src, s, feature, row, "missing, and the schema says error");
   if (f.is_keyed()) {
     const auto& keys = s.features[feature].keys;
     *out = f.missing == Missing::kPad ? keys.pad_row : keys.default_row;
+    if (keys.default_key) group.add(keys, *keys.default_key, out, &c);
   } else {
     *out = static_cast<int32_t>(f.missing == Missing::kPad ? f.pad_id : f.default_id);
   }
@@ -103,7 +104,7 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
   if (src.part->offsets != nullptr) {
     at = src.part->offsets[bag];
     const int64_t n = src.part->offsets[bag + 1] - at;
-    if (n == 0) return resolve_missing(src, s, feature, row, c, out);
+    if (n == 0) return resolve_missing(src, s, feature, row, c, keys, out);
     if (n != 1)
       return refuse(src, s, feature, row, std::to_string(n) + " ids where a categorical feature has one");
   }
@@ -113,7 +114,7 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
   const int64_t id = src.part->ids[at];
   if (f.keys.key_set >= 0) {
     const KeyFate fate = judge_key(f.keys, id, out);
-    if (fate == KeyFate::kMissing) return resolve_missing(src, s, feature, row, c, out);
+    if (fate == KeyFate::kMissing) return resolve_missing(src, s, feature, row, c, keys, out);
     if (fate == KeyFate::kFind) keys.add(f.keys, id, out, &c);
     return {};
   }
@@ -121,7 +122,7 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
     case IdFate::kKeep:
       return {};
     case IdFate::kMissing:
-      return resolve_missing(src, s, feature, row, c, out);
+      return resolve_missing(src, s, feature, row, c, keys, out);
     case IdFate::kOutOfRange:
       ++c.out_of_range;
       return {};
@@ -248,6 +249,7 @@ Status resolve_bag(BagWriter& w, int64_t row) {
   if (w.n == w.capacity)
     return refuse(w.src, w.schema, w.feature, row, "more ids than the context holds; raise max_nnz");
   w.push(f.spec.is_keyed() ? f.keys.default_row : static_cast<int32_t>(f.spec.default_id), 1.0f);
+  if (f.keys.default_key) w.keys.add(f.keys, *f.keys.default_key, w.ids + w.n - 1, &w.counters);
   return {};
 }
 
@@ -320,7 +322,7 @@ Status resolve_rows(const ResolveSchema& schema, const InputMap& map, const Batc
   out->rows = {src.item.rows, src.shared.rows};
   out->has_map = batch.has_shared();
   if (out->has_map) fill_row_map(batch, range, reinterpret_cast<int32_t*>(block + map.row_map));
-  KeyGroup keys(schema.places);  // done when this returns
+  KeyGroup keys(schema.places, reinterpret_cast<int64_t*>(block + map.raw_keys));  // done when this returns
   for (const RowSpace space : kRequestSpaces) {
     if (schema.n_ids[space] > 0) {
       auto* ids = reinterpret_cast<int32_t*>(block + map.ids[space]);

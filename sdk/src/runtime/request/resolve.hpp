@@ -49,6 +49,8 @@ struct ResolveSchema {
     int32_t key_set = -1;
     int32_t absent_row = 0, pad_row = 0;
     int32_t default_row = 0;  // of default_id; set by set_key_places
+    bool elsewhere = false;   // the set is external: a key's id is its number in the block's raw_keys
+    std::optional<int64_t> default_key;  // elsewhere: default_id, which is then as any other key
   };
   struct Feature {
     FeatureSpec spec;
@@ -116,7 +118,8 @@ struct InputMap {
   std::vector<Sequence> sequences;  // as ResolveSchema::sequences
   PerSpace<int64_t> places;         // [rows, n_places] of categorical features
   std::vector<int64_t>
-      bag_places;  // as ResolveSchema::placements: beside the ids of a sequence, -1 = categorical
+      bag_places;        // as ResolveSchema::placements: beside the ids of a sequence, -1 = categorical
+  int64_t raw_keys = 0;  // int64 keys of external sets in the order in which they came, one per id
   int64_t bytes = 0;
 };
 Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz);

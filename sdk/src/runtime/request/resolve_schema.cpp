@@ -62,7 +62,30 @@ ResolveSchema::KeyRules key_rules(const FeatureSpec& f) {
           .key_set = f.key_set,
           .absent_row = f.absent_row,
           .pad_row = f.pad_row,
-          .default_row = f.absent_row};
+          .default_row = f.absent_row,
+          .elsewhere = f.keys_elsewhere,
+          .default_key = {}};
+}
+
+/// Of an external set: what stands for a missing value is padding or a key.
+void set_default_key(ResolveSchema::Feature* f) {
+  if (!f->keys.elsewhere || f->spec.missing != Missing::kDefault) return;
+  if (f->keys.has_pad_id && f->spec.default_id == f->keys.pad_id)
+    f->keys.default_row = f->keys.pad_row;
+  else
+    f->keys.default_key = f->spec.default_id;
+}
+
+/// Ids of external sets that a block holds at most.
+int64_t most_raw_keys(const ResolveSchema& s, const InputMap& map) {
+  int64_t n = 0;
+  for (const ResolveSchema::Feature& f : s.features) {
+    if (f.keys.elsewhere && f.spec.kind == FeatureKind::kCategorical) n += map.max_rows;
+  }
+  for (size_t q = 0; q < s.sequences.size(); ++q) {
+    if (s.features[static_cast<size_t>(s.sequences[q])].keys.elsewhere) n += map.sequences[q].max_nnz;
+  }
+  return n;
 }
 
 /// Gives the categorical features of one kind of ids the next packed columns.
@@ -93,6 +116,7 @@ ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features,
     f.column = s.columns.column_of_feature[i];
     f.part_column = f.shared ? s.columns.shared_column_of_feature[i] : s.columns.item_column_of_feature[i];
     f.keys = key_rules(f.spec);
+    set_default_key(&f);
     if (f.spec.kind == FeatureKind::kCategorical) continue;
     if (f.spec.kind == FeatureKind::kSequence) {
       f.max_bag = f.spec.max_len;
@@ -115,7 +139,7 @@ ResolveSchema make_resolve_schema(const std::vector<FeatureSpec>& features,
 void set_key_places(const KeyPlaces& places, ResolveSchema* schema) {
   schema->places = &places;
   for (auto& f : schema->features) {
-    if (!f.spec.is_keyed() || f.spec.missing != Missing::kDefault) continue;
+    if (!f.spec.is_keyed() || f.keys.elsewhere || f.spec.missing != Missing::kDefault) continue;
     KeyLookup lookup{f.spec.default_id, 0, f.keys.key_set, -1};
     places.find({&lookup, 1});
     const bool is_pad = f.keys.has_pad_id && f.spec.default_id == f.keys.pad_id;
@@ -158,7 +182,9 @@ Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, i
     const auto sequence = static_cast<size_t>(p.sequence);
     l.bag_places.push_back(bag ? take(l.sequences[sequence].max_nnz, sizeof(int32_t)) : -1);
   }
-  if (!fits)
+  const int64_t raw_keys = most_raw_keys(schema, l);
+  l.raw_keys = take(raw_keys, sizeof(int64_t));
+  if (!fits || raw_keys > kMostRequestKeys)
     return Status(Code::kOutOfMemory, "a context for " + std::to_string(max_rows) + " rows does not fit");
   return l;
 }

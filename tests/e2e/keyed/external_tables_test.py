@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Tables of 64-bit keys whose rows are in RocksDB or Redis: the scores of random models (keyed_models.py) against dicts and loops in
+float64, the bits of the same model with its rows in the bundle, rows alone, absent keys. A tenth of the rows fits the host tier.
+
+  python3 tests/e2e/keyed/external_tables_test.py build/release                       the models of CI
+  python3 tests/e2e/keyed/external_tables_test.py build/release --first 1 --count 500 --devices cpu
+"""
+
+import contextlib
+import json
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / "weights" / "python"), str(ROOT / "tests" / "parity"), str(ROOT / "tests" / "e2e" / "random")]
+
+from engine import Engine, EngineError  # noqa: E402
+
+import seeds  # noqa: E402
+from keyed_models import KeyedModel  # noqa: E402
+from keyed_tables_test import LOGIT, OUT_OF_MEMORY, described, lookup  # noqa: E402
+
+CI_MODELS = 24
+
+
+@contextlib.contextmanager
+def redis_server(folder):
+    """host:port of a server that ends with the block; None where none is installed."""
+    if shutil.which("redis-server") is None:
+        yield None
+        return
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder],
+                              stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.1):
+                break
+            time.sleep(0.05)
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+class Place:
+    """Where rows go with `dpi store load`, and the option that says so to the engine."""
+
+    def __init__(self, build, folder, address, seed):
+        self.program, self.plugins = build / "bin" / "dpi", build / "lib" / "dpi" / "backends-1"
+        self.redis = address is not None and seed % 3 == 0
+        self.where = address if self.redis else str(pathlib.Path(folder) / f"rows{seed}")
+
+    def load(self, bundle):
+        """The tables' digests by name."""
+        flag = "--redis" if self.redis else "--rocksdb"
+        done = subprocess.run([self.program, "store", "load", bundle, flag, self.where, "--backend-dir", self.plugins, "--json"],
+                              check=True, capture_output=True)
+        return {t["name"]: t["content"] for t in json.loads(done.stdout)["tables"]}
+
+    def options(self):
+        return {("store.redis_address" if self.redis else "store.rocksdb_path"): self.where, "backend_dir": str(self.plugins)}
+
+
+def smallest(engine, path, options, act):
+    """What act(model) answers with the smallest tier, up to a half, that holds the rows of a chunk."""
+    budget = 1000
+    while True:
+        budget += budget // 2
+        try:
+            with engine.load(path, **options, **{"store.host_bytes": budget}) as model:
+                return act(model)
+        except EngineError as error:
+            if error.code != OUT_OF_MEMORY or budget > 1e8:
+                raise
+
+
+def check_rows(model, m, where):
+    """dpi_table_lookup by key, absent ones and odd ones among them."""
+    for t in m.used():
+        keys = t.set.near[:50]
+        want = np.array([t.row(int(k)) for k in keys])
+        if not np.array_equal(lookup(model, t.name, keys, t.dim), want.astype(np.float32)):
+            yield f"{where}rows of {t.name} ({t.dtype}) are others"
+
+
+def check_absent(model, m, where):
+    """Keys that no tier has are counted; how often depends on what is asked once for several features."""
+    counted = sum(t["absent"] for t in described(model, "counters")["tiers"])
+    if (counted > 0) != any(f.absent > 0 for f in m.features if any(x.feature is f for x in m.lookups)):
+        yield f"{where}{counted} absent keys counted"
+
+
+def check_model(engine, build, seed, folder, address, devices):
+    m = KeyedModel(seed).without_nonzero()
+    inline, path = m.builder(True), pathlib.Path(folder) / f"inline{seed}.h5"
+    inline.write(path)
+    place = Place(build, folder, address, seed)
+    external = m.builder(True, external=place.load(path))
+    far = pathlib.Path(folder) / f"external{seed}.h5"
+    external.write(far)
+    want = m.logits()
+    for device in devices:
+        options = {"device": device, "debug.fold": "off", "max_rows": ["4096", "7"][seed % 2]}
+        where = f"model {seed} on {device}, {'Redis' if place.redis else 'RocksDB'}: "
+        with engine.load(path, **options) as model:
+            same = model.predict(m.rows(inline, True), m.items)[1]
+
+        def act(model):
+            got = model.predict(m.rows(external, True), m.items)[1]
+            again = model.predict(m.rows(external, True), m.items)[1]
+            return got, again, [*check_rows(model, m, where), *check_absent(model, m, where)]
+
+        got, again, wrong = smallest(engine, far, {**options, **place.options()}, act)
+        yield from wrong
+        error = np.abs(got[:, 0] - want) / np.maximum(1, np.abs(want))
+        if not (error <= LOGIT).all():
+            yield f"{where}logits are off by {np.max(error)}"
+        if got.tobytes() != same.tobytes() or again.tobytes() != same.tobytes():
+            yield where + "not the bits of the model with its rows in the bundle"
+
+
+def check_refusals(engine, build, folder, address):
+    """What cannot be served is refused by name when the model is loaded."""
+    m = KeyedModel(5).without_nonzero()
+    path, far = pathlib.Path(folder) / "one.h5", pathlib.Path(folder) / "far.h5"
+    m.builder(True).write(path)
+    place = Place(build, folder, address, 1)
+    digests = place.load(path)
+    name = m.used()[0].name
+    m.builder(True, external=digests).write(far)
+    cases = [({}, "store.rocksdb_path"), ({**place.options()}, "set 'store.host_bytes'"),
+             ({**place.options(), "store.host_bytes": 1 << 20, f"table.{name}.default": 2}, f"table.{name}.default")]
+    for options, text in cases:
+        try:
+            engine.load(far, device="cpu", **options)
+            yield f"{options}: not refused"
+        except EngineError as refused:
+            if text not in str(refused):
+                yield f"{options}: {refused}"
+    m.builder(True, external={t: "0" * 64 for t in digests}).write(far)
+    try:
+        engine.load(far, device="cpu", **place.options(), **{"store.host_bytes": 1 << 20})
+        yield "a table of another digest was taken"
+    except EngineError as refused:
+        if "is not there" not in str(refused):
+            yield f"a table of another digest: {refused}"
+
+
+def main():
+    args = seeds.parser_of(__doc__, first=20, count=CI_MODELS).parse_args()
+    build = args.build.resolve()
+    engine, devices, wrong = Engine(seeds.library_of(build)), args.devices.split(","), []
+    if not (build / "lib" / "dpi" / "backends-1" / "libdpi_rocksdb.so").exists():
+        print("skipped: libdpi_rocksdb.so is not built")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder, redis_server(folder) as address:
+        if not (build / "lib" / "dpi" / "backends-1" / "libdpi_redis.so").exists():
+            address = None
+        for seed in range(args.first, args.first + args.count):
+            try:
+                wrong += check_model(engine, build, seed, folder, address, devices)
+            except EngineError as error:
+                wrong.append(f"model {seed}: {error}")
+        wrong += check_refusals(engine, build, folder, address)
+    print("\n".join(wrong[:12]))
+    print(f"{args.count} models, Redis {'too' if address else 'not there'}: {len(wrong)} faults")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
