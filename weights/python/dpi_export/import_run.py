@@ -33,7 +33,7 @@ def export(importer, model, feature_map, path, given):
     rows, raw = golden_rows(exact, rows, given["raw"])
     if given["table_dtype"] is not None:
         builder = _build(importer(model, feature_map, table_dtype=given["table_dtype"], **options))
-    builder.provenance(framework=framework_text(exact.library), model=type(model).__name__)
+    builder.provenance(**{**(given.get("provenance") or {}), "framework": framework_text(exact.library), "model": type(model).__name__})
     if given["metrics"] is not None:
         builder.provenance(metrics=dict(given["metrics"]))
     if rows is not None:

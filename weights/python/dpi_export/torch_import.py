@@ -20,7 +20,7 @@ _FAILURES = (RuntimeError, ValueError, TypeError, AttributeError, IndexError, Ke
 
 
 def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=None, outputs=None, call=None, name=None, metrics=None,
-               table_dtype=None, stats=None, check=True, front=None):
+               table_dtype=None, stats=None, check=True, front=None, provenance=None):
     """Writes a PyTorch model as a bundle.
 
     model        any torch.nn.Module; it is traced in evaluation mode, and left as it is
@@ -37,12 +37,13 @@ def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=
     call         call(model, inputs) -> outputs, where the model is not simply called with the example
     front        "trace": the model runs and its operators are recorded; "export": torch.export makes a graph of it first (torch 2.1 or newer).
                  Default: trace, and export where torch cannot make operators functional
+    provenance   {"data": "...", "notes": "..."}: what else the bundle says of where it came from
     raw, encoders, name, metrics, table_dtype, stats, check: as in from_fuxictr
 
     Raises UnsupportedModelError, naming operator, layer and source line, when the model cannot be carried over exactly.
     """
     given = {"rows": example if rows is None else rows, "raw": raw, "encoders": encoders, "features": None, "name": name,
-             "metrics": metrics, "table_dtype": table_dtype, "stats": stats, "check": check}
+             "metrics": metrics, "table_dtype": table_dtype, "stats": stats, "check": check, "provenance": provenance}
     return export(TorchImport, model, {"features": features, "example": example, "outputs": outputs, "call": call, "front": front}, path, given)
 
 

@@ -117,11 +117,13 @@ def test_rules_encoders_and_spaces_are_the_bundles(tmp_path):
     features = {"item": {"table": "table", "out_of_range": "oov", "oov_id": 0, "space": "shared"},
                 "price": {"missing": "default", "default": 1.5}}
     from_torch(Small(), tmp_path / "m.h5", features=features, example=(ITEM, PRICE), name="shop", metrics={"auc": 0.7}, table_dtype="f16",
+               provenance={"data": "a shop's own", "framework": "another"},
                encoders={"item": Encoder([encoders.vocab_string(words[1:])]), "price": Encoder([encoders.to_float()])})
     with Bundle(tmp_path / "m.h5") as bundle:
         item, price = bundle.features
         assert (item["oov_id"], item["space"], price["default"]) == (0, "shared", 1.5)
         assert bundle.tables[0]["dtype"] == "f16" and bundle.manifest["provenance"]["metrics"] == {"auc": 0.7}
+        assert bundle.manifest["provenance"]["data"] == "a shop's own" and bundle.manifest["provenance"]["framework"].startswith("torch")
         assert bundle.golden["raw"] is not None and bundle.manifest["name"] == "shop"
 
 
