@@ -19,7 +19,7 @@ import (
 
 func TestSameBitsAsC(t *testing.T) {
 	bundles := golden(t)
-	for _, name := range []string{"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5"} {
+	for _, name := range []string{"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5", "msweb_can.h5"} {
 		bundles = append(bundles, demo(t, name))
 	}
 	operators, err := filepath.Glob(filepath.Join(root(t), "tests/e2e/op_bundles/*.h5"))
@@ -123,7 +123,7 @@ func fillRows(t testing.TB, m *dpi.Model, r *dpi.Rows, names []string, rows [][]
 }
 
 func TestRawRowsAsScoreCSV(t *testing.T) {
-	for _, name := range []string{"adult_widedeep adult", "bank_dcnv2 bank", "msweb_deepfm msweb"} {
+	for _, name := range []string{"adult_widedeep adult", "bank_dcnv2 bank", "msweb_deepfm msweb", "msweb_can msweb"} {
 		part := strings.Fields(name)
 		bundle, table := demo(t, part[0]+".h5"), demo(t, part[1]+"_test.csv")
 		m := load(t, bundle)

@@ -28,10 +28,11 @@ std::string info_json(const dpi_model* m) {
 
 /// Bundles with an op that the small-batch kernel does not do.
 bool is_refused(const std::string& name) {
-  // DCN-v1 over values that no lookup sums (a dense feature, an encoder's layer) stays an op of its own.
+  // DCN-v1 over values that no lookup sums (a dense feature, an encoder's layer) stays an op of its own;
+  // CAN has masks and products of two values of a row, which are ops of their own too.
   static const std::set<std::string> kRefused = {
       "dt_dcnmix",     "fx_dcnv2_sp_mix", "fx_dcnv2_stacked_mix", "fx_deepfm_pad_row",
-      "dt_dcn_vector", "fx_dcn",          "fx_dcn_encoders"};
+      "dt_dcn_vector", "fx_dcn",          "fx_dcn_encoders",      "msweb_can"};
   return kRefused.count(name) != 0;
 }
 

@@ -90,7 +90,7 @@ TEST_CASE("the counter counts") {
 TEST_CASE("no allocation in a predict") {
   if (!DPI_MALLOC_HOOK) return;
   const bool quick = device() == "cpu";
-  for (const char* bundle : {"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5"}) {
+  for (const char* bundle : {"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5", "msweb_can.h5"}) {
     const ModelPtr m = load(bundle, {{"max_contexts", "1"}, {"max_rows", quick ? "4096" : "64"}});
     // The last one: in several chunks.
     for (const int64_t n :

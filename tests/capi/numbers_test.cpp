@@ -196,7 +196,7 @@ TEST_CASE("the environment is the default one inside and the caller's outside") 
 
 TEST_CASE("strict scores do not depend on the caller's rounding, flushes or traps") {
   const bool slow = device() == "cuda_emu";
-  for (const std::string bundle : {"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5"}) {
+  for (const std::string bundle : {"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5", "msweb_can.h5"}) {
     CAPTURE(bundle);
     const bool load_there = !slow || bundle == "adult_widedeep.h5";
     const Pairs pairs = {{"determinism", "strict"}, {"threads", "2"}, {"device", device()}};

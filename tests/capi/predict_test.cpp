@@ -15,7 +15,7 @@ using namespace dpi::test;
 
 namespace {
 
-constexpr std::array kBundles = {"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5"};
+constexpr std::array kBundles = {"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5", "msweb_can.h5"};
 
 uint64_t now_ns() {
   timespec t{};

@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DEMOS = {"adult_widedeep.h5": "adult_test.csv", "bank_dcnv2.h5": "bank_test.csv", "msweb_deepfm.h5": "msweb_test.csv"}
+DEMOS = {"adult_widedeep.h5": "adult_test.csv", "bank_dcnv2.h5": "bank_test.csv", "msweb_deepfm.h5": "msweb_test.csv",
+         "msweb_can.h5": "msweb_test.csv"}
 
 
 def run(command, **environment):

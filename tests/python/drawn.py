@@ -10,7 +10,7 @@ import dpi
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("DPI_BIN", ROOT / "build/release/bin"))
-ADULT, BANK, MSWEB = (ROOT / "weights/demo" / f"{name}.h5" for name in ("adult_widedeep", "bank_dcnv2", "msweb_deepfm"))
+ADULT, BANK, MSWEB, CAN = (ROOT / "weights/demo" / f"{name}.h5" for name in ("adult_widedeep", "bank_dcnv2", "msweb_deepfm", "msweb_can"))
 GOLDEN = sorted((ROOT / "tests/e2e/golden").glob("*.h5"))
 OPERATORS = sorted((ROOT / "tests/e2e/op_bundles").glob("*.h5"))
 

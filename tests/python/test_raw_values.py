@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from drawn import ADULT, BANK, MSWEB, ROOT, anywhere, bits
+from drawn import ADULT, BANK, CAN, MSWEB, ROOT, anywhere, bits
 
 import dpi
 
@@ -278,7 +278,7 @@ def test_shared_rows_score_as_whole_rows():
                 model.predict_raw({"tags": tags}, shared={"user": users}, shared_offsets=bad)
 
 
-@pytest.mark.parametrize("bundle, table", [(ADULT, "adult"), (BANK, "bank"), (MSWEB, "msweb")])
+@pytest.mark.parametrize("bundle, table", [(ADULT, "adult"), (BANK, "bank"), (MSWEB, "msweb"), (CAN, "msweb")])
 def test_data_frames(bundle, table):
     """A frame as pandas reads it, numbers as numbers, scores as the texts of the file do."""
     path = ROOT / f"weights/demo/{table}_test.csv"

@@ -14,7 +14,8 @@ TABLE = dict((m[1], m.group(2, 3, 4)) for m in re.finditer(r"\| `(\w+)\.h5` \|[^
                                                            (ROOT / "weights/demo/README.md").read_text()))
 
 
-@pytest.mark.parametrize("name, more", [("adult_widedeep", []), ("bank_dcnv2", []), ("msweb_deepfm", ["--split", "history=|"])])
+@pytest.mark.parametrize("name, more", [("adult_widedeep", []), ("bank_dcnv2", []), ("msweb_deepfm", ["--split", "history=|"]),
+                                        ("msweb_can", ["--split", "history=|"])])
 def test_score_csv(name, more, tmp_path):
     table, auc, loss = TABLE[name]
     bundle, rows = ROOT / f"weights/demo/{name}.h5", ROOT / f"weights/demo/{table}"

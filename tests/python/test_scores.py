@@ -8,14 +8,14 @@ import threading
 import h5py
 import numpy as np
 import pytest
-from drawn import ADULT, BANK, BIN, GOLDEN, MSWEB, OPERATORS, ROOT, anywhere, arguments, bits, reference
+from drawn import ADULT, BANK, BIN, CAN, GOLDEN, MSWEB, OPERATORS, ROOT, anywhere, arguments, bits, reference
 
 import dpi
 
-CSV = {ADULT: "adult_test.csv", BANK: "bank_test.csv", MSWEB: "msweb_test.csv"}
+CSV = {ADULT: "adult_test.csv", BANK: "bank_test.csv", MSWEB: "msweb_test.csv", CAN: "msweb_test.csv"}
 
 
-@pytest.mark.parametrize("bundle", [*GOLDEN, ADULT, BANK, MSWEB, *OPERATORS], ids=lambda p: p.stem)
+@pytest.mark.parametrize("bundle", [*GOLDEN, ADULT, BANK, MSWEB, CAN, *OPERATORS], ids=lambda p: p.stem)
 def test_same_bits_as_c(bundle):
     with dpi.Model(bundle, nonfinite="return") as model:
         modes = ["plain", "bags"] + (["shared"] if model.info.shared_slots + model.info.shared_dense_dim else [])
@@ -39,7 +39,7 @@ def test_the_bundles_have_what_is_compared():
     assert all(kinds.values()), kinds
 
 
-@pytest.mark.parametrize("bundle", [*GOLDEN, ADULT, BANK, MSWEB], ids=lambda p: p.stem)
+@pytest.mark.parametrize("bundle", [*GOLDEN, ADULT, BANK, MSWEB, CAN], ids=lambda p: p.stem)
 def test_golden_rows_of_the_file(bundle):
     """What the training library got, read by h5py and not by anything of this project."""
     with h5py.File(bundle) as file, dpi.Model(bundle) as model:

@@ -56,7 +56,7 @@ struct Answer {
 };
 
 const char* const kModels[] = {"weights/demo/adult_widedeep.h5", "weights/demo/bank_dcnv2.h5",
-                               "weights/demo/msweb_deepfm.h5"};
+                               "weights/demo/msweb_deepfm.h5", "weights/demo/msweb_can.h5"};
 
 TEST_CASE("any number of threads gives the bits of one") {
   for (const char* file : kModels) {

@@ -1,49 +1,18 @@
 #!/usr/bin/env python3
 """DeepFM (arXiv 1703.04247) with a multi-hot history on UCI Anonymous Microsoft Web Data: msweb_deepfm.h5 and msweb_test.csv.
 
-Will a user visit this area of the site? Each user's last listed visit is held out as the positive candidate, the other visits
-are the history (a bag, mean-pooled); four candidates a user did not visit are drawn by popularity as negatives. The history and
-the candidate share one table. Training users from the .data file, test users (other people) from the .test file.
+Will a user visit this area of the site? History (a bag, mean-pooled), candidate and label as msweb.py has them. The history and
+the candidate share one table.
 """
 
-import numpy as np
 import torch
 
 import common
 import dpi_export
-from dpi_export import encoders as enc
+import msweb
+from msweb import BOUNDARIES, CANDIDATE, HISTORY, LENGTH
 
-MAX_LEN, NEGATIVES, DIM, HIDDEN = 32, 4, 16, (64, 32)
-BOUNDARIES = [2, 3, 4, 6, 9, 13]  # of the number of visits in the history
-HISTORY, CANDIDATE, LENGTH = "history", "area", "visits"
-
-
-def read(path):
-    """A list of users, each a list of area ids in the file's order."""
-    users = []
-    for line in open(path, encoding="latin-1"):
-        cells = line.strip().split(",")
-        if cells[0] == "C":
-            users.append([])
-        elif cells[0] == "V":
-            users[-1].append(int(cells[1]))
-    return [u for u in users if len(u) >= 2]
-
-
-def impressions(users, popularity, rng):
-    """(histories, candidates, labels): one positive and NEGATIVES negatives of each user."""
-    areas = np.array(sorted(popularity))
-    weight = np.array([popularity[a] for a in areas], dtype=np.float64)
-    weight /= weight.sum()
-    histories, candidates, labels = [], [], []
-    for user in users:
-        seen = set(user)
-        negatives = [a for a in rng.choice(areas, size=40, p=weight) if a not in seen][:NEGATIVES]
-        for area, label in [(user[-1], 1), *((a, 0) for a in negatives)]:
-            histories.append(user[:-1])
-            candidates.append(int(area))
-            labels.append(label)
-    return histories, candidates, np.array(labels, dtype=np.float32)
+DIM, HIDDEN = 16, (64, 32)
 
 
 class DeepFM(torch.nn.Module):
@@ -83,18 +52,6 @@ class DeepFM(torch.nn.Module):
         return (lr + fm + self.out(h))[:, 0]
 
 
-def schema(areas):
-    """Three features; history and candidate have the same vocabulary and share their table."""
-    b = dpi_export.Builder("msweb_deepfm")
-    size = len(areas) + 2
-    vocabulary = dpi_export.Encoder([enc.vocab_int(sorted(areas))])
-    b.sequence(HISTORY, size, max_len=MAX_LEN, keep="last", out_of_range="oov", oov_id=size - 1, missing="pad", encoder=vocabulary)
-    b.categorical(CANDIDATE, size, out_of_range="oov", oov_id=size - 1, missing="pad",
-                  encoder=dpi_export.Encoder([enc.vocab_int(sorted(areas))]))
-    b.categorical(LENGTH, len(BOUNDARIES) + 1, encoder=dpi_export.Encoder([enc.to_float(), enc.buckets(BOUNDARIES)]))
-    return b
-
-
 def graph(b, model):
     """The forward pass in the bundle's primitives."""
     history, area, length = b.input(HISTORY), b.input(CANDIDATE), b.input(LENGTH)
@@ -122,30 +79,12 @@ def graph(b, model):
     b.head("visits_area", b.sigmoid(logit, name="probability", module="head"), logit=logit)
 
 
-def encode(b, histories, candidates):
-    """Padded history [rows, MAX_LEN], candidate and bucketed length, as tensors of ids."""
-    of = {f["name"]: f for f in b.features}
-    padded = np.zeros((len(histories), MAX_LEN), dtype=np.int64)
-    for r, history in enumerate(histories):
-        ids = [of[HISTORY]["encoder"].encode_for(of[HISTORY], str(a)) for a in history][-MAX_LEN:]
-        padded[r, :len(ids)] = ids
-    area = common.encode_column(b, CANDIDATE, [str(a) for a in candidates]).astype(np.int64)
-    length = common.encode_column(b, LENGTH, [str(len(h)) for h in histories]).astype(np.int64)
-    return [torch.from_numpy(padded), torch.from_numpy(area), torch.from_numpy(length)]
-
-
 def main():
     args = common.arguments(__doc__, "python3 weights/training/train_msweb.py --data <folder with anonymous-msweb.data>")
     common.seed_everything()
-    users = {part: read(args.data / f"anonymous-msweb.{part}") for part in ("data", "test")}
-    popularity = {}
-    for user in users["data"]:
-        for area in user:
-            popularity[area] = popularity.get(area, 0) + 1
-    rng = np.random.default_rng(2026)
-    rows = {part: impressions(u, popularity, rng) for part, u in users.items()}
-    b = schema(popularity)
-    inputs = {part: encode(b, r[0], r[1]) for part, r in rows.items()}
+    popularity, rows = msweb.load(args.data)
+    b = msweb.schema(popularity, "msweb_deepfm")
+    inputs = {part: msweb.encode(b, r[0], r[1]) for part, r in rows.items()}
     model = DeepFM(len(popularity) + 2, len(BOUNDARIES) + 1)
     common.train(model, inputs["data"], torch.from_numpy(rows["data"][2]), args.epochs or 4, lr=2e-3)
     logit, probability = common.score(model, inputs["test"])
@@ -154,12 +93,11 @@ def main():
     history, area, length = (x[:golden].tolist() for x in inputs["test"])
     columns = {HISTORY: [[i for i in bag if i != 0] for bag in history], CANDIDATE: area, LENGTH: length}
     histories, candidates, labels = rows["test"]
-    raw = {HISTORY: [list(map(str, h)) for h in histories[:golden]], CANDIDATE: [str(a) for a in candidates[:golden]],
-           LENGTH: [str(len(h)) for h in histories[:golden]]}
+    raw = msweb.raw_columns(histories[:golden], candidates[:golden])
     b.golden(dpi_export.Rows.from_columns(b, columns), value=probability[:golden, None], logit=logit[:golden, None], raw=raw)
     common.write_csv(args.out / "msweb_test.csv", [HISTORY, CANDIDATE, LENGTH, "label"],
                      [["|".join(map(str, h)) for h in histories], candidates, [len(h) for h in histories], labels.astype(int)])
-    common.finish(b, args.out / "msweb_deepfm.h5", "UCI Anonymous Microsoft Web Data (CC BY 4.0), users of the test file",
+    common.finish(b, args.out / "msweb_deepfm.h5", msweb.DATA,
                   common.metrics(labels, probability), "DeepFM, D 16, MLP 64-32, mean-pooled history, seed 2026")
 
 

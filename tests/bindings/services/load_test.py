@@ -18,7 +18,7 @@ CLIENTS = 4
 REQUESTS = 150
 
 
-@pytest.fixture(scope="module", params=["adult_widedeep adult", "msweb_deepfm msweb"])
+@pytest.fixture(scope="module", params=["adult_widedeep adult", "msweb_deepfm msweb", "msweb_can msweb"])
 def demo(request, tmp_path_factory, score_csv):
     """(service, rows, scores) of a demo's first rows; numbers are sent as JSON numbers, with the CSV's own digits."""
     name, table = request.param.split()

@@ -124,7 +124,8 @@ class ScoresTest {
 
   /** The CSV's cells by name through the bundle's encoders, against the C sample's printed scores. */
   @ParameterizedTest
-  @CsvSource({"adult_widedeep.h5,adult_test.csv", "bank_dcnv2.h5,bank_test.csv", "msweb_deepfm.h5,msweb_test.csv"})
+  @CsvSource({"adult_widedeep.h5,adult_test.csv", "bank_dcnv2.h5,bank_test.csv", "msweb_deepfm.h5,msweb_test.csv",
+      "msweb_can.h5,msweb_test.csv"})
   void rawRows(String bundle, String csv) throws Exception {
     int rows = 200;
     List<String> lines = Files.readAllLines(Support.demo(csv)).subList(0, rows + 1);
