@@ -2,7 +2,7 @@
 
   python3 tests/parity/support_matrix.py [--check] --junit REPORT.xml --parity LOG --recorded LOG [--torch2 LOG]
 
-REPORT.xml is pytest's of test_user_models.py and test_trace_models.py, LOG what tests/parity/run.sh, tests/e2e/recorded/recorded_test.py
+REPORT.xml is pytest's of weights/python/tests (the files of MODEL_TESTS), LOG what tests/parity/run.sh, tests/e2e/recorded/recorded_test.py
 with --table, and torch2.sh, printed. A cell is a count of tests that passed, so nothing stands here that no test ran; a test that failed or
 was left out makes the script fail. Without --torch2, which only the full form runs, its table stays as it is.
 """
@@ -17,7 +17,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORT, README = ROOT / "weights/python/SUPPORT.md", ROOT / "weights/python/README.md"
 MARK = "<!-- {}: made by tests/parity/support_matrix.py -->"
-#: Test function of test_user_models.py and test_trace_models.py -> column, where the test's parameters do not name it.
+#: Files of pytest whose parameters are models, their title in SUPPORT.md, what README.md calls them.
+MODEL_TESTS = (("test_user_models", "Models as users write them", "models of users"),
+               ("test_trace_models", "Models of the tracer's own tests", "the tracer's own"),
+               ("test_can", "CAN, a module of this package", "`dpi_export.models`"))
+#: Test function of those -> column, where the test's parameters do not name it.
 COLUMNS = {"test_exact": "numpy float64", "test_refused_by_name": "refused"}
 MODEL_COLUMNS = ("numpy float64", "ref fp32", "cpu fp32", "cuda_emu fp32", "cuda_emu tf32", "cuda_emu bf16", "cuda_emu fp16", "refused")
 SUITE_COLUMNS = ("numpy float64", "ref fp32", "cpu fp32", "cuda_emu fp32", "same plan and bits", "refused")
@@ -35,7 +39,7 @@ def of_pytest(path):
     for case in tree.parse(path).getroot().iter("testcase"):
         function, _, parameters = case.get("name").partition("[")
         file = case.get("classname").rsplit(".", 1)[-1]
-        if file not in ("test_user_models", "test_trace_models") or parameters in ("", "NOTSET]"):  # NOTSET: nothing is refused
+        if file not in {name for name, _, _ in MODEL_TESTS} or parameters in ("", "NOTSET]"):  # NOTSET: nothing is refused
             continue
         if len(case):
             raise Failed(f"{file}::{case.get('name')} failed or was left out")
@@ -129,7 +133,7 @@ def support(models, suite, recorded, torch2):
              "plan's folds and fuses on and off. `FUXICTR_ROOT=<checkout> tests/parity/run.sh` has more options of each, and SDIM, the only class that "
              "is refused (`nonzero`).",
              table(("model",), MODEL_COLUMNS, [((name,), cells) for name, cells in sorted(recorded.items())])]
-    for file, about in (("test_user_models", "Models as users write them"), ("test_trace_models", "Models of the tracer's own tests")):
+    for file, about, _ in MODEL_TESTS:
         parts += [f"## {about}",
                   f"`weights/python/tests/{file}.py`: numpy float64 is `test_exact[model]`, fp32 on a device `test_the_engine_agrees[model-device]`, "
                   "short floats `test_short_products_agree[model-precision]` (cuda_emu: the CUDA kernels emulated on the host), refused "
@@ -156,7 +160,7 @@ def summary(models, suite, recorded):
         held = {key: cells for key, cells in suite.items() if (key[0], key[2]) == (library, how)}
         rows.append(((library, how, str(len(held))), sum(held.values(), Counter())))
     rows.append((("FuxiCTR, recorded zoo", "traced", str(len(recorded))), sum(recorded.values(), Counter())))
-    for file, about in (("test_user_models", "models of users"), ("test_trace_models", "the tracer's own")):
+    for file, _, about in MODEL_TESTS:
         rows.append((("PyTorch, " + about, "traced", str(len(models[file]))), sum(models[file].values(), Counter())))
     return table(("library", "imported", "models"), (*MODEL_COLUMNS[:7], *SUITE_COLUMNS[4:]), rows)
 

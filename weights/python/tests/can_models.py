@@ -57,6 +57,8 @@ MODELS = {
                                    hidden=(9,), dim=5),
 }
 
+REFUSED = {}
+
 
 def make(name, seed=1):
     """The Described with random weights, in evaluation mode: logits of a few units, rows of padding as random as all others."""

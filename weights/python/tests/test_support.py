@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import can_models  # noqa: E402
 import trace_models  # noqa: E402
 import user_models  # noqa: E402
 
@@ -24,7 +25,8 @@ def rows(text, title):
     return {line[0]: line[head.index("refused")] if "refused" in head else "-" for line in lines[1:]}
 
 
-@pytest.mark.parametrize("title, module", [("Models as users write them", user_models), ("Models of the tracer's own tests", trace_models)])
+@pytest.mark.parametrize("title, module", [("Models as users write them", user_models), ("Models of the tracer's own tests", trace_models),
+                                           ("CAN, a module of this package", can_models)])
 def test_the_matrix_has_every_model(title, module):
     found = rows(SUPPORT.read_text(encoding="utf-8"), title)
     assert set(found) == set(module.MODELS), "run tests/parity/support_matrix.py"
