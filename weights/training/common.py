@@ -1,4 +1,4 @@
-"""What the three training scripts share: seeds, feature encoding, the training loop, metrics, writing bundle and raw rows."""
+"""What the training scripts share: seeds, feature encoding, the training loop, metrics, writing bundle and raw rows."""
 
 import argparse
 import csv

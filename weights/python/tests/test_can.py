@@ -48,6 +48,7 @@ def unit_beside(options, rng, rows=5, single=False):
     got = CoActionUnit(micro)(*given, None if single else torch.from_numpy(mask).double()).numpy()
     want = np.stack([can_numpy.co_action(options, *row) for row in zip(induction, feed, mask > 0)])
     assert got.shape == want.shape == (rows, *((t,) if options.get("pool") == "none" else ()), micro.output_dim)
+    assert np.isfinite(want).all()  # the comparison that follows takes NaN for NaN
     return got, want
 
 
