@@ -42,7 +42,7 @@ struct BundleTable {
       return id > absent ? pads[static_cast<size_t>(id - absent - 1)] : std::nullopt;
     }
   };
-  std::optional<Keyed> keyed;
+  std::optional<Keyed> keyed = std::nullopt;
 };
 
 class BundleRows final : public tiered::RowSource {
