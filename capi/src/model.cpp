@@ -225,6 +225,18 @@ const char* dpi_model_head_name(const dpi_model* model, int32_t index) noexcept 
   return in_range(heads.size(), index) ? heads[static_cast<size_t>(index)].name.c_str() : nullptr;
 }
 
+int32_t dpi_table_dim(const dpi_model* model, const char* table) noexcept {
+  int32_t dim = -1;
+  const dpi_status s = guard(nullptr, [&]() -> Status {
+    if (model == nullptr || table == nullptr) return dpi::invalid_argument("model or table is null");
+    const Visit visit(model);
+    DPI_RETURN_IF_ERROR(visit.status());
+    DPI_ASSIGN_OR_RETURN(dim, model->model->row_dim(table));
+    return {};
+  });
+  return s == DPI_OK ? dim : -1;
+}
+
 dpi_status dpi_table_lookup(const dpi_model* model, const char* table, const int64_t* keys, size_t n,
                             float* out, size_t out_len, dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {

@@ -87,6 +87,7 @@ TEST_CASE("a child may ask its parent's model anything, whatever the parent's th
                dpi_context_create(m.get(), 1, 0, &c, nullptr) == DPI_E_FORKED,
                dpi_model_warm_up(m.get(), 1, nullptr) == DPI_E_FORKED,
                dpi_table_lookup(m.get(), "sex", nullptr, 0, nullptr, 0, nullptr) == DPI_E_FORKED,
+               dpi_table_dim(m.get(), "sex") == -1,
                dpi_model_counters_json(m.get(), text, sizeof text) == 0 && text[0] == '\0',
                dpi_model_info_json(m.get(), nullptr, 0) == 0, dpi_model_schema_json(m.get(), nullptr, 0) == 0,
                info_of(m.get()).num_heads == 1, dpi_model_feature_name(m.get(), 0) != nullptr,

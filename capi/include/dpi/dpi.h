@@ -329,12 +329,16 @@ DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap
  * is refused has counted what it read. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 
-/* Rows of one table as float32, [n, dim], as the model's lookups read them (rounded where the option precision rounds): to look at embeddings, or
- * to compare them with training. table: its name in the bundle; dim: dpi_model_info_json. Where a key set finds the table's rows, keys are any
- * int64 and an absent one gives the default row; else keys are row numbers, and one outside the table is DPI_E_INVALID_ARGUMENT, its
- * number in the call and its value named. out_len: floats of out, at least n x dim. A table that the bundle has not, or of which the model keeps
- * no rows, is DPI_E_NOT_FOUND; one on a device with memory of its own DPI_E_UNSUPPORTED. A table in the host tier is read through it, by its policy,
- * on every device. A call that fails leaves out as it is. Counted as "tiers" of dpi_model_counters_json only. */
+/* Floats of a row of a table that dpi_table_lookup reads; -1 where it would refuse the table whatever the keys. */
+DPI_API int32_t dpi_table_dim(const dpi_model* model, const char* table) DPI_NOEXCEPT;
+/* Rows of one table as float32, [n, dim], as the model's lookups read them (rounded where the option precision rounds): for services that keep the
+ * dense part elsewhere, to look at embeddings, to compare them with training. table: its name in the bundle. Where a key set finds the table's rows,
+ * keys are any int64 and an absent one gives the default row; else keys are row numbers, and one outside the table is DPI_E_INVALID_ARGUMENT. An
+ * error of one key names its value; dpi_error.row is its number in the call. out_len: floats of out, at least n x dim. A table that the bundle has
+ * not, or of which the model keeps no rows, is DPI_E_NOT_FOUND; one on a device with memory of its own DPI_E_UNSUPPORTED. A table in the host tier
+ * is read through it on every device, by its policy table.NAME.miss: default = a row that is late is table.NAME.default in every column, and the call
+ * is DPI_OK: only the counter `defaulted` tells; fail = such a key is DPI_E_NOT_FOUND. No deadline: exact waits. A call that fails leaves out as
+ * it is. Counted as "tiers" of dpi_model_counters_json only. */
 DPI_API DPI_NODISCARD dpi_status dpi_table_lookup(const dpi_model* model, const char* table, const int64_t* keys, size_t n, float* out,
                                                   size_t out_len, dpi_error* error) DPI_NOEXCEPT;
 

@@ -58,6 +58,8 @@ class Model {
   /// Rows of a table of the bundle as float32, [keys, dim], as lookups read them. Fails as dpi_table_lookup
   /// says; a failure leaves `out` as it is.
   Status read_rows(const std::string& table, std::span<const int64_t> keys, std::span<float> out) const;
+  /// Floats of a row; fails where read_rows would whatever the keys.
+  Result<int32_t> row_dim(const std::string& table) const;
 
   const Engine& engine() const { return *engine_; }
   const Manifest& manifest() const { return manifest_; }
@@ -85,6 +87,14 @@ class Model {
   void tell_events() const;
 
   Status check_scores(CallCounters& counters, int64_t rows, const float* out) const;
+
+  struct ReadTable {
+    const TableSpec* spec;
+    int32_t table;  // of the plan
+    bool tiered;
+  };
+  /// A table of the bundle whose rows can be read; else why not.
+  Result<ReadTable> read_table(const std::string& name) const;
 
   Manifest manifest_;  // ops and golden included, parameters not
   std::string source_;

@@ -33,6 +33,16 @@ void rows_of_keys(const KeyPlaces& places, const TableSpec& table, std::span<con
   for (size_t k = 0; k < keys.size(); ++k) rows[k] = lookups[k].row < 0 ? absent : lookups[k].row;
 }
 
+/// Of any number of keys, which are row numbers where the table has no key set.
+void rows_of(const KeyPlaces* places, const TableSpec& table, std::span<const int64_t> keys, int32_t* rows) {
+  if (table.keys.empty()) {
+    std::transform(keys.begin(), keys.end(), rows, [](int64_t k) { return static_cast<int32_t>(k); });
+    return;
+  }
+  for (size_t at = 0; at < keys.size(); at += kGroup)
+    rows_of_keys(*places, table, keys.subspan(at, std::min(kGroup, keys.size() - at)), rows + at);
+}
+
 /// Rows of a tiered table, or numbers of raw keys -> where they are until the reader releases them.
 Status to_places(StoreReader& reader, int32_t table, const int64_t* raw_keys, std::span<int32_t> rows) {
   StoreRequest::Lookup l;
@@ -43,25 +53,38 @@ Status to_places(StoreReader& reader, int32_t table, const int64_t* raw_keys, st
   l.places = rows.data();
   l.place_stride = 1;
   l.raw_keys = raw_keys;
-  return reader.acquire({{&l, 1}, 0}).status();
+  Status s = reader.acquire({{&l, 1}, 0}).status();
+  const int64_t key = s.row();
+  return std::move(s).at(key, -1);  // no feature asked for it
 }
 
 }  // namespace
 
-Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, std::span<float> out) const {
+Result<Model::ReadTable> Model::read_table(const std::string& name) const {
   DPI_RETURN_IF_ERROR(check_process());
   const std::vector<TableSpec>& tables = manifest_.tables;
   const auto spec = std::find_if(tables.begin(), tables.end(), [&](const auto& t) { return t.name == name; });
-  if (spec == tables.end()) return {Code::kNotFound, "there is no table " + in_quotes(name)};
+  if (spec == tables.end()) return Status(Code::kNotFound, "there is no table " + in_quotes(name));
   const int32_t table = plan_table(engine_->plan(), static_cast<size_t>(spec - tables.begin()));
   if (table < 0) {
-    return {Code::kNotFound,
-            "table " + in_quotes(name) + " is not loaded as it is: no op reads it, or only sums of its rows"};
+    return Status(Code::kNotFound, "table " + in_quotes(name) +
+                                       " is not loaded as it is: no op reads it, or only sums of its rows");
   }
   const bool is_tiered = engine_->plan().tables[static_cast<size_t>(table)].tiered;
   if (is_tiered ? !engine_->store().tier_stats(table)
                 : !engine_->host_memory() || engine_->store().needs_ids())
     return unsupported("rows of table " + in_quotes(name) + " are not in host memory");
+  return ReadTable{&*spec, table, is_tiered};
+}
+
+Result<int32_t> Model::row_dim(const std::string& name) const {
+  DPI_ASSIGN_OR_RETURN(const ReadTable read, read_table(name));
+  return static_cast<int32_t>(read.spec->dim);
+}
+
+Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, std::span<float> out) const {
+  DPI_ASSIGN_OR_RETURN(const ReadTable read, read_table(name));
+  const TableSpec* const spec = read.spec;
   const auto dim = static_cast<size_t>(spec->dim);
   if (out.size() / dim < keys.size()) {
     return invalid_argument("out has " + std::to_string(out.size()) + " floats, expected " +
@@ -70,28 +93,23 @@ Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, 
   for (size_t k = 0; spec->keys.empty() && k < keys.size(); ++k) {
     if (keys[k] >= 0 && keys[k] < spec->rows) continue;
     return invalid_argument("key " + std::to_string(k) + " is " + std::to_string(keys[k]) + ", table " +
-                            in_quotes(name) + " has rows 0 to " + std::to_string(spec->rows - 1));
+                            in_quotes(name) + " has rows 0 to " + std::to_string(spec->rows - 1))
+        .at(static_cast<int64_t>(k), -1);
   }
   // All at once: what fails has written nothing.
   std::vector<int32_t> rows(keys.size());
   const bool numbered = spec->external && spec->key_set >= 0;
   if (numbered && keys.size() > static_cast<size_t>(kMostRequestKeys))
     return invalid_argument("more than 2^30 keys at once");
-  if (numbered) std::iota(rows.begin(), rows.end(), 0);
-  for (size_t at = 0; at < keys.size() && !numbered; at += kGroup) {
-    const std::span<const int64_t> group = keys.subspan(at, std::min(kGroup, keys.size() - at));
-    if (spec->keys.empty()) {
-      std::transform(group.begin(), group.end(), rows.begin() + static_cast<std::ptrdiff_t>(at),
-                     [](int64_t k) { return static_cast<int32_t>(k); });
-    } else {
-      rows_of_keys(*engine_->keys(), *spec, group, rows.data() + at);
-    }
-  }
+  if (numbered)
+    std::iota(rows.begin(), rows.end(), 0);
+  else
+    rows_of(engine_->keys(), *spec, keys, rows.data());
   DPI_ASSIGN_OR_RETURN(const std::unique_ptr<StoreReader> reader,
                        engine_->store().open_reader({static_cast<int64_t>(keys.size()), 1}));
-  DPI_RETURN_IF_ERROR(is_tiered ? to_places(*reader, table, numbered ? keys.data() : nullptr, rows)
-                                : reader->acquire({}).status());
-  const kernels::TableView view = reader->view(table);
+  DPI_RETURN_IF_ERROR(read.tiered ? to_places(*reader, read.table, numbered ? keys.data() : nullptr, rows)
+                                  : reader->acquire({}).status());
+  const kernels::TableView view = reader->view(read.table);
   for (size_t k = 0; k < keys.size(); ++k) kernels::decode_row(view, rows[k], out.data() + k * dim);
   reader->release();
   return {};
