@@ -1,13 +1,14 @@
 /* python.i - the Python part of bindings/dpi.i: the extension dpi._native. Every function of the C API one to one, pointers as integer
  * addresses (or None; bytes and bytearray where memory is read or filled), a dpi_error as an exception, a handle that a function makes as
  * its result. Texts are str or bytes. The GIL is released around every call but those on rows and small ones. Beside them the
- * hand-written calls over arrays, src/predict.h and src/raw.h.
+ * hand-written calls over arrays, src/predict.h, src/raw.h and src/table.h.
  */
 %{
 #define SWIG_PYTHON_STRICT_BYTE_CHAR
 #include "python/src/call.h"
 #include "python/src/predict.h"
 #include "python/src/raw.h"
+#include "python/src/table.h"
 %}
 
 %apply int { int32_t, dpi_status };
@@ -77,6 +78,7 @@ DPI_MADE(dpi_rows)
 %nothread dpi_model_feature_index;
 %nothread dpi_model_feature_name;
 %nothread dpi_model_head_name;
+%nothread dpi_table_dim;
 %nothread dpi_rows_create;
 %nothread dpi_rows_clear;
 %nothread dpi_rows_begin;
@@ -98,6 +100,7 @@ DPI_MADE(dpi_rows)
 %native(dpi_py_cell_close) PyObject *dpi_py_cell_close(PyObject *, PyObject *);
 %native(dpi_py_cell_free) PyObject *dpi_py_cell_free(PyObject *, PyObject *);
 %native(dpi_py_predict) PyObject *dpi_py_predict(PyObject *, PyObject *);
+%native(dpi_py_table_lookup) PyObject *dpi_py_table_lookup(PyObject *, PyObject *);
 %native(dpi_py_rows_predict) PyObject *dpi_py_rows_predict(PyObject *, PyObject *);
 %native(dpi_py_rows_fill) PyObject *dpi_py_rows_fill(PyObject *, PyObject *);
 %native(dpi_py_rows_set) PyObject *dpi_py_rows_set(PyObject *, PyObject *);

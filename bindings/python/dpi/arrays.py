@@ -66,6 +66,14 @@ def integers(what: str, value: Any) -> Optional[np.ndarray]:
     return packed(found, np.int64)
 
 
+def keys(value: Any) -> np.ndarray:
+    """value as contiguous 64-bit integers, uint64 as they are; raises unless it is a list of integers."""
+    found = _of_kinds("keys", value, "iu", "integers")
+    if found.ndim != 1:
+        raise invalid(f"keys: {found.ndim} dimensions, expected [n]")
+    return packed(found, np.uint64 if found.dtype == np.uint64 else np.int64)
+
+
 def floats(what: str, value: Any) -> Optional[np.ndarray]:
     """value as contiguous float32, rounded to nearest; raises unless it holds numbers."""
     if value is None:

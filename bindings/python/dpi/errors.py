@@ -7,7 +7,7 @@ class Error(Exception):
     """A call that failed. Every status has its subclass; a status of a newer library is an Error itself.
 
     code         int, the C API's number of the status (DPI_E_...)
-    row          int, offending row of the batch, -1 if none; a row of the shared part when in_shared
+    row          int, offending row of the batch, -1 if none; a row of the shared part when in_shared; of table_lookup the key's number
     feature      int, index of the feature in Model.features, -1 if none
     native_code  int, errno or the device's own error, 0 if none
     in_shared    bool, row counts shared rows
@@ -36,7 +36,7 @@ class InvalidArgument(Error, ValueError):
 
 
 class NotFound(Error):
-    """No such file, feature or option."""
+    """No such file, feature, table or option; a row that is not in the host tier yet (table.NAME.miss=fail)."""
 
 
 class Io(Error):
@@ -72,7 +72,7 @@ class Cancelled(Error):
 
 
 class QueueFull(Error):
-    """Reserved: no call raises it."""
+    """The host tier fetches as many rows as it may (options store.*): try again."""
 
 
 class Closed(Error):

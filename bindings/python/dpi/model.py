@@ -18,6 +18,7 @@ from .schema import Feature, Info, read_features, read_info
 
 _LAYOUTS = {"row_major": _native.DPI_LAYOUT_ROW_MAJOR, "slot_major": _native.DPI_LAYOUT_SLOT_MAJOR}
 _predict = _native.dpi_py_predict
+_table_lookup = _native.dpi_py_table_lookup
 Result = Union[np.ndarray, Tuple[np.ndarray, np.ndarray]]
 
 
@@ -158,6 +159,28 @@ class Model(Closing):
         """An empty batch of raw rows, for one that is filled step by step."""
         return Rows(self)
 
+    # ---- embeddings alone ----
+    def table_lookup(self, table: str, keys: Any, *, out: Optional[np.ndarray] = None) -> np.ndarray:
+        """Rows of one table, [n, dim] float32, as the model's own lookups read them: for a dense part that runs elsewhere.
+
+        table  the table's name in the bundle; NotFound if there is none, or no op of the model reads its rows
+        keys   [n] int64 or uint64. Where a key set finds the table's rows, any key, and one that it does not hold gives the table's
+               default row; a uint64 stands for the int64 of the same bits, as hashes of 64 bits are stored. Else row numbers, and one
+               outside the table is InvalidArgument, its `row` the key's number in `keys`
+        out    [n, dim] float32 (or those floats in one dimension), contiguous, to write to; None = a new array
+
+        A table in the host tier (option store.host_bytes) is read through it, by its policy table.NAME.miss: "exact" waits for rows that
+        are late; "default" hands out table.NAME.default in their place, and only the counter `defaulted` under "tiers" of counters()
+        tells; "fail" raises NotFound. Contiguous keys of these types are read where they lie; others are converted first. They must not
+        change during the call. What fails leaves `out` as it is.
+        """
+        rows = _table_lookup(self._cell, table, keys, out)
+        if rows is NotImplemented:
+            rows = _table_lookup(self._cell, table, arrays.keys(keys), out)
+        if rows is NotImplemented:
+            raise make(_native.DPI_E_INTERNAL, message="keys stayed of another form")
+        return rows
+
     # ---- what it is ----
     def feature(self, name: str) -> Feature:
         """The feature of that name; NotFound if there is none."""
@@ -193,8 +216,8 @@ class Model(Closing):
         return self.report()["plan"]
 
     def counters(self) -> Dict[str, Any]:
-        """Counts since the load: calls, rows, errors by code, waits, and by feature what was missing, unknown, cut:
-        dpi_model_counters_json."""
+        """Counts since the load: calls, rows, errors by code, waits, by feature what was missing, unknown, cut, and by table of the host
+        tier what was late or handed out as the default: dpi_model_counters_json."""
         return self._json(_native.dpi_model_counters_json)
 
     def warm_up(self, max_rows: int) -> None:
