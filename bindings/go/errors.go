@@ -25,7 +25,7 @@ const (
 	NoDevice        Code = 8  // the device asked for cannot be used; the text says why
 	Timeout         Code = 9  // the context's deadline passed
 	Cancelled       Code = 10 // the context was cancelled
-	QueueFull       Code = 11
+	QueueFull       Code = 11 // the host tier fetches as many rows as it may (options store.*): try again
 	Closed          Code = 12 // used after Close
 	Forked          Code = 13 // the model belongs to the parent process
 	Version         Code = 14 // binding and library do not fit

@@ -208,17 +208,39 @@ func (m *Model) describe(scratch native.Call) error {
 	return nil
 }
 
-// TableLookup returns rows of one table, [len(keys), dim], as the model's lookups read them. Where a key set finds the table's rows, an
-// absent key gives the default row; else keys are row numbers, and one outside the table is an error. dim is in InfoJSON.
-func (m *Model) TableLookup(table string, keys []int64, dim int) ([]float32, error) {
+// TableDim returns the floats of a row of a table that TableLookup reads; the error says why it reads no such table.
+func (m *Model) TableDim(table string) (dim int, err error) {
 	if strings.IndexByte(table, 0) >= 0 {
-		return nil, invalid("the table's name holds a NUL byte")
+		return 0, invalid("the table's name holds a NUL byte")
 	}
-	if dim < 1 || dim > 1<<16 {
-		return nil, invalid("dim is %d, expected 1 .. 65536", dim)
+	err = m.with(func() error {
+		name := native.CString(table)
+		if dim = int(native.Dpi_table_dim(m.handle, name)); dim >= 0 {
+			return nil
+		}
+		dim = 0
+		return inCall(func(c native.Call) int32 { return native.Dpi_table_lookup(m.handle, name, nil, 0, nil, 0, c.Error()) })
+	})
+	return dim, err
+}
+
+// TableLookup returns rows of one table, [len(keys), dim], as the model's lookups read them: for services that keep the dense part
+// elsewhere, or to look at embeddings. Where a key set finds the table's rows, keys are any int64 and an absent one gives the default row;
+// else keys are row numbers, and one outside the table is an error, whose Row is the key's number in keys. dim is the table's, as TableDim
+// tells it: with another, or where the table is not read at all, there is an error before memory is taken for the rows.
+//
+// A table in the host tier (option store.host_bytes) is read by its policy table.NAME.miss: "exact" waits for rows that are late; "default"
+// hands out table.NAME.default in their place without an error, and only the counter "defaulted" in CountersJSON tells; "fail" is ErrNotFound.
+func (m *Model) TableLookup(table string, keys []int64, dim int) ([]float32, error) {
+	width, err := m.TableDim(table)
+	if err != nil {
+		return nil, err
+	}
+	if width != dim {
+		return nil, invalid("table '%s' has rows of %d floats, dim is %d", table, width, dim)
 	}
 	out := make([]float32, len(keys)*dim)
-	err := m.with(func() error {
+	err = m.with(func() error {
 		return inCall(func(c native.Call) int32 {
 			return native.Dpi_table_lookup(m.handle, native.CString(table), native.First(keys), uint64(len(keys)), native.First(out),
 				uint64(len(out)), c.Error())

@@ -366,20 +366,81 @@ func TestTableLookup(t *testing.T) {
 		t.Fatal(none, err)
 	}
 	for text, call := range map[string]func() ([]float32, error){
-		"there is no table 'nowhere'":                  func() ([]float32, error) { return m.TableLookup("nowhere", []int64{0}, 16) },
-		"key 1 is 286, table 'area' has rows 0 to 285": func() ([]float32, error) { return m.TableLookup("area", []int64{0, 286}, 16) },
-		"out has 8 floats, expected 1 x 16":            func() ([]float32, error) { return m.TableLookup("area", []int64{0}, 8) },
-		"dim is 0, expected 1 .. 65536":                func() ([]float32, error) { return m.TableLookup("area", []int64{0}, 0) },
-		"the table's name holds a NUL byte":            func() ([]float32, error) { return m.TableLookup("a\x00", []int64{0}, 16) },
+		"there is no table 'nowhere'":                   func() ([]float32, error) { return m.TableLookup("nowhere", []int64{0}, 16) },
+		"key 1 is 286, table 'area' has rows 0 to 285":  func() ([]float32, error) { return m.TableLookup("area", []int64{0, 286}, 16) },
+		"table 'area' has rows of 16 floats, dim is 8":  func() ([]float32, error) { return m.TableLookup("area", []int64{0}, 8) },
+		"table 'area' has rows of 16 floats, dim is 32": func() ([]float32, error) { return m.TableLookup("area", []int64{0}, 32) },
+		"rows of 16 floats, dim is 0":                   func() ([]float32, error) { return m.TableLookup("area", nil, 0) },
+		"rows of 16 floats, dim is -16":                 func() ([]float32, error) { return m.TableLookup("area", []int64{0}, -16) },
+		"table 'area.scalars'":                          func() ([]float32, error) { return m.TableLookup("area.scalars", []int64{0}, 1) },
+		"the table's name holds a NUL byte":             func() ([]float32, error) { return m.TableLookup("a\x00", []int64{0}, 16) },
 	} {
 		if rows, err := call(); err == nil || rows != nil || !strings.Contains(err.Error(), text) {
 			t.Fatalf("%q: %v", text, err)
 		}
+	}
+	var failed *dpi.Error
+	if _, err := m.TableLookup("area", []int64{0, 3, -5}, 16); !errors.As(err, &failed) || failed.Row != 2 || failed.Feature != -1 {
+		t.Fatalf("%+v", err)
+	}
+	if dim, err := m.TableDim("area"); err != nil || dim != 16 {
+		t.Fatal(dim, err)
+	}
+	if dim, err := m.TableDim("nowhere"); !errors.Is(err, dpi.ErrNotFound) || dim != 0 {
+		t.Fatal(dim, err)
 	}
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if rows, err := m.TableLookup("area", []int64{0}, 16); !errors.Is(err, dpi.ErrClosed) || rows != nil {
 		t.Fatal(rows, err)
+	}
+	if _, err := m.TableDim("area"); !errors.Is(err, dpi.ErrClosed) {
+		t.Fatal(err)
+	}
+}
+
+// What is refused is refused before memory is taken for its rows: 16 TiB here, which would end the process.
+func TestTableLookupRefusesBeforeItAllocates(t *testing.T) {
+	m := load(t, demo(t, "msweb_deepfm.h5"), dpi.WithDevice("cpu"))
+	keys := make([]int64, 1<<22)
+	for table, want := range map[string]error{"nowhere": dpi.ErrNotFound, "area": dpi.ErrInvalidArgument} {
+		if rows, err := m.TableLookup(table, keys, 1<<20); !errors.Is(err, want) || rows != nil {
+			t.Fatal(len(rows), err)
+		}
+	}
+}
+
+// Rows that are late under miss=default are the default row, and the counter says how many were.
+func TestTableLookupByPolicy(t *testing.T) {
+	tiered := func(miss string) *dpi.Model {
+		return load(t, demo(t, "msweb_deepfm.h5"), dpi.WithDevice("cpu"), dpi.WithOption("store.host_bytes", "12000"),
+			dpi.WithOption("store.resident_bytes", "0"), dpi.WithOption("table.area.miss", miss), dpi.WithOption("table.area.default", "0.25"))
+	}
+	m, defaults := tiered("default"), 0
+	for key := int64(0); key < 286; key++ {
+		row, err := m.TableLookup("area", []int64{key}, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row[0] == 0.25 && row[15] == 0.25 {
+			defaults++
+		}
+	}
+	text, err := m.CountersJSON()
+	var counters struct {
+		Tiers []struct {
+			Name      string
+			Defaulted int
+		}
+	}
+	if err != nil || json.Unmarshal([]byte(text), &counters) != nil || counters.Tiers[0].Name != "area" {
+		t.Fatal(text, err)
+	}
+	if defaults == 0 || counters.Tiers[0].Defaulted != defaults {
+		t.Fatalf("%d rows were the default, counted %d", defaults, counters.Tiers[0].Defaulted)
+	}
+	if _, err := tiered("fail").TableLookup("area", []int64{1, 284}, 16); !errors.Is(err, dpi.ErrNotFound) {
+		t.Fatal(err)
 	}
 }

@@ -209,12 +209,51 @@ class ScoresTest {
       assertEquals(0, model.tableLookup("area", new long[0], 16).length);
       DpiException refused = assertThrows(DpiException.class, () -> model.tableLookup("area", new long[] {0, 286}, 16));
       assertTrue(refused.getMessage().contains("key 1 is 286, table 'area' has rows 0 to 285"), refused.getMessage());
-      assertThrows(DpiException.class, () -> model.tableLookup("nowhere", new long[] {0}, 16));
-      assertThrows(IllegalArgumentException.class, () -> model.tableLookup("area", new long[] {0}, 0));
+      assertEquals(1, refused.row());
+      assertEquals(-1, refused.feature());
+      assertThrows(DpiException.NotFound.class, () -> model.tableLookup("nowhere", new long[] {0}, 16));
+      for (int dim : new int[] {0, -16, 8, 32}) {
+        String text = assertThrows(IllegalArgumentException.class, () -> model.tableLookup("area", new long[] {0}, dim)).getMessage();
+        assertEquals("table 'area' has rows of 16 floats, dim is " + dim, text);
+      }
+      assertEquals(16, model.tableDim("area"));
+      assertThrows(DpiException.NotFound.class, () -> model.tableDim("nowhere"));
       assertThrows(IllegalArgumentException.class, () -> model.tableLookup("area", new long[16384], 65536));
       assertThrows(IllegalArgumentException.class, () -> model.tableLookup("a\0", new long[] {0}, 16));
       assertThrows(NullPointerException.class, () -> model.tableLookup(null, new long[] {0}, 16));
       assertThrows(NullPointerException.class, () -> model.tableLookup("area", null, 16));
+    }
+  }
+
+  /** What is refused is refused before memory is taken for its rows, which would be more than a block may have here. */
+  @Test
+  void tablesAreRefusedBeforeMemoryIsTaken() throws Exception {
+    try (Model model = Support.cpu(Support.demo("msweb_deepfm.h5"))) {
+      assertThrows(DpiException.NotFound.class, () -> model.tableLookup("nowhere", new long[1 << 20], 1 << 16));
+      assertThrows(IllegalArgumentException.class, () -> model.tableLookup("area", new long[1 << 20], 1 << 16));
+    }
+  }
+
+  private static Model tiered(String miss) {
+    return Model.builder().path(Support.demo("msweb_deepfm.h5")).device(Device.CPU).option("store.host_bytes", "12000")
+        .option("store.resident_bytes", "0").option("table.area.miss", miss).option("table.area.default", "0.25").load();
+  }
+
+  /** Rows that are late under miss=default are the default row, and the counter says how many were. */
+  @Test
+  void lateRowsOfATable() throws Exception {
+    int defaults = 0;
+    try (Model model = tiered("default")) {
+      for (int key = 0; key < 286; key++) {
+        float[] row = model.tableLookup("area", new long[] {key}, 16);
+        if (row[0] == 0.25f && row[15] == 0.25f) defaults++;
+      }
+      String area = model.countersJson().split("\"tiers\":")[1].split("\"name\":\"area\"")[1];
+      assertEquals(defaults, Integer.parseInt(area.split("\"defaulted\":")[1].split(",")[0]));
+      assertTrue(defaults > 0);
+    }
+    try (Model model = tiered("fail")) {
+      assertEquals(1, assertThrows(DpiException.NotFound.class, () -> model.tableLookup("area", new long[] {1, 284}, 16)).row());
     }
   }
 }

@@ -190,7 +190,7 @@ public class DpiException extends RuntimeException {
     }
   }
 
-  /** No room for another call. */
+  /** The host tier fetches as many rows as it may (options store.*): try again. */
   public static final class QueueFull extends DpiException {
     private static final long serialVersionUID = 1L;
 

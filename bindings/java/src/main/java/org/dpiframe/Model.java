@@ -135,14 +135,38 @@ public final class Model implements AutoCloseable {
     call.check(inside(handle -> DpiNative.dpi_model_warm_up(handle, maxRows, call.error())));
   }
 
+  /** Floats of a row of a table that {@link #tableLookup} reads; the exception says why it reads no such table. */
+  public int tableDim(String table) {
+    return dimOf(Block.text(table));
+  }
+
+  private int dimOf(Block name) {
+    CallBlock call = new CallBlock();
+    int found = inside(handle -> {
+      int dim = DpiNative.dpi_table_dim(handle, name.address);
+      if (dim < 0) call.check(DpiNative.dpi_table_lookup(handle, name.address, 0, 0, 0, 0, call.error()));
+      return dim;
+    });
+    Reference.reachabilityFence(name);
+    return found;
+  }
+
   /**
-   * Rows of one table, {@code [keys, dim]}, as the model's lookups read them. Where a key set finds the table's rows, an absent key gives
-   * the default row; else keys are row numbers, and one outside the table is an error. {@code dim}: {@link #infoJson}.
+   * Rows of one table, {@code [keys, dim]}, as the model's lookups read them: for services that keep the dense part elsewhere, or to look
+   * at embeddings. Where a key set finds the table's rows, keys are any long and an absent one gives the default row; else keys are row
+   * numbers, and one outside the table is an error, whose {@link DpiException#row()} is the key's number in {@code keys}. {@code dim} is
+   * the table's, as {@link #tableDim} tells it: with another, or where the table is not read at all, there is an error before memory is
+   * taken for the rows.
+   *
+   * <p>A table in the host tier (option store.host_bytes) is read by its policy table.NAME.miss: "exact" waits for rows that are late;
+   * "default" hands out table.NAME.default in their place without an error, and only the counter "defaulted" of {@link #countersJson}
+   * tells; "fail" is {@link DpiException.NotFound}.
    */
   public float[] tableLookup(String table, long[] keys, int dim) {
-    if (dim < 1 || dim > 1 << 16) throw new IllegalArgumentException("dim is " + dim + ", expected 1 to 65536");
     Block name = Block.text(table);
     long rowsAt = (long) keys.length * Long.BYTES;
+    int width = dimOf(name);
+    if (dim != width) throw new IllegalArgumentException("table '" + table + "' has rows of " + width + " floats, dim is " + dim);
     long count = (long) keys.length * dim;
     Block block = new Block(rowsAt + count * Float.BYTES);
     block.longs(0, keys.length).put(keys);
