@@ -53,6 +53,7 @@ python_under_asan() {
   env LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1 PYTHONMALLOC=malloc \
     DPI_PYTHON="$BUILD/asan/python" DPI_BIN="$BUILD/asan/bin" PYTHONDONTWRITEBYTECODE=1 timeout 500 "$PYTHON" -m pytest -q -p no:cacheprovider \
     --import-mode=importlib tests/python/test_scores.py tests/python/test_raw_values.py tests/python/test_errors.py tests/python/test_lifetime.py \
+    tests/python/test_tables.py \
     -k 'not device_error and not gil_is_released and not raw_rows_as and not grow' "$@"
 }
 check "Python under the sanitizer" python_under_asan
