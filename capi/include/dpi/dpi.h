@@ -193,6 +193,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   in_flight          1 ... 8                             3      chunks of one call in flight on a device with its own memory
  *   small_batch        on | off                            off    one kernel for small batches where the device has one
  *   tuning             default | off | path                default   measured choices of the cuda backend's kernels
+ *   store.share        on | off                            on     tables with models of the same environment, hooks and device whose tables are equal:
+ *                                                                 one copy, freed with the last. A load waits while another one reads the same
+ *                                                                 tables, and compares every row; dpi_model_info_json says how many models hold each
  * For tables larger than memory. The rows of tables in the host tier stay in the bundle's file, and a cache of fixed size holds those that calls
  * need; scores are those of resident tables, to the bit where debug.fold=off, else within rounding, since nothing is derived from such rows. The
  * file may be replaced by another of its name, but not written to: a row that cannot be read is DPI_E_IO for the call. dpi_model_load_memory

@@ -78,6 +78,7 @@ MemoryHooks Environment::memory() const {
 }
 
 void Environment::before_fork() {
+  parts_.before_fork();
   memory_mutex_.lock();
   log_.before_fork();
 }
@@ -85,6 +86,7 @@ void Environment::before_fork() {
 void Environment::after_fork(bool child) {
   log_.after_fork(child);
   memory_mutex_.unlock();
+  parts_.after_fork(child);
   if (!child) return;
   // The child has none of the threads, and locks of theirs may be held: that pool is not touched again.
   // A new one takes its place without its end, and without memory: fork() cannot fail for want of it.

@@ -1,6 +1,6 @@
-// What models share: the log, the worker threads, where large blocks of host memory come from. A model keeps
-// the environment it was loaded in alive. Models loaded without one share the process's, which is never
-// destroyed, so that a thread which outlives main() still finds it.
+// What models share: the log, the worker threads, where large blocks of host memory come from, tables of
+// equal content. A model keeps the environment it was loaded in alive. Models loaded without one share the
+// process's, which is never destroyed, so that a thread which outlives main() still finds it.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/log.hpp"
+#include "base/shared_parts.hpp"
 #include "base/status.hpp"
 #include "base/thread_pool.hpp"
 
@@ -42,6 +43,8 @@ class Environment {
   LogSink& log() { return log_; }
   /// Has no threads until a model asks for more than one.
   ThreadPool& pool() { return *pool_; }
+  /// Tables that several models read.
+  SharedParts& parts() { return parts_; }
 
   /// Around fork(), by the one that forks; an environment may be used in the child.
   void before_fork();
@@ -51,6 +54,7 @@ class Environment {
   Environment();
 
   LogSink log_;
+  SharedParts parts_;
   mutable std::mutex memory_mutex_;
   MemoryHooks memory_;
   alignas(ThreadPool) std::byte pool_room_[sizeof(ThreadPool)];

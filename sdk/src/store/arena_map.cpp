@@ -1,6 +1,7 @@
 #include "store/arena_map.hpp"
 
 #include <bit>
+#include <cstddef>
 
 #include "base/checked.hpp"
 
@@ -9,19 +10,20 @@ namespace dpi {
 namespace {
 
 constexpr int64_t kArenaLimit = int64_t{1} << 46;
+constexpr int64_t kHugePage = int64_t{2} << 20;
 
 int64_t padded_stride(int64_t bytes) {
   if (bytes <= 32) return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes)));
   return bytes <= 64 ? 64 : round_up(bytes, 32);
 }
 
-/// Places `bytes` at the end of the arena, 64-byte aligned; -1 when it does not fit.
-int64_t place(ArenaMap* l, int64_t count, int64_t size) {
+/// Places `bytes` at the end of a block, 64-byte aligned; -1 when it does not fit.
+int64_t place(ArenaMap::Block* b, int64_t count, int64_t size) {
   const auto need = checked_mul(count, size);
-  const auto end = need ? checked_add(static_cast<int64_t>(l->bytes), *need) : std::nullopt;
+  const auto end = need ? checked_add(static_cast<int64_t>(b->bytes), *need) : std::nullopt;
   if (!end || *end > kArenaLimit) return -1;
-  const auto at = static_cast<int64_t>(l->bytes);
-  l->bytes = static_cast<uint64_t>(round_up(*end, 64));
+  const auto at = static_cast<int64_t>(b->bytes);
+  b->bytes = static_cast<uint64_t>(round_up(*end, 64));
   return at;
 }
 
@@ -33,14 +35,32 @@ bool can_ride(const std::vector<StoreTable>& tables, size_t rider) {
          tables[rider].dtype == kernels::DType::kF32 && tables[carrier].dtype != kernels::DType::kI8;
 }
 
-}  // namespace
+bool has_rows_here(const StoreTable& t) { return !t.tiered && t.rows > 0; }
 
-Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool widen) {
-  ArenaMap l;
-  l.tables.resize(tables.size());
+/// Rows, scales and bits of a table; false when they do not fit.
+bool place_table(const StoreTable& table, bool rides, ArenaMap* l, ArenaMap::Table* to) {
+  ArenaMap::Block& b = l->blocks[static_cast<size_t>(to->block)];
+  const uint64_t before = b.bytes;
+  bool fits = true;
+  if (!rides) to->offset = place(&b, table.rows, to->stride);
+  fits = fits && to->offset >= 0;
+  if (table.dtype == kernels::DType::kI8) {
+    to->scale_offset = place(&b, table.rows, sizeof(float));
+    fits = fits && to->scale_offset >= 0;
+  }
+  if (table.needs_nonzero) {
+    to->nonzero_offset = place(&b, (table.rows + 63) / 64, sizeof(uint64_t));
+    fits = fits && to->nonzero_offset >= 0;
+  }
+  to->bytes = b.bytes - before;
+  return fits;
+}
+
+/// Strides, and who rides: offsets of riders are within the row, until their carriers are placed.
+std::vector<bool> lay_out_rows(const std::vector<StoreTable>& tables, bool widen, ArenaMap* l) {
   std::vector<int64_t> used(tables.size());  // payload of a carrier's row so far, riders included
   for (size_t t = 0; t < tables.size(); ++t) {
-    auto& to = l.tables[t];
+    auto& to = l->tables[t];
     to.row_bytes = tables[t].dim * kernels::dtype_bytes(tables[t].dtype);
     to.stride = padded_stride(to.row_bytes);
     used[t] = to.row_bytes;
@@ -49,42 +69,86 @@ Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool wide
   for (size_t t = 0; t < tables.size(); ++t) {
     if (!can_ride(tables, t)) continue;
     const auto carrier = static_cast<size_t>(tables[t].ride_with);
-    auto& host = l.tables[carrier];
+    auto& host = l->tables[carrier];
     const int64_t at = round_up(used[carrier], 4);
-    const int64_t end = at + l.tables[t].row_bytes;
+    const int64_t end = at + l->tables[t].row_bytes;
     if (end > host.stride && !(widen && end <= 64)) continue;
     host.stride = end > host.stride ? 64 : host.stride;
     host.shares_rows = true;
     used[carrier] = end;
     rides[t] = true;
-    l.tables[t].shares_rows = true;
-    l.tables[t].offset = at;  // within the row, until the carrier is placed
+    l->tables[t].shares_rows = true;
+    l->tables[t].offset = at;
   }
+  return rides;
+}
+
+/// Blocks of their own for large tables that may be shared, with all who ride there.
+void choose_blocks(const std::vector<StoreTable>& tables, const std::vector<bool>& rides, ArenaMap* l) {
+  std::vector<bool> open(tables.size());
+  for (size_t t = 0; t < tables.size(); ++t) open[t] = has_rows_here(tables[t]) && !tables[t].content.empty();
+  for (size_t t = 0; t < tables.size(); ++t) {
+    if (rides[t] && tables[t].content.empty()) open[static_cast<size_t>(tables[t].ride_with)] = false;
+  }
+  l->blocks.push_back({0, true});
+  for (size_t t = 0; t < tables.size(); ++t) {
+    if (!open[t] || rides[t] || tables[t].rows < ArenaMap::kOwnBlock / l->tables[t].stride) continue;
+    l->tables[t].block = static_cast<int32_t>(l->blocks.size());
+    l->blocks.push_back({0, true});
+  }
+  for (size_t t = 0; t < tables.size(); ++t) {
+    if (rides[t]) l->tables[t].block = l->tables[static_cast<size_t>(tables[t].ride_with)].block;
+    if (has_rows_here(tables[t]) && tables[t].content.empty())
+      l->blocks[static_cast<size_t>(l->tables[t].block)].may_share = false;
+  }
+}
+
+}  // namespace
+
+Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool widen) {
+  ArenaMap l;
+  l.tables.resize(tables.size());
+  const std::vector<bool> rides = lay_out_rows(tables, widen, &l);
+  choose_blocks(tables, rides, &l);
   bool fits = true;
   for (size_t t = 0; t < tables.size(); ++t) {
-    auto& to = l.tables[t];
-    const uint64_t before = l.bytes;
     if (tables[t].tiered) continue;  // its rows lie elsewhere
-    if (!rides[t]) to.offset = place(&l, tables[t].rows, to.stride);
-    fits = fits && to.offset >= 0;
-    if (tables[t].dtype == kernels::DType::kI8) {
-      to.scale_offset = place(&l, tables[t].rows, sizeof(float));
-      fits = fits && to.scale_offset >= 0;
-    }
-    if (tables[t].needs_nonzero) {
-      to.nonzero_offset = place(&l, (tables[t].rows + 63) / 64, sizeof(uint64_t));
-      fits = fits && to.nonzero_offset >= 0;
-    }
-    to.bytes = l.bytes - before;
+    fits = place_table(tables[t], rides[t], &l, &l.tables[t]) && fits;
+  }
+  for (size_t b = 0; b < l.blocks.size() && fits; ++b) {
+    if (b > 0)
+      l.blocks[b].bytes = static_cast<uint64_t>(round_up(static_cast<int64_t>(l.blocks[b].bytes), kHugePage));
+    l.bytes += l.blocks[b].bytes;
+    fits = l.bytes <= static_cast<uint64_t>(kArenaLimit);
   }
   if (!fits) return Status(Code::kOutOfMemory, "the tables need more than 64 TiB");
+  l.blocks[0].may_share = l.blocks[0].may_share && l.blocks[0].bytes > 0;
   for (size_t t = 0; t < tables.size(); ++t) {
     if (!rides[t]) continue;
-    const auto& carrier = l.tables[tables[t].ride_with];
+    const auto& carrier = l.tables[static_cast<size_t>(tables[t].ride_with)];
     l.tables[t].offset += carrier.offset;
     l.tables[t].stride = carrier.stride;
   }
   return l;
+}
+
+std::string block_content(const ArenaMap& map, const std::vector<StoreTable>& tables, size_t block) {
+  std::string out = std::to_string(map.blocks[block].bytes);
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const ArenaMap::Table& at = map.tables[t];
+    if (!has_rows_here(tables[t]) || at.block != static_cast<int32_t>(block)) continue;
+    const int64_t numbers[] = {tables[t].rows,
+                               tables[t].dim,
+                               static_cast<int64_t>(tables[t].dtype),
+                               at.offset,
+                               at.stride,
+                               at.scale_offset,
+                               at.nonzero_offset,
+                               static_cast<int64_t>(tables[t].content.size())};
+    for (const int64_t n : numbers) out += ' ' + std::to_string(n);
+    out += ':' + tables[t].content;
+  }
+  return out;
 }
 
 }  // namespace dpi

@@ -1,6 +1,10 @@
 // Where the rows of a table set lie in one fused arena: base and stride per table, 64-bit offsets. Pure
 // arithmetic, shared by the resident store and by forecasts.
 //
+// A table that other models may read too (StoreTable::content) and is large has a block of its own, riders
+// included, so that it can be held by several models; the rest is one block, which models hold together when
+// all of it is equal. Large, because a block takes whole huge pages.
+//
 // A row of at most 32 bytes gets a stride of the next power of two, so that it never straddles a 32-byte
 // sector; up to 64 bytes a stride of 64; beyond that a multiple of 32. A table that may ride (scalars of the
 // same rows, derived by folds) sits in the padding behind its carrier's row when it fits there, so that one
@@ -8,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/status.hpp"
@@ -17,7 +22,8 @@ namespace dpi {
 
 struct ArenaMap {
   struct Table {
-    int64_t offset = 0;           // of row 0, from the arena's base
+    int32_t block = 0;            // [blocks]
+    int64_t offset = 0;           // of row 0, from the block's base
     int64_t stride = 0;           // bytes between rows
     int64_t row_bytes = 0;        // payload of a row
     int64_t scale_offset = -1;    // kI8: float per row, contiguous
@@ -25,12 +31,23 @@ struct ArenaMap {
     uint64_t bytes = 0;           // this table's share, padding included; 0 for a rider
     bool shares_rows = false;     // rider, or carrier of one: its rows hold bytes of another table too
   };
+  struct Block {
+    uint64_t bytes = 0;
+    bool may_share = false;  // all of its tables say what they are made of
+  };
+  static constexpr int64_t kOwnBlock = int64_t{16} << 20;  // the least that a block of its own is worth
+
   std::vector<Table> tables;
-  uint64_t bytes = 0;
+  std::vector<Block> blocks;  // [0]: of all that have none of their own
+  uint64_t bytes = 0;         // of all blocks
 };
 
 /// widen: a carrier's stride may grow to 64 bytes to take its riders (worth it where memory moves 64 bytes
 /// anyway). Fails with kOutOfMemory when the sizes overflow.
 Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool widen);
+
+/// What is in block `block`: equal for two table sets only if their blocks are laid out alike and their
+/// tables say the same of what they are made of.
+std::string block_content(const ArenaMap& map, const std::vector<StoreTable>& tables, size_t block);
 
 }  // namespace dpi

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <dpi/kernels/row_decode.hpp>
@@ -34,12 +35,9 @@ std::string mib(uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1)
 
 class ResidentStore final : public TableStore {
  public:
-  ResidentStore(const dpi_backend_api* api, dpi_backend_device* device, uint64_t limit)
-      : api_(api), device_(device), limit_(limit), stream_(api, device) {}
-  ~ResidentStore() override {
-    stream_.close();
-    if (arena_ != nullptr) api_->free(device_, arena_, DPI_MEMORY_TABLE);
-  }
+  ResidentStore(const dpi_backend_api* api, dpi_backend_device* device, uint64_t limit, TableSharing sharing)
+      : api_(api), device_(device), limit_(limit), sharing_(std::move(sharing)), stream_(api, device) {}
+  ~ResidentStore() override { stream_.close(); }  // before the blocks that it copies to
 
   Result<StoreForecast> plan(std::vector<StoreTable> tables) override;
   Status ingest(int32_t table, int64_t first_row, int64_t n_rows, std::span<const std::byte> rows) override;
@@ -47,26 +45,45 @@ class ResidentStore final : public TableStore {
   Status seal() override;
   Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;
   bool needs_ids() const override { return false; }
+  TableShare share(int32_t table) const override;
   kernels::TableView view(int32_t table) const;
 
  private:
+  /// A block of rows, the same number as in map_.
+  struct Block {
+    std::shared_ptr<TableBlock> memory;
+    bool given = false;  // complete, of another model: rows that come are compared with it
+  };
+
   Status check_budget(uint64_t bytes) const;
   Status allocate();
+  Status make_block(size_t block);
+  Status leave_given(size_t table, const std::string& why);
+  Status copy_block(const std::byte* from, std::byte* to, uint64_t bytes);
+  Result<int64_t> first_difference(size_t table, int64_t first, int64_t n, const std::byte* rows);
+  Result<bool> same_bytes(const std::byte* ours, const void* theirs, size_t bytes);
+  Status put_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
   Status copy_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
   Status upload_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
   Status copy_blocks(size_t table, std::byte* to, int64_t n, const std::byte* rows);
   void note_nonzero(size_t table, int64_t first, int64_t n, const std::byte* rows);
+  Block& block_of(size_t table) { return blocks_[static_cast<size_t>(map_.tables[table].block)]; }
+  std::byte* base_of(size_t table) const {
+    return blocks_[static_cast<size_t>(map_.tables[table].block)].memory->base();
+  }
   bool host() const { return (caps_.flags & DPI_BACKEND_HOST_MEMORY) != 0; }
   std::string name_of(int32_t table) const { return "table '" + tables_[table].name + "'"; }
 
   const dpi_backend_api* api_;
   dpi_backend_device* device_;
   uint64_t limit_;
+  TableSharing sharing_;
   RowStream stream_;
   dpi_backend_caps caps_{};
   std::vector<StoreTable> tables_;
   ArenaMap map_;
-  std::byte* arena_ = nullptr;
+  std::vector<Block> blocks_;
+  std::vector<bool> shared_;                    // by block, after seal: others may read it
   std::vector<int64_t> ingested_;               // rows that have come, per table
   std::vector<std::vector<float>> scales_;      // kI8, until seal on a device; for nonzero bits
   std::vector<std::vector<uint64_t>> nonzero_;  // until seal
@@ -91,7 +108,7 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
   for (const StoreTable& t : tables_)
     if (t.tiered) return internal_error("table '" + t.name + "' is tiered, and this store holds plain ones");
   DPI_ASSIGN_OR_RETURN(map_, make_arena_map(tables_, !host()));
-  DPI_RETURN_IF_ERROR(check_budget(map_.bytes));
+  DPI_RETURN_IF_ERROR(check_budget(map_.bytes - sharing_.claims.given_bytes()));
   ingested_.assign(tables_.size(), 0);
   scales_.resize(tables_.size());
   nonzero_.resize(tables_.size());
@@ -102,13 +119,20 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
 }
 
 Status ResidentStore::allocate() {
-  if (arena_ != nullptr) return {};
-  dpi_backend_error err{};
-  void* p = nullptr;
-  const size_t bytes = std::max<size_t>(64, map_.bytes);
-  DPI_RETURN_IF_ERROR(
-      backend_status(api_->alloc(device_, bytes, DPI_MEMORY_TABLE, &p, &err), err, "table arena"));
-  arena_ = static_cast<std::byte*>(p);
+  if (!blocks_.empty()) return {};
+  blocks_.resize(map_.blocks.size());
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    blocks_[b].memory = sharing_.claims.given(b);
+    blocks_[b].given = blocks_[b].memory != nullptr;
+    if (!blocks_[b].given) DPI_RETURN_IF_ERROR(make_block(b));
+  }
+  return {};
+}
+
+Status ResidentStore::make_block(size_t block) {
+  DPI_ASSIGN_OR_RETURN(blocks_[block].memory,
+                       TableBlock::allocate(api_, device_, sharing_.owner, map_.blocks[block].bytes));
+  blocks_[block].given = false;
   return {};
 }
 
@@ -130,12 +154,89 @@ Status ResidentStore::ingest(int32_t table, int64_t first, int64_t n, std::span<
     return internal_error(name_of(table) + ": scales come before rows");
   if (tables_[t].needs_nonzero) note_nonzero(t, first, n, rows.data());
   ingested_[t] += n;
-  return host() ? copy_rows(t, first, n, rows.data()) : upload_rows(t, first, n, rows.data());
+  sharing_.claims.alive();
+  return put_rows(t, first, n, rows.data());
+}
+
+Status ResidentStore::put_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
+  if (block_of(table).given) {
+    DPI_ASSIGN_OR_RETURN(const int64_t other, first_difference(table, first, n, rows));
+    if (other < 0) return {};
+    DPI_RETURN_IF_ERROR(leave_given(table, "row " + std::to_string(other)));
+  }
+  return host() ? copy_rows(table, first, n, rows) : upload_rows(table, first, n, rows);
+}
+
+/// Of rows of a given block and those that came, -1 when there is none.
+Result<int64_t> ResidentStore::first_difference(size_t table, int64_t first, int64_t n,
+                                                const std::byte* rows) {
+  const auto& at = map_.tables[table];
+  const auto row_bytes = static_cast<size_t>(at.row_bytes), stride = static_cast<size_t>(at.stride);
+  const int64_t block = host() ? n : std::max<int64_t>(1, kStagingBytes / at.stride);
+  dpi_backend_error err{};
+  for (int64_t done = 0; done < n;) {
+    const int64_t now = std::min(block, n - done);
+    const std::byte* there = base_of(table) + at.offset + (first + done) * at.stride;
+    if (!host()) {
+      staging_.resize(static_cast<size_t>(now - 1) * stride + row_bytes);
+      DPI_RETURN_IF_ERROR(
+          backend_status(api_->download(device_, staging_.data(), there, staging_.size(), &err), err,
+                         name_of(static_cast<int32_t>(table))));
+      there = staging_.data();
+    }
+    for (int64_t r = 0; r < now; ++r, ++done) {
+      if (std::memcmp(there + static_cast<size_t>(r) * stride, rows + static_cast<size_t>(done) * row_bytes,
+                      row_bytes) != 0)
+        return first + done;
+    }
+  }
+  return int64_t{-1};
+}
+
+Result<bool> ResidentStore::same_bytes(const std::byte* ours, const void* theirs, size_t bytes) {
+  if (!host()) {
+    dpi_backend_error err{};
+    staging_.resize(bytes);
+    DPI_RETURN_IF_ERROR(
+        backend_status(api_->download(device_, staging_.data(), ours, bytes, &err), err, "comparing tables"));
+    ours = staging_.data();
+  }
+  return std::memcmp(ours, theirs, bytes) == 0;
+}
+
+/// A block of this model's own, with what has come so far: all of that is in the one that was given. Others
+/// who look for these tables find the new one, once it is complete.
+Status ResidentStore::leave_given(size_t table, const std::string& why) {
+  const auto b = static_cast<size_t>(map_.tables[table].block);
+  DPI_RETURN_IF_ERROR(check_budget(limit_ != 0 ? map_.bytes : map_.blocks[b].bytes));
+  const std::shared_ptr<TableBlock> before = blocks_[b].memory;
+  DPI_RETURN_IF_ERROR(make_block(b));
+  if (sharing_.warn)
+    sharing_.warn(name_of(static_cast<int32_t>(table)) +
+                  " is not shared: a model that is loaded says the same hash of it, and " + why +
+                  " differs; one of the two bundles is not what it says (dpi verify)");
+  return copy_block(before->base(), blocks_[b].memory->base(), map_.blocks[b].bytes);
+}
+
+Status ResidentStore::copy_block(const std::byte* from, std::byte* to, uint64_t bytes) {
+  if (host()) {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+  dpi_backend_error err{};
+  for (uint64_t at = 0; at < bytes; at += staging_.size()) {
+    staging_.resize(static_cast<size_t>(std::min<uint64_t>(kStagingBytes, bytes - at)));
+    DPI_RETURN_IF_ERROR(backend_status(
+        api_->download(device_, staging_.data(), from + at, staging_.size(), &err), err, "copying tables"));
+    DPI_RETURN_IF_ERROR(backend_status(api_->upload(device_, to + at, staging_.data(), staging_.size(), &err),
+                                       err, "copying tables"));
+  }
+  return {};
 }
 
 Status ResidentStore::copy_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
   const auto& at = map_.tables[table];
-  std::byte* to = arena_ + at.offset + first * at.stride;
+  std::byte* to = base_of(table) + at.offset + first * at.stride;
   if (at.stride == at.row_bytes) {
     std::memcpy(to, rows, static_cast<size_t>(n * at.row_bytes));
     return {};
@@ -151,7 +252,7 @@ Status ResidentStore::copy_rows(size_t table, int64_t first, int64_t n, const st
 /// Through pinned buffers where the backend can place rows, else by plain copies.
 Status ResidentStore::upload_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
   const auto& at = map_.tables[table];
-  std::byte* to = arena_ + at.offset + first * at.stride;
+  std::byte* to = base_of(table) + at.offset + first * at.stride;
   if (api_->place_rows == nullptr || at.row_bytes > static_cast<int64_t>(RowStream::kBufferBytes))
     return copy_blocks(table, to, n, rows);
   Status sent = stream_.send(to, static_cast<size_t>(at.stride), rows, static_cast<size_t>(at.row_bytes), n);
@@ -206,9 +307,16 @@ Status ResidentStore::ingest_scale(int32_t table, std::span<const float> scale) 
       scale.size() != static_cast<size_t>(tables_[table].rows)) {
     return internal_error(name_of(table) + ": unexpected scales");
   }
-  scales_[table].assign(scale.begin(), scale.end());
+  const auto t = static_cast<size_t>(table);
+  scales_[t].assign(scale.begin(), scale.end());
+  if (block_of(t).given) {
+    DPI_ASSIGN_OR_RETURN(const bool same, same_bytes(base_of(t) + map_.tables[t].scale_offset, scale.data(),
+                                                     scale.size_bytes()));
+    if (same) return {};
+    DPI_RETURN_IF_ERROR(leave_given(t, "a scale"));
+  }
   dpi_backend_error err{};
-  std::byte* to = arena_ + map_.tables[table].scale_offset;
+  std::byte* to = base_of(t) + map_.tables[t].scale_offset;
   return backend_status(api_->upload(device_, to, scale.data(), scale.size_bytes(), &err), err,
                         name_of(table));
 }
@@ -226,8 +334,8 @@ Status ResidentStore::seal() {
     }
     if (tables_[t].dtype == kernels::DType::kI8 && scales_[t].empty())
       return internal_error(name_of(index) + ": no scales came");
-    if (!tables_[t].needs_nonzero) continue;
-    std::byte* to = arena_ + map_.tables[t].nonzero_offset;
+    if (!tables_[t].needs_nonzero || block_of(t).given) continue;  // of equal rows the bits are equal
+    std::byte* to = base_of(t) + map_.tables[t].nonzero_offset;
     const size_t bytes = nonzero_[t].size() * sizeof(uint64_t);
     DPI_RETURN_IF_ERROR(
         backend_status(api_->upload(device_, to, nonzero_[t].data(), bytes, &err), err, name_of(index)));
@@ -235,7 +343,18 @@ Status ResidentStore::seal() {
   std::vector<std::vector<float>>().swap(scales_);
   std::vector<std::vector<uint64_t>>().swap(nonzero_);
   std::vector<std::byte>().swap(staging_);
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    shared_.push_back(sharing_.claims.may_share(b));
+    if (!blocks_[b].given) sharing_.claims.publish(b, blocks_[b].memory);
+  }
+  sharing_ = {};  // with its references
   return {};
+}
+
+TableShare ResidentStore::share(int32_t table) const {
+  const auto b = static_cast<size_t>(map_.tables[static_cast<size_t>(table)].block);
+  if (b >= shared_.size() || !shared_[b] || tables_[static_cast<size_t>(table)].tiered) return {};
+  return {blocks_[b].memory.use_count()};
 }
 
 /// Rows never move: a lease is nothing.
@@ -258,24 +377,25 @@ Result<std::unique_ptr<StoreReader>> ResidentStore::open_reader(const ReaderLimi
 kernels::TableView ResidentStore::view(int32_t table) const {
   const auto& at = map_.tables[table];
   kernels::TableView v;
-  v.base = arena_ + at.offset;
+  std::byte* const base = base_of(static_cast<size_t>(table));
+  v.base = base + at.offset;
   v.rows = tables_[table].rows;
   v.dim = tables_[table].dim;
   v.dtype = tables_[table].dtype;
   v.row_bytes = at.stride;
   if (at.scale_offset >= 0) {
-    v.scale = reinterpret_cast<const float*>(arena_ + at.scale_offset);
+    v.scale = reinterpret_cast<const float*>(base + at.scale_offset);
     v.scale_stride = 1;
   }
-  if (at.nonzero_offset >= 0) v.nonzero = reinterpret_cast<const uint64_t*>(arena_ + at.nonzero_offset);
+  if (at.nonzero_offset >= 0) v.nonzero = reinterpret_cast<const uint64_t*>(base + at.nonzero_offset);
   return v;
 }
 
 }  // namespace
 
 std::unique_ptr<TableStore> make_resident_store(const dpi_backend_api* api, dpi_backend_device* device,
-                                                uint64_t memory_limit) {
-  return std::make_unique<ResidentStore>(api, device, memory_limit);
+                                                uint64_t memory_limit, TableSharing sharing) {
+  return std::make_unique<ResidentStore>(api, device, memory_limit, std::move(sharing));
 }
 
 }  // namespace dpi

@@ -1,17 +1,20 @@
-// The store that holds every row in the backend's own memory: one fused arena, no misses.
+// The store that holds every row in the backend's own memory: one fused arena, and blocks that other models
+// may read too; no misses.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "backend/abi/dpi_backend.h"
+#include "store/table_blocks.hpp"
 #include "store/table_store.hpp"
 
 namespace dpi {
 
-/// memory_limit: bytes the arena may take, 0 = what the host or device has free. api and device must outlive
-/// the store.
+/// memory_limit: bytes the arena may take, 0 = what the host or device has free; rows that another model
+/// holds do not count. api and device must outlive the store. sharing: claims for the tables that plan will
+/// be told of.
 std::unique_ptr<TableStore> make_resident_store(const dpi_backend_api* api, dpi_backend_device* device,
-                                                uint64_t memory_limit);
+                                                uint64_t memory_limit, TableSharing sharing = {});
 
 }  // namespace dpi

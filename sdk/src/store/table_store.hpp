@@ -38,6 +38,7 @@ struct StoreTable {
   bool tiered = false;
   std::vector<PinnedRow>
       pinned;  // of a tiered table: acquire gives these places for them, and to no other row of any table
+  std::string content;  // what its rows are made of, as the bundle says; "" = it is not to be shared
 };
 
 /// What lookups of a tiered table met so far, and what fetches for it brought.
@@ -56,6 +57,11 @@ struct StoreForecast {
   uint64_t host_bytes = 0;
   uint64_t device_bytes = 0;
   std::vector<uint64_t> table_bytes;  // with padding, per table
+};
+
+/// Of a table whose rows other models may read too.
+struct TableShare {
+  int64_t models = 0;  // that hold its rows now; 0 = it is this model's alone, whatever others load
 };
 
 /// The ids of a chunk as acquire sees them: one entry per table that is read (several may name one table).
@@ -117,6 +123,7 @@ class TableStore {
   virtual bool needs_ids() const { return true; }
   /// Of a tiered table; nothing where nobody counts.
   virtual std::optional<TierStats> tier_stats(int32_t) const { return {}; }
+  virtual TableShare share(int32_t) const { return {}; }
 };
 
 }  // namespace dpi

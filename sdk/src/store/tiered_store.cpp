@@ -167,6 +167,9 @@ class TieredStore final : public TableStore {
   Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;
   bool needs_ids() const override { return plain_->needs_ids(); }
   std::optional<TierStats> tier_stats(int32_t table) const override;
+  TableShare share(int32_t table) const override {
+    return tier(table) == nullptr ? plain_->share(table) : TableShare();
+  }
 
  private:
   friend class TieredReader;

@@ -67,10 +67,19 @@ bool has_external(const Manifest& m) {
 }
 
 Json forecast_json(const MemoryForecast& f) {
-  return {{"tables_bytes", f.tables},   {"host_tier_bytes", f.host_tier}, {"packed_weight_bytes", f.weights},
-          {"key_bytes", f.keys},        {"encoder_bytes", f.encoders},    {"model_bytes", f.model},
-          {"flight_bytes", f.flight},   {"in_flight", f.flights},         {"contexts", f.contexts},
-          {"loading_bytes", f.loading}, {"least_bytes", f.least()},       {"most_bytes", f.most()}};
+  return {{"tables_bytes", f.tables},
+          {"may_share_bytes", f.may_share},
+          {"host_tier_bytes", f.host_tier},
+          {"packed_weight_bytes", f.weights},
+          {"key_bytes", f.keys},
+          {"encoder_bytes", f.encoders},
+          {"model_bytes", f.model},
+          {"flight_bytes", f.flight},
+          {"in_flight", f.flights},
+          {"contexts", f.contexts},
+          {"loading_bytes", f.loading},
+          {"least_bytes", f.least()},
+          {"most_bytes", f.most()}};
 }
 
 /// Bytes as the plan will need them, padding included, in host memory (device cpu) and on a GPU. Tables are
@@ -202,8 +211,10 @@ void print(const Json& j) {
                bytes_text(t["bytes"]).c_str());
   for (const char* where : {"host", "gpu"}) {
     const Json& m = j["memory"][where];
-    const std::string tier =
+    std::string tier =
         m["host_tier_bytes"] == 0 ? std::string() : ", host tier " + bytes_text(m["host_tier_bytes"]);
+    if (m["may_share_bytes"] != 0)
+      tier = " (" + bytes_text(m["may_share_bytes"]) + " of it once for models of equal tables)" + tier;
     print_line(stdout,
                "memory on %-4s  tables %s%s, weights %s, a call of up to %s rows %s; at least %s, at most %s",
                where, bytes_text(m["tables_bytes"]).c_str(), tier.c_str(),

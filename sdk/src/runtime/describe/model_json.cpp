@@ -74,6 +74,7 @@ void write_memory(JsonWriter* w, const Engine& e) {
   w->begin_object("memory");
   w->field("tables_host_bytes", e.forecast().host_bytes);
   w->field("tables_device_bytes", e.forecast().device_bytes);
+  w->field("tables_shared_bytes", e.memory().shared);
   w->field("host_tier_bytes", e.memory().host_tier);
   w->field("weight_bytes", e.weight_bytes());
   w->field("flight_bytes", e.memory().flight);
@@ -113,6 +114,9 @@ void write_tables(JsonWriter* w, const Engine& e) {
     w->field("derived", table.source < 0);
     w->field("bytes", bytes);
     w->field("tier", table.tiered ? "host" : "resident");
+    const int64_t models = e.store().share(static_cast<int32_t>(t)).models;
+    w->field("shared", models > 1);
+    w->field("models", std::max<int64_t>(models, 1));
     w->end_object();
   }
   w->end_list();

@@ -57,8 +57,12 @@ kernels::DType activation_type(Precision precision) {
 
 }  // namespace
 
+Engine::OpenDevice::~OpenDevice() {
+  if (backend.device != nullptr) backend.api->close(backend.device);
+}
+
 Engine::~Engine() {
-  if (backend_.device == nullptr) return;
+  if (device_ == nullptr || device_->backend.device == nullptr) return;
   if (small_batch_ != nullptr) api().op_free(device(), small_batch_);
   for (dpi_backend_op* op : ops_) {
     if (op != nullptr) api().op_free(device(), op);
@@ -66,8 +70,6 @@ Engine::~Engine() {
   for (float* p : const_data_) {
     if (p != nullptr) api().free(device(), p, DPI_MEMORY_PARAM);
   }
-  store_.reset();
-  api().close(device());
 }
 
 Status Engine::open_backend() {
@@ -75,11 +77,13 @@ Status Engine::open_backend() {
   request.device = options_.device;
   request.backend_dir = options_.backend_dir;
   request.options = backend_options(options_);
-  hooks_ = options_.environment->memory();
-  memory_hooks_ = memory_of(&hooks_);
-  if (hooks_.alloc != nullptr) request.options.memory = &memory_hooks_;
+  device_ = std::make_shared<OpenDevice>();
+  device_->environment = options_.environment;
+  device_->hooks = options_.environment->memory();
+  device_->memory = memory_of(&device_->hooks);
+  if (device_->hooks.alloc != nullptr) request.options.memory = &device_->memory;
   request.log = &log();
-  DPI_ASSIGN_OR_RETURN(backend_, backend::open_backend(request));
+  DPI_ASSIGN_OR_RETURN(device_->backend, backend::open_backend(request));
   dpi_backend_error err{};
   caps_.struct_size = sizeof caps_;
   DPI_RETURN_IF_ERROR(backend_status(api().caps(device(), &caps_, &err), err, "backend"));
@@ -114,9 +118,11 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   if (watch == nullptr) watch = &own;
   DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kPlan, 1));
   DPI_RETURN_IF_ERROR(e->make_plan(bundle));
+  if (store == nullptr) DPI_RETURN_IF_ERROR(e->claim_tables(bundle, watch));
   // Only the option's limit is looked at so early: what a device has free is the same once ops are prepared.
   const int64_t weight_bytes = activation_type(options.precision) == kernels::DType::kF32 ? 4 : 2;
-  DPI_RETURN_IF_ERROR(e->check_limit(bundle, {!e->host_memory(), e->caps_.alignment, 0, 0, weight_bytes}));
+  DPI_RETURN_IF_ERROR(e->check_limit(
+      bundle, {!e->host_memory(), e->caps_.alignment, 0, 0, weight_bytes, e->claims_.given_bytes()}));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
   if (options.small_batch) DPI_RETURN_IF_ERROR(e->prepare_small_batch());
@@ -149,6 +155,7 @@ Status Engine::check_limit(const Bundle& bundle, const DeviceSizes& device) {
 /// What the host has free is looked at by the store.
 Status Engine::check_memory(const Bundle& bundle) {
   DeviceSizes sizes{!host_memory(), caps_.alignment, 0, 0};
+  sizes.shared = memory_.shared;
   std::vector<uint64_t> scratch(static_cast<size_t>(plan_.n_streams), 64);
   const auto packed = [this](const dpi_backend_op* op) -> uint64_t {
     return op != nullptr && api().op_bytes != nullptr ? api().op_bytes(op) : 0;
@@ -171,20 +178,39 @@ Status Engine::check_memory(const Bundle& bundle) {
                                   " of device memory are free; nothing was loaded"};
 }
 
+/// Before the model's memory is forecast: what others hold already need not fit. May wait for a model that
+/// loads the same tables.
+Status Engine::claim_tables(const Bundle& bundle, LoadWatch* watch) {
+  if (!options_.share) return {};
+  const std::vector<StoreTable> tables = store_tables(bundle, plan_, true);
+  DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, !host_memory()));
+  // Memory of one device, from one place. Blocks from hooks of a caller are for models with the same hooks.
+  const void* const from[] = {&api(), reinterpret_cast<const void*>(device_->hooks.alloc),
+                              reinterpret_cast<const void*>(device_->hooks.free), device_->hooks.user};
+  std::string where = std::to_string(caps_.device_index) + ' ';
+  where.append(reinterpret_cast<const char*>(from), sizeof from);
+  DPI_ASSIGN_OR_RETURN(claims_, BlockClaims::claim(&options_.environment->parts(), where, map, tables,
+                                                   [watch] { return watch->advance(0); }));
+  return {};
+}
+
 Status Engine::make_store(const Bundle& bundle) {
-  store_ = make_resident_store(backend_.api, device(), options_.memory_limit);
+  TableSharing sharing{device_, std::move(claims_), [this, name = bundle.name()](const std::string& text) {
+                         log().write(LogLevel::kWarn, "tables", name + ": " + text);
+                       }};
+  store_ = make_resident_store(&api(), device(), options_.memory_limit, std::move(sharing));
   const auto elsewhere = [&bundle](const PlanTable& t) {
     return t.tiered || (t.source >= 0 && bundle.manifest().tables[static_cast<size_t>(t.source)].external);
   };
   if (std::none_of(plan_.tables.begin(), plan_.tables.end(), elsewhere)) return {};
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<BundleRows> rows, tier_rows(bundle, plan_, options_));
-  DPI_ASSIGN_OR_RETURN(store_, make_tiered_store(std::move(store_), std::move(rows), options_.tiers,
-                                                 backend_.api, device(), hooks_));
+  DPI_ASSIGN_OR_RETURN(store_, make_tiered_store(std::move(store_), std::move(rows), options_.tiers, &api(),
+                                                 device(), device_->hooks));
   return {};
 }
 
 Status Engine::load_tables(Bundle& bundle, LoadWatch* watch) {
-  DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(store_tables(plan_)));
+  DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(store_tables(bundle, plan_, options_.share)));
   DPI_RETURN_IF_ERROR(load_plan_tables(bundle, plan_, *store_, watch, &keys_));
   if (keys_ != nullptr) set_key_places(*keys_, &schema_);
   return {};

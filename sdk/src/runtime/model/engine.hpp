@@ -18,6 +18,7 @@
 #include "runtime/model/options.hpp"
 #include "runtime/request/resolve.hpp"
 #include "store/key_places.hpp"
+#include "store/table_blocks.hpp"
 #include "store/table_store.hpp"
 
 namespace dpi {
@@ -37,10 +38,12 @@ class Engine {
   const ModelOptions& options() const { return options_; }
   LogSink& log() const { return options_.environment->log(); }
   const ResolveSchema& schema() const { return schema_; }
-  const dpi_backend_api& api() const { return *backend_.api; }
-  dpi_backend_device* device() const { return backend_.device; }
+  const dpi_backend_api& api() const { return *device_->backend.api; }
+  dpi_backend_device* device() const { return device_->backend.device; }
   const dpi_backend_caps& caps() const { return caps_; }
-  const std::string& device_note() const { return backend_.note; }  // why auto fell back, "" otherwise
+  const std::string& device_note() const {
+    return device_->backend.note;
+  }  // why auto fell back, "" otherwise
   TableStore& store() const { return *store_; }
   const KeyPlaces* keys() const { return keys_.get(); }
   const StoreForecast& forecast() const { return forecast_; }
@@ -79,12 +82,22 @@ class Engine {
   bool host_memory() const { return (caps_.flags & DPI_BACKEND_HOST_MEMORY) != 0; }
 
  private:
+  /// The device of a model, open while the model or tables that it loaded are in use.
+  struct OpenDevice {
+    std::shared_ptr<Environment> environment;
+    MemoryHooks hooks;  // as they were when this was opened
+    dpi_backend_memory memory{};
+    backend::OpenedBackend backend;
+    ~OpenDevice();
+  };
+
   Engine() = default;
   Status check_limit(const Bundle& bundle, const DeviceSizes& device);
   Status check_memory(const Bundle& bundle);
   void drop_params();
   Status open_backend();
   Status make_plan(Bundle& bundle);
+  Status claim_tables(const Bundle& bundle, LoadWatch* watch);
   Status make_store(const Bundle& bundle);
   Status load_tables(Bundle& bundle, LoadWatch* watch);
   Status upload_constants();
@@ -93,12 +106,11 @@ class Engine {
 
   ModelOptions options_;  // with an environment
   int64_t min_share_ = 0;
-  MemoryHooks hooks_;  // as they were when this was loaded
-  dpi_backend_memory memory_hooks_{};
   Plan plan_;
   ResolveSchema schema_;
-  backend::OpenedBackend backend_;
+  std::shared_ptr<OpenDevice> device_;
   dpi_backend_caps caps_{};
+  BlockClaims claims_;  // until the store has them
   std::unique_ptr<TableStore> store_;
   std::unique_ptr<KeyPlaces> keys_;  // null: no ids are keys
   StoreForecast forecast_;

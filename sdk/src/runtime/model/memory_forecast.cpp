@@ -89,14 +89,16 @@ int32_t context_count(const ModelOptions& options) {
 Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, const ModelOptions& options,
                                        const DeviceSizes& device) {
   MemoryForecast f;
-  std::vector<StoreTable> tables = store_tables(plan);
+  std::vector<StoreTable> tables = store_tables(bundle, plan, options.share);
   if (options.tiers.host_bytes > 0) {
     DPI_ASSIGN_OR_RETURN(f.host_tier, tier_bytes(tables, options.tiers));
     for (StoreTable& t : tables) t.rows = t.tiered ? 0 : t.rows;
   }
   DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, device.on_device));
   const FileSizes file(bundle);
-  f.tables = map.bytes;
+  f.shared = std::min(device.shared, map.bytes);
+  f.tables = map.bytes - f.shared;
+  for (const ArenaMap::Block& b : map.blocks) f.may_share += b.may_share ? b.bytes : 0;
   f.weights = device.weights != 0
                   ? device.weights
                   : param_bytes(plan) / sizeof(float) * static_cast<uint64_t>(device.weight_bytes);
@@ -143,6 +145,7 @@ std::string MemoryForecast::text() const {
       out +=
           ": " + std::to_string(contexts) + " of " + std::to_string(flights) + " x " + std::to_string(flight);
   }
+  if (shared > 0) out += "; tables that other models hold: " + std::to_string(shared) + ", not counted";
   return out + "), most of it for " + largest->first;
 }
 

@@ -24,10 +24,13 @@ struct DeviceSizes {
   uint64_t weights = 0;      // as its ops have packed them; 0 = nothing is prepared, so as the plan has them
   uint64_t scratch = 0;      // of one flight, all streams
   int64_t weight_bytes = 4;  // of a weight that is not packed yet: the least that the device keeps of it
+  uint64_t shared = 0;       // of the tables: what models that are loaded hold already
 };
 
 struct MemoryForecast {
-  uint64_t tables = 0;     // fused arena, padding included
+  uint64_t tables = 0;     // fused arena, padding included; without what other models hold already
+  uint64_t shared = 0;     // that other models hold already: it takes nothing more
+  uint64_t may_share = 0;  // of tables and shared: what models of equal tables take once
   uint64_t host_tier = 0;  // rows of tiered tables, directories and what fetches need
   uint64_t weights = 0;    // constants, and weights as the device keeps them
   uint64_t keys = 0;       // indexes of key sets

@@ -234,6 +234,7 @@ const std::vector<OptionDef>& definitions() {
       tier_number<int32_t>("store.fetch_queue", "1 .. 65536", &TierOptions::fetch_jobs, 1, 65536),
       tier_number<uint64_t>("store.fetch_bytes", "bytes, 65536 or more", &TierOptions::fetch_bytes, 65536,
                             UINT64_MAX),
+      choice<bool>("store.share", "on or off", &M::share, {{"off", 0}, {"on", 1}}),
       tier_text("store.rocksdb_path", "an absolute folder", &TierOptions::rocksdb_path),
       tier_text("store.redis_address", "host:port, or several parted by commas", &TierOptions::redis_address),
       {"store.redis_password", "the server's password",

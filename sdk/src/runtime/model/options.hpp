@@ -55,6 +55,7 @@ struct ModelOptions {
   std::string lookup = "auto";
   std::string tuning = "default";
   std::vector<std::string> tiered;  // tables whose rows a test's own store moves (PlanOptions::tiered)
+  bool share = true;                // tables with models of the same environment whose tables are equal
   TierOptions tiers;
   uint64_t resident_bytes = uint64_t{1} << 20;                 // a table of at most so many stays resident
   std::vector<std::pair<std::string, TableTier>> table_tiers;  // by name, where said

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <dpi/kernels/narrow.hpp>
@@ -283,6 +284,53 @@ class Loader {
   std::vector<uint16_t> narrowed_;
 };
 
+template <class T>
+void append_bytes(const T& from, std::string* to) {
+  const auto bytes = std::as_bytes(std::span(from));
+  to->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+/// The hash of a data set as the file states it; false when there is none.
+bool append_hash(const Bundle& bundle, const std::string& path, std::string* to) {
+  const DataSetInfo* info = bundle.find(path);
+  if (info == nullptr || info->extent.length == 0 || info->extent.hash == ContentHash{}) return false;
+  append_bytes(info->extent.hash, to);
+  return true;
+}
+
+/// Of a table of the bundle: its rows, scales, and which rows stand for padding behind them.
+bool append_source(const Bundle& bundle, int32_t source, std::string* to) {
+  const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(source)];
+  *to += "rows " + std::to_string(static_cast<int>(spec.dtype)) + ' ';
+  bool known = !spec.external && append_hash(bundle, spec.data, to);
+  if (!spec.scale.empty()) known = append_hash(bundle, spec.scale, to) && known;
+  if (spec.pad_rows == 0) return known;
+  const KeySetSpec& set = bundle.manifest().key_sets[static_cast<size_t>(spec.key_set)];
+  for (const std::optional<int64_t>& pad : set.pads) *to += " pad " + (pad ? std::to_string(*pad) : "none");
+  return append_hash(bundle, set.data, to) && known;
+}
+
+/// Of a derived table its terms, each with its source and its factors: dense weights among them are part of
+/// it.
+std::string content_of(const Bundle& bundle, const PlanTable& t) {
+  std::string content;
+  bool known = true;
+  if (t.source >= 0) {
+    known = append_source(bundle, t.source, &content);
+    return known ? content : std::string();
+  }
+  for (const auto& column : t.columns) {
+    content += "column ";
+    for (const Term& term : column) {
+      content += term.kind == Term::Kind::kDot ? "dot " : "term " + std::to_string(term.column) + ' ';
+      append_bytes(std::span(&term.factor, 1), &content);
+      append_bytes(term.weights, &content);
+      known = append_source(bundle, term.table, &content) && known;
+    }
+  }
+  return known ? content : std::string();
+}
+
 }  // namespace
 
 void narrow_tables(kernels::DType type, Plan* plan) {
@@ -299,10 +347,12 @@ void narrow_tables(kernels::DType type, Plan* plan) {
   for (const int32_t t : narrow) plan->tables[static_cast<size_t>(t)].dtype = type;
 }
 
-std::vector<StoreTable> store_tables(const Plan& plan) {
+std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, bool share) {
   std::vector<StoreTable> tables;
-  for (const PlanTable& t : plan.tables)
-    tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with, t.tiered, t.pinned});
+  for (const PlanTable& t : plan.tables) {
+    tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with, t.tiered, t.pinned, {}});
+    if (share && !t.tiered) tables.back().content = content_of(bundle, t);
+  }
   return tables;
 }
 

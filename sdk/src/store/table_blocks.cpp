@@ -1,0 +1,47 @@
+#include "store/table_blocks.hpp"
+
+#include <algorithm>
+
+#include "backend/abi/backend_status.hpp"
+
+namespace dpi {
+
+Result<std::shared_ptr<TableBlock>> TableBlock::allocate(const dpi_backend_api* api,
+                                                         dpi_backend_device* device,
+                                                         std::shared_ptr<const void> owner, size_t bytes) {
+  std::shared_ptr<TableBlock> block(new TableBlock(api, device, std::move(owner)));
+  void* p = nullptr;
+  dpi_backend_error err{};
+  DPI_RETURN_IF_ERROR(backend_status(
+      api->alloc(device, std::max<size_t>(64, bytes), DPI_MEMORY_TABLE, &p, &err), err, "table arena"));
+  block->base_ = static_cast<std::byte*>(p);
+  return block;
+}
+
+Result<BlockClaims> BlockClaims::claim(SharedParts* parts, const std::string& where, const ArenaMap& map,
+                                       const std::vector<StoreTable>& tables,
+                                       const std::function<Status()>& go_on) {
+  BlockClaims c;
+  std::vector<std::string> keys;
+  for (size_t b = 0; b < map.blocks.size(); ++b) {
+    c.key_of_.push_back(map.blocks[b].may_share ? static_cast<int32_t>(keys.size()) : -1);
+    if (map.blocks[b].may_share) keys.push_back(where + block_content(map, tables, b));
+  }
+  if (keys.empty()) return c;
+  DPI_ASSIGN_OR_RETURN(c.claim_, parts->claim(std::move(keys), go_on));
+  for (size_t b = 0; b < map.blocks.size(); ++b) {
+    if (c.given(b) != nullptr) c.given_bytes_ += map.blocks[b].bytes;
+  }
+  return c;
+}
+
+std::shared_ptr<TableBlock> BlockClaims::given(size_t block) const {
+  if (!may_share(block)) return nullptr;
+  return std::static_pointer_cast<TableBlock>(claim_.part(static_cast<size_t>(key_of_[block])));
+}
+
+void BlockClaims::publish(size_t block, const std::shared_ptr<TableBlock>& made) {
+  if (may_share(block)) claim_.publish(static_cast<size_t>(key_of_[block]), made);
+}
+
+}  // namespace dpi
