@@ -35,7 +35,7 @@ struct ArenaMap {
     uint64_t bytes = 0;
     bool may_share = false;  // all of its tables say what they are made of
   };
-  static constexpr int64_t kOwnBlock = int64_t{16} << 20;  // the least that a block of its own is worth
+  static constexpr int64_t kOwnBlock = int64_t{32} << 20;  // the least that a block of its own is worth
 
   std::vector<Table> tables;
   std::vector<Block> blocks;  // [0]: of all that have none of their own
