@@ -157,6 +157,7 @@ TEST_CASE("tables of equal names of which one row differs are not shared") {
   CHECK(holders(*second) == 1);
   CHECK(bases(*first)[0] != bases(*second)[0]);
   CHECK(second->engine().memory().shared == 0);
+  CHECK(warnings(world).empty());
   check_scores(*first, a, world);
   check_scores(*second, b, world);
 }
@@ -184,6 +185,27 @@ TEST_CASE("a hash that is not the table's shares nothing, and misleads nobody") 
     CHECK(holders(*third) == 2);
     check_scores(*third, honest, world);
   }
+}
+
+TEST_CASE(
+    "scalars of dense weights are shared where those weights are equal, and else keep their tables apart") {
+  World world;
+  DenseScalars made;
+  StatedBundle a(made.b, 1), b(made.b, 2);
+  const ModelPtr first = create(a, world.options()), other = create(b, world.options());
+  bool dots = false;
+  for (const PlanTable& t : first->engine().plan().tables) {
+    for (const auto& column : t.columns)
+      dots = dots || (!column.empty() && column[0].kind == PlanTable::Term::Kind::kDot && t.ride_with >= 0);
+  }
+  CHECK(dots);
+  CHECK(holders(*first) == 1);
+  CHECK(holders(*other) == 1);
+  const ModelPtr same = create(b, world.options());
+  CHECK(bases(*same) == bases(*other));
+  CHECK(warnings(world).empty());
+  check_scores(*first, a, world);
+  check_scores(*same, b, world);
 }
 
 TEST_CASE("a large table is shared where the others differ") {

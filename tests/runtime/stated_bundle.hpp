@@ -32,6 +32,21 @@ struct WideDeep {
   }
 };
 
+/// A dense layer of one output right over the vectors: their products with its weights become scalars that
+/// ride with the vectors.
+struct DenseScalars {
+  ModelBuilder b{"dense_scalars"};
+  DenseScalars() {
+    std::vector<std::string> vectors;
+    for (int64_t i = 0; i < kFields; ++i)
+      vectors.push_back(b.embed(b.categorical("c" + std::to_string(i), kRows), kRows, kDim));
+    const std::string x = b.concat(vectors);
+    const std::string deep = b.linear(b.unary("relu", b.linear(x, kFields * kDim, 16)), 16, 1);
+    const std::string logit = b.binary("add", deep, b.linear(x, kFields * kDim, 1));
+    b.head("ctr", b.unary("sigmoid", logit), logit);
+  }
+};
+
 /// A bundle that states a hash of each table, true or not.
 class StatedBundle final : public BareBundle {
  public:
