@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -31,6 +33,7 @@ struct Meter {
   static void* take(void* user, size_t bytes, size_t alignment, int32_t kind) {
     auto* m = static_cast<Meter*>(user);
     void* const p = std::aligned_alloc(alignment, bytes);
+    std::memset(p, 0xFF, bytes);  // NaN for who reads what nobody wrote
     const std::lock_guard<std::mutex> lock(m->mutex);
     m->all += bytes;
     m->tables += kind == 0 ? bytes : 0;

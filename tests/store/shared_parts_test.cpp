@@ -15,11 +15,9 @@ namespace {
 
 using Claim = SharedParts::Claim;
 
-const auto kGoOn = [] { return Status(); };
-
-Claim claim(SharedParts& parts, const std::vector<std::string>& keys,
-            uint64_t patience_ns = SharedParts::kPatienceNs) {
-  auto c = parts.claim(keys, kGoOn, patience_ns);
+/// Fails where it would have to wait.
+Claim claim(SharedParts& parts, const std::vector<std::string>& keys) {
+  auto c = parts.claim(keys, [] { return Status(Code::kCancelled, "waits"); });
   REQUIRE(c.ok());
   return std::move(c).value();
 }
@@ -71,8 +69,8 @@ TEST_CASE("a load of which nothing is heard is waited for no longer than patienc
   Claim silent = claim(parts, {"a"});
   bool got = false;
   std::thread([&] {
-    Claim own = claim(parts, {"a", "b"}, 1'000'000);
-    got = own.part(0) == nullptr;
+    const auto own = parts.claim({"a", "b"}, [] { return Status(); }, 1'000'000);
+    got = own.ok() && own.value().part(0) == nullptr;
   }).join();
   CHECK(got);
   const std::shared_ptr<void> made = part(1);
