@@ -1,4 +1,5 @@
 // A call that misses: distinct keys claimed, fetched, waited for, and their places written.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -85,6 +86,7 @@ Status HostCache::settle(Call& c) {
     result = started == Started::kNone ? queue_full(r) : finish_fetches(c);
     drop_flights(r);
     if (result.ok() && started == Started::kAll) {
+      count_waited(c);
       result = deliver(c);
       break;
     }
@@ -106,17 +108,34 @@ Status HostCache::settle(Call& c) {
   return result;
 }
 
-/// Takes back what probe counted, because the call looks again. Missed keys have no place yet.
+/// Of what probe wrote: missed keys have no place yet, absent ones the default row's.
+int64_t HostCache::found_hits(const CacheLookup& l) const {
+  const int32_t none = tables_[static_cast<size_t>(l.table)].default_place;
+  return std::count_if(l.places, l.places + l.n, [none](int32_t p) { return p >= 0 && p != none; });
+}
+
+/// Takes back what probe counted, because the call looks again.
 void HostCache::uncount(Call& c) {
+  if (!c.again) std::fill(c.r.gained.begin(), c.r.gained.end(), 0);
   for (const CacheLookup& l : c.lookups) {
-    const Table& t = tables_[static_cast<size_t>(l.table)];
-    int64_t hits = 0, absent = 0;
-    for (int64_t i = 0; i < l.n; ++i) {
-      absent += l.places[i] == t.default_place;
-      hits += l.places[i] >= 0 && l.places[i] != t.default_place;
-    }
-    add_count(&c.r.counts[static_cast<size_t>(l.table)].hits, -hits);
-    add_count(&c.r.counts[static_cast<size_t>(l.table)].absent, -absent);
+    const auto table = static_cast<size_t>(l.table);
+    const int64_t hits = found_hits(l);
+    const int64_t absent = std::count(l.places, l.places + l.n, tables_[table].default_place);
+    if (!c.again) c.r.gained[table] -= hits;
+    add_count(&c.r.counts[table].hits, -hits);
+    add_count(&c.r.counts[table].absent, -absent);
+  }
+  c.again = true;
+}
+
+/// Rows that a call has fetched itself before it looked again were waited for, and no hits.
+void HostCache::count_waited(Call& c) {
+  if (!c.again) return;
+  for (const CacheLookup& l : c.lookups) c.r.gained[static_cast<size_t>(l.table)] += found_hits(l);
+  for (size_t t = 0; t < c.r.gained.size(); ++t) {
+    const int64_t waited = std::max<int64_t>(0, std::exchange(c.r.gained[t], 0));
+    add_count(&c.r.counts[t].hits, -waited);
+    add_count(&c.r.counts[t].late, waited);
   }
 }
 

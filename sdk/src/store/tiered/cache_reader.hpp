@@ -100,6 +100,7 @@ struct CacheReader {
   std::vector<PlaceStack> stacks;  // per shard, into held
   std::vector<int32_t> wanted;     // per shard
   std::vector<int32_t> distinct;   // hash table of indices into misses + 1
+  std::vector<int64_t> gained;     // per table: keys that a call found when it looked again, and not at first
 };
 
 }  // namespace dpi::tiered

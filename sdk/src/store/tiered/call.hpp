@@ -12,6 +12,7 @@ struct HostCache::Call {
   std::unique_lock<std::timed_mutex> scarce;  // held: the call has places of its own
   bool every_key = false;                     // it needs one for each key, not for its misses only
   bool may_wait = true;                       // for places
+  bool again = false;                         // it has looked before: what is there may be its own fetch
 
   const Table& table(const HostCache& cache, int32_t lookup) const {
     return cache.tables_[static_cast<size_t>(lookups[static_cast<size_t>(lookup)].table)];

@@ -137,6 +137,7 @@ Result<HostCache::Reader> HostCache::make_reader(int64_t max_keys) {
     const auto most = static_cast<size_t>(max_keys);
     r->max_keys = max_keys;
     r->counts.resize(tables_.size());
+    r->gained.resize(tables_.size());
     r->missed.reserve(most);
     r->misses.reserve(most);
     r->held.resize(most);

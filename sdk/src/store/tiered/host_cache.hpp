@@ -136,7 +136,9 @@ class HostCache {
   Started start_fetches(Call& c);
   Started start_fetch(Call& c, Miss* m, FetchJob** job);
   Status queue_full(const CacheReader& r) const;
+  int64_t found_hits(const CacheLookup& l) const;
   void uncount(Call& c);
+  void count_waited(Call& c);
   Status finish_fetches(Call& c);
   void drop_flights(CacheReader& r);
   Status deliver(Call& c);
