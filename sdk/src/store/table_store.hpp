@@ -76,6 +76,7 @@ struct StoreRequest {
   std::span<const Lookup> lookups;
   uint64_t deadline_ns = 0;  // CLOCK_MONOTONIC, 0 = none
   bool may_wait = true;  // for room that leases hold: no where the caller holds another. kOutOfMemory then
+  const volatile int32_t* cancel = nullptr;  // read atomically while waiting: not 0 = kCancelled
 };
 
 /// What one request asks of tiered tables at most.

@@ -440,8 +440,8 @@ Result<Readiness> TieredReader::acquire(const StoreRequest& request) {
     lookups_[n_lookups++] = {t->in_cache, keys_.data() + at, asked, places_.data() + at};
     at += asked;
   }
-  Status found =
-      store_.cache_->acquire(*reader_, {lookups_.data(), n_lookups}, request.deadline_ns, request.may_wait);
+  Status found = store_.cache_->acquire(*reader_, {lookups_.data(), n_lookups}, request.deadline_ns,
+                                        request.may_wait, request.cancel);
   if (!found.ok()) {
     plain_->release();
     return in_request(std::move(found), request);

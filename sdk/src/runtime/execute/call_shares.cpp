@@ -60,6 +60,7 @@ Status CallShares::run_rows(const Job& job, int32_t share, int64_t begin, int64_
     call.out = job.out + at * heads;
     call.logits = job.control.logits != nullptr ? job.control.logits + at * heads : nullptr;
     call.deadline_ns = job.control.deadline_ns;
+    call.cancel = job.control.cancel;
     call.counters = shares_[static_cast<size_t>(share)].counters.data();
     DPI_RETURN_IF_ERROR(flights_[static_cast<size_t>(share)]->begin(job.batch, range, call));
     at = range.end;

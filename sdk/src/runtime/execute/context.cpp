@@ -87,6 +87,7 @@ Status Context::run_chunks(const Batch& batch, float* out, const RunControl& con
     call.out = out + begin * heads;
     call.logits = control.logits != nullptr ? control.logits + begin * heads : nullptr;
     call.deadline_ns = control.deadline_ns;
+    call.cancel = control.cancel;
     call.counters = counters_.data();
     if (any_busy())
       call.others = {[](void* self) { return static_cast<Context*>(self)->finish_all(); }, this};

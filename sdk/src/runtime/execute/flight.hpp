@@ -38,6 +38,7 @@ struct FlightCall {
   float* out = nullptr;
   float* logits = nullptr;
   uint64_t deadline_ns = 0;
+  const volatile int32_t* cancel = nullptr;
   FeatureCounters* counters = nullptr;  // one per feature
   /// Chunks that the same thread has under way, null when there is none: what they hold of a store this one
   /// may need. finish() ends them.

@@ -10,12 +10,20 @@ namespace dpi::tiered {
 
 namespace {
 
+constexpr uint64_t kLookAtFlagNs = 1'000'000;
+
 bool passed(uint64_t deadline_ns) { return deadline_ns != 0 && monotonic_ns() >= deadline_ns; }
 
 }  // namespace
 
+uint64_t HostCache::Call::nap(uint64_t until) const {
+  if (cancel == nullptr) return until;
+  const uint64_t look = monotonic_ns() + kLookAtFlagNs;
+  return until == 0 ? look : std::min(until, look);
+}
+
 Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, uint64_t deadline_ns,
-                          bool may_wait) {
+                          bool may_wait, const volatile int32_t* cancel) {
   if (r.inside) return internal_error("a context acquired rows twice without releasing them");
   int64_t keys = 0;
   for (const CacheLookup& l : lookups) keys += l.n;
@@ -27,7 +35,7 @@ Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, 
   epochs_.enter(*r.line);
   probe(r, lookups);
   if (r.missed.empty()) return {};
-  Call c{r, lookups, deadline_ns, {}, false, may_wait};
+  Call c{r, lookups, deadline_ns, {}, false, may_wait, cancel};
   Status settled;
   try {
     settled = settle(c);
@@ -198,7 +206,9 @@ Status HostCache::finish_fetches(Call& c) {
         m.flight = -1;
         m.place = landed->place;
         if (landed->failure != nullptr && failed.ok()) failed = *landed->failure;
-      } else if (!fetcher_->wait(seen, c.deadline_ns)) {
+      } else if (c.cancelled()) {
+        return {Code::kCancelled, "cancelled while rows were fetched"};
+      } else if (!fetcher_->wait(seen, c.nap(c.deadline_ns)) && passed(c.deadline_ns)) {
         return {Code::kTimeout, "the deadline passed while rows of table '" +
                                     tables_[static_cast<size_t>(m.table)].spec.row.name + "' were fetched"};
       }

@@ -12,7 +12,12 @@ struct HostCache::Call {
   std::unique_lock<std::timed_mutex> scarce;  // held: the call has places of its own
   bool every_key = false;                     // it needs one for each key, not for its misses only
   bool may_wait = true;                       // for places
-  bool again = false;                         // it has looked before: what is there may be its own fetch
+  const volatile int32_t* cancel = nullptr;
+  bool again = false;  // it has looked before: what is there may be its own fetch
+
+  bool cancelled() const { return cancel != nullptr && __atomic_load_n(cancel, __ATOMIC_ACQUIRE) != 0; }
+  /// How long it may sleep of the time until `until` (0 = for ever) before it looks at its flag again.
+  uint64_t nap(uint64_t until) const;
 
   const Table& table(const HostCache& cache, int32_t lookup) const {
     return cache.tables_[static_cast<size_t>(lookups[static_cast<size_t>(lookup)].table)];

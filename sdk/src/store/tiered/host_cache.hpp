@@ -76,9 +76,9 @@ class HostCache {
   Result<Reader> make_reader(int64_t max_keys);
 
   /// may_wait: for places that other calls hold. Without, a call that would have to answers kOutOfMemory at
-  /// once.
+  /// once. cancel: read atomically every millisecond of waiting; kCancelled when it is not 0.
   Status acquire(CacheReader& reader, std::span<const CacheLookup> lookups, uint64_t deadline_ns,
-                 bool may_wait = true);
+                 bool may_wait = true, const volatile int32_t* cancel = nullptr);
   /// Nothing to release is no error.
   void release(CacheReader& reader);
 

@@ -20,6 +20,8 @@ std::chrono::steady_clock::time_point at(uint64_t ns) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
 }
 
+Status cancelled() { return {Code::kCancelled, "cancelled while other calls filled the host tier"}; }
+
 }  // namespace
 
 Status HostCache::hold_places(Call& c) {
@@ -31,8 +33,10 @@ Status HostCache::hold_places(Call& c) {
     c.scarce.unlock();
   }
   DPI_RETURN_IF_ERROR(count_wanted(c));
-  c.scarce = std::unique_lock<std::timed_mutex>(scarce_, at(until));
-  if (!c.scarce.owns_lock()) {
+  c.scarce = std::unique_lock<std::timed_mutex>(scarce_, std::defer_lock);
+  while (!c.scarce.try_lock_until(at(c.nap(until)))) {
+    if (c.cancelled()) return cancelled();
+    if (monotonic_ns() < until) continue;
     if (c.deadline_ns != 0 && monotonic_ns() >= c.deadline_ns)
       return {Code::kTimeout, "the deadline passed while other calls filled the host tier"};
     return {Code::kQueueFull, "the host tier is full, and other calls wait for its places already"};
@@ -77,6 +81,7 @@ Status HostCache::wait_for_places(Call& c, uint64_t until) {
       if (c.r.wanted[s] > 0) all = shards_[s]->hold(c.r.wanted[s], &c.r.stacks[s]) && all;
     }
     if (all) return {};
+    if (c.cancelled()) return cancelled();
     const uint64_t now = monotonic_ns();
     if (now < until) {
       std::this_thread::sleep_for(kBetweenLooks);
