@@ -1,0 +1,122 @@
+// Keys as nobody expects them, through a model: the least and the greatest int64, negative ones, strided ones
+// whose low bits are equal, all equal, absent, outside the table; and dpi_table_lookup's policies.
+// Planted, each seen: a key cut to 32 bits where a lease is asked for; policy default without its number; an
+// absent key that is read as the row before the default row.
+#include <algorithm>
+
+#include "store/engine/fixture.hpp"
+
+using namespace dpi::test;
+
+namespace {
+
+Scored lookup(dpi_model* m, const char* table, const std::vector<int64_t>& keys, size_t dim) {
+  Scored s;
+  s.out.assign(keys.size() * dim, -7.0f);
+  Error e;
+  s.code = dpi_table_lookup(m, table, keys.data(), keys.size(), s.out.data(), s.out.size(), &e);
+  s.message = e.text();
+  return s;
+}
+
+bool all_are(const std::vector<float>& values, float v) {
+  return std::all_of(values.begin(), values.end(), [v](float x) { return x == v; });
+}
+
+/// A server with the external rows.
+struct Filled {
+  RedisServer redis;
+  Filled() { fill_store("redis", {{"address", redis.address()}}); }
+  Pairs and_(Pairs more) const {
+    more.emplace_back("store.redis_address", redis.address());
+    return more;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every known key, keys beside them, and one key a thousand times") {
+  if (!have_models()) return;
+  std::vector<Row> all, near, same;
+  for (const int64_t key : known_keys()) {
+    all.push_back({0, kRows - 1, 0, kRows - 1, 0, 0, key, {}});
+    near.push_back({1, 1, 1, 1, 1, 1, static_cast<int64_t>(static_cast<uint64_t>(key) + 2), {}});  // wraps
+  }
+  for (int i = 0; i < 1000; ++i) same.push_back({7, 7, 7, 7, 7, 7, INT64_MIN, {7, 7, 7, 7, 7, 7, 7, 7}});
+  for (const char* budget : {"60000", "4000000"}) {
+    CAPTURE(budget);
+    const ModelPtr m = load_model(whole(), tiered(budget));
+    for (const auto* rows : {&all, &near, &same}) {
+      const Request request(*rows);
+      const Scored got = score(m.get(), request);
+      REQUIRE_MESSAGE(got.code == DPI_OK, got.message);
+      CHECK(identical(got.out, right_scores(request)));
+    }
+  }
+}
+
+TEST_CASE("ids outside a table are told by row and feature, and nothing is fetched for them") {
+  if (!have_models()) return;
+  const ModelPtr m = load_model(whole(), tiered("4000000"));
+  for (const int64_t id : {int64_t{-1}, kRows, INT64_MIN, INT64_MAX, int64_t{1} << 32}) {
+    CAPTURE(id);
+    const Request request({{1, 1, 1, 1, 1, 1, 0, {}}, {1, id, 1, 1, 1, 1, 0, {}}});
+    Error e;
+    std::vector<float> out(2);
+    CHECK(dpi_predict(m.get(), &request.batch, out.data(), 2, nullptr, &e) == DPI_E_INVALID_ARGUMENT);
+    CHECK(e.row == 1);
+    CHECK(e.feature == 1);
+    const Scored rows = lookup(m.get(), "items", {5, id}, 16);
+    CHECK(rows.code == DPI_E_INVALID_ARGUMENT);
+    CHECK_MESSAGE(rows.message.find(std::to_string(id)) != std::string::npos, rows.message);
+    CHECK(all_are(rows.out, -7.0f));  // left as it is
+  }
+  CHECK(tier(m.get(), "items").late == 0);
+}
+
+TEST_CASE(
+    "a lookup under miss=default: the number now, the row later; under fail: told, and fetched behind") {
+  if (!have_models() || !redis_installed()) return;
+  const Filled store;
+  const ModelPtr m = load_model(external(), store.and_(tiered("4000000", {{"table.users.miss", "default"},
+                                                                          {"table.users.default", "0.5"},
+                                                                          {"table.items.miss", "fail"}})));
+  const ModelPtr rows = load_model(whole(), {});
+  const std::vector<int64_t> keys = {3, kRows - 1, 3};
+  const Scored first = lookup(m.get(), "users", keys, 8);
+  REQUIRE_MESSAGE(first.code == DPI_OK, first.message);
+  CHECK(all_are(first.out, 0.5f));
+  CHECK(tier(m.get(), "users").defaulted == 3);
+  const Scored told = lookup(m.get(), "items", keys, 16);
+  CHECK(told.code == DPI_E_NOT_FOUND);
+  CHECK_MESSAGE(told.message.find("table 'items': key 3 is not in host memory") != std::string::npos,
+                told.message);
+  CHECK(all_are(told.out, -7.0f));
+  const std::vector<float> users = lookup(rows.get(), "users", keys, 8).out,
+                           items = lookup(rows.get(), "items", keys, 16).out;
+  bool equal = false;
+  for (int i = 0; i < 2000 && !equal; ++i) {
+    sleep_ms(1);
+    equal = lookup(m.get(), "users", keys, 8).out == users && lookup(m.get(), "items", keys, 16).out == items;
+  }
+  CHECK(equal);
+  CHECK(tier(m.get(), "users").late == 0);
+}
+
+TEST_CASE("a lookup of a store that has gone: exact and fail are told, default has its number") {
+  if (!have_models() || !redis_installed()) return;
+  Filled store;
+  const ModelPtr m = load_model(
+      external(),
+      store.and_(tiered("4000000", {{"table.users.miss", "default"}, {"table.users.default", "-2"}})));
+  store.redis.kill();
+  for (int i = 0; i < 3; ++i) {
+    CHECK(all_are(lookup(m.get(), "users", {1, 2}, 8).out, -2.0f));
+    const Scored gone = lookup(m.get(), "items", {1, 2}, 16);
+    CHECK_MESSAGE(gone.code == DPI_E_IO, gone.message);
+    CHECK_MESSAGE(gone.message.find(store.redis.address()) != std::string::npos, gone.message);
+    CHECK(all_are(gone.out, -7.0f));
+  }
+  CHECK(tier(m.get(), "users").defaulted == 6);
+  CHECK(tier(m.get(), "items").failed >= 6);
+}

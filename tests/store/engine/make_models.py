@@ -1,0 +1,54 @@
+"""Writes one model twice: python3 tests/store/engine/make_models.py FOLDER. whole.h5 has all rows; external.h5 has the same, but those of
+`users` and `items` are somewhere else, called by their hash. Tables of every width and type, and one of odd keys."""
+
+import pathlib
+import sys
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "weights/python"))
+
+from dpi_export import Builder  # noqa: E402
+from dpi_export.content_hash import DATA, TreeHash  # noqa: E402
+
+ROWS = 2000
+ODD = [-2**63, -2**63 + 1, 2**63 - 1, 0, -1, 1, 2**32, -2**32]
+KEYS = np.array(sorted(ODD + [k * 4096 for k in range(1, 293)]), dtype=np.int64)  # strided: low bits all equal
+
+
+def digest_of(table):
+    state = TreeHash(DATA)
+    state.update(table.tobytes())
+    return state.digest().hex()
+
+
+def write(path, external):
+    rng = np.random.default_rng(7)
+    b = Builder("tiers")
+    for name in ("user", "item", "page", "word", "ad"):
+        b.categorical(name, ROWS)
+    b.categorical("city", 50)
+    b.categorical("key", keys="keys")
+    b.sequence("seen", ROWS, missing="pad", pad_id=0, max_len=8)
+    for name, dim in (("users", 8), ("items", 16)):
+        rows = rng.normal(size=(ROWS, dim)).astype(np.float32)
+        if external:
+            b.external_table(name, dim, rows=ROWS, digest=digest_of(rows))
+        else:
+            b.table(name, rows)
+    for name, dim, dtype in (("pages", 8, "f32"), ("words", 12, "f16"), ("ads", 8, "i8")):
+        b.table(name, rng.normal(size=(ROWS, dim)).astype(np.float32), dtype=dtype)
+    b.table("cities", rng.normal(size=(50, 4)).astype(np.float32))
+    b.keyed_table("keys", KEYS, rng.normal(size=(len(KEYS), 8)).astype(np.float32), default=rng.normal(size=8))
+    values = [b.embed(b.input(f), t) for f, t in (("user", "users"), ("item", "items"), ("page", "pages"), ("word", "words"),
+                                                  ("ad", "ads"), ("city", "cities"), ("key", "keys"))]
+    values.append(b.embed(b.input("seen"), "items", "sum"))
+    x = b.concat(values)
+    hidden = b.op("Unary", [b.linear(x, rng.normal(size=(8, b.shape(x)[0])).astype(np.float32) * 0.2)], {"kind": "relu"})
+    b.head("y", b.linear(hidden, rng.normal(size=(1, 8)).astype(np.float32)), activation="none")
+    b.write(path)
+
+
+folder = pathlib.Path(sys.argv[1])
+write(folder / "whole.h5", external=False)
+write(folder / "external.h5", external=True)
