@@ -258,7 +258,7 @@ void RedisCluster::move_slot(int slot, RedisServer& from, RedisServer& to, void 
   for (const auto& server : servers_) order.push_back(server.get());
   for (const RedisServer* server : order) {
     const std::string answer = server->ask({"CLUSTER", "SETSLOT", s, "NODE", to_id});
-    CHECK_MESSAGE((answer == "OK" || answer.find("replica") != answer.npos), answer);
+    CHECK_MESSAGE((answer == "OK" || answer.find("only with masters") != answer.npos), answer);
   }
 }
 
