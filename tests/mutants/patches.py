@@ -107,9 +107,9 @@ def read(root, name):
 
 
 def known_suites(root):
-    """Areas, and the tests that tests/*/CMakeLists.txt register by name."""
+    """Areas, and the tests that the CMakeLists.txt of tests register by name."""
     suites = set()
-    for path in sorted(pathlib.Path(root, "tests").glob("*/CMakeLists.txt")):
+    for path in sorted(pathlib.Path(root, "tests").rglob("CMakeLists.txt")):
         text = path.read_text(encoding="utf-8")
         if re.search(r"\bdpi_(?:command_)?test\(", text):
             suites.add(path.parent.name)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Random models through the library as a user loads it: bundle file, loader, plan, backend. Every score of every backend, with the
-plan's rewrites on and off, against numpy in float64.
+plan's rewrites on and off, against numpy in float64; and from a host tier that is hardly larger than a chunk's rows, bit by bit against
+resident tables.
 
   python3 tests/e2e/random/random_models_test.py build/release                       the models of CI, and the coverage
   python3 tests/e2e/random/random_models_test.py build/release --first 1 --count 2000    more
@@ -25,6 +26,7 @@ import seeds  # noqa: E402
 from models import random_model  # noqa: E402
 
 CI_MODELS = 64
+OUT_OF_MEMORY = 6
 LOGIT, VALUE = 1e-5, 1e-6  # contracts: of max(1, |logit|), and of a probability
 MORE = ({}, {}, {"small_batch": "on"}, {"max_rows": "3"}, {"debug.schedule": "single"}, {"debug.schedule": "depth"},
         {"determinism": "strict"}, {"debug.lookup": "input_first"}, {"debug.lookup": "output_first"}, {"small_batch": "on", "debug.graphs": "off"},
@@ -46,6 +48,24 @@ class Case:
         self.want = {name: self._scores(np.float64, rows) for name, rows in self.forms.items()}
         near = self._scores(np.float32, self.model.rows)
         self.slack = [2 * np.abs(a - b).max(axis=0, initial=0) for a, b in zip(near, self.want["as given"])]
+
+    def check_tier(self, engine, device):
+        """Texts of what the smallest host tier, up to a half, that holds a chunk scores other than resident tables do."""
+        options = {"device": device, "debug.fold": "off", "max_rows": "4"}
+        with engine.load(self.path, **options) as model:
+            want = [model.predict(rows, self.model.n_items, len(self.heads)) for rows in self.forms.values()]
+        budget, done = 200, False
+        while not done:
+            budget += budget // 2
+            try:
+                with engine.load(self.path, **options, **{"store.host_bytes": budget, "store.resident_bytes": 0}) as model:
+                    got = [model.predict(rows, self.model.n_items, len(self.heads)) for rows in self.forms.values()]
+                done = True
+            except EngineError as error:
+                if error.code != OUT_OF_MEMORY:
+                    raise
+        if any(a.tobytes() != b.tobytes() for x, y in zip(got, want) for a, b in zip(x, y)):
+            yield f"other bits from a host tier of {budget} bytes on {device}"
 
     def _scores(self, dtype, rows):
         """(values, logits) [rows, heads] of the oracle; no logit: NaN."""
@@ -116,6 +136,9 @@ def main():
                     texts = [str(error)]
                 runs += 1
                 wrong += [f"model {seed}, {' '.join(f'{k}={v}' for k, v in options.items())}: {t}" for t in texts]
+            for device in args.devices.split(","):
+                wrong += [f"model {seed}: {text}" for text in case.check_tier(engine, device)]
+                runs += 1
             failed += [seed] if wrong else []
             if wrong:
                 print("\n".join(wrong[:8]), flush=True)

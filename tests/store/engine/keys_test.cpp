@@ -1,7 +1,6 @@
 // Keys as nobody expects them, through a model: the least and the greatest int64, negative ones, strided ones
 // whose low bits are equal, all equal, absent, outside the table; and dpi_table_lookup's policies.
-// Planted, each seen: a key cut to 32 bits where a lease is asked for; policy default without its number; an
-// absent key that is read as the row before the default row.
+// Planted, each seen: the lowest bit of a key left out of its index; policy default without its number.
 #include <algorithm>
 
 #include "store/engine/fixture.hpp"
@@ -21,6 +20,16 @@ Scored lookup(dpi_model* m, const char* table, const std::vector<int64_t>& keys,
 
 bool all_are(const std::vector<float>& values, float v) {
   return std::all_of(values.begin(), values.end(), [v](float x) { return x == v; });
+}
+
+/// How many keys were in no row so far.
+int64_t absent_keys(const dpi_model* m) {
+  std::string text(dpi_model_counters_json(m, nullptr, 0), '\0');
+  dpi_model_counters_json(m, text.data(), text.size());
+  const size_t feature = text.find("\"name\":\"key\""), at = text.find("\"absent\":", feature);
+  REQUIRE(feature != std::string::npos);
+  REQUIRE(at != std::string::npos);
+  return std::stoll(text.substr(at + 9));
 }
 
 /// A server with the external rows.
@@ -46,12 +55,17 @@ TEST_CASE("every known key, keys beside them, and one key a thousand times") {
   for (const char* budget : {"60000", "4000000"}) {
     CAPTURE(budget);
     const ModelPtr m = load_model(whole(), tiered(budget));
-    for (const auto* rows : {&all, &near, &same}) {
-      const Request request(*rows);
+    const auto check = [&](const std::vector<Row>& rows, int64_t absent) {
+      const Request request(rows);
+      const int64_t before = absent_keys(m.get());
       const Scored got = score(m.get(), request);
       REQUIRE_MESSAGE(got.code == DPI_OK, got.message);
       CHECK(identical(got.out, right_scores(request)));
-    }
+      CHECK(absent_keys(m.get()) - before == absent);
+    };
+    check(all, 0);
+    check(near, static_cast<int64_t>(known_keys().size()) - 2);  // -1 + 2 and the greatest + 2 are known
+    check(same, 0);
   }
 }
 

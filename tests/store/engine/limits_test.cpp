@@ -1,6 +1,5 @@
 // Budgets too small, at load and in a call: refused with numbers, and nothing is left behind by what was.
-// Planted, each seen: a call's places not given back when it is refused; a tier that takes more than its
-// budget; a memory limit that does not count the tier.
+// Planted, each seen: a memory limit that does not count the tier; keys that a shard cannot hold waited for.
 #include <atomic>
 #include <fstream>
 #include <thread>

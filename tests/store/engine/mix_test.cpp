@@ -1,8 +1,8 @@
 // Scores are those of resident tables, to the bit, at hit rates of 0 to 100 % and in every mix of tiers: rows
 // resident, in the host tier from the bundle's file (f32, f16, i8, keyed), and from RocksDB or Redis. The hit
 // rate is steered, and told by the counters: nothing is assumed about what the cache holds.
-// Planted, each seen: late rows read as the table's default row; the first key of a fetch asked for in place
-// of its second; hits counted as late.
+// Planted, each seen: late rows read as the table's default row; rows of another external table; rows that a
+// call waited for counted as hits, in every call or in those that look again.
 #include <algorithm>
 #include <array>
 

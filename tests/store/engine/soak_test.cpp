@@ -12,6 +12,7 @@
 
 #include "soak/memory_watch.hpp"
 #include "store/engine/fixture.hpp"
+#include "support/sanitizer.hpp"
 
 using namespace dpi::test;
 
@@ -114,7 +115,8 @@ TEST_CASE("evictions, and models that come and go") {
   CHECK(tally.failed == 0);
   CHECK(tally.right > 100 * tally.refused);
   CHECK(tally.right > 200);
-  CHECK(flat.memory.rise() < 16.0 * (1 << 20));
+  if (!DPI_UNDER_TSAN && !DPI_UNDER_ASAN)  // which keep what was freed
+    CHECK(flat.memory.rise() < 16.0 * (1 << 20));
   CHECK(Flat::grown(flat.threads) <= 4);  // one model more that is being freed
   CHECK(Flat::grown(flat.files) <= 24);   // and its connections
 }
