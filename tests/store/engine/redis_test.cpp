@@ -203,6 +203,31 @@ TEST_CASE("a server that hangs costs a call its deadline, or some seconds where 
   CHECK(seconds_until_right(m.get()) < 3);
 }
 
+TEST_CASE(
+    "a server that hangs makes nobody wait by policy default or fail, nor does its model's end for long") {
+  if (!have_models() || !redis_installed()) return;
+  Filled store;
+  store.fill();
+  for (const char* policy : {"default", "fail"}) {
+    CAPTURE(policy);
+    ModelPtr m = load_model(
+        external(), store.options(kLarge, {{"table.users.miss", policy}, {"table.items.miss", policy}}));
+    const Request request(new_rows(20));
+    store.redis.pause();
+    for (int i = 0; i < 20; ++i) {
+      const Scored got = score(m.get(), request);
+      CHECK_MESSAGE(got.code == (*policy == 'd' ? DPI_OK : DPI_E_NOT_FOUND), got.message);
+      CHECK(got.seconds < kSlack);
+    }
+    CHECK(tier(m.get(), "users").late == 0);
+    if (*policy == 'd') CHECK(tier(m.get(), "users").defaulted == 20 * 20);
+    const uint64_t begin = now_ns();
+    m.reset();
+    CHECK(now_ns() - begin < 4'000'000'000u);
+    store.redis.resume();
+  }
+}
+
 TEST_CASE("a server that is slow: calls that have time wait, and are right") {
   if (!have_models() || !redis_installed()) return;
   Filled store;

@@ -81,7 +81,7 @@ struct Flat {
 TEST_CASE("evictions, and models that come and go") {
   if (!have_models() || !redis_installed()) return;
   const char* minutes = std::getenv("DPI_TEST_TIER_MINUTES");
-  const double seconds = minutes != nullptr ? 60 * std::atof(minutes) : 6;
+  const double seconds = minutes != nullptr ? 60 * std::atof(minutes) : 4;
   RedisServer redis;
   fill_store("redis", {{"address", redis.address()}});
   const Folder rows;
@@ -114,7 +114,7 @@ TEST_CASE("evictions, and models that come and go") {
   CHECK(tally.wrong == 0);
   CHECK(tally.failed == 0);
   CHECK(tally.right > 100 * tally.refused);
-  CHECK(tally.right > 200);
+  CHECK(tally.right > 100);
   if (!DPI_UNDER_TSAN && !DPI_UNDER_ASAN)  // which keep what was freed
     CHECK(flat.memory.rise() < 16.0 * (1 << 20));
   CHECK(Flat::grown(flat.threads) <= 4);  // one model more that is being freed
