@@ -136,6 +136,34 @@ TEST_CASE("damaged in any file: refused by name, or read right; never a crash or
   CHECK(refusals > 8);
 }
 
+TEST_CASE("overwritten under the model that reads it: an error by name, never another score") {
+  if (!have_models() || !have_rocksdb()) return;
+  const Folder folder;
+  const std::string tables = folder.path() + "/tables";
+  fill_store("rocksdb", {{"path", tables}});
+  const ModelPtr m = load_model(external(), at(tables));
+  for (const auto& file : fs::directory_iterator(tables)) {
+    if (file.path().extension() != ".sst") continue;
+    std::fstream f(file.path(), std::ios::binary | std::ios::in | std::ios::out);
+    for (uintmax_t place = 50; place < file.file_size(); place += 1000) {
+      f.seekp(static_cast<std::streamoff>(place));
+      f.put('\x5a');
+    }
+  }
+  std::mt19937_64 rng(11);
+  int failed = 0;
+  for (int i = 0; i < 50; ++i) {
+    const Request request(random_rows(8, rng));
+    const Scored got = score(m.get(), request);
+    failed += got.code == DPI_OK ? 0 : 1;
+    if (got.code == DPI_OK) CHECK(identical(got.out, right_scores(request)));
+    if (got.code == DPI_OK) continue;
+    CHECK_MESSAGE((got.code == DPI_E_IO || got.code == DPI_E_BAD_MODEL), got.message);
+    CHECK_MESSAGE(got.message.find(tables) != std::string::npos, got.message);
+  }
+  CHECK(failed > 25);
+}
+
 TEST_CASE("dpi store load on a disk that fills up says so, leaves nothing to be served, and goes on") {
   if (!have_models() || !have_rocksdb()) return;
   const Folder folder;
