@@ -1,8 +1,8 @@
 // A model whose external rows come from a RocksDB directory that is not there, locked, unfinished, damaged in
 // any file, full while it is loaded, or removed under the running model: no crash, no wrong score, errors by
 // name. `dpi store load` over a disk that fills up says so, and goes on when there is room.
-// Planted, seen: a loader whose exit status is 0 although a write failed. tests/store/rocksdb plants faults
-// in the plugin itself.
+// Planted, each seen: a loader whose exit status is 0 although a write failed; blocks read without their
+// checksums. tests/store/rocksdb plants faults in the plugin itself.
 #include <sys/wait.h>
 #include <unistd.h>
 
