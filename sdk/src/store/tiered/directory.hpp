@@ -14,6 +14,8 @@
 //     place was not free in between;
 //   - so the word stood there when the key was loaded in between, and a key changes only while the word is
 //     another.
+// The first load of the key is a hint only: it may be a vector's (probe_keys.cpp), which is neither atomic
+// nor an acquire. Whoever finds nothing that way looks into the first bucket again, with loads that are.
 // "Absent" is the one word that may come back for another key; then the second load of the key has acquired
 // that key, and the last load of the word is not older than it, so the word belongs to this key.
 // A key that moves is copied to its second bucket, then cleared in its first. Readers look at the first, then
@@ -48,7 +50,7 @@ inline TableCode table_code(uint32_t code, uint64_t seed) { return {code, mix_ke
 
 struct DirectoryShape {
   int32_t shards = 1;             // a power of two
-  int64_t buckets_per_shard = 1;  // >= 1
+  int64_t buckets_per_shard = 1;  // >= 1, < 2^32
   int32_t places_per_shard = 0;   // places of shard s are [s * places_per_shard, (s + 1) * places_per_shard)
   int32_t place_bits = 0;         // hold 0 .. places_per_shard, the last of which means "absent"
   int32_t stash_per_shard = 8;    // cells
@@ -71,6 +73,7 @@ class DirectoryT {
     uint32_t word[kEntries];
   };
   static_assert(kEntries != 5 || sizeof(Bucket) == 64);
+  static constexpr int kKeysPerBucket = kEntries;
 
   static uint64_t bucket_count(const DirectoryShape& s) {
     const auto stash = static_cast<uint64_t>((s.stash_per_shard + kEntries - 1) / kEntries);
@@ -94,7 +97,7 @@ class DirectoryT {
   /// The buckets in which the key of this hash may lie.
   int64_t first_of(uint64_t h) const { return in_shard(h, h); }
   int64_t second_of(uint64_t h) const { return in_shard(h, (h | 1) * 0xa24baed4963ee407u); }
-  void prefetch_first(uint64_t h) const { __builtin_prefetch(&buckets_[first_of(h)]); }
+  const Bucket& bucket(int64_t number) const { return buckets_[number]; }
   void prefetch_second(uint64_t h) const { __builtin_prefetch(&buckets_[second_of(h)]); }
   /// Place, kAbsent or kMissing.
   int32_t find_first(const TableCode& t, uint64_t h, int64_t key) const {
@@ -106,6 +109,11 @@ class DirectoryT {
     return place != kMissing ? place : find_rest(t, h, key);
   }
   int32_t find(const TableCode& t, int64_t key) const { return find(t, hash(t, key), key); }
+
+  /// Bits of the cells whose key is this one, empty ones among them: a hint for cell().
+  static uint32_t same_keys(const Bucket& b, int64_t key);
+  /// The place in this cell; kMissing unless it holds the key.
+  int32_t cell(const Bucket& b, int i, uint32_t code, int32_t shard, int64_t key) const;
 
   // --- the shard's writer ---
   /// The key must not be linked. place: of the key's shard, or kAbsent. False: no cell is free; erase one of
@@ -144,8 +152,10 @@ class DirectoryT {
 
   /// The bucket of the shard of h that the high bits of `spread` name.
   int64_t in_shard(uint64_t h, uint64_t spread) const {
-    const auto n = static_cast<unsigned __int128>(shape_.buckets_per_shard);
-    return shard_of(h) * shape_.buckets_per_shard + static_cast<int64_t>((spread * n) >> 64);
+    // The high half of a product of 64 by 32 bits, in halves that vectors can multiply.
+    const uint64_t n = static_cast<uint32_t>(shape_.buckets_per_shard);
+    const uint64_t low = (spread & UINT32_MAX) * n >> 32, at = ((spread >> 32) * n + low) >> 32;
+    return static_cast<int64_t>(static_cast<uint32_t>(shard_of(h)) * n + at);
   }
   Bucket* stash(int32_t shard) const { return stash_ + static_cast<int64_t>(shard) * stash_buckets_; }
 

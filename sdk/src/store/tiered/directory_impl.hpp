@@ -8,18 +8,32 @@
 namespace dpi::tiered {
 
 template <class Sync, int kEntries>
+inline uint32_t DirectoryT<Sync, kEntries>::same_keys(const Bucket& b, int64_t key) {
+  uint32_t same = 0;  // all keys are compared: where the match lies cannot be predicted
+#pragma GCC unroll 5
+  for (int i = 0; i < kEntries; ++i)
+    same |= static_cast<uint32_t>(Sync::load(b.key[i], std::memory_order_acquire) == key) << i;
+  return same;
+}
+
+template <class Sync, int kEntries>
+inline int32_t DirectoryT<Sync, kEntries>::cell(const Bucket& b, int i, uint32_t code, int32_t shard,
+                                                int64_t key) const {
+  constexpr auto kAcquire = std::memory_order_acquire;
+  const uint32_t word = Sync::load(b.word[i], kAcquire);
+  const bool same = Sync::load(b.key[i], kAcquire) == key;
+  const bool stayed = Sync::load(b.word[i], kAcquire) == word;
+  const bool of_table = word >> shape_.place_bits == code;  // else empty, or the same key of another table
+  const int32_t place = place_of(word, shard);
+  return (same & stayed & of_table) ? place : kMissing;
+}
+
+template <class Sync, int kEntries>
 inline int32_t DirectoryT<Sync, kEntries>::in_bucket(const Bucket& b, uint32_t code, int32_t shard,
                                                      int64_t key) const {
-  constexpr auto kAcquire = std::memory_order_acquire;
-  uint32_t same = 0;  // all keys are compared: where the match lies cannot be predicted
-  for (int i = 0; i < kEntries; ++i)
-    same |= static_cast<uint32_t>(Sync::load(b.key[i], kAcquire) == key) << i;
-  for (; same != 0; same &= same - 1) {
-    const int i = std::countr_zero(same);
-    const uint32_t word = Sync::load(b.word[i], kAcquire);
-    if (word >> shape_.place_bits != code) continue;  // empty, or the same key of another table
-    if (Sync::load(b.key[i], kAcquire) == key && Sync::load(b.word[i], kAcquire) == word)
-      return place_of(word, shard);
+  for (uint32_t same = same_keys(b, key); same != 0; same &= same - 1) {
+    const int32_t place = cell(b, std::countr_zero(same), code, shard, key);
+    if (place != kMissing) return place;
   }
   return kMissing;
 }

@@ -123,7 +123,8 @@ class HostCache {
 
   // probe.cpp
   void probe(CacheReader& r, std::span<const CacheLookup> lookups) const;
-  void probe_group(CacheReader& r, std::span<const CacheLookup> lookups, Group* g) const;
+  void look(CacheReader& r, std::span<const CacheLookup> lookups, Group* g, const Group* behind) const;
+  void finish(CacheReader& r, std::span<const CacheLookup> lookups, const Group& g) const;
   void sample(CacheReader& r, const Table& table, const int32_t* places, int64_t n) const;
 
   // acquire.cpp: what a call with misses does
