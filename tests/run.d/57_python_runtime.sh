@@ -3,6 +3,12 @@ packages build test parity bindings
 configure release && build release dpi_python_package dpi_cuda_emu score_csv score_batch reference_scores || exit 1
 export DPI_PYTHON="$BUILD/release/python" DPI_BIN="$BUILD/release/bin"
 run_pytest tests/python
+# Tiny tables; it ends at the first score that differs between tiers.
+tiers() {
+  build release disk_bench && PYTHONPATH="$DPI_PYTHON:$ROOT/weights/python" PYTHONDONTWRITEBYTECODE=1 \
+    "$PYTHON" tests/bench/tiers_bench.py --build "$BUILD/release" --smoke --only hits,disk,stages,threshold,torch
+}
+check "the benchmark of the tiers, and that all of them give the same scores" tiers
 wrapper="$BUILD/release/bindings/python/native_wrap.c"
 headers="$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))')"
 # The generated functions leave `self` and the status unused.
