@@ -10,6 +10,7 @@
 #include <dpi/kernels/narrow.hpp>
 
 #include "base/clock.hpp"
+#include "store/tiered/prefill.hpp"
 
 namespace dpi {
 
@@ -152,13 +153,14 @@ class TieredStore final : public TableStore {
  public:
   TieredStore(std::unique_ptr<TableStore> plain, std::unique_ptr<BundleRows> rows, TierOptions options,
               const dpi_backend_api* api, dpi_backend_device* device, bool on_device,
-              const MemoryHooks& hooks)
+              const MemoryHooks& hooks, std::unique_ptr<HotKeyFile> hot)
       : plain_(std::move(plain)),
         rows_(std::move(rows)),
         options_(std::move(options)),
         pinned_(api, device),
         on_device_(on_device),
-        hooks_(hooks) {}
+        hooks_(hooks),
+        hot_(std::move(hot)) {}
 
   Result<StoreForecast> plan(std::vector<StoreTable> tables) override;
   Status ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) override;
@@ -177,7 +179,6 @@ class TieredStore final : public TableStore {
     StoreTable spec;
     int32_t in_cache = -1;
     int64_t ingested = 0;
-    int64_t preload = 0;       // rows of the cache that are this table's share, while loading
     std::vector<float> scale;  // until seal
   };
   const Tiered* tier(int32_t table) const {
@@ -185,7 +186,7 @@ class TieredStore final : public TableStore {
     return t.in_cache >= 0 ? &t : nullptr;
   }
   Status make_cache();
-  void share_out_places();
+  void describe_to_prefill();
   Status pin_rows(const Tiered& t);
   std::span<const std::byte> whole_rows(const Tiered& t, int64_t first, int64_t n,
                                         std::span<const std::byte> rows);
@@ -199,7 +200,9 @@ class TieredStore final : public TableStore {
   std::vector<Tiered> tables_;
   int32_t reserved_ = 0;
   std::unique_ptr<HostCache> cache_;  // after what it reads from
-  std::vector<std::byte> whole_;      // whole_rows', until seal
+  std::unique_ptr<HotKeyFile> hot_;   // the next three until seal; may be null
+  std::unique_ptr<tiered::Prefill> prefill_;
+  std::vector<std::byte> whole_;  // whole_rows'
 };
 
 Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
@@ -210,7 +213,7 @@ Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
   for (const StoreTable& t : tables) {
     if (t.tiered && t.needs_nonzero)
       return internal_error("table '" + t.name + "' is tiered, and a mask asks for its rows");
-    tables_.push_back({t, t.tiered ? n++ : -1, 0, 0, {}});
+    tables_.push_back({t, t.tiered ? n++ : -1, 0, {}});
   }
   for (StoreTable& t : tables) {
     if (!t.tiered) continue;
@@ -239,25 +242,18 @@ Status TieredStore::make_cache() {
   DPI_ASSIGN_OR_RETURN(cache_,
                        HostCache::make(std::move(tables), cache_options(options_, reserved_), rows_.get(), {},
                                        on_device_ ? pinned_.hooks() : hooks_, hooks_));
-  share_out_places();
-  return {};
+  describe_to_prefill();
+  return hot_ != nullptr ? prefill_->choose(*hot_) : Status();
 }
 
-/// By the number of rows, so that no table takes all places of its class while it loads first.
-void TieredStore::share_out_places() {
-  const tiered::ArenaPlan& plan = cache_->plan();
-  std::vector<double> rows(plan.classes.size(), 0);
-  const auto class_of = [&plan](const Tiered& t) {
-    return static_cast<size_t>(plan.class_of[static_cast<size_t>(t.in_cache)]);
-  };
+void TieredStore::describe_to_prefill() {
+  std::vector<tiered::Prefill::Table> tables;
   for (const Tiered& t : tables_) {
-    if (t.in_cache >= 0) rows[class_of(t)] += static_cast<double>(t.spec.rows);
-  }
-  for (Tiered& t : tables_) {
     if (t.in_cache < 0) continue;
-    const auto places = static_cast<double>(plan.classes[class_of(t)].places());
-    t.preload = static_cast<int64_t>(places * static_cast<double>(t.spec.rows) / rows[class_of(t)]) + 1;
+    tables.push_back({t.spec.name, t.spec.rows, {}});
+    for (const PinnedRow& p : t.spec.pinned) tables.back().elsewhere.push_back(p.row);
   }
+  prefill_ = std::make_unique<tiered::Prefill>(cache_.get(), std::move(tables));
 }
 
 Status TieredStore::ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) {
@@ -271,10 +267,8 @@ Status TieredStore::ingest(int32_t table, int64_t first, int64_t n, std::span<co
   const auto row_bytes = n > 0 ? whole.size() / static_cast<size_t>(n) : 0;
   const int64_t in_file = std::clamp<int64_t>(rows_->table(t.in_cache).rows - first, 0, n);
   rows_->add_rows(t.in_cache, whole.subspan(static_cast<size_t>(in_file) * row_bytes));
-  for (int64_t r = 0; r < n && first + r < t.preload; ++r) {
-    if (!cache_->preload(t.in_cache, first + r, whole.subspan(static_cast<size_t>(r) * row_bytes, row_bytes)))
-      t.preload = 0;
-  }
+  for (int64_t r = 0; r < n; ++r)
+    prefill_->offer(t.in_cache, first + r, whole.subspan(static_cast<size_t>(r) * row_bytes, row_bytes));
   return {};
 }
 
@@ -325,9 +319,12 @@ Status TieredStore::seal() {
       return internal_error("table '" + t.spec.name + "': " + std::to_string(t.ingested) + " of " +
                             std::to_string(t.spec.rows) + " rows came");
     DPI_RETURN_IF_ERROR(pin_rows(t));
+    DPI_RETURN_IF_ERROR(prefill_->fetch_rest(t.in_cache, *rows_));
     std::vector<float>().swap(t.scale);
   }
   std::vector<std::byte>().swap(whole_);
+  prefill_.reset();
+  hot_.reset();
   return plain_->seal();
 }
 
@@ -483,6 +480,15 @@ Result<uint64_t> tier_bytes(const std::vector<StoreTable>& tables, const TierOpt
   return HostCache::bytes(rows, cache_options(options, reserved_places(tables)));
 }
 
+Result<uint64_t> hot_key_bytes(const std::vector<StoreTable>& tables, const TierOptions& options) {
+  const std::vector<tiered::TierTable> rows = tier_tables(tables);
+  if (options.hot_keys.empty() || rows.empty()) return uint64_t{0};
+  DPI_ASSIGN_OR_RETURN(
+      const tiered::ArenaPlan plan,
+      tiered::plan_arena(rows, options.host_bytes, tiered::CacheOptions().shards, reserved_places(tables)));
+  return tiered::Prefill::bytes(plan);
+}
+
 uint64_t tier_reader_bytes(int64_t max_ids) {
   return HostCache::reader_bytes(max_ids) +
          static_cast<uint64_t>(max_ids) * (sizeof(int64_t) + sizeof(int32_t));
@@ -491,7 +497,8 @@ uint64_t tier_reader_bytes(int64_t max_ids) {
 Result<std::unique_ptr<TableStore>> make_tiered_store(std::unique_ptr<TableStore> plain,
                                                       std::unique_ptr<BundleRows> rows,
                                                       const TierOptions& options, const dpi_backend_api* api,
-                                                      dpi_backend_device* device, const MemoryHooks& hooks) {
+                                                      dpi_backend_device* device, const MemoryHooks& hooks,
+                                                      std::unique_ptr<HotKeyFile> hot) {
   dpi_backend_caps caps{};
   dpi_backend_error err{};
   caps.struct_size = sizeof caps;
@@ -501,8 +508,8 @@ Result<std::unique_ptr<TableStore>> make_tiered_store(std::unique_ptr<TableStore
   if (on_device && (caps.flags & DPI_BACKEND_FETCH) == 0)
     return unsupported(std::string("tables in host memory need a device whose kernels can read it; '") +
                        api->name + "' cannot");
-  return std::unique_ptr<TableStore>(std::make_unique<TieredStore>(std::move(plain), std::move(rows), options,
-                                                                   api, device, on_device, hooks));
+  return std::unique_ptr<TableStore>(std::make_unique<TieredStore>(
+      std::move(plain), std::move(rows), options, api, device, on_device, hooks, std::move(hot)));
 }
 
 }  // namespace dpi

@@ -1,6 +1,7 @@
 // The store of a model whose large tables do not fit memory: plain tables lie in another store, rows of
 // tiered ones in a host cache of fixed size over the bundle's file (tiered/host_cache.hpp). Rows that stream
-// by while the model loads fill the cache, each table its share, the first ones first.
+// by while the model loads fill the cache: those that a hot-key list names, then each table's first ones
+// (tiered/prefill.hpp).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "backend/abi/dpi_backend.h"
 #include "base/environment.hpp"
 #include "store/bundle_rows.hpp"
+#include "store/hot_keys.hpp"
 #include "store/table_store.hpp"
 #include "store/tiered/host_cache.hpp"
 
@@ -29,21 +31,25 @@ struct TierOptions {
   uint64_t fetch_bytes = uint64_t{64} << 20;  // under way at most
   std::string rocksdb_path;                   // where rows of external tables are: one of the two
   std::string redis_address, redis_password;
+  std::string hot_keys;  // path of a list that the cache is filled by, "" = none
 
   const Table* find(const std::string& name) const;
 };
 
 /// What the tiered ones among `tables` take of host memory: the cache, not what readers have.
 Result<uint64_t> tier_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
+/// What choosing rows by a hot-key list takes at most while loading.
+Result<uint64_t> hot_key_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
 /// What a reader takes for requests of so many ids.
 uint64_t tier_reader_bytes(int64_t max_ids);
 
 /// rows: of the tiered tables, in their order. plain: the store of the others; sees the tiered ones as tables
 /// without rows. Rows lie in memory that the device's kernels can read. kUnsupported when they can read none
-/// of the host's. api and device must outlive the store.
+/// of the host's. api and device must outlive the store. hot: a list of this bundle's, or null.
 Result<std::unique_ptr<TableStore>> make_tiered_store(std::unique_ptr<TableStore> plain,
                                                       std::unique_ptr<BundleRows> rows,
                                                       const TierOptions& options, const dpi_backend_api* api,
-                                                      dpi_backend_device* device, const MemoryHooks& hooks);
+                                                      dpi_backend_device* device, const MemoryHooks& hooks,
+                                                      std::unique_ptr<HotKeyFile> hot = nullptr);
 
 }  // namespace dpi

@@ -7,6 +7,7 @@
 
 #include "graph/bundle_params.hpp"
 #include "runtime/model/host_flights.hpp"
+#include "runtime/model/hot_keys.hpp"
 #include "runtime/model/op_description.hpp"
 #include "runtime/model/table_loader.hpp"
 #include "runtime/model/tiers.hpp"
@@ -195,6 +196,7 @@ Status Engine::claim_tables(const Bundle& bundle, LoadWatch* watch) {
 }
 
 Status Engine::make_store(const Bundle& bundle) {
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<HotKeyFile> hot, open_hot_keys(bundle, options_));
   TableSharing sharing{device_, std::move(claims_), [this, name = bundle.name()](const std::string& text) {
                          log().write(LogLevel::kWarn, "tables", name + ": " + text);
                        }};
@@ -205,7 +207,7 @@ Status Engine::make_store(const Bundle& bundle) {
   if (std::none_of(plan_.tables.begin(), plan_.tables.end(), elsewhere)) return {};
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<BundleRows> rows, tier_rows(bundle, plan_, options_));
   DPI_ASSIGN_OR_RETURN(store_, make_tiered_store(std::move(store_), std::move(rows), options_.tiers, &api(),
-                                                 device(), device_->hooks));
+                                                 device(), device_->hooks, std::move(hot)));
   return {};
 }
 

@@ -89,9 +89,11 @@ int32_t context_count(const ModelOptions& options) {
 Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, const ModelOptions& options,
                                        const DeviceSizes& device) {
   MemoryForecast f;
+  uint64_t choosing = 0;
   std::vector<StoreTable> tables = store_tables(bundle, plan, options.share);
   if (options.tiers.host_bytes > 0) {
     DPI_ASSIGN_OR_RETURN(f.host_tier, tier_bytes(tables, options.tiers));
+    DPI_ASSIGN_OR_RETURN(choosing, hot_key_bytes(tables, options.tiers));
     for (StoreTable& t : tables) t.rows = t.tiered ? 0 : t.rows;
   }
   DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, device.on_device));
@@ -118,7 +120,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   const uint64_t graph = planned + file.params + params + 2 * file.largest + block_of(file.largest);
   const uint64_t ops = planned + params + f.weights + 4 * file.largest;  // a device packs op by op
   const uint64_t moving = f.tables + f.host_tier + f.weights + f.keys + f.model +
-                          table_loading_bytes(bundle, plan, device.on_device);
+                          table_loading_bytes(bundle, plan, device.on_device) + choosing;
   const uint64_t keyed = f.weights + f.keys + f.model + keys.block;
   const uint64_t indexed = f.kept() + 2 * block_of(file.largest);
   const uint64_t golden = options.verify_golden ? f.kept() + f.one_context() + 3 * file.golden : 0;

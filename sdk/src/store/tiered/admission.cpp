@@ -29,9 +29,9 @@ void Admission::missed(uint64_t h) {
   n_counted_ = 0;
 }
 
-bool Admission::admit(uint64_t h, int32_t local_place) {
+bool Admission::admit(uint64_t h, int32_t local_place, uint8_t heat) {
   // One count may be the miss that brought this row.
-  const int known = std::max(0, count(h) - 1);
+  const int known = std::max<int>(heat, count(h) - 1);
   set_heat(local_place, known);
   return known == 0;
 }

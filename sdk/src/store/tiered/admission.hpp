@@ -59,8 +59,8 @@ class Admission {
   }
   /// A key that had to be fetched; one in 16 counts.
   void missed(uint64_t h);
-  /// The row of a key came. True: it is on probation.
-  bool admit(uint64_t h, int32_t local_place);
+  /// The row of a key came. heat: known of it from elsewhere. True: it is on probation.
+  bool admit(uint64_t h, int32_t local_place, uint8_t heat = 0);
   /// The row goes.
   void evicted(uint64_t h, int32_t local_place);
   uint8_t heat(int32_t local_place) const { return StdSync::own(heat_[static_cast<size_t>(local_place)]); }

@@ -181,15 +181,20 @@ kernels::TableView HostCache::view(int32_t table) const {
   return v;
 }
 
-bool HostCache::preload(int32_t table, int64_t key, std::span<const std::byte> row) {
+int32_t HostCache::shard_of(int32_t table, int64_t key) const {
+  const Table& t = tables_[static_cast<size_t>(table)];
+  return t.shards[t.directory->shard_of(t.directory->hash(t.code, key))]->number();
+}
+
+bool HostCache::preload(int32_t table, int64_t key, std::span<const std::byte> row, uint8_t heat) {
   const Table& t = tables_[static_cast<size_t>(table)];
   const uint64_t h = t.directory->hash(t.code, key);
   Shard* const shard = t.shards[t.directory->shard_of(h)];
-  if (!shard->has_spare()) return false;
+  if (shard->spare() <= 0) return false;
   const Shard::Claimed claimed = shard->claim({t.code, h, key}, false, nullptr, monotonic_ns());
   if (claimed.what != Shard::Claim::kStarted) return claimed.what == Shard::Claim::kPlace;
   std::memcpy(arena_.row(t.size_class, claimed.place), row.data(), row.size());
-  shard->publish(claimed.flight, true, monotonic_ns());
+  shard->publish(claimed.flight, true, monotonic_ns(), heat);
   return true;
 }
 

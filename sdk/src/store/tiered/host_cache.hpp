@@ -86,8 +86,13 @@ class HostCache {
   /// the caller's.
   kernels::TableView view(int32_t table) const;
   /// Links the row of a key that is not here yet, as long as free places are plenty: false when they are not.
-  /// For loading, before calls come.
-  bool preload(int32_t table, int64_t key, std::span<const std::byte> row);
+  /// heat: as if it had been sampled so often; 0 = on probation. For loading, before calls come.
+  bool preload(int32_t table, int64_t key, std::span<const std::byte> row, uint8_t heat = 0);
+  /// The number, over all size classes, of the shard that a key falls to; what preload may take there.
+  int32_t shard_of(int32_t table, int64_t key) const;
+  int32_t spare(int32_t shard) const { return shards_[static_cast<size_t>(shard)]->spare(); }
+  /// What the source writes of a row.
+  int64_t source_bytes(int32_t table) const { return tables_[static_cast<size_t>(table)].spec.source_bytes; }
   const ArenaPlan& plan() const { return arena_.plan(); }
   int32_t default_place(int32_t table) const { return arena_.default_place(table); }
 

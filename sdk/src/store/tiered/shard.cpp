@@ -59,9 +59,9 @@ bool Shard::take_place(PlaceStack* held, int32_t* place) {
   return pool_.take(place);
 }
 
-bool Shard::has_spare() const {
+int32_t Shard::spare() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return pool_.n_free() > keep_free_;
+  return pool_.n_free() - keep_free_;
 }
 
 Shard::Claimed Shard::claim(const HashedKey& k, bool wait, PlaceStack* held, uint64_t now_ns) {
@@ -108,11 +108,11 @@ void Shard::release(int32_t flight) {
   f.next = std::exchange(spare_flight_, flight);
 }
 
-void Shard::publish(int32_t flight, bool found, uint64_t now_ns) {
+void Shard::publish(int32_t flight, bool found, uint64_t now_ns, uint8_t heat) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Flight& f = flights_[static_cast<size_t>(flight)];
   if (found) {
-    link(f.key, f.place);
+    link(f.key, f.place, heat);
   } else {
     pool_.give(f.place);
     f.place = Directory::kAbsent;
@@ -145,7 +145,7 @@ void Shard::drop(int32_t flight) {
   release(flight);
 }
 
-void Shard::link(const HashedKey& k, int32_t place) {
+void Shard::link(const HashedKey& k, int32_t place, uint8_t heat) {
   if (!directory_->insert(k.table, k.hash, k.key, place)) {
     // Two buckets and the stash are full of keys that collide: the coldest of the buckets goes.
     LinkedKey victim;
@@ -159,7 +159,7 @@ void Shard::link(const HashedKey& k, int32_t place) {
     retire_unlinked();
   }
   ++linked_;
-  if (!admission_.admit(k.hash, place - first_)) return;
+  if (!admission_.admit(k.hash, place - first_, heat)) return;
   if (probation_.full()) probation_.pop();
   probation_.push({k.table.code, k.key, 0});
 }

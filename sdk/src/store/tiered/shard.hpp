@@ -60,7 +60,8 @@ class Shard {
   /// null.
   Claimed claim(const HashedKey& k, bool wait, PlaceStack* held, uint64_t now_ns);
 
-  void publish(int32_t flight, bool found, uint64_t now_ns);
+  /// heat: known of the key beside what Admission has counted.
+  void publish(int32_t flight, bool found, uint64_t now_ns, uint8_t heat = 0);
   void fail(int32_t flight, std::shared_ptr<const Status> why);
 
   struct Landed {
@@ -74,8 +75,8 @@ class Shard {
   /// Moves free places to `to` until it has `count`, and evicts for what is missing. False: not yet, readers
   /// hold what was evicted.
   bool hold(int32_t count, PlaceStack* to);
-  /// More places are free than it keeps free for fetches.
-  bool has_spare() const;
+  /// Free places beyond those that it keeps free for fetches.
+  int32_t spare() const;
   void give_back(PlaceStack* places);
   /// Forgets absent keys that are too old.
   void expire(uint64_t now_ns);
@@ -105,7 +106,7 @@ class Shard {
   void land(int32_t flight);
   void release(int32_t flight);
   bool take_place(PlaceStack* held, int32_t* place);
-  void link(const HashedKey& k, int32_t place);
+  void link(const HashedKey& k, int32_t place, uint8_t heat);
   void remember_absent(const HashedKey& k, uint64_t now_ns);
   void forget_oldest();
   void forget_old(uint64_t now_ns);

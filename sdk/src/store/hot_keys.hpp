@@ -1,0 +1,67 @@
+// A hot-key list: how often the rows of a bundle's tables were looked up in a log of requests. `dpi store
+// hot-keys` writes it, a host tier fills itself by it (tiered/prefill.hpp). weights/HOT_KEYS.md has the
+// layout of the file. What a list says changes when rows are fetched, never a score.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "bundle/bundle.hpp"
+#include "bundle/byte_source.hpp"
+
+namespace dpi {
+
+/// A row, by its number as lookups ask for it, and how often they did.
+struct HotKey {
+  int64_t key = 0;
+  uint64_t count = 0;
+};
+
+/// Hotter first, of equal ones the lower number.
+inline bool hotter(const HotKey& a, const HotKey& b) {
+  return a.count != b.count ? a.count > b.count : a.key < b.key;
+}
+
+struct HotTable {
+  std::string name;
+  int64_t rows = 0;       // that there are, padding of keyed tables included
+  ContentHash content{};  // of its rows and of its keys, as the bundle states them
+  ContentHash keys{};     // zeros without
+  uint64_t lookups = 0;   // of any row of it in the log
+  int64_t n = 0;          // keys of the list
+  uint64_t offset = 0;    // in the file
+};
+
+/// The table as lists of this bundle name it, without counts.
+HotTable hot_table_of(const Bundle& bundle, size_t index);
+
+class HotKeyFile {
+ public:
+  /// Reads the whole file once. kBadModel for what is damaged, cut off, or holds no key at all.
+  static Result<std::unique_ptr<HotKeyFile>> open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const std::vector<HotTable>& tables() const { return tables_; }
+  /// Keys [first, first + out.size()) of a table, hottest first.
+  Status read(size_t table, int64_t first, std::span<HotKey> out) const;
+  /// kNotFound, kInvalidArgument: it names a table that the bundle has not, or one of other rows or keys.
+  Status check_against(const Bundle& bundle) const;
+
+ private:
+  HotKeyFile() = default;
+  Status check_digest(std::span<const std::byte> head) const;
+  Status read_head();
+  Status read_table(std::span<const std::byte> entry, uint64_t* next);
+  Status check_keys(const HotTable& table) const;
+  Status damaged(const std::string& how) const;
+
+  std::string path_;
+  std::unique_ptr<ByteSource> file_;
+  std::vector<HotTable> tables_;
+};
+
+}  // namespace dpi
