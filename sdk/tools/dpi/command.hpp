@@ -96,6 +96,17 @@ struct StoreArgs {
   bool json = false;
 };
 
+struct HotKeysArgs {
+  CommonFlags common;
+  std::string bundle, out;
+  std::vector<std::string> data, tables;
+  int64_t top = 0;                      // rows of each table, 0 = all
+  uint64_t bytes = 0;                   // of rows of all tables, 0 = all
+  uint64_t memory = uint64_t{1} << 30;  // that counting may take
+  bool raw = false, json = false;
+  CsvLimits limits;
+};
+
 struct RepackArgs {
   std::string input, output, key, python = "python3";
   int64_t limit = 0;  // bytes that the data may unpack to; 0 = the package's own limit
@@ -113,6 +124,7 @@ int keygen(const std::string& path);
 int sign(const SignArgs& args);
 int repack(const RepackArgs& args);
 int store(const StoreArgs& args);
+int hot_keys(const HotKeysArgs& args);
 int print_version(bool as_json);
 
 }  // namespace dpi::tool

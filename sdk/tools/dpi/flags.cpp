@@ -114,7 +114,23 @@ Examples:
   dpi store load model.h5 --rocksdb /srv/rows
   dpi store verify model.h5 --rocksdb /srv/rows --table user
   dpi store load model.h5 --redis 10.0.0.1:6379,10.0.0.2:6379 --setting password=secret
-  dpi store drop model.h5 --redis 10.0.0.1:6379 --json)";
+  dpi store drop model.h5 --redis 10.0.0.1:6379 --json
+  dpi store hot-keys --help)";
+
+constexpr const char* kHotKeysFooter =
+    R"(Reads requests from CSV files, of the form that dpi predict takes, and writes a list of the table rows that they look up, hottest first.
+Loading with option store.hot_keys=FILE fills the host tier by it. Ids are counted as lookups see them: after encoders (--raw), rules for
+missing and unknown values, and cuts of bags. A list is for this bundle's tables; it changes no score.
+
+Counting takes --memory bytes at most, shared by the tables. Where a table has more rows in use than fit, its rarest are forgotten, and
+its counts may be too low by the number that is told. The model is loaded with a host tier of 64 MiB unless an --option store.* says
+otherwise, so its tables need not fit into memory.
+
+Examples:
+  dpi store hot-keys model.h5 --data monday.csv tuesday.csv --out model.hot
+  dpi store hot-keys model.h5 --data rows.csv --raw --table user --top 1000000 --out model.hot
+  zcat log.csv.gz | dpi store hot-keys model.h5 --data - --bytes 2000000000 --out model.hot --json
+  dpi predict model.h5 rows.csv --option store.host_bytes=2000000000 --option store.hot_keys=model.hot)";
 
 void add_common_flags(CLI::App* app, CommonFlags* flags) {
   app->add_option("--device", flags->device, "ref, cpu, cuda or auto (default auto: the best that works)");
@@ -255,15 +271,37 @@ void add_repack(CLI::App* app, Command* run) {
   sub->callback([args, run] { *run = [args] { return repack(*args); }; });
 }
 
+void add_hot_keys(CLI::App* app, Command* run) {
+  auto args = std::make_shared<HotKeysArgs>();
+  CLI::App* sub = app->add_subcommand("hot-keys", "Count which rows a log looks up, to fill a host tier by");
+  sub->footer(kHotKeysFooter);
+  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("--data", args->data, "CSV files of requests; - reads standard input")->required();
+  sub->add_option("-o,--out", args->out, "the list to write")->required();
+  sub->add_flag("--raw", args->raw, "cells are raw values, read by the bundle's encoders");
+  sub->add_option("--table", args->tables, "only this table; may be repeated")->allow_extra_args(false);
+  auto* top = sub->add_option("--top", args->top, "at most so many rows of each table");
+  top->check(CLI::PositiveNumber);
+  sub->add_option("--bytes", args->bytes, "as many rows, the hottest of all tables, as so many bytes hold")
+      ->check(CLI::PositiveNumber)
+      ->excludes(top);
+  sub->add_option("--memory", args->memory, "bytes that counting may take")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  sub->add_flag("--json", args->json, "what was counted, as JSON");
+  add_common_flags(sub, &args->common);
+  sub->callback([args, run] { *run = [args] { return hot_keys(*args); }; });
+}
+
 void add_store(CLI::App* app, Command* run) {
   auto args = std::make_shared<StoreArgs>();
-  CLI::App* sub =
-      app->add_subcommand("store", "Put a bundle's tables into RocksDB or Redis, or look after them there");
+  CLI::App* sub = app->add_subcommand(
+      "store", "Put a bundle's tables into RocksDB or Redis, look after them there; hot-key lists");
   sub->footer(kStoreFooter);
+  add_hot_keys(sub, run);
   sub->add_option("action", args->action, "load, stat, verify or drop")
-      ->required()
       ->check(CLI::IsMember({"load", "stat", "verify", "drop"}));
-  sub->add_option("bundle", args->bundle, "the model")->required();
+  sub->add_option("bundle", args->bundle, "the model");
   sub->add_option("--rocksdb", args->rocksdb, "the folder of a RocksDB store");
   sub->add_option("--redis", args->redis, "host:port of a server, or of several nodes, parted by commas");
   sub->add_option("--table", args->tables, "only this table; may be repeated")->allow_extra_args(false);
@@ -271,7 +309,12 @@ void add_store(CLI::App* app, Command* run) {
       ->allow_extra_args(false);
   sub->add_option("--backend-dir", args->backend_dir, "an absolute folder to look for plugins in first");
   sub->add_flag("--json", args->json, "the result as JSON");
-  sub->callback([args, run] { *run = [args] { return store(*args); }; });
+  sub->callback([args, sub, run] {
+    if (!sub->get_subcommands().empty()) return;
+    if (args->action.empty()) throw CLI::RequiredError("action, or hot-keys");
+    if (args->bundle.empty()) throw CLI::RequiredError("bundle");
+    *run = [args] { return store(*args); };
+  });
 }
 
 void add_commands(CLI::App* app, Command* run) {

@@ -1,6 +1,4 @@
 // `dpi predict`: CSV rows in, scores out.
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -114,12 +112,6 @@ int32_t find_head(const LoadedModel& model, const std::string& name) {
     known += (known.empty() ? "" : ", ") + model.head_name(h);
   }
   throw CommandError(kExitUsage, "--head '" + name + "': the model has " + known);
-}
-
-bool is_same_file(const std::string& a, const std::string& b) {
-  struct stat x{}, y{};
-  return stat(a.c_str(), &x) == 0 && stat(b.c_str(), &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
-         x.st_ino == y.st_ino;
 }
 
 std::unique_ptr<ScoreFile> open_output(const PredictArgs& args, const LoadedModel& model) {

@@ -88,6 +88,12 @@ bool only_in_place(int error) {
 
 }  // namespace
 
+bool is_same_file(const std::string& a, const std::string& b) {
+  struct stat x{}, y{};
+  return stat(a.c_str(), &x) == 0 && stat(b.c_str(), &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
+}
+
 ScoreFile::ScoreFile(const std::string& path, std::vector<std::string> heads) : heads_(std::move(heads)) {
   if (path.empty() || path == "-") return;
   path_ = path;

@@ -7,6 +7,9 @@
 
 namespace dpi::tool {
 
+/// Both are there, and one regular file.
+bool is_same_file(const std::string& a, const std::string& b);
+
 /// Standard output, or a file that appears under its name only when it is complete: until commit() it is a
 /// temporary one beside it, which goes when the program fails or is told to end (SIGINT, SIGTERM, SIGHUP).
 /// Where no file may be made beside it, it is written in place. What is no regular file (a pipe, /dev/null)
