@@ -6,12 +6,15 @@
 //   forecast_test [--device=cpu]
 //
 // With DPI_PARTS in the environment it prints what each forecast is made of.
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <string_view>
 #include <vector>
 
 #include "injection/stage.hpp"
+#include "store/hot_key_writer.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test {
@@ -36,7 +39,28 @@ struct Setting {
   const char* precision;
   const char* contexts;
   const char* host_bytes = "0";  // of the host tier; all tables that can be are in it
+  std::string hot_keys;          // a list that names every row of the tables, "" = none
 };
+
+/// What fills a tier by more rows than it holds.
+void list_all_rows(const std::string& list, const std::string& path) {
+  const auto bundle = Bundle::open(path);
+  need(bundle.ok(), "the bundle");
+  std::vector<HotTable> tables;
+  for (size_t t = 0; t < (*bundle)->manifest().tables.size(); ++t) {
+    tables.push_back(hot_table_of(**bundle, t));
+    tables.back().n = tables.back().rows;
+    tables.back().lookups = static_cast<uint64_t>(tables.back().rows);
+  }
+  const auto writer = HotKeyWriter::create(list, tables);
+  need(writer.ok(), "a list");
+  for (const HotTable& t : tables) {
+    std::vector<HotKey> keys;
+    for (int64_t row = 0; row < t.rows; ++row) keys.push_back({row, 1});
+    need((*writer)->add(keys).ok(), "keys");
+  }
+  need((*writer)->commit().ok(), "the list");
+}
 
 /// Options of one load, and a model of it.
 struct Loaded {
@@ -56,7 +80,8 @@ struct Loaded {
                                                        {"max_contexts", s.contexts},
                                                        {"memory_limit", limit},
                                                        {"store.host_bytes", s.host_bytes},
-                                                       {"store.resident_bytes", "0"}};
+                                                       {"store.resident_bytes", "0"},
+                                                       {"store.hot_keys", s.hot_keys}};
     for (const auto& [key, value] : all)
       need(dpi_options_set(options, key, value.c_str(), nullptr) == DPI_OK, key);
   }
@@ -138,15 +163,25 @@ int run(const std::string& device) {
     std::printf("skipped: malloc belongs to the sanitizer\n");
     return 77;
   }
-  std::vector<Setting> settings = {{device, "fp32", "1"}, {device, "fp32", "3"}};
-  settings.push_back({device, "fp32", "3", "1000000"});
-  if (device == "cuda_emu") settings.push_back({device, "fp16", "1"});
+  std::vector<Setting> settings = {{device, "fp32", "1", "0", ""}, {device, "fp32", "3", "0", ""}};
+  const std::string hot_keys = fs::temp_directory_path() / ("dpi_forecast_" + std::to_string(getpid()));
+  settings.push_back({device, "fp32", "3", "1000000", ""});
+  settings.push_back({device, "fp32", "1", "60000", hot_keys});
+  if (device == "cuda_emu") settings.push_back({device, "fp16", "1", "0", ""});
   for (const char* folder : {"/weights/demo", "/tests/e2e/op_bundles"}) {
     for (const auto& entry : fs::directory_iterator(source_dir() + folder)) {
       if (entry.path().extension() != ".h5") continue;
-      for (const Setting& setting : settings) check_bundle(setting, entry.path().string());
+      for (const Setting& setting : settings) {
+        if (!setting.hot_keys.empty()) {
+          // a list without keys is refused
+          if (Bundle::open(entry.path().string()).value()->manifest().tables.empty()) continue;
+          list_all_rows(setting.hot_keys, entry.path().string());
+        }
+        check_bundle(setting, entry.path().string());
+      }
     }
   }
+  fs::remove(hot_keys);
   return g_wrong == 0 ? 0 : 1;
 }
 

@@ -16,8 +16,8 @@ using namespace hot_key_layout;
 
 namespace {
 
-constexpr size_t kKeysAtOnce = 4096;
-constexpr size_t kBytesAtOnce = size_t{1} << 20;
+constexpr size_t kKeysAtOnce = 512;
+constexpr size_t kBytesAtOnce = size_t{64} << 10;
 
 }  // namespace
 

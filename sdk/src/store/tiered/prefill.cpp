@@ -10,7 +10,7 @@ namespace dpi::tiered {
 
 namespace {
 
-constexpr int64_t kKeysAtOnce = 4096;
+constexpr int64_t kKeysAtOnce = 512;
 constexpr size_t kFetchAtOnce = 256;
 
 }  // namespace
