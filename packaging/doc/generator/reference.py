@@ -67,12 +67,22 @@ def _meaning(text, link):
 def program_html(program):
     """The program's own help, command by command, and its name for the index."""
     text = _run([program, "--help"])
-    commands = re.findall(r"(?m)^  (\w+) {2,}\S", text.split("Subcommands:")[1].split("\n\n")[0])
-    out = [f'<div class="block plain"><pre tabindex="0"><code>{escape(text)}</code></pre></div>']
+    commands = _subcommands(text)
+    out = [_plain(text)]
     for command in commands:
-        out.append(f'<h2 id="{command}">dpi {command}</h2>')
-        out.append(f'<div class="block plain"><pre tabindex="0"><code>{escape(_run([program, command, "--help"]))}</code></pre></div>')
+        text = _run([program, command, "--help"])
+        out += [f'<h2 id="{command}">dpi {command}</h2>', _plain(text)]
+        for sub in _subcommands(text):
+            out += [f'<h3 id="{command}-{sub}">dpi {command} {sub}</h3>', _plain(_run([program, command, sub, "--help"]))]
     return "\n".join(out), commands
+
+
+def _subcommands(help_text):
+    return re.findall(r"(?m)^  ([\w-]+) {2,}\S", help_text.partition("Subcommands:")[2].split("\n\n")[0])
+
+
+def _plain(text):
+    return f'<div class="block plain"><pre tabindex="0"><code>{escape(text)}</code></pre></div>'
 
 
 def plan_svg(program, bundle, arguments=()):
