@@ -194,6 +194,12 @@ def test_a_model_reads_the_rows_of_an_external_table(dpi, where, request, users,
     options = [part for o in options for part in ("--option", o)]
     want = dpi("predict", whole, csv, "--option", "debug.fold=off").ok().out
     assert dpi("predict", external, csv, "--option", "debug.fold=off", *options).ok().out == want
+    # a hot-key list is one for both, and its rows are fetched while the model loads
+    one, two = tmp_path / "one.hot", tmp_path / "two.hot"
+    dpi("store", "hot-keys", whole, "--data", csv, "--out", one).ok()
+    dpi("store", "hot-keys", external, "--data", csv, "--out", two, *options).ok()
+    assert one.read_bytes() == two.read_bytes()
+    assert dpi("predict", external, csv, "--option", "debug.fold=off", "--option", f"store.hot_keys={one}", *options).ok().out == want
     dpi("predict", external, csv).fails(3, "table 'users' is external", "store.rocksdb_path", "store.redis_address")
     other = model_of(tmp_path / "other.h5", table, digest="0" * 64)
     dpi("predict", other, csv, *options).fails(3, "is not there", "dpi store load")
