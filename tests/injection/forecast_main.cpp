@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "injection/hot_list.hpp"
 #include "injection/stage.hpp"
-#include "store/hot_key_writer.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test {
@@ -41,26 +41,6 @@ struct Setting {
   const char* host_bytes = "0";  // of the host tier; all tables that can be are in it
   std::string hot_keys;          // a list that names every row of the tables, "" = none
 };
-
-/// What fills a tier by more rows than it holds.
-void list_all_rows(const std::string& list, const std::string& path) {
-  const auto bundle = Bundle::open(path);
-  need(bundle.ok(), "the bundle");
-  std::vector<HotTable> tables;
-  for (size_t t = 0; t < (*bundle)->manifest().tables.size(); ++t) {
-    tables.push_back(hot_table_of(**bundle, t));
-    tables.back().n = tables.back().rows;
-    tables.back().lookups = static_cast<uint64_t>(tables.back().rows);
-  }
-  const auto writer = HotKeyWriter::create(list, tables);
-  need(writer.ok(), "a list");
-  for (const HotTable& t : tables) {
-    std::vector<HotKey> keys;
-    for (int64_t row = 0; row < t.rows; ++row) keys.push_back({row, 1});
-    need((*writer)->add(keys).ok(), "keys");
-  }
-  need((*writer)->commit().ok(), "the list");
-}
 
 /// Options of one load, and a model of it.
 struct Loaded {

@@ -19,6 +19,7 @@
 #include "base/text.hpp"
 #include "bundle/signature.hpp"
 #include "injection/acts.hpp"
+#include "injection/hot_list.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test {
@@ -176,6 +177,15 @@ void play_first_touch(const Cast& cast, const Arguments& a, Totals* totals) {
               static_cast<long long>(totals->injections - before));
 }
 
+/// The tier filled by a hot-key list.
+void play_load_by_list(Cast cast, const Arguments& a, int64_t most, Totals* totals) {
+  const std::string list = fs::temp_directory_path() / ("dpi_injection_" + std::to_string(getpid()));
+  list_all_rows(list, cast.bundle);
+  cast.extra.emplace_back("store.hot_keys", list);
+  play(main_acts().front(), cast, a, most, totals);
+  fs::remove(list);
+}
+
 void print(const Totals& t) {
   std::printf("%lld injections;", static_cast<long long>(t.injections));
   for (int s = 0; s < 16; ++s) {
@@ -207,6 +217,7 @@ int run(const Arguments& a) {
   }
   const Cast in_tier{a.device, adult, "", "", {{"store.host_bytes", "30000"}, {"store.resident_bytes", "0"}}};
   for (const NamedAct& act : main_acts()) play(act, in_tier, a, most.further, &totals);
+  play_load_by_list(in_tier, a, most.further, &totals);
   play_first_touch({a.device, adult, "", "", {}}, a, &totals);
   print(totals);
   return totals.wrong == 0 && totals.deaths == 0 && totals.injections > 0 ? 0 : 1;

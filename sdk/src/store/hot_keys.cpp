@@ -19,6 +19,12 @@ namespace {
 constexpr size_t kKeysAtOnce = 512;
 constexpr size_t kBytesAtOnce = size_t{64} << 10;
 
+/// file's error, said of the list.
+Status read_from(ByteSource& file, const std::string& title, uint64_t at, void* to, size_t n) {
+  Status got = file.read(at, to, n);
+  return got.ok() ? Status() : std::move(got).within(title);
+}
+
 }  // namespace
 
 HotTable hot_table_of(const Bundle& bundle, size_t index) {
@@ -37,11 +43,11 @@ HotTable hot_table_of(const Bundle& bundle, size_t index) {
   return t;
 }
 
-Result<std::unique_ptr<HotKeyFile>> HotKeyFile::open(const std::string& path) {
+Result<std::unique_ptr<HotKeyFile>> HotKeyFile::open(const std::string& path, const std::string& whose) {
   std::unique_ptr<HotKeyFile> list(new HotKeyFile);
-  list->path_ = path;
+  list->title_ = (whose.empty() ? "" : whose + ": ") + "hot-key list " + in_quotes(path);
   auto file = ByteSource::open_file(path);
-  if (!file.ok()) return std::move(file).status().within("hot-key list " + in_quotes(path));
+  if (!file.ok()) return std::move(file).status().within(list->title_);
   list->file_ = std::move(file).value();
   DPI_RETURN_IF_ERROR(list->read_head());
   int64_t keys = 0;
@@ -53,19 +59,17 @@ Result<std::unique_ptr<HotKeyFile>> HotKeyFile::open(const std::string& path) {
   return list;
 }
 
-Status HotKeyFile::damaged(const std::string& how) const {
-  return bad_model("hot-key list " + in_quotes(path_) + ": " + how);
-}
+Status HotKeyFile::damaged(const std::string& how) const { return bad_model(title_ + ": " + how); }
 
 Status HotKeyFile::read_head() {
   Head head{};
   if (file_->size() < sizeof head)
     return damaged("it ends before its first " + std::to_string(sizeof head) + " bytes do");
-  DPI_RETURN_IF_ERROR(file_->read(0, &head, sizeof head));
+  DPI_RETURN_IF_ERROR(read_from(*file_, title_, 0, &head, sizeof head));
   if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return damaged("it is no hot-key list");
   if (head.version != kVersion)
-    return unsupported("hot-key list " + in_quotes(path_) + ": version " + std::to_string(head.version) +
-                       ", this release reads " + std::to_string(kVersion));
+    return unsupported(title_ + ": version " + std::to_string(head.version) + ", this release reads " +
+                       std::to_string(kVersion));
   if (head.length != file_->size())
     return damaged("it has " + std::to_string(file_->size()) + " bytes and states " +
                    std::to_string(head.length));
@@ -73,7 +77,7 @@ Status HotKeyFile::read_head() {
   if (head.tables > kMostTables || behind > head.length)
     return damaged("it states " + std::to_string(head.tables) + " tables, for which it is too short");
   std::vector<std::byte> bytes(behind);
-  DPI_RETURN_IF_ERROR(file_->read(0, bytes.data(), bytes.size()));
+  DPI_RETURN_IF_ERROR(read_from(*file_, title_, 0, bytes.data(), bytes.size()));
   DPI_RETURN_IF_ERROR(check_digest(bytes));
   uint64_t next = behind;
   for (size_t at = sizeof head; at < behind; at += sizeof(Entry))
@@ -95,7 +99,7 @@ Status HotKeyFile::check_digest(std::span<const std::byte> head) const {
   std::vector<std::byte> block(kBytesAtOnce);
   for (uint64_t at = head.size(); at < file_->size(); at += block.size()) {
     const auto n = static_cast<size_t>(std::min<uint64_t>(block.size(), file_->size() - at));
-    DPI_RETURN_IF_ERROR(file_->read(at, block.data(), n));
+    DPI_RETURN_IF_ERROR(read_from(*file_, title_, at, block.data(), n));
     XXH3_64bits_update(state.get(), block.data(), n);
   }
   return XXH3_64bits_digest(state.get()) == stated ? Status()
@@ -150,8 +154,7 @@ Status HotKeyFile::check_keys(const HotTable& t) const {
 
 Status HotKeyFile::read(size_t table, int64_t first, std::span<HotKey> out) const {
   const uint64_t at = tables_[table].offset + static_cast<uint64_t>(first) * sizeof(HotKey);
-  Status got = file_->read(at, out.data(), out.size_bytes());
-  return got.ok() ? Status() : std::move(got).within("hot-key list " + in_quotes(path_));
+  return read_from(*file_, title_, at, out.data(), out.size_bytes());
 }
 
 Status HotKeyFile::check_against(const Bundle& bundle) const {
@@ -159,7 +162,7 @@ Status HotKeyFile::check_against(const Bundle& bundle) const {
   for (const HotTable& t : tables_) {
     const auto at =
         std::find_if(specs.begin(), specs.end(), [&t](const TableSpec& s) { return s.name == t.name; });
-    const std::string what = "hot-key list " + in_quotes(path_) + ": table " + in_quotes(t.name);
+    const std::string what = title_ + ": table " + in_quotes(t.name);
     if (at == specs.end()) return {Code::kNotFound, what + " is none of this bundle's"};
     const HotTable own = hot_table_of(bundle, static_cast<size_t>(at - specs.begin()));
     if (own.rows == t.rows && own.content == t.content && own.keys == t.keys) continue;

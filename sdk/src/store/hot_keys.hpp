@@ -41,10 +41,12 @@ HotTable hot_table_of(const Bundle& bundle, size_t index);
 
 class HotKeyFile {
  public:
-  /// Reads the whole file once. kBadModel for what is damaged, cut off, or holds no key at all.
-  static Result<std::unique_ptr<HotKeyFile>> open(const std::string& path);
+  /// Reads the whole file once. kBadModel for what is damaged, cut off, or holds no key at all. whose: the
+  /// bundle that it is for, named first in every message; "" = nobody's.
+  static Result<std::unique_ptr<HotKeyFile>> open(const std::string& path, const std::string& whose = "");
 
-  const std::string& path() const { return path_; }
+  /// As messages name it.
+  const std::string& title() const { return title_; }
   const std::vector<HotTable>& tables() const { return tables_; }
   /// Keys [first, first + out.size()) of a table, hottest first.
   Status read(size_t table, int64_t first, std::span<HotKey> out) const;
@@ -59,7 +61,7 @@ class HotKeyFile {
   Status check_keys(const HotTable& table) const;
   Status damaged(const std::string& how) const;
 
-  std::string path_;
+  std::string title_;
   std::unique_ptr<ByteSource> file_;
   std::vector<HotTable> tables_;
 };

@@ -136,9 +136,8 @@ Status Prefill::sort(const HotKeyFile& list) {
   for (size_t i = 0; i < chosen_.size(); ++i) {
     const Chosen& c = chosen_[i];
     if (i > 0 && chosen_[i - 1].table == c.table && chosen_[i - 1].key == c.key)
-      return bad_model("hot-key list " + in_quotes(list.path()) + ": table " +
-                       in_quotes(tables_[static_cast<size_t>(c.table)].name) + " has key " +
-                       std::to_string(c.key) + " twice");
+      return bad_model(list.title() + ": table " + in_quotes(tables_[static_cast<size_t>(c.table)].name) +
+                       " has key " + std::to_string(c.key) + " twice");
     Passing& p = passing_[static_cast<size_t>(c.table)];
     if (p.end == 0) p.next = i;
     p.end = i + 1;
