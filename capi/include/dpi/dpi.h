@@ -212,14 +212,14 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.fetch_queue     1 ... 65536                      64     reads of up to 256 rows that may wait or run; more are DPI_E_QUEUE_FULL
  *   store.fetch_bytes     65536 ...                        67108864   bytes that may be under way; more are DPI_E_QUEUE_FULL
  *   store.rocksdb_path    absolute folder                  none   where the rows of external tables are (`dpi store load` brings them there), and
- *   store.redis_address   host:port, by commas             none   the server, or nodes of a cluster: with it, store.redis_password. With both, a
- *                                                                 table is read from RocksDB where it is there, else from Redis. The plugin
- *                                                                 libdpi_rocksdb.so or libdpi_redis.so is looked for as backends are. A table must
- *                                                                 state its rows (a keyed one: or its set's keys) and their digest, and is looked
- *                                                                 for by that digest: what is nowhere whole is DPI_E_NOT_FOUND. Keys that the
- *                                                                 table has not get its default row; they are counted as `absent` of the tier, not
- *                                                                 of the feature. A call waits for a store as for a file; one that does not answer
- *                                                                 is DPI_E_IO or DPI_E_TIMEOUT
+ *   store.rocksdb_reads   pread | mmap | direct            pread  mmap: faster where many rows miss, but a disk that fails ends the process (SIGBUS)
+ *   store.redis_address   host:port, by commas             none   the server, or nodes of a cluster: with it, store.redis_password. With both stores a
+ *                                                                 table is read from RocksDB where it is there, else from Redis. The plugins
+ *                                                                 libdpi_rocksdb.so and libdpi_redis.so are looked for as backends are. A table must
+ *                                                                 state its rows (a keyed one: or its set's keys) and their digest, by which it is
+ *                                                                 looked for: what is nowhere whole is DPI_E_NOT_FOUND. Keys that it has not get its
+ *                                                                 default row, and are counted as `absent` of the tier. A call waits for a store as
+ *                                                                 for a file; one that does not answer is DPI_E_IO or DPI_E_TIMEOUT
  *   store.redis_password  text                             none
  *   table.NAME.tier       auto | resident | host           auto   of one table; auto = by its size
  *   table.NAME.miss       exact | default | fail           exact  a row that is not in the tier yet: exact = the call waits, until its deadline

@@ -1,15 +1,13 @@
 #include "store/tiered_store.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <utility>
 
-#include <dpi/kernels/narrow.hpp>
-
 #include "base/clock.hpp"
+#include "store/default_row.hpp"
+#include "store/pinned_blocks.hpp"
 #include "store/tiered/prefill.hpp"
 
 namespace dpi {
@@ -18,40 +16,6 @@ namespace {
 
 using tiered::CacheLookup;
 using tiered::HostCache;
-
-/// The rows' block where kernels of a device read host memory: pinned, and aligned as the cache wants it.
-class PinnedBlocks {
- public:
-  PinnedBlocks(const dpi_backend_api* api, dpi_backend_device* device) : api_(api), device_(device) {}
-  MemoryHooks hooks() {
-    MemoryHooks h;
-    h.user = this;
-    h.alloc = [](void* self, size_t bytes, size_t alignment, int32_t) {
-      return static_cast<PinnedBlocks*>(self)->take(bytes, alignment);
-    };
-    h.free = [](void* self, void* p, size_t, int32_t) { static_cast<PinnedBlocks*>(self)->give_back(p); };
-    return h;
-  }
-
- private:
-  void* take(size_t bytes, size_t alignment) {
-    void* p = nullptr;
-    dpi_backend_error err{};
-    if (api_->alloc(device_, bytes + alignment, DPI_MEMORY_STAGING, &p, &err) != 0) return nullptr;
-    auto* const aligned =
-        static_cast<std::byte*>(p) + (alignment - reinterpret_cast<uintptr_t>(p) % alignment);
-    taken_[aligned] = p;
-    return aligned;
-  }
-  void give_back(void* aligned) {
-    api_->free(device_, taken_.at(aligned), DPI_MEMORY_STAGING);
-    taken_.erase(aligned);
-  }
-
-  const dpi_backend_api* api_;
-  dpi_backend_device* device_;
-  std::map<void*, void*> taken_;
-};
 
 int32_t reserved_places(const std::vector<StoreTable>& tables) {
   int32_t n = 0;
@@ -77,50 +41,6 @@ tiered::CacheOptions cache_options(const TierOptions& options, int32_t reserved)
   o.fetch.jobs = options.fetch_jobs;
   o.fetch.bytes_in_flight = options.fetch_bytes;
   return o;
-}
-
-/// A row of floats as the table's rows are; step: the scale of i8.
-std::vector<std::byte> encoded_row(const tiered::TierTable& table, const std::vector<float>& values,
-                                   float step) {
-  std::vector<std::byte> row(static_cast<size_t>(tiered::row_bytes(table)));
-  const auto put = [&row](size_t at, auto value) { std::memcpy(row.data() + at, &value, sizeof value); };
-  for (size_t c = 0; c < values.size(); ++c) {
-    switch (table.dtype) {
-      case kernels::DType::kF32:
-        put(c * 4, values[c]);
-        break;
-      case kernels::DType::kF16:
-        put(c * 2, kernels::float_to_half(values[c]));
-        break;
-      case kernels::DType::kBF16:
-        put(c * 2, kernels::float_to_bf16(values[c]));
-        break;
-      case kernels::DType::kI8:
-        put(c, static_cast<int8_t>(step > 0 ? std::nearbyint(values[c] / step) : 0.0f));
-        break;
-    }
-  }
-  if (table.dtype == kernels::DType::kI8) put(static_cast<size_t>(tiered::scale_at(table.dim)), step);
-  return row;
-}
-
-/// What absent keys of a table get, and under policy default rows that are late: its own default row where it
-/// has one (in i8 as the exporter writes rows), else the option's value in every column.
-std::vector<std::byte> default_row(const tiered::TierTable& row, const BundleTable& table,
-                                   const TierOptions::Table* option) {
-  const auto dim = static_cast<size_t>(row.dim);
-  if (!table.keyed) {
-    const float fill = option != nullptr ? option->fill : 0.0f;
-    return encoded_row(row, std::vector<float>(dim, fill), std::fabs(fill));
-  }
-  constexpr float kSteps = 127, kLeastScale = 1e-38f;
-  const std::vector<double>& own = table.keyed->default_row;
-  std::vector<float> values(own.begin(), own.end());
-  values.resize(dim);
-  float most = 0;
-  for (const float v : values) most = std::max(most, std::fabs(v));
-  const float scale = most / kSteps;
-  return encoded_row(row, values, scale > kLeastScale ? scale : 0);
 }
 
 class TieredStore;
@@ -236,7 +156,7 @@ Status TieredStore::make_cache() {
     c.row = {t.spec.name, t.spec.rows, t.spec.dim, t.spec.dtype};
     const TierOptions::Table* o = options_.find(t.spec.name);
     c.policy = o != nullptr ? o->miss : tiered::MissPolicy::kExact;
-    c.default_row = default_row(c.row, rows_->table(t.in_cache), o);
+    c.default_row = default_row(c.row, rows_->table(t.in_cache), o != nullptr ? o->fill : 0.0f);
     tables.push_back(std::move(c));
   }
   DPI_ASSIGN_OR_RETURN(cache_,

@@ -58,6 +58,16 @@ Ran run_store(const std::string& arguments, const std::string& before = "") {
   return {WIFEXITED(s) ? WEXITSTATUS(s) : -1, {std::istreambuf_iterator<char>(file), {}}};
 }
 
+/// What is done to a file of the tables while a model reads them.
+void overwrite(const fs::path& path) {
+  std::fstream f(path, std::ios::binary | std::ios::in | std::ios::out);
+  for (uintmax_t place = 50; place < fs::file_size(path); place += 1000) {
+    f.seekp(static_cast<std::streamoff>(place));
+    f.put('\x5a');
+  }
+}
+void cut(const fs::path& path) { fs::resize_file(path, 100); }
+
 }  // namespace
 
 TEST_CASE("no directory, an empty one, and one of unfinished tables") {
@@ -136,19 +146,18 @@ TEST_CASE("damaged in any file: refused by name, or read right; never a crash or
   CHECK(refusals > 8);
 }
 
-TEST_CASE("overwritten under the model that reads it: an error by name, never another score") {
+TEST_CASE("overwritten or cut under the model that reads it: an error by name, never another score") {
   if (!have_models() || !have_rocksdb()) return;
+  void (*harm)(const fs::path&) = nullptr;
+  SUBCASE("overwritten") { harm = overwrite; }
+  SUBCASE("cut") { harm = cut; }
   const Folder folder;
   const std::string tables = folder.path() + "/tables";
   fill_store("rocksdb", {{"path", tables}});
   const ModelPtr m = load_model(external(), at(tables));
   for (const auto& file : fs::directory_iterator(tables)) {
     if (file.path().extension() != ".sst") continue;
-    std::fstream f(file.path(), std::ios::binary | std::ios::in | std::ios::out);
-    for (uintmax_t place = 50; place < file.file_size(); place += 1000) {
-      f.seekp(static_cast<std::streamoff>(place));
-      f.put('\x5a');
-    }
+    harm(file.path());
   }
   std::mt19937_64 rng(11);
   int failed = 0;

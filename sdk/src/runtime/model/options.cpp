@@ -236,6 +236,7 @@ const std::vector<OptionDef>& definitions() {
                             UINT64_MAX),
       choice<bool>("store.share", "on or off", &M::share, {{"off", 0}, {"on", 1}}),
       tier_text("store.rocksdb_path", "an absolute folder", &TierOptions::rocksdb_path),
+      word("store.rocksdb_reads", "pread, mmap or direct", &M::rocksdb_reads, {"pread", "mmap", "direct"}),
       tier_text("store.redis_address", "host:port, or several parted by commas", &TierOptions::redis_address),
       tier_text("store.hot_keys", "the path of a hot-key list", &TierOptions::hot_keys),
       {"store.redis_password", "the server's password",

@@ -58,6 +58,7 @@ struct ModelOptions {
   bool share = true;                // tables with models of the same environment whose tables are equal
   TierOptions tiers;
   uint64_t resident_bytes = uint64_t{1} << 20;                 // a table of at most so many stays resident
+  std::string rocksdb_reads = "pread";                         // as its plugin's setting "reads"
   std::vector<std::pair<std::string, TableTier>> table_tiers;  // by name, where said
 };
 

@@ -16,9 +16,11 @@ struct Place {
   std::vector<std::pair<std::string, std::string>> settings;
 };
 
-std::vector<Place> places_of(const TierOptions& o) {
+std::vector<Place> places_of(const ModelOptions& options) {
+  const TierOptions& o = options.tiers;
   std::vector<Place> places;
-  if (!o.rocksdb_path.empty()) places.push_back({"rocksdb", {{"path", o.rocksdb_path}}});
+  if (!o.rocksdb_path.empty())
+    places.push_back({"rocksdb", {{"path", o.rocksdb_path}, {"reads", options.rocksdb_reads}}});
   if (!o.redis_address.empty()) {
     places.push_back({"redis", {{"address", o.redis_address}}});
     if (!o.redis_password.empty()) places.back().settings.emplace_back("password", o.redis_password);
@@ -74,7 +76,7 @@ Result<int32_t> find_home(const std::vector<Place>& places, const StoredTable& t
 
 Result<std::unique_ptr<tiered::RowSource>> open_outside_rows(std::vector<StoredTable> tables,
                                                              const ModelOptions& options) {
-  const std::vector<Place> places = places_of(options.tiers);
+  const std::vector<Place> places = places_of(options);
   std::vector<std::vector<StoredTable>> of_place(places.size());
   std::vector<OutsideRows::Home> homes;
   for (StoredTable& t : tables) {
