@@ -17,6 +17,8 @@ constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMostTables = 65536;
 constexpr size_t kMostName = 200;
 
+constexpr uint32_t kRawKeys = 1;  // of an entry
+
 struct Head {
   char magic[8];
   uint32_t version, tables;
@@ -29,7 +31,7 @@ struct Entry {
   std::byte content[32], keys[32];
   uint32_t name_bytes;
   char name[kMostName];
-  uint32_t zero;
+  uint32_t flags;  // 0 or kRawKeys
 };
 static_assert(sizeof(Entry) == 304);
 

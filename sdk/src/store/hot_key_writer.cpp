@@ -35,6 +35,7 @@ std::vector<std::byte> head_bytes(const std::vector<HotTable>& tables) {
     e.lookups = table.lookups;
     std::copy(table.content.begin(), table.content.end(), e.content);
     std::copy(table.keys.begin(), table.keys.end(), e.keys);
+    e.flags = table.raw_keys ? kRawKeys : 0;
     e.name_bytes = static_cast<uint32_t>(table.name.size());
     table.name.copy(e.name, kMostName);
     std::memcpy(bytes.data() + sizeof(Head) + t * sizeof(Entry), &e, sizeof e);

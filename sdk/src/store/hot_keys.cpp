@@ -39,7 +39,8 @@ HotTable hot_table_of(const Bundle& bundle, size_t index) {
   }
   if (spec.key_set < 0) return t;
   const KeySetSpec& set = bundle.manifest().key_sets[static_cast<size_t>(spec.key_set)];
-  if (!set.external()) t.keys = bundle.find(set.data)->extent.hash;
+  t.raw_keys = set.external();
+  if (!t.raw_keys) t.keys = bundle.find(set.data)->extent.hash;
   return t;
 }
 
@@ -112,11 +113,12 @@ Status HotKeyFile::read_table(std::span<const std::byte> entry, uint64_t* next) 
   HotTable t;
   t.name.assign(e.name, std::min<size_t>(e.name_bytes, kMostName));
   const auto is_this = [&t](const HotTable& other) { return other.name == t.name; };
-  if (e.name_bytes > kMostName || e.zero != 0)
+  if (e.name_bytes > kMostName || e.flags > kRawKeys)
     return damaged("the entry of table " + in_quotes(t.name) + " is none");
   if (std::any_of(tables_.begin(), tables_.end(), is_this))
     return damaged("it names table " + in_quotes(t.name) + " twice");
-  if (e.rows > INT64_MAX || e.n > e.rows || e.offset != *next ||
+  t.raw_keys = e.flags == kRawKeys;
+  if (e.rows > INT64_MAX || (e.n > e.rows && !t.raw_keys) || e.offset != *next ||
       e.n > (file_->size() - *next) / sizeof(HotKey))
     return damaged("table " + in_quotes(t.name) + ": it states " + std::to_string(e.n) + " keys of " +
                    std::to_string(e.rows) + " rows at byte " + std::to_string(e.offset));
@@ -133,7 +135,7 @@ Status HotKeyFile::read_table(std::span<const std::byte> entry, uint64_t* next) 
 
 Status HotKeyFile::check_keys(const HotTable& t) const {
   std::vector<HotKey> block(kKeysAtOnce);
-  HotKey before{-1, UINT64_MAX};
+  HotKey before{INT64_MIN, UINT64_MAX};
   uint64_t left = t.lookups;
   const auto index = static_cast<size_t>(&t - tables_.data());
   for (int64_t first = 0; first < t.n; first += static_cast<int64_t>(block.size())) {
@@ -141,7 +143,7 @@ Status HotKeyFile::check_keys(const HotTable& t) const {
     DPI_RETURN_IF_ERROR(read(index, first, block));
     for (const HotKey& k : block) {
       const std::string key = "table " + in_quotes(t.name) + ": key " + std::to_string(k.key);
-      if (k.key < 0 || k.key >= t.rows)
+      if (!t.raw_keys && (k.key < 0 || k.key >= t.rows))
         return damaged(key + " is outside of its " + std::to_string(t.rows) + " rows");
       if (!hotter(before, k)) return damaged(key + " is not in its place, hottest first");
       if (k.count == 0 || k.count > left) return damaged(key + " has a count of " + std::to_string(k.count));
@@ -165,7 +167,8 @@ Status HotKeyFile::check_against(const Bundle& bundle) const {
     const std::string what = title_ + ": table " + in_quotes(t.name);
     if (at == specs.end()) return {Code::kNotFound, what + " is none of this bundle's"};
     const HotTable own = hot_table_of(bundle, static_cast<size_t>(at - specs.begin()));
-    if (own.rows == t.rows && own.content == t.content && own.keys == t.keys) continue;
+    if (own.rows == t.rows && own.content == t.content && own.keys == t.keys && own.raw_keys == t.raw_keys)
+      continue;
     return invalid_argument(what + " is another one, of " + std::to_string(t.rows) + " rows and content " +
                             hex_bytes(t.content).substr(0, 16) + "; the bundle's has " +
                             std::to_string(own.rows) + " and " + hex_bytes(own.content).substr(0, 16) +

@@ -15,7 +15,7 @@
 
 namespace dpi {
 
-/// A row, by its number as lookups ask for it, and how often they did.
+/// A row, by its number as lookups ask for it or by its raw key, and how often they did.
 struct HotKey {
   int64_t key = 0;
   uint64_t count = 0;
@@ -29,6 +29,7 @@ inline bool hotter(const HotKey& a, const HotKey& b) {
 struct HotTable {
   std::string name;
   int64_t rows = 0;       // that there are, padding of keyed tables included
+  bool raw_keys = false;  // the list names raw keys: of an external keyed table, which has no row numbers
   ContentHash content{};  // of its rows and of its keys, as the bundle states them
   ContentHash keys{};     // zeros without
   uint64_t lookups = 0;   // of any row of it in the log

@@ -170,8 +170,12 @@ void TieredStore::describe_to_prefill() {
   std::vector<tiered::Prefill::Table> tables;
   for (const Tiered& t : tables_) {
     if (t.in_cache < 0) continue;
-    tables.push_back({t.spec.name, t.spec.rows, {}});
-    for (const PinnedRow& p : t.spec.pinned) tables.back().elsewhere.push_back(p.row);
+    const BundleTable& b = rows_->table(t.in_cache);
+    tables.push_back({t.spec.name, b.elsewhere < 0 ? t.spec.rows : 0, {}});
+    for (const PinnedRow& p : t.spec.pinned) {
+      const std::optional<int64_t> key = b.keyed ? b.keyed->key_of(p.row) : p.row;
+      if (key) tables.back().elsewhere.push_back(*key);
+    }
   }
   prefill_ = std::make_unique<tiered::Prefill>(cache_.get(), std::move(tables));
 }

@@ -45,18 +45,13 @@ CommonFlags with_tier(CommonFlags flags) {
   return flags;
 }
 
-void check_arguments(const HotKeysArgs& args, const Bundle& bundle) {
+void check_arguments(const HotKeysArgs& args) {
   for (const std::string& name : args.data) {
     if (is_same_file(name, args.out))
       throw CommandError(kExitUsage, "--out '" + args.out + "' is a file that is read; name another");
   }
   if (is_same_file(args.bundle, args.out))
     throw CommandError(kExitUsage, "--out '" + args.out + "' is the bundle; name another");
-  for (const TableSpec& t : bundle.manifest().tables) {
-    if (t.external && t.key_set >= 0)
-      throw CommandError(kExitBadBundle, args.bundle + ": table '" + t.name +
-                                             "' is external and has keys; a hot-key list names row numbers");
-  }
 }
 
 std::vector<Counted> choose(const HotKeysArgs& args, const Bundle& bundle, const RowLog& log) {
@@ -162,7 +157,7 @@ int hot_keys(const HotKeysArgs& args) {
   const CommonFlags flags = with_tier(args.common);
   const ModelOptions options = parse_options(flags);
   auto bundle = open_bundle(args.bundle, options);
-  check_arguments(args, *bundle);
+  check_arguments(args);
   const LoadedModel model(args.bundle, flags);
   RowLog log(model, bundle.get(), options);
   std::vector<Counted> tables = choose(args, *bundle, log);
@@ -170,9 +165,9 @@ int hot_keys(const HotKeysArgs& args) {
   for (Counted& c : tables) counter_of[c.table] = &c.counter;
   int64_t requests = 0;
   for (const std::string& path : args.data) {
-    requests += log.read(path, args.raw, args.limits, [&](size_t table, std::span<const int32_t> rows) {
+    requests += log.read(path, args.raw, args.limits, [&](size_t table, std::span<const int64_t> rows) {
       if (counter_of[table] == nullptr) return;
-      for (const int32_t row : rows) counter_of[table]->add(row);
+      for (const int64_t row : rows) counter_of[table]->add(row);
     });
   }
   make_list(args, &tables);

@@ -100,9 +100,20 @@ Status RowLog::look_up(const dpi_batch& b, const Sink& sink) {
 
 void RowLog::give(const Use& use, const ResolvedRows& rows, const Sink& sink) {
   const kernels::Bags ids = input_operand(schema_, map_, use.feature, rows, block_).bags;
-  if (ids.offsets != nullptr) return sink(use.table, {ids.ids, static_cast<size_t>(ids.offsets[ids.rows])});
-  column_.resize(static_cast<size_t>(ids.rows));
-  for (int64_t r = 0; r < ids.rows; ++r) column_[static_cast<size_t>(r)] = ids.ids[r * ids.stride];
+  const ResolveSchema::KeyRules& keys = schema_.features[static_cast<size_t>(use.feature)].keys;
+  const auto* raw_keys = reinterpret_cast<const int64_t*>(block_ + map_.raw_keys);
+  const int64_t n = ids.offsets != nullptr ? ids.offsets[ids.rows] : ids.rows;
+  const int64_t stride = ids.offsets != nullptr ? 1 : ids.stride;
+  column_.clear();
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t id = ids.ids[i * stride];
+    if (!keys.elsewhere)
+      column_.push_back(id);
+    else if (id < kMostRequestKeys)
+      column_.push_back(raw_keys[id]);
+    else if (id == keys.pad_row && keys.has_pad_id)
+      column_.push_back(keys.pad_id);  // else the default row, which the tier always has
+  }
   sink(use.table, column_);
 }
 

@@ -25,8 +25,8 @@ class RowLog {
 
   /// Tables of the bundle that are looked up.
   const std::vector<size_t>& tables() const { return tables_; }
-  /// rows: as the next use of a table reads them.
-  using Sink = std::function<void(size_t table, std::span<const int32_t> rows)>;
+  /// rows: as the next use of a table reads them; of an external keyed table the raw keys.
+  using Sink = std::function<void(size_t table, std::span<const int64_t> rows)>;
   /// Reads a file to its end and gives the rows that its requests look up; returns how many requests those
   /// were.
   int64_t read(const std::string& path, bool raw, const CsvLimits& limits, const Sink& sink);
@@ -54,7 +54,7 @@ class RowLog {
   std::byte* block_ = nullptr;  // aligned, in room_
   std::vector<FeatureCounters> counters_;
   std::vector<int64_t> lines_;  // where the batch's requests began
-  std::vector<int32_t> column_;
+  std::vector<int64_t> column_;
 };
 
 }  // namespace dpi::tool

@@ -14,6 +14,7 @@ import pytest
 import xxhash
 
 from conftest import PROGRAM, Builder, Rows
+from test_hot_keys import read_list
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PLUGINS = pathlib.Path(PROGRAM).resolve().parents[1] / "lib" / "dpi" / "backends-1"
@@ -246,6 +247,22 @@ def test_each_table_comes_from_the_first_store_that_has_it(dpi, rocksdb, redis, 
     shutil.rmtree(rocksdb[1])
     dpi("store", "load", whole, *redis, "--table", "users").ok()
     assert dpi("predict", far, csv, *tier, *here, *there).ok().out == want  # a folder with nothing in it
+
+
+def test_hot_keys_of_an_external_keyed_table_are_its_raw_keys(dpi, rocksdb, tmp_path):
+    whole = two_tables(tmp_path / "whole.h5")
+    digests = {t["name"]: t["content"] for t in dpi("store", "load", whole, *rocksdb, "--json").json()["tables"]}
+    far, csv, hot = two_tables(tmp_path / "far.h5", digests), tmp_path / "rows.csv", tmp_path / "far.hot"
+    csv.write_text("item,user\n" + "0,-9\n" * 5 + "6,4611686018427387904\n" * 7 + "3,7\n1,7\n2,1099511627776\n")  # 7 is no key
+    options = [f"store.rocksdb_path={rocksdb[1]}", "store.host_bytes=4000", f"backend_dir={PLUGINS}", "store.fetch_threads=1"]
+    options = [part for o in options for part in ("--option", o)]
+    dpi("store", "hot-keys", far, "--data", csv, "--out", hot, *options).ok()
+    tables = read_list(hot)
+    assert tables["users"] == (7, 15, [(2**62, 7), (-9, 5), (7, 2), (2**40, 1)])  # five keys, the default row, padding
+    assert tables["items"] == (7, 15, [(6, 7), (0, 5), (1, 1), (2, 1), (3, 1)])
+    want, listed = dpi("predict", whole, csv).ok().out, [*options, "--option", f"store.hot_keys={hot}"]
+    assert dpi("predict", far, csv, *listed).ok().out == want
+    dpi("predict", whole, csv, "--option", "store.host_bytes=4000", "--option", f"store.hot_keys={hot}").fails(1, "table 'users' is another one")
 
 
 def forge(path, to, dataset):

@@ -21,6 +21,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "weights" / "python"), str(ROOT / "tests" / "parity"), str(ROOT / "tests" / "e2e" / "random")]
 
+from dpi_export import Builder, Rows  # noqa: E402
 from engine import Engine, EngineError  # noqa: E402
 
 import seeds  # noqa: E402
@@ -156,6 +157,39 @@ def check_refusals(engine, build, folder, address):
             yield f"a table of another digest: {refused}"
 
 
+def check_hot_keys(engine, build, folder, address):
+    """Rows that a list of raw keys names are there before the first call; without it that call fetches them."""
+    keys, values = [-2**63, -9, 0, 5, 2**40], np.arange(10, dtype=np.float32).reshape(5, 2)
+    digests, bundles = None, [pathlib.Path(folder) / f"{name}.h5" for name in ("hot_inline", "hot_far")]
+    place = Place(build, folder, address, 2)
+    for path in bundles:
+        b = Builder("hot")
+        b.categorical("user", keys="users", pad_id=5)
+        b.sequence("bag", keys="users", missing="pad", pad_id=5)
+        if digests is None:
+            b.keyed_table("users", keys, values)
+        else:
+            b.external_table("users", 2, rows=6, digest=digests["users"], key_set="users")
+        parts = [b.embed(b.input("user"), "users"), b.embed(b.input("bag"), "users", "sum")]
+        b.head("z", b.linear(b.concat(parts), np.ones((1, 4), np.float32)), activation="none")
+        b.write(path)
+        digests = digests or place.load(path)
+    csv, out = pathlib.Path(folder) / "log.csv", pathlib.Path(folder) / "list.hot"
+    csv.write_text("user,bag\n-9,0|5\n1099511627776,0\n7,-9223372036854775808\n")
+    options = {"device": "cpu", **place.options(), "store.host_bytes": 20000}
+    words = [word for k, v in options.items() if k != "device" for word in ("--option", f"{k}={v}")]
+    subprocess.run([place.program, "store", "hot-keys", bundles[1], "--data", csv, "--out", out, *words], check=True, capture_output=True)
+    for hot, want in (("", 4), (str(out), 0)):  # 5 is padding, and has a place of its own
+        listed = {"store.hot_keys": hot} if hot else {}
+        with engine.load(bundles[1], **options, **listed) as model:
+            before = described(model, "counters")["tiers"][0]["fetched"]
+            rows = Rows.from_columns(b, {"user": [[-9], [2**40]], "bag": [[0, 5], [-2**63]]})
+            model.predict(rows, 2)
+            got = described(model, "counters")["tiers"][0]["fetched"] - before
+        if got != want:
+            yield f"{got} rows fetched {'with' if hot else 'without'} a list, expected {want}"
+
+
 def main():
     args = seeds.parser_of(__doc__, first=20, count=CI_MODELS).parse_args()
     build = args.build.resolve()
@@ -172,6 +206,7 @@ def main():
             except EngineError as error:
                 wrong.append(f"model {seed}: {error}")
         wrong += check_refusals(engine, build, folder, address)
+        wrong += check_hot_keys(engine, build, folder, address)
     print("\n".join(wrong[:12]))
     print(f"{args.count} models, Redis {'too' if address else 'not there'}: {len(wrong)} faults")
     sys.exit(1 if wrong else 0)

@@ -24,8 +24,8 @@ class Prefill {
  public:
   struct Table {
     std::string name;
-    int64_t rows = 0;
-    std::vector<int64_t> elsewhere;  // rows that the cache is never asked for
+    int64_t rows = 0;                // that will pass
+    std::vector<int64_t> elsewhere;  // keys that the cache is never asked for
   };
   /// tables: as the cache has them. No call may have used it yet.
   Prefill(HostCache* cache, std::vector<Table> tables);
