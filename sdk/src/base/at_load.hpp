@@ -1,18 +1,19 @@
 /// What a function makes on its first call, made while the library is being loaded: a child that is forked
-/// while another thread is in the middle of a first call would wait for that thread for ever. Without memory
-/// for it, the first call is the first one.
+/// while another thread is in the middle of a first call would wait for that thread for ever.
 #pragma once
 
 namespace dpi {
 
 struct AtLoad {
-  template <class F>
-  explicit AtLoad(F&& first_call) noexcept {
+  explicit AtLoad(void (*first_call)()) noexcept {
     try {
       first_call();
+      made = true;
     } catch (...) {
+      made = false;  // without memory for it: the next call is the first one
     }
   }
+  bool made = false;
 };
 
 }  // namespace dpi
