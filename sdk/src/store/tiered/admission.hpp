@@ -1,9 +1,11 @@
-// Which rows stay: least frequently used, decayed, learned from one access in 16. Reads write nothing shared:
-// readers put sampled places into rings of their own, whoever fetches drains them into `heat`, one byte per
-// place. A key that is not here is counted in a sketch of one byte per place, and takes its count along when
-// its row comes; when the row goes, its heat stays in the sketch. A row whose key was never counted is on
-// probation: first in, first out, unless a sample warms it meanwhile. So rows that are asked for once pass
-// through a small part of the places and push nothing out.
+// Which rows stay: least frequently used, decayed, learned from every miss and one hit in 16. Hits write
+// nothing shared: readers put sampled places into rings of their own, whoever fetches drains them into
+// `heat`, one byte per place. A miss is counted for its key in a sketch, four counters of four bits per
+// place; its row comes as warm as that count, and when it goes, its heat stays in the sketch. A row that was
+// fetched is on probation, first in, first out; then it meets the coldest of some other rows, and the colder
+// of the two goes, the newcomer when they are equal. So a row that is asked for once passes through a small
+// part of the places and pushes out only what is colder: rows that were loaded and never asked for, or long
+// ago.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +17,10 @@
 namespace dpi::tiered {
 
 constexpr int32_t kSampledOneIn = 16;
+constexpr int32_t kSampleHeat = 4;         // of the lookups that a sample stands for: one may be chance
+constexpr int32_t kSamplesPerCooling = 8;  // rows that just belong here are seen once in 20 lookups a place
+/// What a row warms by, while heats are halved once, when its share of the hits is one place's.
+constexpr int32_t kHeatOfShare = kSampleHeat * kSamplesPerCooling;
 
 /// A key as a list of the writer remembers it.
 struct LinkedKey {
@@ -49,35 +55,38 @@ class Admission {
   explicit Admission(int32_t places);
 
   /// A sampled hit; by one thread at a time, beside the others' calls: two that write a byte at once may
-  /// count as one. Each sample also halves the heat of one place in turn, so a heat is halved once per
-  /// `places` samples.
+  /// count as one. One sample in kSamplesPerCooling also halves the heat of one place in turn, so a heat is
+  /// halved once per kSamplesPerCooling * `places` samples.
   void warm(int32_t local_place) {
-    const int now = heat(local_place);
-    set_heat(local_place, std::min(now + 1, 255));
+    set_heat(local_place, std::min(heat(local_place) + kSampleHeat, 255));
+    if (++n_warmed_ % kSamplesPerCooling != 0) return;
     set_heat(cooling_, heat(cooling_) / 2);
     cooling_ = cooling_ + 1 < static_cast<int32_t>(heat_.size()) ? cooling_ + 1 : 0;
   }
-  /// A key that had to be fetched; one in 16 counts.
+  /// A key that had to be fetched.
   void missed(uint64_t h);
-  /// The row of a key came. heat: known of it from elsewhere. True: it is on probation.
-  bool admit(uint64_t h, int32_t local_place, uint8_t heat = 0);
+  /// The row of a key came. heat: known of it from elsewhere.
+  void admit(uint64_t h, int32_t local_place, uint8_t heat);
   /// The row goes.
   void evicted(uint64_t h, int32_t local_place);
   uint8_t heat(int32_t local_place) const { return StdSync::own(heat_[static_cast<size_t>(local_place)]); }
-  uint8_t count(uint64_t h) const;
+  int count(uint64_t h) const;
 
  private:
   void set_heat(int32_t local_place, int heat) {
     StdSync::store(heat_[static_cast<size_t>(local_place)], static_cast<uint8_t>(heat),
                    std::memory_order_relaxed);
   }
-  uint8_t& counter(uint64_t h, int which);
+  static constexpr int kMostCounted = 15;
+  size_t counter(uint64_t h, int which) const;
+  int counted(size_t counter) const { return sketch_[counter / 2] >> (counter % 2 * 4) & kMostCounted; }
+  void raise(uint64_t h, int count);
 
   std::vector<uint8_t> heat_;
-  std::vector<uint8_t> sketch_;  // a power of two
+  std::vector<uint8_t> sketch_;  // two counters in a byte
   int32_t cooling_ = 0;
-  uint32_t n_missed_ = 0;
-  size_t n_counted_ = 0;  // since all counts were halved
+  uint32_t n_warmed_ = 0;
+  size_t n_missed_ = 0;  // since all counts were halved
 };
 
 }  // namespace dpi::tiered

@@ -86,7 +86,8 @@ class HostCache {
   /// the caller's.
   kernels::TableView view(int32_t table) const;
   /// Links the row of a key that is not here yet, as long as free places are plenty: false when they are not.
-  /// heat: as if it had been sampled so often; 0 = on probation. For loading, before calls come.
+  /// heat: as warm as Admission would have made it; 0 goes before every row that a call asks for. For
+  /// loading, before calls come.
   bool preload(int32_t table, int64_t key, std::span<const std::byte> row, uint8_t heat = 0);
   /// The number, over all size classes, of the shard that a key falls to; what preload may take there.
   int32_t shard_of(int32_t table, int64_t key) const;

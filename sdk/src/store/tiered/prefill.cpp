@@ -121,11 +121,11 @@ Status Prefill::choose(const HotKeyFile& list) {
   return {};
 }
 
-/// What Admission would have learned from such lookups: a row's share of a shard's samples, times the samples
-/// in which its heat is halved once. At least 1, so that no row of the list is on probation.
+/// What Admission would have learned from such lookups, between one halving and the next. At least 1, so that
+/// a row of the list is warmer than one that nobody has asked for.
 uint8_t Prefill::heat_of(uint64_t count, size_t size_class) const {
   const auto places = static_cast<double>(cache_->plan().classes[size_class].places());
-  const double heat = static_cast<double>(count) / class_lookups_[size_class] * places;
+  const double heat = static_cast<double>(count) / class_lookups_[size_class] * places * kHeatOfShare;
   return static_cast<uint8_t>(std::clamp(std::round(heat), 1.0, 255.0));
 }
 

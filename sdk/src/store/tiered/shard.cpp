@@ -8,7 +8,8 @@ namespace dpi::tiered {
 
 namespace {
 
-constexpr int32_t kHandBuckets = 4;  // about 15 rows, of which the coldest goes
+constexpr int32_t kHandBuckets = 4;  // about 15 rows, of which the coldest may go
+constexpr int kNoHeat = 256;         // hotter than all
 constexpr int32_t kEvictAtOnce = 16;
 constexpr size_t kEvictBatch = 64;  // under one bump
 
@@ -80,7 +81,6 @@ Shard::Claimed Shard::claim(const HashedKey& k, bool wait, PlaceStack* held, uin
     keep_some_free();
     return {Claim::kNoPlace, Directory::kMissing, -1};
   }
-  admission_.missed(k.hash);
   f = spare_flight_;
   Flight& flight = flights_[static_cast<size_t>(f)];
   spare_flight_ = flight.next;
@@ -108,9 +108,10 @@ void Shard::release(int32_t flight) {
   f.next = std::exchange(spare_flight_, flight);
 }
 
-void Shard::publish(int32_t flight, bool found, uint64_t now_ns, uint8_t heat) {
+void Shard::publish(int32_t flight, bool found, uint64_t now_ns, std::optional<uint8_t> heat) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Flight& f = flights_[static_cast<size_t>(flight)];
+  if (!heat) admission_.missed(f.key.hash);
   if (found) {
     link(f.key, f.place, heat);
   } else {
@@ -145,21 +146,22 @@ void Shard::drop(int32_t flight) {
   release(flight);
 }
 
-void Shard::link(const HashedKey& k, int32_t place, uint8_t heat) {
+void Shard::link(const HashedKey& k, int32_t place, std::optional<uint8_t> heat) {
   if (!directory_->insert(k.table, k.hash, k.key, place)) {
     // Two buckets and the stash are full of keys that collide: the coldest of the buckets goes.
     LinkedKey victim;
-    int least = 256;
+    int least = kNoHeat;
     directory_->near(k.hash, [&](uint32_t code, int64_t key, int32_t at) {
-      const int heat = at == Directory::kAbsent ? -1 : admission_.heat(at - first_);
-      if (heat < least) least = heat, victim = {code, key, 0};
+      const int other = at == Directory::kAbsent ? -1 : admission_.heat(at - first_);
+      if (other < least) least = other, victim = {code, key, 0};
     });
     unlink(victim);
     directory_->insert(k.table, k.hash, k.key, place);
     retire_unlinked();
   }
   ++linked_;
-  if (!admission_.admit(k.hash, place - first_, heat)) return;
+  admission_.admit(k.hash, place - first_, heat.value_or(0));
+  if (heat) return;
   if (probation_.full()) probation_.pop();
   probation_.push({k.table.code, k.key, 0});
 }
@@ -198,34 +200,47 @@ void Shard::unlink(const LinkedKey& victim) {
   --linked_;
 }
 
-bool Shard::pick_probation(LinkedKey* victim) {
+/// The colder of who has been on probation longest and the coldest at the hand.
+bool Shard::pick(LinkedKey* victim) {
+  LinkedKey newcomer;
+  int newcomers = kNoHeat;
+  const int least = coldest_at_hand(victim);
+  if (end_probation(&newcomer, &newcomers) && newcomers <= least) *victim = newcomer;
+  return std::min(newcomers, least) < kNoHeat;
+}
+
+/// Takes the oldest from the ring that is still here. False while few are on probation.
+bool Shard::end_probation(LinkedKey* of, int* heat) {
   while (probation_.size() * 2 >= probation_.capacity() && !probation_.empty()) {
-    *victim = probation_.front();
+    *of = probation_.front();
     probation_.pop();
-    const HashedKey k = hashed(*victim);
+    const HashedKey k = hashed(*of);
     const int32_t place = directory_->find(k.table, k.hash, k.key);
-    if (place >= 0 && admission_.heat(place - first_) == 0) return true;
+    if (place < 0) continue;
+    *heat = admission_.heat(place - first_);
+    return true;
   }
   return false;
 }
 
-bool Shard::pick_by_hand(LinkedKey* victim) {
+/// kNoHeat: no row is linked.
+int Shard::coldest_at_hand(LinkedKey* coldest) {
   const int64_t n = directory_->buckets();
-  int least = 256;
-  for (int64_t seen = 0; seen < n && (seen < kHandBuckets || least == 256); ++seen) {
+  int least = kNoHeat;
+  for (int64_t seen = 0; seen < n && (seen < kHandBuckets || least == kNoHeat); ++seen) {
     directory_->entries(shape_.index, hand_, [&](uint32_t code, int64_t key, int32_t place) {
       if (place < 0) return;
       const int heat = admission_.heat(place - first_);
-      if (heat < least) least = heat, *victim = {code, key, 0};
+      if (heat < least) least = heat, *coldest = {code, key, 0};
     });
     hand_ = (hand_ + 1) % n;
   }
-  return least < 256;
+  return least;
 }
 
 void Shard::evict(int32_t count) {
   LinkedKey victim;
-  for (int32_t i = 0; i < count && (pick_probation(&victim) || pick_by_hand(&victim)); ++i) {
+  for (int32_t i = 0; i < count && pick(&victim); ++i) {
     unlink(victim);
     if (unlinked_.size() == kEvictBatch) retire_unlinked();
   }

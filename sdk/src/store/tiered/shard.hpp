@@ -60,8 +60,8 @@ class Shard {
   /// null.
   Claimed claim(const HashedKey& k, bool wait, PlaceStack* held, uint64_t now_ns);
 
-  /// heat: known of the key beside what Admission has counted.
-  void publish(int32_t flight, bool found, uint64_t now_ns, uint8_t heat = 0);
+  /// heat: of a row that no call has asked for; without, the miss of a call is counted.
+  void publish(int32_t flight, bool found, uint64_t now_ns, std::optional<uint8_t> heat = std::nullopt);
   void fail(int32_t flight, std::shared_ptr<const Status> why);
 
   struct Landed {
@@ -106,14 +106,15 @@ class Shard {
   void land(int32_t flight);
   void release(int32_t flight);
   bool take_place(PlaceStack* held, int32_t* place);
-  void link(const HashedKey& k, int32_t place, uint8_t heat);
+  void link(const HashedKey& k, int32_t place, std::optional<uint8_t> heat);
   void remember_absent(const HashedKey& k, uint64_t now_ns);
   void forget_oldest();
   void forget_old(uint64_t now_ns);
   void evict(int32_t count);
   void keep_some_free();
-  bool pick_probation(LinkedKey* victim);
-  bool pick_by_hand(LinkedKey* victim);
+  bool pick(LinkedKey* victim);
+  bool end_probation(LinkedKey* of, int* heat);
+  int coldest_at_hand(LinkedKey* coldest);
   void unlink(const LinkedKey& victim);
   HashedKey hashed(const LinkedKey& k) const;
 
