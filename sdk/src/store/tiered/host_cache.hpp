@@ -86,7 +86,7 @@ class HostCache {
   /// the caller's.
   kernels::TableView view(int32_t table) const;
   /// Links the row of a key that is not here yet, as long as free places are plenty: false when they are not.
-  /// heat: as warm as Admission would have made it; 0 goes before every row that a call asks for. For
+  /// heat: as warm as Admission would have made it; 0 = colder than a row that a call has just asked for. For
   /// loading, before calls come.
   bool preload(int32_t table, int64_t key, std::span<const std::byte> row, uint8_t heat = 0);
   /// The number, over all size classes, of the shard that a key falls to; what preload may take there.
