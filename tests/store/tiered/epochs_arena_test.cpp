@@ -87,6 +87,26 @@ TEST_CASE("a budget is split by size class and kept") {
   CHECK(none.status().code() == Code::kOutOfMemory);
 }
 
+TEST_CASE("a class of a few rows beside a large one holds them all, and remembers absent keys") {
+  for (const uint64_t budget : {uint64_t{1} << 16, uint64_t{1} << 20, uint64_t{1} << 30}) {
+    const auto plan = plan_arena({{"users", 100'000'000, 16, kernels::DType::kF32},
+                                  {"cities", 5, 1, kernels::DType::kF32},
+                                  {"shops", 40, 6, kernels::DType::kF16}},
+                                 budget, 8, 3);
+    REQUIRE_MESSAGE(plan.ok(), plan.status().message());
+    CHECK(plan->bytes() <= budget);
+    CHECK(plan->bytes() > budget * 9 / 10);
+    for (const int c : {1, 2}) {
+      CHECK(plan->classes[static_cast<size_t>(c)].places() >= (c == 1 ? 5 : 40));
+      CHECK(plan->classes[static_cast<size_t>(c)].remembered >= 5);
+      if (budget > 1 << 16) CHECK(plan->classes[static_cast<size_t>(c)].remembered >= 64);
+    }
+  }
+  const auto alone = plan_arena({{"cities", 5, 1, kernels::DType::kF32}}, 1 << 20, 8);
+  CHECK(alone->classes[0].remembered == 4096);
+  CHECK(alone->bytes() < 200'000);
+}
+
 TEST_CASE("one place is the least") {
   const std::vector<TierTable> one = {{"t", 0, 16, kernels::DType::kF32}};
   uint64_t least = 0;

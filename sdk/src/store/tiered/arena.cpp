@@ -18,6 +18,14 @@ constexpr int64_t kMostShards = 1024;
 constexpr int64_t kDirectoryBytes = 18;  // a place, at a load of 0.75, absent keys included
 constexpr int64_t kPlaceBytes = 9;       // its pool, heat, sketch and probation
 constexpr int64_t kShardBytes = 320;     // a shard's stash, and what is rounded up
+// Absent keys beyond those that places carry with them, one for 64: few places would remember next to none,
+// and a table whose keys are looked up from elsewhere would be asked for each of them in every call.
+constexpr int64_t kAbsentNote = 24;    // which, and since when
+constexpr int64_t kAbsentBytes = 42;   // with its share of the directory
+constexpr int64_t kFewAbsent = 64;     // for which room is kept
+constexpr int64_t kMostAbsent = 4096;  // of a shard, where its class has bytes to spare
+
+int64_t carried_absent(const ArenaPlan::Class& c) { return c.places_per_shard / 64; }
 
 int64_t wanted_bytes(const TierTable& t) {
   return checked_mul(std::max<int64_t>(1, t.rows), row_stride(t)).value_or(int64_t{1} << 50);
@@ -31,18 +39,33 @@ int64_t shards_for(int64_t places, int64_t most) {
   return std::min(kMostShards, shards);
 }
 
+/// A quarter more than the rows there are, for shards that are not equally full; 0 = not known.
+int64_t most_places(int64_t rows) { return rows < 0 ? 0 : rows + rows / 4 + 64; }
+
+/// What the class can use, where its rows are known.
+double all_bytes(const ArenaPlan::Class& c, int64_t places, int64_t shards, int32_t reserved) {
+  if (places == 0) return 1e15;
+  const auto each = static_cast<double>(c.stride + kDirectoryBytes + kPlaceBytes);
+  const auto own = static_cast<int64_t>(c.tables.size()) + reserved;
+  const int64_t fixed = own * c.stride + 64 + shards_for(places, shards) * kShardBytes;
+  return static_cast<double>(places) * each + static_cast<double>(fixed + kFewAbsent * kAbsentBytes);
+}
+
 /// Shards and places of a class that may take `bytes`. most_rows: more would never be used, 0 = not known.
 void cut(ArenaPlan::Class* c, int64_t bytes, int64_t most_rows, int64_t shards, int32_t reserved) {
   const int64_t each = c->stride + kDirectoryBytes + kPlaceBytes;
+  const int64_t own = (static_cast<int64_t>(c->tables.size()) + reserved) * c->stride + 64;
+  const int64_t absent = std::min(kFewAbsent * kAbsentBytes, bytes / 16);
   const auto room = [&](int64_t n) {
-    const int64_t own = static_cast<int64_t>(c->tables.size()) + reserved;
-    const int64_t left = bytes - n * kShardBytes - own * c->stride - 64;
+    const int64_t left = bytes - absent - n * kShardBytes - own;
     const int64_t places = std::clamp<int64_t>(left / each, 0, kMostPlaces);
     return most_rows > 0 ? std::min(places, most_rows) : places;
   };
   c->shards = static_cast<int32_t>(shards_for(room(1), shards));
   c->places_per_shard = static_cast<int32_t>(room(c->shards) / c->shards);
-  c->remembered = std::max(1, c->places_per_shard / 64);
+  const int64_t spare = bytes - own - c->shards * kShardBytes - c->places() * each;
+  const int64_t more = std::clamp<int64_t>(spare / (c->shards * kAbsentBytes), 1, kMostAbsent);
+  c->remembered = static_cast<int32_t>(std::max(carried_absent(*c), more));
 }
 
 Status place_classes(const std::vector<TierTable>& tables, uint64_t budget, int32_t reserved,
@@ -64,7 +87,8 @@ Status place_classes(const std::vector<TierTable>& tables, uint64_t budget, int3
     const int64_t rows = reserved + c.places() + static_cast<int64_t>(c.tables.size());
     plan->row_bytes += static_cast<uint64_t>(round_up(rows * c.stride, 64));
     plan->directory_bytes += Directory::bytes(*shape);
-    plan->place_bytes += static_cast<uint64_t>(c.places() * kPlaceBytes);
+    const int64_t absent = c.shards * (c.remembered - carried_absent(c));
+    plan->place_bytes += static_cast<uint64_t>(c.places() * kPlaceBytes + absent * kAbsentNote);
   }
   return {};
 }
@@ -107,13 +131,15 @@ Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budg
   // A small class gets all it can use, up to a share that large ones do not feel; what is left goes by size.
   const double least = static_cast<double>(budget) / (4.0 * static_cast<double>(plan.classes.size()));
   double left = static_cast<double>(budget), open = 0;
-  const auto at_once = [&](double wanted) { return std::min(least, wanted * 2); };
-  for (const double wanted : share) left -= at_once(wanted), open += wanted;
+  std::vector<double> at_once;
   for (size_t c = 0; c < plan.classes.size(); ++c) {
-    const double bytes = std::min(1e15, at_once(share[c]) + left * (share[c] / open));
-    // A quarter more than the rows there are, for shards that are not equally full.
-    const int64_t most = most_rows[c] < 0 ? 0 : most_rows[c] + most_rows[c] / 4 + 64;
-    cut(&plan.classes[c], static_cast<int64_t>(bytes), most, shards, reserved);
+    most_rows[c] = most_places(most_rows[c]);
+    at_once.push_back(std::min(least, all_bytes(plan.classes[c], most_rows[c], shards, reserved)));
+    left -= at_once[c], open += share[c];
+  }
+  for (size_t c = 0; c < plan.classes.size(); ++c) {
+    const double bytes = std::min(1e15, at_once[c] + left * (share[c] / open));
+    cut(&plan.classes[c], static_cast<int64_t>(bytes), most_rows[c], shards, reserved);
   }
   DPI_RETURN_IF_ERROR(place_classes(tables, budget, reserved, &plan));
   return plan;
