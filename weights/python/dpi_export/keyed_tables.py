@@ -3,7 +3,7 @@
 import numpy as np
 
 from .errors import BundleError, check_name
-from .tables import BLOCK_BYTES, TableSource
+from .tables import BLOCK_BYTES, TableSource, encode
 
 MOST_KEYS = 2**31 - 3
 MOST_EXTERNAL = 2**40  #: rows of an external table, keys of an external set
@@ -187,6 +187,11 @@ def check_external(t):
     if default is not None and not (isinstance(default, list) and len(default) == t["dim"] and all(
             isinstance(v, (int, float)) and not isinstance(v, bool) and abs(v) <= 3.4028235e38 for v in default)):
         raise BundleError(f"{where}: default is no list of {t['dim']} finite floats")
+    if default is not None:
+        try:
+            encode(np.array([default], dtype=np.float32), t["dtype"])
+        except BundleError as error:
+            raise BundleError(f"{where}: default has a value beyond the range of {t['dtype']}") from error
 
 
 def _whole(value, lo, hi, what):

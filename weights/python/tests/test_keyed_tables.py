@@ -116,7 +116,9 @@ def test_tables_of_one_set_have_the_same_keys(tmp_path):
     (lambda b: b.external_table("t", 4, digest="abc"), "64 lower-case hex digits"),
     (lambda b: b.external_table("t", 4, rows=2**40 + 1), "an integer from 1 to 1099511627776"),
     (lambda b: b.external_table("t", 4, key_set="k", count=2**40 + 1), "an integer from 1 to 1099511627776"),
-    (lambda b: b.external_table("t", 4, default=[1]), "default is no list of 4")])
+    (lambda b: b.external_table("t", 4, default=[1]), "default is no list of 4"),
+    (lambda b: b.external_table("t", 1, "f16", default=[65505]), "default has a value beyond the range of f16"),
+    (lambda b: b.external_table("t", 1, "bf16", default=[-3.4e38]), "default has a value beyond the range of bf16")])
 def test_what_builder_refuses(call, text):
     with pytest.raises(BundleError, match=text):
         call(Builder("b"))

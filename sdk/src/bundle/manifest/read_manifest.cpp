@@ -3,6 +3,8 @@
 #include <cmath>
 #include <map>
 
+#include <dpi/kernels/narrow.hpp>
+
 #include "bundle/content_hash.hpp"
 #include "bundle/manifest/json_lists.hpp"
 #include "bundle/manifest/json_rewriter.hpp"
@@ -38,6 +40,12 @@ std::string default_data_path(const std::string& table) {
 bool good_digest(std::string_view text) {
   return text.size() == 2 * sizeof(ContentHash) &&
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+/// As the exporter does, a row that would be rounded to infinity is refused.
+bool holds(kernels::DType type, float v) {
+  if (type == kernels::DType::kF16) return std::fabs(v) <= 65504;
+  return type != kernels::DType::kBF16 || kernels::bf16_holds(v);
 }
 
 class TableReader final : public ObjectReader {
@@ -77,10 +85,12 @@ class TableReader final : public ObjectReader {
       o->fail("digest is " + in_quotes(t->digest) + ", expected 64 lower-case hex digits");
     if (!o->list("default", default_.size, kMaxDim, kOptional)) return;
     t->default_row = std::move(default_.values);
-    const bool finite = std::all_of(t->default_row.begin(), t->default_row.end(),
-                                    [](double v) { return std::isfinite(static_cast<float>(v)); });
+    const auto all = [t](auto is) { return std::all_of(t->default_row.begin(), t->default_row.end(), is); };
+    const bool finite = all([](double v) { return std::isfinite(static_cast<float>(v)); });
     if (t->default_row.size() != static_cast<size_t>(t->dim) || !default_.all_fit || !finite)
       o->fail("default is no list of " + std::to_string(t->dim) + " finite floats");
+    else if (!all([t](double v) { return holds(t->dtype, static_cast<float>(v)); }))
+      o->fail("default has a value beyond the range of " + std::string(kernels::name_of(t->dtype)));
   }
 
   ValueList<double> default_{kMaxDim};
