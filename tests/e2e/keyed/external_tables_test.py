@@ -190,6 +190,51 @@ def check_hot_keys(engine, build, folder, address):
             yield f"{got} rows fetched {'with' if hot else 'without'} a list, expected {want}"
 
 
+def two_tables(folder, name, sets, external=None, dtype="f32"):
+    """A Builder that scores the sum of a row of `users` and one of `cities`; sets: (count or keys, width) of each. Row k of keys is k + 1."""
+    b = Builder(name)
+    for table, (keys, dim) in sets.items():
+        b.categorical(table, keys=table)
+        if external:
+            b.external_table(table, dim, dtype, digest=external[table], key_set=table, count=keys)
+        else:
+            b.keyed_table(table, np.arange(keys), np.repeat(np.arange(1, keys + 1)[:, None], dim, 1), dtype=dtype)
+    parts = [b.embed(b.input(table), table) for table in sets]
+    z = b.linear(b.concat(parts), np.ones((1, sum(dim for _, dim in sets.values())), np.float32))
+    b.head("z", z, logit=z, activation="none")
+    b.write(pathlib.Path(folder) / f"{name}.h5")
+    return b
+
+
+def check_few_rows(engine, build, folder, address):
+    """A table of a few rows beside a large one has a part of the tier, and absent keys of it are asked for once, not in every call."""
+    sets = {"users": (200_000, 16), "cities": (5, 1)}
+    two_tables(folder, "two_inline", sets)
+    place = Place(build, folder, address, 4)
+    b = two_tables(folder, "two_far", sets, place.load(pathlib.Path(folder) / "two_inline.h5"))
+    rows = Rows.from_columns(b, {"users": [[k] for k in range(60)], "cities": [[k] for k in range(60)]})
+    want = [16 * (k + 1) + (k + 1 if k < 5 else 0) for k in range(60)]
+    options = {"device": "cpu", **place.options(), "store.host_bytes": 1 << 20}
+    with engine.load(pathlib.Path(folder) / "two_far.h5", **options) as model:
+        for _ in range(3):
+            if model.predict(rows, 60)[1][:, 0].tolist() != want:
+                yield "a few rows beside many: other scores"
+        cities = {t["name"]: t for t in described(model, "counters")["tiers"]}["cities"]
+    if cities["missing"] != 55 or cities["absent"] != 165:
+        yield f"55 absent keys, asked for three times: {cities}"
+
+
+def check_forecast(build, folder):
+    """Rows that are elsewhere are not in the forecast of a load, however many there are."""
+    options = ["store.rocksdb_path=" + str(folder), "store.host_bytes=1000000"]
+    for dtype in ("f32", "i8"):
+        two_tables(folder, "many", {"users": (10**9, 16), "cities": (10**9, 1)}, {"users": "0" * 64, "cities": "1" * 64}, dtype)
+        words = [build / "bin" / "dpi", "inspect", pathlib.Path(folder) / "many.h5", "--json", *(w for o in options for w in ("--option", o))]
+        host = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)["memory"]["host"]
+        if host["loading_bytes"] > host["host_tier_bytes"] + 1_000_000:
+            yield f"a load of 10^9 external rows of {dtype} is forecast to take {host}"
+
+
 def main():
     args = seeds.parser_of(__doc__, first=20, count=CI_MODELS).parse_args()
     build = args.build.resolve()
@@ -207,6 +252,8 @@ def main():
                 wrong.append(f"model {seed}: {error}")
         wrong += check_refusals(engine, build, folder, address)
         wrong += check_hot_keys(engine, build, folder, address)
+        wrong += check_few_rows(engine, build, folder, address)
+        wrong += check_forecast(build, folder)
     print("\n".join(wrong[:12]))
     print(f"{args.count} models, Redis {'too' if address else 'not there'}: {len(wrong)} faults")
     sys.exit(1 if wrong else 0)

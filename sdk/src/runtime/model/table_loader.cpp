@@ -369,7 +369,9 @@ uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_dev
   const std::vector<TableSpec>& specs = bundle.manifest().tables;
   uint64_t block = 0, kept = 0, sums = 0, scale = 0;
   std::vector<uint64_t> columns(specs.size(), 0);  // derived from one source, by source
+  const auto elsewhere = [&specs](int32_t s) { return s >= 0 && specs[static_cast<size_t>(s)].external; };
   for (const PlanTable& t : plan.tables) {
+    if (elsewhere(t.source)) continue;  // nothing of it comes by
     const auto rows = static_cast<uint64_t>(t.rows), dim = static_cast<uint64_t>(t.dim);
     if (t.needs_nonzero) kept += (rows + 63) / 64 * sizeof(uint64_t);
     if (t.dtype == kernels::DType::kI8) kept += rows * sizeof(float);
@@ -383,6 +385,7 @@ uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_dev
   const bool streams =
       std::any_of(plan.tables.begin(), plan.tables.end(), [](const PlanTable& p) { return !p.tiered; });
   for (size_t s = 0; s < specs.size(); ++s) {
+    if (specs[s].external) continue;
     const auto rows = static_cast<uint64_t>(specs[s].loaded_rows()),
                dim = static_cast<uint64_t>(specs[s].dim);
     const uint64_t row = dim * static_cast<uint64_t>(kernels::dtype_bytes(specs[s].dtype));
