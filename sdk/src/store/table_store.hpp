@@ -38,7 +38,8 @@ struct StoreTable {
   bool tiered = false;
   std::vector<PinnedRow>
       pinned;  // of a tiered table: acquire gives these places for them, and to no other row of any table
-  std::string content;  // what its rows are made of, as the bundle says; "" = it is not to be shared
+  std::string content;   // what its rows are made of, as the bundle says; "" = it is not to be shared
+  bool any_key = false;  // tiered: a call's keys may be others than those of its rows
 };
 
 /// What lookups of a tiered table met so far, and what fetches for it brought.

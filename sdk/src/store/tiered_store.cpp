@@ -28,7 +28,7 @@ int32_t reserved_places(const std::vector<StoreTable>& tables) {
 std::vector<tiered::TierTable> tier_tables(const std::vector<StoreTable>& tables) {
   std::vector<tiered::TierTable> rows;
   for (const StoreTable& t : tables) {
-    if (t.tiered) rows.push_back({t.name, t.rows, t.dim, t.dtype});
+    if (t.tiered) rows.push_back({t.name, t.rows, t.dim, t.dtype, t.any_key});
   }
   return rows;
 }
@@ -153,7 +153,7 @@ Status TieredStore::make_cache() {
   for (const Tiered& t : tables_) {
     if (t.in_cache < 0) continue;
     tiered::CacheTable c;
-    c.row = {t.spec.name, t.spec.rows, t.spec.dim, t.spec.dtype};
+    c.row = {t.spec.name, t.spec.rows, t.spec.dim, t.spec.dtype, t.spec.any_key};
     const TierOptions::Table* o = options_.find(t.spec.name);
     c.policy = o != nullptr ? o->miss : tiered::MissPolicy::kExact;
     c.default_row = default_row(c.row, rows_->table(t.in_cache), o != nullptr ? o->fill : 0.0f);

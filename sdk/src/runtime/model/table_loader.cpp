@@ -351,6 +351,10 @@ std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, boo
   std::vector<StoreTable> tables;
   for (const PlanTable& t : plan.tables) {
     tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with, t.tiered, t.pinned, {}});
+    if (t.source >= 0) {
+      const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(t.source)];
+      tables.back().any_key = spec.external && spec.key_set >= 0;
+    }
     if (share && !t.tiered) tables.back().content = content_of(bundle, t);
   }
   return tables;

@@ -25,6 +25,10 @@ constexpr int64_t kAbsentBytes = 42;   // with its share of the directory
 constexpr int64_t kFewAbsent = 64;     // for which room is kept
 constexpr int64_t kMostAbsent = 4096;  // of a shard, where its class has bytes to spare
 
+// An absent key has a place too, until that is known. Of a table that may be asked for any key so many of one
+// call have one, however few its rows are.
+constexpr int64_t kAnyKeys = 65536;
+
 int64_t carried_absent(const ArenaPlan::Class& c) { return c.places_per_shard / 64; }
 
 int64_t wanted_bytes(const TierTable& t) {
@@ -126,7 +130,8 @@ Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budg
     plan.code_of.push_back(static_cast<int32_t>(plan.classes[c].tables.size()));
     share[c] += static_cast<double>(wanted_bytes(tables[t]));
     const bool known = tables[t].rows > 0 && most_rows[c] >= 0;
-    most_rows[c] = known ? checked_add(most_rows[c], tables[t].rows).value_or(-1) : -1;
+    const int64_t keys = std::max(tables[t].rows, tables[t].any_key ? kAnyKeys : 0);
+    most_rows[c] = known ? checked_add(most_rows[c], keys).value_or(-1) : -1;
   }
   // A small class gets all it can use, up to a share that large ones do not feel; what is left goes by size.
   const double least = static_cast<double>(budget) / (4.0 * static_cast<double>(plan.classes.size()));

@@ -25,6 +25,7 @@ struct TierTable {
   int64_t rows = 0;  // of the table in the tier below, for the split of the budget; 0 = not known
   int32_t dim = 0;   // derived scalars included
   kernels::DType dtype = kernels::DType::kF32;
+  bool any_key = false;  // a call may have more keys than the table has rows
 };
 
 /// Bytes of a row. Of i8 its scale is a part, a float behind the columns, rounded up to 4 bytes.
