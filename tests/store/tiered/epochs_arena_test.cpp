@@ -105,6 +105,9 @@ TEST_CASE("a class of a few rows beside a large one holds them all, and remember
   const auto any = plan_arena({{"cities", 5, 1, kernels::DType::kF32, true}}, 1 << 23, 8);
   CHECK(any->classes[0].places() >= 65536);  // a call may have so many absent keys
   CHECK(any->bytes() < 4 << 20);
+  const auto small = plan_arena({{"cities", 5, 1, kernels::DType::kF32, true}}, 1 << 16, 8);
+  CHECK(small->classes[0].remembered >= 150);
+  CHECK(small->bytes() <= 1 << 16);
   const auto alone = plan_arena({{"cities", 5, 1, kernels::DType::kF32}}, 1 << 20, 8);
   CHECK(alone->classes[0].remembered == 4096);
   CHECK(alone->bytes() < 200'000);

@@ -59,7 +59,8 @@ double all_bytes(const ArenaPlan::Class& c, int64_t places, int64_t shards, int3
 void cut(ArenaPlan::Class* c, int64_t bytes, int64_t most_rows, int64_t shards, int32_t reserved) {
   const int64_t each = c->stride + kDirectoryBytes + kPlaceBytes;
   const int64_t own = (static_cast<int64_t>(c->tables.size()) + reserved) * c->stride + 64;
-  const int64_t absent = std::min(kFewAbsent * kAbsentBytes, bytes / 16);
+  const int64_t absent = std::min(c->any_key ? kMostAbsent * kAbsentBytes : kFewAbsent * kAbsentBytes,
+                                  bytes / (c->any_key ? 8 : 16));
   const auto room = [&](int64_t n) {
     const int64_t left = bytes - absent - n * kShardBytes - own;
     const int64_t places = std::clamp<int64_t>(left / each, 0, kMostPlaces);
@@ -126,6 +127,7 @@ Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budg
       most_rows.push_back(0);
     }
     plan.classes[c].tables.push_back(static_cast<int32_t>(t));
+    plan.classes[c].any_key = plan.classes[c].any_key || tables[t].any_key;
     plan.class_of.push_back(static_cast<int32_t>(c));
     plan.code_of.push_back(static_cast<int32_t>(plan.classes[c].tables.size()));
     share[c] += static_cast<double>(wanted_bytes(tables[t]));

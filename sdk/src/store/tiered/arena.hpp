@@ -42,6 +42,7 @@ struct ArenaPlan {
     int32_t shards = 1;
     int32_t places_per_shard = 0;
     int32_t remembered = 0;         // absent keys per shard
+    bool any_key = false;           // of one of its tables
     std::vector<int32_t> tables;    // their codes are 1, 2, ... in this order
     uint64_t row_offset = 0;        // of place 0 in the rows' block, reserved rows before it
     uint64_t directory_offset = 0;  // in the directories' block
