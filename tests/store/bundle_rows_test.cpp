@@ -2,10 +2,14 @@
 // and the store over them: what it refuses, and a deadline while the file does not answer. Expected numbers
 // are written out or rounded in float64. Planted faults: a wide row whose later columns are its first again,
 // truncation for rounding, the first row behind for every one, no look at the clock, a deadline that the
-// cache is not told.
+// cache is not told; of rows at hand: the last part of a row deciding for all, a short read taken for a whole
+// one, no end of what the disk is asked for, the disk asked row by row.
 #include "store/bundle_rows.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
@@ -22,17 +26,26 @@ namespace {
 
 using kernels::DType;
 
-/// A file in memory. Closed, it answers nobody.
+/// A file in memory. Closed, it answers nobody. Its bytes before `cached` are at hand.
 class Bytes final : public ByteSource {
  public:
   explicit Bytes(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) { size_ = bytes_.size(); }
   Status read(uint64_t offset, void* dst, size_t n) override {
     while (closed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (reads++ == 0) asked_before = asked;
     REQUIRE(offset + n <= bytes_.size());
     std::memcpy(dst, bytes_.data() + offset, n);
     return {};
   }
+  bool read_cached(uint64_t offset, void* dst, size_t n) override {
+    ++asked;
+    if (offset + n > cached) return false;
+    std::memcpy(dst, bytes_.data() + offset, n);
+    return true;
+  }
   std::atomic<bool> closed{false};
+  uint64_t cached = 0;
+  int asked = 0, asked_before = 0, reads = 0;  // asked_before: the first read
 
  private:
   const std::vector<std::byte> bytes_;
@@ -127,6 +140,133 @@ TEST_CASE("rows of i8 have their scales behind them, at a multiple of four") {
     CHECK(std::memcmp(got.data(), bytes.data() + 3 * row, 3) == 0);
     CHECK(std::memcmp(got.data() + 4, &scales[static_cast<size_t>(row)], 4) == 0);
   }
+}
+
+/// Keys first, first + 1 ...; their rows one behind the other.
+struct Many {
+  Many(int64_t first, size_t n, size_t row_bytes) : room(n * row_bytes), found((n + 63) / 64) {
+    for (size_t i = 0; i < n; ++i) {
+      keys.push_back(first + static_cast<int64_t>(i));
+      to.push_back(room.data() + i * row_bytes);
+    }
+  }
+  tiered::FetchRequest request(uint64_t deadline_ns = 0) {
+    return {0, keys, to.data(), found.data(), deadline_ns};
+  }
+  bool has(size_t i) const { return (found[i / 64] >> (i % 64) & 1) != 0; }
+  std::vector<std::byte> room;
+  std::vector<uint64_t> found;
+  std::vector<int64_t> keys;
+  std::vector<std::byte*> to;
+};
+
+TEST_CASE("rows at hand are read without a fetch, wherever a row lies and whatever it becomes") {
+  const std::vector<float> values = wave(6), behind = {7, 8};
+  const auto file = file_of(0, values);
+  file->cached = 16;
+  BundleRows rows(file, "a file", {{"t", 3, 2, DType::kF32, DType::kF32, 0, 0}});
+  rows.add_rows(0, bytes_of(behind));
+  Many m(-1, 6, 8);
+  rows.fetch_ready(m.request());
+  CHECK(m.found[0] == 0b010110);  // rows 0 and 1, and the one behind
+  CHECK(std::memcmp(m.to[1], values.data(), 16) == 0);
+  CHECK(std::memcmp(m.to[4], behind.data(), 8) == 0);
+  CHECK(file->reads == 0);
+  Many late(0, 3, 8);
+  rows.fetch_ready(late.request(monotonic_ns() - 1));
+  CHECK(late.found[0] == 0);
+
+  const auto scaled = std::make_shared<Bytes>(std::vector<std::byte>(24, std::byte{3}));
+  BundleRows i8(scaled, "a file", {{"t", 2, 4, DType::kI8, DType::kI8, 8, 0}});
+  scaled->cached = 12;  // both scales, and the first row
+  Many two(0, 2, 8);
+  i8.fetch_ready(two.request());
+  CHECK(two.found[0] == 1);
+
+  const std::vector<float> wide = wave(600);
+  const auto half = file_of(0, wide);
+  half->cached = 2048;  // not its last columns
+  BundleRows narrow(half, "a file", {{"t", 1, 600, DType::kF32, DType::kF16, 0, 0}});
+  Many one(0, 1, 1200);
+  narrow.fetch_ready(one.request());
+  CHECK(one.found[0] == 0);
+  half->cached = 2400;
+  narrow.fetch_ready(one.request());
+  CHECK(one.found[0] == 1);
+  CHECK(std::memcmp(one.to[0], fetch(narrow, 0, 1200).data(), 1200) == 0);
+}
+
+TEST_CASE("a disk is asked for 32 rows before one is waited for, and for no more by a caller") {
+  const std::vector<float> values = wave(400);
+  const auto file = file_of(0, values);
+  BundleRows rows(file, "a file", {{"t", 100, 4, DType::kF32, DType::kF32, 0, 0}});
+  Many m(0, 100, 16);
+  rows.fetch_ready(m.request());
+  CHECK(file->asked == 32);
+  CHECK(m.found[0] == 0);
+  file->asked = 0;
+  REQUIRE(rows.fetch(m.request()).ok());
+  CHECK(file->asked_before == 32);
+  CHECK(file->asked == 100);
+  CHECK(file->reads == 100);
+  for (size_t i = 0; i < 100; ++i) CHECK(m.has(i));
+  CHECK(std::memcmp(m.room.data(), values.data(), 1600) == 0);
+  CHECK_FALSE(m.has(100));
+}
+
+/// A file that is gone with it.
+struct TemporaryFile {
+  explicit TemporaryFile(std::span<const std::byte> bytes) {
+    fd = ::mkstemp(path.data());
+    REQUIRE(fd >= 0);
+    REQUIRE(::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    REQUIRE(::fsync(fd) == 0);
+  }
+  ~TemporaryFile() {
+    ::close(fd);
+    ::unlink(path.c_str());
+  }
+  /// Does the kernel say what needs no waiting?
+  bool tells() const {
+    char byte = 0;
+    const iovec to = {&byte, 1};
+    return ::preadv2(fd, &to, 1, 0, RWF_NOWAIT) == 1;
+  }
+  std::string path = "/tmp/dpi_rows_XXXXXX";
+  int fd = -1;
+};
+
+TEST_CASE("of a file the page cache's rows are at hand, and all come right where it lost them") {
+  const std::vector<float> values = wave(int64_t{1} << 18);
+  const TemporaryFile file(bytes_of(values));
+  auto source = ByteSource::open_file(file.path);
+  REQUIRE(source.ok());
+  char over[8];
+  CHECK_FALSE(source.value()->read_cached(source.value()->size() - 4, over, 8));
+  BundleRows rows(std::move(source).value(), "a file", {{"t", 4096, 64, DType::kF32, DType::kF32, 0, 0}});
+  for (const bool drop : {false, true}) {
+    Many m(1000, 256, 256), all(1000, 256, 256);
+    if (drop) ::posix_fadvise(file.fd, 0, 0, POSIX_FADV_DONTNEED);
+    if (!drop) CHECK(rows.fetch(all.request()).ok());
+    rows.fetch_ready(m.request());
+    for (size_t i = 0; i < 256; ++i) {
+      if (m.has(i)) CHECK(std::memcmp(m.to[i], &values[(1000 + i) * 64], 256) == 0);
+      if (!drop) CHECK(m.has(i) == file.tells());
+    }
+    std::fill(all.found.begin(), all.found.end(), 0);
+    REQUIRE(rows.fetch(all.request()).ok());
+    CHECK(std::memcmp(all.room.data(), &values[64000], 65536) == 0);
+  }
+}
+
+TEST_CASE("where a file system cannot tell, nothing is at hand, and reads are as ever") {
+  auto source = ByteSource::open_file("/sys/kernel/notes");  // sysfs cannot
+  if (!source.ok()) return;
+  char first[4] = {}, again[4] = {};
+  REQUIRE(source.value()->read(0, first, 4).ok());
+  for (int i = 0; i < 2; ++i) CHECK_FALSE(source.value()->read_cached(0, again, 4));
+  REQUIRE(source.value()->read(0, again, 4).ok());
+  CHECK(std::memcmp(first, again, 4) == 0);
 }
 
 TEST_CASE("a fetch whose deadline has passed reads nothing") {

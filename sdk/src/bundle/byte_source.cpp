@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -39,9 +41,20 @@ class FileSource final : public ByteSource {
     return {};
   }
 
+  /// Linux does not wait for the page, but begins to read it.
+  bool read_cached(uint64_t offset, void* dst, size_t n) override {
+    if (!tells_cached_.load(std::memory_order_relaxed)) return false;
+    const iovec to = {dst, n};
+    const ssize_t got = ::preadv2(fd_, &to, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+    if (got < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+      tells_cached_.store(false, std::memory_order_relaxed);
+    return got >= 0 && static_cast<size_t>(got) == n;
+  }
+
  private:
   int fd_;
   FileHandle owned_;
+  std::atomic<bool> tells_cached_{true};  // not every file system does
 };
 
 class MemorySource final : public ByteSource {
@@ -52,6 +65,7 @@ class MemorySource final : public ByteSource {
     if (n > 0) std::memcpy(dst, bytes_.data() + offset, n);
     return {};
   }
+  bool read_cached(uint64_t offset, void* dst, size_t n) override { return read(offset, dst, n).ok(); }
 
  private:
   std::span<const std::byte> bytes_;

@@ -25,6 +25,9 @@ class ByteSource {
   virtual bool stays() const { return false; }
   /// Exactly `n` bytes from `offset` into `dst`. The range must lie inside size().
   virtual Status read(uint64_t offset, void* dst, size_t n) = 0;
+  /// The same where no disk need be waited for. False: ask read(), which says what is wrong, too; `dst` may
+  /// hold anything, and the disk may have been asked to bring those bytes meanwhile.
+  virtual bool read_cached(uint64_t /*offset*/, void* /*dst*/, size_t /*n*/) { return false; }
 
  protected:
   uint64_t size_ = 0;

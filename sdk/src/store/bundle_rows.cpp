@@ -1,5 +1,6 @@
 #include "store/bundle_rows.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace dpi {
 namespace {
 
 constexpr size_t kLookAtClockEvery = 16;
+constexpr size_t kReadAhead = 32;  // reads under way, which is what disks need to give what they can
 constexpr int64_t kColumnsAtOnce = 256;
 
 }  // namespace
@@ -31,6 +33,26 @@ void BundleRows::add_rows(int32_t table, std::span<const std::byte> rows) {
   behind.insert(behind.end(), rows.begin(), rows.end());
 }
 
+bool BundleRows::has(const Table& t, int64_t row) const {
+  const auto behind = static_cast<int64_t>(t.behind.size()) / t.row_bytes;
+  return row >= 0 && row < t.spec.rows + behind;
+}
+
+/// Reads row i of the request if no disk need be waited for.
+bool BundleRows::try_row(const tiered::FetchRequest& request, size_t i) const {
+  const Table& t = tables_[static_cast<size_t>(request.table)];
+  const int64_t row = request.keys[i];
+  bool cached = true;
+  if (row >= t.spec.rows) {
+    const auto bytes = static_cast<size_t>(t.row_bytes);
+    std::memcpy(request.rows[i], t.behind.data() + static_cast<size_t>(row - t.spec.rows) * bytes, bytes);
+  } else {
+    cached = read_row(t, row, request.rows[i], &cached).ok() && cached;
+  }
+  if (cached) request.found[i / 64] |= uint64_t{1} << (i % 64);
+  return cached;
+}
+
 Status BundleRows::fetch(const tiered::FetchRequest& request) {
   const Table& t = tables_[static_cast<size_t>(request.table)];
   if (t.spec.elsewhere >= 0) {
@@ -38,44 +60,59 @@ Status BundleRows::fetch(const tiered::FetchRequest& request) {
     there.table = t.spec.elsewhere;
     return elsewhere_->fetch(there);
   }
-  const auto behind = static_cast<int64_t>(t.behind.size()) / t.row_bytes;
-  for (size_t i = 0; i < request.keys.size(); ++i) {
-    const int64_t row = request.keys[i];
-    if (row < 0 || row >= t.spec.rows + behind) continue;
+  const size_t n = request.keys.size();
+  for (size_t i = 0, tried = 0; i < n; ++i) {
     if (request.deadline_ns != 0 && i % kLookAtClockEvery == 0 && monotonic_ns() >= request.deadline_ns)
       return {Code::kTimeout, "the deadline passed while rows of table '" + t.spec.name + "' were read"};
-    if (row >= t.spec.rows) {
-      const auto bytes = static_cast<size_t>(t.row_bytes);
-      std::memcpy(request.rows[i], t.behind.data() + static_cast<size_t>(row - t.spec.rows) * bytes, bytes);
-    } else {
-      DPI_RETURN_IF_ERROR(read_row(t, row, request.rows[i]));
+    for (; tried < std::min(n, i + kReadAhead); ++tried) {
+      if (has(t, request.keys[tried])) try_row(request, tried);
     }
-    request.found[i / 64] |= uint64_t{1} << (i % 64);
+    const uint64_t bit = uint64_t{1} << (i % 64);
+    if (!has(t, request.keys[i]) || (request.found[i / 64] & bit) != 0) continue;
+    DPI_RETURN_IF_ERROR(read_row(t, request.keys[i], request.rows[i], nullptr));
+    request.found[i / 64] |= bit;
   }
   return {};
 }
 
-Status BundleRows::read(const Table& t, int64_t row, uint64_t at, void* to, size_t n) const {
+void BundleRows::fetch_ready(const tiered::FetchRequest& request) {
+  const Table& t = tables_[static_cast<size_t>(request.table)];
+  if (t.spec.elsewhere >= 0) return;
+  size_t cold = 0;
+  for (size_t i = 0; i < request.keys.size() && cold < kReadAhead; ++i) {
+    if (request.deadline_ns != 0 && i % kLookAtClockEvery == 0 && monotonic_ns() >= request.deadline_ns)
+      return;
+    if (has(t, request.keys[i])) cold += try_row(request, i) ? 0 : 1;
+  }
+}
+
+Status BundleRows::read(const Table& t, int64_t row, uint64_t at, void* to, size_t n, bool* cached) const {
+  if (cached != nullptr) {
+    *cached = file_->read_cached(at, to, n) && *cached;
+    return {};
+  }
   Status got = file_->read(at, to, n);
   if (got.ok()) return got;
   return std::move(got).within(file_name_ + ": row " + std::to_string(row) + " of table '" + t.spec.name +
                                "'");
 }
 
-Status BundleRows::read_row(const Table& t, int64_t row, std::byte* to) const {
+Status BundleRows::read_row(const Table& t, int64_t row, std::byte* to, bool* cached) const {
   const BundleTable& s = t.spec;
   const int64_t in_file = s.dim * kernels::dtype_bytes(s.in_file);
   const uint64_t at = s.offset + static_cast<uint64_t>(row * in_file);
   if (s.dtype == s.in_file) {
-    DPI_RETURN_IF_ERROR(read(t, row, at, to, static_cast<size_t>(in_file)));
+    DPI_RETURN_IF_ERROR(read(t, row, at, to, static_cast<size_t>(in_file), cached));
     if (s.dtype != kernels::DType::kI8) return {};
     return read(t, row, s.scale_offset + static_cast<uint64_t>(row) * sizeof(float),
-                to + tiered::scale_at(s.dim), sizeof(float));
+                to + tiered::scale_at(s.dim), sizeof(float), cached);
   }
   float wide[kColumnsAtOnce];
   for (int64_t c = 0; c < s.dim; c += kColumnsAtOnce) {
     const auto n = static_cast<size_t>(std::min<int64_t>(kColumnsAtOnce, s.dim - c));
-    DPI_RETURN_IF_ERROR(read(t, row, at + static_cast<uint64_t>(c) * sizeof(float), wide, n * sizeof(float)));
+    DPI_RETURN_IF_ERROR(
+        read(t, row, at + static_cast<uint64_t>(c) * sizeof(float), wide, n * sizeof(float), cached));
+    if (cached != nullptr && !*cached) continue;
     for (size_t i = 0; i < n; ++i) {
       const uint16_t narrow =
           s.dtype == kernels::DType::kF16 ? kernels::float_to_half(wide[i]) : kernels::float_to_bf16(wide[i]);

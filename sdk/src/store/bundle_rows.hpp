@@ -55,8 +55,11 @@ class BundleRows final : public tiered::RowSource {
   const BundleTable& table(int32_t t) const { return tables_[static_cast<size_t>(t)].spec; }
   /// Rows behind those of the file, as they are handed on. While loading only.
   void add_rows(int32_t table, std::span<const std::byte> rows);
-  /// Keys are row numbers; others are absent. The deadline is looked at between rows.
+  /// Keys are row numbers; others are absent. The deadline is looked at between rows. While one row is waited
+  /// for, the disk is asked for those behind it.
   Status fetch(const tiered::FetchRequest& request) override;
+  /// Rows that the page cache has. Ends, too, when it lacks so many that the disk has enough to do.
+  void fetch_ready(const tiered::FetchRequest& request) override;
 
  private:
   struct Table {
@@ -64,8 +67,11 @@ class BundleRows final : public tiered::RowSource {
     int64_t row_bytes = 0;          // as handed on
     std::vector<std::byte> behind;  // rows
   };
-  Status read_row(const Table& t, int64_t row, std::byte* to) const;
-  Status read(const Table& t, int64_t row, uint64_t at, void* to, size_t n) const;
+  /// Of a row of the file. cached: what was read needed no waiting, else true stays false; null = wait.
+  Status read_row(const Table& t, int64_t row, std::byte* to, bool* cached) const;
+  Status read(const Table& t, int64_t row, uint64_t at, void* to, size_t n, bool* cached) const;
+  bool has(const Table& t, int64_t row) const;
+  bool try_row(const tiered::FetchRequest& request, size_t i) const;
 
   std::shared_ptr<ByteSource> file_;
   std::string file_name_;

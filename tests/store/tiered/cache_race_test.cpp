@@ -34,13 +34,15 @@ void call(Cache& c, CacheReader& r, std::mt19937_64& rng, Tally* tally) {
   c.cache->release(r);
 }
 
-TEST_CASE("sixteen callers and a tier of a fraction of their keys") {
+/// at_hand: callers bring half of the rows themselves.
+void race(bool at_hand) {
   CacheOptions options = small_options(24000);
   options.shards = 2;
   options.fetch.threads = 2;
   options.place_wait_ns = 20'000'000'000;
   options.absent_age_ns = 3'000'000;
   Cache c(options);
+  c.source.evens_at_hand = at_hand;
   Tally tally;
   std::vector<std::thread> callers;
   for (uint64_t i = 0; i < 16; ++i) {
@@ -56,6 +58,11 @@ TEST_CASE("sixteen callers and a tier of a fraction of their keys") {
   uint64_t fetched = 0;
   for (int32_t t = 0; t < 2; ++t) fetched += c.cache->stats(t).fetches.fetched;
   CHECK(fetched > 1000);  // of 680 keys: rows went and came back
+}
+
+TEST_CASE("sixteen callers and a tier of a fraction of their keys") {
+  race(false);
+  race(true);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A tier below that computes its rows, and may be slow, failing, or a liar.
+// A tier below that computes its rows, and may be slow, failing, or a liar; some rows it may have at hand.
 #pragma once
 
 #include <atomic>
@@ -33,17 +33,18 @@ class FakeSource final : public tiered::RowSource {
       gate_.wait(lock, [&] { return !closed_; });
     }
     if (failing > 0 && failing-- > 0) return {failure, "the disk is gone"};
-    for (size_t i = 0; i < r.keys.size(); ++i) {
-      if (is_absent(r.keys[i])) continue;
-      r.found[i / 64] |= uint64_t{1} << (i % 64);
-      if (writes_nothing) continue;
-      for (int64_t e = 0; e < dims_[static_cast<size_t>(r.table)]; ++e) {
-        const float v = element(r.table, r.keys[i], e);
-        std::memcpy(r.rows[i] + e * 4, &v, 4);
-      }
-    }
+    for (size_t i = 0; i < r.keys.size(); ++i) give(r, i);
     if (finds_too_much) r.found[r.keys.size() / 64] |= uint64_t{1} << (r.keys.size() % 64);
     return {};
+  }
+
+  /// Even keys, when it has any. The gate is not asked.
+  void fetch_ready(const tiered::FetchRequest& r) override {
+    ++readied;
+    ready_deadline_ns = r.deadline_ns;
+    for (size_t i = 0; i < r.keys.size() && evens_at_hand; ++i) {
+      if (r.keys[i] % 2 == 0) give(r, i);
+    }
   }
 
   /// Fetches wait at the gate.
@@ -54,11 +55,21 @@ class FakeSource final : public tiered::RowSource {
     return asked_[{table, key}];
   }
 
-  std::atomic<int> fetches{0}, failing{0}, delay_us{0};
-  std::atomic<bool> writes_nothing{false}, finds_too_much{false};
+  std::atomic<int> fetches{0}, failing{0}, delay_us{0}, readied{0};
+  std::atomic<uint64_t> ready_deadline_ns{0};
+  std::atomic<bool> evens_at_hand{false}, writes_nothing{false}, finds_too_much{false};
   Code failure = Code::kIo;
 
  private:
+  void give(const tiered::FetchRequest& r, size_t i) const {
+    if (is_absent(r.keys[i])) return;
+    r.found[i / 64] |= uint64_t{1} << (i % 64);
+    if (writes_nothing) return;
+    for (int64_t e = 0; e < dims_[static_cast<size_t>(r.table)]; ++e) {
+      const float v = element(r.table, r.keys[i], e);
+      std::memcpy(r.rows[i] + e * 4, &v, 4);
+    }
+  }
   void set_gate(bool closed) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);

@@ -163,8 +163,14 @@ HostCache::Started HostCache::start_fetches(Call& c) {
     any = any || m.flight >= 0;
     if (all != Started::kAll) break;
   }
-  if (job != nullptr) fetcher_->submit(job, c.deadline_ns);
+  if (job != nullptr) submit(c, job);
   return all == Started::kNone && any ? Started::kSome : all;
+}
+
+/// Who waits for the rows brings those itself that are at hand: to hand them over costs more.
+void HostCache::submit(const Call& c, FetchJob* job) {
+  const bool wait = tables_[static_cast<size_t>(job->table)].spec.policy == MissPolicy::kExact;
+  fetcher_->submit(job, c.deadline_ns, wait && !c.cancelled());
 }
 
 /// kAll: the miss has a place, a fetch, or (by its table's policy) no need of one.
@@ -172,7 +178,7 @@ HostCache::Started HostCache::start_fetch(Call& c, Miss* m, FetchJob** job) {
   const Table& t = tables_[static_cast<size_t>(m->table)];
   const bool wait = t.spec.policy == MissPolicy::kExact;
   if (*job != nullptr && ((*job)->table != m->table || (*job)->full()))
-    fetcher_->submit(std::exchange(*job, nullptr), c.deadline_ns);
+    submit(c, std::exchange(*job, nullptr));
   if (*job == nullptr) *job = fetcher_->take_job(m->table);
   Shard::Claimed claimed{Shard::Claim::kFull, Directory::kMissing, -1};
   PlaceStack* held = c.scarce.owns_lock() ? &c.r.stacks[static_cast<size_t>(m->shard->number())] : nullptr;

@@ -22,10 +22,14 @@ namespace {
 constexpr int kUnwritten = 0xA5;
 constexpr int64_t kLeastToTell = 8;  // bytes; a shorter row may really look like this
 
+constexpr size_t kAtEase = 128;  // rows under way; half of the reads that a disk's queue commonly takes
+
 bool is_unwritten(const std::byte* row, int64_t bytes) {
   return bytes >= kLeastToTell && row[0] == std::byte{kUnwritten} &&
          std::memcmp(row, row + 1, static_cast<size_t>(bytes - 1)) == 0;
 }
+
+bool is_found(const FetchJob& job, size_t i) { return (job.found[i / 64] >> (i % 64) & 1) != 0; }
 
 std::chrono::steady_clock::time_point at(uint64_t ns) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
@@ -97,6 +101,7 @@ FetchJob* Fetcher::take_job(int32_t table) {
   job->table = table;
   job->n = 0;
   job->bytes = bytes;
+  job->at_ease = under_way_ < kAtEase;
   bytes_ += bytes;
   return job;
 }
@@ -106,27 +111,37 @@ void Fetcher::recycle(FetchJob* job) {
   job->next = std::exchange(spare_, job);
 }
 
-void Fetcher::submit(FetchJob* job, uint64_t deadline_ns) {
-  const uint64_t now = monotonic_ns();
+void Fetcher::submit(FetchJob* job, uint64_t deadline_ns, bool here) {
+  const uint64_t begin = monotonic_ns();
+  const uint64_t found = here && job->at_ease && job->n > 0 ? fetch_ready(job, deadline_ns) : 0;
+  const uint64_t now = found > 0 ? monotonic_ns() : begin;
+  const bool queue = job->n > 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (job->n == 0) return recycle(job);
-    job->deadline_ns = std::max(deadline_ns, now + options_.fetch_ns);
-    job->next = nullptr;
-    (last_ != nullptr ? last_->next : first_) = job;
-    last_ = job;
+    if (found > 0) {
+      Counters& c = counters_[static_cast<size_t>(job->table)];
+      c.latency.add(now - begin);
+      c.fetched += found;
+      c.bytes += found * static_cast<uint64_t>(rows_[static_cast<size_t>(job->table)].source_bytes);
+      finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+    if (queue) {
+      job->deadline_ns = std::max(deadline_ns, now + options_.fetch_ns);
+      job->next = nullptr;
+      (last_ != nullptr ? last_->next : first_) = job;
+      last_ = job;
+      under_way_ += job->n;
+    } else {
+      recycle(job);
+    }
   }
-  queued_.notify_one();
-}
-
-uint64_t Fetcher::finished() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return finished_;
+  if (queue) queued_.notify_one();
+  if (found > 0) done_.notify_all();  // others may have joined its fetches
 }
 
 bool Fetcher::wait(uint64_t seen, uint64_t deadline_ns) {
   std::unique_lock<std::mutex> lock(mutex_);
-  const auto more = [&] { return finished_ != seen; };
+  const auto more = [&] { return finished() != seen; };
   if (deadline_ns == 0) return done_.wait(lock, more), true;
   return done_.wait_until(lock, at(deadline_ns), more);
 }
@@ -170,13 +185,14 @@ void Fetcher::run(FetchJob* job) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     count(*job, failure == nullptr, took);
+    under_way_ -= job->n;
     recycle(job);
-    ++finished_;
+    finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   done_.notify_all();
 }
 
-Status Fetcher::fetch(FetchJob* job) {
+FetchRequest Fetcher::prepare(FetchJob* job, uint64_t deadline_ns) const {
   const Row& row = rows_[static_cast<size_t>(job->table)];
   for (size_t i = 0; i < job->n; ++i) {
     std::memset(job->rows[i], kUnwritten, static_cast<size_t>(row.source_bytes));
@@ -188,22 +204,41 @@ Status Fetcher::fetch(FetchJob* job) {
   request.keys = {job->keys.data(), job->n};
   request.rows = job->rows.data();
   request.found = job->found.data();
-  request.deadline_ns = job->deadline_ns;
-  DPI_RETURN_IF_ERROR(source_->fetch(request));
+  request.deadline_ns = deadline_ns;
+  return request;
+}
+
+Status Fetcher::fetch(FetchJob* job) {
+  DPI_RETURN_IF_ERROR(source_->fetch(prepare(job, job->deadline_ns)));
   DPI_RETURN_IF_ERROR(check(*job));
-  if (finish_.finish == nullptr) return {};
-  for (size_t i = 0; i < job->n; ++i) {
-    if ((job->found[i / 64] >> (i % 64) & 1) != 0)
-      finish_.finish(finish_.context, job->table, job->keys[i], job->rows[i]);
-  }
+  complete(job);
   return {};
+}
+
+/// How many rows it brought, which the job keeps no longer. What goes wrong is for fetch() to tell.
+uint64_t Fetcher::fetch_ready(FetchJob* job, uint64_t deadline_ns) {
+  try {
+    source_->fetch_ready(prepare(job, deadline_ns));
+    if (!check(*job).ok()) return 0;
+    complete(job);
+  } catch (const std::exception&) {
+    return 0;
+  }
+  return publish_found(job);
+}
+
+void Fetcher::complete(FetchJob* job) {
+  if (finish_.finish == nullptr) return;
+  for (size_t i = 0; i < job->n; ++i) {
+    if (is_found(*job, i)) finish_.finish(finish_.context, job->table, job->keys[i], job->rows[i]);
+  }
 }
 
 /// A source is not believed: rows that were not written must never be served.
 Status Fetcher::check(const FetchJob& job) const {
   const Row& row = rows_[static_cast<size_t>(job.table)];
   for (size_t i = 0; i < job.found.size() * 64; ++i) {
-    if ((job.found[i / 64] >> (i % 64) & 1) == 0) continue;
+    if (!is_found(job, i)) continue;
     if (i >= job.n) return internal_error("the source found a row that it was not asked for");
     if (is_unwritten(job.rows[i], row.source_bytes))
       return internal_error("the source found key " + std::to_string(job.keys[i]) + ", but wrote no row");
@@ -217,8 +252,20 @@ void Fetcher::publish(FetchJob* job, const std::shared_ptr<const Status>& failur
     if (failure != nullptr)
       job->shards[i]->fail(job->flights[i], failure);
     else
-      job->shards[i]->publish(job->flights[i], (job->found[i / 64] >> (i % 64) & 1) != 0, now);
+      job->shards[i]->publish(job->flights[i], is_found(*job, i), now);
   }
+}
+
+uint64_t Fetcher::publish_found(FetchJob* job) {
+  const uint64_t now = monotonic_ns();
+  const size_t n = std::exchange(job->n, 0);
+  for (size_t i = 0; i < n; ++i) {
+    if (is_found(*job, i))
+      job->shards[i]->publish(job->flights[i], true, now);
+    else
+      job->add(job->keys[i], job->rows[i], job->shards[i], job->flights[i]);
+  }
+  return n - job->n;
 }
 
 void Fetcher::count(const FetchJob& job, bool ok, uint64_t ns) {

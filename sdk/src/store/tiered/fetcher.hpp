@@ -1,8 +1,10 @@
 // Brings rows from the tier below into places that misses have claimed: a fixed number of jobs, a fixed
 // number of threads (named dpi-fetch), and a bound on the bytes that are under way. Who finds them all taken
-// is told so and never waits.
+// is told so and never waits. Rows that need no waiting are brought by the caller itself, as long as few rows
+// are under way: what it has the disk begin meanwhile stays few, so that a disk that hangs cannot hold it.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -29,7 +31,8 @@ struct FinishRow {
 struct FetchJob {
   int32_t table = 0;
   uint64_t deadline_ns = 0;
-  uint64_t bytes = 0;  // reserved of the bound
+  uint64_t bytes = 0;   // reserved of the bound
+  bool at_ease = true;  // few rows were under way when it was taken
   size_t n = 0;
   std::vector<int64_t> keys;
   std::vector<std::byte*> rows;
@@ -74,11 +77,12 @@ class Fetcher {
 
   /// An empty job, or null: all are taken, or as many bytes are under way as may be.
   FetchJob* take_job(int32_t table);
-  /// An empty job is put back, another one is queued.
-  void submit(FetchJob* job, uint64_t deadline_ns);
+  /// An empty job is put back, another one is queued. here: the caller brings what it can without waiting,
+  /// until its deadline; nothing is queued when that is all.
+  void submit(FetchJob* job, uint64_t deadline_ns, bool here);
 
   /// Counts finished jobs; for wait().
-  uint64_t finished() const;
+  uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
   /// Returns when another job than the first `seen` has finished; false when the deadline passed (0 = none).
   bool wait(uint64_t seen, uint64_t deadline_ns);
   TableStats stats(int32_t table) const;
@@ -90,9 +94,13 @@ class Fetcher {
   };
   void work(bool first);
   void run(FetchJob* job);
+  FetchRequest prepare(FetchJob* job, uint64_t deadline_ns) const;
   Status fetch(FetchJob* job);
+  uint64_t fetch_ready(FetchJob* job, uint64_t deadline_ns);
   Status check(const FetchJob& job) const;
+  void complete(FetchJob* job);
   void publish(FetchJob* job, const std::shared_ptr<const Status>& failure);
+  uint64_t publish_found(FetchJob* job);
   void count(const FetchJob& job, bool ok, uint64_t ns);
   void recycle(FetchJob* job);
 
@@ -112,7 +120,8 @@ class Fetcher {
   FetchJob* first_ = nullptr;
   FetchJob* last_ = nullptr;
   uint64_t bytes_ = 0;
-  uint64_t finished_ = 0;
+  size_t under_way_ = 0;               // rows of jobs that were queued and have not finished
+  std::atomic<uint64_t> finished_{0};  // written under the lock
   bool stop_ = false;
   std::vector<Counters> counters_;
   std::vector<std::thread> threads_;

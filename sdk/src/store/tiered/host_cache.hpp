@@ -142,6 +142,7 @@ class HostCache {
   enum class Started { kAll, kSome, kNone, kNoPlace };
   Started start_fetches(Call& c);
   Started start_fetch(Call& c, Miss* m, FetchJob** job);
+  void submit(const Call& c, FetchJob* job);
   Status queue_full(const CacheReader& r) const;
   int64_t found_hits(const CacheLookup& l) const;
   void uncount(Call& c);

@@ -23,6 +23,9 @@ class RowSource {
   /// Called by several threads at once. A key without a row is no error: its bit stays 0. When a status is
   /// returned, nothing of the request is used.
   virtual Status fetch(const FetchRequest& request) = 0;
+  /// Rows of the request that are at hand without waiting, for callers themselves: the others' bits stay 0,
+  /// and fetch() is asked for them. Fails never, and ends early at the deadline.
+  virtual void fetch_ready(const FetchRequest& /*request*/) {}
 };
 
 }  // namespace dpi::tiered
