@@ -54,16 +54,16 @@ TEST_CASE("of a mixed call the rows at hand are there at once, the others when t
 TEST_CASE("who waits for another call's row is woken though that call brought it itself") {
   Cache c(small_options());
   c.source.evens_at_hand = true;
+  c.source.delay_us = 1000;
   std::vector<std::thread> callers;
   std::atomic<int> fine{0};
   for (int i = 0; i < 8; ++i) {
     callers.emplace_back([&c, &fine, i] {
       auto r = c.reader();
-      for (int64_t n = 0; n < 200; ++n) {
-        std::vector<int64_t> keys = iota(n * 8, 16);
-        if (i % 2 != 0) std::reverse(keys.begin(), keys.end());
+      for (int64_t n = 0; n < 30; ++n) {
+        const std::vector<int64_t> keys = every_other(n * 16, 16);
         std::vector<int32_t> places;
-        if (!c.get(*r, 1, keys, &places).ok()) continue;
+        if (!c.get(*r, 1, keys, &places).ok()) return;  // for ever when nobody wakes it
         bool right = true;
         for (size_t k = 0; k < keys.size(); ++k) right = right && c.right(1, keys[k], places[k]);
         fine += right;
@@ -72,7 +72,7 @@ TEST_CASE("who waits for another call's row is woken though that call brought it
     });
   }
   for (auto& t : callers) t.join();
-  CHECK(fine == 1600);
+  CHECK(fine == 240);
 }
 
 TEST_CASE("a source that lies about rows at hand is not believed, and told by the threads") {

@@ -41,6 +41,7 @@ class FakeSource final : public tiered::RowSource {
   /// Even keys, when it has any. The gate is not asked.
   void fetch_ready(const tiered::FetchRequest& r) override {
     ++readied;
+    if (delay_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us.load()));
     ready_deadline_ns = r.deadline_ns;
     for (size_t i = 0; i < r.keys.size() && evens_at_hand; ++i) {
       if (r.keys[i] % 2 == 0) give(r, i);
