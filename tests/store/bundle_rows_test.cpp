@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "backend/abi/registry.hpp"
@@ -232,7 +233,7 @@ struct TemporaryFile {
     const iovec to = {&byte, 1};
     return ::preadv2(fd, &to, 1, 0, RWF_NOWAIT) == 1;
   }
-  std::string path = "/tmp/dpi_rows_XXXXXX";
+  std::string path = (std::filesystem::temp_directory_path() / "dpi_rows_XXXXXX").string();
   int fd = -1;
 };
 
