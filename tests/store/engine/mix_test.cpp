@@ -53,12 +53,30 @@ std::vector<std::string> tables_of(unsigned mix) {
   return tables;
 }
 
+/// Asks for the rows of `request` until all of them are in the tier at once, and looks at no other.
+void bring(dpi_model* m, const Request& request, const std::vector<std::string>& tables) {
+  const auto late = [&] {
+    uint64_t n = 0;
+    for (const std::string& t : tables) n += static_cast<uint64_t>(tier(m, t).late);
+    return n;
+  };
+  bool all_there = false;
+  for (int pass = 0; pass < 200 && !all_there; ++pass) {
+    const uint64_t before = late();
+    CHECK(identical(score(m, request).out, right_scores(request)));
+    all_there = late() == before;
+  }
+  REQUIRE(all_there);
+}
+
 void check_rate(const Pairs& where, unsigned mix, int64_t percent) {
   CAPTURE(mix);
   CAPTURE(percent);
   const ModelPtr m = load_model(external(), tiered(kHalf, joined(where, mix_of(mix))));
   const Request before(steered(kCall)), request(steered(percent));
-  CHECK(identical(score(m.get(), before).out, right_scores(before)));
+  std::vector<std::string> all = tables_of(mix);
+  if ((mix >> 3 & 1) == 0) all.push_back(kInFile[3]);
+  bring(m.get(), before, all);
   std::vector<TierCounts> had;
   for (const std::string& t : tables_of(mix)) had.push_back(tier(m.get(), t));
   const Scored got = score(m.get(), request);
@@ -67,8 +85,11 @@ void check_rate(const Pairs& where, unsigned mix, int64_t percent) {
   for (size_t i = 0; i < had.size(); ++i) {
     CAPTURE(tables_of(mix)[i]);
     const TierCounts now = tier(m.get(), tables_of(mix)[i]);
-    CHECK(now.hits - had[i].hits == percent);
-    CHECK(now.late - had[i].late == kCall - percent);
+    const int64_t hits = now.hits - had[i].hits;
+    // Which other rows of the file came while loading is nobody's promise; external ones came with no call.
+    const bool exact = i < kElsewhere.size();
+    CHECK((exact ? hits == percent : hits >= percent));
+    CHECK(now.late - had[i].late == kCall - hits);
     CHECK(now.failed == 0);
   }
 }
@@ -121,7 +142,7 @@ TEST_CASE("all rows in the file, at every rate") {
     CAPTURE(percent);
     const ModelPtr m = load_model(whole(), tiered(kHalf));
     const Request request(steered(percent));
-    CHECK(identical(score(m.get(), before).out, right_scores(before)));
+    bring(m.get(), before, {"users", "items", "pages", "words", "ads", "keys"});
     const TierCounts had = tier(m.get(), "users");
     CHECK(identical(score(m.get(), request).out, right_scores(request)));
     CHECK(tier(m.get(), "users").hits - had.hits == percent);
