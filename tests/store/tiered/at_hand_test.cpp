@@ -58,7 +58,7 @@ TEST_CASE("who waits for another call's row is woken though that call brought it
   std::vector<std::thread> callers;
   std::atomic<int> fine{0};
   for (int i = 0; i < 8; ++i) {
-    callers.emplace_back([&c, &fine, i] {
+    callers.emplace_back([&c, &fine] {
       auto r = c.reader();
       for (int64_t n = 0; n < 30; ++n) {
         const std::vector<int64_t> keys = every_other(n * 16, 16);
