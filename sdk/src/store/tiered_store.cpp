@@ -56,7 +56,8 @@ class TieredReader final : public StoreReader {
 
  private:
   struct Asked;
-  Asked asked(const StoreRequest::Lookup& l, int64_t id) const;
+  template <class Each>  // (i, Asked) of ids i of a lookup
+  void each_asked(const StoreRequest::Lookup& l, int64_t n, Each&& each) const;
   int64_t take_keys(const StoreRequest::Lookup& l, int64_t n, int64_t* keys) const;
   void give_places(const StoreRequest::Lookup& l, int64_t n, const int32_t* places) const;
   Status in_request(Status s, const StoreRequest& request) const;
@@ -298,35 +299,37 @@ struct TieredReader::Asked {
   int32_t own = -1;
 };
 
-TieredReader::Asked TieredReader::asked(const StoreRequest::Lookup& l, int64_t id) const {
+template <class Each>
+void TieredReader::each_asked(const StoreRequest::Lookup& l, int64_t n, Each&& each) const {
   const TieredStore::Tiered& t = *store_.tier(l.table);
-  if (const int32_t own = own_place(t.spec.pinned, id); own >= 0) return {0, own};
-  if (l.raw_keys == nullptr) return {id, -1};
-  const BundleTable::Keyed& keyed = *store_.rows_->table(t.in_cache).keyed;
-  if (id < keyed.absent) return {l.raw_keys[id], -1};
-  if (const std::optional<int64_t> key = keyed.key_of(id)) return {*key, -1};
-  return {0, store_.cache_->default_place(t.in_cache) + store_.reserved_};
+  const int64_t stride = id_stride(l);
+  const auto asked = [&](int64_t id) -> Asked {
+    if (const int32_t own = own_place(t.spec.pinned, id); own >= 0) return {0, own};
+    if (l.raw_keys == nullptr) return {id, -1};
+    const BundleTable::Keyed& keyed = *store_.rows_->table(t.in_cache).keyed;
+    if (id < keyed.absent) return {l.raw_keys[id], -1};
+    if (const std::optional<int64_t> key = keyed.key_of(id)) return {*key, -1};
+    return {0, store_.cache_->default_place(t.in_cache) + store_.reserved_};
+  };
+  for (int64_t i = 0; i < n; ++i) each(i, asked(l.ids.ids[i * stride]));
 }
 
 /// How many keys the cache is asked for.
 int64_t TieredReader::take_keys(const StoreRequest::Lookup& l, int64_t n, int64_t* keys) const {
-  const int64_t stride = id_stride(l);
   int64_t taken = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const Asked a = asked(l, l.ids.ids[i * stride]);
+  each_asked(l, n, [&](int64_t, const Asked& a) {
     if (a.own < 0) keys[taken++] = a.key;
-  }
+  });
   return taken;
 }
 
 /// places: of what take_keys took. The ids may lie where the places go.
 void TieredReader::give_places(const StoreRequest::Lookup& l, int64_t n, const int32_t* places) const {
-  const int64_t from = id_stride(l), to = l.ids.offsets != nullptr ? 1 : l.place_stride;
+  const int64_t to = l.ids.offsets != nullptr ? 1 : l.place_stride;
   int64_t given = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int32_t own = asked(l, l.ids.ids[i * from]).own;
-    l.places[i * to] = own >= 0 ? own : places[given++] + store_.reserved_;
-  }
+  each_asked(l, n, [&](int64_t i, const Asked& a) {
+    l.places[i * to] = a.own >= 0 ? a.own : places[given++] + store_.reserved_;
+  });
 }
 
 /// What the cache says of one of its keys, said of the request's lookup and id.
@@ -334,14 +337,15 @@ Status TieredReader::in_request(Status s, const StoreRequest& request) const {
   if (s.row() < 0) return s;
   const CacheLookup& c = lookups_[static_cast<size_t>(s.feature())];
   const int64_t key = c.keys[s.row()];
-  int64_t lookup = 0, i = 0;
+  int64_t lookup = 0, at = -1;
   for (int64_t tiered = s.feature();; ++lookup) {
     if (store_.tier(request.lookups[static_cast<size_t>(lookup)].table) != nullptr && tiered-- == 0) break;
   }
   const StoreRequest::Lookup& l = request.lookups[static_cast<size_t>(lookup)];
-  const auto is_it = [&](const Asked& a) { return a.own < 0 && a.key == key; };
-  while (!is_it(asked(l, l.ids.ids[i * id_stride(l)]))) ++i;
-  return std::move(s).at(i, lookup);
+  each_asked(l, ids_of(l.ids), [&](int64_t i, const Asked& a) {
+    if (at < 0 && a.own < 0 && a.key == key) at = i;
+  });
+  return std::move(s).at(at, lookup);
 }
 
 Result<Readiness> TieredReader::acquire(const StoreRequest& request) {

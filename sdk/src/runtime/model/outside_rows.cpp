@@ -77,6 +77,9 @@ Result<int32_t> find_home(const std::vector<Place>& places, const StoredTable& t
 Result<std::unique_ptr<tiered::RowSource>> open_outside_rows(std::vector<StoredTable> tables,
                                                              const ModelOptions& options) {
   const std::vector<Place> places = places_of(options);
+  auto all = open_place(places.front(), tables, options);  // as it mostly is
+  if (all.ok()) return std::unique_ptr<tiered::RowSource>(std::move(all).value());
+  if (places.size() == 1 || all.status().code() != Code::kNotFound) return std::move(all).status();
   std::vector<std::vector<StoredTable>> of_place(places.size());
   std::vector<OutsideRows::Home> homes;
   for (StoredTable& t : tables) {
