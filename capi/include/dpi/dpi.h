@@ -219,14 +219,14 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 state its rows (a keyed one: or its set's keys) and their digest, by which it is
  *                                                                 looked for: what is nowhere whole is DPI_E_NOT_FOUND. Keys that it has not get its
  *                                                                 default row, and are counted as `absent` of the tier. A call waits for a store as
- *                                                                 for a file; one that does not answer is DPI_E_IO or DPI_E_TIMEOUT
+ *                                                                 for a file; one that does not answer is DPI_E_IO or DPI_E_TIMEOUT. Rows there are
+ *                                                                 believed, signed bundle or not: `dpi store verify` compares them with the bundle's
  *   store.redis_password  text                             none
  *   table.NAME.tier       auto | resident | host           auto   of one table; auto = by its size
  *   table.NAME.miss       exact | default | fail           exact  a row that is not in the tier yet: exact = the call waits, until its deadline
  *                                                                 (DPI_E_TIMEOUT); default = its columns are table.NAME.default this time, and it
  *                                                                 is fetched behind; fail = DPI_E_NOT_FOUND, and it is fetched behind
- *   table.NAME.default    number                           0      of every column, for miss=default; an external keyed table has its own default
- *                                                                 row, and refuses this
+ *   table.NAME.default    number                           0      of every column, for miss=default; an external keyed table refuses it
  * For measuring and for finding faults; services have no use for them, and later versions may drop them:
  *   debug.fold         on | off                            on     exact algebra that removes work
  *   debug.fuse         on | off                            on     operator fusion; off = primitives one by one
