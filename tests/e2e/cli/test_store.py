@@ -1,12 +1,10 @@
 """`dpi store`: tables in RocksDB and in a real redis-server, read back against h5py's view of the bundle."""
 
-import contextlib
 import pathlib
 import shutil
 import socket
 import struct
-import subprocess
-import time
+import sys
 
 import h5py
 import numpy as np
@@ -17,6 +15,10 @@ from conftest import PROGRAM, Builder, Rows
 from test_hot_keys import read_list
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+
+from redis_server import is_installed, redis_server  # noqa: E402
+
 PLUGINS = pathlib.Path(PROGRAM).resolve().parents[1] / "lib" / "dpi" / "backends-1"
 MODEL = ROOT / "weights" / "demo" / "bank_dcnv2.h5"
 EIGHT_BITS = ROOT / "tests" / "e2e" / "golden" / "fx_deepfm_i8.h5"
@@ -29,27 +31,9 @@ def rocksdb(tmp_path):
     return ["--rocksdb", tmp_path / "rows", "--backend-dir", PLUGINS]
 
 
-@contextlib.contextmanager
-def redis_server(folder):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
-                              stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(100):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.1):
-                break
-            time.sleep(0.05)
-        yield port
-    finally:
-        server.kill()
-        server.wait()
-
-
 @pytest.fixture
 def redis(tmp_path):
-    if not (PLUGINS / "libdpi_redis.so").exists() or shutil.which("redis-server") is None:
+    if not (PLUGINS / "libdpi_redis.so").exists() or not is_installed():
         pytest.skip("libdpi_redis.so is not built, or there is no redis-server")
     with redis_server(tmp_path) as port:
         yield ["--redis", f"127.0.0.1:{port}", "--backend-dir", PLUGINS]
