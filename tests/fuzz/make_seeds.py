@@ -205,7 +205,7 @@ OPTIONS = {"device": ["ref", "cpu", "auto", "cuda", "none"], "device_index": ["0
            "isa": ["auto", "scalar", "avx2", "avx512"], "in_flight": ["1", "8"], "small_batch": ["on", "off"], "tuning": ["off", "default", "/"],
            "require_signature": ["00" * 32, "00,11"], "backend_dir": ["/", "x"], "threads": ["1", "256"], "debug.fold": ["on", "off"],
            "debug.fuse": ["on", "off"], "debug.skip": ["none", "lookup,elementwise,merge,tail"], "debug.graphs": ["on", "off"],
-           "debug.schedule": ["breadth", "depth", "single"], "debug.lookup": ["auto", "output_first"], "debug.timestamps": ["on", "off"]}
+           "debug.schedule": ["breadth", "depth", "single"], "debug.order": ["cost", "ops", "light"], "debug.lookup": ["auto", "output_first"], "debug.timestamps": ["on", "off"]}
 ROW = '{"city":"bonn","age":12,"half":1,"brain":"2","byte":0}'
 HTTP = {"rows": '{"rows":[%s,{"city":null,"brain":1,"byte":2}]}' % ROW,
         "shared": '{"shared":{"tags":[30,"-20"],"vec":[1,-2.5,3e1]},"rows":[%s]}' % ROW,

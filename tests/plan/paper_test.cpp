@@ -16,14 +16,22 @@ namespace {
 
 constexpr PaperModel kModels[] = {PaperModel::kWideDeep, PaperModel::kDeepFm, PaperModel::kDcn,
                                   PaperModel::kDcnV2};
-constexpr ScheduleMode kSchedules[] = {ScheduleMode::kBreadthFirst, ScheduleMode::kDepthFirst,
-                                       ScheduleMode::kSingleStream};
+struct Schedule {
+  ScheduleMode mode = ScheduleMode::kBreadthFirst;
+  StartOrder order = StartOrder::kCost;
+};
+constexpr Schedule kSchedules[] = {
+    {ScheduleMode::kBreadthFirst, StartOrder::kCost},  {ScheduleMode::kBreadthFirst, StartOrder::kOps},
+    {ScheduleMode::kBreadthFirst, StartOrder::kLight}, {ScheduleMode::kDepthFirst, StartOrder::kCost},
+    {ScheduleMode::kDepthFirst, StartOrder::kOps},     {ScheduleMode::kDepthFirst, StartOrder::kLight},
+    {ScheduleMode::kSingleStream, StartOrder::kCost}};
 
-Plan plan_of(ModelBuilder& b, bool fold, bool fuse, ScheduleMode schedule) {
+Plan plan_of(ModelBuilder& b, bool fold, bool fuse, Schedule schedule) {
   PlanOptions options;
   options.fold = fold;
   options.fuse = fuse;
-  options.schedule = schedule;
+  options.schedule = schedule.mode;
+  options.order = schedule.order;
   Result<Plan> p = make_plan(b.graph(), options);
   REQUIRE_MESSAGE(p.ok(), p.status().message());
   return std::move(p).value();
@@ -41,12 +49,12 @@ double worst_difference(const std::vector<float>& a, const std::vector<float>& b
 }
 
 void check_same_scores(ModelBuilder& b, const char* what) {
-  const Plan plain = plan_of(b, false, false, ScheduleMode::kSingleStream);
+  const Plan plain = plan_of(b, false, false, {ScheduleMode::kSingleStream, StartOrder::kCost});
   const TestBatch batch = random_batch(plain.features, 7, 0, 3);
   const Scores expected = interpret(plain, batch, b.tables());
   for (bool fold : {false, true}) {
     for (bool fuse : {false, true}) {
-      for (ScheduleMode schedule : kSchedules) {
+      for (const Schedule& schedule : kSchedules) {
         const Plan plan = plan_of(b, fold, fuse, schedule);
         CAPTURE(what);
         CAPTURE(dump_plan(plan));
@@ -77,11 +85,19 @@ TEST_CASE("folds, fusion and schedules do not change the paper's models") {
   }
 }
 
+TEST_CASE("with folds one of the paper's models has two branches left, DCNv2") {
+  for (PaperModel m : kModels) {
+    ModelBuilder b = paper_model(m, {});
+    CHECK(plan_of(b, true, true, {}).n_streams == (m == PaperModel::kDcnV2 ? 2 : 1));
+    CHECK(plan_of(b, false, true, {}).n_streams >= 2);
+  }
+}
+
 TEST_CASE("plans of the paper's models are as recorded") {
   for (PaperModel m : kModels) {
     for (bool fold : {false, true}) {
       ModelBuilder b = paper_model(m, {});
-      const std::string text = dump_plan(plan_of(b, fold, true, ScheduleMode::kBreadthFirst));
+      const std::string text = dump_plan(plan_of(b, fold, true, {}));
       const std::string path =
           source_dir() + "/tests/plan/golden/" + paper_model_name(m) + (fold ? "_fold" : "_nofold") + ".txt";
       if (std::getenv("DPI_UPDATE_GOLDEN")) std::ofstream(path) << text;

@@ -235,6 +235,36 @@ TEST_CASE("breadth-first alternates between the branches, depth-first ends one f
   CHECK(checked_plan(b, o).n_streams == 1);
 }
 
+/// Beside each other: one costly layer, and a chain of many light ones.
+ModelBuilder heavy_and_long() {
+  Fields f;
+  const std::string x = f.b.concat(f.vectors);
+  const std::string heavy =
+      f.b.unary("relu", f.b.linear(f.b.unary("relu", f.b.linear(x, 12, 900)), 900, 900));
+  std::string light = f.b.unary("relu", f.b.linear(x, 12, 12));
+  for (int i = 0; i < 4; ++i) light = f.b.unary("relu", f.b.linear(light, 12, 12));
+  f.b.head("ctr", f.b.unary("sigmoid", f.b.linear(f.b.concat({heavy, light}), 912, 1)));
+  return std::move(f.b);
+}
+
+TEST_CASE("the branch that starts is the one with most work, most ops or least work left, as asked") {
+  ModelBuilder b = heavy_and_long();
+  PlanOptions o;
+  o.light_branch = 0;
+  o.skip = kSkipMerge;
+  for (const ScheduleMode schedule : {ScheduleMode::kBreadthFirst, ScheduleMode::kDepthFirst}) {
+    for (const StartOrder order : {StartOrder::kCost, StartOrder::kOps, StartOrder::kLight}) {
+      o.schedule = schedule;
+      o.order = order;
+      const Plan p = checked_plan(b, o);
+      CAPTURE(dump_plan(p));
+      REQUIRE(p.n_streams == 2);
+      const PlanValue& first = p.values[static_cast<size_t>(p.ops[1].outputs[0])];
+      CHECK(first.dims.size() == (order == StartOrder::kCost ? 900 : 12));
+    }
+  }
+}
+
 TEST_CASE("a condition, what it chooses between and what comes after are one op") {
   ModelBuilder b("where");
   const std::string x = b.dense("x", 5), y = b.dense("y", 5), c = b.constant({5});

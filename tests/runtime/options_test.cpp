@@ -14,10 +14,12 @@ using namespace dpi;
 TEST_CASE("what is set is what is in force") {
   ModelOptions o;
   REQUIRE(set_option(&o, "debug.schedule", "depth").ok());
+  REQUIRE(set_option(&o, "debug.order", "light").ok());
   REQUIRE(set_option(&o, "determinism", "strict").ok());
   REQUIRE(set_option(&o, "max_rows", "77").ok());
   REQUIRE(set_option(&o, "verify", "golden").ok());
   CHECK(o.schedule == ScheduleMode::kDepthFirst);
+  CHECK(o.order == StartOrder::kLight);
   CHECK(o.strict);
   CHECK(o.verify_golden);
   const auto values = option_values(o);

@@ -180,8 +180,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
  *   verify             off | golden                        off    golden: recompute the bundle's golden rows while loading
  *   require_signature  hex Ed25519 public keys, by commas  none   load only bundles that one of them signed; every byte, of tables and rows
- *                                                                 that nothing uses too, is then compared with the hash that was signed,
- *                                                                 `threads` threads sharing the work
+ *                                                                 that nothing uses too, is then compared with the hash signed, by `threads`
  *   backend_dir        absolute folder                     none   where plugins are looked for first
  *   memory_limit       bytes                               0      the most that the model may take at any moment, host and device memory
  *                                                                 together: tables, weights, indexes of keys, vocabularies, what describes it, all
@@ -232,6 +231,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   debug.fuse         on | off                            on     operator fusion; off = primitives one by one
  *   debug.skip         none | lookup,elementwise,merge,tail   none   fusing passes left out
  *   debug.schedule     breadth | depth | single            breadth   issue order of ops
+ *   debug.order        cost | ops | light                  cost   which branch starts: most work left, most ops left, least work left
  *   debug.graphs       on | off                            on     capture and replay calls where the device can (CUDA graphs)
  *   debug.lookup       auto | output_first | input_first   auto   of the cuda backend; input_first: builds with DPI_MEASURE only
  *   debug.timestamps   on | off                            off    a timestamp per op (dpi bench --profile)                         */

@@ -24,11 +24,17 @@ bool parse_skip(std::string_view text, uint32_t* passes);
 
 enum class ScheduleMode : int32_t { kBreadthFirst = 0, kDepthFirst = 1, kSingleStream = 2 };
 
+/// Which of the branches that may start is issued first: of the longest remaining path by its cost, by its
+/// number of ops (DPIFrame's rule: the module with more operators), or the one with the least cost left (what
+/// DPIFrame found best for DeepFM: the FM before the MLP, against its own rule).
+enum class StartOrder : int32_t { kCost = 0, kOps = 1, kLight = 2 };
+
 struct PlanOptions {
   bool fold = true;
   bool fuse = true;   // off: primitives one by one, as `ref` defines them
   uint32_t skip = 0;  // SkipPass bits
   ScheduleMode schedule = ScheduleMode::kBreadthFirst;
+  StartOrder order = StartOrder::kCost;
   int32_t max_streams = 4;
   kernels::DType activation =
       kernels::DType::kF32;           // kF16, kBF16: of values whose ops can (narrow_activations)

@@ -7,7 +7,7 @@ from common import DRY, PRECISIONS, answers, emit
 from spec import KINDS, Shape, paper_grid
 
 GRID_BATCH = 8 if DRY else 2048
-SCHEDULES = {"breadth, graphs": {}, "depth, graphs": {"debug.schedule": "depth"}, "single, graphs": {"debug.schedule": "single"},
+SCHEDULES = {"breadth, graphs": {}, "breadth, most ops first": {"debug.order": "ops"}, "breadth, least work first": {"debug.order": "light"}, "depth, graphs": {"debug.schedule": "depth"}, "single, graphs": {"debug.schedule": "single"},
              "breadth, no graphs": {"debug.graphs": "off"}, "depth, no graphs": {"debug.schedule": "depth", "debug.graphs": "off"}, "small batch": {"small_batch": "on"}}
 
 

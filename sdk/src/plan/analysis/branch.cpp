@@ -32,6 +32,7 @@ Branches find_branches(const Plan& plan, const Edges& succs, const Reach& reach)
   b.preds.resize(n);
   b.level.assign(n, 0);
   b.remaining.assign(n, 0);
+  b.ops_left.assign(n, 0);
   b.finished.assign(n, 0);
   for (size_t i = 0; i < n; ++i) {
     for (int32_t s : b.succs[i]) b.preds[static_cast<size_t>(s)].push_back(static_cast<int32_t>(i));
@@ -46,7 +47,11 @@ Branches find_branches(const Plan& plan, const Edges& succs, const Reach& reach)
   }
   for (size_t i = n; i-- > 0;) {
     double after = 0;
-    for (int32_t s : b.succs[i]) after = std::max(after, b.remaining[static_cast<size_t>(s)]);
+    for (int32_t s : b.succs[i]) {
+      after = std::max(after, b.remaining[static_cast<size_t>(s)]);
+      b.ops_left[i] = std::max(b.ops_left[i], b.ops_left[static_cast<size_t>(s)]);
+    }
+    ++b.ops_left[i];
     b.remaining[i] = after + work_of(plan, plan.ops[i]).time();
   }
   number_branches(plan, b);

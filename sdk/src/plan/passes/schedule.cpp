@@ -1,9 +1,10 @@
 // Issue order, streams and events.
 //
 // Breadth-first (DPIFrame, arXiv 2606.21101, section on stream scheduling): ops are issued level by level,
-// within a level by the longest remaining path, so that every branch has its first op on the device after one
-// launch. The heaviest child keeps its parent's stream; other children get streams of their own. Events are
-// the cross-stream edges that survive a transitive reduction over dependencies and stream order together.
+// within a level by the longest remaining path (its cost, or as option debug.order says), so that every
+// branch has its first op on the device after one launch. The heaviest child keeps its parent's stream; other
+// children get streams of their own. Events are the cross-stream edges that survive a transitive reduction
+// over dependencies and stream order together.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -20,27 +21,41 @@ std::vector<int32_t> iota(size_t n) {
   return v;
 }
 
-std::vector<int32_t> breadth_order(const Branches& b) {
+/// Whether op x goes before op y when both may start.
+class Before {
+ public:
+  Before(const Branches& b, StartOrder order) : b_(b), order_(order) {}
+
+  bool operator()(int32_t x, int32_t y) const {
+    const size_t i = static_cast<size_t>(x), j = static_cast<size_t>(y);
+    if (order_ == StartOrder::kOps && b_.ops_left[i] != b_.ops_left[j])
+      return b_.ops_left[i] > b_.ops_left[j];
+    if (b_.remaining[i] == b_.remaining[j]) return x < y;
+    const bool heavier = b_.remaining[i] > b_.remaining[j];
+    return order_ == StartOrder::kLight ? !heavier : heavier;
+  }
+
+ private:
+  const Branches& b_;
+  StartOrder order_;
+};
+
+std::vector<int32_t> breadth_order(const Branches& b, const Before& before) {
   std::vector<int32_t> order = iota(b.level.size());
   std::sort(order.begin(), order.end(), [&](int32_t x, int32_t y) {
     const size_t i = static_cast<size_t>(x), j = static_cast<size_t>(y);
-    if (b.level[i] != b.level[j]) return b.level[i] < b.level[j];
-    if (b.remaining[i] != b.remaining[j]) return b.remaining[i] > b.remaining[j];
-    return x < y;
+    return b.level[i] != b.level[j] ? b.level[i] < b.level[j] : before(x, y);
   });
   return order;
 }
 
-/// One branch to its end, then the next: the heaviest ready successor of the op just issued comes first.
-std::vector<int32_t> depth_order(const Branches& b) {
+/// One branch to its end, then the next: of the ready successors of the op just issued the first comes first.
+std::vector<int32_t> depth_order(const Branches& b, const Before& before) {
   const size_t n = b.level.size();
   std::vector<size_t> waiting(n);
   std::vector<int32_t> stack, order;
   auto push_ready = [&](std::vector<int32_t> ready) {
-    std::sort(ready.begin(), ready.end(), [&](int32_t x, int32_t y) {
-      const size_t i = static_cast<size_t>(x), j = static_cast<size_t>(y);
-      return b.remaining[i] != b.remaining[j] ? b.remaining[i] < b.remaining[j] : x > y;
-    });
+    std::sort(ready.begin(), ready.end(), [&](int32_t x, int32_t y) { return before(y, x); });
     stack.insert(stack.end(), ready.begin(), ready.end());
   };
   std::vector<int32_t> roots;
@@ -219,13 +234,15 @@ Result<Plan> schedule(Plan plan, const PlanOptions& options) {
     plan.ops[i].level = b.level[i];
   }
   if (options.schedule == ScheduleMode::kSingleStream || options.max_streams <= 1) return plan;
-  const std::vector<int32_t> breadth = breadth_order(b);
+  const std::vector<int32_t> by_cost = breadth_order(b, Before(b, StartOrder::kCost));
   const int64_t light = options.light_branch >= 0 ? options.light_branch : options.fold ? 256 : 0;
   StreamAssigner assigner(b, reach, options.max_streams, light);
-  const std::vector<int32_t> streams = assigner.run(breadth, &plan.n_streams);
+  const std::vector<int32_t> streams =
+      assigner.run(by_cost, &plan.n_streams);  // the same in every order of issue
   for (size_t i = 0; i < n; ++i) plan.ops[i].stream = streams[i];
+  const Before before(b, options.order);
   const bool depth = options.schedule == ScheduleMode::kDepthFirst;
-  Edges moved = reorder(plan, depth ? depth_order(b) : breadth, dag.succs);
+  Edges moved = reorder(plan, depth ? depth_order(b, before) : breadth_order(b, before), dag.succs);
   if (plan.n_streams > 1) add_events(plan, std::move(moved));
   return plan;
 }

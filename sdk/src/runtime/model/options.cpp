@@ -212,6 +212,8 @@ const std::vector<OptionDef>& definitions() {
       choice<bool>("debug.fuse", "on or off", &M::fuse, {{"off", 0}, {"on", 1}}),
       choice<ScheduleMode>("debug.schedule", "breadth, depth or single", &M::schedule,
                            {{"breadth", 0}, {"depth", 1}, {"single", 2}}),
+      choice<StartOrder>("debug.order", "cost, ops or light", &M::order,
+                         {{"cost", 0}, {"ops", 1}, {"light", 2}}),
       choice<bool>("verify", "off or golden", &M::verify_golden, {{"off", 0}, {"golden", 1}}),
       text("require_signature", "Ed25519 public keys of 64 hexadecimal digits, separated by commas",
            &M::require_signature),
@@ -300,6 +302,7 @@ PlanOptions plan_options(const ModelOptions& options) {
   p.fold = options.fold;
   p.fuse = options.fuse;
   p.schedule = options.schedule;
+  p.order = options.order;
   p.tiered = options.tiered;
   for (const auto& [name, tier] : options.table_tiers) {
     if (tier == TableTier::kHost) p.tiered.push_back(name);

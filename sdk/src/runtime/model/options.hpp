@@ -42,6 +42,7 @@ struct ModelOptions {
   bool fold = true;
   bool fuse = true;
   ScheduleMode schedule = ScheduleMode::kBreadthFirst;
+  StartOrder order = StartOrder::kCost;
   bool verify_golden = false;
   std::string require_signature;
   std::string backend_dir;
