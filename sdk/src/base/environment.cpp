@@ -77,6 +77,16 @@ MemoryHooks Environment::memory() const {
   return memory_;
 }
 
+bool Environment::claim_name(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(memory_mutex_);
+  return names_.insert(name).second;
+}
+
+void Environment::give_name_back(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(memory_mutex_);
+  names_.erase(name);
+}
+
 void Environment::before_fork() {
   parts_.before_fork();
   memory_mutex_.lock();
@@ -85,6 +95,7 @@ void Environment::before_fork() {
 
 void Environment::after_fork(bool child) {
   log_.after_fork(child);
+  if (child) names_.clear();  // their endpoints are the parent's
   memory_mutex_.unlock();
   parts_.after_fork(child);
   if (!child) return;

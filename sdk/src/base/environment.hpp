@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "base/log.hpp"
@@ -40,6 +42,10 @@ class Environment {
   void set_memory(const MemoryHooks& hooks);
   MemoryHooks memory() const;
 
+  /// Names of endpoints: false when somebody has this one. A forked child begins with none.
+  bool claim_name(const std::string& name);
+  void give_name_back(const std::string& name);
+
   LogSink& log() { return log_; }
   /// Has no threads until a model asks for more than one.
   ThreadPool& pool() { return *pool_; }
@@ -55,8 +61,9 @@ class Environment {
 
   LogSink log_;
   SharedParts parts_;
-  mutable std::mutex memory_mutex_;
+  mutable std::mutex memory_mutex_;  // of the next two
   MemoryHooks memory_;
+  std::set<std::string> names_;
   alignas(ThreadPool) std::byte pool_room_[sizeof(ThreadPool)];
   ThreadPool* pool_ = new (pool_room_) ThreadPool;  // see after_fork
 };

@@ -1,5 +1,5 @@
 // Runs a few threads over shared words in every possible order, one access at a time, for protocols that are
-// templates over a Sync policy (store/tiered/sync.hpp).
+// templates over a Sync policy (base/sync.hpp).
 //
 //   Model model;
 //   model.track(&world, sizeof world);            // all memory that ModelSync touches
@@ -208,6 +208,11 @@ struct ModelSync {
   static T fetch_add(T& at, T value, std::memory_order) {
     if (model() == nullptr) return at += value, static_cast<T>(at - value);
     return model()->change<T>(at, [value](T old) { return static_cast<T>(old + value); });
+  }
+  template <class T>
+  static bool replace(T& at, T expected, T value, std::memory_order) {
+    if (model() == nullptr) return at == expected && (at = value, true);
+    return model()->change<T>(at, [=](T old) { return old == expected ? value : old; }) == expected;
   }
   template <class T>
   static T own(const T& at) {

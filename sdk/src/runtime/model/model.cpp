@@ -1,29 +1,14 @@
 #include "runtime/model/model.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 
-#include "base/at_load.hpp"
+#include "base/forks.hpp"
 
 namespace dpi {
 
 namespace {
-
-std::atomic<uint64_t> g_fork_generation{0};
-
-/// Counts forks this process descends from, so that a model knows whether it was loaded by a parent.
-uint64_t fork_generation() {
-  static const int kRegistered =
-      pthread_atfork(nullptr, nullptr, [] { g_fork_generation.fetch_add(1, std::memory_order_relaxed); });
-  static_cast<void>(kRegistered);
-  return g_fork_generation.load(std::memory_order_relaxed);
-}
-
-const AtLoad g_counting([] { fork_generation(); });
 
 Status verify(Model* model, Bundle* bundle) {
   DPI_ASSIGN_OR_RETURN(const GoldenRows golden, bundle->read_golden());
@@ -45,9 +30,12 @@ Result<BundleOptions> bundle_options(const ModelOptions& options) {
 
 template <class Open>
 Result<std::unique_ptr<Model>> load_bundle(const std::string& name, const ModelOptions& options,
-                                           Open&& open) {
+                                           const Model::Accept& accept, Open&& open) {
   LoadWatch watch(options, name);
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<Bundle> bundle, open());
+  if (accept) {
+    if (Status accepted = accept(bundle->manifest()); !accepted.ok()) return std::move(accepted).within(name);
+  }
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::create(*bundle, options, nullptr, &watch));
   const uint64_t rest = bundle->hashes_checked() ? bundle->unread_bytes() : 0;
   if (options.verify_golden || rest > 0)
@@ -109,8 +97,9 @@ bool all_finite(const float* x, int64_t n) {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> Model::load(const std::string& path, const ModelOptions& options) {
-  return load_bundle(path, options, [&]() -> Result<std::unique_ptr<Bundle>> {
+Result<std::unique_ptr<Model>> Model::load(const std::string& path, const ModelOptions& options,
+                                           const Accept& accept) {
+  return load_bundle(path, options, accept, [&]() -> Result<std::unique_ptr<Bundle>> {
     DPI_ASSIGN_OR_RETURN(const BundleOptions open, bundle_options(options));
     return Bundle::open(path, open);
   });
@@ -118,7 +107,7 @@ Result<std::unique_ptr<Model>> Model::load(const std::string& path, const ModelO
 
 Result<std::unique_ptr<Model>> Model::load_memory(std::span<const std::byte> bytes,
                                                   const ModelOptions& options) {
-  return load_bundle("<memory>", options, [&]() -> Result<std::unique_ptr<Bundle>> {
+  return load_bundle("<memory>", options, {}, [&]() -> Result<std::unique_ptr<Bundle>> {
     DPI_ASSIGN_OR_RETURN(const BundleOptions open, bundle_options(options));
     return Bundle::open_memory(bytes, open);
   });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -18,7 +19,10 @@ namespace dpi {
 
 class Model {
  public:
-  static Result<std::unique_ptr<Model>> load(const std::string& path, const ModelOptions& options);
+  /// Asked once the manifest is read, before tables are; what it refuses is not loaded.
+  using Accept = std::function<Status(const Manifest&)>;
+  static Result<std::unique_ptr<Model>> load(const std::string& path, const ModelOptions& options,
+                                             const Accept& accept = {});
   static Result<std::unique_ptr<Model>> load_memory(std::span<const std::byte> bytes,
                                                     const ModelOptions& options);
   /// For tests: any bundle, any store.
@@ -70,8 +74,10 @@ class Model {
   bool forked() const;
   Status check_process() const;  // kForked in a child of the process that loaded
 
-  /// Of the content that is being served: 1 after load. Nothing can change a loaded model yet.
-  uint64_t version() const { return 1; }
+  /// Of the content that is being served: 1 after load, or what the model's endpoint calls it.
+  uint64_t version() const { return version_; }
+  /// Before anybody calls the model.
+  void set_version(uint64_t version) { version_ = version; }
 
   /// Logs what calls met since the last time: graphs given up, slow waits for contexts. Calls themselves log
   /// nothing. The callback may call the library, so no lock may be held here.
@@ -100,6 +106,7 @@ class Model {
   std::string source_;
   uint64_t content_digest_ = 0;
   uint64_t fork_generation_ = 0;
+  uint64_t version_ = 1;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<ContextPool> pool_;
   std::mutex warm_up_mutex_;
