@@ -1,4 +1,4 @@
-/* dpi.i - SWIG interface over <dpi/dpi.h> for Java, Go and Python: the whole C API, one to one, as the layer below the packages
+/* dpi.i - SWIG interface over <dpi/dpi.h> and <dpi/endpoint.h> for Java, Go and Python: the whole C API, one to one, as the layer below the packages
  * org.dpiframe, dpiframe.org/dpi and dpi. All see every C pointer as an address. Java: `long`, whatever it points
  * to. Go: uintptr for handles, structs and C memory; a typed pointer (*byte, *float32, *int64, ...) where Go memory may be
  * handed over. Python: int, see python/python.i. Integers keep their width: int32_t is int / int32, int64_t, uint64_t and size_t
@@ -18,6 +18,7 @@
 
 %{
 #include <dpi/dpi.h>
+#include <dpi/endpoint.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ DPI_ADDRESS(void *)
 DPI_ADDRESS(float *)
 DPI_ADDRESS(int32_t *)
 DPI_ADDRESS(int64_t *)
+DPI_ADDRESS(uint64_t *)
 DPI_ADDRESS(dpi_log_fn)
 DPI_ADDRESS(dpi_progress_fn)
 DPI_ADDRESS(dpi_alloc_fn)
@@ -123,6 +125,8 @@ DPI_ADDRESS(dpi_model *)
 DPI_ADDRESS(dpi_options *)
 DPI_ADDRESS(dpi_context *)
 DPI_ADDRESS(dpi_rows *)
+DPI_ADDRESS(dpi_endpoint *)
+DPI_ADDRESS(const dpi_endpoint *)
 DPI_ADDRESS(dpi_batch *)
 DPI_ADDRESS(dpi_error *)
 DPI_ADDRESS(dpi_run_options *)
@@ -151,6 +155,8 @@ DPI_POINTER(dpi_env **, *uintptr)
 DPI_POINTER(dpi_model **, *uintptr)
 DPI_POINTER(dpi_context **, *uintptr)
 DPI_POINTER(dpi_rows **, *uintptr)
+DPI_POINTER(dpi_endpoint **, *uintptr)
+DPI_POINTER(uint64_t *version, *uint64)
 #endif
 
 /* ---- Python ---------------------------------------------------------------------------------------------- */
@@ -172,6 +178,7 @@ DPI_POINTER(dpi_rows **, *uintptr)
 %ignore DPI_NOEXCEPT;
 %ignore DPI_API;
 %include <dpi/dpi.h>
+%include <dpi/endpoint.h>
 
 /* ---- sizes and offsets of the structs, as the wrapper's compiler sees them -------------------------------- */
 #if defined(SWIGJAVA)

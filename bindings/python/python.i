@@ -63,6 +63,7 @@ DPI_MADE(dpi_env)
 DPI_MADE(dpi_model)
 DPI_MADE(dpi_context)
 DPI_MADE(dpi_rows)
+DPI_MADE(dpi_endpoint)
 
 /* Short calls, and those on an object that one thread uses at a time: another thread does not get in between. */
 %nothread dpi_version;

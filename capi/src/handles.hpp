@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/float_env.hpp"
+#include "base/gate.hpp"
 #include "base/status.hpp"
 #include "runtime/model/model.hpp"
 #include "runtime/model/raw_rows.hpp"
@@ -102,9 +103,20 @@ struct PredictCall {
   float* out;
   size_t out_len;
   const dpi_run_options* run;
+  Gate::Pass* pass = nullptr;  // left once a context is claimed: the model stays for that
 };
 /// Claims a context, checks the rest of the request against the model, scores it. Whatever fails is counted.
 Status predict(const PredictCall& call, const Batch& batch);
+
+/// The call without structs; lengths are those that the batch's checks do not see.
+struct FlatCall {
+  Batch batch;
+  size_t dense_len = 0, offsets_len = 0, weights_len = 0;
+  int32_t layout = 0;
+  RunControl control;
+  Gate::Pass* pass = nullptr;
+};
+Status predict_flat(Model& model, FlatCall& call, float* out, size_t out_len);
 
 /// Keeps a model from being freed during a call that holds no context (never a predict: all visits write one
 /// line). ok() is false when freeing began first; the model must then not be looked at.

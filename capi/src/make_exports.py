@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes exports.map, the linker's version script of libdpi.so.1, from <dpi/dpi.h>.
+"""Writes exports.map, the linker's version script of libdpi.so.1, from <dpi/dpi.h> and <dpi/endpoint.h>.
 
     capi/src/make_exports.py [--node DPI_1.1]
 
@@ -11,7 +11,7 @@ import pathlib
 import re
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADER = HERE.parent / "include" / "dpi" / "dpi.h"
+HEADERS = [HERE.parent / "include" / "dpi" / name for name in ("dpi.h", "endpoint.h")]
 MAP = HERE / "exports.map"
 
 
@@ -29,7 +29,7 @@ def read_nodes(text):
 
 
 def render(nodes):
-    lines = ["# Written by make_exports.py from <dpi/dpi.h>; do not edit.\n"]
+    lines = ["# Written by make_exports.py from the headers; do not edit.\n"]
     previous = ""
     for name, functions in nodes.items():
         lines.append(f"{name} {{\n  global:\n")
@@ -46,7 +46,7 @@ def main():
     args = parser.parse_args()
     nodes = read_nodes(MAP.read_text(encoding="utf-8")) if MAP.exists() else {}
     nodes = nodes or {"DPI_1.0": set()}
-    functions = declared(HEADER.read_text(encoding="utf-8"))
+    functions = set().union(*(declared(header.read_text(encoding="utf-8")) for header in HEADERS))
     nodes = {name: known & functions for name, known in nodes.items()}
     new = functions - set().union(*nodes.values())
     if new:

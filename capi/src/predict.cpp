@@ -59,11 +59,27 @@ Status dpi::capi::predict(const PredictCall& call, const Batch& batch) {
   Status readable = to_control(call.run, &control, &logits_len);
   if (!readable.ok()) return model.refuse(std::move(readable));
   return on_context(model, call.own, control, [&](ContextPool::Lease& lease) -> Status {
+    if (call.pass != nullptr) call.pass->leave();
     const int64_t heads = model.engine().heads();
     DPI_RETURN_IF_ERROR(check_logits(control, logits_len, batch.item.rows, heads));
     DPI_RETURN_IF_ERROR(check_out(call.out, call.out_len, batch.item.rows, heads));
     DPI_RETURN_IF_ERROR(model.run(lease, batch, call.out, control));
     if (control.version != nullptr) *control.version = model.version();
+    return {};
+  });
+}
+
+Status dpi::capi::predict_flat(Model& model, FlatCall& call, float* out, size_t out_len) {
+  return on_context(model, nullptr, call.control, [&](ContextPool::Lease& lease) -> Status {
+    if (call.pass != nullptr) call.pass->leave();
+    if (call.layout != DPI_LAYOUT_ROW_MAJOR && call.layout != DPI_LAYOUT_SLOT_MAJOR) {
+      return invalid_argument("layout is " + std::to_string(call.layout));
+    }
+    call.batch.slot_major = call.layout == DPI_LAYOUT_SLOT_MAJOR;
+    DPI_RETURN_IF_ERROR(check_flat(model, call.batch, call.dense_len, call.offsets_len, call.weights_len));
+    DPI_RETURN_IF_ERROR(check_out(out, out_len, call.batch.item.rows, model.engine().heads()));
+    DPI_RETURN_IF_ERROR(model.run(lease, call.batch, out, call.control));
+    if (call.control.version != nullptr) *call.control.version = model.version();
     return {};
   });
 }
@@ -88,21 +104,15 @@ dpi_status dpi_predict_flat(dpi_model* model, int64_t rows, const float* dense, 
                             dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (model == nullptr) return null_handle("model");
-    dpi::RunControl control;
-    control.deadline_ns = deadline_ns;
-    control.cancel = cancel;
-    dpi::Model& m = *model->model;
-    return on_context(m, nullptr, control, [&](dpi::ContextPool::Lease& lease) -> Status {
-      if (layout != DPI_LAYOUT_ROW_MAJOR && layout != DPI_LAYOUT_SLOT_MAJOR) {
-        return dpi::invalid_argument("layout is " + std::to_string(layout));
-      }
-      dpi::Batch b;
-      b.item = {rows, dense, dense_stride, ids, offsets, weights, static_cast<int64_t>(ids_len)};
-      b.slot_major = layout == DPI_LAYOUT_SLOT_MAJOR;
-      DPI_RETURN_IF_ERROR(check_flat(m, b, dense_len, offsets_len, weights_len));
-      DPI_RETURN_IF_ERROR(dpi::capi::check_out(out, out_len, rows, m.engine().heads()));
-      return m.run(lease, b, out, control);
-    });
+    dpi::capi::FlatCall call;
+    call.batch.item = {rows, dense, dense_stride, ids, offsets, weights, static_cast<int64_t>(ids_len)};
+    call.dense_len = dense_len;
+    call.offsets_len = offsets_len;
+    call.weights_len = weights_len;
+    call.layout = layout;
+    call.control.deadline_ns = deadline_ns;
+    call.control.cancel = cancel;
+    return dpi::capi::predict_flat(*model->model, call, out, out_len);
   });
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Compares <dpi/dpi.h> with the recorded interface: functions, struct members in order, constants.
+"""Compares <dpi/dpi.h> and <dpi/endpoint.h> with the recorded interface: functions, struct members in order, constants.
 
   python3 tests/abi/check_abi.py             exit 1 if anything recorded was removed, renamed, reordered or changed
-  python3 tests/abi/check_abi.py --update    records the header as it is (with the release that adds to it)
+  python3 tests/abi/check_abi.py --update    records the headers as they are (with the release that adds to it)
 
 Added functions, constants and trailing struct members are reported, and allowed: they belong to the next minor version. The baseline is
 frozen with the first packages; until then an incompatible change updates it in the same commit, with the reason.
@@ -15,8 +15,13 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADER = HERE.parents[1] / "capi" / "include" / "dpi" / "dpi.h"
+HEADERS = [HERE.parents[1] / "capi" / "include" / "dpi" / name for name in ("dpi.h", "endpoint.h")]
 BASELINE = HERE / "dpi-1.0.json"
+
+
+def headers():
+    """The text of all headers, as one file could have it."""
+    return "".join(header.read_text() for header in HEADERS)
 
 
 def parse(text):
@@ -75,7 +80,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--update", action="store_true")
     args = p.parse_args()
-    current = parse(HEADER.read_text())
+    current = parse(headers())
     if len(current["functions"]) < 40 or len(current["structs"]) < 6 or len(current["constants"]) < 30:
         sys.exit("the header could not be read: too little was found in it")
     if args.update:

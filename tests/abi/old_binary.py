@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-from check_abi import parse
-from compiled_abi import EXPORTS, HEADER, ROOT, SONAME, compiled, replaced, run
+from check_abi import headers, parse
+from compiled_abi import EXPORTS, ROOT, SONAME, compiled, replaced, run
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "1.0" / "old_program"
 SINCE = {"dpi_env_set_memory", "dpi_rows_set_unsigned"}
@@ -39,14 +39,14 @@ def run_over(folder, bundle):
 
 def faults(library, bundle):
     symbols = run("nm", "-D", PROGRAM).stdout
-    known = {name for name in parse(HEADER.read_text())["functions"] if f" U {name}@DPI_1.0" in symbols}
+    known = {name for name in parse(headers())["functions"] if f" U {name}@DPI_1.0" in symbols}
     if len(known) < 30 or known & SINCE:
         yield f"1.0/old_program uses {len(known)} functions, of those that came later {sorted(known & SINCE)}"
     done = run_over(library.resolve().parent, bundle)
     if done.returncode or not done.stdout.startswith("a program of 1.0 over a library of 1"):
         yield f"it ends with {done.returncode}: {done.stdout}{done.stderr}"
     with tempfile.TemporaryDirectory() as scratch:  # a planted library, without one function
-        gone = compiled(pathlib.Path(scratch, "gone"), replaced(HEADER.read_text(), r"DPI_API[^;{}]*\bdpi_rows_begin\([^;]*;", ""),
+        gone = compiled(pathlib.Path(scratch, "gone"), replaced(headers(), r"DPI_API[^;{}]*\bdpi_rows_begin\([^;]*;", ""),
                         replaced(EXPORTS.read_text(), "dpi_rows_begin;", ""))
         refused = run_over(gone.parent, bundle)
         if refused.returncode == 0 or "dpi_rows_begin" not in refused.stderr:

@@ -1,4 +1,5 @@
 // What a forked child may ask, while threads that it has not were inside the library: every answer comes.
+#include <dpi/endpoint.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,4 +118,46 @@ TEST_CASE("a child loads, frees and lists devices, whatever the parent's threads
   };
   CHECK(children_answer({[&] { static_cast<void>(load_and_free()); }, beside, beside},
                         [&] { return checked({list(), load_and_free()}); }) == "");
+}
+
+TEST_CASE("a child makes endpoints of its own, and its parent's answer that they are the parent's") {
+  const OptionsPtr o = options({{"device", device()}, {"max_contexts", "1"}});
+  dpi_endpoint* e = nullptr;
+  REQUIRE(dpi_endpoint_create("forks", o.get(), &e, nullptr) == DPI_OK);
+  REQUIRE(dpi_endpoint_load(e, demo("adult_widedeep.h5").c_str(), 0, nullptr) == DPI_OK);
+  const ModelPtr m = load("adult_widedeep.h5");
+  const OneHotRows rows(m.get(), 1);
+  const auto predict = [&](dpi_endpoint* on) {
+    float out = 0;
+    return dpi_endpoint_predict(on, &rows.batch, &out, 1, nullptr, nullptr);
+  };
+  std::atomic<bool> loaded{true};
+  const std::vector<std::function<void()>> bodies = {
+      [&] { static_cast<void>(predict(e)); }, [&] { dpi_endpoint_status_json(e, nullptr, 0); },
+      [&] {
+        if (dpi_endpoint_load(e, demo("adult_widedeep.h5").c_str(), 0, nullptr) != DPI_OK)
+          loaded.store(false);
+      }};
+  CHECK(children_answer(bodies, [&] {
+          dpi_endpoint* own = nullptr;
+          dpi_model* held = nullptr;
+          const int exit_status =
+              checked({predict(e) == DPI_E_FORKED, dpi_endpoint_load(e, "x", 0, nullptr) == DPI_E_FORKED,
+                       dpi_endpoint_rollback(e, nullptr) == DPI_E_FORKED,
+                       dpi_endpoint_set(e, "golden", "on", nullptr) == DPI_E_FORKED,
+                       dpi_endpoint_follow(e, "/", nullptr) == DPI_E_FORKED,
+                       dpi_endpoint_wait(e, 1, 0, nullptr) == DPI_E_FORKED,
+                       dpi_endpoint_acquire(e, &held, nullptr) == DPI_E_FORKED,
+                       dpi_endpoint_status_json(e, nullptr, 0) == 0,
+                       dpi_endpoint_create("forks", o.get(), &own, nullptr) == DPI_OK,
+                       dpi_endpoint_load(own, demo("adult_widedeep.h5").c_str(), 0, nullptr) == DPI_OK,
+                       predict(own) == DPI_OK});
+          dpi_endpoint_unfollow(e);
+          dpi_endpoint_free(own);
+          dpi_endpoint_free(e);
+          return exit_status;
+        }) == "");
+  CHECK(loaded.load());
+  CHECK(predict(e) == DPI_OK);
+  dpi_endpoint_free(e);
 }

@@ -11,7 +11,7 @@ import tempfile
 
 from installed import BUILD, DOC, FIRST, LIB, PLUGINS, PREFIX, ROOT, binaries, files, run
 
-EXPECTED = ["bin/dpi", "include/dpi/dpi.h", "lib/libdpi.so", "lib/libdpi.so.1", "lib/pkgconfig/dpi.pc", "lib/cmake/dpi/dpi-config.cmake",
+EXPECTED = ["bin/dpi", "include/dpi/dpi.h", "include/dpi/endpoint.h", "lib/libdpi.so", "lib/libdpi.so.1", "lib/pkgconfig/dpi.pc", "lib/cmake/dpi/dpi-config.cmake",
             "lib/cmake/dpi/dpi-config-version.cmake", "lib/cmake/dpi/dpi-targets.cmake", "share/doc/dpi/LICENSE",
             "share/doc/dpi/THIRD_PARTY.md", "share/doc/dpi/dpi.spdx.json", "share/doc/dpi/samples/02_score_batch.c",
             "share/doc/dpi/samples/CMakeLists.txt", "share/doc/dpi/samples/adult_widedeep.h5", "share/dpi/python/dpi_export/cli.py"]

@@ -31,7 +31,7 @@ COMMANDS = "bench devices inspect keygen plan predict repack sign store verify".
 # Patterns, each of which must match, and which together match every file; the dependencies.
 EXPECTED = {
     "libdpi1": ([f"{LIB}/libdpi.so.1", rf"{LIB}/libdpi.so.{VERSION}", *NOTICES], "libc6 (>= 2.34)"),
-    "libdpi-dev": ([f"{LIB}/libdpi.so", "usr/include/dpi/dpi.h", f"{LIB}/pkgconfig/dpi.pc", rf"{LIB}/cmake/dpi/dpi-[\w-]+\.cmake",
+    "libdpi-dev": ([f"{LIB}/libdpi.so", "usr/include/dpi/dpi.h", "usr/include/dpi/endpoint.h", f"{LIB}/pkgconfig/dpi.pc", rf"{LIB}/cmake/dpi/dpi-[\w-]+\.cmake",
                     r"usr/share/doc/libdpi-dev/examples/[\w.]+"], f"libdpi1 (= {FULL})"),
     "libdpi1-cuda13": ([f"{LIB}/dpi/backends-1/libdpi_cuda.so", *NOTICES], f"libdpi1 (= {FULL}), libc6 (>= 2.34)"),
     "libdpi1-rocksdb": ([f"{LIB}/dpi/backends-1/libdpi_rocksdb.so"],

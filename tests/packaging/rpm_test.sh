@@ -21,7 +21,7 @@ expect() {  # PACKAGE --requires|--provides LINE...: all of these
 }
 full="$(command rpm -qp --qf '%{VERSION}-%{RELEASE}' "$out"/dpi-libs-[0-9]*.rpm)"
 requirements() {
-  expect dpi-libs --provides 'libdpi.so.1()(64bit)' 'libdpi.so.1(DPI_1.0)(64bit)'
+  expect dpi-libs --provides 'libdpi.so.1()(64bit)' 'libdpi.so.1(DPI_1.0)(64bit)' 'libdpi.so.1(DPI_1.1)(64bit)'
   expect dpi-libs --requires 'libc.so.6(GLIBC_2.34)(64bit)' 'libm.so.6()(64bit)'
   expect dpi-devel --requires "dpi-libs(x86-64) = $full"
   expect dpi-devel --provides "pkgconfig(dpi) = ${full%-*}"

@@ -1,5 +1,5 @@
-"""libdpi.so.1 exports exactly what <dpi/dpi.h> declares, each symbol under a version node, and src/exports.map is what
-make_exports.py writes from the header. The library is given by DPI_LIB (ctest does); without one only the map is checked."""
+"""libdpi.so.1 exports exactly what <dpi/dpi.h> and <dpi/endpoint.h> declare, each symbol under a version node, and src/exports.map is what
+make_exports.py writes from the headers. The library is given by DPI_LIB (ctest does); without one only the map is checked."""
 
 import os
 import re
@@ -8,6 +8,7 @@ import subprocess
 from common import files, read, strip_cxx
 
 HEADER = "capi/include/dpi/dpi.h"
+HEADERS = (HEADER, "capi/include/dpi/endpoint.h")
 MAP = "capi/src/exports.map"
 
 
@@ -30,8 +31,8 @@ def unversioned(out):
 
 
 def check(root):
-    present = list(files(root, (HEADER, MAP)))
-    functions = declared(read(root, HEADER)) if HEADER in present else set()
+    present = list(files(root, (*HEADERS, MAP)))
+    functions = set().union(*(declared(read(root, header)) for header in HEADERS if header in present))
     found = compare("src/exports.map", in_map(read(root, MAP)) if MAP in present else set(), functions)
     library = os.environ.get("DPI_LIB")
     if library and not os.path.exists(library):
@@ -45,12 +46,13 @@ def check(root):
 
 def compare(where, names, functions):
     hint = "run capi/src/make_exports.py"
-    lost = [f"{HEADER} declares `{name}`, {where} lacks it; {hint}" for name in sorted(functions - names)]
-    return lost + [f"{where} has `{name}`, {HEADER} does not declare it; {hint}" for name in sorted(names - functions)]
+    lost = [f"a header declares `{name}`, {where} lacks it; {hint}" for name in sorted(functions - names)]
+    return lost + [f"{where} has `{name}`, no header declares it; {hint}" for name in sorted(names - functions)]
 
 
 PLANTED = [
     (HEADER, "DPI_API int dpi_a(void);\n", "declares `dpi_a`"),
+    (HEADERS[1], "DPI_API int dpi_endpoint_a(void);\n", "declares `dpi_endpoint_a`"),
     (MAP, "DPI_1.0 {\n global:\n  dpi_b;\n local: *;\n};\n", "has `dpi_b`"),
 ]
 CLEAN = [

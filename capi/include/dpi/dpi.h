@@ -286,7 +286,7 @@ typedef struct dpi_model_info {
   uint64_t host_bytes;       /* tables and weights                                                                           */
   uint64_t device_bytes;
   uint64_t content_digest;   /* changes with any byte of the bundle                                                          */
-  uint64_t version;          /* of the content as it is served: 1, since this release updates no loaded model                 */
+  uint64_t version;          /* of the content as it is served: 1, or its number in an endpoint (dpi/endpoint.h)              */
 } dpi_model_info;
 DPI_API dpi_status dpi_model_get_info(const dpi_model* model, dpi_model_info* info, dpi_error* error) DPI_NOEXCEPT;
 

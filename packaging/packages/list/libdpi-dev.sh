@@ -1,6 +1,6 @@
 rpm=dpi-devel section=libdevel multi_arch=same
 summary='Embedded inference for click-through-rate models: development'
-about='The header <dpi/dpi.h>, the link for the linker, files for pkg-config (dpi)
+about='The headers <dpi/dpi.h> and <dpi/endpoint.h>, the link for the linker, files for pkg-config (dpi)
 and for find_package(dpi) of CMake, and small programs to start from, with
 models and rows that they score.'
 files=("$lib/libdpi.so" usr/include/dpi "$lib/pkgconfig/dpi.pc" "$lib/cmake/dpi" "$examples")

@@ -1,0 +1,96 @@
+/* endpoint.h - a named place that always answers with its current version: hot swap, rollback, a folder that is followed. Beside dpi.h, whose
+ * conventions hold here too. Since version 1.1 (symbols DPI_1.1).
+ *
+ *   dpi_endpoint *ctr = NULL;
+ *   if (dpi_endpoint_create("ctr", options, &ctr, &e) != DPI_OK) ...;
+ *   if (dpi_endpoint_load(ctr, "ctr-monday.h5", 0, &e) != DPI_OK) ...;     (and whenever there is a new bundle, from any thread)
+ *   dpi_endpoint_predict(ctr, &batch, score, 2, NULL, &e);                  (from any number of threads, also meanwhile)
+ *   dpi_endpoint_free(ctr);
+ *
+ * Thread safety: everything but dpi_endpoint_free may be called from any number of threads at once. A predict waits for no load, switch or
+ * rollback. Loads of one endpoint run one after the other, a rollback beside them.
+ * After fork() a child gets DPI_E_FORKED (0 where there is no status): make endpoints in the child. Its environment has none then, and takes
+ * every name. dpi_endpoint_free gives nothing back there.
+ * Messages of component "endpoint": info: a version serves; warn: a load failed, a rollback, a kept version that went before its time, a
+ * followed folder that cannot be read.
+ */
+#ifndef DPI_ENDPOINT_H
+#define DPI_ENDPOINT_H
+#include <dpi/dpi.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/* ---- endpoints --------------------------------------------------------------------------------------------------------- */
+typedef struct dpi_endpoint dpi_endpoint;
+
+/* name: 1 to 128 bytes, one endpoint of a name in each environment (of `options`; DPI_E_INVALID_ARGUMENT for a second). options may be NULL and may
+ * be freed: those of all models that the endpoint loads. Its memory_limit stands for all versions that are there at once, in place
+ * of one model; progress and cancel flag of dpi_options_set_progress are not used. One thread (dpi-endpoint, all signals but those of faults
+ * blocked) frees kept versions and follows a folder. */
+DPI_API DPI_NODISCARD dpi_status dpi_endpoint_create(const char* name, const dpi_options* options, dpi_endpoint** out,
+                                                     dpi_error* error) DPI_NOEXCEPT;
+/* Stops a load (its caller gets DPI_E_CANCELLED), joins the thread, waits for predicts that run. No other call may begin or, predicts and
+ * loads excepted, run then. Models of dpi_endpoint_acquire stay. */
+DPI_API void dpi_endpoint_free(dpi_endpoint* endpoint) DPI_NOEXCEPT;
+/* Keys (an unknown one is DPI_E_NOT_FOUND, a bad value DPI_E_INVALID_ARGUMENT), from the next load or look on:
+ *   keep_seconds   0 ... 604800     300     how long the version before stays for dpi_endpoint_rollback; it goes earlier, with a message, where a new
+ *                                           version does not fit beside it
+ *   golden         on | off         on      recompute the bundle's golden rows before a version serves; a bundle may have none
+ *   warm_up_rows   0 ... 1048576    64      dpi_model_warm_up of so many rows before a version serves; 0 = none
+ *   follow_ms      1 ... 3600000    1000    pause between two looks into a followed folder
+ *   back_off_ms    1 ... 86400000   60000   the longest such pause, and the longest until a file is tried again: pauses double after errors */
+DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const char* key, const char* value, dpi_error* error) DPI_NOEXCEPT;
+
+/* Loads a bundle beside the version that serves, and switches to it when it has passed: digests, signature (option require_signature), what
+ * callers rely on, memory, golden rows, warm-up. Returns when the new version serves and the one that is dropped for it is freed. What
+ * fails leaves everything as it was; the reason is in error and in dpi_endpoint_status_json. number: what the version is called; 0 = one
+ * more than any that served. One that serves or is kept already is DPI_E_INVALID_ARGUMENT.
+ * What callers rely on (else DPI_E_UNSUPPORTED, by name): the same features in number, order, name, kind, part (shared or not) and dim, ids
+ * or keys as before; weights and raw values taken as before; no id or missing value refused that was taken, so vocabularies may grow, and
+ * shrink where ids outside follow a rule; the same heads in number, order and name. The first version sets it, each one may widen it.
+ * Where both versions do not fit into memory_limit, or into free memory, the load is DPI_E_OUT_OF_MEMORY with the numbers. */
+DPI_API DPI_NODISCARD dpi_status dpi_endpoint_load(dpi_endpoint* endpoint, const char* path, uint64_t number, dpi_error* error) DPI_NOEXCEPT;
+/* The version before the current one serves again, at once; the current one is freed when its calls have ended, and a followed folder does not
+ * bring it back. DPI_E_NOT_FOUND when none is kept. */
+DPI_API DPI_NODISCARD dpi_status dpi_endpoint_rollback(dpi_endpoint* endpoint, dpi_error* error) DPI_NOEXCEPT;
+
+/* dpi_predict and dpi_predict_flat on the version that is current when the call begins; all rows of a call are scored by it, and the run
+ * options' version, or *version (NULL = not wanted), says which. DPI_E_NOT_FOUND as long as nothing was loaded. */
+DPI_API DPI_NODISCARD dpi_status dpi_endpoint_predict(dpi_endpoint* endpoint, const dpi_batch* batch, float* out, size_t out_len,
+                                                      const dpi_run_options* run, dpi_error* error) DPI_NOEXCEPT;
+DPI_API DPI_NODISCARD dpi_status dpi_endpoint_predict_flat(dpi_endpoint* endpoint, int64_t rows, const float* dense, size_t dense_len,
+                                                           int64_t dense_stride, const int64_t* ids, size_t ids_len, const int64_t* offsets,
+                                                           size_t offsets_len, const float* weights, size_t weights_len, int32_t layout,
+                                                           float* out, size_t out_len, uint64_t deadline_ns, const volatile int32_t* cancel,
+                                                           uint64_t* version, dpi_error* error) DPI_NOEXCEPT;
+/* The current version as a model, for what belongs to one: schema, encoders, contexts, rows, tables, counters. dpi_model_free gives it back; it
+ * and whatever was made of it work until then, whatever the endpoint loads, and so does its memory stay, which memory_limit does not count once
+ * the endpoint has dropped the version. Its number is in dpi_model_info. Ids that dpi_rows has encoded are its version's. Counts on a line
+ * that callers share: for a predict on what is current there is dpi_endpoint_predict. DPI_E_NOT_FOUND as long as nothing was loaded. */
+DPI_API DPI_NODISCARD dpi_status dpi_endpoint_acquire(dpi_endpoint* endpoint, dpi_model** out, dpi_error* error) DPI_NOEXCEPT;
+/* Number of the current version, 0 = none: one load, to see whether an acquired model is current. */
+DPI_API uint64_t dpi_endpoint_version(const dpi_endpoint* endpoint) DPI_NOEXCEPT;
+/* Returns when a version of this number or a higher one serves. deadline_ns: as in dpi_run_options; DPI_E_TIMEOUT when it passed. */
+DPI_API DPI_NODISCARD dpi_status dpi_endpoint_wait(dpi_endpoint* endpoint, uint64_t number, uint64_t deadline_ns, dpi_error* error) DPI_NOEXCEPT;
+
+/* From now on the endpoint's thread looks into `folder` and loads the file v<number>.h5 (v0007.h5) of the highest number, if that is above all that
+ * ever served. Files are to come by rename, whole. One that is refused, as by dpi_endpoint_load, is told in the status; the next lower number
+ * gets its turn, and the file is tried again when it is replaced, or after a pause where the file is not at fault. A folder that is not there is
+ * looked for on. Any other name in the folder is not looked at. Another call follows another folder. */
+DPI_API DPI_NODISCARD dpi_status dpi_endpoint_follow(dpi_endpoint* endpoint, const char* folder, dpi_error* error) DPI_NOEXCEPT;
+/* No look begins after this; a load that runs is finished. */
+DPI_API void dpi_endpoint_unfollow(dpi_endpoint* endpoint) DPI_NOEXCEPT;
+
+/* "name", "loads", "failed_loads", "rollbacks", and of the current version "version" (0: none, and no more of it), "digest", "path", "since_ms" (of the
+ * epoch), "bytes" (forecast, all contexts). "kept": the same of the version that is kept, and "seconds_left". "loading": "path", "stage",
+ * "done" and "total" of a load that runs. "last_load": "path", "version", "at_ms", "seconds", "code" and "error" (0 and "" when it
+ * served). "follows": "folder", "code" and "error" of the last look, and "refused", one object per file: "path", "version", "tries", "code",
+ * "error". What there is none of is left out. */
+DPI_API size_t dpi_endpoint_status_json(const dpi_endpoint* endpoint, char* buf, size_t cap) DPI_NOEXCEPT;
+
+#if defined(__cplusplus)
+}
+#endif
+#endif /* DPI_ENDPOINT_H */

@@ -1,0 +1,91 @@
+// What an endpoint tells about itself, as JSON.
+#include <chrono>
+
+#include "base/clock.hpp"
+#include "base/json_text.hpp"
+#include "runtime/endpoint/endpoint.hpp"
+
+namespace dpi {
+
+namespace {
+
+std::string hex(uint64_t v) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(16, '0');
+  for (size_t i = 16; i-- > 0; v >>= 4) text[i] = kDigits[v & 15];
+  return text;
+}
+
+void write_version(JsonWriter* w, const Version& v) {
+  w->field("version", v.number);
+  w->field("digest", hex(v.model->content_digest()));
+  w->field("path", v.path);
+  w->field("since_ms", v.since_ms);
+  w->field("bytes", v.bytes);
+}
+
+void write_failure(JsonWriter* w, const Status& status) {
+  w->field("code", static_cast<int32_t>(status.code()));
+  w->field("error", status.message());
+}
+
+}  // namespace
+
+std::string Endpoint::status_json() const {
+  JsonWriter w;
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  w.begin_object();
+  w.field("name", name_);
+  if (serving_ != nullptr)
+    write_version(&w, *serving_);
+  else
+    w.field("version", 0);
+  w.field("loads", loads_);
+  w.field("failed_loads", failed_loads_);
+  w.field("rollbacks", rollbacks_);
+  if (kept_ != nullptr) {
+    w.begin_object("kept");
+    write_version(&w, *kept_);
+    const uint64_t now = monotonic_ns();
+    w.field("seconds_left", static_cast<double>(kept_until_ns_ > now ? kept_until_ns_ - now : 0) * 1e-9);
+    w.end_object();
+  }
+  if (!loading_.empty()) {
+    w.begin_object("loading");
+    w.field("path", loading_);
+    const char* stage = stage_.load(std::memory_order_relaxed);
+    w.field("stage", stage != nullptr ? stage : "");
+    w.field("done", stage_done_.load(std::memory_order_relaxed));
+    w.field("total", stage_total_.load(std::memory_order_relaxed));
+    w.end_object();
+  }
+  if (loads_ + failed_loads_ > 0) {
+    w.begin_object("last_load");
+    w.field("path", last_.path);
+    w.field("version", last_.number);
+    w.field("at_ms", last_.at_ms);
+    w.field("seconds", last_.seconds);
+    write_failure(&w, last_.status);
+    w.end_object();
+  }
+  if (!folder_.empty()) {
+    w.begin_object("follows");
+    w.field("folder", folder_);
+    write_failure(&w, folder_status_);
+    w.begin_list("refused");
+    for (const Refused& r : refused_) {
+      w.begin_object();
+      w.field("path", r.found.update.path);
+      w.field("version", r.found.update.number);
+      w.field("tries", r.tries);
+      write_failure(&w, r.why);
+      w.end_object();
+    }
+    w.end_list();
+    w.end_object();
+  }
+  w.end_object();
+  return w.take();
+}
+
+}  // namespace dpi

@@ -1,0 +1,144 @@
+// A named place that always answers with its current version. The next one is built beside it, by whoever
+// loads, and becomes visible by one store of a pointer; callers find it there behind a gate (base/gate.hpp)
+// and hold a context of its model from then on, so the old version's end needs no count of calls:
+//
+//   pass the gate, read current(), claim a context, leave the gate, score          (capi/src/endpoint.cpp)
+//   store the next pointer;  gate.drain();  free the old model, which waits for its contexts     (retire())
+//
+// Locks: load_mutex_ lets loads in one by one and is held for all of one; state_mutex_ is held for moments,
+// never while a model is read, drained or freed. So a rollback does not wait for a load, and a caller for
+// nothing. One thread (named dpi-endpoint) follows a folder and frees the version that was kept long enough.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/gate.hpp"
+#include "runtime/endpoint/settings.hpp"
+#include "runtime/endpoint/update.hpp"
+#include "runtime/endpoint/version.hpp"
+
+namespace dpi {
+
+class Endpoint {
+ public:
+  /// Makes a version that owns `model`.
+  using Wrap = std::function<std::unique_ptr<Version>(std::unique_ptr<Model> model)>;
+  /// `options` are those of every model; what watches a load in them is not used. kInvalidArgument for a name
+  /// that the environment has already.
+  static Result<std::unique_ptr<Endpoint>> create(const std::string& name, const ModelOptions& options,
+                                                  Wrap wrap);
+  /// Stops a load, joins the thread, waits for calls. Not in a forked child.
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  Status set(std::string_view key, std::string_view value);
+  /// Builds the version beside the running one and switches. What fails is told by the status too.
+  Status load(const Update& update);
+  Status rollback();
+  /// From now on the newest bundle of `folder` is loaded, soon after it comes there.
+  Status follow(const std::string& folder);
+  /// A load that has begun is finished.
+  void unfollow();
+  /// Until a version of this number or a higher one serves; deadline_ns 0 = no deadline.
+  Status wait(uint64_t number, uint64_t deadline_ns);
+  std::string status_json() const;
+
+  // For calls.
+  Gate& gate() const { return *gate_; }
+  /// Inside the gate; stays until it is left. Null: nothing was loaded yet.
+  const Version* current() const { return current_.load(std::memory_order_seq_cst); }
+  /// Number of the current version, 0 = none.
+  uint64_t number() const { return number_.load(std::memory_order_acquire); }
+  bool forked() const;
+  Status check_process() const;
+  Status nothing_loaded() const;
+
+ private:
+  struct Event {  // the last load, whoever asked for it
+    Status status;
+    std::string path;
+    uint64_t number = 0;
+    int64_t at_ms = 0;
+    double seconds = 0;
+  };
+  /// A file of the followed folder that could not be loaded.
+  struct Refused {
+    FoundUpdate found;
+    Status why;
+    int64_t tries = 1;
+    uint64_t again_ns = 0;  // not before; UINT64_MAX: it is another file or never
+  };
+
+  Endpoint(std::string name, const ModelOptions& options, Wrap wrap);
+
+  // load.cpp
+  struct Running;
+  struct Turn;
+  bool is_loader() const;
+  Result<std::unique_ptr<Version>> build(const Update& update);
+  Result<uint64_t> choose_number(const Update& update) const;
+  ModelOptions options_beside() const;
+  void publish(std::unique_ptr<Version> next);
+  void retire(std::unique_ptr<Version> old) const;
+  std::unique_ptr<Version> take_kept();
+  Status drop_kept_for_room();
+  uint64_t held_bytes() const;
+  void record(const Update& update, uint64_t number, const Status& status, uint64_t began_ns);
+  void tell(LogLevel level, const std::string& text) const;
+  bool stopping() const { return __atomic_load_n(&stop_, __ATOMIC_ACQUIRE) != 0; }
+
+  // follow.cpp
+  void work();
+  uint64_t next_due() const;
+  void expire();
+  void poll();
+  void note_folder(const Status& status);
+  void note_out_of_memory();
+  bool wants(const FoundUpdate& found) const;
+  void note_refused(const FoundUpdate& found, const Status& why);
+
+  const std::string name_;
+  ModelOptions options_;
+  const Wrap wrap_;
+  uint64_t fork_generation_ = 0;
+  bool named_ = false;  // the environment has the name
+  std::unique_ptr<Gate> gate_;
+
+  // What calls read; written by a switch only.
+  alignas(128) std::atomic<const Version*> current_{nullptr};
+  std::atomic<uint64_t> number_{0};
+
+  alignas(128) std::mutex load_mutex_;
+  int32_t stop_ = 0;  // read atomically, by a load as its cancel flag too
+  std::atomic<const char*> stage_{nullptr};
+  std::atomic<uint64_t> stage_done_{0}, stage_total_{0};
+
+  mutable std::mutex state_mutex_;  // of the rest
+  std::condition_variable changed_;
+  EndpointSettings settings_;
+  std::unique_ptr<Version> serving_, kept_;
+  uint64_t kept_until_ns_ = 0;
+  uint64_t highest_ = 0;  // number that ever served
+  uint64_t loads_ = 0, failed_loads_ = 0, rollbacks_ = 0;
+  std::string loading_;  // path of a load that is under way
+  std::thread::id loader_;
+  int32_t running_ = 0;  // calls of load()
+  Event last_;
+  std::string folder_;
+  uint64_t look_at_ns_ = 0;
+  int64_t folder_errors_ = 0;  // one after the other
+  Status folder_status_;
+  std::vector<Refused> refused_;
+  std::thread thread_;
+};
+
+}  // namespace dpi

@@ -1,0 +1,184 @@
+// The endpoint's own thread: frees the version that was kept for a rollback when its time is over, and looks
+// into the followed folder. A file that cannot be loaded holds nothing up: the next lower number that is
+// above what served gets its turn, and the file is tried again when it may go better: when it is replaced, or
+// after a pause that doubles, unless the file itself was at fault.
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/float_env.hpp"
+#include "runtime/endpoint/endpoint.hpp"
+
+namespace dpi {
+
+namespace {
+
+constexpr uint64_t kNsPerMs = 1'000'000;
+
+std::chrono::steady_clock::time_point at(uint64_t ns) {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
+}
+
+/// The n-th pause, n from 1: doubled each time, up to a bound.
+uint64_t pause_ns(int64_t n, const EndpointSettings& s) {
+  const auto doubled =
+      static_cast<double>(s.follow_ms) * static_cast<double>(uint64_t{1} << std::min<int64_t>(n, 40));
+  return static_cast<uint64_t>(std::min(doubled, static_cast<double>(s.back_off_ms))) * kNsPerMs;
+}
+
+/// Whether the same bytes can never be loaded by this process.
+bool is_files_fault(Code code) {
+  return code == Code::kBadModel || code == Code::kUnsupported || code == Code::kVersion;
+}
+
+}  // namespace
+
+Status Endpoint::follow(const std::string& folder) {
+  DPI_RETURN_IF_ERROR(check_process());
+  if (folder.empty()) return invalid_argument("the folder's name is empty");
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  folder_ = folder;
+  look_at_ns_ = 0;
+  folder_errors_ = 0;
+  folder_status_ = {};
+  refused_.clear();
+  changed_.notify_all();
+  return {};
+}
+
+void Endpoint::unfollow() {
+  if (forked()) return;
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  folder_.clear();
+  refused_.clear();
+}
+
+Status Endpoint::wait(uint64_t number, uint64_t deadline_ns) {
+  DPI_RETURN_IF_ERROR(check_process());
+  std::unique_lock<std::mutex> lock(state_mutex_);
+  const auto there = [&] { return serving_ != nullptr && serving_->number >= number; };
+  if (deadline_ns == 0) {
+    changed_.wait(lock, there);
+  } else if (!changed_.wait_until(lock, at(deadline_ns), there)) {
+    return {Code::kTimeout,
+            "endpoint '" + name_ + "' serves " +
+                (serving_ != nullptr ? "version " + std::to_string(serving_->number) : "nothing") +
+                ", waited for version " + std::to_string(number)};
+  }
+  return {};
+}
+
+void Endpoint::work() {
+  pthread_setname_np(pthread_self(), "dpi-endpoint");
+  const FloatEnvironment standard;  // a thread begins with its starter's
+  std::unique_lock<std::mutex> lock(state_mutex_);
+  while (!stopping()) {
+    const uint64_t due = next_due();
+    if (due == UINT64_MAX) {
+      changed_.wait(lock);
+      continue;
+    }
+    if (due > monotonic_ns()) {
+      changed_.wait_until(lock, at(due));
+      continue;
+    }
+    lock.unlock();
+    try {
+      expire();
+      poll();
+    } catch (const std::bad_alloc&) {
+      note_out_of_memory();
+    }
+    lock.lock();
+  }
+}
+
+/// With state_mutex_ held.
+uint64_t Endpoint::next_due() const {
+  return std::min(kept_ != nullptr ? kept_until_ns_ : UINT64_MAX,
+                  !folder_.empty() ? look_at_ns_ : UINT64_MAX);
+}
+
+void Endpoint::expire() {
+  std::unique_ptr<Version> old;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (kept_ == nullptr || kept_until_ns_ > monotonic_ns()) return;
+    old = std::move(kept_);
+  }
+  retire(std::move(old));
+}
+
+void Endpoint::poll() {
+  std::string folder;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (folder_.empty() || look_at_ns_ > monotonic_ns()) return;
+    look_at_ns_ = monotonic_ns() + static_cast<uint64_t>(settings_.follow_ms) * kNsPerMs;
+    folder = folder_;
+  }
+  auto found = list_updates(folder);
+  note_folder(found.status());
+  if (!found.ok()) return;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    std::erase_if(refused_, [&](const Refused& r) {
+      return std::none_of(found->begin(), found->end(), [&](const auto& f) { return f.same_file(r.found); });
+    });
+  }
+  for (const FoundUpdate& f : *found) {
+    if (stopping() || !wants(f)) continue;
+    const Status status = load(f.update);
+    if (status.ok()) return;
+    note_refused(f, status);
+  }
+}
+
+/// Above everything that ever served: a version that was rolled back does not come again. And not one that
+/// was refused a moment ago.
+bool Endpoint::wants(const FoundUpdate& found) const {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  if (folder_.empty() || found.update.number <= highest_) return false;
+  const auto before = std::find_if(refused_.begin(), refused_.end(),
+                                   [&](const Refused& r) { return r.found.same_file(found); });
+  return before == refused_.end() || before->again_ns <= monotonic_ns();
+}
+
+void Endpoint::note_refused(const FoundUpdate& found, const Status& why) {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  if (folder_.empty()) return;
+  auto r = std::find_if(refused_.begin(), refused_.end(),
+                        [&](const Refused& x) { return x.found.same_file(found); });
+  if (r == refused_.end()) {
+    refused_.push_back({found, why});
+    r = std::prev(refused_.end());
+  } else {
+    ++r->tries;
+    r->why = why;
+  }
+  r->again_ns = is_files_fault(why.code()) ? UINT64_MAX : monotonic_ns() + pause_ns(r->tries, settings_);
+}
+
+/// Nobody else is told: the next look, after its pause, tells what it finds.
+void Endpoint::note_out_of_memory() {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  look_at_ns_ = monotonic_ns() + pause_ns(++folder_errors_, settings_);
+}
+
+void Endpoint::note_folder(const Status& status) {
+  bool first = false;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    first = !status.ok() && folder_errors_ == 0;
+    folder_errors_ = status.ok() ? 0 : folder_errors_ + 1;
+    folder_status_ = status;
+    if (!status.ok()) look_at_ns_ = monotonic_ns() + pause_ns(folder_errors_, settings_);
+  }
+  if (first) tell(LogLevel::kWarn, "the followed folder cannot be read: " + status.message());
+}
+
+}  // namespace dpi

@@ -1,0 +1,235 @@
+// One load: build beside, check, warm, switch, and what becomes of the version before.
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "runtime/endpoint/endpoint.hpp"
+
+namespace dpi {
+
+namespace {
+
+int64_t wall_ms() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+/// One load() that runs: the endpoint does not end before it.
+struct Endpoint::Running {
+  Endpoint& e;
+  explicit Running(Endpoint& endpoint) : e(endpoint) {
+    const std::lock_guard<std::mutex> lock(e.state_mutex_);
+    ++e.running_;
+  }
+  ~Running() {
+    const std::lock_guard<std::mutex> lock(e.state_mutex_);
+    --e.running_;
+    e.changed_.notify_all();
+  }
+};
+
+/// The load that has its turn.
+struct Endpoint::Turn {
+  Endpoint& e;
+  const std::lock_guard<std::mutex> one_at_a_time;
+  Turn(Endpoint& endpoint, const std::string& path) : e(endpoint), one_at_a_time(endpoint.load_mutex_) {
+    const std::lock_guard<std::mutex> lock(e.state_mutex_);
+    e.loading_ = path;
+    e.loader_ = std::this_thread::get_id();
+  }
+  ~Turn() {
+    const std::lock_guard<std::mutex> lock(e.state_mutex_);
+    e.loading_.clear();
+    e.loader_ = {};
+    e.stage_.store(nullptr, std::memory_order_relaxed);
+  }
+};
+
+bool Endpoint::is_loader() const {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  return loader_ == std::this_thread::get_id();
+}
+
+Status Endpoint::load(const Update& update) {
+  DPI_RETURN_IF_ERROR(check_process());
+  if (is_loader())
+    return invalid_argument("endpoint '" + name_ + "' is asked to load by a callback of its own load");
+  const Running running(*this);
+  const uint64_t began = monotonic_ns();
+  Status status;
+  uint64_t number = update.number;
+  {
+    const Turn turn(*this, update.path);
+    try {
+      auto built = build(update);
+      if (built.ok()) {
+        number = (*built)->number;
+        publish(std::move(built).value());
+      } else {
+        status = std::move(built).status();
+      }
+    } catch (const std::bad_alloc&) {
+      status = {Code::kOutOfMemory, "out of memory"};
+    }
+  }
+  record(update, number, status, began);
+  return status;
+}
+
+Result<uint64_t> Endpoint::choose_number(const Update& update) const {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  if (update.number == 0) return highest_ + 1;
+  for (const Version* v : {serving_.get(), kept_.get()}) {
+    if (v != nullptr && v->number == update.number)
+      return invalid_argument("version " + std::to_string(update.number) + " is " +
+                              (v == serving_.get() ? "serving" : "kept for a rollback") + " already, from " +
+                              v->path);
+  }
+  return update.number;
+}
+
+/// What the endpoint's models take by their forecasts, tables in common once.
+uint64_t Endpoint::held_bytes() const {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  uint64_t bytes = serving_ != nullptr ? serving_->bytes : 0;
+  if (kept_ == nullptr) return bytes;
+  bytes += kept_->bytes;
+  return bytes - std::min(bytes, std::max(serving_->shared_bytes, kept_->shared_bytes));
+}
+
+/// The options of a model that is loaded beside those that are there: memory_limit is what they leave.
+ModelOptions Endpoint::options_beside() const {
+  ModelOptions o = options_;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    o.verify_golden = settings_.golden || options_.verify_golden;
+  }
+  if (o.memory_limit == 0) return o;
+  o.memory_limit -= std::min(o.memory_limit - 1, held_bytes());  // 0 would be no limit
+  return o;
+}
+
+Result<std::unique_ptr<Version>> Endpoint::build(const Update& update) {
+  DPI_ASSIGN_OR_RETURN(const uint64_t number, choose_number(update));
+  std::shared_ptr<const Contract> callers;
+  uint64_t beside = 0;
+  int64_t warm_up_rows = 0;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (serving_ != nullptr) callers = serving_->contract;
+    beside = serving_ != nullptr ? serving_->number : 0;
+    warm_up_rows = settings_.warm_up_rows;
+  }
+  auto model = build_model(update, options_beside(), callers.get());
+  if (!model.ok() && model.status().code() == Code::kOutOfMemory && drop_kept_for_room().ok())
+    model = build_model(update, options_beside(), callers.get());
+  if (!model.ok()) {
+    Status why = std::move(model).status();
+    if (why.code() != Code::kOutOfMemory || beside == 0) return why;
+    return std::move(why).within("version " + std::to_string(number) + " beside version " +
+                                 std::to_string(beside) + ", which holds " + std::to_string(held_bytes()) +
+                                 " bytes (memory_limit " + std::to_string(options_.memory_limit) +
+                                 " for both)");
+  }
+  (*model)->set_version(number);
+  if (warm_up_rows > 0) {
+    Status warm = (*model)->warm_up(warm_up_rows);
+    (*model)->report_events();
+    if (!warm.ok()) return std::move(warm).within(update.path + ": warm-up");
+  }
+  if (stopping()) return Status(Code::kCancelled, "the endpoint is being freed");
+  const MemoryForecast& f = (*model)->engine().memory();
+  auto contract = std::make_shared<const Contract>(contract_of((*model)->manifest()));
+  std::unique_ptr<Version> version = wrap_(std::move(model).value());
+  version->number = number;
+  version->path = update.path;
+  version->contract = std::move(contract);
+  version->bytes = f.kept() + f.shared + f.all_contexts();
+  version->shared_bytes = f.shared;
+  return version;
+}
+
+/// Nothing in it may fail once the pointer is stored.
+void Endpoint::publish(std::unique_ptr<Version> next) {
+  std::unique_ptr<Version> out[2];
+  const uint64_t number = next->number;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    next->since_ms = wall_ms();
+    out[0] = std::move(kept_);
+    kept_ = std::move(serving_);
+    serving_ = std::move(next);
+    current_.store(serving_.get(), std::memory_order_seq_cst);
+    number_.store(number, std::memory_order_release);
+    highest_ = std::max(highest_, number);
+    kept_until_ns_ = monotonic_ns() + static_cast<uint64_t>(settings_.keep_seconds) * 1'000'000'000u;
+    if (settings_.keep_seconds == 0) out[1] = std::move(kept_);
+    changed_.notify_all();
+  }
+  for (auto& old : out) retire(std::move(old));
+}
+
+/// Waits until no call can find it any more, then for those that have found it.
+void Endpoint::retire(std::unique_ptr<Version> old) const {
+  if (old == nullptr) return;
+  gate_->drain();
+  old.reset();
+}
+
+std::unique_ptr<Version> Endpoint::take_kept() {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  return std::move(kept_);
+}
+
+Status Endpoint::drop_kept_for_room() {
+  std::unique_ptr<Version> kept = take_kept();
+  if (kept == nullptr) return {Code::kNotFound, "no version is kept"};
+  tell(LogLevel::kWarn,
+       "version " + std::to_string(kept->number) +
+           ", kept for a rollback, goes before its time: a new version does not fit beside it");
+  retire(std::move(kept));
+  return {};
+}
+
+Status Endpoint::rollback() {
+  DPI_RETURN_IF_ERROR(check_process());
+  std::unique_ptr<Version> bad;
+  uint64_t from = 0, to = 0;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (kept_ == nullptr)
+      return {Code::kNotFound,
+              "endpoint '" + name_ + "' keeps no version to go back to (setting keep_seconds)"};
+    bad = std::move(serving_);
+    serving_ = std::move(kept_);
+    from = bad->number;
+    to = serving_->number;
+    serving_->since_ms = wall_ms();
+    current_.store(serving_.get(), std::memory_order_seq_cst);
+    number_.store(to, std::memory_order_release);
+    ++rollbacks_;
+  }
+  retire(std::move(bad));
+  tell(LogLevel::kWarn, "rolled back from version " + std::to_string(from) + " to " + std::to_string(to));
+  return {};
+}
+
+void Endpoint::record(const Update& update, uint64_t number, const Status& status, uint64_t began_ns) {
+  const double seconds = static_cast<double>(monotonic_ns() - began_ns) * 1e-9;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    ++(status.ok() ? loads_ : failed_loads_);
+    last_ = {status, update.path, number, wall_ms(), seconds};
+  }
+  if (status.ok())
+    tell(LogLevel::kInfo, "version " + std::to_string(number) + " serves, from " + update.path);
+  else
+    tell(LogLevel::kWarn, "no version from " + update.path + ": " + status.message());
+}
+
+}  // namespace dpi
