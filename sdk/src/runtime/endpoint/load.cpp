@@ -229,7 +229,9 @@ void Endpoint::record(const Update& update, uint64_t number, const Status& statu
   if (status.ok())
     tell(LogLevel::kInfo, "version " + std::to_string(number) + " serves, from " + update.path);
   else
-    tell(LogLevel::kWarn, "no version from " + update.path + ": " + status.message());
+    tell(LogLevel::kWarn, "a load failed: " + (status.message().starts_with(update.path)
+                                                   ? status.message()
+                                                   : update.path + ": " + status.message()));
 }
 
 }  // namespace dpi
