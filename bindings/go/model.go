@@ -90,24 +90,15 @@ func LoadBytes(bundle []byte, options ...Option) (*Model, error) {
 }
 
 func load(options []Option, call func(o uintptr, out *uintptr, e uintptr) int32) (*Model, error) {
-	if err := CheckVersion(); err != nil {
+	c, err := newConfig(options)
+	if err != nil {
 		return nil, err
 	}
-	c := config{concurrency: runtime.GOMAXPROCS(0)}
-	for _, option := range options {
-		option(&c)
-	}
-	if c.concurrency < 1 || c.concurrency > 1<<16 {
-		return nil, invalid("concurrency is %d, expected 1 .. 65536", c.concurrency)
-	}
-	m := &Model{waits: c.concurrency > runtime.NumCPU()}
+	m := &Model{waits: c.waits()}
 	if err := m.gate.open(c.concurrency); err != nil {
 		return nil, err
 	}
-	for _, s := range c.settings {
-		m.waits = m.waits || s.key == "max_contexts"
-	}
-	if err := m.open(&c, call); err != nil {
+	if err := m.open(c, call); err != nil {
 		if m.handle != 0 {
 			native.Dpi_model_free(m.handle)
 		}
@@ -121,29 +112,11 @@ func load(options []Option, call func(o uintptr, out *uintptr, e uintptr) int32)
 func (m *Model) open(c *config, call func(o uintptr, out *uintptr, e uintptr) int32) error {
 	s := &m.gate.seats[0] // nobody else has the gate yet
 	scratch := s.call
-	o := native.Dpi_options_create()
-	if o == 0 {
-		return plainError(OutOfMemory, "no memory for the options")
+	o, err := c.make(scratch)
+	if err != nil {
+		return err
 	}
 	defer native.Dpi_options_free(o)
-	for _, s := range c.settings {
-		if strings.IndexByte(s.key, 0) >= 0 || strings.IndexByte(s.value, 0) >= 0 {
-			return invalid("option %q holds a NUL byte", s.key)
-		}
-		if native.Dpi_options_set(o, native.CString(s.key), native.CString(s.value), scratch.Error()) != 0 {
-			return failure(scratch.Failure())
-		}
-	}
-	if c.env != nil {
-		if err := c.env.with(func(env uintptr) error {
-			if native.Dpi_options_set_env(o, env, scratch.Error()) != 0 {
-				return failure(scratch.Failure())
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-	}
 	handle, err := loadUnder(c.ctx, s, o, call)
 	if err != nil {
 		return err

@@ -2,7 +2,11 @@ package dpi
 
 import (
 	"context"
+	"runtime"
 	"strconv"
+	"strings"
+
+	"dpiframe.org/dpi/internal/native"
 )
 
 type setting struct{ key, value string }
@@ -15,7 +19,60 @@ type config struct {
 	ctx         context.Context
 }
 
-// Option changes how Load prepares a model.
+func newConfig(options []Option) (*config, error) {
+	if err := CheckVersion(); err != nil {
+		return nil, err
+	}
+	c := &config{concurrency: runtime.GOMAXPROCS(0)}
+	for _, option := range options {
+		option(c)
+	}
+	if c.concurrency < 1 || c.concurrency > 1<<16 {
+		return nil, invalid("concurrency is %d, expected 1 .. 65536", c.concurrency)
+	}
+	return c, nil
+}
+
+// waits tells whether calls may wait inside the library, because it may have fewer contexts than there are seats.
+func (c *config) waits() bool {
+	for _, s := range c.settings {
+		if s.key == "max_contexts" {
+			return true
+		}
+	}
+	return c.concurrency > runtime.NumCPU()
+}
+
+// make returns a dpi_options, which the caller frees.
+func (c *config) make(scratch native.Call) (o uintptr, err error) {
+	if o = native.Dpi_options_create(); o == 0 {
+		return 0, plainError(OutOfMemory, "no memory for the options")
+	}
+	defer func() {
+		if err != nil {
+			native.Dpi_options_free(o)
+		}
+	}()
+	for _, s := range c.settings {
+		if strings.IndexByte(s.key, 0) >= 0 || strings.IndexByte(s.value, 0) >= 0 {
+			return o, invalid("option %q holds a NUL byte", s.key)
+		}
+		if native.Dpi_options_set(o, native.CString(s.key), native.CString(s.value), scratch.Error()) != 0 {
+			return o, failure(scratch.Failure())
+		}
+	}
+	if c.env == nil {
+		return o, nil
+	}
+	return o, c.env.with(func(env uintptr) error {
+		if native.Dpi_options_set_env(o, env, scratch.Error()) != 0 {
+			return failure(scratch.Failure())
+		}
+		return nil
+	})
+}
+
+// Option changes how Load prepares a model, and NewEndpoint all of its versions.
 type Option func(*config)
 
 // WithOption sets any option of the library by its key, as listed in dpi.h: WithOption("precision", "bf16").

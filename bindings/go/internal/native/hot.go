@@ -40,6 +40,9 @@ func (c Call) Run(timeoutNs int64) uintptr {
 	return uintptr(unsafe.Pointer(&c.c.run))
 }
 
+// Deadline is the moment so many nanoseconds from now, as the library counts them.
+func Deadline(timeoutNs int64) uint64 { return uint64(C.dpi_go_deadline(C.int64_t(timeoutNs))) }
+
 // SetCancel raises or lowers the flag that the running call reads.
 func (c Call) SetCancel(v int32) { atomic.StoreInt32((*int32)(unsafe.Pointer(&c.c.cancel)), v) }
 
@@ -111,9 +114,20 @@ func PredictNow(model uintptr, c Call, rows, stride int, dense []float32, ids, o
 // batch on a context. The caller has checked every length.
 func PredictBatch(model, context uintptr, c Call, p *Part, layout int32, shared *Part, sharedOffsets []int64,
 	out []float32, timeoutNs int64) int32 {
-	return int32(C.dpi_go_predict_batch(C.uintptr_t(model), C.uintptr_t(context), c.address(), C.int64_t(p.Rows),
-		floats(p.Dense), C.int64_t(p.Stride), ints(p.IDs), C.int64_t(len(p.IDs)), ints(p.Offsets), floats(p.Weights),
-		C.int32_t(layout), C.int64_t(shared.Rows), ints(sharedOffsets), floats(shared.Dense),
+	return predictBatch(model, context, 0, c, p, layout, shared, sharedOffsets, out, timeoutNs)
+}
+
+// EndpointPredict scores any batch on the current version of an endpoint. The caller has checked every length.
+func EndpointPredict(endpoint uintptr, c Call, p *Part, layout int32, shared *Part, sharedOffsets []int64, out []float32,
+	timeoutNs int64) int32 {
+	return predictBatch(0, 0, endpoint, c, p, layout, shared, sharedOffsets, out, timeoutNs)
+}
+
+func predictBatch(model, context, endpoint uintptr, c Call, p *Part, layout int32, shared *Part, sharedOffsets []int64,
+	out []float32, timeoutNs int64) int32 {
+	return int32(C.dpi_go_predict_batch(C.uintptr_t(model), C.uintptr_t(context), C.uintptr_t(endpoint), c.address(),
+		C.int64_t(p.Rows), floats(p.Dense), C.int64_t(p.Stride), ints(p.IDs), C.int64_t(len(p.IDs)), ints(p.Offsets),
+		floats(p.Weights), C.int32_t(layout), C.int64_t(shared.Rows), ints(sharedOffsets), floats(shared.Dense),
 		C.int64_t(shared.Stride), ints(shared.IDs), C.int64_t(len(shared.IDs)), ints(shared.Offsets),
 		floats(shared.Weights), floats(out), C.int64_t(len(out)), C.int64_t(timeoutNs)))
 }

@@ -4,7 +4,7 @@
  * both against these functions. */
 #ifndef DPI_GO_HOT_H
 #define DPI_GO_HOT_H
-#include <dpi/dpi.h>
+#include <dpi/endpoint.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
@@ -53,12 +53,13 @@ static inline int32_t dpi_go_predict(uintptr_t model, uintptr_t call, int64_t ro
                           &c->error);
 }
 
-/* A batch with a shared part, or any batch on a context (context != 0). The caller has checked the lengths.
- * The struct with Go's pointers lives on the C stack for the length of the call only. */
-static inline int32_t dpi_go_predict_batch(uintptr_t model, uintptr_t context, uintptr_t call, int64_t rows,
-                                           const float* dense, int64_t dense_stride, const int64_t* ids,
-                                           int64_t nnz, const int64_t* offsets, const float* weights,
-                                           int32_t layout, int64_t shared_rows, const int64_t* shared_offsets,
+/* A batch with a shared part, or any batch on a context or an endpoint (not 0). The caller has checked the
+ * lengths. The struct with Go's pointers lives on the C stack for the length of the call only. */
+static inline int32_t dpi_go_predict_batch(uintptr_t model, uintptr_t context, uintptr_t endpoint,
+                                           uintptr_t call, int64_t rows, const float* dense,
+                                           int64_t dense_stride, const int64_t* ids, int64_t nnz,
+                                           const int64_t* offsets, const float* weights, int32_t layout,
+                                           int64_t shared_rows, const int64_t* shared_offsets,
                                            const float* shared_dense, int64_t shared_dense_stride,
                                            const int64_t* shared_ids, int64_t shared_nnz,
                                            const int64_t* shared_bag_offsets, const float* shared_weights,
@@ -86,6 +87,8 @@ static inline int32_t dpi_go_predict_batch(uintptr_t model, uintptr_t context, u
   c->run.deadline_ns = dpi_go_deadline(timeout_ns);
   if (context != 0)
     return dpi_context_predict_batch((dpi_context*)context, &b, out, (size_t)out_len, &c->run, &c->error);
+  if (endpoint != 0)
+    return dpi_endpoint_predict((dpi_endpoint*)endpoint, &b, out, (size_t)out_len, &c->run, &c->error);
   return dpi_predict((dpi_model*)model, &b, out, (size_t)out_len, &c->run, &c->error);
 }
 
