@@ -25,6 +25,9 @@ public final class Batch {
     }
   }
 
+  /** What scores. */
+  enum On { MODEL, CONTEXT, ENDPOINT }
+
   private final Block block;
   private final CallBlock call;
   private final Part item;
@@ -118,16 +121,19 @@ public final class Batch {
   }
 
   /** The one predict of {@link Model} and {@link Context}: {@code guard} is the handle's, of a context if so said. */
-  void score(Guard guard, boolean onContext, Schema.Shape shape, Scores scores, Control control) {
+  void score(Guard guard, On on, Schema.Shape shape, Scores scores, Control control) {
     enter(shape, scores);
     try {
       long run = call.run(control, scores);
-      long handle = onContext ? guard.enterAlone() : guard.enter();
+      long handle = on == On.CONTEXT ? guard.enterAlone() : guard.enter();
       int code;
       try {
-        code = onContext
-            ? DpiNative.dpi_context_predict_batch(handle, call.extra(), scores.address(), scores.capacity(), run, call.error())
-            : DpiNative.dpi_predict(handle, call.extra(), scores.address(), scores.capacity(), run, call.error());
+        code = switch (on) {
+          case MODEL -> DpiNative.dpi_predict(handle, call.extra(), scores.address(), scores.capacity(), run, call.error());
+          case CONTEXT ->
+              DpiNative.dpi_context_predict_batch(handle, call.extra(), scores.address(), scores.capacity(), run, call.error());
+          case ENDPOINT -> DpiNative.dpi_endpoint_predict(handle, call.extra(), scores.address(), scores.capacity(), run, call.error());
+        };
       } finally {
         guard.exit();
       }

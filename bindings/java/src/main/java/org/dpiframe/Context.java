@@ -19,7 +19,7 @@ public final class Context implements AutoCloseable {
 
   /** Scores the batch on this context; {@code control} may be null. */
   public void predict(Batch batch, Scores scores, Control control) {
-    batch.score(guard, true, shape, scores, control);
+    batch.score(guard, Batch.On.CONTEXT, shape, scores, control);
     Reference.reachabilityFence(this);
   }
 

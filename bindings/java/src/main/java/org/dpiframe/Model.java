@@ -215,7 +215,7 @@ public final class Model implements AutoCloseable {
 
   /** The same under a deadline or a cancel flag; {@code control} may be null. */
   public void predict(Batch batch, Scores scores, Control control) {
-    batch.score(guard, false, shape, scores, control);
+    batch.score(guard, Batch.On.MODEL, shape, scores, control);
     Reference.reachabilityFence(this);
   }
 

@@ -79,18 +79,8 @@ public final class ModelBuilder {
   public Model load() {
     if ((path == null) == (bytes == null)) throw new IllegalStateException("give either a path or bytes");
     CallBlock call = new CallBlock();
-    long nativeOptions = DpiNative.dpi_options_create();
+    long nativeOptions = nativeOptions(options, environment, call);
     try {
-      for (Map.Entry<String, String> e : options.values().entrySet()) {
-        Block key = Block.text(e.getKey());
-        Block value = Block.text(e.getValue());
-        call.check(DpiNative.dpi_options_set(nativeOptions, key.address, value.address, call.error()));
-        Reference.reachabilityFence(key);
-        Reference.reachabilityFence(value);
-      }
-      if (environment != null) {
-        call.check(environment.inside(env -> DpiNative.dpi_options_set_env(nativeOptions, env, call.error())));
-      }
       if (control != null) {
         call.check(DpiNative.dpi_options_set_progress(nativeOptions, 0, 0, control.flagAddress(), call.error()));
       }
@@ -103,6 +93,28 @@ public final class ModelBuilder {
     Model model = new Model(call.extraLong(0));
     if (warmUpRows > 0) warm(model);
     return model;
+  }
+
+  /** A dpi_options, which the caller frees. {@code environment} may be null. */
+  static long nativeOptions(Options options, Environment environment, CallBlock call) {
+    long made = DpiNative.dpi_options_create();
+    boolean ready = false;
+    try {
+      for (Map.Entry<String, String> e : options.values().entrySet()) {
+        Block key = Block.text(e.getKey());
+        Block value = Block.text(e.getValue());
+        call.check(DpiNative.dpi_options_set(made, key.address, value.address, call.error()));
+        Reference.reachabilityFence(key);
+        Reference.reachabilityFence(value);
+      }
+      if (environment != null) {
+        call.check(environment.inside(env -> DpiNative.dpi_options_set_env(made, env, call.error())));
+      }
+      ready = true;
+      return made;
+    } finally {
+      if (!ready) DpiNative.dpi_options_free(made);
+    }
   }
 
   private int load(long nativeOptions, CallBlock call) {
