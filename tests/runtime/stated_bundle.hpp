@@ -48,7 +48,7 @@ struct DenseScalars {
 };
 
 /// A bundle that states a hash of each table, true or not.
-class StatedBundle final : public BareBundle {
+class StatedBundle : public BareBundle {
  public:
   StatedBundle(ModelBuilder& builder, float dense)
       : tables(builder.tables()), builder_(builder), dense_(dense) {

@@ -193,13 +193,13 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   small_batch        on | off                            off    one kernel for small batches where the device has one
  *   tuning             default | off | path                default   measured choices of the cuda backend's kernels
  *   store.share        on | off                            on     tables with models of the same environment, hooks and device whose tables are equal:
- *                                                                 one copy, freed with the last. A load waits while another one reads the same
- *                                                                 tables, and compares every row; dpi_model_info_json says how many models hold each
+ *                                                                 one copy, freed with the last; the host tier too where all its tables and the options
+ *                                                                 store.* are. A load waits for another of the same tables, and compares every row
  * For tables larger than memory. The rows of tables in the host tier stay in the bundle's file, and a cache of fixed size holds those that calls
  * need; scores are those of resident tables, to the bit where debug.fold=off, else within rounding, since nothing is derived from such rows. The
  * file may be replaced by another of its name, but not written to: a row that cannot be read is DPI_E_IO for the call. dpi_model_load_memory
  * has no file, and refuses a host tier with DPI_E_UNSUPPORTED, as does a device whose kernels cannot read host memory:
- *   store.host_bytes      bytes                            0      the host tier of the model: rows, directories, what the index of both takes; 0 = none.
+ *   store.host_bytes      bytes                            0      the host tier: rows, directories, what the index of both takes; 0 = none.
  *                                                                 A call whose distinct rows do not fit at once is DPI_E_OUT_OF_MEMORY
  *   store.resident_bytes  bytes                            1048576   a table of at most so many stays resident; so does, with a note in the plan,
  *                                                                 one under a mask that asks which rows are zero

@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kLookAtClockEvery = 16;
 constexpr size_t kReadAhead = 32;  // reads under way, which is what disks need to give what they can
 constexpr int64_t kColumnsAtOnce = 256;
+constexpr int64_t kBytesAtOnce = int64_t{1} << 20;  // that are compared
 
 }  // namespace
 
@@ -95,6 +96,59 @@ Status BundleRows::read(const Table& t, int64_t row, uint64_t at, void* to, size
   if (got.ok()) return got;
   return std::move(got).within(file_name_ + ": row " + std::to_string(row) + " of table '" + t.spec.name +
                                "'");
+}
+
+Result<int64_t> BundleRows::first_other(int32_t table, int64_t first, int64_t n,
+                                        std::span<const std::byte> rows) const {
+  const Table& t = tables_[static_cast<size_t>(table)];
+  const auto bytes = static_cast<size_t>(t.row_bytes);
+  const int64_t at_once = std::max<int64_t>(1, kBytesAtOnce / t.row_bytes);
+  std::vector<std::byte> own;
+  for (int64_t done = 0; done < n;) {
+    const int64_t row = first + done;
+    if (!has(t, row)) return row;
+    const bool in_file = row < t.spec.rows;
+    const auto most = static_cast<int64_t>(t.behind.size()) / t.row_bytes;
+    const int64_t here =
+        std::min({n - done, at_once, in_file ? t.spec.rows - row : t.spec.rows + most - row});
+    own.resize(static_cast<size_t>(here) * bytes);
+    if (in_file)
+      DPI_RETURN_IF_ERROR(read_rows(t, row, static_cast<size_t>(here), own.data()));
+    else
+      std::copy_n(t.behind.data() + static_cast<size_t>(row - t.spec.rows) * bytes, own.size(), own.data());
+    const std::byte* const theirs = rows.data() + static_cast<size_t>(done) * bytes;
+    for (size_t r = 0; r < static_cast<size_t>(here); ++r) {
+      if (std::memcmp(own.data() + r * bytes, theirs + r * bytes, bytes) != 0)
+        return row + static_cast<int64_t>(r);
+    }
+    done += here;
+  }
+  return -1;
+}
+
+/// Rows of the file that follow each other: those that are handed on as they are with one read.
+Status BundleRows::read_rows(const Table& t, int64_t first, size_t n, std::byte* to) const {
+  const auto bytes = static_cast<size_t>(t.row_bytes);
+  const BundleTable& s = t.spec;
+  if (s.dtype == s.in_file && s.dtype != kernels::DType::kI8)
+    return read(t, first, s.offset + static_cast<uint64_t>(first * t.row_bytes), to, n * bytes, nullptr);
+  if (s.dtype == kernels::DType::kI8) {
+    const auto dim = static_cast<size_t>(s.dim), at = static_cast<size_t>(tiered::scale_at(s.dim));
+    std::vector<std::byte> columns(n * dim), scales(n * sizeof(float));
+    DPI_RETURN_IF_ERROR(read(t, first, s.offset + static_cast<uint64_t>(first) * dim, columns.data(),
+                             columns.size(), nullptr));
+    DPI_RETURN_IF_ERROR(read(t, first, s.scale_offset + static_cast<uint64_t>(first) * sizeof(float),
+                             scales.data(), scales.size(), nullptr));
+    std::fill_n(to, n * bytes, std::byte{0});
+    for (size_t r = 0; r < n; ++r) {
+      std::memcpy(to + r * bytes, columns.data() + r * dim, dim);
+      std::memcpy(to + r * bytes + at, scales.data() + r * sizeof(float), sizeof(float));
+    }
+    return {};
+  }
+  for (size_t r = 0; r < n; ++r)
+    DPI_RETURN_IF_ERROR(read_row(t, first + static_cast<int64_t>(r), to + r * bytes, nullptr));
+  return {};
 }
 
 Status BundleRows::read_row(const Table& t, int64_t row, std::byte* to, bool* cached) const {

@@ -55,6 +55,9 @@ class BundleRows final : public tiered::RowSource {
   const BundleTable& table(int32_t t) const { return tables_[static_cast<size_t>(t)].spec; }
   /// Rows behind those of the file, as they are handed on. While loading only.
   void add_rows(int32_t table, std::span<const std::byte> rows);
+  /// The first of the rows [first, first + n) that are other ones here than in `rows`, which has them whole,
+  /// as they are handed on; -1: none is. Of tables whose rows lie in the file, or behind those.
+  Result<int64_t> first_other(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) const;
   /// Keys are row numbers; others are absent. The deadline is looked at between rows. While one row is waited
   /// for, the disk is asked for those behind it.
   Status fetch(const tiered::FetchRequest& request) override;
@@ -70,6 +73,7 @@ class BundleRows final : public tiered::RowSource {
   /// Of a row of the file. cached: what was read needed no waiting, else true stays false; null = wait.
   Status read_row(const Table& t, int64_t row, std::byte* to, bool* cached) const;
   Status read(const Table& t, int64_t row, uint64_t at, void* to, size_t n, bool* cached) const;
+  Status read_rows(const Table& t, int64_t first, size_t n, std::byte* to) const;
   bool has(const Table& t, int64_t row) const;
   bool try_row(const tiered::FetchRequest& request, size_t i) const;
 

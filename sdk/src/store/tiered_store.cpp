@@ -7,7 +7,6 @@
 
 #include "base/clock.hpp"
 #include "store/default_row.hpp"
-#include "store/pinned_blocks.hpp"
 #include "store/tiered/prefill.hpp"
 
 namespace dpi {
@@ -74,14 +73,19 @@ class TieredStore final : public TableStore {
  public:
   TieredStore(std::unique_ptr<TableStore> plain, std::unique_ptr<BundleRows> rows, TierOptions options,
               const dpi_backend_api* api, dpi_backend_device* device, bool on_device,
-              const MemoryHooks& hooks, std::unique_ptr<HotKeyFile> hot)
+              const MemoryHooks& hooks, std::unique_ptr<HotKeyFile> hot, TierSharing sharing)
       : plain_(std::move(plain)),
-        rows_(std::move(rows)),
         options_(std::move(options)),
-        pinned_(api, device),
         on_device_(on_device),
         hooks_(hooks),
-        hot_(std::move(hot)) {}
+        own_(std::make_shared<SharedTier>(api, device, std::move(sharing.owner))),
+        hot_(std::move(hot)),
+        claim_(std::move(sharing.claim)),
+        warn_(std::move(sharing.warn)) {
+    own_->rows = std::move(rows);
+    given_ = claim_.given();
+    may_share_ = claim_.on();
+  }
 
   Result<StoreForecast> plan(std::vector<StoreTable> tables) override;
   Status ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) override;
@@ -91,7 +95,8 @@ class TieredStore final : public TableStore {
   bool needs_ids() const override { return plain_->needs_ids(); }
   std::optional<TierStats> tier_stats(int32_t table) const override;
   TableShare share(int32_t table) const override {
-    return tier(table) == nullptr ? plain_->share(table) : TableShare();
+    if (tier(table) == nullptr) return plain_->share(table);
+    return {may_share_ && tier_ != nullptr ? tier_.use_count() : 0};
   }
 
  private:
@@ -106,24 +111,35 @@ class TieredStore final : public TableStore {
     const Tiered& t = tables_[static_cast<size_t>(table)];
     return t.in_cache >= 0 ? &t : nullptr;
   }
+  /// After seal; while loading of the tier that the model makes.
+  tiered::HostCache& cache() const { return *(tier_ != nullptr ? tier_ : own_)->cache; }
+  const BundleTable& rows_of(const Tiered& t) const {
+    return (tier_ != nullptr ? tier_ : own_)->rows->table(t.in_cache);
+  }
   Status make_cache();
+  Status compare(const Tiered& t, int64_t first, int64_t n, std::span<const std::byte> whole);
   void describe_to_prefill();
+  Status fill_own();
   Status pin_rows(const Tiered& t);
   std::span<const std::byte> whole_rows(const Tiered& t, int64_t first, int64_t n,
                                         std::span<const std::byte> rows);
 
   std::unique_ptr<TableStore> plain_;
-  std::unique_ptr<BundleRows> rows_;
   const TierOptions options_;
-  PinnedBlocks pinned_;
   const bool on_device_;
   const MemoryHooks hooks_;
   std::vector<Tiered> tables_;
   int32_t reserved_ = 0;
-  std::unique_ptr<HostCache> cache_;  // after what it reads from
-  std::unique_ptr<HotKeyFile> hot_;   // the next three until seal; may be null
+  std::shared_ptr<SharedTier> tier_;  // after seal: own_ or given_
+  std::shared_ptr<tiered::CacheMember> member_;
+  bool may_share_ = false;
+  std::shared_ptr<SharedTier> own_;    // this and what follows until seal
+  std::shared_ptr<SharedTier> given_;  // of another model whose rows have been equal so far, or null
+  std::unique_ptr<HotKeyFile> hot_;    // may be null
   std::unique_ptr<tiered::Prefill> prefill_;
   std::vector<std::byte> whole_;  // whole_rows'
+  TierClaim claim_;
+  std::function<void(const std::string& text)> warn_;  // may be empty
 };
 
 Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
@@ -144,54 +160,71 @@ Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
     t.pinned.clear();
   }
   DPI_ASSIGN_OR_RETURN(StoreForecast f, plain_->plan(std::move(tables)));
-  f.host_bytes += bytes;
+  f.host_bytes += given_ != nullptr ? 0 : bytes;
   return f;
 }
 
+/// Nothing while another model's tier may do.
 Status TieredStore::make_cache() {
-  if (cache_ != nullptr) return {};
+  if (given_ != nullptr || own_->cache != nullptr) return {};
   std::vector<tiered::CacheTable> tables;
   for (const Tiered& t : tables_) {
     if (t.in_cache < 0) continue;
     tiered::CacheTable c;
     c.row = {t.spec.name, t.spec.rows, t.spec.dim, t.spec.dtype, t.spec.any_key};
     const TierOptions::Table* o = options_.find(t.spec.name);
-    c.policy = o != nullptr ? o->miss : tiered::MissPolicy::kExact;
-    c.default_row = default_row(c.row, rows_->table(t.in_cache), o != nullptr ? o->fill : 0.0f);
+    c.default_row = default_row(c.row, rows_of(t), o != nullptr ? o->fill : 0.0f);
     tables.push_back(std::move(c));
   }
-  DPI_ASSIGN_OR_RETURN(cache_,
-                       HostCache::make(std::move(tables), cache_options(options_, reserved_), rows_.get(), {},
-                                       on_device_ ? pinned_.hooks() : hooks_, hooks_));
+  DPI_ASSIGN_OR_RETURN(
+      own_->cache, HostCache::make(std::move(tables), cache_options(options_, reserved_), own_->rows.get(),
+                                   {}, on_device_ ? own_->pinned.hooks() : hooks_, hooks_));
   describe_to_prefill();
   return hot_ != nullptr ? prefill_->choose(*hot_) : Status();
+}
+
+/// Rows that came with those below the tier that was given; where one differs the model makes its own.
+Status TieredStore::compare(const Tiered& t, int64_t first, int64_t n, std::span<const std::byte> whole) {
+  auto other = given_->rows->first_other(t.in_cache, first, n, whole);
+  if (other.ok() && *other < 0) return {};
+  given_ = nullptr;
+  const std::string why =
+      other.ok() ? "row " + std::to_string(*other) + " differs" : other.status().message();
+  if (warn_)
+    warn_("table '" + t.spec.name +
+          "': the host tier is not shared, and begins without rows: a model that is loaded says the same " +
+          "hash of the table, but " + why + "; one of the two bundles is not what it says (dpi verify)");
+  return {};
 }
 
 void TieredStore::describe_to_prefill() {
   std::vector<tiered::Prefill::Table> tables;
   for (const Tiered& t : tables_) {
     if (t.in_cache < 0) continue;
-    const BundleTable& b = rows_->table(t.in_cache);
+    const BundleTable& b = rows_of(t);
     tables.push_back({t.spec.name, b.elsewhere < 0 ? t.spec.rows : 0, {}});
     for (const PinnedRow& p : t.spec.pinned) {
       const std::optional<int64_t> key = b.keyed ? b.keyed->key_of(p.row) : p.row;
       if (key) tables.back().elsewhere.push_back(*key);
     }
   }
-  prefill_ = std::make_unique<tiered::Prefill>(cache_.get(), std::move(tables));
+  prefill_ = std::make_unique<tiered::Prefill>(own_->cache.get(), std::move(tables));
 }
 
 Status TieredStore::ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) {
   if (tier(table) == nullptr) return plain_->ingest(table, first, n, rows);
-  DPI_RETURN_IF_ERROR(make_cache());
+  if (!claim_.given()) DPI_RETURN_IF_ERROR(make_cache());
   Tiered& t = tables_[static_cast<size_t>(table)];
   if (first != t.ingested || n < 0 || n > t.spec.rows - first)
     return internal_error("table '" + t.spec.name + "': rows came out of order");
   t.ingested += n;
+  claim_.alive();
   const std::span<const std::byte> whole = whole_rows(t, first, n, rows);
   const auto row_bytes = n > 0 ? whole.size() / static_cast<size_t>(n) : 0;
-  const int64_t in_file = std::clamp<int64_t>(rows_->table(t.in_cache).rows - first, 0, n);
-  rows_->add_rows(t.in_cache, whole.subspan(static_cast<size_t>(in_file) * row_bytes));
+  const int64_t in_file = std::clamp<int64_t>(rows_of(t).rows - first, 0, n);
+  own_->rows->add_rows(t.in_cache, whole.subspan(static_cast<size_t>(in_file) * row_bytes));
+  if (given_ != nullptr) return compare(t, first, n, whole);
+  if (prefill_ == nullptr) return {};  // a tier was given until a row differed
   for (int64_t r = 0; r < n; ++r)
     prefill_->offer(t.in_cache, first + r, whole.subspan(static_cast<size_t>(r) * row_bytes, row_bytes));
   return {};
@@ -219,44 +252,63 @@ Status TieredStore::ingest_scale(int32_t table, std::span<const float> scale) {
 
 /// Reads the rows that stand for padding to their places.
 Status TieredStore::pin_rows(const Tiered& t) {
-  const kernels::TableView v = cache_->view(t.in_cache);
-  const std::optional<BundleTable::Keyed>& keyed = rows_->table(t.in_cache).keyed;
+  const kernels::TableView v = cache().view(t.in_cache);
+  const std::optional<BundleTable::Keyed>& keyed = rows_of(t).keyed;
   for (const PinnedRow& p : t.spec.pinned) {
     auto* row = static_cast<std::byte*>(const_cast<void*>(v.base)) + (p.place - reserved_) * v.row_bytes;
     const std::optional<int64_t> key = keyed ? keyed->key_of(p.row) : p.row;
     uint64_t found = 0;
-    if (key) DPI_RETURN_IF_ERROR(rows_->fetch({t.in_cache, {&*key, 1}, &row, &found, 0}));
+    if (key) DPI_RETURN_IF_ERROR(own_->rows->fetch({t.in_cache, {&*key, 1}, &row, &found, 0}));
     if (found != 0) continue;
     if (!keyed)
       return internal_error("table '" + t.spec.name + "' has no row " + std::to_string(p.row) + " to pin");
     const std::byte* const absent =
-        static_cast<const std::byte*>(v.base) + cache_->default_place(t.in_cache) * v.row_bytes;
+        static_cast<const std::byte*>(v.base) + cache().default_place(t.in_cache) * v.row_bytes;
     std::copy_n(absent, tiered::row_bytes({t.spec.name, 0, t.spec.dim, t.spec.dtype}), row);
   }
   return {};
 }
 
-Status TieredStore::seal() {
+/// The rows that a tier of the model's own begins with, but for those that came by.
+Status TieredStore::fill_own() {
   DPI_RETURN_IF_ERROR(make_cache());
+  for (const Tiered& t : tables_) {
+    if (t.in_cache < 0) continue;
+    DPI_RETURN_IF_ERROR(pin_rows(t));
+    DPI_RETURN_IF_ERROR(prefill_->fetch_rest(t.in_cache, *own_->rows));
+  }
+  return {};
+}
+
+Status TieredStore::seal() {
+  std::vector<tiered::MissPolicy> policies;
   for (Tiered& t : tables_) {
     if (t.in_cache < 0) continue;
-    if (t.ingested != t.spec.rows && rows_->table(t.in_cache).elsewhere < 0)
+    if (t.ingested != t.spec.rows && rows_of(t).elsewhere < 0)
       return internal_error("table '" + t.spec.name + "': " + std::to_string(t.ingested) + " of " +
                             std::to_string(t.spec.rows) + " rows came");
-    DPI_RETURN_IF_ERROR(pin_rows(t));
-    DPI_RETURN_IF_ERROR(prefill_->fetch_rest(t.in_cache, *rows_));
+    const TierOptions::Table* o = options_.find(t.spec.name);
+    policies.push_back(o != nullptr ? o->miss : tiered::MissPolicy::kExact);
     std::vector<float>().swap(t.scale);
   }
+  if (given_ == nullptr) DPI_RETURN_IF_ERROR(fill_own());
+  DPI_RETURN_IF_ERROR(plain_->seal());
   std::vector<std::byte>().swap(whole_);
   prefill_.reset();
   hot_.reset();
-  return plain_->seal();
+  tier_ = given_ != nullptr ? given_ : own_;
+  member_ = tier_->cache->join(std::move(policies));
+  if (given_ == nullptr) claim_.publish(tier_);
+  given_.reset();
+  own_.reset();
+  claim_ = {};  // with its reference
+  return {};
 }
 
 std::optional<TierStats> TieredStore::tier_stats(int32_t table) const {
   const Tiered* t = tier(table);
-  if (t == nullptr || cache_ == nullptr) return {};
-  const HostCache::Stats s = cache_->stats(t->in_cache);
+  if (t == nullptr || tier_ == nullptr) return {};
+  const HostCache::Stats s = cache().stats(t->in_cache, *member_);
   TierStats r;
   r.hits = s.lookups.hits, r.late = s.lookups.late, r.absent = s.lookups.absent;
   r.defaulted = s.lookups.defaulted, r.dropped = s.lookups.dropped;
@@ -267,7 +319,7 @@ std::optional<TierStats> TieredStore::tier_stats(int32_t table) const {
 
 Result<std::unique_ptr<StoreReader>> TieredStore::open_reader(const ReaderLimits& limits) {
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<StoreReader> plain, plain_->open_reader(limits));
-  DPI_ASSIGN_OR_RETURN(HostCache::Reader reader, cache_->make_reader(limits.ids));
+  DPI_ASSIGN_OR_RETURN(HostCache::Reader reader, cache().make_reader(limits.ids, *member_));
   return std::unique_ptr<StoreReader>(
       std::make_unique<TieredReader>(*this, std::move(plain), std::move(reader), limits));
 }
@@ -306,10 +358,10 @@ void TieredReader::each_asked(const StoreRequest::Lookup& l, int64_t n, Each&& e
   const auto asked = [&](int64_t id) -> Asked {
     if (const int32_t own = own_place(t.spec.pinned, id); own >= 0) return {0, own};
     if (l.raw_keys == nullptr) return {id, -1};
-    const BundleTable::Keyed& keyed = *store_.rows_->table(t.in_cache).keyed;
+    const BundleTable::Keyed& keyed = *store_.rows_of(t).keyed;
     if (id < keyed.absent) return {l.raw_keys[id], -1};
     if (const std::optional<int64_t> key = keyed.key_of(id)) return {*key, -1};
-    return {0, store_.cache_->default_place(t.in_cache) + store_.reserved_};
+    return {0, store_.cache().default_place(t.in_cache) + store_.reserved_};
   };
   for (int64_t i = 0; i < n; ++i) each(i, asked(l.ids.ids[i * stride]));
 }
@@ -365,7 +417,7 @@ Result<Readiness> TieredReader::acquire(const StoreRequest& request) {
     lookups_[n_lookups++] = {t->in_cache, keys_.data() + at, asked, places_.data() + at};
     at += asked;
   }
-  Status found = store_.cache_->acquire(*reader_, {lookups_.data(), n_lookups}, request.deadline_ns,
+  Status found = store_.cache().acquire(*reader_, {lookups_.data(), n_lookups}, request.deadline_ns,
                                         request.may_wait, request.cancel);
   if (!found.ok()) {
     plain_->release();
@@ -380,14 +432,14 @@ Result<Readiness> TieredReader::acquire(const StoreRequest& request) {
 }
 
 void TieredReader::release() {
-  store_.cache_->release(*reader_);
+  store_.cache().release(*reader_);
   plain_->release();
 }
 
 kernels::TableView TieredReader::view(int32_t table) const {
   const TieredStore::Tiered* t = store_.tier(table);
   if (t == nullptr) return plain_->view(table);
-  kernels::TableView v = store_.cache_->view(t->in_cache);
+  kernels::TableView v = store_.cache().view(t->in_cache);
   const int64_t before = store_.reserved_ * v.row_bytes;
   v.base = static_cast<const std::byte*>(v.base) - before;
   v.rows += store_.reserved_;
@@ -426,7 +478,7 @@ Result<std::unique_ptr<TableStore>> make_tiered_store(std::unique_ptr<TableStore
                                                       std::unique_ptr<BundleRows> rows,
                                                       const TierOptions& options, const dpi_backend_api* api,
                                                       dpi_backend_device* device, const MemoryHooks& hooks,
-                                                      std::unique_ptr<HotKeyFile> hot) {
+                                                      std::unique_ptr<HotKeyFile> hot, TierSharing sharing) {
   dpi_backend_caps caps{};
   dpi_backend_error err{};
   caps.struct_size = sizeof caps;
@@ -436,8 +488,9 @@ Result<std::unique_ptr<TableStore>> make_tiered_store(std::unique_ptr<TableStore
   if (on_device && (caps.flags & DPI_BACKEND_FETCH) == 0)
     return unsupported(std::string("tables in host memory need a device whose kernels can read it; '") +
                        api->name + "' cannot");
-  return std::unique_ptr<TableStore>(std::make_unique<TieredStore>(
-      std::move(plain), std::move(rows), options, api, device, on_device, hooks, std::move(hot)));
+  return std::unique_ptr<TableStore>(std::make_unique<TieredStore>(std::move(plain), std::move(rows), options,
+                                                                   api, device, on_device, hooks,
+                                                                   std::move(hot), std::move(sharing)));
 }
 
 }  // namespace dpi

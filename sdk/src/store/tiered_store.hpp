@@ -1,7 +1,8 @@
 // The store of a model whose large tables do not fit memory: plain tables lie in another store, rows of
 // tiered ones in a host cache of fixed size over the bundle's file (tiered/host_cache.hpp). Rows that stream
 // by while the model loads fill the cache: those that a hot-key list names, then each table's first ones
-// (tiered/prefill.hpp).
+// (tiered/prefill.hpp). Models of equal tables and options use one cache (shared_tier.hpp): what the first of
+// them loaded the next ones find there.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "base/environment.hpp"
 #include "store/bundle_rows.hpp"
 #include "store/hot_keys.hpp"
+#include "store/shared_tier.hpp"
 #include "store/table_store.hpp"
 #include "store/tiered/host_cache.hpp"
 
@@ -50,6 +52,7 @@ Result<std::unique_ptr<TableStore>> make_tiered_store(std::unique_ptr<TableStore
                                                       std::unique_ptr<BundleRows> rows,
                                                       const TierOptions& options, const dpi_backend_api* api,
                                                       dpi_backend_device* device, const MemoryHooks& hooks,
-                                                      std::unique_ptr<HotKeyFile> hot = nullptr);
+                                                      std::unique_ptr<HotKeyFile> hot = nullptr,
+                                                      TierSharing sharing = {});
 
 }  // namespace dpi

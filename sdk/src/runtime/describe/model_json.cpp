@@ -76,6 +76,7 @@ void write_memory(JsonWriter* w, const Engine& e) {
   w->field("tables_device_bytes", e.forecast().device_bytes);
   w->field("tables_shared_bytes", e.memory().shared);
   w->field("host_tier_bytes", e.memory().host_tier);
+  w->field("host_tier_shared_bytes", e.memory().host_tier_shared);
   w->field("weight_bytes", e.weight_bytes());
   w->field("flight_bytes", e.memory().flight);
   w->field("in_flight", e.memory().flights);

@@ -122,8 +122,8 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   if (store == nullptr) DPI_RETURN_IF_ERROR(e->claim_tables(bundle, watch));
   // Only the option's limit is looked at so early: what a device has free is the same once ops are prepared.
   const int64_t weight_bytes = activation_type(options.precision) == kernels::DType::kF32 ? 4 : 2;
-  DPI_RETURN_IF_ERROR(e->check_limit(
-      bundle, {!e->host_memory(), e->caps_.alignment, 0, 0, weight_bytes, e->claims_.given_bytes()}));
+  DPI_RETURN_IF_ERROR(e->check_limit(bundle, {!e->host_memory(), e->caps_.alignment, 0, 0, weight_bytes,
+                                              e->claims_.given_bytes(), e->tier_claim_.given() != nullptr}));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
   if (options.small_batch) DPI_RETURN_IF_ERROR(e->prepare_small_batch());
@@ -157,6 +157,7 @@ Status Engine::check_limit(const Bundle& bundle, const DeviceSizes& device) {
 Status Engine::check_memory(const Bundle& bundle) {
   DeviceSizes sizes{!host_memory(), caps_.alignment, 0, 0};
   sizes.shared = memory_.shared;
+  sizes.tier_given = memory_.host_tier_shared > 0;
   std::vector<uint64_t> scratch(static_cast<size_t>(plan_.n_streams), 64);
   const auto packed = [this](const dpi_backend_op* op) -> uint64_t {
     return op != nullptr && api().op_bytes != nullptr ? api().op_bytes(op) : 0;
@@ -192,14 +193,32 @@ Status Engine::claim_tables(const Bundle& bundle, LoadWatch* watch) {
   where.append(reinterpret_cast<const char*>(from), sizeof from);
   DPI_ASSIGN_OR_RETURN(claims_, BlockClaims::claim(&options_.environment->parts(), where, map, tables,
                                                    [watch] { return watch->advance(0); }));
+  return claim_tier(where, tables, watch);
+}
+
+/// After the tables: a load that has its tier waits for nothing, so loads cannot wait for each other in a
+/// circle.
+Status Engine::claim_tier(const std::string& where, const std::vector<StoreTable>& tables, LoadWatch* watch) {
+  std::string key = tier_key(tables, options_.tiers);
+  if (key.empty() || options_.tiers.host_bytes == 0) return {};
+  key += where + options_.rocksdb_reads + ' ' + options_.backend_dir;
+  DPI_ASSIGN_OR_RETURN(tier_claim_,
+                       TierClaim::claim(&options_.environment->parts(), std::move(key), [this, watch] {
+                         claims_.alive();
+                         return watch->advance(0);
+                       }));
   return {};
+}
+
+std::function<void(const std::string& text)> Engine::table_warnings(const Bundle& bundle) const {
+  return [this, name = bundle.name()](const std::string& text) {
+    log().write(LogLevel::kWarn, "tables", name + ": " + text);
+  };
 }
 
 Status Engine::make_store(const Bundle& bundle) {
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<HotKeyFile> hot, open_hot_keys(bundle, options_));
-  TableSharing sharing{device_, std::move(claims_), [this, name = bundle.name()](const std::string& text) {
-                         log().write(LogLevel::kWarn, "tables", name + ": " + text);
-                       }};
+  TableSharing sharing{device_, std::move(claims_), table_warnings(bundle)};
   store_ = make_resident_store(&api(), device(), options_.memory_limit, std::move(sharing));
   const auto elsewhere = [&bundle](const PlanTable& t) {
     return t.tiered || (t.source >= 0 && bundle.manifest().tables[static_cast<size_t>(t.source)].external);
@@ -207,7 +226,8 @@ Status Engine::make_store(const Bundle& bundle) {
   if (std::none_of(plan_.tables.begin(), plan_.tables.end(), elsewhere)) return {};
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<BundleRows> rows, tier_rows(bundle, plan_, options_));
   DPI_ASSIGN_OR_RETURN(store_, make_tiered_store(std::move(store_), std::move(rows), options_.tiers, &api(),
-                                                 device(), device_->hooks, std::move(hot)));
+                                                 device(), device_->hooks, std::move(hot),
+                                                 {device_, std::move(tier_claim_), table_warnings(bundle)}));
   return {};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -18,6 +19,7 @@
 #include "runtime/model/options.hpp"
 #include "runtime/request/resolve.hpp"
 #include "store/key_places.hpp"
+#include "store/shared_tier.hpp"
 #include "store/table_blocks.hpp"
 #include "store/table_store.hpp"
 
@@ -98,6 +100,8 @@ class Engine {
   Status open_backend();
   Status make_plan(Bundle& bundle);
   Status claim_tables(const Bundle& bundle, LoadWatch* watch);
+  Status claim_tier(const std::string& where, const std::vector<StoreTable>& tables, LoadWatch* watch);
+  std::function<void(const std::string& text)> table_warnings(const Bundle& bundle) const;
   Status make_store(const Bundle& bundle);
   Status load_tables(Bundle& bundle, LoadWatch* watch);
   Status upload_constants();
@@ -110,7 +114,8 @@ class Engine {
   ResolveSchema schema_;
   std::shared_ptr<OpenDevice> device_;
   dpi_backend_caps caps_{};
-  BlockClaims claims_;  // until the store has them
+  BlockClaims claims_;  // until the store has them, as the next
+  TierClaim tier_claim_;
   std::unique_ptr<TableStore> store_;
   std::unique_ptr<KeyPlaces> keys_;  // null: no ids are keys
   StoreForecast forecast_;

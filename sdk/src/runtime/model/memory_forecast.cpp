@@ -94,6 +94,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   if (options.tiers.host_bytes > 0) {
     DPI_ASSIGN_OR_RETURN(f.host_tier, tier_bytes(tables, options.tiers));
     DPI_ASSIGN_OR_RETURN(choosing, hot_key_bytes(tables, options.tiers));
+    if (device.tier_given) f.host_tier_shared = std::exchange(f.host_tier, 0);
     for (StoreTable& t : tables) t.rows = t.tiered ? 0 : t.rows;
   }
   DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, device.on_device));
@@ -148,6 +149,8 @@ std::string MemoryForecast::text() const {
           ": " + std::to_string(contexts) + " of " + std::to_string(flights) + " x " + std::to_string(flight);
   }
   if (shared > 0) out += "; tables that other models hold: " + std::to_string(shared) + ", not counted";
+  if (host_tier_shared > 0)
+    out += "; a host tier that other models hold: " + std::to_string(host_tier_shared) + ", not counted";
   return out + "), most of it for " + largest->first;
 }
 

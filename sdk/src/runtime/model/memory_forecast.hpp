@@ -25,18 +25,20 @@ struct DeviceSizes {
   uint64_t scratch = 0;      // of one flight, all streams
   int64_t weight_bytes = 4;  // of a weight that is not packed yet: the least that the device keeps of it
   uint64_t shared = 0;       // of the tables: what models that are loaded hold already
+  bool tier_given = false;   // they hold the host tier already
 };
 
 struct MemoryForecast {
-  uint64_t tables = 0;     // fused arena, padding included; without what other models hold already
-  uint64_t shared = 0;     // that other models hold already: it takes nothing more
-  uint64_t may_share = 0;  // of tables and shared: what models of equal tables take once
-  uint64_t host_tier = 0;  // rows of tiered tables, directories and what fetches need
-  uint64_t weights = 0;    // constants, and weights as the device keeps them
-  uint64_t keys = 0;       // indexes of key sets
-  uint64_t encoders = 0;   // vocabularies with their indexes
-  uint64_t model = 0;      // what describes the model
-  uint64_t flight = 0;     // one flight of a context: values, packed input, scores, scratch, bound operands
+  uint64_t tables = 0;            // fused arena, padding included; without what other models hold already
+  uint64_t shared = 0;            // that other models hold already: it takes nothing more
+  uint64_t may_share = 0;         // of tables and shared: what models of equal tables take once
+  uint64_t host_tier = 0;         // rows of tiered tables, directories and what fetches need
+  uint64_t host_tier_shared = 0;  // the same where other models hold it already: it takes nothing more
+  uint64_t weights = 0;           // constants, and weights as the device keeps them
+  uint64_t keys = 0;              // indexes of key sets
+  uint64_t encoders = 0;          // vocabularies with their indexes
+  uint64_t model = 0;             // what describes the model
+  uint64_t flight = 0;  // one flight of a context: values, packed input, scores, scratch, bound operands
   uint64_t device_flight = 0;  // what of it lies in the device's memory
   int32_t flights = 1;         // of one context, at most
   int32_t contexts = 1;        // at most

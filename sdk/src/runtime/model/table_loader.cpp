@@ -298,11 +298,22 @@ bool append_hash(const Bundle& bundle, const std::string& path, std::string* to)
   return true;
 }
 
+/// Of a table whose rows a store has under its digest: that, and what absent keys and padding are.
+bool append_external(const Manifest& manifest, const TableSpec& spec, std::string* to) {
+  *to += "external " + spec.digest + (spec.key_set >= 0 ? " keyed" : "");
+  append_bytes(spec.default_row, to);
+  if (spec.key_set < 0) return !spec.digest.empty();
+  for (const std::optional<int64_t>& pad : manifest.key_sets[static_cast<size_t>(spec.key_set)].pads)
+    *to += " pad " + (pad ? std::to_string(*pad) : "none");
+  return !spec.digest.empty();
+}
+
 /// Of a table of the bundle: its rows, scales, and which rows stand for padding behind them.
 bool append_source(const Bundle& bundle, int32_t source, std::string* to) {
   const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(source)];
   *to += "rows " + std::to_string(static_cast<int>(spec.dtype)) + ' ';
-  bool known = !spec.external && append_hash(bundle, spec.data, to);
+  if (spec.external) return append_external(bundle.manifest(), spec, to);
+  bool known = append_hash(bundle, spec.data, to);
   if (!spec.scale.empty()) known = append_hash(bundle, spec.scale, to) && known;
   if (spec.pad_rows == 0) return known;
   const KeySetSpec& set = bundle.manifest().key_sets[static_cast<size_t>(spec.key_set)];
@@ -355,7 +366,7 @@ std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, boo
       const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(t.source)];
       tables.back().any_key = spec.external && spec.key_set >= 0;
     }
-    if (share && !t.tiered) tables.back().content = content_of(bundle, t);
+    if (share) tables.back().content = content_of(bundle, t);
   }
   return tables;
 }

@@ -169,17 +169,17 @@ HostCache::Started HostCache::start_fetches(Call& c) {
 
 /// Who waits for the rows brings those itself that are at hand: to hand them over costs more.
 void HostCache::submit(const Call& c, FetchJob* job) {
-  const bool wait = tables_[static_cast<size_t>(job->table)].spec.policy == MissPolicy::kExact;
+  const bool wait = c.policy(job->table) == MissPolicy::kExact;
   fetcher_->submit(job, c.deadline_ns, wait && !c.cancelled());
 }
 
 /// kAll: the miss has a place, a fetch, or (by its table's policy) no need of one.
 HostCache::Started HostCache::start_fetch(Call& c, Miss* m, FetchJob** job) {
   const Table& t = tables_[static_cast<size_t>(m->table)];
-  const bool wait = t.spec.policy == MissPolicy::kExact;
+  const bool wait = c.policy(m->table) == MissPolicy::kExact;
   if (*job != nullptr && ((*job)->table != m->table || (*job)->full()))
     submit(c, std::exchange(*job, nullptr));
-  if (*job == nullptr) *job = fetcher_->take_job(m->table);
+  if (*job == nullptr) *job = fetcher_->take_job(m->table, c.r.member->fetches);
   Shard::Claimed claimed{Shard::Claim::kFull, Directory::kMissing, -1};
   PlaceStack* held = c.scarce.owns_lock() ? &c.r.stacks[static_cast<size_t>(m->shard->number())] : nullptr;
   if (*job != nullptr) claimed = m->shard->claim(m->key, wait, held, monotonic_ns());
@@ -233,7 +233,7 @@ Status HostCache::deliver(Call& c) {
   for (const auto& missed : c.r.missed) {
     const Table& t = c.table(*this, missed.lookup);
     const Miss& m = c.r.misses[static_cast<size_t>(missed.miss)];
-    if (m.place == Directory::kMissing && t.spec.policy == MissPolicy::kFail) return not_here(c, missed);
+    if (m.place == Directory::kMissing && c.policy(m.table) == MissPolicy::kFail) return not_here(c, missed);
     TableCounts& counts = c.r.counts[static_cast<size_t>(m.table)];
     uint64_t* const found = m.waited ? &counts.late : &counts.hits;
     add_count(m.place >= 0 ? found : m.place == Directory::kAbsent ? &counts.absent : &counts.defaulted, 1);

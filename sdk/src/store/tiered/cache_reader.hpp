@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "store/tiered/cache_member.hpp"
 #include "store/tiered/shard.hpp"
 
 namespace dpi::tiered {
@@ -18,29 +19,6 @@ struct CacheLookup {
   int64_t n = 0;
   int32_t* places = nullptr;  // [n]; undefined when the call fails
 };
-
-/// Looked-up keys, not distinct ones. Written by the reader alone, read by whoever sums.
-struct alignas(64) TableCounts {
-  uint64_t hits = 0;       // in the host tier already
-  uint64_t late = 0;       // waited for
-  uint64_t absent = 0;     // in no tier: default row
-  uint64_t defaulted = 0;  // late, and served with the default row (policy default)
-  uint64_t dropped = 0;    // defaulted, and not even fetched behind: no place or no job was free
-};
-
-/// A count that the caller alone writes.
-inline void add_count(uint64_t* count, int64_t n) {
-  StdSync::store(*count, StdSync::own(*count) + static_cast<uint64_t>(n), std::memory_order_relaxed);
-}
-
-/// Adds what another thread may be counting.
-inline void add_counts(const TableCounts& from, TableCounts* to) {
-  to->hits += StdSync::own(from.hits);
-  to->late += StdSync::own(from.late);
-  to->absent += StdSync::own(from.absent);
-  to->defaulted += StdSync::own(from.defaulted);
-  to->dropped += StdSync::own(from.dropped);
-}
 
 /// Places of sampled hits, overwritten when nobody drains them.
 class SampleRing {
@@ -88,6 +66,7 @@ struct CacheReader {
     int64_t at = 0;
   };
 
+  CacheMember* member = nullptr;  // whose reader it is
   Epochs::Line* line = nullptr;
   bool inside = false;  // an acquire that has not been released
   int64_t max_keys = 0;

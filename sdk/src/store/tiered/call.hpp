@@ -19,6 +19,7 @@ struct HostCache::Call {
   /// How long it may sleep of the time until `until` (0 = for ever) before it looks at its flag again.
   uint64_t nap(uint64_t until) const;
 
+  MissPolicy policy(int32_t table) const { return r.member->policies[static_cast<size_t>(table)]; }
   const Table& table(const HostCache& cache, int32_t lookup) const {
     return cache.tables_[static_cast<size_t>(lookups[static_cast<size_t>(lookup)].table)];
   }

@@ -44,8 +44,7 @@ Fetcher::Fetcher(const Options& options, RowSource* source, std::vector<Row> row
       rows_(std::move(rows)),
       finish_(finish),
       idle_(std::move(idle)),
-      idle_ns_(idle_ns),
-      counters_(rows_.size()) {
+      idle_ns_(idle_ns) {
   const auto most = static_cast<size_t>(std::max(1, options_.job_rows));
   for (int32_t i = 0; i < std::max(1, options_.jobs); ++i) {
     auto job = std::make_unique<FetchJob>();
@@ -90,7 +89,7 @@ Fetcher::~Fetcher() {
   for (std::thread& t : threads_) t.join();
 }
 
-FetchJob* Fetcher::take_job(int32_t table) {
+FetchJob* Fetcher::take_job(int32_t table, const std::shared_ptr<FetchCounts>& counts) {
   const uint64_t bytes = static_cast<uint64_t>(rows_[static_cast<size_t>(table)].stride) *
                          static_cast<uint64_t>(std::max(1, options_.job_rows));
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -101,6 +100,7 @@ FetchJob* Fetcher::take_job(int32_t table) {
   job->table = table;
   job->n = 0;
   job->bytes = bytes;
+  job->counts = counts;
   job->at_ease = under_way_ < kAtEase;
   bytes_ += bytes;
   return job;
@@ -108,6 +108,7 @@ FetchJob* Fetcher::take_job(int32_t table) {
 
 void Fetcher::recycle(FetchJob* job) {
   bytes_ -= job->bytes;
+  job->counts.reset();
   job->next = std::exchange(spare_, job);
 }
 
@@ -119,7 +120,7 @@ void Fetcher::submit(FetchJob* job, uint64_t deadline_ns, bool here) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (found > 0) {
-      Counters& c = counters_[static_cast<size_t>(job->table)];
+      FetchCount& c = (*job->counts)[static_cast<size_t>(job->table)];
       c.latency.add(now - begin);
       c.fetched += found;
       c.bytes += found * static_cast<uint64_t>(rows_[static_cast<size_t>(job->table)].source_bytes);
@@ -269,7 +270,7 @@ uint64_t Fetcher::publish_found(FetchJob* job) {
 }
 
 void Fetcher::count(const FetchJob& job, bool ok, uint64_t ns) {
-  Counters& c = counters_[static_cast<size_t>(job.table)];
+  FetchCount& c = (*job.counts)[static_cast<size_t>(job.table)];
   uint64_t found = 0;
   for (const uint64_t word : job.found) found += static_cast<uint64_t>(std::popcount(word));
   c.latency.add(ns);
@@ -282,9 +283,9 @@ void Fetcher::count(const FetchJob& job, bool ok, uint64_t ns) {
   c.bytes += found * static_cast<uint64_t>(rows_[static_cast<size_t>(job.table)].source_bytes);
 }
 
-Fetcher::TableStats Fetcher::stats(int32_t table) const {
+Fetcher::TableStats Fetcher::stats(const FetchCounts& counts, int32_t table) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const Counters& c = counters_[static_cast<size_t>(table)];
+  const FetchCount& c = counts[static_cast<size_t>(table)];
   return {c.fetched, c.absent, c.failed, c.bytes, c.latency.quantile(0.5), c.latency.quantile(0.99)};
 }
 

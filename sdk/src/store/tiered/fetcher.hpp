@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "store/tiered/latency.hpp"
+#include "store/tiered/cache_member.hpp"
 #include "store/tiered/row_source.hpp"
 #include "store/tiered/shard.hpp"
 
@@ -39,6 +39,7 @@ struct FetchJob {
   std::vector<Shard*> shards;
   std::vector<int32_t> flights;
   std::vector<uint64_t> found;
+  std::shared_ptr<FetchCounts> counts;  // where it is counted; under the fetcher's lock
   FetchJob* next = nullptr;
 
   bool full() const { return n == keys.size(); }
@@ -75,8 +76,8 @@ class Fetcher {
   /// What its jobs take.
   static uint64_t bytes(const Options& options);
 
-  /// An empty job, or null: all are taken, or as many bytes are under way as may be.
-  FetchJob* take_job(int32_t table);
+  /// An empty job, or null: all are taken, or as many bytes are under way as may be. counts: of whoever asks.
+  FetchJob* take_job(int32_t table, const std::shared_ptr<FetchCounts>& counts);
   /// An empty job is put back, another one is queued. here: the caller brings what it can without waiting,
   /// until its deadline; nothing is queued when that is all.
   void submit(FetchJob* job, uint64_t deadline_ns, bool here);
@@ -85,13 +86,9 @@ class Fetcher {
   uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
   /// Returns when another job than the first `seen` has finished; false when the deadline passed (0 = none).
   bool wait(uint64_t seen, uint64_t deadline_ns);
-  TableStats stats(int32_t table) const;
+  TableStats stats(const FetchCounts& counts, int32_t table) const;
 
  private:
-  struct Counters {
-    uint64_t fetched = 0, absent = 0, failed = 0, bytes = 0;
-    LatencyHistogram latency;
-  };
   void work(bool first);
   void run(FetchJob* job);
   FetchRequest prepare(FetchJob* job, uint64_t deadline_ns) const;
@@ -123,7 +120,6 @@ class Fetcher {
   size_t under_way_ = 0;               // rows of jobs that were queued and have not finished
   std::atomic<uint64_t> finished_{0};  // written under the lock
   bool stop_ = false;
-  std::vector<Counters> counters_;
   std::vector<std::thread> threads_;
 };
 

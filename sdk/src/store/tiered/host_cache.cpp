@@ -86,7 +86,6 @@ void HostCache::build_shards() {
 
 void HostCache::build_tables(std::vector<CacheTable> tables) {
   const ArenaPlan& plan = arena_.plan();
-  gone_.resize(tables.size());
   for (size_t i = 0; i < tables.size(); ++i) {
     Table t;
     t.spec = std::move(tables[i]);
@@ -102,6 +101,18 @@ void HostCache::build_tables(std::vector<CacheTable> tables) {
     if (!row.empty()) std::memcpy(arena_.row(t.size_class, t.default_place), row.data(), row.size());
     tables_.push_back(std::move(t));
   }
+  std::vector<MissPolicy> policies;
+  for (const Table& t : tables_) policies.push_back(t.spec.policy);
+  first_ = join(std::move(policies));
+}
+
+std::shared_ptr<CacheMember> HostCache::join(std::vector<MissPolicy> policies) const {
+  auto member = std::make_shared<CacheMember>();
+  member->policies = std::move(policies);
+  member->policies.resize(tables_.size(), MissPolicy::kExact);
+  member->gone.resize(tables_.size());
+  member->fetches = std::make_shared<FetchCounts>(tables_.size());
+  return member;
 }
 
 void HostCache::make_fetcher(RowSource* source, FinishRow finish) {
@@ -131,10 +142,11 @@ uint64_t HostCache::reader_bytes(int64_t max_keys) {
          std::bit_ceil(2 * n + 2) * sizeof(int32_t);
 }
 
-Result<HostCache::Reader> HostCache::make_reader(int64_t max_keys) {
+Result<HostCache::Reader> HostCache::make_reader(int64_t max_keys, CacheMember& member) {
   try {
     std::unique_ptr<CacheReader> r = std::make_unique<CacheReader>();
     const auto most = static_cast<size_t>(max_keys);
+    r->member = &member;
     r->max_keys = max_keys;
     r->counts.resize(tables_.size());
     r->gained.resize(tables_.size());
@@ -159,7 +171,8 @@ void HostCache::Return::operator()(CacheReader* reader) const {
   {
     const std::lock_guard<std::mutex> lock(cache->readers_mutex_);
     std::erase(cache->readers_, reader);
-    for (size_t t = 0; t < cache->gone_.size(); ++t) add_counts(reader->counts[t], &cache->gone_[t]);
+    std::vector<TableCounts>& gone = reader->member->gone;
+    for (size_t t = 0; t < gone.size(); ++t) add_counts(reader->counts[t], &gone[t]);
   }
   cache->epochs_.remove_reader(reader->line);
   delete reader;
@@ -198,13 +211,15 @@ bool HostCache::preload(int32_t table, int64_t key, std::span<const std::byte> r
   return true;
 }
 
-HostCache::Stats HostCache::stats(int32_t table) const {
+HostCache::Stats HostCache::stats(int32_t table, const CacheMember& member) const {
   Stats s;
-  s.fetches = fetcher_->stats(table);
+  s.fetches = fetcher_->stats(*member.fetches, table);
   const auto t = static_cast<size_t>(table);
   const std::lock_guard<std::mutex> lock(readers_mutex_);
-  s.lookups = gone_[t];
-  for (const CacheReader* r : readers_) add_counts(r->counts[t], &s.lookups);
+  s.lookups = member.gone[t];
+  for (const CacheReader* r : readers_) {
+    if (r->member == &member) add_counts(r->counts[t], &s.lookups);
+  }
   return s;
 }
 

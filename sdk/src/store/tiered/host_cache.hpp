@@ -28,13 +28,11 @@
 
 namespace dpi::tiered {
 
-enum class MissPolicy : int32_t { kExact, kDefault, kFail };
-
 struct CacheTable {
-  TierTable row;             // derived scalars included
-  int64_t source_bytes = 0;  // what the source writes; 0 = the whole row
-  MissPolicy policy = MissPolicy::kExact;
-  std::vector<std::byte> default_row;  // of absent keys; empty = zeros
+  TierTable row;                           // derived scalars included
+  int64_t source_bytes = 0;                // what the source writes; 0 = the whole row
+  MissPolicy policy = MissPolicy::kExact;  // of the first member
+  std::vector<std::byte> default_row;      // of absent keys; empty = zeros
 };
 
 struct CacheOptions {
@@ -72,8 +70,14 @@ class HostCache {
     void operator()(CacheReader* reader) const;
   };
   using Reader = std::unique_ptr<CacheReader, Return>;
-  /// max_keys: of one call, over all its lookups.
-  Result<Reader> make_reader(int64_t max_keys);
+  /// One more model that uses the cache, with policies of its own, one per table. Rows, places and fetch
+  /// threads are those of all; what calls met and what was fetched for them is counted apart.
+  std::shared_ptr<CacheMember> join(std::vector<MissPolicy> policies) const;
+  /// The member that came with the tables.
+  CacheMember& first() const { return *first_; }
+  /// max_keys: of one call, over all its lookups. The member outlives the reader.
+  Result<Reader> make_reader(int64_t max_keys, CacheMember& member);
+  Result<Reader> make_reader(int64_t max_keys) { return make_reader(max_keys, first()); }
 
   /// may_wait: for places that other calls hold. Without, a call that would have to answers kOutOfMemory at
   /// once. cancel: read atomically every millisecond of waiting; kCancelled when it is not 0.
@@ -101,8 +105,9 @@ class HostCache {
     TableCounts lookups;
     Fetcher::TableStats fetches;
   };
-  /// Lookups of readers that live, and of those that have gone.
-  Stats stats(int32_t table) const;
+  /// Of one member: lookups of readers that live, and of those that have gone.
+  Stats stats(int32_t table, const CacheMember& member) const;
+  Stats stats(int32_t table) const { return stats(table, first()); }
   Shard::Fill fill(int32_t size_class) const;
 
  private:
@@ -169,9 +174,10 @@ class HostCache {
   uint64_t expired_ns_ = 0;  // idle's
   std::timed_mutex scarce_;  // of the one call that waits for places
 
-  mutable std::mutex readers_mutex_;  // of the next two
+  std::shared_ptr<CacheMember> first_;
+
+  mutable std::mutex readers_mutex_;  // of the next, and of what members count of readers that have gone
   std::vector<CacheReader*> readers_;
-  std::vector<TableCounts> gone_;
 };
 
 }  // namespace dpi::tiered

@@ -1,0 +1,65 @@
+#include "store/shared_tier.hpp"
+
+#include <bit>
+#include <cstdint>
+
+#include "store/tiered_store.hpp"
+
+namespace dpi {
+
+namespace {
+
+/// Texts with their lengths, so that two lists of them never read alike.
+void append_text(const std::string& text, std::string* to) {
+  *to += std::to_string(text.size()) + ':' + text + ' ';
+}
+
+void append_table(const StoreTable& t, const TierOptions& options, std::string* to) {
+  append_text(t.name, to);
+  append_text(t.content, to);
+  const TierOptions::Table* const o = options.find(t.name);
+  const auto fill = std::bit_cast<uint32_t>(o != nullptr ? o->fill : 0.0f);
+  for (const int64_t n : {t.rows, int64_t{t.dim}, int64_t{static_cast<int32_t>(t.dtype)},
+                          int64_t{t.any_key ? 1 : 0}, int64_t{fill}})
+    *to += std::to_string(n) + ' ';
+  for (const PinnedRow& p : t.pinned) *to += std::to_string(p.row) + '@' + std::to_string(p.place) + ' ';
+}
+
+}  // namespace
+
+Result<TierClaim> TierClaim::claim(SharedParts* parts, std::string what,
+                                   const std::function<Status()>& go_on) {
+  TierClaim c;
+  std::vector<std::string> keys;
+  keys.push_back("host tier " + std::move(what));
+  DPI_ASSIGN_OR_RETURN(c.claim_, parts->claim(std::move(keys), go_on));
+  c.on_ = true;
+  return c;
+}
+
+std::shared_ptr<SharedTier> TierClaim::given() const {
+  return on_ ? std::static_pointer_cast<SharedTier>(claim_.part(0)) : nullptr;
+}
+
+void TierClaim::publish(const std::shared_ptr<SharedTier>& made) {
+  if (on_) claim_.publish(0, made);
+}
+
+std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& options) {
+  std::string key;
+  for (const StoreTable& t : tables) {
+    if (!t.tiered) continue;
+    if (t.content.empty()) return {};
+    append_table(t, options, &key);
+  }
+  if (key.empty()) return key;
+  for (const uint64_t n : {options.host_bytes, static_cast<uint64_t>(options.fetch_threads),
+                           static_cast<uint64_t>(options.fetch_jobs), options.fetch_bytes})
+    key += std::to_string(n) + ' ';
+  for (const std::string* s :
+       {&options.rocksdb_path, &options.redis_address, &options.redis_password, &options.hot_keys})
+    append_text(*s, &key);
+  return key;
+}
+
+}  // namespace dpi

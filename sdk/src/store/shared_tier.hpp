@@ -1,0 +1,69 @@
+// A host tier as models of an environment hold it together: rows, directory, fetch threads and the file
+// below, once, freed with the last. Models share one when all their tiered tables are equal, row by row, and
+// so are the options that a tier is made of: then every row that it holds is right for each of them, and
+// nothing of it is one model's alone but counters and policies (tiered/cache_member.hpp).
+//
+// As with table_blocks.hpp nobody believes what a bundle says of its tables: it only says where to look. Rows
+// that stream in are compared with those of the file below the tier, and a model of which one differs makes a
+// tier of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/abi/dpi_backend.h"
+#include "base/shared_parts.hpp"
+#include "base/status.hpp"
+#include "store/bundle_rows.hpp"
+#include "store/pinned_blocks.hpp"
+#include "store/table_store.hpp"
+#include "store/tiered/host_cache.hpp"
+
+namespace dpi {
+
+struct TierOptions;
+
+/// owner: closes the device when the last of its tiers, blocks and models has gone.
+struct SharedTier {
+  SharedTier(const dpi_backend_api* api, dpi_backend_device* device, std::shared_ptr<const void> device_owner)
+      : owner(std::move(device_owner)), pinned(api, device) {}
+
+  const std::shared_ptr<const void> owner;
+  PinnedBlocks pinned;
+  std::unique_ptr<BundleRows> rows;
+  std::unique_ptr<tiered::HostCache> cache;  // goes before what it reads from
+};
+
+/// What a model's load has of the tier that it asked for.
+class TierClaim {
+ public:
+  TierClaim() = default;  // of nothing: the model has a tier of its own
+  /// what: tier_key with whatever else must be equal. Waits as SharedParts::claim does.
+  static Result<TierClaim> claim(SharedParts* parts, std::string what, const std::function<Status()>& go_on);
+
+  /// Complete, of another model; null = it is to be made.
+  std::shared_ptr<SharedTier> given() const;
+  void publish(const std::shared_ptr<SharedTier>& made);
+  bool on() const { return on_; }
+  void alive() const { claim_.alive(); }
+
+ private:
+  SharedParts::Claim claim_;
+  bool on_ = false;
+};
+
+/// What the tier of these tables is made of, "" when it is not to be shared: no table is tiered, or one does
+/// not say what its rows are (StoreTable::content).
+std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& options);
+
+/// What a store needs for its tier to be shared.
+struct TierSharing {
+  std::shared_ptr<const void> owner;  // of the device
+  TierClaim claim;
+  std::function<void(const std::string& text)> warn;  // may be empty
+};
+
+}  // namespace dpi
