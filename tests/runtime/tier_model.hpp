@@ -68,10 +68,9 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
 }
 
 /// The least budget, up to a quarter, with which the model loads.
-inline std::string least_budget(const std::string& path) {
+inline std::string least_budget(const std::string& path, const Options& more = {}) {
   for (uint64_t bytes = 4096;; bytes += bytes / 4) {
-    const auto made = Model::load(
-        path, options_of({{"store.host_bytes", std::to_string(bytes)}, {"store.resident_bytes", "0"}}));
+    const auto made = Model::load(path, options_of(tier_of(std::to_string(bytes), more)));
     if (made.ok()) return std::to_string(bytes);
     REQUIRE(made.status().code() == Code::kOutOfMemory);
   }

@@ -17,6 +17,7 @@
 
 #include <dpi/kernels/row_decode.hpp>
 
+#include "store/row_scalars.hpp"
 #include "support/forwarding_store.hpp"
 
 namespace dpi::test {
@@ -54,6 +55,23 @@ class ScatteredTable {
     return v;
   }
 
+  /// A derived table whose rows are read at this one's places.
+  void ride(int32_t table, const kernels::TableView& home) {
+    Rider& r = riders_[table];
+    r.home = home;
+    r.rows.assign(nonzero_.size() * kGroup * static_cast<size_t>(home.dim),
+                  std::numeric_limits<float>::quiet_NaN());
+    for (const auto& [row, place] : pinned_) r.put(row, place);
+  }
+  kernels::TableView rider_view(int32_t table) const {
+    const Rider& r = riders_.at(table);
+    kernels::TableView v = r.home;
+    v.base = r.rows.data();
+    v.rows = static_cast<int64_t>(nonzero_.size()) * kGroup;
+    v.row_bytes = int64_t{v.dim} * 4;
+    return v;
+  }
+
   /// The place of a row for a lease that has `places` and `groups` so far; -1 when none is left.
   int32_t place_of(int64_t row, std::map<int64_t, int32_t>* places, std::vector<int32_t>* groups) {
     if (const auto at = pinned_.find(row); at != pinned_.end()) return at->second;
@@ -77,11 +95,25 @@ class ScatteredTable {
       std::fill_n(scale_.begin() + static_cast<std::ptrdiff_t>(first), kGroup,
                   std::numeric_limits<float>::quiet_NaN());
       nonzero_[static_cast<size_t>(g)] ^= ~uint64_t{0};
+      for (auto& [table, r] : riders_) {
+        const auto n = kGroup * static_cast<size_t>(r.home.dim);
+        std::fill_n(r.rows.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(g) * n), n,
+                    std::numeric_limits<float>::quiet_NaN());
+      }
       free_.push_back(g);
     }
   }
 
  private:
+  struct Rider {
+    kernels::TableView home;
+    std::vector<float> rows;
+    void put(int64_t row, int32_t place) {
+      const auto dim = static_cast<size_t>(home.dim);
+      std::memcpy(rows.data() + static_cast<size_t>(place) * dim,
+                  static_cast<const std::byte*>(home.base) + row * home.row_bytes, dim * 4);
+    }
+  };
   std::byte* base() const {
     auto* p = const_cast<std::byte*>(rows_.data());
     return p + (64 - reinterpret_cast<uintptr_t>(p) % 64) % 64;
@@ -92,6 +124,7 @@ class ScatteredTable {
     const auto at = static_cast<size_t>(place);
     std::memcpy(base() + at * static_cast<size_t>(home_.row_bytes), from, bytes);
     if (home_.scale != nullptr) scale_[at] = home_.scale[row * home_.scale_stride];
+    for (auto& [table, r] : riders_) r.put(row, place);
     if (home_.nonzero == nullptr) return;
     const uint64_t bit = uint64_t{1} << (at % kGroup);
     const bool set = ((home_.nonzero[row / 64] >> (row % 64)) & 1) != 0;
@@ -105,11 +138,13 @@ class ScatteredTable {
   std::vector<uint64_t> nonzero_;
   std::vector<int32_t> free_;
   std::map<int64_t, int32_t> pinned_;
+  std::map<int32_t, Rider> riders_;
 };
 
 struct ScatteredTables {
   std::mutex mutex;
   std::map<int32_t, ScatteredTable> tables;
+  std::map<int32_t, int32_t> riders;  // the table at whose places each is read
   std::atomic<int> leases{0};
   bool give_back_early = false;  // a fault to plant: places are taken back when they have been given
 };
@@ -152,6 +187,8 @@ class ScatteredReader final : public ForwardingReader {
   }
 
   kernels::TableView view(int32_t t) const override {
+    if (const auto rider = shared_->riders.find(t); rider != shared_->riders.end())
+      return shared_->tables.at(rider->second).rider_view(t);
     const auto at = shared_->tables.find(t);
     return at != shared_->tables.end() ? at->second.view() : ForwardingReader::view(t);
   }
@@ -179,9 +216,22 @@ class ScatteredStore final : public ForwardingStore {
   Result<StoreForecast> plan(std::vector<StoreTable> tables) override {
     for (StoreTable& t : tables) {
       pinned_.push_back(std::exchange(t.pinned, {}));
-      tiered_.push_back(std::exchange(t.tiered, false));
+      tiered_.push_back(std::exchange(t.tiered, false) && t.columns.empty());
+      if (!t.columns.empty()) shared_->riders[static_cast<int32_t>(pinned_.size()) - 1] = t.ride_with;
     }
+    tables_ = tables;
     return ForwardingStore::plan(std::move(tables));
+  }
+  Status ingest(int32_t t, int64_t first, int64_t n, std::span<const std::byte> rows) override {
+    DPI_RETURN_IF_ERROR(ForwardingStore::ingest(t, first, n, rows));
+    for (const auto& [rider, home] : shared_->riders) {
+      if (home == t) DPI_RETURN_IF_ERROR(derive(rider, t, first, n, rows));
+    }
+    return {};
+  }
+  Status ingest_scale(int32_t t, std::span<const float> scale) override {
+    scale_.assign(scale.begin(), scale.end());
+    return ForwardingStore::ingest_scale(t, scale);
   }
   Status seal() override {
     DPI_RETURN_IF_ERROR(ForwardingStore::seal());
@@ -195,6 +245,8 @@ class ScatteredStore final : public ForwardingStore {
         shared_->tables.try_emplace(table, home_->view(table), pinned_[t], n_pinned,
                                     17u + static_cast<unsigned>(t));
     }
+    for (const auto& [rider, home] : shared_->riders)
+      shared_->tables.at(home).ride(rider, home_->view(rider));
     return {};
   }
   Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override {
@@ -204,7 +256,28 @@ class ScatteredStore final : public ForwardingStore {
   bool needs_ids() const override { return false; }
 
  private:
+  /// What the store that has the rows would compute.
+  Status derive(int32_t rider, int32_t t, int64_t first, int64_t n, std::span<const std::byte> rows) {
+    const StoreTable& home = tables_[static_cast<size_t>(t)];
+    RowScalars scalars({home.name, 0, home.dim, home.dtype});
+    const auto at = static_cast<size_t>(scalars.add(tables_[static_cast<size_t>(rider)].columns));
+    const auto bytes = rows.size() / static_cast<size_t>(n), count = static_cast<size_t>(scalars.count());
+    std::vector<std::byte> row(at + count * sizeof(float));
+    std::vector<float> derived(static_cast<size_t>(n) * count);
+    for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
+      std::memcpy(row.data(), rows.data() + r * bytes, bytes);
+      if (home.dtype == kernels::DType::kI8)
+        std::memcpy(row.data() + tiered::scale_at(home.dim), &scale_[static_cast<size_t>(first) + r],
+                    sizeof(float));
+      scalars.fill(row.data());
+      std::memcpy(derived.data() + r * count, row.data() + at, count * sizeof(float));
+    }
+    return ForwardingStore::ingest(rider, first, n, std::as_bytes(std::span(derived)));
+  }
+
   std::shared_ptr<ScatteredTables> shared_;
+  std::vector<StoreTable> tables_;
+  std::vector<float> scale_;  // of the table that comes by
   std::unique_ptr<StoreReader> home_;
   std::vector<std::vector<PinnedRow>> pinned_;
   std::vector<bool> tiered_;

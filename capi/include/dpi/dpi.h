@@ -196,7 +196,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 one copy, freed with the last; the host tier too where all its tables and the options
  *                                                                 store.* are. A load waits for another of the same tables, and compares every row
  * For tables larger than memory. The rows of tables in the host tier stay in the bundle's file, and a cache of fixed size holds those that calls
- * need; scores are those of resident tables, to the bit where debug.fold=off, else within rounding, since nothing is derived from such rows. The
+ * need; scores are those of resident tables, to the bit where debug.fold is tiered (or off) for both, else within rounding. The
  * file may be replaced by another of its name, but not written to: a row that cannot be read is DPI_E_IO for the call. dpi_model_load_memory
  * has no file, and refuses a host tier with DPI_E_UNSUPPORTED, as does a device whose kernels cannot read host memory:
  *   store.host_bytes      bytes                            0      the host tier: rows, directories, what the index of both takes; 0 = none.
@@ -227,7 +227,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 is fetched behind; fail = DPI_E_NOT_FOUND, and it is fetched behind
  *   table.NAME.default    number                           0      of every column, for miss=default; an external keyed table refuses it
  * For measuring and for finding faults; services have no use for them, and later versions may drop them:
- *   debug.fold         on | off                            on     exact algebra that removes work
+ *   debug.fold         on | tiered | off                   on     exact algebra that removes work; tiered = what tables in a host tier have of it
  *   debug.fuse         on | off                            on     operator fusion; off = primitives one by one
  *   debug.skip         none | lookup,elementwise,merge,tail   none   fusing passes left out
  *   debug.schedule     breadth | depth | single            breadth   issue order of ops

@@ -14,6 +14,7 @@
 
 #include "graph/graph.hpp"
 #include "plan/pinned_row.hpp"
+#include "plan/row_term.hpp"
 
 namespace dpi {
 
@@ -41,6 +42,7 @@ struct PlanOptions {
   int32_t column_align = 16;          // row strides of GEMM inputs are rounded up to this many floats
   std::vector<std::string> tiered;    // tables of the bundle whose rows the store moves
   std::vector<std::string> may_tier;  // the same where nothing is against it: others stay, with a note
+  bool fold_as_tiered = false;        // folds take every table for one whose rows the store moves
   int64_t light_branch = -1;  // a branch that touches fewer floats per row gets no stream of its own; -1 =
                               // 256 with folds, 0 without
 };
@@ -89,20 +91,14 @@ struct PlanTable {
   int32_t source = -1;         // table of the bundle stored as it is; -1 = derived
   bool needs_nonzero = false;  // some op asks for the row-nonzero bits
   int32_t ride_with = -1;      // derived: the PlanTable whose padding may hold it, same rows; -1 = on its own
-  bool tiered = false;         // its lookups read places, which the store says per call; never derived
+  bool tiered = false;         // its lookups read places, which the store says per call
+  bool alone = false;          // what is derived from its rows is derived from them alone (mark_tiered)
   std::vector<PinnedRow> pinned;  // tiered only
 
   /// column k of a derived table is the sum of its terms over the rows of bundle tables (all with `rows` rows
-  /// or more).
-  struct Term {
-    enum class Kind : int32_t { kColumn, kDot };
-    Kind kind = Kind::kColumn;
-    int32_t table = -1;          // of the bundle
-    int32_t column = 0;          // kColumn: which one
-    float factor = 1;            // kColumn
-    std::vector<float> weights;  // kDot: [dim of table]
-  };
-  std::vector<std::vector<Term>> columns;  // [dim], derived only
+  /// or more). One that is tiered rides with the table that all its terms are of, at the places of its rows.
+  using Term = RowTerm;
+  std::vector<DerivedColumn> columns;  // [dim], derived only
 };
 
 /// inputs, outputs, params in the order of the op's row in ops/table.cpp; -1 = absent.

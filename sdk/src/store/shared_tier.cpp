@@ -25,6 +25,20 @@ void append_table(const StoreTable& t, const TierOptions& options, std::string* 
   for (const PinnedRow& p : t.pinned) *to += std::to_string(p.row) + '@' + std::to_string(p.place) + ' ';
 }
 
+/// Scalars that lie beside another table's row: what each is, to the bit.
+void append_scalars(const StoreTable& t, const StoreTable& home, std::string* to) {
+  append_text("scalars of " + home.name, to);
+  for (const DerivedColumn& column : t.columns) {
+    *to += std::to_string(column.size()) + ' ';
+    for (const RowTerm& term : column) {
+      *to += std::to_string(static_cast<int32_t>(term.kind)) + ' ' + std::to_string(term.column) + ' ' +
+             std::to_string(std::bit_cast<uint32_t>(term.factor)) + ' ' +
+             std::to_string(term.weights.size()) + ' ';
+      for (const float w : term.weights) *to += std::to_string(std::bit_cast<uint32_t>(w)) + ' ';
+    }
+  }
+}
+
 }  // namespace
 
 Result<TierClaim> TierClaim::claim(SharedParts* parts, std::string what,
@@ -49,6 +63,10 @@ std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& o
   std::string key;
   for (const StoreTable& t : tables) {
     if (!t.tiered) continue;
+    if (!t.columns.empty()) {
+      append_scalars(t, tables[static_cast<size_t>(t.ride_with)], &key);
+      continue;
+    }
     if (t.content.empty()) return {};
     append_table(t, options, &key);
   }

@@ -1,7 +1,8 @@
 // A host tier as models of an environment hold it together: rows, directory, fetch threads and the file
 // below, once, freed with the last. Models share one when all their tiered tables are equal, row by row, and
-// so are the options that a tier is made of: then every row that it holds is right for each of them, and
-// nothing of it is one model's alone but counters and policies (tiered/cache_member.hpp).
+// so are the options that a tier is made of and the scalars that folds derive from a row: then every row that
+// it holds is right for each of them, and nothing of it is one model's alone but counters and policies
+// (tiered/cache_member.hpp).
 //
 // As with table_blocks.hpp nobody believes what a bundle says of its tables: it only says where to look. Rows
 // that stream in are compared with those of the file below the tier, and a model of which one differs makes a
@@ -19,6 +20,7 @@
 #include "base/status.hpp"
 #include "store/bundle_rows.hpp"
 #include "store/pinned_blocks.hpp"
+#include "store/row_scalars.hpp"
 #include "store/table_store.hpp"
 #include "store/tiered/host_cache.hpp"
 
@@ -34,6 +36,7 @@ struct SharedTier {
   const std::shared_ptr<const void> owner;
   PinnedBlocks pinned;
   std::unique_ptr<BundleRows> rows;
+  std::vector<RowScalars> scalars;           // by the table's number in the cache
   std::unique_ptr<tiered::HostCache> cache;  // goes before what it reads from
 };
 

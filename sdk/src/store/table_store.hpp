@@ -25,6 +25,7 @@
 
 #include "base/status.hpp"
 #include "plan/pinned_row.hpp"
+#include "plan/row_term.hpp"
 
 namespace dpi {
 
@@ -40,6 +41,9 @@ struct StoreTable {
       pinned;  // of a tiered table: acquire gives these places for them, and to no other row of any table
   std::string content;   // what its rows are made of, as the bundle says; "" = it is not to be shared
   bool any_key = false;  // tiered: a call's keys may be others than those of its rows
+  /// Of a tiered table that is derived: it has no rows of its own, but the store computes its columns from
+  /// each row of ride_with as that comes, and both are read at the same place. Nothing of it is ingested.
+  std::vector<DerivedColumn> columns = {};
 };
 
 /// What lookups of a tiered table met so far, and what fetches for it brought.

@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "store/default_row.hpp"
+#include "store/row_scalars.hpp"
 #include "store/tiered/prefill.hpp"
 
 namespace dpi {
@@ -22,14 +23,6 @@ int32_t reserved_places(const std::vector<StoreTable>& tables) {
     for (const PinnedRow& p : t.pinned) n = std::max(n, p.place + 1);
   }
   return n;
-}
-
-std::vector<tiered::TierTable> tier_tables(const std::vector<StoreTable>& tables) {
-  std::vector<tiered::TierTable> rows;
-  for (const StoreTable& t : tables) {
-    if (t.tiered) rows.push_back({t.name, t.rows, t.dim, t.dtype, t.any_key});
-  }
-  return rows;
 }
 
 tiered::CacheOptions cache_options(const TierOptions& options, int32_t reserved) {
@@ -104,6 +97,7 @@ class TieredStore final : public TableStore {
   struct Tiered {
     StoreTable spec;
     int32_t in_cache = -1;
+    int64_t rides_at = -1;  // derived: where in a row of spec.ride_with
     int64_t ingested = 0;
     std::vector<float> scale;  // until seal
   };
@@ -118,6 +112,8 @@ class TieredStore final : public TableStore {
   }
   Status make_cache();
   Status compare(const Tiered& t, int64_t first, int64_t n, std::span<const std::byte> whole);
+  void plan_scalars();
+  tiered::FinishRow finish_row() const;
   void describe_to_prefill();
   Status fill_own();
   Status pin_rows(const Tiered& t);
@@ -150,8 +146,9 @@ Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
   for (const StoreTable& t : tables) {
     if (t.tiered && t.needs_nonzero)
       return internal_error("table '" + t.name + "' is tiered, and a mask asks for its rows");
-    tables_.push_back({t, t.tiered ? n++ : -1, 0, {}});
+    tables_.push_back({t, t.tiered && t.columns.empty() ? n++ : -1, -1, 0, {}});
   }
+  plan_scalars();
   for (StoreTable& t : tables) {
     if (!t.tiered) continue;
     t.tiered = false;
@@ -164,6 +161,29 @@ Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
   return f;
 }
 
+void TieredStore::plan_scalars() {
+  std::vector<RowScalars>& scalars = own_->scalars;
+  scalars.clear();
+  for (const Tiered& t : tables_) {
+    if (t.in_cache >= 0) scalars.emplace_back(tiered::TierTable{t.spec.name, 0, t.spec.dim, t.spec.dtype});
+  }
+  for (Tiered& t : tables_) {
+    if (!t.spec.tiered || t.in_cache >= 0) continue;
+    const Tiered& home = tables_[static_cast<size_t>(t.spec.ride_with)];
+    t.rides_at = scalars[static_cast<size_t>(home.in_cache)].add(t.spec.columns);
+  }
+}
+
+/// Of the tier, which may outlive this store.
+tiered::FinishRow TieredStore::finish_row() const {
+  const auto none = [](const RowScalars& s) { return s.count() == 0; };
+  if (std::all_of(own_->scalars.begin(), own_->scalars.end(), none)) return {};
+  return {[](void* tier, int32_t table, int64_t, std::byte* row) {
+            static_cast<const SharedTier*>(tier)->scalars[static_cast<size_t>(table)].fill(row);
+          },
+          own_.get()};
+}
+
 /// Nothing while another model's tier may do.
 Status TieredStore::make_cache() {
   if (given_ != nullptr || own_->cache != nullptr) return {};
@@ -171,14 +191,15 @@ Status TieredStore::make_cache() {
   for (const Tiered& t : tables_) {
     if (t.in_cache < 0) continue;
     tiered::CacheTable c;
-    c.row = {t.spec.name, t.spec.rows, t.spec.dim, t.spec.dtype, t.spec.any_key};
+    const int32_t scalars = own_->scalars[static_cast<size_t>(t.in_cache)].count();
+    c.row = {t.spec.name, t.spec.rows, t.spec.dim, t.spec.dtype, t.spec.any_key, scalars};
     const TierOptions::Table* o = options_.find(t.spec.name);
     c.default_row = default_row(c.row, rows_of(t), o != nullptr ? o->fill : 0.0f);
     tables.push_back(std::move(c));
   }
   DPI_ASSIGN_OR_RETURN(
       own_->cache, HostCache::make(std::move(tables), cache_options(options_, reserved_), own_->rows.get(),
-                                   {}, on_device_ ? own_->pinned.hooks() : hooks_, hooks_));
+                                   finish_row(), on_device_ ? own_->pinned.hooks() : hooks_, hooks_));
   describe_to_prefill();
   return hot_ != nullptr ? prefill_->choose(*hot_) : Status();
 }
@@ -258,13 +279,19 @@ Status TieredStore::pin_rows(const Tiered& t) {
     auto* row = static_cast<std::byte*>(const_cast<void*>(v.base)) + (p.place - reserved_) * v.row_bytes;
     const std::optional<int64_t> key = keyed ? keyed->key_of(p.row) : p.row;
     uint64_t found = 0;
-    if (key) DPI_RETURN_IF_ERROR(own_->rows->fetch({t.in_cache, {&*key, 1}, &row, &found, 0}));
-    if (found != 0) continue;
+    if (key) {
+      Status got = own_->rows->fetch({t.in_cache, {&*key, 1}, &row, &found, 0});
+      if (!got.ok()) return std::move(got).within("table '" + t.spec.name + "'");
+    }
+    if (found != 0) {
+      own_->scalars[static_cast<size_t>(t.in_cache)].fill(row);
+      continue;
+    }
     if (!keyed)
       return internal_error("table '" + t.spec.name + "' has no row " + std::to_string(p.row) + " to pin");
     const std::byte* const absent =
         static_cast<const std::byte*>(v.base) + cache().default_place(t.in_cache) * v.row_bytes;
-    std::copy_n(absent, tiered::row_bytes({t.spec.name, 0, t.spec.dim, t.spec.dtype}), row);
+    std::copy_n(absent, v.row_bytes, row);
   }
   return {};
 }
@@ -437,6 +464,14 @@ void TieredReader::release() {
 }
 
 kernels::TableView TieredReader::view(int32_t table) const {
+  if (const TieredStore::Tiered& rider = store_.tables_[static_cast<size_t>(table)]; rider.rides_at >= 0) {
+    kernels::TableView v = view(rider.spec.ride_with);
+    v.base = static_cast<const std::byte*>(v.base) + rider.rides_at;
+    v.dim = rider.spec.dim;
+    v.dtype = kernels::DType::kF32;
+    v.scale = nullptr;
+    return v;
+  }
   const TieredStore::Tiered* t = store_.tier(table);
   if (t == nullptr) return plain_->view(table);
   kernels::TableView v = store_.cache().view(t->in_cache);

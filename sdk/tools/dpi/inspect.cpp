@@ -8,7 +8,9 @@
 #include "loaded_model.hpp"
 #include "planned.hpp"
 #include "runtime/model/memory_forecast.hpp"
+#include "runtime/model/table_loader.hpp"
 #include "runtime/model/tiers.hpp"
+#include "store/row_scalars.hpp"
 #include "terminal.hpp"
 
 namespace dpi::tool {
@@ -92,10 +94,11 @@ Json memory_json(const Bundle& bundle, const Graph& graph, const ModelOptions& o
   Json j;
   j["max_rows"] = options.max_rows;
   j["in_host_tier"] = Json::array();
-  for (const PlanTable& t : plan.tables) {
-    if (t.tiered)
-      j["in_host_tier"].push_back(
-          {{"name", t.name}, {"bytes", t.rows * t.dim * kernels::dtype_bytes(t.dtype)}});
+  for (const tiered::TierTable& t : tier_tables(store_tables(bundle, plan, false))) {
+    j["in_host_tier"].push_back({{"name", t.name},
+                                 {"bytes", t.rows * t.dim * kernels::dtype_bytes(t.dtype)},
+                                 {"place_bytes", tiered::row_stride(t)},
+                                 {"derived_scalars", t.scalars}});
   }
   j["host"] = forecast_json(take(forecast_memory(bundle, plan, options, {false, kHostAlignment, 0, 0})));
   j["gpu"] = forecast_json(take(forecast_memory(bundle, plan, options, {true, kDeviceAlignment, 0, 0})));
@@ -206,9 +209,14 @@ void print(const Json& j) {
                "memory: not known, since rows of external tables are elsewhere: options store.* say where");
     return;
   }
-  for (const Json& t : j["memory"]["in_host_tier"])
-    print_line(stdout, "host tier       table %s, %s in the file", t["name"].get<std::string>().c_str(),
-               bytes_text(t["bytes"]).c_str());
+  for (const Json& t : j["memory"]["in_host_tier"]) {
+    const std::string scalars = t["derived_scalars"] == 0
+                                    ? std::string()
+                                    : ", derived scalars among them: " + t["derived_scalars"].dump();
+    print_line(stdout, "host tier       table %s, %s in the file; a row takes %s bytes of the tier%s",
+               t["name"].get<std::string>().c_str(), bytes_text(t["bytes"]).c_str(),
+               t["place_bytes"].dump().c_str(), scalars.c_str());
+  }
   for (const char* where : {"host", "gpu"}) {
     const Json& m = j["memory"][where];
     std::string tier =

@@ -21,6 +21,7 @@ struct Models {
   Folder folder;
   bool made = has_python() && run_script(source_dir() + "/tests/store/engine/make_models.py", folder.path());
   std::string whole = folder.path() + "/whole.h5", external = folder.path() + "/external.h5";
+  std::string sums = folder.path() + "/sums.h5", sums_external = folder.path() + "/sums_external.h5";
 };
 
 const Models& models() {
@@ -69,6 +70,8 @@ Folder::~Folder() {
 bool have_models() { return models().made; }
 const std::string& whole() { return models().whole; }
 const std::string& external() { return models().external; }
+const std::string& sums() { return models().sums; }
+const std::string& sums_external() { return models().sums_external; }
 
 bool have_rocksdb() {
   if (DPI_UNDER_TSAN) return false;  // Debian's library is not instrumented

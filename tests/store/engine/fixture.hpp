@@ -23,6 +23,9 @@ bool have_models();
 /// Written once per process, and removed with it.
 const std::string& whole();
 const std::string& external();
+/// The same tables under heads that are sums and means of rows.
+const std::string& sums();
+const std::string& sums_external();
 
 /// A folder of its own, removed at the end.
 class Folder {

@@ -1,5 +1,6 @@
-"""Writes one model twice: python3 tests/store/engine/make_models.py FOLDER. whole.h5 has all rows; external.h5 has the same, but those of
-`users` and `items` are somewhere else, called by their hash. Tables of every width and type, and one of odd keys."""
+"""Writes two models twice: python3 tests/store/engine/make_models.py FOLDER. whole.h5 has all rows; external.h5 has the same, but those of
+`users` and `items` are somewhere else, called by their hash. Tables of every width and type, and one of odd keys. sums.h5 and
+sums_external.h5 look the same tables up, and their heads are sums and means of rows, which folds derive from each row as it comes."""
 
 import pathlib
 import sys
@@ -22,9 +23,8 @@ def digest_of(table):
     return state.digest().hex()
 
 
-def write(path, external):
-    rng = np.random.default_rng(7)
-    b = Builder("tiers")
+def tables_of(b, rng, external):
+    """The features and tables of both models; gives (feature, table) of those with one id."""
     for name in ("user", "item", "page", "word", "ad"):
         b.categorical(name, ROWS)
     b.categorical("city", 50)
@@ -40,8 +40,13 @@ def write(path, external):
         b.table(name, rng.normal(size=(ROWS, dim)).astype(np.float32), dtype=dtype)
     b.table("cities", rng.normal(size=(50, 4)).astype(np.float32))
     b.keyed_table("keys", KEYS, rng.normal(size=(len(KEYS), 8)).astype(np.float32), default=rng.normal(size=8))
-    values = [b.embed(b.input(f), t) for f, t in (("user", "users"), ("item", "items"), ("page", "pages"), ("word", "words"),
-                                                  ("ad", "ads"), ("city", "cities"), ("key", "keys"))]
+    return (("user", "users"), ("item", "items"), ("page", "pages"), ("word", "words"), ("ad", "ads"), ("city", "cities"), ("key", "keys"))
+
+
+def write(path, external):
+    rng = np.random.default_rng(7)
+    b = Builder("tiers")
+    values = [b.embed(b.input(f), t) for f, t in tables_of(b, rng, external)]
     values.append(b.embed(b.input("seen"), "items", "sum"))
     x = b.concat(values)
     hidden = b.op("Unary", [b.linear(x, rng.normal(size=(8, b.shape(x)[0])).astype(np.float32) * 0.2)], {"kind": "relu"})
@@ -49,6 +54,23 @@ def write(path, external):
     b.write(path)
 
 
+def write_sums(path, external):
+    """A sum and a mean of each row; of bags with padding too; one head with dense weights over all of it."""
+    rng = np.random.default_rng(7)
+    b = Builder("sums")
+    values = {t: b.embed(b.input(f), t) for f, t in tables_of(b, rng, external)}
+    values["seen"] = b.embed(b.input("seen"), "items", "sum")
+    values["recent"] = b.embed(b.input("seen"), "pages", "mean")
+    for name, x in values.items():
+        for kind in ("sum", "mean"):
+            b.head(f"{kind}_{name}", b.op("Reduce", [x], {"kind": kind, "axis": -1, "keepdim": True}), activation="none")
+    x = b.concat(list(values.values()))
+    b.head("weighed", b.linear(x, rng.normal(size=(1, b.shape(x)[0])).astype(np.float32)), activation="none")
+    b.write(path)
+
+
 folder = pathlib.Path(sys.argv[1])
 write(folder / "whole.h5", external=False)
 write(folder / "external.h5", external=True)
+write_sums(folder / "sums.h5", external=False)
+write_sums(folder / "sums_external.h5", external=True)

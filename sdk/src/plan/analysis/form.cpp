@@ -52,12 +52,14 @@ class Expander {
       const int32_t op = by_op_.begin()->first;
       Pending first = std::move(by_op_.begin()->second);
       by_op_.erase(by_op_.begin());
+      weighed_ = first.weighed;
       if (!expand(p_.ops[static_cast<size_t>(op)], first)) form_.terms.push_back(std::move(first));
     }
     while (!by_op_.empty()) {
       const int32_t op = by_op_.begin()->first;
       Pending next = std::move(by_op_.begin()->second);
       by_op_.erase(by_op_.begin());
+      weighed_ = next.weighed;
       if (!may_expand(op, next) || !expand(p_.ops[static_cast<size_t>(op)], next))
         form_.terms.push_back(std::move(next));
     }
@@ -102,6 +104,7 @@ class Expander {
     pending.value = value;
     accumulate(pending.read, read, pending.arrivals == 0);
     ++pending.arrivals;
+    pending.weighed = pending.weighed || weighed_;
     accumulate(pending.coef, c);
   }
 
@@ -172,6 +175,7 @@ class Expander {
   bool scale(int32_t x, int32_t factor, const Dims& out, const FormTerm& t, bool divide) {
     std::vector<double> c = t.coef;
     const std::vector<float>& f = *const_data(p_, factor);
+    weighed_ = true;
     for (size_t k = 0; k < c.size(); ++k) {
       if (!t.read.empty() && !t.read[k]) continue;  // 0 it stays, also where the constant is 0 or not finite
       const auto at = static_cast<size_t>(source_of(static_cast<int64_t>(k), out, value_of(p_, factor).dims));
@@ -195,6 +199,7 @@ class Expander {
       if (op.params[1] >= 0)
         t.assign(param_of(p_, op.params[1]).data.begin(), param_of(p_, op.params[1]).data.end());
       if (depth_ == FormDepth::kFull && !is_light(c, t)) return keep(op);
+      weighed_ = weighed_ || op.params[0] >= 0;
       for (size_t k = 0; k < c.size(); ++k) {
         form_.bias += c[k] * t[k % last];
         c[k] *= s[k % last];
@@ -221,9 +226,10 @@ class Expander {
     }
     if (depth_ == FormDepth::kSums && const_data(p_, op.inputs[0]) == nullptr) {
       // The dot product with the last layer's weights is the term; what stands behind it is not taken apart.
-      form_.terms.push_back({op.inputs[0], std::move(x), {}});
+      form_.terms.push_back({op.inputs[0], std::move(x), {}, true});
       return true;
     }
+    weighed_ = true;
     add(op.inputs[0], x);
     return true;
   }
@@ -295,6 +301,7 @@ class Expander {
   const Index& ix_;
   FormDepth depth_;
   LinearForm form_;
+  bool weighed_ = false;                              // FormTerm::weighed of what the op under hand adds
   std::map<int32_t, Pending, std::greater<>> by_op_;  // by producer, last op first
   std::map<int32_t, std::vector<double>> inputs_;
 };

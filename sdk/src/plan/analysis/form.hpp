@@ -10,6 +10,7 @@ struct FormTerm {
   int32_t value = -1;
   std::vector<double> coef;  // one per element of the value
   std::vector<bool> read;  // elements that count; coef is 0 at the others, which slices left out. Empty: all
+  bool weighed = false;    // dense weights or constants of the bundle are in coef, not only the graph's shape
 };
 
 struct LinearForm {

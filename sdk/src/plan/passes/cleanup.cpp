@@ -128,6 +128,9 @@ void compact_params(Plan& plan) {
 void compact_tables(Plan& plan) {
   std::vector<char> used(plan.tables.size(), 0);
   for (const PlanOp& op : plan.ops) mark(used, op.tables);
+  for (size_t t = 0; t < used.size(); ++t) {  // what rides with rows that the store moves has no other home
+    if (used[t] && plan.tables[t].tiered) mark(used, {plan.tables[t].ride_with});
+  }
   const std::vector<int32_t> map = renumber(used);
   keep_used(plan.tables, map);
   for (PlanOp& op : plan.ops) remap(op.tables, map);

@@ -32,6 +32,14 @@ bool linear_pooling(const kernels::EmbedAttrs& e) {
          e.mask != kernels::MaskRule::kNonzero;
 }
 
+/// A few of the names, and how many more.
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t kSome = 4;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kSome); ++i) text += (i == 0 ? "'" : ", '") + names[i] + "'";
+  return names.size() > kSome ? text + " and " + std::to_string(names.size() - kSome) + " more" : text;
+}
+
 }  // namespace
 
 Scalars::Scalars(Plan& plan) : p_(plan) {
@@ -66,11 +74,22 @@ bool Scalars::can_take(const Index& index, const FormTerm& t) const {
   if (op->kind == OpKind::kEmbed) {
     // A column that nothing reads may hold what is not finite: 0 times that would reach the score.
     const bool whole = std::find(t.read.begin(), t.read.end(), false) == t.read.end();
-    // A derived column would have to be kept for each row that comes and goes.
-    if (p_.tables[static_cast<size_t>(op->tables[0])].tiered) return false;
-    return whole && linear_pooling(std::get<kernels::EmbedAttrs>(op->attrs));
+    return whole && linear_pooling(std::get<kernels::EmbedAttrs>(op->attrs)) && !keeps_explicit(index, t);
   }
   return numeric_projection(p_, *op);
+}
+
+bool Scalars::is_alone(const PlanOp& embed) const {
+  return p_.tables[static_cast<size_t>(embed.tables[0])].alone;
+}
+
+const PlanTable& Scalars::table_of(const Index& index, const FormTerm& t) const {
+  return p_.tables[static_cast<size_t>(producer(p_, index, t.value)->tables[0])];
+}
+
+bool Scalars::keeps_explicit(const Index& index, const FormTerm& t) const {
+  const PlanOp* op = producer(p_, index, t.value);
+  return op && op->kind == OpKind::kEmbed && t.weighed && is_alone(*op);
 }
 
 /// All that it adds to the channels is one column of a stored table.
@@ -78,11 +97,20 @@ bool Scalars::is_plain(const Field& f) {
   return f.terms.size() == 1 && f.terms.begin()->second.size() == 1 && f.direct_table >= 0;
 }
 
+/// What it adds needs no derived table, nor would be nearer in one. Kernels round i8 in the pooling, where a
+/// derived column is rounded before: a tiered one has what it would have if all were resident.
+bool Scalars::reads_as_stored(const Field& f) const {
+  if (!is_plain(f)) return false;
+  const PlanTable& table = p_.tables[static_cast<size_t>(f.direct_table)];
+  if (table.dtype == kernels::DType::kI8) return partner_table(f, true) < 0;
+  return table.tiered || partner_table(f, false) < 0;
+}
+
 /// Of the table of columns first .. last of a bag's ids; none where a stored table is read as it is.
 int64_t Scalars::derived_bytes(const Field& f) const {
   if (f.terms.empty()) return 0;
   const int32_t first = f.terms.begin()->first, last = f.terms.rbegin()->first;
-  if (is_plain(f) && partner_table(f) < 0) return 0;
+  if (reads_as_stored(f)) return 0;
   return f.rows * static_cast<int64_t>(sizeof(float)) * (last - first + 1);
 }
 
@@ -112,7 +140,8 @@ bool Scalars::within_budget(int64_t growth) {
 Scalars::Field* Scalars::find_field(const PlanOp& embed) {
   const auto& attrs = std::get<kernels::EmbedAttrs>(embed.attrs);
   const auto it = std::find_if(fields_.begin(), fields_.end(), [&](const Field& f) {
-    return f.input == embed.inputs[0] && same_pooling(f.embed, attrs);
+    return f.input == embed.inputs[0] && same_pooling(f.embed, attrs) &&
+           f.own_table == (is_alone(embed) ? embed.tables[0] : -1);
   });
   return it == fields_.end() ? nullptr : &*it;
 }
@@ -129,6 +158,7 @@ Scalars::Field& Scalars::field_of(const PlanOp& embed) {
   f.embed = attrs;
   f.embed.empty = 0;
   f.rows = table.rows;
+  if (is_alone(embed)) f.own_table = embed.tables[0];
   fields_.push_back(std::move(f));
   return fields_.back();
 }
@@ -211,7 +241,9 @@ int32_t Scalars::cross_scalars(const Index& index, const PlanOp& cross,
   int64_t bytes = 0;
   for (const std::vector<double>& w : weights) {
     forms.push_back(linear_form(p_, index, cross.inputs[0], w, FormDepth::kFull));
-    for (const FormTerm& t : forms.back().terms) {
+    for (FormTerm& t : forms.back().terms) {
+      t.weighed = true;
+      if (keeps_explicit(index, t)) explicit_.push_back(table_of(index, t).name);
       if (!can_take(index, t)) return -1;
       const int64_t by = growth(index, t, first, first + static_cast<int32_t>(count) - 1);
       if (grown.emplace(t.value, by).second) bytes += by;
@@ -285,6 +317,7 @@ void Scalars::take(const Index& index, LinearForm& form) {
     } else if (op && op->kind == OpKind::kFm && t.coef[0] == 1.0 && take_fm(index, t, next)) {
       own_channel();
     } else {
+      if (keeps_explicit(index, t)) explicit_.push_back(table_of(index, t).name);
       rest.push_back(std::move(t));
     }
   }
@@ -301,7 +334,7 @@ void Scalars::take(const Index& index, LinearForm& form) {
 }
 
 /// A stored table of the same ids whose row the scalars may ride with: the widest.
-int32_t Scalars::partner_table(const Field& f) const {
+int32_t Scalars::partner_table(const Field& f, bool or_tiered) const {
   int32_t best = -1;
   const auto found = embeds_.find(f.input);
   if (found == embeds_.end()) return best;
@@ -309,7 +342,7 @@ int32_t Scalars::partner_table(const Field& f) const {
     const PlanOp& op = p_.ops[i];
     if (op.kind != OpKind::kEmbed) continue;  // dead by now
     const PlanTable& t = p_.tables[static_cast<size_t>(op.tables[0])];
-    if (t.source < 0 || t.tiered || t.rows != f.rows || t.dim < 2) continue;
+    if (t.source < 0 || (t.tiered && !or_tiered) || t.rows != f.rows || t.dim < 2) continue;
     if (best < 0 || t.dim > p_.tables[static_cast<size_t>(best)].dim) best = op.tables[0];
   }
   return best;
@@ -335,28 +368,61 @@ void Scalars::finish_fields(PlanOp& op) {
   }
   for (const Field& f : fields_) {
     const int32_t first = f.terms.begin()->first, last = f.terms.rbegin()->first;
-    const int32_t partner = partner_table(f);
     kernels::ScalarField s;
     s.embed = f.embed;
     s.input = operand(f.input);
     s.first_channel = first;
     s.count = last - first + 1;
-    const bool plain = is_plain(f) && partner < 0;
     int32_t table = f.direct_table;
-    if (!plain) {
-      PlanTable t;
-      t.name = p_.features[static_cast<size_t>(value_of(p_, f.input).feature)].name + ".scalars";
-      t.rows = f.rows;
-      t.dim = s.count;
-      t.ride_with = partner;
-      t.columns.resize(static_cast<size_t>(s.count));
-      for (const auto& [c, terms] : f.terms) t.columns[static_cast<size_t>(c - first)] = terms;
-      p_.tables.push_back(std::move(t));
+    if (!reads_as_stored(f)) {
+      p_.tables.push_back(derived_table(f));
       table = static_cast<int32_t>(p_.tables.size() - 1);
     }
     s.table = table_slot(table);
     op.scalars.push_back(s);
   }
+}
+
+PlanTable Scalars::derived_table(const Field& f) const {
+  const int32_t first = f.terms.begin()->first, last = f.terms.rbegin()->first;
+  PlanTable t;
+  t.name = p_.features[static_cast<size_t>(value_of(p_, f.input).feature)].name + ".scalars";
+  t.rows = f.rows;
+  t.dim = last - first + 1;
+  t.tiered = f.own_table >= 0 && p_.tables[static_cast<size_t>(f.own_table)].tiered;
+  t.ride_with = t.tiered ? f.own_table : partner_table(f, false);
+  t.columns.resize(static_cast<size_t>(t.dim));
+  for (const auto& [c, terms] : f.terms) t.columns[static_cast<size_t>(c - first)] = terms;
+  return t;
+}
+
+void Scalars::note_explicit() {
+  std::sort(explicit_.begin(), explicit_.end());
+  explicit_.erase(std::unique(explicit_.begin(), explicit_.end()), explicit_.end());
+  if (explicit_.empty()) return;
+  p_.notes.push_back(
+      "fold: linear parts of " + some_of(explicit_) +
+      " stay explicit: dense weights are in them, and the host tier keeps no columns of these");
+}
+
+/// A resident feature has one column for what several tables add to a channel.
+void Scalars::note_apart() {
+  std::vector<std::string> apart;
+  const auto meet = [](const Field& a, const Field& b) {
+    return std::any_of(a.terms.begin(), a.terms.end(),
+                       [&b](const auto& term) { return b.terms.contains(term.first); });
+  };
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    const Field& f = fields_[i];
+    const bool met =
+        std::any_of(fields_.begin(), fields_.begin() + static_cast<std::ptrdiff_t>(i), [&](const Field& g) {
+          return f.own_table >= 0 && g.input == f.input && same_pooling(g.embed, f.embed) && meet(f, g);
+        });
+    if (met) apart.push_back(p_.tables[static_cast<size_t>(f.own_table)].name);
+  }
+  if (apart.empty()) return;
+  p_.notes.push_back("fold: scalars of " + some_of(apart) +
+                     " stay apart from other tables' of the same ids: rows of the host tier come one by one");
 }
 
 /// A feature has a field per vector of FM; its coefficients ride with the first, or with a field of their
@@ -390,6 +456,8 @@ void Scalars::finish_numerics(PlanOp& op) {
 void Scalars::finish() {
   for (PlanOp& op : new_ops_) p_.ops.push_back(std::move(op));
   new_ops_.clear();
+  note_explicit();
+  note_apart();
   if (n_channels_ == 0) return;
   PlanOp op;
   op.kind = OpKind::kMultiLookup;

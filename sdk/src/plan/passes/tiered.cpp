@@ -24,6 +24,12 @@ class Placer {
     return p_.tables[static_cast<size_t>(op.tables[static_cast<size_t>(table)])].tiered;
   }
 
+  /// The table at whose places the rows are read.
+  int32_t rows_of(int32_t table) const {
+    const PlanTable& t = p_.tables[static_cast<size_t>(table)];
+    return t.source < 0 ? t.ride_with : table;
+  }
+
   /// The value with the places in `table` of the ids in `bags`.
   int32_t places_of(int32_t bags, int32_t table) {
     const PlanValue& ids = value_of(p_, bags);
@@ -66,7 +72,7 @@ class Placer {
     const auto place = [&](auto& field) {
       int32_t value = op.inputs[static_cast<size_t>(field.input)];
       if (tiered(op, field.table)) {
-        const int32_t table = op.tables[static_cast<size_t>(field.table)];
+        const int32_t table = rows_of(op.tables[static_cast<size_t>(field.table)]);
         pin_padding(table, &field.embed);
         value = places_of(value, table);
       }
@@ -101,6 +107,7 @@ Result<Plan> mark_tiered(Plan plan, const PlanOptions& options) {
     if (t.needs_nonzero)
       plan.notes.push_back("table '" + t.name + "' stays resident: a mask asks which of its rows are zero");
   }
+  for (PlanTable& t : plan.tables) t.alone = t.tiered || options.fold_as_tiered;
   return plan;
 }
 

@@ -188,6 +188,13 @@ bool set_skip(ModelOptions& o, std::string_view s) {
   return true;
 }
 
+bool set_fold(ModelOptions& o, std::string_view s) {
+  if (s != "on" && s != "tiered" && s != "off") return false;
+  o.fold = s != "off";
+  o.fold_as_tiered = s == "tiered";
+  return true;
+}
+
 bool set_device(ModelOptions& o, std::string_view s) {
   if (!backend::is_plugin_name(s)) return false;
   o.device = std::string(s);
@@ -208,7 +215,10 @@ const std::vector<OptionDef>& definitions() {
       number<int64_t>("max_rows", "1 .. 1048576", &M::max_rows, 1, 1048576),
       number<int64_t>("max_nnz", "1 .. 268435456", &M::max_nnz, 1, 268435456),
       number<int32_t>("max_contexts", "1 .. 1024", &M::max_contexts, 1, 1024),
-      choice<bool>("debug.fold", "on or off", &M::fold, {{"off", 0}, {"on", 1}}),
+      {"debug.fold", "on, tiered or off", set_fold,
+       [](const M& o) {
+         return std::string(!o.fold ? "off" : o.fold_as_tiered ? "tiered" : "on");
+       }},
       choice<bool>("debug.fuse", "on or off", &M::fuse, {{"off", 0}, {"on", 1}}),
       choice<ScheduleMode>("debug.schedule", "breadth, depth or single", &M::schedule,
                            {{"breadth", 0}, {"depth", 1}, {"single", 2}}),
@@ -300,6 +310,7 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
 PlanOptions plan_options(const ModelOptions& options) {
   PlanOptions p;
   p.fold = options.fold;
+  p.fold_as_tiered = options.fold_as_tiered;
   p.fuse = options.fuse;
   p.schedule = options.schedule;
   p.order = options.order;

@@ -40,6 +40,7 @@ struct ModelOptions {
   int64_t max_nnz = int64_t{1} << 20;  // ids per sequence feature and chunk
   int32_t max_contexts = 0;            // 0 = hardware threads
   bool fold = true;
+  bool fold_as_tiered = false;  // only folds that tables in the host tier have too
   bool fuse = true;
   ScheduleMode schedule = ScheduleMode::kBreadthFirst;
   StartOrder order = StartOrder::kCost;

@@ -49,15 +49,7 @@ void add_term(const Term& term, const float* rows, int64_t first, int64_t n, int
               size_t column, size_t columns) {
   for (int64_t r = 0; r < n; ++r) {
     const float* row = rows + r * dim;
-    double sum = 0;
-    switch (term.kind) {
-      case Term::Kind::kColumn:
-        sum = static_cast<double>(term.factor) * row[term.column];
-        break;
-      case Term::Kind::kDot:
-        for (int64_t k = 0; k < dim; ++k) sum += static_cast<double>(term.weights[k]) * row[k];
-        break;
-    }
+    const double sum = term.value(dim, [row](int64_t k) { return row[k]; });
     const size_t at = static_cast<size_t>(first - d->first + r) * columns + column;
     if (at < d->sums.size()) d->sums[at] += sum;
   }
@@ -95,7 +87,7 @@ class Loader {
   Loader(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch)
       : bundle_(bundle), plan_(plan), store_(store), watch_(watch) {
     for (size_t t = 0; t < plan.tables.size(); ++t) {
-      if (plan.tables[t].source >= 0) continue;
+      if (plan.tables[t].source >= 0 || plan.tables[t].tiered) continue;  // the store derives a tiered one
       derived_.push_back({static_cast<int32_t>(t), only_source(plan.tables[t]), 0, {}});
     }
   }
@@ -365,6 +357,8 @@ std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, boo
     if (t.source >= 0) {
       const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(t.source)];
       tables.back().any_key = spec.external && spec.key_set >= 0;
+    } else if (t.tiered) {
+      tables.back().columns = t.columns;
     }
     if (share) tables.back().content = content_of(bundle, t);
   }
@@ -390,7 +384,7 @@ uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_dev
     const auto rows = static_cast<uint64_t>(t.rows), dim = static_cast<uint64_t>(t.dim);
     if (t.needs_nonzero) kept += (rows + 63) / 64 * sizeof(uint64_t);
     if (t.dtype == kernels::DType::kI8) kept += rows * sizeof(float);
-    if (t.source >= 0) continue;
+    if (t.source >= 0 || t.tiered) continue;
     if (const int32_t source = only_source(t); source >= 0) {
       columns[static_cast<size_t>(source)] += dim;
     } else {

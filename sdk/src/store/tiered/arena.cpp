@@ -106,7 +106,8 @@ int64_t row_bytes(const TierTable& table) {
 }
 
 int64_t row_stride(const TierTable& table) {
-  const int64_t bytes = row_bytes(table);
+  const int64_t scalars = table.scalars * static_cast<int64_t>(sizeof(float));
+  const int64_t bytes = scalars > 0 ? scalars_at(table) + scalars : row_bytes(table);
   if (bytes <= 32)
     return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(bytes, 4))));
   return bytes <= 64 ? 64 : round_up(bytes, 32);

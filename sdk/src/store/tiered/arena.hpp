@@ -23,16 +23,20 @@ namespace dpi::tiered {
 struct TierTable {
   std::string name;
   int64_t rows = 0;  // of the table in the tier below, for the split of the budget; 0 = not known
-  int32_t dim = 0;   // derived scalars included
+  int32_t dim = 0;
   kernels::DType dtype = kernels::DType::kF32;
   bool any_key = false;  // a call may have more keys than the table has rows
+  int32_t scalars = 0;   // floats that are derived from a row and lie behind it
 };
 
-/// Bytes of a row. Of i8 its scale is a part, a float behind the columns, rounded up to 4 bytes.
+/// Bytes of a row as its source writes it. Of i8 its scale is a part, a float behind the columns, rounded up
+/// to 4 bytes.
 int64_t row_bytes(const TierTable& table);
+/// Where its derived scalars lie.
+inline int64_t scalars_at(const TierTable& table) { return (row_bytes(table) + 3) / 4 * 4; }
 /// Where the scale lies in a row of i8.
 inline int64_t scale_at(int32_t dim) { return (int64_t{dim} + 3) / 4 * 4; }
-/// Bytes that one row takes in the arena: as store/arena_map.hpp pads them.
+/// Bytes that one row takes in the arena with its scalars: as store/arena_map.hpp pads them.
 int64_t row_stride(const TierTable& table);
 
 /// How a budget is spent. Pure arithmetic: what is forecast is what is taken.

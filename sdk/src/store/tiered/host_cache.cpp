@@ -59,9 +59,10 @@ Status HostCache::build(std::vector<CacheTable> tables, const CacheOptions& opti
   DPI_ASSIGN_OR_RETURN(const ArenaPlan plan,
                        plan_arena(rows, options.budget, options.shards, options.reserved));
   DPI_ASSIGN_OR_RETURN(arena_, Arena::make(plan, for_rows, hooks));
+  finish_ = finish;
   build_shards();
   build_tables(std::move(tables));
-  make_fetcher(source, finish);
+  make_fetcher(source);
   return fetcher_->start();
 }
 
@@ -97,8 +98,7 @@ void HostCache::build_tables(std::vector<CacheTable> tables) {
     t.directory = &directories_[c];
     t.code = t.directory->table(static_cast<uint32_t>(plan.code_of[i]));
     t.shards = class_shards_[c].data();
-    const auto& row = t.spec.default_row;
-    if (!row.empty()) std::memcpy(arena_.row(t.size_class, t.default_place), row.data(), row.size());
+    put_row(static_cast<int32_t>(i), 0, t.spec.default_row, arena_.row(t.size_class, t.default_place));
     tables_.push_back(std::move(t));
   }
   std::vector<MissPolicy> policies;
@@ -115,14 +115,20 @@ std::shared_ptr<CacheMember> HostCache::join(std::vector<MissPolicy> policies) c
   return member;
 }
 
-void HostCache::make_fetcher(RowSource* source, FinishRow finish) {
+/// A row that no fetch brings.
+void HostCache::put_row(int32_t table, int64_t key, std::span<const std::byte> row, std::byte* to) const {
+  if (!row.empty()) std::memcpy(to, row.data(), row.size());
+  if (finish_.finish != nullptr) finish_.finish(finish_.context, table, key, to);
+}
+
+void HostCache::make_fetcher(RowSource* source) {
   std::vector<Fetcher::Row> rows;
   for (const Table& t : tables_) {
     const int64_t stride = arena_.plan().classes[static_cast<size_t>(t.size_class)].stride;
     rows.push_back({t.spec.row.name, t.spec.source_bytes, stride});
   }
   fetcher_ = std::make_unique<Fetcher>(
-      options_.fetch, source, std::move(rows), finish, [this] { idle(); }, kLearnEvery);
+      options_.fetch, source, std::move(rows), finish_, [this] { idle(); }, kLearnEvery);
 }
 
 HostCache::~HostCache() = default;
@@ -206,7 +212,7 @@ bool HostCache::preload(int32_t table, int64_t key, std::span<const std::byte> r
   if (shard->spare() <= 0) return false;
   const Shard::Claimed claimed = shard->claim({t.code, h, key}, false, nullptr, monotonic_ns());
   if (claimed.what != Shard::Claim::kStarted) return claimed.what == Shard::Claim::kPlace;
-  std::memcpy(arena_.row(t.size_class, claimed.place), row.data(), row.size());
+  put_row(table, key, row, arena_.row(t.size_class, claimed.place));
   shard->publish(claimed.flight, true, monotonic_ns(), heat);
   return true;
 }

@@ -29,7 +29,7 @@
 namespace dpi::tiered {
 
 struct CacheTable {
-  TierTable row;                           // derived scalars included
+  TierTable row;
   int64_t source_bytes = 0;                // what the source writes; 0 = the whole row
   MissPolicy policy = MissPolicy::kExact;  // of the first member
   std::vector<std::byte> default_row;      // of absent keys; empty = zeros
@@ -128,7 +128,8 @@ class HostCache {
                FinishRow finish, const MemoryHooks& for_rows, const MemoryHooks& hooks);
   void build_shards();
   void build_tables(std::vector<CacheTable> tables);
-  void make_fetcher(RowSource* source, FinishRow finish);
+  void make_fetcher(RowSource* source);
+  void put_row(int32_t table, int64_t key, std::span<const std::byte> row, std::byte* to) const;
   void idle();
   void drain_samples();
 
@@ -170,6 +171,7 @@ class HostCache {
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<Table> tables_;
   Epochs epochs_;
+  FinishRow finish_;  // also of rows that no fetch brings: defaults, and those that come while loading
   std::unique_ptr<Fetcher> fetcher_;
   uint64_t expired_ns_ = 0;  // idle's
   std::timed_mutex scarce_;  // of the one call that waits for places
