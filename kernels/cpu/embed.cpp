@@ -9,21 +9,6 @@ namespace {
 
 constexpr int64_t kAhead = 8;  // rows of a bag that are asked for before they are read
 
-/// Calls body with the row type as a constant.
-template <class Body>
-DPI_INLINE void with_dtype(DType dtype, Body&& body) {
-  switch (dtype) {
-    case DType::kF32:
-      return body.template operator()<DType::kF32>();
-    case DType::kF16:
-      return body.template operator()<DType::kF16>();
-    case DType::kBF16:
-      return body.template operator()<DType::kBF16>();
-    case DType::kI8:
-      return body.template operator()<DType::kI8>();
-  }
-}
-
 template <DType T>
 DPI_INLINE void decode_as(const TableView& t, int64_t id, float* dst) {
   const char* row = table_row(t, id);

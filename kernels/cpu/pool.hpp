@@ -16,6 +16,21 @@ DPI_INLINE Vec row_scale(const TableView& t, int64_t id) {
   return Vec::all(t.dtype == DType::kI8 ? t.scale[id * t.scale_stride] : 1.0f);
 }
 
+/// Calls body with the row type as a constant.
+template <class Body>
+DPI_INLINE void with_dtype(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::kF32:
+      return body.template operator()<DType::kF32>();
+    case DType::kF16:
+      return body.template operator()<DType::kF16>();
+    case DType::kBF16:
+      return body.template operator()<DType::kBF16>();
+    case DType::kI8:
+      return body.template operator()<DType::kI8>();
+  }
+}
+
 /// Elements [i, i + n) of a row, n <= W.
 template <DType T>
 DPI_INLINE Vec load_row(const char* row, Vec scale, int64_t i, int64_t n) {
@@ -41,9 +56,9 @@ DPI_INLINE void prefetch_bytes(const char* at, int64_t bytes) {
   } while (at < end);
 }
 
-DPI_INLINE int64_t row_data_bytes(const TableView& t) {
-  return t.dim * (t.dtype == DType::kF32 ? 4 : t.dtype == DType::kI8 ? 1 : 2);
-}
+DPI_INLINE int64_t element_bytes(DType t) { return t == DType::kF32 ? 4 : t == DType::kI8 ? 1 : 2; }
+
+DPI_INLINE int64_t row_data_bytes(const TableView& t) { return t.dim * element_bytes(t.dtype); }
 
 /// The cache lines that hold a row's elements.
 DPI_INLINE void prefetch_row(const TableView& t, int64_t id) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <dpi/kernels/binary.hpp>
+#include <dpi/kernels/co_action.hpp>
 #include <dpi/kernels/concat.hpp>
 #include <dpi/kernels/cross_v1.hpp>
 #include <dpi/kernels/elementwise.hpp>
@@ -54,6 +55,7 @@ int64_t spare_floats(const MultiLookupAttrs& attrs, bool has_out, DimOf dim_of) 
   F(void, cross_v1_closed, (const CrossV1ClosedArgs& a))                         \
   F(void, fm, (const FmArgs& a))                                                 \
   F(void, tail, (const TailArgs& a))                                             \
+  F(void, co_action, (const CoActionArgs& a))                                    \
   F(void, layer_norm, (const LayerNormArgs& a))                                  \
   F(void, softmax, (const SoftmaxArgs& a))                                       \
   F(void, reduce, (const ReduceArgs& a))                                         \

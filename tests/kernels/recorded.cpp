@@ -122,6 +122,26 @@ DenseAttrs dense_from(const json& j, OpCase* c) {
   return {};
 }
 
+CoActionAttrs co_action_from(const json& j) {
+  CoActionAttrs a;
+  for (const json& l : j.at("levels")) {
+    a.levels[a.n_levels++] = {l.at("inputs"), l.at("outputs"), l.at("weight"),
+                              l.at("bias"),   l.at("out_col"), unary_from(l.at("act"))};
+  }
+  a.orders = j.at("orders");
+  a.joined = j.at("joined");
+  a.weight_step = j.at("weight_step");
+  a.out_step = j.at("out_step");
+  a.feed_col = j.at("feed_col");
+  a.feed_dim = j.at("feed_dim");
+  a.mean = j.at("mean");
+  a.mask = as<MaskRule>(j, "mask");
+  a.pad_id = j.at("pad_id");
+  a.max_len = j.at("max_len");
+  a.mapped = j.at("mapped");
+  return a;
+}
+
 using ReadAttrs = OpAttrs (*)(const json& j, OpCase* c);
 
 // What op_vectors/record_ops.py writes for each op.
@@ -172,6 +192,7 @@ const std::map<OpKind, ReadAttrs> kReaders = {
      [](const json& j, OpCase*) -> OpAttrs { return TopKAttrs{j.at("axis"), j.at("largest"), j.at("k")}; }},
     {OpKind::kGather, [](const json& j, OpCase*) -> OpAttrs { return GatherAttrs{j.at("axis")}; }},
     {OpKind::kWhere, [](const json&, OpCase*) -> OpAttrs { return std::monostate{}; }},
+    {OpKind::kCoAction, [](const json& j, OpCase*) -> OpAttrs { return co_action_from(j); }},
 };
 
 OpAttrs attrs_from(const json& j, OpCase* c) {
@@ -289,10 +310,10 @@ void repeat_value(CaseValue* v, int64_t rows) {
   }
 }
 
-// BroadcastRows keeps its few source rows: only the map grows.
+// The bags of shared rows keep their number: only the map grows.
 void repeat_rows(OpCase* c, int64_t rows) {
-  if (c->row_map.empty()) {
-    for (CaseValue& v : c->inputs) repeat_value(&v, rows);
+  for (CaseValue& v : c->inputs) {
+    if (c->row_map.empty() || !v.is_bags) repeat_value(&v, rows);
   }
   const std::vector<int32_t> map = c->row_map;
   for (size_t r = map.size(); !map.empty() && r < static_cast<size_t>(rows); ++r)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <dpi/kernels/binary.hpp>
+#include <dpi/kernels/co_action.hpp>
 #include <dpi/kernels/concat.hpp>
 #include <dpi/kernels/cross_v1.hpp>
 #include <dpi/kernels/dense.hpp>
@@ -45,7 +46,7 @@ using OpAttrs =
                  kernels::SoftmaxAttrs, kernels::ReduceAttrs, kernels::ConcatAttrs, kernels::ViewAttrs,
                  kernels::RecurrentAttrs, kernels::MultiLookupAttrs, kernels::DenseAttrs,
                  kernels::ElementwiseAttrs, kernels::CrossV1Attrs, kernels::FmAttrs, kernels::TailAttrs,
-                 kernels::TopKAttrs, kernels::GatherAttrs>;
+                 kernels::TopKAttrs, kernels::GatherAttrs, kernels::CoActionAttrs>;
 
 /// The arrays that pointers inside OpAttrs point to, owned by whoever owns the attributes.
 struct OpArrays {
@@ -99,6 +100,7 @@ kernels::TailArgs tail_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::WhereArgs where_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::TopKArgs top_k_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::GatherArgs gather_args(const OwnedOp& op, const dpi_op_call& call);
+kernels::CoActionArgs co_action_args(const OwnedOp& op, const dpi_op_call& call);
 
 namespace ops {
 
@@ -145,6 +147,7 @@ Status check_tail(const OpChecker& c);
 Status check_where(const OpChecker& c);
 Status check_top_k(const OpChecker& c);
 Status check_gather(const OpChecker& c);
+Status check_co_action(const OpChecker& c);
 
 // OpForm::graph_text.
 std::string embed_graph_text(const OpText& t);
@@ -178,6 +181,7 @@ std::string fm_text(const OpText& t);
 std::string tail_text(const OpText& t);
 std::string top_k_text(const OpText& t);
 std::string gather_text(const OpText& t);
+std::string co_action_text(const OpText& t);
 
 // OpForm::work.
 OpWork linear_work(const OpSizes& s);
@@ -186,6 +190,7 @@ OpWork recurrent_work(const OpSizes& s);
 OpWork multi_lookup_work(const OpSizes& s);
 OpWork dense_work(const OpSizes& s);
 OpWork cross_v1_work(const OpSizes& s);
+OpWork co_action_work(const OpSizes& s);
 
 }  // namespace ops
 }  // namespace dpi

@@ -373,6 +373,15 @@ constexpr std::array<OpForm, kOpCount> kForms = {{
      .text = gather_text,
      .work = element_work,
      .ref = run<ref::gather, gather_args>},
+    {.kind = OpKind::kCoAction,
+     .name = "CoAction",
+     .inputs = {"induction", "feed"},
+     .outputs = {"y"},
+     .attrs = copy<kernels::CoActionAttrs>,
+     .check = check_co_action,
+     .text = co_action_text,
+     .work = co_action_work,
+     .ref = run<ref::co_action, co_action_args>},
 }};
 
 // ---- what the compiler checks

@@ -8,6 +8,7 @@ import pathlib
 
 import numpy as np
 
+import co_actions
 import lookups
 import selections
 from recorder import Bags, Const, Recorder, f32, f64
@@ -356,7 +357,7 @@ def main():
     recorders = [lookups.record_embed, lookups.record_mask, lookups.record_multi_lookup, record_unary, record_binary,
                  record_elementwise, record_linear, record_matmul, record_dense, record_layer_norm, record_softmax,
                  record_reduce, record_moves, record_recurrent, record_interactions,
-                 selections.record_compare, selections.record_circles, selections.record_order]
+                 selections.record_compare, selections.record_circles, selections.record_order, co_actions.record_co_action]
     with np.errstate(invalid="ignore", divide="ignore"):
         for seed, record in enumerate(recorders):
             record(rec, np.random.default_rng(seed))

@@ -37,7 +37,9 @@ enum class OpKind : int32_t {
   kWhere = 22,
   kTopK = 23,
   kGather = 24,
-  kCount = 25,
+  // fused forms that came later
+  kCoAction = 25,  // CAN: a micro-MLP out of one feature's row over the items of another
+  kCount = 26,
 };
 
 }  // namespace dpi::kernels

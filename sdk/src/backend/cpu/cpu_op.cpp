@@ -92,6 +92,7 @@ constexpr std::array<CpuForm, kOpCount> kForms = {{
     {OpKind::kWhere, run_vector<&F::where, where_args>},
     {OpKind::kTopK, nullptr, run_ref},
     {OpKind::kGather, nullptr, run_ref},
+    {OpKind::kCoAction, run_vector<&F::co_action, co_action_args>},
 }};
 
 #ifndef DPI_SANITIZED  // where g++ takes no address for a constant

@@ -74,6 +74,7 @@ constexpr CudaForm kForms[] = {
     {OpKind::kWhere, start<cuda::where, where_args>},
     {OpKind::kTopK, start<cuda::top_k, top_k_args>},
     {OpKind::kGather, start<cuda::gather, gather_args>},
+    {OpKind::kCoAction, start<cuda::co_action, co_action_args>},
 };
 
 // By kind; null where there is no line.
