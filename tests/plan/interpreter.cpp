@@ -146,6 +146,7 @@ class Machine {
   void run_lookup(const PlanOp& op);
   void run_dense(const PlanOp& op);
   void run_tail(const PlanOp& op);
+  void run_co_action(const PlanOp& op, const k::Tensor& dst);
   void run_fused(const PlanOp& op);
   void run_moves(const PlanOp& op);
 
@@ -209,6 +210,19 @@ void Machine::run_tail(const PlanOp& op) {
   k::ref::tail(a);
 }
 
+void Machine::run_co_action(const PlanOp& op, const k::Tensor& dst) {
+  k::CoActionArgs a;
+  a.attrs = std::get<k::CoActionAttrs>(op.attrs);
+  a.induction = tensor(op.inputs[0]);
+  a.dst = dst;
+  const k::Operand feed = operand(op.inputs[1]);
+  a.ids = feed.bags;
+  a.x = feed.tensor;
+  if (!op.tables.empty()) a.table = table(op.tables[0]);
+  if (a.attrs.mapped != 0) a.row_map = b_.row_map.data();
+  k::ref::co_action(a);
+}
+
 void Machine::run_fused(const PlanOp& op) {
   const k::Tensor dst = tensor(op.outputs[0]);
   if (op.kind == OpKind::kElementwise) {
@@ -225,6 +239,8 @@ void Machine::run_fused(const PlanOp& op) {
         {std::get<k::CrossV1Attrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst});
   } else if (op.kind == OpKind::kFm) {
     k::ref::fm({std::get<k::FmAttrs>(op.attrs), tensor(op.inputs[0]), dst});
+  } else if (op.kind == OpKind::kCoAction) {
+    run_co_action(op, dst);
   } else {
     throw std::runtime_error(std::string("no rule for op ") + op_name(op.kind));
   }

@@ -23,6 +23,7 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
   if (options.fuse) {
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_fm(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_cross_v1(std::move(p)));
+    DPI_ASSIGN_OR_RETURN(p, plan::recognise_co_action(std::move(p)));
   }
   if (options.fold) {
     DPI_ASSIGN_OR_RETURN(p, plan::fold_affine(std::move(p)));

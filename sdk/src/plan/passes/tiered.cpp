@@ -16,6 +16,7 @@ class Placer {
     for (PlanOp& op : p_.ops) {
       if (op.kind == OpKind::kEmbed) place_embed(op);
       if (op.kind == OpKind::kMultiLookup) place_lookup(op);
+      if (op.kind == OpKind::kCoAction) place_history(op);
     }
   }
 
@@ -44,19 +45,27 @@ class Placer {
   }
 
   /// Kernels read the padding's row, or compare ids with it, by a number that is fixed in the op.
-  void pin_padding(int32_t table, kernels::EmbedAttrs* attrs) {
-    if (attrs->pooling == kernels::Pooling::kSingle) return;
+  void pin_padding(int32_t table, int32_t* pad_id) {
     auto& pinned = p_.tables[static_cast<size_t>(table)].pinned;
-    auto at = std::find_if(pinned.begin(), pinned.end(),
-                           [attrs](const PinnedRow& r) { return r.row == attrs->pad_id; });
-    if (at == pinned.end()) at = pinned.insert(at, {attrs->pad_id, n_pinned_++});
-    attrs->pad_id = at->place;
+    auto at =
+        std::find_if(pinned.begin(), pinned.end(), [pad_id](const PinnedRow& r) { return r.row == *pad_id; });
+    if (at == pinned.end()) at = pinned.insert(at, {*pad_id, n_pinned_++});
+    *pad_id = at->place;
+  }
+  void pin_padding(int32_t table, kernels::EmbedAttrs* attrs) {
+    if (attrs->pooling != kernels::Pooling::kSingle) pin_padding(table, &attrs->pad_id);
   }
 
   void place_embed(PlanOp& op) {
     if (!tiered(op, 0)) return;
     pin_padding(op.tables[0], &std::get<kernels::EmbedAttrs>(op.attrs));
     op.inputs[0] = places_of(op.inputs[0], op.tables[0]);
+  }
+
+  void place_history(PlanOp& op) {
+    if (op.tables.empty() || !tiered(op, 0)) return;
+    pin_padding(op.tables[0], &std::get<kernels::CoActionAttrs>(op.attrs).pad_id);
+    op.inputs[1] = places_of(op.inputs[1], op.tables[0]);
   }
 
   void place_lookup(PlanOp& op) {

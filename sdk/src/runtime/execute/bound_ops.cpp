@@ -54,6 +54,7 @@ void BoundOps::add_lookups(size_t i) {
     lookup_sources_.push_back({ids.feature});
   };
   if (op.kind == OpKind::kEmbed) add(0, 0);
+  if (op.kind == OpKind::kCoAction && !op.tables.empty()) add(0, 1);
   for (const auto& f : op.fields) add(f.table, f.input);
   for (const auto& f : op.scalars) add(f.table, f.input);
 }
