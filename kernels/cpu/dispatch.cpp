@@ -2,8 +2,6 @@
 // declares: each calls its form for the widest set this processor has.
 #include <cstring>
 
-#include <dpi/kernels/mask.hpp>
-
 #include "kernels/cpu/tables.hpp"
 
 namespace dpi::kernels::cpu {
@@ -72,6 +70,14 @@ void multi_lookup(const MultiLookupArgs& a) {
 
 void softmax(const SoftmaxArgs& a) { softmax_is_plain(a) ? best().softmax(a) : ref::softmax(a); }
 
+bool softmax_is_plain(const SoftmaxArgs& a) {
+  if (a.attrs.axis != a.x.dims.rank - 1) return false;
+  return a.attrs.mask_mode == SoftmaxMask::kNone || a.mask.dims == a.x.dims;
+}
+
+void concat(const ConcatArgs& a) { best().concat(a); }
+void view(const ViewArgs& a) { best().view(a); }
+void broadcast_rows(const BroadcastRowsArgs& a) { best().broadcast_rows(a); }
 void embed(const EmbedArgs& a) { best().embed(a); }
 void elementwise(const ElementwiseArgs& a) { best().elementwise(a); }
 void unary(const UnaryArgs& a) { best().unary(a); }

@@ -42,6 +42,13 @@ int64_t spare_floats(const MultiLookupAttrs& attrs, bool has_out, DimOf dim_of) 
   return most;
 }
 
+/// gemm_pack of a Recurrent's weights. hidden: with ResetGate::kBefore two packs, the rows of r and z and,
+/// behind them, those of n.
+struct RecurrentWeights {
+  const float* input = nullptr;
+  const float* hidden = nullptr;
+};
+
 // clang-format off
 #define DPI_CPU_FUNCTIONS(F)                                                     \
   F(void, multi_lookup, (const MultiLookupArgs& a))                              \
@@ -60,8 +67,13 @@ int64_t spare_floats(const MultiLookupAttrs& attrs, bool has_out, DimOf dim_of) 
   F(void, softmax, (const SoftmaxArgs& a))                                       \
   F(void, reduce, (const ReduceArgs& a))                                         \
   F(void, matmul, (const MatMulArgs& a))                                         \
+  F(void, concat, (const ConcatArgs& a))                                         \
+  F(void, view, (const ViewArgs& a))                                             \
+  F(void, broadcast_rows, (const BroadcastRowsArgs& a))                          \
   F(void, linear, (const LinearArgs& a))                                         \
   F(void, linear_packed, (const LinearArgs& a, const float* packed))             \
+  F(int64_t, recurrent_scratch_floats, (int64_t steps, int64_t in, int64_t m))   \
+  F(void, recurrent_packed, (const RecurrentArgs& a, const RecurrentWeights& w)) \
   F(int64_t, gemm_packed_floats, (int64_t n, int64_t k))                         \
   F(void, gemm_pack, (const float* weight, int64_t n, int64_t k, float* packed)) \
   F(void, gemm, (const GemmCall& c))

@@ -322,6 +322,22 @@ void repeat_rows(OpCase* c, int64_t rows) {
   c->rows = rows;
 }
 
+/// The case with row `r` only.
+OpCase row_alone(const OpCase& c, int64_t r) {
+  OpCase one = c;
+  one.rows = 1;
+  const auto keep = [r](CaseValue* v) {
+    if (!v->present || v->constant) return;
+    v->rows = 1;
+    if (v->data.empty()) return;
+    const int64_t n = v->dims.size();
+    v->data = std::vector<float>(v->data.begin() + r * n, v->data.begin() + (r + 1) * n);
+  };
+  for (CaseValue& v : one.inputs) keep(&v);
+  for (CaseValue& v : one.outputs) keep(&v);
+  return one;
+}
+
 constexpr int64_t kManyRows = 131;  // a prime above the blocks of every kernel
 
 }  // namespace
@@ -369,6 +385,31 @@ void check_cases_against_ref(std::vector<OpCase> cases) {
     check_case(*opened, c);
   }
   reference->api->close(reference->device);
+  opened->api->close(opened->device);
+}
+
+void check_rows_alone(std::vector<OpCase> cases) {
+  const auto opened = open_for_test(device());
+  if (!opened) return;
+  for (OpCase& c : cases) {
+    c.bind();
+    const auto whole = run_case(*opened->api, opened->device, c, placements_of(c)[0]);
+    REQUIRE_MESSAGE(whole.ok(), whole.status().message());
+    for (int64_t r = 0; r < c.rows; ++r) {
+      OpCase one = row_alone(c, r);
+      one.bind();
+      const auto alone = run_case(*opened->api, opened->device, one, placements_of(one)[0]);
+      REQUIRE_MESSAGE(alone.ok(), alone.status().message());
+      for (size_t i = 0; i < c.outputs.size(); ++i) {
+        const std::vector<float>& all = whole.value()[i];
+        const std::vector<float>& mine = alone.value()[i];
+        REQUIRE(all.size() == mine.size() * static_cast<size_t>(c.rows));
+        const float* at = all.data() + static_cast<size_t>(r) * mine.size();
+        CHECK_MESSAGE(std::memcmp(at, mine.data(), mine.size() * sizeof(float)) == 0,
+                      c.name << ": row " << r << " has other bits on its own");
+      }
+    }
+  }
   opened->api->close(opened->device);
 }
 

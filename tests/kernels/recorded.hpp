@@ -24,7 +24,11 @@ void check_cases(std::vector<OpCase> cases);
 /// Nothing to do on `ref` itself.
 void check_cases_against_ref(std::vector<OpCase> cases);
 
-/// The same for every recorded case of `op`, its rows repeated to 131.
+/// Runs the cases whole and then each of their rows on its own: the bits of every output are the same. Inputs
+/// are floats.
+void check_rows_alone(std::vector<OpCase> cases);
+
+/// The same as check_cases_against_ref for every recorded case of `op`, its rows repeated to 131.
 void check_against_ref(const std::string& op);
 
 }  // namespace dpi::test

@@ -18,7 +18,7 @@ struct RecurrentAttrs {
 
 /// x: [rows, T, i]; mask: [rows, T]; att: [rows, T] (data null for kGru); w_input [3m, i], w_hidden [3m, m],
 /// b_input, b_hidden [3m] or null, gate rows r, z, n. dst: [rows, m] or [rows, T, m]. scratch: 7 m floats (in
-/// ref: doubles), not shared with another running op.
+/// ref: doubles; cpu says what it needs), not shared with another running op.
 struct RecurrentArgs {
   RecurrentAttrs attrs;
   Tensor x;
@@ -35,8 +35,4 @@ struct RecurrentArgs {
 namespace ref {
 void recurrent(const RecurrentArgs& a);
 }
-namespace cpu {
-void recurrent(const RecurrentArgs& a);
-}
-
 }  // namespace dpi::kernels

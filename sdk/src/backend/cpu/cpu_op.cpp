@@ -55,6 +55,13 @@ void run_dense(const CpuOp& op, const dpi_op_call& call) {
   op.f->gemm(c);
 }
 
+void run_recurrent(const CpuOp& op, const dpi_op_call& call) {
+  const kernels::Dims input = op.op.param(0).dims;
+  const float* packed = op.packed.get();
+  op.f->recurrent_packed(recurrent_args(op.op, call),
+                         {packed, packed + op.f->gemm_packed_floats(input.d[0], input.d[1])});
+}
+
 /// What one kind does. The vector form is taken where it accepts the op (`refusal`), else the plain one.
 struct CpuForm {
   OpKind kind;
@@ -70,7 +77,7 @@ constexpr std::array<CpuForm, kOpCount> kForms = {{
     {OpKind::kInput},
     {OpKind::kConst},
     {OpKind::kEmbed, run_vector<&F::embed, embed_args>},
-    {OpKind::kMask, nullptr, run_ref},
+    {OpKind::kMask, nullptr, run_plain<cpu::mask, mask_args>, "cpu"},
     {OpKind::kLinear, run_linear},
     {OpKind::kMatMul, run_vector<&F::matmul, matmul_args>},
     {OpKind::kBinary, run_vector<&F::binary, binary_args>},
@@ -78,10 +85,10 @@ constexpr std::array<CpuForm, kOpCount> kForms = {{
     {OpKind::kLayerNorm, run_vector<&F::layer_norm, layer_norm_args>},
     {OpKind::kSoftmax, run_vector<&F::softmax, softmax_args>, run_ref},
     {OpKind::kReduce, run_vector<&F::reduce, reduce_args>},
-    {OpKind::kConcat, nullptr, run_plain<cpu::concat, concat_args>, "cpu.copy"},
-    {OpKind::kView, nullptr, run_plain<cpu::view, view_args>, "cpu.copy"},
-    {OpKind::kRecurrent, nullptr, run_ref},
-    {OpKind::kBroadcastRows, nullptr, run_plain<cpu::broadcast_rows, broadcast_rows_args>, "cpu.copy"},
+    {OpKind::kConcat, run_vector<&F::concat, concat_args>},
+    {OpKind::kView, run_vector<&F::view, view_args>},
+    {OpKind::kRecurrent, run_recurrent},
+    {OpKind::kBroadcastRows, run_vector<&F::broadcast_rows, broadcast_rows_args>},
     {OpKind::kMultiLookup, run_vector<&F::multi_lookup, multi_lookup_args>, run_ref},
     {OpKind::kDense, run_dense},
     {OpKind::kElementwise, run_vector<&F::elementwise, elementwise_args>},
@@ -126,11 +133,30 @@ std::string refusal(const CpuOp& op) {
   return {};
 }
 
-Status pack(CpuOp& op) {
-  const bool linear = op.op.kind == OpKind::kLinear;
-  if (!linear && op.op.kind != OpKind::kDense) return ok_status();
+/// [n, k], row-major.
+struct Matrix {
+  const float* data;
+  int64_t n, k;
+};
+
+/// gemm_pack of each, one behind the other.
+Status pack_all(CpuOp& op, const std::vector<Matrix>& matrices) {
+  int64_t size = 0;
+  for (const Matrix& m : matrices) size += op.f->gemm_packed_floats(m.n, m.k);
+  op.packed = make_aligned(size);
+  op.packed_bytes = static_cast<size_t>(size) * sizeof(float);
+  if (op.packed == nullptr) return {Code::kOutOfMemory, "no memory for packed weights"};
+  float* to = op.packed.get();
+  for (const Matrix& m : matrices) {
+    op.f->gemm_pack(m.data, m.n, m.k, to);
+    to += op.f->gemm_packed_floats(m.n, m.k);
+  }
+  return ok_status();
+}
+
+Status pack_product(CpuOp& op) {
   int64_t groups = 1;
-  if (linear) {
+  if (op.op.kind == OpKind::kLinear) {
     const auto& attrs = op.op.as<kernels::LinearAttrs>();
     if (attrs.axis == kernels::LinearAxis::kField) {
       op.run = run_vector<&cpu::Functions::linear, linear_args>;
@@ -140,13 +166,35 @@ Status pack(CpuOp& op) {
   }
   const kernels::Param w = op.op.param(0);
   const int64_t n = w.dims.at(-2), k = w.dims.at(-1);
-  const int64_t size = op.f->gemm_packed_floats(n, k);
-  op.packed = make_aligned(groups * size);
-  op.packed_bytes = static_cast<size_t>(groups * size) * sizeof(float);
-  if (op.packed == nullptr) return {Code::kOutOfMemory, "no memory for packed weights"};
-  for (int64_t g = 0; g < groups; ++g) op.f->gemm_pack(w.data + g * n * k, n, k, op.packed.get() + g * size);
+  std::vector<Matrix> matrices;
+  for (int64_t g = 0; g < groups; ++g) matrices.push_back({w.data + g * n * k, n, k});
+  DPI_RETURN_IF_ERROR(pack_all(op, matrices));
   op.op.drop_param(0);
   return ok_status();
+}
+
+Status pack_recurrent(CpuOp& op) {
+  const kernels::Param input = op.op.param(0), hidden = op.op.param(1);
+  const int64_t in = input.dims.d[1], m = hidden.dims.d[1];
+  std::vector<Matrix> matrices = {{input.data, 3 * m, in}};
+  if (op.op.as<kernels::RecurrentAttrs>().reset == kernels::ResetGate::kBefore) {
+    matrices.push_back({hidden.data, 2 * m, m});
+    matrices.push_back({hidden.data + 2 * m * m, m, m});
+  } else {
+    matrices.push_back({hidden.data, 3 * m, m});
+  }
+  DPI_RETURN_IF_ERROR(pack_all(op, matrices));
+  op.op.drop_param(0);
+  op.op.drop_param(1);
+  const int64_t floats = op.f->recurrent_scratch_floats(op.op.input(0).dims.d[0], in, m);
+  op.scratch_per_call = (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64;
+  return ok_status();
+}
+
+Status pack(CpuOp& op) {
+  if (op.op.kind == OpKind::kRecurrent) return pack_recurrent(op);
+  const bool product = op.op.kind == OpKind::kLinear || op.op.kind == OpKind::kDense;
+  return product ? pack_product(op) : ok_status();
 }
 
 }  // namespace
@@ -171,10 +219,6 @@ Status choose(CpuOp& op, cpu::Isa isa) {
   if (c.plain == nullptr) return unsupported("op '" + op.op.name + "': " + name + ": " + reason);
   op.run = c.plain;
   op.report = std::string("chosen: ") + c.plain_name + "; refused: " + name + ": " + reason;
-  if (op.op.kind == OpKind::kRecurrent) {
-    const size_t bytes = 7 * static_cast<size_t>(op.op.output(0).dims.at(-1)) * sizeof(double);
-    op.scratch_per_call = (bytes + 63) / 64 * 64;
-  }
   return ok_status();
 }
 

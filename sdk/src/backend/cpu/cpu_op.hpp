@@ -27,7 +27,7 @@ struct CpuOp {
   OwnedOp op;
   const kernels::cpu::Functions* f = nullptr;
   CpuRun run = nullptr;
-  AlignedFloats packed;  // Linear, Dense: gemm_pack of the weight, group by group
+  AlignedFloats packed;  // Linear, Dense, Recurrent: gemm_pack of the weights, one behind the other
   size_t packed_bytes = 0;
   size_t scratch_per_call = 0;  // bytes that one call of `run` needs, whatever its rows
   std::string report;           // "chosen: ...; refused: ..."
