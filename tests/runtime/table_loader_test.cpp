@@ -176,13 +176,16 @@ TEST_CASE("tables that a mask rule inspects, and those of other types, are not n
   Plan plan;
   TableSpec spec;
   spec.rows = spec.dim = 4;
-  plan.tables = {stored(spec, 0), stored(spec, 1), stored(spec, 1), stored(spec, 2), PlanTable{}};
-  plan.tables[2].needs_nonzero = true;  // the same rows as table 1
+  plan.tables = {stored(spec, 0), stored(spec, 1), stored(spec, 1),
+                 stored(spec, 2), PlanTable{},     stored(spec, 3)};
+  plan.ops.resize(1);
+  plan.ops[0].tables = {0, 1, 2, 3, 4};  // the rows of the last table are there for what rides with them
+  plan.tables[2].needs_nonzero = true;   // the same rows as table 1
   plan.tables[3].dtype = kernels::DType::kI8;
   narrow_tables(kernels::DType::kF16, &plan);
   const kernels::DType want[] = {kernels::DType::kF16, kernels::DType::kF32, kernels::DType::kF32,
-                                 kernels::DType::kI8, kernels::DType::kF32};
-  for (size_t t = 0; t < 5; ++t) CHECK(plan.tables[t].dtype == want[t]);
+                                 kernels::DType::kI8,  kernels::DType::kF32, kernels::DType::kF32};
+  for (size_t t = 0; t < 6; ++t) CHECK(plan.tables[t].dtype == want[t]);
 }
 
 }  // namespace

@@ -93,6 +93,7 @@ struct PlanTable {
   int32_t ride_with = -1;      // derived: the PlanTable whose padding may hold it, same rows; -1 = on its own
   bool tiered = false;         // its lookups read places, which the store says per call
   bool alone = false;          // what is derived from its rows is derived from them alone (mark_tiered)
+  bool rounded = false;        // its rows are not float32, or will not be once they are loaded
   std::vector<PinnedRow> pinned;  // tiered only
 
   /// column k of a derived table is the sum of its terms over the rows of bundle tables (all with `rows` rows

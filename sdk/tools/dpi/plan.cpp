@@ -7,6 +7,7 @@
 #include "ops/table.hpp"
 #include "planned.hpp"
 #include "runtime/model/engine.hpp"
+#include "runtime/model/tiers.hpp"
 #include "terminal.hpp"
 
 namespace dpi::tool {
@@ -83,7 +84,9 @@ int plan(const PlanArgs& args) {
   const ModelOptions options = parse_options(flags);
   auto bundle = open_bundle(args.bundle, options);
   const Graph graph = graph_of(bundle.get());
-  const Plan p = take(make_plan(graph, plan_options(options)));
+  PlanOptions how = plan_options(options);
+  if (options.tiers.host_bytes > 0) check(choose_tiers(bundle->manifest(), options, &how), true);
+  const Plan p = take(make_plan(graph, how));
   if (args.dot) {
     print_lines(stdout, dump_plan_dot(p));
     return kExitOk;

@@ -43,7 +43,8 @@ std::string info(const dpi_model* m) {
   return text;
 }
 
-/// Against resident tables: all heads with the folds of tiered ones, the exact heads with every fold.
+/// Against resident tables: all heads with the folds of tiered ones, the exact heads with every fold. In 16
+/// bits the kernel that a device chooses for those is another one.
 void check(const std::string& path, const Pairs& where, const Pairs& more = {}) {
   const ModelPtr same = load_model(sums(), joined(more, {{"debug.fold", "tiered"}}));
   const ModelPtr all = load_model(sums(), joined(more, {{"debug.fold", "on"}}));
@@ -59,7 +60,7 @@ void check(const std::string& path, const Pairs& where, const Pairs& more = {}) 
       for (int pass = 0; pass < 3; ++pass) {  // op by op, captured, replayed
         const std::vector<float> got = scores(m.get(), request);
         CHECK(identical(got, want));
-        CHECK(identical(exact(got), exact(most)));
+        if (more.empty()) CHECK(identical(exact(got), exact(most)));
       }
     }
   }

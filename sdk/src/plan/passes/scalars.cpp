@@ -97,12 +97,13 @@ bool Scalars::is_plain(const Field& f) {
   return f.terms.size() == 1 && f.terms.begin()->second.size() == 1 && f.direct_table >= 0;
 }
 
-/// What it adds needs no derived table, nor would be nearer in one. Kernels round i8 in the pooling, where a
-/// derived column is rounded before: a tiered one has what it would have if all were resident.
+/// What it adds needs no derived table, nor would be nearer in one. Kernels add columns of other types up in
+/// another order than float32 ones, or round them later: a tiered table has a derived column where it would
+/// have one if all were resident.
 bool Scalars::reads_as_stored(const Field& f) const {
   if (!is_plain(f)) return false;
   const PlanTable& table = p_.tables[static_cast<size_t>(f.direct_table)];
-  if (table.dtype == kernels::DType::kI8) return partner_table(f, true) < 0;
+  if (table.rounded) return partner_table(f, true) < 0;
   return table.tiered || partner_table(f, false) < 0;
 }
 

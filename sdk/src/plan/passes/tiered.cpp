@@ -116,7 +116,10 @@ Result<Plan> mark_tiered(Plan plan, const PlanOptions& options) {
     if (t.needs_nonzero)
       plan.notes.push_back("table '" + t.name + "' stays resident: a mask asks which of its rows are zero");
   }
-  for (PlanTable& t : plan.tables) t.alone = t.tiered || options.fold_as_tiered;
+  for (PlanTable& t : plan.tables) {
+    t.alone = t.tiered || options.fold_as_tiered;
+    t.rounded = t.dtype != kernels::DType::kF32 || options.activation != kernels::DType::kF32;
+  }
   return plan;
 }
 

@@ -342,9 +342,14 @@ void narrow_tables(kernels::DType type, Plan* plan) {
       return t.source == source && (t.needs_nonzero || t.dtype != kernels::DType::kF32);
     });
   };
+  // Rows that are there for what is derived from them are not rounded, as those are not that stream by.
+  std::vector<bool> is_read(plan->tables.size(), false);
+  for (const PlanOp& op : plan->ops) {
+    for (const int32_t t : op.tables) is_read[static_cast<size_t>(t)] = true;
+  }
   std::vector<int32_t> narrow;
   for (size_t t = 0; t < plan->tables.size(); ++t) {
-    if (plan->tables[t].source >= 0 && !stays(plan->tables[t].source))
+    if (is_read[t] && plan->tables[t].source >= 0 && !stays(plan->tables[t].source))
       narrow.push_back(static_cast<int32_t>(t));
   }
   for (const int32_t t : narrow) plan->tables[static_cast<size_t>(t)].dtype = type;
