@@ -18,7 +18,27 @@ constexpr size_t kReadAhead = 32;  // reads under way, which is what disks need 
 constexpr int64_t kColumnsAtOnce = 256;
 constexpr int64_t kBytesAtOnce = int64_t{1} << 20;  // that are compared
 
+void narrow(std::span<const float> wide, kernels::DType type, std::byte* to) {
+  for (const float v : wide) {
+    const uint16_t bits =
+        type == kernels::DType::kF16 ? kernels::float_to_half(v) : kernels::float_to_bf16(v);
+    std::memcpy(to, &bits, sizeof bits);
+    to += sizeof bits;
+  }
+}
+
 }  // namespace
+
+Status check_narrow(std::span<const float> row, kernels::DType type) {
+  const bool half = type == kernels::DType::kF16;
+  for (size_t c = 0; c < row.size(); ++c) {
+    if (half ? kernels::half_holds(row[c]) : kernels::bf16_holds(row[c])) continue;
+    return unsupported("column " + std::to_string(c) + ": " + std::to_string(row[c]) + " is beyond what " +
+                       (half ? "fp16" : "bf16") + " holds; load with precision tf32" +
+                       (half ? " or bf16" : ""));
+  }
+  return {};
+}
 
 BundleRows::BundleRows(std::shared_ptr<ByteSource> file, std::string file_name,
                        std::vector<BundleTable> tables, std::unique_ptr<tiered::RowSource> elsewhere)
@@ -57,6 +77,7 @@ bool BundleRows::try_row(const tiered::FetchRequest& request, size_t i) const {
 Status BundleRows::fetch(const tiered::FetchRequest& request) {
   const Table& t = tables_[static_cast<size_t>(request.table)];
   if (t.spec.elsewhere >= 0) {
+    if (t.spec.dtype != t.spec.in_file) return fetch_narrow(t, request);
     tiered::FetchRequest there = request;
     there.table = t.spec.elsewhere;
     return elsewhere_->fetch(there);
@@ -72,6 +93,27 @@ Status BundleRows::fetch(const tiered::FetchRequest& request) {
     if (!has(t, request.keys[i]) || (request.found[i / 64] & bit) != 0) continue;
     DPI_RETURN_IF_ERROR(read_row(t, request.keys[i], request.rows[i], nullptr));
     request.found[i / 64] |= bit;
+  }
+  return {};
+}
+
+/// Float32 rows from elsewhere, handed on in 16 bits.
+Status BundleRows::fetch_narrow(const Table& t, const tiered::FetchRequest& request) {
+  const auto dim = static_cast<size_t>(t.spec.dim);
+  const size_t n = request.keys.size();
+  std::vector<float> wide(n * dim);
+  std::vector<std::byte*> rows(n);
+  for (size_t i = 0; i < n; ++i) rows[i] = reinterpret_cast<std::byte*>(wide.data() + i * dim);
+  tiered::FetchRequest there = request;
+  there.table = t.spec.elsewhere;
+  there.rows = rows.data();
+  DPI_RETURN_IF_ERROR(elsewhere_->fetch(there));
+  for (size_t i = 0; i < n; ++i) {
+    if ((request.found[i / 64] >> (i % 64) & 1) == 0) continue;
+    const std::span<const float> row(wide.data() + i * dim, dim);
+    Status fits = check_narrow(row, t.spec.dtype);
+    if (!fits.ok()) return std::move(fits).within("key " + std::to_string(request.keys[i]));
+    narrow(row, t.spec.dtype, request.rows[i]);
   }
   return {};
 }
@@ -167,11 +209,7 @@ Status BundleRows::read_row(const Table& t, int64_t row, std::byte* to, bool* ca
     DPI_RETURN_IF_ERROR(
         read(t, row, at + static_cast<uint64_t>(c) * sizeof(float), wide, n * sizeof(float), cached));
     if (cached != nullptr && !*cached) continue;
-    for (size_t i = 0; i < n; ++i) {
-      const uint16_t narrow =
-          s.dtype == kernels::DType::kF16 ? kernels::float_to_half(wide[i]) : kernels::float_to_bf16(wide[i]);
-      std::memcpy(to + (static_cast<size_t>(c) + i) * sizeof narrow, &narrow, sizeof narrow);
-    }
+    narrow({wide, n}, s.dtype, to + static_cast<size_t>(c) * sizeof(uint16_t));
   }
   return {};
 }

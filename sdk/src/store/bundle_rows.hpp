@@ -45,6 +45,9 @@ struct BundleTable {
   std::optional<Keyed> keyed = std::nullopt;
 };
 
+/// kUnsupported names the first column of a row that 16 bits cannot hold, and what to load with instead.
+Status check_narrow(std::span<const float> row, kernels::DType type);
+
 class BundleRows final : public tiered::RowSource {
  public:
   /// The file must have been checked: rows are taken as they are read.
@@ -58,8 +61,9 @@ class BundleRows final : public tiered::RowSource {
   /// The first of the rows [first, first + n) that are other ones here than in `rows`, which has them whole,
   /// as they are handed on; -1: none is. Of tables whose rows lie in the file, or behind those.
   Result<int64_t> first_other(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) const;
-  /// Keys are row numbers; others are absent. The deadline is looked at between rows. While one row is waited
-  /// for, the disk is asked for those behind it.
+  /// Keys are row numbers; others are absent. A row elsewhere that holds what its narrower type does not is
+  /// kUnsupported: rows of the file were looked at while they were loaded. The deadline is looked at between
+  /// rows. While one row is waited for, the disk is asked for those behind it.
   Status fetch(const tiered::FetchRequest& request) override;
   /// Rows that the page cache has. Ends, too, when it lacks so many that the disk has enough to do.
   void fetch_ready(const tiered::FetchRequest& request) override;
@@ -75,6 +79,7 @@ class BundleRows final : public tiered::RowSource {
   Status read(const Table& t, int64_t row, uint64_t at, void* to, size_t n, bool* cached) const;
   Status read_rows(const Table& t, int64_t first, size_t n, std::byte* to) const;
   bool has(const Table& t, int64_t row) const;
+  Status fetch_narrow(const Table& t, const tiered::FetchRequest& request);
   bool try_row(const tiered::FetchRequest& request, size_t i) const;
 
   std::shared_ptr<ByteSource> file_;

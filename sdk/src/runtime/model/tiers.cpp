@@ -72,7 +72,8 @@ BundleTable place_elsewhere(const PlanTable& t, const Manifest& manifest, int32_
   BundleTable b;
   b.name = t.name;
   b.dim = static_cast<int32_t>(spec.dim);
-  b.in_file = b.dtype = spec.dtype;
+  b.in_file = spec.dtype;
+  b.dtype = t.dtype;
   b.rows = spec.rows;
   b.elsewhere = index;
   if (spec.key_set >= 0) {
@@ -125,9 +126,12 @@ Result<std::unique_ptr<BundleRows>> tier_rows(const Bundle& bundle, const Plan& 
     if (t.needs_nonzero && (t.tiered || spec.external))
       return unsupported(table + " cannot be in the host tier: a mask asks which of its rows are zero");
     if (!t.tiered) continue;
-    if (spec.external && t.dtype != spec.dtype)
-      return unsupported(table + " is external, and option 'precision' would round its rows");
-    if (spec.external) stored.push_back(stored_as(spec));
+    if (spec.external) {
+      const std::vector<float> absent(spec.default_row.begin(), spec.default_row.end());
+      Status fits = t.dtype == spec.dtype ? Status() : check_narrow(absent, t.dtype);
+      if (!fits.ok()) return std::move(fits).within(table + ", its default row");
+      stored.push_back(stored_as(spec));
+    }
     tables.push_back(spec.external
                          ? place_elsewhere(t, bundle.manifest(), static_cast<int32_t>(stored.size()) - 1)
                          : place_in_file(bundle, t));
