@@ -204,7 +204,14 @@ func (m *Model) TableDim(table string) (dim int, err error) {
 //
 // A table in the host tier (option store.host_bytes) is read by its policy table.NAME.miss: "exact" waits for rows that are late; "default"
 // hands out table.NAME.default in their place without an error, and only the counter "defaulted" in CountersJSON tells; "fail" is ErrNotFound.
+// There is no limit to how long it waits: TableLookupContext has one.
 func (m *Model) TableLookup(table string, keys []int64, dim int) ([]float32, error) {
+	return m.TableLookupContext(context.Background(), table, keys, dim)
+}
+
+// TableLookupContext is TableLookup under the context's deadline and cancellation, which are looked at on entry and while rows are waited
+// for. They come back as ErrTimeout and ErrCancelled (and match context.DeadlineExceeded and context.Canceled), and no rows do.
+func (m *Model) TableLookupContext(ctx context.Context, table string, keys []int64, dim int) ([]float32, error) {
 	width, err := m.TableDim(table)
 	if err != nil {
 		return nil, err
@@ -213,16 +220,30 @@ func (m *Model) TableLookup(table string, keys []int64, dim int) ([]float32, err
 		return nil, invalid("table '%s' has rows of %d floats, dim is %d", table, width, dim)
 	}
 	out := make([]float32, len(keys)*dim)
-	err = m.with(func() error {
-		return inCall(func(c native.Call) int32 {
-			return native.Dpi_table_lookup(m.handle, native.CString(table), native.First(keys), uint64(len(keys)), native.First(out),
-				uint64(len(out)), c.Error())
-		})
-	})
-	if err != nil {
+	if err = m.with(func() error { return m.lookup(ctx, table, keys, out) }); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+func (m *Model) lookup(ctx context.Context, table string, keys []int64, out []float32) error {
+	s, err := newSeat()
+	if err != nil {
+		return err
+	}
+	defer s.free()
+	done := ctx.Done()
+	timeout, err := s.begin(ctx, done, true)
+	if err != nil {
+		return err
+	}
+	status := native.Dpi_table_lookup_run(m.handle, native.CString(table), native.First(keys), uint64(len(keys)), native.First(out),
+		uint64(len(out)), s.call.Run(timeout), s.call.Error())
+	s.end(done, true)
+	if status != 0 {
+		return s.failed(ctx)
+	}
+	return nil
 }
 
 // Close waits for running predicts and frees the model; later calls fail with ErrClosed. Closing again does nothing. A

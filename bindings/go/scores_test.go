@@ -2,6 +2,7 @@ package dpi_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -9,10 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"dpiframe.org/dpi"
 )
@@ -397,6 +400,28 @@ func TestTableLookup(t *testing.T) {
 	}
 	if _, err := m.TableDim("area"); !errors.Is(err, dpi.ErrClosed) {
 		t.Fatal(err)
+	}
+}
+
+func TestTableLookupContext(t *testing.T) {
+	m := load(t, demo(t, "msweb_deepfm.h5"), dpi.WithDevice("cpu"))
+	ctx, cancel := context.WithTimeout(background, time.Minute)
+	want, err := m.TableLookup("area", []int64{285, 3}, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := m.TableLookupContext(ctx, "area", []int64{285, 3}, 16); err != nil || !reflect.DeepEqual(rows, want) {
+		t.Fatal(rows, err)
+	}
+	cancel()
+	if rows, err := m.TableLookupContext(ctx, "area", []int64{3}, 16); !errors.Is(err, dpi.ErrCancelled) || rows != nil {
+		t.Fatal(rows, err)
+	}
+	late, cancel := context.WithDeadline(background, time.Now().Add(-time.Second))
+	defer cancel()
+	rows, err := m.TableLookupContext(late, "area", []int64{3}, 16)
+	if !errors.Is(err, dpi.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) || rows != nil {
+		t.Fatal(rows, err)
 	}
 }
 

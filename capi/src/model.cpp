@@ -239,13 +239,23 @@ int32_t dpi_table_dim(const dpi_model* model, const char* table) noexcept {
 
 dpi_status dpi_table_lookup(const dpi_model* model, const char* table, const int64_t* keys, size_t n,
                             float* out, size_t out_len, dpi_error* error) noexcept {
+  return dpi_table_lookup_run(model, table, keys, n, out, out_len, nullptr, error);
+}
+
+dpi_status dpi_table_lookup_run(const dpi_model* model, const char* table, const int64_t* keys, size_t n,
+                                float* out, size_t out_len, const dpi_run_options* run,
+                                dpi_error* error) noexcept {
   return guard(error, [&]() -> Status {
     if (model == nullptr || table == nullptr) return dpi::invalid_argument("model or table is null");
     if (n > 0 && (keys == nullptr || out == nullptr))
       return dpi::invalid_argument("keys or out is null, n is " + std::to_string(n));
+    dpi::RunControl control;
+    size_t logits_len = 0;
+    DPI_RETURN_IF_ERROR(dpi::capi::to_control(run, &control, &logits_len));
+    if (control.logits != nullptr) return dpi::invalid_argument("logits is not null: rows have none");
     const Visit visit(model);
     DPI_RETURN_IF_ERROR(visit.status());
-    return model->model->read_rows(table, {keys, n}, {out, n > 0 ? out_len : 0});
+    return model->model->read_rows(table, {keys, n}, {out, n > 0 ? out_len : 0}, control);
   });
 }
 

@@ -106,6 +106,21 @@ def test_out(drawn):
         assert not wide.any() and not frozen.any()
 
 
+def test_deadlines_and_cancels(drawn):
+    out, asked = np.full((2, 8), 7, np.float32), [5, 3999]
+    cancel = dpi.Cancel()
+    with drawn.load() as model:
+        assert model.table_lookup("item", asked, timeout=60, cancel=cancel).tobytes() == drawn.items[asked].tobytes()
+        with pytest.raises(dpi.Timeout):
+            model.table_lookup("item", asked, out=out, timeout=-1)
+        cancel.set()
+        with pytest.raises(dpi.Cancelled):
+            model.table_lookup("item", np.array(asked), out=out, cancel=cancel)
+        with pytest.raises(dpi.InvalidArgument, match="cancel: expected a Cancel"):
+            dpi.model._table_lookup(model._cell, "item", np.array(asked), out, 0, out)
+    assert (out == 7).all()
+
+
 @pytest.mark.parametrize("keys", [3, None, [[1]], [1.5], np.zeros(2), np.zeros((2, 1), np.int64), np.zeros((0, 1), np.int64), ["1"], [None],
                                   np.array([True]), [-1, 2**63], [2**64], np.array(3), np.array(3).astype(np.int32)])
 def test_keys_that_are_no_list_of_integers(drawn, keys):

@@ -160,7 +160,8 @@ class Model(Closing):
         return Rows(self)
 
     # ---- embeddings alone ----
-    def table_lookup(self, table: str, keys: Any, *, out: Optional[np.ndarray] = None) -> np.ndarray:
+    def table_lookup(self, table: str, keys: Any, *, out: Optional[np.ndarray] = None, timeout: Optional[float] = None,
+                     cancel: Optional[Cancel] = None) -> np.ndarray:
         """Rows of one table, [n, dim] float32, as the model's own lookups read them: for a dense part that runs elsewhere.
 
         table  the table's name in the bundle; NotFound if there is none, or no op of the model reads its rows
@@ -168,15 +169,18 @@ class Model(Closing):
                default row; a uint64 stands for the int64 of the same bits, as hashes of 64 bits are stored. Else row numbers, and one
                outside the table is InvalidArgument, its `row` the key's number in `keys`
         out    [n, dim] float32 (or those floats in one dimension), contiguous, to write to; None = a new array
+        timeout  seconds, then Timeout; looked at on entry and while rows are waited for
+        cancel   a Cancel, looked at there too
 
         A table in the host tier (option store.host_bytes) is read through it, by its policy table.NAME.miss: "exact" waits for rows that
         are late; "default" hands out table.NAME.default in their place, and only the counter `defaulted` under "tiers" of counters()
         tells; "fail" raises NotFound. Contiguous keys of these types are read where they lie; others are converted first. They must not
         change during the call. What fails leaves `out` as it is.
         """
-        rows = _table_lookup(self._cell, table, keys, out)
+        rest = (out, deadline_of(timeout), None if cancel is None else cancel.flag)
+        rows = _table_lookup(self._cell, table, keys, *rest)
         if rows is NotImplemented:
-            rows = _table_lookup(self._cell, table, arrays.keys(keys), out)
+            rows = _table_lookup(self._cell, table, arrays.keys(keys), *rest)
         if rows is NotImplemented:
             raise make(_native.DPI_E_INTERNAL, message="keys stayed of another form")
         return rows

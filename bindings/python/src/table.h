@@ -1,4 +1,4 @@
-/* table.h - dpi_table_lookup over arrays, without a copy of keys that are int64 or uint64. The GIL is
+/* table.h - dpi_table_lookup_run over arrays, without a copy of keys that are int64 or uint64. The GIL is
  * released while the library runs. */
 #ifndef DPI_PYTHON_TABLE_H
 #define DPI_PYTHON_TABLE_H
@@ -8,8 +8,9 @@
 typedef struct dpi_py_lookup {
   dpi_model* model;
   const char* table;
-  dpi_py_view keys, out_view;
+  dpi_py_view keys, out_view, cancel;
   PyObject* out;
+  dpi_run_options run;
 } dpi_py_lookup;
 
 /* What the library says of a table whose rows it does not read. */
@@ -31,6 +32,15 @@ static int dpi_py_lookup_begin(PyObject* const* a, dpi_py_lookup* l) {
                   l->keys.held ? l->keys.b.ndim : 0);
     return DPI_PY_FAILED;
   }
+  const dpi_run_options run = DPI_RUN_OPTIONS_INIT;
+  l->run = run;
+  l->run.deadline_ns = PyLong_AsUnsignedLongLong(a[4]);
+  if (PyErr_Occurred()) return DPI_PY_FAILED;
+  if (!dpi_py_take(a[5], "i", 4, 0, &l->cancel)) {
+    dpi_py_refuse(DPI_E_INVALID_ARGUMENT, "cancel: expected a Cancel");
+    return DPI_PY_FAILED;
+  }
+  l->run.cancel = l->cancel.held ? l->cancel.b.buf : NULL;
   const int32_t dim = dpi_table_dim(l->model, l->table);
   if (dim < 0) {
     dpi_py_lookup_refused(l);
@@ -43,26 +53,27 @@ static int dpi_py_lookup_begin(PyObject* const* a, dpi_py_lookup* l) {
 static PyObject* dpi_py_lookup_end(dpi_py_lookup* l, int good) {
   dpi_py_release(&l->keys);
   dpi_py_release(&l->out_view);
+  dpi_py_release(&l->cancel);
   if (good) return l->out;
   Py_XDECREF(l->out);
   return NULL;
 }
 
-/* (cell, table, keys, out or None). NotImplemented = keys of another type or layout: the package converts
- * them and calls again. */
+/* (cell, table, keys, out or None, deadline in ns, the cancel flag's array or None). NotImplemented = keys of
+ * another type or layout: the package converts them and calls again. */
 static PyObject* dpi_py_table_lookup(PyObject* self, PyObject* args) {
   dpi_py_lookup l;
   dpi_error e = DPI_ERROR_INIT;
   (void)self;
-  if (PyTuple_GET_SIZE(args) != 4) return PyErr_Format(PyExc_TypeError, "table_lookup takes 4 arguments");
+  if (PyTuple_GET_SIZE(args) != 6) return PyErr_Format(PyExc_TypeError, "table_lookup takes 6 arguments");
   PyObject* const* a = &PyTuple_GET_ITEM(args, 0);
   memset(&l, 0, sizeof l);
   if (dpi_py_cell_enter(a[0], &l.model) == NULL) return NULL;
   const int form = dpi_py_lookup_begin(a, &l);
   dpi_status status = DPI_OK;
   Py_BEGIN_ALLOW_THREADS if (form == DPI_PY_TAKEN) {
-    status = dpi_table_lookup(l.model, l.table, dpi_py_memory(&l.keys), (size_t)l.keys.n,
-                              dpi_py_memory(&l.out_view), (size_t)l.out_view.n, &e);
+    status = dpi_table_lookup_run(l.model, l.table, dpi_py_memory(&l.keys), (size_t)l.keys.n,
+                                  dpi_py_memory(&l.out_view), (size_t)l.out_view.n, &l.run, &e);
   }
   dpi_model_free(l.model);
   Py_END_ALLOW_THREADS if (status != DPI_OK) dpi_py_raise(&e);

@@ -340,12 +340,11 @@ DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t
 DPI_API int32_t dpi_table_dim(const dpi_model* model, const char* table) DPI_NOEXCEPT;
 /* Rows of one table as float32, [n, dim], as the model's lookups read them (rounded where the option precision rounds): for services that keep the
  * dense part elsewhere, to look at embeddings, to compare them with training. table: its name in the bundle. Where a key set finds the table's rows,
- * keys are any int64 and an absent one gives the default row; else keys are row numbers, and one outside the table is DPI_E_INVALID_ARGUMENT. An
- * error of one key names its value; dpi_error.row is its number in the call. out_len: floats of out, at least n x dim. A table that the bundle has
- * not, or of which the model keeps no rows, is DPI_E_NOT_FOUND; one on a device with memory of its own DPI_E_UNSUPPORTED. A table in the host tier
- * is read through it on every device, by its policy table.NAME.miss: default = a row that is late is table.NAME.default in every column, and the call
- * is DPI_OK: only the counter `defaulted` tells; fail = such a key is DPI_E_NOT_FOUND. No deadline: exact waits. A call that fails leaves out as
- * it is. Counted as "tiers" of dpi_model_counters_json only. */
+ * keys are any int64 and an absent one gives the default row; else keys are row numbers, and one outside the table is DPI_E_INVALID_ARGUMENT. An error of
+ * one key names its value; dpi_error.row is its number in the call. out_len: floats of out, at least n x dim. A table that the bundle has not, or of which the
+ * model keeps no rows, is DPI_E_NOT_FOUND; one on a device with memory of its own DPI_E_UNSUPPORTED. A table in the host tier is read through it on every
+ * device, by its policy table.NAME.miss: exact waits without a deadline (dpi_table_lookup_run has one); default = a late row is table.NAME.default in every
+ * column, only the counter `defaulted` tells; fail = DPI_E_NOT_FOUND. A call that fails leaves out as it is. Counted as "tiers" of dpi_model_counters_json. */
 DPI_API DPI_NODISCARD dpi_status dpi_table_lookup(const dpi_model* model, const char* table, const int64_t* keys, size_t n, float* out,
                                                   size_t out_len, dpi_error* error) DPI_NOEXCEPT;
 
@@ -402,12 +401,13 @@ DPI_API DPI_NODISCARD dpi_status dpi_predict(dpi_model* model, const dpi_batch* 
                                              const dpi_run_options* run, dpi_error* error) DPI_NOEXCEPT;
 /* The same call without structs, for cgo (Go pointers may not sit inside a struct) and JNI; no shared part. Lengths in elements;
  * offsets NULL = one id per bag; weights NULL = all 1; dense_stride 0 = dense columns. */
-DPI_API DPI_NODISCARD dpi_status dpi_predict_flat(dpi_model* model, int64_t rows, const float* dense, size_t dense_len,
-                                                  int64_t dense_stride, const int64_t* ids, size_t ids_len,
-                                                  const int64_t* offsets, size_t offsets_len, const float* weights,
-                                                  size_t weights_len, int32_t layout, float* out, size_t out_len,
-                                                  uint64_t deadline_ns, const volatile int32_t* cancel,
-                                                  dpi_error* error) DPI_NOEXCEPT;
+DPI_API DPI_NODISCARD dpi_status dpi_predict_flat(dpi_model* model, int64_t rows, const float* dense, size_t dense_len, int64_t dense_stride,
+                                                  const int64_t* ids, size_t ids_len, const int64_t* offsets, size_t offsets_len,
+                                                  const float* weights, size_t weights_len, int32_t layout, float* out, size_t out_len,
+                                                  uint64_t deadline_ns, const volatile int32_t* cancel, dpi_error* error) DPI_NOEXCEPT;
+/* dpi_table_lookup under run (NULL = without): its deadline and flag are looked at on entry and while rows are waited for; logits must be NULL. */
+DPI_API DPI_NODISCARD dpi_status dpi_table_lookup_run(const dpi_model* model, const char* table, const int64_t* keys, size_t n, float* out,
+                                                      size_t out_len, const dpi_run_options* run, dpi_error* error) DPI_NOEXCEPT;
 
 /* ---- contexts ---------------------------------------------------------------------------------------------------------- */
 /* Optional per-thread handle: own scratch, no hop through the model's pool, and writable memory for one batch. Keeps the model alive.

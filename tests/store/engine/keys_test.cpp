@@ -1,7 +1,10 @@
 // Keys as nobody expects them, through a model: the least and the greatest int64, negative ones, strided ones
-// whose low bits are equal, all equal, absent, outside the table; and dpi_table_lookup's policies.
-// Planted, each seen: the lowest bit of a key left out of its index; policy default without its number.
+// whose low bits are equal, all equal, absent, outside the table; and dpi_table_lookup's policies, its
+// deadline and its flag.
+// Planted, each seen: the lowest bit of a key left out of its index; policy default without its number; a
+// lookup that gives its store no deadline, or no flag.
 #include <algorithm>
+#include <thread>
 
 #include "store/engine/fixture.hpp"
 
@@ -9,13 +12,25 @@ using namespace dpi::test;
 
 namespace {
 
-Scored lookup(dpi_model* m, const char* table, const std::vector<int64_t>& keys, size_t dim) {
+Scored lookup(dpi_model* m, const char* table, const std::vector<int64_t>& keys, size_t dim,
+              const dpi_run_options* run = nullptr) {
   Scored s;
   s.out.assign(keys.size() * dim, -7.0f);
   Error e;
-  s.code = dpi_table_lookup(m, table, keys.data(), keys.size(), s.out.data(), s.out.size(), &e);
+  const uint64_t begin = now_ns();
+  s.code =
+      run == nullptr
+          ? dpi_table_lookup(m, table, keys.data(), keys.size(), s.out.data(), s.out.size(), &e)
+          : dpi_table_lookup_run(m, table, keys.data(), keys.size(), s.out.data(), s.out.size(), run, &e);
+  s.seconds = static_cast<double>(now_ns() - begin) * 1e-9;
   s.message = e.text();
   return s;
+}
+
+dpi_run_options deadline_in(int ms) {
+  dpi_run_options run = DPI_RUN_OPTIONS_INIT;
+  run.deadline_ns = now_ns() + static_cast<uint64_t>(ms) * 1'000'000u;
+  return run;
 }
 
 bool all_are(const std::vector<float>& values, float v) {
@@ -133,4 +148,75 @@ TEST_CASE("a lookup of a store that has gone: exact and fail are told, default h
   }
   CHECK(tier(m.get(), "users").defaulted == 6);
   CHECK(tier(m.get(), "items").failed >= 6);
+}
+
+TEST_CASE("a lookup of a store that hangs ends at its deadline or by its flag, with out as it was") {
+  if (!have_models() || !redis_installed()) return;
+  Filled store;
+  const ModelPtr m = load_model(external(), store.and_(tiered("4000000")));
+  const ModelPtr rows = load_model(whole(), {});
+  const std::vector<int64_t> known = {1, 2};
+  REQUIRE(lookup(m.get(), "users", known, 8).code == DPI_OK);
+  store.redis.pause();
+  int64_t next = 100;
+  uint64_t version = 77;
+  for (const int ms : {50, 300}) {
+    CAPTURE(ms);
+    dpi_run_options run = deadline_in(ms);
+    run.version = &version;
+    const Scored late = lookup(m.get(), "users", {1, next, 2, next + 1}, 8, &run);  // some are there
+    next += 2;
+    CHECK_MESSAGE(late.code == DPI_E_TIMEOUT, late.message);
+    CHECK(late.seconds >= ms * 0.9e-3);
+    CHECK(late.seconds < ms * 1e-3 + 1.0);
+    CHECK(all_are(late.out, -7.0f));
+  }
+  CHECK(version == 77);
+  int32_t flag = 0;
+  dpi_run_options run = deadline_in(60'000);
+  run.cancel = &flag;
+  std::thread setter([&flag] {
+    sleep_ms(100);
+    __atomic_store_n(&flag, 1, __ATOMIC_RELEASE);
+  });
+  const Scored ended = lookup(m.get(), "items", {7, 8}, 16, &run);
+  setter.join();
+  CHECK_MESSAGE(ended.code == DPI_E_CANCELLED, ended.message);
+  CHECK(ended.seconds < 1.1);
+  CHECK(all_are(ended.out, -7.0f));
+  const dpi_run_options here = deadline_in(1000);  // what is in the tier needs no store
+  CHECK(lookup(m.get(), "users", known, 8, &here).out == lookup(rows.get(), "users", known, 8).out);
+  store.redis.resume();
+  run = deadline_in(60'000);
+  run.version = &version;
+  const std::vector<int64_t> all = {1, 100, 103, kRows - 1};
+  const Scored got = lookup(m.get(), "users", all, 8, &run);
+  REQUIRE_MESSAGE(got.code == DPI_OK, got.message);
+  CHECK(got.out == lookup(rows.get(), "users", all, 8).out);
+  CHECK(version == 1);
+}
+
+TEST_CASE("a lookup's run options are looked at before any row, wherever the table is") {
+  if (!have_models()) return;
+  const ModelPtr resident = load_model(whole(), {}), in_tier = load_model(whole(), tiered("4000000"));
+  for (dpi_model* m : {resident.get(), in_tier.get()}) {
+    dpi_run_options run = DPI_RUN_OPTIONS_INIT;
+    run.deadline_ns = now_ns() - 1;
+    const Scored late = lookup(m, "pages", {3}, 8, &run);
+    CHECK_MESSAGE(late.code == DPI_E_TIMEOUT, late.message);
+    CHECK(all_are(late.out, -7.0f));
+    const int32_t flag = 1;
+    run = deadline_in(60'000);
+    run.cancel = &flag;
+    CHECK(lookup(m, "pages", {3}, 8, &run).code == DPI_E_CANCELLED);
+    float logit = 0;
+    run = deadline_in(60'000);
+    run.logits = &logit;
+    CHECK(lookup(m, "pages", {3}, 8, &run).code == DPI_E_INVALID_ARGUMENT);
+    run = deadline_in(60'000);
+    run.flags = 2;
+    CHECK(lookup(m, "pages", {3}, 8, &run).code == DPI_E_VERSION);
+    run = deadline_in(60'000);
+    CHECK(lookup(m, "pages", {3}, 8, &run).out == lookup(m, "pages", {3}, 8).out);
+  }
 }

@@ -59,9 +59,10 @@ class Model {
   /// Recomputes the golden rows; the failing text names row, head, expected and got.
   Status check_golden(const GoldenRows& golden, double tolerance);
 
-  /// Rows of a table of the bundle as float32, [keys, dim], as lookups read them. Fails as dpi_table_lookup
-  /// says; a failure leaves `out` as it is.
-  Status read_rows(const std::string& table, std::span<const int64_t> keys, std::span<float> out) const;
+  /// Rows of a table of the bundle as float32, [keys, dim], as lookups read them. Fails as
+  /// dpi_table_lookup_run says; a failure leaves `out` as it is.
+  Status read_rows(const std::string& table, std::span<const int64_t> keys, std::span<float> out,
+                   const RunControl& control = {}) const;
   /// Floats of a row; fails where read_rows would whatever the keys.
   Result<int32_t> row_dim(const std::string& table) const;
 

@@ -7,6 +7,7 @@
 #include <dpi/kernels/row_decode.hpp>
 
 #include "base/text.hpp"
+#include "runtime/execute/call_shares.hpp"
 #include "runtime/model/model.hpp"
 
 namespace dpi {
@@ -43,8 +44,14 @@ void rows_of(const KeyPlaces* places, const TableSpec& table, std::span<const in
     rows_of_keys(*places, table, keys.subspan(at, std::min(kGroup, keys.size() - at)), rows + at);
 }
 
+Status in_time(Readiness ready) {
+  if (ready == Readiness::kReady) return {};
+  return {Code::kTimeout, "rows did not arrive before the deadline"};
+}
+
 /// Rows of a tiered table, or numbers of raw keys -> where they are until the reader releases them.
-Status to_places(StoreReader& reader, int32_t table, const int64_t* raw_keys, std::span<int32_t> rows) {
+Status to_places(StoreReader& reader, int32_t table, const int64_t* raw_keys, const RunControl& control,
+                 std::span<int32_t> rows) {
   StoreRequest::Lookup l;
   l.table = table;
   l.ids.ids = rows.data();
@@ -53,7 +60,9 @@ Status to_places(StoreReader& reader, int32_t table, const int64_t* raw_keys, st
   l.places = rows.data();
   l.place_stride = 1;
   l.raw_keys = raw_keys;
-  Status s = reader.acquire({{&l, 1}, 0}).status();
+  auto ready = reader.acquire({{&l, 1}, control.deadline_ns, true, control.cancel});
+  if (ready.ok()) return in_time(ready.value());
+  Status s = std::move(ready).status();
   const int64_t key = s.row();
   return std::move(s).at(key, -1);  // no feature asked for it
 }
@@ -82,8 +91,10 @@ Result<int32_t> Model::row_dim(const std::string& name) const {
   return static_cast<int32_t>(read.spec->dim);
 }
 
-Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, std::span<float> out) const {
+Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, std::span<float> out,
+                        const RunControl& control) const {
   DPI_ASSIGN_OR_RETURN(const ReadTable read, read_table(name));
+  DPI_RETURN_IF_ERROR(check_control(control));
   const TableSpec* const spec = read.spec;
   const auto dim = static_cast<size_t>(spec->dim);
   if (out.size() / dim < keys.size()) {
@@ -107,11 +118,16 @@ Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, 
     rows_of(engine_->keys(), *spec, keys, rows.data());
   DPI_ASSIGN_OR_RETURN(const std::unique_ptr<StoreReader> reader,
                        engine_->store().open_reader({static_cast<int64_t>(keys.size()), 1}));
-  DPI_RETURN_IF_ERROR(read.tiered ? to_places(*reader, read.table, numbered ? keys.data() : nullptr, rows)
-                                  : reader->acquire({}).status());
+  if (read.tiered) {
+    DPI_RETURN_IF_ERROR(to_places(*reader, read.table, numbered ? keys.data() : nullptr, control, rows));
+  } else {
+    DPI_ASSIGN_OR_RETURN(const Readiness ready, reader->acquire({}));
+    DPI_RETURN_IF_ERROR(in_time(ready));
+  }
   const kernels::TableView view = reader->view(read.table);
   for (size_t k = 0; k < keys.size(); ++k) kernels::decode_row(view, rows[k], out.data() + k * dim);
   reader->release();
+  if (control.version != nullptr) *control.version = version();
   return {};
 }
 

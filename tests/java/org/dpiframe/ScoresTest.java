@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -222,6 +223,20 @@ class ScoresTest {
       assertThrows(IllegalArgumentException.class, () -> model.tableLookup("a\0", new long[] {0}, 16));
       assertThrows(NullPointerException.class, () -> model.tableLookup(null, new long[] {0}, 16));
       assertThrows(NullPointerException.class, () -> model.tableLookup("area", null, 16));
+    }
+  }
+
+  @Test
+  void rowsOfATableUnderAControl() throws Exception {
+    try (Model model = Support.cpu(Support.demo("msweb_deepfm.h5"))) {
+      long[] keys = {285, 3};
+      Control control = new Control().timeout(Duration.ofMinutes(1));
+      assertArrayEquals(model.tableLookup("area", keys, 16), model.tableLookup("area", keys, 16, control));
+      control.deadlineNanos(System.nanoTime() - 1);
+      assertThrows(DpiException.Timeout.class, () -> model.tableLookup("area", keys, 16, control));
+      control.reset().cancel();
+      assertThrows(DpiException.Cancelled.class, () -> model.tableLookup("area", keys, 16, control));
+      assertEquals(32, model.tableLookup("area", keys, 16, control.reset()).length);
     }
   }
 

@@ -50,11 +50,17 @@ final class CallBlock {
     block.bytes.putLong(extraAt + offset, value);
   }
 
+  /** The address of the run options for a call without scores. */
+  long run(Control control) {
+    block.bytes.putLong(runAt + Layout.RUN_DEADLINE, control != null ? control.deadline() : 0);
+    block.bytes.putLong(runAt + Layout.RUN_CANCEL, control != null ? control.flagAddress() : 0);
+    return block.address + runAt;
+  }
+
   /** The address of the run options for such a call. */
   long run(Control control, Scores scores) {
     long logits = scores.logitsAddress();
-    block.bytes.putLong(runAt + Layout.RUN_DEADLINE, control != null ? control.deadline() : 0);
-    block.bytes.putLong(runAt + Layout.RUN_CANCEL, control != null ? control.flagAddress() : 0);
+    run(control);
     block.bytes.putLong(runAt + Layout.RUN_LOGITS, logits);
     block.bytes.putLong(runAt + Layout.RUN_LOGITS_LEN, logits != 0 ? scores.capacity() : 0);
     return block.address + runAt;

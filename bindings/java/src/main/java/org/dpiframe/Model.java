@@ -160,9 +160,18 @@ public final class Model implements AutoCloseable {
    *
    * <p>A table in the host tier (option store.host_bytes) is read by its policy table.NAME.miss: "exact" waits for rows that are late;
    * "default" hands out table.NAME.default in their place without an error, and only the counter "defaulted" of {@link #countersJson}
-   * tells; "fail" is {@link DpiException.NotFound}.
+   * tells; "fail" is {@link DpiException.NotFound}. There is no limit to how long it waits: {@link #tableLookup(String, long[], int,
+   * Control)} has one.
    */
   public float[] tableLookup(String table, long[] keys, int dim) {
+    return tableLookup(table, keys, dim, null);
+  }
+
+  /**
+   * The same under a deadline or a cancel flag, which are looked at on entry and while rows are waited for: {@link DpiException.Timeout}
+   * and {@link DpiException.Cancelled}. {@code control} may be null.
+   */
+  public float[] tableLookup(String table, long[] keys, int dim, Control control) {
     Block name = Block.text(table);
     long rowsAt = (long) keys.length * Long.BYTES;
     int width = dimOf(name);
@@ -171,8 +180,9 @@ public final class Model implements AutoCloseable {
     Block block = new Block(rowsAt + count * Float.BYTES);
     block.longs(0, keys.length).put(keys);
     CallBlock call = new CallBlock();
-    call.check(inside(handle -> DpiNative.dpi_table_lookup(handle, name.address, block.address, keys.length, block.address + rowsAt, count,
-        call.error())));
+    call.check(inside(handle -> DpiNative.dpi_table_lookup_run(handle, name.address, block.address, keys.length, block.address + rowsAt,
+        count, call.run(control), call.error())));
+    Reference.reachabilityFence(control);
     float[] rows = new float[(int) count];
     block.floats(rowsAt, count).get(rows);
     Reference.reachabilityFence(name);
