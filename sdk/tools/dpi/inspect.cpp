@@ -169,6 +169,15 @@ void print_provenance(const Json& provenance) {
   }
 }
 
+void print_tiered(const Json& t) {
+  const std::string scalars = t["derived_scalars"] == 0
+                                  ? std::string()
+                                  : ", derived scalars among them: " + t["derived_scalars"].dump();
+  print_line(stdout, "host tier       table %s, %s in the file; a row takes %s bytes of the tier%s",
+             t["name"].get<std::string>().c_str(), bytes_text(t["bytes"]).c_str(),
+             t["place_bytes"].dump().c_str(), scalars.c_str());
+}
+
 void print(const Json& j) {
   print_line(stdout, "%s: %s, format %s.%s, %s, digest %s", j["file"].get<std::string>().c_str(),
              j["name"].get<std::string>().c_str(), j["format"][0].dump().c_str(),
@@ -209,14 +218,7 @@ void print(const Json& j) {
                "memory: not known, since rows of external tables are elsewhere: options store.* say where");
     return;
   }
-  for (const Json& t : j["memory"]["in_host_tier"]) {
-    const std::string scalars = t["derived_scalars"] == 0
-                                    ? std::string()
-                                    : ", derived scalars among them: " + t["derived_scalars"].dump();
-    print_line(stdout, "host tier       table %s, %s in the file; a row takes %s bytes of the tier%s",
-               t["name"].get<std::string>().c_str(), bytes_text(t["bytes"]).c_str(),
-               t["place_bytes"].dump().c_str(), scalars.c_str());
-  }
+  for (const Json& t : j["memory"]["in_host_tier"]) print_tiered(t);
   for (const char* where : {"host", "gpu"}) {
     const Json& m = j["memory"][where];
     std::string tier =
