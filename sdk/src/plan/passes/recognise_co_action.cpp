@@ -8,34 +8,20 @@
 #include <string>
 #include <utility>
 
-#include "plan/passes/micro_mlp.hpp"
+#include "plan/passes/micro_terms.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace dpi::plan {
 namespace {
 
-using kernels::BinaryKind;
 using kernels::CoActionAttrs;
-using kernels::ReduceKind;
 using kernels::UnaryKind;
 
-constexpr size_t kMostTerms = 1 << 16;  // of one element
-constexpr int kDeepestSum = 4;          // sums of sums: positions, orders
 constexpr int32_t kMostOrders = 16;
-
-/// One number of one level at one position, as an element of a result takes it.
-struct Term {
-  int32_t product = -1;
-  MicroFeed::Row row;
-  int64_t column = 0;
-  bool masked = false;  // times the mask at this position
-  bool mean = false;    // divided by the number of positions that count
-};
 
 /// What all elements of a result have in common.
 struct Common {
   int32_t induction = -1;
-  int32_t mask = -1;  // of a Mask op
   bool mean = false;
   MicroFeed feed;
 };
@@ -50,16 +36,24 @@ struct Cell {
 class Recogniser {
  public:
   explicit Recogniser(Plan& plan)
-      : p_(plan), ix_(index_of(plan)), elements_(plan, ix_), products_(plan, ix_, elements_) {}
+      : p_(plan),
+        ix_(index_of(plan)),
+        elements_(plan, ix_),
+        products_(plan, ix_, elements_),
+        terms_(plan, ix_, elements_, products_) {}
 
   void run() {
     if (products_.empty()) return;
     const size_t n = p_.ops.size();
     std::vector<char> taken(n, 0);
     for (size_t i = n; i-- > 0;) {  // the widest result first
-      if (taken[i] || is_dead(p_.ops[i]) || !match(p_.ops[i].outputs[0])) continue;
-      for (const int32_t k : inside_) taken[static_cast<size_t>(k)] = 1;
-      emit(i);
+      if (taken[i] || is_dead(p_.ops[i])) continue;
+      if (match({p_.ops[i].outputs[0]})) {
+        for (const int32_t k : inside_) taken[static_cast<size_t>(k)] = 1;
+        p_.ops[i] = made_op(p_.ops[i], p_.ops[i].outputs[0]);
+      } else if (p_.ops[i].kind == OpKind::kConcat) {
+        take_runs(i, &taken);
+      }
     }
   }
 
@@ -69,151 +63,72 @@ class Recogniser {
     return i < 0 ? nullptr : &p_.ops[static_cast<size_t>(i)];
   }
 
-  // ---- the terms of an element
+  // ---- several inputs of a Concat, which are put together nowhere else
 
-  bool terms_of(const Element& e, int depth, std::vector<Term>* out) {
-    if (e.power != 1 || out->size() > kMostTerms || depth > kDeepestSum) return false;
-    const int32_t i = products_.ending_in(e.value);
-    if (i >= 0) {
-      const int64_t n = products_[i].outputs;
-      out->push_back(
-          {i, products_.first_of(i).feed.rows[static_cast<size_t>(e.index / n)], e.index % n, false});
-      return true;
+  /// What an input's first element is computed from; nothing where it is no co-action.
+  std::vector<int64_t> source_of(int32_t v) {
+    const std::vector<Element>* all = value_of(p_, v).is_bags ? nullptr : elements_.of(v);
+    std::vector<MicroTerm> terms;
+    terms_.forget_mask();
+    if (all == nullptr || !terms_.of(all->front(), &terms) || terms.empty()) return {};
+    const MicroProduct& first = products_.first_of(terms[0].product);
+    return {first.induction, first.feed.value, first.feed.first};
+  }
+
+  void take_runs(size_t i, std::vector<char>* taken) {
+    if (value_of(p_, p_.ops[i].outputs[0]).dims.rank != 1) return;
+    const std::vector<int32_t> inputs = p_.ops[i].inputs;
+    for (size_t end = inputs.size(); end > 0;) {
+      const std::vector<int64_t> source = source_of(inputs[end - 1]);
+      size_t begin = end - 1;
+      while (!source.empty() && begin > 0 && source_of(inputs[begin - 1]) == source) --begin;
+      const std::vector<int32_t> run(inputs.begin() + static_cast<int64_t>(begin),
+                                     inputs.begin() + static_cast<int64_t>(end));
+      if (!source.empty() && match(run)) {
+        for (const int32_t k : inside_) (*taken)[static_cast<size_t>(k)] = 1;
+        put_run(i, begin, end);
+      }
+      end = begin;
     }
-    const PlanOp* op = producer(e.value);
-    if (op == nullptr) return false;
-    if (op->kind == OpKind::kMatMul) return masked_product(*op, e.index, depth, out);
-    if (op->kind == OpKind::kReduce) return reduced(*op, e.index, depth, out);
-    return op->kind == OpKind::kBinary && divided(*op, e.index, depth, out);
   }
 
-  bool terms_at(int32_t value, int64_t index, int depth, std::vector<Term>* out) {
-    const std::vector<Element>* all = elements_.of(value);
-    return all != nullptr && terms_of((*all)[static_cast<size_t>(index)], depth + 1, out);
-  }
-
-  /// Terms [begin, end) are times the mask at position t: each is of that position, and not masked before.
-  static bool put_mask(std::vector<Term>* out, size_t begin, int64_t t) {
-    for (size_t k = begin; k < out->size(); ++k) {
-      if ((*out)[k].masked || (*out)[k].row.position != t) return false;
-      (*out)[k].masked = true;
-    }
-    return true;
-  }
-
-  static bool put_mean(std::vector<Term>* out, size_t begin) {
-    for (size_t k = begin; k < out->size(); ++k) {
-      if ((*out)[k].mean) return false;
-      (*out)[k].mean = true;
-    }
-    return true;
-  }
-
-  bool is_mask(const Element& e, int64_t t) {
-    const PlanOp* op = producer(e.value);
-    if (op == nullptr || op->kind != OpKind::kMask || e.power != 1 || e.index != t) return false;
-    if (common_.mask < 0) common_.mask = e.value;
-    return common_.mask == e.value;
-  }
-
-  /// mask [1, T] x [T, n].
-  bool masked_product(const PlanOp& op, int64_t index, int depth, std::vector<Term>* out) {
-    const auto& a = std::get<kernels::MatMulAttrs>(op.attrs);
-    const Dims& x = value_of(p_, op.inputs[1]).dims;
-    const std::vector<Element>* mask = elements_.of(op.inputs[0]);
-    const int64_t n = x.at(-1);
-    if (a.trans_a != 0 || a.trans_b != 0 || a.alpha != 1.0f || x.rank != 2 || mask == nullptr) return false;
-    if (value_of(p_, op.inputs[0]).dims.size() != x.d[0] || index >= n) return false;
-    for (int64_t t = 0; t < x.d[0]; ++t) {
-      const size_t begin = out->size();
-      if (!is_mask((*mask)[static_cast<size_t>(t)], t) || !terms_at(op.inputs[1], t * n + index, depth, out))
-        return false;
-      if (!put_mask(out, begin, t)) return false;
-    }
-    return true;
-  }
-
-  bool reduced(const PlanOp& op, int64_t index, int depth, std::vector<Term>* out) {
-    const auto& a = std::get<kernels::ReduceAttrs>(op.attrs);
-    const Dims& x = value_of(p_, op.inputs[0]).dims;
-    const int64_t n = x.d[a.axis];
-    int64_t inner = 1;
-    for (int i = a.axis + 1; i < x.rank; ++i) inner *= x.d[i];
-    const std::vector<Element>* mask = op.inputs[1] < 0 ? nullptr : elements_.of(op.inputs[1]);
-    const bool has_mask = op.inputs[1] >= 0;
-    const bool mean = a.kind == ReduceKind::kMean && (n > 1 || has_mask);
-    if ((a.kind != ReduceKind::kSum && a.kind != ReduceKind::kMean) || (has_mask && mask == nullptr))
-      return false;
-    if (mean && (!has_mask || a.eps != 0.0f)) return false;
-    const size_t all = out->size();
-    for (int64_t t = 0; t < n; ++t) {
-      const size_t begin = out->size();
-      if (!terms_at(op.inputs[0], (index / inner * n + t) * inner + index % inner, depth, out)) return false;
-      if (!has_mask) continue;
-      const auto at = static_cast<size_t>(index / inner * n + t);
-      if (at >= mask->size() || !is_mask((*mask)[at], t) || !put_mask(out, begin, t)) return false;
-    }
-    return !mean || put_mean(out, all);
-  }
-
-  /// A sum over the positions that count, divided by how many do, 1 where none does.
-  bool divided(const PlanOp& op, int64_t index, int depth, std::vector<Term>* out) {
-    if (std::get<kernels::BinaryAttrs>(op.attrs).kind != BinaryKind::kDiv) return false;
-    const int64_t n = value_of(p_, op.outputs[0]).dims.size();
-    if (value_of(p_, op.inputs[0]).dims.size() != n || !is_count(op.inputs[1])) return false;
-    const size_t begin = out->size();
-    return terms_at(op.inputs[0], index, depth, out) && put_mean(out, begin);
-  }
-
-  /// max(1, the number of positions that count), one element.
-  bool is_count(int32_t v) {
-    const std::vector<Element>* all = elements_.of(v);
-    if (all == nullptr || all->size() != 1 || all->front().power != 1) return false;
-    const PlanOp* op = producer(all->front().value);
-    if (op == nullptr) return false;
-    if (op->kind == OpKind::kUnary) {
-      const auto& a = std::get<kernels::UnaryAttrs>(op->attrs);
-      return a.kind == UnaryKind::kClamp && a.a == 1.0f && a.b >= 16777216.0f && is_mask_sum(op->inputs[0]);
-    }
-    if (op->kind != OpKind::kBinary || std::get<kernels::BinaryAttrs>(op->attrs).kind != BinaryKind::kMax)
-      return false;
-    double one = 0;
-    for (size_t side = 0; side < 2; ++side) {
-      if (scalar_const(p_, op->inputs[side], &one) && one == 1.0) return is_mask_sum(op->inputs[1 - side]);
-    }
-    return false;
-  }
-
-  bool is_mask_sum(int32_t v) {
-    const std::vector<Element>* all = elements_.of(v);
-    const PlanOp* op = all == nullptr || all->size() != 1 ? nullptr : producer(all->front().value);
-    if (op == nullptr || op->kind != OpKind::kReduce || op->inputs[1] >= 0) return false;
-    const std::vector<Element>* mask = elements_.of(op->inputs[0]);
-    if (mask == nullptr || std::get<kernels::ReduceAttrs>(op->attrs).kind != ReduceKind::kSum) return false;
-    for (size_t t = 0; t < mask->size(); ++t) {
-      if (!is_mask((*mask)[t], static_cast<int64_t>(t))) return false;
-    }
-    return static_cast<int64_t>(mask->size()) == value_of(p_, common_.mask).dims.size();
+  /// Inputs [begin, end) of the Concat become the one value of the last match.
+  void put_run(size_t i, size_t begin, size_t end) {
+    const PlanOp concat = p_.ops[i];
+    const auto n = static_cast<int64_t>(cells_.size());
+    const std::string name = value_of(p_, concat.inputs[begin]).name;
+    const int32_t joined = add_value(p_, name + "/co_action", dims_of({n}), space_);
+    const auto from = static_cast<size_t>(ix_.producer[static_cast<size_t>(concat.inputs[begin])]);
+    p_.ops.push_back(made_op(p_.ops[from], joined));
+    std::vector<int32_t>& inputs = p_.ops[i].inputs;
+    inputs.erase(inputs.begin() + static_cast<int64_t>(begin), inputs.begin() + static_cast<int64_t>(end));
+    inputs.insert(inputs.begin() + static_cast<int64_t>(begin), joined);
   }
 
   // ---- a result
 
-  bool match(int32_t root) {
-    const PlanValue& value = value_of(p_, root);
-    if (value.is_bags || value.dims.size() > kernels::kMaxMicroNumbers) return false;
-    const std::vector<Element>* all = elements_.of(root);
-    if (all == nullptr) return false;
+  /// The elements of `roots`, one value after another, are a co-action.
+  bool match(const std::vector<int32_t>& roots) {
     common_ = {};
+    terms_.forget_mask();
     cells_.clear();
     levels_.clear();
-    std::vector<Term> terms;
-    for (const Element& e : *all) {
-      terms.clear();
-      if (!terms_of(e, 0, &terms) || !add_cell(terms)) return false;
+    std::vector<MicroTerm> terms;
+    for (const int32_t root : roots) {
+      const PlanValue& value = value_of(p_, root);
+      if (value.is_bags || value.space != value_of(p_, roots[0]).space) return false;
+      const auto n = static_cast<int64_t>(cells_.size());
+      if (value.dims.size() > kernels::kMaxMicroNumbers - n) return false;
+      const std::vector<Element>* all = elements_.of(root);
+      if (all == nullptr) return false;
+      for (const Element& e : *all) {
+        terms.clear();
+        if (!terms_.of(e, &terms) || !add_cell(terms)) return false;
+      }
     }
     attrs_ = {};
-    return fill_feed(root) && fill_levels() && fill_columns() && is_more_than_a_product() &&
-           keeps_inside(root);
+    return fill_feed(value_of(p_, roots[0]).space) && fill_levels() && fill_columns() &&
+           is_more_than_a_product() && keeps_inside(roots);
   }
 
   bool joins_common(const MicroProduct& m, const MicroFeed& f, bool mean) {
@@ -228,11 +143,11 @@ class Recogniser {
   }
 
   /// One element: the same number of one level at every position, in each order that it adds up.
-  bool add_cell(const std::vector<Term>& terms) {
+  bool add_cell(const std::vector<MicroTerm>& terms) {
     if (terms.empty()) return false;
     Cell cell{products_[terms[0].product].position, terms[0].column, 0};
     std::set<std::pair<int32_t, int64_t>> seen;  // order, position
-    for (const Term& t : terms) {
+    for (const MicroTerm& t : terms) {
       const MicroProduct& m = products_[t.product];
       const MicroFeed& feed = products_.first_of(t.product).feed;
       if (m.position != cell.position || t.column != cell.column || t.masked != feed.history) return false;
@@ -255,7 +170,7 @@ class Recogniser {
     return true;
   }
 
-  bool fill_feed(int32_t root) {
+  bool fill_feed(RowSpace space) {
     const MicroFeed& f = common_.feed;
     const PlanValue& feed = value_of(p_, f.value);
     attrs_.feed_col = static_cast<int32_t>(f.first);
@@ -263,12 +178,12 @@ class Recogniser {
     attrs_.joined = f.joined > 0 ? 1 : 0;
     attrs_.orders = f.joined > 0 ? f.joined : levels_.rbegin()->first.first;
     attrs_.mean = common_.mean ? 1 : 0;
-    space_ = value_of(p_, root).space;
+    space_ = space;
     if (space_ == RowSpace::kConstant || value_of(p_, common_.induction).space == RowSpace::kConstant)
       return false;
-    if (!f.history) return common_.mask < 0 && !common_.mean && feed.space != RowSpace::kConstant;
+    if (!f.history) return terms_.mask() < 0 && !common_.mean && feed.space != RowSpace::kConstant;
     const PlanOp* embed = producer(f.value);
-    const PlanOp* mask = common_.mask < 0 ? nullptr : producer(common_.mask);
+    const PlanOp* mask = terms_.mask() < 0 ? nullptr : producer(terms_.mask());
     if (mask == nullptr || mask->inputs[0] != embed->inputs[0]) return false;
     const auto& rule = std::get<kernels::MaskAttrs>(mask->attrs);
     const PlanValue& bags = value_of(p_, embed->inputs[0]);
@@ -351,10 +266,10 @@ class Recogniser {
   }
 
   /// Fills inside_; nothing else reads what the levels give, or all of it would be computed twice.
-  bool keeps_inside(int32_t root) {
+  bool keeps_inside(const std::vector<int32_t>& roots) {
     inside_.clear();
-    const std::set<int32_t> ends = {common_.induction, common_.feed.value, common_.mask};
-    std::vector<int32_t> next{root};
+    const std::set<int32_t> ends = {common_.induction, common_.feed.value, terms_.mask()};
+    std::vector<int32_t> next = roots;
     while (!next.empty()) {
       const int32_t v = next.back();
       next.pop_back();
@@ -365,7 +280,7 @@ class Recogniser {
     }
     for (const auto& [at, product] : levels_) {
       for (const int32_t v : products_[product].values) {
-        if (v == root) continue;
+        if (std::find(roots.begin(), roots.end(), v) != roots.end()) continue;
         if (ix_.head_uses[static_cast<size_t>(v)] > 0) return false;
         for (const int32_t user : ix_.users[static_cast<size_t>(v)]) {
           if (!inside_.contains(user)) return false;
@@ -392,30 +307,33 @@ class Recogniser {
     return op.outputs[0];
   }
 
-  void emit(size_t i) {
+  /// The last match as an op in place of `last`.
+  PlanOp made_op(const PlanOp& last, int32_t result) {
     const MicroFeed& f = common_.feed;
     PlanOp op;
     op.kind = OpKind::kCoAction;
-    op.name = p_.ops[i].name;
-    op.module = p_.ops[i].module;
-    op.outputs = p_.ops[i].outputs;
+    op.name = last.name;
+    op.module = last.module;
+    op.outputs = {result};
     op.attrs = attrs_;
+    p_.notes.push_back("co-action: " + std::to_string(inside_.size()) + " ops of '" + op.name + "' in one");
+    int32_t feed = f.value;
     if (f.history) {
-      const PlanOp embed = *producer(f.value);
-      op.inputs = {in_space(common_.induction), embed.inputs[0]};
+      const PlanOp& embed = *producer(f.value);
+      feed = embed.inputs[0];
       op.tables = embed.tables;
     } else {
-      op.inputs = {in_space(common_.induction), in_space(f.value)};
+      feed = in_space(f.value);
     }
-    p_.ops[i] = std::move(op);
-    p_.notes.push_back("co-action: " + std::to_string(inside_.size()) + " ops of '" + p_.ops[i].name +
-                       "' in one");
+    op.inputs = {in_space(common_.induction), feed};
+    return op;
   }
 
   Plan& p_;
   Index ix_;
   Elements elements_;
   MicroProducts products_;
+  MicroTerms terms_;
   // of the last match
   Common common_;
   std::vector<Cell> cells_;
