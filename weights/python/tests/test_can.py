@@ -4,6 +4,7 @@ of can_models.py traced by from_torch, and the engine on every device with folds
 import itertools
 import pathlib
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -214,6 +215,46 @@ def test_the_engine_agrees(name, device, tmp_path):
                 assert (np.abs(z - z64[:n]) <= 1e-5 * np.maximum(1, np.abs(z64[:n]))).all()
 
 
+@pytest.mark.parametrize("fold", ["on", "off"])
+@pytest.mark.parametrize("name", EXACT)
+def test_a_pair_is_one_op(name, fold, tmp_path):
+    """The engine's plan has a CoAction for each pair and none of the primitives that a pair is traced to."""
+    made, _, _ = exported(name, tmp_path / "m.h5")
+    said = subprocess.run([program(), "plan", tmp_path / "m.h5", "--fold", fold], capture_output=True, text=True, check=True).stdout
+    kinds = [line.split(" level ")[1].split()[1] for line in said.splitlines() if line.startswith("op ")]
+    assert kinds.count("CoAction") == len(made.said["pairs"])
+    assert not {"MatMul", "Mask", "Embed", "View"} & set(kinds)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["released", "orders_at_the_input", "independent_orders", "single_values"])
+def test_a_row_does_not_depend_on_its_batch(name, device, tmp_path):
+    """Under determinism=strict each row has the same bits alone, and with all rows in the opposite order."""
+    _, inputs, arrays = exported(name, tmp_path / "m.h5", rows=24)
+    with Bundle(tmp_path / "m.h5") as bundle:
+        of = lambda some: Rows.from_columns(bundle, inputs.columns(inputs.joined(some)))  # noqa: E731
+        whole, back = of(list(arrays.values())), of([a[::-1] for a in arrays.values()])
+        alone = [of([a[r:r + 1] for a in arrays.values()]) for r in range(24)]
+    with loaded(tmp_path / "m.h5", device, determinism="strict") as model:
+        logits = model.predict(whole, 24)[1]
+        assert np.isfinite(logits).all() and len(set(logits[:, 0])) > 12
+        assert (model.predict(back, 24)[1][::-1] == logits).all()
+        assert all(model.predict(row, 1)[1][0] == logits[r] for r, row in enumerate(alone))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_histories_of_a_host_tier(device, tmp_path):
+    """A history whose rows are moved by the store is read where they lie: the bits are those of resident tables."""
+    _, inputs, arrays = exported("released_all_pairs", tmp_path / "m.h5")
+    with Bundle(tmp_path / "m.h5") as bundle:
+        rows = Rows.from_columns(bundle, inputs.columns(inputs.joined(list(arrays.values()))))
+    scores = []
+    for options in ({}, {"store.host_bytes": 1 << 16, "store.resident_bytes": 0}):
+        with loaded(tmp_path / "m.h5", device, determinism="strict", **options) as model:
+            scores += [model.predict(rows, len(arrays["uid"]))[1] for _ in range(2)]
+    assert np.isfinite(scores[0]).all() and all((s == scores[0]).all() for s in scores)
+
+
 @pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])
 @pytest.mark.parametrize("name", EXACT)
 def test_short_products_agree(name, precision, tmp_path):
@@ -299,7 +340,12 @@ def test_the_history_side_is_computed_once_for_all_candidates(tmp_path):
         columns = {n: v.tolist() for n, v in arrays.items()}
         columns.update({n: [[i for i in bag if i] if np.ndim(bag) else int(bag) for bag in users[n]] for n in ("uid", "mid_his", "cate_his")})
         rows = Rows.from_columns(bundle, columns, shared_counts=counts)
-    for device in ("ref", "cpu"):
-        with loaded(tmp_path / "m.h5", device) as model:
+        columns.update({n: [columns[n][u] for u, n_items in enumerate(counts) for _ in range(n_items)] for n in ("uid", "mid_his", "cate_his")})
+        expanded = Rows.from_columns(bundle, columns, shared_counts=[1] * sum(counts))
+    said = subprocess.run([program(), "plan", tmp_path / "m.h5"], capture_output=True, text=True, check=True).stdout
+    assert said.count("CoAction") == said.count(", shared rows}") == 4
+    for device in DEVICES:
+        with loaded(tmp_path / "m.h5", device, determinism="strict") as model:
             p, z = model.predict(rows, sum(counts))
+            assert (model.predict(expanded, sum(counts))[1] == z).all()
             assert (np.abs(p - p64) <= 2e-6).all() and (np.abs(z - z64) <= 1e-5 * np.maximum(1, np.abs(z64))).all()
