@@ -20,27 +20,34 @@ DPI_INLINE Vec masked(const SoftmaxAttrs& attrs, Vec x, const float* mask, int64
   return select(m == Vec::zero(), Vec::all(drop ? -__builtin_inff() : attrs.value), x);
 }
 
+/// Whole vectors keep their own maxima and sums until the end; what is left of the slice joins them there.
 void softmax_slice(const SoftmaxAttrs& attrs, const float* x, const float* mask, int64_t n, float* dst) {
-  float top = -__builtin_inff();
+  const Vec low = Vec::all(-__builtin_inff());
+  Vec most = low;
+  float rest = -__builtin_inff();
   for_vectors(n, [&](int64_t i, int64_t k) {
     const Vec v = masked(attrs, load_n(x + i, k), mask, i, k);
     store_n(dst + i, v, k);
-    const float largest = k == Vec::W ? v.largest() : v.largest_part(k);
-    top = largest > top ? largest : top;
+    if (k == Vec::W)
+      most = max(v, most);
+    else
+      rest = v.largest_part(k);
   });
+  const float whole = most.largest();
+  const float top = rest > whole ? rest : whole;
   if (top == -__builtin_inff()) {  // all excluded; NaN entries stay NaN
     for (int64_t i = 0; i < n; ++i) dst[i] = dst[i] == top ? 0.0f : dst[i];
     return;
   }
-  const Vec high = Vec::all(top), low = Vec::all(-__builtin_inff());
-  float sum = 0;
+  const Vec high = Vec::all(top);
+  Vec sum = Vec::zero();
   for_vectors(n, [&](int64_t i, int64_t k) {
     const Vec v = load_n(dst + i, k);
     const Vec e = select(v == low, Vec::zero(), exp(v - high));
     store_n(dst + i, e, k);
-    sum += (k == Vec::W ? e : load_n(dst + i, k)).sum();
+    sum = sum + (k == Vec::W ? e : load_n(dst + i, k));
   });
-  const Vec inverse = Vec::all(1.0f / sum);
+  const Vec inverse = Vec::all(1.0f / sum.sum());
   for_vectors(n, [&](int64_t i, int64_t k) { store_n(dst + i, load_n(dst + i, k) * inverse, k); });
 }
 

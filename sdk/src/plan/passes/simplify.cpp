@@ -1,5 +1,5 @@
-// Ops over constants are computed now, ops that change nothing disappear, and broadcasts that stand side by
-// side become one.
+// Ops over constants are computed now, ops that change nothing disappear, vectors are not written out
+// several times for ops that repeat them, and broadcasts that stand side by side become one.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -107,6 +107,32 @@ void drop_idle(Plan& p) {
   }
 }
 
+// ---- repeated vectors
+
+/// What an expanded value repeats, when v is one; else v.
+int32_t before_expand(const Plan& p, const Index& ix, int32_t v) {
+  const int32_t i = v < 0 ? -1 : ix.producer[static_cast<size_t>(v)];
+  if (i < 0 || p.ops[static_cast<size_t>(i)].kind != OpKind::kView) return v;
+  const PlanOp& view = p.ops[static_cast<size_t>(i)];
+  const bool expands = std::get<kernels::ViewAttrs>(view.attrs).kind == kernels::ViewKind::kExpand;
+  return expands ? view.inputs[0] : v;
+}
+
+/// Binary and Where repeat what is too small on their own, as long as another operand has the result's dims.
+void read_unexpanded(Plan& p) {
+  const Index ix = index_of(p);
+  for (PlanOp& op : p.ops) {
+    if (op.kind != OpKind::kBinary && op.kind != OpKind::kWhere) continue;
+    const Dims& dims = value_of(p, op.outputs[0]).dims;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      bool held = false;
+      for (size_t k = 0; k < op.inputs.size(); ++k)
+        held = held || (k != i && value_of(p, op.inputs[k]).dims == dims);
+      if (held) op.inputs[i] = before_expand(p, ix, op.inputs[i]);
+    }
+  }
+}
+
 // ---- broadcasts
 
 bool is_broadcast(const Plan& p, const Index& ix, int32_t v) {
@@ -172,6 +198,7 @@ Result<Plan> simplify(Plan p) {
   for (PlanOp& op : p.ops) folded += fold_constant(p, op, &floats_left);
   if (folded > 0) p.notes.push_back("simplify: " + std::to_string(folded) + " ops over constants computed");
   drop_idle(p);
+  read_unexpanded(p);
   DPI_ASSIGN_OR_RETURN(p, cleanup(std::move(p)));
   join_broadcasts(p);
   return cleanup(std::move(p));
