@@ -1,6 +1,6 @@
 // Small products, one per row: MatMul, and Linear over the field axis, which is W x per row. Linear over the
-// last axis, the usual one, goes to gemm (linear_packed). Wide sums go
-// over the columns of b; with b transposed they are dot products along k.
+// last axis, the usual one, goes to gemm (linear_packed). Sums go over the columns of b; a b that is
+// transposed is turned in tiles first, or, where that is not worth it, taken in dot products along k.
 #include <dpi/kernels/matmul.hpp>
 
 #include <dpi/kernels/index.hpp>
@@ -13,17 +13,34 @@ namespace dpi::kernels::cpu::DPI_ISA {
 
 namespace {
 
+constexpr int64_t kTileFloats = 2048;  // of b, turned, on the stack
+constexpr int64_t kFewRows = 4;        // of a: with fewer, turning b costs more than it gives
+
 /// dst[m, n] = alpha a b + bias, a read as a[i * a_row + k * a_col]; b: [k, n], or [n, k] when transposed.
+/// ldb, ldd: steps between the rows of b (not transposed) and of dst.
 struct Product {
   const float* a;
   const float* b;
   const float* bias;  // [m] or null
   float* dst;
   int64_t m, n, k;
-  int64_t a_row, a_col;
+  int64_t a_row, a_col, ldb, ldd;
   float alpha;
   bool b_transposed;
 };
+
+/// Columns [j, j + lanes) of rows [first, first + kRows) of a b.
+template <int kRows>
+DPI_INLINE void sum_columns(const Product& p, int64_t first, int64_t j, int64_t lanes, Vec (&sum)[kRows]) {
+  DPI_UNROLL
+  for (int i = 0; i < kRows; ++i) sum[i] = Vec::zero();
+  for (int64_t k = 0; k < p.k; ++k) {
+    const Vec b = load_n(p.b + k * p.ldb + j, lanes);
+    DPI_UNROLL
+    for (int i = 0; i < kRows; ++i)
+      sum[i] = fma(Vec::all(p.a[(first + i) * p.a_row + k * p.a_col]), b, sum[i]);
+  }
+}
 
 /// kRows rows of dst at once share the loads of b.
 template <int kRows>
@@ -31,18 +48,11 @@ DPI_INLINE void column_rows(const Product& p, int64_t first) {
   const Vec alpha = Vec::all(p.alpha);
   for_vectors(p.n, [&](int64_t j, int64_t lanes) {
     Vec sum[kRows];
-    DPI_UNROLL
-    for (int i = 0; i < kRows; ++i) sum[i] = Vec::zero();
-    for (int64_t k = 0; k < p.k; ++k) {
-      const Vec b = load_n(p.b + k * p.n + j, lanes);
-      DPI_UNROLL
-      for (int i = 0; i < kRows; ++i)
-        sum[i] = fma(Vec::all(p.a[(first + i) * p.a_row + k * p.a_col]), b, sum[i]);
-    }
+    sum_columns<kRows>(p, first, j, lanes, sum);
     DPI_UNROLL
     for (int i = 0; i < kRows; ++i) {
       const Vec bias = p.bias == nullptr ? Vec::zero() : Vec::all(p.bias[first + i]);
-      store_n(p.dst + (first + i) * p.n + j, fma(alpha, sum[i], bias), lanes);
+      store_n(p.dst + (first + i) * p.ldd + j, fma(alpha, sum[i], bias), lanes);
     }
   });
 }
@@ -57,19 +67,128 @@ void product_dots(const Product& p) {
       } else {
         for (int64_t k = 0; k < p.k; ++k) sum += p.a[i * p.a_row + k * p.a_col] * b[k];
       }
-      p.dst[i * p.n + j] = p.alpha * sum + (p.bias == nullptr ? 0.0f : p.bias[i]);
+      p.dst[i * p.ldd + j] = p.alpha * sum + (p.bias == nullptr ? 0.0f : p.bias[i]);
     }
   }
 }
 
-void product(const Product& p) {
-  if (p.b_transposed) {
-    product_dots(p);
-    return;
-  }
+void product_columns(const Product& p) {
   int64_t i = 0;
   for (; i + 4 <= p.m; i += 4) column_rows<4>(p, i);
   for (; i < p.m; ++i) column_rows<1>(p, i);
+}
+
+/// Columns of a tile: whole vectors; 0 where not even one fits.
+int64_t tile_columns(int64_t k) { return kTileFloats / max_of<int64_t>(k, 1) / Vec::W * Vec::W; }
+
+/// b comes as [n, k]: some of its rows at a time become the columns of a tile. body(part, first): the product
+/// with columns [first, first + part.n) of b; its dst is p's.
+template <class Body>
+DPI_INLINE void for_tiles(const Product& p, Body&& body) {
+  alignas(64) float tile[kTileFloats];
+  const int64_t columns = tile_columns(p.k);
+  for (int64_t first = 0; first < p.n; first += columns) {
+    Product part = p;
+    part.n = min_of(columns, p.n - first);
+    part.b = tile;
+    part.ldb = (part.n + Vec::W - 1) / Vec::W * Vec::W;
+    const float* from = p.b + first * p.k;
+    for (int64_t j = 0; j < part.n; ++j) {
+      for (int64_t k = 0; k < p.k; ++k) tile[k * part.ldb + j] = *from++;
+    }
+    body(part, first);
+  }
+}
+
+void product_turned(const Product& p) {
+  for_tiles(p, [](Product part, int64_t first) {
+    part.dst += first;
+    product_columns(part);
+  });
+}
+
+void product(const Product& p) {
+  if (!p.b_transposed) return product_columns(p);
+  if (p.m < kFewRows || tile_columns(p.k) == 0) return product_dots(p);
+  product_turned(p);
+}
+
+// ---- one side of the diagonal
+
+/// Columns [begin, end) of b, which it holds from column `origin` on.
+struct Columns {
+  int64_t begin, end, origin;
+};
+
+/// Entries of rows [first, first + kRows) above the diagonal. A vector begins where the first of these rows
+/// does; what a later row has of it below the diagonal lies on the end of the rows above, which are written
+/// after it.
+template <int kRows>
+DPI_INLINE void upper_rows(const Product& p, int64_t first, const Columns& c) {
+  const int64_t begin = max_of(first + 1, c.begin);
+  for_vectors(c.end - begin, [&](int64_t at, int64_t lanes) {
+    const int64_t j = begin + at;
+    Vec sum[kRows];
+    sum_columns<kRows>(p, first, j - c.origin, lanes, sum);
+    DPI_UNROLL
+    for (int i = kRows - 1; i >= 0; --i) {
+      const int64_t row = first + i;
+      float* const dst = p.dst + row * (2 * p.m - row - 1) / 2 + (j - row - 1);
+      store_n(dst, Vec::all(p.alpha) * sum[i], lanes);
+    }
+  });
+}
+
+template <int kRows>
+DPI_INLINE void lower_rows(const Product& p, int64_t first, const Columns& c) {
+  const int64_t end = min_of(c.end, first + kRows - 1);
+  for_vectors(end - c.begin, [&](int64_t at, int64_t lanes) {
+    const int64_t j = c.begin + at;
+    Vec sum[kRows];
+    sum_columns<kRows>(p, first, j - c.origin, lanes, sum);
+    DPI_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      const int64_t row = first + i;
+      if (row > j)
+        store_n(p.dst + row * (row - 1) / 2 + j, Vec::all(p.alpha) * sum[i], min_of(lanes, row - j));
+    }
+  });
+}
+
+void part_columns(const Product& p, MatMulPart part, const Columns& c) {
+  if (part == MatMulPart::kUpper) {
+    const int64_t rows = min_of(p.m, c.end) - 1;  // of the rows above the last column
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) upper_rows<4>(p, i, c);
+    for (; i < rows; ++i) upper_rows<1>(p, i, c);
+    return;
+  }
+  int64_t i = c.begin + 1;
+  for (; i + 4 <= p.m; i += 4) lower_rows<4>(p, i, c);
+  for (; i < p.m; ++i) lower_rows<1>(p, i, c);
+}
+
+void part_dots(const Product& p, MatMulPart part) {
+  float* dst = p.dst;
+  for (int64_t i = 0; i < p.m; ++i) {
+    const bool upper = part == MatMulPart::kUpper;
+    for (int64_t j = upper ? i + 1 : 0; j < (upper ? p.m : i); ++j) {
+      Product one = p;
+      one.m = one.n = 1;
+      one.a += i * p.a_row;
+      one.b += j * p.k;
+      one.dst = dst++;
+      product_dots(one);
+    }
+  }
+}
+
+void product_part(const Product& p, MatMulPart part) {
+  if (!p.b_transposed) return part_columns(p, part, {0, p.m, 0});
+  if (tile_columns(p.k) == 0) return part_dots(p, part);
+  for_tiles(p, [part](const Product& tile, int64_t first) {
+    part_columns(tile, part, {first, first + tile.n, first});
+  });
 }
 
 }  // namespace
@@ -80,14 +199,23 @@ void matmul(const MatMulArgs& args) {
   const int64_t a_rows = da.d[da.rank - 2], a_cols = da.d[da.rank - 1];
   const int64_t b_size = db.d[db.rank - 2] * db.d[db.rank - 1];
   Product p{};
-  p.m = dd.d[dd.rank - 2];
-  p.n = dd.d[dd.rank - 1];
+  const bool part = args.attrs.part != MatMulPart::kAll;
+  p.m = ta ? a_cols : a_rows;
+  p.n = part ? p.m : dd.d[dd.rank - 1];
   p.k = ta ? a_rows : a_cols;
   p.a_row = ta ? 1 : a_cols;
   p.a_col = ta ? a_cols : 1;
   p.alpha = args.attrs.alpha;
   p.b_transposed = args.attrs.trans_b != 0;
+  p.ldb = p.ldd = p.n;
   if (p.m * p.n == 0) return;
+  for (int64_t r = 0; r < (part ? args.dst.rows : 0); ++r) {
+    p.a = row_of(args.a, r);
+    p.b = row_of(args.b, r);
+    p.dst = row_of(args.dst, r);
+    product_part(p, args.attrs.part);
+  }
+  if (part) return;
   const int64_t matrices = dims_size(dd) / (p.m * p.n);
   for (int64_t r = 0; r < args.dst.rows; ++r) {
     for (int64_t i = 0; i < matrices; ++i) {
@@ -111,6 +239,7 @@ void linear_field(const LinearArgs& a) {
   p.a = a.weight.data;
   p.a_row = p.k;
   p.a_col = 1;
+  p.ldb = p.ldd = p.n;
   p.alpha = 1.0f;
   p.bias = a.bias.data;
   if (p.m * p.n == 0) return;

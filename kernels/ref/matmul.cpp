@@ -32,9 +32,26 @@ void multiply(const MatMulArgs& args, const Matrix& a, const Matrix& b, int64_t 
   }
 }
 
+void multiply_part(const MatMulArgs& args) {
+  const Dims &da = args.a.dims, &db = args.b.dims;
+  const bool ta = args.attrs.trans_a != 0, tb = args.attrs.trans_b != 0;
+  const int64_t m = ta ? da.at(-1) : da.at(-2), depth = ta ? da.at(-2) : da.at(-1);
+  for (int64_t r = 0; r < args.dst.rows; ++r) {
+    const Matrix a{args.a.row(r), da.at(-1), ta}, b{args.b.row(r), db.at(-1), tb};
+    for (int64_t e = 0; e < args.dst.dims.size(); ++e) {
+      int64_t i = 0, j = 0;
+      part_entry(args.attrs.part, m, e, &i, &j);
+      double sum = 0;
+      for (int64_t k = 0; k < depth; ++k) sum += a.at(i, k) * b.at(k, j);
+      args.dst.row(r)[e] = static_cast<float>(args.attrs.alpha * sum);
+    }
+  }
+}
+
 }  // namespace
 
 void matmul(const MatMulArgs& args) {
+  if (args.attrs.part != MatMulPart::kAll) return multiply_part(args);
   const Dims &da = args.a.dims, &db = args.b.dims, lead = leading(args.dst.dims);
   const int64_t depth = args.attrs.trans_a != 0 ? da.at(-2) : da.at(-1);
   const int64_t size_a = da.at(-2) * da.at(-1);

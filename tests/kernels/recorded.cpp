@@ -157,7 +157,8 @@ const std::map<OpKind, ReadAttrs> kReaders = {
      }},
     {OpKind::kMatMul,
      [](const json& j, OpCase*) -> OpAttrs {
-       return MatMulAttrs{j.at("trans_a"), j.at("trans_b"), j.at("alpha")};
+       return MatMulAttrs{j.at("trans_a"), j.at("trans_b"), j.at("alpha"),
+                          static_cast<MatMulPart>(j.value("part", 0))};
      }},
     {OpKind::kBinary,
      [](const json& j, OpCase*) -> OpAttrs { return BinaryAttrs{as<BinaryKind>(j, "kind")}; }},

@@ -112,6 +112,24 @@ __global__ void __launch_bounds__(kThreads) matmul_kernel(const MatMulWork w) {
   }
 }
 
+/// Of a product the entries on one side of the diagonal.
+__global__ void __launch_bounds__(kThreads) matmul_part_kernel(const MatMulWork w) {
+  const int64_t total = size_of(w.dst.dims);
+  for (int64_t flat = global_thread(); flat < w.dst.rows * total; flat += total_threads()) {
+    const int64_t r = flat / total;
+    int64_t i = 0, j = 0;
+    part_entry(w.attrs.part, w.m, flat % total, &i, &j);
+    const float* a = row_of(w.a, r);
+    const float* b = row_of(w.b, r);
+    Sum sum;
+    for (int64_t k = 0; k < w.depth; ++k) {
+      sum.add_product(w.attrs.trans_a != 0 ? a[k * w.a_columns + i] : a[i * w.a_columns + k],
+                      w.attrs.trans_b != 0 ? b[j * w.b_columns + k] : b[k * w.b_columns + j]);
+    }
+    row_of(w.dst, r)[flat % total] = w.attrs.alpha * sum.value();
+  }
+}
+
 /// What one pass over the axis collects.
 struct Collected {
   Sum sum;
@@ -240,13 +258,15 @@ int matmul(const MatMulArgs& a, Stream stream) {
   w.lead_a.rank -= 2;
   w.lead_b.rank -= 2;
   w.lead.rank -= 2;
-  w.m = a.dst.dims.at(-2);
-  w.n = a.dst.dims.at(-1);
+  const bool part = a.attrs.part != MatMulPart::kAll;
+  w.m = part ? a.a.dims.at(a.attrs.trans_a != 0 ? -1 : -2) : a.dst.dims.at(-2);
+  w.n = part ? w.m : a.dst.dims.at(-1);
   w.depth = a.attrs.trans_a != 0 ? a.a.dims.at(-2) : a.a.dims.at(-1);
   w.a_columns = a.a.dims.at(-1);
   w.b_columns = a.b.dims.at(-1);
   w.a_size = a.a.dims.at(-2) * w.a_columns;
   w.b_size = a.b.dims.at(-2) * w.b_columns;
+  if (part) return launch(matmul_part_kernel, grid_for(a.dst.rows * a.dst.dims.size()), dim3(kThreads), stream, w);
   return launch(matmul_kernel, grid_for(a.dst.rows * a.dst.dims.size()), dim3(kThreads), stream, w);
 }
 

@@ -154,6 +154,7 @@ std::string embed_graph_text(const OpText& t);
 std::string mask_graph_text(const OpText& t);
 std::string linear_graph_text(const OpText& t);
 std::string matmul_graph_text(const OpText& t);
+std::string matmul_text(const OpText& t);
 std::string binary_graph_text(const OpText& t);
 std::string unary_graph_text(const OpText& t);
 std::string layer_norm_graph_text(const OpText& t);

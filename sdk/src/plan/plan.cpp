@@ -24,6 +24,7 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_fm(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_cross_v1(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_co_action(std::move(p)));
+    DPI_ASSIGN_OR_RETURN(p, plan::recognise_pairs(std::move(p)));
   }
   if (options.fold) {
     DPI_ASSIGN_OR_RETURN(p, plan::fold_affine(std::move(p)));

@@ -148,6 +148,14 @@ def record_matmul(rec, rng):
     rec.add("MatMul", "broadcast", 5, [a, b], [np.matmul(f64(a), f64(b)[:, None])], plain)
     a, c = f32(rng, 9, 3, 4), Const(f32(rng, 4, 2))
     rec.add("MatMul", "constant", 9, [a, c], [f64(a) @ f64(c)], plain)
+    for rows, m, k in ((0, 3, 2), (1, 1, 4), (7, 2, 1), (5, 17, 5), (3, 39, 16), (2, 6, 131)):
+        for part, tb in ((1, 1), (2, 1), (1, 0)):
+            a, b = f32(rng, rows, m, k), f32(rng, rows, *((m, k) if tb else (k, m)))
+            y = 0.5 * f64(a) @ (f64(b).swapaxes(1, 2) if tb else f64(b))
+            i, j = np.triu_indices(m, 1) if part == 1 else np.tril_indices(m, -1)
+            if m > 1:
+                rec.add("MatMul", f"part{part}_t{tb}_{m}x{k}_r{rows}", rows, [a, b], [y[:, i, j]],
+                        dict(trans_a=0, trans_b=tb, alpha=0.5, part=part))
 
 
 def record_dense(rec, rng):

@@ -1,9 +1,9 @@
 // The passes in the order in which make_plan runs them. Each takes a plan and gives the next; each may refuse
 // to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
 //
-//   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action > fold_affine >
-//   fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_numeric > fuse_dense > merge_dense >
-//   fuse_elementwise > fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
+//   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action > recognise_pairs >
+//   fold_affine > fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_numeric > fuse_dense >
+//   merge_dense > fuse_elementwise > fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
 #include "plan/analysis/ir.hpp"
@@ -23,6 +23,8 @@ Result<Plan> recognise_fm(Plan plan);
 Result<Plan> recognise_cross_v1(Plan plan);
 /// CAN: powers of a history, products with weights out of a looked-up row, pooling.
 Result<Plan> recognise_co_action(Plan plan);
+/// A square product of which one side of the diagonal is selected.
+Result<Plan> recognise_pairs(Plan plan);
 
 /// Channel-wise affine maps (BatchNorm) into the Linear before or after them, where their shifts are light.
 Result<Plan> fold_affine(Plan plan);
