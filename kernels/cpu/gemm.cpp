@@ -61,6 +61,11 @@ DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
   }
 }
 
+/// What the columns from `col` on of row r have of the rows that many rows share.
+DPI_INLINE const float* shared_part(const GemmCall& c, int64_t r, int64_t col) {
+  return c.shared + (c.row_map == nullptr ? r : c.row_map[r]) * c.ld_shared + col;
+}
+
 template <int MR, int NV>
 DPI_INLINE void finish_simple(const Tile& t, const Vec (&sum)[MR][NV]) {
   const GemmCall& c = *t.call;
@@ -74,6 +79,7 @@ DPI_INLINE void finish_simple(const Tile& t, const Vec (&sum)[MR][NV]) {
     for (int i = 0; i < MR; ++i) {
       const int64_t r = t.row + i;
       Vec h = sum[i][v] + bias;
+      if (c.shared != nullptr) h = h + load_n(shared_part(c, r, col), n);
       if (t.epilogue.relu) h = max(Vec::zero(), h);
       if (c.mul != nullptr) h = h * load_n(c.mul + r * c.ld_mul + col, n);
       if (c.add != nullptr) h = h + load_n(c.add + r * c.ld_add + col, n);
@@ -88,6 +94,7 @@ void finish_row(const Tile& t, int64_t r, float* h) {
   const GemmCall& c = *t.call;
   const Span sums{h, 1};
   if (c.bias != nullptr) binary_span(BinaryKind::kAdd, sums, {c.bias + t.col, 1}, h, t.cols);
+  if (c.shared != nullptr) binary_span(BinaryKind::kAdd, sums, {shared_part(c, r, t.col), 1}, h, t.cols);
   for (int32_t s = 0; s < c.n_segments; ++s) {
     const int64_t begin = max_of(c.segments[s].begin, t.col);
     const int64_t end = min_of(c.segments[s].end, t.col + t.cols);

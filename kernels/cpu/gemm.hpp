@@ -14,17 +14,20 @@
 namespace dpi::kernels::cpu {
 
 /// x: [m, k], ld ldx; packed: by gemm_pack() of the same instruction set; dst: [m, n], ld ldd, may be `add`,
-/// nothing else. mul, add: [m, n] or null; bias: [n] or null; segments as in DenseAttrs (none: identity); p:
-/// channel parameters of the segments.
+/// nothing else. mul, add: [m, n] or null; shared: its row row_map[r] (row_map null: r) is added to row r
+/// before the function, or null; bias: [n] or null; segments as in DenseAttrs (none: identity); p: channel
+/// parameters of the segments.
 struct GemmCall {
   const float* x = nullptr;
   const float* packed = nullptr;
   const float* bias = nullptr;
   const float* mul = nullptr;
   const float* add = nullptr;
+  const float* shared = nullptr;
+  const int32_t* row_map = nullptr;
   float* dst = nullptr;
   int64_t m = 0, n = 0, k = 0;
-  int64_t ldx = 0, ldd = 0, ld_mul = 0, ld_add = 0;
+  int64_t ldx = 0, ldd = 0, ld_mul = 0, ld_add = 0, ld_shared = 0;
   const DenseSegment* segments = nullptr;
   int32_t n_segments = 0;
   const float* p[3] = {nullptr, nullptr, nullptr};

@@ -311,10 +311,16 @@ void repeat_value(CaseValue* v, int64_t rows) {
   }
 }
 
-// The bags of shared rows keep their number: only the map grows.
+// Whether an input has rows of its own, which the map names.
+bool is_mapped(const OpCase& c, size_t input) {
+  if (c.row_map.empty()) return false;
+  return c.kind == OpKind::kBroadcastRows || c.inputs[input].is_bags || (c.kind == OpKind::kDense && input == 3);
+}
+
+// What the map names keeps its few rows: the map grows.
 void repeat_rows(OpCase* c, int64_t rows) {
-  for (CaseValue& v : c->inputs) {
-    if (c->row_map.empty() || !v.is_bags) repeat_value(&v, rows);
+  for (size_t i = 0; i < c->inputs.size(); ++i) {
+    if (!is_mapped(*c, i)) repeat_value(&c->inputs[i], rows);
   }
   const std::vector<int32_t> map = c->row_map;
   for (size_t r = map.size(); !map.empty() && r < static_cast<size_t>(rows); ++r)

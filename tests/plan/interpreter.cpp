@@ -183,6 +183,8 @@ void Machine::run_dense(const PlanOp& op) {
   a.x = tensor(op.inputs[0]);
   a.mul = tensor(op.inputs[1]);
   a.add = tensor(op.inputs[2]);
+  if (op.inputs.size() > 3) a.shared = tensor(op.inputs[3]);
+  a.row_map = b_.row_map.data();
   a.weight = param(op, 0);
   a.bias = param(op, 1);
   a.p0 = param(op, 2);
@@ -204,7 +206,7 @@ void Machine::run_tail(const PlanOp& op) {
   a.inputs = in.data();
   a.weights = weights.data();
   a.n_inputs = static_cast<int64_t>(in.size());
-  a.rows = b_.rows;
+  a.rows = rows_of(p_.values[static_cast<size_t>(op.outputs[1])].space);
   a.logit = tensor(op.outputs[0]);
   a.value = tensor(op.outputs[1]);
   k::ref::tail(a);

@@ -175,13 +175,15 @@ TEST_CASE("a value computed between lookups is written into their matrix") {
   }
 }
 
-TEST_CASE("shared features are looked up once and repeated in one copy") {
+TEST_CASE(
+    "shared features are looked up once, and repeated in one copy where items are multiplied with them") {
   ModelBuilder b("shared");
   std::vector<std::string> parts;
   for (int i = 0; i < 3; ++i)
     parts.push_back(b.embed(b.categorical("u" + std::to_string(i), 5, RowSpace::kShared), 5, 4));
   for (int i = 0; i < 2; ++i) parts.push_back(b.embed(b.categorical("i" + std::to_string(i), 5), 5, 4));
-  b.head("ctr", b.unary("sigmoid", b.linear(b.unary("relu", b.linear(b.concat(parts), 20, 8)), 8, 1)));
+  const std::string x = b.concat(parts);
+  b.head("ctr", b.unary("sigmoid", b.linear(b.binary("mul", x, b.unary("relu", x)), 20, 1)));
   const Plan p = checked_plan(b);
   CHECK(count(p, OpKind::kMultiLookup) == 2);
   CHECK(count(p, OpKind::kBroadcastRows) == 1);

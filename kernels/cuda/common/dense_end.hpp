@@ -1,5 +1,6 @@
-// What every kernel of a Dense op does with a finished sum: bias, the activation of the column's segment,
-// times one tensor, plus another. Used by dense.cu, gemm/wmma.cu and gemm/around_library.cu.
+// What every kernel of a Dense op does with a finished sum: bias, what shared rows add, the activation
+// of the column's segment, times one tensor, plus another. Used by dense.cu, gemm/wmma.cu and
+// gemm/around_library.cu.
 #pragma once
 
 #include <dpi/kernels/dense.hpp>
@@ -22,6 +23,8 @@ struct DenseEnd {
   const float* bias = nullptr;
   TypedRows mul;
   TypedRows add;
+  TypedRows shared;
+  const int32_t* row_map = nullptr;
   TypedRows dst;
   int64_t rows = 0;
   int64_t out = 0;
@@ -35,6 +38,8 @@ inline DenseEnd dense_end(const DenseArgs& a) {
   e.bias = a.bias.data;
   e.mul = typed_rows(a.mul);
   e.add = typed_rows(a.add);
+  e.shared = typed_rows(a.shared);
+  e.row_map = a.row_map;
   e.dst = typed_rows(a.dst);
   e.rows = a.dst.rows;
   e.out = a.dst.dims.size();
@@ -63,7 +68,12 @@ __device__ inline ColumnEnd column_end(const DenseEnd& e, int64_t column) {
 
 /// dst may be add: each element is read by the thread that writes it.
 __device__ inline void finish(const DenseEnd& e, const ColumnEnd& c, int64_t row, int64_t column, float sum) {
-  float y = apply_unary(c.act, sum + c.bias, c.channel);
+  float h = sum + c.bias;
+  if (e.shared.data != nullptr) {
+    const int64_t from = e.row_map != nullptr ? e.row_map[row] : row;
+    h += read_element(e.shared.data, e.shared.dtype, from * e.shared.stride + column);
+  }
+  float y = apply_unary(c.act, h, c.channel);
   if (e.mul.data != nullptr) y *= read_element(e.mul.data, e.mul.dtype, row * e.mul.stride + column);
   if (e.add.data != nullptr) y += read_element(e.add.data, e.add.dtype, row * e.add.stride + column);
   write_element(e.dst.data, e.dst.dtype, row * e.dst.stride + column, y);

@@ -1,4 +1,4 @@
-// Dense: a product with a weight, plus bias, function, factor and residual.
+// Dense: a product with a weight, plus bias, a shared part, function, factor and residual.
 #include "ops/op_checker.hpp"
 #include "ops/ops.hpp"
 #include "ops/owned_op.hpp"
@@ -19,9 +19,9 @@ Status check_dense(const OpChecker& c) {
       c.require(c.in(0).size() == w.d[1], "x", text_of(c.in(0)), number(w.d[1]) + " elements"));
   DPI_RETURN_IF_ERROR(
       c.require(c.out(0).size() == w.d[0], "the output", text_of(c.out(0)), number(w.d[0]) + " elements"));
-  for (size_t i = 1; i <= 2; ++i) {
+  for (size_t i = 1; i <= 3; ++i) {
     if (is_absent(c.op().input(i))) continue;
-    const char* what = i == 1 ? "mul" : "add";
+    const char* what = i == 1 ? "mul" : i == 2 ? "add" : "shared";
     DPI_RETURN_IF_ERROR(c.value(what, c.op().input(i), 1));
     DPI_RETURN_IF_ERROR(
         c.require(c.in(i).size() == w.d[0], what, text_of(c.in(i)), number(w.d[0]) + " elements"));
@@ -45,6 +45,7 @@ std::string dense_text(const OpText& t) {
   }
   if (t.inputs[1] >= 0) s += " *mul";
   if (t.inputs[2] >= 0) s += " +add";
+  if (t.inputs.size() > 3 && t.inputs[3] >= 0) s += " +shared";
   return s;
 }
 
@@ -62,6 +63,8 @@ kernels::DenseArgs dense_args(const OwnedOp& op, const dpi_op_call& call) {
           op.param(4),
           input_tensor(op, call, 1),
           input_tensor(op, call, 2),
+          input_tensor(op, call, 3),
+          call.row_map,
           nullptr,
           call.scratch,
           output_tensor(op, call, 0)};

@@ -12,6 +12,20 @@ namespace {
 
 constexpr size_t kMaxFusedOps = 20000;  // beyond it the passes' searches cost more than they can give
 
+Result<Plan> merge(Plan p, const PlanOptions& options) {
+  if ((options.skip & kSkipMerge) != 0) return p;
+  return plan::merge_dense(std::move(p));
+}
+
+/// Layers over one input become one product; then what shared rows give of it is multiplied apart from the
+/// rest, and those products become one again.
+Result<Plan> join_layers(Plan p, const PlanOptions& options) {
+  DPI_ASSIGN_OR_RETURN(p, merge(std::move(p), options));
+  if (!options.fold || (options.skip & kSkipHoist) != 0) return p;
+  DPI_ASSIGN_OR_RETURN(p, plan::hoist_shared(std::move(p)));
+  return merge(std::move(p), options);
+}
+
 Result<Plan> optimise(Plan p, const PlanOptions& options) {
   if (p.ops.size() > kMaxFusedOps) {
     p.notes.push_back("fold and fuse: off, " + std::to_string(p.ops.size()) + " ops are too many");
@@ -29,17 +43,19 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
   if (options.fold) {
     DPI_ASSIGN_OR_RETURN(p, plan::fold_affine(std::move(p)));
   }
+  if (options.fold && options.fuse && (options.skip & kSkipHoist) == 0) {
+    DPI_ASSIGN_OR_RETURN(p, plan::split_fm(std::move(p)));
+  }
   if (options.fuse && (options.skip & kSkipTail) == 0) {
-    DPI_ASSIGN_OR_RETURN(p, plan::fuse_tail(std::move(p), options.fold));
+    DPI_ASSIGN_OR_RETURN(
+        p, plan::fuse_tail(std::move(p), options.fold, options.fold && (options.skip & kSkipHoist) == 0));
   }
   if (options.fold && options.fuse) {
     DPI_ASSIGN_OR_RETURN(p, plan::fold_numeric(std::move(p)));
   }
   if (options.fuse) {
     DPI_ASSIGN_OR_RETURN(p, plan::fuse_dense(std::move(p)));
-    if ((options.skip & kSkipMerge) == 0) {
-      DPI_ASSIGN_OR_RETURN(p, plan::merge_dense(std::move(p)));
-    }
+    DPI_ASSIGN_OR_RETURN(p, join_layers(std::move(p), options));
     if ((options.skip & kSkipElementwise) == 0) {
       DPI_ASSIGN_OR_RETURN(p, plan::fuse_elementwise(std::move(p)));
     }
@@ -53,8 +69,11 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
 }  // namespace
 
 bool parse_skip(std::string_view text, uint32_t* passes) {
-  static constexpr std::pair<std::string_view, uint32_t> kWords[] = {
-      {"lookup", kSkipLookup}, {"elementwise", kSkipElementwise}, {"merge", kSkipMerge}, {"tail", kSkipTail}};
+  static constexpr std::pair<std::string_view, uint32_t> kWords[] = {{"lookup", kSkipLookup},
+                                                                     {"elementwise", kSkipElementwise},
+                                                                     {"merge", kSkipMerge},
+                                                                     {"tail", kSkipTail},
+                                                                     {"hoist", kSkipHoist}};
   while (true) {
     const size_t comma = text.find(',');
     const std::string_view word = text.substr(0, comma);

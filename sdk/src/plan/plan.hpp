@@ -19,7 +19,13 @@
 namespace dpi {
 
 /// Fusing passes that can be left out one by one, to measure what each brings.
-enum SkipPass : uint32_t { kSkipLookup = 1, kSkipElementwise = 2, kSkipMerge = 4, kSkipTail = 8 };
+enum SkipPass : uint32_t {
+  kSkipLookup = 1,
+  kSkipElementwise = 2,
+  kSkipMerge = 4,
+  kSkipTail = 8,
+  kSkipHoist = 16,  // what keeps products and sums on shared rows
+};
 /// "lookup,merge" -> bits. False at an unknown word.
 bool parse_skip(std::string_view text, uint32_t* passes);
 

@@ -179,6 +179,21 @@ def record_dense(rec, rng):
         rec.add("Dense", f"segments_{n_in}x{n_out}_r{rows}", rows, [x, None, None], [y], dict(segments=seg), [w, b] + p)
 
 
+def record_shared(rec, rng):
+    """Dense whose rows share a part: row r adds row row_map[r] of it before the function."""
+    for rows, n_in, n_out in ((1, 1, 1), (33, 31, 32), (7, 64, 33)):
+        x, w, b, users = f32(rng, rows, n_in), f32(rng, n_out, n_in) / np.float32(np.sqrt(n_in)), f32(rng, n_out), f32(rng, 5, n_out)
+        row_map = np.sort(rng.integers(0, 5, rows))
+        h = f64(x) @ f64(w).T + f64(users)[row_map]
+        for kind in (0, 1, 2):
+            seg = [dict(kind=kind, a=0, b=0, begin=0, end=n_out)]
+            rec.add("Dense", f"shared{kind}_{n_in}x{n_out}_r{rows}", rows, [x, None, None, users], [UNARY[kind](h + f64(b), 0, 0)],
+                    dict(segments=seg), [w, b, None, None, None], row_map=row_map)
+        mul, add = f32(rng, rows, n_out), f32(rng, rows, n_out)
+        rec.add("Dense", f"shared_cross_{n_in}x{n_out}_r{rows}", rows, [x, mul, add, users], [h * f64(mul) + f64(add)],
+                dict(segments=[dict(kind=0, a=0, b=0, begin=0, end=n_out)]), [w, None, None, None, None], row_map=row_map)
+
+
 # ---- along an axis --------------------------------------------------------------------------------------------------
 def record_layer_norm(rec, rng):
     for rows, dims, affine in ((0, (3,), 1), (1, (1,), 0), (33, (31,), 1), (5, (3, 16), 1), (5, (3, 7), 2)):
@@ -365,7 +380,8 @@ def main():
     recorders = [lookups.record_embed, lookups.record_mask, lookups.record_multi_lookup, record_unary, record_binary,
                  record_elementwise, record_linear, record_matmul, record_dense, record_layer_norm, record_softmax,
                  record_reduce, record_moves, record_recurrent, record_interactions,
-                 selections.record_compare, selections.record_circles, selections.record_order, co_actions.record_co_action]
+                 selections.record_compare, selections.record_circles, selections.record_order, co_actions.record_co_action,
+                 record_shared]
     with np.errstate(invalid="ignore", divide="ignore"):
         for seed, record in enumerate(recorders):
             record(rec, np.random.default_rng(seed))

@@ -39,6 +39,8 @@ void run_dense(const CpuOp& op, const dpi_op_call& call) {
   c.bias = a.bias.data;
   c.mul = a.mul.data;
   c.add = a.add.data;
+  c.shared = a.shared.data;
+  c.row_map = a.row_map;
   c.dst = a.dst.data;
   c.m = a.dst.rows;
   c.n = a.dst.dims.size();
@@ -47,6 +49,7 @@ void run_dense(const CpuOp& op, const dpi_op_call& call) {
   c.ldd = a.dst.row_stride;
   c.ld_mul = a.mul.row_stride;
   c.ld_add = a.add.row_stride;
+  c.ld_shared = a.shared.row_stride;
   c.segments = a.attrs.segments;
   c.n_segments = a.attrs.n_segments;
   c.p[0] = a.p0.data;

@@ -98,7 +98,9 @@ void make_dense(Plan& p, const Index& ix, size_t i) {
 
 // ---- merging
 
-bool mergeable(const PlanOp& op) { return op.kind == OpKind::kDense && op.inputs[1] < 0 && op.inputs[2] < 0; }
+bool mergeable(const PlanOp& op) {
+  return op.kind == OpKind::kDense && op.inputs.size() == 3 && op.inputs[1] < 0 && op.inputs[2] < 0;
+}
 
 /// Concatenates one param of the members over columns; absent ones are zeros. -1 when all are absent.
 int32_t joined(Plan& p, const std::vector<size_t>& members, size_t param, int64_t width,

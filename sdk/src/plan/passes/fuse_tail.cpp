@@ -7,6 +7,7 @@
 #include "plan/analysis/shift.hpp"
 #include "plan/passes/passes.hpp"
 #include "plan/passes/scalars.hpp"
+#include "plan/passes/share_rows.hpp"
 
 namespace dpi::plan {
 namespace {
@@ -24,7 +25,8 @@ bool trivial(const LinearForm& f, int32_t z) {
 
 class TailFuser {
  public:
-  TailFuser(Plan& plan, bool fold) : p_(plan), fold_(fold), scalars_(plan) {}
+  TailFuser(Plan& plan, bool fold, bool sum_shared)
+      : p_(plan), fold_(fold), sum_shared_(sum_shared), scalars_(plan) {}
 
   void run() {
     const Index ix = index_of(p_);
@@ -65,6 +67,7 @@ class TailFuser {
     const bool z_wanted =
         z != v && (ix.users[static_cast<size_t>(z)].size() > 1 || ix.head_uses[static_cast<size_t>(z)] > 0);
     tail.outputs = {z_wanted ? z : z == v ? separate_logit(v) : -1, v};
+    if (sum_shared_) sum_once(ix, tail, form);
     for (const FormTerm& t : form.terms) add_read_part(tail, t);
     kill(p_.ops[static_cast<size_t>(top)]);
     if (z_wanted) kill(p_.ops[static_cast<size_t>(z_op)]);
@@ -80,6 +83,37 @@ class TailFuser {
       return h.logit;
     }
     return -1;
+  }
+
+  /// The terms that shared rows give are summed there: one number is repeated for the items.
+  void sum_once(const Index& ix, const PlanOp& tail, LinearForm& form) {
+    const auto is_shared = [&](const FormTerm& t) { return repeated_value(p_, ix, t.value) >= 0; };
+    int64_t elements = 0;
+    for (const FormTerm& t : form.terms) elements += is_shared(t) ? static_cast<int64_t>(t.coef.size()) : 0;
+    if (elements < 2) return;  // a sum of one
+    PlanOp sum, repeat;
+    sum.kind = OpKind::kTail;
+    sum.name = tail.name + "/shared";
+    sum.module = tail.module;
+    sum.attrs = kernels::TailAttrs{};
+    sum.outputs = {-1, add_value(p_, sum.name, dims_of({1}), RowSpace::kShared)};
+    std::vector<FormTerm> rest;
+    for (FormTerm& t : form.terms) {
+      if (!is_shared(t)) {
+        rest.push_back(std::move(t));
+        continue;
+      }
+      t.value = repeated_value(p_, ix, t.value);
+      add_read_part(sum, t);
+    }
+    repeat.kind = OpKind::kBroadcastRows;
+    repeat.name = sum.name + "@item";
+    repeat.inputs = {sum.outputs[1]};
+    repeat.outputs = {add_value(p_, repeat.name, dims_of({1}), RowSpace::kItem)};
+    rest.push_back({repeat.outputs[0], {1.0}, {}});
+    form.terms = std::move(rest);
+    tails_.push_back(std::move(sum));
+    tails_.push_back(std::move(repeat));
   }
 
   /// Elements that slices left out are not read: 0 x infinity is NaN.
@@ -131,6 +165,7 @@ class TailFuser {
 
   Plan& p_;
   bool fold_;
+  bool sum_shared_;
   Scalars scalars_;
   std::vector<PlanOp> tails_;
   std::map<int32_t, bool> written_;
@@ -138,8 +173,8 @@ class TailFuser {
 
 }  // namespace
 
-Result<Plan> fuse_tail(Plan p, bool fold) {
-  TailFuser(p, fold).run();
+Result<Plan> fuse_tail(Plan p, bool fold, bool sum_shared) {
+  TailFuser(p, fold, sum_shared).run();
   return cleanup(std::move(p));
 }
 

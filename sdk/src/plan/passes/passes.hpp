@@ -2,8 +2,9 @@
 // to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
 //
 //   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action > recognise_pairs >
-//   fold_affine > fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_numeric > fuse_dense >
-//   merge_dense > fuse_elementwise > fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
+//   fold_affine > split_fm > fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_numeric >
+//   fuse_dense > merge_dense > hoist_shared > merge_dense > fuse_elementwise > fuse_lookup > place_outputs >
+//   place_tiered > narrow_activations > schedule
 #pragma once
 
 #include "plan/analysis/ir.hpp"
@@ -31,11 +32,16 @@ Result<Plan> fold_affine(Plan plan);
 /// x_j v_j in front of Linear layers: the raw x_j and one column W v_j instead.
 Result<Plan> fold_numeric(Plan plan);
 
+/// What FM sums of shared rows is summed once per user.
+Result<Plan> split_fm(Plan plan);
+
 /// fold: linear terms move into the lookup's channels, the last layer is split per branch, cross v1 takes its
-/// closed form.
-Result<Plan> fuse_tail(Plan plan, bool fold);
+/// closed form. sum_shared: terms of shared rows are summed once per user.
+Result<Plan> fuse_tail(Plan plan, bool fold, bool sum_shared);
 Result<Plan> fuse_dense(Plan plan);
 Result<Plan> merge_dense(Plan plan);
+/// Products with columns of shared rows are made once per user and added to the items' products.
+Result<Plan> hoist_shared(Plan plan);
 Result<Plan> fuse_elementwise(Plan plan);
 Result<Plan> fuse_lookup(Plan plan, int32_t column_align);
 

@@ -230,7 +230,7 @@ const std::vector<OptionDef>& definitions() {
       text("backend_dir", "an absolute folder", &M::backend_dir),
       number<uint64_t>("memory_limit", "bytes", &M::memory_limit, 0, UINT64_MAX),
       word("isa", "auto, scalar, avx2 or avx512", &M::isa, {"auto", "scalar", "avx2", "avx512"}),
-      {"debug.skip", "none, or some of lookup, elementwise, merge, tail separated by commas", set_skip,
+      {"debug.skip", "none, or some of lookup, elementwise, merge, tail, hoist separated by commas", set_skip,
        [](const M& o) { return o.skip.empty() ? std::string("none") : o.skip; }},
       choice<bool>("debug.graphs", "on or off", &M::graphs, {{"off", 0}, {"on", 1}}),
       number<int32_t>("in_flight", "1 .. 8", &M::in_flight, 1, 8),

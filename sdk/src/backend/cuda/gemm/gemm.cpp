@@ -111,7 +111,8 @@ Gemm::Gemm(const OwnedOp& op, std::shared_ptr<const GemmDevice> device, bool bey
   using kernels::UnaryKind;
   const UnaryKind act = op.segments.size() == 1 ? op.segments[0].act.kind : UnaryKind::kDice;
   relu_ = act == UnaryKind::kRelu;
-  plain_end_ = (relu_ || act == UnaryKind::kIdentity) && is_absent(op.input(1)) && is_absent(op.input(2));
+  plain_end_ = (relu_ || act == UnaryKind::kIdentity) && is_absent(op.input(1)) && is_absent(op.input(2)) &&
+               is_absent(op.input(3));
 }
 
 Gemm::~Gemm() {

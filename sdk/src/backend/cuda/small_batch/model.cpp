@@ -52,6 +52,8 @@ class Builder {
     constexpr OpKind kDone[] = {OpKind::kMultiLookup, OpKind::kDense,         OpKind::kElementwise,
                                 OpKind::kUnary,       OpKind::kBinary,        OpKind::kWhere,
                                 OpKind::kFm,          OpKind::kCrossV1Closed, OpKind::kTail};
+    if (op.kind == OpKind::kDense && !is_absent(op.input(3)))
+      return refuse(op, "rows that share a part are not done in a small batch");
     if (std::find(std::begin(kDone), std::end(kDone), op.kind) != std::end(kDone)) return ok_status();
     return refuse(op, std::string(op_name(op.kind)) + " is not done in a small batch");
   }

@@ -1,0 +1,125 @@
+// What users and items have in common is computed on shared rows and repeated late.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "plan/checked_plan.hpp"
+#include "plan/interpreter.hpp"
+#include "support/paper_models.hpp"
+
+namespace dpi::test {
+namespace {
+
+constexpr int64_t kDim = 4;
+
+/// Vectors of features, of the user where the pattern has a 'u'.
+struct Mixed {
+  ModelBuilder b{"mixed"};
+  std::vector<std::string> ids, vectors;
+  explicit Mixed(const std::string& pattern) {
+    for (const char c : pattern) {
+      const RowSpace space = c == 'u' ? RowSpace::kShared : RowSpace::kItem;
+      ids.push_back(b.categorical("f" + std::to_string(ids.size()), 7, space));
+      vectors.push_back(b.embed(ids.back(), 7, kDim));
+    }
+  }
+  int64_t width() const { return kDim * static_cast<int64_t>(vectors.size()); }
+};
+
+int64_t count(const Plan& p, OpKind kind, RowSpace space) {
+  return std::count_if(p.ops.begin(), p.ops.end(), [&](const PlanOp& op) {
+    const int32_t out = op.outputs[0] >= 0 ? op.outputs[0] : op.outputs[1];
+    return op.kind == kind && p.values[static_cast<size_t>(out)].space == space;
+  });
+}
+
+/// Floats that BroadcastRows copies for each item row.
+int64_t repeated(const Plan& p) {
+  int64_t n = 0;
+  for (const PlanOp& op : p.ops) {
+    if (op.kind == OpKind::kBroadcastRows) n += p.values[static_cast<size_t>(op.outputs[0])].dims.size();
+  }
+  return n;
+}
+
+/// The plan, whose scores are those of the primitives.
+Plan plan_of(ModelBuilder& b) {
+  PlanOptions plain;
+  plain.fold = plain.fuse = false;
+  const Plan written = checked_plan(b, plain);
+  Plan made = checked_plan(b);
+  const TestBatch batch = random_batch(written.features, 9, 3, 5);
+  const Scores want = interpret(written, batch, b.tables()), got = interpret(made, batch, b.tables());
+  for (size_t r = 0; r < want.logit.size(); ++r) CHECK(std::fabs(got.logit[r] - want.logit[r]) <= 1e-5f);
+  return made;
+}
+
+void finish(ModelBuilder& b, const std::string& logit) { b.head("ctr", b.unary("sigmoid", logit), logit); }
+
+}  // namespace
+
+TEST_CASE("a layer's columns of the user are multiplied once per user, wherever they stand") {
+  for (const char* pattern : {"uui", "iuu", "uiuiu", "iuiui"}) {
+    CAPTURE(pattern);
+    Mixed m(pattern);
+    const std::string h = m.b.unary("relu", m.b.linear(m.b.concat(m.vectors), m.width(), 8));
+    finish(m.b, m.b.linear(h, 8, 1));
+    const Plan p = plan_of(m.b);
+    CAPTURE(dump_plan(p));
+    CHECK(count(p, OpKind::kDense, RowSpace::kShared) == 1);
+    CHECK(count(p, OpKind::kDense, RowSpace::kItem) == 1);
+    CHECK(repeated(p) == 0);
+    CHECK(p.ops.size() == 5);
+  }
+}
+
+TEST_CASE("layers over one input multiply the user's columns together") {
+  Mixed m("uuuii");
+  const std::string x = m.b.concat(m.vectors);
+  const std::string cross = m.b.binary("add", m.b.binary("mul", x, m.b.linear(x, 20, 20)), x);
+  const std::string deep = m.b.unary("tanh", m.b.linear(x, 20, 8));
+  finish(m.b, m.b.linear(m.b.concat({cross, deep}), 28, 1));
+  const Plan p = plan_of(m.b);
+  CAPTURE(dump_plan(p));
+  CHECK(count(p, OpKind::kDense, RowSpace::kShared) == 1);
+  CHECK(count(p, OpKind::kDense, RowSpace::kItem) == 2);
+  CHECK(repeated(p) == 12);  // x itself, which the cross layer multiplies with
+}
+
+TEST_CASE("FM of users and items reads the users as one vector") {
+  Mixed m("uiuui");
+  finish(m.b, m.b.binary("add", paper::fm(m.b, m.b.concat(m.vectors), 5, kDim), m.b.embed(m.ids[0], 7, 1)));
+  const Plan p = plan_of(m.b);
+  CAPTURE(dump_plan(p));
+  CHECK(count(p, OpKind::kFm, RowSpace::kShared) == 1);
+  CHECK(count(p, OpKind::kFm, RowSpace::kItem) == 1);
+  CHECK(repeated(p) == kDim + 1);  // the sum of the users' vectors, and all they give to the logit
+}
+
+TEST_CASE("what the last sum has of the user is one number") {
+  Mixed m("uiui");
+  std::string logit = m.b.linear(m.b.concat(m.vectors), 16, 1);
+  for (const std::string& id : m.ids) logit = m.b.binary("add", logit, m.b.embed(id, 7, 1));
+  finish(m.b, logit);
+  const Plan p = plan_of(m.b);
+  CAPTURE(dump_plan(p));
+  CHECK(count(p, OpKind::kTail, RowSpace::kShared) == 1);
+  CHECK(repeated(p) == 1);
+}
+
+TEST_CASE("few columns of the user are repeated, and nothing is split where the pass is left out") {
+  Mixed few("uii");
+  finish(few.b, few.b.linear(few.b.unary("relu", few.b.linear(few.b.concat(few.vectors), 12, 8)), 8, 1));
+  const Plan p = plan_of(few.b);
+  CHECK(count(p, OpKind::kDense, RowSpace::kShared) == 0);
+  CHECK(repeated(p) == kDim);
+  Mixed m("uui");
+  finish(m.b, m.b.linear(m.b.unary("relu", m.b.linear(m.b.concat(m.vectors), 12, 8)), 8, 1));
+  PlanOptions options;
+  options.skip = kSkipHoist;
+  CHECK(repeated(checked_plan(m.b, options)) == 2 * kDim);
+}
+
+}  // namespace dpi::test
