@@ -7,8 +7,10 @@ def add_features(m):
     """Features and their columns. Returns {kind: [names]}."""
     m.n_items = int(m.rng.integers(4, 10))
     m.n_items = m.rows_wanted or m.n_items
-    with_shared = m.chance(0.5)
-    if with_shared:
+    with_shared = m.chance(0.5) or m.users_wanted is not None
+    if m.users_wanted is not None:
+        m.n_items, m.shared_counts = sum(m.users_wanted), list(m.users_wanted)
+    elif with_shared:
         users = int(m.rng.integers(1, 4)) * (m.n_items // 10 + 1)
         cuts = np.sort(m.rng.integers(0, m.n_items + 1, users - 1))
         m.shared_counts = [int(n) for n in np.diff(np.concatenate([[0], cuts, [m.n_items]]))]
@@ -18,7 +20,7 @@ def add_features(m):
     for i in m.rng.permutation(len(plan)):
         kind = plan[i]
         name = f"{kind[:3]}{len(names[kind])}"
-        space = "shared" if with_shared and m.chance(0.4) else "item"
+        space = "shared" if with_shared and m.chance(0.4 if m.users_wanted is None else 0.5) else "item"
         {"categorical": _categorical, "sequence": _sequence, "numeric": _numeric, "dense": _dense}[kind](m, name, space)
         names[kind].append(name)
     m.close_features()

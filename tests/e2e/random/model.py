@@ -12,8 +12,9 @@ ROUGH = 4.0  # values larger than this are scaled down before anything else read
 class Model:
     """`b`: the Builder; `pool`: float values that later parts may read; `marks`: what the parts did, for the coverage."""
 
-    def __init__(self, name, seed, rows=None):
+    def __init__(self, name, seed, rows=None, users=None):
         self.rows_wanted = rows  # None: a few
+        self.users_wanted = users  # item rows of each user; None: some models have users, with some of the features
         self.b, self.rng, self.seed = Builder(name), np.random.default_rng(seed), seed
         self.pool, self.marks = [], set()
         self.columns, self.weights, self.shared_counts = {}, {}, None

@@ -10,9 +10,10 @@ from model import Model
 from op_parts import RECURRENT_FORMS, REDUCE_FORMS, SOFTMAX_FORMS, Ops
 
 
-def random_model(seed, rows=None):
-    """The Model of a seed: the same one each time. With `rows` item rows; None: a few."""
-    m = Model(f"random{seed}", seed, rows)
+def random_model(seed, rows=None, users=None):
+    """The Model of a seed: the same one each time. With `rows` item rows; None: a few. `users`: the item rows of each user of a shared part
+    to which each feature belongs as likely as not."""
+    m = Model(f"random{seed}", seed, rows, users)
     parts = Parts(m, add_features(m))
     ops = Ops(m, parts)
     steps = [parts.fm] * m.one(0, 1, 2, 3) + [parts.cross] * m.one(0, 0, 1) + [parts.layers] * m.one(0, 1, 2) \

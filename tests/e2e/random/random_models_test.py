@@ -36,8 +36,8 @@ MORE = ({}, {}, {"small_batch": "on"}, {"max_rows": "3"}, {"debug.schedule": "si
 class Case:
     """One model: its bundle, its rows in two forms, and what the scores must be."""
 
-    def __init__(self, seed, folder):
-        self.seed, self.model = seed, random_model(seed)
+    def __init__(self, seed, folder, users=None):
+        self.seed, self.model = seed, random_model(seed, users=users)
         self.heads = [h["name"] for h in self.model.b.heads]
         self.logits = np.array([h.get("logit") is not None for h in self.model.b.heads])
         self.path = pathlib.Path(folder) / f"random{seed}.h5"
