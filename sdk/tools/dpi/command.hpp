@@ -58,7 +58,7 @@ struct PlanArgs {
 struct PredictArgs {
   CommonFlags common;
   std::string bundle, rows, output, label, head;
-  bool raw = false, summary = false, json = false;
+  bool raw = false, users = false, summary = false, json = false;
   int64_t batch = 256;
   CsvLimits limits;
 
@@ -77,6 +77,7 @@ struct BenchArgs {
   std::string bundle;
   std::vector<int64_t> batches = {1, 16, 64, 256, 1024};
   std::vector<int> callers = {1};
+  std::vector<int64_t> users;  // empty: rows without a shared part
   double seconds = 1;
   bool profile = false, json = false;
 };

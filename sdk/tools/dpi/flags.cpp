@@ -50,6 +50,9 @@ a:w|b:w; the elements of a vector stand in columns name[0], name[1], ... Cells a
 bundle read them, and a bag whose separator the bundle states is split there instead of at |. Columns the model does not know are
 ignored with a note.
 
+--users: where the model has features of the user, rows that stand side by side and say the same of them are one user's candidates. The
+scores are the same, for less work.
+
 Scores: CSV, one column per head, %.9g. A file of --output appears only when every row was scored; on standard output a row that
 is refused ends what was written before it, and nothing is written when that is in the first --batch rows. So it is with a file of
 --output in a folder where no file may be made beside it: it is written in place.
@@ -57,6 +60,7 @@ is refused ends what was written before it, and nothing is written when that is 
 Examples:
   dpi predict model.h5 rows.csv > scores.csv
   dpi predict model.h5 rows.csv --raw --label clicked --summary
+  dpi predict model.h5 candidates.csv --users --batch 512
   zcat rows.csv.gz | dpi predict model.h5 - --output scores.csv)";
 
 constexpr const char* kVerifyFooter =
@@ -75,9 +79,14 @@ constexpr const char* kBenchFooter =
 that call at once, --threads the engine's own workers. --profile runs the model op by op, on one context of its own, and says how much of
 such a call the ops explain: the rest is checking rows, packing them, copies and waiting.
 
+--users measures each batch twice: the users' features given once per user (the shared part), and repeated on every row. 'faster' is how
+many times the first is faster, by the fastest call of each, in turns; 'counted' what the multiply-adds of the plan allow when those on shared
+rows are done once per user.
+
 Examples:
   dpi bench model.h5
   dpi bench model.h5 --batch 1,16,256,4096 --callers 1,2 --device cpu
+  dpi bench model.h5 --batch 500 --users 1,8
   dpi bench model.h5 --batch 256 --profile)";
 
 constexpr const char* kKeygenFooter =
@@ -175,6 +184,8 @@ void add_predict(CLI::App* app, Command* run) {
   sub->add_option("rows", args->rows, "a CSV file; - reads standard input")->required();
   sub->add_option("-o,--output", args->output, "write the scores to this file (default -: standard output)");
   sub->add_flag("--raw", args->raw, "cells are raw values, read by the bundle's encoders");
+  sub->add_flag("--users", args->users,
+                "rows side by side with the same user features are one user's, computed once");
   sub->add_option("--label", args->label, "column with the label, 0 or 1: prints AUC and log loss");
   sub->add_option("--head", args->head, "which head the label belongs to (default: the first)");
   sub->add_flag("--summary", args->summary, "print a summary; scores only with --output");
@@ -220,6 +231,10 @@ void add_bench(CLI::App* app, Command* run) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  sub->add_option("--users", args->users,
+                  "users that share the rows of a call, a list: with their features given once")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
   sub->add_option("--seconds", args->seconds, "for each measurement")
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();

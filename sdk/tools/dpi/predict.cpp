@@ -59,11 +59,14 @@ class Scorer {
  private:
   bool fill(CsvReader* csv, RowFeeder* feeder) {
     dpi_rows_clear(rows_.get());
+    feeder->begin_batch();
     lines_.clear();
+    user_lines_.clear();
     const uint64_t end = csv->bytes_read() + kMaxBatchText;
     while (static_cast<int64_t>(lines_.size()) < args_.batch && csv->bytes_read() < end &&
            feeder->next(rows_.get())) {
       lines_.push_back(csv->line());
+      if (feeder->began_user()) user_lines_.push_back(csv->line());
       if (feeder->has_label()) summary.labels.push_back(feeder->label());
     }
     return !lines_.empty();
@@ -80,8 +83,9 @@ class Scorer {
     const dpi_status status = dpi_predict(model_.get(), &batch, scores_.data(), n, nullptr, &error_);
     const double seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
     if (status != DPI_OK) {
-      const bool known = error_.row >= 0 && error_.row < static_cast<int64_t>(lines_.size());
-      const std::string place = known ? feeder.place(lines_[error_.row], error_.feature) + ": " : "";
+      const std::vector<int64_t>& lines = error_.in_shared != 0 ? user_lines_ : lines_;
+      const bool known = error_.row >= 0 && error_.row < static_cast<int64_t>(lines.size());
+      const std::string place = known ? feeder.place(lines[error_.row], error_.feature) + ": " : "";
       throw CommandError(exit_of(status, false),
                          place + (known ? without_row(error_.message) : error_.message));
     }
@@ -100,6 +104,7 @@ class Scorer {
   size_t heads_ = 1;
   std::unique_ptr<dpi_rows, FreeRows> rows_;
   std::vector<int64_t> lines_;
+  std::vector<int64_t> user_lines_;  // of each user's first row
   std::vector<float> scores_;
   dpi_error error_{};
 };
@@ -148,6 +153,7 @@ int predict(const PredictArgs& args) {
   const int32_t head = find_head(model, args.head);
   CsvReader csv(args.rows, args.limits);
   RowFeeder feeder(model, &csv, args.label, args.raw);
+  if (args.users && model.info().num_shared_slots + model.info().shared_dense_dim > 0) feeder.share_users();
   note_ignored(feeder.ignored());
   const auto out = open_output(args, model);
   Scorer scorer(args, model, head);

@@ -114,7 +114,8 @@ nlohmann::ordered_json profile_ops(const std::string& path, const CommonFlags& f
   for (const auto& [key, value] : flags.pairs()) check(set_option(&options, key, value), true);
   auto bundle = take(Bundle::open(path, {options.require_signature, false, {}}));
   const auto engine = profiled_engine(*bundle, options);
-  const auto context = take(Context::create(*engine, std::min(options.max_rows, rows.rows), options.max_nnz));
+  const auto context =
+      take(Context::create(*engine, std::min(options.max_rows, rows.rows()), options.max_nnz));
   Samples s = run_calls(*context, engine_batch(rows), engine->plan().ops.size(), engine->heads(), seconds);
   std::vector<double> us;
   for (std::vector<double>& op : s.ops) us.push_back(percentile(&op, 0.5));
@@ -123,7 +124,7 @@ nlohmann::ordered_json profile_ops(const std::string& path, const CommonFlags& f
   std::vector<size_t> order(us.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return us[a] > us[b]; });
-  Json result = {{"rows", rows.rows}, {"calls", s.call.size()}, {"us_per_call", call}};
+  Json result = {{"rows", rows.rows()}, {"calls", s.call.size()}, {"us_per_call", call}};
   result["explained"] = percentile(&s.busy, 0.5) / whole;
   result["timeline"] = timeline_json(*engine, context->timeline());
   result["ops"] = Json::array();

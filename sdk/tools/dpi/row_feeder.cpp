@@ -37,7 +37,8 @@ bool parse(std::string_view text, T* out) {
 
 std::string without_row(const std::string& message) {
   const size_t comma = message.find(", ");
-  return message.starts_with("row ") && comma != std::string::npos ? message.substr(comma + 2) : message;
+  const bool named = message.starts_with("row ") || message.starts_with("shared row ");
+  return named && comma != std::string::npos ? message.substr(comma + 2) : message;
 }
 
 RowFeeder::RowFeeder(const LoadedModel& model, CsvReader* csv, const std::string& label, bool raw)
@@ -163,21 +164,41 @@ bool RowFeeder::next(dpi_rows* rows) {
                                           std::to_string(cells_.size()) + " cells, the header " +
                                           std::to_string(header_.size()));
   }
+  if (label_column_ >= 0) read_label(cells_[static_cast<size_t>(label_column_)]);
+  began_user_ = shares_users_ && !same_user();
+  if (began_user_) {
+    check_call(dpi_rows_begin_shared(rows, &error_), 0);
+    set_part(rows, true);
+    user_ = cells_;
+  }
   check_call(dpi_rows_begin(rows, &error_), 0);
+  set_part(rows, false);
+  return true;
+}
+
+bool RowFeeder::is_shared(size_t c) const {
+  return shares_users_ && columns_[c].feature >= 0 && model_.features()[columns_[c].feature].shared != 0;
+}
+
+bool RowFeeder::same_user() const {
+  if (user_.empty()) return false;
   for (size_t c = 0; c < cells_.size(); ++c) {
-    if (static_cast<int>(c) == label_column_) {
-      read_label(cells_[c]);
-    } else if (columns_[c].feature >= 0) {
-      set_cell(rows, c, cells_[c]);
-    }
+    if (is_shared(c) && cells_[c] != user_[c]) return false;
+  }
+  return true;
+}
+
+/// Without users every feature is in the item part.
+void RowFeeder::set_part(dpi_rows* rows, bool shared) {
+  for (size_t c = 0; c < cells_.size(); ++c) {
+    if (columns_[c].feature >= 0 && is_shared(c) == shared) set_cell(rows, c, cells_[c]);
   }
   for (size_t f = 0; f < dense_.size(); ++f) {
-    if (dense_[f].empty()) continue;
+    if (dense_[f].empty() || is_shared(first_column_[f] - 1) != shared) continue;
     const auto n = static_cast<int64_t>(dense_[f].size());
     check_call(dpi_rows_set_floats(rows, static_cast<int32_t>(f), dense_[f].data(), n, &error_),
                first_column_[f] - 1);
   }
-  return true;
 }
 
 void RowFeeder::set_cell(dpi_rows* rows, size_t c, const std::string& cell) {

@@ -15,8 +15,15 @@ class RowFeeder {
   /// missing, doubled columns.
   RowFeeder(const LoadedModel& model, CsvReader* csv, const std::string& label, bool raw);
 
+  /// From here on records next to each other with the same cells of shared features are rows of one user,
+  /// whose features are given once (a shared part).
+  void share_users() { shares_users_ = true; }
+  /// `rows` is empty again: the next record begins a user.
+  void begin_batch() { user_.clear(); }
   /// Reads the next record into `rows`; false at the end.
   bool next(dpi_rows* rows);
+  /// The last record began a user.
+  bool began_user() const { return began_user_; }
   float label() const { return label_; }
   bool has_label() const { return label_column_ >= 0; }
   const std::vector<std::string>& ignored() const { return ignored_; }
@@ -30,6 +37,9 @@ class RowFeeder {
   };
   void map_column(size_t c, const std::string& name);
   void check_complete(const std::string& label) const;
+  bool same_user() const;
+  bool is_shared(size_t c) const;
+  void set_part(dpi_rows* rows, bool shared);
   void set_cell(dpi_rows* rows, size_t c, const std::string& cell);
   void set_raw(dpi_rows* rows, size_t c, const std::string& cell);
   void set_ids(dpi_rows* rows, size_t c, const std::string& cell);
@@ -46,6 +56,8 @@ class RowFeeder {
   std::vector<std::vector<float>> dense_;  // per feature: the vector of the open row
   std::vector<bool> splits_;               // per feature: the bundle says how a bag's text is split
   std::vector<size_t> first_column_;       // per feature, 0 = none, from 1
+  bool shares_users_ = false, began_user_ = false;
+  std::vector<std::string> user_;  // the cells of the user's first record; empty: none yet
   int label_column_ = -1;
   float label_ = 0;
   std::vector<int64_t> ids_;

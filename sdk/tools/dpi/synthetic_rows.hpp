@@ -8,14 +8,29 @@
 
 namespace dpi::tool {
 
-struct SyntheticRows {
+struct SyntheticPart {
   std::vector<float> dense;
-  std::vector<int64_t> ids, offsets;
+  std::vector<int64_t> ids, offsets{0};
   int64_t rows = 0;
+};
+
+struct SyntheticRows {
+  SyntheticPart item;  // without a shared part: every feature
+  SyntheticPart shared;
+  std::vector<int64_t> shared_offsets;  // empty: no shared part
+  int64_t rows() const { return item.rows; }
   dpi_batch batch() const;
 };
 
 /// Ids uniform over each vocabulary; bags of 1 to min(max_len, 16) ids; floats in [-1, 1).
 SyntheticRows make_rows(const LoadedModel& model, int64_t rows, uint64_t seed);
+
+/// The same rows twice: those of a user have the user's features in common.
+struct UserRows {
+  SyntheticRows shared;    // given once per user
+  SyntheticRows expanded;  // repeated for each row
+};
+/// Users get `rows` / `users` rows each, the first ones one more where that leaves some over.
+UserRows make_user_rows(const LoadedModel& model, int64_t rows, int64_t users, uint64_t seed);
 
 }  // namespace dpi::tool

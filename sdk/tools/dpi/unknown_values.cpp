@@ -34,8 +34,15 @@ std::vector<int64_t> UnknownValues::counted() const {
 
 void UnknownValues::count(const dpi_batch& batch) {
   for (Feature& f : features_) {
-    for (int64_t r = 0; r < batch.rows; ++r) {
-      const int64_t* bag = batch.offsets + r * slots_ + f.slot;
+    const dpi_feature_info& info = model_.features()[f.index];
+    const bool split = batch.shared_offsets != nullptr, own = split && info.shared != 0;
+    const int64_t* const offsets = own ? batch.shared_bag_offsets : batch.offsets;
+    const int64_t rows = own ? batch.shared_rows : batch.rows;
+    const int64_t slots = !split ? slots_
+                          : own  ? model_.info().num_shared_slots
+                                 : model_.info().num_item_slots;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t* bag = offsets + r * slots + (split ? info.part_slot : f.slot);
       f.values += bag[1] - bag[0];
     }
   }

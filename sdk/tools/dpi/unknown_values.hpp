@@ -14,7 +14,7 @@ class UnknownValues {
   /// Looks at features with an encoder whose unknown values become an id.
   explicit UnknownValues(const LoadedModel& model);
 
-  /// Adds a batch without shared part, as dpi_rows gives it.
+  /// Adds a batch as dpi_rows gives it.
   void count(const dpi_batch& batch);
   /// A text for each feature of which nearly every value was unknown.
   std::vector<std::string> notes() const;

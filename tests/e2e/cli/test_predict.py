@@ -193,6 +193,27 @@ def test_user_features_come_in_each_row(dpi, csv, tmp_path):
     assert "explain" in dpi("bench", path, "--batch", "3", "--seconds", "0.01", "--profile").ok().out
 
 
+def test_users_are_found_in_rows_side_by_side(dpi, csv, tmp_path):
+    """The user's features are looked up once per user; so are a wrong one's place and the counts of raw values."""
+    def features(b):
+        return [b.numeric("user", space="shared"), b.dense("vector", 2, space="shared"), b.numeric("item")]
+
+    path = _linear_model(tmp_path / "users.h5", features)
+    text = "item,user,vector[0],vector[1],y\n" + "".join(f"{i},{i // 3 % 2},{i // 4},2,{i % 2}\n" for i in range(20))
+    want = dpi("predict", path, csv(text)).ok().out
+    for batch in ("1", "3", "256"):
+        assert dpi("predict", path, csv(text), "--users", "--batch", batch).ok().out == want
+    with_label = ("predict", path, csv(text), "--users", "--label", "y", "--json", "--output", tmp_path / "scores.csv")
+    assert dpi(*with_label).json()["rows"] == 20 and (tmp_path / "scores.csv").read_text() == want
+    wrong = text.splitlines()
+    wrong[7] = wrong[8] = "1,x,0,2,0"
+    dpi("predict", path, csv("\n".join(wrong)), "--users").fails(2, "rows.csv:8:2:", "'user'", "'x' is not a number")
+    wrong[7] = wrong[8] = "1,,0,2,0"
+    dpi("predict", path, csv("\n".join(wrong)), "--users").fails(2, "rows.csv:8:2:", "'user'", "missing")
+    plain = _linear_model(tmp_path / "plain.h5", lambda b: [b.numeric("item")])
+    assert dpi("predict", plain, csv("item\n1\n1\n"), "--users").scores()[1].tolist() == [[1], [1]]
+
+
 def test_raw_vector_with_encoder_is_refused(dpi, csv, tmp_path):
     from dpi_export import encoders
     steps = [encoders.to_float(), encoders.standard(1.0, 2.0)]
