@@ -27,3 +27,16 @@ def test_score_csv(name, more, tmp_path):
     written, given = pandas.read_csv(tmp_path / "out.csv"), pandas.read_csv(rows)
     assert len(written) == len(given) and (written["label"] == given["label"]).all() and f"{len(given)} rows" in run.stdout
     assert (pandas.to_numeric(written.iloc[:, -1]).between(0, 1)).all()
+
+
+@pytest.mark.parametrize("bundle", ["weights/demo/bank_dcnv2.h5", "tests/bundle/data/small.h5"])
+def test_score_candidates(bundle):
+    """The Python and the C++ program print the same, with and without features of the user."""
+    program = ROOT / "build/release/bin/score_candidates"
+    if not program.exists():
+        pytest.skip(f"{program} is not built")
+    run = subprocess.run([sys.executable, ROOT / "samples/python/score_candidates.py", ROOT / bundle], capture_output=True, text=True,
+                         env={"PYTHONPATH": f"{dpi.__path__[0]}/..", "PATH": "/usr/bin"})
+    assert run.returncode == 0, run.stderr
+    want = subprocess.run([program, ROOT / bundle], capture_output=True, text=True, check=True).stdout
+    assert run.stdout == want and want.count("candidate") == 5
