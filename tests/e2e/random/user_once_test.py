@@ -33,7 +33,9 @@ NOTES = ("are multiplied once per user", "fields once per user")
 
 
 def users_of(seed):
-    """Items of each user: nobody's, one, a few, many."""
+    """Items of each user: nobody's, one, a few, many; of one model in eight more than a chunk of any form."""
+    if seed % 8 == 3:
+        return [1400, 0, 1, 900]
     rng = np.random.default_rng(seed)
     return [int(n) for n in rng.choice([0, 0, 1, 1, 2, 3, 7, 20, 41], size=rng.integers(1, 7))] + [int(rng.integers(1, 9))]
 
@@ -91,7 +93,8 @@ def check_model(seed, args, engine, folder):
         except EngineError as error:
             texts = [str(error)]
         wrong += [f"model {seed}, {' '.join(f'{k}={v}' for k, v in options.items())}: {t}" for t in texts]
-    wrong += [f"model {seed}: {t}" for d in args.devices.split(",") for t in case.check_tier(engine, d)]
+    if case.model.n_items < 100:
+        wrong += [f"model {seed}: {t}" for d in args.devices.split(",") for t in case.check_tier(engine, d)]
     notes = notes_of(args, case.path)
     case.path.unlink()
     return wrong, notes, collections.Counter(min(n, 2) for n in case.model.shared_counts)

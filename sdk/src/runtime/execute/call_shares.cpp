@@ -36,9 +36,9 @@ struct CallShares::Job {
   std::atomic<int32_t> first_failed;  // shares behind it stop at their next chunk
 };
 
-CallShares::CallShares(const Engine& engine, const FlightSizes& sizes,
+CallShares::CallShares(const Engine& engine, const FlightSizes& sizes, int64_t alone,
                        const std::vector<std::unique_ptr<Flight>>& flights)
-    : engine_(engine), sizes_(sizes), flights_(flights), shares_(flights.size()) {
+    : engine_(engine), sizes_(sizes), alone_(alone), flights_(flights), shares_(flights.size()) {
   for (Share& s : shares_) s.counters.resize(engine.schema().features.size());
 }
 
@@ -50,12 +50,12 @@ int32_t CallShares::count_for(int64_t rows, int32_t most) const {
 }
 
 Status CallShares::run_rows(const Job& job, int32_t share, int64_t begin, int64_t end) {
-  const int64_t heads = engine_.heads();
+  const int64_t heads = engine_.heads(), most = job.batch.has_shared() ? sizes_.max_rows : alone_;
   for (int64_t at = begin; at < end;) {
     if (job.first_failed.load(std::memory_order_relaxed) < share) return {};  // nobody will look
     DPI_RETURN_IF_ERROR(check_control(job.control));
-    DPI_ASSIGN_OR_RETURN(const RowRange range,
-                         next_range(engine_.schema(), sizes_.largest(), job.batch, at, end));
+    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(engine_.schema(), sizes_.largest(), job.batch, at,
+                                                          std::min(end, at + most)));
     FlightCall call;
     call.out = job.out + at * heads;
     call.logits = job.control.logits != nullptr ? job.control.logits + at * heads : nullptr;

@@ -14,7 +14,7 @@ namespace dpi {
 class CallShares {
  public:
   /// flights: made by the caller, one per share at most; they outlive this.
-  CallShares(const Engine& engine, const FlightSizes& sizes,
+  CallShares(const Engine& engine, const FlightSizes& sizes, int64_t alone,
              const std::vector<std::unique_ptr<Flight>>& flights);
 
   /// Scores all rows of a checked batch; `only` shares at most. Adds to counters, one per feature. Answers as
@@ -34,6 +34,7 @@ class CallShares {
 
   const Engine& engine_;
   const FlightSizes& sizes_;
+  int64_t alone_;  // rows of a chunk where each is its own user
   const std::vector<std::unique_ptr<Flight>>& flights_;
   std::vector<Share> shares_;
 };

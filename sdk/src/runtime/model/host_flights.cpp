@@ -18,21 +18,31 @@ constexpr double kShareNs = 40'000, kNsPerProduct = 0.01, kNsPerFloat = 0.1;
 // faster.
 constexpr int64_t kCache = 1 << 20, kMuch = 8 << 20, kFewRows = 128;
 
+// A user's values are made anew for each chunk, so chunks of few users have up to so many times the rows.
+constexpr int64_t kMostTimes = 4;
+
 int64_t whole_tiles(int64_t rows) { return (rows + kTileRows - 1) / kTileRows * kTileRows; }
+
+/// Item rows whose values the cache holds, when kFewRows of them have so many users.
+int64_t cached_rows(const Plan& plan, int64_t users) {
+  const auto memory = plan_memory(plan, kFewRows, users, 64);
+  if (!memory.ok()) return kFewRows;  // whoever allocates says why
+  return std::max(kFewRows,
+                  whole_tiles(kCache / std::max<int64_t>(memory.value().arena_bytes / kFewRows, 1)));
+}
 
 }  // namespace
 
 HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows) {
   HostFlights f;
   f.count = static_cast<int32_t>(std::clamp<int64_t>(threads, 1, max_rows));
-  f.rows = (max_rows + f.count - 1) / f.count;
+  f.rows = f.alone = (max_rows + f.count - 1) / f.count;
   int64_t weights = 0;
   for (const PlanParam& p : plan.params) weights += p.dims.size() * static_cast<int64_t>(sizeof(float));
   if (weights > kMuch || f.rows <= kFewRows) return f;
-  const auto memory = plan_memory(plan, kFewRows, kFewRows, 64);
-  if (!memory.ok()) return f;  // whoever allocates says why
-  const int64_t cached = kCache / std::max<int64_t>(memory.value().arena_bytes / kFewRows, 1);
-  f.rows = std::min(f.rows, std::max(kFewRows, whole_tiles(cached)));
+  const int64_t most = f.rows;
+  f.alone = std::min(most, cached_rows(plan, kFewRows));
+  f.rows = std::clamp(cached_rows(plan, 1), f.alone, std::min(most, kMostTimes * f.alone));
   return f;
 }
 

@@ -15,7 +15,8 @@ inline constexpr int64_t kTileRows = 8;
 /// The flights of a context: one per thread of option `threads`.
 struct HostFlights {
   int32_t count = 1;
-  int64_t rows = 0;  // of each at a time; together at most max_rows
+  int64_t rows = 0;   // of each at a time; together at most max_rows
+  int64_t alone = 0;  // of each at a time where every row is its own user: shared values have as many rows
 };
 HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows);
 
