@@ -60,7 +60,7 @@ is refused ends what was written before it, and nothing is written when that is 
 Examples:
   dpi predict model.h5 rows.csv > scores.csv
   dpi predict model.h5 rows.csv --raw --label clicked --summary
-  dpi predict model.h5 candidates.csv --users --batch 512
+  dpi predict model.h5 rows.csv --users --batch 512
   zcat rows.csv.gz | dpi predict model.h5 - --output scores.csv)";
 
 constexpr const char* kVerifyFooter =
@@ -86,7 +86,7 @@ rows are done once per user.
 Examples:
   dpi bench model.h5
   dpi bench model.h5 --batch 1,16,256,4096 --callers 1,2 --device cpu
-  dpi bench model.h5 --batch 500 --users 1,8
+  dpi bench ranking.h5 --batch 500 --users 1,8
   dpi bench model.h5 --batch 256 --profile)";
 
 constexpr const char* kKeygenFooter =

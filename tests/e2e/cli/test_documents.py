@@ -42,6 +42,7 @@ def desk(bundle, tmp_path):
             (tools / tool).chmod(0o755)
     for name in ("ctr.h5", "model.h5"):
         shutil.copy(bundle, work / name)
+    shutil.copy(ROOT / "tests/bundle/data/small.h5", work / "ranking.h5")  # has features of the user
     (work / "rows.csv").write_text(ROWS)
     (work / "rows.csv.gz").write_bytes(gzip.compress(ROWS.encode()))
 
