@@ -238,6 +238,16 @@ class KeyedModel:
         columns = {f.name: f.bags if keyed else [[f.number(k) for k in bag] for bag in f.bags] for f in self.features}
         return Rows.from_columns(b, columns, {f.name: f.weights for f in self.features if f.weighted}, shared_counts=self.counts)
 
+    def flat_rows(self, b):
+        """The rows by keys without a shared part: what a user has in common is in each of its rows."""
+        users = np.repeat(np.arange(len(self.counts)), self.counts) if self.counts else None
+
+        def spread(f, values):
+            return [values[u] for u in users] if f.shared else values
+
+        return Rows.from_columns(b, {f.name: spread(f, f.bags) for f in self.features},
+                                 {f.name: spread(f, f.weights) for f in self.features if f.weighted})
+
     def logits(self):
         """[items] float64; counts absent keys by feature."""
         row_map = np.repeat(np.arange(len(self.counts)), self.counts) if self.counts else np.arange(self.items)
