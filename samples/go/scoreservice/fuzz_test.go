@@ -32,11 +32,14 @@ func FuzzRequestBody(f *testing.F) {
 		}
 		f.Add(body)
 	}
-	model, err := dpi.Load(filepath.Join(root, "tests/bundle/data/small.h5"), dpi.WithDevice("cpu"))
+	endpoint, err := dpi.NewEndpoint("fuzz", dpi.WithDevice("cpu"))
 	if err != nil {
 		f.Fatal(err)
 	}
-	s, err := newService(model, time.Minute)
+	if err := endpoint.Load(filepath.Join(root, "tests/bundle/data/small.h5"), 0); err != nil {
+		f.Fatal(err)
+	}
+	s, err := newService(endpoint, time.Minute)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -4,7 +4,7 @@
 //	curl -d '{"rows":[{"history":["1038","1026"],"area":"1034","visits":2}]}' http://127.0.0.1:8080/score
 //
 // The service in samples/java does the same; samples/README.md says what. On SIGTERM and SIGINT it answers what was begun,
-// then closes the model.
+// then closes the models.
 package main
 
 import (
@@ -23,13 +23,14 @@ import (
 )
 
 type options struct {
-	bundle, listen, device                             string
+	bundle, follow, listen, device                     string
 	warmUp, clientSeconds, scoringMillis, graceSeconds int
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.bundle, "bundle", "", "the model")
+	flag.StringVar(&o.bundle, "bundle", "", "the model to begin with")
+	flag.StringVar(&o.follow, "follow", "", "a folder: its newest v<number>.h5 is loaded soon after it comes there by rename")
 	flag.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address; port 0 takes a free one")
 	flag.StringVar(&o.device, "device", "auto", "cpu, cuda or auto")
 	flag.IntVar(&o.warmUp, "warm-up", 64, "rows of the warm-up batches")
@@ -45,16 +46,16 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	// One row's score that is not finite is null in the answer and does not refuse the others.
-	model, err := dpi.Load(o.bundle, dpi.WithDevice(o.device), dpi.WithWarmUp(o.warmUp), dpi.WithOption("nonfinite", "return"))
+	endpoint, err := open(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer model.Close()
-	s, err := newService(model, time.Duration(o.scoringMillis)*time.Millisecond)
+	defer endpoint.Close()
+	s, err := newService(endpoint, time.Duration(o.scoringMillis)*time.Millisecond)
 	if err != nil {
 		return err
 	}
+	go s.renewIdle(ctx)
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return err
@@ -81,6 +82,28 @@ func run(ctx context.Context, o options) error {
 	}
 	log.Print("stopped")
 	return nil
+}
+
+// open makes the endpoint and waits until it has a version.
+func open(ctx context.Context, o options) (*dpi.Endpoint, error) {
+	// One row's score that is not finite is null in the answer and does not refuse the others.
+	e, err := dpi.NewEndpoint("scoreservice", dpi.WithDevice(o.device), dpi.WithWarmUp(o.warmUp), dpi.WithOption("nonfinite", "return"))
+	if err != nil {
+		return nil, err
+	}
+	if o.bundle != "" || o.follow == "" {
+		err = e.Load(o.bundle, 0)
+	}
+	if err == nil && o.follow != "" {
+		if err = e.Follow(o.follow); err == nil {
+			err = e.Wait(ctx, 1)
+		}
+	}
+	if err != nil {
+		_ = e.Close()
+		return nil, err
+	}
+	return e, nil
 }
 
 // newServer limits what clients can hold: time, headers, connections.

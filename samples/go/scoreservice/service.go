@@ -44,15 +44,42 @@ func refuse(cause, format string, args ...interface{}) *problem {
 var statusOf = map[string]int{"path": 404, "method": 405, "too_large": 413, "json": 400, "value": 400, "overload": 503,
 	"timeout": 503, "stopping": 503, "client": 0, "internal": 500}
 
-// worker is what one request needs while it is decoded and scored, and the next can use again.
+// worker is what one request needs while it is decoded and scored, and the next can use again. Its rows are encoded and scored by one version
+// of the model.
 type worker struct {
+	model  *dpi.Model
 	rows   *dpi.Rows
 	reader *rowReader
 	scores []float32
 }
 
+// renew goes over to the endpoint's current version; what fails leaves the worker as it was.
+func (w *worker) renew(e *dpi.Endpoint) error {
+	if w.model != nil && w.model.Info().Version == e.Version() {
+		return nil
+	}
+	model, err := e.Acquire()
+	if err != nil {
+		return err
+	}
+	rows, err := model.NewRows()
+	if err != nil {
+		_ = model.Close()
+		return err
+	}
+	w.close()
+	w.model, w.rows, w.reader = model, rows, newRowReader(model, rows)
+	return nil
+}
+
+func (w *worker) close() {
+	if w.model != nil {
+		_, _ = w.rows.Close(), w.model.Close()
+	}
+}
+
 type service struct {
-	model    *dpi.Model
+	endpoint *dpi.Endpoint
 	heads    []string
 	schema   []dpi.Feature
 	places   chan struct{}
@@ -63,25 +90,51 @@ type service struct {
 	scoringTime time.Duration
 }
 
-func newService(model *dpi.Model, scoringTime time.Duration) (*service, error) {
-	s := &service{model: model, heads: model.Heads(), schema: model.Schema(), metrics: newMetrics(),
+// newService serves an endpoint that has a version. Heads, and features with their names, are the same in all that follow.
+func newService(endpoint *dpi.Endpoint, scoringTime time.Duration) (*service, error) {
+	model, err := endpoint.Acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer model.Close()
+	s := &service{endpoint: endpoint, heads: model.Heads(), schema: model.Schema(), metrics: newMetrics(),
 		places: make(chan struct{}, maxRequests), scoringTime: scoringTime}
 	count := 2 * runtime.GOMAXPROCS(0)
 	s.workers = make(chan *worker, count)
 	for i := 0; i < count; i++ {
-		rows, err := model.NewRows()
-		if err != nil {
+		w := &worker{}
+		if err := w.renew(endpoint); err != nil {
 			return nil, err
 		}
-		s.workers <- &worker{rows: rows, reader: newRowReader(model, rows)}
+		s.workers <- w
 	}
 	return s, nil
+}
+
+// renewIdle brings workers that no request uses to a new version soon, so that the memory of the old one is given back.
+func (s *service) renewIdle(ctx context.Context) {
+	for seen := s.endpoint.Version(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+		if now := s.endpoint.Version(); now != seen {
+			seen = now
+			for i := 0; i < cap(s.workers); i++ {
+				w := <-s.workers
+				_ = w.renew(s.endpoint) // tried again by its next request
+				s.workers <- w
+			}
+		}
+	}
 }
 
 type answer struct {
 	status      int
 	contentType string
 	body        []byte
+	version     uint64 // of the model that scored, 0: none did
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -123,6 +176,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func write(w http.ResponseWriter, a *answer, last bool) {
 	w.Header().Set("Content-Type", a.contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	if a.version != 0 {
+		w.Header().Set("Model-Version", strconv.FormatUint(a.version, 10))
+	}
 	if a.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
@@ -147,6 +203,9 @@ func (s *service) score(r *http.Request) (*answer, error) {
 	case <-ctx.Done():
 		return nil, unscored(r, refuse("timeout", "no worker came free in time"))
 	}
+	if err := w.renew(s.endpoint); err != nil {
+		return nil, err
+	}
 	w.rows.Clear()
 	if err := w.reader.read(body); err != nil {
 		return nil, err
@@ -158,7 +217,7 @@ func (s *service) score(r *http.Request) (*answer, error) {
 	if err := w.rows.Predict(ctx, w.scores[:count]); err != nil {
 		return nil, unscored(r, err)
 	}
-	return &answer{http.StatusOK, "application/json", s.answerText(w.scores[:count])}, nil
+	return &answer{http.StatusOK, "application/json", s.answerText(w.scores[:count]), w.model.Info().Version}, nil
 }
 
 // unscored tells a deadline that passed from a client that left.
@@ -228,7 +287,7 @@ func (s *service) refused(err error) *answer {
 		fields["feature"] = p.feature
 	}
 	text, _ := json.Marshal(fields)
-	return &answer{statusOf[p.cause], "application/json", append(text, '\n')}
+	return &answer{statusOf[p.cause], "application/json", append(text, '\n'), 0}
 }
 
 // ofLibrary tells the client's input from overload and from a fault of ours, whose text the client does not see.
@@ -260,16 +319,27 @@ func (s *service) health(*http.Request) (*answer, error) {
 	if s.stopping.Load() {
 		status, text = http.StatusServiceUnavailable, "stopping"
 	}
-	body, _ := json.Marshal(map[string]string{"status": text, "device": s.model.Info().Device, "library": dpi.LibraryVersion()})
-	return &answer{status, "application/json", append(body, '\n')}, nil
-}
-
-func (s *service) metricsText(*http.Request) (*answer, error) {
-	counters, err := s.model.CountersJSON()
+	model, err := s.endpoint.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	info := s.model.Info()
+	defer model.Close()
+	body, _ := json.Marshal(map[string]interface{}{"status": text, "device": model.Info().Device, "library": dpi.LibraryVersion(),
+		"version": model.Info().Version})
+	return &answer{status, "application/json", append(body, '\n'), 0}, nil
+}
+
+func (s *service) metricsText(*http.Request) (*answer, error) {
+	model, err := s.endpoint.Acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer model.Close()
+	counters, err := model.CountersJSON()
+	if err != nil {
+		return nil, err
+	}
+	info := model.Info()
 	body, err := s.metrics.text(counters, len(s.places), info.HostBytes, info.DeviceBytes)
-	return &answer{http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", body}, err
+	return &answer{http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", body, 0}, err
 }

@@ -5,6 +5,7 @@ import java.net.InetSocketAddress;
 /** The command line: {@code -name value} pairs. */
 final class Arguments {
   String bundle;
+  String follow;
   String device = "auto";
   int warmUp = 64;
   int clientSeconds = 5;
@@ -13,8 +14,9 @@ final class Arguments {
   private String listen = "127.0.0.1:8080";
 
   private static final String USAGE = String.join("\n",
-      "usage: scoreservice.ScoringService -bundle FILE [-name value]...",
-      "  -bundle          the model",
+      "usage: scoreservice.ScoringService -bundle FILE | -follow FOLDER [-name value]...",
+      "  -bundle          the model to begin with",
+      "  -follow          a folder: its newest v<number>.h5 is loaded soon after it comes there by rename",
       "  -listen          address (127.0.0.1:8080); port 0 takes a free one",
       "  -device          cpu, cuda or auto",
       "  -warm-up         rows of the warm-up batches (64)",
@@ -27,7 +29,7 @@ final class Arguments {
     Arguments a = new Arguments();
     try {
       for (int i = 0; i < args.length; i += 2) a.set(args[i], args[i + 1]);
-      if (a.bundle != null && a.listen().getPort() >= 0) return a;
+      if ((a.bundle != null || a.follow != null) && a.listen().getPort() >= 0) return a;
     } catch (IllegalArgumentException | IndexOutOfBoundsException e) {
       System.err.println("wrong arguments: " + e.getMessage());
     }
@@ -39,6 +41,7 @@ final class Arguments {
   private void set(String name, String value) {
     switch (name) {
       case "-bundle" -> bundle = value;
+      case "-follow" -> follow = value;
       case "-listen" -> listen = value;
       case "-device" -> device = value;
       case "-warm-up" -> warmUp = Integer.parseInt(value);

@@ -18,11 +18,12 @@ import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.dpiframe.Control;
 import org.dpiframe.Dpi;
 import org.dpiframe.DpiException;
+import org.dpiframe.Endpoint;
 import org.dpiframe.Model;
-import org.dpiframe.Rows;
+import org.dpiframe.Options;
+import org.dpiframe.Schema;
 import org.dpiframe.Scores;
 import scoreservice.Problem.Cause;
 
@@ -33,9 +34,6 @@ import scoreservice.Problem.Cause;
 public final class ScoringService {
   private static final String JSON = "application/json";
 
-  /** What one request needs while it is decoded and scored, and the next can use again. */
-  private record Worker(Rows rows, RowReader reader, Scores scores, Control control) {}
-
   private record Answer(int status, String type, String body) {}
 
   private interface Handler {
@@ -43,7 +41,8 @@ public final class ScoringService {
   }
 
   private final Gson gson = new Gson();
-  private final Model model;
+  private final Endpoint endpoint;
+  private final Schema schema;  // heads, and features with their names, are the same in every version
   private final String heads;
   private final HttpServer server;
   private final Metrics metrics = new Metrics();
@@ -53,16 +52,16 @@ public final class ScoringService {
   private final Arguments arguments;
   private volatile boolean stopping;
 
-  private ScoringService(Model model, Arguments arguments) throws IOException {
-    this.model = model;
-    heads = gson.toJson(model.schema().heads());
+  private ScoringService(Endpoint endpoint, Arguments arguments) throws IOException {
+    this.endpoint = endpoint;
+    try (Model model = endpoint.acquire()) {
+      schema = model.schema();
+    }
+    heads = gson.toJson(schema.heads());
     this.arguments = arguments;
     int count = 2 * Runtime.getRuntime().availableProcessors();
-    workers = new ArrayBlockingQueue<>(count);
-    for (int i = 0; i < count; i++) {
-      Rows rows = model.newRows();
-      workers.add(new Worker(rows, new RowReader(model, rows), model.newScores(Limits.ROWS), new Control()));
-    }
+    workers = new ArrayBlockingQueue<>(count, true);
+    for (int i = 0; i < count; i++) workers.add(new Worker(endpoint));
     limitClients(arguments);
     server = HttpServer.create(arguments.listen(), 128);
     ThreadPoolExecutor threads =
@@ -133,8 +132,12 @@ public final class ScoringService {
         break;
       case "/metrics":
         String type = "text/plain; version=0.0.4; charset=utf-8";
-        handler = e -> new Answer(
-            200, type, metrics.text(model.countersJson(), Limits.REQUESTS - places.availablePermits(), model.info()));
+        handler = e -> {
+          try (Model model = endpoint.acquire()) {
+            return new Answer(
+                200, type, metrics.text(model.countersJson(), Limits.REQUESTS - places.availablePermits(), model.info()));
+          }
+        };
         break;
       default:
         return e -> refuse(Cause.PATH, "no such path");
@@ -178,7 +181,7 @@ public final class ScoringService {
     if (e instanceof DpiException.QueueFull) cause = Cause.OVERLOAD;
     if (e instanceof DpiException.Closed) cause = Cause.STOPPING;
     if (cause == null) return internal(e);
-    String feature = e.feature() < 0 ? null : model.schema().features().get((int) e.feature()).name();
+    String feature = e.feature() < 0 ? null : schema.features().get((int) e.feature()).name();
     return new Problem(cause, e.getMessage(), e.inShared() ? -1 : e.row(), feature);
   }
 
@@ -206,10 +209,9 @@ public final class ScoringService {
     Worker worker = workers.poll(arguments.scoringMillis, TimeUnit.MILLISECONDS);
     if (worker == null) throw new Problem(Cause.TIMEOUT, "no worker came free in time");
     try {
-      worker.rows().clear();
-      worker.reader().read(body);
-      worker.rows().predict(worker.scores(), worker.control().deadlineNanos(deadline));
-      return new Answer(200, JSON, answerText(worker.scores()));
+      worker.score(body, deadline);
+      exchange.getResponseHeaders().set("Model-Version", "" + worker.scores.version());
+      return new Answer(200, JSON, answerText(worker.scores));
     } finally {
       workers.add(worker);
     }
@@ -244,9 +246,12 @@ public final class ScoringService {
 
   /** 200 while requests are taken and 503 from the moment of stopping, so that a balancer turns away first. */
   private Answer health() {
-    Map<String, String> fields = new LinkedHashMap<>();
+    Map<String, Object> fields = new LinkedHashMap<>();
     fields.put("status", stopping ? "stopping" : "ok");
-    fields.put("device", model.info().device().name().toLowerCase(java.util.Locale.ROOT));
+    try (Model model = endpoint.acquire()) {
+      fields.put("device", model.info().device().name().toLowerCase(java.util.Locale.ROOT));
+      fields.put("version", model.info().version());
+    }
     fields.put("library", Dpi.version());
     return new Answer(stopping ? 503 : 200, JSON, gson.toJson(fields) + "\n");
   }
@@ -266,19 +271,59 @@ public final class ScoringService {
     }
     server.stop(0);
     if (finished) {
-      for (Worker worker : workers) worker.rows().close();
-      model.close();
+      for (Worker worker : workers) worker.close();
+      endpoint.close();
     }
     System.err.println(finished ? "stopped" : "stopped with requests unanswered");
     Runtime.getRuntime().halt(finished ? 0 : 1);  // else the status would be SIGTERM's
   }
 
+  /** Brings workers that no request uses to a new version soon, so that the memory of the old one is given back. */
+  private void renewIdle() {
+    long seen = endpoint.version();
+    try {
+      while (!stopping) {
+        TimeUnit.MILLISECONDS.sleep(100);
+        if (endpoint.version() == seen) continue;
+        seen = endpoint.version();
+        for (int i = workers.size() + workers.remainingCapacity(); i > 0; i--) renewOne();
+      }
+    } catch (InterruptedException | DpiException.Closed e) {
+      // The service ends.
+    }
+  }
+
+  private void renewOne() throws InterruptedException {
+    Worker worker = workers.take();
+    try {
+      worker.renew();
+    } catch (DpiException e) {
+      // Its next request tries again.
+    } finally {
+      workers.add(worker);
+    }
+  }
+
+  /** An endpoint that has a version. */
+  private static Endpoint open(Arguments arguments) {
+    // One row's score that is not finite is null in the answer and does not refuse the others.
+    Options options = new Options().set("device", arguments.device).set("nonfinite", "return");
+    Endpoint endpoint = new Endpoint("scoreservice", options, null);
+    endpoint.set("warm_up_rows", "" + arguments.warmUp);
+    if (arguments.bundle != null) endpoint.load(arguments.bundle);
+    if (arguments.follow != null) {
+      endpoint.follow(arguments.follow);
+      endpoint.await(1, TimeUnit.DAYS.toMillis(365));
+    }
+    return endpoint;
+  }
+
   public static void main(String[] args) throws IOException {
     Arguments arguments = Arguments.read(args);
-    // One row's score that is not finite is null in the answer and does not refuse the others.
-    Model model = Model.builder().path(arguments.bundle).option("device", arguments.device).option("nonfinite", "return")
-        .warmUpRows(arguments.warmUp).load();
-    ScoringService service = new ScoringService(model, arguments);
+    ScoringService service = new ScoringService(open(arguments), arguments);
+    Thread renewing = new Thread(service::renewIdle, "renew");
+    renewing.setDaemon(true);
+    renewing.start();
     Runtime.getRuntime().addShutdownHook(new Thread(service::stop));
     service.server.start();
     InetSocketAddress at = service.server.getAddress();

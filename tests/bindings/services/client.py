@@ -17,7 +17,8 @@ class Service:
     """A service on a free port of this machine. DPI_TEST_SERVICE is the command without its options."""
 
     def __init__(self, bundle, log, *options):
-        command = [*shlex.split(os.environ["DPI_TEST_SERVICE"]), "-bundle", str(bundle), "-listen", "127.0.0.1:0", *options]
+        first = [] if bundle is None else ["-bundle", str(bundle)]
+        command = [*shlex.split(os.environ["DPI_TEST_SERVICE"]), *first, "-listen", "127.0.0.1:0", *options]
         self.log = log
         with open(log, "wb") as to:
             self.process = subprocess.Popen(command, stdout=to, stderr=to)

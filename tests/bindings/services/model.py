@@ -17,7 +17,8 @@ PRICE = 0.25  # times the number
 VECTOR = [0.125, 0.0625, 4.0]  # 3e38 becomes infinite
 
 
-def write(path):
+def write(path, more=0.0):
+    """`more`: what every row is worth besides."""
     b = dpi_export.Builder("services")
 
     def worth(name, values, encoder, add, **keys):
@@ -40,8 +41,8 @@ def write(path):
     values = [b.embed(b.input(name), table) for name, table in tables.items()]
     values += [b.embed(b.input("history"), history, pooling="sum"), b.input("price"), b.input("vector")]
     weights = np.array([[1.0] * (len(tables) + 1) + [PRICE] + VECTOR], np.float32)
-    b.head("worth", b.linear(b.concat(values), weights), activation="none")
+    b.head("worth", b.linear(b.concat(values), weights, np.float32([more])), activation="none")
     rows = {"uid": [1], "tag": [1], "day": [1], "city": [1], "history": [[1, 2]], "price": [1.0], "vector": [[1.0, 1.0, 1.0]]}
-    want = UID[7] + TAG["red"] + DAY[1] + CITY["Riga"] + HISTORY["a"] + HISTORY["b"] + PRICE + sum(VECTOR)
+    want = UID[7] + TAG["red"] + DAY[1] + CITY["Riga"] + HISTORY["a"] + HISTORY["b"] + PRICE + sum(VECTOR) + more
     b.golden(dpi_export.Rows.from_columns(b, rows, shared_counts=[1]), value=np.array([[want]]))
     b.write(path)
