@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "packaging/doc/generator"))
 import blocks  # noqa: E402
 import header as dpi_header  # noqa: E402
 
-HEADER = (ROOT / "capi/include/dpi/dpi.h").read_text(encoding="utf-8")
+HEADER = dpi_header.whole(ROOT / "capi/include/dpi")
 
 
 NOT_UNDERSTOOD = re.compile(r"\|-{2,}.{0,20}|\n- .{0,20}|\]\([\w./#-]+\)|\*\*.{0,20}|```.{0,20}")

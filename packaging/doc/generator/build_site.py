@@ -20,7 +20,7 @@ import reference  # noqa: E402
 import render  # noqa: E402
 
 GUIDE = "packaging/doc/guide/"
-HEADER = ROOT / "capi/include/dpi/dpi.h"
+HEADERS = ROOT / "capi/include/dpi"
 JAVA = ROOT / "bindings/java/src/main/java"
 PLANS = [("adult_widedeep", "Wide & Deep: one lookup for all tables, the wide part in its scalars", ()),
          ("bank_dcnv2", "DCNv2: the cross network on one stream, the MLP on another", ()),
@@ -51,12 +51,14 @@ def read_contents(path):
 class Site:
     def __init__(self, args):
         self.args, self.out = args, args.out
-        self.header = HEADER.read_text(encoding="utf-8")
+        self.header = dpi_header.whole(HEADERS)
         self.pages = read_contents(DOC / "contents.txt")
         self.version = ".".join(re.search(rf"DPI_VERSION_{part} (\d+)", self.header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
 
     def build(self):
-        about, groups = c_api.read(HEADER, self.args.scratch)
+        header = self.args.scratch / "dpi.h"
+        header.write_text(self.header, encoding="utf-8")
+        about, groups = c_api.read(header, self.args.scratch)
         self.links = render.Links(ROOT, {p.source: p.output for p in self.pages}, self._anchors(groups),
                                   dpi_header.comment_names(self.header), {o.key for o in dpi_header.options(self.header)})
         self.api = c_api.page(about, groups, self.links.in_text)
@@ -172,7 +174,7 @@ class Site:
 
 
 def _source(page):
-    made = {"made:errors": "dpi.h and reference/errors.md", "made:options": "dpi.h", "made:api": "dpi.h", "made:go": "bindings/go",
+    made = {"made:errors": "dpi.h and reference/errors.md", "made:options": "dpi.h", "made:api": "dpi.h and endpoint.h", "made:go": "bindings/go",
             "made:plans": "dpi plan", "made:program": "dpi --help", "made:index": "all pages"}
     return f"Made from {made[page.source]}." if page.source in made else f"Source: {page.source}"
 

@@ -1,4 +1,4 @@
-"""What the text of dpi.h says beyond its declarations: statuses with their meaning, and the options."""
+"""What the text of dpi.h and endpoint.h says beyond its declarations: statuses with their meaning, and the options."""
 
 import dataclasses
 import re
@@ -22,6 +22,18 @@ class Option:
     default: str
     text: str
     measuring: bool
+
+
+END = "\n#if defined(__cplusplus)\n}\n"
+
+
+def whole(folder):
+    """Both headers as one text: what endpoint.h declares behind what dpi.h does, and what it says at its head above that."""
+    dpi, more = ((folder / name).read_text(encoding="utf-8") for name in ("dpi.h", "endpoint.h"))
+    about = more[:more.index("#ifndef DPI_ENDPOINT_H")]
+    declared = more[more.index('extern "C" {\n#endif\n') + len('extern "C" {\n#endif\n'):more.index(END)]
+    section, declarations = declared.strip().split("\n", 1)
+    return dpi.replace(END, f"\n{section}\n{about}{declarations}\n{END}")
 
 
 def statuses(header):
