@@ -1,7 +1,7 @@
 // Endpoints under load: 16 callers while versions are swapped, rolled back and acquired. No request fails, no
 // batch is of two versions, what a caller is told scored it did, and memory is back at its level. Meant for
-// the sanitizers too: a version that is freed without draining the gate
-// (tests/mutants/runtime/free_undrained) is found by them, and by endpoint_gate_test anywhere.
+// the sanitizers too: ThreadSanitizer sees here a version that is freed without draining the gate
+// (tests/mutants/runtime/endpoint_undrained); runtime_endpoint_gate_test sees it anywhere.
 #include <malloc.h>
 
 #include <algorithm>

@@ -82,7 +82,7 @@ TEST_CASE("planted: freeing without the drain, and a drain that began before the
 
 TEST_CASE(
     "drain waits for all that are inside, the crowd beyond the lines too, and for nobody who comes later") {
-  for (const int32_t lines : {1, 4}) {
+  for (const int32_t lines : {1, 4, 8}) {
     auto gate = std::move(Gate::make(lines).value());
     std::atomic<int> inside{0};
     std::atomic<bool> leave{false}, drained{false};
