@@ -68,3 +68,38 @@ class Use:
         if self._forks != _forks:  # the threads of the parent are not here to give its lock back
             self._lock, self._count, self._forks = threading.RLock(), 0, _forks
         self._lock.acquire()
+
+
+class SharedUse:
+    """`with use as address`: any number of threads have the address at once; who frees it waits for them."""
+
+    __slots__ = ("address", "_name", "_changed", "_count", "_forks")
+
+    def __init__(self, name: str, address: Any) -> None:
+        self.address, self._name = address, name  # 0 = closed
+        self._changed, self._count, self._forks = threading.Condition(), 0, _forks
+
+    def _current(self) -> threading.Condition:
+        if self._forks != _forks:  # as in Use
+            self._changed, self._count, self._forks = threading.Condition(), 0, _forks
+        return self._changed
+
+    def __enter__(self) -> Any:
+        with self._current():
+            if self.address == 0:
+                raise closed(self._name)
+            self._count += 1
+            return self.address
+
+    def __exit__(self, *_: object) -> None:
+        with self._current():
+            self._count -= 1
+            self._changed.notify_all()
+
+    def take(self) -> Any:
+        """The address, for whoever frees it, once no thread has it; 0 from the second time on."""
+        with self._current():
+            address, self.address = self.address, 0
+            while self._count:
+                self._changed.wait()
+            return address

@@ -28,6 +28,22 @@ def _option_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
 
 
+def made_options(env: Optional[Env], options: Mapping[str, Any]) -> int:
+    """The address of a dpi_options, which the caller frees."""
+    held = _native.dpi_options_create()
+    if not held:
+        raise make(_native.DPI_E_OUT_OF_MEMORY, message="no memory for the options")
+    try:
+        for key, value in options.items():
+            _native.dpi_options_set(held, key, _option_text(value))
+        if env is not None:
+            env.give_to(held)
+        return held
+    except BaseException:
+        _native.dpi_options_free(held)
+        raise
+
+
 class Model(Closing):
     """A loaded bundle, immutable. All methods may be called from any number of threads at once; the GIL is released while the library
     loads and scores. Close it, or use it in a `with` statement.
@@ -52,6 +68,13 @@ class Model(Closing):
         self._load(lambda held: _native.dpi_model_load(name, held), env, warm_up, cancel, {**(options or {}), **more})
 
     @classmethod
+    def _of(cls, handle: int) -> "Model":
+        """A model over a handle, which it owns from now on."""
+        model = cls.__new__(cls)
+        model._take(handle)
+        return model
+
+    @classmethod
     def from_bytes(cls, bundle: Any, *, env: Optional[Env] = None, warm_up: int = 0, cancel: Optional[Cancel] = None,
                    options: Optional[Mapping[str, Any]] = None, **more: Any) -> "Model":
         """A model from a bundle in memory: bytes, or anything that bytes() copies."""
@@ -62,20 +85,24 @@ class Model(Closing):
         return model
 
     def _load(self, call: Any, env: Optional[Env], warm_up: int, cancel: Optional[Cancel], options: Mapping[str, Any]) -> None:
-        self._cell, self._open = 0, False
-        held = _native.dpi_options_create()
-        if not held:
-            raise make(_native.DPI_E_OUT_OF_MEMORY, message="no memory for the options")
+        held = made_options(env, options)
         try:
-            for key, value in options.items():
-                _native.dpi_options_set(held, key, _option_text(value))
-            if env is not None:
-                env.give_to(held)
             if cancel is not None:
                 _native.dpi_options_set_progress(held, None, None, cancel.address())
             handle = call(held)
         finally:
             _native.dpi_options_free(held)
+        self._take(handle)
+        try:
+            if warm_up:
+                self.warm_up(warm_up)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take(self, handle: int) -> None:
+        """Owns the handle from now on."""
+        self._cell, self._open = 0, False
         try:
             self._cell = _native.dpi_py_cell_make(handle)
         except BaseException:
@@ -86,12 +113,6 @@ class Model(Closing):
         self.features: Tuple[Feature, ...] = read_features(handle, self.info.features)  #: in schema order
         self.heads: Tuple[str, ...] = tuple(_native.dpi_model_head_name(handle, i) for i in range(self.info.heads))  #: scores of a row
         self._by_name = {f.name: f for f in self.features}
-        try:
-            if warm_up:
-                self.warm_up(warm_up)
-        except BaseException:
-            self.close()
-            raise
 
     # ---- scoring ----
     def predict(self, ids: Any = None, dense: Any = None, *, offsets: Any = None, weights: Any = None, shared: Optional[Shared] = None,
