@@ -1,5 +1,6 @@
 // In steady state a predict allocates nothing, whatever the batch: every malloc of the process is counted
 // while it runs.
+#include <dpi/endpoint.h>
 #include <malloc.h>
 
 #include <atomic>
@@ -58,18 +59,23 @@ int posix_memalign(void** out, size_t a, size_t n) {
 
 namespace {
 
-long count_predicts(dpi_model* m, const OneHotRows& rows, int calls) {
+template <class Predict>
+long count_calls(Predict&& predict, const OneHotRows& rows, int calls) {
   std::vector<float> out(static_cast<size_t>(rows.batch.rows));
-  for (int i = 0; i < 3; ++i)
-    REQUIRE(dpi_predict(m, &rows.batch, out.data(), out.size(), nullptr, nullptr) == DPI_OK);
+  for (int i = 0; i < 3; ++i) REQUIRE(predict(&rows.batch, out.data(), out.size()) == DPI_OK);
   g_allocations = 0;
   g_counting = true;
   int failed = 0;
-  for (int i = 0; i < calls; ++i)
-    failed += dpi_predict(m, &rows.batch, out.data(), out.size(), nullptr, nullptr) != DPI_OK ? 1 : 0;
+  for (int i = 0; i < calls; ++i) failed += predict(&rows.batch, out.data(), out.size()) != DPI_OK ? 1 : 0;
   g_counting = false;
   REQUIRE(failed == 0);
   return g_allocations.load();
+}
+
+long count_predicts(dpi_model* m, const OneHotRows& rows, int calls) {
+  return count_calls([m](const dpi_batch* b, float* out,
+                         size_t len) { return dpi_predict(m, b, out, len, nullptr, nullptr); },
+                     rows, calls);
 }
 
 }  // namespace
@@ -100,4 +106,17 @@ TEST_CASE("no allocation in a predict") {
       CHECK(count_predicts(m.get(), OneHotRows(m.get(), n), n > 1000 ? 5 : 50) == 0);
     }
   }
+}
+
+TEST_CASE("no allocation in a predict on an endpoint") {
+  if (!DPI_MALLOC_HOOK) return;
+  dpi_endpoint* e = nullptr;
+  REQUIRE(dpi_endpoint_create("allocations", options({{"device", device()}}).get(), &e, nullptr) == DPI_OK);
+  REQUIRE(dpi_endpoint_load(e, demo("adult_widedeep.h5").c_str(), 0, nullptr) == DPI_OK);
+  const ModelPtr m = load("adult_widedeep.h5");
+  const auto predict = [e](const dpi_batch* b, float* out, size_t len) {
+    return dpi_endpoint_predict(e, b, out, len, nullptr, nullptr);
+  };
+  for (const int64_t n : {1, 16}) CHECK(count_calls(predict, OneHotRows(m.get(), n), 50) == 0);
+  dpi_endpoint_free(e);
 }

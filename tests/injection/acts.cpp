@@ -1,5 +1,6 @@
 #include "injection/acts.hpp"
 
+#include <dpi/endpoint.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -280,6 +281,44 @@ void play_swap(ServingStage& s, Run& run) {
   run.always([&] { dpi_model_free(fresh); });
 }
 
+/// The same by an endpoint. A load that says that it failed has changed nothing.
+void play_endpoint(ServingStage& s, Run& run) {
+  dpi_endpoint* on = nullptr;
+  run.call("endpoint_create", [&](dpi_error* e) { return dpi_endpoint_create("act", s.options(), &on, e); });
+  if (on == nullptr) return;
+  run.call("endpoint_set", [&](dpi_error* e) { return dpi_endpoint_set(on, "warm_up_rows", "1", e); });
+  for (const uint64_t number : {1, 2}) {
+    run.call(
+        "endpoint_load",
+        [&](dpi_error* e) {
+          const uint64_t before = dpi_endpoint_version(on);
+          const dpi_status status = dpi_endpoint_load(on, s.path(), number, e);
+          run.check(dpi_endpoint_version(on) == (status == DPI_OK ? number : before),
+                    "the version that serves");
+          return status;
+        },
+        DPI_OK, s.path());
+    run.call("endpoint_predict", [&](dpi_error* e) {
+      return dpi_endpoint_predict(on, &s.few.batch, s.few.out.data(), s.few.out.size(), nullptr, e);
+    });
+    run.check(s.few.right(), "scores of an endpoint");
+  }
+  dpi_model* held = nullptr;
+  run.call("endpoint_acquire", [&](dpi_error* e) { return dpi_endpoint_acquire(on, &held, e); });
+  run.always([&] { dpi_model_free(held); });
+  std::vector<char> text(1 << 16);
+  run.size("endpoint_status_json", [&] { return dpi_endpoint_status_json(on, text.data(), text.size()); });
+  run.call(
+      "endpoint_load of no file",
+      [&](dpi_error* e) { return dpi_endpoint_load(on, "/no/such/file/anywhere.h5", 0, e); }, DPI_E_NOT_FOUND,
+      "/no/such/file");
+  run.call("endpoint_rollback", [&](dpi_error* e) {
+    return dpi_endpoint_version(on) == 1 ? DPI_OK : dpi_endpoint_rollback(on, e);
+  });
+  run.check(dpi_endpoint_version(on) == 1, "the version after a rollback");
+  run.always([&] { dpi_endpoint_free(on); });
+}
+
 /// The texts of refusals need memory too.
 void play_refusals(ServingStage& s, Run& run) {
   dpi_model* m = nullptr;
@@ -404,6 +443,7 @@ const std::vector<NamedAct>& further_acts() {
                                               {"raw rows", stage_of<play_rows>},
                                               {"descriptions", stage_of<play_describe>},
                                               {"hot swap", stage_of<play_swap>},
+                                              {"endpoint", stage_of<play_endpoint>},
                                               {"refusals", stage_of<play_refusals>},
                                               {"free after waits", stage_of<play_free_after_waits>},
                                               {"fork", stage_of<play_fork>},

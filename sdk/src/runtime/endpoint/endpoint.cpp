@@ -97,8 +97,4 @@ Status Endpoint::nothing_loaded() const {
           "endpoint '" + name_ + "' has no version yet: load one, or follow a folder that has one"};
 }
 
-void Endpoint::tell(LogLevel level, const std::string& text) const {
-  options_.environment->log().write(level, "endpoint", name_ + ": " + text);
-}
-
 }  // namespace dpi

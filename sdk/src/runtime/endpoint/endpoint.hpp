@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -92,8 +93,16 @@ class Endpoint {
   std::unique_ptr<Version> take_kept();
   Status drop_kept_for_room();
   uint64_t held_bytes() const;
-  void record(const Update& update, uint64_t number, const Status& status, uint64_t began_ns);
-  void tell(LogLevel level, const std::string& text) const;
+  void record(const Update& update, uint64_t number, const Status& status, uint64_t began_ns) noexcept;
+  /// Without memory for its text a message is not told: what it tells of has happened.
+  template <class Text>
+  void tell(LogLevel level, Text&& text) const noexcept {
+    try {
+      options_.environment->log().write(level, "endpoint", name_ + ": " + text());
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+  }
   bool stopping() const { return __atomic_load_n(&stop_, __ATOMIC_ACQUIRE) != 0; }
 
   // follow.cpp
@@ -103,7 +112,7 @@ class Endpoint {
   void poll();
   void note_folder(const Status& status);
   void note_out_of_memory();
-  bool wants(const FoundUpdate& found) const;
+  bool wants(const std::string& folder, const FoundUpdate& found) const;
   void note_refused(const FoundUpdate& found, const Status& why);
 
   const std::string name_;

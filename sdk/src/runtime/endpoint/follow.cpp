@@ -131,7 +131,7 @@ void Endpoint::poll() {
     });
   }
   for (const FoundUpdate& f : *found) {
-    if (stopping() || !wants(f)) continue;
+    if (stopping() || !wants(folder, f)) continue;
     const Status status = load(f.update);
     if (status.ok()) return;
     note_refused(f, status);
@@ -140,9 +140,9 @@ void Endpoint::poll() {
 
 /// Above everything that ever served: a version that was rolled back does not come again. And not one that
 /// was refused a moment ago.
-bool Endpoint::wants(const FoundUpdate& found) const {
+bool Endpoint::wants(const std::string& folder, const FoundUpdate& found) const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
-  if (folder_.empty() || found.update.number <= highest_) return false;
+  if (folder_ != folder || found.update.number <= highest_) return false;  // another folder by now
   const auto before = std::find_if(refused_.begin(), refused_.end(),
                                    [&](const Refused& r) { return r.found.same_file(found); });
   return before == refused_.end() || before->again_ns <= monotonic_ns();
@@ -178,7 +178,7 @@ void Endpoint::note_folder(const Status& status) {
     folder_status_ = status;
     if (!status.ok()) look_at_ns_ = monotonic_ns() + pause_ns(folder_errors_, settings_);
   }
-  if (first) tell(LogLevel::kWarn, "the followed folder cannot be read: " + status.message());
+  if (first) tell(LogLevel::kWarn, [&] { return "the followed folder cannot be read: " + status.message(); });
 }
 
 }  // namespace dpi

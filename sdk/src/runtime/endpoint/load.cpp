@@ -189,10 +189,12 @@ std::unique_ptr<Version> Endpoint::take_kept() {
 Status Endpoint::drop_kept_for_room() {
   std::unique_ptr<Version> kept = take_kept();
   if (kept == nullptr) return {Code::kNotFound, "no version is kept"};
-  tell(LogLevel::kWarn,
-       "version " + std::to_string(kept->number) +
-           ", kept for a rollback, goes before its time: a new version does not fit beside it");
+  const uint64_t number = kept->number;
   retire(std::move(kept));
+  tell(LogLevel::kWarn, [&] {
+    return "version " + std::to_string(number) +
+           ", kept for a rollback, goes before its time: a new version does not fit beside it";
+  });
   return {};
 }
 
@@ -215,23 +217,28 @@ Status Endpoint::rollback() {
     ++rollbacks_;
   }
   retire(std::move(bad));
-  tell(LogLevel::kWarn, "rolled back from version " + std::to_string(from) + " to " + std::to_string(to));
+  tell(LogLevel::kWarn,
+       [&] { return "rolled back from version " + std::to_string(from) + " to " + std::to_string(to); });
   return {};
 }
 
-void Endpoint::record(const Update& update, uint64_t number, const Status& status, uint64_t began_ns) {
+/// What it cannot tell for want of memory has happened all the same.
+void Endpoint::record(const Update& update, uint64_t number, const Status& status,
+                      uint64_t began_ns) noexcept {
   const double seconds = static_cast<double>(monotonic_ns() - began_ns) * 1e-9;
-  {
+  try {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     ++(status.ok() ? loads_ : failed_loads_);
+    last_ = {};
     last_ = {status, update.path, number, wall_ms(), seconds};
+  } catch (const std::bad_alloc&) {
+    return;
   }
-  if (status.ok())
-    tell(LogLevel::kInfo, "version " + std::to_string(number) + " serves, from " + update.path);
-  else
-    tell(LogLevel::kWarn, "a load failed: " + (status.message().starts_with(update.path)
-                                                   ? status.message()
-                                                   : update.path + ": " + status.message()));
+  tell(status.ok() ? LogLevel::kInfo : LogLevel::kWarn, [&]() -> std::string {
+    if (status.ok()) return "version " + std::to_string(number) + " serves, from " + update.path;
+    const bool named = status.message().starts_with(update.path);
+    return "a load failed: " + (named ? std::string() : update.path + ": ") + status.message();
+  });
 }
 
 }  // namespace dpi
