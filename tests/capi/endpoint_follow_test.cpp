@@ -19,8 +19,8 @@ void put(const Folder& folder, const std::string& name, const std::string& from)
   fs::rename(folder.path + "/.part", folder.path + "/" + name);
 }
 
-EndpointPtr following(const Folder& folder) {
-  EndpointPtr e = make_endpoint("follows", {{"max_contexts", "1"}});
+EndpointPtr following(const Folder& folder, dpi_env* env = nullptr) {
+  EndpointPtr e = make_endpoint("follows", {{"max_contexts", "1"}}, env);
   set(e.get(), "follow_ms", "5");
   set(e.get(), "back_off_ms", "40");
   set(e.get(), "warm_up_rows", "1");
@@ -122,10 +122,17 @@ TEST_CASE("a folder that is not there is told and looked for; unfollow ends the 
   const Folder top;
   const Folder parts;
   const std::string path = top.path + "/later";
-  const EndpointPtr e = following(top);
+  const EnvPtr env = make_env();
+  Heard heard;
+  heard.listen(env.get(), DPI_LOG_WARN);
+  const EndpointPtr e = following(top, env.get());
   REQUIRE(dpi_endpoint_follow(e.get(), path.c_str(), nullptr) == DPI_OK);
   CHECK(tells(e.get(),
               "\"follows\":{\"folder\":\"" + path + "\",\"code\":2,\"error\":\"" + path + ": No such file"));
+  const std::string unread = "follows: the followed folder cannot be read: " + path;
+  CHECK(soon([&] { return heard.find("endpoint", unread, DPI_LOG_WARN) != ""; }));
+  some_looks();
+  CHECK(heard.count() == 1);  // once, not at each look
   put(parts, "v5.h5", bundle(5));
   fs::rename(parts.path + "/v5.h5", top.path + "/v5.h5.tmp");
   fs::create_directory(path);

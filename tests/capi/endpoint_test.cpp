@@ -162,6 +162,8 @@ TEST_CASE("rollback brings the version before back, once, for as long as it is k
   CHECK(ask(e.get(), rows).version == 3);  // 2 served already
   REQUIRE(dpi_endpoint_rollback(e.get(), &error) == DPI_OK);
   CHECK(ask(e.get(), rows).version == 1);
+  CHECK(dpi_endpoint_load(e.get(), bundle("truncated").c_str(), 0, &error) == DPI_E_BAD_MODEL);
+  CHECK(heard.find("endpoint", "back: a load failed: " + bundle("truncated") + ": ", DPI_LOG_WARN) != "");
   CHECK(heard.find("endpoint", "back: version 2 serves, from ", DPI_LOG_INFO) != "");
   CHECK(heard.find("endpoint", "back: rolled back from version 2 to 1", DPI_LOG_WARN) != "");
   set(e.get(), "keep_seconds", "0");
@@ -254,6 +256,32 @@ TEST_CASE("an acquired model stays what it was until it is given back") {
   model.reset();  // the context keeps it
   e.reset();
   CHECK(holds() == 5);
+}
+
+TEST_CASE("a callback that hears of a load may ask the endpoint anything but to load") {
+  if (versions() == nullptr) return;
+  struct Asker {
+    dpi_endpoint* e = nullptr;
+    int asked = 0, wrong = 0;
+    static void hear(void* user, int32_t, const char* component, const char*) {
+      auto* self = static_cast<Asker*>(user);
+      if (self->e == nullptr || std::string(component) != "load") return;
+      Error error;
+      ++self->asked;
+      if (dpi_endpoint_load(self->e, bundle(1).c_str(), 0, &error) != DPI_E_INVALID_ARGUMENT) ++self->wrong;
+      if (ask(self->e, TagRows(2)).tag != 0) ++self->wrong;
+      if (status(self->e).find("\"loading\":{\"path\":") == std::string::npos) ++self->wrong;
+    }
+  } asker;
+  const EnvPtr env = make_env();
+  const EndpointPtr e = make_endpoint("asked", {}, env.get());
+  load(e.get(), bundle(0));
+  asker.e = e.get();
+  REQUIRE(dpi_env_set_log(env.get(), Asker::hear, &asker, DPI_LOG_INFO, nullptr) == DPI_OK);
+  load(e.get(), bundle(1));
+  REQUIRE(dpi_env_set_log(env.get(), nullptr, nullptr, DPI_LOG_OFF, nullptr) == DPI_OK);
+  CHECK(asker.asked == 1);
+  CHECK(asker.wrong == 0);
 }
 
 TEST_CASE("names, settings and null handles") {

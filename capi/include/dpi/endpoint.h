@@ -50,6 +50,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const 
  * What callers rely on (else DPI_E_UNSUPPORTED, by name): the same features in number, order, name, kind, part (shared or not) and dim, ids
  * or keys as before; weights and raw values taken as before; no id or missing value refused that was taken, so vocabularies may grow, and
  * shrink where ids outside follow a rule; the same heads in number, order and name. The first version sets it, each one may widen it.
+ * A log callback that hears of a load may not load the same endpoint: DPI_E_INVALID_ARGUMENT.
  * Where both versions do not fit into memory_limit, or into free memory, the load is DPI_E_OUT_OF_MEMORY with the numbers. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_load(dpi_endpoint* endpoint, const char* path, uint64_t number, dpi_error* error) DPI_NOEXCEPT;
 /* The version before the current one serves again, at once; the current one is freed when its calls have ended, and a followed folder does not
