@@ -203,10 +203,10 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 A call whose distinct rows do not fit at once is DPI_E_OUT_OF_MEMORY
  *   store.resident_bytes  bytes                            1048576   a table of at most so many stays resident; so does, with a note in the plan,
  *                                                                 one under a mask that asks which rows are zero
- *   store.hot_keys        path                             none   a list that `dpi store hot-keys` wrote for this bundle: while the model loads, the
- *                                                                 tier is filled with the list's rows, hottest first, and after them with first
- *                                                                 rows, as it is without. It changes no score. One that is damaged, holds no key
- *                                                                 or is of other tables is refused by name
+ *   store.hot_keys        path | off                       the bundle's   a list that `dpi store hot-keys` wrote for this bundle, or that is in it: while
+ *                                                                 the model loads, the tier is filled with the list's rows, hottest first, and after
+ *                                                                 them with first rows, as it is without. It changes no score. One that is damaged,
+ *                                                                 holds no key or is of other tables is refused by name
  *   store.fetch_threads   1 ... 64                         2      threads of the model that read rows (named dpi-fetch)
  *   store.fetch_queue     1 ... 65536                      64     reads of up to 256 rows that may wait or run; more are DPI_E_QUEUE_FULL
  *   store.fetch_bytes     65536 ...                        67108864   bytes that may be under way; more are DPI_E_QUEUE_FULL

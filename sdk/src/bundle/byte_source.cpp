@@ -71,6 +71,25 @@ class MemorySource final : public ByteSource {
   std::span<const std::byte> bytes_;
 };
 
+class PartSource final : public ByteSource {
+ public:
+  PartSource(std::shared_ptr<ByteSource> whole, uint64_t offset, uint64_t length)
+      : whole_(std::move(whole)), offset_(offset) {
+    size_ = length;
+  }
+  bool stays() const override { return whole_->stays(); }
+  Status read(uint64_t offset, void* dst, size_t n) override {
+    return whole_->read(offset_ + offset, dst, n);
+  }
+  bool read_cached(uint64_t offset, void* dst, size_t n) override {
+    return whole_->read_cached(offset_ + offset, dst, n);
+  }
+
+ private:
+  const std::shared_ptr<ByteSource> whole_;
+  const uint64_t offset_;
+};
+
 Status open_error(int error) {
   const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound : Code::kIo;
   return Status(code, "cannot be opened: " + errno_text(error)).native(error);
@@ -94,6 +113,11 @@ Result<std::unique_ptr<ByteSource>> ByteSource::open_file(const std::string& pat
 }
 
 Result<std::unique_ptr<ByteSource>> ByteSource::over_file(int fd) { return source_of(fd, FileHandle()); }
+
+std::unique_ptr<ByteSource> ByteSource::part_of(std::shared_ptr<ByteSource> whole, uint64_t offset,
+                                                uint64_t length) {
+  return std::make_unique<PartSource>(std::move(whole), offset, length);
+}
 
 std::unique_ptr<ByteSource> ByteSource::over_memory(std::span<const std::byte> bytes) {
   return std::make_unique<MemorySource>(bytes);

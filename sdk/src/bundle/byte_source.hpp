@@ -18,6 +18,9 @@ class ByteSource {
   /// The same of an open file, which the caller closes: not before the source is gone.
   static Result<std::unique_ptr<ByteSource>> over_file(int fd);
   static std::unique_ptr<ByteSource> over_memory(std::span<const std::byte> bytes);
+  /// `length` bytes of `whole` from `offset`, which must lie inside.
+  static std::unique_ptr<ByteSource> part_of(std::shared_ptr<ByteSource> whole, uint64_t offset,
+                                             uint64_t length);
   virtual ~ByteSource() = default;
 
   uint64_t size() const { return size_; }

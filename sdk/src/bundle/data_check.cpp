@@ -33,6 +33,7 @@ class Checker {
   Status run() {
     for (const KeySetSpec& s : manifest_.key_sets) DPI_RETURN_IF_ERROR(key_set(s));
     for (const TableSpec& t : manifest_.tables) DPI_RETURN_IF_ERROR(table(t));
+    if (!manifest_.hot_keys.empty()) DPI_RETURN_IF_ERROR(hot_keys(manifest_.hot_keys));
     for (const OpSpec& op : manifest_.ops) DPI_RETURN_IF_ERROR(params(op));
     for (const FeatureSpec& f : manifest_.features) {
       for (const EncoderStep& step : f.encoder.steps) DPI_RETURN_IF_ERROR(vocabulary(f, step));
@@ -83,6 +84,15 @@ class Checker {
     }
     DPI_RETURN_IF_ERROR(expect(t.data, storage_type(t.dtype), {t.rows, t.dim}));
     return t.dtype == kernels::DType::kI8 ? expect(t.scale, Type::kF32, {t.rows}) : Status();
+  }
+
+  /// What it holds is looked at by who uses it (store/hot_keys.hpp).
+  Status hot_keys(const std::string& path) {
+    if (!path.starts_with("/tables/"))
+      return bad_model("hot_keys: " + in_quotes(path) + " is not a data set under /tables");
+    if (!table_data_.insert(path).second)
+      return bad_model(path + ": hot_keys names it, and a table or key set does too");
+    return expect(path, Type::kU8, {-1}, "a hot-key list is");
   }
 
   Status params(const OpSpec& op) {

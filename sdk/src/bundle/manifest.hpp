@@ -140,6 +140,7 @@ struct Manifest {
   std::vector<OpSpec> ops;
   std::vector<HeadSpec> heads;
   GoldenSpec golden;
+  std::string hot_keys;  // the data set of a hot-key list, empty = none
 };
 
 /// Slots and dense columns of a feature list, in the order of dpi_batch. Index -1 = not of that kind.

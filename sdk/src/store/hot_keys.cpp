@@ -50,14 +50,33 @@ Result<std::unique_ptr<HotKeyFile>> HotKeyFile::open(const std::string& path, co
   auto file = ByteSource::open_file(path);
   if (!file.ok()) return std::move(file).status().within(list->title_);
   list->file_ = std::move(file).value();
-  DPI_RETURN_IF_ERROR(list->read_head());
+  DPI_RETURN_IF_ERROR(list->read_all());
+  return list;
+}
+
+Result<std::unique_ptr<HotKeyFile>> HotKeyFile::of_bundle(const Bundle& bundle) {
+  const std::string& path = bundle.manifest().hot_keys;
+  if (path.empty()) return std::unique_ptr<HotKeyFile>();
+  std::unique_ptr<HotKeyFile> list(new HotKeyFile);
+  list->title_ = bundle.name() + ":" + path;
+  if (bundle.file() == nullptr)
+    return unsupported(list->title_ + ": a hot-key list is read from the bundle's file; load it from a path");
+  const Extent& extent = bundle.find(path)->extent;
+  list->file_ = ByteSource::part_of(bundle.file(), extent.offset, extent.length);
+  DPI_RETURN_IF_ERROR(list->read_all());
+  const Status same = list->check_against(bundle);
+  if (!same.ok()) return bad_model(same.message());
+  return list;
+}
+
+Status HotKeyFile::read_all() {
+  DPI_RETURN_IF_ERROR(read_head());
   int64_t keys = 0;
-  for (const HotTable& t : list->tables_) {
-    DPI_RETURN_IF_ERROR(list->check_keys(t));
+  for (const HotTable& t : tables_) {
+    DPI_RETURN_IF_ERROR(check_keys(t));
     keys += t.n;
   }
-  if (keys == 0) return list->damaged("it holds no key");
-  return list;
+  return keys == 0 ? damaged("it holds no key") : Status();
 }
 
 Status HotKeyFile::damaged(const std::string& how) const { return bad_model(title_ + ": " + how); }

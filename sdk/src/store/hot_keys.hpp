@@ -1,6 +1,7 @@
 // A hot-key list: how often the rows of a bundle's tables were looked up in a log of requests. `dpi store
 // hot-keys` writes it, a host tier fills itself by it (tiered/prefill.hpp). weights/HOT_KEYS.md has the
-// layout of the file. What a list says changes when rows are fetched, never a score.
+// layout of the file. A bundle may bring one in a data set of its own. What a list says changes when rows are
+// fetched, never a score.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,10 @@ class HotKeyFile {
   /// bundle that it is for, named first in every message; "" = nobody's.
   static Result<std::unique_ptr<HotKeyFile>> open(const std::string& path, const std::string& whose = "");
 
+  /// The list that a bundle brings, with the same checks and check_against: what fails is kBadModel. Null
+  /// when it brings none. kUnsupported where the bundle is not a file.
+  static Result<std::unique_ptr<HotKeyFile>> of_bundle(const Bundle& bundle);
+
   /// As messages name it.
   const std::string& title() const { return title_; }
   const std::vector<HotTable>& tables() const { return tables_; }
@@ -56,6 +61,7 @@ class HotKeyFile {
 
  private:
   HotKeyFile() = default;
+  Status read_all();
   Status check_digest(std::span<const std::byte> head) const;
   Status read_head();
   Status read_table(std::span<const std::byte> entry, uint64_t* next);

@@ -497,7 +497,7 @@ Result<uint64_t> tier_bytes(const std::vector<StoreTable>& tables, const TierOpt
 
 Result<uint64_t> hot_key_bytes(const std::vector<StoreTable>& tables, const TierOptions& options) {
   const std::vector<tiered::TierTable> rows = tier_tables(tables);
-  if (options.hot_keys.empty() || rows.empty()) return uint64_t{0};
+  if (rows.empty()) return uint64_t{0};
   DPI_ASSIGN_OR_RETURN(
       const tiered::ArenaPlan plan,
       tiered::plan_arena(rows, options.host_bytes, tiered::CacheOptions().shards, reserved_places(tables)));

@@ -33,14 +33,16 @@ struct TierOptions {
   uint64_t fetch_bytes = uint64_t{64} << 20;  // under way at most
   std::string rocksdb_path;                   // where rows of external tables are: one of the two
   std::string redis_address, redis_password;
-  std::string hot_keys;  // path of a list that the cache is filled by, "" = none
+  std::string hot_keys;  // path of a list that the cache is filled by; "" = the bundle's, if any; kNoHotKeys
+
+  static constexpr const char* kNoHotKeys = "off";
 
   const Table* find(const std::string& name) const;
 };
 
 /// What the tiered ones among `tables` take of host memory: the cache, not what readers have.
 Result<uint64_t> tier_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
-/// What choosing rows by a hot-key list takes at most while loading.
+/// What choosing rows by a hot-key list, where there is one, takes at most while loading.
 Result<uint64_t> hot_key_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
 /// What a reader takes for requests of so many ids.
 uint64_t tier_reader_bytes(int64_t max_ids);

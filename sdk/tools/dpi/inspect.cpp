@@ -10,6 +10,7 @@
 #include "runtime/model/memory_forecast.hpp"
 #include "runtime/model/table_loader.hpp"
 #include "runtime/model/tiers.hpp"
+#include "store/hot_keys.hpp"
 #include "store/row_scalars.hpp"
 #include "terminal.hpp"
 
@@ -61,6 +62,16 @@ Json key_set_json(const KeySetSpec& s) {
   Json j = {{"name", s.name}, {"keys", s.keys}};
   if (s.keys == 0) j["keys"] = Json();
   if (s.external()) j["external"] = true;
+  return j;
+}
+
+/// Of the list that the bundle brings, table by table.
+Json hot_keys_json(const Bundle& bundle) {
+  Json j = Json::array();
+  const std::unique_ptr<HotKeyFile> list = take(HotKeyFile::of_bundle(bundle));
+  if (list == nullptr) return j;
+  for (const HotTable& t : list->tables())
+    j.push_back({{"table", t.name}, {"rows", t.rows}, {"keys", t.n}, {"lookups", t.lookups}});
   return j;
 }
 
@@ -124,6 +135,7 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
   for (const TableSpec& t : m.tables) j["tables"].push_back(table_json(t));
   j["key_sets"] = Json::array();
   for (const KeySetSpec& s : m.key_sets) j["key_sets"].push_back(key_set_json(s));
+  j["hot_keys"] = hot_keys_json(bundle);
   j["ops"] = m.ops.size();
   j["heads"] = Json::array();
   for (const HeadSpec& h : m.heads) {
@@ -178,6 +190,13 @@ void print_tiered(const Json& t) {
              t["place_bytes"].dump().c_str(), scalars.c_str());
 }
 
+void print_hot_keys(const Json& tables) {
+  for (const Json& t : tables)
+    print_line(stdout, "  hot keys of %-12s %12s rows, %s lookups counted",
+               t["table"].get<std::string>().c_str(), count_text(t["keys"]).c_str(),
+               count_text(t["lookups"]).c_str());
+}
+
 void print(const Json& j) {
   print_line(stdout, "%s: %s, format %s.%s, %s, digest %s", j["file"].get<std::string>().c_str(),
              j["name"].get<std::string>().c_str(), j["format"][0].dump().c_str(),
@@ -204,6 +223,7 @@ void print(const Json& j) {
                s["keys"].is_null() ? "unknown" : count_text(s["keys"]).c_str(),
                s.contains("external") ? ", external" : "");
   }
+  print_hot_keys(j["hot_keys"]);
   print_lines(stdout, "\n");
   print_line(stdout, "heads");
   for (const Json& h : j["heads"]) {

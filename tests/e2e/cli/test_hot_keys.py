@@ -9,6 +9,7 @@ import pytest
 import xxhash
 
 from conftest import Builder, encoders
+from dpi_export import cli
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 MODEL = ROOT / "weights" / "demo" / "msweb_deepfm.h5"
@@ -179,6 +180,24 @@ def test_lists_that_are_refused(dpi, log, tmp_path):
     out.write_bytes(b"")
     predict(model, out).fails(3, "users.hot")
     predict(model, csv).fails(3, "log.csv", "no hot-key list")
+
+
+def test_a_list_in_the_bundle(dpi, log, tmp_path):
+    model, csv, asked = log
+    out, listed, without = tmp_path / "users.hot", tmp_path / "listed.h5", tmp_path / "without.h5"
+    dpi("store", "hot-keys", model, "--data", csv, "--raw", "--out", out, "--top", 9).ok()
+    assert cli.main(["hot-keys", str(model), str(listed), "--list", str(out)]) == 0
+    told = {t["table"]: t for t in dpi("inspect", listed, "--json").json()["hot_keys"]}
+    assert {n: (t["keys"], t["lookups"]) for n, t in told.items()} == {n: (min(9, len(set(i))), len(i)) for n, i in asked.items()}
+    assert "hot keys of users" in dpi("inspect", listed).ok().out and dpi("inspect", model, "--json").json()["hot_keys"] == []
+    dpi("verify", listed).ok()
+    options = ["--raw", "--option", "debug.fold=off", "--option", "store.host_bytes=6000", "--option", "store.resident_bytes=0", "--option", "max_rows=2"]
+    want = dpi("predict", model, csv, "--raw", "--option", "debug.fold=off").ok().out
+    for more in ([], ["--option", "store.hot_keys=off"], ["--option", f"store.hot_keys={out}"]):
+        assert dpi("predict", listed, csv, *options, *more).ok().out == want
+    assert cli.main(["hot-keys", str(listed), str(without), "--remove"]) == 0
+    assert without.read_bytes() == model.read_bytes()
+    assert cli.main(["hot-keys", str(model_of(tmp_path / "other.h5", seed=9)), str(without), "--list", str(out)]) == 1
 
 
 def test_wrong_use(dpi, log, tmp_path):

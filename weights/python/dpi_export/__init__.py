@@ -15,7 +15,8 @@ from .onnx_import import from_onnx
 from .torchrec_import import from_torchrec
 from .repack import repack
 from .signing import make_keys, sign
+from .hot_keys import set_hot_keys
 
 __all__ = ["BundleError", "Builder", "Bundle", "Encoder", "Executor", "Rows", "UnsupportedModelError", "__version__",
            "convert_encoders", "explain", "from_deepctr_torch", "from_fuxictr", "from_onnx", "from_torch", "from_torchrec", "make_keys", "repack",
-           "sign", "training_stats"]
+           "set_hot_keys", "sign", "training_stats"]

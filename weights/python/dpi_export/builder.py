@@ -14,6 +14,7 @@ import xxhash
 from . import schema
 from .errors import BundleError, check_name, dataset_name
 from .graph import Graph, check_heads
+from .hot_keys import hot_list
 from .keyed_tables import KeyedSource, KeySet, check_external, check_key_set, check_links, external_entry
 from .ops_api import OpsApi
 from .rows import Rows
@@ -30,6 +31,7 @@ class Builder(OpsApi):
         self.name = name
         self._features, self._sources, self._table_info, self._params, self._param_of = {}, {}, {}, {}, {}
         self._key_sets, self._key_finders = {}, {}
+        self.hot_lists = {}
         self.heads, self._golden, self._provenance = [], None, {}
         self._param_shapes = {}
         self.graph = Graph(self._features, self._table_info, self._param_shapes)
@@ -118,6 +120,14 @@ class Builder(OpsApi):
                 raise BundleError(f"table '{name}': key set '{key_set}' is defined in another way")
         self._table_info[name] = entry
         return name
+
+    def hot_keys(self, table, keys, counts, lookups=None):
+        """How often rows of a table were looked up, in training data say: engines with a host tier begin with the hottest. `keys`: row
+        numbers, of a keyed table by rising key (then the default row, then padding), of an external keyed one raw keys; any order, each
+        once. `lookups`: of any row of it, the sum of the counts unless given. Changes no score."""
+        if table not in self._table_info:
+            raise BundleError(f"hot keys: there is no table '{table}'")
+        self.hot_lists[table] = hot_list(table, keys, counts, lookups)
 
     @property
     def key_sets(self):

@@ -1,4 +1,4 @@
-"""The command `python -m dpi_export`: inspect, verify, convert, repack, keygen, sign, onnx. Exit codes: 0 good, 1 a check failed, 2 wrong use."""
+"""The command `python -m dpi_export`: inspect, verify, convert, repack, hot-keys, keygen, sign, onnx. Exit codes: 0 good, 1 a check failed, 2 wrong use."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ from . import cli_onnx
 from .engine_check import compare_engine
 from .errors import BundleError
 from .golden import compare_golden
+from .hot_keys import set_hot_keys
 from .reader import Bundle
 from .repack import repack
 from .signing import make_keys, sign
@@ -21,6 +22,7 @@ _EXAMPLES = """examples:
   python -m dpi_export convert ctr.h5 ctr_bf16.h5 --dtype bf16
   python -m dpi_export convert ctr.h5 ctr_i8.h5 --dtype i8 --table item --tolerance 5e-3
   python -m dpi_export repack edited.h5 ctr.h5
+  python -m dpi_export hot-keys ctr.h5 ctr_hot.h5 --list ctr.hot
   python -m dpi_export keygen team.key
   python -m dpi_export sign ctr.h5 --key team.key
   python -m dpi_export onnx ctr.onnx ctr.h5 --features features.json
@@ -48,6 +50,7 @@ def _summary(bundle):
         "features": [{**f, "encoder": [s["op"] for s in f["encoder"].steps]} if f.get("encoder") else f
                      for f in bundle.features],
         "tables": bundle.tables, "key_sets": bundle.key_sets,
+        "hot_keys": {name: {"keys": len(e["keys"]), "lookups": e["lookups"]} for name, e in bundle.hot_lists.items()},
         "ops": [{**op, "dims": bundle.shape(op["name"]), "space": bundle.space(op["name"])} for op in bundle.ops],
         "heads": bundle.heads,
         "golden": bundle.manifest.get("golden"),
@@ -76,6 +79,8 @@ def _inspect(args):
     for t in s["tables"]:
         print(f"  {t['name']:24s} {t.get('rows', 'unknown')} x {t['dim']} {t['dtype']}" + (f", keys of {t['keys']}" if "keys" in t else "")
               + (", external" if t.get("external") else ""))
+    for name, e in s["hot_keys"].items():
+        print(f"  {name:24s} hot-key list of {e['keys']} rows, {e['lookups']} lookups")
     print(f"ops ({len(s['ops'])})")
     for op in s["ops"]:
         dims = "ids" if op["dims"] is None else list(op["dims"])
@@ -170,6 +175,17 @@ def _repack(args):
     return 0
 
 
+def _hot_keys(args):
+    set_hot_keys(args.bundle, args.output, args.list, sign=args.key)
+    with Bundle(args.output) as out:
+        lists = {name: len(e["keys"]) for name, e in out.hot_lists.items()}
+    if args.json:
+        print(json.dumps({"ok": True, "path": args.output, "hot_keys": lists}))
+    else:
+        print(f"{args.output}: " + (", ".join(f"{n} hot keys of table {name}" for name, n in lists.items()) or "without hot keys"))
+    return 0
+
+
 def _keygen(args):
     public = make_keys(args.bundle)
     print(json.dumps({"ok": True, "public_key": public}) if args.json else public)
@@ -190,13 +206,18 @@ def _parser():
                             ("verify", _verify, "check every digest and recompute the golden rows"),
                             ("convert", _convert, "store tables in another element type, block by block"),
                             ("repack", _repack, "make a bundle of an HDF5 file that has the contents of one"),
+                            ("hot-keys", _hot_keys, "put a list of `dpi store hot-keys` into a copy of the bundle that it is of"),
                             ("keygen", _keygen, "write a new signing key, and FILE.pub beside it; prints the public key"),
                             ("sign", _sign, "check a bundle's hashes and sign it in place")):
         p = sub.add_parser(name, help=text, description=text, epilog=_EXAMPLES,
                            formatter_class=argparse.RawDescriptionHelpFormatter)
         p.add_argument("bundle", metavar="file" if name in ("repack", "keygen") else "bundle")
-        if name in ("convert", "repack"):
+        if name in ("convert", "repack", "hot-keys"):
             p.add_argument("output")
+        if name == "hot-keys":
+            chosen = p.add_mutually_exclusive_group(required=True)
+            chosen.add_argument("--list", help="the list's file")
+            chosen.add_argument("--remove", action="store_true", help="leave out the list that the bundle has")
         if name == "verify":
             p.add_argument("--engine", action="store_true", help="score the golden rows with the engine too (package dpi)")
         if name == "verify":
@@ -204,7 +225,7 @@ def _parser():
         if name == "repack":
             p.add_argument("--limit", type=int, help="bytes that the data may unpack to (64 times the file and 1 GiB)")
             p.add_argument("--no-golden", action="store_true", help="do not recompute the golden rows")
-        if name in ("repack", "sign"):
+        if name in ("repack", "sign", "hot-keys"):
             p.add_argument("--key", required=name == "sign", help="sign with this key file")
         if name == "convert":
             p.add_argument("--dtype", required=True, choices=sorted(STORED))

@@ -14,6 +14,7 @@ from .errors import BundleError, table_path
 from .golden import ROW_SETS, check_sets
 from .graph import Graph, check_heads
 from .hdf5_structures import Metadata, Structures
+from .hot_keys import identities, unpack
 from .keyed_tables import TABLE_KEYS, KeySet, RisingKeys, check_external, check_key_set, check_links
 from .raw_golden import RAW_SETS, read_raw
 from .rows import Rows
@@ -88,6 +89,7 @@ class Bundle:
         self._read_features()
         self._read_tables()
         self._read_graph()
+        self._check_hot_keys()
         self._golden = None
         if "golden" in self.manifest:
             check_sets(self.manifest["golden"], self.features, self.heads, self.data_sets)
@@ -150,6 +152,7 @@ class Bundle:
 
     def _read_tables(self):
         self._table_info, named = {}, set()
+        self._named = named
         self._read_key_sets(named)
         for t in self.manifest["tables"]:
             name, unknown = t.get("name"), set(t) - {*TABLE_KEYS, "data", "scale"}
@@ -212,6 +215,30 @@ class Bundle:
                 raise BundleError(f"key set '{name}' is external: its keys are not in the bundle")
             self._key_finders[name] = KeySet(name, np.concatenate(list(self.key_blocks(name))))
         return self._key_finders[name]
+
+    def _check_hot_keys(self):
+        path = self.manifest.get("hot_keys")
+        if path is None:
+            return
+        info = self.data_sets.get(path) if isinstance(path, str) and path.startswith("/tables/") else None
+        if info is None or info["dtype"] != np.dtype("u1") or len(info["shape"]) != 1 or path in self._named:
+            raise BundleError(f"hot_keys: {path!r} is no data set of bytes under /tables that nothing else names")
+
+    def hash_of(self, path):
+        """The hash of a data set that the user block states."""
+        offset = self.data_sets[path]["offset"]
+        return next((bytes(e[3]) for e in self.extents if e[0] == offset), bytes(32))
+
+    def identities(self):
+        """The tables as hot-key lists of this bundle name them."""
+        key_paths = {s["name"]: s.get("data") for s in self._key_entries}
+        return identities(self, {name: (t.get("data"), key_paths.get(t.get("keys"))) for name, t in self._table_info.items()}, self.hash_of)
+
+    @property
+    def hot_lists(self):
+        """name -> hot-key list (hot_keys.py) of the tables that have one."""
+        path = self.manifest.get("hot_keys")
+        return unpack(self.array(path).tobytes(), self.identities(), path) if path else {}
 
     def _need(self, path, shape, dtype, what):
         info = self.data_sets.get(path)
@@ -361,6 +388,7 @@ class Bundle:
         for s in self._key_entries:
             for _ in () if s.get("external") else self.key_blocks(s["name"]):
                 pass  # rising, each once
+        self.hot_lists  # of these tables, in order
         return len(self.extents)
 
     def content_digest(self):

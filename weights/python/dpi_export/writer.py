@@ -14,6 +14,7 @@ from .errors import BundleError, dataset_name
 from .executor import Executor
 from .conditioning import row_tolerances, rounding_errors
 from .golden import check_golden, golden_arrays, stack_heads
+from .hot_keys import identities, pack
 from .keyed_tables import TABLE_KEYS, RisingKeys
 from .reader import Bundle
 from .schema import is_keyed
@@ -78,6 +79,13 @@ class ProfileFile:
         self.create(path, array.shape, array.dtype)
         self.append(path, array)
 
+    def hash_of(self, path):
+        """The hash of a data set whose rows have all been written."""
+        entry = self._sets[path]
+        if "hashed" not in entry:
+            entry["hashed"] = entry["hash"].digest()
+        return entry["hashed"]
+
     def close(self):
         """Closes the HDF5 part; returns the extents (offset, length, digest, hash) by rising offset."""
         h5py.h5f.flush(self._file)  # tells of a full disk, as closing does not
@@ -86,7 +94,7 @@ class ProfileFile:
             size = int(np.prod(entry["shape"], dtype=np.int64)) * entry["dtype"].itemsize
             if size and path != "/manifest":
                 extents.append((entry["ds"].get_offset(), size, entry["state"].intdigest(),
-                                entry["hash"].digest()))
+                                self.hash_of(path)))
         self._sets, self._groups = {}, {}
         self._file.close()
         return sorted(extents)
@@ -211,11 +219,15 @@ def _write(model, path, golden, progress):
     tables = model.tables
     paths, key_paths, entries, key_entries = table_paths(tables, model.key_sets)
     manifest, arrays = manifest_of(model, entries, key_entries, golden)
+    lists = model.hot_lists
+    if lists:
+        taken = {p for pair in paths.values() for p in pair} | set(key_paths.values())
+        manifest["hot_keys"] = _unique("/tables/hot_keys", taken)
     arrays.update({f"/params/{n}": model.param(n) for n in sorted({p for op in model.ops for p in
                                                                    op.get("params", {}).values()})})
     arrays.update(golden["arrays"] if golden else {})
     n_extents = sum(1 for a in arrays.values() if np.asarray(a).size) + len(key_paths) + \
-        sum(2 if t["dtype"] == "i8" else 1 for t in tables if t["name"] in paths)
+        sum(2 if t["dtype"] == "i8" else 1 for t in tables if t["name"] in paths) + bool(lists)
     out = ProfileFile(path, n_extents)
     try:
         out.put("/manifest", _manifest_bytes(manifest))
@@ -223,6 +235,10 @@ def _write(model, path, golden, progress):
             out.put(where, array)
         keys = _KeyWriter(out, model, key_paths)
         _write_tables(out, model, [t for t in tables if t["name"] in paths], paths, keys, progress)
+        if lists:
+            known = identities(model, {t["name"]: (paths.get(t["name"], (None,))[0], key_paths.get(t.get("keys"))) for t in tables},
+                               out.hash_of)
+            out.put(manifest["hot_keys"], np.frombuffer(pack(lists, known), "u1"))
     finally:
         extents = out.close()
     seal(path, out.u, extents, manifest["version"][1])

@@ -237,6 +237,7 @@ Result<Manifest> ManifestReader::take(uint32_t minor) {
   o.list("ops", ops_.size, kMaxListed, kRequired);
   o.list("heads", heads_.size, kMaxHeads, kRequired);
   const bool has_golden = o.object("golden", kOptional);
+  if (o.text("hot_keys", &m.hot_keys, kOptional) && m.hot_keys.empty()) o.fail("hot_keys is empty");
   DPI_RETURN_IF_ERROR(o.finish_open());
   DPI_RETURN_IF_ERROR(std::move(features_.status));
   DPI_RETURN_IF_ERROR(std::move(tables_.status));

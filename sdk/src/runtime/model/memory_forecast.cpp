@@ -8,6 +8,7 @@
 #include "backend/abi/batch_bucket.hpp"
 #include "encode/vocabulary_set.hpp"
 #include "runtime/model/host_flights.hpp"
+#include "runtime/model/hot_keys.hpp"
 #include "runtime/model/key_loader.hpp"
 #include "runtime/model/table_loader.hpp"
 #include "runtime/request/resolve.hpp"
@@ -93,7 +94,9 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   std::vector<StoreTable> tables = store_tables(bundle, plan, options.share);
   if (options.tiers.host_bytes > 0) {
     DPI_ASSIGN_OR_RETURN(f.host_tier, tier_bytes(tables, options.tiers));
-    DPI_ASSIGN_OR_RETURN(choosing, hot_key_bytes(tables, options.tiers));
+    if (has_hot_keys(bundle, options)) {
+      DPI_ASSIGN_OR_RETURN(choosing, hot_key_bytes(tables, options.tiers));
+    }
     if (device.tier_given) f.host_tier_shared = std::exchange(f.host_tier, 0);
     for (StoreTable& t : tables) t.rows = t.tiered ? 0 : t.rows;
   }

@@ -250,7 +250,7 @@ const std::vector<OptionDef>& definitions() {
       tier_text("store.rocksdb_path", "an absolute folder", &TierOptions::rocksdb_path),
       word("store.rocksdb_reads", "pread, mmap or direct", &M::rocksdb_reads, {"pread", "mmap", "direct"}),
       tier_text("store.redis_address", "host:port, or several parted by commas", &TierOptions::redis_address),
-      tier_text("store.hot_keys", "the path of a hot-key list", &TierOptions::hot_keys),
+      tier_text("store.hot_keys", "the path of a hot-key list, or off", &TierOptions::hot_keys),
       {"store.redis_password", "the server's password",
        [](M& o, std::string_view s) {
          o.tiers.redis_password = std::string(s);
