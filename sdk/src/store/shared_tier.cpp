@@ -59,6 +59,25 @@ void TierClaim::publish(const std::shared_ptr<SharedTier>& made) {
   if (on_) claim_.publish(0, made);
 }
 
+Result<bool> TierSharing::same_rows(const SharedTier& given, int32_t table, int64_t first, int64_t n,
+                                    std::span<const std::byte> rows, uint64_t own_bytes) const {
+  const auto other = given.rows->first_other(table, first, n, rows);
+  if (other.ok() && *other < 0) return true;
+  const std::string what =
+      "table '" + given.rows->table(table).name + "': a model that is loaded says the " +
+      "same hash of it, but " +
+      (other.ok() ? "row " + std::to_string(*other) + " differs" : other.status().message());
+  if (spare && own_bytes > spare())
+    return Status(Code::kOutOfMemory,
+                  what + ", and a host tier of " + std::to_string(own_bytes) +
+                      " bytes for this model alone is more than option memory_limit allows");
+  if (warn)
+    warn(what +
+         "; the host tier is not shared, and begins without rows; one of the two bundles is not what it "
+         "says (dpi verify)");
+  return false;
+}
+
 std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& options) {
   std::string key;
   for (const StoreTable& t : tables) {

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,9 +65,16 @@ std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& o
 
 /// What a store needs for its tier to be shared.
 struct TierSharing {
+  /// Are the rows [first, first + n) of a table those below the tier that was given? Says so, too, where they
+  /// are not; kOutOfMemory when a tier of the model's own, of so many bytes, may not be made.
+  Result<bool> same_rows(const SharedTier& given, int32_t table, int64_t first, int64_t n,
+                         std::span<const std::byte> rows, uint64_t own_bytes) const;
+
   std::shared_ptr<const void> owner;  // of the device
   TierClaim claim;
   std::function<void(const std::string& text)> warn;  // may be empty
+  std::function<uint64_t()>
+      spare;  // bytes that a tier of the model's own may take beyond the forecast; empty = any
 };
 
 }  // namespace dpi

@@ -71,13 +71,12 @@ class TieredStore final : public TableStore {
         options_(std::move(options)),
         on_device_(on_device),
         hooks_(hooks),
-        own_(std::make_shared<SharedTier>(api, device, std::move(sharing.owner))),
+        own_(std::make_shared<SharedTier>(api, device, sharing.owner)),
         hot_(std::move(hot)),
-        claim_(std::move(sharing.claim)),
-        warn_(std::move(sharing.warn)) {
+        sharing_(std::move(sharing)) {
     own_->rows = std::move(rows);
-    given_ = claim_.given();
-    may_share_ = claim_.on();
+    given_ = sharing_.claim.given();
+    may_share_ = sharing_.claim.on();
   }
 
   Result<StoreForecast> plan(std::vector<StoreTable> tables) override;
@@ -111,7 +110,6 @@ class TieredStore final : public TableStore {
     return (tier_ != nullptr ? tier_ : own_)->rows->table(t.in_cache);
   }
   Status make_cache();
-  Status compare(const Tiered& t, int64_t first, int64_t n, std::span<const std::byte> whole);
   void plan_scalars();
   tiered::FinishRow finish_row() const;
   void describe_to_prefill();
@@ -134,8 +132,8 @@ class TieredStore final : public TableStore {
   std::unique_ptr<HotKeyFile> hot_;    // may be null
   std::unique_ptr<tiered::Prefill> prefill_;
   std::vector<std::byte> whole_;  // whole_rows'
-  TierClaim claim_;
-  std::function<void(const std::string& text)> warn_;  // may be empty
+  TierSharing sharing_;
+  uint64_t tier_bytes_ = 0;
 };
 
 Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
@@ -157,6 +155,7 @@ Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
     t.pinned.clear();
   }
   DPI_ASSIGN_OR_RETURN(StoreForecast f, plain_->plan(std::move(tables)));
+  tier_bytes_ = bytes;
   f.host_bytes += given_ != nullptr ? 0 : bytes;
   return f;
 }
@@ -204,20 +203,6 @@ Status TieredStore::make_cache() {
   return hot_ != nullptr ? prefill_->choose(*hot_) : Status();
 }
 
-/// Rows that came with those below the tier that was given; where one differs the model makes its own.
-Status TieredStore::compare(const Tiered& t, int64_t first, int64_t n, std::span<const std::byte> whole) {
-  auto other = given_->rows->first_other(t.in_cache, first, n, whole);
-  if (other.ok() && *other < 0) return {};
-  given_ = nullptr;
-  const std::string why =
-      other.ok() ? "row " + std::to_string(*other) + " differs" : other.status().message();
-  if (warn_)
-    warn_("table '" + t.spec.name +
-          "': the host tier is not shared, and begins without rows: a model that is loaded says the same " +
-          "hash of the table, but " + why + "; one of the two bundles is not what it says (dpi verify)");
-  return {};
-}
-
 void TieredStore::describe_to_prefill() {
   std::vector<tiered::Prefill::Table> tables;
   for (const Tiered& t : tables_) {
@@ -234,17 +219,21 @@ void TieredStore::describe_to_prefill() {
 
 Status TieredStore::ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) {
   if (tier(table) == nullptr) return plain_->ingest(table, first, n, rows);
-  if (!claim_.given()) DPI_RETURN_IF_ERROR(make_cache());
+  if (!sharing_.claim.given()) DPI_RETURN_IF_ERROR(make_cache());
   Tiered& t = tables_[static_cast<size_t>(table)];
   if (first != t.ingested || n < 0 || n > t.spec.rows - first)
     return internal_error("table '" + t.spec.name + "': rows came out of order");
   t.ingested += n;
-  claim_.alive();
+  sharing_.claim.alive();
   const std::span<const std::byte> whole = whole_rows(t, first, n, rows);
   const auto row_bytes = n > 0 ? whole.size() / static_cast<size_t>(n) : 0;
   const int64_t in_file = std::clamp<int64_t>(rows_of(t).rows - first, 0, n);
   own_->rows->add_rows(t.in_cache, whole.subspan(static_cast<size_t>(in_file) * row_bytes));
-  if (given_ != nullptr) return compare(t, first, n, whole);
+  if (given_ != nullptr) {
+    DPI_ASSIGN_OR_RETURN(const bool same,
+                         sharing_.same_rows(*given_, t.in_cache, first, n, whole, tier_bytes_));
+    if (!same) given_ = nullptr;
+  }
   if (prefill_ == nullptr) return {};  // a tier was given until a row differed
   for (int64_t r = 0; r < n; ++r)
     prefill_->offer(t.in_cache, first + r, whole.subspan(static_cast<size_t>(r) * row_bytes, row_bytes));
@@ -325,10 +314,10 @@ Status TieredStore::seal() {
   hot_.reset();
   tier_ = given_ != nullptr ? given_ : own_;
   member_ = tier_->cache->join(std::move(policies));
-  if (given_ == nullptr) claim_.publish(tier_);
+  if (given_ == nullptr) sharing_.claim.publish(tier_);
   given_.reset();
   own_.reset();
-  claim_ = {};  // with its reference
+  sharing_ = {};  // with its references
   return {};
 }
 

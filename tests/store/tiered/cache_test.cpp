@@ -189,5 +189,31 @@ TEST_CASE("rows that are asked for once do not push out those that are asked for
   CHECK(share < 0.25);
 }
 
+TEST_CASE("a call of more keys than the ring holds samples of warms rows of all its tables") {
+  constexpr int64_t kFirst = 4000, kMany = 40000;
+  Cache c(small_options(16'000'000));
+  auto reader = c.reader(kFirst + kMany);
+  const std::vector<std::byte> row(sizeof(float) * 16);
+  const auto load = [&](int32_t table, int64_t n) {  // cold
+    const auto bytes = std::span(row).first(sizeof(float) * static_cast<size_t>(kDims[table]));
+    for (int64_t key = 1; key <= n; ++key) REQUIRE(c.cache->preload(table, key, bytes));
+  };
+  load(1, kFirst);
+  load(0, kMany);
+  const int32_t of_first = c.cache->plan().class_of[1], of_many = c.cache->plan().class_of[0];
+  REQUIRE(of_first != of_many);
+  const std::vector<int64_t> first = iota(1, kFirst), many = iota(1, kMany);
+  std::vector<int32_t> places(static_cast<size_t>(kFirst + kMany));
+  const CacheLookup lookups[] = {{1, first.data(), kFirst, places.data()},
+                                 {0, many.data(), kMany, places.data() + kFirst}};
+  for (int call = 0; call < 20; ++call) {
+    REQUIRE(c.cache->acquire(*reader, lookups, 0).ok());
+    c.cache->release(*reader);
+    c.cache->learn();
+  }
+  CHECK(c.cache->fill(of_first).warm > kFirst / 4);
+  CHECK(c.cache->fill(of_many).warm > kMany / 4);
+}
+
 }  // namespace
 }  // namespace dpi::test

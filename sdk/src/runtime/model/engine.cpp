@@ -210,6 +210,12 @@ Status Engine::claim_tier(const std::string& where, const std::vector<StoreTable
   return {};
 }
 
+/// What the limit leaves over. To be asked when everything has been forecast.
+std::function<uint64_t()> Engine::beyond_forecast() const {
+  if (options_.memory_limit == 0) return {};
+  return [this] { return options_.memory_limit - std::min(options_.memory_limit, memory_.most()); };
+}
+
 std::function<void(const std::string& text)> Engine::table_warnings(const Bundle& bundle) const {
   return [this, name = bundle.name()](const std::string& text) {
     log().write(LogLevel::kWarn, "tables", name + ": " + text);
@@ -227,7 +233,8 @@ Status Engine::make_store(const Bundle& bundle) {
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<BundleRows> rows, tier_rows(bundle, plan_, options_));
   DPI_ASSIGN_OR_RETURN(store_, make_tiered_store(std::move(store_), std::move(rows), options_.tiers, &api(),
                                                  device(), device_->hooks, std::move(hot),
-                                                 {device_, std::move(tier_claim_), table_warnings(bundle)}));
+                                                 {device_, std::move(tier_claim_), table_warnings(bundle),
+                                                  beyond_forecast()}));
   return {};
 }
 

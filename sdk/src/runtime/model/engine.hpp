@@ -102,6 +102,7 @@ class Engine {
   Status claim_tables(const Bundle& bundle, LoadWatch* watch);
   Status claim_tier(const std::string& where, const std::vector<StoreTable>& tables, LoadWatch* watch);
   std::function<void(const std::string& text)> table_warnings(const Bundle& bundle) const;
+  std::function<uint64_t()> beyond_forecast() const;
   Status make_store(const Bundle& bundle);
   Status load_tables(Bundle& bundle, LoadWatch* watch);
   Status upload_constants();

@@ -11,6 +11,7 @@ namespace dpi::tiered {
 namespace {
 
 constexpr uint64_t kLookAtFlagNs = 1'000'000;
+constexpr auto kSamplesOfCall = static_cast<int64_t>(SampleRing::kEntries);
 
 bool passed(uint64_t deadline_ns) { return deadline_ns != 0 && monotonic_ns() >= deadline_ns; }
 
@@ -30,6 +31,7 @@ Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, 
   if (keys > r.max_keys)
     return internal_error("a call of " + std::to_string(keys) + " keys in a context for " +
                           std::to_string(r.max_keys));
+  r.sample_step = std::max<int64_t>(kSampledOneIn, (keys + kSamplesOfCall - 1) / kSamplesOfCall);
   r.missed.clear();
   r.inside = true;
   epochs_.enter(*r.line);

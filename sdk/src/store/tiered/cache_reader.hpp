@@ -71,7 +71,8 @@ struct CacheReader {
   bool inside = false;  // an acquire that has not been released
   int64_t max_keys = 0;
   int64_t sample_at = 0;
-  std::vector<TableCounts> counts;  // per table
+  int64_t sample_step = kSampledOneIn;  // of this call
+  std::vector<TableCounts> counts;      // per table
   SampleRing samples;
   std::vector<Missed> missed;  // capacity max_keys, as that of the next two
   std::vector<Miss> misses;

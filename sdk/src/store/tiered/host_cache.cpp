@@ -234,20 +234,20 @@ Shard::Fill HostCache::fill(int32_t size_class) const {
   for (const Shard* s : class_shards_[static_cast<size_t>(size_class)]) {
     const Shard::Fill f = s->fill();
     all.linked += f.linked, all.free += f.free, all.waiting += f.waiting;
-    all.absent += f.absent, all.in_flight += f.in_flight;
+    all.absent += f.absent, all.in_flight += f.in_flight, all.warm += f.warm;
   }
   return all;
 }
 
 void HostCache::idle() {
-  drain_samples();
+  learn();
   const uint64_t now = monotonic_ns();
   if (now - expired_ns_ < options_.absent_age_ns / 4) return;
   expired_ns_ = now;
   for (const auto& s : shards_) s->expire(now);
 }
 
-void HostCache::drain_samples() {
+void HostCache::learn() {
   const std::lock_guard<std::mutex> lock(readers_mutex_);
   for (CacheReader* r : readers_) {
     r->samples.drain([this](int32_t size_class, int32_t place) {

@@ -109,6 +109,8 @@ class HostCache {
   Stats stats(int32_t table, const CacheMember& member) const;
   Stats stats(int32_t table) const { return stats(table, first()); }
   Shard::Fill fill(int32_t size_class) const;
+  /// Has what readers sampled warm its rows, as fetch threads do every 50 ms.
+  void learn();
 
  private:
   struct Table {
@@ -131,7 +133,6 @@ class HostCache {
   void make_fetcher(RowSource* source);
   void put_row(int32_t table, int64_t key, std::span<const std::byte> row, std::byte* to) const;
   void idle();
-  void drain_samples();
 
   // probe.cpp
   void probe(CacheReader& r, std::span<const CacheLookup> lookups) const;

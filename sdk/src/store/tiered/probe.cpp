@@ -123,10 +123,11 @@ void HostCache::finish(CacheReader& r, std::span<const CacheLookup> lookups, con
   }
 }
 
-/// One in 16 of the hits.
+/// One in 16 of the hits; of a call with more samples than the ring holds as many fewer, from all of its
+/// tables.
 void HostCache::sample(CacheReader& r, const Table& table, const int32_t* places, int64_t n) const {
   int64_t at = r.sample_at;
-  for (; at < n; at += kSampledOneIn) {
+  for (; at < n; at += r.sample_step) {
     if (places[at] >= 0 && places[at] < table.class_places) r.samples.push(table.size_class, places[at]);
   }
   r.sample_at = at - n;

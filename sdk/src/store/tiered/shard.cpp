@@ -281,7 +281,9 @@ void Shard::give_back(PlaceStack* places) {
 
 Shard::Fill Shard::fill() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return {linked_, pool_.n_free(), pool_.n_waiting(), static_cast<int32_t>(absent_.size()), in_flight_};
+  int32_t warm = 0;
+  for (int32_t p = 0; p < shape_.places; ++p) warm += admission_.heat(p) > 0 ? 1 : 0;
+  return {linked_, pool_.n_free(), pool_.n_waiting(), static_cast<int32_t>(absent_.size()), in_flight_, warm};
 }
 
 }  // namespace dpi::tiered

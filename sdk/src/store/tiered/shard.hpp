@@ -84,9 +84,9 @@ class Shard {
 
   int32_t number() const { return shape_.number; }
   int32_t places() const { return shape_.places; }
-  /// Rows that are linked, free places, places that wait for readers.
+  /// Rows that are linked, free places, places that wait for readers; places with any heat.
   struct Fill {
-    int32_t linked = 0, free = 0, waiting = 0, absent = 0, in_flight = 0;
+    int32_t linked = 0, free = 0, waiting = 0, absent = 0, in_flight = 0, warm = 0;
   };
   Fill fill() const;
 
