@@ -1,10 +1,10 @@
-"""The command `python -m dpi_export`: inspect, verify, convert, repack, hot-keys, keygen, sign, onnx. Exit codes: 0 good, 1 a check failed, 2 wrong use."""
+"""The command `python -m dpi_export`: inspect, verify, convert, repack, delta, hot-keys, keygen, sign, onnx. Exit codes: 0 good, 1 a check failed, 2 wrong use."""
 
 import argparse
 import json
 import sys
 
-from . import cli_onnx
+from . import cli_delta, cli_onnx
 from .engine_check import compare_engine
 from .errors import BundleError
 from .golden import compare_golden
@@ -23,6 +23,7 @@ _EXAMPLES = """examples:
   python -m dpi_export convert ctr.h5 ctr_i8.h5 --dtype i8 --table item --tolerance 5e-3
   python -m dpi_export repack edited.h5 ctr.h5
   python -m dpi_export hot-keys ctr.h5 ctr_hot.h5 --list ctr.hot
+  python -m dpi_export delta monday.h5 tuesday.h5 tuesday.delta
   python -m dpi_export keygen team.key
   python -m dpi_export sign ctr.h5 --key team.key
   python -m dpi_export onnx ctr.onnx ctr.h5 --features features.json
@@ -46,7 +47,7 @@ class Progress:
 def _summary(bundle):
     return {
         "path": bundle.path, "name": bundle.name, "version": bundle.manifest["version"], "bytes": bundle.length,
-        "content_digest": f"{bundle.content_digest():016x}", "signed_by": bundle.signed_by, "provenance": bundle.manifest_provenance(),
+        "content_digest": f"{bundle.content_digest():016x}", "content_version": bundle.version, "signed_by": bundle.signed_by, "provenance": bundle.manifest_provenance(),
         "features": [{**f, "encoder": [s["op"] for s in f["encoder"].steps]} if f.get("encoder") else f
                      for f in bundle.features],
         "tables": bundle.tables, "key_sets": bundle.key_sets,
@@ -234,6 +235,7 @@ def _parser():
         p.add_argument("--json", action="store_true", help="print JSON")
         p.set_defaults(run=run)
     cli_onnx.add_parser(sub, argparse.RawDescriptionHelpFormatter)
+    cli_delta.add_parser(sub, argparse.RawDescriptionHelpFormatter, Progress)
     return parser
 
 

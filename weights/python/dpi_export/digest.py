@@ -1,6 +1,7 @@
 """User block, digests and hashes of a bundle file (FORMAT.md part 1), shared by writer, reader and signing."""
 
 import collections
+import hashlib
 import struct
 
 import xxhash
@@ -8,7 +9,7 @@ import xxhash
 from .content_hash import METADATA, TreeHash
 from .errors import BundleError
 
-MAGIC = b"DPIBNDL\0"
+MAGIC, DELTA_MAGIC = b"DPIBNDL\0", b"DPIDELT\0"
 # magic, major, minor, U, length, E, digest, flags, number of signatures, hash of the metadata, zeros: 128 bytes
 HEAD = struct.Struct("<8sIIQQQQQQ32s32s")
 SIGNATURE = struct.Struct("<16s64s")
@@ -18,7 +19,7 @@ EXTENTS = SIGNATURES + MAX_SIGNATURES * SIGNATURE.size
 MAX_EXTENTS, MAX_BLOCK = 1_000_000, 64 << 20
 CHUNK = 4 << 20
 
-Block = collections.namedtuple("Block", "u length extents digest metadata_hash signatures minor raw")
+Block = collections.namedtuple("Block", "u length extents digest metadata_hash signatures minor raw magic")
 
 
 def user_block_size(n_extents):
@@ -29,9 +30,9 @@ def user_block_size(n_extents):
     return size
 
 
-def pack(u, length, extents, digest, metadata_hash, signatures=(), version=(2, 0)):
+def pack(u, length, extents, digest, metadata_hash, signatures=(), version=(2, 0), magic=MAGIC):
     """The user block's bytes. extents: (offset, length, digest, hash) by rising offset; signatures: (key id, signature)."""
-    head = HEAD.pack(MAGIC, *version, u, length, len(extents), digest, 0, len(signatures), metadata_hash, bytes(32))
+    head = HEAD.pack(magic, *version, u, length, len(extents), digest, 0, len(signatures), metadata_hash, bytes(32))
     room = b"".join(SIGNATURE.pack(*s) for s in signatures).ljust(EXTENTS - SIGNATURES, b"\0")
     return (head + room + b"".join(EXTENT.pack(*e) for e in extents)).ljust(u, b"\0")
 
@@ -78,11 +79,24 @@ def other_digest(file, block, length, extents):
     return state.intdigest()
 
 
-def _check_head(head, actual_length):
-    if len(head) < EXTENTS or head[:8] != MAGIC:
-        raise BundleError("not a DPI bundle: the file does not start with DPIBNDL")
+def version_hash(block):
+    """The version of the bundle that a Block belongs to: a hash of everything in the file but digest and signatures."""
+    head = bytearray(block.raw[:SIGNATURES])
+    head[40:48] = head[56:64] = bytes(8)
+    end = EXTENTS + EXTENT.size * len(block.extents)
+    return hashlib.blake2b(bytes(head) + block.raw[EXTENTS:end], digest_size=32, person=b"DPI 2 user block").digest()
+
+
+def _check_head(head, actual_length, magic):
+    what = "delta" if magic == DELTA_MAGIC else "bundle"
+    if len(head) < EXTENTS or head[:8] != magic:
+        is_delta = head[:8] == DELTA_MAGIC
+        raise BundleError("is a delta, not a bundle" if is_delta else
+                          f"not a DPI {what}: the file does not start with {magic[:7].decode()}")
     _, major, minor, u, length, n, digest, flags, n_signatures, hashed, zero = HEAD.unpack_from(head)
-    if major != 2:
+    if magic == DELTA_MAGIC and major != 1:
+        raise BundleError(f"delta format {major}.{minor}, this reader knows 1.x")
+    if magic == MAGIC and major != 2:
         more = "; write it anew: python3 -m dpi_export repack OLD NEW" if major < 2 else ""
         raise BundleError(f"bundle format {major}.{minor}, this reader knows 2.x{more}")
     if length != actual_length:
@@ -99,11 +113,11 @@ def _check_head(head, actual_length):
     return u, length, n, digest, hashed, signatures, minor
 
 
-def unpack(file, actual_length):
-    """The Block of a file, after every check that needs nothing of HDF5."""
+def unpack(file, actual_length, magic=MAGIC):
+    """The Block of a file, after every check that needs nothing of HDF5. `magic`: what the file must be."""
     file.seek(0)
     head = file.read(EXTENTS)
-    u, length, n, digest, hashed, signatures, minor = _check_head(head, actual_length)
+    u, length, n, digest, hashed, signatures, minor = _check_head(head, actual_length, magic)
     file.seek(0)
     block = file.read(u)
     if len(block) != u or block[:EXTENTS] != head:
@@ -118,4 +132,4 @@ def unpack(file, actual_length):
         raise BundleError("the user block does not end in zeros")
     if other_digest(file, block, length, extents) != digest:
         raise BundleError("digest of the other bytes: the file is damaged")
-    return Block(u, length, extents, digest, hashed, signatures, minor, block)
+    return Block(u, length, extents, digest, hashed, signatures, minor, block, magic)

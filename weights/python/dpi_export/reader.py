@@ -73,6 +73,7 @@ class Bundle:
         block = digest.unpack(self._file, self.length)
         self.u, self.extents, self.digest, self.version_minor = block.u, block.extents, block.digest, block.minor
         self.signed_by = [key.hex() for key, _ in block.signatures]
+        self.version = digest.version_hash(block).hex()  #: what deltas name this bundle by
         if self._require is not None:
             check_signature(block, self._require)
         if digest.metadata_hash(self._file, block.u, self.length, block.extents) != block.metadata_hash:

@@ -32,11 +32,7 @@ def key_id(public_key):
 
 def message(block, key):
     """What a key of this id signs of a user block (a digest.Block)."""
-    head = bytearray(block.raw[:digest.SIGNATURES])
-    head[40:48] = head[56:64] = bytes(8)
-    end = digest.EXTENTS + digest.EXTENT.size * len(block.extents)
-    what = hashlib.blake2b(bytes(head) + block.raw[digest.EXTENTS:end], digest_size=32, person=b"DPI 2 user block").digest()
-    return b"DPI bundle signature" + key + what
+    return b"DPI bundle signature" + key + digest.version_hash(block)
 
 
 def make_keys(path):
@@ -69,18 +65,18 @@ def read_signing_key(path):
     return _ed25519().Ed25519PrivateKey.from_private_bytes(bytes.fromhex(value))
 
 
-def add_signature(path, key):
-    """Signs the bundle as its user block states it, in place of an older signature by the same key. The caller has checked its
-    hashes."""
+def add_signature(path, key, magic=digest.MAGIC):
+    """Signs the bundle (or delta) as its user block states it, in place of an older signature by the same key. The caller has checked
+    its hashes."""
     with open(path, "r+b") as f:
-        block = digest.unpack(f, os.fstat(f.fileno()).st_size)
+        block = digest.unpack(f, os.fstat(f.fileno()).st_size, magic)
         mine = key_id(_public_bytes(key))
         signatures = [s for s in block.signatures if s[0] != mine] + [(mine, key.sign(message(block, mine)))]
         if len(signatures) > digest.MAX_SIGNATURES:
             raise BundleError(f"{path}: has {digest.MAX_SIGNATURES} signatures by other keys, and room for no more")
-        parts = (block.u, block.length, block.extents)
-        value = digest.other_digest(f, digest.pack(*parts, 0, block.metadata_hash, signatures, (2, block.minor)), *parts[1:])
-        raw = digest.pack(*parts, value, block.metadata_hash, signatures, (2, block.minor))
+        parts, version = (block.u, block.length, block.extents), digest.HEAD.unpack_from(block.raw)[1:3]
+        value = digest.other_digest(f, digest.pack(*parts, 0, block.metadata_hash, signatures, version, magic), *parts[1:])
+        raw = digest.pack(*parts, value, block.metadata_hash, signatures, version, magic)
         f.seek(0)
         f.write(raw[:digest.EXTENTS])
     return mine.hex()

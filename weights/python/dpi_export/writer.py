@@ -100,15 +100,15 @@ class ProfileFile:
         return sorted(extents)
 
 
-def seal(path, u, extents, minor=0):
-    """Writes the user block into a finished HDF5 file."""
-    length = os.path.getsize(path)
+def seal(path, u, extents, minor=0, version=None, magic=digest.MAGIC):
+    """Writes the user block into a finished HDF5 file. `version` (2, minor) unless it is another format's."""
+    length, version = os.path.getsize(path), version or (2, minor)
     with open(path, "r+b") as f:
         hashed = digest.metadata_hash(f, u, length, extents)
-        block = digest.pack(u, length, extents, 0, hashed, version=(2, minor))
+        block = digest.pack(u, length, extents, 0, hashed, version=version, magic=magic)
         value = digest.other_digest(f, block, length, extents)
         f.seek(0)
-        f.write(digest.pack(u, length, extents, value, hashed, version=(2, minor)))
+        f.write(digest.pack(u, length, extents, value, hashed, version=version, magic=magic))
 
 
 def _unique(base, taken):
