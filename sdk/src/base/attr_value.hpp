@@ -14,6 +14,7 @@ namespace dpi {
 /// refusal.
 struct OtherJson {
   std::string text;
+  bool operator==(const OtherJson&) const = default;
 };
 
 /// An integer is a number written without point and exponent; uint64_t holds only those beyond int64_t.

@@ -1,7 +1,5 @@
 #include "bundle/bundle.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -10,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "bundle/byte_source.hpp"
+#include "bundle/extent_reader.hpp"
 #include "bundle/hdf5_profile.hpp"
 #include "bundle/manifest_read.hpp"
 #include "bundle/metadata.hpp"
@@ -20,7 +19,6 @@ namespace dpi {
 namespace {
 
 using Type = DataSetInfo::Type;
-using HashState = std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)>;
 
 class OpenBundle final : public Bundle {
  public:
@@ -50,6 +48,7 @@ class OpenBundle final : public Bundle {
   uint64_t unread_bytes() const override;
   Status verify_rest(const std::function<Status(uint64_t bytes)>& fn) override;
   std::shared_ptr<ByteSource> file() const override { return source_->stays() ? source_ : nullptr; }
+  ByteSource& bytes() const override { return *source_; }
 
  private:
   using ChunkSink = std::function<Status(uint64_t at, std::span<const std::byte>)>;
@@ -88,42 +87,17 @@ Status OpenBundle::open(const BundleOptions& options) {
   checked_.assign(data_sets_.size(), false);
   file_bytes_ = block.file_bytes;
   content_digest_ = block.self_digest;
+  if (have_content_hash()) {
+    DPI_ASSIGN_OR_RETURN(version_, version_of(block));
+  }
   signatures_ = block.signatures;
   return {};
 }
 
-/// Hands out the data set's bytes in order and compares their digest, and where it is asked for their hash,
-/// at the end. A caller must not use what it got when this fails.
 Status OpenBundle::read_extent(const DataSetInfo& info, size_t chunk_bytes, const ChunkSink& fn) {
-  const HashState state(XXH3_createState(), XXH3_freeState);
-  if (state == nullptr) return {Code::kOutOfMemory, "out of memory"};
-  XXH3_64bits_reset(state.get());
-  std::optional<TreeHash> hash;
-  if (check_hashes_) {
-    DPI_ASSIGN_OR_RETURN(hash, TreeHash::create(TreeHash::kData, workers_));
-  }
-  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(chunk_bytes, info.extent.length)));
-  for (uint64_t at = 0; at < info.extent.length;) {
-    const auto n = static_cast<size_t>(std::min<uint64_t>(buffer.size(), info.extent.length - at));
-    Status read = source_->read(info.extent.offset + at, buffer.data(), n);
-    if (!read.ok()) return std::move(read).within(name_ + ":" + info.path);
-    XXH3_64bits_update(state.get(), buffer.data(), n);
-    if (hash) hash->add(std::span(buffer.data(), n));
-    DPI_RETURN_IF_ERROR(fn(at, std::span<const std::byte>(buffer.data(), n)));
-    at += n;
-  }
-  const uint64_t digest = XXH3_64bits_digest(state.get());
-  if (info.extent.length == 0) return {};
-  if (digest != info.extent.digest)
-    return fault(info.path, "its data is damaged: digest " + hex_text(digest) + ", the user block says " +
-                                hex_text(info.extent.digest));
-  const ContentHash found = hash ? hash->finish() : info.extent.hash;
-  if (found == info.extent.hash) {
-    checked_[static_cast<size_t>(&info - data_sets_.data())] = true;
-    return {};
-  }
-  return fault(info.path, "its data is not what was hashed: " + hex_bytes(found) + ", the user block says " +
-                              hex_bytes(info.extent.hash));
+  DPI_RETURN_IF_ERROR(dpi::read_extent(*source_, name_, info, {check_hashes_, workers_}, chunk_bytes, fn));
+  if (info.extent.length > 0) checked_[static_cast<size_t>(&info - data_sets_.data())] = true;
+  return {};
 }
 
 template <class T>

@@ -109,6 +109,9 @@ class Bundle {
   uint64_t content_digest() const {
     return content_digest_;
   }  // XXH3 over the user block: changes with any byte of the bundle
+  /// A hash of everything in the bundle but its signatures: what deltas name it by (FORMAT.md part 1). Zeros
+  /// in a build without libsodium. Stands for the data once that was read with hashes.
+  const ContentHash& version() const { return version_; }
   const std::vector<Signature>& signatures() const { return signatures_; }  // as found: nobody checked them
   bool hashes_checked() const { return check_hashes_; }
   const std::vector<DataSetInfo>& data_sets() const { return data_sets_; }
@@ -116,6 +119,8 @@ class Bundle {
   /// The file, for whoever reads rows of it while a model serves; null where it is no file of this bundle's
   /// own. Extents say where; what is read so was checked by read_table only.
   virtual std::shared_ptr<ByteSource> file() const { return nullptr; }
+  /// The bytes, wherever they are, as long as the Bundle lives. Unchecked, like file().
+  virtual ByteSource& bytes() const = 0;
 
   /// Blocks of whole rows of table `index` in order: fn(first_row, n_rows, bytes) -> Status. At most ~4 MiB
   /// per block.
@@ -147,6 +152,7 @@ class Bundle {
   std::string name_;
   uint64_t file_bytes_ = 0;
   uint64_t content_digest_ = 0;
+  ContentHash version_{};
   bool check_hashes_ = false;
   std::vector<Signature> signatures_;
   std::vector<DataSetInfo> data_sets_;

@@ -30,12 +30,13 @@ class Walk {
     for (const Link& link : links) {
       if (link.name == "manifest") {
         DPI_RETURN_IF_ERROR(manifest(link.address));
-      } else if (link.name == "tables" || link.name == "params" || link.name == "encoders" ||
-                 link.name == "golden") {
+      } else if (is_group(link.name)) {
         DPI_RETURN_IF_ERROR(group("/" + link.name, link.address));
       } else {
         return at_path("/" + link.name,
-                       "is not part of a bundle (/manifest, /tables, /params, /encoders, /golden)");
+                       delta()
+                           ? "is not part of a delta (/manifest, /new, /tables, /params, /encoders, /golden)"
+                           : "is not part of a bundle (/manifest, /tables, /params, /encoders, /golden)");
       }
     }
     if (out_.manifest.empty()) return at_path("/manifest", "is missing or empty");
@@ -44,6 +45,12 @@ class Walk {
   }
 
  private:
+  bool delta() const { return block_.kind == FileKind::kDelta; }
+  bool is_group(const std::string& name) const {
+    return name == "tables" || name == "params" || name == "encoders" || name == "golden" ||
+           (delta() && name == "new");
+  }
+
   Status manifest(uint64_t address) {
     const std::string path = "/manifest";
     DPI_ASSIGN_OR_RETURN(const DataSetInfo info, hdf5::read_data_set(file_, path, address));

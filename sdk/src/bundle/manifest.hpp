@@ -70,6 +70,7 @@ struct FeatureSpec {
   bool is_keyed() const { return !keys.empty(); }
   /// The row that stands for padding where rows are read.
   int32_t padding() const { return is_keyed() ? pad_row : static_cast<int32_t>(pad_id); }
+  bool operator==(const FeatureSpec&) const = default;
 };
 
 /// Keys of external sets are numbered from 0 in each request; ids from here on are not such numbers.
@@ -102,6 +103,7 @@ struct TableSpec {
   std::vector<double> default_row;  // external: empty = zeros
 
   int64_t loaded_rows() const { return rows + pad_rows; }
+  bool operator==(const TableSpec&) const = default;
 };
 
 struct OpSpec {
@@ -113,6 +115,7 @@ struct OpSpec {
   std::vector<std::string> inputs;
   AttrMap attrs;
   std::map<std::string, std::string> params;  // role -> data set name under /params
+  bool operator==(const OpSpec&) const = default;
 };
 
 struct HeadSpec {
@@ -120,6 +123,7 @@ struct HeadSpec {
   std::string value;
   std::string logit;  // empty = none
   std::string activation;
+  bool operator==(const HeadSpec&) const = default;
 };
 
 struct GoldenSpec {

@@ -14,6 +14,7 @@
 
 #include "base/file_handle.hpp"
 #include "base/text.hpp"
+#include "bundle/delta.hpp"
 #include "bundle/metadata.hpp"
 #include "bundle/signature.hpp"
 
@@ -124,7 +125,20 @@ Status add_signature(const LockedFile& file, const UserBlock& block, const Signi
 
 Result<UserBlock> block_of(const LockedFile& file) {
   DPI_ASSIGN_OR_RETURN(const auto source, file.source());
-  return read_user_block(*source);
+  DPI_ASSIGN_OR_RETURN(const FileKind kind, kind_of(*source));
+  return read_user_block(*source, kind);
+}
+
+/// Reads the file whole, every hash.
+Status check_whole(std::unique_ptr<ByteSource> source, const std::string& path, FileKind kind,
+                   const HashWorkers& workers, const std::function<void(uint64_t, uint64_t)>& progress) {
+  if (kind == FileKind::kDelta)
+    return Delta::open_source(std::move(source), path, {"", true, workers}).status();
+  BundleOptions options;
+  options.check_hashes = true;
+  options.workers = workers;
+  DPI_ASSIGN_OR_RETURN(const auto bundle, Bundle::open_source(std::move(source), path, options));
+  return bundle->verify_all(progress);
 }
 
 Status remove_from(const std::string& path, const KeyId& id) {
@@ -148,16 +162,10 @@ Status sign_file(const std::string& path, const SigningKey& key, const HashWorke
   if (!file.ok()) return std::move(file).status().within(path);
   auto block = block_of(**file);
   if (!block.ok()) return std::move(block).status().within(path);
-  BundleOptions options;
-  options.check_hashes = true;
-  options.workers = workers;
   auto source = (*file)->source();
   if (!source.ok()) return std::move(source).status().within(path);
-  DPI_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Bundle> bundle,
-      Bundle::open_source(std::make_unique<PinnedBlock>(std::move(source).value(), block->raw), path,
-                          options));
-  DPI_RETURN_IF_ERROR(bundle->verify_all(progress));
+  DPI_RETURN_IF_ERROR(check_whole(std::make_unique<PinnedBlock>(std::move(source).value(), block->raw), path,
+                                  block->kind, workers, progress));
   return within_file(path, add_signature(**file, *block, key));
 }
 

@@ -41,13 +41,17 @@ KeyId id_of(const PublicKey& key) {
 
 using Message = std::array<std::byte, 20 + sizeof(KeyId) + sizeof(ContentHash)>;
 
-/// What is signed: a text that no other protocol signs, the key's id, and the hash of the user block without
-/// what may change when signatures come and go.
-Message message_of(const UserBlock& block, const KeyId& id) {
+/// Of the user block without what may change when signatures come and go.
+ContentHash hash_of(const UserBlock& block) {
   Blake2b hash("DPI 2 user block");
   hash.add(block.signed_head());
   hash.add(block.extent_list());
-  const ContentHash what = hash.finish();
+  return hash.finish();
+}
+
+/// What is signed: a text that no other protocol signs, the key's id, and the hash of the user block.
+Message message_of(const UserBlock& block, const KeyId& id) {
+  const ContentHash what = hash_of(block);
   constexpr std::string_view kText = "DPI bundle signature";
   Message out;
   std::memcpy(out.data(), kText.data(), kText.size());
@@ -63,6 +67,11 @@ std::string ids_text(const std::vector<KeyId>& ids) {
 }
 
 }  // namespace
+
+Result<ContentHash> version_of(const UserBlock& block) {
+  DPI_RETURN_IF_ERROR(start_sodium());
+  return hash_of(block);
+}
 
 Result<SigningKey> signing_key_of(const SigningSeed& seed) {
   DPI_RETURN_IF_ERROR(start_sodium());
@@ -130,6 +139,9 @@ Status no_sodium() { return unsupported("require_signature: this build has no li
 
 }  // namespace
 
+Result<ContentHash> version_of(const UserBlock&) {
+  return unsupported("versions of bundles: this build has no libsodium");
+}
 Result<SigningKey> signing_key_of(const SigningSeed&) { return no_sodium(); }
 Result<SigningKey> make_signing_key() { return no_sodium(); }
 Result<KeyId> key_id_of(const PublicKey&) { return no_sodium(); }

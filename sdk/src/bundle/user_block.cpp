@@ -10,10 +10,11 @@
 namespace dpi {
 namespace {
 
-constexpr char kMagic[8] = {'D', 'P', 'I', 'B', 'N', 'D', 'L', '\0'};
+constexpr char kBundleMagic[8] = {'D', 'P', 'I', 'B', 'N', 'D', 'L', '\0'};
+constexpr char kDeltaMagic[8] = {'D', 'P', 'I', 'D', 'E', 'L', 'T', '\0'};
 constexpr unsigned char kHdf5Magic[4] = {0x89, 'H', 'D', 'F'};
 using Form = UserBlockForm;
-constexpr uint32_t kMajor = 2;
+constexpr uint32_t kBundleMajor = 2, kDeltaMajor = 1;
 constexpr uint64_t kHeaderBytes = Form::kExtents;
 constexpr uint64_t kMaxExtents = 1'000'000;
 constexpr uint64_t kMaxUserBlock = 64u << 20;
@@ -34,19 +35,37 @@ bool all_zero(const std::byte* p, size_t n) {
   return std::all_of(p, p + n, [](std::byte b) { return b == std::byte{0}; });
 }
 
+bool begins_with(const std::byte* head, const char (&magic)[8]) {
+  return std::memcmp(head, magic, sizeof magic) == 0;
+}
+
+Status check_magic(const std::byte* head, FileKind kind) {
+  const bool delta = kind == FileKind::kDelta;
+  if (begins_with(head, delta ? kDeltaMagic : kBundleMagic)) return {};
+  if (begins_with(head, kDeltaMagic))
+    return bad_model("is a delta, not a bundle: dpi delta applies it to the bundle that it starts from");
+  if (begins_with(head, kBundleMagic)) return bad_model("is a bundle, not a delta");
+  const std::string what = delta ? "delta" : "bundle";
+  const bool is_hdf5 = std::memcmp(head, kHdf5Magic, sizeof kHdf5Magic) == 0;
+  return bad_model(is_hdf5 ? "is an HDF5 file but not a " + what + ": it has no " + what + " user block"
+                           : "is not a " + what + ": it does not start with the " + what + " magic");
+}
+
+Status check_version(const UserBlock& block) {
+  const bool delta = block.kind == FileKind::kDelta;
+  const uint32_t known = delta ? kDeltaMajor : kBundleMajor;
+  if (block.major == known) return {};
+  const bool older = !delta && block.major < known;
+  return unsupported(std::string(delta ? "delta" : "bundle") + " format " + std::to_string(block.major) +
+                     "." + std::to_string(block.minor) + ", this reader knows " + std::to_string(known) +
+                     ".x" + (older ? "; write it anew: dpi repack OLD NEW" : ""));
+}
+
 Status check_head(const std::byte* head, UserBlock* out, uint64_t file_bytes) {
-  if (std::memcmp(head, kMagic, sizeof kMagic) != 0) {
-    const bool is_hdf5 = std::memcmp(head, kHdf5Magic, sizeof kHdf5Magic) == 0;
-    return bad_model(is_hdf5 ? "is an HDF5 file but not a bundle: it has no bundle user block"
-                             : "is not a bundle: it does not start with the bundle magic");
-  }
+  DPI_RETURN_IF_ERROR(check_magic(head, out->kind));
   out->major = u32_at(head + 8);
   out->minor = u32_at(head + 12);
-  if (out->major != kMajor) {
-    return unsupported("bundle format " + std::to_string(out->major) + "." + std::to_string(out->minor) +
-                       ", this reader knows 2.x" +
-                       (out->major < kMajor ? "; write it anew: dpi repack OLD NEW" : ""));
-  }
+  DPI_RETURN_IF_ERROR(check_version(*out));
   out->bytes = u64_at(head + 16);
   out->file_bytes = u64_at(head + 24);
   out->digest = u64_at(head + 40);
@@ -123,12 +142,19 @@ std::array<std::byte, 128> UserBlock::signed_head() const {
   return out;
 }
 
-Result<UserBlock> read_user_block(ByteSource& source) {
+Result<FileKind> kind_of(ByteSource& source) {
+  std::byte magic[sizeof kDeltaMagic] = {};
+  if (source.size() >= sizeof magic) DPI_RETURN_IF_ERROR(source.read(0, magic, sizeof magic));
+  return begins_with(magic, kDeltaMagic) ? FileKind::kDelta : FileKind::kBundle;
+}
+
+Result<UserBlock> read_user_block(ByteSource& source, FileKind kind) {
   UserBlock out;
+  out.kind = kind;
   std::byte head[kHeaderBytes];
   if (source.size() < sizeof head) {
-    return bad_model("is not a bundle: " + std::to_string(source.size()) +
-                     " bytes are too few for a user block");
+    return bad_model(std::string("is not a ") + (kind == FileKind::kDelta ? "delta: " : "bundle: ") +
+                     std::to_string(source.size()) + " bytes are too few for a user block");
   }
   DPI_RETURN_IF_ERROR(source.read(0, head, sizeof head));
   DPI_RETURN_IF_ERROR(check_head(head, &out, source.size()));

@@ -14,6 +14,9 @@
 
 namespace dpi {
 
+/// What a file with a user block is: its magic tells. Deltas: weights/DELTA.md.
+enum class FileKind { kBundle, kDelta };
+
 /// Where the parts of the block stand.
 struct UserBlockForm {
   static constexpr uint64_t kDigest = 40, kSignatureCount = 56, kMetadataHash = 64;
@@ -22,6 +25,7 @@ struct UserBlockForm {
 };
 
 struct UserBlock {
+  FileKind kind = FileKind::kBundle;
   uint32_t major = 0;
   uint32_t minor = 0;
   uint64_t bytes = 0;  // U
@@ -42,6 +46,13 @@ struct UserBlock {
 };
 
 /// Magic, version, sizes, extent order, padding. Not yet the digest.
-Result<UserBlock> read_user_block(ByteSource& source);
+Result<UserBlock> read_user_block(ByteSource& source, FileKind kind = FileKind::kBundle);
+
+/// What the first bytes say the file is; a bundle where they are neither's.
+Result<FileKind> kind_of(ByteSource& source);
+
+/// The version of the bundle that the block belongs to (FORMAT.md part 1): a hash of everything in the file
+/// but the digest and the signatures. kUnsupported in a build without libsodium.
+Result<ContentHash> version_of(const UserBlock& block);
 
 }  // namespace dpi
