@@ -114,6 +114,12 @@ struct RepackArgs {
   bool no_golden = false, json = false;
 };
 
+struct DeltaArgs {
+  std::string base, next, output, key, require_signature, python = "python3";
+  std::vector<std::string> deltas;
+  bool json = false;
+};
+
 /// They return an exit code or throw CommandError.
 int inspect(const InspectArgs& args);
 int plan(const PlanArgs& args);
@@ -124,6 +130,9 @@ int devices(const DevicesArgs& args);
 int keygen(const std::string& path);
 int sign(const SignArgs& args);
 int repack(const RepackArgs& args);
+int delta_make(const DeltaArgs& args);
+int delta_show(const DeltaArgs& args);
+int delta_apply(const DeltaArgs& args);
 int store(const StoreArgs& args);
 int hot_keys(const HotKeysArgs& args);
 int print_version(bool as_json);

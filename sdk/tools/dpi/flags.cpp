@@ -113,6 +113,43 @@ Examples:
   dpi repack edited.h5 model.h5
   dpi repack old.h5 model.h5 --key team.key --json)";
 
+constexpr const char* kDeltaFooter =
+    R"(A delta holds what changed between two versions of one model: rows of tables, keys, dense weights, new entries of vocabularies. The
+old bundle and the delta give the new bundle, bit for bit, with its signatures. A bundle's version is a hash of all that is in it: dpi
+inspect prints it, a delta names the two that it lies between, and dpi delta apply refuses one that starts from another version.
+
+Examples:
+  dpi delta make monday.h5 tuesday.h5 tuesday.delta --key team.key
+  dpi delta show tuesday.delta
+  dpi delta apply monday.h5 tuesday.delta wednesday.delta --output wednesday.h5
+'dpi delta COMMAND --help' says more.)";
+
+constexpr const char* kDeltaMakeFooter =
+    R"(Compares the two bundles block by block; tables whose hashes are equal are not read. Refuses what a delta cannot carry: another
+schema or graph, other shapes, fewer rows of a table of row numbers, entries of a vocabulary that moved. The Python package dpi_export does
+it, which an installation has beside this program. OUT appears whole or not at all.
+
+Examples:
+  dpi delta make monday.h5 tuesday.h5 tuesday.delta
+  dpi delta make monday.h5 tuesday.h5 tuesday.delta --key team.key --json)";
+
+constexpr const char* kDeltaShowFooter =
+    R"(Checks the delta whole, every digest, list and shape, and prints what it changes. No bundle is needed.
+
+Examples:
+  dpi delta show tuesday.delta
+  dpi delta show tuesday.delta --require-signature <hex public key> --json | jq .tables)";
+
+constexpr const char* kDeltaApplyFooter =
+    R"(Writes the bundle that BASE becomes by the deltas, in their order. Each must start from the version that the one before gives; those
+that BASE has had already are told and left out, so a command that was interrupted can be given again. Every byte of the result is checked
+against the hashes that the exporter wrote. OUTPUT may be BASE: it is replaced by a rename, when the new bundle is complete and on its disk.
+Needs room for the new bundle beside OUTPUT, and little memory whatever the size of the tables.
+
+Examples:
+  dpi delta apply monday.h5 tuesday.delta --output tuesday.h5
+  dpi delta apply model.h5 tuesday.delta wednesday.delta --output model.h5 --require-signature <hex public key>)";
+
 constexpr const char* kStoreFooter =
     R"(Keeps the rows of a bundle's tables in RocksDB (a folder on a local disk) or in Redis (a server, or the nodes of a cluster), named
 by table and content: bundles whose tables differ do not disturb each other. load writes what is not there yet and goes on where an earlier
@@ -286,6 +323,52 @@ void add_repack(CLI::App* app, Command* run) {
   sub->callback([args, run] { *run = [args] { return repack(*args); }; });
 }
 
+void add_delta_make(CLI::App* app, Command* run) {
+  auto args = std::make_shared<DeltaArgs>();
+  CLI::App* sub = app->add_subcommand("make", "Write what changed between two bundles");
+  sub->footer(kDeltaMakeFooter);
+  sub->add_option("old", args->base, "the bundle that the delta starts from")->required();
+  sub->add_option("new", args->next, "the bundle that it gives")->required();
+  sub->add_option("out", args->output, "the delta to write")->required();
+  sub->add_option("--key", args->key, "sign with this key file");
+  sub->add_option("--python", args->python, "the interpreter that has h5py and numpy")->capture_default_str();
+  sub->add_flag("--json", args->json, "the result as JSON");
+  sub->callback([args, run] { *run = [args] { return delta_make(*args); }; });
+}
+
+void add_delta_show(CLI::App* app, Command* run) {
+  auto args = std::make_shared<DeltaArgs>();
+  CLI::App* sub = app->add_subcommand("show", "Check a delta and say what it changes");
+  sub->footer(kDeltaShowFooter);
+  sub->add_option("delta", args->deltas, "the delta")->required()->expected(1);
+  sub->add_option("--require-signature", args->require_signature,
+                  "hex Ed25519 public keys, separated by commas: one of them must have signed");
+  sub->add_flag("--json", args->json, "as JSON");
+  sub->callback([args, run] { *run = [args] { return delta_show(*args); }; });
+}
+
+void add_delta_apply(CLI::App* app, Command* run) {
+  auto args = std::make_shared<DeltaArgs>();
+  CLI::App* sub = app->add_subcommand("apply", "Make the new bundle of the old one");
+  sub->footer(kDeltaApplyFooter);
+  sub->add_option("base", args->base, "the bundle that the first delta starts from")->required();
+  sub->add_option("deltas", args->deltas, "the deltas, in their order")->required();
+  sub->add_option("-o,--output", args->output, "the bundle to write; may be the base")->required();
+  sub->add_option("--require-signature", args->require_signature,
+                  "hex Ed25519 public keys, separated by commas: one of them must have signed each delta");
+  sub->add_flag("--json", args->json, "the result as JSON");
+  sub->callback([args, run] { *run = [args] { return delta_apply(*args); }; });
+}
+
+void add_delta(CLI::App* app, Command* run) {
+  CLI::App* sub = app->add_subcommand("delta", "Changes between versions of a bundle: make, show, apply");
+  sub->footer(kDeltaFooter);
+  sub->require_subcommand(1);
+  add_delta_make(sub, run);
+  add_delta_show(sub, run);
+  add_delta_apply(sub, run);
+}
+
 void add_hot_keys(CLI::App* app, Command* run) {
   auto args = std::make_shared<HotKeysArgs>();
   CLI::App* sub = app->add_subcommand("hot-keys", "Count which rows a log looks up, to fill a host tier by");
@@ -342,6 +425,7 @@ void add_commands(CLI::App* app, Command* run) {
   add_keygen(app, run);
   add_sign(app, run);
   add_repack(app, run);
+  add_delta(app, run);
   add_store(app, run);
 }
 

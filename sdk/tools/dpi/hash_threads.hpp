@@ -14,11 +14,11 @@ namespace dpi::tool {
 class HashThreads {
  public:
   HashThreads() { check(pool_.grow(threads_), true); }
-  HashWorkers workers() { return {&pool_, threads_}; }
+  HashWorkers workers() const { return {&pool_, threads_}; }
 
  private:
   const int32_t threads_ = static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u));
-  ThreadPool pool_;
+  mutable ThreadPool pool_;
 };
 
 }  // namespace dpi::tool

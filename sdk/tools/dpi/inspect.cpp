@@ -126,6 +126,7 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
   char digest[20];
   std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(bundle.content_digest()));
   j["content_digest"] = digest;
+  j["content_version"] = have_content_hash() ? Json(hex_bytes(bundle.version())) : Json();
   j["signed_by"] = Json::array();
   for (const Signature& signature : bundle.signatures()) j["signed_by"].push_back(hex_bytes(signature.key));
   j["provenance"] = m.provenance.empty() ? Json() : Json::parse(m.provenance);
@@ -202,6 +203,8 @@ void print(const Json& j) {
              j["name"].get<std::string>().c_str(), j["format"][0].dump().c_str(),
              j["format"][1].dump().c_str(), bytes_text(j["bytes"]).c_str(),
              j["content_digest"].get<std::string>().c_str());
+  if (!j["content_version"].is_null())
+    print_line(stdout, "version %s", j["content_version"].get<std::string>().c_str());
   for (const Json& id : j["signed_by"])
     print_line(stdout, "signature by key %s (not checked here: dpi verify --option require_signature=...)",
                id.get<std::string>().c_str());
