@@ -137,6 +137,24 @@ bool change_manifest(Image* image, size_t most, Random* random, PlainMutate plai
   return true;
 }
 
+/// Of a delta most is data: lists of rows and keys.
+void change_delta(Image* image, size_t most, Random* random, PlainMutate plain) {
+  switch (below(random, 10)) {
+    case 0:
+    case 1:
+      return change_field(image, structures_of(*image), random);
+    case 2:
+      return change_set(image, structures_of(*image), random);
+    case 3:
+      return change_extents(image, random);
+    case 4:
+      if (change_manifest(image, most, random, plain)) return;
+      [[fallthrough]];
+    default:
+      return change_data(image, random, plain);
+  }
+}
+
 void change(Image* image, size_t most, Random* random, PlainMutate plain) {
   switch (below(random, 16)) {
     case 0:
@@ -171,17 +189,28 @@ LoadedInputs& loaded_inputs() {
   return inputs;
 }
 
-size_t mutate_bundle(uint8_t* data, size_t size, size_t most, uint32_t seed, PlainMutate plain) {
+using Change = void (*)(Image* image, size_t most, Random* random, PlainMutate plain);
+
+static size_t mutate(uint8_t* data, size_t size, size_t most, uint32_t seed, PlainMutate plain,
+                     Change one_change) {
   Random random(seed);
   if (below(&random, 64) == 0) return plain(data, size, most);  // the seal itself
   Image image(data, data + size);
   const std::vector<Image>& loaded = loaded_inputs().all();
   if (!loaded.empty() && below(&random, 2) == 0) image = loaded[below(&random, loaded.size())];
-  for (size_t n = below(&random, 4) == 0 ? 2 : 1; n > 0; --n) change(&image, most, &random, plain);
+  for (size_t n = below(&random, 4) == 0 ? 2 : 1; n > 0; --n) one_change(&image, most, &random, plain);
   reseal(&image);
   if (image.size() > most) return plain(data, size, most);
   std::copy(image.begin(), image.end(), data);
   return image.size();
+}
+
+size_t mutate_bundle(uint8_t* data, size_t size, size_t most, uint32_t seed, PlainMutate plain) {
+  return mutate(data, size, most, seed, plain, change);
+}
+
+size_t mutate_delta(uint8_t* data, size_t size, size_t most, uint32_t seed, PlainMutate plain) {
+  return mutate(data, size, most, seed, plain, change_delta);
 }
 
 }  // namespace dpi::fuzz

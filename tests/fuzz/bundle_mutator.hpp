@@ -23,5 +23,7 @@ class LoadedInputs {
 LoadedInputs& loaded_inputs();
 
 size_t mutate_bundle(uint8_t* data, size_t size, size_t most, uint32_t seed, PlainMutate plain);
+/// The same of a delta, whose file has the same form.
+size_t mutate_delta(uint8_t* data, size_t size, size_t most, uint32_t seed, PlainMutate plain);
 
 }  // namespace dpi::fuzz

@@ -13,6 +13,8 @@ const dpi::fuzz::Target& target() {
   using namespace dpi::fuzz;
 #if defined(DPI_FUZZ_BUNDLE)
   return kBundleTarget;
+#elif defined(DPI_FUZZ_DELTA)
+  return kDeltaTarget;
 #elif defined(DPI_FUZZ_CAPI)
   return kCapiTarget;
 #elif defined(DPI_FUZZ_ROWS)
@@ -57,7 +59,8 @@ __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(const uint8_t*
   return 0;
 }
 
-#if defined(DPI_FUZZ_BUNDLE)  // where there is none, libFuzzer's own mutations are left as they are
+#if defined(DPI_FUZZ_BUNDLE) || \
+    defined(DPI_FUZZ_DELTA)  // where there is none, libFuzzer's own mutations are left as they are
 __attribute__((visibility("default"))) size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size,
                                                                       size_t max_size, unsigned seed) {
   return target().mutate(data, size, max_size, seed, LLVMFuzzerMutate);

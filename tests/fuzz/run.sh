@@ -2,7 +2,7 @@
 # Fuzzes with libFuzzer: builds every target with clang 19, the whole library under coverage, AddressSanitizer and
 # UndefinedBehaviorSanitizer; runs each from the seeds and the committed corpus; makes the corpus minimal again.
 #
-#   tests/fuzz/run.sh MINUTES [TARGET...]        whole minutes; targets: bundle capi rows csv options tuning http (default: all)
+#   tests/fuzz/run.sh MINUTES [TARGET...]        whole minutes; targets: bundle delta capi rows csv options tuning http (default: all)
 #
 #   --keep         after MINUTES, or in their place: leaves tests/fuzz/corpus as it is
 #   FUZZ_OUT=DIR   where found inputs, findings and logs go (default: build/fuzz/runs)
@@ -16,8 +16,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 ROOT="$PWD"
 . tests/run.d/configure.sh
 
-ALL=(bundle capi rows csv options tuning http)
-declare -A MOST=([bundle]=16384 [capi]=2048 [rows]=2048 [csv]=2048 [options]=512 [tuning]=2048)
+ALL=(bundle delta capi rows csv options tuning http)
+declare -A MOST=([bundle]=16384 [delta]=65536 [capi]=2048 [rows]=2048 [csv]=2048 [options]=512 [tuning]=2048)
 LIMITS=(-timeout=600 -report_slow_units=600 -rss_limit_mb=2048 -malloc_limit_mb=512)
 
 help() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; }
@@ -58,12 +58,14 @@ merge() {
   done
   rm -rf "tests/fuzz/corpus/$target"
   mkdir -p tests/fuzz/corpus
-  if [ "$target" = bundle ]; then pack "$fresh"; else mv "$fresh" "tests/fuzz/corpus/$target"; fi
+  if is_archive "$target"; then pack "$fresh" "$target"; else mv "$fresh" "tests/fuzz/corpus/$target"; fi
 }
 
 # Bundles are much alike: an archive, the same for the same inputs.
+is_archive() { [ "$1" = bundle ] || [ "$1" = delta ]; }
+
 pack() {
-  /usr/bin/python3 - "$1" tests/fuzz/corpus/bundle.tar.xz <<'PY'
+  /usr/bin/python3 - "$1" "tests/fuzz/corpus/$2.tar.xz" <<'PY'
 import pathlib
 import sys
 import tarfile
@@ -79,15 +81,15 @@ PY
 
 # committed TARGET: the folder of the committed corpus, unpacked where it is an archive.
 committed() {
-  if [ "$1" != bundle ]; then
+  if ! is_archive "$1"; then
     mkdir -p "tests/fuzz/corpus/$1" && echo "tests/fuzz/corpus/$1"
     return
   fi
-  rm -rf "$OUT/bundle/committed"
-  mkdir -p "$OUT/bundle/committed"
-  [ ! -e tests/fuzz/corpus/bundle.tar.xz ] ||
-    cmake -E chdir "$OUT/bundle/committed" cmake -E tar xf "$ROOT/tests/fuzz/corpus/bundle.tar.xz"
-  echo "$OUT/bundle/committed"
+  rm -rf "$OUT/$1/committed"
+  mkdir -p "$OUT/$1/committed"
+  [ ! -e "tests/fuzz/corpus/$1.tar.xz" ] ||
+    cmake -E chdir "$OUT/$1/committed" cmake -E tar xf "$ROOT/tests/fuzz/corpus/$1.tar.xz"
+  echo "$OUT/$1/committed"
 }
 
 # figures TARGET LOG: one line of the README's table.

@@ -22,6 +22,7 @@ struct Target {
   size_t (*mutate)(uint8_t* data, size_t size, size_t most, uint32_t seed, PlainMutate plain);
 };
 
-extern const Target kBundleTarget, kCapiTarget, kRowsTarget, kCsvTarget, kOptionsTarget, kTuningTarget;
+extern const Target kBundleTarget, kCapiTarget, kRowsTarget, kCsvTarget, kOptionsTarget, kTuningTarget,
+    kDeltaTarget;
 
 }  // namespace dpi::fuzz
