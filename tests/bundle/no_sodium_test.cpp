@@ -1,6 +1,7 @@
 // A build without libsodium: this program's copy of the reader is one. It opens every bundle, and refuses by
 // name what would need hashes.
 #include "bundle/bundle_bytes.hpp"
+#include "bundle/delta.hpp"
 #include "bundle/signature.hpp"
 
 namespace dpi::test {
@@ -29,6 +30,7 @@ TEST_CASE("signatures and hashes are refused by name") {
   check_refused(make_signing_key().status());
   check_refused(key_id_of({}).status());
   check_refused(sign_file(small_path(), {}, {}, {}));
+  check_refused(Delta::open(source_dir() + "/tests/bundle/data/changing.delta").status());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A delta's bytes: opened, its rows read, applied to a base that it may or may not fit (delta_base.h5), the
+// A delta's bytes: opened, its rows read, applied to a base that it may or may not fit (changing.h5), the
 // result read whole. Only documented outcomes, and never another bundle than the one whose hashes it names.
 #include <cstring>
 #include <fstream>
@@ -17,7 +17,7 @@ namespace {
 
 const std::vector<char>& base_bytes() {
   static const std::vector<char> bytes = [] {
-    std::ifstream in(test::source_dir() + "/tests/fuzz/delta_base.h5", std::ios::binary);
+    std::ifstream in(test::source_dir() + "/tests/bundle/data/changing.h5", std::ios::binary);
     return std::vector<char>(std::istreambuf_iterator<char>(in), {});
   }();
   return bytes;

@@ -196,7 +196,7 @@ small_batch fp16 494544 tensor 8 8 256 off 6.3
 lookup 2048 16 yes no f32 f16 rows 8 0 256 keep off 5.4
 lookup * * * * * * auto 0 0 0 plain on 1
 """ % ("0123456789abcdef" * 8, "f" * 128)
-#: Of the model that deltas start from: delta_base.h5 = delta_models.write(first(DELTA_SEED), ..., golden=False).
+#: Of the model that deltas start from (tests/bundle/make_delta.py).
 DELTA_SEED = 31
 #: The first byte of a CSV input: 1 = small limits, 2 = raw values.
 CSV = {"ids": "\0" + HEADER + "\n1,1|2,0.5,1,2,3,0,1,2\n,,,,,,,,\n", "label": "\0" + HEADER + ",label\r\n1,2:0.5|3,1e3,1,2,3,-1,1,2,1\r\n",
@@ -216,13 +216,13 @@ HTTP = {"rows": '{"rows":[%s,{"city":null,"brain":1,"byte":2}]}' % ROW,
 
 
 def write_deltas(folder):
-    """Deltas from delta_base.h5: some rows, all rows, nothing (so the one after fits the base too)."""
+    """Deltas from tests/bundle/data/changing.h5: some rows, all rows, nothing (so the one after fits the base too)."""
     sys.path.insert(0, str(ROOT / "weights/python/tests"))
     import delta_models as d
     from dpi_export import delta
 
     folder.mkdir(parents=True, exist_ok=True)
-    base, start, out = HERE / "delta_base.h5", d.first(DELTA_SEED), []
+    base, start, out = ROOT / "tests/bundle/data/changing.h5", d.first(DELTA_SEED), []
     for name, share in (("some", 0.4), ("all", 1.0), ("none", 0.0)):
         d.write(d.later(start, 1, share), folder / "next", golden=False)
         out.append(folder / f"seed_{name}")
