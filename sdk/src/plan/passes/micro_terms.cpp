@@ -38,7 +38,7 @@ const PlanOp* MicroTerms::producer(int32_t v) const {
 }
 
 bool MicroTerms::of(const Element& e, int depth, std::vector<MicroTerm>* out) {
-  if (e.power != 1 || out->size() > kMostTerms || depth > kDeepestSum) return false;
+  if (e.power != 1 || out->size() > kMostTerms || depth > kDeepestSum || --left_ < 0) return false;
   const int32_t i = products_.ending_in(e.value);
   if (i >= 0) {
     const int64_t n = products_[i].outputs;
@@ -160,7 +160,7 @@ bool MicroTerms::is_mask_sum(int32_t v) {
   const std::vector<Element>* mask = elements_.of(op->inputs[0]);
   if (mask == nullptr || std::get<kernels::ReduceAttrs>(op->attrs).kind != ReduceKind::kSum) return false;
   for (size_t t = 0; t < mask->size(); ++t) {
-    if (!is_mask((*mask)[t], static_cast<int64_t>(t))) return false;
+    if (--left_ < 0 || !is_mask((*mask)[t], static_cast<int64_t>(t))) return false;
   }
   return static_cast<int64_t>(mask->size()) == value_of(p_, mask_).dims.size();
 }

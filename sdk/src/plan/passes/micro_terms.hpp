@@ -45,6 +45,7 @@ class MicroTerms {
   Elements& elements_;
   const MicroProducts& products_;
   int32_t mask_ = -1;
+  int64_t left_ = 1 << 26;  // steps that a plan may take in all
 };
 
 }  // namespace dpi::plan
