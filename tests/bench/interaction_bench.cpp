@@ -1,6 +1,6 @@
-// The memory-bound ops: CrossV1, CrossV1Closed, Fm, Elementwise, Tail. GB/s counts bytes read and written
-// once per op; the ceiling is memcpy over a working set of the same size (2048 rows of 624 floats: 5 MB,
-// beyond the second-level cache).
+// The memory-bound ops: CrossV1, CrossV1Closed, Fm, Elementwise, Tail; and CoAction. GB/s counts bytes read
+// and written once per op; the ceiling is memcpy over a working set of the same size (2048 rows of 624
+// floats: 5 MB, beyond the second-level cache).
 #include "bench/bench.hpp"
 
 namespace {
@@ -102,10 +102,45 @@ void tail(benchmark::State& state) {
   report(state, [&] { best_set().tail(a); }, kRows * kRowBytes, "GB/s", ceiling());
 }
 
+/// CAN's released sizes: 160 numbers a micro-MLP, three orders, 36 outputs; tanh takes most of the time.
+void co_action(benchmark::State& state, int64_t items) {
+  const MicroLevel levels[] = {{16, 8, 0, -1, 0, {UnaryKind::kTanh, 0, 0}}, {8, 4, 128, -1, 8, {}}};
+  CoActionAttrs attrs;
+  for (const MicroLevel& level : levels) attrs.levels[attrs.n_levels++] = level;
+  attrs.orders = 3;
+  attrs.out_step = 12;
+  attrs.feed_dim = 16;
+  attrs.max_len = items;
+  std::vector<float> induction = random_floats(kRows * 160), table = random_floats(1000 * 16, 2),
+                     y(kRows * 36), want(y.size());
+  std::vector<int32_t> ids, offsets{0};
+  for (int64_t i = 0; i < kRows * items; ++i) ids.push_back(static_cast<int32_t>(i * 7919 % 1000));
+  for (int64_t r = 1; r <= kRows; ++r) offsets.push_back(static_cast<int32_t>(r * items));
+  CoActionArgs a;
+  a.attrs = attrs;
+  a.induction = tensor(induction, kRows, dims_of({160}));
+  a.ids.ids = ids.data();
+  a.ids.offsets = offsets.data();
+  a.ids.rows = kRows;
+  a.table.base = table.data();
+  a.table.rows = 1000;
+  a.table.row_bytes = 64;
+  a.table.dim = 16;
+  a.dst = tensor(want, kRows, dims_of({36}));
+  ref::co_action(a);
+  a.dst.data = y.data();
+  best_set().co_action(a);
+  require_close(y, want, 1e-5, "co_action");
+  const double flops = 2.0 * 3 * 160;
+  report(state, [&] { best_set().co_action(a); }, static_cast<double>(kRows * items) * flops, "GFLOP/s", 0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
+  add("BM_co_action/2048_3_items", [](benchmark::State& s) { co_action(s, 3); });
+  add("BM_co_action/2048_32_items", [](benchmark::State& s) { co_action(s, 32); });
   add("BM_cross_v1/2048x624_l3", cross);
   add("BM_cross_v1_closed/2048_l3", cross_closed);
   add("BM_fm/2048x39x16", fm);
