@@ -47,6 +47,7 @@ DPI_INLINE Vec tanh(Vec x) {
   p = fma(p, z, Vec::all(-3.33332819422e-1f));
   const Vec small = fma(p * z, x, x);
   const Vec m = abs(x);
+  if (all(m < Vec::all(0.625f))) return small;  // the same bits, without the exponential
   const Vec large = Vec::all(1.0f) - Vec::all(2.0f) / (exp(m + m) + Vec::all(1.0f));
   return select(m < Vec::all(0.625f), small, select(x < Vec::zero(), Vec::zero() - large, large));
 }

@@ -79,6 +79,7 @@ DPI_INLINE Vec min(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
 DPI_INLINE Vec abs(Vec a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
 DPI_INLINE Vec sqrt(Vec a) { return {_mm256_sqrt_ps(a.v)}; }
 DPI_INLINE Vec round(Vec a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+DPI_INLINE bool all(Mask m) { return _mm256_movemask_ps(m.m) == 0xff; }
 DPI_INLINE Mask is_nan(Vec a) { return {_mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q)}; }
 
 /// 2^n by its exponent bits, in two factors: one alone would leave the range of float before the product

@@ -71,6 +71,7 @@ DPI_INLINE Vec round(Vec a) {
 }
 /// x 2^n for integral n in [-300, 300]; overflows and underflows as IEEE does.
 DPI_INLINE Vec scale_pow2(Vec x, Vec n) { return {_mm512_scalef_ps(x.v, n.v)}; }
+DPI_INLINE bool all(Mask m) { return m.m == 0xffff; }
 DPI_INLINE Mask is_nan(Vec a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)}; }
 
 }  // namespace dpi::kernels::cpu::DPI_ISA

@@ -74,6 +74,7 @@ DPI_INLINE Vec abs(Vec a) { return {__builtin_fabsf(a.v)}; }
 DPI_INLINE Vec sqrt(Vec a) { return {__builtin_sqrtf(a.v)}; }
 /// Nearest even, for |a| < 2^22.
 DPI_INLINE Vec round(Vec a) { return {(a.v + 12582912.0f) - 12582912.0f}; }
+DPI_INLINE bool all(Mask m) { return m.m; }
 DPI_INLINE Mask is_nan(Vec a) { return {a.v != a.v}; }
 
 DPI_INLINE Vec scale_pow2(Vec x, Vec n) {
