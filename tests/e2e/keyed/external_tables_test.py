@@ -240,6 +240,30 @@ def check_few_rows(engine, build, folder, address):
         yield f"55 absent keys, asked for three times: {cities}"
 
 
+def check_shared_tier(engine, build, folder, address):
+    """Two models of the same external tables use one host tier, and find the rows that the other's calls brought, when it has gone too."""
+    sets = {"users": (3000, 16), "cities": (700, 1)}
+    two_tables(folder, "pair_inline", sets)
+    for seed in (4, 6) if address else (4,):  # RocksDB, Redis
+        place = Place(build, folder, address, seed)
+        b = two_tables(folder, "pair_far", sets, place.load(pathlib.Path(folder) / "pair_inline.h5"))
+        rows = Rows.from_columns(b, {"users": [[k] for k in range(90)], "cities": [[k] for k in range(90)]})
+        want = [17.0 * (k + 1) for k in range(90)]
+        options = {"device": "cpu", **place.options(), "store.host_bytes": 1 << 20}
+        with engine.load(pathlib.Path(folder) / "pair_far.h5", **options) as second:
+            with engine.load(pathlib.Path(folder) / "pair_far.h5", **options) as first:
+                held = [{t["models"] for t in described(m, "info")["tables"]} for m in (first, second)]
+                if held != [{2}, {2}] or described(first, "info")["memory"]["host_tier_bytes"] != 0:
+                    yield f"two models of external tables have a tier each: {held}"
+                if first.predict(rows, 90)[1][:, 0].tolist() != want:
+                    yield "two models of external tables: other scores"
+            if second.predict(rows, 90)[1][:, 0].tolist() != want:
+                yield "two models of external tables, one gone: other scores"
+            met = [(t["hits"], t["late"], t["fetched"]) for t in described(second, "counters")["tiers"]]
+            if met != [(90, 0, 0)] * 2:
+                yield f"rows that the other model's calls brought: {met}"
+
+
 def check_forecast(build, folder):
     """Rows that are elsewhere are not in the forecast of a load, however many there are."""
     options = ["store.rocksdb_path=" + str(folder), "store.host_bytes=1000000"]
@@ -270,6 +294,7 @@ def main():
         wrong += check_hot_keys(engine, build, folder, address)
         wrong += check_evictions(engine, build, folder, address, devices)
         wrong += check_few_rows(engine, build, folder, address)
+        wrong += check_shared_tier(engine, build, folder, address)
         wrong += check_forecast(build, folder)
     print("\n".join(wrong[:12]))
     print(f"{args.count} models, Redis {'too' if address else 'not there'}: {len(wrong)} faults")
