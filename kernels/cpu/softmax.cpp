@@ -20,8 +20,58 @@ DPI_INLINE Vec masked(const SoftmaxAttrs& attrs, Vec x, const float* mask, int64
   return select(m == Vec::zero(), Vec::all(drop ? -__builtin_inff() : attrs.value), x);
 }
 
+alignas(64) constexpr float kOnes[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+/// A slice of (kVecs - 1) W + 1 to kVecs W entries in registers. False, and nothing written, where all
+/// entries are excluded.
+template <int kVecs>
+DPI_INLINE bool softmax_short(const SoftmaxAttrs& attrs, const float* x, const float* mask, int64_t n,
+                              float* dst) {
+  const Vec low = Vec::all(-__builtin_inff());
+  const int64_t rest = n - (kVecs - 1) * Vec::W;
+  Vec v[kVecs];
+  Vec most = low;
+  DPI_UNROLL
+  for (int i = 0; i < kVecs; ++i) {
+    const int64_t k = i + 1 < kVecs ? Vec::W : rest;
+    v[i] = masked(attrs, load_n(x + i * Vec::W, k), mask, i * Vec::W, k);
+    if (i + 1 == kVecs) v[i] = select(load_n(kOnes, k) == Vec::zero(), low, v[i]);
+    most = max(v[i], most);
+  }
+  const float top = most.largest();
+  if (top == -__builtin_inff()) return false;
+  const Vec high = Vec::all(top);
+  Vec sum = Vec::zero();
+  DPI_UNROLL
+  for (int i = 0; i < kVecs; ++i) {
+    v[i] = select(v[i] == low, Vec::zero(), exp(v[i] - high));
+    sum = sum + v[i];
+  }
+  const Vec inverse = Vec::all(1.0f / sum.sum());
+  DPI_UNROLL
+  for (int i = 0; i < kVecs; ++i) store_n(dst + i * Vec::W, v[i] * inverse, i + 1 < kVecs ? Vec::W : rest);
+  return true;
+}
+
+bool softmax_in_registers(const SoftmaxAttrs& attrs, const float* x, const float* mask, int64_t n,
+                          float* dst) {
+  switch ((n + Vec::W - 1) / Vec::W) {
+    case 1:
+      return softmax_short<1>(attrs, x, mask, n, dst);
+    case 2:
+      return softmax_short<2>(attrs, x, mask, n, dst);
+    case 3:
+      return softmax_short<3>(attrs, x, mask, n, dst);
+    case 4:
+      return softmax_short<4>(attrs, x, mask, n, dst);
+    default:
+      return false;
+  }
+}
+
 /// Whole vectors keep their own maxima and sums until the end; what is left of the slice joins them there.
 void softmax_slice(const SoftmaxAttrs& attrs, const float* x, const float* mask, int64_t n, float* dst) {
+  if (softmax_in_registers(attrs, x, mask, n, dst)) return;
   const Vec low = Vec::all(-__builtin_inff());
   Vec most = low;
   float rest = -__builtin_inff();
