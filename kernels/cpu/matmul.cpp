@@ -271,6 +271,7 @@ Slices slices_of(const LinearArgs& a) {
 /// Unpacked weights: dot products.
 void linear_last(const LinearArgs& a) {
   const Slices s = slices_of(a);
+  const int64_t n_once = a.once.data == nullptr ? 0 : dims_size(a.once.dims);
   for (int64_t r = 0; r < a.dst.rows; ++r) {
     for (int64_t i = 0; i < s.outer * s.groups; ++i) {
       const int64_t g = i % s.groups;
@@ -278,7 +279,9 @@ void linear_last(const LinearArgs& a) {
       float* dst = row_of(a.dst, r) + i * s.out;
       for (int64_t o = 0; o < s.out; ++o) {
         const int64_t j = g * s.out + o;
-        dst[o] = dot(a.weight.data + j * s.in, x, s.in) + (a.bias.data == nullptr ? 0.0f : a.bias.data[j]);
+        const float* w = a.weight.data + j * (s.in + n_once);
+        dst[o] = dot(w, x, s.in) + (a.bias.data == nullptr ? 0.0f : a.bias.data[j]);
+        if (n_once > 0) dst[o] += dot(w + s.in, row_of(a.once, r), n_once);
       }
     }
   }
@@ -308,6 +311,36 @@ void linear_packed(const LinearArgs& a, const float* packed) {
       c.dst = row_of(a.dst, r) + g * s.out;
       c.packed = packed + g * stride;
       c.bias = a.bias.data == nullptr ? nullptr : a.bias.data + g * s.out;
+      gemm(c);
+    }
+  }
+}
+
+/// packed: the weight's columns of x and, behind them, those of `once`, each by gemm_pack. What `once` gives
+/// is the bias of a row's places; scratch holds it for kOnceRows rows.
+void linear_once(const LinearArgs& a, const float* packed) {
+  const Slices s = slices_of(a);
+  float* const bias = static_cast<float*>(a.scratch);
+  for (int64_t first = 0; first < a.dst.rows; first += kOnceRows) {
+    GemmCall once;
+    once.x = row_of(a.once, first);
+    once.packed = packed + gemm_packed_floats(s.out, s.in);
+    once.bias = a.bias.data;
+    once.dst = bias;
+    once.m = min_of(kOnceRows, a.dst.rows - first);
+    once.n = once.ldd = s.out;
+    once.k = dims_size(a.once.dims);
+    once.ldx = a.once.row_stride;
+    gemm(once);
+    for (int64_t i = 0; i < once.m; ++i) {
+      GemmCall c;
+      c.x = row_of(a.x, first + i);
+      c.packed = packed;
+      c.bias = bias + i * s.out;
+      c.dst = row_of(a.dst, first + i);
+      c.m = s.outer;
+      c.n = c.ldd = s.out;
+      c.k = c.ldx = s.in;
       gemm(c);
     }
   }

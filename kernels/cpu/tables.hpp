@@ -42,6 +42,10 @@ int64_t spare_floats(const MultiLookupAttrs& attrs, bool has_out, DimOf dim_of) 
   return most;
 }
 
+/// Rows whose part of a Linear that repeats along the places is multiplied together: linear_once has scratch
+/// for so many outputs.
+constexpr int64_t kOnceRows = 16;
+
 /// gemm_pack of a Recurrent's weights. hidden: with ResetGate::kBefore two packs, the rows of r and z and,
 /// behind them, those of n.
 struct RecurrentWeights {
@@ -72,6 +76,7 @@ struct RecurrentWeights {
   F(void, broadcast_rows, (const BroadcastRowsArgs& a))                          \
   F(void, linear, (const LinearArgs& a))                                         \
   F(void, linear_packed, (const LinearArgs& a, const float* packed))             \
+  F(void, linear_once, (const LinearArgs& a, const float* packed))               \
   F(int64_t, recurrent_scratch_floats, (int64_t steps, int64_t in, int64_t m))   \
   F(void, recurrent_packed, (const RecurrentArgs& a, const RecurrentWeights& w)) \
   F(int64_t, gemm_packed_floats, (int64_t n, int64_t k))                         \

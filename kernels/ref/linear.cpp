@@ -5,9 +5,10 @@ namespace {
 
 double bias_at(const Param& bias, int64_t i) { return bias.data != nullptr ? bias.data[i] : 0; }
 
-// dst[i, g, o] = sum_k weight[g, o, k] x[i, g or 0, k] + bias[g, o]
-void linear_last_row(const LinearArgs& a, const float* x, float* dst) {
+// dst[i, g, o] = sum_k weight[g, o, k] x[i, g or 0, k] + bias[g, o]; behind x the n columns of `once`
+void linear_last_row(const LinearArgs& a, const float* x, const float* once, float* dst) {
   const int64_t in = a.x.dims.at(-1);
+  const int64_t n = once != nullptr ? a.once.dims.size() : 0;
   const int64_t out = a.dst.dims.at(-1);
   const int64_t groups = a.attrs.groups;
   const int64_t x_groups = groups > 1 ? a.x.dims.at(-2) : 1;
@@ -16,9 +17,10 @@ void linear_last_row(const LinearArgs& a, const float* x, float* dst) {
     const int64_t g = row % groups;
     const float* src = x + ((row / groups) * x_groups + (x_groups > 1 ? g : 0)) * in;
     for (int64_t o = 0; o < out; ++o) {
-      const float* w = a.weight.data + (g * out + o) * in;
+      const float* w = a.weight.data + (g * out + o) * (in + n);
       double sum = bias_at(a.bias, g * out + o);
       for (int64_t k = 0; k < in; ++k) sum += double{w[k]} * src[k];
+      for (int64_t k = 0; k < n; ++k) sum += double{w[in + k]} * once[k];
       dst[row * out + o] = static_cast<float>(sum);
     }
   }
@@ -48,7 +50,7 @@ void linear(const LinearArgs& a) {
     if (a.attrs.axis == LinearAxis::kField) {
       linear_field_row(a, a.x.row(r), a.dst.row(r));
     } else {
-      linear_last_row(a, a.x.row(r), a.dst.row(r));
+      linear_last_row(a, a.x.row(r), a.once.data != nullptr ? a.once.row(r) : nullptr, a.dst.row(r));
     }
   }
 }

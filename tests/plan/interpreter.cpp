@@ -269,8 +269,8 @@ bool Machine::run_primitive(const PlanOp& op) {
     const k::Operand x = operand(op.inputs[0]);
     k::ref::mask({std::get<k::MaskAttrs>(op.attrs), x.bags, x.tensor, dst});
   } else if (op.kind == OpKind::kLinear) {
-    k::ref::linear(
-        {std::get<k::LinearAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst});
+    k::ref::linear({std::get<k::LinearAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst,
+                    op.inputs.size() > 1 ? tensor(op.inputs[1]) : k::Tensor{}});
   } else if (op.kind == OpKind::kMatMul) {
     k::ref::matmul({std::get<k::MatMulAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
   } else if (op.kind == OpKind::kBinary) {

@@ -1,5 +1,5 @@
-// The products of every two fields: what the plan makes of them, what it leaves, and the same scores either
-// way.
+// The first layer of target attention and the products of every two fields: what the passes make of them,
+// what they leave, and the same scores either way.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,6 +10,8 @@
 
 namespace dpi::test {
 namespace {
+
+constexpr int64_t kPlaces = 5;
 
 /// The plan with folds and fuses; its scores are those of the plan as written, with all four settings.
 Plan same_scores(ModelBuilder& b) {
@@ -31,6 +33,104 @@ Plan same_scores(ModelBuilder& b) {
   }
   return checked_plan(b);
 }
+
+int64_t count_binary(const Plan& p, kernels::BinaryKind kind) {
+  int64_t n = 0;
+  for (const PlanOp& op : p.ops) {
+    if (op.kind == OpKind::kBinary) n += std::get<kernels::BinaryAttrs>(op.attrs).kind == kind ? 1 : 0;
+    if (op.kind != OpKind::kElementwise) continue;
+    const auto& e = std::get<kernels::ElementwiseAttrs>(op.attrs);
+    for (int32_t s = 0; s < e.n_steps; ++s)
+      n += e.steps[s].kind == kernels::StepKind::kBinary && e.steps[s].binary == kind ? 1 : 0;
+  }
+  return n;
+}
+
+/// Columns that the Linear layers over all places read, in the plan's order.
+std::vector<int64_t> widths_over_places(const Plan& p) {
+  std::vector<int64_t> widths;
+  for (const PlanOp& op : p.ops) {
+    if (op.kind != OpKind::kLinear) continue;
+    const Dims& x = p.values[static_cast<size_t>(op.inputs[0])].dims;
+    if (x.size() > x.at(-1)) widths.push_back(x.at(-1));
+  }
+  return widths;
+}
+
+/// DIN's attention over a target and a history of two fields.
+struct Target {
+  ModelBuilder b{"target"};
+  std::string q, k1, k2, k, all;  // q repeated along the places
+
+  Target() {
+    const std::string one =
+        b.concat({b.embed(b.categorical("item", 7), 7, 4), b.embed(b.categorical("cate", 5), 5, 4)});
+    q = b.op("View", {b.reshape(one, {1, 8})},
+             {{"kind", "expand"}, {"dims", std::vector<int64_t>{kPlaces, 8}}});
+    k1 = b.embed(b.sequence("items", 7, kPlaces), 7, 4, {{"pooling", "none"}});
+    k2 = b.embed(b.sequence("cates", 5, kPlaces), 5, 4, {{"pooling", "none"}});
+    k = b.concat({k1, k2}, 1);
+  }
+  /// weight: of the layer [6, width]; "": noise.
+  Plan scores(const std::vector<std::string>& pieces, int64_t width, const std::string& weight = "") {
+    const std::string x = b.concat(pieces, 1);
+    const std::string first =
+        weight.empty() ? b.linear(x, width, 6) : b.op("Linear", {x}, {}, {{"weight", weight}});
+    const std::string h = b.unary("relu", first);
+    const std::string sum = b.reduce("sum", b.binary("mul", b.linear(h, 6, 1), k), 0, false);
+    const std::string logit = b.linear(sum, 8, 1);
+    b.head("ctr", b.unary("sigmoid", logit), logit);
+    return same_scores(b);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("target attention: the difference is spread and the target multiplied once") {
+  Target t;
+  const Plan p = t.scores({t.q, t.k1, t.k2, t.b.binary("sub", t.q, t.k), t.b.binary("mul", t.q, t.k)}, 32);
+  CAPTURE(dump_plan(p));
+  CHECK(count_binary(p, kernels::BinaryKind::kSub) == 0);
+  CHECK(widths_over_places(p) == std::vector<int64_t>{16, 6});
+  CHECK(std::count_if(p.ops.begin(), p.ops.end(), [&](const PlanOp& op) {
+          return op.kind == OpKind::kLinear && op.inputs.size() == 2 &&
+                 p.values[static_cast<size_t>(op.inputs[1])].dims.size() == 8;
+        }) == 1);
+}
+
+TEST_CASE("target attention: the difference the other way round") {
+  Target t;
+  const Plan p = t.scores({t.k, t.q, t.b.binary("sub", t.k, t.q)}, 24);
+  CHECK(count_binary(p, kernels::BinaryKind::kSub) == 0);
+  CHECK(widths_over_places(p) == std::vector<int64_t>{8, 6});
+}
+
+TEST_CASE("target attention: a difference without the repeated vector beside it stays") {
+  Target t;
+  const Plan p = t.scores({t.k, t.b.binary("sub", t.q, t.k), t.b.binary("mul", t.q, t.k)}, 24);
+  CHECK(count_binary(p, kernels::BinaryKind::kSub) == 1);
+  CHECK(widths_over_places(p) == std::vector<int64_t>{24, 6});
+}
+
+TEST_CASE("target attention: a difference of histories is spread over both") {
+  Target t;
+  const Plan p = t.scores({t.k1, t.k2, t.b.binary("sub", t.k2, t.k1)}, 12);
+  CHECK(count_binary(p, kernels::BinaryKind::kSub) == 0);
+  CHECK(widths_over_places(p) == std::vector<int64_t>{8, 6});
+}
+
+TEST_CASE("target attention: a difference whose weights outweigh those of its parts stays") {
+  Target t;
+  const std::string d = t.b.binary("sub", t.q, t.k);
+  std::vector<float> weight(6 * 24, 0.05f);
+  for (size_t i = 0; i < weight.size(); ++i) weight[i] *= i % 24 >= 16 ? 3.0f : 1.0f;
+  const Plan p = t.scores({t.q, t.k, d}, 24, t.b.param_of({6, 24}, weight));
+  CHECK(count_binary(p, kernels::BinaryKind::kSub) == 1);
+}
+
+// ---- products of every two fields
+
+namespace {
 
 /// Four fields of 3 and a head over entries of their products.
 struct Pairs {

@@ -142,9 +142,7 @@ class ModelBuilder : public ParamSource {
     return op("Const", {}, {}, {{"value", param(dims, scale)}});
   }
   std::string constant_of(const std::vector<int64_t>& dims, std::vector<float> values) {
-    const std::string name = param(dims, 0);
-    params_[name].second = std::move(values);
-    return op("Const", {}, {}, {{"value", name}});
+    return op("Const", {}, {}, {{"value", param_of(dims, std::move(values))}});
   }
   std::string op(const std::string& kind, std::vector<std::string> inputs, Attrs attrs, Params params = {}) {
     OpSpec o;
@@ -165,6 +163,11 @@ class ModelBuilder : public ParamSource {
     for (int64_t d : dims) n *= d;
     std::string name = "p" + std::to_string(params_.size());
     params_[name] = {std::move(dims), noise(n, scale)};
+    return name;
+  }
+  std::string param_of(const std::vector<int64_t>& dims, std::vector<float> values) {
+    std::string name = param(dims, 0);
+    params_[name].second = std::move(values);
     return name;
   }
 

@@ -61,6 +61,8 @@ struct LinearWork {
   int64_t groups;
   int64_t x_groups;
   int64_t inner;  // kField: elements behind the contracted axis; kLast: 1
+  Tensor once;
+  int64_t n_once;  // columns of `once` behind those of x
 };
 
 /// kLast: dst[i, g, o]; kField (inner > 0, groups 1): dst[i, o, d].
@@ -75,9 +77,10 @@ __global__ void __launch_bounds__(kThreads) linear_kernel(const LinearWork w, bo
     const float* x = row_of(w.x, r);
     x += by_field ? outer * w.in * w.inner + flat % w.inner
                   : (outer * w.x_groups + (w.x_groups > 1 ? g : 0)) * w.in;
-    const float* weight = w.weight + (g * w.out + o) * w.in;
+    const float* weight = w.weight + (g * w.out + o) * (w.in + w.n_once);
     Sum sum;
     for (int64_t k = 0; k < w.in; ++k) sum.add_product(weight[k], x[k * w.inner]);
+    for (int64_t k = 0; k < w.n_once; ++k) sum.add_product(weight[w.in + k], row_of(w.once, r)[k]);
     row_of(w.dst, r)[flat] = sum.value() + (w.bias != nullptr ? w.bias[g * w.out + o] : 0.0f);
   }
 }
@@ -243,6 +246,8 @@ int linear(const LinearArgs& a, Stream stream) {
   w.groups = a.attrs.groups;
   w.x_groups = a.attrs.groups > 1 ? a.x.dims.at(-2) : 1;
   w.inner = by_field ? a.dst.dims.at(-1) : 1;
+  w.once = a.once;
+  w.n_once = a.once.data != nullptr ? a.once.dims.size() : 0;
   return launch(linear_kernel, grid_for(a.dst.rows * a.dst.dims.size()), dim3(kThreads), stream, w, by_field);
 }
 
@@ -266,7 +271,8 @@ int matmul(const MatMulArgs& a, Stream stream) {
   w.b_columns = a.b.dims.at(-1);
   w.a_size = a.a.dims.at(-2) * w.a_columns;
   w.b_size = a.b.dims.at(-2) * w.b_columns;
-  if (part) return launch(matmul_part_kernel, grid_for(a.dst.rows * a.dst.dims.size()), dim3(kThreads), stream, w);
+  if (part)
+    return launch(matmul_part_kernel, grid_for(a.dst.rows * a.dst.dims.size()), dim3(kThreads), stream, w);
   return launch(matmul_kernel, grid_for(a.dst.rows * a.dst.dims.size()), dim3(kThreads), stream, w);
 }
 

@@ -74,6 +74,14 @@ Status check_linear(const OpChecker& c) {
   const int64_t in = w.at(-1);
   DPI_RETURN_IF_ERROR(c.param(1, "bias", grouped ? a.groups * out : out, false));
   const int axis = field ? -2 : -1;
+  if (!is_absent(c.op().input(1))) {
+    DPI_RETURN_IF_ERROR(c.value("once", c.op().input(1), 1));
+    DPI_RETURN_IF_ERROR(c.require(!field && !grouped, "once", "with groups or axis field", "neither"));
+    const int64_t both = x.at(-1) + c.in(1).size();
+    DPI_RETURN_IF_ERROR(
+        c.require(both == in, "x and once", std::to_string(both), std::to_string(in) + " inputs"));
+    return c.dims("the output", c.out(0), with_extent(x, -1, out));
+  }
   DPI_RETURN_IF_ERROR(
       c.require(x.at(axis) == in, "x", text_of(x), std::to_string(in) + " inputs, as weight " + text_of(w)));
   Dims y = with_extent(x, axis, out);
@@ -109,7 +117,7 @@ OpWork linear_work(const OpSizes& s) {
 
 kernels::LinearArgs linear_args(const OwnedOp& op, const dpi_op_call& call) {
   return {op.as<kernels::LinearAttrs>(), input_tensor(op, call, 0), op.param(0), op.param(1),
-          output_tensor(op, call, 0)};
+          output_tensor(op, call, 0),    input_tensor(op, call, 1), call.scratch};
 }
 
 }  // namespace dpi

@@ -53,6 +53,9 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
   if (options.fold && options.fuse) {
     DPI_ASSIGN_OR_RETURN(p, plan::fold_numeric(std::move(p)));
   }
+  if (options.fold) {
+    DPI_ASSIGN_OR_RETURN(p, plan::fold_target(std::move(p)));
+  }
   if (options.fuse) {
     DPI_ASSIGN_OR_RETURN(p, plan::fuse_dense(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, join_layers(std::move(p), options));

@@ -226,6 +226,20 @@ def cross(folder, layers, scale):
     return m.finish(m.b.linear(x, m.noise(1, n, scale=0.2)), folder)
 
 
+def target(folder, mean, weight):
+    """Target attention over [q, k, q - k, q k], vectors of this mean over deviation, the difference's weights so many times the others'."""
+    m = Maker(f"target_m{mean:g}_w{weight:g}")
+    m.b.table("t", (mean + m.noise(50, 16)).astype(np.float32))
+    q = m.b.expand(m.b.reshape(m.b.embed(m.categorical(0), "t"), [1, 16]), [6, 16])
+    k = m.b.embed(m.sequence(1), "t", pooling="none")
+    w = m.noise(24, 64, scale=1 / 8)
+    w[:, 32:48] *= weight
+    w[:, 48:] /= 1 + mean
+    h = m.b.relu(m.b.linear(m.b.concat([q, k, m.b.sub(q, k), m.b.mul(q, k)]), w, m.noise(24, scale=0.1)))
+    pooled = m.b.reduce("mean", m.b.mul(m.b.linear(h, m.noise(1, 24, scale=0.2)), m.b.sub(k, m.b.const(np.float32([mean])))), axis=0)
+    return m.finish(m.layers(pooled), folder)
+
+
 def constructed(folder):
     """(make, arguments) of every constructed case."""
     for ratio in (0.5, 1, 2, 8, 700, 1e6):
@@ -241,4 +255,5 @@ def constructed(folder):
     yield fm, (folder, 16, 6, 0.2, 4, 3)
     yield fm, (folder, 16, 3, 0.3, 5, 0, 100.0)
     yield from ((many_columns, (folder, n)) for n in (12, 60))
+    yield from ((target, (folder, mean, weight)) for mean in (0, 1, 8) for weight in (0.3, 1.0, 1.15, 3.0))
     yield from ((cross, (folder, n, s)) for n, s in ((1, 0.3), (3, 0.3), (3, 1.0), (6, 0.5)))

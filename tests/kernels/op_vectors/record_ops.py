@@ -132,6 +132,11 @@ def record_linear(rec, rng):
         x, w, b = f32(rng, rows, n, dim), f32(rng, out, n), f32(rng, out) if bias else None
         y = np.einsum("on,rnd->rod", f64(w), f64(x)) + (f64(b)[:, None] if bias else 0)
         rec.add("Linear", f"field_{n}x{out}x{dim}_r{rows}", rows, [x], [y], dict(groups=1, axis=1), [w, b])
+    for rows, places, n_in, n_once, out, bias in ((0, 2, 3, 4, 5, 1), (1, 1, 1, 1, 1, 0), (35, 5, 7, 3, 17, 1), (2, 50, 16, 33, 8, 0)):
+        x, once = f32(rng, rows, places, n_in), f32(rng, rows, 1, n_once)
+        w, b = f32(rng, out, n_in + n_once), f32(rng, out) if bias else None
+        y = f64(x) @ f64(w[:, :n_in]).T + f64(once) @ f64(w[:, n_in:]).T + (f64(b) if bias else 0)
+        rec.add("Linear", f"once_{n_in}+{n_once}x{out}_r{rows}", rows, [x, once], [y], dict(groups=1, axis=0), [w, b])
 
 
 def record_matmul(rec, rng):

@@ -16,12 +16,18 @@ struct LinearAttrs {
 /// [.., G, out]. kField: x [.., n, d], weight [out, n], bias [out], dst [.., out, d]; contracts n. x: [rows,
 /// .., in]; dst: [rows, .., out]; weight [groups?, out, in]; bias [groups?, out] or null. dst aliases
 /// nothing.
+///
+/// once (kLast, groups == 1; data null when absent; not in the format, the plan makes it): [rows, n], a
+/// vector that stands behind x in every place of a row: weight is [out, in + n] then. scratch: in cpu only,
+/// and there only with `once`.
 struct LinearArgs {
   LinearAttrs attrs;
   Tensor x;
   Param weight;
   Param bias;
   Tensor dst;
+  Tensor once;
+  void* scratch = nullptr;
 };
 
 namespace ref {

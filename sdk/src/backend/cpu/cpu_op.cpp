@@ -65,6 +65,10 @@ void run_recurrent(const CpuOp& op, const dpi_op_call& call) {
                          {packed, packed + op.f->gemm_packed_floats(input.d[0], input.d[1])});
 }
 
+void run_linear_once(const CpuOp& op, const dpi_op_call& call) {
+  op.f->linear_once(linear_args(op.op, call), op.packed.get());
+}
+
 /// What one kind does. The vector form is taken where it accepts the op (`refusal`), else the plain one.
 struct CpuForm {
   OpKind kind;
@@ -157,7 +161,31 @@ Status pack_all(CpuOp& op, const std::vector<Matrix>& matrices) {
   return ok_status();
 }
 
+/// The scratch of a call, in whole cache lines.
+size_t scratch_bytes(int64_t floats) { return (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64; }
+
+/// Columns [begin, end) of the weight.
+std::vector<float> columns_of(const kernels::Param& w, int64_t begin, int64_t end) {
+  const int64_t in = w.dims.at(-1);
+  std::vector<float> columns;
+  for (int64_t o = 0; o < w.dims.at(-2); ++o)
+    columns.insert(columns.end(), w.data + o * in + begin, w.data + o * in + end);
+  return columns;
+}
+
+Status pack_once(CpuOp& op) {
+  const kernels::Param w = op.op.param(0);
+  const int64_t n = w.dims.at(-2), in = op.op.input(0).dims.at(-1), all = w.dims.at(-1);
+  const std::vector<float> places = columns_of(w, 0, in), once = columns_of(w, in, all);
+  DPI_RETURN_IF_ERROR(pack_all(op, {{places.data(), n, in}, {once.data(), n, all - in}}));
+  op.op.drop_param(0);
+  op.run = run_linear_once;
+  op.scratch_per_call = scratch_bytes(cpu::kOnceRows * n);
+  return ok_status();
+}
+
 Status pack_product(CpuOp& op) {
+  if (op.op.kind == OpKind::kLinear && !is_absent(op.op.input(1))) return pack_once(op);
   int64_t groups = 1;
   if (op.op.kind == OpKind::kLinear) {
     const auto& attrs = op.op.as<kernels::LinearAttrs>();
@@ -189,8 +217,7 @@ Status pack_recurrent(CpuOp& op) {
   DPI_RETURN_IF_ERROR(pack_all(op, matrices));
   op.op.drop_param(0);
   op.op.drop_param(1);
-  const int64_t floats = op.f->recurrent_scratch_floats(op.op.input(0).dims.d[0], in, m);
-  op.scratch_per_call = (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64;
+  op.scratch_per_call = scratch_bytes(op.f->recurrent_scratch_floats(op.op.input(0).dims.d[0], in, m));
   return ok_status();
 }
 

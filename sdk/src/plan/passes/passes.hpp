@@ -3,8 +3,8 @@
 //
 //   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action > recognise_pairs >
 //   fold_affine > split_fm > fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_numeric >
-//   fuse_dense > merge_dense > hoist_shared > merge_dense > fuse_elementwise > fuse_lookup > place_outputs >
-//   place_tiered > narrow_activations > schedule
+//   fold_target > fuse_dense > merge_dense > hoist_shared > merge_dense > fuse_elementwise > fuse_lookup >
+//   place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
 #include "plan/analysis/ir.hpp"
@@ -31,6 +31,9 @@ Result<Plan> recognise_pairs(Plan plan);
 Result<Plan> fold_affine(Plan plan);
 /// x_j v_j in front of Linear layers: the raw x_j and one column W v_j instead.
 Result<Plan> fold_numeric(Plan plan);
+/// A Linear over [q, k, q - k, q k] at every place of a history: the columns of the difference go to those of
+/// q and k, and q is multiplied once per row.
+Result<Plan> fold_target(Plan plan);
 
 /// What FM sums of shared rows is summed once per user.
 Result<Plan> split_fm(Plan plan);
