@@ -19,6 +19,20 @@ constexpr Functions kAvx2Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
 #define DPI_CPU_SET avx512
 constexpr Functions kAvx512Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
 #undef DPI_CPU_SET
+constexpr Functions with_bf16(Functions f) {
+#define DPI_CPU_REPLACE(result, name, params) f.name = avx512_bf16::name;
+  DPI_CPU_BF16_FUNCTIONS(DPI_CPU_REPLACE)
+#undef DPI_CPU_REPLACE
+  return f;
+}
+constexpr Functions with_int8(Functions f) {
+#define DPI_CPU_REPLACE(result, name, params) f.name = avx512_vnni::name;
+  DPI_CPU_INT8_FUNCTIONS(DPI_CPU_REPLACE)
+#undef DPI_CPU_REPLACE
+  return f;
+}
+constexpr Functions kAvx512Bf16Functions = with_bf16(kAvx512Functions);
+constexpr Functions kAvx512VnniFunctions = with_int8(kAvx512Functions);
 #endif
 #undef DPI_CPU_FIELD
 
@@ -33,7 +47,8 @@ const Functions& best() {
 }  // namespace
 
 const char* isa_name(Isa isa) {
-  return isa == Isa::kAvx512 ? "avx512" : isa == Isa::kAvx2 ? "avx2" : "scalar";
+  constexpr const char* kNames[] = {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni"};
+  return kNames[static_cast<int>(isa)];
 }
 
 #if defined(__x86_64__)
@@ -43,11 +58,15 @@ bool isa_supported(Isa isa) {
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (isa == Isa::kScalar) return true;
   if (isa == Isa::kAvx2) return avx2;
+  if (isa == Isa::kAvx512Vnni && !__builtin_cpu_supports("avx512vnni")) return false;
+  if (isa == Isa::kAvx512Bf16 && !__builtin_cpu_supports("avx512bf16")) return false;
   return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
 const Functions& functions(Isa isa) {
+  if (isa == Isa::kAvx512Bf16) return kAvx512Bf16Functions;
+  if (isa == Isa::kAvx512Vnni) return kAvx512VnniFunctions;
   if (isa == Isa::kAvx512) return kAvx512Functions;
   return isa == Isa::kAvx2 ? kAvx2Functions : kScalarFunctions;
 }
@@ -57,7 +76,9 @@ bool isa_supported(Isa isa) { return isa == Isa::kScalar; }
 const Functions& functions(Isa) { return kScalarFunctions; }
 #endif
 
-Isa best_isa() {
+Isa best_isa(Weights weights) {
+  if (weights == Weights::kInt8 && isa_supported(Isa::kAvx512Vnni)) return Isa::kAvx512Vnni;
+  if (weights == Weights::kBf16 && isa_supported(Isa::kAvx512Bf16)) return Isa::kAvx512Bf16;
   if (isa_supported(Isa::kAvx512)) return Isa::kAvx512;
   return isa_supported(Isa::kAvx2) ? Isa::kAvx2 : Isa::kScalar;
 }

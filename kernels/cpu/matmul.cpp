@@ -291,8 +291,8 @@ void linear_last(const LinearArgs& a) {
 
 void linear(const LinearArgs& a) { a.attrs.axis == LinearAxis::kField ? linear_field(a) : linear_last(a); }
 
-/// axis last; packed: the groups' weights by gemm_pack, one behind the other.
-void linear_packed(const LinearArgs& a, const float* packed) {
+/// axis last; w: the groups' weights, one behind the other.
+void linear_packed(const LinearArgs& a, const GemmWeights& w) {
   const Slices s = slices_of(a);
   const int64_t x_size = s.outer * s.x_groups * s.in, dst_size = s.outer * s.groups * s.out;
   // All rows and slices in one product where both sides are evenly spaced, else the slices of a row at a
@@ -304,14 +304,14 @@ void linear_packed(const LinearArgs& a, const float* packed) {
   c.m = flat ? a.dst.rows * s.outer : s.outer;
   c.ldx = s.outer == 1 ? a.x.row_stride : s.x_groups * s.in;
   c.ldd = s.outer == 1 ? a.dst.row_stride : s.groups * s.out;
-  const int64_t stride = gemm_packed_floats(s.out, s.in);
+  c.scratch = w.scratch;
   for (int64_t r = 0; r < (flat ? min_of<int64_t>(a.dst.rows, 1) : a.dst.rows); ++r) {
     for (int64_t g = 0; g < s.groups; ++g) {
       c.x = row_of(a.x, r) + (s.x_groups > 1 ? g : 0) * s.in;
       c.dst = row_of(a.dst, r) + g * s.out;
-      c.packed = packed + g * stride;
+      c.packed = static_cast<const char*>(w.packed) + g * w.group_bytes;
       c.bias = a.bias.data == nullptr ? nullptr : a.bias.data + g * s.out;
-      gemm(c);
+      w.gemm(c);
     }
   }
 }

@@ -1,6 +1,6 @@
 // The functions that exist once per instruction set, and the table of them that a device chooses when it is
-// opened. dpi::kernels::cpu::{scalar,avx2,avx512} declare the same names; nothing outside kernels/cpu and
-// sdk/src/backend/cpu uses them.
+// opened. dpi::kernels::cpu::{scalar,avx2,avx512} declare the same names, avx512_bf16 those that differ from
+// avx512; nothing outside kernels/cpu and sdk/src/backend/cpu uses them.
 #pragma once
 
 #include <dpi/kernels/binary.hpp>
@@ -54,6 +54,18 @@ struct RecurrentWeights {
 };
 
 // clang-format off
+#define DPI_CPU_BF16_FUNCTIONS(F)                                                        \
+  F(int64_t, gemm_bf16_words, (int64_t n, int64_t k))                                    \
+  F(void, gemm_bf16_pack, (const float* weight, int64_t n, int64_t k, uint32_t* packed)) \
+  F(int64_t, gemm_bf16_scratch, (int64_t rows, int64_t k))                               \
+  F(void, gemm_bf16, (const GemmCall& c))
+
+#define DPI_CPU_INT8_FUNCTIONS(F)                                                        \
+  F(int64_t, gemm_int8_words, (int64_t n, int64_t k))                                    \
+  F(void, gemm_int8_pack, (const float* weight, int64_t n, int64_t k, uint32_t* packed)) \
+  F(int64_t, gemm_int8_scratch, (int64_t rows, int64_t k))                               \
+  F(void, gemm_int8, (const GemmCall& c))
+
 #define DPI_CPU_FUNCTIONS(F)                                                     \
   F(void, multi_lookup, (const MultiLookupArgs& a))                              \
   F(bool, multi_lookup_fits, (const MultiLookupAttrs& attrs, int64_t spare))     \
@@ -75,13 +87,14 @@ struct RecurrentWeights {
   F(void, view, (const ViewArgs& a))                                             \
   F(void, broadcast_rows, (const BroadcastRowsArgs& a))                          \
   F(void, linear, (const LinearArgs& a))                                         \
-  F(void, linear_packed, (const LinearArgs& a, const float* packed))             \
+  F(void, linear_packed, (const LinearArgs& a, const GemmWeights& w))            \
   F(void, linear_once, (const LinearArgs& a, const float* packed))               \
   F(int64_t, recurrent_scratch_floats, (int64_t steps, int64_t in, int64_t m))   \
   F(void, recurrent_packed, (const RecurrentArgs& a, const RecurrentWeights& w)) \
   F(int64_t, gemm_packed_floats, (int64_t n, int64_t k))                         \
   F(void, gemm_pack, (const float* weight, int64_t n, int64_t k, float* packed)) \
-  F(void, gemm, (const GemmCall& c))
+  F(void, gemm, (const GemmCall& c))                                             \
+  DPI_CPU_BF16_FUNCTIONS(F)
 // clang-format on
 
 #define DPI_CPU_DECLARE(result, name, params) result name params;
@@ -94,23 +107,35 @@ DPI_CPU_FUNCTIONS(DPI_CPU_DECLARE)
 namespace avx512 {
 DPI_CPU_FUNCTIONS(DPI_CPU_DECLARE)
 }
+namespace avx512_bf16 {
+DPI_CPU_BF16_FUNCTIONS(DPI_CPU_DECLARE)
+}
+namespace avx512_vnni {
+DPI_CPU_INT8_FUNCTIONS(DPI_CPU_DECLARE)
+}
 #undef DPI_CPU_DECLARE
 
 #define DPI_CPU_POINTER(result, name, params) result(*name) params = nullptr;
 struct Functions {
   DPI_CPU_FUNCTIONS(DPI_CPU_POINTER)
+  DPI_CPU_INT8_FUNCTIONS(DPI_CPU_POINTER)  // null but in kAvx512Vnni
 };
 #undef DPI_CPU_POINTER
 
-enum class Isa : int32_t { kScalar = 0, kAvx2 = 1, kAvx512 = 2 };
+/// kAvx512Bf16, kAvx512Vnni: avx512 with a processor's own products of bf16 and of int8.
+enum class Isa : int32_t { kScalar = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAvx512Vnni = 4 };
+constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAvx512Vnni};
+
+/// What weights of layers are packed as.
+enum class Weights : int32_t { kF32, kBf16, kInt8 };
 
 const char* isa_name(Isa isa);
 
 /// Whether this processor and its operating system run the set.
 bool isa_supported(Isa isa);
 
-/// The widest supported set.
-Isa best_isa();
+/// The best supported set for such weights. int8: kAvx512Vnni, or the best for kF32, which cannot.
+Isa best_isa(Weights weights = Weights::kF32);
 
 const Functions& functions(Isa isa);
 

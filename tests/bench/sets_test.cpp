@@ -339,7 +339,7 @@ TEST_CASE("products: matmul with transposes, linear over both axes") {
         for (int64_t g = 0; g < groups; ++g)
           f.gemm_pack(w.data() + g * out * in, out, in, packed.data() + g * size);
         args.dst = packed_got.t;
-        f.linear_packed(args, packed.data());
+        f.linear_packed(args, {packed.data(), size * 4, f.gemm, nullptr});
         check_close(packed_got, want, 1e-5);
       }
     }

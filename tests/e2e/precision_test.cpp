@@ -1,5 +1,6 @@
-// Every golden bundle in every precision on the CUDA backend, with and without its library for products,
-// against the reference backend's logits, and what determinism=strict promises.
+// Every golden bundle in every precision of the CUDA and the CPU backend, with and without the GPU's library
+// for products, against the reference backend's logits, and in which batches and threads a row's bits are the
+// same.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -20,6 +21,12 @@ struct Mode {
 };
 
 constexpr Mode kModes[] = {{"fp32", 1e-5f}, {"tf32", 2e-3f}, {"fp16", 5e-3f, true}, {"bf16", 3e-2f}};
+
+std::vector<Mode> modes() {
+  if (device() == "cpu") return {kModes[0], kModes[3]};  // the others are refused: tests/e2e/cli
+  return {std::begin(kModes), std::end(kModes)};
+}
+
 constexpr int64_t kRows = 67;  // more than one tile, no multiple of any
 
 void check_all(const char* small_batch) {
@@ -28,7 +35,7 @@ void check_all(const char* small_batch) {
     const ModelPtr ref = load_bundle(path, {{"device", "ref"}});
     const OneHotRows rows(ref.get(), kRows);
     const BagRows bags(ref.get(), kRows);
-    for (const Mode& mode : kModes) {
+    for (const Mode& mode : modes()) {
       CAPTURE(mode.precision);
       const ModelPtr model = load_bundle(
           path, {{"device", device()}, {"precision", mode.precision}, {"small_batch", small_batch}});
@@ -62,6 +69,7 @@ int64_t saturated(const dpi_model* m) {
 }
 
 TEST_CASE("precision: values that fp16 cannot hold are counted where calls are watched, and only there") {
+  if (device() == "cpu") return;  // no value is narrowed between layers
   const auto counted = [&](const char* name, const char* precision, const char* watched) {
     CAPTURE(name);
     const auto path = std::filesystem::path(source_dir()) / "tests/e2e/golden" / name;
@@ -84,7 +92,7 @@ TEST_CASE("precision: strict gives a row the same bits in every batch") {
   for (const char* name : {"fx_dcnv2_parallel", "fx_deepfm_gelu", "dt_dcn_matrix"}) {
     const std::filesystem::path path =
         std::filesystem::path(source_dir()) / "tests/e2e/golden" / (std::string(name) + ".h5");
-    for (const Mode& mode : kModes) {
+    for (const Mode& mode : modes()) {
       CAPTURE(name);
       CAPTURE(mode.precision);
       const ModelPtr model =
@@ -98,6 +106,34 @@ TEST_CASE("precision: strict gives a row the same bits in every batch") {
         const std::vector<float> first(all.begin(), all.begin() + static_cast<int64_t>(some.size()));
         CHECK(identical(some, first));
       }
+    }
+  }
+}
+
+TEST_CASE(
+    "precision: narrow layers on cpu give a row the same bits in every batch and by every number of "
+    "threads") {
+  if (device() != "cpu") return;
+  constexpr int64_t kMany = 1500;
+  for (const char* isa : {"auto", "avx512", "avx2", "scalar", "avx512_vnni"}) {
+    const std::filesystem::path path = std::filesystem::path(source_dir()) / "weights/demo/bank_dcnv2.h5";
+    CAPTURE(isa);
+    const char* const precision = std::string(isa) == "avx512_vnni" ? "int8" : "bf16";
+    const Pairs one = {{"device", "cpu"}, {"precision", precision}, {"isa", isa}};
+    Pairs two = one;
+    two.emplace_back("threads", "2");
+    dpi_model* raw = nullptr;
+    if (dpi_model_load(path.c_str(), options(one).get(), &raw, nullptr) == DPI_E_UNSUPPORTED) continue;
+    const ModelPtr model(raw), threads = load_bundle(path, two);
+    REQUIRE(model != nullptr);
+    OneHotRows rows(model.get(), kMany);
+    const std::vector<float> all = rows.scores(model.get());
+    CHECK(identical(rows.scores(threads.get()), all));
+    for (const int64_t n : {int64_t{1}, int64_t{7}, int64_t{64}, int64_t{513}}) {
+      rows.batch.rows = n;
+      rows.batch.nnz = n * info_of(model.get()).num_slots;
+      const std::vector<float> some = rows.scores(model.get());
+      CHECK(identical(some, {all.begin(), all.begin() + static_cast<int64_t>(some.size())}));
     }
   }
 }

@@ -81,14 +81,15 @@ TEST_CASE("device: memory that is not there is an error with the size, and is fr
 }
 
 TEST_CASE("device: a precision that there is not is refused") {
-  for (const int32_t precision : {-1, 4}) {
+  for (const int32_t precision : {-1, 5, 4}) {
     backend::BackendRequest request;
     request.device = "cuda_emu";
     request.options.precision = precision;
     request.options.isa = "auto";
     const auto opened = backend::open_backend(request);
     REQUIRE(!opened.ok());
-    CHECK(opened.status().message().find("expected 0 to 3") != std::string::npos);
+    const char* const says = precision == 4 ? "precision int8 was asked; use bf16" : "expected 0 to 3";
+    CHECK(opened.status().message().find(says) != std::string::npos);
   }
 }
 

@@ -149,6 +149,9 @@ int run(const std::string& device) {
   settings.push_back({device, "fp32", "3", "1000000", ""});
   if (device != "cuda_emu") settings.push_back({device, "fp32", "1", "120000", hot_keys});
   if (device == "cuda_emu") settings.push_back({device, "fp16", "1", "0", ""});
+  if (device == "cpu") settings.push_back({device, "bf16", "1", "0", ""});
+  if (device == "cpu" && __builtin_cpu_supports("avx512vnni"))
+    settings.push_back({device, "int8", "1", "0", ""});
   for (const char* folder : {"/weights/demo", "/tests/e2e/op_bundles"}) {
     for (const auto& entry : fs::directory_iterator(source_dir() + folder)) {
       if (entry.path().extension() != ".h5") continue;

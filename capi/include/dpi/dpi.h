@@ -165,7 +165,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   device             cpu | cuda | auto | ref | name     auto   auto: cuda, else cpu, and dpi_model_info_json says why; ref = slow reference;
  *                                                                 name = any plugin: libdpi_<name>.so
  *   device_index       0 ...                               0
- *   precision          fp32 | tf32 | fp16 | bf16           fp32   what a backend lacks is DPI_E_UNSUPPORTED
+ *   precision          fp32 | tf32 | fp16 | bf16 | int8    fp32   cuda: all but int8; cpu: fp32, bf16, int8. What a backend lacks is DPI_E_UNSUPPORTED
  *   threads            1 ... 256                           1      threads that share a call's rows on a backend in host memory, where
  *                                                                 each has work for about 40 us; the environment's; 1 = the caller's
  *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch, nor on the thread's
@@ -188,7 +188,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 dpi_model_info_json) is above it is refused before tables are read.
  *                                                                 Not counted: dpi_context_create, dpi_rows, threads. 0 = tables must
  *                                                                 fit into what the host has free, or all with one call the device
- *   isa                auto | scalar | avx2 | avx512       auto   of the cpu backend
+ *   isa                auto | scalar | avx2 | avx512 | avx512_bf16 | avx512_vnni   auto   of the cpu backend; the last two matter to precision=bf16 and int8 only
  *   in_flight          1 ... 8                             3      chunks of one call in flight on a device with its own memory
  *   small_batch        on | off                            off    one kernel for small batches where the device has one
  *   tuning             default | off | path                default   measured choices of the cuda backend's kernels

@@ -1,6 +1,7 @@
 // The Vec struct of the instruction set this file is compiled for. Every source of kernels/cpu that includes
 // it is compiled once per set, with DPI_ISA naming the set and its namespace:
-// dpi::kernels::cpu::{scalar,avx2,avx512}. Differences between the sets live in vec_<isa>.hpp only.
+// dpi::kernels::cpu::{scalar,avx2,avx512,avx512_bf16}. Differences between the sets live in vec_<isa>.hpp
+// only.
 //
 // Objects compiled for a newer set must not define symbols that other objects could use in their place (the
 // linker keeps one of equal inline functions). Therefore such sources call no inline function of a shared
@@ -22,7 +23,13 @@
 #define DPI_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#if defined(DPI_ISA_AVX512)
+#if defined(DPI_ISA_AVX512_BF16)  // products in bf16 only
+#define DPI_ISA avx512_bf16
+#include "kernels/cpu/simd/vec_avx512.hpp"
+#elif defined(DPI_ISA_AVX512_VNNI)  // products in int8 only
+#define DPI_ISA avx512_vnni
+#include "kernels/cpu/simd/vec_avx512.hpp"
+#elif defined(DPI_ISA_AVX512)
 #define DPI_ISA avx512
 #include "kernels/cpu/simd/vec_avx512.hpp"
 #elif defined(DPI_ISA_AVX2)

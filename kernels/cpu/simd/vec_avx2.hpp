@@ -39,6 +39,15 @@ struct Vec {
   static DPI_INLINE Vec load_bf16(const void* p, int64_t n) {
     return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_u16(p, n)), 16))};
   }
+  static DPI_INLINE __m256i load_words(const uint32_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static DPI_INLINE Vec load_lower_bf16(const uint32_t* p) {
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(load_words(p), 16))};
+  }
+  static DPI_INLINE Vec load_upper_bf16(const uint32_t* p) {
+    return {_mm256_castsi256_ps(_mm256_and_si256(load_words(p), _mm256_set1_epi32(-65536)))};
+  }
   static DPI_INLINE Vec load_i8(const int8_t* p, int64_t n) {
     alignas(16) int8_t part[16] = {};
     if (n < W) {

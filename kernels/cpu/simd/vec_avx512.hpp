@@ -38,6 +38,13 @@ struct Vec {
                              : _mm256_maskz_loadu_epi16(first_lanes(n), p);
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))};
   }
+  // The lower and the upper half of each of W words.
+  static DPI_INLINE Vec load_lower_bf16(const uint32_t* p) {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))};
+  }
+  static DPI_INLINE Vec load_upper_bf16(const uint32_t* p) {
+    return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(-65536)))};
+  }
   static DPI_INLINE Vec load_i8(const int8_t* p, int64_t n) {
     const __m128i b = n >= W ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))
                              : _mm_maskz_loadu_epi8(first_lanes(n), p);

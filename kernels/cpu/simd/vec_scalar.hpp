@@ -51,6 +51,8 @@ struct Vec {
   static DPI_INLINE Vec load_bf16(const void* p, int64_t) {
     return {float_of_bits(static_cast<uint32_t>(load_unaligned<uint16_t>(p)) << 16)};
   }
+  static DPI_INLINE Vec load_lower_bf16(const uint32_t* p) { return {float_of_bits(*p << 16)}; }
+  static DPI_INLINE Vec load_upper_bf16(const uint32_t* p) { return {float_of_bits(*p & 0xffff0000u)}; }
   static DPI_INLINE Vec load_i8(const int8_t* p, int64_t) { return {static_cast<float>(*p)}; }
 
   DPI_INLINE float sum() const { return v; }

@@ -20,8 +20,8 @@ char g_event;
 HostMemory& memory_of(dpi_backend_device* d) { return *reinterpret_cast<HostDevice*>(d)->memory; }
 
 const char* precision_name(int32_t precision) {
-  constexpr const char* kNames[] = {"fp32", "tf32", "fp16", "bf16"};  // as dpi_backend.h numbers them
-  return precision >= 0 && precision < 4 ? kNames[precision] : "of an unknown number";
+  constexpr const char* kNames[] = {"fp32", "tf32", "fp16", "bf16", "int8"};  // as dpi_backend.h numbers them
+  return precision >= 0 && precision < 5 ? kNames[precision] : "of an unknown number";
 }
 
 /// Large blocks start at a huge page and ask for huge pages: random rows of a table would otherwise miss the
@@ -66,10 +66,14 @@ int32_t event_wait(dpi_backend_event*, dpi_backend_stream*, dpi_backend_error*) 
 
 }  // namespace
 
-Status check_precision(const char* backend, const dpi_backend_options& options) {
-  if (options.precision == 0) return {};
-  return unsupported(std::string(backend) + " computes in fp32 only, precision " +
-                     precision_name(options.precision) + " was asked; use fp32, or device=cuda");
+Status check_precision(const char* backend, const dpi_backend_options& options,
+                       std::initializer_list<int32_t> others) {
+  const int32_t asked = options.precision;
+  if (asked == 0 || std::find(others.begin(), others.end(), asked) != others.end()) return {};
+  std::string has = "fp32";
+  for (const int32_t other : others) has += std::string(", ") + precision_name(other);
+  return unsupported(std::string(backend) + " computes in " + has + " only, precision " +
+                     precision_name(asked) + " was asked; use fp32, or device=cuda");
 }
 
 void* HostMemory::take(size_t bytes, size_t alignment, int32_t kind) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -18,8 +19,13 @@ namespace dpi::backend {
 /// Of alloc results: one cache line, one AVX-512 register.
 constexpr uint32_t kHostAlignment = 64;
 
-/// Host memory computes in fp32: kUnsupported, with what to do, when the options ask for another precision.
-Status check_precision(const char* backend, const dpi_backend_options& options);
+/// As dpi_backend_options numbers them.
+constexpr int32_t kPrecisionBf16 = 3, kPrecisionInt8 = 4;
+
+/// Host memory computes in fp32, and in what `others` names: kUnsupported, with what to do, when the options
+/// ask for another precision.
+Status check_precision(const char* backend, const dpi_backend_options& options,
+                       std::initializer_list<int32_t> others = {});
 
 /// Fills err and returns the code; kOk clears the text.
 int32_t report(const Status& status, dpi_backend_error* err) noexcept;

@@ -180,7 +180,7 @@ Examples:
 
 void add_common_flags(CLI::App* app, CommonFlags* flags) {
   app->add_option("--device", flags->device, "ref, cpu, cuda or auto (default auto: the best that works)");
-  app->add_option("--precision", flags->precision, "fp32, tf32, fp16 or bf16 (default fp32)");
+  app->add_option("--precision", flags->precision, "fp32, tf32, fp16, bf16 or int8 (default fp32)");
   app->add_option("--threads", flags->threads, "worker threads for large batches (default 1)")
       ->check(CLI::PositiveNumber);
   app->add_option("--option", flags->options, "any other option of <dpi/dpi.h> as key=value; may be repeated")

@@ -111,8 +111,11 @@ Json memory_json(const Bundle& bundle, const Graph& graph, const ModelOptions& o
                                  {"place_bytes", tiered::row_stride(t)},
                                  {"derived_scalars", t.scalars}});
   }
-  j["host"] = forecast_json(take(forecast_memory(bundle, plan, options, {false, kHostAlignment, 0, 0})));
-  j["gpu"] = forecast_json(take(forecast_memory(bundle, plan, options, {true, kDeviceAlignment, 0, 0})));
+  const int64_t weight = least_weight_bytes(options);
+  j["host"] =
+      forecast_json(take(forecast_memory(bundle, plan, options, {false, kHostAlignment, 0, 0, weight})));
+  j["gpu"] =
+      forecast_json(take(forecast_memory(bundle, plan, options, {true, kDeviceAlignment, 0, 0, weight})));
   return j;
 }
 

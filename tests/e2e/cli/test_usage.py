@@ -49,8 +49,7 @@ def test_options(dpi, bundle, command):
     dpi(command, bundle, "--precision", "fp99").fails(1, "fp99")
 
 
-@pytest.mark.parametrize("device", ["ref", "cpu"])
-@pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
+@pytest.mark.parametrize("device, precision", [("ref", "tf32"), ("ref", "fp16"), ("ref", "bf16"), ("ref", "int8"), ("cpu", "tf32"), ("cpu", "fp16")])
 def test_a_precision_that_a_device_has_not_is_named(dpi, bundle, device, precision):
     dpi("verify", bundle, "--device", device, "--precision", precision).fails(3, device, f"precision {precision} was asked", "use fp32")
 

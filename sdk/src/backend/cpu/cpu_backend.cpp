@@ -22,29 +22,41 @@ namespace cpu = kernels::cpu;
 
 struct CpuDevice : HostDevice {
   cpu::Isa isa = cpu::Isa::kScalar;
+  cpu::Weights weights = cpu::Weights::kF32;
 };
 
 CpuDevice& device_of(dpi_backend_device* d) {
   return *static_cast<CpuDevice*>(reinterpret_cast<HostDevice*>(d));
 }
 
-Result<cpu::Isa> parse_isa(const std::string& text) {
-  if (text == "auto" || text.empty()) return cpu::best_isa();
-  for (const cpu::Isa isa : {cpu::Isa::kScalar, cpu::Isa::kAvx2, cpu::Isa::kAvx512}) {
+Result<cpu::Isa> parse_isa(const std::string& text, cpu::Weights weights) {
+  if (text == "auto" || text.empty()) return cpu::best_isa(weights);
+  for (const cpu::Isa isa : cpu::kIsas) {
     if (text != cpu::isa_name(isa)) continue;
     if (cpu::isa_supported(isa)) return isa;
     return unsupported("isa=" + text + ": this processor lacks it; isa=auto takes the best it has");
   }
-  return invalid_argument("isa='" + text + "' is none of auto, scalar, avx2, avx512");
+  return invalid_argument("isa='" + text +
+                          "' is none of auto, scalar, avx2, avx512, avx512_bf16, avx512_vnni");
+}
+
+/// Of precision, which has passed check_precision.
+cpu::Weights weights_of(int32_t precision) {
+  if (precision == kPrecisionInt8) return cpu::Weights::kInt8;
+  return precision == kPrecisionBf16 ? cpu::Weights::kBf16 : cpu::Weights::kF32;
 }
 
 Result<CpuDevice> make_device(const dpi_backend_options& o) {
-  DPI_RETURN_IF_ERROR(check_precision("cpu", o));
+  DPI_RETURN_IF_ERROR(check_precision("cpu", o, {kPrecisionBf16, kPrecisionInt8}));
   if (o.device_index > 0) {
     return Status(Code::kNoDevice, "cpu has one device, index " + std::to_string(o.device_index) + " asked");
   }
   CpuDevice device;
-  DPI_ASSIGN_OR_RETURN(device.isa, parse_isa(o.isa != nullptr ? o.isa : "auto"));
+  device.weights = weights_of(o.precision);
+  DPI_ASSIGN_OR_RETURN(device.isa, parse_isa(o.isa != nullptr ? o.isa : "auto", device.weights));
+  if (device.weights == cpu::Weights::kInt8 && device.isa != cpu::Isa::kAvx512Vnni)
+    return unsupported(std::string("precision int8 needs AVX-512 VNNI, and isa is ") +
+                       cpu::isa_name(device.isa) + "; use bf16 or fp32");
   device.memory = std::make_unique<HostMemory>(o.memory);
   return device;
 }
@@ -89,7 +101,7 @@ int32_t cpu_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backe
     auto op = std::make_unique<CpuOp>();
     DPI_ASSIGN_OR_RETURN(op->op, own_op(*desc));
     DPI_RETURN_IF_ERROR(check_op(op->op));
-    DPI_RETURN_IF_ERROR(choose(*op, device_of(d).isa));
+    DPI_RETURN_IF_ERROR(choose(*op, device_of(d).isa, device_of(d).weights));
     copy_text(op->report, text, cap);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());
     return ok_status();
@@ -98,8 +110,8 @@ int32_t cpu_op_prepare(dpi_backend_device* d, const dpi_op_desc* desc, dpi_backe
 
 void cpu_op_free(dpi_backend_device*, dpi_backend_op* op) { delete reinterpret_cast<CpuOp*>(op); }
 
-size_t cpu_op_scratch_bytes(const dpi_backend_op* op, int64_t) {
-  return reinterpret_cast<const CpuOp*>(op)->scratch_per_call;
+size_t cpu_op_scratch_bytes(const dpi_backend_op* op, int64_t rows) {
+  return scratch_bytes(*reinterpret_cast<const CpuOp*>(op), rows);
 }
 
 size_t cpu_op_bytes(const dpi_backend_op* op) {

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "kernels/cpu/pack_bf16.hpp"
+#include "kernels/cpu/pack_int8.hpp"
 #include "ops/table.hpp"
 
 namespace dpi::backend {
@@ -28,7 +30,9 @@ void run_plain(const CpuOp& op, const dpi_op_call& call) {
 void run_ref(const CpuOp& op, const dpi_op_call& call) { form_of(op.op.kind).ref(op.op, call); }
 
 void run_linear(const CpuOp& op, const dpi_op_call& call) {
-  op.f->linear_packed(linear_args(op.op, call), op.packed.get());
+  cpu::GemmWeights w = op.weights;
+  w.scratch = call.scratch;
+  op.f->linear_packed(linear_args(op.op, call), w);
 }
 
 void run_dense(const CpuOp& op, const dpi_op_call& call) {
@@ -36,6 +40,7 @@ void run_dense(const CpuOp& op, const dpi_op_call& call) {
   cpu::GemmCall c;
   c.x = a.x.data;
   c.packed = op.packed.get();
+  c.scratch = call.scratch;
   c.bias = a.bias.data;
   c.mul = a.mul.data;
   c.add = a.add.data;
@@ -55,18 +60,18 @@ void run_dense(const CpuOp& op, const dpi_op_call& call) {
   c.p[0] = a.p0.data;
   c.p[1] = a.p1.data;
   c.p[2] = a.p2.data;
-  op.f->gemm(c);
+  op.weights.gemm(c);
 }
 
 void run_recurrent(const CpuOp& op, const dpi_op_call& call) {
   const kernels::Dims input = op.op.param(0).dims;
-  const float* packed = op.packed.get();
+  const auto* packed = static_cast<const float*>(op.packed.get());
   op.f->recurrent_packed(recurrent_args(op.op, call),
                          {packed, packed + op.f->gemm_packed_floats(input.d[0], input.d[1])});
 }
 
 void run_linear_once(const CpuOp& op, const dpi_op_call& call) {
-  op.f->linear_once(linear_args(op.op, call), op.packed.get());
+  op.f->linear_once(linear_args(op.op, call), static_cast<const float*>(op.packed.get()));
 }
 
 /// What one kind does. The vector form is taken where it accepts the op (`refusal`), else the plain one.
@@ -140,6 +145,13 @@ std::string refusal(const CpuOp& op) {
   return {};
 }
 
+Status hold_packed(CpuOp& op, size_t bytes) {
+  op.packed.reset(std::aligned_alloc(64, std::max<size_t>((bytes + 63) / 64 * 64, 64)));
+  if (op.packed == nullptr) return {Code::kOutOfMemory, "no memory for packed weights"};
+  op.packed_bytes = bytes;
+  return ok_status();
+}
+
 /// [n, k], row-major.
 struct Matrix {
   const float* data;
@@ -150,10 +162,8 @@ struct Matrix {
 Status pack_all(CpuOp& op, const std::vector<Matrix>& matrices) {
   int64_t size = 0;
   for (const Matrix& m : matrices) size += op.f->gemm_packed_floats(m.n, m.k);
-  op.packed = make_aligned(size);
-  op.packed_bytes = static_cast<size_t>(size) * sizeof(float);
-  if (op.packed == nullptr) return {Code::kOutOfMemory, "no memory for packed weights"};
-  float* to = op.packed.get();
+  DPI_RETURN_IF_ERROR(hold_packed(op, static_cast<size_t>(size) * sizeof(float)));
+  auto* to = static_cast<float*>(op.packed.get());
   for (const Matrix& m : matrices) {
     op.f->gemm_pack(m.data, m.n, m.k, to);
     to += op.f->gemm_packed_floats(m.n, m.k);
@@ -162,7 +172,7 @@ Status pack_all(CpuOp& op, const std::vector<Matrix>& matrices) {
 }
 
 /// The scratch of a call, in whole cache lines.
-size_t scratch_bytes(int64_t floats) { return (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64; }
+size_t whole_lines(int64_t floats) { return (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64; }
 
 /// Columns [begin, end) of the weight.
 std::vector<float> columns_of(const kernels::Param& w, int64_t begin, int64_t end) {
@@ -180,12 +190,64 @@ Status pack_once(CpuOp& op) {
   DPI_RETURN_IF_ERROR(pack_all(op, {{places.data(), n, in}, {once.data(), n, all - in}}));
   op.op.drop_param(0);
   op.run = run_linear_once;
-  op.scratch_per_call = scratch_bytes(cpu::kOnceRows * n);
+  op.scratch_per_call = whole_lines(cpu::kOnceRows * n);
   return ok_status();
 }
 
-Status pack_product(CpuOp& op) {
-  if (op.op.kind == OpKind::kLinear && !is_absent(op.op.input(1))) return pack_once(op);
+/// Why a product stays in fp32 although narrow weights are asked for; null = it does not. Narrow layers gain
+/// nothing by it (400 -> 16 in bf16: 1.0 times), and a score hangs on few terms of them.
+const char* refusal_of(cpu::Weights weights, const kernels::Param& w) {
+  constexpr int64_t kNarrow = 16;
+  if (w.dims.at(-2) <= kNarrow) return "16 columns and fewer gain nothing";
+  const int64_t size = w.dims.size();
+  if (weights == cpu::Weights::kBf16)
+    return cpu::bf16_holds_all(w.data, size) ? nullptr : "a weight is beyond its largest value";
+  if (w.dims.at(-1) > cpu::kInt8Depth) return "sums of so many terms do not fit";
+  return cpu::all_finite(w.data, size) ? nullptr : "a weight is not finite";
+}
+
+/// A product with its form of weights: what of Functions belongs together.
+struct ProductForm {
+  int64_t (*words)(int64_t n, int64_t k);
+  void (*pack)(const float* weight, int64_t n, int64_t k, uint32_t* packed);
+  int64_t (*scratch)(int64_t rows, int64_t k);
+  void (*gemm)(const cpu::GemmCall& c);
+};
+
+ProductForm product_form(cpu::Weights weights, const F& f) {
+  if (weights == cpu::Weights::kBf16)
+    return {f.gemm_bf16_words, f.gemm_bf16_pack, f.gemm_bf16_scratch, f.gemm_bf16};
+  return {f.gemm_int8_words, f.gemm_int8_pack, f.gemm_int8_scratch, f.gemm_int8};
+}
+
+/// Packs `groups` weights [n, k] one behind the other, `words` (as many as of float32) each.
+template <class Word>
+Status pack_groups(CpuOp& op, int64_t groups, int64_t words,
+                   void (*pack)(const float*, int64_t, int64_t, Word*)) {
+  const kernels::Param w = op.op.param(0);
+  const int64_t n = w.dims.at(-2), k = w.dims.at(-1);
+  DPI_RETURN_IF_ERROR(hold_packed(op, static_cast<size_t>(groups * words) * sizeof(Word)));
+  op.weights.group_bytes = words * static_cast<int64_t>(sizeof(Word));
+  op.weights.packed = op.packed.get();
+  for (int64_t g = 0; g < groups; ++g)
+    pack(w.data + g * n * k, n, k, static_cast<Word*>(op.packed.get()) + g * words);
+  op.op.drop_param(0);
+  return ok_status();
+}
+
+const char* name_of(cpu::Weights weights) { return weights == cpu::Weights::kBf16 ? "bf16" : "int8"; }
+
+/// Products that have no form with narrow weights.
+void refuse_narrow(CpuOp& op, cpu::Weights weights) {
+  if (weights != cpu::Weights::kF32)
+    op.report += std::string("; refused: ") + name_of(weights) + ": no such form";
+}
+
+Status pack_product(CpuOp& op, cpu::Weights weights) {
+  if (op.op.kind == OpKind::kLinear && !is_absent(op.op.input(1))) {
+    refuse_narrow(op, weights);
+    return pack_once(op);
+  }
   int64_t groups = 1;
   if (op.op.kind == OpKind::kLinear) {
     const auto& attrs = op.op.as<kernels::LinearAttrs>();
@@ -197,11 +259,21 @@ Status pack_product(CpuOp& op) {
   }
   const kernels::Param w = op.op.param(0);
   const int64_t n = w.dims.at(-2), k = w.dims.at(-1);
-  std::vector<Matrix> matrices;
-  for (int64_t g = 0; g < groups; ++g) matrices.push_back({w.data + g * n * k, n, k});
-  DPI_RETURN_IF_ERROR(pack_all(op, matrices));
-  op.op.drop_param(0);
-  return ok_status();
+  const bool plain = weights == cpu::Weights::kF32;
+  const char* const refused = plain ? nullptr : refusal_of(weights, w);
+  if (refused != nullptr) op.report += std::string("; refused: ") + name_of(weights) + ": " + refused;
+  if (plain || refused != nullptr) {
+    op.weights.gemm = op.f->gemm;
+    return pack_groups(op, groups, op.f->gemm_packed_floats(n, k), op.f->gemm_pack);
+  }
+  const ProductForm form = product_form(weights, *op.f);
+  op.weights.gemm = form.gemm;
+  op.scratch = form.scratch;
+  op.product_k = k;
+  op.product_rows = std::max<int64_t>(op.op.output(0).dims.size() / (groups * n), 1);
+  op.report +=
+      std::string(form.scratch(1, k) > 0 ? ", weights and inputs in " : ", weights in ") + name_of(weights);
+  return pack_groups(op, groups, form.words(n, k), form.pack);
 }
 
 Status pack_recurrent(CpuOp& op) {
@@ -217,26 +289,30 @@ Status pack_recurrent(CpuOp& op) {
   DPI_RETURN_IF_ERROR(pack_all(op, matrices));
   op.op.drop_param(0);
   op.op.drop_param(1);
-  op.scratch_per_call = scratch_bytes(op.f->recurrent_scratch_floats(op.op.input(0).dims.d[0], in, m));
+  op.scratch_per_call = whole_lines(op.f->recurrent_scratch_floats(op.op.input(0).dims.d[0], in, m));
   return ok_status();
 }
 
-Status pack(CpuOp& op) {
-  if (op.op.kind == OpKind::kRecurrent) return pack_recurrent(op);
+Status pack(CpuOp& op, cpu::Weights weights) {
+  if (op.op.kind == OpKind::kRecurrent) {
+    refuse_narrow(op, weights);
+    return pack_recurrent(op);
+  }
   const bool product = op.op.kind == OpKind::kLinear || op.op.kind == OpKind::kDense;
-  return product ? pack_product(op) : ok_status();
+  return product ? pack_product(op, weights) : ok_status();
 }
 
 }  // namespace
 
-void FreeAligned::operator()(float* p) const { std::free(p); }
+void FreeAligned::operator()(void* p) const { std::free(p); }
 
-AlignedFloats make_aligned(int64_t n) {
-  const size_t bytes = (static_cast<size_t>(n) * sizeof(float) + 63) / 64 * 64;
-  return AlignedFloats(static_cast<float*>(std::aligned_alloc(64, bytes > 0 ? bytes : 64)));
+size_t scratch_bytes(const CpuOp& op, int64_t rows) {
+  if (op.scratch == nullptr) return op.scratch_per_call;
+  const auto bytes = static_cast<size_t>(op.scratch(rows * op.product_rows, op.product_k));
+  return (bytes + 63) / 64 * 64;
 }
 
-Status choose(CpuOp& op, cpu::Isa isa) {
+Status choose(CpuOp& op, cpu::Isa isa, cpu::Weights weights) {
   op.f = &cpu::functions(isa);
   const CpuForm& c = kForms[static_cast<size_t>(op.op.kind)];
   const std::string name = std::string("cpu.") + cpu::isa_name(isa);
@@ -244,7 +320,7 @@ Status choose(CpuOp& op, cpu::Isa isa) {
   if (reason.empty()) {
     op.run = c.vector;
     op.report = "chosen: " + name;
-    return pack(op);
+    return pack(op, weights);
   }
   if (c.plain == nullptr) return unsupported("op '" + op.op.name + "': " + name + ": " + reason);
   op.run = c.plain;

@@ -13,12 +13,11 @@
 
 namespace dpi::backend {
 
-/// Floats at a 64-byte boundary.
+/// Memory at a 64-byte boundary.
 struct FreeAligned {
-  void operator()(float* p) const;
+  void operator()(void* p) const;
 };
-using AlignedFloats = std::unique_ptr<float[], FreeAligned>;
-AlignedFloats make_aligned(int64_t n);
+using AlignedBlock = std::unique_ptr<void, FreeAligned>;
 
 struct CpuOp;
 using CpuRun = void (*)(const CpuOp& op, const dpi_op_call& call);
@@ -27,13 +26,20 @@ struct CpuOp {
   OwnedOp op;
   const kernels::cpu::Functions* f = nullptr;
   CpuRun run = nullptr;
-  AlignedFloats packed;  // Linear, Dense, Recurrent: gemm_pack of the weights, one behind the other
+  AlignedBlock packed;  // Linear, Dense: the weight as `weights` reads it, group by group; of a Linear with
+                        // `once` and of Recurrent gemm_pack of the weights, one behind the other
+  kernels::cpu::GemmWeights weights;  // of `packed`; scratch comes with the call
   size_t packed_bytes = 0;
+  int64_t (*scratch)(int64_t rows, int64_t k) = nullptr;  // of a product with narrow weights
+  int64_t product_rows = 0, product_k = 0;                // of it: rows per row of a call, their width
   size_t scratch_per_call = 0;  // bytes that one call of `run` needs, whatever its rows
   std::string report;           // "chosen: ...; refused: ..."
 };
 
 /// Chooses the implementation and packs weights. `op` has passed check_op.
-Status choose(CpuOp& op, kernels::cpu::Isa isa);
+Status choose(CpuOp& op, kernels::cpu::Isa isa, kernels::cpu::Weights weights);
+
+/// Bytes of scratch that a call of `rows` rows needs.
+size_t scratch_bytes(const CpuOp& op, int64_t rows);
 
 }  // namespace dpi::backend

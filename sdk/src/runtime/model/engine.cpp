@@ -121,9 +121,9 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   DPI_RETURN_IF_ERROR(e->make_plan(bundle));
   if (store == nullptr) DPI_RETURN_IF_ERROR(e->claim_tables(bundle, watch));
   // Only the option's limit is looked at so early: what a device has free is the same once ops are prepared.
-  const int64_t weight_bytes = activation_type(options.precision) == kernels::DType::kF32 ? 4 : 2;
-  DPI_RETURN_IF_ERROR(e->check_limit(bundle, {!e->host_memory(), e->caps_.alignment, 0, 0, weight_bytes,
-                                              e->claims_.given_bytes(), e->tier_claim_.given() != nullptr}));
+  DPI_RETURN_IF_ERROR(
+      e->check_limit(bundle, {!e->host_memory(), e->caps_.alignment, 0, 0, least_weight_bytes(options),
+                              e->claims_.given_bytes(), e->tier_claim_.given() != nullptr}));
   DPI_RETURN_IF_ERROR(e->upload_constants());
   DPI_RETURN_IF_ERROR(e->prepare_ops());
   if (options.small_batch) DPI_RETURN_IF_ERROR(e->prepare_small_batch());

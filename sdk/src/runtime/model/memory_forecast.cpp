@@ -87,6 +87,11 @@ int32_t context_count(const ModelOptions& options) {
   return static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, 1024u));
 }
 
+int64_t least_weight_bytes(const ModelOptions& options) {
+  if (options.precision == Precision::kInt8) return 1;
+  return options.precision == Precision::kFp16 || options.precision == Precision::kBf16 ? 2 : 4;
+}
+
 Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, const ModelOptions& options,
                                        const DeviceSizes& device) {
   MemoryForecast f;

@@ -56,6 +56,9 @@ struct MemoryForecast {
   std::string text() const;
 };
 
+/// Bytes of a packed weight where `precision` narrows it, as far as one can tell without a device.
+int64_t least_weight_bytes(const ModelOptions& options);
+
 /// Fails with kOutOfMemory when sizes overflow.
 Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, const ModelOptions& options,
                                        const DeviceSizes& device);

@@ -15,7 +15,7 @@
 
 namespace dpi {
 
-enum class Precision : int32_t { kFp32 = 0, kTf32 = 1, kFp16 = 2, kBf16 = 3 };
+enum class Precision : int32_t { kFp32 = 0, kTf32 = 1, kFp16 = 2, kBf16 = 3, kInt8 = 4 };
 
 /// Where the rows of a table lie: kAuto = in the host tier when there is one and the table is large.
 enum class TableTier : int32_t { kAuto, kResident, kHost };

@@ -63,6 +63,8 @@ namespace {
 
 Result<std::shared_ptr<const GemmDevice>> make_device(int index, int32_t precision, bool strict,
                                                       const std::string& tuning) {
+  if (precision == 4)
+    return unsupported("cuda has no int8 arithmetic, precision int8 was asked; use bf16, fp16 or device=cpu");
   if (precision < 0 || precision > 3)
     return invalid_argument("precision " + std::to_string(precision) + ", expected 0 to 3");
   auto d = std::make_shared<GemmDevice>();

@@ -1,0 +1,143 @@
+// The product with weights in bf16: two of a column, k and k + 1, in each 32-bit word.
+//
+// Where the processor multiplies bf16 (AVX-512 BF16: the set avx512_bf16) x is rounded too, as it is read,
+// and what is below 2^-126 counts as zero. Elsewhere weights are widened as they are read and x stays
+// float32: half the bytes, the arithmetic of gemm.cpp. Both ways a sum is one sequence over k whatever the
+// tile.
+#include "kernels/cpu/gemm_tiles.hpp"
+#include "kernels/cpu/pack_bf16.hpp"
+#include "kernels/cpu/tables.hpp"
+
+namespace dpi::kernels::cpu::DPI_ISA {
+
+namespace {
+
+DPI_INLINE int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
+
+#if defined(DPI_ISA_AVX512_BF16)
+
+/// n <= W elements, to nearest; what is finite stays finite, as narrow.hpp has it. dst: n of them.
+DPI_INLINE void round_bf16(const float* x, int64_t n, uint16_t* dst) {
+  const Vec v = load_n(x, n), most = Vec::all(0x1.fep127f);
+  const Vec cut = min(most, max(Vec::zero() - most, v));
+  const Vec safe = select(abs(v) < Vec::all(__builtin_inff()), cut, v);
+  const __m256i bits = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(safe.v));
+  const __mmask16 lanes = n >= Vec::W ? static_cast<__mmask16>(0xffff) : first_lanes(n);
+  _mm256_mask_storeu_epi16(dst, lanes, bits);
+}
+
+/// Both operands in bf16.
+struct Product {
+  using Word = uint32_t;
+  static constexpr bool kScratch = true;
+  static DPI_INLINE int64_t words(int64_t k) { return pairs_of(k); }
+
+  template <int NV>
+  static DPI_INLINE Vec value(const Tile&, int, int, Vec sum) {
+    return sum;
+  }
+
+  /// Rounds the block's rows into scratch, an even number of elements each.
+  static void begin(const GemmCall& c, int64_t first, int64_t rows) {
+    auto* dst = static_cast<uint16_t*>(c.scratch);
+    for (int64_t r = first; r < first + rows; ++r, dst += 2 * pairs_of(c.k)) {
+      const float* x = c.x + r * c.ldx;
+      for_vectors(c.k, [&](int64_t i, int64_t n) { round_bf16(x + i, n, dst + i); });
+      if (c.k % 2 != 0) dst[c.k] = 0;
+    }
+  }
+
+  template <int MR, int NV>
+  static DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
+    const int64_t pairs = pairs_of(t.call->k);
+    const auto* x = static_cast<const uint32_t*>(t.call->scratch) + (t.row - t.first) * pairs;
+    const auto* b = static_cast<const uint32_t*>(t.panel);
+    DPI_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      DPI_UNROLL
+      for (int v = 0; v < NV; ++v) sum[i][v] = Vec::zero();
+    }
+    for (int64_t k = 0; k < pairs; ++k, b += NV * Vec::W) {
+      __m512i w[NV];
+      DPI_UNROLL
+      for (int v = 0; v < NV; ++v) w[v] = _mm512_loadu_si512(b + v * Vec::W);
+      DPI_UNROLL
+      for (int i = 0; i < MR; ++i) {
+        const __m512i a = _mm512_set1_epi32(static_cast<int32_t>(x[i * pairs + k]));
+        DPI_UNROLL
+        for (int v = 0; v < NV; ++v)
+          sum[i][v].v =
+              _mm512_dpbf16_ps(sum[i][v].v, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(w[v]));
+      }
+    }
+  }
+};
+
+#else
+
+/// Weights in bf16, x and sums in float32.
+struct Product {
+  using Word = uint32_t;
+  static constexpr bool kScratch = false;
+  static DPI_INLINE int64_t words(int64_t k) { return pairs_of(k); }
+
+  template <int NV>
+  static DPI_INLINE Vec value(const Tile&, int, int, Vec sum) {
+    return sum;
+  }
+  static DPI_INLINE void begin(const GemmCall&, int64_t, int64_t) {}
+
+  template <int MR, int NV>
+  static DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
+    const int64_t ldx = t.call->ldx, depth = t.call->k;
+    const float* x = t.call->x + t.row * ldx;
+    const auto* b = static_cast<const uint32_t*>(t.panel);
+    DPI_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      DPI_UNROLL
+      for (int v = 0; v < NV; ++v) sum[i][v] = Vec::zero();
+    }
+    int64_t k = 0;
+    for (; k + 2 <= depth; k += 2, b += NV * Vec::W) {
+      step<false>(x + k, ldx, b, sum);
+      step<true>(x + k + 1, ldx, b, sum);
+    }
+    if (k < depth) step<false>(x + k, ldx, b, sum);
+  }
+
+ private:
+  /// x: one k of MR rows; b: the words of k's pair, whose upper halves are the odd ones.
+  template <bool odd, int MR, int NV>
+  static DPI_INLINE void step(const float* x, int64_t ldx, const uint32_t* b, Vec (&sum)[MR][NV]) {
+    Vec w[NV];
+    DPI_UNROLL
+    for (int v = 0; v < NV; ++v)
+      w[v] = odd ? Vec::load_upper_bf16(b + v * Vec::W) : Vec::load_lower_bf16(b + v * Vec::W);
+    DPI_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      const Vec a = Vec::all(x[i * ldx]);
+      DPI_UNROLL
+      for (int v = 0; v < NV; ++v) sum[i][v] = fma(a, w[v], sum[i][v]);
+    }
+  }
+};
+
+#endif
+
+}  // namespace
+
+int64_t gemm_bf16_words(int64_t n, int64_t k) { return (n + Vec::W - 1) / Vec::W * Vec::W * pairs_of(k); }
+
+void gemm_bf16_pack(const float* weight, int64_t n, int64_t k, uint32_t* packed) {
+  pack_bf16(weight, n, k, kPanel, Vec::W, packed);
+}
+
+int64_t gemm_bf16_scratch(int64_t rows, int64_t k) {
+  return Product::kScratch
+             ? min_of(rows, block_rows(k)) * pairs_of(k) * static_cast<int64_t>(sizeof(uint32_t))
+             : 0;
+}
+
+void gemm_bf16(const GemmCall& c) { run_gemm<Product>(c); }
+
+}  // namespace dpi::kernels::cpu::DPI_ISA

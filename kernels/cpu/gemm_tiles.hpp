@@ -1,0 +1,182 @@
+// What every packed product shares: panels of columns, tiles of rows against a panel, what is done with their
+// sums. A product says how its weights and rows of x are read. Included by sources compiled per instruction
+// set only.
+//
+//   struct Product {
+//     using Word = ..;                       // of packed weights
+//     static int64_t words(int64_t k);       // of a packed column
+//     static void begin(c, first, rows);     // before the tiles of rows [first, first + rows)
+//     template <int MR, int NV> static void accumulate(const Tile& t, Vec (&sum)[MR][NV]);
+//     template <int NV> static Vec value(const Tile& t, int i, int v, Vec sum);  // of sum[i][v]
+//   };
+#pragma once
+
+#include "kernels/cpu/gemm.hpp"
+#include "kernels/cpu/spans.hpp"
+
+namespace dpi::kernels::cpu::DPI_ISA {
+
+// Registers: kTileRows x kPanelVecs sums, kPanelVecs columns of the panel and one broadcast of x.
+#if defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX512_BF16) || defined(DPI_ISA_AVX512_VNNI)
+constexpr int kTileRows = 8;
+constexpr int kPanelVecs = 3;
+#elif defined(DPI_ISA_AVX2)
+constexpr int kTileRows = 4;
+constexpr int kPanelVecs = 3;
+#else
+constexpr int kTileRows = 2;
+constexpr int kPanelVecs = 3;
+#endif
+constexpr int kPanel = kPanelVecs * Vec::W;
+constexpr int64_t kBlockFloats =
+    64 * 1024;  // of x: a block of rows stays in the second-level cache while panels pass
+
+/// Rows of x that all panels pass over before the next ones.
+DPI_INLINE int64_t block_rows(int64_t k) {
+  return max_of<int64_t>(kBlockFloats / max_of<int64_t>(k, 1) / kTileRows * kTileRows, 8 * kTileRows);
+}
+
+/// What is done with the sums of one panel's columns.
+struct Epilogue {
+  bool simple;  // identity or relu over the whole panel
+  bool relu;
+};
+
+/// One tile: some rows of x against one panel.
+struct Tile {
+  const GemmCall* call;
+  const void* panel;
+  int64_t first;  // row of the block
+  int64_t row;
+  int64_t col;
+  int64_t cols;  // columns of dst in this panel
+  Epilogue epilogue;
+};
+
+/// What the columns from `col` on of row r have of the rows that many rows share.
+DPI_INLINE const float* shared_part(const GemmCall& c, int64_t r, int64_t col) {
+  return c.shared + (c.row_map == nullptr ? r : c.row_map[r]) * c.ld_shared + col;
+}
+
+template <class Product, int MR, int NV>
+DPI_INLINE void finish_simple(const Tile& t, const Vec (&sum)[MR][NV]) {
+  const GemmCall& c = *t.call;
+  DPI_UNROLL
+  for (int v = 0; v < NV; ++v) {
+    const int64_t n = min_of<int64_t>(t.cols - v * Vec::W, Vec::W);
+    if (n <= 0) return;
+    const int64_t col = t.col + v * Vec::W;
+    const Vec bias = c.bias == nullptr ? Vec::zero() : load_n(c.bias + col, n);
+    DPI_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      const int64_t r = t.row + i;
+      Vec h = Product::template value<NV>(t, i, v, sum[i][v]) + bias;
+      if (c.shared != nullptr) h = h + load_n(shared_part(c, r, col), n);
+      if (t.epilogue.relu) h = max(Vec::zero(), h);
+      if (c.mul != nullptr) h = h * load_n(c.mul + r * c.ld_mul + col, n);
+      if (c.add != nullptr) h = h + load_n(c.add + r * c.ld_add + col, n);
+      store_n(c.dst + r * c.ldd + col, h, n);
+    }
+  }
+}
+
+/// Activations that need more than a register pass: h holds the sums of one row's columns [t.col, t.col +
+/// t.cols).
+inline void finish_row(const Tile& t, int64_t r, float* h) {
+  const GemmCall& c = *t.call;
+  const Span sums{h, 1};
+  if (c.bias != nullptr) binary_span(BinaryKind::kAdd, sums, {c.bias + t.col, 1}, h, t.cols);
+  if (c.shared != nullptr) binary_span(BinaryKind::kAdd, sums, {shared_part(c, r, t.col), 1}, h, t.cols);
+  for (int32_t s = 0; s < c.n_segments; ++s) {
+    const int64_t begin = max_of(c.segments[s].begin, t.col);
+    const int64_t end = min_of(c.segments[s].end, t.col + t.cols);
+    if (begin >= end) continue;
+    SpanUnary f{c.segments[s].act, {}};
+    for (int k = 0; k < 3; ++k) f.p[k] = {c.p[k] == nullptr ? nullptr : c.p[k] + begin, 1};
+    unary_span(f, {h + (begin - t.col), 1}, h + (begin - t.col), end - begin);
+  }
+  if (c.mul != nullptr) binary_span(BinaryKind::kMul, sums, {c.mul + r * c.ld_mul + t.col, 1}, h, t.cols);
+  if (c.add != nullptr) binary_span(BinaryKind::kAdd, sums, {c.add + r * c.ld_add + t.col, 1}, h, t.cols);
+  copy_floats(c.dst + r * c.ldd + t.col, h, t.cols);
+}
+
+template <class Product, int MR, int NV>
+void run_tile(const Tile& t) {
+  Vec sum[MR][NV];
+  Product::template accumulate<MR, NV>(t, sum);
+  if (t.epilogue.simple) {
+    finish_simple<Product, MR, NV>(t, sum);
+    return;
+  }
+  alignas(64) float h[NV * Vec::W];
+  DPI_UNROLL
+  for (int i = 0; i < MR; ++i) {
+    DPI_UNROLL
+    for (int v = 0; v < NV; ++v) Product::template value<NV>(t, i, v, sum[i][v]).store(h + v * Vec::W);
+    finish_row(t, t.row + i, h);
+  }
+}
+
+template <class Product, int NV>
+void run_rows(const Tile& t, int64_t rows) {
+  static_assert(kTileRows <= 8);
+  switch (min_of<int64_t>(rows, kTileRows)) {
+    case 1:
+      return run_tile<Product, 1, NV>(t);
+    case 2:
+      return run_tile<Product, min_of(2, kTileRows), NV>(t);
+    case 3:
+      return run_tile<Product, min_of(3, kTileRows), NV>(t);
+    case 4:
+      return run_tile<Product, min_of(4, kTileRows), NV>(t);
+    case 5:
+      return run_tile<Product, min_of(5, kTileRows), NV>(t);
+    case 6:
+      return run_tile<Product, min_of(6, kTileRows), NV>(t);
+    case 7:
+      return run_tile<Product, min_of(7, kTileRows), NV>(t);
+    default:
+      return run_tile<Product, kTileRows, NV>(t);
+  }
+}
+
+inline Epilogue epilogue_of(const GemmCall& c, int64_t col, int64_t cols) {
+  if (c.n_segments == 0) return {true, false};
+  for (int32_t s = 0; s < c.n_segments; ++s) {
+    const DenseSegment& seg = c.segments[s];
+    if (seg.begin > col || seg.end < col + cols) continue;
+    const bool relu = seg.act.kind == UnaryKind::kRelu;
+    return {relu || seg.act.kind == UnaryKind::kIdentity, relu};
+  }
+  return {false, false};
+}
+
+/// Rows [first, first + rows) against one panel, in tiles of nearly equal height.
+template <class Product>
+void run_block(const GemmCall& c, int64_t first, int64_t rows, int64_t col) {
+  const auto* packed = static_cast<const typename Product::Word*>(c.packed);
+  Tile t{&c, packed + col * Product::words(c.k), first, first, col, min_of<int64_t>(c.n - col, kPanel), {}};
+  t.epilogue = epilogue_of(c, col, t.cols);
+  const int64_t vecs = (t.cols + Vec::W - 1) / Vec::W;
+  int64_t tiles = (rows + kTileRows - 1) / kTileRows;
+  for (int64_t left = rows; left > 0; --tiles) {
+    const int64_t height = (left + tiles - 1) / tiles;
+    if (vecs == 3) run_rows<Product, 3>(t, height);
+    if (vecs == 2) run_rows<Product, 2>(t, height);
+    if (vecs == 1) run_rows<Product, 1>(t, height);
+    t.row += height;
+    left -= height;
+  }
+}
+
+template <class Product>
+void run_gemm(const GemmCall& c) {
+  const int64_t block = block_rows(c.k);
+  for (int64_t first = 0; first < c.m; first += block) {
+    const int64_t rows = min_of(block, c.m - first);
+    Product::begin(c, first, rows);
+    for (int64_t col = 0; col < c.n; col += kPanel) run_block<Product>(c, first, rows, col);
+  }
+}
+
+}  // namespace dpi::kernels::cpu::DPI_ISA

@@ -1,0 +1,152 @@
+// precision=bf16 and int8 of the cpu backend, op by op: which layers get it, what they say, what they keep in
+// memory. What products compute is held by tests/bench/bf16_sets_test.cpp and int8_sets_test.cpp.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <dpi/kernels/linear.hpp>
+
+#include "support/typed_op.hpp"
+
+namespace dpi::test {
+namespace {
+
+using kernels::DType;
+using kernels::OpKind;
+
+constexpr int32_t kFp32 = 0, kBf16 = 3, kInt8 = 4;
+
+struct Device {
+  backend::OpenedBackend b;
+  Status status;
+
+  explicit Device(int32_t precision, const char* isa = "auto") {
+    backend::BackendRequest request;
+    request.device = "cpu";
+    request.options.device_index = -1;
+    request.options.precision = precision;
+    request.options.isa = isa;
+    request.options.lookup = "auto";
+    request.options.tuning = "off";
+    auto opened = backend::open_backend(request);
+    status = opened.ok() ? ok_status() : opened.status();
+    if (opened.ok()) b = opened.value();
+  }
+  ~Device() {
+    if (b.device != nullptr) b.api->close(b.device);
+  }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+};
+
+struct Prepared {
+  std::string report;
+  size_t bytes = 0;
+  size_t scratch[2] = {0, 0};  // of one row, of 4096
+};
+
+/// A Dense of 64 inputs, or a Linear over the field axis.
+Prepared prepare(const Device& d, int64_t out, float weight, bool field_axis = false) {
+  std::vector<float> w(static_cast<size_t>(out * 64), 0.25f);
+  w.back() = weight;
+  const kernels::Param params[] = {{w.data(), {2, {out, 64}}}, {}};
+  const kernels::DenseSegment all{{kernels::UnaryKind::kRelu, 0, 0}, 0, out};
+  const kernels::DenseAttrs dense{&all, 1};
+  const kernels::LinearAttrs field{1, kernels::LinearAxis::kField};
+  const dpi_value_desc in = {field_axis ? kernels::Dims{2, {64, 3}} : kernels::Dims{1, {64}}, 0, 0, 192,
+                             DType::kF32};
+  const dpi_value_desc result = {field_axis ? kernels::Dims{2, {out, 3}} : kernels::Dims{1, {out}}, 0, 0,
+                                 3 * out, DType::kF32};
+  dpi_op_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.kind = field_axis ? OpKind::kLinear : OpKind::kDense;
+  desc.name = "layer";
+  desc.attrs = field_axis ? static_cast<const void*>(&field) : &dense;
+  desc.inputs = &in;
+  desc.outputs = &result;
+  desc.params = params;
+  desc.n_inputs = desc.n_outputs = 1;
+  desc.n_params = 2;
+  desc.max_rows = 4096;
+  dpi_backend_op* op = nullptr;
+  dpi_backend_error err{};
+  char text[1024] = "";
+  const int32_t code = d.b.api->op_prepare(d.b.device, &desc, &op, text, sizeof text, &err);
+  REQUIRE_MESSAGE(code == 0, err.message);
+  Prepared p{
+      text, d.b.api->op_bytes(op), {d.b.api->op_scratch_bytes(op, 1), d.b.api->op_scratch_bytes(op, 4096)}};
+  d.b.api->op_free(d.b.device, op);
+  return p;
+}
+
+bool says(const Prepared& p, const char* text) { return p.report.find(text) != std::string::npos; }
+
+TEST_CASE("cpu bf16: wide layers take half the memory and say what they round, others stay in fp32") {
+  for (const char* isa : {"avx512_bf16", "avx512", "avx2", "scalar"}) {
+    const Device narrow(kBf16, isa), plain(kFp32, isa);
+    if (narrow.status.code() == Code::kUnsupported) continue;
+    REQUIRE(narrow.status.ok());
+    CAPTURE(isa);
+    const bool multiplies = std::string(isa) == "avx512_bf16";
+    const Prepared wide = prepare(narrow, 96, 0.5f), as_before = prepare(plain, 96, 0.5f);
+    CHECK(wide.bytes == as_before.bytes / 2);
+    CHECK(as_before.bytes == 96 * 64 * 4);
+    CHECK(says(wide, multiplies ? "weights and inputs in bf16" : "weights in bf16"));
+    CHECK(wide.scratch[0] == (multiplies ? 64 * 2 : 0));
+    CHECK(wide.scratch[1] == (multiplies ? 1024 * 64 * 2 : 0));  // a block of rows
+    CHECK_FALSE(says(as_before, "bf16,"));
+    CHECK(as_before.scratch[1] == 0);
+    const Prepared few = prepare(narrow, 16, 0.5f), beyond = prepare(narrow, 96, 3.4e38f);
+    CHECK(says(few, "refused: bf16: 16 columns and fewer gain nothing"));
+    CHECK(few.bytes == 16 * 64 * 4);
+    CHECK(says(beyond, "refused: bf16: a weight is beyond its largest value"));
+    CHECK(beyond.bytes == as_before.bytes);
+    CHECK(says(prepare(narrow, 17, -INFINITY), "in bf16"));  // bf16 has infinities
+    CHECK_FALSE(says(prepare(narrow, 32, 0.5f, true), "in bf16"));
+  }
+}
+
+TEST_CASE("cpu bf16: auto takes the processor's own products where it has them, and for bf16 only") {
+  const Device auto_bf16(kBf16), auto_fp32(kFp32), forced(kFp32, "avx512_bf16");
+  REQUIRE(auto_bf16.status.ok());
+  const bool has = forced.status.ok();
+  CHECK((forced.status.ok() || forced.status.code() == Code::kUnsupported));
+  CHECK(says(prepare(auto_bf16, 32, 0.5f), "cpu.avx512_bf16") == has);
+  CHECK_FALSE(says(prepare(auto_fp32, 32, 0.5f), "bf16"));
+}
+
+TEST_CASE("cpu int8: a quarter of the memory, by AVX-512 VNNI or not at all") {
+  for (const char* isa : {"avx512_bf16", "avx512", "avx2", "scalar"}) {
+    const Device d(kInt8, isa);
+    CHECK(d.status.code() == Code::kUnsupported);
+    const bool lacks = d.status.message().find("this processor lacks it") != std::string::npos;
+    CHECK((lacks || d.status.message() ==
+                        std::string("backend 'cpu': precision int8 needs AVX-512 VNNI, and isa is ") + isa +
+                            "; use bf16 or fp32"));
+  }
+  const Device d(kInt8);
+  if (!d.status.ok()) {
+    CHECK(d.status.message().find("precision int8 needs AVX-512 VNNI") != std::string::npos);
+    return;
+  }
+  const Prepared wide = prepare(d, 96, 0.5f);
+  CHECK(says(wide, "cpu.avx512_vnni, weights and inputs in int8"));
+  CHECK(wide.bytes == 96 * 64 + 2 * 96 * 4);  // and two numbers a column
+  CHECK(wide.scratch[0] == 128);              // 64 bytes and a scale, in whole lines
+  CHECK(says(prepare(d, 16, 0.5f), "refused: int8: 16 columns and fewer gain nothing"));
+  CHECK(says(prepare(d, 96, NAN), "refused: int8: a weight is not finite"));
+  CHECK_FALSE(says(prepare(d, 32, 0.5f, true), "in int8"));
+}
+
+TEST_CASE("cpu bf16: other precisions are refused by name") {
+  for (const auto& [precision, name] : {std::pair<int32_t, const char*>{1, "tf32"}, {2, "fp16"}}) {
+    const Device d(precision);
+    CHECK(d.status.code() == Code::kUnsupported);
+    CHECK(d.status.message() ==
+          std::string("backend 'cpu': cpu computes in fp32, bf16, int8 only, precision ") + name +
+              " was asked; use fp32, or device=cuda");
+  }
+}
+
+}  // namespace
+}  // namespace dpi::test

@@ -1,0 +1,163 @@
+// Products in int8 (AVX-512 VNNI) against float64 sums over weights and rows that were rounded alike: odd
+// sizes, tails, more rows than a block, a row's bits in every batch, what is not finite, zeros, scratch.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "kernels/cpu/pack_int8.hpp"
+#include "kernels/cpu/tables.hpp"
+
+namespace {
+
+using namespace dpi::kernels;
+
+std::mt19937& rng() {
+  static std::mt19937 engine(20261124);
+  return engine;
+}
+
+std::vector<float> random_floats(int64_t n, float size = 1) {
+  std::normal_distribution<float> normal(0, size);
+  std::vector<float> v(static_cast<size_t>(n));
+  for (float& x : v) x = normal(rng());
+  return v;
+}
+
+struct Layer {
+  static constexpr float kGuard = 12345.0f;
+  int64_t m, n, k;
+  std::vector<float> x, w, bias;
+  std::vector<uint32_t> packed;
+
+  Layer(int64_t rows, int64_t out, int64_t in)
+      : m(rows),
+        n(out),
+        k(in),
+        x(random_floats(rows * (in + 3), 3)),
+        w(random_floats(out * in)),
+        bias(random_floats(out)) {}
+
+  void pack() {
+    const cpu::Functions& f = cpu::functions(cpu::Isa::kAvx512Vnni);
+    packed.assign(static_cast<size_t>(f.gemm_int8_words(n, k)), 0xffffffffu);
+    f.gemm_int8_pack(w.data(), n, k, packed.data());
+  }
+
+  std::vector<float> run(int64_t first, int64_t rows) const {
+    const cpu::Functions& f = cpu::functions(cpu::Isa::kAvx512Vnni);
+    std::vector<uint32_t> scratch(static_cast<size_t>(f.gemm_int8_scratch(rows, k)) / 4 + 2, 0x7fc07fc0u);
+    std::vector<float> dst(static_cast<size_t>(rows * (n + 5) + 1), kGuard), out;
+    cpu::GemmCall c;
+    c.x = x.data() + first * (k + 3);
+    c.packed = packed.data();
+    c.scratch = scratch.data() + 1;
+    c.bias = bias.data();
+    c.dst = dst.data() + 1;
+    c.m = rows;
+    c.n = n;
+    c.k = k;
+    c.ldx = k + 3;
+    c.ldd = n + 5;
+    f.gemm_int8(c);
+    CHECK(scratch.front() == 0x7fc07fc0u);
+    CHECK(scratch.back() == 0x7fc07fc0u);
+    bool between = dst[0] != kGuard;
+    for (int64_t i = 0; i < rows * (n + 5); ++i) {
+      const float v = dst[static_cast<size_t>(i + 1)];
+      if (i % (n + 5) < n) out.push_back(v);
+      if (i % (n + 5) >= n) between = between || v != kGuard;
+    }
+    CHECK_FALSE(between);
+    return out;
+  }
+
+  /// Element (r, c) over rounded operands; *size: the magnitudes of its terms.
+  double want(int64_t r, int64_t c, double* size) const {
+    const float* const row = x.data() + r * (k + 3);
+    float most = 0;
+    for (int64_t i = 0; i < k; ++i) most = std::max(most, std::fabs(row[i]));
+    const float of_row = most / 127.0f, of_column = int8_scale(w.data() + c * k, k);
+    double sum = 0;
+    *size = std::fabs(bias[static_cast<size_t>(c)]);
+    for (int64_t i = 0; i < k; ++i) {
+      const double q = of_row > 0 ? std::nearbyint(row[i] * (1.0f / of_row)) : 0;
+      const double term = q * cpu::int8_of(w[static_cast<size_t>(c * k + i)], of_column);
+      sum += term;
+      *size += std::fabs(term * of_row * of_column);
+    }
+    return sum * of_row * of_column + bias[static_cast<size_t>(c)];
+  }
+  static float int8_scale(const float* column, int64_t k) { return cpu::int8_scale(column, k); }
+
+  double error(const std::vector<float>& got) const {
+    double worst = got.size() == static_cast<size_t>(m * n) ? 0 : INFINITY;
+    for (size_t i = 0; i < got.size(); ++i) {
+      double size = 0;
+      const double should = want(static_cast<int64_t>(i) / n, static_cast<int64_t>(i) % n, &size);
+      const double e = std::fabs(got[i] - should) / (3e-7 * size + 1e-30);
+      if (!(e <= worst)) worst = std::isnan(e) ? INFINITY : e;
+    }
+    return worst;
+  }
+};
+
+bool has_vnni() { return cpu::isa_supported(cpu::Isa::kAvx512Vnni); }
+
+bool same(const std::vector<float>& a, const std::vector<float>& all, int64_t from) {
+  return std::equal(a.begin(), a.end(), all.begin() + from);
+}
+
+const std::vector<int64_t> kSizes = {1, 2, 3, 5, 15, 16, 17, 33, 47, 48, 49, 98, 131};
+
+}  // namespace
+
+TEST_CASE("int8: sums agree with float64 over what was rounded, and a row's bits are those of every batch") {
+  if (!has_vnni()) return;
+  for (const int64_t m : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{9}, int64_t{67}}) {
+    for (const int64_t n : kSizes) {
+      const int64_t k = kSizes[rng()() % kSizes.size()];
+      CAPTURE(m);
+      CAPTURE(n);
+      CAPTURE(k);
+      Layer p(m, n, k);
+      p.pack();
+      const std::vector<float> all = p.run(0, m);
+      CHECK(p.error(all) <= 1);
+      const auto r = static_cast<int64_t>(rng()() % static_cast<uint64_t>(m));
+      CHECK(same(p.run(r, std::min<int64_t>(m - r, 3)), all, r * n));
+    }
+  }
+}
+
+TEST_CASE("int8: more rows than a block, the deepest sums, and the rounding shows") {
+  if (!has_vnni()) return;
+  Layer p(150, 50, 1202);
+  p.pack();
+  const std::vector<float> all = p.run(0, 150);
+  CHECK(p.error(all) <= 1);
+  CHECK(same(p.run(149, 1), all, 149 * 50));
+  for (float& v : p.w) v *= 1.001f;  // scales only
+  CHECK(p.error(all) > 10);
+  Layer deep(1, 17, cpu::kInt8Depth);
+  for (float& v : deep.w) v = -1;
+  for (float& v : deep.x) v = 1;
+  deep.pack();
+  CHECK(deep.error(deep.run(0, 1)) <= 1);
+}
+
+TEST_CASE("int8: a row that is not finite gets NaN, other rows and zeros are as they are") {
+  if (!has_vnni()) return;
+  for (const float special : {NAN, INFINITY, -INFINITY}) {
+    Layer p(4, 40, 33);
+    p.x[2 * 36 + 32] = special;
+    for (int64_t i = 0; i < 33; ++i) p.x[static_cast<size_t>(36 + i)] = i % 2 == 0 ? 0.0f : -0.0f;
+    std::fill(p.w.begin() + 33, p.w.begin() + 66, 0.0f);  // a column of zeros
+    p.pack();
+    const std::vector<float> got = p.run(0, 4);
+    for (size_t i = 0; i < got.size(); ++i) CHECK(std::isnan(got[i]) == (i / 40 == 2));
+    for (size_t i = 0; i < 40; ++i) CHECK(got[40 + i] == p.bias[i]);
+    CHECK(got[1] == p.bias[1]);
+  }
+}
