@@ -1,0 +1,18 @@
+// How large a host tier of given tables and options is, told before anything is taken (tier_bytes and its
+// neighbours of tiered_store.hpp) and when it is made.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "store/tiered/host_cache.hpp"
+#include "store/tiered_store.hpp"
+
+namespace dpi {
+
+/// Places in front of all others, for the rows that stand for padding.
+int32_t reserved_places(const std::vector<StoreTable>& tables);
+
+tiered::CacheOptions cache_options(const TierOptions& options, int32_t reserved);
+
+}  // namespace dpi
