@@ -89,7 +89,7 @@ TEST_CASE("device: a precision that there is not is refused") {
     const auto opened = backend::open_backend(request);
     REQUIRE(!opened.ok());
     const char* const says = precision == 4 ? "precision int8 was asked; use bf16" : "expected 0 to 3";
-    CHECK(opened.status().message().find(says) != std::string::npos);
+    CHECK_MESSAGE(opened.status().message().find(says) != std::string::npos, opened.status().message());
   }
 }
 

@@ -22,7 +22,7 @@ TEST_CASE("ops: a primitive is found by its name, a fused form and any other nam
 TEST_CASE("ops: the operands of a primitive have room for every input of the format") {
   for (const OpForm& f : op_forms()) {
     if (f.infer == nullptr || !is_executed(f.kind) || f.inputs.positions() == 0) continue;
-    CHECK_MESSAGE(f.inputs.positions() == static_cast<size_t>(f.max_inputs), f.name);
+    CHECK_MESSAGE(f.inputs.positions() >= static_cast<size_t>(f.max_inputs), f.name);  // a plan may give more
     for (size_t i = 0; i < f.inputs.positions(); ++i)
       CHECK_MESSAGE(f.inputs.may_lack(i) == (i >= static_cast<size_t>(f.min_inputs)), f.name);
   }
