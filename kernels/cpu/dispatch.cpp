@@ -93,7 +93,7 @@ void softmax(const SoftmaxArgs& a) { softmax_is_plain(a) ? best().softmax(a) : r
 
 bool softmax_is_plain(const SoftmaxArgs& a) {
   if (a.attrs.axis != a.x.dims.rank - 1) return false;
-  return a.attrs.mask_mode == SoftmaxMask::kNone || a.mask.dims == a.x.dims;
+  return a.attrs.mask_mode == SoftmaxMask::kNone || a.mask.dims.at(-1) == a.x.dims.at(-1);
 }
 
 void concat(const ConcatArgs& a) { best().concat(a); }

@@ -17,9 +17,9 @@ namespace dpi::kernels::cpu {
 
 /// x: [m, k], ld ldx; packed: by gemm_pack(), gemm_bf16_pack() or gemm_int8_pack() of the same instruction
 /// set; scratch: gemm_bf16_scratch(m, k) bytes for gemm_bf16, and so of int8; dst: [m, n], ld ldd, may be
-/// `add`, nothing else. mul, add: [m, n] or null; shared: its row row_map[r] (row_map null: r) is added to row
-/// r before the function, or null; bias: [n] or null; segments as in DenseAttrs (none: identity); p: channel
-/// parameters of the segments.
+/// `add`, nothing else. mul, add: [m, n] or null; shared: its row row_map[r] (row_map null: r) is added to
+/// row r before the function, or null; bias: [n] or null; segments as in DenseAttrs (none: identity); p:
+/// channel parameters of the segments.
 struct GemmCall {
   const float* x = nullptr;
   const void* packed = nullptr;

@@ -1,5 +1,6 @@
-// Softmax along the last axis with a mask of x's own dims or none; the backend gives other forms to the
-// reference.
+// Softmax along the last axis, without a mask or with one that has that axis whole; the backend gives other
+// forms to the reference.
+#include <dpi/kernels/index.hpp>
 #include <dpi/kernels/softmax.hpp>
 
 #include "kernels/cpu/simd/math.hpp"
@@ -107,9 +108,11 @@ void softmax(const SoftmaxArgs& a) {
   const int64_t n = a.x.dims.d[a.x.dims.rank - 1];
   if (n == 0) return;
   const int64_t slices = dims_size(a.x.dims) / n;
+  const bool repeats = a.mask.data != nullptr && !(a.mask.dims == a.x.dims);
   for (int64_t r = 0; r < a.dst.rows; ++r) {
     for (int64_t s = 0; s < slices; ++s) {
-      const float* mask = a.mask.data == nullptr ? nullptr : row_of(a.mask, r) + s * n;
+      const int64_t at = repeats ? broadcast_offset(a.x.dims, s * n, a.mask.dims) : s * n;
+      const float* mask = a.mask.data == nullptr ? nullptr : row_of(a.mask, r) + at;
       softmax_slice(a.attrs, row_of(a.x, r) + s * n, mask, n, row_of(a.dst, r) + s * n);
     }
   }

@@ -314,7 +314,8 @@ void repeat_value(CaseValue* v, int64_t rows) {
 // Whether an input has rows of its own, which the map names.
 bool is_mapped(const OpCase& c, size_t input) {
   if (c.row_map.empty()) return false;
-  return c.kind == OpKind::kBroadcastRows || c.inputs[input].is_bags || (c.kind == OpKind::kDense && input == 3);
+  return c.kind == OpKind::kBroadcastRows || c.inputs[input].is_bags ||
+         (c.kind == OpKind::kDense && input == 3);
 }
 
 // What the map names keeps its few rows: the map grows.

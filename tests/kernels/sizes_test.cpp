@@ -72,7 +72,8 @@ std::vector<OpCase> dense_cases(int64_t in) {
     OpCase l = m.make(OpKind::kLinear, "linear " + name, kernels::LinearAttrs{}, {{1, {in}}}, {1, {out}});
     l.params = {c.params[0], c.params[1]};
     cases.push_back(l);
-    cases.push_back(m.make(OpKind::kMatMul, "matmul " + name, kernels::MatMulAttrs{0, 1, 1, kernels::MatMulPart::kAll},
+    cases.push_back(m.make(OpKind::kMatMul, "matmul " + name,
+                           kernels::MatMulAttrs{0, 1, 1, kernels::MatMulPart::kAll},
                            {{2, {3, in}}, {2, {out, in}}}, {2, {3, out}}));
   }
   return cases;

@@ -253,6 +253,12 @@ def record_softmax(rec, rng):
     x, mask = f32(rng, 6, 4, 5), (rng.random((6, 1, 5)) < 0.5).astype(np.float32)
     y = masked_softmax(f64(x), np.broadcast_to(f64(mask), x.shape), 2, 1, 0)
     rec.add("Softmax", "broadcast_mask", 6, [x, mask], [y], dict(axis=1, mask_mode=1, value=0))
+    for dims in ((1, 1, 5), (2, 1, 5), (1, 3, 5), (3, 5), (5,), (2, 3, 1)):
+        x, mask = f32(rng, 4, 2, 3, 5), (rng.random((4,) + dims) < 0.5).astype(np.float32)
+        wide = f64(mask).reshape((4,) + (1,) * (3 - len(dims)) + dims)
+        for mode in (1, 2, 3):
+            y = masked_softmax(f64(x), np.broadcast_to(wide, x.shape), 3, mode, -1e9)
+            rec.add("Softmax", f"mask{dims}_mode{mode}", 4, [x, mask], [y], dict(axis=2, mask_mode=mode, value=-1e9))
     big = np.array([[1e4, 1e4 - 1, -1e4]], np.float32)
     rec.add("Softmax", "large", 1, [big], [softmax(f64(big), 1)], dict(axis=0, mask_mode=0, value=0))
 

@@ -140,7 +140,7 @@ std::string refusal(const CpuOp& op) {
     a.attrs = op.op.as<kernels::SoftmaxAttrs>();
     a.x.dims = op.op.input(0).dims;
     a.mask.dims = op.op.input(1).dims;
-    if (!cpu::softmax_is_plain(a)) return "the axis is not the last, or the mask has other dims";
+    if (!cpu::softmax_is_plain(a)) return "the axis is not the last, or the mask has not all of it";
   }
   return {};
 }

@@ -1,10 +1,10 @@
 // The passes in the order in which make_plan runs them. Each takes a plan and gives the next; each may refuse
 // to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
 //
-//   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action > recognise_pairs >
-//   fold_affine > split_fm > fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_numeric >
-//   fold_target > fuse_dense > merge_dense > hoist_shared > merge_dense > fuse_elementwise > fuse_lookup >
-//   place_outputs > place_tiered > narrow_activations > schedule
+//   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action >
+//   recognise_pairs > fold_affine > split_fm > fuse_tail (with scalars: LR, FM, cross v1 in closed form) >
+//   fold_numeric > fold_target > fuse_dense > merge_dense > hoist_shared > merge_dense > fuse_elementwise >
+//   fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
 #include "plan/analysis/ir.hpp"
