@@ -112,7 +112,7 @@ class CoActionUnit(nn.Module):
                 last = level == len(levels)
                 h = ACTIVATIONS[self.micro.activation](h) if self.micro.act_on_last or not last else h
                 if last or self.micro.collect == "all":
-                    kept.append(self._pooled(h.reshape(len(h), feed.shape[1], -1), mask, weight.shape[-1]))
+                    kept.append(self._pooled(h.reshape(h.shape[0], feed.shape[1], -1), mask, weight.shape[-1]))
             orders.append(torch.cat(kept, dim=-1) if len(kept) > 1 else kept[0])
         out = torch.cat(orders, dim=-2) if len(orders) > 1 else orders[0]  # [B, (T,) orders, collected]
         return out.sum(dim=-2) if self.micro.order_join == "sum" else out.flatten(-2)
@@ -126,7 +126,7 @@ class CoActionUnit(nn.Module):
         if self.micro.order_weights == "independent":
             return powers
         joined = torch.cat(powers, dim=-1) if len(powers) > 1 else feed
-        return [joined if self.micro.order_join == "input" else joined.reshape(len(feed), -1, self.micro.widths[0])]
+        return [joined if self.micro.order_join == "input" else joined.reshape(feed.shape[0], -1, self.micro.widths[0])]
 
     def _weights(self, induction):
         """For each micro-MLP of the induction rows the (W [B, m, n], bias [B, 1, n] or None) of its levels."""

@@ -35,6 +35,8 @@ def convolution(lower, node):
         lower.refuse("is a transposed convolution" if transposed else "is a convolution over three dims; over one or two there is a form")
     kernel = kernel[:, :, None] if one_dim else kernel
     stride, padding, dilation = (_spread(one_dim, a, neutral) for a, neutral in ((stride, 1), (padding, 0), (dilation, 1)))
+    if groups == 1 and set(kernel.shape[2:]) == {1} and set(stride) == {1} and set(padding) == {0}:
+        return _of_channels(lower, node, v, kernel[:, :, 0, 0], None if bias is None else lower.weight(bias))
     v = permute(lower.g, v, [1, 2, 0])
     for axis in (0, 1):
         v = _padded(lower, v, axis, padding[axis])
@@ -48,6 +50,13 @@ def convolution(lower, node):
         out.append(lower.g.linear(flat.op, own, None if bias is None else lower.weight(bias)[i * outputs:(i + 1) * outputs]))
     op = lower.g.concat(out)
     return lower.reshaped(node, permute(lower.g, Floats(op, op.shape), [2, 0, 1]))
+
+
+def _of_channels(lower, node, v, weight, bias):
+    """A window of one entry only mixes channels, which lie where a Linear over fields has them: nothing is transposed."""
+    flat = reshape(lower.g, v, (v.dims[0], v.dims[1] * v.dims[2]))
+    op = lower.g.linear(flat.op, weight, bias, axis="field")
+    return lower.reshaped(node, Floats(op, op.shape))
 
 
 def _padded(lower, v, axis, count):
