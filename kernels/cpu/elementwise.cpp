@@ -11,6 +11,7 @@ namespace dpi::kernels::cpu::DPI_ISA {
 namespace {
 
 constexpr int64_t kMostChunk = 256;
+constexpr int64_t kShortRun = 128;     // from here on a call a run costs little beside it
 constexpr int64_t kWorkFloats = 1024;  // of all steps' intermediate values; on the stack, so small
 constexpr int kMaxParams = 3 * kMaxElementwiseSteps;
 constexpr int kMaxOperands = kMaxElementwiseInputs + kMaxParams + 1;
@@ -135,6 +136,48 @@ void run_chunk(const ElementwiseAttrs& attrs, const Nest& nest, float* const* at
   }
 }
 
+/// `count` runs of n elements. What follows an operand's run is `next` floats behind it.
+struct Runs {
+  float* dst;
+  Span x, y;
+  int64_t dst_next, x_next, y_next;
+  int64_t count, n;
+};
+
+template <class F>
+DPI_INLINE void zip_runs(const Runs& r, F f) {
+  for (int64_t c = 0; c < r.count; ++c) {
+    const Span x{r.x.data + c * r.x_next, r.x.step}, y{r.y.data + c * r.y_next, r.y.step};
+    float* const dst = r.dst + c * r.dst_next;
+    for_vectors(
+        r.n, [&](int64_t i, int64_t k) { store_n(dst + i, f(load_span(x, i, k), load_span(y, i, k)), k); });
+  }
+}
+
+/// What costs little beside a call of run_chunk: an outer product of short vectors is made of such runs.
+bool is_light(const ElementwiseAttrs& attrs) {
+  if (attrs.n_steps != 1 || attrs.steps[0].kind != StepKind::kBinary) return false;
+  const BinaryKind kind = attrs.steps[0].binary;
+  return kind == BinaryKind::kAdd || kind == BinaryKind::kSub || kind == BinaryKind::kMul;
+}
+
+/// The two last axes of a light step at once.
+void run_light(const ElementwiseAttrs& attrs, const Nest& nest, float* const* at) {
+  const ElementwiseStep& step = attrs.steps[0];
+  const int last = nest.n_axes - 1, x = 1 + step.x, y = 1 + step.y;
+  const Runs r{at[0],
+               {at[x], nest.stride[x][last]},
+               {at[y], nest.stride[y][last]},
+               nest.stride[0][last - 1],
+               nest.stride[x][last - 1],
+               nest.stride[y][last - 1],
+               nest.extent[last - 1],
+               nest.extent[last]};
+  if (step.binary == BinaryKind::kAdd) return zip_runs(r, [](Vec p, Vec q) { return p + q; });
+  if (step.binary == BinaryKind::kSub) return zip_runs(r, [](Vec p, Vec q) { return p - q; });
+  zip_runs(r, [](Vec p, Vec q) { return p * q; });
+}
+
 void advance(const Nest& nest, float** at, int axis, int64_t steps) {
   for (int i = 0; i < nest.n_operands; ++i) {
     if (at[i] != nullptr) at[i] += nest.stride[i][axis] * steps;
@@ -151,15 +194,17 @@ void elementwise(const ElementwiseArgs& a) {
   for (int i = 0; i < nest.n_operands; ++i) at[i] = nest.data[i];
   int64_t index[kMaxAxes] = {};
   const int last = nest.n_axes - 1;
+  const bool light = last > 0 && nest.extent[last] < kShortRun && is_light(a.attrs);
   const int64_t chunk = chunk_of(a.attrs);
   for (;;) {
-    for (int64_t i = 0; i < nest.extent[last]; i += chunk) {
+    if (light) run_light(a.attrs, nest, at);
+    for (int64_t i = 0; i < nest.extent[last] && !light; i += chunk) {
       const int64_t n = min_of(chunk, nest.extent[last] - i);
       run_chunk(a.attrs, nest, at, n);
       advance(nest, at, last, n);
     }
-    advance(nest, at, last, -nest.extent[last]);
-    int axis = last - 1;
+    if (!light) advance(nest, at, last, -nest.extent[last]);
+    int axis = light ? last - 2 : last - 1;
     for (; axis >= 0; --axis) {
       advance(nest, at, axis, 1);
       if (++index[axis] < nest.extent[axis]) break;
