@@ -121,7 +121,7 @@ def plot(results, path):
 
 
 def plans(a, folder):
-    """Text and, with Graphviz, a picture of each plan."""
+    """Text and, with Graphviz, a picture of each plan. Those of --small are held by tests/bench/zoo/plans_test.py."""
     a.plans.mkdir(parents=True, exist_ok=True)
     program = str(a.build / "bin" / "dpi")
     for name in a.models:
@@ -149,10 +149,13 @@ def arguments():
     p.add_argument("--plans", type=pathlib.Path, metavar="FOLDER")
     p.add_argument("--json", type=pathlib.Path)
     p.add_argument("--plot", type=pathlib.Path)
+    p.add_argument("--small", action="store_true", help="tables of at most 50 rows")
     p.add_argument("--smoke", action="store_true")
     a = p.parse_args()
     if a.smoke:
-        a.batches, a.seconds = [1, 7], 0.01
+        a.small, a.batches, a.seconds = True, [1, 7], 0.01
+    if a.small:
+        inputs.small_tables()
     sys.path.insert(0, str(a.build / "python"))
     return a
 

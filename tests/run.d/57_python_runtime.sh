@@ -9,6 +9,10 @@ tiers() {
     "$PYTHON" tests/bench/tiers_bench.py --build "$BUILD/release" --smoke --only hits,disk,stages,threshold,torch
 }
 check "the benchmark of the tiers, and that all of them give the same scores" tiers
+zoo() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -W ignore tests/bench/zoo_bench.py --build "$BUILD/release" --smoke; }
+check "models of the zoo give PyTorch's scores at their full width" zoo
+zoo_plans() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" tests/bench/zoo/plans_test.py "$BUILD/release"; }
+check "their plans are the recorded ones, and branches have streams" zoo_plans
 wrapper="$BUILD/release/bindings/python/native_wrap.c"
 headers="$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))')"
 # The generated functions leave `self` and the status unused.
