@@ -56,6 +56,7 @@ def arguments():
     p.add_argument("--sets", nargs="+", choices=["26 tables", "one table"], default=["26 tables", "one table"])
     p.add_argument("--warm-up", type=float, default=300, help="seconds at most until the hit rate stands still")
     p.add_argument("--fetch-threads", type=int, nargs="+", default=[2, 32])
+    p.add_argument("--hot-list", action="store_true", help="the set on disk has a hot-key list, of the draws' most frequent rows, and the tier begins with them")
     p.add_argument("--check-disk", action="store_true", help="compare the set on disk with all of it resident, which needs the memory")
     p.add_argument("--folder", type=pathlib.Path, help="for bundles (default: a new one under TMPDIR)")
     p.add_argument("--json", type=pathlib.Path, help="all figures")

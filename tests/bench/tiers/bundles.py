@@ -78,7 +78,8 @@ def weights(shape, hidden):
             for a, b in zip(widths, widths[1:])]
 
 
-def write(path, shape, hidden, progress):
+def write(path, shape, hidden, progress, hot=()):
+    """hot: (table, keys, counts) of the bundle's hot-key list."""
     b = Builder("tiers")
     for t, rows in enumerate(shape.rows):
         b.table(f"t{t}", lambda t=t: _blocks(shape, t), dtype=shape.dtype, rows=rows, dim=shape.dim)
@@ -91,5 +92,7 @@ def write(path, shape, hidden, progress):
         x = b.relu(b.linear(x, w, bias))
     logit = b.linear(x, last_w, last_b)
     b.head("ctr", b.sigmoid(logit), logit=logit)
+    for t, keys, counts in hot:
+        b.hot_keys(f"t{t}", keys, counts)
     progress(f"writing {sum(shape.rows) * shape.row_bytes / 1e9:.2f} GB of tables")
     b.write(str(path), check=None)

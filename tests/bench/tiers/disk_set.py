@@ -5,7 +5,7 @@ Beside each call stands a resident one of the same shape and draw, its row numbe
 import numpy as np
 
 from . import bundles, machine, models, timing
-from .draws import Draws, best_hit_rate
+from .draws import Draws, best_hit_rate, hot_keys
 
 TURN = 8  # calls of one model before the other's
 
@@ -74,8 +74,12 @@ def _tell(a, one):
            f"load {one['load']:.1f}")
 
 
+def _places(a, shape):
+    return a.host_bytes / (models.stride(shape.row_bytes) + models.TIER_ROW)
+
+
 def _measure(a, name, shape, path, pair, threads, draws, reads):
-    places = a.host_bytes / (models.stride(shape.row_bytes) + models.TIER_ROW)
+    places = _places(a, shape)
     folded = shape.folded(a.host_bytes // shape.row_bytes).field_rows
     for cold in (False, True):
         for rows in a.batches:
@@ -103,7 +107,7 @@ def _set(a, name, shape):
     mlp = bundles.MLPS[a.mlps[-1]]
     small = shape.folded(a.host_bytes // shape.row_bytes)
     with models.removed(a.folder / "set.h5") as path, models.removed(a.folder / "folded.h5") as folded:
-        bundles.write(path, shape, mlp, a.progress)
+        bundles.write(path, shape, mlp, a.progress, hot_keys(shape, _places(a, shape)) if a.hot_list else ())
         bundles.write(folded, small, mlp, a.progress)
         reads = machine.random_reads(a.bench_folder / "disk_bench", path, min(1, a.seconds))
         a.tell("reads", {"set": name, "reads": reads}, f"{name}: random 4 KB reads a second by threads: {reads}")

@@ -29,16 +29,30 @@ class Draws:
         return np.ascontiguousarray(ids), self.rng.random((n, self.dense), np.float32)
 
 
-def best_hit_rate(shape, places):
-    """Of Zipf draws, when the most frequent rows of all tables together lie in `places` places."""
+def most_frequent(shape, places):
+    """Of each table, how many of its rows are among the `places` most frequent ones of all tables under Zipf draws."""
     rows, fields = np.array(shape.rows, np.float64), np.bincount(shape.table_of, minlength=len(shape.rows))
     if places >= rows.sum():
-        return 1.0
+        return rows
     scale = fields / (1 - rows ** (1 - ALPHA))  # the density of rank k is scale * k ** -ALPHA
     low, high = 1e-30, 1e9
     for _ in range(300):
         level = (low * high) ** 0.5
         kept = np.clip((scale / level) ** (1 / ALPHA), 1, rows)
         low, high = (level, high) if kept.sum() > places else (low, level)
-    share = (1 - kept ** (1 - ALPHA)) / (1 - rows ** (1 - ALPHA))
+    return kept
+
+
+def best_hit_rate(shape, places):
+    """Of Zipf draws, when the most frequent rows of all tables together lie in `places` places."""
+    rows, fields = np.array(shape.rows, np.float64), np.bincount(shape.table_of, minlength=len(shape.rows))
+    share = (1 - most_frequent(shape, places) ** (1 - ALPHA)) / (1 - rows ** (1 - ALPHA))
     return float((share * fields).sum() / fields.sum())
+
+
+def hot_keys(shape, places):
+    """(table, row numbers, counts) of these rows, as a long log would count them."""
+    for table, kept in enumerate(most_frequent(shape, places)):
+        rank = np.arange(1, max(2, min(int(kept), shape.rows[table])), dtype=np.uint64)
+        keys = (rank * np.uint64(SPREAD) % np.uint64(shape.rows[table])).astype(np.int64)
+        yield table, keys, np.maximum(1, 1e9 * rank.astype(np.float64) ** -ALPHA).astype(np.int64)
