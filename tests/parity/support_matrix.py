@@ -88,7 +88,7 @@ def of_recorded(path):
         if line.startswith("FAIL"):
             raise Failed(f"{path}: {line}")
         m = re.match(r"^ok   (.+?)(?:, .+?)? {2,}(numpy|ref|cpu|cuda_emu)(?:, (\w+))?.*?(refused)?$", line)
-        if m and not m[4]:
+        if m and not m[4] and m[3] != "int8":  # which needs a processor that not every machine has
             found[m[1]]["numpy float64" if m[2] == "numpy" else f"{m[2]} {m[3] if m[3] in ('tf32', 'bf16', 'fp16') else 'fp32'}"] += 1
     if not found:
         raise Failed(f"{path} holds no run of a bundle")
