@@ -18,16 +18,18 @@ namespace {
 
 /// The endpoint's reference of a handle that callers may hold too.
 struct HandleVersion final : dpi::Version {
-  explicit HandleVersion(dpi_model* m) : handle(m) { model = m->model.get(); }
+  explicit HandleVersion(const dpi_model* m) { model = m->model.get(); }
+  HandleVersion(const HandleVersion&) = delete;
+  HandleVersion& operator=(const HandleVersion&) = delete;
   ~HandleVersion() override { dpi_model_free(handle); }
-  dpi_model* const handle;
+  dpi_model* handle = nullptr;  // given when nothing can fail any more
 };
 
 std::unique_ptr<dpi::Version> wrap(std::unique_ptr<dpi::Model> model) {
   auto handle = std::make_unique<dpi_model>();
   handle->model = std::move(model);
   auto version = std::make_unique<HandleVersion>(handle.get());
-  static_cast<void>(handle.release());
+  version->handle = handle.release();
   return version;
 }
 

@@ -165,8 +165,9 @@ def control_files(package):
         yield f"has the control files {sorted(there)}"
     if package.name == "libdpi1" and wanted <= there:
         symbols = (package.folder / "DEBIAN/symbols").read_text()
-        exported = set(re.findall(r"^    (dpi_\w+);", (ROOT / "capi/src/exports.map").read_text(), re.MULTILINE))
-        if set(re.findall(r"^ (dpi_\w+)@DPI_1\.0 1\.0\.0$", symbols, re.MULTILINE)) != exported or len(exported) < 40:
+        nodes = re.findall(r"^(DPI_[\d.]+) \{(.*?)^\}", (ROOT / "capi/src/exports.map").read_text(), re.MULTILINE | re.DOTALL)
+        exported = {(name, node) for node, body in nodes for name in re.findall(r"^    (dpi_\w+);", body, re.MULTILINE)}
+        if set(re.findall(r"^ (dpi_\w+)@(DPI_[\d.]+) 1\.0\.0$", symbols, re.MULTILINE)) != exported or len(exported) < 40:
             yield "its symbols are not those of the version script"
         if (package.folder / "DEBIAN/triggers").read_text() != "activate-noawait ldconfig\n":
             yield "has no trigger for ldconfig"

@@ -203,7 +203,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 A call whose distinct rows do not fit at once is DPI_E_OUT_OF_MEMORY
  *   store.resident_bytes  bytes                            1048576   a table of at most so many stays resident; so does, with a note in the plan,
  *                                                                 one under a mask that asks which rows are zero
- *   store.hot_keys        path | off                       the bundle's   a list that `dpi store hot-keys` wrote for this bundle, or that is in it: while
+ *   store.hot_keys        path | off                       none   a list that `dpi store hot-keys` wrote for this bundle; none: the one in it, if any. While
  *                                                                 the model loads, the tier is filled with the list's rows, hottest first, and after
  *                                                                 them with first rows, as it is without. It changes no score. One that is damaged,
  *                                                                 holds no key or is of other tables is refused by name
