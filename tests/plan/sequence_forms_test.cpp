@@ -93,7 +93,7 @@ TEST_CASE("target attention: the difference is spread and the target multiplied 
   CHECK(count_binary(p, kernels::BinaryKind::kSub) == 0);
   CHECK(widths_over_places(p) == std::vector<int64_t>{16, 6});
   CHECK(std::count_if(p.ops.begin(), p.ops.end(), [&](const PlanOp& op) {
-          return op.kind == OpKind::kLinear && op.inputs.size() == 2 &&
+          return op.kind == OpKind::kLinear && op.inputs.size() == 2 && op.inputs[1] >= 0 &&
                  p.values[static_cast<size_t>(op.inputs[1])].dims.size() == 8;
         }) == 1);
 }

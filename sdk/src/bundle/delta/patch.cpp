@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "bundle/delta/key_places.hpp"
+#include "bundle/delta/moved_keys.hpp"
 #include "bundle/delta/row_map.hpp"
 #include "bundle/delta/same_schema.hpp"
 #include "bundle/hdf5_profile.hpp"
@@ -133,8 +133,8 @@ class Joiner {
       rows.push_back(d == nullptr ? &kNoRows : d);
     }
     if (tables.empty() && change == nullptr) return {};
-    DPI_ASSIGN_OR_RETURN(KeyPlaces places,
-                         find_key_places(base_, s, change == nullptr ? kNoKeys : *change, rows));
+    DPI_ASSIGN_OR_RETURN(MovedKeys places,
+                         find_moved_keys(base_, s, change == nullptr ? kNoKeys : *change, rows));
     for (size_t i = 0; i < tables.size(); ++i) {
       if (rows[i]->default_row) places.set[i].push_back(spec.keys);
       add_table(tables[i], *rows[i],

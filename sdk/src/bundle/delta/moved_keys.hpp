@@ -10,7 +10,7 @@
 
 namespace dpi {
 
-struct KeyPlaces {
+struct MovedKeys {
   std::vector<int64_t> gone;              // rows of the base
   std::vector<int64_t> added;             // rows of the new one
   std::vector<std::vector<int64_t>> set;  // by list that was asked for: rows of the new one
@@ -18,7 +18,7 @@ struct KeyPlaces {
 
 /// One pass over the base's keys. `set`: lists of keys that must be in the new set. kBadModel names a key
 /// that is not where it must be. Texts begin with the place in the delta.
-Result<KeyPlaces> find_key_places(Bundle& base, size_t key_set, const KeySetDelta& change,
+Result<MovedKeys> find_moved_keys(Bundle& base, size_t key_set, const KeySetDelta& change,
                                   const std::vector<const TableDelta*>& set);
 
 }  // namespace dpi

@@ -1,4 +1,4 @@
-#include "bundle/delta/key_places.hpp"
+#include "bundle/delta/moved_keys.hpp"
 
 #include <algorithm>
 #include <span>
@@ -63,11 +63,11 @@ Status check_set(const Ranks& ranks, const TableDelta& table, const KeySetDelta&
 
 }  // namespace
 
-Result<KeyPlaces> find_key_places(Bundle& base, size_t key_set, const KeySetDelta& change,
+Result<MovedKeys> find_moved_keys(Bundle& base, size_t key_set, const KeySetDelta& change,
                                   const std::vector<const TableDelta*>& set) {
   Ranks gone(change.gone), added(change.added);
   std::vector<Ranks> lists;
-  KeyPlaces out;
+  MovedKeys out;
   for (const TableDelta* t : set) lists.emplace_back(t->at);
   const auto empty = [](const Ranks& list) { return list.keys().empty(); };
   if (empty(gone) && empty(added) && std::all_of(lists.begin(), lists.end(), empty)) {
