@@ -186,7 +186,10 @@ void add_profile(const BenchArgs& args, const LoadedModel& model, Json* result) 
   int64_t batch = args.batches.back();
   const int32_t kind = model.info().device_kind;
   if (kind != DPI_DEVICE_REF && kind != DPI_DEVICE_CPU) batch = std::min(batch, model.info().max_rows);
-  Json profile = profile_ops(args.bundle, args.common, make_rows(model, batch, kSeed), args.seconds);
+  const SyntheticRows rows = args.users.empty()
+                                 ? make_rows(model, batch, kSeed)
+                                 : make_user_rows(model, batch, args.users.back(), kSeed).shared;
+  Json profile = profile_ops(args.bundle, args.common, rows, args.seconds);
   (*result)["profile"] = std::move(profile["ops"]);
   (*result)["timeline"] = std::move(profile["timeline"]);
   for (const char* key : {"rows", "calls", "us_per_call", "explained"})

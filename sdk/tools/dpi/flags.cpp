@@ -77,7 +77,8 @@ Examples:
 constexpr const char* kBenchFooter =
     R"(Scores random rows (the same on every run) and measures each dpi_predict call. --callers is the number of threads of the host
 that call at once, --threads the engine's own workers. --profile runs the model op by op, on one context of its own, and says how much of
-such a call the ops explain: the rest is checking rows, packing them, copies and waiting.
+such a call the ops explain: the rest is checking rows, packing them, copies and waiting. With --users its call gives the last number of
+users once.
 
 --users measures each batch twice: the users' features given once per user (the shared part), and repeated on every row. 'faster' is how
 many times the first is faster, by the fastest call of each, in turns; 'counted' what the multiply-adds of the plan allow when those on shared

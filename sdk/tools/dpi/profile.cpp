@@ -17,11 +17,12 @@ namespace {
 Batch engine_batch(const SyntheticRows& rows) {
   const dpi_batch b = rows.batch();
   Batch batch;
-  batch.item.rows = b.rows;
-  batch.item.dense = b.dense;
-  batch.item.ids = b.ids;
-  batch.item.offsets = b.offsets;
-  batch.item.nnz = b.nnz;
+  batch.item = {b.rows, b.dense, 0, b.ids, b.offsets, nullptr, b.nnz};
+  if (b.shared_offsets != nullptr) {
+    batch.shared = {b.shared_rows,        b.shared_dense, 0,           b.shared_ids,
+                    b.shared_bag_offsets, nullptr,        b.shared_nnz};
+    batch.shared_offsets = b.shared_offsets;
+  }
   return batch;
 }
 
