@@ -20,7 +20,7 @@ struct Threaded {
   std::unique_ptr<Bundle> bundle;
   std::unique_ptr<Model> model;
 
-  Threaded(const char* file, int32_t threads, int64_t max_rows = 4096) {
+  Threaded(const char* file, int32_t threads, int64_t max_rows = 4096, int32_t spin_us = 0) {
     auto opened = Bundle::open(source_dir() + "/" + file);
     REQUIRE(opened.ok());
     bundle = std::move(opened).value();
@@ -28,6 +28,7 @@ struct Threaded {
     options.environment = Environment::create();
     options.device = device();
     options.threads = threads;
+    options.spin_us = spin_us;
     options.max_rows = max_rows;
     options.max_contexts = 4;
     options.refuse_nonfinite = false;
@@ -65,7 +66,8 @@ TEST_CASE("any number of threads gives the bits of one") {
     const int64_t share = one.model->engine().min_share();
     for (const int32_t threads : {2, 3, 8}) {
       CAPTURE(threads);
-      const Threaded many(file, threads), chunked(file, threads, 40);
+      const Threaded many(file, threads), chunked(file, threads, 40), awake(file, threads, 4096, 300);
+      CHECK(awake.model->engine().min_share() < share);
       for (const int64_t rows : {int64_t{1}, 2 * share - 1, 2 * share, 3 * share + 5, 9 * share + 3}) {
         CAPTURE(rows);
         const RandomBatch request(one.model->engine().schema(), rows, 0, 3);
@@ -73,6 +75,7 @@ TEST_CASE("any number of threads gives the bits of one") {
         REQUIRE(want.status.ok());
         CHECK(Answer(*many.model, request.batch) == want);
         CHECK(Answer(*chunked.model, request.batch) == want);
+        CHECK(Answer(*awake.model, request.batch) == want);
       }
     }
   }
@@ -133,7 +136,7 @@ TEST_CASE("what calls counted is the sum over their threads") {
 }
 
 TEST_CASE("callers side by side share the threads") {
-  const Threaded one(kModels[1], 1), three(kModels[1], 3);
+  const Threaded one(kModels[1], 1), three(kModels[1], 3), awake(kModels[1], 3, 4096, 300);
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers;
   for (unsigned c = 0; c < 4; ++c) {
@@ -141,8 +144,10 @@ TEST_CASE("callers side by side share the threads") {
       const int64_t rows = static_cast<int64_t>(c + 2) * one.model->engine().min_share() + c;
       const RandomBatch request(one.model->engine().schema(), rows, 0, c);
       const Answer want(*one.model, request.batch);
-      for (int i = 0; i < 20; ++i)
+      for (int i = 0; i < 20; ++i) {
         if (!(Answer(*three.model, request.batch) == want)) ++wrong;
+        if (!(Answer(*awake.model, request.batch) == want)) ++wrong;
+      }
     });
   }
   for (auto& c : callers) c.join();

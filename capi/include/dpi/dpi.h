@@ -114,9 +114,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_create(dpi_env** out, dpi_error* error)
 DPI_API void dpi_env_free(dpi_env* env) DPI_NOEXCEPT;
 /* Keys (an unknown one is DPI_E_NOT_FOUND, a bad value DPI_E_INVALID_ARGUMENT):
  *   threads   0 ... 256   0   threads that one call may use at most, the caller's included; 0 = what its model's option `threads` says.
- *                             Threads are started when a model first asks for them (named dpi-pool, all signals but those of faults
- *                             blocked), the largest `threads` of all models less one, and are shared by all calls. To be set before models
- *                             are loaded: threads that run stay. */
+ *                             Threads are started when a model first asks for them (named dpi-pool, all signals but those of faults blocked), the
+ *                             largest `threads` of all models less one, and are shared by all calls. To be set before models are loaded: threads that run stay. */
 DPI_API DPI_NODISCARD dpi_status dpi_env_set(dpi_env* env, const char* key, const char* value, dpi_error* error) DPI_NOEXCEPT;
 
 enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3, DPI_LOG_OFF = 4 };
@@ -167,7 +166,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   device_index       0 ...                               0
  *   precision          fp32 | tf32 | fp16 | bf16 | int8    fp32   cuda: all but int8; cpu: fp32, bf16, int8. What a backend lacks is DPI_E_UNSUPPORTED
  *   threads            1 ... 256                           1      threads that share a call's rows on a backend in host memory, where
- *                                                                 each has work for about 40 us; the environment's; 1 = the caller's
+ *                                                                 each has work for about 40 us (4 with spin_us); 1 = the caller's alone
+ *   spin_us            0 ... 10000                         0      how long the environment's threads look for work before they sleep
  *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch, nor on the thread's
  *                                                                 rounding mode, flush-to-zero or traps (see Conventions)
  *   nonfinite          refuse | return                     refuse    scores that are infinite or NaN although all input is finite (3e38 in a

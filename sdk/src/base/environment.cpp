@@ -102,8 +102,10 @@ void Environment::after_fork(bool child) {
   // The child has none of the threads, and locks of theirs may be held: that pool is not touched again.
   // A new one takes its place without its end, and without memory: fork() cannot fail for want of it.
   const int32_t limit = pool_->limit();
+  const int64_t spin_ns = pool_->spin_ns();
   pool_ = new (pool_room_) ThreadPool;
   pool_->set_limit(limit);
+  pool_->spin_for(spin_ns);
 }
 
 std::shared_ptr<Environment> Environment::create() { return std::shared_ptr<Environment>(new Environment()); }

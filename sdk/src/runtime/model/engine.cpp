@@ -88,7 +88,9 @@ Status Engine::open_backend() {
   dpi_backend_error err{};
   caps_.struct_size = sizeof caps_;
   DPI_RETURN_IF_ERROR(backend_status(api().caps(device(), &caps_, &err), err, "backend"));
-  return host_memory() && options_.threads > 1 ? pool().grow(options_.threads) : Status();
+  if (!host_memory() || options_.threads == 1) return {};
+  pool().spin_for(int64_t{1000} * options_.spin_us);
+  return pool().grow(options_.threads);
 }
 
 Status Engine::make_plan(Bundle& bundle) {
@@ -105,7 +107,7 @@ Status Engine::make_plan(Bundle& bundle) {
   for (PlanOp& op : plan_.ops) op.bind_pointers();
   if (plan_options.activation != kernels::DType::kF32) narrow_tables(plan_options.activation, &plan_);
   schema_ = make_resolve_schema(plan_.features, plan_.placements);
-  min_share_ = rows_worth_a_thread(plan_);
+  min_share_ = rows_worth_a_thread(plan_, options_);
   return {};
 }
 

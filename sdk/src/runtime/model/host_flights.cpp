@@ -8,9 +8,10 @@ namespace dpi {
 
 namespace {
 
-// A share of a call is worth waking a thread for from about 40 us on. Times of a row are those of one core
-// with 64-byte vectors: rough, since they only say how few rows are too few.
-constexpr double kShareNs = 40'000, kNsPerProduct = 0.01, kNsPerFloat = 0.1;
+// A share of a call is worth waking a thread for from about 40 us on, and a tenth of that where the thread is
+// awake (option spin_us). Times of a row are those of one core with 64-byte vectors: rough, since they only
+// say how few rows are too few.
+constexpr double kShareNs = 40'000, kSpinShareNs = 4'000, kNsPerProduct = 0.01, kNsPerFloat = 0.1;
 
 // Values of a chunk that a core's own cache (1 MB and more) holds beside the weights of a layer. Weights
 // beyond kMuch are read from further away for each chunk, and then tall chunks cost less: 3 layers of 1000
@@ -46,17 +47,19 @@ HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows) {
   return f;
 }
 
-int64_t rows_worth_a_thread(const Plan& plan) {
+int64_t rows_worth_a_thread(const Plan& plan, const ModelOptions& options) {
   double ns = 0;
   for (const PlanOp& op : plan.ops) {
     const OpWork work = plan::work_of(plan, op);
     ns += work.flops * kNsPerProduct + work.floats * kNsPerFloat;
   }
-  return whole_tiles(static_cast<int64_t>(kShareNs / std::max(ns, 1.0)) + 1);
+  const double share = options.spin_us > 0 ? kSpinShareNs : kShareNs;
+  return whole_tiles(static_cast<int64_t>(share / std::max(ns, 1.0)) + 1);
 }
 
-int64_t most_warm_rows(const Plan& plan, int32_t threads, int64_t max_rows) {
-  return threads > 1 ? std::max(max_rows, rows_worth_a_thread(plan) * threads) : max_rows;
+int64_t most_warm_rows(const Plan& plan, const ModelOptions& options) {
+  if (options.threads == 1) return options.max_rows;
+  return std::max(options.max_rows, rows_worth_a_thread(plan, options) * options.threads);
 }
 
 }  // namespace dpi

@@ -21,10 +21,10 @@ struct HostFlights {
 HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows);
 
 /// Rows that are worth a thread of their own.
-int64_t rows_worth_a_thread(const Plan& plan);
+int64_t rows_worth_a_thread(const Plan& plan, const ModelOptions& options);
 
 /// Rows of a call after which no other call of a context meets memory for the first time: a chunk, and a
 /// share for every thread.
-int64_t most_warm_rows(const Plan& plan, int32_t threads, int64_t max_rows);
+int64_t most_warm_rows(const Plan& plan, const ModelOptions& options);
 
 }  // namespace dpi

@@ -210,6 +210,7 @@ const std::vector<OptionDef>& definitions() {
       choice<Precision>("precision", "fp32, tf32, fp16, bf16 or int8", &M::precision,
                         {{"fp32", 0}, {"tf32", 1}, {"fp16", 2}, {"bf16", 3}, {"int8", 4}}),
       number<int32_t>("threads", "1 .. 256", &M::threads, 1, 256),
+      number<int32_t>("spin_us", "0 .. 10000", &M::spin_us, 0, 10000),
       choice<bool>("determinism", "default or strict", &M::strict, {{"default", 0}, {"strict", 1}}),
       choice<bool>("nonfinite", "refuse or return", &M::refuse_nonfinite, {{"return", 0}, {"refuse", 1}}),
       number<int64_t>("max_rows", "1 .. 1048576", &M::max_rows, 1, 1048576),

@@ -34,6 +34,7 @@ struct ModelOptions {
   int32_t device_index = 0;
   Precision precision = Precision::kFp32;
   int32_t threads = 1;
+  int32_t spin_us = 0;  // of the environment's pool, which takes the longest
   bool strict = false;
   bool refuse_nonfinite = true;  // a call with a score that is not finite
   int64_t max_rows = 4096;

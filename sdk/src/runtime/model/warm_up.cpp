@@ -49,7 +49,7 @@ struct SyntheticRows {
 /// Rows of a call that keeps every flight of a context busy.
 int64_t most_rows(const Engine& e) {
   const ModelOptions& o = e.options();
-  return e.host_memory() ? most_warm_rows(e.plan(), o.threads, o.max_rows) : o.max_rows * o.in_flight;
+  return e.host_memory() ? most_warm_rows(e.plan(), o) : o.max_rows * o.in_flight;
 }
 
 /// Sizes that between them touch whatever calls of up to `rows` rows use: with graphs every bucket.
