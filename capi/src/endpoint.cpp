@@ -90,7 +90,7 @@ dpi_status dpi_endpoint_load(dpi_endpoint* endpoint, const char* path, uint64_t 
                              dpi_error* error) noexcept {
   return with_endpoint(endpoint, error, [&](Endpoint& e) -> Status {
     if (path == nullptr) return dpi::invalid_argument("path is null");
-    return e.load({path, number, 0});
+    return e.load(dpi::Update::of_file(path, number));
   });
 }
 

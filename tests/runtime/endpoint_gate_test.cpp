@@ -34,7 +34,9 @@ std::unique_ptr<Endpoint> make() {
   return std::move(made).value();
 }
 
-Status load(Endpoint& e) { return e.load({source_dir() + "/weights/demo/adult_widedeep.h5", 0, 0}); }
+Status load(Endpoint& e) {
+  return e.load(Update::of_file(source_dir() + "/weights/demo/adult_widedeep.h5", 0));
+}
 
 /// Runs `drop` beside a caller that has looked at the current version; it may not end before that one leaves.
 void check_held_back(Endpoint& e, const std::function<Status()>& drop) {
@@ -68,13 +70,6 @@ TEST_CASE("what a load or a rollback drops stays for who has found it") {
   REQUIRE(e->set("keep_seconds", "300").ok());
   REQUIRE(load(*e).ok());
   check_held_back(*e, [&] { return e->rollback(); });
-}
-
-TEST_CASE("a delta is refused by name until one can be applied") {
-  const auto e = make();
-  const Status s = e->load({"/changes/0002", 2, 1});
-  CHECK(s.code() == Code::kUnsupported);
-  CHECK(s.message() == "/changes/0002: changes of version 1: this release takes whole bundles only");
 }
 
 }  // namespace

@@ -40,10 +40,20 @@ DPI_API void dpi_endpoint_free(dpi_endpoint* endpoint) DPI_NOEXCEPT;
  *   golden         on | off         on      recompute the bundle's golden rows before a version serves; a bundle may have none
  *   warm_up_rows   0 ... 1048576    64      dpi_model_warm_up of so many rows before a version serves; 0 = none
  *   follow_ms      1 ... 3600000    1000    pause between two looks into a followed folder
- *   back_off_ms    1 ... 86400000   60000   the longest such pause, and the longest until a file is tried again: pauses double after errors */
+ *   back_off_ms    1 ... 86400000   60000   the longest such pause, and the longest until a file is tried again: pauses double after errors
+ *   update.bytes_per_second  0 ... 2^40  0  that a load reads at most of tables, keys, deltas, what it hashes and folds; 0 = as fast as it goes */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const char* key, const char* value, dpi_error* error) DPI_NOEXCEPT;
 
-/* Loads a bundle beside the version that serves, and switches to it when it has passed: digests, signature (option require_signature), what
+/* `path` is a bundle, or a delta (weights/DELTA.md): which, its first bytes say. A delta gives the version that the whole new bundle would give;
+ * what else is said here of bundles holds for both.
+ * A delta starts from the version that serves: from another one it is DPI_E_BAD_MODEL and names both. One that was had already (the last 4096
+ * are known) is DPI_OK and changes nothing, the number neither. It is read and checked whole before anything changes. Tables that it does not
+ * name are those of the version before: neither read nor copied where store.share is on. Where require_signature is set the delta and the
+ * version that it gives must both be signed, and everything is read and hashed.
+ * Deltas are kept open, a chain, with 8 to 16 bytes for each row that they name: after 64, or more bytes than a quarter of the bundle (64 MiB at the
+ * least), the chain is copied to one file without a name, where the last delta lies. Where that fails it goes on, with a message.
+ *
+ * Loads a bundle beside the version that serves, and switches to it when it has passed: digests, signature (option require_signature), what
  * callers rely on, memory, golden rows, warm-up. Returns when the new version serves and the one that is dropped for it is freed. What
  * fails leaves everything as it was; the reason is in error and in dpi_endpoint_status_json. number: what the version is called; 0 = one
  * more than any that served. One that serves or is kept already is DPI_E_INVALID_ARGUMENT.
@@ -76,8 +86,12 @@ DPI_API uint64_t dpi_endpoint_version(const dpi_endpoint* endpoint) DPI_NOEXCEPT
 /* Returns when a version of this number or a higher one serves. deadline_ns: as in dpi_run_options; DPI_E_TIMEOUT when it passed. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_wait(dpi_endpoint* endpoint, uint64_t number, uint64_t deadline_ns, dpi_error* error) DPI_NOEXCEPT;
 
-/* From now on the endpoint's thread looks into `folder` and loads the file v<number>.h5 (v0007.h5) of the highest number, if that is above all that
- * ever served. Files are to come by rename, whole. One that is refused, as by dpi_endpoint_load, is told in the status; the next lower number
+/* From now on the endpoint's thread looks into `folder` and loads the file v<number>.h5 (v0007.h5), or v<number>.delta, of the highest number, if that
+ * is above all that ever served. To a delta it goes by the fewest deltas of the folder from what serves, else from a bundle of the folder; versions
+ * on the way do not serve. Numbers order them, what starts from what their heads say by hashes. A delta that nothing leads to is told
+ * with both hashes, and looked at again each time. So a process that starts anew comes to the same version, bit for bit, by the same
+ * files: no state of its own is kept.
+ * Files are to come by rename, whole. One that is refused, as by dpi_endpoint_load, is told in the status; the next lower number
  * gets its turn, and the file is tried again when it is replaced, or after a pause where the file is not at fault. A folder that is not there is
  * looked for on. Any other name in the folder is not looked at. Another call follows another folder. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_follow(dpi_endpoint* endpoint, const char* folder, dpi_error* error) DPI_NOEXCEPT;

@@ -31,4 +31,11 @@ Status write_bundle_file(const std::shared_ptr<Bundle>& bundle, const std::strin
                          const BundleOptions& options,
                          const std::function<void(uint64_t, uint64_t)>& progress);
 
+/// The same bytes in a file of `folder` that has no name: it goes when nobody has the bundle any more, or
+/// with the process. Every digest is checked on the way, hashes as `options` say. `read` hears of each
+/// block's bytes and may end it.
+Result<std::shared_ptr<Bundle>> copy_to_unnamed(const std::shared_ptr<Bundle>& bundle,
+                                                const std::string& folder, const BundleOptions& options,
+                                                const std::function<Status(uint64_t bytes)>& read);
+
 }  // namespace dpi

@@ -51,8 +51,15 @@ struct DeltaOptions {
   HashWorkers workers{};          // must outlive the delta
 };
 
+/// What a delta leads from and to.
+struct DeltaEnds {
+  ContentHash base{}, version{};
+};
+
 class Delta {
  public:
+  /// Read from the head of the file: that is checked, the data is not looked at.
+  static Result<DeltaEnds> read_ends(const std::string& path);
   /// kBadModel names the place that is wrong; kUnsupported: another format, an unknown key, or a build
   /// without libsodium.
   static Result<std::unique_ptr<Delta>> open(const std::string& path, const DeltaOptions& options = {});
@@ -81,6 +88,8 @@ class Delta {
   /// What changes of one table or key set; null = nothing.
   const TableDelta* find_table(size_t table) const;
   const KeySetDelta* find_key_set(size_t key_set) const;
+  /// False: table `table` of the new bundle is that of the base, byte by byte, its keys too.
+  bool touches_table(size_t table) const;
 
   /// Blocks of the rows that are set, in the order of `at`: fn(first, n, their bytes, scales (none unless
   /// kI8)). Digests are checked again: do not use what came when this fails.

@@ -46,6 +46,8 @@ class ResidentStore final : public TableStore {
   Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;
   bool needs_ids() const override { return false; }
   TableShare share(int32_t table) const override;
+  bool has_rows(int32_t table) const override;
+  std::shared_ptr<void> holds(int32_t table) const override;
   kernels::TableView view(int32_t table) const;
 
  private:
@@ -56,6 +58,7 @@ class ResidentStore final : public TableStore {
   };
 
   Status check_budget(uint64_t bytes) const;
+  void note_same_blocks();
   Status allocate();
   Status make_block(size_t block);
   Status leave_given(size_t table, const std::string& why);
@@ -83,6 +86,7 @@ class ResidentStore final : public TableStore {
   std::vector<StoreTable> tables_;
   ArenaMap map_;
   std::vector<Block> blocks_;
+  std::vector<bool> same_;                      // by block: given, and known to hold these rows
   std::vector<bool> shared_;                    // by block, after seal: others may read it
   std::vector<int64_t> ingested_;               // rows that have come, per table
   std::vector<std::vector<float>> scales_;      // kI8, until seal on a device; for nonzero bits
@@ -109,6 +113,7 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
     if (t.tiered) return internal_error("table '" + t.name + "' is tiered, and this store holds plain ones");
   DPI_ASSIGN_OR_RETURN(map_, make_arena_map(tables_, !host()));
   DPI_RETURN_IF_ERROR(check_budget(map_.bytes - sharing_.claims.given_bytes()));
+  note_same_blocks();
   ingested_.assign(tables_.size(), 0);
   scales_.resize(tables_.size());
   nonzero_.resize(tables_.size());
@@ -116,6 +121,28 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
   (host() ? f.host_bytes : f.device_bytes) = map_.bytes;
   for (const auto& t : map_.tables) f.table_bytes.push_back(t.bytes);
   return f;
+}
+
+/// A block that was given is the one that each of its tables is known to lie in.
+void ResidentStore::note_same_blocks() {
+  same_.assign(map_.blocks.size(), false);
+  for (size_t b = 0; b < same_.size(); ++b) same_[b] = sharing_.claims.given(b) != nullptr;
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (tables_[t].tiered || tables_[t].rows == 0) continue;
+    const auto b = static_cast<size_t>(map_.tables[t].block);
+    if (same_[b] && tables_[t].same != sharing_.claims.given(b)) same_[b] = false;
+  }
+  for (StoreTable& t : tables_) t.same.reset();
+}
+
+bool ResidentStore::has_rows(int32_t table) const {
+  const auto t = static_cast<size_t>(table);
+  return tables_[t].rows > 0 && same_[static_cast<size_t>(map_.tables[t].block)];
+}
+
+std::shared_ptr<void> ResidentStore::holds(int32_t table) const {
+  const auto b = static_cast<size_t>(map_.tables[static_cast<size_t>(table)].block);
+  return b < shared_.size() && shared_[b] ? blocks_[b].memory : nullptr;
 }
 
 Status ResidentStore::allocate() {
@@ -328,6 +355,7 @@ Status ResidentStore::seal() {
   dpi_backend_error err{};
   for (size_t t = 0; t < tables_.size(); ++t) {
     const auto index = static_cast<int32_t>(t);
+    if (has_rows(index)) continue;
     if (ingested_[t] != tables_[t].rows) {
       return internal_error(name_of(index) + ": " + std::to_string(ingested_[t]) + " of " +
                             std::to_string(tables_[t].rows) + " rows came");

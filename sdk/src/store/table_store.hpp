@@ -44,6 +44,9 @@ struct StoreTable {
   /// Of a tiered table that is derived: it has no rows of its own, but the store computes its columns from
   /// each row of ride_with as that comes, and both are read at the same place. Nothing of it is ingested.
   std::vector<DerivedColumn> columns = {};
+  /// What another store holds() of the same rows, known and not only said to be the same. A store that is
+  /// given the same memory takes it without looking.
+  std::shared_ptr<void> same = {};
 };
 
 /// What lookups of a tiered table met so far, and what fetches for it brought.
@@ -130,6 +133,10 @@ class TableStore {
   /// Of a tiered table; nothing where nobody counts.
   virtual std::optional<TierStats> tier_stats(int32_t) const { return {}; }
   virtual TableShare share(int32_t) const { return {}; }
+  /// After plan. True: the rows are here already (StoreTable::same), none is to be ingested.
+  virtual bool has_rows(int32_t) const { return false; }
+  /// After seal: the memory that a table's rows lie in, null where it is this store's alone.
+  virtual std::shared_ptr<void> holds(int32_t) const { return {}; }
 };
 
 }  // namespace dpi

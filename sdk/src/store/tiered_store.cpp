@@ -73,6 +73,13 @@ class TieredStore final : public TableStore {
     if (tier(table) == nullptr) return plain_->share(table);
     return {may_share_ && tier_ != nullptr ? tier_.use_count() : 0};
   }
+  bool has_rows(int32_t table) const override {
+    return tables_[static_cast<size_t>(table)].spec.tiered ? same_tier_ : plain_->has_rows(table);
+  }
+  std::shared_ptr<void> holds(int32_t table) const override {
+    if (!tables_[static_cast<size_t>(table)].spec.tiered) return plain_->holds(table);
+    return may_share_ ? tier_ : nullptr;
+  }
 
  private:
   friend class TieredReader;
@@ -110,6 +117,7 @@ class TieredStore final : public TableStore {
   std::shared_ptr<SharedTier> tier_;  // after seal: own_ or given_
   std::shared_ptr<tiered::CacheMember> member_;
   bool may_share_ = false;
+  bool same_tier_ = false;             // given, and known to hold these rows
   std::shared_ptr<SharedTier> own_;    // this and what follows until seal
   std::shared_ptr<SharedTier> given_;  // of another model whose rows have been equal so far, or null
   std::unique_ptr<HotKeyFile> hot_;    // may be null
@@ -128,7 +136,11 @@ Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
     if (t.tiered && t.needs_nonzero)
       return internal_error("table '" + t.name + "' is tiered, and a mask asks for its rows");
     tables_.push_back({t, t.tiered && t.columns.empty() ? n++ : -1, -1, 0, {}});
+    tables_.back().spec.same.reset();
   }
+  same_tier_ = given_ != nullptr && std::all_of(tables.begin(), tables.end(), [this](const StoreTable& t) {
+                 return !t.tiered || t.same == given_;
+               });
   plan_scalars();
   for (StoreTable& t : tables) {
     if (!t.tiered) continue;
@@ -283,7 +295,7 @@ Status TieredStore::seal() {
   std::vector<tiered::MissPolicy> policies;
   for (Tiered& t : tables_) {
     if (t.in_cache < 0) continue;
-    if (t.ingested != t.spec.rows && rows_of(t).elsewhere < 0)
+    if (!same_tier_ && t.ingested != t.spec.rows && rows_of(t).elsewhere < 0)
       return internal_error("table '" + t.spec.name + "': " + std::to_string(t.ingested) + " of " +
                             std::to_string(t.spec.rows) + " rows came");
     const TierOptions::Table* o = options_.find(t.spec.name);

@@ -27,6 +27,25 @@ bool same_file(int fd, const std::string& path) {
          mine.st_dev == named.st_dev;
 }
 
+/// An open file that is written to; `name` for messages.
+struct CopyTarget {
+  int fd;
+  std::string name;
+
+  Status write(uint64_t offset, const void* bytes, size_t n) const {
+    const auto* from = static_cast<const char*>(bytes);
+    while (n > 0) {
+      const ssize_t wrote = ::pwrite(fd, from, n, static_cast<off_t>(offset));
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote <= 0) return io_error(name, "cannot be written: ", wrote < 0 ? errno : EIO);
+      from += wrote;
+      offset += static_cast<uint64_t>(wrote);
+      n -= static_cast<size_t>(wrote);
+    }
+    return {};
+  }
+};
+
 /// A file beside `path` that takes its place when it is complete. Locked while it is written; what a process
 /// that was ended left behind is written over.
 class FileBeside {
@@ -50,18 +69,7 @@ class FileBeside {
     if (!done_) ::unlink(part_.c_str());
   }
 
-  Status write(uint64_t offset, const void* bytes, size_t n) const {
-    const auto* from = static_cast<const char*>(bytes);
-    while (n > 0) {
-      const ssize_t wrote = ::pwrite(file_.get(), from, n, static_cast<off_t>(offset));
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote <= 0) return io_error(part_, "cannot be written: ", wrote < 0 ? errno : EIO);
-      from += wrote;
-      offset += static_cast<uint64_t>(wrote);
-      n -= static_cast<size_t>(wrote);
-    }
-    return {};
-  }
+  CopyTarget target() const { return {file_.get(), part_}; }
 
   Status commit() {
     if (::fsync(file_.get()) != 0) return io_error(part_, "cannot be written to its device: ", errno);
@@ -88,7 +96,7 @@ class FileBeside {
 /// nothing is left out, and nothing else is written.
 class CopyingSource final : public ByteSource {
  public:
-  CopyingSource(std::shared_ptr<Bundle> from, const FileBeside& to) : from_(std::move(from)), to_(to) {
+  CopyingSource(std::shared_ptr<Bundle> from, CopyTarget to) : from_(std::move(from)), to_(std::move(to)) {
     size_ = from_->bytes().size();
   }
   Status read(uint64_t offset, void* dst, size_t n) override {
@@ -98,7 +106,7 @@ class CopyingSource final : public ByteSource {
 
  private:
   std::shared_ptr<Bundle> from_;
-  const FileBeside& to_;
+  const CopyTarget to_;
 };
 
 }  // namespace
@@ -135,12 +143,35 @@ Status write_bundle_file(const std::shared_ptr<Bundle>& bundle, const std::strin
                          const BundleOptions& options,
                          const std::function<void(uint64_t, uint64_t)>& progress) {
   DPI_ASSIGN_OR_RETURN(const auto file, FileBeside::create(path, bundle->file_bytes()));
-  DPI_ASSIGN_OR_RETURN(const auto copy, Bundle::open_source(std::make_unique<CopyingSource>(bundle, *file),
-                                                            bundle->name(), options));
+  DPI_ASSIGN_OR_RETURN(
+      const auto copy,
+      Bundle::open_source(std::make_unique<CopyingSource>(bundle, file->target()), bundle->name(), options));
   DPI_RETURN_IF_ERROR(copy->verify_all(progress));
   if (copy->version() != bundle->version())
     return {Code::kIo, bundle->name() + ": changed while it was read"};
   return file->commit();
+}
+
+Result<std::shared_ptr<Bundle>> copy_to_unnamed(const std::shared_ptr<Bundle>& bundle,
+                                                const std::string& folder, const BundleOptions& options,
+                                                const std::function<Status(uint64_t bytes)>& read) {
+  const FileHandle file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file.get() < 0) return io_error(folder, "takes no file without a name: ", errno);
+  if (::ftruncate(file.get(), static_cast<off_t>(bundle->file_bytes())) != 0)
+    return io_error(folder, "cannot be written: ", errno);
+  DPI_ASSIGN_OR_RETURN(const auto copy,
+                       Bundle::open_source(std::make_unique<CopyingSource>(
+                                               bundle, CopyTarget{file.get(), folder + " (no name)"}),
+                                           bundle->name(), options));
+  DPI_RETURN_IF_ERROR(copy->verify_rest(read));
+  if (copy->version() != bundle->version())
+    return Status(Code::kIo, bundle->name() + ": changed while it was read");
+  // By the way that leads to it as long as it is open here: a name of its own it has not.
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes,
+                       ByteSource::open_file("/proc/self/fd/" + std::to_string(file.get())));
+  DPI_ASSIGN_OR_RETURN(std::shared_ptr<Bundle> made,
+                       Bundle::open_source(std::move(bytes), bundle->name(), options));
+  return made;
 }
 
 }  // namespace dpi

@@ -27,6 +27,7 @@ class OpenDelta final : public Delta {
   }
 
   Status open(const DeltaOptions& options);
+  Result<DeltaEnds> ends();
   Status read_rows(const TableDelta& table, const RowSink& fn) const override;
   ByteSource& bytes() const override { return *source_; }
   ByteSource& result_bytes() const override { return *image_; }
@@ -68,6 +69,12 @@ Status OpenDelta::open(const DeltaOptions& options) {
   key_sets_ = std::move(parts->key_sets);
   arrays_ = std::move(parts->arrays);
   return check_rest();
+}
+
+Result<DeltaEnds> OpenDelta::ends() {
+  DeltaManifest manifest;
+  DPI_RETURN_IF_ERROR(inside(name_, open_file({}, &manifest)));
+  return DeltaEnds{base_, version_};
 }
 
 Status OpenDelta::open_file(const DeltaOptions& options, DeltaManifest* manifest) {
@@ -185,6 +192,23 @@ const KeySetDelta* Delta::find_key_set(size_t key_set) const {
   const auto at = std::lower_bound(key_sets_.begin(), key_sets_.end(), key_set,
                                    [](const KeySetDelta& s, size_t number) { return s.key_set < number; });
   return at == key_sets_.end() || at->key_set != key_set ? nullptr : &*at;
+}
+
+bool Delta::touches_table(size_t table) const {
+  const int32_t set = manifest().tables[table].key_set;
+  return find_table(table) != nullptr || (set >= 0 && find_key_set(static_cast<size_t>(set)) != nullptr);
+}
+
+Result<DeltaEnds> Delta::read_ends(const std::string& path) try {
+  if (!have_content_hash())
+    return unsupported(path + ": deltas name bundles by their hashes: this build has no libsodium");
+  auto source = ByteSource::open_file(path);
+  if (!source.ok()) return std::move(source).status().within(path);
+  return OpenDelta(std::move(source).value(), path).ends();
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, path + ": no memory for its metadata");
+} catch (const std::exception& e) {
+  return internal_error(path + ": " + e.what());
 }
 
 Result<std::unique_ptr<Delta>> Delta::open_source(std::unique_ptr<ByteSource> source, const std::string& name,

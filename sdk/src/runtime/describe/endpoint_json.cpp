@@ -75,8 +75,8 @@ std::string Endpoint::status_json() const {
     w.begin_list("refused");
     for (const Refused& r : refused_) {
       w.begin_object();
-      w.field("path", r.found.update.path);
-      w.field("version", r.found.update.number);
+      w.field("path", r.found.path);
+      w.field("version", r.found.number);
       w.field("tries", r.tries);
       write_failure(&w, r.why);
       w.end_object();

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -42,8 +43,9 @@ class Endpoint {
   Endpoint& operator=(const Endpoint&) = delete;
 
   Status set(std::string_view key, std::string_view value);
-  /// Builds the version beside the running one and switches. What fails is told by the status too.
-  Status load(const Update& update);
+  /// Builds the version beside the running one and switches; of a delta that it has had, nothing. What fails
+  /// is told by the status too. fault: where a delta of the update is to blame its place among them.
+  Status load(const Update& update, size_t* fault = nullptr);
   Status rollback();
   /// From now on the newest bundle of `folder` is loaded, soon after it comes there.
   Status follow(const std::string& folder);
@@ -77,6 +79,7 @@ class Endpoint {
     Status why;
     int64_t tries = 1;
     uint64_t again_ns = 0;  // not before; UINT64_MAX: it is another file or never
+    bool gap = false;       // a delta that no file leads to yet: looked at each time
   };
 
   Endpoint(std::string name, const ModelOptions& options, Wrap wrap);
@@ -85,7 +88,12 @@ class Endpoint {
   struct Running;
   struct Turn;
   bool is_loader() const;
-  Result<std::unique_ptr<Version>> build(const Update& update);
+  struct Beside;
+  Beside beside() const;
+  Result<NextOrigin> open(const Update& update, const Beside& there, size_t* fault);
+  Result<std::unique_ptr<Version>> build(const Update& update, size_t* fault);
+  Result<std::unique_ptr<Model>> build_beside(const Update& update, const NextOrigin& next,
+                                              const Beside& there);
   Result<uint64_t> choose_number(const Update& update) const;
   ModelOptions options_beside() const;
   void publish(std::unique_ptr<Version> next);
@@ -112,8 +120,12 @@ class Endpoint {
   void poll();
   void note_folder(const Status& status);
   void note_out_of_memory();
+  std::vector<bool> usable() const;
+  std::optional<ContentHash> serving_version() const;
   bool wants(const std::string& folder, const FoundUpdate& found) const;
+  const FoundUpdate& to_blame(const FoundUpdate& target, const Update& update, size_t fault) const;
   void note_refused(const FoundUpdate& found, const Status& why);
+  void note_gaps(std::vector<Refused> gaps);
 
   const std::string name_;
   ModelOptions options_;
@@ -147,6 +159,7 @@ class Endpoint {
   int64_t folder_errors_ = 0;  // one after the other
   Status folder_status_;
   std::vector<Refused> refused_;
+  UpdateChooser chooser_;  // the thread's own
   std::thread thread_;
 };
 

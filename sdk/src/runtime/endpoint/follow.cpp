@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -130,21 +131,67 @@ void Endpoint::poll() {
       return std::none_of(found->begin(), found->end(), [&](const auto& f) { return f.same_file(r.found); });
     });
   }
-  for (const FoundUpdate& f : *found) {
+  chooser_.look_at(std::move(found).value());
+  std::vector<Refused> gaps;
+  for (size_t i = 0; i < chooser_.found().size(); ++i) {
+    const FoundUpdate& f = chooser_.found()[i];
     if (stopping() || !wants(folder, f)) continue;
-    const Status status = load(f.update);
-    if (status.ok()) return;
-    note_refused(f, status);
+    const std::optional<ContentHash> serving = serving_version();
+    auto way = chooser_.way_to(i, serving ? &*serving : nullptr, usable());
+    if (!way.ok() && way.status().code() == Code::kNotFound)
+      break;  // what comes now is older than what serves
+    if (!way.ok()) {
+      gaps.push_back({f, way.status(), 1, 0, true});
+      continue;
+    }
+    size_t fault = way->deltas.size();
+    const Status status = load(*way, &fault);
+    if (status.ok()) break;
+    note_refused(to_blame(f, *way, fault), status);
   }
+  note_gaps(std::move(gaps));
+}
+
+std::optional<ContentHash> Endpoint::serving_version() const {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  if (serving_ == nullptr) return {};
+  return serving_->origin->bundle->version();
+}
+
+/// Files that a way may lead over: those that were not refused, or are to be tried again.
+std::vector<bool> Endpoint::usable() const {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  std::vector<bool> out;
+  for (const FoundUpdate& f : chooser_.found())
+    out.push_back(std::none_of(refused_.begin(), refused_.end(), [&](const Refused& r) {
+      return !r.gap && r.found.same_file(f) && r.again_ns > monotonic_ns();
+    }));
+  return out;
+}
+
+/// The file whose fault it is that `update` was refused.
+const FoundUpdate& Endpoint::to_blame(const FoundUpdate& target, const Update& update, size_t fault) const {
+  if (fault >= update.deltas.size()) return target;
+  const auto at = std::find_if(chooser_.found().begin(), chooser_.found().end(),
+                               [&](const FoundUpdate& f) { return f.path == update.deltas[fault]; });
+  return at != chooser_.found().end() ? *at : target;
+}
+
+/// Deltas that nothing leads to yet, as of this look.
+void Endpoint::note_gaps(std::vector<Refused> gaps) {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  std::erase_if(refused_, [](const Refused& r) { return r.gap; });
+  if (folder_.empty()) return;
+  for (Refused& gap : gaps) refused_.push_back(std::move(gap));
 }
 
 /// Above everything that ever served: a version that was rolled back does not come again. And not one that
 /// was refused a moment ago.
 bool Endpoint::wants(const std::string& folder, const FoundUpdate& found) const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
-  if (folder_ != folder || found.update.number <= highest_) return false;  // another folder by now
+  if (folder_ != folder || found.number <= highest_) return false;  // another folder by now
   const auto before = std::find_if(refused_.begin(), refused_.end(),
-                                   [&](const Refused& r) { return r.found.same_file(found); });
+                                   [&](const Refused& r) { return !r.gap && r.found.same_file(found); });
   return before == refused_.end() || before->again_ns <= monotonic_ns();
 }
 
@@ -152,9 +199,9 @@ void Endpoint::note_refused(const FoundUpdate& found, const Status& why) {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   if (folder_.empty()) return;
   auto r = std::find_if(refused_.begin(), refused_.end(),
-                        [&](const Refused& x) { return x.found.same_file(found); });
+                        [&](const Refused& x) { return !x.gap && x.found.same_file(found); });
   if (r == refused_.end()) {
-    refused_.push_back({found, why});
+    refused_.push_back({found, why, 1, 0, false});
     r = std::prev(refused_.end());
   } else {
     ++r->tries;

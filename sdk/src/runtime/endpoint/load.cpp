@@ -55,7 +55,7 @@ bool Endpoint::is_loader() const {
   return loader_ == std::this_thread::get_id();
 }
 
-Status Endpoint::load(const Update& update) {
+Status Endpoint::load(const Update& update, size_t* fault) {
   DPI_RETURN_IF_ERROR(check_process());
   if (is_loader())
     return invalid_argument("endpoint '" + name_ + "' is asked to load by a callback of its own load");
@@ -63,10 +63,12 @@ Status Endpoint::load(const Update& update) {
   const uint64_t began = monotonic_ns();
   Status status;
   uint64_t number = update.number;
+  size_t unused = 0;
   {
     const Turn turn(*this, update.path);
     try {
-      auto built = build(update);
+      auto built = build(update, fault != nullptr ? fault : &unused);
+      if (built.ok() && *built == nullptr) return {};
       if (built.ok()) {
         number = (*built)->number;
         publish(std::move(built).value());
@@ -108,37 +110,81 @@ ModelOptions Endpoint::options_beside() const {
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     o.verify_golden = settings_.golden || options_.verify_golden;
+    o.load.bytes_per_second = static_cast<uint64_t>(settings_.bytes_per_second);
   }
   if (o.memory_limit == 0) return o;
   o.memory_limit -= std::min(o.memory_limit - 1, held_bytes());  // 0 would be no limit
   return o;
 }
 
-Result<std::unique_ptr<Version>> Endpoint::build(const Update& update) {
-  DPI_ASSIGN_OR_RETURN(const uint64_t number, choose_number(update));
+/// What a load finds there. It stays although a rollback may drop the version meanwhile.
+struct Endpoint::Beside {
+  uint64_t number = 0;  // of the version that serves, 0 = none
   std::shared_ptr<const Contract> callers;
-  uint64_t beside = 0;
+  std::shared_ptr<const Origin> origin;
+  std::vector<LoadBase::Table> tables;
   int64_t warm_up_rows = 0;
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    if (serving_ != nullptr) callers = serving_->contract;
-    beside = serving_ != nullptr ? serving_->number : 0;
-    warm_up_rows = settings_.warm_up_rows;
-  }
-  auto model = build_model(update, options_beside(), callers.get());
+  Rate rate;
+};
+
+Endpoint::Beside Endpoint::beside() const {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  Beside b;
+  b.warm_up_rows = settings_.warm_up_rows;
+  b.rate = Rate(static_cast<uint64_t>(settings_.bytes_per_second));
+  if (serving_ == nullptr) return b;
+  b.number = serving_->number;
+  b.callers = serving_->contract;
+  b.origin = serving_->origin;
+  b.tables = serving_->model->engine().held_tables();
+  return b;
+}
+
+Result<NextOrigin> Endpoint::open(const Update& update, const Beside& there, size_t* fault) {
+  stage_.store("open", std::memory_order_relaxed);
+  Rate rate = there.rate;
+  OriginWatch watch;
+  watch.rate = &rate;
+  watch.go_on = [this]() -> Status {
+    if (stopping()) return {Code::kCancelled, "the endpoint is being freed"};
+    return {};
+  };
+  watch.unfold = [this](const std::string& text) { tell(LogLevel::kWarn, [&] { return text; }); };
+  return open_update(update, options_, there.origin.get(), watch, fault);
+}
+
+Result<std::unique_ptr<Model>> Endpoint::build_beside(const Update& update, const NextOrigin& next,
+                                                      const Beside& there) {
+  const LoadBase base{there.tables, next.same};
+  const auto build = [&] {
+    ModelOptions options = options_beside();
+    if (!base.same.empty()) options.load.base = &base;
+    return build_model(next.origin->bundle, update.path, options, there.callers.get());
+  };
+  auto model = build();
   if (!model.ok() && model.status().code() == Code::kOutOfMemory && drop_kept_for_room().ok())
-    model = build_model(update, options_beside(), callers.get());
+    model = build();
+  return model;
+}
+
+/// Null: the update is had already.
+Result<std::unique_ptr<Version>> Endpoint::build(const Update& update, size_t* fault) {
+  const Beside there = beside();
+  DPI_ASSIGN_OR_RETURN(const NextOrigin next, open(update, there, fault));
+  if (next.origin == nullptr) return std::unique_ptr<Version>();
+  DPI_ASSIGN_OR_RETURN(const uint64_t number, choose_number(update));
+  auto model = build_beside(update, next, there);
   if (!model.ok()) {
     Status why = std::move(model).status();
-    if (why.code() != Code::kOutOfMemory || beside == 0) return why;
+    if (why.code() != Code::kOutOfMemory || there.number == 0) return why;
     return std::move(why).within("version " + std::to_string(number) + " beside version " +
-                                 std::to_string(beside) + ", which holds " + std::to_string(held_bytes()) +
-                                 " bytes (memory_limit " + std::to_string(options_.memory_limit) +
-                                 " for both)");
+                                 std::to_string(there.number) + ", which holds " +
+                                 std::to_string(held_bytes()) + " bytes (memory_limit " +
+                                 std::to_string(options_.memory_limit) + " for both)");
   }
   (*model)->set_version(number);
-  if (warm_up_rows > 0) {
-    Status warm = (*model)->warm_up(warm_up_rows);
+  if (there.warm_up_rows > 0) {
+    Status warm = (*model)->warm_up(there.warm_up_rows);
     (*model)->report_events();
     if (!warm.ok()) return std::move(warm).within(update.path + ": warm-up");
   }
@@ -149,6 +195,7 @@ Result<std::unique_ptr<Version>> Endpoint::build(const Update& update) {
   version->number = number;
   version->path = update.path;
   version->contract = std::move(contract);
+  version->origin = next.origin;
   version->bytes = f.kept() + f.shared + f.all_contexts();
   version->shared_bytes = f.shared;
   return version;

@@ -18,6 +18,7 @@ constexpr Number kNumbers[] = {
     {"warm_up_rows", &EndpointSettings::warm_up_rows, 0, 1048576},
     {"follow_ms", &EndpointSettings::follow_ms, 1, 3600000},
     {"back_off_ms", &EndpointSettings::back_off_ms, 1, 86400000},
+    {"update.bytes_per_second", &EndpointSettings::bytes_per_second, 0, int64_t{1} << 40},
 };
 
 Status bad_value(std::string_view key, std::string_view value, const std::string& allowed) {

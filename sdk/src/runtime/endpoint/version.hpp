@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/endpoint/contract.hpp"
+#include "runtime/endpoint/origin.hpp"
 #include "runtime/model/model.hpp"
 
 namespace dpi {
@@ -22,7 +23,8 @@ struct Version {
   uint64_t number = 0;
   std::string path;
   std::shared_ptr<const Contract> contract;
-  uint64_t bytes = 0;         // forecast, with every context in use: tables, weights ...
+  std::shared_ptr<const Origin> origin;  // what the next delta starts from
+  uint64_t bytes = 0;                    // forecast, with every context in use: tables, weights ...
   uint64_t shared_bytes = 0;  // of it what was there already when it was loaded, of tables in common
   int64_t since_ms = 0;       // it began to serve, in milliseconds of the epoch; 0 = not yet
 };

@@ -117,6 +117,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   e->options_ = options;
   e->options_.environment = environment_of(options);
   e->options_.load = {};  // the caller's, and only while loading
+  e->base_ = options.load.base;
   LoadWatch own(options, bundle.name());
   if (watch == nullptr) watch = &own;
   DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kPlan, 1));
@@ -134,6 +135,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOption
   if (e->store_ == nullptr) DPI_RETURN_IF_ERROR(e->make_store(bundle));
   DPI_RETURN_IF_ERROR(e->check_memory(bundle));
   DPI_RETURN_IF_ERROR(e->load_tables(bundle, watch));
+  e->base_ = nullptr;
   DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kOps, 1));
   e->graphs_ = options.graphs && (e->caps_.flags & DPI_BACKEND_CAPTURE) != 0;
   return e;
@@ -241,10 +243,17 @@ Status Engine::make_store(const Bundle& bundle) {
 }
 
 Status Engine::load_tables(Bundle& bundle, LoadWatch* watch) {
-  DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(store_tables(bundle, plan_, options_.share)));
+  DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(store_tables(bundle, plan_, options_.share, base_)));
   DPI_RETURN_IF_ERROR(load_plan_tables(bundle, plan_, *store_, watch, &keys_));
   if (keys_ != nullptr) set_key_places(*keys_, &schema_);
   return {};
+}
+
+std::vector<LoadBase::Table> Engine::held_tables() const {
+  std::vector<LoadBase::Table> held;
+  for (size_t t = 0; t < plan_.tables.size(); ++t)
+    held.push_back({plan_.tables[t].name, plan_.tables[t].source, store_->holds(static_cast<int32_t>(t))});
+  return held;
 }
 
 Status Engine::upload_constants() {

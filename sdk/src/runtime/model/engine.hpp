@@ -48,6 +48,8 @@ class Engine {
   }  // why auto fell back, "" otherwise
   TableStore& store() const { return *store_; }
   const KeyPlaces* keys() const { return keys_.get(); }
+  /// For a load that may take tables over. They stay as long as the list does.
+  std::vector<LoadBase::Table> held_tables() const;
   const StoreForecast& forecast() const { return forecast_; }
   const MemoryForecast& memory() const { return memory_; }
   uint64_t weight_bytes() const { return weight_bytes_; }
@@ -117,6 +119,7 @@ class Engine {
   dpi_backend_caps caps_{};
   BlockClaims claims_;  // until the store has them, as the next
   TierClaim tier_claim_;
+  const LoadBase* base_ = nullptr;  // while loading
   std::unique_ptr<TableStore> store_;
   std::unique_ptr<KeyPlaces> keys_;  // null: no ids are keys
   StoreForecast forecast_;

@@ -27,7 +27,8 @@ LoadWatch::LoadWatch(const ModelOptions& options, std::string name)
       log_(environment_of(options)->log()),
       name_(std::move(name)),
       began_(monotonic_ns()),
-      stage_began_(began_) {}
+      stage_began_(began_),
+      rate_(options.load.bytes_per_second) {}
 
 void LoadWatch::tell() const {
   if (options_.load.progress != nullptr)
@@ -67,7 +68,9 @@ Status LoadWatch::advance(uint64_t n) {
     told_ = done_;
     tell();
   }
-  return check_cancel();
+  return n > 0 && (stage_ == LoadStage::kTables || stage_ == LoadStage::kVerify)
+             ? rate_.keep(n, [this] { return check_cancel(); })
+             : check_cancel();
 }
 
 Status LoadWatch::finish(const std::string& device) {

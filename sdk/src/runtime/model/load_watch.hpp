@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/rate.hpp"
 #include "base/status.hpp"
 #include "runtime/model/options.hpp"
 
@@ -20,7 +21,8 @@ class LoadWatch {
   /// Ends the stage before. `total` is in bytes for kTables and kVerify, else in steps. kCancelled when the
   /// flag is set.
   Status enter(LoadStage stage, uint64_t total);
-  /// `n` more of the stage's total; the caller hears of it about a hundred times a stage.
+  /// `n` more of the stage's total; the caller hears of it about a hundred times a stage. Of bytes it sleeps
+  /// as long as LoadControl::bytes_per_second asks, and looks at the flag meanwhile.
   Status advance(uint64_t n);
   /// The model is ready; `device` says on what.
   Status finish(const std::string& device);
@@ -37,6 +39,7 @@ class LoadWatch {
   uint64_t stage_began_ = 0;
   LoadStage stage_ = LoadStage::kOpen;
   uint64_t done_ = 0, total_ = 1, told_ = 0;
+  Rate rate_;
 };
 
 }  // namespace dpi

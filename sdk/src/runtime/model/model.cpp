@@ -17,22 +17,10 @@ Status verify(Model* model, Bundle* bundle) {
   return {};
 }
 
-/// With a signature required, the threads of option `threads` share the hashing.
-Result<BundleOptions> bundle_options(const ModelOptions& options) {
-  BundleOptions b;
-  b.require_signature = options.require_signature;
-  if (b.require_signature.empty() || options.threads == 1) return b;
-  ThreadPool& pool = environment_of(options)->pool();
-  DPI_RETURN_IF_ERROR(pool.grow(options.threads));
-  b.workers = {&pool, options.threads};
-  return b;
-}
-
-template <class Open>
 Result<std::unique_ptr<Model>> load_bundle(const std::string& name, const ModelOptions& options,
-                                           const Model::Accept& accept, Open&& open) {
+                                           const Model::Accept& accept, const Model::Open& open) {
   LoadWatch watch(options, name);
-  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Bundle> bundle, open());
+  DPI_ASSIGN_OR_RETURN(const std::shared_ptr<Bundle> bundle, open());
   if (accept) {
     if (Status accepted = accept(bundle->manifest()); !accepted.ok()) return std::move(accepted).within(name);
   }
@@ -97,19 +85,36 @@ bool all_finite(const float* x, int64_t n) {
 
 }  // namespace
 
+Result<BundleOptions> bundle_options(const ModelOptions& options) {
+  BundleOptions b;
+  b.require_signature = options.require_signature;
+  if (b.require_signature.empty() || options.threads == 1) return b;
+  ThreadPool& pool = environment_of(options)->pool();
+  DPI_RETURN_IF_ERROR(pool.grow(options.threads));
+  b.workers = {&pool, options.threads};
+  return b;
+}
+
+Result<std::unique_ptr<Model>> Model::load(const std::string& name, const ModelOptions& options,
+                                           const Accept& accept, const Open& open) {
+  return load_bundle(name, options, accept, open);
+}
+
 Result<std::unique_ptr<Model>> Model::load(const std::string& path, const ModelOptions& options,
                                            const Accept& accept) {
-  return load_bundle(path, options, accept, [&]() -> Result<std::unique_ptr<Bundle>> {
+  return load_bundle(path, options, accept, [&]() -> Result<std::shared_ptr<Bundle>> {
     DPI_ASSIGN_OR_RETURN(const BundleOptions open, bundle_options(options));
-    return Bundle::open(path, open);
+    DPI_ASSIGN_OR_RETURN(std::shared_ptr<Bundle> bundle, Bundle::open(path, open));
+    return bundle;
   });
 }
 
 Result<std::unique_ptr<Model>> Model::load_memory(std::span<const std::byte> bytes,
                                                   const ModelOptions& options) {
-  return load_bundle("<memory>", options, {}, [&]() -> Result<std::unique_ptr<Bundle>> {
+  return load_bundle("<memory>", options, {}, [&]() -> Result<std::shared_ptr<Bundle>> {
     DPI_ASSIGN_OR_RETURN(const BundleOptions open, bundle_options(options));
-    return Bundle::open_memory(bytes, open);
+    DPI_ASSIGN_OR_RETURN(std::shared_ptr<Bundle> bundle, Bundle::open_memory(bytes, open));
+    return bundle;
   });
 }
 

@@ -17,12 +17,20 @@
 
 namespace dpi {
 
+/// How a model's bundle is opened. With a signature required, the threads of option `threads` share the
+/// hashing.
+Result<BundleOptions> bundle_options(const ModelOptions& options);
+
 class Model {
  public:
   /// Asked once the manifest is read, before tables are; what it refuses is not loaded.
   using Accept = std::function<Status(const Manifest&)>;
   static Result<std::unique_ptr<Model>> load(const std::string& path, const ModelOptions& options,
                                              const Accept& accept = {});
+  /// Of a bundle that is open: bundle_options says how. `name` for messages; `open` is the first stage.
+  using Open = std::function<Result<std::shared_ptr<Bundle>>()>;
+  static Result<std::unique_ptr<Model>> load(const std::string& name, const ModelOptions& options,
+                                             const Accept& accept, const Open& open);
   static Result<std::unique_ptr<Model>> load_memory(std::span<const std::byte> bytes,
                                                     const ModelOptions& options);
   /// For tests: any bundle, any store.

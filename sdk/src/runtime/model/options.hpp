@@ -20,11 +20,25 @@ enum class Precision : int32_t { kFp32 = 0, kTf32 = 1, kFp16 = 2, kBf16 = 3, kIn
 /// Where the rows of a table lie: kAuto = in the host tier when there is one and the table is large.
 enum class TableTier : int32_t { kAuto, kResident, kHost };
 
+/// Tables of a model that is there, and which of them the one that is loaded has too: known by who asks for
+/// the load, so that nobody compares their rows.
+struct LoadBase {
+  struct Table {
+    std::string name;  // of the plan
+    int32_t source = -1;
+    std::shared_ptr<void> memory;  // TableStore::holds
+  };
+  std::vector<Table> tables;  // of the plan, in its order
+  std::vector<bool> same;     // by table of the bundle
+};
+
 /// Who watches a load and may stop it. Used while loading only.
 struct LoadControl {
   void (*progress)(void* user, const char* stage, uint64_t done, uint64_t total) = nullptr;
   void* user = nullptr;
   const volatile int32_t* cancel = nullptr;  // read atomically
+  uint64_t bytes_per_second = 0;             // that are read for tables, keys and hashes at most; 0 = any
+  const LoadBase* base = nullptr;
 };
 
 struct ModelOptions {

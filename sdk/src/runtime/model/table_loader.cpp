@@ -88,6 +88,7 @@ class Loader {
       : bundle_(bundle), plan_(plan), store_(store), watch_(watch) {
     for (size_t t = 0; t < plan.tables.size(); ++t) {
       if (plan.tables[t].source >= 0 || plan.tables[t].tiered) continue;  // the store derives a tiered one
+      if (store.has_rows(static_cast<int32_t>(t))) continue;
       derived_.push_back({static_cast<int32_t>(t), only_source(plan.tables[t]), 0, {}});
     }
   }
@@ -114,10 +115,12 @@ class Loader {
   std::unique_ptr<KeyPlaces> take_keys() { return std::move(keys_); }
 
  private:
-  /// Has rows here that something reads.
+  /// Has rows here that something reads, and does not have already.
   bool is_used(int32_t source) const {
     if (bundle_.manifest().tables[static_cast<size_t>(source)].external) return false;
-    for (const PlanTable& t : plan_.tables) {
+    for (size_t i = 0; i < plan_.tables.size(); ++i) {
+      const PlanTable& t = plan_.tables[i];
+      if (store_.has_rows(static_cast<int32_t>(i))) continue;
       if (t.source == source) return true;
       for (const auto& column : t.columns) {
         for (const Term& term : column) {
@@ -175,13 +178,14 @@ class Loader {
     for (size_t t = 0; t < plan_.tables.size(); ++t) {
       if (plan_.tables[t].source != source) continue;
       stored = plan_.tables[t].dtype;
+      if (store_.has_rows(static_cast<int32_t>(t))) continue;
       if (!scale.empty()) DPI_RETURN_IF_ERROR(store_.ingest_scale(static_cast<int32_t>(t), scale));
     }
     const bool decode = feeds_derived(source);
     const Bundle::BlockSink take = [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
       if (stored != spec.dtype) DPI_RETURN_IF_ERROR(narrow(spec, stored, first, &bytes));
       for (size_t t = 0; t < plan_.tables.size(); ++t) {
-        if (plan_.tables[t].source != source) continue;
+        if (plan_.tables[t].source != source || store_.has_rows(static_cast<int32_t>(t))) continue;
         DPI_RETURN_IF_ERROR(store_.ingest(static_cast<int32_t>(t), first, n, bytes));
       }
       return decode ? add_block(source, stored, first, n, bytes, scale) : Status();
@@ -334,6 +338,21 @@ std::string content_of(const Bundle& bundle, const PlanTable& t) {
   return known ? content : std::string();
 }
 
+bool same_tables(const Plan& plan, const LoadBase& base) {
+  return std::equal(
+      plan.tables.begin(), plan.tables.end(), base.tables.begin(), base.tables.end(),
+      [](const PlanTable& t, const LoadBase::Table& b) { return t.name == b.name && t.source == b.source; });
+}
+
+/// Of a derived table those that it is derived from; its factors are in StoreTable::content.
+bool has_same_rows(const PlanTable& t, const std::vector<bool>& same) {
+  if (t.source >= 0) return same[static_cast<size_t>(t.source)];
+  return std::all_of(t.columns.begin(), t.columns.end(), [&](const auto& column) {
+    return std::all_of(column.begin(), column.end(),
+                       [&](const Term& term) { return same[static_cast<size_t>(term.table)]; });
+  });
+}
+
 }  // namespace
 
 void narrow_tables(kernels::DType type, Plan* plan) {
@@ -355,7 +374,9 @@ void narrow_tables(kernels::DType type, Plan* plan) {
   for (const int32_t t : narrow) plan->tables[static_cast<size_t>(t)].dtype = type;
 }
 
-std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, bool share) {
+std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, bool share,
+                                     const LoadBase* base) {
+  const bool alike = base != nullptr && same_tables(plan, *base);
   std::vector<StoreTable> tables;
   for (const PlanTable& t : plan.tables) {
     tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with, t.tiered, t.pinned, {}});
@@ -366,6 +387,8 @@ std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, boo
       tables.back().columns = t.columns;
     }
     if (share) tables.back().content = content_of(bundle, t);
+    if (share && alike && has_same_rows(t, base->same))
+      tables.back().same = base->tables[tables.size() - 1].memory;
   }
   return tables;
 }

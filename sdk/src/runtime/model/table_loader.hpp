@@ -20,7 +20,9 @@ void narrow_tables(kernels::DType type, Plan* plan);
 
 /// The plan's tables as a store is told of them, in the plan's order. share: with what each is made of, by
 /// the hashes that the bundle states, so that models of equal tables hold them together.
-std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, bool share);
+/// base: whose memory the tables that are the same there name, null = none.
+std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, bool share,
+                                     const LoadBase* base = nullptr);
 
 /// Ingests every table of the plan and seals the store: one stage of `watch`. Peak host memory beside the
 /// store: table_loading_bytes. `keys` receives the indexes of the key sets, null when the plan has none.
