@@ -346,4 +346,53 @@ void linear_once(const LinearArgs& a, const float* packed) {
   }
 }
 
+namespace {
+
+/// Slices that count, from wherever they lie, side by side.
+struct Gathered {
+  float* x;  // [kPlaceRows, in]
+  float* y;  // [kPlaceRows, out]
+  float* to[kPlaceRows];
+  int64_t n;
+};
+
+void multiply(const LinearArgs& a, const GemmWeights& w, const Slices& s, Gathered& g) {
+  GemmCall c;
+  c.x = g.x;
+  c.packed = w.packed;
+  c.bias = a.bias.data;
+  c.dst = g.y;
+  c.m = g.n;
+  c.n = c.ldd = s.out;
+  c.k = c.ldx = s.in;
+  if (g.n > 0) w.gemm(c);
+  for (int64_t i = 0; i < g.n; ++i) copy_floats(g.to[i], g.y + i * s.out, s.out);
+  g.n = 0;
+}
+
+}  // namespace
+
+/// With `places`, groups == 1, weights in float32: slices that count are multiplied, the others are 0.
+void linear_places(const LinearArgs& a, const GemmWeights& w) {
+  const Slices s = slices_of(a);
+  Gathered g;
+  g.x = static_cast<float*>(a.scratch);
+  g.y = g.x + kPlaceRows * s.in;
+  g.n = 0;
+  for (int64_t r = 0; r < a.dst.rows; ++r) {
+    const float* const counts = row_of(a.places, r);
+    for (int64_t i = 0; i < s.outer; ++i) {
+      float* const dst = row_of(a.dst, r) + i * s.out;
+      if (counts[i] == 0) {
+        for_vectors(s.out, [&](int64_t o, int64_t k) { store_n(dst + o, Vec::zero(), k); });
+        continue;
+      }
+      copy_floats(g.x + g.n * s.in, row_of(a.x, r) + i * s.in, s.in);
+      g.to[g.n++] = dst;
+      if (g.n == kPlaceRows) multiply(a, w, s, g);
+    }
+  }
+  multiply(a, w, s, g);
+}
+
 }  // namespace dpi::kernels::cpu::DPI_ISA

@@ -3,6 +3,7 @@
 // avx512; nothing outside kernels/cpu and sdk/src/backend/cpu uses them.
 #pragma once
 
+#include <dpi/kernels/attention.hpp>
 #include <dpi/kernels/binary.hpp>
 #include <dpi/kernels/co_action.hpp>
 #include <dpi/kernels/concat.hpp>
@@ -45,6 +46,9 @@ int64_t spare_floats(const MultiLookupAttrs& attrs, bool has_out, DimOf dim_of) 
 /// Rows whose part of a Linear that repeats along the places is multiplied together: linear_once has scratch
 /// for so many outputs.
 constexpr int64_t kOnceRows = 16;
+
+/// Slices that count which linear_places multiplies together: it has scratch for so many inputs and outputs.
+constexpr int64_t kPlaceRows = 48;
 
 /// gemm_pack of a Recurrent's weights. hidden: with ResetGate::kBefore two packs, the rows of r and z and,
 /// behind them, those of n.
@@ -89,6 +93,9 @@ struct RecurrentWeights {
   F(void, linear, (const LinearArgs& a))                                         \
   F(void, linear_packed, (const LinearArgs& a, const GemmWeights& w))            \
   F(void, linear_once, (const LinearArgs& a, const float* packed))               \
+  F(void, linear_places, (const LinearArgs& a, const GemmWeights& w))            \
+  F(int64_t, attention_scratch_floats, (const AttentionAttrs& a))                \
+  F(void, attention, (const AttentionArgs& a))                                   \
   F(int64_t, recurrent_scratch_floats, (int64_t steps, int64_t in, int64_t m))   \
   F(void, recurrent_packed, (const RecurrentArgs& a, const RecurrentWeights& w)) \
   F(int64_t, gemm_packed_floats, (int64_t n, int64_t k))                         \

@@ -5,8 +5,15 @@ namespace {
 
 double bias_at(const Param& bias, int64_t i) { return bias.data != nullptr ? bias.data[i] : 0; }
 
+bool counts(const LinearArgs& a, int64_t r, int64_t slice) {
+  return a.places.data == nullptr || a.places.row(r)[slice] != 0;
+}
+
 // dst[i, g, o] = sum_k weight[g, o, k] x[i, g or 0, k] + bias[g, o]; behind x the n columns of `once`
-void linear_last_row(const LinearArgs& a, const float* x, const float* once, float* dst) {
+void linear_last_row(const LinearArgs& a, int64_t r) {
+  const float* const x = a.x.row(r);
+  const float* const once = a.once.data != nullptr ? a.once.row(r) : nullptr;
+  float* const dst = a.dst.row(r);
   const int64_t in = a.x.dims.at(-1);
   const int64_t n = once != nullptr ? a.once.dims.size() : 0;
   const int64_t out = a.dst.dims.at(-1);
@@ -18,6 +25,8 @@ void linear_last_row(const LinearArgs& a, const float* x, const float* once, flo
     const float* src = x + ((row / groups) * x_groups + (x_groups > 1 ? g : 0)) * in;
     for (int64_t o = 0; o < out; ++o) {
       const float* w = a.weight.data + (g * out + o) * (in + n);
+      dst[row * out + o] = 0;
+      if (!counts(a, r, row)) continue;
       double sum = bias_at(a.bias, g * out + o);
       for (int64_t k = 0; k < in; ++k) sum += double{w[k]} * src[k];
       for (int64_t k = 0; k < n; ++k) sum += double{w[in + k]} * once[k];
@@ -50,7 +59,7 @@ void linear(const LinearArgs& a) {
     if (a.attrs.axis == LinearAxis::kField) {
       linear_field_row(a, a.x.row(r), a.dst.row(r));
     } else {
-      linear_last_row(a, a.x.row(r), a.once.data != nullptr ? a.once.row(r) : nullptr, a.dst.row(r));
+      linear_last_row(a, r);
     }
   }
 }

@@ -142,6 +142,28 @@ CoActionAttrs co_action_from(const json& j) {
   return a;
 }
 
+HeadLayout layout_from(const json& j) { return {j.at(0), j.at(1), j.at(2)}; }
+
+AttentionAttrs attention_from(const json& j) {
+  AttentionAttrs a;
+  a.heads = j.at("heads");
+  a.queries = j.at("queries");
+  a.keys = j.at("keys");
+  a.dim = j.at("dim");
+  a.value_dim = j.at("value_dim");
+  a.q = layout_from(j.at("q"));
+  a.k = layout_from(j.at("k"));
+  a.v = layout_from(j.at("v"));
+  a.y = layout_from(j.at("y"));
+  a.scale = j.at("scale");
+  a.mask_mode = as<SoftmaxMask>(j, "mask_mode");
+  a.value = j.at("value");
+  a.mask_head = j.at("mask_head");
+  a.mask_query = j.at("mask_query");
+  a.counted = j.at("counted");
+  return a;
+}
+
 using ReadAttrs = OpAttrs (*)(const json& j, OpCase* c);
 
 // What op_vectors/record_ops.py writes for each op.
@@ -194,6 +216,7 @@ const std::map<OpKind, ReadAttrs> kReaders = {
     {OpKind::kGather, [](const json& j, OpCase*) -> OpAttrs { return GatherAttrs{j.at("axis")}; }},
     {OpKind::kWhere, [](const json&, OpCase*) -> OpAttrs { return std::monostate{}; }},
     {OpKind::kCoAction, [](const json& j, OpCase*) -> OpAttrs { return co_action_from(j); }},
+    {OpKind::kAttention, [](const json& j, OpCase*) -> OpAttrs { return attention_from(j); }},
 };
 
 OpAttrs attrs_from(const json& j, OpCase* c) {

@@ -63,6 +63,7 @@ struct LinearWork {
   int64_t inner;  // kField: elements behind the contracted axis; kLast: 1
   Tensor once;
   int64_t n_once;  // columns of `once` behind those of x
+  Tensor places;   // a number per slice; where it is 0, so is the slice of dst
 };
 
 /// kLast: dst[i, g, o]; kField (inner > 0, groups 1): dst[i, o, d].
@@ -74,6 +75,10 @@ __global__ void __launch_bounds__(kThreads) linear_kernel(const LinearWork w, bo
     const int64_t o = by_field ? flat / w.inner % w.out : flat % w.out;
     const int64_t g = by_field ? 0 : flat / w.out % w.groups;
     const int64_t outer = by_field ? flat / (w.inner * w.out) : flat / (w.out * w.groups);
+    if (w.places.data != nullptr && row_of(w.places, r)[outer] == 0) {
+      row_of(w.dst, r)[flat] = 0;
+      continue;
+    }
     const float* x = row_of(w.x, r);
     x += by_field ? outer * w.in * w.inner + flat % w.inner
                   : (outer * w.x_groups + (w.x_groups > 1 ? g : 0)) * w.in;
@@ -248,6 +253,7 @@ int linear(const LinearArgs& a, Stream stream) {
   w.inner = by_field ? a.dst.dims.at(-1) : 1;
   w.once = a.once;
   w.n_once = a.once.data != nullptr ? a.once.dims.size() : 0;
+  w.places = a.places;
   return launch(linear_kernel, grid_for(a.dst.rows * a.dst.dims.size()), dim3(kThreads), stream, w, by_field);
 }
 

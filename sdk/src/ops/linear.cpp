@@ -77,10 +77,17 @@ Status check_linear(const OpChecker& c) {
   if (!is_absent(c.op().input(1))) {
     DPI_RETURN_IF_ERROR(c.value("once", c.op().input(1), 1));
     DPI_RETURN_IF_ERROR(c.require(!field && !grouped, "once", "with groups or axis field", "neither"));
+    DPI_RETURN_IF_ERROR(c.require(is_absent(c.op().input(2)), "places", "beside once", "one of them"));
     const int64_t both = x.at(-1) + c.in(1).size();
     DPI_RETURN_IF_ERROR(
         c.require(both == in, "x and once", std::to_string(both), std::to_string(in) + " inputs"));
     return c.dims("the output", c.out(0), with_extent(x, -1, out));
+  }
+  if (!is_absent(c.op().input(2))) {
+    DPI_RETURN_IF_ERROR(c.value("places", c.op().input(2), 1));
+    const int64_t slices = x.at(-1) > 0 ? x.size() / x.at(-1) : 0;
+    DPI_RETURN_IF_ERROR(c.require(!field && !grouped && c.in(2).size() == slices, "places", text_of(c.in(2)),
+                                  "one per slice of x, no groups, the last axis"));
   }
   DPI_RETURN_IF_ERROR(
       c.require(x.at(axis) == in, "x", text_of(x), std::to_string(in) + " inputs, as weight " + text_of(w)));
@@ -116,8 +123,8 @@ OpWork linear_work(const OpSizes& s) {
 }  // namespace ops
 
 kernels::LinearArgs linear_args(const OwnedOp& op, const dpi_op_call& call) {
-  return {op.as<kernels::LinearAttrs>(), input_tensor(op, call, 0), op.param(0), op.param(1),
-          output_tensor(op, call, 0),    input_tensor(op, call, 1), call.scratch};
+  return {op.as<kernels::LinearAttrs>(), input_tensor(op, call, 0), op.param(0),  op.param(1),
+          output_tensor(op, call, 0),    input_tensor(op, call, 1), call.scratch, input_tensor(op, call, 2)};
 }
 
 }  // namespace dpi

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include <dpi/kernels/attention.hpp>
 #include <dpi/kernels/binary.hpp>
 #include <dpi/kernels/co_action.hpp>
 #include <dpi/kernels/concat.hpp>
@@ -46,7 +47,7 @@ using OpAttrs =
                  kernels::SoftmaxAttrs, kernels::ReduceAttrs, kernels::ConcatAttrs, kernels::ViewAttrs,
                  kernels::RecurrentAttrs, kernels::MultiLookupAttrs, kernels::DenseAttrs,
                  kernels::ElementwiseAttrs, kernels::CrossV1Attrs, kernels::FmAttrs, kernels::TailAttrs,
-                 kernels::TopKAttrs, kernels::GatherAttrs, kernels::CoActionAttrs>;
+                 kernels::TopKAttrs, kernels::GatherAttrs, kernels::CoActionAttrs, kernels::AttentionAttrs>;
 
 /// The arrays that pointers inside OpAttrs point to, owned by whoever owns the attributes.
 struct OpArrays {
@@ -101,6 +102,7 @@ kernels::WhereArgs where_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::TopKArgs top_k_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::GatherArgs gather_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::CoActionArgs co_action_args(const OwnedOp& op, const dpi_op_call& call);
+kernels::AttentionArgs attention_args(const OwnedOp& op, const dpi_op_call& call);
 
 namespace ops {
 
@@ -148,6 +150,7 @@ Status check_where(const OpChecker& c);
 Status check_top_k(const OpChecker& c);
 Status check_gather(const OpChecker& c);
 Status check_co_action(const OpChecker& c);
+Status check_attention(const OpChecker& c);
 
 // OpForm::graph_text.
 std::string embed_graph_text(const OpText& t);
@@ -183,6 +186,7 @@ std::string tail_text(const OpText& t);
 std::string top_k_text(const OpText& t);
 std::string gather_text(const OpText& t);
 std::string co_action_text(const OpText& t);
+std::string attention_text(const OpText& t);
 
 // OpForm::work.
 OpWork linear_work(const OpSizes& s);
@@ -192,6 +196,7 @@ OpWork multi_lookup_work(const OpSizes& s);
 OpWork dense_work(const OpSizes& s);
 OpWork cross_v1_work(const OpSizes& s);
 OpWork co_action_work(const OpSizes& s);
+OpWork attention_work(const OpSizes& s);
 
 }  // namespace ops
 }  // namespace dpi

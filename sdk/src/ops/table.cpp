@@ -94,9 +94,10 @@ constexpr std::array<OpForm, kOpCount> kForms = {{
      .roles = {"weight", "bias?"},
      .infer = infer_linear,
      .graph_text = linear_graph_text,
-     .inputs = {"x", "once?"},
+     .inputs = {"x", "once?", "places?"},
      .outputs = {"y"},
      .params = {"weight", "bias?"},
+     .rare = 1,
      .folds = true,
      .attrs = copy<kernels::LinearAttrs>,
      .check = check_linear,
@@ -382,6 +383,15 @@ constexpr std::array<OpForm, kOpCount> kForms = {{
      .text = co_action_text,
      .work = co_action_work,
      .ref = run<ref::co_action, co_action_args>},
+    {.kind = OpKind::kAttention,
+     .name = "Attention",
+     .inputs = {"q", "k", "v", "mask?"},
+     .outputs = {"y"},
+     .attrs = copy<kernels::AttentionAttrs>,
+     .check = check_attention,
+     .text = attention_text,
+     .work = attention_work,
+     .ref = run<ref::attention, attention_args>},
 }};
 
 // ---- what the compiler checks

@@ -62,6 +62,7 @@ struct OpForm {
   Names inputs{};
   Names outputs{};
   Names params{};
+  size_t rare = 0;  // of the inputs the last ones that an op lists only when a pass has given it any
   Narrow narrow = Narrow::kNone;
   bool folds = false;  // computed once, when the plan is made, if all inputs are constants
   /// The attributes behind dpi_op_desc::attrs, by value; `bare`: there are none, the pointer may be null.

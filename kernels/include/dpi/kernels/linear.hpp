@@ -18,8 +18,11 @@ struct LinearAttrs {
 /// nothing.
 ///
 /// once (kLast, groups == 1; data null when absent; not in the format, the plan makes it): [rows, n], a
-/// vector that stands behind x in every place of a row: weight is [out, in + n] then. scratch: in cpu only,
-/// and there only with `once`.
+/// vector that stands behind x in every place of a row: weight is [out, in + n] then.
+///
+/// places (kLast, groups == 1, without `once`; data null when absent; made by the plan too): [rows, n] with n
+/// the slices of x in a row: where it is 0, y's slice is 0 and x's is not read. scratch: in cpu only, and
+/// there only with `once` or `places`.
 struct LinearArgs {
   LinearAttrs attrs;
   Tensor x;
@@ -28,6 +31,7 @@ struct LinearArgs {
   Tensor dst;
   Tensor once;
   void* scratch = nullptr;
+  Tensor places;
 };
 
 namespace ref {

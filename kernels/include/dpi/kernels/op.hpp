@@ -39,7 +39,8 @@ enum class OpKind : int32_t {
   kGather = 24,
   // fused forms that came later
   kCoAction = 25,  // CAN: a micro-MLP out of one feature's row over the items of another
-  kCount = 26,
+  kAttention = 26,  // softmax(q k^T) v, heads and masked places
+  kCount = 27,
 };
 
 }  // namespace dpi::kernels

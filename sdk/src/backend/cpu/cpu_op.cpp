@@ -74,6 +74,10 @@ void run_linear_once(const CpuOp& op, const dpi_op_call& call) {
   op.f->linear_once(linear_args(op.op, call), static_cast<const float*>(op.packed.get()));
 }
 
+void run_linear_places(const CpuOp& op, const dpi_op_call& call) {
+  op.f->linear_places(linear_args(op.op, call), op.weights);
+}
+
 /// What one kind does. The vector form is taken where it accepts the op (`refusal`), else the plain one.
 struct CpuForm {
   OpKind kind;
@@ -112,6 +116,7 @@ constexpr std::array<CpuForm, kOpCount> kForms = {{
     {OpKind::kTopK, nullptr, run_ref},
     {OpKind::kGather, nullptr, run_ref},
     {OpKind::kCoAction, run_vector<&F::co_action, co_action_args>},
+    {OpKind::kAttention, run_vector<&F::attention, attention_args>},
 }};
 
 #ifndef DPI_SANITIZED  // where g++ takes no address for a constant
@@ -249,6 +254,13 @@ Status pack_product(CpuOp& op, cpu::Weights weights) {
     return pack_once(op);
   }
   int64_t groups = 1;
+  if (op.op.kind == OpKind::kLinear && !is_absent(op.op.input(2))) {
+    refuse_narrow(op, weights);
+    weights = cpu::Weights::kF32;
+    op.run = run_linear_places;
+    const kernels::Dims w = op.op.param(0).dims;
+    op.scratch_per_call = whole_lines(cpu::kPlaceRows * (w.at(-2) + w.at(-1)));
+  }
   if (op.op.kind == OpKind::kLinear) {
     const auto& attrs = op.op.as<kernels::LinearAttrs>();
     if (attrs.axis == kernels::LinearAxis::kField) {
@@ -294,6 +306,9 @@ Status pack_recurrent(CpuOp& op) {
 }
 
 Status pack(CpuOp& op, cpu::Weights weights) {
+  if (op.op.kind == OpKind::kAttention) {
+    op.scratch_per_call = whole_lines(op.f->attention_scratch_floats(op.op.as<kernels::AttentionAttrs>()));
+  }
   if (op.op.kind == OpKind::kRecurrent) {
     refuse_narrow(op, weights);
     return pack_recurrent(op);

@@ -75,6 +75,7 @@ constexpr CudaForm kForms[] = {
     {OpKind::kTopK, start<cuda::top_k, top_k_args>},
     {OpKind::kGather, start<cuda::gather, gather_args>},
     {OpKind::kCoAction, start<cuda::co_action, co_action_args>},
+    {OpKind::kAttention, start<cuda::attention, attention_args>},
 };
 
 // By kind; null where there is no line.

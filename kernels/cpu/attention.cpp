@@ -1,0 +1,272 @@
+// Attention, a head of a row at a time: keys that count are turned into a matrix of columns, some queries at
+// once become a tile of scores, which the softmax leaves as weights, and the weights times the values are the
+// results. Nothing is as long as keys x queries, and what the mask leaves out is left out.
+//
+// Every number is one sequence of fused multiply-adds, over the columns or over the keys that count, in their
+// order: a row's bits depend on nothing but the row.
+#include <dpi/kernels/attention.hpp>
+
+#include "kernels/cpu/simd/math.hpp"
+#include "kernels/cpu/tables.hpp"
+
+namespace dpi::kernels::cpu::DPI_ISA {
+
+namespace {
+
+constexpr int kTile = Vec::W == 16 ? 8 : Vec::W == 8 ? 4 : 2;  // queries at once
+constexpr int kVecs = 3;                                       // and vectors of columns
+
+DPI_INLINE int64_t whole_vectors(int64_t n) { return (n + Vec::W - 1) / Vec::W * Vec::W; }
+
+DPI_INLINE const float* place_of(const float* row, const HeadLayout& l, int64_t h, int64_t i) {
+  return row + l.first + h * l.head + i * l.place;
+}
+
+/// What one call keeps in its scratch.
+struct Scratch {
+  float* turned;   // [dim, whole_vectors(keys)]: columns of the keys that count
+  float* weights;  // [kTile, whole_vectors(keys)]
+  int32_t* keys;   // those that count, in order
+  int32_t* queries;
+};
+
+Scratch scratch_of(void* memory, const AttentionAttrs& a) {
+  auto* const at = static_cast<float*>(memory);
+  const int64_t ld = whole_vectors(a.keys);
+  auto* const lists = reinterpret_cast<int32_t*>(at + (a.dim + kTile) * ld);
+  return {at, at + a.dim * ld, lists, lists + a.keys};
+}
+
+/// One head of one row.
+struct Head {
+  const AttentionAttrs* attrs;
+  const float *q, *k, *v;  // of the row
+  const float* mask;       // of the head's first query, or null
+  float* dst;
+  int64_t h;
+  Scratch s;
+  int64_t n;         // keys that count, of s.keys
+  int64_t ld;        // whole_vectors(n)
+  bool mask_scores;  // the mask goes into the scores: no key is left out
+};
+
+// ---- products of a tile
+
+/// Rows of the second matrix: data + row[i] step, or data + i step where row is null.
+struct Rows {
+  const float* data;
+  const int32_t* row;
+  int64_t step, n;
+};
+
+/// dst[r][column ..] = factor[r] a[r] b; row r of a and dst as their lists say. lanes: of the last vector.
+template <int kRows, int kCols>
+DPI_INLINE void product(const float* const* a, const Rows& b, int64_t column, int64_t lanes,
+                        const float* factor, float* const* dst) {
+  Vec sum[kRows][kCols];
+  DPI_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    DPI_UNROLL
+    for (int c = 0; c < kCols; ++c) sum[r][c] = Vec::zero();
+  }
+  for (int64_t i = 0; i < b.n; ++i) {
+    const float* const from = b.data + (b.row == nullptr ? i : b.row[i]) * b.step + column;
+    Vec x[kCols];
+    DPI_UNROLL
+    for (int c = 0; c < kCols; ++c) x[c] = load_n(from + c * Vec::W, c + 1 < kCols ? Vec::W : lanes);
+    DPI_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const Vec y = Vec::all(a[r][i]);
+      DPI_UNROLL
+      for (int c = 0; c < kCols; ++c) sum[r][c] = fma(y, x[c], sum[r][c]);
+    }
+  }
+  DPI_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    DPI_UNROLL
+    for (int c = 0; c < kCols; ++c)
+      store_n(dst[r] + column + c * Vec::W, sum[r][c] * Vec::all(factor[r]), c + 1 < kCols ? Vec::W : lanes);
+  }
+}
+
+/// All columns of kRows rows.
+template <int kRows>
+void all_columns(const float* const* a, const Rows& b, int64_t columns, const float* factor,
+                 float* const* dst) {
+  constexpr int64_t kWide = kVecs * Vec::W;
+  int64_t at = 0;
+  for (; columns - at >= kWide; at += kWide) product<kRows, kVecs>(a, b, at, Vec::W, factor, dst);
+  const int64_t rest = columns - at;
+  if (rest == 2 * Vec::W) return product<kRows, 2>(a, b, at, Vec::W, factor, dst);
+  if (rest == Vec::W) return product<kRows, 1>(a, b, at, Vec::W, factor, dst);
+  if (rest > 2 * Vec::W) return product<kRows, kVecs>(a, b, at, rest - 2 * Vec::W, factor, dst);
+  if (rest > Vec::W) return product<kRows, 2>(a, b, at, rest - Vec::W, factor, dst);
+  if (rest > 0) product<kRows, 1>(a, b, at, rest, factor, dst);
+}
+
+/// n <= kTile rows; lists hold kTile, those behind the last repeat it.
+DPI_INLINE void tile(int64_t n, const float* const* a, const Rows& b, int64_t columns, const float* factor,
+                     float* const* dst) {
+  if (n == 1) return all_columns<1>(a, b, columns, factor, dst);
+  if (n <= kTile / 2) return all_columns<kTile / 2>(a, b, columns, factor, dst);
+  all_columns<kTile>(a, b, columns, factor, dst);
+}
+
+// ---- keys
+
+/// Lists the keys that count. False where the mask has to go into the scores instead: it differs from query
+/// to query, or its value may leave something of a score, or it leaves no key.
+bool list_keys(const AttentionAttrs& a, const float* mask, int32_t* keys, int64_t* n) {
+  *n = 0;
+  if (mask == nullptr) {
+    for (; *n < a.keys; ++*n) keys[*n] = static_cast<int32_t>(*n);
+    return true;
+  }
+  const bool drops = a.mask_mode == SoftmaxMask::kNinf || a.value <= kFarBelow;
+  bool plain = a.mask_query == 0 && drops;
+  for (int64_t j = 0; plain && j < a.keys; ++j) {
+    keys[*n] = static_cast<int32_t>(j);
+    *n += mask[j] != 0 ? 1 : 0;
+    plain = a.mask_mode != SoftmaxMask::kAdd || mask[j] == 0 || mask[j] == 1;
+  }
+  if (plain && (*n > 0 || a.mask_mode == SoftmaxMask::kNinf)) return true;
+  for (int64_t j = 0; j < a.keys; ++j) keys[j] = static_cast<int32_t>(j);
+  *n = a.keys;
+  return false;
+}
+
+/// A vector of keys side by side, column by column; what is behind the last key is 0.
+void turn_keys(const Head& t) {
+  const int64_t dim = t.attrs->dim;
+  for (int64_t first = 0; first < t.n; first += Vec::W) {
+    const float* from[Vec::W];
+    const int64_t some = min_of<int64_t>(Vec::W, t.n - first);
+    for (int64_t j = 0; j < some; ++j) from[j] = place_of(t.k, t.attrs->k, t.h, t.s.keys[first + j]);
+    float* to = t.s.turned + first;
+    for (int64_t c = 0; c < dim; ++c, to += t.ld) {
+      for (int64_t j = 0; j < some; ++j) to[j] = from[j][c];
+      for (int64_t j = some; j < Vec::W; ++j) to[j] = 0;
+    }
+  }
+}
+
+// ---- softmax
+
+/// The scores of a query after its mask; -infinity where a key is left out.
+DPI_INLINE Vec masked(const AttentionAttrs& a, Vec x, const float* mask, int64_t n) {
+  const Vec m = load_n(mask, n);
+  if (a.mask_mode == SoftmaxMask::kAdd) return x + Vec::all(a.value) * (Vec::all(1.0f) - m);
+  const bool drop = a.mask_mode == SoftmaxMask::kNinf;
+  return select(m == Vec::zero(), Vec::all(drop ? -__builtin_inff() : a.value), x);
+}
+
+alignas(64) constexpr float kOnes[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+/// Scores of n queries become weights, 0 behind the last key; inverse: 1 / their sum, 1 where all are left
+/// out. In passes over all queries: what one waits for the next does not.
+DPI_INLINE void weigh(const Head& t, int64_t n, const float* const* mask, float* const* rows,
+                      float* inverse) {
+  const Vec low = Vec::all(-__builtin_inff());
+  float top[kTile], all[kTile];
+  Vec sum[kTile];
+  const int64_t whole = t.n / Vec::W * Vec::W;
+  for (int64_t r = 0; r < n; ++r) {
+    Vec most = low;
+    for (int64_t j = 0; t.mask_scores && j < t.n; j += Vec::W) {
+      masked(*t.attrs, Vec::load(rows[r] + j), mask[r] + j, min_of<int64_t>(t.n - j, Vec::W))
+          .store(rows[r] + j);
+    }
+    for (int64_t j = 0; j < whole; j += Vec::W) most = max(Vec::load(rows[r] + j), most);
+    if (whole < t.n) {
+      const Vec x = Vec::load(rows[r] + whole);
+      const Vec cut = select(load_n(kOnes, t.n - whole) == Vec::zero(), low, x);
+      cut.store(rows[r] + whole);
+      most = max(cut, most);
+    }
+    top[r] = most.largest();
+  }
+  for (int64_t r = 0; r < n; ++r) {
+    const Vec high = Vec::all(top[r] == -__builtin_inff() ? 0.0f : top[r]);
+    sum[r] = Vec::zero();
+    for (int64_t j = 0; j < t.ld; j += Vec::W) {
+      const Vec x = Vec::load(rows[r] + j);
+      const Vec e = select(x == low, Vec::zero(), exp(x - high));
+      e.store(rows[r] + j);
+      sum[r] = sum[r] + e;
+    }
+  }
+  for (int64_t r = 0; r < n; ++r) all[r] = sum[r].sum();
+  for (int64_t r = 0; r < n; ++r) inverse[r] = all[r] == 0 ? 1.0f : 1.0f / all[r];
+}
+
+// ---- a head
+
+/// Queries [first, first + n) of the list.
+void attend(const Head& t, int64_t first, int64_t n) {
+  const AttentionAttrs& a = *t.attrs;
+  const float* q[kTile];
+  const float *weight[kTile], *mask[kTile];
+  float *score[kTile], *dst[kTile], scale[kTile], inverse[kTile];
+  for (int r = 0; r < kTile; ++r) {
+    const int64_t i = min_of<int64_t>(r, n - 1), query = t.s.queries[first + i];
+    q[r] = place_of(t.q, a.q, t.h, query);
+    dst[r] = t.dst + a.y.first + t.h * a.y.head + query * a.y.place;
+    mask[r] = t.mask_scores ? t.mask + query * a.mask_query : nullptr;
+    weight[r] = score[r] = t.s.weights + i * t.ld;
+    scale[r] = a.scale;
+  }
+  tile(n, q, {t.s.turned, nullptr, t.ld, a.dim}, t.ld, scale, score);
+  weigh(t, n, mask, score, inverse);
+  for (int64_t r = n; r < kTile; ++r) inverse[r] = inverse[n - 1];
+  const float* const v = place_of(t.v, a.v, t.h, 0);
+  tile(n, weight, {v, t.s.keys, a.v.place, t.n}, a.value_dim, inverse, dst);
+}
+
+/// Lists the queries that are asked for; the others' results are 0.
+int64_t list_queries(const Head& t) {
+  const AttentionAttrs& a = *t.attrs;
+  int64_t n = 0;
+  for (int64_t i = 0; i < a.queries; ++i) {
+    const bool asked = a.counted == 0 || t.mask[i] != 0;
+    if (asked) {
+      t.s.queries[n++] = static_cast<int32_t>(i);
+      continue;
+    }
+    float* const dst = t.dst + a.y.first + t.h * a.y.head + i * a.y.place;
+    for_vectors(a.value_dim, [&](int64_t c, int64_t k) { store_n(dst + c, Vec::zero(), k); });
+  }
+  return n;
+}
+
+void attend_head(Head& t) {
+  const AttentionAttrs& a = *t.attrs;
+  t.mask_scores = !list_keys(a, t.mask, t.s.keys, &t.n);
+  t.ld = whole_vectors(t.n);
+  turn_keys(t);
+  const int64_t queries = list_queries(t);
+  for (int64_t i = 0; i < queries; i += kTile) attend(t, i, min_of<int64_t>(kTile, queries - i));
+}
+
+}  // namespace
+
+int64_t attention_scratch_floats(const AttentionAttrs& a) {
+  return (a.dim + kTile) * whole_vectors(a.keys) + a.keys + a.queries;
+}
+
+void attention(const AttentionArgs& a) {
+  Head t{};
+  t.attrs = &a.attrs;
+  t.s = scratch_of(a.scratch, a.attrs);
+  for (int64_t r = 0; r < a.dst.rows; ++r) {
+    t.q = row_of(a.q, r);
+    t.k = row_of(a.k, r);
+    t.v = row_of(a.v, r);
+    t.dst = row_of(a.dst, r);
+    for (t.h = 0; t.h < a.attrs.heads; ++t.h) {
+      t.mask = a.mask.data == nullptr ? nullptr : row_of(a.mask, r) + t.h * a.attrs.mask_head;
+      attend_head(t);
+    }
+  }
+}
+
+}  // namespace dpi::kernels::cpu::DPI_ISA

@@ -1,0 +1,102 @@
+// Attention: a warp per query of a head of a row. Lanes take keys for the scores, which stay in the warp's
+// shared memory, and columns for what is made of the values; keys and values come through the caches, where
+// the warps of one row meet.
+#include <dpi/kernels/attention.hpp>
+
+#include "kernels/cuda/common/index.hpp"
+#include "kernels/cuda/kernels.hpp"
+
+namespace dpi::kernels::cuda {
+namespace {
+
+constexpr int kWarps = kThreads / kWarp;
+
+struct Query {
+  int64_t row;
+  int64_t head;
+  int64_t query;
+};
+
+/// Largest over the lanes, the same in every lane; a NaN stays.
+__device__ float warp_largest(float v) {
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    const float other = __shfl_xor_sync(kAllLanes, v, step);
+    v = v <= other || other != other ? other : v;
+  }
+  return v;
+}
+
+__device__ float mask_at(const AttentionArgs& a, const Query& at, int64_t j) {
+  if (a.mask.data == nullptr) return 1;
+  return row_of(a.mask, at.row)[at.head * a.attrs.mask_head + at.query * a.attrs.mask_query + j];
+}
+
+/// -infinity where the key is left out; *dropped says so.
+__device__ float score_of(const AttentionArgs& a, const Query& at, int64_t j, bool* dropped) {
+  const float m = mask_at(a, at, j);
+  *dropped = a.attrs.mask_mode == SoftmaxMask::kNinf && m == 0;
+  if (*dropped) return -INFINITY;
+  const float* const q = row_of(a.q, at.row) + a.attrs.q.at(at.head, at.query);
+  const float* const k = row_of(a.k, at.row) + a.attrs.k.at(at.head, j);
+  float sum = 0;
+  for (int64_t c = 0; c < a.attrs.dim; ++c) sum = fmaf(q[c], k[c], sum);
+  const float x = a.attrs.scale * sum;
+  if (a.attrs.mask_mode == SoftmaxMask::kAdd) return __fadd_rn(x, a.attrs.value * (1.0f - m));
+  return a.attrs.mask_mode == SoftmaxMask::kReplace && m == 0 ? a.attrs.value : x;
+}
+
+/// The weights of all keys, not yet divided by their sum, which comes back; a key that is left out has -1.
+__device__ float weigh(const AttentionArgs& a, const Query& at, float* weight) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  float top = -INFINITY;
+  for (int64_t j = lane; j < a.attrs.keys; j += kWarp) {
+    bool dropped = false;
+    weight[j] = score_of(a, at, j, &dropped);
+    if (!(weight[j] <= top)) top = weight[j];
+  }
+  top = warp_largest(top);
+  float sum = 0;
+  for (int64_t j = lane; j < a.attrs.keys; j += kWarp) {
+    const bool dropped = a.attrs.mask_mode == SoftmaxMask::kNinf && mask_at(a, at, j) == 0;
+    const float e = dropped ? 0.0f : expf(weight[j] - top);
+    sum += e;
+    weight[j] = dropped ? -1.0f : e;
+  }
+  return warp_sum(sum);
+}
+
+__global__ void __launch_bounds__(kThreads) attention_kernel(const AttentionArgs a) {
+  DPI_SHARED(float, weights, kWarps* kMaxAttentionKeys);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t n = int64_t{blockIdx.x} * kWarps + warp;
+  if (n >= a.dst.rows * a.attrs.heads * a.attrs.queries) return;  // a whole warp
+  const Query at{n / a.attrs.queries / a.attrs.heads, n / a.attrs.queries % a.attrs.heads,
+                 n % a.attrs.queries};
+  float* const dst = row_of(a.dst, at.row) + a.attrs.y.at(at.head, at.query);
+  if (a.attrs.counted != 0 && mask_at(a, at, at.query) == 0) {
+    for (int64_t c = lane; c < a.attrs.value_dim; c += kWarp) dst[c] = 0;
+    return;  // a whole warp
+  }
+  float* const weight = weights + warp * kMaxAttentionKeys;
+  const float sum = weigh(a, at, weight);
+  __syncwarp();
+  const float inverse = sum == 0 ? 0.0f : 1.0f / sum;
+  const float* const v = row_of(a.v, at.row);
+  for (int64_t c = lane; c < a.attrs.value_dim; c += kWarp) {
+    float y = 0;
+    for (int64_t j = 0; j < a.attrs.keys; ++j) {
+      if (weight[j] != -1.0f) y = fmaf(weight[j], v[a.attrs.v.at(at.head, j) + c], y);
+    }
+    dst[c] = y * inverse;
+  }
+}
+
+}  // namespace
+
+int attention(const AttentionArgs& a, Stream stream) {
+  const int64_t queries = a.dst.rows * a.attrs.heads * a.attrs.queries;
+  return launch(attention_kernel, dim3(blocks_for(queries, kWarps, 0x7fffffff)), dim3(kThreads), stream, a);
+}
+
+}  // namespace dpi::kernels::cuda
