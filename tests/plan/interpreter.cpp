@@ -243,6 +243,10 @@ void Machine::run_fused(const PlanOp& op) {
     k::ref::fm({std::get<k::FmAttrs>(op.attrs), tensor(op.inputs[0]), dst});
   } else if (op.kind == OpKind::kCoAction) {
     run_co_action(op, dst);
+  } else if (op.kind == OpKind::kAttention) {
+    k::ref::attention({std::get<k::AttentionAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]),
+                       tensor(op.inputs[2]), op.inputs.size() > 3 ? tensor(op.inputs[3]) : k::Tensor{}, dst,
+                       nullptr});
   } else {
     throw std::runtime_error(std::string("no rule for op ") + op_name(op.kind));
   }
@@ -270,7 +274,8 @@ bool Machine::run_primitive(const PlanOp& op) {
     k::ref::mask({std::get<k::MaskAttrs>(op.attrs), x.bags, x.tensor, dst});
   } else if (op.kind == OpKind::kLinear) {
     k::ref::linear({std::get<k::LinearAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst,
-                    op.inputs.size() > 1 ? tensor(op.inputs[1]) : k::Tensor{}});
+                    op.inputs.size() > 1 ? tensor(op.inputs[1]) : k::Tensor{}, nullptr,
+                    op.inputs.size() > 2 ? tensor(op.inputs[2]) : k::Tensor{}});
   } else if (op.kind == OpKind::kMatMul) {
     k::ref::matmul({std::get<k::MatMulAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
   } else if (op.kind == OpKind::kBinary) {

@@ -38,6 +38,9 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_fm(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_cross_v1(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_co_action(std::move(p)));
+    if ((options.skip & kSkipAttention) == 0) {
+      DPI_ASSIGN_OR_RETURN(p, plan::recognise_attention(std::move(p)));
+    }
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_pairs(std::move(p)));
   }
   if (options.fold) {
@@ -59,6 +62,9 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
   if (options.fuse) {
     DPI_ASSIGN_OR_RETURN(p, plan::fuse_dense(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, join_layers(std::move(p), options));
+    if ((options.skip & kSkipAttention) == 0) {
+      DPI_ASSIGN_OR_RETURN(p, plan::count_places(std::move(p)));
+    }
     if ((options.skip & kSkipElementwise) == 0) {
       DPI_ASSIGN_OR_RETURN(p, plan::fuse_elementwise(std::move(p)));
     }
@@ -72,11 +78,9 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
 }  // namespace
 
 bool parse_skip(std::string_view text, uint32_t* passes) {
-  static constexpr std::pair<std::string_view, uint32_t> kWords[] = {{"lookup", kSkipLookup},
-                                                                     {"elementwise", kSkipElementwise},
-                                                                     {"merge", kSkipMerge},
-                                                                     {"tail", kSkipTail},
-                                                                     {"hoist", kSkipHoist}};
+  static constexpr std::pair<std::string_view, uint32_t> kWords[] = {
+      {"lookup", kSkipLookup}, {"elementwise", kSkipElementwise}, {"merge", kSkipMerge}, {"tail", kSkipTail},
+      {"hoist", kSkipHoist},   {"attention", kSkipAttention}};
   while (true) {
     const size_t comma = text.find(',');
     const std::string_view word = text.substr(0, comma);

@@ -25,6 +25,7 @@ enum SkipPass : uint32_t {
   kSkipMerge = 4,
   kSkipTail = 8,
   kSkipHoist = 16,  // what keeps products and sums on shared rows
+  kSkipAttention = 32,
 };
 /// "lookup,merge" -> bits. False at an unknown word.
 bool parse_skip(std::string_view text, uint32_t* passes);

@@ -47,7 +47,8 @@ PlanOp lower_op(const GraphNode& node) {
   op.params = node.params;
   op.indices = node.indices;
   const OpForm& form = form_of(node.kind);
-  if (op.inputs.size() < form.inputs.positions()) op.inputs.resize(form.inputs.positions(), -1);
+  const size_t inputs = form.inputs.positions() - form.rare;
+  if (op.inputs.size() < inputs) op.inputs.resize(inputs, -1);
   if (op.params.size() < form.params.positions()) op.params.resize(form.params.positions(), -1);
   return op;
 }

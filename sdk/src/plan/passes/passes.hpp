@@ -2,9 +2,9 @@
 // to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
 //
 //   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action >
-//   recognise_pairs > fold_affine > split_fm > fuse_tail (with scalars: LR, FM, cross v1 in closed form) >
-//   fold_numeric > fold_target > fuse_dense > merge_dense > hoist_shared > merge_dense > fuse_elementwise >
-//   fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
+//   recognise_attention > recognise_pairs > fold_affine > split_fm > fuse_tail (with scalars: LR, FM, cross v1
+//   in closed form) > fold_numeric > fold_target > fuse_dense > merge_dense > hoist_shared > merge_dense >
+//   count_places > fuse_elementwise > fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
 #include "plan/analysis/ir.hpp"
@@ -24,6 +24,8 @@ Result<Plan> recognise_fm(Plan plan);
 Result<Plan> recognise_cross_v1(Plan plan);
 /// CAN: powers of a history, products with weights out of a looked-up row, pooling.
 Result<Plan> recognise_co_action(Plan plan);
+/// Softmax between two products, with the views around them.
+Result<Plan> recognise_attention(Plan plan);
 /// A square product of which one side of the diagonal is selected.
 Result<Plan> recognise_pairs(Plan plan);
 
@@ -45,6 +47,8 @@ Result<Plan> fuse_dense(Plan plan);
 Result<Plan> merge_dense(Plan plan);
 /// Products with columns of shared rows are made once per user and added to the items' products.
 Result<Plan> hoist_shared(Plan plan);
+/// Layers and attention over a padded sequence leave out the places that nothing reads.
+Result<Plan> count_places(Plan plan);
 Result<Plan> fuse_elementwise(Plan plan);
 Result<Plan> fuse_lookup(Plan plan, int32_t column_align);
 

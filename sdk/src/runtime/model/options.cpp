@@ -232,7 +232,7 @@ const std::vector<OptionDef>& definitions() {
       number<uint64_t>("memory_limit", "bytes", &M::memory_limit, 0, UINT64_MAX),
       word("isa", "auto, scalar, avx2, avx512, avx512_bf16 or avx512_vnni", &M::isa,
            {"auto", "scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni"}),
-      {"debug.skip", "none, or some of lookup, elementwise, merge, tail, hoist separated by commas", set_skip,
+      {"debug.skip", "none, or some of lookup, elementwise, merge, tail, hoist, attention separated by commas", set_skip,
        [](const M& o) { return o.skip.empty() ? std::string("none") : o.skip; }},
       choice<bool>("debug.graphs", "on or off", &M::graphs, {{"off", 0}, {"on", 1}}),
       number<int32_t>("in_flight", "1 .. 8", &M::in_flight, 1, 8),

@@ -1,0 +1,258 @@
+// Transformer blocks over padded sequences: a place that attention's mask leaves out as a key, and that
+// nothing reads but ops which work place by place and, in the end, a product or a sum with the same mask,
+// gives nothing to a score. Linear layers and attention then compute the places that count and write zeros
+// for the others.
+//
+// Masks are the same when each of their places is the same number: one of a Mask op or of a comparison,
+// turned around by 1 - x any number of times, or a constant 1 or 0. Only ops that make finite numbers of
+// finite ones are passed, so that what is multiplied by 0 in the end is a number.
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "plan/analysis/elements.hpp"
+#include "plan/passes/passes.hpp"
+
+namespace dpi::plan {
+namespace {
+
+using kernels::AttentionAttrs;
+using kernels::BinaryKind;
+using kernels::HeadLayout;
+using kernels::SoftmaxMask;
+using kernels::UnaryKind;
+
+constexpr size_t kMostMasks = 64;       // attentions that are looked at: what a hostile bundle can ask for
+constexpr int kDeepest = 256;           // ops behind one another
+constexpr int64_t kSmallWeight = 1024;  // elements; beside the products of fewer, copies are not small
+
+/// One place of a mask: element `index` of value, or, value < 0, the number `index`; 1 minus it where turned.
+struct Place {
+  int32_t value = -1;
+  int64_t index = 0;
+  bool turned = false;
+
+  bool operator==(const Place&) const = default;
+};
+using Places = std::vector<Place>;
+
+const PlanOp* producer(const Plan& p, const Index& ix, int32_t v) {
+  const int32_t i = ix.producer[static_cast<size_t>(v)];
+  return i < 0 ? nullptr : &p.ops[static_cast<size_t>(i)];
+}
+
+/// Whether the op's numbers are 1 or 0.
+bool decides(const PlanOp& op) {
+  if (op.kind == OpKind::kMask) return true;
+  if (op.kind != OpKind::kBinary) return false;
+  const BinaryKind kind = std::get<kernels::BinaryAttrs>(op.attrs).kind;
+  return kind >= BinaryKind::kLt && kind <= BinaryKind::kNe;
+}
+
+bool turns(const PlanOp& op) {
+  if (op.kind != OpKind::kUnary) return false;
+  const auto& a = std::get<kernels::UnaryAttrs>(op.attrs);
+  return a.kind == UnaryKind::kAffine && a.a == -1.0f && a.b == 1.0f && op.params[0] < 0 && op.params[1] < 0;
+}
+
+/// The places of a mask; nothing where one may be another number than 1 or 0.
+std::optional<Places> places_of(const Plan& p, const Index& ix, Elements& elements, int32_t v,
+                                int depth = 0) {
+  const std::vector<Element>* all = depth < 8 ? elements.of(v) : nullptr;
+  if (all == nullptr) return std::nullopt;
+  Places out;
+  std::map<int32_t, std::optional<Places>> turned;  // of values that turn others
+  for (const Element& e : *all) {
+    if (const std::vector<float>* data = const_data(p, e.value)) {
+      const float number = (*data)[static_cast<size_t>(e.index)];
+      if (number != 0 && number != 1) return std::nullopt;
+      out.push_back({-1, number == 1 ? 1 : 0, false});
+      continue;
+    }
+    const PlanOp* op = producer(p, ix, e.value);
+    if (op == nullptr || (!decides(*op) && !turns(*op))) return std::nullopt;
+    out.push_back({e.value, e.index, false});
+    if (!turns(*op)) continue;
+    const auto [at, fresh] = turned.try_emplace(e.value);
+    if (fresh) at->second = places_of(p, ix, elements, op->inputs[0], depth + 1);
+    if (!at->second) return std::nullopt;
+    out.back() = (*at->second)[static_cast<size_t>(e.index)];
+    if (out.back().value < 0)
+      out.back().index = 1 - out.back().index;
+    else
+      out.back().turned = !out.back().turned;
+  }
+  return out;
+}
+
+/// A place of the layout is a row of the value [places, n].
+bool lies_by_place(const Dims& d, const HeadLayout& l, int64_t heads, int64_t places, int64_t columns) {
+  return d.rank == 2 && d.d[0] == places && l.place == d.d[1] && l.at(heads - 1, 0) + columns <= d.d[1];
+}
+
+bool keeps_numbers(UnaryKind kind) {
+  switch (kind) {
+    case UnaryKind::kExp:
+    case UnaryKind::kLog:
+    case UnaryKind::kSqrt:
+    case UnaryKind::kRsqrt:
+    case UnaryKind::kPow:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// One mask, and which values nobody reads where it is 0.
+class Padding {
+ public:
+  Padding(const Plan& p, const Index& ix, Elements& elements, Places mask)
+      : p_(p), ix_(ix), elements_(elements), mask_(std::move(mask)) {}
+
+  /// v: [places, n].
+  bool unread(int32_t v) {
+    const PlanValue& value = value_of(p_, v);
+    if (value.is_bags || value.dims.rank != 2 || value.dims.d[0] != places()) return false;
+    if (ix_.head_uses[static_cast<size_t>(v)] > 0) return false;
+    const auto [at, fresh] = known_.try_emplace(v, false);
+    if (!fresh || depth_ == kDeepest) return at->second;
+    ++depth_;
+    bool read = false;
+    for (const int32_t i : ix_.users[static_cast<size_t>(v)]) {
+      read = read || !leaves_out(p_.ops[static_cast<size_t>(i)], v);
+    }
+    --depth_;
+    return known_[v] = !read;
+  }
+  /// The op's queries, where they are places of this mask.
+  bool asks_for_nothing(const PlanOp& op) {
+    const auto& a = std::get<AttentionAttrs>(op.attrs);
+    return masks(op) && a.queries == places() && !op.outputs.empty() &&
+           lies_by_place(value_of(p_, op.outputs[0]).dims, a.y, a.heads, places(), a.value_dim) &&
+           unread(op.outputs[0]);
+  }
+  bool is_mask(int32_t v) {
+    const auto other = places_of(p_, ix_, elements_, v);
+    return other && *other == mask_;
+  }
+
+ private:
+  int64_t places() const { return static_cast<int64_t>(mask_.size()); }
+
+  /// Attention that leaves keys out by this mask.
+  bool masks(const PlanOp& op) {
+    const auto& a = std::get<AttentionAttrs>(op.attrs);
+    const bool by_key = a.mask_mode != SoftmaxMask::kNone && a.mask_head == 0 && a.mask_query == 0;
+    const bool far = a.mask_mode == SoftmaxMask::kNinf || a.value <= kernels::kFarBelow;
+    return by_key && far && a.keys == places() && is_mask(op.inputs[3]);
+  }
+  bool attends(const PlanOp& op, int32_t v) {
+    const auto& a = std::get<AttentionAttrs>(op.attrs);
+    const Dims& d = value_of(p_, v).dims;
+    if (!masks(op) || op.inputs[3] == v) return false;
+    if (op.inputs[0] == v && (!asks_for_nothing(op) || !lies_by_place(d, a.q, a.heads, places(), a.dim)))
+      return false;
+    if (op.inputs[1] == v && !lies_by_place(d, a.k, a.heads, places(), a.dim)) return false;
+    return op.inputs[2] != v || lies_by_place(d, a.v, a.heads, places(), a.value_dim);
+  }
+  bool combines(const PlanOp& op, int32_t v) {
+    if (!(value_of(p_, op.outputs[0]).dims == value_of(p_, v).dims)) return false;
+    const BinaryKind kind = std::get<kernels::BinaryAttrs>(op.attrs).kind;
+    if (kind == BinaryKind::kMul && op.inputs[0] != op.inputs[1]) {
+      const int32_t other = op.inputs[0] == v ? op.inputs[1] : op.inputs[0];
+      if (value_of(p_, other).dims == dims_of({places(), 1}) && is_mask(other)) return true;
+    }
+    const bool plain = kind == BinaryKind::kAdd || kind == BinaryKind::kSub || kind == BinaryKind::kMul;
+    return plain && unread(op.outputs[0]);
+  }
+  /// Whether the op's outputs tell nothing of v's places where the mask is 0.
+  bool leaves_out(const PlanOp& op, int32_t v) {
+    if (op.kind == OpKind::kAttention) return attends(op, v);
+    if (op.kind == OpKind::kBinary) return combines(op, v);
+    if (op.kind == OpKind::kLinear) {
+      const auto& a = std::get<kernels::LinearAttrs>(op.attrs);
+      return a.groups == 1 && a.axis == kernels::LinearAxis::kLast && op.inputs[0] == v &&
+             unread(op.outputs[0]);
+    }
+    if (op.kind == OpKind::kLayerNorm)
+      return std::get<kernels::LayerNormAttrs>(op.attrs).eps > 0 && unread(op.outputs[0]);
+    if (op.kind == OpKind::kUnary)
+      return keeps_numbers(std::get<kernels::UnaryAttrs>(op.attrs).kind) && unread(op.outputs[0]);
+    if (op.kind != OpKind::kReduce || op.inputs.size() < 2 || op.inputs[1] < 0 || op.inputs[0] != v)
+      return false;
+    return std::get<kernels::ReduceAttrs>(op.attrs).axis == 0 && is_mask(op.inputs[1]);
+  }
+
+  const Plan& p_;
+  const Index& ix_;
+  Elements& elements_;
+  Places mask_;
+  std::map<int32_t, bool> known_;
+  int depth_ = 0;
+};
+
+/// Whether some place of the mask counts in every row; without any, a softmax by values is one over all.
+bool always_counts(const AttentionAttrs& a, const Places& mask) {
+  if (a.mask_mode == SoftmaxMask::kNinf) return true;
+  for (const Place& place : mask) {
+    if (place.value < 0 && place.index == 1) return true;
+  }
+  return false;
+}
+
+bool may_skip(const Plan& p, const PlanOp& op, int32_t mask) {
+  if (op.kind != OpKind::kLinear || op.inputs.size() > 2 || op.inputs[1] >= 0) return false;
+  const auto& a = std::get<kernels::LinearAttrs>(op.attrs);
+  if (a.groups != 1 || a.axis != kernels::LinearAxis::kLast) return false;
+  return param_of(p, op.params[0]).dims.size() >= kSmallWeight &&
+         value_of(p, op.outputs[0]).space == value_of(p, mask).space;
+}
+
+/// What is not read where the mask of an attention is 0: layers, as they are numbered, and attentions.
+struct Skips {
+  int32_t mask = -1;
+  std::vector<size_t> layers, attentions;
+};
+
+Skips skips_of(const Plan& p, const Index& ix, Elements& elements, const PlanOp& attention) {
+  Skips s;
+  const auto& a = std::get<AttentionAttrs>(attention.attrs);
+  if (attention.inputs.size() < 4 || a.mask_head != 0 || a.mask_query != 0) return s;
+  s.mask = attention.inputs[3];
+  std::optional<Places> mask = places_of(p, ix, elements, s.mask);
+  if (!mask || !always_counts(a, *mask)) return s;
+  Padding padding(p, ix, elements, std::move(*mask));
+  for (size_t i = 0; i < p.ops.size(); ++i) {
+    const PlanOp& op = p.ops[i];
+    if (op.kind == OpKind::kAttention && padding.asks_for_nothing(op)) s.attentions.push_back(i);
+    if (may_skip(p, op, s.mask) && padding.unread(op.outputs[0])) s.layers.push_back(i);
+  }
+  return s;
+}
+
+}  // namespace
+
+Result<Plan> count_places(Plan p) {
+  const Index ix = index_of(p);
+  Elements elements(p, ix);
+  std::vector<Skips> all;
+  for (const PlanOp& op : p.ops) {
+    if (op.kind == OpKind::kAttention && all.size() < kMostMasks)
+      all.push_back(skips_of(p, ix, elements, op));
+  }
+  for (const Skips& s : all) {
+    size_t layers = 0;
+    for (const size_t i : s.attentions) std::get<AttentionAttrs>(p.ops[i].attrs).counted = 1;
+    for (const size_t i : s.layers) {
+      if (p.ops[i].inputs.size() > 2) continue;
+      p.ops[i].inputs.push_back(s.mask);
+      ++layers;
+    }
+    if (layers > 0)
+      p.notes.push_back("places: " + std::to_string(layers) + " layers where '" + value_of(p, s.mask).name +
+                        "' counts");
+  }
+  return cleanup(std::move(p));
+}
+
+}  // namespace dpi::plan
