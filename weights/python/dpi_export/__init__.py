@@ -14,10 +14,11 @@ from .torch_import import explain, from_torch
 from .onnx_import import from_onnx
 from .torchrec_import import from_torchrec
 from .delta import delta
+from .growing import grow
 from .repack import repack
 from .signing import make_keys, sign
 from .hot_keys import set_hot_keys
 
 __all__ = ["BundleError", "Builder", "Bundle", "Encoder", "Executor", "Rows", "UnsupportedModelError", "__version__",
-           "convert_encoders", "delta", "explain", "from_deepctr_torch", "from_fuxictr", "from_onnx", "from_torch", "from_torchrec", "make_keys", "repack",
+           "convert_encoders", "delta", "explain", "from_deepctr_torch", "from_fuxictr", "from_onnx", "from_torch", "from_torchrec", "grow", "make_keys", "repack",
            "set_hot_keys", "sign", "training_stats"]

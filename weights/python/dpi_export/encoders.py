@@ -224,6 +224,7 @@ class Encoder:
         self.suggested = {}    # feature rules under which a converted encoder equals its library
         self.padding = ()      # of a converted encoder: texts that its library takes for padding
         self.transform = None  # of a converted encoder: the library's own, raw cells -> ids, padded bags or floats
+        self.own = None        # its vocabulary is stored apart from equal ones, since it may grow alone (growing.py)
         for i, step in enumerate(self.steps):
             self._check_step(i, step)
 
@@ -425,7 +426,7 @@ class Encoder:
 
     def manifest(self, stored, feature_name):
         """({"steps": ...} with data set paths, {path: array}). `stored`: what the model's encoders wrote so far, {} at first;
-        a vocabulary that is there already is named again, not written again."""
+        a vocabulary that is there already is named again, not written again, but for `own` ones."""
         from .errors import dataset_name
         steps, arrays, taken = [], {}, stored.setdefault("paths", set())
         for step in self.steps:
@@ -434,7 +435,7 @@ class Encoder:
             # Bytes and offsets go together: a text cut in another way is another vocabulary.
             whole = b"|".join(a.tobytes() for key, a in contents.items() if key != "ids")
             for key, array in contents.items():
-                content = (key, step["op"], array.tobytes() if key == "ids" else whole)
+                content = (key, step["op"], array.tobytes() if key == "ids" else whole, feature_name if self.own else None)
                 if content not in stored:
                     base = path = f"/encoders/{dataset_name(feature_name)[:180]}.{key}"
                     n = 1

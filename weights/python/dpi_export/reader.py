@@ -3,6 +3,7 @@ HDF5's library takes no part: whatever the bytes are, what comes is a Bundle or 
 
 import json
 import os
+from collections import Counter
 
 import numpy as np
 import xxhash
@@ -123,6 +124,15 @@ class Bundle:
                 self._check_vocabularies(steps, arrays)
             self.features.append(feature)
         schema.Schema(self.features)
+        self._mark_own()
+
+    def _mark_own(self):
+        """A vocabulary that one feature alone names keeps its path when the features are written again, whatever others are equal to."""
+        named = [{id(s[k]) for s in f["encoder"].steps for k in ARRAY_TYPES if k in s} if f.get("encoder") else set() for f in self.features]
+        times = Counter(array for arrays in named for array in arrays)
+        for feature, arrays in zip(self.features, named):
+            if arrays:
+                feature["encoder"].own = all(times[array] == 1 for array in arrays)
 
     def _check_vocabularies(self, steps, arrays):
         """The same bytes come with the same offsets, and these with no other bytes. Each vocabulary is looked at once."""
