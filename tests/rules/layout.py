@@ -8,7 +8,7 @@ from common import files, read
 TOP = {"CMakeLists.txt", "CMakePresets.json", "sdk", "capi", "kernels", "bindings", "samples", "weights", "tests",
        "packaging", "README.md", "LICENSE"}
 LARGEST = 4 << 20
-BINARY = (".h5", ".npz", ".npy", ".gz", ".zip", ".png", ".jar", ".bin", ".so", ".a", ".parquet", ".xz")
+BINARY = (".h5", ".npz", ".npy", ".gz", ".zip", ".png", ".jar", ".bin", ".so", ".a", ".parquet", ".xz", ".delta")
 SELF = "tests/rules/"
 
 WORDS = {

@@ -1,0 +1,75 @@
+"""What a run found: figures, a table and a plot."""
+
+import numpy as np
+
+from . import auc
+from .policies import POLICIES
+from .stream import TENTHS
+
+PAIRS = (("fed", "stale"), ("fed", "retrained"), ("both", "retrained"))
+COLOURS = {"stale": "#bbbbbb", "fed": "#4477aa", "retrained": "#ee6677", "both": "#228833"}
+WIDE = 1.96  # standard errors of a 95 % interval
+
+
+def figures(data, scores):
+    """`scores`: {policy: [seeds, rows from the second period on]} -> per period and over all, AUC, differences, log loss."""
+    periods, stream = [], data.stream
+    for begin in range(TENTHS, data.periods * TENTHS, TENTHS):
+        rows = stream.rows(begin, begin + TENTHS)
+        labels, at = stream.labels[rows], slice(rows.start - stream.starts[TENTHS], rows.stop - stream.starts[TENTHS])
+        part = {p: s[:, at] for p, s in scores.items()}
+        periods.append({
+            "period": begin // TENTHS + 1, "rows": len(labels), "positives": int(labels.sum()),
+            "policies": {p: {**auc.summary(s, labels), "log_loss": auc.log_loss(s, labels)} for p, s in part.items()},
+            "differences": {f"{a} - {b}": auc.difference(part[a], part[b], labels) for a, b in PAIRS}})
+    return {"periods": periods, "mean": _mean(periods)}
+
+
+def _mean(periods):
+    """The mean over periods; rows of different periods are different people, so their errors add up as squares."""
+    def over(pick):
+        found = [pick(p) for p in periods]
+        return {"auc": float(np.mean([x["auc"] for x in found])), "se": float(np.sqrt(sum(x["se"] ** 2 for x in found)) / len(found))}
+
+    return {"policies": {p: {**over(lambda x: x["policies"][p]), "log_loss": float(np.mean([x["policies"][p]["log_loss"] for x in periods]))}
+                         for p in POLICIES},
+            "differences": {f"{a} - {b}": over(lambda x: x["differences"][f"{a} - {b}"]) for a, b in PAIRS}}
+
+
+def table(found):
+    """AUC +- half a 95 % interval, as Markdown; the last two columns are differences on the same rows."""
+    lines = ["| period | rows, positives | " + " | ".join(POLICIES) + " | " + " | ".join(f"{a} - {b}" for a, b in PAIRS) + " |",
+             "|---|---|" + "---|" * (len(POLICIES) + len(PAIRS))]
+    cells = [(p["period"], f"{p['rows']}, {p['positives']}", p) for p in found["periods"]] + [("mean", "", found["mean"])]
+    for title, rows, p in cells:
+        values = [f"{p['policies'][x]['auc']:.3f} ± {WIDE * p['policies'][x]['se']:.3f}" for x in POLICIES]
+        values += [f"{x['auc']:+.3f} ± {WIDE * x['se']:.3f}" for x in (p["differences"][f"{a} - {b}"] for a, b in PAIRS)]
+        lines.append(f"| {title} | {rows} | " + " | ".join(values) + " |")
+    losses = [f"{found['mean']['policies'][x]['log_loss']:.4f}" for x in POLICIES]
+    return "\n".join([*lines, "| log loss, mean | | " + " | ".join(losses) + " |" + " |" * len(PAIRS)])
+
+
+def draw(found, path):
+    """AUC, the differences and log loss over periods, as SVG; equal figures give equal bytes."""
+    import matplotlib
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.hashsalt": "fresh", "svg.fonttype": "none"})
+    import matplotlib.pyplot as plt
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.5))
+    x = np.array([p["period"] for p in found["periods"]])
+    for i, policy in enumerate(POLICIES):
+        values = [p["policies"][policy] for p in found["periods"]]
+        left.errorbar(x + 0.08 * (i - 1.5), [v["auc"] for v in values], [WIDE * v["se"] for v in values], fmt="o-", ms=3, capsize=2,
+                      color=COLOURS[policy], label=policy)
+        right.plot(x, [v["log_loss"] for v in values], "o-", ms=3, color=COLOURS[policy], label=policy)
+    for i, (a, b) in enumerate(PAIRS):
+        values = [p["differences"][f"{a} - {b}"] for p in found["periods"]]
+        middle.errorbar(x + 0.1 * (i - 1), [v["auc"] for v in values], [WIDE * v["se"] for v in values], fmt="o", ms=3, capsize=2, label=f"{a} - {b}")
+    middle.axhline(0, color="black", lw=0.8)
+    for axes, title in ((left, "AUC of the next rows, 95 %"), (middle, "difference of AUC on the same rows, 95 %"), (right, "log loss of the next rows")):
+        axes.set(xlabel="period", title=title, xticks=x)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
