@@ -109,6 +109,37 @@ TEST_CASE("what the last sum has of the user is one number") {
   CHECK(repeated(p) == 1);
 }
 
+namespace {
+
+/// sum(u * (W h + b)): u of the user, h of the item; `swapped`: the factors change places.
+Plan towers_plan(int64_t out, bool bias, bool swapped, bool layer_is_read) {
+  Mixed m("uii");
+  const std::string u = m.b.unary("tanh", m.b.linear(m.vectors[0], kDim, out));
+  const std::string h = m.b.unary("relu", m.b.linear(m.b.concat({m.vectors[1], m.vectors[2]}), 2 * kDim, 6));
+  const std::string i = m.b.linear(h, 6, out, bias);
+  const std::string mul = swapped ? m.b.binary("mul", i, u) : m.b.binary("mul", u, i);
+  std::string logit = m.b.reduce("sum", mul, 0, true);
+  if (layer_is_read) logit = m.b.binary("add", logit, m.b.reduce("max", i, 0, true));
+  finish(m.b, logit);
+  return plan_of(m.b);
+}
+
+}  // namespace
+
+TEST_CASE("the layer that ends an item's tower is multiplied with the user's vector, once per user") {
+  for (const bool bias : {true, false}) {
+    for (const bool swapped : {true, false}) {
+      const Plan p = towers_plan(5, bias, swapped, false);
+      CAPTURE(dump_plan(p));
+      CHECK(count(p, OpKind::kDense, RowSpace::kItem) == 1);
+      CHECK(count(p, OpKind::kDense, RowSpace::kShared) == 2);
+      CHECK(repeated(p) == 6 + (bias ? 1 : 0));
+    }
+  }
+  CHECK(count(towers_plan(3, true, false, false), OpKind::kDense, RowSpace::kItem) == 2);  // too narrow
+  CHECK(count(towers_plan(5, true, false, true), OpKind::kDense, RowSpace::kItem) == 2);   // others read it
+}
+
 TEST_CASE("few columns of the user are repeated, and nothing is split where the pass is left out") {
   Mixed few("uii");
   finish(few.b, few.b.linear(few.b.unary("relu", few.b.linear(few.b.concat(few.vectors), 12, 8)), 8, 1));

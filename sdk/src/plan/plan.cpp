@@ -48,6 +48,7 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
   }
   if (options.fold && options.fuse && (options.skip & kSkipHoist) == 0) {
     DPI_ASSIGN_OR_RETURN(p, plan::split_fm(std::move(p)));
+    DPI_ASSIGN_OR_RETURN(p, plan::turn_dot(std::move(p)));
   }
   if (options.fuse && (options.skip & kSkipTail) == 0) {
     DPI_ASSIGN_OR_RETURN(

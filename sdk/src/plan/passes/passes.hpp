@@ -2,8 +2,8 @@
 // to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
 //
 //   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action >
-//   recognise_attention > recognise_pairs > fold_affine > split_fm > fuse_tail (with scalars: LR, FM, cross v1
-//   in closed form) > fold_numeric > fold_target > fuse_dense > merge_dense > hoist_shared > merge_dense >
+//   recognise_attention > recognise_pairs > fold_affine > split_fm > turn_dot > fuse_tail (with scalars: LR,
+//   FM, cross v1 in closed form) > fold_numeric > fold_target > fuse_dense > merge_dense > hoist_shared > merge_dense >
 //   count_places > fuse_elementwise > fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
@@ -39,6 +39,8 @@ Result<Plan> fold_target(Plan plan);
 
 /// What FM sums of shared rows is summed once per user.
 Result<Plan> split_fm(Plan plan);
+/// <u, W h + b> = <W^T u, h> + <b, u>, where u is of shared rows and h of items.
+Result<Plan> turn_dot(Plan plan);
 
 /// fold: linear terms move into the lookup's channels, the last layer is split per branch, cross v1 takes its
 /// closed form. sum_shared: terms of shared rows are summed once per user.
