@@ -158,6 +158,18 @@ void dpi_endpoint_unfollow(dpi_endpoint* endpoint) noexcept {
   if (endpoint != nullptr) endpoint->endpoint->unfollow();
 }
 
+dpi_status dpi_endpoint_subscribe(dpi_endpoint* endpoint, const char* source, const char* folder,
+                                  dpi_error* error) noexcept {
+  return with_endpoint(endpoint, error, [&](Endpoint& e) -> Status {
+    if (source == nullptr || folder == nullptr) return dpi::invalid_argument("source or folder is null");
+    return e.subscribe(source, folder);
+  });
+}
+
+void dpi_endpoint_unsubscribe(dpi_endpoint* endpoint) noexcept {
+  if (endpoint != nullptr) endpoint->endpoint->unsubscribe();
+}
+
 size_t dpi_endpoint_status_json(const dpi_endpoint* endpoint, char* buf, size_t cap) noexcept {
   if (cap > 0 && buf != nullptr) buf[0] = '\0';
   if (endpoint == nullptr || endpoint->endpoint->forked())

@@ -13,6 +13,7 @@ THIRD_PARTY = {
     "hdf5": (),  # bundles are read by sdk/src/bundle/hdf5; the library is what tests compare it with
     "H5": (),
     "hiredis/": ("sdk/src/store/redis/",),  # what needs it is a plugin, so that the library does not
+    "librdkafka/": ("sdk/src/runtime/stream/kafka/",),  # as hiredis
     "dnnl": ("sdk/src/backend/", "kernels/cpu/"),
     "oneapi/": ("sdk/src/backend/", "kernels/cpu/"),
     "CLI/": ("sdk/tools/",),
@@ -81,6 +82,7 @@ PLANTED = [
     ("sdk/src/plan/a.cpp", "#include <hdf5.h>\n", "tests only"),
     ("sdk/src/bundle/hdf5/file.cpp", "#include <H5Fpublic.h>\n", "tests only"),
     ("sdk/src/store/a.cpp", "#include <hiredis/read.h>\n", "store/redis/ only"),
+    ("sdk/src/runtime/a.cpp", "#include <librdkafka/rdkafka.h>\n", "stream/kafka/ only"),
     ("samples/a.c", '#include "base/status.hpp"\n', "use <dpi/dpi.h> only"),
     ("sdk/src/store/a.cpp", "#include <rocksdb/db.h>\n", "store/rocksdb/ only"),
     ("capi/src/a.cpp", "#include <doctest/doctest.h>\n", "tests only"),

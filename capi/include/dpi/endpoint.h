@@ -95,14 +95,41 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_wait(dpi_endpoint* endpoint, uint6
  * gets its turn, and the file is tried again when it is replaced, or after a pause where the file is not at fault. A folder that is not there is
  * looked for on. Any other name in the folder is not looked at. Another call follows another folder. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_follow(dpi_endpoint* endpoint, const char* folder, dpi_error* error) DPI_NOEXCEPT;
-/* No look begins after this; a load that runs is finished. */
+/* No look begins after this; a load that runs is finished. This and dpi_endpoint_follow end a subscription. */
 DPI_API void dpi_endpoint_unfollow(dpi_endpoint* endpoint) DPI_NOEXCEPT;
+
+/* Follows `folder`, and has a thread (dpi-stream) that brings deltas there from a stream, each as v<number>.delta with the next number, written through
+ * to its disk and named by rename. `source` is kafka://host:port[,host:port]/topic[/partition], behind a ? key=value parted by &, %41 for a byte:
+ *   group        dpi-<endpoint>-<host name>   whose offsets are committed: one of its own for each endpoint, since each gets every delta
+ *   properties   none                         a file of key=value lines for librdkafka: TLS, SASL, passwords (they are never shown)
+ *   max_bytes    67108864                     of a delta, 1024 ... 1073741824; the client keeps about three times as much
+ * The plugin libdpi_kafka.so (package libdpi1-kafka) is opened then; DPI_E_NOT_FOUND says what is missing. A wrong setting is an error of this call, a broker
+ * that does not answer is not: it is tried again, and "client" of the status tells. The folder has to be there, on a local disk, for one subscription.
+ * A message is validated whole before anything else. One that starts from the version that the folder ends with (its newest whole bundle and the
+ * deltas behind it) is written there; when the endpoint serves it, its offset is committed. Others:
+ *   no delta, or damaged       passed over, counted as "skipped", told
+ *   there already              passed over, counted as "duplicates"
+ *   starts from elsewhere      held: the stream is read from its oldest message on for one that fits, which makes those before it old ones
+ *                              ("passed_over"). There is none: "state" is "gap", nothing is committed, and the search begins again when the folder gets
+ *                              another whole bundle. Longer than max_bytes, or of a newer format: held too
+ *   refused by the endpoint    "state" is "refused": it waits until the endpoint takes the delta, or serves a whole bundle of a higher number
+ * The folder needs a whole bundle to begin with; a new one takes a number above the deltas'. Deltas below a whole bundle are removed when that,
+ * or what follows on it, serves. After dpi_endpoint_rollback the stream stands still until a whole bundle of a higher number serves.
+ * A delta in several messages: header dpi-part "1/3", "2/3", "3/3", one after the other. Another call ends the subscription before. */
+DPI_API DPI_NODISCARD dpi_status dpi_endpoint_subscribe(dpi_endpoint* endpoint, const char* source, const char* folder,
+                                                        dpi_error* error) DPI_NOEXCEPT;
+/* Ends it, and waits for no broker; the folder is followed on. What is in it stays. */
+DPI_API void dpi_endpoint_unsubscribe(dpi_endpoint* endpoint) DPI_NOEXCEPT;
 
 /* "name", "loads", "failed_loads", "rollbacks", and of the current version "version" (0: none, and no more of it), "digest", "path", "since_ms" (of the
  * epoch), "bytes" (forecast, all contexts). "kept": the same of the version that is kept, and "seconds_left". "loading": "path", "stage",
  * "done" and "total" of a load that runs. "last_load": "path", "version", "at_ms", "seconds", "code" and "error" (0 and "" when it
  * served). "follows": "folder", "code" and "error" of the last look, and "refused", one object per file: "path", "version", "tries", "code",
- * "error". What there is none of is left out. */
+ * "error". "stream": of a subscription "source", "group", "state" (starting, no_bundle, reading, searching, gap, waiting, refused, error), "code" and "error" of it,
+ * "waits_for" (a version), "offset" (below it all is done), "committed", "end", "lag_messages", "lag_seconds" (age of the oldest message that is read and not done),
+ * "staleness_seconds" (since the message of the version that serves), "versions_behind" (in the folder), "applied", "duplicates", "skipped", "passed_over",
+ * "removed" (deltas of the folder), "gap" ("offset", "messages", "error"), "last_skipped" ("offset", "code", "error"), "client" ("code", "error": what is wrong with the
+ * brokers now). What there is none of is left out. */
 DPI_API size_t dpi_endpoint_status_json(const dpi_endpoint* endpoint, char* buf, size_t cap) DPI_NOEXCEPT;
 
 #if defined(__cplusplus)

@@ -1,4 +1,4 @@
-# Included by sdk/src/backend/CMakeLists.txt, sdk/src/store/CMakeLists.txt and by tests.
+# Included by sdk/src/backend/CMakeLists.txt, sdk/src/store/CMakeLists.txt, sdk/src/runtime/CMakeLists.txt and by tests.
 #
 # dpi_plugin_layout(out name header...): the number DPI_<name>_ABI of a plugins' interface and a digest of what the headers declare,
 # "4-0123456789abcdef". Every member, its type, its place, every value counts; comments and spacing do not. A plugin says which it was
@@ -49,4 +49,9 @@ endfunction()
 function(dpi_store_headers out)
   cmake_path(SET source NORMALIZE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../..)
   set(${out} ${source}/store/abi/dpi_store.h ${source}/../../kernels/include/dpi/kernels/tensor.hpp PARENT_SCOPE)
+endfunction()
+
+function(dpi_stream_headers out)
+  cmake_path(SET source NORMALIZE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../..)
+  set(${out} ${source}/runtime/stream/abi/dpi_stream.h PARENT_SCOPE)
 endfunction()

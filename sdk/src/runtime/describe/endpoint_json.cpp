@@ -32,6 +32,7 @@ void write_failure(JsonWriter* w, const Status& status) {
 }  // namespace
 
 std::string Endpoint::status_json() const {
+  const std::string stream = stream_json();  // first: not under state_mutex_
   JsonWriter w;
   const std::lock_guard<std::mutex> lock(state_mutex_);
   w.begin_object();
@@ -84,6 +85,7 @@ std::string Endpoint::status_json() const {
     w.end_list();
     w.end_object();
   }
+  if (!stream.empty()) w.field_json("stream", stream);
   w.end_object();
   return w.take();
 }

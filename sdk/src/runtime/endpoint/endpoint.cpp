@@ -7,6 +7,7 @@
 #include "base/block_signals.hpp"
 #include "base/clock.hpp"
 #include "base/forks.hpp"
+#include "runtime/stream/subscription.hpp"
 
 namespace dpi {
 
@@ -55,6 +56,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::create(const std::string& name, cons
 }
 
 Endpoint::~Endpoint() {
+  unsubscribe();
   __atomic_store_n(&stop_, 1, __ATOMIC_RELEASE);
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);  // between the thread's look and its sleep

@@ -29,6 +29,10 @@
 
 namespace dpi {
 
+namespace stream {
+class Subscription;
+}
+
 class Endpoint {
  public:
   /// Makes a version that owns `model`.
@@ -47,10 +51,14 @@ class Endpoint {
   /// is told by the status too. fault: where a delta of the update is to blame its place among them.
   Status load(const Update& update, size_t* fault = nullptr);
   Status rollback();
-  /// From now on the newest bundle of `folder` is loaded, soon after it comes there.
+  /// From now on the newest bundle of `folder` is loaded, soon after it comes there. Ends a subscription.
   Status follow(const std::string& folder);
-  /// A load that has begun is finished.
+  /// A load that has begun is finished. Ends a subscription.
   void unfollow();
+  /// Follows `folder`, and brings deltas there from a stream (runtime/stream/subscription.hpp).
+  Status subscribe(const std::string& url, const std::string& folder);
+  /// The folder is followed on.
+  void unsubscribe();
   /// Until a version of this number or a higher one serves; deadline_ns 0 = no deadline.
   Status wait(uint64_t number, uint64_t deadline_ns);
   std::string status_json() const;
@@ -126,6 +134,12 @@ class Endpoint {
   const FoundUpdate& to_blame(const FoundUpdate& target, const Update& update, size_t fault) const;
   void note_refused(const FoundUpdate& found, const Status& why);
   void note_gaps(std::vector<Refused> gaps);
+  Status follow_folder(const std::string& folder);
+
+  // subscribe.cpp
+  struct StreamFollower;
+  void set_subscription(std::unique_ptr<stream::Subscription> next);
+  std::string stream_json() const;
 
   const std::string name_;
   ModelOptions options_;
@@ -161,6 +175,10 @@ class Endpoint {
   std::vector<Refused> refused_;
   UpdateChooser chooser_;  // the thread's own
   std::thread thread_;
+
+  std::mutex subscribe_mutex_;       // held while a subscription comes or goes; before all others
+  mutable std::mutex stream_mutex_;  // of the pointer, for moments; never with state_mutex_ held
+  std::unique_ptr<stream::Subscription> subscription_;
 };
 
 }  // namespace dpi

@@ -40,6 +40,11 @@ bool is_files_fault(Code code) {
 
 Status Endpoint::follow(const std::string& folder) {
   DPI_RETURN_IF_ERROR(check_process());
+  unsubscribe();
+  return follow_folder(folder);
+}
+
+Status Endpoint::follow_folder(const std::string& folder) {
   if (folder.empty()) return invalid_argument("the folder's name is empty");
   const std::lock_guard<std::mutex> lock(state_mutex_);
   folder_ = folder;
@@ -53,6 +58,7 @@ Status Endpoint::follow(const std::string& folder) {
 
 void Endpoint::unfollow() {
   if (forked()) return;
+  unsubscribe();
   const std::lock_guard<std::mutex> lock(state_mutex_);
   folder_.clear();
   refused_.clear();
