@@ -5,7 +5,7 @@
 #
 #   build     compilers and libraries for the SDK itself
 #   test      what tests/run.sh needs beyond that
-#   stores    what the plugins that keep rows elsewhere are built with; part of test and packages
+#   stores    what the plugins for RocksDB, Redis and Kafka are built with; part of test and packages
 #   parity    the training frameworks that scores are compared with
 #   bindings  Java, Go and Python
 #   packages  what packaging/build.sh and its tests need beyond build and bindings
@@ -19,7 +19,7 @@ set -euo pipefail
 BUILD=(g++ cmake ninja-build pkg-config libxxhash-dev libsodium-dev nlohmann-json3-dev libcli11-dev)
 TEST=(git make graphviz abigail-tools python3 python3-venv python3-numpy libhdf5-dev hdf5-tools python3-h5py python3-xxhash python3-cryptography python3-pytest python3-sklearn python3-prometheus-client
       doctest-dev libbenchmark-dev libdnnl-dev clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 ccache)
-STORES=(librocksdb-dev libhiredis-dev)
+STORES=(librocksdb-dev libhiredis-dev librdkafka-dev)
 TEST+=("${STORES[@]}" redis-server)
 PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python3-onnx python3-pandas python3-numpy python3-h5py python3-xxhash
         python3-sklearn python3-pytest)

@@ -13,7 +13,7 @@ set(dpi_notices "")
 set(dpi_texts "")
 set(DPI_NOTICES_MISSING "")
 
-# INSIDE: the files that it is part of, of libdpi.so dpi libdpi_cuda.so libdpi_redis.so; libdpi_rocksdb.so has nothing inside.
+# INSIDE: the files that it is part of, of libdpi.so dpi libdpi_cuda.so libdpi_redis.so libdpi_kafka.so; libdpi_rocksdb.so has nothing inside.
 # COPYRIGHT: its licence's text; another system than Debian has it elsewhere, hence the cache variable.
 macro(dpi_third_party name)
   cmake_parse_arguments(row "ARCHIVE" "VERSION;LICENSE;COPYRIGHT;URL;ABOUT" "INSIDE" ${ARGN})
@@ -64,9 +64,9 @@ if(CLI11_FOUND)
 endif()
 set(dpi_gcc_license "GPL-3.0-or-later WITH GCC-exception-3.1")
 dpi_third_party(libstdc++ ARCHIVE VERSION "${dpi_gcc}" LICENSE ${dpi_gcc_license} URL https://gcc.gnu.org
-                COPYRIGHT /usr/share/doc/libstdc++-${dpi_gcc_major}-dev/copyright INSIDE libdpi.so dpi libdpi_cuda.so libdpi_redis.so)
+                COPYRIGHT /usr/share/doc/libstdc++-${dpi_gcc_major}-dev/copyright INSIDE libdpi.so dpi libdpi_cuda.so libdpi_redis.so libdpi_kafka.so)
 dpi_third_party(libgcc ARCHIVE VERSION "${dpi_gcc}" LICENSE ${dpi_gcc_license} URL https://gcc.gnu.org
-                COPYRIGHT /usr/share/doc/libgcc-${dpi_gcc_major}-dev/copyright INSIDE libdpi.so dpi libdpi_cuda.so libdpi_redis.so)
+                COPYRIGHT /usr/share/doc/libgcc-${dpi_gcc_major}-dev/copyright INSIDE libdpi.so dpi libdpi_cuda.so libdpi_redis.so libdpi_kafka.so)
 if(DPI_CUDA_ENABLED)
   set(dpi_eula ${CUDAToolkit_LIBRARY_ROOT}/EULA.txt)
   if(NOT EXISTS ${dpi_eula})  # not every way to install the toolkit brings it

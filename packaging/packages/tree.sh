@@ -35,9 +35,9 @@ build_tree() {
 
 compile() {
   local targets=(dpi dpi_program dpi_jni dpi_java_classes dpi_go dpi_python_package)
-  [ $stores = OFF ] || targets+=(dpi_rocksdb dpi_redis)
+  [ $stores = OFF ] || targets+=(dpi_rocksdb dpi_redis dpi_kafka)
   cmake -S "$ROOT" -B "$tree" -G Ninja --log-level=NOTICE -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="${lib#usr/}" \
-    -DDPI_CUDA=OFF -DDPI_ROCKSDB=$stores -DDPI_REDIS=$stores -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" "${launcher[@]}" "${cmake_arguments[@]}"
+    -DDPI_CUDA=OFF -DDPI_ROCKSDB=$stores -DDPI_REDIS=$stores -DDPI_KAFKA=$stores -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" "${launcher[@]}" "${cmake_arguments[@]}"
   ninja -C "$tree" -j "$jobs" "${targets[@]}" >"$tree/build.log" || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
 }
 

@@ -24,6 +24,8 @@ def expected():
         inside["lib/dpi/backends-1/libdpi_cuda.so"] = GCC | {"cudart"}
     if (PREFIX / "lib/dpi/backends-1/libdpi_redis.so").exists():  # libdpi_rocksdb.so has nothing inside
         inside["lib/dpi/backends-1/libdpi_redis.so"] = GCC
+    if (PREFIX / "lib/dpi/backends-1/libdpi_kafka.so").exists():
+        inside["lib/dpi/backends-1/libdpi_kafka.so"] = GCC
     return inside
 
 

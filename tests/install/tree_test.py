@@ -81,7 +81,7 @@ def one_build():
 
 def no_test_plugin():
     assert not list(PREFIX.rglob("*emu*")), "a plugin of the tests is installed"
-    assert not PLUGINS.exists() or {p.name for p in PLUGINS.iterdir()} <= {"libdpi_cuda.so", "libdpi_rocksdb.so", "libdpi_redis.so"}
+    assert not PLUGINS.exists() or {p.name for p in PLUGINS.iterdir()} <= {"libdpi_cuda.so", "libdpi_rocksdb.so", "libdpi_redis.so", "libdpi_kafka.so"}
     assert "Apache License" in (DOC / "LICENSE").read_text()
 
 

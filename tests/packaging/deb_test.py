@@ -37,6 +37,7 @@ EXPECTED = {
     "libdpi1-rocksdb": ([f"{LIB}/dpi/backends-1/libdpi_rocksdb.so"],
                         f"libdpi1 (= {FULL}), libc6 (>= 2.33), libgcc-s1 (>= 3.0), librocksdb7.8 (>= 7.8.3), libstdc++6 (>= 11), libxxhash0 (>= 0.7.0)"),
     "libdpi1-redis": ([f"{LIB}/dpi/backends-1/libdpi_redis.so", *NOTICES], f"libdpi1 (= {FULL}), libc6 (>= 2.34), libhiredis0.14 (>= 0.14.0)"),
+    "libdpi1-kafka": ([f"{LIB}/dpi/backends-1/libdpi_kafka.so", *NOTICES], f"libdpi1 (= {FULL}), libc6 (>= 2.34), librdkafka1 (>= 1.6.0)"),
     "dpi-tools": (["usr/bin/dpi", "usr/share/man/man1/dpi.1.gz", *(f"usr/share/man/man1/dpi-{c}.1.gz" for c in COMMANDS), *NOTICES],
                   "libc6 (>= 2.34)"),
     "libdpi-jni": ([f"{LIB}/jni/libdpi_jni.so"], "libc6 (>= 2.2.5), libdpi1 (>= 1.0.0)"),
@@ -133,7 +134,7 @@ def materials(package):
     wanted = {"libdpi1": {"xxHash", "libsodium", "nlohmann-json", "libstdc++", "libgcc"}}
     wanted["dpi-tools"] = wanted["libdpi1"] | {"CLI11"}
     wanted["libdpi1-cuda13"] = {"libstdc++", "libgcc", "cudart"}
-    wanted["libdpi1-redis"] = {"libstdc++", "libgcc"}
+    wanted["libdpi1-redis"] = wanted["libdpi1-kafka"] = {"libstdc++", "libgcc"}
     wanted["dpi-doc"] = {"javadoc"}
     if named != wanted.get(package.name, set()):
         yield f"the bill of materials names {sorted(named)}"
@@ -262,6 +263,7 @@ PLANTED = [
     ("libdpi1", dependencies, lambda p: p.control.update(Recommends="libcuda1")),
     ("libdpi1", contents, lambda p: ((p.folder / LIB / "dpi/backends-1").mkdir(parents=True), (p.folder / LIB / "dpi/backends-1/libdpi_redis.so").write_text("x"))),
     ("libdpi1-redis", contents, lambda p: (p.folder / LIB / "dpi/backends-1/libdpi_redis.so").unlink()),
+    ("libdpi1-kafka", contents, lambda p: (p.folder / LIB / "dpi/backends-1/libdpi_kafka.so").unlink()),
     ("libdpi1", dependencies, lambda p: p.control.update(Depends=p.control["Depends"] + ", librocksdb7.8 (>= 7.8.3)")),
     ("libdpi1-rocksdb", dependencies, lambda p: p.control.update(Depends=p.control["Depends"].replace("libdpi1 (=", "libdpi1 (>="))),
     ("libdpi1-redis", materials, lambda p: p.materials["packages"].pop()),

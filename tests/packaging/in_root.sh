@@ -61,16 +61,16 @@ verify() { dpi verify "$examples/adult_widedeep.h5"; }
 predict() { dpi predict "$examples/adult_widedeep.h5" "$examples/adult_test.csv" --raw >"$work/scores.csv" && [ "$(wc -l <"$work/scores.csv")" = 16282 ]; }
 devices() { dpi devices && dpi devices --json | grep "/usr/lib/$(dpkg --print-architecture | sed s/amd64/x86_64/)-linux-gnu/dpi/backends-1" >/dev/null; }
 without_driver() { dpi devices | grep -E '^cuda +(usable|refused +/usr/lib/[^ ]*/libdpi_cuda\.so: cannot be used on this machine: )'; }
-# The plugins for stores: where the library looks, nobody else's to write to, with all that they need, and of one build.
+# The plugins for stores and streams: where the library looks, nobody else's to write to, with all that they need, and of one build.
 stores() {
-  local plugins=(/usr/lib/*-linux-gnu/dpi/backends-1/libdpi_{rocksdb,redis}.so)
+  local plugins=(/usr/lib/*-linux-gnu/dpi/backends-1/libdpi_{rocksdb,redis,kafka}.so)
   [ "$(stat -c '%A %U' "${plugins[@]}" | sort -u)" = "-rw-r--r-- root" ] && ldd "${plugins[@]}" >"$work/needs" || return 1
   if grep 'not found' "$work/needs"; then return 1; fi
-  grep -q 'librocksdb\.so\.7\.8 => /' "$work/needs" && grep -q 'libhiredis\.so\.0\.14 => /' "$work/needs" && cc /test/stores.c -o "$work/stores" &&
-    "$work/stores" "${plugins[@]}"
+  grep -q 'librocksdb\.so\.7\.8 => /' "$work/needs" && grep -q 'libhiredis\.so\.0\.14 => /' "$work/needs" && grep -q 'librdkafka\.so\.1 => /' "$work/needs" && cc /test/stores.c -o "$work/stores" &&
+    "$work/stores" store "${plugins[@]:0:2}" && "$work/stores" stream "${plugins[2]}"
 }
 another_hiredis() {  # planted: a plugin that asks for one that is not there
-  sed 's/libhiredis\.so\.0\.14/libhiredis.so.0.99/' /usr/lib/*-linux-gnu/dpi/backends-1/libdpi_redis.so >"$work/libdpi_redis.so" && ! "$work/stores" "$work/libdpi_redis.so"
+  sed 's/libhiredis\.so\.0\.14/libhiredis.so.0.99/' /usr/lib/*-linux-gnu/dpi/backends-1/libdpi_redis.so >"$work/libdpi_redis.so" && ! "$work/stores" store "$work/libdpi_redis.so"
 }
 c_by_pkg_config() { cc "$examples/02_score_batch.c" $(pkg-config --cflags --libs dpi) -o "$work/batch" && "$work/batch" "$examples/adult_widedeep.h5" >"$work/c.txt" && grep -q '^row 1' "$work/c.txt"; }
 by_cmake() {
@@ -120,7 +120,7 @@ use_all() {  # FOLDER
   check "$1: dpi predict" predict
   check "$1: dpi devices looks for plugins beside the library" devices
   ! compgen -G "/test/$1/libdpi1-cuda13_*.deb" >/dev/null || check "$1: the CUDA plugin loads, and says what the machine lacks" without_driver
-  check "$1: the plugins for RocksDB and Redis open" stores
+  check "$1: the plugins for RocksDB, Redis and Kafka open" stores
   check "$1: C by pkg-config" c_by_pkg_config
   check "$1: C and C++ by CMake" by_cmake
   check "$1: Java, JAR on the class path, the same scores" in_java
@@ -152,7 +152,7 @@ check "the container's recipe, line by line" container
 check "planted: a recipe without its model is noticed" container_fails
 check "tools of the five languages" tools || exit 1
 # What the packages bring from Debian stays in the root from here on: only their own files are in question.
-depended() { install python3-h5py python3-xxhash python3-cryptography pkg-config librocksdb7.8 libhiredis0.14 && names >"$work/before"; }
+depended() { install python3-h5py python3-xxhash python3-cryptography pkg-config librocksdb7.8 libhiredis0.14 librdkafka1 && names >"$work/before"; }
 check "Debian's packages" depended || exit 1
 check "the packages install, with all that they depend on" install_all older || exit 1
 use_all older

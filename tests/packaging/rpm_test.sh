@@ -36,7 +36,7 @@ requirements() {
     if command rpm -qp --requires "$package" | grep -E 'libcuda|GLIBC_2\.(3[5-9]|[4-9][0-9])|libstdc'; then return 1; fi
     if command rpm -qp --provides "$package" | grep -E 'libdpi_(jni|cuda)'; then return 1; fi
     # The plugins for stores are Debian's alone: what they need has another version elsewhere, or is not there.
-    if command rpm -qp --requires --list "$package" | grep -E 'librocksdb|libhiredis|libdpi_(rocksdb|redis)'; then return 1; fi
+    if command rpm -qp --requires --list "$package" | grep -E 'librocksdb|libhiredis|librdkafka|libdpi_(rocksdb|redis|kafka)'; then return 1; fi
   done
 }
 requirements

@@ -109,13 +109,13 @@ judge_plugin() {  # FOLDER
   fi
 }
 
-# The plugins for stores open from their packages; a copy that asks for another libhiredis does not.
+# The plugins for stores and streams open from their packages; a copy that asks for another libhiredis does not.
 stores_open() {  # FOLDER
-  unpacked "$1" libdpi1-rocksdb libdpi1-redis && cc "$here/stores.c" -o "$scratch/stores" || return 1
+  unpacked "$1" libdpi1-rocksdb libdpi1-redis libdpi1-kafka && cc "$here/stores.c" -o "$scratch/stores" || return 1
   local plugins=("$scratch"/unpacked/usr/lib/*/dpi/backends-1/libdpi_{rocksdb,redis}.so)
   mkdir -p "$scratch/other" && sed 's/libhiredis\.so\.0\.14/libhiredis.so.0.99/' "${plugins[1]}" >"$scratch/other/libdpi_redis.so" || return 1
-  if "$scratch/stores" "$scratch/other/libdpi_redis.so"; then echo "a plugin without its library opens"; return 1; fi
-  "$scratch/stores" "${plugins[@]}"
+  if "$scratch/stores" store "$scratch/other/libdpi_redis.so"; then echo "a plugin without its library opens"; return 1; fi
+  "$scratch/stores" store "${plugins[@]}" && "$scratch/stores" stream "$scratch"/unpacked/usr/lib/*/dpi/backends-1/libdpi_kafka.so
 }
 
 # Packages are whole or not made: what a store's plugin is built with is asked for by its name, which the set-up's list has.
@@ -123,13 +123,15 @@ whole_or_none() {  # NAME CMAKE ARGUMENT that hides it
   ! build_here --out "$scratch/no_packages" --trees "$scratch/no_trees" --formats deb --no-debug -- "$2" >"$scratch/said" 2>&1 || return 1
   grep "$1 is not here" "$scratch/said" && [ -z "$(find "$scratch/no_packages" -name '*.deb')" ] && packaging/setup.sh --print packages | grep -x "$1"
 }
-without_hiredis() {  # in the place of pkg-config
-  printf '#!/bin/sh\ncase "$*" in *hiredis*) exit 1 ;; esac\nexec pkg-config "$@"\n' >"$scratch/pkg-config" && chmod +x "$scratch/pkg-config"
+without() {  # MODULE: in the place of pkg-config
+  printf '#!/bin/sh\ncase "$*" in *%s*) exit 1 ;; esac\nexec pkg-config "$@"\n' "$1" >"$scratch/pkg-config" && chmod +x "$scratch/pkg-config"
 }
 judge_stores() {
   check "without librocksdb-dev no packages" whole_or_none librocksdb-dev -DDPI_ROCKSDB_LIBRARY=
   rm -rf "$scratch/no_trees"
-  without_hiredis && check "without libhiredis-dev no packages" whole_or_none libhiredis-dev "-DPKG_CONFIG_EXECUTABLE=$scratch/pkg-config"
+  without hiredis && check "without libhiredis-dev no packages" whole_or_none libhiredis-dev "-DPKG_CONFIG_EXECUTABLE=$scratch/pkg-config"
+  rm -rf "$scratch/no_trees"
+  without rdkafka && check "without librdkafka-dev no packages" whole_or_none librdkafka-dev "-DPKG_CONFIG_EXECUTABLE=$scratch/pkg-config"
 }
 
 # A plugin of another build of the backend interface is not packed.
