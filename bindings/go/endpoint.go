@@ -125,6 +125,22 @@ func (e *Endpoint) Unfollow() error {
 	return e.with(func() error { native.Dpi_endpoint_unfollow(e.handle); return nil })
 }
 
+// Subscribe follows a folder and brings deltas there from a stream, kafka://host:port/topic; package libdpi1-kafka. The C header says the
+// rest under dpi_endpoint_subscribe.
+func (e *Endpoint) Subscribe(source, folder string) error {
+	if strings.IndexByte(source, 0) >= 0 || strings.IndexByte(folder, 0) >= 0 {
+		return invalid("the source or the folder's name holds a NUL byte")
+	}
+	return e.call(func(c native.Call) int32 {
+		return native.Dpi_endpoint_subscribe(e.handle, native.CString(source), native.CString(folder), c.Error())
+	})
+}
+
+// Unsubscribe ends that; the folder is followed on.
+func (e *Endpoint) Unsubscribe() error {
+	return e.with(func() error { native.Dpi_endpoint_unsubscribe(e.handle); return nil })
+}
+
 // Version is the number of the current version, 0 = none.
 func (e *Endpoint) Version() (number uint64) {
 	_ = e.with(func() error { number = native.Dpi_endpoint_version(e.handle); return nil })

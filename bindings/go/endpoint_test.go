@@ -121,7 +121,7 @@ func TestEndpointChecksBatchesAndNames(t *testing.T) {
 	if err := e.Predict(background, &dpi.Batch{Rows: 1, IDs: []int64{1, 2}}, nil); !errors.Is(err, dpi.ErrInvalidArgument) {
 		t.Errorf("no room for scores: %v", err)
 	}
-	for _, err := range []error{e.Load("a\x00b", 0), e.Set("a\x00", ""), e.Follow("\x00")} {
+	for _, err := range []error{e.Load("a\x00b", 0), e.Set("a\x00", ""), e.Follow("\x00"), e.Subscribe("\x00", "x"), e.Subscribe("x", "\x00")} {
 		if !errors.Is(err, dpi.ErrInvalidArgument) {
 			t.Errorf("a NUL byte: %v", err)
 		}
@@ -197,6 +197,30 @@ func TestEndpointFollowsAFolder(t *testing.T) {
 	must(t, e.Unfollow())
 }
 
+func TestEndpointSubscribes(t *testing.T) {
+	e := endpoint(t, "subscribes")
+	folder := t.TempDir()
+	if err := e.Subscribe("kafka://127.0.0.1:1", folder); !errors.Is(err, dpi.ErrInvalidArgument) {
+		t.Errorf("an address without a topic: %v", err)
+	}
+	if err := e.Subscribe("no_such_stream://127.0.0.1:1/deltas", folder); !errors.Is(err, dpi.ErrNotFound) {
+		t.Errorf("a plugin that is not there: %v", err)
+	}
+	if err := e.Subscribe("kafka://127.0.0.1:1/deltas?group=go", folder); errors.Is(err, dpi.ErrNotFound) {
+		t.Skipf("the plugin is not built: %v", err)
+	} else {
+		must(t, err)
+	}
+	text, err := e.StatusJSON()
+	if err != nil || !strings.Contains(text, `"stream":{"source":"kafka://127.0.0.1:1/deltas/0","group":"go","state":"`) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	must(t, e.Unsubscribe())
+	if text, err = e.StatusJSON(); err != nil || strings.Contains(text, `"stream"`) || !strings.Contains(text, `"follows"`) {
+		t.Fatalf("%s, %v", text, err)
+	}
+}
+
 func TestEndpointCloses(t *testing.T) {
 	bundle := versions(t)
 	e := endpoint(t, "closes")
@@ -221,7 +245,8 @@ func TestEndpointCloses(t *testing.T) {
 	must(t, e.Close())
 	must(t, e.Close())
 	callers.Wait()
-	for _, err := range []error{e.Load(bundle("1"), 0), e.Rollback(), e.Set("golden", "on"), e.Follow("x"), e.Unfollow(), e.Wait(background, 1)} {
+	for _, err := range []error{e.Load(bundle("1"), 0), e.Rollback(), e.Set("golden", "on"), e.Follow("x"), e.Unfollow(), e.Subscribe("kafka://a:1/t", "x"),
+		e.Unsubscribe(), e.Wait(background, 1)} {
 		if !errors.Is(err, dpi.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}

@@ -114,6 +114,21 @@ def test_follows_a_folder(endpoint, bundles, tmp_path):
     assert "follows" not in endpoint.status()
 
 
+def test_subscribes(endpoint, tmp_path):
+    with pytest.raises(dpi.InvalidArgument, match="topic '' is none"):
+        endpoint.subscribe("kafka://127.0.0.1:1", tmp_path)
+    with pytest.raises(dpi.NotFound, match="no_such_stream"):
+        endpoint.subscribe("no_such_stream://127.0.0.1:1/deltas", tmp_path)
+    try:
+        endpoint.subscribe("kafka://127.0.0.1:1/deltas?group=python", tmp_path)
+    except dpi.NotFound as missing:
+        pytest.skip(str(missing))
+    stream = endpoint.status()["stream"]
+    assert (stream["source"], stream["group"], stream["applied"]) == ("kafka://127.0.0.1:1/deltas/0", "python", 0)
+    endpoint.unsubscribe()
+    assert "stream" not in endpoint.status() and endpoint.status()["follows"]["folder"] == str(tmp_path)
+
+
 def test_use_after_close(bundles):
     with dpi.Env() as env:
         e = dpi.Endpoint("closes", env=env)

@@ -142,22 +142,23 @@ TEST_CASE("a gap is told, waits, and is not committed; the missing delta or a bu
     Site site;
     site.send(1, 1);
     site.send(3, 4);
+    site.log.send("no delta");
     site.start();
     CHECK(site.comes("state", "gap"));
     CHECK(site.server.heard("a gap at offset 1 of fake://here/deltas/0: it starts from version "));
     CHECK(site.log.committed() == 1);
-    CHECK(value_of(site.status(), "lag_messages") == "2");
+    CHECK(value_of(site.status(), "lag_messages") == "3");
     CHECK(site.folder.names() == Names{"v10.h5", "v11.delta"});
     if (by_bundle) {
       publish(site.folder, "3", 20);
       site.server.serve(20);
-      CHECK(site.comes("committed", "3"));
+      CHECK(site.comes("committed", "4"));
       CHECK(site.folder.names() == Names{"v20.h5", "v10.h5", "v21.delta"});
       CHECK(bytes_of(site.folder.file("v21.delta")) == delta_bytes(4));
       CHECK(value_of(site.status(), "removed") == "1");
     } else {
       site.send(2, 4);
-      CHECK(site.comes("committed", "6"));
+      CHECK(site.comes("committed", "7"));
       CHECK(site.folder.names() == Names{"v10.h5", "v11.delta", "v12.delta", "v13.delta", "v14.delta"});
     }
     CHECK(site.status().find("\"gap\"") == std::string::npos);
@@ -272,6 +273,25 @@ TEST_CASE("a delta longer than max_bytes is held, by its size, until a bundle ha
   site.server.serve(20);
   site.send(3, 3);
   CHECK(site.comes("committed", "3"));
+}
+
+TEST_CASE("deltas below a bundle go when that serves, and stay where one has its number") {
+  if (chain() == nullptr) return;
+  Site site;
+  site.send(1, 2);
+  site.start();
+  CHECK(site.comes("committed", "2"));
+  publish(site.folder, "1", 11);
+  site.send(3, 3);
+  CHECK(site.comes("committed", "3"));
+  CHECK(site.folder.names() == Names{"v10.h5", "v11.delta", "v11.h5", "v12.delta", "v13.delta"});
+  publish(site.folder, "3", 20);
+  CHECK(site.comes("waits_for", "20"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  CHECK(site.folder.names().size() == 6);
+  site.server.serve(20);
+  CHECK(site.comes("removed", "3"));
+  CHECK(site.folder.names() == Names{"v10.h5", "v11.h5", "v20.h5"});
 }
 
 TEST_CASE("without a bundle it waits for one; without a signature that is asked for nothing is written") {

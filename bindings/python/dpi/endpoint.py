@@ -67,6 +67,16 @@ class Endpoint(Closing):
         with self._use as handle:
             _native.dpi_endpoint_unfollow(handle)
 
+    def subscribe(self, source: str, folder: Union[str, "os.PathLike[str]"]) -> None:
+        """Follows a folder and brings deltas there from a stream, kafka://host:port/topic; package libdpi1-kafka. What dpi_endpoint_subscribe says."""
+        with self._use as handle:
+            _native.dpi_endpoint_subscribe(handle, os.fsencode(source), os.fsencode(folder))
+
+    def unsubscribe(self) -> None:
+        """Ends that; the folder is followed on."""
+        with self._use as handle:
+            _native.dpi_endpoint_unsubscribe(handle)
+
     @property
     def version(self) -> int:
         """Number of the current version, 0 = none."""

@@ -12,13 +12,32 @@
 
 namespace dpi {
 
+namespace {
+
+/// A found file names its path, or the update that it is does.
+const std::string& path_of(const auto& found) {
+  if constexpr (requires { found.update.path; })
+    return found.update.path;
+  else
+    return found.path;
+}
+
+/// Offsets of a host's endpoint: its own, since every one gets every delta.
+std::string default_group(const std::string& endpoint) {
+  char host[HOST_NAME_MAX + 1] = "";
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  return ("dpi-" + endpoint + "-" + host).substr(0, 255);
+}
+
+}  // namespace
+
 struct Endpoint::StreamFollower final : stream::Follower {
   explicit StreamFollower(Endpoint& endpoint) : e(endpoint) {}
   uint64_t serving() const override { return e.number(); }
   Status refusal(const std::string& path) const override {
     const std::lock_guard<std::mutex> lock(e.state_mutex_);
     const auto r = std::find_if(e.refused_.begin(), e.refused_.end(),
-                                [&](const Refused& x) { return x.found.update.path == path; });
+                                [&](const Refused& x) { return path_of(x.found) == path; });
     return r != e.refused_.end() ? r->why : Status();
   }
   void look() override {
@@ -35,17 +54,6 @@ struct Endpoint::StreamFollower final : stream::Follower {
 
   Endpoint& e;
 };
-
-namespace {
-
-/// Offsets of a host's endpoint: its own, since every one gets every delta.
-std::string default_group(const std::string& endpoint) {
-  char host[HOST_NAME_MAX + 1] = "";
-  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-  return ("dpi-" + endpoint + "-" + host).substr(0, 255);
-}
-
-}  // namespace
 
 Status Endpoint::subscribe(const std::string& url, const std::string& folder) {
   DPI_RETURN_IF_ERROR(check_process());

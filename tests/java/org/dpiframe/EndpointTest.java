@@ -1,8 +1,10 @@
 package org.dpiframe;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -145,6 +147,23 @@ class EndpointTest {
   }
 
   @Test
+  void subscribes(@TempDir Path folder) {
+    try (Environment environment = new Environment(); Endpoint e = endpoint("subscribes", environment)) {
+      String name = folder.toString();
+      assertThrows(DpiException.InvalidArgument.class, () -> e.subscribe("kafka://127.0.0.1:1", name));
+      assertThrows(DpiException.NotFound.class, () -> e.subscribe("no_such_stream://127.0.0.1:1/deltas", name));
+      try {
+        e.subscribe("kafka://127.0.0.1:1/deltas?group=java", name);
+      } catch (DpiException.NotFound notBuilt) {
+        assumeTrue(false, notBuilt.getMessage());
+      }
+      assertTrue(e.statusJson().contains("\"stream\":{\"source\":\"kafka://127.0.0.1:1/deltas/0\",\"group\":\"java\","), e.statusJson());
+      e.unsubscribe();
+      assertFalse(e.statusJson().contains("\"stream\""), e.statusJson());
+    }
+  }
+
+  @Test
   void closeTwiceAndUseAfterClose() {
     try (Environment environment = new Environment()) {
       Endpoint e = endpoint("closes", environment);
@@ -163,6 +182,8 @@ class EndpointTest {
       assertThrows(DpiException.Closed.class, e::unfollow);
       assertThrows(DpiException.Closed.class, () -> e.await(1, 1));
       assertThrows(DpiException.Closed.class, () -> e.follow("x"));
+      assertThrows(DpiException.Closed.class, () -> e.subscribe("kafka://a:1/t", "x"));
+      assertThrows(DpiException.Closed.class, e::unsubscribe);
       assertThrows(DpiException.Closed.class, () -> e.set("golden", "on"));
     }
   }

@@ -98,6 +98,27 @@ public final class Endpoint implements AutoCloseable {
     });
   }
 
+  /**
+   * Follows a folder and brings deltas there from a stream, {@code kafka://host:port/topic}; package libdpi1-kafka. What the C header says under
+   * dpi_endpoint_subscribe.
+   */
+  public void subscribe(String source, String folder) {
+    CallBlock call = new CallBlock();
+    Block from = Block.text(source);
+    Block path = Block.text(folder);
+    call.check(inside(handle -> DpiNative.dpi_endpoint_subscribe(handle, from.address, path.address, call.error())));
+    Reference.reachabilityFence(from);
+    Reference.reachabilityFence(path);
+  }
+
+  /** Ends that; the folder is followed on. */
+  public void unsubscribe() {
+    inside(handle -> {
+      DpiNative.dpi_endpoint_unsubscribe(handle);
+      return null;
+    });
+  }
+
   /** Number of the current version, 0 = none. */
   public long version() {
     return inside(DpiNative::dpi_endpoint_version);
