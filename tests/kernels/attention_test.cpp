@@ -1,0 +1,145 @@
+// Attention and Linear over places that count: random sizes, layouts and masks against `ref`, and every row's
+// bits on its own.
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "kernels/recorded.hpp"
+
+namespace dpi::test {
+namespace {
+
+using kernels::AttentionAttrs;
+using kernels::Dims;
+using kernels::HeadLayout;
+using kernels::OpKind;
+using kernels::SoftmaxMask;
+
+class Cases {
+ public:
+  explicit Cases(uint32_t seed) : random_(seed) {}
+
+  OpCase attention() {
+    AttentionAttrs a;
+    a.heads = up_to(4);
+    a.queries = up_to(21);
+    a.keys = up_to(70);
+    a.dim = up_to(37);
+    a.value_dim = up_to(50);
+    a.scale = 0.25f * static_cast<float>(up_to(6));
+    a.mask_mode = static_cast<SoftmaxMask>(up_to(4) - 1);
+    a.value = up_to(3) == 1 ? -2.0f : -1e9f;
+    const bool masked = a.mask_mode != SoftmaxMask::kNone;
+    if (masked && up_to(3) == 1) a.mask_query = a.keys;
+    if (masked && up_to(3) == 1) a.mask_head = a.mask_query > 0 ? a.queries * a.keys : a.keys;
+    if (masked && a.mask_query + a.mask_head == 0 && up_to(2) == 1) {
+      a.queries = a.keys;
+      a.counted = 1;
+    }
+    OpCase c;
+    c.kind = OpKind::kAttention;
+    c.rows = up_to(9);
+    c.inputs = {floats(&a.q, a.heads, a.queries, a.dim, c.rows), floats(&a.k, a.heads, a.keys, a.dim, c.rows),
+                floats(&a.v, a.heads, a.keys, a.value_dim, c.rows)};
+    if (masked) c.inputs.push_back(mask(a, c.rows));
+    const bool by_place = up_to(2) == 1;
+    a.y = by_place ? HeadLayout{0, a.value_dim, a.heads * a.value_dim}
+                   : HeadLayout{0, a.queries * a.value_dim, a.value_dim};
+    c.outputs = {value({1, {a.heads * a.queries * a.value_dim}}, c.rows, {})};
+    c.name = "attention " + std::to_string(n_++);
+    c.attrs = a;
+    return c;
+  }
+
+  OpCase layer() {
+    OpCase c;
+    c.kind = OpKind::kLinear;
+    c.name = "places " + std::to_string(n_++);
+    c.rows = up_to(9);
+    const int64_t places = up_to(60), in = up_to(40), out = up_to(70);
+    c.attrs = kernels::LinearAttrs{};
+    c.inputs = {value({2, {places, in}}, c.rows, numbers(c.rows * places * in)),
+                {},
+                value({1, {places}}, c.rows, ones(c.rows * places))};
+    c.outputs = {value({2, {places, out}}, c.rows, {})};
+    c.params = {{true, {2, {out, in}}, numbers(out * in)}, {true, {1, {out}}, numbers(out)}};
+    return c;
+  }
+
+ private:
+  int64_t up_to(int64_t n) { return 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
+  std::vector<float> numbers(int64_t n) {
+    std::normal_distribution<float> d;
+    std::vector<float> v(static_cast<size_t>(n));
+    for (float& x : v) x = d(random_);
+    return v;
+  }
+  std::vector<float> ones(int64_t n) {
+    const int64_t share = up_to(10);
+    std::vector<float> v(static_cast<size_t>(n));
+    for (float& x : v) x = up_to(10) <= share ? 1.0f : 0.0f;
+    return v;
+  }
+  CaseValue value(const Dims& dims, int64_t rows, std::vector<float> data) {
+    CaseValue v;
+    v.present = true;
+    v.dims = dims;
+    v.rows = rows;
+    v.data = std::move(data);
+    return v;
+  }
+  /// Vectors of heads side by side or of places side by side, with numbers of others before, between and
+  /// after.
+  CaseValue floats(HeadLayout* l, int64_t heads, int64_t places, int64_t columns, int64_t rows) {
+    l->first = up_to(5) - 1;
+    if (up_to(2) == 1) {
+      l->head = columns + up_to(3) - 1;
+      l->place = heads * l->head + up_to(20) - 1;
+    } else {
+      l->place = columns + up_to(3) - 1;
+      l->head = places * l->place + up_to(4) - 1;
+    }
+    const int64_t n = l->at(heads - 1, places - 1) + columns;
+    return value({1, {n}}, rows, numbers(rows * n));
+  }
+  CaseValue mask(const AttentionAttrs& a, int64_t rows) {
+    const int64_t n = (a.heads - 1) * a.mask_head + (a.queries - 1) * a.mask_query + a.keys;
+    return value({1, {n}}, rows, ones(rows * n));
+  }
+
+  std::mt19937 random_;
+  int n_ = 0;
+};
+
+std::vector<OpCase> attentions(uint32_t seed, int n) {
+  Cases cases(seed);
+  std::vector<OpCase> all;
+  for (int i = 0; i < n; ++i) all.push_back(cases.attention());
+  return all;
+}
+
+std::vector<OpCase> layers(uint32_t seed, int n) {
+  Cases cases(seed);
+  std::vector<OpCase> all;
+  for (int i = 0; i < n; ++i) all.push_back(cases.layer());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("attention: any sizes, layouts and masks agree with ref") {
+  check_cases_against_ref(attentions(1, 60));
+}
+
+TEST_CASE("attention: a row has the same bits alone") { check_rows_alone(attentions(2, 30)); }
+
+TEST_CASE("places: any sizes agree with ref") { check_cases_against_ref(layers(3, 30)); }
+
+// Rows with few places share a product, rows with many are cut: it makes no difference.
+TEST_CASE("places: a row has the same bits alone") { check_rows_alone(layers(4, 30)); }
+
+}  // namespace dpi::test
