@@ -109,6 +109,7 @@ void cross_v1_closed(const CrossV1ClosedArgs& a) { best().cross_v1_closed(a); }
 void fm(const FmArgs& a) { best().fm(a); }
 void tail(const TailArgs& a) { best().tail(a); }
 void co_action(const CoActionArgs& a) { best().co_action(a); }
+void cin(const CinArgs& a) { best().cin(a); }
 void layer_norm(const LayerNormArgs& a) { best().layer_norm(a); }
 void reduce(const ReduceArgs& a) { best().reduce(a); }
 void matmul(const MatMulArgs& a) { best().matmul(a); }

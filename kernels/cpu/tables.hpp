@@ -5,6 +5,7 @@
 
 #include <dpi/kernels/attention.hpp>
 #include <dpi/kernels/binary.hpp>
+#include <dpi/kernels/cin.hpp>
 #include <dpi/kernels/co_action.hpp>
 #include <dpi/kernels/concat.hpp>
 #include <dpi/kernels/cross_v1.hpp>
@@ -83,6 +84,7 @@ struct RecurrentWeights {
   F(void, fm, (const FmArgs& a))                                                 \
   F(void, tail, (const TailArgs& a))                                             \
   F(void, co_action, (const CoActionArgs& a))                                    \
+  F(void, cin, (const CinArgs& a))                                               \
   F(void, layer_norm, (const LayerNormArgs& a))                                  \
   F(void, softmax, (const SoftmaxArgs& a))                                       \
   F(void, reduce, (const ReduceArgs& a))                                         \

@@ -215,6 +215,7 @@ const std::map<OpKind, ReadAttrs> kReaders = {
      [](const json& j, OpCase*) -> OpAttrs { return TopKAttrs{j.at("axis"), j.at("largest"), j.at("k")}; }},
     {OpKind::kGather, [](const json& j, OpCase*) -> OpAttrs { return GatherAttrs{j.at("axis")}; }},
     {OpKind::kWhere, [](const json&, OpCase*) -> OpAttrs { return std::monostate{}; }},
+    {OpKind::kCin, [](const json& j, OpCase*) -> OpAttrs { return CinAttrs{unary_from(j.at("act"))}; }},
     {OpKind::kCoAction, [](const json& j, OpCase*) -> OpAttrs { return co_action_from(j); }},
     {OpKind::kAttention, [](const json& j, OpCase*) -> OpAttrs { return attention_from(j); }},
 };

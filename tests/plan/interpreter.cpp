@@ -241,6 +241,9 @@ void Machine::run_fused(const PlanOp& op) {
         {std::get<k::CrossV1Attrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst});
   } else if (op.kind == OpKind::kFm) {
     k::ref::fm({std::get<k::FmAttrs>(op.attrs), tensor(op.inputs[0]), dst});
+  } else if (op.kind == OpKind::kCin) {
+    const k::Tensor y = op.inputs[1] < 0 ? k::Tensor{} : tensor(op.inputs[1]);
+    k::ref::cin({std::get<k::CinAttrs>(op.attrs), tensor(op.inputs[0]), y, param(op, 0), param(op, 1), dst});
   } else if (op.kind == OpKind::kCoAction) {
     run_co_action(op, dst);
   } else if (op.kind == OpKind::kAttention) {

@@ -10,6 +10,7 @@
 
 #include <dpi/kernels/attention.hpp>
 #include <dpi/kernels/binary.hpp>
+#include <dpi/kernels/cin.hpp>
 #include <dpi/kernels/co_action.hpp>
 #include <dpi/kernels/concat.hpp>
 #include <dpi/kernels/cross_v1.hpp>
@@ -47,7 +48,8 @@ using OpAttrs =
                  kernels::SoftmaxAttrs, kernels::ReduceAttrs, kernels::ConcatAttrs, kernels::ViewAttrs,
                  kernels::RecurrentAttrs, kernels::MultiLookupAttrs, kernels::DenseAttrs,
                  kernels::ElementwiseAttrs, kernels::CrossV1Attrs, kernels::FmAttrs, kernels::TailAttrs,
-                 kernels::TopKAttrs, kernels::GatherAttrs, kernels::CoActionAttrs, kernels::AttentionAttrs>;
+                 kernels::TopKAttrs, kernels::GatherAttrs, kernels::CoActionAttrs, kernels::AttentionAttrs,
+                 kernels::CinAttrs>;
 
 /// The arrays that pointers inside OpAttrs point to, owned by whoever owns the attributes.
 struct OpArrays {
@@ -103,6 +105,7 @@ kernels::TopKArgs top_k_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::GatherArgs gather_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::CoActionArgs co_action_args(const OwnedOp& op, const dpi_op_call& call);
 kernels::AttentionArgs attention_args(const OwnedOp& op, const dpi_op_call& call);
+kernels::CinArgs cin_args(const OwnedOp& op, const dpi_op_call& call);
 
 namespace ops {
 
@@ -151,6 +154,7 @@ Status check_top_k(const OpChecker& c);
 Status check_gather(const OpChecker& c);
 Status check_co_action(const OpChecker& c);
 Status check_attention(const OpChecker& c);
+Status check_cin(const OpChecker& c);
 
 // OpForm::graph_text.
 std::string embed_graph_text(const OpText& t);
@@ -187,6 +191,7 @@ std::string top_k_text(const OpText& t);
 std::string gather_text(const OpText& t);
 std::string co_action_text(const OpText& t);
 std::string attention_text(const OpText& t);
+std::string cin_text(const OpText& t);
 
 // OpForm::work.
 OpWork linear_work(const OpSizes& s);
@@ -197,6 +202,7 @@ OpWork dense_work(const OpSizes& s);
 OpWork cross_v1_work(const OpSizes& s);
 OpWork co_action_work(const OpSizes& s);
 OpWork attention_work(const OpSizes& s);
+OpWork cin_work(const OpSizes& s);
 
 }  // namespace ops
 }  // namespace dpi

@@ -392,6 +392,16 @@ constexpr std::array<OpForm, kOpCount> kForms = {{
      .text = attention_text,
      .work = attention_work,
      .ref = run<ref::attention, attention_args>},
+    {.kind = OpKind::kCin,
+     .name = "Cin",
+     .inputs = {"x", "y?"},
+     .outputs = {"maps"},
+     .params = {"weight", "bias?"},
+     .attrs = copy<kernels::CinAttrs>,
+     .check = check_cin,
+     .text = cin_text,
+     .work = cin_work,
+     .ref = run<ref::cin, cin_args>},
 }};
 
 // ---- what the compiler checks

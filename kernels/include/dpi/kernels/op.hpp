@@ -40,7 +40,8 @@ enum class OpKind : int32_t {
   // fused forms that came later
   kCoAction = 25,  // CAN: a micro-MLP out of one feature's row over the items of another
   kAttention = 26,  // softmax(q k^T) v, heads and masked places
-  kCount = 27,
+  kCin = 27,        // xDeepFM: sums of products of every two fields, one layer
+  kCount = 28,
 };
 
 }  // namespace dpi::kernels

@@ -117,6 +117,7 @@ constexpr std::array<CpuForm, kOpCount> kForms = {{
     {OpKind::kGather, nullptr, run_ref},
     {OpKind::kCoAction, run_vector<&F::co_action, co_action_args>},
     {OpKind::kAttention, run_vector<&F::attention, attention_args>},
+    {OpKind::kCin, run_vector<&F::cin, cin_args>},
 }};
 
 #ifndef DPI_SANITIZED  // where g++ takes no address for a constant

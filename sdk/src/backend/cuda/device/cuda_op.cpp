@@ -76,6 +76,7 @@ constexpr CudaForm kForms[] = {
     {OpKind::kGather, start<cuda::gather, gather_args>},
     {OpKind::kCoAction, start<cuda::co_action, co_action_args>},
     {OpKind::kAttention, start<cuda::attention, attention_args>},
+    {OpKind::kCin, start<cuda::cin, cin_args>},
 };
 
 // By kind; null where there is no line.
