@@ -42,6 +42,9 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
       DPI_ASSIGN_OR_RETURN(p, plan::recognise_attention(std::move(p)));
     }
     DPI_ASSIGN_OR_RETURN(p, plan::recognise_pairs(std::move(p)));
+    if ((options.skip & kSkipCin) == 0) {
+      DPI_ASSIGN_OR_RETURN(p, plan::recognise_cin(std::move(p), options.fold));
+    }
   }
   if (options.fold) {
     DPI_ASSIGN_OR_RETURN(p, plan::fold_affine(std::move(p)));
@@ -55,6 +58,7 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
         p, plan::fuse_tail(std::move(p), options.fold, options.fold && (options.skip & kSkipHoist) == 0));
   }
   if (options.fold && options.fuse) {
+    DPI_ASSIGN_OR_RETURN(p, plan::fold_cin(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, plan::fold_numeric(std::move(p)));
   }
   if (options.fold) {
@@ -81,7 +85,7 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
 bool parse_skip(std::string_view text, uint32_t* passes) {
   static constexpr std::pair<std::string_view, uint32_t> kWords[] = {
       {"lookup", kSkipLookup}, {"elementwise", kSkipElementwise}, {"merge", kSkipMerge}, {"tail", kSkipTail},
-      {"hoist", kSkipHoist},   {"attention", kSkipAttention}};
+      {"hoist", kSkipHoist},   {"attention", kSkipAttention},     {"cin", kSkipCin}};
   while (true) {
     const size_t comma = text.find(',');
     const std::string_view word = text.substr(0, comma);

@@ -26,6 +26,7 @@ enum SkipPass : uint32_t {
   kSkipTail = 8,
   kSkipHoist = 16,  // what keeps products and sums on shared rows
   kSkipAttention = 32,
+  kSkipCin = 64,  // compressed interactions as one op a layer
 };
 /// "lookup,merge" -> bits. False at an unknown word.
 bool parse_skip(std::string_view text, uint32_t* passes);

@@ -2,10 +2,10 @@
 // to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
 //
 //   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action >
-//   recognise_attention > recognise_pairs > fold_affine > split_fm > turn_dot > fuse_tail (with scalars: LR,
-//   FM, cross v1 in closed form) > fold_numeric > fold_target > fuse_dense > merge_dense > hoist_shared >
-//   merge_dense > count_places > fuse_elementwise > fuse_lookup > place_outputs > place_tiered >
-//   narrow_activations > schedule
+//   recognise_attention > recognise_pairs > recognise_cin > fold_affine > split_fm > turn_dot >
+//   fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_cin > fold_numeric > fold_target >
+//   fuse_dense > merge_dense > hoist_shared > merge_dense > count_places > fuse_elementwise > fuse_lookup >
+//   place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
 #include "plan/analysis/ir.hpp"
@@ -29,6 +29,9 @@ Result<Plan> recognise_co_action(Plan plan);
 Result<Plan> recognise_attention(Plan plan);
 /// A square product of which one side of the diagonal is selected.
 Result<Plan> recognise_pairs(Plan plan);
+/// A field-wise Linear over the products of every two fields. fold: those of fields with themselves count
+/// once.
+Result<Plan> recognise_cin(Plan plan, bool fold);
 
 /// Channel-wise affine maps (BatchNorm) into the Linear before or after them, where their shifts are light.
 Result<Plan> fold_affine(Plan plan);
@@ -46,6 +49,8 @@ Result<Plan> turn_dot(Plan plan);
 /// fold: linear terms move into the lookup's channels, the last layer is split per branch, cross v1 takes its
 /// closed form. sum_shared: terms of shared rows are summed once per user.
 Result<Plan> fuse_tail(Plan plan, bool fold, bool sum_shared);
+/// Maps that only a Tail adds up are one map.
+Result<Plan> fold_cin(Plan plan);
 Result<Plan> fuse_dense(Plan plan);
 Result<Plan> merge_dense(Plan plan);
 /// Products with columns of shared rows are made once per user and added to the items' products.
