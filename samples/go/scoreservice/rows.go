@@ -2,24 +2,30 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"sort"
 	"strconv"
 	"unicode/utf8"
 
 	"dpiframe.org/dpi"
 )
 
-// rowReader fills rows from a request's text, {"rows": [{...}, ...], "shared": {...}} in either order.
+// rowReader fills rows from a request's text: {"rows": [{...}, ...], "shared": {...}}, or several users with their rows,
+// {"users": [{"shared": {...}, "rows": [{...}, ...]}, ...]}. Members stand in any order.
 type rowReader struct {
 	model  *dpi.Model
 	schema []dpi.Feature
 	rows   *dpi.Rows
 	floats []float32
 
-	in     scanner
-	row    int   // that is being read; -1: the shared one
-	shared bool  // the request has a shared row
-	values int   // read so far
-	given  []int // by feature: the last row that gave it
+	in      scanner
+	row     int   // that is being read, counted over all users; -1: a shared one
+	next    int   // row
+	shared  bool  // the request has shared rows
+	ends    []int // behind the last row of each user of its list
+	values  int   // read so far
+	objects int   // objects read so far
+	given   []int // by feature: the last object that gave it
 }
 
 func newRowReader(model *dpi.Model, rows *dpi.Rows) *rowReader {
@@ -28,16 +34,77 @@ func newRowReader(model *dpi.Model, rows *dpi.Rows) *rowReader {
 }
 
 func (d *rowReader) read(body []byte) error {
-	shared, rows, err := parts(body)
+	if err := valid(body); err != nil {
+		return err
+	}
+	d.values, d.objects, d.next, d.ends = 0, 0, 0, d.ends[:0]
+	for f := range d.given {
+		d.given[f] = 0
+	}
+	m, err := parts(body, true)
 	if err != nil {
 		return err
 	}
-	d.values, d.shared = 0, shared != nil
-	for f := range d.given {
-		d.given[f] = -2
+	if m.users != nil {
+		return d.users(m)
 	}
-	if d.shared {
-		d.row, d.in = -1, scanner{text: shared}
+	d.shared = m.shared != nil
+	return d.one(m)
+}
+
+// users reads every user's shared row, then the rows that belong to it.
+func (d *rowReader) users(m members) error {
+	in := scanner{text: m.users}
+	if m.rows != nil || m.shared != nil || !in.take('[') {
+		return notARequest()
+	}
+	d.shared = true
+	for user := 0; !in.take(']'); user++ {
+		if user == maxRows {
+			return refuse("too_large", "more than %d users", maxRows)
+		}
+		m, err := parts(in.value(), false)
+		if err == nil && m.shared == nil {
+			err = refuse("json", "a user has no shared")
+		}
+		if err == nil {
+			err = d.one(m)
+		}
+		if err != nil {
+			return &ofUser{err, user}
+		}
+		d.ends = append(d.ends, d.next)
+	}
+	return nil
+}
+
+// ofUser is what is wrong with one user of a list.
+type ofUser struct {
+	error
+	user int
+}
+
+func (e *ofUser) Unwrap() error { return e.error }
+
+// blame names the user of the request's list whose row the library did not score.
+func (d *rowReader) blame(err error) error {
+	var e *dpi.Error
+	if len(d.ends) == 0 || !errors.As(err, &e) || e.Row < 0 {
+		return err
+	}
+	if e.InShared {
+		return &ofUser{err, e.Row}
+	}
+	return &ofUser{err, sort.SearchInts(d.ends, e.Row+1)}
+}
+
+// one reads the rows of one user, or of a request without a list of users.
+func (d *rowReader) one(m members) error {
+	if m.rows == nil {
+		return notARequest()
+	}
+	if m.shared != nil {
+		d.row, d.in = -1, scanner{text: m.shared}
 		if err := d.rows.BeginShared(); err != nil {
 			return err
 		}
@@ -45,55 +112,61 @@ func (d *rowReader) read(body []byte) error {
 			return err
 		}
 	}
-	d.in = scanner{text: rows}
+	d.in = scanner{text: m.rows}
 	return d.list()
 }
 
-// parts finds the texts of a request's two members; shared is nil when there is none.
-func parts(body []byte) (shared, rows []byte, err error) {
+func valid(body []byte) error {
 	if !utf8.Valid(body) {
-		return nil, nil, refuse("json", "the body is not UTF-8")
+		return refuse("json", "the body is not UTF-8")
 	}
 	if !json.Valid(body) {
 		var any interface{}
-		return nil, nil, refuse("json", "no JSON: %v", json.Unmarshal(body, &any)) // reads nothing, but says what is wrong
+		return refuse("json", "no JSON: %v", json.Unmarshal(body, &any)) // reads nothing, but says what is wrong
 	}
-	in := scanner{text: body}
-	if !in.take('{') {
-		return nil, nil, notARequest()
-	}
-	for !in.take('}') {
-		key := in.str()
-		to := &rows
-		switch key {
-		case "rows":
-		case "shared":
-			to = &shared
-		default:
-			return nil, nil, refuse("json", "unknown member %q; expected rows, and shared perhaps", key)
-		}
-		if *to != nil {
-			return nil, nil, refuse("json", "%s is there twice", key)
-		}
-		*to = in.value()
-	}
-	if rows == nil {
-		return nil, nil, notARequest()
-	}
-	if string(shared) == "null" {
-		shared = nil
-	}
-	return shared, rows, nil
+	return nil
 }
 
-func notARequest() error { return refuse("json", `expected {"rows": [{...}, ...]}`) }
+// members are the texts of a request's, or a user's: nil where there is none, or null instead of a shared row.
+type members struct{ shared, rows, users []byte }
+
+func parts(text []byte, request bool) (members, error) {
+	var m members
+	in := scanner{text: text}
+	if !in.take('{') {
+		return m, notARequest()
+	}
+	to := map[string]*[]byte{"shared": &m.shared, "rows": &m.rows}
+	if request {
+		to["users"] = &m.users
+	}
+	seen := map[string]bool{}
+	for !in.take('}') {
+		key := in.str()
+		if to[key] == nil {
+			return m, refuse("json", "unknown member %q; expected rows, and shared perhaps, or users", key)
+		}
+		if seen[key] {
+			return m, refuse("json", "%s is there twice", key)
+		}
+		seen[key], *to[key] = true, in.value()
+	}
+	if string(m.shared) == "null" {
+		m.shared = nil
+	}
+	return m, nil
+}
+
+func notARequest() error {
+	return refuse("json", `expected {"rows": [{...}, ...]} or {"users": [{"shared": {...}, "rows": [...]}, ...]}`)
+}
 
 func (d *rowReader) list() error {
 	if !d.in.take('[') {
 		return notARequest()
 	}
-	for d.row = 0; !d.in.take(']'); d.row++ {
-		if d.row == maxRows {
+	for ; !d.in.take(']'); d.next++ {
+		if d.row = d.next; d.row == maxRows {
 			return refuse("too_large", "more than %d rows", maxRows)
 		}
 		if err := d.rows.Begin(); err != nil {
@@ -111,16 +184,17 @@ func (d *rowReader) object() error {
 	if !d.in.take('{') {
 		return &problem{cause: "json", text: "a row is not an object", row: d.row}
 	}
+	d.objects++
 	for !d.in.take('}') {
 		name := d.in.str()
 		feature := d.model.FeatureIndex(name)
 		if feature < 0 {
 			return d.wrong(name, "the model has no such feature")
 		}
-		if d.given[feature] == d.row {
+		if d.given[feature] == d.objects {
 			return d.wrong(name, "the feature is there twice")
 		}
-		d.given[feature] = d.row
+		d.given[feature] = d.objects
 		if d.shared && d.schema[feature].Shared != (d.row < 0) {
 			return d.wrong(name, "the feature belongs to the other of shared and rows")
 		}

@@ -215,7 +215,7 @@ func (s *service) score(r *http.Request) (*answer, error) {
 		w.scores = make([]float32, count)
 	}
 	if err := w.rows.Predict(ctx, w.scores[:count]); err != nil {
-		return nil, unscored(r, err)
+		return nil, unscored(r, w.reader.blame(err))
 	}
 	return &answer{http.StatusOK, "application/json", s.answerText(w.scores[:count]), w.model.Info().Version}, nil
 }
@@ -282,6 +282,10 @@ func (s *service) refused(err error) *answer {
 	fields := map[string]interface{}{"error": p.text, "cause": p.cause}
 	if p.row >= 0 {
 		fields["row"] = p.row
+	}
+	var of *ofUser
+	if errors.As(err, &of) {
+		fields["user"] = of.user
 	}
 	if p.feature != "" {
 		fields["feature"] = p.feature

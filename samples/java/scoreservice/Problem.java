@@ -25,6 +25,7 @@ final class Problem extends Exception {
   final Cause cause;
   private final long row;
   private final String feature;
+  private int user = -1;
 
   Problem(Cause cause, String text) {
     this(cause, text, -1, null);
@@ -38,11 +39,18 @@ final class Problem extends Exception {
     this.feature = feature;
   }
 
+  /** Says which user of the request's list it is of. */
+  Problem of(int which) {
+    user = which;
+    return this;
+  }
+
   Map<String, Object> fields() {
     Map<String, Object> fields = new LinkedHashMap<>();
     fields.put("error", getMessage());
     fields.put("cause", cause.label());
     if (row >= 0) fields.put("row", row);
+    if (user >= 0) fields.put("user", user);
     if (feature != null) fields.put("feature", feature);
     return fields;
   }

@@ -2,35 +2,51 @@ package scoreservice;
 
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
-import java.io.ByteArrayInputStream;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashSet;
-import java.util.Set;
+import java.util.List;
+import org.dpiframe.DpiException;
 import org.dpiframe.Feature;
 import org.dpiframe.FeatureKind;
 import org.dpiframe.Model;
 import org.dpiframe.Rows;
 import org.dpiframe.Schema;
+import scoreservice.Members.Part;
 import scoreservice.Problem.Cause;
 
 /**
  * Fills rows from a request's text without a tree of objects in between, so memory does not depend on what the text nests.
- * A request is {@code {"rows": [{...}, ...], "shared": {...}}}, in either order.
+ * A request is {@code {"rows": [{...}, ...], "shared": {...}}}, or has several users with their rows,
+ * {@code {"users": [{"shared": {...}, "rows": [{...}, ...]}, ...]}}. Members stand in any order.
  */
 final class RowReader {
-  private static final int ABSENT = -2;
   private static final int SHARED = -1;
+
+  /** What the library says of one user of the request's list. */
+  static final class OfUser extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    final transient DpiException error;
+    final int user;
+
+    OfUser(DpiException error, int user) {
+      super(null, error, false, false);
+      this.error = error;
+      this.user = user;
+    }
+  }
 
   private final Schema schema;
   private final Rows rows;
-  private final int[] given;  // by feature: the last row that gave it
+  private final int[] given;  // by feature: the last object that gave it
 
   private JsonReader json;
-  private int row;  // that is being read, or SHARED
-  private boolean shared;  // the request has a shared row
+  private int row;  // that is being read, counted over all users, or SHARED
+  private int next;  // row
+  private int objects;  // read so far
+  private boolean shared;  // the request has shared rows
+  private final List<Integer> ends = new ArrayList<>();  // behind the last row of each user of its list
   private int values;  // read so far
 
   RowReader(Model model, Rows rows) {
@@ -42,61 +58,83 @@ final class RowReader {
   /** Library errors pass through. */
   void read(byte[] body) throws Problem {
     StrictText.check(body);
-    Arrays.fill(given, ABSENT);
-    values = 0;
-    shared = false;
+    Arrays.fill(given, 0);
+    values = next = objects = 0;
+    ends.clear();
+    Part whole = new Part(body, 0, body.length);
     try {
-      Set<String> there = members(body, "");
-      if (!there.contains("rows")) throw expected();
-      if (there.contains("shared")) members(body, "shared");  // its row has to come before the others
-      members(body, "rows");
+      checkJson(whole);
+      Members members = Members.of(whole, true);
+      if (members.users != null) {
+        users(members);
+      } else {
+        shared = members.shared != null;
+        one(members);
+      }
     } catch (IOException | NumberFormatException e) {  // not UTF-8, not JSON; Gson's word for a bad \\u
       throw new Problem(Cause.JSON, "no JSON: " + e.getMessage());
     }
   }
 
-  private static Problem expected() {
-    return new Problem(Cause.JSON, "expected {\"rows\": [{...}, ...]}");
+  static Problem expected() {
+    return new Problem(
+        Cause.JSON, "expected {\"rows\": [{...}, ...]} or {\"users\": [{\"shared\": {...}, \"rows\": [...]}, ...]}");
   }
 
-  /** Goes through the whole text, which is then known to be JSON, and reads the member {@code wanted}. Returns what there is. */
-  private Set<String> members(byte[] body, String wanted) throws IOException, Problem {
-    json = new JsonReader(new InputStreamReader(new ByteArrayInputStream(body), StandardCharsets.UTF_8.newDecoder()));
-    if (json.peek() != JsonToken.BEGIN_OBJECT) throw expected();
-    json.beginObject();
-    Set<String> seen = new HashSet<>();
-    while (json.hasNext()) {
-      String key = json.nextName();
-      if (!key.equals("rows") && !key.equals("shared")) {
-        throw new Problem(Cause.JSON, "unknown member '" + key + "'; expected rows, and shared perhaps");
-      }
-      if (!seen.add(key)) throw new Problem(Cause.JSON, key + " is there twice");
-      if (!key.equals(wanted)) {
-        json.skipValue();
-      } else if (key.equals("rows")) {
-        list();
-      } else if (json.peek() == JsonToken.NULL) {
-        json.nextNull();
-      } else {
-        sharedRow();
-      }
-    }
-    json.endObject();
-    if (json.peek() != JsonToken.END_DOCUMENT) throw new Problem(Cause.JSON, "something follows the request's JSON");
-    return seen;
+  /** Names the user of the request's list whose row the library did not score. */
+  RuntimeException blame(DpiException e) {
+    if (ends.isEmpty() || e.row() < 0) return e;
+    int user = 0;
+    while (!e.inShared() && user < ends.size() - 1 && ends.get(user) <= e.row()) user++;
+    return new OfUser(e, e.inShared() ? (int) e.row() : user);
   }
 
-  private void sharedRow() throws IOException, Problem {
+  private static void checkJson(Part whole) throws IOException, Problem {
+    JsonReader text = whole.reader();
+    if (text.peek() != JsonToken.BEGIN_OBJECT) throw expected();
+    text.skipValue();
+    if (text.peek() != JsonToken.END_DOCUMENT) throw new Problem(Cause.JSON, "something follows the request's JSON");
+  }
+
+  /** Every user's shared row, then the rows that belong to it. */
+  private void users(Members request) throws IOException, Problem {
+    if (request.rows != null || request.shared != null) throw expected();
+    Members.Elements list = new Members.Elements(request.users);
     shared = true;
-    row = SHARED;
-    rows.beginShared();
-    object();
+    int user = 0;
+    for (Part text = list.next(); text != null; text = list.next(), user++) {
+      if (user == Limits.ROWS) throw new Problem(Cause.TOO_LARGE, "more than " + Limits.ROWS + " users");
+      try {
+        Members members = Members.of(text, false);
+        if (members.shared == null) throw new Problem(Cause.JSON, "a user has no shared");
+        one(members);
+      } catch (Problem e) {
+        throw e.of(user);
+      } catch (DpiException e) {
+        throw new OfUser(e, user);
+      }
+      ends.add(next);
+    }
+  }
+
+  /** The rows of one user, or of a request without a list of users. */
+  private void one(Members members) throws IOException, Problem {
+    if (members.rows == null) throw expected();
+    if (members.shared != null) {
+      json = members.shared.reader();
+      row = SHARED;
+      rows.beginShared();
+      object();
+    }
+    json = members.rows.reader();
+    list();
   }
 
   private void list() throws IOException, Problem {
     if (json.peek() != JsonToken.BEGIN_ARRAY) throw expected();
     json.beginArray();
-    for (row = 0; json.hasNext(); row++) {
+    for (; json.hasNext(); next++) {
+      row = next;
       if (row == Limits.ROWS) throw new Problem(Cause.TOO_LARGE, "more than " + Limits.ROWS + " rows");
       rows.begin();
       object();
@@ -107,12 +145,13 @@ final class RowReader {
   private void object() throws IOException, Problem {
     if (json.peek() != JsonToken.BEGIN_OBJECT) throw new Problem(Cause.JSON, "a row is not an object", row, null);
     json.beginObject();
+    objects++;
     while (json.hasNext()) {
       String name = json.nextName();
       if (!schema.has(name)) throw wrong(name, "the model has no such feature");
       Feature feature = schema.feature(name);
-      if (given[feature.index()] == row) throw wrong(name, "the feature is there twice");
-      given[feature.index()] = row;
+      if (given[feature.index()] == objects) throw wrong(name, "the feature is there twice");
+      given[feature.index()] = objects;
       if (shared && feature.shared() != (row == SHARED)) {
         throw wrong(name, "the feature belongs to the other of shared and rows");
       }

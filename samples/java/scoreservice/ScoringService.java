@@ -166,6 +166,8 @@ public final class ScoringService {
       problem = new Problem(Cause.CLIENT, "the body did not arrive: " + e);
     } catch (DpiException e) {
       problem = ofLibrary(e);
+    } catch (RowReader.OfUser e) {
+      problem = ofLibrary(e.error).of(e.user);
     } catch (RuntimeException | Error e) {
       problem = internal(e);
     }

@@ -1,6 +1,7 @@
 package scoreservice;
 
 import org.dpiframe.Control;
+import org.dpiframe.DpiException;
 import org.dpiframe.Endpoint;
 import org.dpiframe.Model;
 import org.dpiframe.Rows;
@@ -45,7 +46,11 @@ final class Worker {
     renew();
     rows.clear();
     reader.read(body);
-    rows.predict(scores, control.deadlineNanos(deadline));
+    try {
+      rows.predict(scores, control.deadlineNanos(deadline));
+    } catch (DpiException e) {
+      throw reader.blame(e);
+    }
   }
 
   void close() {

@@ -46,7 +46,7 @@ def test_case(service, case):
             assert [row[0] for row in answer["scores"]] == case["scores"]
         return
     assert answer.pop("error")
-    assert answer == {key: case[key] for key in ("cause", "row", "feature") if key in case}
+    assert answer == {key: case[key] for key in ("cause", "row", "user", "feature") if key in case}
 
 
 def test_the_table_has_every_kind_of_case():
