@@ -268,6 +268,11 @@ Slices slices_of(const LinearArgs& a) {
   return s;
 }
 
+/// What row r adds in its places.
+const float* shared_row(const LinearArgs& a, int64_t r) {
+  return row_of(a.shared, a.row_map == nullptr ? r : a.row_map[r]);
+}
+
 /// Unpacked weights: dot products.
 void linear_last(const LinearArgs& a) {
   const Slices s = slices_of(a);
@@ -282,6 +287,7 @@ void linear_last(const LinearArgs& a) {
         const float* w = a.weight.data + j * (s.in + n_once);
         dst[o] = dot(w, x, s.in) + (a.bias.data == nullptr ? 0.0f : a.bias.data[j]);
         if (n_once > 0) dst[o] += dot(w + s.in, row_of(a.once, r), n_once);
+        if (a.shared.data != nullptr) dst[o] += shared_row(a, r)[i * s.out + o];
       }
     }
   }
@@ -316,33 +322,42 @@ void linear_packed(const LinearArgs& a, const GemmWeights& w) {
   }
 }
 
+namespace {
+
+/// What `once` gives to rows [first, first + rows), the layer's bias with it.
+void multiply_once(const LinearArgs& a, const Slices& s, const float* packed, int64_t first, int64_t rows) {
+  GemmCall c;
+  c.x = row_of(a.once, first);
+  c.packed = packed + gemm_packed_floats(s.out, s.in);
+  c.bias = a.bias.data;
+  c.dst = static_cast<float*>(a.scratch);
+  c.m = rows;
+  c.n = c.ldd = s.out;
+  c.k = dims_size(a.once.dims);
+  c.ldx = a.once.row_stride;
+  gemm(c);
+}
+
+}  // namespace
+
 /// packed: the weight's columns of x and, behind them, those of `once`, each by gemm_pack. What `once` gives
 /// is the bias of a row's places; scratch holds it for kOnceRows rows.
 void linear_once(const LinearArgs& a, const float* packed) {
   const Slices s = slices_of(a);
-  float* const bias = static_cast<float*>(a.scratch);
-  for (int64_t first = 0; first < a.dst.rows; first += kOnceRows) {
-    GemmCall once;
-    once.x = row_of(a.once, first);
-    once.packed = packed + gemm_packed_floats(s.out, s.in);
-    once.bias = a.bias.data;
-    once.dst = bias;
-    once.m = min_of(kOnceRows, a.dst.rows - first);
-    once.n = once.ldd = s.out;
-    once.k = dims_size(a.once.dims);
-    once.ldx = a.once.row_stride;
-    gemm(once);
-    for (int64_t i = 0; i < once.m; ++i) {
-      GemmCall c;
-      c.x = row_of(a.x, first + i);
-      c.packed = packed;
-      c.bias = bias + i * s.out;
-      c.dst = row_of(a.dst, first + i);
-      c.m = s.outer;
-      c.n = c.ldd = s.out;
-      c.k = c.ldx = s.in;
-      gemm(c);
-    }
+  const bool has_once = a.once.data != nullptr;
+  for (int64_t r = 0; r < a.dst.rows; ++r) {
+    const int64_t turn = r % kOnceRows;
+    if (has_once && turn == 0) multiply_once(a, s, packed, r, min_of(kOnceRows, a.dst.rows - r));
+    GemmCall c;
+    c.x = row_of(a.x, r);
+    c.packed = packed;
+    c.bias = has_once ? static_cast<const float*>(a.scratch) + turn * s.out : a.bias.data;
+    if (a.shared.data != nullptr) c.shared = shared_row(a, r);
+    c.dst = row_of(a.dst, r);
+    c.m = s.outer;
+    c.n = c.ldd = c.ld_shared = s.out;
+    c.k = c.ldx = s.in;
+    gemm(c);
   }
 }
 

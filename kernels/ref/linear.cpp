@@ -9,10 +9,18 @@ bool counts(const LinearArgs& a, int64_t r, int64_t slice) {
   return a.places.data == nullptr || a.places.row(r)[slice] != 0;
 }
 
-// dst[i, g, o] = sum_k weight[g, o, k] x[i, g or 0, k] + bias[g, o]; behind x the n columns of `once`
+/// The row of `shared` that row r adds, or null.
+const float* shared_row(const LinearArgs& a, int64_t r) {
+  if (a.shared.data == nullptr) return nullptr;
+  return a.shared.row(a.row_map == nullptr ? r : a.row_map[r]);
+}
+
+// dst[i, g, o] = sum_k weight[g, o, k] x[i, g or 0, k] + bias[g, o] + shared[i, o]; behind x the n columns of
+// `once`
 void linear_last_row(const LinearArgs& a, int64_t r) {
   const float* const x = a.x.row(r);
   const float* const once = a.once.data != nullptr ? a.once.row(r) : nullptr;
+  const float* const shared = shared_row(a, r);
   float* const dst = a.dst.row(r);
   const int64_t in = a.x.dims.at(-1);
   const int64_t n = once != nullptr ? a.once.dims.size() : 0;
@@ -30,6 +38,7 @@ void linear_last_row(const LinearArgs& a, int64_t r) {
       double sum = bias_at(a.bias, g * out + o);
       for (int64_t k = 0; k < in; ++k) sum += double{w[k]} * src[k];
       for (int64_t k = 0; k < n; ++k) sum += double{w[in + k]} * once[k];
+      if (shared != nullptr) sum += shared[row * out + o];
       dst[row * out + o] = static_cast<float>(sum);
     }
   }

@@ -345,7 +345,12 @@ TEST_CASE("products: matmul with transposes, linear over both axes") {
     }
     Value x(2, dims_of({11, 18})), got(2, dims_of({5, 18}), true), want(2, dims_of({5, 18}), true);
     const std::vector<float> w = random_floats(55), b = random_floats(5);
-    LinearArgs args{{1, LinearAxis::kField}, x.t, param(w, {5, 11}), param(b, {5}), want.t, {}, nullptr, {}};
+    LinearArgs args;
+    args.attrs.axis = LinearAxis::kField;
+    args.x = x.t;
+    args.weight = param(w, {5, 11});
+    args.bias = param(b, {5});
+    args.dst = want.t;
     ref::linear(args);
     args.dst = got.t;
     f.linear(args);

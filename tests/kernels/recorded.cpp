@@ -339,7 +339,7 @@ void repeat_value(CaseValue* v, int64_t rows) {
 bool is_mapped(const OpCase& c, size_t input) {
   if (c.row_map.empty()) return false;
   return c.kind == OpKind::kBroadcastRows || c.inputs[input].is_bags ||
-         (c.kind == OpKind::kDense && input == 3);
+         (c.kind == OpKind::kDense && input == 3) || (c.kind == OpKind::kLinear && input == 2);
 }
 
 // What the map names keeps its few rows: the map grows.

@@ -345,7 +345,7 @@ struct Block {
 
 int64_t layers_of_places(const Plan& p) {
   return std::count_if(p.ops.begin(), p.ops.end(), [](const PlanOp& op) {
-    return op.kind == OpKind::kLinear && op.inputs.size() > 2 && op.inputs[2] >= 0;
+    return op.kind == OpKind::kLinear && op.inputs.size() > 3 && op.inputs[3] >= 0;
   });
 }
 

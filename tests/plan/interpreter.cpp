@@ -276,9 +276,17 @@ bool Machine::run_primitive(const PlanOp& op) {
     const k::Operand x = operand(op.inputs[0]);
     k::ref::mask({std::get<k::MaskAttrs>(op.attrs), x.bags, x.tensor, dst});
   } else if (op.kind == OpKind::kLinear) {
-    k::ref::linear({std::get<k::LinearAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst,
-                    op.inputs.size() > 1 ? tensor(op.inputs[1]) : k::Tensor{}, nullptr,
-                    op.inputs.size() > 2 ? tensor(op.inputs[2]) : k::Tensor{}});
+    k::LinearArgs a;
+    a.attrs = std::get<k::LinearAttrs>(op.attrs);
+    a.x = tensor(op.inputs[0]);
+    a.weight = param(op, 0);
+    a.bias = param(op, 1);
+    a.dst = dst;
+    if (op.inputs.size() > 1) a.once = tensor(op.inputs[1]);
+    if (op.inputs.size() > 2) a.shared = tensor(op.inputs[2]);
+    a.row_map = b_.row_map.data();
+    if (op.inputs.size() > 3) a.places = tensor(op.inputs[3]);
+    k::ref::linear(a);
   } else if (op.kind == OpKind::kMatMul) {
     k::ref::matmul({std::get<k::MatMulAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
   } else if (op.kind == OpKind::kBinary) {

@@ -140,6 +140,49 @@ TEST_CASE("the layer that ends an item's tower is multiplied with the user's vec
   CHECK(count(towers_plan(5, true, false, true), OpKind::kDense, RowSpace::kItem) == 2);   // others read it
 }
 
+namespace {
+
+constexpr int64_t kPlaces = 5;
+
+/// Target attention over a history of the user. `pieces`: of q (the target, repeated), k, d = q - k, p = q k;
+/// h: two histories side by side instead of k.
+Plan attention_plan(const std::string& pieces, const PlanOptions& options = {}) {
+  ModelBuilder b("attention");
+  const std::string t = b.embed(b.categorical("item", 7), 7, kDim);
+  const std::string q = b.op("View", {b.reshape(t, {1, kDim})},
+                             {{"kind", "expand"}, {"dims", std::vector<int64_t>{kPlaces, kDim}}});
+  const std::string k =
+      b.embed(b.sequence("history", 7, kPlaces, RowSpace::kShared), 7, kDim, {{"pooling", "none"}});
+  std::vector<std::string> x;
+  for (const char c : pieces) {
+    if (c == 'q') x.push_back(q);
+    if (c == 'k') x.push_back(k);
+    if (c == 'h') x.push_back(b.concat({k, k}, 1));
+    if (c == 'd') x.push_back(b.binary("sub", q, k));
+    if (c == 'p') x.push_back(b.binary("mul", q, k));
+  }
+  const int64_t width = kDim * static_cast<int64_t>(pieces.size() + (pieces.find('h') != std::string::npos));
+  const std::string h = b.unary("relu", b.linear(x.size() == 1 ? x[0] : b.concat(x, 1), width, 6));
+  finish(b, b.reduce("sum", b.reshape(b.linear(h, 6, 1), {kPlaces}), 0, true));
+  return options.skip == 0 ? plan_of(b) : checked_plan(b, options);
+}
+
+}  // namespace
+
+TEST_CASE("target attention: the history's part of the first layer is multiplied once per user") {
+  for (const char* pieces : {"qkdp", "pdkq", "kqp", "kp", "qhp", "dkqp"}) {
+    CAPTURE(pieces);
+    const Plan p = attention_plan(pieces);
+    CAPTURE(dump_plan(p));
+    CHECK(count(p, OpKind::kLinear, RowSpace::kShared) == 1);
+    CHECK(count(p, OpKind::kLinear, RowSpace::kItem) == 1);
+  }
+  CHECK(count(attention_plan("qp"), OpKind::kLinear, RowSpace::kShared) == 0);
+  PlanOptions options;
+  options.skip = kSkipHoist;
+  CHECK(count(attention_plan("qkdp", options), OpKind::kLinear, RowSpace::kShared) == 0);
+}
+
 TEST_CASE("few columns of the user are repeated, and nothing is split where the pass is left out") {
   Mixed few("uii");
   finish(few.b, few.b.linear(few.b.unary("relu", few.b.linear(few.b.concat(few.vectors), 12, 8)), 8, 1));

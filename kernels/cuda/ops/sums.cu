@@ -63,6 +63,8 @@ struct LinearWork {
   int64_t inner;  // kField: elements behind the contracted axis; kLast: 1
   Tensor once;
   int64_t n_once;  // columns of `once` behind those of x
+  Tensor shared;   // row row_map[r] (row_map null: r) is added to row r
+  const int32_t* row_map;
   Tensor places;   // a number per slice; where it is 0, so is the slice of dst
 };
 
@@ -86,7 +88,9 @@ __global__ void __launch_bounds__(kThreads) linear_kernel(const LinearWork w, bo
     Sum sum;
     for (int64_t k = 0; k < w.in; ++k) sum.add_product(weight[k], x[k * w.inner]);
     for (int64_t k = 0; k < w.n_once; ++k) sum.add_product(weight[w.in + k], row_of(w.once, r)[k]);
-    row_of(w.dst, r)[flat] = sum.value() + (w.bias != nullptr ? w.bias[g * w.out + o] : 0.0f);
+    const int64_t from = w.row_map != nullptr ? w.row_map[r] : r;
+    const float shared = w.shared.data != nullptr ? row_of(w.shared, from)[flat] : 0.0f;
+    row_of(w.dst, r)[flat] = sum.value() + (w.bias != nullptr ? w.bias[g * w.out + o] : 0.0f) + shared;
   }
 }
 
@@ -253,6 +257,8 @@ int linear(const LinearArgs& a, Stream stream) {
   w.inner = by_field ? a.dst.dims.at(-1) : 1;
   w.once = a.once;
   w.n_once = a.once.data != nullptr ? a.once.dims.size() : 0;
+  w.shared = a.shared;
+  w.row_map = a.row_map;
   w.places = a.places;
   return launch(linear_kernel, grid_for(a.dst.rows * a.dst.dims.size()), dim3(kThreads), stream, w, by_field);
 }

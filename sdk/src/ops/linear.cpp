@@ -74,19 +74,26 @@ Status check_linear(const OpChecker& c) {
   const int64_t in = w.at(-1);
   DPI_RETURN_IF_ERROR(c.param(1, "bias", grouped ? a.groups * out : out, false));
   const int axis = field ? -2 : -1;
-  if (!is_absent(c.op().input(1))) {
-    DPI_RETURN_IF_ERROR(c.value("once", c.op().input(1), 1));
-    DPI_RETURN_IF_ERROR(c.require(!field && !grouped, "once", "with groups or axis field", "neither"));
-    DPI_RETURN_IF_ERROR(c.require(is_absent(c.op().input(2)), "places", "beside once", "one of them"));
-    const int64_t both = x.at(-1) + c.in(1).size();
+  const bool once = !is_absent(c.op().input(1)), shared = !is_absent(c.op().input(2));
+  if (shared) {
+    DPI_RETURN_IF_ERROR(c.value("shared", c.op().input(2), 1));
+    DPI_RETURN_IF_ERROR(c.dims("shared", c.in(2), c.out(0)));
+  }
+  if (once || shared) {
+    const char* which = once ? "once" : "shared";
+    if (once) DPI_RETURN_IF_ERROR(c.value("once", c.op().input(1), 1));
+    DPI_RETURN_IF_ERROR(c.require(!field && !grouped, which, "with groups or axis field", "neither"));
+    DPI_RETURN_IF_ERROR(
+        c.require(is_absent(c.op().input(3)), "places", "beside once or shared", "neither of them"));
+    const int64_t both = x.at(-1) + (once ? c.in(1).size() : 0);
     DPI_RETURN_IF_ERROR(
         c.require(both == in, "x and once", std::to_string(both), std::to_string(in) + " inputs"));
     return c.dims("the output", c.out(0), with_extent(x, -1, out));
   }
-  if (!is_absent(c.op().input(2))) {
-    DPI_RETURN_IF_ERROR(c.value("places", c.op().input(2), 1));
+  if (!is_absent(c.op().input(3))) {
+    DPI_RETURN_IF_ERROR(c.value("places", c.op().input(3), 1));
     const int64_t slices = x.at(-1) > 0 ? x.size() / x.at(-1) : 0;
-    DPI_RETURN_IF_ERROR(c.require(!field && !grouped && c.in(2).size() == slices, "places", text_of(c.in(2)),
+    DPI_RETURN_IF_ERROR(c.require(!field && !grouped && c.in(3).size() == slices, "places", text_of(c.in(3)),
                                   "one per slice of x, no groups, the last axis"));
   }
   DPI_RETURN_IF_ERROR(
@@ -123,8 +130,16 @@ OpWork linear_work(const OpSizes& s) {
 }  // namespace ops
 
 kernels::LinearArgs linear_args(const OwnedOp& op, const dpi_op_call& call) {
-  return {op.as<kernels::LinearAttrs>(), input_tensor(op, call, 0), op.param(0),  op.param(1),
-          output_tensor(op, call, 0),    input_tensor(op, call, 1), call.scratch, input_tensor(op, call, 2)};
+  return {op.as<kernels::LinearAttrs>(),
+          input_tensor(op, call, 0),
+          op.param(0),
+          op.param(1),
+          output_tensor(op, call, 0),
+          input_tensor(op, call, 1),
+          input_tensor(op, call, 2),
+          call.row_map,
+          call.scratch,
+          input_tensor(op, call, 3)};
 }
 
 }  // namespace dpi

@@ -22,6 +22,7 @@ Result<Plan> merge(Plan p, const PlanOptions& options) {
 Result<Plan> join_layers(Plan p, const PlanOptions& options) {
   DPI_ASSIGN_OR_RETURN(p, merge(std::move(p), options));
   if (!options.fold || (options.skip & kSkipHoist) != 0) return p;
+  DPI_ASSIGN_OR_RETURN(p, plan::hoist_places(std::move(p)));
   DPI_ASSIGN_OR_RETURN(p, plan::hoist_shared(std::move(p)));
   return merge(std::move(p), options);
 }

@@ -122,4 +122,4 @@ def record_linear_places(rec, rng):
         w, b = f32(rng, out, n_in), f32(rng, out) if bias else None
         y = np.where(counts[..., None] != 0, f64(x) @ f64(w).T + (f64(b) if bias else 0), 0)
         x[counts == 0] = np.nan
-        rec.add("Linear", f"places{places}_{n_in}x{out}_r{rows}", rows, [x, None, counts], [y], dict(groups=1, axis=0), [w, b])
+        rec.add("Linear", f"places{places}_{n_in}x{out}_r{rows}", rows, [x, None, None, counts], [y], dict(groups=1, axis=0), [w, b])

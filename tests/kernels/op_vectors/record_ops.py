@@ -187,7 +187,7 @@ def record_dense(rec, rng):
 
 
 def record_shared(rec, rng):
-    """Dense whose rows share a part: row r adds row row_map[r] of it before the function."""
+    """Dense and Linear whose rows share a part: row r adds row row_map[r] of it before the function."""
     for rows, n_in, n_out in ((1, 1, 1), (33, 31, 32), (7, 64, 33)):
         x, w, b, users = f32(rng, rows, n_in), f32(rng, n_out, n_in) / np.float32(np.sqrt(n_in)), f32(rng, n_out), f32(rng, 5, n_out)
         row_map = np.sort(rng.integers(0, 5, rows))
@@ -199,6 +199,13 @@ def record_shared(rec, rng):
         mul, add = f32(rng, rows, n_out), f32(rng, rows, n_out)
         rec.add("Dense", f"shared_cross_{n_in}x{n_out}_r{rows}", rows, [x, mul, add, users], [h * f64(mul) + f64(add)],
                 dict(segments=[dict(kind=0, a=0, b=0, begin=0, end=n_out)]), [w, None, None, None, None], row_map=row_map)
+    for rows, places, n_in, n_once, out, bias in ((1, 1, 1, 1, 1, 0), (35, 5, 7, 3, 17, 1), (6, 50, 16, 0, 8, 1), (20, 3, 5, 33, 49, 0)):
+        x, once = f32(rng, rows, places, n_in), f32(rng, rows, 1, n_once) if n_once else None
+        w, b, users = f32(rng, out, n_in + n_once), f32(rng, out) if bias else None, f32(rng, 5, places, out)
+        row_map = np.sort(rng.integers(0, 5, rows))
+        y = f64(x) @ f64(w[:, :n_in]).T + f64(users)[row_map] + (f64(b) if bias else 0)
+        y = y + f64(once) @ f64(w[:, n_in:]).T if n_once else y
+        rec.add("Linear", f"shared_{n_in}+{n_once}x{out}_r{rows}", rows, [x, once, users], [y], dict(groups=1, axis=0), [w, b], row_map=row_map)
 
 
 # ---- along an axis --------------------------------------------------------------------------------------------------

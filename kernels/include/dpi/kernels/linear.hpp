@@ -17,10 +17,12 @@ struct LinearAttrs {
 /// .., in]; dst: [rows, .., out]; weight [groups?, out, in]; bias [groups?, out] or null. dst aliases
 /// nothing.
 ///
-/// once (kLast, groups == 1; data null when absent; not in the format, the plan makes it): [rows, n], a
-/// vector that stands behind x in every place of a row: weight is [out, in + n] then.
+/// once, shared (kLast, groups == 1; data null when absent; not in the format, the plan makes them): once
+/// [rows, n] is a vector that stands behind x in every place of a row: weight is [out, in + n] then. shared
+/// [any rows, .., out] is what columns that are the same for many rows gave: row r adds its row row_map[r]
+/// (row_map null: row r).
 ///
-/// places (kLast, groups == 1, without `once`; data null when absent; made by the plan too): [rows, n] with n
+/// places (kLast, groups == 1, with neither; data null when absent; made by the plan too): [rows, n] with n
 /// the slices of x in a row: where it is 0, y's slice is 0 and x's is not read. scratch: in cpu only, and
 /// there only with `once` or `places`.
 struct LinearArgs {
@@ -30,6 +32,8 @@ struct LinearArgs {
   Param bias;
   Tensor dst;
   Tensor once;
+  Tensor shared;
+  const int32_t* row_map = nullptr;
   void* scratch = nullptr;
   Tensor places;
 };

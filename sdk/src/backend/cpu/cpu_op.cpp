@@ -250,12 +250,12 @@ void refuse_narrow(CpuOp& op, cpu::Weights weights) {
 }
 
 Status pack_product(CpuOp& op, cpu::Weights weights) {
-  if (op.op.kind == OpKind::kLinear && !is_absent(op.op.input(1))) {
+  if (op.op.kind == OpKind::kLinear && !(is_absent(op.op.input(1)) && is_absent(op.op.input(2)))) {
     refuse_narrow(op, weights);
     return pack_once(op);
   }
   int64_t groups = 1;
-  if (op.op.kind == OpKind::kLinear && !is_absent(op.op.input(2))) {
+  if (op.op.kind == OpKind::kLinear && !is_absent(op.op.input(3))) {
     refuse_narrow(op, weights);
     weights = cpu::Weights::kF32;
     op.run = run_linear_places;

@@ -245,7 +245,7 @@ Result<Plan> count_places(Plan p) {
     for (const size_t i : s.attentions) std::get<AttentionAttrs>(p.ops[i].attrs).counted = 1;
     for (const size_t i : s.layers) {
       if (p.ops[i].inputs.size() > 2) continue;
-      p.ops[i].inputs.push_back(s.mask);
+      p.ops[i].inputs.insert(p.ops[i].inputs.end(), {-1, s.mask});
       ++layers;
     }
     if (layers > 0)

@@ -4,8 +4,8 @@
 //   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action >
 //   recognise_attention > recognise_pairs > recognise_cin > fold_affine > split_fm > turn_dot >
 //   fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_cin > fold_numeric > fold_target >
-//   fuse_dense > merge_dense > hoist_shared > merge_dense > count_places > fuse_elementwise > fuse_lookup >
-//   place_outputs > place_tiered > narrow_activations > schedule
+//   fuse_dense > merge_dense > hoist_places > hoist_shared > merge_dense > count_places > fuse_elementwise >
+//   fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
 #include "plan/analysis/ir.hpp"
@@ -55,6 +55,8 @@ Result<Plan> fuse_dense(Plan plan);
 Result<Plan> merge_dense(Plan plan);
 /// Products with columns of shared rows are made once per user and added to the items' products.
 Result<Plan> hoist_shared(Plan plan);
+/// The same of a layer over places, after fold_target.
+Result<Plan> hoist_places(Plan plan);
 /// Layers and attention over a padded sequence leave out the places that nothing reads.
 Result<Plan> count_places(Plan plan);
 Result<Plan> fuse_elementwise(Plan plan);
