@@ -44,8 +44,8 @@ int64_t spare_floats(const MultiLookupAttrs& attrs, bool has_out, DimOf dim_of) 
   return most;
 }
 
-/// Rows whose part of a Linear that repeats along the places is multiplied together: linear_places has scratch
-/// for so many outputs.
+/// Rows whose part of a Linear that repeats along the places is multiplied together: linear_places has
+/// scratch for so many outputs.
 constexpr int64_t kOnceRows = 16;
 
 /// Slices that count which linear_places multiplies together: it has scratch for so many inputs and outputs.

@@ -61,7 +61,7 @@ struct dpi_op_call {
   const dpi::kernels::Operand* inputs;
   dpi::kernels::Tensor* outputs;
   const dpi::kernels::TableView* tables;
-  const int32_t* row_map;  // item row -> shared row, for BroadcastRows and the `shared` of Dense and Linear; null = identity
+  const int32_t* row_map;  // item row -> shared row, for BroadcastRows and `shared`; null = identity
   void* scratch;
   dpi_lookup_faults* faults;  // the start of a dpi_call_faults in backend memory, or null: not counted
   // 1: an enqueue of this op took this call before, and since then only counts of rows and addresses (none of

@@ -141,6 +141,38 @@ class Parts:
         else:
             m.keep(x)
 
+    def towers(self):
+        """The dot product of a vector and a layer, and what may come before them: two towers when one is the user's."""
+        m, b, n = self.m, self.b, self.m.one(3, 4, 8, 9)
+        u, h = (m.one(*self.vectors) for _ in range(2))
+        if m.chance(0.7):
+            u = m.tame(b.unary(m.one("identity", "tanh", "relu"), b.linear(u, m.weight(n, self.dim), m.noise(n, scale=0.2))))
+        n = m.size(u)
+        h = m.tame(b.unary(m.one(*ACTIVATIONS), b.linear(h, m.weight(7, self.dim), m.noise(7)))) if m.chance(0.7) else h
+        i = b.linear(h, m.weight(n, m.size(h)), m.noise(n, scale=0.3) if m.chance(0.6) else None)
+        y = b.reduce("sum", b.mul(u, i) if m.chance(0.5) else b.mul(i, u), keepdim=True)
+        if m.chance(0.2):
+            m.keep(i)  # others read the layer
+        self.sums.append(m.tame(y, 16.0))
+
+    def attention(self):
+        """A layer over what a target and each place of a history give, in any order and choice, and the sum of the places by its scores."""
+        m, b = self.m, self.b
+        if not self.sequences:
+            return
+        k, _ = m.one(*self.sequences)
+        t = m.one(*self.vectors)
+        places = b.shape(k)[0]
+        q = b.expand(b.reshape(t, [1, self.dim]), [places, self.dim])
+        forms = {"q": lambda: q, "k": lambda: k, "q-k": lambda: b.sub(q, k), "k-q": lambda: b.sub(k, q), "qk": lambda: b.mul(q, k)}
+        chosen = m.some(list(forms), 2) if m.chance(0.5) else ["q", "k", "q-k", "qk"]
+        x = b.concat([forms[f]() for f in chosen])
+        out = int(m.one(1, 5, 17))
+        h = b.linear(x, m.weight(out, m.size(x) // places), m.noise(out, scale=0.2) if m.chance(0.7) else None)
+        h = m.tame(b.unary(m.one(*ACTIVATIONS), h))
+        scores = b.reshape(b.linear(h, m.weight(1, out)), [1, places])
+        self._vector(m.tame(b.reshape(b.matmul(scores, k), [self.dim])))
+
     def layers(self, x=None):
         """One to three layers, some with what BatchNorm is exported as."""
         m, b = self.m, self.b

@@ -18,6 +18,8 @@ def random_model(seed, rows=None, users=None):
     ops = Ops(m, parts)
     steps = [parts.fm] * m.one(0, 1, 2, 3) + [parts.cross] * m.one(0, 0, 1) + [parts.layers] * m.one(0, 1, 2) \
         + [parts.logistic] * m.one(0, 1, 2) + [ops.any] * m.one(0, 4, 8, 12, 16)
+    if users is not None:
+        steps += [parts.towers, parts.attention] * 2
     if seed % 4:  # the long lists of kinds go round; a model in four has none of this
         turn = seed - seed // 4
         lists = ((ops.unary, UNARY), (ops.binary, BINARY), (ops.softmax, SOFTMAX_FORMS), (ops.reduce, REDUCE_FORMS), (ops.order, (True, False)),

@@ -29,7 +29,7 @@ CI_MODELS = 24
 MORE = ({}, {}, {"max_rows": "3"}, {"max_rows": "16"}, {"threads": "2"}, {"threads": "2", "max_rows": "8"}, {"debug.skip": "hoist"},
         {"debug.skip": "merge"}, {"debug.skip": "tail"}, {"debug.skip": "lookup"}, {"debug.schedule": "single"}, {"debug.graphs": "off"})
 #: Notes of the plan that the models must show, all together.
-NOTES = ("are multiplied once per user", "fields once per user")
+NOTES = ("' are multiplied once per user", "fields once per user", "is multiplied with the user's vector", "columns of every place")
 
 
 def users_of(seed):
