@@ -14,14 +14,6 @@ namespace dpi {
 
 namespace {
 
-/// A found file names its path, or the update that it is does.
-const std::string& path_of(const auto& found) {
-  if constexpr (requires { found.update.path; })
-    return found.update.path;
-  else
-    return found.path;
-}
-
 /// Offsets of a host's endpoint: its own, since every one gets every delta.
 std::string default_group(const std::string& endpoint) {
   char host[HOST_NAME_MAX + 1] = "";
@@ -37,7 +29,7 @@ struct Endpoint::StreamFollower final : stream::Follower {
   Status refusal(const std::string& path) const override {
     const std::lock_guard<std::mutex> lock(e.state_mutex_);
     const auto r = std::find_if(e.refused_.begin(), e.refused_.end(),
-                                [&](const Refused& x) { return path_of(x.found) == path; });
+                                [&](const Refused& x) { return x.found.path == path; });
     return r != e.refused_.end() ? r->why : Status();
   }
   void look() override {
