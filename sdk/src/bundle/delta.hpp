@@ -81,8 +81,8 @@ class Delta {
 
   const std::vector<TableDelta>& tables() const { return tables_; }  // by rising number, of those that change
   const std::vector<KeySetDelta>& key_sets() const { return key_sets_; }  // the same
-  /// Data sets of /params and /golden that are here whole, and of /encoders the elements behind the base's;
-  /// sorted by path.
+  /// Data sets of /params and /golden and a hot-key list that are here whole, and of /encoders the elements
+  /// behind the base's; sorted by path.
   const std::vector<const DataSetInfo*>& arrays() const { return arrays_; }
   const DataSetInfo* find_array(const std::string& path) const;
   /// What changes of one table or key set; null = nothing.

@@ -16,7 +16,7 @@ from conftest import PROGRAM, ROOT
 sys.path.insert(0, str(ROOT / "weights" / "python" / "tests"))
 from delta_models import contents, first, later, requests, write  # noqa: E402
 
-from dpi_export import Bundle, Executor, delta, digest, make_keys, sign  # noqa: E402
+from dpi_export import Builder, Bundle, Executor, delta, digest, make_keys, sign  # noqa: E402
 from dpi_export.writer import ProfileFile, seal  # noqa: E402
 
 
@@ -128,6 +128,32 @@ def test_files_of_the_other_kind_are_told(dpi, tmp_path):
     dpi("delta", "apply", old, d, "-o", d).fails(1, "is a delta that is read")
     dpi("delta", "apply", old, tmp_path / "none", "-o", tmp_path / "o").fails(3, "none")
     dpi("delta").fails(1)
+
+
+def hot_bundle(path, rows, hot, dense=1.0):
+    """One table of 20 rows with a hot-key list."""
+    b = Builder("hot")
+    b.categorical("c", 20)
+    x = b.embed(b.input("c"), b.table("c", np.arange(40, dtype="f4").reshape(20, 2) + rows))
+    b.head("ctr", b.linear(x, np.full((1, 2), dense, "f4"), np.zeros(1, "f4")))
+    if hot:
+        b.hot_keys("c", hot, range(len(hot) + 1, 1, -1), lookups=100)
+    b.write(path)
+    return path
+
+
+@pytest.mark.parametrize("lists", [([3, 1], [3, 1]), ([3, 1], [2, 5, 7]), ([], [4]), ([4], [])], ids=str)
+@pytest.mark.parametrize("rows", [0, 1])
+def test_hot_key_lists(dpi, tmp_path, lists, rows):
+    """A list names the hashes of its tables, so it changes with them, and goes with the delta."""
+    old, new = hot_bundle(tmp_path / "old.h5", 0, lists[0]), hot_bundle(tmp_path / "new.h5", rows, lists[1], 2.0)
+    told, d = delta(old, new, tmp_path / "d"), tmp_path / "d"
+    assert ("/tables/hot_keys" in told["arrays"]) == (lists[1] != [] and (rows == 1 or lists[0] != lists[1]))
+    assert {a["path"] for a in dpi("delta", "show", d, "--json").json()["arrays"]} == set(told["arrays"])
+    dpi("delta", "apply", old, d, "-o", tmp_path / "out.h5").ok()
+    assert (tmp_path / "out.h5").read_bytes() == new.read_bytes()
+    with Bundle(tmp_path / "out.h5") as b:
+        assert [list(e["keys"]) for e in b.hot_lists.values()] == ([lists[1]] if lists[1] else [])
 
 
 def test_signatures(dpi, tmp_path):

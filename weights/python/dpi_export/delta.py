@@ -138,7 +138,7 @@ def _array_parts(changes, done):
         _check_both(changes, [path])
         if path.startswith("/encoders/"):
             out.append((*_tail(changes, path), info["shape"][0]))
-        elif path.startswith(("/params/", "/golden/")):
+        elif path.startswith(("/params/", "/golden/")) or path == changes.after.manifest.get("hot_keys"):
             out.append((path, 0, info["shape"][0]))
         else:
             raise BundleError(f"{path}: differs, and belongs to no table")

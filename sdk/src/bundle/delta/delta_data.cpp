@@ -81,7 +81,8 @@ class Sorter {
       if (path == "/new/block" || path == "/new/runs" || path == "/new/metadata") return {};
       return at(info, "is not part of a delta");
     }
-    if (path.starts_with("/tables/")) return place_rows(info, path.substr(sizeof("/tables/") - 1));
+    const bool hot = path == result_.manifest().hot_keys;  // whole, like parameters
+    if (path.starts_with("/tables/") && !hot) return place_rows(info, path.substr(sizeof("/tables/") - 1));
     const DataSetInfo* whole = result_.find(info.path);
     if (whole == nullptr) return at(info, "the new bundle has no such data set");
     const bool behind = path.starts_with("/encoders/");
