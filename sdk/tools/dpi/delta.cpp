@@ -105,6 +105,21 @@ void print(const Json& j) {
                text_of(a, "path").starts_with("/encoders/") ? " behind what the base has" : "");
 }
 
+/// The new bundle is written beside the output and renamed: what is read may lie at neither place. The base
+/// may be the output.
+void check_output(const DeltaArgs& args) {
+  const std::string part = args.output + ".part";
+  for (const std::string& path : args.deltas)
+    if (is_same_file(path, args.output))
+      throw CommandError(kExitUsage, "--output '" + args.output + "' is a delta that is read; name another");
+  std::vector<std::string> read = args.deltas;
+  read.push_back(args.base);
+  for (const std::string& path : read)
+    if (is_same_file(path, part))
+      throw CommandError(kExitUsage, "--output '" + args.output + "' is first written as '" + part +
+                                         "', which is a file that is read; name another");
+}
+
 }  // namespace
 
 int delta_make(const DeltaArgs& args) {
@@ -128,12 +143,9 @@ int delta_show(const DeltaArgs& args) {
 
 int delta_apply(const DeltaArgs& args) {
   HashThreads threads;
+  check_output(args);
   std::vector<std::shared_ptr<const Delta>> deltas;
-  for (const std::string& path : args.deltas) {
-    if (is_same_file(path, args.output))
-      throw CommandError(kExitUsage, "--output '" + args.output + "' is a delta that is read; name another");
-    deltas.push_back(open_delta(path, args, threads));
-  }
+  for (const std::string& path : args.deltas) deltas.push_back(open_delta(path, args, threads));
   BundleOptions options;
   options.check_hashes = true;
   options.workers = threads.workers();

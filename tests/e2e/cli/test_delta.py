@@ -130,6 +130,19 @@ def test_files_of_the_other_kind_are_told(dpi, tmp_path):
     dpi("delta").fails(1)
 
 
+def test_what_is_read_is_not_written_over(dpi, tmp_path):
+    """The output is written as OUTPUT.part first, and that may be the name of a file that is read."""
+    (old, new), (d,) = chain(tmp_path, 9, 1)
+    for source, command in ((old, ("{}", d)), (d, (old, "{}"))):
+        part = tmp_path / "out.h5.part"
+        shutil.copy(source, part)
+        dpi("delta", "apply", *(part if word == "{}" else word for word in command), "-o", tmp_path / "out.h5").fails(1, "out.h5.part", "name another")
+        assert part.read_bytes() == source.read_bytes() and not (tmp_path / "out.h5").exists()
+    part.write_bytes(b"left behind")
+    dpi("delta", "apply", old, d, "-o", tmp_path / "out.h5").ok()
+    assert (tmp_path / "out.h5").read_bytes() == new.read_bytes() and not part.exists()
+
+
 def hot_bundle(path, rows, hot, dense=1.0):
     """One table of 20 rows with a hot-key list."""
     b = Builder("hot")

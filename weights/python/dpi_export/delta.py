@@ -25,10 +25,11 @@ def delta(old, new, out, sign=None, progress=None):
     """Writes to `out` the delta that makes the bundle at `new` of the bundle at `old`, bit for bit; returns a summary. Raises where
     they differ in what a delta cannot change (DELTA.md part 4). `sign`: a key file."""
     key, out = None if sign is None else read_signing_key(sign), os.fspath(out)
-    for path in (old, new):
-        if os.path.exists(out) and os.path.samefile(path, out):
-            raise BundleError(f"{out}: is one of the two bundles; name another file")
     part = out + ".part"
+    for path in (old, new):
+        for written in (out, part):
+            if os.path.exists(path) and os.path.exists(written) and os.path.samefile(path, written):
+                raise BundleError(f"{written}: is one of the two bundles, and would be written over; name another file")
     try:
         with Bundle(old) as base, Bundle(new) as after:
             summary = _write(base, after, part, progress)

@@ -263,6 +263,8 @@ def repack(source, target, limit=None, check=True, sign=None):
     64 times the file and 1 GiB. `check`: as in Builder.write. `sign`: a key file."""
     source, target = os.fsdecode(source), os.fsdecode(target)
     key, part, check = None if sign is None else read_signing_key(sign), target + ".part", check_kind(check)
+    if os.path.exists(source) and os.path.exists(part) and os.path.samefile(source, part):
+        raise BundleError(f"{part}: is the file that is read, and would be written over; name another bundle than {target}")
     try:
         confined = _unpack_in_a_process(source, part, limit)
         check_golden(part, rows=check is not None)

@@ -145,6 +145,14 @@ def test_the_inputs_are_not_written_over(tmp_path):
     for out in (old, new):
         with pytest.raises(BundleError, match="is one of the two bundles"):
             delta(old, new, out)
+    for i in (0, 1):  # the delta is written as NAME.part first
+        pair = [old, new]
+        pair[i] = pair[i].rename(tmp_path / "d.delta.part")
+        before = pair[i].read_bytes()
+        with pytest.raises(BundleError, match="d.delta.part: is one of the two bundles"):
+            delta(*pair, tmp_path / "d.delta")
+        assert pair[i].read_bytes() == before and not (tmp_path / "d.delta").exists()
+        pair[i].rename((old, new)[i])
 
 
 def test_the_command(tmp_path, capsys):

@@ -332,3 +332,12 @@ def test_truncated_answers(bundle, tmp_path, monkeypatch):
                 {**good, "path": "/../x"}, {**good, "shape": "x"}, {**good, "dtype": 3}):
         answer(index(bad) + b"{}")
         answer(index(good, {**bad, "path": "/params/x"}) + b"{}")
+
+
+def test_the_source_is_not_written_over(bundle, tmp_path):
+    """The bundle is written as TARGET.part first."""
+    source = edited(bundle, tmp_path / "out.h5.part")
+    before = source.read_bytes()
+    with pytest.raises(BundleError, match="out.h5.part: is the file that is read"):
+        repack(source, tmp_path / "out.h5")
+    assert source.read_bytes() == before and not (tmp_path / "out.h5").exists()
