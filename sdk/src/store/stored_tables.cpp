@@ -99,6 +99,16 @@ Status other_rows(const TableSpec& t, const dpi_store_stat& there) {
       " rows in the store are not the first ones of the bundle's; drop it there and load it again");
 }
 
+/// Of a table that updates have made what it is: its rows came in another order than a load's.
+Status check_updated(const Bundle& bundle, size_t index, const dpi_store_stat& there) {
+  DPI_ASSIGN_OR_RETURN(const tiered::StoredTable t, stored_table(bundle, index));
+  if (there.updating == 0 && t.content == there.content) return {};
+  return bad_model("table '" + t.name + "' is content " + std::string(there.content).substr(0, 12) +
+                   "... of update " + std::to_string(there.sequence) +
+                   (there.updating != 0 ? " and is being updated" : "") +
+                   "; `dpi store update` changes it, or drop it there and load it again");
+}
+
 /// Keys [first, first + n) of a block: what the store has of them against the bundle's rows.
 Status compare_rows(const TableSpec& t, tiered::PluginSource& store, int32_t table,
                     std::span<const int64_t> keys, std::span<const std::byte> rows) {
@@ -141,6 +151,7 @@ Status write_table(Bundle& bundle, size_t index, tiered::PluginSource& store, in
                    const RowProgress& progress) {
   const TableSpec& spec = bundle.manifest().tables[index];
   DPI_ASSIGN_OR_RETURN(const dpi_store_stat there, store.stat(table));
+  if (there.sequence > 0 || there.updating != 0) return check_updated(bundle, index, there);
   uint64_t digest = 0;
   const Status written =
       Blocks(bundle, index)

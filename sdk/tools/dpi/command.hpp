@@ -93,7 +93,8 @@ struct SignArgs {
 
 struct StoreArgs {
   std::string action, bundle, rocksdb, redis, backend_dir;
-  std::vector<std::string> tables, settings;
+  std::vector<std::string> tables, settings, deltas;
+  std::string require_signature;  // of deltas
   bool json = false;
 };
 
@@ -134,6 +135,7 @@ int delta_make(const DeltaArgs& args);
 int delta_show(const DeltaArgs& args);
 int delta_apply(const DeltaArgs& args);
 int store(const StoreArgs& args);
+int store_update(const StoreArgs& args);
 int hot_keys(const HotKeysArgs& args);
 int print_version(bool as_json);
 

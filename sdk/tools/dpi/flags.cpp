@@ -153,13 +153,15 @@ Examples:
 constexpr const char* kStoreFooter =
     R"(Keeps the rows of a bundle's tables in RocksDB (a folder on a local disk) or in Redis (a server, or the nodes of a cluster), named
 by table and content: bundles whose tables differ do not disturb each other. load writes what is not there yet and goes on where an earlier
-one was interrupted; stat tells what is there of a complete table; verify reads every row back and compares it with the bundle's; drop takes
-the tables away. A bundle whose tables are external reads them from there (options store.rocksdb_path, store.redis_address of dpi.h).
+one was interrupted; stat tells what is there of a complete table, its sequence number and who writes it; verify reads every row back and compares it with the
+bundle's; drop takes the tables away. update changes the rows of complete tables in place by a chain of deltas, while others read them: bundle
+is one whose tables were loaded, or what updates have made of it; given again after an interruption it goes on. A bundle whose tables are external reads them from there (options store.rocksdb_path, store.redis_address of dpi.h).
 
 Examples:
   dpi store load model.h5 --rocksdb /srv/rows
   dpi store verify model.h5 --rocksdb /srv/rows --table user
   dpi store load model.h5 --redis 10.0.0.1:6379,10.0.0.2:6379 --setting password=secret
+  dpi store update monday.h5 --delta tuesday.delta --delta wednesday.delta --redis 10.0.0.1:6379
   dpi store drop model.h5 --redis 10.0.0.1:6379 --json
   dpi store hot-keys --help)";
 
@@ -397,9 +399,13 @@ void add_store(CLI::App* app, Command* run) {
       "store", "Put a bundle's tables into RocksDB or Redis, look after them there; hot-key lists");
   sub->footer(kStoreFooter);
   add_hot_keys(sub, run);
-  sub->add_option("action", args->action, "load, stat, verify or drop")
-      ->check(CLI::IsMember({"load", "stat", "verify", "drop"}));
+  sub->add_option("action", args->action, "load, stat, verify, update or drop")
+      ->check(CLI::IsMember({"load", "stat", "verify", "update", "drop"}));
   sub->add_option("bundle", args->bundle, "the model");
+  sub->add_option("--delta", args->deltas, "update: a delta; several in their order")
+      ->allow_extra_args(false);
+  sub->add_option("--require-signature", args->require_signature,
+                  "update: deltas must be signed by this key");
   sub->add_option("--rocksdb", args->rocksdb, "the folder of a RocksDB store");
   sub->add_option("--redis", args->redis, "host:port of a server, or of several nodes, parted by commas");
   sub->add_option("--table", args->tables, "only this table; may be repeated")->allow_extra_args(false);
@@ -411,7 +417,9 @@ void add_store(CLI::App* app, Command* run) {
     if (!sub->get_subcommands().empty()) return;
     if (args->action.empty()) throw CLI::RequiredError("action, or hot-keys");
     if (args->bundle.empty()) throw CLI::RequiredError("bundle");
-    *run = [args] { return store(*args); };
+    if ((args->action == "update") == args->deltas.empty())
+      throw CLI::ValidationError("--delta", "is what update needs, and nothing else takes");
+    *run = [args] { return args->action == "update" ? store_update(*args) : store(*args); };
   });
 }
 

@@ -1,4 +1,4 @@
-// `dpi store`: a bundle's tables in RocksDB or Redis: load, stat, verify, drop.
+// `dpi store`: a bundle's tables in RocksDB or Redis: load, stat, verify, drop. store_update.cpp has update.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -9,6 +9,7 @@
 #include "hash_threads.hpp"
 #include "loaded_model.hpp"
 #include "store/stored_tables.hpp"
+#include "store_place.hpp"
 #include "terminal.hpp"
 
 namespace dpi::tool {
@@ -22,12 +23,6 @@ struct Chosen {
   std::vector<size_t> tables;  // of the bundle
   tiered::StoreRequest request;
 };
-
-std::pair<std::string, std::string> setting_of(const std::string& text) {
-  const size_t at = text.find('=');
-  if (at == std::string::npos) throw CommandError(kExitUsage, "--setting '" + text + "': expected key=value");
-  return {text.substr(0, at), text.substr(at + 1)};
-}
 
 /// The tables that were asked for, else all that have rows in the bundle.
 Chosen choose(const Bundle& bundle, const StoreArgs& args) {
@@ -43,9 +38,9 @@ Chosen choose(const Bundle& bundle, const StoreArgs& args) {
     if (!all[t].external) c.tables.push_back(t);
   }
   for (const size_t t : c.tables) c.request.tables.push_back(take(stored_table(bundle, t)));
-  const bool rocksdb = !args.rocksdb.empty();
-  c.request.settings.emplace_back(rocksdb ? "path" : "address", rocksdb ? args.rocksdb : args.redis);
-  for (const std::string& s : args.settings) c.request.settings.push_back(setting_of(s));
+  c.request.settings = store_settings(args);
+  // What stat is asked about a table that has become another one is just that.
+  for (tiered::StoredTable& t : c.request.tables) t.stale = args.action == "stat";
   return c;
 }
 
@@ -56,31 +51,26 @@ Json stat_json(const tiered::StoredTable& t, const dpi_store_stat& s) {
             {"of", t.rows},
             {"complete", s.complete != 0}};
   j["bytes"] = s.bytes < 0 ? Json() : Json(s.bytes);
+  j["sequence"] = s.sequence;
+  j["now"] = s.content;
+  j["updating"] = s.updating != 0;
+  j["writer"] = s.writer[0] == '\0' ? Json() : Json(s.writer);
   return j;
 }
 
 void print(const Json& table) {
-  const bool whole = table["complete"].get<bool>();
+  const bool whole = table["complete"].get<bool>(), updating = table["updating"].get<bool>();
   print_line(stdout, "%-24s %s of %s rows%s%s", table["name"].get<std::string>().c_str(),
              count_text(table["rows"].get<double>()).c_str(), count_text(table["of"].get<double>()).c_str(),
              table["bytes"].is_null() ? "" : (", " + bytes_text(table["bytes"].get<double>())).c_str(),
-             whole ? "" : ", not complete: dpi store load goes on");
-}
-
-/// What a store said: not the bundle's fault, unless rows differ.
-void check_store(const Status& status) {
-  if (status.ok()) return;
-  const Code code = status.code();
-  throw CommandError(code == Code::kInvalidArgument ? kExitUsage
-                     : code == Code::kBadModel      ? kExitVerifyFailed
-                                                    : kExitDevice,
-                     status.message());
-}
-
-template <class T>
-T take_store(Result<T> result) {
-  if (!result.ok()) check_store(result.status());
-  return std::move(result).value();
+             whole || updating ? "" : ", not complete: dpi store load goes on");
+  if (table["sequence"] == 0 && !updating) return;
+  print_line(
+      stdout, "%-24s update %s, content %s...%s", "", count_text(table["sequence"].get<double>()).c_str(),
+      table["now"].get<std::string>().substr(0, 12).c_str(),
+      !updating                   ? ""
+      : table["writer"].is_null() ? ", another one has begun and nobody goes on: dpi store update does"
+                                  : (", being updated by " + table["writer"].get<std::string>()).c_str());
 }
 
 using Work = Status (*)(Bundle&, size_t, PluginSource&, int32_t, const RowProgress&);
@@ -100,8 +90,6 @@ void go_through(Bundle& bundle, const Chosen& c, PluginSource& store, const char
 }  // namespace
 
 int store(const StoreArgs& args) {
-  if (args.rocksdb.empty() == args.redis.empty())
-    throw CommandError(kExitUsage, "say where: one of --rocksdb FOLDER and --redis HOST:PORT");
   // What a table is called in the store is a hash that the file states: it must be that of its rows.
   HashThreads threads;
   BundleOptions how;
@@ -110,9 +98,7 @@ int store(const StoreArgs& args) {
   auto bundle = take(Bundle::open(args.bundle, how));
   Chosen chosen = choose(*bundle, args);
   chosen.request.mode = args.action == "load" || args.action == "drop" ? DPI_STORE_WRITE : DPI_STORE_READ;
-  const auto* plugin =
-      take_store(store::find_store_plugin(args.rocksdb.empty() ? "redis" : "rocksdb", args.backend_dir));
-  const std::unique_ptr<PluginSource> source = take_store(PluginSource::open(*plugin, chosen.request));
+  const std::unique_ptr<PluginSource> source = open_store(args, chosen.request);
   if (args.action == "load") go_through(*bundle, chosen, *source, "loading", write_table);
   if (args.action == "verify") go_through(*bundle, chosen, *source, "comparing", compare_table);
   Json j;

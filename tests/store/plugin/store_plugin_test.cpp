@@ -126,6 +126,20 @@ TEST_CASE("what goes in and comes out") {
   CHECK(stat->bytes == 56);
   CHECK(stat->complete == 1);
   CHECK(stat->digest == 42);
+  CHECK(stat->sequence == 3);
+  CHECK(std::string(stat->content) + stat->writer == "nowwho");
+  CHECK(stat->newer == 5);
+
+  tiered::StoredTable next = r.tables[0];
+  next.rows = 9;
+  const auto done = (*source)->begin_update(0, next, 77);
+  REQUIRE(done.ok());
+  CHECK(*done == 4);
+  CHECK((*source)->begin_update(0, next, 78).status().message() == "store 'tinystore_valid': another update");
+  CHECK((*source)->update(0, keys, rows, 6).ok());
+  CHECK((*source)->update(0, keys, {}, 6).ok());
+  CHECK((*source)->update(0, keys, {}, 5).code() == Code::kIo);
+  CHECK((*source)->end_update(0).code() == Code::kClosed);
 
   std::vector<std::byte> got(24, std::byte{0xEE});
   std::byte* to[] = {got.data(), got.data() + 8, got.data() + 16};

@@ -59,12 +59,29 @@ namespace {
 }
 
 [[maybe_unused]] int32_t tiny_stat(dpi_store_handle*, int32_t, dpi_store_stat* out, dpi_store_error*) {
-  *out = {7, 56, 1, 42};
+  *out = {7, 56, 1, 42, 3, 0, "now", "who", 5};
   return 0;
 }
 
 [[maybe_unused]] int32_t tiny_drop(dpi_store_handle*, int32_t, dpi_store_error* err) {
   return say(5, "kept", err);
+}
+
+[[maybe_unused]] int32_t tiny_begin_update(dpi_store_handle*, int32_t, const dpi_store_table* next,
+                                           uint64_t id, int64_t* done, dpi_store_error* err) {
+  *done = 4;
+  return next->rows == 9 && id == 77 ? 0 : say(6, "another update", err);
+}
+
+[[maybe_unused]] int32_t tiny_update(dpi_store_handle*, int32_t, const int64_t* keys,
+                                     const unsigned char* rows, int64_t n, int64_t done,
+                                     dpi_store_error* err) {
+  const bool right = n == 2 && keys[0] == 5 && done == 6 && (rows == nullptr || rows[1] == 1);
+  return right ? 0 : say(3, "other changes", err);
+}
+
+[[maybe_unused]] int32_t tiny_end_update(dpi_store_handle*, int32_t, dpi_store_error* err) {
+  return say(12, "taken over", err);
 }
 
 }  // namespace
@@ -86,7 +103,10 @@ TINY_EXPORT int32_t dpi_store_init_v1(uint32_t, dpi_store_api* out) {
   out->write = tiny_write;
   out->complete = tiny_complete;
   out->stat = tiny_stat;
-  if (TINY_FORM != TINY_HOLE) out->drop = tiny_drop;
+  out->drop = tiny_drop;
+  out->begin_update = tiny_begin_update;
+  out->update = tiny_update;
+  if (TINY_FORM != TINY_HOLE) out->end_update = tiny_end_update;
   return 0;
 }
 #endif

@@ -140,7 +140,6 @@ Answers good_answers(const KnownTable& t) {
     if (c[0] == "CLUSTER") return {"-ERR This instance has cluster support disabled\r\n"};
     if (c[0] == "HGETALL") return {hgetall};
     if (c[0] == "HLEN") return {":" + n(t.rows() + 1) + "\r\n"};
-    if (c[0] == "HGET") return {bulk("dpi1 1")};
     if (c[0] != "HMGET") return {"+OK\r\n"};
     std::string all = "*" + n(static_cast<int64_t>(c.size()) - 2) + "\r\n";
     for (size_t i = 2; i < c.size(); ++i) {

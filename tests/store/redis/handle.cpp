@@ -47,7 +47,7 @@ KnownTable KnownTable::make(std::string name, char content, int32_t dim, int64_t
 }
 
 dpi_store_table KnownTable::described() const {
-  return {name.c_str(), content.c_str(), rows(), row_bytes(), dim, 0, keyed ? 1 : 0};
+  return {name.c_str(), content.c_str(), rows(), row_bytes(), dim, 0, keyed ? 1 : 0, stale ? 1 : 0};
 }
 
 const unsigned char* KnownTable::row(int64_t key) const {

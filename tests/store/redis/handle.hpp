@@ -19,6 +19,7 @@ struct KnownTable {
   std::string content = std::string(64, 'a');
   int32_t dim = 4;
   bool keyed = true;
+  bool stale = false;                // read although it may have been updated
   std::vector<int64_t> keys;         // in the order in which they are written
   std::vector<unsigned char> bytes;  // of the rows in that order
 
@@ -59,6 +60,17 @@ class Handle {
   int32_t write(int32_t table, const KnownTable& t, int64_t first, int64_t last, uint64_t digest = 0);
   int32_t complete(int32_t table) { return api().complete(h_, table, &error_); }
   int32_t stat(int32_t table, dpi_store_stat* out) { return api().stat(h_, table, out, &error_); }
+  int32_t begin_update(int32_t table, const KnownTable& next, uint64_t id, int64_t* done) {
+    const dpi_store_table to = next.described();
+    return api().begin_update(h_, table, &to, id, done, &error_);
+  }
+  /// rows empty: the keys have no row any more.
+  int32_t update(int32_t table, const std::vector<int64_t>& keys, const std::vector<unsigned char>& rows,
+                 int64_t done) {
+    return api().update(h_, table, keys.data(), rows.empty() ? nullptr : rows.data(),
+                        static_cast<int64_t>(keys.size()), done, &error_);
+  }
+  int32_t end_update(int32_t table) { return api().end_update(h_, table, &error_); }
   int32_t drop(int32_t table) { return api().drop(h_, table, &error_); }
   std::string message() const { return error_.message; }
   dpi_store_handle* get() const { return h_; }

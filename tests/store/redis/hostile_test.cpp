@@ -105,7 +105,7 @@ TEST_CASE("answers at open that are none") {
   FakeServer server(good_answers(t));
   const Settings settings = {
       {"address", server.address()}, {"timeout_ms", "100"}, {"connect_timeout_ms", "100"}, {"password", "p"}};
-  for (const char* command : {"AUTH", "CLUSTER", "HGETALL", "HLEN", "HGET"}) {
+  for (const char* command : {"AUTH", "CLUSTER", "HGETALL", "HLEN", "HMGET"}) {
     const auto answers = nonsense();
     for (size_t i = 0; i < answers.size(); ++i) {
       const std::string shown =

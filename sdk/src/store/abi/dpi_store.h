@@ -7,6 +7,11 @@
 // read each other's rows. A table is written from front to back, then completed; only a complete one can be
 // read. Rows are addressed by 64-bit keys: row numbers of tables without keys. The default row is not stored.
 //
+// A complete table may change in place (mode DPI_STORE_UPDATE): each update makes it another content, by
+// which it is found from then on, and its sequence number rises by one; 0 = as it was written. Each row is of
+// one update, never torn. One writer a table: another one is refused with the name of the first, and so is
+// the first once another has taken over.
+//
 // Every function that can fail returns a DPI_E_* code (dpi::Code) and fills *err (never null) with the place
 // (path, host:port, table) and what to do next. Nothing throws. A handle is used by any number of threads in
 // fetch; write, complete and drop of one table come from one thread at a time.
@@ -15,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DPI_STORE_ABI 1u
+#define DPI_STORE_ABI 2u
 
 extern "C" {
 
@@ -30,8 +35,9 @@ struct dpi_store_setting {
 };
 
 enum dpi_store_mode {
-  DPI_STORE_READ = 0,   // for serving: writes nothing, and several processes may do so side by side
-  DPI_STORE_WRITE = 1,  // for loading: one process at a time where the store cannot do otherwise
+  DPI_STORE_READ = 0,    // for serving: writes nothing, and several processes may do so side by side
+  DPI_STORE_WRITE = 1,   // for loading: one process at a time where the store cannot do otherwise
+  DPI_STORE_UPDATE = 2,  // for changing complete tables: as DPI_STORE_WRITE; makes no table
 };
 
 struct dpi_store_options {
@@ -54,13 +60,22 @@ struct dpi_store_table {
   int32_t dim;
   int32_t dtype;  // kernels::DType
   int32_t keyed;  // 0: keys are 0 ... rows - 1
+  // Reading: the table may have become another content since, and may be changing: rows are the newest ones
+  // there are. 0: such a table is not opened, and one that changes while it is open answers DPI_E_BAD_MODEL
+  // for every row that is another one by then, unless the store goes on to answer with the old rows.
+  int32_t stale;
 };
 
 struct dpi_store_stat {
   int64_t rows;   // written so far: where a writer goes on
   int64_t bytes;  // of the rows in the store's own form, as near as it knows; -1 = it cannot say
   int32_t complete;
-  uint64_t digest;  // of all rows written so far in their order, as `write` got it
+  uint64_t digest;   // of all rows written so far in their order, as `write` got it; of sequence 0 only
+  int64_t sequence;  // updates that it has had whole
+  int32_t updating;  // one has begun and not ended
+  char content[65];  // what it is now; NUL-terminated
+  char writer[160];  // who changes it now, as the store knows; "" = nobody
+  int64_t newer;     // rows that this handle's fetches brought of updates behind the content it was opened by
 };
 
 struct dpi_store_fetch {
@@ -100,6 +115,21 @@ typedef struct dpi_store_api {
   // Takes the table away, complete or not. Readers that have it open may lose it: then their fetches fail,
   // and never answer with other rows.
   int32_t (*drop)(dpi_store_handle*, int32_t table, dpi_store_error* err);
+
+  // An update of a table from the content that it was opened by to `next`, which differs in content and rows
+  // only. Changes are absolute and come in one order; `id` tells that order from another one to the same
+  // content. *done: so many of them are there already, -1: the table has been `next`, nothing is to be done.
+  // DPI_E_IO names the writer that has it; DPI_E_BAD_MODEL: the table is, or is on its way to, another
+  // content.
+  int32_t (*begin_update)(dpi_store_handle*, int32_t table, const dpi_store_table* next, uint64_t id,
+                          int64_t* done, dpi_store_error* err);
+  // The next n changes: rows, or of a keyed table (rows null) keys that have none any more. done: changes to
+  // the end of these. Durable when it returns as what `write` writes is. DPI_E_CLOSED: another writer has
+  // taken over and nothing was changed.
+  int32_t (*update)(dpi_store_handle*, int32_t table, const int64_t* keys, const unsigned char* rows,
+                    int64_t n, int64_t done, dpi_store_error* err);
+  // Every change has come: from now on the table is `next`, and its sequence number is one more.
+  int32_t (*end_update)(dpi_store_handle*, int32_t table, dpi_store_error* err);
 } dpi_store_api;
 
 #define DPI_STORE_INIT_SYMBOL "dpi_store_init_v1"

@@ -25,7 +25,8 @@ const AtLoad g_kind([] { store_kind(); });
 /// A table with a hole would be called into; the layout says only that the builds agree.
 bool has_every_function(const dpi_store_api& api) {
   return api.settings != nullptr && api.open != nullptr && api.close != nullptr && api.fetch != nullptr &&
-         api.write != nullptr && api.complete != nullptr && api.stat != nullptr && api.drop != nullptr;
+         api.write != nullptr && api.complete != nullptr && api.stat != nullptr && api.drop != nullptr &&
+         api.begin_update != nullptr && api.update != nullptr && api.end_update != nullptr;
 }
 
 std::unique_ptr<backend::LoadedPlugin> load_store(backend::PluginLibrary& lib, const std::string& name,

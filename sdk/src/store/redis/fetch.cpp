@@ -81,7 +81,7 @@ Status ask(Exchange& exchange, const Table& t, const dpi_store_fetch& r, bool fr
     Command& c = batch->commands[i];
     c.slot = t.partition_slot(piece.partition);
     c.text = hmget(t, piece, r.keys, which);
-    c.sink = &batch->sinks.emplace_back(static_cast<size_t>(t.row_bytes()), which, r.rows, piece.sealed);
+    c.sink = &batch->sinks.emplace_back(t.form(), which, r.rows, piece.sealed);
     c.from_replica = from_replica;
   }
   return exchange.run(batch->commands);
@@ -125,10 +125,32 @@ void tell_found(const Batch& batch, uint64_t* found) {
   for (const int32_t i : batch.which) found[i / 64] |= uint64_t{1} << (i % 64);
   for (const RowsSink& sink : batch.sinks) {
     for (const int32_t i : sink.absent()) found[i / 64] &= ~(uint64_t{1} << (i % 64));
+    for (const int32_t i : sink.gone()) found[i / 64] &= ~(uint64_t{1} << (i % 64));
   }
 }
 
+// Rows of updates behind the content that the reader asked for; the last one's key and its update.
+struct Newer {
+  int64_t rows = 0, sequence = 0;
+  int32_t at = -1;
+
+  void add(const Batch& batch) {
+    for (const RowsSink& sink : batch.sinks) {
+      rows += sink.newer();
+      if (sink.newest() > sequence) sequence = sink.newest(), at = sink.newer_at();
+    }
+  }
+};
+
 }  // namespace
+
+// What a model reads that runs while its table becomes another one.
+Status Store::updated_since(const Table& t, int64_t key, int64_t sequence) {
+  return t.error(Code::kBadModel, "the row of key " + std::to_string(key) + " is of update " +
+                                      std::to_string(sequence) + ", the model's content " +
+                                      t.content().substr(0, 12) + "... is of update " +
+                                      std::to_string(t.sequence()) + kUpdatedHint);
+}
 
 Status Store::fetch(const dpi_store_fetch& r) {
   if (r.table < 0 || r.table >= static_cast<int32_t>(tables_.size()) || r.n < 0 ||
@@ -140,11 +162,19 @@ Status Store::fetch(const dpi_store_fetch& r) {
     const Settings& s = cluster_.settings();
     Exchange exchange(cluster_, r.deadline_ns != 0 ? r.deadline_ns : monotonic_ns() + s.timeout_ns, false);
     Batch first = all_keys(t, r);
-    DPI_RETURN_IF_ERROR(ask(exchange, t, r, s.replicas, &first));
+    // A replica may be behind an update that its master has had.
+    DPI_RETURN_IF_ERROR(ask(exchange, t, r, s.replicas && t.sequence() == 0, &first));
     DPI_ASSIGN_OR_RETURN(Batch second, second_look(t, first));
     DPI_RETURN_IF_ERROR(ask(exchange, t, r, false, &second));
     for (size_t i = 0; i < second.pieces.size(); ++i)
       DPI_RETURN_IF_ERROR(check(t, second.pieces[i], second.sinks[i]));
+    Newer newer;
+    newer.add(first);
+    newer.add(second);
+    if (newer.rows > 0) {
+      if (!t.stale()) return updated_since(t, r.keys[newer.at], newer.sequence);
+      newer_[static_cast<size_t>(r.table)].fetch_add(newer.rows, std::memory_order_relaxed);
+    }
     tell_found(first, r.found);
     tell_found(second, r.found);
     return {};

@@ -67,6 +67,20 @@ int32_t drop(dpi_store_handle* h, int32_t table, dpi_store_error* err) {
   return guarded(err, [&] { return h->store->drop(table); });
 }
 
+int32_t begin_update(dpi_store_handle* h, int32_t table, const dpi_store_table* next, uint64_t id,
+                     int64_t* done, dpi_store_error* err) {
+  return guarded(err, [&] { return h->store->begin_update(table, *next, id, done); });
+}
+
+int32_t update(dpi_store_handle* h, int32_t table, const int64_t* keys, const unsigned char* rows, int64_t n,
+               int64_t done, dpi_store_error* err) {
+  return guarded(err, [&] { return h->store->update(table, keys, rows, n, done); });
+}
+
+int32_t end_update(dpi_store_handle* h, int32_t table, dpi_store_error* err) {
+  return guarded(err, [&] { return h->store->end_update(table); });
+}
+
 }  // namespace
 
 extern "C" {
@@ -85,6 +99,9 @@ __attribute__((visibility("default"))) int32_t dpi_store_init_v1(uint32_t abi_ve
   out->complete = complete;
   out->stat = stat;
   out->drop = drop;
+  out->begin_update = begin_update;
+  out->update = update;
+  out->end_update = end_update;
   return 0;
 }
 

@@ -69,15 +69,19 @@ bool TreeSink::on_item(const Item& item) {
   return true;
 }
 
-RowsSink::RowsSink(size_t row_bytes, std::span<const int32_t> which, unsigned char* const* rows, bool sealed)
-    : ReplySink(std::max<size_t>(row_bytes, 4096)),
-      row_bytes_(row_bytes),
+RowsSink::RowsSink(const ValueForm& form, std::span<const int32_t> which, unsigned char* const* rows,
+                   bool sealed)
+    : ReplySink(std::max<size_t>(form.changed_bytes(), 4096)),
+      form_(form),
       which_(which),
       rows_(rows),
       sealed_(sealed) {}
 
 void RowsSink::on_start() {
   absent_.clear();
+  gone_.clear();
+  newer_ = newest_ = 0;
+  newer_at_ = -1;
   seal_.clear();
   wrong_length_ = -1;
 }
@@ -95,12 +99,32 @@ bool RowsSink::on_field(const Item& item) {
     seal_ = item.text;
   } else if (item.kind == Item::kNil) {
     absent_.push_back(which_[i]);
-  } else if (item.text.size() != row_bytes_) {
+  } else if (!take_value(item.text, which_[i])) {
     wrong_length_ = static_cast<int64_t>(item.text.size());
-  } else {
-    std::memcpy(rows_[which_[i]], item.text.data(), row_bytes_);
   }
   return true;
+}
+
+bool RowsSink::take_value(std::string_view value, int32_t which) {
+  if (value.size() == form_.gone_bytes) {
+    gone_.push_back(which);
+    take_sequence(value.data(), which);
+    return true;
+  }
+  const bool changed = value.size() == form_.changed_bytes();
+  if (!changed && value.size() != form_.row_bytes) return false;
+  std::memcpy(rows_[which], value.data(), form_.row_bytes);
+  if (changed) take_sequence(value.data() + form_.row_bytes, which);
+  return true;
+}
+
+void RowsSink::take_sequence(const char* bytes, int32_t which) {
+  int64_t sequence = 0;
+  for (int i = 7; i >= 0; --i) sequence = sequence << 8 | static_cast<unsigned char>(bytes[i]);
+  if (sequence <= form_.sequence) return;
+  ++newer_;
+  newer_at_ = which;
+  newest_ = std::max(newest_, sequence);
 }
 
 }  // namespace dpi::redis

@@ -70,14 +70,29 @@ class TreeSink final : public ReplySink {
   size_t spent_ = 0;
 };
 
+/// How values of a partition are told apart by their length: a row as it was loaded, a row with the number of
+/// the update that changed it, the number of the update since which there is none.
+struct ValueForm {
+  size_t row_bytes = 0, gone_bytes = 0;
+  int64_t sequence = 0;  // updates behind this one are newer than the reader's content
+
+  size_t changed_bytes() const { return row_bytes + 8; }
+};
+
 /// The answer to HMGET: rows to where they belong. With `sealed` one more field is at the end, which tells
 /// that its partition is whole.
 class RowsSink final : public ReplySink {
  public:
-  RowsSink(size_t row_bytes, std::span<const int32_t> which, unsigned char* const* rows, bool sealed);
+  RowsSink(const ValueForm& form, std::span<const int32_t> which, unsigned char* const* rows, bool sealed);
 
   /// Of the answer that came: which have no row, positions in `which`.
   const std::vector<int32_t>& absent() const { return absent_; }
+  /// Which have none because an update says so: that needs no seal to be believed.
+  const std::vector<int32_t>& gone() const { return gone_; }
+  /// How many are of newer updates than the reader's; which one, and of which update; -1, 0 = none.
+  int64_t newer() const { return newer_; }
+  int32_t newer_at() const { return newer_at_; }
+  int64_t newest() const { return newest_; }
   const std::string& seal() const { return seal_; }
   /// -1, or the length of a value that is no row.
   int64_t wrong_length() const { return wrong_length_; }
@@ -87,11 +102,16 @@ class RowsSink final : public ReplySink {
   void on_start() override;
   bool on_field(const Item& item);
 
-  const size_t row_bytes_;
+  bool take_value(std::string_view value, int32_t which);
+  void take_sequence(const char* bytes, int32_t which);
+
+  const ValueForm form_;
   const std::span<const int32_t> which_;
   unsigned char* const* const rows_;
   const bool sealed_;
-  std::vector<int32_t> absent_;
+  std::vector<int32_t> absent_, gone_;
+  int64_t newer_ = 0, newest_ = 0;
+  int32_t newer_at_ = -1;
   std::string seal_;
   int64_t wrong_length_ = -1;
 };

@@ -9,7 +9,7 @@ namespace dpi::redis {
 
 const char kSettingNames[] =
     "address, user, password, replicas, connections, partitions, write_replicas, timeout_ms, "
-    "connect_timeout_ms, write_timeout_ms, tls";
+    "connect_timeout_ms, write_timeout_ms, lease_ms, tls";
 
 namespace {
 
@@ -66,6 +66,7 @@ Status set_one(std::string_view key, std::string_view value, Settings* s) {
   if (key == "timeout_ms") return number(key, value, 1, kHour, kMs, &s->timeout_ns);
   if (key == "connect_timeout_ms") return number(key, value, 1, kHour, kMs, &s->connect_timeout_ns);
   if (key == "write_timeout_ms") return number(key, value, 1, kHour, kMs, &s->write_timeout_ns);
+  if (key == "lease_ms") return number(key, value, 10, kHour, kMs, &s->lease_ns);
   if (key == "tls")
     return unsupported(
         "setting 'tls': this client has no TLS; run stunnel beside the program and give its "

@@ -33,6 +33,7 @@ struct Settings {
   uint64_t timeout_ns = 1'000'000'000;          // of a fetch without a deadline, and of what open asks
   uint64_t connect_timeout_ns = 1'000'000'000;  // of one connection with its AUTH
   uint64_t write_timeout_ns = 30'000'000'000;   // of one block of writing, failovers included
+  uint64_t lease_ns = 10'000'000'000;  // a writer that is silent for so long may be followed by another
 };
 
 /// The keys that parse_settings knows, parted by ", ".

@@ -1,9 +1,13 @@
 #include "store/redis/store.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <random>
 #include <set>
 
 #include "base/clock.hpp"
+#include "base/printable.hpp"
 #include "base/text.hpp"
 
 namespace dpi::redis {
@@ -13,13 +17,30 @@ constexpr int64_t kPartitionsAtOnce = 2048;
 
 const char kLoadIt[] = "load it with `dpi store load`";
 
+/// "HOST process PID RANDOM": what a refused writer is told, unlike any other one's.
+std::string make_token() {
+  char host[65] = "?";
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '?';
+  std::random_device random;
+  return printable(host) + " process " + std::to_string(getpid()) + " " + hex_text(random()).substr(2);
+}
+
 }  // namespace
+
+const char kUpdatedHint[] =
+    "; load the model of the table's version, or accept rows of later versions with option "
+    "table.NAME.update=stale";
+
+Store::Store(Settings settings, bool writes)
+    : cluster_(std::move(settings)), writes_(writes), token_(make_token()) {}
 
 Result<std::unique_ptr<Store>> Store::open(const dpi_store_options& options, const dpi_store_table* tables,
                                            int32_t n_tables) {
   DPI_ASSIGN_OR_RETURN(Settings settings, parse_settings(options));
-  std::unique_ptr<Store> s(new Store(std::move(settings)));
-  s->writes_ = options.mode == DPI_STORE_WRITE;
+  std::unique_ptr<Store> s(new Store(std::move(settings), options.mode != DPI_STORE_READ));
+  s->updates_ = options.mode == DPI_STORE_UPDATE;
+  s->under_way_.resize(static_cast<size_t>(n_tables));
+  s->newer_ = std::make_unique<std::atomic<int64_t>[]>(static_cast<size_t>(n_tables));
   for (int32_t i = 0; i < n_tables; ++i) {
     DPI_ASSIGN_OR_RETURN(Table t, Table::make(tables[i]));
     s->tables_.push_back(std::move(t));
@@ -62,21 +83,45 @@ Result<TableRecord> Store::record_of(const Table& t, bool patient) {
   return t.read_record(sink.reply());
 }
 
+Result<TableRecord> Store::find_record(Table& t, bool patient) {
+  DPI_ASSIGN_OR_RETURN(TableRecord record, record_of(t, patient));
+  if (record.at.empty()) return record;
+  t.set_place(record.at);
+  t.set_sequence(record.sequence);
+  return record_of(t, patient);
+}
+
 Status Store::check_for_reading(Table& t) {
-  DPI_ASSIGN_OR_RETURN(const TableRecord record, record_of(t, false));
+  DPI_ASSIGN_OR_RETURN(const TableRecord record, find_record(t, false));
   if (!record.there) return t.error(Code::kNotFound, std::string("is not there; ") + kLoadIt);
   if (!record.complete)
     return t.error(Code::kNotFound, "has " + std::to_string(record.written) + " of " +
                                         std::to_string(t.rows()) + " rows and is not complete; " + kLoadIt +
                                         ", which goes on where it was");
+  DPI_RETURN_IF_ERROR(check_now(t, record));
   t.set_partitions(record.partitions);
-  DPI_ASSIGN_OR_RETURN(const int64_t rows, count_rows(t, true, false));
-  if (rows == t.rows()) return {};
-  return t.error(Code::kNotFound, "has " + std::to_string(rows) + " of " + std::to_string(t.rows()) +
+  const bool quiet = record.next.empty();
+  DPI_ASSIGN_OR_RETURN(const int64_t rows, count_rows(t, true, quiet ? record.sequence : 0, false));
+  if (rows == record.rows || !quiet) return {};
+  return t.error(Code::kNotFound, "has " + std::to_string(rows) + " of " + std::to_string(record.rows) +
                                       " rows: some were lost; drop it and " + kLoadIt);
 }
 
-Result<int64_t> Store::count_rows(const Table& t, bool sealed, bool patient) {
+// Is the table what the reader asked for, or may it be what it is?
+Status Store::check_now(Table& t, const TableRecord& record) {
+  const std::string now = record.now.substr(0, 12) + "... by update " + std::to_string(record.sequence);
+  if (record.now == t.content()) {
+    t.set_sequence(record.sequence);
+    if (record.next.empty() || t.stale()) return {};
+    return t.error(Code::kNotFound, "content " + now + ", is becoming " + record.next.substr(0, 12) +
+                                        "... and not whole; `dpi store update` ends it" + kUpdatedHint);
+  }
+  if (t.stale() && t.sequence() <= record.sequence) return {};
+  return t.error(Code::kNotFound, "content " + t.content().substr(0, 12) + "... of update " +
+                                      std::to_string(t.sequence()) + " has become " + now + kUpdatedHint);
+}
+
+Result<int64_t> Store::count_rows(const Table& t, bool sealed, int64_t sequence, bool patient) {
   int64_t rows = 0;
   for (int64_t first = 0; first < t.partitions(); first += kPartitionsAtOnce) {
     const int64_t n = std::min(kPartitionsAtOnce, t.partitions() - first);
@@ -87,17 +132,21 @@ Result<int64_t> Store::count_rows(const Table& t, bool sealed, bool patient) {
       const int64_t p = first + static_cast<int64_t>(i / 2);
       const std::string key = t.partition_key(p);
       commands[i].slot = t.partition_slot(p);
-      commands[i].text = i % 2 == 0 ? command({"HLEN", key}) : command({"HGET", key, kSealField});
-      commands[i].sink = &sinks.emplace_back(i % 2 == 0 ? Item::kInteger : Item::kText);
+      commands[i].text =
+          i % 2 == 0 ? command({"HLEN", key}) : command({"HMGET", key, kSealField, kUpdateField});
+      commands[i].sink = &sinks.emplace_back(i % 2 == 0 ? Item::kInteger : Item::kArray);
     }
     DPI_RETURN_IF_ERROR(say(commands, patient));
     for (size_t i = 0; i < commands.size(); i += 2) {
-      const Reply &length = sinks[i].reply(), &seal = sinks[i + 1].reply();
-      const bool has = seal.kind == Item::kText;
-      if (sealed && seal.text != t.seal())
+      const std::vector<Reply>& said = sinks[i + 1].reply().items;
+      const bool seal = said.size() == 2 && said[0].kind == Item::kText;
+      const bool updated = said.size() == 2 && said[1].kind == Item::kText;
+      PartitionUpdate update;
+      const bool sane = !updated || read_partition_update(said[1].text, &update);
+      if (!sane || (sealed && (!seal || said[0].text != t.seal() || update.sequence < sequence)))
         return t.error(Code::kNotFound, "partition " + std::to_string(first + static_cast<int64_t>(i / 2)) +
                                             " is gone or not whole; drop the table and " + kLoadIt);
-      rows += length.value - (has ? 1 : 0);
+      rows += sinks[i].reply().value - (seal ? 1 : 0) - (updated ? 1 : 0) - update.gone;
     }
   }
   return rows;

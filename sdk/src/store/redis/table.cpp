@@ -48,9 +48,19 @@ Result<Table> Table::make(const dpi_store_table& d) {
   if (d.rows < 0 || d.row_bytes < 1 || d.row_bytes > (64 << 20))
     return t.error(Code::kInvalidArgument,
                    "rows of " + std::to_string(d.row_bytes) + " bytes are not stored");
-  t.prefix_ = "dpi1:{" + t.content_ + ":" + hex_text(fnv1a(t.name_)).substr(2) + ":";
-  t.record_key_ = t.prefix_ + "table}";
+  t.stale_ = d.stale != 0;
+  t.set_place(t.content_);
   return t;
+}
+
+void Table::set_place(const std::string& place) {
+  place_ = place;
+  prefix_ = "dpi1:{" + place + ":" + hex_text(fnv1a(name_)).substr(2) + ":";
+  record_key_ = prefix_ + "table}";
+}
+
+std::string Table::record_key_of(const std::string& content) const {
+  return "dpi1:{" + content + ":" + hex_text(fnv1a(name_)).substr(2) + ":table}";
 }
 
 Status Table::error(Code code, const std::string& what) const {
@@ -73,6 +83,20 @@ std::string Table::write_record(const TableRecord& r) const {
                   "complete",   n(r.complete)});
 }
 
+std::string Table::write_alias(const std::string& place, int64_t sequence) const {
+  const auto n = [](int64_t v) { return std::to_string(v); };
+  return command({"HSET",      record_key_of(content_),
+                  "name",      name_,
+                  "content",   content_,
+                  "dim",       n(dim_),
+                  "dtype",     n(dtype_),
+                  "row_bytes", n(row_bytes_),
+                  "rows",      n(rows_),
+                  "keyed",     n(keyed_),
+                  "at",        place,
+                  "sequence",  n(sequence)});
+}
+
 Result<TableRecord> Table::read_record(const Reply& reply) const {
   TableRecord r;
   if (reply.kind != Item::kArray || reply.items.size() % 2 != 0)
@@ -80,13 +104,15 @@ Result<TableRecord> Table::read_record(const Reply& reply) const {
   if (reply.items.empty()) return r;
   std::map<std::string, std::string> f;
   for (size_t i = 0; i < reply.items.size(); i += 2) f[reply.items[i].text] = reply.items[i + 1].text;
+  // Of the place of a table that has become another content rows are counted as those of what it is now.
+  const bool moved = place_ != content_;
   const std::pair<const char*, std::string> same[] = {
       {"name", name_},
-      {"content", content_},
+      {"content", place_},
       {"dim", std::to_string(dim_)},
       {"dtype", std::to_string(dtype_)},
       {"row_bytes", std::to_string(row_bytes_)},
-      {"rows", std::to_string(rows_)},
+      {"rows", moved ? f["rows"] : std::to_string(rows_)},
       {"keyed", keyed_ ? "1" : "0"},
   };
   for (const auto& [key, expected] : same) {
@@ -95,17 +121,41 @@ Result<TableRecord> Table::read_record(const Reply& reply) const {
                                         ", expected " + in_quotes(expected) +
                                         "; drop it there and load it again with `dpi store load`");
   }
-  int32_t complete = 0;
-  r.there = read_number(f, "partitions", 10, &r.partitions) && read_number(f, "written", 10, &r.written) &&
-            read_number(f, "digest", 16, &r.digest) && read_number(f, "complete", 10, &complete);
-  r.complete = complete == 1;
-  const bool sane = r.partitions >= 1 && r.partitions <= kMostPartitions && r.written >= 0 &&
-                    r.written <= rows_ && (!r.complete || r.written == rows_);
-  if (!r.there || !sane)
-    return error(Code::kBadModel, "what Redis says of it (" + record_key_ +
-                                      ") makes no sense; drop it there "
-                                      "and load it again with `dpi store load`");
+  DPI_RETURN_IF_ERROR(read_numbers(f, &r));
   return r;
+}
+
+Status Table::read_numbers(const std::map<std::string, std::string>& f, TableRecord* r) const {
+  const auto text = [&f](const char* name) {
+    const auto at = f.find(name);
+    return at == f.end() ? std::string() : at->second;
+  };
+  const auto optional = [&](const char* name, int base, auto* out) {
+    return f.count(name) == 0 || read_number(f, name, base, out);
+  };
+  bool sane = optional("sequence", 10, &r->sequence) && r->sequence >= 0;
+  r->at = text("at");
+  r->there = sane && !r->at.empty();
+  if (r->there && place_ == content_ && is_content(r->at)) return {};
+  int32_t complete = 0;
+  r->there = read_number(f, "partitions", 10, &r->partitions) && read_number(f, "written", 10, &r->written) &&
+             read_number(f, "digest", 16, &r->digest) && read_number(f, "complete", 10, &complete) &&
+             read_number(f, "rows", 10, &r->rows);
+  const int64_t loaded = r->rows;
+  r->complete = complete == 1;
+  r->now = f.count("now") == 0 ? place_ : text("now");
+  r->next = text("next");
+  r->before = text("before");
+  sane = sane && r->at.empty() && is_content(r->now) && (r->next.empty() || is_content(r->next)) &&
+         optional("now_rows", 10, &r->rows) && optional("next_rows", 10, &r->next_rows) &&
+         optional("done", 10, &r->done) && optional("update", 16, &r->update) &&
+         optional("fence", 10, &r->fence) && r->rows >= 0 && r->next_rows >= 0 && r->done >= 0;
+  sane = sane && r->partitions >= 1 && r->partitions <= kMostPartitions && r->written >= 0 &&
+         r->written <= loaded && (!r->complete || r->written == loaded);
+  if (r->there && sane) return {};
+  return error(Code::kBadModel, "what Redis says of it (" + record_key_ +
+                                    ") makes no sense; drop it there "
+                                    "and load it again with `dpi store load`");
 }
 
 void Table::set_partitions(int64_t n) {
@@ -130,6 +180,17 @@ int64_t choose_partitions(int64_t rows, int64_t masters) {
   const int64_t spread = std::min(8 * masters, rows / 1000);
   return std::clamp<int64_t>(std::max(parts_of(kRowsOfPartition), masters > 1 ? spread : 1), 1,
                              kMostPartitions);
+}
+
+bool read_partition_update(std::string_view text, PartitionUpdate* out) {
+  const char *at = text.data(), *const end = at + text.size();
+  for (int64_t* number : {&out->fence, &out->sequence, &out->gone}) {
+    if (number != &out->fence && (at == end || *at++ != ' ')) return false;
+    const auto [stop, error] = std::from_chars(at, end, *number);
+    if (error != std::errc() || *number < 0) return false;
+    at = stop;
+  }
+  return at == end;
 }
 
 Field::Field(int64_t key) {

@@ -1,8 +1,12 @@
 // Rows -> Redis: HSET in blocks, then the record says how far it is. A writer that is killed in between
 // writes the same rows again, which changes nothing.
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <sstream>
 
+#include "base/printable.hpp"
+#include "store/redis/slots.hpp"
 #include "store/redis/store.hpp"
 
 namespace dpi::redis {
@@ -46,6 +50,7 @@ Result<Table*> Store::to_write(int32_t table) {
   if (table < 0 || table >= static_cast<int32_t>(tables_.size()))
     return invalid_argument("redis: no such table");
   if (!writes_) return invalid_argument("redis: is open for reading");
+  if (updates_) return invalid_argument("redis: is open for changing complete tables");
   return &tables_[static_cast<size_t>(table)];
 }
 
@@ -58,9 +63,22 @@ Status Store::write_record(const Table& t, const TableRecord& record) {
   return say({&c, 1}, true);
 }
 
+Status Store::write_incomplete(const Table& t) {
+  TreeSink sink(Item::kInteger);
+  Command c;
+  c.slot = slot_of(t.record_key());
+  c.text = command({"HSET", t.record_key(), "complete", "0"});
+  c.sink = &sink;
+  return say({&c, 1}, true);
+}
+
 // Makes the record if there is none, and learns the partitions from the one that is there.
 Status Store::begin(Table& t, TableRecord* record) {
-  DPI_ASSIGN_OR_RETURN(*record, record_of(t, true));
+  DPI_ASSIGN_OR_RETURN(*record, find_record(t, true));
+  if (record->there && record->now != t.content())
+    return t.error(Code::kInvalidArgument, "content " + t.content().substr(0, 12) + "... has become " +
+                                               record->now.substr(0, 12) +
+                                               "... by updates; drop it by that bundle first");
   if (!record->there) {
     const int64_t wished = cluster_.settings().partitions;
     record->there = true;
@@ -133,7 +151,7 @@ Status Store::complete(int32_t table) {
       return t->error(Code::kInvalidArgument,
                       "has " + std::to_string(record.written) + " of " + std::to_string(t->rows()) + " rows");
     // A server that came back without its latest writes, or a key that came twice.
-    DPI_ASSIGN_OR_RETURN(const int64_t rows, count_rows(*t, false, true));
+    DPI_ASSIGN_OR_RETURN(const int64_t rows, count_rows(*t, false, 0, true));
     if (rows != t->rows())
       return t->error(Code::kIo, "Redis has " + std::to_string(rows) + " of the " +
                                      std::to_string(t->rows()) +
@@ -147,33 +165,59 @@ Status Store::complete(int32_t table) {
   return s.ok() ? s : within(std::move(s), *t);
 }
 
+// By now the table may have become another content than when it was opened.
 Status Store::stat(int32_t table, dpi_store_stat* out) {
   if (table < 0 || table >= static_cast<int32_t>(tables_.size()))
     return invalid_argument("redis: no such table");
-  const Table& t = tables_[static_cast<size_t>(table)];
-  auto record = record_of(t, false);
-  if (!record.ok()) return within(std::move(record).status(), t);
-  *out = {record->written, -1, record->complete ? 1 : 0, record->digest};
-  return {};
+  Table& t = tables_[static_cast<size_t>(table)];
+  const auto work = [&]() -> Status {
+    DPI_ASSIGN_OR_RETURN(const TableRecord r, find_record(t, false));
+    std::memset(out, 0, sizeof *out);
+    out->rows = r.sequence > 0 ? r.rows : r.written;
+    out->bytes = -1;
+    out->complete = r.complete && r.next.empty() ? 1 : 0;
+    out->digest = r.digest;
+    out->sequence = r.sequence;
+    out->updating = r.next.empty() ? 0 : 1;
+    out->newer = newer_[static_cast<size_t>(table)].load(std::memory_order_relaxed);
+    copy_printable((r.there ? r.now : t.content()).c_str(), out->content, sizeof out->content);
+    if (r.next.empty()) return {};
+    DPI_ASSIGN_OR_RETURN(const std::string who, writer_of(t));
+    copy_printable(who.c_str(), out->writer, sizeof out->writer);
+    return {};
+  };
+  Status s = work();
+  return s.ok() ? s : within(std::move(s), t);
+}
+
+Status Store::unlink(const std::string& key) {
+  TreeSink sink(Item::kInteger);
+  Command c;
+  c.slot = slot_of(key);
+  c.text = command({"UNLINK", key});
+  c.sink = &sink;
+  return say({&c, 1}, true);
 }
 
 Status Store::drop(int32_t table) {
   DPI_ASSIGN_OR_RETURN(Table* const t, to_write(table));
   const auto work = [&]() -> Status {
-    DPI_ASSIGN_OR_RETURN(TableRecord record, record_of(*t, true));
+    DPI_ASSIGN_OR_RETURN(TableRecord record, find_record(*t, true));
     if (!record.there) return {};
+    if (record.now != t->content() && record.next != t->content())
+      return t->error(Code::kInvalidArgument, "content " + t->content().substr(0, 12) + "... has become " +
+                                                  record.now.substr(0, 12) +
+                                                  "... by updates; drop it by that bundle");
     if (t->partitions() != record.partitions) t->set_partitions(record.partitions);
     // Not complete from now on; the record goes last, since it says which partitions there are.
-    record.complete = false;
-    DPI_RETURN_IF_ERROR(write_record(*t, record));
+    DPI_RETURN_IF_ERROR(write_incomplete(*t));
     DPI_RETURN_IF_ERROR(
         each_partition(*t, [&](int64_t p) { return command({"UNLINK", t->partition_key(p)}); }));
-    TreeSink sink(Item::kInteger);
-    Command c;
-    c.slot = slot_of(t->record_key());
-    c.text = command({"UNLINK", t->record_key()});
-    c.sink = &sink;
-    return say({&c, 1}, true);
+    std::istringstream names(record.before + " " + record.now + " " + record.next);
+    for (std::string name; names >> name;) {
+      if (name != t->place()) DPI_RETURN_IF_ERROR(unlink(t->record_key_of(name)));
+    }
+    return unlink(t->record_key());
   };
   Status s = work();
   return s.ok() ? s : within(std::move(s), *t);

@@ -93,11 +93,12 @@ Result<std::unique_ptr<Store>> Store::open(const dpi_store_options& options, con
   DPI_ASSIGN_OR_RETURN(Settings settings, read_settings(options));
   std::unique_ptr<Store> store(new Store(std::move(settings)));
   for (int32_t i = 0; i < n_tables; ++i) {
-    store->tables_.push_back({TableSpec(tables[i]), {}, nullptr});
+    store->tables_.push_back({TableSpec(tables[i]), {}, {}, nullptr});
     DPI_RETURN_IF_ERROR(check_spec(store->tables_.back().spec));
   }
   const BlockSignals blocked;  // RocksDB starts threads for loading
-  if (options.mode == DPI_STORE_WRITE) {
+  store->updates_ = options.mode == DPI_STORE_UPDATE;
+  if (options.mode != DPI_STORE_READ) {
     DPI_RETURN_IF_ERROR(store->open_for_writing());
     return store;
   }
@@ -124,14 +125,21 @@ Result<std::vector<std::string>> Store::list_families() const {
   return names;
 }
 
-Status Store::open_families(bool read_only, const std::vector<std::string>& names) {
+/// whole: families that are complete. Nothing but an update adds to their files, which are counted by whoever
+/// reads; so nothing but an update merges them.
+Status Store::open_families(bool read_only, const std::vector<std::string>& names,
+                            const std::vector<std::string>& whole) {
   DPI_RETURN_IF_ERROR(check_files(settings_.path));
   for (rocksdb::ColumnFamilyHandle* f : families_) static_cast<void>(db_->DestroyColumnFamilyHandle(f));
   families_.clear();
   db_.reset();
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   descriptors.reserve(names.size());
-  for (const std::string& name : names) descriptors.emplace_back(name, family_options());
+  for (const std::string& name : names) {
+    descriptors.emplace_back(name, family_options());
+    if (std::find(whole.begin(), whole.end(), name) != whole.end())
+      descriptors.back().options.disable_auto_compactions = true;
+  }
   rocksdb::DB* db = nullptr;
   const rocksdb::DBOptions o = db_options(read_only);
   const rocksdb::Status s =
@@ -159,6 +167,13 @@ Status Store::open_for_reading() {
   }
   DPI_ASSIGN_OR_RETURN(const std::vector<std::string> there, list_families());
   std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
+  const auto missing = [&](const Table& t) {
+    return std::find(there.begin(), there.end(), t.spec.family()) == there.end();
+  };
+  if (std::any_of(tables_.begin(), tables_.end(), missing)) {
+    DPI_RETURN_IF_ERROR(open_families(true, names));
+    DPI_RETURN_IF_ERROR(find_places());
+  }
   for (const Table& t : tables_) {
     const std::string name = t.spec.family();
     if (std::find(there.begin(), there.end(), name) == there.end()) {
@@ -178,31 +193,62 @@ Status Store::read_tables() {
   return {};
 }
 
+/// Those that have become what is asked for since they were loaded.
+Status Store::find_places() {
+  for (Table& t : tables_) {
+    std::optional<Alias> alias;
+    DPI_RETURN_IF_ERROR(alias_of(t.spec, &alias));
+    if (alias) t.spec.place = text_of(alias->place);
+  }
+  return {};
+}
+
+Status Store::alias_of(const TableSpec& spec, std::optional<Alias>* alias) const {
+  std::string bytes;
+  const rocksdb::Status s = db_->Get({}, db_->DefaultColumnFamily(), spec.alias(), &bytes);
+  if (s.IsNotFound()) return {};
+  if (s.ok()) *alias = decode_alias(bytes);
+  return told(s, place(spec));
+}
+
 Status Store::read_table(Table* t) {
   bool found = false;
-  DPI_RETURN_IF_ERROR(record_of(*t, &t->record, &found));
+  DPI_RETURN_IF_ERROR(record_of(t, &found));
   const std::string where = place(t->spec);
   if (!found) return Status(Code::kNotFound, where + ": no rows were written; `dpi store load` writes them");
-  if (Status s = check_shape(t->spec, t->record); !s.ok()) return std::move(s).within(where);
+  if (Status s = check_shape(t->spec, t->record, t->updates); !s.ok()) return std::move(s).within(where);
   if (t->record.complete == 0) {
     return bad_model(where + ": only " + std::to_string(t->record.done) + " of " +
                      std::to_string(t->record.rows) + " rows were written; `dpi store load` goes on");
   }
+  DPI_RETURN_IF_ERROR(check_content(*t));
   t->rows = family(t->spec.family());
-  return count_rows(*t);
+  return t->updates.next[0] != 0 ? Status() : count_rows(*t);
 }
 
-Status Store::record_of(const Table& t, Record* record, bool* found) const {
+/// A table that has become another content, or is on its way to one, is not what was asked for.
+Status Store::check_content(const Table& t) const {
+  const Updates& u = t.updates;
+  const std::string now = u.sequence > 0 ? text_of(u.now) : t.spec.place;
+  if (t.spec.stale || (now == t.spec.content && u.next[0] == 0)) return {};
+  const std::string what =
+      now == t.spec.content
+          ? "is becoming " + text_of(u.next).substr(0, 12) + "... and not whole; `dpi store update` ends it"
+          : "has become " + now.substr(0, 12) + "... by update " + std::to_string(u.sequence);
+  return Status(Code::kNotFound, place(t.spec) + ": content " + t.spec.content.substr(0, 12) + "... " + what +
+                                     "; load the model of the table's version, or accept rows of later "
+                                     "versions with option table.NAME.update=stale");
+}
+
+Status Store::record_of(Table* t, bool* found) const {
   std::string bytes;
-  const std::string name = t.spec.family();
+  const std::string name = t->spec.family();
   const rocksdb::Status s = db_->Get({}, db_->DefaultColumnFamily(), name, &bytes);
   *found = !s.IsNotFound();
   if (!*found) return {};
-  DPI_RETURN_IF_ERROR(told(s, place(t.spec)));
-  const std::optional<Record> read = decode(bytes);
-  if (!read) return Status(Code::kVersion, place(t.spec) + ": was written by another version of the plugin");
-  *record = *read;
-  return {};
+  DPI_RETURN_IF_ERROR(told(s, place(t->spec)));
+  if (decode(bytes, &t->record, &t->updates)) return {};
+  return Status(Code::kVersion, place(t->spec) + ": was written by another version of the plugin");
 }
 
 /// The files say how many rows each has; a list of files that lost some is told by their sum.
@@ -213,9 +259,10 @@ Status Store::count_rows(const Table& t) const {
   }
   uint64_t rows = 0;
   for (const auto& [name, properties] : files) rows += properties->num_entries;
-  if (rows == static_cast<uint64_t>(t.spec.rows)) return {};
+  const int64_t expected = t.updates.sequence > 0 ? t.updates.entries : t.record.rows;
+  if (rows == static_cast<uint64_t>(expected)) return {};
   return bad_model(place(t.spec) + ": is damaged: its files have " + std::to_string(rows) +
-                   " rows, expected " + std::to_string(t.spec.rows) +
+                   " rows, expected " + std::to_string(expected) +
                    "; take the directory away and load its tables again");
 }
 
@@ -236,14 +283,16 @@ Status Store::open_for_writing() {
   writes_ = true;
   int why_not = 0;
   bool marked = false;
-  std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
+  std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName}, whole;
   if (holds_database(settings_.path, &why_not)) {
     DPI_ASSIGN_OR_RETURN(names, list_families());
     // Looked at before anything is written: opening for writing tidies up.
     DPI_RETURN_IF_ERROR(open_families(true, {rocksdb::kDefaultColumnFamilyName}));
     DPI_RETURN_IF_ERROR(check_marker(names.size() > 1, &marked));
+    DPI_RETURN_IF_ERROR(find_places());
+    DPI_ASSIGN_OR_RETURN(whole, complete_families(names));
   }
-  DPI_RETURN_IF_ERROR(open_families(false, names));
+  DPI_RETURN_IF_ERROR(open_families(false, names, whole));
   rocksdb::WriteOptions sync;
   sync.sync = true;
   if (!marked) DPI_RETURN_IF_ERROR(told(db_->Put(sync, kMarker, kMarkerValue), settings_.path));
@@ -251,16 +300,37 @@ Status Store::open_for_writing() {
   return {};
 }
 
+Result<std::vector<std::string>> Store::complete_families(const std::vector<std::string>& names) const {
+  std::vector<std::string> whole;
+  for (const std::string& name : names) {
+    std::string bytes;
+    Record record;
+    Updates updates;
+    const rocksdb::Status s = db_->Get({}, db_->DefaultColumnFamily(), name, &bytes);
+    if (!s.ok() && !s.IsNotFound()) return told(s, settings_.path);
+    if (s.ok() && decode(bytes, &record, &updates) && record.complete != 0) whole.push_back(name);
+  }
+  return whole;
+}
+
 /// Goes on with a table that is there, or begins it. A family without a record is what a drop left.
 Status Store::begin_table(Table* t) {
   bool found = false;
-  DPI_RETURN_IF_ERROR(record_of(*t, &t->record, &found));
+  DPI_RETURN_IF_ERROR(record_of(t, &found));
   const std::string name = t->spec.family();
   t->rows = family(name);
   if (found && t->rows != nullptr) {
-    Status s = check_shape(t->spec, t->record);
-    return s.ok() ? Status() : std::move(s).within(place(t->spec));
+    if (Status s = check_shape(t->spec, t->record, t->updates); !s.ok())
+      return std::move(s).within(place(t->spec));
+    const std::string now = t->updates.sequence > 0 ? text_of(t->updates.now) : t->spec.place;
+    if (updates_ || now == t->spec.content) return {};
+    return invalid_argument(place(t->spec) + ": content " + t->spec.content.substr(0, 12) +
+                            "... has become " + now.substr(0, 12) +
+                            "... by updates; drop it by that bundle first");
   }
+  if (updates_)
+    return Status(Code::kNotFound, place(t->spec) + " of content " + t->spec.content.substr(0, 12) +
+                                       "... is not there; `dpi store load` puts it there");
   if (t->rows != nullptr) DPI_RETURN_IF_ERROR(told(db_->DropColumnFamily(t->rows), place(t->spec)));
   rocksdb::ColumnFamilyHandle* made = nullptr;
   DPI_RETURN_IF_ERROR(told(db_->CreateColumnFamily(family_options(), name, &made), place(t->spec)));

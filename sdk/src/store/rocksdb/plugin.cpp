@@ -78,6 +78,23 @@ int32_t drop(dpi_store_handle* h, int32_t table, dpi_store_error* err) {
   return guarded(err, [&] { return h->store->drop(table); });
 }
 
+int32_t begin_update(dpi_store_handle* h, int32_t table, const dpi_store_table* next, uint64_t id,
+                     int64_t* done, dpi_store_error* err) {
+  return guarded(err, [&]() -> Status {
+    DPI_ASSIGN_OR_RETURN(*done, h->store->begin_update(table, *next, id));
+    return {};
+  });
+}
+
+int32_t update(dpi_store_handle* h, int32_t table, const int64_t* keys, const unsigned char* rows, int64_t n,
+               int64_t done, dpi_store_error* err) {
+  return guarded(err, [&] { return h->store->update(table, keys, rows, n, done); });
+}
+
+int32_t end_update(dpi_store_handle* h, int32_t table, dpi_store_error* err) {
+  return guarded(err, [&] { return h->store->end_update(table); });
+}
+
 }  // namespace
 }  // namespace dpi::rocks
 
@@ -86,6 +103,7 @@ DPI_PLUGIN_EXPORT const char* dpi_store_layout_v1() { return DPI_STORE_LAYOUT; }
 DPI_PLUGIN_EXPORT int32_t dpi_store_init_v1(uint32_t abi_version, dpi_store_api* out) {
   if (abi_version != DPI_STORE_ABI) return static_cast<int32_t>(dpi::Code::kVersion);
   using namespace dpi::rocks;
-  *out = {DPI_STORE_ABI, sizeof(*out), "rocksdb", kSettings, open, close, fetch, write, complete, stat, drop};
+  *out = {DPI_STORE_ABI, sizeof(*out), "rocksdb", kSettings, open,         close,  fetch,
+          write,         complete,     stat,      drop,      begin_update, update, end_update};
   return 0;
 }

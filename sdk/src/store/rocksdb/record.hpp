@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,8 +25,13 @@ struct TableSpec {
   int32_t dtype = 0;
   bool keyed = false;
 
+  std::string place;  // the content that its family is called by: another one when it was updated
+  bool stale = false;
+
   /// "rows/<content>/<name>": tables of other content, or of another name, are others.
-  std::string family() const { return "rows/" + content + "/" + name; }
+  std::string family() const { return "rows/" + place + "/" + name; }
+  /// Under which a table that has become `content` says where it lies.
+  std::string alias() const { return "rows/" + content + "/" + name; }
 };
 
 /// kInvalidArgument: what no table can be.
@@ -42,14 +48,35 @@ struct Record {
   uint64_t digest = 0;
 };
 
+/// What updates have made of a table. Without any all is 0.
+struct Updates {
+  int64_t sequence = 0;  // updates that it has had whole
+  int64_t entries = 0;   // of its files: rows, rows over them, and keys that are gone
+  int64_t rows = 0;
+  int64_t next_rows = 0;
+  int64_t done = 0;  // changes of the one under way
+  uint64_t id = 0;   // of the one under way
+  char now[64] = {};
+  char next[64] = {};  // begins with 0: none is under way
+};
+
+/// Where a table lies that has become another content by update `sequence`.
+struct Alias {
+  int64_t sequence = 0;
+  char place[64] = {};
+};
+
 Record begun(const TableSpec& spec);
 
-/// 56 bytes, little-endian, behind a version.
-std::string encode(const Record& record);
-std::optional<Record> decode(std::string_view bytes);
+/// 56 bytes, little-endian, behind a version; of a table that was updated what is known of that follows.
+std::string encode(const Record& record, const Updates& updates);
+bool decode(std::string_view bytes, Record* record, Updates* updates);
+std::string encode(const Alias& alias);
+std::optional<Alias> decode_alias(std::string_view bytes);
+inline std::string text_of(const char (&content)[64]) { return {content, strnlen(content, sizeof content)}; }
 
 /// kBadModel when the record is of a table of another shape.
-Status check_shape(const TableSpec& spec, const Record& record);
+Status check_shape(const TableSpec& spec, const Record& record, const Updates& updates);
 
 /// A row's key in RocksDB: 8 bytes, the highest first, so that files are in the order of row numbers.
 inline void encode_key(int64_t key, char* to) {

@@ -1,17 +1,21 @@
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/block_signals.hpp"
 #include "store/rocksdb/errors.hpp"
 #include "store/rocksdb/store.hpp"
 
 namespace dpi::rocks {
-namespace {
 
-rocksdb::WriteOptions durable() {
+rocksdb::WriteOptions Store::durable() {
   rocksdb::WriteOptions o;
   o.sync = true;
   return o;
 }
+
+namespace {
 
 /// Keys of a table without keys are the numbers of its rows, so they need no look into the files.
 Status check_numbers(const TableSpec& spec, const Record& record, const int64_t* keys, int64_t n) {
@@ -45,12 +49,17 @@ Status Store::give_up(Status why) {
 
 /// The batch and the record together, on the disk when it returns.
 Status Store::put(Table* t, rocksdb::WriteBatch* batch, const Record& record) {
+  return put(t, batch, record, t->updates);
+}
+
+Status Store::put(Table* t, rocksdb::WriteBatch* batch, const Record& record, const Updates& updates) {
   const BlockSignals blocked;
-  rocksdb::Status s = batch->Put(t->spec.family(), encode(record));
+  rocksdb::Status s = batch->Put(t->spec.family(), encode(record, updates));
   if (s.ok()) s = db_->Write(durable(), batch);
   if (!s.ok()) return give_up(told(s, place(t->spec)));
   const std::lock_guard<std::mutex> lock(mutex_);
   t->record = record;
+  t->updates = updates;
   return {};
 }
 
@@ -60,6 +69,7 @@ Status Store::write(int32_t table, const int64_t* keys, const unsigned char* row
   DPI_RETURN_IF_ERROR(writable(table, &t));
   Record record = t->record;
   const std::string where = place(t->spec);
+  if (updates_) return invalid_argument(where + ": the store is open for changing complete tables");
   if (record.complete != 0 || n > record.rows - record.done) {
     return invalid_argument(where + ": " + std::to_string(n) + " rows more than its " +
                             std::to_string(record.rows) + " after " + std::to_string(record.done));
@@ -111,6 +121,7 @@ Status Store::drop(int32_t table) {
   Table* t = nullptr;
   DPI_RETURN_IF_ERROR(writable(table, &t));
   const BlockSignals blocked;
+  DPI_RETURN_IF_ERROR(drop_aliases(*t));
   rocksdb::Status s = db_->Delete(durable(), t->spec.family());  // first: rows without a record are nobody's
   if (s.ok()) s = db_->DropColumnFamily(t->rows);
   if (!s.ok()) return give_up(told(s, place(t->spec)));
@@ -126,7 +137,16 @@ Result<dpi_store_stat> Store::stat(int32_t table) const {
   dpi_store_stat found{};
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    found = {t.record.done, -1, t.record.complete, t.record.digest};
+    const Updates& u = t.updates;
+    const bool updating = u.next[0] != 0;
+    found.rows = u.sequence > 0 ? u.rows : t.record.done;
+    found.bytes = -1;
+    found.digest = t.record.digest;
+    found.complete = updating ? 0 : t.record.complete;
+    found.sequence = u.sequence;
+    found.updating = updating ? 1 : 0;
+    const std::string now = u.sequence > 0 ? text_of(u.now) : t.spec.place;
+    std::memcpy(found.content, now.data(), std::min(now.size(), sizeof(found.content) - 1));
   }
   uint64_t files = 0, memory = 0;
   if (db_->GetIntProperty(t.rows, rocksdb::DB::Properties::kLiveSstFilesSize, &files) &&

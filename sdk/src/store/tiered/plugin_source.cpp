@@ -16,6 +16,11 @@ Status told(const dpi_store_api& api, int32_t code, const dpi_store_error& err) 
   return Status(known ? static_cast<Code>(code) : Code::kInternal, std::move(text)).native(err.native_code);
 }
 
+dpi_store_table described(const StoredTable& t) {
+  return {t.name.c_str(), t.content.c_str(), t.rows,          t.row_bytes,
+          t.dim,          t.dtype,           t.keyed ? 1 : 0, t.stale ? 1 : 0};
+}
+
 void log_from_store(void* sink, int32_t level, const char* component, const char* message) {
   static_cast<LogSink*>(sink)->write(static_cast<LogLevel>(std::clamp(level, 0, 3)), component, message);
 }
@@ -29,10 +34,7 @@ Result<std::unique_ptr<PluginSource>> PluginSource::open(const store::StorePlugi
   for (const auto& [key, value] : request.settings) settings.push_back({key.c_str(), value.c_str()});
   std::vector<dpi_store_table> tables;
   tables.reserve(request.tables.size());
-  for (const StoredTable& t : request.tables) {
-    tables.push_back(
-        {t.name.c_str(), t.content.c_str(), t.rows, t.row_bytes, t.dim, t.dtype, t.keyed ? 1 : 0});
-  }
+  for (const StoredTable& t : request.tables) tables.push_back(described(t));
   dpi_store_options options{};
   options.struct_size = sizeof(options);
   options.mode = request.mode;
@@ -84,6 +86,28 @@ Result<dpi_store_stat> PluginSource::stat(int32_t table) {
   dpi_store_error err{};
   DPI_RETURN_IF_ERROR(told(api_, api_.stat(handle_, table, &found, &err), err));
   return found;
+}
+
+Result<int64_t> PluginSource::begin_update(int32_t table, const StoredTable& next, uint64_t id) {
+  const dpi_store_table to = described(next);
+  int64_t done = 0;
+  dpi_store_error err{};
+  DPI_RETURN_IF_ERROR(told(api_, api_.begin_update(handle_, table, &to, id, &done, &err), err));
+  return done;
+}
+
+Status PluginSource::update(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows,
+                            int64_t done) {
+  dpi_store_error err{};
+  const auto* bytes = rows.empty() ? nullptr : reinterpret_cast<const unsigned char*>(rows.data());
+  const int32_t code =
+      api_.update(handle_, table, keys.data(), bytes, static_cast<int64_t>(keys.size()), done, &err);
+  return told(api_, code, err);
+}
+
+Status PluginSource::end_update(int32_t table) {
+  dpi_store_error err{};
+  return told(api_, api_.end_update(handle_, table, &err), err);
 }
 
 }  // namespace dpi::tiered

@@ -23,6 +23,7 @@ struct StoredTable {
   int32_t dim = 0;
   int32_t dtype = 0;  // kernels::DType
   bool keyed = false;
+  bool stale = false;  // reading: may have been updated since, and may be while it is read
 };
 
 struct StoreRequest {
@@ -49,6 +50,11 @@ class PluginSource final : public RowSource {
   Status complete(int32_t table);
   Status drop(int32_t table);
   Result<dpi_store_stat> stat(int32_t table);
+  /// Gives how many changes are there already, -1 = the table has been `next`.
+  Result<int64_t> begin_update(int32_t table, const StoredTable& next, uint64_t id);
+  /// rows: one of each key; empty = the keys have none any more.
+  Status update(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows, int64_t done);
+  Status end_update(int32_t table);
 
  private:
   explicit PluginSource(const dpi_store_api& api) : api_(api) {}
