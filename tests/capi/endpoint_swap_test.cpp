@@ -1,11 +1,12 @@
-// Endpoints under load: 16 callers while versions are swapped, rolled back and acquired. No request fails, no
-// batch is of two versions, what a caller is told scored it did, and memory is back at its level. Meant for
-// the sanitizers too: ThreadSanitizer sees here a version that is freed without draining the gate
-// (tests/mutants/runtime/endpoint_undrained); runtime_endpoint_gate_test sees it anywhere.
+// Endpoints under load: 16 callers while versions are swapped, made by deltas, rolled back and acquired. No
+// request fails, no batch is of two versions, what a caller is told scored it did, and memory is back at its
+// level. Meant for the sanitizers too: ThreadSanitizer sees here a version that is freed without draining the
+// gate (tests/mutants/runtime/endpoint_undrained); runtime_endpoint_gate_test sees it anywhere.
 #include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 
 #include "capi/endpoint_support.hpp"
 #include "support/sanitizer.hpp"
@@ -26,6 +27,12 @@ uint64_t resident_bytes() {
 int swaps() {
   if (DPI_UNDER_TSAN || DPI_UNDER_ASAN || device() == "cuda_emu") return 100;
   return 1000;
+}
+
+/// DPI_TEST_DELTAS says otherwise: tests/run.sh --full applies ten thousand.
+int deltas() {
+  const char* asked = std::getenv("DPI_TEST_DELTAS");
+  return asked != nullptr && swaps() == 1000 ? std::max(10, std::atoi(asked)) : swaps();
 }
 
 /// What callers may see: everything else is counted.
@@ -95,6 +102,34 @@ TEST_CASE("16 callers and a thousand swaps: no failed request, no mixed batch, m
             "; ", callers.asked.load(), " requests");
     if (!DPI_UNDER_ASAN && !DPI_UNDER_TSAN) CHECK(after < before + (uint64_t{4} << 20));
     CHECK(dpi_endpoint_version(e.get()) == static_cast<uint64_t>(swaps()) + 1);
+  }
+}
+
+TEST_CASE("16 callers and as many deltas: no failed request, no mixed batch, memory back at its level") {
+  if (versions() == nullptr) return;
+  for (const std::string fold : {"on", "off"}) {
+    CAPTURE(fold);
+    const EndpointPtr e = make_endpoint("deltas", {{"max_contexts", "4"}, {"debug.fold", fold}});
+    set(e.get(), "keep_seconds", fold == "on" ? "0" : "300");
+    set(e.get(), "warm_up_rows", "4");
+    load(e.get(), bundle(0), kTags);
+    Callers callers(e.get(), true);
+    uint64_t number = kTags, before = 0;
+    const int n = deltas();
+    for (int i = 0; i < n; ++i, ++number) {
+      const std::string from = std::to_string(number % kTags);
+      load(e.get(), versions()->path + "/" + from + ".delta", number + 1);
+      if (i != n / 5) continue;
+      malloc_trim(0);
+      before = resident_bytes();
+    }
+    callers.join();
+    malloc_trim(0);
+    const uint64_t after = resident_bytes();
+    MESSAGE("resident ", before >> 10, " KiB after ", n / 5, " deltas, ", after >> 10, " KiB after ", n, "; ",
+            callers.asked.load(), " requests");
+    if (!DPI_UNDER_ASAN && !DPI_UNDER_TSAN) CHECK(after < before + (uint64_t{4} << 20));
+    CHECK(dpi_endpoint_version(e.get()) == number);
   }
 }
 

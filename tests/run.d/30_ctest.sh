@@ -8,4 +8,5 @@ no_area_is_empty() {
   done
 }
 check "every area has tests" no_area_is_empty
+[ "$FULL" != 1 ] || export DPI_TEST_DELTAS=10000
 run_ctest release -LE '^rules$'

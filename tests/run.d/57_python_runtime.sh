@@ -2,6 +2,7 @@
 packages build test parity bindings
 configure release && build release dpi_python_package dpi_cuda_emu score_csv score_batch reference_scores || exit 1
 export DPI_PYTHON="$BUILD/release/python" DPI_BIN="$BUILD/release/bin"
+[ "$FULL" != 1 ] || export DPI_TEST_KILLS=500
 run_pytest tests/python
 # Tiny tables; it ends at the first score that differs between tiers.
 tiers() {

@@ -1,0 +1,88 @@
+"""Deltas by path from Python, and the process that applies them killed at any moment: a new one comes to the same bits by the same files."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from drawn import ROOT
+
+import dpi
+
+TAGS, KILLS = 16, int(os.environ.get("DPI_TEST_KILLS", "50"))
+IDS = np.array([[a, b] for a in range(TAGS) for b in (0, 7, 15)])
+
+# Publishes deltas v2 ... by rename, each applied by an endpoint that follows the folder; says each version it serves.
+SERVE = """
+import os, shutil, sys
+sys.path[:0] = sys.argv[3:]
+import dpi
+made, folder = sys.argv[1:3]
+with dpi.Env() as env, dpi.Endpoint("killed", env=env, device="cpu", max_contexts=1) as e:
+    for key, value in (("follow_ms", "1"), ("keep_seconds", "0"), ("warm_up_rows", "1")):
+        e.set(key, value)
+    e.follow(folder)
+    number = max([int(n[1:].split(".")[0]) for n in os.listdir(folder) if n[0] == "v"])
+    while True:
+        e.wait(number, timeout=60)
+        print(number, flush=True)
+        shutil.copy(f"{made}/{(number - 1) % 16}.delta", f"{folder}/next.part")
+        os.replace(f"{folder}/next.part", f"{folder}/v{number + 1}.delta")
+        number += 1
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("versions")
+    subprocess.run([sys.executable, "-B", ROOT / "tests/capi/make_versions.py", folder], check=True)
+    return folder
+
+
+def scores_of(path, more=()):
+    with dpi.Env() as env, dpi.Endpoint("whole", env=env, device="cpu", max_contexts=1) as e:
+        e.load(path)
+        for delta in more:
+            e.load(delta)
+        return e.predict(IDS).tobytes(), e.status()["digest"]
+
+
+def test_a_delta_is_a_path(made):
+    assert scores_of(made / "3.h5", [made / "3.delta", made / "4.delta"]) == scores_of(made / "5.h5")
+    with dpi.Env() as env, dpi.Endpoint("gap", env=env, device="cpu", max_contexts=1) as e:
+        e.load(made / "3.h5", 7)
+        with pytest.raises(dpi.BadModel, match="5.delta: starts from version [0-9a-f]{64}, .*3.h5 is version [0-9a-f]{64}"):
+            e.load(made / "5.delta")
+        assert e.version == 7
+
+
+def last_number(folder):
+    return max(int(name[1:].split(".")[0]) for name in os.listdir(folder) if name[0] == "v")
+
+
+def test_killed_at_any_moment_and_started_anew(made, tmp_path):
+    want = [scores_of(made / f"{n}.h5") for n in range(TAGS)]
+    shutil.copy(made / "0.h5", tmp_path / "v1.h5")
+    draw, served = random.Random(20), 0
+    for _ in range(KILLS):
+        child = subprocess.Popen([sys.executable, "-c", SERVE, made, tmp_path, *sys.path], stdout=subprocess.PIPE, text=True)
+        first = child.stdout.readline()
+        assert first, child.wait()
+        time.sleep(draw.uniform(0, 0.03))
+        child.send_signal(signal.SIGKILL)
+        child.stdout.read()
+        assert child.wait() == -signal.SIGKILL
+        child.stdout.close()
+        number = last_number(tmp_path)
+        served += number > int(first)
+        with dpi.Env() as env, dpi.Endpoint("anew", env=env, device="cpu", max_contexts=1) as e:
+            e.follow(tmp_path)
+            e.wait(number, timeout=60)
+            assert e.version == number
+            assert (e.predict(IDS).tobytes(), e.status()["digest"]) == want[(number - 1) % TAGS]
+    assert served > KILLS // 4 and last_number(tmp_path) > KILLS  # most were killed between two deltas
