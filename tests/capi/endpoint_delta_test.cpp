@@ -144,10 +144,11 @@ TEST_CASE("what fails any check of a version leaves the old one") {
 
 TEST_CASE("a table that no delta names is neither read nor held twice") {
   if (versions() == nullptr) return;
-  for (const bool shared : {true, false}) {
+  for (const auto& [fold, shared] : {std::pair("off", true), {"on", true}, {"on", false}}) {
+    CAPTURE(fold);
     CAPTURE(shared);
     const EndpointPtr e = make_endpoint(
-        "wide", {{"max_contexts", "1"}, {"debug.fold", "off"}, {"store.share", shared ? "on" : "off"}});
+        "wide", {{"max_contexts", "1"}, {"debug.fold", fold}, {"store.share", shared ? "on" : "off"}});
     load(e.get(), bundle("wide0"), 1);
     const uint64_t before = bytes_read();
     load(e.get(), delta("wide"), 2);

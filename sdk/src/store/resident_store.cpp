@@ -47,7 +47,7 @@ class ResidentStore final : public TableStore {
   bool needs_ids() const override { return false; }
   TableShare share(int32_t table) const override;
   bool has_rows(int32_t table) const override;
-  std::shared_ptr<void> holds(int32_t table) const override;
+  HeldRows holds(int32_t table) const override;
   kernels::TableView view(int32_t table) const;
 
  private:
@@ -58,7 +58,9 @@ class ResidentStore final : public TableStore {
   };
 
   Status check_budget(uint64_t bytes) const;
-  void note_same_blocks();
+  void note_same_rows();
+  bool is_in_same_block(size_t table) const;
+  Status copy_held(size_t table);
   Status allocate();
   Status make_block(size_t block);
   Status leave_given(size_t table, const std::string& why);
@@ -87,6 +89,7 @@ class ResidentStore final : public TableStore {
   ArenaMap map_;
   std::vector<Block> blocks_;
   std::vector<bool> same_;                      // by block: given, and known to hold these rows
+  std::vector<HeldRows> held_;                  // by table: to be copied from there, until seal
   std::vector<bool> shared_;                    // by block, after seal: others may read it
   std::vector<int64_t> ingested_;               // rows that have come, per table
   std::vector<std::vector<float>> scales_;      // kI8, until seal on a device; for nonzero bits
@@ -113,7 +116,7 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
     if (t.tiered) return internal_error("table '" + t.name + "' is tiered, and this store holds plain ones");
   DPI_ASSIGN_OR_RETURN(map_, make_arena_map(tables_, !host()));
   DPI_RETURN_IF_ERROR(check_budget(map_.bytes - sharing_.claims.given_bytes()));
-  note_same_blocks();
+  note_same_rows();
   ingested_.assign(tables_.size(), 0);
   scales_.resize(tables_.size());
   nonzero_.resize(tables_.size());
@@ -123,26 +126,81 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
   return f;
 }
 
-/// A block that was given is the one that each of its tables is known to lie in.
-void ResidentStore::note_same_blocks() {
+/// A block that was given is the one that each of its tables is known to lie in. What is known of a table in
+/// another block is copied.
+void ResidentStore::note_same_rows() {
   same_.assign(map_.blocks.size(), false);
   for (size_t b = 0; b < same_.size(); ++b) same_[b] = sharing_.claims.given(b) != nullptr;
   for (size_t t = 0; t < tables_.size(); ++t) {
     if (tables_[t].tiered || tables_[t].rows == 0) continue;
     const auto b = static_cast<size_t>(map_.tables[t].block);
-    if (same_[b] && tables_[t].same != sharing_.claims.given(b)) same_[b] = false;
+    if (same_[b] && tables_[t].same.memory != sharing_.claims.given(b)) same_[b] = false;
   }
-  for (StoreTable& t : tables_) t.same.reset();
+  held_.assign(tables_.size(), {});
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    StoreTable& spec = tables_[t];
+    HeldRows held = std::exchange(spec.same, {});
+    const bool fits = held.rows != nullptr && !spec.tiered && spec.rows > 0 && held.count == spec.rows &&
+                      held.row_bytes == map_.tables[t].row_bytes && !held.content.empty() &&
+                      held.content == spec.content;
+    if (fits && !is_in_same_block(t)) held_[t] = std::move(held);
+  }
+}
+
+bool ResidentStore::is_in_same_block(size_t table) const {
+  return tables_[table].rows > 0 && same_[static_cast<size_t>(map_.tables[table].block)];
 }
 
 bool ResidentStore::has_rows(int32_t table) const {
   const auto t = static_cast<size_t>(table);
-  return tables_[t].rows > 0 && same_[static_cast<size_t>(map_.tables[t].block)];
+  return is_in_same_block(t) || (t < held_.size() && held_[t].memory != nullptr);
 }
 
-std::shared_ptr<void> ResidentStore::holds(int32_t table) const {
-  const auto b = static_cast<size_t>(map_.tables[static_cast<size_t>(table)].block);
-  return b < shared_.size() && shared_[b] ? blocks_[b].memory : nullptr;
+HeldRows ResidentStore::holds(int32_t table) const {
+  const auto t = static_cast<size_t>(table);
+  const ArenaMap::Table& at = map_.tables[t];
+  const auto b = static_cast<size_t>(at.block);
+  if (b >= shared_.size() || !shared_[b] || tables_[t].tiered) return {};
+  const std::byte* const base = blocks_[b].memory->base();
+  HeldRows held;
+  held.memory = blocks_[b].memory;
+  held.rows = base + at.offset;
+  held.scale = at.scale_offset >= 0 ? base + at.scale_offset : nullptr;
+  held.stride = at.stride;
+  held.count = tables_[t].rows;
+  held.row_bytes = at.row_bytes;
+  held.content = tables_[t].content;
+  return held;
+}
+
+/// As if they came by.
+Status ResidentStore::copy_held(size_t table) {
+  const HeldRows held = std::exchange(held_[table], {});
+  const auto index = static_cast<int32_t>(table);
+  const auto fetch = [&](const std::byte* from, std::byte* to, size_t bytes) -> Status {
+    dpi_backend_error err{};
+    if (!host()) return backend_status(api_->download(device_, to, from, bytes, &err), err, name_of(index));
+    std::memcpy(to, from, bytes);
+    return {};
+  };
+  if (held.scale != nullptr) {
+    std::vector<float> scale(static_cast<size_t>(held.count));
+    DPI_RETURN_IF_ERROR(
+        fetch(held.scale, reinterpret_cast<std::byte*>(scale.data()), scale.size() * sizeof(float)));
+    DPI_RETURN_IF_ERROR(ingest_scale(index, scale));
+  }
+  const int64_t most = std::max<int64_t>(1, kStagingBytes / held.stride);
+  std::vector<std::byte> rows;
+  const auto row = static_cast<size_t>(held.row_bytes), stride = static_cast<size_t>(held.stride);
+  for (int64_t first = 0; first < held.count; first += most) {
+    const auto n = static_cast<size_t>(std::min(most, held.count - first));
+    rows.resize((n - 1) * stride + row);
+    DPI_RETURN_IF_ERROR(fetch(held.rows + first * held.stride, rows.data(), rows.size()));
+    for (size_t r = 1; r < n && row != stride; ++r)
+      std::memmove(rows.data() + r * row, rows.data() + r * stride, row);
+    DPI_RETURN_IF_ERROR(ingest(index, first, static_cast<int64_t>(n), std::span(rows).first(n * row)));
+  }
+  return {};
 }
 
 Status ResidentStore::allocate() {
@@ -350,12 +408,14 @@ Status ResidentStore::ingest_scale(int32_t table, std::span<const float> scale) 
 
 Status ResidentStore::seal() {
   DPI_RETURN_IF_ERROR(allocate());
+  for (size_t t = 0; t < held_.size(); ++t)
+    if (held_[t].memory != nullptr) DPI_RETURN_IF_ERROR(copy_held(t));
   DPI_RETURN_IF_ERROR(stream_.drain());
   stream_.close();
   dpi_backend_error err{};
   for (size_t t = 0; t < tables_.size(); ++t) {
     const auto index = static_cast<int32_t>(t);
-    if (has_rows(index)) continue;
+    if (is_in_same_block(t)) continue;
     if (ingested_[t] != tables_[t].rows) {
       return internal_error(name_of(index) + ": " + std::to_string(ingested_[t]) + " of " +
                             std::to_string(tables_[t].rows) + " rows came");
@@ -371,6 +431,7 @@ Status ResidentStore::seal() {
   std::vector<std::vector<float>>().swap(scales_);
   std::vector<std::vector<uint64_t>>().swap(nonzero_);
   std::vector<std::byte>().swap(staging_);
+  std::vector<HeldRows>().swap(held_);
   for (size_t b = 0; b < blocks_.size(); ++b) {
     shared_.push_back(sharing_.claims.may_share(b));
     if (!blocks_[b].given) sharing_.claims.publish(b, blocks_[b].memory);

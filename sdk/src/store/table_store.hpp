@@ -29,6 +29,18 @@
 
 namespace dpi {
 
+/// Rows of a table in a store's memory, which stays as long as this does.
+struct HeldRows {
+  std::shared_ptr<void> memory;  // null: nothing is held, or nobody else may have it
+  const std::byte* rows =
+      nullptr;  // where the device reads them; null: only the memory as a whole can be had
+  const std::byte* scale = nullptr;
+  int64_t stride = 0;
+  int64_t count = 0;
+  int64_t row_bytes = 0;
+  std::string content;  // StoreTable::content
+};
+
 struct StoreTable {
   std::string name;
   int64_t rows = 0;
@@ -44,9 +56,10 @@ struct StoreTable {
   /// Of a tiered table that is derived: it has no rows of its own, but the store computes its columns from
   /// each row of ride_with as that comes, and both are read at the same place. Nothing of it is ingested.
   std::vector<DerivedColumn> columns = {};
-  /// What another store holds() of the same rows, known and not only said to be the same. A store that is
-  /// given the same memory takes it without looking.
-  std::shared_ptr<void> same = {};
+  /// What another store of the same device holds() of the same table of the bundle, known and not only said
+  /// to be the same. A store that is given the same memory takes it without looking, else it copies the rows
+  /// where their content is the same too (factors of derived ones).
+  HeldRows same = {};
 };
 
 /// What lookups of a tiered table met so far, and what fetches for it brought.
@@ -135,8 +148,8 @@ class TableStore {
   virtual TableShare share(int32_t) const { return {}; }
   /// After plan. True: the rows are here already (StoreTable::same), none is to be ingested.
   virtual bool has_rows(int32_t) const { return false; }
-  /// After seal: the memory that a table's rows lie in, null where it is this store's alone.
-  virtual std::shared_ptr<void> holds(int32_t) const { return {}; }
+  /// After seal: where a table's rows lie.
+  virtual HeldRows holds(int32_t) const { return {}; }
 };
 
 }  // namespace dpi

@@ -76,9 +76,11 @@ class TieredStore final : public TableStore {
   bool has_rows(int32_t table) const override {
     return tables_[static_cast<size_t>(table)].spec.tiered ? same_tier_ : plain_->has_rows(table);
   }
-  std::shared_ptr<void> holds(int32_t table) const override {
+  HeldRows holds(int32_t table) const override {
     if (!tables_[static_cast<size_t>(table)].spec.tiered) return plain_->holds(table);
-    return may_share_ ? tier_ : nullptr;
+    HeldRows held;
+    if (may_share_) held.memory = tier_;
+    return held;
   }
 
  private:
@@ -136,10 +138,10 @@ Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
     if (t.tiered && t.needs_nonzero)
       return internal_error("table '" + t.name + "' is tiered, and a mask asks for its rows");
     tables_.push_back({t, t.tiered && t.columns.empty() ? n++ : -1, -1, 0, {}});
-    tables_.back().spec.same.reset();
+    tables_.back().spec.same = {};
   }
   same_tier_ = given_ != nullptr && std::all_of(tables.begin(), tables.end(), [this](const StoreTable& t) {
-                 return !t.tiered || t.same == given_;
+                 return !t.tiered || t.same.memory == given_;
                });
   plan_scalars();
   for (StoreTable& t : tables) {

@@ -26,7 +26,7 @@ struct LoadBase {
   struct Table {
     std::string name;  // of the plan
     int32_t source = -1;
-    std::shared_ptr<void> memory;  // TableStore::holds
+    HeldRows rows;  // TableStore::holds
   };
   std::vector<Table> tables;  // of the plan, in its order
   std::vector<bool> same;     // by table of the bundle

@@ -388,7 +388,7 @@ std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, boo
     }
     if (share) tables.back().content = content_of(bundle, t);
     if (share && alike && has_same_rows(t, base->same))
-      tables.back().same = base->tables[tables.size() - 1].memory;
+      tables.back().same = base->tables[tables.size() - 1].rows;
   }
   return tables;
 }
