@@ -116,7 +116,7 @@ void play_options(ServingStage& s, Run& run) {
            {"device", "a_name_of_thirty_one_characters"},
            {"backend_dir", "/a/folder/that/is/not/there/and/has/a/long/name"},
            {"tuning", "/a/table/that/is/not/there/and/has/a/long/name"},
-           {"debug.skip", "lookup,elementwise,merge,tail,hoist,attention,cin"},
+           {"debug.skip", "lookup,elementwise,merge,tail,hoist,attention,cin,mixture"},
            {"require_signature", "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"},
            {"memory_limit", "123456789"}})
     run.call(key, [&, k = key, v = value](dpi_error* e) { return dpi_options_set(o, k, v, e); });

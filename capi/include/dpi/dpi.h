@@ -229,7 +229,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  * For measuring and for finding faults; services have no use for them, and later versions may drop them:
  *   debug.fold         on | tiered | off                   on     exact algebra that removes work; tiered = what tables in a host tier have of it
  *   debug.fuse         on | off                            on     operator fusion; off = primitives one by one
- *   debug.skip         none | lookup,elementwise,merge,tail,hoist,attention,cin  none   fusing passes left out
+ *   debug.skip         none | lookup,elementwise,merge,tail,hoist,attention,cin,mixture  none   fusing passes left out
  *   debug.schedule     breadth | depth | single            breadth   issue order of ops
  *   debug.order        cost | ops | light                  cost   which branch starts: most work left, most ops left, least work left
  *   debug.graphs       on | off                            on     capture and replay calls where the device can (CUDA graphs)

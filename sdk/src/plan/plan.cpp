@@ -46,6 +46,9 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
     if ((options.skip & kSkipCin) == 0) {
       DPI_ASSIGN_OR_RETURN(p, plan::recognise_cin(std::move(p), options.fold));
     }
+    if ((options.skip & kSkipMixture) == 0) {
+      DPI_ASSIGN_OR_RETURN(p, plan::recognise_mixture(std::move(p)));
+    }
   }
   if (options.fold) {
     DPI_ASSIGN_OR_RETURN(p, plan::fold_affine(std::move(p)));
@@ -85,8 +88,10 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
 
 bool parse_skip(std::string_view text, uint32_t* passes) {
   static constexpr std::pair<std::string_view, uint32_t> kWords[] = {
-      {"lookup", kSkipLookup}, {"elementwise", kSkipElementwise}, {"merge", kSkipMerge}, {"tail", kSkipTail},
-      {"hoist", kSkipHoist},   {"attention", kSkipAttention},     {"cin", kSkipCin}};
+      {"lookup", kSkipLookup}, {"elementwise", kSkipElementwise},
+      {"merge", kSkipMerge},   {"tail", kSkipTail},
+      {"hoist", kSkipHoist},   {"attention", kSkipAttention},
+      {"cin", kSkipCin},       {"mixture", kSkipMixture}};
   while (true) {
     const size_t comma = text.find(',');
     const std::string_view word = text.substr(0, comma);

@@ -26,7 +26,8 @@ enum SkipPass : uint32_t {
   kSkipTail = 8,
   kSkipHoist = 16,  // what keeps products and sums on shared rows
   kSkipAttention = 32,
-  kSkipCin = 64,  // compressed interactions as one op a layer
+  kSkipCin = 64,       // compressed interactions as one op a layer
+  kSkipMixture = 128,  // weighted sums of rows as products
 };
 /// "lookup,merge" -> bits. False at an unknown word.
 bool parse_skip(std::string_view text, uint32_t* passes);

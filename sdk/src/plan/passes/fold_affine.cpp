@@ -133,6 +133,34 @@ bool feeds_layers(const Plan& p, const Index& ix, int32_t value) {
   return all;
 }
 
+int32_t zeros(Plan& p, int64_t n) {
+  return add_param(p, "zeros", dims_of({n}), std::vector<float>(static_cast<size_t>(n)));
+}
+
+/// x times a constant per channel, which only layers read, is an affine map of it (FinalMLP's gates over
+/// fields).
+void scales_to_affine(Plan& p) {
+  const Index ix = index_of(p);
+  for (PlanOp& op : p.ops) {
+    if (op.kind != OpKind::kBinary || !feeds_layers(p, ix, op.outputs[0])) continue;
+    if (std::get<kernels::BinaryAttrs>(op.attrs).kind != kernels::BinaryKind::kMul) continue;
+    for (const size_t side : {size_t{0}, size_t{1}}) {
+      const PlanValue& scale = value_of(p, op.inputs[side]);
+      const PlanValue& x = value_of(p, op.inputs[1 - side]);
+      const bool per_channel = scale.dims.size() == x.dims.at(-1) && scale.dims.at(-1) == x.dims.at(-1);
+      if (scale.storage != Storage::kConst || x.storage == Storage::kConst || !per_channel) continue;
+      if (x.dims != value_of(p, op.outputs[0]).dims) continue;
+      kernels::UnaryAttrs affine;
+      affine.kind = kernels::UnaryKind::kAffine;
+      op.kind = OpKind::kUnary;
+      op.attrs = affine;
+      op.params = {scale.param, zeros(p, x.dims.at(-1)), -1};
+      op.inputs = {op.inputs[1 - side]};
+      break;
+    }
+  }
+}
+
 int fold_all_before(Plan& p) {
   const Index ix = index_of(p);
   int folded = 0;
@@ -157,8 +185,12 @@ int fold_all_before(Plan& p) {
 }  // namespace
 
 Result<Plan> fold_affine(Plan p) {
-  const int after = fold_all_after(p);
-  const int folded = after + fold_all_before(p);
+  scales_to_affine(p);
+  int folded = fold_all_after(p);
+  while (const int n = fold_all_before(p)) {  // a map that others have read may be left to layers alone
+    folded += n;
+    DPI_ASSIGN_OR_RETURN(p, cleanup(std::move(p)));
+  }
   if (folded > 0) p.notes.push_back("fold: " + std::to_string(folded) + " affine maps into linear layers");
   return cleanup(std::move(p));
 }

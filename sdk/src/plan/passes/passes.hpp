@@ -2,7 +2,8 @@
 // to act, never change what the plan computes (folds: up to rounding, FORMAT.md defines the exact value).
 //
 //   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action >
-//   recognise_attention > recognise_pairs > recognise_cin > fold_affine > split_fm > turn_dot >
+//   recognise_attention > recognise_pairs > recognise_cin > recognise_mixture > fold_affine > split_fm >
+//   turn_dot >
 //   fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_cin > fold_numeric > fold_target >
 //   fuse_dense > merge_dense > hoist_places > hoist_shared > merge_dense > count_places > fuse_elementwise >
 //   fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
@@ -32,6 +33,8 @@ Result<Plan> recognise_pairs(Plan plan);
 /// A field-wise Linear over the products of every two fields. fold: those of fields with themselves count
 /// once.
 Result<Plan> recognise_cin(Plan plan, bool fold);
+/// Rows times a weight each, added up (experts under a gate): a product.
+Result<Plan> recognise_mixture(Plan plan);
 
 /// Channel-wise affine maps (BatchNorm) into the Linear before or after them, where their shifts are light.
 Result<Plan> fold_affine(Plan plan);
