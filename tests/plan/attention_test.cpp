@@ -275,7 +275,7 @@ namespace {
 
 constexpr int64_t kHistory = 6, kPlaces = kHistory + 1, kBlock = 32;
 
-enum class End { kProduct, kReduce, kSum, kOtherMask, kHead };
+enum class End { kProduct, kReduce, kSum, kOtherMask, kTurnedMask, kHead };
 
 /// A transformer block over a history and its target, pooled over the places that count.
 struct Block {
@@ -338,6 +338,10 @@ struct Block {
   }
   std::string pooled(ModelBuilder& b, const std::string& x, const std::string& mask) const {
     if (end == End::kSum) return b.reduce("sum", x, 0, false);
+    if (end == End::kTurnedMask) {
+      const std::string others = b.unary("affine", mask, {{"a", -1.0}, {"b", 1.0}});
+      return b.reduce("sum", b.binary("mul", x, b.reshape(others, {kPlaces, 1})), 0, false);
+    }
     if (end == End::kReduce) return b.op("Reduce", {x, mask}, {{"kind", "mean"}, {"axis", int64_t{0}}});
     return b.reduce("sum", b.binary("mul", x, b.reshape(mask, {kPlaces, 1})), 0, false);
   }
@@ -378,13 +382,16 @@ TEST_CASE("places: a block's layers and its attention leave out what its mask do
 }
 
 TEST_CASE("places: what reads a padded place has all of them computed") {
-  std::vector<Block> blocks(6);
+  std::vector<Block> blocks(7);
   blocks[0].end = End::kSum;
   blocks[1].end = End::kOtherMask;
   blocks[2].end = End::kHead;
   blocks[3].target = false;  // a row without a place that counts: the softmax is over all
   blocks[4].eps = 0;
   blocks[5].unary = "exp";
+  blocks[6].end = End::kTurnedMask;  // all of its places are of the Mask op
+  blocks[6].target = false;
+  blocks[6].mode = "ninf";
   for (size_t k = 0; k < blocks.size(); ++k) {
     CAPTURE(k);
     ModelBuilder b = blocks[k].model();

@@ -3,10 +3,9 @@
 //
 //   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action >
 //   recognise_attention > recognise_pairs > recognise_cin > recognise_mixture > fold_affine > split_fm >
-//   turn_dot >
-//   fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_cin > fold_numeric > fold_target >
-//   fuse_dense > merge_dense > hoist_places > hoist_shared > merge_dense > count_places > fuse_elementwise >
-//   fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
+//   turn_dot > fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_cin > fold_numeric >
+//   fold_target > fuse_dense > merge_dense > hoist_places > hoist_shared > merge_dense > count_places >
+//   fuse_elementwise > fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
 #include "plan/analysis/ir.hpp"
