@@ -376,6 +376,7 @@ void multiply(const LinearArgs& a, const GemmWeights& w, const Slices& s, Gather
   c.x = g.x;
   c.packed = w.packed;
   c.bias = a.bias.data;
+  c.scratch = g.y + kPlaceRows * s.out;
   c.dst = g.y;
   c.m = g.n;
   c.n = c.ldd = s.out;
@@ -387,7 +388,8 @@ void multiply(const LinearArgs& a, const GemmWeights& w, const Slices& s, Gather
 
 }  // namespace
 
-/// With `places`, groups == 1, weights in float32: slices that count are multiplied, the others are 0.
+/// With `places`, groups == 1: slices that count are multiplied, the others are 0. What the product needs of
+/// scratch lies behind the gathered slices, at a whole line, as kPlaceRows is a multiple of 16.
 void linear_places(const LinearArgs& a, const GemmWeights& w) {
   const Slices s = slices_of(a);
   Gathered g;

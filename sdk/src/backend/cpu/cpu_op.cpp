@@ -255,9 +255,8 @@ Status pack_product(CpuOp& op, cpu::Weights weights) {
     return pack_once(op);
   }
   int64_t groups = 1;
-  if (op.op.kind == OpKind::kLinear && !is_absent(op.op.input(3))) {
-    refuse_narrow(op, weights);
-    weights = cpu::Weights::kF32;
+  const bool by_place = op.op.kind == OpKind::kLinear && !is_absent(op.op.input(3));
+  if (by_place) {
     op.run = run_linear_places;
     const kernels::Dims w = op.op.param(0).dims;
     op.scratch_per_call = whole_lines(cpu::kPlaceRows * (w.at(-2) + w.at(-1)));
@@ -281,7 +280,10 @@ Status pack_product(CpuOp& op, cpu::Weights weights) {
   }
   const ProductForm form = product_form(weights, *op.f);
   op.weights.gemm = form.gemm;
-  op.scratch = form.scratch;
+  if (by_place)
+    op.scratch_per_call += static_cast<size_t>(form.scratch(cpu::kPlaceRows, k) + 63) / 64 * 64;
+  else
+    op.scratch = form.scratch;
   op.product_k = k;
   op.product_rows = std::max<int64_t>(op.op.output(0).dims.size() / (groups * n), 1);
   op.report +=
