@@ -82,8 +82,8 @@ class Maker:
     def noise(self, *dims, scale=1.0):
         return (scale * self.rng.standard_normal(dims)).astype(np.float32)
 
-    def categorical(self, i, vocab=50):
-        self.b.categorical(f"c{i}", vocab_size=vocab)
+    def categorical(self, i, vocab=50, space="item"):
+        self.b.categorical(f"c{i}", vocab_size=vocab, space=space)
         self.columns[f"c{i}"] = self.rng.integers(vocab, size=ROWS).tolist()
         return self.b.input(f"c{i}")
 
@@ -92,8 +92,8 @@ class Maker:
         self.columns[f"n{i}"] = (mean + std * self.rng.standard_normal(ROWS)).tolist()
         return self.b.input(f"n{i}")
 
-    def sequence(self, i, vocab=50):
-        self.b.sequence(f"s{i}", vocab_size=vocab, max_len=6, missing="pad")
+    def sequence(self, i, vocab=50, space="item"):
+        self.b.sequence(f"s{i}", vocab_size=vocab, max_len=6, missing="pad", space=space)
         self.columns[f"s{i}"] = [self.rng.integers(vocab, size=self.rng.integers(7)).tolist() for _ in range(ROWS)]
         return self.b.input(f"s{i}")
 
@@ -226,18 +226,30 @@ def cross(folder, layers, scale):
     return m.finish(m.b.linear(x, m.noise(1, n, scale=0.2)), folder)
 
 
-def target(folder, mean, weight):
-    """Target attention over [q, k, q - k, q k], vectors of this mean over deviation, the difference's weights so many times the others'."""
-    m = Maker(f"target_m{mean:g}_w{weight:g}")
+def target(folder, mean, weight, space="item"):
+    """Target attention over [q, k, q - k, q k], vectors of this mean over deviation, the difference's weights so many times the others'.
+    With a history of the user its part is a product of its own."""
+    m = Maker(f"target_m{mean:g}_w{weight:g}_{space}")
     m.b.table("t", (mean + m.noise(50, 16)).astype(np.float32))
     q = m.b.expand(m.b.reshape(m.b.embed(m.categorical(0), "t"), [1, 16]), [6, 16])
-    k = m.b.embed(m.sequence(1), "t", pooling="none")
+    k = m.b.embed(m.sequence(1, space=space), "t", pooling="none")
     w = m.noise(24, 64, scale=1 / 8)
     w[:, 32:48] *= weight
     w[:, 48:] /= 1 + mean
     h = m.b.relu(m.b.linear(m.b.concat([q, k, m.b.sub(q, k), m.b.mul(q, k)]), w, m.noise(24, scale=0.1)))
     pooled = m.b.reduce("mean", m.b.mul(m.b.linear(h, m.noise(1, 24, scale=0.2)), m.b.sub(k, m.b.const(np.float32([mean])))), axis=0)
     return m.finish(m.layers(pooled), folder)
+
+
+def towers(folder, mean, width):
+    """The dot of a user's vector of this mean over deviation and an item's layer of this width."""
+    m = Maker(f"towers_m{mean:g}_{width}")
+    tables = [m.table(f"t{i}", 50, 16, 0.5) for i in range(2)]
+    u = m.b.linear(m.b.embed(m.categorical(0, space="shared"), tables[0]), m.noise(width, 16, scale=0.3), mean + m.noise(width))
+    h = m.b.relu(m.b.linear(m.b.embed(m.categorical(1), tables[1]), m.noise(40, 16, scale=0.3), m.noise(40, scale=0.2)))
+    i = m.b.linear(h, m.noise(width, 40, scale=0.1), m.noise(width, scale=0.2))
+    logit = m.b.reduce("sum", m.b.mul(u, i), keepdim=True)
+    return m.finish(m.b.unary("affine", logit, a=float(1 / (width ** 0.5 * (1 + mean))), b=0.0), folder)
 
 
 def constructed(folder):
@@ -256,4 +268,6 @@ def constructed(folder):
     yield fm, (folder, 16, 3, 0.3, 5, 0, 100.0)
     yield from ((many_columns, (folder, n)) for n in (12, 60))
     yield from ((target, (folder, mean, weight)) for mean in (0, 1, 8) for weight in (0.3, 1.0, 1.15, 3.0))
+    yield from ((target, (folder, mean, weight, "shared")) for mean in (0, 1, 8) for weight in (0.3, 1.0))
+    yield from ((towers, (folder, mean, width)) for mean in (0, 1, 8) for width in (4, 64))
     yield from ((cross, (folder, n, s)) for n, s in ((1, 0.3), (3, 0.3), (3, 1.0), (6, 0.5)))

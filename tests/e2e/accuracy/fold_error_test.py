@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Folds may not cost accuracy. Every model's largest error against float64 with folds, on every backend, is at most FACTOR times the one
-without, or FLOOR of its device times max(1, |logit|); over at least 1,000 rows.
+without, or FLOOR (USER_FLOOR) of its device times max(1, |logit|); over at least 1,000 rows.
 
   python3 tests/e2e/accuracy/fold_error_test.py build/release                          golden bundles, demos, constructed and random models
   python3 tests/e2e/accuracy/fold_error_test.py build/release --only 'norm_*' --table  one kind, each error printed
@@ -24,6 +24,9 @@ FACTOR = 1.5
 # What a load may differ from exact whatever the bar without folds. A GPU's fp32 products are three tf32 ones, summed by units that cut:
 # an error of their own, up to 4.3e-6 on the grid of tests/gpu/README.md, which hides and moves what folds do.
 FLOOR = {"ref": 2e-7, "cpu": 2e-7, "cuda_emu": 1e-6}
+# With features of the user a sum is stored in float32 between its user's and its item's part. Beside `ref`'s sums, which are double, that
+# rounding shows (target attention: 3.5e-7 for 2.1e-7); `cpu`'s shorter sums are nearer than the whole one.
+USER_FLOOR = {**FLOOR, "ref": 4e-7}
 CI_RANDOM = 24
 # The largest of 1,024 roundings is itself a matter of chance: 1 comparison in 100 is above the bound on other rows than the next. So a
 # model that is above it is judged by this many times the rows.
@@ -55,8 +58,9 @@ def both_errors(engine, scores, options):
     return tuple(scores.errors(engine, {**options, "debug.fold": fold}) for fold in ("on", "off"))
 
 
-def worse(device, error, bar):
-    return not error <= max(FACTOR * bar, FLOOR[device])
+def worse(case, device, error, bar):
+    has_user = any(f.get("space") == "shared" for f in case.model.features)
+    return not error <= max(FACTOR * bar, (USER_FLOOR if has_user else FLOOR)[device])
 
 
 def check(engine, case, devices, table):
@@ -69,13 +73,13 @@ def check(engine, case, devices, table):
             continue  # the emulated device has nearly all of the time, and folds come before fusion
         options = {"device": device, "debug.fuse": fuse}
         with_folds, without = both_errors(engine, scores, options)
-        if any(worse(device, *pair) for pair in zip(with_folds, without)) and case.with_more_rows(1) is not None:
+        if any(worse(case, device, *pair) for pair in zip(with_folds, without)) and case.with_more_rows(1) is not None:
             more = more or Scores(case.with_more_rows(MORE_ROWS))
             with_folds, without = both_errors(engine, more, options)
         for head, error, bar in zip(case.heads, with_folds, without):
             compared += 1
             text = f"{case.name:32s} {device:8s} fuse={fuse:3s} {head}: {error:.2e} with folds, {bar:.2e} without"
-            bad = worse(device, error, bar)
+            bad = worse(case, device, error, bar)
             wrong += [text] if bad else []
             if table:
                 print(text + (f"  {error / bar:.1f} x" if bad else ""), flush=True)
