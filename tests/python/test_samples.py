@@ -29,6 +29,22 @@ def test_score_csv(name, more, tmp_path):
     assert (pandas.to_numeric(written.iloc[:, -1]).between(0, 1)).all()
 
 
+def test_score_candidates_of_users():
+    """Several users in one call, as many lines as candidates; the first user's scores are those that it has alone."""
+    program, env = ROOT / "samples/python/score_candidates.py", {"PYTHONPATH": f"{dpi.__path__[0]}/..", "PATH": "/usr/bin"}
+
+    def lines(candidates):
+        run = subprocess.run([sys.executable, program, ROOT / "tests/bundle/data/small.h5", "--candidates", candidates], capture_output=True,
+                             text=True, env=env)
+        assert run.returncode == 0, run.stderr
+        return run.stdout.splitlines()
+
+    together = lines("4,0,3")
+    assert [line.split(":")[0] for line in together] == [f"user {u}, candidate {n}" for u, count in ((0, 4), (2, 3)) for n in range(count)]
+    assert together[:4] == ["user 0, " + line for line in lines("4")]
+    assert [line.split(": ")[1] for line in together[4:]] != [line.split(": ")[1] for line in together[:3]]  # another user
+
+
 @pytest.mark.parametrize("bundle", ["weights/demo/bank_dcnv2.h5", "tests/bundle/data/small.h5"])
 def test_score_candidates(bundle):
     """The Python and the C++ program print the same, with and without features of the user."""

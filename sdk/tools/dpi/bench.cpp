@@ -189,7 +189,7 @@ void add_profile(const BenchArgs& args, const LoadedModel& model, Json* result) 
   Json profile = profile_ops(args.bundle, args.common, make_rows(model, batch, kSeed), args.seconds);
   (*result)["profile"] = std::move(profile["ops"]);
   (*result)["timeline"] = std::move(profile["timeline"]);
-  for (const char* key : {"rows", "calls", "us_per_call", "explained"})
+  for (const char* key : {"rows", "users", "calls", "us_per_call", "explained"})
     (*result)["profiled_call"][key] = profile[key];
 }
 

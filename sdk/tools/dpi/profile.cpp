@@ -125,6 +125,7 @@ nlohmann::ordered_json profile_ops(const std::string& path, const CommonFlags& f
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return us[a] > us[b]; });
   Json result = {{"rows", rows.rows()}, {"calls", s.call.size()}, {"us_per_call", call}};
+  result["users"] = rows.shared_offsets.empty() ? Json() : Json(rows.shared.rows);
   result["explained"] = percentile(&s.busy, 0.5) / whole;
   result["timeline"] = timeline_json(*engine, context->timeline());
   result["ops"] = Json::array();

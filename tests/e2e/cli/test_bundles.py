@@ -271,6 +271,13 @@ def test_profile_stands_beside_the_whole_call(dpi, bundle, device):
     assert re.search(r"these ops explain \d+\.\d % of a call of [\d.]+ (us|ms)", out) and "medians of" in out
 
 
+def test_profile_of_users(dpi):
+    small = str(pathlib.Path(__file__).resolve().parents[2] / "bundle" / "data" / "small.h5")
+    flags = ["bench", small, "--batch", "7", "--seconds", "0.01", "--json", "--profile"]
+    assert dpi(*flags).json()["profiled_call"]["users"] is None
+    assert dpi(*flags, "--users", "1,3").json()["profiled_call"]["users"] == 3
+
+
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
     """39 fields as of Criteo, crossed twice beside an MLP."""
