@@ -20,7 +20,7 @@ BUILD=(g++ cmake ninja-build pkg-config libxxhash-dev libsodium-dev nlohmann-jso
 TEST=(git make graphviz abigail-tools python3 python3-venv python3-numpy libhdf5-dev hdf5-tools python3-h5py python3-xxhash python3-cryptography python3-pytest python3-sklearn python3-prometheus-client
       doctest-dev libbenchmark-dev libdnnl-dev clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 ccache)
 STORES=(librocksdb-dev libhiredis-dev librdkafka-dev)
-TEST+=("${STORES[@]}" redis-server)
+TEST+=("${STORES[@]}" redis-server kcat)
 PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python3-onnx python3-pandas python3-numpy python3-h5py python3-xxhash
         python3-sklearn python3-pytest)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java python3-dev python3-venv python3-pip python3-numpy python3-pandas)

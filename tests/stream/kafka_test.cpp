@@ -185,6 +185,33 @@ TEST_CASE("messages of some megabytes, and one that is too long") {
   CHECK(kafka.committed("g") == 2);
 }
 
+/// As the guide's page on new versions has it, with another address.
+TEST_CASE("kcat sends deltas, whole and in parts") {
+  if (chain() == nullptr) return;
+  if (std::system("command -v kcat >/dev/null") != 0) {
+    MESSAGE("left out: kcat is not installed");
+    return;
+  }
+  MockKafka kafka;
+  Site site;
+  WorkFolder work;
+  for (int n : {1, 2}) {
+    std::ofstream file(work.file(std::to_string(n) + ".delta"), std::ios::binary);
+    file << delta_bytes(n);
+  }
+  const std::string send =
+      "kcat -P -b " + kafka.address() + " -t " + kTopic + " -p 0 -X message.max.bytes=67108864 ";
+  const std::string in = "cd '" + work.path + "' && ";
+  REQUIRE(std::system((in + send + "1.delta").c_str()) == 0);
+  REQUIRE(std::system((in + "split -n 3 2.delta part. && " + send + "-H dpi-part=1/3 part.aa && " + send +
+                       "-H dpi-part=2/3 part.ab && " + send + "-H dpi-part=3/3 part.ac")
+                          .c_str()) == 0);
+  site.start(kafka.address());
+  CHECK(site.comes("committed", "4"));
+  CHECK(bytes_of(site.folder.file("v11.delta")) == delta_bytes(1));
+  CHECK(bytes_of(site.folder.file("v12.delta")) == delta_bytes(2));
+}
+
 TEST_CASE("a topic that is not there is told") {
   if (chain() == nullptr) return;
   MockKafka kafka;
