@@ -1,6 +1,7 @@
 // The plugin for Kafka below a subscription, against librdkafka's mock cluster: what only a broker can do.
 #include <cstring>
 
+#include "runtime/stream/kafka/configuration.hpp"
 #include "stream/mock_kafka.hpp"
 #include "stream/stream_support.hpp"
 
@@ -44,6 +45,27 @@ struct Site {
     return value_of(s.substr(s.find("\"client\"")), "error");
   }
 };
+
+/// Threads of this process.
+int64_t count_threads() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                       std::filesystem::directory_iterator());
+}
+
+/// What librdkafka is told for a longest delta.
+std::string told(int64_t max_bytes, const char* key) {
+  dpi_stream_options o{};
+  o.address = "127.0.0.1:1";
+  o.group = "g";
+  o.properties = "";
+  o.max_bytes = max_bytes;
+  const auto c = kafka::configure(o);
+  REQUIRE(c.ok());
+  char value[64] = "";
+  size_t size = sizeof value;
+  REQUIRE(rd_kafka_conf_get(c->get(), key, value, &size) == RD_KAFKA_CONF_OK);
+  return value;
+}
 
 }  // namespace
 
@@ -210,6 +232,32 @@ TEST_CASE("kcat sends deltas, whole and in parts") {
   CHECK(site.comes("committed", "4"));
   CHECK(bytes_of(site.folder.file("v11.delta")) == delta_bytes(1));
   CHECK(bytes_of(site.folder.file("v12.delta")) == delta_bytes(2));
+}
+
+TEST_CASE("threads: one of ours, three of the client, and one for each broker") {
+  if (chain() == nullptr) return;
+  constexpr int kBrokers = 3;
+  MockKafka kafka(kBrokers);
+  Site site;
+  kafka.send(delta_bytes(1));
+  const int64_t before = count_threads();
+  site.start(kafka.address());
+  CHECK(site.comes("committed", "1"));
+  CHECK(count_threads() - before <= 1 + 3 + kBrokers);
+}
+
+TEST_CASE("memory of the client: a queue of max_bytes, and an answer of as much and a MiB") {
+  CHECK(told(64 << 20, "queued.max.messages.kbytes") == "65536");
+  CHECK(told(64 << 20, "fetch.max.bytes") == "67108864");
+  CHECK(told(64 << 20, "receive.message.max.bytes") == "68157440");
+  CHECK(told(1024, "queued.max.messages.kbytes") == "1024");
+  CHECK(told(1024, "receive.message.max.bytes") == "3145728");
+  MockKafka kafka;
+  for (const int64_t n : {int64_t{1024}, int64_t{1} << 30}) {  // librdkafka takes both ends
+    Site site;
+    site.start(kafka.address(), "?group=g&max_bytes=" + std::to_string(n));
+    CHECK(site.comes("state", "reading"));
+  }
 }
 
 TEST_CASE("a topic that is not there is told") {

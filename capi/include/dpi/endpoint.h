@@ -102,7 +102,7 @@ DPI_API void dpi_endpoint_unfollow(dpi_endpoint* endpoint) DPI_NOEXCEPT;
  * to its disk and named by rename. `source` is kafka://host:port[,host:port]/topic[/partition], behind a ? key=value parted by &, %41 for a byte:
  *   group        dpi-<endpoint>-<host name>   whose offsets are committed: one of its own for each endpoint, since each gets every delta
  *   properties   none                         a file of key=value lines for librdkafka: TLS, SASL, passwords (they are never shown)
- *   max_bytes    67108864                     of a delta, 1024 ... 1073741824; the client keeps about three times as much
+ *   max_bytes    67108864                     of a delta, 1024 ... 1073741824; the client queues as much, and an answer of as much may be under way
  * The plugin libdpi_kafka.so (package libdpi1-kafka) is opened then; DPI_E_NOT_FOUND says what is missing. A wrong setting is an error of this call, a broker
  * that does not answer is not: it is tried again, and "client" of the status tells. The folder has to be there, on a local disk, for one subscription.
  * A message is validated whole before anything else. One that starts from the version that the folder ends with (its newest whole bundle and the
@@ -115,7 +115,8 @@ DPI_API void dpi_endpoint_unfollow(dpi_endpoint* endpoint) DPI_NOEXCEPT;
  *   refused by the endpoint    "state" is "refused": it waits until the endpoint takes the delta, or serves a whole bundle of a higher number
  * The folder needs a whole bundle to begin with; a new one takes a number above the deltas'. Deltas below a whole bundle are removed when that,
  * or what follows on it, serves. After dpi_endpoint_rollback the stream stands still until a whole bundle of a higher number serves.
- * A delta in several messages: header dpi-part "1/3", "2/3", "3/3", one after the other. Another call ends the subscription before. */
+ * A delta in several messages: header dpi-part "1/3", "2/3", "3/3", one after the other. Another call ends the subscription before.
+ * A log callback may call neither this nor what ends a subscription. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_subscribe(dpi_endpoint* endpoint, const char* source, const char* folder,
                                                         dpi_error* error) DPI_NOEXCEPT;
 /* Ends it, and waits for no broker; the folder is followed on. What is in it stays. */
