@@ -30,6 +30,7 @@ def test_the_committed_chain():
     """Two periods of deltas: every version is the exporter's bit for bit, and serves the AUC that its trainer computed in float64."""
     found = run("check")
     assert found["engine"]["versions"] == 21 and set(found["engine"]["served_auc_by_period"]) == {"2", "3"}
+    assert found["engine"]["calls_meanwhile"] > 20
     assert found["seeds"] == 10 and [p["period"] for p in found["periods"]] == list(range(2, 11))
 
 
@@ -81,6 +82,22 @@ def test_a_short_run(tmp_path):
     assert names == {"v010.h5", "v020.h5", *(f"v0{n}.delta" for n in range(11, 21)), "versions.json", "result.json", "auc.svg"}
     run("train", "--out", tmp_path / "b", "--periods", "2", "--seeds", "2", "--no-engine")
     assert all((tmp_path / "a" / n).read_bytes() == (tmp_path / "b" / n).read_bytes() for n in names)
+
+
+def test_a_caller_that_gets_what_no_version_computes_is_found():
+    from fresh import engine
+    caller = engine.Caller(lambda cells: np.full(3, min(len(caller.answers), 1)), {})
+    caller.knows()
+    caller.start()
+    while len(caller.answers) < 2:
+        caller.join(0.01)
+    with pytest.raises(RuntimeError, match="calls got scores that no version computes"):
+        caller.end()
+    failing = engine.Caller(lambda cells: 1 / 0, {})
+    failing.start()
+    failing.join()
+    with pytest.raises(RuntimeError, match="a call failed while versions changed: division by zero"):
+        failing.end()
 
 
 @pytest.fixture(scope="module")
@@ -146,5 +163,12 @@ def test_standard_errors_of_auc_are_those_of_the_bootstrap(rows):
     assert 0.85 < found["se"] / drawn[:, 0].std() < 1.15
     gap = auc.difference(one[None], other[None], labels)
     assert 0.85 < gap["se"] / (drawn[:, 0] - drawn[:, 1]).std() < 1.15
+    half = [(slice(0, 700), labels[:700]), (slice(700, 1500), labels[700:])]
+    assert auc.within([(slice(0, 1500), labels)], one[None])["se"] == pytest.approx(found["se"], abs=1e-15)
+    assert auc.within([(slice(0, 1500), labels)], one[None], other[None]) == pytest.approx(gap, abs=1e-15)
+    pairs = [y.sum() * (~y).sum() for _, y in half]
+    want = sum(n * roc_auc_score(y, one[at]) for n, (at, y) in zip(pairs, half)) / sum(pairs)
+    shifted = one + np.repeat([0, 100], [700, 800])
+    assert auc.within(half, shifted[None])["auc"] == pytest.approx(want, abs=1e-12) != auc.summary(shifted[None], labels)["auc"]
     seeds = np.stack([one, other])
     assert auc.summary(seeds, labels)["se"] > auc.summary(seeds[:1], labels)["se"]  # seeds that differ widen it

@@ -7,8 +7,8 @@ the rows that come next.
     retrained  a new bundle at the begin of each period, of all rows so far
     both       a new bundle at the begin of each period, and deltas within it
 
-`train` writes the files of `fed`, a bundle per period and ten deltas in each, walks them through the engine, and writes figures, table and plot.
-`check` walks the files that are there: no torch is needed. Both end with 1 where a byte or a score is not what the trainer says.
+`train` writes the files of `fed`, a bundle per period and ten deltas in each, walks them through the engine (`dpi delta apply`, and an endpoint that
+serves while they come into the folder that it follows), and writes figures, table and plot. `check` walks the files that are there: no torch is needed. Both end with 1 where a byte or a score is not what the trainer says.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 DEMO = HERE.parent / "demo/fresh"
+WAIT = 60  # seconds until a version serves
 sys.path.insert(0, str(HERE.parent / "python"))
 
 from fresh import engine, stream  # noqa: E402
@@ -55,21 +56,40 @@ def progress(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def loader(folder):
-    """path -> what scores raw cells, by the package dpi, through an endpoint that goes from version to version."""
-    sys.path.insert(0, str(folder))
-    dpi = importlib.import_module("dpi")
-    endpoint = dpi.Endpoint("fresh", device="cpu", max_contexts=1)
+class Endpoint:
+    """An endpoint of the package dpi that follows a folder and serves while versions come there, as they would from a training."""
 
-    def load(path, number):
-        endpoint.load(path, number)
-        return endpoint.predict_raw
-    return load
+    def __init__(self, package, folder):
+        sys.path.insert(0, str(package))
+        self.folder = folder
+        self.endpoint = importlib.import_module("dpi").Endpoint("fresh", device="cpu", max_contexts=1)
+        self.endpoint.set("follow_ms", 5)
+        self.endpoint.follow(folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.endpoint.close()
+
+    def feed(self, path, number):
+        """Puts a bundle or delta there by rename; what scores {column: texts} by it."""
+        part = self.folder / "part"
+        part.write_bytes(path.read_bytes())
+        part.rename(self.folder / path.name)
+        try:
+            self.endpoint.wait(number, WAIT)
+        except Exception as e:
+            raise RuntimeError(f"version {number}: the endpoint does not serve it: {e}; {self.endpoint.status()}") from e
+        if self.endpoint.version != number:
+            raise RuntimeError(f"version {number}: the endpoint serves {self.endpoint.version}")
+        return self.endpoint.predict_raw
 
 
 def walk(args, folder, rows, scores=None):
-    with tempfile.TemporaryDirectory() as work:
-        return engine.Check(folder, rows, args.program, pathlib.Path(work), scores).run(loader(args.package), progress)
+    with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as followed:
+        with Endpoint(args.package, pathlib.Path(followed)) as endpoint:
+            return engine.Check(folder, rows, args.program, pathlib.Path(work), scores).run(endpoint.feed, progress)
 
 
 def train(args):
@@ -123,7 +143,7 @@ def main():
     for period, value in found.get("engine", {}).get("served_auc_by_period", {}).items():
         print(f"period {period}: AUC of what was served {value:.6f}")
     if "engine" in found:
-        print(f"{found['engine']['versions']} versions are the exporter's bit for bit")
+        print(f"{found['engine']['versions']} versions are the exporter's bit for bit; {found['engine']['calls_meanwhile']} calls while they changed")
     return 0
 
 

@@ -39,6 +39,20 @@ def difference(one, other, labels):
     return {"auc": auc, "se": _both(rows, [x - y for x, y in zip(each, others)])}
 
 
+def within(strata, one, other=None):
+    """AUC (or one's minus other's) of pairs that come from one stratum, each weighing by its pairs. strata: [(slice of rows, labels)]."""
+    found = [(labels.sum() * (~labels).sum(), over_seeds(one[:, rows], labels), other is not None and over_seeds(other[:, rows], labels))
+             for rows, labels in strata if 0 < labels.sum() < len(labels)]
+    weights = np.array([f[0] for f in found]) / sum(f[0] for f in found)
+    each, errors = np.zeros(len(one)), []
+    for weight, (_, (parts, by_seed), minus) in zip(weights, found):
+        if minus:
+            parts, by_seed = [a - b for a, b in zip(parts, minus[0])], np.subtract(by_seed, minus[1])
+        each += weight * np.array(by_seed)
+        errors.append(weight * mean_with_error(parts)[1])
+    return {"auc": float(each.mean()), "se": _both(float(np.sqrt(np.sum(np.square(errors)))), each)}
+
+
 def _both(rows, each):
     spread = np.var(each, ddof=1) / len(each) if len(each) > 1 else 0.0
     return float(np.sqrt(rows ** 2 + spread))

@@ -1,8 +1,10 @@
-"""The files of the chain through the engine: `dpi delta apply` gives the exporter's bundles bit for bit, and what they score is what the
-trainer computed."""
+"""The files of the chain through the engine: `dpi delta apply` gives the exporter's bundles bit for bit, and an endpoint that is fed with the
+deltas while it serves scores what the trainer computed."""
 
 import json
 import subprocess
+import threading
+from collections import Counter
 
 import numpy as np
 
@@ -24,6 +26,37 @@ def _expect(true, text):
         raise RuntimeError(text)
 
 
+class Caller(threading.Thread):
+    """Asks for the same rows again and again while versions change: each answer must be whole, and that of a version."""
+
+    PAUSE = 0.002  # seconds between two calls
+
+    def __init__(self, predict, cells):
+        super().__init__(daemon=True)
+        self.predict, self.cells = predict, cells
+        self.answers, self.known, self.failure, self.done = Counter(), set(), None, threading.Event()
+
+    def run(self):
+        try:
+            while not self.done.wait(self.PAUSE):
+                self.answers[self.predict(self.cells).tobytes()] += 1
+        except Exception as e:
+            self.failure = e
+
+    def knows(self):
+        """The version that serves now is one of those whose answers are right."""
+        self.known.add(self.predict(self.cells).tobytes())
+
+    def end(self):
+        """How many calls there were; raises where one failed, or got what no version computes."""
+        self.done.set()
+        self.join()
+        _expect(self.failure is None, f"a call failed while versions changed: {self.failure}")
+        strange = sum(n for answer, n in self.answers.items() if answer not in self.known)
+        _expect(not strange, f"{strange} of {self.answers.total()} calls got scores that no version computes")
+        return self.answers.total()
+
+
 class Check:
     """Walks a chain, a delta at a time, and holds every version to its entry in versions.json."""
 
@@ -37,24 +70,31 @@ class Check:
         """The versions whose files are there."""
         return [n for n in sorted(self.versions) if (self.folder / files.name(n, "h5")).exists() or (self.folder / files.name(n, "delta")).exists()]
 
-    def run(self, load, progress=lambda text: None):
-        """`load(path, number)` -> what scores {column: texts}. Returns a summary."""
-        now, begin = self.work / "now.h5", None
+    def run(self, feed, progress=lambda text: None):
+        """`feed(path of a bundle or delta, number)` -> what scores {column: texts} by that version. Returns a summary."""
+        now, begin, caller = self.work / "now.h5", None, None
         for number in self.numbers():
             delta, bundle = (self.folder / files.name(number, suffix) for suffix in ("delta", "h5"))
-            if begin is not None and delta.exists():
+            goes_on = begin is not None and delta.exists()
+            if goes_on:
                 apply(self.program, now, [delta], now)
             else:
                 now.write_bytes(bundle.read_bytes())
                 begin = number if begin is None else begin
             self._same(now, number)
+            predict = feed(delta if goes_on else bundle, number)
+            if caller is None:
+                caller = Caller(predict, self.stream.cells(self.stream.rows(number, number + 1)))
+                caller.start()
+            caller.knows()
             if bundle.exists():
                 self._same(bundle, number)
             if "next_auc" in self.versions[number]:
-                self._scores(number, load(now, number))
+                self._scores(number, predict)
             progress(f"version {number}")
+        calls = caller.end()
         self._in_one_go(begin)
-        return {"versions": len(self.numbers()), "farthest_score": self.farthest, "served_auc_by_period": self.by_period()}
+        return {"versions": len(self.numbers()), "calls_meanwhile": calls, "farthest_score": self.farthest, "served_auc_by_period": self.by_period()}
 
     def _same(self, path, number):
         _expect(files.sha256(path) == self.versions[number]["sha256"], f"version {number}: {path.name} is not the exporter's bundle")

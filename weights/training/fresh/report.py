@@ -18,11 +18,20 @@ def figures(data, scores):
         rows = stream.rows(begin, begin + TENTHS)
         labels, at = stream.labels[rows], slice(rows.start - stream.starts[TENTHS], rows.stop - stream.starts[TENTHS])
         part = {p: s[:, at] for p, s in scores.items()}
+        strata = [_stratum(stream, begin, t) for t in range(begin, begin + TENTHS)]
         periods.append({
             "period": begin // TENTHS + 1, "rows": len(labels), "positives": int(labels.sum()),
             "policies": {p: {**auc.summary(s, labels), "log_loss": auc.log_loss(s, labels)} for p, s in part.items()},
-            "differences": {f"{a} - {b}": auc.difference(part[a], part[b], labels) for a, b in PAIRS}})
+            "differences": {f"{a} - {b}": auc.difference(part[a], part[b], labels) for a, b in PAIRS},
+            "within": {p: auc.within(strata, s) for p, s in part.items()},
+            "within_differences": {f"{a} - {b}": auc.within(strata, part[a], part[b]) for a, b in PAIRS}})
     return {"periods": periods, "mean": _mean(periods)}
+
+
+def _stratum(stream, begin, tenth):
+    """(where a tenth's rows lie in its period, their labels)."""
+    rows, first = stream.rows(tenth, tenth + 1), stream.starts[begin]
+    return slice(rows.start - first, rows.stop - first), stream.labels[rows]
 
 
 def _mean(periods):
@@ -33,14 +42,17 @@ def _mean(periods):
 
     return {"policies": {p: {**over(lambda x: x["policies"][p]), "log_loss": float(np.mean([x["policies"][p]["log_loss"] for x in periods]))}
                          for p in POLICIES},
-            "differences": {f"{a} - {b}": over(lambda x: x["differences"][f"{a} - {b}"]) for a, b in PAIRS}}
+            "differences": {f"{a} - {b}": over(lambda x: x["differences"][f"{a} - {b}"]) for a, b in PAIRS},
+            "within": {p: over(lambda x: x["within"][p]) for p in POLICIES},
+            "within_differences": {f"{a} - {b}": over(lambda x: x["within_differences"][f"{a} - {b}"]) for a, b in PAIRS}}
 
 
 def table(found):
-    """AUC +- half a 95 % interval, as Markdown; the last two columns are differences on the same rows."""
+    """AUC +- half a 95 % interval, as Markdown; the last columns are differences on the same rows."""
     lines = ["| period | rows, positives | " + " | ".join(POLICIES) + " | " + " | ".join(f"{a} - {b}" for a, b in PAIRS) + " |",
              "|---|---|" + "---|" * (len(POLICIES) + len(PAIRS))]
     cells = [(p["period"], f"{p['rows']}, {p['positives']}", p) for p in found["periods"]] + [("mean", "", found["mean"])]
+    cells += [("mean, within tenths", "", {"policies": found["mean"]["within"], "differences": found["mean"]["within_differences"]})]
     for title, rows, p in cells:
         values = [f"{p['policies'][x]['auc']:.3f} ± {WIDE * p['policies'][x]['se']:.3f}" for x in POLICIES]
         values += [f"{x['auc']:+.3f} ± {WIDE * x['se']:.3f}" for x in (p["differences"][f"{a} - {b}"] for a, b in PAIRS)]
