@@ -25,7 +25,7 @@ PYTHON = "usr/lib/python3/dist-packages"
 GO = "usr/share/gocode/src/dpiframe.org/dpi"
 MAVEN = f"usr/share/maven-repo/org/dpiframe/dpi/{VERSION}/dpi-{VERSION}"
 SITE = "usr/share/doc/dpi-doc/html"
-PAGES = "api contribute errors faq go_api index install options plans program reload java/org/dpiframe/Endpoint java/org/dpiframe/Model".split()
+PAGES = "api contribute errors faq fresh go_api index install options plans program reload java/org/dpiframe/Endpoint java/org/dpiframe/Model".split()
 COMMANDS = "bench delta devices inspect keygen plan predict repack sign store verify".split()
 
 # Patterns, each of which must match, and which together match every file; the dependencies.

@@ -34,6 +34,11 @@ def test_the_committed_chain():
     assert found["seeds"] == 10 and [p["period"] for p in found["periods"]] == list(range(2, 11))
 
 
+def test_the_table_of_the_readme_is_what_was_found():
+    from fresh import report
+    assert report.table(json.loads((DEMO / "result.json").read_text())) in (ROOT / "weights/demo/README.md").read_text()
+
+
 def _bytes_of_a_delta(folder):
     data = bytearray((folder / "v017.delta").read_bytes())
     data[-200] ^= 1

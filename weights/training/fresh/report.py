@@ -48,17 +48,21 @@ def _mean(periods):
 
 
 def table(found):
-    """AUC +- half a 95 % interval, as Markdown; the last columns are differences on the same rows."""
-    lines = ["| period | rows, positives | " + " | ".join(POLICIES) + " | " + " | ".join(f"{a} - {b}" for a, b in PAIRS) + " |",
-             "|---|---|" + "---|" * (len(POLICIES) + len(PAIRS))]
-    cells = [(p["period"], f"{p['rows']}, {p['positives']}", p) for p in found["periods"]] + [("mean", "", found["mean"])]
-    cells += [("mean, within tenths", "", {"policies": found["mean"]["within"], "differences": found["mean"]["within_differences"]})]
-    for title, rows, p in cells:
-        values = [f"{p['policies'][x]['auc']:.3f} ± {WIDE * p['policies'][x]['se']:.3f}" for x in POLICIES]
-        values += [f"{x['auc']:+.3f} ± {WIDE * x['se']:.3f}" for x in (p["differences"][f"{a} - {b}"] for a, b in PAIRS)]
-        lines.append(f"| {title} | {rows} | " + " | ".join(values) + " |")
-    losses = [f"{found['mean']['policies'][x]['log_loss']:.4f}" for x in POLICIES]
-    return "\n".join([*lines, "| log loss, mean | | " + " | ".join(losses) + " |" + " |" * len(PAIRS)])
+    """The figures as Markdown: AUC within tenths, over all pairs of a period in the line before the last; +- half a 95 % interval."""
+    names = [f"{a} - {b}" for a, b in PAIRS]
+    lines = ["| period | positives | " + " | ".join((*POLICIES, *names)) + " |", "|---|---|" + "---|" * (len(POLICIES) + len(PAIRS))]
+
+    def line(title, positives, values, differences):
+        cells = [f"{values[p]['auc']:.3f}" for p in POLICIES] + [f"{differences[n]['auc']:+.3f} ± {WIDE * differences[n]['se']:.3f}" for n in names]
+        lines.append(f"| {title} | {positives} | " + " | ".join(cells) + " |")
+
+    for p in found["periods"]:
+        line(p["period"], p["positives"], p["within"], p["within_differences"])
+    mean = found["mean"]
+    line("mean", "", mean["within"], mean["within_differences"])
+    line("mean, all pairs of a period", "", mean["policies"], mean["differences"])
+    lines.append("| log loss, mean | | " + " | ".join(f"{mean['policies'][p]['log_loss']:.3f}" for p in POLICIES) + " |" + " |" * len(PAIRS))
+    return "\n".join(lines)
 
 
 def draw(found, path):
