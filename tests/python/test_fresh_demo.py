@@ -131,24 +131,22 @@ def test_ids_are_those_of_the_encoders_of_their_time(rows):
     assert features.sizes(data.vocabularies[30]) > features.sizes(data.vocabularies[10])
 
 
-def test_no_policy_sees_a_row_before_it_comes(rows):
-    """Other labels and other rows from some tenth on change no score of the tenths up to that one, and many behind it."""
+@pytest.mark.parametrize("tenth", [20, 24])  # the first of a period, and one within
+def test_no_policy_sees_a_row_before_it_comes(rows, tenth):
+    """Other labels from a tenth on, and other rows behind it, change no score up to its end, and many after that."""
     import torch
     from fresh import policies, stream
     torch.set_num_threads(1)
-    cut = rows.starts[24]
-    labels, columns = rows.labels.copy(), {name: c.copy() for name, c in rows.columns.items()}
+    begin, cut, end = rows.starts[10], rows.starts[tenth], rows.starts[tenth + 1]
+    labels, columns = rows.labels.copy(), {name: c.astype("U20") for name, c in rows.columns.items()}
     labels[cut:] = ~labels[cut:]
-    begin = rows.starts[10]
-    for name in ("job", "age"):
-        columns[name] = columns[name].astype("U20")
-        columns[name][rows.starts[25]:] = "77" if name == "age" else "astronaut"
+    columns["job"][end:], columns["age"][end:] = "astronaut", "77"
     was = policies.run(policies.Data(rows, 3), 0)
     now = policies.run(policies.Data(stream.Stream(columns, labels), 3), 0)
     for policy in policies.POLICIES:
-        np.testing.assert_array_equal(was[policy][:rows.starts[25] - begin], now[policy][:rows.starts[25] - begin], err_msg=policy)
+        np.testing.assert_array_equal(was[policy][:end - begin], now[policy][:end - begin], err_msg=policy)
     for policy in ("fed", "both"):
-        assert np.abs(was[policy] - now[policy])[rows.starts[25] - begin:].max() > 0.1
+        assert np.abs(was[policy] - now[policy])[end - begin:].max() > 0.1
 
 
 def test_standard_errors_of_auc_are_those_of_the_bootstrap(rows):
