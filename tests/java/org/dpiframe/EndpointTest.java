@@ -51,6 +51,19 @@ class EndpointTest {
     return first == tag(scores.get(1, 0), id, 2) ? first : -1;
   }
 
+  /** A time beyond the clock's end is no time that has passed. */
+  @Test
+  void awaitsForEver() throws Exception {
+    try (Environment environment = new Environment(); Endpoint e = endpoint("forever", environment)) {
+      assertThrows(DpiException.Timeout.class, () -> e.await(1, 0));
+      Thread loads = new Thread(() -> e.load(bundle("3")));
+      loads.start();
+      e.await(1, Long.MAX_VALUE);
+      assertEquals(1, e.version());
+      loads.join();
+    }
+  }
+
   @Test
   void loadsRefusesAndRollsBack() {
     try (Environment environment = new Environment(); Endpoint e = endpoint("java", environment)) {

@@ -139,8 +139,12 @@ class StatusTest {
       assertThrows(IndexOutOfBoundsException.class, () -> scores.get(0));
       control.reset().cancel();
       assertThrows(DpiException.Cancelled.class, () -> model.predict(batch, scores, control));
-      model.predict(batch, scores, control.reset().timeout(Duration.ofSeconds(60)));
-      assertEquals(3, scores.rows());
+      for (Duration passed : List.of(Duration.ZERO, Duration.ofSeconds(Long.MIN_VALUE)))
+        assertThrows(DpiException.Timeout.class, () -> model.predict(batch, scores, control.reset().timeout(passed)));
+      for (Duration ahead : List.of(Duration.ofSeconds(60), Duration.ofNanos(Long.MAX_VALUE), Duration.ofSeconds(Long.MAX_VALUE))) {
+        model.predict(batch, scores, control.reset().timeout(ahead));
+        assertEquals(3, scores.rows());
+      }
     }
   }
 

@@ -28,7 +28,14 @@ public final class Control {
 
   /** A deadline {@code timeout} from now. */
   public Control timeout(Duration timeout) {
-    return deadlineNanos(Math.max(1, System.nanoTime() + timeout.toNanos()));
+    return deadlineNanos(momentAfter(timeout));
+  }
+
+  /** So long from now, by {@link System#nanoTime()}; what lies beyond the clock's end is its end. */
+  static long momentAfter(Duration time) {
+    long now = System.nanoTime();
+    if (time.isNegative()) return 1;
+    return time.compareTo(Duration.ofNanos(Long.MAX_VALUE - now)) < 0 ? Math.max(1, now + time.toNanos()) : Long.MAX_VALUE;
   }
 
   /** Stops the calls under this control with {@link DpiException.Cancelled}. */

@@ -1,6 +1,7 @@
 package org.dpiframe;
 
 import java.lang.ref.Reference;
+import java.time.Duration;
 import java.util.Objects;
 import java.util.function.LongFunction;
 import org.dpiframe.internal.DpiNative;
@@ -127,7 +128,7 @@ public final class Endpoint implements AutoCloseable {
   /** Returns when a version of this number or a higher one serves; {@link DpiException.Timeout} after so many milliseconds. */
   public void await(long number, long millis) {
     CallBlock call = new CallBlock();
-    long end = System.nanoTime() + millis * 1_000_000;
+    long end = Control.momentAfter(Duration.ofMillis(millis));
     for (;;) {
       long left = end - System.nanoTime();
       long until = System.nanoTime() + Math.max(1, Math.min(left, SLICE_NANOS));  // slices, so that close() does not wait for long
