@@ -95,9 +95,10 @@ def test_versions_are_swapped_under_load(reloading, followed):
 
 def test_a_service_begins_with_a_bundle_and_follows_from_there(tmp_path, followed):
     model.write(tmp_path / "first.h5", STEP)
+    put(followed, 1, version(5))  # the bundle is version 1: this is not above it
     for service in client.started(tmp_path / "first.h5", tmp_path / "log", "-follow", str(followed)):
-        assert serves(service) == 1
+        wrong = []
+        assert serves(service) == 1 and ask(service.connect(), wrong) == 1 and wrong == []
         put(followed, 2, version(2))
         wait_until_serves(service, 2)
-        wrong = []
         assert ask(service.connect(), wrong) == 2 and wrong == []
