@@ -20,8 +20,8 @@ from common import files, read
 LIBRARIES = {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2"}
 STORES = {"libdpi_rocksdb.so": {"librocksdb.so.7.8", "libxxhash.so.0", "libstdc++.so.6", "libgcc_s.so.1"}, "libdpi_redis.so": {"libhiredis.so.0.14"},
           "libdpi_kafka.so": {"librdkafka.so.1"}}
-# Over a library in C++ of the system, whose runtime it shares; so small that no copy is left to be checked (judge_commands sees the flag).
-UNCHECKED_COPIES = ("libdpi_rocksdb.so",)
+# So small that no copy is left to be checked (judge_commands sees the flag); the first over a library in C++ of the system, whose runtime it shares.
+UNCHECKED_COPIES = ("libdpi_rocksdb.so", "libdpi_kafka.so")
 WRAPPERS = ("libdpi_jni.so", "_native.")  # of the JAR and the wheel, over the library beside them; generated code without buffers
 SHIPPED = ("sdk/src/", "sdk/tools/", "kernels/ref/", "kernels/cpu/", "kernels/cuda/", "capi/")
 FLAGS = ("-fstack-protector-strong", "-D_FORTIFY_SOURCE=2", "-fcf-protection=full", "-fPI")  # -fPIC or -fPIE
