@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What one user's features given once are worth: `dpi bench --users` on models with 39 categorical fields of 16 floats (Criteo_x4's
 tables), 30 of them the user's. 'faster' is measured by the fastest call of each form, in turns; 'allowed' is what counting the multiply-adds of the model's
-formulas allows when those of the user alone are done once per user; 'reached' is the first over the second.
+formulas allows when those of the user alone are done once per user, as the formulas are written; 'reached' is the first over the second.
 
   python3 tests/bench/user_once.py --program build/release/bin/dpi
   python3 tests/bench/user_once.py --models two_towers --calls 500:1 --threads 1 --json
