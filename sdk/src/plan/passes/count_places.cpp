@@ -165,6 +165,12 @@ class Padding {
     const bool plain = kind == BinaryKind::kAdd || kind == BinaryKind::kSub || kind == BinaryKind::kMul;
     return plain && unread(op.outputs[0]);
   }
+  /// Sums v's places, each times its place of the mask (recognise_mixture).
+  bool weighs(const PlanOp& op, int32_t v) {
+    const auto& a = std::get<kernels::MatMulAttrs>(op.attrs);
+    return a.trans_a != 0 && a.trans_b == 0 && op.inputs[0] != v &&
+           value_of(p_, op.inputs[0]).dims == dims_of({places(), 1}) && is_mask(op.inputs[0]);
+  }
   /// Whether the op's outputs tell nothing of v's places where the mask is 0.
   bool leaves_out(const PlanOp& op, int32_t v) {
     if (op.kind == OpKind::kAttention) return attends(op, v);
@@ -178,6 +184,7 @@ class Padding {
       return std::get<kernels::LayerNormAttrs>(op.attrs).eps > 0 && unread(op.outputs[0]);
     if (op.kind == OpKind::kUnary)
       return keeps_numbers(std::get<kernels::UnaryAttrs>(op.attrs).kind) && unread(op.outputs[0]);
+    if (op.kind == OpKind::kMatMul) return weighs(op, v);
     if (op.kind != OpKind::kReduce || op.inputs.size() < 2 || op.inputs[1] < 0 || op.inputs[0] != v)
       return false;
     return std::get<kernels::ReduceAttrs>(op.attrs).axis == 0 && is_mask(op.inputs[1]);

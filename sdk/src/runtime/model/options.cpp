@@ -195,6 +195,8 @@ bool set_fold(ModelOptions& o, std::string_view s) {
   return true;
 }
 
+std::string fold_text(const ModelOptions& o) { return !o.fold ? "off" : o.fold_as_tiered ? "tiered" : "on"; }
+
 bool set_device(ModelOptions& o, std::string_view s) {
   if (!backend::is_plugin_name(s)) return false;
   o.device = std::string(s);
@@ -216,10 +218,7 @@ const std::vector<OptionDef>& definitions() {
       number<int64_t>("max_rows", "1 .. 1048576", &M::max_rows, 1, 1048576),
       number<int64_t>("max_nnz", "1 .. 268435456", &M::max_nnz, 1, 268435456),
       number<int32_t>("max_contexts", "1 .. 1024", &M::max_contexts, 1, 1024),
-      {"debug.fold", "on, tiered or off", set_fold,
-       [](const M& o) {
-         return std::string(!o.fold ? "off" : o.fold_as_tiered ? "tiered" : "on");
-       }},
+      {"debug.fold", "on, tiered or off", set_fold, fold_text},
       choice<bool>("debug.fuse", "on or off", &M::fuse, {{"off", 0}, {"on", 1}}),
       choice<ScheduleMode>("debug.schedule", "breadth, depth or single", &M::schedule,
                            {{"breadth", 0}, {"depth", 1}, {"single", 2}}),
