@@ -41,7 +41,9 @@ struct Fields {
 
 __device__ void finish(const CinArgs& a, int64_t r, int64_t d, int64_t first_map, const float (&sum)[kMaps]) {
   const int64_t out = a.dst.dims.d[a.dst.dims.rank - 2], dim = a.dst.dims.d[a.dst.dims.rank - 1];
-  for (int k = 0; k < kMaps && first_map + k < out; ++k) {
+  DPI_UNROLL
+  for (int k = 0; k < kMaps; ++k) {  // all indices are constants: the sums stay in registers
+    if (first_map + k >= out) return;
     const float bias = a.bias.data == nullptr ? 0.0f : a.bias.data[first_map + k];
     row_of(a.dst, r)[(first_map + k) * dim + d] = apply_unary(a.attrs.act, sum[k] + bias, {});
   }
