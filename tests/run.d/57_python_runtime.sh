@@ -14,6 +14,15 @@ zoo() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -W ignore tests/bench/zoo_bench.py -
 check "models of the zoo give PyTorch's scores at their full width" zoo
 zoo_plans() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" tests/bench/zoo/plans_test.py "$BUILD/release"; }
 check "their plans are the recorded ones, and branches have streams" zoo_plans
+# All ten periods and seeds of the demo whose short form test_fresh_demo.py runs; the last result is in the demo's README.
+fresh() {
+  local work status=0
+  work="$(mktemp -d)"
+  PYTHONDONTWRITEBYTECODE=1 "$PYTHON" weights/training/fresh_bank.py train --out "$work" --program "$DPI_BIN/dpi" --package "$DPI_PYTHON" || status=1
+  rm -rf "$work"
+  return $status
+}
+[ "$FULL" != 1 ] || check "a model that is kept fresh: 91 versions, fed into an endpoint that serves" fresh
 wrapper="$BUILD/release/bindings/python/native_wrap.c"
 headers="$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))')"
 # The generated functions leave `self` and the status unused.
