@@ -203,10 +203,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 A call whose distinct rows do not fit at once is DPI_E_OUT_OF_MEMORY
  *   store.resident_bytes  bytes                            1048576   a table of at most so many stays resident; so does, with a note in the plan,
  *                                                                 one under a mask that asks which rows are zero
- *   store.hot_keys        path | off                       none   a list that `dpi store hot-keys` wrote for this bundle; none: the one in it, if any. While
- *                                                                 the model loads, the tier is filled with the list's rows, hottest first, and after
- *                                                                 them with first rows, as it is without. It changes no score. One that is damaged,
- *                                                                 holds no key or is of other tables is refused by name
+ *   store.hot_keys        path | off                       none   a list that `dpi store hot-keys` wrote for this bundle; none: the one in it, if any. It
+ *                                                                 fills the tier at load, hottest first, then first rows as without, and changes no
+ *                                                                 score. One that is damaged, holds no key or is of other tables is refused by name
  *   store.fetch_threads   1 ... 64                         2      threads of the model that read rows (named dpi-fetch)
  *   store.fetch_queue     1 ... 65536                      64     reads of up to 256 rows that may wait or run; more are DPI_E_QUEUE_FULL
  *   store.fetch_bytes     65536 ...                        67108864   bytes that may be under way; more are DPI_E_QUEUE_FULL
@@ -215,17 +214,18 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.redis_address   host:port, by commas             none   the server, or nodes of a cluster: with it, store.redis_password. With both stores a
  *                                                                 table is read from RocksDB where it is there, else from Redis. The plugins
  *                                                                 libdpi_rocksdb.so and libdpi_redis.so are looked for as backends are. A table must
- *                                                                 state its rows (a keyed one: or its set's keys) and their digest, by which it is
- *                                                                 looked for: what is nowhere whole is DPI_E_NOT_FOUND. Keys that it has not get its
- *                                                                 default row, and are counted as `absent` of the tier. A call waits for a store as
- *                                                                 for a file; one that does not answer is DPI_E_IO or DPI_E_TIMEOUT. Rows there are
- *                                                                 believed, signed bundle or not: `dpi store verify` compares them with the bundle's
+ *                                                                 state its rows (a keyed one: or its set's keys) and the digest it is looked for by:
+ *                                                                 what is nowhere whole is DPI_E_NOT_FOUND. Keys it lacks get its default row, counted
+ *                                                                 as `absent`. A call waits for a store as for a file; one that does not answer is
+ *                                                                 DPI_E_IO or DPI_E_TIMEOUT. `dpi store verify` compares rows, which are believed
  *   store.redis_password  text                             none
  *   table.NAME.tier       auto | resident | host           auto   of one table; auto = by its size
  *   table.NAME.miss       exact | default | fail           exact  a row that is not in the tier yet: exact = the call waits, until its deadline
  *                                                                 (DPI_E_TIMEOUT); default = its columns are table.NAME.default this time, and it
  *                                                                 is fetched behind; fail = DPI_E_NOT_FOUND, and it is fetched behind
  *   table.NAME.default    number                           0      of every column, for miss=default; an external keyed table refuses it
+ *   table.NAME.update     refuse | stale                   refuse external: `dpi store update` changes its rows. refuse: a newer row is DPI_E_BAD_MODEL;
+ *                                                                 stale: rows mix versions, newest within 2 s + a fetch, those of padding at load
  * For measuring and for finding faults; services have no use for them, and later versions may drop them:
  *   debug.fold         on | tiered | off                   on     exact algebra that removes work; tiered = what tables in a host tier have of it
  *   debug.fuse         on | off                            on     operator fusion; off = primitives one by one

@@ -97,6 +97,11 @@ Status BundleRows::fetch(const tiered::FetchRequest& request) {
   return {};
 }
 
+int64_t BundleRows::sequence(int32_t table) {
+  const int32_t there = tables_[static_cast<size_t>(table)].spec.elsewhere;
+  return there < 0 ? -1 : elsewhere_->sequence(there);
+}
+
 /// Float32 rows from elsewhere, handed on in 16 bits.
 Status BundleRows::fetch_narrow(const Table& t, const tiered::FetchRequest& request) {
   const auto dim = static_cast<size_t>(t.spec.dim);

@@ -67,6 +67,7 @@ class BundleRows final : public tiered::RowSource {
   Status fetch(const tiered::FetchRequest& request) override;
   /// Rows that the page cache has. Ends, too, when it lacks so many that the disk has enough to do.
   void fetch_ready(const tiered::FetchRequest& request) override;
+  int64_t sequence(int32_t table) override;
 
  private:
   struct Table {

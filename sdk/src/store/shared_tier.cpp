@@ -22,6 +22,7 @@ void append_table(const StoreTable& t, const TierOptions& options, std::string* 
   for (const int64_t n : {t.rows, int64_t{t.dim}, int64_t{static_cast<int32_t>(t.dtype)},
                           int64_t{t.any_key ? 1 : 0}, int64_t{fill}})
     *to += std::to_string(n) + ' ';
+  *to += o != nullptr && o->stale ? "stale " : "";
   for (const PinnedRow& p : t.pinned) *to += std::to_string(p.row) + '@' + std::to_string(p.place) + ' ';
 }
 

@@ -191,6 +191,7 @@ Status TieredStore::make_cache() {
     c.row = {t.spec.name, t.spec.rows, t.spec.dim, t.spec.dtype, t.spec.any_key, scalars};
     const TierOptions::Table* o = options_.find(t.spec.name);
     c.default_row = default_row(c.row, rows_of(t), o != nullptr ? o->fill : 0.0f);
+    c.stale = o != nullptr && o->stale;
     tables.push_back(std::move(c));
   }
   DPI_ASSIGN_OR_RETURN(

@@ -24,7 +24,8 @@ struct TierOptions {
   struct Table {
     std::string name;
     tiered::MissPolicy miss = tiered::MissPolicy::kExact;
-    float fill = 0;  // of every column, where policy default has no row
+    float fill = 0;      // of every column, where policy default has no row
+    bool stale = false;  // external: rows of later updates will do
   };
   uint64_t host_bytes = 0;    // of all tiered tables together
   std::vector<Table> tables;  // those that differ from the others

@@ -111,6 +111,8 @@ constexpr std::pair<std::string_view, tiered::MissPolicy> kPolicies[] = {
     {"default", tiered::MissPolicy::kDefault},
     {"fail", tiered::MissPolicy::kFail}};
 
+constexpr std::pair<std::string_view, bool> kUpdates[] = {{"refuse", false}, {"stale", true}};
+
 template <class T, size_t N>
 bool one_of(const std::pair<std::string_view, T> (&words)[N], std::string_view s, T* out) {
   const auto* const at = std::find_if(words, words + N, [s](const auto& w) { return w.first == s; });
@@ -140,12 +142,12 @@ TierOptions::Table* table_of(ModelOptions* o, std::string_view name) {
   const auto at =
       std::find_if(tables.begin(), tables.end(), [name](const auto& t) { return t.name == name; });
   if (at != tables.end()) return &*at;
-  tables.push_back({std::string(name), tiered::MissPolicy::kExact, 0.0f});
+  tables.push_back({std::string(name), tiered::MissPolicy::kExact, 0.0f, false});
   return &tables.back();
 }
 
 constexpr std::string_view kTablePrefix = "table.";
-constexpr const char* kTableKeys = "table.NAME.tier, table.NAME.miss, table.NAME.default";
+constexpr const char* kTableKeys = "table.NAME.tier, table.NAME.miss, table.NAME.default, table.NAME.update";
 
 /// "table.NAME.what", whose name may have dots of its own.
 Status set_table_option(ModelOptions* o, std::string_view key, std::string_view value) {
@@ -171,6 +173,11 @@ Status set_table_option(ModelOptions* o, std::string_view key, std::string_view 
     float fill = 0;
     good = parse_float(value, &fill);
     if (good) table_of(o, name)->fill = fill;
+  } else if (!name.empty() && what == "update") {
+    help = "refuse or stale";
+    bool stale = false;
+    good = one_of(kUpdates, value, &stale);
+    if (good) table_of(o, name)->stale = stale;
   } else {
     return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + kTableKeys};
   }
@@ -332,6 +339,7 @@ std::vector<std::pair<std::string, std::string>> option_values(const ModelOption
   for (const TierOptions::Table& t : options.tiers.tables) {
     values.emplace_back("table." + t.name + ".miss", word_of(kPolicies, t.miss));
     values.emplace_back("table." + t.name + ".default", float_text(t.fill));
+    values.emplace_back("table." + t.name + ".update", word_of(kUpdates, t.stale));
   }
   return values;
 }

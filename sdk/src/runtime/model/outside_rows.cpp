@@ -55,6 +55,10 @@ class OutsideRows final : public tiered::RowSource {
     there.table = home.table;
     return stores_[static_cast<size_t>(home.store)]->fetch(there);
   }
+  int64_t sequence(int32_t table) override {
+    const Home& home = homes_[static_cast<size_t>(table)];
+    return stores_[static_cast<size_t>(home.store)]->sequence(home.table);
+  }
 
  private:
   std::vector<std::unique_ptr<PluginSource>> stores_;

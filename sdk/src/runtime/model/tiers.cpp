@@ -32,6 +32,10 @@ Status check_names(const Manifest& manifest, const ModelOptions& options) {
   for (const TierOptions::Table& t : options.tiers.tables) DPI_RETURN_IF_ERROR(check(t.name));
   for (const TableSpec& t : manifest.tables) {
     const TierOptions::Table* o = options.tiers.find(t.name);
+    if (!t.external && o != nullptr && o->stale)
+      return invalid_argument(
+          "option 'table." + t.name +
+          ".update' is 'stale', but the table is not external: its rows are the bundle's");
     if (t.external && t.key_set >= 0 && o != nullptr && o->fill != 0.0f)
       return invalid_argument("option 'table." + t.name +
                               ".default' is set, but the bundle says what absent " +
@@ -83,11 +87,12 @@ BundleTable place_elsewhere(const PlanTable& t, const Manifest& manifest, int32_
   return b;
 }
 
-tiered::StoredTable stored_as(const TableSpec& t) {
+tiered::StoredTable stored_as(const TableSpec& t, const TierOptions& options) {
   tiered::StoredTable s;
   s.name = t.name;
   s.content = t.digest;
   s.keyed = t.key_set >= 0;
+  s.stale = options.find(t.name) != nullptr && options.find(t.name)->stale;
   s.rows = t.rows - (s.keyed ? 1 : 0);  // the default row is not stored
   s.dim = static_cast<int32_t>(t.dim);
   s.dtype = static_cast<int32_t>(t.dtype);
@@ -130,7 +135,7 @@ Result<std::unique_ptr<BundleRows>> tier_rows(const Bundle& bundle, const Plan& 
       const std::vector<float> absent(spec.default_row.begin(), spec.default_row.end());
       Status fits = t.dtype == spec.dtype ? Status() : check_narrow(absent, t.dtype);
       if (!fits.ok()) return std::move(fits).within(table + ", its default row");
-      stored.push_back(stored_as(spec));
+      stored.push_back(stored_as(spec, options.tiers));
     }
     tables.push_back(spec.external
                          ? place_elsewhere(t, bundle.manifest(), static_cast<int32_t>(stored.size()) - 1)

@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint64_t kLearnEvery =
     50'000'000;  // ns; samples of readers that never miss, and too old absent keys
+constexpr uint64_t kFollowEvery = 1'000'000'000;  // ns; sequence numbers of tables that are updated
 
 /// Of every shard of a size class, but for its number.
 Shard::Shape shard_shape(const ArenaPlan::Class& size, const CacheOptions& options) {
@@ -60,6 +61,7 @@ Status HostCache::build(std::vector<CacheTable> tables, const CacheOptions& opti
                        plan_arena(rows, options.budget, options.shards, options.reserved));
   DPI_ASSIGN_OR_RETURN(arena_, Arena::make(plan, for_rows, hooks));
   finish_ = finish;
+  source_ = source;
   build_shards();
   build_tables(std::move(tables));
   make_fetcher(source);
@@ -98,6 +100,7 @@ void HostCache::build_tables(std::vector<CacheTable> tables) {
     t.directory = &directories_[c];
     t.code = t.directory->table(static_cast<uint32_t>(plan.code_of[i]));
     t.shards = class_shards_[c].data();
+    if (t.spec.stale) t.sequence = source_->sequence(static_cast<int32_t>(i));
     put_row(static_cast<int32_t>(i), 0, t.spec.default_row, arena_.row(t.size_class, t.default_place));
     tables_.push_back(std::move(t));
   }
@@ -242,9 +245,29 @@ Shard::Fill HostCache::fill(int32_t size_class) const {
 void HostCache::idle() {
   learn();
   const uint64_t now = monotonic_ns();
+  follow_updates(now);
   if (now - expired_ns_ < options_.absent_age_ns / 4) return;
   expired_ns_ = now;
   for (const auto& s : shards_) s->expire(now);
+}
+
+/// A fetch that began before the update ended may still bring an older row: it is over, or given up, when as
+/// long as a fetch may take has passed.
+void HostCache::follow_updates(uint64_t now_ns) {
+  const bool ask = now_ns - followed_ns_ >= kFollowEvery;
+  if (ask) followed_ns_ = now_ns;
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    Table& t = tables_[i];
+    if (!t.spec.stale) continue;
+    const int64_t sequence = ask ? source_->sequence(static_cast<int32_t>(i)) : -1;
+    if (sequence > t.sequence) {
+      t.sequence = sequence;
+      t.forget_ns = now_ns + options_.fetch.fetch_ns;
+    }
+    if (t.forget_ns == 0 || now_ns < t.forget_ns) continue;
+    t.forget_ns = 0;
+    for (Shard* s : class_shards_[static_cast<size_t>(t.size_class)]) s->forget_table(t.code.code);
+  }
 }
 
 void HostCache::learn() {

@@ -33,6 +33,9 @@ struct CacheTable {
   int64_t source_bytes = 0;                // what the source writes; 0 = the whole row
   MissPolicy policy = MissPolicy::kExact;  // of the first member
   std::vector<std::byte> default_row;      // of absent keys; empty = zeros
+  // Its rows may change in the source: RowSource::sequence is asked every second, and when it has risen all
+  // of the table's rows are taken out, one second and the time of a fetch after the last that may be older.
+  bool stale = false;
 };
 
 struct CacheOptions {
@@ -121,6 +124,8 @@ class HostCache {
     TableCode code;
     const Directory* directory = nullptr;
     Shard* const* shards = nullptr;  // of its size class
+    int64_t sequence = -1;           // idle's: the last that was seen
+    uint64_t forget_ns = 0;          // idle's: when rows are taken out; 0 = none are to be
   };
   /// Up to kGroup keys, probed together.
   struct Group;
@@ -133,6 +138,7 @@ class HostCache {
   void make_fetcher(RowSource* source);
   void put_row(int32_t table, int64_t key, std::span<const std::byte> row, std::byte* to) const;
   void idle();
+  void follow_updates(uint64_t now_ns);
 
   // probe.cpp
   void probe(CacheReader& r, std::span<const CacheLookup> lookups) const;
@@ -174,8 +180,9 @@ class HostCache {
   Epochs epochs_;
   FinishRow finish_;  // also of rows that no fetch brings: defaults, and those that come while loading
   std::unique_ptr<Fetcher> fetcher_;
-  uint64_t expired_ns_ = 0;  // idle's
-  std::timed_mutex scarce_;  // of the one call that waits for places
+  RowSource* source_ = nullptr;
+  uint64_t expired_ns_ = 0, followed_ns_ = 0;  // idle's
+  std::timed_mutex scarce_;                    // of the one call that waits for places
 
   std::shared_ptr<CacheMember> first_;
 

@@ -47,6 +47,7 @@ Result<std::unique_ptr<PluginSource>> PluginSource::open(const store::StorePlugi
   const int32_t code =
       plugin.api.open(&options, tables.data(), static_cast<int32_t>(tables.size()), &source->handle_, &err);
   DPI_RETURN_IF_ERROR(told(plugin.api, code, err));
+  for (const StoredTable& t : request.tables) source->stale_.push_back(t.stale);
   return source;
 }
 
@@ -60,6 +61,12 @@ Status PluginSource::fetch(const FetchRequest& r) {
                               r.found,       r.deadline_ns};
   dpi_store_error err{};
   return told(api_, api_.fetch(handle_, &fetch, &err), err);
+}
+
+int64_t PluginSource::sequence(int32_t table) {
+  if (!stale_[static_cast<size_t>(table)]) return -1;
+  const auto found = stat(table);
+  return found.ok() ? found->sequence : -1;
 }
 
 Status PluginSource::write(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows,

@@ -43,6 +43,8 @@ class PluginSource final : public RowSource {
   PluginSource& operator=(const PluginSource&) = delete;
 
   Status fetch(const FetchRequest& request) override;
+  /// Of tables that were opened as `stale`.
+  int64_t sequence(int32_t table) override;
 
   /// As in dpi_store.h: from one thread per table at a time.
   Status write(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows,
@@ -61,6 +63,7 @@ class PluginSource final : public RowSource {
 
   const dpi_store_api& api_;  // of a plugin, which is never unloaded
   dpi_store_handle* handle_ = nullptr;
+  std::vector<bool> stale_;  // by table
 };
 
 }  // namespace dpi::tiered

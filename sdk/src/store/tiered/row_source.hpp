@@ -26,6 +26,9 @@ class RowSource {
   /// Rows of the request that are at hand without waiting, for callers themselves: the others' bits stay 0,
   /// and fetch() is asked for them. Fails never, and ends early at the deadline.
   virtual void fetch_ready(const FetchRequest& /*request*/) {}
+  /// How many updates the table has had whole, where its rows may change under its readers; else, or when
+  /// that cannot be told now, -1. Called by one thread at a time, and waits not longer than a fetch may.
+  virtual int64_t sequence(int32_t /*table*/) { return -1; }
 };
 
 }  // namespace dpi::tiered

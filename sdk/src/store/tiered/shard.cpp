@@ -200,6 +200,29 @@ void Shard::unlink(const LinkedKey& victim) {
   --linked_;
 }
 
+void Shard::forget_table(uint32_t code) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const TableCode table = directory_->table(code);
+  for (int64_t b = 0; b < directory_->buckets(); ++b) {
+    int64_t keys[Directory::kKeysPerBucket];
+    int n = 0;
+    directory_->entries(shape_.index, b, [&](uint32_t of, int64_t key, int32_t) {
+      if (of == code) keys[n++] = key;
+    });
+    for (int i = 0; i < n; ++i) {
+      const HashedKey k{table, directory_->hash(table, keys[i]), keys[i]};
+      if (directory_->find(k.table, k.hash, k.key) == Directory::kAbsent) {
+        directory_->erase(k.table, k.hash, k.key);
+      } else {
+        unlink({code, keys[i], 0});
+      }
+      if (unlinked_.size() == kEvictBatch) retire_unlinked();
+    }
+  }
+  retire_unlinked();
+  pool_.recycle(epochs_->oldest());
+}
+
 /// The colder of who has been on probation longest and the coldest at the hand.
 bool Shard::pick(LinkedKey* victim) {
   LinkedKey newcomer;

@@ -80,6 +80,8 @@ class Shard {
   void give_back(PlaceStack* places);
   /// Forgets absent keys that are too old.
   void expire(uint64_t now_ns);
+  /// Unlinks all rows of a table and what is remembered of its absent keys: who asks next has them fetched.
+  void forget_table(uint32_t code);
   void warm(int32_t place) { admission_.warm(place - first_); }
 
   int32_t number() const { return shape_.number; }
