@@ -2,9 +2,7 @@
 real redis-server. After each kill the command is given again (and may be killed again); what it leaves in the end equals, bit for bit, what
 an undisturbed run gives: the file's bytes, all that Redis holds by a reader of our own, RocksDB's rows by `dpi store verify`.
 
-    python3 kill_test.py PROGRAM FOLDER KILLS [SEED]
-
-Planted, and seen: `done` put before its rows; an update that is ended by a count of rows before the last block."""
+    python3 kill_test.py PROGRAM FOLDER KILLS [SEED]"""
 
 import contextlib
 import os

@@ -3,7 +3,7 @@ names the other one, with `stale` it has the newest rows when sequence numbers h
 
     python3 serving_test.py BUILD FOLDER
 
-Planted, and seen: rows that stay in the host tier although the sequence number has risen; newer rows taken for the model's."""
+Planted, and seen: rows that stay in the host tier although the sequence number has risen."""
 
 import pathlib
 import shutil

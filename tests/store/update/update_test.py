@@ -1,9 +1,7 @@
 """`dpi store update`: rows, tombstones, new keys and new rows of a chain of deltas into tables that lie in Redis (a server, a cluster) and
 RocksDB. What lies there then is what a load of the new bundle puts there, key by key and bit by bit, by h5py and a reader of Redis of our own.
 
-    python3 update_test.py PROGRAM REDIS|ROCKSDB FOLDER
-
-Planted, and seen: tombstones that are not counted; a resumed update whose id is not compared; rows of i8 without their scale."""
+    python3 update_test.py PROGRAM REDIS|ROCKSDB FOLDER"""
 
 import contextlib
 import pathlib
