@@ -1,7 +1,7 @@
 // Rows that change in place while others read them: one writer a table, sequence numbers that a script on the
 // server compares, and readers that say whether newer rows will do. Rows carry their key and their version.
 // Planted, and seen: the script without its look at the fence, without its look at the sequence, with a count
-// of gone keys that does not fall; a record that is put without its token; newer rows that are not told
+// of gone keys that does not fall; a lease that a second writer gets too; newer rows that are not told
 // apart.
 #include <doctest/doctest.h>
 
