@@ -238,6 +238,24 @@ TEST_CASE("a file appears whole, in the place of what was there") {
   CHECK(write_bundle_file(bundle, scratch.path("no/out.h5"), hashed(), {}).code() == Code::kIo);
 }
 
+TEST_CASE("a link where the file is made is not followed") {
+  const Scratch scratch;
+  const std::string out = scratch.path("out.h5"), part = out + ".part", other = scratch.path("other");
+  const auto bundle = need(open_patched(open_bundle(data_path("changing.h5")), {open_delta()}, 0, hashed()));
+  std::ofstream(other) << "other";
+  for (const char* target : {"other", "new"}) {
+    fs::create_symlink(target, part);
+    const Status s = write_bundle_file(bundle, out, hashed(), {});
+    CHECK(s.code() == Code::kIo);
+    CHECK_MESSAGE(s.message().find(part + ": is a symbolic link") != std::string::npos, s.message());
+    CHECK(fs::is_symlink(part));
+    CHECK_FALSE(fs::exists(out));
+    CHECK(read_file(other) == Bytes{'o', 't', 'h', 'e', 'r'});
+    CHECK_FALSE(fs::exists(scratch.path("new")));
+    fs::remove(part);
+  }
+}
+
 TEST_CASE("what is not what its hashes say takes nobody's place") {
   const Scratch scratch;
   const std::string base = scratch.path("base.h5"), out = scratch.path("out.h5");

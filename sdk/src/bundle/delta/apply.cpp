@@ -47,14 +47,16 @@ struct CopyTarget {
 };
 
 /// A file beside `path` that takes its place when it is complete. Locked while it is written; what a process
-/// that was ended left behind is written over.
+/// that was ended left behind is written over, what a link leads to is not.
 class FileBeside {
  public:
   static Result<std::unique_ptr<FileBeside>> create(const std::string& path, uint64_t bytes) {
     const std::string part = path + ".part";
     for (;;) {
-      FileHandle opened(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
+      FileHandle opened(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666));
       const int fd = opened.get();
+      if (fd < 0 && errno == ELOOP)
+        return io_error(part, "is a symbolic link, and what it leads to would be written over: ", ELOOP);
       if (fd < 0) return io_error(part, "cannot be written: ", errno);
       if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return io_error(part, "another process writes it: ", errno);
       if (!same_file(fd, part)) continue;  // it got its name meanwhile
