@@ -248,6 +248,45 @@ TEST_CASE("shared rows: maps, users without candidates, and ranges that cut a us
   CHECK(seen == std::vector<int32_t>{10, 10, 10, 12, 12, 12, 13});
 }
 
+/// Resolves all of a batch of users with so many candidates each; user `bad` has an id outside its
+/// vocabulary.
+Status resolve_users(int64_t max_rows, const std::vector<int64_t>& candidates, size_t bad) {
+  Packed p({categorical("user", 100, RowSpace::kShared), categorical("item", 100)}, max_rows);
+  std::vector<int64_t> users(candidates.size(), 1), offsets{0};
+  users[bad] = 100;
+  for (const int64_t n : candidates) offsets.push_back(offsets.back() + n);
+  const std::vector<int64_t> items(static_cast<size_t>(offsets.back()), 1);
+  Batch b;
+  b.item.rows = b.item.nnz = offsets.back();
+  b.item.ids = items.data();
+  b.shared.rows = b.shared.nnz = static_cast<int64_t>(users.size());
+  b.shared.ids = users.data();
+  b.shared_offsets = offsets.data();
+  DPI_RETURN_IF_ERROR(check_batch(p.schema, b));
+  for (int64_t begin = 0; begin < b.item.rows;) {
+    DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(p.schema, p.map, b, begin, b.item.rows));
+    REQUIRE(range.rows() >= 1);
+    DPI_RETURN_IF_ERROR(resolve_rows(p.schema, p.map, b, range, p.block.data(), p.counters.data(), &p.rows));
+    begin = range.end;
+  }
+  return {};
+}
+
+TEST_CASE("a user without candidates is not looked at, wherever he stands and whatever max_rows is") {
+  const std::vector<std::vector<int64_t>> batches = {
+      {0},          {0, 0},         {0, 1}, {1, 0}, {1, 0, 1}, {1, 0, 0, 1}, {2, 0, 3, 0, 0, 1, 1, 0},
+      {1, 1, 0, 0}, {0, 4, 4, 0, 1}};
+  for (int64_t max_rows = 1; max_rows <= 12; ++max_rows) {
+    for (const auto& candidates : batches) {
+      for (size_t bad = 0; bad < candidates.size(); ++bad) {
+        const Status s = resolve_users(max_rows, candidates, bad);
+        CHECK(s.ok() == (candidates[bad] == 0));
+        if (!s.ok()) CHECK(s.row() == static_cast<int64_t>(bad));
+      }
+    }
+  }
+}
+
 TEST_CASE("ranges respect what a sequence can hold; one row that cannot is an error that names it") {
   Packed p({sequence("s", 100, 0)}, 64, 10);
   const std::vector<int64_t> ids(30, 1), offsets = {0, 4, 8, 12, 23, 30};

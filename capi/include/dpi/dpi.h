@@ -354,7 +354,7 @@ enum { DPI_MEM_HOST = 0 };
 
 /* Rows to score. Without a shared part (shared_offsets == NULL) the item part holds every feature of the schema. With one, user
  * features are given once per shared row and the item part holds item features only; item rows
- * shared_offsets[s] .. shared_offsets[s+1]-1 belong to shared row s. Both ways give the same scores.
+ * shared_offsets[s] .. shared_offsets[s+1]-1 belong to shared row s, whose values nobody looks at when there are none. Both ways give the same scores.
  * Ids: an id outside its feature's vocabulary follows the feature's rule in the schema, and of a feature of keys every int64 is an id; a bag of a categorical feature has one id, or
  * none when it is missing. NaN in dense = missing. No rows at all is a batch too. */
 typedef struct dpi_batch {

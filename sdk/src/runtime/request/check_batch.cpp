@@ -139,6 +139,9 @@ Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, co
   r.shared_begin = std::upper_bound(first, last, r.begin) - first - 1;
   r.shared_end = std::lower_bound(first, last, r.end) - first;
   r.shared_end = std::min(r.shared_end, r.shared_begin + map.max_shared);
+  // A shared row without items is not looked at, wherever it stands: a range ends before it.
+  const int64_t* none = std::adjacent_find(first + r.shared_begin, first + r.shared_end + 1);
+  r.shared_end = std::min(r.shared_end, none - first);
   r.shared_end = fit_rows(schema, map, b, RowSpace::kShared, r.shared_begin, r.shared_end);
   r.end = std::min(r.end, b.shared_offsets[r.shared_end]);
   return r;

@@ -147,8 +147,8 @@ struct ResolvedRows {
 /// Checks pointers, lengths, offsets and sizes of the whole batch, once per call. Does not look at ids.
 Status check_batch(const ResolveSchema& schema, const Batch& batch);
 
-/// The largest range from `begin` that fits the block and ends by `end`, at least one row: resolve_rows
-/// refuses a row that does not fit.
+/// The largest range from `begin` that fits the block, ends by `end` and has no shared row without items, at
+/// least one row: resolve_rows refuses a row that does not fit.
 Result<RowRange> next_range(const ResolveSchema& schema, const InputMap& map, const Batch& batch,
                             int64_t begin, int64_t end);
 
