@@ -64,6 +64,7 @@ class Cases {
     c.attrs = kernels::LinearAttrs{};
     c.inputs = {value({2, {places, in}}, c.rows, numbers(c.rows * places * in)),
                 {},
+                {},
                 value({1, {places}}, c.rows, ones(c.rows * places))};
     c.outputs = {value({2, {places, out}}, c.rows, {})};
     c.params = {{true, {2, {out, in}}, numbers(out * in)}, {true, {1, {out}}, numbers(out)}};

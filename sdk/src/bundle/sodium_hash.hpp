@@ -13,8 +13,12 @@
 
 namespace dpi {
 
+/// Made while the library is loaded: sodium_init takes a lock, which a child that is forked while another
+/// thread has it would wait for for ever.
+inline const bool kSodiumStarted = sodium_init() >= 0;
+
 inline Status start_sodium() {
-  return sodium_init() >= 0 ? Status() : internal_error("libsodium cannot be initialised");
+  return kSodiumStarted ? Status() : internal_error("libsodium cannot be initialised");
 }
 
 class Blake2b {

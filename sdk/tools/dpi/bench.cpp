@@ -28,19 +28,40 @@ struct Caller {
   std::string failure;
 };
 
-/// One caller: until `stop`, after a warm-up of at least one call.
-void call_until(const LoadedModel& model, const SyntheticRows& rows, const std::atomic<bool>& stop,
+using Pool = std::vector<const SyntheticRows*>;
+
+template <class T>
+Pool pool_of(const std::vector<T>& batches, const SyntheticRows T::* form) {
+  Pool out;
+  for (const T& b : batches) out.push_back(&(b.*form));
+  return out;
+}
+
+Pool pool_of(const std::vector<SyntheticRows>& batches) {
+  Pool out;
+  for (const SyntheticRows& b : batches) out.push_back(&b);
+  return out;
+}
+
+/// One caller: until `stop`, after a warm-up of at least one call; through the pool from batch `at` on.
+void call_until(const LoadedModel& model, const Pool& pool, size_t at, const std::atomic<bool>& stop,
                 std::atomic<int>* ready, Caller* me) {
-  const dpi_batch batch = rows.batch();
+  SyntheticRows rows = *pool[at];  // in the caller's own caches, as what a host has just put together
   std::vector<float> out(static_cast<size_t>(rows.rows()) * static_cast<size_t>(model.info().num_heads));
   me->latencies.reserve(kMaxSamples);
   dpi_error e{};
   e.struct_size = sizeof e;
-  dpi_status status = dpi_predict(model.get(), &batch, out.data(), out.size(), nullptr, &e);
+  const auto score = [&] {
+    const dpi_batch batch = rows.batch();
+    return dpi_predict(model.get(), &batch, out.data(), out.size(), nullptr, &e);
+  };
+  dpi_status status = score();
   ready->fetch_add(1);
   while (status == DPI_OK && !stop.load(std::memory_order_relaxed)) {
+    at = (at + 1) % pool.size();
+    if (pool.size() > 1) rows = *pool[at];
     const uint64_t begin = monotonic_ns();
-    status = dpi_predict(model.get(), &batch, out.data(), out.size(), nullptr, &e);
+    status = score();
     if (me->latencies.size() < kMaxSamples)
       me->latencies.push_back(static_cast<double>(monotonic_ns() - begin) * 1e-9);
     ++me->calls;
@@ -48,13 +69,14 @@ void call_until(const LoadedModel& model, const SyntheticRows& rows, const std::
   if (status != DPI_OK) me->failure = e.message;
 }
 
-Json measure(const LoadedModel& model, const SyntheticRows& rows, int n_callers, double seconds) {
+Json measure(const LoadedModel& model, const Pool& pool, int n_callers, double seconds) {
   std::vector<Caller> callers(static_cast<size_t>(n_callers));
   std::vector<std::thread> threads;
   std::atomic<bool> stop{false};
   std::atomic<int> ready{0};
-  for (Caller& c : callers)
-    threads.emplace_back(call_until, std::cref(model), std::cref(rows), std::cref(stop), &ready, &c);
+  for (size_t i = 0; i < callers.size(); ++i)  // each begins elsewhere in the pool
+    threads.emplace_back(call_until, std::cref(model), std::cref(pool), i * pool.size() / callers.size(),
+                         std::cref(stop), &ready, &callers[i]);
   while (ready.load() < n_callers) std::this_thread::yield();
   const uint64_t begin = monotonic_ns();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
@@ -68,11 +90,13 @@ Json measure(const LoadedModel& model, const SyntheticRows& rows, int n_callers,
     all.insert(all.end(), c.latencies.begin(), c.latencies.end());
     calls += c.calls;
   }
+  const int64_t batch = pool.front()->rows();
   Json j;
-  j["batch"] = rows.rows();
+  j["batch"] = batch;
   j["callers"] = n_callers;
+  j["different_batches"] = pool.size();
   j["calls"] = calls;
-  j["rows_per_second"] = static_cast<double>(calls * rows.rows()) / elapsed;
+  j["rows_per_second"] = static_cast<double>(calls * batch) / elapsed;
   const bool any = !all.empty();
   j["best_us"] = any ? Json(*std::min_element(all.begin(), all.end()) * 1e6) : Json();
   j["p50_us"] = any ? Json(percentile(&all, 0.5) * 1e6) : Json();
@@ -87,12 +111,13 @@ void keep_faster(Json turn, Json* best) {
 }
 
 /// Both forms of the rows, in turns.
-Json measure_users(const LoadedModel& model, int64_t batch, int64_t users, int callers, double seconds) {
-  const UserRows rows = make_user_rows(model, batch, users, kSeed);
+Json measure_users(const LoadedModel& model, const std::vector<UserRows>& pool, int64_t users, int callers,
+                   double seconds) {
+  const int64_t batch = pool.front().shared.rows();
   Json shared, expanded;
   for (int turn = 0; turn < kTurns; ++turn) {
-    keep_faster(measure(model, rows.expanded, callers, seconds / kTurns), &expanded);
-    keep_faster(measure(model, rows.shared, callers, seconds / kTurns), &shared);
+    keep_faster(measure(model, pool_of(pool, &UserRows::expanded), callers, seconds / kTurns), &expanded);
+    keep_faster(measure(model, pool_of(pool, &UserRows::shared), callers, seconds / kTurns), &shared);
   }
   Json j = {{"batch", batch}, {"users", users}, {"callers", callers}};
   j["shared"] = std::move(shared);
@@ -128,8 +153,9 @@ void bench_users(const BenchArgs& args, const LoadedModel& model, Json* result) 
   if (!args.json) print_users_header(model);
   for (const int64_t batch : args.batches) {
     for (const int64_t users : args.users) {
+      const std::vector<UserRows> pool = make_user_pool(model, batch, users, args.pool, kSeed);
       for (const int callers : args.callers) {
-        Json run = measure_users(model, batch, users, callers, args.seconds);
+        Json run = measure_users(model, pool, users, callers, args.seconds);
         run["counted"] = work.speedup(batch, users);
         if (!args.json) print_users_run(run);
         (*result)["runs"].push_back(std::move(run));
@@ -173,9 +199,9 @@ void print_profile(const Json& result) {
 void bench_rows(const BenchArgs& args, const LoadedModel& model, Json* result) {
   if (!args.json) print_header(model);
   for (const int64_t batch : args.batches) {
-    const SyntheticRows rows = make_rows(model, batch, kSeed);
+    const std::vector<SyntheticRows> pool = make_pool(model, batch, args.pool, kSeed);
     for (const int callers : args.callers) {
-      (*result)["runs"].push_back(measure(model, rows, callers, args.seconds));
+      (*result)["runs"].push_back(measure(model, pool_of(pool), callers, args.seconds));
       if (!args.json) print_run((*result)["runs"].back());
     }
   }
@@ -186,7 +212,14 @@ void add_profile(const BenchArgs& args, const LoadedModel& model, Json* result) 
   int64_t batch = args.batches.back();
   const int32_t kind = model.info().device_kind;
   if (kind != DPI_DEVICE_REF && kind != DPI_DEVICE_CPU) batch = std::min(batch, model.info().max_rows);
-  Json profile = profile_ops(args.bundle, args.common, make_rows(model, batch, kSeed), args.seconds);
+  std::vector<SyntheticRows> pool;
+  if (args.users.empty()) {
+    pool = make_pool(model, batch, args.pool, kSeed);
+  } else {
+    for (UserRows& r : make_user_pool(model, batch, args.users.back(), args.pool, kSeed))
+      pool.push_back(std::move(r.shared));
+  }
+  Json profile = profile_ops(args.bundle, args.common, pool, args.seconds);
   (*result)["profile"] = std::move(profile["ops"]);
   (*result)["timeline"] = std::move(profile["timeline"]);
   for (const char* key : {"rows", "users", "calls", "us_per_call", "explained"})

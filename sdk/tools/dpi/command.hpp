@@ -78,6 +78,7 @@ struct BenchArgs {
   std::vector<int64_t> batches = {1, 16, 64, 256, 1024};
   std::vector<int> callers = {1};
   std::vector<int64_t> users;  // empty: rows without a shared part
+  int64_t pool = 32768;        // rows that calls draw from
   double seconds = 1;
   bool profile = false, json = false;
 };

@@ -77,7 +77,9 @@ Examples:
 constexpr const char* kBenchFooter =
     R"(Scores random rows (the same on every run) and measures each dpi_predict call. --callers is the number of threads of the host
 that call at once, --threads the engine's own workers. --profile runs the model op by op, on one context of its own, and says how much of
-such a call the ops explain: the rest is checking rows, packing them, copies and waiting.
+such a call the ops explain: the rest is checking rows, packing them, copies and waiting. With --users its call gives the last number of
+users once. Calls go through a pool of rows, a batch after the other, so that table rows come from where they come from in a service; --pool 1 scores
+one batch again and again, out of the caches.
 
 --users measures each batch twice: the users' features given once per user (the shared part), and repeated on every row. 'faster' is how
 many times the first is faster, by the fastest call of each, in turns; 'counted' what the multiply-adds of the plan allow when those on shared
@@ -274,6 +276,9 @@ void add_bench(CLI::App* app, Command* run) {
                   "users that share the rows of a call, a list: with their features given once")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 20));
+  sub->add_option("--pool", args->pool, "different rows that are scored, at least one batch")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
   sub->add_option("--seconds", args->seconds, "for each measurement")
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();

@@ -17,11 +17,12 @@ namespace {
 Batch engine_batch(const SyntheticRows& rows) {
   const dpi_batch b = rows.batch();
   Batch batch;
-  batch.item.rows = b.rows;
-  batch.item.dense = b.dense;
-  batch.item.ids = b.ids;
-  batch.item.offsets = b.offsets;
-  batch.item.nnz = b.nnz;
+  batch.item = {b.rows, b.dense, 0, b.ids, b.offsets, nullptr, b.nnz};
+  if (b.shared_offsets != nullptr) {
+    batch.shared = {b.shared_rows,        b.shared_dense, 0,           b.shared_ids,
+                    b.shared_bag_offsets, nullptr,        b.shared_nnz};
+    batch.shared_offsets = b.shared_offsets;
+  }
   return batch;
 }
 
@@ -70,17 +71,21 @@ void add_sample(const Context& context, std::vector<uint64_t>* before, Samples* 
 }
 
 /// `seconds` of calls, at least one.
-Samples run_calls(Context& context, const Batch& batch, size_t n_ops, int64_t heads, double seconds) {
+Samples run_calls(Context& context, const std::vector<SyntheticRows>& pool, size_t n_ops, int64_t heads,
+                  double seconds) {
   constexpr size_t kMostCalls = 100'000;
   Samples s;
   s.ops.resize(n_ops);
-  std::vector<float> out(static_cast<size_t>(batch.item.rows * heads));
-  check(context.run(batch, out.data(), {}), false);
+  SyntheticRows rows = pool.front();
+  std::vector<float> out(static_cast<size_t>(rows.rows() * heads));
+  check(context.run(engine_batch(rows), out.data(), {}), false);
   context.enable_profile(true);
   std::vector<uint64_t> before(n_ops, 0);
   const uint64_t begin = monotonic_ns();
   while (s.call.empty() ||
          (static_cast<double>(monotonic_ns() - begin) < seconds * 1e9 && s.call.size() < kMostCalls)) {
+    rows = pool[(s.call.size() + 1) % pool.size()];
+    const Batch batch = engine_batch(rows);
     const uint64_t start = monotonic_ns();
     check(context.run(batch, out.data(), {}), false);
     s.call.push_back(1e-3 * static_cast<double>(monotonic_ns() - start));
@@ -109,14 +114,14 @@ Json timeline_json(const Engine& engine, const std::vector<OpTime>& times) {
 }  // namespace
 
 nlohmann::ordered_json profile_ops(const std::string& path, const CommonFlags& flags,
-                                   const SyntheticRows& rows, double seconds) {
+                                   const std::vector<SyntheticRows>& pool, double seconds) {
   ModelOptions options;
   for (const auto& [key, value] : flags.pairs()) check(set_option(&options, key, value), true);
   auto bundle = take(Bundle::open(path, {options.require_signature, false, {}}));
   const auto engine = profiled_engine(*bundle, options);
-  const auto context =
-      take(Context::create(*engine, std::min(options.max_rows, rows.rows()), options.max_nnz));
-  Samples s = run_calls(*context, engine_batch(rows), engine->plan().ops.size(), engine->heads(), seconds);
+  const int64_t rows = pool.front().rows();
+  const auto context = take(Context::create(*engine, std::min(options.max_rows, rows), options.max_nnz));
+  Samples s = run_calls(*context, pool, engine->plan().ops.size(), engine->heads(), seconds);
   std::vector<double> us;
   for (std::vector<double>& op : s.ops) us.push_back(percentile(&op, 0.5));
   const double call = percentile(&s.call, 0.5);
@@ -124,8 +129,9 @@ nlohmann::ordered_json profile_ops(const std::string& path, const CommonFlags& f
   std::vector<size_t> order(us.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return us[a] > us[b]; });
-  Json result = {{"rows", rows.rows()}, {"calls", s.call.size()}, {"us_per_call", call}};
-  result["users"] = rows.shared_offsets.empty() ? Json() : Json(rows.shared.rows);
+  const SyntheticRows& first = pool.front();
+  Json result = {{"rows", rows}, {"calls", s.call.size()}, {"us_per_call", call}};
+  result["users"] = first.shared_offsets.empty() ? Json() : Json(first.shared.rows);
   result["explained"] = percentile(&s.busy, 0.5) / whole;
   result["timeline"] = timeline_json(*engine, context->timeline());
   result["ops"] = Json::array();

@@ -9,8 +9,8 @@
 
 namespace dpi::tool {
 
-/// Runs `rows` (on a device with a clock of its own at most one chunk of them) for about `seconds` on one
-/// context:
+/// Runs the batches of `pool` in turn, all of one size (on a device with a clock of its own at most a chunk)
+/// for about `seconds` on one context:
 /// {"rows", "calls", "us_per_call": of the whole call, "explained": which share of it some op was running,
 /// "ops":
 /// [{"op", "kind", "implementation", "us_per_call", "share": of the whole call}], slowest first, "timeline":
@@ -19,6 +19,6 @@ namespace dpi::tool {
 /// calls. Shares add up to `explained` where ops do not overlap; what is left is checking, packing, copies
 /// and waiting.
 nlohmann::ordered_json profile_ops(const std::string& bundle, const CommonFlags& flags,
-                                   const SyntheticRows& rows, double seconds);
+                                   const std::vector<SyntheticRows>& pool, double seconds);
 
 }  // namespace dpi::tool

@@ -98,6 +98,26 @@ UserRows make_user_rows(const LoadedModel& model, int64_t rows, int64_t users, u
   return both;
 }
 
+namespace {
+
+int64_t batches_of(int64_t pool, int64_t rows) { return std::max<int64_t>(1, pool / rows); }
+
+}  // namespace
+
+std::vector<SyntheticRows> make_pool(const LoadedModel& model, int64_t rows, int64_t pool, uint64_t seed) {
+  std::vector<SyntheticRows> out;
+  for (int64_t i = batches_of(pool, rows); i > 0; --i) out.push_back(make_rows(model, rows, seed++));
+  return out;
+}
+
+std::vector<UserRows> make_user_pool(const LoadedModel& model, int64_t rows, int64_t users, int64_t pool,
+                                     uint64_t seed) {
+  std::vector<UserRows> out;
+  for (int64_t i = batches_of(pool, rows); i > 0; --i)
+    out.push_back(make_user_rows(model, rows, users, seed++));
+  return out;
+}
+
 dpi_batch SyntheticRows::batch() const {
   dpi_batch b{};
   b.struct_size = sizeof b;

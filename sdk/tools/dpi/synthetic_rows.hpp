@@ -33,4 +33,11 @@ struct UserRows {
 /// Users get `rows` / `users` rows each, the first ones one more where that leaves some over.
 UserRows make_user_rows(const LoadedModel& model, int64_t rows, int64_t users, uint64_t seed);
 
+/// Different batches of `rows` rows, as many as `pool` rows give, at least one. What one batch asks for lies
+/// in the caches when it is scored again and again: the table rows of a pool do not, unless the tables are
+/// small.
+std::vector<SyntheticRows> make_pool(const LoadedModel& model, int64_t rows, int64_t pool, uint64_t seed);
+std::vector<UserRows> make_user_pool(const LoadedModel& model, int64_t rows, int64_t users, int64_t pool,
+                                     uint64_t seed);
+
 }  // namespace dpi::tool

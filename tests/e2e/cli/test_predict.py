@@ -193,6 +193,15 @@ def test_user_features_come_in_each_row(dpi, csv, tmp_path):
     assert "explain" in dpi("bench", path, "--batch", "3", "--seconds", "0.01", "--profile").ok().out
 
 
+def test_bench_scores_a_pool_of_rows(dpi, bundle):
+    def batches(*args):
+        return [run["different_batches"] for run in json.loads(dpi("bench", bundle, "--seconds", "0.01", "--json", *args).ok().out)["runs"]]
+    assert batches("--batch", "1,64,40000") == [32768, 512, 1]
+    assert batches("--batch", "64", "--pool", "1") == [1]
+    assert batches("--batch", "64", "--pool", "200", "--callers", "3", "--profile") == [3]
+    dpi("bench", bundle, "--pool", "0").fails(1, "--pool")
+
+
 def test_users_are_found_in_rows_side_by_side(dpi, csv, tmp_path):
     """The user's features are looked up once per user; so are a wrong one's place and the counts of raw values."""
     def features(b):

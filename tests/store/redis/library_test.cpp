@@ -43,7 +43,7 @@ TEST_CASE("opened by dlopen: another version is refused, its layout is told, a t
   const auto init = reinterpret_cast<dpi_store_init_fn>(::dlsym(library, DPI_STORE_INIT_SYMBOL));
   const auto layout = reinterpret_cast<dpi_store_layout_fn>(::dlsym(library, DPI_STORE_LAYOUT_SYMBOL));
   REQUIRE((init != nullptr && layout != nullptr));
-  CHECK(std::string(layout()).starts_with("1-"));
+  CHECK(std::string(layout()).starts_with(std::to_string(DPI_STORE_ABI) + "-"));
   dpi_store_api api{};
   CHECK(init(DPI_STORE_ABI + 1, &api) == 14);  // kVersion
   CHECK(api.abi_version == DPI_STORE_ABI);
