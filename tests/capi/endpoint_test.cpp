@@ -226,6 +226,36 @@ TEST_CASE("both versions share memory_limit: a kept one makes room, else the loa
   check_refused(e.get(), bundle("large"), DPI_E_OUT_OF_MEMORY, "nothing was loaded");
 }
 
+TEST_CASE("what a kept version shared with one that is gone counts for memory_limit") {
+  if (versions() == nullptr) return;
+  const Pairs alone = {{"max_contexts", "1"}, {"debug.fold", "off"}};
+  uint64_t held = 0, most = 0;
+  {
+    const EndpointPtr e = make_endpoint("size", alone);
+    load(e.get(), bundle("large5"));
+    held = number_in(status(e.get()), "bytes");
+    dpi_model* m = nullptr;
+    REQUIRE(dpi_endpoint_acquire(e.get(), &m, nullptr) == DPI_OK);
+    most = number_in(json_text(dpi_model_info_json, ModelPtr(m).get()), "most_bytes");
+  }
+  REQUIRE(held > 2'000'000);
+  for (const uint64_t less : {0, 1}) {  // than what three versions of their own tables take
+    const EnvPtr env = make_env();
+    Heard heard;
+    heard.listen(env.get(), DPI_LOG_WARN);
+    Pairs pairs = alone;
+    pairs.emplace_back("memory_limit", std::to_string(2 * held + most - less));
+    const EndpointPtr e = make_endpoint("size", pairs, env.get());
+    load(e.get(), bundle("large"));
+    load(e.get(), bundle("large"));   // shares the tables of the first
+    load(e.get(), bundle("large4"));  // the first goes
+    CHECK(heard.count() == 0);
+    load(e.get(), bundle("large5"));
+    CHECK((heard.find("endpoint", "size: version 2, kept for a rollback, goes before its time",
+                      DPI_LOG_WARN) != "") == (less > 0));
+  }
+}
+
 TEST_CASE("an acquired model stays what it was until it is given back") {
   if (versions() == nullptr) return;
   EndpointPtr e = make_endpoint("held");

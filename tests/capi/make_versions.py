@@ -82,6 +82,7 @@ def main():
         "milder": build(3, out_of_range="oov", oov_id=0), "renamed": build(3, names=("a", "c")), "turned": build(3, names=("b", "a")),
         "more": build(3, names=("a", "b", "c")), "other_head": build(3, head="ctr"), "shared_part": build(3, shared=True),
         "wrong_golden": build(3, golden=1.0), "large": build(3, rows=4096, big=62),
+        "large4": build(4, rows=4096, big=62), "large5": build(5, rows=4096, big=62),
     }
     for name, builder in made.items():
         builder.write(folder / f"{name}.h5", check=None if name == "wrong_golden" else "numpy")

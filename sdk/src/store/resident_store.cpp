@@ -164,6 +164,7 @@ HeldRows ResidentStore::holds(int32_t table) const {
   const std::byte* const base = blocks_[b].memory->base();
   HeldRows held;
   held.memory = blocks_[b].memory;
+  held.bytes = map_.blocks[b].bytes;
   held.rows = base + at.offset;
   held.scale = at.scale_offset >= 0 ? base + at.scale_offset : nullptr;
   held.stride = at.stride;

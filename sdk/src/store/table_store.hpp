@@ -32,6 +32,7 @@ namespace dpi {
 /// Rows of a table in a store's memory, which stays as long as this does.
 struct HeldRows {
   std::shared_ptr<void> memory;  // null: nothing is held, or nobody else may have it
+  uint64_t bytes = 0;            // of the memory, with other tables that lie there; 0: it is the host tier
   const std::byte* rows =
       nullptr;  // where the device reads them; null: only the memory as a whole can be had
   const std::byte* scale = nullptr;

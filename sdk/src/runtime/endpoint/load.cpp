@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -15,6 +16,20 @@ int64_t wall_ms() {
   using std::chrono::system_clock;
   return std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch())
       .count();
+}
+
+/// What both models hold, one memory for the two of them. Not what they shared when they were loaded: who
+/// shared it may be gone.
+uint64_t common_bytes(const Engine& a, const Engine& b) {
+  std::set<const void*> held, seen;
+  for (const LoadBase::Table& t : a.held_tables()) held.insert(t.rows.memory.get());
+  uint64_t bytes = 0;
+  for (const LoadBase::Table& t : b.held_tables()) {
+    const void* memory = t.rows.memory.get();
+    if (memory == nullptr || !held.contains(memory) || !seen.insert(memory).second) continue;
+    bytes += t.rows.bytes != 0 ? t.rows.bytes : b.memory().host_tier + b.memory().host_tier_shared;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -101,7 +116,7 @@ uint64_t Endpoint::held_bytes() const {
   uint64_t bytes = serving_ != nullptr ? serving_->bytes : 0;
   if (kept_ == nullptr) return bytes;
   bytes += kept_->bytes;
-  return bytes - std::min(bytes, std::max(serving_->shared_bytes, kept_->shared_bytes));
+  return bytes - std::min(bytes, common_bytes(serving_->model->engine(), kept_->model->engine()));
 }
 
 /// The options of a model that is loaded beside those that are there: memory_limit is what they leave.
@@ -196,8 +211,7 @@ Result<std::unique_ptr<Version>> Endpoint::build(const Update& update, size_t* f
   version->path = update.path;
   version->contract = std::move(contract);
   version->origin = next.origin;
-  version->bytes = f.kept() + f.shared + f.all_contexts();
-  version->shared_bytes = f.shared;
+  version->bytes = f.kept() + f.shared + f.host_tier_shared + f.all_contexts();
   return version;
 }
 

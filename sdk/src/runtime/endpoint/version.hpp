@@ -24,9 +24,8 @@ struct Version {
   std::string path;
   std::shared_ptr<const Contract> contract;
   std::shared_ptr<const Origin> origin;  // what the next delta starts from
-  uint64_t bytes = 0;                    // forecast, with every context in use: tables, weights ...
-  uint64_t shared_bytes = 0;  // of it what was there already when it was loaded, of tables in common
-  int64_t since_ms = 0;       // it began to serve, in milliseconds of the epoch; 0 = not yet
+  uint64_t bytes = 0;    // forecast, with every context in use: tables, weights ...; what others hold too
+  int64_t since_ms = 0;  // it began to serve, in milliseconds of the epoch; 0 = not yet
 };
 
 }  // namespace dpi
