@@ -102,6 +102,23 @@ TEST_CASE("what is no fault of the file is tried again, after pauses") {
   CHECK(dpi_endpoint_version(e.get()) == 0);
 }
 
+TEST_CASE("a number above the highest that a version may have is refused by name, and holds nothing up") {
+  if (versions() == nullptr) return;
+  const Folder folder;
+  const std::string last = "18446744073709551615", above = "9223372036854775808";
+  put(folder, "v" + last + ".h5", bundle(1));
+  put(folder, "v" + above + ".h5", bundle(2));
+  put(folder, "v7.h5", bundle(7));
+  const EndpointPtr e = following(folder);
+  CHECK(serves(e.get(), 7));
+  for (const auto& n : {last, above}) {
+    CHECK(tells(e.get(), "v" + n + ".h5\",\"version\":" + n + ",\"tries\":"));
+    CHECK(tells(e.get(), "version " + n + " is above 9223372036854775807"));
+  }
+  put(folder, "v9223372036854775807.h5", bundle(9));
+  CHECK(serves(e.get(), 9223372036854775807));
+}
+
 TEST_CASE("a version that was rolled back does not come again; the next one does") {
   if (versions() == nullptr) return;
   const Folder folder;

@@ -256,6 +256,24 @@ TEST_CASE("what a kept version shared with one that is gone counts for memory_li
   }
 }
 
+TEST_CASE("numbers of versions end at 2^63 - 1") {
+  if (versions() == nullptr) return;
+  const EndpointPtr e = make_endpoint("numbers");
+  Error error;
+  load(e.get(), bundle(0), INT64_MAX - 1);
+  for (const uint64_t number : {uint64_t{UINT64_MAX}, uint64_t{INT64_MAX} + 1}) {
+    CHECK(dpi_endpoint_load(e.get(), bundle(1).c_str(), number, &error) == DPI_E_INVALID_ARGUMENT);
+    CHECK(error.text() == "version " + std::to_string(number) +
+                              " is above 9223372036854775807, the highest that a version may have");
+  }
+  load(e.get(), bundle(2));
+  CHECK(dpi_endpoint_version(e.get()) == INT64_MAX);
+  CHECK(dpi_endpoint_load(e.get(), bundle(3).c_str(), 0, &error) == DPI_E_INVALID_ARGUMENT);
+  CHECK(error.text().find("no number is left above version 9223372036854775807") == 0);
+  load(e.get(), bundle(4), 5);  // a lower one is free
+  CHECK(ask(e.get(), TagRows(2)).tag == 4);
+}
+
 TEST_CASE("an acquired model stays what it was until it is given back") {
   if (versions() == nullptr) return;
   EndpointPtr e = make_endpoint("held");

@@ -1,6 +1,7 @@
 // A subscription over a stream in memory, and a server that serves when the test says so: what becomes of
 // each kind of message, when offsets are committed, what a restart finds.
 #include "runtime/stream/subscription.hpp"
+#include "runtime/stream/spool.hpp"
 
 #include "stream/fake_stream.hpp"
 #include "stream/stream_support.hpp"
@@ -62,6 +63,17 @@ TEST_CASE("deltas come into the folder in their order, byte by byte, and their o
 }
 
 // Caught by it: runtime/stream_commit_early.
+TEST_CASE("files of numbers that no version may have are not looked at") {
+  const WorkFolder folder;
+  for (const char* number : {"18446744073709551615", "9223372036854775808", "9223372036854775807"})
+    std::ofstream(folder.file("v" + std::string(number) + ".h5")) << "no bundle";
+  const auto spool = stream::Spool::open(folder.path);
+  REQUIRE(spool.ok());
+  REQUIRE((*spool)->refresh().ok());
+  REQUIRE((*spool)->files().size() == 1);
+  CHECK((*spool)->files()[0].number == INT64_MAX);
+}
+
 TEST_CASE("an offset is committed when its delta serves, not before") {
   if (chain() == nullptr) return;
   Site site;

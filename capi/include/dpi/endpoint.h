@@ -55,8 +55,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const 
  *
  * Loads a bundle beside the version that serves, and switches to it when it has passed: digests, signature (option require_signature), what
  * callers rely on, memory, golden rows, warm-up. Returns when the new version serves and the one that is dropped for it is freed. What
- * fails leaves everything as it was; the reason is in error and in dpi_endpoint_status_json. number: what the version is called; 0 = one
- * more than any that served. One that serves or is kept already is DPI_E_INVALID_ARGUMENT.
+ * fails leaves everything as it was; the reason is in error and in dpi_endpoint_status_json. number: what the version is called, 1 ...
+ * 9223372036854775807; 0 = one more than any that served. A higher one, or one that serves or is kept already, is DPI_E_INVALID_ARGUMENT.
  * What callers rely on (else DPI_E_UNSUPPORTED, by name): the same features in number, order, name, kind, part (shared or not) and dim, ids
  * or keys as before; weights and raw values taken as before; no id or missing value refused that was taken, so vocabularies may grow, and
  * shrink where ids outside follow a rule; the same heads in number, order and name. The first version sets it, each one may widen it.

@@ -100,7 +100,10 @@ Status Endpoint::load(const Update& update, size_t* fault) {
 
 Result<uint64_t> Endpoint::choose_number(const Update& update) const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
-  if (update.number == 0) return highest_ + 1;
+  if (update.number == 0) {
+    if (highest_ < kMostNumber) return highest_ + 1;
+    return invalid_argument("no number is left above version " + std::to_string(highest_) + ", which served");
+  }
   for (const Version* v : {serving_.get(), kept_.get()}) {
     if (v != nullptr && v->number == update.number)
       return invalid_argument("version " + std::to_string(update.number) + " is " +
@@ -184,6 +187,9 @@ Result<std::unique_ptr<Model>> Endpoint::build_beside(const Update& update, cons
 
 /// Null: the update is had already.
 Result<std::unique_ptr<Version>> Endpoint::build(const Update& update, size_t* fault) {
+  if (update.number > kMostNumber)
+    return invalid_argument("version " + std::to_string(update.number) + " is above " +
+                            std::to_string(kMostNumber) + ", the highest that a version may have");
   const Beside there = beside();
   DPI_ASSIGN_OR_RETURN(const NextOrigin next, open(update, there, fault));
   if (next.origin == nullptr) return std::unique_ptr<Version>();

@@ -15,6 +15,9 @@
 
 namespace dpi {
 
+/// Of a version: what is one more is a number too, and Java has no higher one.
+constexpr uint64_t kMostNumber = INT64_MAX;
+
 struct Update {
   std::string path;                 // the file that it is called by: the last of those below
   uint64_t number = 0;              // of the version that it makes; 0 = one more than any before

@@ -21,6 +21,7 @@ namespace dpi::stream {
 namespace {
 
 constexpr std::string_view kBundle = ".h5", kDelta = ".delta";
+constexpr uint64_t kMostNumber = INT64_MAX;  // that an endpoint takes
 
 Status io_error(const std::string& path, const char* what, int why) {
   return Status(why == ENOENT ? Code::kNotFound : Code::kIo, path + ": " + what + errno_text(why))
@@ -39,7 +40,8 @@ uint64_t number_in(std::string_view name, bool* whole) {
   const std::string_view digits = name.substr(1, name.size() - 1 - end);
   uint64_t number = 0;
   const auto [last, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return fault == std::errc() && last == digits.data() + digits.size() ? number : 0;
+  if (fault != std::errc() || last != digits.data() + digits.size() || number > kMostNumber) return 0;
+  return number;
 }
 
 Status read_hashes(SpoolFile* f) {
@@ -147,6 +149,8 @@ Result<uint64_t> Spool::append(std::span<const std::byte> bytes, const Delta& de
                                uint64_t number) {
   SpoolFile f;
   f.number = std::max(number, files_.empty() ? 0 : files_.back().number) + 1;
+  if (f.number > kMostNumber)
+    return invalid_argument(folder_ + ": no number is left above " + std::to_string(f.number - 1));
   f.path = folder_ + "/v" + std::to_string(f.number) + std::string(kDelta);
   f.base = delta.base();
   f.version = delta.version();
