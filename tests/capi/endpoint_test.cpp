@@ -274,6 +274,19 @@ TEST_CASE("numbers of versions end at 2^63 - 1") {
   CHECK(ask(e.get(), TagRows(2)).tag == 4);
 }
 
+TEST_CASE("a deadline that never comes is waited for") {
+  if (versions() == nullptr) return;
+  for (const uint64_t deadline : {uint64_t{UINT64_MAX}, uint64_t{1} << 63, uint64_t{INT64_MAX}}) {
+    const EndpointPtr e = make_endpoint("waits");
+    dpi_status waited = DPI_E_INTERNAL;
+    std::thread waits([&] { waited = dpi_endpoint_wait(e.get(), 1, deadline, nullptr); });
+    sleep_ms(20);
+    load(e.get(), bundle(0));
+    waits.join();
+    CHECK(waited == DPI_OK);
+  }
+}
+
 TEST_CASE("an acquired model stays what it was until it is given back") {
   if (versions() == nullptr) return;
   EndpointPtr e = make_endpoint("held");

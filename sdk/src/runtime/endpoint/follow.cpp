@@ -21,7 +21,9 @@ namespace {
 constexpr uint64_t kNsPerMs = 1'000'000;
 
 std::chrono::steady_clock::time_point at(uint64_t ns) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
+  constexpr uint64_t kLast = INT64_MAX;  // that a time_point has; in 292 years
+  return std::chrono::steady_clock::time_point(
+      std::chrono::nanoseconds(static_cast<int64_t>(std::min(ns, kLast))));
 }
 
 /// The n-th pause, n from 1: doubled each time, up to a bound.
