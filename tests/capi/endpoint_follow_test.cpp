@@ -134,6 +134,21 @@ TEST_CASE("a version that was rolled back does not come again; the next one does
   CHECK(serves(e.get(), 3));
 }
 
+TEST_CASE("what callers of a version that was rolled back relied on is no fault of a file any more") {
+  if (versions() == nullptr) return;
+  const Folder folder;
+  put(folder, "v1.h5", bundle(1));
+  const EndpointPtr e = following(folder);
+  CHECK(serves(e.get(), 1));
+  put(folder, "v2.h5", bundle("milder"));  // takes ids outside the vocabulary
+  CHECK(serves(e.get(), 2));
+  put(folder, "v3.h5", bundle(3));
+  CHECK(tells(e.get(), "v3.h5\",\"version\":3,\"tries\":1,\"code\":5,"));
+  REQUIRE(dpi_endpoint_rollback(e.get(), nullptr) == DPI_OK);
+  CHECK(serves(e.get(), 3));
+  CHECK(ask(e.get(), TagRows(4)).tag == 3);
+}
+
 TEST_CASE("a folder that is not there is told and looked for; unfollow ends the looks") {
   if (versions() == nullptr) return;
   const Folder top;

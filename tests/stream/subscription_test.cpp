@@ -1,8 +1,8 @@
 // A subscription over a stream in memory, and a server that serves when the test says so: what becomes of
 // each kind of message, when offsets are committed, what a restart finds.
 #include "runtime/stream/subscription.hpp"
-#include "runtime/stream/spool.hpp"
 
+#include "runtime/stream/spool.hpp"
 #include "stream/fake_stream.hpp"
 #include "stream/stream_support.hpp"
 

@@ -92,7 +92,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_wait(dpi_endpoint* endpoint, uint6
  * with both hashes, and looked at again each time. So a process that starts anew comes to the same version, bit for bit, by the same
  * files: no state of its own is kept.
  * Files are to come by rename, whole. One that is refused, as by dpi_endpoint_load, is told in the status; the next lower number
- * gets its turn, and the file is tried again when it is replaced, or after a pause where the file is not at fault. A folder that is not there is
+ * gets its turn, and the file is tried again when it is replaced, after a pause where the file is not at fault, and after a
+ * rollback where it was DPI_E_UNSUPPORTED. A folder that is not there is
  * looked for on. Any other name in the folder is not looked at. Another call follows another folder. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_follow(dpi_endpoint* endpoint, const char* folder, dpi_error* error) DPI_NOEXCEPT;
 /* No look begins after this; a load that runs is finished. This and dpi_endpoint_follow end a subscription. */
