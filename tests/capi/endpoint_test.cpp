@@ -345,6 +345,44 @@ TEST_CASE("a callback that hears of a load may ask the endpoint anything but to 
   CHECK(asker.wrong == 0);
 }
 
+TEST_CASE("what an endpoint tells may not have it load, follow or subscribe") {
+  if (versions() == nullptr) return;
+  struct Asker {
+    dpi_endpoint* e = nullptr;
+    int asked = 0, wrong = 0;
+    static void hear(void* user, int32_t, const char* component, const char*) {
+      auto* self = static_cast<Asker*>(user);
+      if (self->asked >= 4 || std::string(component) != "endpoint") return;
+      ++self->asked;
+      Error error;
+      const std::string path = bundle(2);
+      const char* folder = versions()->path.c_str();
+      if (dpi_endpoint_load(self->e, path.c_str(), 0, &error) != DPI_E_INVALID_ARGUMENT) ++self->wrong;
+      if (dpi_endpoint_follow(self->e, "nowhere", &error) != DPI_E_INVALID_ARGUMENT) ++self->wrong;
+      if (dpi_endpoint_subscribe(self->e, "kafka://h:1/t", folder, &error) != DPI_E_INVALID_ARGUMENT ||
+          error.text().find("by a callback that hears of it") == std::string::npos)
+        ++self->wrong;
+      dpi_endpoint_unsubscribe(self->e);
+      dpi_endpoint_unfollow(self->e);
+      if (status(self->e).find("\"follows\":{") == std::string::npos) ++self->wrong;
+    }
+  } asker;
+  const Folder folder;
+  const EnvPtr env = make_env();
+  const EndpointPtr e = make_endpoint("tells", {}, env.get());
+  REQUIRE(dpi_endpoint_follow(e.get(), folder.path.c_str(), nullptr) == DPI_OK);
+  asker.e = e.get();
+  REQUIRE(dpi_env_set_log(env.get(), Asker::hear, &asker, DPI_LOG_INFO, nullptr) == DPI_OK);
+  load(e.get(), bundle(0));
+  load(e.get(), bundle(1));
+  REQUIRE(dpi_endpoint_rollback(e.get(), nullptr) == DPI_OK);
+  REQUIRE(dpi_env_set_log(env.get(), nullptr, nullptr, DPI_LOG_OFF, nullptr) == DPI_OK);
+  CHECK(asker.asked == 3);
+  CHECK(asker.wrong == 0);
+  load(e.get(), bundle(2));  // from elsewhere it may
+  CHECK(ask(e.get(), TagRows(2)).tag == 2);
+}
+
 TEST_CASE("names, settings and null handles") {
   const EnvPtr env = make_env();
   EndpointPtr first = make_endpoint("one", {}, env.get());

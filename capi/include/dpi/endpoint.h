@@ -60,7 +60,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const 
  * What callers rely on (else DPI_E_UNSUPPORTED, by name): the same features in number, order, name, kind, part (shared or not) and dim, ids
  * or keys as before; weights and raw values taken as before; no id or missing value refused that was taken, so vocabularies may grow, and
  * shrink where ids outside follow a rule; the same heads in number, order and name. The first version sets it, each one may widen it.
- * A log callback that hears of a load may not load the same endpoint: DPI_E_INVALID_ARGUMENT.
+ * A log callback that hears of an endpoint, or of a load of it, may not load, follow or subscribe with it: DPI_E_INVALID_ARGUMENT.
  * Where both versions do not fit into memory_limit, or into free memory, the load is DPI_E_OUT_OF_MEMORY with the numbers. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_load(dpi_endpoint* endpoint, const char* path, uint64_t number, dpi_error* error) DPI_NOEXCEPT;
 /* The version before the current one serves again, at once; the current one is freed when its calls have ended, and a followed folder does not
@@ -117,7 +117,7 @@ DPI_API void dpi_endpoint_unfollow(dpi_endpoint* endpoint) DPI_NOEXCEPT;
  * The folder needs a whole bundle to begin with; a new one takes a number above the deltas'. Deltas below a whole bundle are removed when that,
  * or what follows on it, serves. After dpi_endpoint_rollback the stream stands still until a whole bundle of a higher number serves.
  * A delta in several messages: header dpi-part "1/3", "2/3", "3/3", one after the other. Another call ends the subscription before.
- * A log callback may call neither this nor what ends a subscription. */
+ * In a log callback this is DPI_E_INVALID_ARGUMENT (dpi_endpoint_load), and dpi_endpoint_unsubscribe and dpi_endpoint_unfollow do nothing. */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_subscribe(dpi_endpoint* endpoint, const char* source, const char* folder,
                                                         dpi_error* error) DPI_NOEXCEPT;
 /* Ends it, and waits for no broker; the folder is followed on. What is in it stays. */

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/gate.hpp"
@@ -96,6 +97,9 @@ class Endpoint {
   struct Running;
   struct Turn;
   bool is_loader() const;
+  /// Whether this is a log callback that hears of this endpoint: what joins a thread or takes a load's turn
+  /// would wait for itself.
+  bool in_callback() const { return telling_ == this || is_loader(); }
   struct Beside;
   Beside beside() const;
   Result<NextOrigin> open(const Update& update, const Beside& there, size_t* fault);
@@ -113,11 +117,12 @@ class Endpoint {
   /// Without memory for its text a message is not told: what it tells of has happened.
   template <class Text>
   void tell(LogLevel level, Text&& text) const noexcept {
+    const Endpoint* const outer = std::exchange(telling_, this);
     try {
       options_.environment->log().write(level, "endpoint", name_ + ": " + text());
-    } catch (const std::bad_alloc&) {
-      return;
+    } catch (const std::bad_alloc&) {  // it goes untold
     }
+    telling_ = outer;
   }
   bool stopping() const { return __atomic_load_n(&stop_, __ATOMIC_ACQUIRE) != 0; }
 
@@ -140,6 +145,8 @@ class Endpoint {
   struct StreamFollower;
   void set_subscription(std::unique_ptr<stream::Subscription> next);
   std::string stream_json() const;
+
+  static thread_local const Endpoint* telling_;  // whose message this thread is writing
 
   const std::string name_;
   ModelOptions options_;

@@ -42,6 +42,8 @@ bool is_files_fault(Code code) {
 
 Status Endpoint::follow(const std::string& folder) {
   DPI_RETURN_IF_ERROR(check_process());
+  if (in_callback())
+    return invalid_argument("endpoint '" + name_ + "' is asked to follow by a callback that hears of it");
   unsubscribe();
   return follow_folder(folder);
 }
@@ -59,7 +61,7 @@ Status Endpoint::follow_folder(const std::string& folder) {
 }
 
 void Endpoint::unfollow() {
-  if (forked()) return;
+  if (forked() || in_callback()) return;
   unsubscribe();
   const std::lock_guard<std::mutex> lock(state_mutex_);
   folder_.clear();

@@ -65,6 +65,8 @@ struct Endpoint::Turn {
   }
 };
 
+thread_local const Endpoint* Endpoint::telling_ = nullptr;
+
 bool Endpoint::is_loader() const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   return loader_ == std::this_thread::get_id();
@@ -72,8 +74,8 @@ bool Endpoint::is_loader() const {
 
 Status Endpoint::load(const Update& update, size_t* fault) {
   DPI_RETURN_IF_ERROR(check_process());
-  if (is_loader())
-    return invalid_argument("endpoint '" + name_ + "' is asked to load by a callback of its own load");
+  if (in_callback())
+    return invalid_argument("endpoint '" + name_ + "' is asked to load by a callback that hears of it");
   const Running running(*this);
   const uint64_t began = monotonic_ns();
   Status status;

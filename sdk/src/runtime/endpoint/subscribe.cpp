@@ -49,6 +49,8 @@ struct Endpoint::StreamFollower final : stream::Follower {
 
 Status Endpoint::subscribe(const std::string& url, const std::string& folder) {
   DPI_RETURN_IF_ERROR(check_process());
+  if (in_callback())
+    return invalid_argument("endpoint '" + name_ + "' is asked to subscribe by a callback that hears of it");
   if (folder.empty()) return invalid_argument("the folder's name is empty");
   stream::SubscriptionOptions o;
   DPI_ASSIGN_OR_RETURN(o.url, stream::parse_stream_url(url));
@@ -67,7 +69,7 @@ Status Endpoint::subscribe(const std::string& url, const std::string& folder) {
 }
 
 void Endpoint::unsubscribe() {
-  if (forked()) return;
+  if (forked() || in_callback()) return;
   const std::lock_guard<std::mutex> one_at_a_time(subscribe_mutex_);
   set_subscription(nullptr);
 }
