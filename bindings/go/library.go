@@ -13,10 +13,10 @@ import (
 const (
 	bindingMajor   = 1
 	bindingMinor   = 0
-	BindingVersion = "1.1.0"
+	BindingVersion = "1.0.0"
 )
 
-// LibraryVersion is the version of the loaded library, "1.1.0".
+// LibraryVersion is the version of the loaded library, "1.0.0".
 func LibraryVersion() string { return versionText(native.Dpi_version()) }
 
 // LibraryPath is the file that the library was loaded from.

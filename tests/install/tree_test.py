@@ -46,7 +46,7 @@ def rights():
 def linked():
     """The rule over binaries, on what is installed."""
     found = binaries()
-    assert {LIB / "libdpi.so.1.1.0", PREFIX / "bin/dpi"} <= set(found), found
+    assert {LIB / "libdpi.so.1.0.0", PREFIX / "bin/dpi"} <= set(found), found
     rule = [sys.executable, ROOT / "tests/rules/run_rules.py", "binaries", "--root", PREFIX]
     run(rule, DPI_BINARIES=";".join(map(str, found)))
     for path in (LIB / "libdpi.so.1", PREFIX / "bin/dpi"):

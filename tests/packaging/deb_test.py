@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "install"))
 import sbom  # noqa: E402
 LIB = "usr/lib/x86_64-linux-gnu"
-VERSION, FULL = "1.1.0", sorted(OUT.glob("libdpi1_*_amd64.deb"))[0].name.split("_")[1]
+VERSION, FULL = "1.0.0", sorted(OUT.glob("libdpi1_*_amd64.deb"))[0].name.split("_")[1]
 OWN = ["usr/share/doc/{name}/changelog.Debian.gz", "usr/share/doc/{name}/copyright"]
 NOTICES = ["usr/share/doc/{name}/THIRD_PARTY.md", r"usr/share/doc/{name}/licenses/[\w+-]+\.txt"]
 PYTHON = "usr/lib/python3/dist-packages"
@@ -40,7 +40,7 @@ EXPECTED = {
     "libdpi1-kafka": ([f"{LIB}/dpi/backends-1/libdpi_kafka.so", *NOTICES], f"libdpi1 (= {FULL}), libc6 (>= 2.34), librdkafka1 (>= 1.6.0)"),
     "dpi-tools": (["usr/bin/dpi", "usr/share/man/man1/dpi.1.gz", *(f"usr/share/man/man1/dpi-{c}.1.gz" for c in COMMANDS), *NOTICES],
                   "libc6 (>= 2.34)"),
-    "libdpi-jni": ([f"{LIB}/jni/libdpi_jni.so"], "libc6 (>= 2.2.5), libdpi1 (>= 1.1.0)"),
+    "libdpi-jni": ([f"{LIB}/jni/libdpi_jni.so"], "libc6 (>= 2.2.5), libdpi1 (>= 1.0.0)"),
     "libdpi-java": ([f"usr/share/java/dpi-{VERSION}.jar", "usr/share/java/dpi.jar", f"{MAVEN}.pom", f"{MAVEN}.jar"], f"libdpi-jni (= {FULL})"),
     "golang-dpi-dev": ([rf"{GO}/[\w/]+\.go", rf"{GO}/go.mod", rf"{GO}/README.md", f"{GO}/internal/native/dpi_wrap.c",
                         f"{GO}/internal/native/hot.h"], f"libdpi-dev (= {FULL}), pkg-config"),
@@ -49,11 +49,11 @@ EXPECTED = {
                            "python3 (>= 3.9), python3-h5py, python3-numpy, python3-xxhash"),
     "python3-dpi": ([rf"{PYTHON}/dpi/\w+\.py", f"{PYTHON}/dpi/py.typed", rf"{PYTHON}/dpi/_native\.cpython-311-x86_64-linux-gnu\.so",
                      f"{PYTHON}/dpi-{VERSION}.dist-info/METADATA"],
-                    "python3 (>= 3.11), python3 (<< 3.12), python3-numpy, libc6 (>= 2.14), libdpi1 (>= 1.1.0)"),
+                    "python3 (>= 3.11), python3 (<< 3.12), python3-numpy, libc6 (>= 2.14), libdpi1 (>= 1.0.0)"),
     "dpi-doc": ([*(f"{SITE}/{page}.html" for page in PAGES), rf"{SITE}/(?:java/)?[\w/.-]+\.(?:html|css)", f"{SITE}/java/script.js",
                  f"{SITE}/java/element-list", rf"{SITE}/java/legal/\w+", "usr/share/doc-base/dpi-doc.dpi", *NOTICES], None),
 }
-LINKS = {"libdpi1": {f"{LIB}/libdpi.so.1": "libdpi.so.1.1.0"}, "libdpi-dev": {f"{LIB}/libdpi.so": "libdpi.so.1"},
+LINKS = {"libdpi1": {f"{LIB}/libdpi.so.1": "libdpi.so.1.0.0"}, "libdpi-dev": {f"{LIB}/libdpi.so": "libdpi.so.1"},
          "libdpi-java": {"usr/share/java/dpi.jar": f"dpi-{VERSION}.jar",
                           f"{MAVEN}.jar": f"../../../../../java/dpi-{VERSION}.jar"},
          "python3-dpi-export": {"usr/share/dpi/python/dpi_export": f"../../../lib/python3/dist-packages/dpi_export"}}
@@ -273,7 +273,7 @@ PLANTED = [
     ("libdpi1", sums, lambda p: p.materials["files"].pop()),
     ("dpi-tools", materials, lambda p: (p.folder / "usr/share/doc/dpi-tools/licenses/CLI11.txt").unlink()),
     ("libdpi1", materials, lambda p: p.materials["packages"][0].pop("licenseDeclared")),
-    ("libdpi1", linked, lambda p: shutil.copy("/usr/bin/python3", p.folder / LIB / "libdpi.so.1.1.0")),
+    ("libdpi1", linked, lambda p: shutil.copy("/usr/bin/python3", p.folder / LIB / "libdpi.so.1.0.0")),
     ("libdpi-jni", linked, lambda p: subprocess.run(["objcopy", "--add-section", ".comment=/etc/hosts", p.folder / LIB / "jni/libdpi_jni.so"], check=True)),
     ("libdpi-jni", linked, newer_glibc),
     ("libdpi1", control_files, lambda p: (p.folder / "DEBIAN/triggers").unlink()),
@@ -283,7 +283,7 @@ PLANTED = [
     ("libdpi-dev", documents, lambda p: edit(p.folder / LIB / "pkgconfig/dpi.pc", "prefix=", f"prefix={ROOT}")),
     ("dpi-tools", manual, rewrite_page),
     ("python3-dpi", contents, lambda p: shutil.copytree(p.folder / PYTHON / "dpi", p.folder / PYTHON / "dpi_export")),
-    ("python3-dpi", dependencies, lambda p: p.control.update(Depends=p.control["Depends"].replace(", libdpi1 (>= 1.1.0)", ""))),
+    ("python3-dpi", dependencies, lambda p: p.control.update(Depends=p.control["Depends"].replace(", libdpi1 (>= 1.0.0)", ""))),
     ("dpi-doc", contents, lambda p: (p.folder / SITE / "errors.html").unlink()),
     ("dpi-doc", materials, lambda p: p.materials["packages"].pop()),
     ("dpi-doc", site, lambda p: edit(p.folder / SITE / "plans.html", "<svg", "<img")),

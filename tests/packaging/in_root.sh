@@ -84,11 +84,11 @@ in_java() {
 by_maven_coordinates() {  # what a build with Maven's repositories does, by Ivy: Debian's repository is a folder
   printf '<ivysettings><settings defaultResolver="debian"/><resolvers><ibiblio name="debian" m2compatible="true" root="file:///usr/share/maven-repo/"/></resolvers></ivysettings>' >"$work/ivy.xml"
   resolve() { java -jar /usr/share/java/ivy.jar -settings "$work/ivy.xml" -cache "$work/ivy" -dependency org.dpiframe dpi "$1" -cachepath "$work/path"; }
-  rm -rf "$work/ivy" && ! resolve 0.9.9 && resolve 1.1.0 && java -cp "$(cat "$work/path"):$work" Score "$examples/adult_widedeep.h5" | diff "$work/c.txt" -
+  rm -rf "$work/ivy" && ! resolve 0.9.9 && resolve 1.0.0 && java -cp "$(cat "$work/path"):$work" Score "$examples/adult_widedeep.h5" | diff "$work/c.txt" -
 }
 in_go() {
   mkdir -p "$work/go" && cp /test/main.go "$work/go/" && cd "$work/go" &&
-    printf 'module x\n\ngo 1.19\n\nrequire dpiframe.org/dpi v1.1.0\n\nreplace dpiframe.org/dpi => /usr/share/gocode/src/dpiframe.org/dpi\n' >go.mod &&
+    printf 'module x\n\ngo 1.19\n\nrequire dpiframe.org/dpi v1.0.0\n\nreplace dpiframe.org/dpi => /usr/share/gocode/src/dpiframe.org/dpi\n' >go.mod &&
     GOFLAGS=-mod=mod GOPROXY=off GOCACHE="$work/gocache" go build -o score . && ./score "$examples/adult_widedeep.h5" >"$work/go.txt" && diff "$work/c.txt" "$work/go.txt"
 }
 in_python() {

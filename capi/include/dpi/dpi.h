@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 #define DPI_VERSION_MAJOR 1 /* == SONAME */
-#define DPI_VERSION_MINOR 1 /* grows when functions or trailing fields are added */
+#define DPI_VERSION_MINOR 0 /* grows when functions or trailing fields are added */
 #define DPI_VERSION_PATCH 0
 #define DPI_VERSION_NUMBER (DPI_VERSION_MAJOR * 10000 + DPI_VERSION_MINOR * 100 + DPI_VERSION_PATCH)
 

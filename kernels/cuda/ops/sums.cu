@@ -65,7 +65,7 @@ struct LinearWork {
   int64_t n_once;  // columns of `once` behind those of x
   Tensor shared;   // row row_map[r] (row_map null: r) is added to row r
   const int32_t* row_map;
-  Tensor places;   // a number per slice; where it is 0, so is the slice of dst
+  Tensor places;  // a number per slice; where it is 0, so is the slice of dst
 };
 
 /// kLast: dst[i, g, o]; kField (inner > 0, groups 1): dst[i, o, d].

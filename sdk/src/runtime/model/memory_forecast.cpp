@@ -121,8 +121,8 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   f.flights =
       device.on_device ? options.in_flight : host_flights(plan, options.threads, options.max_rows).count;
   f.contexts = context_count(options);
-  f.warm_up = warm_up_bytes(plan, device.on_device ? options.max_rows * f.flights
-                                                   : most_warm_rows(plan, options));
+  f.warm_up =
+      warm_up_bytes(plan, device.on_device ? options.max_rows * f.flights : most_warm_rows(plan, options));
   // stage by stage, with what is there already
   const uint64_t planned = kPlannedPerByte * file.metadata + kFixed;
   const uint64_t params = param_bytes(plan);
