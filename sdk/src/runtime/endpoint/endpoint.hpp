@@ -120,7 +120,9 @@ class Endpoint {
     const Endpoint* const outer = std::exchange(telling_, this);
     try {
       options_.environment->log().write(level, "endpoint", name_ + ": " + text());
-    } catch (const std::bad_alloc&) {  // it goes untold
+    } catch (const std::bad_alloc&) {
+      telling_ = outer;  // it goes untold
+      return;
     }
     telling_ = outer;
   }
