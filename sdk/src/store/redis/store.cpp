@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <random>
 #include <set>
 
 #include "base/clock.hpp"
 #include "base/printable.hpp"
+#include "base/seeded_hash.hpp"
 #include "base/text.hpp"
 
 namespace dpi::redis {
@@ -21,8 +21,7 @@ const char kLoadIt[] = "load it with `dpi store load`";
 std::string make_token() {
   char host[65] = "?";
   if (gethostname(host, sizeof host - 1) != 0) host[0] = '?';
-  std::random_device random;
-  return printable(host) + " process " + std::to_string(getpid()) + " " + hex_text(random()).substr(2);
+  return printable(host) + " process " + std::to_string(getpid()) + " " + hex_text(random_seed()).substr(2);
 }
 
 }  // namespace
