@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct api {
@@ -23,14 +24,12 @@ static const char* open_plugin(const char* kind, const char* file, const char* l
   int32_t (*init)(uint32_t, struct api*) = (int32_t (*)(uint32_t, struct api*))dlsym(plugin, init_name);
   const char* (*of)(void) = (const char* (*)(void))dlsym(plugin, layout_name);
   if (init == NULL || of == NULL) return fprintf(stderr, "%s: %s\n", file, dlerror()), NULL;
-  if (init(9999, &api) == 0)
+  const uint32_t own = (uint32_t)strtoul(of(), NULL, 10); /* its layout begins with its number */
+  if (init(own + 1, &api) == 0)
     return fprintf(stderr, "%s: another number of the interface is taken\n", file), NULL;
-  const uint32_t own = api.abi_version; /* told to who asked for another */
-  char wanted[64];
-  snprintf(wanted, sizeof wanted, "%u-", own);
-  if (own == 0 || init(own, &api) != 0 || api.abi_version != own ||
-      strncmp(of(), wanted, strlen(wanted)) != 0)
+  if (own == 0 || init(own, &api) != 0 || api.abi_version != own)
     return fprintf(stderr, "%s: its own number is refused\n", file), NULL;
+  char wanted[64];
   snprintf(wanted, sizeof wanted, "/libdpi_%s.so", api.name);
   const char* base = strrchr(file, '/');
   if (base == NULL || strcmp(base, wanted) != 0)
