@@ -51,6 +51,11 @@ double gather_ceiling(const char* table, int64_t row_bytes);
 /// GB/s (read + written) of memcpy over `bytes` of source.
 double copy_ceiling(int64_t bytes);
 
+/// GB/s of reading `bytes` from front to back in the widest registers, and GFLOP/s of independent
+/// multiply-adds in them; 0 on a processor that has neither AVX-512 nor AVX2.
+double read_ceiling(int64_t bytes);
+double fma_ceiling();
+
 /// GFLOP/s of oneDNN's better form (matmul, inner product) with packed weights and a fused relu; 0 without
 /// oneDNN.
 double onednn_gflops(int64_t m, int64_t n, int64_t k);

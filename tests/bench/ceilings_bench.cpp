@@ -1,5 +1,5 @@
-// Prints the ceilings of this machine, one core: random gathers, copies by working set, oneDNN's matrix
-// products.
+// Prints the ceilings of this machine, one core: random gathers, copies and reads by working
+// set, multiply-adds.
 #include "bench/bench.hpp"
 
 int main(int argc, char** argv) {
@@ -24,6 +24,22 @@ int main(int argc, char** argv) {
       }
     });
   }
+  for (const int64_t kib : {512, 8192, 262144}) {
+    add("BM_read/" + std::to_string(kib) + "KiB", [kib](benchmark::State& state) {
+      for (auto _ : state) {
+        const double rate = read_ceiling(kib * 1024);
+        state.SetIterationTime(static_cast<double>(kib * 1024) / rate * 1e-9);
+        state.counters["GB/s"] = rate;
+      }
+    });
+  }
+  add("BM_fma", [](benchmark::State& state) {
+    for (auto _ : state) {
+      const double rate = fma_ceiling();
+      state.SetIterationTime(1 / rate * 1e-9);
+      state.counters["GFLOP/s"] = rate;
+    }
+  });
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times `dpi bench` on the paper's four models at the Criteo_x4 shape (39 categorical fields, D 16, [hidden] x 3), folds on and off.
+"""Times `dpi bench` on the paper's four models at the Criteo_x4 shape (39 categorical fields, D 16), folds on and off.
 
   python3 tests/bench/e2e_bench.py --program build/release/bin/dpi
 """
@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-import torch
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
-import bench_peers  # noqa: E402
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "peers"), str(HERE.parents[1] / "weights" / "python")]
+import bundle  # noqa: E402
+import shapes  # noqa: E402
 
 
 def run(program, bundle, batches, seconds, fold):
@@ -29,19 +29,18 @@ def run(program, bundle, batches, seconds, fold):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--program", default="build/release/bin/dpi")
-    p.add_argument("--hidden", type=int, default=1000)
+    p.add_argument("--hidden", default="3x1024", choices=list(shapes.HIDDEN))
     p.add_argument("--batches", type=int, nargs="+", default=[1, 16, 128, 1024, 8192])
     p.add_argument("--seconds", type=float, default=0.5)
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        for kind in bench_peers.MODELS:
-            bundle = pathlib.Path(folder) / f"{kind}.h5"
-            peer = bench_peers.Peer(kind, args.hidden, torch.Generator().manual_seed(1))
-            bench_peers.export(peer, bundle)
+        for kind in shapes.MODELS:
+            path = pathlib.Path(folder) / f"{kind}.h5"
+            bundle.export(kind, "criteo", shapes.make_weights(kind, "criteo", args.hidden), path)
             for fold in ("on", "off"):
                 print(json.dumps({"model": kind, "fold": fold,
-                                  "bench": run(args.program, str(bundle), args.batches, args.seconds, fold)}), flush=True)
-            bundle.unlink()
+                                  "bench": run(args.program, str(path), args.batches, args.seconds, fold)}), flush=True)
+            path.unlink()
 
 
 if __name__ == "__main__":

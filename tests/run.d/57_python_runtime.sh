@@ -10,6 +10,10 @@ tiers() {
     "$PYTHON" tests/bench/tiers_bench.py --build "$BUILD/release" --smoke --only hits,disk,stages,threshold,torch
 }
 check "the benchmark of the tiers, and that all of them give the same scores" tiers
+peers() {
+  PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -W ignore tests/bench/peers/compare.py --build "$BUILD/release" --smoke --engines dpi dpi-bf16 torch script
+}
+check "the comparison with other engines, as far as Debian has them, and that all give the formulas' scores" peers
 zoo() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -W ignore tests/bench/zoo_bench.py --build "$BUILD/release" --smoke; }
 check "models of the zoo give PyTorch's scores at their full width" zoo
 zoo_plans() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" tests/bench/zoo/plans_test.py "$BUILD/release"; }

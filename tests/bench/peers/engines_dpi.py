@@ -1,0 +1,17 @@
+"""This SDK: a bundle of primitives, scored by its Python package; other options on request (precision=bf16)."""
+
+import pathlib
+
+import bundle
+import dpi
+
+
+class Engine:
+    def __init__(self, model, shape, weights, threads, options, folder):
+        path = pathlib.Path(folder) / f"{model}.{shape}.h5"
+        bundle.export(model, shape, weights, path)
+        self.model = dpi.Model(path, device="cpu", max_contexts=1, options={"threads": str(threads), **options})
+        path.unlink()
+
+    def calls(self, sets):
+        return lambda i: self.model.predict(sets[i % len(sets)])[:, 0]
