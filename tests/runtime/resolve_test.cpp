@@ -95,6 +95,49 @@ TEST_CASE("a missing categorical in CSR, with offsets in both maps") {
   }
 }
 
+TEST_CASE(
+    "rows of one id a bag are taken at once with offsets and weights too; any other row by its features' "
+    "rules") {
+  std::vector<FeatureSpec> features;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"})
+    features.push_back(categorical(name, 50));
+  for (FeatureSpec& f : features) f.missing = Missing::kPad;
+  features.push_back(sequence("bag", 50, 4));
+  std::vector<int64_t> ids, offsets = {0};
+  for (int64_t row = 0; row < 3; ++row) {
+    for (int64_t k = 0; k < 10; ++k) {
+      ids.push_back(row * 10 + k);
+      offsets.push_back(static_cast<int64_t>(ids.size()));
+    }
+    for (int64_t k = 0; k < row; ++k) ids.push_back(40 + k);
+    offsets.push_back(static_cast<int64_t>(ids.size()));
+  }
+  std::vector<float> weights(ids.size(), 1.0f);
+  Packed p(features);
+  Batch b;
+  b.item.rows = 3;
+  b.item.ids = ids.data();
+  b.item.offsets = offsets.data();
+  b.item.weights = weights.data();
+  b.item.nnz = static_cast<int64_t>(ids.size());
+  REQUIRE(p.run(b).ok());
+  for (int32_t k = 0; k < 10; ++k) CHECK(p.ids(k) == std::vector<int32_t>{k, 10 + k, 20 + k});
+
+  weights[13] = 2.0f;  // row 1, feature d
+  const Status weighted = p.run(b);
+  CHECK(weighted.code() == Code::kInvalidArgument);
+  CHECK(weighted.row() == 1);
+  CHECK(weighted.feature() == 3);
+  weights[13] = 1.0f;
+
+  --offsets[11 + 5];  // row 1: feature e has no id, f has two
+  const Status two = p.run(b);
+  CHECK(two.code() == Code::kInvalidArgument);
+  CHECK(two.row() == 1);
+  CHECK(two.feature() == 5);
+  CHECK(p.counters[4].missing == 1);
+}
+
 TEST_CASE("bags are cut at either end, keep duplicates, and may be empty") {
   FeatureSpec first = sequence("first", 10, 3), last = sequence("last", 10, 2);
   last.keep_last = true;

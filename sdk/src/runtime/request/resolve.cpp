@@ -133,12 +133,28 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
   return {};
 }
 
-/// Row r of plain ids, one per bag. False: some id needs its feature's rules.
+/// The first of n bags' ids, if each bag has one and weights, where there are any, are 1; else null.
+const int64_t* one_id_each(const BatchPart& part, int64_t bag, int64_t n) {
+  int64_t first = bag;
+  bool good = true;
+  if (part.offsets != nullptr) {
+    first = part.offsets[bag];
+    for (int64_t k = 1; k <= n; ++k) good &= part.offsets[bag + k] == first + k;
+  }
+  if (good && part.weights != nullptr) {
+    for (int64_t k = 0; k < n; ++k) good &= part.weights[first + k] == 1.0f;
+  }
+  return good ? part.ids + first : nullptr;
+}
+
+/// Row r where every bag has one id. False: some bag or id needs its feature's rules.
 bool pack_plain_row(const Source& src, const ResolveSchema::IdColumns& c, int64_t r, int32_t* dst) {
   const auto n = static_cast<int64_t>(c.slot.size());
   if (c.side_by_side && src.bag_slot == 1) {
-    return pack_ids(src.part->ids + src.bag(r, c.slot[0]), c.limit.data(), c.missing.data(), n, dst);
+    const int64_t* ids = one_id_each(*src.part, src.bag(r, c.slot[0]), n);
+    return ids != nullptr && pack_ids(ids, c.limit.data(), c.missing.data(), n, dst);
   }
+  if (src.part->offsets != nullptr || src.part->weights != nullptr) return false;
   bool good = true;
   for (int64_t k = 0; k < n; ++k) {
     const int64_t id = src.part->ids[src.bag(r, c.slot[k])];
@@ -148,18 +164,16 @@ bool pack_plain_row(const Source& src, const ResolveSchema::IdColumns& c, int64_
   return good;
 }
 
-/// The common case: one id per bag, no weights. A row of valid ids is a compare and a narrowing store each;
-/// keys come behind them.
+/// A row of valid ids, one per bag, is a compare and a narrowing store each; keys come behind them.
 Status resolve_categorical(const Source& src, const ResolveSchema& s, RowSpace space, int32_t* packed,
                            FeatureCounters* counters, KeyGroup& keys) {
   const auto& list = s.categorical[space];
   const auto n = static_cast<int64_t>(list.size());
   const auto& columns = (src.whole ? s.whole_rows : s.part_rows)[space].ids;
   const auto numbers = static_cast<int64_t>(columns.slot.size());  // columns that are no keys
-  const bool plain = src.part->offsets == nullptr && src.part->weights == nullptr;
   for (int64_t r = 0; r < src.rows; ++r) {
     int32_t* dst = packed + r * n;
-    const bool done = plain && (numbers == 0 || pack_plain_row(src, columns, r, dst));
+    const bool done = numbers > 0 && pack_plain_row(src, columns, r, dst);
     for (int64_t k = done ? numbers : 0; k < n; ++k) {
       DPI_RETURN_IF_ERROR(resolve_one_id(src, s, list[k], r, counters[list[k]], keys, dst + k));
     }
