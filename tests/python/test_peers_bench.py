@@ -87,7 +87,7 @@ def test_ceiling_is_of_the_busiest_part():
         return report.ceiling({"threads": threads, "work": {**none, **work}}, told)
     assert bound(flops=250_000) == (1.0, "FMA") and bound(threads=2, flops=250_000) == (0.5, "FMA")
     assert bound(weight_bytes=8_000_000) == (80.0, "L3") and bound(weight_bytes=80_000_000) == (2000.0, "DRAM")
-    assert bound(weight_bytes=500_000)[0] == 0, "weights in the second-level cache cost what the multiply-adds cost"
+    assert bound(weight_bytes=500_000) == (2.5, "L2") and bound(weight_bytes=500_000, flops=2_500_000) == (10.0, "FMA")
     assert bound(lines=1000, table_bytes=1 << 30) == (4.0, "rows, DRAM") and bound(lines=1000, table_bytes=1 << 22) == (0.64, "rows, L3")
     assert report.ceiling({"threads": 1, "work": {}}, {"ceilings": {}}) is None
 
@@ -113,5 +113,5 @@ def test_an_engine_that_dies_is_told(tmp_path):
         build, litert_python = ROOT, sys.executable
     process = processes.Process({"engine": "none", "threads": 1, "folder": str(tmp_path), "weights": str(tmp_path / "absent.npz")}, Arguments)
     with pytest.raises(processes.Refused, match="absent.npz"):
-        process.ask({"do": "batch", "sets": []})
+        process.ask({"do": "batch", "ids": ""})
     process.end()

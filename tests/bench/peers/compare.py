@@ -29,7 +29,8 @@ from processes import Process, Refused  # noqa: E402
 
 ENGINES = ("dpi", "torch", "script", "onednn", "fbgemm", "onnxruntime", "openvino", "litert")
 NARROW = ("dpi-bf16", "openvino-bf16")
-SETS = 4
+POOL = 16384  # different rows a cell goes through, at least 4 calls: small calls find their table rows where a service's do
+MOST_CALLS = 1024  # each has buffers of its own that are bound beforehand
 TOLERANCE = {"fp32": 2e-5, "bf16": 3e-2}
 
 
@@ -41,12 +42,12 @@ def check(found, want, name):
         raise Refused(f"its scores differ from float64 by {np.nanmax(error) if found.shape == want.shape else found.shape} (allowed {allowed})")
 
 
-def cell(a, processes, paths, want, key):
+def cell(a, processes, ids, want, key):
     """One row of the results: engines that answer rightly, timed in turns."""
     alive, times, refused = {}, {}, {}
     for name, process in processes.items():
         try:
-            check(np.load(process.ask({"do": "batch", "sets": paths})["scores"]), want, name)
+            check(np.load(process.ask({"do": "batch", "ids": ids})["scores"]), want, name)
             alive[name], times[name] = process, ([], [])
         except Refused as why:
             refused[name] = str(why)
@@ -77,12 +78,12 @@ def run_model(a, folder, threads, shape, model, hidden):
                                        "model": model, "shape": shape, "threads": threads}, a)
         rng = np.random.default_rng(1)
         for batch in a.batches:
-            sets = [shapes.make_rows(shape, batch, rng) for _ in range(SETS)]
-            paths = [str(folder / f"ids{i}.npy") for i in range(SETS)]
-            for path, ids in zip(paths, sets):
-                np.save(path, ids)
-            want = np.stack([shapes.float64(model, weights, ids) for ids in sets])
-            yield {**cell(a, processes, paths, want, {**key, "batch": batch}), "work": shapes.work(model, weights, batch)}
+            rows = max(4, min(POOL // batch, MOST_CALLS)) * batch
+            ids = shapes.make_rows(shape, rows, rng)
+            np.save(folder / "ids.npy", ids.reshape(-1, batch, ids.shape[1]))
+            want = np.concatenate([shapes.float64(model, weights, ids[at:at + 1024]) for at in range(0, rows, 1024)])
+            row = cell(a, processes, str(folder / "ids.npy"), want, {**key, "batch": batch})
+            yield {**row, "work": shapes.work(model, weights, batch)}
     finally:
         for process in processes.values():
             process.end()

@@ -58,13 +58,11 @@ class OpenVino:
     def calls(self, sets):
         import openvino
 
-        requests = []
-        for ids in sets:
-            requests.append(self.compiled.create_infer_request())
-            requests[-1].set_input_tensor(openvino.Tensor(ids, shared_memory=True))
+        request = self.compiled.create_infer_request()
+        given = [openvino.Tensor(ids, shared_memory=True) for ids in sets]
 
         def call(i):
-            request = requests[i % len(requests)]
+            request.set_input_tensor(given[i % len(given)])
             request.infer()
             return request.get_output_tensor().data
         return call

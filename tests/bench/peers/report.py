@@ -30,13 +30,12 @@ def ceiling(row, told):
         return None
     work, caches, threads = row["work"], {**LEVELS, **told.get("caches", {})}, row["threads"]
     home = lambda size: "L2" if size < caches["L2"] else "L3" if size < caches["L3"] else "DRAM"  # noqa: E731
-    copy = {"L2": rates["BM_read/512KiB"], "L3": rates["BM_read/8192KiB"], "DRAM": rates["BM_read/262144KiB"]}
+    read = {"L2": rates["BM_read/512KiB"], "L3": rates["BM_read/8192KiB"], "DRAM": rates["BM_read/262144KiB"]}
     parts = {"FMA": work["flops"] / (rates["BM_fma"] * 1e3)}
-    if home(work["weight_bytes"]) != "L2":
-        where = home(work["weight_bytes"])
-        parts[where] = work["weight_bytes"] / (copy[where] * 1e3)
+    where = home(work["weight_bytes"])
+    parts[where] = work["weight_bytes"] / (read[where] * 1e3)
     where = home(work["table_bytes"])
-    parts["rows, " + where] = work["lines"] * 64 / ((rates["BM_gather/64"] if where == "DRAM" else copy[where]) * 1e3)
+    parts["rows, " + where] = work["lines"] * 64 / ((rates["BM_gather/64"] if where == "DRAM" else read[where]) * 1e3)
     name = max(parts, key=parts.get)
     return parts[name] / threads, name
 

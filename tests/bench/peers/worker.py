@@ -1,6 +1,6 @@
 """One engine in a process of its own: compare.py starts it, sends a line of JSON, gets a line of JSON back, and stops it meanwhile.
 
-  {"do": "batch", "sets": [paths of ids]}  -> {"scores": path}: the model made for that size, its scores of every set
+  {"do": "batch", "ids": path of [calls, rows, fields]}  -> {"scores": path}: the model made for that size, its scores of every row
   {"do": "time", "seconds": s}             -> {"wall": [us of each call], "cpu": us of the process's processor time for each call}
 """
 
@@ -56,9 +56,9 @@ def main():
         asked = json.loads(line)
         try:
             if asked["do"] == "batch":
-                sets = [np.load(path) for path in asked["sets"]]
+                sets = list(np.load(asked["ids"]))
                 call = make(job, weights, len(sets[0]), job["options"]).calls(sets)
-                scores = np.stack([np.array(call(i)).reshape(-1) for i in range(len(sets))])
+                scores = np.concatenate([np.array(call(i)).reshape(-1) for i in range(len(sets))])
                 path = pathlib.Path(job["folder"]) / "scores.npy"
                 np.save(path, scores)
                 answer = {"scores": str(path)}
