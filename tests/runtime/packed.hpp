@@ -10,6 +10,33 @@
 
 namespace dpi::test {
 
+inline FeatureSpec categorical(const char* name, int64_t vocab, RowSpace space = RowSpace::kItem) {
+  FeatureSpec f;
+  f.name = name;
+  f.kind = FeatureKind::kCategorical;
+  f.vocab_size = vocab;
+  f.space = space;
+  return f;
+}
+
+inline FeatureSpec sequence(const char* name, int64_t vocab, int64_t max_len,
+                            RowSpace space = RowSpace::kItem) {
+  FeatureSpec f = categorical(name, vocab, space);
+  f.kind = FeatureKind::kSequence;
+  f.max_len = max_len;
+  f.missing = Missing::kPad;
+  return f;
+}
+
+inline FeatureSpec numeric(const char* name, RowSpace space = RowSpace::kItem) {
+  FeatureSpec f;
+  f.name = name;
+  f.space = space;
+  f.missing = Missing::kDefault;
+  f.default_value = 0.25;
+  return f;
+}
+
 /// A resolver with its block and counters.
 struct Packed {
   ResolveSchema schema;

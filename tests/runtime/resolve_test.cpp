@@ -8,40 +8,13 @@
 #include <vector>
 
 #include "runtime/packed.hpp"
-#include "runtime/request/pack_values.hpp"
 
 using namespace dpi;
 using dpi::test::Packed;
 
-namespace {
-
-FeatureSpec categorical(const char* name, int64_t vocab, RowSpace space = RowSpace::kItem) {
-  FeatureSpec f;
-  f.name = name;
-  f.kind = FeatureKind::kCategorical;
-  f.vocab_size = vocab;
-  f.space = space;
-  return f;
-}
-
-FeatureSpec sequence(const char* name, int64_t vocab, int64_t max_len, RowSpace space = RowSpace::kItem) {
-  FeatureSpec f = categorical(name, vocab, space);
-  f.kind = FeatureKind::kSequence;
-  f.max_len = max_len;
-  f.missing = Missing::kPad;
-  return f;
-}
-
-FeatureSpec numeric(const char* name, RowSpace space = RowSpace::kItem) {
-  FeatureSpec f;
-  f.name = name;
-  f.space = space;
-  f.missing = Missing::kDefault;
-  f.default_value = 0.25;
-  return f;
-}
-
-}  // namespace
+using dpi::test::categorical;
+using dpi::test::numeric;
+using dpi::test::sequence;
 
 TEST_CASE("every id rule") {
   FeatureSpec oov = categorical("oov", 5), fallback = categorical("fallback", 5),
@@ -95,9 +68,7 @@ TEST_CASE("a missing categorical in CSR, with offsets in both maps") {
   }
 }
 
-TEST_CASE(
-    "rows of one id a bag are taken at once with offsets and weights too; any other row by its features' "
-    "rules") {
+TEST_CASE("rows of one id a bag are taken at once, others by their features' rules") {
   std::vector<FeatureSpec> features;
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"})
     features.push_back(categorical(name, 50));
@@ -411,55 +382,5 @@ TEST_CASE("shared offsets that lie") {
     const Status s = check_batch(p.schema, b);
     CHECK(s.code() == Code::kInvalidArgument);
     CHECK(s.message().find("shared_offsets") != std::string::npos);
-  }
-}
-
-TEST_CASE("every form of packing ids agrees with the rule, on any length") {
-  std::mt19937_64 random(5);
-  for (int form = 0; form <= 2; ++form) {
-    PackIds pack = nullptr;
-    if (!pack_ids_form(form, &pack)) continue;
-    CAPTURE(form);
-    for (int64_t n = 0; n <= 41; ++n) {
-      for (int pass = 0; pass < 20; ++pass) {
-        std::vector<int64_t> ids(static_cast<size_t>(n)), missing(ids.size(), -1);
-        std::vector<uint64_t> limit(ids.size());
-        std::vector<int32_t> out(ids.size() + 2, 77);
-        for (size_t k = 0; k < ids.size(); ++k) {
-          limit[k] = 1 + random() % 2147483647;
-          ids[k] = static_cast<int64_t>(random() % limit[k]);
-          if (random() % 4 == 0) missing[k] = ids[k] == 0 ? 1 : ids[k] - 1;
-        }
-        bool valid = true;
-        if (n > 0 && pass % 2 == 1) {  // one id that is not
-          const size_t at = random() % ids.size();
-          const int64_t bad[] = {static_cast<int64_t>(limit[at]), -1, INT64_MIN, INT64_MAX, int64_t{1} << 32};
-          ids[at] = bad[random() % 5];
-          if (random() % 6 == 0) missing[at] = ids[at] = 0;
-          valid = false;
-        }
-        CHECK(pack(ids.data(), limit.data(), missing.data(), n, out.data() + 1) == valid);
-        CHECK(out.front() == 77);
-        CHECK(out.back() == 77);
-        for (size_t k = 0; k < ids.size() && valid; ++k) CHECK(out[k + 1] == ids[k]);
-      }
-    }
-  }
-}
-
-TEST_CASE("floats are packed as they are, and any that is not finite is seen") {
-  for (const float bad : {std::nanf(""), -std::nanf(""), std::numeric_limits<float>::infinity(),
-                          -std::numeric_limits<float>::infinity()}) {
-    for (size_t n = 1; n <= 19; ++n) {
-      std::vector<float> from(n, std::numeric_limits<float>::max()), to(n, 0.0f);
-      from[0] = -std::numeric_limits<float>::denorm_min();
-      CHECK(pack_floats(from.data(), static_cast<int64_t>(n), to.data()));
-      CHECK(to == from);
-      for (size_t at = 0; at < n; ++at) {
-        std::vector<float> spoilt = from;
-        spoilt[at] = bad;
-        CHECK_FALSE(pack_floats(spoilt.data(), static_cast<int64_t>(n), to.data()));
-      }
-    }
   }
 }

@@ -94,6 +94,17 @@ bool pack_ids(const int64_t* ids, const uint64_t* limit, const int64_t* missing,
   return g_pack_ids(ids, limit, missing, n, out);
 }
 
+bool pack_column(const int64_t* ids, uint64_t limit, int64_t missing, int64_t n, int32_t* out,
+                 int64_t stride) {
+  bool bad = false;
+  for (int64_t k = 0; k < n; ++k) {
+    bad |= static_cast<uint64_t>(ids[k]) >= limit;
+    bad |= ids[k] == missing;
+    out[k * stride] = static_cast<int32_t>(ids[k]);
+  }
+  return !bad;
+}
+
 bool pack_floats(const float* from, int64_t n, float* to) {
   constexpr uint32_t kExponent = 0x7F800000u;  // all ones: infinity or NaN
   uint32_t bad = 0;

@@ -10,6 +10,10 @@ namespace dpi {
 /// false, out holds something and the caller goes through the row by its rules. No alignment is asked for.
 bool pack_ids(const int64_t* ids, const uint64_t* limit, const int64_t* missing, int64_t n, int32_t* out);
 
+/// out[k * stride] = ids[k] for k < n, a column of rows that are `stride` long; true as above.
+bool pack_column(const int64_t* ids, uint64_t limit, int64_t missing, int64_t n, int32_t* out,
+                 int64_t stride);
+
 /// to[k] = from[k] for k < n. True when all are finite.
 bool pack_floats(const float* from, int64_t n, float* to);
 

@@ -133,6 +133,8 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
   return {};
 }
 
+constexpr int64_t kTileRows = 16;  // of a slot-major batch: two lines of a column's ids
+
 /// The first of n bags' ids, if each bag has one and weights, where there are any, are 1; else null.
 const int64_t* one_id_each(const BatchPart& part, int64_t bag, int64_t n) {
   int64_t first = bag;
@@ -145,6 +147,17 @@ const int64_t* one_id_each(const BatchPart& part, int64_t bag, int64_t n) {
     for (int64_t k = 0; k < n; ++k) good &= part.weights[first + k] == 1.0f;
   }
   return good ? part.ids + first : nullptr;
+}
+
+/// Rows [r, r + rows) of a slot-major batch where every bag has one id, column by column, because a column's
+/// ids lie side by side; `width` = packed columns of a row. False: some bag or id needs its feature's rules.
+bool pack_plain_columns(const Source& src, const ResolveSchema::IdColumns& c, int64_t r, int64_t rows,
+                        int64_t width, int32_t* dst) {
+  for (size_t k = 0; k < c.slot.size(); ++k) {
+    const int64_t* ids = one_id_each(*src.part, src.bag(r, c.slot[k]), rows);
+    if (ids == nullptr || !pack_column(ids, c.limit[k], c.missing[k], rows, dst + k, width)) return false;
+  }
+  return true;
 }
 
 /// Row r where every bag has one id. False: some bag or id needs its feature's rules.
@@ -171,9 +184,14 @@ Status resolve_categorical(const Source& src, const ResolveSchema& s, RowSpace s
   const auto n = static_cast<int64_t>(list.size());
   const auto& columns = (src.whole ? s.whole_rows : s.part_rows)[space].ids;
   const auto numbers = static_cast<int64_t>(columns.slot.size());  // columns that are no keys
+  int64_t packed_to = 0;  // rows of which columns were packed at once
   for (int64_t r = 0; r < src.rows; ++r) {
     int32_t* dst = packed + r * n;
-    const bool done = numbers > 0 && pack_plain_row(src, columns, r, dst);
+    const int64_t tile = std::min(kTileRows, src.rows - r);
+    if (src.bag_slot != 1 && r % kTileRows == 0 && pack_plain_columns(src, columns, r, tile, n, dst)) {
+      packed_to = r + tile;
+    }
+    const bool done = numbers > 0 && (r < packed_to || pack_plain_row(src, columns, r, dst));
     for (int64_t k = done ? numbers : 0; k < n; ++k) {
       DPI_RETURN_IF_ERROR(resolve_one_id(src, s, list[k], r, counters[list[k]], keys, dst + k));
     }
