@@ -142,6 +142,36 @@ TEST_CASE("what fails any check of a version leaves the old one") {
   CHECK(ask(strict.get(), TagRows(3)).tag == 1);
 }
 
+TEST_CASE("a delta that is cut off or has any byte changed is refused, or is what it was") {
+  if (versions() == nullptr) return;
+  const EndpointPtr e = make_endpoint("deltas", {{"max_contexts", "1"}});
+  set(e.get(), "warm_up_rows", "0");
+  load(e.get(), bundle(0));
+  std::ifstream file(delta(0), std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  const Folder folder;
+  const TagRows rows(5);
+  const size_t probes = DPI_UNDER_TSAN || DPI_UNDER_ASAN || device() == "cuda_emu" ? 100 : 1000;
+  int refused = 0;
+  for (size_t i = 0; i < probes; ++i) {
+    const size_t at = i * (whole.size() - 1) / (probes - 1);
+    std::string bytes = whole;
+    i % 2 == 0 ? bytes.resize(at)
+               : static_cast<void>(bytes[at] = static_cast<char>(bytes[at] ^ (1 << i % 8)));
+    const dpi_status s = dpi_endpoint_load(e.get(), folder.write("v.delta", bytes).c_str(), 0, nullptr);
+    if (s == DPI_OK) {  // a byte that nothing reads
+      CHECK(ask(e.get(), rows).tag == 1);
+      REQUIRE(dpi_endpoint_rollback(e.get(), nullptr) == DPI_OK);
+    }
+    refused += s != DPI_OK;
+    CHECK(ask(e.get(), rows).tag == 0);
+  }
+  MESSAGE(refused, " of ", probes, " were refused");
+  CHECK(refused > static_cast<int>(probes) * 9 / 10);
+  load(e.get(), delta(0));
+  CHECK(ask(e.get(), rows).tag == 1);
+}
+
 TEST_CASE("a table that no delta names is neither read nor held twice") {
   if (versions() == nullptr) return;
   for (const auto& [fold, shared] : {std::pair("off", true), {"on", true}, {"on", false}}) {
@@ -216,6 +246,39 @@ TEST_CASE("a damaged link holds up what is behind it until it is replaced") {
   CHECK(ask(e.get(), TagRows(4)).version == 1);
   put(folder, "v2.delta", delta(0));
   CHECK(serves(e.get(), 3, 2));
+}
+
+TEST_CASE("deltas that lead back to what serves give their number; so do those behind a bundle") {
+  if (versions() == nullptr) return;
+  const Folder round, behind;
+  put(round, "v1.h5", bundle(0));
+  const EndpointPtr e = following(round);
+  CHECK(serves(e.get(), 1, 0));
+  for (int n = kTags - 1; n >= 0; --n) put(round, "v" + std::to_string(n + 2) + ".delta", delta(n));
+  CHECK(serves(e.get(), kTags + 1, 0));
+  put(behind, "v4.h5", bundle(2));
+  put(behind, "v5.delta", delta(2));
+  const EndpointPtr begun = make_endpoint("begun", {{"max_contexts", "1"}});
+  load(begun.get(), bundle(3));
+  set(begun.get(), "follow_ms", "5");
+  REQUIRE(dpi_endpoint_follow(begun.get(), behind.path.c_str(), nullptr) == DPI_OK);
+  CHECK(serves(begun.get(), 5, 3));
+}
+
+// Planted, seen: runtime/endpoint_refused_between (tests/mutants).
+TEST_CASE("a delta is not refused for a load that came between the look and its turn") {
+  if (versions() == nullptr) return;
+  const Folder folder;
+  put(folder, "v1.h5", bundle(0));
+  const EndpointPtr e = following(folder);
+  CHECK(serves(e.get(), 1, 0));
+  set(e.get(), "update.bytes_per_second", "300");  // a second for the two tables
+  std::thread loader([&] { load(e.get(), bundle(5), 2); });
+  CHECK(tells(e.get(), "\"loading\""));
+  set(e.get(), "update.bytes_per_second", "0");
+  put(folder, "v3.delta", delta(0));  // from what serves until the load is done
+  loader.join();
+  CHECK(serves(e.get(), 3, 1));
 }
 
 TEST_CASE("a load reads no faster than update.bytes_per_second") {

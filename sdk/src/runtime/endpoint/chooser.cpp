@@ -86,13 +86,14 @@ Result<Update> UpdateChooser::way_to(size_t i, const ContentHash* serving, const
   }
   if (!head(i).status.ok()) return head(i).status;
   const DeltaEnds& ends = head(i).ends;
-  if (serving != nullptr && ends.version == *serving)
-    return Status(Code::kNotFound, f.path + ": gives what serves");
   std::vector<size_t> way;
-  if ((serving == nullptr || !find_way(i, serving, usable, &way)) && !find_way(i, nullptr, usable, &way))
+  if ((serving == nullptr || !find_way(i, serving, usable, &way)) && !find_way(i, nullptr, usable, &way)) {
+    if (serving != nullptr && ends.version == *serving)
+      return Status(Code::kNotFound, f.path + ": gives what serves");
     return bad_model(f.path + ": starts from version " + hex_bytes(ends.base) +
                      ", which no file of the folder leads to" +
                      (serving != nullptr ? " from version " + hex_bytes(*serving) + " that serves" : ""));
+  }
   for (const size_t w : way) {
     if (found_[w].is_delta)
       update.deltas.push_back(found_[w].path);

@@ -157,6 +157,8 @@ void Endpoint::poll() {
     size_t fault = way->deltas.size();
     const Status status = load(*way, &fault);
     if (status.ok()) break;
+    if (way->whole.empty() && serving_version() != serving)
+      break;  // another load or a rollback came between: the next look finds the way from there
     note_refused(to_blame(f, *way, fault), status);
   }
   note_gaps(std::move(gaps));

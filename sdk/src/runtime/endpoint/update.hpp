@@ -59,8 +59,9 @@ class UpdateChooser {
   const std::vector<FoundUpdate>& found() const { return found_; }
 
   /// The way to found()[i]: with the fewest deltas from `serving` (null = nothing serves), else from a bundle
-  /// of the folder. usable[j]: found()[j] may be part of it. kNotFound: the file gives what serves already.
-  /// kBadModel names both versions where there is no way: a gap.
+  /// of the folder; deltas may lead back to what serves. usable[j]: found()[j] may be part of it. kBadModel
+  /// names both versions where there is no way: a gap. kNotFound: there is none, and the file gives what
+  /// serves already.
   Result<Update> way_to(size_t i, const ContentHash* serving, const std::vector<bool>& usable);
 
  private:
