@@ -51,7 +51,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const 
  * name are those of the version before: neither read nor copied where store.share is on. Where require_signature is set the delta and the
  * version that it gives must both be signed, and everything is read and hashed.
  * Deltas are kept open, a chain, with 8 to 16 bytes for each row that they name: after 64, or more bytes than a quarter of the bundle (64 MiB at the
- * least), the chain is copied to one file without a name, where the last delta lies. Where that fails it goes on, with a message.
+ * least), the chain is copied to one file without a name, where the last delta lies. Where that fails it goes on, with a message, up to 256
+ * deltas, which are as many open files: the next one is DPI_E_IO, and the chain is tried to be copied again.
  *
  * Loads a bundle beside the version that serves, and switches to it when it has passed: digests, signature (option require_signature), what
  * callers rely on, memory, golden rows, warm-up. Returns when the new version serves and the one that is dropped for it is freed. What

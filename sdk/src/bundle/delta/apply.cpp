@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "base/file_handle.hpp"
@@ -111,6 +112,17 @@ class CopyingSource final : public ByteSource {
   const CopyTarget to_;
 };
 
+/// A file without a name. Where the file system has none to give (overlays of older kernels, NFS), one that
+/// has lost it.
+int open_unnamed(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return fd;
+  std::string name = folder + "/.fold.XXXXXX";
+  const int named = ::mkostemp(name.data(), O_CLOEXEC);
+  if (named >= 0) ::unlink(name.c_str());
+  return named;
+}
+
 }  // namespace
 
 Result<size_t> first_to_apply(const ContentHash& version, const std::string& base,
@@ -157,7 +169,7 @@ Status write_bundle_file(const std::shared_ptr<Bundle>& bundle, const std::strin
 Result<std::shared_ptr<Bundle>> copy_to_unnamed(const std::shared_ptr<Bundle>& bundle,
                                                 const std::string& folder, const BundleOptions& options,
                                                 const std::function<Status(uint64_t bytes)>& read) {
-  const FileHandle file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  const FileHandle file(open_unnamed(folder));
   if (file.get() < 0) return io_error(folder, "takes no file without a name: ", errno);
   if (::ftruncate(file.get(), static_cast<off_t>(bundle->file_bytes())) != 0)
     return io_error(folder, "cannot be written: ", errno);

@@ -92,7 +92,11 @@ class Opener {
       return {};
     }
     if (copy.status().code() != Code::kIo) return std::move(copy).status();
-    watch_.unfold(std::to_string(next_.deltas) + " deltas are not folded: " + copy.status().message());
+    const std::string why =
+        std::to_string(next_.deltas) + " deltas are not folded: " + copy.status().message();
+    if (next_.deltas >= Origin::kMostChain)
+      return Status(Code::kIo, path + ": " + why).native(copy.status().native_code());
+    watch_.unfold(why);
     return {};
   }
 

@@ -6,7 +6,8 @@
 // or when these have more bytes than a quarter of the bundle (and than kLeastFold): reading a row goes
 // through every delta of the chain, and each holds a descriptor and 8 to 16 bytes for each row that it names.
 // The copy is checked against the hashes of the version, lies where the last delta does and goes with the
-// versions that use it, or with the process. Where none can be made the chain goes on, and that is told.
+// versions that use it, or with the process. Where none can be made the chain goes on, and that is told; at
+// kMostChain deltas it does not, since their descriptors are the host's.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ namespace dpi {
 
 struct Origin {
   static constexpr size_t kLongestChain = 64;
+  static constexpr size_t kMostChain = 256;
   static constexpr uint64_t kLeastFold = uint64_t{64} << 20;
   static constexpr size_t kMostPassed = 4096;
 
