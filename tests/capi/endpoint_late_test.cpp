@@ -1,7 +1,7 @@
 // A row that is fetched while the version it belongs to is replaced: it comes late, goes to the call that
 // asked for it, and is never a newer version's. The program stands between the library and the file: it holds
-// the first read of a fetch thread for as long as the test wants. Planted, seen: the file of the version
-// before below the new version's tier.
+// the first read of a fetch thread for as long as the test wants. Planted, seen:
+// runtime/endpoint_rows_of_base (tests/mutants); the new version's calls wait for the old row.
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
