@@ -52,7 +52,7 @@ def arguments(argv=None):
     p.add_argument("--slow", type=float, default=d.slow, help="GPU 0 takes that many times as long for its dense part")
     p.add_argument("--overlap", action="store_true", help="read or exchange the next call's rows behind the dense part of the one before, in all ways")
     p.add_argument("--load", type=float, default=0.6, help="at which calls are timed, of what copies would bear")
-    p.add_argument("--calls", type=int, default=4000, help="simulated for each figure")
+    p.add_argument("--calls", type=int, default=4000, help="simulated for each figure; at least 60 a GPU, and 300 steps of an exchange")
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another value for a row of rates.csv")
     p.add_argument("--json", type=pathlib.Path, help="all figures")
     p.add_argument("--plot", type=pathlib.Path, help="a picture of them (matplotlib)")

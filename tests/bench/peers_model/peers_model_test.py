@@ -360,6 +360,17 @@ def test_table_finds_a_number_without_source(monkeypatch):
             check_table()
 
 
+def test_readme_has_what_the_model_gives():
+    rows = [[c.strip() for c in line.strip("|\n ").split("|")] for line in (HERE / "README.md").open() if line.startswith("| h100 |")]
+    assert len(rows) == 4
+    for name, gpus, tables, zipf, remote, *shares in rows[1:]:
+        p = rates.platform(name)
+        for way, said in zip(compare.WAYS[1:4], shares):
+            c = compare.cell(way, p, traffic.Load(zipf=float(zipf), tables_gb=float(tables) * p["memory"]), int(gpus), 600, 0.6)
+            close(c["capacity"] / c["copies"], float(said.split(",")[0]), 0.04)
+            assert way != "peers" or abs(c["remote_share"] - float(remote)) < 0.006
+
+
 # ---- the program ----
 
 def program(*args):

@@ -5,7 +5,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-MARKS = {"copies": "k:", "host": "o-", "peers": "s-", "exchange": "^-", "exchange-best": "^--"}
+MARKS = {"copies": "k:", "host": "C0o-", "peers": "C1s-", "exchange": "C2^-", "exchange-best": "C3^--"}
 
 
 def _panel(axes, cells, ways):
@@ -29,7 +29,7 @@ def draw(cells, path):
             _panel(axes, [c for c in cells if (c["platform"], c["tables_gb"], c["zipf"]) == (platform, size, zipf)], MARKS)
             axes.set_title(f"{platform}, {size:.0f} GB, Zipf({zipf})", fontsize=8)
         row[0].set_ylabel("rows/s over copies")
-    panels[0][0].legend(fontsize=6)
+    panels[0][0].legend(fontsize=6, loc="lower left")
     figure.tight_layout()
     plt.rcParams.update({"svg.hashsalt": "peers", "svg.fonttype": "none"})   # the same picture has the same bytes
     figure.savefig(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
