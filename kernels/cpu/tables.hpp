@@ -11,6 +11,7 @@
 #include <dpi/kernels/cross_v1.hpp>
 #include <dpi/kernels/elementwise.hpp>
 #include <dpi/kernels/fm.hpp>
+#include <dpi/kernels/gather.hpp>
 #include <dpi/kernels/layer_norm.hpp>
 #include <dpi/kernels/linear.hpp>
 #include <dpi/kernels/matmul.hpp>
@@ -19,6 +20,7 @@
 #include <dpi/kernels/reduce.hpp>
 #include <dpi/kernels/softmax.hpp>
 #include <dpi/kernels/tail.hpp>
+#include <dpi/kernels/top_k.hpp>
 #include <dpi/kernels/unary.hpp>
 #include <dpi/kernels/view.hpp>
 #include <dpi/kernels/where.hpp>
@@ -79,6 +81,8 @@ struct RecurrentWeights {
   F(void, unary, (const UnaryArgs& a))                                           \
   F(void, binary, (const BinaryArgs& a))                                         \
   F(void, where, (const WhereArgs& a))                                           \
+  F(void, top_k, (const TopKArgs& a))                                            \
+  F(void, gather, (const GatherArgs& a))                                         \
   F(void, cross_v1, (const CrossV1Args& a))                                      \
   F(void, cross_v1_closed, (const CrossV1ClosedArgs& a))                         \
   F(void, fm, (const FmArgs& a))                                                 \
