@@ -32,7 +32,7 @@ void for_each_gap(const Image& image, size_t begin, const std::vector<ImageExten
 
 void put_hash(Image* image, size_t at, TreeHash::Domain domain, size_t begin,
               const std::vector<ImageExtent>& without) {
-  auto hash = TreeHash::create(domain, {});
+  auto hash = TreeHash::create(domain);
   if (!hash.ok()) return;
   for_each_gap(*image, begin, without, [&](size_t from, size_t to) {
     hash->add(std::as_bytes(std::span(*image).subspan(from, to - from)));
@@ -43,7 +43,7 @@ void put_hash(Image* image, size_t at, TreeHash::Domain domain, size_t begin,
 
 void seal_extent(Image* image, const ImageExtent& e) {
   put_number(image, e.entry + 16, 8, XXH3_64bits(image->data() + e.offset, e.length));
-  auto hash = TreeHash::create(TreeHash::kData, {});
+  auto hash = TreeHash::create(TreeHash::kData);
   if (!hash.ok()) return;
   hash->add(std::as_bytes(std::span(*image).subspan(e.offset, e.length)));
   const ContentHash sum = hash->finish();

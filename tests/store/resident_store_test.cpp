@@ -164,6 +164,37 @@ TEST_CASE("rows of every type and width read back, with riders") {
   }
 }
 
+TEST_CASE("rows that are written where they will lie") {
+  Device device(true);
+  const std::vector<StoreTable> tables = {table("a", 100, 16), table("padded", 100, 9),
+                                          table("i8", 50, 32, DType::kI8), table("none", 0, 16)};
+  const auto store = make_resident_store(&device.api, device.device, 0);
+  REQUIRE(store->plan(tables).ok());
+  CHECK(store->room(0).size() == 6400);
+  CHECK(store->room(1).empty());
+  CHECK(store->room(2).size() == 1600);
+  CHECK(store->room(3).empty());
+  std::mt19937 rng(5);
+  REQUIRE(store->ingest_scale(2, std::vector<float>(50, 1.0f)).ok());
+  for (int32_t t = 0; t < 3; ++t) {
+    const auto rows = random_rows(tables[static_cast<size_t>(t)], &rng);
+    const std::span<std::byte> room = store->room(t);
+    std::span<const std::byte> from = rows;
+    if (!room.empty()) {
+      std::copy(rows.begin(), rows.end(), room.begin());
+      from = room;
+    }
+    REQUIRE(store->ingest(t, 0, tables[static_cast<size_t>(t)].rows, from).ok());
+    check_rows(view_of(*store, t), tables[static_cast<size_t>(t)], rows);
+    if (!room.empty()) CHECK(view_of(*store, t).base == room.data());
+  }
+  CHECK(store->seal().ok());
+  Device other(false);
+  const auto away = make_resident_store(&other.api, other.device, 0);
+  REQUIRE(away->plan(tables).ok());
+  CHECK(away->room(0).empty());
+}
+
 TEST_CASE("a row whose parts cancel is zero by its float32 sum") {
   Device device(true);
   const auto store = make_resident_store(&device.api, device.device, 0);

@@ -165,8 +165,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 name = any plugin: libdpi_<name>.so
  *   device_index       0 ...                               0
  *   precision          fp32 | tf32 | fp16 | bf16 | int8    fp32   cuda: all but int8; cpu: fp32, bf16, int8. What a backend lacks is DPI_E_UNSUPPORTED
- *   threads            1 ... 256                           1      threads that share a call's rows on a backend in host memory, where
- *                                                                 each has work for about 40 us (4 with spin_us); 1 = the caller's alone
+ *   threads            1 ... 256                           1      threads that share a call's rows on a backend in host memory, where each has work for about
+ *                                                                 40 us (4 with spin_us), and, 8 at most, the reading of a bundle; 1 = the caller's alone
  *   spin_us            0 ... 10000                         0      how long the environment's threads look for work before they sleep
  *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch, nor on the thread's
  *                                                                 rounding mode, flush-to-zero or traps (see Conventions)

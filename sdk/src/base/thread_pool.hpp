@@ -38,8 +38,8 @@ class ThreadPool {
   Status grow(int32_t threads);
 
   using Share = void (*)(void* context, int32_t share);
-  /// Runs share(context, 0 .. shares - 1), each once, and returns when all are done. Never allocates; `share`
-  /// must not throw.
+  /// Runs share(context, 0 .. shares - 1), each once, and returns when all are done; share 0 on the calling
+  /// thread. Never allocates; `share` must not throw.
   void run(int32_t shares, Share share, void* context);
 
  private:

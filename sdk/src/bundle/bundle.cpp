@@ -27,7 +27,8 @@ class OpenBundle final : public Bundle {
   }
 
   Status open(const BundleOptions& options);
-  Status read_table(size_t index, const BlockSink& fn) override;
+  Status read_table(size_t index, const BlockSink& fn) override { return read_table_into(index, {}, fn); }
+  Status read_table_into(size_t index, std::span<std::byte> into, const BlockSink& fn) override;
   Status read_table_scale(size_t index, std::vector<float>* out) override;
   Status read_keys(size_t index, const KeySink& fn) override;
   Result<std::vector<float>> read_param(const std::string& name) override {
@@ -52,7 +53,7 @@ class OpenBundle final : public Bundle {
 
  private:
   using ChunkSink = std::function<Status(uint64_t at, std::span<const std::byte>)>;
-  Status read_extent(const DataSetInfo& info, size_t chunk_bytes, const ChunkSink& fn);
+  Status read_extent(const DataSetInfo& info, const ExtentBlocks& blocks, const ChunkSink& fn);
   Status fault(const std::string& path, const std::string& text) const {
     return bad_model(name_ + ":" + path + ": " + text);
   }
@@ -74,7 +75,7 @@ Status OpenBundle::open(const BundleOptions& options) {
   workers_ = options.workers;
   if (!options.require_signature.empty())
     DPI_RETURN_IF_ERROR(check_signature(block, options.require_signature));
-  if (check_hashes_) DPI_RETURN_IF_ERROR(metadata.check_hash(block, workers_));
+  if (check_hashes_) DPI_RETURN_IF_ERROR(metadata.check_hash(block));
   DPI_ASSIGN_OR_RETURN(hdf5::File file, hdf5::File::open(metadata, block));
   DPI_ASSIGN_OR_RETURN(Hdf5Contents contents, read_hdf5_profile(file, block));
   const std::string_view text(reinterpret_cast<const char*>(contents.manifest.data()),
@@ -94,8 +95,8 @@ Status OpenBundle::open(const BundleOptions& options) {
   return {};
 }
 
-Status OpenBundle::read_extent(const DataSetInfo& info, size_t chunk_bytes, const ChunkSink& fn) {
-  DPI_RETURN_IF_ERROR(dpi::read_extent(*source_, name_, info, {check_hashes_, workers_}, chunk_bytes, fn));
+Status OpenBundle::read_extent(const DataSetInfo& info, const ExtentBlocks& blocks, const ChunkSink& fn) {
+  DPI_RETURN_IF_ERROR(dpi::read_extent(*source_, name_, info, {check_hashes_, workers_}, blocks, fn));
   if (info.extent.length > 0) checked_[static_cast<size_t>(&info - data_sets_.data())] = true;
   return {};
 }
@@ -107,11 +108,9 @@ Result<std::vector<T>> OpenBundle::read_all(const std::string& path, Type type) 
   if (info->type != type)
     return fault(path, std::string("is ") + type_name(info->type) + ", expected " + type_name(type));
   std::vector<T> out(static_cast<size_t>(info->extent.length / sizeof(T)));
-  DPI_RETURN_IF_ERROR(
-      read_extent(*info, kReadBlockBytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
-        std::memcpy(reinterpret_cast<char*>(out.data()) + at, bytes.data(), bytes.size());
-        return {};
-      }));
+  const std::span<std::byte> room = std::as_writable_bytes(std::span(out));
+  const auto nothing = [](uint64_t, std::span<const std::byte>) { return Status(); };
+  DPI_RETURN_IF_ERROR(read_extent(*info, {kReadBlockBytes, room}, nothing));
   return out;
 }
 
@@ -122,7 +121,7 @@ Status OpenBundle::read_optional(const std::string& path, Type type, std::vector
   return {};
 }
 
-Status OpenBundle::read_table(size_t index, const BlockSink& fn) {
+Status OpenBundle::read_table_into(size_t index, std::span<std::byte> into, const BlockSink& fn) {
   if (index >= manifest_.tables.size())
     return internal_error("table " + std::to_string(index) + " does not exist");
   const TableSpec& t = manifest_.tables[index];
@@ -130,9 +129,10 @@ Status OpenBundle::read_table(size_t index, const BlockSink& fn) {
   if (info == nullptr) return fault(t.data, "is missing");
   const auto row_bytes = static_cast<size_t>(t.dim * kernels::dtype_bytes(t.dtype));
   const size_t rows = std::max<size_t>(1, kReadBlockBytes / row_bytes);
-  return read_extent(*info, rows * row_bytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
+  const auto take = [&](uint64_t at, std::span<const std::byte> bytes) {
     return fn(static_cast<int64_t>(at / row_bytes), static_cast<int64_t>(bytes.size() / row_bytes), bytes);
-  });
+  };
+  return read_extent(*info, {rows * row_bytes, into}, take);
 }
 
 Status OpenBundle::read_table_scale(size_t index, std::vector<float>* out) {
@@ -161,7 +161,7 @@ Status OpenBundle::read_keys(size_t index, const KeySink& fn) {
   const DataSetInfo* info = find(path);
   if (info == nullptr) return fault(path, "is missing");
   std::optional<int64_t> last;
-  return read_extent(*info, kReadBlockBytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
+  return read_extent(*info, {}, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
     // A block begins where the buffer does, which is aligned for any type.
     const std::span keys(reinterpret_cast<const int64_t*>(bytes.data()), bytes.size() / sizeof(int64_t));
     const auto first = static_cast<int64_t>(at / sizeof(int64_t));
@@ -221,12 +221,11 @@ Status OpenBundle::verify_all(const std::function<void(uint64_t, uint64_t)>& pro
   uint64_t total = 0, done = 0;
   for (const DataSetInfo& info : data_sets_) total += info.extent.length;
   for (const DataSetInfo& info : data_sets_) {
-    DPI_RETURN_IF_ERROR(
-        read_extent(info, kReadBlockBytes, [&](uint64_t, std::span<const std::byte> bytes) -> Status {
-          done += bytes.size();
-          if (progress) progress(done, total);
-          return {};
-        }));
+    DPI_RETURN_IF_ERROR(read_extent(info, {}, [&](uint64_t, std::span<const std::byte> bytes) -> Status {
+      done += bytes.size();
+      if (progress) progress(done, total);
+      return {};
+    }));
   }
   return {};
 }
@@ -241,9 +240,8 @@ uint64_t OpenBundle::unread_bytes() const {
 Status OpenBundle::verify_rest(const std::function<Status(uint64_t bytes)>& fn) {
   for (size_t i = 0; i < data_sets_.size(); ++i) {
     if (checked_[i]) continue;
-    DPI_RETURN_IF_ERROR(
-        read_extent(data_sets_[i], kReadBlockBytes,
-                    [&](uint64_t, std::span<const std::byte> bytes) { return fn(bytes.size()); }));
+    DPI_RETURN_IF_ERROR(read_extent(
+        data_sets_[i], {}, [&](uint64_t, std::span<const std::byte> bytes) { return fn(bytes.size()); }));
   }
   return {};
 }

@@ -127,6 +127,11 @@ class Bundle {
   using BlockSink =
       std::function<Status(int64_t first_row, int64_t n_rows, std::span<const std::byte> bytes)>;
   virtual Status read_table(size_t index, const BlockSink& fn) = 0;
+  /// The same, and a bundle that can puts the rows into `into`, one behind another, before `fn` sees them
+  /// there. Too short for all rows: as read_table.
+  virtual Status read_table_into(size_t index, std::span<std::byte> /*into*/, const BlockSink& fn) {
+    return read_table(index, fn);
+  }
   virtual Status read_table_scale(size_t index, std::vector<float>* out) = 0;
   /// Blocks of the keys of key set `index` in order: fn(number of the first, keys) -> Status. Keys rise, each
   /// once: what does not is kBadModel, the key named.

@@ -24,9 +24,10 @@ class ByteSource {
   virtual ~ByteSource() = default;
 
   uint64_t size() const { return size_; }
-  /// Its bytes can be read as long as it lives, whatever others close or free; from any number of threads.
+  /// Its bytes can be read as long as it lives, whatever others close or free.
   virtual bool stays() const { return false; }
-  /// Exactly `n` bytes from `offset` into `dst`. The range must lie inside size().
+  /// Exactly `n` bytes from `offset` into `dst`, on any number of threads at once. The range must lie inside
+  /// size().
   virtual Status read(uint64_t offset, void* dst, size_t n) = 0;
   /// The same where no disk need be waited for. False: ask read(), which says what is wrong, too; `dst` may
   /// hold anything, and the disk may have been asked to bring those bytes meanwhile.

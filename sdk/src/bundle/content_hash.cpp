@@ -13,81 +13,80 @@ namespace dpi {
 
 bool have_content_hash() { return true; }
 
-/// Bytes are cut where leaves end. The pieces of one round belong to different leaves, so any thread may take
-/// any of them; the first goes on with the leaf that the round before left open.
+namespace {
+
+Blake2b new_leaf() { return Blake2b("DPI 2 leaf"); }
+
+}  // namespace
+
+struct TreeHash::Leaves::Impl {
+  size_t before = 0;               // bytes of the leaf that began before these bytes
+  std::vector<ContentHash> whole;  // of the leaves that begin and end among them
+  Blake2b open;                    // the leaf that begins among them and does not end
+  size_t in_open = 0;
+};
+
+void TreeHash::Leaves::make(uint64_t at, std::span<const std::byte> bytes) {
+  impl_->before = std::min<uint64_t>(bytes.size(), (kLeafBytes - at % kLeafBytes) % kLeafBytes);
+  bytes = bytes.subspan(impl_->before);
+  impl_->whole.clear();
+  for (; bytes.size() >= kLeafBytes; bytes = bytes.subspan(kLeafBytes)) {
+    Blake2b leaf = new_leaf();
+    leaf.add(bytes.first(kLeafBytes));
+    impl_->whole.push_back(leaf.finish());
+  }
+  impl_->in_open = bytes.size();
+  if (bytes.empty()) return;
+  impl_->open = new_leaf();
+  impl_->open.add(bytes);
+}
+
 struct TreeHash::Impl {
-  static constexpr size_t kRound = 32;  // pieces hashed side by side
-  struct Piece {
-    std::span<const std::byte> bytes;
-    bool begins = false, ends = false;
-    Blake2b state;
-    ContentHash hash{};
-  };
+  explicit Impl(Domain domain) : root(domain == kData ? "DPI 2 data" : "DPI 2 metadata") {}
 
-  Impl(Domain domain, const HashWorkers& w)
-      : workers(w), root(domain == kData ? "DPI 2 data" : "DPI 2 metadata"), pieces(kRound) {}
-
-  static void hash_piece(Piece& p) {
-    if (p.begins) p.state = Blake2b("DPI 2 leaf");
-    p.state.add(p.bytes);
-    if (p.ends) p.hash = p.state.finish();
-  }
-
-  static void share(void* self, int32_t index) {
-    auto& impl = *static_cast<Impl*>(self);
-    const auto step = static_cast<size_t>(impl.shares);
-    for (size_t i = static_cast<size_t>(index); i < impl.used; i += step) hash_piece(impl.pieces[i]);
-  }
-
-  void round() {
-    const int32_t threads = workers.pool == nullptr ? 1 : workers.threads;
-    shares = std::clamp(threads, 1, static_cast<int32_t>(used));
-    if (shares == 1) {
-      share(this, 0);
-    } else {
-      workers.pool->run(shares, &share, this);
+  void join(const Leaves::Impl& leaves, std::span<const std::byte> bytes) {
+    if (leaves.before > 0) {
+      open.add(bytes.first(leaves.before));
+      in_open += leaves.before;
     }
-    for (size_t i = 0; i < used; ++i) {
-      if (pieces[i].ends) root.add(pieces[i].hash);
+    if (in_open == kLeafBytes) close_leaf();
+    for (const ContentHash& hash : leaves.whole) root.add(hash);
+    if (leaves.in_open > 0) {
+      open = leaves.open;
+      in_open = leaves.in_open;
     }
-    if (in_leaf > 0) pieces[0].state = pieces[used - 1].state;
-    used = 0;
-  }
-
-  void add(std::span<const std::byte> bytes) {
     total += bytes.size();
-    while (!bytes.empty()) {
-      const size_t n = std::min(bytes.size(), kLeafBytes - in_leaf);
-      Piece& p = pieces[used++];
-      p.bytes = bytes.first(n);
-      p.begins = in_leaf == 0;
-      p.ends = in_leaf + n == kLeafBytes;
-      in_leaf = p.ends ? 0 : in_leaf + n;
-      bytes = bytes.subspan(n);
-      if (used == kRound || bytes.empty()) round();
-    }
+  }
+
+  void close_leaf() {
+    root.add(open.finish());
+    in_open = 0;
   }
 
   ContentHash finish() {
-    if (in_leaf > 0) root.add(pieces[0].state.finish());
+    if (in_open > 0) close_leaf();
     root.add(std::as_bytes(std::span(&total, 1)));
     return root.finish();
   }
 
-  HashWorkers workers;
   Blake2b root;
-  std::vector<Piece> pieces;  // [0]'s state is the open leaf's between rounds
-  size_t used = 0;            // pieces of this round
-  int32_t shares = 1;
-  size_t in_leaf = 0;  // bytes of the open leaf
+  Blake2b open;  // the leaf that has begun
+  size_t in_open = 0;
   uint64_t total = 0;
+  Leaves own;  // of add
 };
 
-Result<TreeHash> TreeHash::create(Domain domain, const HashWorkers& workers) {
+Result<TreeHash> TreeHash::create(Domain domain) {
   DPI_RETURN_IF_ERROR(start_sodium());
-  return TreeHash(std::make_unique<Impl>(domain, workers));
+  return TreeHash(std::make_unique<Impl>(domain));
 }
-void TreeHash::add(std::span<const std::byte> bytes) { impl_->add(bytes); }
+void TreeHash::join(const Leaves& leaves, std::span<const std::byte> bytes) {
+  impl_->join(*leaves.impl_, bytes);
+}
+void TreeHash::add(std::span<const std::byte> bytes) {
+  impl_->own.make(impl_->total, bytes);
+  impl_->join(*impl_->own.impl_, bytes);
+}
 ContentHash TreeHash::finish() { return impl_->finish(); }
 
 #else
@@ -95,14 +94,21 @@ ContentHash TreeHash::finish() { return impl_->finish(); }
 bool have_content_hash() { return false; }
 
 struct TreeHash::Impl {};
+struct TreeHash::Leaves::Impl {};
 
-Result<TreeHash> TreeHash::create(Domain, const HashWorkers&) {
+void TreeHash::Leaves::make(uint64_t, std::span<const std::byte>) {}
+
+Result<TreeHash> TreeHash::create(Domain) {
   return unsupported("this build has no libsodium, so it can check no hash and no signature");
 }
+void TreeHash::join(const Leaves&, std::span<const std::byte>) {}
 void TreeHash::add(std::span<const std::byte>) {}
 ContentHash TreeHash::finish() { return {}; }
 
 #endif
+
+TreeHash::Leaves::Leaves() : impl_(std::make_unique<Impl>()) {}
+TreeHash::Leaves::~Leaves() = default;
 
 TreeHash::TreeHash(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TreeHash::TreeHash(TreeHash&&) noexcept = default;

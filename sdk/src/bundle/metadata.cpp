@@ -69,8 +69,8 @@ Result<uint64_t> Metadata::digest(const UserBlock& block) const {
   return XXH3_64bits_digest(state.get());
 }
 
-Status Metadata::check_hash(const UserBlock& block, const HashWorkers& workers) const {
-  DPI_ASSIGN_OR_RETURN(TreeHash hash, TreeHash::create(TreeHash::kMetadata, workers));
+Status Metadata::check_hash(const UserBlock& block) const {
+  DPI_ASSIGN_OR_RETURN(TreeHash hash, TreeHash::create(TreeHash::kMetadata));
   hash.add(std::span(bytes_.get(), size_));
   const ContentHash found = hash.finish();
   if (found == block.metadata_hash) return {};

@@ -21,7 +21,7 @@ class Metadata {
   /// The digest of the other bytes, with the user block as `block` has it now.
   Result<uint64_t> digest(const UserBlock& block) const;
   /// Is the cryptographic hash the one that the user block states?
-  Status check_hash(const UserBlock& block, const HashWorkers& workers) const;
+  Status check_hash(const UserBlock& block) const;
 
   /// Bytes [offset, offset + n) of the file, valid while this object lives; nothing when not all of them are
   /// metadata, whatever the numbers are.

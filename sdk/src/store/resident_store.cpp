@@ -11,6 +11,7 @@
 #include "backend/abi/backend_status.hpp"
 #include "store/arena_map.hpp"
 #include "store/row_stream.hpp"
+#include "store/spread_rows.hpp"
 
 namespace dpi {
 
@@ -41,6 +42,7 @@ class ResidentStore final : public TableStore {
 
   Result<StoreForecast> plan(std::vector<StoreTable> tables) override;
   Status ingest(int32_t table, int64_t first_row, int64_t n_rows, std::span<const std::byte> rows) override;
+  std::span<std::byte> room(int32_t table) override;
   Status ingest_scale(int32_t table, std::span<const float> scale) override;
   Status seal() override;
   Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;
@@ -244,6 +246,14 @@ Status ResidentStore::ingest(int32_t table, int64_t first, int64_t n, std::span<
   return put_rows(t, first, n, rows.data());
 }
 
+std::span<std::byte> ResidentStore::room(int32_t table) {
+  const auto t = static_cast<size_t>(table);
+  const ArenaMap::Table& at = map_.tables[t];
+  if (!host() || at.stride != at.row_bytes || tables_[t].rows == 0) return {};
+  if (!allocate().ok() || block_of(t).given) return {};  // ingest says what failed
+  return {base_of(t) + at.offset, static_cast<size_t>(tables_[t].rows * at.row_bytes)};
+}
+
 Status ResidentStore::put_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
   if (block_of(table).given) {
     DPI_ASSIGN_OR_RETURN(const int64_t other, first_difference(table, first, n, rows));
@@ -324,14 +334,11 @@ Status ResidentStore::copy_rows(size_t table, int64_t first, int64_t n, const st
   const auto& at = map_.tables[table];
   std::byte* to = base_of(table) + at.offset + first * at.stride;
   if (at.stride == at.row_bytes) {
-    std::memcpy(to, rows, static_cast<size_t>(n * at.row_bytes));
+    if (to != rows) std::memcpy(to, rows, static_cast<size_t>(n * at.row_bytes));
     return {};
   }
-  for (int64_t r = 0; r < n; ++r) {
-    std::memcpy(to + r * at.stride, rows + r * at.row_bytes, static_cast<size_t>(at.row_bytes));
-    if (!at.shares_rows)
-      std::memset(to + r * at.stride + at.row_bytes, 0, static_cast<size_t>(at.stride - at.row_bytes));
-  }
+  spread_rows(to, static_cast<size_t>(at.stride), rows, static_cast<size_t>(at.row_bytes), n,
+              !at.shares_rows);
   return {};
 }
 

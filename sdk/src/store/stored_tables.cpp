@@ -26,7 +26,7 @@ Result<std::string> content_of(const Bundle& bundle, const TableSpec& t) {
     parts.push_back(bundle.find(set.data)->extent.hash);
   }
   if (parts.size() == 1) return hex_bytes(parts[0]);
-  DPI_ASSIGN_OR_RETURN(TreeHash hash, TreeHash::create(TreeHash::kData, {}));
+  DPI_ASSIGN_OR_RETURN(TreeHash hash, TreeHash::create(TreeHash::kData));
   for (const ContentHash& part : parts) hash.add(part);
   return hex_bytes(hash.finish());
 }

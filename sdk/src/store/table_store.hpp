@@ -137,6 +137,9 @@ class TableStore {
   /// dtype_bytes).
   virtual Status ingest(int32_t table, int64_t first_row, int64_t n_rows,
                         std::span<const std::byte> rows) = 0;
+  /// After plan. Room for the table's rows where they will lie one behind another: rows that are there when
+  /// they are ingested are not copied. Empty where there is none.
+  virtual std::span<std::byte> room(int32_t) { return {}; }
   virtual Status ingest_scale(int32_t table, std::span<const float> scale) = 0;  // kI8
   /// After the last ingest: every row must have come. Makes the tables readable.
   virtual Status seal() = 0;

@@ -64,6 +64,9 @@ class TieredStore final : public TableStore {
 
   Result<StoreForecast> plan(std::vector<StoreTable> tables) override;
   Status ingest(int32_t table, int64_t first, int64_t n, std::span<const std::byte> rows) override;
+  std::span<std::byte> room(int32_t table) override {
+    return tier(table) == nullptr ? plain_->room(table) : std::span<std::byte>();
+  }
   Status ingest_scale(int32_t table, std::span<const float> scale) override;
   Status seal() override;
   Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;

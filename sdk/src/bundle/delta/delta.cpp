@@ -36,9 +36,9 @@ class OpenDelta final : public Delta {
   Status open_file(const DeltaOptions& options, DeltaManifest* manifest);
   Status open_result(const DeltaManifest& manifest);
   Status check_rest() const;
-  Status read(const DataSetInfo& info, size_t block,
+  Status read(const DataSetInfo& info, const ExtentBlocks& blocks,
               const std::function<Status(uint64_t, std::span<const std::byte>)>& fn) const {
-    return read_extent(*source_, name_, info, check_, block, fn);
+    return read_extent(*source_, name_, info, check_, blocks, fn);
   }
   template <class T>
   Result<std::vector<T>> read_all(const DataSetInfo& info, Type type) const;
@@ -83,7 +83,7 @@ Status OpenDelta::open_file(const DeltaOptions& options, DeltaManifest* manifest
   check_ = {options.check_hashes || !options.require_signature.empty(), options.workers};
   if (!options.require_signature.empty())
     DPI_RETURN_IF_ERROR(check_signature(block, options.require_signature));
-  if (check_.hashes) DPI_RETURN_IF_ERROR(metadata.check_hash(block, options.workers));
+  if (check_.hashes) DPI_RETURN_IF_ERROR(metadata.check_hash(block));
   DPI_ASSIGN_OR_RETURN(hdf5::File file, hdf5::File::open(metadata, block));
   DPI_ASSIGN_OR_RETURN(Hdf5Contents contents, read_hdf5_profile(file, block));
   const std::string_view text(reinterpret_cast<const char*>(contents.manifest.data()),
@@ -133,8 +133,8 @@ Status OpenDelta::check_rest() const {
   const auto nothing = [](uint64_t, std::span<const std::byte>) { return Status(); };
   for (const TableDelta& t : tables_)
     for (const DataSetInfo* info : {t.rows, t.scale})
-      if (info != nullptr) DPI_RETURN_IF_ERROR(read(*info, kReadBlockBytes, nothing));
-  for (const DataSetInfo* info : arrays_) DPI_RETURN_IF_ERROR(read(*info, kReadBlockBytes, nothing));
+      if (info != nullptr) DPI_RETURN_IF_ERROR(read(*info, {}, nothing));
+  for (const DataSetInfo* info : arrays_) DPI_RETURN_IF_ERROR(read(*info, {}, nothing));
   return {};
 }
 
@@ -144,11 +144,9 @@ Result<std::vector<T>> OpenDelta::read_all(const DataSetInfo& info, Type type) c
     return bad_model(name_ + ":" + info.path + ": is " + shape_text(info.shape) + " " + type_name(info.type) +
                      ", expected one dimension of " + type_name(type));
   std::vector<T> out(static_cast<size_t>(info.extent.length / sizeof(T)));
-  DPI_RETURN_IF_ERROR(
-      read(info, kReadBlockBytes, [&](uint64_t at, std::span<const std::byte> bytes) -> Status {
-        std::memcpy(reinterpret_cast<char*>(out.data()) + at, bytes.data(), bytes.size());
-        return {};
-      }));
+  const std::span<std::byte> room = std::as_writable_bytes(std::span(out));
+  const auto nothing = [](uint64_t, std::span<const std::byte>) { return Status(); };
+  DPI_RETURN_IF_ERROR(read(info, {kReadBlockBytes, room}, nothing));
   return out;
 }
 
@@ -167,7 +165,7 @@ Status OpenDelta::read_rows(const TableDelta& table, const RowSink& fn) const {
   }
   const uint64_t row_bytes = table.rows->extent.length / static_cast<uint64_t>(table.rows->shape[0]);
   const uint64_t block = std::max<uint64_t>(1, kReadBlockBytes / row_bytes) * row_bytes;
-  return read(*table.rows, block, [&](uint64_t at, std::span<const std::byte> bytes) {
+  return read(*table.rows, {block, {}}, [&](uint64_t at, std::span<const std::byte> bytes) {
     const uint64_t first = at / row_bytes, n = bytes.size() / row_bytes;
     return fn(static_cast<int64_t>(first), static_cast<int64_t>(n), bytes,
               scales.empty() ? std::span<const float>() : std::span(scales).subspan(first, n));

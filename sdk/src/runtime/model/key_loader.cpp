@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bundle/extent_reader.hpp"
 #include "store/resident_keys.hpp"
 
 namespace dpi {
@@ -34,7 +35,7 @@ Result<std::unique_ptr<KeyPlaces>> load_keys(Bundle& bundle, const Plan& plan, L
   return std::unique_ptr<KeyPlaces>(std::make_unique<ResidentKeys>(std::move(indexes)));
 }
 
-KeyBytes key_bytes(const Bundle& bundle, const Plan& plan) {
+KeyBytes key_bytes(const Bundle& bundle, const Plan& plan, int32_t threads) {
   const std::vector<bool> used = sets_in_use(bundle, plan);
   KeyBytes bytes;
   for (size_t s = 0; s < used.size(); ++s) {
@@ -43,7 +44,7 @@ KeyBytes key_bytes(const Bundle& bundle, const Plan& plan) {
     const uint64_t read = static_cast<uint64_t>(set.keys) * sizeof(int64_t);
     bytes.read += read;
     bytes.kept += KeyIndex::bytes_of(set.keys);
-    bytes.block = std::max(bytes.block, std::min<uint64_t>(read, kReadBlockBytes));
+    bytes.block = std::max(bytes.block, std::min<uint64_t>(read, kReadBlockBytes * read_buffers(threads)));
   }
   return bytes;
 }

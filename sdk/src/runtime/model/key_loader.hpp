@@ -23,6 +23,7 @@ struct KeyBytes {
   uint64_t kept = 0;
   uint64_t block = 0;
 };
-KeyBytes key_bytes(const Bundle& bundle, const Plan& plan);
+/// threads: that read the bundle.
+KeyBytes key_bytes(const Bundle& bundle, const Plan& plan, int32_t threads = 1);
 
 }  // namespace dpi

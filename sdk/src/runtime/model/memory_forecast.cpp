@@ -113,7 +113,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   f.weights = device.weights != 0
                   ? device.weights
                   : param_bytes(plan) / sizeof(float) * static_cast<uint64_t>(device.weight_bytes);
-  const KeyBytes keys = key_bytes(bundle, plan);
+  const KeyBytes keys = key_bytes(bundle, plan, options.threads);
   f.keys = keys.kept;
   f.encoders = VocabularySet::bytes_of(bundle);
   f.model = kKeptPerByte * file.metadata + kFixed;
@@ -129,7 +129,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   const uint64_t graph = planned + file.params + params + 2 * file.largest + block_of(file.largest);
   const uint64_t ops = planned + params + f.weights + 4 * file.largest;  // a device packs op by op
   const uint64_t moving = f.tables + f.host_tier + f.weights + f.keys + f.model +
-                          table_loading_bytes(bundle, plan, device.on_device) + choosing;
+                          table_loading_bytes(bundle, plan, device.on_device, options.threads) + choosing;
   const uint64_t keyed = f.weights + f.keys + f.model + keys.block;
   const uint64_t indexed = f.kept() + 2 * block_of(file.largest);
   const uint64_t golden = options.verify_golden ? f.kept() + f.one_context() + 3 * file.golden : 0;

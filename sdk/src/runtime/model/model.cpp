@@ -88,7 +88,9 @@ bool all_finite(const float* x, int64_t n) {
 Result<BundleOptions> bundle_options(const ModelOptions& options) {
   BundleOptions b;
   b.require_signature = options.require_signature;
-  if (b.require_signature.empty() || options.threads == 1) return b;
+  if (options.threads == 1) return b;
+  if (b.require_signature.empty() && options.load.bytes_per_second > 0)
+    return b;  // one thread is quick enough
   ThreadPool& pool = environment_of(options)->pool();
   DPI_RETURN_IF_ERROR(pool.grow(options.threads));
   b.workers = {&pool, options.threads};

@@ -10,6 +10,7 @@
 #include <dpi/kernels/narrow.hpp>
 #include <dpi/kernels/row_decode.hpp>
 
+#include "bundle/extent_reader.hpp"
 #include "runtime/model/key_loader.hpp"
 #include "store/row_stream.hpp"
 
@@ -175,10 +176,12 @@ class Loader {
       pads.add_scales(&scale);
     }
     kernels::DType stored = spec.dtype;
+    std::span<std::byte> room;
     for (size_t t = 0; t < plan_.tables.size(); ++t) {
       if (plan_.tables[t].source != source) continue;
       stored = plan_.tables[t].dtype;
       if (store_.has_rows(static_cast<int32_t>(t))) continue;
+      if (room.empty() && stored == spec.dtype) room = store_.room(static_cast<int32_t>(t));
       if (!scale.empty()) DPI_RETURN_IF_ERROR(store_.ingest_scale(static_cast<int32_t>(t), scale));
     }
     const bool decode = feeds_derived(source);
@@ -190,12 +193,13 @@ class Loader {
       }
       return decode ? add_block(source, stored, first, n, bytes, scale) : Status();
     };
-    DPI_RETURN_IF_ERROR(
-        bundle_.read_table(source, [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
-          pads.look(first, n, bytes);
-          DPI_RETURN_IF_ERROR(take(first, n, bytes));
-          return watch_->advance(bytes.size());
-        }));
+    const Bundle::BlockSink block = [&](int64_t first, int64_t n,
+                                        std::span<const std::byte> bytes) -> Status {
+      pads.look(first, n, bytes);
+      DPI_RETURN_IF_ERROR(take(first, n, bytes));
+      return watch_->advance(bytes.size());
+    };
+    DPI_RETURN_IF_ERROR(bundle_.read_table_into(source, room, block));
     return pads.count() == 0 ? Status() : take(spec.rows, pads.count(), pads.bytes());
   }
 
@@ -220,9 +224,10 @@ class Loader {
     return {};
   }
 
-  Status add_block(int32_t source, kernels::DType stored, int64_t first, int64_t n,
-                   std::span<const std::byte> bytes, const std::vector<float>& scale) {
-    const int64_t dim = bundle_.manifest().tables[source].dim;
+  /// The rows of a block as floats: its own bytes where they are such.
+  const float* as_floats(kernels::DType stored, int64_t dim, int64_t first, int64_t n,
+                         std::span<const std::byte> bytes, const std::vector<float>& scale) {
+    if (stored == kernels::DType::kF32) return reinterpret_cast<const float*>(bytes.data());
     kernels::TableView view;
     view.base = bytes.data();
     view.rows = n;
@@ -233,6 +238,13 @@ class Loader {
     view.scale_stride = 1;
     rows_.resize(static_cast<size_t>(n * dim));
     for (int64_t r = 0; r < n; ++r) kernels::decode_row(view, r, rows_.data() + r * dim);
+    return rows_.data();
+  }
+
+  Status add_block(int32_t source, kernels::DType stored, int64_t first, int64_t n,
+                   std::span<const std::byte> bytes, const std::vector<float>& scale) {
+    const int64_t dim = bundle_.manifest().tables[source].dim;
+    const float* const rows_of_block = as_floats(stored, dim, first, n, bytes, scale);
     for (Derived& d : derived_) {
       if (d.source >= 0 && d.source != source) continue;
       const PlanTable& t = plan_.tables[d.table];
@@ -243,7 +255,7 @@ class Loader {
       }
       for (size_t c = 0; c < t.columns.size(); ++c) {
         for (const Term& term : t.columns[c]) {
-          if (term.table == source) add_term(term, rows_.data(), first, n, dim, &d, c, t.columns.size());
+          if (term.table == source) add_term(term, rows_of_block, first, n, dim, &d, c, t.columns.size());
         }
       }
       if (d.source == source && rows > 0) DPI_RETURN_IF_ERROR(ingest_sums(d, first, rows));
@@ -401,7 +413,7 @@ Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, Loa
   return {};
 }
 
-uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_device) {
+uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_device, int32_t threads) {
   constexpr uint64_t kBlock = kReadBlockBytes;
   const std::vector<TableSpec>& specs = bundle.manifest().tables;
   uint64_t block = 0, kept = 0, sums = 0, scale = 0;
@@ -427,9 +439,11 @@ uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_dev
                dim = static_cast<uint64_t>(specs[s].dim);
     const uint64_t row = dim * static_cast<uint64_t>(kernels::dtype_bytes(specs[s].dtype));
     const uint64_t n = std::min(rows, std::max<uint64_t>(1, kBlock / std::max<uint64_t>(row, 1)));
+    const uint64_t ahead = std::min(rows, n * read_buffers(threads)) - n;
     // read, narrowed, decoded; a column's sums as double and, of one table at a time, as float
-    block = std::max(block, n * (row + dim * sizeof(uint16_t) + dim * sizeof(float) +
-                                 columns[s] * (sizeof(double) + sizeof(float))) +
+    block = std::max(block, ahead * row +
+                                n * (row + dim * sizeof(uint16_t) + dim * sizeof(float) +
+                                     columns[s] * (sizeof(double) + sizeof(float))) +
                                 static_cast<uint64_t>(specs[s].pad_rows) * row);
     if (specs[s].dtype == kernels::DType::kI8) scale = std::max(scale, rows * sizeof(float));
   }

@@ -29,8 +29,8 @@ std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, boo
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch,
                         std::unique_ptr<KeyPlaces>* keys);
 
-/// What a load takes while rows stream in, beside the tables themselves: blocks, scales, bits, staging, sums
-/// of derived tables that have more than one source.
-uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_device);
+/// What a load by `threads` threads takes while rows stream in, beside the tables themselves: blocks, scales,
+/// bits, staging, sums of derived tables that have more than one source.
+uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_device, int32_t threads);
 
 }  // namespace dpi
