@@ -42,6 +42,8 @@ struct Plain {
 
 }  // namespace
 
+int64_t gemm_panels(int64_t n) { return (n + kPanel - 1) / kPanel; }
+
 int64_t gemm_packed_floats(int64_t n, int64_t k) { return (n + Vec::W - 1) / Vec::W * Vec::W * k; }
 
 void gemm_pack(const float* weight, int64_t n, int64_t k, float* packed) {

@@ -19,7 +19,7 @@ namespace dpi::kernels::cpu {
 /// set; scratch: gemm_bf16_scratch(m, k) bytes for gemm_bf16, and so of int8; dst: [m, n], ld ldd, may be
 /// `add`, nothing else. mul, add: [m, n] or null; shared: its row row_map[r] (row_map null: r) is added to
 /// row r before the function, or null; bias: [n] or null; segments as in DenseAttrs (none: identity); p:
-/// channel parameters of the segments.
+/// channel parameters of the segments. Only part `part` of `parts` of the columns, whole panels, is written.
 struct GemmCall {
   const float* x = nullptr;
   const void* packed = nullptr;
@@ -35,6 +35,7 @@ struct GemmCall {
   const DenseSegment* segments = nullptr;
   int32_t n_segments = 0;
   const float* p[3] = {nullptr, nullptr, nullptr};
+  int32_t part = 0, parts = 1;
 };
 
 /// A packed weight with the product that reads it; of a Linear's groups one behind the other.
@@ -43,6 +44,7 @@ struct GemmWeights {
   int64_t group_bytes = 0;
   void (*gemm)(const GemmCall& c) = nullptr;
   void* scratch = nullptr;
+  int32_t part = 0, parts = 1;  // of a product's columns, as in GemmCall
 };
 
 }  // namespace dpi::kernels::cpu

@@ -169,13 +169,19 @@ void run_block(const GemmCall& c, int64_t first, int64_t rows, int64_t col) {
   }
 }
 
+/// The first column of part `part`.
+DPI_INLINE int64_t part_begin(const GemmCall& c, int32_t part) {
+  return (c.n + kPanel - 1) / kPanel * part / c.parts * kPanel;
+}
+
 template <class Product>
 void run_gemm(const GemmCall& c) {
-  const int64_t block = block_rows(c.k);
+  const int64_t block = block_rows(c.k), begin = part_begin(c, c.part);
+  const int64_t end = min_of(part_begin(c, c.part + 1), c.n);
   for (int64_t first = 0; first < c.m; first += block) {
     const int64_t rows = min_of(block, c.m - first);
     Product::begin(c, first, rows);
-    for (int64_t col = 0; col < c.n; col += kPanel) run_block<Product>(c, first, rows, col);
+    for (int64_t col = begin; col < end; col += kPanel) run_block<Product>(c, first, rows, col);
   }
 }
 

@@ -311,6 +311,8 @@ void linear_packed(const LinearArgs& a, const GemmWeights& w) {
   c.ldx = s.outer == 1 ? a.x.row_stride : s.x_groups * s.in;
   c.ldd = s.outer == 1 ? a.dst.row_stride : s.groups * s.out;
   c.scratch = w.scratch;
+  c.part = w.part;
+  c.parts = w.parts;
   for (int64_t r = 0; r < (flat ? min_of<int64_t>(a.dst.rows, 1) : a.dst.rows); ++r) {
     for (int64_t g = 0; g < s.groups; ++g) {
       c.x = row_of(a.x, r) + (s.x_groups > 1 ? g : 0) * s.in;

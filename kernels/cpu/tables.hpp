@@ -104,6 +104,7 @@ struct RecurrentWeights {
   F(void, attention, (const AttentionArgs& a))                                   \
   F(int64_t, recurrent_scratch_floats, (int64_t steps, int64_t in, int64_t m))   \
   F(void, recurrent_packed, (const RecurrentArgs& a, const RecurrentWeights& w)) \
+  F(int64_t, gemm_panels, (int64_t n))                                           \
   F(int64_t, gemm_packed_floats, (int64_t n, int64_t k))                         \
   F(void, gemm_pack, (const float* weight, int64_t n, int64_t k, float* packed)) \
   F(void, gemm, (const GemmCall& c))                                             \

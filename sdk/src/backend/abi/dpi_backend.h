@@ -193,6 +193,15 @@ typedef struct dpi_backend_api {
 
   // Bytes of weights that a prepared op keeps, in host memory and on the device, as it has packed them.
   size_t (*op_bytes)(const dpi_backend_op*);
+
+  // Optional (null = ops run whole), with DPI_BACKEND_HOST_MEMORY only: into how many parts a call of the op
+  // may be cut at most, each of which writes outputs of its own (of a product some columns). 1 = none.
+  int32_t (*op_parts)(const dpi_backend_op*);
+
+  // Runs part `part` of `parts`, which is 1 .. op_parts, of a call that an enqueue of the op took before
+  // (`checked`). All parts, in any order and on any threads, each with scratch of its own, do what that
+  // enqueue does, to the bit.
+  void (*run_part)(const dpi_backend_op*, const dpi_op_call*, int32_t part, int32_t parts);
 } dpi_backend_api;
 
 // The three symbols a plugin exports. layout: DPI_BACKEND_LAYOUT, which the build defines for the host and

@@ -131,6 +131,15 @@ int32_t cpu_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi
   return 0;
 }
 
+int32_t cpu_op_parts(const dpi_backend_op* op) { return reinterpret_cast<const CpuOp*>(op)->parts; }
+
+void cpu_run_part(const dpi_backend_op* handle, const dpi_op_call* call, int32_t part, int32_t parts) {
+  const CpuOp& op = *reinterpret_cast<const CpuOp*>(handle);
+  if (call->rows == 0) return;
+  if (parts > 1) return op.run_part(op, *call, {part, parts});
+  op.run(op, *call);
+}
+
 dpi_backend_api make_api() {
   dpi_backend_api api{};
   api.abi_version = DPI_BACKEND_ABI;
@@ -145,6 +154,8 @@ dpi_backend_api make_api() {
   api.op_scratch_bytes = cpu_op_scratch_bytes;
   api.enqueue = cpu_enqueue;
   api.op_bytes = cpu_op_bytes;
+  api.op_parts = cpu_op_parts;
+  api.run_part = cpu_run_part;
   return api;
 }
 

@@ -29,15 +29,21 @@ void run_plain(const CpuOp& op, const dpi_op_call& call) {
 
 void run_ref(const CpuOp& op, const dpi_op_call& call) { form_of(op.op.kind).ref(op.op, call); }
 
-void run_linear(const CpuOp& op, const dpi_op_call& call) {
+void linear_part(const CpuOp& op, const dpi_op_call& call, OpPart part) {
   cpu::GemmWeights w = op.weights;
   w.scratch = call.scratch;
+  w.part = part.index;
+  w.parts = part.count;
   op.f->linear_packed(linear_args(op.op, call), w);
 }
 
-void run_dense(const CpuOp& op, const dpi_op_call& call) {
+void run_linear(const CpuOp& op, const dpi_op_call& call) { linear_part(op, call, {}); }
+
+void dense_part(const CpuOp& op, const dpi_op_call& call, OpPart part) {
   const kernels::DenseArgs a = dense_args(op.op, call);
   cpu::GemmCall c;
+  c.part = part.index;
+  c.parts = part.count;
   c.x = a.x.data;
   c.packed = op.packed.get();
   c.scratch = call.scratch;
@@ -62,6 +68,8 @@ void run_dense(const CpuOp& op, const dpi_op_call& call) {
   c.p[2] = a.p2.data;
   op.weights.gemm(c);
 }
+
+void run_dense(const CpuOp& op, const dpi_op_call& call) { dense_part(op, call, {}); }
 
 void run_recurrent(const CpuOp& op, const dpi_op_call& call) {
   const kernels::Dims input = op.op.param(0).dims;
@@ -249,6 +257,14 @@ void refuse_narrow(CpuOp& op, cpu::Weights weights) {
     op.report += std::string("; refused: ") + name_of(weights) + ": no such form";
 }
 
+/// Products of n columns that multiply one packed weight after the other can be cut.
+void allow_parts(CpuOp& op, int64_t n) {
+  const CpuRunPart part = op.run == run_dense ? dense_part : op.run == run_linear ? linear_part : nullptr;
+  if (part == nullptr) return;
+  op.run_part = part;
+  op.parts = static_cast<int32_t>(std::max<int64_t>(op.f->gemm_panels(n), 1));
+}
+
 Status pack_product(CpuOp& op, cpu::Weights weights) {
   if (op.op.kind == OpKind::kLinear && !(is_absent(op.op.input(1)) && is_absent(op.op.input(2)))) {
     refuse_narrow(op, weights);
@@ -271,6 +287,7 @@ Status pack_product(CpuOp& op, cpu::Weights weights) {
   }
   const kernels::Param w = op.op.param(0);
   const int64_t n = w.dims.at(-2), k = w.dims.at(-1);
+  allow_parts(op, n);
   const bool plain = weights == cpu::Weights::kF32;
   const char* const refused = plain ? nullptr : refusal_of(weights, w);
   if (refused != nullptr) op.report += std::string("; refused: ") + name_of(weights) + ": " + refused;

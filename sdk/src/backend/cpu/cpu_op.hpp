@@ -22,10 +22,18 @@ using AlignedBlock = std::unique_ptr<void, FreeAligned>;
 struct CpuOp;
 using CpuRun = void (*)(const CpuOp& op, const dpi_op_call& call);
 
+/// Some columns of a product.
+struct OpPart {
+  int32_t index = 0, count = 1;
+};
+using CpuRunPart = void (*)(const CpuOp& op, const dpi_op_call& call, OpPart part);
+
 struct CpuOp {
   OwnedOp op;
   const kernels::cpu::Functions* f = nullptr;
   CpuRun run = nullptr;
+  CpuRunPart run_part = nullptr;  // null = whole only
+  int32_t parts = 1;              // at most
   AlignedBlock packed;  // Linear, Dense: the weight as `weights` reads it, group by group; of a Linear with
                         // `once` and of Recurrent gemm_pack of the weights, one behind the other
   kernels::cpu::GemmWeights weights;  // of `packed`; scratch comes with the call
