@@ -26,6 +26,7 @@ struct Threaded {
     bundle = std::move(opened).value();
     ModelOptions options;
     options.environment = Environment::create();
+    options.environment->pool().set_processors(64);  // more threads than this machine may have processors for
     options.device = device();
     options.threads = threads;
     options.spin_us = spin_us;
@@ -63,11 +64,11 @@ TEST_CASE("any number of threads gives the bits of one") {
   for (const char* file : kModels) {
     CAPTURE(file);
     const Threaded one(file, 1);
-    const int64_t share = one.model->engine().min_share();
+    const int64_t share = one.model->engine().work_rows(false).min_share;
     for (const int32_t threads : {2, 3, 8}) {
       CAPTURE(threads);
       const Threaded many(file, threads), chunked(file, threads, 40), awake(file, threads, 4096, 300);
-      CHECK(awake.model->engine().min_share() < share);
+      CHECK(awake.model->engine().work_rows(true).min_share < share);
       for (const int64_t rows : {int64_t{1}, 2 * share - 1, 2 * share, 3 * share + 5, 9 * share + 3}) {
         CAPTURE(rows);
         const RandomBatch request(one.model->engine().schema(), rows, 0, 3);
@@ -85,7 +86,7 @@ TEST_CASE("users whose items are cut by a share") {
   for (const char* file : {"tests/e2e/op_bundles/row_spaces.h5", kModels[0]}) {
     CAPTURE(file);
     const Threaded one(file, 1), three(file, 3);
-    const int64_t rows = 7 * one.model->engine().min_share() + 1;
+    const int64_t rows = 7 * one.model->engine().work_rows(false).min_share + 1;
     for (const int64_t users : {int64_t{1}, int64_t{5}, rows}) {
       CAPTURE(users);
       const RandomBatch request(one.model->engine().schema(), rows, users, 3);
@@ -97,7 +98,7 @@ TEST_CASE("users whose items are cut by a share") {
 TEST_CASE("of several faults the first row's is told, whatever thread meets it") {
   const Threaded one(kModels[0], 1), four(kModels[0], 4);
   const auto& schema = one.model->engine().schema();
-  const int64_t rows = 8 * one.model->engine().min_share();
+  const int64_t rows = 8 * one.model->engine().work_rows(false).min_share;
   RandomBatch request(schema, rows, 0, 3);
   const int64_t columns = schema.columns.n_columns;
   std::vector<float> dense(request.batch.item.dense, request.batch.item.dense + rows * columns);
@@ -117,7 +118,7 @@ TEST_CASE("of several faults the first row's is told, whatever thread meets it")
 TEST_CASE("what calls counted is the sum over their threads") {
   const Threaded one(kModels[0], 1), four(kModels[0], 4);
   const auto& schema = one.model->engine().schema();
-  const int64_t rows = 8 * one.model->engine().min_share();
+  const int64_t rows = 8 * one.model->engine().work_rows(false).min_share;
   RandomBatch request(schema, rows, 0, 3);
   const std::vector<int64_t> unknown(static_cast<size_t>(request.batch.item.nnz), int64_t{1} << 40);
   request.batch.item.ids = unknown.data();
@@ -141,7 +142,7 @@ TEST_CASE("callers side by side share the threads") {
   std::vector<std::thread> callers;
   for (unsigned c = 0; c < 4; ++c) {
     callers.emplace_back([&, c] {
-      const int64_t rows = static_cast<int64_t>(c + 2) * one.model->engine().min_share() + c;
+      const int64_t rows = static_cast<int64_t>(c + 2) * one.model->engine().work_rows(false).min_share + c;
       const RandomBatch request(one.model->engine().schema(), rows, 0, c);
       const Answer want(*one.model, request.batch);
       for (int i = 0; i < 20; ++i) {
@@ -156,7 +157,8 @@ TEST_CASE("callers side by side share the threads") {
 
 TEST_CASE("a deadline that has passed and a flag to cancel end the call in every share") {
   const Threaded four(kModels[0], 4, 64);
-  const RandomBatch request(four.model->engine().schema(), 20 * four.model->engine().min_share(), 0, 3);
+  const RandomBatch request(four.model->engine().schema(),
+                            20 * four.model->engine().work_rows(false).min_share, 0, 3);
   std::vector<float> out(static_cast<size_t>(request.batch.item.rows * four.model->engine().heads()));
   RunControl control;
   control.deadline_ns = 1;

@@ -165,8 +165,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 name = any plugin: libdpi_<name>.so
  *   device_index       0 ...                               0
  *   precision          fp32 | tf32 | fp16 | bf16 | int8    fp32   cuda: all but int8; cpu: fp32, bf16, int8. What a backend lacks is DPI_E_UNSUPPORTED
- *   threads            1 ... 256                           1      threads that share a call's rows on a backend in host memory, where each has work for about
- *                                                                 40 us (4 with spin_us), and, 8 at most, the reading of a bundle; 1 = the caller's alone
+ *   threads            1 ... 256                           1      threads that share a call on a backend in host memory, where it gains by it and callers leave
+ *                                                                 them a processor (rows, or columns of large layers), and, 8 at most, the reading of a bundle; 1 = the caller's
  *   spin_us            0 ... 10000                         0      how long the environment's threads look for work before they sleep
  *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch, nor on the thread's
  *                                                                 rounding mode, flush-to-zero or traps (see Conventions)
@@ -265,7 +265,7 @@ DPI_API void dpi_model_retain(dpi_model* model) DPI_NOEXCEPT;
  * DPI_E_CLOSED (0, -1 or NULL where there is no status). */
 DPI_API void dpi_model_free(dpi_model* model) DPI_NOEXCEPT;
 /* Creates all contexts of the model's pool (option max_contexts) and runs batches of up to max_rows rows through each, so that no later
- * call pays for a first time. */
+ * call pays for a first time. With option threads it then measures, for 60 ms at most, from which sizes calls gain by them. */
 DPI_API dpi_status dpi_model_warm_up(dpi_model* model, int64_t max_rows, dpi_error* error) DPI_NOEXCEPT;
 
 enum { DPI_DEVICE_REF = 0, DPI_DEVICE_CPU = 1, DPI_DEVICE_CUDA = 2, DPI_DEVICE_OTHER = 3 };

@@ -1,6 +1,7 @@
 #include "base/thread_pool.hpp"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <string>
@@ -9,33 +10,26 @@
 #include "base/block_signals.hpp"
 #include "base/clock.hpp"
 #include "base/float_env.hpp"
+#include "base/spin.hpp"
 
 namespace dpi {
 
 namespace {
 
-constexpr int kLooksPerClock = 32;
+/// What waking a sleeping caller costs both sides.
+constexpr int64_t kEndNs = 20'000;
 
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+constexpr uint64_t kMost = 0xffff;
 
-/// Looks until `there` or for ns; whether it was there.
-template <class There>
-bool spin(int64_t ns, There&& there) {
-  if (ns <= 0) return there();
-  const uint64_t end = monotonic_ns() + static_cast<uint64_t>(ns);
-  do {
-    for (int i = 0; i < kLooksPerClock; ++i) {
-      if (there()) return true;
-      pause();
-    }
-  } while (monotonic_ns() < end);
-  return false;
+/// Number of the stretch of time that is now.
+uint64_t stretch() { return monotonic_ns() / ThreadPool::kMemoryNs & 0xffffffff; }
+
+/// Of the calling thread.
+int32_t usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return static_cast<int32_t>(std::max(1u, std::thread::hardware_concurrency()));  // more than a set holds
 }
 
 }  // namespace
@@ -71,6 +65,7 @@ Status ThreadPool::grow(int32_t threads) {
   const auto wanted = static_cast<size_t>(std::max(1, most > 0 ? std::min(threads, most) : threads)) - 1;
   const BlockSignals blocked;
   const std::lock_guard<std::mutex> lock(mutex_);
+  seen_processors_.store(usable_processors(), std::memory_order_relaxed);
   try {
     while (workers_.size() < wanted) workers_.emplace_back([this] { work(); });
   } catch (const std::system_error& e) {
@@ -81,7 +76,48 @@ Status ThreadPool::grow(int32_t threads) {
   return {};
 }
 
-void ThreadPool::run_share(Job& job, std::unique_lock<std::mutex>& lock) {
+int32_t ThreadPool::processors() const {
+  const int32_t given = given_processors_.load(std::memory_order_relaxed);
+  return given > 0 ? given : seen_processors_.load(std::memory_order_relaxed);
+}
+
+/// The most callers side by side of this stretch of time and of the one before: number of the stretch << 32 |
+/// most before << 16 | most now. Of two who write at once one may get lost; both come again.
+void ThreadPool::note_callers(int32_t n) {
+  const uint64_t old = peaks_.load(std::memory_order_relaxed), now = stretch();
+  uint64_t before = old >> 16 & kMost, most = old & kMost;
+  if (old >> 32 != now) {
+    before = (old >> 32) + 1 == now ? most : 0;
+    most = 0;
+  }
+  most = std::max(most, std::min(static_cast<uint64_t>(n), kMost));
+  const uint64_t noted = now << 32 | before << 16 | most;
+  if (noted != old) peaks_.store(noted, std::memory_order_relaxed);
+}
+
+int32_t ThreadPool::recent_callers() const {
+  const uint64_t old = peaks_.load(std::memory_order_relaxed), passed = stretch() - (old >> 32);
+  const uint64_t most = std::max(passed == 0 ? old >> 16 & kMost : 0, passed <= 1 ? old & kMost : 0);
+  return std::max(static_cast<int32_t>(most), callers_.load(std::memory_order_relaxed));
+}
+
+ThreadPool::Caller::Caller(ThreadPool& pool) : pool_(pool) {
+  const int32_t others = pool.callers_.fetch_add(1, std::memory_order_relaxed);
+  if (others > 0) pool.note_callers(others + 1);
+}
+
+int32_t ThreadPool::Caller::threads(int32_t wanted) const {
+  return std::clamp(pool_.processors() - pool_.recent_callers() + 1, 1, std::max(wanted, 1));
+}
+
+bool ThreadPool::awake() {
+  const int64_t looks = spin_ns();
+  if (looks <= 0) return false;
+  const uint64_t now = monotonic_ns(), before = asked_ns_.exchange(now, std::memory_order_relaxed);
+  return lookers_.load(std::memory_order_relaxed) > 0 || now - before < static_cast<uint64_t>(looks);
+}
+
+int32_t ThreadPool::take_share(Job& job) {
   const int32_t mine = job.taken++;
   if (job.taken == job.shares) {  // nothing left for others
     Job** link = &first_;
@@ -94,11 +130,20 @@ void ThreadPool::run_share(Job& job, std::unique_lock<std::mutex>& lock) {
     if (last_ == &job) last_ = before;
     show_work();
   }
+  return mine;
+}
+
+void ThreadPool::end_share(Job& job) {
+  if (job.unfinished.fetch_sub(1, std::memory_order_relaxed) == 1)
+    job.done.notify_one();  // with the lock: the job goes when its caller has it
+}
+
+void ThreadPool::run_share(Job& job, std::unique_lock<std::mutex>& lock) {
+  const int32_t mine = take_share(job);
   lock.unlock();
   job.share(job.context, mine);
   lock.lock();
-  if (job.unfinished.fetch_sub(1, std::memory_order_relaxed) == 1)
-    job.done.notify_one();  // with the lock: the job goes when its caller has it
+  end_share(job);
 }
 
 void ThreadPool::work() {
@@ -112,7 +157,9 @@ void ThreadPool::work() {
       continue;
     }
     lock.unlock();
-    spin(spin_ns(), [this] { return has_work_.load(std::memory_order_relaxed); });
+    const int32_t lookers = lookers_.fetch_add(1, std::memory_order_relaxed) + 1;
+    spin(spin_ns(), [&] { return has_work_.load(std::memory_order_relaxed) || crowded(lookers); });
+    lookers_.fetch_sub(1, std::memory_order_relaxed);
     lock.lock();
     ++sleepers_;
     wake_.wait(lock, [this] { return stop_ || first_ != nullptr; });
@@ -132,12 +179,18 @@ void ThreadPool::run(int32_t shares, Share share, void* context) {
   (last_ != nullptr ? last_->next : first_) = &job;
   last_ = &job;
   show_work();
-  for (int32_t i = std::min(shares - 1, sleepers_); i > 0; --i) wake_.notify_one();
+  const int32_t mine = take_share(job), lookers = lookers_.load(std::memory_order_relaxed);
+  const int32_t wakes = std::min(std::max(shares - 1 - lookers, 0), sleepers_);
+  lock.unlock();  // those who wake want it
+  for (int32_t i = 0; i < wakes; ++i) wake_.notify_one();
+  share(context, mine);
+  lock.lock();
+  end_share(job);
   while (job.taken < shares) run_share(job, lock);
   const auto ended = [&] { return job.unfinished.load(std::memory_order_relaxed) == 0; };
   if (ended()) return;
   lock.unlock();
-  spin(spin_ns(), ended);
+  spin(std::max(spin_ns(), kEndNs), ended);
   lock.lock();  // also then: the last one may still have it
   job.done.wait(lock, ended);
 }

@@ -27,30 +27,74 @@ class ThreadPool {
   void set_limit(int32_t threads) { limit_.store(threads, std::memory_order_relaxed); }
   int32_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
-  /// How long threads look for their next share, or a caller for the end of the others', before they sleep;
-  /// the longest of all that was asked for. 0 = not at all: a sleeper costs its waker a system call and
-  /// itself a scheduler's delay, one who looks costs a processor.
+  /// How long threads look for their next share before they sleep; the longest of all that was asked for. 0 =
+  /// not at all: a sleeper costs its waker a system call and itself a scheduler's delay, one who looks costs
+  /// a processor, so nobody looks while callers have them all. A caller looks for the end of the others'
+  /// shares for 20 us at least: it has a processor.
   void spin_for(int64_t ns);
   int64_t spin_ns() const { return spin_ns_.load(std::memory_order_relaxed); }
+
+  /// Processors for callers and threads together. 0 = those that the thread which last called grow() may run
+  /// on, and so the threads it started.
+  void set_processors(int32_t n) { given_processors_.store(n, std::memory_order_relaxed); }
+  int32_t processors() const;
+
+  /// A caller that may share its work out, for as long as it works. Callers who have the processors among
+  /// them each work alone: one thread more than processors, and somebody waits for a scheduler's slice. Calls
+  /// of callers who take turns overlap at some moments only, so the most that worked side by side within the
+  /// last kMemoryNs count.
+  class Caller {
+   public:
+    explicit Caller(ThreadPool& pool);
+    ~Caller() { pool_.callers_.fetch_sub(1, std::memory_order_relaxed); }
+    Caller(const Caller&) = delete;
+    Caller& operator=(const Caller&) = delete;
+
+    /// Of `wanted` threads, this one counted, those that a processor is left for; 1 at least.
+    int32_t threads(int32_t wanted) const;
+
+   private:
+    ThreadPool& pool_;
+  };
+  static constexpr int64_t kMemoryNs = 4 << 20;
+  int32_t recent_callers() const;
+
+  /// Whether callers and `workers` threads are more than the processors.
+  bool crowded(int32_t workers) const {
+    return callers_.load(std::memory_order_relaxed) + workers > processors();
+  }
+
+  /// Whether a caller of now finds a thread that looks for work, or would if it had woken one when it asked
+  /// here before: no longer ago than threads look.
+  bool awake();
 
   /// Starts what is missing for jobs of `threads` threads, the caller counted. Workers are named dpi-pool and
   /// block every signal but those of faults, so a host's handlers run on the host's threads.
   Status grow(int32_t threads);
 
   using Share = void (*)(void* context, int32_t share);
-  /// Runs share(context, 0 .. shares - 1), each once, and returns when all are done; share 0 on the calling
-  /// thread. Never allocates; `share` must not throw.
+  /// Runs share(context, 0 .. shares - 1), each once, share 0 on the caller's thread, and returns when all
+  /// are done. Never allocates; `share` must not throw.
   void run(int32_t shares, Share share, void* context);
 
  private:
   struct Job;  // on its caller's stack
   void work();
-  /// Runs the next share of a job that has one left. Called and returns with the lock held.
+  /// The next share of a job that has one left, with the lock held.
+  int32_t take_share(Job& job);
+  static void end_share(Job& job);
+  /// Runs the next share. Called and returns with the lock held.
   void run_share(Job& job, std::unique_lock<std::mutex>& lock);
+  void note_callers(int32_t n);
   void show_work() { has_work_.store(first_ != nullptr || stop_, std::memory_order_relaxed); }
 
   std::atomic<int32_t> limit_{0};
   std::atomic<int64_t> spin_ns_{0};
+  std::atomic<int32_t> given_processors_{0}, seen_processors_{1};
+  alignas(64) std::atomic<int32_t> callers_{0};
+  std::atomic<int32_t> lookers_{0};
+  std::atomic<uint64_t> asked_ns_{0};              // by awake()
+  std::atomic<uint64_t> peaks_{0};                 // see note_callers
   alignas(64) std::atomic<bool> has_work_{false};  // for those who look without the lock
   std::mutex mutex_;                               // of the rest
   std::condition_variable wake_;

@@ -245,11 +245,21 @@ void print_timeline(const Json& timeline) {
   }
 }
 
+/// Warm-up measures which calls threads share.
+void find_shares(const LoadedModel& model, const BenchArgs& args) {
+  dpi_error e{};
+  e.struct_size = sizeof e;
+  if (dpi_model_warm_up(model.get(), *std::max_element(args.batches.begin(), args.batches.end()), &e) !=
+      DPI_OK)
+    throw CommandError(kExitOther, std::string("warm-up failed: ") + e.message);
+}
+
 }  // namespace
 
 int bench(const BenchArgs& args) {
   const LoadedModel model(args.bundle, args.common);
   model.note_device();
+  if (args.common.threads > 1) find_shares(model, args);
   Json result;
   result["model"] = model.schema().value("name", "");
   result["device"] = model.device_text();

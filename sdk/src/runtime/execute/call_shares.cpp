@@ -15,6 +15,12 @@ int64_t share_begin(int64_t rows, int32_t share, int32_t count) {
   return share == count ? rows : rows * share / count / kTileRows * kTileRows;
 }
 
+std::vector<const std::vector<std::byte*>*> scratch_of(const std::vector<std::unique_ptr<Flight>>& flights) {
+  std::vector<const std::vector<std::byte*>*> scratch;
+  for (const auto& f : flights) scratch.push_back(&f->scratch());
+  return scratch;
+}
+
 }  // namespace
 
 Status check_control(const RunControl& control) {
@@ -32,21 +38,27 @@ struct CallShares::Job {
   const Batch& batch;
   float* out;
   const RunControl& control;
-  int32_t count;
+  int32_t count;                      // of shares
   std::atomic<int32_t> first_failed;  // shares behind it stop at their next chunk
+  Crew* crew = nullptr;
 };
 
 CallShares::CallShares(const Engine& engine, const FlightSizes& sizes, int64_t alone,
                        const std::vector<std::unique_ptr<Flight>>& flights)
-    : engine_(engine), sizes_(sizes), alone_(alone), flights_(flights), shares_(flights.size()) {
+    : engine_(engine),
+      sizes_(sizes),
+      alone_(alone),
+      flights_(flights),
+      shares_(flights.size()),
+      crew_(engine, scratch_of(flights)) {
   for (Share& s : shares_) s.counters.resize(engine.schema().features.size());
 }
 
-int32_t CallShares::count_for(int64_t rows, int32_t most) const {
-  most = std::min(most, static_cast<int32_t>(shares_.size()));
-  if (most <= 1) return 1;
-  if (const int32_t limit = engine_.pool().limit(); limit > 0) most = std::min(most, limit);
-  return static_cast<int32_t>(std::clamp<int64_t>(rows / engine_.min_share(), 1, most));
+/// From where on a call of so many rows is shared out.
+WorkRows CallShares::sizes_for(int64_t rows) const {
+  const WorkRows awake = engine_.work_rows(true), asleep = engine_.work_rows(false);
+  if (rows < std::min(awake.least(), asleep.least())) return {};
+  return engine_.pool().awake() ? awake : asleep;
 }
 
 Status CallShares::run_rows(const Job& job, int32_t share, int64_t begin, int64_t end) {
@@ -62,6 +74,7 @@ Status CallShares::run_rows(const Job& job, int32_t share, int64_t begin, int64_
     call.deadline_ns = job.control.deadline_ns;
     call.cancel = job.control.cancel;
     call.counters = shares_[static_cast<size_t>(share)].counters.data();
+    call.crew = job.crew;
     DPI_RETURN_IF_ERROR(flights_[static_cast<size_t>(share)]->begin(job.batch, range, call));
     at = range.end;
   }
@@ -86,20 +99,49 @@ void CallShares::run_share(void* context, int32_t share) {
   }
 }
 
-Status CallShares::run(const Batch& batch, float* out, const RunControl& control, int32_t most,
-                       std::vector<FeatureCounters>* counters) {
-  const int32_t count = count_for(batch.item.rows, most);
-  for (int32_t s = 0; s < count; ++s) {
+void CallShares::clear_counters(int32_t shares) {
+  for (int32_t s = 0; s < shares; ++s) {
     std::vector<FeatureCounters>& mine = shares_[static_cast<size_t>(s)].counters;
     std::fill(mine.begin(), mine.end(), FeatureCounters{});
   }
-  Job job{*this, batch, out, control, count, count};
-  if (count == 1) {
-    run_share(&job, 0);
+}
+
+void CallShares::join_crew(void* context, int32_t member) {
+  Job& job = *static_cast<Job*>(context);
+  if (member > 0) return job.crew->help(member);
+  run_share(context, 0);
+  job.crew->close();
+}
+
+/// With as many of `most` threads as there are processors for.
+void CallShares::share_out(Job& job, int32_t most, const WorkRows* as) {
+  ThreadPool& pool = engine_.pool();
+  const ThreadPool::Caller caller(pool);  // small calls too: they need a processor
+  const int64_t rows = job.batch.item.rows;
+  const WorkRows sizes = as != nullptr ? *as : sizes_for(rows);
+  if (const int32_t limit = pool.limit(); limit > 0) most = std::min(most, limit);
+  const int32_t threads = rows >= sizes.least() ? caller.threads(most) : 1;
+  job.count = static_cast<int32_t>(std::clamp<int64_t>(rows / sizes.min_share, 1, threads));
+  job.first_failed = job.count;
+  clear_counters(job.count);
+  if (job.count > 1) return pool.run(job.count, run_share, &job);
+  if (threads == 1 || rows < sizes.crew_rows) return run_share(&job, 0);
+  job.crew = &crew_;
+  crew_.open(threads);
+  pool.run(threads, join_crew, &job);
+}
+
+Status CallShares::run(const Batch& batch, float* out, const RunControl& control, int32_t most,
+                       std::vector<FeatureCounters>* counters, const WorkRows* as) {
+  Job job{*this, batch, out, control, 1, 1};
+  most = std::min(most, static_cast<int32_t>(shares_.size()));
+  if (most > 1) {
+    share_out(job, most, as);
   } else {
-    engine_.pool().run(count, run_share, &job);
+    clear_counters(1);
+    run_share(&job, 0);
   }
-  const int32_t failed = job.first_failed.load(std::memory_order_relaxed);
+  const int32_t count = job.count, failed = job.first_failed.load(std::memory_order_relaxed);
   for (int32_t s = 0; s <= std::min(failed, count - 1);
        ++s) {  // what lies behind a fault would not have been met
     const std::vector<FeatureCounters>& mine = shares_[static_cast<size_t>(s)].counters;

@@ -1,6 +1,7 @@
 // A call on a backend in host memory, shared out among threads: each runs the whole plan over rows of its
 // own, in a flight of its own, so nobody waits for anybody between ops, and a thread's values stay in its
-// caches. A row is computed as it would be alone, so the bits do not depend on the number of threads.
+// caches. Calls of few rows have the columns of their large products shared out instead (crew.hpp). A row is
+// computed as it would be alone, so the bits do not depend on the number of threads.
 #pragma once
 
 #include <atomic>
@@ -17,10 +18,11 @@ class CallShares {
   CallShares(const Engine& engine, const FlightSizes& sizes, int64_t alone,
              const std::vector<std::unique_ptr<Flight>>& flights);
 
-  /// Scores all rows of a checked batch; `only` shares at most. Adds to counters, one per feature. Answers as
-  /// rows one after another would: of several faults with that of the first row. Allocates nothing.
+  /// Scores all rows of a checked batch; `most` threads at most. Adds to counters, one per feature. Answers
+  /// as rows one after another would: of several faults with that of the first row. Allocates nothing. as:
+  /// from which sizes on calls are shared out, null = the engine's.
   Status run(const Batch& batch, float* out, const RunControl& control, int32_t most,
-             std::vector<FeatureCounters>* counters);
+             std::vector<FeatureCounters>* counters, const WorkRows* as = nullptr);
 
  private:
   struct Job;
@@ -28,8 +30,11 @@ class CallShares {
     Status status;
     std::vector<FeatureCounters> counters;
   };
-  int32_t count_for(int64_t rows, int32_t most) const;
+  WorkRows sizes_for(int64_t rows) const;
+  void share_out(Job& job, int32_t most, const WorkRows* as);
+  void clear_counters(int32_t shares);
   static void run_share(void* job, int32_t share);
+  static void join_crew(void* job, int32_t member);
   Status run_rows(const Job& job, int32_t share, int64_t begin, int64_t end);
 
   const Engine& engine_;
@@ -37,6 +42,7 @@ class CallShares {
   int64_t alone_;  // rows of a chunk where each is its own user
   const std::vector<std::unique_ptr<Flight>>& flights_;
   std::vector<Share> shares_;
+  Crew crew_;
 };
 
 /// Whether a call has been cancelled or is past its deadline.

@@ -99,12 +99,12 @@ Status Context::run_chunks(const Batch& batch, float* out, const RunControl& con
   return {};
 }
 
-Status Context::run(const Batch& batch, float* out, const RunControl& control) {
+Status Context::run(const Batch& batch, float* out, const RunControl& control, const WorkRows* as) {
   std::fill(counters_.begin(), counters_.end(), FeatureCounters{});
   Status status;
   try {
     const int32_t most = profile_ns_.empty() ? static_cast<int32_t>(flights_.size()) : 1;
-    status = shares_ != nullptr ? shares_->run(batch, out, control, most, &counters_)
+    status = shares_ != nullptr ? shares_->run(batch, out, control, most, &counters_, as)
                                 : run_chunks(batch, out, control);
   } catch (...) {
     drop_all();  // what is under way would write into memory that the caller has again

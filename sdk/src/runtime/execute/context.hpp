@@ -18,8 +18,8 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /// Scores all rows of a checked batch, in chunks. out: [rows, heads].
-  Status run(const Batch& batch, float* out, const RunControl& control);
+  /// Scores all rows of a checked batch, in chunks. out: [rows, heads]. as: as of CallShares::run.
+  Status run(const Batch& batch, float* out, const RunControl& control, const WorkRows* as = nullptr);
   /// What the last run met, one per feature.
   const std::vector<FeatureCounters>& counters() const { return counters_; }
 

@@ -51,6 +51,7 @@ class ContextPool {
       if (pool_ != nullptr) pool_->release(index_);
     }
     Context* operator->() const { return pool_->places_[index_].context.get(); }
+    Context& operator*() const { return *pool_->places_[index_].context; }
     CallCounters& counters() const { return pool_->places_[index_].counters; }
 
    private:

@@ -156,6 +156,7 @@ Status Flight::run_host(const Batch& batch, const RowRange& range, const FlightC
   if (Status acquired = acquire_tables(map, rows, call); !acquired.ok())
     return in_request(std::move(acquired), batch, range);
   const LeaseEnd lease_end(*reader_);
+  crew_ = call.crew;
   Status ran = launch_ops();
   Status done = synchronize();
   return ran.ok() ? done : ran;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/execute/bound_ops.hpp"
+#include "runtime/execute/crew.hpp"
 #include "runtime/execute/flight_graphs.hpp"
 #include "runtime/execute/timeline.hpp"
 #include "runtime/model/engine.hpp"
@@ -40,6 +41,7 @@ struct FlightCall {
   uint64_t deadline_ns = 0;
   const volatile int32_t* cancel = nullptr;
   FeatureCounters* counters = nullptr;  // one per feature
+  Crew* crew = nullptr;                 // who else works on its ops (host memory); null = nobody
   /// Chunks that the same thread has under way, null when there is none: what they hold of a store this one
   /// may need. finish() ends them.
   struct Others {
@@ -66,6 +68,8 @@ class Flight {
   void drop();
 
   Timeline& timeline() { return timeline_; }
+  /// By stream; stays where it is.
+  const std::vector<std::byte*>& scratch() const { return memory_.scratch; }
   /// Host nanoseconds per op of the plan, added to when not null (enqueue executes there).
   void set_profile(std::vector<uint64_t>* ns) { profile_ns_ = ns; }
   /// Lines of the graph that serves `rows` rows, "" when none was captured.
@@ -112,6 +116,7 @@ class Flight {
   Timeline timeline_;
   std::vector<dpi_fetch_range> ranges_;
   std::vector<uint64_t>* profile_ns_ = nullptr;
+  Crew* crew_ = nullptr;  // of the chunk in flight
 
   bool busy_ = false;
   FlightCall call_;          // of the chunk in flight

@@ -107,7 +107,6 @@ Status Engine::make_plan(Bundle& bundle) {
   for (PlanOp& op : plan_.ops) op.bind_pointers();
   if (plan_options.activation != kernels::DType::kF32) narrow_tables(plan_options.activation, &plan_);
   schema_ = make_resolve_schema(plan_.features, plan_.placements);
-  min_share_ = rows_worth_a_thread(plan_, options_);
   return {};
 }
 
@@ -304,7 +303,23 @@ Status Engine::prepare_ops() {
     DPI_RETURN_IF_ERROR(backend_status(code, err, "op '" + plan_.ops[i].name + "'"));
     reports_[i] = report;
   }
+  if (host_memory()) cut_ops();
   return {};
+}
+
+void Engine::cut_ops() {
+  std::vector<OpParts> parts(ops_.size());
+  for (size_t i = 0; i < ops_.size() && api().op_parts != nullptr; ++i)
+    parts[i] = {api().op_parts(ops_[i]), api().op_scratch_bytes(ops_[i], 1) > 0};
+  WorkCuts cuts = work_cuts(plan_, parts);
+  set_work_rows(false, cuts.asleep);
+  set_work_rows(true, cuts.awake);
+  op_cuts_ = std::move(cuts.ops);
+}
+
+void Engine::set_work_rows(bool awake, const WorkRows& rows) const {
+  share_rows_[awake].store(rows.min_share, std::memory_order_relaxed);
+  crew_rows_[awake].store(rows.crew_rows, std::memory_order_relaxed);
 }
 
 /// A plan that no small batch takes runs op by op: small_batch_report says why.

@@ -14,6 +14,7 @@
 #include "base/status.hpp"
 #include "bundle/bundle.hpp"
 #include "plan/plan.hpp"
+#include "runtime/model/host_flights.hpp"
 #include "runtime/model/load_watch.hpp"
 #include "runtime/model/memory_forecast.hpp"
 #include "runtime/model/options.hpp"
@@ -77,8 +78,14 @@ class Engine {
   void count_saturated(uint64_t n) const { saturated_.fetch_add(n, std::memory_order_relaxed); }
   uint64_t saturated() const { return saturated_.load(std::memory_order_relaxed); }
 
-  /// Rows that are worth a thread of their own (host memory, option threads).
-  int64_t min_share() const { return min_share_; }
+  /// How threads share calls out (host memory, option threads), by whether the others are awake.
+  WorkRows work_rows(bool awake) const {
+    return {share_rows_[awake].load(std::memory_order_relaxed),
+            crew_rows_[awake].load(std::memory_order_relaxed)};
+  }
+  /// Warm-up found other sizes. Scores do not depend on them.
+  void set_work_rows(bool awake, const WorkRows& rows) const;
+  const OpCut& op_cut(size_t i) const { return op_cuts_[i]; }
   ThreadPool& pool() const { return options_.environment->pool(); }
 
   /// Elements between rows of a value in its buffer (inputs and outputs included).
@@ -109,10 +116,12 @@ class Engine {
   Status load_tables(Bundle& bundle, LoadWatch* watch);
   Status upload_constants();
   Status prepare_ops();
+  void cut_ops();
   Status prepare_small_batch();
 
   ModelOptions options_;  // with an environment
-  int64_t min_share_ = 0;
+  mutable std::atomic<int64_t> share_rows_[2] = {kNoRows, kNoRows}, crew_rows_[2] = {kNoRows, kNoRows};
+  std::vector<OpCut> op_cuts_;
   Plan plan_;
   ResolveSchema schema_;
   std::shared_ptr<OpenDevice> device_;

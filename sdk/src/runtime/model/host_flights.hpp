@@ -2,7 +2,9 @@
 // a core's cache. Bits do not depend on it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "plan/plan.hpp"
 #include "runtime/model/options.hpp"
@@ -12,6 +14,9 @@ namespace dpi {
 /// Of a product: a share that ends inside a tile pays for all of it.
 inline constexpr int64_t kTileRows = 8;
 
+/// More rows than a call has.
+inline constexpr int64_t kNoRows = int64_t{1} << 40;
+
 /// The flights of a context: one per thread of option `threads`.
 struct HostFlights {
   int32_t count = 1;
@@ -20,8 +25,34 @@ struct HostFlights {
 };
 HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows);
 
-/// Rows that are worth a thread of their own.
-int64_t rows_worth_a_thread(const Plan& plan, const ModelOptions& options);
+/// What a backend says of a prepared op: into how many parts it can be cut, and whether each part does
+/// something for all rows first.
+struct OpParts {
+  int32_t most = 1;
+  bool begins_with_rows = false;
+};
+
+/// From how many rows on several threads take parts of an op.
+struct OpCut {
+  OpParts parts;
+  int64_t from_rows = kNoRows;
+};
+
+/// How threads share a call out: from twice min_share rows on each takes rows of its own, below that and from
+/// crew_rows on they take parts of its large ops (execute/crew.hpp).
+struct WorkRows {
+  int64_t min_share = kNoRows;
+  int64_t crew_rows = kNoRows;
+
+  int64_t least() const { return std::min(2 * min_share, crew_rows); }
+};
+
+/// By counts: warm-up looks whether it is so (model/warm_up.cpp).
+struct WorkCuts {
+  WorkRows asleep, awake;  // the other threads, when the call comes
+  std::vector<OpCut> ops;  // of the plan
+};
+WorkCuts work_cuts(const Plan& plan, const std::vector<OpParts>& parts);
 
 /// Rows of a call after which no other call of a context meets memory for the first time: a chunk, and a
 /// share for every thread.

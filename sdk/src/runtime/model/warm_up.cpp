@@ -1,11 +1,12 @@
 // Warm-up: every context is created and runs plausible rows, so that no request pays for first touches, lazy
-// loading or graph capture.
+// loading or graph capture. Then it is measured from which sizes threads are worth waking.
 #include <algorithm>
 
 #include "backend/abi/batch_bucket.hpp"
 #include "base/clock.hpp"
 #include "runtime/model/host_flights.hpp"
 #include "runtime/model/model.hpp"
+#include "runtime/model/sharing_check.hpp"
 
 namespace dpi {
 
@@ -94,7 +95,8 @@ Status Model::warm_up(int64_t max_rows) {
     }
     held.push_back(std::move(lease));
   }
-  return {};
+  if (held.empty()) return {};
+  return check_sharing(*engine_, *held.front(), synthetic.batch, out.data());
 }
 
 }  // namespace dpi
