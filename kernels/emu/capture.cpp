@@ -31,6 +31,7 @@ struct Capture {
 struct Graph {
   std::vector<Node> nodes;
   size_t tracks = 0;
+  int device = 0;
   TaskPtr last;  // end of the last launch
 };
 
@@ -181,6 +182,7 @@ int capture_end(Stream* s, Graph** out) {
   *out = new Graph;
   (*out)->nodes = std::move(c->nodes);
   (*out)->tracks = c->members.size();
+  (*out)->device = s->device;
   c->nodes.clear();
   return 0;
 }
@@ -189,6 +191,9 @@ int graph_launch(Graph* g, Stream* s) {
   const Busy busy;
   if (const int code = injected(Kind::kGraph); code != 0) return code;
   if (s->capture != nullptr) return spoil_capture(s, "graph_launch");
+  if (g->device != s->device)
+    return failed(kInvalidHandle, "a graph of device " + std::to_string(g->device) + " was launched on " +
+                                      stream_text(s) + " of device " + std::to_string(s->device));
   if (in_flight(g->last) && g->last->stream != s)
     return failed(kInvalidValue, "a graph was launched on " + stream_text(s) + " while it runs on " +
                                      stream_text(g->last->stream));

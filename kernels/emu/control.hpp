@@ -8,17 +8,26 @@
 extern "C" {
 
 /// Lets calls fail: "launch:7:719" = the 7th launch from now on gives code 719; several, separated by commas;
-/// "" or null = none. Kinds: alloc, pinned, copy, launch, event, stream, capture, graph, sync. A call that
-/// fails does nothing, except that a failing `sync` waits all the same. False = not understood, nothing set.
+/// "" or null = none. Kinds: alloc, pinned, copy, launch, event, stream, capture, graph, sync, map. A call
+/// that fails does nothing, except that a failing `sync` waits all the same. False = not understood, nothing
+/// set.
 bool dpi_emu_fail(const char* spec);
 
 /// Calls of a kind since dpi_emu_fail; -1 for an unknown kind.
 int64_t dpi_emu_calls(const char* kind);
 
+/// Bytes that are allocated on one device, and kernels that it has run; -1 for a number that no device has.
+int64_t dpi_emu_device_bytes(int device);
+int64_t dpi_emu_kernels(int device);
+
+/// Each kernel and copy of the device begins up to so many microseconds late, at random by the seed.
+/// Negative: none begins at all, until this is called again. 0 = as fast as the rest.
+void dpi_emu_delay(int device, int64_t most_us);
+
 struct DpiEmuLive {
-  int64_t device_blocks, device_bytes, pinned_blocks, streams, events, graphs;
+  int64_t device_blocks, device_bytes, pinned_blocks, streams, events, graphs, pieces, ranges;
 };
-/// What is allocated at the moment.
+/// What is allocated at the moment, on all devices.
 void dpi_emu_live(DpiEmuLive* out);
 
 /// A program that wants to know defines this word, as `extern "C" volatile int`, and exports it. It is not 0

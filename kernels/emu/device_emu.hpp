@@ -23,11 +23,15 @@ namespace dpi::emu {
 struct Stream;
 struct Event;
 struct Graph;
+struct Piece;
 using Body = std::function<void()>;
 
 constexpr int kInvalidValue = 1;
 constexpr int kOutOfMemory = 2;
 constexpr int kInvalidConfiguration = 9;
+constexpr int kInvalidDevice = 101;
+constexpr int kInvalidHandle = 400;
+constexpr int kNoPeer = 217;
 constexpr int kNotReady = 600;
 constexpr int kFault = 719;  // a kernel did what no kernel may do
 constexpr int kCaptureUnsupported = 900;
@@ -61,6 +65,14 @@ void seed(unsigned value);
 /// Starts `body` once for every thread; owns it. `kernel`: the function's address, for its name.
 int launch_body(const void* kernel, dim3 grid, dim3 block, Stream* stream, const Body* body);
 
+/// Devices that there are: 4, or DPI_EMU_DEVICES of the environment. Each has memory of its own.
+int device_count();
+constexpr int kMostDevices = 16;
+/// The device of what this thread makes from now on: streams, events, memory. Work on a stream of another
+/// device is refused, as CUDA refuses it.
+int use(int device);
+int current_device();
+
 int stream_create(Stream** out);
 int stream_destroy(Stream* s);
 /// Runs what the stream holds. A fault of a kernel that the stream waited for is reported here, with the
@@ -84,6 +96,22 @@ int pinned_alloc(size_t bytes, void** out);
 int pinned_free(void* p);
 /// By the calling thread, whatever the streams hold.
 int copy_now(void* dst, const void* src, size_t bytes);
+
+/// Ranges of addresses with memory of several devices behind them, as cuMemAddressReserve, cuMemCreate,
+/// cuMemMap and cuMemSetAccess. Sizes are multiples of kPieceBytes. A piece lives until it is released and
+/// lies nowhere.
+constexpr size_t kPieceBytes = size_t{2} << 20;
+int range_reserve(size_t bytes, void** out);
+int range_free(void* p, size_t bytes);
+int piece_create(int device, size_t bytes, Piece** out);
+int piece_release(Piece* piece);
+int piece_map(void* at, size_t bytes, Piece* piece);
+int piece_unmap(void* at);
+/// All that lies in the range may be touched by kernels of these devices and of no others.
+int range_access(void* p, size_t bytes, const int* devices, int n);
+/// May kernels of `device` touch memory of `owner`? DPI_EMU_PEERS=off in the environment: of no other.
+bool can_reach(int device, int owner);
+
 /// How large the emulated device says it is: as an H200. DPI_EMU_SHARED in the environment sets shared_bytes.
 struct Properties {
   int multiprocessors = 132;
@@ -91,8 +119,9 @@ struct Properties {
   int shared_bytes = 227 * 1024;  // that a block may have
 };
 Properties properties();
+/// Of one device; all have as much.
 uint64_t memory_total();
-uint64_t memory_used();
+uint64_t memory_used(int device);
 
 /// As the device layer says (sdk/src/backend/cuda/device/device_layer.hpp). While a thread captures it may
 /// not synchronise, allocate or copy at once.

@@ -14,7 +14,7 @@ namespace dpi::emu {
 namespace {
 
 constexpr std::array<const char*, static_cast<size_t>(Kind::kCount)> kKinds = {
-    "alloc", "pinned", "copy", "launch", "event", "stream", "capture", "graph", "sync"};
+    "alloc", "pinned", "copy", "launch", "event", "stream", "capture", "graph", "sync", "map"};
 
 struct Planned {
   size_t kind = 0;

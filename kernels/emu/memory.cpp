@@ -1,15 +1,19 @@
-// Memory of the emulated device: host memory that starts as 0xFF. Under ASan device blocks are poisoned but
-// while tasks run, so that a host access to one is reported, and so are the bytes after every block.
-// In the environment: DPI_EMU_MEMORY, bytes the device has; DPI_EMU_SHARED, bytes a block may share. Compile
+// Memory of the emulated devices: host memory that starts as 0xFF. Under ASan device blocks are poisoned but
+// while tasks of their device run, so that a host access to one is reported, another device's too, and so are
+// the bytes after every block.
+// In the environment: DPI_EMU_MEMORY, bytes each device has; DPI_EMU_SHARED, bytes a block may share. Compile
 // as fiber.cpp.
 #include "kernels/emu/memory.hpp"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
-#include <map>
+#include <numeric>
 #include <string>
 
 #include "kernels/emu/control.hpp"
+#include "kernels/emu/heap.hpp"
 #include "kernels/emu/schedule.hpp"
 
 namespace dpi::emu {
@@ -18,23 +22,6 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 constexpr uint64_t kDefaultMemory = uint64_t{4} << 30;
-
-struct Block {
-  size_t bytes = 0;
-  int open = 0;  // copies at once that touch it
-};
-using Blocks = std::map<char*, Block>;
-
-struct Heap {
-  Blocks device, pinned;
-  uint64_t used = 0;
-  int open = 0;  // of all blocks
-};
-
-Heap& heap() {
-  static auto* const kHeap = new Heap;
-  return *kHeap;
-}
 
 void tell_taken(int64_t bytes) {
   if (dpi_emu_taken != nullptr) dpi_emu_taken(bytes);
@@ -70,7 +57,26 @@ void open_block(Blocks::value_type* b) {
 }
 
 void close_block(Blocks::value_type* b) {
-  if (b != nullptr && --b->second.open == 0 && heap().open == 0) poison(b->first, b->second.bytes);
+  if (b != nullptr && --b->second.open == 0 && !touches(b->second, heap().shown))
+    poison(b->first, b->second.bytes);
+}
+
+// Pieces of ranges that a device may not touch are out of its reach in every build.
+void bar(int device, int protection) {
+  for (auto& [p, block] : heap().device) {
+    if (block.mapped && block.access != 0 && !touches(block, device))
+      static_cast<void>(mprotect(p, block.bytes, protection));
+  }
+}
+
+void hide_memory() {
+  Heap& h = heap();
+  if (h.shown < 0) return;
+  for (auto& [p, block] : h.device) {
+    if (touches(block, h.shown) && block.open == 0) poison(p, block.bytes);
+  }
+  bar(h.shown, PROT_READ | PROT_WRITE);
+  h.shown = -1;
 }
 
 int free_block(Blocks* blocks, void* p, const char* call) {
@@ -78,10 +84,13 @@ int free_block(Blocks* blocks, void* p, const char* call) {
   run_all();  // freeing waits for the device
   const Busy busy;
   const auto it = blocks->find(static_cast<char*>(p));
-  if (it == blocks->end())
+  if (it == blocks->end() || it->second.mapped)
     return failed(kInvalidValue, std::string(call) + " of an address that is not allocated");
-  if (blocks == &heap().device) heap().used -= it->second.bytes;
-  tell_taken(-static_cast<int64_t>(it->second.bytes));
+  if (blocks == &heap().device) {
+    give_memory(it->second.device, it->second.bytes);
+  } else {
+    tell_taken(-static_cast<int64_t>(it->second.bytes));
+  }
   release_block(it->first, it->second.bytes);
   blocks->erase(it);
   return 0;
@@ -93,16 +102,39 @@ void Own::count(int n) {
   if (&dpi_emu_own_word != nullptr) __atomic_add_fetch(&dpi_emu_own_word, n, __ATOMIC_RELAXED);
 }
 
-void open_memory() {
-  if (heap().open++ > 0) return;
-  for (auto& [p, block] : heap().device) unpoison(p, block.bytes);
+Heap& heap() {
+  static auto* const kHeap = new Heap;
+  return *kHeap;
+}
+
+bool take_memory(int device, size_t bytes) {
+  uint64_t& used = heap().used[static_cast<size_t>(device)];
+  if (bytes > memory_total() || used > memory_total() - bytes) return false;
+  used += bytes;
+  tell_taken(static_cast<int64_t>(bytes));
+  return true;
+}
+
+void give_memory(int device, size_t bytes) {
+  heap().used[static_cast<size_t>(device)] -= bytes;
+  tell_taken(-static_cast<int64_t>(bytes));
+}
+
+void open_memory() { ++heap().open; }
+
+void show_memory(int device) {
+  Heap& h = heap();
+  if (h.shown == device) return;
+  hide_memory();
+  h.shown = device;
+  bar(device, PROT_NONE);
+  for (auto& [p, block] : h.device) {
+    if (touches(block, device)) unpoison(p, block.bytes);
+  }
 }
 
 void close_memory() {
-  if (--heap().open > 0) return;
-  for (auto& [p, block] : heap().device) {
-    if (block.open == 0) poison(p, block.bytes);
-  }
+  if (--heap().open == 0) hide_memory();
 }
 
 Properties properties() {
@@ -116,9 +148,9 @@ uint64_t memory_total() {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : kDefaultMemory;
 }
 
-uint64_t memory_used() {
+uint64_t memory_used(int device) {
   const Busy busy;
-  return heap().used;
+  return heap().used[static_cast<size_t>(device)];
 }
 
 int device_alloc(size_t bytes, void** out) {
@@ -126,12 +158,15 @@ int device_alloc(size_t bytes, void** out) {
   if (const int code = refuse_in_capture("device_alloc"); code != 0) return code;
   const Busy busy;
   if (const int code = injected(Kind::kAlloc); code != 0) return code;
-  char* p = bytes <= memory_total() && heap().used <= memory_total() - bytes ? filled(bytes) : nullptr;
-  if (p == nullptr) return failed(kOutOfMemory, "the emulated device is out of memory");
-  if (heap().open > 0) unpoison(p, bytes);
-  heap().device[p].bytes = bytes;
-  heap().used += bytes;
-  tell_taken(static_cast<int64_t>(bytes));
+  const int device = current_device();
+  const bool fits = take_memory(device, bytes);
+  char* p = fits ? filled(bytes) : nullptr;
+  if (p == nullptr) {
+    if (fits) give_memory(device, bytes);
+    return failed(kOutOfMemory, "the emulated device " + std::to_string(device) + " is out of memory");
+  }
+  heap().device[p] = {bytes, device, 1u << device};
+  if (heap().shown == device) unpoison(p, bytes);
   *out = p;
   return 0;
 }
@@ -179,9 +214,16 @@ extern "C" __attribute__((visibility("default"))) void dpi_emu_live(DpiEmuLive* 
   const dpi::emu::Heap& h = dpi::emu::heap();
   const dpi::emu::Handles& handles = dpi::emu::live_handles();
   *out = {static_cast<int64_t>(h.device.size()),
-          static_cast<int64_t>(h.used),
+          static_cast<int64_t>(std::accumulate(h.used.begin(), h.used.end(), uint64_t{0})),
           static_cast<int64_t>(h.pinned.size()),
           handles.streams,
           handles.events,
-          handles.graphs};
+          handles.graphs,
+          h.pieces,
+          static_cast<int64_t>(h.ranges.size())};
+}
+
+extern "C" __attribute__((visibility("default"))) int64_t dpi_emu_device_bytes(int device) {
+  if (device < 0 || device >= dpi::emu::kMostDevices) return -1;
+  return static_cast<int64_t>(dpi::emu::memory_used(device));
 }

@@ -6,8 +6,10 @@
 
 namespace dpi::emu {
 
-/// Device memory is poisoned (ASan) but while tasks run: between these two. They nest. Under Busy.
+/// Device memory is poisoned (ASan) but while tasks run: between open and close, which nest, and of the
+/// device that show named last. Under Busy.
 void open_memory();
+void show_memory(int device);
 void close_memory();
 
 enum class Kind : uint8_t {
@@ -20,6 +22,7 @@ enum class Kind : uint8_t {
   kCapture,
   kGraph,
   kSync,
+  kMap,
   kCount
 };
 

@@ -3,9 +3,12 @@
 #include "kernels/emu/schedule.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "kernels/emu/memory.hpp"
 
@@ -19,9 +22,23 @@ constexpr uint64_t kKernelTime = 4000;  // and 1 per thread
 constexpr uint64_t kCopyTime = 2000;    // and 1 per kBytesPerTick bytes
 constexpr uint64_t kBytesPerTick = 16;
 
+constexpr std::chrono::microseconds kNap{50};
+
 thread_local uint64_t t_now = 0;
 
 uint64_t g_last_number = 0;
+
+struct Device {
+  int64_t late_us = 0;  // as dpi_emu_delay says
+  int64_t kernels = 0;
+};
+std::array<Device, kMostDevices> g_devices;
+bool g_paced = false;  // some device has a delay
+
+uint64_t host_now() {
+  return static_cast<uint64_t>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
 
 // Never freed: leak checks at the end of a process must still reach them.
 std::vector<TaskPtr>& ready_tasks() {
@@ -52,11 +69,20 @@ void run_kernel_task(Task* t) {
 }
 
 void run_job(Task* t) {
+  if (t->job.work != Work::kMark) show_memory(t->stream->device);
+  if (t->job.work == Work::kKernel) ++g_devices[static_cast<size_t>(t->stream->device)].kernels;
   if (t->job.work == Work::kKernel) run_kernel_task(t);
   if (t->job.work == Work::kCopy) {  // memcpy is intercepted: a real access
     const Job& j = t->job;
     run_on_clock(t->track->clock, [=] { std::memcpy(j.dst, j.src, j.bytes); });
   }
+}
+
+void make_ready(const TaskPtr& t) {
+  const int64_t late =
+      t->job.work == Work::kMark || !g_paced ? 0 : g_devices[static_cast<size_t>(t->stream->device)].late_us;
+  if (late > 0) t->not_before = host_now() + random_below(static_cast<size_t>(late) * 1000);
+  ready_tasks().push_back(t);
 }
 
 void run(const TaskPtr& t) {
@@ -76,24 +102,40 @@ void run(const TaskPtr& t) {
   t->owned.reset();
   t->waits.clear();
   for (const TaskPtr& f : t->followers) {
-    if (--f->unfinished == 0) ready_tasks().push_back(f);
+    if (--f->unfinished == 0) make_ready(f);
   }
   t->followers.clear();
 }
 
-// Something is ready as long as anything is not done: tasks run to their end under Busy.
-void run_one() {
+bool may_begin(const Task& t, uint64_t now) {
+  if (t.job.work == Work::kMark) return true;
+  return g_devices[static_cast<size_t>(t.stream->device)].late_us >= 0 && t.not_before <= now;
+}
+
+// Something is ready as long as anything is not done: tasks run to their end under Busy. False: what is ready
+// is on devices that are late.
+bool run_one() {
   auto& ready = ready_tasks();
-  std::swap(ready[random_below(ready.size())], ready.back());
+  size_t n = ready.size();
+  if (g_paced) {
+    const uint64_t now = host_now();
+    n = static_cast<size_t>(
+        std::partition(ready.begin(), ready.end(), [now](const TaskPtr& t) { return may_begin(*t, now); }) -
+        ready.begin());
+    if (n == 0) return false;
+  }
+  std::swap(ready[random_below(n)], ready.back());
   const TaskPtr t = ready.back();
   ready.pop_back();
   run(t);
+  return true;
 }
 
 // Runs tasks until there is nothing more to wait for.
 template <class Finished>
 void run_until(Finished finished) {
-  for (bool open = false;;) {
+  for (bool open = false, ran = true;;) {
+    if (!ran) std::this_thread::sleep_for(kNap);
     const Busy busy;  // not longer than for one task: other host threads take turns
     if (finished()) {
       if (open) close_memory();
@@ -101,7 +143,7 @@ void run_until(Finished finished) {
     }
     if (!open) open_memory();
     open = true;
-    run_one();
+    ran = run_one();
   }
 }
 
@@ -143,10 +185,11 @@ void submit(const TaskPtr& t) {
     t->earliest = t_now;
     release(&t->issued);
   }
-  if (t->unfinished == 0) ready_tasks().push_back(t);
+  if (t->unfinished == 0) make_ready(t);
   if (!issue_order()) return;
   open_memory();
-  while (!ready_tasks().empty()) run_one();
+  while (!ready_tasks().empty() && run_one()) {
+  }
   close_memory();
 }
 
@@ -163,3 +206,18 @@ void seen_by_host(const Task& t) { t_now = std::max(t_now, t.end); }
 bool in_flight(const TaskPtr& t) { return t != nullptr && t->number > t->stream->synchronized; }
 
 }  // namespace dpi::emu
+
+extern "C" __attribute__((visibility("default"))) int64_t dpi_emu_kernels(int device) {
+  const dpi::emu::Busy busy;
+  if (device < 0 || device >= dpi::emu::kMostDevices) return -1;
+  return dpi::emu::g_devices[static_cast<size_t>(device)].kernels;
+}
+
+extern "C" __attribute__((visibility("default"))) void dpi_emu_delay(int device, int64_t most_us) {
+  const dpi::emu::Busy busy;
+  if (device < 0 || device >= dpi::emu::kMostDevices) return;
+  auto& devices = dpi::emu::g_devices;
+  devices[static_cast<size_t>(device)].late_us = most_us;
+  dpi::emu::g_paced =
+      std::any_of(devices.begin(), devices.end(), [](const auto& d) { return d.late_us != 0; });
+}

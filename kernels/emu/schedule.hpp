@@ -44,6 +44,7 @@ struct Task {
   bool from_host = true;           // ordered after what the host did before it started the task
   bool done = false;
   uint64_t earliest = 0, end = 0;  // emulated nanoseconds
+  uint64_t not_before = 0;         // of the host's clock: the device is told to be slow
   std::shared_ptr<FaultReport> fault;
   char issued = 0, started = 0, ended = 0, finished = 0;  // addresses for TSan
 };
@@ -51,7 +52,8 @@ struct Task {
 struct Capture;
 
 struct Stream {
-  uint64_t number = 0;                         // of stream_create, for texts
+  uint64_t number = 0;  // of stream_create, for texts
+  int device = 0;
   std::vector<std::unique_ptr<Track>> tracks;  // [0] = its own, the rest for graphs launched on it
   TaskPtr last;
   uint64_t synchronized = 0;  // tasks up to this number are known to the host to be done
@@ -61,6 +63,7 @@ struct Stream {
 
 struct Event {
   bool timed = false;
+  int device = 0;
   TaskPtr task;
   std::shared_ptr<Capture> capture;  // of the last record
   std::vector<int> heads;
@@ -68,6 +71,8 @@ struct Event {
 
 /// Sets last_error() of this thread; gives `code`.
 int failed(int code, const std::string& text);
+/// 0, or the code of a call that needs the calling thread's device to be `device`.
+int refuse_other_device(int device, const char* what);
 
 /// The threads a job needs: of one block, or none.
 dim3 block_of(const Job& job);

@@ -1,6 +1,7 @@
 // Streams and events of the emulated device: what the host calls. Compile as fiber.cpp.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "kernels/emu/memory.hpp"
@@ -10,8 +11,11 @@ namespace dpi::emu {
 
 namespace {
 
+constexpr int kDefaultDevices = 4;
+
 thread_local char t_error[600] = "";
 thread_local int t_code = 0;
+thread_local int t_device = 0;
 uint64_t g_streams = 0;
 
 // Never freed: leak checks at the end of a process must still reach them.
@@ -28,9 +32,30 @@ int failed(int code, const std::string& text) {
   return code;
 }
 
+int refuse_other_device(int device, const char* what) {
+  if (device == current_device()) return 0;
+  return failed(kInvalidHandle, std::string(what) + " of device " + std::to_string(device) +
+                                    " while device " + std::to_string(current_device()) + " is in use");
+}
+
 const char* last_error() { return t_error; }
 int take_last_code() { return std::exchange(t_code, 0); }
 int peek_last_code() { return t_code; }
+
+int device_count() {
+  const char* const text = std::getenv("DPI_EMU_DEVICES");
+  const int n = text != nullptr ? std::atoi(text) : kDefaultDevices;
+  return std::clamp(n, 1, kMostDevices);
+}
+
+int use(int device) {
+  if (device < 0 || device >= device_count())
+    return failed(kInvalidDevice, "there is no device " + std::to_string(device));
+  t_device = device;
+  return 0;
+}
+
+int current_device() { return t_device; }
 
 void seed(unsigned value) {
   const Busy busy;
@@ -62,6 +87,8 @@ int launch_body(const void* kernel, dim3 grid, dim3 block, Stream* s, const Body
   const Busy busy;
   std::unique_ptr<const Body> owned(body);
   if (s == nullptr) return failed(kInvalidValue, "a kernel was started on no stream");
+  if (const int code = refuse_other_device(s->device, "a kernel was started on a stream"); code != 0)
+    return code;
   Job job;
   job.work = Work::kKernel;
   job.grid = grid;
@@ -77,6 +104,8 @@ int launch_body(const void* kernel, dim3 grid, dim3 block, Stream* s, const Body
 int copy(void* dst, const void* src, size_t bytes, Stream* s) {
   const Busy busy;
   if (const int code = injected(Kind::kCopy); code != 0) return code;
+  if (const int code = refuse_other_device(s->device, "a copy was started on a stream"); code != 0)
+    return code;
   Job job;
   job.work = Work::kCopy;
   job.dst = dst;
@@ -95,6 +124,7 @@ int stream_create(Stream** out) {
   *out = idle_streams().back();
   idle_streams().pop_back();
   (*out)->number = ++g_streams;
+  (*out)->device = current_device();
   return 0;
 }
 
@@ -137,6 +167,7 @@ int event_create(bool timed, Event** out) {
   ++live_handles().events;
   *out = new Event;
   (*out)->timed = timed;
+  (*out)->device = current_device();
   return 0;
 }
 
@@ -151,6 +182,9 @@ int event_record(Event* e, Stream* s) {
   const Busy busy;
   if (const int code = injected(Kind::kEvent); code != 0) return code;
   if (e == nullptr || s == nullptr) return failed(kInvalidValue, "an event or a stream that is none");
+  if (e->device != s->device)
+    return failed(kInvalidHandle, "an event of device " + std::to_string(e->device) +
+                                      " was recorded on a stream of device " + std::to_string(s->device));
   if (s->capture != nullptr) return capture_record(e, s);
   const TaskPtr t = new_task(s);
   submit(t);

@@ -127,6 +127,22 @@ bool reuses(bool wait) {
   return r.sync() && r.all(2);
 }
 
+// A stream of device 1 scales memory of device 0: in a block, or in a range that device 1 has no access to.
+bool foreign(bool in_range) {
+  Rig r;
+  void* base = nullptr;
+  emu::Piece* piece = nullptr;
+  r.code |= emu::range_reserve(emu::kPieceBytes, &base) | emu::piece_create(0, emu::kPieceBytes, &piece);
+  r.code |= emu::piece_map(base, emu::kPieceBytes, piece) | emu::piece_release(piece);
+  const int owner[] = {0};
+  r.code |= emu::range_access(base, emu::kPieceBytes, owner, 1);
+  emu::Stream* other = nullptr;
+  r.code |= emu::use(1) | emu::stream_create(&other);
+  r.code |= scale(in_range ? static_cast<float*>(base) : r.a, r.out, kCount, Fault::kNone, other);
+  r.code |= emu::stream_sync(other) | emu::stream_destroy(other) | emu::use(0);
+  return r.sync();
+}
+
 // Captured: a -> rotated b | doubled c -> out. The fault: the event is recorded before the kernel it stands
 // for.
 bool replays(bool edge) {
@@ -176,6 +192,8 @@ const std::map<std::string, Scenario>& scenarios() {
       {"shared_word", [] { return marks(Fault::kSharedWord); }},
       {"short_wait", [] { return fetches(Fault::kShortWait); }},
       {"open_group", [] { return fetches(Fault::kOpenGroup); }},
+      {"foreign_memory", [] { return foreign(false); }},
+      {"foreign_range", [] { return foreign(true); }},
       {"early_reuse", [] { return reuses(false); }},
       {"missing_edge", [] { return replays(false); }},
       {"exited_lane", shuffled(Fault::kExitedLane)},

@@ -142,14 +142,14 @@ TEST_CASE("queue: told failures leave the rest as it was") {
 
 TEST_CASE("queue: memory is counted, limited and given back") {
   void *a = nullptr, *b = nullptr;
-  const uint64_t before = emu::memory_used();
+  const uint64_t before = emu::memory_used(0);
   CHECK(emu::device_alloc(1000, &a) == 0);
-  CHECK(emu::memory_used() == before + 1000);
+  CHECK(emu::memory_used(0) == before + 1000);
   CHECK(emu::device_alloc(emu::memory_total(), &b) == emu::kOutOfMemory);
   CHECK(b == nullptr);
   CHECK(emu::pinned_free(a) == emu::kInvalidValue);
   CHECK(emu::device_free(a) == 0);
-  CHECK(emu::memory_used() == before);
+  CHECK(emu::memory_used(0) == before);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ inline std::string emu_alive(decltype(&dpi_emu_live) live) {
   live(&n);
   std::string text;
   for (const int64_t count :
-       {n.device_blocks, n.device_bytes, n.pinned_blocks, n.streams, n.events, n.graphs})
+       {n.device_blocks, n.device_bytes, n.pinned_blocks, n.streams, n.events, n.graphs, n.pieces, n.ranges})
     text += std::to_string(count) + ' ';
   return text;
 }

@@ -18,7 +18,7 @@
 
 #include "ops/op_desc.h"
 
-#define DPI_BACKEND_ABI 4u
+#define DPI_BACKEND_ABI 5u
 
 extern "C" {
 
@@ -108,6 +108,22 @@ struct dpi_fetch_range {
   int64_t offset;
   int64_t bytes;
   int64_t count_at;
+};
+
+// Memory that several devices read by one address: `owners` have it, in pieces as spread.hpp says (a device
+// named twice has two shares), kernels of `readers` reach it.
+struct dpi_range_desc {
+  const int32_t* owners;
+  int32_t n_owners;
+  const int32_t* readers;
+  int32_t n_readers;
+};
+
+// Where memory for such a range is to be had.
+enum dpi_range_kind {
+  DPI_RANGE_NONE = 0,   // nowhere but on one device: alloc is as good
+  DPI_RANGE_PEERS = 1,  // on the owners
+  DPI_RANGE_HOST = 2,   // in host memory that every device reads across the bus
 };
 
 typedef struct dpi_backend_device dpi_backend_device;
@@ -202,6 +218,17 @@ typedef struct dpi_backend_api {
   // (`checked`). All parts, in any order and on any threads, each with scratch of its own, do what that
   // enqueue does, to the bit.
   void (*run_part)(const dpi_backend_op*, const dpi_op_call*, int32_t part, int32_t parts);
+
+  // Optional (null = the backend has one memory only). range_plan says what range_alloc will do: *kind, the
+  // granularity of pieces, and in `why` (cap bytes) why it is not DPI_RANGE_PEERS. An owner or reader that
+  // does not exist is DPI_E_NO_DEVICE, but on a machine with one device DPI_RANGE_NONE. The memory of
+  // range_alloc is of unspecified content and goes with range_free; upload, download and place_rows take its
+  // addresses as any others.
+  int32_t (*range_plan)(dpi_backend_device*, const dpi_range_desc*, int32_t* kind, uint64_t* granularity,
+                        char* why, size_t cap, dpi_backend_error* err);
+  int32_t (*range_alloc)(dpi_backend_device*, const dpi_range_desc*, int32_t kind, size_t bytes, void** out,
+                         dpi_backend_error* err);
+  void (*range_free)(dpi_backend_device*, void* p);
 } dpi_backend_api;
 
 // The three symbols a plugin exports. layout: DPI_BACKEND_LAYOUT, which the build defines for the host and

@@ -37,21 +37,21 @@ DPI_STATIC_TLS thread_local volatile int t_asked = 0;
 const char* plugin_name() { return "cuda_emu"; }
 int device_count(std::string*) {
   t_asked = 1;
-  return t_asked;
+  return emu::device_count();
 }
 
-int properties(int, Properties* out) {
+int properties(int device, Properties* out) {
   std::strncpy(out->name, "CUDA kernels emulated on the host, for tests", sizeof(out->name) - 1);
   const emu::Properties p = emu::properties();
   out->multiprocessors = p.multiprocessors;
   out->threads_per_multiprocessor = p.threads_per_multiprocessor;
-  const uint64_t used = emu::memory_used();
+  const uint64_t used = emu::memory_used(device);
   out->memory_total = emu::memory_total();
   out->memory_free = used < out->memory_total ? out->memory_total - used : 0;
   return 0;
 }
 
-int use(int) { return 0; }
+int use(int device) { return told(emu::use(device)); }
 
 std::string error_text(int) { return std::string("emulated GPU: ") + emu::last_error(); }
 bool is_out_of_memory(int code) { return code == emu::kOutOfMemory; }
@@ -64,6 +64,25 @@ int pinned_free(void* p) { return told(emu::pinned_free(p)); }
 int copy_now(void* dst, const void* src, size_t bytes) { return told(emu::copy_now(dst, src, bytes)); }
 int copy_async(void* dst, const void* src, size_t bytes, void* stream) {
   return told(emu::copy(dst, src, bytes, stream_of(stream)));
+}
+
+bool can_reach(int device, int owner) { return emu::can_reach(device, owner); }
+int piece_granularity(int, size_t* out) {
+  *out = emu::kPieceBytes;
+  return 0;
+}
+int range_reserve(size_t bytes, void** out) { return told(emu::range_reserve(bytes, out)); }
+int range_free(void* p, size_t bytes) { return told(emu::range_free(p, bytes)); }
+int piece_make(void* at, size_t bytes, int device) {
+  emu::Piece* piece = nullptr;
+  if (const int code = told(emu::piece_create(device, bytes, &piece)); code != 0) return code;
+  const int code = told(emu::piece_map(at, bytes, piece));
+  static_cast<void>(emu::piece_release(piece));
+  return code;
+}
+int piece_drop(void* at, size_t) { return told(emu::piece_unmap(at)); }
+int range_access(void* p, size_t bytes, const int* devices, int n) {
+  return told(emu::range_access(p, bytes, devices, n));
 }
 
 int stream_create(int, void** out) {

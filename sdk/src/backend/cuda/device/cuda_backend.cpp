@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "backend/cuda/device/cuda_handles.hpp"
+#include "backend/cuda/device/peer_ranges.hpp"
 #include "backend/cuda/small_batch/small_batch_op.hpp"
 #include "ops/check_op.hpp"
 
@@ -94,7 +95,7 @@ void cuda_free(dpi_backend_device* d, void* p, int32_t kind) {
 int32_t cuda_copy(dpi_backend_device* d, void* dst, const void* src, size_t bytes, dpi_backend_error* err) {
   if (bytes == 0) return 0;
   layer::use(device_of(d).index);
-  return done(layer::copy_now(dst, src, bytes), "copy", err);
+  return done(copy_by_pieces(dst, src, bytes), "copy", err);
 }
 
 // ---- ops
@@ -168,6 +169,7 @@ void fill_api(dpi_backend_api* api) {
   api->op_scratch_bytes = cuda_op_scratch_bytes;
   api->enqueue = cuda_enqueue;
   api->op_bytes = cuda_op_bytes;
+  fill_range_functions(api);
   fill_stream_functions(api);
   small_batch::fill_small_batch_functions(api);
 }

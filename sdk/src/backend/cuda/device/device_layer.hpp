@@ -36,9 +36,20 @@ bool is_out_of_memory(int code);
 
 int device_alloc(size_t bytes, void** out);
 int device_free(void* p);
-/// Host memory that copies reach at full speed.
+/// Host memory that copies reach at full speed, and kernels of every device by the same address.
 int pinned_alloc(size_t bytes, void** out);
 int pinned_free(void* p);
+
+/// Ranges of addresses with memory of several devices behind them. A range has addresses only; pieces, whole
+/// multiples of the granularity, bring memory of a device to a place in it. Once access is given, kernels of
+/// the devices named read and write all of it by plain pointers.
+bool can_reach(int device, int owner);             // kernels of `device` memory of `owner`
+int piece_granularity(int device, size_t* bytes);  // 0 = the device cannot do this
+int range_reserve(size_t bytes, void** out);
+int range_free(void* p, size_t bytes);  // after its pieces
+int piece_make(void* at, size_t bytes, int device);
+int piece_drop(void* at, size_t bytes);
+int range_access(void* p, size_t bytes, const int* devices, int n);
 
 /// Done when it returns; either side may be host or device memory.
 int copy_now(void* dst, const void* src, size_t bytes);
