@@ -162,8 +162,10 @@ dpi_status dpi_model_get_info(const dpi_model* model, dpi_model_info* info, dpi_
     i.device_kind = device_kind(e.api().name);
     i.device_index = e.caps().device_index;
     i.max_rows = e.options().max_rows;
-    i.host_bytes = e.forecast().host_bytes + (e.host_memory() ? e.weight_bytes() : 0);
-    i.device_bytes = e.forecast().device_bytes + (e.host_memory() ? 0 : e.weight_bytes());
+    const dpi::Model::TableBytes tables = model->model->table_bytes();
+    const uint64_t weights = e.weight_bytes() * model->model->engines().size();
+    i.host_bytes = tables.host + (e.host_memory() ? weights : 0);
+    i.device_bytes = tables.device + (e.host_memory() ? 0 : weights);
     i.content_digest = model->model->content_digest();
     i.version = model->model->version();
     return dpi::capi::write_struct(info, "dpi_model_info", dpi::capi::kModelInfo10, sizeof i, &i);

@@ -125,6 +125,7 @@ enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3,
  *   plugin     warn: a file that is there and cannot be used as a plugin, or a folder of plugins that is not trusted
  *   tuning     warn: a table of measured choices, or a line of it, that does not fit and is ignored
  *   graphs     warn: capturing failed, calls go on op by op
+ *   tables     info: what store.peer_devices shares out; warn: it lies elsewhere, or tables said to be equal are not
  *   contexts   warn: calls waited a millisecond or more for a context: how many, the longest, out of how many contexts
  * A predict logs nothing. What it meets (graphs, contexts) is told by the model's next dpi_model_warm_up, dpi_model_info_json,
  * dpi_model_counters_json or dpi_model_free, on that call's thread. */
@@ -161,20 +162,20 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
 /* ---- options ----------------------------------------------------------------------------------------------------------- */
 /* String keys, so that a new option never changes the ABI. dpi_options_set refuses unknown keys (DPI_E_NOT_FOUND) and bad values
  * (DPI_E_INVALID_ARGUMENT). Keys, values, defaults:
- *   device             cpu | cuda | auto | ref | name     auto   auto: cuda, else cpu, and dpi_model_info_json says why; ref = slow reference;
- *                                                                 name = any plugin: libdpi_<name>.so
+ *   device             cpu | cuda[:N] | auto | ref | name   auto   auto: cuda, else cpu, and dpi_model_info_json says why; ref = slow reference;
+ *                                                                 name = any plugin: libdpi_<name>.so; N is device_index
  *   device_index       0 ...                               0
+ *   devices            0,1 ...                             none   in place of device_index: each call runs on the one with the fewest in use; max_contexts is of all
  *   precision          fp32 | tf32 | fp16 | bf16 | int8    fp32   cuda: all but int8; cpu: fp32, bf16, int8. What a backend lacks is DPI_E_UNSUPPORTED
  *   threads            1 ... 256                           1      threads that share a call on a backend in host memory, where it gains by it and callers leave
  *                                                                 them a processor (rows, or columns of large layers), and, 8 at most, the reading of a bundle; 1 = the caller's
  *   spin_us            0 ... 10000                         0      how long the environment's threads look for work before they sleep
  *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch, nor on the thread's
  *                                                                 rounding mode, flush-to-zero or traps (see Conventions)
- *   nonfinite          refuse | return                     refuse    scores that are infinite or NaN although all input is finite (3e38 in a
- *                                                                 dense column overflows): refuse = the call is DPI_E_INVALID_ARGUMENT and
- *                                                                 names the first such row, its scores stay in out; return = they pass, to
- *                                                                 be looked for by the caller, since NaN breaks most sorts. Counted either
- *                                                                 way (nonfinite_rows of dpi_model_counters_json)
+ *   nonfinite          refuse | return                     refuse    scores that are infinite or NaN although all input is finite (3e38 in a dense column overflows):
+ *                                                                 refuse = the call is DPI_E_INVALID_ARGUMENT and names the first such row, its scores stay in out; return
+ *                                                                 = they pass, to be looked for by the caller, since NaN breaks most sorts. Counted either way
+ *                                                                 (nonfinite_rows of dpi_model_counters_json)
  *   max_rows           1 ... 1048576                       4096   rows per internal chunk at most; larger batches run in several
  *   max_nnz            1 ... 268435456                     1048576   ids per sequence feature and chunk
  *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
@@ -182,12 +183,10 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   require_signature  hex Ed25519 public keys, by commas  none   load only bundles that one of them signed; every byte, of tables and rows
  *                                                                 that nothing uses too, is then compared with the hash signed, by `threads`
  *   backend_dir        absolute folder                     none   where plugins are looked for first
- *   memory_limit       bytes                               0      the most that the model may take at any moment, host and device memory
- *                                                                 together: tables, weights, indexes of keys, vocabularies, what describes it, all
- *                                                                 contexts, blocks while loading. A load whose forecast (most_bytes of
- *                                                                 dpi_model_info_json) is above it is refused before tables are read.
- *                                                                 Not counted: dpi_context_create, dpi_rows, threads. 0 = tables must
- *                                                                 fit into what the host has free, or all with one call the device
+ *   memory_limit       bytes                               0      the most that the model may take at any moment, host and device memory together: tables, weights, indexes of
+ *                                                                 keys, vocabularies, what describes it, all contexts, blocks while loading. A load whose forecast (most_bytes
+ *                                                                 of dpi_model_info_json) is above it is refused before tables are read. Not counted: dpi_context_create,
+ *                                                                 dpi_rows, threads. 0 = tables must fit into what the host has free, or all with one call the device
  *   isa                auto | scalar | avx2 | avx512 | avx512_bf16 | avx512_vnni   auto   of the cpu backend; the last two matter to precision=bf16 and int8 only
  *   in_flight          1 ... 8                             3      chunks of one call in flight on a device with its own memory
  *   small_batch        on | off                            off    one kernel for small batches where the device has one
@@ -195,6 +194,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.share        on | off                            on     tables with models of the same environment, hooks and device whose tables are equal:
  *                                                                 one copy, freed with the last; the host tier too where all its tables and the options
  *                                                                 store.* are. A load waits for another of the same tables, and compares every row
+ *   store.peer_devices  0,1,2,3 ...                        none   tables of 2 MiB or more a device named are shared out over the memory of these, and any reads them.
+ *                                                                 Else they are in host memory, or on a machine with one device in its own: dpi_model_info_json says it
  * For tables larger than memory. The rows of tables in the host tier stay in the bundle's file, and a cache of fixed size holds those that calls
  * need; scores are those of resident tables, to the bit where debug.fold is tiered (or off) for both, else within rounding. The
  * file may be replaced by another of its name, but not written to: a row that cannot be read is DPI_E_IO for the call. dpi_model_load_memory
@@ -211,13 +212,12 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.fetch_bytes     65536 ...                        67108864   bytes that may be under way; more are DPI_E_QUEUE_FULL
  *   store.rocksdb_path    absolute folder                  none   where the rows of external tables are (`dpi store load` brings them there), and
  *   store.rocksdb_reads   pread | mmap | direct            pread  mmap: faster where many rows miss, but a disk that fails ends the process (SIGBUS)
- *   store.redis_address   host:port, by commas             none   the server, or nodes of a cluster: with it, store.redis_password. With both stores a
- *                                                                 table is read from RocksDB where it is there, else from Redis. The plugins
- *                                                                 libdpi_rocksdb.so and libdpi_redis.so are looked for as backends are. A table must
- *                                                                 state its rows (a keyed one: or its set's keys) and the digest it is looked for by:
- *                                                                 what is nowhere whole is DPI_E_NOT_FOUND. Keys it lacks get its default row, counted
- *                                                                 as `absent`. A call waits for a store as for a file; one that does not answer is
- *                                                                 DPI_E_IO or DPI_E_TIMEOUT. `dpi store verify` compares rows, which are believed
+ *   store.redis_address   host:port, by commas             none   the server, or nodes of a cluster: with it, store.redis_password. With both stores a table is read from
+ *                                                                 RocksDB where it is there, else from Redis. The plugins libdpi_rocksdb.so and libdpi_redis.so are looked
+ *                                                                 for as backends are. A table must state its rows (a keyed one: or its set's keys) and the digest it is
+ *                                                                 looked for by: what is nowhere whole is DPI_E_NOT_FOUND. Keys it lacks get its default row, counted as
+ *                                                                 `absent`. A call waits for a store as for a file; one that does not answer is DPI_E_IO or DPI_E_TIMEOUT.
+ *                                                                 `dpi store verify` compares rows, which are believed
  *   store.redis_password  text                             none
  *   table.NAME.tier       auto | resident | host           auto   of one table; auto = by its size
  *   table.NAME.miss       exact | default | fail           exact  a row that is not in the tier yet: exact = the call waits, until its deadline

@@ -83,18 +83,24 @@ std::vector<bool> lay_out_rows(const std::vector<StoreTable>& tables, bool widen
   return rides;
 }
 
-/// Blocks of their own for large tables that may be shared, with all who ride there.
-void choose_blocks(const std::vector<StoreTable>& tables, const std::vector<bool>& rides, ArenaMap* l) {
+/// Blocks of their own for large tables that may be shared or lie in a range, with all who ride there.
+void choose_blocks(const std::vector<StoreTable>& tables, const std::vector<bool>& rides,
+                   uint64_t range_least, ArenaMap* l) {
+  const auto in_range = [&](size_t t) {
+    return range_least > 0 && has_rows_here(tables[t]) &&
+           static_cast<uint64_t>(tables[t].rows) >= range_least / static_cast<uint64_t>(l->tables[t].stride);
+  };
   std::vector<bool> open(tables.size());
   for (size_t t = 0; t < tables.size(); ++t) open[t] = has_rows_here(tables[t]) && !tables[t].content.empty();
   for (size_t t = 0; t < tables.size(); ++t) {
     if (rides[t] && tables[t].content.empty()) open[static_cast<size_t>(tables[t].ride_with)] = false;
   }
-  l->blocks.push_back({0, true});
+  l->blocks.push_back({0, true, false});
   for (size_t t = 0; t < tables.size(); ++t) {
-    if (!open[t] || rides[t] || tables[t].rows < ArenaMap::kOwnBlock / l->tables[t].stride) continue;
+    if (rides[t]) continue;
+    if (!in_range(t) && (!open[t] || tables[t].rows < ArenaMap::kOwnBlock / l->tables[t].stride)) continue;
     l->tables[t].block = static_cast<int32_t>(l->blocks.size());
-    l->blocks.push_back({0, true});
+    l->blocks.push_back({0, true, in_range(t)});
   }
   for (size_t t = 0; t < tables.size(); ++t) {
     if (rides[t]) l->tables[t].block = l->tables[static_cast<size_t>(tables[t].ride_with)].block;
@@ -105,11 +111,11 @@ void choose_blocks(const std::vector<StoreTable>& tables, const std::vector<bool
 
 }  // namespace
 
-Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool widen) {
+Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool widen, uint64_t range_least) {
   ArenaMap l;
   l.tables.resize(tables.size());
   const std::vector<bool> rides = lay_out_rows(tables, widen, &l);
-  choose_blocks(tables, rides, &l);
+  choose_blocks(tables, rides, range_least, &l);
   bool fits = true;
   for (size_t t = 0; t < tables.size(); ++t) {
     if (tables[t].tiered) continue;  // its rows lie elsewhere

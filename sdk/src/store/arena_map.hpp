@@ -3,7 +3,8 @@
 //
 // A table that other models may read too (StoreTable::content) and is large has a block of its own, riders
 // included, so that it can be held by several models; the rest is one block, which models hold together when
-// all of it is equal. Large, because a block takes whole huge pages.
+// all of it is equal. Large, because a block takes whole huge pages. So has one that lies in a range over
+// several devices.
 //
 // A row of at most 32 bytes gets a stride of the next power of two, so that it never straddles a 32-byte
 // sector; up to 64 bytes a stride of 64; beyond that a multiple of 32. A table that may ride (scalars of the
@@ -34,6 +35,7 @@ struct ArenaMap {
   struct Block {
     uint64_t bytes = 0;
     bool may_share = false;  // all of its tables say what they are made of
+    bool in_range = false;   // one table over several devices (table_range.hpp)
   };
   static constexpr int64_t kOwnBlock = int64_t{32} << 20;  // the least that a block of its own is worth
 
@@ -43,8 +45,9 @@ struct ArenaMap {
 };
 
 /// widen: a carrier's stride may grow to 64 bytes to take its riders (worth it where memory moves 64 bytes
-/// anyway). Fails with kOutOfMemory when the sizes overflow.
-Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool widen);
+/// anyway). range_least: bytes of rows from which a table's block is a range over several devices, whether it
+/// may be shared or not; 0 = none is. Fails with kOutOfMemory when the sizes overflow.
+Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool widen, uint64_t range_least = 0);
 
 /// What is in block `block`: equal for two table sets only if their blocks are laid out alike and their
 /// tables say the same of what they are made of.

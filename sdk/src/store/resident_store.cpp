@@ -1,7 +1,6 @@
 #include "store/resident_store.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 
 #include "backend/abi/backend_status.hpp"
 #include "store/arena_map.hpp"
+#include "store/host_memory.hpp"
 #include "store/row_stream.hpp"
 #include "store/spread_rows.hpp"
 
@@ -18,19 +18,6 @@ namespace dpi {
 namespace {
 
 constexpr int64_t kStagingBytes = int64_t{4} << 20;
-
-/// MemAvailable of this host in bytes, 0 when unknown.
-uint64_t host_memory_available() {
-  FILE* f = std::fopen("/proc/meminfo", "r");
-  if (f == nullptr) return 0;
-  char line[256];
-  unsigned long long kib = 0;
-  while (std::fgets(line, sizeof line, f) != nullptr) {
-    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-  }
-  std::fclose(f);
-  return kib * 1024;
-}
 
 std::string mib(uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
 
@@ -60,6 +47,7 @@ class ResidentStore final : public TableStore {
   };
 
   Status check_budget(uint64_t bytes) const;
+  uint64_t own_bytes() const;
   void note_same_rows();
   bool is_in_same_block(size_t table) const;
   Status copy_held(size_t table);
@@ -89,6 +77,7 @@ class ResidentStore final : public TableStore {
   dpi_backend_caps caps_{};
   std::vector<StoreTable> tables_;
   ArenaMap map_;
+  TableRange range_;
   std::vector<Block> blocks_;
   std::vector<bool> same_;                      // by block: given, and known to hold these rows
   std::vector<HeldRows> held_;                  // by table: to be copied from there, until seal
@@ -116,16 +105,32 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
   tables_ = std::move(tables);
   for (const StoreTable& t : tables_)
     if (t.tiered) return internal_error("table '" + t.name + "' is tiered, and this store holds plain ones");
-  DPI_ASSIGN_OR_RETURN(map_, make_arena_map(tables_, !host()));
-  DPI_RETURN_IF_ERROR(check_budget(map_.bytes - sharing_.claims.given_bytes()));
+  DPI_ASSIGN_OR_RETURN(map_, make_arena_map(tables_, !host(), sharing_.range.least()));
+  range_ = sharing_.range;
+  DPI_RETURN_IF_ERROR(check_budget(limit_ != 0 ? map_.bytes - sharing_.claims.given_bytes() : own_bytes()));
   note_same_rows();
   ingested_.assign(tables_.size(), 0);
   scales_.resize(tables_.size());
   nonzero_.resize(tables_.size());
   StoreForecast f;
-  (host() ? f.host_bytes : f.device_bytes) = map_.bytes;
-  for (const auto& t : map_.tables) f.table_bytes.push_back(t.bytes);
+  for (const ArenaMap::Block& b : map_.blocks) f.range_bytes += b.in_range ? b.bytes : 0;
+  (host() ? f.host_bytes : f.device_bytes) = map_.bytes - f.range_bytes;
+  for (const auto& t : map_.tables) {
+    f.table_bytes.push_back(t.bytes);
+    f.in_range.push_back(map_.blocks[static_cast<size_t>(t.block)].in_range);
+  }
   return f;
+}
+
+/// That this load takes of its device, or of host memory in its place.
+uint64_t ResidentStore::own_bytes() const {
+  uint64_t bytes = 0;
+  for (size_t b = 0; b < map_.blocks.size(); ++b) {
+    if (sharing_.claims.given(b) != nullptr) continue;
+    const ArenaMap::Block& block = map_.blocks[b];
+    bytes += block.in_range ? range_.bytes_on(caps_.device_index, block.bytes) : block.bytes;
+  }
+  return bytes;
 }
 
 /// A block that was given is the one that each of its tables is known to lie in. What is known of a table in
@@ -218,8 +223,10 @@ Status ResidentStore::allocate() {
 }
 
 Status ResidentStore::make_block(size_t block) {
-  DPI_ASSIGN_OR_RETURN(blocks_[block].memory,
-                       TableBlock::allocate(api_, device_, sharing_.owner, map_.blocks[block].bytes));
+  const ArenaMap::Block& at = map_.blocks[block];
+  auto made = at.in_range ? TableBlock::allocate_range(api_, device_, sharing_.owner, range_, at.bytes)
+                          : TableBlock::allocate(api_, device_, sharing_.owner, at.bytes);
+  DPI_ASSIGN_OR_RETURN(blocks_[block].memory, std::move(made));
   blocks_[block].given = false;
   return {};
 }

@@ -18,19 +18,37 @@ Result<std::shared_ptr<TableBlock>> TableBlock::allocate(const dpi_backend_api* 
   return block;
 }
 
-Result<BlockClaims> BlockClaims::claim(SharedParts* parts, const std::string& where, const ArenaMap& map,
+Result<std::shared_ptr<TableBlock>> TableBlock::allocate_range(const dpi_backend_api* api,
+                                                               dpi_backend_device* device,
+                                                               std::shared_ptr<const void> owner,
+                                                               const TableRange& range, size_t bytes) {
+  std::shared_ptr<TableBlock> block(new TableBlock(api, device, std::move(owner)));
+  block->in_range_ = true;
+  void* p = nullptr;
+  dpi_backend_error err{};
+  const dpi_range_desc desc = range.desc();
+  DPI_RETURN_IF_ERROR(
+      backend_status(api->range_alloc(device, &desc, range.kind, bytes, &p, &err), err, "table range"));
+  block->base_ = static_cast<std::byte*>(p);
+  return block;
+}
+
+Result<BlockClaims> BlockClaims::claim(SharedParts* parts, const Where& where, const ArenaMap& map,
                                        const std::vector<StoreTable>& tables,
                                        const std::function<Status()>& go_on) {
   BlockClaims c;
   std::vector<std::string> keys;
   for (size_t b = 0; b < map.blocks.size(); ++b) {
     c.key_of_.push_back(map.blocks[b].may_share ? static_cast<int32_t>(keys.size()) : -1);
-    if (map.blocks[b].may_share) keys.push_back(where + block_content(map, tables, b));
+    if (map.blocks[b].may_share)
+      keys.push_back((map.blocks[b].in_range ? where.range : where.device) + block_content(map, tables, b));
   }
   if (keys.empty()) return c;
   DPI_ASSIGN_OR_RETURN(c.claim_, parts->claim(std::move(keys), go_on));
   for (size_t b = 0; b < map.blocks.size(); ++b) {
-    if (c.given(b) != nullptr) c.given_bytes_ += map.blocks[b].bytes;
+    if (c.given(b) == nullptr) continue;
+    c.given_bytes_ += map.blocks[b].bytes;
+    if (map.blocks[b].in_range) c.given_range_bytes_ += map.blocks[b].bytes;
   }
   return c;
 }

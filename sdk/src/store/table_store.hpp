@@ -78,7 +78,9 @@ struct TierStats {
 struct StoreForecast {
   uint64_t host_bytes = 0;
   uint64_t device_bytes = 0;
+  uint64_t range_bytes = 0;           // in ranges over several devices; no part of the two above
   std::vector<uint64_t> table_bytes;  // with padding, per table
+  std::vector<bool> in_range;         // per table
 };
 
 /// Of a table whose rows other models may read too.

@@ -95,6 +95,18 @@ Json forecast_json(const MemoryForecast& f) {
           {"most_bytes", f.most()}};
 }
 
+/// What each of several devices takes, and has of tables that lie on all of them.
+Json devices_json(const MemoryForecast& f) {
+  Json j = Json::array();
+  for (const DeviceShare& d : f.devices)
+    j.push_back({{"index", d.index},
+                 {"tables_bytes", d.tables},
+                 {"range_bytes", d.range},
+                 {"packed_weight_bytes", d.weights},
+                 {"contexts_bytes", d.contexts}});
+  return j;
+}
+
 /// Bytes as the plan will need them, padding included, in host memory (device cpu) and on a GPU. Tables are
 /// unpadded in the file.
 Json memory_json(const Bundle& bundle, const Graph& graph, const ModelOptions& options) {
@@ -114,8 +126,10 @@ Json memory_json(const Bundle& bundle, const Graph& graph, const ModelOptions& o
   const int64_t weight = least_weight_bytes(options);
   j["host"] =
       forecast_json(take(forecast_memory(bundle, plan, options, {false, kHostAlignment, 0, 0, weight})));
-  j["gpu"] =
-      forecast_json(take(forecast_memory(bundle, plan, options, {true, kDeviceAlignment, 0, 0, weight})));
+  const MemoryForecast gpu =
+      take(forecast_memory(bundle, plan, options, {true, kDeviceAlignment, 0, 0, weight}));
+  j["gpu"] = forecast_json(gpu);
+  j["devices"] = devices_json(gpu);
   return j;
 }
 
@@ -201,6 +215,15 @@ void print_hot_keys(const Json& tables) {
                count_text(t["lookups"]).c_str());
 }
 
+void print_devices(const Json& devices) {
+  for (const Json& d : devices) {
+    print_line(stdout, "memory on GPU %s  tables %s, of tables on several GPUs %s, weights %s, contexts %s",
+               d["index"].dump().c_str(), bytes_text(d["tables_bytes"]).c_str(),
+               bytes_text(d["range_bytes"]).c_str(), bytes_text(d["packed_weight_bytes"]).c_str(),
+               bytes_text(d["contexts_bytes"]).c_str());
+  }
+}
+
 void print(const Json& j) {
   print_line(stdout, "%s: %s, format %s.%s, %s, digest %s", j["file"].get<std::string>().c_str(),
              j["name"].get<std::string>().c_str(), j["format"][0].dump().c_str(),
@@ -258,6 +281,7 @@ void print(const Json& j) {
                bytes_text(m["flight_bytes"]).c_str(), bytes_text(m["least_bytes"]).c_str(),
                bytes_text(m["most_bytes"]).c_str());
   }
+  print_devices(j["memory"]["devices"]);
 }
 
 }  // namespace

@@ -1,13 +1,20 @@
 // What a model tells about itself, as JSON: the schema, how it runs, what it counted.
 #include <dpi/kernels/op.hpp>
 
+#include <algorithm>
+
 #include "base/json_text.hpp"
 #include "ops/table.hpp"
+#include "runtime/model/device_list.hpp"
 #include "runtime/model/model.hpp"
 
 namespace dpi {
 
 namespace {
+
+const char* name_of_range(int32_t kind) {
+  return kind == DPI_RANGE_PEERS ? "peers" : kind == DPI_RANGE_HOST ? "host" : "none";
+}
 
 void write_slot(JsonWriter* w, const ResolveSchema::Feature& f) {
   w->field("slot", f.slot);
@@ -70,10 +77,37 @@ void write_device(JsonWriter* w, const Engine& e) {
   w->end_object();
 }
 
-void write_memory(JsonWriter* w, const Engine& e) {
+/// The devices that calls are spread over, and those that tables are.
+void write_devices(JsonWriter* w, const Model& m) {
+  const Engine& e = m.engine();
+  w->begin_list("devices");
+  for (const DeviceShare& d : e.memory().devices) {
+    const auto& all = m.engines();
+    const bool runs = std::any_of(all.begin(), all.end(),
+                                  [&](const auto& one) { return one->caps().device_index == d.index; });
+    w->begin_object();
+    w->field("index", d.index);
+    w->field("calls", runs);
+    w->field("tables_bytes", d.tables);
+    w->field("range_bytes", d.range);
+    w->field("packed_weight_bytes", d.weights);
+    w->field("contexts_bytes", d.contexts);
+    w->end_object();
+  }
+  w->end_list();
+  w->begin_object("table_range");
+  w->field("kind", name_of_range(e.range().kind));
+  w->field("devices", device_text(e.range().owners));
+  w->field("bytes", e.forecast().range_bytes);
+  w->field("why", e.range().why);
+  w->end_object();
+}
+
+void write_memory(JsonWriter* w, const Model& m) {
+  const Engine& e = m.engine();
   w->begin_object("memory");
-  w->field("tables_host_bytes", e.forecast().host_bytes);
-  w->field("tables_device_bytes", e.forecast().device_bytes);
+  w->field("tables_host_bytes", m.table_bytes().host);
+  w->field("tables_device_bytes", m.table_bytes().device);
   w->field("tables_shared_bytes", e.memory().shared);
   w->field("host_tier_bytes", e.memory().host_tier);
   w->field("host_tier_shared_bytes", e.memory().host_tier_shared);
@@ -102,7 +136,8 @@ void write_modes(JsonWriter* w, const Engine& e) {
   w->end_object();
 }
 
-void write_tables(JsonWriter* w, const Engine& e) {
+void write_tables(JsonWriter* w, const Model& m) {
+  const Engine& e = m.engine();
   w->begin_list("tables");
   for (size_t t = 0; t < e.plan().tables.size(); ++t) {
     const PlanTable& table = e.plan().tables[t];
@@ -115,7 +150,11 @@ void write_tables(JsonWriter* w, const Engine& e) {
     w->field("derived", table.source < 0);
     w->field("bytes", bytes);
     w->field("tier", table.tiered ? "host" : "resident");
-    const int64_t models = e.store().share(static_cast<int32_t>(t)).models;
+    const bool in_range = t < e.forecast().in_range.size() && e.forecast().in_range[t];
+    w->field("in_range", in_range);
+    // the model's devices hold one range, each for itself
+    const int64_t more = in_range ? static_cast<int64_t>(m.engines().size()) - 1 : 0;
+    const int64_t models = e.store().share(static_cast<int32_t>(t)).models - more;
     w->field("shared", models > 1);
     w->field("models", std::max<int64_t>(models, 1));
     w->end_object();
@@ -168,7 +207,7 @@ std::string Model::schema_json() const {
   JsonWriter w;
   w.begin_object();
   w.field("name", manifest_.name);
-  const ResolveSchema& schema = engine_->schema();
+  const ResolveSchema& schema = engine().schema();
   w.begin_list("features");
   for (size_t i = 0; i < schema.features.size(); ++i) write_feature(&w, schema.features[i], i);
   w.end_list();
@@ -192,15 +231,16 @@ std::string Model::schema_json() const {
 }
 
 std::string Model::info_json() const {
-  const Engine& e = *engine_;
+  const Engine& e = engine();
   JsonWriter w;
   w.begin_object();
   w.field("source", source_);
   w.field("content_digest", std::to_string(content_digest_));
   write_device(&w, e);
-  write_memory(&w, e);
+  write_memory(&w, *this);
+  write_devices(&w, *this);
   write_modes(&w, e);
-  write_tables(&w, e);
+  write_tables(&w, *this);
   write_plan(&w, e);
   w.end_object();
   return w.take();
@@ -215,7 +255,17 @@ std::string Model::counters_json() const {
   w.field("nonfinite_rows", sums.nonfinite_rows);
   w.field("waits", sums.waits);
   w.field("longest_wait_ms", static_cast<double>(sums.longest_wait_ns / 1000) / 1000);
-  w.field("saturated", engine_->saturated());
+  uint64_t saturated = 0;
+  for (const auto& e : engines_) saturated += e->saturated();
+  w.field("saturated", saturated);
+  w.begin_list("devices");
+  for (const auto& [index, calls] : sums.calls_on) {
+    w.begin_object();
+    w.field("index", index);
+    w.field("calls", calls);
+    w.end_object();
+  }
+  w.end_list();
   w.begin_object("errors");
   for (size_t c = 1; c < CounterSums::kCodes; ++c) {
     if (sums.errors[c] != 0) w.field(std::to_string(c), sums.errors[c]);
@@ -236,9 +286,9 @@ std::string Model::counters_json() const {
   }
   w.end_list();
   w.begin_list("tiers");
-  for (size_t t = 0; t < engine_->plan().tables.size(); ++t) {
-    const auto stats = engine_->store().tier_stats(static_cast<int32_t>(t));
-    if (stats) write_tier(&w, engine_->plan().tables[t].name, *stats);
+  for (size_t t = 0; t < engine().plan().tables.size(); ++t) {
+    const auto stats = engine().store().tier_stats(static_cast<int32_t>(t));
+    if (stats) write_tier(&w, engine().plan().tables[t].name, *stats);
   }
   w.end_list();
   w.end_object();

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct CounterSums {
   uint64_t waits = 0;            // for a context, a millisecond or more
   uint64_t longest_wait_ns = 0;
   std::vector<FeatureSums> by_feature;
+  std::map<int32_t, uint64_t> calls_on;  // by device index
 };
 
 class CallCounters {
@@ -44,6 +46,7 @@ class CallCounters {
 
   /// From any thread, also while a call runs.
   void add_to(CounterSums* sums) const;
+  uint64_t calls() const { return counts_.get(kCalls); }
 
  private:
   static constexpr size_t kCalls = 0, kRows = 1, kNonfinite = 2, kErrors = 3,

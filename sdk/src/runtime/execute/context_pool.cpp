@@ -25,41 +25,84 @@ uint32_t& preferred() {
   return mine;
 }
 
+/// Of this thread's calls to models on several devices. Threads start apart here too.
+uint32_t next_turn() {
+  DPI_STATIC_TLS thread_local uint32_t turns = 0;
+  return preferred() + turns++;
+}
+
 std::chrono::steady_clock::time_point at(uint64_t monotonic) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(monotonic));
 }
 
 }  // namespace
 
-ContextPool::ContextPool(const Engine& engine, int32_t size, int64_t max_rows, int64_t max_nnz)
-    : engine_(engine),
+ContextPool::ContextPool(std::vector<const Engine*> engines, int32_t size, int64_t max_rows, int64_t max_nnz)
+    : engines_(std::move(engines)),
       size_(size),
       max_rows_(max_rows),
       max_nnz_(max_nnz),
       places_(std::make_unique<Place[]>(static_cast<size_t>(size))) {
-  for (int32_t i = 0; i < size_; ++i) places_[i].counters = CallCounters(engine.schema().features.size());
+  for (int32_t i = 0; i < size_; ++i)
+    places_[i].counters = CallCounters(engines_[0]->schema().features.size());
+}
+
+bool ContextPool::claim(int32_t index) {
+  std::atomic<uint32_t>& word = places_[index].word;
+  uint32_t free = kFree;
+  return word.load(std::memory_order_relaxed) == kFree &&
+         word.compare_exchange_strong(free, kClaimed, std::memory_order_acquire);
+}
+
+/// The first free context from where this thread looks first; -1 = none is free.
+int32_t ContextPool::claim_near() {
+  uint32_t& first = preferred();
+  const auto n = static_cast<uint32_t>(size_);
+  for (uint32_t k = 0, i = first % n; k < n; ++k, i = i + 1 < n ? i + 1 : 0) {
+    if (!claim(static_cast<int32_t>(i))) continue;
+    if (k != 0) first += k;
+    return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+/// On the device with the fewest contexts in use, of equal ones the next in turn; there the first free one
+/// from where this thread looks first. -1 = another caller was quicker, or none is free.
+int32_t ContextPool::claim_least_busy() {
+  constexpr size_t kMost = 64;  // devices: parse_devices
+  const auto devices = static_cast<int32_t>(std::min(engines_.size(), kMost));
+  int32_t busy[kMost] = {}, open[kMost] = {};
+  for (int32_t i = 0, d = 0; i < size_; ++i, d = d + 1 < devices ? d + 1 : 0) {
+    const uint32_t word = places_[i].word.load(std::memory_order_relaxed);
+    busy[d] += word == kClaimed || word == kWanted ? 1 : 0;
+    open[d] += word == kFree ? 1 : 0;
+  }
+  const uint32_t turn = next_turn();
+  int32_t best = -1;
+  for (int32_t k = 0; k < devices; ++k) {
+    const auto d = static_cast<int32_t>((turn + static_cast<uint32_t>(k)) % static_cast<uint32_t>(devices));
+    if (open[d] > 0 && (best < 0 || busy[d] < busy[best])) best = d;
+  }
+  if (best < 0) return -1;
+  const int32_t n = (size_ - best + devices - 1) / devices;  // contexts of this device
+  const auto first = static_cast<int32_t>(preferred() % static_cast<uint32_t>(n));
+  for (int32_t k = 0; k < n; ++k) {
+    const int32_t index = best + (first + k) % n * devices;
+    if (claim(index)) return index;
+  }
+  return -1;
 }
 
 Result<ContextPool::Lease> ContextPool::acquire(const RunControl& control) {
-  uint32_t& first = preferred();
-  const auto n = static_cast<uint32_t>(size_);
-  int32_t index = -1;
-  for (uint32_t k = 0, i = first % n; k < n; ++k, i = i + 1 < n ? i + 1 : 0) {
-    uint32_t free = kFree;
-    if (places_[i].word.load(std::memory_order_relaxed) != kFree ||
-        !places_[i].word.compare_exchange_strong(free, kClaimed, std::memory_order_acquire))
-      continue;
-    index = static_cast<int32_t>(i);
-    if (k != 0) first += k;
-    break;
-  }
+  int32_t index = engines_.size() > 1 ? claim_least_busy() : -1;
+  if (index < 0) index = claim_near();
   if (index < 0) {
     DPI_ASSIGN_OR_RETURN(index, wait(control));
   }
   Lease lease(this, index);
   Place& place = places_[index];
   if (place.context == nullptr) {
-    auto made = make_context();
+    auto made = make_context(index);
     if (!made.ok()) {
       place.counters.add_error(made.status().code());
       return std::move(made).status();
@@ -69,9 +112,9 @@ Result<ContextPool::Lease> ContextPool::acquire(const RunControl& control) {
   return lease;
 }
 
-Result<std::unique_ptr<Context>> ContextPool::make_context() {
+Result<std::unique_ptr<Context>> ContextPool::make_context(int32_t index) {
   try {
-    return Context::create(engine_, max_rows_, max_nnz_);
+    return Context::create(engine_of(index), max_rows_, max_nnz_);
   } catch (const std::bad_alloc&) {
     return Status(Code::kOutOfMemory, "out of memory");
   }
@@ -216,7 +259,10 @@ void ContextPool::add_counts(CounterSums* sums) {
     sums->waits += wait_.slow.count;
     sums->longest_wait_ns = std::max(sums->longest_wait_ns, wait_.slow.longest_ns);
   }
-  for (int32_t i = 0; i < size_; ++i) places_[i].counters.add_to(sums);
+  for (int32_t i = 0; i < size_; ++i) {
+    places_[i].counters.add_to(sums);
+    sums->calls_on[engine_of(i).caps().device_index] += places_[i].counters.calls();
+  }
   for (size_t c = 0; c < CounterSums::kCodes; ++c)
     sums->errors[c] += wait_.refused[c].load(std::memory_order_relaxed);
 }

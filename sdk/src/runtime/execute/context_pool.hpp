@@ -2,6 +2,10 @@
 // context's word and gives it back by the same word; it touches what callers share only when every context is
 // taken. A caller beyond the bound waits, with its deadline.
 //
+// Of a model on several devices each context belongs to one, in turn. A call goes to the device with the
+// fewest contexts in use, which the words say: it reads them and writes nothing but the word that it claims.
+// Devices that are as busy as each other take turns.
+//
 // A word says who may change it:
 //   kFree     anyone may claim it
 //   kClaimed  its holder gives it back with one exchange on this line, and touches nothing of the pool after
@@ -17,6 +21,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "runtime/execute/call_counters.hpp"
 #include "runtime/execute/context.hpp"
@@ -31,7 +36,10 @@ struct WaitSums {
 
 class ContextPool {
  public:
-  ContextPool(const Engine& engine, int32_t size, int64_t max_rows, int64_t max_nnz);
+  /// One engine per device, of which each has a context at least.
+  ContextPool(std::vector<const Engine*> engines, int32_t size, int64_t max_rows, int64_t max_nnz);
+  ContextPool(const Engine& engine, int32_t size, int64_t max_rows, int64_t max_nnz)
+      : ContextPool(std::vector<const Engine*>{&engine}, size, max_rows, max_nnz) {}
   ~ContextPool() { close(); }
   ContextPool(const ContextPool&) = delete;
   ContextPool& operator=(const ContextPool&) = delete;
@@ -53,6 +61,7 @@ class ContextPool {
     Context* operator->() const { return pool_->places_[index_].context.get(); }
     Context& operator*() const { return *pool_->places_[index_].context; }
     CallCounters& counters() const { return pool_->places_[index_].counters; }
+    const Engine& engine() const { return pool_->engine_of(index_); }
 
    private:
     ContextPool* pool_ = nullptr;
@@ -99,6 +108,12 @@ class ContextPool {
     std::atomic<uint64_t> refused[CounterSums::kCodes] = {};
   };
 
+  const Engine& engine_of(int32_t index) const {
+    return *engines_[static_cast<size_t>(index) % engines_.size()];
+  }
+  bool claim(int32_t index);
+  int32_t claim_near();
+  int32_t claim_least_busy();
   void release(int32_t index);
   Result<int32_t> wait(const RunControl& control);
   int32_t claim_or_mark();
@@ -106,9 +121,9 @@ class ContextPool {
   void leave(bool starving, bool has_context);
   bool all_retired();
   Status gave_up(Code why) const;
-  Result<std::unique_ptr<Context>> make_context();
+  Result<std::unique_ptr<Context>> make_context(int32_t index);
 
-  const Engine& engine_;
+  const std::vector<const Engine*> engines_;  // of context i: [i % size]
   const int32_t size_;
   const int64_t max_rows_, max_nnz_;
   std::unique_ptr<Place[]> places_;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "graph/bundle_params.hpp"
+#include "runtime/model/device_list.hpp"
 #include "runtime/model/host_flights.hpp"
 #include "runtime/model/hot_keys.hpp"
 #include "runtime/model/op_description.hpp"
@@ -112,32 +114,113 @@ Status Engine::make_plan(Bundle& bundle) {
 
 Result<std::unique_ptr<Engine>> Engine::create(Bundle& bundle, const ModelOptions& options,
                                                std::unique_ptr<TableStore> store, LoadWatch* watch) {
+  static std::atomic<uint64_t> loads{0};
   std::unique_ptr<Engine> e(new Engine());
+  e->number_ = ++loads;
   e->options_ = options;
   e->options_.environment = environment_of(options);
   e->options_.load = {};  // the caller's, and only while loading
+  e->options_.device_index = devices_of(options)[0];
   e->base_ = options.load.base;
   LoadWatch own(options, bundle.name());
-  if (watch == nullptr) watch = &own;
-  DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kPlan, 1));
-  DPI_RETURN_IF_ERROR(e->make_plan(bundle));
-  if (store == nullptr) DPI_RETURN_IF_ERROR(e->claim_tables(bundle, watch));
-  // Only the option's limit is looked at so early: what a device has free is the same once ops are prepared.
-  DPI_RETURN_IF_ERROR(
-      e->check_limit(bundle, {!e->host_memory(), e->caps_.alignment, 0, 0, least_weight_bytes(options),
-                              e->claims_.given_bytes(), e->tier_claim_.given() != nullptr}));
-  DPI_RETURN_IF_ERROR(e->upload_constants());
-  DPI_RETURN_IF_ERROR(e->prepare_ops());
-  if (options.small_batch) DPI_RETURN_IF_ERROR(e->prepare_small_batch());
-  e->drop_params();
-  e->store_ = std::move(store);
-  if (e->store_ == nullptr) DPI_RETURN_IF_ERROR(e->make_store(bundle));
-  DPI_RETURN_IF_ERROR(e->check_memory(bundle));
-  DPI_RETURN_IF_ERROR(e->load_tables(bundle, watch));
-  e->base_ = nullptr;
-  DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kOps, 1));
-  e->graphs_ = options.graphs && (e->caps_.flags & DPI_BACKEND_CAPTURE) != 0;
+  DPI_RETURN_IF_ERROR(e->load(bundle, std::move(store), watch != nullptr ? watch : &own));
+  e->tell_range(bundle);
   return e;
+}
+
+Result<std::unique_ptr<Engine>> Engine::create_next(Bundle& bundle, const ModelOptions& options,
+                                                    const Engine& first, size_t number) {
+  std::unique_ptr<Engine> e(new Engine());
+  e->first_ = &first;
+  e->options_ = first.options_;
+  e->options_.device_index = devices_of(options)[number];
+  const LoadBase base{first.held_tables(), std::vector<bool>(bundle.manifest().tables.size(), true)};
+  e->base_ = &base;
+  ModelOptions quiet = e->options_;  // its stages are no stages of the model's
+  quiet.load.cancel = options.load.cancel;
+  quiet.load.bytes_per_second = options.load.bytes_per_second;
+  LoadWatch watch(quiet, bundle.name());
+  DPI_RETURN_IF_ERROR(e->load(bundle, nullptr, &watch));
+  return e;
+}
+
+Status Engine::load(Bundle& bundle, std::unique_ptr<TableStore> store, LoadWatch* watch) {
+  DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kPlan, 1));
+  DPI_RETURN_IF_ERROR(make_plan(bundle));
+  DPI_RETURN_IF_ERROR(choose_range());
+  if (store == nullptr) DPI_RETURN_IF_ERROR(claim_tables(bundle, watch));
+  // Only the option's limit is looked at so early: what a device has free is the same once ops are prepared.
+  DeviceSizes sizes{!host_memory(),
+                    caps_.alignment,
+                    0,
+                    0,
+                    least_weight_bytes(options_),
+                    claims_.given_bytes(),
+                    tier_claim_.given() != nullptr};
+  sizes.range = range_;
+  DPI_RETURN_IF_ERROR(check_limit(bundle, sizes));
+  DPI_RETURN_IF_ERROR(upload_constants());
+  DPI_RETURN_IF_ERROR(prepare_ops());
+  if (options_.small_batch) DPI_RETURN_IF_ERROR(prepare_small_batch());
+  drop_params();
+  store_ = std::move(store);
+  if (store_ == nullptr) DPI_RETURN_IF_ERROR(make_store(bundle));
+  DPI_RETURN_IF_ERROR(check_memory(bundle));
+  DPI_RETURN_IF_ERROR(load_tables(bundle, watch));
+  base_ = nullptr;
+  DPI_RETURN_IF_ERROR(watch->enter(LoadStage::kOps, 1));
+  graphs_ = options_.graphs && (caps_.flags & DPI_BACKEND_CAPTURE) != 0;
+  return {};
+}
+
+/// Whether the options that name several devices can be followed, and where tables lie then.
+Status Engine::choose_range() {
+  const bool several = options_.devices.size() > 1, spread = !options_.peer_devices.empty();
+  if (!several && !spread) return {};
+  if (host_memory() || api().range_plan == nullptr)
+    return unsupported("option " + std::string(several ? "devices" : "store.peer_devices") +
+                       " names devices, but backend '" + api().name + "' has no memory of its own" +
+                       (device_note().empty() ? "" : ": " + device_note()));
+  if (several && options_.tiers.host_bytes > 0)
+    return unsupported("option devices names several devices, and a host tier (store.host_bytes) serves one");
+  if (!spread) return {};
+  range_.owners = options_.peer_devices;
+  const std::set<int32_t> readers = [this] {
+    const std::vector<int32_t> devices = devices_of(options_);
+    std::set<int32_t> all(devices.begin(), devices.end());
+    all.insert(range_.owners.begin(), range_.owners.end());
+    return all;
+  }();
+  range_.readers.assign(readers.begin(), readers.end());
+  char why[256] = "";
+  dpi_backend_error err{};
+  const dpi_range_desc desc = range_.desc();
+  const int32_t code =
+      api().range_plan(device(), &desc, &range_.kind, &range_.granularity, why, sizeof why, &err);
+  range_.why = why;
+  return backend_status(code, err, "option store.peer_devices");
+}
+
+/// A table that is spread is never so silently, and never silently not.
+void Engine::tell_range(const Bundle& bundle) const {
+  if (range_.owners.empty()) return;
+  const std::string named = bundle.name() + ": store.peer_devices=" + device_text(range_.owners) + ": ";
+  const std::string large = std::to_string(forecast_.range_bytes) + " bytes of tables of " +
+                            std::to_string(range_.least()) + " bytes or more lie ";
+  if (range_.kind == DPI_RANGE_PEERS) {
+    log().write(LogLevel::kInfo, "tables", named + large + "in the memory of these devices together");
+  } else if (range_.kind == DPI_RANGE_HOST) {
+    log().write(LogLevel::kWarn, "tables",
+                named + large + "in host memory, which is slow to read: " + range_.why);
+  } else {
+    log().write(LogLevel::kWarn, "tables", named + "tables lie in the device's own memory: " + range_.why);
+  }
+}
+
+/// What engines of one model call tables that no other model may have.
+std::string Engine::table_token() const {
+  if (devices_of(options_).size() < 2) return {};
+  return "of load " + std::to_string(first_ != nullptr ? first_->number_ : number_);
 }
 
 /// The backend keeps what it needs of the weights: before tables come the plan's own go.
@@ -161,6 +244,7 @@ Status Engine::check_memory(const Bundle& bundle) {
   DeviceSizes sizes{!host_memory(), caps_.alignment, 0, 0};
   sizes.shared = memory_.shared;
   sizes.tier_given = memory_.host_tier_shared > 0;
+  sizes.range = range_;
   std::vector<uint64_t> scratch(static_cast<size_t>(plan_.n_streams), 64);
   const auto packed = [this](const dpi_backend_op* op) -> uint64_t {
     return op != nullptr && api().op_bytes != nullptr ? api().op_bytes(op) : 0;
@@ -173,11 +257,11 @@ Status Engine::check_memory(const Bundle& bundle) {
   for (const uint64_t bytes : scratch) sizes.scratch += bytes;
   sizes.weights += packed(small_batch_) + const_bytes_;
   DPI_RETURN_IF_ERROR(check_limit(bundle, sizes));
-  const uint64_t needs = memory_.tables + memory_.device_flight;  // weights are there
+  const uint64_t needs = memory_.own_tables + memory_.device_flight;  // weights are there
   if (host_memory() || caps_.memory_free == 0 || needs + memory_.weights <= caps_.memory_free) return {};
   const auto mib = [](uint64_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; };
   return {Code::kOutOfMemory, "the model needs " + mib(needs + memory_.weights) + " (tables " +
-                                  mib(memory_.tables) + ", weights " + mib(memory_.weights) +
+                                  mib(memory_.own_tables) + ", weights " + mib(memory_.weights) +
                                   ", one call of max_rows=" + std::to_string(options_.max_rows) + " " +
                                   mib(memory_.device_flight) + "), but only " + mib(caps_.memory_free) +
                                   " of device memory are free; nothing was loaded"};
@@ -186,17 +270,19 @@ Status Engine::check_memory(const Bundle& bundle) {
 /// Before the model's memory is forecast: what others hold already need not fit. May wait for a model that
 /// loads the same tables.
 Status Engine::claim_tables(const Bundle& bundle, LoadWatch* watch) {
-  if (!options_.share) return {};
-  const std::vector<StoreTable> tables = store_tables(bundle, plan_, true);
-  DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, !host_memory()));
+  if (!options_.share && table_token().empty()) return {};
+  const std::vector<StoreTable> tables = store_tables(bundle, plan_, options_.share, nullptr, table_token());
+  DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, !host_memory(), range_.least()));
   // Memory of one device, from one place. Blocks from hooks of a caller are for models with the same hooks.
   const void* const from[] = {&api(), reinterpret_cast<const void*>(device_->hooks.alloc),
                               reinterpret_cast<const void*>(device_->hooks.free), device_->hooks.user};
-  std::string where = std::to_string(caps_.device_index) + ' ';
-  where.append(reinterpret_cast<const char*>(from), sizeof from);
-  DPI_ASSIGN_OR_RETURN(claims_, BlockClaims::claim(&options_.environment->parts(), where, map, tables,
-                                                   [watch] { return watch->advance(0); }));
-  return claim_tier(where, tables, watch);
+  const std::string place(reinterpret_cast<const char*>(from), sizeof from);
+  const std::string where = std::to_string(caps_.device_index) + ' ' + place;
+  const std::string range = "range " + std::to_string(range_.kind) + ' ' + device_text(range_.owners) + ' ' +
+                            device_text(range_.readers) + ' ' + place;
+  DPI_ASSIGN_OR_RETURN(claims_, BlockClaims::claim(&options_.environment->parts(), {where, range}, map,
+                                                   tables, [watch] { return watch->advance(0); }));
+  return options_.share ? claim_tier(where, tables, watch) : Status();
 }
 
 /// After the tables: a load that has its tier waits for nothing, so loads cannot wait for each other in a
@@ -227,7 +313,7 @@ std::function<void(const std::string& text)> Engine::table_warnings(const Bundle
 
 Status Engine::make_store(const Bundle& bundle) {
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<HotKeyFile> hot, open_hot_keys(bundle, options_));
-  TableSharing sharing{device_, std::move(claims_), table_warnings(bundle)};
+  TableSharing sharing{device_, std::move(claims_), table_warnings(bundle), range_};
   store_ = make_resident_store(&api(), device(), options_.memory_limit, std::move(sharing));
   const auto elsewhere = [&bundle](const PlanTable& t) {
     return t.tiered || (t.source >= 0 && bundle.manifest().tables[static_cast<size_t>(t.source)].external);
@@ -242,9 +328,11 @@ Status Engine::make_store(const Bundle& bundle) {
 }
 
 Status Engine::load_tables(Bundle& bundle, LoadWatch* watch) {
-  DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(store_tables(bundle, plan_, options_.share, base_)));
-  DPI_RETURN_IF_ERROR(load_plan_tables(bundle, plan_, *store_, watch, &keys_));
-  if (keys_ != nullptr) set_key_places(*keys_, &schema_);
+  DPI_ASSIGN_OR_RETURN(forecast_,
+                       store_->plan(store_tables(bundle, plan_, options_.share, base_, table_token())));
+  const KeyPlaces* const there = first_ != nullptr ? first_->keys() : nullptr;
+  DPI_RETURN_IF_ERROR(load_plan_tables(bundle, plan_, *store_, watch, &keys_, there));
+  if (keys() != nullptr) set_key_places(*keys(), &schema_);
   return {};
 }
 

@@ -1,5 +1,6 @@
-// What all contexts of a model share, immutable after load: the plan, the backend's device with the prepared
-// ops, the tables, the schema. Destroyed after the last context.
+// What all contexts of a model on one device share, immutable after load: the plan, the backend's device with
+// the prepared ops, the tables, the schema. Destroyed after the last context. A model on several devices has
+// an engine for each; the first reads the bundle, the others take the tables from it.
 #pragma once
 
 #include <atomic>
@@ -33,6 +34,10 @@ class Engine {
   static Result<std::unique_ptr<Engine>> create(Bundle& bundle, const ModelOptions& options,
                                                 std::unique_ptr<TableStore> store = nullptr,
                                                 LoadWatch* watch = nullptr);
+  /// For the next device of a model, devices_of(options)[number]. `first` is the engine of its first device
+  /// and outlives this one.
+  static Result<std::unique_ptr<Engine>> create_next(Bundle& bundle, const ModelOptions& options,
+                                                     const Engine& first, size_t number);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -48,7 +53,9 @@ class Engine {
     return device_->backend.note;
   }  // why auto fell back, "" otherwise
   TableStore& store() const { return *store_; }
-  const KeyPlaces* keys() const { return keys_.get(); }
+  const KeyPlaces* keys() const { return first_ != nullptr ? first_->keys() : keys_.get(); }
+  /// Where tables lie that option store.peer_devices spreads.
+  const TableRange& range() const { return range_; }
   /// For a load that may take tables over. They stay as long as the list does.
   std::vector<LoadBase::Table> held_tables() const;
   const StoreForecast& forecast() const { return forecast_; }
@@ -103,6 +110,10 @@ class Engine {
   };
 
   Engine() = default;
+  Status load(Bundle& bundle, std::unique_ptr<TableStore> store, LoadWatch* watch);
+  Status choose_range();
+  void tell_range(const Bundle& bundle) const;
+  std::string table_token() const;
   Status check_limit(const Bundle& bundle, const DeviceSizes& device);
   Status check_memory(const Bundle& bundle);
   void drop_params();
@@ -119,7 +130,10 @@ class Engine {
   void cut_ops();
   Status prepare_small_batch();
 
-  ModelOptions options_;  // with an environment
+  ModelOptions options_;           // with an environment; device_index is this engine's
+  const Engine* first_ = nullptr;  // of the model's engines; null = this is it
+  uint64_t number_ = 0;            // no other load of the process has it
+  TableRange range_;
   mutable std::atomic<int64_t> share_rows_[2] = {kNoRows, kNoRows}, crew_rows_[2] = {kNoRows, kNoRows};
   std::vector<OpCut> op_cuts_;
   Plan plan_;

@@ -80,11 +80,60 @@ uint64_t warm_up_bytes(const Plan& plan, int64_t rows) {
   return static_cast<uint64_t>(rows) * row;
 }
 
+TableRange range_of(const ModelOptions& options, const DeviceSizes& device) {
+  if (!device.range.owners.empty() || !device.on_device || options.peer_devices.empty()) return device.range;
+  TableRange r;
+  r.owners = options.peer_devices;
+  const std::vector<int32_t> devices = devices_of(options);
+  const bool one = r.owners.size() == 1 && devices == r.owners;
+  r.kind = one ? DPI_RANGE_NONE : DPI_RANGE_PEERS;
+  return r;
+}
+
+/// Of `index`; contexts: of them that are made there.
+DeviceShare device_share(const ArenaMap& map, const TableRange& range, int32_t index, bool runs,
+                         uint64_t contexts, const MemoryForecast& f) {
+  DeviceShare s;
+  s.index = index;
+  for (const ArenaMap::Block& b : map.blocks) {
+    if (b.in_range) s.range += range.bytes_on(index, b.bytes);
+    if (!b.in_range && runs) s.tables += b.bytes;
+  }
+  s.weights = runs ? f.weights : 0;
+  s.contexts = f.device_flight * static_cast<uint64_t>(f.flights) * contexts;
+  return s;
+}
+
+void count_devices(const ArenaMap& map, const TableRange& range, const ModelOptions& options,
+                   const DeviceSizes& device, MemoryForecast* f) {
+  f->own_tables = f->tables;
+  if (!device.on_device) return;
+  const std::vector<int32_t> runs = devices_of(options);
+  std::vector<int32_t> all = runs;
+  for (const int32_t owner : range.used() ? range.owners : std::vector<int32_t>())
+    if (std::find(all.begin(), all.end(), owner) == all.end()) all.push_back(owner);
+  const auto n = static_cast<int32_t>(runs.size());
+  f->others = static_cast<uint64_t>(n - 1) * (map.bytes - f->range + f->weights + f->model);
+  const bool given = f->shared >= f->range;  // by models that are loaded, or by this model's first device
+  for (const ArenaMap::Block& b : map.blocks) {
+    if (!b.in_range || given) continue;
+    f->own_tables -= std::min(f->own_tables, b.bytes);
+    f->own_tables += range.bytes_on(options.device_index, b.bytes);
+  }
+  if (all.size() < 2 && range.owners.empty()) return;
+  for (int32_t i = 0; i < static_cast<int32_t>(all.size()); ++i) {
+    const int32_t contexts = i < n ? (f->contexts - i + n - 1) / n : 0;
+    f->devices.push_back(
+        device_share(map, range, all[static_cast<size_t>(i)], i < n, static_cast<uint64_t>(contexts), *f));
+  }
+}
+
 }  // namespace
 
 int32_t context_count(const ModelOptions& options) {
   if (options.max_contexts > 0) return options.max_contexts;
-  return static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, 1024u));
+  const auto devices = static_cast<uint32_t>(devices_of(options).size());
+  return static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), devices, 1024u));
 }
 
 int64_t least_weight_bytes(const ModelOptions& options) {
@@ -96,7 +145,10 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
                                        const DeviceSizes& device) {
   MemoryForecast f;
   uint64_t choosing = 0;
-  std::vector<StoreTable> tables = store_tables(bundle, plan, options.share);
+  const TableRange range = range_of(options, device);
+  const bool several = device.on_device && options.devices.size() > 1;  // then each table has a name
+  std::vector<StoreTable> tables =
+      store_tables(bundle, plan, options.share, nullptr, several ? "of this load" : "");
   if (options.tiers.host_bytes > 0) {
     DPI_ASSIGN_OR_RETURN(f.host_tier, tier_bytes(tables, options.tiers));
     if (has_hot_keys(bundle, options)) {
@@ -105,11 +157,14 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
     if (device.tier_given) f.host_tier_shared = std::exchange(f.host_tier, 0);
     for (StoreTable& t : tables) t.rows = t.tiered ? 0 : t.rows;
   }
-  DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, device.on_device));
+  DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, device.on_device, range.least()));
   const FileSizes file(bundle);
   f.shared = std::min(device.shared, map.bytes);
   f.tables = map.bytes - f.shared;
-  for (const ArenaMap::Block& b : map.blocks) f.may_share += b.may_share ? b.bytes : 0;
+  for (const ArenaMap::Block& b : map.blocks) {
+    f.may_share += b.may_share && options.share ? b.bytes : 0;
+    f.range += b.in_range ? b.bytes : 0;
+  }
   f.weights = device.weights != 0
                   ? device.weights
                   : param_bytes(plan) / sizeof(float) * static_cast<uint64_t>(device.weight_bytes);
@@ -123,6 +178,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   f.contexts = context_count(options);
   f.warm_up =
       warm_up_bytes(plan, device.on_device ? options.max_rows * f.flights : most_warm_rows(plan, options));
+  count_devices(map, range, options, device, &f);
   // stage by stage, with what is there already
   const uint64_t planned = kPlannedPerByte * file.metadata + kFixed;
   const uint64_t params = param_bytes(plan);
@@ -133,7 +189,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   const uint64_t keyed = f.weights + f.keys + f.model + keys.block;
   const uint64_t indexed = f.kept() + 2 * block_of(file.largest);
   const uint64_t golden = options.verify_golden ? f.kept() + f.one_context() + 3 * file.golden : 0;
-  f.loading = std::max({graph, ops, keyed, moving, indexed, golden});
+  f.loading = std::max({graph, ops, keyed, moving, indexed, golden}) + f.others;
   return f;
 }
 
@@ -145,11 +201,13 @@ std::string MemoryForecast::text() const {
       {"tables", tables},           {"the host tier", host_tier},
       {"weights", weights},         {"keys", keys},
       {"vocabularies", encoders},   {"its description", model},
-      {"contexts", all_contexts()}, {"loading", rest}};
+      {"contexts", all_contexts()}, {"loading", rest},
+      {"its other devices", others}};
   const auto* largest = std::max_element(std::begin(parts), std::end(parts),
                                          [](const auto& a, const auto& b) { return a.second < b.second; });
   std::string out = std::to_string(most()) + " bytes (";
   for (const auto& part : parts) {
+    if (part.second == 0 && part.first == std::string("its other devices")) continue;
     if (&part != parts) out += ", ";
     out += std::string(part.first) + " " + std::to_string(part.second);
     if (part.first == std::string("contexts"))

@@ -14,6 +14,7 @@
 #include "bundle/bundle.hpp"
 #include "plan/plan.hpp"
 #include "runtime/model/options.hpp"
+#include "store/table_range.hpp"
 
 namespace dpi {
 
@@ -26,6 +27,16 @@ struct DeviceSizes {
   int64_t weight_bytes = 4;  // of a weight that is not packed yet: the least that the device keeps of it
   uint64_t shared = 0;       // of the tables: what models that are loaded hold already
   bool tier_given = false;   // they hold the host tier already
+  TableRange range = {};     // of large tables; not chosen: as the option says, on devices that can do it
+};
+
+/// What a model takes of one of several devices that it runs on or has memory of.
+struct DeviceShare {
+  int32_t index = 0;
+  uint64_t tables = 0;  // that every device has
+  uint64_t range = 0;   // of tables that lie on several devices, what is here
+  uint64_t weights = 0;
+  uint64_t contexts = 0;  // with all of its contexts in use
 };
 
 struct MemoryForecast {
@@ -39,13 +50,17 @@ struct MemoryForecast {
   uint64_t encoders = 0;          // vocabularies with their indexes
   uint64_t model = 0;             // what describes the model
   uint64_t flight = 0;  // one flight of a context: values, packed input, scores, scratch, bound operands
-  uint64_t device_flight = 0;  // what of it lies in the device's memory
-  int32_t flights = 1;         // of one context, at most
-  int32_t contexts = 1;        // at most
-  uint64_t warm_up = 0;        // what dpi_model_warm_up takes beside the contexts, while it runs
-  uint64_t loading = 0;        // the most at any moment of the load
+  uint64_t device_flight = 0;        // what of it lies in the device's memory
+  int32_t flights = 1;               // of one context, at most
+  int32_t contexts = 1;              // at most
+  uint64_t warm_up = 0;              // what dpi_model_warm_up takes beside the contexts, while it runs
+  uint64_t loading = 0;              // the most at any moment of the load
+  uint64_t range = 0;                // of tables and shared: in ranges over several devices
+  uint64_t own_tables = 0;           // of tables: what the device takes that this is about
+  uint64_t others = 0;               // what the model's other devices keep: tables, weights, description
+  std::vector<DeviceShare> devices;  // where there are several, else none
 
-  uint64_t kept() const { return tables + host_tier + weights + keys + encoders + model; }
+  uint64_t kept() const { return tables + host_tier + weights + keys + encoders + model + others; }
   uint64_t one_context() const { return flight * static_cast<uint64_t>(flights); }
   uint64_t all_contexts() const { return one_context() * static_cast<uint64_t>(contexts); }
   /// The least a call needs.
@@ -63,7 +78,8 @@ int64_t least_weight_bytes(const ModelOptions& options);
 Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, const ModelOptions& options,
                                        const DeviceSizes& device);
 
-/// The contexts a model has: the option, or as many as the machine has hardware threads.
+/// The contexts a model has: the option, or as many as the machine has hardware threads, one per device at
+/// least. Its devices have them in turn.
 int32_t context_count(const ModelOptions& options);
 
 }  // namespace dpi

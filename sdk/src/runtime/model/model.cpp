@@ -32,7 +32,9 @@ Result<std::unique_ptr<Model>> load_bundle(const std::string& name, const ModelO
     DPI_RETURN_IF_ERROR(bundle->verify_rest([&](uint64_t bytes) { return watch.advance(bytes); }));
   if (options.verify_golden) DPI_RETURN_IF_ERROR(verify(model.get(), bundle.get()));
   const Engine& e = model->engine();
-  DPI_RETURN_IF_ERROR(watch.finish(std::string(e.api().name) + " (" + e.caps().device_name + ")"));
+  const size_t n = model->engines().size();
+  DPI_RETURN_IF_ERROR(watch.finish((n > 1 ? std::to_string(n) + " devices of " : "") + e.api().name + " (" +
+                                   e.caps().device_name + ")"));
   model->report_events();
   return model;
 }
@@ -55,6 +57,12 @@ Batch golden_batch(const GoldenRows& g) {
   b.shared.weights = data(g.shared_weights);
   b.shared.nnz = static_cast<int64_t>(g.shared_ids.size());
   return b;
+}
+
+/// " on device 2" where a model has several.
+std::string on_device(const Engine& e) {
+  return devices_of(e.options()).size() < 2 ? std::string()
+                                            : " on device " + std::to_string(e.caps().device_index);
 }
 
 /// First element of `got` outside the tolerance, as text; empty when all agree. NaN agrees with NaN only.
@@ -120,6 +128,24 @@ Result<std::unique_ptr<Model>> Model::load_memory(std::span<const std::byte> byt
   });
 }
 
+Status Model::make_engines(Bundle& bundle, const ModelOptions& options, std::unique_ptr<TableStore> store,
+                           LoadWatch* watch) {
+  const size_t n = devices_of(options).size();
+  if (static_cast<size_t>(context_count(options)) < n)
+    return invalid_argument("option devices names " + std::to_string(n) + " devices, and max_contexts=" +
+                            std::to_string(options.max_contexts) + " has no context for each");
+  engines_.reserve(n);
+  DPI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> first,
+                       Engine::create(bundle, options, std::move(store), watch));
+  engines_.push_back(std::move(first));
+  while (engines_.size() < n) {
+    DPI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> next,
+                         Engine::create_next(bundle, options, engine(), engines_.size()));
+    engines_.push_back(std::move(next));
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions& options,
                                              std::unique_ptr<TableStore> store, LoadWatch* watch) {
   std::unique_ptr<Model> m(new Model());
@@ -127,7 +153,7 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
   m->manifest_ = bundle.manifest();
   m->source_ = bundle.name();
   m->content_digest_ = bundle.content_digest();
-  DPI_ASSIGN_OR_RETURN(m->engine_, Engine::create(bundle, options, std::move(store), watch));
+  DPI_RETURN_IF_ERROR(m->make_engines(bundle, options, std::move(store), watch));
   VocabularySet vocabularies(bundle);
   for (const FeatureSpec& f : m->manifest_.features) {
     m->encoders_.push_back(nullptr);
@@ -137,9 +163,20 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
     m->encoders_.back() = std::make_unique<FeatureEncoder>(std::move(encoder).value());
   }
   m->gone_ = CounterSums(m->manifest_.features.size());
-  m->pool_ =
-      std::make_unique<ContextPool>(*m->engine_, context_count(options), options.max_rows, options.max_nnz);
+  std::vector<const Engine*> engines;
+  for (const auto& e : m->engines_) engines.push_back(e.get());
+  m->pool_ = std::make_unique<ContextPool>(std::move(engines), context_count(options), options.max_rows,
+                                           options.max_nnz);
   return m;
+}
+
+Model::TableBytes Model::table_bytes() const {
+  const Engine& first = engine();
+  TableBytes b;
+  b.host = first.forecast().host_bytes;
+  for (const auto& e : engines_) b.device += e->forecast().device_bytes;
+  (first.range().kind == DPI_RANGE_HOST ? b.host : b.device) += first.forecast().range_bytes;
+  return b;
 }
 
 bool Model::forked() const { return fork_generation() != fork_generation_; }
@@ -163,7 +200,7 @@ Result<ContextPool::Lease> Model::claim_from(ContextPool& pool, const RunControl
 /// Input is finite once it is resolved, so such a score comes from an overflow or from the model's own
 /// numbers.
 Status Model::check_scores(CallCounters& counters, int64_t rows, const float* out) const {
-  const int64_t heads = engine_->heads();
+  const int64_t heads = engine().heads();
   if (all_finite(out, rows * heads)) return {};
   int64_t n = 0, first = -1;
   for (int64_t r = rows - 1; r >= 0; --r) {
@@ -172,7 +209,7 @@ Status Model::check_scores(CallCounters& counters, int64_t rows, const float* ou
     first = r;
   }
   counters.add_nonfinite_rows(n);
-  if (!engine_->options().refuse_nonfinite) return {};
+  if (!engine().options().refuse_nonfinite) return {};
   size_t head = 0;
   while (std::isfinite(out[static_cast<size_t>(first * heads) + head])) ++head;
   return invalid_argument("the score of head '" + manifest_.heads[head].name + "' in row " +
@@ -184,7 +221,7 @@ Status Model::check_scores(CallCounters& counters, int64_t rows, const float* ou
 }
 
 Status Model::run(ContextPool::Lease& lease, const Batch& batch, float* out, const RunControl& control) {
-  DPI_RETURN_IF_ERROR(check_batch(engine_->schema(), batch));
+  DPI_RETURN_IF_ERROR(check_batch(engine().schema(), batch));
   Status status = lease->run(batch, out, control);
   if (status.ok()) status = check_scores(lease.counters(), batch.item.rows, out);
   lease.counters().add_call(batch.item.rows, lease->counters());
@@ -200,7 +237,8 @@ Status Model::predict(const Batch& batch, float* out, const RunControl& control)
 
 Result<std::unique_ptr<ContextPool>> Model::make_own_context(int64_t max_rows, int64_t max_nnz) {
   DPI_RETURN_IF_ERROR(check_process());
-  auto own = std::make_unique<ContextPool>(*engine_, 1, max_rows, max_nnz);
+  auto own = std::make_unique<ContextPool>(*engines_[next_own_.fetch_add(1) % engines_.size()], 1, max_rows,
+                                           max_nnz);
   DPI_RETURN_IF_ERROR(own->acquire({}).status());  // makes the context now: no predict is to pay for it
   const std::lock_guard<std::mutex> lock(own_mutex_);
   own_.push_back(own.get());
@@ -248,11 +286,13 @@ void Model::report_events() const noexcept {
 }
 
 void Model::tell_events() const {
-  LogSink& log = engine_->log();
-  if (const std::string note = engine_->take_graphs_note(); !note.empty())
-    log.write(LogLevel::kWarn, "graphs",
-              source_ + ": calls go on op by op, because a capture failed: " + note +
-                  "; option debug.graphs=off spares the attempt");
+  LogSink& log = engine().log();
+  for (const auto& e : engines_) {
+    if (const std::string note = e->take_graphs_note(); !note.empty())
+      log.write(LogLevel::kWarn, "graphs",
+                source_ + ": calls go on op by op, because a capture failed: " + note +
+                    "; option debug.graphs=off spares the attempt");
+  }
   const WaitSums waits = pool_->take_slow_waits();
   if (waits.count == 0) return;
   log.write(LogLevel::kWarn, "contexts",
@@ -266,7 +306,7 @@ void Model::close() {
   pool_->close();
   report_events();
   std::vector<std::unique_ptr<FeatureEncoder>>().swap(encoders_);
-  engine_.reset();
+  while (!engines_.empty()) engines_.pop_back();
   manifest_ = Manifest();
   std::string().swap(source_);
   std::vector<ContextPool*>().swap(own_);  // empty: contexts and raw rows keep their model alive
@@ -279,16 +319,21 @@ Status Model::check_golden(const GoldenRows& golden, double tolerance) {
   RunControl control;
   control.logits = logit.data();
   const Batch batch = golden_batch(golden);
-  DPI_RETURN_IF_ERROR(check_batch(engine_->schema(), batch));
-  DPI_ASSIGN_OR_RETURN(ContextPool::Lease lease, claim(control));
-  DPI_RETURN_IF_ERROR(lease->run(batch, value.data(), control));  // no call that anybody made: not counted
-  std::string fault =
-      golden_mismatch(golden.value, value, golden.value_tolerance, tolerance, manifest_.heads, "scored");
-  if (fault.empty() && !golden.logit.empty()) {
-    fault = golden_mismatch(golden.logit, logit, golden.logit_tolerance, tolerance, manifest_.heads, "logit");
+  DPI_RETURN_IF_ERROR(check_batch(engine().schema(), batch));
+  std::vector<ContextPool::Lease> held;  // a context that is held makes the next one another device's
+  while (held.size() < engines_.size()) {
+    DPI_ASSIGN_OR_RETURN(ContextPool::Lease lease, claim(control));
+    DPI_RETURN_IF_ERROR(lease->run(batch, value.data(), control));  // no call that anybody made: not counted
+    std::string fault =
+        golden_mismatch(golden.value, value, golden.value_tolerance, tolerance, manifest_.heads, "scored");
+    if (fault.empty() && !golden.logit.empty()) {
+      fault =
+          golden_mismatch(golden.logit, logit, golden.logit_tolerance, tolerance, manifest_.heads, "logit");
+    }
+    if (!fault.empty()) return bad_model(fault + on_device(lease.engine()));
+    held.push_back(std::move(lease));
   }
-  if (fault.empty()) return {};
-  return bad_model(fault);
+  return {};
 }
 
 }  // namespace dpi

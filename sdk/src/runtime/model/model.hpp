@@ -2,6 +2,7 @@
 // any thread may predict, and a predict writes nothing that another one reads or writes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -48,7 +49,8 @@ class Model {
   /// Counts a request that was refused before it had a context, and gives `why` back.
   Status refuse(Status why);
 
-  /// A context for one caller, lent without a hop through the model's pool. Counted with the model's own.
+  /// A context for one caller, lent without a hop through the model's pool. Counted with the model's own. It
+  /// is on one device; of several they take turns.
   Result<std::unique_ptr<ContextPool>> make_own_context(int64_t max_rows, int64_t max_nnz);
   /// Waits for a call that runs on it; then it may be destroyed.
   void close_own_context(ContextPool& own);
@@ -74,7 +76,15 @@ class Model {
   /// Floats of a row; fails where read_rows would whatever the keys.
   Result<int32_t> row_dim(const std::string& table) const;
 
-  const Engine& engine() const { return *engine_; }
+  /// Of the model's first device; engines() of all.
+  const Engine& engine() const { return *engines_.front(); }
+  const std::vector<std::unique_ptr<Engine>>& engines() const { return engines_; }
+  /// Of rows, on all devices together and in host memory.
+  struct TableBytes {
+    uint64_t host = 0;
+    uint64_t device = 0;
+  };
+  TableBytes table_bytes() const;
   const Manifest& manifest() const { return manifest_; }
   const FeatureEncoder* encoder(int32_t feature) const {
     return encoders_[static_cast<size_t>(feature)].get();
@@ -98,6 +108,8 @@ class Model {
 
  private:
   Model() = default;
+  Status make_engines(Bundle& bundle, const ModelOptions& options, std::unique_ptr<TableStore> store,
+                      LoadWatch* watch);
   CounterSums counts() const;
   void tell_events() const;
 
@@ -116,7 +128,8 @@ class Model {
   uint64_t content_digest_ = 0;
   uint64_t fork_generation_ = 0;
   uint64_t version_ = 1;
-  std::unique_ptr<Engine> engine_;
+  std::vector<std::unique_ptr<Engine>> engines_;  // one per device; the first outlives the others
+  std::atomic<uint32_t> next_own_{0};             // the device of the next context of a caller's own
   std::unique_ptr<ContextPool> pool_;
   std::mutex warm_up_mutex_;
   std::vector<std::unique_ptr<FeatureEncoder>> encoders_;

@@ -10,6 +10,7 @@
 #include "base/printable.hpp"
 #include "base/text.hpp"
 #include "bundle/signature.hpp"
+#include "runtime/model/device_list.hpp"
 
 namespace dpi {
 
@@ -204,18 +205,71 @@ bool set_fold(ModelOptions& o, std::string_view s) {
 
 std::string fold_text(const ModelOptions& o) { return !o.fold ? "off" : o.fold_as_tiered ? "tiered" : "on"; }
 
-bool set_device(ModelOptions& o, std::string_view s) {
-  if (!backend::is_plugin_name(s)) return false;
-  o.device = std::string(s);
-  return true;
+/// A kind that a list of devices says, where option device says none.
+Status set_kind(ModelOptions* o, const std::string& kind) {
+  if (kind.empty() || kind == o->device) return {};
+  if (o->device != "auto")
+    return invalid_argument("devices of two kinds: option device is '" + o->device + "', and '" + kind +
+                            "' is named");
+  o->device = kind;
+  return {};
 }
 
-const std::vector<OptionDef>& definitions() {
+/// device, devices and store.peer_devices, whose errors name the device.
+Status set_device_option(ModelOptions* o, std::string_view key, std::string_view value) {
+  if (key == "device") {
+    DeviceName d;
+    DPI_RETURN_IF_ERROR(parse_device(value, &d));
+    if (d.kind.empty())
+      return invalid_argument("a number without its kind, as cuda:" + std::to_string(d.index));
+    o->device = d.kind;
+    if (d.index >= 0) o->device_index = d.index;
+    return {};
+  }
+  const bool peers = key == "store.peer_devices";
+  DeviceList list;
+  if (!value.empty()) DPI_RETURN_IF_ERROR(parse_devices(value, peers, &list));
+  DPI_RETURN_IF_ERROR(set_kind(o, list.kind));
+  (peers ? o->peer_devices : o->devices) = std::move(list.indexes);
+  return {};
+}
+
+/// So that the list of keys has them; set_device_option sets them.
+OptionDef device_option(const char* key, std::string (*get)(const ModelOptions&)) {
+  return {key, "", [](ModelOptions&, std::string_view) { return false; }, get};
+}
+
+std::vector<OptionDef> store_definitions() {
   using M = ModelOptions;
-  static const std::vector<OptionDef> kDefs = {
-      {"device", "auto, ref, cpu, cuda or a plugin's name ([a-z0-9_], at most 32)", set_device,
-       [](const M& o) { return o.device; }},
+  return {
+      tier_number<uint64_t>("store.host_bytes", "bytes, 0 = no tiers", &TierOptions::host_bytes, 0,
+                            UINT64_MAX),
+      number<uint64_t>("store.resident_bytes", "bytes", &M::resident_bytes, 0, UINT64_MAX),
+      tier_number<int32_t>("store.fetch_threads", "1 .. 64", &TierOptions::fetch_threads, 1, 64),
+      tier_number<int32_t>("store.fetch_queue", "1 .. 65536", &TierOptions::fetch_jobs, 1, 65536),
+      tier_number<uint64_t>("store.fetch_bytes", "bytes, 65536 or more", &TierOptions::fetch_bytes, 65536,
+                            UINT64_MAX),
+      choice<bool>("store.share", "on or off", &M::share, {{"off", 0}, {"on", 1}}),
+      device_option("store.peer_devices", [](const M& o) { return device_text(o.peer_devices); }),
+      tier_text("store.rocksdb_path", "an absolute folder", &TierOptions::rocksdb_path),
+      word("store.rocksdb_reads", "pread, mmap or direct", &M::rocksdb_reads, {"pread", "mmap", "direct"}),
+      tier_text("store.redis_address", "host:port, or several parted by commas", &TierOptions::redis_address),
+      tier_text("store.hot_keys", "the path of a hot-key list, or off", &TierOptions::hot_keys),
+      {"store.redis_password", "the server's password",
+       [](M& o, std::string_view s) {
+         o.tiers.redis_password = std::string(s);
+         return true;
+       },
+       [](const M& o) { return std::string(o.tiers.redis_password.empty() ? "" : "(set)"); }},
+  };
+}
+
+std::vector<OptionDef> all_definitions() {
+  using M = ModelOptions;
+  std::vector<OptionDef> all = {
+      device_option("device", [](const M& o) { return o.device; }),
       number<int32_t>("device_index", "0 .. 1023", &M::device_index, 0, 1023),
+      device_option("devices", [](const M& o) { return device_text(o.devices); }),
       choice<Precision>("precision", "fp32, tf32, fp16, bf16 or int8", &M::precision,
                         {{"fp32", 0}, {"tf32", 1}, {"fp16", 2}, {"bf16", 3}, {"int8", 4}}),
       number<int32_t>("threads", "1 .. 256", &M::threads, 1, 256),
@@ -248,25 +302,13 @@ const std::vector<OptionDef>& definitions() {
       word("debug.lookup", "auto, output_first or input_first", &M::lookup,
            {"auto", "output_first", "input_first"}),
       text("tuning", "default, off or the path of a tuning table", &M::tuning),
-      tier_number<uint64_t>("store.host_bytes", "bytes, 0 = no tiers", &TierOptions::host_bytes, 0,
-                            UINT64_MAX),
-      number<uint64_t>("store.resident_bytes", "bytes", &M::resident_bytes, 0, UINT64_MAX),
-      tier_number<int32_t>("store.fetch_threads", "1 .. 64", &TierOptions::fetch_threads, 1, 64),
-      tier_number<int32_t>("store.fetch_queue", "1 .. 65536", &TierOptions::fetch_jobs, 1, 65536),
-      tier_number<uint64_t>("store.fetch_bytes", "bytes, 65536 or more", &TierOptions::fetch_bytes, 65536,
-                            UINT64_MAX),
-      choice<bool>("store.share", "on or off", &M::share, {{"off", 0}, {"on", 1}}),
-      tier_text("store.rocksdb_path", "an absolute folder", &TierOptions::rocksdb_path),
-      word("store.rocksdb_reads", "pread, mmap or direct", &M::rocksdb_reads, {"pread", "mmap", "direct"}),
-      tier_text("store.redis_address", "host:port, or several parted by commas", &TierOptions::redis_address),
-      tier_text("store.hot_keys", "the path of a hot-key list, or off", &TierOptions::hot_keys),
-      {"store.redis_password", "the server's password",
-       [](M& o, std::string_view s) {
-         o.tiers.redis_password = std::string(s);
-         return true;
-       },
-       [](const M& o) { return std::string(o.tiers.redis_password.empty() ? "" : "(set)"); }},
   };
+  for (OptionDef& d : store_definitions()) all.push_back(std::move(d));
+  return all;
+}
+
+const std::vector<OptionDef>& definitions() {
+  static const std::vector<OptionDef> kDefs = all_definitions();
   return kDefs;
 }
 
@@ -311,9 +353,21 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
   if (d == all.end())
     return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + keys_like(key)};
   if (key == "require_signature" && !is_key_list(value)) return bad_value(*d, value);
+  if (key == "device" || key == "devices" || key == "store.peer_devices") {
+    Status set = set_device_option(options, key, value);
+    if (set.ok()) return set;
+    return invalid_argument(
+        "option '" + std::string(key) + "' is " + in_quotes(value) + ": " + set.message() + "; expected " +
+        (key == "device" ? "auto, ref, cpu, cuda, cuda:N or a plugin's name ([a-z0-9_], at most 32)"
+                         : "numbers of devices with commas, as 0,1 or cuda:0,cuda:1"));
+  }
   const bool is_folder = key == "backend_dir" || key == "store.rocksdb_path";
   if (is_folder && !value.starts_with('/')) return bad_value(*d, value);
   return d->set(*options, value) ? Status() : bad_value(*d, value);
+}
+
+std::vector<int32_t> devices_of(const ModelOptions& options) {
+  return options.devices.empty() ? std::vector<int32_t>{options.device_index} : options.devices;
 }
 
 PlanOptions plan_options(const ModelOptions& options) {

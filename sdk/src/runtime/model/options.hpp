@@ -46,6 +46,8 @@ struct ModelOptions {
   LoadControl load;
   std::string device = "auto";  // cpu, cuda, auto, ref, or the name of another plugin
   int32_t device_index = 0;
+  std::vector<int32_t> devices;       // that share the calls, instead of device_index; empty = one device
+  std::vector<int32_t> peer_devices;  // over whose memory large tables are spread; empty = none is
   Precision precision = Precision::kFp32;
   int32_t threads = 1;
   int32_t spin_us = 0;  // of the environment's pool, which takes the longest
@@ -87,6 +89,9 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
 inline const std::shared_ptr<Environment>& environment_of(const ModelOptions& options) {
   return options.environment != nullptr ? options.environment : Environment::process();
 }
+
+/// The devices that the model runs on, in the order of the option; one where it names none.
+std::vector<int32_t> devices_of(const ModelOptions& options);
 
 /// The options of the plan's passes among them.
 PlanOptions plan_options(const ModelOptions& options);

@@ -85,8 +85,8 @@ class PadRows {
 
 class Loader {
  public:
-  Loader(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch)
-      : bundle_(bundle), plan_(plan), store_(store), watch_(watch) {
+  Loader(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch, const KeyPlaces* keys)
+      : bundle_(bundle), plan_(plan), store_(store), watch_(watch), keys_(keys) {
     for (size_t t = 0; t < plan.tables.size(); ++t) {
       if (plan.tables[t].source >= 0 || plan.tables[t].tiered) continue;  // the store derives a tiered one
       if (store.has_rows(static_cast<int32_t>(t))) continue;
@@ -99,8 +99,12 @@ class Loader {
       const PlanTable& t = plan_.tables[d.table];
       if (d.source < 0) d.sums.assign(static_cast<size_t>(t.rows) * static_cast<size_t>(t.dim), 0.0);
     }
-    DPI_RETURN_IF_ERROR(watch_->enter(LoadStage::kTables, bytes_to_read() + key_bytes(bundle_, plan_).read));
-    DPI_ASSIGN_OR_RETURN(keys_, load_keys(bundle_, plan_, watch_));
+    const uint64_t keys = keys_ == nullptr ? key_bytes(bundle_, plan_).read : 0;
+    DPI_RETURN_IF_ERROR(watch_->enter(LoadStage::kTables, bytes_to_read() + keys));
+    if (keys_ == nullptr) {
+      DPI_ASSIGN_OR_RETURN(made_keys_, load_keys(bundle_, plan_, watch_));
+      keys_ = made_keys_.get();
+    }
     for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
       if (!is_used(static_cast<int32_t>(s))) continue;
       DPI_RETURN_IF_ERROR(stream_table(static_cast<int32_t>(s)));
@@ -113,7 +117,7 @@ class Loader {
     }
     return store_.seal();
   }
-  std::unique_ptr<KeyPlaces> take_keys() { return std::move(keys_); }
+  std::unique_ptr<KeyPlaces> take_keys() { return std::move(made_keys_); }
 
  private:
   /// Has rows here that something reads, and does not have already.
@@ -285,7 +289,8 @@ class Loader {
   const Plan& plan_;
   TableStore& store_;
   LoadWatch* watch_;
-  std::unique_ptr<KeyPlaces> keys_;
+  const KeyPlaces* keys_;  // of another engine of the model, or made here
+  std::unique_ptr<KeyPlaces> made_keys_;
   std::vector<Derived> derived_;
   std::vector<float> rows_;
   std::vector<float> rounded_;
@@ -386,8 +391,8 @@ void narrow_tables(kernels::DType type, Plan* plan) {
   for (const int32_t t : narrow) plan->tables[static_cast<size_t>(t)].dtype = type;
 }
 
-std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, bool share,
-                                     const LoadBase* base) {
+std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, bool share, const LoadBase* base,
+                                     const std::string& token) {
   const bool alike = base != nullptr && same_tables(plan, *base);
   std::vector<StoreTable> tables;
   for (const PlanTable& t : plan.tables) {
@@ -399,15 +404,17 @@ std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, boo
       tables.back().columns = t.columns;
     }
     if (share) tables.back().content = content_of(bundle, t);
-    if (share && alike && has_same_rows(t, base->same))
+    std::string& content = tables.back().content;
+    if (content.empty() && !token.empty()) content = token + ' ' + std::to_string(tables.size());
+    if (!content.empty() && alike && has_same_rows(t, base->same))
       tables.back().same = base->tables[tables.size() - 1].rows;
   }
   return tables;
 }
 
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch,
-                        std::unique_ptr<KeyPlaces>* keys) {
-  Loader loader(bundle, plan, store, watch);
+                        std::unique_ptr<KeyPlaces>* keys, const KeyPlaces* there) {
+  Loader loader(bundle, plan, store, watch, there);
   DPI_RETURN_IF_ERROR(loader.run());
   *keys = loader.take_keys();
   return {};

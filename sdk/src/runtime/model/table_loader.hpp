@@ -20,14 +20,17 @@ void narrow_tables(kernels::DType type, Plan* plan);
 
 /// The plan's tables as a store is told of them, in the plan's order. share: with what each is made of, by
 /// the hashes that the bundle states, so that models of equal tables hold them together.
-/// base: whose memory the tables that are the same there name, null = none.
+/// base: whose memory the tables that are the same there name, null = none. token: what tables are called
+/// that would have no content (by `share`, or for want of a hash), so that only loads with this token share
+/// them.
 std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, bool share,
-                                     const LoadBase* base = nullptr);
+                                     const LoadBase* base = nullptr, const std::string& token = {});
 
 /// Ingests every table of the plan and seals the store: one stage of `watch`. Peak host memory beside the
-/// store: table_loading_bytes. `keys` receives the indexes of the key sets, null when the plan has none.
+/// store: table_loading_bytes. `keys` receives the indexes of the key sets, null when the plan has none or
+/// they are there already.
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch,
-                        std::unique_ptr<KeyPlaces>* keys);
+                        std::unique_ptr<KeyPlaces>* keys, const KeyPlaces* there = nullptr);
 
 /// What a load by `threads` threads takes while rows stream in, beside the tables themselves: blocks, scales,
 /// bits, staging, sums of derived tables that have more than one source.

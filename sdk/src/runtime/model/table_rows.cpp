@@ -74,14 +74,14 @@ Result<Model::ReadTable> Model::read_table(const std::string& name) const {
   const std::vector<TableSpec>& tables = manifest_.tables;
   const auto spec = std::find_if(tables.begin(), tables.end(), [&](const auto& t) { return t.name == name; });
   if (spec == tables.end()) return Status(Code::kNotFound, "there is no table " + in_quotes(name));
-  const int32_t table = plan_table(engine_->plan(), static_cast<size_t>(spec - tables.begin()));
+  const int32_t table = plan_table(engine().plan(), static_cast<size_t>(spec - tables.begin()));
   if (table < 0) {
     return Status(Code::kNotFound, "table " + in_quotes(name) +
                                        " is not loaded as it is: no op reads it, or only sums of its rows");
   }
-  const bool is_tiered = engine_->plan().tables[static_cast<size_t>(table)].tiered;
-  if (is_tiered ? !engine_->store().tier_stats(table)
-                : !engine_->host_memory() || engine_->store().needs_ids())
+  const bool is_tiered = engine().plan().tables[static_cast<size_t>(table)].tiered;
+  if (is_tiered ? !engine().store().tier_stats(table)
+                : !engine().host_memory() || engine().store().needs_ids())
     return unsupported("rows of table " + in_quotes(name) + " are not in host memory");
   return ReadTable{&*spec, table, is_tiered};
 }
@@ -115,9 +115,9 @@ Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, 
   if (numbered)
     std::iota(rows.begin(), rows.end(), 0);
   else
-    rows_of(engine_->keys(), *spec, keys, rows.data());
+    rows_of(engine().keys(), *spec, keys, rows.data());
   DPI_ASSIGN_OR_RETURN(const std::unique_ptr<StoreReader> reader,
-                       engine_->store().open_reader({static_cast<int64_t>(keys.size()), 1}));
+                       engine().store().open_reader({static_cast<int64_t>(keys.size()), 1}));
   if (read.tiered) {
     DPI_RETURN_IF_ERROR(to_places(*reader, read.table, numbered ? keys.data() : nullptr, control, rows));
   } else {

@@ -70,9 +70,9 @@ Status Model::warm_up(int64_t max_rows) {
   DPI_RETURN_IF_ERROR(check_process());
   if (max_rows < 1)
     return invalid_argument("warm-up needs max_rows of at least 1, got " + std::to_string(max_rows));
-  const int64_t rows = std::min(max_rows, most_rows(*engine_));
-  const SyntheticRows synthetic(engine_->schema(), rows);
-  std::vector<float> out(static_cast<size_t>(rows * engine_->heads()));
+  const int64_t rows = std::min(max_rows, most_rows(engine()));
+  const SyntheticRows synthetic(engine().schema(), rows);
+  std::vector<float> out(static_cast<size_t>(rows * engine().heads()));
   // One at a time: two that each hold half of the contexts would wait until they lose patience, and leave the
   // rest cold.
   const std::lock_guard<std::mutex> one_at_a_time(warm_up_mutex_);
@@ -84,12 +84,12 @@ Status Model::warm_up(int64_t max_rows) {
     if (!acquired.ok() && acquired.status().code() == Code::kTimeout)
       break;  // the rest are at work, so warm already
     DPI_ASSIGN_OR_RETURN(ContextPool::Lease lease, std::move(acquired));
-    for (int64_t n : warm_sizes(*engine_, rows)) {
+    for (int64_t n : warm_sizes(engine(), rows)) {
       Batch b = synthetic.batch;
       b.item.rows = n;
-      b.item.nnz = n * engine_->schema().columns.n_slots;
+      b.item.nnz = n * engine().schema().columns.n_slots;
       // op by op, captured, replayed
-      for (int pass = 0; pass < (engine_->uses_graphs() ? 3 : 1); ++pass) {
+      for (int pass = 0; pass < (engine().uses_graphs() ? 3 : 1); ++pass) {
         DPI_RETURN_IF_ERROR(lease->run(b, out.data(), {}));
       }
     }
