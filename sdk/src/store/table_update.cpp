@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "store/paced_update.hpp"
 #include "store/tiered/arena.hpp"
 
 namespace dpi {
@@ -159,18 +160,16 @@ Result<bool> changes_table(const Bundle& before, const Delta& delta, size_t tabl
 }
 
 Result<TableUpdated> update_table(const TableUpdate& what, tiered::PluginSource& store, int32_t number,
-                                  const RowProgress& progress) {
+                                  Rate& rate, const RowProgress& progress) {
   DPI_ASSIGN_OR_RETURN(const tiered::StoredTable next, stored_table(what.delta.result(), what.table));
   DPI_ASSIGN_OR_RETURN(Changes changes, Changes::make(what));
   TableUpdated result{changes.count(), 0};
   DPI_ASSIGN_OR_RETURN(const int64_t done, store.begin_update(number, next, changes.id(next.content)));
   result.already = done < 0 ? result.changes : done;
   if (done < 0) return result;
-  DPI_RETURN_IF_ERROR(changes.each(
-      done, [&](std::span<const int64_t> keys, std::span<const std::byte> rows, int64_t end) -> Status {
-        DPI_RETURN_IF_ERROR(store.update(number, keys, rows, end));
-        return progress(end);
-      }));
+  PacedUpdate to(store, number, rate, progress);
+  DPI_RETURN_IF_ERROR(changes.each(done, [&](std::span<const int64_t> keys, std::span<const std::byte> rows,
+                                             int64_t end) { return to.write(keys, rows, end); }));
   DPI_RETURN_IF_ERROR(store.end_update(number));
   return result;
 }

@@ -2,7 +2,7 @@
 // changes: `dpi store update`.
 //
 //   for each delta of a chain, for each table that changes_table() tells of:
-//     update_table({*delta, index, &patched}, *source, number, progress)
+//     update_table({*delta, index, &patched}, *source, number, rate, progress)
 //
 // The table was opened by its content before the delta. What a killed run has done is found there, and gone
 // on with; a table that has had the delta is left as it is.
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/rate.hpp"
 #include "bundle/bundle.hpp"
 #include "bundle/delta.hpp"
 #include "store/stored_tables.hpp"
@@ -33,8 +34,9 @@ struct TableUpdated {
 Result<bool> changes_table(const Bundle& before, const Delta& delta, size_t table);
 
 /// Sets the rows, zeroes row numbers that are gone, takes away keys that are gone, and ends the update. The
-/// default row of a keyed table is the bundle's own business: stores have none.
+/// default row of a keyed table is the bundle's own business: stores have none. Keys and rows are written at
+/// `rate`; what the store does of itself at the end is not.
 Result<TableUpdated> update_table(const TableUpdate& what, tiered::PluginSource& store, int32_t number,
-                                  const RowProgress& progress);
+                                  Rate& rate, const RowProgress& progress);
 
 }  // namespace dpi

@@ -96,6 +96,7 @@ struct StoreArgs {
   std::string action, bundle, rocksdb, redis, backend_dir;
   std::vector<std::string> tables, settings, deltas;
   std::string require_signature;  // of deltas
+  uint64_t bytes_per_second = 0;  // that update writes at most; 0 = any
   bool json = false;
 };
 

@@ -157,13 +157,15 @@ constexpr const char* kStoreFooter =
 by table and content: bundles whose tables differ do not disturb each other. load writes what is not there yet and goes on where an earlier
 one was interrupted; stat tells what is there of a complete table, its sequence number and who writes it; verify reads every row back and compares it with the
 bundle's; drop takes the tables away. update changes the rows of complete tables in place by a chain of deltas, while others read them: bundle
-is one whose tables were loaded, or what updates have made of it; given again after an interruption it goes on. A bundle whose tables are external reads them from there (options store.rocksdb_path, store.redis_address of dpi.h).
+is one whose tables were loaded, or what updates have made of it; given again after an interruption it goes on, and --bytes-per-second
+leaves the store's readers room. A bundle whose tables are external reads them from there (options store.rocksdb_path,
+store.redis_address of dpi.h).
 
 Examples:
   dpi store load model.h5 --rocksdb /srv/rows
   dpi store verify model.h5 --rocksdb /srv/rows --table user
   dpi store load model.h5 --redis 10.0.0.1:6379,10.0.0.2:6379 --setting password=secret
-  dpi store update monday.h5 --delta tuesday.delta --delta wednesday.delta --redis 10.0.0.1:6379
+  dpi store update monday.h5 --delta tuesday.delta --delta wednesday.delta --redis 10.0.0.1:6379 --bytes-per-second 20000000
   dpi store drop model.h5 --redis 10.0.0.1:6379 --json
   dpi store hot-keys --help)";
 
@@ -411,6 +413,9 @@ void add_store(CLI::App* app, Command* run) {
       ->allow_extra_args(false);
   sub->add_option("--require-signature", args->require_signature,
                   "update: deltas must be signed by this key");
+  sub->add_option("--bytes-per-second", args->bytes_per_second,
+                  "update: keys and rows that are written at most (default 0: as fast as it goes)")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
   sub->add_option("--rocksdb", args->rocksdb, "the folder of a RocksDB store");
   sub->add_option("--redis", args->redis, "host:port of a server, or of several nodes, parted by commas");
   sub->add_option("--table", args->tables, "only this table; may be repeated")->allow_extra_args(false);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rate.hpp"
 #include "base/text.hpp"
 #include "bundle/apply.hpp"
 #include "command.hpp"
@@ -69,11 +70,11 @@ std::vector<size_t> changed_tables(const Step& step, const StoreArgs& args) {
   return changed;
 }
 
-Json update_one(const Step& step, size_t table, tiered::PluginSource& store, int32_t number) {
+Json update_one(const Step& step, size_t table, tiered::PluginSource& store, int32_t number, Rate& rate) {
   const std::string& name = step.delta.manifest().tables[table].name;
   Progress progress("updating " + name);
   const TableUpdated done =
-      take_store(update_table({step.delta, table, step.after.get()}, store, number, [&](int64_t at) {
+      take_store(update_table({step.delta, table, step.after.get()}, store, number, rate, [&](int64_t at) {
         progress.update(static_cast<uint64_t>(at), 0);
         return Status();
       }));
@@ -103,6 +104,7 @@ int store_update(const StoreArgs& args) {
   tiered::StoreRequest request;
   request.mode = DPI_STORE_UPDATE;
   request.settings = store_settings(args);
+  Rate rate(args.bytes_per_second);  // of all tables together
   const Chain chain = open_chain(args, threads, options);
   Json j = {{"bundle", args.bundle}, {"action", args.action}, {"tables", Json::array()}};
   for (size_t d = chain.first; d < chain.deltas.size(); ++d) {
@@ -113,7 +115,7 @@ int store_update(const StoreArgs& args) {
     for (const size_t t : tables) request.tables.push_back(take(stored_table(step.before, t)));
     const auto store = open_store(args, request);
     for (size_t i = 0; i < tables.size(); ++i)
-      j["tables"].push_back(update_one(step, tables[i], *store, static_cast<int32_t>(i)));
+      j["tables"].push_back(update_one(step, tables[i], *store, static_cast<int32_t>(i), rate));
   }
   if (args.json) {
     print_json(stdout, j);

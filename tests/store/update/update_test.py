@@ -29,11 +29,11 @@ def check(program, where, bundle, redis):
     return check_redis(redis, bundle, program, where) if redis else None
 
 
-def updates_step_by_step(program, where, folder, redis, seed):
+def updates_step_by_step(program, where, folder, redis, seed, how=()):
     bundles, deltas = chain(folder, seed, 3)
     program.run("store", "load", bundles[0], *where)
     for i, d in enumerate(deltas):
-        done = program.json("store", "update", bundles[i], "--delta", d, *where)["tables"]
+        done = program.json("store", "update", bundles[i], "--delta", d, *where, *how)["tables"]
         assert all(t["already"] == 0 for t in done) and done, done
         check(program, where, bundles[i + 1], redis)
         again = program.json("store", "update", bundles[i], "--delta", d, *where)["tables"]
@@ -70,6 +70,8 @@ def refuses(program, where, folder, seed):
     program.run("store", "verify", bundles[0], *where)
     program.run("store", "update", bundles[0], "--delta", deltas[0], "--delta", deltas[1], *where)
     program.run("store", "verify", bundles[2], *where)
+    for rate in ("-1", "1.5", str(2**40 + 1)):
+        program.run("store", "update", bundles[0], "--delta", deltas[0], "--bytes-per-second", rate, *where, expect=1)
     # What its own bundle has loaded is not written over by another's update.
     program.run("store", "drop", bundles[2], *where)
     program.run("store", "load", bundles[0], *where)
@@ -97,7 +99,7 @@ def main():
         for seed in range(4):
             step = folder / f"chain{seed}"
             step.mkdir()
-            updates_step_by_step(program, where, step, redis, seed)
+            updates_step_by_step(program, where, step, redis, seed, ("--bytes-per-second", "100000") if seed == 3 else ())
         (folder / "refused").mkdir()
         refuses(program, where, folder / "refused", 77)
     print("ok")

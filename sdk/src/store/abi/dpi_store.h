@@ -124,8 +124,8 @@ typedef struct dpi_store_api {
   int32_t (*begin_update)(dpi_store_handle*, int32_t table, const dpi_store_table* next, uint64_t id,
                           int64_t* done, dpi_store_error* err);
   // The next n changes: rows, or of a keyed table (rows null) keys that have none any more. done: changes to
-  // the end of these. Durable when it returns as what `write` writes is. DPI_E_CLOSED: another writer has
-  // taken over and nothing was changed.
+  // the end of these. n may be 0: who writes is still there. Durable when it returns as what `write` writes
+  // is. DPI_E_CLOSED: another writer has taken over and nothing was changed.
   int32_t (*update)(dpi_store_handle*, int32_t table, const int64_t* keys, const unsigned char* rows,
                     int64_t n, int64_t done, dpi_store_error* err);
   // Every change has come: from now on the table is `next`, and its sequence number is one more.
