@@ -1,4 +1,4 @@
-# Java, Go and Python over the library under AddressSanitizer: most of their tests, and a mistake that the sanitizer must see.
+# Java, Go and Python over the library under AddressSanitizer: most of their tests, the sample services reloading, and a mistake that the sanitizer must see.
 packages build test bindings
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 [ -f "$jar" ] || { echo "no archive: the stages go and java make what this one needs"; exit 1; }
@@ -13,13 +13,13 @@ runtime="$(clang++-19 -print-file-name="libclang_rt.asan-$(uname -m).so")"
 asan="detect_leaks=0:handle_segv=0:allow_user_segv_handler=1:detect_stack_use_after_return=0"
 export DPI_TEST_BIN="$BUILD/asan/bin" DPI_TEST_LIB="$lib" DPI_TEST_ENV="LD_PRELOAD=$runtime ASAN_OPTIONS=$asan UBSAN_OPTIONS=print_stacktrace=1"
 lifetime=org.dpiframe.LifetimeTest
-export DPI_TEST_SELECT="-c org.dpiframe.ScoresTest -c org.dpiframe.StatusTest -m $lifetime#closeTwiceAndUseAfterClose
+export DPI_TEST_SELECT="-c org.dpiframe.ScoresTest -c org.dpiframe.StatusTest -c org.dpiframe.EndpointTest -m $lifetime#closeTwiceAndUseAfterClose
   -m $lifetime#closeWhilePredicting -m $lifetime#thirtyTwoThreadsOnOneModel -m $lifetime#garbageCollection"
 DPI_TEST_SELECT="${DPI_TEST_SELECT//$'\n'/ }"
 reports="$BUILD/asan/java/reports"
 rm -rf "$reports"
 mkdir -p "$reports"
-timeout 200 tests/java/run.sh "$BUILD/release" "$reports" -Ddpi.native.extractDir="$BUILD/asan/java/extracted" >"$reports/log" 2>&1
+timeout 300 tests/java/run.sh "$BUILD/release" "$reports" -Ddpi.native.extractDir="$BUILD/asan/java/extracted" >"$reports/log" 2>&1
 status=$?
 [ $status -eq 0 ] || tail -n 60 "$reports/log"
 count_junit "$reports/TEST-junit-jupiter.xml" $status
@@ -35,6 +35,13 @@ java_is_watched() {
 }
 check "the sanitizer sees an overflow below Java" java_is_watched
 
+# A service is a process, which clients load while new versions come: a report of the sanitizer ends it, and so the test.
+service_reloads() { DPI_TEST_SERVICE="$1" run_pytest tests/bindings/services/reload_test.py; }
+printf -v service '%q ' env LD_PRELOAD="$runtime" ASAN_OPTIONS="$asan" UBSAN_OPTIONS=print_stacktrace=1 java -Xmx384m -XX:TieredStopAtLevel=1 \
+  -Ddpi.library.path="$lib" -Ddpi.native.extractDir="$BUILD/asan/java/extracted" \
+  -cp "$BUILD/release/java/test-classes:$jar:/usr/share/java/gson.jar" scoreservice.ScoringService
+service_reloads "$service"
+
 # Go links the runtime itself; what counts allocations is left out.
 go_under_asan() {
   local log
@@ -46,6 +53,14 @@ go_under_asan() {
   grep -q '^--- PASS: TestSanitizerSees' <<<"$log"
 }
 check "go test -asan" go_under_asan
+
+go_service_under_asan() {
+  (export CC=clang-19 CXX=clang++-19 PKG_CONFIG_PATH="$BUILD/asan/pkgconfig" GOFLAGS=-mod=readonly GOPROXY=off GO111MODULE=on CGO_ENABLED=1
+    cd "$BUILD/release/go/samples/go" && go build -asan -o "$BUILD/asan/bin/scoreservice" ./scoreservice)
+}
+if check "the Go service builds with -asan" go_service_under_asan; then
+  service_reloads "$(printf '%q ' env ASAN_OPTIONS=detect_leaks=0 "$BUILD/asan/bin/scoreservice")"
+fi
 
 # Python's own allocator is left out, which would hide where small objects end.
 python_under_asan() {
