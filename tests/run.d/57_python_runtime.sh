@@ -14,6 +14,10 @@ peers() {
   PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -W ignore tests/bench/peers/compare.py --build "$BUILD/release" --smoke --engines dpi dpi-bf16 torch script
 }
 check "the comparison with other engines, as far as Debian has them, and that all give the formulas' scores" peers
+updates() {
+  build release endpoint_update_bench && PYTHONDONTWRITEBYTECODE=1 "$PYTHON" tests/bench/endpoint_update.py --build "$BUILD/release" --smoke
+}
+check "the benchmark of callers while updates are loaded" updates
 zoo() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -W ignore tests/bench/zoo_bench.py --build "$BUILD/release" --smoke; }
 check "models of the zoo give PyTorch's scores at their full width" zoo
 zoo_plans() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" tests/bench/zoo/plans_test.py "$BUILD/release"; }
