@@ -215,6 +215,17 @@ class Numbers(Stage):
             ratios = [math.log(eager / host) for (*_, p), (_, host, eager) in known.items() if p == precision]
             self.assertAlmostEqual(math.exp(sum(ratios) / 48), stated, delta=0.01 * stated)
 
+    def test_forms_are_taken_where_the_formula_says_so(self):
+        import predict_forms
+        self.assertEqual(predict_forms.TABLE.read_text(), predict_forms.text())
+        lines = predict_forms.read()
+        for form in {line["form"] for line in lines}:
+            mine = [line for line in lines if line["form"] == form]
+            self.assertEqual([int(line["rows"]) for line in mine], list(predict_forms.ROWS))
+            mean = math.exp(sum(math.log(float(line["ratio"])) for line in mine) / len(mine))
+            self.assertEqual(mine[0]["taken"], "yes" if mean > 1 else "no", form)
+            self.assertGreater(len(mine[0]["reason"]), 20)
+
     def test_reports_put_predictions_beside_measurements(self):
         import analysis
         import predict
