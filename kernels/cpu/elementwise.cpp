@@ -1,6 +1,9 @@
 // Elementwise, and Unary, Binary and Where as programs of one step. Rows and axes of all operands form one
 // loop nest; axes that every operand steps through alike are merged, so that the innermost runs are long;
-// runs are cut into chunks whose intermediate values stay in the first-level cache.
+// runs are cut into chunks whose intermediate values stay in the first-level cache. Where some places do not
+// count, each row is a few runs of those that do.
+#include <cstring>
+
 #include <dpi/kernels/elementwise.hpp>
 
 #include "kernels/cpu/spans.hpp"
@@ -178,6 +181,64 @@ void run_light(const ElementwiseAttrs& attrs, const Nest& nest, float* const* at
   zip_runs(r, [](Vec p, Vec q) { return p * q; });
 }
 
+/// Zeros where a place of n columns does not count; run(first, count) for the places between.
+template <class Run>
+DPI_INLINE void for_places(const float* counts, int64_t places, int64_t n, float* dst, Run run) {
+  for (int64_t first = 0, end = 0; first < places; first = end) {
+    const bool counted = counts[first] != 0;
+    for (end = first + 1; end < places && (counts[end] != 0) == counted;) ++end;
+    if (counted)
+      run(first, end - first);
+    else
+      std::memset(dst + first * n, 0, static_cast<size_t>((end - first) * n) * sizeof(float));
+  }
+}
+
+Span span_of(const Param& p) { return {p.data, p.data == nullptr || dims_size(p.dims) == 1 ? 0 : 1}; }
+
+void unary_places(const UnaryArgs& a) {
+  const int64_t size = dims_size(a.dst.dims), n = a.dst.dims.d[a.dst.dims.rank - 1];
+  const SpanUnary f{a.attrs, {span_of(a.p0), span_of(a.p1), span_of(a.p2)}};
+  const bool by_column = f.p[0].step + f.p[1].step + f.p[2].step > 0;
+  for (int64_t r = 0; r < a.dst.rows && n > 0; ++r) {
+    const float* const x = row_of(a.x, r);
+    float* const dst = row_of(a.dst, r);
+    for_places(row_of(a.places, r), size / n, n, dst, [&](int64_t first, int64_t count) {
+      const int64_t step = by_column ? n : count * n;
+      for (int64_t i = first * n; i < (first + count) * n; i += step)
+        unary_span(f, {x + i, 1}, dst + i, step);
+    });
+  }
+}
+
+/// An operand of a row of [places, columns]: how far its places and its columns lie apart.
+struct Lane {
+  const float* data;
+  int64_t place, column;
+
+  Span from(int64_t p) const { return {data + p * place, column}; }
+};
+
+Lane lane_of(const Tensor& t, int64_t r) {
+  const Dims& d = t.dims;
+  const int64_t n = d.rank > 0 ? d.d[d.rank - 1] : 1;
+  return {row_of(t, r), d.rank > 1 && d.d[d.rank - 2] != 1 ? n : 0, n == 1 ? 0 : 1};
+}
+
+void binary_places(const BinaryArgs& a) {
+  const int64_t places = a.dst.dims.d[0], n = a.dst.dims.d[1];
+  for (int64_t r = 0; r < a.dst.rows && n > 0; ++r) {
+    const Lane x = lane_of(a.x, r), y = lane_of(a.y, r);
+    const bool goes_on = x.place == n * x.column && y.place == n * y.column;
+    float* const dst = row_of(a.dst, r);
+    for_places(row_of(a.places, r), places, n, dst, [&](int64_t first, int64_t count) {
+      const int64_t step = goes_on ? count : 1;
+      for (int64_t p = first; p < first + count; p += step)
+        binary_span(a.attrs.kind, x.from(p), y.from(p), dst + p * n, step * n);
+    });
+  }
+}
+
 void advance(const Nest& nest, float** at, int axis, int64_t steps) {
   for (int i = 0; i < nest.n_operands; ++i) {
     if (at[i] != nullptr) at[i] += nest.stride[i][axis] * steps;
@@ -216,6 +277,7 @@ void elementwise(const ElementwiseArgs& a) {
 }
 
 void unary(const UnaryArgs& a) {
+  if (a.places.data != nullptr) return unary_places(a);
   Operand input;
   input.tensor = a.x;
   const Param params[3] = {a.p0, a.p1, a.p2};
@@ -232,6 +294,7 @@ void unary(const UnaryArgs& a) {
 }
 
 void binary(const BinaryArgs& a) {
+  if (a.places.data != nullptr) return binary_places(a);
   Operand inputs[2];
   inputs[0].tensor = a.x;
   inputs[1].tensor = a.y;

@@ -55,9 +55,14 @@ void layer_norm(const LayerNormArgs& a) {
   if (d == 0) return;
   const int64_t slices = dims_size(a.x.dims) / d;
   for (int64_t r = 0; r < a.dst.rows; ++r) {
+    const float* const counts = a.places.data == nullptr ? nullptr : row_of(a.places, r);
     for (int64_t i = 0; i < slices; ++i) {
-      normalise(row_of(a.x, r) + i * d, slice_of(a.gamma, i, d), slice_of(a.beta, i, d), d, a.attrs.eps,
-                row_of(a.dst, r) + i * d);
+      float* const dst = row_of(a.dst, r) + i * d;
+      if (counts != nullptr && counts[i] == 0) {
+        for_vectors(d, [&](int64_t k, int64_t n) { store_n(dst + k, Vec::zero(), n); });
+        continue;
+      }
+      normalise(row_of(a.x, r) + i * d, slice_of(a.gamma, i, d), slice_of(a.beta, i, d), d, a.attrs.eps, dst);
     }
   }
 }

@@ -1,5 +1,5 @@
-// The scalar functions behind Unary and Binary, in double. Used by every reference kernel that applies an
-// activation.
+// The scalar functions behind Unary and Binary, in double, and which slices of a row count. Used by every
+// reference kernel that applies an activation.
 #pragma once
 
 #include <dpi/kernels/binary.hpp>
@@ -17,6 +17,11 @@ struct ChannelParams {
 
 /// The parameters of column `c`; a parameter of one element serves every column.
 ChannelParams channel_params(const Param& p0, const Param& p1, const Param& p2, int64_t c);
+
+/// Whether the slice is one of those that do not count; without `places` all count.
+inline bool left_out(const Tensor& places, int64_t r, int64_t slice) {
+  return places.data != nullptr && places.row(r)[slice] == 0;
+}
 
 /// NaN in gives NaN out for every kind.
 double apply_unary(const UnaryAttrs& attrs, double x, const ChannelParams& p);

@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <cmath>
 
 #include <dpi/kernels/layer_norm.hpp>
+
+#include "apply.hpp"
 
 namespace dpi::kernels::ref {
 namespace {
@@ -34,6 +37,10 @@ void layer_norm(const LayerNormArgs& a) {
   const int64_t n = a.x.dims.size() / d;
   for (int64_t r = 0; r < a.dst.rows; ++r) {
     for (int64_t i = 0; i < n; ++i) {
+      if (left_out(a.places, r, i)) {
+        std::fill_n(a.dst.row(r) + i * d, d, 0.0f);
+        continue;
+      }
       normalise(a.x.row(r) + i * d, slice_of(a.gamma, i, d), slice_of(a.beta, i, d), d, a.attrs.eps,
                 a.dst.row(r) + i * d);
     }

@@ -1,5 +1,5 @@
-// Attention and Linear over places that count: random sizes, layouts and masks against `ref`, and every row's
-// bits on its own.
+// Attention, and Linear, LayerNorm, Unary and Binary over places that count: random sizes, layouts and masks
+// against `ref`, and every row's bits on its own.
 #include <cstdint>
 #include <random>
 #include <string>
@@ -18,6 +18,7 @@ using kernels::Dims;
 using kernels::HeadLayout;
 using kernels::OpKind;
 using kernels::SoftmaxMask;
+using kernels::UnaryKind;
 
 class Cases {
  public:
@@ -71,7 +72,49 @@ class Cases {
     return c;
   }
 
+  OpCase norm() {
+    OpCase c = by_place(OpKind::kLayerNorm);
+    const int64_t n = c.inputs[0].dims.at(-1);
+    c.attrs = kernels::LayerNormAttrs{};
+    c.params = {{true, {1, {n}}, numbers(n)}, {true, {1, {n}}, numbers(n)}};
+    return c;
+  }
+
+  /// With parameters for each column or with none.
+  OpCase function() {
+    OpCase c = by_place(OpKind::kUnary);
+    const int64_t n = c.inputs[0].dims.at(-1);
+    const UnaryKind kinds[] = {UnaryKind::kRelu, UnaryKind::kGeluErf, UnaryKind::kTanh, UnaryKind::kPrelu,
+                               UnaryKind::kDice};
+    const UnaryKind kind = kinds[up_to(5) - 1];
+    c.attrs = kernels::UnaryAttrs{kind};
+    const int64_t params = kind == UnaryKind::kDice ? 3 : kind == UnaryKind::kPrelu ? 1 : 0;
+    for (int64_t i = 0; i < params; ++i) c.params.push_back({true, {1, {n}}, numbers(n)});
+    return c;
+  }
+
+  /// Beside a value of the same places, or one that repeats along places, columns or both.
+  OpCase pair() {
+    OpCase c = by_place(OpKind::kBinary);
+    const int64_t places = c.inputs[0].dims.d[0], n = c.inputs[0].dims.d[1];
+    const Dims dims[] = {{2, {places, n}}, {2, {places, 1}}, {2, {1, n}}, {1, {n}}, {1, {1}}};
+    const Dims other = dims[up_to(5) - 1];
+    const CaseValue y = value(other, c.rows, numbers(c.rows * other.size()));
+    c.inputs.insert(c.inputs.begin() + up_to(2) - 1, y);
+    c.attrs = kernels::BinaryAttrs{up_to(2) == 1 ? kernels::BinaryKind::kSub : kernels::BinaryKind::kMax};
+    return c;
+  }
+
  private:
+  /// An op over places that count, without its attributes and parameters.
+  OpCase by_place(OpKind kind) {
+    OpCase c = layer();
+    c.kind = kind;
+    c.inputs.erase(c.inputs.begin() + 1, c.inputs.begin() + 3);
+    c.outputs[0].dims = c.inputs[0].dims;
+    c.params.clear();
+    return c;
+  }
   int64_t up_to(int64_t n) { return 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
   std::vector<float> numbers(int64_t n) {
     std::normal_distribution<float> d;
@@ -123,10 +166,15 @@ std::vector<OpCase> attentions(uint32_t seed, int n) {
   return all;
 }
 
-std::vector<OpCase> layers(uint32_t seed, int n) {
+std::vector<OpCase> by_places(uint32_t seed, int n) {
   Cases cases(seed);
   std::vector<OpCase> all;
-  for (int i = 0; i < n; ++i) all.push_back(cases.layer());
+  for (int i = 0; i < n; ++i) {
+    all.push_back(cases.layer());
+    all.push_back(cases.norm());
+    all.push_back(cases.function());
+    all.push_back(cases.pair());
+  }
   return all;
 }
 
@@ -138,9 +186,9 @@ TEST_CASE("attention: any sizes, layouts and masks agree with ref") {
 
 TEST_CASE("attention: a row has the same bits alone") { check_rows_alone(attentions(2, 30)); }
 
-TEST_CASE("places: any sizes agree with ref") { check_cases_against_ref(layers(3, 30)); }
+TEST_CASE("places: any sizes agree with ref") { check_cases_against_ref(by_places(3, 30)); }
 
 // Rows with few places share a product, rows with many are cut: it makes no difference.
-TEST_CASE("places: a row has the same bits alone") { check_rows_alone(layers(4, 30)); }
+TEST_CASE("places: a row has the same bits alone") { check_rows_alone(by_places(4, 30)); }
 
 }  // namespace dpi::test

@@ -273,7 +273,7 @@ TEST_CASE("what is no such attention stays as it is") {
 
 namespace {
 
-constexpr int64_t kHistory = 6, kPlaces = kHistory + 1, kBlock = 32;
+constexpr int64_t kHistory = 36, kPlaces = kHistory + 1, kBlock = 32;
 
 enum class End { kProduct, kReduce, kSum, kOtherMask, kTurnedMask, kHead };
 
@@ -282,7 +282,7 @@ struct Block {
   End end = End::kProduct;
   std::string mode = "replace", unary = "relu";
   bool target = true;  // a place that counts in every row
-  bool inverted = true;
+  bool inverted = true, gated = false;
   double eps = 1e-5;
 
   ModelBuilder model() const {
@@ -303,7 +303,9 @@ struct Block {
         b.concat({b.embed(history, 7, kBlock, {{"pooling", "none"}}), b.reshape(item, {1, kBlock})}, 0);
     x = b.binary("add", x, b.constant({kPlaces, kBlock}, 0.3));
     x = norm(b, b.binary("add", x, b.linear(attention(b, x, softmax_mask(b, mask)), kBlock, kBlock)));
-    const std::string hidden = b.unary(unary, b.linear(x, kBlock, 2 * kBlock));
+    const std::string inner = b.linear(x, kBlock, 2 * kBlock);
+    std::string hidden = b.unary(unary, inner);
+    if (gated) hidden = b.binary("mul", hidden, b.unary("sigmoid", inner));
     x = norm(b, b.binary("add", x, b.linear(hidden, 2 * kBlock, kBlock)));
     const std::string logit =
         b.linear(pooled(b, x, end == End::kOtherMask ? counts(other) : mask), kBlock, 1);
@@ -347,11 +349,14 @@ struct Block {
   }
 };
 
-int64_t layers_of_places(const Plan& p) {
-  return std::count_if(p.ops.begin(), p.ops.end(), [](const PlanOp& op) {
-    return op.kind == OpKind::kLinear && op.inputs.size() > 3 && op.inputs[3] >= 0;
+/// Ops whose last operand, the one behind `operands` others, says which places count.
+int64_t of_places(const Plan& p, OpKind kind, size_t operands) {
+  return std::count_if(p.ops.begin(), p.ops.end(), [&](const PlanOp& op) {
+    return op.kind == kind && op.inputs.size() > operands && op.inputs[operands] >= 0;
   });
 }
+
+int64_t layers_of_places(const Plan& p) { return of_places(p, OpKind::kLinear, 3); }
 
 bool asks_by_place(const Plan& p) {
   return std::any_of(p.ops.begin(), p.ops.end(), [](const PlanOp& op) {
@@ -375,10 +380,25 @@ TEST_CASE("places: a block's layers and its attention leave out what its mask do
         const Plan p = same_scores(b, 11);
         CAPTURE(dump_plan(p));
         CHECK(layers_of_places(p) == 4);
+        CHECK(of_places(p, OpKind::kLayerNorm, 1) == 2);
+        CHECK(of_places(p, OpKind::kUnary, 1) == 1);
+        CHECK(of_places(p, OpKind::kBinary, 2) == 3);
         CHECK(asks_by_place(p));
       }
     }
   }
+}
+
+TEST_CASE("places: neighbours that become one op compute all of them") {
+  Block block;
+  block.gated = true;
+  ModelBuilder b = block.model();
+  const Plan p = same_scores(b, 13);
+  CAPTURE(dump_plan(p));
+  CHECK(of_places(p, OpKind::kUnary, 1) == 0);
+  CHECK(of_places(p, OpKind::kBinary, 2) == 3);
+  CHECK(count_of(p, OpKind::kElementwise) == 2);  // the gate; the mask's affine maps
+  CHECK(layers_of_places(p) == 4);
 }
 
 TEST_CASE("places: what reads a padded place has all of them computed") {

@@ -290,7 +290,8 @@ bool Machine::run_primitive(const PlanOp& op) {
   } else if (op.kind == OpKind::kMatMul) {
     k::ref::matmul({std::get<k::MatMulAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
   } else if (op.kind == OpKind::kBinary) {
-    k::ref::binary({std::get<k::BinaryAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
+    k::ref::binary({std::get<k::BinaryAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst,
+                    op.inputs.size() > 2 ? tensor(op.inputs[2]) : k::Tensor{}});
   } else if (op.kind == OpKind::kWhere) {
     k::ref::where({tensor(op.inputs[0]), tensor(op.inputs[1]), tensor(op.inputs[2]), dst});
   } else if (op.kind == OpKind::kTopK) {
@@ -299,10 +300,10 @@ bool Machine::run_primitive(const PlanOp& op) {
     k::ref::gather({std::get<k::GatherAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
   } else if (op.kind == OpKind::kUnary) {
     k::ref::unary({std::get<k::UnaryAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1),
-                   param(op, 2), dst});
+                   param(op, 2), dst, op.inputs.size() > 1 ? tensor(op.inputs[1]) : k::Tensor{}});
   } else if (op.kind == OpKind::kLayerNorm) {
-    k::ref::layer_norm(
-        {std::get<k::LayerNormAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0), param(op, 1), dst});
+    k::ref::layer_norm({std::get<k::LayerNormAttrs>(op.attrs), tensor(op.inputs[0]), param(op, 0),
+                        param(op, 1), dst, op.inputs.size() > 1 ? tensor(op.inputs[1]) : k::Tensor{}});
   } else if (op.kind == OpKind::kSoftmax) {
     k::ref::softmax({std::get<k::SoftmaxAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});
   } else if (op.kind == OpKind::kReduce) {

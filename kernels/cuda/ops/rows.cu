@@ -110,6 +110,7 @@ struct LayerNormWork {
   int64_t d;
   int64_t slices;  // of a row
   float eps;
+  Tensor places;  // a number per slice; where it is 0, so is the slice of dst
 };
 
 /// Mean, then squares around it, corrected by how far the rounded mean is off (as cpu/layer_norm.cpp). dst
@@ -122,6 +123,10 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormWor
   const int lane = lane_index();
   const float* x = row_of(w.x, r) + i * w.d;
   float* y = row_of(w.dst, r) + i * w.d;
+  if (left_out(w.places, r, i)) {
+    for (int64_t k = lane; k < w.d; k += kWarp) y[k] = 0;
+    return;  // a whole warp
+  }
   float sum = 0;
   for (int64_t k = lane; k < w.d; k += kWarp) sum += x[k];
   const float mean = warp_sum(sum) / static_cast<float>(w.d);
@@ -186,6 +191,7 @@ int layer_norm(const LayerNormArgs& a, Stream stream) {
   w.gamma_slices = w.gamma != nullptr ? a.gamma.dims.size() / w.d : 1;
   w.beta_slices = w.beta != nullptr ? a.beta.dims.size() / w.d : 1;
   w.eps = a.attrs.eps;
+  w.places = a.places;
   return launch(layer_norm_kernel, grid_for_rows(a.dst.rows * w.slices), dim3(kThreads), stream, w);
 }
 

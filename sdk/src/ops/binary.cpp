@@ -29,8 +29,12 @@ Status check_binary(const OpChecker& c) {
   DPI_RETURN_IF_ERROR(c.value("y", c.op().input(1), 1));
   DPI_RETURN_IF_ERROR(c.require(broadcasts_to(c.in(0), c.out(0)), "x", text_of(c.in(0)),
                                 "dims that broadcast to " + text_of(c.out(0))));
-  return c.require(broadcasts_to(c.in(1), c.out(0)), "y", text_of(c.in(1)),
-                   "dims that broadcast to " + text_of(c.out(0)));
+  DPI_RETURN_IF_ERROR(c.require(broadcasts_to(c.in(1), c.out(0)), "y", text_of(c.in(1)),
+                                "dims that broadcast to " + text_of(c.out(0))));
+  if (is_absent(c.op().input(2))) return ok_status();
+  DPI_RETURN_IF_ERROR(
+      c.require(c.out(0).rank == 2, "the output of places", text_of(c.out(0)), "[places, columns]"));
+  return c.places(2, c.out(0));
 }
 
 std::string binary_graph_text(const OpText& t) {
@@ -43,7 +47,7 @@ std::string binary_text(const OpText& t) { return binary_name(t.as<kernels::Bina
 
 kernels::BinaryArgs binary_args(const OwnedOp& op, const dpi_op_call& call) {
   return {op.as<kernels::BinaryAttrs>(), input_tensor(op, call, 0), input_tensor(op, call, 1),
-          output_tensor(op, call, 0)};
+          output_tensor(op, call, 0), input_tensor(op, call, 2)};
 }
 
 }  // namespace dpi

@@ -33,6 +33,7 @@ Status check_layer_norm(const OpChecker& c) {
     const int64_t n = p.rank == 2 && x.rank >= 2 ? x.at(-2) * x.at(-1) : x.at(-1);
     DPI_RETURN_IF_ERROR(c.param(i, i == 0 ? "gamma" : "beta", n, false));
   }
+  DPI_RETURN_IF_ERROR(c.places(1, x));
   return c.dims("the output", c.out(0), x);
 }
 
@@ -44,7 +45,7 @@ std::string layer_norm_graph_text(const OpText& t) {
 
 kernels::LayerNormArgs layer_norm_args(const OwnedOp& op, const dpi_op_call& call) {
   return {op.as<kernels::LayerNormAttrs>(), input_tensor(op, call, 0), op.param(0), op.param(1),
-          output_tensor(op, call, 0)};
+          output_tensor(op, call, 0),       input_tensor(op, call, 1)};
 }
 
 }  // namespace dpi

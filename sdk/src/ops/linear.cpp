@@ -91,10 +91,9 @@ Status check_linear(const OpChecker& c) {
     return c.dims("the output", c.out(0), with_extent(x, -1, out));
   }
   if (!is_absent(c.op().input(3))) {
-    DPI_RETURN_IF_ERROR(c.value("places", c.op().input(3), 1));
-    const int64_t slices = x.at(-1) > 0 ? x.size() / x.at(-1) : 0;
-    DPI_RETURN_IF_ERROR(c.require(!field && !grouped && c.in(3).size() == slices, "places", text_of(c.in(3)),
-                                  "one per slice of x, no groups, the last axis"));
+    DPI_RETURN_IF_ERROR(
+        c.require(!field && !grouped, "places", "with groups or axis field", "no groups, the last axis"));
+    DPI_RETURN_IF_ERROR(c.places(3, x));
   }
   DPI_RETURN_IF_ERROR(
       c.require(x.at(axis) == in, "x", text_of(x), std::to_string(in) + " inputs, as weight " + text_of(w)));

@@ -34,6 +34,13 @@ Status OpChecker::param(size_t i, const char* role, int64_t n, bool required) co
   return require(p.dims.size() == n, role, text_of(p.dims), std::to_string(n) + " elements");
 }
 
+Status OpChecker::places(size_t i, const Dims& x) const {
+  if (is_absent(op_.input(i))) return ok_status();
+  DPI_RETURN_IF_ERROR(value("places", op_.input(i), 1));
+  const int64_t slices = x.at(-1) > 0 ? x.size() / x.at(-1) : 0;
+  return require(in(i).size() == slices, "places", text_of(in(i)), "one per slice of " + text_of(x));
+}
+
 Status OpChecker::axis(const Dims& x, int axis) const {
   return require(axis >= 0 && axis < x.rank, "the axis", std::to_string(axis),
                  "0 to " + std::to_string(x.rank - 1));

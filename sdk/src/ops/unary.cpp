@@ -83,6 +83,7 @@ Result<Dims> infer_unary(OpContext& c) {
 Status check_unary(const OpChecker& c) {
   DPI_RETURN_IF_ERROR(c.value("x", c.op().input(0), 1));
   DPI_RETURN_IF_ERROR(c.unary_params(c.op().as<kernels::UnaryAttrs>(), 0, c.in(0).at(-1)));
+  DPI_RETURN_IF_ERROR(c.places(1, c.in(0)));
   return c.dims("the output", c.out(0), c.in(0));
 }
 
@@ -100,7 +101,7 @@ std::string unary_text(const OpText& t) { return function_text(t.as<UnaryAttrs>(
 
 kernels::UnaryArgs unary_args(const OwnedOp& op, const dpi_op_call& call) {
   return {op.as<kernels::UnaryAttrs>(), input_tensor(op, call, 0), op.param(0), op.param(1), op.param(2),
-          output_tensor(op, call, 0)};
+          output_tensor(op, call, 0),   input_tensor(op, call, 1)};
 }
 
 }  // namespace dpi

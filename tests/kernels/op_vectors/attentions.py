@@ -1,9 +1,10 @@
-"""Attention, and Linear over the places that count, by their formulas in float64."""
+"""Attention, and Linear, LayerNorm, Unary and Binary over the places that count, by their formulas in float64."""
 import numpy as np
 
 from recorder import Const, f32, f64
 
 NONE, NINF, ADD, REPLACE = 0, 1, 2, 3
+PRELU, SUB = 19, 1
 
 
 def flat(x):
@@ -116,10 +117,21 @@ def record_attention(rec, rng):
     rec.add("Attention", "learned_queries_r5", 5, [learned, k, v], [y.reshape(5, 4, 6)], a)
 
 
-def record_linear_places(rec, rng):
+def record_places(rec, rng):
     for rows, places, n_in, out, bias in ((0, 3, 4, 5, 1), (1, 1, 1, 1, 0), (7, 51, 33, 17, 1), (3, 131, 16, 64, 0)):
         x, counts = f32(rng, rows, places, n_in), ragged(rng, rows, places)
         w, b = f32(rng, out, n_in), f32(rng, out) if bias else None
         y = np.where(counts[..., None] != 0, f64(x) @ f64(w).T + (f64(b) if bias else 0), 0)
         x[counts == 0] = np.nan
         rec.add("Linear", f"places{places}_{n_in}x{out}_r{rows}", rows, [x, None, None, counts], [y], dict(groups=1, axis=0), [w, b])
+    for rows, places, n in ((0, 2, 3), (1, 1, 1), (5, 51, 33), (3, 7, 16)):
+        x, counts, gamma, beta = f32(rng, rows, places, n), ragged(rng, rows, places), f32(rng, n), f32(rng, n)
+        v, eps = f64(x), float(np.float32(1e-5))
+        y = (v - v.mean(-1, keepdims=True)) / np.sqrt(v.var(-1, keepdims=True) + eps) * f64(gamma) + f64(beta)
+        x[counts == 0] = np.nan
+        rec.add("LayerNorm", f"places{places}_{n}_r{rows}", rows, [x, counts], [np.where(counts[..., None] != 0, y, 0)], dict(eps=eps),
+                [gamma, beta])
+        alpha, y = f32(rng, n), f32(rng, rows, 1, n)
+        rec.add("Unary", f"places{places}_{n}_r{rows}", rows, [x, counts],
+                [np.where(counts[..., None] != 0, np.where(v > 0, v, alpha * v), 0)], dict(kind=PRELU, a=0, b=0), [alpha])
+        rec.add("Binary", f"places{places}_{n}_r{rows}", rows, [y, x, counts], [np.where(counts[..., None] != 0, f64(y) - v, 0)], dict(kind=SUB))

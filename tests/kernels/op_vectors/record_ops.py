@@ -401,7 +401,7 @@ def main():
                  record_elementwise, record_linear, record_matmul, record_dense, record_layer_norm, record_softmax,
                  record_reduce, record_moves, record_recurrent, record_interactions,
                  selections.record_compare, selections.record_circles, selections.record_order, co_actions.record_co_action,
-                 record_shared, attentions.record_attention, attentions.record_linear_places,
+                 record_shared, attentions.record_attention, attentions.record_places,
                  cins.record_cin]
     with np.errstate(invalid="ignore", divide="ignore"):
         for seed, record in enumerate(recorders):

@@ -35,7 +35,7 @@ struct LinearArgs {
   Tensor shared;
   const int32_t* row_map = nullptr;
   void* scratch = nullptr;
-  Tensor places;
+  Tensor places{};
 };
 
 namespace ref {

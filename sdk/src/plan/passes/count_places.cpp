@@ -1,15 +1,17 @@
 // Transformer blocks over padded sequences: a place that attention's mask leaves out as a key, and that
 // nothing reads but ops which work place by place and, in the end, a product or a sum with the same mask,
-// gives nothing to a score. Linear layers and attention then compute the places that count and write zeros
-// for the others.
+// gives nothing to a score. Linear layers, LayerNorm, element-wise ops and attention then compute the places
+// that count and write zeros for the others.
 //
 // Masks are the same when each of their places is the same number: one of a Mask op or of a comparison,
 // turned around by 1 - x any number of times, or a constant 1 or 0. Only ops that make finite numbers of
 // finite ones are passed, so that what is multiplied by 0 in the end is a number.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "ops/table.hpp"
 #include "plan/analysis/elements.hpp"
 #include "plan/passes/passes.hpp"
 
@@ -25,6 +27,7 @@ using kernels::UnaryKind;
 constexpr size_t kMostMasks = 64;       // attentions that are looked at: what a hostile bundle can ask for
 constexpr int kDeepest = 256;           // ops behind one another
 constexpr int64_t kSmallWeight = 1024;  // elements; beside the products of fewer, copies are not small
+constexpr int64_t kSmallRow = 1024;     // elements; of fewer, looking for places costs what they take
 
 /// One place of a mask: element `index` of value, or, value < 0, the number `index`; 1 minus it where turned.
 struct Place {
@@ -207,18 +210,46 @@ bool always_counts(const AttentionAttrs& a, const Places& mask) {
   return false;
 }
 
-bool may_skip(const Plan& p, const PlanOp& op, int32_t mask) {
-  if (op.kind != OpKind::kLinear || op.inputs.size() > 2 || op.inputs[1] >= 0) return false;
-  const auto& a = std::get<kernels::LinearAttrs>(op.attrs);
-  if (a.groups != 1 || a.axis != kernels::LinearAxis::kLast) return false;
-  return param_of(p, op.params[0]).dims.size() >= kSmallWeight &&
-         value_of(p, op.outputs[0]).space == value_of(p, mask).space;
+bool is_elementwise(const PlanOp* op) {
+  return op != nullptr &&
+         (op->kind == OpKind::kUnary || op->kind == OpKind::kBinary || op->kind == OpKind::kWhere);
 }
 
-/// What is not read where the mask of an attention is 0: layers, as they are numbered, and attentions.
+/// Whether fuse_elementwise may join the op with a neighbour: all places in one pass, not some in two.
+bool may_be_joined(const Plan& p, const Index& ix, const PlanOp& op) {
+  const int32_t y = op.outputs[0];
+  const auto only_reader = [&](int32_t v) -> const PlanOp* {
+    const std::vector<int32_t>& users = ix.users[static_cast<size_t>(v)];
+    if (users.empty() || !(value_of(p, v).dims == value_of(p, y).dims)) return nullptr;
+    const bool one = std::all_of(users.begin(), users.end(), [&](int32_t u) { return u == users[0]; });
+    return one ? &p.ops[static_cast<size_t>(users[0])] : nullptr;
+  };
+  for (const int32_t v : op.inputs) {
+    if (only_reader(v) != nullptr && is_elementwise(producer(p, ix, v))) return true;
+  }
+  return is_elementwise(only_reader(y));
+}
+
+/// Whether the op takes places that count, and has none yet.
+bool may_skip(const Plan& p, const Index& ix, const PlanOp& op, int32_t mask) {
+  if (op.kind != OpKind::kLinear && op.kind != OpKind::kLayerNorm && op.kind != OpKind::kUnary &&
+      op.kind != OpKind::kBinary)
+    return false;
+  const PlanValue& y = value_of(p, op.outputs[0]);
+  if (op.inputs.size() == form_of(op.kind).inputs.positions()) return false;
+  if (y.space != value_of(p, mask).space) return false;
+  if (op.kind == OpKind::kLayerNorm) return true;
+  if (is_elementwise(&op)) return y.dims.size() >= kSmallRow && !may_be_joined(p, ix, op);
+  const auto& a = std::get<kernels::LinearAttrs>(op.attrs);
+  const bool split = std::any_of(op.inputs.begin() + 1, op.inputs.end(), [](int32_t v) { return v >= 0; });
+  return a.groups == 1 && a.axis == kernels::LinearAxis::kLast && !split &&
+         param_of(p, op.params[0]).dims.size() >= kSmallWeight;
+}
+
+/// What is not read where the mask of an attention is 0: attentions, and the other ops.
 struct Skips {
   int32_t mask = -1;
-  std::vector<size_t> layers, attentions;
+  std::vector<size_t> others, attentions;
 };
 
 Skips skips_of(const Plan& p, const Index& ix, Elements& elements, const PlanOp& attention) {
@@ -232,7 +263,7 @@ Skips skips_of(const Plan& p, const Index& ix, Elements& elements, const PlanOp&
   for (size_t i = 0; i < p.ops.size(); ++i) {
     const PlanOp& op = p.ops[i];
     if (op.kind == OpKind::kAttention && padding.asks_for_nothing(op)) s.attentions.push_back(i);
-    if (may_skip(p, op, s.mask) && padding.unread(op.outputs[0])) s.layers.push_back(i);
+    if (may_skip(p, ix, op, s.mask) && padding.unread(op.outputs[0])) s.others.push_back(i);
   }
   return s;
 }
@@ -248,15 +279,16 @@ Result<Plan> count_places(Plan p) {
       all.push_back(skips_of(p, ix, elements, op));
   }
   for (const Skips& s : all) {
-    size_t layers = 0;
+    size_t ops = 0;
     for (const size_t i : s.attentions) std::get<AttentionAttrs>(p.ops[i].attrs).counted = 1;
-    for (const size_t i : s.layers) {
-      if (p.ops[i].inputs.size() > 2) continue;
-      p.ops[i].inputs.insert(p.ops[i].inputs.end(), {-1, s.mask});
-      ++layers;
+    for (const size_t i : s.others) {
+      if (!may_skip(p, ix, p.ops[i], s.mask)) continue;  // by another mask that is the same
+      p.ops[i].inputs.resize(form_of(p.ops[i].kind).inputs.positions() - 1, -1);
+      p.ops[i].inputs.push_back(s.mask);
+      ++ops;
     }
-    if (layers > 0)
-      p.notes.push_back("places: " + std::to_string(layers) + " layers where '" + value_of(p, s.mask).name +
+    if (ops > 0)
+      p.notes.push_back("places: " + std::to_string(ops) + " ops where '" + value_of(p, s.mask).name +
                         "' counts");
   }
   return cleanup(std::move(p));

@@ -7,12 +7,14 @@
 namespace dpi::plan {
 namespace {
 
-bool is_elementwise(const PlanOp& op) {
-  return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kWhere;
-}
-
 size_t n_operands(const PlanOp& op) {
   return op.kind == OpKind::kUnary ? 1 : op.kind == OpKind::kBinary ? 2 : 3;
+}
+
+/// One that computes all of its places (count_places).
+bool is_elementwise(const PlanOp& op) {
+  const bool may = op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kWhere;
+  return may && op.inputs.size() == n_operands(op);
 }
 
 struct Group {

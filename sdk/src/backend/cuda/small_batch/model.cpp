@@ -54,6 +54,9 @@ class Builder {
                                 OpKind::kFm,          OpKind::kCrossV1Closed, OpKind::kTail};
     if (op.kind == OpKind::kDense && !is_absent(op.input(3)))
       return refuse(op, "rows that share a part are not done in a small batch");
+    const bool unary = op.kind == OpKind::kUnary, binary = op.kind == OpKind::kBinary;
+    if ((unary || binary) && !is_absent(op.input(unary ? 1 : 2)))
+      return refuse(op, "places that do not count are not done in a small batch");
     if (std::find(std::begin(kDone), std::end(kDone), op.kind) != std::end(kDone)) return ok_status();
     return refuse(op, std::string(op_name(op.kind)) + " is not done in a small batch");
   }
