@@ -24,6 +24,9 @@ enum class RowHint : int32_t {
 #define DPI_COLD inline
 #endif
 
+/// Instead of a RowHint: of memory that other kernels write meanwhile. Past L1, in the order of the program.
+struct FreshRead {};
+
 struct alignas(16) Word4 {
   uint32_t w[4];
 };
@@ -83,6 +86,29 @@ __device__ __forceinline__ void load16(const void* p, RowHint hint, uint32_t* v)
 
 __device__ __forceinline__ void store16(void* p, const Word4& v) { *static_cast<Word4*>(p) = v; }
 
+__device__ __forceinline__ uint32_t load4(const void* p, FreshRead) {
+  uint32_t v;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+
+__device__ __forceinline__ void load8(const void* p, FreshRead, uint32_t* v) {
+  asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "l"(p) : "memory");
+}
+
+__device__ __forceinline__ void load16(const void* p, FreshRead, uint32_t* v) {
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "l"(p)
+               : "memory");
+}
+
+/// Four tags of a row cache, and one as it is published.
+__device__ __forceinline__ void load_tags(const uint32_t* p, uint32_t* v) { load16(p, FreshRead(), v); }
+__device__ __forceinline__ void store_tag(uint32_t* p, uint32_t v) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
 #else
 
 // Typed accesses, not memcpy, so that UBSan sees an address that is not aligned; may_alias, because the
@@ -111,6 +137,15 @@ inline void store16(void* p, const Word4& v) {
   for (int i = 0; i < 4; ++i) x.w[i] = v.w[i];
   *static_cast<Alias16*>(p) = x;
 }
+
+inline uint32_t load4(const void* p, FreshRead) { return load4(p, RowHint::kPlain); }
+inline void load8(const void* p, FreshRead, uint32_t* v) { load8(p, RowHint::kPlain, v); }
+inline void load16(const void* p, FreshRead, uint32_t* v) { load16(p, RowHint::kPlain, v); }
+// The order that the device has from L2 and from the ends of kernels.
+inline void load_tags(const uint32_t* p, uint32_t* v) {
+  for (int i = 0; i < 4; ++i) v[i] = __atomic_load_n(p + i, __ATOMIC_ACQUIRE);
+}
+inline void store_tag(uint32_t* p, uint32_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
 
 #endif
 

@@ -96,9 +96,9 @@ __device__ __forceinline__ void add_position(const Record& r, const Position& q,
 }
 
 /// Positions first, first + step ... of a bag, columns column .. column + kVec - 1, kFlight rows in flight.
-template <int kVec, int kFlight>
-__device__ inline Pool<kVec> pool_positions(const Launch& w, const Record& r, const Positions& p,
-                                            int32_t first, int32_t step, int32_t column) {
+template <int kVec, int kFlight, class Head>
+__device__ inline Pool<kVec> pool_positions(const Head& w, const Record& r, const Positions& p, int32_t first,
+                                            int32_t step, int32_t column) {
   const uint32_t rows = r.wide_rows;
   Pool<kVec> pool;
   bool rare = false;  // positions whose row is read element by element, after the others
@@ -108,13 +108,14 @@ __device__ inline Pool<kVec> pool_positions(const Launch& w, const Record& r, co
     DPI_UNROLL
     for (int k = 0; k < kFlight; ++k) {
       q[k] = position_at(r, p, i + k * step);
-      if (q[k].joins && q[k].id < rows) load_vector<kVec>(r, q[k].id, column, w.hint, &raw[k]);
+      if (q[k].joins && q[k].id < rows)
+        load_vector<kVec>(r, row_of(w, r, q[k].id), column, hint_of(w), &raw[k]);
     }
     DPI_UNROLL
     for (int k = 0; k < kFlight; ++k) {
       if (!q[k].joins) continue;
       if (q[k].id < rows) {
-        add_position(r, q[k], decode_vector<kVec>(r.dtype(), raw[k], scale_of(r, q[k].id)), &pool);
+        add_position(r, q[k], decode_vector<kVec>(r.dtype(), raw[k], scale_of(w, r, q[k].id)), &pool);
       } else {
         rare = true;
       }
@@ -177,8 +178,8 @@ __device__ inline void check_ids(const Launch& w, const Record& r, const Positio
 }
 
 /// The pooled columns of this lane's group. All lanes of the warp call it together.
-template <int kVec, int kFlight>
-__device__ inline Values<kVec> pool_groups(const Launch& w, const Record* records, const BagTask& task,
+template <int kVec, int kFlight, class Head>
+__device__ inline Values<kVec> pool_groups(const Head& w, const Record* records, const BagTask& task,
                                            int32_t column, const Lanes& lanes) {
   const Record& mine = records[task.record];
   const Positions p = positions_of(w, mine, task.row, lanes.sub == 0 && column == 0);
@@ -206,8 +207,8 @@ __device__ inline Values<kVec> pool_groups(const Launch& w, const Record* record
 }
 
 /// warp, warps: of the `bags` blocks. A tile is one field's rows, as many as a warp has groups.
-template <int kVec, bool kNarrow>
-__device__ inline void pool_bags(const Launch& w, const View& view, int32_t warp, int32_t warps) {
+template <int kVec, bool kNarrow, class Head>
+__device__ inline void pool_bags(const Head& w, const View& view, int32_t warp, int32_t warps) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kWarp;
   for (int32_t tile = warp; tile < w.bag_tiles; tile += warps) {
     const int32_t index = record_of_unit(view.records, w.bags, tile);

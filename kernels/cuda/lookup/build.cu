@@ -140,6 +140,7 @@ void LookupBuild::set_table(const TableView& t, int32_t vector, Record* r) const
   r->base = static_cast<const unsigned char*>(t.base);
   r->scale = t.scale;
   r->nonzero = t.nonzero;
+  r->cache = t.cache;
   r->rows = static_cast<uint32_t>(t.rows < kInt32 ? t.rows : kInt32);
   r->row_bytes = static_cast<uint32_t>(t.row_bytes);
   r->scale_stride = static_cast<int32_t>(t.scale_stride);

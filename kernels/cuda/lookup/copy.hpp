@@ -22,14 +22,10 @@ __device__ inline int32_t record_of_unit(const Record* records, Range range, int
   return low;
 }
 
-__device__ __forceinline__ const unsigned char* row_bytes_of(const Record& r, uint32_t id) {
-  return r.base + uint64_t{id} * r.row_bytes;
-}
-
 /// Rows first .. first + n - 1, n <= kIlp, of one output vector inside the field's width. True when rows were
 /// left out because they cannot be read at once, or are not in the table.
-template <int kVec, bool kNarrow, int kIlp, DType kT>
-__device__ __forceinline__ bool copy_batch(const Launch& w, const Record& r, int32_t column, int64_t first,
+template <int kVec, bool kNarrow, int kIlp, DType kT, class Head>
+__device__ __forceinline__ bool copy_batch(const Head& w, const Record& r, int32_t column, int64_t first,
                                            int32_t n) {
   const uint32_t rows = r.wide_rows;
   uint32_t id[kIlp];
@@ -39,7 +35,8 @@ __device__ __forceinline__ bool copy_batch(const Launch& w, const Record& r, int
   DPI_UNROLL
   for (int k = 0; k < kIlp; ++k) {
     if (id[k] < rows)
-      load_wide<kVec, kT>(row_bytes_of(r, id[k]) + column * element_bytes(kT), w.hint, &raw[k]);
+      load_wide<kVec, kT>(row_bytes_of(r, row_of(w, r, id[k])) + column * element_bytes(kT), hint_of(w),
+                          &raw[k]);
   }
   bool rare = false;
   DPI_UNROLL
@@ -48,7 +45,7 @@ __device__ __forceinline__ bool copy_batch(const Launch& w, const Record& r, int
       rare = rare || k < n;
       continue;
     }
-    const float scale = kT == DType::kI8 ? scale_of(r, id[k]) : 1.0f;
+    const float scale = kT == DType::kI8 ? scale_of(w, r, id[k]) : 1.0f;
     store_vector<kVec, kNarrow>(w, out_column(r, column), first + k, decode_typed<kVec, kT>(raw[k], scale));
   }
   return rare;
@@ -65,6 +62,7 @@ __device__ __forceinline__ Record copy_fields(const Record& from) {
   r.row_bytes = from.row_bytes;
   r.stride = from.stride;
   r.scale_stride = from.scale_stride;
+  r.cache = from.cache;
   r.out_col = from.out_col;
   r.width = from.width;
   r.type = from.type;
@@ -72,8 +70,8 @@ __device__ __forceinline__ Record copy_fields(const Record& from) {
   return r;
 }
 
-template <int kVec, bool kNarrow, int kIlp, DType kT>
-__device__ __forceinline__ bool copy_rows(const Launch& w, const Record& record, int32_t column,
+template <int kVec, bool kNarrow, int kIlp, DType kT, class Head>
+__device__ __forceinline__ bool copy_rows(const Head& w, const Record& record, int32_t column,
                                           int64_t group) {
   constexpr int kOwn = kVec == 8 && kT == DType::kF32 ? kIlp / 2 : kIlp;  // 32 bytes each
   const Record r = copy_fields(record);
@@ -90,8 +88,8 @@ __device__ __forceinline__ bool copy_rows(const Launch& w, const Record& record,
 }
 
 /// The vector that ends a field whose width is no multiple of kVec: two rows at a time, of any type.
-template <int kVec, bool kNarrow>
-__device__ inline bool copy_last_columns(const Launch& w, const Record& r, int32_t column, int64_t group) {
+template <int kVec, bool kNarrow, class Head>
+__device__ inline bool copy_last_columns(const Head& w, const Record& r, int32_t column, int64_t group) {
   bool rare = false;
   for (; group < w.row_groups; group += w.copy_groups) {
     const int64_t first = group * w.rows_per_thread;
@@ -103,14 +101,14 @@ __device__ inline bool copy_last_columns(const Launch& w, const Record& r, int32
       Raw<kVec> raw[2];
       for (int k = 0; k < 2; ++k) {
         id[k] = row + k < end ? static_cast<uint32_t>(r.ids[(row + k) * r.stride]) : ~0u;
-        if (id[k] < r.wide_rows) load_vector<kVec>(r, id[k], column, w.hint, &raw[k]);
+        if (id[k] < r.wide_rows) load_vector<kVec>(r, row_of(w, r, id[k]), column, hint_of(w), &raw[k]);
       }
       for (int k = 0; k < 2; ++k) {
         const bool wide = id[k] < r.wide_rows;
         rare = rare || (!wide && row + k < end);
         if (wide)
           store_vector<kVec, kNarrow>(w, out_column(r, column), row + k,
-                                      decode_vector<kVec>(r.dtype(), raw[k], scale_of(r, id[k])));
+                                      decode_vector<kVec>(r.dtype(), raw[k], scale_of(w, r, id[k])));
       }
     }
   }
@@ -119,8 +117,8 @@ __device__ inline bool copy_last_columns(const Launch& w, const Record& r, int32
 
 /// The rows that copy_rows or copy_last_columns left out, element by element. In a loop of its own, so that
 /// theirs does not need its registers.
-template <int kVec, bool kNarrow>
-__device__ inline void copy_rare(const Launch& w, const Record& r, int32_t column, int64_t group) {
+template <int kVec, bool kNarrow, class Head>
+__device__ inline void copy_rare(const Head& w, const Record& r, int32_t column, int64_t group) {
   for (; group < w.row_groups; group += w.copy_groups) {
     const int64_t first = group * w.rows_per_thread;
     DPI_ROLLED
@@ -144,8 +142,8 @@ __device__ inline void copy_numeric(const Launch& w, const Record& r, int32_t co
 }
 
 /// thread: number of this thread in the `copy` blocks.
-template <int kVec, bool kNarrow, int kIlp>
-__device__ inline void copy_columns(const Launch& w, const View& view, uint32_t thread) {
+template <int kVec, bool kNarrow, int kIlp, class Head>
+__device__ inline void copy_columns(const Head& w, const View& view, uint32_t thread) {
   const uint32_t units = static_cast<uint32_t>(w.n_units);
   const uint32_t group = thread / units;
   if (group >= w.copy_groups) return;

@@ -10,8 +10,8 @@ namespace dpi::kernels::cuda {
 
 constexpr int kLookupThreads = 256;  // of a block, at most
 
-template <int kCapacity>
-__device__ __forceinline__ View view_of(const Work<kCapacity>& w) {
+template <class AnyWork>
+__device__ __forceinline__ View view_of(const AnyWork& w) {
   const bool mapped = w.head.n_units <= kUnitMap && w.head.copy.count <= 256;
   return {w.head.records != nullptr ? w.head.records : w.records, mapped ? w.map : nullptr};
 }
@@ -90,9 +90,9 @@ __global__ void __launch_bounds__(kLookupThreads, 2)
   }
 }
 
-template <int kCapacity>
-void fill_work(const LookupRequest& q, Work<kCapacity>* w) {
-  w->head = q.head;
+template <class AnyWork>
+void fill_work(const LookupRequest& q, AnyWork* w) {
+  static_cast<Launch&>(w->head) = q.head;
   int32_t n = 0;
   q.build->for_each([&](RecordRole role, const Record& r) {
     if (q.head.records == nullptr) w->records[n] = r;

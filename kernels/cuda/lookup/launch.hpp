@@ -11,6 +11,7 @@ struct LookupRequest {
   const LookupBuild* build = nullptr;
   Launch head;
   int32_t n_records = 0;
+  bool cached = false;  // a record has a cache
   int32_t ilp = 4;
   int32_t block = 256;
 };
@@ -18,6 +19,10 @@ struct LookupRequest {
 int start_lookup_f4(const LookupRequest& q, Stream stream);  // 4 columns, f32 out
 int start_lookup_f8(const LookupRequest& q, Stream stream);  // 8 columns, f32 out
 int start_lookup_h8(const LookupRequest& q, Stream stream);  // 8 columns, 16-bit out
+/// The same where a record has a cache.
+int start_cached_f4(const LookupRequest& q, Stream stream);
+int start_cached_f8(const LookupRequest& q, Stream stream);
+int start_cached_h8(const LookupRequest& q, Stream stream);
 
 /// The input-first variant: a launch per field. `sums`: input_first_floats of scratch.
 int start_input_first(const MultiLookupArgs& a, LookupFaults* faults, float* sums, Stream stream);

@@ -70,8 +70,9 @@ Range* range_of(Launch* w, RecordRole role) {
   }
 }
 
-/// Counts the records of each role. Their number, or -1 when units do not fit an int32.
-int32_t count_records(const LookupBuild& build, Launch* w) {
+/// Counts the records of each role, and says whether one has a cache. Their number, or -1 when units do not
+/// fit an int32.
+int32_t count_records(const LookupBuild& build, Launch* w, bool* cached) {
   int32_t n = 0;
   int64_t tiles = 0;
   int64_t units = 0;
@@ -79,6 +80,7 @@ int32_t count_records(const LookupBuild& build, Launch* w) {
     Range* range = range_of(w, role);
     if (range->count++ == 0) range->begin = n;
     ++n;
+    *cached = *cached || r.cache != nullptr;
     if (role == RecordRole::kCopy) units += build.units_of(role, r);
     if (role == RecordRole::kBags) tiles += build.units_of(role, r);
     if (role == RecordRole::kScalarBags && r.width > w->scalar_width) w->scalar_width = r.width;
@@ -170,7 +172,7 @@ int start_fused(const MultiLookupArgs& a, const LookupVariant& v, const LookupOp
   q.head.hint = static_cast<RowHint>(v.hint);
   q.head.row_width = build.class_width();
   q.head.lanes_log2 = lanes_for(v.vector, build.class_width());
-  q.n_records = count_records(build, &q.head);
+  q.n_records = count_records(build, &q.head, &q.cached);
   if (q.n_records < 0) return kInvalidValue;
   set_geometry(v, o.device, &q);
   size_t used = 0;
@@ -184,8 +186,10 @@ int start_fused(const MultiLookupArgs& a, const LookupVariant& v, const LookupOp
   if (v.sort_bags != 0) {
     if (const int code = sort_bags(build, o, used, &q, stream); code != 0) return code;
   }
-  if (a.out.dtype != DType::kF32 && a.out.data != nullptr) return start_lookup_h8(q, stream);
-  return v.vector == 4 ? start_lookup_f4(q, stream) : start_lookup_f8(q, stream);
+  if (a.out.dtype != DType::kF32 && a.out.data != nullptr)
+    return q.cached ? start_cached_h8(q, stream) : start_lookup_h8(q, stream);
+  if (v.vector == 4) return q.cached ? start_cached_f4(q, stream) : start_lookup_f4(q, stream);
+  return q.cached ? start_cached_f8(q, stream) : start_lookup_f8(q, stream);
 }
 
 }  // namespace

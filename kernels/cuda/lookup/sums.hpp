@@ -84,14 +84,14 @@ __device__ __forceinline__ void load_vector_ids(const Launch& w, const View& vie
   }
 }
 
-template <int kVec>
-__device__ __forceinline__ void load_vectors(const Launch& w, const View& view, const RowPlace& at,
+template <int kVec, class Head>
+__device__ __forceinline__ void load_vectors(const Head& w, const View& view, const RowPlace& at,
                                              int32_t first, VectorBatch<kVec>* b) {
   DPI_UNROLL
   for (int k = 0; k < kBatch<kVec>; ++k) {
     const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
     if (r != nullptr && at.column < r->width && b->id[k] < r->wide_rows)
-      load_vector<kVec>(*r, b->id[k], at.column, w.hint, &b->raw[k]);
+      load_vector<kVec>(*r, row_of(w, *r, b->id[k]), at.column, hint_of(w), &b->raw[k]);
   }
 }
 
@@ -103,15 +103,15 @@ __device__ __forceinline__ void use_vector(const Launch& w, const Record& r, con
   if (r.out_col >= 0) store_vector<kVec, kNarrow>(w, out_column(r, at.column), at.row, x);
 }
 
-template <int kVec, bool kNarrow>
-__device__ __forceinline__ void use_vectors(const Launch& w, const View& view, const RowPlace& at,
+template <int kVec, bool kNarrow, class Head>
+__device__ __forceinline__ void use_vectors(const Head& w, const View& view, const RowPlace& at,
                                             int32_t first, const VectorBatch<kVec>& b, RowSums<kVec>* sums) {
   DPI_UNROLL
   for (int k = 0; k < kBatch<kVec>; ++k) {
     const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
     if (r == nullptr || at.column >= r->width) continue;
     if (b.id[k] < r->wide_rows) {
-      const Values<kVec> x = decode_vector<kVec>(r->dtype(), b.raw[k], scale_of(*r, b.id[k]));
+      const Values<kVec> x = decode_vector<kVec>(r->dtype(), b.raw[k], scale_of(w, *r, b.id[k]));
       use_vector<kVec, kNarrow>(w, *r, at, x, sums);
     } else {
       sums->rare = true;
@@ -144,7 +144,8 @@ __device__ __forceinline__ void load_scalar_ids(const Launch& w, const View& vie
   }
 }
 
-__device__ __forceinline__ void load_scalars(const Launch& w, const View& view, const RowPlace& at,
+template <class Head>
+__device__ __forceinline__ void load_scalars(const Head& w, const View& view, const RowPlace& at,
                                              int32_t first, ScalarBatch* b, bool* rare) {
   DPI_UNROLL
   for (int k = 0; k < kScalarBatch; ++k) {
@@ -153,7 +154,7 @@ __device__ __forceinline__ void load_scalars(const Launch& w, const View& view, 
     if (r == nullptr) continue;
     const int32_t column = at.channel - r->first_channel;
     if (b->id[k] < r->wide_rows) {
-      b->v[k] = float_of(load4(r->base + uint64_t{b->id[k]} * r->row_bytes + column * 4, w.hint));
+      b->v[k] = float_of(load4(row_bytes_of(*r, row_of(w, *r, b->id[k])) + column * 4, hint_of(w)));
     } else {
       *rare = true;
     }
@@ -163,8 +164,8 @@ __device__ __forceinline__ void load_scalars(const Launch& w, const View& view, 
 // ---- both, with their reads in flight together
 
 /// n_scalars: w.scalars.count in the first turn over the fields, 0 in later ones.
-template <int kVec, bool kNarrow>
-__device__ __forceinline__ void add_one_hot(const Launch& w, const View& view, const RowPlace& at,
+template <int kVec, bool kNarrow, class Head>
+__device__ __forceinline__ void add_one_hot(const Head& w, const View& view, const RowPlace& at,
                                             int32_t n_scalars, RowSums<kVec>* sums) {
   const int32_t vectors = kBatch<kVec> * at.vector.groups;
   const int32_t scalars = kScalarBatch * at.channels.groups;
@@ -182,8 +183,8 @@ __device__ __forceinline__ void add_one_hot(const Launch& w, const View& view, c
 
 /// The same one field after another and element by element, for rows that are not aligned and for ids outside
 /// their tables, which are counted here.
-template <int kVec, bool kNarrow>
-__device__ inline void add_one_hot_slowly(const Launch& w, const View& view, const RowPlace& at,
+template <int kVec, bool kNarrow, class Head>
+__device__ inline void add_one_hot_slowly(const Head& w, const View& view, const RowPlace& at,
                                           int32_t n_scalars, RowSums<kVec>* sums) {
   DPI_ROLLED
   for (int32_t i = at.vector.group; i < w.vectors.count; i += at.vector.groups) {
@@ -245,8 +246,8 @@ __device__ inline float numeric_channel(const Launch& w, const View& view, const
 
 // ---- bags
 
-template <int kVec, bool kNarrow>
-__device__ inline void add_vector_bags(const Launch& w, const View& view, const RowPlace& at,
+template <int kVec, bool kNarrow, class Head>
+__device__ inline void add_vector_bags(const Head& w, const View& view, const RowPlace& at,
                                        RowSums<kVec>* sums) {
   for (int32_t i = 0; i < w.vector_bags.count; i += at.vector.groups) {
     const Record* r = record_in(view, w.vector_bags, i + at.vector.group);
@@ -270,8 +271,8 @@ __device__ __forceinline__ float pick(const Values<kVec>& y, int32_t k) {
 }
 
 /// A lane pools a field; the warp then adds each channel up.
-template <int kVec>
-__device__ inline float scalar_bags_channel(const Launch& w, const View& view, const RowPlace& at) {
+template <int kVec, class Head>
+__device__ inline float scalar_bags_channel(const Head& w, const View& view, const RowPlace& at) {
   const Lanes lanes = lanes_of(at.lane, 0);
   const int32_t first_channel = at.channel - at.channels.sub;
   const int32_t last = first_channel + (1 << at.channels.log2);
@@ -326,8 +327,8 @@ __device__ inline float fm_of(const RowSums<kVec>& sums, const Lanes& lanes, int
 }
 
 /// Adds up and writes the 2^at.channels.log2 channels around at.channel; `channel`: this lane's share so far.
-template <int kVec, bool kGeneral>
-__device__ inline void write_channel(const Launch& w, const View& view, const RowPlace& at, float channel,
+template <int kVec, bool kGeneral, class Head>
+__device__ inline void write_channel(const Head& w, const View& view, const RowPlace& at, float channel,
                                      float fm) {
   channel += numeric_channel(w, view, at);
   if constexpr (kGeneral) channel += scalar_bags_channel<kVec>(w, view, at);
@@ -341,9 +342,9 @@ __device__ inline void write_channel(const Launch& w, const View& view, const Ro
 
 /// One turn over the fields: this lane's columns from `first` + its own on. True in all lanes when something
 /// has to be read slowly; the row is then begun again.
-template <int kVec, bool kNarrow, bool kGeneral>
-__device__ __forceinline__ bool sum_columns(const Launch& w, const View& view, const RowPlace& at,
-                                            bool slowly, RowTotals* totals) {
+template <int kVec, bool kNarrow, bool kGeneral, class Head>
+__device__ __forceinline__ bool sum_columns(const Head& w, const View& view, const RowPlace& at, bool slowly,
+                                            RowTotals* totals) {
   RowSums<kVec> sums;
   const int32_t n_scalars = at.turn == 0 ? w.scalars.count : 0;
   if (slowly) {
@@ -361,8 +362,8 @@ __device__ __forceinline__ bool sum_columns(const Launch& w, const View& view, c
 
 /// One row. kGeneral: there are bags, vectors wider than a warp reads at once, or more than 32 channels.
 /// slowly: read element by element. True: something needs that, so the row has to be begun again with it.
-template <int kVec, bool kNarrow, bool kGeneral>
-__device__ __forceinline__ bool sum_row(const Launch& w, const View& view, int32_t row, bool slowly) {
+template <int kVec, bool kNarrow, bool kGeneral, class Head>
+__device__ __forceinline__ bool sum_row(const Head& w, const View& view, int32_t row, bool slowly) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kWarp;
   RowPlace at;
   at.row = row;
@@ -395,8 +396,8 @@ __device__ __forceinline__ bool sum_row(const Launch& w, const View& view, int32
 }
 
 /// warp, warps: of the `rows` blocks.
-template <int kVec, bool kNarrow, bool kGeneral>
-__device__ inline void sum_rows(const Launch& w, const View& view, int32_t warp, int32_t warps) {
+template <int kVec, bool kNarrow, bool kGeneral, class Head>
+__device__ inline void sum_rows(const Head& w, const View& view, int32_t warp, int32_t warps) {
   bool slowly = false;
   for (int64_t row = warp; row < w.rows;) {
     slowly = sum_row<kVec, kNarrow, kGeneral>(w, view, static_cast<int32_t>(row), slowly);

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/common/narrow.hpp"
 #include "kernels/cuda/common/rows.hpp"
-#include "kernels/cuda/lookup/work.hpp"
+#include "kernels/cuda/lookup/cached_rows.hpp"
 
 namespace dpi::kernels::cuda {
 
@@ -36,9 +36,10 @@ __device__ inline void report_fault(const Launch& w, const Record& r, int64_t ro
   atomicMin(&w.faults->first, static_cast<unsigned long long>(place));
 }
 
-/// Whole words. kT decides at compile time how many.
-template <int kVec, DType kT>
-__device__ __forceinline__ void load_wide(const unsigned char* p, RowHint hint, Raw<kVec>* raw) {
+/// Whole words. kT decides at compile time how many. Hint: RowHint, or FreshRead of rows that may lie in a
+/// cache.
+template <int kVec, DType kT, class Hint>
+__device__ __forceinline__ void load_wide(const unsigned char* p, Hint hint, Raw<kVec>* raw) {
   constexpr int kBytes = kVec * (kT == DType::kF32 ? 4 : kT == DType::kI8 ? 1 : 2);
   if constexpr (kBytes == 4) {
     raw->w[0] = load4(p, hint);
@@ -52,18 +53,19 @@ __device__ __forceinline__ void load_wide(const unsigned char* p, RowHint hint, 
 
 /// The first n (less than kVec) elements, in words. The last word is inside the row: row_bytes is a multiple
 /// of 4 where rows are read in words.
-template <int kVec, DType kT>
-__device__ __forceinline__ void load_last(const unsigned char* p, int32_t n, RowHint hint, Raw<kVec>* raw) {
+template <int kVec, DType kT, class Hint>
+__device__ __forceinline__ void load_last(const unsigned char* p, int32_t n, Hint hint, Raw<kVec>* raw) {
   constexpr int kBytes = element_bytes(kT);
   DPI_UNROLL
   for (int k = 0; k < kVec * kBytes / 4; ++k) raw->w[k] = k * 4 < n * kBytes ? load4(p + k * 4, hint) : 0;
 }
 
-/// Columns column .. column + kVec - 1 of row `id` < wide_rows. What is past the width is any bytes.
-template <int kVec, DType kT>
-__device__ __forceinline__ void load_typed(const Record& r, uint32_t id, int32_t column, RowHint hint,
+/// Columns column .. column + kVec - 1 of a row found of an id < wide_rows. What is past the width is any
+/// bytes.
+template <int kVec, DType kT, class Row, class Hint>
+__device__ __forceinline__ void load_typed(const Record& r, Row row, int32_t column, Hint hint,
                                            Raw<kVec>* raw) {
-  const unsigned char* p = r.base + uint64_t{id} * r.row_bytes + int64_t{column} * element_bytes(kT);
+  const unsigned char* p = row_bytes_of(r, row) + int64_t{column} * element_bytes(kT);
   if (column + kVec <= r.width) {
     load_wide<kVec, kT>(p, hint, raw);
   } else {
@@ -71,12 +73,12 @@ __device__ __forceinline__ void load_typed(const Record& r, uint32_t id, int32_t
   }
 }
 
-template <int kVec>
-__device__ __forceinline__ void load_vector(const Record& r, uint32_t id, int32_t column, RowHint hint,
+template <int kVec, class Row, class Hint>
+__device__ __forceinline__ void load_vector(const Record& r, Row row, int32_t column, Hint hint,
                                             Raw<kVec>* raw) {
-  if (r.dtype() == DType::kF32) return load_typed<kVec, DType::kF32>(r, id, column, hint, raw);
-  if (r.dtype() == DType::kI8) return load_typed<kVec, DType::kI8>(r, id, column, hint, raw);
-  load_typed<kVec, DType::kF16>(r, id, column, hint, raw);  // or kBF16
+  if (r.dtype() == DType::kF32) return load_typed<kVec, DType::kF32>(r, row, column, hint, raw);
+  if (r.dtype() == DType::kI8) return load_typed<kVec, DType::kI8>(r, row, column, hint, raw);
+  load_typed<kVec, DType::kF16>(r, row, column, hint, raw);  // or kBF16
 }
 
 __device__ inline TableView table_of(const Record& r) {
@@ -92,8 +94,8 @@ __device__ inline TableView table_of(const Record& r) {
   return t;
 }
 
-/// The same element by element, for what may not be read at once. An id outside the table gives zeros, and is
-/// counted once per row (at column 0) where row >= 0. Every column from the width on is 0.
+/// The columns of a row element by element, for what may not be read at once. An id outside the table gives
+/// zeros, and is counted once per row (at column 0) where row >= 0. Every column from the width on is 0.
 template <int kVec>
 __device__ inline Values<kVec> read_elements(const Launch& w, const Record& r, uint32_t id, int32_t column,
                                              int64_t row) {
@@ -106,6 +108,22 @@ __device__ inline Values<kVec> read_elements(const Launch& w, const Record& r, u
   DPI_UNROLL
   for (int k = 0; k < kVec; ++k) {
     if (column + k < r.width) x.v[k] = element_at(t, id, column + k);
+  }
+  return x;
+}
+
+/// The same where the table may have a cache.
+template <int kVec>
+__device__ inline Values<kVec> read_elements(const CachedLaunch& w, const Record& r, uint32_t id,
+                                             int32_t column, int64_t row) {
+  if (r.cache == nullptr || id >= r.rows)
+    return read_elements<kVec>(static_cast<const Launch&>(w), r, id, column, row);
+  Values<kVec> x = {};
+  const unsigned char* p = row_bytes_of(r, row_of(w, r, id));
+  const float scale = scale_of(w, r, id);
+  DPI_UNROLL
+  for (int k = 0; k < kVec; ++k) {
+    if (column + k < r.width) x.v[k] = fresh_element(r.dtype(), p, column + k, scale);
   }
   return x;
 }
@@ -142,10 +160,6 @@ __device__ __forceinline__ void clear_from(int32_t n, Values<kVec>* x) {
   for (int k = 0; k < kVec; ++k) {
     if (k >= n) x->v[k] = 0;
   }
-}
-
-__device__ __forceinline__ float scale_of(const Record& r, uint32_t id) {
-  return r.dtype() == DType::kI8 ? r.scale[int64_t{id} * r.scale_stride] : 1.0f;
 }
 
 __device__ __forceinline__ uint32_t narrow_bits(DType type, float v) {

@@ -44,7 +44,8 @@ struct alignas(16) Record {
   int32_t max_len = 0;
   float eps = 0;
   float empty = 0;
-  int32_t input = 0;  // operand, to name a fault's place
+  int32_t input = 0;                // operand, to name a fault's place
+  const RowCache* cache = nullptr;  // of its table: cached_rows.hpp
 
   __device__ DType dtype() const { return static_cast<DType>(type); }
   __device__ bool pools(Pooling p) const { return pooling == static_cast<uint8_t>(p); }
@@ -108,11 +109,15 @@ constexpr int kSmallRecords = 80;
 constexpr int kLargeRecords = 224;
 constexpr int kUnitMap = 1024;
 
+/// A launch some of whose tables have a cache. A type of its own, so that the kernels of other launches hold
+/// nothing of it: what reads rows is a template over the two.
+struct CachedLaunch : Launch {};
+
 /// The arguments of a kernel. map: the record of an output vector of `copy`, from copy.begin; used when
 /// n_units <= kUnitMap.
-template <int kCapacity>
+template <int kCapacity, class Head = Launch>
 struct Work {
-  Launch head;
+  Head head;
   Record records[kCapacity];
   uint8_t map[kUnitMap];
 };

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include <dpi/kernels/row_cache.hpp>
+
 namespace dpi::kernels {
 
 constexpr int kMaxRank = 5;
@@ -75,6 +77,7 @@ struct Operand {
 /// One embedding table as a lookup reads it. Row i starts at base + i * row_bytes and holds dim elements of
 /// dtype. kI8: value = int8 * scale[i * scale_stride]. `nonzero`: bit i of nonzero[i / 64] says whether row
 /// i's float32 component sum is not 0 (only where an op asks for the `nonzero` mask rule, else null).
+/// `cache`: copies of some rows that MultiLookup may read instead, or null; others read the table itself.
 struct TableView {
   const void* base = nullptr;
   const float* scale = nullptr;
@@ -84,6 +87,7 @@ struct TableView {
   int64_t scale_stride = 0;
   int32_t dim = 0;
   DType dtype = DType::kF32;
+  const RowCache* cache = nullptr;
 };
 
 /// A weight tensor as the bundle or a fold pass left it: contiguous row-major f32. data may be null (absent).

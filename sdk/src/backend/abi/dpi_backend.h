@@ -229,6 +229,15 @@ typedef struct dpi_backend_api {
   int32_t (*range_alloc)(dpi_backend_device*, const dpi_range_desc*, int32_t kind, size_t bytes, void** out,
                          dpi_backend_error* err);
   void (*range_free)(dpi_backend_device*, void* p);
+
+  // Optional (null without DPI_BACKEND_FETCH): kernels of few blocks that change lines of a row cache
+  // (<dpi/kernels/row_cache.hpp>). rows and changes are staging memory, which stays as it is until the stream
+  // is done. cache_rows copies row tag - 1 of `rows` to each line with a tag; row_bytes is a multiple of 4.
+  // cache_tags writes the tags: an op that sees one sees all that the stream has done before.
+  int32_t (*cache_rows)(dpi_backend_stream*, void* lines, const void* rows, size_t row_bytes,
+                        const dpi::kernels::CacheChange* changes, int32_t n, dpi_backend_error* err);
+  int32_t (*cache_tags)(dpi_backend_stream*, uint32_t* tags, const dpi::kernels::CacheChange* changes,
+                        int32_t n, dpi_backend_error* err);
 } dpi_backend_api;
 
 // The three symbols a plugin exports. layout: DPI_BACKEND_LAYOUT, which the build defines for the host and

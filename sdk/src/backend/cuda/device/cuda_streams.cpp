@@ -4,6 +4,7 @@
 #include <new>
 
 #include "backend/cuda/device/cuda_handles.hpp"
+#include "kernels/cuda/lookup/row_cache.hpp"
 #include "kernels/cuda/ops/fetch.hpp"
 
 namespace dpi::backend {
@@ -142,6 +143,21 @@ int32_t cuda_place_rows(dpi_backend_stream* s, void* dst, size_t dst_stride, con
               "placing rows", err);
 }
 
+int32_t cuda_cache_rows(dpi_backend_stream* s, void* lines, const void* rows, size_t row_bytes,
+                        const kernels::CacheChange* changes, int32_t n, dpi_backend_error* err) {
+  layer::use(handle_of(s).device);
+  return done(
+      kernels::cuda::copy_cache_rows(static_cast<char*>(lines), static_cast<const char*>(rows),
+                                     static_cast<int64_t>(row_bytes), changes, n, handle_of(s).native),
+      "copying rows to a cache", err);
+}
+
+int32_t cuda_cache_tags(dpi_backend_stream* s, uint32_t* tags, const kernels::CacheChange* changes, int32_t n,
+                        dpi_backend_error* err) {
+  layer::use(handle_of(s).device);
+  return done(kernels::cuda::set_cache_tags(tags, changes, n, handle_of(s).native), "changing a cache", err);
+}
+
 }  // namespace
 
 void fill_stream_functions(dpi_backend_api* api) {
@@ -162,6 +178,8 @@ void fill_stream_functions(dpi_backend_api* api) {
   api->graph_text = cuda_graph_text;
   api->fetch_in = cuda_fetch_in;
   api->place_rows = cuda_place_rows;
+  api->cache_rows = cuda_cache_rows;
+  api->cache_tags = cuda_cache_tags;
 }
 
 }  // namespace dpi::backend
