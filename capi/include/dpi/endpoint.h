@@ -41,7 +41,8 @@ DPI_API void dpi_endpoint_free(dpi_endpoint* endpoint) DPI_NOEXCEPT;
  *   warm_up_rows   0 ... 1048576    64      dpi_model_warm_up of so many rows before a version serves; 0 = none
  *   follow_ms      1 ... 3600000    1000    pause between two looks into a followed folder
  *   back_off_ms    1 ... 86400000   60000   the longest such pause, and the longest until a file is tried again: pauses double after errors
- *   update.bytes_per_second  0 ... 2^40  0  that a load reads at most of tables, keys, deltas, what it hashes and folds; 0 = as fast as it goes */
+ *   update.bytes_per_second  0 ... 2^40  0  that a load reads and copies at most of tables, keys, deltas, what it hashes and folds; 0 = as fast as it goes
+ *   update.spare_rows  0 ... 100    1       percent of its rows that a table in memory of 4 MiB or more has free behind them, for rows that deltas change */
 DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const char* key, const char* value, dpi_error* error) DPI_NOEXCEPT;
 
 /* `path` is a bundle, or a delta (weights/DELTA.md): which, its first bytes say. A delta gives the version that the whole new bundle would give;
@@ -50,6 +51,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_set(dpi_endpoint* endpoint, const 
  * are known) is DPI_OK and changes nothing, the number neither. It is read and checked whole before anything changes. Tables that it does not
  * name are those of the version before: neither read nor copied where store.share is on. Where require_signature is set the delta and the
  * version that it gives must both be signed, and everything is read and hashed.
+ * Of a table in memory of which some rows change only these are read (a mask may not ask which of its rows are zero). They lie in spare rows until no
+ * version reads the old ones at home, and are copied there then. A table is made anew, in memory, from the old one and what changes, where more
+ * rows change than are free, padding's row does, rows move as keys come and go, or weights change that are folded into its rows.
  * Deltas are kept open, a chain, with 8 to 16 bytes for each row that they name: after 64, or more bytes than a quarter of the bundle (64 MiB at the
  * least), the chain is copied to one file without a name, where the last delta lies. Where that fails it goes on, with a message, up to 256
  * deltas, which are as many open files: the next one is DPI_E_IO, and the chain is tried to be copied again.

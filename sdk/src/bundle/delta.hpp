@@ -88,8 +88,6 @@ class Delta {
   /// What changes of one table or key set; null = nothing.
   const TableDelta* find_table(size_t table) const;
   const KeySetDelta* find_key_set(size_t key_set) const;
-  /// False: table `table` of the new bundle is that of the base, byte by byte, its keys too.
-  bool touches_table(size_t table) const;
 
   /// Blocks of the rows that are set, in the order of `at`: fn(first, n, their bytes, scales (none unless
   /// kI8)). Digests are checked again: do not use what came when this fails.

@@ -9,17 +9,23 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "base/status.hpp"
 #include "bundle/bundle.hpp"
 #include "bundle/byte_source.hpp"
 #include "bundle/delta.hpp"
+#include "bundle/delta/row_map.hpp"
 
 namespace dpi {
 
+/// By table of the manifest: where its rows come from; null = the delta changes nothing of it.
+using TableMaps = std::vector<std::shared_ptr<const RowMap>>;
+
 /// kBadModel: the delta starts from another version (both are named), changes what no delta may, or says
 /// nothing of something that differs. Reads the base's keys once where keyed tables change; holds 8 to 16
-/// bytes for each row that the delta names, whatever the size of the tables.
-Result<std::unique_ptr<ByteSource>> patched(std::shared_ptr<Bundle> base, std::shared_ptr<const Delta> delta);
+/// bytes for each row that the delta names, whatever the size of the tables. maps: set where not null.
+Result<std::unique_ptr<ByteSource>> patched(std::shared_ptr<Bundle> base, std::shared_ptr<const Delta> delta,
+                                            TableMaps* maps = nullptr);
 
 }  // namespace dpi

@@ -42,10 +42,11 @@ bool place_table(const StoreTable& table, bool rides, ArenaMap* l, ArenaMap::Tab
   ArenaMap::Block& b = l->blocks[static_cast<size_t>(to->block)];
   const uint64_t before = b.bytes;
   bool fits = true;
-  if (!rides) to->offset = place(&b, table.rows, to->stride);
+  const int64_t rows = table.rows + b.spare;
+  if (!rides) to->offset = place(&b, rows, to->stride);
   fits = fits && to->offset >= 0;
   if (table.dtype == kernels::DType::kI8) {
-    to->scale_offset = place(&b, table.rows, sizeof(float));
+    to->scale_offset = place(&b, rows, sizeof(float));
     fits = fits && to->scale_offset >= 0;
   }
   if (table.needs_nonzero) {
@@ -95,12 +96,19 @@ void choose_blocks(const std::vector<StoreTable>& tables, const std::vector<bool
   for (size_t t = 0; t < tables.size(); ++t) {
     if (rides[t] && tables[t].content.empty()) open[static_cast<size_t>(tables[t].ride_with)] = false;
   }
-  l->blocks.push_back({0, true, false});
+  l->blocks.emplace_back().may_share = true;
   for (size_t t = 0; t < tables.size(); ++t) {
     if (rides[t]) continue;
-    if (!in_range(t) && (!open[t] || tables[t].rows < ArenaMap::kOwnBlock / l->tables[t].stride)) continue;
+    const bool ranged = in_range(t), alone = tables[t].spare > 0;
+    if (!ranged && (!open[t] || (!alone && tables[t].rows < ArenaMap::kOwnBlock / l->tables[t].stride)))
+      continue;
     l->tables[t].block = static_cast<int32_t>(l->blocks.size());
-    l->blocks.push_back({0, true, in_range(t)});
+    ArenaMap::Block b;
+    b.is_there = tables[t].version != nullptr;
+    b.may_share = !b.is_there;
+    b.in_range = ranged;
+    b.spare = ranged ? 0 : tables[t].spare;
+    l->blocks.push_back(b);
   }
   for (size_t t = 0; t < tables.size(); ++t) {
     if (rides[t]) l->tables[t].block = l->tables[static_cast<size_t>(tables[t].ride_with)].block;
@@ -125,6 +133,7 @@ Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool wide
     if (b > 0)
       l.blocks[b].bytes = static_cast<uint64_t>(round_up(static_cast<int64_t>(l.blocks[b].bytes), kHugePage));
     l.bytes += l.blocks[b].bytes;
+    if (l.blocks[b].is_there) l.there_bytes += l.blocks[b].bytes;
     fits = l.bytes <= static_cast<uint64_t>(kArenaLimit);
   }
   if (!fits) return Status(Code::kOutOfMemory, "the tables need more than 64 TiB");
@@ -139,7 +148,7 @@ Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool wide
 }
 
 std::string block_content(const ArenaMap& map, const std::vector<StoreTable>& tables, size_t block) {
-  std::string out = std::to_string(map.blocks[block].bytes);
+  std::string out;  // not how many bytes: what lies behind the rows is nobody's
   for (size_t t = 0; t < tables.size(); ++t) {
     const ArenaMap::Table& at = map.tables[t];
     if (!has_rows_here(tables[t]) || at.block != static_cast<int32_t>(block)) continue;

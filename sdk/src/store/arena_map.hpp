@@ -4,7 +4,7 @@
 // A table that other models may read too (StoreTable::content) and is large has a block of its own, riders
 // included, so that it can be held by several models; the rest is one block, which models hold together when
 // all of it is equal. Large, because a block takes whole huge pages. So has one that lies in a range over
-// several devices.
+// several devices, and one with spare rows, with those behind its rows.
 //
 // A row of at most 32 bytes gets a stride of the next power of two, so that it never straddles a 32-byte
 // sector; up to 64 bytes a stride of 64; beyond that a multiple of 32. A table that may ride (scalars of the
@@ -36,12 +36,15 @@ struct ArenaMap {
     uint64_t bytes = 0;
     bool may_share = false;  // all of its tables say what they are made of
     bool in_range = false;   // one table over several devices (table_range.hpp)
+    bool is_there = false;   // of another store (StoreTable::version)
+    int64_t spare = 0;       // rows, behind those of its table; none in a range
   };
   static constexpr int64_t kOwnBlock = int64_t{32} << 20;  // the least that a block of its own is worth
 
   std::vector<Table> tables;
   std::vector<Block> blocks;  // [0]: of all that have none of their own
   uint64_t bytes = 0;         // of all blocks
+  uint64_t there_bytes = 0;   // of those that are there
 };
 
 /// widen: a carrier's stride may grow to 64 bytes to take its riders (worth it where memory moves 64 bytes

@@ -1,17 +1,16 @@
 #include "store/resident_store.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
-#include <dpi/kernels/row_decode.hpp>
-
 #include "backend/abi/backend_status.hpp"
 #include "store/arena_map.hpp"
+#include "store/block_bytes.hpp"
+#include "store/held_rows.hpp"
 #include "store/host_memory.hpp"
-#include "store/row_stream.hpp"
-#include "store/spread_rows.hpp"
+#include "store/row_writer.hpp"
+#include "store/spare_rows.hpp"
 
 namespace dpi {
 
@@ -24,8 +23,8 @@ std::string mib(uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1)
 class ResidentStore final : public TableStore {
  public:
   ResidentStore(const dpi_backend_api* api, dpi_backend_device* device, uint64_t limit, TableSharing sharing)
-      : api_(api), device_(device), limit_(limit), sharing_(std::move(sharing)), stream_(api, device) {}
-  ~ResidentStore() override { stream_.close(); }  // before the blocks that it copies to
+      : api_(api), device_(device), limit_(limit), sharing_(std::move(sharing)), writer_(api, device) {}
+  ~ResidentStore() override { writer_.close(); }  // before the blocks that it copies to
 
   Result<StoreForecast> plan(std::vector<StoreTable> tables) override;
   Status ingest(int32_t table, int64_t first_row, int64_t n_rows, std::span<const std::byte> rows) override;
@@ -37,31 +36,35 @@ class ResidentStore final : public TableStore {
   TableShare share(int32_t table) const override;
   bool has_rows(int32_t table) const override;
   HeldRows holds(int32_t table) const override;
+  bool has_before(int32_t table) const override;
+  Status ingest_before(int32_t table, int64_t first_row, int64_t n_rows, int64_t from) override;
+  Status read_before(int32_t table, int64_t from, int64_t n_rows, std::byte* rows) override;
+  Status put_spare(int32_t table, std::span<const std::byte> rows, std::span<const float> scales) override;
+  std::span<const MovedRow> spare_rows(int32_t table) const override;
+  std::shared_ptr<RowVersion> row_version(int32_t group) const override;
   kernels::TableView view(int32_t table) const;
 
  private:
   /// A block of rows, the same number as in map_.
   struct Block {
     std::shared_ptr<TableBlock> memory;
+    std::shared_ptr<SharedBlock> as_loaded;  // null: of another store, and read as a version says
     bool given = false;  // complete, of another model: rows that come are compared with it
   };
 
   Status check_budget(uint64_t bytes) const;
-  uint64_t own_bytes() const;
+  Status take_blocks();
   void note_same_rows();
   bool is_in_same_block(size_t table) const;
   Status copy_held(size_t table);
+  Status ingest_held(int32_t table, const HeldRows& held, int64_t first, int64_t n, int64_t from);
   Status allocate();
   Status make_block(size_t block);
   Status leave_given(size_t table, const std::string& why);
-  Status copy_block(const std::byte* from, std::byte* to, uint64_t bytes);
-  Result<int64_t> first_difference(size_t table, int64_t first, int64_t n, const std::byte* rows);
-  Result<bool> same_bytes(const std::byte* ours, const void* theirs, size_t bytes);
   Status put_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
-  Status copy_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
-  Status upload_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
-  Status copy_blocks(size_t table, std::byte* to, int64_t n, const std::byte* rows);
   void note_nonzero(size_t table, int64_t first, int64_t n, const std::byte* rows);
+  void open_row_group(int32_t group);
+  HeldMemory memory() const { return {api_, device_, host()}; }
   Block& block_of(size_t table) { return blocks_[static_cast<size_t>(map_.tables[table].block)]; }
   std::byte* base_of(size_t table) const {
     return blocks_[static_cast<size_t>(map_.tables[table].block)].memory->base();
@@ -73,19 +76,21 @@ class ResidentStore final : public TableStore {
   dpi_backend_device* device_;
   uint64_t limit_;
   TableSharing sharing_;
-  RowStream stream_;
+  RowWriter writer_;
   dpi_backend_caps caps_{};
   std::vector<StoreTable> tables_;
   ArenaMap map_;
   TableRange range_;
   std::vector<Block> blocks_;
-  std::vector<bool> same_;                      // by block: given, and known to hold these rows
-  std::vector<HeldRows> held_;                  // by table: to be copied from there, until seal
-  std::vector<bool> shared_;                    // by block, after seal: others may read it
-  std::vector<int64_t> ingested_;               // rows that have come, per table
-  std::vector<std::vector<float>> scales_;      // kI8, until seal on a device; for nonzero bits
-  std::vector<std::vector<uint64_t>> nonzero_;  // until seal
-  std::vector<std::byte> staging_;
+  std::vector<bool> same_;                                 // by block: given, and known to hold these rows
+  std::vector<HeldRows> held_;                             // by table: to be copied from there, until seal
+  std::vector<bool> shared_;                               // by block, after seal: others may read it
+  std::vector<std::shared_ptr<RowVersion>> row_versions_;  // by row group, after seal
+  std::vector<int64_t> ingested_;                          // rows that have come, per table
+  std::vector<std::vector<float>> scales_;                 // kI8, until seal on a device; for nonzero bits
+  std::vector<std::vector<uint64_t>> nonzero_;             // until seal
+  std::vector<HeldRows> before_;  // by table: rows may be taken from there, until seal
+  std::vector<std::byte> staging_, taken_;
 };
 
 Status ResidentStore::check_budget(uint64_t bytes) const {
@@ -107,7 +112,11 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
     if (t.tiered) return internal_error("table '" + t.name + "' is tiered, and this store holds plain ones");
   DPI_ASSIGN_OR_RETURN(map_, make_arena_map(tables_, !host(), sharing_.range.least()));
   range_ = sharing_.range;
-  DPI_RETURN_IF_ERROR(check_budget(limit_ != 0 ? map_.bytes - sharing_.claims.given_bytes() : own_bytes()));
+  const uint64_t there = map_.there_bytes + sharing_.claims.given_bytes();
+  DPI_RETURN_IF_ERROR(check_budget(
+      limit_ != 0 ? map_.bytes - there : sharing_.claims.own_bytes(map_, range_, caps_.device_index)));
+  blocks_.assign(map_.blocks.size(), {});
+  DPI_RETURN_IF_ERROR(take_blocks());
   note_same_rows();
   ingested_.assign(tables_.size(), 0);
   scales_.resize(tables_.size());
@@ -122,28 +131,39 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
   return f;
 }
 
-/// That this load takes of its device, or of host memory in its place.
-uint64_t ResidentStore::own_bytes() const {
-  uint64_t bytes = 0;
-  for (size_t b = 0; b < map_.blocks.size(); ++b) {
-    if (sharing_.claims.given(b) != nullptr) continue;
-    const ArenaMap::Block& block = map_.blocks[b];
-    bytes += block.in_range ? range_.bytes_on(caps_.device_index, block.bytes) : block.bytes;
+/// Those of another store whose rows are this one's but for a version.
+Status ResidentStore::take_blocks() {
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    const StoreTable& spec = tables_[t];
+    if (spec.version == nullptr) continue;
+    const ArenaMap::Table& at = map_.tables[t];
+    auto memory = std::static_pointer_cast<TableBlock>(spec.before.memory);
+    if (!map_.blocks[static_cast<size_t>(at.block)].is_there ||
+        spec.before.rows != memory->base() + at.offset || spec.before.stride != at.stride)
+      return internal_error("table '" + spec.name + "' does not lie where the version before has it");
+    Block& block = blocks_[static_cast<size_t>(at.block)];
+    block.memory = std::move(memory);
+    if (spec.version->overlay().empty()) block.as_loaded = spec.before.as_loaded;
   }
-  return bytes;
+  return {};
 }
 
 /// A block that was given is the one that each of its tables is known to lie in. What is known of a table in
 /// another block is copied.
 void ResidentStore::note_same_rows() {
   same_.assign(map_.blocks.size(), false);
-  for (size_t b = 0; b < same_.size(); ++b) same_[b] = sharing_.claims.given(b) != nullptr;
+  for (size_t b = 0; b < same_.size(); ++b) {
+    const std::shared_ptr<SharedBlock> given = sharing_.claims.given(b);
+    if (given != nullptr) blocks_[b] = {given->block, given, true};
+    same_[b] = blocks_[b].memory != nullptr;
+  }
   for (size_t t = 0; t < tables_.size(); ++t) {
     if (tables_[t].tiered || tables_[t].rows == 0) continue;
     const auto b = static_cast<size_t>(map_.tables[t].block);
-    if (same_[b] && tables_[t].same.memory != sharing_.claims.given(b)) same_[b] = false;
+    if (blocks_[b].given && tables_[t].same.memory != blocks_[b].memory) same_[b] = false;
   }
   held_.assign(tables_.size(), {});
+  before_.assign(tables_.size(), {});
   for (size_t t = 0; t < tables_.size(); ++t) {
     StoreTable& spec = tables_[t];
     HeldRows held = std::exchange(spec.same, {});
@@ -151,6 +171,10 @@ void ResidentStore::note_same_rows() {
                       held.row_bytes == map_.tables[t].row_bytes && !held.content.empty() &&
                       held.content == spec.content;
     if (fits && !is_in_same_block(t)) held_[t] = std::move(held);
+    HeldRows before = std::exchange(spec.before, {});
+    if (before.rows != nullptr && !spec.tiered && spec.rows > 0 &&
+        before.row_bytes == map_.tables[t].row_bytes && before.terms == spec.terms)
+      before_[t] = std::move(before);
   }
 }
 
@@ -163,11 +187,16 @@ bool ResidentStore::has_rows(int32_t table) const {
   return is_in_same_block(t) || (t < held_.size() && held_[t].memory != nullptr);
 }
 
+std::span<const MovedRow> ResidentStore::spare_rows(int32_t table) const {
+  const StoreTable& spec = tables_[static_cast<size_t>(table)];
+  return spec.version != nullptr ? spec.version->fresh() : std::span<const MovedRow>();
+}
+
 HeldRows ResidentStore::holds(int32_t table) const {
   const auto t = static_cast<size_t>(table);
   const ArenaMap::Table& at = map_.tables[t];
   const auto b = static_cast<size_t>(at.block);
-  if (b >= shared_.size() || !shared_[b] || tables_[t].tiered) return {};
+  if (b >= shared_.size() || (!shared_[b] && !map_.blocks[b].is_there) || tables_[t].tiered) return {};
   const std::byte* const base = blocks_[b].memory->base();
   HeldRows held;
   held.memory = blocks_[b].memory;
@@ -178,6 +207,9 @@ HeldRows ResidentStore::holds(int32_t table) const {
   held.count = tables_[t].rows;
   held.row_bytes = at.row_bytes;
   held.content = tables_[t].content;
+  held.terms = tables_[t].terms;
+  held.version = row_version(tables_[t].row_group);
+  held.as_loaded = blocks_[b].as_loaded;
   return held;
 }
 
@@ -185,48 +217,55 @@ HeldRows ResidentStore::holds(int32_t table) const {
 Status ResidentStore::copy_held(size_t table) {
   const HeldRows held = std::exchange(held_[table], {});
   const auto index = static_cast<int32_t>(table);
-  const auto fetch = [&](const std::byte* from, std::byte* to, size_t bytes) -> Status {
-    dpi_backend_error err{};
-    if (!host()) return backend_status(api_->download(device_, to, from, bytes, &err), err, name_of(index));
-    std::memcpy(to, from, bytes);
-    return {};
-  };
   if (held.scale != nullptr) {
-    std::vector<float> scale(static_cast<size_t>(held.count));
-    DPI_RETURN_IF_ERROR(
-        fetch(held.scale, reinterpret_cast<std::byte*>(scale.data()), scale.size() * sizeof(float)));
+    std::vector<float> scale;
+    DPI_RETURN_IF_ERROR(read_held_scale(memory(), held, &scale));
     DPI_RETURN_IF_ERROR(ingest_scale(index, scale));
   }
   const int64_t most = std::max<int64_t>(1, kStagingBytes / held.stride);
-  std::vector<std::byte> rows;
-  const auto row = static_cast<size_t>(held.row_bytes), stride = static_cast<size_t>(held.stride);
-  for (int64_t first = 0; first < held.count; first += most) {
-    const auto n = static_cast<size_t>(std::min(most, held.count - first));
-    rows.resize((n - 1) * stride + row);
-    DPI_RETURN_IF_ERROR(fetch(held.rows + first * held.stride, rows.data(), rows.size()));
-    for (size_t r = 1; r < n && row != stride; ++r)
-      std::memmove(rows.data() + r * row, rows.data() + r * stride, row);
-    DPI_RETURN_IF_ERROR(ingest(index, first, static_cast<int64_t>(n), std::span(rows).first(n * row)));
-  }
+  for (int64_t first = 0; first < held.count; first += most)
+    DPI_RETURN_IF_ERROR(ingest_held(index, held, first, std::min(most, held.count - first), first));
   return {};
 }
 
+bool ResidentStore::has_before(int32_t table) const {
+  const auto t = static_cast<size_t>(table);
+  return t < before_.size() && before_[t].memory != nullptr;
+}
+
+Status ResidentStore::ingest_before(int32_t table, int64_t first, int64_t n, int64_t from) {
+  return ingest_held(table, before_[static_cast<size_t>(table)], first, n, from);
+}
+
+Status ResidentStore::read_before(int32_t table, int64_t from, int64_t n, std::byte* rows) {
+  return read_held(memory(), before_[static_cast<size_t>(table)], from, n, rows, &staging_);
+}
+
+Status ResidentStore::ingest_held(int32_t table, const HeldRows& held, int64_t first, int64_t n,
+                                  int64_t from) {
+  if (from < 0 || n < 0 || n > held.count - from)
+    return internal_error(name_of(table) + ": rows [" + std::to_string(from) + ", +" + std::to_string(n) +
+                          ") of " + std::to_string(held.count) + " are taken over");
+  const auto bytes = static_cast<size_t>(n * held.row_bytes);
+  if (const HeldRun run = held_run(held, from, n); host() && held.stride == held.row_bytes && run.rows == n)
+    return ingest(table, first, n, {held.rows + run.place * held.stride, bytes});
+  taken_.resize(std::max(taken_.size(), bytes));
+  DPI_RETURN_IF_ERROR(read_held(memory(), held, from, n, taken_.data(), &staging_));
+  return ingest(table, first, n, std::span(taken_).first(bytes));
+}
+
 Status ResidentStore::allocate() {
-  if (!blocks_.empty()) return {};
-  blocks_.resize(map_.blocks.size());
-  for (size_t b = 0; b < blocks_.size(); ++b) {
-    blocks_[b].memory = sharing_.claims.given(b);
-    blocks_[b].given = blocks_[b].memory != nullptr;
-    if (!blocks_[b].given) DPI_RETURN_IF_ERROR(make_block(b));
-  }
+  for (size_t b = 0; b < blocks_.size(); ++b)
+    if (blocks_[b].memory == nullptr) DPI_RETURN_IF_ERROR(make_block(b));
   return {};
 }
 
 Status ResidentStore::make_block(size_t block) {
-  const ArenaMap::Block& at = map_.blocks[block];
-  auto made = at.in_range ? TableBlock::allocate_range(api_, device_, sharing_.owner, range_, at.bytes)
-                          : TableBlock::allocate(api_, device_, sharing_.owner, at.bytes);
+  const ArenaMap::Block& b = map_.blocks[block];
+  auto made = b.in_range ? TableBlock::allocate_range(api_, device_, sharing_.owner, range_, b.bytes)
+                         : TableBlock::allocate(api_, device_, sharing_.owner, b.bytes, b.spare);
   DPI_ASSIGN_OR_RETURN(blocks_[block].memory, std::move(made));
+  blocks_[block].as_loaded = std::make_shared<SharedBlock>(blocks_[block].memory);
   blocks_[block].given = false;
   return {};
 }
@@ -263,48 +302,13 @@ std::span<std::byte> ResidentStore::room(int32_t table) {
 
 Status ResidentStore::put_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
   if (block_of(table).given) {
-    DPI_ASSIGN_OR_RETURN(const int64_t other, first_difference(table, first, n, rows));
+    DPI_ASSIGN_OR_RETURN(const int64_t other, first_difference(memory(), map_.tables[table], base_of(table),
+                                                               first, n, rows, &staging_));
     if (other < 0) return {};
     DPI_RETURN_IF_ERROR(leave_given(table, "row " + std::to_string(other)));
   }
-  return host() ? copy_rows(table, first, n, rows) : upload_rows(table, first, n, rows);
-}
-
-/// Of rows of a given block and those that came, -1 when there is none.
-Result<int64_t> ResidentStore::first_difference(size_t table, int64_t first, int64_t n,
-                                                const std::byte* rows) {
-  const auto& at = map_.tables[table];
-  const auto row_bytes = static_cast<size_t>(at.row_bytes), stride = static_cast<size_t>(at.stride);
-  const int64_t block = host() ? n : std::max<int64_t>(1, kStagingBytes / at.stride);
-  dpi_backend_error err{};
-  for (int64_t done = 0; done < n;) {
-    const int64_t now = std::min(block, n - done);
-    const std::byte* there = base_of(table) + at.offset + (first + done) * at.stride;
-    if (!host()) {
-      staging_.resize(static_cast<size_t>(now - 1) * stride + row_bytes);
-      DPI_RETURN_IF_ERROR(
-          backend_status(api_->download(device_, staging_.data(), there, staging_.size(), &err), err,
-                         name_of(static_cast<int32_t>(table))));
-      there = staging_.data();
-    }
-    for (int64_t r = 0; r < now; ++r, ++done) {
-      if (std::memcmp(there + static_cast<size_t>(r) * stride, rows + static_cast<size_t>(done) * row_bytes,
-                      row_bytes) != 0)
-        return first + done;
-    }
-  }
-  return int64_t{-1};
-}
-
-Result<bool> ResidentStore::same_bytes(const std::byte* ours, const void* theirs, size_t bytes) {
-  if (!host()) {
-    dpi_backend_error err{};
-    staging_.resize(bytes);
-    DPI_RETURN_IF_ERROR(
-        backend_status(api_->download(device_, staging_.data(), ours, bytes, &err), err, "comparing tables"));
-    ours = staging_.data();
-  }
-  return std::memcmp(ours, theirs, bytes) == 0;
+  Status put = writer_.put(host(), map_.tables[table], base_of(table), first, n, rows);
+  return put.ok() ? put : std::move(put).within(name_of(static_cast<int32_t>(table)));
 }
 
 /// A block of this model's own, with what has come so far: all of that is in the one that was given. Others
@@ -318,75 +322,11 @@ Status ResidentStore::leave_given(size_t table, const std::string& why) {
     sharing_.warn(name_of(static_cast<int32_t>(table)) +
                   " is not shared: a model that is loaded says the same hash of it, and " + why +
                   " differs; one of the two bundles is not what it says (dpi verify)");
-  return copy_block(before->base(), blocks_[b].memory->base(), map_.blocks[b].bytes);
-}
-
-Status ResidentStore::copy_block(const std::byte* from, std::byte* to, uint64_t bytes) {
-  if (host()) {
-    std::memcpy(to, from, bytes);
-    return {};
-  }
-  dpi_backend_error err{};
-  for (uint64_t at = 0; at < bytes; at += staging_.size()) {
-    staging_.resize(static_cast<size_t>(std::min<uint64_t>(kStagingBytes, bytes - at)));
-    DPI_RETURN_IF_ERROR(backend_status(
-        api_->download(device_, staging_.data(), from + at, staging_.size(), &err), err, "copying tables"));
-    DPI_RETURN_IF_ERROR(backend_status(api_->upload(device_, to + at, staging_.data(), staging_.size(), &err),
-                                       err, "copying tables"));
-  }
-  return {};
-}
-
-Status ResidentStore::copy_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
-  const auto& at = map_.tables[table];
-  std::byte* to = base_of(table) + at.offset + first * at.stride;
-  if (at.stride == at.row_bytes) {
-    if (to != rows) std::memcpy(to, rows, static_cast<size_t>(n * at.row_bytes));
-    return {};
-  }
-  spread_rows(to, static_cast<size_t>(at.stride), rows, static_cast<size_t>(at.row_bytes), n,
-              !at.shares_rows);
-  return {};
-}
-
-/// Through pinned buffers where the backend can place rows, else by plain copies.
-Status ResidentStore::upload_rows(size_t table, int64_t first, int64_t n, const std::byte* rows) {
-  const auto& at = map_.tables[table];
-  std::byte* to = base_of(table) + at.offset + first * at.stride;
-  if (api_->place_rows == nullptr || at.row_bytes > static_cast<int64_t>(RowStream::kBufferBytes))
-    return copy_blocks(table, to, n, rows);
-  Status sent = stream_.send(to, static_cast<size_t>(at.stride), rows, static_cast<size_t>(at.row_bytes), n);
-  return sent.ok() ? sent : std::move(sent).within(name_of(static_cast<int32_t>(table)));
-}
-
-Status ResidentStore::copy_blocks(size_t table, std::byte* to, int64_t n, const std::byte* rows) {
-  const auto& at = map_.tables[table];
-  const int64_t block = std::max<int64_t>(1, kStagingBytes / at.stride);
-  dpi_backend_error err{};
-  for (int64_t done = 0; done < n;) {
-    const int64_t now = std::min(block, n - done);
-    // A block starts at this table's own bytes of its first row and ends with those of its last row.
-    const auto bytes = static_cast<size_t>((now - 1) * at.stride + at.row_bytes);
-    std::byte* dst = to + done * at.stride;
-    staging_.assign(bytes, std::byte{0});
-    if (at.shares_rows) {  // rows hold another table's bytes: change only ours
-      DPI_RETURN_IF_ERROR(backend_status(api_->download(device_, staging_.data(), dst, bytes, &err), err,
-                                         name_of(static_cast<int32_t>(table))));
-    }
-    for (int64_t r = 0; r < now; ++r) {
-      std::memcpy(staging_.data() + r * at.stride, rows + (done + r) * at.row_bytes,
-                  static_cast<size_t>(at.row_bytes));
-    }
-    DPI_RETURN_IF_ERROR(backend_status(api_->upload(device_, dst, staging_.data(), bytes, &err), err,
-                                       name_of(static_cast<int32_t>(table))));
-    done += now;
-  }
-  return {};
+  return copy_block(memory(), before->base(), blocks_[b].memory->base(),
+                    std::min(before->bytes(), map_.blocks[b].bytes), &staging_);
 }
 
 void ResidentStore::note_nonzero(size_t table, int64_t first, int64_t n, const std::byte* rows) {
-  auto& bits = nonzero_[table];
-  bits.resize(static_cast<size_t>((tables_[table].rows + 63) / 64));
   kernels::TableView v;
   v.base = rows;
   v.rows = n;
@@ -395,10 +335,8 @@ void ResidentStore::note_nonzero(size_t table, int64_t first, int64_t n, const s
   v.row_bytes = map_.tables[table].row_bytes;
   v.scale = scales_[table].empty() ? nullptr : scales_[table].data() + first;
   v.scale_stride = 1;
-  for (int64_t r = 0; r < n; ++r) {
-    if (kernels::row_is_nonzero(v, r))
-      bits[static_cast<size_t>((first + r) / 64)] |= uint64_t{1} << ((first + r) % 64);
-  }
+  nonzero_[table].resize(static_cast<size_t>((tables_[table].rows + 63) / 64));
+  mark_nonzero(v, first, &nonzero_[table]);
 }
 
 Status ResidentStore::ingest_scale(int32_t table, std::span<const float> scale) {
@@ -410,8 +348,8 @@ Status ResidentStore::ingest_scale(int32_t table, std::span<const float> scale) 
   const auto t = static_cast<size_t>(table);
   scales_[t].assign(scale.begin(), scale.end());
   if (block_of(t).given) {
-    DPI_ASSIGN_OR_RETURN(const bool same, same_bytes(base_of(t) + map_.tables[t].scale_offset, scale.data(),
-                                                     scale.size_bytes()));
+    DPI_ASSIGN_OR_RETURN(const bool same, same_bytes(memory(), base_of(t) + map_.tables[t].scale_offset,
+                                                     scale.data(), scale.size_bytes(), &staging_));
     if (same) return {};
     DPI_RETURN_IF_ERROR(leave_given(t, "a scale"));
   }
@@ -425,8 +363,8 @@ Status ResidentStore::seal() {
   DPI_RETURN_IF_ERROR(allocate());
   for (size_t t = 0; t < held_.size(); ++t)
     if (held_[t].memory != nullptr) DPI_RETURN_IF_ERROR(copy_held(t));
-  DPI_RETURN_IF_ERROR(stream_.drain());
-  stream_.close();
+  DPI_RETURN_IF_ERROR(writer_.drain());
+  writer_.close();
   dpi_backend_error err{};
   for (size_t t = 0; t < tables_.size(); ++t) {
     const auto index = static_cast<int32_t>(t);
@@ -446,11 +384,17 @@ Status ResidentStore::seal() {
   std::vector<std::vector<float>>().swap(scales_);
   std::vector<std::vector<uint64_t>>().swap(nonzero_);
   std::vector<std::byte>().swap(staging_);
+  std::vector<std::byte>().swap(taken_);
   std::vector<HeldRows>().swap(held_);
+  std::vector<HeldRows>().swap(before_);
   for (size_t b = 0; b < blocks_.size(); ++b) {
     shared_.push_back(sharing_.claims.may_share(b));
-    if (!blocks_[b].given) sharing_.claims.publish(b, blocks_[b].memory);
+    if (!blocks_[b].given && blocks_[b].as_loaded != nullptr)
+      sharing_.claims.publish(b, blocks_[b].as_loaded);
   }
+  int32_t groups = 0;
+  for (const StoreTable& t : tables_) groups = std::max(groups, t.row_group + 1);
+  for (int32_t g = 0; g < groups; ++g) open_row_group(g);
   sharing_ = {};  // with its references
   return {};
 }
@@ -458,7 +402,56 @@ Status ResidentStore::seal() {
 TableShare ResidentStore::share(int32_t table) const {
   const auto b = static_cast<size_t>(map_.tables[static_cast<size_t>(table)].block);
   if (b >= shared_.size() || !shared_[b] || tables_[static_cast<size_t>(table)].tiered) return {};
-  return {blocks_[b].memory.use_count()};
+  return {blocks_[b].as_loaded.use_count()};
+}
+
+/// The version that its tables came with, or else one with all rows at home and spare ones behind.
+void ResidentStore::open_row_group(int32_t group) {
+  std::vector<SpareRows::Part> parts;
+  std::shared_ptr<RowVersion> version;
+  int64_t rows = 0;
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (tables_[t].row_group != group) continue;
+    const ArenaMap::Table& at = map_.tables[t];
+    const Block& b = block_of(t);
+    version = tables_[t].version;
+    rows = tables_[t].rows;
+    const auto same =
+        std::find_if(parts.begin(), parts.end(), [&b](const auto& p) { return p.block == b.memory; });
+    if (same != parts.end())
+      same->offset = std::min(same->offset, at.offset);  // one rides with the other
+    else
+      parts.push_back({b.memory, b.as_loaded, at.offset, at.stride, at.scale_offset});
+  }
+  if (version == nullptr) {
+    const std::shared_ptr<SpareRows> spare = SpareRows::make(rows, std::move(parts));
+    if (spare != nullptr) version = spare->first();
+  }
+  row_versions_.push_back(std::move(version));
+}
+
+std::shared_ptr<RowVersion> ResidentStore::row_version(int32_t group) const {
+  const auto g = static_cast<size_t>(group);
+  return group >= 0 && g < row_versions_.size() ? row_versions_[g] : nullptr;
+}
+
+Status ResidentStore::put_spare(int32_t table, std::span<const std::byte> rows,
+                                std::span<const float> scales) {
+  DPI_RETURN_IF_ERROR(allocate());
+  const auto t = static_cast<size_t>(table);
+  const ArenaMap::Table& at = map_.tables[t];
+  const std::span<const MovedRow> fresh = tables_[t].version->fresh();
+  for (size_t i = 0, n = 1; i < fresh.size(); i += n, n = 1) {
+    while (i + n < fresh.size() && fresh[i + n].place == fresh[i].place + static_cast<int32_t>(n)) ++n;
+    DPI_RETURN_IF_ERROR(writer_.put(host(), at, base_of(t), fresh[i].place, static_cast<int64_t>(n),
+                                    rows.data() + i * static_cast<size_t>(at.row_bytes)));
+    if (scales.empty()) continue;
+    dpi_backend_error err{};
+    std::byte* to = base_of(t) + at.scale_offset + fresh[i].place * static_cast<int64_t>(sizeof(float));
+    DPI_RETURN_IF_ERROR(backend_status(api_->upload(device_, to, scales.data() + i, n * sizeof(float), &err),
+                                       err, name_of(table)));
+  }
+  return {};
 }
 
 /// Rows never move: a lease is nothing.
@@ -484,6 +477,8 @@ kernels::TableView ResidentStore::view(int32_t table) const {
   std::byte* const base = base_of(static_cast<size_t>(table));
   v.base = base + at.offset;
   v.rows = tables_[table].rows;
+  if (const auto version = row_version(tables_[table].row_group); version != nullptr)
+    v.rows += version->rows().spare();
   v.dim = tables_[table].dim;
   v.dtype = tables_[table].dtype;
   v.row_bytes = at.stride;

@@ -31,6 +31,17 @@ void RowScalars::fill(std::byte* row) const {
   }
 }
 
+void join_scales(int32_t dim, std::span<const std::byte> rows, std::span<const float> scales,
+                 std::vector<std::byte>* whole) {
+  const auto width = static_cast<size_t>(dim), at = static_cast<size_t>(tiered::scale_at(dim));
+  const size_t bytes = at + sizeof(float);
+  whole->assign(scales.size() * bytes, std::byte{0});
+  for (size_t r = 0; r < scales.size(); ++r) {
+    std::memcpy(whole->data() + r * bytes, rows.data() + r * width, width);
+    std::memcpy(whole->data() + r * bytes + at, &scales[r], sizeof(float));
+  }
+}
+
 std::vector<tiered::TierTable> tier_tables(const std::vector<StoreTable>& tables) {
   std::vector<tiered::TierTable> rows;
   for (size_t i = 0; i < tables.size(); ++i) {

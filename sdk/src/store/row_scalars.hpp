@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "store/table_store.hpp"
@@ -25,6 +26,10 @@ class RowScalars {
   tiered::TierTable row_;
   std::vector<DerivedColumn> columns_;
 };
+
+/// Rows of i8, each with its scale behind it, as the host tier has them.
+void join_scales(int32_t dim, std::span<const std::byte> rows, std::span<const float> scales,
+                 std::vector<std::byte>* whole);
 
 /// The tiered ones among a model's tables as the host tier has them: rows with their scalars.
 std::vector<tiered::TierTable> tier_tables(const std::vector<StoreTable>& tables);

@@ -29,6 +29,10 @@
 
 namespace dpi {
 
+class RowVersion;
+struct MovedRow;
+struct SharedBlock;
+
 /// Rows of a table in a store's memory, which stays as long as this does.
 struct HeldRows {
   std::shared_ptr<void> memory;  // null: nothing is held, or nobody else may have it
@@ -39,7 +43,10 @@ struct HeldRows {
   int64_t stride = 0;
   int64_t count = 0;
   int64_t row_bytes = 0;
-  std::string content;  // StoreTable::content
+  std::string content;                     // StoreTable::content
+  std::string terms;                       // StoreTable::terms
+  std::shared_ptr<RowVersion> version;     // which of the rows lie in spare rows; null = none can
+  std::shared_ptr<SharedBlock> as_loaded;  // table_blocks.hpp; null: some do, or did
 };
 
 struct StoreTable {
@@ -57,10 +64,21 @@ struct StoreTable {
   /// Of a tiered table that is derived: it has no rows of its own, but the store computes its columns from
   /// each row of ride_with as that comes, and both are read at the same place. Nothing of it is ingested.
   std::vector<DerivedColumn> columns = {};
+  std::string terms = {};  // of a derived table: what its columns are made of, beside the rows
   /// What another store of the same device holds() of the same table of the bundle, known and not only said
   /// to be the same. A store that is given the same memory takes it without looking, else it copies the rows
   /// where their content is the same too (factors of derived ones).
   HeldRows same = {};
+  /// What another store of the same device holds() of the table as it was before some of its rows changed:
+  /// ingest_before() names those that did not.
+  HeldRows before = {};
+  /// Tables of one number >= 0 are looked up by the same ids, and have as many rows: `spare` rows behind them
+  /// are for versions to come (spare_rows.hpp), in blocks of their own.
+  int32_t row_group = -1;
+  int64_t spare = 0;
+  /// The table's rows are those of another store but for this: nothing of it is ingested, fresh() of its rows
+  /// are put into their spare rows. All of a group have it or none.
+  std::shared_ptr<RowVersion> version = {};
 };
 
 /// What lookups of a tiered table met so far, and what fetches for it brought.
@@ -143,6 +161,12 @@ class TableStore {
   /// they are ingested are not copied. Empty where there is none.
   virtual std::span<std::byte> room(int32_t) { return {}; }
   virtual Status ingest_scale(int32_t table, std::span<const float> scale) = 0;  // kI8
+  /// After plan: rows of StoreTable::before can be had.
+  virtual bool has_before(int32_t) const { return false; }
+  /// As ingest, of rows [from, from + n_rows) of StoreTable::before.
+  virtual Status ingest_before(int32_t table, int64_t first_row, int64_t n_rows, int64_t from);
+  /// Those rows, unpadded.
+  virtual Status read_before(int32_t table, int64_t from, int64_t n_rows, std::byte* rows);
   /// After the last ingest: every row must have come. Makes the tables readable.
   virtual Status seal() = 0;
   /// After seal. The store outlives its readers.
@@ -154,8 +178,23 @@ class TableStore {
   virtual TableShare share(int32_t) const { return {}; }
   /// After plan. True: the rows are here already (StoreTable::same), none is to be ingested.
   virtual bool has_rows(int32_t) const { return false; }
+  /// After plan, of a table that came with a version: rows that are to be put, and nothing else.
+  virtual std::span<const MovedRow> spare_rows(int32_t) const { return {}; }
+  /// Those, in their order.
+  virtual Status put_spare(int32_t, std::span<const std::byte> /*rows*/, std::span<const float> /*scales*/) {
+    return internal_error("this store has no spare rows");
+  }
+  /// After seal: how this store's row group has its rows; null = all at home, for good.
+  virtual std::shared_ptr<RowVersion> row_version(int32_t /*group*/) const { return {}; }
   /// After seal: where a table's rows lie.
   virtual HeldRows holds(int32_t) const { return {}; }
 };
+
+inline Status TableStore::ingest_before(int32_t, int64_t, int64_t, int64_t) {
+  return internal_error("this store has no rows of before");
+}
+inline Status TableStore::read_before(int32_t, int64_t, int64_t, std::byte*) {
+  return internal_error("this store has no rows of before");
+}
 
 }  // namespace dpi

@@ -79,6 +79,18 @@ class TieredStore final : public TableStore {
   bool has_rows(int32_t table) const override {
     return tables_[static_cast<size_t>(table)].spec.tiered ? same_tier_ : plain_->has_rows(table);
   }
+  bool has_before(int32_t table) const override { return plain_->has_before(table); }
+  Status ingest_before(int32_t table, int64_t first, int64_t n, int64_t from) override {
+    return plain_->ingest_before(table, first, n, from);
+  }
+  Status read_before(int32_t table, int64_t from, int64_t n, std::byte* rows) override {
+    return plain_->read_before(table, from, n, rows);
+  }
+  Status put_spare(int32_t table, std::span<const std::byte> rows, std::span<const float> scales) override {
+    return plain_->put_spare(table, rows, scales);
+  }
+  std::span<const MovedRow> spare_rows(int32_t table) const override { return plain_->spare_rows(table); }
+  std::shared_ptr<RowVersion> row_version(int32_t group) const override { return plain_->row_version(group); }
   HeldRows holds(int32_t table) const override {
     if (!tables_[static_cast<size_t>(table)].spec.tiered) return plain_->holds(table);
     HeldRows held;
@@ -110,8 +122,6 @@ class TieredStore final : public TableStore {
   void describe_to_prefill();
   Status fill_own();
   Status pin_rows(const Tiered& t);
-  std::span<const std::byte> whole_rows(const Tiered& t, int64_t first, int64_t n,
-                                        std::span<const std::byte> rows);
 
   std::unique_ptr<TableStore> plain_;
   const TierOptions options_;
@@ -127,7 +137,7 @@ class TieredStore final : public TableStore {
   std::shared_ptr<SharedTier> given_;  // of another model whose rows have been equal so far, or null
   std::unique_ptr<HotKeyFile> hot_;    // may be null
   std::unique_ptr<tiered::Prefill> prefill_;
-  std::vector<std::byte> whole_;  // whole_rows'
+  std::vector<std::byte> whole_;  // rows of i8 with their scales
   TierSharing sharing_;
   uint64_t tier_bytes_ = 0;
 };
@@ -141,7 +151,8 @@ Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
     if (t.tiered && t.needs_nonzero)
       return internal_error("table '" + t.name + "' is tiered, and a mask asks for its rows");
     tables_.push_back({t, t.tiered && t.columns.empty() ? n++ : -1, -1, 0, {}});
-    tables_.back().spec.same = {};
+    tables_.back().spec.same = tables_.back().spec.before = {};
+    tables_.back().spec.version = {};
   }
   same_tier_ = given_ != nullptr && std::all_of(tables.begin(), tables.end(), [this](const StoreTable& t) {
                  return !t.tiered || t.same.memory == given_;
@@ -226,7 +237,12 @@ Status TieredStore::ingest(int32_t table, int64_t first, int64_t n, std::span<co
     return internal_error("table '" + t.spec.name + "': rows came out of order");
   t.ingested += n;
   sharing_.claim.alive();
-  const std::span<const std::byte> whole = whole_rows(t, first, n, rows);
+  std::span<const std::byte> whole = rows;
+  if (t.spec.dtype == kernels::DType::kI8) {
+    const auto scales = std::span(t.scale).subspan(static_cast<size_t>(first), static_cast<size_t>(n));
+    join_scales(t.spec.dim, rows, scales, &whole_);
+    whole = whole_;
+  }
   const auto row_bytes = n > 0 ? whole.size() / static_cast<size_t>(n) : 0;
   const int64_t in_file = std::clamp<int64_t>(rows_of(t).rows - first, 0, n);
   own_->rows->add_rows(t.in_cache, whole.subspan(static_cast<size_t>(in_file) * row_bytes));
@@ -239,20 +255,6 @@ Status TieredStore::ingest(int32_t table, int64_t first, int64_t n, std::span<co
   for (int64_t r = 0; r < n; ++r)
     prefill_->offer(t.in_cache, first + r, whole.subspan(static_cast<size_t>(r) * row_bytes, row_bytes));
   return {};
-}
-
-/// Of i8 each with its scale.
-std::span<const std::byte> TieredStore::whole_rows(const Tiered& t, int64_t first, int64_t n,
-                                                   std::span<const std::byte> rows) {
-  if (t.spec.dtype != kernels::DType::kI8) return rows;
-  const auto dim = static_cast<size_t>(t.spec.dim);
-  const auto at = static_cast<size_t>(tiered::scale_at(t.spec.dim)), bytes = at + sizeof(float);
-  whole_.assign(static_cast<size_t>(n) * bytes, std::byte{0});
-  for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
-    std::memcpy(whole_.data() + r * bytes, rows.data() + r * dim, dim);
-    std::memcpy(whole_.data() + r * bytes + at, &t.scale[static_cast<size_t>(first) + r], sizeof(float));
-  }
-  return whole_;
 }
 
 Status TieredStore::ingest_scale(int32_t table, std::span<const float> scale) {

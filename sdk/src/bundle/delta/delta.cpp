@@ -192,11 +192,6 @@ const KeySetDelta* Delta::find_key_set(size_t key_set) const {
   return at == key_sets_.end() || at->key_set != key_set ? nullptr : &*at;
 }
 
-bool Delta::touches_table(size_t table) const {
-  const int32_t set = manifest().tables[table].key_set;
-  return find_table(table) != nullptr || (set >= 0 && find_key_set(static_cast<size_t>(set)) != nullptr);
-}
-
 Result<DeltaEnds> Delta::read_ends(const std::string& path) try {
   if (!have_content_hash())
     return unsupported(path + ": deltas name bundles by their hashes: this build has no libsodium");

@@ -98,7 +98,8 @@ using SharedMap = std::shared_ptr<const RowMap>;
 /// Says of each data set of the new bundle where its bytes are.
 class Joiner {
  public:
-  Joiner(Bundle& base, const Delta& delta) : base_(base), delta_(delta), next_(delta.manifest()) {}
+  Joiner(Bundle& base, const Delta& delta)
+      : base_(base), delta_(delta), next_(delta.manifest()), maps_(next_.tables.size()) {}
 
   Result<std::vector<Piece>> run() {
     DPI_RETURN_IF_ERROR(check_same_schema(base_, delta_.result()));
@@ -114,6 +115,7 @@ class Joiner {
     }
     return std::move(out_);
   }
+  TableMaps take_maps() { return std::move(maps_); }
 
  private:
   /// A set's keys and the rows of its tables, where any of them changes.
@@ -173,6 +175,7 @@ class Joiner {
   void add_table(size_t table, const TableDelta& t, RowMap map) {
     const TableSpec& spec = next_.tables[table];
     const auto shared = std::make_shared<const RowMap>(std::move(map));
+    maps_[table] = shared;
     add_rows(spec.data, t.rows, shared);
     if (!spec.scale.empty()) add_rows(spec.scale, t.scale, shared);
   }
@@ -228,18 +231,21 @@ class Joiner {
   const Manifest& next_;
   std::vector<std::vector<size_t>> tables_of_;  // by key set
   std::set<std::string_view> mapped_;           // data sets of rows
+  TableMaps maps_;
   std::vector<Piece> out_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<ByteSource>> patched(std::shared_ptr<Bundle> base,
-                                            std::shared_ptr<const Delta> delta) {
+Result<std::unique_ptr<ByteSource>> patched(std::shared_ptr<Bundle> base, std::shared_ptr<const Delta> delta,
+                                            TableMaps* maps) {
   if (base->version() != delta->base())
     return bad_model(delta->name() + ": starts from version " + hex_bytes(delta->base()) + ", " +
                      base->name() + " is version " + hex_bytes(base->version()));
-  auto pieces = Joiner(*base, *delta).run();
+  Joiner joiner(*base, *delta);
+  auto pieces = joiner.run();
   if (!pieces.ok()) return std::move(pieces).status().within(delta->name());
+  if (maps != nullptr) *maps = joiner.take_maps();
   return std::unique_ptr<ByteSource>(
       new PatchedSource(std::move(base), std::move(delta), std::move(pieces).value()));
 }

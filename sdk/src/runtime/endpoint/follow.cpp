@@ -122,6 +122,7 @@ void Endpoint::expire() {
     old = std::move(kept_);
   }
   retire(std::move(old));
+  merge_rows();
 }
 
 void Endpoint::poll() {

@@ -131,6 +131,7 @@ ModelOptions Endpoint::options_beside() const {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     o.verify_golden = settings_.golden || options_.verify_golden;
     o.load.bytes_per_second = static_cast<uint64_t>(settings_.bytes_per_second);
+    o.spare_percent = settings_.spare_rows;
   }
   if (o.memory_limit == 0) return o;
   o.memory_limit -= std::min(o.memory_limit - 1, held_bytes());  // 0 would be no limit
@@ -143,6 +144,7 @@ struct Endpoint::Beside {
   std::shared_ptr<const Contract> callers;
   std::shared_ptr<const Origin> origin;
   std::vector<LoadBase::Table> tables;
+  std::vector<std::vector<int64_t>> pads;
   int64_t warm_up_rows = 0;
   Rate rate;
 };
@@ -157,6 +159,7 @@ Endpoint::Beside Endpoint::beside() const {
   b.callers = serving_->contract;
   b.origin = serving_->origin;
   b.tables = serving_->model->engine().held_tables();
+  b.pads = serving_->model->engine().pads();
   return b;
 }
 
@@ -175,10 +178,10 @@ Result<NextOrigin> Endpoint::open(const Update& update, const Beside& there, siz
 
 Result<std::unique_ptr<Model>> Endpoint::build_beside(const Update& update, const NextOrigin& next,
                                                       const Beside& there) {
-  const LoadBase base{there.tables, next.same};
+  const LoadBase base{there.tables, next.rows, there.pads};
   const auto build = [&] {
     ModelOptions options = options_beside();
-    if (!base.same.empty()) options.load.base = &base;
+    if (!base.rows.empty()) options.load.base = &base;
     return build_model(next.origin->bundle, update.path, options, there.callers.get());
   };
   auto model = build();
@@ -241,6 +244,21 @@ void Endpoint::publish(std::unique_ptr<Version> next) {
     changed_.notify_all();
   }
   for (auto& old : out) retire(std::move(old));
+  merge_rows();
+}
+
+/// Rows of the version that serves go home where nobody reads those that are there (store/spare_rows.hpp).
+void Endpoint::merge_rows() const {
+  std::vector<std::shared_ptr<RowVersion>> versions;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (serving_ == nullptr) return;
+    for (const Engine::Overlaid& o : serving_->model->engine().overlaid()) versions.push_back(o.version);
+  }
+  for (const auto& version : versions) {
+    const Status merged = version->rows().merge(*version);
+    if (!merged.ok()) tell(LogLevel::kWarn, [&] { return "rows stay where they are: " + merged.message(); });
+  }
 }
 
 /// Waits until no call can find it any more, then for those that have found it.

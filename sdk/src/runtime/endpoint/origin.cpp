@@ -32,7 +32,7 @@ class Opener {
                        ": is a delta, and the endpoint has no version that it could start from");
     } else {
       next_ = *serving;
-      same_.assign(next_.bundle->manifest().tables.size(), true);
+      rows_.resize(next_.bundle->manifest().tables.size());
     }
     for (size_t i = 0; i < update_.deltas.size(); ++i) {
       *fault_ = i;
@@ -41,7 +41,7 @@ class Opener {
       if (!new_one) return NextOrigin{};
     }
     *fault_ = update_.deltas.size();
-    return NextOrigin{std::make_shared<const Origin>(std::move(next_)), std::move(same_)};
+    return NextOrigin{std::make_shared<const Origin>(std::move(next_)), std::move(rows_)};
   }
 
  private:
@@ -57,10 +57,11 @@ class Opener {
     delta_options.workers = bundle_options_.workers;
     DPI_ASSIGN_OR_RETURN(std::shared_ptr<const Delta> delta, Delta::open(path, delta_options));
     DPI_RETURN_IF_ERROR(watch_.rate->keep(delta->file_bytes(), watch_.go_on));
-    DPI_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes, patched(next_.bundle, delta));
+    TableMaps maps;
+    DPI_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes, patched(next_.bundle, delta, &maps));
     DPI_ASSIGN_OR_RETURN(std::shared_ptr<Bundle> bundle,
                          Bundle::open_source(std::move(bytes), path, bundle_options_));
-    for (size_t t = 0; t < same_.size(); ++t) same_[t] = same_[t] && !delta->touches_table(t);
+    for (size_t t = 0; t < rows_.size(); ++t) rows_[t].add(std::move(maps[t]));
     next_.passed.push_back(next_.bundle->version());
     if (next_.passed.size() > Origin::kMostPassed) next_.passed.erase(next_.passed.begin());
     next_.bundle = std::move(bundle);
@@ -106,7 +107,7 @@ class Opener {
   size_t* fault_;
   BundleOptions bundle_options_;
   Origin next_;
-  std::vector<bool> same_;
+  std::vector<RowHistory> rows_;
 };
 
 }  // namespace

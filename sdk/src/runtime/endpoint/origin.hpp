@@ -18,6 +18,7 @@
 
 #include "base/rate.hpp"
 #include "bundle/bundle.hpp"
+#include "bundle/row_history.hpp"
 #include "runtime/endpoint/update.hpp"
 #include "runtime/model/options.hpp"
 
@@ -43,7 +44,7 @@ struct OriginWatch {
 
 struct NextOrigin {
   std::shared_ptr<const Origin> origin;  // null: `serving` has had the update
-  std::vector<bool> same;  // by table of the bundle: the serving version has it so. Empty = none
+  std::vector<RowHistory> rows;  // by table of the bundle, from the serving version on. Empty = all is new
 };
 
 /// Opens the update's files, each validated whole. serving: what deltas without a bundle start from, may be

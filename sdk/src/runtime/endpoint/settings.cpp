@@ -19,6 +19,7 @@ constexpr Number kNumbers[] = {
     {"follow_ms", &EndpointSettings::follow_ms, 1, 3600000},
     {"back_off_ms", &EndpointSettings::back_off_ms, 1, 86400000},
     {"update.bytes_per_second", &EndpointSettings::bytes_per_second, 0, int64_t{1} << 40},
+    {"update.spare_rows", &EndpointSettings::spare_rows, 0, 100},
 };
 
 Status bad_value(std::string_view key, std::string_view value, const std::string& allowed) {

@@ -14,6 +14,7 @@ struct EndpointSettings {
   int64_t warm_up_rows = 64;     // 0 = no warm-up
   int64_t follow_ms = 1000;      // between two looks into a folder
   int64_t bytes_per_second = 0;  // that a load reads at most; 0 = any
+  int64_t spare_rows = 1;        // percent of a large table's rows
   int64_t back_off_ms = 60000;   // the longest of such pauses, after errors
 };
 

@@ -7,6 +7,7 @@
 #include "base/clock.hpp"
 #include "ops/call_faults.h"
 #include "runtime/execute/input_ranges.hpp"
+#include "runtime/request/overlaid_ids.hpp"
 
 namespace dpi {
 
@@ -157,6 +158,7 @@ Status Flight::run_host(const Batch& batch, const RowRange& range, const FlightC
     return in_request(std::move(acquired), batch, range);
   const LeaseEnd lease_end(*reader_);
   crew_ = call.crew;
+  overlay_rows(map, rows);
   Status ran = launch_ops();
   Status done = synchronize();
   return ran.ok() ? done : ran;
@@ -209,15 +211,26 @@ Status Flight::in_request(Status s, const Batch& batch, const RowRange& range) c
       .at(row, feature);
 }
 
+/// After the tables have been acquired: those in tiers are asked by the rows' own numbers.
+void Flight::overlay_rows(const InputMap& map, const ResolvedRows& rows) {
+  for (const Engine::Overlaid& o : engine_.overlaid()) {
+    const RowOverlay& overlay = o.version->overlay();
+    for (const int32_t f : o.group.features)
+      overlay_ids(engine_.schema(), map, f, rows, overlay, memory_.staging);
+  }
+}
+
 Status Flight::start(const InputMap& map, const ResolvedRows& rows) {
   if (engine_.uses_graphs() && !timeline_.on()) {
     ResolvedRows padded = rows;
     padded.rows.item = map.max_rows;
     padded.rows.shared = rows.has_map ? bucket_of(rows.rows.shared, map.max_rows) : padded.rows.item;
     pad_rows(engine_.schema(), map, rows, padded, memory_.staging);
+    overlay_rows(map, padded);
     padded_rows_ = padded.rows.item;
     return start_graph(map, padded);
   }
+  overlay_rows(map, rows);
   padded_rows_ = rows.rows.item;
   const bool fetch = fetches(map, rows);
   float* const out = fetch ? host_out_ : device_out_;

@@ -83,6 +83,7 @@ class Flight {
   Status run_host(const Batch& batch, const RowRange& range, const FlightCall& call);
   Status acquire_tables(const InputMap& map, const ResolvedRows& rows, const FlightCall& call);
   Status in_request(Status s, const Batch& batch, const RowRange& range) const;
+  void overlay_rows(const InputMap& map, const ResolvedRows& rows);
   Status start(const InputMap& map, const ResolvedRows& rows);
   Status start_graph(const InputMap& map, const ResolvedRows& padded);
   Status capture(const ResolvedRows& padded, FlightGraphs::Entry* entry);

@@ -134,7 +134,8 @@ Result<std::unique_ptr<Engine>> Engine::create_next(Bundle& bundle, const ModelO
   e->first_ = &first;
   e->options_ = first.options_;
   e->options_.device_index = devices_of(options)[number];
-  const LoadBase base{first.held_tables(), std::vector<bool>(bundle.manifest().tables.size(), true)};
+  const LoadBase base{first.held_tables(), std::vector<RowHistory>(bundle.manifest().tables.size()),
+                      first.pads_};
   e->base_ = &base;
   ModelOptions quiet = e->options_;  // its stages are no stages of the model's
   quiet.load.cancel = options.load.cancel;
@@ -155,7 +156,7 @@ Status Engine::load(Bundle& bundle, std::unique_ptr<TableStore> store, LoadWatch
                     0,
                     0,
                     least_weight_bytes(options_),
-                    claims_.given_bytes(),
+                    claims_.given_bytes() + there_bytes_,
                     tier_claim_.given() != nullptr};
   sizes.range = range_;
   DPI_RETURN_IF_ERROR(check_limit(bundle, sizes));
@@ -271,8 +272,12 @@ Status Engine::check_memory(const Bundle& bundle) {
 /// loads the same tables.
 Status Engine::claim_tables(const Bundle& bundle, LoadWatch* watch) {
   if (!options_.share && table_token().empty()) return {};
-  const std::vector<StoreTable> tables = store_tables(bundle, plan_, options_.share, nullptr, table_token());
+  std::vector<StoreTable> tables = tables_of(bundle);
+  if (const LoadBase* base = same_plan(plan_, base_); base != nullptr)
+    take_rows_over(bundle, plan_, *base, table_messages(bundle, LogLevel::kInfo), &tables);
+  for (const StoreTable& t : tables) versions_.push_back(t.version);
   DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, !host_memory(), range_.least()));
+  there_bytes_ = map.there_bytes;
   // Memory of one device, from one place. Blocks from hooks of a caller are for models with the same hooks.
   const void* const from[] = {&api(), reinterpret_cast<const void*>(device_->hooks.alloc),
                               reinterpret_cast<const void*>(device_->hooks.free), device_->hooks.user};
@@ -305,33 +310,64 @@ std::function<uint64_t()> Engine::beyond_forecast() const {
   return [this] { return options_.memory_limit - std::min(options_.memory_limit, memory_.most()); };
 }
 
-std::function<void(const std::string& text)> Engine::table_warnings(const Bundle& bundle) const {
-  return [this, name = bundle.name()](const std::string& text) {
-    log().write(LogLevel::kWarn, "tables", name + ": " + text);
+std::function<void(const std::string& text)> Engine::table_messages(const Bundle& bundle,
+                                                                    LogLevel level) const {
+  return [this, level, name = bundle.name()](const std::string& text) {
+    log().write(level, "tables", name + ": " + text);
   };
+}
+
+std::vector<StoreTable> Engine::tables_of(const Bundle& bundle) const {
+  std::vector<StoreTable> tables =
+      store_tables(bundle, plan_, options_.share, base_, options_.spare_percent, table_token());
+  for (size_t t = 0; t < versions_.size(); ++t) tables[t].version = versions_[t];
+  return tables;
+}
+
+void Engine::find_overlaid(const Bundle& bundle) {
+  std::vector<RowGroup> groups = row_groups(bundle, plan_);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    std::shared_ptr<RowVersion> version = store_->row_version(static_cast<int32_t>(g));
+    if (version != nullptr) overlaid_.push_back({std::move(groups[g]), std::move(version)});
+  }
+}
+
+const RowOverlay* Engine::overlay_of(int32_t table) const {
+  for (const Overlaid& o : overlaid_) {
+    const std::vector<int32_t>& tables = o.group.tables;
+    if (std::find(tables.begin(), tables.end(), table) == tables.end()) continue;
+    const RowOverlay& overlay = o.version->overlay();
+    return overlay.empty() ? nullptr : &overlay;
+  }
+  return nullptr;
 }
 
 Status Engine::make_store(const Bundle& bundle) {
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<HotKeyFile> hot, open_hot_keys(bundle, options_));
-  TableSharing sharing{device_, std::move(claims_), table_warnings(bundle), range_};
+  TableSharing sharing{device_, std::move(claims_), table_messages(bundle, LogLevel::kWarn), range_};
   store_ = make_resident_store(&api(), device(), options_.memory_limit, std::move(sharing));
   const auto elsewhere = [&bundle](const PlanTable& t) {
     return t.tiered || (t.source >= 0 && bundle.manifest().tables[static_cast<size_t>(t.source)].external);
   };
   if (std::none_of(plan_.tables.begin(), plan_.tables.end(), elsewhere)) return {};
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<BundleRows> rows, tier_rows(bundle, plan_, options_));
-  DPI_ASSIGN_OR_RETURN(store_, make_tiered_store(std::move(store_), std::move(rows), options_.tiers, &api(),
-                                                 device(), device_->hooks, std::move(hot),
-                                                 {device_, std::move(tier_claim_), table_warnings(bundle),
-                                                  beyond_forecast()}));
+  DPI_ASSIGN_OR_RETURN(
+      store_, make_tiered_store(std::move(store_), std::move(rows), options_.tiers, &api(), device(),
+                                device_->hooks, std::move(hot),
+                                {device_, std::move(tier_claim_), table_messages(bundle, LogLevel::kWarn),
+                                 beyond_forecast()}));
   return {};
 }
 
 Status Engine::load_tables(Bundle& bundle, LoadWatch* watch) {
-  DPI_ASSIGN_OR_RETURN(forecast_,
-                       store_->plan(store_tables(bundle, plan_, options_.share, base_, table_token())));
+  DPI_ASSIGN_OR_RETURN(forecast_, store_->plan(tables_of(bundle)));
+  versions_.clear();
+  LoadedKeys loaded;
   const KeyPlaces* const there = first_ != nullptr ? first_->keys() : nullptr;
-  DPI_RETURN_IF_ERROR(load_plan_tables(bundle, plan_, *store_, watch, &keys_, there));
+  DPI_RETURN_IF_ERROR(load_plan_tables(bundle, plan_, *store_, watch, &loaded, base_, there));
+  keys_ = std::move(loaded.places);
+  pads_ = std::move(loaded.pads);
+  find_overlaid(bundle);
   if (keys() != nullptr) set_key_places(*keys(), &schema_);
   return {};
 }

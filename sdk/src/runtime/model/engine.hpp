@@ -19,9 +19,11 @@
 #include "runtime/model/load_watch.hpp"
 #include "runtime/model/memory_forecast.hpp"
 #include "runtime/model/options.hpp"
+#include "runtime/model/row_groups.hpp"
 #include "runtime/request/resolve.hpp"
 #include "store/key_places.hpp"
 #include "store/shared_tier.hpp"
+#include "store/spare_rows.hpp"
 #include "store/table_blocks.hpp"
 #include "store/table_store.hpp"
 
@@ -58,6 +60,16 @@ class Engine {
   const TableRange& range() const { return range_; }
   /// For a load that may take tables over. They stay as long as the list does.
   std::vector<LoadBase::Table> held_tables() const;
+  /// By table of the bundle: the rows that its pad rows are copies of.
+  const std::vector<std::vector<int64_t>>& pads() const { return pads_; }
+  /// Tables and features whose rows may lie elsewhere.
+  struct Overlaid {
+    RowGroup group;
+    std::shared_ptr<RowVersion> version;
+  };
+  const std::vector<Overlaid>& overlaid() const { return overlaid_; }
+  /// Of a table of the plan; null where all rows are at home.
+  const RowOverlay* overlay_of(int32_t table) const;
   const StoreForecast& forecast() const { return forecast_; }
   const MemoryForecast& memory() const { return memory_; }
   uint64_t weight_bytes() const { return weight_bytes_; }
@@ -121,7 +133,9 @@ class Engine {
   Status make_plan(Bundle& bundle);
   Status claim_tables(const Bundle& bundle, LoadWatch* watch);
   Status claim_tier(const std::string& where, const std::vector<StoreTable>& tables, LoadWatch* watch);
-  std::function<void(const std::string& text)> table_warnings(const Bundle& bundle) const;
+  std::function<void(const std::string& text)> table_messages(const Bundle& bundle, LogLevel level) const;
+  std::vector<StoreTable> tables_of(const Bundle& bundle) const;
+  void find_overlaid(const Bundle& bundle);
   std::function<uint64_t()> beyond_forecast() const;
   Status make_store(const Bundle& bundle);
   Status load_tables(Bundle& bundle, LoadWatch* watch);
@@ -142,9 +156,13 @@ class Engine {
   dpi_backend_caps caps_{};
   BlockClaims claims_;  // until the store has them, as the next
   TierClaim tier_claim_;
-  const LoadBase* base_ = nullptr;  // while loading
+  const LoadBase* base_ = nullptr;                     // while loading
+  std::vector<std::shared_ptr<RowVersion>> versions_;  // the same, by table of the plan
+  uint64_t there_bytes_ = 0;                           // of blocks that those lie in
   std::unique_ptr<TableStore> store_;
   std::unique_ptr<KeyPlaces> keys_;  // null: no ids are keys
+  std::vector<std::vector<int64_t>> pads_;
+  std::vector<Overlaid> overlaid_;
   StoreForecast forecast_;
   MemoryForecast memory_;
   std::vector<dpi_backend_op*> ops_;

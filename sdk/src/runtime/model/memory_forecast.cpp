@@ -147,8 +147,8 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   uint64_t choosing = 0;
   const TableRange range = range_of(options, device);
   const bool several = device.on_device && options.devices.size() > 1;  // then each table has a name
-  std::vector<StoreTable> tables =
-      store_tables(bundle, plan, options.share, nullptr, several ? "of this load" : "");
+  std::vector<StoreTable> tables = store_tables(bundle, plan, options.share, nullptr, options.spare_percent,
+                                                several ? "of this load" : "");
   if (options.tiers.host_bytes > 0) {
     DPI_ASSIGN_OR_RETURN(f.host_tier, tier_bytes(tables, options.tiers));
     if (has_hot_keys(bundle, options)) {

@@ -10,6 +10,7 @@
 
 #include "base/environment.hpp"
 #include "base/status.hpp"
+#include "bundle/row_history.hpp"
 #include "plan/plan.hpp"
 #include "store/tiered_store.hpp"
 
@@ -20,16 +21,17 @@ enum class Precision : int32_t { kFp32 = 0, kTf32 = 1, kFp16 = 2, kBf16 = 3, kIn
 /// Where the rows of a table lie: kAuto = in the host tier when there is one and the table is large.
 enum class TableTier : int32_t { kAuto, kResident, kHost };
 
-/// Tables of a model that is there, and which of them the one that is loaded has too: known by who asks for
-/// the load, so that nobody compares their rows.
+/// Tables of a model that is there, and which of their rows the one that is loaded has too: known by who asks
+/// for the load, so that nobody compares them.
 struct LoadBase {
   struct Table {
     std::string name;  // of the plan
     int32_t source = -1;
     HeldRows rows;  // TableStore::holds
   };
-  std::vector<Table> tables;  // of the plan, in its order
-  std::vector<bool> same;     // by table of the bundle
+  std::vector<Table> tables;               // of the plan, in its order
+  std::vector<RowHistory> rows;            // by table of the bundle
+  std::vector<std::vector<int64_t>> pads;  // the same: the rows that its pad rows are copies of
 };
 
 /// Who watches a load and may stop it. Used while loading only.
@@ -74,6 +76,7 @@ struct ModelOptions {
   std::string lookup = "auto";
   std::string tuning = "default";
   std::vector<std::string> tiered;  // tables whose rows a test's own store moves (PlanOptions::tiered)
+  int64_t spare_percent = 0;        // rows behind large tables, for versions to come (store/spare_rows.hpp)
   bool share = true;                // tables with models of the same environment whose tables are equal
   TierOptions tiers;
   uint64_t resident_bytes = uint64_t{1} << 20;                 // a table of at most so many stays resident

@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
-#include <dpi/kernels/narrow.hpp>
-#include <dpi/kernels/row_decode.hpp>
-
 #include "bundle/extent_reader.hpp"
+#include "runtime/model/derived_sums.hpp"
 #include "runtime/model/key_loader.hpp"
+#include "runtime/model/row_groups.hpp"
+#include "runtime/model/table_patch.hpp"
 #include "store/row_stream.hpp"
 
 namespace dpi {
@@ -21,40 +21,6 @@ namespace {
 using Term = PlanTable::Term;
 
 constexpr int64_t kDerivedRows = 65536;  // that are handed to the store at once where they were kept
-
-/// The one source of a derived table, or -1 when it has several.
-int32_t only_source(const PlanTable& t) {
-  int32_t source = -1;
-  for (const auto& column : t.columns) {
-    for (const Term& term : column) {
-      if (source >= 0 && term.table != source) return -1;
-      source = term.table;
-    }
-  }
-  return source;
-}
-
-/// Sums of a derived table while its sources stream by: one per row and column, a handful of terms each. With
-/// one source a block's sums are complete when the block has been seen, and go to the store at once; else
-/// they are kept until all have come.
-struct Derived {
-  int32_t table = -1;   // of the plan
-  int32_t source = -1;  // the only one, or -1
-  int64_t first = 0;    // row of sums[0]
-  std::vector<double> sums;
-};
-
-/// One term of one derived column over the rows [first, first + n) of its source, already decoded to `rows`
-/// [n, dim]. Rows beyond those of the derived table are left out.
-void add_term(const Term& term, const float* rows, int64_t first, int64_t n, int64_t dim, Derived* d,
-              size_t column, size_t columns) {
-  for (int64_t r = 0; r < n; ++r) {
-    const float* row = rows + r * dim;
-    const double sum = term.value(dim, [row](int64_t k) { return row[k]; });
-    const size_t at = static_cast<size_t>(first - d->first + r) * columns + column;
-    if (at < d->sums.size()) d->sums[at] += sum;
-  }
-}
 
 /// The rows that stand for padding, behind those of the file: copies of rows that stream by.
 class PadRows {
@@ -85,17 +51,23 @@ class PadRows {
 
 class Loader {
  public:
-  Loader(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch, const KeyPlaces* keys)
-      : bundle_(bundle), plan_(plan), store_(store), watch_(watch), keys_(keys) {
+  Loader(Bundle& bundle, const Plan& plan, const LoadBase* base, TableStore& store, LoadWatch* watch,
+         const KeyPlaces* keys)
+      : bundle_(bundle),
+        plan_(plan),
+        store_(store),
+        watch_(watch),
+        keys_(keys),
+        patcher_(bundle, plan, base, store, watch) {
     for (size_t t = 0; t < plan.tables.size(); ++t) {
       if (plan.tables[t].source >= 0 || plan.tables[t].tiered) continue;  // the store derives a tiered one
-      if (store.has_rows(static_cast<int32_t>(t))) continue;
+      if (comes_otherwise(t)) continue;
       derived_.push_back({static_cast<int32_t>(t), only_source(plan.tables[t]), 0, {}});
     }
   }
 
   Status run() {
-    for (Derived& d : derived_) {
+    for (DerivedSums& d : derived_) {
       const PlanTable& t = plan_.tables[d.table];
       if (d.source < 0) d.sums.assign(static_cast<size_t>(t.rows) * static_cast<size_t>(t.dim), 0.0);
     }
@@ -106,32 +78,36 @@ class Loader {
       keys_ = made_keys_.get();
     }
     for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
+      pads_.push_back(pads_of(s));
+      patcher_.set_pads(s, pads_[s]);
+    }
+    DPI_RETURN_IF_ERROR(patcher_.patch());
+    for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
       if (!is_used(static_cast<int32_t>(s))) continue;
       DPI_RETURN_IF_ERROR(stream_table(static_cast<int32_t>(s)));
-      for (Derived& d : derived_) {
+      for (DerivedSums& d : derived_) {
         if (d.source == static_cast<int32_t>(s)) std::vector<double>().swap(d.sums);
       }
     }
-    for (Derived& d : derived_) {
+    for (DerivedSums& d : derived_) {
       if (d.source < 0) DPI_RETURN_IF_ERROR(ingest_derived(&d));
     }
     return store_.seal();
   }
-  std::unique_ptr<KeyPlaces> take_keys() { return std::move(made_keys_); }
+  LoadedKeys take_keys() { return {std::move(made_keys_), std::move(pads_)}; }
 
  private:
-  /// Has rows here that something reads, and does not have already.
+  /// The store has its rows, or takes them from the version before.
+  bool comes_otherwise(size_t table) const {
+    return store_.has_rows(static_cast<int32_t>(table)) || patcher_.patches(table);
+  }
+
+  /// Has rows here that something reads, and that are to stream by.
   bool is_used(int32_t source) const {
     if (bundle_.manifest().tables[static_cast<size_t>(source)].external) return false;
     for (size_t i = 0; i < plan_.tables.size(); ++i) {
       const PlanTable& t = plan_.tables[i];
-      if (store_.has_rows(static_cast<int32_t>(i))) continue;
-      if (t.source == source) return true;
-      for (const auto& column : t.columns) {
-        for (const Term& term : column) {
-          if (term.table == source) return true;
-        }
-      }
+      if (!comes_otherwise(i) && (t.source == source || is_derived_from(t, source))) return true;
     }
     return false;
   }
@@ -140,40 +116,39 @@ class Loader {
     uint64_t bytes = 0;
     for (size_t s = 0; s < bundle_.manifest().tables.size(); ++s) {
       const TableSpec& t = bundle_.manifest().tables[s];
-      if (is_used(static_cast<int32_t>(s)))
-        bytes += static_cast<uint64_t>(t.rows * t.dim * kernels::dtype_bytes(t.dtype));
+      const auto rows = static_cast<uint64_t>(t.rows * t.dim * kernels::dtype_bytes(t.dtype));
+      if (is_used(static_cast<int32_t>(s))) bytes += rows;
+      for (size_t i = 0; i < plan_.tables.size(); ++i) {
+        if (plan_.tables[i].source == static_cast<int32_t>(s) && patcher_.patches(i)) bytes += rows;
+      }
     }
     return bytes;
   }
 
   bool feeds_derived(int32_t source) const {
-    for (const Derived& d : derived_) {
-      for (const auto& column : plan_.tables[d.table].columns) {
-        for (const Term& term : column) {
-          if (term.table == source) return true;
-        }
-      }
-    }
-    return false;
+    return std::any_of(derived_.begin(), derived_.end(), [&](const DerivedSums& d) {
+      return is_derived_from(plan_.tables[static_cast<size_t>(d.table)], source);
+    });
   }
 
   /// The rows of a keyed table that its pad rows are copies of.
-  PadRows pad_rows(const TableSpec& spec) const {
+  std::vector<int64_t> pads_of(size_t source) const {
+    const TableSpec& spec = bundle_.manifest().tables[source];
     std::vector<int64_t> from;
-    if (spec.pad_rows > 0) {
-      const KeySetSpec& set = bundle_.manifest().key_sets[static_cast<size_t>(spec.key_set)];
-      for (const std::optional<int64_t>& pad : set.pads) {
-        KeyLookup lookup{pad.value_or(0), 0, spec.key_set, -1};
-        if (pad) keys_->find({&lookup, 1});
-        from.push_back(lookup.row >= 0 ? lookup.row : set.keys);
-      }
+    if (spec.pad_rows == 0 || keys_ == nullptr) return from;
+    const KeySetSpec& set = bundle_.manifest().key_sets[static_cast<size_t>(spec.key_set)];
+    for (const std::optional<int64_t>& pad : set.pads) {
+      KeyLookup lookup{pad.value_or(0), 0, spec.key_set, -1};
+      if (pad) keys_->find({&lookup, 1});
+      from.push_back(lookup.row >= 0 ? lookup.row : set.keys);
     }
-    return {std::move(from), static_cast<size_t>(spec.dim * kernels::dtype_bytes(spec.dtype))};
+    return from;
   }
 
   Status stream_table(int32_t source) {
     const TableSpec& spec = bundle_.manifest().tables[source];
-    PadRows pads = pad_rows(spec);
+    PadRows pads(pads_[static_cast<size_t>(source)],
+                 static_cast<size_t>(spec.dim * kernels::dtype_bytes(spec.dtype)));
     std::vector<float> scale;
     if (spec.dtype == kernels::DType::kI8) {
       DPI_RETURN_IF_ERROR(bundle_.read_table_scale(source, &scale));
@@ -184,15 +159,15 @@ class Loader {
     for (size_t t = 0; t < plan_.tables.size(); ++t) {
       if (plan_.tables[t].source != source) continue;
       stored = plan_.tables[t].dtype;
-      if (store_.has_rows(static_cast<int32_t>(t))) continue;
+      if (comes_otherwise(t)) continue;
       if (room.empty() && stored == spec.dtype) room = store_.room(static_cast<int32_t>(t));
       if (!scale.empty()) DPI_RETURN_IF_ERROR(store_.ingest_scale(static_cast<int32_t>(t), scale));
     }
     const bool decode = feeds_derived(source);
     const Bundle::BlockSink take = [&](int64_t first, int64_t n, std::span<const std::byte> bytes) -> Status {
-      if (stored != spec.dtype) DPI_RETURN_IF_ERROR(narrow(spec, stored, first, &bytes));
+      if (stored != spec.dtype) DPI_RETURN_IF_ERROR(narrower_.narrow(spec, stored, first, &bytes));
       for (size_t t = 0; t < plan_.tables.size(); ++t) {
-        if (plan_.tables[t].source != source || store_.has_rows(static_cast<int32_t>(t))) continue;
+        if (plan_.tables[t].source != source || comes_otherwise(t)) continue;
         DPI_RETURN_IF_ERROR(store_.ingest(static_cast<int32_t>(t), first, n, bytes));
       }
       return decode ? add_block(source, stored, first, n, bytes, scale) : Status();
@@ -207,49 +182,15 @@ class Loader {
     return pads.count() == 0 ? Status() : take(spec.rows, pads.count(), pads.bytes());
   }
 
-  /// Replaces a block of float32 rows by the same in 16 bits.
-  Status narrow(const TableSpec& spec, kernels::DType type, int64_t first,
-                std::span<const std::byte>* bytes) {
-    const size_t n = bytes->size() / sizeof(float);
-    const bool half = type == kernels::DType::kF16;
-    narrowed_.resize(n);
-    for (size_t i = 0; i < n; ++i) {
-      float v = 0;
-      std::memcpy(&v, bytes->data() + i * sizeof(float), sizeof v);
-      narrowed_[i] = half ? kernels::float_to_half(v) : kernels::float_to_bf16(v);
-      if (half ? kernels::half_holds(v) : kernels::bf16_holds(v)) continue;
-      const auto at = static_cast<int64_t>(i);
-      return unsupported("table '" + spec.name + "', row " + std::to_string(first + at / spec.dim) +
-                         ", column " + std::to_string(at % spec.dim) + ": " + std::to_string(v) +
-                         " is beyond what " + (half ? "fp16" : "bf16") + " holds; load with precision tf32" +
-                         (half ? " or bf16" : ""));
-    }
-    *bytes = std::as_bytes(std::span(narrowed_));
-    return {};
-  }
-
-  /// The rows of a block as floats: its own bytes where they are such.
-  const float* as_floats(kernels::DType stored, int64_t dim, int64_t first, int64_t n,
-                         std::span<const std::byte> bytes, const std::vector<float>& scale) {
-    if (stored == kernels::DType::kF32) return reinterpret_cast<const float*>(bytes.data());
-    kernels::TableView view;
-    view.base = bytes.data();
-    view.rows = n;
-    view.dim = static_cast<int32_t>(dim);
-    view.dtype = stored;
-    view.row_bytes = dim * kernels::dtype_bytes(stored);
-    view.scale = scale.empty() ? nullptr : scale.data() + first;
-    view.scale_stride = 1;
-    rows_.resize(static_cast<size_t>(n * dim));
-    for (int64_t r = 0; r < n; ++r) kernels::decode_row(view, r, rows_.data() + r * dim);
-    return rows_.data();
-  }
-
   Status add_block(int32_t source, kernels::DType stored, int64_t first, int64_t n,
                    std::span<const std::byte> bytes, const std::vector<float>& scale) {
-    const int64_t dim = bundle_.manifest().tables[source].dim;
-    const float* const rows_of_block = as_floats(stored, dim, first, n, bytes, scale);
-    for (Derived& d : derived_) {
+    const TableSpec& spec = bundle_.manifest().tables[source];
+    const float* rows_of_block = reinterpret_cast<const float*>(bytes.data());  // where they are such
+    if (stored != kernels::DType::kF32) {
+      decode_rows(spec, stored, n, bytes, scale.empty() ? nullptr : scale.data() + first, &rows_);
+      rows_of_block = rows_.data();
+    }
+    for (DerivedSums& d : derived_) {
       if (d.source >= 0 && d.source != source) continue;
       const PlanTable& t = plan_.tables[d.table];
       const int64_t rows = std::min(n, t.rows - first);
@@ -257,23 +198,19 @@ class Loader {
         d.first = first;
         d.sums.assign(static_cast<size_t>(std::max<int64_t>(rows, 0)) * t.columns.size(), 0.0);
       }
-      for (size_t c = 0; c < t.columns.size(); ++c) {
-        for (const Term& term : t.columns[c]) {
-          if (term.table == source) add_term(term, rows_of_block, first, n, dim, &d, c, t.columns.size());
-        }
-      }
+      add_terms(t, source, rows_of_block, first, n, spec.dim, &d);
       if (d.source == source && rows > 0) DPI_RETURN_IF_ERROR(ingest_sums(d, first, rows));
     }
     return {};
   }
 
   /// The sums of a block, rounded.
-  Status ingest_sums(const Derived& d, int64_t first, int64_t n) {
+  Status ingest_sums(const DerivedSums& d, int64_t first, int64_t n) {
     rounded_.assign(d.sums.begin(), d.sums.end());
     return store_.ingest(d.table, first, n, std::as_bytes(std::span(rounded_)));
   }
 
-  Status ingest_derived(Derived* d) {
+  Status ingest_derived(DerivedSums* d) {
     const PlanTable& t = plan_.tables[d->table];
     for (int64_t first = 0; first < t.rows; first += kDerivedRows) {
       const int64_t n = std::min(kDerivedRows, t.rows - first);
@@ -291,10 +228,12 @@ class Loader {
   LoadWatch* watch_;
   const KeyPlaces* keys_;  // of another engine of the model, or made here
   std::unique_ptr<KeyPlaces> made_keys_;
-  std::vector<Derived> derived_;
+  std::vector<std::vector<int64_t>> pads_;  // by table of the bundle
+  std::vector<DerivedSums> derived_;
   std::vector<float> rows_;
   std::vector<float> rounded_;
-  std::vector<uint16_t> narrowed_;
+  RowNarrower narrower_;
+  TablePatcher patcher_;
 };
 
 template <class T>
@@ -334,6 +273,21 @@ bool append_source(const Bundle& bundle, int32_t source, std::string* to) {
   return append_hash(bundle, set.data, to) && known;
 }
 
+/// Of a derived table: its columns, without the rows.
+std::string terms_of(const PlanTable& t) {
+  std::string terms;
+  for (const auto& column : t.columns) {
+    terms += "column ";
+    for (const Term& term : column) {
+      terms += term.kind == Term::Kind::kDot ? "dot " : "term " + std::to_string(term.column) + ' ';
+      terms += std::to_string(term.table) + ' ';
+      append_bytes(std::span(&term.factor, 1), &terms);
+      append_bytes(term.weights, &terms);
+    }
+  }
+  return terms;
+}
+
 /// Of a derived table its terms, each with its source and its factors: dense weights among them are part of
 /// it.
 std::string content_of(const Bundle& bundle, const PlanTable& t) {
@@ -355,18 +309,22 @@ std::string content_of(const Bundle& bundle, const PlanTable& t) {
   return known ? content : std::string();
 }
 
-bool same_tables(const Plan& plan, const LoadBase& base) {
-  return std::equal(
-      plan.tables.begin(), plan.tables.end(), base.tables.begin(), base.tables.end(),
-      [](const PlanTable& t, const LoadBase::Table& b) { return t.name == b.name && t.source == b.source; });
+/// Of a derived table those that it is derived from; its factors are in StoreTable::content.
+void add_spare_rows(const std::vector<RowGroup>& groups, int64_t percent, std::vector<StoreTable>* tables) {
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (const int32_t i : groups[g].tables) {
+      StoreTable& t = (*tables)[static_cast<size_t>(i)];
+      t.row_group = static_cast<int32_t>(g);
+      t.spare = std::min(t.rows / 100 * percent, kMaxTableRows - t.rows);
+    }
+  }
 }
 
-/// Of a derived table those that it is derived from; its factors are in StoreTable::content.
-bool has_same_rows(const PlanTable& t, const std::vector<bool>& same) {
-  if (t.source >= 0) return same[static_cast<size_t>(t.source)];
+bool has_same_rows(const PlanTable& t, const std::vector<RowHistory>& rows) {
+  if (t.source >= 0) return rows[static_cast<size_t>(t.source)].same();
   return std::all_of(t.columns.begin(), t.columns.end(), [&](const auto& column) {
     return std::all_of(column.begin(), column.end(),
-                       [&](const Term& term) { return same[static_cast<size_t>(term.table)]; });
+                       [&](const Term& term) { return rows[static_cast<size_t>(term.table)].same(); });
   });
 }
 
@@ -391,9 +349,19 @@ void narrow_tables(kernels::DType type, Plan* plan) {
   for (const int32_t t : narrow) plan->tables[static_cast<size_t>(t)].dtype = type;
 }
 
+const LoadBase* same_plan(const Plan& plan, const LoadBase* base) {
+  const auto same = [](const PlanTable& t, const LoadBase::Table& b) {
+    return t.name == b.name && t.source == b.source;
+  };
+  return base != nullptr && std::equal(plan.tables.begin(), plan.tables.end(), base->tables.begin(),
+                                       base->tables.end(), same)
+             ? base
+             : nullptr;
+}
+
 std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, bool share, const LoadBase* base,
-                                     const std::string& token) {
-  const bool alike = base != nullptr && same_tables(plan, *base);
+                                     int64_t spare_percent, const std::string& token) {
+  const bool alike = same_plan(plan, base) != nullptr;
   std::vector<StoreTable> tables;
   for (const PlanTable& t : plan.tables) {
     tables.push_back({t.name, t.rows, t.dim, t.dtype, t.needs_nonzero, t.ride_with, t.tiered, t.pinned, {}});
@@ -406,15 +374,20 @@ std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, boo
     if (share) tables.back().content = content_of(bundle, t);
     std::string& content = tables.back().content;
     if (content.empty() && !token.empty()) content = token + ' ' + std::to_string(tables.size());
-    if (!content.empty() && alike && has_same_rows(t, base->same))
-      tables.back().same = base->tables[tables.size() - 1].rows;
+    if (content.empty()) continue;
+    tables.back().terms = terms_of(t);
+    if (!alike) continue;
+    tables.back().before = base->tables[tables.size() - 1].rows;
+    if (has_same_rows(t, base->rows)) tables.back().same = tables.back().before;
   }
+  if (share && token.empty() && spare_percent > 0)
+    add_spare_rows(row_groups(bundle, plan), spare_percent, &tables);
   return tables;
 }
 
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch,
-                        std::unique_ptr<KeyPlaces>* keys, const KeyPlaces* there) {
-  Loader loader(bundle, plan, store, watch, there);
+                        LoadedKeys* keys, const LoadBase* base, const KeyPlaces* there) {
+  Loader loader(bundle, plan, same_plan(plan, base), store, watch, there);
   DPI_RETURN_IF_ERROR(loader.run());
   *keys = loader.take_keys();
   return {};

@@ -20,17 +20,27 @@ void narrow_tables(kernels::DType type, Plan* plan);
 
 /// The plan's tables as a store is told of them, in the plan's order. share: with what each is made of, by
 /// the hashes that the bundle states, so that models of equal tables hold them together.
-/// base: whose memory the tables that are the same there name, null = none. token: what tables are called
-/// that would have no content (by `share`, or for want of a hash), so that only loads with this token share
-/// them.
+/// base: whose memory the tables that are there already name, null = none.
+/// spare_percent: of a row group's rows, that are kept free behind them (row_groups.hpp).
+/// token: what tables are called that would have no content (by `share`, or for want of a hash), so that only
+/// loads with this token share them: of a model on several devices, which keeps no rows free.
 std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, bool share,
-                                     const LoadBase* base = nullptr, const std::string& token = {});
+                                     const LoadBase* base = nullptr, int64_t spare_percent = 0,
+                                     const std::string& token = {});
+/// The base, where its plan has the same tables; else null.
+const LoadBase* same_plan(const Plan& plan, const LoadBase* base);
+
+/// Where keys are looked for, and by table of the bundle the row that each of its pad rows is a copy of.
+struct LoadedKeys {
+  std::unique_ptr<KeyPlaces> places;
+  std::vector<std::vector<int64_t>> pads;
+};
 
 /// Ingests every table of the plan and seals the store: one stage of `watch`. Peak host memory beside the
 /// store: table_loading_bytes. `keys` receives the indexes of the key sets, null when the plan has none or
-/// they are there already.
+/// they are there already. base: as store_tables had it.
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch,
-                        std::unique_ptr<KeyPlaces>* keys, const KeyPlaces* there = nullptr);
+                        LoadedKeys* keys, const LoadBase* base = nullptr, const KeyPlaces* there = nullptr);
 
 /// What a load by `threads` threads takes while rows stream in, beside the tables themselves: blocks, scales,
 /// bits, staging, sums of derived tables that have more than one source.
