@@ -42,6 +42,13 @@ void append_scalars(const StoreTable& t, const StoreTable& home, std::string* to
 
 }  // namespace
 
+Status SharedTier::copy_to_device() {
+  if (!cache->lines().any()) return {};
+  DPI_ASSIGN_OR_RETURN(copies, device_cache::DeviceCache::make(api, device, cache.get()));
+  DPI_RETURN_IF_ERROR(copies->prefill());
+  return copies->start();
+}
+
 Result<TierClaim> TierClaim::claim(SharedParts* parts, std::string what,
                                    const std::function<Status()>& go_on) {
   TierClaim c;
@@ -91,8 +98,9 @@ std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& o
     append_table(t, options, &key);
   }
   if (key.empty()) return key;
-  for (const uint64_t n : {options.host_bytes, static_cast<uint64_t>(options.fetch_threads),
-                           static_cast<uint64_t>(options.fetch_jobs), options.fetch_bytes})
+  for (const uint64_t n :
+       {options.host_bytes, options.gpu_bytes, static_cast<uint64_t>(options.fetch_threads),
+        static_cast<uint64_t>(options.fetch_jobs), options.fetch_bytes})
     key += std::to_string(n) + ' ';
   for (const std::string* s :
        {&options.rocksdb_path, &options.redis_address, &options.redis_password, &options.hot_keys})

@@ -20,6 +20,7 @@
 #include "base/shared_parts.hpp"
 #include "base/status.hpp"
 #include "store/bundle_rows.hpp"
+#include "store/device_cache/device_cache.hpp"
 #include "store/pinned_blocks.hpp"
 #include "store/row_scalars.hpp"
 #include "store/table_store.hpp"
@@ -31,14 +32,20 @@ struct TierOptions;
 
 /// owner: closes the device when the last of its tiers, blocks and models has gone.
 struct SharedTier {
-  SharedTier(const dpi_backend_api* api, dpi_backend_device* device, std::shared_ptr<const void> device_owner)
-      : owner(std::move(device_owner)), pinned(api, device) {}
+  SharedTier(const dpi_backend_api* device_api, dpi_backend_device* on,
+             std::shared_ptr<const void> device_owner)
+      : owner(std::move(device_owner)), api(*device_api), device(on), pinned(device_api, on) {}
+  /// Where the options say so: copies of the rows that are here by then.
+  Status copy_to_device();
 
   const std::shared_ptr<const void> owner;
+  const dpi_backend_api& api;
+  dpi_backend_device* const device;
   PinnedBlocks pinned;
   std::unique_ptr<BundleRows> rows;
-  std::vector<RowScalars> scalars;           // by the table's number in the cache
-  std::unique_ptr<tiered::HostCache> cache;  // goes before what it reads from
+  std::vector<RowScalars> scalars;                    // by the table's number in the cache
+  std::unique_ptr<tiered::HostCache> cache;           // goes before what it reads from
+  std::unique_ptr<device_cache::DeviceCache> copies;  // over it; null where nothing is copied
 };
 
 /// What a model's load has of the tier that it asked for.

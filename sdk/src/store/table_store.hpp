@@ -91,6 +91,8 @@ struct TierStats {
   uint64_t fetched = 0, missing = 0, failed = 0;  // rows
   uint64_t bytes = 0;                             // that fetches brought
   uint64_t p50_ns = 0, p99_ns = 0;                // of a fetch
+  // Of a sample of the lookups: how many, and how many found their row in the device's cache.
+  uint64_t device_sampled = 0, device_hits = 0;
 };
 
 struct StoreForecast {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "store/device_cache/device_cache.hpp"
 #include "store/row_scalars.hpp"
 #include "store/tiered/prefill.hpp"
 
@@ -21,6 +22,7 @@ tiered::CacheOptions cache_options(const TierOptions& options, int32_t reserved)
   tiered::CacheOptions o;
   o.budget = options.host_bytes;
   o.reserved = reserved;
+  o.device_bytes = options.gpu_bytes;
   o.fetch.threads = options.fetch_threads;
   o.fetch.jobs = options.fetch_jobs;
   o.fetch.bytes_in_flight = options.fetch_bytes;
@@ -35,7 +37,21 @@ const TierOptions::Table* TierOptions::find(const std::string& name) const {
 Result<uint64_t> tier_bytes(const std::vector<StoreTable>& tables, const TierOptions& options) {
   const std::vector<tiered::TierTable> rows = tier_tables(tables);
   if (rows.empty()) return uint64_t{0};
-  return HostCache::bytes(rows, cache_options(options, reserved_places(tables)));
+  const tiered::CacheOptions o = cache_options(options, reserved_places(tables));
+  DPI_ASSIGN_OR_RETURN(const tiered::LinePlan lines, HostCache::plan_lines_of(rows, o));
+  DPI_ASSIGN_OR_RETURN(const uint64_t bytes, HostCache::bytes(rows, o));
+  return bytes + (lines.any() ? device_cache::DeviceCache::host_bytes(lines) : 0);
+}
+
+Result<uint64_t> device_cache_bytes(const std::vector<StoreTable>& tables, const TierOptions& options) {
+  const std::vector<tiered::TierTable> rows = tier_tables(tables);
+  if (rows.empty() || options.gpu_bytes == 0) return uint64_t{0};
+  DPI_ASSIGN_OR_RETURN(const tiered::LinePlan lines,
+                       HostCache::plan_lines_of(rows, cache_options(options, reserved_places(tables))));
+  if (!lines.any())
+    return Status(Code::kOutOfMemory, "option 'store.gpu_bytes' is " + std::to_string(options.gpu_bytes) +
+                                          ", which is less than 16 rows of any table take");
+  return lines.device_bytes;
 }
 
 Result<uint64_t> hot_key_bytes(const std::vector<StoreTable>& tables, const TierOptions& options) {
@@ -45,6 +61,23 @@ Result<uint64_t> hot_key_bytes(const std::vector<StoreTable>& tables, const Tier
       const tiered::ArenaPlan plan,
       tiered::plan_arena(rows, options.host_bytes, tiered::CacheOptions().shards, reserved_places(tables)));
   return tiered::Prefill::bytes(plan);
+}
+
+Result<bool> reads_host_rows(const dpi_backend_api& api, dpi_backend_device* device,
+                             const TierOptions& options) {
+  dpi_backend_caps caps{};
+  dpi_backend_error err{};
+  caps.struct_size = sizeof caps;
+  if (const int32_t code = api.caps(device, &caps, &err); code != 0)
+    return Status(static_cast<Code>(code), err.message);
+  const bool on_device = (caps.flags & DPI_BACKEND_HOST_MEMORY) == 0;
+  if (on_device && (caps.flags & DPI_BACKEND_FETCH) == 0)
+    return unsupported(std::string("tables in host memory need a device whose kernels can read it; '") +
+                       api.name + "' cannot");
+  if (options.gpu_bytes > 0 && !on_device)
+    return unsupported(std::string("option 'store.gpu_bytes' is about a device with memory of its own; '") +
+                       api.name + "' computes in host memory");
+  return on_device;
 }
 
 uint64_t tier_reader_bytes(int64_t max_ids) {

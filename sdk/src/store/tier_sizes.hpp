@@ -15,4 +15,9 @@ int32_t reserved_places(const std::vector<StoreTable>& tables);
 
 tiered::CacheOptions cache_options(const TierOptions& options, int32_t reserved);
 
+/// Do kernels read the rows from memory that is not the device's own? kUnsupported when they cannot, or when
+/// options ask for what the device has not.
+Result<bool> reads_host_rows(const dpi_backend_api& api, dpi_backend_device* device,
+                             const TierOptions& options);
+
 }  // namespace dpi

@@ -311,6 +311,7 @@ Status TieredStore::seal() {
     std::vector<float>().swap(t.scale);
   }
   if (given_ == nullptr) DPI_RETURN_IF_ERROR(fill_own());
+  if (given_ == nullptr) DPI_RETURN_IF_ERROR(own_->copy_to_device());
   DPI_RETURN_IF_ERROR(plain_->seal());
   std::vector<std::byte>().swap(whole_);
   prefill_.reset();
@@ -332,6 +333,8 @@ std::optional<TierStats> TieredStore::tier_stats(int32_t table) const {
   r.hits = s.lookups.hits, r.late = s.lookups.late, r.absent = s.lookups.absent;
   r.defaulted = s.lookups.defaulted, r.dropped = s.lookups.dropped;
   r.fetched = s.fetches.fetched, r.missing = s.fetches.absent, r.failed = s.fetches.failed;
+  const HostCache::Sampled sampled = cache().sampled(t->in_cache);
+  r.device_sampled = sampled.all, r.device_hits = sampled.held;
   r.bytes = s.fetches.bytes, r.p50_ns = s.fetches.p50_ns, r.p99_ns = s.fetches.p99_ns;
   return r;
 }
@@ -467,6 +470,8 @@ kernels::TableView TieredReader::view(int32_t table) const {
   const TieredStore::Tiered* t = store_.tier(table);
   if (t == nullptr) return plain_->view(table);
   kernels::TableView v = store_.cache().view(t->in_cache);
+  if (const auto& copies = store_.tier_->copies; copies != nullptr)
+    v.cache = copies->cache(store_.cache().size_class(t->in_cache));
   const int64_t before = store_.reserved_ * v.row_bytes;
   v.base = static_cast<const std::byte*>(v.base) - before;
   v.rows += store_.reserved_;
@@ -481,15 +486,7 @@ Result<std::unique_ptr<TableStore>> make_tiered_store(std::unique_ptr<TableStore
                                                       const TierOptions& options, const dpi_backend_api* api,
                                                       dpi_backend_device* device, const MemoryHooks& hooks,
                                                       std::unique_ptr<HotKeyFile> hot, TierSharing sharing) {
-  dpi_backend_caps caps{};
-  dpi_backend_error err{};
-  caps.struct_size = sizeof caps;
-  if (const int32_t code = api->caps(device, &caps, &err); code != 0)
-    return Status(static_cast<Code>(code), err.message);
-  const bool on_device = (caps.flags & DPI_BACKEND_HOST_MEMORY) == 0;
-  if (on_device && (caps.flags & DPI_BACKEND_FETCH) == 0)
-    return unsupported(std::string("tables in host memory need a device whose kernels can read it; '") +
-                       api->name + "' cannot");
+  DPI_ASSIGN_OR_RETURN(const bool on_device, reads_host_rows(*api, device, options));
   return std::unique_ptr<TableStore>(std::make_unique<TieredStore>(std::move(plain), std::move(rows), options,
                                                                    api, device, on_device, hooks,
                                                                    std::move(hot), std::move(sharing)));

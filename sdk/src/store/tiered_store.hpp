@@ -28,6 +28,7 @@ struct TierOptions {
     bool stale = false;  // external: rows of later updates will do
   };
   uint64_t host_bytes = 0;    // of all tiered tables together
+  uint64_t gpu_bytes = 0;     // of the device, for copies of their warm rows; 0 = none
   std::vector<Table> tables;  // those that differ from the others
   int32_t fetch_threads = 2;
   int32_t fetch_jobs = 64;
@@ -43,6 +44,8 @@ struct TierOptions {
 
 /// What the tiered ones among `tables` take of host memory: the cache, not what readers have.
 Result<uint64_t> tier_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
+/// What copies of their warm rows take of the device.
+Result<uint64_t> device_cache_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
 /// What choosing rows by a hot-key list, where there is one, takes at most while loading.
 Result<uint64_t> hot_key_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
 /// What a reader takes for requests of so many ids.

@@ -24,9 +24,9 @@ struct CacheLookup {
 class SampleRing {
  public:
   static constexpr uint64_t kEntries = 1024;
-  void push(int32_t size_class, int32_t place) {
+  void push(int32_t table, int32_t place) {
     const uint64_t at = StdSync::own(end_);
-    const uint64_t entry = static_cast<uint64_t>(size_class) << 32 | static_cast<uint32_t>(place);
+    const uint64_t entry = static_cast<uint64_t>(table) << 32 | static_cast<uint32_t>(place);
     StdSync::store(entries_[at % kEntries], entry, std::memory_order_relaxed);
     StdSync::store(end_, at + 1, std::memory_order_relaxed);
   }

@@ -70,6 +70,8 @@ Status HostCache::build(std::vector<CacheTable> tables, const CacheOptions& opti
 
 void HostCache::build_shards() {
   const ArenaPlan& plan = arena_.plan();
+  lines_ = plan_lines(plan, options_.reserved, options_.device_bytes);
+  copied_.resize(plan.classes.size());
   directories_.reserve(plan.classes.size());
   for (size_t c = 0; c < plan.classes.size(); ++c) {
     const auto& size = plan.classes[c];
@@ -77,11 +79,13 @@ void HostCache::build_shards() {
                                        static_cast<int64_t>(size.tables.size()), options_.seed);
     directories_.emplace_back(*shape, arena_.directory(static_cast<int32_t>(c)));
     auto& of_class = class_shards_.emplace_back();
+    if (lines_.classes[c].sets > 0)
+      copied_[c] = std::make_unique<CopiedPlaces>(copied_shape(plan, lines_, c, options_.reserved));
     for (int32_t s = 0; s < size.shards; ++s) {
       Shard::Shape shard = shard_shape(size, options_);
       shard.number = static_cast<int32_t>(shards_.size());
       shard.index = s;
-      shards_.push_back(std::make_unique<Shard>(shard, &directories_[c], &epochs_));
+      shards_.push_back(std::make_unique<Shard>(shard, &directories_[c], &epochs_, copied_[c].get()));
       of_class.push_back(shards_.back().get());
     }
   }
@@ -104,6 +108,7 @@ void HostCache::build_tables(std::vector<CacheTable> tables) {
     put_row(static_cast<int32_t>(i), 0, t.spec.default_row, arena_.row(t.size_class, t.default_place));
     tables_.push_back(std::move(t));
   }
+  sampled_.resize(tables_.size());
   std::vector<MissPolicy> policies;
   for (const Table& t : tables_) policies.push_back(t.spec.policy);
   first_ = join(std::move(policies));
@@ -136,12 +141,23 @@ void HostCache::make_fetcher(RowSource* source) {
 
 HostCache::~HostCache() = default;
 
+Result<LinePlan> HostCache::plan_lines_of(const std::vector<TierTable>& tables, const CacheOptions& options) {
+  DPI_ASSIGN_OR_RETURN(const ArenaPlan plan,
+                       plan_arena(tables, options.budget, options.shards, options.reserved));
+  return plan_lines(plan, options.reserved, options.device_bytes);
+}
+
 Result<uint64_t> HostCache::bytes(const std::vector<TierTable>& tables, const CacheOptions& options) {
   DPI_ASSIGN_OR_RETURN(const ArenaPlan plan,
                        plan_arena(tables, options.budget, options.shards, options.reserved));
   uint64_t bytes = plan.bytes() + Fetcher::bytes(options.fetch);
   for (const auto& c : plan.classes)
     bytes += static_cast<uint64_t>(c.shards) * Shard::flight_bytes(shard_shape(c, options));
+  const LinePlan lines = plan_lines(plan, options.reserved, options.device_bytes);
+  for (size_t c = 0; c < plan.classes.size(); ++c) {
+    if (lines.classes[c].sets > 0)
+      bytes += CopiedPlaces::bytes(copied_shape(plan, lines, c, options.reserved));
+  }
   return bytes;
 }
 
@@ -270,12 +286,31 @@ void HostCache::follow_updates(uint64_t now_ns) {
   }
 }
 
+void HostCache::left(int32_t size_class, std::span<const int32_t> rows) {
+  const auto c = static_cast<size_t>(size_class);
+  for (const int32_t row : rows) {
+    copied_[c]->left(row);
+    const int32_t place = copied_[c]->place_of(row);
+    class_shards_[c][static_cast<size_t>(place / arena_.plan().classes[c].places_per_shard)]->left(&place, 1);
+  }
+}
+
+HostCache::Sampled HostCache::sampled(int32_t table) const {
+  const std::lock_guard<std::mutex> lock(readers_mutex_);
+  return sampled_[static_cast<size_t>(table)];
+}
+
 void HostCache::learn() {
   const std::lock_guard<std::mutex> lock(readers_mutex_);
   for (CacheReader* r : readers_) {
-    r->samples.drain([this](int32_t size_class, int32_t place) {
-      const auto c = static_cast<size_t>(size_class);
-      class_shards_[c][static_cast<size_t>(place / arena_.plan().classes[c].places_per_shard)]->warm(place);
+    r->samples.drain([this](int32_t table, int32_t place) {
+      const Table& t = tables_[static_cast<size_t>(table)];
+      const auto c = static_cast<size_t>(t.size_class);
+      t.shards[place / arena_.plan().classes[c].places_per_shard]->warm(place);
+      if (copied_[c] == nullptr) return;
+      Sampled& of_table = sampled_[static_cast<size_t>(table)];
+      ++of_table.all;
+      of_table.held += copied_[c]->saw(place) ? 1 : 0;
     });
   }
 }

@@ -25,6 +25,7 @@
 #include "store/tiered/arena.hpp"
 #include "store/tiered/cache_reader.hpp"
 #include "store/tiered/fetcher.hpp"
+#include "store/tiered/line_plan.hpp"
 
 namespace dpi::tiered {
 
@@ -45,6 +46,7 @@ struct CacheOptions {
   uint64_t seed = 0x5eed;                   // of the directories' hash
   uint64_t absent_age_ns = 60'000'000'000;  // 0 = absent keys are not remembered
   uint64_t place_wait_ns = 1'000'000'000;   // how long a call waits for other calls' places
+  uint64_t device_bytes = 0;                // of a cache on the device over this one: line_plan.hpp
   Fetcher::Options fetch;
 };
 
@@ -63,6 +65,8 @@ class HostCache {
   /// What it takes for these tables, and a reader for calls of so many keys.
   static Result<uint64_t> bytes(const std::vector<TierTable>& tables, const CacheOptions& options);
   static uint64_t reader_bytes(int64_t max_keys);
+  /// How it would spend CacheOptions::device_bytes.
+  static Result<LinePlan> plan_lines_of(const std::vector<TierTable>& tables, const CacheOptions& options);
   /// No reader may be left.
   ~HostCache();
   HostCache(const HostCache&) = delete;
@@ -104,6 +108,22 @@ class HostCache {
   const ArenaPlan& plan() const { return arena_.plan(); }
   int32_t default_place(int32_t table) const { return arena_.default_place(table); }
 
+  // For a cache on the device, which holds copies of rows.
+  /// Of a size class that has lines there; else null.
+  CopiedPlaces* copied(int32_t size_class) const { return copied_[static_cast<size_t>(size_class)].get(); }
+  const LinePlan& lines() const { return lines_; }
+  /// Row 0 of a size class is the first of the reserved ones.
+  const std::byte* first_row(int32_t size_class) const { return arena_.row(size_class, -options_.reserved); }
+  int32_t size_class(int32_t table) const { return arena_.plan().class_of[static_cast<size_t>(table)]; }
+  Epochs& epochs() { return epochs_; }
+  /// No copy of these rows can be found any more: CopiedPlaces::left and Shard::left.
+  void left(int32_t size_class, std::span<const int32_t> rows);
+  /// Of lookups that were sampled: all, and those of rows that the device held. Of all members.
+  struct Sampled {
+    uint64_t all = 0, held = 0;
+  };
+  Sampled sampled(int32_t table) const;
+
   struct Stats {
     TableCounts lookups;
     Fetcher::TableStats fetches;
@@ -144,7 +164,7 @@ class HostCache {
   void probe(CacheReader& r, std::span<const CacheLookup> lookups) const;
   void look(CacheReader& r, std::span<const CacheLookup> lookups, Group* g, const Group* behind) const;
   void finish(CacheReader& r, std::span<const CacheLookup> lookups, const Group& g) const;
-  void sample(CacheReader& r, const Table& table, const int32_t* places, int64_t n) const;
+  void sample(CacheReader& r, int32_t table, const int32_t* places, int64_t n) const;
 
   // acquire.cpp: what a call with misses does
   struct Call;
@@ -177,6 +197,9 @@ class HostCache {
   std::vector<std::vector<Shard*>> class_shards_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<Table> tables_;
+  LinePlan lines_;
+  std::vector<std::unique_ptr<CopiedPlaces>> copied_;  // per size class
+  std::vector<Sampled> sampled_;                       // per table, under readers_mutex_
   Epochs epochs_;
   FinishRow finish_;  // also of rows that no fetch brings: defaults, and those that come while loading
   std::unique_ptr<Fetcher> fetcher_;

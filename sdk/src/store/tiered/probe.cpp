@@ -119,16 +119,17 @@ void HostCache::finish(CacheReader& r, std::span<const CacheLookup> lookups, con
   for (int32_t p = 0; p < g.n_pieces; ++p) {
     const auto& piece = g.pieces[p];
     const CacheLookup& lookup = lookups[static_cast<size_t>(piece.lookup)];
-    sample(r, tables_[static_cast<size_t>(lookup.table)], lookup.places + piece.first, piece.n);
+    sample(r, lookup.table, lookup.places + piece.first, piece.n);
   }
 }
 
 /// One in 16 of the hits; of a call with more samples than the ring holds as many fewer, from all of its
 /// tables.
-void HostCache::sample(CacheReader& r, const Table& table, const int32_t* places, int64_t n) const {
+void HostCache::sample(CacheReader& r, int32_t number, const int32_t* places, int64_t n) const {
+  const Table& table = tables_[static_cast<size_t>(number)];
   int64_t at = r.sample_at;
   for (; at < n; at += r.sample_step) {
-    if (places[at] >= 0 && places[at] < table.class_places) r.samples.push(table.size_class, places[at]);
+    if (places[at] >= 0 && places[at] < table.class_places) r.samples.push(number, places[at]);
   }
   r.sample_at = at - n;
 }

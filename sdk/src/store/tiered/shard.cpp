@@ -15,10 +15,11 @@ constexpr size_t kEvictBatch = 64;  // under one bump
 
 }  // namespace
 
-Shard::Shard(const Shape& shape, Directory* directory, Epochs* epochs)
+Shard::Shard(const Shape& shape, Directory* directory, Epochs* epochs, CopiedPlaces* copied)
     : shape_(shape),
       directory_(directory),
       epochs_(epochs),
+      copied_(copied),
       first_(shape.index * shape.places),
       keep_free_(std::min(shape.places / 8, std::max(shape.places / 32, kEvictAtOnce))),
       pool_(first_, shape.places),
@@ -160,6 +161,7 @@ void Shard::link(const HashedKey& k, int32_t place, std::optional<uint8_t> heat)
     retire_unlinked();
   }
   ++linked_;
+  if (copied_ != nullptr) copied_->link(place, heat.value_or(0));
   admission_.admit(k.hash, place - first_, heat.value_or(0));
   if (heat) return;
   if (probation_.full()) probation_.pop();
@@ -196,8 +198,19 @@ void Shard::unlink(const LinkedKey& victim) {
   const int32_t place = directory_->erase(k.table, k.hash, k.key);
   if (place < 0) return;
   admission_.evicted(k.hash, place - first_);
-  unlinked_.push_back(place);
   --linked_;
+  if (copied_ == nullptr || copied_->unlink(place)) {
+    unlinked_.push_back(place);
+  } else {
+    ++leaving_;
+  }
+}
+
+void Shard::left(const int32_t* places, int32_t n) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t epoch = epochs_->bump();
+  for (int32_t i = 0; i < n; ++i) pool_.retire(places[i], epoch);
+  leaving_ -= n;
 }
 
 void Shard::forget_table(uint32_t code) {
@@ -279,7 +292,7 @@ void Shard::retire_unlinked() {
 
 /// Evicts ahead of need, because what is evicted now can be used only when today's readers have left.
 void Shard::keep_some_free() {
-  const int32_t missing = keep_free_ - pool_.n_free() - pool_.n_waiting();
+  const int32_t missing = keep_free_ - pool_.n_free() - n_waiting();
   if (missing <= 0) return;
   evict(std::max(missing, std::min(kEvictAtOnce, keep_free_)));
   pool_.recycle(epochs_->oldest());
@@ -292,7 +305,7 @@ bool Shard::hold(int32_t count, PlaceStack* to) {
     while (to->count < count && pool_.take(&to->at[to->count])) ++to->count;
   };
   take();
-  evict(count - to->count - pool_.n_waiting());
+  evict(count - to->count - n_waiting());
   take();
   return to->count == count;
 }
@@ -306,7 +319,7 @@ Shard::Fill Shard::fill() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   int32_t warm = 0;
   for (int32_t p = 0; p < shape_.places; ++p) warm += admission_.heat(p) > 0 ? 1 : 0;
-  return {linked_, pool_.n_free(), pool_.n_waiting(), static_cast<int32_t>(absent_.size()), in_flight_, warm};
+  return {linked_, pool_.n_free(), n_waiting(), static_cast<int32_t>(absent_.size()), in_flight_, warm};
 }
 
 }  // namespace dpi::tiered

@@ -15,6 +15,7 @@
 
 #include "base/status.hpp"
 #include "store/tiered/admission.hpp"
+#include "store/tiered/copied_places.hpp"
 #include "store/tiered/directory.hpp"
 #include "store/tiered/epochs.hpp"
 #include "store/tiered/place_pool.hpp"
@@ -46,7 +47,8 @@ class Shard {
     int32_t flights = 256;       // at most so many keys are being fetched
     uint64_t absent_age_ns = 0;  // for so long an absent key is not asked for again
   };
-  Shard(const Shape& shape, Directory* directory, Epochs* epochs);
+  /// copied: of its size class, or null: no row is copied elsewhere.
+  Shard(const Shape& shape, Directory* directory, Epochs* epochs, CopiedPlaces* copied = nullptr);
   /// What it takes beside its places' share of ArenaPlan.
   static uint64_t flight_bytes(const Shape& shape);
 
@@ -78,6 +80,9 @@ class Shard {
   /// Free places beyond those that it keeps free for fetches.
   int32_t spare() const;
   void give_back(PlaceStack* places);
+  /// Of places that CopiedPlaces::unlink held back no copy can be found any more: they may be used again when
+  /// today's readers have left.
+  void left(const int32_t* places, int32_t n);
   /// Forgets absent keys that are too old.
   void expire(uint64_t now_ns);
   /// Unlinks all rows of a table and what is remembered of its absent keys: who asks next has them fetched.
@@ -123,6 +128,7 @@ class Shard {
   const Shape shape_;
   Directory* const directory_;
   Epochs* const epochs_;
+  CopiedPlaces* const copied_;
   const int32_t first_;      // place
   const int32_t keep_free_;  // so that the next fetch need not wait for readers
 
@@ -136,6 +142,8 @@ class Shard {
   int32_t spare_flight_ = 0;  // chain of unused flights
   int32_t linked_ = 0;
   int32_t in_flight_ = 0;
+  int32_t leaving_ = 0;  // unlinked places that are still copied elsewhere
+  int32_t n_waiting() const { return pool_.n_waiting() + leaving_; }
   int64_t hand_ = 0;
   void retire_unlinked();
   std::vector<int32_t> unlinked_;  // until the bump

@@ -1,0 +1,125 @@
+// Copies of the host tier's warm rows in device memory, for lookups that would read them across the bus.
+//
+// The device has tags and lines (<dpi/kernels/row_cache.hpp>) and changes nothing by itself: this does, with
+// small kernels on a stream of its own, of the lowest priority, in steps. A lookup may run at any moment of
+// a step. What a line goes through:
+//
+//   1. its tag is cleared, and the stream waited for: who looks from now on finds nothing
+//   2. the epoch is bumped, and all calls that entered before have left: nobody reads the line any more
+//   3. the row is copied, and the stream waited for
+//   4. the tag is published
+//
+// A place of the host tier that is to get another row goes through 1, and then through the tier's own wait
+// for readers (tiered/copied_places.hpp): so a tag never stands for a row that has gone from its place. Rows
+// that a line gets cannot change meanwhile: they are held. A step that fails changes nothing that lookups
+// could see wrong, and is done again.
+//
+// Which rows are worth a line the host knows: it resolves every id, so it samples places of hits anyway, and
+// kernels write nothing at all (lines.hpp).
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "backend/abi/dpi_backend.h"
+#include "store/device_cache/lines.hpp"
+#include "store/tiered/host_cache.hpp"
+
+namespace dpi::device_cache {
+
+/// What it did since it was made.
+struct Counts {
+  uint64_t filled = 0;   // lines that got a row
+  uint64_t cleared = 0;  // tags that were cleared
+  uint64_t failed = 0;   // steps
+};
+
+class DeviceCache {
+ public:
+  /// host: made with CacheOptions::device_bytes, outlives this; api and device too. Takes all memory.
+  static Result<std::unique_ptr<DeviceCache>> make(const dpi_backend_api& api, dpi_backend_device* device,
+                                                   tiered::HostCache* host);
+  /// Of the host's memory, beside HostCache::bytes.
+  static uint64_t host_bytes(const tiered::LinePlan& plan);
+  /// No call may be under way any more.
+  ~DeviceCache();
+  DeviceCache(const DeviceCache&) = delete;
+  DeviceCache& operator=(const DeviceCache&) = delete;
+
+  /// Has rows that are there fill lines, warm ones first. Before calls come.
+  Status prefill();
+  /// A thread that does step now and then, and as soon as a place is to leave.
+  Status start();
+  void stop();
+
+  /// For kernels: where the size class' cache is described; null without lines. Never changes.
+  const kernels::RowCache* cache(int32_t size_class) const {
+    return classes_[static_cast<size_t>(size_class)].on_device;
+  }
+
+  /// One round: samples, what is to leave, and one turn of each class' changes. By one thread at a time.
+  Status step();
+  Counts counts() const;
+
+ private:
+  struct Change {
+    uint32_t line = 0;
+    int32_t row = -1;  // that it gets
+    int32_t old = -1;  // that it held
+  };
+  struct Class {
+    const kernels::RowCache* on_device = nullptr;
+    uint32_t* tags = nullptr;
+    std::byte* rows = nullptr;  // lines
+    const std::byte* table = nullptr;
+    int64_t stride = 0;
+    int32_t number = 0;
+    tiered::CopiedPlaces* copied = nullptr;
+    Lines lines{0};
+    uint64_t seen = 0;                                 // samples since heats were halved
+    std::vector<Change> changes;                       // chosen: their lines are out of use
+    enum { kChosen, kCleared, kCopied } at = kChosen;  // what has been done about changes
+    uint64_t epoch = 0;                                // of the clearing
+    std::vector<int32_t> leaving;                      // rows, of which no tag is known to be cleared
+  };
+
+  DeviceCache(const dpi_backend_api& api, dpi_backend_device* device, tiered::HostCache* host)
+      : api_(api), device_(device), host_(host) {}
+  Status take_memory();
+  Status describe(size_t i, std::byte* block);
+  Status clear_leaving(Class& c);
+  uint32_t line_of(const Class& c, int32_t row) const;
+  void choose(Class& c);
+  Status turn(Class& c);
+  Status clear_old(Class& c);
+  int32_t stage_rows(const Class& c);
+  Status copy(Class& c);
+  Status publish(Class& c);
+  Status fill(Class& c, bool warm);
+  Status set_tags(Class& c, int32_t n);
+  Status sync(int32_t code, const dpi_backend_error& err);
+  bool passed(uint64_t epoch) const { return host_->epochs().oldest() > epoch; }
+  bool pending() const;
+  void run();
+
+  const dpi_backend_api& api_;
+  dpi_backend_device* const device_;
+  tiered::HostCache* const host_;
+  void* block_ = nullptr;                   // the device's
+  kernels::CacheChange* staged_ = nullptr;  // kMostCacheChanges
+  dpi_backend_stream* stream_ = nullptr;
+  std::vector<Class> classes_;
+  std::vector<int32_t> warm_;
+  Counts counts_;  // under mutex_
+
+  mutable std::mutex mutex_;
+  std::condition_variable woken_;
+  bool stop_ = false, leaving_ = false;
+  std::thread thread_;
+};
+
+}  // namespace dpi::device_cache
