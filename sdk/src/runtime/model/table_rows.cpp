@@ -124,7 +124,7 @@ Status Model::read_rows(const std::string& name, std::span<const int64_t> keys, 
     DPI_ASSIGN_OR_RETURN(const Readiness ready, reader->acquire({}));
     DPI_RETURN_IF_ERROR(in_time(ready));
   }
-  if (const RowOverlay* overlay = engine_->overlay_of(read.table); overlay != nullptr)
+  if (const RowOverlay* overlay = engine().overlay_of(read.table); overlay != nullptr)
     for (int32_t& row : rows) row = overlay->place(row);
   const kernels::TableView view = reader->view(read.table);
   for (size_t k = 0; k < keys.size(); ++k) kernels::decode_row(view, rows[k], out.data() + k * dim);

@@ -96,7 +96,7 @@ Status Model::warm_up(int64_t max_rows) {
     held.push_back(std::move(lease));
   }
   if (held.empty()) return {};
-  return check_sharing(*engine_, *held.front(), synthetic.batch, out.data());
+  return check_sharing(engine(), *held.front(), synthetic.batch, out.data());
 }
 
 }  // namespace dpi
