@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <new>
 
 #include "kernels/cpu/pack_bf16.hpp"
@@ -160,9 +159,9 @@ std::string refusal(const CpuOp& op) {
 }
 
 Status hold_packed(CpuOp& op, size_t bytes) {
-  op.packed.reset(std::aligned_alloc(64, std::max<size_t>((bytes + 63) / 64 * 64, 64)));
+  op.packed = take_weight_block(bytes);
   if (op.packed == nullptr) return {Code::kOutOfMemory, "no memory for packed weights"};
-  op.packed_bytes = bytes;
+  op.packed_bytes = weight_block_bytes(bytes);
   return ok_status();
 }
 
@@ -338,8 +337,6 @@ Status pack(CpuOp& op, cpu::Weights weights) {
 }
 
 }  // namespace
-
-void FreeAligned::operator()(void* p) const { std::free(p); }
 
 size_t scratch_bytes(const CpuOp& op, int64_t rows) {
   if (op.scratch == nullptr) return op.scratch_per_call;

@@ -7,17 +7,12 @@
 #include <vector>
 
 #include "backend/abi/dpi_backend.h"
+#include "backend/cpu/weight_block.hpp"
 #include "base/status.hpp"
 #include "kernels/cpu/tables.hpp"
 #include "ops/owned_op.hpp"
 
 namespace dpi::backend {
-
-/// Memory at a 64-byte boundary.
-struct FreeAligned {
-  void operator()(void* p) const;
-};
-using AlignedBlock = std::unique_ptr<void, FreeAligned>;
 
 struct CpuOp;
 using CpuRun = void (*)(const CpuOp& op, const dpi_op_call& call);
@@ -34,8 +29,8 @@ struct CpuOp {
   CpuRun run = nullptr;
   CpuRunPart run_part = nullptr;  // null = whole only
   int32_t parts = 1;              // at most
-  AlignedBlock packed;  // Linear, Dense: the weight as `weights` reads it, group by group; of a Linear with
-                        // `once` and of Recurrent gemm_pack of the weights, one behind the other
+  WeightBlock packed;  // Linear, Dense: the weight as `weights` reads it, group by group; of a Linear with
+                       // `once` and of Recurrent gemm_pack of the weights, one behind the other
   kernels::cpu::GemmWeights weights;  // of `packed`; scratch comes with the call
   size_t packed_bytes = 0;
   int64_t (*scratch)(int64_t rows, int64_t k) = nullptr;  // of a product with narrow weights

@@ -1,0 +1,41 @@
+// Memory of packed weights. Small pages lie anywhere in the machine's memory, so each process has its own luck
+// with the caches: [1024] x 3 at one row, medians of six processes in turn, 87.6 to 95.8 us in small pages, in
+// huge ones 85.2 to 86.9 and one disturbed.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+
+namespace dpi::backend {
+
+constexpr size_t kWeightAlignment = 64, kHugePage = size_t{2} << 20;
+
+struct FreeAligned {
+  void operator()(void* p) const { std::free(p); }
+};
+using WeightBlock = std::unique_ptr<void, FreeAligned>;
+
+/// Bytes that a block of `bytes` takes: whole huge pages where at least three quarters of the last would be
+/// used, else whole cache lines behind them.
+constexpr size_t weight_block_bytes(size_t bytes) {
+  const size_t lines =
+      (std::max<size_t>(bytes, 1) + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment;
+  return std::max(lines, (bytes + kHugePage / 4) / kHugePage * kHugePage);
+}
+
+/// At a huge page's begin, with the kernel asked for huge pages, where the block has a whole one; else at a
+/// cache line's. Null: there is no memory.
+inline WeightBlock take_weight_block(size_t bytes) {
+  const size_t size = weight_block_bytes(bytes);
+  const bool huge = size >= kHugePage;
+  void* p = nullptr;
+  if (posix_memalign(&p, huge ? kHugePage : kWeightAlignment, size) != 0) return nullptr;
+  if (huge) madvise(p, size / kHugePage * kHugePage, MADV_HUGEPAGE);  // advice: may be refused
+  return WeightBlock(p);
+}
+
+}  // namespace dpi::backend
