@@ -66,6 +66,19 @@ std::set<const void*> bases(const Model& m) {
   return all;
 }
 
+/// Without a device (dpi inspect) the same bytes are forecast of each.
+void check_foretold(Fixture& f, const Model& m) {
+  const Engine& e = m.engine();
+  const auto foretold = forecast_memory(f.bundle, e.plan(), e.options(), {true, 256, 0, 0, 4});
+  REQUIRE(foretold.ok());
+  REQUIRE(foretold.value().devices.size() == e.memory().devices.size());
+  for (size_t d = 0; d < e.memory().devices.size(); ++d) {
+    CHECK(foretold.value().devices[d].index == e.memory().devices[d].index);
+    CHECK(foretold.value().devices[d].tables == e.memory().devices[d].tables);
+    CHECK(foretold.value().devices[d].range == e.memory().devices[d].range);
+  }
+}
+
 bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
 TEST_CASE("peers: pieces cover a range once, and no owner has two more than another") {
@@ -144,6 +157,7 @@ TEST_CASE("peers: four devices read one range, each call whole on one of them, a
       range += s.range;
     }
     CHECK(range == m->engine().forecast().range_bytes);
+    check_foretold(f, *m);
     for (int d = 0; d < kDevices; ++d) kernels[d] = emu.kernels(d);
     for (unsigned round = 0; round < 3; ++round) {
       emu.seed(round + 1);
