@@ -20,10 +20,10 @@ IDS = np.array([[a, b] for a in range(TAGS) for b in (0, 7, 15)])
 # Publishes deltas v2 ... by rename, each applied by an endpoint that follows the folder; says each version it serves.
 SERVE = """
 import os, shutil, sys
-sys.path[:0] = sys.argv[3:]
+sys.path[:0] = sys.argv[4:]
 import dpi
-made, folder = sys.argv[1:3]
-with dpi.Env() as env, dpi.Endpoint("killed", env=env, device="cpu", max_contexts=1) as e:
+made, folder, prefix = sys.argv[1:4]
+with dpi.Env() as env, dpi.Endpoint("killed", env=env, device="cpu", max_contexts=1, **{"debug.fold": "off"}) as e:
     for key, value in (("follow_ms", "1"), ("keep_seconds", "0"), ("warm_up_rows", "1")):
         e.set(key, value)
     e.follow(folder)
@@ -31,7 +31,7 @@ with dpi.Env() as env, dpi.Endpoint("killed", env=env, device="cpu", max_context
     while True:
         e.wait(number, timeout=60)
         print(number, flush=True)
-        shutil.copy(f"{made}/{(number - 1) % 16}.delta", f"{folder}/next.part")
+        shutil.copy(f"{made}/{prefix}{(number - 1) % 16}.delta", f"{folder}/next.part")
         os.replace(f"{folder}/next.part", f"{folder}/v{number + 1}.delta")
         number += 1
 """
@@ -41,6 +41,13 @@ with dpi.Env() as env, dpi.Endpoint("killed", env=env, device="cpu", max_context
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("versions")
     subprocess.run([sys.executable, "-B", ROOT / "tests/capi/make_versions.py", folder], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("deep")
+    subprocess.run([sys.executable, "-B", ROOT / "tests/capi/make_deep.py", folder], check=True)
     return folder
 
 
@@ -65,12 +72,11 @@ def last_number(folder):
     return max(int(name[1:].split(".")[0]) for name in os.listdir(folder) if name[0] == "v")
 
 
-def test_killed_at_any_moment_and_started_anew(made, tmp_path):
-    want = [scores_of(made / f"{n}.h5") for n in range(TAGS)]
-    shutil.copy(made / "0.h5", tmp_path / "v1.h5")
+def killed_and_started_anew(made, prefix, folder, kills, check):
+    """Serves deltas in a child, kills it at a random moment, and lets `check` look at an endpoint that comes to the folder's last number."""
     draw, served = random.Random(20), 0
-    for _ in range(KILLS):
-        child = subprocess.Popen([sys.executable, "-c", SERVE, made, tmp_path, *sys.path], stdout=subprocess.PIPE, text=True)
+    for _ in range(kills):
+        child = subprocess.Popen([sys.executable, "-c", SERVE, made, folder, prefix, *sys.path], stdout=subprocess.PIPE, text=True)
         first = child.stdout.readline()
         assert first, child.wait()
         time.sleep(draw.uniform(0, 0.03))
@@ -78,11 +84,31 @@ def test_killed_at_any_moment_and_started_anew(made, tmp_path):
         child.stdout.read()
         assert child.wait() == -signal.SIGKILL
         child.stdout.close()
-        number = last_number(tmp_path)
+        number = last_number(folder)
         served += number > int(first)
-        with dpi.Env() as env, dpi.Endpoint("anew", env=env, device="cpu", max_contexts=1) as e:
-            e.follow(tmp_path)
+        with dpi.Env() as env, dpi.Endpoint("anew", env=env, device="cpu", max_contexts=1, **{"debug.fold": "off"}) as e:
+            e.follow(folder)
             e.wait(number, timeout=60)
             assert e.version == number
-            assert (e.predict(IDS).tobytes(), e.status()["digest"]) == want[(number - 1) % TAGS]
-    assert served > KILLS // 4 and last_number(tmp_path) > KILLS  # most were killed between two deltas
+            check(e, (number - 1) % TAGS)
+    assert served > kills // 4 and last_number(folder) > kills  # most were killed between two deltas
+
+
+def test_killed_at_any_moment_and_started_anew(made, tmp_path):
+    want = [scores_of(made / f"{n}.h5") for n in range(TAGS)]
+    shutil.copy(made / "0.h5", tmp_path / "v1.h5")
+
+    def check(e, tag):
+        assert (e.predict(IDS).tobytes(), e.status()["digest"]) == want[tag]
+
+    killed_and_started_anew(made, "", tmp_path, KILLS, check)
+
+
+def test_killed_while_rows_lie_in_spare_rows_or_go_home(deep, tmp_path):
+    shutil.copy(deep / "tag0.h5", tmp_path / "v1.h5")
+
+    def check(e, tag):
+        want = 33 * (tag + 1) + IDS.sum(axis=1) / 1024  # make_versions.py: exact in float32
+        assert np.array_equal(e.predict(IDS).ravel(), want.astype("f4"))
+
+    killed_and_started_anew(deep, "tag", tmp_path, max(10, KILLS // 5), check)
