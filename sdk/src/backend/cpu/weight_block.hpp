@@ -1,6 +1,6 @@
-// Memory of packed weights. Small pages lie anywhere in the machine's memory, so each process has its own luck
-// with the caches: [1024] x 3 at one row, medians of six processes in turn, 87.6 to 95.8 us in small pages, in
-// huge ones 85.2 to 86.9 and one disturbed.
+// Memory of packed weights. Small pages lie anywhere in the machine's memory, so each process has its own
+// luck with the caches: [1024] x 3 at one row, medians of six processes in turn, 87.6 to 95.8 us in small
+// pages, in huge ones 85.2 to 86.9 and one disturbed.
 #pragma once
 
 #include <sys/mman.h>
