@@ -5,8 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/model/model.hpp"
@@ -160,6 +164,69 @@ TEST_CASE("callers side by side, three models of one environment") {
     CHECK(wrong == 0);
     CHECK_FALSE(environment->pool().crowded(processors));  // all callers have gone
   }
+}
+
+TEST_CASE("a product is whole before the next one reads it") {
+  if (device() != "cpu") return;  // nothing is cut
+  PaperShape shape;               // parts of tens of microseconds: others are often in the middle of one
+  shape.vocab = 30;
+  shape.hidden = {2500, 2500, 2500};
+  ModelBuilder builder = paper_model(PaperModel::kDeepFm, shape);
+  const auto one = load(builder, with_threads(1, roomy()));
+  const auto two = load(builder, with_threads(2, roomy()));
+  const RandomBatch request(one->engine().schema(), 2 * two->engine().work_rows(true).min_share - 1, 0, 5);
+  const auto want = scores(*one, request.batch);
+  for (int i = 0; i < 100; ++i) CHECK(same_bits(scores(*two, request.batch), want));
+}
+
+/// How often threads named dpi-pool have gone to sleep.
+int64_t sleeps_of_pools() {
+  int64_t sum = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream comm(task.path() / "comm"), status(task.path() / "status");
+    std::string name, word;
+    if (!std::getline(comm, name) || name != "dpi-pool") continue;
+    while (status >> word) {
+      if (word != "voluntary_ctxt_switches:") continue;
+      int64_t n = 0;
+      status >> n;
+      sum += n;
+    }
+  }
+  return sum;
+}
+
+/// Waits until they have been asleep for a while.
+int64_t settled_sleeps() {
+  int64_t last = -1, now = sleeps_of_pools();
+  for (int i = 0; i < 100 && (now == 0 || now != last); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    last = std::exchange(now, sleeps_of_pools());
+  }
+  return now;
+}
+
+/// Whether a call wakes a thread of the pool, beside a caller or alone.
+bool wakes(Model& model, const Batch& batch, bool beside) {
+  const int64_t before = settled_sleeps();
+  {
+    std::unique_ptr<ThreadPool::Caller> other;
+    if (beside) other = std::make_unique<ThreadPool::Caller>(model.engine().pool());
+    scores(model, batch);
+  }
+  for (int i = 0; i < (beside ? 50 : 2000) && sleeps_of_pools() == before; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return sleeps_of_pools() != before;
+}
+
+TEST_CASE("a caller beside another wakes nobody where there are two processors") {
+  ModelBuilder builder = large_layers();
+  ModelOptions options = with_threads(2, roomy(2));
+  options.spin_us = 0;
+  const auto model = load(builder, options);
+  const RandomBatch rows(model->engine().schema(), 4 * model->engine().work_rows(false).min_share, 0, 5);
+  CHECK_FALSE(wakes(*model, rows.batch, true));
+  CHECK(wakes(*model, rows.batch, false));
 }
 
 bool same_rows(const WorkRows& a, const WorkRows& b) {
