@@ -148,9 +148,9 @@ TEST_CASE("derived columns are the sums of their terms over every block") {
       KeepingStore store(3);
       const ModelOptions options;
       LoadWatch watch(options, "test");
-      std::unique_ptr<KeyPlaces> keys;
+      LoadedKeys keys;
       REQUIRE(load_plan_tables(bundle, plan, store, &watch, &keys).ok());
-      CHECK(keys == nullptr);
+      CHECK(keys.places == nullptr);
       CHECK(store.sealed);
       REQUIRE(store.rows[1].size() == 2 * kRows);
       REQUIRE(store.rows[2].size() == 2 * kRows);
