@@ -169,7 +169,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   precision          fp32 | tf32 | fp16 | bf16 | int8    fp32   cuda: all but int8; cpu: fp32, bf16, int8. What a backend lacks is DPI_E_UNSUPPORTED
  *   threads            1 ... 256                           1      threads that share a call on a backend in host memory, where it gains by it and callers leave
  *                                                                 them a processor (rows, or columns of large layers), and, 8 at most, the reading of a bundle; 1 = the caller's
- *   spin_us            0 ... 10000                         0      how long the environment's threads look for work before they sleep
+ *   spin_us            0 ... 10000                         200    how long the environment's threads look for work before they sleep, while callers leave them a processor; 0 = not
  *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch, nor on the thread's
  *                                                                 rounding mode, flush-to-zero or traps (see Conventions)
  *   nonfinite          refuse | return                     refuse    scores that are infinite or NaN although all input is finite (3e38 in a dense column overflows):

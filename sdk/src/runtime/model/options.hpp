@@ -52,7 +52,7 @@ struct ModelOptions {
   std::vector<int32_t> peer_devices;  // over whose memory large tables are spread; empty = none is
   Precision precision = Precision::kFp32;
   int32_t threads = 1;
-  int32_t spin_us = 0;  // of the environment's pool, which takes the longest
+  int32_t spin_us = 200;  // of the environment's pool, which takes the longest; for threads > 1
   bool strict = false;
   bool refuse_nonfinite = true;  // a call with a score that is not finite
   int64_t max_rows = 4096;
