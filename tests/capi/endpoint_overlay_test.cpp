@@ -93,6 +93,18 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+/// Ids whose rows the current version had to fetch.
+int64_t late_rows(dpi_endpoint* e) {
+  dpi_model* m = nullptr;
+  REQUIRE(dpi_endpoint_acquire(e, &m, nullptr) == DPI_OK);
+  std::string told(4096, '\0');
+  REQUIRE(dpi_model_counters_json(m, told.data(), told.size()) <= told.size());
+  dpi_model_free(m);
+  const size_t at = told.find("\"late\":");
+  REQUIRE(at != std::string::npos);
+  return std::strtoll(told.c_str() + at + 7, nullptr, 10);
+}
+
 size_t count_others(const std::vector<float>& a, const std::vector<float>& b) {
   size_t n = 0;
   for (size_t i = 0; i < a.size(); ++i) n += std::memcmp(&a[i], &b[i], sizeof(float)) != 0;
@@ -186,6 +198,21 @@ TEST_CASE("after a delta of a table in the host tier a request gets the rows of 
     }
     REQUIRE(dpi_endpoint_rollback(e.get(), nullptr) == DPI_OK);
     CHECK(same_bits(score(e.get(), rows), want(file(form + "3.h5"), rows, plain)));
+  }
+}
+
+TEST_CASE("the tier of the next version begins with the rows that callers ask for") {
+  if (deep() == nullptr || device() == "ref") return;
+  const Rows rows("f32");
+  const EndpointPtr e = make_endpoint("warm", {{"max_contexts", "1"}, {"store.host_bytes", "3000000"}});
+  set(e.get(), "warm_up_rows", "0");
+  load(e.get(), file("f320.h5"), 1);
+  score(e.get(), rows);
+  CHECK(late_rows(e.get()) > 50);  // a tier begins with the first rows of its table
+  for (int v = 1; v < 4; ++v) {
+    load(e.get(), file("f32" + std::to_string(v - 1) + ".delta"));
+    score(e.get(), rows);
+    CHECK(late_rows(e.get()) == 0);
   }
 }
 

@@ -25,6 +25,16 @@ class RowHistory {
   }
   bool same() const { return changes_.empty(); }
 
+  /// Some row has another number than in the older version.
+  bool moves(int64_t rows) const {
+    for (int64_t row = 0; row < rows;) {
+      const Run run = at(row, rows);
+      if (run.before >= 0 && run.before != row) return true;
+      row += run.rows;
+    }
+    return false;
+  }
+
   /// Where row `row` of `rows` comes from, and how many behind it come from behind that.
   Run at(int64_t row, int64_t rows) const {
     Run run{row, rows - row};

@@ -86,6 +86,16 @@ Result<bool> TierSharing::same_rows(const SharedTier& given, int32_t table, int6
   return false;
 }
 
+std::shared_ptr<SharedTier> tier_before(const std::vector<StoreTable>& tables) {
+  std::shared_ptr<void> tier;
+  for (const StoreTable& t : tables) {
+    if (!t.tiered || !t.columns.empty()) continue;
+    if (t.before.memory == nullptr || (tier != nullptr && t.before.memory != tier)) return nullptr;
+    tier = t.before.memory;
+  }
+  return std::static_pointer_cast<SharedTier>(tier);
+}
+
 std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& options) {
   std::string key;
   for (const StoreTable& t : tables) {

@@ -70,6 +70,10 @@ class TierClaim {
 /// not say what its rows are (StoreTable::content).
 std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& options);
 
+/// That of the version before: what is asked for there will be asked for here. Null where it has not all of
+/// these tables, or rows have other numbers there.
+std::shared_ptr<SharedTier> tier_before(const std::vector<StoreTable>& tables);
+
 /// What a store needs for its tier to be shared.
 struct TierSharing {
   /// Are the rows [first, first + n) of a table those below the tier that was given? Says so, too, where they

@@ -132,10 +132,11 @@ class TieredStore final : public TableStore {
   std::shared_ptr<SharedTier> tier_;  // after seal: own_ or given_
   std::shared_ptr<tiered::CacheMember> member_;
   bool may_share_ = false;
-  bool same_tier_ = false;             // given, and known to hold these rows
-  std::shared_ptr<SharedTier> own_;    // this and what follows until seal
-  std::shared_ptr<SharedTier> given_;  // of another model whose rows have been equal so far, or null
-  std::unique_ptr<HotKeyFile> hot_;    // may be null
+  bool same_tier_ = false;              // given, and known to hold these rows
+  std::shared_ptr<SharedTier> own_;     // this and what follows until seal
+  std::shared_ptr<SharedTier> given_;   // of another model whose rows have been equal so far, or null
+  std::shared_ptr<SharedTier> before_;  // of the version before, or null
+  std::unique_ptr<HotKeyFile> hot_;     // may be null
   std::unique_ptr<tiered::Prefill> prefill_;
   std::vector<std::byte> whole_;  // rows of i8 with their scales
   TierSharing sharing_;
@@ -154,6 +155,7 @@ Result<StoreForecast> TieredStore::plan(std::vector<StoreTable> tables) {
     tables_.back().spec.same = tables_.back().spec.before = {};
     tables_.back().spec.version = {};
   }
+  before_ = tier_before(tables);
   same_tier_ = given_ != nullptr && std::all_of(tables.begin(), tables.end(), [this](const StoreTable& t) {
                  return !t.tiered || t.same.memory == given_;
                });
@@ -212,7 +214,8 @@ Status TieredStore::make_cache() {
       own_->cache, HostCache::make(std::move(tables), cache_options(options_, reserved_), own_->rows.get(),
                                    finish_row(), on_device_ ? own_->pinned.hooks() : hooks_, hooks_));
   describe_to_prefill();
-  return hot_ != nullptr ? prefill_->choose(*hot_) : Status();
+  if (before_ != nullptr) prefill_->choose(*before_->cache);
+  return hot_ != nullptr && before_ == nullptr ? prefill_->choose(*hot_) : Status();
 }
 
 void TieredStore::describe_to_prefill() {
@@ -321,6 +324,7 @@ Status TieredStore::seal() {
   if (given_ == nullptr) sharing_.claim.publish(tier_);
   given_.reset();
   own_.reset();
+  before_.reset();
   sharing_ = {};  // with its references
   return {};
 }

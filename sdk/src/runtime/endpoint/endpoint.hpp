@@ -110,7 +110,7 @@ class Endpoint {
   ModelOptions options_beside() const;
   void publish(std::unique_ptr<Version> next);
   void retire(std::unique_ptr<Version> old) const;
-  void merge_rows() const;
+  void merge_rows() const noexcept;
   std::unique_ptr<Version> take_kept();
   Status drop_kept_for_room();
   uint64_t held_bytes() const;

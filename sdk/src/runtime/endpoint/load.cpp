@@ -248,16 +248,21 @@ void Endpoint::publish(std::unique_ptr<Version> next) {
 }
 
 /// Rows of the version that serves go home where nobody reads those that are there (store/spare_rows.hpp).
-void Endpoint::merge_rows() const {
-  std::vector<std::shared_ptr<RowVersion>> versions;
-  {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    if (serving_ == nullptr) return;
-    for (const Engine::Overlaid& o : serving_->model->engine().overlaid()) versions.push_back(o.version);
-  }
-  for (const auto& version : versions) {
-    const Status merged = version->rows().merge(*version);
-    if (!merged.ok()) tell(LogLevel::kWarn, [&] { return "rows stay where they are: " + merged.message(); });
+/// What fails leaves them where they are.
+void Endpoint::merge_rows() const noexcept {
+  try {
+    std::vector<std::shared_ptr<RowVersion>> versions;
+    {
+      const std::lock_guard<std::mutex> lock(state_mutex_);
+      if (serving_ == nullptr) return;
+      for (const Engine::Overlaid& o : serving_->model->engine().overlaid()) versions.push_back(o.version);
+    }
+    for (const auto& version : versions) {
+      const Status merged = version->rows().merge(*version);
+      if (!merged.ok()) tell(LogLevel::kWarn, [&] { return "rows stay in spare rows: " + merged.message(); });
+    }
+  } catch (const std::bad_alloc&) {
+    return;  // the next version tries again
   }
 }
 

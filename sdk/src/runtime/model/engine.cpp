@@ -232,7 +232,8 @@ void Engine::drop_params() {
   }
 }
 
-Status Engine::check_limit(const Bundle& bundle, const DeviceSizes& device) {
+Status Engine::check_limit(const Bundle& bundle, DeviceSizes device) {
+  device.warms = base_ != nullptr;
   DPI_ASSIGN_OR_RETURN(memory_, forecast_memory(bundle, plan_, options_, device));
   if (options_.memory_limit == 0 || memory_.most() <= options_.memory_limit) return {};
   return {Code::kOutOfMemory, "the model needs " + memory_.text() + ", but option memory_limit allows " +

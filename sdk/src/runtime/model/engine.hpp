@@ -126,7 +126,7 @@ class Engine {
   Status choose_range();
   void tell_range(const Bundle& bundle) const;
   std::string table_token() const;
-  Status check_limit(const Bundle& bundle, const DeviceSizes& device);
+  Status check_limit(const Bundle& bundle, DeviceSizes device);
   Status check_memory(const Bundle& bundle);
   void drop_params();
   Status open_backend();

@@ -151,7 +151,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
                                                 several ? "of this load" : "");
   if (options.tiers.host_bytes > 0) {
     DPI_ASSIGN_OR_RETURN(f.host_tier, tier_bytes(tables, options.tiers));
-    if (has_hot_keys(bundle, options)) {
+    if (device.warms || has_hot_keys(bundle, options)) {
       DPI_ASSIGN_OR_RETURN(choosing, hot_key_bytes(tables, options.tiers));
     }
     if (device.tier_given) f.host_tier_shared = std::exchange(f.host_tier, 0);

@@ -27,6 +27,7 @@ struct DeviceSizes {
   int64_t weight_bytes = 4;  // of a weight that is not packed yet: the least that the device keeps of it
   uint64_t shared = 0;       // of the tables: what models that are loaded hold already
   bool tier_given = false;   // they hold the host tier already
+  bool warms = false;        // a tier may begin with the keys of another one
   TableRange range = {};     // of large tables; not chosen: as the option says, on devices that can do it
 };
 

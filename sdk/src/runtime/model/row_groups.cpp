@@ -75,6 +75,8 @@ class Grouper {
       return;
     }
     for (size_t i = 0; i < op.inputs.size(); ++i) look_at_input(op, i);
+    if (op.kind == OpKind::kCoAction) return;
+    for (const int32_t t : op.tables) other_use_[static_cast<size_t>(t)] = true;
   }
 
   void look_at_input(const PlanOp& op, size_t input) {

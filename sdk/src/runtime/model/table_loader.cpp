@@ -320,6 +320,11 @@ void add_spare_rows(const std::vector<RowGroup>& groups, int64_t percent, std::v
   }
 }
 
+bool has_moved_rows(const Bundle& bundle, const LoadBase& base, int32_t source) {
+  const auto s = static_cast<size_t>(source);
+  return base.rows[s].moves(bundle.manifest().tables[s].rows);
+}
+
 bool has_same_rows(const PlanTable& t, const std::vector<RowHistory>& rows) {
   if (t.source >= 0) return rows[static_cast<size_t>(t.source)].same();
   return std::all_of(t.columns.begin(), t.columns.end(), [&](const auto& column) {
@@ -377,7 +382,8 @@ std::vector<StoreTable> store_tables(const Bundle& bundle, const Plan& plan, boo
     if (content.empty()) continue;
     tables.back().terms = terms_of(t);
     if (!alike) continue;
-    tables.back().before = base->tables[tables.size() - 1].rows;
+    if (!t.tiered || t.source < 0 || !has_moved_rows(bundle, *base, t.source))
+      tables.back().before = base->tables[tables.size() - 1].rows;
     if (has_same_rows(t, base->rows)) tables.back().same = tables.back().before;
   }
   if (share && token.empty() && spare_percent > 0)

@@ -236,6 +236,14 @@ bool HostCache::preload(int32_t table, int64_t key, std::span<const std::byte> r
   return true;
 }
 
+std::vector<WarmKey> HostCache::warm_keys(int32_t table) const {
+  const Table& t = tables_[static_cast<size_t>(table)];
+  std::vector<WarmKey> keys;
+  for (const Shard* shard : class_shards_[static_cast<size_t>(t.size_class)])
+    shard->list_warm(t.code.code, &keys);
+  return keys;
+}
+
 HostCache::Stats HostCache::stats(int32_t table, const CacheMember& member) const {
   Stats s;
   s.fetches = fetcher_->stats(*member.fetches, table);

@@ -132,6 +132,8 @@ class HostCache {
   Stats stats(int32_t table, const CacheMember& member) const;
   Stats stats(int32_t table) const { return stats(table, first()); }
   Shard::Fill fill(int32_t size_class) const;
+  /// The keys of a table whose rows are here, while others use the cache.
+  std::vector<WarmKey> warm_keys(int32_t table) const;
   /// Has what readers sampled warm its rows, as fetch threads do every 50 ms.
   void learn();
 

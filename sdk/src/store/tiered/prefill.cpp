@@ -116,7 +116,8 @@ Status Prefill::choose(const HotKeyFile& list) {
       chosen_.push_back({k.key, c->table, heat_of(k.count, class_of(c->table))});
     DPI_RETURN_IF_ERROR(push_next(c));
   }
-  DPI_RETURN_IF_ERROR(sort(list));
+  sort();
+  DPI_RETURN_IF_ERROR(check_once(list));
   share_out_first_rows();
   return {};
 }
@@ -129,20 +130,38 @@ uint8_t Prefill::heat_of(uint64_t count, size_t size_class) const {
   return static_cast<uint8_t>(std::clamp(std::round(heat), 1.0, 255.0));
 }
 
-Status Prefill::sort(const HotKeyFile& list) {
+void Prefill::choose(const HostCache& before) {
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    const auto table = static_cast<int32_t>(t);
+    for (const WarmKey& k : before.warm_keys(table)) chosen_.push_back({k.key, table, k.heat});
+  }
+  std::stable_sort(chosen_.begin(), chosen_.end(),
+                   [](const Chosen& a, const Chosen& b) { return a.heat > b.heat; });
+  std::erase_if(chosen_, [this](const Chosen& c) {
+    return is_elsewhere(c.table, c.key) || !take_place(c.table, c.key);
+  });
+  sort();
+  share_out_first_rows();
+}
+
+void Prefill::sort() {
   std::sort(chosen_.begin(), chosen_.end(), [](const Chosen& a, const Chosen& b) {
     return a.table != b.table ? a.table < b.table : a.key < b.key;
   });
   for (size_t i = 0; i < chosen_.size(); ++i) {
-    const Chosen& c = chosen_[i];
-    if (i > 0 && chosen_[i - 1].table == c.table && chosen_[i - 1].key == c.key)
-      return bad_model(list.title() + ": table " + in_quotes(tables_[static_cast<size_t>(c.table)].name) +
-                       " has key " + std::to_string(c.key) + " twice");
-    Passing& p = passing_[static_cast<size_t>(c.table)];
+    Passing& p = passing_[static_cast<size_t>(chosen_[i].table)];
     if (p.end == 0) p.next = i;
     p.end = i + 1;
   }
-  return {};
+}
+
+Status Prefill::check_once(const HotKeyFile& list) const {
+  const auto twice = std::adjacent_find(chosen_.begin(), chosen_.end(), [](const Chosen& a, const Chosen& b) {
+    return a.table == b.table && a.key == b.key;
+  });
+  if (twice == chosen_.end()) return {};
+  return bad_model(list.title() + ": table " + in_quotes(tables_[static_cast<size_t>(twice->table)].name) +
+                   " has key " + std::to_string(twice->key) + " twice");
 }
 
 /// By the number of rows, so that no table takes all places of its class while it loads first.

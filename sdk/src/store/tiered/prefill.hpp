@@ -1,7 +1,8 @@
 // What a host cache holds when its model has loaded: the rows that a hot-key list names, hottest first over
 // all tables of a size class, as warm as the list says; then, where places are left, the first rows of each
 // table by its share of all rows. Which ones is settled before the first row streams by, so each goes to its
-// place as it passes, and nothing is read twice.
+// place as it passes, and nothing is read twice. The next version of a model has the keys of the version
+// before in place of the list.
 //
 //   Prefill prefill(cache, tables);
 //   DPI_RETURN_IF_ERROR(prefill.choose(list));  // none: first rows only
@@ -32,6 +33,8 @@ class Prefill {
 
   /// Tables of the list that the cache has not are resident: nothing is to be done for them.
   Status choose(const HotKeyFile& list);
+  /// What another cache of these tables holds, as warm as there.
+  void choose(const HostCache& before);
   void offer(int32_t table, int64_t key, std::span<const std::byte> row);
   /// Rows that were chosen and did not pass, in order of their keys.
   Status fetch_rest(int32_t table, RowSource& source);
@@ -57,7 +60,8 @@ class Prefill {
   bool take_place(int32_t table, int64_t key);
   std::vector<Cursor> open_list(const HotKeyFile& list) const;
   uint8_t heat_of(uint64_t count, size_t size_class) const;
-  Status sort(const HotKeyFile& list);
+  void sort();
+  Status check_once(const HotKeyFile& list) const;
   void share_out_first_rows();
   Status fetch(int32_t table, std::span<const Chosen> rows, RowSource& source);
 

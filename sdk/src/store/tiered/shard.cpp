@@ -236,6 +236,15 @@ void Shard::forget_table(uint32_t code) {
   pool_.recycle(epochs_->oldest());
 }
 
+void Shard::list_warm(uint32_t code, std::vector<WarmKey>* to) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (int64_t b = 0; b < directory_->buckets(); ++b) {
+    directory_->entries(shape_.index, b, [&](uint32_t of, int64_t key, int32_t place) {
+      if (of == code && place >= first_) to->push_back({key, admission_.heat(place - first_)});
+    });
+  }
+}
+
 /// The colder of who has been on probation longest and the coldest at the hand.
 bool Shard::pick(LinkedKey* victim) {
   LinkedKey newcomer;

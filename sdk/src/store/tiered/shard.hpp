@@ -31,6 +31,12 @@ struct HashedKey {
   int64_t key = 0;
 };
 
+/// A key whose row is here, and how often it is asked for (admission.hpp).
+struct WarmKey {
+  int64_t key = 0;
+  uint8_t heat = 0;
+};
+
 /// Places that a call holds for itself, in memory of its own.
 struct PlaceStack {
   int32_t* at = nullptr;
@@ -88,6 +94,8 @@ class Shard {
   /// Unlinks all rows of a table and what is remembered of its absent keys: who asks next has them fetched.
   void forget_table(uint32_t code);
   void warm(int32_t place) { admission_.warm(place - first_); }
+  /// Adds the keys of a table whose rows are here, each with its heat.
+  void list_warm(uint32_t code, std::vector<WarmKey>* to) const;
 
   int32_t number() const { return shape_.number; }
   int32_t places() const { return shape_.places; }
