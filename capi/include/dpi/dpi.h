@@ -202,8 +202,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  * has no file, and refuses a host tier with DPI_E_UNSUPPORTED, as does a device whose kernels cannot read host memory:
  *   store.host_bytes      bytes                            0      the host tier: rows, directories, what the index of both takes; 0 = none.
  *                                                                 A call whose distinct rows do not fit at once is DPI_E_OUT_OF_MEMORY
- *   store.resident_bytes  bytes                            1048576   a table of at most so many stays resident; so does, with a note in the plan,
- *                                                                 one under a mask that asks which rows are zero
+ *   store.gpu_bytes       bytes                            0      of a GPU: copies of the tier's warm rows (other rows it reads in host memory); elsewhere refused
+ *   store.resident_bytes  bytes                            1048576   a table of at most so many stays resident, as does one whose zero rows a mask asks for
  *   store.hot_keys        path | off                       none   a list that `dpi store hot-keys` wrote for this bundle; none: the one in it, if any. It
  *                                                                 fills the tier at load, hottest first, then first rows as without, and changes no
  *                                                                 score. One that is damaged, holds no key or is of other tables is refused by name
@@ -331,7 +331,7 @@ DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap
  *   defaulted     were late and got the default row (miss=default)
  *   dropped       of those, whose row was not even fetched behind: no place or no fetch was free
  * and of fetches: rows "fetched", "missing" and "failed", "fetched_bytes", and "fetch_p50_us" and "fetch_p99_us" of a fetch of up to 256 rows.
- * dpi_table_lookup counts there too.
+ * dpi_table_lookup counts there too. "device_hits" of the lookups that were sampled, "device_sampled", found their row on the GPU (store.gpu_bytes).
  * unknown, unparsable and missing elements of raw rows count when dpi_rows is given the value, all else when a call reads it; a call that
  * is refused has counted what it read. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;

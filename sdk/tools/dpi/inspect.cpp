@@ -80,19 +80,13 @@ bool has_external(const Manifest& m) {
 }
 
 Json forecast_json(const MemoryForecast& f) {
-  return {{"tables_bytes", f.tables},
-          {"may_share_bytes", f.may_share},
-          {"host_tier_bytes", f.host_tier},
-          {"packed_weight_bytes", f.weights},
-          {"key_bytes", f.keys},
-          {"encoder_bytes", f.encoders},
-          {"model_bytes", f.model},
-          {"flight_bytes", f.flight},
-          {"in_flight", f.flights},
-          {"contexts", f.contexts},
-          {"loading_bytes", f.loading},
-          {"least_bytes", f.least()},
-          {"most_bytes", f.most()}};
+  return {{"tables_bytes", f.tables},         {"may_share_bytes", f.may_share},
+          {"host_tier_bytes", f.host_tier},   {"device_cache_bytes", f.device_cache},
+          {"packed_weight_bytes", f.weights}, {"key_bytes", f.keys},
+          {"encoder_bytes", f.encoders},      {"model_bytes", f.model},
+          {"flight_bytes", f.flight},         {"in_flight", f.flights},
+          {"contexts", f.contexts},           {"loading_bytes", f.loading},
+          {"least_bytes", f.least()},         {"most_bytes", f.most()}};
 }
 
 /// What each of several devices takes, and has of tables that lie on all of them.
@@ -272,6 +266,7 @@ void print(const Json& j) {
     const Json& m = j["memory"][where];
     std::string tier =
         m["host_tier_bytes"] == 0 ? std::string() : ", host tier " + bytes_text(m["host_tier_bytes"]);
+    if (m["device_cache_bytes"] != 0) tier += ", copies there " + bytes_text(m["device_cache_bytes"]);
     if (m["may_share_bytes"] != 0)
       tier = " (" + bytes_text(m["may_share_bytes"]) + " of it once for models of equal tables)" + tier;
     print_line(stdout,

@@ -111,6 +111,7 @@ void write_memory(JsonWriter* w, const Model& m) {
   w->field("tables_shared_bytes", e.memory().shared);
   w->field("host_tier_bytes", e.memory().host_tier);
   w->field("host_tier_shared_bytes", e.memory().host_tier_shared);
+  w->field("device_cache_bytes", e.memory().device_cache);
   w->field("weight_bytes", e.weight_bytes());
   w->field("flight_bytes", e.memory().flight);
   w->field("in_flight", e.memory().flights);
@@ -176,6 +177,8 @@ void write_tier(JsonWriter* w, const std::string& name, const TierStats& s) {
   w->field("fetched_bytes", s.bytes);
   w->field("fetch_p50_us", static_cast<double>(s.p50_ns) / 1000);
   w->field("fetch_p99_us", static_cast<double>(s.p99_ns) / 1000);
+  w->field("device_sampled", s.device_sampled);
+  w->field("device_hits", s.device_hits);
   w->end_object();
 }
 

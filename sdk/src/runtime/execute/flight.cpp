@@ -106,12 +106,13 @@ Status Flight::create_streams() {
     auto& bytes = scratch_bytes[plan.ops[i].stream];
     bytes = std::max(bytes, engine_.api().op_scratch_bytes(engine_.op(i), sizes_.max_rows));
   }
+  const int32_t priority = engine_.options().tiers.gpu_bytes > 0 ? 1 : 0;  // above who changes the cache
   dpi_backend_error err{};
   for (int32_t s = 0; s < plan.n_streams; ++s) {
     streams_.push_back(nullptr);
     memory_.scratch.push_back(nullptr);
     DPI_RETURN_IF_ERROR(backend_status(
-        engine_.api().stream_create(engine_.device(), 0, &streams_.back(), &err), err, "stream"));
+        engine_.api().stream_create(engine_.device(), priority, &streams_.back(), &err), err, "stream"));
     DPI_RETURN_IF_ERROR(
         allocate_memory(engine_, scratch_bytes[s], DPI_MEMORY_ARENA, &memory_.scratch.back(), "scratch"));
   }

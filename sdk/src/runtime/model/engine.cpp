@@ -259,11 +259,12 @@ Status Engine::check_memory(const Bundle& bundle) {
   for (const uint64_t bytes : scratch) sizes.scratch += bytes;
   sizes.weights += packed(small_batch_) + const_bytes_;
   DPI_RETURN_IF_ERROR(check_limit(bundle, sizes));
-  const uint64_t needs = memory_.own_tables + memory_.device_flight;  // weights are there
+  const uint64_t rows = memory_.own_tables + memory_.device_cache;
+  const uint64_t needs = rows + memory_.device_flight;  // weights are there
   if (host_memory() || caps_.memory_free == 0 || needs + memory_.weights <= caps_.memory_free) return {};
   const auto mib = [](uint64_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; };
-  return {Code::kOutOfMemory, "the model needs " + mib(needs + memory_.weights) + " (tables " +
-                                  mib(memory_.own_tables) + ", weights " + mib(memory_.weights) +
+  return {Code::kOutOfMemory, "the model needs " + mib(needs + memory_.weights) + " (tables " + mib(rows) +
+                                  ", weights " + mib(memory_.weights) +
                                   ", one call of max_rows=" + std::to_string(options_.max_rows) + " " +
                                   mib(memory_.device_flight) + "), but only " + mib(caps_.memory_free) +
                                   " of device memory are free; nothing was loaded"};

@@ -154,7 +154,10 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
     if (device.warms || has_hot_keys(bundle, options)) {
       DPI_ASSIGN_OR_RETURN(choosing, hot_key_bytes(tables, options.tiers));
     }
-    if (device.tier_given) f.host_tier_shared = std::exchange(f.host_tier, 0);
+    if (device.on_device) {
+      DPI_ASSIGN_OR_RETURN(f.device_cache, device_cache_bytes(tables, options.tiers));
+    }
+    if (device.tier_given) f.host_tier_shared = std::exchange(f.host_tier, 0), f.device_cache = 0;
     for (StoreTable& t : tables) t.rows = t.tiered ? 0 : t.rows;
   }
   DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, device.on_device, range.least()));
@@ -184,7 +187,7 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   const uint64_t params = param_bytes(plan);
   const uint64_t graph = planned + file.params + params + 2 * file.largest + block_of(file.largest);
   const uint64_t ops = planned + params + f.weights + 4 * file.largest;  // a device packs op by op
-  const uint64_t moving = f.tables + f.host_tier + f.weights + f.keys + f.model +
+  const uint64_t moving = f.tables + f.host_tier + f.device_cache + f.weights + f.keys + f.model +
                           table_loading_bytes(bundle, plan, device.on_device, options.threads) + choosing;
   const uint64_t keyed = f.weights + f.keys + f.model + keys.block;
   const uint64_t indexed = f.kept() + 2 * block_of(file.largest);
@@ -197,12 +200,16 @@ uint64_t MemoryForecast::most() const { return std::max(loading, kept() + all_co
 
 std::string MemoryForecast::text() const {
   const uint64_t rest = most() - std::min(most(), kept() + all_contexts());
-  const std::pair<const char*, uint64_t> parts[] = {
-      {"tables", tables},           {"the host tier", host_tier},
-      {"weights", weights},         {"keys", keys},
-      {"vocabularies", encoders},   {"its description", model},
-      {"contexts", all_contexts()}, {"loading", rest},
-      {"its other devices", others}};
+  const std::pair<const char*, uint64_t> parts[] = {{"tables", tables},
+                                                    {"the host tier", host_tier},
+                                                    {"the device's copies of its rows", device_cache},
+                                                    {"weights", weights},
+                                                    {"keys", keys},
+                                                    {"vocabularies", encoders},
+                                                    {"its description", model},
+                                                    {"contexts", all_contexts()},
+                                                    {"loading", rest},
+                                                    {"its other devices", others}};
   const auto* largest = std::max_element(std::begin(parts), std::end(parts),
                                          [](const auto& a, const auto& b) { return a.second < b.second; });
   std::string out = std::to_string(most()) + " bytes (";

@@ -46,6 +46,7 @@ struct MemoryForecast {
   uint64_t may_share = 0;         // of tables and shared: what models of equal tables take once
   uint64_t host_tier = 0;         // rows of tiered tables, directories and what fetches need
   uint64_t host_tier_shared = 0;  // the same where other models hold it already: it takes nothing more
+  uint64_t device_cache = 0;      // copies of its rows on the device
   uint64_t weights = 0;           // constants, and weights as the device keeps them
   uint64_t keys = 0;              // indexes of key sets
   uint64_t encoders = 0;          // vocabularies with their indexes
@@ -61,7 +62,9 @@ struct MemoryForecast {
   uint64_t others = 0;               // what the model's other devices keep: tables, weights, description
   std::vector<DeviceShare> devices;  // where there are several, else none
 
-  uint64_t kept() const { return tables + host_tier + weights + keys + encoders + model + others; }
+  uint64_t kept() const {
+    return tables + host_tier + device_cache + weights + keys + encoders + model + others;
+  }
   uint64_t one_context() const { return flight * static_cast<uint64_t>(flights); }
   uint64_t all_contexts() const { return one_context() * static_cast<uint64_t>(contexts); }
   /// The least a call needs.

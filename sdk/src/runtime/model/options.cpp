@@ -244,6 +244,7 @@ std::vector<OptionDef> store_definitions() {
   return {
       tier_number<uint64_t>("store.host_bytes", "bytes, 0 = no tiers", &TierOptions::host_bytes, 0,
                             UINT64_MAX),
+      tier_number<uint64_t>("store.gpu_bytes", "bytes, 0 = none", &TierOptions::gpu_bytes, 0, UINT64_MAX),
       number<uint64_t>("store.resident_bytes", "bytes", &M::resident_bytes, 0, UINT64_MAX),
       tier_number<int32_t>("store.fetch_threads", "1 .. 64", &TierOptions::fetch_threads, 1, 64),
       tier_number<int32_t>("store.fetch_queue", "1 .. 65536", &TierOptions::fetch_jobs, 1, 65536),

@@ -29,6 +29,9 @@ Status check_names(const Manifest& manifest, const ModelOptions& options) {
       return invalid_argument("option 'table." + name +
                               ".tier' is 'host', but there is no host tier: set 'store.host_bytes'");
   }
+  if (options.tiers.gpu_bytes > 0 && options.tiers.host_bytes == 0)
+    return invalid_argument(
+        "option 'store.gpu_bytes' copies rows of a host tier, and there is none: set 'store.host_bytes'");
   for (const TierOptions::Table& t : options.tiers.tables) DPI_RETURN_IF_ERROR(check(t.name));
   for (const TableSpec& t : manifest.tables) {
     const TierOptions::Table* o = options.tiers.find(t.name);
