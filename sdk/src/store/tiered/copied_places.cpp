@@ -93,9 +93,4 @@ void CopiedPlaces::on_leaving(std::function<void()> wake) {
   wake_ = std::move(wake);
 }
 
-bool CopiedPlaces::any_leaving() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return !leaving_.empty();
-}
-
 }  // namespace dpi::tiered

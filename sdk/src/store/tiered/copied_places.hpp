@@ -44,7 +44,6 @@ class CopiedPlaces {
   int32_t rows() const { return shape_.reserved + shape_.places + shape_.behind; }
   int32_t place_of(int32_t row) const { return row - shape_.reserved; }
   bool is_fixed(int32_t row) const { return row < shape_.reserved || row >= shape_.reserved + shape_.places; }
-  bool is_linked(int32_t row) const { return StdSync::own(state_[static_cast<size_t>(row)]) == kLinked; }
   bool hold(int32_t row);
   bool let_go(int32_t row);
   void left(int32_t row);
@@ -56,7 +55,6 @@ class CopiedPlaces {
   /// Appends rows that are not held and were seen while warm, in that order, kMostWarm at most. How many were
   /// seen in all since the last time.
   uint64_t take_warm(std::vector<int32_t>* to);
-  bool any_leaving() const;
   /// Called by who unlinks, quick and without an exception; empty = nobody.
   void on_leaving(std::function<void()> wake);
 
