@@ -97,8 +97,10 @@ def write_others(folder):
     delta(folder / "f320.h5", folder / "all.h5", folder / "all.delta")
     keyed = first("keyed", np.random.default_rng(5 + 16))
     stay = rng.random(N) > 0.01
-    keyed["keys"] = np.unique(np.concatenate([keyed["keys"][stay], rng.integers(-(1 << 39), 1 << 39, 500)]))
-    keyed["rows"] = np.concatenate([rng.normal(size=(len(keyed["keys"]), 16)).astype("f4"), keyed["rows"][-1:]])
+    new = rng.integers(-(1 << 39), 1 << 39, 500)
+    rows = np.concatenate([keyed["rows"][:-1][stay], rng.normal(size=(500, 16)).astype("f4")])
+    keyed["keys"], which = np.unique(np.concatenate([keyed["keys"][stay], new]), return_index=True)
+    keyed["rows"] = np.concatenate([rows[which], keyed["rows"][-1:]])
     build("keyed", keyed).write(folder / "moved.h5", check=None)
     delta(folder / "keyed0.h5", folder / "moved.h5", folder / "moved.delta")
 
