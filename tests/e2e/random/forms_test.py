@@ -3,6 +3,7 @@
 histories, target attention, recurrent cells, gates over experts, products of pairs, co-actions, and a history's best places. Each is written
 with primitives; every score of every backend, with folds and fuses on and off and without the form's pass, against these primitives in
 float64 numpy. Each form must have been found in each of its plans. Compressed interactions have cin_test.py, one user's rows user_once_test.py.
+Planted and found here: rows of a block of Recurrent in the batch's order (tests/mutants/cpu/recurrent_order), 13 of 480 loads.
 
   python3 tests/e2e/random/forms_test.py build/release                              the models of CI
   python3 tests/e2e/random/forms_test.py build/release --first 1000 --count 50     more, so many of each form
