@@ -262,10 +262,10 @@ std::string Model::counters_json() const {
   for (const auto& e : engines_) saturated += e->saturated();
   w.field("saturated", saturated);
   w.begin_list("devices");
-  for (const auto& [index, calls] : sums.calls_on) {
+  for (const CounterSums::Device& d : sums.on) {
     w.begin_object();
-    w.field("index", index);
-    w.field("calls", calls);
+    w.field("index", d.index);
+    w.field("calls", d.calls);
     w.end_object();
   }
   w.end_list();

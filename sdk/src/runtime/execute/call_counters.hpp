@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
 
@@ -32,7 +31,13 @@ struct CounterSums {
   uint64_t waits = 0;            // for a context, a millisecond or more
   uint64_t longest_wait_ns = 0;
   std::vector<FeatureSums> by_feature;
-  std::map<int32_t, uint64_t> calls_on;  // by device index
+  /// One per device of the model, in their order, there from the start: adding up takes no memory, since a
+  /// context that is freed adds what it counted.
+  struct Device {
+    int32_t index = 0;
+    uint64_t calls = 0;
+  };
+  std::vector<Device> on;
 };
 
 class CallCounters {

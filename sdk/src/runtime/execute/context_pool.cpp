@@ -261,7 +261,8 @@ void ContextPool::add_counts(CounterSums* sums) {
   }
   for (int32_t i = 0; i < size_; ++i) {
     places_[i].counters.add_to(sums);
-    sums->calls_on[engine_of(i).caps().device_index] += places_[i].counters.calls();
+    for (CounterSums::Device& d : sums->on)
+      d.calls += d.index == engine_of(i).caps().device_index ? places_[i].counters.calls() : 0;
   }
   for (size_t c = 0; c < CounterSums::kCodes; ++c)
     sums->errors[c] += wait_.refused[c].load(std::memory_order_relaxed);

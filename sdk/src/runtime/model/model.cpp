@@ -164,7 +164,12 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
   }
   m->gone_ = CounterSums(m->manifest_.features.size());
   std::vector<const Engine*> engines;
-  for (const auto& e : m->engines_) engines.push_back(e.get());
+  for (const auto& e : m->engines_) {
+    engines.push_back(e.get());
+    m->gone_.on.push_back({e->caps().device_index, 0});
+  }
+  std::sort(m->gone_.on.begin(), m->gone_.on.end(),
+            [](const auto& a, const auto& b) { return a.index < b.index; });
   m->pool_ = std::make_unique<ContextPool>(std::move(engines), context_count(options), options.max_rows,
                                            options.max_nnz);
   return m;
