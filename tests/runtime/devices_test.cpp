@@ -58,7 +58,8 @@ TEST_CASE("devices: one model on four has the bits of one device, and each has i
     for (int d = 0; d < kDevices; ++d) {
       CAPTURE(d);
       CHECK(emu.kernels(d) > kernels[d]);
-      const std::string counted = "{\"index\":" + std::to_string(d) + ",\"calls\":10}";  // ties take turns
+      const std::string counted =
+          "{\"name\":\"cuda_emu:" + std::to_string(d) + "\",\"calls\":10}";  // ties take turns
       CHECK_MESSAGE(m->counters_json().find(counted) != std::string::npos, m->counters_json());
     }
     std::set<const void*> bases;

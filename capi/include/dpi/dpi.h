@@ -316,7 +316,7 @@ DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t c
 /* Device, why it was chosen or refused, options in force, memory by table and by device, where store.peer_devices has put tables, plan summary. */
 DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 /* Since load: "calls", "rows", "nonfinite_rows" (with a score that is not finite: option nonfinite), "errors" by code, "waits" for a context
- * of a millisecond or more and the longest in "longest_wait_ms", in the list "devices" the "calls" on each "index", "saturated" (values between layers that fp16 or bf16
+ * of a millisecond or more and the longest in "longest_wait_ms", in the list "devices" the "calls" by "name", "saturated" (values between layers that fp16 or bf16
  * could not hold: counted with debug.timestamps=on only); in the list "features" one object per feature, its "name" and how many values were, by cause:
  *   missing       no id, missing_id, NaN, never set; elements of a sequence that leave their bag; empty bags unless the rule is pad
  *   out_of_range  encoded ids outside 0 .. vocab_size-1, those that an encoder computed included

@@ -264,7 +264,7 @@ std::string Model::counters_json() const {
   w.begin_list("devices");
   for (const CounterSums::Device& d : sums.on) {
     w.begin_object();
-    w.field("index", d.index);
+    w.field("name", std::string(engine().api().name) + ':' + std::to_string(d.index));
     w.field("calls", d.calls);
     w.end_object();
   }
