@@ -85,7 +85,7 @@ Status SpareRows::merge(RowVersion& newest) {
 
 Status SpareRows::bring_home(const MovedRow& m) {
   for (const Part& p : parts_) {
-    const auto at = [&p](int64_t offset, int64_t stride, int32_t row) {
+    const auto at = [](int64_t offset, int64_t stride, int32_t row) {
       return static_cast<uint64_t>(offset + stride * row);
     };
     DPI_RETURN_IF_ERROR(p.block->copy_within(at(p.offset, p.stride, m.place), at(p.offset, p.stride, m.row),
