@@ -111,12 +111,10 @@ TEST_CASE("devices: what each takes is what was forecast") {
   const ModelPtr m = f.model({{"devices", "1,3"}, {"max_contexts", "3"}});
   const std::vector<DeviceShare>& shares = m->engine().memory().devices;
   REQUIRE(shares.size() == 2);
-  uint64_t contexts = 0;
   for (const DeviceShare& s : shares) {
     CAPTURE(s.index);
     CHECK(emu.device_bytes(s.index) - bytes[s.index] == static_cast<int64_t>(s.tables + s.weights));
     CHECK(s.range == 0);
-    contexts += s.contexts;
   }
   CHECK(shares[0].index == 1);
   CHECK(shares[0].contexts == 2 * shares[1].contexts);  // three contexts, in turn
