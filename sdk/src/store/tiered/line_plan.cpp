@@ -41,10 +41,9 @@ LinePlan plan_lines(const ArenaPlan& plan, int32_t reserved, uint64_t budget) {
   // Small classes first: what they cannot use is the larger ones'.
   std::vector<size_t> order(plan.classes.size());
   for (size_t c = 0; c < order.size(); ++c) order[c] = c;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return plan.classes[a].places() * plan.classes[a].stride <
-           plan.classes[b].places() * plan.classes[b].stride;
-  });
+  const auto bytes = [&](size_t c) { return plan.classes[c].places() * plan.classes[c].stride; };
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return bytes(a) != bytes(b) ? bytes(a) < bytes(b) : a < b; });
   for (const size_t i : order) {
     const ArenaPlan::Class& c = plan.classes[i];
     const auto own = static_cast<double>(c.places() * c.stride);

@@ -135,8 +135,10 @@ void Prefill::choose(const HostCache& before) {
     const auto table = static_cast<int32_t>(t);
     for (const WarmKey& k : before.warm_keys(table)) chosen_.push_back({k.key, table, k.heat});
   }
-  std::stable_sort(chosen_.begin(), chosen_.end(),
-                   [](const Chosen& a, const Chosen& b) { return a.heat > b.heat; });
+  std::sort(chosen_.begin(), chosen_.end(), [](const Chosen& a, const Chosen& b) {
+    if (a.heat != b.heat) return a.heat > b.heat;
+    return a.table != b.table ? a.table < b.table : a.key < b.key;
+  });
   std::erase_if(chosen_, [this](const Chosen& c) {
     return is_elsewhere(c.table, c.key) || !take_place(c.table, c.key);
   });
