@@ -11,6 +11,7 @@
 #include "emu/planted.hpp"
 #include "kernels/emu/control.hpp"
 #include "kernels/emu/device_emu.hpp"
+#include "support/sanitizer.hpp"
 
 namespace dpi::test {
 namespace {
@@ -176,7 +177,8 @@ TEST_CASE("ranges: a device that is late keeps no other waiting, and loses nothi
     CHECK(scale(in, second, kCount, Fault::kNone, quick.stream) == 0);
     CHECK(emu::stream_sync(quick.stream) == 0);
     CHECK(second[kCount - 1] == 2);
-    if (late < 0) CHECK(first[0] == 0);
+    // A look at what nobody has waited for: a race, were the kernel not held up.
+    if (late < 0 && !DPI_UNDER_TSAN) CHECK(first[0] == 0);
     if (late < 0) dpi_emu_delay(1, 0);
     emu::use(1);
     CHECK(emu::stream_sync(slow.stream) == 0);
