@@ -20,8 +20,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 const Folder* deep() {
   static const Folder* const kMade = [] {
     static Folder folder;
-    return has_python() && run_script(source_dir() + "/tests/capi/make_deep.py", folder.path) ? &folder
-                                                                                              : nullptr;
+    return made_by(source_dir() + "/tests/capi/make_deep.py", folder.path) ? &folder : nullptr;
   }();
   return kMade;
 }

@@ -24,8 +24,7 @@ constexpr int kTags = 16;
 inline const Folder* versions() {
   static const Folder* const kMade = [] {
     static Folder folder;
-    return has_python() && run_script(source_dir() + "/tests/capi/make_versions.py", folder.path) ? &folder
-                                                                                                  : nullptr;
+    return made_by(source_dir() + "/tests/capi/make_versions.py", folder.path) ? &folder : nullptr;
   }();
   return kMade;
 }

@@ -15,8 +15,7 @@ constexpr int kVersions = 16, kWideRows = 2048, kHalfRows = 64, kKeys = 128, kRo
 inline const Folder* row_versions() {
   static const Folder* const kMade = [] {
     static Folder folder;
-    return has_python() && run_script(source_dir() + "/tests/capi/make_rows.py", folder.path) ? &folder
-                                                                                              : nullptr;
+    return made_by(source_dir() + "/tests/capi/make_rows.py", folder.path) ? &folder : nullptr;
   }();
   return kMade;
 }

@@ -50,8 +50,7 @@ struct WorkFolder {
 inline const WorkFolder* chain() {
   static const WorkFolder* const kMade = [] {
     static WorkFolder folder;
-    return has_python() && run_script(source_dir() + "/tests/stream/make_chain.py", folder.path) ? &folder
-                                                                                                 : nullptr;
+    return made_by(source_dir() + "/tests/stream/make_chain.py", folder.path) ? &folder : nullptr;
   }();
   return kMade;
 }

@@ -19,7 +19,7 @@ namespace {
 
 struct Models {
   Folder folder;
-  bool made = has_python() && run_script(source_dir() + "/tests/store/engine/make_models.py", folder.path());
+  bool made = made_by(source_dir() + "/tests/store/engine/make_models.py", folder.path());
   std::string whole = folder.path() + "/whole.h5", external = folder.path() + "/external.h5";
   std::string sums = folder.path() + "/sums.h5", sums_external = folder.path() + "/sums_external.h5";
 };
