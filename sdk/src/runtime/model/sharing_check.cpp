@@ -35,39 +35,54 @@ class SharingCheck {
  private:
   bool believed() const { return engine_.pool().recent_callers() <= 1 && monotonic_ns() < end_; }
 
+  /// What is measured while others work on this machine shows neither gain nor loss, and leaves the estimate:
+  /// it would hold for as long as the model lives.
+  enum class Verdict { kGained, kSame, kLost };
+
+  /// Calls are shared from the first size that gains; from twice the last one that loses, if that is no less
+  /// than the estimate.
   Status find_share(WorkRows* rows) {
     const int64_t estimate = 2 * rows->min_share, least = 2 * kTileRows;
-    int64_t size = std::max(estimate / kAround, least);
-    bool gained = false;
-    for (; size <= std::min(estimate * kAround, batch_.item.rows) && believed(); size *= 2) {
-      DPI_RETURN_IF_ERROR(gains(size, {size / 2, kNoRows}, &gained));
-      if (gained) break;
+    int64_t from = 0;
+    for (int64_t size = std::max(estimate / kAround, least);
+         size <= std::min(estimate * kAround, batch_.item.rows); size *= 2) {
+      Verdict found = Verdict::kSame;
+      DPI_RETURN_IF_ERROR(look(size, {size / 2, kNoRows}, &found));
+      if (!believed()) return {};
+      if (found == Verdict::kLost && size >= estimate) from = 2 * size;
+      if (found != Verdict::kGained) continue;
+      from = size;
+      break;
     }
-    if (!believed()) return {};
-    if (gained || size > estimate) rows->min_share = (size / 2 + kTileRows - 1) / kTileRows * kTileRows;
+    if (from > 0) rows->min_share = (from / 2 + kTileRows - 1) / kTileRows * kTileRows;
     return {};
   }
 
   Status find_crew(WorkRows* rows) {
     if (rows->crew_rows == kNoRows) return {};
-    bool gained = false;
-    int64_t size = 1;
-    for (; size < 2 * rows->min_share && size <= batch_.item.rows && believed(); size *= 2) {
-      DPI_RETURN_IF_ERROR(gains(size, {kNoRows, 1}, &gained));
-      if (gained) break;
+    for (int64_t size = 1; size < 2 * rows->min_share && size <= batch_.item.rows; size *= 2) {
+      Verdict found = Verdict::kSame;
+      DPI_RETURN_IF_ERROR(look(size, {kNoRows, 1}, &found));
+      if (!believed()) return {};
+      if (found == Verdict::kLost && size >= rows->crew_rows) rows->crew_rows = 2 * size;
+      if (found != Verdict::kGained) continue;
+      rows->crew_rows = size;
+      break;
     }
-    if (gained || size > rows->crew_rows) rows->crew_rows = gained ? size : kNoRows;
+    if (rows->crew_rows >= 2 * rows->min_share)
+      rows->crew_rows = kNoRows;  // calls of so many share their rows
     return {};
   }
 
-  Status gains(int64_t size, const WorkRows& as, bool* gained) {
+  Status look(int64_t size, const WorkRows& as, Verdict* found) {
     uint64_t alone = ~uint64_t{0}, shared = alone;
     for (int turn = 0; turn < kTurns && believed(); ++turn) {
       DPI_RETURN_IF_ERROR(time(size, {}, &alone));
       if (!awake_) let_sleep();
       DPI_RETURN_IF_ERROR(time(size, as, &shared));
     }
-    *gained = static_cast<double>(alone) >= kGain * static_cast<double>(shared);
+    const auto a = static_cast<double>(alone), b = static_cast<double>(shared);
+    *found = a >= kGain * b ? Verdict::kGained : b >= kGain * a ? Verdict::kLost : Verdict::kSame;
     return {};
   }
 
