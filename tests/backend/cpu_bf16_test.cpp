@@ -6,6 +6,7 @@
 
 #include <dpi/kernels/linear.hpp>
 
+#include "backend/cpu_device.hpp"
 #include "support/typed_op.hpp"
 
 namespace dpi::test {
@@ -16,29 +17,6 @@ using kernels::OpKind;
 
 constexpr int32_t kFp32 = 0, kBf16 = 3, kInt8 = 4;
 
-struct Device {
-  backend::OpenedBackend b;
-  Status status;
-
-  explicit Device(int32_t precision, const char* isa = "auto") {
-    backend::BackendRequest request;
-    request.device = "cpu";
-    request.options.device_index = -1;
-    request.options.precision = precision;
-    request.options.isa = isa;
-    request.options.lookup = "auto";
-    request.options.tuning = "off";
-    auto opened = backend::open_backend(request);
-    status = opened.ok() ? ok_status() : opened.status();
-    if (opened.ok()) b = opened.value();
-  }
-  ~Device() {
-    if (b.device != nullptr) b.api->close(b.device);
-  }
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
-};
-
 struct Prepared {
   std::string report;
   size_t bytes = 0;
@@ -46,7 +24,7 @@ struct Prepared {
 };
 
 /// A Dense of 64 inputs, or a Linear over the field axis.
-Prepared prepare(const Device& d, int64_t out, float weight, bool field_axis = false) {
+Prepared prepare(const CpuDevice& d, int64_t out, float weight, bool field_axis = false) {
   std::vector<float> w(static_cast<size_t>(out * 64), 0.25f);
   w.back() = weight;
   const kernels::Param params[] = {{w.data(), {2, {out, 64}}}, {}};
@@ -83,7 +61,7 @@ bool says(const Prepared& p, const char* text) { return p.report.find(text) != s
 
 TEST_CASE("cpu bf16: wide layers take half the memory and say what they round, others stay in fp32") {
   for (const char* isa : {"avx512_bf16", "avx512", "avx2", "scalar"}) {
-    const Device narrow(kBf16, isa), plain(kFp32, isa);
+    const CpuDevice narrow(kBf16, isa), plain(kFp32, isa);
     if (narrow.status.code() == Code::kUnsupported) continue;
     REQUIRE(narrow.status.ok());
     CAPTURE(isa);
@@ -107,7 +85,7 @@ TEST_CASE("cpu bf16: wide layers take half the memory and say what they round, o
 }
 
 TEST_CASE("cpu bf16: auto takes the processor's own products where it has them, and for bf16 only") {
-  const Device auto_bf16(kBf16), auto_fp32(kFp32), forced(kFp32, "avx512_bf16");
+  const CpuDevice auto_bf16(kBf16), auto_fp32(kFp32), forced(kFp32, "avx512_bf16");
   REQUIRE(auto_bf16.status.ok());
   const bool has = forced.status.ok();
   CHECK((forced.status.ok() || forced.status.code() == Code::kUnsupported));
@@ -117,14 +95,14 @@ TEST_CASE("cpu bf16: auto takes the processor's own products where it has them, 
 
 TEST_CASE("cpu int8: a quarter of the memory, by AVX-512 VNNI or not at all") {
   for (const char* isa : {"avx512_bf16", "avx512", "avx2", "scalar"}) {
-    const Device d(kInt8, isa);
+    const CpuDevice d(kInt8, isa);
     CHECK(d.status.code() == Code::kUnsupported);
     const bool lacks = d.status.message().find("this processor lacks it") != std::string::npos;
     CHECK((lacks || d.status.message() ==
                         std::string("backend 'cpu': precision int8 needs AVX-512 VNNI, and isa is ") + isa +
                             "; use bf16 or fp32"));
   }
-  const Device d(kInt8);
+  const CpuDevice d(kInt8);
   if (!d.status.ok()) {
     CHECK(d.status.message().find("precision int8 needs AVX-512 VNNI") != std::string::npos);
     return;
@@ -140,7 +118,7 @@ TEST_CASE("cpu int8: a quarter of the memory, by AVX-512 VNNI or not at all") {
 
 TEST_CASE("cpu bf16: other precisions are refused by name") {
   for (const auto& [precision, name] : {std::pair<int32_t, const char*>{1, "tf32"}, {2, "fp16"}}) {
-    const Device d(precision);
+    const CpuDevice d(precision);
     CHECK(d.status.code() == Code::kUnsupported);
     CHECK(d.status.message() ==
           std::string("backend 'cpu': cpu computes in fp32, bf16, int8 only, precision ") + name +

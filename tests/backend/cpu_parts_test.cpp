@@ -12,7 +12,7 @@
 #include <dpi/kernels/dense.hpp>
 #include <dpi/kernels/linear.hpp>
 
-#include "backend/abi/registry.hpp"
+#include "backend/cpu_device.hpp"
 
 namespace dpi::test {
 namespace {
@@ -30,33 +30,10 @@ std::vector<float> random_floats(int64_t n, uint32_t seed) {
   return out;
 }
 
-struct Device {
-  backend::OpenedBackend b;
-  Status status;
-
-  Device(int32_t precision, const char* isa) {
-    backend::BackendRequest request;
-    request.device = "cpu";
-    request.options.device_index = -1;
-    request.options.precision = precision;
-    request.options.isa = isa;
-    request.options.lookup = "auto";
-    request.options.tuning = "off";
-    auto opened = backend::open_backend(request);
-    status = opened.ok() ? ok_status() : opened.status();
-    if (opened.ok()) b = opened.value();
-  }
-  ~Device() {
-    if (b.device != nullptr) b.api->close(b.device);
-  }
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
-};
-
 /// dst = relu(x W^T + bias) * mul + add, with a sigmoid in the last third of the columns; or a Linear of two
 /// groups over three slices of a row.
 struct Layer {
-  const Device& d;
+  const CpuDevice& d;
   int64_t rows, n, k;
   bool dense;
   std::vector<float> w, bias, x, mul, add, dst;
@@ -66,7 +43,7 @@ struct Layer {
   int64_t row_in() const { return dense ? k : 6 * k; }
   int64_t row_out() const { return dense ? n : 6 * n; }
 
-  Layer(const Device& device, int64_t rows_, int64_t n_, int64_t k_, bool dense_)
+  Layer(const CpuDevice& device, int64_t rows_, int64_t n_, int64_t k_, bool dense_)
       : d(device), rows(rows_), n(n_), k(k_), dense(dense_) {
     w = random_floats((dense ? 1 : 2) * n * k, 1);
     bias = random_floats(2 * n, 2);
@@ -177,7 +154,7 @@ void check_parts(Layer& layer) {
 TEST_CASE("cpu parts: columns of products are those of the whole, each written by one part") {
   for (const char* isa : {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni"}) {
     for (const int32_t precision : {0, 3, 4}) {
-      const Device d(precision, isa);
+      const CpuDevice d(precision, isa);
       if (d.status.code() == Code::kUnsupported) continue;
       REQUIRE(d.status.ok());
       CAPTURE(isa);
@@ -196,7 +173,7 @@ TEST_CASE("cpu parts: columns of products are those of the whole, each written b
 }
 
 TEST_CASE("cpu parts: other ops run whole") {
-  const Device d(0, "auto");
+  const CpuDevice d(0, "auto");
   REQUIRE(d.status.ok());
   const dpi_value_desc value = {{1, {200}}, 0, 0, 200, DType::kF32};
   const kernels::UnaryAttrs attrs{kernels::UnaryKind::kRelu, 0, 0};

@@ -50,7 +50,7 @@ class Cases {
     const bool by_place = up_to(2) == 1;
     a.y = by_place ? HeadLayout{0, a.value_dim, a.heads * a.value_dim}
                    : HeadLayout{0, a.queries * a.value_dim, a.value_dim};
-    c.outputs = {value({1, {a.heads * a.queries * a.value_dim}}, c.rows, {})};
+    c.outputs = {floats_value({1, {a.heads * a.queries * a.value_dim}}, c.rows, {})};
     c.name = "attention " + std::to_string(n_++);
     c.attrs = a;
     return c;
@@ -63,11 +63,11 @@ class Cases {
     c.rows = up_to(9);
     const int64_t places = up_to(60), in = up_to(40), out = up_to(70);
     c.attrs = kernels::LinearAttrs{};
-    c.inputs = {value({2, {places, in}}, c.rows, numbers(c.rows * places * in)),
+    c.inputs = {floats_value({2, {places, in}}, c.rows, numbers(c.rows * places * in)),
                 {},
                 {},
-                value({1, {places}}, c.rows, ones(c.rows * places))};
-    c.outputs = {value({2, {places, out}}, c.rows, {})};
+                floats_value({1, {places}}, c.rows, ones(c.rows * places))};
+    c.outputs = {floats_value({2, {places, out}}, c.rows, {})};
     c.params = {{true, {2, {out, in}}, numbers(out * in)}, {true, {1, {out}}, numbers(out)}};
     return c;
   }
@@ -99,7 +99,7 @@ class Cases {
     const int64_t places = c.inputs[0].dims.d[0], n = c.inputs[0].dims.d[1];
     const Dims dims[] = {{2, {places, n}}, {2, {places, 1}}, {2, {1, n}}, {1, {n}}, {1, {1}}};
     const Dims other = dims[up_to(5) - 1];
-    const CaseValue y = value(other, c.rows, numbers(c.rows * other.size()));
+    const CaseValue y = floats_value(other, c.rows, numbers(c.rows * other.size()));
     c.inputs.insert(c.inputs.begin() + up_to(2) - 1, y);
     c.attrs = kernels::BinaryAttrs{up_to(2) == 1 ? kernels::BinaryKind::kSub : kernels::BinaryKind::kMax};
     return c;
@@ -128,14 +128,6 @@ class Cases {
     for (float& x : v) x = up_to(10) <= share ? 1.0f : 0.0f;
     return v;
   }
-  CaseValue value(const Dims& dims, int64_t rows, std::vector<float> data) {
-    CaseValue v;
-    v.present = true;
-    v.dims = dims;
-    v.rows = rows;
-    v.data = std::move(data);
-    return v;
-  }
   /// Vectors of heads side by side or of places side by side, with numbers of others before, between and
   /// after.
   CaseValue floats(HeadLayout* l, int64_t heads, int64_t places, int64_t columns, int64_t rows) {
@@ -148,11 +140,11 @@ class Cases {
       l->head = places * l->place + up_to(4) - 1;
     }
     const int64_t n = l->at(heads - 1, places - 1) + columns;
-    return value({1, {n}}, rows, numbers(rows * n));
+    return floats_value({1, {n}}, rows, numbers(rows * n));
   }
   CaseValue mask(const AttentionAttrs& a, int64_t rows) {
     const int64_t n = (a.heads - 1) * a.mask_head + (a.queries - 1) * a.mask_query + a.keys;
-    return value({1, {n}}, rows, ones(rows * n));
+    return floats_value({1, {n}}, rows, ones(rows * n));
   }
 
   std::mt19937 random_;

@@ -25,11 +25,11 @@ class Cases {
     OpCase c = op(OpKind::kTopK, "order ");
     const int axis = axis_of();
     Dims dims = dims_of(axis, up_to(3) == 1 ? up_to(300) : up_to(40));
-    c.inputs = {value(dims, c.rows, values(c.rows * dims.size()))};
+    c.inputs = {floats_value(dims, c.rows, values(c.rows * dims.size()))};
     const int64_t n = dims.d[axis], k = up_to(3) == 1 ? n : up_to(n);
     c.attrs = kernels::TopKAttrs{axis, up_to(2) == 1 ? 1 : 0, k};
     dims.d[axis] = k;
-    c.outputs = {value(dims, c.rows, {})};
+    c.outputs = {floats_value(dims, c.rows, {})};
     return c;
   }
 
@@ -42,9 +42,9 @@ class Cases {
     for (int i = 0; i < x.rank; ++i) {
       if (i != axis && up_to(3) == 1) (up_to(2) == 1 ? x : index).d[i] = 1;
     }
-    c.inputs = {value(x, c.rows, values(c.rows * x.size())),
-                value(index, c.rows, positions(c.rows * index.size(), n))};
-    c.outputs = {value(dst, c.rows, {})};
+    c.inputs = {floats_value(x, c.rows, values(c.rows * x.size())),
+                floats_value(index, c.rows, positions(c.rows * index.size(), n))};
+    c.outputs = {floats_value(dst, c.rows, {})};
     c.attrs = kernels::GatherAttrs{axis};
     return c;
   }
@@ -85,14 +85,6 @@ class Cases {
       x = static_cast<float>(up_to(extent) - 1) + (up_to(4) == 1 ? 0.75f : 0.0f);
       if (up_to(8) == 1) x = special[up_to(7) - 1];
     }
-    return v;
-  }
-  CaseValue value(const Dims& dims, int64_t rows, std::vector<float> data) {
-    CaseValue v;
-    v.present = true;
-    v.dims = dims;
-    v.rows = rows;
-    v.data = std::move(data);
     return v;
   }
 

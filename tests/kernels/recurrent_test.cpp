@@ -32,15 +32,6 @@ struct Numbers {
   }
 };
 
-CaseValue value(Dims dims, int64_t rows, std::vector<float> data) {
-  CaseValue v;
-  v.present = true;
-  v.dims = dims;
-  v.rows = rows;
-  v.data = std::move(data);
-  return v;
-}
-
 /// Row by row: nothing, everything, a history that ends, one that begins late, one with gaps.
 std::vector<float> ragged_mask(Numbers& numbers, int64_t rows, int64_t steps) {
   std::vector<float> mask;
@@ -71,11 +62,11 @@ OpCase make(const Sizes& s, kernels::RecurrentAttrs attrs, bool bias) {
   c.rows = s.rows;
   const bool attends = attrs.kind != RecurrentKind::kGru;
   const Dims steps{1, {s.steps}};
-  c.inputs = {value({2, {s.steps, s.in}}, s.rows, numbers.take(s.rows * s.steps * s.in)),
-              value(steps, s.rows, ragged_mask(numbers, s.rows, s.steps)),
-              attends ? value(steps, s.rows, numbers.take(s.rows * s.steps)) : CaseValue{}};
+  c.inputs = {floats_value({2, {s.steps, s.in}}, s.rows, numbers.take(s.rows * s.steps * s.in)),
+              floats_value(steps, s.rows, ragged_mask(numbers, s.rows, s.steps)),
+              attends ? floats_value(steps, s.rows, numbers.take(s.rows * s.steps)) : CaseValue{}};
   const bool all = attrs.output == RecurrentOutput::kAll;
-  c.outputs = {value(all ? Dims{2, {s.steps, s.m}} : Dims{1, {s.m}}, s.rows, {})};
+  c.outputs = {floats_value(all ? Dims{2, {s.steps, s.m}} : Dims{1, {s.m}}, s.rows, {})};
   c.params = {{true, {2, {3 * s.m, s.in}}, numbers.take(3 * s.m * s.in, 0.5f)},
               {true, {2, {3 * s.m, s.m}}, numbers.take(3 * s.m * s.m, 0.3f)},
               {},

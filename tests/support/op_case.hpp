@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/owned_op.hpp"
@@ -22,6 +23,16 @@ struct CaseValue {
   std::vector<int32_t> offsets;
   std::vector<float> weights;
 };
+
+/// Floats that an op reads: `rows` rows of `dims`.
+inline CaseValue floats_value(const kernels::Dims& dims, int64_t rows, std::vector<float> data) {
+  CaseValue v;
+  v.present = true;
+  v.dims = dims;
+  v.rows = rows;
+  v.data = std::move(data);
+  return v;
+}
 
 struct CaseParam {
   bool present = false;
