@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Sets up, builds and tests everything, and closes with one line: "N passed, N failed, N skipped".
 #
-#   tests/run.sh [--full] [--only NAME]... [--skip STAGE]... [--jobs N] [--list] [--help]
+#   tests/run.sh [--full] [--only NAME]... [--skip STAGE]... [--within MINUTES] [--jobs N] [--list] [--help]
 #
 #   --full         adds what is too slow for every run
 #   --only NAME    runs this alone (may be repeated): a stage, whose needs other stages must have built before, or an area of
 #                  the C and C++ tests (a folder of tests/, such as `plan`), of which it builds what it needs
 #   --skip STAGE   leaves a stage out
+#   --within M     begins no stage that could go on for longer than M minutes after the start: it is counted as skipped, and said
 #   --jobs N       parallel compilations and tests (default: the number of processors)
 #   --list         prints the stages and the areas
 #
@@ -15,6 +16,7 @@
 #
 #   # What it does in one line (shown by --list).
 #   # when: always            or: full
+#   # minutes: 10             what it takes on two cores with nothing in a compiler cache, for --within; 5 unless said
 #   packages parity           # groups of packaging/setup.sh that it needs; the stage ends as failed without them
 #   check "it works" my_command
 #   count 0 1 0               # count PASSED FAILED SKIPPED adds to the total, as often as you like
@@ -39,6 +41,7 @@ export ROOT FULL JOBS PYTHON BUILD
 
 stage_name() { basename "$1" .sh | sed 's/^[0-9]*_//'; }
 stage_about() { sed -n '1s/^# //p' "$1"; }
+stage_minutes() { sed -n 's/^# minutes: \([0-9]*\).*/\1/p' "$1" | grep . || echo 5; }
 stage_is_full() { grep -q '^# when: full' "$1"; }
 help() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; }
 
@@ -71,12 +74,17 @@ wanted() {  # file: by --only and --skip, else by --full
 }
 
 parse() {
-  ONLY="" SKIP=""
+  ONLY="" SKIP="" WITHIN=""
   while [ $# -gt 0 ]; do
     case "$1" in
       --full) FULL=1 ;;
       --only) ONLY="$ONLY ${2:?--only needs a stage}"; shift ;;
       --skip) SKIP="$SKIP ${2:?--skip needs a stage}"; shift ;;
+      --within)
+        WITHIN="${2:?--within needs minutes}"
+        [[ $WITHIN =~ ^[1-9][0-9]*$ ]] || { echo "--within needs minutes, not '$WITHIN'; see --help" >&2; exit 2; }
+        shift
+        ;;
       --jobs) JOBS="${2:?--jobs needs a number}"; shift ;;
       --list) print_list; exit 0 ;;
       -h | --help) help; print_list; exit 0 ;;
@@ -126,6 +134,18 @@ run_stage() {
   [ $stage_failed -eq 0 ] || ! grep -q '^essential' "$file"
 }
 
+# left_out NAME FILE ABOUT: whether its minutes do not fit in what --within leaves; then it is told, and counted as skipped.
+left_out() {
+  local minutes left
+  [ -n "$WITHIN" ] || return 1
+  minutes="$(stage_minutes "$2")" left=$(((WITHIN * 60 - SECONDS) / 60))
+  [ "$minutes" -gt "$left" ] || return 1
+  printf '\n=== %s: %s\n' "$1" "$3"
+  printf -- '--- %s: LEFT OUT: it may take %d minutes, and %d of --within %d are left\n' "$1" "$minutes" "$left" "$WITHIN"
+  SUMMARY+="$(printf '  %-14s left out: it may take %d minutes, and %d of %d were left' "$1" "$minutes" "$left" "$WITHIN")"$'\n'
+  skipped=$((skipped + 1))
+}
+
 end_tree() {  # PID: it and all that it started
   local child
   for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do end_tree "$child"; done
@@ -160,6 +180,7 @@ main() {
   local file area
   for file in tests/run.d/[0-9]*.sh; do
     wanted "$file" || continue
+    ! left_out "$(stage_name "$file")" "$file" "$(stage_about "$file")" || continue
     run_stage "$(stage_name "$file")" "$file" "$(stage_about "$file")" || { echo "the stages after it need it: stopped"; break; }
   done
   for area in $AREAS; do

@@ -1,4 +1,5 @@
 # Builds the CUDA plugin with nvcc for one architecture and checks that it loads without a GPU.
+# minutes: 10
 PATH="$PATH:/usr/local/cuda/bin"  # where its packages put it
 if ! command -v nvcc >/dev/null; then
   echo "skipped: no nvcc on PATH or in /usr/local/cuda/bin, the CUDA plugin is not built"

@@ -1,4 +1,5 @@
 # The exporter's tests: the wheel by pip, the models of torch.
+# minutes: 8
 packages test parity
 REPORT="$RUN/python.xml" run_pytest weights/python/tests
 # The model of tables on several GPUs: against closed forms, and each check on planted faults.

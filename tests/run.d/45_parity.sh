@@ -1,4 +1,5 @@
 # Importers and engine against FuxiCTR and DeepCTR-Torch; what SUPPORT.md says of them. With --full also newer torch and torchrec.
+# minutes: 8
 packages parity
 log="$(mktemp)"
 # counted NAME LOG STATUS: adds what the log's last line counts; status 3 says that the libraries cannot be installed.

@@ -1,4 +1,5 @@
 # Packages: the .debs, their contents, lintian, import dpi, the site, equal bytes (--full: compiled anew elsewhere, .rpms, a clean Debian root).
+# minutes: 8
 packages build test bindings packages docs
 form=(--short)
 [ "$FULL" != 1 ] || form=()

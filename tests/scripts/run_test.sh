@@ -55,6 +55,13 @@ planted 'one=check "is false" false; count 1 0 0'
 expect "a failed check" 1 '^1 passed, 1 failed, 0 skipped$'
 planted $'one=essential\ncount 0 1 0' 'two=count 1 0 0'
 expect "an essential stage ends the run" 1 '^0 passed, 1 failed, 0 skipped$'
+planted 'one=count 1 0 0' $'two=# minutes: 30\ncount 2 0 0' 'three=count 4 0 0'
+expect "all fits" 0 '^7 passed, 0 failed, 0 skipped$' --within 60
+expect "a stage that would not end in time" 0 '^5 passed, 0 failed, 1 skipped$' --within 20
+expect "it is said" 0 '^  two +left out: it may take 30 minutes, and (19|20) of 20 were left$' --within 20
+expect "nothing fits" 1 '^0 passed, 0 failed, 3 skipped$' --within 1
+expect "no limit" 0 '^7 passed, 0 failed, 0 skipped$'
+expect "a limit that is no number" 2 "needs minutes, not 'soon'" --within soon
 planted 'one=packages no_such_group; count 1 0 0'
 mkdir -p "$scratch/tree/packaging"
 cp "$root/packaging/setup.sh" "$scratch/tree/packaging/"
