@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Compiles every kernel with nvcc, warnings as errors, and holds registers and spills to ptxas_budgets.txt.
+"""Compiles every kernel, those of the pack's programs too, with nvcc, warnings as errors, and holds registers and spills to ptxas_budgets.txt.
 
     compile_kernels.py [--arch sm_90] [--work FOLDER]
-    compile_kernels.py --reports FOLDER     # of a build of the plugin with keep_report.py: compiles nothing
+    compile_kernels.py --reports FOLDER     # of a build of plugin and programs with keep_report.py: compiles nothing
 
 Exit status 77 (skipped) without nvcc."""
 
@@ -16,9 +16,9 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-KERNELS = ROOT / "kernels/cuda"
+FOLDERS = ("kernels/cuda", "tests/gpu/tools")
 FLAGS = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", "-Werror", "all-warnings", "-Xcompiler=-Wall,-Wextra,-Werror,-fPIC",
-         "-Xptxas", "-v", f"-I{ROOT}", f"-I{ROOT}/kernels/include"]
+         "-Xptxas", "-v", f"-I{ROOT}", f"-I{ROOT}/kernels/include", f"-I{ROOT}/sdk/src"]
 
 
 def find_nvcc():
@@ -67,22 +67,25 @@ def check(report, table):
     return wrong
 
 
-def compiled(sources, arch, work):
+def sources():
+    """(folder, path in it) of every source with kernels."""
+    return [(folder, str(path.relative_to(ROOT / folder))) for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.cu"))]
+
+
+def compiled(found, arch, work):
     """(name, ptxas's report or None, messages) of each source, compiled now."""
-    for source in sources:
-        name = str(source.relative_to(KERNELS))
-        run = subprocess.run([find_nvcc(), *FLAGS, f"-arch={arch}", "-c", str(source), "-o", str(work / (name.replace("/", ".") + ".o"))],
+    for folder, name in found:
+        run = subprocess.run([find_nvcc(), *FLAGS, f"-arch={arch}", "-c", str(ROOT / folder / name), "-o", str(work / (name.replace("/", ".") + ".o"))],
                              capture_output=True, text=True, check=False)
         report = run.stdout + run.stderr
         yield name, report if run.returncode == 0 else None, f"does not compile\n{report}"
 
 
-def kept(sources, folder):
+def kept(found, build):
     """The same of a build whose launcher was keep_report.py, warnings as errors there."""
-    for source in sources:
-        name = str(source.relative_to(KERNELS))
-        found = list((folder / "kernels/cuda").rglob(f"{name}.o.ptxas"))
-        yield name, found[0].read_text() if len(found) == 1 else None, f"{len(found)} reports below {folder}, not 1"
+    for folder, name in found:
+        reports = list((build / folder).rglob(f"{name}.o.ptxas"))
+        yield name, reports[0].read_text() if len(reports) == 1 else None, f"{len(reports)} reports below {build / folder}, not 1"
 
 
 def hold(reports):
@@ -111,14 +114,13 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, help="where objects go (default: a folder that is removed)")
     parser.add_argument("--reports", type=pathlib.Path, help="a build folder with reports: reads them and compiles nothing")
     args = parser.parse_args()
-    sources = sorted(KERNELS.rglob("*.cu"))
     if args.reports:
-        return 1 if hold(kept(sources, args.reports)) else 0
+        return 1 if hold(kept(sources(), args.reports)) else 0
     if find_nvcc() is None:
         print("skipped: no nvcc on PATH")
         return 77
     with tempfile.TemporaryDirectory() as own:
-        return 1 if hold(compiled(sources, args.arch, args.work or pathlib.Path(own))) else 0
+        return 1 if hold(compiled(sources(), args.arch, args.work or pathlib.Path(own))) else 0
 
 
 if __name__ == "__main__":

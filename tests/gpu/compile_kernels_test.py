@@ -19,18 +19,18 @@ def report(kernel, registers, spilled):
 
 def plant(folder, change):
     """Reports of every source, all kernels in the first one; change(texts) plants a fault."""
-    sources = sorted(ck.KERNELS.rglob("*.cu"))
-    texts = {str(s.relative_to(ck.KERNELS)): "" for s in sources}
+    texts = {f"{folder}/{name}": "" for folder, name in ck.sources()}
     first = next(iter(texts))
     texts[first] = "".join(report(k, *budget) for k, budget in ck.budgets().items())
     change(texts, first)
     for name, text in texts.items():
-        path = folder / "kernels/cuda/objects" / (name + ".o.ptxas")
+        home = next(h for h in ck.FOLDERS if name.startswith(h))
+        path = folder / home / "objects" / (name.removeprefix(f"{home}/") + ".o.ptxas")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        failed = ck.hold(ck.kept(sources, folder))
+        failed = ck.hold(ck.kept(ck.sources(), folder))
     return failed, said.getvalue()
 
 

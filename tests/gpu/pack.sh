@@ -41,8 +41,8 @@ make() {
 
 # ---- programs
 tests=(kernels_test gemm_test e2e_op_bundles_test e2e_golden_bundles_test capi_predict_test)
-programs=(gpu_bench gpu_check gpu_make_bundle gpu_ceilings_emu dpi_gpu_tune_emu dpi_gpu_lookup_emu)
-of_gpu=(gpu_ceilings dpi_gpu_tune dpi_gpu_lookup)
+programs=(gpu_bench gpu_check gpu_make_bundle gpu_ceilings_emu gpu_tiers_emu dpi_gpu_tune_emu dpi_gpu_lookup_emu)
+of_gpu=(gpu_ceilings gpu_tiers dpi_gpu_tune dpi_gpu_lookup)
 make "$build" "${programs[@]}" dpi dpi_program dpi_cuda_emu "${tests[@]}"
 if [ "$with_cuda" = 1 ] && [ -z "$cuda" ]; then
   if [ -f build/cuda/build.ninja ]; then cuda="build/cuda"; else cuda="$build"; fi

@@ -1,4 +1,4 @@
-# Builds the CUDA plugin with nvcc for one architecture and checks that it loads without a GPU.
+# Builds the CUDA plugin, and the pack's programs that have kernels, with nvcc for one architecture; checks that the plugin loads without a GPU.
 # minutes: 10
 PATH="$PATH:/usr/local/cuda/bin"  # where its packages put it
 if ! command -v nvcc >/dev/null; then
@@ -11,7 +11,7 @@ command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DC
 build_plugin() {
   cmake -G Ninja -S . -B "$BUILD/cuda" --log-level=NOTICE -DDPI_CUDA=ON -DDPI_CUDA_ARCHS=90 -DDPI_DEVELOPER_MODE=ON -DDPI_SANITIZE= \
     -DCMAKE_CUDA_COMPILER_LAUNCHER="$ROOT/tests/gpu/keep_report.py" "-DCMAKE_CUDA_FLAGS=-Xptxas -v" "${launcher[@]}" &&
-    ninja -C "$BUILD/cuda" -j "$JOBS" dpi_cuda | tail_steps
+    ninja -C "$BUILD/cuda" -j "$JOBS" dpi_cuda gpu_ceilings gpu_tiers | tail_steps
 }
 check "libdpi_cuda.so builds for sm_90" build_plugin
 check "every kernel keeps to its registers and spills" "$PYTHON" tests/gpu/compile_kernels.py --reports "$BUILD/cuda"

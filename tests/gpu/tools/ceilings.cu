@@ -23,7 +23,7 @@ __device__ inline uint64_t mixed(uint64_t z) {
 }
 
 // Neighbouring threads read the vectors of one row.
-__global__ void __launch_bounds__(kThreads) gather_kernel(const GatherArgs a) {
+__global__ void __launch_bounds__(kThreads) ceiling_gather_kernel(const GatherArgs a) {
   const auto* table = static_cast<const float4*>(a.table);
   const int64_t groups = total_threads() / a.vectors;
   const int64_t group = global_thread() / a.vectors, vector = global_thread() % a.vectors;
@@ -81,7 +81,7 @@ int copy(void* dst, const void* src, int64_t n, int multiprocessors, kernels::cu
 int gather(const GatherArgs& args, kernels::cuda::Stream stream) {
   const int64_t threads = args.count * args.vectors / kInFlight;
   const dim3 grid(blocks_for(threads, kThreads, kBlocksPerMultiprocessor * args.multiprocessors));
-  return launch(gather_kernel, grid, dim3(kThreads), stream, args);
+  return launch(ceiling_gather_kernel, grid, dim3(kThreads), stream, args);
 }
 
 int copy_rows(const LookupCeilingArgs& args, kernels::cuda::Stream stream) {
