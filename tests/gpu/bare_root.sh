@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Does a pack run where there is nothing? Makes a root folder with a shell, a few of its tools, Python with numpy and without torch, libc and libstdc++,
-# and nothing else, and there runs both calls of a visit, smoke.sh and rebuild_plugin.sh on the emulated device. Needs root for chroot; status 77 without.
+# and nothing else, and there runs the calls of a visit, smoke.sh and rebuild_plugin.sh on the emulated device. Needs root for chroot; status 77 without.
 #
 #   tests/gpu/bare_root.sh PACK FOLDER [--only STAGE]...
 #
 #   PACK      as tests/gpu/pack.sh made it
 #   FOLDER    is replaced, and removed where all went well
-#   --only    these stages of both calls alone
+#   --only    these stages alone
 set -uo pipefail
 if [ $# -lt 2 ] || [ "${1#-}" != "$1" ]; then
   sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"
@@ -62,7 +62,7 @@ inside() {
 }
 inside "its Python has numpy" 0 python3 -c 'import numpy'
 inside "and no torch" 1 python3 -c 'import torch'
-for call in A B; do
+for call in A B C; do
   only=()
   while read -r stage _; do
     case " $* " in *" $stage "*) only+=(--only "$stage") ;; esac

@@ -5,6 +5,7 @@ import json
 import pathlib
 
 import predict
+import predict_tiers
 from spec import Shape, make
 
 PYTHON = 0.7  # an interpreter with numpy
@@ -12,9 +13,12 @@ TORCH = 6.0  # with torch and a CUDA context
 TORCH_COLD = 10.0  # the first time
 CONTEXT = 1.5  # of a program of ours
 ROWS = 30e-9  # an id
+LOG = 1.5e-6  # a cell of a log of requests written as text and counted
+PINNED = 2.0e9  # bytes a second of tables made in pinned memory, or copied from there
 MAKE = 0.25e9  # bytes a second of one gpu_make_bundle, of which six run at once
 MAKERS = 6
 READ = 1.0e9  # a bundle, digests and the way to the device included
+TIER_ROW = 1.5e-6  # of a load with a host tier: 90 s for 10^8 rows on two cores (tests/bench/README.md), and its pinned memory
 LOAD = 0.15  # a model whatever its size: algorithms asked for, memory, contexts
 TEST_PROGRAM = {"kernels_test": 10, "gemm_test": 8, "e2e_op_bundles_test": 8, "e2e_golden_bundles_test": 14, "capi_predict_test": 6}
 SANITIZER = 12
@@ -105,7 +109,7 @@ def jobs_of(name, command, text):
         return [(TORCH + 5, [{"precision": "fp32", "m": 1, "k": 1, "n": 1, "us": 1.0, "tflops": 55.0}])]
     if name in CELL:
         return sweep(name, command)
-    maker = {"gpu_check": check, "gpu_bench": bench}[name]
+    maker = {"gpu_check": check, "gpu_bench": bench, "gpu_tiers": tiers}[name]
     return maker([json.loads(line) for line in text.splitlines()])
 
 
@@ -156,10 +160,45 @@ def timed(us, calls, seconds):
     return 1e-6 * us * min(calls, max(20, seconds / (us * 1e-6)))
 
 
+def tiers(jobs):
+    made, seen = [(CONTEXT, [])], set()
+    for job in jobs:
+        labels, nbytes = job["labels"], sum(job["tables"]) * job["dim"] * 4
+        hits, us, rate = predict_tiers.read()[_tier_key(labels)]
+        cost = 0.05 + nbytes / PINNED
+        for new in (str(job["tables"]), job["ids"]):
+            cost += 0 if new in seen else nbytes / PINNED if new == str(job["tables"]) else 0.5
+            seen.add(new)
+        cost += 1e-6 * us * 3 + min(2 * job["seconds"], (job["warm"] + job["calls"]) * (us * 1e-6 + (1e-3 if labels["way"] == "cached" else 0)))
+        made.append((cost, [{**labels, "status": "ok", "p50_us": us, "p95_us": us, "p99_us": us, "rows_per_s": rate, "hit_rate": hits, "device_us": us}]))
+    return made
+
+
+def _tier_key(labels):
+    return (labels["level"], labels["way"], labels["part"], labels["zipf"], labels["batch"], labels["callers"])
+
+
+def tiered(job, shape):
+    """(seconds beside a load, answer) of a job of gpu_bench over rows that are asked for once."""
+    hits, us, rate = predict_tiers.read()[_tier_key(job["labels"])]
+    sets = sum(job[k]["sets"] for k in ("check", "warm")) + job["sets"]
+    read = sets * job["batch"] * 8 * (len(shape.vocabs) + shape.numerics / 2) / READ
+    calls = min(job["calls"], job["sets"] // job["callers"])
+    return read + 4e-6 * us + job["warm_seconds"] + 1e-6 * us * calls, {"hit_rate": hits, "p50_us": us, "p95_us": us, "p99_us": us, "rows_per_s": rate}
+
+
 def bench(jobs):
     made, loaded = [(CONTEXT, [])], None
     for job in jobs:
         labels, key = job["labels"], (job["bundle"], json.dumps(job["options"]))
+        if labels.get("group") == "tiers":
+            shape = shape_at(job["bundle"])
+            tier_rows = sum(shape.vocabs) if "store.host_bytes" in job["options"] else 0
+            cost, answer = tiered(job, shape)
+            cost += LOAD + bundle_bytes(shape) / READ + TIER_ROW * tier_rows if key != loaded else 0
+            loaded = key
+            made.append((cost, [{**labels, "status": "ok", "worst": 0.0, **answer}]))
+            continue
         shape = Shape(labels["model"], labels["dataset"], labels["dim"], tuple(labels["hidden"]))
         precision = {"bf16": "fp16"}.get(labels["precision"], labels["precision"])
         us = predict.host_us(shape, precision, job["batch"])

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Both calls of a visit against a clock that runs at the estimated speed: what each stage gets done, and what its limit or the call's cuts off.
+"""The calls of a visit against a clock that runs at the estimated speed: what each stage gets done, and what its limit or the call's cuts off.
 
-    tests/gpu/rehearse.py [--call A|B]... [--slow FACTOR] [--all]
+    tests/gpu/rehearse.py [--call A|B|C]... [--slow FACTOR] [--all]
 
 Starts no program: the stages run as they do on a visit, but what they start is answered by estimates.py, which says how long it would have taken. --slow:
 everything takes FACTOR times as long. --all: also prints every record. Exit status 1 when a number that a visit is for would be missing."""
@@ -24,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "stages"), str(HERE)]
 import estimates  # noqa: E402
 
-OURS = ("common", "data", "peers", "a", "b")  # modules that read the environment of a stage
+OURS = ("common", "data", "peers", "a", "b", "c")  # modules that read the environment of a stage
 
 
 class Killed(BaseException):
@@ -57,13 +57,13 @@ def plan():
     listed = subprocess.run(["bash", str(script), "--list"], capture_output=True, text=True, check=True).stdout
     calls = [[line.split() for line in part.splitlines()] for part in listed.strip().split("\n\n")]
     limit = int(re.search(r"^LIMIT=(\d+)$", script.read_text(), re.M)[1])
-    return {call: [(n, s, int(seconds)) for n, s, seconds in stages] for call, stages in zip("AB", calls)}, limit
+    return {call: [(n, s, int(seconds)) for n, s, seconds in stages] for call, stages in zip("ABC", calls)}, limit
 
 
 def load(stage, script, clock):
     """The stage's module, its ways to the world replaced."""
     shutil.which, os.cpu_count = (lambda name, **_: f"/usr/bin/{name}"), (lambda: 16)
-    for name in [m for m in sys.modules if m in OURS or re.fullmatch(r"[ab]\d_\w+", m)]:
+    for name in [m for m in sys.modules if m in OURS or re.fullmatch(r"[abc]\d_\w+", m)]:
         del sys.modules[name]
     os.environ.update(STAGE=stage)
     common, data = importlib.import_module("common"), importlib.import_module("data")
@@ -88,15 +88,19 @@ def load(stage, script, clock):
             done += 1
             yield from answers
 
-    def rows(shape, batch, distribution="zipf", sets=data.SETS):
-        paths = [data.WORK / f"{shape.dataset}.{batch}.{distribution}.{what}" for what in ("ids", "dense")]
+    def rows(shape, batch, distribution="zipf", sets=data.SETS, turn=0):
+        paths = [data.WORK / f"{shape.dataset}.{batch}.{sets}.{distribution}.{turn}.{what}" for what in ("ids", "dense")]
         if not paths[0].exists():
             clock.charge(estimates.ROWS * batch * sets * shape.fields)
             for path in paths:
                 path.touch()
         return paths[0], paths[1] if shape.numerics else None
 
-    common.run, common.stream, data.rows, common.torch_here = run, stream, rows, lambda: True
+    def hot_list(shape, distribution, lookups):
+        clock.charge(estimates.LOG * lookups * shape.fields)
+        return data.WORK / f"{shape.name}.{distribution}.hot"
+
+    common.run, common.stream, data.rows, data.hot_list, common.torch_here = run, stream, rows, hot_list, lambda: True
     return importlib.import_module(script), common
 
 
@@ -139,8 +143,14 @@ def missing(records, calls):
                   "lookups tuned": any(r["what"] == "dpi_gpu_lookup" for r in records),
                   "a first look": any(r["stage"] == "A7" and r["what"] == "latency" for r in records)}
         lost += [what for what, there in wanted.items() if not there]
+    if "C" in calls:
+        import predict_tiers
+        lost += [what for what, _, measured, _ in analysis.tier_targets(records) if measured is None]
+        seen = analysis.tiers(records)
+        lost += [f"tier {' '.join(map(str, cell))}" for cell in predict_tiers.read() if cell not in seen]
     if "B" in calls:
-        lost += [what for what, _, measured, _ in analysis.targets(records) if measured is None and ("A" in calls or "only copies" not in what)]
+        others = [what for what, *_ in analysis.tier_targets(records)]
+        lost += [what for what, _, measured, _ in analysis.targets(records) if measured is None and what not in others and ("A" in calls or "only copies" not in what)]
         lost += [f"{48 - len(analysis.ratios(analysis.grid(records), p))} of 48 cells over stock eager, {p}" for p in ("fp32", "tf32", "fp16")
                  if len(analysis.ratios(analysis.grid(records), p)) < 48]
         at = {(r["model"], r["batch"], r["precision"]) for r, _ in analysis.strongest(records)}
@@ -150,11 +160,11 @@ def missing(records, calls):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--call", action="append", choices=("A", "B"))
+    parser.add_argument("--call", action="append", choices=("A", "B", "C"))
     parser.add_argument("--slow", type=float, default=1.0)
     parser.add_argument("--all", action="store_true")
     args = parser.parse_args()
-    calls, (stages, limit), clock = args.call or ["A", "B"], plan(), Clock(args.slow)
+    calls, (stages, limit), clock = args.call or ["A", "B", "C"], plan(), Clock(args.slow)
     with tempfile.TemporaryDirectory() as folder:
         for name in calls:
             (pathlib.Path(folder) / name).mkdir()

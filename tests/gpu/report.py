@@ -202,6 +202,30 @@ def choices(records, group):
     return "p50 in us, in brackets over the first line.\n\n" + table(("choice", *(f"{p} {m} {b}" for p, m, b in models)), rows)
 
 
+def tiers(records):
+    found = analysis.tier_predictions(records)
+    if not found:
+        return "No cell of call C in these results.\n"
+    measured = analysis.tiers(records)
+    rows = []
+    for cell, r, (hits, expected, rate) in found:
+        level, way, part, zipf, batch, callers = cell
+        base = measured.get((level, "resident", 0, zipf, batch, callers))
+        rows.append((level, f"{way} 1/{part}" if part else way, zipf, batch, callers, share(r.get("hit_rate")), f"{hits:.1%}", us(r["p50_us"]), us(r["p99_us"]),
+                     us(r.get("device_us")), f"{r['rows_per_s']:,.0f}", f"{rate:,.0f}", f"{r['rows_per_s'] / rate:.2f}", share(base and r["rows_per_s"] / base["rows_per_s"])))
+    shares = ", ".join(f"{level}: {share(analysis.tier_share(measured, level))}" for level in ("lookup", "model"))
+    zipf, part = analysis.tier_cells.GOAL
+    return (f"Tables {part} times the device cache, Zipf({zipf}), rows a second over those of resident tables: {shares}; goal {analysis.tier_cells.GOAL_SHARE:.0%} of the model's. "
+            "`lookup`: from row numbers in pinned memory to rows in device memory; `model`: host to host. 1/n: of the tables' bytes on the device. tiers.csv was computed "
+            "before any measurement, by the formula that stages/predict_tiers.py states.\n\n" +
+            table(("level", "rows lie", "Zipf", "batch", "callers", "hits", "predicted", "p50 us", "p99 us", "device us", "rows/s", "predicted", "measured / predicted",
+                   "of resident"), rows))
+
+
+def share(value):
+    return "-" if value is None else f"{value:.1%}"
+
+
 def timelines(records):
     found = [r for r in records if r["what"] == "timeline" and r["status"] == "ok"]
     runs, ops = [], []
@@ -234,7 +258,7 @@ def failed(records):
 
 
 SECTIONS = (("Machine", machine), ("Targets", targets), ("Correctness", correctness), ("The paper's grid", grid), ("Predictions", predictions), ("Over batch sizes", batches),
-            ("What ran", running), ("Embedding stage", embedding), ("Sweeps", sweeps), ("Ablation", lambda r: choices(r, "ablation")), ("Schedules", lambda r: choices(r, "schedule")),
+            ("What ran", running), ("Embedding stage", embedding), ("Sweeps", sweeps), ("Tables larger than the device", tiers), ("Ablation", lambda r: choices(r, "ablation")), ("Schedules", lambda r: choices(r, "schedule")),
             ("Device time per op", timelines), ("Counters", counters), ("Ceilings", ceilings), ("Failed, refused, unsupported", failed))
 
 

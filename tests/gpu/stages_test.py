@@ -48,7 +48,7 @@ class Stage(unittest.TestCase):
 
         def seen_stream(name, command, end, text="", ours=True):
             self.started.append((name, [str(c) for c in command]))
-            for line in text.splitlines() if name in ("gpu_bench", "gpu_check", "peers") else ():
+            for line in text.splitlines() if name in ("gpu_bench", "gpu_check", "gpu_tiers", "peers") else ():
                 self.started.append((name, json.loads(line)))
             return stream(name, command, end, text, ours)
         for place in filter(None, (common, module, sys.modules.get("peers"))):
@@ -128,6 +128,40 @@ class Order(Stage):
         first = self.jobs("peers")[:4]
         self.assertEqual([j["forms"] for j in first], [["graph_autotuned"]] * 4)
         self.assertEqual({j["batch"] for j in first}, {64, 2048})
+
+    def test_tiers_begin_with_what_the_goal_is_about(self):
+        self.ran("C1", "c1_tiers")
+        jobs = self.jobs("gpu_tiers")
+        self.assertEqual([(j["way"], j["labels"]["zipf"], j["batch"]) for j in jobs[:6]],
+                         [(way, "1.05", 2048) for way in ("resident", "cached", "mapped", "chain", "uvm", "peers")])
+        for job in jobs:
+            nbytes = sum(job["tables"]) * job["dim"] * 4
+            self.assertEqual(job["budget"], nbytes // max(job["labels"]["part"], 1))
+            self.assertEqual(job["sets"], job["warm"] + job["calls"])  # no timed set is asked for before or twice
+        self.assertEqual(len(jobs), len({json.dumps(j["labels"], sort_keys=True) for j in jobs}), "a cell is timed twice")
+
+    def test_a_tiered_model_is_timed_on_rows_that_nobody_asked_for(self):
+        self.ran("C2", "c2_tiered_model")
+        jobs, loads = self.jobs("gpu_bench"), []
+        self.assertEqual([(j["labels"]["way"], j["labels"]["callers"]) for j in jobs[:2]], [("resident", 16), ("resident", 1)])
+        for job in jobs:
+            self.assertTrue(job["once"])
+            self.assertEqual(len({job["ids"], job["warm"]["ids"], job["check"]["ids"]}), 3)
+            loads.append(json.dumps(job["options"], sort_keys=True))
+        changes = sum(a != b for a, b in zip(loads, loads[1:]))
+        self.assertEqual(changes + 1, len(set(loads)), "a model is loaded twice")
+        cached = next(j for j in jobs if (j["labels"]["way"], j["labels"]["part"]) == ("cached", 4))
+        import tiers
+        self.assertEqual(4 * int(cached["options"]["store.gpu_bytes"]), tiers.table_bytes())
+        self.assertGreater(int(cached["options"]["store.host_bytes"]), tiers.table_bytes())
+        for dry in (False, True):  # vectors are tiered, linear weights are not
+            for vocab in tiers.shape(dry).vocabs:
+                self.assertLessEqual(4 * vocab, tiers.resident_bytes(dry))
+                self.assertGreater(64 * vocab, tiers.resident_bytes(dry))
+        by_load = {}
+        for job in jobs:
+            by_load.setdefault((json.dumps(job["options"], sort_keys=True), job["labels"]["zipf"]), []).append(job["ids"])
+        self.assertTrue(all(len(set(ids)) == len(ids) for ids in by_load.values()), "a model is asked for the same rows by two jobs")
 
     def test_profiles_are_of_kernels_by_name(self):
         self.ran("B5", "b5_profile")
@@ -225,6 +259,54 @@ class Numbers(Stage):
             mean = math.exp(sum(math.log(float(line["ratio"])) for line in mine) / len(mine))
             self.assertEqual(mine[0]["taken"], "yes" if mean > 1 else "no", form)
             self.assertGreater(len(mine[0]["reason"]), 20)
+
+    def test_tiers_are_those_of_the_formula(self):
+        import predict_tiers
+        import tiers
+        self.assertEqual(predict_tiers.TABLE.read_text(), predict_tiers.text())
+        known = predict_tiers.read()
+        self.assertEqual(len(known), len(tiers.lookup_cells()) + len(tiers.model_cells()))
+        for (level, way, part, *rest), (hits, _, rate) in known.items():
+            self.assertLessEqual(rate, 1.001 * known[(level, "resident", 0, *rest)][2], (level, way, part))
+            if way == "cached" and part > 1:
+                half = known[(level, way, part // 2, *rest)] if (level, way, part // 2, *rest) in known else None
+                self.assertTrue(half is None or half[0] > hits)
+
+    def test_predicted_hit_rates_are_those_of_the_rows_that_are_drawn(self):
+        import numpy as np
+        import predict_tiers
+        import tiers
+        self.load("C1", "c1_tiers", 100)
+        import data
+        vocab = tiers.shape().vocabs[0]
+        for zipf in tiers.ZIPFS:
+            ids = data.ids_of(np.random.default_rng(5), vocab, (200, tiers.ROWS), f"zipf{zipf}")
+            for part in tiers.PARTS:
+                held = predict_tiers.held(part, 68)
+                self.assertAlmostEqual(float((ids < held).mean()), predict_tiers.hit_rate("cached", part, zipf, 68), delta=0.004)
+            unique = [np.unique(row) for row in ids]
+            held = predict_tiers.held(4, 72)
+            for got, want in zip((np.mean([len(u) for u in unique]), np.mean([(u >= held).sum() for u in unique])), predict_tiers.unique_keys(4, zipf, tiers.ROWS)):
+                self.assertAlmostEqual(float(got), want, delta=0.03 * want)
+
+    def test_reports_judge_the_goal(self):
+        import analysis
+        import predict_tiers
+        import report
+        known = predict_tiers.read()
+
+        def records(times):
+            return [{"stage": "C2", "what": "tier", "status": "ok", "level": level, "way": way, "part": part, "zipf": zipf, "batch": batch, "callers": callers,
+                     "p50_us": us, "p99_us": us, "hit_rate": hits, "rows_per_s": rate * (times if way == "cached" else 1)}
+                    for (level, way, part, zipf, batch, callers), (hits, us, rate) in known.items()]
+        for times, passed in ((1.0, False), (1.5, True)):  # predicted: 0.67 of resident
+            (_, target, measured, got), = analysis.tier_targets(records(times))
+            self.assertEqual((target, got), ("80%", passed), measured)
+        self.assertAlmostEqual(analysis.tier_share(analysis.tiers(records(1.0)), "model"), 0.67, delta=0.01)  # README.md
+        (_, _, measured, got), = analysis.tier_targets([r for r in records(1.5) if r["way"] != "resident"])
+        self.assertEqual((measured, got), (None, False))
+        text = report.tiers(records(1.5))
+        self.assertIn("\n| model | cached 1/4 | 1.05 | 2048 | 16 | 91.9% | 91.9% | 684.0 | 684.0 | - | 71,865,000 | 47,910,000 | 1.50 | 100.0% |\n", text)
 
     def test_reports_put_predictions_beside_measurements(self):
         import analysis

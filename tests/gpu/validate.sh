@@ -2,10 +2,11 @@
 # One call of a visit to a machine with a GPU: stages in order of value, each under its own limit, results streamed to OUT. README.md says how
 # a visit is done and what each stage settles.
 #
-#   tests/gpu/validate.sh A|B|S [--only STAGE]... [--dry-run] [--out FOLDER] [--list]
+#   tests/gpu/validate.sh A|B|C|S [--only STAGE]... [--dry-run] [--out FOLDER] [--list]
 #
 #   A            probe, accept or build, correctness, compute-sanitizer, ceilings, tuning sweeps, a first look at the speed
 #   B            end to end, fast peers, compiled peers, ablation, profiles
+#   C            tables larger than the device: where rows may lie, lookups alone and the whole model
 #   S            what smoke.sh runs: the stages of A that compare, in five minutes
 #   --only       these stages alone (may be repeated)
 #   --dry-run    every stage at tiny sizes on the emulated device and torch on the CPU; a stage that breaks makes the exit status 1
@@ -30,6 +31,9 @@ B2 b2_peers 140
 B3 b3_compiled 105
 B4 b4_ablation 50
 B5 b5_profile 90"
+C="C0 a0_probe 20
+C1 c1_tiers 170
+C2 c2_tiered_model 380"
 S="A0 a0_probe 20
 A1 a1_accept 150
 A2 a2_correctness 150
@@ -42,12 +46,12 @@ help() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; }
 call="" only="" dry=0 out="${OUT:-$here/../../build/gpu_visit}"
 while [ $# -gt 0 ]; do
   case "$1" in
-    A | B) call="$1" ;;
+    A | B | C) call="$1" ;;
     S) call="$1" LIMIT=295 ;;
     --only) only="$only ${2:?--only needs a stage}"; shift ;;
     --out) out="${2:?--out needs a folder}"; shift ;;
     --dry-run) dry=1 ;;
-    --list) printf '%s\n\n%s\n' "$A" "$B"; exit 0 ;;
+    --list) printf '%s\n\n%s\n\n%s\n' "$A" "$B" "$C"; exit 0 ;;
     -h | --help) help; exit 0 ;;
     *) echo "unknown argument '$1'; see --help" >&2; exit 2 ;;
   esac

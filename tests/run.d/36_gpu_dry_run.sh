@@ -1,4 +1,4 @@
-# Packs what a visit to a GPU takes along and runs both of its calls on the emulated device and CPU torch.
+# Packs what a visit to a GPU takes along and runs its calls on the emulated device and CPU torch.
 packages build test parity bindings
 configure release || exit 1
 pack="$BUILD/gpu_pack" out="$BUILD/gpu_dry_run"
@@ -19,15 +19,16 @@ dry_run() {
 }
 check "call A, dry run" dry_run "$pack/tests/gpu/validate.sh" A --dry-run --out "$out"
 check "call B, dry run" dry_run "$pack/tests/gpu/validate.sh" B --dry-run --out "$out"
-# What a visit starts first, what is no failure, what the numbers become; and what the limits of the two calls would cut off.
+check "call C, dry run" dry_run "$pack/tests/gpu/validate.sh" C --dry-run --out "$out"
+# What a visit starts first, what is no failure, what the numbers become; and what the limits of the calls would cut off.
 check "stages: order, lateness, numbers" dry_run "$PYTHON" tests/gpu/stages_test.py "$pack/bin"
-check "both calls at the estimated speed, nothing missing" dry_run "$PYTHON" tests/gpu/rehearse.py
+check "the calls at the estimated speed, nothing missing" dry_run "$PYTHON" tests/gpu/rehearse.py
 check "nor if everything takes 1.2 times as long" dry_run "$PYTHON" tests/gpu/rehearse.py --slow 1.2
 too_slow() { ! "$PYTHON" tests/gpu/rehearse.py --slow 3 >/dev/null; }
 check "a rehearsal three times as slow misses something" too_slow
 if [ "$(id -u)" = 0 ]; then
   # Where there is nothing but libc, libstdc++ and a Python without torch: smoke.sh, rebuild_plugin.sh and with --full every stage.
-  some=(--only A0 --only A1 --only B0)
+  some=(--only A0 --only A1 --only B0 --only C0)
   [ "$FULL" = 0 ] || some=()
   check "the pack in a bare root" dry_run tests/gpu/bare_root.sh "$pack" "$BUILD/gpu_bare_root" "${some[@]}"
 else

@@ -6,6 +6,8 @@ import pathlib
 
 import paper
 import predict
+import predict_tiers
+import tiers as tier_cells
 
 STOCK = "eager_field_copies"
 
@@ -181,9 +183,37 @@ def _small_targets(records):
                bool(found) and max(found) < paper.SMALL_TARGET_US)
 
 
+def tiers(records):
+    """{cell of predict_tiers.cells(): record}; the last of equal ones counts."""
+    return {tier_cells.key(r): r for r in records if r["what"] == "tier" and r["status"] == "ok"}
+
+
+def tier_share(found, level):
+    """Rows a second with the goal's tables and ids over those of resident tables, each at its best number of callers; None where one is missing."""
+    zipf, part = tier_cells.GOAL
+
+    def best(way, of):
+        return max((r["rows_per_s"] for (l, w, p, z, batch, _), r in found.items() if (l, w, p, z, batch) == (level, way, of, zipf, tier_cells.ROWS)), default=None)
+    ours, resident = best("cached", part), best("resident", 0)
+    return ours / resident if ours and resident else None
+
+
+def tier_targets(records):
+    zipf, part = tier_cells.GOAL
+    share = tier_share(tiers(records), "model")
+    yield (f"rows/s with tables {part} times the device cache, Zipf({zipf}), of all resident", f"{tier_cells.GOAL_SHARE:.0%}", f"{share:.0%}" if share else None,
+           bool(share) and share >= tier_cells.GOAL_SHARE)
+
+
+def tier_predictions(records):
+    """[(cell, record, (hit rate, us, rows a second) as predicted)] of the cells that were measured."""
+    expected = predict_tiers.read()
+    return [(cell, r, expected[cell]) for cell, r in tiers(records).items() if cell in expected]
+
+
 def targets(records):
     """[(what, target, measured text or None, passed)]"""
-    return [t for part in (_grid_targets, _strongest_target, _embedding_targets, _small_targets) for t in part(records)]
+    return [t for part in (_grid_targets, _strongest_target, _embedding_targets, _small_targets, tier_targets) for t in part(records)]
 
 
 def failures(records):

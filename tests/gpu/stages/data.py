@@ -54,20 +54,23 @@ def make_bundles(shapes, tables=""):
 
 
 def ids_of(rng, vocab, shape, distribution):
-    """Ids of one field. zipf: rank r with P(r) ~ r^-1.1, id = rank - 1 as in files sorted by frequency; uniform: the worst for caches."""
+    """Ids of one field. zipf: rank r with P(r) ~ r^-1.1, id = rank - 1 as in files sorted by frequency; zipf0.8: with that exponent, not 1; uniform: the
+    worst for caches."""
     u = rng.random(shape)
     if distribution == "uniform":
         return np.minimum((u * vocab).astype(np.int64), vocab - 1)
-    top = (vocab + 1.0) ** (1 - ZIPF)
-    return np.clip(((1 - u * (1 - top)) ** (1 / (1 - ZIPF))).astype(np.int64) - 1, 0, vocab - 1)
+    rest = 1 - float(distribution.removeprefix("zipf") or ZIPF)
+    top = (vocab + 1.0) ** rest
+    return np.clip(((1 - u * (1 - top)) ** (1 / rest)).astype(np.int64) - 1, 0, vocab - 1)
 
 
-def rows(shape, batch, distribution="zipf", sets=SETS):
-    """(path of ids, path of numbers or None) for a batch size; models of one data set share them."""
+def rows(shape, batch, distribution="zipf", sets=SETS, turn=0):
+    """(path of ids, path of numbers or None) for a batch size; models of one data set share them. turn: other rows of the same distribution."""
     small = ".dry" if shape.dry else ""
-    ids, dense = (WORK / f"{shape.dataset}{small}.{batch}.{sets}.{distribution}.{what}" for what in ("ids", "dense"))
+    again = f".{turn}" if turn else ""
+    ids, dense = (WORK / f"{shape.dataset}{small}.{batch}.{sets}.{distribution}{again}.{what}" for what in ("ids", "dense"))
     if not ids.exists():
-        rng = np.random.default_rng(batch)
+        rng = np.random.default_rng([batch, turn] if turn else batch)
         columns = [ids_of(rng, v, (sets, batch), distribution) for v in shape.vocabs]
         rng.standard_normal((sets, batch, max(1, shape.numerics)), dtype=np.float32).tofile(dense)
         np.ascontiguousarray(np.stack(columns, axis=-1)).tofile(ids)
@@ -118,6 +121,27 @@ def prepare_all(wanted, precisions=("fp32", "fp16", "bf16")):
     error = make_references([w for w in wanted if bundle(w[0]).exists()], precisions)
     if error:
         common.emit("reference in float64", "failed", error=error)
+
+
+def hot_list(shape, distribution, lookups):
+    """A hot-key list made of a log of `lookups` rows that are never timed, or None with its error in a record."""
+    made = WORK / f"{shape.name}.{distribution}.hot"
+    if made.exists():
+        return made
+    log = made.with_suffix(".csv")
+    rng = np.random.default_rng([lookups, 99])
+    columns = [np.zeros(lookups, np.int64)] * shape.numerics + [ids_of(rng, v, lookups, distribution) for v in shape.vocabs]
+    names = [f["name"] for f in make(shape)["manifest"]["features"]]
+    with open(log, "w") as f:
+        f.write(",".join(names) + "\n")
+        f.writelines(",".join(map(str, row)) + "\n" for row in np.stack(columns, axis=-1).tolist())
+    status, text = common.run([common.program("dpi"), "store", "hot-keys", str(bundle(shape)), "--data", str(log), "--out", str(made)])
+    log.unlink()
+    if status == 0:
+        return made
+    late = common.left() < 1
+    common.emit("hot-key list", "skipped" if late else "failed", error=text[-300:], why="out of time" if late else "")
+    return None
 
 
 def bench_job(shape, batch, options, labels, distribution="zipf", sets=SETS, **more):

@@ -3,7 +3,8 @@ turns a spec into a bundle, peers/model.py into torch modules on the same number
 
 Shapes are those of the DPIFrame paper (arXiv 2606.21101): Criteo as FuxiCTR's Criteo_x4 has it (39 categorical fields) and Avazu_x4 (24);
 `criteo_numeric` is Criteo_x1's form with 13 numeric and 26 categorical fields; `large` has 33.8 million rows, far beyond any cache; `huge` has
-one table above 4 GiB at 16 dimensions, for checks only."""
+one table above 4 GiB at 16 dimensions, for checks only; `tiered` is what call C asks for with less device memory than its tables take: ten times
+an H200's second-level cache."""
 
 import dataclasses
 
@@ -13,7 +14,7 @@ AVAZU = [26, 9, 4, 9, 9, 4051, 5461, 27, 6545, 400, 33, 820509, 2903322, 7259, 7
 CRITEO_NUMERIC = [1462, 560, 413424, 248543, 307, 23, 12192, 635, 5, 54712, 5350, 409749, 3182, 29, 12500, 365811, 12, 4934, 2096, 6,
                   397981, 20, 17, 88608, 98, 64073]
 DATASETS = {"criteo": (0, CRITEO), "avazu": (0, AVAZU), "criteo_numeric": (13, CRITEO_NUMERIC), "large": (13, [1_300_000] * 26),
-            "huge": (0, [70_000_000, 1000])}
+            "huge": (0, [70_000_000, 1000]), "tiered": (13, [500_000] * 26), "tiered_dry": (1, [70_000] + [10_000] * 3)}
 KINDS = ("widedeep", "deepfm", "dcn", "dcnv2")
 CROSS_LAYERS = 3
 

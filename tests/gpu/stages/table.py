@@ -9,12 +9,12 @@ def main(path):
     records = analysis.read(path)
     dry = any(r.get("dry") for r in records)
     print("--- " + ("DRY RUN: emulated device, times mean nothing" if dry else "results"))
-    for what in ("check", "latency", "peer", "timeline"):
+    for what in ("check", "latency", "peer", "timeline", "tier"):
         counts = analysis.tally(records, what)
         if counts:
             print(f"{what:10} " + ", ".join(f"{n} {status}" for status, n in sorted(counts.items())))
     for r in analysis.failures(records)[:12]:
-        where = " ".join(str(r[k]) for k in ("model", "dataset", "dim", "hidden", "batch", "precision", "variant", "engine", "choice") if k in r)
+        where = " ".join(str(r[k]) for k in ("model", "dataset", "dim", "hidden", "batch", "precision", "variant", "engine", "choice", "way", "part", "zipf", "callers") if k in r)
         why = str(r.get("error") or r.get("log") or r.get("why") or r.get("worst") or "").replace("\n", " ")
         print(f"FAILED {r['stage']} {r['what']} {r['status']} {where}: {why[-160:]}")
     if len(analysis.failures(records)) > 12:

@@ -8,7 +8,13 @@
 // calls are wanted, `seconds` when to stop (after 20 calls at least). Outputs are compared before anything is
 // timed, |ours - want| <= tolerance (1 + |want|), with `reference`, a file of float32 logits [sets, batch],
 // or with what the same bundle computes under the options `compare_with`. `info`: true adds what runs.
-// A result: the job's labels and "status": ok, wrong (not timed), unsupported, failed.
+//
+// For caches that learn, where a row that was asked for is another thing than one that was not: "check":
+// {"ids", "dense"?, "sets", "batch"}, rows that are compared instead, before and after; "warm", the same
+// form, rows that are asked for over and over for `warm_seconds` before the timed ones; `once`: no caller
+// asks for a set that was asked for. Of tables with copies of rows on the device the result has "hit_rate",
+// of the timed calls' lookups. A result: the job's labels and "status": ok, wrong (not timed), unsupported,
+// failed.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -115,9 +121,23 @@ struct Caller {
   bool failed = false;
 };
 
+/// The share of the lookups sampled since `before` that found their row on the device; null where none was.
+json hit_rate(const json& before, const json& after) {
+  int64_t all = 0, found = 0;
+  const auto add = [&](const json& counters, int64_t sign) {
+    for (const json& t : counters.value("tiers", json::array())) {
+      all += sign * t.value("device_sampled", int64_t{0});
+      found += sign * t.value("device_hits", int64_t{0});
+    }
+  };
+  add(before, -1);
+  add(after, 1);
+  return all > 0 ? json(static_cast<double>(found) / static_cast<double>(all)) : json();
+}
+
 void call(dpi_model* model, const Rows& rows, size_t calls, double seconds, size_t first, Caller* me) {
   std::vector<float> scores(rows.batch * rows.heads);
-  me->us.reserve(calls);
+  me->us.reserve(std::min<size_t>(calls, 1 << 20));
   const auto begin = Clock::now();
   for (size_t i = 0; i < calls; ++i) {
     const dpi_batch b = rows.of((first + i) % rows.sets);
@@ -133,21 +153,36 @@ void call(dpi_model* model, const Rows& rows, size_t calls, double seconds, size
   }
 }
 
+/// Callers that ask at once, each beginning `apart` sets behind the one before.
+void ask(dpi_model* model, const Rows& rows, size_t calls, double seconds, size_t apart,
+         std::vector<Caller>* all) {
+  std::vector<std::thread> threads;
+  for (size_t c = 1; c < all->size(); ++c)
+    threads.emplace_back(call, model, std::cref(rows), calls, seconds, apart * c, &(*all)[c]);
+  call(model, rows, calls, seconds, 0, &(*all)[0]);
+  for (std::thread& t : threads) t.join();
+}
+
 void measure(dpi_model* model, const Rows& rows, const json& job, json* out) {
-  const size_t callers = job.value("callers", 1), calls = job.at("calls");
+  const size_t callers = job.value("callers", 1), share = rows.sets / callers;
+  const bool once = job.value("once", false);
+  if (once && share == 0) throw std::runtime_error("fewer sets than callers");
+  const size_t wanted = job.at("calls"), calls = once ? std::min(wanted, share) : wanted;
+  const size_t apart = once ? share : 3;
   std::vector<Caller> all(callers);
-  const auto round = [&](size_t n, double seconds) {
-    std::vector<std::thread> threads;
-    for (size_t c = 1; c < callers; ++c)
-      threads.emplace_back(call, model, std::cref(rows), n, seconds, 3 * c, &all[c]);
-    call(model, rows, n, seconds, 0, &all[0]);
-    for (std::thread& t : threads) t.join();
-  };
-  round(kWarmUpRounds * rows.sets, 0.1);
+  if (job.contains("warm")) {
+    const Rows warm(job.at("warm"), model);
+    ask(model, warm, SIZE_MAX, job.at("warm_seconds"), warm.sets / callers + 1, &all);
+  } else {
+    ask(model, rows, kWarmUpRounds * rows.sets, 0.1, apart, &all);
+  }
   for (Caller& c : all) c.us.clear();
+  const json before = text_of(dpi_model_counters_json, model);
   const auto begin = Clock::now();
-  round(calls, job.at("seconds"));
+  ask(model, rows, calls, job.at("seconds"), apart, &all);
   const double elapsed = seconds_since(begin);
+  const json found = hit_rate(before, text_of(dpi_model_counters_json, model));
+  if (!found.is_null()) (*out)["hit_rate"] = found;
   std::vector<double> us;
   for (const Caller& c : all) {
     if (c.failed) {
@@ -203,17 +238,22 @@ json run(const json& job, Loaded* loaded) {
   const Rows rows(job, model);
   if (job.value("info", false)) out["chosen"] = chosen(text_of(dpi_model_info_json, model));
   out["device_bytes"] = info_of(model).device_bytes;
+  const Rows checked(job.contains("check") ? job.at("check") : job, model);
   Error error;
-  const std::vector<float> want = wanted_logits(job, rows, &error);
-  if (!want.empty()) {
-    const std::vector<float> got = all_logits(model, rows, &error);
+  const std::vector<float> want = wanted_logits(job, checked, &error);
+  const auto compare = [&] {
+    if (want.empty()) return;
+    const std::vector<float> got = all_logits(model, checked, &error);
     const double worst = got.size() == want.size() ? worst_error(got, want) : NAN;
     out["worst"] = std::isnan(worst) ? json("NaN") : json(worst);
     if (!(worst <= job.at("tolerance").get<double>())) out["status"] = "wrong";
+  };
+  compare();
+  if (error.code == DPI_OK && out["status"] == "ok") {
+    measure(model, rows, job, &out);
+    if (job.contains("check") && out["status"] == "ok") compare();
   }
   if (error.code != DPI_OK) return {{"status", error.status()}, {"error", error.message}};
-  if (out["status"] != "ok") return out;
-  measure(model, rows, job, &out);
   return out;
 }
 
