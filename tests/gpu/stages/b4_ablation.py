@@ -10,7 +10,8 @@ CHOICES = {"defaults": {}, "lookup fusion off": {"debug.skip": "lookup"}, "eleme
        "tail fusion off": {"debug.skip": "tail"}, "folds off": {"debug.fold": "off"}, "all fusion off": {"debug.fuse": "off"}, "input-first lookup": {"debug.lookup": "input_first"},
        "one stream": {"debug.schedule": "single"}, "depth first": {"debug.schedule": "depth"}, "most ops first": {"debug.order": "ops"}, "least work first": {"debug.order": "light"}, "graphs off": {"debug.graphs": "off"},
        "one stream, graphs off": {"debug.schedule": "single", "debug.graphs": "off"}, "depth first, graphs off": {"debug.schedule": "depth", "debug.graphs": "off"},
-       "small-batch kernel on": {"small_batch": "on"}, "one chunk in flight": {"in_flight": "1"}, "tuning off": {"tuning": "off"}}
+       "small-batch kernel on": {"small_batch": "on"}, "one chunk in flight": {"in_flight": "1"}, "tuning off": {"tuning": "off"},
+       "two chunks of 1024": {"max_rows": "1024"}}
 
 
 def shapes():

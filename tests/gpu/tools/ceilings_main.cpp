@@ -163,7 +163,7 @@ void field_rows(const Device& d, const Fields& f) {
 }
 
 void transfers(const Device& d) {
-  for (const int64_t bytes : {64, 4096, 65536, 1 << 20, 16 << 20}) {
+  for (const int64_t bytes : {64, 4096, 65536, 320 << 10, 1 << 20, 16 << 20}) {
     const auto size = static_cast<size_t>(g_dry ? std::min<int64_t>(bytes, 4096) : bytes);
     const Memory host(size, true), device(size);
     std::vector<char> pageable(size);
