@@ -133,43 +133,66 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
   return {};
 }
 
-constexpr int64_t kTileRows = 16;  // of a slot-major batch: two lines of a column's ids
+// Of a slot-major batch: a column's ids of a tile are a stream to read and its rows stay in a core's cache; a
+// strip is what goes by the features' rules when one of its ids needs them.
+constexpr int64_t kTileRows = 128;
+constexpr int64_t kStripRows = 16;
 
 /// The first of n bags' ids, if each bag has one and weights, where there are any, are 1; else null.
 const int64_t* one_id_each(const BatchPart& part, int64_t bag, int64_t n) {
   int64_t first = bag;
-  bool good = true;
   if (part.offsets != nullptr) {
+    if (!pack_forms().one_each(part.offsets + bag, n)) return nullptr;
     first = part.offsets[bag];
-    for (int64_t k = 1; k <= n; ++k) good &= part.offsets[bag + k] == first + k;
   }
-  if (good && part.weights != nullptr) {
-    for (int64_t k = 0; k < n; ++k) good &= part.weights[first + k] == 1.0f;
-  }
-  return good ? part.ids + first : nullptr;
+  if (part.weights != nullptr && !pack_forms().ones(part.weights + first, n)) return nullptr;
+  return part.ids + first;
 }
 
-/// Rows [r, r + rows) of a slot-major batch where every bag has one id, column by column, because a column's
-/// ids lie side by side; `width` = packed columns of a row. False: some bag or id needs its feature's rules.
-bool pack_plain_columns(const Source& src, const ResolveSchema::IdColumns& c, int64_t r, int64_t rows,
-                        int64_t width, int32_t* dst) {
-  for (size_t k = 0; k < c.slot.size(); ++k) {
-    const int64_t* ids = one_id_each(*src.part, src.bag(r, c.slot[k]), rows);
-    if (ids == nullptr || !pack_column(ids, c.limit[k], c.missing[k], rows, dst + k, width)) return false;
+/// Packed columns k .. k + n - 1 of a strip: kColumnsAtOnce of them, or one.
+bool pack_plain_strip(const Source& src, const ResolveSchema::IdColumns& c, size_t k, size_t n, int64_t r,
+                      int64_t rows, int64_t width, int32_t* dst) {
+  const int64_t* ids[kColumnsAtOnce];
+  for (size_t i = 0; i < n; ++i) {
+    ids[i] = one_id_each(*src.part, src.bag(r, c.slot[k + i]), rows);
+    if (ids[i] == nullptr) return false;
   }
-  return true;
+  if (n == 1) return pack_column(ids[0], c.limit[k], c.missing[k], rows, dst + k, width);
+  return pack_forms().columns(ids, c.limit.data() + k, c.missing.data() + k, rows, dst + k, width);
+}
+
+/// Rows [r, r + rows) of a slot-major batch, a few columns at a time, because a column's ids lie side by
+/// side; `width` = packed columns of a row. good[i]: every bag of strip i has one id that needs no rule.
+void pack_plain_columns(const Source& src, const ResolveSchema::IdColumns& c, int64_t r, int64_t rows,
+                        int64_t width, int32_t* dst, bool* good) {
+  const size_t n = c.slot.size();
+  const size_t step = n < kColumnsAtOnce ? 1 : kColumnsAtOnce;
+  for (int64_t at = 0; at < rows; at += kStripRows) good[at / kStripRows] = n > 0;
+  for (size_t k = 0; k < n; k += step) {
+    const size_t first = std::min(k, n - step);  // the last columns overlap those before them
+    for (int64_t at = 0; at < rows; at += kStripRows) {
+      bool& strip = good[at / kStripRows];
+      strip = strip && pack_plain_strip(src, c, first, step, r + at, std::min(kStripRows, rows - at), width,
+                                        dst + at * width);
+    }
+  }
 }
 
 /// Row r where every bag has one id. False: some bag or id needs its feature's rules.
 bool pack_plain_row(const Source& src, const ResolveSchema::IdColumns& c, int64_t r, int32_t* dst) {
-  const auto n = static_cast<int64_t>(c.slot.size());
-  if (c.side_by_side && src.bag_slot == 1) {
-    const int64_t* ids = one_id_each(*src.part, src.bag(r, c.slot[0]), n);
-    return ids != nullptr && pack_ids(ids, c.limit.data(), c.missing.data(), n, dst);
+  if (src.bag_slot == 1) {
+    for (const auto& run : c.runs) {
+      const size_t k = run.first;
+      const auto n = static_cast<int64_t>(run.n);
+      const int64_t* ids = one_id_each(*src.part, src.bag(r, c.slot[k]), n);
+      if (ids == nullptr || !pack_forms().ids(ids, c.limit.data() + k, c.missing.data() + k, n, dst + k))
+        return false;
+    }
+    return true;
   }
   if (src.part->offsets != nullptr || src.part->weights != nullptr) return false;
   bool good = true;
-  for (int64_t k = 0; k < n; ++k) {
+  for (size_t k = 0; k < c.slot.size(); ++k) {
     const int64_t id = src.part->ids[src.bag(r, c.slot[k])];
     good = good && static_cast<uint64_t>(id) < c.limit[k] && id != c.missing[k];
     dst[k] = static_cast<int32_t>(id);
@@ -184,14 +207,13 @@ Status resolve_categorical(const Source& src, const ResolveSchema& s, RowSpace s
   const auto n = static_cast<int64_t>(list.size());
   const auto& columns = (src.whole ? s.whole_rows : s.part_rows)[space].ids;
   const auto numbers = static_cast<int64_t>(columns.slot.size());  // columns that are no keys
-  int64_t packed_to = 0;  // rows of which columns were packed at once
+  bool strips[kTileRows / kStripRows] = {};
   for (int64_t r = 0; r < src.rows; ++r) {
     int32_t* dst = packed + r * n;
-    const int64_t tile = std::min(kTileRows, src.rows - r);
-    if (src.bag_slot != 1 && r % kTileRows == 0 && pack_plain_columns(src, columns, r, tile, n, dst)) {
-      packed_to = r + tile;
-    }
-    const bool done = numbers > 0 && (r < packed_to || pack_plain_row(src, columns, r, dst));
+    const int64_t at = r % kTileRows;
+    if (at == 0 && src.bag_slot != 1)
+      pack_plain_columns(src, columns, r, std::min(kTileRows, src.rows - r), n, dst, strips);
+    const bool done = numbers > 0 && (strips[at / kStripRows] || pack_plain_row(src, columns, r, dst));
     for (int64_t k = done ? numbers : 0; k < n; ++k) {
       DPI_RETURN_IF_ERROR(resolve_one_id(src, s, list[k], r, counters[list[k]], keys, dst + k));
     }
@@ -248,6 +270,31 @@ struct BagWriter {
     if (fate == KeyFate::kFind) keys.add(rules, key, ids + n - 1, &counters);
     return {};
   }
+  /// Ids [begin, end) at once when none needs a rule but that missing ones leave the bag; false: nothing was
+  /// added.
+  bool add_plain(int64_t begin, int64_t end) {
+    constexpr int64_t kWorthwhile = 4;  // ids
+    const auto& f = schema.features[feature].spec;
+    const int64_t more = end - begin;
+    if (f.is_keyed() || more < kWorthwhile) return false;
+    const int64_t* const from = src.part->ids + begin;
+    const float* const w = src.part->weights != nullptr ? src.part->weights + begin : nullptr;
+    if (w != nullptr &&
+        !(weights != nullptr ? pack_floats(w, more, weights + n) : pack_forms().ones(w, more)))
+      return false;
+    const auto limit = static_cast<uint64_t>(f.vocab_size);
+    if (pack_forms().bag(from, limit, f.has_missing_id ? f.missing_id : -1, more, ids + n)) {
+      if (weights != nullptr && w == nullptr) std::fill(weights + n, weights + n + more, 1.0f);
+      n += more;
+      return true;
+    }
+    if (!f.has_missing_id || weights != nullptr) return false;
+    const int64_t left = drop_missing(from, limit, f.missing_id, more, ids + n);
+    if (left < 0) return false;
+    counters.missing += static_cast<uint64_t>(more - left);
+    n += left;
+    return true;
+  }
   void push(int32_t id, float w) {
     ids[n] = id;
     if (weights != nullptr) weights[n] = w;
@@ -272,7 +319,9 @@ Status resolve_bag(BagWriter& w, int64_t row) {
                   "more ids than the context holds; raise max_nnz or max_rows");
   }
   const int64_t before = w.n;
-  for (int64_t at = begin; at < end; ++at) DPI_RETURN_IF_ERROR(w.add(row, at));
+  if (!w.add_plain(begin, end)) {
+    for (int64_t at = begin; at < end; ++at) DPI_RETURN_IF_ERROR(w.add(row, at));
+  }
   if (w.n != before || f.spec.missing == Missing::kPad) return {};
   ++w.counters.missing;
   if (f.spec.missing == Missing::kError) {

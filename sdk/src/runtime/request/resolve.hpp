@@ -79,13 +79,16 @@ struct ResolveSchema {
   };
   std::vector<Placed> placements;  // as Plan::placements
 
-  /// For rows of plain values: packed column k, row numbers only, is slot[k] of a row of ids. side_by_side:
-  /// slot[k] = slot[0] + k.
+  /// For rows of plain values: packed column k, row numbers only, is slot[k] of a row of ids.
   struct IdColumns {
+    /// Packed columns whose slots lie side by side.
+    struct Run {
+      uint32_t first = 0, n = 0;
+    };
     std::vector<int32_t> slot;
     std::vector<uint64_t> limit;   // of the vocabulary
     std::vector<int64_t> missing;  // the id that means missing; -1, which is never valid, when there is none
-    bool side_by_side = true;
+    std::vector<Run> runs;         // all of them, in order
   };
   /// The packed floats are columns first, first + 1 ... of a row when side_by_side.
   struct FloatColumns {

@@ -28,7 +28,9 @@ ResolveSchema::IdColumns id_columns(const ResolveSchema& s, RowSpace space, bool
     c.slot.push_back(part ? f.part_slot : f.slot);
     c.limit.push_back(static_cast<uint64_t>(f.spec.vocab_size));
     c.missing.push_back(f.spec.has_missing_id ? f.spec.missing_id : -1);
-    c.side_by_side = c.side_by_side && c.slot.back() == c.slot[0] + static_cast<int32_t>(c.slot.size()) - 1;
+    const size_t k = c.slot.size() - 1;
+    if (k == 0 || c.slot[k] != c.slot[k - 1] + 1) c.runs.push_back({static_cast<uint32_t>(k), 0});
+    ++c.runs.back().n;
   }
   return c;
 }
