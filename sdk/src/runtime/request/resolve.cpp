@@ -200,6 +200,20 @@ bool pack_plain_row(const Source& src, const ResolveSchema::IdColumns& c, int64_
   return good;
 }
 
+/// Packs rows from r on while they need no rule, of a batch with one id a bag whose slots lie side by side;
+/// the first row that was not packed.
+int64_t pack_plain_rows(const Source& src, const ResolveSchema::IdColumns& c, int64_t r, int64_t width,
+                        int32_t* packed) {
+  const BatchPart& part = *src.part;
+  if (c.runs.size() != 1 || src.bag_slot != 1 || part.offsets != nullptr || part.weights != nullptr) return r;
+  const auto pack = pack_forms().ids;
+  const int64_t n = c.runs[0].n;
+  const int64_t* ids = part.ids + src.bag(r, c.slot[0]);
+  for (; r < src.rows && pack(ids, c.limit.data(), c.missing.data(), n, packed + r * width); ++r)
+    ids += src.bag_row;
+  return r;
+}
+
 /// A row of valid ids, one per bag, is a compare and a narrowing store each; keys come behind them.
 Status resolve_categorical(const Source& src, const ResolveSchema& s, RowSpace space, int32_t* packed,
                            FeatureCounters* counters, KeyGroup& keys) {
@@ -208,12 +222,15 @@ Status resolve_categorical(const Source& src, const ResolveSchema& s, RowSpace s
   const auto& columns = (src.whole ? s.whole_rows : s.part_rows)[space].ids;
   const auto numbers = static_cast<int64_t>(columns.slot.size());  // columns that are no keys
   bool strips[kTileRows / kStripRows] = {};
+  int64_t packed_to = 0;  // the first row whose numbers were not packed with those before it
   for (int64_t r = 0; r < src.rows; ++r) {
     int32_t* dst = packed + r * n;
     const int64_t at = r % kTileRows;
     if (at == 0 && src.bag_slot != 1)
       pack_plain_columns(src, columns, r, std::min(kTileRows, src.rows - r), n, dst, strips);
-    const bool done = numbers > 0 && (strips[at / kStripRows] || pack_plain_row(src, columns, r, dst));
+    if (r >= packed_to) packed_to = pack_plain_rows(src, columns, r, n, packed);
+    const bool done =
+        numbers > 0 && (r < packed_to || strips[at / kStripRows] || pack_plain_row(src, columns, r, dst));
     for (int64_t k = done ? numbers : 0; k < n; ++k) {
       DPI_RETURN_IF_ERROR(resolve_one_id(src, s, list[k], r, counters[list[k]], keys, dst + k));
     }
