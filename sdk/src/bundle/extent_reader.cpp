@@ -1,7 +1,5 @@
 #include "bundle/extent_reader.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "bundle/data_digest.hpp"
 
 namespace dpi {
 namespace {
@@ -37,11 +36,10 @@ class Reader {
         block_(std::min<uint64_t>(blocks.bytes, info.extent.length)),
         count_((info.extent.length + block_ - 1) / block_),
         into_(blocks.into.size() >= info.extent.length ? blocks.into.data() : nullptr),
-        fn_(fn),
-        xxh_(XXH3_createState(), &XXH3_freeState) {}
+        fn_(fn) {}
 
   Status run();
-  uint64_t digest() const { return XXH3_64bits_digest(xxh_.get()); }
+  uint64_t digest() const { return digest_.value(); }
   ContentHash hash() { return hash_ ? hash_->finish() : info_.extent.hash; }
 
  private:
@@ -74,7 +72,7 @@ class Reader {
   const uint64_t count_;  // of blocks
   std::byte* const into_;
   const Sink& fn_;
-  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> xxh_;
+  DataDigest digest_;
   std::optional<TreeHash> hash_;
 
   std::mutex mutex_;  // of what follows
@@ -87,8 +85,6 @@ class Reader {
 };
 
 Status Reader::run() {
-  if (xxh_ == nullptr) return {Code::kOutOfMemory, "out of memory"};
-  XXH3_64bits_reset(xxh_.get());
   if (check_.hashes) {
     DPI_ASSIGN_OR_RETURN(hash_, TreeHash::create(TreeHash::kData));
   }
@@ -151,7 +147,7 @@ Status Reader::fill(Block& b, bool digest) try {
     const std::span<std::byte> piece = b.bytes.subspan(done, std::min(kPieceBytes, b.bytes.size() - done));
     Status read = source_.read(info_.extent.offset + b.at + done, piece.data(), piece.size());
     if (!read.ok()) return std::move(read).within(where_);
-    if (digest) XXH3_64bits_update(xxh_.get(), piece.data(), piece.size());
+    if (digest) digest_.add(piece);
     done += piece.size();
   }
   if (hash_) b.leaves->make(b.at, b.bytes);
@@ -165,7 +161,7 @@ void Reader::digest_next(Lock& lock) {
   if (b.status.ok()) {
     digesting_ = true;
     lock.unlock();
-    XXH3_64bits_update(xxh_.get(), b.bytes.data(), b.bytes.size());
+    digest_.add(b.bytes);
     if (hash_) hash_->join(*b.leaves, b.bytes);
     lock.lock();
     digesting_ = false;

@@ -1,26 +1,23 @@
 #include "bundle/metadata.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <string>
 
 #include "base/text.hpp"
+#include "bundle/data_digest.hpp"
 
 namespace dpi {
 namespace {
 
-using HashState = std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)>;
-
 /// The user block as the digest of the other bytes covers it: its own field read as zeros.
-void hash_user_block(XXH3_state_t* state, const UserBlock& block) {
+void hash_user_block(DataDigest* digest, const UserBlock& block) {
   std::vector<std::byte> bytes = block.raw;
   std::fill(bytes.begin() + UserBlockForm::kDigest, bytes.begin() + UserBlockForm::kDigest + 8, std::byte{0});
-  XXH3_64bits_update(state, bytes.data(), bytes.size());
+  digest->add(bytes);
   const std::vector<std::byte> zeros(std::min<uint64_t>(block.bytes - bytes.size(), 1u << 16));
   for (uint64_t left = block.bytes - bytes.size(); left > 0;) {
     const uint64_t n = std::min<uint64_t>(left, zeros.size());
-    XXH3_64bits_update(state, zeros.data(), n);
+    digest->add(std::span(zeros).first(n));
     left -= n;
   }
 }
@@ -61,12 +58,10 @@ Result<Metadata> Metadata::read(ByteSource& source, const UserBlock& block) {
 }
 
 Result<uint64_t> Metadata::digest(const UserBlock& block) const {
-  const HashState state(XXH3_createState(), &XXH3_freeState);
-  if (state == nullptr) return Status(Code::kOutOfMemory, "hash state");
-  XXH3_64bits_reset(state.get());
-  hash_user_block(state.get(), block);
-  XXH3_64bits_update(state.get(), bytes_.get(), size_);
-  return XXH3_64bits_digest(state.get());
+  DataDigest digest;
+  hash_user_block(&digest, block);
+  digest.add(std::span(bytes_.get(), size_));
+  return digest.value();
 }
 
 Status Metadata::check_hash(const UserBlock& block) const {
