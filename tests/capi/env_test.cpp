@@ -77,10 +77,12 @@ TEST_CASE("the key threads of an environment bounds its pool; other keys and val
   const EnvPtr env = make_env();
   Error e;
   CHECK(dpi_env_set(env.get(), "thread", "2", &e) == DPI_E_NOT_FOUND);
-  CHECK(e.text().find("known: threads") != std::string::npos);
+  CHECK(e.text().find("known: threads, spin_us") != std::string::npos);
   for (const char* bad : {"", "-1", "257", "2x", "two"})
     CHECK(dpi_env_set(env.get(), "threads", bad, &e) == DPI_E_INVALID_ARGUMENT);
   CHECK(dpi_env_set(env.get(), nullptr, "1", &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_env_set(env.get(), "spin_us", "10001", &e) == DPI_E_INVALID_ARGUMENT);
+  CHECK(dpi_env_set(env.get(), "spin_us", "0", &e) == DPI_OK);
   REQUIRE(dpi_env_set(env.get(), "threads", "2", &e) == DPI_OK);
   ModelPtr m;
   REQUIRE(load_in(env.get(), kAdult, {{"device", "cpu"}, {"threads", "8"}}, &m) == DPI_OK);

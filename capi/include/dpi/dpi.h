@@ -113,9 +113,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_create(dpi_env** out, dpi_error* error)
 /* Drops the caller's reference. With the last one the threads end; those of the process's environment run until it exits. */
 DPI_API void dpi_env_free(dpi_env* env) DPI_NOEXCEPT;
 /* Keys (an unknown one is DPI_E_NOT_FOUND, a bad value DPI_E_INVALID_ARGUMENT):
- *   threads   0 ... 256   0   threads that one call may use at most, the caller's included; 0 = what its model's option `threads` says.
- *                             Threads are started when a model first asks for them (named dpi-pool, all signals but those of faults blocked), the
- *                             largest `threads` of all models less one, and are shared by all calls. To be set before models are loaded: threads that run stay. */
+ *   threads   0 ... 256     0       threads that one call may use at most, the caller's included; 0 = what its model's option `threads` says. The largest of all models less one are
+ *                                   started when first asked for (named dpi-pool, all signals but those of faults blocked) and shared by all calls. Set it before models are loaded
+ *   spin_us   0 ... 10000   10000   the longest that these look for work between calls, whatever models' `spin_us` say; 0 = none does. At any time, of loaded models too */
 DPI_API DPI_NODISCARD dpi_status dpi_env_set(dpi_env* env, const char* key, const char* value, dpi_error* error) DPI_NOEXCEPT;
 
 enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3, DPI_LOG_OFF = 4 };
@@ -169,7 +169,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   precision          fp32 | tf32 | fp16 | bf16 | int8    fp32   cuda: all but int8; cpu: fp32, bf16, int8. What a backend lacks is DPI_E_UNSUPPORTED
  *   threads            1 ... 256                           1      threads that share a call on a backend in host memory, where it gains by it and callers leave
  *                                                                 them a processor (rows, or columns of large layers), and, 8 at most, the reading of a bundle; 1 = the caller's
- *   spin_us            0 ... 10000                         200    how long the environment's threads look for work before they sleep, while callers leave them a processor; 0 = not
+ *   spin_us            0 ... 10000                         200    how long the environment's threads look for work between calls, while callers leave them a processor; the longest of its models counts; 0 = not
  *   determinism        default | strict                    default   strict: a row's bits do not depend on its batch, nor on the thread's
  *                                                                 rounding mode, flush-to-zero or traps (see Conventions)
  *   nonfinite          refuse | return                     refuse    scores that are infinite or NaN although all input is finite (3e38 in a dense column overflows):

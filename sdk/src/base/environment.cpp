@@ -56,14 +56,21 @@ Environment::~Environment() {
 }
 
 Status Environment::set(std::string_view key, std::string_view value) {
-  if (key != "threads")
-    return {Code::kNotFound, "unknown key '" + std::string(key) + "' of an environment; known: threads"};
+  const bool threads = key == "threads";
+  if (!threads && key != "spin_us")
+    return {Code::kNotFound,
+            "unknown key '" + std::string(key) + "' of an environment; known: threads, spin_us"};
+  const int32_t most = threads ? kMostThreads : static_cast<int32_t>(ThreadPool::kMostSpinNs / 1000);
   int32_t n = 0;
   const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), n);
-  if (fault != std::errc() || end != value.data() + value.size() || n < 0 || n > kMostThreads)
-    return invalid_argument("threads of an environment is '" + std::string(value) + "', expected 0 .. " +
-                            std::to_string(kMostThreads));
-  pool().set_limit(n);
+  if (fault != std::errc() || end != value.data() + value.size() || n < 0 || n > most)
+    return invalid_argument(std::string(key) + " of an environment is '" + std::string(value) +
+                            "', expected 0 .. " + std::to_string(most));
+  if (threads) {
+    pool().set_limit(n);
+  } else {
+    pool().limit_spin(int64_t{1000} * n);
+  }
   return {};
 }
 
@@ -101,11 +108,10 @@ void Environment::after_fork(bool child) {
   if (!child) return;
   // The child has none of the threads, and locks of theirs may be held: that pool is not touched again.
   // A new one takes its place without its end, and without memory: fork() cannot fail for want of it.
-  const int32_t limit = pool_->limit();
-  const int64_t spin_ns = pool_->spin_ns();
+  ThreadPool settings;
+  settings.set_as(*pool_);
   pool_ = new (pool_room_) ThreadPool;
-  pool_->set_limit(limit);
-  pool_->spin_for(spin_ns);
+  pool_->set_as(settings);
 }
 
 std::shared_ptr<Environment> Environment::create() { return std::shared_ptr<Environment>(new Environment()); }

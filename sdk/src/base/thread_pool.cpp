@@ -55,9 +55,15 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::spin_for(int64_t ns) {
-  int64_t known = spin_ns();
+  int64_t known = spin_ns_.load(std::memory_order_relaxed);
   while (ns > known && !spin_ns_.compare_exchange_weak(known, ns, std::memory_order_relaxed)) {
   }
+}
+
+void ThreadPool::set_as(const ThreadPool& other) {
+  set_limit(other.limit());
+  limit_spin(other.most_spin_ns_.load(std::memory_order_relaxed));
+  spin_for(other.spin_ns_.load(std::memory_order_relaxed));
 }
 
 Status ThreadPool::grow(int32_t threads) {

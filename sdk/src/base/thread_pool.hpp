@@ -3,6 +3,7 @@
 // busy does its work alone instead of waiting. No OpenMP: a host's settings stay the host's.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -27,12 +28,20 @@ class ThreadPool {
   void set_limit(int32_t threads) { limit_.store(threads, std::memory_order_relaxed); }
   int32_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
-  /// How long threads look for their next share before they sleep; the longest of all that was asked for. 0 =
-  /// not at all: a sleeper costs its waker a system call and itself a scheduler's delay, one who looks costs
-  /// a processor, so nobody looks while callers have them all. A caller looks for the end of the others'
-  /// shares for 20 us at least: it has a processor.
+  /// How long threads look for their next share before they sleep; the longest of all that was asked for,
+  /// and no longer than the host lets them. 0 = not at all: a sleeper costs its waker a system call and
+  /// itself a scheduler's delay, one who looks costs a processor, so nobody looks while callers have them
+  /// all. A caller looks for the end of the others' shares for 20 us at least: it has a processor.
   void spin_for(int64_t ns);
-  int64_t spin_ns() const { return spin_ns_.load(std::memory_order_relaxed); }
+  int64_t spin_ns() const {
+    return std::min(spin_ns_.load(std::memory_order_relaxed), most_spin_ns_.load(std::memory_order_relaxed));
+  }
+  /// What the host lets them; from now on, for threads that run too.
+  void limit_spin(int64_t ns) { most_spin_ns_.store(ns, std::memory_order_relaxed); }
+  static constexpr int64_t kMostSpinNs = 10'000'000;
+
+  /// What limits and models have set, for a pool that takes this one's place.
+  void set_as(const ThreadPool& other);
 
   /// Processors for callers and threads together. 0 = those that the thread which last called grow() may run
   /// on, and so the threads it started.
@@ -89,7 +98,7 @@ class ThreadPool {
   void show_work() { has_work_.store(first_ != nullptr || stop_, std::memory_order_relaxed); }
 
   std::atomic<int32_t> limit_{0};
-  std::atomic<int64_t> spin_ns_{0};
+  std::atomic<int64_t> spin_ns_{0}, most_spin_ns_{kMostSpinNs};
   std::atomic<int32_t> given_processors_{0}, seen_processors_{1};
   alignas(64) std::atomic<int32_t> callers_{0};
   std::atomic<int32_t> lookers_{0};
