@@ -31,7 +31,7 @@ Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, 
   if (keys > r.max_keys)
     return internal_error("a call of " + std::to_string(keys) + " keys in a context for " +
                           std::to_string(r.max_keys));
-  r.sample_step = std::max<int64_t>(kSampledOneIn, (keys + kSamplesOfCall - 1) / kSamplesOfCall);
+  r.steps.begin(std::max<int64_t>(kSampledOneIn, (keys + kSamplesOfCall - 1) / kSamplesOfCall));
   r.missed.clear();
   r.inside = true;
   epochs_.enter(*r.line);

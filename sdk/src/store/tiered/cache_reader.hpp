@@ -48,6 +48,29 @@ class SampleRing {
   alignas(64) uint64_t drained_ = 0;
 };
 
+/// Which of a call's keys are sampled: one in `step`, from a first one that is drawn anew for each call.
+/// Calls that ask for the same keys in the same order would else have the same few of them sampled for ever.
+class SampleSteps {
+ public:
+  /// seed: of the reader, so that readers draw apart.
+  explicit SampleSteps(uint64_t seed = 0) : state_(seed) {}
+  void begin(int64_t step) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    step_ = step;
+    at_ = static_cast<int64_t>((state_ >> 32) * static_cast<uint64_t>(step) >> 32);
+  }
+  /// Each sampled number of the call's next n keys, counted from 0.
+  template <class Take>
+  void of_next(int64_t n, Take&& take) {
+    for (; at_ < n; at_ += step_) take(at_);
+    at_ -= n;
+  }
+
+ private:
+  uint64_t state_;
+  int64_t at_ = 0, step_ = kSampledOneIn;
+};
+
 /// A distinct key that was not in the host tier.
 struct Miss {
   HashedKey key;
@@ -70,9 +93,8 @@ struct CacheReader {
   Epochs::Line* line = nullptr;
   bool inside = false;  // an acquire that has not been released
   int64_t max_keys = 0;
-  int64_t sample_at = 0;
-  int64_t sample_step = kSampledOneIn;  // of this call
-  std::vector<TableCounts> counts;      // per table
+  SampleSteps steps;
+  std::vector<TableCounts> counts;  // per table
   SampleRing samples;
   std::vector<Missed> missed;  // capacity max_keys, as that of the next two
   std::vector<Miss> misses;

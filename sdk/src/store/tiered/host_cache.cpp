@@ -182,6 +182,7 @@ Result<HostCache::Reader> HostCache::make_reader(int64_t max_keys, CacheMember& 
     r->wanted.resize(shards_.size());
     r->distinct.resize(std::bit_ceil(2 * most + 2));
     const std::lock_guard<std::mutex> lock(readers_mutex_);
+    r->steps = SampleSteps(readers_made_++);
     readers_.reserve(readers_.size() + 1);
     DPI_ASSIGN_OR_RETURN(r->line, epochs_.add_reader());
     readers_.push_back(r.get());

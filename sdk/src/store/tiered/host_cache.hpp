@@ -214,5 +214,6 @@ class HostCache {
   mutable std::mutex readers_mutex_;  // of the next, and of what members count of readers that have gone
   std::vector<CacheReader*> readers_;
 };
+  uint64_t readers_made_ = 0;
 
 }  // namespace dpi::tiered

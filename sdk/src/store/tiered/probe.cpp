@@ -127,11 +127,9 @@ void HostCache::finish(CacheReader& r, std::span<const CacheLookup> lookups, con
 /// tables.
 void HostCache::sample(CacheReader& r, int32_t number, const int32_t* places, int64_t n) const {
   const Table& table = tables_[static_cast<size_t>(number)];
-  int64_t at = r.sample_at;
-  for (; at < n; at += r.sample_step) {
+  r.steps.of_next(n, [&](int64_t at) {
     if (places[at] >= 0 && places[at] < table.class_places) r.samples.push(number, places[at]);
-  }
-  r.sample_at = at - n;
+  });
 }
 
 }  // namespace dpi::tiered
