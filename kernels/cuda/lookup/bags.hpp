@@ -99,23 +99,24 @@ __device__ __forceinline__ void add_position(const Record& r, const Position& q,
 template <int kVec, int kFlight, class Head>
 __device__ inline Pool<kVec> pool_positions(const Head& w, const Record& r, const Positions& p, int32_t first,
                                             int32_t step, int32_t column) {
-  const uint32_t rows = r.wide_rows;
   Pool<kVec> pool;
   bool rare = false;  // positions whose row is read element by element, after the others
   for (int32_t i = first; i < p.total; i += kFlight * step) {
     Position q[kFlight];
+    RowOf<Head> row[kFlight];
     Raw<kVec> raw[kFlight];
     DPI_UNROLL
     for (int k = 0; k < kFlight; ++k) {
       q[k] = position_at(r, p, i + k * step);
-      if (q[k].joins && q[k].id < rows)
-        load_vector<kVec>(r, row_of(w, r, q[k].id), column, hint_of(w), &raw[k]);
+      set_id(q[k].id, &row[k]);
+      if (q[k].joins && find_row(w, r, q[k].id, &row[k]))
+        load_vector<kVec>(r, row[k], column, hint_of(w), &raw[k]);
     }
     DPI_UNROLL
     for (int k = 0; k < kFlight; ++k) {
       if (!q[k].joins) continue;
-      if (q[k].id < rows) {
-        add_position(r, q[k], decode_vector<kVec>(r.dtype(), raw[k], scale_of(w, r, q[k].id)), &pool);
+      if (is_found(r, row[k])) {
+        add_position(r, q[k], decode_vector<kVec>(r.dtype(), raw[k], scale_of(r, row[k])), &pool);
       } else {
         rare = true;
       }
@@ -124,7 +125,8 @@ __device__ inline Pool<kVec> pool_positions(const Head& w, const Record& r, cons
   DPI_ROLLED
   for (int32_t i = first; rare && i < p.total; i += step) {
     const Position q = position_at(r, p, i);
-    if (q.joins && q.id >= rows) add_position(r, q, read_elements<kVec>(w, r, q.id, column, -1), &pool);
+    if (q.joins && q.id >= r.wide_rows)
+      add_position(r, q, read_elements<kVec>(w, r, q.id, column, -1), &pool);
   }
   return pool;
 }

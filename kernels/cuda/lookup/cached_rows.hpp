@@ -15,11 +15,31 @@
 
 namespace dpi::kernels::cuda {
 
-/// A row that may lie in a cache: its number in the table, or kInCache and a line.
+/// A row that may lie in a cache: its number in the table, or kInCache and a line. A row is looked for once,
+/// and what was found serves its columns and its scale.
 struct CachedRow {
   static constexpr uint32_t kInCache = 0x80000000u;
+  static constexpr uint32_t kNone = ~0u;  // no line has that number
   uint32_t at;
 };
+
+/// What row_of gives for a kind of launch.
+template <class Head>
+struct FoundRow {
+  using Type = uint32_t;
+};
+template <>
+struct FoundRow<CachedLaunch> {
+  using Type = CachedRow;
+};
+template <class Head>
+using RowOf = typename FoundRow<Head>::Type;
+
+/// An id as a RowOf that nobody has looked for; ~0u = none.
+__device__ __forceinline__ void set_id(uint32_t id, uint32_t* row) { *row = id; }
+__device__ __forceinline__ void set_id(uint32_t id, CachedRow* row) { row->at = id; }
+__device__ __forceinline__ uint32_t id_of(uint32_t row) { return row; }
+__device__ __forceinline__ uint32_t id_of(CachedRow row) { return row.at; }
 
 /// id < r.rows.
 __device__ __forceinline__ uint32_t row_of(const Launch&, const Record&, uint32_t id) { return id; }
@@ -53,16 +73,31 @@ __device__ __forceinline__ const unsigned char* row_bytes_of(const Record& r, Ca
 __device__ __forceinline__ RowHint hint_of(const Launch& w) { return w.hint; }
 __device__ __forceinline__ FreshRead hint_of(const CachedLaunch&) { return {}; }
 
-__device__ __forceinline__ float scale_of(const Launch&, const Record& r, uint32_t id) {
+/// Looks for the row of an id, where it may be read in words.
+__device__ __forceinline__ bool find_row(const Launch&, const Record& r, uint32_t id, uint32_t* row) {
+  *row = id;
+  return id < r.wide_rows;
+}
+__device__ __forceinline__ bool find_row(const CachedLaunch& w, const Record& r, uint32_t id,
+                                         CachedRow* row) {
+  *row = id < r.wide_rows ? row_of(w, r, id) : CachedRow{CachedRow::kNone};
+  return row->at != CachedRow::kNone;
+}
+
+/// Whether find_row did.
+__device__ __forceinline__ bool is_found(const Record& r, uint32_t id) { return id < r.wide_rows; }
+__device__ __forceinline__ bool is_found(const Record&, CachedRow row) { return row.at != CachedRow::kNone; }
+
+__device__ __forceinline__ float scale_of(const Record& r, uint32_t id) {
   return r.dtype() == DType::kI8 ? r.scale[int64_t{id} * r.scale_stride] : 1.0f;
 }
 
 /// A table with a cache has each scale in its row.
-__device__ __forceinline__ float scale_of(const CachedLaunch& w, const Record& r, uint32_t id) {
+__device__ __forceinline__ float scale_of(const Record& r, CachedRow row) {
+  if (r.cache == nullptr) return scale_of(r, row.at);
   if (r.dtype() != DType::kI8) return 1.0f;
-  if (r.cache == nullptr) return r.scale[int64_t{id} * r.scale_stride];
   const auto in_row = reinterpret_cast<uintptr_t>(r.scale) - reinterpret_cast<uintptr_t>(r.base);
-  return float_of(load4(row_bytes_of(r, row_of(w, r, id)) + in_row, FreshRead()));
+  return float_of(load4(row_bytes_of(r, row) + in_row, FreshRead()));
 }
 
 /// Element `column` of a row of a table with a cache: of the word that it lies in, since strides and bases of

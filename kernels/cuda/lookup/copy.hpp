@@ -27,25 +27,24 @@ __device__ inline int32_t record_of_unit(const Record* records, Range range, int
 template <int kVec, bool kNarrow, int kIlp, DType kT, class Head>
 __device__ __forceinline__ bool copy_batch(const Head& w, const Record& r, int32_t column, int64_t first,
                                            int32_t n) {
-  const uint32_t rows = r.wide_rows;
-  uint32_t id[kIlp];
+  RowOf<Head> row[kIlp];
   Raw<kVec> raw[kIlp];
   DPI_UNROLL
-  for (int k = 0; k < kIlp; ++k) id[k] = k < n ? static_cast<uint32_t>(r.ids[(first + k) * r.stride]) : ~0u;
+  for (int k = 0; k < kIlp; ++k)
+    set_id(k < n ? static_cast<uint32_t>(r.ids[(first + k) * r.stride]) : ~0u, &row[k]);
   DPI_UNROLL
   for (int k = 0; k < kIlp; ++k) {
-    if (id[k] < rows)
-      load_wide<kVec, kT>(row_bytes_of(r, row_of(w, r, id[k])) + column * element_bytes(kT), hint_of(w),
-                          &raw[k]);
+    if (find_row(w, r, id_of(row[k]), &row[k]))
+      load_wide<kVec, kT>(row_bytes_of(r, row[k]) + column * element_bytes(kT), hint_of(w), &raw[k]);
   }
   bool rare = false;
   DPI_UNROLL
   for (int k = 0; k < kIlp; ++k) {
-    if (id[k] >= rows) {
+    if (!is_found(r, row[k])) {
       rare = rare || k < n;
       continue;
     }
-    const float scale = kT == DType::kI8 ? scale_of(w, r, id[k]) : 1.0f;
+    const float scale = kT == DType::kI8 ? scale_of(r, row[k]) : 1.0f;
     store_vector<kVec, kNarrow>(w, out_column(r, column), first + k, decode_typed<kVec, kT>(raw[k], scale));
   }
   return rare;
@@ -97,18 +96,18 @@ __device__ inline bool copy_last_columns(const Head& w, const Record& r, int32_t
     const int64_t end = first + (left < w.rows_per_thread ? left : w.rows_per_thread);
     DPI_ROLLED
     for (int64_t row = first; row < end; row += 2) {
-      uint32_t id[2];
+      RowOf<Head> found[2];
       Raw<kVec> raw[2];
       for (int k = 0; k < 2; ++k) {
-        id[k] = row + k < end ? static_cast<uint32_t>(r.ids[(row + k) * r.stride]) : ~0u;
-        if (id[k] < r.wide_rows) load_vector<kVec>(r, row_of(w, r, id[k]), column, hint_of(w), &raw[k]);
+        const uint32_t id = row + k < end ? static_cast<uint32_t>(r.ids[(row + k) * r.stride]) : ~0u;
+        if (find_row(w, r, id, &found[k])) load_vector<kVec>(r, found[k], column, hint_of(w), &raw[k]);
       }
       for (int k = 0; k < 2; ++k) {
-        const bool wide = id[k] < r.wide_rows;
+        const bool wide = is_found(r, found[k]);
         rare = rare || (!wide && row + k < end);
         if (wide)
           store_vector<kVec, kNarrow>(w, out_column(r, column), row + k,
-                                      decode_vector<kVec>(r.dtype(), raw[k], scale_of(w, r, id[k])));
+                                      decode_vector<kVec>(r.dtype(), raw[k], scale_of(r, found[k])));
       }
     }
   }

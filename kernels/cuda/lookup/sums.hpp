@@ -68,30 +68,30 @@ __device__ __forceinline__ void add_vector(const Record& r, const Values<kVec>& 
 // ---- one-hot vectors
 
 /// kBatch vectors of a lane, from their ids to their rows.
-template <int kVec>
+template <int kVec, class Head>
 struct VectorBatch {
-  uint32_t id[kBatch<kVec>];
+  RowOf<Head> row[kBatch<kVec>];
   Raw<kVec> raw[kBatch<kVec>];
 };
 
-template <int kVec>
-__device__ __forceinline__ void load_vector_ids(const Launch& w, const View& view, const RowPlace& at,
-                                                int32_t first, VectorBatch<kVec>* b) {
+template <int kVec, class Head>
+__device__ __forceinline__ void load_vector_ids(const Head& w, const View& view, const RowPlace& at,
+                                                int32_t first, VectorBatch<kVec, Head>* b) {
   DPI_UNROLL
   for (int k = 0; k < kBatch<kVec>; ++k) {
     const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
-    b->id[k] = r != nullptr ? static_cast<uint32_t>(r->ids[int64_t{at.row} * r->stride]) : ~0u;
+    set_id(r != nullptr ? static_cast<uint32_t>(r->ids[int64_t{at.row} * r->stride]) : ~0u, &b->row[k]);
   }
 }
 
 template <int kVec, class Head>
 __device__ __forceinline__ void load_vectors(const Head& w, const View& view, const RowPlace& at,
-                                             int32_t first, VectorBatch<kVec>* b) {
+                                             int32_t first, VectorBatch<kVec, Head>* b) {
   DPI_UNROLL
   for (int k = 0; k < kBatch<kVec>; ++k) {
     const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
-    if (r != nullptr && at.column < r->width && b->id[k] < r->wide_rows)
-      load_vector<kVec>(*r, row_of(w, *r, b->id[k]), at.column, hint_of(w), &b->raw[k]);
+    if (r != nullptr && at.column < r->width && find_row(w, *r, id_of(b->row[k]), &b->row[k]))
+      load_vector<kVec>(*r, b->row[k], at.column, hint_of(w), &b->raw[k]);
   }
 }
 
@@ -105,13 +105,14 @@ __device__ __forceinline__ void use_vector(const Launch& w, const Record& r, con
 
 template <int kVec, bool kNarrow, class Head>
 __device__ __forceinline__ void use_vectors(const Head& w, const View& view, const RowPlace& at,
-                                            int32_t first, const VectorBatch<kVec>& b, RowSums<kVec>* sums) {
+                                            int32_t first, const VectorBatch<kVec, Head>& b,
+                                            RowSums<kVec>* sums) {
   DPI_UNROLL
   for (int k = 0; k < kBatch<kVec>; ++k) {
     const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
     if (r == nullptr || at.column >= r->width) continue;
-    if (b.id[k] < r->wide_rows) {
-      const Values<kVec> x = decode_vector<kVec>(r->dtype(), b.raw[k], scale_of(w, *r, b.id[k]));
+    if (is_found(*r, b.row[k])) {
+      const Values<kVec> x = decode_vector<kVec>(r->dtype(), b.raw[k], scale_of(*r, b.row[k]));
       use_vector<kVec, kNarrow>(w, *r, at, x, sums);
     } else {
       sums->rare = true;
@@ -170,7 +171,7 @@ __device__ __forceinline__ void add_one_hot(const Head& w, const View& view, con
   const int32_t vectors = kBatch<kVec> * at.vector.groups;
   const int32_t scalars = kScalarBatch * at.channels.groups;
   for (int32_t v = 0, s = 0; v < w.vectors.count || s < n_scalars; v += vectors, s += scalars) {
-    VectorBatch<kVec> rows;
+    VectorBatch<kVec, Head> rows;
     ScalarBatch values;
     load_vector_ids<kVec>(w, view, at, v, &rows);
     if (s < n_scalars) load_scalar_ids(w, view, at, s, &values);

@@ -119,8 +119,9 @@ __device__ inline Values<kVec> read_elements(const CachedLaunch& w, const Record
   if (r.cache == nullptr || id >= r.rows)
     return read_elements<kVec>(static_cast<const Launch&>(w), r, id, column, row);
   Values<kVec> x = {};
-  const unsigned char* p = row_bytes_of(r, row_of(w, r, id));
-  const float scale = scale_of(w, r, id);
+  const CachedRow row_found = row_of(w, r, id);
+  const unsigned char* p = row_bytes_of(r, row_found);
+  const float scale = scale_of(r, row_found);
   DPI_UNROLL
   for (int k = 0; k < kVec; ++k) {
     if (column + k < r.width) x.v[k] = fresh_element(r.dtype(), p, column + k, scale);
