@@ -103,6 +103,8 @@ __device__ __forceinline__ void load16(const void* p, FreshRead, uint32_t* v) {
                : "memory");
 }
 
+/// A word of which an older value will do, until this kernel is over.
+__device__ __forceinline__ uint32_t load_word(const uint32_t* p) { return *p; }
 /// Four tags of a row cache, and one as it is published.
 __device__ __forceinline__ void load_tags(const uint32_t* p, uint32_t* v) { load16(p, FreshRead(), v); }
 __device__ __forceinline__ void store_tag(uint32_t* p, uint32_t v) {
@@ -142,6 +144,7 @@ inline uint32_t load4(const void* p, FreshRead) { return load4(p, RowHint::kPlai
 inline void load8(const void* p, FreshRead, uint32_t* v) { load8(p, RowHint::kPlain, v); }
 inline void load16(const void* p, FreshRead, uint32_t* v) { load16(p, RowHint::kPlain, v); }
 // The order that the device has from L2 and from the ends of kernels.
+inline uint32_t load_word(const uint32_t* p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 inline void load_tags(const uint32_t* p, uint32_t* v) {
   for (int i = 0; i < 4; ++i) v[i] = __atomic_load_n(p + i, __ATOMIC_ACQUIRE);
 }

@@ -46,7 +46,9 @@ __device__ __forceinline__ uint32_t row_of(const Launch&, const Record&, uint32_
 
 __device__ __forceinline__ CachedRow row_of(const CachedLaunch&, const Record& r, uint32_t id) {
   if (r.cache == nullptr) return {id};
-  const uint32_t first = cache_set(id, r.cache->sets) * kCacheWays;
+  const uint32_t sets = load_word(&r.cache->sets);
+  if (sets == 0) return {id};
+  const uint32_t first = cache_set(id, sets) * kCacheWays;
   const uint32_t* tags = r.cache->tags + first;
   uint32_t at = id;
   DPI_ROLLED

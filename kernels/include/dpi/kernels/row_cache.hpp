@@ -12,12 +12,12 @@ namespace dpi::kernels {
 
 inline constexpr uint32_t kCacheWays = 16;
 
-/// Of the tables of one stride, which number their rows together. Lies where the kernels read it and never
-/// changes; the memory behind it does.
+/// Of the tables of one stride, which number their rows together. Lies where the kernels read it, and changes
+/// beside them: tags and delta while `sets` is 0 and no kernel runs that has seen another number there.
 struct RowCache {
   const uint32_t* tags = nullptr;  // [sets][kCacheWays], aligned to 64 bytes
   uint64_t delta = 0;              // bytes from row 0 of the table to line 0, modulo 2^64
-  uint32_t sets = 0;               // at most 2^27 - 1
+  uint32_t sets = 0;               // at most 2^27 - 1; 0 = no row has a copy
 };
 
 /// The set of a row. An odd factor maps the 32-bit numbers one to one, and a set takes an equal range of what

@@ -20,11 +20,11 @@ using tiered::kMostCacheChanges;
 
 namespace {
 
-constexpr auto kBetweenSteps = std::chrono::milliseconds(2);  // at most 512 rows of a class in so long
-constexpr auto kAtEase = std::chrono::milliseconds(20);       // nothing is under way
+constexpr auto kAtEase = std::chrono::milliseconds(20);  // nothing is under way
 constexpr auto kAfterFailure = std::chrono::milliseconds(100);
 constexpr uint64_t kAlign = 256;
 constexpr uint64_t kSamplesPerCooling = 8;  // a line
+constexpr int32_t kRowsPerSweep = 1 << 16;
 constexpr size_t kMostTurns = static_cast<size_t>(kMostCacheChanges);
 constexpr int32_t kLowestPriority = 0;  // calls beside it have a higher one: Flight::create_streams
 
@@ -45,50 +45,61 @@ Result<std::unique_ptr<DeviceCache>> DeviceCache::make(const dpi_backend_api& ap
 
 uint64_t DeviceCache::host_bytes(const tiered::LinePlan& plan) {
   uint64_t bytes = kMostTurns * sizeof(CacheChange);
-  for (const auto& c : plan.classes)
-    bytes += Lines::bytes(c.sets) + kMostTurns * (sizeof(Change) + 2 * sizeof(int32_t)) +
+  int64_t least = INT64_MAX;  // of a set: however the block is cut, no more of them fit
+  for (const auto& c : plan.classes) {
+    least = std::min(least, c.set_bytes);
+    bytes += sizeof(Class) + kMostTurns * (sizeof(Change) + 2 * sizeof(int32_t)) +
              tiered::CopiedPlaces::kMostWarm * sizeof(int32_t);
-  return bytes;
+  }
+  return bytes + Lines::bytes(static_cast<uint32_t>(plan.room / least));
 }
 
 Status DeviceCache::take_memory() {
-  const tiered::LinePlan& plan = host_->lines();
+  lines_ = host_->lines();
   dpi_backend_error err{};
   void* staged = nullptr;
-  int32_t code = api_.alloc(device_, plan.device_bytes + kAlign, DPI_MEMORY_TABLE, &block_, &err);
+  int32_t code = api_.alloc(device_, lines_.device_bytes, DPI_MEMORY_TABLE, &block_, &err);
   DPI_RETURN_IF_ERROR(backend_status(code, err, "the device's cache"));
   code = api_.alloc(device_, kMostTurns * sizeof(CacheChange), DPI_MEMORY_STAGING, &staged, &err);
   DPI_RETURN_IF_ERROR(backend_status(code, err, "changes of the device's cache"));
   staged_ = static_cast<CacheChange*>(staged);
   code = api_.stream_create(device_, kLowestPriority, &stream_, &err);
   DPI_RETURN_IF_ERROR(backend_status(code, err, "the stream of the device's cache"));
-  classes_.resize(plan.classes.size());
+  classes_.resize(lines_.classes.size());
   auto* const base = static_cast<std::byte*>(block_);
-  auto* const aligned = base + (kAlign - reinterpret_cast<uintptr_t>(base) % kAlign) % kAlign;
+  aligned_ = base + (kAlign - reinterpret_cast<uintptr_t>(base) % kAlign) % kAlign;
   for (size_t i = 0; i < classes_.size(); ++i) {
-    if (plan.classes[i].sets > 0) DPI_RETURN_IF_ERROR(describe(i, aligned));
+    if (host_->copied(static_cast<int32_t>(i)) != nullptr) DPI_RETURN_IF_ERROR(describe(i));
   }
   return {};
 }
 
-/// Where the class' tags and lines lie, empty.
-Status DeviceCache::describe(size_t i, std::byte* block) {
-  const tiered::LinePlan::Class& plan = host_->lines().classes[i];
+/// Where the class' tags and lines lie in the block as it is cut now.
+void DeviceCache::lay_out(size_t i) {
+  const tiered::LinePlan::Class& plan = lines_.classes[i];
+  Class& c = classes_[i];
+  c.tags = reinterpret_cast<uint32_t*>(aligned_ + plan.tags_at);
+  // What may be read in whole words there may be here.
+  c.rows = aligned_ + plan.lines_at + reinterpret_cast<uintptr_t>(c.table) % kAlign;
+}
+
+/// The class, with lines that are empty.
+Status DeviceCache::describe(size_t i) {
   Class& c = classes_[i];
   c.number = static_cast<int32_t>(i);
   c.copied = host_->copied(c.number);
   c.stride = host_->plan().classes[i].stride;
   c.table = host_->first_row(c.number);
-  c.tags = reinterpret_cast<uint32_t*>(block + plan.tags_at);
-  // What may be read in whole words there may be here.
-  c.rows = block + plan.lines_at + reinterpret_cast<uintptr_t>(c.table) % kAlign;
-  c.lines = Lines(plan.sets);
+  lay_out(i);
+  c.lines = Lines(lines_.classes[i].sets);
   c.changes.reserve(kMostTurns);
+  c.worth.set_bytes = lines_.classes[i].set_bytes;
+  c.worth.most_sets = lines_.classes[i].most_sets;
   RowCache of_class;
   of_class.tags = c.tags;
-  of_class.delta = reinterpret_cast<uintptr_t>(c.rows) - reinterpret_cast<uintptr_t>(c.table);
-  of_class.sets = plan.sets;
-  std::byte* const at = block + i * sizeof(RowCache);
+  of_class.delta = delta_of(c);
+  of_class.sets = lines_.classes[i].sets;
+  std::byte* const at = aligned_ + i * sizeof(RowCache);
   c.on_device = reinterpret_cast<const RowCache*>(at);
   dpi_backend_error err{};
   int32_t code = api_.upload(device_, at, &of_class, sizeof of_class, &err);
@@ -139,8 +150,10 @@ void DeviceCache::stop() {
 }
 
 bool DeviceCache::pending() const {
-  return std::any_of(classes_.begin(), classes_.end(),
-                     [](const Class& c) { return !c.changes.empty() || !c.leaving.empty(); });
+  if (moving_ != kServing) return true;
+  return std::any_of(classes_.begin(), classes_.end(), [](const Class& c) {
+    return !c.changes.empty() || !c.leaving.empty() || (c.copied != nullptr && c.swept < c.copied->rows());
+  });
 }
 
 void DeviceCache::run() {
@@ -153,6 +166,7 @@ void DeviceCache::run() {
     return {};
   };
   auto next = Clock::now();  // step; what is to leave does not wait for it
+  auto cut = next + between_cuts();
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
     leaving_ = false;
@@ -161,6 +175,10 @@ void DeviceCache::run() {
     try {
       const bool whole = Clock::now() >= next;
       failed = !(whole ? step() : leave()).ok();
+      if (whole && Clock::now() >= cut) {
+        static_cast<void>(weigh());
+        cut = Clock::now() + between_cuts();
+      }
       if (whole) next = Clock::now() + (pending() ? kBetweenSteps : kAtEase);
     } catch (const std::bad_alloc&) {  // as a call that failed
     }
@@ -232,8 +250,13 @@ Status DeviceCache::clear_leaving(Class& c) {
 /// Rows that were seen often enough take lines, as many as there are turns.
 void DeviceCache::choose(Class& c) {
   warm_.clear();
-  c.seen += c.copied->take_warm(&warm_);
-  if (c.seen >= kSamplesPerCooling * static_cast<uint64_t>(c.lines.size())) {
+  const uint64_t seen = c.copied->take_warm(&warm_);
+  sampled_ += seen;
+  c.seen += seen;
+  // A class with few lines is looked at for long enough to see which rows more lines would have.
+  const int64_t lines =
+      std::max(c.lines.size(), lines_.classes[static_cast<size_t>(c.number)].most_lines() / 4);
+  if (c.seen >= kSamplesPerCooling * static_cast<uint64_t>(lines)) {
     c.copied->cool();
     c.seen = 0;
   }
@@ -246,7 +269,23 @@ void DeviceCache::choose(Class& c) {
     }
     c.changes.push_back({taken.line, *row, taken.old});
   }
+  sweep(c);
   c.at = Class::kChosen;
+}
+
+/// Warm rows take lines that a new cut has left empty.
+void DeviceCache::sweep(Class& c) {
+  const int32_t end = std::min<int64_t>(c.copied->rows(), int64_t{c.swept} + kRowsPerSweep);
+  for (; c.swept < end && c.changes.size() < kMostTurns; ++c.swept) {
+    if (c.copied->heat(c.swept) == 0 && !c.copied->is_fixed(c.swept)) continue;
+    if (!c.copied->hold(c.swept)) continue;
+    const Lines::Taken taken = c.lines.take(c.swept, *c.copied, true);
+    if (taken.line != Lines::kNone) {
+      c.changes.push_back({taken.line, c.swept, -1});
+    } else {
+      static_cast<void>(c.copied->let_go(c.swept));
+    }
+  }
 }
 
 /// Step 1 and the bump of step 2.
@@ -297,7 +336,7 @@ Status DeviceCache::publish(Class& c) {
 }
 
 Status DeviceCache::turn(Class& c) {
-  if (c.changes.empty()) choose(c);
+  if (c.changes.empty() && moving_ == kServing) choose(c);
   if (c.changes.empty()) return {};
   if (c.at == Class::kChosen) return clear_old(c);
   if (c.at == Class::kCleared) {
@@ -312,9 +351,11 @@ Status DeviceCache::step() {
   for (Class& c : classes_) {
     if (c.copied != nullptr) DPI_RETURN_IF_ERROR(clear_leaving(c));
   }
+  if (moving_ != kServing) return move();
   for (Class& c : classes_) {
     if (c.copied != nullptr) DPI_RETURN_IF_ERROR(turn(c));
   }
+  look_at_heats();
   return {};
 }
 

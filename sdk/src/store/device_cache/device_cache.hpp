@@ -16,8 +16,19 @@
 //
 // Which rows are worth a line the host knows: it resolves every id, so it samples places of hits anyway, and
 // kernels write nothing at all (lines.hpp).
+//
+// Sets go from one size class to another where samples say that they would be met more often there
+// (split.hpp, moving.cpp). The block is cut anew, so the cache is empty for a moment and fills again, warm
+// rows first:
+//
+//   1. every class is told to have no sets, and the stream waited for: who looks from now on finds nothing
+//   2. the epoch is bumped, and all calls that entered before have left: nobody reads the block any more
+//   3. tags of the new cut are cleared, where they and the lines lie is written, and the stream waited for
+//   4. the epoch again: nobody has seen half of that
+//   5. the numbers of sets are written
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -27,6 +38,7 @@
 
 #include "backend/abi/dpi_backend.h"
 #include "store/device_cache/lines.hpp"
+#include "store/device_cache/split.hpp"
 #include "store/tiered/host_cache.hpp"
 
 namespace dpi::device_cache {
@@ -35,6 +47,7 @@ namespace dpi::device_cache {
 struct Counts {
   uint64_t filled = 0;   // lines that got a row
   uint64_t cleared = 0;  // tags that were cleared
+  uint64_t moved = 0;    // times that the block was cut anew
   uint64_t failed = 0;   // steps
 };
 
@@ -56,13 +69,18 @@ class DeviceCache {
   Status start();
   void stop();
 
-  /// For kernels: where the size class' cache is described; null without lines. Never changes.
+  /// For kernels: where the size class' cache is described; null if it can have no lines. Never changes.
   const kernels::RowCache* cache(int32_t size_class) const {
     return classes_[static_cast<size_t>(size_class)].on_device;
   }
 
   /// One round: samples, what is to leave, and one turn of each class' changes. By one thread at a time.
   Status step();
+  /// Has the next steps cut the block anew, if samples since the last time say that it pays, and enough came;
+  /// false: they do not. By who steps.
+  bool weigh();
+  /// Of each size class. By who steps.
+  std::vector<uint32_t> sets() const;
   Counts counts() const;
 
  private:
@@ -81,6 +99,9 @@ class DeviceCache {
     tiered::CopiedPlaces* copied = nullptr;
     Lines lines{0};
     uint64_t seen = 0;                                 // samples since heats were halved
+    ClassWorth worth;                                  // since weigh
+    tiered::CopiedPlaces::Levels seen_before{};        // when that began
+    int32_t swept = INT32_MAX;                         // rows that were offered the empty lines of a new cut
     std::vector<Change> changes;                       // chosen: their lines are out of use
     enum { kChosen, kCleared, kCopied } at = kChosen;  // what has been done about changes
     uint64_t epoch = 0;                                // of the clearing
@@ -90,7 +111,8 @@ class DeviceCache {
   DeviceCache(const dpi_backend_api& api, dpi_backend_device* device, tiered::HostCache* host)
       : api_(api), device_(device), host_(host) {}
   Status take_memory();
-  Status describe(size_t i, std::byte* block);
+  Status describe(size_t i);
+  void lay_out(size_t i);
   Status clear_leaving(Class& c);
   uint32_t line_of(const Class& c, int32_t row) const;
   void choose(Class& c);
@@ -102,19 +124,46 @@ class DeviceCache {
   Status fill(Class& c, bool warm);
   Status set_tags(Class& c, int32_t n);
   Status sync(int32_t code, const dpi_backend_error& err);
+  void sweep(Class& c);
+
+  // moving.cpp
+  void look_at_heats();
+  Status move();
+  Status close();
+  Status clear_cut();
+  Status write_cut();
+  Status open();
+  Status set_words(const std::vector<kernels::CacheChange>& words);
+  static uint32_t word_of(const Class& c, size_t offset);
+  static uint64_t delta_of(const Class& c) {
+    return reinterpret_cast<uintptr_t>(c.rows) - reinterpret_cast<uintptr_t>(c.table);
+  }
+  std::chrono::milliseconds between_cuts() const;
+
   bool passed(uint64_t epoch) const { return host_->epochs().oldest() > epoch; }
   bool pending() const;
   void run();
+
+  static constexpr auto kBetweenSteps = std::chrono::milliseconds(2);  // at most 512 rows of a class in it
 
   const dpi_backend_api& api_;
   dpi_backend_device* const device_;
   tiered::HostCache* const host_;
   void* block_ = nullptr;                   // the device's
+  std::byte* aligned_ = nullptr;            // in it
+  tiered::LinePlan lines_;                  // how it is cut
   kernels::CacheChange* staged_ = nullptr;  // kMostCacheChanges
   dpi_backend_stream* stream_ = nullptr;
   std::vector<Class> classes_;
   std::vector<int32_t> warm_;
-  Counts counts_;  // under mutex_
+  enum { kServing, kClosing, kClosed, kCleared, kWritten } moving_ = kServing;
+  tiered::LinePlan next_;      // while moving_
+  uint64_t moving_epoch_ = 0;  // of the last step that was done
+  size_t cleared_class_ = 0;   // kClosed: tags before these are cleared
+  int64_t cleared_line_ = 0;
+  uint64_t sampled_ = 0, look_at_ = 0;  // samples of all classes; when to look at heats again
+  int64_t looks_ = 0;                   // since weigh
+  Counts counts_;                       // under mutex_
 
   mutable std::mutex mutex_;
   std::condition_variable woken_;

@@ -5,6 +5,7 @@ namespace dpi::device_cache {
 using kernels::kCacheWays;
 
 uint32_t Lines::line_of(int32_t row) const {
+  if (sets_ == 0) return kNone;
   const uint32_t first = kernels::cache_set(static_cast<uint32_t>(row), sets_) * kCacheWays;
   for (uint32_t line = first; line < first + kCacheWays; ++line) {
     if (tags_[line] == static_cast<uint32_t>(row) + 1) return line;
@@ -13,6 +14,7 @@ uint32_t Lines::line_of(int32_t row) const {
 }
 
 Lines::Taken Lines::take(int32_t row, const tiered::CopiedPlaces& rows, bool in_empty) {
+  if (sets_ == 0) return {};
   const uint32_t first = kernels::cache_set(static_cast<uint32_t>(row), sets_) * kCacheWays;
   Taken best;
   int least = rows.heat(row);  // only a colder row gives way

@@ -35,6 +35,14 @@ class Lines {
   Taken take(int32_t row, const tiered::CopiedPlaces& rows, bool in_empty);
   void give(uint32_t line, int32_t row) { tags_[line] = static_cast<uint32_t>(row) + 1; }
   void free(uint32_t line) { tags_[line] = kEmpty; }
+  /// Frees all, none of which is taken; each(row) that one held.
+  template <class Each>
+  void clear(Each&& each) {
+    for (uint32_t& tag : tags_) {
+      if (tag != kEmpty) each(static_cast<int32_t>(tag - 1));
+      tag = kEmpty;
+    }
+  }
 
  private:
   static constexpr uint32_t kEmpty = 0, kTaken = UINT32_MAX;  // rows are int32: no tag is that large

@@ -46,6 +46,7 @@ bool CopiedPlaces::saw(int32_t place) {
   const uint8_t heat = StdSync::own(heat_[row]);
   if (heat < UINT8_MAX) StdSync::store(heat_[row], static_cast<uint8_t>(heat + 1), std::memory_order_relaxed);
   StdSync::fetch_add(seen_, uint64_t{1}, std::memory_order_relaxed);
+  StdSync::fetch_add(seen_by_heat_[heat], uint64_t{1}, std::memory_order_relaxed);
   const uint8_t state = StdSync::own(state_[row]);
   if (state != kLinked) return state == kHeld;
   if (heat + 1 < kWarm) return false;
@@ -66,6 +67,22 @@ bool CopiedPlaces::let_go(int32_t row) {
 
 void CopiedPlaces::left(int32_t row) {
   StdSync::store(state_[static_cast<size_t>(row)], uint8_t{kNone}, std::memory_order_release);
+}
+
+CopiedPlaces::Levels CopiedPlaces::seen_by_heat() const {
+  Levels seen{};
+  for (size_t h = 0; h < seen.size(); ++h)
+    seen[h] = StdSync::load(seen_by_heat_[h], std::memory_order_relaxed);
+  return seen;
+}
+
+CopiedPlaces::Levels CopiedPlaces::rows_by_heat(int32_t first, int32_t step) const {
+  Levels n{};
+  for (auto row = static_cast<size_t>(first); row < heat_.size(); row += static_cast<size_t>(step)) {
+    const uint8_t state = StdSync::own(state_[row]);
+    if (state == kLinked || state == kHeld) n[StdSync::own(heat_[row])] += static_cast<uint64_t>(step);
+  }
+  return n;
 }
 
 void CopiedPlaces::cool() {

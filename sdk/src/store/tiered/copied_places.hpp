@@ -12,6 +12,7 @@
 // shards' places, are always linked. States are bytes of atomic words; nobody waits but the cache.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -48,6 +49,11 @@ class CopiedPlaces {
   bool let_go(int32_t row);
   void left(int32_t row);
   uint8_t heat(int32_t row) const { return StdSync::own(heat_[static_cast<size_t>(row)]); }
+  /// How often saw met a row of each heat; how many rows that may be held have each.
+  using Levels = std::array<uint64_t, 256>;
+  Levels seen_by_heat() const;
+  /// Every step-th row from `first` on, as many times.
+  Levels rows_by_heat(int32_t first, int32_t step) const;
   /// Halves all heats.
   void cool();
   /// Appends the rows that are to leave.
@@ -69,7 +75,8 @@ class CopiedPlaces {
   mutable std::mutex mutex_;           // of the rest
   std::vector<int32_t> leaving_;
   std::vector<int32_t> warm_;
-  uint64_t seen_ = 0;  // atomic
+  uint64_t seen_ = 0;  // atomic, as the next
+  Levels seen_by_heat_{};
   std::function<void()> wake_;
 };
 

@@ -79,7 +79,7 @@ void HostCache::build_shards() {
                                        static_cast<int64_t>(size.tables.size()), options_.seed);
     directories_.emplace_back(*shape, arena_.directory(static_cast<int32_t>(c)));
     auto& of_class = class_shards_.emplace_back();
-    if (lines_.classes[c].sets > 0)
+    if (lines_.classes[c].most_sets > 0 && lines_.any())
       copied_[c] = std::make_unique<CopiedPlaces>(copied_shape(plan, lines_, c, options_.reserved));
     for (int32_t s = 0; s < size.shards; ++s) {
       Shard::Shape shard = shard_shape(size, options_);
@@ -155,7 +155,7 @@ Result<uint64_t> HostCache::bytes(const std::vector<TierTable>& tables, const Ca
     bytes += static_cast<uint64_t>(c.shards) * Shard::flight_bytes(shard_shape(c, options));
   const LinePlan lines = plan_lines(plan, options.reserved, options.device_bytes);
   for (size_t c = 0; c < plan.classes.size(); ++c) {
-    if (lines.classes[c].sets > 0)
+    if (lines.classes[c].most_sets > 0 && lines.any())
       bytes += CopiedPlaces::bytes(copied_shape(plan, lines, c, options.reserved));
   }
   return bytes;

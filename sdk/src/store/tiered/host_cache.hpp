@@ -109,8 +109,9 @@ class HostCache {
   int32_t default_place(int32_t table) const { return arena_.default_place(table); }
 
   // For a cache on the device, which holds copies of rows.
-  /// Of a size class that has lines there; else null.
+  /// Of a size class that may have lines there; else null.
   CopiedPlaces* copied(int32_t size_class) const { return copied_[static_cast<size_t>(size_class)].get(); }
+  /// As the cache on the device begins.
   const LinePlan& lines() const { return lines_; }
   /// Row 0 of a size class is the first of the reserved ones.
   const std::byte* first_row(int32_t size_class) const { return arena_.row(size_class, -options_.reserved); }
@@ -213,7 +214,7 @@ class HostCache {
 
   mutable std::mutex readers_mutex_;  // of the next, and of what members count of readers that have gone
   std::vector<CacheReader*> readers_;
-};
   uint64_t readers_made_ = 0;
+};
 
 }  // namespace dpi::tiered

@@ -2,8 +2,8 @@
 // forecast is what is taken.
 //
 // A line costs its row and a tag of 4 bytes; lines come in sets of 16. Size classes share the budget by the
-// bytes of their places, and none gets more than a quarter more lines than it has rows, since sets are not
-// equally full. A class whose share is not a set does without: its rows are read where they are.
+// bytes of their places at first, and as cut_lines is told later; none gets more than a quarter more lines
+// than it has rows, since sets are not equally full. A class without a set has its rows read where they are.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +22,23 @@ inline constexpr int32_t kMostCacheChanges = 512;
 struct LinePlan {
   struct Class {
     uint32_t sets = 0;
+    uint32_t most_sets = 0;  // of the block, if the class had all of it
+    int64_t set_bytes = 0;
     uint64_t tags_at = 0;  // in the block
     uint64_t lines_at = 0;
     int64_t lines() const { return int64_t{sets} * kernels::kCacheWays; }
+    int64_t most_lines() const { return int64_t{most_sets} * kernels::kCacheWays; }
   };
   std::vector<Class> classes;
   uint64_t device_bytes = 0;  // of the block: the classes' RowCaches, tags and lines
+  int64_t room = 0;           // of it for sets, however it is cut
 
   bool any() const { return device_bytes > 0; }
 };
 
 LinePlan plan_lines(const ArenaPlan& plan, int32_t reserved, uint64_t budget);
-/// Of a class with lines.
+/// The same block with so many sets of each class, which are no more than most_sets and fit the room.
+LinePlan cut_lines(const ArenaPlan& plan, const LinePlan& lines, const std::vector<uint32_t>& sets);
 CopiedPlaces::Shape copied_shape(const ArenaPlan& plan, const LinePlan& lines, size_t size_class,
                                  int32_t reserved);
 
