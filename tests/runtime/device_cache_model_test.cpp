@@ -8,6 +8,9 @@
 #include <chrono>
 #include <thread>
 
+#include "bundle/bundle.hpp"
+#include "runtime/emu_control.hpp"
+#include "runtime/execute/context.hpp"
 #include "runtime/tier_model.hpp"
 
 namespace dpi::test {
@@ -117,6 +120,72 @@ TEST_CASE("what lookups find on the device is counted, and the budget is told") 
   }
   CHECK(sum(*cached).device_hits > 0);
   CHECK(sum(*cached).device_hits == sum(*cached).device_sampled);  // it holds every row
+}
+
+/// The nodes of the graph that is captured for calls of 8 rows.
+std::string captured_nodes(const std::string& path, const Options& more) {
+  const auto bundle = Bundle::open(path);
+  REQUIRE(bundle.ok());
+  const ModelOptions options = options_of(more);
+  auto engine = Engine::create(**bundle, options);
+  REQUIRE_MESSAGE(engine.ok(), engine.status().message());
+  auto context = Context::create(*engine.value(), 8, options.max_nnz);
+  REQUIRE(context.ok());
+  const RandomBatch request(engine.value()->schema(), 8, 0, 3);
+  std::vector<float> out(static_cast<size_t>(8 * engine.value()->heads()));
+  for (int pass = 0; pass < 2; ++pass) REQUIRE(context.value()->run(request.batch, out.data(), {}).ok());
+  return context.value()->graph_text(8);
+}
+
+TEST_CASE("the graph of a whole model has as many nodes with copies on the device as without") {
+  if (!on_device()) return;
+  for (const char* name : kBundles) {
+    CAPTURE(std::string(name));
+    const std::string path = source_dir() + name;
+    for (const char* fold : {"on", "tiered", "off"}) {
+      CAPTURE(fold);
+      const auto nodes = [&](const Options& o) { return captured_nodes(path, o); };
+      const std::string without = nodes(tier_of(kWhole, {{"debug.fold", fold}}));
+      const std::string with = nodes(copied(kWhole, kWhole, {{"debug.fold", fold}}));
+      const std::string resident = nodes({{"debug.fold", "tiered"}});
+      const auto count = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+      CHECK(count(without) > 2);
+      CHECK(count(with) == count(without));
+      CHECK(with.find("kernel cached_") != std::string::npos);
+      CHECK(without.find("kernel cached_") == std::string::npos);
+      // The same nodes in the same order, and edges, but for the kernel of the lookup.
+      const auto but_for_lookup = [](std::string text) {
+        for (const char* kernel : {" cached_", " lookup_"}) {
+          for (size_t at; (at = text.find(kernel)) != std::string::npos;)
+            text.replace(at, text.find(" <-", at) - at, " a_lookup");
+        }
+        return text;
+      };
+      CHECK(but_for_lookup(with) == but_for_lookup(without));
+      if (std::string(fold) == "tiered") CHECK(count(with) == count(resident));
+    }
+  }
+}
+
+TEST_CASE("what the device's copies take is what was forecast") {
+  if (!on_device()) return;
+  const EmuControl emu;
+  const auto taken = [&](const Options& o, uint64_t* forecast) {
+    DpiEmuLive before{}, after{};
+    emu.live(&before);
+    const auto model = load(source_dir() + kBundles[0], o);
+    emu.live(&after);
+    *forecast = model->engine().memory().device_cache;
+    return after.device_bytes - before.device_bytes;
+  };
+  for (const std::string& gpu : {std::string("60000"), std::string("400000"), kWhole}) {
+    CAPTURE(gpu);
+    uint64_t none = 0, forecast = 0;
+    const int64_t without = taken(tier_of(kWhole), &none);
+    const auto more = static_cast<double>(taken(copied(kWhole, gpu), &forecast) - without);
+    CHECK(none == 0);
+    CHECK(more == doctest::Approx(static_cast<double>(forecast)).epsilon(0.01));
+  }
 }
 
 TEST_CASE("a budget without a host tier, and one that is no set of rows, are refused by name") {

@@ -54,6 +54,24 @@ Result<uint64_t> device_cache_bytes(const std::vector<StoreTable>& tables, const
   return lines.device_bytes;
 }
 
+Result<std::vector<LineShare>> device_cache_shares(const std::vector<StoreTable>& tables,
+                                                   const TierOptions& options) {
+  std::vector<LineShare> shares;
+  const std::vector<tiered::TierTable> rows = tier_tables(tables);
+  if (rows.empty() || options.gpu_bytes == 0) return shares;
+  const tiered::CacheOptions o = cache_options(options, reserved_places(tables));
+  DPI_ASSIGN_OR_RETURN(const tiered::ArenaPlan plan,
+                       tiered::plan_arena(rows, o.budget, o.shards, o.reserved));
+  const tiered::LinePlan lines = tiered::plan_lines(plan, o.reserved, o.device_bytes);
+  for (size_t c = 0; c < plan.classes.size(); ++c) {
+    const tiered::LinePlan::Class& size = lines.classes[c];
+    shares.push_back({plan.classes[c].stride, size.lines(), size.sets * size.set_bytes, {}});
+  }
+  for (size_t t = 0; t < rows.size(); ++t)
+    shares[static_cast<size_t>(plan.class_of[t])].tables.push_back(rows[t].name);
+  return shares;
+}
+
 Result<uint64_t> hot_key_bytes(const std::vector<StoreTable>& tables, const TierOptions& options) {
   const std::vector<tiered::TierTable> rows = tier_tables(tables);
   if (rows.empty()) return uint64_t{0};

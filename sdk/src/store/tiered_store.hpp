@@ -46,6 +46,15 @@ struct TierOptions {
 Result<uint64_t> tier_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
 /// What copies of their warm rows take of the device.
 Result<uint64_t> device_cache_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
+/// How it is shared out when the cache is made: per stride of rows.
+struct LineShare {
+  int64_t row_bytes = 0;
+  int64_t lines = 0;
+  int64_t bytes = 0;  // lines and tags
+  std::vector<std::string> tables;
+};
+Result<std::vector<LineShare>> device_cache_shares(const std::vector<StoreTable>& tables,
+                                                   const TierOptions& options);
 /// What choosing rows by a hot-key list, where there is one, takes at most while loading.
 Result<uint64_t> hot_key_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
 /// What a reader takes for requests of so many ids.

@@ -11,6 +11,7 @@
 #include "profile.hpp"
 #include "synthetic_rows.hpp"
 #include "terminal.hpp"
+#include "tier_rates.hpp"
 
 namespace dpi::tool {
 
@@ -74,6 +75,7 @@ Json measure(const LoadedModel& model, const Pool& pool, int n_callers, double s
   std::vector<std::thread> threads;
   std::atomic<bool> stop{false};
   std::atomic<int> ready{0};
+  const nlohmann::json before = model.counters();
   for (size_t i = 0; i < callers.size(); ++i)  // each begins elsewhere in the pool
     threads.emplace_back(call_until, std::cref(model), std::cref(pool), i * pool.size() / callers.size(),
                          std::cref(stop), &ready, &callers[i]);
@@ -102,6 +104,8 @@ Json measure(const LoadedModel& model, const Pool& pool, int n_callers, double s
   j["p50_us"] = any ? Json(percentile(&all, 0.5) * 1e6) : Json();
   j["p99_us"] = any ? Json(percentile(&all, 0.99) * 1e6) : Json();
   j["p999_us"] = any ? Json(percentile(&all, 0.999) * 1e6) : Json();
+  const nlohmann::json after = model.counters();
+  if (has_tiers(after)) j["tiers"] = tier_rates(before, after);
   return j;
 }
 
@@ -166,16 +170,18 @@ void bench_users(const BenchArgs& args, const LoadedModel& model, Json* result) 
 
 void print_header(const LoadedModel& model) {
   print_line(stdout, "%s on %s", model.schema().value("name", "").c_str(), model.device_text().c_str());
-  print_line(stdout, "%8s %8s %14s %12s %12s %12s", "batch", "callers", "rows/s", "p50", "p99", "p99.9");
+  const char* const hits = has_tiers(model.counters()) ? " host tier      GPU" : "";
+  print_line(stdout, "%8s %8s %14s %12s %12s %12s%s", "batch", "callers", "rows/s", "p50", "p99", "p99.9",
+             hits);
 }
 
 void print_run(const Json& j) {
   const auto us = [&](const char* key) {
     return j[key].is_null() ? std::string("-") : seconds_text(j[key].get<double>() * 1e-6);
   };
-  print_line(stdout, "%8s %8s %14s %12s %12s %12s", j["batch"].dump().c_str(), j["callers"].dump().c_str(),
+  print_line(stdout, "%8s %8s %14s %12s %12s %12s%s", j["batch"].dump().c_str(), j["callers"].dump().c_str(),
              count_text(j["rows_per_second"]).c_str(), us("p50_us").c_str(), us("p99_us").c_str(),
-             us("p999_us").c_str());
+             us("p999_us").c_str(), j.contains("tiers") ? rate_columns(j["tiers"]).c_str() : "");
   std::fflush(stdout);
 }
 
@@ -264,10 +270,15 @@ int bench(const BenchArgs& args) {
   result["model"] = model.schema().value("name", "");
   result["device"] = model.device_text();
   result["runs"] = Json::array();
+  const nlohmann::json before = model.counters();
   if (args.users.empty()) {
     bench_rows(args, model, &result);
   } else {
     bench_users(args, model, &result);
+  }
+  if (const nlohmann::json after = model.counters(); has_tiers(after)) {
+    result["tiers"] = tier_rates(before, after);
+    if (!args.json) print_tier_rates(result["tiers"]);
   }
   if (args.profile) {
     add_profile(args, model, &result);

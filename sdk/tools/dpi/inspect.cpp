@@ -124,6 +124,10 @@ Json memory_json(const Bundle& bundle, const Graph& graph, const ModelOptions& o
       take(forecast_memory(bundle, plan, options, {true, kDeviceAlignment, 0, 0, weight}));
   j["gpu"] = forecast_json(gpu);
   j["devices"] = devices_json(gpu);
+  j["device_cache"] = Json::array();
+  for (const LineShare& s : take(device_cache_shares(store_tables(bundle, plan, false), options.tiers)))
+    j["device_cache"].push_back(
+        {{"row_bytes", s.row_bytes}, {"lines", s.lines}, {"bytes", s.bytes}, {"tables", s.tables}});
   return j;
 }
 
@@ -209,6 +213,19 @@ void print_hot_keys(const Json& tables) {
                count_text(t["lookups"]).c_str());
 }
 
+/// Copies of rows of one stride, as the cache begins: sets go to where they are met more often.
+void print_share(const Json& s) {
+  std::string tables;
+  for (const Json& name : s["tables"]) tables += (tables.empty() ? "" : ", ") + name.get<std::string>();
+  print_line(stdout, "copies on the gpu  %s rows of %s at first, %s: %s", count_text(s["lines"]).c_str(),
+             bytes_text(s["row_bytes"]).c_str(), bytes_text(s["bytes"]).c_str(), tables.c_str());
+}
+
+void print_tiers(const Json& memory) {
+  for (const Json& t : memory["in_host_tier"]) print_tiered(t);
+  for (const Json& s : memory["device_cache"]) print_share(s);
+}
+
 void print_devices(const Json& devices) {
   for (const Json& d : devices) {
     print_line(stdout, "memory on GPU %s  tables %s, of tables on several GPUs %s, weights %s, contexts %s",
@@ -261,7 +278,7 @@ void print(const Json& j) {
                "memory: not known, since rows of external tables are elsewhere: options store.* say where");
     return;
   }
-  for (const Json& t : j["memory"]["in_host_tier"]) print_tiered(t);
+  print_tiers(j["memory"]);
   for (const char* where : {"host", "gpu"}) {
     const Json& m = j["memory"][where];
     std::string tier =
