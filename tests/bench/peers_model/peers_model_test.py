@@ -15,6 +15,7 @@ sys.path.insert(0, str(HERE))
 import compare  # noqa: E402
 import exchange  # noqa: E402
 import links  # noqa: E402
+import order  # noqa: E402
 import rates  # noqa: E402
 import serve  # noqa: E402
 import traffic  # noqa: E402
@@ -278,6 +279,17 @@ def hidden(p, calm):
     return max(14 + 0.002 * 8192, exchange.Step(p, calm, 8, 2.3).exchange(calls.counts, rows))
 
 
+def check_order():
+    """Nobody is faster than the links; rotation reaches them; ids that say nothing of owners nearly do, and a queue at one owner does not."""
+    for gpus, window in ((4, 8), (8, 64)):
+        least = (gpus - 1) * 60
+        same, rotated, mixed = (order.ticks(o, gpus, 60, window) / least for o in order.ORDERS)
+        assert 1 <= rotated < 1.1 and 1 < mixed < 1.25 < same, (same, rotated, mixed)
+    assert all(order.ticks(o, 8, 60, 10 ** 6) == 7 * 60 for o in ("rotated", "same"))
+    assert order.ticks("mixed", 8, 60, 10 ** 6) < 1.05 * 7 * 60
+    assert order.ticks("same", 2, 50, 1) == 50
+
+
 def check_table():
     """Each number says what it is and where it is from; the derived ones follow from theirs."""
     rows = {row["name"]: row for row in rates.table()}
@@ -323,6 +335,9 @@ FAULTS = [
     (exchange, "else computed.max()", "else computed.min()", check_slowest_decides),
     (exchange, "free = starts.max() if overlap", "free = computed.max() if overlap", check_overlap),
     (exchange, "(1 - (1 - share) ** bag)", "share", check_bags),
+    (order, "(gpu + k) % gpus", "k % gpus", check_order),
+    (order, "if r not in taken", "if True", check_order),
+    (order, "under_way[g] < window", "True", check_order),
     (compare, "* (self.gpus - 1) / self.gpus if", "if", check_bytes_on_links),
 ]
 
