@@ -279,7 +279,8 @@ TEST_CASE("devices: what cannot be followed is refused by name") {
   check({{"device", "cuda_emu:7"}}, Code::kNoDevice, "GPU 7 asked, there are 4");
   check({{"devices", "0,1"}, {"device", "cpu"}}, Code::kUnsupported, "'cpu' has no memory of its own");
   check({{"devices", "0,1,2"}, {"max_contexts", "2"}}, Code::kInvalidArgument, "max_contexts=2");
-  check({{"devices", "0,1"}, {"store.host_bytes", "1000000"}}, Code::kUnsupported, "store.host_bytes");
+  check({{"devices", "0,1"}, {"store.host_bytes", "1000000"}, {"store.gpu_bytes", "100000"}},
+        Code::kUnsupported, "leave store.gpu_bytes out, or load a model per device, each with device=cuda:N");
 }
 
 }  // namespace

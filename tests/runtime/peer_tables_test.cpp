@@ -10,48 +10,10 @@
 #include <vector>
 
 #include "backend/abi/spread.hpp"
-#include "runtime/emu_control.hpp"
-#include "runtime/shared_world.hpp"
-#include "runtime/stated_bundle.hpp"
+#include "runtime/peer_fixture.hpp"
 
 namespace dpi::test {
 namespace {
-
-constexpr int kDevices = 4;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-/// Rows of 64 bytes, with what rides in them: 18.3 MiB, so that 8 shares have a piece of 2 MiB each, and the
-/// last piece is no whole unit.
-constexpr int64_t kLarge = 300000;
-
-struct Fixture {
-  World world;
-  WideDeep made{kLarge};
-  StatedBundle bundle{made.b, 1};
-
-  ModelPtr model(const Options& more) { return create(bundle, world.options(more)); }
-};
-
-/// Requests, and the scores of a model whose tables lie in one memory.
-struct Asked {
-  std::vector<std::unique_ptr<RandomBatch>> requests;
-  std::vector<Scores> want;
-
-  Asked(Fixture& f, size_t n) {
-    const ModelPtr plain = f.model({{"store.share", "off"}});
-    for (size_t i = 0; i < n; ++i) {
-      requests.push_back(std::make_unique<RandomBatch>(
-          plain->engine().schema(), 1 + static_cast<int64_t>(i * 7 % 37), 0, static_cast<unsigned>(i)));
-      want.push_back(score(*plain, *requests.back()));
-    }
-  }
-  void check(Model& m) const {
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const Scores got = score(m, *requests[i]);
-      CHECK_MESSAGE(got.status.ok(), got.status.message());
-      CHECK(same_bits(got.out, want[i].out));
-    }
-  }
-};
 
 /// Base of the largest table as each engine reads it.
 std::set<const void*> bases(const Model& m) {
@@ -78,8 +40,6 @@ void check_foretold(Fixture& f, const Model& m) {
     CHECK(foretold.value().devices[d].range == e.memory().devices[d].range);
   }
 }
-
-bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
 TEST_CASE("peers: pieces cover a range once, and no owner has two more than another") {
   for (const uint64_t bytes :
@@ -190,6 +150,63 @@ TEST_CASE("peers: an owner that has come to a stand holds nobody up") {
   emu.delay(2, -1);
   emu.delay(3, -1);
   asked.check(*m);
+}
+
+/// Emulated microseconds from before a call to behind it, as the thread that makes it sees them.
+class Stopwatch {
+ public:
+  explicit Stopwatch(const Engine& e) : e_(e) {
+    dpi_backend_error err{};
+    REQUIRE(e.api().stream_create(e.device(), 0, &stream_, &err) == 0);
+    for (dpi_backend_event*& event : events_) REQUIRE(e.api().event_create(e.device(), &event, &err) == 0);
+  }
+  ~Stopwatch() {
+    for (dpi_backend_event* event : events_) e_.api().event_destroy(e_.device(), event);
+    e_.api().stream_destroy(e_.device(), stream_);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+
+  float time(Model& m, const RandomBatch& request) {
+    mark(0);
+    CHECK(score(m, request).status.ok());
+    mark(1);
+    float ms = 0;
+    dpi_backend_error err{};
+    REQUIRE(e_.api().event_elapsed(events_[0], events_[1], &ms, &err) == 0);
+    return ms * 1000;
+  }
+
+ private:
+  void mark(size_t i) {
+    dpi_backend_error err{};
+    REQUIRE(e_.api().event_record(events_[i], stream_, &err) == 0);
+    REQUIRE(e_.api().stream_synchronize(stream_, &err) == 0);
+  }
+
+  const Engine& e_;
+  dpi_backend_stream* stream_ = nullptr;
+  dpi_backend_event* events_[2] = {};
+};
+
+TEST_CASE("peers: the next chunk's remote rows are read behind this chunk's dense part") {
+  Fixture f;
+  float took[2][2];  // of one chunk, of three; one after the other, in flight together
+  for (const int flying : {0, 1}) {
+    const ModelPtr m = f.model({{"store.peer_devices", "0,1,2,3"},
+                                {"debug.timestamps", "on"},
+                                {"in_flight", flying != 0 ? "3" : "1"}});
+    Stopwatch watch(m->engine());
+    for (const int chunks : {1, 3}) {
+      const RandomBatch request(m->engine().schema(), 16 * chunks, 0, 1);  // max_rows is 16
+      static_cast<void>(watch.time(*m, request));
+      took[chunks > 1][flying] = watch.time(*m, request);
+    }
+  }
+  MESSAGE("emulated us: one chunk ", took[0][0], ", three one by one ", took[1][0], ", in flight ",
+          took[1][1]);
+  CHECK(took[1][0] > 2.8f * took[0][0]);
+  // Were rows read when the chunk before is done with its dense part, it would take as long.
+  CHECK(took[1][1] < 2.0f * took[0][1]);
 }
 
 TEST_CASE("peers: models of equal tables have one range, which goes with the last") {

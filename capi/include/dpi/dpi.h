@@ -196,17 +196,17 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 store.* are. A load waits for another of the same tables, and compares every row
  *   store.peer_devices  0,1,2,3 ...                        none   tables of 2 MiB or more a device named are shared out over the memory of these, and any reads them.
  *                                                                 Else they are in host memory, or on a machine with one device in its own: dpi_model_info_json says it
+ *   store.peer_copy_bytes  bytes                           0      of each device the model runs on: copies of the hottest of others' rows (store.hot_keys), by reads saved a byte; 0 = none
  * For tables larger than memory. The rows of tables in the host tier stay in the bundle's file, and a cache of fixed size holds those that calls
  * need; scores are those of resident tables, to the bit where debug.fold is tiered (or off) for both, else within rounding. The
  * file may be replaced by another of its name, but not written to: a row that cannot be read is DPI_E_IO for the call. dpi_model_load_memory
  * has no file, and refuses a host tier with DPI_E_UNSUPPORTED, as does a device whose kernels cannot read host memory:
  *   store.host_bytes      bytes                            0      the host tier: rows, directories, what the index of both takes; 0 = none.
  *                                                                 A call whose distinct rows do not fit at once is DPI_E_OUT_OF_MEMORY
- *   store.gpu_bytes       bytes                            0      of a GPU: copies of the tier's warm rows (other rows it reads in host memory); elsewhere refused
+ *   store.gpu_bytes       bytes                            0      of a GPU: copies of the tier's warm rows (other rows it reads in host memory); elsewhere, and with devices=0,1, refused
  *   store.resident_bytes  bytes                            1048576   a table of at most so many stays resident, as does one whose zero rows a mask asks for
- *   store.hot_keys        path | off                       none   a list that `dpi store hot-keys` wrote for this bundle; none: the one in it, if any. It
- *                                                                 fills the tier at load, hottest first, then first rows as without, and changes no
- *                                                                 score. One that is damaged, holds no key or is of other tables is refused by name
+ *   store.hot_keys        path | off                       none   a list that `dpi store hot-keys` wrote for this bundle; none: the one in it, if any. It fills the tier at load, hottest
+ *                                                                 first, then first rows as without; no score changes. One that is damaged, empty or of other tables is refused by name
  *   store.fetch_threads   1 ... 64                         2      threads of the model that read rows (named dpi-fetch)
  *   store.fetch_queue     1 ... 65536                      64     reads of up to 256 rows that may wait or run; more are DPI_E_QUEUE_FULL
  *   store.fetch_bytes     65536 ...                        67108864   bytes that may be under way; more are DPI_E_QUEUE_FULL
@@ -220,9 +220,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 `dpi store verify` compares rows, which are believed
  *   store.redis_password  text                             none
  *   table.NAME.tier       auto | resident | host           auto   of one table; auto = by its size
- *   table.NAME.miss       exact | default | fail           exact  a row that is not in the tier yet: exact = the call waits, until its deadline
- *                                                                 (DPI_E_TIMEOUT); default = its columns are table.NAME.default this time, and it
- *                                                                 is fetched behind; fail = DPI_E_NOT_FOUND, and it is fetched behind
+ *   table.NAME.miss       exact | default | fail           exact  a row that is not in the tier yet: exact = the call waits, until its deadline (DPI_E_TIMEOUT); default = its
+ *                                                                 columns are table.NAME.default this time, and it is fetched behind; fail = DPI_E_NOT_FOUND, and it is fetched behind
  *   table.NAME.default    number                           0      of every column, for miss=default; an external keyed table refuses it
  *   table.NAME.update     refuse | stale                   refuse external: `dpi store update` changes its rows. refuse: a newer row is DPI_E_BAD_MODEL;
  *                                                                 stale: rows mix versions, newest within 2 s + a fetch, those of padding at load
@@ -332,6 +331,7 @@ DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap
  *   dropped       of those, whose row was not even fetched behind: no place or no fetch was free
  * and of fetches: rows "fetched", "missing" and "failed", "fetched_bytes", and "fetch_p50_us" and "fetch_p99_us" of a fetch of up to 256 rows.
  * dpi_table_lookup counts there too. "device_hits" of the lookups that were sampled, "device_sampled", found their row on the GPU (store.gpu_bytes).
+ * In the list "peers" one object per table on several devices: of the "sampled" lookups those in the device's "own" share, "copied" there, and "remote".
  * unknown, unparsable and missing elements of raw rows count when dpi_rows is given the value, all else when a call reads it; a call that
  * is refused has counted what it read. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;

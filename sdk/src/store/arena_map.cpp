@@ -147,6 +147,21 @@ Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool wide
   return l;
 }
 
+kernels::TableView view_of(const StoreTable& table, const ArenaMap::Table& at, const std::byte* base) {
+  kernels::TableView v;
+  v.base = base + at.offset;
+  v.rows = table.rows;
+  v.dim = table.dim;
+  v.dtype = table.dtype;
+  v.row_bytes = at.stride;
+  if (at.scale_offset >= 0) {
+    v.scale = reinterpret_cast<const float*>(base + at.scale_offset);
+    v.scale_stride = 1;
+  }
+  if (at.nonzero_offset >= 0) v.nonzero = reinterpret_cast<const uint64_t*>(base + at.nonzero_offset);
+  return v;
+}
+
 std::string block_content(const ArenaMap& map, const std::vector<StoreTable>& tables, size_t block) {
   std::string out;  // not how many bytes: what lies behind the rows is nobody's
   for (size_t t = 0; t < tables.size(); ++t) {

@@ -52,6 +52,9 @@ struct ArenaMap {
 /// may be shared or not; 0 = none is. Fails with kOutOfMemory when the sizes overflow.
 Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool widen, uint64_t range_least = 0);
 
+/// The table as kernels read it, in a block that begins at `base`.
+kernels::TableView view_of(const StoreTable& table, const ArenaMap::Table& at, const std::byte* base);
+
 /// What is in block `block`: equal for two table sets only if their blocks are laid out alike and their
 /// tables say the same of what they are made of.
 std::string block_content(const ArenaMap& map, const std::vector<StoreTable>& tables, size_t block);

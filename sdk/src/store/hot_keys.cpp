@@ -196,4 +196,15 @@ Status HotKeyFile::check_against(const Bundle& bundle) const {
   return {};
 }
 
+Result<bool> HotKeyWalk::next() {
+  if (++at_ < block_.size()) return true;
+  if (left_ == 0) return false;
+  const int64_t first = list_->tables()[table_].n - left_;
+  block_.resize(static_cast<size_t>(std::min(left_, kAtOnce)));
+  at_ = 0;
+  left_ -= static_cast<int64_t>(block_.size());
+  DPI_RETURN_IF_ERROR(list_->read(table_, first, block_));
+  return true;
+}
+
 }  // namespace dpi

@@ -73,4 +73,25 @@ class HotKeyFile {
   std::vector<HotTable> tables_;
 };
 
+/// Walks down the keys of one table of a list, hottest first. The list must outlive it.
+class HotKeyWalk {
+ public:
+  static constexpr int64_t kAtOnce = 512;  // keys that are in memory
+
+  HotKeyWalk(const HotKeyFile& list, size_t table)
+      : list_(&list), table_(table), left_(list.tables()[table].n) {}
+
+  /// To the first key, then to the one behind. False at the end.
+  Result<bool> next();
+  /// After a next() that was true.
+  const HotKey& key() const { return block_[at_]; }
+
+ private:
+  const HotKeyFile* list_;
+  size_t table_;
+  int64_t left_;  // keys behind those of the block
+  size_t at_ = 0;
+  std::vector<HotKey> block_;
+};
+
 }  // namespace dpi

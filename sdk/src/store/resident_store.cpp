@@ -9,6 +9,7 @@
 #include "store/block_bytes.hpp"
 #include "store/held_rows.hpp"
 #include "store/host_memory.hpp"
+#include "store/range_reads.hpp"
 #include "store/row_writer.hpp"
 #include "store/spare_rows.hpp"
 
@@ -18,12 +19,16 @@ namespace {
 
 constexpr int64_t kStagingBytes = int64_t{4} << 20;
 
-std::string mib(uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
-
 class ResidentStore final : public TableStore {
  public:
-  ResidentStore(const dpi_backend_api* api, dpi_backend_device* device, uint64_t limit, TableSharing sharing)
-      : api_(api), device_(device), limit_(limit), sharing_(std::move(sharing)), writer_(api, device) {}
+  ResidentStore(const dpi_backend_api* api, dpi_backend_device* device, uint64_t limit, TableSharing sharing,
+                PeerCopyOptions copies)
+      : api_(api),
+        device_(device),
+        limit_(limit),
+        sharing_(std::move(sharing)),
+        copies_(std::move(copies)),
+        writer_(api, device) {}
   ~ResidentStore() override { writer_.close(); }  // before the blocks that it copies to
 
   Result<StoreForecast> plan(std::vector<StoreTable> tables) override;
@@ -32,7 +37,10 @@ class ResidentStore final : public TableStore {
   Status ingest_scale(int32_t table, std::span<const float> scale) override;
   Status seal() override;
   Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;
-  bool needs_ids() const override { return false; }
+  bool needs_ids() const override { return reads_ != nullptr; }
+  std::optional<PeerStats> peer_stats(int32_t table) const override {
+    return reads_ != nullptr ? reads_->stats(table) : std::nullopt;
+  }
   TableShare share(int32_t table) const override;
   bool has_rows(int32_t table) const override;
   HeldRows holds(int32_t table) const override;
@@ -59,6 +67,7 @@ class ResidentStore final : public TableStore {
   Status copy_held(size_t table);
   Status ingest_held(int32_t table, const HeldRows& held, int64_t first, int64_t n, int64_t from);
   Status allocate();
+  Status make_reads();
   Status make_block(size_t block);
   Status leave_given(size_t table, const std::string& why);
   Status put_rows(size_t table, int64_t first, int64_t n, const std::byte* rows);
@@ -76,6 +85,7 @@ class ResidentStore final : public TableStore {
   dpi_backend_device* device_;
   uint64_t limit_;
   TableSharing sharing_;
+  PeerCopyOptions copies_;  // until seal
   RowWriter writer_;
   dpi_backend_caps caps_{};
   std::vector<StoreTable> tables_;
@@ -91,16 +101,12 @@ class ResidentStore final : public TableStore {
   std::vector<std::vector<uint64_t>> nonzero_;             // until seal
   std::vector<HeldRows> before_;  // by table: rows may be taken from there, until seal
   std::vector<std::byte> staging_, taken_;
+  std::unique_ptr<RangeReads> reads_;  // after seal; null where no table lies in a range
 };
 
 Status ResidentStore::check_budget(uint64_t bytes) const {
   const uint64_t available = host() ? host_memory_available() : caps_.memory_free;
-  const uint64_t budget = limit_ != 0 ? limit_ : available;
-  if (budget == 0 || bytes <= budget) return {};
-  return {Code::kOutOfMemory, "the tables need " + mib(bytes) + ", but " +
-                                  (limit_ != 0 ? "option memory_limit allows " : "there is only ") +
-                                  mib(budget) + " of " + (host() ? "host" : "device") +
-                                  " memory; nothing was loaded"};
+  return check_table_budget(bytes, limit_, available, host());
 }
 
 Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
@@ -387,6 +393,7 @@ Status ResidentStore::seal() {
   std::vector<std::byte>().swap(taken_);
   std::vector<HeldRows>().swap(held_);
   std::vector<HeldRows>().swap(before_);
+  DPI_RETURN_IF_ERROR(make_reads());
   for (size_t b = 0; b < blocks_.size(); ++b) {
     shared_.push_back(sharing_.claims.may_share(b));
     if (!blocks_[b].given && blocks_[b].as_loaded != nullptr)
@@ -396,6 +403,17 @@ Status ResidentStore::seal() {
   for (const StoreTable& t : tables_) groups = std::max(groups, t.row_group + 1);
   for (int32_t g = 0; g < groups; ++g) open_row_group(g);
   sharing_ = {};  // with its references
+  return {};
+}
+
+/// Of tables in ranges, whose rows are there.
+Status ResidentStore::make_reads() {
+  const auto in_range = [](const ArenaMap::Block& b) { return b.in_range; };
+  if (std::none_of(map_.blocks.begin(), map_.blocks.end(), in_range)) return {};
+  std::vector<const std::byte*> bases;
+  for (const Block& b : blocks_) bases.push_back(b.memory->base());
+  DPI_ASSIGN_OR_RETURN(reads_, RangeReads::make({api_, device_, caps_.device_index}, range_, tables_, map_,
+                                                bases, std::exchange(copies_, {})));
   return {};
 }
 
@@ -416,12 +434,7 @@ void ResidentStore::open_row_group(int32_t group) {
     const Block& b = block_of(t);
     version = tables_[t].version;
     rows = tables_[t].rows;
-    const auto same =
-        std::find_if(parts.begin(), parts.end(), [&b](const auto& p) { return p.block == b.memory; });
-    if (same != parts.end())
-      same->offset = std::min(same->offset, at.offset);  // one rides with the other
-    else
-      parts.push_back({b.memory, b.as_loaded, at.offset, at.stride, at.scale_offset});
+    SpareRows::add({b.memory, b.as_loaded, at.offset, at.stride, at.scale_offset}, &parts);
   }
   if (version == nullptr) {
     const std::shared_ptr<SpareRows> spare = SpareRows::make(rows, std::move(parts));
@@ -440,61 +453,48 @@ Status ResidentStore::put_spare(int32_t table, std::span<const std::byte> rows,
   DPI_RETURN_IF_ERROR(allocate());
   const auto t = static_cast<size_t>(table);
   const ArenaMap::Table& at = map_.tables[t];
-  const std::span<const MovedRow> fresh = tables_[t].version->fresh();
-  for (size_t i = 0, n = 1; i < fresh.size(); i += n, n = 1) {
-    while (i + n < fresh.size() && fresh[i + n].place == fresh[i].place + static_cast<int32_t>(n)) ++n;
-    DPI_RETURN_IF_ERROR(writer_.put(host(), at, base_of(t), fresh[i].place, static_cast<int64_t>(n),
-                                    rows.data() + i * static_cast<size_t>(at.row_bytes)));
-    if (scales.empty()) continue;
-    dpi_backend_error err{};
-    std::byte* to = base_of(t) + at.scale_offset + fresh[i].place * static_cast<int64_t>(sizeof(float));
-    DPI_RETURN_IF_ERROR(backend_status(api_->upload(device_, to, scales.data() + i, n * sizeof(float), &err),
-                                       err, name_of(table)));
-  }
-  return {};
+  Status put = writer_.put_moved(host(), at, base_of(t), tables_[t].version->fresh(), rows, scales);
+  return put.ok() ? put : std::move(put).within(name_of(table));
 }
 
 /// Rows never move: a lease is nothing.
 class ResidentReader final : public StoreReader {
  public:
-  explicit ResidentReader(const ResidentStore& store) : store_(store) {}
-  Result<Readiness> acquire(const StoreRequest&) override { return Readiness::kReady; }
+  ResidentReader(const ResidentStore& store, RangeReads* reads) : store_(store) {
+    if (reads != nullptr) counter_.emplace(reads);
+  }
+  Result<Readiness> acquire(const StoreRequest& request) override {
+    if (counter_) counter_->count(request);
+    return Readiness::kReady;
+  }
   void release() override {}
   kernels::TableView view(int32_t table) const override { return store_.view(table); }
   uint64_t addresses() const override { return 1; }
 
  private:
   const ResidentStore& store_;
+  std::optional<RangeReads::Counter> counter_;
 };
 
 Result<std::unique_ptr<StoreReader>> ResidentStore::open_reader(const ReaderLimits&) {
-  return std::unique_ptr<StoreReader>(std::make_unique<ResidentReader>(*this));
+  return std::unique_ptr<StoreReader>(std::make_unique<ResidentReader>(*this, reads_.get()));
 }
 
 kernels::TableView ResidentStore::view(int32_t table) const {
-  const auto& at = map_.tables[table];
-  kernels::TableView v;
-  std::byte* const base = base_of(static_cast<size_t>(table));
-  v.base = base + at.offset;
-  v.rows = tables_[table].rows;
-  if (const auto version = row_version(tables_[table].row_group); version != nullptr)
+  const auto t = static_cast<size_t>(table);
+  kernels::TableView v = view_of(tables_[t], map_.tables[t], base_of(t));
+  if (const auto version = row_version(tables_[t].row_group); version != nullptr)
     v.rows += version->rows().spare();
-  v.dim = tables_[table].dim;
-  v.dtype = tables_[table].dtype;
-  v.row_bytes = at.stride;
-  if (at.scale_offset >= 0) {
-    v.scale = reinterpret_cast<const float*>(base + at.scale_offset);
-    v.scale_stride = 1;
-  }
-  if (at.nonzero_offset >= 0) v.nonzero = reinterpret_cast<const uint64_t*>(base + at.nonzero_offset);
+  if (reads_ != nullptr) v.cache = reads_->cache(table);
   return v;
 }
 
 }  // namespace
 
 std::unique_ptr<TableStore> make_resident_store(const dpi_backend_api* api, dpi_backend_device* device,
-                                                uint64_t memory_limit, TableSharing sharing) {
-  return std::make_unique<ResidentStore>(api, device, memory_limit, std::move(sharing));
+                                                uint64_t memory_limit, TableSharing sharing,
+                                                PeerCopyOptions copies) {
+  return std::make_unique<ResidentStore>(api, device, memory_limit, std::move(sharing), std::move(copies));
 }
 
 }  // namespace dpi

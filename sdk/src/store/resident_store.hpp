@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "backend/abi/dpi_backend.h"
+#include "store/peer_copies.hpp"
 #include "store/table_blocks.hpp"
 #include "store/table_store.hpp"
 
@@ -13,8 +14,9 @@ namespace dpi {
 
 /// memory_limit: bytes the arena may take, 0 = what the host or device has free; rows that another model
 /// holds do not count. api and device must outlive the store. sharing: claims for the tables that plan will
-/// be told of.
+/// be told of. copies: of rows in ranges over several devices.
 std::unique_ptr<TableStore> make_resident_store(const dpi_backend_api* api, dpi_backend_device* device,
-                                                uint64_t memory_limit, TableSharing sharing = {});
+                                                uint64_t memory_limit, TableSharing sharing = {},
+                                                PeerCopyOptions copies = {});
 
 }  // namespace dpi

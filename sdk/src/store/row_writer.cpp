@@ -60,4 +60,20 @@ Status RowWriter::copy_blocks(const ArenaMap::Table& at, std::byte* to, int64_t 
   return {};
 }
 
+Status RowWriter::put_moved(bool host, const ArenaMap::Table& at, std::byte* base,
+                            std::span<const MovedRow> moved, std::span<const std::byte> rows,
+                            std::span<const float> scales) {
+  for (size_t i = 0, n = 1; i < moved.size(); i += n, n = 1) {
+    while (i + n < moved.size() && moved[i + n].place == moved[i].place + static_cast<int32_t>(n)) ++n;
+    DPI_RETURN_IF_ERROR(put(host, at, base, moved[i].place, static_cast<int64_t>(n),
+                            rows.data() + i * static_cast<size_t>(at.row_bytes)));
+    if (scales.empty()) continue;
+    dpi_backend_error err{};
+    std::byte* to = base + at.scale_offset + moved[i].place * static_cast<int64_t>(sizeof(float));
+    DPI_RETURN_IF_ERROR(
+        backend_status(api_->upload(device_, to, scales.data() + i, n * sizeof(float), &err), err, "scales"));
+  }
+  return {};
+}
+
 }  // namespace dpi

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "backend/abi/dpi_backend.h"
 #include "base/status.hpp"
 #include "store/arena_map.hpp"
+#include "store/row_overlay.hpp"
 #include "store/row_stream.hpp"
 
 namespace dpi {
@@ -21,6 +23,9 @@ class RowWriter {
   /// Rows [first, first + n) of a table whose block begins at `base`. On a device they are there after drain.
   Status put(bool host, const ArenaMap::Table& at, std::byte* base, int64_t first, int64_t n,
              const std::byte* rows);
+  /// Each row at its place; scales: of each, at its place too, or none.
+  Status put_moved(bool host, const ArenaMap::Table& at, std::byte* base, std::span<const MovedRow> moved,
+                   std::span<const std::byte> rows, std::span<const float> scales);
   Status drain() { return stream_.drain(); }
   /// Gives back what rows were sent through: before the blocks go.
   void close() {

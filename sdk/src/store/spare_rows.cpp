@@ -6,6 +6,15 @@
 
 namespace dpi {
 
+void SpareRows::add(Part part, std::vector<Part>* parts) {
+  const auto same =
+      std::find_if(parts->begin(), parts->end(), [&part](const Part& p) { return p.block == part.block; });
+  if (same != parts->end())
+    same->offset = std::min(same->offset, part.offset);
+  else
+    parts->push_back(std::move(part));
+}
+
 std::shared_ptr<SpareRows> SpareRows::make(int64_t rows, std::vector<Part> parts) {
   if (parts.empty()) return nullptr;
   int64_t spare = parts[0].block->spare();

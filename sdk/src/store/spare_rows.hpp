@@ -36,6 +36,8 @@ class SpareRows : public std::enable_shared_from_this<SpareRows> {
     int64_t offset = 0, stride = 0;
     int64_t scale_offset = -1;
   };
+  /// To the parts of a group; a table that rides in another's rows is no part of its own.
+  static void add(Part part, std::vector<Part>* parts);
   /// Null: a block has no spare rows, or another one has them.
   static std::shared_ptr<SpareRows> make(int64_t rows, std::vector<Part> parts);
   ~SpareRows();

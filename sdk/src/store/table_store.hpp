@@ -95,6 +95,14 @@ struct TierStats {
   uint64_t device_sampled = 0, device_hits = 0;
 };
 
+/// Of a table that lies over several devices: where the rows of ids lay, of a sample of those looked up.
+struct PeerStats {
+  uint64_t own = 0;     // in the device's own share
+  uint64_t copied = 0;  // elsewhere, and in a copy on the device
+  uint64_t remote = 0;  // elsewhere
+  int64_t copies = 0;   // rows that have one
+};
+
 struct StoreForecast {
   uint64_t host_bytes = 0;
   uint64_t device_bytes = 0;
@@ -177,6 +185,8 @@ class TableStore {
   virtual bool needs_ids() const { return true; }
   /// Of a tiered table; nothing where nobody counts.
   virtual std::optional<TierStats> tier_stats(int32_t) const { return {}; }
+  /// After seal, of a table that lies over several devices.
+  virtual std::optional<PeerStats> peer_stats(int32_t) const { return {}; }
   virtual TableShare share(int32_t) const { return {}; }
   /// After plan. True: the rows are here already (StoreTable::same), none is to be ingested.
   virtual bool has_rows(int32_t) const { return false; }

@@ -72,6 +72,7 @@ class TieredStore final : public TableStore {
   Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;
   bool needs_ids() const override { return plain_->needs_ids(); }
   std::optional<TierStats> tier_stats(int32_t table) const override;
+  std::optional<PeerStats> peer_stats(int32_t table) const override { return plain_->peer_stats(table); }
   TableShare share(int32_t table) const override {
     if (tier(table) == nullptr) return plain_->share(table);
     return {may_share_ && tier_ != nullptr ? tier_.use_count() : 0};

@@ -96,6 +96,7 @@ Json devices_json(const MemoryForecast& f) {
     j.push_back({{"index", d.index},
                  {"tables_bytes", d.tables},
                  {"range_bytes", d.range},
+                 {"copies_bytes", d.copies},
                  {"packed_weight_bytes", d.weights},
                  {"contexts_bytes", d.contexts}});
   return j;
@@ -228,10 +229,13 @@ void print_tiers(const Json& memory) {
 
 void print_devices(const Json& devices) {
   for (const Json& d : devices) {
-    print_line(stdout, "memory on GPU %s  tables %s, of tables on several GPUs %s, weights %s, contexts %s",
+    const std::string copies = d["copies_bytes"] == 0
+                                   ? std::string()
+                                   : ", copies of others' hot rows at most " + bytes_text(d["copies_bytes"]);
+    print_line(stdout, "memory on GPU %s  tables %s, of tables on several GPUs %s%s, weights %s, contexts %s",
                d["index"].dump().c_str(), bytes_text(d["tables_bytes"]).c_str(),
-               bytes_text(d["range_bytes"]).c_str(), bytes_text(d["packed_weight_bytes"]).c_str(),
-               bytes_text(d["contexts_bytes"]).c_str());
+               bytes_text(d["range_bytes"]).c_str(), copies.c_str(),
+               bytes_text(d["packed_weight_bytes"]).c_str(), bytes_text(d["contexts_bytes"]).c_str());
   }
 }
 

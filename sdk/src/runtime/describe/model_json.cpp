@@ -90,6 +90,7 @@ void write_devices(JsonWriter* w, const Model& m) {
     w->field("calls", runs);
     w->field("tables_bytes", d.tables);
     w->field("range_bytes", d.range);
+    w->field("copies_bytes", d.copies);
     w->field("packed_weight_bytes", d.weights);
     w->field("contexts_bytes", d.contexts);
     w->end_object();
@@ -153,14 +154,34 @@ void write_tables(JsonWriter* w, const Model& m) {
     w->field("tier", table.tiered ? "host" : "resident");
     const bool in_range = t < e.forecast().in_range.size() && e.forecast().in_range[t];
     w->field("in_range", in_range);
-    // the model's devices hold one range, each for itself
-    const int64_t more = in_range ? static_cast<int64_t>(m.engines().size()) - 1 : 0;
+    const auto peers = e.store().peer_stats(static_cast<int32_t>(t));
+    w->field("copied_rows", peers ? peers->copies : 0);
+    // the model's devices hold one range and one tier, each for itself
+    const int64_t more = in_range || table.tiered ? static_cast<int64_t>(m.engines().size()) - 1 : 0;
     const int64_t models = e.store().share(static_cast<int32_t>(t)).models - more;
     w->field("shared", models > 1);
     w->field("models", std::max<int64_t>(models, 1));
     w->end_object();
   }
   w->end_list();
+}
+
+/// What lookups on all devices of the model met, and the slowest's fetches.
+std::optional<TierStats> tier_stats_of(const Model& m, int32_t table) {
+  std::optional<TierStats> sum;
+  for (const auto& e : m.engines()) {
+    const std::optional<TierStats> s = e->store().tier_stats(table);
+    if (!s) continue;
+    if (!sum) {
+      sum = s;
+      continue;
+    }
+    sum->hits += s->hits, sum->late += s->late, sum->absent += s->absent;
+    sum->defaulted += s->defaulted, sum->dropped += s->dropped;
+    sum->fetched += s->fetched, sum->missing += s->missing, sum->failed += s->failed, sum->bytes += s->bytes;
+    sum->p50_ns = std::max(sum->p50_ns, s->p50_ns), sum->p99_ns = std::max(sum->p99_ns, s->p99_ns);
+  }
+  return sum;
 }
 
 void write_tier(JsonWriter* w, const std::string& name, const TierStats& s) {
@@ -179,6 +200,26 @@ void write_tier(JsonWriter* w, const std::string& name, const TierStats& s) {
   w->field("fetch_p99_us", static_cast<double>(s.p99_ns) / 1000);
   w->field("device_sampled", s.device_sampled);
   w->field("device_hits", s.device_hits);
+  w->end_object();
+}
+
+/// Of a table that lies on several devices: what all that read it have met.
+void write_peers(JsonWriter* w, const Model& m, int32_t table) {
+  PeerStats sum;
+  bool any = false;
+  for (const auto& e : m.engines()) {
+    const auto s = e->store().peer_stats(table);
+    if (!s) continue;
+    any = true;
+    sum.own += s->own, sum.copied += s->copied, sum.remote += s->remote;
+  }
+  if (!any) return;
+  w->begin_object();
+  w->field("name", m.engine().plan().tables[static_cast<size_t>(table)].name);
+  w->field("sampled", sum.own + sum.copied + sum.remote);
+  w->field("own", sum.own);
+  w->field("copied", sum.copied);
+  w->field("remote", sum.remote);
   w->end_object();
 }
 
@@ -290,9 +331,12 @@ std::string Model::counters_json() const {
   w.end_list();
   w.begin_list("tiers");
   for (size_t t = 0; t < engine().plan().tables.size(); ++t) {
-    const auto stats = engine().store().tier_stats(static_cast<int32_t>(t));
-    if (stats) write_tier(&w, engine().plan().tables[t].name, *stats);
+    if (const auto stats = tier_stats_of(*this, static_cast<int32_t>(t)))
+      write_tier(&w, engine().plan().tables[t].name, *stats);
   }
+  w.end_list();
+  w.begin_list("peers");
+  for (size_t t = 0; t < engine().plan().tables.size(); ++t) write_peers(&w, *this, static_cast<int32_t>(t));
   w.end_list();
   w.end_object();
   return w.take();

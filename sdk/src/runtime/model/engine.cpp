@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "graph/bundle_params.hpp"
@@ -174,56 +173,6 @@ Status Engine::load(Bundle& bundle, std::unique_ptr<TableStore> store, LoadWatch
   return {};
 }
 
-/// Whether the options that name several devices can be followed, and where tables lie then.
-Status Engine::choose_range() {
-  const bool several = options_.devices.size() > 1, spread = !options_.peer_devices.empty();
-  if (!several && !spread) return {};
-  if (host_memory() || api().range_plan == nullptr)
-    return unsupported("option " + std::string(several ? "devices" : "store.peer_devices") +
-                       " names devices, but backend '" + api().name + "' has no memory of its own" +
-                       (device_note().empty() ? "" : ": " + device_note()));
-  if (several && options_.tiers.host_bytes > 0)
-    return unsupported("option devices names several devices, and a host tier (store.host_bytes) serves one");
-  if (!spread) return {};
-  range_.owners = options_.peer_devices;
-  const std::set<int32_t> readers = [this] {
-    const std::vector<int32_t> devices = devices_of(options_);
-    std::set<int32_t> all(devices.begin(), devices.end());
-    all.insert(range_.owners.begin(), range_.owners.end());
-    return all;
-  }();
-  range_.readers.assign(readers.begin(), readers.end());
-  char why[256] = "";
-  dpi_backend_error err{};
-  const dpi_range_desc desc = range_.desc();
-  const int32_t code =
-      api().range_plan(device(), &desc, &range_.kind, &range_.granularity, why, sizeof why, &err);
-  range_.why = why;
-  return backend_status(code, err, "option store.peer_devices");
-}
-
-/// A table that is spread is never so silently, and never silently not.
-void Engine::tell_range(const Bundle& bundle) const {
-  if (range_.owners.empty()) return;
-  const std::string named = bundle.name() + ": store.peer_devices=" + device_text(range_.owners) + ": ";
-  const std::string large = std::to_string(forecast_.range_bytes) + " bytes of tables of " +
-                            std::to_string(range_.least()) + " bytes or more lie ";
-  if (range_.kind == DPI_RANGE_PEERS) {
-    log().write(LogLevel::kInfo, "tables", named + large + "in the memory of these devices together");
-  } else if (range_.kind == DPI_RANGE_HOST) {
-    log().write(LogLevel::kWarn, "tables",
-                named + large + "in host memory, which is slow to read: " + range_.why);
-  } else {
-    log().write(LogLevel::kWarn, "tables", named + "tables lie in the device's own memory: " + range_.why);
-  }
-}
-
-/// What engines of one model call tables that no other model may have.
-std::string Engine::table_token() const {
-  if (devices_of(options_).size() < 2) return {};
-  return "of load " + std::to_string(first_ != nullptr ? first_->number_ : number_);
-}
-
 /// The backend keeps what it needs of the weights: before tables come the plan's own go.
 void Engine::drop_params() {
   for (PlanParam& p : plan_.params) {
@@ -259,7 +208,7 @@ Status Engine::check_memory(const Bundle& bundle) {
   for (const uint64_t bytes : scratch) sizes.scratch += bytes;
   sizes.weights += packed(small_batch_) + const_bytes_;
   DPI_RETURN_IF_ERROR(check_limit(bundle, sizes));
-  const uint64_t rows = memory_.own_tables + memory_.device_cache;
+  const uint64_t rows = memory_.own_tables + memory_.device_cache + memory_.peer_copies;
   const uint64_t needs = rows + memory_.device_flight;  // weights are there
   if (host_memory() || caps_.memory_free == 0 || needs + memory_.weights <= caps_.memory_free) return {};
   const auto mib = [](uint64_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; };
@@ -289,7 +238,10 @@ Status Engine::claim_tables(const Bundle& bundle, LoadWatch* watch) {
                             device_text(range_.readers) + ' ' + place;
   DPI_ASSIGN_OR_RETURN(claims_, BlockClaims::claim(&options_.environment->parts(), {where, range}, map,
                                                    tables, [watch] { return watch->advance(0); }));
-  return options_.share ? claim_tier(where, tables, watch) : Status();
+  // A tier without copies on a device lies in host memory, which all devices of a model read.
+  const bool several = !table_token().empty();
+  const std::string on = several ? "devices " + device_text(options_.devices) + ' ' + place : where;
+  return options_.share || several ? claim_tier(on, tables, watch) : Status();
 }
 
 /// After the tables: a load that has its tier waits for nothing, so loads cannot wait for each other in a
@@ -346,8 +298,10 @@ const RowOverlay* Engine::overlay_of(int32_t table) const {
 
 Status Engine::make_store(const Bundle& bundle) {
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<HotKeyFile> hot, open_hot_keys(bundle, options_));
+  DPI_ASSIGN_OR_RETURN(PeerCopyOptions copies, peer_copies(bundle, plan_, options_));
   TableSharing sharing{device_, std::move(claims_), table_messages(bundle, LogLevel::kWarn), range_};
-  store_ = make_resident_store(&api(), device(), options_.memory_limit, std::move(sharing));
+  store_ =
+      make_resident_store(&api(), device(), options_.memory_limit, std::move(sharing), std::move(copies));
   const auto elsewhere = [&bundle](const PlanTable& t) {
     return t.tiered || (t.source >= 0 && bundle.manifest().tables[static_cast<size_t>(t.source)].external);
   };

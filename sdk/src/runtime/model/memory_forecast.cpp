@@ -13,6 +13,7 @@
 #include "runtime/model/table_loader.hpp"
 #include "runtime/request/resolve.hpp"
 #include "store/arena_map.hpp"
+#include "store/peer_copies.hpp"
 
 namespace dpi {
 
@@ -99,6 +100,7 @@ DeviceShare device_share(const ArenaMap& map, const TableRange& range, int32_t i
     if (b.in_range) s.range += range.bytes_on(index, b.bytes);
     if (!b.in_range && runs) s.tables += b.bytes;
   }
+  s.copies = runs ? f.peer_copies : 0;
   s.weights = runs ? f.weights : 0;
   s.contexts = f.device_flight * static_cast<uint64_t>(f.flights) * contexts;
   return s;
@@ -113,7 +115,8 @@ void count_devices(const ArenaMap& map, const TableRange& range, const ModelOpti
   for (const int32_t owner : range.used() ? range.owners : std::vector<int32_t>())
     if (std::find(all.begin(), all.end(), owner) == all.end()) all.push_back(owner);
   const auto n = static_cast<int32_t>(runs.size());
-  f->others = static_cast<uint64_t>(n - 1) * (map.bytes - f->range + f->weights + f->model);
+  f->others = static_cast<uint64_t>(n - 1) *
+              (map.bytes - f->range + f->peer_copies + f->peer_copy_host + f->weights + f->model);
   const bool given = f->shared >= f->range;  // by models that are loaded, or by this model's first device
   for (const ArenaMap::Block& b : map.blocks) {
     if (!b.in_range || given) continue;
@@ -161,6 +164,10 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
     for (StoreTable& t : tables) t.rows = t.tiered ? 0 : t.rows;
   }
   DPI_ASSIGN_OR_RETURN(const ArenaMap map, make_arena_map(tables, device.on_device, range.least()));
+  if (range.used()) {
+    const PeerCopyBytes copies = most_copy_bytes(tables, map, options.peer_copy_bytes);
+    f.peer_copies = copies.device, f.peer_copy_host = copies.host;
+  }
   const FileSizes file(bundle);
   f.shared = std::min(device.shared, map.bytes);
   f.tables = map.bytes - f.shared;
@@ -187,7 +194,8 @@ Result<MemoryForecast> forecast_memory(const Bundle& bundle, const Plan& plan, c
   const uint64_t params = param_bytes(plan);
   const uint64_t graph = planned + file.params + params + 2 * file.largest + block_of(file.largest);
   const uint64_t ops = planned + params + f.weights + 4 * file.largest;  // a device packs op by op
-  const uint64_t moving = f.tables + f.host_tier + f.device_cache + f.weights + f.keys + f.model +
+  const uint64_t moving = f.tables + f.host_tier + f.device_cache + f.peer_copies + f.peer_copy_host +
+                          f.weights + f.keys + f.model +
                           table_loading_bytes(bundle, plan, device.on_device, options.threads) + choosing;
   const uint64_t keyed = f.weights + f.keys + f.model + keys.block;
   const uint64_t indexed = f.kept() + 2 * block_of(file.largest);
@@ -203,6 +211,7 @@ std::string MemoryForecast::text() const {
   const std::pair<const char*, uint64_t> parts[] = {{"tables", tables},
                                                     {"the host tier", host_tier},
                                                     {"the device's copies of its rows", device_cache},
+                                                    {"copies of rows of other devices", peer_copies},
                                                     {"weights", weights},
                                                     {"keys", keys},
                                                     {"vocabularies", encoders},
@@ -214,10 +223,12 @@ std::string MemoryForecast::text() const {
                                          [](const auto& a, const auto& b) { return a.second < b.second; });
   std::string out = std::to_string(most()) + " bytes (";
   for (const auto& part : parts) {
-    if (part.second == 0 && part.first == std::string("its other devices")) continue;
+    const std::string name = part.first;
+    if (part.second == 0 && (name == "its other devices" || name == "copies of rows of other devices"))
+      continue;
     if (&part != parts) out += ", ";
-    out += std::string(part.first) + " " + std::to_string(part.second);
-    if (part.first == std::string("contexts"))
+    out += name + " " + std::to_string(part.second);
+    if (name == "contexts")
       out +=
           ": " + std::to_string(contexts) + " of " + std::to_string(flights) + " x " + std::to_string(flight);
   }

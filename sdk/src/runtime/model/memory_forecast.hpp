@@ -36,6 +36,7 @@ struct DeviceShare {
   int32_t index = 0;
   uint64_t tables = 0;  // that every device has
   uint64_t range = 0;   // of tables that lie on several devices, what is here
+  uint64_t copies = 0;  // at most: of rows that lie on the others
   uint64_t weights = 0;
   uint64_t contexts = 0;  // with all of its contexts in use
 };
@@ -47,6 +48,8 @@ struct MemoryForecast {
   uint64_t host_tier = 0;         // rows of tiered tables, directories and what fetches need
   uint64_t host_tier_shared = 0;  // the same where other models hold it already: it takes nothing more
   uint64_t device_cache = 0;      // copies of its rows on the device
+  uint64_t peer_copies = 0;       // at most: of rows that lie on other devices
+  uint64_t peer_copy_host = 0;    // what the host keeps of which rows these are
   uint64_t weights = 0;           // constants, and weights as the device keeps them
   uint64_t keys = 0;              // indexes of key sets
   uint64_t encoders = 0;          // vocabularies with their indexes
@@ -63,7 +66,8 @@ struct MemoryForecast {
   std::vector<DeviceShare> devices;  // where there are several, else none
 
   uint64_t kept() const {
-    return tables + host_tier + device_cache + weights + keys + encoders + model + others;
+    return tables + host_tier + device_cache + peer_copies + peer_copy_host + weights + keys + encoders +
+           model + others;
   }
   uint64_t one_context() const { return flight * static_cast<uint64_t>(flights); }
   uint64_t all_contexts() const { return one_context() * static_cast<uint64_t>(contexts); }

@@ -252,6 +252,7 @@ std::vector<OptionDef> store_definitions() {
                             UINT64_MAX),
       choice<bool>("store.share", "on or off", &M::share, {{"off", 0}, {"on", 1}}),
       device_option("store.peer_devices", [](const M& o) { return device_text(o.peer_devices); }),
+      number<uint64_t>("store.peer_copy_bytes", "bytes, 0 = none", &M::peer_copy_bytes, 0, UINT64_MAX),
       tier_text("store.rocksdb_path", "an absolute folder", &TierOptions::rocksdb_path),
       word("store.rocksdb_reads", "pread, mmap or direct", &M::rocksdb_reads, {"pread", "mmap", "direct"}),
       tier_text("store.redis_address", "host:port, or several parted by commas", &TierOptions::redis_address),

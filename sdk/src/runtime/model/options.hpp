@@ -50,6 +50,7 @@ struct ModelOptions {
   int32_t device_index = 0;
   std::vector<int32_t> devices;       // that share the calls, instead of device_index; empty = one device
   std::vector<int32_t> peer_devices;  // over whose memory large tables are spread; empty = none is
+  uint64_t peer_copy_bytes = 0;       // of each device: copies of hot rows that lie on others
   Precision precision = Precision::kFp32;
   int32_t threads = 1;
   int32_t spin_us = 200;  // of the environment's pool, which takes the longest; for threads > 1

@@ -34,4 +34,15 @@ Lines::Taken Lines::take(int32_t row, const tiered::CopiedPlaces& rows, bool in_
   return best;
 }
 
+uint32_t Lines::take_empty(int32_t row) {
+  if (line_of(row) != kNone) return kNone;
+  const uint32_t first = kernels::cache_set(static_cast<uint32_t>(row), sets_) * kCacheWays;
+  for (uint32_t line = first; line < first + kCacheWays; ++line) {
+    if (tags_[line] != kEmpty) continue;
+    give(line, row);
+    return line;
+  }
+  return kNone;
+}
+
 }  // namespace dpi::device_cache

@@ -33,6 +33,8 @@ class Lines {
   };
   /// in_empty: no row is to give way.
   Taken take(int32_t row, const tiered::CopiedPlaces& rows, bool in_empty);
+  /// The same without heats: an empty line, which holds the row then. kNone: its set is full, or has it.
+  uint32_t take_empty(int32_t row);
   void give(uint32_t line, int32_t row) { tags_[line] = static_cast<uint32_t>(row) + 1; }
   void free(uint32_t line) { tags_[line] = kEmpty; }
   /// Frees all, none of which is taken; each(row) that one held.

@@ -10,31 +10,17 @@ namespace dpi::tiered {
 
 namespace {
 
-constexpr int64_t kKeysAtOnce = 512;
 constexpr size_t kFetchAtOnce = 256;
 
 }  // namespace
 
-/// Walks down the list of one table.
+/// One table's keys of the list.
 struct Prefill::Cursor {
   size_t in_list = 0;
   int32_t table = 0;
-  int64_t left = 0;  // keys behind those of the block
-  size_t at = 0;
-  std::vector<HotKey> block;
+  HotKeyWalk walk;
 
-  const HotKey& key() const { return block[at]; }
-  /// False at the end.
-  Result<bool> next(const HotKeyFile& list) {
-    if (++at < block.size()) return true;
-    if (left == 0) return false;
-    const int64_t first = list.tables()[in_list].n - left;
-    block.resize(static_cast<size_t>(std::min(left, kKeysAtOnce)));
-    at = 0;
-    left -= static_cast<int64_t>(block.size());
-    DPI_RETURN_IF_ERROR(list.read(in_list, first, block));
-    return true;
-  }
+  const HotKey& key() const { return walk.key(); }
 };
 
 Prefill::Prefill(HostCache* cache, std::vector<Table> tables)
@@ -54,7 +40,7 @@ uint64_t Prefill::bytes(const ArenaPlan& plan) {
   uint64_t places = 0;
   for (const ArenaPlan::Class& c : plan.classes) places += static_cast<uint64_t>(c.places());
   return places * sizeof(Chosen) +
-         plan.class_of.size() * (sizeof(Cursor) + static_cast<size_t>(kKeysAtOnce) * sizeof(HotKey));
+         plan.class_of.size() * (sizeof(Cursor) + static_cast<size_t>(HotKeyWalk::kAtOnce) * sizeof(HotKey));
 }
 
 size_t Prefill::class_of(int32_t table) const {
@@ -81,7 +67,7 @@ std::vector<Prefill::Cursor> Prefill::open_list(const HotKeyFile& list) const {
     const auto at = std::find_if(tables_.begin(), tables_.end(),
                                  [&](const Table& t) { return t.name == list.tables()[l].name; });
     if (at == tables_.end()) continue;
-    cursors.push_back({l, static_cast<int32_t>(at - tables_.begin()), list.tables()[l].n, 0, {}});
+    cursors.push_back({l, static_cast<int32_t>(at - tables_.begin()), HotKeyWalk(list, l)});
   }
   return cursors;
 }
@@ -92,7 +78,7 @@ Status Prefill::choose(const HotKeyFile& list) {
   int64_t most = 0, places = 0;
   for (const Cursor& c : cursors) {
     class_lookups_[class_of(c.table)] += static_cast<double>(list.tables()[c.in_list].lookups);
-    most += c.left;
+    most += list.tables()[c.in_list].n;
   }
   for (const int64_t spare : class_spare_) places += spare;
   chosen_.reserve(static_cast<size_t>(std::min(most, places)));
@@ -100,7 +86,7 @@ Status Prefill::choose(const HotKeyFile& list) {
   const auto colder = [](const Cursor* a, const Cursor* b) { return hotter(b->key(), a->key()); };
   const auto push_next = [&](Cursor* c) -> Status {
     if (class_spare_[class_of(c->table)] == 0) return {};
-    DPI_ASSIGN_OR_RETURN(const bool more, c->next(list));
+    DPI_ASSIGN_OR_RETURN(const bool more, c->walk.next());
     if (!more) return {};
     heap.push_back(c);
     std::push_heap(heap.begin(), heap.end(), colder);
