@@ -262,6 +262,13 @@ uint64_t exchange_bits(unsigned mask, uint64_t value, int source, const char* op
   return from < g_block.n ? thread_of(from).brought[p] : value;
 }
 
+void exchange_many(uint64_t value, int first, int apart, int n, uint64_t* out, const char* op, Site at) {
+  const int p = g_fiber->parity;
+  exchange_bits(0xffffffffu, value, 0, op, at);
+  const int warp = g_fiber->linear / kWarp * kWarp;
+  for (int i = 0; i < n; ++i) out[i] = thread_of(warp + first + i * apart).brought[p];
+}
+
 void queue_copy(const QueuedCopy& c) {
   CopyQueue& q = g_fiber->copies;
   if (q.end - q.begin == CopyQueue::kMost)

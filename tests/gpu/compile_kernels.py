@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Compiles every kernel, those of the pack's programs too, with nvcc, warnings as errors, and holds registers and spills to ptxas_budgets.txt.
+"""Compiles every kernel, those of the pack's programs too, with nvcc, warnings as errors, holds registers and spills to ptxas_budgets.txt, and looks into the PTX of kernels whose
+loads, products and stores have to be of one kind (INSTRUCTIONS).
 
-    compile_kernels.py [--arch sm_90] [--work FOLDER]
+    compile_kernels.py [--arch sm_90] [--work FOLDER] [--only PART]    # PART: of a source's name; several may be given
     compile_kernels.py --reports FOLDER     # of a build of plugin and programs with keep_report.py: compiles nothing
 
 Exit status 77 (skipped) without nvcc."""
@@ -17,6 +18,15 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 FOLDERS = ("kernels/cuda", "tests/gpu/tools")
+# What the PTX of a kernel must have, must not have, and at most how often. A load without a state space goes to a generic address: it looks up
+# where that lies, and neither constant nor shared memory serves it.
+GENERIC = r"ld(\.volatile|\.relaxed\.\w+)?(\.v[248])?\.[bfus]\d+ "
+INSTRUCTIONS = {
+    "dense_wmma_kernel": ((r"ldmatrix\.sync\.aligned\.m8n8\.x4\.shared", 1, None), (r"mma\.sync\.aligned\.m16n8k(8|16)\.", 1, None),
+                          (r"wmma\.|mma\.sync\.aligned\.m16n8k4", 0, 0), (GENERIC, 0, 0)),
+    "dense_split_kernel": ((r"ldmatrix\.sync\.aligned\.m8n8\.x4\.shared", 1, None), (r"mma\.sync\.aligned\.m16n8k8\.", 1, None),
+                           (r"wmma\.|mma\.sync\.aligned\.m16n8k4", 0, 0), (GENERIC, 0, 0)),
+}
 FLAGS = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", "-Werror", "all-warnings", "-Xcompiler=-Wall,-Wextra,-Werror,-fPIC",
          "-Xptxas", "-v", f"-I{ROOT}", f"-I{ROOT}/kernels/include", f"-I{ROOT}/sdk/src"]
 
@@ -55,6 +65,24 @@ def usage(report):
             yield kernel_name(block.split("'")[0]), int(registers.group(1)), int(spills.group(1)) if spills else 0
 
 
+def kernels_of(ptx):
+    """(kernel, its PTX) of each entry function."""
+    for block in re.split(r"\.entry ", ptx)[1:]:
+        yield kernel_name(block.split("(")[0].strip()), block.split("\n}")[0]
+
+
+def check_instructions(ptx):
+    """What is wrong with the kernels of INSTRUCTIONS, and which of them were there."""
+    wrong, seen = [], set()
+    for kernel, text in kernels_of(ptx):
+        for pattern, least, most in INSTRUCTIONS.get(kernel, ()):
+            seen.add(kernel)
+            n = len(re.findall(r"(?<![\w.])" + f"(?:{pattern})", text))
+            if n < least or (most is not None and n > most):
+                wrong.append(f"{kernel}: {n} of '{pattern}' in its PTX, expected {least if most == least else f'{least} at least'}")
+    return wrong, seen
+
+
 def check(report, table):
     wrong = []
     for kernel, registers, spills in usage(report):
@@ -67,43 +95,54 @@ def check(report, table):
     return wrong
 
 
-def sources():
-    """(folder, path in it) of every source with kernels."""
-    return [(folder, str(path.relative_to(ROOT / folder))) for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.cu"))]
+def sources(only=None):
+    """(folder, path in it) of every source with kernels; only: parts of names."""
+    found = [(folder, str(path.relative_to(ROOT / folder))) for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.cu"))]
+    return [(folder, name) for folder, name in found if not only or any(part in name for part in only)]
 
 
 def compiled(found, arch, work):
-    """(name, ptxas's report or None, messages) of each source, compiled now."""
+    """(name, ptxas's report or None, PTX, messages) of each source, compiled now."""
     for folder, name in found:
-        run = subprocess.run([find_nvcc(), *FLAGS, f"-arch={arch}", "-c", str(ROOT / folder / name), "-o", str(work / (name.replace("/", ".") + ".o"))],
-                             capture_output=True, text=True, check=False)
+        kept_in = work / (f"{folder}/{name}".replace("/", ".") + ".kept")
+        kept_in.mkdir()
+        run = subprocess.run([find_nvcc(), *FLAGS, "--keep", "--keep-dir", str(kept_in), f"-arch={arch}", "-c", str(ROOT / folder / name),
+                              "-o", str(kept_in / "o")], capture_output=True, text=True, check=False)
         report = run.stdout + run.stderr
-        yield name, report if run.returncode == 0 else None, f"does not compile\n{report}"
+        ptx = "".join(p.read_text() for p in kept_in.glob("*.ptx"))
+        yield name, report if run.returncode == 0 else None, ptx, f"does not compile\n{report}"
 
 
 def kept(found, build):
     """The same of a build whose launcher was keep_report.py, warnings as errors there."""
     for folder, name in found:
         reports = list((build / folder).rglob(f"{name}.o.ptxas"))
-        yield name, reports[0].read_text() if len(reports) == 1 else None, f"{len(reports)} reports below {build / folder}, not 1"
+        ptx = reports[0].with_suffix(".ptx") if len(reports) == 1 else None
+        yield (name, reports[0].read_text() if len(reports) == 1 else None, ptx.read_text() if ptx and ptx.exists() else "",
+               f"{len(reports)} reports below {build / folder}, not 1")
 
 
-def hold(reports):
-    """Prints what each kernel uses; the number of faults."""
-    failed, seen, table = 0, set(), budgets()
-    for name, report, message in reports:
+def hold(reports, whole=True):
+    """Prints what each kernel uses; the number of faults. whole: all kernels are there."""
+    failed, seen, looked_into, table = 0, set(), set(), budgets()
+    for name, report, ptx, message in reports:
         if report is None:
             print(f"{name}: {message}")
             failed += 1
             continue
         rows = list(usage(report))
         seen.update(kernel for kernel, _, _ in rows)
-        wrong = check(report, table)
+        wrong, found = check_instructions(ptx)
+        looked_into |= found
+        wrong += check(report, table)
         failed += len(wrong)
         print(f"{name}: {len(rows)} kernels, at most {max((r for _, r, _ in rows), default=0)} registers")
         print("".join(f"  {line}\n" for line in wrong), end="")
-    for kernel in sorted(set(table) - seen):
+    for kernel in sorted(set(table) - seen if whole else ()):
         print(f"{kernel}: in ptxas_budgets.txt, but nvcc compiled no such kernel")
+        failed += 1
+    for kernel in sorted(set(INSTRUCTIONS) & seen - looked_into):
+        print(f"{kernel}: there is no PTX of it to look into")
         failed += 1
     return failed
 
@@ -112,15 +151,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", default="sm_90", help="what to compile for (default: sm_90, which the budgets are for)")
     parser.add_argument("--work", type=pathlib.Path, help="where objects go (default: a folder that is removed)")
+    parser.add_argument("--only", action="append", help="only sources whose name has this in it")
     parser.add_argument("--reports", type=pathlib.Path, help="a build folder with reports: reads them and compiles nothing")
     args = parser.parse_args()
+    found = sources(args.only)
     if args.reports:
-        return 1 if hold(kept(sources(), args.reports)) else 0
+        return 1 if hold(kept(found, args.reports)) else 0
     if find_nvcc() is None:
         print("skipped: no nvcc on PATH")
         return 77
     with tempfile.TemporaryDirectory() as own:
-        return 1 if hold(compiled(sources(), args.arch, args.work or pathlib.Path(own))) else 0
+        return 1 if hold(compiled(found, args.arch, args.work or pathlib.Path(own)), not args.only) else 0
 
 
 if __name__ == "__main__":

@@ -17,17 +17,31 @@ def report(kernel, registers, spilled):
             f"ptxas info    : Used {registers} registers, used 0 barriers\n")
 
 
+GOOD = {
+    "dense_wmma_kernel": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1}, [%r2];\nmma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1};\nld.param.u64 %rd1, [p];",
+    "dense_split_kernel": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1}, [%r2];\nmma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1};\nld.shared.f32 %f1, [%r1];",
+}
+
+
+def ptx(bodies):
+    return "".join(f".visible .entry _ZN3dpi{len(k)}{k}Ev(\n\t.param .u64 p\n)\n{{\n{body}\n}}\n" for k, body in bodies.items())
+
+
 def plant(folder, change):
-    """Reports of every source, all kernels in the first one; change(texts) plants a fault."""
+    """Reports of every source, all kernels in the first one; change(texts) plants a fault. texts["ptx"]: of the first one."""
     texts = {f"{folder}/{name}": "" for folder, name in ck.sources()}
     first = next(iter(texts))
     texts[first] = "".join(report(k, *budget) for k, budget in ck.budgets().items())
+    texts["ptx"] = ptx(GOOD)
     change(texts, first)
+    written = texts.pop("ptx")
     for name, text in texts.items():
         home = next(h for h in ck.FOLDERS if name.startswith(h))
         path = folder / home / "objects" / (name.removeprefix(f"{home}/") + ".o.ptxas")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+        if name == first and written is not None:
+            path.with_suffix(".ptx").write_text(written)
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         failed = ck.hold(ck.kept(ck.sources(), folder))
@@ -41,6 +55,14 @@ def replaced(old, new):
     return change
 
 
+def with_ptx(kernel, old, new):
+    """The PTX of one kernel changed; old None: all of it is gone."""
+    def change(texts, _):
+        assert old is None or old in GOOD[kernel]
+        texts["ptx"] = None if old is None else ptx({**GOOD, kernel: GOOD[kernel].replace(old, new)})
+    return change
+
+
 def main():
     kernel, (registers, spilled) = next(iter(ck.budgets().items()))
     own = report(kernel, registers, spilled)
@@ -49,7 +71,11 @@ def main():
              ("spills", replaced(own, report(kernel, registers, spilled + 4)), 1, "bytes spilled of"),
              ("a kernel without a budget", replaced(own, own + report("planted_kernel", 8, 0)), 1, "planted_kernel: 8 registers"),
              ("a kernel that is gone", replaced(own, ""), 1, "nvcc compiled no such kernel"),
-             ("a source without a report", lambda texts, first: texts.pop(list(texts)[-1]), 1, "0 reports below")]
+             ("a source without a report", lambda texts, first: texts.pop([t for t in texts if t != "ptx"][-1]), 1, "0 reports below"),
+             ("a generic load in a loop over slabs", with_ptx("dense_wmma_kernel", "ld.param.u64", "ld.f32"), 1, "dense_wmma_kernel: 1 of 'ld("),
+             ("the product of half the depth", with_ptx("dense_split_kernel", "m16n8k8", "m16n8k4"), 2, "dense_split_kernel: 0 of 'mma"),
+             ("tiles through the library's loads", with_ptx("dense_wmma_kernel", "ldmatrix.sync.aligned.m8n8.x4.shared", "wmma.load.a.sync.aligned"), 2, "'wmma"),
+             ("no PTX at all", with_ptx("dense_wmma_kernel", None, None), 2, "there is no PTX")]
     wrong = 0
     for name, change, want, text in cases:
         with tempfile.TemporaryDirectory() as scratch:

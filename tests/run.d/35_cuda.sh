@@ -14,6 +14,6 @@ build_plugin() {
     ninja -C "$BUILD/cuda" -j "$JOBS" dpi_cuda gpu_ceilings gpu_tiers | tail_steps
 }
 check "libdpi_cuda.so builds for sm_90" build_plugin
-check "every kernel keeps to its registers and spills" "$PYTHON" tests/gpu/compile_kernels.py --reports "$BUILD/cuda"
+check "every kernel keeps to its registers, spills and instructions" "$PYTHON" tests/gpu/compile_kernels.py --reports "$BUILD/cuda"
 check "libdpi_cuda.so loads and gives a score or a reason" \
   "$PYTHON" tests/gpu/check_plugin.py "$BUILD/cuda/lib/dpi/backends-1/libdpi_cuda.so"

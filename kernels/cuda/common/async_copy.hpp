@@ -17,7 +17,9 @@ namespace dpi::kernels::cuda {
 /// memory even when bytes is 0.
 __device__ inline void copy16_async(void* to, const void* from, int bytes) {
 #ifdef __CUDACC__
-  __pipeline_memcpy_async(to, from, 16, static_cast<size_t>(16 - bytes));
+  // Not __pipeline_memcpy_async: where the size is known only here, it compiles to a copy for each size.
+  const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
 #else
   memset(to, 0xFF, 16);
   emu::queue_copy({to, from, bytes});

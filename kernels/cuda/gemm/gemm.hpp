@@ -20,7 +20,8 @@ constexpr int64_t tile_side(GemmTile t) {
   return t == GemmTile::kSmall ? 32 : t == GemmTile::kMedium ? 64 : 128;
 }
 
-/// Packed weights: [out][packed_depth(in)] elements, float for tf32, zeros past `in`.
+/// Packed weights: [out][packed_depth(in)] elements, zeros past `in`; float for tf32, rounded to it for kTf32
+/// and not for kTf32x3.
 constexpr int64_t packed_depth(int64_t in) { return (in + 31) / 32 * 32; }
 
 /// Dense with a.packed = packed weights of `product`'s element type, 128-byte aligned. A row's result does

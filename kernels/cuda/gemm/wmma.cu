@@ -67,33 +67,55 @@ __device__ Slab<P, Shape> slab_at(Line* memory, int64_t step) {
 /// Rows past the end repeat the last one: their results are not stored.
 __device__ inline int64_t at_most(int64_t i, int64_t n) { return i < n ? i : n - 1; }
 
-template <class P, class Shape>
-__device__ void fetch_weights(const Gemm& g, int64_t begin, const Slab<P, Shape>& to) {
+/// The chunks of 16 bytes that a thread copies of each slab: the same columns of one slab to the next, of
+/// rows kApart apart. Where they lie is worked out once, before the loop over the depth.
+template <class P, class Shape, bool kAligned>
+struct Fetches {
   using S = Slab<P, Shape>;
-  const auto* weight = static_cast<const typename P::Element*>(g.weight);
-  const int64_t first = int64_t{blockIdx.y} * Shape::kColumns;
-  for (int i = static_cast<int>(threadIdx.x); i < Shape::kColumns * S::kChunks; i += Shape::kThreads) {
-    const int column = i / S::kChunks;
-    const int k = i % S::kChunks * S::kChunk;
-    copy16_async(to.w(column) + k, weight + at_most(first + column, g.end.out) * g.depth + begin + k, 16);
-  }
-}
+  using Element = typename P::Element;
+  static constexpr int kApart = Shape::kThreads / S::kChunks;
+  static constexpr int kWeights = Shape::kColumns / kApart;
+  static constexpr int kRows = kAligned ? Shape::kRows / kApart : 0;
+  static_assert(Shape::kThreads % S::kChunks == 0);
+  static_assert(Shape::kColumns % kApart == 0 && Shape::kRows % kApart == 0);
 
-/// x has the product's elements and 16-byte aligned rows.
-template <class P, class Shape>
-__device__ void fetch_rows(const Gemm& g, int64_t begin, const Slab<P, Shape>& to) {
-  using S = Slab<P, Shape>;
-  const auto* x = static_cast<const typename P::Element*>(g.x.data);
-  const int64_t first = int64_t{blockIdx.x} * Shape::kRows;
-  for (int i = static_cast<int>(threadIdx.x); i < Shape::kRows * S::kChunks; i += Shape::kThreads) {
-    const int row = i / S::kChunks;
-    const int k = i % S::kChunks * S::kChunk;
-    const auto* from = x + at_most(first + row, g.end.rows) * g.x.stride;
+  int row;  // of the first chunk, in the slab
+  int k;    // of all of them
+  const Element* weights[kWeights];
+  const Element* rows[kAligned ? kRows : 1];
+
+  __device__ explicit Fetches(const Gemm& g)
+      : row(static_cast<int>(threadIdx.x) / S::kChunks),
+        k(static_cast<int>(threadIdx.x) % S::kChunks * S::kChunk) {
+    const auto* weight = static_cast<const Element*>(g.weight);
+    DPI_UNROLL
+    for (int i = 0; i < kWeights; ++i) {
+      const int64_t column = int64_t{blockIdx.y} * Shape::kColumns + row + i * kApart;
+      weights[i] = weight + at_most(column, g.end.out) * g.depth + k;
+    }
+    const auto* x = static_cast<const Element*>(g.x.data);
+    DPI_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+      const int64_t from = int64_t{blockIdx.x} * Shape::kRows + row + i * kApart;
+      rows[i] = x + at_most(from, g.end.rows) * g.x.stride;
+    }
+  }
+
+  __device__ void start_weights(int64_t begin, const S& to) const {
+    DPI_UNROLL
+    for (int i = 0; i < kWeights; ++i) copy16_async(to.w(row + i * kApart) + k, weights[i] + begin, 16);
+  }
+
+  /// x has the product's elements and 16-byte aligned rows.
+  __device__ void start_rows(const Gemm& g, int64_t begin, const S& to) const {
     const int64_t left = g.in - begin - k;
     const int n = static_cast<int>(left < 0 ? 0 : left < S::kChunk ? left : S::kChunk);
-    copy16_async(to.x(row) + k, n > 0 ? from + begin + k : from, n * static_cast<int>(sizeof(*from)));
+    DPI_UNROLL
+    for (int i = 0; i < kRows; ++i)
+      copy16_async(to.x(row + i * kApart) + k, n > 0 ? rows[i] + begin + k : rows[i],
+                   n * static_cast<int>(sizeof(Element)));
   }
-}
+};
 
 /// Any x, element by element.
 template <class P, class Shape>
@@ -171,13 +193,34 @@ __device__ void multiply_split(const Slab<Tf32Product, Shape>& s, int row, int c
   }
 }
 
-/// The end of a block's tile. A warp's sums go through 16 rows of shared memory of its own, because only
-/// there it is known which element belongs to which column (a TileC does not say).
+/// How a warp's lanes lie over its columns at the end, and what each knows of its own: read before the loop
+/// over the depth, whose copies hide it.
+template <class Shape>
+struct Ends {
+  static constexpr int kColumns = kTileSide * Shape::kTileColumns;
+  static constexpr int kAtOnce = kColumns < kWarp ? kColumns : kWarp;  // lanes along a row
+  static constexpr int kOwn = kColumns / kAtOnce;
+  static_assert(kOwn <= 2);
+  ColumnEnd of[kOwn];
+
+  /// Chosen, not indexed: they stay in registers.
+  __device__ ColumnEnd at(int i) const { return i == 0 ? of[0] : of[kOwn - 1]; }
+
+  __device__ Ends(const DenseEnd& e, int64_t first) {
+    DPI_UNROLL
+    for (int i = 0; i < kOwn; ++i) {
+      const int64_t column = first + static_cast<int>(threadIdx.x) % kWarp % kAtOnce + i * kAtOnce;
+      if (column < e.out) of[i] = column_end(e, column);
+    }
+  }
+};
+
+/// The end of a block's tile. A warp's sums go through 16 rows of shared memory of its own, so that lanes
+/// that are neighbours write columns that are.
 template <class P, class Shape>
-__device__ void finish_tile(const DenseEnd& e, Line* memory, int row, int column,
+__device__ void finish_tile(const DenseEnd& e, const Ends<Shape>& ends, Line* memory, int row, int column,
                             const Sums<P, Shape>& sums) {
-  constexpr int kColumns = kTileSide * Shape::kTileColumns;
-  constexpr int kAtOnce = kColumns < kWarp ? kColumns : kWarp;  // lanes along a row
+  using E = Ends<Shape>;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   float* mine = reinterpret_cast<float*>(memory) + warp * kTileSide * Shape::kEndPitch;
@@ -187,11 +230,13 @@ __device__ void finish_tile(const DenseEnd& e, Line* memory, int row, int column
     for (int n = 0; n < Shape::kTileColumns; ++n) store(mine + n * kTileSide, sums.t[m][n], Shape::kEndPitch);
     __syncwarp();
     const int64_t first_row = int64_t{blockIdx.x} * Shape::kRows + row + m * kTileSide;
-    for (int c = lane % kAtOnce; c < kColumns; c += kAtOnce) {
+    DPI_ROLLED  // one copy of finish
+        for (int i = 0; i < E::kOwn; ++i) {
+      const int c = lane % E::kAtOnce + i * E::kAtOnce;
       const int64_t to = int64_t{blockIdx.y} * Shape::kColumns + column + c;
       if (to >= e.out) continue;
-      const ColumnEnd end = column_end(e, to);
-      for (int r = lane / kAtOnce; r < kTileSide; r += kWarp / kAtOnce) {
+      const ColumnEnd end = ends.at(i);
+      for (int r = lane / E::kAtOnce; r < kTileSide; r += kWarp / E::kAtOnce) {
         if (first_row + r < e.rows) finish(e, end, first_row + r, to, mine[r * Shape::kEndPitch + c]);
       }
     }
@@ -199,15 +244,16 @@ __device__ void finish_tile(const DenseEnd& e, Line* memory, int row, int column
   }
 }
 
-/// kAligned: fetch_rows may be used. kSplit: three products of tf32.
+/// kAligned: start_rows may be used. kSplit: three products of tf32.
 template <class P, class Shape, bool kAligned, bool kSplit>
 __device__ void run_block(const Gemm& g, Line* memory) {
+  const Fetches<P, Shape, kAligned> fetches(g);
   const auto fetch = [&](int64_t step) {
     if (step * Slab<P, Shape>::kDepth < g.in) {
       const Slab<P, Shape> to = slab_at<P, Shape>(memory, step);
-      fetch_weights(g, step * Slab<P, Shape>::kDepth, to);
+      fetches.start_weights(step * Slab<P, Shape>::kDepth, to);
       if constexpr (kAligned) {
-        fetch_rows(g, step * Slab<P, Shape>::kDepth, to);
+        fetches.start_rows(g, step * Slab<P, Shape>::kDepth, to);
       } else {
         convert_slab(g, step * Slab<P, Shape>::kDepth, to);
       }
@@ -224,6 +270,7 @@ __device__ void run_block(const Gemm& g, Line* memory) {
     for (int n = 0; n < Shape::kTileColumns; ++n) fill(sums.t[m][n], 0);
   }
   for (int64_t step = 0; step < Shape::kStages - 1; ++step) fetch(step);
+  const Ends<Shape> ends(g.end, int64_t{blockIdx.y} * Shape::kColumns + column);
   for (int64_t step = 0; step * Slab<P, Shape>::kDepth < g.in; ++step) {
     wait_for_copies<Shape::kStages - 2>();
     __syncthreads();  // the slab is there, and the one before it is done with
@@ -236,7 +283,7 @@ __device__ void run_block(const Gemm& g, Line* memory) {
   }
   wait_for_copies<0>();
   __syncthreads();
-  finish_tile(g.end, memory, row, column, sums);
+  finish_tile(g.end, ends, memory, row, column, sums);
 }
 
 template <class P, class Shape, bool kAligned>

@@ -11,6 +11,9 @@ assumed). Microseconds. A call of `batch` rows with `fields` one-hot fields, `wi
     work of the lookup   = (4 fields + fields row(dim) + width out) batch / L2
     work of a layer m, k, n = the least over tiles a x b of ceil(m/a) ceil(n/b) / 132, rounded up, x 2 a b k / (RATE share(a, b) / 132)
     work of the tail     = width batch element / L2
+    work of a cross layer: that of a layer, and in fp32 and tf32, whose ends the library does not have, a kernel for the end: NODE + 16 width batch / L2, in fp32
+                           also one that splits x: NODE + 16 width batch / L2
+    fp32 deeper than SPLIT_IN: in our kernel, which has the end, at OWN (that other layers so deep run there too is not counted)
 
 What the ways of bringing the ids to the device win of a call, host to host (`wins`; README.md says what follows from them):
 
@@ -40,6 +43,8 @@ L2 = 5.5e6  # bytes a microsecond
 BUS = 53e3  # of pinned memory
 RATE = {"fp32": 130e6, "tf32": 395e6, "fp16": 788e6}  # operations a microsecond; fp32: three tf32 products count as one
 SHARE = {(64, 64): 0.50, (128, 64): 0.65, (128, 128): 0.75}  # of the rate that tiles of so many rows and columns reach on full waves
+OWN = 60e6  # of our kernel of three tf32 products, on full waves of 128 x 128: put at three fifths of mma.sync's rate, by the instructions of its loop
+SPLIT_IN = 768  # kMostSplitIn
 NODE = 2.8  # of a graph: 1.3 from one kernel to the next, 1.5 to fill and drain the GPU
 SUBMIT = 7.0  # from the launch of a graph to its first kernel, and from its last to the caller
 COPY_NODE = 4.0
@@ -56,11 +61,18 @@ EAGER_FP32 = 55e6 * 0.6  # operations a microsecond: without tensor cores
 EAGER_LAUNCHES = {"widedeep": (91, 2), "deepfm": (99, 2), "dcn": (49 + 4 * CROSS_LAYERS, 1), "dcnv2": (49 + 3 * CROSS_LAYERS, 1)}
 
 
-def layer(rows, depth, columns, precision):
+def layer(rows, depth, columns, rate):
     def of(a, b, share):
         waves = math.ceil(math.ceil(rows / a) * math.ceil(columns / b) / MULTIPROCESSORS)
-        return waves * 2 * a * b * depth / (RATE[precision] * share / MULTIPROCESSORS)
+        return waves * 2 * a * b * depth / (rate * share / MULTIPROCESSORS)
     return min(of(*tile, share) for tile, share in SHARE.items())
+
+
+def cross_layer(rows, width, precision):
+    """(work, kernels)"""
+    own = precision == "fp32" and width > SPLIT_IN
+    kernels = 1 if own else {"fp32": 3, "tf32": 2, "fp16": 1}[precision]
+    return layer(rows, width, width, OWN / SHARE[128, 128] if own else RATE[precision]) + (kernels - 1) * 16 * width * rows / L2, kernels
 
 
 def device_us(shape, precision, rows=BATCH):
@@ -68,11 +80,12 @@ def device_us(shape, precision, rows=BATCH):
     row = max(64, shape.dim * element)
     widths = [shape.width, *shape.hidden]
     work = [(4 * shape.fields + shape.fields * row + shape.width * element) * rows / L2]
-    work += [layer(rows, a, b, precision) for a, b in zip(widths, widths[1:])]
-    cross = [layer(rows, shape.width, shape.width, precision) for _ in range(CROSS_LAYERS if shape.kind == "dcnv2" else 0)]
-    tail = (shape.hidden[-1] + (shape.width if cross else 0)) * element * rows / L2
-    nodes = 2 + max(len(shape.hidden), len(cross)) + (len(cross) > 0)  # DCNv2 also joins two streams
-    return nodes * NODE + sum(work) + sum(cross) + tail
+    work += [layer(rows, a, b, RATE[precision]) for a, b in zip(widths, widths[1:])]
+    layers = CROSS_LAYERS if shape.kind == "dcnv2" else 0
+    cross, kernels = cross_layer(rows, shape.width, precision)
+    tail = (shape.hidden[-1] + (shape.width if layers else 0)) * element * rows / L2
+    nodes = 2 + max(len(shape.hidden), layers * kernels) + (layers > 0)  # DCNv2 also joins two streams
+    return nodes * NODE + sum(work) + layers * cross + tail
 
 
 def copy_us(nbytes):

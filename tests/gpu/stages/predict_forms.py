@@ -18,7 +18,7 @@ import math
 import pathlib
 import sys
 
-from predict import L2, MULTIPROCESSORS, NODE, layer
+from predict import L2, MULTIPROCESSORS, NODE, RATE, layer
 
 TABLE = pathlib.Path(__file__).resolve().parents[1] / "forms.csv"
 ROWS = (64, 1024)
@@ -93,7 +93,7 @@ def recurrent(rows, places, width):
     a_step = 6 * width * width / 32 * 33
     waves = max(1, rows / MULTIPROCESSORS)
     form = NODE + places / 2 * a_step * 32 / (L1 / MULTIPROCESSORS) * waves
-    return form, places * (2 * (NODE + layer(rows, width, 3 * width, "fp32")) + 4 * each(rows, 6 * width))
+    return form, places * (2 * (NODE + layer(rows, width, 3 * width, RATE["fp32"])) + 4 * each(rows, 6 * width))
 
 
 def co_action(rows, places, widths, orders):
@@ -106,13 +106,13 @@ def co_action(rows, places, widths, orders):
 
 def hoist(rows, user, item, out):
     """One user's columns once; the item's layer adds that row where it ends. Else the user's columns are repeated first."""
-    both = layer(rows, item, out, "fp32") + layer(1, user, out, "fp32")
-    return 2 * NODE + both, each(rows, 2 * user) + NODE + layer(rows, user + item, out, "fp32")
+    both = layer(rows, item, out, RATE["fp32"]) + layer(1, user, out, RATE["fp32"])
+    return 2 * NODE + both, each(rows, 2 * user) + NODE + layer(rows, user + item, out, RATE["fp32"])
 
 
 def grouped(rows, groups, n_in, out):
     """Layers of one shape as one Linear of so many groups, against Dense on streams of their own, which share the GPU; each joins by an event."""
-    return linear(rows, groups, n_in, out), NODE + groups * layer(rows, n_in, out, "fp32") + (groups - 1) * 1.5
+    return linear(rows, groups, n_in, out), NODE + groups * layer(rows, n_in, out, RATE["fp32"]) + (groups - 1) * 1.5
 
 
 FORMS = (

@@ -165,12 +165,19 @@ Status Gemm::pack(const OwnedOp& op) {
       to[depth] = kernels::round_to_tf32(v - to[0]);
     }));
   }
+  size_t rounded_at = 0;
+  const bool rounds = precision_ == GemmPrecision::kTf32;  // here once, not at each load of a tile
+  if (rounds) {
+    const auto store = [](float v, float* to, int64_t) { *to = kernels::round_to_tf32(v); };
+    rounded_at = packer.add(packed_weights<float>(w, 1, store));
+  }
   const size_t bias_at = packer.add(bias.data, has_bias_ ? static_cast<size_t>(bias.dims.size()) : 0);
   DPI_RETURN_IF_ERROR(packer.upload("weights of op '" + op.name + "'", &memory_));
   memory_bytes_ = packer.size();
   const auto* base = static_cast<const char*>(memory_);
   weights_ = base + at;
   if (split) split_weights_ = base + split_at;
+  if (rounds) rounded_weights_ = base + rounded_at;
   if (has_bias_) bias_ = base + bias_at;
   if (has_bias_ && narrow) narrow_bias_ = base + narrow_bias_at;
   return ok_status();
@@ -302,6 +309,7 @@ int Gemm::run(const GemmChoice& choice, const kernels::DenseArgs& a, void* scrat
   with.packed = const_cast<void*>(weights_);
   switch (choice.impl) {
     case GemmImpl::kOwnTf32:
+      with.packed = const_cast<void*>(rounded_weights_);
       return cuda::dense_wmma(with, cuda::Product::kTf32, choice.tile, stream);
     case GemmImpl::kOwnTf32x3:
       return cuda::dense_wmma(with, cuda::Product::kTf32x3, choice.tile, stream);

@@ -179,10 +179,11 @@ class Gemm {
   // precision needs them.
   void* memory_ = nullptr;
   size_t memory_bytes_ = 0;
-  const void* weights_ = nullptr;        // f32 or 16 bits, by precision
-  const void* split_weights_ = nullptr;  // [hi | lo | hi], for x as [lo | hi | hi]
-  const void* bias_ = nullptr;           // f32
-  const void* narrow_bias_ = nullptr;    // 16 bits
+  const void* weights_ = nullptr;          // f32 or 16 bits, by precision
+  const void* rounded_weights_ = nullptr;  // of tf32: rounded to it
+  const void* split_weights_ = nullptr;    // [hi | lo | hi], for x as [lo | hi | hi]
+  const void* bias_ = nullptr;             // f32
+  const void* narrow_bias_ = nullptr;      // 16 bits
 };
 
 }  // namespace dpi::backend

@@ -16,8 +16,15 @@ namespace {
 
 // ---- weights
 
+/// An element as the products of `mode` take it from memory.
 template <class T>
-void pack_block(const OwnedOp& op, int32_t column, int32_t depth, bool by_depth, std::vector<char>* out) {
+T packed(float v, gpu::Mode mode) {
+  return cuda::narrowed<T>(mode == gpu::Mode::kTf32 ? kernels::round_to_tf32(v) : v);
+}
+
+template <class T>
+void pack_block(const OwnedOp& op, int32_t column, int32_t depth, gpu::Mode mode, std::vector<char>* out) {
+  const bool by_depth = mode == gpu::Mode::kF32;
   const kernels::Param w = op.param(0);
   const int64_t n_out = w.dims.d[0];
   const int64_t n_in = w.dims.d[1];
@@ -26,7 +33,7 @@ void pack_block(const OwnedOp& op, int32_t column, int32_t depth, bool by_depth,
     for (int32_t k = 0; k < gpu::kBlockDepth; ++k) {
       const bool inside = column + n < n_out && depth + k < n_in;
       const float v = inside ? w.data[(column + n) * n_in + depth + k] : 0.0f;
-      block[by_depth ? k * gpu::kTileColumns + n : n * gpu::kBlockDepth + k] = cuda::narrowed<T>(v);
+      block[by_depth ? k * gpu::kTileColumns + n : n * gpu::kBlockDepth + k] = packed<T>(v, mode);
     }
   }
   const auto* bytes = reinterpret_cast<const char*>(block);
@@ -40,11 +47,11 @@ void pack_unit(const Model& model, const UnitPlan& u, gpu::Mode mode, std::vecto
     const int32_t column = u.tile * gpu::kTileColumns;
     const int32_t depth = b * gpu::kBlockDepth;
     if (mode == gpu::Mode::kF16) {
-      pack_block<cuda::Half>(op, column, depth, false, out);
+      pack_block<cuda::Half>(op, column, depth, mode, out);
     } else if (mode == gpu::Mode::kBf16) {
-      pack_block<cuda::Bfloat16>(op, column, depth, false, out);
+      pack_block<cuda::Bfloat16>(op, column, depth, mode, out);
     } else {
-      pack_block<float>(op, column, depth, mode == gpu::Mode::kF32, out);
+      pack_block<float>(op, column, depth, mode, out);
     }
   }
 }
@@ -104,6 +111,7 @@ std::optional<Plan> fit(const Model& model, gpu::Mode mode, const gpu::Limits& l
       const bool short_ring = stages < 4 && exact != Exactness::kLittle && gpu::element_bytes(mode) == 2;
       if (bytes > limits.shared_bytes || short_ring) continue;
       plan.stages = stages;
+      plan.levels = model.n_levels;
       plan.shape.shared_bytes = bytes;
       plan.programs = write_programs(model, placement, ranks, plan);
       plan.micros = estimate(model, ranks, plan);

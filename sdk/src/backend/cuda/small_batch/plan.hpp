@@ -17,6 +17,7 @@ struct Plan {
   std::vector<char> weights;
   double micros = 0;  // of one tile, estimated
   int32_t stages = 0;
+  int32_t levels = 0;
 };
 
 /// The plan with the shortest estimated time that fits; kUnsupported, with the bytes, when none does.
