@@ -179,6 +179,21 @@ TEST_CASE("small batch: the paper's own shape, on a GPU with clusters and on one
   check_own_shape(PaperModel::kDcnV2, shape, 2, 8, kH200);
 }
 
+/// Without a table, as on a GPU that nothing was measured on: 8 warps, the clusters that are estimated best.
+TEST_CASE("small batch: DCNv2 in tf32 fits with one node a level") {
+  if (!is_emulated()) return;
+  ModelBuilder b = paper_model(PaperModel::kDcnV2, {});
+  const Plan plan = plan_of(b);
+  unsetenv("DPI_EMU_RANKS");
+  setenv("DPI_EMU_WARPS", "8", 1);
+  SmallBatchRunner runner(plan, b.tables(), 1);
+  unsetenv("DPI_EMU_WARPS");
+  CAPTURE(runner.report());
+  REQUIRE(runner.accepted());
+  CHECK(runner.report().find("chosen: small_batch, 7 levels") == 0);  // side by side there are 4
+  check_rows(runner, plan, b, 3, kTolerances[1]);
+}
+
 TEST_CASE("small batch: random models, taken or refused with a reason") {
   int taken = 0;
   for (uint32_t seed = 1; seed <= 60; ++seed) {

@@ -241,16 +241,17 @@ int limits_of_device(Limits* out) {
 
 #else
 
-/// As the emulated device says, but with few warps, because each emulated thread costs time. DPI_EMU_RANKS in
-/// the environment: the cluster size to use.
+/// As the emulated device says, but with few warps, because each emulated thread costs time. DPI_EMU_RANKS
+/// and DPI_EMU_WARPS in the environment: the cluster size to use, the warps of a block.
 int limits_of_device(Limits* out) {
   *out = {};
   const emu::Properties device = emu::properties();
   const char* ranks = std::getenv("DPI_EMU_RANKS");
+  const char* warps = std::getenv("DPI_EMU_WARPS");
   out->shared_bytes = device.shared_bytes;
   out->processors = device.multiprocessors;
   out->max_ranks = kMaxRanks;
-  out->warps = 4;
+  out->warps = warps != nullptr ? std::atoi(warps) : 4;
   out->ranks = ranks != nullptr ? std::atoi(ranks) : 0;
   return 0;
 }

@@ -19,7 +19,7 @@ constexpr int64_t kMaxColumns = 1 << 20;
 
 class Builder {
  public:
-  explicit Builder(const dpi_small_batch_desc& desc) : desc_(desc) {}
+  Builder(const dpi_small_batch_desc& desc, Order order) : desc_(desc), order_(order) {}
 
   Result<Model> build() {
     for (int32_t i = 0; i < desc_.n_ops; ++i) {
@@ -32,7 +32,11 @@ class Builder {
     for (int32_t i = 0; i < desc_.n_ops; ++i) DPI_RETURN_IF_ERROR(add_op(i));
     DPI_RETURN_IF_ERROR(check_counts());
     align_products();
-    set_levels();
+    if (order_ == Order::kSideBySide) {
+      set_levels();
+    } else {
+      order_nodes();
+    }
     set_lives();
     return std::move(m_);
   }
@@ -307,21 +311,71 @@ class Builder {
     return x.column % gpu::kBlockDepth == 0 && (ends || x.n % gpu::kBlockDepth == 0);
   }
 
+  /// Node i reads what node j writes.
+  bool reads(size_t i, size_t j) const {
+    for (const Ref& in : m_.nodes[i].in) {
+      for (const Ref& out : m_.nodes[j].out) {
+        const bool overlap = in.value >= 0 && out.value == in.value && out.column < in.column + in.n &&
+                             in.column < out.column + out.n;
+        if (overlap) return true;
+      }
+    }
+    return false;
+  }
+
   void set_levels() {
     for (size_t i = 0; i < m_.nodes.size(); ++i) {
       Node& s = m_.nodes[i];
       s.level = 1;
-      for (const Ref& in : s.in) {
-        for (size_t j = 0; j < i && in.value >= 0; ++j) {
-          for (const Ref& out : m_.nodes[j].out) {
-            const bool overlap =
-                out.value == in.value && out.column < in.column + in.n && in.column < out.column + out.n;
-            if (overlap) s.level = std::max(s.level, m_.nodes[j].level + 1);
-          }
-        }
+      for (size_t j = 0; j < i; ++j) {
+        if (reads(i, j)) s.level = std::max(s.level, m_.nodes[j].level + 1);
       }
       m_.n_levels = std::max(m_.n_levels, s.level);
     }
+  }
+
+  /// A node a level: each time the one that leaves least alive.
+  void order_nodes() {
+    const size_t n = m_.nodes.size();
+    for (Node& s : m_.nodes) s.level = 0;
+    while (m_.n_levels < static_cast<int32_t>(n)) {
+      size_t best = n;
+      for (size_t i = 0; i < n; ++i) {
+        if (m_.nodes[i].level != 0 || !is_ready(i)) continue;
+        if (best == n || growth_of(i) < growth_of(best)) best = i;
+      }
+      m_.nodes[best].level = ++m_.n_levels;
+    }
+  }
+
+  bool is_ready(size_t i) const {
+    for (size_t j = 0; j < i; ++j) {
+      if (m_.nodes[j].level == 0 && reads(i, j)) return false;
+    }
+    return true;
+  }
+
+  /// Columns that are alive after node i more than before it.
+  int64_t growth_of(size_t i) const {
+    int64_t columns = 0;
+    for (const Ref& out : m_.nodes[i].out) columns += out.value >= 0 ? out.n : 0;
+    std::vector<int32_t> counted;
+    for (const Ref& in : m_.nodes[i].in) {
+      if (in.value < 0 || std::find(counted.begin(), counted.end(), in.value) != counted.end()) continue;
+      counted.push_back(in.value);
+      if (!is_read_later(in.value, i)) columns -= m_.values[static_cast<size_t>(in.value)].columns;
+    }
+    return columns;
+  }
+
+  bool is_read_later(int32_t value, size_t but) const {
+    for (size_t j = 0; j < m_.nodes.size(); ++j) {
+      if (j == but || m_.nodes[j].level != 0) continue;
+      for (const Ref& in : m_.nodes[j].in) {
+        if (in.value == value) return true;
+      }
+    }
+    return false;
   }
 
   void read(const Ref& r, int32_t level, bool Value::* how) {
@@ -354,6 +408,7 @@ class Builder {
   }
 
   const dpi_small_batch_desc& desc_;
+  const Order order_;
   Model m_;
   std::map<int32_t, int32_t> made_;    // number of the plan -> value written by an op
   std::map<int32_t, int32_t> loaded_;  // number of the plan -> value fetched from outside
@@ -376,9 +431,9 @@ int64_t Model::weights() const {
   return n;
 }
 
-Result<Model> make_model(const dpi_small_batch_desc& desc) {
+Result<Model> make_model(const dpi_small_batch_desc& desc, Order order) {
   if (desc.n_ops <= 0) return unsupported("a small batch of no ops");
-  return Builder(desc).build();
+  return Builder(desc, order).build();
 }
 
 }  // namespace dpi::backend::small_batch

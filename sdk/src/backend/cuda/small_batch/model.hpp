@@ -92,7 +92,12 @@ struct Model {
   int64_t weights() const;
 };
 
+/// kSideBySide: nodes that wait for the same are one level, as few barriers as there can be. kOneByOne: a
+/// level a node, in an order that keeps few values alive: more barriers, and more shared memory for weights
+/// in flight. Inputs, tables and outputs are the same.
+enum class Order : int32_t { kSideBySide, kOneByOne };
+
 /// kUnsupported with the op and the reason when the small-batch kernel cannot do what an op asks.
-Result<Model> make_model(const dpi_small_batch_desc& desc);
+Result<Model> make_model(const dpi_small_batch_desc& desc, Order order);
 
 }  // namespace dpi::backend::small_batch

@@ -61,9 +61,18 @@ const TuningLine* tuning_of(const CudaOptions& o, const Model& model) {
   return find_tuning(o.gemm->tuning->small_batches(), o.precision, model.weights());
 }
 
+/// Of the two orders, the one that is estimated to take less time.
+Result<Plan> plan_of(const Model& side_by_side, const Model& one_by_one, gpu::Mode mode,
+                     const gpu::Limits& limits) {
+  Result<Plan> wide = make_plan(side_by_side, mode, limits);
+  Result<Plan> narrow = make_plan(one_by_one, mode, limits);
+  if (!wide.ok()) return narrow;
+  return narrow.ok() && narrow.value().micros < wide.value().micros ? std::move(narrow) : std::move(wide);
+}
+
 /// A plan that the device takes; smaller clusters when it refuses larger ones.
-Result<Plan> plan_for_device(const Model& model, gpu::Mode mode, const TuningLine* tuning,
-                             int32_t* clusters) {
+Result<Plan> plan_for_device(const Model& model, const Model& one_by_one, gpu::Mode mode,
+                             const TuningLine* tuning, int32_t* clusters) {
   gpu::Limits limits;
   if (const int code = gpu::limits_of_device(&limits); code != 0)
     return native_status(code, "limits of the GPU");
@@ -72,7 +81,7 @@ Result<Plan> plan_for_device(const Model& model, gpu::Mode mode, const TuningLin
     limits.warps = tuning->warps;
   }
   for (;;) {
-    DPI_ASSIGN_OR_RETURN(Plan plan, make_plan(model, mode, limits));
+    DPI_ASSIGN_OR_RETURN(Plan plan, plan_of(model, one_by_one, mode, limits));
     plan.shape.overlap = limits.max_ranks > 1 && (tuning != nullptr ? tuning->overlap : kSmallBatchOverlap);
     const int code = gpu::allow(plan.shape, clusters);
     if (code == 0 && *clusters > 0) return plan;
@@ -112,22 +121,24 @@ Status upload(const std::vector<char>& bytes, void** to) {
 
 std::string describe(const Plan& plan, int64_t max_rows) {
   char text[240];
-  std::snprintf(text, sizeof(text),
-                "chosen: small_batch, %d ranks x %d warps, %d stages of weights, %d bytes of shared memory, "
-                "%.1f us a tile estimated, at most %lld rows",
-                plan.shape.ranks, plan.shape.warps, plan.stages, plan.shape.shared_bytes, plan.micros,
-                static_cast<long long>(max_rows));
+  std::snprintf(
+      text, sizeof(text),
+      "chosen: small_batch, %d levels, %d ranks x %d warps, %d stages of weights, %d bytes of shared memory, "
+      "%.1f us a tile estimated, at most %lld rows",
+      plan.levels, plan.shape.ranks, plan.shape.warps, plan.stages, plan.shape.shared_bytes, plan.micros,
+      static_cast<long long>(max_rows));
   return text;
 }
 
 Status prepare(const CudaDevice& device, const dpi_small_batch_desc& desc, SmallBatchOp* out,
                std::string* text) {
   DPI_ASSIGN_OR_RETURN(gpu::Mode mode, mode_of(device.options));
-  DPI_ASSIGN_OR_RETURN(Model model, make_model(desc));
+  DPI_ASSIGN_OR_RETURN(Model model, make_model(desc, Order::kSideBySide));
+  DPI_ASSIGN_OR_RETURN(Model one_by_one, make_model(desc, Order::kOneByOne));
   const TuningLine* const tuning = tuning_of(device.options, model);
   if (tuning != nullptr) mode = tuning->mode;
   int32_t clusters = 0;
-  DPI_ASSIGN_OR_RETURN(Plan plan, plan_for_device(model, mode, tuning, &clusters));
+  DPI_ASSIGN_OR_RETURN(Plan plan, plan_for_device(model, one_by_one, mode, tuning, &clusters));
   const double ops = micros_of_ops(model, mode);
   DPI_ASSIGN_OR_RETURN(out->max_rows, rows_of(plan, tuning, clusters, ops));
   out->shape = plan.shape;
