@@ -20,22 +20,10 @@ struct Plain {
   static DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
     const int64_t ldx = t.call->ldx, depth = t.call->k;
     const float* x = t.call->x + t.row * ldx;
-    const auto* b = static_cast<const float*>(t.panel);
-    DPI_UNROLL
-    for (int i = 0; i < MR; ++i) {
-      DPI_UNROLL
-      for (int v = 0; v < NV; ++v) sum[i][v] = Vec::zero();
-    }
-    for (int64_t k = 0; k < depth; ++k, b += NV * Vec::W) {
-      Vec w[NV];
-      DPI_UNROLL
-      for (int v = 0; v < NV; ++v) w[v] = Vec::load(b + v * Vec::W);
-      DPI_UNROLL
-      for (int i = 0; i < MR; ++i) {
-        const Vec a = Vec::all(x[i * ldx + k]);
-        DPI_UNROLL
-        for (int v = 0; v < NV; ++v) sum[i][v] = fma(a, w[v], sum[i][v]);
-      }
+    const auto columns = columns_of<Plain, NV>(t);
+    start_sums(sum);
+    for (int64_t k = 0; k < depth; ++k) {
+      add_terms(x + k, ldx, sum, [&](int v) { return Vec::load(columns.at(k, v)); });
     }
   }
 };

@@ -89,35 +89,41 @@ struct Product {
 
   template <int MR, int NV>
   static DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
+    if constexpr (MR > 1 && NV > kPanelVecs) return by_panels(t, sum);
     const int64_t ldx = t.call->ldx, depth = t.call->k;
     const float* x = t.call->x + t.row * ldx;
-    const auto* b = static_cast<const uint32_t*>(t.panel);
-    DPI_UNROLL
-    for (int i = 0; i < MR; ++i) {
-      DPI_UNROLL
-      for (int v = 0; v < NV; ++v) sum[i][v] = Vec::zero();
-    }
+    const auto columns = columns_of<Product, NV>(t);
+    const auto lower = [&](int64_t pair) {
+      return [&columns, pair](int v) { return Vec::load_lower_bf16(columns.at(pair, v)); };
+    };
+    start_sums(sum);
     int64_t k = 0;
-    for (; k + 2 <= depth; k += 2, b += NV * Vec::W) {
-      step<false>(x + k, ldx, b, sum);
-      step<true>(x + k + 1, ldx, b, sum);
+    for (; k + 2 <= depth; k += 2) {
+      add_terms(x + k, ldx, sum, lower(k / 2));
+#if defined(DPI_ISA_AVX2)
+      // The words are read a second time: kept meanwhile, they would push sums out of the 16 registers.
+      asm volatile("" : : : "memory");
+#endif
+      add_terms(x + k + 1, ldx, sum, [&](int v) { return Vec::load_upper_bf16(columns.at(k / 2, v)); });
     }
-    if (k < depth) step<false>(x + k, ldx, b, sum);
+    if (k < depth) add_terms(x + k, ldx, sum, lower(k / 2));
   }
 
  private:
-  /// x: one k of MR rows; b: the words of k's pair, whose upper halves are the odd ones.
-  template <bool odd, int MR, int NV>
-  static DPI_INLINE void step(const float* x, int64_t ldx, const uint32_t* b, Vec (&sum)[MR][NV]) {
-    Vec w[NV];
-    DPI_UNROLL
-    for (int v = 0; v < NV; ++v)
-      w[v] = odd ? Vec::load_upper_bf16(b + v * Vec::W) : Vec::load_lower_bf16(b + v * Vec::W);
+  /// Two rows of a wide tile: at once, their sums and words to be widened would need more registers than
+  /// there are.
+  template <int MR, int NV>
+  static DPI_INLINE void by_panels(const Tile& t, Vec (&sum)[MR][NV]) {
+    static_assert(NV <= 2 * kPanelVecs);
+    Vec first[MR][kPanelVecs], second[MR][NV - kPanelVecs];
+    Tile next = t;
+    next.panel = columns_of<Product, NV>(t).at(0, kPanelVecs);
+    accumulate(t, first);
+    accumulate(next, second);
     DPI_UNROLL
     for (int i = 0; i < MR; ++i) {
-      const Vec a = Vec::all(x[i * ldx]);
       DPI_UNROLL
-      for (int v = 0; v < NV; ++v) sum[i][v] = fma(a, w[v], sum[i][v]);
+      for (int v = 0; v < NV; ++v) sum[i][v] = v < kPanelVecs ? first[i][v] : second[i][v - kPanelVecs];
     }
   }
 };

@@ -8,6 +8,7 @@
 //     static void begin(c, first, rows);     // before the tiles of rows [first, first + rows)
 //     template <int MR, int NV> static void accumulate(const Tile& t, Vec (&sum)[MR][NV]);
 //     template <int NV> static Vec value(const Tile& t, int i, int v, Vec sum);  // of sum[i][v]
+//     // NV beyond kPanelVecs: a wide tile, whose weights `Columns` finds.
 //   };
 #pragma once
 
@@ -28,6 +29,14 @@ constexpr int kTileRows = 2;
 constexpr int kPanelVecs = 3;
 #endif
 constexpr int kPanel = kPanelVecs * Vec::W;
+// One or two rows against one panel are too few sums to keep the multipliers busy while each waits for
+// itself, so these take several panels at once: kWideSums sums. 0: one panel, as taller tiles.
+#if defined(DPI_ISA_AVX2)
+constexpr int kWideSums = 12;
+#else
+constexpr int kWideSums = 0;
+#endif
+static_assert(kWideSums / 2 % kPanelVecs == 0);  // whole panels, for one row and for two
 constexpr int64_t kBlockFloats =
     64 * 1024;  // of x: a block of rows stays in the second-level cache while panels pass
 
@@ -52,6 +61,60 @@ struct Tile {
   int64_t cols;  // columns of dst in this panel
   Epilogue epilogue;
 };
+
+/// A tile's weights: whole panels, and behind them one with what is left of NV vectors.
+template <class Word, int NV>
+struct Columns {
+  const Word* first;
+  int64_t panel_words;
+
+  /// Vector v of step `step` of the packed columns.
+  DPI_INLINE const Word* at(int64_t step, int v) const {
+    const int panel = v / kPanelVecs, vecs = min_of(kPanelVecs, NV - panel * kPanelVecs);
+    return first + panel * panel_words + (step * vecs + v % kPanelVecs) * Vec::W;
+  }
+};
+
+template <class Product, int NV>
+DPI_INLINE Columns<typename Product::Word, NV> columns_of(const Tile& t) {
+  return {static_cast<const typename Product::Word*>(t.panel), kPanel * Product::words(t.call->k)};
+}
+
+template <int MR, int NV>
+DPI_INLINE void start_sums(Vec (&sum)[MR][NV]) {
+  DPI_UNROLL
+  for (int i = 0; i < MR; ++i) {
+    DPI_UNROLL
+    for (int v = 0; v < NV; ++v) sum[i][v] = Vec::zero();
+  }
+}
+
+/// One term of every sum. x: of the first row; weights(v): vector v of its columns. What is used often waits
+/// in registers: weights in a tall tile, x in a wide one.
+template <int MR, int NV, class Weights>
+DPI_INLINE void add_terms(const float* x, int64_t ldx, Vec (&sum)[MR][NV], const Weights& weights) {
+  if constexpr (NV > kPanelVecs) {
+    Vec a[MR];
+    DPI_UNROLL
+    for (int i = 0; i < MR; ++i) a[i] = Vec::all(x[i * ldx]);
+    DPI_UNROLL
+    for (int v = 0; v < NV; ++v) {
+      const Vec w = weights(v);
+      DPI_UNROLL
+      for (int i = 0; i < MR; ++i) sum[i][v] = fma(a[i], w, sum[i][v]);
+    }
+  } else {
+    Vec w[NV];
+    DPI_UNROLL
+    for (int v = 0; v < NV; ++v) w[v] = weights(v);
+    DPI_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      const Vec a = Vec::all(x[i * ldx]);
+      DPI_UNROLL
+      for (int v = 0; v < NV; ++v) sum[i][v] = fma(a, w[v], sum[i][v]);
+    }
+  }
+}
 
 /// What the columns from `col` on of row r have of the rows that many rows share.
 DPI_INLINE const float* shared_part(const GemmCall& c, int64_t r, int64_t col) {
@@ -151,12 +214,17 @@ inline Epilogue epilogue_of(const GemmCall& c, int64_t col, int64_t cols) {
   return {false, false};
 }
 
+/// The tile at row `first` and column `col`.
+template <class Product>
+DPI_INLINE Tile tile_at(const GemmCall& c, int64_t first, int64_t col, int64_t cols) {
+  const auto* packed = static_cast<const typename Product::Word*>(c.packed);
+  return {&c, packed + col * Product::words(c.k), first, first, col, cols, epilogue_of(c, col, cols)};
+}
+
 /// Rows [first, first + rows) against one panel, in tiles of nearly equal height.
 template <class Product>
 void run_block(const GemmCall& c, int64_t first, int64_t rows, int64_t col) {
-  const auto* packed = static_cast<const typename Product::Word*>(c.packed);
-  Tile t{&c, packed + col * Product::words(c.k), first, first, col, min_of<int64_t>(c.n - col, kPanel), {}};
-  t.epilogue = epilogue_of(c, col, t.cols);
+  Tile t = tile_at<Product>(c, first, col, min_of<int64_t>(c.n - col, kPanel));
   const int64_t vecs = (t.cols + Vec::W - 1) / Vec::W;
   int64_t tiles = (rows + kTileRows - 1) / kTileRows;
   for (int64_t left = rows; left > 0; --tiles) {
@@ -174,6 +242,28 @@ DPI_INLINE int64_t part_begin(const GemmCall& c, int32_t part) {
   return (c.n + kPanel - 1) / kPanel * part / c.parts * kPanel;
 }
 
+/// The wide tile of `vecs` <= NV vectors of columns.
+template <class Product, int MR, int NV>
+void run_vecs(const Tile& t, int64_t vecs) {
+  if (vecs == NV) return run_tile<Product, MR, NV>(t);
+  if constexpr (NV > 1) run_vecs<Product, MR, NV - 1>(t, vecs);
+}
+
+/// MR rows against the columns [begin, end) in wide tiles of nearly equal width.
+template <class Product, int MR>
+void run_wide(const GemmCall& c, int64_t first, int64_t begin, int64_t end) {
+  constexpr int kVecs = kWideSums / MR;
+  int64_t panels = (end - begin + kPanel - 1) / kPanel;
+  int64_t tiles = (panels * kPanelVecs + kVecs - 1) / kVecs;
+  for (int64_t col = begin; col < end; --tiles) {
+    const int64_t width = (panels + tiles - 1) / tiles;
+    const int64_t cols = min_of(width * kPanel, end - col);
+    run_vecs<Product, MR, kVecs>(tile_at<Product>(c, first, col, cols), (cols + Vec::W - 1) / Vec::W);
+    panels -= width;
+    col += cols;
+  }
+}
+
 template <class Product>
 void run_gemm(const GemmCall& c) {
   const int64_t block = block_rows(c.k), begin = part_begin(c, c.part);
@@ -181,6 +271,11 @@ void run_gemm(const GemmCall& c) {
   for (int64_t first = 0; first < c.m; first += block) {
     const int64_t rows = min_of(block, c.m - first);
     Product::begin(c, first, rows);
+    if constexpr (kWideSums > 0) {
+      if (rows == 1) run_wide<Product, 1>(c, first, begin, end);
+      if (rows == 2) run_wide<Product, 2>(c, first, begin, end);
+      if (rows <= 2) continue;
+    }
     for (int64_t col = begin; col < end; col += kPanel) run_block<Product>(c, first, rows, col);
   }
 }

@@ -237,6 +237,46 @@ TEST_CASE("gemm: segments, epilogues, and bits that do not depend on the batch")
   });
 }
 
+TEST_CASE("gemm: columns in parts have the bits of the whole, and rows alone those of a batch") {
+  for_each_set([](const cpu::Functions& f) {
+    for (const int64_t n :
+         {int64_t{1}, int64_t{24}, int64_t{25}, int64_t{96}, int64_t{97}, int64_t{200}, int64_t{451}}) {
+      const int64_t k = 19, rows = 9;
+      Value x(rows, dims_of({k})), whole(rows, dims_of({n}), true);
+      const std::vector<float> w = random_floats(n * k), b = random_floats(n);
+      std::vector<float> packed(static_cast<size_t>(f.gemm_packed_floats(n, k)));
+      f.gemm_pack(w.data(), n, k, packed.data());
+      cpu::GemmCall c;
+      c.packed = packed.data();
+      c.bias = b.data();
+      c.n = n;
+      c.k = k;
+      c.ldx = x.t.row_stride;
+      c.ldd = whole.t.row_stride;
+      c.x = x.t.data;
+      c.dst = whole.t.data;
+      c.m = rows;
+      f.gemm(c);
+      for (c.m = 1; c.m <= 5; ++c.m) {
+        for (c.parts = 1; c.parts <= 4; ++c.parts) {
+          CAPTURE(n);
+          CAPTURE(c.m);
+          CAPTURE(c.parts);
+          Value got(c.m, dims_of({n}), true);
+          c.ldd = got.t.row_stride;
+          c.dst = got.t.data;
+          for (c.part = 0; c.part < c.parts; ++c.part) f.gemm(c);
+          int64_t differ = 0;
+          for (int64_t i = 0; i < c.m * n; ++i)
+            differ += got.t.row(i / n)[i % n] != whole.t.row(i / n)[i % n];
+          CHECK(differ == 0);
+          CHECK(got.guards_intact());
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("rows: softmax, layer norm, reduce, cross, fm") {
   for_each_set([](const cpu::Functions& f) {
     for (const int64_t n : kSizes) {
