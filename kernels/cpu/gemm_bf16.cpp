@@ -78,6 +78,7 @@ struct Product {
 /// Weights in bf16, x and sums in float32.
 struct Product {
   using Word = uint32_t;
+  static constexpr int kWideRows = 1;  // two with what is being widened need more registers than there are
   static constexpr bool kScratch = false;
   static DPI_INLINE int64_t words(int64_t k) { return pairs_of(k); }
 
@@ -89,7 +90,6 @@ struct Product {
 
   template <int MR, int NV>
   static DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
-    if constexpr (MR > 1 && NV > kPanelVecs) return by_panels(t, sum);
     const int64_t ldx = t.call->ldx, depth = t.call->k;
     const float* x = t.call->x + t.row * ldx;
     const auto columns = columns_of<Product, NV>(t);
@@ -107,24 +107,6 @@ struct Product {
       add_terms(x + k + 1, ldx, sum, [&](int v) { return Vec::load_upper_bf16(columns.at(k / 2, v)); });
     }
     if (k < depth) add_terms(x + k, ldx, sum, lower(k / 2));
-  }
-
- private:
-  /// Two rows of a wide tile: at once, their sums and words to be widened would need more registers than
-  /// there are.
-  template <int MR, int NV>
-  static DPI_INLINE void by_panels(const Tile& t, Vec (&sum)[MR][NV]) {
-    static_assert(NV <= 2 * kPanelVecs);
-    Vec first[MR][kPanelVecs], second[MR][NV - kPanelVecs];
-    Tile next = t;
-    next.panel = columns_of<Product, NV>(t).at(0, kPanelVecs);
-    accumulate(t, first);
-    accumulate(next, second);
-    DPI_UNROLL
-    for (int i = 0; i < MR; ++i) {
-      DPI_UNROLL
-      for (int v = 0; v < NV; ++v) sum[i][v] = v < kPanelVecs ? first[i][v] : second[i][v - kPanelVecs];
-    }
   }
 };
 

@@ -8,7 +8,8 @@
 //     static void begin(c, first, rows);     // before the tiles of rows [first, first + rows)
 //     template <int MR, int NV> static void accumulate(const Tile& t, Vec (&sum)[MR][NV]);
 //     template <int NV> static Vec value(const Tile& t, int i, int v, Vec sum);  // of sum[i][v]
-//     // NV beyond kPanelVecs: a wide tile, whose weights `Columns` finds.
+//     static constexpr int kWideRows;        // 1 or 2: so many rows are a wide tile,
+//                                            // whose weights `Columns` finds
 //   };
 #pragma once
 
@@ -273,8 +274,10 @@ void run_gemm(const GemmCall& c) {
     Product::begin(c, first, rows);
     if constexpr (kWideSums > 0) {
       if (rows == 1) run_wide<Product, 1>(c, first, begin, end);
-      if (rows == 2) run_wide<Product, 2>(c, first, begin, end);
-      if (rows <= 2) continue;
+      if constexpr (Product::kWideRows > 1) {
+        if (rows == 2) run_wide<Product, 2>(c, first, begin, end);
+      }
+      if (rows <= Product::kWideRows) continue;
     }
     for (int64_t col = begin; col < end; col += kPanel) run_block<Product>(c, first, rows, col);
   }
