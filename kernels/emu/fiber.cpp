@@ -3,6 +3,7 @@
 // told of every switch.
 #include "kernels/emu/fiber.hpp"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #ifdef __x86_64__
@@ -47,6 +48,15 @@ void switch_point(Point* from, const Point* to) { swapcontext(from, to); }
 constexpr size_t kStackBytes = size_t{256} << 10;
 
 Point g_host;
+
+void take_busy() {
+  while (g_busy.test_and_set(std::memory_order_acquire)) sched_yield();
+}
+void give_busy() { g_busy.clear(std::memory_order_release); }
+
+// fork() waits until nobody is inside, as a child would wait for ever for a thread that it has not. No caller
+// holds a lock that another fork handler of the library takes.
+[[maybe_unused]] const int g_at_fork = pthread_atfork(take_busy, give_busy, give_busy);
 
 }  // namespace
 
