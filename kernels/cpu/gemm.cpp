@@ -8,7 +8,7 @@ namespace {
 /// float32 as the bundle has it.
 struct Plain {
   using Word = float;
-  static constexpr int kWideRows = 2;
+  [[maybe_unused]] static constexpr int kWideRows = 2;
   static DPI_INLINE int64_t words(int64_t k) { return k; }
   static DPI_INLINE void begin(const GemmCall&, int64_t, int64_t) {}
 

@@ -78,7 +78,8 @@ struct Product {
 /// Weights in bf16, x and sums in float32.
 struct Product {
   using Word = uint32_t;
-  static constexpr int kWideRows = 1;  // two with what is being widened need more registers than there are
+  [[maybe_unused]] static constexpr int kWideRows =
+      1;  // two with what is being widened need more registers than there are
   static constexpr bool kScratch = false;
   static DPI_INLINE int64_t words(int64_t k) { return pairs_of(k); }
 

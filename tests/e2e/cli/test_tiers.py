@@ -18,8 +18,8 @@ def emulated():
     return ["--device", "cuda_emu", "--option", f"backend_dir={PLUGINS}"]
 
 
-def bench(*more):
-    return ["bench", MODEL, "--batch", "32", "--seconds", "0.3", "--pool", "4", *TIER, *more]
+def bench(*more, seconds="0.3"):
+    return ["bench", MODEL, "--batch", "32", "--seconds", seconds, "--pool", "4", *TIER, *more]
 
 
 def check_rates(rates, on_device):
@@ -50,15 +50,14 @@ def test_bench_without_a_tier_has_no_rates(dpi):
 
 
 def test_bench_shows_what_the_gpus_copies_hold(dpi, emulated):
-    seconds = ["--seconds", "1"]
-    whole = dpi(*bench(*emulated, *seconds, "--option", "store.gpu_bytes=67108864", "--json")).json()["tiers"]
+    whole = dpi(*bench(*emulated, "--option", "store.gpu_bytes=67108864", "--json", seconds="1")).json()["tiers"]
     check_rates(whole, on_device=True)
     assert whole["device_sampled"] > 0 and whole["device_hit_rate"] == 1  # it has room for every row
     assert all(t["device_hit_rate"] in (1, None) for t in whole["tables"])
-    part = dpi(*bench(*emulated, *seconds, "--option", "store.gpu_bytes=12000", "--json")).json()["tiers"]
+    part = dpi(*bench(*emulated, "--option", "store.gpu_bytes=12000", "--json", seconds="1")).json()["tiers"]
     check_rates(part, on_device=True)
     assert part["device_hit_rate"] < 1
-    out = dpi(*bench(*emulated, *seconds, "--option", "store.gpu_bytes=67108864")).ok().out.splitlines()
+    out = dpi(*bench(*emulated, "--option", "store.gpu_bytes=67108864", seconds="1")).ok().out.splitlines()
     assert out[1].split()[-1] == "GPU" and out[2].count("100.0 %") == 2
 
 
