@@ -63,13 +63,18 @@ as_root() {
 }
 
 # apt ARGUMENTS...: apt-get as root. Only for dpkg's own lock can apt be told to wait, so the lists' and the archives' are
-# tried again.
+# tried again. An installation that was cut off before is ended first, once: until then apt-get refuses everything.
 apt() {
-  local log status deadline=$((SECONDS + LOCK_SECONDS))
+  local log status mended=no deadline=$((SECONDS + LOCK_SECONDS))
   log="$(mktemp)"
   while true; do
     status=0
     as_root env LC_ALL=C apt-get -q -o DPkg::Lock::Timeout="$LOCK_SECONDS" "$@" 2>&1 | tee "$log" || status=$?
+    if [ $status -ne 0 ] && [ $mended = no ] && grep -q '^E: dpkg was interrupted' "$log"; then
+      say "an installation was cut off before: ending it (dpkg --configure -a)"
+      mended=yes
+      as_root dpkg --configure -a && continue
+    fi
     [ $status -ne 0 ] && grep -q '^E: Could not get lock' "$log" && [ $SECONDS -lt $deadline ] || break
     say "another package manager is at work: trying again in 5 s"
     sleep 5

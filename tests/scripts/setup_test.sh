@@ -16,6 +16,10 @@ plant sleep <<<'exit 0'
 # The first calls, as many as the file `held` says, find the lock held; ERROR fails at once.
 plant apt-get <<'SH'
 echo "$@" >>"$CALLS"
+if [ -e "$BROKEN" ]; then
+  echo "E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem. " >&2
+  exit 100
+fi
 [ -z "${ERROR:-}" ] || { echo "E: $ERROR" >&2; exit 100; }
 held="$(cat "$HELD")"
 [ "$held" -gt 0 ] || exit 0
@@ -23,7 +27,10 @@ echo $((held - 1)) >"$HELD"
 echo "E: Could not get lock $LOCK. It is held by process 1 (apt-get)" >&2
 exit 100
 SH
-export CALLS="$scratch/calls" HELD="$scratch/held" LOCK="/var/lib/apt/lists/lock"
+plant dpkg <<'SH'
+[ "$*" != "--configure -a" ] || [ -n "${STAYS:-}" ] || rm -f "$BROKEN"
+SH
+export BROKEN="$scratch/broken" CALLS="$scratch/calls" HELD="$scratch/held" LOCK="/var/lib/apt/lists/lock"
 
 # expect ABOUT STATUS CALLS: what setup.sh ends with, and how often it called apt-get.
 expect() {
@@ -45,5 +52,10 @@ grep -q 'install .*g++' "$CALLS" || { echo "FAILED: g++ is not installed"; bad=1
 [ "$(grep -c 'DPkg::Lock::Timeout=[1-9]' "$CALLS")" = 2 ] || { echo "FAILED: dpkg's lock is not waited for"; bad=1; }
 echo 3 >"$HELD"
 expect "a lock is held for a while" 0 5
+touch "$BROKEN"
+expect "an installation was cut off" 0 3
+touch "$BROKEN"
+STAYS=1 expect "one that cannot be ended" 1 2
+rm -f "$BROKEN"
 ERROR="Unable to locate package" expect "another error" 1 1
 exit $bad
