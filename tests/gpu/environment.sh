@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # Sourced by validate.sh and smoke.sh: where the pack, the scratch folder and the interpreter are. Expects `here`, `out` and `dry`.
 PACK="${DPI_GPU_PACK:-$(cd "$here/../.." && pwd)}"
-if [ -f "$PACK/programs.tar.gz" ] && [ ! -x "$PACK/bin/gpu_check" ]; then
-  tar -C "$PACK" --no-same-owner -xzf "$PACK/programs.tar.gz" || exit 1
+if [ -f "$PACK/programs.tar.xz" ] && [ ! -x "$PACK/bin/gpu_check" ]; then
+  # By Python, which the stages need anyway: a bare machine may lack xz.
+  python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1] + "/programs.tar.xz").extractall(sys.argv[1])' "$PACK" || exit 1
 fi
 if [ ! -x "$PACK/bin/gpu_check" ]; then
   echo "no programs in $PACK/bin: run this from an unpacked pack (tests/gpu/pack.sh makes one), or name one in DPI_GPU_PACK" >&2

@@ -32,7 +32,7 @@ if [ -z "$dry" ]; then
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 fi
 
-if [ ! -f "$root/programs.tar.gz" ] && [ -z "${DPI_GPU_PACK:-}" ]; then
+if [ ! -f "$root/programs.tar.xz" ] && [ -z "${DPI_GPU_PACK:-}" ]; then
   pack="$root/build/gpu_pack" options=()
   if [ -n "$dry" ]; then
     build="${build:-build/release}"
