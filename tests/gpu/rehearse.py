@@ -150,6 +150,7 @@ def missing(records, calls):
         lost += [f"tier {' '.join(map(str, cell))}" for cell in predict_tiers.read() if cell not in seen]
     if "B" in calls:
         others = [what for what, *_ in analysis.tier_targets(records)]
+        others += [what for what, *_ in analysis.targets(records) if what.startswith("on the device:")]  # B5's last part: as far as its time goes
         lost += [what for what, _, measured, _ in analysis.targets(records) if measured is None and what not in others and ("A" in calls or "only copies" not in what)]
         lost += [f"{48 - len(analysis.ratios(analysis.grid(records), p))} of 48 cells over stock eager, {p}" for p in ("fp32", "tf32", "fp16")
                  if len(analysis.ratios(analysis.grid(records), p)) < 48]

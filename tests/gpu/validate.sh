@@ -26,10 +26,10 @@ A5 a5_tune 110
 A7 a7_first_look 90
 A8 a8_more_correctness 120"
 B="B0 a0_probe 20
-B1 b1_end_to_end 185
+B1 b1_end_to_end 190
 B2 b2_peers 140
 B3 b3_compiled 105
-B4 b4_ablation 50
+B4 b4_ablation 45
 B5 b5_profile 90"
 C="C0 a0_probe 20
 C1 c1_tiers 170
