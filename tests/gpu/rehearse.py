@@ -65,7 +65,7 @@ def load(stage, script, clock):
     shutil.which, os.cpu_count = (lambda name, **_: f"/usr/bin/{name}"), (lambda: 16)
     for name in [m for m in sys.modules if m in OURS or re.fullmatch(r"[abc]\d_\w+", m)]:
         del sys.modules[name]
-    os.environ.update(STAGE=stage)
+    os.environ.update(STAGE=stage, DPI_GPU_UVM="1")
     common, data = importlib.import_module("common"), importlib.import_module("data")
     common.time = types.SimpleNamespace(time=clock.time)
 

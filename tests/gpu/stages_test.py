@@ -129,6 +129,15 @@ class Order(Stage):
         self.assertEqual([j["forms"] for j in first], [["graph_autotuned"]] * 4)
         self.assertEqual({j["batch"] for j in first}, {64, 2048})
 
+    def test_managed_memory_beyond_what_is_free_only_where_it_is_allowed(self):
+        module, _ = self.load("C1", "c1_tiers", 1e5)
+        del os.environ["DPI_GPU_UVM"]
+        with contextlib.redirect_stdout(io.StringIO()):
+            module.stage()
+        ways = {job["way"] for job in self.jobs("gpu_tiers")}
+        self.assertEqual(ways, {"resident", "cached", "mapped", "chain", "peers"})
+        self.assertEqual([r["status"] for r in self.records() if r.get("way") == "uvm"], ["skipped"])
+
     def test_tiers_begin_with_what_the_goal_is_about(self):
         self.ran("C1", "c1_tiers")
         jobs = self.jobs("gpu_tiers")

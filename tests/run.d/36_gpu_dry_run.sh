@@ -37,6 +37,13 @@ else
   check "without torch, dry run of what uses it" dry_run env PYTHONPATH="$out/bare" "$pack/tests/gpu/validate.sh" B --dry-run \
     --only B0 --only B1 --only B2 --only B3 --out "$out/bare"
 fi
+# A visit of less time: stages of two calls in one, with limits of their own.
+some_stages() {
+  local log
+  log="$(dry_run "$pack/tests/gpu/validate.sh" AC --dry-run --seconds 300 --only A0=40 --only C0 --out "$out/some")" || return 1
+  grep -q '^A0 .*passed' <<<"$log" && grep -q '^C0 .*passed' <<<"$log" && ! grep -qE '^(A[1-9]|C[1-9]) ' <<<"$log"
+}
+check "stages of two calls in one" some_stages
 check "smoke.sh, dry run of its first stages" dry_run "$pack/tests/gpu/smoke.sh" --dry-run --only A0 --only A1 --out "$out/smoke"
 check "report.py on a dry run's results" "$PYTHON" tests/gpu/report.py "$out/results.jsonl" --out "$out/report"
 # A stage that breaks must show.

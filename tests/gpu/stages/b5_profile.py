@@ -7,7 +7,7 @@ import shutil
 
 import common
 import data
-from b1_end_to_end import GRID_BATCH, tuned
+from b1_end_to_end import GRID_BATCH, strongest_batches, sweep_shapes, tuned
 from b2_peers import embedding_batches, embedding_shape
 from common import DEVICE, DRY, WORK, emit, program, run
 from spec import Shape, paper_grid
@@ -27,10 +27,10 @@ def shape():
     return Shape("dcnv2", "criteo", 4, (8,) * 3, True) if DRY else Shape("dcnv2", "criteo", 16, (512,) * 3)
 
 
-def timeline(which, batch, options, label):
+def timeline(which, batch, options, label, seconds="0.3"):
     """`dpi bench --profile`: what each op takes on the device and when it starts."""
     chosen = [part for key, value in {"debug.timestamps": "on", **options}.items() for part in ("--option", f"{key}={value}")]
-    status, text = run([program("dpi"), "bench", str(data.bundle(which)), "--device", DEVICE, "--batch", str(batch), "--seconds", "0.02" if DRY else "0.3",
+    status, text = run([program("dpi"), "bench", str(data.bundle(which)), "--device", DEVICE, "--batch", str(batch), "--seconds", "0.02" if DRY else seconds,
                         "--profile", "--json", "--option", f"max_rows={max(64, batch)}", *chosen], 60)
     fields = {"model": which.kind, "dataset": which.dataset, "dim": which.dim, "hidden": list(which.hidden), "batch": batch, "group": label, **options}
     if status != 0:
@@ -87,7 +87,19 @@ def device_time_parts():
     return [ends, between]
 
 
+def ops():
+    """What each op of the usual models takes, few rows and many."""
+    shapes = sweep_shapes()[:4]
+    data.prepare(shapes, strongest_batches(), precisions=())
+    for batch in strongest_batches():
+        for precision in ("fp16", "fp32", "tf32"):
+            for which in shapes:
+                if common.left() > 2:
+                    timeline(which, batch, {"precision": precision}, "ops", "0.1")
+
+
 def stage():
+    ops()
     data.prepare([shape()], [GRID_BATCH])
     data.prepare([embedding_shape()], embedding_batches(), "uniform")
     for schedule in ("breadth", "depth", "single"):

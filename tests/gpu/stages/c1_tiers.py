@@ -1,7 +1,10 @@
 """C1: the rows of 26 lookups from where they may lie: all in device memory, copies of the hottest in a quarter of what they take, all in host memory,
 pages that the driver moves, an HPS-like chain of kernels per table with its cache in the same quarter, and one range over four allocations; then other
 budgets, other distributions, few rows. Every way's rows are compared with what they are, bit for bit, before and after. Settles what a row in host memory
-costs, and what the one launch is worth."""
+costs, and what the one launch is worth. Pages that the driver moves only where DPI_GPU_UVM=1 allows them: to make it move them more managed memory is taken
+than the GPU has free, which can hang a GPU, and it may be other people's too."""
+
+import os
 
 import common
 import data
@@ -27,10 +30,16 @@ def cells():
     return tiers.lookup_cells()
 
 
+def allowed(cell):
+    return cell[0] != "uvm" or DRY or os.environ.get("DPI_GPU_UVM") == "1"
+
+
 def stage():
     import a0_probe
     a0_probe.clocks("before tiers")
-    wanted = cells()
+    wanted = [cell for cell in cells() if allowed(cell)]
+    if wanted != cells():
+        emit("tier", "skipped", way="uvm", why="managed memory beyond what is free may hang a GPU: DPI_GPU_UVM=1 allows it")
     for zipf, batch in dict.fromkeys((zipf, batch) for _, _, zipf, batch in wanted):
         if common.left() > 1:
             data.rows(tiers.shape(DRY), batch, f"zipf{zipf}", WARM + TIMED)
