@@ -12,7 +12,8 @@
 // For caches that learn, where a row that was asked for is another thing than one that was not: "check":
 // {"ids", "dense"?, "sets", "batch"}, rows that are compared instead, before and after; "warm", the same
 // form, rows that are asked for over and over for `warm_seconds` before the timed ones; `once`: no caller
-// asks for a set that was asked for. Of tables with copies of rows on the device the result has "hit_rate",
+// asks for a set that was asked for. `by_set`: true adds each set's median, where a tail may come from the
+// rows. Of tables with copies of rows on the device the result has "hit_rate",
 // of the timed calls' lookups. A result: the job's labels and "status": ok, wrong (not timed), unsupported,
 // failed.
 #include <algorithm>
@@ -163,6 +164,18 @@ void ask(dpi_model* model, const Rows& rows, size_t calls, double seconds, size_
   for (std::thread& t : threads) t.join();
 }
 
+/// Medians of the calls that asked for each of `sets` sets in turn, of one caller.
+json medians_by_set(const std::vector<double>& us, size_t sets) {
+  json medians = json::array();
+  for (size_t s = 0; s < sets && s < us.size(); ++s) {
+    std::vector<double> of;
+    for (size_t i = s; i < us.size(); i += sets) of.push_back(us[i]);
+    std::sort(of.begin(), of.end());
+    medians.push_back(percentile(of, 0.5));
+  }
+  return medians;
+}
+
 void measure(dpi_model* model, const Rows& rows, const json& job, json* out) {
   const size_t callers = job.value("callers", 1), share = rows.sets / callers;
   const bool once = job.value("once", false);
@@ -191,6 +204,7 @@ void measure(dpi_model* model, const Rows& rows, const json& job, json* out) {
     }
     us.insert(us.end(), c.us.begin(), c.us.end());
   }
+  if (job.value("by_set", false)) (*out)["p50_by_set"] = medians_by_set(all[0].us, rows.sets);
   std::sort(us.begin(), us.end());
   (*out)["p50_us"] = percentile(us, 0.5);
   (*out)["p95_us"] = percentile(us, 0.95);
