@@ -35,8 +35,8 @@ struct Shape {
   bool cross;  // DCNv2; the other three models have the same products
 };
 
-/// kEngine: as gemm/lt.cpp and gemm/rules.cpp choose for 256 rows and more with the library there: small
-/// terms first, and slabs for what is too deep or has a product in its end (cross).
+/// kEngine: as gemm/lt.cpp does for 256 rows and more with the library there: small terms first, what is too
+/// deep in parts that are added up outside the cores. kSlabs: the own kernel.
 enum class Order { kEngine, kLargeFirst, kSmallFirst, kSlabs, kSimt };
 constexpr size_t kOrders = 5;
 constexpr const char* kNames[kOrders] = {"engine", "large first", "small first", "slabs", "SIMT"};
@@ -100,10 +100,17 @@ void multiply(const emu::TensorCore& core, Order order, const Layer& l, int64_t 
     add(sum, x.high, high, n);
     add(sum, x.high, low, n);
     add(sum, x.low, high, n);
-  } else if (order == Order::kSmallFirst) {
-    add(sum, x.low, high, n);
-    add(sum, x.high, low, n);
-    add(sum, x.high, high, n);
+  } else if (order == Order::kSmallFirst || order == Order::kEngine) {
+    const int64_t parts = order == Order::kEngine ? kernels::cuda::split_slabs(n) : 1;
+    const auto each = static_cast<int>(kernels::cuda::split_depth(n, parts));
+    for (int k = 0; k < n; k += each) {
+      float part[kN] = {};
+      const int depth = std::min(each, n - k);
+      add(part, x.low + k, high + k, depth);
+      add(part, x.high + k, low + k, depth);
+      add(part, x.high + k, high + k, depth);
+      for (int j = 0; j < kN; ++j) sum[j] += part[j];
+    }
   } else {
     for (int k = 0; k < n; k += kSlab) {
       float slab[kN] = {};
@@ -168,17 +175,17 @@ struct Model {
     out.emplace_back(width, 1, 3 / std::sqrt(static_cast<double>(width)), &state);
   }
 
-  // T: float or double; product(layer, x, is_cross) is W x + b.
+  // T: float or double; product(layer, x) is W x + b.
   template <class T, class Product>
   T logit(const std::vector<float>& row, const Product& product) const {
     const std::vector<T> x0(row.begin(), row.end());
     std::vector<T> h = x0, x = x0;
     for (const Layer& l : cross) {
-      const std::vector<T> y = product(l, x, true);
+      const std::vector<T> y = product(l, x);
       for (size_t i = 0; i < x.size(); ++i) x[i] += x0[i] * y[i];
     }
     for (const Layer& l : mlp) {
-      h = product(l, h, false);
+      h = product(l, h);
       for (T& v : h) v = v < 0 ? 0 : v;
     }
     if (!cross.empty()) h.insert(h.begin(), x.begin(), x.end());
@@ -207,27 +214,21 @@ bool wanted(const Job& job, Order order, int64_t row) {
   return job.table || order == Order::kEngine || (order == Order::kLargeFirst && row < 12);
 }
 
-Order order_of(Order order, const Layer& l, bool is_cross) {
-  if (order != Order::kEngine) return is_cross && order != Order::kSimt ? Order::kSlabs : order;
-  return is_cross || l.in > kernels::cuda::kMostSplitIn ? Order::kSlabs : Order::kSmallFirst;
-}
-
 /// Every second row: the worst error of each order.
 Worst run_rows(const Shape& s, const Model& m, const Job& job, int64_t begin) {
   Worst worst;
   const int64_t rows =
-      s.cross ? (job.rows + 7) / 8 : job.rows;  // slabs are the larger part there, and lose little
+      s.cross ? (job.rows + 7) / 8 : job.rows;  // three layers more, as wide as they are deep
   for (int64_t r = begin; r < rows; r += 2) {
     uint64_t state = m.state + static_cast<uint64_t>(r) * 0x9E3779B97F4A7C15ull;
     const std::vector<float> x = noise(s.fields * s.dim, 0.2, &state);
-    const auto want = m.logit<double>(
-        x, [](const Layer& l, const std::vector<double>& in, bool) { return exact_layer(l, in); });
+    const auto want =
+        m.logit<double>(x, [](const Layer& l, const std::vector<double>& in) { return exact_layer(l, in); });
     for (size_t i = 0; i < kOrders; ++i) {
       const auto order = static_cast<Order>(i);
       if (!wanted(job, order, r)) continue;
-      const float got = m.logit<float>(x, [&](const Layer& l, const std::vector<float>& in, bool is_cross) {
-        return layer(job.core, order_of(order, l, is_cross), l, in);
-      });
+      const float got = m.logit<float>(
+          x, [&](const Layer& l, const std::vector<float>& in) { return layer(job.core, order, l, in); });
       worst.take(i, std::fabs(got - want) / std::max(1.0, std::fabs(want)));
     }
   }

@@ -16,13 +16,13 @@ dim3 column_grid(int64_t columns, int64_t rows) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    split_rows_kernel(const TypedRows x, int64_t n, int64_t rows, int64_t depth, float* to) {
+    split_rows_kernel(const TypedRows x, int64_t n, int64_t rows, int64_t slabs, int64_t depth, float* to) {
   const int64_t c = column_index();
-  if (c >= depth) return;
+  if (c >= slabs * depth) return;
   for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
     const float v = c < n ? read_element(x.data, x.dtype, r * x.stride + c) : 0.0f;
     const float high = tf32_of(v);
-    float* row = to + r * 3 * depth + c;
+    float* row = to + (r * slabs + c / depth) * 3 * depth + c % depth;
     row[0] = tf32_of(v - high);
     row[depth] = high;
     row[2 * depth] = high;
@@ -50,11 +50,11 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-int split_rows(const Tensor& x, float* to, Stream stream) {
+int split_rows(const Tensor& x, float* to, int64_t slabs, Stream stream) {
   const int64_t n = x.dims.size();
-  const int64_t depth = packed_depth(n);
-  return launch(split_rows_kernel, column_grid(depth, x.rows), dim3(kThreads), stream, typed_rows(x), n,
-                x.rows, depth, to);
+  const int64_t depth = split_depth(n, slabs);
+  return launch(split_rows_kernel, column_grid(slabs * depth, x.rows), dim3(kThreads), stream, typed_rows(x),
+                n, x.rows, slabs, depth, to);
 }
 
 int convert_rows(const Tensor& x, void* to, DType type, int64_t stride, Stream stream) {

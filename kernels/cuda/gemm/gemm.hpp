@@ -28,15 +28,18 @@ constexpr int64_t packed_depth(int64_t in) { return (in + 31) / 32 * 32; }
 /// not depend on the other rows, nor on the tile.
 int dense_wmma(const DenseArgs& a, Product product, GemmTile tile, Stream stream);
 
-/// x (rows x n, any type) as float rows [lo | hi | hi] of 3 * packed_depth(n), zeros between; with weights
-/// [hi | lo | hi] one tf32 product of three times the depth gives lo * hi + hi * lo + hi * hi. The small
-/// terms come first: tensor cores cut what they add up, and would cut these away below a full sum.
-int split_rows(const Tensor& x, float* to, Stream stream);
-
 /// One accumulator of a tensor core takes all three products and is cut each time it is added to. With more
 /// inputs than this the logits of the widest models would come near the gate of fp32, 1e-5 max(1, |logit|)
-/// (tests/emu/tf32_grid_main.cpp): then the kernel above, which keeps its sums outside the cores.
+/// (tests/emu/tf32_grid_main.cpp), so deeper sums are made in slabs that are added up outside the cores.
 constexpr int64_t kMostSplitIn = 768;
+constexpr int64_t split_slabs(int64_t n) { return (n + kMostSplitIn - 1) / kMostSplitIn; }
+constexpr int64_t split_depth(int64_t n, int64_t slabs) { return packed_depth((n + slabs - 1) / slabs); }
+
+/// x (rows x n, any type) as float rows of `slabs` times 3 * depth, depth = split_depth(n, slabs): slab s has
+/// columns s * depth to (s + 1) * depth - 1 of x, zeros past its width, as [lo | hi | hi]. With weights
+/// [hi | lo | hi] one tf32 product of three times the depth gives lo * hi + hi * lo + hi * hi. The small
+/// terms come first: tensor cores cut what they add up, and would cut these away below a full sum.
+int split_rows(const Tensor& x, float* to, int64_t slabs, Stream stream);
 
 /// x as rows of `stride` elements of `type`, zeros past its width.
 int convert_rows(const Tensor& x, void* to, DType type, int64_t stride, Stream stream);

@@ -5,7 +5,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int64_t kVector = 16;
-constexpr int64_t kMaxBlocks = 64;
+constexpr int64_t kMaxBlocks = 256;  // half a megabyte of a range on its way at once
 
 // A block copies kThreads vectors of one range: all loads of a range are on the bus at the same time.
 __global__ void __launch_bounds__(kThreads) fetch_kernel(const FetchArgs a) {

@@ -160,6 +160,7 @@ struct Work {
   const void* a;
   const void* b;
   void* d;
+  bool adds;  // to what d holds
 };
 
 DType type_of(int64_t type) {
@@ -225,7 +226,7 @@ void product_kernel(const Work w) {
     }
     for (int64_t j = n; j < n + kTile && j < p.d.cols; ++j) {
       for (int64_t i = m; i < m + kTile && i < p.d.rows; ++i) {
-        float v = sum[j - n][i - m];
+        float v = sum[j - n][i - m] + (w.adds ? cuda::read_element(w.d, to, j * p.d.ld + i) : 0.0f);
         if ((p.desc.epilogue & kEpilogueBias) != 0) v += cuda::read_element(p.desc.bias, to, i);
         if ((p.desc.epilogue & kEpilogueRelu) != 0 && v < 0) v = 0;
         if (!holds(to, v)) v = v < 0 ? -INFINITY : INFINITY;  // the library saturates nothing
@@ -257,8 +258,8 @@ int32_t matmul(Handle, Desc* desc, const void* alpha, const void* a, Layout* a_l
                      get<LayoutData>(*d_layout)};
   if (const int32_t code = check(p); code != kSuccess) return code;
   const bool known = algo->data[0] == kAlgoMark && algo->data[1] < kAlgos && c == d;
-  if (!known || *static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0)
-    return kInvalid;
+  const float scale = *static_cast<const float*>(beta);
+  if (!known || *static_cast<const float*>(alpha) != 1 || (scale != 0 && scale != 1)) return kInvalid;
   for (const void* pointer : {a, b, static_cast<const void*>(d)}) {
     if (reinterpret_cast<uintptr_t>(pointer) % 16 != 0) return kNotSupported;
   }
@@ -267,7 +268,8 @@ int32_t matmul(Handle, Desc* desc, const void* alpha, const void* a, Layout* a_l
   if (const int32_t code = spoil(workspace, needed, stream); code != kSuccess) return code;
   const int64_t tiles = ((p.d.rows + kTile - 1) / kTile) * ((p.d.cols + kTile - 1) / kTile);
   const dim3 grid(cuda::blocks_for(tiles, 32, 64));
-  if (cuda::launch(product_kernel, grid, dim3(32), stream, Work{p, a, b, d}) != 0) return kInvalid;
+  if (cuda::launch(product_kernel, grid, dim3(32), stream, Work{p, a, b, d, scale == 1}) != 0)
+    return kInvalid;
   return spoil(workspace, needed, stream);
 }
 

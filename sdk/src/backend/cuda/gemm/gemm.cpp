@@ -35,14 +35,29 @@ std::vector<uint16_t> narrowed(const float* data, int64_t n, DType type) {
   return to;
 }
 
-/// Rows of `copies` * packed_depth(in) elements, zeros past `in`; f(value, where it goes, depth) writes one.
+/// Rows of packed_depth(in) elements f(value), zeros past `in`.
 template <class T, class F>
-std::vector<T> packed_weights(const kernels::Param& w, int64_t copies, const F& f) {
+std::vector<T> packed_weights(const kernels::Param& w, const F& f) {
   const int64_t in = w.dims.d[1];
   const int64_t depth = cuda::packed_depth(in);
-  std::vector<T> to(static_cast<size_t>(w.dims.d[0] * depth * copies), T{});
+  std::vector<T> to(static_cast<size_t>(w.dims.d[0] * depth), T{});
   for (int64_t o = 0; o < w.dims.d[0]; ++o) {
-    for (int64_t i = 0; i < in; ++i) f(w.data[o * in + i], to.data() + o * depth * copies + i, depth);
+    for (int64_t i = 0; i < in; ++i) to[static_cast<size_t>(o * depth + i)] = f(w.data[o * in + i]);
+  }
+  return to;
+}
+
+/// Rows of slabs, each [hi | lo | hi], as split_rows makes those of x.
+std::vector<float> split_weights(const kernels::Param& w) {
+  const int64_t in = w.dims.d[1];
+  const int64_t slabs = cuda::split_slabs(in), depth = cuda::split_depth(in, slabs);
+  std::vector<float> to(static_cast<size_t>(w.dims.d[0] * slabs * 3 * depth));
+  for (int64_t o = 0; o < w.dims.d[0]; ++o) {
+    for (int64_t i = 0; i < in; ++i) {
+      float* high = to.data() + (o * slabs + i / depth) * 3 * depth + i % depth;
+      high[0] = high[2 * depth] = kernels::round_to_tf32(w.data[o * in + i]);
+      high[depth] = kernels::round_to_tf32(w.data[o * in + i] - high[0]);
+    }
   }
   return to;
 }
@@ -152,25 +167,16 @@ Status Gemm::pack(const OwnedOp& op) {
   const bool narrow = precision_ == GemmPrecision::kFp16 || precision_ == GemmPrecision::kBf16;
   const DType type = precision_ == GemmPrecision::kFp16 ? DType::kF16 : DType::kBF16;
   if (narrow) {
-    const auto store = [type](float v, uint16_t* to, int64_t) { *to = narrowed(v, type); };
-    at = packer.add(packed_weights<uint16_t>(w, 1, store));
+    at = packer.add(packed_weights<uint16_t>(w, [type](float v) { return narrowed(v, type); }));
     if (has_bias_) narrow_bias_at = packer.add(narrowed(bias.data, bias.dims.size(), type));
   } else {
-    at = packer.add(packed_weights<float>(w, 1, [](float v, float* to, int64_t) { *to = v; }));
+    at = packer.add(packed_weights<float>(w, [](float v) { return v; }));
   }
   const bool split = precision_ == GemmPrecision::kFp32 && lt_possible();
-  if (split) {
-    split_at = packer.add(packed_weights<float>(w, 3, [](float v, float* to, int64_t depth) {
-      to[0] = to[2 * depth] = kernels::round_to_tf32(v);
-      to[depth] = kernels::round_to_tf32(v - to[0]);
-    }));
-  }
+  if (split) split_at = packer.add(split_weights(w));
   size_t rounded_at = 0;
   const bool rounds = precision_ == GemmPrecision::kTf32;  // here once, not at each load of a tile
-  if (rounds) {
-    const auto store = [](float v, float* to, int64_t) { *to = kernels::round_to_tf32(v); };
-    rounded_at = packer.add(packed_weights<float>(w, 1, store));
-  }
+  if (rounds) rounded_at = packer.add(packed_weights<float>(w, kernels::round_to_tf32));
   const size_t bias_at = packer.add(bias.data, has_bias_ ? static_cast<size_t>(bias.dims.size()) : 0);
   DPI_RETURN_IF_ERROR(packer.upload("weights of op '" + op.name + "'", &memory_));
   memory_bytes_ = packer.size();
@@ -226,7 +232,7 @@ GemmChoice Gemm::choose(int64_t rows) {
   if (tuned(rows, &c)) return c;
   const GemmImpl impl = default_impl(shape(rows), precision_, lt_possible(), device_->strict);
   if (!is_lt(impl)) return own_choice(impl, rows);
-  const std::string why = lt_refusal(impl);
+  const std::string why = lt_refusal();
   const bool staged = lt_should_stage(impl);
   for (int attempt = 0; attempt < 2 && why.empty(); ++attempt) {
     const std::vector<GemmChoice> found = lt_candidates(impl, staged != (attempt == 1), rows, 1);

@@ -141,18 +141,29 @@ class Gemm {
 
   // gemm/lt.cpp
   bool lt_possible() const { return device_->api != nullptr && !device_->strict && !lt_failed_; }
-  std::string lt_refusal(GemmImpl impl) const;
+  std::string lt_refusal() const;
   bool lt_must_stage(GemmImpl impl) const;
-  /// Are rows of x whose ends do not fall on 16 bytes better copied? The default for a choice's `staged`.
+  /// Are rows of x whose ends do not fall on 16 bytes to be copied? The default for a choice's `staged`.
   bool lt_should_stage(GemmImpl impl) const;
   bool lt_stages_x(const GemmChoice& c) const { return c.staged || lt_must_stage(c.impl); }
   bool lt_fuses_end(GemmImpl impl) const;
   bool lt_has_sums(GemmImpl impl) const;
-  bool lt_problem(const GemmChoice& choice, int64_t rows, LtProblem* out) const;
+  /// Elements of a staged row of x, and of a packed row of weights.
+  int64_t lt_packed_row(GemmImpl impl) const;
+  /// last: of several products that are added up, the one with the end.
+  bool lt_problem(const GemmChoice& choice, int64_t rows, bool last, LtProblem* out) const;
   std::vector<GemmChoice> lt_candidates(GemmImpl impl, bool staged, int64_t rows, int most) const;
   size_t lt_staged_bytes(const GemmChoice& choice, int64_t rows) const;
   size_t lt_sums_bytes(GemmImpl impl, int64_t rows) const;
   bool lt_takes(const GemmChoice& choice, const kernels::DenseArgs& a) const;
+  struct LtMemory {
+    const void* weights;
+    const void* x;
+    void* dst;
+    void* workspace;
+  };
+  bool lt_multiply(const GemmChoice& choice, int64_t rows, const LtMemory& m, int64_t slab,
+                   void* stream) const;
   /// Starts staging and product; false: the library refused, own kernels may do it all instead.
   bool lt_product(const GemmChoice& choice, const kernels::DenseArgs& a, char* scratch, void* stream) const;
   /// The end that the product did not fuse.
@@ -181,7 +192,7 @@ class Gemm {
   size_t memory_bytes_ = 0;
   const void* weights_ = nullptr;          // f32 or 16 bits, by precision
   const void* rounded_weights_ = nullptr;  // of tf32: rounded to it
-  const void* split_weights_ = nullptr;    // [hi | lo | hi], for x as [lo | hi | hi]
+  const void* split_weights_ = nullptr;    // [hi | lo | hi] a slab, for x as [lo | hi | hi]
   const void* bias_ = nullptr;             // f32
   const void* narrow_bias_ = nullptr;      // 16 bits
 };

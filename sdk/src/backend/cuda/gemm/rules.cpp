@@ -2,11 +2,10 @@
 // kernels/cuda/common/estimates.hpp. The rules in words:
 //   - fp32 never takes plain tf32: SIMT for tiny layers, cuBLASLt's SGEMM for few rows, else three tf32
 //     products, which are as exact;
-//   - an end with a product or residual (cross v2) goes to the own kernel of fp16 and bf16, which fuses it,
-//     once there are rows enough to fill the GPU; otherwise cuBLASLt, whose kernels split the depth when rows
-//     are few. In fp32 and tf32 always cuBLASLt and a kernel for the end: at 2048 rows predicted to take
-//     3 % longer than the own kernel at 624 inputs in tf32 and 18 % less at 1248, in fp32 9 % less at 624
-//     (rates of tests/gpu/stages/predict.py; 180 TFLOP/s for the own kernel's tf32);
+//   - cuBLASLt, with a kernel for an end that it lacks (cross v2), wherever it can be used: on an H200 at
+//   2048
+//     rows the own kernels took 1.1 to 4.2 times as long in each of 57 cells of the paper's grid, 2.4 in the
+//     geometric mean (dpi_gpu_tune --first, 2026-11-26; fused 624 in fp16: 16.5 and 30.2 us);
 //   - without cuBLASLt, and under determinism=strict, own kernels.
 #include "backend/cuda/gemm/gemm.hpp"
 
@@ -67,8 +66,7 @@ std::vector<GemmImpl> impls_for(GemmPrecision precision) {
 GemmImpl default_impl(const GemmShape& s, GemmPrecision precision, bool lt, bool strict) {
   const bool tiny = s.in < kGemmTinyIn || s.out < kGemmTinyOut;
   if (tiny) return has_f32_weights(precision) ? GemmImpl::kOwnSimt : own_impl(precision);
-  const bool fuse = s.fused && s.rows >= kGemmManyRows && !has_f32_weights(precision);
-  if (strict || !lt || fuse) return own_impl(precision);
+  if (strict || !lt) return own_impl(precision);
   return lt_impl(precision, s.rows);
 }
 
