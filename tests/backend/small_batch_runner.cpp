@@ -6,6 +6,7 @@
 
 #include "runtime/model/op_description.hpp"
 #include "support/device.hpp"
+#include "support/edge_block.hpp"
 #include "support/guard_buffer.hpp"
 
 namespace dpi::test {
@@ -43,9 +44,20 @@ std::vector<std::vector<float>> plan_tables(const Plan& plan, const std::vector<
 /// Buffers of the device, uploaded when they are made.
 struct SmallBatchRunner::Memory {
   const backend::OpenedBackend& b;
+  bool in_place;
   std::vector<std::unique_ptr<GuardBuffer>> buffers;
+  std::vector<std::unique_ptr<EdgeBlock>> edges;
 
-  explicit Memory(const backend::OpenedBackend& backend) : b(backend) {}
+  explicit Memory(const backend::OpenedBackend& backend, bool inputs_in_place = false)
+      : b(backend), in_place(inputs_in_place) {}
+
+  template <class T>
+  T* place_input(const std::vector<T>& data) {
+    if (!in_place || device() != "cuda_emu")
+      return place(data, in_place ? DPI_MEMORY_STAGING : DPI_MEMORY_INPUT);
+    edges.push_back(std::make_unique<EdgeBlock>(data.data(), data.size() * sizeof(T)));
+    return static_cast<T*>(edges.back()->data());
+  }
 
   template <class T>
   T* place(const std::vector<T>& data, int32_t kind) {
@@ -58,9 +70,9 @@ struct SmallBatchRunner::Memory {
 };
 
 SmallBatchRunner::SmallBatchRunner(const Plan& plan, const std::vector<std::vector<float>>& tables,
-                                   int32_t precision, bool strict, const std::string& tuning)
+                                   int32_t precision, bool strict, const std::string& tuning, bool in_place)
     : plan_(plan) {
-  open(precision, strict, tuning);
+  open(precision, strict, tuning, in_place);
   fixed_ = std::make_unique<Memory>(backend_);
   place_tables(tables);
   prepare();
@@ -72,7 +84,7 @@ SmallBatchRunner::~SmallBatchRunner() {
   backend_.api->close(backend_.device);
 }
 
-void SmallBatchRunner::open(int32_t precision, bool strict, const std::string& tuning) {
+void SmallBatchRunner::open(int32_t precision, bool strict, const std::string& tuning, bool in_place) {
   backend::BackendRequest request;
   request.device = device();
   request.options.struct_size = sizeof(request.options);
@@ -81,6 +93,7 @@ void SmallBatchRunner::open(int32_t precision, bool strict, const std::string& t
   request.options.strict = strict ? 1 : 0;
   request.options.isa = "auto";
   request.options.lookup = "auto";
+  request.options.fetch = in_place ? "in_place" : "kernel";
   request.options.tuning = tuning.c_str();
   auto opened = backend::open_backend(request);
   if (!opened.ok()) throw std::runtime_error(std::string(opened.status().message()));
@@ -114,7 +127,7 @@ void SmallBatchRunner::prepare() {
   char text[1024] = "";
   dpi_backend_error err{};
   const int32_t code = backend_.api->small_batch_prepare(backend_.device, &whole.desc(), &op_, &max_rows_,
-                                                         text, sizeof(text), &err);
+                                                         &in_place_, text, sizeof(text), &err);
   report_ = text;
   if ((code == 0) != (op_ != nullptr)) throw std::runtime_error("small_batch_prepare: code and op disagree");
 }
@@ -127,7 +140,7 @@ kernels::Tensor SmallBatchRunner::tensor_of(int32_t value, const TestBatch& batc
   t.row_stride = stride_of(v);
   if (v.storage == Storage::kInput) {
     t.row_stride = v.dims.size();
-    t.data = memory->place(batch.floats[static_cast<size_t>(v.feature)], DPI_MEMORY_INPUT);
+    t.data = memory->place_input(batch.floats[static_cast<size_t>(v.feature)]);
   } else if (v.storage == Storage::kConst) {
     t.data = memory->place(plan_.params[static_cast<size_t>(v.param)].data, DPI_MEMORY_PARAM);
   }
@@ -147,12 +160,12 @@ kernels::Operand SmallBatchRunner::operand_of(int32_t value, const TestBatch& ba
     ids.insert(ids.end(), bag.begin(), bag.end());
     offsets.push_back(static_cast<int32_t>(ids.size()));
   }
-  o.bags.ids = memory->place(ids, DPI_MEMORY_INPUT);
+  o.bags.ids = memory->place_input(ids);
   o.bags.rows = batch.rows;
   if (plan_.features[static_cast<size_t>(v.feature)].kind == FeatureKind::kCategorical) {
     o.bags.stride = 1;
   } else {
-    o.bags.offsets = memory->place(offsets, DPI_MEMORY_INPUT);
+    o.bags.offsets = memory->place_input(offsets);
   }
   return o;
 }
@@ -170,7 +183,7 @@ Status SmallBatchRunner::enqueue(const std::vector<dpi_op_call>& calls) {
 }
 
 Result<Scores> SmallBatchRunner::run(const TestBatch& batch, int64_t more_rows) {
-  Memory memory(backend_);
+  Memory memory(backend_, in_place());
   const size_t heads = plan_.heads.size();
   Scores s;
   s.value.assign(static_cast<size_t>(batch.rows) * heads, std::numeric_limits<float>::quiet_NaN());

@@ -13,14 +13,16 @@ namespace dpi::test {
 
 class SmallBatchRunner {
  public:
-  /// precision: 0 fp32, 1 tf32, 2 fp16, 3 bf16. `tables`: the bundle's, float32.
+  /// precision: 0 fp32, 1 tf32, 2 fp16, 3 bf16. `tables`: the bundle's, float32. in_place: the option; inputs
+  /// lie in staging memory, on an emulated device each up to the end of a page with nothing behind it.
   SmallBatchRunner(const Plan& plan, const std::vector<std::vector<float>>& tables, int32_t precision,
-                   bool strict = false, const std::string& tuning = "default");
+                   bool strict = false, const std::string& tuning = "default", bool in_place = false);
   ~SmallBatchRunner();
   SmallBatchRunner(const SmallBatchRunner&) = delete;
   SmallBatchRunner& operator=(const SmallBatchRunner&) = delete;
 
   bool accepted() const { return op_ != nullptr; }
+  bool in_place() const { return in_place_ != 0; }
   /// What small_batch_prepare said.
   const std::string& report() const { return report_; }
   int64_t max_rows() const { return max_rows_; }
@@ -30,7 +32,7 @@ class SmallBatchRunner {
 
  private:
   struct Memory;
-  void open(int32_t precision, bool strict, const std::string& tuning);
+  void open(int32_t precision, bool strict, const std::string& tuning, bool in_place);
   void place_tables(const std::vector<std::vector<float>>& tables);
   void prepare();
   kernels::Tensor tensor_of(int32_t value, const TestBatch& batch, Memory* memory);
@@ -44,6 +46,7 @@ class SmallBatchRunner {
   std::vector<kernels::TableView> tables_;
   std::string report_;
   int64_t max_rows_ = 0;
+  int32_t in_place_ = 0;
 };
 
 /// The rows of each table of a plan in float32, derived ones computed.

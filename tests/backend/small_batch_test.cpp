@@ -114,6 +114,58 @@ TEST_CASE("small batch: batches around the size of a tile") {
   }
 }
 
+#ifdef DPI_MEASURE
+/// Inputs end where nothing is: rows past the end of the batch are not read.
+TEST_CASE("small batch: inputs read in place, up to the last row and no further") {
+  PaperShape shape;
+  shape.hidden = {24, 8};
+  shape.categoricals = 5;
+  shape.numerics = 2;
+  shape.dim = 5;
+  for (const PaperModel m : kModels) {
+    ModelBuilder b = paper_model(m, shape);
+    const Plan plan = plan_of(b);
+    for (const int ranks : kRanks) {
+      use_ranks(ranks);
+      SmallBatchRunner fetched(plan, b.tables(), 2);
+      SmallBatchRunner runner(plan, b.tables(), 2, false, "default", true);
+      CAPTURE(paper_model_name(m));
+      CAPTURE(ranks);
+      CAPTURE(runner.report());
+      REQUIRE((runner.accepted() && runner.in_place()));
+      CHECK(!fetched.in_place());
+      for (const int64_t rows : {1, 3, 16, 17, 31, 64}) {
+        check_rows(runner, plan, b, rows, kTolerances[2]);
+        const TestBatch batch = random_batch(plan.features, rows, 0, 5);
+        const Result<Scores> got = runner.run(batch), want = fetched.run(batch);
+        REQUIRE((got.ok() && want.ok()));
+        CHECK(got.value().logit == want.value().logit);
+      }
+    }
+  }
+}
+
+/// Random models have bags, wide inputs and lookups of one id by several tables: in place or fetched, and
+/// right.
+TEST_CASE("small batch: random models asked to read in place") {
+  int in_place = 0, fetched = 0;
+  for (uint32_t seed = 1; seed <= 60; ++seed) {
+    ModelBuilder b = random_model(seed);
+    const Plan plan = plan_of(b, seed % 2 == 0);
+    if (has_shared(plan)) continue;
+    use_ranks(kRanks[seed % 4]);
+    SmallBatchRunner runner(plan, b.tables(), 0, false, "default", true);
+    CAPTURE(seed);
+    CAPTURE(runner.report());
+    if (!runner.accepted()) continue;
+    ++(runner.in_place() ? in_place : fetched);
+    check_rows(runner, plan, b, seed % 3 == 0 ? 17 : 5, 2e-5);
+  }
+  CHECK(in_place >= 3);
+  CHECK(fetched >= 3);
+}
+#endif
+
 /// A tuning table of one line, for any device.
 std::string table_with(const std::string& line) {
   const std::string path =

@@ -168,16 +168,21 @@ constexpr const char* kLookups[] = {"auto", "output_first", "input_first"};
 #else
 constexpr const char* kLookups[] = {"auto", "output_first"};
 
-TEST_CASE("device: a build without DPI_MEASURE refuses debug.lookup=input_first and says how to get it") {
-  backend::BackendRequest request;
-  request.device = "cuda_emu";
-  request.options.device_index = -1;
-  request.options.isa = "auto";
-  request.options.lookup = "input_first";
-  const auto opened = backend::open_backend(request);
-  REQUIRE(!opened.ok());
-  CHECK(opened.status().code() == Code::kUnsupported);
-  CHECK(opened.status().message().find("-DDPI_MEASURE=ON") != std::string::npos);
+TEST_CASE("device: a build without DPI_MEASURE refuses what was not measured and says how to get it") {
+  for (const bool lookup : {true, false}) {
+    backend::BackendRequest request;
+    request.device = "cuda_emu";
+    request.options.device_index = -1;
+    request.options.isa = "auto";
+    request.options.lookup = lookup ? "input_first" : "auto";
+    request.options.fetch = lookup ? "kernel" : "in_place";
+    const auto opened = backend::open_backend(request);
+    REQUIRE(!opened.ok());
+    CHECK(opened.status().code() == Code::kUnsupported);
+    const std::string option = lookup ? "debug.lookup=input_first" : "debug.fetch=in_place";
+    CHECK(opened.status().message().find(option) != std::string::npos);
+    CHECK(opened.status().message().find("-DDPI_MEASURE=ON") != std::string::npos);
+  }
 }
 #endif
 

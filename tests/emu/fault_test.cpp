@@ -82,10 +82,12 @@ struct How {
   const char* bundle;
   const char* graphs;
   const char* small_batch;  // "on": one kernel for the whole model
+  const char* fetch = "kernel";
 };
 
 std::string text_of(const How& how) {
-  return std::string(how.bundle) + ", graphs " + how.graphs + ", small_batch " + how.small_batch + ", ";
+  return std::string(how.bundle) + ", graphs " + how.graphs + ", small_batch " + how.small_batch +
+         ", fetch " + how.fetch + ", ";
 }
 
 Outcome load_model(const How& how, ModelPtr* out) {
@@ -97,7 +99,8 @@ Outcome load_model(const How& how, ModelPtr* out) {
                                    {"max_contexts", "1"},
                                    {"debug.fold", "off"},  // several streams even for a small model
                                    {"debug.graphs", how.graphs},
-                                   {"small_batch", how.small_batch}});
+                                   {"small_batch", how.small_batch},
+                                   {"debug.fetch", how.fetch}});
   o.status = dpi_model_load(bundle(how.bundle).c_str(), opts.get(), &m, &e);
   o.text = e.text();
   out->reset(m);
@@ -197,6 +200,10 @@ TEST_CASE("fault: after any failing call of a predict the next one gives the rig
   walk_predicts({"fx_dcnv2_parallel", "on", "off"});
   walk_predicts({"fx_dcnv2_parallel", "off", "off"});
   walk_predicts({"fx_dcnv2_parallel", "off", "on"});
+#ifdef DPI_MEASURE
+  walk_predicts({"fx_dcnv2_parallel", "on", "on", "in_place"});
+  walk_predicts({"fx_dcnv2_parallel", "off", "on", "in_place"});
+#endif
 }
 
 TEST_CASE("fault: graphs that were given up are told by the next management call") {

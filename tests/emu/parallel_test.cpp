@@ -52,6 +52,14 @@ TEST_CASE("parallel: the whole model in one kernel") {
   run_threads({{"debug.graphs", "on"}, {"in_flight", "2"}, {"small_batch", "on"}}, "fx_dcnv2_parallel");
 }
 
+#ifdef DPI_MEASURE
+TEST_CASE("parallel: the same, reading each its own staging memory") {
+  run_threads(
+      {{"debug.graphs", "on"}, {"in_flight", "2"}, {"small_batch", "on"}, {"debug.fetch", "in_place"}},
+      "fx_dcnv2_parallel");
+}
+#endif
+
 TEST_CASE("parallel: streams without graphs") {
   run_threads({{"debug.graphs", "off"}, {"in_flight", "2"}, {"small_batch", "off"}}, "fx_dcn");
 }

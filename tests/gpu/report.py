@@ -187,7 +187,7 @@ def sweeps(records):
 
 
 def choices(records, group):
-    """Ablation or schedules: each choice over the first one of its model, batch and precision."""
+    """Ablation, schedules or the ways of few rows: each choice over the first one of its model, batch and precision."""
     found = analysis.latencies(records, group, "dpi")
     models = sorted({(r["precision"], r["model"], r["batch"]) for r in found})
     names = list(dict.fromkeys(r["choice"] for r in found))
@@ -258,7 +258,7 @@ def failed(records):
 
 
 SECTIONS = (("Machine", machine), ("Targets", targets), ("Correctness", correctness), ("The paper's grid", grid), ("Predictions", predictions), ("Over batch sizes", batches),
-            ("What ran", running), ("Embedding stage", embedding), ("Sweeps", sweeps), ("Tables larger than the device", tiers), ("Ablation", lambda r: choices(r, "ablation")), ("Schedules", lambda r: choices(r, "schedule")),
+            ("What ran", running), ("Embedding stage", embedding), ("Sweeps", sweeps), ("Tables larger than the device", tiers), ("A few rows in one kernel", lambda r: choices(r, "few rows")), ("Ablation", lambda r: choices(r, "ablation")), ("Schedules", lambda r: choices(r, "schedule")),
             ("Device time per op", timelines), ("Counters", counters), ("Ceilings", ceilings), ("Failed, refused, unsupported", failed))
 
 

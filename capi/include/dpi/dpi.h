@@ -201,8 +201,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  * need; scores are those of resident tables, to the bit where debug.fold is tiered (or off) for both, else within rounding. The
  * file may be replaced by another of its name, but not written to: a row that cannot be read is DPI_E_IO for the call. dpi_model_load_memory
  * has no file, and refuses a host tier with DPI_E_UNSUPPORTED, as does a device whose kernels cannot read host memory:
- *   store.host_bytes      bytes                            0      the host tier: rows, directories, what the index of both takes; 0 = none.
- *                                                                 A call whose distinct rows do not fit at once is DPI_E_OUT_OF_MEMORY
+ *   store.host_bytes      bytes                            0      the host tier: rows, directories, what the index of both takes; 0 = none. A call whose distinct rows do not fit at once is DPI_E_OUT_OF_MEMORY
  *   store.gpu_bytes       bytes                            0      of a GPU: copies of the tier's warm rows (other rows it reads in host memory); elsewhere, and with devices=0,1, refused
  *   store.resident_bytes  bytes                            1048576   a table of at most so many stays resident, as does one whose zero rows a mask asks for
  *   store.hot_keys        path | off                       none   a list that `dpi store hot-keys` wrote for this bundle; none: the one in it, if any. It fills the tier at load, hottest
@@ -233,6 +232,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   debug.order        cost | ops | light                  cost   which branch starts: most work left, most ops left, least work left
  *   debug.graphs       on | off                            on     capture and replay calls where the device can (CUDA graphs)
  *   debug.lookup       auto | output_first | input_first   auto   of the cuda backend; input_first: builds with DPI_MEASURE only
+ *   debug.fetch        kernel | in_place                   kernel   of small_batch=on: who reads ids and numbers in host memory, a kernel before it or itself (not bags); in_place: builds with DPI_MEASURE only
  *   debug.timestamps   on | off                            off    a timestamp per op (dpi bench --profile)                         */
 typedef struct dpi_options dpi_options;
 DPI_API dpi_options* dpi_options_create(void) DPI_NOEXCEPT; /* NULL when out of memory */

@@ -1,5 +1,5 @@
-// The first stretch of the small-batch kernel: ids of the tile to shared memory, each read once, then the
-// rows they name, four columns per lane.
+// The first stretch of the small-batch kernel: ids of the tile to shared memory, each read once (and numbers,
+// where inputs lie across the bus), then the rows they name, four columns per lane.
 #pragma once
 
 #include "kernels/cuda/common/loads.hpp"
@@ -9,22 +9,56 @@
 
 namespace dpi::kernels::cuda::small_batch {
 
-/// Rows past the end of the batch get id 0 here and are left out by fetch.
+/// A word on its way from an input to the rank that gathers with it.
+struct StagedWord {
+  uint32_t bits = 0;
+  int32_t at = 0;     // in the rank's shared memory
+  int32_t rank = -1;  // -1: nothing
+};
+
+/// Word i of the list: numbers of all rows, then ids, so that neighbours in memory are neighbours among the
+/// lanes. Rows past the end of the batch are not read.
 template <class Args>
-__device__ void stage_ids(const Place& p, const Header& h, const Args& a) {
-  const int32_t* inputs = shared_at<int32_t>(p, h.staged_at);
-  int32_t* ids = shared_at<int32_t>(p, h.ids_at);
-  for (int32_t i = p.thread; i < h.n_staged * kTileRows; i += p.threads) {
-    const int32_t row = i / h.n_staged;  // neighbours in memory are neighbours among the lanes
-    const int32_t k = i % h.n_staged;
-    const Input& in = a.inputs[inputs[k]];
-    int32_t id = 0;
-    if (row < p.rows) {
-      const int64_t at =
-          in.offsets != nullptr ? in.offsets[p.first_row + row] : (p.first_row + row) * in.stride;
-      id = static_cast<const int32_t*>(in.data)[at];
+__device__ StagedWord staged_word(const Place& p, const Header& h, const Args& a, int32_t i) {
+  StagedWord w;
+  const int32_t numbers = h.n_number_columns * kTileRows;
+  const bool is_number = i < numbers;
+  const int32_t n = is_number ? h.n_number_columns : h.n_id_columns;
+  const int32_t k = is_number ? i : i - numbers;
+  if (k >= n * kTileRows || k / n >= p.rows) return w;
+  const int32_t row = k / n;
+  const int32_t first = is_number ? 0 : h.n_number_columns;
+  const StagedColumn c = shared_at<StagedColumn>(p, h.columns_at)[first + k % n];
+  const Input& in = a.inputs[c.input];
+  const int64_t at = in.offsets != nullptr ? in.offsets[p.first_row + row] : (p.first_row + row) * in.stride;
+  w.bits = static_cast<const uint32_t*>(in.data)[at + c.column];
+  w.at = c.at + row * static_cast<int32_t>(sizeof(uint32_t));
+  w.rank = c.rank;
+  return w;
+}
+
+/// Several words of a thread at a time, so that they are on the way together. Shared out among the ranks,
+/// each word of the tile crosses the bus once, with its neighbours: read by the rank that needs them, a row's
+/// words would be a request of the bus for each rank.
+template <class Args>
+__device__ void stage_words(const Place& p, const Header& h, const Args& a) {
+  constexpr int kTogether = 4;
+  const int32_t first = h.shared_out != 0 ? p.rank * p.threads + p.thread : p.thread;
+  const int32_t step = h.shared_out != 0 ? p.ranks * p.threads : p.threads;
+  const int32_t words = (h.n_number_columns + h.n_id_columns) * kTileRows;
+  DPI_ROLLED
+  for (int32_t begin = 0; begin < words; begin += kTogether * step) {
+    StagedWord w[kTogether];
+    DPI_UNROLL
+    for (int k = 0; k < kTogether; ++k) w[k] = staged_word(p, h, a, begin + first + k * step);
+    // With the words on the way: every rank has its program, from here on others may write into it.
+    if (begin == 0 && h.shared_out != 0) cluster_sync(p);
+    DPI_UNROLL
+    for (int k = 0; k < kTogether; ++k) {
+      if (w[k].rank < 0) continue;
+      auto* to = shared_at<uint32_t>(p, w[k].at);
+      *(h.shared_out != 0 ? at_rank(p, to, w[k].rank) : to) = w[k].bits;
     }
-    ids[k * kTileRows + row] = id;
   }
 }
 
@@ -58,11 +92,11 @@ __device__ inline bool fetch_bits(const TableView& t, int64_t id, Fetched* f) {
 /// (DPI_COLD): gather calls fetch four times in a row, and four copies of this code would not fit the
 /// instruction cache.
 static DPI_COLD __device__ Pack<uint32_t, 4> fetch_any(const Record* r, const Input* in,
-                                                       const TableView* table, const float* vec, int32_t id,
-                                                       int64_t row, int32_t column) {
+                                                       const TableView* table, const float* vec,
+                                                       const uint32_t* words, int64_t row, int32_t column) {
   Pooled<4> v = {};
-  if (r->staged >= 0) {
-    v = columns_at<4>(*table, id, column);
+  if (table != nullptr && words != nullptr) {
+    v = columns_at<4>(*table, static_cast<int32_t>(words[0]), column);
   } else if (table != nullptr) {
     EmbedAttrs a;
     a.pooling = static_cast<Pooling>(r->pooling);
@@ -75,8 +109,9 @@ static DPI_COLD __device__ Pack<uint32_t, 4> fetch_any(const Record* r, const In
     v = pooled<4>(a, bag_of(bags, row), *table, column);
   } else {
     const float* x = static_cast<const float*>(in->data) + row * in->stride;
+    const auto number = [&](int32_t c) { return words != nullptr ? float_of(words[c * kTileRows]) : x[c]; };
     for (int k = 0; k < 4; ++k) {
-      if (column + k < r->width) v.v[k] = vec != nullptr ? x[0] * vec[column + k] : x[column + k];
+      if (column + k < r->width) v.v[k] = vec != nullptr ? number(0) * vec[column + k] : number(column + k);
     }
   }
   Pack<uint32_t, 4> bits;
@@ -96,15 +131,13 @@ __device__ void fetch(const Place& p, const Header& h, const Args& a, int32_t it
   f->column = unit % vectors * 4;
   if (f->row >= p.rows) return;
   f->record = r;
-  int32_t id = 0;
   const TableView* table = r->table >= 0 ? &a.tables[r->table] : nullptr;
-  if (r->staged >= 0) {
-    id = shared_at<int32_t>(p, h.ids_at)[r->staged * kTileRows + f->row];
-    if (fetch_bits(*table, id, f)) return;
-  }
+  const uint32_t* words = nullptr;
+  if (r->staged >= 0) words = shared_at<uint32_t>(p, h.words_at) + r->staged * kTileRows + f->row;
+  if (table != nullptr && words != nullptr && fetch_bits(*table, static_cast<int32_t>(*words), f)) return;
   const float* vec = r->vec_at >= 0 ? shared_at<float>(p, r->vec_at) : nullptr;
   f->dtype = DType::kF32;
-  f->bits = fetch_any(r, &a.inputs[r->input], table, vec, id, p.first_row + f->row, f->column);
+  f->bits = fetch_any(r, &a.inputs[r->input], table, vec, words, p.first_row + f->row, f->column);
 }
 
 __device__ inline float bits_to_float(const Fetched& f, int k) {

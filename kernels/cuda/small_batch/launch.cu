@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, 1)
   const Header& h = *shared_at<Header>(p, 0);
   clear(p, h);
   wait_for_predecessor();  // nothing before this reads what another kernel wrote
-  stage_ids(p, h, a);
+  stage_words(p, h, a);
   cluster_sync(p);  // every rank has started and cleared its memory: from here on others may write to it
   gather<Element>(p, h, a);
   for (int32_t l = 0; l < h.n_levels; ++l) {
@@ -257,6 +257,14 @@ int limits_of_device(Limits* out) {
 }
 
 #endif
+
+bool has_fetch_in_place() {
+#ifdef DPI_MEASURE
+  return true;
+#else
+  return false;
+#endif
+}
 
 int allow(const Shape& shape, int32_t* clusters) {
   const auto ask = [&](auto kernel) { return allow_kernel(kernel, shape, clusters); };

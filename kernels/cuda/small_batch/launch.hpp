@@ -9,7 +9,7 @@
 
 namespace dpi::kernels::cuda::small_batch {
 
-/// An input of a launch: ids (one per row, or bags) or floats. Device memory.
+/// An input of a launch: ids (one per row, or bags) or floats. Device memory, or mapped host memory.
 struct Input {
   const void* data = nullptr;
   const int32_t* offsets = nullptr;  // bags
@@ -56,6 +56,9 @@ struct Limits {
 
 /// Of the calling thread's current device. The native code, 0 = done.
 int limits_of_device(Limits* out);
+
+/// May a program read inputs in place? Builds with DPI_MEASURE only, until it has been measured.
+bool has_fetch_in_place();
 
 /// Allows the shape's shared memory; *clusters: clusters that can run at once, 0 = the device takes none.
 int allow(const Shape& shape, int32_t* clusters);

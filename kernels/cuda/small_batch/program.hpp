@@ -6,7 +6,8 @@
 // shared memory, a full copy in every rank: who computes a column stores it into all copies. A program is a
 // list of levels; what one level writes the next may read, a cluster barrier lies between them.
 //
-//   gather    every rank looks up the rows of its own inputs
+//   gather    every rank looks up the rows of its own inputs. Their ids are staged before, each read once;
+//             so are numbers, where inputs are read in place, across the bus
 //   products  Dense: the tiles of 32 output columns are divided among the ranks, a tile's depth among the
 //             warps of its rank; each warp reads its weights as one stream, in the order it needs them
 //   tasks     all else, row by row: rank r does the rows r, r + ranks, ...
@@ -33,6 +34,9 @@ constexpr int kMaxWarps = 16;
 constexpr int kMaxOutputs = 16;
 constexpr int kMaxInputs = 224;  // inputs, and tables, of one launch
 
+/// Staged words of a row, at most, of a program whose launches read inputs in place.
+constexpr int kMaxInPlaceColumns = 256;
+
 /// Precision of products: operands are rounded to it, sums are float32.
 enum class Mode : int32_t { kF32 = 0, kTf32 = 1, kF16 = 2, kBf16 = 3, kF32Split = 4 };
 
@@ -58,7 +62,7 @@ struct Record {
   View dst;
   int32_t input = 0;    // of the launch
   int32_t table = -1;   // of the launch; -1: the input's floats
-  int32_t staged = -1;  // one id per row: number of its row of staged ids
+  int32_t staged = -1;  // one id per row, or numbers: its first row of staged words; -1: read from the input
   int32_t width = 0;
   int32_t vec_at = -1;  // floats: one value times this vector of `width`; program
   int32_t pooling = 0;
@@ -67,6 +71,14 @@ struct Record {
   int32_t max_len = 0;
   float eps = 0;
   float empty = 0;
+};
+
+/// A column of an input of which 16 words are staged: ids or floats.
+struct StagedColumn {
+  int32_t input = 0;   // of the launch
+  int32_t column = 0;  // of the input
+  int32_t rank = 0;    // that needs them
+  int32_t at = 0;      // that rank's shared memory
 };
 
 /// 32 vectors of four columns of a record, one per lane: vector first + lane of row-major
@@ -229,10 +241,12 @@ struct WarpWeights {
 
 /// The first bytes of a program.
 struct Header {
-  int32_t bytes = 0;      // of the whole program, a multiple of 16; it lies at 0 of shared memory
-  int32_t ids_at = 0;     // shared memory: staged ids [n_staged][16]
-  int32_t staged_at = 0;  // input of each staged row of ids
-  int32_t n_staged = 0;
+  int32_t bytes = 0;       // of the whole program, a multiple of 16; it lies at 0 of shared memory
+  int32_t words_at = 0;    // shared memory: staged words [columns of this rank][16], 0 at the start
+  int32_t columns_at = 0;  // StagedColumn: of numbers, then of ids, as they lie in memory
+  int32_t n_number_columns = 0;
+  int32_t n_id_columns = 0;
+  int32_t shared_out = 0;  // 1: they are those of all ranks, each of which brings some words of each
   int32_t items_at = 0;
   int32_t n_items = 0;
   int32_t zero_at = 0;  // shared memory that starts as 0, 16-byte aligned

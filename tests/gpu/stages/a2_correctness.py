@@ -17,7 +17,7 @@ BASE = {"device": DEVICE, "max_contexts": "4"}
 # Every choice of execution, one at a time from the defaults.
 CHOICES = {"defaults": {}, "debug.schedule=depth": {"debug.schedule": "depth"}, "debug.schedule=single": {"debug.schedule": "single"}, "debug.graphs=off": {"debug.graphs": "off"},
            "debug.order=ops": {"debug.order": "ops"}, "debug.order=light": {"debug.order": "light"},
-           "small_batch=on": {"small_batch": "on"}, "in_flight=1": {"in_flight": "1"}, "chunks of 100": {"max_rows": "100"}, "debug.fold=off": {"debug.fold": "off"},
+           "small_batch=on": {"small_batch": "on"}, "small_batch=on, debug.fetch=in_place": {"small_batch": "on", "debug.fetch": "in_place"}, "in_flight=1": {"in_flight": "1"}, "chunks of 100": {"max_rows": "100"}, "debug.fold=off": {"debug.fold": "off"},
            "debug.fuse=off": {"debug.fuse": "off"}, "debug.skip=lookup": {"debug.skip": "lookup"}, "debug.skip=elementwise": {"debug.skip": "elementwise"}, "debug.skip=merge": {"debug.skip": "merge"},
            "debug.skip=tail": {"debug.skip": "tail"}, "debug.lookup=input_first": {"debug.lookup": "input_first"}, "debug.timestamps=on": {"debug.timestamps": "on"}}
 

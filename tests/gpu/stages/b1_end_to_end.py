@@ -1,5 +1,5 @@
-"""B1: our latencies from rows in pageable host memory to scores in host memory. Four models at 64 rows, the paper's grid, precision by precision, then
-models over batch sizes, schedules and callers. Settles the headline numbers and which schedule is the default."""
+"""B1: our latencies from rows in pageable host memory to scores in host memory. Four models at 64 rows, the paper's grid, precision by precision, the one
+kernel of few rows, then models over batch sizes, schedules and callers. Settles the headline numbers and which schedule is the default."""
 
 import common
 import data
@@ -9,6 +9,7 @@ from spec import KINDS, Shape, paper_grid
 GRID_BATCH = 8 if DRY else 2048
 SCHEDULES = {"breadth, graphs": {}, "breadth, most ops first": {"debug.order": "ops"}, "breadth, least work first": {"debug.order": "light"}, "depth, graphs": {"debug.schedule": "depth"}, "single, graphs": {"debug.schedule": "single"},
              "breadth, no graphs": {"debug.graphs": "off"}, "depth, no graphs": {"debug.schedule": "depth", "debug.graphs": "off"}, "small batch": {"small_batch": "on"}}
+FEW_ROWS = {"op by op": {}, "one kernel": {"small_batch": "on"}, "one kernel, reads its input in place": {"small_batch": "on", "debug.fetch": "in_place"}}
 
 
 def tuned():
@@ -74,6 +75,13 @@ def schedule_jobs():
                     yield data.bench_job(shape, batch, {"precision": precision, **options, **tuned()}, {"group": "schedule", "engine": "dpi", "choice": name})
 
 
+def few_rows_jobs():
+    """The whole model in one kernel, and how that comes by its input: both are off until these cells say otherwise."""
+    for shape in sweep_shapes()[:4]:
+        for name, options in FEW_ROWS.items():
+            yield data.bench_job(shape, 4 if DRY else 64, {"precision": "fp16", **options, **tuned()}, {"group": "few rows", "engine": "dpi", "choice": name})
+
+
 def caller_jobs():
     for shape in sweep_shapes()[1:2] or sweep_shapes():
         for precision in ("fp16", "tf32"):
@@ -115,6 +123,7 @@ def stage():
         if i > 0:
             data.prepare(part, [GRID_BATCH], precisions=("fp32", "fp16"))
         measure(grid_jobs(part, ("fp32", "tf32", "fp16")))
+    measure(few_rows_jobs())
     measure(caller_jobs())
     data.prepare(sweep_shapes(), sweep_batches())
     measure(sweep_jobs(c for c in sweep_cells() if c not in first_cells()))

@@ -18,7 +18,7 @@
 
 #include "ops/op_desc.h"
 
-#define DPI_BACKEND_ABI 5u
+#define DPI_BACKEND_ABI 6u
 
 extern "C" {
 
@@ -73,6 +73,7 @@ struct dpi_backend_options {
   int32_t debug;         // events carry timestamps
   const char* isa;       // "auto", "scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni"; never null
   const char* lookup;    // "auto", "output_first", "input_first"; never null
+  const char* fetch;     // "kernel", "in_place": see small_batch_prepare; null = "kernel"
   const char* tuning;    // "default", "off" or the path of a tuning table; never null
   // Where a backend tells what a user should know; level 0 debug ... 3 error. Null = nobody listens; valid as
   // long as the device; to be called while opening and preparing only, without a lock.
@@ -201,9 +202,11 @@ typedef struct dpi_backend_api {
   // Optional (null = the backend has no such kernel). Prepares one op that does what all ops of a plan do,
   // for up to *max_rows rows; DPI_E_UNSUPPORTED with the reason in `report` when no implementation accepts
   // it. Values that only these ops use are not written. enqueue takes the calls of all its ops, as they would
-  // be enqueued one by one; freed with op_free.
+  // be enqueued one by one; freed with op_free. *in_place: 1 where its calls are best given their inputs in
+  // staging memory, without a fetch_in before (option `fetch`, DPI_BACKEND_FETCH), else 0.
   int32_t (*small_batch_prepare)(dpi_backend_device*, const dpi_small_batch_desc*, dpi_backend_op** out,
-                                 int64_t* max_rows, char* report, size_t cap, dpi_backend_error* err);
+                                 int64_t* max_rows, int32_t* in_place, char* report, size_t cap,
+                                 dpi_backend_error* err);
   int32_t (*small_batch_enqueue)(dpi_backend_stream*, const dpi_backend_op*, const dpi_op_call* calls,
                                  int32_t n_calls, dpi_backend_error* err);
 

@@ -116,18 +116,18 @@ void BoundOps::add_operand(int32_t index, kernels::Operand* o) {
   }
 }
 
-void BoundOps::bind_inputs(const InputMap& map, const ResolvedRows& rows) {
+void BoundOps::bind_inputs(const InputMap& map, const ResolvedRows& rows, std::byte* block) {
   for (const Input& in : inputs_) {
-    *in.operand = in.placement >= 0 ? placed_operand(engine_.schema(), map, in.placement, rows, memory_.input)
-                                    : input_operand(engine_.schema(), map, in.feature, rows, memory_.input);
+    *in.operand = in.placement >= 0 ? placed_operand(engine_.schema(), map, in.placement, rows, block)
+                                    : input_operand(engine_.schema(), map, in.feature, rows, block);
   }
-  const auto* row_map =
-      rows.has_map ? reinterpret_cast<const int32_t*>(memory_.input + map.row_map) : nullptr;
+  const auto* row_map = rows.has_map ? reinterpret_cast<const int32_t*>(block + map.row_map) : nullptr;
   for (dpi_op_call& call : calls_) {
     call.row_map = row_map;
     call.checked = 0;
   }
   map_ = &map;
+  block_ = block;
   has_map_ = rows.has_map;
 }
 
@@ -138,8 +138,9 @@ void BoundOps::bind_rows(const ResolvedRows& rows) {
   rows_ = rows.rows;
 }
 
-void BoundOps::bind(const InputMap& map, const ResolvedRows& rows, float* out, float* logits) {
-  if (&map != map_ || rows.has_map != has_map_) bind_inputs(map, rows);
+void BoundOps::bind(const InputMap& map, const ResolvedRows& rows, std::byte* block, float* out,
+                    float* logits) {
+  if (&map != map_ || block != block_ || rows.has_map != has_map_) bind_inputs(map, rows, block);
   if (rows.rows.item != rows_.item || rows.rows.shared != rows_.shared) bind_rows(rows);
   for (const Place& p : scores_) *p.data = out + p.column;
   for (const Place& p : logits_) *p.data = logits + p.column;

@@ -26,10 +26,10 @@ class BoundOps {
   /// reader: the flight's own.
   BoundOps(const Engine& engine, const FlightMemory& memory, StoreReader& reader);
 
-  /// Binds every operand for `rows` rows that lie in a block of `map`, which outlives this. out, logits:
-  /// [rows, heads], as the backend addresses them. Writes only what is not as the call before left it.
-  /// Allocates nothing.
-  void bind(const InputMap& map, const ResolvedRows& rows, float* out, float* logits);
+  /// Binds every operand for `rows` rows that lie in a block of `map`, which outlives this, at `block`: the
+  /// flight's input, or its staging. out, logits: [rows, heads], as the backend addresses them. Writes only
+  /// what is not as the call before left it. Allocates nothing.
+  void bind(const InputMap& map, const ResolvedRows& rows, std::byte* block, float* out, float* logits);
 
   /// Takes a lease of the rows that the block in staging will read, with its places and views. The flight
   /// gives it back when its ops have finished; a failure leaves none, and names a row of the block.
@@ -67,7 +67,7 @@ class BoundOps {
   kernels::Tensor tensor_of(const PlanValue& v, int32_t index) const;
   void add_tensor(int32_t index, kernels::Tensor* t);
   void add_operand(int32_t index, kernels::Operand* o);
-  void bind_inputs(const InputMap& map, const ResolvedRows& rows);
+  void bind_inputs(const InputMap& map, const ResolvedRows& rows, std::byte* block);
   void bind_rows(const ResolvedRows& rows);
 
   const Engine& engine_;
@@ -80,6 +80,7 @@ class BoundOps {
   PerSpace<std::vector<int64_t*>> row_counts_;
   std::vector<Place> scores_, logits_;
   const InputMap* map_ = nullptr;  // as bound now
+  std::byte* block_ = nullptr;
   bool has_map_ = false;
   PerSpace<int64_t> rows_{-1, -1};
   std::vector<StoreRequest::Lookup> lookups_;

@@ -154,7 +154,7 @@ Status Flight::run_host(const Batch& batch, const RowRange& range, const FlightC
   ResolvedRows rows;
   DPI_RETURN_IF_ERROR(
       resolve_rows(engine_.schema(), map, batch, range, memory_.staging, call.counters, &rows));
-  ops_->bind(map, rows, call.out, call.logits != nullptr ? call.logits : spare_logits_);
+  ops_->bind(map, rows, memory_.input, call.out, call.logits != nullptr ? call.logits : spare_logits_);
   if (Status acquired = acquire_tables(map, rows, call); !acquired.ok())
     return in_request(std::move(acquired), batch, range);
   const LeaseEnd lease_end(*reader_);
@@ -233,11 +233,17 @@ Status Flight::start(const InputMap& map, const ResolvedRows& rows) {
   }
   overlay_rows(map, rows);
   padded_rows_ = rows.rows.item;
-  const bool fetch = fetches(map, rows);
-  float* const out = fetch ? host_out_ : device_out_;
-  ops_->bind(map, rows, out, out + padded_rows_ * engine_.heads());
-  if (!fetch) DPI_RETURN_IF_ERROR(copy_input());
-  return enqueue_all(rows, fetch);
+  const InputWay way = bind_ops(map, rows);
+  if (way == InputWay::kCopied) DPI_RETURN_IF_ERROR(copy_input());
+  return enqueue_all(rows, way);
+}
+
+InputWay Flight::bind_ops(const InputMap& map, const ResolvedRows& rows) {
+  const InputWay way = input_way(map, rows);
+  float* const out = way == InputWay::kCopied ? device_out_ : host_out_;
+  std::byte* const block = way == InputWay::kInPlace ? memory_.staging : memory_.input;
+  ops_->bind(map, rows, block, out, out + rows.rows.item * engine_.heads());
+  return way;
 }
 
 /// The first call of a shape runs op by op (a kernel's first launch may load code, which a capture forbids),
@@ -246,16 +252,14 @@ Status Flight::start_graph(const InputMap& map, const ResolvedRows& padded) {
   FlightGraphs::Entry* entry =
       graphs_.find(padded.rows.item, padded.rows.shared, padded.has_map, ops_->table_addresses());
   if (entry->graph == nullptr) {
-    entry->fetched = fetches(map, padded);
-    float* const out = entry->fetched ? host_out_ : device_out_;
-    ops_->bind(map, padded, out, out + padded.rows.item * engine_.heads());
+    entry->way = bind_ops(map, padded);
     if (entry->ran) DPI_RETURN_IF_ERROR(capture(padded, entry));
-  } else if (!entry->fetched) {
+  } else if (entry->way == InputWay::kCopied) {
     list_input_ranges(engine_.schema(), map, padded, &ranges_);
   }
-  if (!entry->fetched) DPI_RETURN_IF_ERROR(copy_input());
+  if (entry->way == InputWay::kCopied) DPI_RETURN_IF_ERROR(copy_input());
   entry->ran = true;
-  if (entry->graph == nullptr) return enqueue_all(padded, entry->fetched);
+  if (entry->graph == nullptr) return enqueue_all(padded, entry->way);
   dpi_backend_error err{};
   return backend_status(engine_.api().graph_launch(entry->graph, streams_[0], &err), err, "graph");
 }
@@ -265,7 +269,7 @@ Status Flight::capture(const ResolvedRows& padded, FlightGraphs::Entry* entry) {
   dpi_backend_error err{};
   const auto& api = engine_.api();
   DPI_RETURN_IF_ERROR(backend_status(api.capture_begin(streams_[0], &err), err, "capture"));
-  Status recorded = enqueue_all(padded, entry->fetched);
+  Status recorded = enqueue_all(padded, entry->way);
   Status ended = backend_status(api.capture_end(streams_[0], &entry->graph, &err), err, "capture");
   if (recorded.ok() && ended.ok()) return {};
   if (entry->graph != nullptr) api.graph_free(engine_.device(), entry->graph);
@@ -274,15 +278,19 @@ Status Flight::capture(const ResolvedRows& padded, FlightGraphs::Entry* entry) {
   return {};
 }
 
-Status Flight::enqueue_all(const ResolvedRows& rows, bool fetch) {
-  if (fetch) DPI_RETURN_IF_ERROR(fetch_input());
-  if (engine_.small_batch() != nullptr && rows.rows.item <= engine_.small_batch_max_rows() &&
-      !timeline_.on()) {
+bool Flight::runs_small_batch(const ResolvedRows& rows) const {
+  return engine_.small_batch() != nullptr && rows.rows.item <= engine_.small_batch_max_rows() &&
+         !timeline_.on();
+}
+
+Status Flight::enqueue_all(const ResolvedRows& rows, InputWay way) {
+  if (way == InputWay::kFetched) DPI_RETURN_IF_ERROR(fetch_input());
+  if (runs_small_batch(rows)) {
     DPI_RETURN_IF_ERROR(launch_small_batch());
   } else {
     DPI_RETURN_IF_ERROR(launch_ops());
   }
-  return fetch ? Status() : copy_scores(rows.rows.item);
+  return way == InputWay::kCopied ? copy_scores(rows.rows.item) : Status();
 }
 
 Status Flight::finish() {

@@ -4,6 +4,7 @@
 // or without a shared part), captured at its second use.
 //
 //   begin: resolve ids into staging -> copy or fetch the input -> ops -> copy the scores, all asynchronous
+//   (InputWay: small batches have the first and the last in their ops)
 //   finish: wait, hand the scores to the caller
 // With host memory begin does all of it, and ops write straight to the caller.
 #pragma once
@@ -88,8 +89,10 @@ class Flight {
   Status start_graph(const InputMap& map, const ResolvedRows& padded);
   Status capture(const ResolvedRows& padded, FlightGraphs::Entry* entry);
   void copy_logits(const float* from);
-  Status enqueue_all(const ResolvedRows& rows, bool fetch);
-  bool fetches(const InputMap& map, const ResolvedRows& rows);
+  Status enqueue_all(const ResolvedRows& rows, InputWay way);
+  bool runs_small_batch(const ResolvedRows& rows) const;
+  InputWay input_way(const InputMap& map, const ResolvedRows& rows);
+  InputWay bind_ops(const InputMap& map, const ResolvedRows& rows);
   Status copy_input();
   Status fetch_input();
   Status copy_scores(int64_t rows);

@@ -8,14 +8,21 @@
 
 namespace dpi {
 
+/// How a chunk's input reaches its ops, and its scores the host.
+enum class InputWay : int32_t {
+  kCopied = 0,  // copies, before the ops and after them
+  kFetched,     // a kernel before the ops reads staging; they write scores to host memory
+  kInPlace,     // the small-batch kernel reads staging itself, and writes scores to host memory
+};
+
 class FlightGraphs {
  public:
   struct Entry {
     int64_t item_rows = 0;  // buckets
     int64_t shared_rows = 0;
     bool has_map = false;
-    bool ran = false;      // op by op, so that every kernel it launches is loaded and may be captured
-    bool fetched = false;  // the graph fetches its input and writes scores to host memory itself
+    bool ran = false;  // op by op, so that every kernel it launches is loaded and may be captured
+    InputWay way = InputWay::kCopied;
     uint64_t table_addresses = 0;
     uint64_t last_use = 0;
     dpi_backend_graph* graph = nullptr;

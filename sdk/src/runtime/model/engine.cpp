@@ -27,6 +27,7 @@ dpi_backend_options backend_options(const ModelOptions& o) {
   b.debug = o.timestamps ? 1 : 0;
   b.isa = o.isa.c_str();
   b.lookup = o.lookup.c_str();
+  b.fetch = o.fetch.c_str();
   b.tuning = o.tuning.c_str();
   return b;
 }
@@ -409,9 +410,11 @@ Status Engine::prepare_small_batch() {
       plan_, [this](const PlanValue& v) { return row_stride(v); }, options_.max_rows);
   char report[1024] = "";
   dpi_backend_error err{};
-  const int32_t code = api().small_batch_prepare(device(), &whole.desc(), &small_batch_,
-                                                 &small_batch_max_rows_, report, sizeof report, &err);
+  int32_t in_place = 0;
+  const int32_t code = api().small_batch_prepare(
+      device(), &whole.desc(), &small_batch_, &small_batch_max_rows_, &in_place, report, sizeof report, &err);
   small_batch_report_ = report;
+  small_batch_in_place_ = in_place != 0;
   if (code == 0) return {};
   small_batch_ = nullptr;
   if (small_batch_report_.empty()) small_batch_report_ = err.message;

@@ -83,6 +83,8 @@ class Engine {
   /// has none.
   const dpi_backend_op* small_batch() const { return small_batch_; }
   int64_t small_batch_max_rows() const { return small_batch_max_rows_; }
+  /// Its calls are given their input in staging memory.
+  bool small_batch_in_place() const { return small_batch_in_place_; }
   const std::string& small_batch_report() const { return small_batch_report_; }
 
   /// Calls are captured and replayed: the option, a backend that can, and no capture that failed so far.
@@ -172,6 +174,7 @@ class Engine {
   uint64_t const_bytes_ = 0;  // of const_data_
   dpi_backend_op* small_batch_ = nullptr;
   int64_t small_batch_max_rows_ = 0;
+  bool small_batch_in_place_ = false;
   std::string small_batch_report_;
   mutable std::atomic<uint64_t> saturated_{0};
   mutable std::atomic<bool> graphs_{false};

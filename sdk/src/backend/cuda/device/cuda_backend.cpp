@@ -6,6 +6,7 @@
 #include "backend/cuda/device/cuda_handles.hpp"
 #include "backend/cuda/device/peer_ranges.hpp"
 #include "backend/cuda/small_batch/small_batch_op.hpp"
+#include "kernels/cuda/small_batch/launch.hpp"
 #include "ops/check_op.hpp"
 
 namespace dpi::backend {
@@ -22,8 +23,22 @@ CudaOptions options_of(const dpi_backend_options& o) {
   c.precision = o.precision;
   c.strict = o.strict != 0;
   if (o.lookup != nullptr) c.lookup = o.lookup;
+  if (o.fetch != nullptr) c.fetch_in_place = std::string_view(o.fetch) == "in_place";
   if (o.tuning != nullptr) c.tuning = o.tuning;
   return c;
+}
+
+/// What nobody has measured is for measurements: builds with DPI_MEASURE have it.
+Status check_measured(const CudaOptions& o) {
+  const auto refuse = [](const char* option) {
+    return unsupported(std::string(option) +
+                       " is for measurements and not in this build: configure it with -DDPI_MEASURE=ON");
+  };
+  if (o.lookup == "input_first" && !kernels::cuda::has_input_first())
+    return refuse("debug.lookup=input_first");
+  if (o.fetch_in_place && !kernels::cuda::small_batch::has_fetch_in_place())
+    return refuse("debug.fetch=in_place");
+  return ok_status();
 }
 
 Status open_device(const dpi_backend_options& o, CudaDevice** out) {
@@ -36,10 +51,7 @@ Status open_device(const dpi_backend_options& o, CudaDevice** out) {
   if (const int code = layer::use(index); code != 0) return native_status(code, "opening the GPU");
   DPI_RETURN_IF_ERROR(check_kernels());
   CudaOptions options = options_of(o);
-  if (options.lookup == "input_first" && !kernels::cuda::has_input_first())
-    return unsupported(
-        "debug.lookup=input_first is for measurements and not in this build: configure it with "
-        "-DDPI_MEASURE=ON");
+  DPI_RETURN_IF_ERROR(check_measured(options));
   DPI_ASSIGN_OR_RETURN(options.gemm,
                        open_gemm_device(index, options.precision, options.strict, options.tuning));
   auto device = std::unique_ptr<CudaDevice>(

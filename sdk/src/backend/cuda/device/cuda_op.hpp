@@ -16,6 +16,7 @@ struct CudaOptions {
   int32_t precision = 0;  // 0 fp32, 1 tf32, 2 fp16, 3 bf16
   bool strict = false;
   std::string lookup = "auto";
+  bool fetch_in_place = false;  // the small-batch kernel reads its inputs from staging memory itself
   std::string tuning = "default";
   std::shared_ptr<const GemmDevice> gemm;  // what Dense ops share, made when the device is opened
 };

@@ -431,6 +431,25 @@ int64_t Model::weights() const {
   return n;
 }
 
+int32_t Model::columns_of(int32_t input) const {
+  int32_t n = 0;
+  for (const Fetch& f : fetches) {
+    const bool read = f.dst.n > 0 && values[static_cast<size_t>(f.dst.value)].is_read();
+    if (f.input == input && read && !f.is_bag()) n = std::max(n, f.one_id || f.vec >= 0 ? 1 : f.dst.n);
+  }
+  return n;
+}
+
+std::string Model::why_not_in_place() const {
+  for (const Fetch& f : fetches) {
+    if (f.is_bag()) return "op '" + ops[static_cast<size_t>(f.op)].name + "' looks bags up";
+  }
+  int64_t columns = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) columns += columns_of(static_cast<int32_t>(i));
+  if (columns <= gpu::kMaxInPlaceColumns) return "";
+  return std::to_string(columns) + " words a row, at most " + std::to_string(gpu::kMaxInPlaceColumns);
+}
+
 Result<Model> make_model(const dpi_small_batch_desc& desc, Order order) {
   if (desc.n_ops <= 0) return unsupported("a small batch of no ops");
   return Builder(desc, order).build();

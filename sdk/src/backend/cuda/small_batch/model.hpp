@@ -54,6 +54,8 @@ struct Fetch {
   int32_t op = -1;
   int32_t vec = -1;
   kernels::EmbedAttrs embed;
+
+  bool is_bag() const { return table >= 0 && !one_id; }
 };
 
 /// One summand of a lookup's channels; x: what a fetch brought.
@@ -86,10 +88,17 @@ struct Model {
   std::vector<Source> tables;
   std::vector<Source> outputs;
   int32_t n_levels = 0;
+  /// Inputs of a call may lie in mapped host memory: the gather reads each word of them once.
+  bool in_place = false;
 
   const Lookup& lookup_of(int32_t op) const;
   /// Elements of the weights of all products.
   int64_t weights() const;
+  /// Columns of an input that the gather stages when the model is in place: of what is read, all but bags.
+  int32_t columns_of(int32_t input) const;
+  /// Why the model is not to be in place, "" when it may: a bag's ids are read by many lanes, and behind its
+  /// offsets, which would be a second round trip across the bus; and what is staged takes shared memory.
+  std::string why_not_in_place() const;
 };
 
 /// kSideBySide: nodes that wait for the same are one level, as few barriers as there can be. kOneByOne: a

@@ -25,6 +25,7 @@ struct SmallBatchOp {
   std::vector<Source> outputs;
   int32_t n_calls = 0;
   int64_t max_rows = 0;
+  bool in_place = false;
   int device = 0;
   void* programs = nullptr;
   void* weights = nullptr;
@@ -119,7 +120,7 @@ Status upload(const std::vector<char>& bytes, void** to) {
   return code == 0 ? ok_status() : native_status(code, "weights of a small batch");
 }
 
-std::string describe(const Plan& plan, int64_t max_rows) {
+std::string describe(const Plan& plan, int64_t max_rows, const std::string& input) {
   char text[240];
   std::snprintf(
       text, sizeof(text),
@@ -127,7 +128,7 @@ std::string describe(const Plan& plan, int64_t max_rows) {
       "%.1f us a tile estimated, at most %lld rows",
       plan.levels, plan.shape.ranks, plan.shape.warps, plan.stages, plan.shape.shared_bytes, plan.micros,
       static_cast<long long>(max_rows));
-  return text;
+  return text + input;
 }
 
 Status prepare(const CudaDevice& device, const dpi_small_batch_desc& desc, SmallBatchOp* out,
@@ -135,6 +136,12 @@ Status prepare(const CudaDevice& device, const dpi_small_batch_desc& desc, Small
   DPI_ASSIGN_OR_RETURN(gpu::Mode mode, mode_of(device.options));
   DPI_ASSIGN_OR_RETURN(Model model, make_model(desc, Order::kSideBySide));
   DPI_ASSIGN_OR_RETURN(Model one_by_one, make_model(desc, Order::kOneByOne));
+  std::string input;  // what the report says of it
+  if (device.options.fetch_in_place) {
+    const std::string why_not = model.why_not_in_place();
+    out->in_place = model.in_place = one_by_one.in_place = why_not.empty();
+    input = why_not.empty() ? ", input read in place" : ", input fetched: " + why_not;
+  }
   const TuningLine* const tuning = tuning_of(device.options, model);
   if (tuning != nullptr) mode = tuning->mode;
   int32_t clusters = 0;
@@ -149,15 +156,16 @@ Status prepare(const CudaDevice& device, const dpi_small_batch_desc& desc, Small
   out->inputs = std::move(model.inputs);
   out->tables = std::move(model.tables);
   out->outputs = std::move(model.outputs);
-  *text = describe(plan, out->max_rows);
+  *text = describe(plan, out->max_rows, input);
   return ok_status();
 }
 
 int32_t cuda_small_batch_prepare(dpi_backend_device* d, const dpi_small_batch_desc* desc,
-                                 dpi_backend_op** out, int64_t* max_rows, char* text, size_t cap,
-                                 dpi_backend_error* err) {
+                                 dpi_backend_op** out, int64_t* max_rows, int32_t* in_place, char* text,
+                                 size_t cap, dpi_backend_error* err) {
   *out = nullptr;
   *max_rows = 0;
+  *in_place = 0;
   return guarded(err, [&]() -> Status {
     layer::use(device_of(d).index);
     auto prepared = std::make_shared<SmallBatchOp>();
@@ -171,6 +179,7 @@ int32_t cuda_small_batch_prepare(dpi_backend_device* d, const dpi_small_batch_de
     auto op = std::make_unique<CudaOp>();
     op->device = prepared->device;
     *max_rows = prepared->max_rows;
+    *in_place = prepared->in_place ? 1 : 0;
     op->weight_bytes = prepared->bytes;
     op->small_batch = std::move(prepared);
     *out = reinterpret_cast<dpi_backend_op*>(op.release());

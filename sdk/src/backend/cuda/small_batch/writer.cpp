@@ -1,6 +1,7 @@
 // Writes the programs of a small batch: write_programs of small_batch/plan.hpp.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "backend/cuda/small_batch/plan.hpp"
@@ -15,9 +16,9 @@ namespace {
 /// Items of 32 vectors that a fetch takes.
 int32_t items_of(const Fetch& f) { return round_up(gpu::kTileRows * ((f.dst.n + 3) / 4), 32) / 32; }
 
-/// Rank of each fetch: all of an input go to one rank, which then reads its ids once; inputs that follow each
+/// Rank of each input: all its fetches go to one, which then reads its ids once; inputs that follow each
 /// other, and lie side by side in memory, stay together.
-std::vector<int32_t> share_fetches(const Model& model, int32_t ranks) {
+std::vector<int32_t> share_inputs(const Model& model, int32_t ranks) {
   std::vector<int64_t> cost(model.inputs.size(), 0);
   int64_t total = 0;
   for (const Fetch& f : model.fetches) {
@@ -30,9 +31,39 @@ std::vector<int32_t> share_fetches(const Model& model, int32_t ranks) {
     rank_of.push_back(static_cast<int32_t>((2 * before + c) * ranks / (2 * total + 1)));
     before += c;
   }
-  std::vector<int32_t> shares;
-  for (const Fetch& f : model.fetches) shares.push_back(rank_of[static_cast<size_t>(f.input)]);
-  return shares;
+  return rank_of;
+}
+
+/// Where the words lie that are staged: ids, and numbers of a model that is in place.
+struct Staging {
+  std::vector<int32_t> rank;    // per input
+  std::vector<int32_t> first;   // per input: its first row of words in that rank; -1: not staged
+  std::vector<int32_t> n_rows;  // per rank
+  std::vector<gpu::StagedColumn> numbers, ids;
+};
+
+bool has_ids(const Model& model, int32_t input) {
+  return std::any_of(model.fetches.begin(), model.fetches.end(),
+                     [&](const Fetch& f) { return f.input == input && f.table >= 0; });
+}
+
+/// words_at: of every rank, in bytes.
+Staging stage_inputs(const Model& model, int32_t ranks, int32_t words_at) {
+  Staging s;
+  s.rank = share_inputs(model, ranks);
+  s.first.assign(model.inputs.size(), -1);
+  s.n_rows.assign(static_cast<size_t>(ranks), 0);
+  for (int32_t i = 0; i < static_cast<int32_t>(model.inputs.size()); ++i) {
+    const bool ids = has_ids(model, i);
+    const int32_t n = ids || model.in_place ? model.columns_of(i) : 0;
+    if (n == 0) continue;
+    const int32_t rank = s.rank[static_cast<size_t>(i)];
+    int32_t& next = s.n_rows[static_cast<size_t>(rank)];
+    s.first[static_cast<size_t>(i)] = next;
+    for (int32_t c = 0; c < n; ++c, ++next)
+      (ids ? s.ids : s.numbers).push_back({i, c, rank, words_at + next * gpu::kTileRows * 4});
+  }
+  return s;
 }
 
 class Writer {
@@ -82,29 +113,41 @@ class Writer {
 
   // ---- gather
 
+  /// First in the program, so that it lies at one place in all ranks.
   void write_gather(int32_t rank) {
-    const std::vector<int32_t> shares = share_fetches(m_, plan_.shape.ranks);
-    std::vector<int32_t> staged;
+    const int32_t ranks = plan_.shape.ranks;
+    const int32_t words_at = round_up(static_cast<int32_t>(bytes_.size()), 16);
+    const Staging staging = stage_inputs(m_, ranks, words_at);
+    write_staging(staging, rank);
     std::vector<gpu::Item> items;
-    for (size_t i = 0; i < m_.fetches.size(); ++i) {
-      const Fetch& f = m_.fetches[i];
+    for (const Fetch& f : m_.fetches) {
       const bool read = m_.values[static_cast<size_t>(f.dst.value)].is_read();
-      if (shares[i] != rank || f.dst.n == 0 || !read) continue;
+      if (staging.rank[static_cast<size_t>(f.input)] != rank || f.dst.n == 0 || !read) continue;
       gpu::Record r = record_of(f);
-      if (f.one_id) {
-        auto it = std::find(staged.begin(), staged.end(), f.input);
-        if (it == staged.end()) it = staged.insert(staged.end(), f.input);
-        r.staged = static_cast<int32_t>(it - staged.begin());
-      }
+      if (!f.is_bag()) r.staged = staging.first[static_cast<size_t>(f.input)];
       const int32_t at = add(&r, 1);
       for (int32_t k = 0; k < items_of(f); ++k) items.push_back({at, k * 32});
     }
-    h_.staged_at = add(staged);
-    h_.n_staged = static_cast<int32_t>(staged.size());
     h_.items_at = add(items);
     h_.n_items = static_cast<int32_t>(items.size());
-    const std::vector<int32_t> ids(staged.size() * gpu::kTileRows, 0);
-    h_.ids_at = add(ids);
+  }
+
+  /// A rank stages its own columns, of a model that is in place its share of all.
+  void write_staging(const Staging& staging, int32_t rank) {
+    const bool shared_out = m_.in_place && plan_.shape.ranks > 1;
+    std::vector<gpu::StagedColumn> columns;
+    const auto add_columns = [&](const std::vector<gpu::StagedColumn>& from) {
+      const size_t before = columns.size();
+      std::copy_if(from.begin(), from.end(), std::back_inserter(columns),
+                   [&](const gpu::StagedColumn& c) { return shared_out || c.rank == rank; });
+      return static_cast<int32_t>(columns.size() - before);
+    };
+    h_.n_number_columns = add_columns(staging.numbers);
+    h_.n_id_columns = add_columns(staging.ids);
+    h_.shared_out = shared_out ? 1 : 0;
+    const auto rows = static_cast<size_t>(staging.n_rows[static_cast<size_t>(rank)]);
+    h_.words_at = add(std::vector<uint32_t>(rows * gpu::kTileRows, 0));
+    h_.columns_at = add(columns);
   }
 
   gpu::Record record_of(const Fetch& f) {
