@@ -2,10 +2,14 @@
 // Scores are those of the fetched input to the bit, and within the precision of the reference backend; the
 // graph has one node less.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "runtime/emu_control.hpp"
@@ -117,10 +121,10 @@ struct Pair {
   StatedBundle bundle;
   std::unique_ptr<Model> reference, fetched, in_place;
 
-  Pair(const std::string& name, Precision precision, const ModelOptions& base)
-      : builder(small_model(name)), bundle(builder, 1.0f) {
+  Pair(const std::string& name, Precision precision, ModelOptions base)
+      : Pair(small_model(name), with(std::move(base), precision)) {}
+  Pair(ModelBuilder model, const ModelOptions& base) : builder(std::move(model)), bundle(builder, 1.0f) {
     ModelOptions o = base;
-    o.precision = precision;
     o.fetch = "kernel";
     fetched = load(bundle, o);
     o.fetch = "in_place";
@@ -128,9 +132,15 @@ struct Pair {
     CHECK_FALSE(reads_in_place(*fetched));
     CHECK(reads_in_place(*in_place));
     o.device = "ref";
+    o.tuning = "off";
     o.precision = Precision::kFp32;
     o.small_batch = false;
     reference = load(bundle, o);
+  }
+
+  static ModelOptions with(ModelOptions o, Precision precision) {
+    o.precision = precision;
+    return o;
   }
 
   void check(int64_t rows, unsigned seed, double tolerance) {
@@ -158,7 +168,7 @@ TEST_CASE("in place: bits of the fetched input, every model, precision, cluster 
         unsigned seed = 1;
         // Op by op, captured, replayed, each with rows of its own; the padding of one bucket is rows of
         // another.
-        for (int pass = 0; pass < 3; ++pass) {
+        for (int pass = 0; pass < (graphs ? 3 : 1); ++pass) {
           for (const int64_t rows : kBatches) pair.check(rows, seed++, kTolerances[p]);
         }
         CHECK(pair.in_place->engine().uses_graphs() == graphs);
@@ -224,6 +234,37 @@ TEST_CASE("in place: a batch that the one kernel does not take is fetched or cop
   CHECK(more.starts_with("0 kernel fetch_kernel <-\n"));
   CHECK(more.find("small_batch_kernel") == std::string::npos);
   CHECK(most.find("small_batch_kernel") == std::string::npos);
+  Pair pair("dcnv2", Precision::kFp32, options);
+  unsigned seed = 1;
+  for (const int64_t rows : {64, 512, 1024, 64, 512, 64, 1024, 512, 64}) pair.check(rows, seed++, 1e-5);
+}
+
+/// A tuning table of one line, for any device.
+struct TuningFile {
+  std::string path = (std::filesystem::temp_directory_path() / "dpi_in_place_XXXXXX").string();
+
+  explicit TuningFile(const std::string& line) {
+    close(mkstemp(path.data()));
+    std::ofstream(path) << "dpi-tuning 1\ndevice *\ncapability 0\ncublaslt 0\n" << line << "\n";
+  }
+  ~TuningFile() { std::filesystem::remove(path); }
+  TuningFile(const TuningFile&) = delete;
+};
+
+TEST_CASE("in place: batches of one bucket, with and without the one kernel, in turn") {
+  PaperShape shape;
+  shape.categoricals = 3;
+  shape.numerics = 0;
+  shape.hidden = {40, 16};
+  ModelBuilder builder = paper_model(PaperModel::kWideDeep, shape);
+  const TuningFile tuning("small_batch fp32 " + std::to_string(48 * 40 + 40 * 16) + " simt 2 4 48 off 5.5");
+  ModelOptions options = options_with("kernel");
+  options.graphs = false;  // else a batch is its bucket
+  options.tuning = tuning.path;
+  Pair pair(std::move(builder), options);
+  CHECK(pair.in_place->engine().small_batch_max_rows() == 48);
+  unsigned seed = 1;
+  for (const int64_t rows : {60, 40, 64, 48, 33}) pair.check(rows, seed++, 1e-5);
 }
 
 TEST_CASE("in place: bags are fetched, and the report says why") {
