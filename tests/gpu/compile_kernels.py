@@ -21,7 +21,17 @@ FOLDERS = ("kernels/cuda", "tests/gpu/tools")
 # What the PTX of a kernel must have, must not have, and at most how often. A load without a state space goes to a generic address: it looks up
 # where that lies, and neither constant nor shared memory serves it.
 GENERIC = r"ld(\.volatile|\.relaxed\.\w+)?(\.v[248])?\.[bfus]\d+ "
+# A block of the lookup's `rows` copies its records from the arguments to shared memory, 16 bytes at a time; from there on no operand comes from
+# an address that could be anywhere.
+STAGED = ((r"ld\.shared\.v4\.u32", 8, None), (r"ld\.v4\.u32 ", 1, 8))
+GENERIC_BUT_STAGED = r"ld(\.volatile|\.relaxed\.\w+)?(\.v[28])?\.[bfus]\d+ "
 INSTRUCTIONS = {
+    "lookup_rows_kernel": (*STAGED, (GENERIC_BUT_STAGED, 0, 0)),
+    "lookup_mixed_kernel": STAGED[:1],  # its copies, and the bags of the next two, read each record once and through a pointer
+    "lookup_all_kernel": STAGED[:1],
+    "cached_all_kernel": STAGED[:1],
+    "lookup_many_kernel": ((GENERIC, 0, 1),),  # 1: the map of copies
+    "cached_many_kernel": ((GENERIC, 0, 5),),  # and the scales of rows that are in no cache
     "dense_wmma_kernel": ((r"ldmatrix\.sync\.aligned\.m8n8\.x4\.shared", 1, None), (r"mma\.sync\.aligned\.m16n8k(8|16)\.", 1, None),
                           (r"wmma\.|mma\.sync\.aligned\.m16n8k4", 0, 0), (GENERIC, 0, 0)),
     "dense_split_kernel": ((r"ldmatrix\.sync\.aligned\.m8n8\.x4\.shared", 1, None), (r"mma\.sync\.aligned\.m16n8k8\.", 1, None),

@@ -17,7 +17,14 @@ def report(kernel, registers, spilled):
             f"ptxas info    : Used {registers} registers, used 0 barriers\n")
 
 
+STAGING = "ld.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];\n" + "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [%r5];\n" * 10
 GOOD = {
+    "lookup_rows_kernel": STAGING,
+    "lookup_mixed_kernel": STAGING,
+    "lookup_all_kernel": STAGING,
+    "cached_all_kernel": STAGING,
+    "lookup_many_kernel": "ld.global.u32 %r1, [%rd1];",
+    "cached_many_kernel": "ld.global.u32 %r1, [%rd1];",
     "dense_wmma_kernel": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1}, [%r2];\nmma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1};\nld.param.u64 %rd1, [p];",
     "dense_split_kernel": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1}, [%r2];\nmma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1};\nld.shared.f32 %f1, [%r1];",
 }
@@ -75,7 +82,10 @@ def main():
              ("a generic load in a loop over slabs", with_ptx("dense_wmma_kernel", "ld.param.u64", "ld.f32"), 1, "dense_wmma_kernel: 1 of 'ld("),
              ("the product of half the depth", with_ptx("dense_split_kernel", "m16n8k8", "m16n8k4"), 2, "dense_split_kernel: 0 of 'mma"),
              ("tiles through the library's loads", with_ptx("dense_wmma_kernel", "ldmatrix.sync.aligned.m8n8.x4.shared", "wmma.load.a.sync.aligned"), 2, "'wmma"),
-             ("no PTX at all", with_ptx("dense_wmma_kernel", None, None), 2, "there is no PTX")]
+             ("a record read where it may lie anywhere", with_ptx("lookup_rows_kernel", STAGING, STAGING + "ld.u32 %r1, [%rd1+36];"), 1, "lookup_rows_kernel: 1 of"),
+             ("records that nobody copied to shared memory", with_ptx("lookup_all_kernel", "ld.shared.v4", "ld.v4"), 1, "lookup_all_kernel: 0 of"),
+             ("records in device memory through any address", with_ptx("lookup_many_kernel", "ld.global.u32", "ld.u32 %r1, [%rd1];\nld.u32"), 1, "lookup_many_kernel: 2 of"),
+             ("no PTX at all", with_ptx("dense_wmma_kernel", None, None), len(GOOD), "there is no PTX")]
     wrong = 0
     for name, change, want, text in cases:
         with tempfile.TemporaryDirectory() as scratch:

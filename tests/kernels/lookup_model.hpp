@@ -39,6 +39,7 @@ struct LookupShape {
   bool fm = false;
   bool misaligned = false;  // rows and output columns at odd places
   int64_t rows = 37;
+  int32_t copies = 1;  // so many times as many fields of every kind
 };
 
 /// `bytes` of aligned memory.
@@ -99,10 +100,12 @@ class LookupModel {
  public:
   explicit LookupModel(const LookupShape& shape) : shape_(shape), numbers_(static_cast<uint64_t>(shape.dim)) {
     column_ = shape.misaligned ? 1 : 0;
-    for (int i = 0; i < 3; ++i) one_hot(shape.dim, shape.fm);
-    one_hot(5, false);
-    if (shape.bags) all_bags();
-    numerics();
+    for (int32_t copy = 0; copy < shape.copies; ++copy) {
+      for (int i = 0; i < 3; ++i) one_hot(shape.dim, shape.fm);
+      one_hot(5, false);
+      if (shape.bags) all_bags();
+      numerics();
+    }
     if (shape.fm) {
       attrs_.n_channels = 3;
       attrs_.fm_channel = 1;

@@ -148,6 +148,18 @@ TEST_CASE("lookup variants: bags, misaligned rows and wide vectors agree with re
   check_shape({300, DType::kBF16, DType::kBF16, true, true, false, 5}, 1, 0);
 }
 
+// 80 and 224 records fit a kernel's arguments, the `rows` blocks' share of them is copied to shared memory;
+// more lie in scratch.
+TEST_CASE("lookup variants: few, many and more records than a kernel's arguments hold agree with ref") {
+  for (const int32_t copies : {4, 8, 17}) {
+    for (const bool bags : {false, true}) {
+      check_shape({4, DType::kF32, DType::kF32, bags, true, false, 9, copies}, 1, 0);
+      check_shape({8, DType::kI8, DType::kF16, bags, true, copies == 8, 6, copies}, 1, 0);
+      check_shape({12, DType::kF16, DType::kF32, bags, false, false, 5, copies}, 1, 0);
+    }
+  }
+}
+
 TEST_CASE("lookup variants: the bits of a row depend neither on the run nor on the batch") {
   for (const DType out : {DType::kF32, DType::kF16}) {
     const LookupModel m({16, DType::kF32, out, true, true, false, 40});

@@ -86,6 +86,33 @@ __device__ __forceinline__ void load16(const void* p, RowHint hint, uint32_t* v)
 
 __device__ __forceinline__ void store16(void* p, const Word4& v) { *static_cast<Word4*>(p) = v; }
 
+/// 16 bytes of a kernel's arguments, each lane its own, read here and not where they are used. By a generic
+/// load, which brings what lies together at once: the load of arguments (ld.param) takes the lanes' addresses
+/// one after another.
+__device__ __forceinline__ Word4 load16_argument(const void* p) {
+  Word4 v;
+  asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+               : "l"(p));
+  return v;
+}
+
+/// 16 bytes of shared memory, read here and not where the compiler would rather have it, behind a branch.
+__device__ __forceinline__ Word4 load16_shared(const void* p) {
+  Word4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(p))));
+  return v;
+}
+
+/// `p`, which came out of memory, as the compiler is to know it: an address in global memory.
+template <class T>
+__device__ __forceinline__ const T* in_global(const T* p) {
+  __builtin_assume(__isGlobal(p));
+  return p;
+}
+
 __device__ __forceinline__ uint32_t load4(const void* p, FreshRead) {
   uint32_t v;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
@@ -138,6 +165,16 @@ inline void store16(void* p, const Word4& v) {
   Alias16 x;
   for (int i = 0; i < 4; ++i) x.w[i] = v.w[i];
   *static_cast<Alias16*>(p) = x;
+}
+inline Word4 load16_argument(const void* p) {
+  Word4 v;
+  load16(p, RowHint::kPlain, v.w);
+  return v;
+}
+inline Word4 load16_shared(const void* p) { return load16_argument(p); }
+template <class T>
+const T* in_global(const T* p) {
+  return p;
 }
 
 inline uint32_t load4(const void* p, FreshRead) { return load4(p, RowHint::kPlain); }

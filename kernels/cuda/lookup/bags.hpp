@@ -33,9 +33,10 @@ struct Positions {
 __device__ inline Positions positions_of(const Launch& w, const Record& r, int64_t row, bool reports) {
   Positions p;
   if (row < 0) return p;
-  const int32_t begin = r.offsets[row];
-  const int32_t end = r.offsets[row + 1];
-  if (begin >= 0 && begin <= end && end <= r.offsets[w.rows]) {
+  const int32_t* offsets = in_global(r.offsets);
+  const int32_t begin = offsets[row];
+  const int32_t end = offsets[row + 1];
+  if (begin >= 0 && begin <= end && end <= offsets[w.rows]) {
     p.begin = begin;
     p.n = end - begin;
   } else if (reports) {
@@ -66,10 +67,10 @@ struct Position {
 __device__ __forceinline__ Position position_at(const Record& r, const Positions& p, int32_t i) {
   if (i >= p.total) return {~0u, 1, false, false};
   const bool own = i < p.n;
-  const int32_t id = own ? r.ids[p.begin + i] : r.pad_id;
+  const int32_t id = own ? in_global(r.ids)[p.begin + i] : r.pad_id;
   const bool pooled = !r.pools(Pooling::kSingle);
   Position q = {static_cast<uint32_t>(id), 1, true, true};
-  if (own && r.weights != nullptr && pooled) q.weight = r.weights[p.begin + i];
+  if (own && r.weights != nullptr && pooled) q.weight = in_global(r.weights)[p.begin + i];
   if (r.masks(MaskRule::kId)) q.joins = q.counts = id != r.pad_id || !pooled;
   if (r.masks(MaskRule::kNonzero) && pooled) {
     q.counts = q.id < r.rows && row_counts(table_of(r), q.id);
@@ -175,7 +176,7 @@ struct BagTask {
 /// Counts ids outside the table, one lane per group, each position once.
 __device__ inline void check_ids(const Launch& w, const Record& r, const Positions& p, int64_t row) {
   for (int32_t i = 0; i < p.n; ++i) {
-    if (static_cast<uint32_t>(r.ids[p.begin + i]) >= r.rows) report_fault(w, r, row);
+    if (static_cast<uint32_t>(in_global(r.ids)[p.begin + i]) >= r.rows) report_fault(w, r, row);
   }
 }
 

@@ -17,20 +17,15 @@ __global__ void __launch_bounds__(kLookupThreads, 2)
 template <int kVec, bool kNarrow, int kCapacity>
 __global__ void __launch_bounds__(kLookupThreads, 2)
     cached_all_kernel(const __grid_constant__ Work<kCapacity, CachedLaunch> w) {
-  const auto block = static_cast<int32_t>(blockIdx.x);
-  const int32_t before_rows = w.head.bag_blocks;
-  const int32_t before_copy = before_rows + w.head.row_blocks;
-  if (block < before_rows) {
-    pool_bags<kVec, kNarrow>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
-                             before_rows * warps_of_block());
-  } else if (block < before_copy) {
-    sum_rows<kVec, kNarrow, true>(w.head, view_of(w),
-                                  (block - before_rows) * warps_of_block() + warp_of_block(),
-                                  w.head.row_blocks * warps_of_block());
-  } else {
-    const auto thread = static_cast<uint32_t>(block - before_copy) * blockDim.x + threadIdx.x;
-    copy_columns<kVec, kNarrow, 4>(w.head, view_of(w), thread);
-  }
+  look_up_all<kVec, kNarrow>(w.head, view_of(w), [&w] { return staged_view(w); });
+}
+
+/// The same with records in device memory.
+template <int kVec, bool kNarrow, class AnyWork>
+__global__ void __launch_bounds__(kLookupThreads, 2) cached_many_kernel(const __grid_constant__ AnyWork w) {
+  const View view = {w.head.records, view_of(w).map};
+  const RowView<Record> rows = {w.head.records + w.head.copy.count, view};
+  look_up_all<kVec, kNarrow>(w.head, view, [&rows] { return rows; });
 }
 
 template <int kVec, bool kNarrow, int kCapacity>
@@ -39,6 +34,10 @@ int start_cached_sized(const LookupRequest& q, Stream stream) {
   fill_work(q, &w);
   const dim3 grid(static_cast<unsigned>(q.head.bag_blocks + q.head.row_blocks + q.head.copy_blocks));
   const dim3 block(static_cast<unsigned>(q.block));
+  if (q.head.row_blocks > 0 && q.head.records != nullptr) {
+    if constexpr (kCapacity == kSmallRecords)
+      return launch(cached_many_kernel<kVec, kNarrow, Work<kCapacity, CachedLaunch>>, grid, block, stream, w);
+  }
   if (q.head.bag_blocks > 0 || q.head.row_blocks > 0)
     return launch(cached_all_kernel<kVec, kNarrow, kCapacity>, grid, block, stream, w);
   return launch(cached_copy_kernel<kVec, kNarrow, kCapacity>, grid, block, stream, w);

@@ -42,14 +42,15 @@ __device__ __forceinline__ uint32_t id_of(uint32_t row) { return row; }
 __device__ __forceinline__ uint32_t id_of(CachedRow row) { return row.at; }
 
 /// id < r.rows.
-__device__ __forceinline__ uint32_t row_of(const Launch&, const Record&, uint32_t id) { return id; }
+__device__ __forceinline__ uint32_t row_of(const Launch&, const RowRecord&, uint32_t id) { return id; }
 
-__device__ __forceinline__ CachedRow row_of(const CachedLaunch&, const Record& r, uint32_t id) {
+__device__ __forceinline__ CachedRow row_of(const CachedLaunch&, const RowRecord& r, uint32_t id) {
   if (r.cache == nullptr) return {id};
-  const uint32_t sets = load_word(&r.cache->sets);
+  const RowCache* cache = in_global(r.cache);
+  const uint32_t sets = load_word(&cache->sets);
   if (sets == 0) return {id};
   const uint32_t first = cache_set(id, sets) * kCacheWays;
-  const uint32_t* tags = r.cache->tags + first;
+  const uint32_t* tags = cache->tags + first;
   uint32_t at = id;
   DPI_ROLLED
   for (uint32_t way = 0; way < kCacheWays; way += 4) {
@@ -61,41 +62,44 @@ __device__ __forceinline__ CachedRow row_of(const CachedLaunch&, const Record& r
   return {at};
 }
 
-__device__ __forceinline__ const unsigned char* row_bytes_of(const Record& r, uint32_t id) {
+__device__ __forceinline__ const unsigned char* row_bytes_of(const RowRecord& r, uint32_t id) {
   return r.base + uint64_t{id} * r.row_bytes;
 }
 
 /// Through integers: a line lies in another block than the table.
-__device__ __forceinline__ const unsigned char* row_bytes_of(const Record& r, CachedRow row) {
+__device__ __forceinline__ const unsigned char* row_bytes_of(const RowRecord& r, CachedRow row) {
   if ((row.at & CachedRow::kInCache) == 0) return row_bytes_of(r, row.at);
   const uint64_t line = uint64_t{row.at & ~CachedRow::kInCache} * r.row_bytes;
-  return reinterpret_cast<const unsigned char*>(reinterpret_cast<uintptr_t>(r.base) + line + r.cache->delta);
+  return reinterpret_cast<const unsigned char*>(reinterpret_cast<uintptr_t>(r.base) + line +
+                                                in_global(r.cache)->delta);
 }
 
 __device__ __forceinline__ RowHint hint_of(const Launch& w) { return w.hint; }
 __device__ __forceinline__ FreshRead hint_of(const CachedLaunch&) { return {}; }
 
 /// Looks for the row of an id, where it may be read in words.
-__device__ __forceinline__ bool find_row(const Launch&, const Record& r, uint32_t id, uint32_t* row) {
+__device__ __forceinline__ bool find_row(const Launch&, const RowRecord& r, uint32_t id, uint32_t* row) {
   *row = id;
   return id < r.wide_rows;
 }
-__device__ __forceinline__ bool find_row(const CachedLaunch& w, const Record& r, uint32_t id,
+__device__ __forceinline__ bool find_row(const CachedLaunch& w, const RowRecord& r, uint32_t id,
                                          CachedRow* row) {
   *row = id < r.wide_rows ? row_of(w, r, id) : CachedRow{CachedRow::kNone};
   return row->at != CachedRow::kNone;
 }
 
 /// Whether find_row did.
-__device__ __forceinline__ bool is_found(const Record& r, uint32_t id) { return id < r.wide_rows; }
-__device__ __forceinline__ bool is_found(const Record&, CachedRow row) { return row.at != CachedRow::kNone; }
+__device__ __forceinline__ bool is_found(const RowRecord& r, uint32_t id) { return id < r.wide_rows; }
+__device__ __forceinline__ bool is_found(const RowRecord&, CachedRow row) {
+  return row.at != CachedRow::kNone;
+}
 
-__device__ __forceinline__ float scale_of(const Record& r, uint32_t id) {
-  return r.dtype() == DType::kI8 ? r.scale[int64_t{id} * r.scale_stride] : 1.0f;
+__device__ __forceinline__ float scale_of(const RowRecord& r, uint32_t id) {
+  return r.dtype() == DType::kI8 ? in_global(r.scale)[int64_t{id} * r.scale_stride] : 1.0f;
 }
 
 /// A table with a cache has each scale in its row.
-__device__ __forceinline__ float scale_of(const Record& r, CachedRow row) {
+__device__ __forceinline__ float scale_of(const RowRecord& r, CachedRow row) {
   if (r.cache == nullptr) return scale_of(r, row.at);
   if (r.dtype() != DType::kI8) return 1.0f;
   const auto in_row = reinterpret_cast<uintptr_t>(r.scale) - reinterpret_cast<uintptr_t>(r.base);

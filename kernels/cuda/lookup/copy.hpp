@@ -31,7 +31,7 @@ __device__ __forceinline__ bool copy_batch(const Head& w, const Record& r, int32
   Raw<kVec> raw[kIlp];
   DPI_UNROLL
   for (int k = 0; k < kIlp; ++k)
-    set_id(k < n ? static_cast<uint32_t>(r.ids[(first + k) * r.stride]) : ~0u, &row[k]);
+    set_id(k < n ? static_cast<uint32_t>(in_global(r.ids)[(first + k) * r.stride]) : ~0u, &row[k]);
   DPI_UNROLL
   for (int k = 0; k < kIlp; ++k) {
     if (find_row(w, r, id_of(row[k]), &row[k]))
@@ -99,7 +99,8 @@ __device__ inline bool copy_last_columns(const Head& w, const Record& r, int32_t
       RowOf<Head> found[2];
       Raw<kVec> raw[2];
       for (int k = 0; k < 2; ++k) {
-        const uint32_t id = row + k < end ? static_cast<uint32_t>(r.ids[(row + k) * r.stride]) : ~0u;
+        const uint32_t id =
+            row + k < end ? static_cast<uint32_t>(in_global(r.ids)[(row + k) * r.stride]) : ~0u;
         if (find_row(w, r, id, &found[k])) load_vector<kVec>(r, found[k], column, hint_of(w), &raw[k]);
       }
       for (int k = 0; k < 2; ++k) {
@@ -122,7 +123,7 @@ __device__ inline void copy_rare(const Head& w, const Record& r, int32_t column,
     const int64_t first = group * w.rows_per_thread;
     DPI_ROLLED
     for (int64_t row = first; row < first + w.rows_per_thread && row < w.rows; ++row) {
-      const auto id = static_cast<uint32_t>(r.ids[row * r.stride]);
+      const auto id = static_cast<uint32_t>(in_global(r.ids)[row * r.stride]);
       if (id < r.wide_rows) continue;
       store_vector<kVec, kNarrow>(w, out_column(r, column), row, read_elements<kVec>(w, r, id, column, row));
     }
@@ -134,7 +135,7 @@ __device__ inline void copy_numeric(const Launch& w, const Record& r, int32_t co
   for (; group < w.row_groups; group += w.copy_groups) {
     const int64_t first = group * w.rows_per_thread;
     for (int64_t row = first; row < first + w.rows_per_thread && row < w.rows; ++row) {
-      const float* x = reinterpret_cast<const float*>(r.base) + row * r.stride;
+      const float* x = in_global(reinterpret_cast<const float*>(r.base)) + row * r.stride;
       store_vector<kVec, kNarrow>(w, out_column(r, column), row, numeric_vector<kVec>(r, x, column));
     }
   }

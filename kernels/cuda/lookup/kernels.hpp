@@ -47,11 +47,18 @@ __global__ void __launch_bounds__(kLookupThreads, 2)
   copy_columns<kVec, kNarrow, 4>(w.head, view_of(w), thread);
 }
 
+/// A block's copy of the records of `rows` blocks, which are among the arguments.
+template <int kCapacity, class Head>
+__device__ __forceinline__ RowView<RowRecord> staged_view(const Work<kCapacity, Head>& w) {
+  DPI_SHARED(Word4, staged, kCapacity * sizeof(RowRecord) / sizeof(Word4));
+  return {staged_records(w.head, w.records, staged), view_of(w)};
+}
+
 /// Sums per row, with one-hot fields only, and their columns.
 template <int kVec, bool kNarrow, int kCapacity>
 __global__ void __launch_bounds__(kLookupThreads, kVec == 4 ? 4 : 3)
     lookup_rows_kernel(const __grid_constant__ Work<kCapacity> w) {
-  sum_rows<kVec, kNarrow, false>(w.head, view_of(w),
+  sum_rows<kVec, kNarrow, false>(w.head, staged_view(w),
                                  static_cast<int32_t>(blockIdx.x) * warps_of_block() + warp_of_block(),
                                  w.head.row_blocks * warps_of_block());
 }
@@ -62,7 +69,7 @@ __global__ void __launch_bounds__(kLookupThreads, 2)
     lookup_mixed_kernel(const __grid_constant__ Work<kCapacity> w) {
   const auto block = static_cast<int32_t>(blockIdx.x);
   if (block < w.head.row_blocks) {
-    sum_rows<kVec, kNarrow, false>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
+    sum_rows<kVec, kNarrow, false>(w.head, staged_view(w), block * warps_of_block() + warp_of_block(),
                                    w.head.row_blocks * warps_of_block());
     return;
   }
@@ -70,24 +77,36 @@ __global__ void __launch_bounds__(kLookupThreads, 2)
   copy_columns<kVec, kNarrow, 4>(w.head, view_of(w), thread);
 }
 
-/// Bags, rows and copies.
+/// Bags, rows and copies, whichever there are. rows_view(): of the `rows` blocks.
+template <int kVec, bool kNarrow, class Head, class RowsView>
+__device__ __forceinline__ void look_up_all(const Head& w, const View& view, const RowsView& rows_view) {
+  const auto block = static_cast<int32_t>(blockIdx.x);
+  const int32_t before_rows = w.bag_blocks;
+  const int32_t before_copy = before_rows + w.row_blocks;
+  if (block < before_rows) {
+    pool_bags<kVec, kNarrow>(w, view, block * warps_of_block() + warp_of_block(),
+                             before_rows * warps_of_block());
+  } else if (block < before_copy) {
+    sum_rows<kVec, kNarrow, true>(w, rows_view(), (block - before_rows) * warps_of_block() + warp_of_block(),
+                                  w.row_blocks * warps_of_block());
+  } else {
+    const auto thread = static_cast<uint32_t>(block - before_copy) * blockDim.x + threadIdx.x;
+    copy_columns<kVec, kNarrow, 4>(w, view, thread);
+  }
+}
+
 template <int kVec, bool kNarrow, int kCapacity>
 __global__ void __launch_bounds__(kLookupThreads, 2)
     lookup_all_kernel(const __grid_constant__ Work<kCapacity> w) {
-  const auto block = static_cast<int32_t>(blockIdx.x);
-  const int32_t before_rows = w.head.bag_blocks;
-  const int32_t before_copy = before_rows + w.head.row_blocks;
-  if (block < before_rows) {
-    pool_bags<kVec, kNarrow>(w.head, view_of(w), block * warps_of_block() + warp_of_block(),
-                             before_rows * warps_of_block());
-  } else if (block < before_copy) {
-    sum_rows<kVec, kNarrow, true>(w.head, view_of(w),
-                                  (block - before_rows) * warps_of_block() + warp_of_block(),
-                                  w.head.row_blocks * warps_of_block());
-  } else {
-    const auto thread = static_cast<uint32_t>(block - before_copy) * blockDim.x + threadIdx.x;
-    copy_columns<kVec, kNarrow, 4>(w.head, view_of(w), thread);
-  }
+  look_up_all<kVec, kNarrow>(w.head, view_of(w), [&w] { return staged_view(w); });
+}
+
+/// The same with records in device memory, which may be more than shared memory holds.
+template <int kVec, bool kNarrow, class AnyWork>
+__global__ void __launch_bounds__(kLookupThreads, 2) lookup_many_kernel(const __grid_constant__ AnyWork w) {
+  const View view = {w.head.records, view_of(w).map};
+  const RowView<Record> rows = {w.head.records + w.head.copy.count, view};
+  look_up_all<kVec, kNarrow>(w.head, view, [&rows] { return rows; });
 }
 
 template <class AnyWork>
@@ -112,6 +131,10 @@ int start_sized(const LookupRequest& q, Stream stream) {
   const dim3 block(static_cast<unsigned>(q.block));
   const bool bags = q.head.bag_blocks > 0 || q.head.vector_bags.count > 0 || q.head.scalar_bags.count > 0;
   const bool wide = q.head.row_width > kVec * kWarp || q.head.n_channels > kWarp;
+  if (q.head.row_blocks > 0 && q.head.records != nullptr) {
+    if constexpr (kCapacity == kSmallRecords)
+      return launch(lookup_many_kernel<kVec, kNarrow, Work<kCapacity>>, grid, block, stream, w);
+  }
   if (q.head.row_blocks > 0 && (bags || wide))
     return launch(lookup_all_kernel<kVec, kNarrow, kCapacity>, grid, block, stream, w);
   if (q.head.row_blocks > 0 && q.head.copy_blocks > 0)

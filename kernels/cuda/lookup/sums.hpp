@@ -51,12 +51,55 @@ template <int kVec>
 constexpr int kBatch = kVec == 4 ? 4 : 2;
 constexpr int kScalarBatch = 2;
 
-__device__ __forceinline__ const Record* record_in(const View& view, const Range& range, int32_t i) {
-  return i < range.count ? view.records + range.begin + i : nullptr;
+/// The records of `rows` blocks, from the first behind `copy` on: a block's copy of them in shared memory
+/// (RowRecord) or, where they are too many for that, as the launch has them (Record). all: also those of
+/// bags.
+template <class R>
+struct RowView {
+  const R* rows;
+  View all;
+};
+
+template <class R>
+__device__ __forceinline__ const R& record_of(const Launch& w, const RowView<R>& view, const Range& range,
+                                              int32_t i) {
+  return view.rows[range.begin + i - w.copy.count];
+}
+
+/// The same of a lane that may have no record: any, so that its fields may be read without a branch.
+template <class R>
+__device__ __forceinline__ const R& any_record(const Launch& w, const RowView<R>& view, const Range& range,
+                                               int32_t i) {
+  return view.rows[i < range.count ? range.begin + i - w.copy.count : 0];
+}
+
+/// 16 bytes of a record: of one that is no more than a RowRecord, in shared memory.
+__device__ __forceinline__ Word4 record_word(const RowRecord& r, int32_t i) {
+  return load16_shared(reinterpret_cast<const Word4*>(&r) + i);
+}
+__device__ __forceinline__ Word4 record_word(const Record& r, int32_t i) {
+  Word4 v;
+  load16(in_global(reinterpret_cast<const Word4*>(&r)) + i, RowHint::kPlain, v.w);
+  return v;
+}
+
+/// The first kWords x 16 bytes of a record, read at once and not one after the other between branches: width,
+/// type, place in out and, from 2 words on, where rows are; and its cache.
+template <int kWords, class R>
+__device__ __forceinline__ RowRecord first_fields(const R& from) {
+  RowRecord r;
+  auto* to = reinterpret_cast<unsigned char*>(&r);
+  DPI_UNROLL
+  for (int32_t i = 0; i < kWords; ++i) {
+    const Word4 word = record_word(from, i);
+    memcpy(to + i * sizeof word, &word, sizeof word);
+  }
+  r.cache = from.cache;
+  return r;
 }
 
 template <int kVec>
-__device__ __forceinline__ void add_vector(const Record& r, const Values<kVec>& x, RowSums<kVec>* sums) {
+__device__ __forceinline__ void add_vector(const RowRecord& r, const Values<kVec>& x, RowSums<kVec>* sums) {
   if (r.fm == 0) return;
   DPI_UNROLL
   for (int k = 0; k < kVec; ++k) {
@@ -65,58 +108,82 @@ __device__ __forceinline__ void add_vector(const Record& r, const Values<kVec>& 
   }
 }
 
+__device__ __forceinline__ uint32_t id_at(const int32_t* ids, int32_t row, int32_t stride) {
+  return static_cast<uint32_t>(in_global(ids)[int64_t{row} * stride]);
+}
+
 // ---- one-hot vectors
+
+constexpr uint32_t kNoRow = ~0u;
 
 /// kBatch vectors of a lane, from their ids to their rows.
 template <int kVec, class Head>
 struct VectorBatch {
-  RowOf<Head> row[kBatch<kVec>];
+  RowOf<Head> row[kBatch<kVec>];  // once rows were looked for: kNoRow where raw was not read
   Raw<kVec> raw[kBatch<kVec>];
 };
 
-template <int kVec, class Head>
-__device__ __forceinline__ void load_vector_ids(const Head& w, const View& view, const RowPlace& at,
+template <int kVec, class Head, class R>
+__device__ __forceinline__ void load_vector_ids(const Head& w, const RowView<R>& view, const RowPlace& at,
                                                 int32_t first, VectorBatch<kVec, Head>* b) {
   DPI_UNROLL
   for (int k = 0; k < kBatch<kVec>; ++k) {
-    const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
-    set_id(r != nullptr ? static_cast<uint32_t>(r->ids[int64_t{at.row} * r->stride]) : ~0u, &b->row[k]);
+    const int32_t i = first + k * at.vector.groups + at.vector.group;
+    const R& r = any_record(w, view, w.vectors, i);
+    const int32_t* ids = r.ids;
+    const int32_t stride = r.stride;
+    set_id(i < w.vectors.count ? id_at(ids, at.row, stride) : kNoRow, &b->row[k]);
   }
 }
 
-template <int kVec, class Head>
-__device__ __forceinline__ void load_vectors(const Head& w, const View& view, const RowPlace& at,
-                                             int32_t first, VectorBatch<kVec, Head>* b) {
+/// Where vector k of a batch lies; row null: it is not read.
+template <int kVec, class Head, class R>
+__device__ __forceinline__ RowPart find_vector(const Head& w, const RowView<R>& view, const RowPlace& at,
+                                               int32_t first, int k, VectorBatch<kVec, Head>* b, bool* rare) {
+  const int32_t i = first + k * at.vector.groups + at.vector.group;
+  const RowRecord r = first_fields<2>(any_record(w, view, w.vectors, i));
+  const bool wanted = i < w.vectors.count && at.column < r.width;
+  const bool found = wanted && find_row(w, r, id_of(b->row[k]), &b->row[k]);
+  if (!found) set_id(kNoRow, &b->row[k]);
+  *rare = *rare || (wanted && !found);
+  return {found ? row_bytes_of(r, b->row[k]) : nullptr, at.column, r.width - at.column, r.dtype()};
+}
+
+/// Two at a time are looked for and then read: more addresses than that do not fit the registers.
+template <int kVec, class Head, class R>
+__device__ __forceinline__ void load_vectors(const Head& w, const RowView<R>& view, const RowPlace& at,
+                                             int32_t first, VectorBatch<kVec, Head>* b, bool* rare) {
   DPI_UNROLL
-  for (int k = 0; k < kBatch<kVec>; ++k) {
-    const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
-    if (r != nullptr && at.column < r->width && find_row(w, *r, id_of(b->row[k]), &b->row[k]))
-      load_vector<kVec>(*r, b->row[k], at.column, hint_of(w), &b->raw[k]);
+  for (int pair = 0; pair < kBatch<kVec>; pair += 2) {
+    RowPart part[2];
+    DPI_UNROLL
+    for (int k = 0; k < 2; ++k) part[k] = find_vector(w, view, at, first, pair + k, b, rare);
+    DPI_UNROLL
+    for (int k = 0; k < 2; ++k) {
+      if (part[k].row != nullptr) load_part<kVec>(part[k], hint_of(w), &b->raw[pair + k]);
+    }
   }
 }
 
 template <int kVec, bool kNarrow>
-__device__ __forceinline__ void use_vector(const Launch& w, const Record& r, const RowPlace& at,
+__device__ __forceinline__ void use_vector(const Launch& w, const RowRecord& r, const RowPlace& at,
                                            Values<kVec> x, RowSums<kVec>* sums) {
   clear_from<kVec>(r.width - at.column, &x);
   add_vector(r, x, sums);
   if (r.out_col >= 0) store_vector<kVec, kNarrow>(w, out_column(r, at.column), at.row, x);
 }
 
-template <int kVec, bool kNarrow, class Head>
-__device__ __forceinline__ void use_vectors(const Head& w, const View& view, const RowPlace& at,
+template <int kVec, bool kNarrow, class Head, class R>
+__device__ __forceinline__ void use_vectors(const Head& w, const RowView<R>& view, const RowPlace& at,
                                             int32_t first, const VectorBatch<kVec, Head>& b,
                                             RowSums<kVec>* sums) {
   DPI_UNROLL
   for (int k = 0; k < kBatch<kVec>; ++k) {
-    const Record* r = record_in(view, w.vectors, first + k * at.vector.groups + at.vector.group);
-    if (r == nullptr || at.column >= r->width) continue;
-    if (is_found(*r, b.row[k])) {
-      const Values<kVec> x = decode_vector<kVec>(r->dtype(), b.raw[k], scale_of(*r, b.row[k]));
-      use_vector<kVec, kNarrow>(w, *r, at, x, sums);
-    } else {
-      sums->rare = true;
-    }
+    if (id_of(b.row[k]) == kNoRow) continue;
+    const R& record = record_of(w, view, w.vectors, first + k * at.vector.groups + at.vector.group);
+    const RowRecord r = first_fields<1>(record);
+    const float scale = r.dtype() == DType::kI8 ? scale_of(record, b.row[k]) : 1.0f;
+    use_vector<kVec, kNarrow>(w, r, at, decode_vector<kVec>(r.dtype(), b.raw[k], scale), sums);
   }
 }
 
@@ -124,38 +191,42 @@ __device__ __forceinline__ void use_vectors(const Head& w, const View& view, con
 
 struct ScalarBatch {
   uint32_t id[kScalarBatch];
-  float v[kScalarBatch];
+  float v[kScalarBatch] = {};
 };
 
-/// The record of this lane's k-th field if it has this lane's channel.
-__device__ __forceinline__ const Record* scalar_record(const Launch& w, const View& view, const RowPlace& at,
-                                                       int32_t i) {
-  const Record* r = record_in(view, w.scalars, i + at.channels.group);
-  if (r == nullptr || at.channel < r->first_channel || at.channel >= r->first_channel + r->width)
-    return nullptr;
-  return r;
+/// Has this lane a field i, and is its channel among the field's?
+__device__ __forceinline__ bool has_channel(const Launch& w, const RowRecord& r, const RowPlace& at,
+                                            int32_t i) {
+  const int32_t first = r.first_channel;
+  const int32_t end = first + r.width;
+  return i < w.scalars.count && at.channel >= first && at.channel < end;
 }
 
-__device__ __forceinline__ void load_scalar_ids(const Launch& w, const View& view, const RowPlace& at,
+template <class R>
+__device__ __forceinline__ void load_scalar_ids(const Launch& w, const RowView<R>& view, const RowPlace& at,
                                                 int32_t first, ScalarBatch* b) {
   DPI_UNROLL
   for (int k = 0; k < kScalarBatch; ++k) {
-    const Record* r = scalar_record(w, view, at, first + k * at.channels.groups);
-    b->id[k] = r != nullptr ? static_cast<uint32_t>(r->ids[int64_t{at.row} * r->stride]) : ~0u;
+    const int32_t i = first + k * at.channels.groups + at.channels.group;
+    const R& r = any_record(w, view, w.scalars, i);
+    const int32_t* ids = r.ids;
+    const int32_t stride = r.stride;
+    b->id[k] = has_channel(w, r, at, i) ? id_at(ids, at.row, stride) : kNoRow;
   }
 }
 
-template <class Head>
-__device__ __forceinline__ void load_scalars(const Head& w, const View& view, const RowPlace& at,
+template <class Head, class R>
+__device__ __forceinline__ void load_scalars(const Head& w, const RowView<R>& view, const RowPlace& at,
                                              int32_t first, ScalarBatch* b, bool* rare) {
   DPI_UNROLL
   for (int k = 0; k < kScalarBatch; ++k) {
-    b->v[k] = 0;
-    const Record* r = scalar_record(w, view, at, first + k * at.channels.groups);
-    if (r == nullptr) continue;
-    const int32_t column = at.channel - r->first_channel;
-    if (b->id[k] < r->wide_rows) {
-      b->v[k] = float_of(load4(row_bytes_of(*r, row_of(w, *r, b->id[k])) + column * 4, hint_of(w)));
+    const int32_t i = first + k * at.channels.groups + at.channels.group;
+    const R& record = any_record(w, view, w.scalars, i);
+    const RowRecord r = first_fields<2>(record);
+    const int32_t column = at.channel - record.first_channel;
+    if (!has_channel(w, record, at, i)) continue;
+    if (b->id[k] < r.wide_rows) {
+      b->v[k] = float_of(load4(row_bytes_of(r, row_of(w, r, b->id[k])) + column * 4, hint_of(w)));
     } else {
       *rare = true;
     }
@@ -165,8 +236,8 @@ __device__ __forceinline__ void load_scalars(const Head& w, const View& view, co
 // ---- both, with their reads in flight together
 
 /// n_scalars: w.scalars.count in the first turn over the fields, 0 in later ones.
-template <int kVec, bool kNarrow, class Head>
-__device__ __forceinline__ void add_one_hot(const Head& w, const View& view, const RowPlace& at,
+template <int kVec, bool kNarrow, class Head, class R>
+__device__ __forceinline__ void add_one_hot(const Head& w, const RowView<R>& view, const RowPlace& at,
                                             int32_t n_scalars, RowSums<kVec>* sums) {
   const int32_t vectors = kBatch<kVec> * at.vector.groups;
   const int32_t scalars = kScalarBatch * at.channels.groups;
@@ -175,7 +246,7 @@ __device__ __forceinline__ void add_one_hot(const Head& w, const View& view, con
     ScalarBatch values;
     load_vector_ids<kVec>(w, view, at, v, &rows);
     if (s < n_scalars) load_scalar_ids(w, view, at, s, &values);
-    load_vectors<kVec>(w, view, at, v, &rows);
+    load_vectors<kVec>(w, view, at, v, &rows, &sums->rare);
     if (s < n_scalars) load_scalars(w, view, at, s, &values, &sums->rare);
     use_vectors<kVec, kNarrow>(w, view, at, v, rows, sums);
     if (s < n_scalars) sums->channel += values.v[0] + values.v[1];
@@ -184,34 +255,37 @@ __device__ __forceinline__ void add_one_hot(const Head& w, const View& view, con
 
 /// The same one field after another and element by element, for rows that are not aligned and for ids outside
 /// their tables, which are counted here.
-template <int kVec, bool kNarrow, class Head>
-__device__ inline void add_one_hot_slowly(const Head& w, const View& view, const RowPlace& at,
+template <int kVec, bool kNarrow, class Head, class R>
+__device__ inline void add_one_hot_slowly(const Head& w, const RowView<R>& view, const RowPlace& at,
                                           int32_t n_scalars, RowSums<kVec>* sums) {
   DPI_ROLLED
   for (int32_t i = at.vector.group; i < w.vectors.count; i += at.vector.groups) {
-    const Record& r = view.records[w.vectors.begin + i];
+    const R& r = record_of(w, view, w.vectors, i);
     if (at.column >= r.width) continue;
-    const auto id = static_cast<uint32_t>(r.ids[int64_t{at.row} * r.stride]);
+    const uint32_t id = id_at(r.ids, at.row, r.stride);
     use_vector<kVec, kNarrow>(w, r, at, read_elements<kVec>(w, r, id, at.column, at.row), sums);
   }
   DPI_ROLLED
   for (int32_t i = 0; i < n_scalars; i += at.channels.groups) {
-    const Record* r = scalar_record(w, view, at, i);
-    if (r == nullptr) continue;
-    const auto id = static_cast<uint32_t>(r->ids[int64_t{at.row} * r->stride]);
-    sums->channel += read_elements<1>(w, *r, id, at.channel - r->first_channel, at.row).v[0];
+    const R& r = any_record(w, view, w.scalars, i + at.channels.group);
+    if (!has_channel(w, r, at, i + at.channels.group)) continue;
+    const uint32_t id = id_at(r.ids, at.row, r.stride);
+    sums->channel += read_elements<1>(w, r, id, at.channel - r.first_channel, at.row).v[0];
   }
 }
 
 // ---- numerics: a lane reads one value, all lanes get it
 
-__device__ __forceinline__ float numeric_of_lane(const Launch& w, const View& view, int32_t row, int32_t i) {
-  const Record* r = record_in(view, w.numerics, i);
-  return r != nullptr ? reinterpret_cast<const float*>(r->base)[int64_t{row} * r->stride] : 0.0f;
+template <class R>
+__device__ __forceinline__ float numeric_of_lane(const Launch& w, const RowView<R>& view, int32_t row,
+                                                 int32_t i) {
+  if (i >= w.numerics.count) return 0;
+  const R& r = record_of(w, view, w.numerics, i);
+  return in_global(reinterpret_cast<const float*>(r.base))[int64_t{row} * r.stride];
 }
 
-template <int kVec, bool kNarrow>
-__device__ inline void add_numeric_vectors(const Launch& w, const View& view, const RowPlace& at,
+template <int kVec, bool kNarrow, class R>
+__device__ inline void add_numeric_vectors(const Launch& w, const RowView<R>& view, const RowPlace& at,
                                            RowSums<kVec>* sums) {
   for (int32_t first = 0; first < w.numerics.count; first += kWarp) {
     const float mine = first == 0 ? at.numeric : numeric_of_lane(w, view, at.row, at.lane + first);
@@ -219,17 +293,19 @@ __device__ inline void add_numeric_vectors(const Launch& w, const View& view, co
     for (int32_t j = 0; j < n; j += at.vector.groups) {
       const int32_t own = j + at.vector.group;
       const float x = __shfl_sync(kAllLanes, mine, own % kWarp);
-      const Record* r = own < n ? record_in(view, w.numerics, first + own) : nullptr;
-      if (r == nullptr || at.column >= r->width || (r->fm == 0 && r->out_col < 0)) continue;
-      const Values<kVec> y = numeric_vector<kVec>(*r, &x, at.column);
-      add_vector(*r, y, sums);
-      if (r->out_col >= 0) store_vector<kVec, kNarrow>(w, out_column(*r, at.column), at.row, y);
+      if (own >= n) continue;
+      const R& r = record_of(w, view, w.numerics, first + own);
+      if (at.column >= r.width || (r.fm == 0 && r.out_col < 0)) continue;
+      const Values<kVec> y = numeric_vector<kVec>(r, &x, at.column);
+      add_vector(r, y, sums);
+      if (r.out_col >= 0) store_vector<kVec, kNarrow>(w, out_column(r, at.column), at.row, y);
     }
   }
 }
 
 /// x lin[c] of this lane's share of the numerics.
-__device__ inline float numeric_channel(const Launch& w, const View& view, const RowPlace& at) {
+template <class R>
+__device__ inline float numeric_channel(const Launch& w, const RowView<R>& view, const RowPlace& at) {
   float sum = 0;
   for (int32_t first = 0; first < w.numerics.count; first += kWarp) {
     const float mine = first == 0 ? at.numeric : numeric_of_lane(w, view, at.row, at.lane + first);
@@ -237,9 +313,10 @@ __device__ inline float numeric_channel(const Launch& w, const View& view, const
     for (int32_t j = 0; j < n; j += at.channels.groups) {
       const int32_t own = j + at.channels.group;
       const float x = __shfl_sync(kAllLanes, mine, own % kWarp);
-      const Record* r = own < n ? record_in(view, w.numerics, first + own) : nullptr;
-      if (r == nullptr || r->weights == nullptr || at.channel >= w.n_channels) continue;
-      sum = fmaf(x, r->weights[at.channel], sum);
+      if (own >= n) continue;
+      const R& r = record_of(w, view, w.numerics, first + own);
+      if (r.weights == nullptr || at.channel >= w.n_channels) continue;
+      sum = fmaf(x, in_global(r.weights)[at.channel], sum);
     }
   }
   return sum;
@@ -247,18 +324,21 @@ __device__ inline float numeric_channel(const Launch& w, const View& view, const
 
 // ---- bags
 
-template <int kVec, bool kNarrow, class Head>
-__device__ inline void add_vector_bags(const Head& w, const View& view, const RowPlace& at,
+template <int kVec, bool kNarrow, class Head, class R>
+__device__ inline void add_vector_bags(const Head& w, const RowView<R>& view, const RowPlace& at,
                                        RowSums<kVec>* sums) {
   for (int32_t i = 0; i < w.vector_bags.count; i += at.vector.groups) {
-    const Record* r = record_in(view, w.vector_bags, i + at.vector.group);
-    const BagTask task{r != nullptr ? w.vector_bags.begin + i + at.vector.group : w.vector_bags.begin,
-                       r != nullptr ? int64_t{at.row} : -1};
-    Values<kVec> y = pool_groups < kVec, kVec == 4 ? 2 : 1 > (w, view.records, task, at.column, at.vector);
-    if (r == nullptr || at.column >= r->width) continue;
-    clear_from<kVec>(r->width - at.column, &y);
-    add_vector(*r, y, sums);
-    if (r->out_col >= 0) store_vector<kVec, kNarrow>(w, out_column(*r, at.column), at.row, y);
+    const int32_t own = i + at.vector.group;
+    const bool has = own < w.vector_bags.count;
+    const BagTask task{w.vector_bags.begin + (has ? own : 0), has ? int64_t{at.row} : -1};
+    Values<kVec> y = pool_groups < kVec,
+                 kVec == 4 ? 2 : 1 > (w, view.all.records, task, at.column, at.vector);
+    if (!has) continue;
+    const R& r = record_of(w, view, w.vector_bags, own);
+    if (at.column >= r.width) continue;
+    clear_from<kVec>(r.width - at.column, &y);
+    add_vector(r, y, sums);
+    if (r.out_col >= 0) store_vector<kVec, kNarrow>(w, out_column(r, at.column), at.row, y);
   }
 }
 
@@ -279,14 +359,14 @@ __device__ inline float scalar_bags_channel(const Head& w, const View& view, con
   const int32_t last = first_channel + (1 << at.channels.log2);
   float sum = 0;
   for (int32_t i = 0; i < w.scalar_bags.count; i += kWarp) {
-    const Record* r = record_in(view, w.scalar_bags, i + at.lane);
-    const BagTask task{r != nullptr ? w.scalar_bags.begin + i + at.lane : w.scalar_bags.begin,
-                       r != nullptr ? int64_t{at.row} : -1};
+    const bool has = i + at.lane < w.scalar_bags.count;
+    const BagTask task{w.scalar_bags.begin + (has ? i + at.lane : 0), has ? int64_t{at.row} : -1};
+    const Record& r = view.records[task.record];
     for (int32_t column = 0; column < w.scalar_width; column += kVec) {
       const Values<kVec> y = pool_groups < kVec, kVec == 4 ? 2 : 1 > (w, view.records, task, column, lanes);
       for (int32_t c = first_channel; c < last && c < w.n_channels; ++c) {
-        const int32_t k = r != nullptr ? c - r->first_channel : -1;
-        const float total = warp_sum(k >= 0 && k < r->width ? pick(y, k - column) : 0.0f);
+        const int32_t k = has ? c - r.first_channel : -1;
+        const float total = warp_sum(k >= 0 && k < r.width ? pick(y, k - column) : 0.0f);
         if (c == at.channel && at.channels.group == 0) sum += total;
       }
     }
@@ -328,11 +408,11 @@ __device__ inline float fm_of(const RowSums<kVec>& sums, const Lanes& lanes, int
 }
 
 /// Adds up and writes the 2^at.channels.log2 channels around at.channel; `channel`: this lane's share so far.
-template <int kVec, bool kGeneral, class Head>
-__device__ inline void write_channel(const Head& w, const View& view, const RowPlace& at, float channel,
+template <int kVec, bool kGeneral, class Head, class R>
+__device__ inline void write_channel(const Head& w, const RowView<R>& view, const RowPlace& at, float channel,
                                      float fm) {
   channel += numeric_channel(w, view, at);
-  if constexpr (kGeneral) channel += scalar_bags_channel<kVec>(w, view, at);
+  if constexpr (kGeneral) channel += scalar_bags_channel<kVec>(w, view.all, at);
   for (int32_t step = 1 << at.channels.log2; step < kWarp; step *= 2)
     channel += __shfl_xor_sync(kAllLanes, channel, step);
   if (at.channels.group != 0 || at.channel >= w.n_channels) return;
@@ -343,9 +423,9 @@ __device__ inline void write_channel(const Head& w, const View& view, const RowP
 
 /// One turn over the fields: this lane's columns from `first` + its own on. True in all lanes when something
 /// has to be read slowly; the row is then begun again.
-template <int kVec, bool kNarrow, bool kGeneral, class Head>
-__device__ __forceinline__ bool sum_columns(const Head& w, const View& view, const RowPlace& at, bool slowly,
-                                            RowTotals* totals) {
+template <int kVec, bool kNarrow, bool kGeneral, class Head, class R>
+__device__ __forceinline__ bool sum_columns(const Head& w, const RowView<R>& view, const RowPlace& at,
+                                            bool slowly, RowTotals* totals) {
   RowSums<kVec> sums;
   const int32_t n_scalars = at.turn == 0 ? w.scalars.count : 0;
   if (slowly) {
@@ -363,8 +443,8 @@ __device__ __forceinline__ bool sum_columns(const Head& w, const View& view, con
 
 /// One row. kGeneral: there are bags, vectors wider than a warp reads at once, or more than 32 channels.
 /// slowly: read element by element. True: something needs that, so the row has to be begun again with it.
-template <int kVec, bool kNarrow, bool kGeneral, class Head>
-__device__ __forceinline__ bool sum_row(const Head& w, const View& view, int32_t row, bool slowly) {
+template <int kVec, bool kNarrow, bool kGeneral, class Head, class R>
+__device__ __forceinline__ bool sum_row(const Head& w, const RowView<R>& view, int32_t row, bool slowly) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kWarp;
   RowPlace at;
   at.row = row;
@@ -397,13 +477,40 @@ __device__ __forceinline__ bool sum_row(const Head& w, const View& view, int32_t
 }
 
 /// warp, warps: of the `rows` blocks.
-template <int kVec, bool kNarrow, bool kGeneral, class Head>
-__device__ inline void sum_rows(const Head& w, const View& view, int32_t warp, int32_t warps) {
+template <int kVec, bool kNarrow, bool kGeneral, class Head, class R>
+__device__ inline void sum_rows(const Head& w, const RowView<R>& view, int32_t warp, int32_t warps) {
   bool slowly = false;
-  for (int64_t row = warp; row < w.rows;) {
+  const auto rows = static_cast<uint32_t>(w.rows);  // LookupBuild::fits: an int32
+  for (auto row = static_cast<uint32_t>(warp); row < rows;) {
     slowly = sum_row<kVec, kNarrow, kGeneral>(w, view, static_cast<int32_t>(row), slowly);
-    if (!slowly) row += warps;
+    if (!slowly) row += static_cast<uint32_t>(warps);
   }
+}
+
+/// Copies the records of `rows` blocks into a block's shared memory, `to`. All threads of the block call it
+/// together, and wait for one another.
+__device__ __forceinline__ const RowRecord* staged_records(const Launch& w, const Record* records,
+                                                           Word4* to) {
+  constexpr uint32_t kWords = sizeof(RowRecord) / sizeof(Word4);
+  constexpr uint32_t kFlight = 8;  // of a thread's words: the first block of a multiprocessor waits for L2
+  const int32_t n = w.vectors.count + w.numerics.count + w.vector_bags.count + w.scalars.count;
+  const uint32_t words = n * kWords;
+  for (uint32_t first = threadIdx.x; first < words; first += kFlight * blockDim.x) {
+    Word4 v[kFlight];
+    DPI_UNROLL
+    for (uint32_t k = 0; k < kFlight; ++k) {
+      const uint32_t own = first + k * blockDim.x;
+      const uint32_t i = own < words ? own : words - 1;
+      const Record& from = records[w.copy.count + i / kWords];
+      v[k] = load16_argument(reinterpret_cast<const Word4*>(&from) + i % kWords);
+    }
+    DPI_UNROLL
+    for (uint32_t k = 0; k < kFlight; ++k) {
+      if (first + k * blockDim.x < words) store16(to + first + k * blockDim.x, v[k]);
+    }
+  }
+  __syncthreads();
+  return reinterpret_cast<const RowRecord*>(to);
 }
 
 }  // namespace dpi::kernels::cuda

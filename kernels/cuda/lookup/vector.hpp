@@ -29,7 +29,7 @@ __host__ __device__ constexpr int element_bytes(DType t) {
 }
 
 /// Counts a refused id or bag.
-__device__ inline void report_fault(const Launch& w, const Record& r, int64_t row) {
+__device__ inline void report_fault(const Launch& w, const RowRecord& r, int64_t row) {
   if (w.faults == nullptr) return;
   atomicAdd(&w.faults->count, 1ull);
   const uint64_t place = static_cast<uint64_t>(row) << 20 | static_cast<uint32_t>(r.input);
@@ -60,51 +60,69 @@ __device__ __forceinline__ void load_last(const unsigned char* p, int32_t n, Hin
   for (int k = 0; k < kVec * kBytes / 4; ++k) raw->w[k] = k * 4 < n * kBytes ? load4(p + k * 4, hint) : 0;
 }
 
-/// Columns column .. column + kVec - 1 of a row found of an id < wide_rows. What is past the width is any
-/// bytes.
-template <int kVec, DType kT, class Row, class Hint>
-__device__ __forceinline__ void load_typed(const Record& r, Row row, int32_t column, Hint hint,
-                                           Raw<kVec>* raw) {
-  const unsigned char* p = row_bytes_of(r, row) + int64_t{column} * element_bytes(kT);
-  if (column + kVec <= r.width) {
+/// A row to be read from `column` on; left: columns of the field from there on.
+struct RowPart {
+  const unsigned char* row;
+  int32_t column;
+  int32_t left;
+  DType type;
+};
+
+/// Columns column .. column + kVec - 1. What is past the width is any bytes.
+template <int kVec, DType kT, class Hint>
+__device__ __forceinline__ void load_typed(const RowPart& from, Hint hint, Raw<kVec>* raw) {
+  const unsigned char* p = from.row + int64_t{from.column} * element_bytes(kT);
+  if (from.left >= kVec) {
     load_wide<kVec, kT>(p, hint, raw);
   } else {
-    load_last<kVec, kT>(p, r.width - column, hint, raw);
+    load_last<kVec, kT>(p, from.left, hint, raw);
   }
 }
 
-template <int kVec, class Row, class Hint>
-__device__ __forceinline__ void load_vector(const Record& r, Row row, int32_t column, Hint hint,
-                                            Raw<kVec>* raw) {
-  if (r.dtype() == DType::kF32) return load_typed<kVec, DType::kF32>(r, row, column, hint, raw);
-  if (r.dtype() == DType::kI8) return load_typed<kVec, DType::kI8>(r, row, column, hint, raw);
-  load_typed<kVec, DType::kF16>(r, row, column, hint, raw);  // or kBF16
+template <int kVec, class Hint>
+__device__ __forceinline__ void load_part(const RowPart& from, Hint hint, Raw<kVec>* raw) {
+  if (from.type == DType::kF32) return load_typed<kVec, DType::kF32>(from, hint, raw);
+  if (from.type == DType::kI8) return load_typed<kVec, DType::kI8>(from, hint, raw);
+  load_typed<kVec, DType::kF16>(from, hint, raw);  // or kBF16
 }
 
-__device__ inline TableView table_of(const Record& r) {
+/// The same of a row found of an id < wide_rows.
+template <int kVec, class Row, class Hint>
+__device__ __forceinline__ void load_vector(const RowRecord& r, Row row, int32_t column, Hint hint,
+                                            Raw<kVec>* raw) {
+  load_part<kVec>({row_bytes_of(r, row), column, r.width - column, r.dtype()}, hint, raw);
+}
+
+/// All but what the nonzero rule asks for.
+__device__ inline TableView rows_of(const RowRecord& r) {
   TableView t;
-  t.base = r.base;
-  t.scale = r.scale;
-  t.nonzero = r.nonzero;
+  t.base = in_global(r.base);
+  t.scale = in_global(r.scale);
   t.rows = r.rows;
   t.row_bytes = r.row_bytes;
   t.scale_stride = r.scale_stride;
-  t.dim = r.dim;
   t.dtype = r.dtype();
+  return t;
+}
+
+__device__ inline TableView table_of(const Record& r) {
+  TableView t = rows_of(r);
+  t.nonzero = in_global(r.nonzero);
+  t.dim = r.dim;
   return t;
 }
 
 /// The columns of a row element by element, for what may not be read at once. An id outside the table gives
 /// zeros, and is counted once per row (at column 0) where row >= 0. Every column from the width on is 0.
 template <int kVec>
-__device__ inline Values<kVec> read_elements(const Launch& w, const Record& r, uint32_t id, int32_t column,
+__device__ inline Values<kVec> read_elements(const Launch& w, const RowRecord& r, uint32_t id, int32_t column,
                                              int64_t row) {
   Values<kVec> x = {};
   if (id >= r.rows) {
     if (column == 0 && row >= 0) report_fault(w, r, row);
     return x;
   }
-  const TableView t = table_of(r);
+  const TableView t = rows_of(r);
   DPI_UNROLL
   for (int k = 0; k < kVec; ++k) {
     if (column + k < r.width) x.v[k] = element_at(t, id, column + k);
@@ -114,7 +132,7 @@ __device__ inline Values<kVec> read_elements(const Launch& w, const Record& r, u
 
 /// The same where the table may have a cache.
 template <int kVec>
-__device__ inline Values<kVec> read_elements(const CachedLaunch& w, const Record& r, uint32_t id,
+__device__ inline Values<kVec> read_elements(const CachedLaunch& w, const RowRecord& r, uint32_t id,
                                              int32_t column, int64_t row) {
   if (r.cache == nullptr || id >= r.rows)
     return read_elements<kVec>(static_cast<const Launch&>(w), r, id, column, row);
@@ -174,7 +192,7 @@ struct OutColumn {
   uint32_t wide;
 };
 
-__device__ __forceinline__ OutColumn out_column(const Record& r, int32_t column) {
+__device__ __forceinline__ OutColumn out_column(const RowRecord& r, int32_t column) {
   return {r.out_col + column, r.width - column, r.wide_store};
 }
 
@@ -212,12 +230,13 @@ __device__ __forceinline__ void store_vector(const Launch& w, const OutColumn& t
 
 /// Columns of a numeric field: x v, or x itself.
 template <int kVec>
-__device__ __forceinline__ Values<kVec> numeric_vector(const Record& r, const float* x, int32_t column) {
+__device__ __forceinline__ Values<kVec> numeric_vector(const RowRecord& r, const float* x, int32_t column) {
+  const float* v = in_global(r.scale);
   Values<kVec> y;
   DPI_UNROLL
   for (int k = 0; k < kVec; ++k) {
     const bool in = column + k < r.width;
-    y.v[k] = !in ? 0.0f : r.scale != nullptr ? x[0] * r.scale[column + k] : x[column + k];
+    y.v[k] = !in ? 0.0f : r.scale != nullptr ? x[0] * v[column + k] : x[column + k];
   }
   return y;
 }

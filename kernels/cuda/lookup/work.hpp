@@ -16,38 +16,44 @@
 
 namespace dpi::kernels::cuda {
 
-/// One field and what is done with it (RecordRole).
-struct alignas(16) Record {
-  const unsigned char* base = nullptr;  // column 0 of row 0; numeric: the first row's values
-  const int32_t* ids = nullptr;
-  const float* scale = nullptr;  // kI8: of row 0; numeric: the vector v, or null
-  uint32_t rows = 0;             // of the table
-  uint32_t wide_rows = 0;        // rows that may be read in words: rows or, where they are not aligned, 0
-  uint32_t row_bytes = 0;
-  int32_t stride = 0;  // of ids, or floats between numeric rows
-  int32_t scale_stride = 0;
-  int32_t out_col = -1;  // -1: not written
-  int32_t width = 0;     // columns; scalars: channels
-  int32_t first_unit = 0;
-  int32_t first_channel = 0;
+/// What reading a row of one field and writing its columns needs. What is read together lies in the same 16
+/// bytes; 80 bytes apart, records of eight groups of lanes lie in different banks of shared memory.
+struct alignas(16) RowRecord {
+  int32_t width = 0;       // columns; scalars: channels
   uint8_t type = 0;        // DType
   uint8_t wide_store = 0;  // its vectors in `out` are aligned to 16 bytes
   uint8_t numeric = 0;
-  uint8_t fm = 0;                     // 1: one of FM's vectors
-  uint8_t pooling = 0;                // Pooling
-  uint8_t mask = 0;                   // MaskRule
-  int32_t dim = 0;                    // of the table, for the nonzero rule
+  uint8_t fm = 0;                       // 1: one of FM's vectors
+  int32_t out_col = -1;                 // -1: not written
+  int32_t stride = 0;                   // of ids, or floats between numeric rows
+  const unsigned char* base = nullptr;  // column 0 of row 0; numeric: the first row's values
+  uint32_t wide_rows = 0;  // rows that may be read in words: rows or, where they are not aligned, 0
+  uint32_t row_bytes = 0;
+  const int32_t* ids = nullptr;
+  const float* scale = nullptr;    // kI8: of row 0; numeric: the vector v, or null
+  const float* weights = nullptr;  // of a bag; numeric: lin, or null
+  int32_t scale_stride = 0;
+  int32_t first_channel = 0;
+  const RowCache* cache = nullptr;  // of its table: cached_rows.hpp
+  uint32_t rows = 0;                // of the table
+  int32_t input = 0;                // operand, to name a fault's place
+
+  __device__ DType dtype() const { return static_cast<DType>(type); }
+};
+
+/// One field and what is done with it (RecordRole).
+struct Record : RowRecord {
   const int32_t* offsets = nullptr;   // null: one id per row
-  const float* weights = nullptr;     // of a bag; numeric: lin, or null
   const uint64_t* nonzero = nullptr;  // bits by row
+  int32_t first_unit = 0;
+  int32_t dim = 0;  // of the table, for the nonzero rule
   int32_t pad_id = 0;
   int32_t max_len = 0;
   float eps = 0;
   float empty = 0;
-  int32_t input = 0;                // operand, to name a fault's place
-  const RowCache* cache = nullptr;  // of its table: cached_rows.hpp
+  uint8_t pooling = 0;  // Pooling
+  uint8_t mask = 0;     // MaskRule
 
-  __device__ DType dtype() const { return static_cast<DType>(type); }
   __device__ bool pools(Pooling p) const { return pooling == static_cast<uint8_t>(p); }
   __device__ bool masks(MaskRule m) const { return mask == static_cast<uint8_t>(m); }
 };
@@ -121,6 +127,7 @@ struct Work {
   Record records[kCapacity];
   uint8_t map[kUnitMap];
 };
+static_assert(sizeof(RowRecord) == 80);
 static_assert(sizeof(Record) == 128);
 static_assert(sizeof(Work<kLargeRecords>) <= 32764, "kernel arguments have 32764 bytes");
 
