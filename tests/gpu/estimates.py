@@ -130,7 +130,7 @@ def sweep(name, command):
     cost = CELL[name] * (0.5 if first else 1)
     done = min(wanted, max(1, int(seconds / cost)))
     cells = [{"rows": 2048, "right": True, "us": 1.0, "dim": 16, "sums": True, "table": "f32", "out": "f32", "ids": "zipf", "table_rows": 1,
-              "variant": "rows vector=4 ilp=1 block=128 hint=0 sort_bags=0"} for _ in range(done)]
+              "variant": "rows vector=4 ilp=1 block=128 hint=0 sort_bags=0 stores=0"} for _ in range(done)]
     if first and done == wanted:
         cells[-1]["first"] = "done"
     if name == "dpi_gpu_tune":

@@ -93,9 +93,10 @@ void check_run(const LookupModel& m, const Run& got, const Run& expected) {
 }
 
 constexpr LookupVariant kVariants[] = {
-    {LookupKind::kRows, 4, 4, 0, 0, 0},   {LookupKind::kRows, 8, 4, 128, 1, 0},
-    {LookupKind::kCopy, 4, 4, 256, 2, 0}, {LookupKind::kCopy, 8, 8, 32, 0, 1},
-    {LookupKind::kCopy, 4, 8, 64, 0, 1},  {LookupKind::kInputFirst, 0, 0, 0, 0, 0},
+    {LookupKind::kRows, 4, 4, 0, 0, 0, 0},   {LookupKind::kRows, 8, 4, 128, 1, 0, 1},
+    {LookupKind::kCopy, 4, 4, 256, 2, 0, 1}, {LookupKind::kCopy, 8, 8, 32, 0, 1, 0},
+    {LookupKind::kCopy, 4, 8, 64, 0, 1, 0},  {LookupKind::kInputFirst, 0, 0, 0, 0, 0, 0},
+    {LookupKind::kRows, 4, 4, 0, 0, 0, 1},
 };
 /// input_first is in builds with DPI_MEASURE only.
 bool is_there(const LookupVariant& v) { return v.kind != LookupKind::kInputFirst || cuda::has_input_first(); }
@@ -181,7 +182,7 @@ TEST_CASE("lookup variants: the bits of a row depend neither on the run nor on t
 
 TEST_CASE("lookup variants: the fused ones write the same bits, sorted or not") {
   const LookupModel m({16, DType::kF16, DType::kF32, true, true, false, 50});
-  const Run expected = by_emulation(m, {LookupKind::kRows, 4, 4, 0, 0, 0}, 50);
+  const Run expected = by_emulation(m, {LookupKind::kRows, 4, 4, 0, 0, 0, 0}, 50);
   for (const LookupVariant& v : kVariants) {
     if (!is_there(v)) continue;
     if (v.vector != 4) continue;

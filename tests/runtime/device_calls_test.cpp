@@ -258,27 +258,32 @@ TEST_CASE("a tuning table chooses the lookup, where its line fits") {
     const std::string nodes = captured_nodes("weights/demo/bank_dcnv2.h5", true, 8, file.with(line));
     CHECK(nodes.find(kernel) != std::string::npos);
   };
-  has("lookup * * * * * * auto 0 0 0 stream off 1", "lookup_copy_kernel<4,");
-  has("lookup * * * * * * rows 0 0 0 stream off 1", "lookup_rows_kernel<4,");
-  has("lookup 8 * no no f32 f32 rows 8 0 128 keep off 1.5", "lookup_rows_kernel<8,");
-  has("lookup 7 * * * * * rows 0 0 0 stream off 1", "lookup_copy_kernel<4,");  // fewer rows
+  has("lookup * * * * * * auto 0 0 0 stream off plain 1", "lookup_copy_kernel<4,");
+  has("lookup * * * * * * rows 0 0 0 stream off plain 1", "lookup_rows_kernel<4,");
+  has("lookup 8 * no no f32 f32 rows 8 0 128 keep off plain 1.5", "lookup_rows_kernel<8,");
+  has("lookup 7 * * * * * rows 0 0 0 stream off plain 1", "lookup_copy_kernel<4,");  // fewer rows
   const std::string& rows =
-      file.with("lookup * * * * * * rows 0 0 0 stream off 1");  // strict: the rules alone
+      file.with("lookup * * * * * * rows 0 0 0 stream off plain 1");  // strict: the rules alone
   CHECK(captured_nodes("weights/demo/bank_dcnv2.h5", true, 8, rows, true).find("lookup_copy_kernel<4,") !=
         std::string::npos);
-  has("lookup * * * yes * * rows 0 0 0 stream off 1", "lookup_copy_kernel<4,");  // no bags here
-  has("lookup * * * * f16 * rows 0 0 0 stream off 1", "lookup_copy_kernel<4,");  // f32 tables
+  has("lookup * * * yes * * rows 0 0 0 stream off plain 1", "lookup_copy_kernel<4,");  // no bags here
+  has("lookup * * * * f16 * rows 0 0 0 stream off plain 1", "lookup_copy_kernel<4,");  // f32 tables
 }
 
 TEST_CASE("a tuning table with a wrong line about lookups refuses the load and names the line") {
   if (device() != "cuda_emu") return;
   const TuningFile file;
   for (const char* line :
-       {"lookup", "lookup x * * * * * rows 0 0 0 stream off 1", "lookup * -4 * * * * rows 0 0 0 stream off 1",
-        "lookup * * maybe * * * rows 0 0 0 stream off 1", "lookup * * * * f64 * rows 0 0 0 stream off 1",
-        "lookup * * * * * * input_first 0 0 0 stream off 1", "lookup * * * * * * rows 5 0 0 stream off 1",
-        "lookup * * * * * * rows 0 0 999 stream off 1", "lookup * * * * * * rows 0 0 0 hot off 1",
-        "lookup * * * * * * rows 0 0 0 stream 1 1", "lookup * * * * * * rows 0 0 0 stream off nan"}) {
+       {"lookup", "lookup x * * * * * rows 0 0 0 stream off plain 1",
+        "lookup * -4 * * * * rows 0 0 0 stream off plain 1",
+        "lookup * * maybe * * * rows 0 0 0 stream off plain 1",
+        "lookup * * * * f64 * rows 0 0 0 stream off plain 1",
+        "lookup * * * * * * input_first 0 0 0 stream off plain 1",
+        "lookup * * * * * * rows 5 0 0 stream off plain 1",
+        "lookup * * * * * * rows 0 0 999 stream off plain 1", "lookup * * * * * * rows 0 0 0 hot off plain 1",
+        "lookup * * * * * * rows 0 0 0 stream 1 plain 1",
+        "lookup * * * * * * rows 0 0 0 stream off plain nan",
+        "lookup * * * * * * rows 0 0 0 stream off hot 1"}) {
     CAPTURE(line);
     const auto bundle = open("weights/demo/bank_dcnv2.h5");
     ModelOptions options = small_options(device());

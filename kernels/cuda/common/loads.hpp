@@ -86,6 +86,11 @@ __device__ __forceinline__ void load16(const void* p, RowHint hint, uint32_t* v)
 
 __device__ __forceinline__ void store16(void* p, const Word4& v) { *static_cast<Word4*>(p) = v; }
 
+/// A store of what is not read again before L2 has seen as much as it holds: it is the first to leave L2.
+__device__ __forceinline__ void store16_streaming(void* p, const Word4& v) {
+  __stcs(static_cast<uint4*>(p), make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]));
+}
+
 /// 16 bytes of a kernel's arguments, each lane its own, read here and not where they are used. By a generic
 /// load, which brings what lies together at once: the load of arguments (ld.param) takes the lanes' addresses
 /// one after another.
@@ -166,6 +171,7 @@ inline void store16(void* p, const Word4& v) {
   for (int i = 0; i < 4; ++i) x.w[i] = v.w[i];
   *static_cast<Alias16*>(p) = x;
 }
+inline void store16_streaming(void* p, const Word4& v) { store16(p, v); }
 inline Word4 load16_argument(const void* p) {
   Word4 v;
   load16(p, RowHint::kPlain, v.w);

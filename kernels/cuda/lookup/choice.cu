@@ -5,6 +5,8 @@
 //   vector   8 with a 16-bit out; also when the tables are 16 or 8 bits wide and 8 divides the width; else 4
 //   ilp      8 when nothing but copies is asked and the batch fills the GPU at 8 rows a thread, else 4
 //   block    256, halved until every multiprocessor has two blocks (multi_lookup.cu)
+//   stores   0: the next op reads from L2 what it holds of out. Streaming is worth measuring where out is
+//            larger than L2
 //
 // The numbers of these rules are estimates: common/estimates.hpp.
 #include <cstdio>
@@ -53,6 +55,7 @@ void fill_open(const LookupVariant& other, LookupVariant* v) {
   if (v->block == 0) v->block = other.block;
   if (v->hint == 0) v->hint = other.hint;
   if (v->sort_bags == 0) v->sort_bags = other.sort_bags;
+  if (v->stores == 0) v->stores = other.stores;
 }
 
 int64_t copied_columns(const MultiLookupArgs& a) {
@@ -100,6 +103,7 @@ LookupVariant choose_lookup(const MultiLookupArgs& a, const LookupVariant& asked
   if (a.out.dtype != DType::kF32 || v.vector != 4) v.vector = 8;
   const bool copies = v.kind == LookupKind::kCopy && !has_sums(a) && !has_bags(a);
   if (v.ilp != 8 || !copies || (v.vector == 8 && a.out.dtype == DType::kF32)) v.ilp = 4;
+  if (v.stores != 1 || v.kind == LookupKind::kInputFirst) v.stores = 0;
   if (v.block != 0 && v.block != 32 && v.block != 64 && v.block != 128) v.block = 256;
   return v;
 }
@@ -118,20 +122,22 @@ int lookup_variants(const MultiLookupArgs& a, const DeviceSize& device, LookupVa
     for (const int32_t vector : {4, 8}) {
       for (const int32_t ilp : {4, 8}) {
         for (const int32_t block : {0, 128, 256}) {
-          for (const int32_t hint : {0, 1, 2}) add({kind, vector, ilp, block, hint, 0});
-          if (bags) add({kind, vector, ilp, block, 0, 1});
+          for (const int32_t hint : {0, 1, 2}) add({kind, vector, ilp, block, hint, 0, 0});
+          if (block == 0) add({kind, vector, ilp, block, 0, 0, 1});
+          if (bags) add({kind, vector, ilp, block, 0, 1, 0});
         }
       }
     }
   }
-  if (has_input_first()) add({LookupKind::kInputFirst, 0, 0, 0, 0, 0});
+  if (has_input_first()) add({LookupKind::kInputFirst, 0, 0, 0, 0, 0, 0});
   return n;
 }
 
 void lookup_variant_text(const LookupVariant& v, char* text, size_t cap) {
   static constexpr const char* kKinds[] = {"auto", "copy", "rows", "input_first"};
-  std::snprintf(text, cap, "%s vector=%d ilp=%d block=%d hint=%d sort_bags=%d",
-                kKinds[static_cast<int32_t>(v.kind)], v.vector, v.ilp, v.block, v.hint, v.sort_bags);
+  std::snprintf(text, cap, "%s vector=%d ilp=%d block=%d hint=%d sort_bags=%d stores=%d",
+                kKinds[static_cast<int32_t>(v.kind)], v.vector, v.ilp, v.block, v.hint, v.sort_bags,
+                v.stores);
 }
 
 }  // namespace dpi::kernels::cuda

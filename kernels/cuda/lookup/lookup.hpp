@@ -37,6 +37,7 @@ struct LookupVariant {
   int32_t block = 0;      // threads per block: 0 = by rule, else 32, 64, 128 or 256
   int32_t hint = 0;       // RowHint of common/loads.hpp
   int32_t sort_bags = 0;  // 1: bags of written-only fields are taken by length, longest first
+  int32_t stores = 0;     // 1: what is written to out leaves L2 first, for outputs that L2 does not hold
 };
 
 /// The first entry that fits decides; fields of -1 fit anything. Where a row's bits must not depend on its
@@ -92,7 +93,7 @@ size_t lookup_scratch_bytes(const MultiLookupAttrs& attrs, int64_t rows, const L
 /// The variants worth measuring for these args on this device, at most `max`: their number.
 int lookup_variants(const MultiLookupArgs& a, const DeviceSize& device, LookupVariant* out, int max);
 
-/// "rows vector=4 block=256 hint=0 ...", into text.
+/// "rows vector=4 ilp=4 block=256 ...", into text.
 void lookup_variant_text(const LookupVariant& v, char* text, size_t cap);
 
 int multi_lookup(const MultiLookupArgs& a, const LookupOptions& options, Stream stream);

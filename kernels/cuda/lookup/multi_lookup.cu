@@ -170,6 +170,7 @@ int start_fused(const MultiLookupArgs& a, const LookupVariant& v, const LookupOp
   q.build = &build;
   set_values(a, o, &q.head);
   q.head.hint = static_cast<RowHint>(v.hint);
+  q.head.streams_out = v.stores;
   q.head.row_width = build.class_width();
   q.head.lanes_log2 = lanes_for(v.vector, build.class_width());
   q.n_records = count_records(build, &q.head, &q.cached);

@@ -196,6 +196,19 @@ __device__ __forceinline__ OutColumn out_column(const RowRecord& r, int32_t colu
   return {r.out_col + column, r.width - column, r.wide_store};
 }
 
+__device__ __forceinline__ uint32_t bits_of(float v) {
+  uint32_t bits;
+  memcpy(&bits, &v, sizeof(bits));
+  return bits;
+}
+
+/// Of the last columns of a field, stored one by one, the next field's store completes the line: they are
+/// never streamed.
+__device__ __forceinline__ void store_whole(const Launch& w, void* p, const Word4& v) {
+  if (w.streams_out != 0) return store16_streaming(p, v);
+  store16(p, v);
+}
+
 /// The first to.width (at most kVec) of x.
 template <int kVec, bool kNarrow>
 __device__ __forceinline__ void store_vector(const Launch& w, const OutColumn& to, int64_t row,
@@ -208,7 +221,7 @@ __device__ __forceinline__ void store_vector(const Launch& w, const OutColumn& t
     DPI_UNROLL
     for (int k = 0; k < 4; ++k)
       word.w[k] = narrow_bits(w.out_type, x.v[2 * k]) | narrow_bits(w.out_type, x.v[2 * k + 1]) << 16;
-    if (whole) return store16(dst, word);
+    if (whole) return store_whole(w, dst, word);
     DPI_UNROLL
     for (int k = 0; k < kVec; ++k) {
       if (k < to.width) dst[k] = static_cast<uint16_t>(word.w[k / 2] >> (k % 2 * 16));
@@ -218,7 +231,8 @@ __device__ __forceinline__ void store_vector(const Launch& w, const OutColumn& t
     if (whole) {
       DPI_UNROLL
       for (int k = 0; k < kVec; k += 4)
-        *reinterpret_cast<float4*>(dst + k) = {x.v[k], x.v[k + 1], x.v[k + 2], x.v[k + 3]};
+        store_whole(w, dst + k,
+                    {bits_of(x.v[k]), bits_of(x.v[k + 1]), bits_of(x.v[k + 2]), bits_of(x.v[k + 3])});
       return;
     }
     DPI_UNROLL

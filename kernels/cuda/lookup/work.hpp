@@ -83,6 +83,7 @@ struct Launch {
   int64_t rows = 0;
   RowHint hint = RowHint::kStream;
   DType out_type = DType::kF32;
+  int32_t streams_out = 0;  // 1: what is written to out leaves L2 first
 
   // The order of the records.
   Range copy;         // one-hot and numeric, written only

@@ -12,6 +12,7 @@ from common import DEVICE, DRY, OUT, PACK, WORK, emit, program, run, short, stre
 
 DEMO = "weights/demo/bank_dcnv2.h5"
 HINTS = ("stream", "plain", "keep")
+STORES = ("plain", "stream")
 
 
 def sweep(name, arguments, seconds):
@@ -50,7 +51,7 @@ def lookup_lines(cells):
         best = min(mean, key=mean.get)
         v = dict(re.findall(r"(\w+)=(\d+)", best))
         lines.append(f"lookup {'*' if rows == largest else rows} {dim} {'yes' if sums else 'no'} no {table} {out} {best.split()[0]} {v['vector']} "
-                     f"{v['ilp']} {v['block']} {HINTS[int(v['hint'])]} {'on' if v['sort_bags'] == '1' else 'off'} {mean[best]:.3f}")
+                     f"{v['ilp']} {v['block']} {HINTS[int(v['hint'])]} {'on' if v['sort_bags'] == '1' else 'off'} {STORES[int(v['stores'])]} {mean[best]:.3f}")
     return lines
 
 

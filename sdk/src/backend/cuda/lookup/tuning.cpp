@@ -13,6 +13,7 @@ constexpr const char* kKinds[] = {"auto", "copy", "rows"};
 constexpr const char* kHints[] = {"stream", "plain", "keep"};
 constexpr const char* kYesNo[] = {"no", "yes"};
 constexpr const char* kOnOff[] = {"off", "on"};
+constexpr const char* kStores[] = {"plain", "stream"};
 
 template <class T>
 bool parse_number(const std::string& word, T most, T* out) {
@@ -75,13 +76,15 @@ const char* parse_variant(const std::vector<std::string>& w, kernels::cuda::Look
   v->hint = place_of(w[11], kHints);
   if (v->hint < 0) return "the hint is not stream, plain or keep";
   v->sort_bags = place_of(w[12], kOnOff);
-  return v->sort_bags < 0 ? "sort is not on or off" : nullptr;
+  if (v->sort_bags < 0) return "sort is not on or off";
+  v->stores = place_of(w[13], kStores);
+  return v->stores < 0 ? "stores is not plain or stream" : nullptr;
 }
 
 }  // namespace
 
 const char* parse_lookup_tuning(const std::vector<std::string>& w, LookupLine* out) {
-  if (w.size() != 14) return "expected 14 words";
+  if (w.size() != 15) return "expected 15 words";
   auto& e = out->entry;
   if (!parse_or_any<int64_t>(w[1], int64_t{1} << 40, &e.max_rows)) return "rows is not a number or *";
   if (!parse_or_any<int32_t>(w[2], 1 << 20, &e.dim)) return "dim is not a number or *";
@@ -90,7 +93,7 @@ const char* parse_lookup_tuning(const std::vector<std::string>& w, LookupLine* o
   if (!parse_type(w[5], &e.table, &e.any_table)) return "the type of the table is not known";
   if (!parse_type(w[6], &e.out, &e.any_out)) return "the type of the output is not known";
   if (const char* what = parse_variant(w, &e.variant); what != nullptr) return what;
-  return parse_number<double>(w[13], 1e12, &out->microseconds) ? nullptr : "the time is not a number";
+  return parse_number<double>(w[14], 1e12, &out->microseconds) ? nullptr : "the time is not a number";
 }
 
 std::string lookup_tuning_text(const LookupLine& line) {
@@ -102,7 +105,7 @@ std::string lookup_tuning_text(const LookupLine& line) {
          choice_text(e.bags) + " " + type_text(e.table, e.any_table) + " " + type_text(e.out, e.any_out) +
          " " + kKinds[static_cast<int>(v.kind)] + " " + std::to_string(v.vector) + " " +
          std::to_string(v.ilp) + " " + std::to_string(v.block) + " " + kHints[v.hint] + " " +
-         kOnOff[v.sort_bags] + " " + std::string(time, end.ptr);
+         kOnOff[v.sort_bags] + " " + kStores[v.stores] + " " + std::string(time, end.ptr);
 }
 
 }  // namespace dpi::backend

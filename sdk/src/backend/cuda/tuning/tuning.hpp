@@ -11,7 +11,7 @@
 //   fp16 plain 400 432 64 cublaslt-fp16 - 0123..(128 hex digits) 4.2
 //   fp32 fused 624 624 2048 own-3xtf32 128 - 90.3
 //   small_batch fp16 494544 tensor 8 8 256 off 6.3
-//   lookup 2048 16 yes no f32 f16 rows 8 0 256 keep off 5.4
+//   lookup 2048 16 yes no f32 f16 rows 8 0 256 keep off plain 5.4
 //
 // Lines of small batches: small_batch/tuning.hpp, of lookups: lookup/tuning.hpp.
 //
