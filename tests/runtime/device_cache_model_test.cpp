@@ -11,7 +11,9 @@
 #include "bundle/bundle.hpp"
 #include "runtime/emu_control.hpp"
 #include "runtime/execute/context.hpp"
-#include "runtime/tier_model.hpp"
+#include "runtime/filed_bundle.hpp"
+#include "runtime/shared_world.hpp"
+#include "store/shared_tier.hpp"
 
 namespace dpi::test {
 namespace {
@@ -122,6 +124,57 @@ TEST_CASE("what lookups find on the device is counted, and the budget is told") 
   CHECK(sum(*cached).device_hits == sum(*cached).device_sampled);  // it holds every row
 }
 
+/// Loads, scores and frees while the n-th call of a kind fails, whoever makes it: the load, a call, or the
+/// copies' own thread. False: there were not so many.
+bool ends_well(const EmuControl& emu, const char* kind, int64_t n, const std::string& path,
+               const RandomBatch& request, const Scores& want) {
+  const bool memory = std::string(kind) == "alloc" || std::string(kind) == "pinned";
+  const std::string spec = std::string(kind) + ':' + std::to_string(n) + (memory ? ":2" : ":719");
+  const auto is_told = [memory](const Status& s) {
+    return (memory && s.code() == Code::kOutOfMemory) ||
+           s.message().find("injected fault") != std::string::npos;
+  };
+  REQUIRE(emu.fail(spec.c_str()));
+  auto made = Model::load(path, options_of(copied("60000", "20000", {{"max_contexts", "1"}})));
+  bool fired = true;
+  if (made.ok()) {
+    for (int i = 0; i < 5; ++i) {  // op by op, captured, replayed
+      const Scores got = score(*made.value(), request);
+      if (got.status.ok()) CHECK(same_bits(got.out, want.out));
+      if (!got.status.ok()) CHECK_MESSAGE(is_told(got.status), got.status.message());
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the thread's
+    }
+    fired = emu.calls(kind) >= n;
+    emu.fail(nullptr);
+    CHECK(same(score(*made.value(), request), want));
+  } else {
+    CHECK_MESSAGE(is_told(made.status()), made.status().message());
+  }
+  emu.fail(nullptr);
+  return fired;
+}
+
+TEST_CASE("any call of the device that fails is told or made good, no score is wrong, and nothing stays") {
+  if (!on_device()) return;
+  const EmuControl emu;
+  const std::string path = source_dir() + kBundles[0];
+  const auto plain = load(path, {});
+  const RandomBatch request(plain->engine().schema(), 9, 0, 4);
+  const Scores want = score(*plain, request);
+  const std::string before = emu.alive();
+  for (const char* kind :
+       {"alloc", "pinned", "copy", "launch", "event", "stream", "capture", "graph", "sync"}) {
+    CAPTURE(std::string(kind));
+    int64_t tried = 0;
+    for (int64_t n = 1; n < 200 && ends_well(emu, kind, n, path, request, want); n += n > 12 ? 5 : 1) {
+      CAPTURE(n);
+      CHECK(emu.alive() == before);
+      ++tried;
+    }
+    CHECK(tried > 0);
+  }
+}
+
 /// The nodes of the graph that is captured for calls of 8 rows.
 std::string captured_nodes(const std::string& path, const Options& more) {
   const auto bundle = Bundle::open(path);
@@ -186,6 +239,79 @@ TEST_CASE("what the device's copies take is what was forecast") {
     CHECK(none == 0);
     CHECK(more == doctest::Approx(static_cast<double>(forecast)).epsilon(0.01));
   }
+}
+
+SharedTier& tier_in(const Model& m) {
+  for (size_t t = 0; t < m.engine().plan().tables.size(); ++t) {
+    if (!m.engine().plan().tables[t].tiered) continue;
+    return *std::static_pointer_cast<SharedTier>(m.engine().store().holds(static_cast<int32_t>(t)).memory);
+  }
+  FAIL("no table is tiered");
+  std::abort();
+}
+
+/// Calls ask the tables of one size class only, until the copies of its rows have got what the others' had.
+/// From then on the tier's own thread changes nothing.
+std::vector<uint32_t> learned_split(SharedTier& tier, int32_t size_class) {
+  device_cache::DeviceCache& copies = *tier.copies;
+  copies.stop();
+  tiered::HostCache& cache = *tier.cache;
+  const auto reader = cache.make_reader(64).value();
+  const std::vector<int32_t>& tables = cache.plan().classes[static_cast<size_t>(size_class)].tables;
+  std::vector<int64_t> keys(64);
+  std::vector<int32_t> places(64);
+  bool pays = false;
+  for (int round = 0; round < 20000 && !pays; ++round) {
+    for (size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<int64_t>(i * 7 + 1);
+    const tiered::CacheLookup lookup{tables[static_cast<size_t>(round) % tables.size()], keys.data(), 64,
+                                     places.data()};
+    const Status found = cache.acquire(*reader, {&lookup, 1}, 0);
+    REQUIRE_MESSAGE(found.ok(), found.message());
+    cache.release(*reader);
+    REQUIRE(copies.step().ok());
+    pays = copies.weigh();
+  }
+  REQUIRE(pays);
+  for (int i = 0; i < 100 && copies.counts().moved == 0; ++i) REQUIRE(copies.step().ok());
+  REQUIRE(copies.counts().moved == 1);
+  return copies.split();
+}
+
+TEST_CASE("the copies of the next version are shared out as those of the version before had come to be") {
+  if (!on_device()) return;
+  World world;
+  WideDeep made;
+  FiledBundle old(made.b, 1), next(made.b, 1);
+  constexpr int64_t kChanged = 17;
+  next.tables[0][kChanged * kDim] += 1;
+  next.state();
+  next.write();
+  const auto options = [&](const LoadBase* base, const char* gpu) {
+    ModelOptions o = world.options(tier_of("150000", {{"debug.fold", "off"}, {"store.gpu_bytes", gpu}}));
+    o.load.base = base;
+    return o;
+  };
+  const ModelPtr first = create(old, options(nullptr, "12000"));
+  const std::vector<uint32_t> by_bytes = tier_in(*first).copies->split();
+  REQUIRE(by_bytes.size() == 2);
+  const std::vector<uint32_t> learned = learned_split(tier_in(*first), 1);
+  REQUIRE(learned != by_bytes);
+  LoadBase base{first->engine().held_tables(), std::vector<RowHistory>(next.manifest().tables.size()),
+                std::vector<std::vector<int64_t>>(next.manifest().tables.size())};
+  base.rows[0].add(std::make_shared<RowMap>(kRows, std::vector<int64_t>{kChanged}, std::vector<int64_t>{},
+                                            std::vector<int64_t>{}, std::vector<int64_t>{}));
+  ModelPtr second = create(next, options(&base, "12000"));
+  REQUIRE(&tier_in(*second) != &tier_in(*first));
+  CHECK(tier_in(*second).copies->split() == learned);
+  const ModelPtr plain = create(next, world.options({{"debug.fold", "off"}, {"store.share", "off"}}));
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    const RandomBatch request(plain->engine().schema(), 29, 0, seed);
+    CHECK(same(score(*second, request), score(*plain, request)));
+  }
+  second.reset();  // or they would use its tier
+  // One that nothing is known of, and one whose budget is too small for it.
+  CHECK(tier_in(*create(next, options(nullptr, "12000"))).copies->split() == by_bytes);
+  CHECK(tier_in(*create(next, options(&base, "9000"))).copies->split() != learned);
 }
 
 TEST_CASE("a budget without a host tier, and one that is no set of rows, are refused by name") {

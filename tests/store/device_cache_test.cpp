@@ -68,6 +68,31 @@ TEST_CASE("device cache: rows that are there when it begins fill it, and are fou
   w.holders[0].end(w.cache);
 }
 
+TEST_CASE("device cache: the hottest of the rows that are there when it begins fill it, wherever they lie") {
+  World w(1, 100000, 6000);
+  g_calls.around = nullptr;
+  const auto heat_of = [](int64_t key) { return static_cast<uint8_t>(key % 100); };
+  const std::vector<int64_t> keys = iota(1000, 300);
+  for (const int64_t key : keys) {
+    float row[16];
+    for (int64_t e = 0; e < 16; ++e) row[e] = element(1, key, e);
+    REQUIRE(w.cache.cache->preload(1, key, std::as_bytes(std::span(row)), heat_of(key)));
+  }
+  CHECK(w.copies->prefill().ok());
+  Holder& h = w.holders[0];
+  REQUIRE(h.begin(w.cache, 1, keys));
+  h.find_tags(w.cache, *w.copies);
+  CHECK(h.wrong_lines() == 0);
+  const auto lines = int64_t{w.copies->split()[static_cast<size_t>(w.cache.cache->size_class(1))]} * 16;
+  REQUIRE(lines >= 30);
+  REQUIRE(lines < 150);
+  CHECK(std::ssize(h.seen) > lines * 9 / 10);
+  int64_t hottest = 0;  // of the rows of half of the lines
+  for (const Holder::Seen& s : h.seen) hottest += heat_of(s.key) >= 100 - lines / 2 / 3 ? 1 : 0;
+  CHECK(hottest >= lines / 2 / 3 * 3 - 2);
+  h.end(w.cache);
+}
+
 TEST_CASE("device cache: rows that are asked for often come, and stay while others pass by") {
   World w(3, 60000, 6000);
   g_calls.around = nullptr;
@@ -101,6 +126,7 @@ TEST_CASE("device cache: with its own thread beside callers") {
   Cache c(with_lines(60000, 20000));
   g_calls.around = nullptr;
   g_calls.fail_at = -1;
+  g_calls.most_changes = 0;
   auto made = DeviceCache::make(kDevice, nullptr, c.cache.get());
   REQUIRE(made.ok());
   const std::unique_ptr<DeviceCache> copies = std::move(made).value();
@@ -128,6 +154,25 @@ TEST_CASE("device cache: with its own thread beside callers") {
   CHECK(refused == 0);
   CHECK(copies->counts().filled > 0);
   CHECK(copies->counts().failed == 0);
+  CHECK(g_calls.priority == 0);  // the lowest: calls have a higher one where there are copies
+  CHECK(g_calls.most_changes <= kMostCacheChanges);
+}
+
+TEST_CASE("device cache: as many rows as there are lines find one, strided or not") {
+  for (const uint32_t sets : {37u, 64u, 1000u, 4096u, 20000u}) {
+    const auto wide = static_cast<int64_t>(sets);
+    for (const int64_t stride : {int64_t{1}, int64_t{2}, int64_t{10}, int64_t{16}, int64_t{64}, int64_t{128},
+                                 int64_t{1000}, int64_t{1024}, int64_t{65536}, wide, 2 * wide, 16 * wide}) {
+      CAPTURE(sets);
+      CAPTURE(stride);
+      const int64_t rows = std::min<int64_t>(16 * wide, INT32_MAX / stride);
+      device_cache::Lines lines(sets);
+      int64_t placed = 0;
+      for (int64_t i = 0; i < rows; ++i)
+        placed += lines.take_empty(static_cast<int32_t>(i * stride)) != device_cache::Lines::kNone ? 1 : 0;
+      CHECK(placed > rows * 6 / 10);
+    }
+  }
 }
 
 TEST_CASE("device cache: a budget is spent to the byte, or not at all") {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +29,8 @@ namespace cuda = kernels::cuda;
 struct Calls {
   std::function<void()> around;  // before and after each
   std::atomic<int64_t> made{0};
+  int32_t priority = -1;            // of the last stream
+  int64_t most_changes = 0;         // of one call
   int64_t fail_at = -1, fails = 1;  // the number of the first call that fails, -1 = none; how many do
 };
 inline Calls g_calls;
@@ -58,7 +61,8 @@ inline dpi_backend_api plain_device() {
     std::memcpy(dst, src, bytes);
     return int32_t{0};
   };
-  a.stream_create = [](dpi_backend_device*, int32_t, dpi_backend_stream** out, dpi_backend_error*) {
+  a.stream_create = [](dpi_backend_device*, int32_t priority, dpi_backend_stream** out, dpi_backend_error*) {
+    g_calls.priority = priority;
     return static_cast<int32_t>(emu::stream_create(reinterpret_cast<emu::Stream**>(out)));
   };
   a.stream_destroy = [](dpi_backend_device*, dpi_backend_stream* s) { emu::stream_destroy(stream_of(s)); };
@@ -67,6 +71,7 @@ inline dpi_backend_api plain_device() {
   };
   a.cache_rows = [](dpi_backend_stream* s, void* lines, const void* rows, size_t row_bytes,
                     const kernels::CacheChange* changes, int32_t n, dpi_backend_error* err) {
+    g_calls.most_changes = std::max(g_calls.most_changes, int64_t{n});
     return watched(
         [&] {
           return cuda::copy_cache_rows(static_cast<char*>(lines), static_cast<const char*>(rows),
@@ -198,11 +203,12 @@ inline std::vector<int64_t> some_keys(std::mt19937& random, int32_t n, int64_t s
 
 /// Holders that come and go around a cache that steps; how much was wrong.
 struct World {
-  explicit World(unsigned seed, uint64_t host = 100000, uint64_t device = 8000)
+  explicit World(unsigned seed, uint64_t host = 100000, uint64_t device = 8000,
+                 const std::vector<uint32_t>& split = {})
       : random(seed), cache(with_lines(host, device)) {
     g_calls.around = nullptr;
     g_calls.fail_at = -1;
-    auto made = DeviceCache::make(kDevice, nullptr, cache.cache.get());
+    auto made = DeviceCache::make(kDevice, nullptr, cache.cache.get(), split);
     REQUIRE_MESSAGE(made.ok(), made.status().message());
     copies = std::move(made).value();
     for (int i = 0; i < 3; ++i) holders.emplace_back(cache);

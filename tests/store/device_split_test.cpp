@@ -104,7 +104,7 @@ TEST_CASE("device split: two tables of different skew end near the best split th
     CAPTURE(alpha_0);
     CAPTURE(alpha_1);
     TwoTables t(alpha_0, alpha_1, 60000);
-    const double best = t.best(), first = t.ideal(t.copies->sets());
+    const double best = t.best(), first = t.ideal(t.copies->split());
     t.calls(400);
     const double found_first = t.found(200);
     for (int i = 0; i < 6; ++i) {
@@ -112,7 +112,7 @@ TEST_CASE("device split: two tables of different skew end near the best split th
       static_cast<void>(t.copies->weigh());
     }
     t.calls(800);
-    const double last = t.ideal(t.copies->sets()), found_last = t.found(200);
+    const double last = t.ideal(t.copies->split()), found_last = t.found(200);
     MESSAGE("alpha " << alpha_0 << " and " << alpha_1 << ": best " << best << ", by bytes " << first
                      << ", now " << last << "; found " << found_first << ", now " << found_last << ", moved "
                      << t.copies->counts().moved);
@@ -122,7 +122,7 @@ TEST_CASE("device split: two tables of different skew end near the best split th
     CHECK(found_last > found_first - 0.02);
     const LinePlan& plan = t.cache.cache->lines();
     int64_t spent = 0;
-    for (size_t c = 0; c < 2; ++c) spent += t.copies->sets()[c] * plan.classes[c].set_bytes;
+    for (size_t c = 0; c < 2; ++c) spent += t.copies->split()[c] * plan.classes[c].set_bytes;
     CHECK(spent <= plan.room);
     CHECK(spent > plan.room - 2000);
   }
@@ -151,14 +151,14 @@ TEST_CASE("device split: calls read their own rows at every moment while sets go
   for (unsigned seed = 1; seed <= 3; ++seed) {
     CAPTURE(seed);
     World w(seed, 100000, 12000);
-    std::vector<uint32_t> before = w.copies->sets();
+    std::vector<uint32_t> before = w.copies->split();
     uint64_t moved = 0;
     for (const std::vector<int32_t>& tables : {std::vector<int32_t>{1}, {0, 2}, {1}}) {
       until_it_pays(&w, tables, static_cast<int64_t>(moved) * 1000);
       w.run(150, static_cast<int64_t>(moved) * 1000);
       CHECK(w.copies->counts().moved == ++moved);
-      CHECK(w.copies->sets() != before);
-      before = w.copies->sets();
+      CHECK(w.copies->split() != before);
+      before = w.copies->split();
     }
     CHECK(w.wrong == 0);
     CHECK(w.found > 1000);
@@ -186,6 +186,32 @@ TEST_CASE("device split: any call of the device may fail while sets go from clas
             w.cache.cache->plan().classes[static_cast<size_t>(c)].places());
     }
   }
+}
+
+TEST_CASE("device split: a cache begins as the one before it was shared out, where that fits") {
+  World w(1, 100000, 12000);
+  until_it_pays(&w, {1}, 0);
+  const std::vector<uint32_t> at_first = w.copies->split();
+  w.run(150);
+  const std::vector<uint32_t> learned = w.copies->split();
+  REQUIRE(w.copies->counts().moved == 1);
+  REQUIRE(learned != at_first);
+  w.copies.reset();
+  g_calls.around = nullptr;
+  const auto split_of = [](uint64_t device, const std::vector<uint32_t>& split) {
+    const Cache cache(with_lines(100000, device));
+    return DeviceCache::make(kDevice, nullptr, cache.cache.get(), split).value()->split();
+  };
+  CHECK(split_of(12000, learned) == learned);
+  CHECK(split_of(12000, {}) == at_first);
+  CHECK(split_of(12000, {learned[0]}) == at_first);                    // of other classes
+  CHECK(split_of(12000, {learned[0], learned[1] + 100}) == at_first);  // more than there is
+  CHECK(split_of(8000, learned) == split_of(8000, {}));                // of a larger block
+  World next(2, 100000, 12000, learned);
+  next.run(150);
+  CHECK(next.wrong == 0);
+  CHECK(next.found > 100);
+  CHECK(next.copies->split() == learned);
 }
 
 TEST_CASE("device split: rows of which a byte is met most often come first, and the room is kept") {

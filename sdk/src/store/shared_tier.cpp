@@ -42,9 +42,13 @@ void append_scalars(const StoreTable& t, const StoreTable& home, std::string* to
 
 }  // namespace
 
-Status SharedTier::copy_to_device() {
+Status SharedTier::copy_to_device(const SharedTier* before) {
   if (!cache->lines().any()) return {};
-  DPI_ASSIGN_OR_RETURN(copies, device_cache::DeviceCache::make(api, device, cache.get()));
+  std::vector<uint32_t> split;
+  if (before != nullptr && before->copies != nullptr &&
+      tiered::same_classes(before->cache->plan(), cache->plan()))
+    split = before->copies->split();
+  DPI_ASSIGN_OR_RETURN(copies, device_cache::DeviceCache::make(api, device, cache.get(), split));
   DPI_RETURN_IF_ERROR(copies->prefill());
   return copies->start();
 }

@@ -35,8 +35,9 @@ struct SharedTier {
   SharedTier(const dpi_backend_api* device_api, dpi_backend_device* on,
              std::shared_ptr<const void> device_owner)
       : owner(std::move(device_owner)), api(*device_api), device(on), pinned(device_api, on) {}
-  /// Where the options say so: copies of the rows that are here by then.
-  Status copy_to_device();
+  /// Where the options say so: copies of the rows that are here by then. before: a tier of which the copies
+  /// have been used, or null; where its size classes are the same they are shared out as there.
+  Status copy_to_device(const SharedTier* before);
 
   const std::shared_ptr<const void> owner;
   const dpi_backend_api& api;

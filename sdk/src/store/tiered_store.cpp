@@ -315,7 +315,7 @@ Status TieredStore::seal() {
     std::vector<float>().swap(t.scale);
   }
   if (given_ == nullptr) DPI_RETURN_IF_ERROR(fill_own());
-  if (given_ == nullptr) DPI_RETURN_IF_ERROR(own_->copy_to_device());
+  if (given_ == nullptr) DPI_RETURN_IF_ERROR(own_->copy_to_device(before_.get()));
   DPI_RETURN_IF_ERROR(plain_->seal());
   std::vector<std::byte>().swap(whole_);
   prefill_.reset();

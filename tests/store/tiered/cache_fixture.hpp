@@ -18,11 +18,14 @@ using namespace dpi::tiered;
 constexpr int64_t kDims[] = {4, 16, 4};
 
 struct Cache {
-  explicit Cache(CacheOptions options, MissPolicy policy = MissPolicy::kExact, FinishRow finish = {}) {
+  explicit Cache(CacheOptions options, MissPolicy policy = MissPolicy::kExact, FinishRow finish = {},
+                 bool updated = false) {
+    if (updated) source.updates = 0;
     for (size_t t = 0; t < 3; ++t) {
       CacheTable table;
       table.row = {"t" + std::to_string(t), 0, static_cast<int32_t>(kDims[t]), kernels::DType::kF32};
       table.policy = policy;
+      table.stale = updated;
       const float fallback[] = {-1.0f - static_cast<float>(t), 8.0f};
       table.default_row.resize(sizeof fallback);
       std::memcpy(table.default_row.data(), fallback, sizeof fallback);

@@ -1,6 +1,7 @@
 // A tier below that computes its rows, and may be slow, failing, or a liar; some rows it may have at hand.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -38,6 +39,10 @@ class FakeSource final : public tiered::RowSource {
     return {};
   }
 
+  /// Every element of a row is larger by so much when it was updated so often.
+  static constexpr float kUpdated = 0.125f;
+  int64_t sequence(int32_t) override { return updates; }
+
   /// Even keys, when it has any. The gate is not asked.
   void fetch_ready(const tiered::FetchRequest& r) override {
     ++readied;
@@ -58,6 +63,7 @@ class FakeSource final : public tiered::RowSource {
 
   std::atomic<int> fetches{0}, failing{0}, delay_us{0}, readied{0};
   std::atomic<uint64_t> ready_deadline_ns{0};
+  std::atomic<int> updates{-1};  // -1: rows never change
   std::atomic<bool> evens_at_hand{false}, writes_nothing{false}, finds_too_much{false};
   Code failure = Code::kIo;
 
@@ -67,7 +73,8 @@ class FakeSource final : public tiered::RowSource {
     r.found[i / 64] |= uint64_t{1} << (i % 64);
     if (writes_nothing) return;
     for (int64_t e = 0; e < dims_[static_cast<size_t>(r.table)]; ++e) {
-      const float v = element(r.table, r.keys[i], e);
+      const float v =
+          element(r.table, r.keys[i], e) + kUpdated * static_cast<float>(std::max(0, updates.load()));
       std::memcpy(r.rows[i] + e * 4, &v, 4);
     }
   }

@@ -33,10 +33,11 @@ constexpr int32_t kLowestPriority = 0;  // calls beside it have a higher one: Fl
 // ---- its life
 
 Result<std::unique_ptr<DeviceCache>> DeviceCache::make(const dpi_backend_api& api, dpi_backend_device* device,
-                                                       tiered::HostCache* host) {
+                                                       tiered::HostCache* host,
+                                                       const std::vector<uint32_t>& split) {
   try {
     std::unique_ptr<DeviceCache> made(new DeviceCache(api, device, host));
-    DPI_RETURN_IF_ERROR(made->take_memory());
+    DPI_RETURN_IF_ERROR(made->take_memory(split));
     return made;
   } catch (const std::bad_alloc&) {
     return Status(Code::kOutOfMemory, "no memory for the device's cache");
@@ -54,8 +55,10 @@ uint64_t DeviceCache::host_bytes(const tiered::LinePlan& plan) {
   return bytes + Lines::bytes(static_cast<uint32_t>(plan.room / least));
 }
 
-Status DeviceCache::take_memory() {
+Status DeviceCache::take_memory(const std::vector<uint32_t>& split) {
   lines_ = host_->lines();
+  if (tiered::fits(lines_, split)) lines_ = tiered::cut_lines(host_->plan(), lines_, split);
+  for (const tiered::LinePlan::Class& c : lines_.classes) split_.push_back(c.sets);
   dpi_backend_error err{};
   void* staged = nullptr;
   int32_t code = api_.alloc(device_, lines_.device_bytes, DPI_MEMORY_TABLE, &block_, &err);
@@ -160,6 +163,7 @@ void DeviceCache::run() {
   using Clock = std::chrono::steady_clock;
   pthread_setname_np(pthread_self(), "dpi-copies");
   const auto leave = [this]() -> Status {
+    DPI_RETURN_IF_ERROR(settle());
     for (Class& c : classes_) {
       if (c.copied != nullptr) DPI_RETURN_IF_ERROR(clear_leaving(c));
     }
@@ -194,12 +198,27 @@ Counts DeviceCache::counts() const {
   return counts_;
 }
 
+std::vector<uint32_t> DeviceCache::split() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return split_;
+}
+
 // ---- the device
 
 Status DeviceCache::sync(int32_t code, const dpi_backend_error& err) {
   DPI_RETURN_IF_ERROR(backend_status(code, err, "the device's cache"));
+  reads_staged_ = true;
+  return settle();
+}
+
+/// What was started before a wait that failed may still be to come: nothing else is staged until it is
+/// through.
+Status DeviceCache::settle() {
+  if (!reads_staged_) return {};
   dpi_backend_error late{};
-  return backend_status(api_.stream_synchronize(stream_, &late), late, "the device's cache");
+  DPI_RETURN_IF_ERROR(backend_status(api_.stream_synchronize(stream_, &late), late, "the device's cache"));
+  reads_staged_ = false;
+  return {};
 }
 
 /// Of the first n of staged_; done when it returns.
@@ -277,14 +296,18 @@ void DeviceCache::choose(Class& c) {
 void DeviceCache::sweep(Class& c) {
   const int32_t end = std::min<int64_t>(c.copied->rows(), int64_t{c.swept} + kRowsPerSweep);
   for (; c.swept < end && c.changes.size() < kMostTurns; ++c.swept) {
-    if (c.copied->heat(c.swept) == 0 && !c.copied->is_fixed(c.swept)) continue;
-    if (!c.copied->hold(c.swept)) continue;
-    const Lines::Taken taken = c.lines.take(c.swept, *c.copied, true);
-    if (taken.line != Lines::kNone) {
-      c.changes.push_back({taken.line, c.swept, -1});
-    } else {
-      static_cast<void>(c.copied->let_go(c.swept));
-    }
+    if (c.copied->heat(c.swept) > 0 || c.copied->is_fixed(c.swept)) take_empty(c, c.swept);
+  }
+}
+
+/// The row is to get an empty line of its set, if there is one and it has none.
+void DeviceCache::take_empty(Class& c, int32_t row) {
+  if (!c.copied->hold(row)) return;
+  const Lines::Taken taken = c.lines.take(row, *c.copied, true);
+  if (taken.line != Lines::kNone) {
+    c.changes.push_back({taken.line, row, -1});
+  } else {
+    static_cast<void>(c.copied->let_go(row));  // if it is leaving take_leaving has it
   }
 }
 
@@ -348,6 +371,7 @@ Status DeviceCache::turn(Class& c) {
 
 Status DeviceCache::step() {
   host_->learn();
+  DPI_RETURN_IF_ERROR(settle());
   for (Class& c : classes_) {
     if (c.copied != nullptr) DPI_RETURN_IF_ERROR(clear_leaving(c));
   }
@@ -359,31 +383,37 @@ Status DeviceCache::step() {
   return {};
 }
 
-/// All rows that are there, or those that are known to be warm, as long as their sets have empty lines.
-Status DeviceCache::fill(Class& c, bool warm) {
+/// Rows that are there and at least so warm, as long as their sets have empty lines.
+Status DeviceCache::fill(Class& c, int least_heat) {
   const auto finish = [&]() -> Status {
     DPI_RETURN_IF_ERROR(copy(c));
     return publish(c);
   };
   for (int32_t row = 0; row < c.copied->rows(); ++row) {
-    if (warm && c.copied->heat(row) == 0 && !c.copied->is_fixed(row)) continue;
-    if (!c.copied->hold(row)) continue;
-    const Lines::Taken taken = c.lines.take(row, *c.copied, true);
-    if (taken.line == Lines::kNone) {
-      static_cast<void>(c.copied->let_go(row));  // nothing is unlinked yet
-      continue;
-    }
-    c.changes.push_back({taken.line, row, -1});
+    if (c.copied->heat(row) >= least_heat || c.copied->is_fixed(row)) take_empty(c, row);
     if (c.changes.size() == kMostTurns) DPI_RETURN_IF_ERROR(finish());
   }
   return finish();
 }
 
+/// The hottest rows that so many lines have room for have at least this heat.
+int DeviceCache::least_heat_of(const Class& c, int64_t lines) {
+  const tiered::CopiedPlaces::Levels rows = c.copied->rows_by_heat(0, 1);
+  auto heat = rows.size();
+  for (int64_t n = 0; heat > 1; --heat) {
+    n += static_cast<int64_t>(rows[heat - 1]);
+    if (n > lines) break;
+  }
+  return static_cast<int>(heat);
+}
+
+/// First rows of half of the lines, since sets are not equally full, then of all, then what is warm at all.
 Status DeviceCache::prefill() {
   for (Class& c : classes_) {
-    for (const bool warm : {true, false}) {
-      if (c.copied != nullptr) DPI_RETURN_IF_ERROR(fill(c, warm));
-    }
+    if (c.copied == nullptr) continue;
+    const int64_t lines = c.lines.size();
+    for (const int least : {least_heat_of(c, lines / 2), least_heat_of(c, lines), 1, 0})
+      DPI_RETURN_IF_ERROR(fill(c, least));
   }
   return {};
 }

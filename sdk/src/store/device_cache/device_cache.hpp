@@ -54,8 +54,11 @@ struct Counts {
 class DeviceCache {
  public:
   /// host: made with CacheOptions::device_bytes, outlives this; api and device too. Takes all memory.
+  /// split: that of a cache over equal size classes, to begin with; where it does not fit, and when it is
+  /// empty, the block is shared out by the bytes of the classes.
   static Result<std::unique_ptr<DeviceCache>> make(const dpi_backend_api& api, dpi_backend_device* device,
-                                                   tiered::HostCache* host);
+                                                   tiered::HostCache* host,
+                                                   const std::vector<uint32_t>& split = {});
   /// Of the host's memory, beside HostCache::bytes.
   static uint64_t host_bytes(const tiered::LinePlan& plan);
   /// No call may be under way any more.
@@ -63,7 +66,7 @@ class DeviceCache {
   DeviceCache(const DeviceCache&) = delete;
   DeviceCache& operator=(const DeviceCache&) = delete;
 
-  /// Has rows that are there fill lines, warm ones first. Before calls come.
+  /// Has rows that are there fill lines, hottest first. Before calls come.
   Status prefill();
   /// A thread that does step now and then, and as soon as a place is to leave.
   Status start();
@@ -79,8 +82,8 @@ class DeviceCache {
   /// Has the next steps cut the block anew, if samples since the last time say that it pays, and enough came;
   /// false: they do not. By who steps.
   bool weigh();
-  /// Of each size class. By who steps.
-  std::vector<uint32_t> sets() const;
+  /// How many sets each size class has: as calls find them.
+  std::vector<uint32_t> split() const;
   Counts counts() const;
 
  private:
@@ -110,7 +113,7 @@ class DeviceCache {
 
   DeviceCache(const dpi_backend_api& api, dpi_backend_device* device, tiered::HostCache* host)
       : api_(api), device_(device), host_(host) {}
-  Status take_memory();
+  Status take_memory(const std::vector<uint32_t>& split);
   Status describe(size_t i);
   void lay_out(size_t i);
   Status clear_leaving(Class& c);
@@ -121,9 +124,12 @@ class DeviceCache {
   int32_t stage_rows(const Class& c);
   Status copy(Class& c);
   Status publish(Class& c);
-  Status fill(Class& c, bool warm);
+  void take_empty(Class& c, int32_t row);
+  Status fill(Class& c, int least_heat);
+  static int least_heat_of(const Class& c, int64_t lines);
   Status set_tags(Class& c, int32_t n);
   Status sync(int32_t code, const dpi_backend_error& err);
+  Status settle();
   void sweep(Class& c);
 
   // moving.cpp
@@ -153,6 +159,7 @@ class DeviceCache {
   std::byte* aligned_ = nullptr;            // in it
   tiered::LinePlan lines_;                  // how it is cut
   kernels::CacheChange* staged_ = nullptr;  // kMostCacheChanges
+  bool reads_staged_ = false;               // what the stream may still hold does
   dpi_backend_stream* stream_ = nullptr;
   std::vector<Class> classes_;
   std::vector<int32_t> warm_;
@@ -163,7 +170,8 @@ class DeviceCache {
   int64_t cleared_line_ = 0;
   uint64_t sampled_ = 0, look_at_ = 0;  // samples of all classes; when to look at heats again
   int64_t looks_ = 0;                   // since weigh
-  Counts counts_;                       // under mutex_
+  Counts counts_;                       // under mutex_, as the next
+  std::vector<uint32_t> split_;
 
   mutable std::mutex mutex_;
   std::condition_variable woken_;

@@ -65,12 +65,6 @@ bool DeviceCache::weigh() {
   return true;
 }
 
-std::vector<uint32_t> DeviceCache::sets() const {
-  std::vector<uint32_t> n;
-  for (const tiered::LinePlan::Class& c : lines_.classes) n.push_back(c.sets);
-  return n;
-}
-
 std::chrono::milliseconds DeviceCache::between_cuts() const {
   constexpr int64_t kLeast = 60'000, kSteps = 2;  // ms; of a turn
   constexpr int64_t kFillings = 100;              // a filling costs hits: for one hundredth of the time
@@ -193,6 +187,7 @@ Status DeviceCache::open() {
   moving_ = kServing;
   const std::lock_guard<std::mutex> lock(mutex_);
   ++counts_.moved;
+  for (size_t i = 0; i < split_.size(); ++i) split_[i] = lines_.classes[i].sets;
   return {};
 }
 

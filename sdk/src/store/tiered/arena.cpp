@@ -153,6 +153,14 @@ Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budg
   return plan;
 }
 
+bool same_classes(const ArenaPlan& a, const ArenaPlan& b) {
+  const auto same_stride = [](const ArenaPlan::Class& x, const ArenaPlan::Class& y) {
+    return x.stride == y.stride;
+  };
+  return a.class_of == b.class_of &&
+         std::equal(a.classes.begin(), a.classes.end(), b.classes.begin(), b.classes.end(), same_stride);
+}
+
 Result<Arena> Arena::make(const ArenaPlan& plan, const MemoryHooks& for_rows, const MemoryHooks& hooks) {
   Arena a;
   a.plan_ = plan;

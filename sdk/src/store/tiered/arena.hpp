@@ -69,6 +69,9 @@ struct ArenaPlan {
 Result<ArenaPlan> plan_arena(const std::vector<TierTable>& tables, uint64_t budget, int32_t shards,
                              int32_t reserved = 0);
 
+/// Are tables of the same numbers and strides together in each?
+bool same_classes(const ArenaPlan& a, const ArenaPlan& b);
+
 class Arena {
  public:
   /// for_rows: where the rows' block comes from; hooks: the directories'.

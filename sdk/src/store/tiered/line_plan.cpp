@@ -81,6 +81,16 @@ LinePlan plan_lines(const ArenaPlan& plan, int32_t reserved, uint64_t budget) {
   return cut_lines(plan, lines, sets);
 }
 
+bool fits(const LinePlan& lines, const std::vector<uint32_t>& sets) {
+  if (sets.size() != lines.classes.size()) return false;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    if (sets[i] > lines.classes[i].most_sets) return false;
+    bytes += sets[i] * lines.classes[i].set_bytes;
+  }
+  return bytes <= lines.room;
+}
+
 LinePlan cut_lines(const ArenaPlan& plan, const LinePlan& lines, const std::vector<uint32_t>& sets) {
   LinePlan cut = lines;
   const auto n = static_cast<int64_t>(plan.classes.size());

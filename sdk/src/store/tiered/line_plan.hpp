@@ -37,7 +37,9 @@ struct LinePlan {
 };
 
 LinePlan plan_lines(const ArenaPlan& plan, int32_t reserved, uint64_t budget);
-/// The same block with so many sets of each class, which are no more than most_sets and fit the room.
+/// Can the block be cut so: no class has more than most_sets, and all of them fit the room.
+bool fits(const LinePlan& lines, const std::vector<uint32_t>& sets);
+/// The same block with so many sets of each class, which fit it.
 LinePlan cut_lines(const ArenaPlan& plan, const LinePlan& lines, const std::vector<uint32_t>& sets);
 CopiedPlaces::Shape copied_shape(const ArenaPlan& plan, const LinePlan& lines, size_t size_class,
                                  int32_t reserved);
