@@ -183,6 +183,7 @@ TEST_CASE("after a delta of a table in the host tier a request gets the rows of 
     const Pairs plain{{"max_contexts", "1"}, {"debug.fold", "tiered"}};
     Pairs tiered = plain;
     tiered.emplace_back("store.host_bytes", "3000000");  // of 4.5 MB and more: rows come and go
+    if (device() == "cuda_emu") tiered.emplace_back("store.gpu_bytes", "500000");
     const Rows rows(form);
     const EndpointPtr e = make_endpoint("tiered", tiered);
     load(e.get(), file(form + "0.h5"), 1);
