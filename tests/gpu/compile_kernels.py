@@ -36,6 +36,11 @@ INSTRUCTIONS = {
                           (r"wmma\.|mma\.sync\.aligned\.m16n8k4", 0, 0), (GENERIC, 0, 0)),
     "dense_split_kernel": ((r"ldmatrix\.sync\.aligned\.m8n8\.x4\.shared", 1, None), (r"mma\.sync\.aligned\.m16n8k8\.", 1, None),
                            (r"wmma\.|mma\.sync\.aligned\.m16n8k4", 0, 0), (GENERIC, 0, 0)),
+    # All pieces of all three types: 16 bytes of x, and of the weights beside them.
+    "tail_kernel": ((r"ld\.global\.nc\.v4\.", 20, 20), (GENERIC, 0, 0)),
+    # Four rows in flight, of floats and of 16 bits; each row of both paths as three vectors.
+    "split_rows_kernel": ((r"ld\.global\.v4\.", 4, 4), (r"ld\.global\.v2\.", 4, 4), (r"st\.global\.v4\.", 15, 15), (GENERIC, 0, 0)),
+    "convert_rows_kernel": ((r"ld\.global\.v4\.", 4, 4), (r"ld\.global\.v2\.", 4, 4), (r"st\.global\.v4\.", 5, 5), (GENERIC, 0, 0)),
 }
 FLAGS = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", "-Werror", "all-warnings", "-Xcompiler=-Wall,-Wextra,-Werror,-fPIC",
          "-Xptxas", "-v", f"-I{ROOT}", f"-I{ROOT}/kernels/include", f"-I{ROOT}/sdk/src"]

@@ -27,6 +27,9 @@ GOOD = {
     "cached_many_kernel": "ld.global.u32 %r1, [%rd1];",
     "dense_wmma_kernel": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1}, [%r2];\nmma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1};\nld.param.u64 %rd1, [p];",
     "dense_split_kernel": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1}, [%r2];\nmma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1};\nld.shared.f32 %f1, [%r1];",
+    "tail_kernel": "ld.global.nc.v4.f32 {%f1};\n" * 20,
+    "split_rows_kernel": "ld.global.v4.u32 {%r1};\nld.global.v2.u32 {%r1};\n" * 4 + "st.global.v4.u32 [%rd1];\n" * 15,
+    "convert_rows_kernel": "ld.global.v4.u32 {%r1};\nld.global.v2.u32 {%r1};\n" * 4 + "st.global.v4.u32 [%rd1];\n" * 5,
 }
 
 
@@ -85,6 +88,8 @@ def main():
              ("a record read where it may lie anywhere", with_ptx("lookup_rows_kernel", STAGING, STAGING + "ld.u32 %r1, [%rd1+36];"), 1, "lookup_rows_kernel: 1 of"),
              ("records that nobody copied to shared memory", with_ptx("lookup_all_kernel", "ld.shared.v4", "ld.v4"), 1, "lookup_all_kernel: 0 of"),
              ("records in device memory through any address", with_ptx("lookup_many_kernel", "ld.global.u32", "ld.u32 %r1, [%rd1];\nld.u32"), 1, "lookup_many_kernel: 2 of"),
+             ("a piece of a row by elements", with_ptx("tail_kernel", "nc.v4.f32 {%f1};\nld", "nc.f32 {%f1};\nld"), 1, "tail_kernel: "),
+             ("four columns stored one by one", with_ptx("split_rows_kernel", "st.global.v4.u32", "st.global.u32"), 1, "split_rows_kernel: 0 of 'st"),
              ("no PTX at all", with_ptx("dense_wmma_kernel", None, None), len(GOOD), "there is no PTX")]
     wrong = 0
     for name, change, want, text in cases:

@@ -26,6 +26,8 @@ enum class RowHint : int32_t {
 
 /// Instead of a RowHint: of memory that other kernels write meanwhile. Past L1, in the order of the program.
 struct FreshRead {};
+/// Instead of a RowHint: of memory that this launch writes too, each element by the thread that reads it.
+struct OwnRead {};
 
 struct alignas(16) Word4 {
   uint32_t w[4];
@@ -84,7 +86,30 @@ __device__ __forceinline__ void load16(const void* p, RowHint hint, uint32_t* v)
   }
 }
 
+__device__ __forceinline__ void load8(const void* p, OwnRead, uint32_t* v) {
+  const uint2 x = *static_cast<const uint2*>(p);
+  v[0] = x.x;
+  v[1] = x.y;
+}
+
+__device__ __forceinline__ void load16(const void* p, OwnRead, uint32_t* v) {
+  const uint4 x = *static_cast<const uint4*>(p);
+  v[0] = x.x;
+  v[1] = x.y;
+  v[2] = x.z;
+  v[3] = x.w;
+}
+
 __device__ __forceinline__ void store16(void* p, const Word4& v) { *static_cast<Word4*>(p) = v; }
+/// One instruction whatever stands around it: among other stores a compiler leaves that of a struct in
+/// pieces.
+__device__ __forceinline__ void store16(void* p, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+__device__ __forceinline__ void store8(void* p, uint32_t low, uint32_t high) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(low), "r"(high) : "memory");
+}
 
 /// A store of what is not read again before L2 has seen as much as it holds: it is the first to leave L2.
 __device__ __forceinline__ void store16_streaming(void* p, const Word4& v) {
@@ -182,6 +207,11 @@ template <class T>
 const T* in_global(const T* p) {
   return p;
 }
+inline void store16(void* p, uint32_t a, uint32_t b, uint32_t c, uint32_t d) { store16(p, {{a, b, c, d}}); }
+inline void store8(void* p, uint32_t low, uint32_t high) { *static_cast<Alias8*>(p) = {{low, high}}; }
+
+inline void load8(const void* p, OwnRead, uint32_t* v) { load8(p, RowHint::kPlain, v); }
+inline void load16(const void* p, OwnRead, uint32_t* v) { load16(p, RowHint::kPlain, v); }
 
 inline uint32_t load4(const void* p, FreshRead) { return load4(p, RowHint::kPlain); }
 inline void load8(const void* p, FreshRead, uint32_t* v) { load8(p, RowHint::kPlain, v); }

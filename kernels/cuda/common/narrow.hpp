@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cfloat>
+#include <cstring>
 #include <type_traits>
 
 #include <dpi/kernels/tensor.hpp>
@@ -68,6 +69,17 @@ inline float tf32_of(float v) { return round_to_tf32(v); }
 #endif
 
 __device__ inline float widened(float v) { return v; }
+
+__device__ inline float float_of(uint32_t bits) {
+  float v;
+  memcpy(&v, &bits, sizeof(v));
+  return v;
+}
+__device__ inline uint32_t bits_of(float v) {
+  uint32_t bits;
+  memcpy(&bits, &v, sizeof(bits));
+  return bits;
+}
 
 /// `v` as an element of type T.
 template <class T>

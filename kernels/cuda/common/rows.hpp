@@ -3,19 +3,11 @@
 // replaced such ids before; this guards memory against a fault in between.)
 #pragma once
 
-#include <cstring>
-
 #include <dpi/kernels/embed.hpp>
 
 #include "kernels/cuda/common/narrow.hpp"
 
 namespace dpi::kernels::cuda {
-
-__device__ inline float float_of(uint32_t bits) {
-  float v;
-  memcpy(&v, &bits, sizeof(v));
-  return v;
-}
 
 /// Rows may lie at any byte: 16-bit elements are read as such where the address allows it.
 __device__ inline uint32_t load_u16(const unsigned char* p) {

@@ -36,12 +36,14 @@ constexpr int64_t split_slabs(int64_t n) { return (n + kMostSplitIn - 1) / kMost
 constexpr int64_t split_depth(int64_t n, int64_t slabs) { return packed_depth((n + slabs - 1) / slabs); }
 
 /// x (rows x n, any type) as float rows of `slabs` times 3 * depth, depth = split_depth(n, slabs): slab s has
-/// columns s * depth to (s + 1) * depth - 1 of x, zeros past its width, as [lo | hi | hi]. With weights
-/// [hi | lo | hi] one tf32 product of three times the depth gives lo * hi + hi * lo + hi * hi. The small
-/// terms come first: tensor cores cut what they add up, and would cut these away below a full sum.
+/// columns s * depth to (s + 1) * depth - 1 of x, zeros past its width, as [lo | hi | hi]; `to` is 16-byte
+/// aligned. With weights /// [hi | lo | hi] one tf32 product of three times the depth gives lo * hi + hi * lo
+/// + hi * hi. The small terms come first: tensor cores cut what they add up, and would cut these away below a
+/// full sum.
 int split_rows(const Tensor& x, float* to, int64_t slabs, Stream stream);
 
-/// x as rows of `stride` elements of `type`, zeros past its width.
+/// x as rows of `stride` elements of `type`, zeros past its width. stride: a multiple of 4; `to` is aligned
+/// to four elements.
 int convert_rows(const Tensor& x, void* to, DType type, int64_t stride, Stream stream);
 
 /// The end of a Dense whose sums (and bias, if a.bias is absent) are already in `sums`, float rows `stride`

@@ -1,6 +1,7 @@
 // The ops that one warp does for one row: the DCN cross networks, FM, Tail, LayerNorm.
 #include "kernels/cuda/common/apply.hpp"
 #include "kernels/cuda/common/index.hpp"
+#include "kernels/cuda/common/loads.hpp"
 #include "kernels/cuda/common/typed.hpp"
 #include "kernels/cuda/kernels.hpp"
 
@@ -67,37 +68,146 @@ struct TailBranch {
   int64_t stride;
   int64_t n;
   DType dtype;
+  int32_t aligned;  // rows and weights, to 16 bytes
 };
 
 struct TailWork {
-  TailBranch branches[kMaxTailInputs];
+  TailBranch branches[kMaxTailInputs];  // `weighted` ones, then scalars
   Tensor logit;
   Tensor value;
   int64_t rows;
-  int32_t n;
+  int32_t weighted;
+  int32_t scalars;
   float bias;
   UnaryAttrs act;
 };
+
+/// What a lane has in flight of a branch: 16 bytes of neighbouring columns and their weights.
+template <class E>
+struct TailPiece {
+  static constexpr int kColumns = 16 / static_cast<int>(sizeof(E));
+  uint32_t x[4];
+  uint32_t w[kColumns];
+};
+
+__device__ inline uint32_t bits_at(const float* x) { return load4(x, RowHint::kPlain); }
+template <class E>
+__device__ inline uint32_t bits_at(const E* x) {
+  return x->bits;
+}
+
+template <class E, bool kAligned>
+__device__ inline void load_piece(const E* x, const float* w, TailPiece<E>* p) {
+  constexpr int kColumns = TailPiece<E>::kColumns;
+  if constexpr (kAligned) {
+    load16(x, RowHint::kPlain, p->x);
+    DPI_UNROLL
+    for (int j = 0; j < kColumns; j += 4) load16(w + j, RowHint::kPlain, p->w + j);
+  } else {
+    DPI_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      p->x[j] = bits_at(x + j * kColumns / 4);
+      if constexpr (kColumns == 8) p->x[j] |= bits_at(x + j * 2 + 1) << 16;
+    }
+    DPI_UNROLL
+    for (int j = 0; j < kColumns; ++j) p->w[j] = load4(w + j, RowHint::kPlain);
+  }
+}
+
+template <class E>
+__device__ inline float element_of(const TailPiece<E>& p, int j) {
+  if constexpr (sizeof(E) == sizeof(float)) {
+    return float_of(p.x[j]);
+  } else {
+    return widened(E{static_cast<uint16_t>(p.x[j / 2] >> (j % 2 * 16))});
+  }
+}
+
+/// `sum` and the calling lane's terms of one row of a branch. Which columns a lane has and in which order is
+/// the same wherever the row lies: so are the bits of the sum.
+template <class E, bool kAligned>
+__device__ inline float add_terms(const TailBranch& b, int64_t r, int lane, float sum) {
+  constexpr int kColumns = TailPiece<E>::kColumns;
+  constexpr int kApart = kWarp * kColumns;
+  constexpr int kInFlight = 16 / kColumns;  // 512 columns of a warp
+  const E* x = static_cast<const E*>(b.x) + r * b.stride;
+  const float* w = b.w;
+  const auto n = static_cast<int>(b.n);
+  const int whole = n / kColumns * kColumns;
+  const int last = whole + lane;  // of the columns that fill no piece
+  const float last_w = last < n ? w[last] : 0.0f;
+  E last_x = {};
+  if (last < n) last_x = x[last];
+  x += lane * kColumns;
+  w += lane * kColumns;
+  DPI_ROLLED
+  for (int left = whole - lane * kColumns; left > 0; left -= kInFlight * kApart) {
+    TailPiece<E> p[kInFlight] = {};
+    DPI_UNROLL
+    for (int i = 0; i < kInFlight; ++i) {
+      if (i * kApart < left) load_piece<E, kAligned>(x + i * kApart, w + i * kApart, &p[i]);
+    }
+    DPI_UNROLL
+    for (int j = 0; j < kColumns;
+         ++j) {  // across the pieces: no compiler can use one before it loads the next
+      DPI_UNROLL
+      for (int i = 0; i < kInFlight; ++i) sum = fmaf(float_of(p[i].w[j]), element_of(p[i], j), sum);
+    }
+    x += kInFlight * kApart;
+    w += kInFlight * kApart;
+  }
+  return fmaf(last_w, widened(last_x), sum);
+}
+
+template <class E>
+__device__ inline float add_branch(const TailBranch& b, int64_t r, int lane, float sum) {
+  return b.aligned != 0 ? add_terms<E, true>(b, r, lane, sum) : add_terms<E, false>(b, r, lane, sum);
+}
+
+/// The bits of a scalar branch of row r: read first, looked at last.
+__device__ inline uint32_t scalar_bits(const TailBranch& b, int64_t r) {
+  if (b.dtype == DType::kF32) return load4(static_cast<const float*>(b.x) + r * b.stride, RowHint::kPlain);
+  return static_cast<const uint16_t*>(b.x)[r * b.stride];
+}
+
+__device__ inline float scalar_of(uint32_t bits, DType type) {
+  const auto narrow = static_cast<uint16_t>(bits);
+  return type == DType::kF32   ? float_of(bits)
+         : type == DType::kF16 ? widened(Half{narrow})
+                               : widened(Bfloat16{narrow});
+}
 
 __global__ void __launch_bounds__(kThreads) tail_kernel(const TailWork t) {
   const int64_t r = warp_index();
   if (r >= t.rows) return;
   const int lane = lane_index();
+  const TailBranch* scalars = t.branches + t.weighted;
+  uint32_t bits = 0;
+  if (lane < t.scalars) bits = scalar_bits(scalars[lane], r);
   float sum = 0;
-  float scalars = t.bias;
-  for (int32_t i = 0; i < t.n; ++i) {
+  DPI_ROLLED
+  for (int32_t i = 0; i < t.weighted; ++i) {
     const TailBranch& b = t.branches[i];
-    const int64_t at = r * b.stride;
-    if (b.w == nullptr) {
-      scalars += read_element(b.x, b.dtype, at);
-      continue;
-    }
-    for (int64_t k = lane; k < b.n; k += kWarp) sum = fmaf(b.w[k], read_element(b.x, b.dtype, at + k), sum);
+    sum = b.dtype == DType::kF32   ? add_branch<float>(b, r, lane, sum)
+          : b.dtype == DType::kF16 ? add_branch<Half>(b, r, lane, sum)
+                                   : add_branch<Bfloat16>(b, r, lane, sum);
   }
-  const float logit = warp_sum(sum) + scalars;
+  float scalar = lane < t.scalars ? scalar_of(bits, scalars[lane].dtype) : 0.0f;
+  DPI_ROLLED
+  for (int32_t i = lane + kWarp; i < t.scalars; i += kWarp)
+    scalar += scalar_of(scalar_bits(scalars[i], r), scalars[i].dtype);
+  sum = warp_sum(sum);
+  const float logit = sum + (t.scalars > 0 ? t.bias + warp_sum(scalar) : t.bias);
   if (lane != 0) return;
   if (t.logit.data != nullptr) row_of(t.logit, r)[0] = logit;
   if (t.value.data != nullptr) row_of(t.value, r)[0] = apply_unary(t.act, logit, {});
+}
+
+bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+TailBranch tail_branch(const Tensor& x, const float* w) {
+  const bool aligned = is_aligned(x.data) && is_aligned(w) && x.row_stride * dtype_bytes(x.dtype) % 16 == 0;
+  return {x.data, w, x.row_stride, x.dims.size(), x.dtype, aligned ? 1 : 0};
 }
 
 struct LayerNormWork {
@@ -165,14 +275,17 @@ int fm(const FmArgs& a, Stream stream) {
 
 int tail(const TailArgs& a, Stream stream) {
   TailWork t = {};
-  for (int64_t i = 0; i < a.n_inputs; ++i) {
-    const Tensor& x = a.inputs[i].tensor;
-    t.branches[i] = {x.data, a.weights[i].data, x.row_stride, x.dims.size(), x.dtype};
+  for (const bool weighted : {true, false}) {
+    int32_t n = 0;
+    for (int64_t i = 0; i < a.n_inputs; ++i) {
+      if ((a.weights[i].data != nullptr) != weighted) continue;
+      t.branches[t.weighted + n++] = tail_branch(a.inputs[i].tensor, a.weights[i].data);
+    }
+    (weighted ? t.weighted : t.scalars) = n;
   }
   t.logit = a.logit;
   t.value = a.value;
   t.rows = a.rows;
-  t.n = static_cast<int32_t>(a.n_inputs);
   t.bias = a.attrs.bias;
   t.act = a.attrs.act;
   return launch(tail_kernel, grid_for_rows(a.rows), dim3(kThreads), stream, t);
