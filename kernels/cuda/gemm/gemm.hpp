@@ -37,8 +37,8 @@ constexpr int64_t split_depth(int64_t n, int64_t slabs) { return packed_depth((n
 
 /// x (rows x n, any type) as float rows of `slabs` times 3 * depth, depth = split_depth(n, slabs): slab s has
 /// columns s * depth to (s + 1) * depth - 1 of x, zeros past its width, as [lo | hi | hi]; `to` is 16-byte
-/// aligned. With weights /// [hi | lo | hi] one tf32 product of three times the depth gives lo * hi + hi * lo
-/// + hi * hi. The small terms come first: tensor cores cut what they add up, and would cut these away below a
+/// aligned. With weights [hi | lo | hi] one tf32 product of three times the depth gives lo * hi + hi * lo +
+/// hi * hi. The small terms come first: tensor cores cut what they add up, and would cut these away below a
 /// full sum.
 int split_rows(const Tensor& x, float* to, int64_t slabs, Stream stream);
 
