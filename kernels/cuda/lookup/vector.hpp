@@ -196,12 +196,6 @@ __device__ __forceinline__ OutColumn out_column(const RowRecord& r, int32_t colu
   return {r.out_col + column, r.width - column, r.wide_store};
 }
 
-__device__ __forceinline__ uint32_t bits_of(float v) {
-  uint32_t bits;
-  memcpy(&bits, &v, sizeof(bits));
-  return bits;
-}
-
 /// Of the last columns of a field, stored one by one, the next field's store completes the line: they are
 /// never streamed.
 __device__ __forceinline__ void store_whole(const Launch& w, void* p, const Word4& v) {
