@@ -86,19 +86,19 @@ class WeightStream {
     end_copy_group();  // empty ones too: wait() counts them
   }
 
-  /// Until the oldest block in flight is there.
+  /// Until the oldest block in flight is there. Compared one after another: a switch becomes an indirect
+  /// jump, for which a table is read.
   __device__ void wait() const {
-    switch (stages_) {
-      case 8:
-        return wait_for_copies<6>();
-      case 6:
-        return wait_for_copies<4>();
-      case 4:
-        return wait_for_copies<2>();
-      case 3:
-        return wait_for_copies<1>();
-      default:
-        return wait_for_copies<0>();
+    if (stages_ >= 8) {
+      wait_for_copies<6>();
+    } else if (stages_ >= 6) {
+      wait_for_copies<4>();
+    } else if (stages_ >= 4) {
+      wait_for_copies<2>();
+    } else if (stages_ >= 3) {
+      wait_for_copies<1>();
+    } else {
+      wait_for_copies<0>();
     }
   }
 
@@ -198,7 +198,8 @@ __device__ void multiply_split(const Place& p, const Unit& u, float* patch, Weig
 }
 
 template <Mode kMode>
-__device__ void multiply_unit(const Place& p, const Header& h, const Unit& u, WeightStream<kMode>* w) {
+__device__ void multiply_unit(const Place& p, const Header& h, const Unit& from, WeightStream<kMode>* w) {
+  const Unit u = from;  // in registers: the loop over its blocks would read it from shared memory each time
   if (u.x_at < 0) return;
   float* patch = shared_at<float>(p, h.patches_at + p.warp * kPatchBytes);
   if constexpr (kMode == Mode::kF32) {
@@ -219,43 +220,92 @@ __device__ inline Channel dense_channel(const Place& p, const Dense& d, int32_t 
   return c;
 }
 
-/// One column of one row: bias, activation of its segment, times mul, plus add; 0 in the padding.
-template <class Element>
-__device__ float finish_column(const Place& p, const Dense& d, int32_t row, int32_t column, float sum) {
-  if (column >= d.n) return 0;
+/// x = activation of the columns' segments of x. All four mostly lie in one, of a cheap kind.
+__device__ inline void activate(const Place& p, const Dense& d, int32_t column, float (&x)[4]) {
   const Segment* s = shared_at<Segment>(p, d.segments_at);
   while (column >= s->end) ++s;
-  if (d.bias_at >= 0) sum += shared_at<float>(p, d.bias_at)[column];
-  float y = unary_of(s->act, sum, dense_channel(p, d, column));
-  if (d.mul.wide_at >= 0 || d.mul.narrow_at >= 0) y *= get<Element>(p, d.mul, row, column);
-  if (d.add.wide_at >= 0 || d.add.narrow_at >= 0) y += get<Element>(p, d.add, row, column);
-  return y;
+  const UnaryKind kind = s->act.kind;
+  const bool one_segment = s->end >= (column + 4 < d.n ? column + 4 : d.n);
+  if (one_segment && kind == UnaryKind::kIdentity) return;
+  if (one_segment && kind == UnaryKind::kRelu) {
+    DPI_UNROLL
+    for (int k = 0; k < 4; ++k) x[k] = x[k] < 0 ? 0 : x[k];
+    return;
+  }
+  DPI_ROLLED
+  for (int k = 0; k < 4; ++k) {
+    if (column + k >= d.n) return;
+    while (column + k >= s->end) ++s;
+    float y = 0;
+    DPI_UNROLL
+    for (int i = 0; i < 4; ++i) y = i == k ? x[i] : y;  // no index: x stays in registers
+    y = unary_of(s->act, y, dense_channel(p, d, column + k));
+    DPI_UNROLL
+    for (int i = 0; i < 4; ++i) x[i] = i == k ? y : x[i];
+  }
 }
 
-/// A thread takes two neighbouring columns of one row. The slices of a sum are added in the order of the
+__device__ inline bool is_present(const View& v) { return v.wide_at >= 0 || v.narrow_at >= 0; }
+
+/// Four columns of one row: bias, activation of its segment, times mul, plus add; 0 in the padding.
+template <class Element>
+__device__ void finish_columns(const Place& p, const Dense& d, int32_t row, int32_t column, float (&x)[4]) {
+  const int32_t n = d.n - column;
+  if (d.bias_at >= 0) {
+    const float* bias = shared_at<float>(p, d.bias_at) + column;
+    DPI_UNROLL
+    for (int k = 0; k < 4; ++k) {
+      if (k < n) x[k] += bias[k];
+    }
+  }
+  if (n > 0) activate(p, d, column, x);
+  if (is_present(d.mul)) {
+    DPI_UNROLL
+    for (int k = 0; k < 4; ++k) {
+      if (k < n) x[k] *= get<Element>(p, d.mul, row, column + k);
+    }
+  }
+  if (is_present(d.add)) {
+    DPI_UNROLL
+    for (int k = 0; k < 4; ++k) {
+      if (k < n) x[k] += get<Element>(p, d.add, row, column + k);
+    }
+  }
+  DPI_UNROLL
+  for (int k = 0; k < 4; ++k) {
+    if (k >= n) x[k] = 0;
+  }
+}
+
+/// A thread takes four neighbouring columns of one row. The slices of a sum are added in the order of the
 /// depth.
 template <class Element>
 __device__ void finish_round(const Place& p, const Header& h, const Round& round, const Output* outputs) {
-  constexpr int32_t kPairs = kTileRows * kTileColumns / 2;
-  for (int32_t i = p.thread; i < round.n_tiles * kPairs; i += p.threads) {
-    const Tile t = shared_at<Tile>(p, round.tiles_at)[i / kPairs];
+  constexpr int32_t kFours = kTileRows * kTileColumns / 4;
+  const char* patches = shared_at<char>(p, h.patches_at);
+  DPI_ROLLED
+  for (int32_t i = p.thread; i < round.n_tiles * kFours; i += p.threads) {
+    const Tile t = shared_at<Tile>(p, round.tiles_at)[i / kFours];
     const Dense& d = *shared_at<Dense>(p, t.dense_at);
-    const int32_t row = i % kPairs / (kTileColumns / 2);
-    const int32_t within = i % (kTileColumns / 2) * 2;
+    const int32_t row = i % kFours / (kTileColumns / 4);
+    const int32_t within = i % (kTileColumns / 4) * 4;
     const int32_t column = t.column + within;
     if (column >= d.padded) continue;
-    float y[2] = {0, 0};
-    const float* patch =
-        shared_at<float>(p, h.patches_at + t.first_patch * kPatchBytes) + row * kPatchPitch + within;
-    for (int32_t s = 0; s < t.slices; ++s, patch += kPatchBytes / 4) {
-      y[0] += patch[0];
-      y[1] += patch[1];
+    float y[4] = {};
+    const char* patch = patches + t.first_patch * kPatchBytes + (row * kPatchPitch + within) * 4;
+    DPI_UNROLL_BY(2)
+    for (int32_t s = 0; s < t.slices; ++s, patch += kPatchBytes) {
+      const auto part = *reinterpret_cast<const Pack<float, 4>*>(patch);
+      DPI_UNROLL
+      for (int k = 0; k < 4; ++k) y[k] += part.v[k];
     }
-    for (int k = 0; k < 2; ++k) y[k] = finish_column<Element>(p, d, row, column + k, y[k]);
-    put<Element, 2>(p, d.dst, row, column, y, column + 1 < d.padded ? 2 : 1);
+    finish_columns<Element>(p, d, row, column, y);
+    const int32_t left = d.padded - column;
+    put<Element, 4>(p, d.dst, row, column, y, left < 4 ? left : 4);
     if (d.output < 0 || row >= p.rows) continue;
     const Output& out = outputs[d.output];
-    for (int k = 0; k < 2; ++k) {
+    DPI_UNROLL
+    for (int k = 0; k < 4; ++k) {
       if (column + k < d.n && out.data != nullptr)
         out.data[(p.first_row + row) * out.stride + column + k] = y[k];
     }

@@ -32,7 +32,8 @@ __device__ void put_image(const Place& p, T* to, const float (&x)[N], int32_t n)
     DPI_UNROLL
     for (int i = 0; i < N; ++i) together.v[i] = narrowed<T>(x[i]);
     DPI_ROLLED
-    for (int32_t r = 0; r < p.ranks; ++r) *at_rank(p, reinterpret_cast<Together*>(to), r) = together;
+    for (int32_t r = 0; r < p.ranks; ++r)
+      *at_rank(p, reinterpret_cast<Together*>(to), (p.rank + r) & (p.ranks - 1)) = together;
     return;
   }
   DPI_UNROLL
