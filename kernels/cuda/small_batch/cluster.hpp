@@ -64,6 +64,57 @@ __device__ T* at_rank(const Place& p, T* here, int32_t rank) {
   return here;
 }
 
+/// The same of an address in the window of shared memory.
+__device__ inline uint32_t window_at_rank(uint32_t here, int32_t rank) {
+  uint32_t there = here;
+#if __CUDA_ARCH__ >= 900
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
+#endif
+  return there;
+}
+
+template <class T>
+__device__ void store_in_window(uint32_t at, const T& x) {
+#if __CUDA_ARCH__ >= 900
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
+  if constexpr (sizeof(T) == 2) {
+    uint16_t w;
+    memcpy(&w, &x, sizeof(w));
+    asm volatile("st.shared::cluster.u16 [%0], %1;" ::"r"(at), "h"(w) : "memory");
+  } else {
+    uint32_t w[sizeof(T) / 4];
+    memcpy(w, &x, sizeof(w));
+    if constexpr (sizeof(T) == 4)
+      asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(at), "r"(w[0]) : "memory");
+    if constexpr (sizeof(T) == 8)
+      asm volatile("st.shared::cluster.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(w[0]), "r"(w[1]) : "memory");
+    if constexpr (sizeof(T) == 16)
+      asm volatile("st.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(w[0]), "r"(w[1]),
+                   "r"(w[2]), "r"(w[3])
+                   : "memory");
+  }
+#else
+  static_cast<void>(at);
+  static_cast<void>(x);
+#endif
+}
+
+/// x at the same place of all ranks, the own one first, so that they do not all store to one at a time.
+template <class T>
+__device__ void store_to_ranks(const Place& p, T* here, const T& x) {
+#if __CUDA_ARCH__ >= 900
+  if (p.ranks > 1) {
+    const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(here));
+    DPI_UNROLL
+    for (int32_t r = 0; r < kMaxRanks; ++r) {
+      if (r < p.ranks) store_in_window(window_at_rank(at, (p.rank + r) & (p.ranks - 1)), x);
+    }
+    return;
+  }
+#endif
+  *here = x;
+}
+
 /// Waits for the kernel before this one, where the launch let them overlap; else it is there already.
 __device__ inline void wait_for_predecessor() {
 #if __CUDA_ARCH__ >= 900
@@ -81,6 +132,11 @@ template <class T>
 T* at_rank(const Place& p, T* here, int32_t rank) {
   const int64_t away = int64_t{rank - p.rank} * p.rank_bytes;
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(here) + static_cast<uintptr_t>(away));
+}
+
+template <class T>
+void store_to_ranks(const Place& p, T* here, const T& x) {
+  for (int32_t r = 0; r < p.ranks; ++r) *at_rank(p, here, r) = x;
 }
 
 inline void wait_for_predecessor() {}

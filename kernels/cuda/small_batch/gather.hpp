@@ -71,26 +71,40 @@ struct Fetched {
   DType dtype;
 };
 
-/// Starts the one load that brings four columns of a row; true when one load can (else fetch_any does it).
-/// The bits are not converted here, because that would wait for the load: the warp starts the loads of its
-/// other items first, and put_fetched converts.
+/// n of four words, `apart` words from each other; the others are 0.
+__device__ inline void fetch_words(const uint32_t* from, int32_t apart, int32_t n, Fetched* f) {
+  DPI_UNROLL
+  for (int k = 0; k < 4; ++k) f->bits.v[k] = k < n ? from[k * apart] : 0;
+}
+
+/// Starts the loads that bring four columns of a row, or the only one; true when that is all there is to do
+/// (else fetch_any does it). The bits are not converted here, because that would wait for the loads: the warp
+/// starts those of its other items first, and put_fetched converts.
 __device__ inline bool fetch_bits(const TableView& t, int64_t id, Fetched* f) {
-  if (f->column + 4 > t.dim || !id_in_table(t, id)) return false;
+  if (!id_in_table(t, id)) return false;
+  const int32_t n = t.dim - f->column;
   f->dtype = t.dtype;
-  const unsigned char* p = row_bytes_of(t, id) + f->column * dtype_bytes(t.dtype);
+  const bool halves = t.dtype == DType::kF16 || t.dtype == DType::kBF16;
+  if (!halves && t.dtype != DType::kF32) return false;
+  const unsigned char* p = row_bytes_of(t, id) + f->column * (halves ? 2 : 4);
   const auto address = reinterpret_cast<uintptr_t>(p);
-  if (t.dtype == DType::kF32 && address % 16 == 0) {
+  if (halves && n >= 4 && address % 8 == 0) {
+    load8(p, RowHint::kPlain, f->bits.v);
+  } else if (halves && n == 1 && address % 2 == 0) {
+    f->bits = {{*reinterpret_cast<const uint16_t*>(p), 0, 0, 0}};
+  } else if (!halves && n >= 4 && address % 16 == 0) {
     load16(p, RowHint::kPlain, f->bits.v);
-    return true;
+  } else if (!halves && address % 4 == 0) {
+    fetch_words(reinterpret_cast<const uint32_t*>(p), 1, n, f);
+  } else {
+    return false;
   }
-  if ((t.dtype != DType::kF16 && t.dtype != DType::kBF16) || address % 8 != 0) return false;
-  load8(p, RowHint::kPlain, f->bits.v);
   return true;
 }
 
-/// The same columns in every other case: pooled bags, other types and addresses, numerics. Not inlined
-/// (DPI_COLD): gather calls fetch four times in a row, and four copies of this code would not fit the
-/// instruction cache.
+/// The same columns in every other case: pooled bags, other types and addresses, numbers times a vector. Not
+/// inlined (DPI_COLD): gather calls fetch three times in a row, and three copies of this code would not fit
+/// the instruction cache.
 static DPI_COLD __device__ Pack<uint32_t, 4> fetch_any(const Record* r, const Input* in,
                                                        const TableView* table, const float* vec,
                                                        const uint32_t* words, int64_t row, int32_t column) {
@@ -135,9 +149,18 @@ __device__ void fetch(const Place& p, const Header& h, const Args& a, int32_t it
   const uint32_t* words = nullptr;
   if (r->staged >= 0) words = shared_at<uint32_t>(p, h.words_at) + r->staged * kTileRows + f->row;
   if (table != nullptr && words != nullptr && fetch_bits(*table, static_cast<int32_t>(*words), f)) return;
-  const float* vec = r->vec_at >= 0 ? shared_at<float>(p, r->vec_at) : nullptr;
+  const Input* in = &a.inputs[r->input];
+  const int64_t row = p.first_row + f->row;
   f->dtype = DType::kF32;
-  f->bits = fetch_any(r, &a.inputs[r->input], table, vec, words, p.first_row + f->row, f->column);
+  if (table == nullptr && r->vec_at < 0) {  // numbers as they are
+    const int32_t apart = words != nullptr ? kTileRows : 1;
+    const uint32_t* from =
+        words != nullptr ? words : static_cast<const uint32_t*>(in->data) + row * in->stride;
+    fetch_words(from + f->column * apart, apart, r->width - f->column, f);
+    return;
+  }
+  const float* vec = r->vec_at >= 0 ? shared_at<float>(p, r->vec_at) : nullptr;
+  f->bits = fetch_any(r, in, table, vec, words, row, f->column);
 }
 
 __device__ inline float bits_to_float(const Fetched& f, int k) {
@@ -161,7 +184,7 @@ static DPI_COLD __device__ void put_fetched(const Place p, const Fetched f) {
 /// Several items of a warp at a time, so that their rows are on the way together.
 template <class Element, class Args>
 __device__ void gather(const Place& p, const Header& h, const Args& a) {
-  constexpr int kTogether = 4;
+  constexpr int kTogether = 3;
   DPI_ROLLED
   for (int32_t item = p.warp; item < h.n_items; item += kTogether * p.warps) {
     Fetched f[kTogether];

@@ -22,7 +22,7 @@ constexpr int kSmallCapacity = 64;
 
 /// Everything that changes from call to call, as kernel arguments: nothing is copied before a launch.
 template <int kCapacity>
-struct KernelArgs {
+struct alignas(16) KernelArgs {
   Input inputs[kCapacity];
   TableView tables[kCapacity];
   Output outputs[kMaxOutputs];
@@ -32,20 +32,94 @@ struct KernelArgs {
   int32_t program_bytes;
   int32_t shared_bytes;
   int32_t ranks;
+  int32_t n_inputs;
+  int32_t n_tables;
+  int32_t zero_at;
+  int32_t zero_bytes;
+  int32_t views_at;
+  int32_t outputs_at;
 };
 static_assert(sizeof(KernelArgs<kMaxInputs>) <= 32764, "kernel arguments have 32764 bytes");
 
 using Vector = Pack<float, 4>;
 
-__device__ void copy_program(const Place& p, const char* from, int32_t bytes) {
+/// Starts the copy of the program: a group of copies older than those of weights.
+__device__ void start_program(const Place& p, const char* from, int32_t bytes) {
   DPI_UNROLL_BY(4)
   for (int32_t i = p.thread; i < bytes / 16; i += p.threads)
-    shared_at<Vector>(p, 0)[i] = reinterpret_cast<const Vector*>(from)[i];
+    copy16_async(shared_at<Vector>(p, 0) + i, from + int64_t{i} * 16, 16);
+  end_copy_group();
 }
 
-__device__ void clear(const Place& p, const Header& h) {
-  for (int32_t i = p.thread; i < h.zero_bytes / 16; i += p.threads) shared_at<Vector>(p, h.zero_at)[i] = {};
+__device__ void clear(const Place& p, int32_t at, int32_t bytes) {
+  DPI_UNROLL_BY(4)
+  for (int32_t i = p.thread; i < bytes / 16; i += p.threads) shared_at<Vector>(p, at)[i] = {};
 }
+
+/// Of the arguments, in shared memory.
+struct CallViews {
+  const Input* inputs;
+  const TableView* tables;
+};
+
+/// Inputs, tables and outputs of the call on their way to shared memory. As arguments they are constants, of
+/// which a warp waits for one line after another, out of L2 at the start of a kernel; here all are read at
+/// once, as memory.
+class ViewCopy {
+ public:
+  template <class Args>
+  __device__ ViewCopy(const Place& p, const Args& a)
+      : from_{as_memory(a.inputs), as_memory(a.tables), as_memory(a.outputs)},
+        to_{a.views_at, a.views_at + staged_bytes(a.n_inputs, 0), a.outputs_at},
+        first_{0, staged_bytes(a.n_inputs, 0) / 16, staged_bytes(a.n_inputs, a.n_tables) / 16},
+        n_(first_[2] + kMaxOutputs * static_cast<int32_t>(sizeof(Output)) / 16) {
+    DPI_UNROLL
+    for (int k = 0; k < kTogether; ++k) {
+      const int32_t i = p.thread + k * p.threads;
+      if (i < n_) words_[k] = *source(i);
+    }
+  }
+
+  __device__ void finish(const Place& p) const {
+    DPI_UNROLL
+    for (int k = 0; k < kTogether; ++k) {
+      const int32_t i = p.thread + k * p.threads;
+      if (i < n_) *target(p, i) = words_[k];
+    }
+    for (int32_t i = p.thread + kTogether * p.threads; i < n_; i += p.threads) *target(p, i) = *source(i);
+  }
+
+  __device__ CallViews views(const Place& p) const {
+    return {shared_at<Input>(p, to_[0]), shared_at<TableView>(p, to_[1])};
+  }
+
+ private:
+  static constexpr int kTogether = 2;
+
+  /// Hides where the pointer is from, so that what it points to is not read as a constant.
+  static __device__ const Word4* as_memory(const void* argument) {
+#ifdef __CUDACC__
+    asm volatile("" : "+l"(argument));
+#endif
+    return static_cast<const Word4*>(argument);
+  }
+
+  __device__ const Word4* source(int32_t i) const {
+    return i >= first_[2]   ? from_[2] + (i - first_[2])
+           : i >= first_[1] ? from_[1] + (i - first_[1])
+                            : from_[0] + i;
+  }
+  __device__ Word4* target(const Place& p, int32_t i) const {
+    return i >= first_[2] ? shared_at<Word4>(p, to_[2]) + (i - first_[2]) : shared_at<Word4>(p, to_[0]) + i;
+  }
+
+  const Word4* from_[3];
+  int32_t to_[3];
+  int32_t first_[3];
+  int32_t n_;
+  Word4 words_[kTogether];
+};
+static_assert(sizeof(Input) % 16 == 0 && sizeof(TableView) % 16 == 0 && sizeof(Output) % 16 == 0);
 
 template <Mode kMode>
 __device__ void run_level(const Place& p, const Header& h, const Level& level, WeightStream<kMode>* weights,
@@ -90,18 +164,24 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, 1)
   DPI_SHARED_DYNAMIC(char, shared, a.shared_bytes* a.ranks);
   const Place p = place_of(a, shared);
   const char* program = a.programs + int64_t{p.rank} * a.program_bytes;
-  copy_program(p, program, a.program_bytes);
-  WeightStream<kMode> weights(p, *reinterpret_cast<const Header*>(program), a.weights);
+  // All reads are started before the first is waited for.
+  start_program(p, program, a.program_bytes);
+  const StreamStart stream = stream_start(p, *reinterpret_cast<const Header*>(program));
+  const ViewCopy copy(p, a);
+  clear(p, a.zero_at, a.zero_bytes);
+  WeightStream<kMode> weights(p, stream, a.weights);
+  copy.finish(p);
+  const CallViews views = copy.views(p);
+  weights.wait_for_older();
   __syncthreads();
   const Header& h = *shared_at<Header>(p, 0);
-  clear(p, h);
   wait_for_predecessor();  // nothing before this reads what another kernel wrote
-  stage_words(p, h, a);
+  stage_words(p, h, views);
   cluster_sync(p);  // every rank has started and cleared its memory: from here on others may write to it
-  gather<Element>(p, h, a);
+  gather<Element>(p, h, views);
   for (int32_t l = 0; l < h.n_levels; ++l) {
     cluster_sync(p);  // also the last one: nobody leaves while others write to its memory
-    run_level<kMode>(p, h, shared_at<Level>(p, h.levels_at)[l], &weights, a.outputs);
+    run_level<kMode>(p, h, shared_at<Level>(p, h.levels_at)[l], &weights, shared_at<Output>(p, a.outputs_at));
   }
 }
 
@@ -116,6 +196,12 @@ void fill(const Shape& shape, const Call& call, KernelArgs<kCapacity>* a) {
   a->program_bytes = shape.program_bytes;
   a->shared_bytes = shape.shared_bytes;
   a->ranks = shape.ranks;
+  a->n_inputs = shape.n_inputs;
+  a->n_tables = shape.n_tables;
+  a->zero_at = shape.zero_at;
+  a->zero_bytes = shape.zero_bytes;
+  a->views_at = shape.views_at;
+  a->outputs_at = shape.outputs_at;
 }
 
 /// Calls f with the kernel of the shape.

@@ -32,8 +32,18 @@ struct Shape {
   int32_t n_tables = 0;
   int32_t shared_bytes = 0;   // per rank
   int32_t program_bytes = 0;  // from one rank's program to the next
-  bool overlap = false;       // starts while the kernel before it ends (sm_90)
+  // Shared memory of every rank, 16-byte aligned, known before its program is there:
+  int32_t zero_at = 0;  // starts as 0
+  int32_t zero_bytes = 0;
+  int32_t views_at = 0;    // staged_bytes(): inputs and tables of the call; until the gather is over
+  int32_t outputs_at = 0;  // Output[kMaxOutputs]
+  bool overlap = false;    // starts while the kernel before it ends (sm_90)
 };
+
+/// Bytes that inputs and tables of a call take in shared memory.
+constexpr int32_t staged_bytes(int32_t n_inputs, int32_t n_tables) {
+  return n_inputs * static_cast<int32_t>(sizeof(Input)) + n_tables * static_cast<int32_t>(sizeof(TableView));
+}
 
 /// Host arrays; read before the call returns.
 struct Call {

@@ -41,30 +41,58 @@ struct Math<Mode::kBf16> {
   using Product = Bf16Product;
 };
 
+/// What a warp has to know to start copies of its weights.
+struct StreamStart {
+  WarpWeights weights;
+  int32_t ring_at;
+  int32_t stages;
+};
+
+/// From the program in global memory: shared memory may not have it yet.
+__device__ inline StreamStart stream_start(const Place& p, const Header& h) {
+  return {h.streams[p.warp], h.ring_at, h.stages};
+}
+
 /// The blocks of weights of one warp, in the order in which it multiplies. All lanes call all functions.
 template <Mode kMode>
 class WeightStream {
  public:
-  /// Starts the first copies. The stream is read from the program in global memory: shared memory may not
-  /// have it yet.
-  __device__ WeightStream(const Place& p, const Header& h, const char* weights)
-      : next_(weights + int64_t{h.streams[p.warp].begin} * 16),
-        ring_(p.shared + h.ring_at + p.warp * h.stages * stage_bytes(kMode)),
-        left_(h.streams[p.warp].blocks),
-        stages_(h.stages),
+  /// Starts the first copies.
+  __device__ WeightStream(const Place& p, const StreamStart& s, const char* weights)
+      : next_(weights + int64_t{s.weights.begin} * 16),
+        ring_(p.shared + s.ring_at + p.warp * s.stages * stage_bytes(kMode)),
+        left_(s.weights.blocks),
+        stages_(s.stages),
         lane_(p.lane) {
     for (int32_t i = 1; i < stages_; ++i) start_next();
   }
 
-  /// The next block. The one before it may be overwritten: its stage is filled again.
+  /// Until what this thread copied before its first weights is there. Before the first take().
+  __device__ void wait_for_older() const {
+    if (stages_ >= 8) {
+      wait_for_copies<7>();
+    } else if (stages_ >= 6) {
+      wait_for_copies<5>();
+    } else if (stages_ >= 4) {
+      wait_for_copies<3>();
+    } else if (stages_ >= 3) {
+      wait_for_copies<2>();
+    } else {
+      wait_for_copies<1>();
+    }
+  }
+
+  /// The next block. Nobody reads the one before it any more: refill() then fills its stage.
   __device__ const char* take() {
     wait();
     __syncwarp();
-    start_next();
     const char* block = ring_ + out_ * stage_bytes(kMode);
     out_ = out_ + 1 == stages_ ? 0 : out_ + 1;
     return block;
   }
+
+  /// Once after each take(): later than the first reads of the block, which would wait behind the copy.
+  __device__ void refill() { start_next(); }
 
  private:
   static constexpr int kChunks = block_bytes(kMode) / 16;
@@ -120,6 +148,7 @@ __device__ void multiply_plain(const Place& p, const Unit& u, float* patch, Weig
   float sum[4][4] = {};
   for (int32_t b = 0; b < u.blocks; ++b, x += kBlockDepth) {
     const float* block = reinterpret_cast<const float*>(w->take()) + cg;
+    w->refill();
     DPI_UNROLL
     for (int k = 0; k < kBlockDepth; k += 4) {
       Pack<float, 4> a[4];
@@ -156,13 +185,13 @@ __device__ void multiply_tiles(const Place& p, const Unit& u, float* patch, Weig
     DPI_UNROLL
     for (int k = 0; k < kBlockDepth; k += Product::kDepth) {
       TileA<Product> a;
+      TileB<Product> c[2];
       load(a, x + k, u.pitch);
       DPI_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        TileB<Product> c;
-        load(c, block + half * kTileSide * kPitch + k, kPitch);
-        multiply_add(sum[half], a, c);
-      }
+      for (int half = 0; half < 2; ++half) load(c[half], block + half * kTileSide * kPitch + k, kPitch);
+      if (k == 0) w->refill();
+      DPI_UNROLL
+      for (int half = 0; half < 2; ++half) multiply_add(sum[half], a, c[half]);
     }
   }
   for (int half = 0; half < 2; ++half) store(patch + half * kTileSide, sum[half], kPatchPitch);
@@ -177,6 +206,7 @@ __device__ void multiply_split(const Place& p, const Unit& u, float* patch, Weig
   for (auto& t : total) fill(t, 0.0f);
   for (int32_t b = 0; b < u.blocks; ++b, x += kBlockDepth) {
     const auto* block = reinterpret_cast<const float*>(w->take());
+    w->refill();
     TileC<Tf32Product> block_sum[2];
     for (auto& t : block_sum) fill(t, 0.0f);
     DPI_UNROLL
@@ -252,24 +282,23 @@ template <class Element>
 __device__ void finish_columns(const Place& p, const Dense& d, int32_t row, int32_t column, float (&x)[4]) {
   const int32_t n = d.n - column;
   if (d.bias_at >= 0) {
-    const float* bias = shared_at<float>(p, d.bias_at) + column;
+    float bias[4];
+    get_four(shared_at<float>(p, d.bias_at) + column, n, bias);
     DPI_UNROLL
-    for (int k = 0; k < 4; ++k) {
-      if (k < n) x[k] += bias[k];
-    }
+    for (int k = 0; k < 4; ++k) x[k] += bias[k];
   }
   if (n > 0) activate(p, d, column, x);
   if (is_present(d.mul)) {
+    float factor[4];
+    get_four<Element>(p, d.mul, row, column, n, factor);
     DPI_UNROLL
-    for (int k = 0; k < 4; ++k) {
-      if (k < n) x[k] *= get<Element>(p, d.mul, row, column + k);
-    }
+    for (int k = 0; k < 4; ++k) x[k] *= factor[k];
   }
   if (is_present(d.add)) {
+    float more[4];
+    get_four<Element>(p, d.add, row, column, n, more);
     DPI_UNROLL
-    for (int k = 0; k < 4; ++k) {
-      if (k < n) x[k] += get<Element>(p, d.add, row, column + k);
-    }
+    for (int k = 0; k < 4; ++k) x[k] += more[k];
   }
   DPI_UNROLL
   for (int k = 0; k < 4; ++k) {

@@ -249,8 +249,6 @@ struct Header {
   int32_t shared_out = 0;  // 1: they are those of all ranks, each of which brings some words of each
   int32_t items_at = 0;
   int32_t n_items = 0;
-  int32_t zero_at = 0;  // shared memory that starts as 0, 16-byte aligned
-  int32_t zero_bytes = 0;
   int32_t levels_at = 0;
   int32_t n_levels = 0;
   int32_t patches_at = 0;  // shared memory: one patch per warp

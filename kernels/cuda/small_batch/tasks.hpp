@@ -33,16 +33,17 @@ struct FmColumn {
   }
 };
 
-__device__ inline void add_fm_run(const Place& p, const Channels& c, const FmRun& run, int32_t row, int32_t k,
+__device__ inline void add_fm_run(const Place& p, const Channels& c, const FmRun run, int32_t row, int32_t k,
                                   FmColumn* column) {
   const float* x = shared_at<float>(p, run.x.wide_at) + row * run.x.wide_pitch;
   if (run.vec_at >= 0) {
     const float* vec = shared_at<float>(p, run.vec_at) + k;
+    const int32_t dim = c.fm_dim;
     DPI_UNROLL_BY(4)
-    for (int32_t i = 0; i < run.count; ++i) column->add(x[i * run.apart] * vec[i * c.fm_dim]);
+    for (int32_t i = 0; i < run.count; ++i) column->add(x[i * run.apart] * vec[i * dim]);
     return;
   }
-  DPI_UNROLL_BY(4)
+  DPI_UNROLL_BY(8)
   for (int32_t i = 0; i < run.count; ++i) column->add(x[i * run.apart + k]);
 }
 
@@ -150,12 +151,13 @@ __device__ void run_tail(const Place& p, const Tail& t, const TaskSink<Element>&
   float sum = 0;
   float scalars = t.bias;
   for (int32_t i = 0; i < t.n_branches; ++i) {
-    const Branch& b = branches[i];
+    const Branch b = branches[i];  // in registers
     if (b.weight_at < 0) {
       scalars += get<Element>(p, b.x, sink.row, 0);
       continue;
     }
     const float* w = shared_at<float>(p, b.weight_at);
+    DPI_UNROLL_BY(4)
     for (int32_t k = p.lane; k < b.n; k += kWarp) sum = fmaf(w[k], get<Element>(p, b.x, sink.row, k), sum);
   }
   const float logit = warp_sum(sum) + scalars;
@@ -171,24 +173,17 @@ __device__ void run_copy(const Place& p, const Copy& c, const TaskSink<Element>&
 }
 
 /// One row of a task. Not inlined, and its arguments by value, for the reasons given at gather.hpp
-/// put_fetched.
+/// put_fetched. Compared in order: a switch becomes an indirect jump, for which a table is read.
 template <class Element>
 static DPI_COLD __device__ void run_task(const Place p, const Task t, const Output* outputs, int32_t row) {
   const TaskSink<Element> sink{p, outputs, row};
-  switch (t.kind) {
-    case TaskKind::kChannels:
-      return run_channels(p, *shared_at<Channels>(p, t.op_at), sink);
-    case TaskKind::kElementwise:
-      return run_elementwise(p, *shared_at<Elementwise>(p, t.op_at), sink);
-    case TaskKind::kFm:
-      return run_fm(p, *shared_at<Fm>(p, t.op_at), sink);
-    case TaskKind::kCrossV1Closed:
-      return run_cross_v1_closed(p, *shared_at<CrossV1Closed>(p, t.op_at), sink);
-    case TaskKind::kTail:
-      return run_tail(p, *shared_at<Tail>(p, t.op_at), sink);
-    case TaskKind::kCopy:
-      return run_copy(p, *shared_at<Copy>(p, t.op_at), sink);
-  }
+  if (t.kind <= TaskKind::kChannels) return run_channels(p, *shared_at<Channels>(p, t.op_at), sink);
+  if (t.kind >= TaskKind::kCopy) return run_copy(p, *shared_at<Copy>(p, t.op_at), sink);
+  if (t.kind >= TaskKind::kTail) return run_tail(p, *shared_at<Tail>(p, t.op_at), sink);
+  if (t.kind >= TaskKind::kCrossV1Closed)
+    return run_cross_v1_closed(p, *shared_at<CrossV1Closed>(p, t.op_at), sink);
+  if (t.kind >= TaskKind::kFm) return run_fm(p, *shared_at<Fm>(p, t.op_at), sink);
+  run_elementwise(p, *shared_at<Elementwise>(p, t.op_at), sink);
 }
 
 /// The rows of this rank of all tasks of a level, from the last warp on: the first ones have products to do.

@@ -24,6 +24,29 @@ struct alignas(sizeof(T) * N) Pack {
   T v[N];
 };
 
+template <class T>
+__device__ void get_four(const T* from, int32_t n, float (&x)[4]) {
+  if (n >= 4 && reinterpret_cast<uintptr_t>(from) % sizeof(Pack<T, 4>) == 0) {
+    const auto all = *reinterpret_cast<const Pack<T, 4>*>(from);
+    DPI_UNROLL
+    for (int k = 0; k < 4; ++k) x[k] = widened(all.v[k]);
+    return;
+  }
+  DPI_UNROLL
+  for (int k = 0; k < 4; ++k) x[k] = k < n ? widened(from[k]) : 0.0f;
+}
+
+/// Columns column .. column + 3 of one row at once; 0 from the n-th on.
+template <class Element>
+__device__ void get_four(const Place& p, const View v, int32_t row, int32_t column, int32_t n,
+                         float (&x)[4]) {
+  if constexpr (sizeof(Element) == 2) {
+    if (v.wide_at < 0)
+      return get_four(shared_at<Element>(p, v.narrow_at) + row * v.narrow_pitch + column, n, x);
+  }
+  get_four(shared_at<float>(p, v.wide_at) + row * v.wide_pitch + column, n, x);
+}
+
 template <int N, class T>
 __device__ void put_image(const Place& p, T* to, const float (&x)[N], int32_t n) {
   using Together = Pack<T, N>;
@@ -31,16 +54,12 @@ __device__ void put_image(const Place& p, T* to, const float (&x)[N], int32_t n)
     Together together;
     DPI_UNROLL
     for (int i = 0; i < N; ++i) together.v[i] = narrowed<T>(x[i]);
-    DPI_ROLLED
-    for (int32_t r = 0; r < p.ranks; ++r)
-      *at_rank(p, reinterpret_cast<Together*>(to), (p.rank + r) & (p.ranks - 1)) = together;
+    store_to_ranks(p, reinterpret_cast<Together*>(to), together);
     return;
   }
   DPI_UNROLL
   for (int i = 0; i < N; ++i) {
-    if (i >= n) continue;
-    DPI_ROLLED
-    for (int32_t r = 0; r < p.ranks; ++r) *at_rank(p, to + i, r) = narrowed<T>(x[i]);
+    if (i < n) store_to_ranks(p, to + i, narrowed<T>(x[i]));
   }
 }
 
@@ -61,8 +80,8 @@ __device__ void put_one(const Place& p, const View& v, int32_t row, int32_t colu
   put<Element, 1>(p, v, row, column, one, 1);
 }
 
-/// All kinds but identity and ReLU. Not inlined at each use: copies of their code would push the rest of a
-/// kernel that runs for microseconds out of the instruction cache.
+/// All kinds but identity, ReLU and sigmoid. Not inlined at each use: copies of their code would push the
+/// rest of a kernel that runs for microseconds out of the instruction cache.
 static DPI_COLD __device__ float rare_unary(const UnaryAttrs u, float x, const Channel c) {
   return apply_unary(u, x, c);
 }
@@ -70,6 +89,7 @@ static DPI_COLD __device__ float rare_unary(const UnaryAttrs u, float x, const C
 __device__ inline float unary_of(const UnaryAttrs& u, float x, const Channel& c) {
   if (u.kind == UnaryKind::kIdentity) return x;
   if (u.kind == UnaryKind::kRelu) return x < 0 ? 0 : x;
+  if (u.kind == UnaryKind::kSigmoid) return sigmoid(x);
   return rare_unary(u, x, c);
 }
 

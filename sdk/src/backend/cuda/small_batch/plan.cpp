@@ -104,9 +104,13 @@ std::optional<Plan> fit(const Model& model, gpu::Mode mode, const gpu::Limits& l
     const std::vector<char> sized = write_programs(model, draft, ranks, plan);  // offsets do not change sizes
     plan.shape.program_bytes = static_cast<int32_t>(sized.size()) / choice.ranks;
     const Placement placement = place_values(model, mode, exact, plan.shape.program_bytes);
-    const int32_t ring_at = round_up(placement.end + choice.warps * gpu::kPatchBytes, 128);
+    const int32_t ring = ring_at(plan.shape, placement.end);
+    plan.shape.zero_at = placement.begin;
+    plan.shape.zero_bytes = placement.zero_bytes;
+    plan.shape.views_at = placement.end;
+    plan.shape.outputs_at = ring - kOutputBytes;
     for (const int32_t stages : {8, 6, 4, 3, 2}) {
-      const int32_t bytes = ring_at + choice.warps * stages * gpu::stage_bytes(mode);
+      const int32_t bytes = ring + choice.warps * stages * gpu::stage_bytes(mode);
       *least = std::min(*least, bytes);
       const bool short_ring = stages < 4 && exact != Exactness::kLittle && gpu::element_bytes(mode) == 2;
       if (bytes > limits.shared_bytes || short_ring) continue;

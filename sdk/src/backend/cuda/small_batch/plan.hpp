@@ -20,6 +20,18 @@ struct Plan {
   int32_t levels = 0;
 };
 
+constexpr int32_t kOutputBytes = kernels::cuda::small_batch::kMaxOutputs *
+                                 static_cast<int32_t>(sizeof(kernels::cuda::small_batch::Output));
+
+/// Where the rings of weights begin, behind the patches, which lie at `patches_at`, and the outputs of the
+/// call. Until the gather is over, its inputs and tables lie where the patches will.
+constexpr int32_t ring_at(const kernels::cuda::small_batch::Shape& s, int32_t patches_at) {
+  namespace gpu = kernels::cuda::small_batch;
+  const int32_t patches = s.warps * gpu::kPatchBytes;
+  const int32_t views = gpu::staged_bytes(s.n_inputs, s.n_tables);
+  return round_up(patches_at + round_up(patches > views ? patches : views, 16) + kOutputBytes, 128);
+}
+
 /// The plan with the shortest estimated time that fits; kUnsupported, with the bytes, when none does.
 Result<Plan> make_plan(const Model& model, kernels::cuda::small_batch::Mode mode,
                        const kernels::cuda::small_batch::Limits& limits);

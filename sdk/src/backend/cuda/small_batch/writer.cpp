@@ -76,10 +76,8 @@ class Writer {
     for (size_t i = 0; i < m_.nodes.size(); ++i) ops_at_.push_back(write_node(m_.nodes[i]));
     write_levels(products);
     write_streams(products, stream_begin);
-    h_.zero_at = placement_.begin;
-    h_.zero_bytes = placement_.zero_bytes;
     h_.patches_at = placement_.end;
-    h_.ring_at = round_up(h_.patches_at + plan_.shape.warps * gpu::kPatchBytes, 128);
+    h_.ring_at = ring_at(plan_.shape, placement_.end);
     h_.stages = plan_.stages;
     bytes_.resize(static_cast<size_t>(round_up(static_cast<int32_t>(bytes_.size()), 16)));
     h_.bytes = static_cast<int32_t>(bytes_.size());
