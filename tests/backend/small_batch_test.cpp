@@ -175,8 +175,8 @@ std::string table_with(const std::string& line) {
   return path;
 }
 
-/// The model has to fit `shared` bytes; whether it is worth it is left to the table.
-void check_own_shape(PaperModel m, const PaperShape& shape, int32_t precision, int ranks, int shared) {
+/// Elements of all Dense weights, by which a table's line is found.
+int64_t weights_of(PaperModel m, const PaperShape& shape) {
   const int64_t n = (shape.numerics + shape.categoricals) * shape.dim;
   int64_t weights = m == PaperModel::kDcnV2 ? shape.cross_layers * n * n : 0;
   int64_t width = m == PaperModel::kDcnV2 ? n : shape.categoricals * shape.dim + shape.numerics;
@@ -184,6 +184,12 @@ void check_own_shape(PaperModel m, const PaperShape& shape, int32_t precision, i
     weights += width * h;
     width = h;
   }
+  return weights;
+}
+
+/// The model has to fit `shared` bytes; whether it is worth it is left to the table.
+void check_own_shape(PaperModel m, const PaperShape& shape, int32_t precision, int ranks, int shared) {
+  const int64_t weights = weights_of(m, shape);
   const std::string tuning =
       table_with(std::string("small_batch ") + kPrecisions[precision] + " " + std::to_string(weights) +
                  (precision == 0 ? " simt " : " tensor ") + std::to_string(ranks) + " 4 64 off 1");
@@ -244,6 +250,63 @@ TEST_CASE("small batch: DCNv2 in tf32 fits with one node a level") {
   REQUIRE(runner.accepted());
   CHECK(runner.report().find("chosen: small_batch, 7 levels") == 0);  // side by side there are 4
   check_rows(runner, plan, b, 3, kTolerances[1]);
+}
+
+struct Measured {
+  PaperModel model;
+  int32_t precision;
+  int32_t ranks;
+  int32_t warps;
+  double micros;  // on an H200, from the first start to the end of the slowest warp
+};
+
+double estimate_in(const std::string& report) {
+  const size_t end = report.find(" us a tile estimated");
+  if (end == std::string::npos) return NAN;
+  return std::strtod(report.c_str() + report.rfind(' ', end - 1), nullptr);
+}
+
+TEST_CASE("small batch: estimates of shapes that were measured") {
+  if (!is_emulated()) return;
+  constexpr Measured kMeasured[] = {
+      {PaperModel::kDeepFm, 2, 8, 8, 23.0},  {PaperModel::kDeepFm, 2, 8, 16, 23.6},
+      {PaperModel::kDeepFm, 1, 8, 8, 24.0},  {PaperModel::kDeepFm, 2, 4, 16, 26.9},
+      {PaperModel::kDeepFm, 2, 2, 16, 35.7}, {PaperModel::kDeepFm, 2, 1, 8, 73.3},
+      {PaperModel::kDcnV2, 2, 8, 4, 44.1},   {PaperModel::kDcnV2, 2, 8, 8, 36.6},
+      {PaperModel::kDcnV2, 2, 8, 16, 34.1}};
+  unsetenv("DPI_EMU_RANKS");
+  for (const Measured& m : kMeasured) {
+    ModelBuilder b = paper_model(m.model, {});
+    const Plan plan = plan_of(b);
+    const std::string shape = std::to_string(m.ranks) + " " + std::to_string(m.warps);
+    const std::string line = std::string("small_batch ") + kPrecisions[m.precision] + " " +
+                             std::to_string(weights_of(m.model, {})) + " tensor " + shape + " 256 off " +
+                             std::to_string(m.micros);
+    const SmallBatchRunner runner(plan, b.tables(), m.precision, false, table_with(line));
+    CAPTURE(line);
+    CAPTURE(runner.report());
+    REQUIRE(runner.accepted());
+    CHECK(runner.report().find(std::to_string(m.ranks) + " ranks x " + std::to_string(m.warps) + " warps") !=
+          std::string::npos);
+    CHECK(std::fabs(estimate_in(runner.report()) / m.micros - 1) < 0.15);
+    if (getenv("SHOW") != nullptr) MESSAGE(line << ": " << runner.report());
+  }
+  std::filesystem::remove(table_with(""));
+}
+
+TEST_CASE("small batch: with up to 16 warps a block, DCNv2 takes more than 4") {
+  if (!is_emulated()) return;
+  ModelBuilder b = paper_model(PaperModel::kDcnV2, {});
+  const Plan plan = plan_of(b);
+  unsetenv("DPI_EMU_RANKS");
+  setenv("DPI_EMU_WARPS", "16", 1);
+  const SmallBatchRunner runner(plan, b.tables(), 2);
+  unsetenv("DPI_EMU_WARPS");
+  CAPTURE(runner.report());
+  REQUIRE(runner.accepted());
+  CHECK(runner.report().find("8 ranks x 4 warps") == std::string::npos);
+  CHECK(estimate_in(runner.report()) < 38);
+  if (getenv("SHOW") != nullptr) MESSAGE(runner.report());
 }
 
 TEST_CASE("small batch: random models, taken or refused with a reason") {

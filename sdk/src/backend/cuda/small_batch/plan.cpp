@@ -60,26 +60,65 @@ void pack_unit(const Model& model, const UnitPlan& u, gpu::Mode mode, std::vecto
 
 using namespace cuda::estimates;
 
-/// Microseconds of one tile of 16 rows, by estimate.
-double estimate(const Model& model, const std::vector<RankPlan>& plans, const Plan& plan) {
+int32_t up(int32_t n, int32_t of) { return (n + of - 1) / of; }
+
+/// One round of one rank.
+double estimate_round(const RoundPlan& r, const Plan& plan) {
   const gpu::Mode mode = plan.shape.mode;
-  int64_t most = 0;
-  for (const RankPlan& rank : plans) {
-    int64_t blocks = 0;
-    for (const auto& rounds : rank.levels) {
-      for (const RoundPlan& r : rounds) {
-        for (const UnitPlan& u : r.units) blocks += u.end - u.begin;
-      }
-    }
-    most = std::max(most, blocks);
+  int32_t most = 0;
+  int32_t all = 0;
+  for (const UnitPlan& u : r.units) {
+    most = std::max(most, u.end - u.begin);
+    all += u.end - u.begin;
   }
-  const auto blocks = static_cast<double>(most);
-  const double in_flight = (plan.stages - 1.0) * plan.shape.warps * gpu::block_bytes(mode);
-  const double rate = std::min(kSmallBatchBytesPerMicro, in_flight / kSmallBatchCopy);
-  const double stream = blocks * gpu::block_bytes(mode) / rate;
-  const double products = blocks * (mode == gpu::Mode::kF32 ? kSmallBatchPlainBlock : kSmallBatchTensorBlock);
-  const double levels = model.n_levels * (plans.size() > 1 ? kSmallBatchLevelCluster : kSmallBatchLevelAlone);
-  return kSmallBatchGather + levels + std::max(stream, products);
+  const double in_flight = (plan.stages - 1.0) * plan.shape.warps;
+  const double block = mode == gpu::Mode::kF32 ? kSmallBatchPlainBlock : kSmallBatchTensorBlock;
+  const double products =
+      std::max(most * kSmallBatchWarpBlock, all * std::max(block, kSmallBatchCopy / in_flight));
+  const auto tiles = static_cast<int32_t>(r.tiles.size());
+  const int32_t threads = plan.shape.warps * cuda::kWarp;
+  const int32_t passes = up(tiles * gpu::kTileRows * gpu::kTileColumns / 4, threads);
+  return kSmallBatchRound + products + passes * kSmallBatchPass +
+         tiles * plan.shape.ranks * kSmallBatchTileToRank;
+}
+
+/// Products of level l, which ends when the last rank does.
+double estimate_products(const std::vector<RankPlan>& ranks, size_t l, const Plan& plan) {
+  double slowest = 0;
+  for (const RankPlan& rank : ranks) {
+    double micros = 0;
+    for (const RoundPlan& r : rank.levels[l]) micros += estimate_round(r, plan);
+    slowest = std::max(slowest, micros);
+  }
+  return slowest;
+}
+
+/// Items of the rank that has most.
+int32_t most_items(const Plan& plan) {
+  int32_t most = 0;
+  for (int32_t r = 0; r < plan.shape.ranks; ++r) {
+    gpu::Header h;
+    std::memcpy(&h, plan.programs.data() + int64_t{r} * plan.shape.program_bytes, sizeof(h));
+    most = std::max(most, h.n_items);
+  }
+  return most;
+}
+
+/// Microseconds of one tile of 16 rows, by estimate. Tasks of a level go before its products.
+double estimate(const Model& model, const std::vector<RankPlan>& ranks, const Plan& plan) {
+  const double barrier = ranks.size() > 1 ? kSmallBatchBarrier : 0;
+  const int32_t rows = up(gpu::kTileRows, plan.shape.ranks);
+  double micros = kSmallBatchStart + kSmallBatchGather +
+                  up(most_items(plan), plan.shape.warps) * kSmallBatchItem + (model.n_levels + 1) * barrier;
+  for (int32_t l = 1; l <= model.n_levels; ++l) {
+    const auto tasks =
+        static_cast<int32_t>(std::count_if(model.nodes.begin(), model.nodes.end(), [&](const Node& s) {
+          return s.level == l && s.kind != NodeKind::kProduct;
+        }));
+    if (tasks > 0) micros += kSmallBatchTask + (up(tasks * rows, plan.shape.warps) - 1) * kSmallBatchNextTask;
+    micros += estimate_products(ranks, static_cast<size_t>(l - 1), plan);
+  }
+  return micros;
 }
 
 // ---- fit
@@ -146,7 +185,7 @@ Result<Plan> make_plan(const Model& model, gpu::Mode mode, const gpu::Limits& li
   const int32_t asked = std::min(limits.ranks, limits.max_ranks);
   for (int32_t ranks = 1; ranks <= limits.max_ranks; ranks *= 2) {
     if (asked > 0 && ranks != asked) continue;
-    for (int32_t warps = limits.warps; warps >= std::min(4, limits.warps); warps /= 2) {
+    for (int32_t warps = limits.warps; warps >= std::min(limits.least_warps, limits.warps); warps /= 2) {
       std::optional<Plan> plan = fit(model, mode, limits, {ranks, warps}, &least);
       if (!plan) continue;
       // A larger cluster has to be worth its multiprocessors.

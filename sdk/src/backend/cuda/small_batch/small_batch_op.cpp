@@ -80,6 +80,7 @@ Result<Plan> plan_for_device(const Model& model, const Model& one_by_one, gpu::M
   if (tuning != nullptr) {
     limits.ranks = tuning->ranks;
     limits.warps = tuning->warps;
+    limits.least_warps = tuning->warps;
   }
   for (;;) {
     DPI_ASSIGN_OR_RETURN(Plan plan, plan_of(model, one_by_one, mode, limits));
