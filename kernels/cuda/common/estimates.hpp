@@ -1,7 +1,6 @@
-// Every number that decides by speed and that nobody has measured, in one place, for the kernels and for the
-// host code above them (sdk/src/backend/cuda). Nothing has run on a GPU yet: where a comment says "from", the
-// number is computed from the data sheet of an H200; all others are assumed. A wrong one costs time, never a
-// result. A tuning table (sdk/src/backend/cuda/tuning/tuning.hpp) goes before these numbers; the commands
+// Every number that decides by speed, in one place, for the kernels and for the host code above them
+// (sdk/src/backend/cuda). Where a comment says so it was measured on an H200, where it says "from" it is
+// computed from that GPU's data sheet; all others are assumed. A wrong one costs time, never a result. A tuning table (sdk/src/backend/cuda/tuning/tuning.hpp) goes before these numbers; the commands
 // named below, run on a machine with a GPU (tests/gpu/README.md), measure what a table or a better number
 // here needs. Sizes of the GPU itself are not estimates: the device says them (DeviceSize).
 #pragma once
