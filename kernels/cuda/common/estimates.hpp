@@ -1,8 +1,9 @@
 // Every number that decides by speed, in one place, for the kernels and for the host code above them
 // (sdk/src/backend/cuda). Where a comment says so it was measured on an H200, where it says "from" it is
-// computed from that GPU's data sheet; all others are assumed. A wrong one costs time, never a result. A tuning table (sdk/src/backend/cuda/tuning/tuning.hpp) goes before these numbers; the commands
-// named below, run on a machine with a GPU (tests/gpu/README.md), measure what a table or a better number
-// here needs. Sizes of the GPU itself are not estimates: the device says them (DeviceSize).
+// computed from that GPU's data sheet; all others are assumed. A wrong one costs time, never a result. A
+// tuning table (sdk/src/backend/cuda/tuning/tuning.hpp) goes before these numbers; the commands named below,
+// run on a machine with a GPU (tests/gpu/README.md), measure what a table or a better number here needs.
+// Sizes of the GPU itself are not estimates: the device says them (DeviceSize).
 #pragma once
 
 #include <cstdint>
