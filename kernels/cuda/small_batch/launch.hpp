@@ -57,12 +57,12 @@ struct Call {
 };
 
 struct Limits {
-  int32_t shared_bytes = 0;  // most dynamic shared memory of a block
-  int32_t processors = 0;    // SMs
-  int32_t max_ranks = 1;     // 8 where clusters exist
+  int32_t shared_bytes = 0;   // most dynamic shared memory of a block
+  int32_t processors = 0;     // SMs
+  int32_t max_ranks = 1;      // 8 where clusters exist
   int32_t warps = kMaxWarps;  // of a block, at most
   int32_t least_warps = 4;
-  int32_t ranks = 0;         // use this many; 0: choose
+  int32_t ranks = 0;  // use this many; 0: choose
 };
 
 /// Of the calling thread's current device. The native code, 0 = done.

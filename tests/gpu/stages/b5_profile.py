@@ -99,7 +99,6 @@ def ops():
 
 
 def stage():
-    ops()
     data.prepare([shape()], [GRID_BATCH])
     data.prepare([embedding_shape()], embedding_batches(), "uniform")
     for schedule in ("breadth", "depth", "single"):
@@ -114,6 +113,7 @@ def stage():
             for cell in cells:
                 if common.left() > 2:
                     timeline(cell, GRID_BATCH, {"precision": precision}, "device time")
+    ops()
 
 
 if __name__ == "__main__":
