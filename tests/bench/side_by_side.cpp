@@ -91,7 +91,7 @@ void SideBySide::begin(const Batch& batch, float* out) {
   ResolvedRows rows;
   const RowRange range{0, batch.item.rows, 0, 0};
   need(resolve_rows(engine_.schema(), map_, batch, range, memory_.staging, counters_.data(), &rows));
-  ops_->bind(map_, rows, out, logits_.data());
+  ops_->bind(map_, rows, memory_.input, out, logits_.data());
   need(ops_->acquire_tables(map_, rows, 0, nullptr, true));
 }
 
