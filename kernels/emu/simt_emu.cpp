@@ -2,6 +2,8 @@
 // random order; a fibre runs to its next barrier, warp operation or end. Compile as fiber.cpp.
 #include "kernels/emu/simt_emu.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +16,12 @@
 namespace dpi::emu {
 
 constexpr int kWarp = 32;
-constexpr size_t kArenaBytes = size_t{4} << 30;  // address space only
+constexpr size_t kArenaBytes = size_t{1} << 30;  // address space only, more than one kernel needs
+#ifdef DPI_EMU_SANITIZED
+constexpr size_t kArenaTouched = size_t{256} << 20;  // of it, before the next kernel begins afresh
+#else
+constexpr size_t kArenaTouched = size_t{1} << 20;
+#endif
 constexpr size_t kGap = 64;
 constexpr int kMaxShared = 32;
 constexpr unsigned kMaxThreads = 1024;
@@ -141,6 +148,22 @@ void open_block() {
 }
 
 // ---- blocks
+
+// Between kernels: memory does not grow with their number. A sanitizer gets another mapping, which takes with
+// it all that it knew of the addresses.
+void renew_arena() {
+  if (g_arena_top > kArenaTouched) {
+    g_arena_top = 0;
+#ifdef DPI_EMU_SANITIZED
+    unpoison(g_arena, kArenaBytes);
+    munmap(g_arena, kArenaBytes);
+    g_arena = nullptr;
+#endif
+  }
+  if (g_arena != nullptr) return;
+  g_arena = reserve(kArenaBytes);
+  if (g_arena != nullptr) poison(g_arena, kArenaBytes);
+}
 
 // Every block gets fresh addresses, so that no sanitizer takes it for an earlier one.
 char* arena_take(size_t bytes) {
@@ -313,10 +336,7 @@ void seed_random(unsigned value) { random_source().seed(value); }
 const char* run_kernel(Track* track, const KernelRun& run) {
   g_failed = false;
   g_error[0] = '\0';
-  if (g_arena == nullptr) {
-    g_arena = reserve(kArenaBytes);
-    if (g_arena != nullptr) poison(g_arena, kArenaBytes);
-  }
+  renew_arena();
   if (g_arena == nullptr) return "no address space for shared memory";
   g_block.index = dim3(0, 0, 0);
   g_block.grid = run.grid;

@@ -115,18 +115,22 @@ TEST_CASE("graphs, slots and chunks change no score") {
 }
 
 TEST_CASE("a replayed graph gets the input of its own call, copied or fetched") {
-  const auto bundle = open("weights/demo/bank_dcnv2.h5");  // more than 40 KiB at 1024 rows
+  const auto bundle = open("weights/demo/bank_dcnv2.h5");
   ModelOptions options = small_options("ref");
   options.max_rows = 1024;
   const auto reference = load(*bundle, options);
   options.device = device();
-  const auto model = load(*bundle, options);
-  const ResolveSchema& schema = reference->engine().schema();
-  unsigned seed = 21;
-  for (const int64_t rows : {1024, 1000, 3, 1024, 3, 1001, 1024}) {  // copied from 1000 on, else fetched
-    CAPTURE(rows);
-    const RandomBatch request(schema, rows, 0, seed++);
-    CHECK(near(Scores(*model, request.batch).value, Scores(*reference, request.batch).value));
+  for (const char* way : {"kernel", "copy"}) {
+    CAPTURE(std::string(way));
+    options.fetch = way;
+    const auto model = load(*bundle, options);
+    const ResolveSchema& schema = reference->engine().schema();
+    unsigned seed = 21;
+    for (const int64_t rows : {1024, 1000, 3, 1024, 3, 1001, 1024}) {
+      CAPTURE(rows);
+      const RandomBatch request(schema, rows, 0, seed++);
+      CHECK(near(Scores(*model, request.batch).value, Scores(*reference, request.batch).value));
+    }
   }
 }
 
@@ -199,13 +203,15 @@ TEST_CASE("debug: ids that a lookup refuses fail the call, and only that call") 
 
 /// The nodes of the graph that a context captures for calls of `rows` rows.
 std::string captured_nodes(const std::string& file, bool fold, int64_t rows,
-                           const std::string& tuning = "off", bool strict = false) {
+                           const std::string& tuning = "off", bool strict = false,
+                           const std::string& fetch = "kernel") {
   const auto bundle = open(file);
   ModelOptions options = small_options(device());
   options.max_rows = rows;
   options.fold = fold;
   options.tuning = tuning;
   options.strict = strict;
+  options.fetch = fetch;
   auto engine = Engine::create(*bundle, options);
   REQUIRE_MESSAGE(engine.ok(), engine.status().message());
   auto context = Context::create(*engine.value(), rows, options.max_nnz);
@@ -228,7 +234,7 @@ TEST_CASE("captured graphs are those on record") {
     CAPTURE(std::string(name));
     std::string text = "fetched, 8 rows\n" + captured_nodes(file, true, 8);
     text += "\nfetched, 8 rows, fold off\n" + captured_nodes(file, false, 8);
-    text += "\ncopied, 1024 rows\n" + captured_nodes(file, true, 1024);
+    text += "\ncopied, 1024 rows\n" + captured_nodes(file, true, 1024, "off", false, "copy");
     const std::string path = source_dir() + "/tests/runtime/golden/" + name + ".txt";
     if (std::getenv("DPI_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
     std::ostringstream recorded;

@@ -232,7 +232,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   debug.order        cost | ops | light                  cost   which branch starts: most work left, most ops left, least work left
  *   debug.graphs       on | off                            on     capture and replay calls where the device can (CUDA graphs)
  *   debug.lookup       auto | output_first | input_first   auto   of the cuda backend; input_first: builds with DPI_MEASURE only
- *   debug.fetch        kernel | in_place                   kernel   of small_batch=on: who reads ids and numbers in host memory, a kernel before it or itself (not bags); in_place: builds with DPI_MEASURE only
+ *   debug.fetch        kernel | copy | in_place            kernel   who reads inputs of up to 1 MiB in host memory: a kernel, the copy engine, or small_batch=on itself (not bags); in_place: builds with DPI_MEASURE only
  *   debug.timestamps   on | off                            off    a timestamp per op (dpi bench --profile)                         */
 typedef struct dpi_options dpi_options;
 DPI_API dpi_options* dpi_options_create(void) DPI_NOEXCEPT; /* NULL when out of memory */

@@ -30,7 +30,7 @@ OUT_OF_MEMORY = 6
 LOGIT, VALUE = 1e-5, 1e-6  # contracts: of max(1, |logit|), and of a probability
 MORE = ({}, {}, {"small_batch": "on"}, {"max_rows": "3"}, {"debug.schedule": "single"}, {"debug.schedule": "depth"},
         {"determinism": "strict"}, {"debug.lookup": "input_first"}, {"debug.lookup": "output_first"}, {"small_batch": "on", "debug.graphs": "off"},
-        {"small_batch": "on", "debug.fetch": "in_place"}, {"debug.order": "ops"}, {"debug.order": "light"}, {"debug.skip": "tail"}, {"debug.skip": "elementwise,merge"}, {"debug.skip": "lookup"})
+        {"small_batch": "on", "debug.fetch": "in_place"}, {"debug.fetch": "copy"}, {"debug.order": "ops"}, {"debug.order": "light"}, {"debug.skip": "tail"}, {"debug.skip": "elementwise,merge"}, {"debug.skip": "lookup"})
 
 
 class Case:

@@ -10,9 +10,9 @@ CHOICES = {"defaults": {}, "lookup fusion off": {"debug.skip": "lookup"}, "eleme
        "tail fusion off": {"debug.skip": "tail"}, "folds off": {"debug.fold": "off"}, "all fusion off": {"debug.fuse": "off"}, "input-first lookup": {"debug.lookup": "input_first"},
        "one stream": {"debug.schedule": "single"}, "depth first": {"debug.schedule": "depth"}, "most ops first": {"debug.order": "ops"}, "least work first": {"debug.order": "light"}, "graphs off": {"debug.graphs": "off"},
        "one stream, graphs off": {"debug.schedule": "single", "debug.graphs": "off"}, "depth first, graphs off": {"debug.schedule": "depth", "debug.graphs": "off"},
-       "small-batch kernel on": {"small_batch": "on"}, "small-batch kernel on, reads in place": {"small_batch": "on", "debug.fetch": "in_place"}, "one chunk in flight": {"in_flight": "1"}, "tuning off": {"tuning": "off"},
+       "small-batch kernel on": {"small_batch": "on"}, "small-batch kernel on, reads in place": {"small_batch": "on", "debug.fetch": "in_place"}, "inputs by the copy engine": {"debug.fetch": "copy"}, "one chunk in flight": {"in_flight": "1"}, "tuning off": {"tuning": "off"},
        "two chunks of 1024": {"max_rows": "1024"}}
-MOST_ROWS = 256  # that the small-batch kernel takes: beyond, debug.fetch chooses nothing
+MOST_ROWS = 256  # that the small-batch kernel takes: beyond, debug.fetch=in_place chooses nothing
 
 
 def shapes():
@@ -23,7 +23,7 @@ def stage():
     batches = (4,) if DRY else (64, 2048)
     data.prepare(shapes(), batches)
     jobs = [data.bench_job(s, b, {"precision": p, **tuned(), **options}, {"group": "ablation", "engine": "dpi", "choice": name})
-            for p in ("fp32", "fp16") for s in shapes() for name, options in CHOICES.items() for b in batches if b <= MOST_ROWS or "debug.fetch" not in options]
+            for p in ("fp32", "fp16") for s in shapes() for name, options in CHOICES.items() for b in batches if b <= MOST_ROWS or options.get("debug.fetch") != "in_place"]
     for result in answers("gpu_bench", jobs):
         emit("latency", result.pop("status"), **result)
     assert batches[-1] == GRID_BATCH or DRY

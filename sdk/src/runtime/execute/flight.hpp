@@ -78,7 +78,11 @@ class Flight {
 
  private:
   Flight(const Engine& engine, const FlightSizes& sizes)
-      : engine_(engine), sizes_(sizes), host_(engine.host_memory()), graphs_(engine) {}
+      : engine_(engine),
+        sizes_(sizes),
+        host_(engine.host_memory()),
+        copies_(engine.options().fetch == "copy"),
+        graphs_(engine) {}
   Status allocate();
   Status create_streams();
   Status run_host(const Batch& batch, const RowRange& range, const FlightCall& call);
@@ -108,6 +112,7 @@ class Flight {
   const Engine& engine_;
   const FlightSizes& sizes_;
   const bool host_;
+  const bool copies_;  // all input, whatever its size
   FlightMemory memory_;
   std::unique_ptr<StoreReader> reader_;  // holds a lease from begin to the end of what it started
   float* device_out_ = nullptr;          // scores then logits of a bucket; null with host memory

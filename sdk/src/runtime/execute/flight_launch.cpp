@@ -18,7 +18,7 @@ constexpr size_t kMostRanges = 96;
 /// Lists the ranges of the input as a side effect: copy_input and fetch_input take them from there.
 InputWay Flight::input_way(const InputMap& map, const ResolvedRows& rows) {
   list_input_ranges(engine_.schema(), map, rows, &ranges_);
-  if ((engine_.caps().flags & DPI_BACKEND_FETCH) == 0 || ranges_.size() > kMostRanges)
+  if (copies_ || (engine_.caps().flags & DPI_BACKEND_FETCH) == 0 || ranges_.size() > kMostRanges)
     return InputWay::kCopied;
   int64_t bytes = 0;
   for (const dpi_fetch_range& p : ranges_) bytes += p.count_at < 0 ? p.bytes : 0;

@@ -303,7 +303,7 @@ std::vector<OptionDef> all_definitions() {
       choice<bool>("small_batch", "on or off", &M::small_batch, {{"off", 0}, {"on", 1}}),
       word("debug.lookup", "auto, output_first or input_first", &M::lookup,
            {"auto", "output_first", "input_first"}),
-      word("debug.fetch", "kernel or in_place", &M::fetch, {"kernel", "in_place"}),
+      word("debug.fetch", "kernel, copy or in_place", &M::fetch, {"kernel", "copy", "in_place"}),
       text("tuning", "default, off or the path of a tuning table", &M::tuning),
   };
   for (OptionDef& d : store_definitions()) all.push_back(std::move(d));

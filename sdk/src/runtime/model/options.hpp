@@ -75,7 +75,7 @@ struct ModelOptions {
   bool timestamps = false;   // timestamps per op
   bool small_batch = false;  // one kernel for small batches where the backend has one
   std::string lookup = "auto";
-  std::string fetch = "kernel";  // how a small batch comes by its input
+  std::string fetch = "kernel";  // how the input comes to the device
   std::string tuning = "default";
   std::vector<std::string> tiered;  // tables whose rows a test's own store moves (PlanOptions::tiered)
   int64_t spare_percent = 0;        // rows behind large tables, for versions to come (store/spare_rows.hpp)

@@ -1,11 +1,10 @@
 #include "backend/cuda/tuning/tuning.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
-#include <sstream>
 
 namespace dpi::backend {
 namespace {
@@ -14,6 +13,18 @@ constexpr size_t kMaxBytes = size_t{4} << 20;
 constexpr int64_t kMaxExtent = int64_t{1} << 40;
 constexpr size_t kAlgoDigits = sizeof(lt::Algo) * 2;
 constexpr const char* kMagic = "dpi-tuning 1";
+
+/// By hand: a stream that has no memory for a word drops it without a word.
+std::vector<std::string> words_of(std::string_view line) {
+  constexpr std::string_view kBlanks = " \t\r\v\f";
+  std::vector<std::string> words;
+  for (size_t at = line.find_first_not_of(kBlanks); at < line.size();) {
+    const size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
+    words.emplace_back(line.substr(at, end - at));
+    at = line.find_first_not_of(kBlanks, end);
+  }
+  return words;
+}
 
 bool parse_count(const std::string& word, int64_t most, int64_t* out) {
   if (word.empty() || word.size() > 15 || word.find_first_not_of("0123456789") != std::string::npos)
@@ -141,14 +152,14 @@ Result<TuningTable> TuningTable::parse(std::string_view text, const std::string&
   TuningTable table;
   int64_t number = 0;
   int64_t line_number = 0;
-  std::istringstream lines{std::string(text)};
   const auto wrong = [&](const std::string& what) {
     return invalid_argument("tuning table '" + name + "', line " + std::to_string(line_number) + ": " + what);
   };
-  std::string line;
   std::string value;
   int headers = 0;
-  while (std::getline(lines, line)) {
+  while (!text.empty()) {
+    const std::string line(text.substr(0, text.find('\n')));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
     ++line_number;
     if (line.empty() || line[0] == '#') continue;
     if (headers == 0 && line != kMagic) return wrong("expected '" + std::string(kMagic) + "'");
@@ -165,9 +176,7 @@ Result<TuningTable> TuningTable::parse(std::string_view text, const std::string&
       table.header_.lt_version = static_cast<size_t>(number);
     }
     if (headers++ < 4) continue;
-    std::istringstream words(line);
-    const std::vector<std::string> w(std::istream_iterator<std::string>(words), {});
-    if (const char* what = table.add_line(w); what != nullptr) return wrong(what);
+    if (const char* what = table.add_line(words_of(line)); what != nullptr) return wrong(what);
   }
   if (headers < 4) return wrong("the table ends before its header does");
   return table;
