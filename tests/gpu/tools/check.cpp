@@ -67,7 +67,9 @@ void compare(const std::vector<float>& got, const std::vector<float>& want, doub
   for (size_t i = 0; i < want.size(); ++i) {
     if (std::isnan(want[i]) && std::isnan(got[i])) continue;
     const double w = want[i];
-    if (std::fabs(w) > most && std::fabs(got[i]) > 100 && std::signbit(got[i]) == std::signbit(w)) continue;
+    if (std::fabs(w) > most && std::isfinite(got[i]) && std::fabs(got[i]) > 100 &&
+        std::signbit(got[i]) == std::signbit(w))
+      continue;
     const double e = std::fabs(got[i] - w) / (1 + std::fabs(w));
     if (std::isnan(e)) worst->nan = true;
     if (std::isnan(e) || e > worst->error) worst->at = static_cast<int64_t>(i);
