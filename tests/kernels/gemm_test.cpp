@@ -298,7 +298,7 @@ TEST_CASE("gemm: the small terms of 3xTF32 come first, so that no full sum cuts 
 TEST_CASE("gemm: three tf32 products of a great depth are added up outside the cores") {
   if (device() != "cuda_emu") return;
   const WithLibrary library;
-  CHECK(worst_of_growing_sums(1500) <= 8e-6);               // 1.5e-5 where one accumulator takes all
+  CHECK(worst_of_growing_sums(1500) <= 8e-6);               // 1.2e-5 where one accumulator takes all
   for (const int64_t in : {int64_t{769}, int64_t{1537}}) {  // 2 and 3 slabs, the last one short
     for (const bool fused : {false, true}) {
       CAPTURE(in);
