@@ -8,7 +8,11 @@ namespace {
 /// float32 as the bundle has it.
 struct Plain {
   using Word = float;
+#if defined(DPI_ISA_AVX512)
+  static constexpr int kWideRows = 4;
+#else
   [[maybe_unused]] static constexpr int kWideRows = 2;
+#endif
   static DPI_INLINE int64_t words(int64_t k) { return k; }
   static DPI_INLINE void begin(const GemmCall&, int64_t, int64_t) {}
 

@@ -78,8 +78,12 @@ struct Product {
 /// Weights in bf16, x and sums in float32.
 struct Product {
   using Word = uint32_t;
-  [[maybe_unused]] static constexpr int kWideRows =
-      1;  // two with what is being widened need more registers than there are
+#if defined(DPI_ISA_AVX512)
+  static constexpr int kWideRows = 4;
+#else
+  // Two with what is being widened need more registers than there are.
+  [[maybe_unused]] static constexpr int kWideRows = 1;
+#endif
   static constexpr bool kScratch = false;
   static DPI_INLINE int64_t words(int64_t k) { return pairs_of(k); }
 

@@ -8,8 +8,8 @@
 //     static void begin(c, first, rows);     // before the tiles of rows [first, first + rows)
 //     template <int MR, int NV> static void accumulate(const Tile& t, Vec (&sum)[MR][NV]);
 //     template <int NV> static Vec value(const Tile& t, int i, int v, Vec sum);  // of sum[i][v]
-//     static constexpr int kWideRows;        // 1 or 2: so many rows are a wide tile,
-//                                            // whose weights `Columns` finds
+//     static constexpr int kWideRows;        // up to so many rows, 4 at most, are a
+//                                            // wide tile, whose weights `Columns` finds
 //   };
 #pragma once
 
@@ -30,14 +30,24 @@ constexpr int kTileRows = 2;
 constexpr int kPanelVecs = 3;
 #endif
 constexpr int kPanel = kPanelVecs * Vec::W;
-// One or two rows against one panel are too few sums to keep the multipliers busy while each waits for
-// itself, so these take several panels at once: kWideSums sums. 0: one panel, as taller tiles.
-#if defined(DPI_ISA_AVX2)
+// Few rows against one panel, or against the narrow one behind the last whole panel, are too few sums to keep
+// the multipliers busy while each waits for itself, so these take several panels at once: so many sums as
+// kWideSums, of kWideVecs vectors at most. 0: one panel, as taller tiles.
+#if defined(DPI_ISA_AVX512)
+constexpr int kWideSums = 24;
+#elif defined(DPI_ISA_AVX2)
 constexpr int kWideSums = 12;
 #else
 constexpr int kWideSums = 0;
 #endif
-static_assert(kWideSums / 2 % kPanelVecs == 0);  // whole panels, for one row and for two
+constexpr int kWideVecs = 4 * kPanelVecs;
+
+/// Vectors of a wide tile of so many rows: whole panels.
+constexpr int wide_vecs(int rows) {
+  const int vecs = kWideSums / rows / kPanelVecs * kPanelVecs;
+  return vecs < kWideVecs ? vecs : kWideVecs;
+}
+
 constexpr int64_t kBlockFloats =
     64 * 1024;  // of x: a block of rows stays in the second-level cache while panels pass
 
@@ -253,7 +263,7 @@ void run_vecs(const Tile& t, int64_t vecs) {
 /// MR rows against the columns [begin, end) in wide tiles of nearly equal width.
 template <class Product, int MR>
 void run_wide(const GemmCall& c, int64_t first, int64_t begin, int64_t end) {
-  constexpr int kVecs = kWideSums / MR;
+  constexpr int kVecs = wide_vecs(MR);
   int64_t panels = (end - begin + kPanel - 1) / kPanel;
   int64_t tiles = (panels * kPanelVecs + kVecs - 1) / kVecs;
   for (int64_t col = begin; col < end; --tiles) {
@@ -265,6 +275,13 @@ void run_wide(const GemmCall& c, int64_t first, int64_t begin, int64_t end) {
   }
 }
 
+/// The wide tile of `rows` <= MR rows.
+template <class Product, int MR>
+void run_wide_rows(const GemmCall& c, int64_t first, int64_t rows, int64_t begin, int64_t end) {
+  if (rows == MR) return run_wide<Product, MR>(c, first, begin, end);
+  if constexpr (MR > 1) run_wide_rows<Product, MR - 1>(c, first, rows, begin, end);
+}
+
 template <class Product>
 void run_gemm(const GemmCall& c) {
   const int64_t block = block_rows(c.k), begin = part_begin(c, c.part);
@@ -273,11 +290,10 @@ void run_gemm(const GemmCall& c) {
     const int64_t rows = min_of(block, c.m - first);
     Product::begin(c, first, rows);
     if constexpr (kWideSums > 0) {
-      if (rows == 1) run_wide<Product, 1>(c, first, begin, end);
-      if constexpr (Product::kWideRows > 1) {
-        if (rows == 2) run_wide<Product, 2>(c, first, begin, end);
+      if (rows <= Product::kWideRows) {
+        run_wide_rows<Product, Product::kWideRows>(c, first, rows, begin, end);
+        continue;
       }
-      if (rows <= Product::kWideRows) continue;
     }
     for (int64_t col = begin; col < end; col += kPanel) run_block<Product>(c, first, rows, col);
   }

@@ -1,8 +1,10 @@
-// MultiLookup. Rows are taken in tiles, a tile field by field: what a field needs (type, width, pooling) is
+// MultiLookup. Where every field reads one row of the same kind, lookup_rows.cpp goes row by row. Elsewhere
+// rows are taken in tiles, a tile field by field: what a field needs (type, width, pooling) is
 // decided once per tile, and all ids are known beforehand, so that the rows of the unit kUnitsAhead later are
 // asked for before a unit is read. A call of few rows asks for everything first instead.
 #include <dpi/kernels/multi_lookup.hpp>
 
+#include "kernels/cpu/lookup_tile.hpp"
 #include "kernels/cpu/pool.hpp"
 #include "kernels/cpu/tables.hpp"
 
@@ -16,61 +18,15 @@ constexpr int64_t kMaxFmDim = 512;
 constexpr int64_t kUnitsAhead = 2;      // of kTile lookups each
 constexpr int64_t kPrefetchIds = 512;   // of a tile's bags; within a bag the pooling looks ahead itself
 constexpr int64_t kMaxRowFloats = 768;  // of a pooled row that has no column in the output; on the stack
-// Calls of so few rows ask for everything first. 20 tables of 16 floats, 3 rows: 0.25 us less where the rows
-// are in the cache, 0.25 more from memory (8 rows: 0.35 less, 1.4 more), because so many misses stand in a
-// queue.
-constexpr int64_t kFewRows = 4;
-
-/// Rows [first, first + rows), rows <= kTile. sum: of the FM vectors so far, [rows, fm_stride]; pairs: FM so
-/// far, one vector of shares a row; chan_sums: the channels so far, in double, because a row adds many
-/// numbers to them one after another.
-struct Tile {
-  const MultiLookupArgs& a;
-  int64_t first;
-  int64_t rows;
-  float* sum;
-  float* pairs;
-  double* chan_sums;
-  float* spare;       // [kMaxRowFloats]
-  int64_t fm_stride;  // fm_dim in whole vectors: sums are read and written without masks, which would defeat
-                      // store forwarding
-
-  DPI_INLINE float* out(int64_t r, int32_t col) const { return row_of(a.out, first + r) + col; }
-  DPI_INLINE double* chan(int64_t r) const { return chan_sums + r * a.attrs.n_channels; }
-  DPI_INLINE float* fm(int64_t r) const { return sum + r * fm_stride; }
-};
-
-/// A row's FM while one field after another joins it.
-struct FmRow {
-  float* sum;
-  float* at;
-  Vec pairs;
-
-  DPI_INLINE FmRow(const Tile& t, int64_t r) : sum(t.fm(r)), at(t.pairs + r * Vec::W), pairs(Vec::load(at)) {}
-  /// e: the field's columns from i on, 0 beyond its last.
-  DPI_INLINE void add(int64_t i, Vec e) {
-    const Vec before = Vec::load(sum + i);
-    pairs = fma(e, before, pairs);
-    (before + e).store(sum + i);
-  }
-  DPI_INLINE void finish() const { pairs.store(at); }
-};
+// Calls of so few rows ask for everything first: 39 tables of 48 floats on a Zen 5, rows from memory, 1 row
+// 3.4 -> 1.0 us, 3 rows 4.2 -> 1.9, 8 rows 5.8 -> 3.6.
+constexpr int64_t kFewRows = 8;
 
 /// A unit is one field of one tile; scalar fields follow the embedding fields.
 struct Unit {
   const Bags* bags;
   TableView table;
 };
-
-/// Scalars that ride behind the rows of the fields are read right after them, while the line is near: field
-/// 0, its scalar, field 1, its scalar ... Otherwise the scalars follow the fields.
-bool rides_along(const MultiLookupAttrs& attrs) {
-  if (attrs.n_scalars > attrs.n_fields) return false;
-  for (int32_t i = 0; i < attrs.n_scalars; ++i) {
-    if (attrs.scalars[i].input != attrs.fields[i].input) return false;
-  }
-  return true;
-}
 
 /// How a call is walked: rows of a tile, units of a tile and their order.
 struct Walk {
@@ -110,8 +66,7 @@ struct Ahead {
 
   DPI_INLINE void ask_id(int64_t id) const {
     prefetch_bytes(table_row(unit.table, id), bytes);
-    if (unit.table.dtype == DType::kI8)
-      __builtin_prefetch(unit.table.scale + id * unit.table.scale_stride, 0, 3);
+    if (unit.table.dtype == DType::kI8) prefetch_line(unit.table.scale + id * unit.table.scale_stride);
   }
 
   /// The r-th of `shares` equal shares of the unit's rows. The output's lines are not asked for: measured,
@@ -127,18 +82,6 @@ struct Ahead {
 };
 
 constexpr Ahead kNothingAhead{{}, nullptr, 0, 0, 0, 1, true};
-
-/// Bytes from the start of field i's rows to the end of the scalars that ride in their padding; 0 when they
-/// do not.
-DPI_INLINE int64_t ridden_bytes(const MultiLookupArgs& a, bool rides, int64_t i) {
-  if (!rides || i < 0 || i >= a.attrs.n_scalars) return 0;
-  const TableView& field = a.tables[a.attrs.fields[i].table];
-  const TableView& scalar = a.tables[a.attrs.scalars[i].table];
-  const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(scalar.base) -
-                                           reinterpret_cast<uintptr_t>(field.base));
-  const int64_t end = offset + a.attrs.scalars[i].count * 4;
-  return scalar.row_bytes == field.row_bytes && end > 0 && end <= field.row_bytes ? end : 0;
-}
 
 Ahead ahead_at(const Walk& w, int64_t tile, int64_t unit) {
   const MultiLookupArgs& a = w.a;
@@ -312,8 +255,8 @@ DPI_INLINE void prefetch_ids(const Walk& w, int64_t tile, int64_t unit) {
   if (first >= w.a.rows) return;
   const Bags& bags = *unit_at(w.a, unit).bags;
   const int64_t at = bags.offsets == nullptr ? first * bags.stride : bags.offsets[first];
-  __builtin_prefetch(bags.ids + at, 0, 3);
-  if (bags.offsets != nullptr) __builtin_prefetch(bags.ids + at + kTile, 0, 3);
+  prefetch_line(bags.ids + at);
+  if (bags.offsets != nullptr) prefetch_line(bags.ids + at + kTile);
 }
 
 /// Asks for the rows of all ids of one field, with the scalars that ride behind them, or of one scalar.
@@ -325,7 +268,7 @@ DPI_INLINE void ask_for(const MultiLookupArgs& a, int32_t input, const TableView
   for (int64_t i = 0; i < n; ++i) {
     const int64_t id = bags.ids[first + (one_hot ? i * bags.stride : i)];
     prefetch_bytes(table_row(table, id), bytes);
-    if (table.dtype == DType::kI8) __builtin_prefetch(table.scale + id * table.scale_stride, 0, 3);
+    if (table.dtype == DType::kI8) prefetch_line(table.scale + id * table.scale_stride);
   }
 }
 
@@ -333,9 +276,10 @@ void ask_for_all(const Walk& w) {
   const MultiLookupAttrs& attrs = w.a.attrs;
   for (int32_t i = 0; i < attrs.n_fields; ++i) {
     const TableView& table = w.a.tables[attrs.fields[i].table];
-    ask_for(w.a, attrs.fields[i].input, table, w.rides ? table.row_bytes : row_data_bytes(table));
+    ask_for(w.a, attrs.fields[i].input, table, max_of(row_data_bytes(table), ridden_bytes(w.a, w.rides, i)));
   }
-  for (int32_t i = 0; i < (w.rides ? 0 : attrs.n_scalars); ++i) {
+  for (int32_t i = 0; i < attrs.n_scalars; ++i) {
+    if (ridden_bytes(w.a, w.rides, i) > 0) continue;  // asked for with its field
     const ScalarField& s = attrs.scalars[i];
     ask_for(w.a, s.input, w.a.tables[s.table], s.count * 4);
   }
@@ -388,17 +332,14 @@ void multi_lookup(const MultiLookupArgs& a) {
   const int64_t fm_stride = (a.attrs.fm_dim + Vec::W - 1) / Vec::W * Vec::W;
   const int64_t tile_rows = rows_of_a_tile(a.attrs.n_channels, fm_stride);
   const Walk w{a, tile_rows, int64_t{a.attrs.n_fields} + a.attrs.n_scalars, rides_along(a.attrs)};
-  const bool few = a.rows <= kFewRows && a.rows <= tile_rows;
-  if (few) {
-    ask_for_all(w);
-  } else {
-    start_asking(w);
-  }
+  const bool alike = rows_are_alike(a), few = a.rows <= kFewRows && a.rows <= tile_rows;
+  if (!alike) few ? ask_for_all(w) : start_asking(w);
   Ahead ahead = kNothingAhead;
   for (int64_t first = 0; first < a.rows; first += tile_rows) {
     const Tile t{a, first, min_of(tile_rows, a.rows - first), sum, pairs, chan, spare, fm_stride};
     start_rows(t);
-    for (int64_t u = 0; u < w.units; ++u) {
+    if (alike) fields_by_rows(t);
+    for (int64_t u = 0; !alike && u < w.units; ++u) {
       if (!few) ahead = look_ahead(w, first, u);
       run_unit(t, w.in_order(u), ahead);
     }
