@@ -48,8 +48,14 @@ constexpr int wide_vecs(int rows) {
   return vecs < kWideVecs ? vecs : kWideVecs;
 }
 
-constexpr int64_t kBlockFloats =
-    64 * 1024;  // of x: a block of rows stays in the second-level cache while panels pass
+// Of x: a block of rows stays in the second-level cache while panels pass. Processors with AVX-512 have 1 MiB
+// of it and more; there the larger block reads weights from further away half as often, 2 % of DCNv2 3 x
+// 1024.
+#if defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX512_BF16) || defined(DPI_ISA_AVX512_VNNI)
+constexpr int64_t kBlockFloats = 128 * 1024;
+#else
+constexpr int64_t kBlockFloats = 64 * 1024;
+#endif
 
 /// Rows of x that all panels pass over before the next ones.
 DPI_INLINE int64_t block_rows(int64_t k) {

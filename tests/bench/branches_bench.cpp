@@ -50,6 +50,7 @@ std::vector<double> in_turns(const std::vector<std::function<void()>>& forms, do
   const uint64_t end = monotonic_ns() + static_cast<uint64_t>(seconds * 1e9);
   while (times[0].size() < 21 || monotonic_ns() < end) {
     for (size_t f = 0; f < forms.size(); ++f) {
+      spin(4 * SideBySide::kLookNs, [] { return false; });  // those of the form before sleep
       forms[f]();  // the threads of this form are awake, its weights are where it reads them
       const uint64_t began = monotonic_ns();
       forms[f]();

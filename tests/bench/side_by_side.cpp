@@ -54,6 +54,8 @@ SideBySide::SideBySide(const Engine& engine, const Batch& batch)
 
 SideBySide::~SideBySide() {
   stop_.store(true);
+  go_.call.fetch_add(1, std::memory_order_release);
+  go_.call.notify_one();
   helper_.join();
   engine_.api().stream_destroy(engine_.device(), stream_);
 }
@@ -165,13 +167,10 @@ void SideBySide::run_list(size_t member, uint64_t call) {
 
 void SideBySide::help() {
   for (uint64_t seen = 0; !stop_.load(std::memory_order_relaxed);) {
-    const uint64_t call = go_.call.load(std::memory_order_acquire);
-    if (call == seen) {
-      pause_looking();
-      continue;
-    }
-    seen = call;
-    run_list(1, call);
+    spin(kLookNs, [&] { return go_.call.load(std::memory_order_acquire) != seen; });
+    go_.call.wait(seen, std::memory_order_acquire);
+    seen = go_.call.load(std::memory_order_acquire);
+    if (!stop_.load(std::memory_order_relaxed)) run_list(1, seen);
   }
 }
 
@@ -182,6 +181,7 @@ void SideBySide::run(const Batch& batch, float* out, int threads) {
   } else {
     const uint64_t call = go_.call.load(std::memory_order_relaxed) + 1;
     go_.call.store(call, std::memory_order_release);
+    go_.call.notify_one();
     run_list(0, call);
     for (const size_t i : order_[1]) {  // what nobody of this thread waited for
       while (done_[i].call.load(std::memory_order_acquire) < call) pause_looking();

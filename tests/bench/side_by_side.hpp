@@ -36,6 +36,9 @@ class SideBySide {
   /// Ops of the second thread.
   size_t moved() const { return order_[1].size(); }
 
+  /// How long the second thread looks for the next call before it sleeps: no longer, or it would take a
+  /// processor from what is measured in between.
+  static constexpr int64_t kLookNs = 20'000;
   static constexpr double kHandOverUs = 0.3;  // what a deal reckons for a value that changes threads
 
  private:
