@@ -3,97 +3,20 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "bench/lookup_data.hpp"
 #include "kernels/cpu/tables.hpp"
 
 namespace {
 
 using namespace dpi::kernels;
-
-struct Table {
-  std::vector<char> bytes;
-  std::vector<float> scale;
-  std::vector<uint64_t> nonzero;
-  TableView view;
-
-  Table(std::mt19937& rng, DType dtype, int32_t dim, int64_t rows) {
-    const int64_t element = dtype_bytes(dtype);
-    view.rows = rows;
-    view.dim = dim;
-    view.dtype = dtype;
-    view.row_bytes = dim * element + (rows % 2 == 0 ? 0 : 3 * element);
-    bytes.resize(static_cast<size_t>(rows * view.row_bytes + 1));
-    scale.resize(static_cast<size_t>(rows));
-    nonzero.assign(static_cast<size_t>(rows / 64 + 1), 0);
-    for (int64_t r = 0; r < rows; ++r) {
-      scale[static_cast<size_t>(r)] = 0.001f * static_cast<float>(1 + rng() % 7);
-      const bool zero = r % 5 == 0;
-      if (!zero) nonzero[static_cast<size_t>(r / 64)] |= uint64_t{1} << (r % 64);
-      for (int32_t k = 0; k < dim; ++k) write(bytes.data() + 1 + r * view.row_bytes + k * element, zero, rng);
-    }
-    view.base = bytes.data() + 1;  // rows need not be aligned
-    view.scale = scale.data();
-    view.scale_stride = 1;
-    view.nonzero = nonzero.data();
-  }
-
-  void write(char* at, bool zero, std::mt19937& rng) const {
-    if (view.dtype == DType::kF32) {
-      const float v = zero ? 0 : std::uniform_real_distribution<float>(-1, 1)(rng);
-      std::memcpy(at, &v, 4);
-    } else if (view.dtype == DType::kI8) {
-      const auto v = static_cast<int8_t>(zero ? 0 : static_cast<int>(rng() % 255) - 127);
-      std::memcpy(at, &v, 1);
-    } else {
-      const bool half = view.dtype == DType::kF16;  // exponents near 1, some subnormal halves
-      const uint32_t exponent = half ? rng() % 17 : 0x78u + rng() % 8;
-      const auto v = static_cast<uint16_t>(
-          zero ? 0 : (rng() & 0x8000u) | (exponent << (half ? 10 : 7)) | (rng() & 0x7Fu));
-      std::memcpy(at, &v, 2);
-    }
-  }
-};
-
-struct BagData {
-  std::vector<int32_t> ids;
-  std::vector<int32_t> offsets;
-  std::vector<float> weights;
-  Bags bags;
-
-  BagData(std::mt19937& rng, int64_t rows, int64_t table_rows, bool one_hot, bool weighted) {
-    offsets.push_back(0);
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t n = one_hot ? 1 : (rng() % 4 == 0 ? 0 : rng() % 9);
-      for (int64_t i = 0; i < n; ++i) {
-        ids.push_back(static_cast<int32_t>(rng() % static_cast<uint64_t>(table_rows)));
-        weights.push_back(std::uniform_real_distribution<float>(0.1f, 2)(rng));
-      }
-      offsets.push_back(static_cast<int32_t>(ids.size()));
-    }
-    bags = {ids.data(), one_hot ? nullptr : offsets.data(), weighted && !one_hot ? weights.data() : nullptr,
-            1, rows};
-  }
-};
-
-void check_buffers(const std::vector<float>& got, const std::vector<float>& want, float tolerance) {
-  int64_t bad = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (std::isnan(want[i]) && std::isnan(got[i])) continue;  // never written by either
-    if (!(std::fabs(got[i] - want[i]) <= tolerance * std::fmax(1.0f, std::fabs(want[i])))) ++bad;
-  }
-  CHECK(bad == 0);
-}
-
-Tensor tensor_over(std::vector<float>& v, int64_t rows, int64_t stride, int64_t n) {
-  Tensor t{v.data(), rows, stride, {}};
-  t.dims.rank = 1;
-  t.dims.d[0] = n;
-  return t;
-}
+using dpi::test::BagData;
+using dpi::test::check_buffers;
+using dpi::test::tensor_over;
+using Table = dpi::test::LookupTable;
 
 struct Case {
   DType dtype;
