@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "base/prefetch.hpp"
 #include "base/seeded_hash.hpp"
 #include "base/status.hpp"
 
@@ -32,7 +33,7 @@ class KeyIndex {
   /// Where a key would be; brings its line on the way.
   uint64_t place(int64_t key) const noexcept {
     const uint64_t at = bucket_of(key);
-    __builtin_prefetch(buckets_.get() + at);
+    prefetch_line(buckets_.get() + at);
     return at;
   }
   /// The row of the key with this place, -1 when it is absent. Only with at least one bucket.

@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/prefetch.hpp"
 #include "store/tiered/sync.hpp"
 
 namespace dpi::tiered {
@@ -98,7 +99,7 @@ class DirectoryT {
   int64_t first_of(uint64_t h) const { return in_shard(h, h); }
   int64_t second_of(uint64_t h) const { return in_shard(h, (h | 1) * 0xa24baed4963ee407u); }
   const Bucket& bucket(int64_t number) const { return buckets_[number]; }
-  void prefetch_second(uint64_t h) const { __builtin_prefetch(&buckets_[second_of(h)]); }
+  void prefetch_second(uint64_t h) const { prefetch_line(&buckets_[second_of(h)]); }
   /// Place, kAbsent or kMissing.
   int32_t find_first(const TableCode& t, uint64_t h, int64_t key) const {
     return in_bucket(buckets_[first_of(h)], t.code, shard_of(h), key);

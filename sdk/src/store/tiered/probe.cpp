@@ -3,6 +3,7 @@
 // allocation, no write but to the reader's own lines.
 #include <algorithm>
 
+#include "base/prefetch.hpp"
 #include "store/tiered/host_cache.hpp"
 #include "store/tiered/probe_keys.hpp"
 
@@ -35,7 +36,7 @@ struct HostCache::Group {
   Late late[kGroup + 1];  // one is written before it is known to count
 
   void prefetch() const {
-    for (int32_t i = 0; i < n_keys; ++i) __builtin_prefetch(bucket[i]);
+    for (int32_t i = 0; i < n_keys; ++i) prefetch_line(bucket[i]);
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "base/prefetch.hpp"
+
 // A vector load of words that others store to is a race in ThreadSanitizer's eyes: there is only the scalar
 // form.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
@@ -34,7 +36,7 @@ inline void look_all(const Directory& d, const TableCode& t, const int64_t* keys
   const Directory here = d;
   const uint32_t code = t.code;
   for (int32_t i = 0; i < n; ++i) {
-    __builtin_prefetch(ahead[i]);
+    prefetch_line(ahead[i]);
     const Bucket& b = *bucket[i];
     const uint32_t cells = same(b, keys[i]) | 1u << (kKeys - 1);  // none: the last one, which is not believed
     places[i] = here.cell(b, std::countr_zero(cells), code, here.shard_of(hash[i]), keys[i]);
@@ -59,7 +61,7 @@ __attribute__((target("avx2"))) void look_avx2(const Directory& d, const TableCo
                                                const Bucket* const* ahead, int32_t* places) {
   const Directory here = d;
   for (int32_t i = 0; i < n; ++i) {
-    __builtin_prefetch(ahead[i]);
+    prefetch_line(ahead[i]);
     const Bucket& b = *bucket[i];
     const __m256i four = _mm256_load_si256(reinterpret_cast<const __m256i*>(b.key));
     const __m256i same = _mm256_cmpeq_epi64(four, _mm256_set1_epi64x(keys[i]));
@@ -82,7 +84,7 @@ __attribute__((target("avx512f,avx512dq,avx512vl"))) void look_avx512(
     const Bucket* const* bucket, int32_t n, const Bucket* const* ahead, int32_t* places) {
   const Directory here = d;
   for (int32_t i = 0; i < n; ++i) {
-    __builtin_prefetch(ahead[i]);
+    prefetch_line(ahead[i]);
     const Bucket& b = *bucket[i];
     const auto same = _mm512_cmpeq_epi64_mask(_mm512_load_si512(&b), _mm512_set1_epi64(keys[i]));
     const uint32_t cells = same | 1u << (kKeys - 1);  // behind the keys lie words: not the first match then
