@@ -1,4 +1,5 @@
-"""Libraries never print, never end the process, and launch kernels in one place only; the program prints in one place."""
+"""Libraries never print, never end the process, launch kernels in one place and ask for cache lines in two; the program prints
+in one place."""
 
 import re
 
@@ -27,6 +28,11 @@ IN_CUDA = {
     r"<<<": f"kernels are launched in {SIMT} only",
     r"\b__shared__\b": f"shared memory is declared in {SIMT} only",
 }
+# GCC takes a function that only prefetches for free of effects and leaves out its calls, where it has not put it in place of
+# them before. An empty statement behind the prefetch is an effect.
+PREFETCH_LINE = ("kernels/cpu/pool.hpp", "sdk/src/base/prefetch.hpp")
+PREFETCH = r"\b(?:__builtin_prefetch|_m+_prefetchw?)\s*\("
+BARE_PREFETCH = PREFETCH + r"[^;]*;(?!\s*(?:__)?asm(?:__)?\s+volatile\(\"\"\);)"
 
 
 def check(root):
@@ -38,6 +44,10 @@ def check(root):
             rules.update(IN_LIBRARIES)
             if path != SIMT and not path.startswith(SIMT_FOLDERS):
                 rules.update(IN_CUDA)
+            if path in PREFETCH_LINE:
+                rules[BARE_PREFETCH] = "without the empty statement behind it GCC may leave it out"
+            else:
+                rules[PREFETCH] = f"GCC may leave it out; prefetch_line() of {' and '.join(PREFETCH_LINE)} stays"
         if path.startswith(PROGRAM) and path not in PROGRAM_OUTPUT:
             rules.update(IN_PROGRAM)
         if path.endswith((".h", ".hpp", ".cuh")):
@@ -60,10 +70,17 @@ PLANTED = [
     ("sdk/tools/dpi/plan.cpp", 'void f() { std::fputs("x", stdout); }\n', "terminal.hpp"),
     ("sdk/tools/dpi/plan.cpp", "void f() { std::cout << 1; }\n", "terminal.hpp"),
     ("sdk/src/base/a.hpp", "using namespace std;\n", "open namespaces"),
+    ("kernels/cpu/a.cpp", "void f(const char* p) { __builtin_prefetch(p, 0, 3); }\n", "may leave it out"),
+    ("kernels/include/dpi/kernels/a.hpp", "inline void f(const char* p) { _mm_prefetch(p, _MM_HINT_T0); }\n", "may leave it out"),
+    ("sdk/src/store/a.hpp", "void f() const { __builtin_prefetch(\n&a[0]); }\n", "may leave it out"),
+    (PREFETCH_LINE[0], "inline void f(const char* p) { __builtin_prefetch(p); }\n", "without the empty statement"),
 ]
 CLEAN = [
     ("sdk/src/base/a.cpp", 'void f() { std::snprintf(b, 2, "printf("); x.exit(); operand(); }  // abort()\n'),
     ("sdk/tools/dpi/terminal.cpp", 'void f() { std::printf("x"); }\n'),
     ("sdk/tools/dpi/plan.cpp", 'void f() { print_line(stdout, "x"); output(1); }\n'),
     (SIMT, "__shared__ float x[2];\n"),
+    (PREFETCH_LINE[0], 'void prefetch_line(const void* at) {\n  __builtin_prefetch(at, 0, 3);\n  __asm__ volatile("");\n}\n'),
+    (PREFETCH_LINE[1], 'void prefetch_line(const void* at) {\n  __builtin_prefetch(at);\n  asm volatile("");\n}\n'),
+    ("kernels/cpu/a.cpp", "void f() { prefetch_line(at); }  // __builtin_prefetch(\n"),
 ]
