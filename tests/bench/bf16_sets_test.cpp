@@ -154,7 +154,8 @@ bool same_bits(const std::vector<float>& a, const float* b, size_t n) {
 
 TEST_CASE("bf16: sums agree with float64 over what was rounded, and a row's bits are those of every batch") {
   for_each_set([](cpu::Isa isa) {
-    for (const int64_t m : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{9}, int64_t{16}, int64_t{67}}) {
+    for (const int64_t m :
+         {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, int64_t{7}, int64_t{9}, int64_t{16}, int64_t{67}}) {
       for (const int64_t n : kSizes) {
         const int64_t k = kSizes[rng()() % kSizes.size()];
         CAPTURE(m);

@@ -179,7 +179,8 @@ TEST_CASE("binary and elementwise: broadcasting") {
 
 TEST_CASE("gemm: segments, epilogues, and bits that do not depend on the batch") {
   for_each_set([](const cpu::Functions& f) {
-    for (const int64_t m : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{9}, int64_t{16}, int64_t{67}}) {
+    for (const int64_t m :
+         {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, int64_t{7}, int64_t{9}, int64_t{16}, int64_t{67}}) {
       for (const int64_t n : kSizes) {
         const int64_t k = kSizes[static_cast<size_t>(below(static_cast<int64_t>(kSizes.size())))];
         CAPTURE(m);
@@ -221,7 +222,7 @@ TEST_CASE("gemm: segments, epilogues, and bits that do not depend on the batch")
         c.n_segments = 2;
         c.p[0] = p.data();
         f.gemm(c);
-        check_close(got, want, 2e-5);
+        check_close(got, want, 5e-5);  // mul enlarges what sums of up to 257 terms lose
         const int64_t r = below(m);
         c.x = x.t.row(r);
         c.mul = extra ? mul.t.row(r) : nullptr;
