@@ -29,6 +29,7 @@ DPI_INLINE void round_bf16(const float* x, int64_t n, uint16_t* dst) {
 /// Both operands in bf16.
 struct Product {
   using Word = uint32_t;
+  static constexpr int kWideRows = 4;
   static constexpr bool kScratch = true;
   static DPI_INLINE int64_t words(int64_t k) { return pairs_of(k); }
 
@@ -51,24 +52,15 @@ struct Product {
   static DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
     const int64_t pairs = pairs_of(t.call->k);
     const auto* x = static_cast<const uint32_t*>(t.call->scratch) + (t.row - t.first) * pairs;
-    const auto* b = static_cast<const uint32_t*>(t.panel);
-    DPI_UNROLL
-    for (int i = 0; i < MR; ++i) {
-      DPI_UNROLL
-      for (int v = 0; v < NV; ++v) sum[i][v] = Vec::zero();
-    }
-    for (int64_t k = 0; k < pairs; ++k, b += NV * Vec::W) {
-      __m512i w[NV];
-      DPI_UNROLL
-      for (int v = 0; v < NV; ++v) w[v] = _mm512_loadu_si512(b + v * Vec::W);
-      DPI_UNROLL
-      for (int i = 0; i < MR; ++i) {
-        const __m512i a = _mm512_set1_epi32(static_cast<int32_t>(x[i * pairs + k]));
-        DPI_UNROLL
-        for (int v = 0; v < NV; ++v)
-          sum[i][v].v =
-              _mm512_dpbf16_ps(sum[i][v].v, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(w[v]));
-      }
+    const auto columns = columns_of<Product, NV>(t);
+    start_sums(sum);
+    for (int64_t k = 0; k < pairs; ++k) {
+      add_step(
+          sum, [&](int i) { return _mm512_set1_epi32(static_cast<int32_t>(x[i * pairs + k])); },
+          [&](int v) { return _mm512_loadu_si512(columns.at(k, v)); },
+          [](Vec s, __m512i a, __m512i w) {
+            return Vec{_mm512_dpbf16_ps(s.v, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(w))};
+          });
     }
   }
 };
@@ -78,10 +70,11 @@ struct Product {
 /// Weights in bf16, x and sums in float32.
 struct Product {
   using Word = uint32_t;
+  // With AVX2 two rows and what is being widened need more registers than there are; three and four rows have
+  // sums enough in one panel.
 #if defined(DPI_ISA_AVX512)
-  static constexpr int kWideRows = 4;
+  static constexpr int kWideRows = 2;
 #else
-  // Two with what is being widened need more registers than there are.
   [[maybe_unused]] static constexpr int kWideRows = 1;
 #endif
   static constexpr bool kScratch = false;

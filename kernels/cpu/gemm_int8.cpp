@@ -47,6 +47,7 @@ DPI_INLINE void round_row(const float* x, int64_t k, uint32_t* dst) {
 
 struct Product {
   using Word = uint32_t;
+  static constexpr int kWideRows = 4;
   static DPI_INLINE int64_t words(int64_t k) { return quads_of(k) + 2; }
 
   static void begin(const GemmCall& c, int64_t first, int64_t rows) {
@@ -58,24 +59,15 @@ struct Product {
   static DPI_INLINE void accumulate(const Tile& t, Vec (&sum)[MR][NV]) {
     const int64_t quads = quads_of(t.call->k), stride = quads + 1;
     const auto* x = static_cast<const uint32_t*>(t.call->scratch) + (t.row - t.first) * stride;
-    const auto* b = static_cast<const uint32_t*>(t.panel);
-    DPI_UNROLL
-    for (int i = 0; i < MR; ++i) {
-      DPI_UNROLL
-      for (int v = 0; v < NV; ++v)
-        sum[i][v] = Vec::zero();  // whole numbers until the end, in the same registers
-    }
-    for (int64_t k = 0; k < quads; ++k, b += NV * Vec::W) {
-      __m512i w[NV];
-      DPI_UNROLL
-      for (int v = 0; v < NV; ++v) w[v] = _mm512_loadu_si512(b + v * Vec::W);
-      DPI_UNROLL
-      for (int i = 0; i < MR; ++i) {
-        const __m512i a = _mm512_set1_epi32(static_cast<int32_t>(x[i * stride + k]));
-        DPI_UNROLL
-        for (int v = 0; v < NV; ++v)
-          sum[i][v].v = _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(sum[i][v].v), a, w[v]));
-      }
+    const auto columns = columns_of<Product, NV>(t);
+    start_sums(sum);  // whole numbers until the end, in the same registers
+    for (int64_t k = 0; k < quads; ++k) {
+      add_step(
+          sum, [&](int i) { return _mm512_set1_epi32(static_cast<int32_t>(x[i * stride + k])); },
+          [&](int v) { return _mm512_loadu_si512(columns.at(k, v)); },
+          [](Vec s, __m512i a, __m512i w) {
+            return Vec{_mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(s.v), a, w))};
+          });
     }
   }
 
@@ -85,9 +77,10 @@ struct Product {
     const int64_t quads = quads_of(t.call->k);
     const auto* x =
         static_cast<const uint32_t*>(t.call->scratch) + (t.row - t.first + i) * row_words(t.call->k);
-    const auto* b = static_cast<const uint32_t*>(t.panel) + (quads * NV + v) * Vec::W;
-    const __m512i exact = _mm512_sub_epi32(_mm512_castps_si512(sum.v), _mm512_loadu_si512(b));
-    const Vec of_column = {_mm512_castsi512_ps(_mm512_loadu_si512(b + NV * Vec::W))};
+    const auto columns = columns_of<Product, NV>(t);
+    const __m512i exact =
+        _mm512_sub_epi32(_mm512_castps_si512(sum.v), _mm512_loadu_si512(columns.at(quads, v)));
+    const Vec of_column = {_mm512_castsi512_ps(_mm512_loadu_si512(columns.at(quads + 1, v)))};
     const Vec of_row = {_mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int32_t>(x[quads])))};
     return Vec{_mm512_cvtepi32_ps(exact)} * (of_column * of_row);
   }

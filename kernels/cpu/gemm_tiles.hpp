@@ -33,7 +33,7 @@ constexpr int kPanel = kPanelVecs * Vec::W;
 // Few rows against one panel, or against the narrow one behind the last whole panel, are too few sums to keep
 // the multipliers busy while each waits for itself, so these take several panels at once: so many sums as
 // kWideSums, of kWideVecs vectors at most. 0: one panel, as taller tiles.
-#if defined(DPI_ISA_AVX512)
+#if defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX512_BF16) || defined(DPI_ISA_AVX512_VNNI)
 constexpr int kWideSums = 24;
 #elif defined(DPI_ISA_AVX2)
 constexpr int kWideSums = 12;
@@ -50,8 +50,8 @@ constexpr int wide_vecs(int rows) {
 
 // Of x: a block of rows stays in the second-level cache while panels pass. Processors with AVX-512 have 1 MiB
 // of it and more; there the larger block reads weights from further away half as often, 2 % of DCNv2 3 x
-// 1024.
-#if defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX512_BF16) || defined(DPI_ISA_AVX512_VNNI)
+// 1024. Rows that are made narrow first take a block of their own beside it.
+#if defined(DPI_ISA_AVX512)
 constexpr int64_t kBlockFloats = 128 * 1024;
 #else
 constexpr int64_t kBlockFloats = 64 * 1024;
@@ -106,31 +106,39 @@ DPI_INLINE void start_sums(Vec (&sum)[MR][NV]) {
   }
 }
 
-/// One term of every sum. x: of the first row; weights(v): vector v of its columns. What is used often waits
-/// in registers: weights in a tall tile, x in a wide one.
-template <int MR, int NV, class Weights>
-DPI_INLINE void add_terms(const float* x, int64_t ldx, Vec (&sum)[MR][NV], const Weights& weights) {
+/// One step of every sum: sum = step(sum, row(i), weights(v)). What is used often waits in registers: weights
+/// in a tall tile, rows in a wide one.
+template <int MR, int NV, class Row, class Weights, class Step>
+DPI_INLINE void add_step(Vec (&sum)[MR][NV], const Row& row, const Weights& weights, const Step& step) {
   if constexpr (NV > kPanelVecs) {
-    Vec a[MR];
+    decltype(row(0)) a[MR];
     DPI_UNROLL
-    for (int i = 0; i < MR; ++i) a[i] = Vec::all(x[i * ldx]);
+    for (int i = 0; i < MR; ++i) a[i] = row(i);
     DPI_UNROLL
     for (int v = 0; v < NV; ++v) {
-      const Vec w = weights(v);
+      const auto w = weights(v);
       DPI_UNROLL
-      for (int i = 0; i < MR; ++i) sum[i][v] = fma(a[i], w, sum[i][v]);
+      for (int i = 0; i < MR; ++i) sum[i][v] = step(sum[i][v], a[i], w);
     }
   } else {
-    Vec w[NV];
+    decltype(weights(0)) w[NV];
     DPI_UNROLL
     for (int v = 0; v < NV; ++v) w[v] = weights(v);
     DPI_UNROLL
     for (int i = 0; i < MR; ++i) {
-      const Vec a = Vec::all(x[i * ldx]);
+      const auto a = row(i);
       DPI_UNROLL
-      for (int v = 0; v < NV; ++v) sum[i][v] = fma(a, w[v], sum[i][v]);
+      for (int v = 0; v < NV; ++v) sum[i][v] = step(sum[i][v], a, w[v]);
     }
   }
+}
+
+/// One term of every sum. x: of the first row; weights(v): vector v of its columns.
+template <int MR, int NV, class Weights>
+DPI_INLINE void add_terms(const float* x, int64_t ldx, Vec (&sum)[MR][NV], const Weights& weights) {
+  add_step(
+      sum, [&](int i) { return Vec::all(x[i * ldx]); }, weights,
+      [](Vec s, Vec a, Vec w) { return fma(a, w, s); });
 }
 
 /// What the columns from `col` on of row r have of the rows that many rows share.
