@@ -19,7 +19,7 @@ void fm(const FmArgs& a) {
         sum = sum + e;
         squares = fma(e, e, squares);
       }
-      total = total + (sum * sum - squares);
+      total = total + fma(sum, sum, Vec::zero() - squares);
     });
     *row_of(a.dst, r) = 0.5f * total.sum();
   }

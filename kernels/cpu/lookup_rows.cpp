@@ -1,5 +1,5 @@
 // MultiLookup where every field reads one row of the same type and width: row by row instead of field by
-// field. What a field needs is kept in 64 bytes, FM's sums in registers, and rows are asked for kLinesAhead
+// field. What a field needs is kept in 72 bytes, FM's sums in registers, and rows are asked for kLinesAhead
 // cache lines before they are read.
 #include <dpi/kernels/multi_lookup.hpp>
 
@@ -10,7 +10,7 @@ namespace dpi::kernels::cpu::DPI_ISA {
 
 namespace {
 
-constexpr int64_t kGroup = 64;        // fields that are taken together; on the stack
+constexpr int64_t kGroup = 40;        // fields that are taken together: as many as the tile has room for
 constexpr int64_t kLinesAhead = 104;  // that rows are asked for before they are read
 constexpr int64_t kMostVecs = 4;
 
@@ -167,7 +167,8 @@ bool rows_are_alike(const MultiLookupArgs& a) {
 
 void fields_by_rows(const Tile& t) {
   const MultiLookupAttrs& attrs = t.a.attrs;
-  Source sources[kGroup];
+  static_assert(kGroup * static_cast<int64_t>(sizeof(Source)) <= kRoomBytes);
+  auto* sources = reinterpret_cast<Source*>(t.room);
   for (int64_t at = 0; at < attrs.n_fields; at += kGroup) {
     const int64_t n = min_of<int64_t>(kGroup, attrs.n_fields - at);
     for (int64_t f = 0; f < n; ++f) sources[f] = source_at(t.a, at + f);

@@ -8,6 +8,9 @@
 
 namespace dpi::kernels::cpu::DPI_ISA {
 
+constexpr int64_t kMaxRowFloats = 768;  // of a pooled row that has no column in the output; on the stack
+constexpr int64_t kRoomBytes = kMaxRowFloats * 4;
+
 /// Rows [first, first + rows), rows <= kTile. sum: of the FM vectors so far, [rows, fm_stride]; pairs: FM so
 /// far, one vector of shares a row; chan_sums: the channels so far, in double, because a row adds many
 /// numbers to them one after another.
@@ -18,13 +21,14 @@ struct Tile {
   float* sum;
   float* pairs;
   double* chan_sums;
-  float* spare;       // [kMaxRowFloats]
+  unsigned char* room;  // [kRoomBytes]; a pooled row that has no column, or what fields_by_rows has of fields
   int64_t fm_stride;  // fm_dim in whole vectors: sums are read and written without masks, which would defeat
                       // store forwarding
 
   DPI_INLINE float* out(int64_t r, int32_t col) const { return row_of(a.out, first + r) + col; }
   DPI_INLINE double* chan(int64_t r) const { return chan_sums + r * a.attrs.n_channels; }
   DPI_INLINE float* fm(int64_t r) const { return sum + r * fm_stride; }
+  DPI_INLINE float* spare() const { return reinterpret_cast<float*>(room); }
 };
 
 /// A row's FM while one field after another joins it.

@@ -15,9 +15,8 @@ namespace {
 constexpr int64_t kTile = 32;        // rows, fewer where their sums do not fit the buffers
 constexpr int64_t kSumFloats = 896;  // on the stack: callers may run on fibres with a small one
 constexpr int64_t kMaxFmDim = 512;
-constexpr int64_t kUnitsAhead = 2;      // of kTile lookups each
-constexpr int64_t kPrefetchIds = 512;   // of a tile's bags; within a bag the pooling looks ahead itself
-constexpr int64_t kMaxRowFloats = 768;  // of a pooled row that has no column in the output; on the stack
+constexpr int64_t kUnitsAhead = 2;     // of kTile lookups each
+constexpr int64_t kPrefetchIds = 512;  // of a tile's bags; within a bag the pooling looks ahead itself
 // Calls of so few rows ask for everything first: 39 tables of 48 floats on a Zen 5, rows from memory, 1 row
 // 3.4 -> 1.0 us, 3 rows 4.2 -> 1.9, 8 rows 5.8 -> 3.6.
 constexpr int64_t kFewRows = 8;
@@ -170,7 +169,7 @@ void pooled_field(const Tile& t, const LookupField& f, const Ahead& ahead) {
   const bool out = f.out_col >= 0 && t.a.out.data != nullptr;
   for (int64_t r = 0; r < t.rows; ++r) {
     ahead.ask(r);
-    float* e = out ? t.out(r, f.out_col) : t.spare;
+    float* e = out ? t.out(r, f.out_col) : t.spare();
     pool_bag(f.embed, bag_at(t.a.inputs[f.input].bags, t.first + r), table, e);
     if (!f.fm) continue;
     FmRow fm(t, r);
@@ -198,8 +197,8 @@ void scalar_field(const Tile& t, const ScalarField& f, const Ahead& ahead) {
       continue;
     }
     // The `nonzero` rule is about the whole row.
-    pool_bag(f.embed, bag, f.embed.mask == MaskRule::kNonzero ? t.a.tables[f.table] : table, t.spare);
-    for (int32_t k = 0; k < f.count; ++k) chan[k] += double{t.spare[k]};
+    pool_bag(f.embed, bag, f.embed.mask == MaskRule::kNonzero ? t.a.tables[f.table] : table, t.spare());
+    for (int32_t k = 0; k < f.count; ++k) chan[k] += double{t.spare()[k]};
   }
 }
 
@@ -327,7 +326,7 @@ DPI_INLINE int64_t rows_of_a_tile(int64_t channels, int64_t fm_stride) {
 void multi_lookup(const MultiLookupArgs& a) {
   alignas(64) float sum[kSumFloats];
   alignas(64) float pairs[kTile * Vec::W];
-  alignas(64) float spare[kMaxRowFloats];
+  alignas(64) unsigned char room[kRoomBytes];
   double chan[kMaxChannels];
   const int64_t fm_stride = (a.attrs.fm_dim + Vec::W - 1) / Vec::W * Vec::W;
   const int64_t tile_rows = rows_of_a_tile(a.attrs.n_channels, fm_stride);
@@ -336,7 +335,7 @@ void multi_lookup(const MultiLookupArgs& a) {
   if (!alike) few ? ask_for_all(w) : start_asking(w);
   Ahead ahead = kNothingAhead;
   for (int64_t first = 0; first < a.rows; first += tile_rows) {
-    const Tile t{a, first, min_of(tile_rows, a.rows - first), sum, pairs, chan, spare, fm_stride};
+    const Tile t{a, first, min_of(tile_rows, a.rows - first), sum, pairs, chan, room, fm_stride};
     start_rows(t);
     if (alike) fields_by_rows(t);
     for (int64_t u = 0; !alike && u < w.units; ++u) {

@@ -155,7 +155,7 @@ void check_both_ways(LookupCall& c, Taken* taken) {
 
 /// Few, about as many as are taken together, or as many as several such groups.
 int64_t some_fields(std::mt19937& rng) {
-  constexpr int64_t kEdges[] = {1, 2, 3, 26, 63, 64, 65, 127, 128, 129, 150};
+  constexpr int64_t kEdges[] = {1, 2, 3, 26, 39, 40, 41, 79, 80, 81, 120, 121, 150};
   return rng() % 3 == 0 ? kEdges[rng() % std::size(kEdges)] : static_cast<int64_t>(1 + rng() % 40);
 }
 
