@@ -14,6 +14,7 @@
 #pragma once
 
 #include "kernels/cpu/gemm.hpp"
+#include "kernels/cpu/pool.hpp"
 #include "kernels/cpu/spans.hpp"
 
 namespace dpi::kernels::cpu::DPI_ISA {
@@ -296,8 +297,17 @@ void run_wide_rows(const GemmCall& c, int64_t first, int64_t rows, int64_t begin
   if constexpr (MR > 1) run_wide_rows<Product, MR - 1>(c, first, rows, begin, end);
 }
 
+/// Rows of x on their way together: of a part of few rows another thread's core has them, and one line after
+/// another would be waited for.
+inline void ask_rows(const GemmCall& c) {
+  for (int64_t r = 0; r < c.m; ++r) {
+    prefetch_bytes(reinterpret_cast<const char*>(c.x + r * c.ldx), c.k * static_cast<int64_t>(sizeof(float)));
+  }
+}
+
 template <class Product>
 void run_gemm(const GemmCall& c) {
+  if (c.parts > 1 && c.m <= kTileRows) ask_rows(c);
   const int64_t block = block_rows(c.k), begin = part_begin(c, c.part);
   const int64_t end = min_of(part_begin(c, c.part + 1), c.n);
   for (int64_t first = 0; first < c.m; first += block) {

@@ -143,6 +143,7 @@ def arguments():
     p.add_argument("--go-on", action="store_true", help="what --json holds is kept, and only cells that it lacks are run")
     p.add_argument("--report", action="store_true", help="tables and plot of an earlier --json")
     p.add_argument("--plot", type=pathlib.Path)
+    p.add_argument("--csv", type=pathlib.Path, help="a line for every cell: times, p99, ratio, the ceiling that binds and its share")
     p.add_argument("--smoke", action="store_true")
     a = p.parse_args()
     if (a.report or a.go_on) and a.json is None:
@@ -175,6 +176,8 @@ def main():
                 if a.json:
                     a.json.write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
     print(report.summary(results, a.clock, machine))
+    if a.csv:
+        report.cells(results, a.clock, machine, a.csv)
     if a.plot:
         report.plot(results, a.clock, a.plot)
     wrong = [r for r in results if any(name.startswith("dpi") for name in r["refused"])]

@@ -1,5 +1,6 @@
 """What was measured, as lines, tables and a plot; the machine's ceilings and how near a cell comes to them."""
 
+import csv
 import json
 import math
 import subprocess
@@ -85,6 +86,18 @@ def summary(results, clock, told):
         mine = [p[0] for p in found if p[2] == own]
         lines.append(f"{own}: {mean(mine):.2f} x of the best peer in the geometric mean, behind in {sum(x < 1 for x in mine)} of {len(mine)} cells")
     return "\n".join(lines)
+
+
+def cells(results, clock, told, path):
+    """Every cell as a line of a CSV file: our time and p99, the best peer's, the ratio, and the ceiling that binds with its share (fp32)."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["engine", "threads", "shape", "model", "hidden", "rows", "us", "p99_us", "peer", "peer_us", "peer_p99_us", "ratio", "ceiling", "share"])
+        for ratio, row, own, best in pairs(results, clock):
+            mine, theirs = microseconds(row, own, clock), microseconds(row, best, clock)
+            bound = ceiling(row, told) if own == "dpi" else None
+            out.writerow([own, row["threads"], row["shape"], row["model"], row["hidden"], row["batch"], f"{mine:.1f}", f"{row['us'][own]['p99']:.1f}", best,
+                          f"{theirs:.1f}", f"{row['us'][best]['p99']:.1f}", f"{ratio:.2f}", *((bound[1], f"{bound[0] / mine:.2f}") if bound else ("", ""))])
 
 
 def plot(results, clock, path):
