@@ -86,11 +86,13 @@ class SharingCheck {
     return {};
   }
 
-  /// The shortest so far.
+  /// The shortest so far. Of threads that are awake a call of the same form goes before: it leaves in each
+  /// core's cache what the form reads there, as calls one after another do.
   Status time(int64_t size, const WorkRows& as, uint64_t* ns) {
     Batch b = batch_;
     b.item.rows = size;
     b.item.nnz = size * engine_.schema().columns.n_slots;
+    if (awake_) DPI_RETURN_IF_ERROR(context_.run(b, out_, {}, &as));
     const uint64_t began = monotonic_ns();
     DPI_RETURN_IF_ERROR(context_.run(b, out_, {}, &as));
     *ns = std::min(*ns, monotonic_ns() - began);
