@@ -174,7 +174,7 @@ def main():
                 results.append(row)
                 print(report.line(row, a.clock), flush=True)
                 if a.json:
-                    a.json.write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
+                    report.write(a.json, machine, results)
     print(report.summary(results, a.clock, machine))
     if a.csv:
         report.cells(results, a.clock, machine, a.csv)

@@ -5,6 +5,7 @@ import json
 import math
 import subprocess
 
+TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8)
 LEVELS = {"L2": 1 << 20, "L3": 32 << 20}  # bytes; the sizes of the machine that is named beside the results replace them
 
 
@@ -21,6 +22,12 @@ def machine(a):
     found["caches"] = {f"L{c['level']}": c["size"] for c in told["context"]["caches"] if c["type"] != "Instruction"}
     found["ceilings"] = {b["name"].split("/iter")[0]: b.get("GB/s", b.get("GFLOP/s")) for b in told["benchmarks"]}
     return found
+
+
+def write(path, told, results):
+    """As JSON, a cell a line; times to a hundredth of a microsecond."""
+    lines = (json.dumps(json.loads(json.dumps(row), parse_float=lambda x: round(float(x), 2))) for row in results)
+    path.write_text('{"machine": ' + json.dumps(told) + ',\n"results": [\n' + ",\n".join(lines) + "\n]}\n", encoding="utf-8")
 
 
 def ceiling(row, told):
@@ -112,10 +119,15 @@ def plot(results, clock, path):
         for ratio, row, name, _ in pairs(results, clock):
             if name == own and row["threads"] == count:
                 curves.setdefault((row["model"], row["hidden"]), {}).setdefault(row["batch"], []).append(ratio)
+        models, widths = (sorted({key[k] for key in curves}) for k in (0, 1))
         for (model, hidden), points in sorted(curves.items()):
-            axes[i][j].plot(sorted(points), [mean(points[b]) for b in sorted(points)], marker="o", label=f"{model} {hidden}")
+            axes[i][j].plot(sorted(points), [mean(points[b]) for b in sorted(points)], marker="o", markersize=4, label=f"{model} {hidden}",
+                            color=f"C{models.index(model)}", linestyle=("-", "--", ":", "-.")[widths.index(hidden) % 4])
         axes[i][j].axhline(1, color="black", linewidth=0.8)
-        axes[i][j].set(xscale="log", yscale="log", title=f"{own}, {count} threads", xlabel="rows of a call", ylabel="times the best peer's speed")
-        axes[i][j].legend(fontsize=6, ncol=2)
+        axes[i][j].set(xscale="log", yscale="log", title=f"{own}, {count} thread{'s' * (count > 1)}", xlabel="rows of a call",
+                       ylabel="times the best peer's speed")
+        axes[i][j].set_yticks(TICKS, [f"{t:g}" for t in TICKS], minor=False)
+        axes[i][j].minorticks_off()
+    axes[0][-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     figure.tight_layout()
     figure.savefig(path, dpi=110)
