@@ -14,7 +14,7 @@
 #pragma once
 
 #include "kernels/cpu/gemm.hpp"
-#include "kernels/cpu/pool.hpp"
+#include "kernels/cpu/simd/prefetch.hpp"
 #include "kernels/cpu/spans.hpp"
 
 namespace dpi::kernels::cpu::DPI_ISA {

@@ -4,6 +4,7 @@
 
 #include <dpi/kernels/embed.hpp>
 
+#include "kernels/cpu/simd/prefetch.hpp"
 #include "kernels/cpu/simd/vec.hpp"
 
 namespace dpi::kernels::cpu::DPI_ISA {
@@ -43,24 +44,6 @@ DPI_INLINE Vec load_row(const char* row, Vec scale, int64_t i, int64_t n) {
   } else {
     return Vec::load_i8(reinterpret_cast<const int8_t*>(row) + i, n) * scale;
   }
-}
-
-/// Asks for one cache line. The empty statement keeps GCC from taking a function that only asks for free of
-/// effects: it leaves out the calls of such a function, with optimization and without a word.
-DPI_INLINE void prefetch_line(const void* at) {
-  __builtin_prefetch(at, 0, 3);
-  __asm__ volatile("");
-}
-
-/// Asks for the cache lines of bytes [at, at + bytes); each line once: a second request for a line takes a
-/// place in the processor's queue of outstanding misses.
-DPI_INLINE void prefetch_bytes(const char* at, int64_t bytes) {
-  const char* const end = at + bytes;
-  at -= reinterpret_cast<uintptr_t>(at) % 64;
-  do {
-    prefetch_line(at);
-    at += 64;
-  } while (at < end);
 }
 
 DPI_INLINE int64_t element_bytes(DType t) { return t == DType::kF32 ? 4 : t == DType::kI8 ? 1 : 2; }

@@ -30,7 +30,7 @@ IN_CUDA = {
 }
 # GCC takes a function that only prefetches for free of effects and leaves out its calls, where it has not put it in place of
 # them before. An empty statement behind the prefetch is an effect.
-PREFETCH_LINE = ("kernels/cpu/pool.hpp", "sdk/src/base/prefetch.hpp")
+PREFETCH_LINE = ("kernels/cpu/simd/prefetch.hpp", "sdk/src/base/prefetch.hpp")
 PREFETCH = r"\b(?:__builtin_prefetch|_m+_prefetchw?)\s*\("
 BARE_PREFETCH = PREFETCH + r"[^;]*;(?!\s*(?:__)?asm(?:__)?\s+volatile\(\"\"\);)"
 

@@ -7,7 +7,7 @@ shapes fixed. Engines take turns; between its turns a process is stopped (SIGSTO
 others nothing. Times include each library's call from Python. Clock 'wall' is the time of a call; 'cpu' the processor time of the process
 for a call, which says something on a busy machine too, for one thread.
 
-  tests/bench/peers/run.sh                                       # makes the environments, then all of it: about two hours
+  tests/bench/peers/run.sh                                       # makes the environments, then all of it: two to three hours
   run.sh --models dcnv2 --shapes criteo --hidden 64-32 --batches 1 16 64 --threads 1 2 --json peers.json --plot peers.png
   run.sh --shapes avazu --json peers.json --go-on                # more cells into the same file; those that it has are left out
   run.sh --smoke                                                 # a minute: scores compared, no figure worth anything
