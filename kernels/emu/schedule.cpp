@@ -102,7 +102,7 @@ void run(const TaskPtr& t) {
   t->owned.reset();
   t->waits.clear();
   for (const TaskPtr& f : t->followers) {
-    if (--f->unfinished == 0) make_ready(f);
+    if (--f->unfinished == 0 && f->submitted) make_ready(f);
   }
   t->followers.clear();
 }
@@ -185,6 +185,7 @@ void submit(const TaskPtr& t) {
     t->earliest = t_now;
     release(&t->issued);
   }
+  t->submitted = true;
   if (t->unfinished == 0) make_ready(t);
   if (!issue_order()) return;
   open_memory();

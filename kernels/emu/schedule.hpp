@@ -42,6 +42,7 @@ struct Task {
   std::vector<TaskPtr> followers;  // not finished
   size_t unfinished = 0;           // of `waits`
   bool from_host = true;           // ordered after what the host did before it started the task
+  bool submitted = false;          // not before may it run
   bool done = false;
   uint64_t earliest = 0, end = 0;  // emulated nanoseconds
   uint64_t not_before = 0;         // of the host's clock: the device is told to be slow
