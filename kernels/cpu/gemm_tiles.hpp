@@ -159,7 +159,8 @@ DPI_INLINE void finish_simple(const Tile& t, const Vec (&sum)[MR][NV]) {
     DPI_UNROLL
     for (int i = 0; i < MR; ++i) {
       const int64_t r = t.row + i;
-      Vec h = Product::template value<NV>(t, i, v, sum[i][v]) + bias;
+      Vec h = Product::template value<NV>(t, i, v, sum[i][v]);
+      if (c.bias != nullptr) h = h + bias;  // 0 in its place would make +0 of -0, as finish_row does not
       if (c.shared != nullptr) h = h + load_n(shared_part(c, r, col), n);
       if (t.epilogue.relu) h = max(Vec::zero(), h);
       if (c.mul != nullptr) h = h * load_n(c.mul + r * c.ld_mul + col, n);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -230,9 +231,49 @@ TEST_CASE("gemm: segments, epilogues, and bits that do not depend on the batch")
         c.dst = alone.t.data;
         c.m = 1;
         f.gemm(c);
-        int64_t differ = 0;
-        for (int64_t i = 0; i < n; ++i) differ += alone.t.data[i] != got.t.row(r)[i];
-        CHECK(differ == 0);
+        CHECK(std::memcmp(alone.t.data, got.t.row(r), static_cast<size_t>(n) * sizeof(float)) == 0);
+      }
+    }
+  });
+}
+
+TEST_CASE("gemm: a sum of -0 has the same sign in every number of rows, with a bias and without") {
+  for_each_set([](const cpu::Functions& f) {
+    for (const int64_t n : {int64_t{48}, int64_t{96}, int64_t{200}}) {
+      const int64_t rows = 9;
+      Value x(rows, dims_of({1})), all(rows, dims_of({n}), true);
+      for (int64_t r = 0; r < rows; ++r) *x.t.row(r) = 1e-30f;
+      const std::vector<float> w(static_cast<size_t>(n), -1e-30f), b(static_cast<size_t>(n), -0.0f);
+      const std::vector<float> slopes(static_cast<size_t>(n), 0.5f);
+      std::vector<float> packed(static_cast<size_t>(f.gemm_packed_floats(n, 1)));
+      f.gemm_pack(w.data(), n, 1, packed.data());
+      const DenseSegment segments[2] = {{{UnaryKind::kIdentity, 0, 0}, 0, n / 2},
+                                        {{UnaryKind::kPrelu, 0, 0}, n / 2, n}};
+      for (const float* bias : {b.data(), static_cast<const float*>(nullptr)}) {
+        cpu::GemmCall c;
+        c.x = x.t.data;
+        c.packed = packed.data();
+        c.bias = bias;
+        c.dst = all.t.data;
+        c.m = rows;
+        c.n = n;
+        c.k = 1;
+        c.ldx = x.t.row_stride;
+        c.ldd = all.t.row_stride;
+        c.segments = segments;
+        c.n_segments = 2;
+        c.p[0] = slopes.data();
+        f.gemm(c);
+        Value few(rows, dims_of({n}), true);
+        for (c.m = 1; c.m < rows; ++c.m) {
+          CAPTURE(n);
+          CAPTURE(c.m);
+          CAPTURE(bias != nullptr);
+          c.dst = few.t.data;
+          c.ldd = few.t.row_stride;
+          f.gemm(c);
+          CHECK(std::memcmp(few.t.data, all.t.data, static_cast<size_t>(n) * sizeof(float)) == 0);
+        }
       }
     }
   });
@@ -267,10 +308,8 @@ TEST_CASE("gemm: columns in parts have the bits of the whole, and rows alone tho
           c.ldd = got.t.row_stride;
           c.dst = got.t.data;
           for (c.part = 0; c.part < c.parts; ++c.part) f.gemm(c);
-          int64_t differ = 0;
-          for (int64_t i = 0; i < c.m * n; ++i)
-            differ += got.t.row(i / n)[i % n] != whole.t.row(i / n)[i % n];
-          CHECK(differ == 0);
+          for (int64_t r = 0; r < c.m; ++r)
+            CHECK(std::memcmp(got.t.row(r), whole.t.row(r), static_cast<size_t>(n) * sizeof(float)) == 0);
           CHECK(got.guards_intact());
         }
       }
