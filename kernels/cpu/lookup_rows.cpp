@@ -10,8 +10,8 @@ namespace dpi::kernels::cpu::DPI_ISA {
 
 namespace {
 
-constexpr int64_t kGroup = 40;        // fields that are taken together: as many as the tile has room for
-constexpr int64_t kLinesAhead = 104;  // that rows are asked for before they are read
+constexpr int64_t kGroup = 40;        // fields that are taken together: the tile has room for no more than 42
+constexpr int64_t kLinesAhead = 104;  // of rows' own bytes, that are asked for before they are read
 constexpr int64_t kMostVecs = 4;
 
 /// One field: where its rows, its ids and the scalar behind each row are.
@@ -76,7 +76,7 @@ DPI_INLINE void ask(const Source& s, int64_t row) {
 
 /// last: floats of a row's last vector.
 template <DType T, int kVecs, bool kFm>
-void fields_of(const Tile& t, const Source* sources, int64_t n, int64_t last) {
+void fields_of(const LookupTile& t, const Source* sources, int64_t n, int64_t last) {
   const int64_t lines = (sources[0].asked + 63) / 64, ahead = max_of<int64_t>(kLinesAhead / (lines * n), 1);
   const bool asked_before = t.first > 0 && n == t.a.attrs.n_fields;
   for (int64_t r = 0; r < min_of(asked_before ? 0 : ahead, t.a.rows - t.first); ++r) {
@@ -115,7 +115,7 @@ void fields_of(const Tile& t, const Source* sources, int64_t n, int64_t last) {
   }
 }
 
-void scalars_of(const Tile& t, const ScalarField* scalars, const Source* sources, int64_t n) {
+void scalars_of(const LookupTile& t, const ScalarField* scalars, const Source* sources, int64_t n) {
   for (int64_t r = 0; r < t.rows; ++r) {
     double* const chan = t.chan(r);
     int32_t channel = scalars[0].first_channel;
@@ -136,13 +136,13 @@ void scalars_of(const Tile& t, const ScalarField* scalars, const Source* sources
 }
 
 template <DType T, int kVecs>
-void fields_as(const Tile& t, const Source* sources, int64_t n, int64_t last) {
+void fields_as(const LookupTile& t, const Source* sources, int64_t n, int64_t last) {
   t.a.attrs.fields[0].fm ? fields_of<T, kVecs, true>(t, sources, n, last)
                          : fields_of<T, kVecs, false>(t, sources, n, last);
 }
 
 template <DType T>
-void fields_in(const Tile& t, const Source* sources, int64_t n) {
+void fields_in(const LookupTile& t, const Source* sources, int64_t n) {
   const int64_t dim = t.a.tables[t.a.attrs.fields[0].table].dim, vecs = vectors_of(dim);
   const int64_t last = dim - (vecs - 1) * Vec::W;
   if (vecs == 1) return fields_as<T, 1>(t, sources, n, last);
@@ -165,7 +165,7 @@ bool rows_are_alike(const MultiLookupArgs& a) {
   return true;
 }
 
-void fields_by_rows(const Tile& t) {
+void fields_by_rows(const LookupTile& t) {
   const MultiLookupAttrs& attrs = t.a.attrs;
   static_assert(kGroup * static_cast<int64_t>(sizeof(Source)) <= kRoomBytes);
   auto* sources = reinterpret_cast<Source*>(t.room);

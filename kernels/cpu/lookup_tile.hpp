@@ -14,7 +14,7 @@ constexpr int64_t kRoomBytes = kMaxRowFloats * 4;
 /// Rows [first, first + rows), rows <= kTile. sum: of the FM vectors so far, [rows, fm_stride]; pairs: FM so
 /// far, one vector of shares a row; chan_sums: the channels so far, in double, because a row adds many
 /// numbers to them one after another.
-struct Tile {
+struct LookupTile {
   const MultiLookupArgs& a;
   int64_t first;
   int64_t rows;
@@ -37,7 +37,8 @@ struct FmRow {
   float* at;
   Vec pairs;
 
-  DPI_INLINE FmRow(const Tile& t, int64_t r) : sum(t.fm(r)), at(t.pairs + r * Vec::W), pairs(Vec::load(at)) {}
+  DPI_INLINE FmRow(const LookupTile& t, int64_t r)
+      : sum(t.fm(r)), at(t.pairs + r * Vec::W), pairs(Vec::load(at)) {}
   /// e: the field's columns from i on, 0 beyond its last.
   DPI_INLINE void add(int64_t i, Vec e) {
     const Vec before = Vec::load(sum + i);
@@ -75,6 +76,6 @@ bool rows_are_alike(const MultiLookupArgs& a);
 
 /// The fields and scalars of a tile, row by row: its FM stays in registers, a row of the output is written
 /// from left to right.
-void fields_by_rows(const Tile& t);
+void fields_by_rows(const LookupTile& t);
 
 }  // namespace dpi::kernels::cpu::DPI_ISA

@@ -63,10 +63,7 @@ struct Ahead {
   int64_t shares;  // rows of a whole tile
   bool one_hot;
 
-  DPI_INLINE void ask_id(int64_t id) const {
-    prefetch_bytes(table_row(unit.table, id), bytes);
-    if (unit.table.dtype == DType::kI8) prefetch_line(unit.table.scale + id * unit.table.scale_stride);
-  }
+  DPI_INLINE void ask_id(int64_t id) const { prefetch_row(unit.table, id, bytes); }
 
   /// The r-th of `shares` equal shares of the unit's rows. The output's lines are not asked for: measured,
   /// that made lookups slower.
@@ -107,7 +104,7 @@ Ahead ahead_at(const Walk& w, int64_t tile, int64_t unit) {
 /// One id per row: the row goes to the output (kOut) and into FM (kFm) in one pass.
 /// kVecs: whole vectors of a row, 0 = any width.
 template <DType T, bool kOut, bool kFm, int kVecs>
-void single_rows(const Tile& t, const LookupField& f, const Ahead& ahead) {
+void single_rows(const LookupTile& t, const LookupField& f, const Ahead& ahead) {
   const TableView table = t.a.tables[f.table];
   const Bags bags = t.a.inputs[f.input].bags;
   const int32_t* ids = bags.offsets == nullptr ? bags.ids + t.first * bags.stride : bags.ids;
@@ -134,7 +131,7 @@ void single_rows(const Tile& t, const LookupField& f, const Ahead& ahead) {
 }
 
 template <DType T, bool kOut, bool kFm>
-void single_width(const Tile& t, const LookupField& f, const Ahead& ahead) {
+void single_width(const LookupTile& t, const LookupField& f, const Ahead& ahead) {
   const int32_t dim = t.a.tables[f.table].dim;
   if (dim == Vec::W) return single_rows<T, kOut, kFm, 1>(t, f, ahead);
   if (dim == 2 * Vec::W) return single_rows<T, kOut, kFm, 2>(t, f, ahead);
@@ -142,7 +139,7 @@ void single_width(const Tile& t, const LookupField& f, const Ahead& ahead) {
 }
 
 template <DType T>
-void single_as(const Tile& t, const LookupField& f, const Ahead& ahead) {
+void single_as(const LookupTile& t, const LookupField& f, const Ahead& ahead) {
   const bool out = f.out_col >= 0 && t.a.out.data != nullptr;
   if (!f.fm) {
     if (out) single_width<T, true, false>(t, f, ahead);
@@ -151,7 +148,7 @@ void single_as(const Tile& t, const LookupField& f, const Ahead& ahead) {
   }
 }
 
-void single_field(const Tile& t, const LookupField& f, const Ahead& ahead) {
+void single_field(const LookupTile& t, const LookupField& f, const Ahead& ahead) {
   switch (t.a.tables[f.table].dtype) {
     case DType::kF32:
       return single_as<DType::kF32>(t, f, ahead);
@@ -164,7 +161,7 @@ void single_field(const Tile& t, const LookupField& f, const Ahead& ahead) {
   }
 }
 
-void pooled_field(const Tile& t, const LookupField& f, const Ahead& ahead) {
+void pooled_field(const LookupTile& t, const LookupField& f, const Ahead& ahead) {
   const TableView& table = t.a.tables[f.table];
   const bool out = f.out_col >= 0 && t.a.out.data != nullptr;
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -178,7 +175,7 @@ void pooled_field(const Tile& t, const LookupField& f, const Ahead& ahead) {
   }
 }
 
-void scalar_field(const Tile& t, const ScalarField& f, const Ahead& ahead) {
+void scalar_field(const LookupTile& t, const ScalarField& f, const Ahead& ahead) {
   TableView table = t.a.tables[f.table];
   table.dim = f.count;
   const Bags& bags = t.a.inputs[f.input].bags;
@@ -202,7 +199,7 @@ void scalar_field(const Tile& t, const ScalarField& f, const Ahead& ahead) {
   }
 }
 
-DPI_INLINE void numeric_vector(const Tile& t, const NumericField& f, int64_t r, const float* x) {
+DPI_INLINE void numeric_vector(const LookupTile& t, const NumericField& f, int64_t r, const float* x) {
   const float* v = f.vec >= 0 ? t.a.numeric_vec.data + f.vec : x;
   const Vec factor = Vec::all(f.vec >= 0 ? x[0] : 1.0f);
   float* out = f.out_col >= 0 && t.a.out.data != nullptr ? t.out(r, f.out_col) : nullptr;
@@ -215,7 +212,7 @@ DPI_INLINE void numeric_vector(const Tile& t, const NumericField& f, int64_t r, 
   if (f.fm) fm.finish();
 }
 
-void numeric_field(const Tile& t, const NumericField& f) {
+void numeric_field(const LookupTile& t, const NumericField& f) {
   const Tensor& input = t.a.inputs[f.input].tensor;
   const int64_t channels = t.a.attrs.n_channels;
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -228,7 +225,7 @@ void numeric_field(const Tile& t, const NumericField& f) {
   }
 }
 
-void start_rows(const Tile& t) {
+void start_rows(const LookupTile& t) {
   const MultiLookupAttrs& attrs = t.a.attrs;
   for (int64_t r = 0; r < t.rows; ++r) {
     for (int32_t c = 0; c < attrs.n_channels; ++c) {
@@ -239,7 +236,7 @@ void start_rows(const Tile& t) {
   }
 }
 
-void finish_rows(const Tile& t) {
+void finish_rows(const LookupTile& t) {
   const MultiLookupAttrs& attrs = t.a.attrs;
   if (t.a.chan.data == nullptr) return;
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -265,9 +262,7 @@ DPI_INLINE void ask_for(const MultiLookupArgs& a, int32_t input, const TableView
   const int64_t first = one_hot ? 0 : bags.offsets[0];
   const int64_t n = one_hot ? a.rows : min_of<int64_t>(bags.offsets[a.rows] - first, kPrefetchIds);
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t id = bags.ids[first + (one_hot ? i * bags.stride : i)];
-    prefetch_bytes(table_row(table, id), bytes);
-    if (table.dtype == DType::kI8) prefetch_line(table.scale + id * table.scale_stride);
+    prefetch_row(table, bags.ids[first + (one_hot ? i * bags.stride : i)], bytes);
   }
 }
 
@@ -298,7 +293,7 @@ DPI_INLINE Ahead look_ahead(const Walk& w, int64_t first, int64_t u) {
   return ahead_at(w, tile + ahead / w.units, w.in_order(ahead % w.units));
 }
 
-void run_unit(const Tile& t, int64_t unit, const Ahead& ahead) {
+void run_unit(const LookupTile& t, int64_t unit, const Ahead& ahead) {
   const MultiLookupAttrs& attrs = t.a.attrs;
   if (unit >= attrs.n_fields) {
     scalar_field(t, attrs.scalars[unit - attrs.n_fields], ahead);
@@ -335,7 +330,7 @@ void multi_lookup(const MultiLookupArgs& a) {
   if (!alike) few ? ask_for_all(w) : start_asking(w);
   Ahead ahead = kNothingAhead;
   for (int64_t first = 0; first < a.rows; first += tile_rows) {
-    const Tile t{a, first, min_of(tile_rows, a.rows - first), sum, pairs, chan, room, fm_stride};
+    const LookupTile t{a, first, min_of(tile_rows, a.rows - first), sum, pairs, chan, room, fm_stride};
     start_rows(t);
     if (alike) fields_by_rows(t);
     for (int64_t u = 0; !alike && u < w.units; ++u) {

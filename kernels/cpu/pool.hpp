@@ -50,11 +50,14 @@ DPI_INLINE int64_t element_bytes(DType t) { return t == DType::kF32 ? 4 : t == D
 
 DPI_INLINE int64_t row_data_bytes(const TableView& t) { return t.dim * element_bytes(t.dtype); }
 
-/// The cache lines that hold a row's elements.
-DPI_INLINE void prefetch_row(const TableView& t, int64_t id) {
-  prefetch_bytes(table_row(t, id), row_data_bytes(t));
+/// The cache lines that hold the first `bytes` of a row, and its scale.
+DPI_INLINE void prefetch_row(const TableView& t, int64_t id, int64_t bytes) {
+  prefetch_bytes(table_row(t, id), bytes);
   if (t.dtype == DType::kI8) prefetch_line(t.scale + id * t.scale_stride);
 }
+
+/// The cache lines that hold a row's elements.
+DPI_INLINE void prefetch_row(const TableView& t, int64_t id) { prefetch_row(t, id, row_data_bytes(t)); }
 
 /// The ids of one row.
 struct Bag {
