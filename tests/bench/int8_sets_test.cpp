@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -45,7 +46,7 @@ struct Layer {
     f.gemm_int8_pack(w.data(), n, k, packed.data());
   }
 
-  std::vector<float> run(int64_t first, int64_t rows) const {
+  std::vector<float> run(int64_t first, int64_t rows, int32_t parts = 1) const {
     const cpu::Functions& f = cpu::functions(cpu::Isa::kAvx512Vnni);
     std::vector<uint32_t> scratch(static_cast<size_t>(f.gemm_int8_scratch(rows, k)) / 4 + 2, 0x7fc07fc0u);
     std::vector<float> dst(static_cast<size_t>(rows * (n + 5) + 1), kGuard), out;
@@ -60,7 +61,8 @@ struct Layer {
     c.k = k;
     c.ldx = k + 3;
     c.ldd = n + 5;
-    f.gemm_int8(c);
+    c.parts = parts;
+    for (c.part = 0; c.part < parts; ++c.part) f.gemm_int8(c);
     CHECK(scratch.front() == 0x7fc07fc0u);
     CHECK(scratch.back() == 0x7fc07fc0u);
     bool between = dst[0] != kGuard;
@@ -106,16 +108,18 @@ struct Layer {
 bool has_vnni() { return cpu::isa_supported(cpu::Isa::kAvx512Vnni); }
 
 bool same(const std::vector<float>& a, const std::vector<float>& all, int64_t from) {
-  return std::equal(a.begin(), a.end(), all.begin() + from);
+  return a.size() + static_cast<size_t>(from) <= all.size() &&
+         std::memcmp(a.data(), all.data() + from, a.size() * sizeof(float)) == 0;
 }
 
-const std::vector<int64_t> kSizes = {1, 2, 3, 5, 15, 16, 17, 33, 47, 48, 49, 98, 131};
+const std::vector<int64_t> kSizes = {1, 2, 3, 5, 15, 16, 17, 33, 47, 48, 49, 98, 131, 200, 451};
 
 }  // namespace
 
 TEST_CASE("int8: sums agree with float64 over what was rounded, and a row's bits are those of every batch") {
   if (!has_vnni()) return;
-  for (const int64_t m : {int64_t{1}, int64_t{2}, int64_t{7}, int64_t{9}, int64_t{67}}) {
+  for (const int64_t m :
+       {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, int64_t{5}, int64_t{7}, int64_t{9}, int64_t{67}}) {
     for (const int64_t n : kSizes) {
       const int64_t k = kSizes[rng()() % kSizes.size()];
       CAPTURE(m);
@@ -126,7 +130,8 @@ TEST_CASE("int8: sums agree with float64 over what was rounded, and a row's bits
       const std::vector<float> all = p.run(0, m);
       CHECK(p.error(all) <= 1);
       const auto r = static_cast<int64_t>(rng()() % static_cast<uint64_t>(m));
-      CHECK(same(p.run(r, std::min<int64_t>(m - r, 3)), all, r * n));
+      CHECK(same(p.run(r, std::min<int64_t>(m - r, 4)), all, r * n));
+      for (int32_t parts = 2; parts <= 5; ++parts) CHECK(same(p.run(0, m, parts), all, 0));
     }
   }
 }
