@@ -6,11 +6,12 @@
 
 #include "plan/interpreter.hpp"
 #include "plan/random_models.hpp"
+#include "support/sanitizer.hpp"
 
 namespace dpi::test {
 namespace {
 
-constexpr uint32_t kModels = 3000;
+constexpr uint32_t kModels = some_of(3000u);
 constexpr int64_t kRows = 5, kShared = 2;
 
 Plan plan_of(const Graph& graph, bool fold, bool fuse, ScheduleMode schedule) {

@@ -9,11 +9,12 @@
 #include <thread>
 
 #include "device_cache_world.hpp"
+#include "support/sanitizer.hpp"
 
 namespace dpi::test {
 
 TEST_CASE("device cache: at every moment of every step calls read their own rows") {
-  for (unsigned seed = 1; seed <= 4; ++seed) {
+  for (unsigned seed = 1; seed <= some_of(4u); ++seed) {
     CAPTURE(seed);
     World w(seed);
     w.run(800);
@@ -28,7 +29,7 @@ TEST_CASE("device cache: at every moment of every step calls read their own rows
 }
 
 TEST_CASE("device cache: any calls of the device may fail, and nothing wrong is read") {
-  for (int64_t n = 0; n < 24; ++n) {
+  for (int64_t n = 0; n < some_of(24); ++n) {
     CAPTURE(n);
     World w(static_cast<unsigned>(n) + 100);
     g_calls.made = 0;

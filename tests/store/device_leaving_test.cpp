@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "device_cache_world.hpp"
+#include "support/sanitizer.hpp"
 
 namespace dpi::test {
 namespace {
@@ -135,7 +136,7 @@ struct Leaving : World {
 }  // namespace
 
 TEST_CASE("device leaving: whatever rows leave between any two calls of the device, its tags are true") {
-  for (unsigned seed = 1; seed <= 4; ++seed) {
+  for (unsigned seed = 1; seed <= some_of(4u); ++seed) {
     CAPTURE(seed);
     Leaving w(seed);
     w.steps(400);
@@ -153,7 +154,7 @@ TEST_CASE("device leaving: whatever rows leave between any two calls of the devi
 }
 
 TEST_CASE("device leaving: the same while any call of the device fails") {
-  for (int64_t n = 0; n < 24; ++n) {
+  for (int64_t n = 0; n < some_of(24); ++n) {
     CAPTURE(n);
     Leaving w(static_cast<unsigned>(n) + 100);
     w.steps(40);
@@ -169,7 +170,7 @@ TEST_CASE("device leaving: the same while any call of the device fails") {
 }
 
 TEST_CASE("device leaving: the same while sets go from class to class, with and without calls that fail") {
-  for (unsigned seed = 1; seed <= 6; ++seed) {
+  for (unsigned seed = 1; seed <= some_of(6u); ++seed) {
     CAPTURE(seed);
     Leaving w(seed);
     uint64_t moved = 0;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "device_cache_world.hpp"
+#include "support/sanitizer.hpp"
 
 namespace dpi::test {
 namespace {
@@ -148,7 +149,7 @@ void until_it_pays(World* w, std::vector<int32_t> tables, int64_t shift) {
 }  // namespace
 
 TEST_CASE("device split: calls read their own rows at every moment while sets go from class to class") {
-  for (unsigned seed = 1; seed <= 3; ++seed) {
+  for (unsigned seed = 1; seed <= some_of(3u); ++seed) {
     CAPTURE(seed);
     World w(seed, 100000, 12000);
     std::vector<uint32_t> before = w.copies->split();
@@ -167,7 +168,7 @@ TEST_CASE("device split: calls read their own rows at every moment while sets go
 }
 
 TEST_CASE("device split: any call of the device may fail while sets go from class to class") {
-  for (int64_t n = 0; n < 12; ++n) {
+  for (int64_t n = 0; n < some_of(12); ++n) {
     CAPTURE(n);
     World w(static_cast<unsigned>(n) + 50, 100000, 12000);
     until_it_pays(&w, {1}, 0);
