@@ -29,6 +29,7 @@ namespace {
 using namespace dpi;
 using namespace dpi::bench;
 
+constexpr uint64_t kWakeNs = 100'000;
 constexpr int64_t kRows[] = {1, 2, 4, 8, 16, 32, 64};
 
 [[noreturn]] void fail(const std::string& text) {
@@ -41,8 +42,9 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-/// Medians of forms that take turns, in microseconds.
-std::vector<double> in_turns(const std::vector<std::function<void()>>& forms, double seconds) {
+/// Medians of forms that take turns, in microseconds. quiet_ns: after so long all threads of a form sleep.
+std::vector<double> in_turns(const std::vector<std::function<void()>>& forms, int64_t quiet_ns,
+                             double seconds) {
   std::vector<std::vector<double>> times(forms.size());
   for (int i = 0; i < 20; ++i) {
     for (const auto& f : forms) f();
@@ -50,8 +52,9 @@ std::vector<double> in_turns(const std::vector<std::function<void()>>& forms, do
   const uint64_t end = monotonic_ns() + static_cast<uint64_t>(seconds * 1e9);
   while (times[0].size() < 21 || monotonic_ns() < end) {
     for (size_t f = 0; f < forms.size(); ++f) {
-      spin(4 * SideBySide::kLookNs, [] { return false; });  // those of the form before sleep
-      forms[f]();  // the threads of this form are awake, its weights are where it reads them
+      spin(quiet_ns, [] { return false; });  // those of the form before sleep
+      // Those of this form are woken by then, and its weights are where it reads them.
+      for (const uint64_t from = monotonic_ns(); monotonic_ns() - from < kWakeNs;) forms[f]();
       const uint64_t began = monotonic_ns();
       forms[f]();
       times[f].push_back(1e-3 * static_cast<double>(monotonic_ns() - began));
@@ -119,7 +122,8 @@ void branches(const char* name, const Engine& engine, int64_t rows, double secon
     form();
     f.compare(name);
   }
-  const std::vector<double> us = in_turns(forms, seconds);
+  const int64_t quiet = f.engine.pool().spin_ns() + 4 * SideBySide::kLookNs;
+  const std::vector<double> us = in_turns(forms, quiet, seconds);
   const double shared = forms.size() > 4 ? std::min(us[1], us[4]) : us[1];
   std::printf("%-28s %5lld %8.1f %8.1f", name, static_cast<long long>(rows), us[0], us[1]);
   forms.size() > 4 ? std::printf(" %8.1f", us[4]) : std::printf(" %8s", "-");
@@ -257,7 +261,7 @@ void lookups(int64_t bytes, const char* memory, double seconds) {
                                                lookup.next();
                                                pair.run([&](int which) { lookup.half(which); });
                                              }},
-                                            seconds);
+                                            0, seconds);
     std::printf("39 fields, %4lld MiB %15lld %8.2f %8.2f %7.2f\n", static_cast<long long>(bytes >> 20),
                 static_cast<long long>(rows), us[0], us[1], us[0] / us[1]);
     std::fflush(stdout);
