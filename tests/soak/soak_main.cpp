@@ -74,7 +74,8 @@ std::deque<Subject> make_subjects(const Arguments& a) {
   for (const std::string& device : usable_devices(a.devices)) {
     for (const auto& [bundle, csv] : {std::pair{"adult_widedeep.h5", "adult_test.csv"},
                                       {"bank_dcnv2.h5", "bank_test.csv"},
-                                      {"msweb_deepfm.h5", "msweb_test.csv"}}) {
+                                      {"msweb_deepfm.h5", "msweb_test.csv"},
+                                      {"msweb_can.h5", "msweb_test.csv"}}) {
       const std::string folder = test::source_dir() + "/weights/demo/";
       out.emplace_back(folder + bundle, folder + csv, device);
     }
