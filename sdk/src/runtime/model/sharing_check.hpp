@@ -8,7 +8,8 @@
 namespace dpi {
 
 /// Times calls of some of the batch's rows alone and shared out, in turns, and tells the engine the smallest
-/// sizes that gain by it; scores do not depend on them. Takes 60 ms at most and a call more. What it finds
+/// sizes that gain by it; scores do not depend on them. Takes 60 ms at most and a turn more, which is
+/// four calls. What it finds
 /// while others call is not believed. out: a score per row and head.
 Status check_sharing(const Engine& engine, Context& context, const Batch& batch, float* out);
 
