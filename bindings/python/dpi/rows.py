@@ -99,7 +99,7 @@ class Rows(Closing):
         with self._use as handle:
             if self._model.closed:
                 raise closed("model")
-            return _native.dpi_py_rows_predict(handle, self._model.info.heads, out, None if logits is False else logits,
+            return _native.dpi_py_rows_predict(handle, self._model.info.heads, out, logits,
                                                deadline_of(timeout), None if cancel is None else cancel.flag)
 
     def clear(self) -> "Rows":

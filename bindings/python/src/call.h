@@ -110,7 +110,9 @@ static int dpi_py_is_format(const char* format, const char* letters) {
 /* Takes `object` as it lies in memory: DPI_PY_OTHER_FORM when it is no array, or one of another type or
  * layout, which the package converts and hands over again. */
 static int dpi_py_take(PyObject* object, const char* letters, Py_ssize_t size, int flags, dpi_py_view* v) {
-  memset(v, 0, sizeof *v);
+  v->held = v->b.ndim = 0;
+  v->n = v->stride = 0;
+  v->b.buf = NULL;
   if (object == Py_None) return DPI_PY_TAKEN;
   const int wanted = PyBUF_STRIDES | PyBUF_FORMAT | (flags & DPI_PY_WRITABLE ? PyBUF_WRITABLE : 0);
   if (!PyObject_CheckBuffer(object) || PyObject_GetBuffer(object, &v->b, wanted) != 0) {

@@ -116,14 +116,14 @@ static int dpi_py_result(PyObject* given, int64_t rows, int64_t heads, const cha
                        (long long)rows, (long long)heads) != NULL;
 }
 
-/* The last four arguments of both calls: out, logits (None, True or an array), deadline in ns, the cancel
- * flag's array or None. */
+/* The last four arguments of both calls: out, logits (None and False for none, True or an array), deadline in
+ * ns or None, the cancel flag's array or None. */
 static int dpi_py_run_begin(PyObject* const* objects, int64_t rows, int64_t heads, dpi_py_run* run) {
   dpi_run_options options = DPI_RUN_OPTIONS_INIT;
   run->options = options;
-  run->options.deadline_ns = PyLong_AsUnsignedLongLong(objects[2]);
+  if (objects[2] != Py_None) run->options.deadline_ns = PyLong_AsUnsignedLongLong(objects[2]);
   if (PyErr_Occurred() || !dpi_py_result(objects[0], rows, heads, "out", &run->out, &run->out_view)) return 0;
-  if (objects[1] != Py_None) {
+  if (objects[1] != Py_None && objects[1] != Py_False) {
     if (!dpi_py_result(objects[1], rows, heads, "logits", &run->logits, &run->logits_view)) return 0;
     run->options.logits = dpi_py_memory(&run->logits_view);
     run->options.logits_len = (size_t)run->logits_view.n;
@@ -153,7 +153,8 @@ static PyObject* dpi_py_run_end(dpi_py_run* run, int good) {
 
 /* ---- the calls -------------------------------------------------------------------------------------------
  */
-/* Arguments of `predict`, in this order. */
+/* Arguments of `predict`, in this order; or A_SHORT of them, those up to the layout, out and logits: the rest
+ * is None. */
 enum {
   A_CELL,
   A_ROWS,
@@ -162,8 +163,23 @@ enum {
   A_SHARED_OFFSETS,
   A_SHARED,
   A_OUT = A_SHARED + DPI_PY_PART,
-  A_COUNT = A_OUT + 4
+  A_COUNT = A_OUT + 4,
+  A_SHORT = A_LAYOUT + 3
 };
+
+/* The arguments as A_COUNT of them, in `room` if need be; NULL = an exception is set. */
+static PyObject* const* dpi_py_arguments(PyObject* args, PyObject** room) {
+  PyObject* const* given = &PyTuple_GET_ITEM(args, 0);
+  if (PyTuple_GET_SIZE(args) == A_COUNT) return given;
+  if (PyTuple_GET_SIZE(args) != A_SHORT) {
+    PyErr_Format(PyExc_TypeError, "predict takes %d arguments, or %d", (int)A_COUNT, (int)A_SHORT);
+    return NULL;
+  }
+  for (int i = 0; i < A_COUNT; i++) room[i] = i <= A_LAYOUT ? given[i] : Py_None;
+  room[A_OUT] = given[A_LAYOUT + 1];
+  room[A_OUT + 1] = given[A_LAYOUT + 2];
+  return room;
+}
 
 static int dpi_py_batch_of(PyObject* const* a, const dpi_model_info* i, dpi_py_part* item,
                            dpi_py_part* shared, dpi_py_view* starts, dpi_batch* b) {
@@ -204,9 +220,9 @@ static PyObject* dpi_py_predict(PyObject* self, PyObject* args) {
   dpi_batch b = DPI_BATCH_INIT;
   dpi_error e = DPI_ERROR_INIT;
   (void)self;
-  if (PyTuple_GET_SIZE(args) != A_COUNT)
-    return PyErr_Format(PyExc_TypeError, "predict takes %d arguments", (int)A_COUNT);
-  PyObject* const* a = &PyTuple_GET_ITEM(args, 0);
+  PyObject* room[A_COUNT];
+  PyObject* const* a = dpi_py_arguments(args, room);
+  if (a == NULL) return NULL;
   const dpi_py_cell* cell = dpi_py_cell_enter(a[A_CELL], &model);
   if (cell == NULL) return NULL;
   const dpi_model_info info = cell->info;
