@@ -150,6 +150,9 @@ def test_weights():
             assert model.predict_raw({"tags": (form, offsets, weights)})[:, head].tolist() == [0.5 * 3 + 2 * 1, 0, 3]
         with pytest.raises(dpi.InvalidArgument, match="weight"):
             model.predict_raw({"tags": ([26.5], [0, 1], [1.0])})
+        for ids in ([9007199254740993, 26], np.array([9007199254740993, 26])):  # without weights each counts once
+            rows.clear().begin().add_integers("tags", ids)
+            assert rows.predict()[0, head] == 3 + 1
         rows.clear().begin().set("tags", 26).add_text("tags", "9007199254740993", 0.25)
         assert rows.predict()[0, head] == 1 + 0.25 * 3
 
