@@ -6,8 +6,6 @@
 namespace dpi::kernels::ref {
 namespace {
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
 // log(1 + e^x) without overflow for large x.
 double softplus(double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))); }
 

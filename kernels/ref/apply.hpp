@@ -2,6 +2,8 @@
 // reference kernel that applies an activation.
 #pragma once
 
+#include <cmath>
+
 #include <dpi/kernels/binary.hpp>
 #include <dpi/kernels/unary.hpp>
 
@@ -22,6 +24,8 @@ ChannelParams channel_params(const Param& p0, const Param& p1, const Param& p2, 
 inline bool left_out(const Tensor& places, int64_t r, int64_t slice) {
   return places.data != nullptr && places.row(r)[slice] == 0;
 }
+
+inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// NaN in gives NaN out for every kind.
 double apply_unary(const UnaryAttrs& attrs, double x, const ChannelParams& p);

@@ -2,10 +2,10 @@
 
 #include <dpi/kernels/recurrent.hpp>
 
+#include "apply.hpp"
+
 namespace dpi::kernels::ref {
 namespace {
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // g[j] = b[j] + sum_k w[j, k] v[k] for j in [0, n)
 template <class V>

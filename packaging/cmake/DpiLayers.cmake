@@ -28,11 +28,11 @@ function(dpi_add_folder path)
   add_subdirectory(${PROJECT_SOURCE_DIR}/${path})
 endfunction()
 
-# An OBJECT library dpi_<layer>. Its order among the layers is checked here, its includes by tests/rules.
-# With a sanitizer, sources are compiled eight together, which takes a third of the time: headers are read once. Those whose names
-# would clash stay APART; every other build compiles each alone. So do those of `base`, of which plugins take single objects.
+# An OBJECT library dpi_<layer>. Its order among the layers is checked here, its includes by tests/rules. Sources are compiled in units
+# (DpiUnits.cmake), but for those that stay APART. COLD: its code runs while a model is loaded or described, never in a predict, so that
+# -O1 is enough and compiles faster.
 function(dpi_layer layer)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBS;APART")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "" "SOURCES;DEPS;LIBS;APART")
   list(FIND DPI_LAYERS ${layer} own_rank)
   foreach(dep IN LISTS arg_DEPS)
     list(FIND DPI_LAYERS ${dep} dep_rank)
@@ -40,12 +40,14 @@ function(dpi_layer layer)
       message(FATAL_ERROR "layer '${layer}' must not depend on '${dep}': the order is ${DPI_LAYERS}")
     endif()
   endforeach()
-  add_library(dpi_${layer} OBJECT ${arg_SOURCES})
+  dpi_units(compiled dpi_${layer} SOURCES ${arg_SOURCES} APART ${arg_APART})
+  add_library(dpi_${layer} OBJECT ${compiled})
   target_link_libraries(dpi_${layer} PRIVATE dpi_flags)
-  if(DPI_SANITIZE AND NOT layer STREQUAL "base")
-    set_target_properties(dpi_${layer} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    set_source_files_properties(${arg_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  target_include_directories(dpi_${layer} PRIVATE ${PROJECT_SOURCE_DIR})  # units name their sources from there
+  if(arg_COLD AND NOT DPI_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_compile_options(dpi_${layer} PRIVATE -O1)
   endif()
+  dpi_each_file(dpi_${layer} ${arg_SOURCES})
   set(third_party "")
   foreach(lib IN LISTS arg_LIBS)
     string(TOLOWER ${lib} lower)
@@ -56,7 +58,7 @@ function(dpi_layer layer)
     endif()
   endforeach()
   target_link_libraries(dpi_${layer} PRIVATE ${third_party})
-  set_target_properties(dpi_${layer} PROPERTIES DPI_DEPS "${arg_DEPS}" DPI_THIRD_PARTY "${third_party}")
+  set_target_properties(dpi_${layer} PROPERTIES DPI_DEPS "${arg_DEPS}" DPI_THIRD_PARTY "${third_party}" DPI_SOURCES "${arg_SOURCES}")
   set_property(GLOBAL APPEND PROPERTY DPI_LAYERS_BUILT ${layer})
 endfunction()
 
@@ -129,10 +131,13 @@ function(dpi_link target)
   dpi_use_layers(${target} PRIVATE ${layers})
 endfunction()
 
-# What only tests run is not optimised where a sanitizer is: compiling it would take twice as long as running it saves.
+# What runs briefly for what it takes to compile: tests, the program, code that loads and describes. -O1, and with a sanitizer, whose code
+# is slow to compile, none.
 function(dpi_quick_to_compile target)
   if(DPI_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
+  elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
 
@@ -140,11 +145,14 @@ endfunction()
 # program and a library target cannot share the name `dpi`, hence the suffix.
 function(dpi_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
-  add_executable(${name}_program ${arg_SOURCES})
+  dpi_units(compiled ${name}_program SOURCES ${arg_SOURCES})
+  add_executable(${name}_program ${compiled})
+  target_include_directories(${name}_program PRIVATE ${PROJECT_SOURCE_DIR})
   set_target_properties(${name}_program PROPERTIES OUTPUT_NAME ${name})
   dpi_ship(${name}_program)
   dpi_link(${name}_program engine ${arg_LIBS})
   dpi_quick_to_compile(${name}_program)
+  dpi_each_file(${name}_program ${arg_SOURCES})
   install(TARGETS ${name}_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 

@@ -19,15 +19,14 @@ layout() {
 # file of it differs. Debug symbols name the sources as lying in /usr/src, wherever they were compiled: the compiler cache must not
 # make paths relative then.
 build_tree() {
-  local flags="" launcher=() source="/usr/src/dpi-$version"  # compile sees them
+  local flags="" source="/usr/src/dpi-$version"  # compile sees them
   if [ "$debug" = yes ]; then
     flags="-g -ffile-prefix-map=$ROOT=$source -ffile-prefix-map=$tree=$source/build"
     export CCACHE_BASEDIR=""
     unset CCACHE_NOHASHDIR
   else
-    export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$ROOT}" CCACHE_NOHASHDIR=1
+    unset CCACHE_BASEDIR  # the tree's launcher sets it
   fi
-  if command -v ccache >/dev/null; then launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   say "$1: building for /$lib"
   # In the caller's language: the compiler cache takes what was compiled in another for something else.
   (if [ -n "$caller_locale" ]; then LC_ALL="$caller_locale"; else unset LC_ALL; fi; compile)
@@ -37,7 +36,7 @@ compile() {
   local targets=(dpi dpi_program dpi_jni dpi_java_classes dpi_go dpi_python_package)
   [ $stores = OFF ] || targets+=(dpi_rocksdb dpi_redis dpi_kafka)
   cmake -S "$ROOT" -B "$tree" -G Ninja --log-level=NOTICE -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="${lib#usr/}" \
-    -DDPI_CUDA=OFF -DDPI_ROCKSDB=$stores -DDPI_REDIS=$stores -DDPI_KAFKA=$stores -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" "${launcher[@]}" "${cmake_arguments[@]}"
+    -DDPI_CUDA=OFF -DDPI_ROCKSDB=$stores -DDPI_REDIS=$stores -DDPI_KAFKA=$stores -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" "${cmake_arguments[@]}"
   ninja -C "$tree" -j "$jobs" "${targets[@]}" >"$tree/build.log" || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
 }
 

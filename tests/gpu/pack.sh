@@ -80,7 +80,7 @@ if [ "$with_cuda" = 1 ]; then
   ninja -C "$cuda" -t commands dpi_cuda |
     sed -e "s#$(cd "$cuda" && pwd)\([/ ]\|$\)#@BUILD@\1#g; s#$top\([/ ]\|$\)#@SOURCE@\1#g" \
       -e "s#$toolkit/#@TOOLKIT@/#g; s#/usr/local/cuda\(-[0-9.]*\)\?/#@TOOLKIT@/#g" \
-      -e 's#^\(: && \)\?[^ ]*ccache #\1#; s#/usr/bin/\(c++\|g++\)#g++#g' >"$out/tests/gpu/rebuild_commands.txt"
+      -e 's#^\(: && \)\?[^ ]*/compile.sh #\1#; s#/usr/bin/\(c++\|g++\)#g++#g' >"$out/tests/gpu/rebuild_commands.txt"
   # Sources that the build itself wrote.
   grep -oE '@BUILD@/[^ ]+\.(cpp|cu|c)( |$)' "$out/tests/gpu/rebuild_commands.txt" | sed 's#@BUILD@/##; s# $##' | sort -u | while read -r file; do
     mkdir -p "$out/tests/gpu/rebuild_sources/$(dirname "$file")"

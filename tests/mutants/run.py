@@ -95,10 +95,7 @@ class Tree:
                 shutil.copy(source, target)
 
     def configure(self):
-        launcher = []
-        if shutil.which("ccache"):
-            launcher = [f"-DCMAKE_{language}_COMPILER_LAUNCHER=ccache" for language in ("C", "CXX")]
-        status, output = run(["cmake", "--fresh", "--preset", "release", "-DDPI_CUDA=OFF", "-DDPI_DEVELOPER_MODE=ON", *launcher],
+        status, output = run(["cmake", "--fresh", "--preset", "release", "-DDPI_CUDA=OFF", "-DDPI_DEVELOPER_MODE=ON"],
                              self.path, self.limit)
         if status != 0:
             raise Unusable(f"{output}\nthe copy cannot be configured")

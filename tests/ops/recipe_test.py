@@ -138,9 +138,8 @@ def check_refused(folder):
 
 def build(folder, targets):
     if not (folder / "build/build.ninja").exists():
-        launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"]
         run(["cmake", "-G", "Ninja", "-S", ".", "-B", "build", "-DDPI_CUDA=OFF", "-DCMAKE_BUILD_TYPE=Debug",
-             "-DCMAKE_CXX_FLAGS_DEBUG=-O0", *launcher], folder)
+             "-DCMAKE_CXX_FLAGS_DEBUG=-O0"], folder)
     run(["ninja", "-C", "build", "-j", os.environ.get("JOBS", "2"), *targets], folder)
 
 

@@ -23,14 +23,12 @@ fetch() {
 }
 
 compile() {
-  export PKG_CONFIG_LIBDIR="$root/usr/lib/aarch64-linux-gnu/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root" CCACHE_BASEDIR="$source" CCACHE_NOHASHDIR=1
-  local launcher=()
-  if command -v ccache >/dev/null; then launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  export PKG_CONFIG_LIBDIR="$root/usr/lib/aarch64-linux-gnu/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
   cmake --fresh -S "$source" -B "$build" -G Ninja --log-level=NOTICE -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
     -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_LIBRARY_ARCHITECTURE=aarch64-linux-gnu \
     "-DCMAKE_FIND_ROOT_PATH=$root;/usr/aarch64-linux-gnu" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY \
     -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=ONLY -DDPI_CUDA=OFF -DDPI_ONEDNN=OFF -DDPI_MEASURE=OFF \
-    -DDPI_DEVELOPER_MODE=OFF "${launcher[@]}"
+    -DDPI_DEVELOPER_MODE=OFF
   ninja -C "$build" -j "$jobs" dpi dpi_program
 }
 

@@ -6,11 +6,10 @@ copy="$scratch/a copy" log="$scratch/log"
 # Of the C++ tests those that find their files, programs and libraries by a path; what else is there shows in their number.
 areas_here=(bundle encode graph store tools e2e)
 small=graph  # the area that stands for the second command where only its set-up is in question
-if command -v ccache >/dev/null; then export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
 
 # in_copy COMMAND...: in the copy's root, the log only if it fails.
 in_copy() {
-  (cd "$copy" && CCACHE_BASEDIR="$copy" "$@") >"$log" 2>&1 || { tail -n 60 "$log"; return 1; }
+  (cd "$copy" && "$@") >"$log" 2>&1 || { tail -n 60 "$log"; return 1; }
 }
 tests_of() { ctest --test-dir "$1/build/release" -N | sed -n 's/^Total Tests: //p'; }
 # All tests are still registered in the copy's build folder, and the build knows them (ctest would list what an earlier

@@ -6,11 +6,9 @@ if ! command -v nvcc >/dev/null; then
   count 0 0 1
   exit 0
 fi
-launcher=()
-command -v ccache >/dev/null && launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 build_plugin() {
   cmake -G Ninja -S . -B "$BUILD/cuda" --log-level=NOTICE -DDPI_CUDA=ON -DDPI_CUDA_ARCHS=90 -DDPI_DEVELOPER_MODE=ON -DDPI_SANITIZE= \
-    -DCMAKE_CUDA_COMPILER_LAUNCHER="$ROOT/tests/gpu/keep_report.py" "-DCMAKE_CUDA_FLAGS=-Xptxas -v" "${launcher[@]}" &&
+    -DCMAKE_CUDA_COMPILER_LAUNCHER="$ROOT/tests/gpu/keep_report.py" "-DCMAKE_CUDA_FLAGS=-Xptxas -v" &&
     ninja -C "$BUILD/cuda" -j "$JOBS" dpi_cuda gpu_ceilings gpu_tiers | tail_steps
 }
 check "libdpi_cuda.so builds for sm_90" build_plugin

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/huge_page.hpp"
+
 namespace dpi::backend {
 namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
 
 // Streams and events have no state, but a caller may compare handles with null: each kind has one object's
 // address.

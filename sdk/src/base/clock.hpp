@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 namespace dpi {
@@ -11,6 +13,12 @@ inline uint64_t monotonic_ns() {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+/// The same moment for waits with a time limit; what the clock cannot hold (292 years) is its last moment.
+inline std::chrono::steady_clock::time_point steady_time(uint64_t monotonic_ns) {
+  const auto ns = static_cast<int64_t>(std::min<uint64_t>(monotonic_ns, INT64_MAX));
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
 }
 
 }  // namespace dpi

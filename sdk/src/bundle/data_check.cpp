@@ -18,11 +18,6 @@ constexpr int64_t kMaxVocabulary = (int64_t{1} << 31) - 2;
 // it.
 constexpr uint64_t kMaxNamedBytes = 256u << 20, kMaxTimesNamed = 64;
 
-Type storage_type(kernels::DType t) {
-  if (t == kernels::DType::kF32) return Type::kF32;
-  return t == kernels::DType::kI8 ? Type::kI8 : Type::kU16;
-}
-
 class Checker {
  public:
   Checker(const Manifest& manifest, const std::vector<DataSetInfo>& list) : manifest_(manifest), list_(list) {

@@ -117,6 +117,11 @@ const char* type_name(Type type) {
   return kNames[static_cast<int>(type)];
 }
 
+Type storage_type(kernels::DType dtype) {
+  if (dtype == kernels::DType::kF32) return Type::kF32;
+  return dtype == kernels::DType::kI8 ? Type::kI8 : Type::kU16;
+}
+
 int64_t type_bytes(Type type) {
   static constexpr int64_t kBytes[] = {1, 1, 2, 8, 8, 4};
   return kBytes[static_cast<int>(type)];

@@ -21,5 +21,7 @@ Result<Hdf5Contents> read_hdf5_profile(hdf5::File& file, const UserBlock& block)
 /// "f32" ... as error texts and `dpi inspect` name element types.
 const char* type_name(DataSetInfo::Type type);
 int64_t type_bytes(DataSetInfo::Type type);
+/// The element type that rows of this dtype are stored as.
+DataSetInfo::Type storage_type(kernels::DType dtype);
 
 }  // namespace dpi

@@ -20,10 +20,6 @@ namespace {
 
 constexpr int64_t kMostNumbers = int64_t{1} << 24;  // of a row; steps and extents below it do not overflow
 
-Status between(const OpChecker& c, const char* what, int64_t found, int64_t low, int64_t high) {
-  return c.require(found >= low && found <= high, what, number(found), number(low) + " to " + number(high));
-}
-
 /// Every number of `places` places and `columns` columns lies within `size`.
 Status check_layout(const OpChecker& c, const char* what, const HeadLayout& l, int64_t places,
                     int64_t columns, int64_t size) {
@@ -53,7 +49,7 @@ Status check_all_written(const OpChecker& c, const AttentionAttrs& a) {
   return c.require(n == all, "numbers that are written", number(n), number(all) + " of all heads");
 }
 
-Status check_mask(const OpChecker& c, const AttentionAttrs& a) {
+Status check_attention_mask(const OpChecker& c, const AttentionAttrs& a) {
   const bool masked = a.mask_mode != SoftmaxMask::kNone;
   const bool known = a.mask_mode >= SoftmaxMask::kNone && a.mask_mode <= SoftmaxMask::kReplace;
   DPI_RETURN_IF_ERROR(c.require(known, "mask_mode", number(static_cast<int64_t>(a.mask_mode)), "a mode"));
@@ -84,7 +80,7 @@ Status check_attention(const OpChecker& c) {
   DPI_RETURN_IF_ERROR(check_layout(c, "k", a.k, a.keys, a.dim, c.in(1).size()));
   DPI_RETURN_IF_ERROR(check_layout(c, "v", a.v, a.keys, a.value_dim, c.in(2).size()));
   DPI_RETURN_IF_ERROR(check_layout(c, "the output", a.y, a.queries, a.value_dim, c.out(0).size()));
-  DPI_RETURN_IF_ERROR(check_mask(c, a));
+  DPI_RETURN_IF_ERROR(check_attention_mask(c, a));
   return check_all_written(c, a);
 }
 

@@ -24,10 +24,6 @@ namespace {
 /// Runs of the micro-MLP for one item.
 int64_t runs_of(const CoActionAttrs& a) { return a.joined != 0 ? 1 : a.orders; }
 
-Status between(const OpChecker& c, const char* what, int64_t found, int64_t low, int64_t high) {
-  return c.require(found >= low && found <= high, what, number(found), number(low) + " to " + number(high));
-}
-
 /// Columns [first, first + n) of every run lie within `total`.
 Status check_columns(const OpChecker& c, const char* what, int64_t first, int64_t n, int64_t step,
                      int64_t total) {

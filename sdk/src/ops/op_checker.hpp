@@ -41,4 +41,9 @@ class OpChecker {
 
 inline std::string number(int64_t n) { return std::to_string(n); }
 
+/// `found` lies in [low, high].
+inline Status between(const OpChecker& c, const char* what, int64_t found, int64_t low, int64_t high) {
+  return c.require(found >= low && found <= high, what, number(found), number(low) + " to " + number(high));
+}
+
 }  // namespace dpi::ops

@@ -4,13 +4,13 @@
 #include <cstddef>
 
 #include "base/checked.hpp"
+#include "base/huge_page.hpp"
 
 namespace dpi {
 
 namespace {
 
 constexpr int64_t kArenaLimit = int64_t{1} << 46;
-constexpr int64_t kHugePage = int64_t{2} << 20;
 
 int64_t padded_stride(int64_t bytes) {
   if (bytes <= 32) return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes)));
@@ -131,7 +131,7 @@ Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool wide
   }
   for (size_t b = 0; b < l.blocks.size() && fits; ++b) {
     if (b > 0)
-      l.blocks[b].bytes = static_cast<uint64_t>(round_up(static_cast<int64_t>(l.blocks[b].bytes), kHugePage));
+      l.blocks[b].bytes = static_cast<uint64_t>(round_up(static_cast<int64_t>(l.blocks[b].bytes), int64_t{kHugePage}));
     l.bytes += l.blocks[b].bytes;
     if (l.blocks[b].is_there) l.there_bytes += l.blocks[b].bytes;
     fits = l.bytes <= static_cast<uint64_t>(kArenaLimit);

@@ -11,8 +11,6 @@ namespace dpi {
 
 namespace {
 
-constexpr int64_t kStagingBytes = int64_t{4} << 20;
-
 Status download(const HeldMemory& m, const std::byte* from, size_t bytes, std::vector<std::byte>* stage) {
   dpi_backend_error err{};
   stage->resize(bytes);

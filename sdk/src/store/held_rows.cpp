@@ -10,8 +10,6 @@ namespace dpi {
 
 namespace {
 
-constexpr int64_t kStagingBytes = int64_t{4} << 20;
-
 Status fetch(const HeldMemory& memory, void* to, const void* from, size_t bytes) {
   dpi_backend_error err{};
   if (!memory.host)

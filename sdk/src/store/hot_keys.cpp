@@ -17,7 +17,7 @@ using namespace hot_key_layout;
 namespace {
 
 constexpr size_t kKeysAtOnce = 512;
-constexpr size_t kBytesAtOnce = size_t{64} << 10;
+constexpr size_t kHashedAtOnce = size_t{64} << 10;
 
 /// file's error, said of the list.
 Status read_from(ByteSource& file, const std::string& title, uint64_t at, void* to, size_t n) {
@@ -116,7 +116,7 @@ Status HotKeyFile::check_digest(std::span<const std::byte> head) const {
   const uint64_t stated = std::exchange(own.digest, 0);
   XXH3_64bits_update(state.get(), &own, sizeof own);
   XXH3_64bits_update(state.get(), head.data() + sizeof own, head.size() - sizeof own);
-  std::vector<std::byte> block(kBytesAtOnce);
+  std::vector<std::byte> block(kHashedAtOnce);
   for (uint64_t at = head.size(); at < file_->size(); at += block.size()) {
     const auto n = static_cast<size_t>(std::min<uint64_t>(block.size(), file_->size() - at));
     DPI_RETURN_IF_ERROR(read_from(*file_, title_, at, block.data(), n));

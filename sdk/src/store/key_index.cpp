@@ -4,13 +4,9 @@
 
 #include <algorithm>
 
+#include "base/huge_page.hpp"
+
 namespace dpi {
-
-namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
-
-}  // namespace
 
 /// Three quarters of five keys each.
 uint64_t KeyIndex::bucket_count(int64_t n) {

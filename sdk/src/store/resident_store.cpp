@@ -17,8 +17,6 @@ namespace dpi {
 
 namespace {
 
-constexpr int64_t kStagingBytes = int64_t{4} << 20;
-
 class ResidentStore final : public TableStore {
  public:
   ResidentStore(const dpi_backend_api* api, dpi_backend_device* device, uint64_t limit, TableSharing sharing,

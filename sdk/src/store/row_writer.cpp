@@ -10,8 +10,6 @@ namespace dpi {
 
 namespace {
 
-constexpr int64_t kStagingBytes = int64_t{4} << 20;
-
 void copy_rows(const ArenaMap::Table& at, std::byte* to, int64_t n, const std::byte* rows) {
   if (at.stride != at.row_bytes) {
     spread_rows(to, static_cast<size_t>(at.stride), rows, static_cast<size_t>(at.row_bytes), n,

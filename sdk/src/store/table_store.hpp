@@ -157,6 +157,9 @@ class StoreReader {
   virtual uint64_t addresses() const = 0;
 };
 
+/// Bytes staged at once when rows go to or come from a device.
+constexpr int64_t kStagingBytes = int64_t{4} << 20;
+
 class TableStore {
  public:
   virtual ~TableStore() = default;

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// A table that is counted.
-struct Counted {
+struct CountedTable {
   size_t table = 0;  // of the bundle
   KeyCounter counter;
   uint64_t row_bytes = 0;
@@ -54,7 +54,7 @@ void check_arguments(const HotKeysArgs& args) {
     throw CommandError(kExitUsage, "--out '" + args.out + "' is the bundle; name another");
 }
 
-std::vector<Counted> choose(const HotKeysArgs& args, const Bundle& bundle, const RowLog& log) {
+std::vector<CountedTable> choose(const HotKeysArgs& args, const Bundle& bundle, const RowLog& log) {
   const std::vector<TableSpec>& specs = bundle.manifest().tables;
   std::vector<size_t> chosen = args.tables.empty() ? log.tables() : std::vector<size_t>();
   for (const std::string& name : args.tables) {
@@ -65,7 +65,7 @@ std::vector<Counted> choose(const HotKeysArgs& args, const Bundle& bundle, const
     if (std::find(chosen.begin(), chosen.end(), *at) == chosen.end()) chosen.push_back(*at);
   }
   if (chosen.empty()) throw CommandError(kExitUsage, args.bundle + " looks up no table");
-  std::vector<Counted> tables;
+  std::vector<CountedTable> tables;
   for (const size_t t : chosen) {
     const TableSpec& s = specs[t];
     const auto bytes = tiered::row_bytes({s.name, s.rows, static_cast<int32_t>(s.dim), s.dtype});
@@ -75,7 +75,7 @@ std::vector<Counted> choose(const HotKeysArgs& args, const Bundle& bundle, const
 }
 
 /// The hottest rows of all tables that so many bytes hold.
-void keep_bytes(uint64_t bytes, std::vector<Counted>* tables) {
+void keep_bytes(uint64_t bytes, std::vector<CountedTable>* tables) {
   struct Next {
     HotKey key;
     size_t table, at;
@@ -89,7 +89,7 @@ void keep_bytes(uint64_t bytes, std::vector<Counted>* tables) {
   while (!next.empty() && (*tables)[next.top().table].row_bytes <= bytes) {
     const Next n = next.top();
     next.pop();
-    const Counted& c = (*tables)[n.table];
+    const CountedTable& c = (*tables)[n.table];
     bytes -= c.row_bytes;
     kept[n.table] = n.at + 1;
     if (n.at + 1 < c.keys.size()) next.push({c.keys[n.at + 1], n.table, n.at + 1});
@@ -98,23 +98,23 @@ void keep_bytes(uint64_t bytes, std::vector<Counted>* tables) {
 }
 
 /// Ends the counting; what stays is the list.
-void make_list(const HotKeysArgs& args, std::vector<Counted>* tables) {
+void make_list(const HotKeysArgs& args, std::vector<CountedTable>* tables) {
   size_t keys = 0;
-  for (Counted& c : *tables) {
+  for (CountedTable& c : *tables) {
     c.keys = c.counter.take();
     c.rows = c.keys.size();
     if (args.top > 0) c.keys.resize(std::min(c.keys.size(), static_cast<size_t>(args.top)));
   }
   if (args.bytes > 0) keep_bytes(args.bytes, tables);
-  for (const Counted& c : *tables) keys += c.keys.size();
+  for (const CountedTable& c : *tables) keys += c.keys.size();
   if (keys == 0)
     throw CommandError(kExitBadInput,
                        "--data: no row of a table is looked up there, so there is nothing to list");
 }
 
-void write(const std::string& path, const Bundle& bundle, const std::vector<Counted>& tables) {
+void write(const std::string& path, const Bundle& bundle, const std::vector<CountedTable>& tables) {
   std::vector<HotTable> heads;
-  for (const Counted& c : tables) {
+  for (const CountedTable& c : tables) {
     HotTable t = hot_table_of(bundle, c.table);
     t.lookups = c.counter.total();
     t.n = static_cast<int64_t>(c.keys.size());
@@ -122,11 +122,11 @@ void write(const std::string& path, const Bundle& bundle, const std::vector<Coun
   }
   auto made = HotKeyWriter::create(path, std::move(heads));
   check(made.status(), false);
-  for (const Counted& c : tables) check((*made)->add(c.keys), false);
+  for (const CountedTable& c : tables) check((*made)->add(c.keys), false);
   check((*made)->commit(), false);
 }
 
-Json table_json(const Bundle& bundle, const Counted& c) {
+Json table_json(const Bundle& bundle, const CountedTable& c) {
   uint64_t listed = 0;
   for (const HotKey& k : c.keys) listed += k.count;
   const auto total = static_cast<double>(std::max<uint64_t>(1, c.counter.total()));
@@ -141,7 +141,7 @@ Json table_json(const Bundle& bundle, const Counted& c) {
           {"share_listed", static_cast<double>(listed) / total}};
 }
 
-void print(const Json& t) {
+void print_hot_table(const Json& t) {
   const auto low = t["counts_low_by"].get<double>();
   print_line(stdout, "%-24s %s of %s rows, %s: %s %% of %s lookups%s", t["name"].get<std::string>().c_str(),
              count_text(t["rows_listed"].get<double>()).c_str(), count_text(t["rows"].get<double>()).c_str(),
@@ -160,9 +160,9 @@ int hot_keys(const HotKeysArgs& args) {
   check_arguments(args);
   const LoadedModel model(args.bundle, flags);
   RowLog log(model, bundle.get(), options);
-  std::vector<Counted> tables = choose(args, *bundle, log);
+  std::vector<CountedTable> tables = choose(args, *bundle, log);
   std::vector<KeyCounter*> counter_of(bundle->manifest().tables.size(), nullptr);
-  for (Counted& c : tables) counter_of[c.table] = &c.counter;
+  for (CountedTable& c : tables) counter_of[c.table] = &c.counter;
   int64_t requests = 0;
   for (const std::string& path : args.data) {
     requests += log.read(path, args.raw, args.limits, [&](size_t table, std::span<const int64_t> rows) {
@@ -173,12 +173,12 @@ int hot_keys(const HotKeysArgs& args) {
   make_list(args, &tables);
   write(args.out, *bundle, tables);
   Json j = {{"bundle", args.bundle}, {"out", args.out}, {"requests", requests}, {"tables", Json::array()}};
-  for (const Counted& c : tables) j["tables"].push_back(table_json(*bundle, c));
+  for (const CountedTable& c : tables) j["tables"].push_back(table_json(*bundle, c));
   if (args.json) {
     print_json(stdout, j);
     return kExitOk;
   }
-  for (const Json& t : j["tables"]) print(t);
+  for (const Json& t : j["tables"]) print_hot_table(t);
   return kExitOk;
 }
 

@@ -239,7 +239,7 @@ void print_devices(const Json& devices) {
   }
 }
 
-void print(const Json& j) {
+void print_bundle(const Json& j) {
   print_line(stdout, "%s: %s, format %s.%s, %s, digest %s", j["file"].get<std::string>().c_str(),
              j["name"].get<std::string>().c_str(), j["format"][0].dump().c_str(),
              j["format"][1].dump().c_str(), bytes_text(j["bytes"]).c_str(),
@@ -316,7 +316,7 @@ int inspect(const InspectArgs& args) {
     print_lines(stdout, dump_graph(graph));
     return kExitOk;
   }
-  print(inspect_json(*bundle, graph, options));
+  print_bundle(inspect_json(*bundle, graph, options));
   return kExitOk;
 }
 

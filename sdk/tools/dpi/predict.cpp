@@ -6,6 +6,7 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "free_rows.hpp"
 #include "row_feeder.hpp"
 #include "score_file.hpp"
 #include "summary.hpp"
@@ -19,10 +20,6 @@ namespace {
 /// A call ends early where its rows make up this much text, so that memory does not grow with what --batch
 /// allows.
 constexpr uint64_t kMaxBatchText = uint64_t{16} << 20;
-
-struct FreeRows {
-  void operator()(dpi_rows* r) const { dpi_rows_free(r); }
-};
 
 /// Reads, scores and writes chunk by chunk.
 class Scorer {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "free_rows.hpp"
 #include "planned.hpp"
 #include "runtime/model/key_loader.hpp"
 #include "terminal.hpp"

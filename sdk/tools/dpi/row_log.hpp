@@ -36,9 +36,6 @@ class RowLog {
     int32_t feature = -1;
     size_t table = 0;  // of the bundle
   };
-  struct FreeRows {
-    void operator()(dpi_rows* r) const { dpi_rows_free(r); }
-  };
   void find_uses(const Plan& plan);
   Status look_up(const dpi_batch& batch, const Sink& sink);
   [[noreturn]] void refuse(const RowFeeder& feeder, const Status& why) const;

@@ -58,7 +58,7 @@ Json stat_json(const tiered::StoredTable& t, const dpi_store_stat& s) {
   return j;
 }
 
-void print(const Json& table) {
+void print_stored(const Json& table) {
   const bool whole = table["complete"].get<bool>(), updating = table["updating"].get<bool>();
   print_line(stdout, "%-24s %s of %s rows%s%s", table["name"].get<std::string>().c_str(),
              count_text(table["rows"].get<double>()).c_str(), count_text(table["of"].get<double>()).c_str(),
@@ -114,7 +114,7 @@ int store(const StoreArgs& args) {
     print_json(stdout, j);
     return kExitOk;
   }
-  for (const Json& table : j["tables"]) print(table);
+  for (const Json& table : j["tables"]) print_stored(table);
   const std::string told = args.action == "drop"     ? "dropped"
                            : args.action == "verify" ? "the same as the bundle's"
                                                      : "";

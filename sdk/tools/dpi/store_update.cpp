@@ -87,7 +87,7 @@ Json update_one(const Step& step, size_t table, tiered::PluginSource& store, int
           {"already", done.already}};
 }
 
-void print(const Json& t) {
+void print_update(const Json& t) {
   const bool had = t["already"] == t["changes"];
   print_line(stdout, "%-24s update %s, %s changes%s (%s)", t["name"].get<std::string>().c_str(),
              count_text(t["sequence"].get<double>()).c_str(), count_text(t["changes"].get<double>()).c_str(),
@@ -121,7 +121,7 @@ int store_update(const StoreArgs& args) {
     print_json(stdout, j);
     return kExitOk;
   }
-  for (const Json& t : j["tables"]) print(t);
+  for (const Json& t : j["tables"]) print_update(t);
   if (j["tables"].empty())
     print_line(stdout, "nothing to be done: no delta changes a table of %s", args.bundle.c_str());
   return kExitOk;

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Counted {
+struct TierCounts {
   uint64_t lookups = 0, hits = 0, sampled = 0, device_hits = 0;
 };
 
@@ -20,8 +20,8 @@ uint64_t between(const nlohmann::json& before, const nlohmann::json& after, cons
   return after[key].get<uint64_t>() - before[key].get<uint64_t>();
 }
 
-Counted counted(const nlohmann::json& before, const nlohmann::json& after) {
-  Counted c;
+TierCounts counted(const nlohmann::json& before, const nlohmann::json& after) {
+  TierCounts c;
   for (const char* key : {"hits", "late", "absent", "defaulted"}) c.lookups += between(before, after, key);
   c.hits = between(before, after, "hits");
   c.sampled = between(before, after, "device_sampled");
@@ -33,7 +33,7 @@ Json rate(uint64_t part, uint64_t all) {
   return all == 0 ? Json() : Json(static_cast<double>(part) / static_cast<double>(all));
 }
 
-void add_rates(const Counted& c, Json* to) {
+void add_rates(const TierCounts& c, Json* to) {
   (*to)["lookups"] = c.lookups;
   (*to)["host_hit_rate"] = rate(c.hits, c.lookups);
   (*to)["device_sampled"] = c.sampled;
@@ -52,9 +52,9 @@ bool has_tiers(const nlohmann::json& counters) {
 
 Json tier_rates(const nlohmann::json& before, const nlohmann::json& after) {
   Json tables = Json::array();
-  Counted all;
+  TierCounts all;
   for (size_t i = 0; i < after["tiers"].size(); ++i) {
-    const Counted c = counted(before["tiers"][i], after["tiers"][i]);
+    const TierCounts c = counted(before["tiers"][i], after["tiers"][i]);
     Json table = {{"name", after["tiers"][i]["name"]}};
     add_rates(c, &table);
     tables.push_back(std::move(table));

@@ -167,7 +167,7 @@ std::string number_text(const Json& number) {
   return text;
 }
 
-void print(const Json& j) {
+void print_verdict(const Json& j) {
   print_line(stdout, "digests   ok, %s in %s data sets", bytes_text(j["bytes"]).c_str(),
              j["data_sets"].dump().c_str());
   print_line(stdout, "hashes    %s",
@@ -256,7 +256,7 @@ int verify(const VerifyArgs& args) {
   if (args.json) {
     print_json(stdout, j);
   } else {
-    print(j);
+    print_verdict(j);
     print_line(stdout, "%s", passed ? "verified" : "FAILED");
   }
   return passed ? kExitOk : kExitVerifyFailed;

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/text.hpp"
+#include "free_rows.hpp"
 #include "row_feeder.hpp"
 
 namespace dpi::tool {
@@ -114,10 +115,6 @@ Place golden_place(const Manifest& m, const BatchColumns& l, size_t f, const Gol
           l.shared_column_of_feature[f],
           l.n_shared_columns};
 }
-
-struct FreeRows {
-  void operator()(dpi_rows* r) const { dpi_rows_free(r); }
-};
 
 /// One comparison in progress.
 class RawCheck {

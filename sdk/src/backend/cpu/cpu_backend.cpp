@@ -140,7 +140,7 @@ void cpu_run_part(const dpi_backend_op* handle, const dpi_op_call* call, int32_t
   op.run(op, *call);
 }
 
-dpi_backend_api make_api() {
+dpi_backend_api make_cpu_api() {
   dpi_backend_api api{};
   api.abi_version = DPI_BACKEND_ABI;
   api.struct_size = sizeof(api);
@@ -162,12 +162,12 @@ dpi_backend_api make_api() {
 }  // namespace
 
 const dpi_backend_api* cpu_backend() {
-  static const dpi_backend_api kApi = make_api();
+  static const dpi_backend_api kApi = make_cpu_api();
   return &kApi;
 }
 
 namespace {
-const AtLoad g_api([] { cpu_backend(); });
+const AtLoad g_cpu_api([] { cpu_backend(); });
 }  // namespace
 
 }  // namespace dpi::backend

@@ -10,9 +10,11 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/huge_page.hpp"
+
 namespace dpi::backend {
 
-constexpr size_t kWeightAlignment = 64, kHugePage = size_t{2} << 20;
+constexpr size_t kWeightAlignment = 64;
 
 struct FreeAligned {
   void operator()(void* p) const { std::free(p); }

@@ -87,7 +87,7 @@ int32_t ref_enqueue(dpi_backend_stream*, const dpi_backend_op* handle, const dpi
   });
 }
 
-dpi_backend_api make_api() {
+dpi_backend_api make_ref_api() {
   dpi_backend_api api{};
   api.abi_version = DPI_BACKEND_ABI;
   api.struct_size = sizeof(api);
@@ -107,12 +107,12 @@ dpi_backend_api make_api() {
 }  // namespace
 
 const dpi_backend_api* ref_backend() {
-  static const dpi_backend_api kApi = make_api();
+  static const dpi_backend_api kApi = make_ref_api();
   return &kApi;
 }
 
 namespace {
-const AtLoad g_api([] { ref_backend(); });
+const AtLoad g_ref_api([] { ref_backend(); });
 }  // namespace
 
 }  // namespace dpi::backend

@@ -55,11 +55,6 @@ struct Group {
   }
 };
 
-Type storage_type(kernels::DType t) {
-  if (t == kernels::DType::kF32) return Type::kF32;
-  return t == kernels::DType::kI8 ? Type::kI8 : Type::kU16;
-}
-
 class Sorter {
  public:
   Sorter(const std::vector<DataSetInfo>& list, const Bundle& result, const ReadI64& read)

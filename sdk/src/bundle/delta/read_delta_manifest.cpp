@@ -6,7 +6,7 @@
 namespace dpi {
 namespace {
 
-constexpr size_t kVersionParts = 2;
+constexpr size_t kDeltaVersionParts = 2;
 
 class DeltaManifestReader final : public ObjectReader {
  public:
@@ -16,8 +16,8 @@ class DeltaManifestReader final : public ObjectReader {
     JsonObject o(members(), "");
     if (o.text("format", &format, JsonObject::kRequired) && format != "dpi-delta")
       o.fail("format is " + in_quotes(format) + ", expected 'dpi-delta'");
-    o.list("version", version_.size, kVersionParts, JsonObject::kRequired);
-    if (o.ok() && (version_.size != kVersionParts || !version_.all_fit || version_.values[0] != 1 ||
+    o.list("version", version_.size, kDeltaVersionParts, JsonObject::kRequired);
+    if (o.ok() && (version_.size != kDeltaVersionParts || !version_.all_fit || version_.values[0] != 1 ||
                    version_.values[1] != static_cast<int64_t>(minor)))
       o.fail("version is not [1, " + std::to_string(minor) + "], which the user block says");
     o.text("name", &m.name, JsonObject::kRequired);
@@ -38,7 +38,7 @@ class DeltaManifestReader final : public ObjectReader {
       o->fail(std::string(key) + " is " + in_quotes(text) + ", expected 64 hex digits");
   }
 
-  ValueList<int64_t> version_{kVersionParts};
+  ValueList<int64_t> version_{kDeltaVersionParts};
 };
 
 }  // namespace

@@ -114,6 +114,8 @@ class JsonObject {
   Status status_;
 };
 
+constexpr auto kRequired = JsonObject::kRequired, kOptional = JsonObject::kOptional;
+
 /// 1 to 200 bytes of UTF-8: A-Z a-z 0-9 _ . - / space [ ] : and what is beyond ASCII and no control
 /// (printable.hpp).
 bool good_name(std::string_view name);

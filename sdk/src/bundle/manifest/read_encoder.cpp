@@ -3,9 +3,6 @@
 namespace dpi {
 namespace {
 
-constexpr auto kRequired = JsonObject::kRequired;
-constexpr auto kOptional = JsonObject::kOptional;
-
 void data_path(JsonObject* o, const char* key, JsonObject::Need need, std::string* path) {
   if (o->text(key, path, need) && path->rfind("/encoders/", 0) != 0) {
     o->fail(std::string(key) + " is " + in_quotes(*path) + ", expected a data set under /encoders");

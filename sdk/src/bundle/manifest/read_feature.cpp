@@ -7,8 +7,6 @@ namespace dpi {
 namespace {
 
 constexpr int64_t kMaxLen = 65536;
-constexpr auto kRequired = JsonObject::kRequired;
-constexpr auto kOptional = JsonObject::kOptional;
 
 /// Ids are keys: any int64, so that nothing of a vocabulary applies.
 void read_keyed(JsonObject* o, FeatureSpec* f) {

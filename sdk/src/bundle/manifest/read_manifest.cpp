@@ -22,8 +22,6 @@ constexpr size_t kVersionParts = 2;
 constexpr int64_t kMaxDim = 65536;
 constexpr int64_t kMaxGoldenRows = 65536;
 constexpr int64_t kMaxColumns = 1 << 24;  // dense columns of all features
-constexpr auto kRequired = JsonObject::kRequired;
-constexpr auto kOptional = JsonObject::kOptional;
 
 /// An object without objects and lists that mean something.
 class FlatReader : public ObjectReader {

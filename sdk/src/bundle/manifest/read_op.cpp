@@ -1,11 +1,6 @@
 #include "bundle/manifest/read_op.hpp"
+
 namespace dpi {
-namespace {
-
-constexpr auto kRequired = JsonObject::kRequired;
-constexpr auto kOptional = JsonObject::kOptional;
-
-}  // namespace
 
 void AttrListReader::start() {
   integers_.clear();

@@ -13,6 +13,8 @@ constexpr size_t kMostInAll = 1 << 22;     // what a hostile bundle can make a l
 constexpr int32_t kHighestPower = 64;
 constexpr int kDeepest = 64;  // ops between a value and what its elements are
 
+}  // namespace
+
 kernels::Tensor tensor_over(std::vector<float>& data, const Dims& dims) {
   kernels::Tensor t;
   t.data = data.data();
@@ -21,8 +23,6 @@ kernels::Tensor tensor_over(std::vector<float>& data, const Dims& dims) {
   t.dims = dims;
   return t;
 }
-
-}  // namespace
 
 const std::vector<Element>* Elements::of(int32_t v) {
   const PlanValue& value = value_of(p_, v);

@@ -17,6 +17,9 @@ struct Element {
   bool operator==(const Element&) const = default;
 };
 
+/// One row of the numbers in `data`, which must stay where they are.
+kernels::Tensor tensor_over(std::vector<float>& data, const Dims& dims);
+
 /// Views, Concat, BroadcastRows, and products of a value with its own powers are seen through; every other op
 /// ends the search. An element of an item value may so be one of a shared value.
 class Elements {

@@ -28,6 +28,22 @@ Index index_of(const Plan& plan) {
   return ix;
 }
 
+const PlanOp* producer_of(const Plan& plan, const Index& index, int32_t v) {
+  const int32_t i = static_cast<size_t>(v) < index.producer.size() ? index.producer[static_cast<size_t>(v)] : -1;
+  return i < 0 ? nullptr : &plan.ops[static_cast<size_t>(i)];
+}
+
+const PlanOp* producer_of(const Plan& plan, const Index& index, int32_t v, OpKind kind) {
+  const PlanOp* op = producer_of(plan, index, v);
+  return op != nullptr && op->kind == kind ? op : nullptr;
+}
+
+const PlanOp* only_user(const Plan& plan, const Index& index, int32_t v, OpKind kind) {
+  if (!index.single_use(v)) return nullptr;
+  const PlanOp& op = plan.ops[static_cast<size_t>(index.users[static_cast<size_t>(v)][0])];
+  return op.kind == kind ? &op : nullptr;
+}
+
 void kill(PlanOp& op) {
   op.kind = OpKind::kInput;
   op.inputs.clear();

@@ -24,6 +24,13 @@ struct Index {
 };
 Index index_of(const Plan& plan);
 
+/// The op that makes v; null for inputs, constants, -1 and values newer than the index.
+const PlanOp* producer_of(const Plan& plan, const Index& index, int32_t v);
+/// The same if it is of this kind, else null.
+const PlanOp* producer_of(const Plan& plan, const Index& index, int32_t v, OpKind kind);
+/// The op of this kind that alone reads v, once; null if there is another reader or a head.
+const PlanOp* only_user(const Plan& plan, const Index& index, int32_t v, OpKind kind);
+
 inline bool is_dead(const PlanOp& op) { return op.kind == OpKind::kInput; }
 void kill(PlanOp& op);
 

@@ -25,7 +25,7 @@ using kernels::SoftmaxMask;
 using kernels::UnaryKind;
 
 constexpr size_t kMostMasks = 64;       // attentions that are looked at: what a hostile bundle can ask for
-constexpr int kDeepest = 256;           // ops behind one another
+constexpr int kDeepestPadding = 256;           // ops behind one another
 constexpr int64_t kSmallWeight = 1024;  // elements; beside the products of fewer, copies are not small
 constexpr int64_t kSmallRow = 1024;     // elements; of fewer, looking for places costs what they take
 
@@ -38,11 +38,6 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 using Places = std::vector<Place>;
-
-const PlanOp* producer(const Plan& p, const Index& ix, int32_t v) {
-  const int32_t i = ix.producer[static_cast<size_t>(v)];
-  return i < 0 ? nullptr : &p.ops[static_cast<size_t>(i)];
-}
 
 /// Whether the op's numbers are 1 or 0.
 bool decides(const PlanOp& op) {
@@ -72,7 +67,7 @@ std::optional<Places> places_of(const Plan& p, const Index& ix, Elements& elemen
       out.push_back({-1, number == 1 ? 1 : 0, false});
       continue;
     }
-    const PlanOp* op = producer(p, ix, e.value);
+    const PlanOp* op = producer_of(p, ix, e.value);
     if (op == nullptr || (!decides(*op) && !turns(*op))) return std::nullopt;
     out.push_back({e.value, e.index, false});
     if (!turns(*op)) continue;
@@ -118,7 +113,7 @@ class Padding {
     if (value.is_bags || value.dims.rank != 2 || value.dims.d[0] != places()) return false;
     if (ix_.head_uses[static_cast<size_t>(v)] > 0) return false;
     const auto [at, fresh] = known_.try_emplace(v, false);
-    if (!fresh || depth_ == kDeepest) return at->second;
+    if (!fresh || depth_ == kDeepestPadding) return at->second;
     ++depth_;
     bool read = false;
     for (const int32_t i : ix_.users[static_cast<size_t>(v)]) {
@@ -225,7 +220,7 @@ bool may_be_joined(const Plan& p, const Index& ix, const PlanOp& op) {
     return one ? &p.ops[static_cast<size_t>(users[0])] : nullptr;
   };
   for (const int32_t v : op.inputs) {
-    if (only_reader(v) != nullptr && is_elementwise(producer(p, ix, v))) return true;
+    if (only_reader(v) != nullptr && is_elementwise(producer_of(p, ix, v))) return true;
   }
   return is_elementwise(only_reader(y));
 }

@@ -11,11 +11,6 @@
 namespace dpi::plan {
 namespace {
 
-const PlanOp* producer_of(const Plan& p, const Index& ix, int32_t v) {
-  const int32_t i = v < 0 ? -1 : ix.producer[static_cast<size_t>(v)];
-  return i < 0 ? nullptr : &p.ops[static_cast<size_t>(i)];
-}
-
 /// The vector that v repeats along its places, else v.
 int32_t base_of(const Plan& p, const Index& ix, int32_t v) {
   const PlanOp* op = producer_of(p, ix, v);
@@ -27,7 +22,7 @@ int32_t base_of(const Plan& p, const Index& ix, int32_t v) {
 }
 
 /// Columns [from, from + width) of the layer's input.
-struct Piece {
+struct TargetPiece {
   int32_t value = -1;
   int32_t base = -1;  // base_of(value)
   int64_t from = 0;
@@ -35,8 +30,8 @@ struct Piece {
   bool gone = false;  // a difference whose columns went to others
 };
 
-struct Layer {
-  std::vector<Piece> pieces;
+struct TargetLayer {
+  std::vector<TargetPiece> pieces;
   std::vector<double> weight;  // [out, in]
   int64_t out = 0, in = 0;
 };
@@ -47,9 +42,9 @@ bool joins_columns(const Plan& p, const PlanOp* op) {
 }
 
 /// The layer's columns that hold v, in v's order; false when some of v is not there.
-bool find_columns(const Plan& p, const Index& ix, const Layer& layer, int32_t v,
+bool find_columns(const Plan& p, const Index& ix, const TargetLayer& layer, int32_t v,
                   std::vector<int64_t>* columns) {
-  for (const Piece& piece : layer.pieces) {
+  for (const TargetPiece& piece : layer.pieces) {
     if (piece.gone || (piece.value != v && piece.base != base_of(p, ix, v))) continue;
     for (int64_t k = 0; k < piece.width; ++k) columns->push_back(piece.from + k);
     return true;
@@ -62,7 +57,7 @@ bool find_columns(const Plan& p, const Index& ix, const Layer& layer, int32_t v,
   return true;
 }
 
-double magnitude(const Layer& layer, int64_t o, const std::vector<int64_t>& columns) {
+double magnitude(const TargetLayer& layer, int64_t o, const std::vector<int64_t>& columns) {
   double sum = 0;
   for (const int64_t k : columns) sum += std::fabs(layer.weight[static_cast<size_t>(o * layer.in + k)]);
   return sum;
@@ -71,7 +66,7 @@ double magnitude(const Layer& layer, int64_t o, const std::vector<int64_t>& colu
 /// Near q = k the difference is exact and small, and what takes its place rounds products of its weights with
 /// all of q and k: where they are much larger than the weights beside them (limits found with
 /// tests/e2e/accuracy), it stays.
-bool is_light(const Layer& layer, const std::vector<int64_t>& of, const std::vector<int64_t>& a,
+bool is_light_spread(const TargetLayer& layer, const std::vector<int64_t>& of, const std::vector<int64_t>& a,
               const std::vector<int64_t>& b) {
   double difference = 0, beside = 0;
   for (int64_t o = 0; o < layer.out; ++o) {
@@ -85,7 +80,7 @@ bool is_light(const Layer& layer, const std::vector<int64_t>& of, const std::vec
 }
 
 /// Moves the columns of a piece a - b to those of a and b.
-bool spread_difference(Plan& p, const Index& ix, Layer& layer, Piece& piece, const std::string& name) {
+bool spread_difference(Plan& p, const Index& ix, TargetLayer& layer, TargetPiece& piece, const std::string& name) {
   const PlanOp* op = producer_of(p, ix, piece.value);
   if (!op || op->kind != OpKind::kBinary ||
       std::get<kernels::BinaryAttrs>(op->attrs).kind != kernels::BinaryKind::kSub)
@@ -95,7 +90,7 @@ bool spread_difference(Plan& p, const Index& ix, Layer& layer, Piece& piece, con
   if (!find_columns(p, ix, layer, op->inputs[0], &a) || !find_columns(p, ix, layer, op->inputs[1], &b))
     return false;
   if (a.size() != of.size() || b.size() != of.size()) return false;
-  if (!is_light(layer, of, a, b)) {
+  if (!is_light_spread(layer, of, a, b)) {
     p.notes.push_back("fold: '" + name + "' keeps its difference, whose weights are the larger ones");
     return false;
   }
@@ -111,13 +106,13 @@ bool spread_difference(Plan& p, const Index& ix, Layer& layer, Piece& piece, con
 }
 
 /// Some of the pieces side by side, or their bases; the value itself where it is one.
-int32_t join(Plan& p, const PlanOp& linear, const std::vector<Piece>& pieces, bool bases) {
-  const auto value = [bases](const Piece& piece) { return bases ? piece.base : piece.value; };
+int32_t join(Plan& p, const PlanOp& linear, const std::vector<TargetPiece>& pieces, bool bases) {
+  const auto value = [bases](const TargetPiece& piece) { return bases ? piece.base : piece.value; };
   if (pieces.size() == 1) return value(pieces[0]);
   PlanOp op;
   Dims dims = value_of(p, value(pieces[0])).dims;
   dims.d[dims.rank - 1] = 0;
-  for (const Piece& piece : pieces) {
+  for (const TargetPiece& piece : pieces) {
     op.inputs.push_back(value(piece));
     dims.d[dims.rank - 1] += piece.width;
   }
@@ -132,10 +127,10 @@ int32_t join(Plan& p, const PlanOp& linear, const std::vector<Piece>& pieces, bo
 }
 
 /// The weight's columns of these pieces, one after the other.
-int32_t weight_of(Plan& p, const PlanOp& linear, const Layer& layer, const std::vector<Piece>& pieces) {
+int32_t weight_of(Plan& p, const PlanOp& linear, const TargetLayer& layer, const std::vector<TargetPiece>& pieces) {
   std::vector<float> weight;
   for (int64_t o = 0; o < layer.out; ++o) {
-    for (const Piece& piece : pieces) {
+    for (const TargetPiece& piece : pieces) {
       const double* const from = layer.weight.data() + o * layer.in + piece.from;
       for (int64_t k = 0; k < piece.width; ++k) weight.push_back(static_cast<float>(from[k]));
     }
@@ -144,9 +139,9 @@ int32_t weight_of(Plan& p, const PlanOp& linear, const Layer& layer, const std::
   return add_param(p, linear.name + ".weight", dims_of({layer.out, width}), std::move(weight));
 }
 
-Layer read_layer(const Plan& p, const Index& ix, const PlanOp& linear, const PlanOp& concat) {
+TargetLayer read_layer(const Plan& p, const Index& ix, const PlanOp& linear, const PlanOp& concat) {
   const PlanParam& w = param_of(p, linear.params[0]);
-  Layer layer;
+  TargetLayer layer;
   layer.out = w.dims.d[0];
   layer.in = w.dims.d[1];
   layer.weight.assign(w.data.begin(), w.data.end());
@@ -170,14 +165,14 @@ bool reads_places(const Plan& p, const Index& ix, const PlanOp& op) {
 
 void try_layer(Plan& p, const Index& ix, size_t i) {
   const PlanOp linear = p.ops[i];
-  Layer layer = read_layer(p, ix, linear, *producer_of(p, ix, linear.inputs[0]));
+  TargetLayer layer = read_layer(p, ix, linear, *producer_of(p, ix, linear.inputs[0]));
   int spread = 0;
-  for (Piece& piece : layer.pieces) spread += spread_difference(p, ix, layer, piece, linear.name) ? 1 : 0;
-  std::vector<Piece> once, places;
-  for (const Piece& piece : layer.pieces) {
+  for (TargetPiece& piece : layer.pieces) spread += spread_difference(p, ix, layer, piece, linear.name) ? 1 : 0;
+  std::vector<TargetPiece> once, places;
+  for (const TargetPiece& piece : layer.pieces) {
     if (!piece.gone) (piece.base == piece.value ? places : once).push_back(piece);
   }
-  for (const Piece& piece : once) {  // they stand side by side
+  for (const TargetPiece& piece : once) {  // they stand side by side
     if (value_of(p, piece.base).dims.rank != value_of(p, once[0].base).dims.rank) return;
   }
   if (places.empty() || (once.empty() && spread == 0)) return;

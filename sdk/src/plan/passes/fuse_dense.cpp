@@ -10,12 +10,6 @@
 namespace dpi::plan {
 namespace {
 
-const PlanOp* only_user(const Plan& p, const Index& ix, int32_t v, OpKind kind) {
-  if (!ix.single_use(v)) return nullptr;
-  const PlanOp& op = p.ops[static_cast<size_t>(ix.users[static_cast<size_t>(v)][0])];
-  return op.kind == kind ? &op : nullptr;
-}
-
 bool plain_linear(const Plan& p, const PlanOp& op) {
   if (op.kind != OpKind::kLinear) return false;
   const auto& a = std::get<kernels::LinearAttrs>(op.attrs);

@@ -15,13 +15,13 @@
 namespace dpi::plan {
 namespace {
 
-struct Place {
+struct ArenaPlace {
   int32_t root = -1;
   int64_t column = 0;
 };
 
 /// One source of a lookup: an Embed, a numeric projection or a raw numeric, and the value it fills.
-struct Source {
+struct ColumnSource {
   int32_t op = -1;  // -1: raw numeric `input`
   int32_t input = -1;
   int32_t value = -1;
@@ -48,10 +48,10 @@ class LookupColumns {
     taken_.resize(p_.values.size(), 0);
   }
 
-  Place find(int32_t v) const {
-    Place at{v, 0};
+  ArenaPlace find(int32_t v) const {
+    ArenaPlace at{v, 0};
     while (parent_[static_cast<size_t>(at.root)].root != at.root) {
-      const Place& up = parent_[static_cast<size_t>(at.root)];
+      const ArenaPlace& up = parent_[static_cast<size_t>(at.root)];
       at = {up.root, at.column + up.column};
     }
     return at;
@@ -134,10 +134,10 @@ class LookupColumns {
   }
 
   /// The inputs already stand side by side in one buffer.
-  bool lies_in_order(const PlanOp& op, Place* at) const {
+  bool lies_in_order(const PlanOp& op, ArenaPlace* at) const {
     for (size_t k = 0; k < op.inputs.size(); ++k) {
       if (!in_arena(op.inputs[k])) return false;
-      const Place here = find(op.inputs[k]);
+      const ArenaPlace here = find(op.inputs[k]);
       if (k == 0) {
         *at = here;
         if (value_of(p_, here.root).storage != Storage::kArena) return false;
@@ -153,7 +153,7 @@ class LookupColumns {
   void place_concat(int32_t index) {
     const PlanOp op = p_.ops[static_cast<size_t>(index)];
     const int32_t out = op.outputs[0];
-    if (Place at; op.inputs.size() > 1 && !taken_[static_cast<size_t>(out)] && lies_in_order(op, &at)) {
+    if (ArenaPlace at; op.inputs.size() > 1 && !taken_[static_cast<size_t>(out)] && lies_in_order(op, &at)) {
       put(out, at.root, at.column);
       kill(p_.ops[static_cast<size_t>(index)]);
       return;
@@ -168,7 +168,7 @@ class LookupColumns {
 
   void place_input(int32_t v, int32_t out, int64_t column, const std::string& name) {
     const PlanValue value = value_of(p_, v);
-    const Place at = find(v);
+    const ArenaPlace at = find(v);
     const bool same_rows = value.space == value_of(p_, out).space;
     const bool whole = at.column == 0 && value_of(p_, at.root).dims.size() == value.dims.size();
     const bool fresh =
@@ -221,8 +221,8 @@ class LookupColumns {
   }
 
   void make_lookup(RowSpace space) {
-    std::vector<Source> mine;
-    for (const Source& s : sources_) {
+    std::vector<ColumnSource> mine;
+    for (const ColumnSource& s : sources_) {
       if (value_of(p_, s.value).space == space) mine.push_back(s);
     }
     if (mine.empty()) return;
@@ -230,7 +230,7 @@ class LookupColumns {
     PlanOp& op = lookup_op(space);
     op.outputs[0] = matrix;
     std::vector<float> vectors = op.params[0] >= 0 ? param_of(p_, op.params[0]).data : std::vector<float>();
-    for (const Source& s : mine) add_source(op, s, find(s.value).column, vectors);
+    for (const ColumnSource& s : mine) add_source(op, s, find(s.value).column, vectors);
     if (!vectors.empty()) {
       const auto n = static_cast<int64_t>(vectors.size());
       op.params[0] = add_param(p_, op.name + ".vectors", dims_of({n}), std::move(vectors));
@@ -238,9 +238,9 @@ class LookupColumns {
   }
 
   /// The buffer that holds all roots of these sources: the root itself when there is one, else a new value.
-  int32_t make_matrix(const std::vector<Source>& mine, RowSpace space) {
+  int32_t make_matrix(const std::vector<ColumnSource>& mine, RowSpace space) {
     std::vector<int32_t> roots;
-    for (const Source& s : mine) {
+    for (const ColumnSource& s : mine) {
       const int32_t r = find(s.value).root;
       if (std::find(roots.begin(), roots.end(), r) == roots.end()) roots.push_back(r);
     }
@@ -273,7 +273,7 @@ class LookupColumns {
     return static_cast<int32_t>(op.inputs.size() - 1);
   }
 
-  void add_source(PlanOp& op, const Source& s, int64_t column, std::vector<float>& vectors) {
+  void add_source(PlanOp& op, const ColumnSource& s, int64_t column, std::vector<float>& vectors) {
     const auto col = static_cast<int32_t>(column);
     const auto dim = static_cast<int32_t>(value_of(p_, s.value).dims.size());
     if (s.op >= 0 && embeds_.contains(s.op)) {
@@ -319,7 +319,7 @@ class LookupColumns {
   // ---- the result
 
   void apply() {
-    for (const Source& s : sources_) {
+    for (const ColumnSource& s : sources_) {
       if (s.op >= 0) kill(p_.ops[static_cast<size_t>(s.op)]);
     }
     for (PlanOp& c : copies_) p_.ops.push_back(std::move(c));
@@ -336,7 +336,7 @@ class LookupColumns {
         value.row_stride = value_of(p_, value.base).row_stride;
         continue;
       }
-      const Place at = find(static_cast<int32_t>(v));
+      const ArenaPlace at = find(static_cast<int32_t>(v));
       if (at.root == static_cast<int32_t>(v) || value.storage != Storage::kArena) continue;
       value.storage = Storage::kAlias;
       value.base = at.root;
@@ -348,9 +348,9 @@ class LookupColumns {
   Plan& p_;
   Index ix_;
   int64_t align_;
-  std::vector<Place> parent_;
+  std::vector<ArenaPlace> parent_;
   std::vector<char> taken_;  // has a place in another buffer
-  std::vector<Source> sources_;
+  std::vector<ColumnSource> sources_;
   std::vector<int32_t> source_of_;  // by value
   std::map<int32_t, PlanOp> embeds_;
   std::vector<PlanOp> copies_;

@@ -10,17 +10,17 @@
 namespace dpi::plan {
 namespace {
 
-constexpr int64_t kLeastColumns = 4;  // fewer cost less than what they give, read again for each item
+constexpr int64_t kLeastSharedColumns = 4;  // fewer cost less than what they give, read again for each item
 
 /// A value side by side with others along the last axis.
-struct Piece {
+struct ConcatPart {
   int32_t value = -1;  // in its own row space
   int64_t from = 0;    // column of the layer's input
   int64_t width = 0;
 };
 
-struct Places {
-  std::vector<Piece> shared, items;
+struct PlaceParts {
+  std::vector<ConcatPart> shared, items;
   int64_t shared_width = 0;
 };
 
@@ -32,14 +32,14 @@ bool reads_places(const Plan& p, const PlanOp& op) {
          value_of(p, op.outputs[0]).space == RowSpace::kItem;
 }
 
-Places places_of(const Plan& p, const Index& ix, int32_t x) {
+PlaceParts places_of(const Plan& p, const Index& ix, int32_t x) {
   const int32_t at = ix.producer[static_cast<size_t>(x)];
   const PlanOp* made = at < 0 ? nullptr : &p.ops[static_cast<size_t>(at)];
   std::vector<int32_t> values = {x};
   if (made != nullptr && made->kind == OpKind::kConcat && ix.single_use(x) &&
       std::get<kernels::ConcatAttrs>(made->attrs).axis == value_of(p, x).dims.rank - 1)
     values = made->inputs;
-  Places places;
+  PlaceParts places;
   int64_t from = 0;
   for (const int32_t v : values) {
     const int64_t width = value_of(p, v).dims.at(-1);
@@ -52,12 +52,12 @@ Places places_of(const Plan& p, const Index& ix, int32_t x) {
 }
 
 /// The pieces as one value [places.., width].
-int32_t join(Plan& p, const std::string& name, const std::vector<Piece>& pieces) {
+int32_t join(Plan& p, const std::string& name, const std::vector<ConcatPart>& pieces) {
   if (pieces.size() == 1) return pieces[0].value;
   PlanOp op;
   Dims dims = value_of(p, pieces[0].value).dims;
   dims.d[dims.rank - 1] = 0;
-  for (const Piece& piece : pieces) {
+  for (const ConcatPart& piece : pieces) {
     op.inputs.push_back(piece.value);
     dims.d[dims.rank - 1] += piece.width;
   }
@@ -70,12 +70,12 @@ int32_t join(Plan& p, const std::string& name, const std::vector<Piece>& pieces)
 }
 
 /// These columns of a weight [out, in].
-int32_t add_weight(Plan& p, const std::string& name, int32_t weight, const std::vector<Piece>& pieces) {
+int32_t add_weight(Plan& p, const std::string& name, int32_t weight, const std::vector<ConcatPart>& pieces) {
   const PlanParam& w = param_of(p, weight);
   const int64_t out = w.dims.d[0], in = w.dims.d[1];
   std::vector<float> taken;
   for (int64_t o = 0; o < out; ++o) {
-    for (const Piece& piece : pieces) {
+    for (const ConcatPart& piece : pieces) {
       const float* from = w.data.data() + o * in + piece.from;
       taken.insert(taken.end(), from, from + piece.width);
     }
@@ -84,14 +84,14 @@ int32_t add_weight(Plan& p, const std::string& name, int32_t weight, const std::
   return add_param(p, name, dims, std::move(taken));
 }
 
-void split(Plan& p, size_t at, const Places& places) {
+void split_places(Plan& p, size_t at, const PlaceParts& places) {
   PlanOp layer = p.ops[at];
   PlanOp user = layer;
   user.name = layer.name + "/shared";
   user.inputs = {join(p, user.name + "_places", places.shared)};
   user.params = {add_weight(p, user.name + ".weight", layer.params[0], places.shared), -1};
   user.outputs = {add_value(p, user.name, value_of(p, layer.outputs[0]).dims, RowSpace::kShared)};
-  std::vector<Piece> kept = places.items;  // and behind them what stands in every place
+  std::vector<ConcatPart> kept = places.items;  // and behind them what stands in every place
   const int32_t once = layer.inputs.size() > 1 ? layer.inputs[1] : -1;
   const int64_t in = param_of(p, layer.params[0]).dims.d[1];
   const int64_t n_once = once < 0 ? 0 : value_of(p, once).dims.size();
@@ -111,8 +111,8 @@ Result<Plan> hoist_places(Plan p) {
   const size_t n = p.ops.size();
   for (size_t i = 0; i < n; ++i) {
     if (!reads_places(p, p.ops[i])) continue;
-    const Places places = places_of(p, ix, p.ops[i].inputs[0]);
-    if (places.shared_width >= kLeastColumns && !places.items.empty()) split(p, i, places);
+    const PlaceParts places = places_of(p, ix, p.ops[i].inputs[0]);
+    if (places.shared_width >= kLeastSharedColumns && !places.items.empty()) split_places(p, i, places);
   }
   return cleanup(std::move(p));
 }

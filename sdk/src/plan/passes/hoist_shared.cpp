@@ -8,7 +8,7 @@
 namespace dpi::plan {
 namespace {
 
-constexpr int64_t kLeastColumns = 8;  // fewer cost less than a second product
+constexpr int64_t kLeastRowColumns = 8;  // fewer cost less than a second product
 
 /// The columns of a weight [out, in] that these values fill, side by side.
 std::vector<float> take_columns(const Plan& p, const PlanParam& weight, const std::vector<Columns>& columns) {
@@ -34,7 +34,7 @@ bool may_split(const Plan& p, const PlanOp& op) {
          value_of(p, op.outputs[0]).space == RowSpace::kItem;
 }
 
-void split(Plan& p, RowJoiner& rows, size_t at, const RowParts& parts) {
+void split_product(Plan& p, RowJoiner& rows, size_t at, const RowParts& parts) {
   PlanOp d = p.ops[at];
   const int64_t out = value_of(p, d.outputs[0]).dims.size();
   PlanOp s;
@@ -64,8 +64,8 @@ Result<Plan> hoist_shared(Plan p) {
   for (size_t i = 0; i < n; ++i) {
     if (!may_split(p, p.ops[i])) continue;
     const RowParts parts = row_parts(p, ix, p.ops[i].inputs[0]);
-    if (parts.shared_width < kLeastColumns || !parts.varies) continue;
-    split(p, rows, i, parts);
+    if (parts.shared_width < kLeastRowColumns || !parts.varies) continue;
+    split_product(p, rows, i, parts);
   }
   return cleanup(std::move(p));
 }

@@ -25,34 +25,13 @@ using kernels::SoftmaxMask;
 using kernels::ViewKind;
 
 constexpr int64_t kMostNumbers = 1 << 17;  // of one value; their numbers are exact as floats
-constexpr int64_t kMostInAll = 1 << 25;    // that views are run over: what a hostile bundle can ask for
+constexpr int64_t kMostViewNumbers = 1 << 25;    // that views are run over: what a hostile bundle can ask for
 constexpr size_t kMostViews = 8;
 constexpr int64_t kFewQueries = 4;  // turning keys for fewer costs more than it gives (as in cpu's MatMul)
-
-const PlanOp* producer(const Plan& p, const Index& ix, int32_t v, OpKind kind) {
-  const int32_t i = v < 0 ? -1 : ix.producer[static_cast<size_t>(v)];
-  if (i < 0 || p.ops[static_cast<size_t>(i)].kind != kind) return nullptr;
-  return &p.ops[static_cast<size_t>(i)];
-}
-
-const PlanOp* only_user(const Plan& p, const Index& ix, int32_t v, OpKind kind) {
-  if (!ix.single_use(v)) return nullptr;
-  const PlanOp& op = p.ops[static_cast<size_t>(ix.users[static_cast<size_t>(v)][0])];
-  return op.kind == kind ? &op : nullptr;
-}
 
 int64_t size_of(const Plan& p, int32_t v) { return value_of(p, v).dims.size(); }
 
 // ---- where numbers lie
-
-kernels::Tensor tensor_over(std::vector<float>& data, const Dims& dims) {
-  kernels::Tensor t;
-  t.data = data.data();
-  t.rows = 1;
-  t.row_stride = dims.size();
-  t.dims = dims;
-  return t;
-}
 
 /// For each number of the view's output the one of its input: the definition run over their numbers.
 std::vector<int64_t> moved_by(const Plan& p, const PlanOp& view, int64_t* left) {
@@ -68,23 +47,23 @@ std::vector<int64_t> moved_by(const Plan& p, const PlanOp& view, int64_t* left) 
 }
 
 /// A value that `value` is made of by views, and where each of its numbers lies there.
-struct Source {
+struct ViewSource {
   int32_t value = -1;
   std::vector<int64_t> at;
 };
 
 /// Sources of v, v itself first.
-std::vector<Source> sources_of(const Plan& p, const Index& ix, int32_t v, int64_t* left) {
-  std::vector<Source> all(1);
+std::vector<ViewSource> sources_of(const Plan& p, const Index& ix, int32_t v, int64_t* left) {
+  std::vector<ViewSource> all(1);
   if (size_of(p, v) > kMostNumbers) return {};
   all[0].value = v;
   all[0].at.resize(static_cast<size_t>(size_of(p, v)));
   std::iota(all[0].at.begin(), all[0].at.end(), 0);
   while (all.size() < kMostViews && *left > 0) {
-    const PlanOp* view = producer(p, ix, all.back().value, OpKind::kView);
+    const PlanOp* view = producer_of(p, ix, all.back().value, OpKind::kView);
     if (view == nullptr || size_of(p, view->inputs[0]) > kMostNumbers) break;
     const std::vector<int64_t> from = moved_by(p, *view, left);
-    Source next{view->inputs[0], all.back().at};
+    ViewSource next{view->inputs[0], all.back().at};
     for (int64_t& place : next.at) place = from[static_cast<size_t>(place)];
     all.push_back(std::move(next));
   }
@@ -137,7 +116,7 @@ struct Operand {
 /// The operand where it lay before as many views as the layout bears.
 std::optional<Operand> operand_of(const Plan& p, const Index& ix, int32_t v, const Numbers& n,
                                   int64_t* left) {
-  const std::vector<Source> all = sources_of(p, ix, v, left);
+  const std::vector<ViewSource> all = sources_of(p, ix, v, left);
   for (size_t k = all.size(); k-- > 0;) {
     const auto layout = layout_of(n, [&](int64_t number) { return all[k].at[static_cast<size_t>(number)]; });
     if (layout) return Operand{all[k].value, *layout};
@@ -151,21 +130,21 @@ struct Found {
   AttentionAttrs attrs;
   int32_t q = -1, k = -1, v = -1, mask = -1, y = -1;
   std::vector<int32_t> ops;  // all, the last product at the end
-  int64_t* left = nullptr;   // of kMostInAll
+  int64_t* left = nullptr;   // of kMostViewNumbers
 };
 
 int32_t number_of(const Plan& p, const PlanOp* op) { return static_cast<int32_t>(op - p.ops.data()); }
 
 /// Takes the op before v into the scale; null where it is none, or others read v.
 const PlanOp* scaling_before(const Plan& p, const Index& ix, int32_t v, double* scale) {
-  if (const PlanOp* op = producer(p, ix, v, OpKind::kUnary)) {
+  if (const PlanOp* op = producer_of(p, ix, v, OpKind::kUnary)) {
     const auto& a = std::get<kernels::UnaryAttrs>(op->attrs);
     const bool plain = a.kind == kernels::UnaryKind::kAffine && op->params[0] < 0 && op->params[1] < 0;
     if (!plain || a.b != 0.0f) return nullptr;
     *scale *= a.a;
     return op;
   }
-  const PlanOp* op = producer(p, ix, v, OpKind::kBinary);
+  const PlanOp* op = producer_of(p, ix, v, OpKind::kBinary);
   if (op == nullptr || !(value_of(p, op->inputs[0]).dims == value_of(p, v).dims)) return nullptr;
   const auto kind = std::get<kernels::BinaryAttrs>(op->attrs).kind;
   double factor = 1;
@@ -185,7 +164,7 @@ const PlanOp* scores_of(const Plan& p, const Index& ix, const PlanOp& softmax, F
   int32_t v = softmax.inputs[0];
   const PlanOp* product = nullptr;
   for (size_t steps = 0; steps < kMostViews && ix.single_use(v); ++steps) {
-    product = producer(p, ix, v, OpKind::kMatMul);
+    product = producer_of(p, ix, v, OpKind::kMatMul);
     if (product != nullptr) break;
     const PlanOp* op = scaling_before(p, ix, v, &scale);
     if (op == nullptr) return nullptr;
@@ -242,7 +221,7 @@ bool take_mask(const Plan& p, const Index& ix, const PlanOp& softmax, Found* f) 
   const Dims& mask = value_of(p, softmax.inputs[1]).dims;
   if (x.size() > kMostNumbers || mask.at(-1) != a.keys) return false;
   const Numbers n{a.heads, a.queries, a.keys, a.queries * a.keys, a.keys, 1};
-  const std::vector<Source> all = sources_of(p, ix, softmax.inputs[1], f->left);
+  const std::vector<ViewSource> all = sources_of(p, ix, softmax.inputs[1], f->left);
   for (size_t k = all.size(); k-- > 0;) {
     const auto layout = layout_of(n, [&](int64_t number) {
       return all[k].at[static_cast<size_t>(kernels::broadcast_offset(x, number, mask))];
@@ -338,7 +317,7 @@ void emit(Plan& p, const Found& f) {
 Result<Plan> recognise_attention(Plan p) {
   const Index ix = index_of(p);
   std::vector<Found> all;
-  int64_t left = kMostInAll;
+  int64_t left = kMostViewNumbers;
   for (const PlanOp& op : p.ops) {
     if (op.kind != OpKind::kSoftmax) continue;
     if (auto found = attention_at(p, ix, op, &left)) all.push_back(std::move(*found));

@@ -10,11 +10,6 @@ namespace {
 
 using kernels::ViewKind;
 
-const PlanOp* producer_of(const Plan& p, const Index& ix, int32_t v) {
-  const int32_t i = ix.producer[static_cast<size_t>(v)];
-  return i < 0 ? nullptr : &p.ops[static_cast<size_t>(i)];
-}
-
 bool is_reshape(const PlanOp* op) {
   return op && op->kind == OpKind::kView &&
          std::get<kernels::ViewAttrs>(op->attrs).kind == ViewKind::kReshape;

@@ -7,7 +7,7 @@
 namespace dpi::plan {
 namespace {
 
-struct Layer {
+struct CrossLayer {
   int32_t x0 = -1;
   int32_t x = -1;  // input of the layer
   int32_t out = -1;
@@ -15,19 +15,13 @@ struct Layer {
   int32_t bias = -1;    // param, -1 = none
 };
 
-const PlanOp* producer(const Plan& p, const Index& ix, int32_t v, OpKind kind) {
-  const int32_t i = v < 0 ? -1 : ix.producer[static_cast<size_t>(v)];
-  if (i < 0 || p.ops[static_cast<size_t>(i)].kind != kind) return nullptr;
-  return &p.ops[static_cast<size_t>(i)];
-}
-
 bool is_binary(const PlanOp* op, kernels::BinaryKind kind) {
   return op && std::get<kernels::BinaryAttrs>(op->attrs).kind == kind;
 }
 
 /// The summands of an add tree whose inner nodes nothing else reads; at most 4.
 void summands(const Plan& p, const Index& ix, int32_t v, bool root, std::vector<int32_t>& out) {
-  const PlanOp* op = producer(p, ix, v, OpKind::kBinary);
+  const PlanOp* op = producer_of(p, ix, v, OpKind::kBinary);
   if (out.size() > 4 || !is_binary(op, kernels::BinaryKind::kAdd) || (!root && !ix.single_use(v))) {
     out.push_back(v);
     return;
@@ -37,13 +31,13 @@ void summands(const Plan& p, const Index& ix, int32_t v, bool root, std::vector<
 }
 
 /// v = x0 * (w . x): fills x0, x and weight.
-bool match_product(const Plan& p, const Index& ix, int32_t v, int64_t n, Layer& layer) {
-  const PlanOp* mul = producer(p, ix, v, OpKind::kBinary);
+bool match_product(const Plan& p, const Index& ix, int32_t v, int64_t n, CrossLayer& layer) {
+  const PlanOp* mul = producer_of(p, ix, v, OpKind::kBinary);
   if (!is_binary(mul, kernels::BinaryKind::kMul) || !ix.single_use(v)) return false;
   for (int side = 0; side < 2; ++side) {
     const int32_t gate = mul->inputs[static_cast<size_t>(side)];
     const int32_t x0 = mul->inputs[static_cast<size_t>(1 - side)];
-    const PlanOp* linear = producer(p, ix, gate, OpKind::kLinear);
+    const PlanOp* linear = producer_of(p, ix, gate, OpKind::kLinear);
     if (!linear || !ix.single_use(gate) || linear->params[1] >= 0) continue;
     if (value_of(p, gate).dims.size() != 1 || value_of(p, x0).dims.size() != n) continue;
     if (param_of(p, linear->params[0]).dims.size() != n) continue;
@@ -55,7 +49,7 @@ bool match_product(const Plan& p, const Index& ix, int32_t v, int64_t n, Layer& 
   return false;
 }
 
-bool match_layer(const Plan& p, const Index& ix, int32_t out, Layer& layer) {
+bool match_layer(const Plan& p, const Index& ix, int32_t out, CrossLayer& layer) {
   const Dims& dims = value_of(p, out).dims;
   if (dims.rank != 1) return false;
   std::vector<int32_t> terms;
@@ -86,10 +80,10 @@ bool inner_value(const Index& ix, int32_t v) {
   return ix.users[static_cast<size_t>(v)].size() == 2 && ix.head_uses[static_cast<size_t>(v)] == 0;
 }
 
-void emit(Plan& p, const Index& ix, const std::vector<Layer>& layers) {
+void emit(Plan& p, const Index& ix, const std::vector<CrossLayer>& layers) {
   const int64_t n = value_of(p, layers[0].x0).dims.size();
   std::vector<float> w, b;
-  for (const Layer& l : layers) {
+  for (const CrossLayer& l : layers) {
     const std::vector<float>& row = param_of(p, l.weight).data;
     w.insert(w.end(), row.begin(), row.end());
     if (l.bias < 0) {
@@ -121,9 +115,9 @@ Result<Plan> recognise_cross_v1(Plan p) {
   const Index ix = index_of(p);
   std::vector<int32_t> layer_of(p.values.size(), -1);  // by output
   std::vector<char> continued;
-  std::vector<Layer> layers;
+  std::vector<CrossLayer> layers;
   for (size_t i = 0; i < p.ops.size(); ++i) {
-    Layer l;
+    CrossLayer l;
     if (!is_binary(p.ops[i].kind == OpKind::kBinary ? &p.ops[i] : nullptr, kernels::BinaryKind::kAdd))
       continue;
     if (!match_layer(p, ix, p.ops[i].outputs[0], l)) continue;
@@ -131,17 +125,17 @@ Result<Plan> recognise_cross_v1(Plan p) {
     layers.push_back(l);
     continued.push_back(0);
   }
-  auto previous = [&](const Layer& l) {
+  auto previous = [&](const CrossLayer& l) {
     const int32_t k = layer_of[static_cast<size_t>(l.x)];
     const bool linked = k >= 0 && layers[static_cast<size_t>(k)].x0 == l.x0 && inner_value(ix, l.x);
     return linked ? k : -1;
   };
-  for (const Layer& l : layers) {
+  for (const CrossLayer& l : layers) {
     if (const int32_t k = previous(l); k >= 0) continued[static_cast<size_t>(k)] = 1;
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     if (continued[i]) continue;
-    std::vector<Layer> stack{layers[i]};
+    std::vector<CrossLayer> stack{layers[i]};
     for (int32_t k = previous(stack[0]); k >= 0; k = previous(stack[0]))
       stack.insert(stack.begin(), layers[static_cast<size_t>(k)]);
     while (!stack.empty() && stack[0].x != stack[0].x0) stack.erase(stack.begin());

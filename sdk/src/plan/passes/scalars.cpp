@@ -14,11 +14,6 @@ constexpr int64_t kMaxScalarsPerRow =
 // summed in double first): derived tables may have this many times the bytes of the bundle's, or the least.
 constexpr int64_t kMostTimes = 8, kLeastBytes = 1 << 20;
 
-const PlanOp* producer(const Plan& p, const Index& ix, int32_t v) {
-  const int32_t i = static_cast<size_t>(v) < ix.producer.size() ? ix.producer[static_cast<size_t>(v)] : -1;
-  return i < 0 ? nullptr : &p.ops[static_cast<size_t>(i)];
-}
-
 /// A flat parameter; its size is taken before the data moves (the order in which arguments are evaluated is
 /// not fixed).
 int32_t add_vector(Plan& p, const char* name, std::vector<float> data) {
@@ -69,7 +64,7 @@ bool Scalars::can_take(const Index& index, const FormTerm& t) const {
   const PlanValue& v = value_of(p_, t.value);
   if (v.space != RowSpace::kItem) return false;
   if (v.storage == Storage::kInput) return !v.is_bags && v.dims.size() == 1;
-  const PlanOp* op = producer(p_, index, t.value);
+  const PlanOp* op = producer_of(p_, index, t.value);
   if (!op) return false;
   if (op->kind == OpKind::kEmbed) {
     // A column that nothing reads may hold what is not finite: 0 times that would reach the score.
@@ -84,11 +79,11 @@ bool Scalars::is_alone(const PlanOp& embed) const {
 }
 
 const PlanTable& Scalars::table_of(const Index& index, const FormTerm& t) const {
-  return p_.tables[static_cast<size_t>(producer(p_, index, t.value)->tables[0])];
+  return p_.tables[static_cast<size_t>(producer_of(p_, index, t.value)->tables[0])];
 }
 
 bool Scalars::keeps_explicit(const Index& index, const FormTerm& t) const {
-  const PlanOp* op = producer(p_, index, t.value);
+  const PlanOp* op = producer_of(p_, index, t.value);
   return op && op->kind == OpKind::kEmbed && t.weighed && is_alone(*op);
 }
 
@@ -117,7 +112,7 @@ int64_t Scalars::derived_bytes(const Field& f) const {
 
 /// By how many bytes a field's table grows with columns for channels first .. last (behind those it has).
 int64_t Scalars::growth(const Index& index, const FormTerm& t, int32_t first, int32_t last) {
-  const PlanOp* op = producer(p_, index, t.value);
+  const PlanOp* op = producer_of(p_, index, t.value);
   if (op == nullptr || op->kind != OpKind::kEmbed) return 0;
   const PlanOp& embed = *op;
   const Field* known = find_field(embed);
@@ -169,7 +164,7 @@ void Scalars::add_to_channel(const Index& index, int32_t channel, const FormTerm
     numerics_[t.value].lin[channel] += t.coef[0];
     return;
   }
-  const PlanOp& op = *producer(p_, index, t.value);
+  const PlanOp& op = *producer_of(p_, index, t.value);
   if (op.kind == OpKind::kLinear) {
     const std::vector<float>& v = param_of(p_, op.params[0]).data;
     for (size_t d = 0; d < v.size(); ++d) {
@@ -197,13 +192,13 @@ void Scalars::add_to_channel(const Index& index, int32_t channel, const FormTerm
 }
 
 bool Scalars::take_fm(const Index& index, const FormTerm& t, int32_t channel) {
-  const PlanOp* fm = producer(p_, index, t.value);
+  const PlanOp* fm = producer_of(p_, index, t.value);
   if (!fm || fm->kind != OpKind::kFm || fm_channel_ >= 0 || value_of(p_, t.value).space != RowSpace::kItem)
     return false;
   const auto& attrs = std::get<kernels::FmAttrs>(fm->attrs);
   std::vector<const PlanOp*> fields;
   for (const int32_t piece : pieces_of(p_, index, fm->inputs[0])) {
-    const PlanOp* op = producer(p_, index, piece);
+    const PlanOp* op = producer_of(p_, index, piece);
     const bool pooled = op && op->kind == OpKind::kEmbed &&
                         std::get<kernels::EmbedAttrs>(op->attrs).pooling != kernels::Pooling::kNone;
     const bool numeric = op && numeric_projection(p_, *op) && op->params[1] < 0;
@@ -260,7 +255,7 @@ int32_t Scalars::cross_scalars(const Index& index, const PlanOp& cross,
 }
 
 bool Scalars::take_cross(const Index& index, FormTerm& t) {
-  const PlanOp* found = producer(p_, index, t.value);
+  const PlanOp* found = producer_of(p_, index, t.value);
   if (!found || found->kind != OpKind::kCrossV1 || !index.single_use(t.value)) return false;
   const PlanOp cross = *found;
   const auto layers = static_cast<size_t>(std::get<kernels::CrossV1Attrs>(cross.attrs).layers);
@@ -309,7 +304,7 @@ void Scalars::take(const Index& index, LinearForm& form) {
   int32_t channel = -1;
   auto own_channel = [&] { return channel >= 0 ? channel : channel = n_channels_++; };
   for (FormTerm& t : form.terms) {
-    const PlanOp* op = producer(p_, index, t.value);
+    const PlanOp* op = producer_of(p_, index, t.value);
     const int32_t next = channel >= 0 ? channel : n_channels_;
     if (next >= kernels::kMaxChannels) {  // what is behind stays in Tail
       rest.push_back(std::move(t));

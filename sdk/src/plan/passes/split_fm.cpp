@@ -52,7 +52,7 @@ int32_t add_sum(Plan& p, int32_t x, int64_t dim, const std::string& name) {
   return sum.outputs[0];
 }
 
-void split(Plan& p, RowJoiner& rows, size_t at, const RowParts& parts) {
+void split_factors(Plan& p, RowJoiner& rows, size_t at, const RowParts& parts) {
   const PlanOp whole = p.ops[at];
   const int64_t dim = std::get<kernels::FmAttrs>(whole.attrs).dim;
   const int32_t users = rows.join(parts.shared, RowSpace::kShared, whole.name + "/shared_fields");
@@ -84,7 +84,7 @@ Result<Plan> split_fm(Plan p) {
     const RowParts parts = row_parts(p, ix, p.ops[i].inputs[0]);
     const bool enough = parts.shared_width >= static_cast<int64_t>(kLeastFields) * dim && parts.varies;
     if (enough && whole_fields(p, parts.shared, dim) && whole_fields(p, parts.items, dim))
-      split(p, rows, i, parts);
+      split_factors(p, rows, i, parts);
   }
   return cleanup(std::move(p));
 }

@@ -20,12 +20,6 @@ namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
 
-std::chrono::steady_clock::time_point at(uint64_t ns) {
-  constexpr uint64_t kLast = INT64_MAX;  // that a time_point has; in 292 years
-  return std::chrono::steady_clock::time_point(
-      std::chrono::nanoseconds(static_cast<int64_t>(std::min(ns, kLast))));
-}
-
 /// The n-th pause, n from 1: doubled each time, up to a bound.
 uint64_t pause_ns(int64_t n, const EndpointSettings& s) {
   const auto doubled =
@@ -74,7 +68,7 @@ Status Endpoint::wait(uint64_t number, uint64_t deadline_ns) {
   const auto there = [&] { return serving_ != nullptr && serving_->number >= number; };
   if (deadline_ns == 0) {
     changed_.wait(lock, there);
-  } else if (!changed_.wait_until(lock, at(deadline_ns), there)) {
+  } else if (!changed_.wait_until(lock, steady_time(deadline_ns), there)) {
     return {Code::kTimeout,
             "endpoint '" + name_ + "' serves " +
                 (serving_ != nullptr ? "version " + std::to_string(serving_->number) : "nothing") +
@@ -94,7 +88,7 @@ void Endpoint::work() {
       continue;
     }
     if (due > monotonic_ns()) {
-      changed_.wait_until(lock, at(due));
+      changed_.wait_until(lock, steady_time(due));
       continue;
     }
     lock.unlock();

@@ -31,10 +31,6 @@ uint32_t next_turn() {
   return preferred() + turns++;
 }
 
-std::chrono::steady_clock::time_point at(uint64_t monotonic) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(monotonic));
-}
-
 }  // namespace
 
 ContextPool::ContextPool(std::vector<const Engine*> engines, int32_t size, int64_t max_rows, int64_t max_nnz)
@@ -221,7 +217,7 @@ Result<int32_t> ContextPool::wait(const RunControl& control) {
     }
     uint64_t until = now + (control.cancel != nullptr ? kPollNs : starving ? kLongNs : kPatienceNs);
     if (control.deadline_ns != 0) until = std::min(until, control.deadline_ns);
-    wait_.changed.wait_until(lock, at(until));
+    wait_.changed.wait_until(lock, steady_time(until));
   }
   note_wait(monotonic_ns() - began);
   leave(starving, index >= 0);

@@ -14,7 +14,7 @@ constexpr uint64_t kOpen = uint64_t{1} << 32, kNumber = uint64_t{1} << 33;
 constexpr int32_t kMostParts = 32;  // bits of a word
 
 // A caller whose helper was sent off its processor sleeps after so long.
-constexpr int64_t kPatienceNs = 100'000;
+constexpr int64_t kHelperPatienceNs = 100'000;
 
 uint32_t free_parts(uint64_t word) { return static_cast<uint32_t>(word); }
 
@@ -70,7 +70,7 @@ void Crew::run(size_t op, const dpi_op_call& call) {
   int32_t mine = 0;
   for (int32_t part = take(0); part >= 0; part = take(0), ++mine) run_part(0, part);
   unfinished_.fetch_sub(mine, std::memory_order_relaxed);
-  if (spin(kPatienceNs, [this] { return unfinished_.load(std::memory_order_acquire) == 0; })) return;
+  if (spin(kHelperPatienceNs, [this] { return unfinished_.load(std::memory_order_acquire) == 0; })) return;
   for (int32_t n = 0; (n = unfinished_.load(std::memory_order_acquire)) != 0;)
     unfinished_.wait(n, std::memory_order_acquire);
 }

@@ -12,7 +12,7 @@ namespace dpi {
 
 namespace {
 
-constexpr uint64_t kPatienceNs = 2'000'000'000;
+constexpr uint64_t kWarmUpPatienceNs = 2'000'000'000;
 
 /// So few that the smallest host tier holds their rows.
 constexpr int64_t kDistinct = 8;
@@ -79,7 +79,7 @@ Status Model::warm_up(int64_t max_rows) {
   std::vector<ContextPool::Lease> held;
   for (int32_t i = 0; i < pool_->size(); ++i) {
     RunControl patience;
-    patience.deadline_ns = monotonic_ns() + kPatienceNs;
+    patience.deadline_ns = monotonic_ns() + kWarmUpPatienceNs;
     auto acquired = claim(patience);
     if (!acquired.ok() && acquired.status().code() == Code::kTimeout)
       break;  // the rest are at work, so warm already

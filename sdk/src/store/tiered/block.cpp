@@ -6,11 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "base/huge_page.hpp"
+
 namespace dpi::tiered {
 
 namespace {
 
-constexpr uint64_t kHugePage = uint64_t{2} << 20;
 constexpr uint64_t kSmallPage = 4096;
 constexpr int32_t kTablesKind = 0;  // DPI_BLOCK_TABLES
 

@@ -31,10 +31,6 @@ bool is_unwritten(const std::byte* row, int64_t bytes) {
 
 bool is_found(const FetchJob& job, size_t i) { return (job.found[i / 64] >> (i % 64) & 1) != 0; }
 
-std::chrono::steady_clock::time_point at(uint64_t ns) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
-}
-
 }  // namespace
 
 Fetcher::Fetcher(const Options& options, RowSource* source, std::vector<Row> rows, FinishRow finish,
@@ -144,7 +140,7 @@ bool Fetcher::wait(uint64_t seen, uint64_t deadline_ns) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto more = [&] { return finished() != seen; };
   if (deadline_ns == 0) return done_.wait(lock, more), true;
-  return done_.wait_until(lock, at(deadline_ns), more);
+  return done_.wait_until(lock, steady_time(deadline_ns), more);
 }
 
 void Fetcher::work(bool first) {

@@ -16,10 +16,6 @@ namespace {
 
 constexpr auto kBetweenLooks = std::chrono::microseconds(100);  // readers leave without a word
 
-std::chrono::steady_clock::time_point at(uint64_t ns) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
-}
-
 Status cancelled() { return {Code::kCancelled, "cancelled while other calls filled the host tier"}; }
 
 }  // namespace
@@ -34,7 +30,7 @@ Status HostCache::hold_places(Call& c) {
   }
   DPI_RETURN_IF_ERROR(count_wanted(c));
   c.scarce = std::unique_lock<std::timed_mutex>(scarce_, std::defer_lock);
-  while (!c.scarce.try_lock_until(at(c.nap(until)))) {
+  while (!c.scarce.try_lock_until(steady_time(c.nap(until)))) {
     if (c.cancelled()) return cancelled();
     if (monotonic_ns() < until) continue;
     if (c.deadline_ns != 0 && monotonic_ns() >= c.deadline_ns)
