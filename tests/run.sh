@@ -1,22 +1,27 @@
 #!/usr/bin/env bash
-# Sets up, builds and tests everything, and closes with one line: "N passed, N failed, N skipped".
+# Sets up, builds and tests the project, and closes with one line: "N passed, N failed, N skipped".
 #
-#   tests/run.sh [--full] [--only NAME]... [--skip STAGE]... [--within MINUTES] [--jobs N] [--list] [--help]
+#   tests/run.sh [--sanitizers] [--full] [--only NAME]... [--skip STAGE]... [--within M] [--times KIND] [--jobs N] [--list] [--help]
 #
-#   --full         adds what is too slow for every run
+# Without arguments it runs everything that finds faults without a build under a sanitizer.
+#
+#   --sanitizers   adds the stages that build under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer
+#   --full         adds these, and what is too slow for every run
 #   --only NAME    runs this alone (may be repeated): a stage, whose needs other stages must have built before, or an area of
 #                  the C and C++ tests (a folder of tests/, such as `plan`), of which it builds what it needs
 #   --skip STAGE   leaves a stage out
-#   --within M     begins no stage that could go on for longer than M minutes after the start: it is counted as skipped, and said
+#   --within M     begins no stage that could go on for longer than M minutes after the start, by its cold time in tests/README.md
+#                  (5 where the table has none): it is counted as skipped, and said
+#   --times KIND   writes what each stage took into the table of tests/README.md, as `cold` or `warm`. You say which, because a run cannot
+#                  know: besides the compiler cache there are build folders, virtual environments, and what Go and pip keep.
 #   --jobs N       parallel compilations and tests (default: the number of processors)
 #   --list         prints the stages and the areas
 #
 # Stages are the files of tests/run.d, run in the order of the numbers they begin with, each in a shell of its own with the repository's
-# root as working directory. To add a stage, add a file:
+# root as working directory. To add a stage, add a file, and run tests/run.d/times.sh to give it a row in tests/README.md:
 #
 #   # What it does in one line (shown by --list).
-#   # when: always            or: full
-#   # minutes: 10             what it takes on two cores with nothing in a compiler cache, for --within; 5 unless said
+#   # when: always            or: sanitizers, full; always unless said
 #   packages parity           # groups of packaging/setup.sh that it needs; the stage ends as failed without them
 #   check "it works" my_command
 #   count 0 1 0               # count PASSED FAILED SKIPPED adds to the total, as often as you like
@@ -25,6 +30,10 @@
 # counted nothing: whatever ran nothing is not ok. What cannot run here is counted as skipped, or as failed. `essential` at the
 # top of a stage ends the run if it fails. Helpers: tests/run.d/lib.sh; environment: FULL (0 or 1), JOBS, PYTHON, ROOT, BUILD
 # (the folder of all presets), RUN (a folder of this run, removed at its end).
+#
+# The summary says which stages took half as long again as the table says, and 20 s more; that is no failure. CPU time is that of the
+# stage's processes that ended before it did; a daemon that a stage leaves behind is not in it. --times keeps the row of a stage that did
+# not run, was not ok, or does more because of --full.
 #
 # Each run configures build/<preset> anew: settings that something else left there are forgotten, compiled objects stay.
 # Ctrl-C (or SIGTERM) ends the run, with exit status 130.
@@ -39,10 +48,8 @@ PYTHON=/usr/bin/python3
 BUILD="$ROOT/build"
 export ROOT FULL JOBS PYTHON BUILD
 
-stage_name() { basename "$1" .sh | sed 's/^[0-9]*_//'; }
-stage_about() { sed -n '1s/^# //p' "$1"; }
-stage_minutes() { sed -n 's/^# minutes: \([0-9]*\).*/\1/p' "$1" | grep . || echo 5; }
-stage_is_full() { grep -q '^# when: full' "$1"; }
+. tests/run.d/times.sh
+
 help() { sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; }
 
 # The areas of C and C++ tests: the folders of tests/ that register some.
@@ -50,39 +57,49 @@ areas() { grep -lE '^ *dpi_(command_)?test\(' tests/*/CMakeLists.txt 2>/dev/null
 export -f areas
 
 list_stages() {
-  local file
+  local file when
   for file in tests/run.d/[0-9]*.sh; do
-    printf '  %-14s %s%s\n' "$(stage_name "$file")" "$(stage_about "$file")" \
-      "$(stage_is_full "$file" && echo ' (--full)')"
+    when="$(stage_when "$file")"
+    [ "$when" = always ] && when="" || when=" (--$when)"
+    printf '  %-14s %s%s\n' "$(stage_name "$file")" "$(stage_about "$file")" "$when"
   done
 }
 
 print_list() {
-  echo "stages:"
+  echo "stages; --full runs those of --sanitizers too:"
   list_stages
   echo "areas, for --only:" $(areas)
 }
 
-wanted() {  # file: by --only and --skip, else by --full
+wanted() {  # file: by --only and --skip, else by --sanitizers and --full
   local name
   name="$(stage_name "$1")"
   case " $SKIP " in *" $name "*) return 1 ;; esac
   if [ -n "$ONLY" ]; then
     case " $ONLY " in *" $name "*) return 0 ;; *) return 1 ;; esac
   fi
-  [ "$FULL" = 1 ] || ! stage_is_full "$1"
+  case "$(stage_when "$1")" in
+    full) [ "$FULL" = 1 ] ;;
+    sanitizers) [ "$FULL" = 1 ] || [ "$SANITIZERS" = 1 ] ;;
+  esac
 }
 
 parse() {
-  ONLY="" SKIP="" WITHIN=""
+  ONLY="" SKIP="" WITHIN="" TIMES="" SANITIZERS=0
   while [ $# -gt 0 ]; do
     case "$1" in
       --full) FULL=1 ;;
+      --sanitizers) SANITIZERS=1 ;;
       --only) ONLY="$ONLY ${2:?--only needs a stage}"; shift ;;
       --skip) SKIP="$SKIP ${2:?--skip needs a stage}"; shift ;;
       --within)
         WITHIN="${2:?--within needs minutes}"
         [[ $WITHIN =~ ^[1-9][0-9]*$ ]] || { echo "--within needs minutes, not '$WITHIN'; see --help" >&2; exit 2; }
+        shift
+        ;;
+      --times)
+        TIMES="${2:?--times needs cold or warm}"
+        [[ $TIMES =~ ^(cold|warm)$ ]] || { echo "--times needs cold or warm, not '$TIMES'; see --help" >&2; exit 2; }
         shift
         ;;
       --jobs) JOBS="${2:?--jobs needs a number}"; shift ;;
@@ -92,7 +109,12 @@ parse() {
     esac
     shift
   done
-  local name known
+  local name known file
+  for file in tests/run.d/[0-9]*.sh; do
+    [[ $(stage_when "$file") =~ ^(always|sanitizers|full)$ ]] ||
+      { echo "$file: '# when: $(stage_when "$file")' is none of always, sanitizers, full" >&2; exit 2; }
+  done
+  [ -z "$TIMES" ] || has_table || { echo "--times: $TABLE has no lines '$BEGIN' and '$END'" >&2; exit 2; }
   known="$(list_stages)"
   AREAS=""
   for name in $ONLY $SKIP; do
@@ -105,15 +127,20 @@ parse() {
 
 # run_stage NAME FILE ABOUT [AREA]: adds to passed, failed, skipped.
 run_stage() {
-  local name="$1" file="$2" started=$SECONDS status p f s stage_passed=0 stage_failed=0 stage_skipped=0 verdict=ok
+  local name="$1" file="$2" started=$SECONDS status p f s stage_passed=0 stage_failed=0 stage_skipped=0 verdict=ok took cpu note
   printf '\n=== %s: %s\n' "$name" "$3"
   : >"$RUN/counts"
+  cpu_seconds
+  cpu=$CPU_SECONDS
   # In the background, so that a signal is seen at once; a shell would let such a child ignore Ctrl-C.
   AREA="${4:-}" env --default-signal=INT,QUIT bash -uo pipefail -c '. tests/run.d/lib.sh; . "$1"' _ "$file" </dev/null &
   STAGE=$!
   wait "$STAGE"
   status=$?
   STAGE=""
+  took=$((SECONDS - started))
+  cpu_seconds
+  cpu=$((CPU_SECONDS - cpu))
   while read -r p f s; do
     stage_passed=$((stage_passed + p)) stage_failed=$((stage_failed + f)) stage_skipped=$((stage_skipped + s))
   done <"$RUN/counts"
@@ -126,19 +153,27 @@ run_stage() {
   fi
   if [ $stage_failed -gt 0 ]; then verdict=FAILED; elif [ $stage_passed -eq 0 ]; then verdict=skipped; fi
   passed=$((passed + stage_passed)) failed=$((failed + stage_failed)) skipped=$((skipped + stage_skipped))
-  printf -- '--- %s: %s in %d s\n' "$name" "$verdict" $((SECONDS - started))
-  SUMMARY+="$(printf '  %-14s %-7s %5d s  %5d passed' "$name" "$verdict" $((SECONDS - started)) "$stage_passed")"
+  printf -- '--- %s: %s in %d s, %d s of CPU time\n' "$name" "$verdict" "$took" "$cpu"
+  SUMMARY+="$(printf '  %-14s %-7s %5d s  %5d passed' "$name" "$verdict" "$took" "$stage_passed")"
   [ $stage_failed -eq 0 ] || SUMMARY+=", $stage_failed failed"
   [ $stage_skipped -eq 0 ] || SUMMARY+=", $stage_skipped skipped"
+  if ! does_more "$file"; then
+    note="$(slower "$name" "$took")"
+    [ -z "$note" ] || SUMMARY+="; $note"
+    [ -z "$TIMES" ] || [ $verdict != ok ] || [ -n "${4:-}" ] || write_table "$name" "$TIMES" "$took" "$cpu"
+  fi
   SUMMARY+=$'\n'
   [ $stage_failed -eq 0 ] || ! grep -q '^essential' "$file"
 }
+
+# does_more FILE: the stage does more in this run than in one without --full, so its time is another.
+does_more() { [ "$FULL" = 1 ] && [ "$(stage_when "$1")" != full ] && grep -q FULL "$1"; }
 
 # left_out NAME FILE ABOUT: whether its minutes do not fit in what --within leaves; then it is told, and counted as skipped.
 left_out() {
   local minutes left
   [ -n "$WITHIN" ] || return 1
-  minutes="$(stage_minutes "$2")" left=$(((WITHIN * 60 - SECONDS) / 60))
+  minutes="$(cold_minutes "$1")" left=$(((WITHIN * 60 - SECONDS) / 60))
   [ "$minutes" -gt "$left" ] || return 1
   printf '\n=== %s: %s\n' "$1" "$3"
   printf -- '--- %s: LEFT OUT: it may take %d minutes, and %d of --within %d are left\n' "$1" "$minutes" "$left" "$WITHIN"

@@ -1,2 +1,2 @@
-# Include direction, size budgets, banned calls, layout, headers, exported symbols.
+# Rules over the sources: include direction, sizes, banned calls, layout, headers, exported symbols.
 run_ctest release -L rules

@@ -1,5 +1,4 @@
 # All C and C++ tests of the release build.
-# minutes: 15
 # An area whose tests were left out (a package not found, an option) would not be missed in a sum.
 no_area_is_empty() {
   local area listed

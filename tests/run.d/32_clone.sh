@@ -1,4 +1,4 @@
-# The README's two commands in order in a copy of the tree, then from each other's leavings (the whole second one with --full).
+# The README's two commands in a copy of the tree: in order, then after each other (the whole of the second with --full).
 # Compiled objects come from the compiler cache where the machine has one: the build stage put them there.
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT

@@ -1,5 +1,4 @@
-# Builds the CUDA plugin, and the pack's programs that have kernels, with nvcc for one architecture; checks that the plugin loads without a GPU.
-# minutes: 10
+# Builds the CUDA plugin and the kernels of the GPU checks with nvcc; the plugin must load without a GPU.
 PATH="$PATH:/usr/local/cuda/bin"  # where its packages put it
 if ! command -v nvcc >/dev/null; then
   echo "skipped: no nvcc on PATH or in /usr/local/cuda/bin, the CUDA plugin is not built"

@@ -1,4 +1,4 @@
-# Packs what a visit to a GPU takes along and runs its calls on the emulated device and CPU torch.
+# Packs the GPU checks and runs them on the emulated device and PyTorch on the CPU.
 packages build test parity bindings
 configure release || exit 1
 pack="$BUILD/gpu_pack" out="$BUILD/gpu_dry_run"

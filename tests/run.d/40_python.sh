@@ -1,5 +1,4 @@
-# The exporter's tests: the wheel by pip, the models of torch.
-# minutes: 8
+# The exporter's tests: the wheel, PyTorch models.
 packages test parity
 REPORT="$RUN/python.xml" run_pytest weights/python/tests
 # The model of tables on several GPUs: against closed forms, and each check on planted faults.

@@ -1,4 +1,4 @@
-# Keras models by tf2onnx, and random ONNX graphs beside ONNX Runtime.
+# Keras models through tf2onnx, and random ONNX graphs against ONNX Runtime.
 # when: full
 packages parity
 log="$(mktemp)"

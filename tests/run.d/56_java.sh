@@ -1,4 +1,4 @@
-# Java: JUnit on the demo and golden bundles, the same under -Xcheck:jni, the service under load, the archives' bytes.
+# Java: JUnit on the demo and golden bundles, again under -Xcheck:jni, the service under load, reproducible archives.
 packages build test bindings
 configure release && build release dpi_java dpi_java_reference score_csv score_batch dpi_cuda_emu || exit 1
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"

@@ -1,5 +1,4 @@
-# Python: the package dpi on the demo, golden and operator bundles, the wheel, the exporter's check by the engine, the sample.
-# minutes: 8
+# Python: the package dpi on all bundles, the wheel, the exporter's check by the engine, the sample.
 packages build test parity bindings
 configure release && build release dpi_python_package dpi_cuda_emu score_csv score_batch reference_scores || exit 1
 export DPI_PYTHON="$BUILD/release/python" DPI_BIN="$BUILD/release/bin"

@@ -1,5 +1,4 @@
-# Packages: the .debs, their contents, lintian, import dpi, the site, equal bytes (--full: compiled anew elsewhere, .rpms, a clean Debian root).
-# minutes: 8
+# The .deb packages: contents, lintian, import dpi, reproducible bytes (--full: rebuilt elsewhere, .rpms, a clean Debian root).
 packages build test bindings packages docs
 form=(--short)
 [ "$FULL" != 1 ] || form=()

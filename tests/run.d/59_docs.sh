@@ -1,4 +1,4 @@
-# The documentation: every block of the guide carried out over an installation, the site built and checked.
+# The documentation: every block of the guide runs over an installation, the site is built and checked.
 packages build bindings docs
 configure release && build release dpi dpi_program dpi_jni dpi_java dpi_go dpi_python_package || exit 1
 installed="$RUN/docs/prefix" site="$RUN/docs/site"

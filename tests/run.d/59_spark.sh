@@ -1,4 +1,4 @@
-# Apache Spark through the Python wheel: every row once, the same bits, a killed executor made up for.
+# Apache Spark through the Python wheel: every row once, the same bits, also when an executor is killed.
 # when: full
 packages build test parity bindings
 configure release && build release dpi_python_package || exit 1

@@ -1,5 +1,5 @@
-# The same C and C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer (injections of faults with --full).
-# minutes: 40
+# C and C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer (fault injection with --full).
+# when: sanitizers
 areas=(bundle encode ops graph plan backend store engine runtime stream capi kernels emu e2e tools fuzz soak)
 [ "$FULL" = 1 ] && areas+=(injection plugin rocksdb redis)  # minutes of forks, of servers
 targets=()

@@ -1,5 +1,5 @@
-# Java, Go and Python over the library under AddressSanitizer: most of their tests, the sample services reloading, and a mistake that the sanitizer must see.
-# minutes: 12
+# Java, Go and Python over the library under AddressSanitizer, the sample services reloading, and a planted mistake.
+# when: sanitizers
 packages build test bindings
 jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 [ -f "$jar" ] || { echo "no archive: the stages go and java make what this one needs"; exit 1; }

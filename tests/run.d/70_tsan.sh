@@ -1,5 +1,5 @@
-# The tests that start threads and those of the emulated GPU, under ThreadSanitizer (all tests with --full).
-# minutes: 30
+# Tests that start threads and those of the emulated GPU, under ThreadSanitizer (all tests with --full).
+# when: sanitizers
 areas=(runtime stream capi emu)
 [ "$FULL" = 1 ] && areas+=(bundle encode ops graph plan backend store plugin engine redis kernels e2e)
 targets=()

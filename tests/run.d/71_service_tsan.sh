@@ -1,7 +1,8 @@
-# Go's sample service reloads under load over the library under ThreadSanitizer, which cgo tells how goroutines wait for each other.
-# Java's starts under it too, but the sanitizer does not see how a virtual machine's threads wait for each other: each worker that one
-# hands to the next is a race to it, and so is the machine's own heap. tests/capi/endpoint_service_test.cpp does what both services do, in stage tsan.
-# minutes: 12
+# Go's sample service reloads under load over the library under ThreadSanitizer.
+# when: sanitizers
+# By cgo it knows how goroutines wait for each other. Java's service starts under it too, but the sanitizer does not see how a virtual
+# machine's threads wait for each other: each worker that one hands to the next is a race to it, and so is the machine's own heap.
+# tests/capi/endpoint_service_test.cpp does what both services do, in stage tsan.
 packages build test bindings
 configure tsan && build tsan dpi || exit 1
 [ -d "$BUILD/release/go/samples/go" ] || { echo "no staged module: the stage go makes what this one needs"; exit 1; }

@@ -1,4 +1,4 @@
-# kill -9 at random moments of delta and store writes, 500 times; 25 of them are among the tests of every build.
+# 500 times kill -9 at random moments of delta and store writes (every build runs 25).
 # when: full
 packages build test
 check "500 kills of dpi delta apply, dpi store load and update: equal bits" \

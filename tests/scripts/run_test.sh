@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a copy of tests/run.sh on planted stages: what ran nothing must not pass, and a signal ends the run.
+# Runs a copy of tests/run.sh on planted stages: what ran nothing must not pass, which stages run, times, and a signal ends the run.
 set -uo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)"
 scratch="$(mktemp -d)"
@@ -12,11 +12,26 @@ planted() {
   rm -rf "$scratch/tree"
   mkdir -p "$scratch/tree/tests/run.d" "$scratch/tree/tests/plan"
   cp "$root/tests/run.sh" "$scratch/tree/tests/"
-  cp "$root/tests/run.d/lib.sh" "$root/tests/run.d/configure.sh" "$scratch/tree/tests/run.d/"
+  cp "$root/tests/run.d/"{lib,configure,times}.sh "$scratch/tree/tests/run.d/"
   for stage in "$@"; do
     printf '# A planted stage.\n%s\n' "${stage#*=}" >"$scratch/tree/tests/run.d/${number}_${stage%%=*}.sh"
     number=$((number + 1))
   done
+}
+
+# table ROW...: the planted tree's tests/README.md, with these rows of stages between two others of the same names.
+table() {
+  local other='| `two` | a folder | 99.0 | 99.0 | 99.0 | 99.0 | |'
+  { printf 'Before.\n%s\n<!-- stages: begin -->\n' "$other"; printf '%s\n' "$@"; printf '<!-- stages: end -->\n%s\nBehind.\n' "$other"; } \
+    >"$scratch/tree/tests/README.md"
+}
+
+# expect_table ABOUT TEXT: the planted table has a line TEXT, an extended regular expression.
+expect_table() {
+  grep -qE "$2" "$scratch/tree/tests/README.md" && return
+  echo "FAILED: $1: no line '$2' in:"
+  sed 's/^/    /' "$scratch/tree/tests/README.md"
+  bad=1
 }
 
 # expect ABOUT STATUS TEXT [arguments]: the planted run ends with STATUS and prints TEXT, an extended regular expression.
@@ -55,13 +70,86 @@ planted 'one=check "is false" false; count 1 0 0'
 expect "a failed check" 1 '^1 passed, 1 failed, 0 skipped$'
 planted $'one=essential\ncount 0 1 0' 'two=count 1 0 0'
 expect "an essential stage ends the run" 1 '^0 passed, 1 failed, 0 skipped$'
-planted 'one=count 1 0 0' $'two=# minutes: 30\ncount 2 0 0' 'three=count 4 0 0'
-expect "all fits" 0 '^7 passed, 0 failed, 0 skipped$' --within 60
-expect "a stage that would not end in time" 0 '^5 passed, 0 failed, 1 skipped$' --within 20
+
+# Which stages run. `when` of a body is its second line.
+planted 'one=count 1 0 0' $'two=# when: sanitizers\ncount 2 0 0' $'three=# when: full\ncount 4 0 0' $'four=# when: always\ncount 8 0 0'
+expect "neither sanitizers nor what is slow" 0 '^9 passed, 0 failed, 0 skipped$'
+expect "--sanitizers" 0 '^11 passed, 0 failed, 0 skipped$' --sanitizers
+expect "--full has the sanitizers" 0 '^15 passed, 0 failed, 0 skipped$' --full
+expect "--only needs no --sanitizers" 0 '^2 passed, 0 failed, 0 skipped$' --only two
+expect "--skip leaves a sanitizer out" 0 '^9 passed, 0 failed, 0 skipped$' --sanitizers --skip two
+expect "--list tells the sanitizers" 0 '^  two  .*\(--sanitizers\)$' --list
+expect "--list tells what is slow" 0 '^  three .*\(--full\)$' --list
+planted 'one=count 1 0 0' $'two=# when: sanitizer\ncount 2 0 0'
+expect "a misspelt 'when' runs nothing" 2 "11_two.sh: '# when: sanitizer' is none of"
+planted 'one=count 1 0 0' $'two=# when: sanitizers\ntrue'
+expect "a sanitizer's stage that ran nothing" 1 '^1 passed, 1 failed, 0 skipped$' --sanitizers
+[ "$(sed -n 's/^  \([a-z_0-9]*\) .*(--sanitizers)$/\1/p' <<<"$list" | tr '\n' ' ')" = "asan bindings_asan tsan service_tsan " ] ||
+  { echo "FAILED: the stages of --sanitizers are others"; bad=1; }
+
+# What begins no more. A stage's minutes are the cold ones of the table: 30, more than 20, 5 without a row.
+planted 'one=count 1 0 0' 'two=count 2 0 0' 'three=count 4 0 0' 'four=count 8 0 0'
+table '| `two` | A planted stage. | 30.0 | 1.0 | | | |' '| `three` | A planted stage. | 20.1 | 1.0 | | | |' '| `four` | A planted stage. | | 50.0 | | | |'
+expect "all fits" 0 '^15 passed, 0 failed, 0 skipped$' --within 60
+expect "stages that would not end in time" 0 '^9 passed, 0 failed, 2 skipped$' --within 20
 expect "it is said" 0 '^  two +left out: it may take 30 minutes, and (19|20) of 20 were left$' --within 20
-expect "nothing fits" 1 '^0 passed, 0 failed, 3 skipped$' --within 1
-expect "no limit" 0 '^7 passed, 0 failed, 0 skipped$'
+expect "minutes are rounded up" 0 '^  three +left out: it may take 21 minutes' --within 20
+expect "nothing fits" 1 '^0 passed, 0 failed, 4 skipped$' --within 1
+expect "no limit" 0 '^15 passed, 0 failed, 0 skipped$'
 expect "a limit that is no number" 2 "needs minutes, not 'soon'" --within soon
+rm "$scratch/tree/tests/README.md"
+expect "no table: 5 minutes each" 0 '^15 passed, 0 failed, 0 skipped$' --within 6
+expect "no table: 5 minutes each, which do not fit" 1 '^  one +left out: it may take 5 minutes' --within 4
+
+# What .ci/run runs.
+planted 'one=count 1 0 0' $'two=# when: sanitizers\ncount 2 0 0' $'three=# when: sanitizers\ncount 4 0 0' $'four=# when: full\ncount 8 0 0'
+table '| `two` | A planted stage. | 86.0 | | | | |' '| `three` | A planted stage. | 80.0 | | | | |'
+mkdir "$scratch/tree/.ci"
+cp "$root/.ci/run" "$scratch/tree/.ci/"
+"$scratch/tree/.ci/run" >"$scratch/log" 2>&1
+grep -qx '5 passed, 0 failed, 1 skipped' "$scratch/log" && grep -qE '^  two +left out: .* of 85 were left$' "$scratch/log" ||
+  { echo "FAILED: .ci/run runs the sanitizers within 85 minutes:"; cat "$scratch/log"; bad=1; }
+
+# Times. The stage takes 4 s of processor time, most of it in a child of a child, and the second one none of it.
+busy='sh -c "sh -c \"ulimit -t 4; while :; do :; done\"; sleep 0" 2>/dev/null; count 1 0 0'
+planted "one=$busy" 'two=sleep 1; count 1 0 0' 'three=count 0 1 0' 'four=count 0 0 1' $'five=# when: full\n: "$FULL"\ncount 1 0 0' 'six=echo "$FULL"; count 1 0 0'
+before='| `one` | An old text. | 7.0 | 8.0 | 9.0 | 9.5 | cold 2026-01-01 x, 1 jobs; warm 2026-01-02 y, 2 jobs |'
+old=('| `three` | A planted stage. | 3.0 |  |  |  | cold estimated |' '| `four` | A planted stage. | 4.0 |  |  |  |  |'
+  '| `five` | A planted stage. (`--full`) | 5.0 |  |  |  |  |' '| `six` | A planted stage. | 6.0 |  |  |  |  |')
+table "$before" "${old[@]}" '| `gone` | A stage of another time. | 1.0 |  |  |  |  |'
+expect "times: what is not ok is still not ok" 1 '^3 passed, 1 failed, 1 skipped$' --times warm
+here="$(date +%F) $(uname -n), $(nproc) jobs"
+grep -qE '^--- one: ok in [0-9]+ s, [345] s of CPU time$' "$scratch/log" &&
+  grep -qE '^--- two: ok in [0-9]+ s, [01] s of CPU time$' "$scratch/log" ||
+  { echo "FAILED: CPU time of a stage's processes, and of no other's:"; cat "$scratch/log"; bad=1; }
+expect_table "times: warm beside cold" "^\| \`one\` \| A planted stage\. \| 7\.0 \| [0-9]\.[1-9] \| 9\.0 \| 0\.1 \| warm $here; cold 2026-01-01 x, 1 jobs \|\$"
+expect_table "times: a new row" "^\| \`two\` \| A planted stage\. \|  \| 0\.[0-9] \|  \| 0\.0 \| warm $here \|\$"
+for about in three four five; do expect_table "times: $about keeps its row" "^\| \`$about\` .*\| [345]\.0 \|  \|  \|  \|"; done
+expect_table "times: a stage's own minutes" "^\| \`six\` \| A planted stage\. \| 6\.0 \| 0\.[0-9] \|"
+! grep -q '`gone`' "$scratch/tree/tests/README.md" || { echo "FAILED: the row of a stage that there is not"; bad=1; }
+[ "$(grep -c '^Before\.$\|^Behind\.$\|^| `two` | a folder | 99.0 ' "$scratch/tree/tests/README.md")" = 4 ] ||
+  { echo "FAILED: the text around the table changed"; bad=1; }
+cp "$scratch/tree/tests/README.md" "$scratch/before"
+expect "the table is written on demand only" 0 '^1 passed, 0 failed, 0 skipped$' --only two
+cmp "$scratch/tree/tests/README.md" "$scratch/before" || bad=1
+expect "times: cold" 0 '^3 passed, 0 failed, 0 skipped$' --times cold --full --only two --only five --only six
+expect_table "times: cold beside warm" "^\| \`two\` \| A planted stage\. \| 0\.[0-9] \| 0\.[0-9] \| 0\.0 \| 0\.0 \| cold $here; warm $here \|\$"
+expect_table "times: a stage of --full" '^\| `five` .*\| 0\.[0-9] \|  \| 0\.0 \|  \| cold '
+expect_table "times: not of a stage that does more with --full" '^\| `six` \| A planted stage\. \| 6\.0 \| '
+expect "times of what" 2 "needs cold or warm, not 'hot'" --times hot
+sed -i '/^<!-- stages: end/d' "$scratch/tree/tests/README.md"
+expect "times without a table" 2 "README.md has no lines '<!-- stages: begin -->'" --times cold
+
+# A stage that takes longer than the table says; tests/scripts/times_test.sh has the limits.
+planted 'one=sleep 4; count 1 0 0' 'two=count 0 1 0' 'plan=sleep 4; echo "$FULL"; count 1 0 0'
+echo SLACK_SECONDS=0 >>"$scratch/tree/tests/run.d/times.sh"
+table '| `one` | A planted stage. | 0.0 | | | | |' '| `plan` | A planted stage. | | 0.0 | | | |' '| `two` | A planted stage. | 1.0 | | | | |'
+expect "what took longer is said" 0 '^  one  .* 1 passed; took [0-9]+\.[1-9] min, the table says 0\.0$' --only one
+expect "by the warm time if there is no other" 0 '^  plan .* 1 passed; took 0\.[1-9] min, the table says 0\.0$' --only plan
+expect "it is compared with the table before this run" 0 '^  one  .*; took [0-9]+\.[1-9] min, the table says 0\.0$' --only one --times warm
+expect "what took no longer is not said" 0 '^  one +ok +[0-9]+ s +1 passed$' --only one --times warm
+expect "what does more with --full is not compared" 0 '^  plan +ok +[0-9]+ s +1 passed$' --only plan --full
+
 planted 'one=packages no_such_group; count 1 0 0'
 mkdir -p "$scratch/tree/packaging"
 cp "$root/packaging/setup.sh" "$scratch/tree/packaging/"
