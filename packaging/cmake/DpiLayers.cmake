@@ -29,10 +29,9 @@ function(dpi_add_folder path)
 endfunction()
 
 # An OBJECT library dpi_<layer>. Its order among the layers is checked here, its includes by tests/rules. Sources are compiled in units
-# (DpiUnits.cmake), but for those that stay APART. COLD: its code runs while a model is loaded or described, never in a predict, so that
-# -O1 is enough and compiles faster.
+# (DpiUnits.cmake says what APART and COLD are).
 function(dpi_layer layer)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "" "SOURCES;DEPS;LIBS;APART")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBS;APART;COLD")
   list(FIND DPI_LAYERS ${layer} own_rank)
   foreach(dep IN LISTS arg_DEPS)
     list(FIND DPI_LAYERS ${dep} dep_rank)
@@ -40,13 +39,10 @@ function(dpi_layer layer)
       message(FATAL_ERROR "layer '${layer}' must not depend on '${dep}': the order is ${DPI_LAYERS}")
     endif()
   endforeach()
-  dpi_units(compiled dpi_${layer} SOURCES ${arg_SOURCES} APART ${arg_APART})
+  dpi_units(compiled dpi_${layer} SOURCES ${arg_SOURCES} APART ${arg_APART} COLD ${arg_COLD})
   add_library(dpi_${layer} OBJECT ${compiled})
   target_link_libraries(dpi_${layer} PRIVATE dpi_flags)
   target_include_directories(dpi_${layer} PRIVATE ${PROJECT_SOURCE_DIR})  # units name their sources from there
-  if(arg_COLD AND NOT DPI_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-    target_compile_options(dpi_${layer} PRIVATE -O1)
-  endif()
   dpi_each_file(dpi_${layer} ${arg_SOURCES})
   set(third_party "")
   foreach(lib IN LISTS arg_LIBS)

@@ -8,26 +8,40 @@ if(NOT DPI_UNITY MATCHES "^[0-9]+$")
   message(FATAL_ERROR "DPI_UNITY must be a number of sources, not '${DPI_UNITY}'")
 endif()
 
-# dpi_units(out name SOURCES a.cpp b.cpp ... [APART c.cpp ...]): `out` becomes the files to compile for these sources: units as even
-# as the count allows, and whatever stays APART. Sources are paths below the calling folder. Paths in a unit are relative to the
-# project's root, so that a compiler cache finds the same unit in another copy of the tree.
+# dpi_units(out name SOURCES a.cpp b.cpp ... [APART c.cpp ...] [COLD d.cpp ...]): `out` becomes the files to compile for these sources.
+# Sources are paths below the calling folder. APART stay alone. COLD run while a model is loaded or described, never in a predict: they
+# get units of their own and -O1, which compiles in two thirds of the time.
 function(dpi_units out name)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;APART")
-  set(together ${arg_SOURCES})
-  list(REMOVE_ITEM together ${arg_APART})
-  list(FILTER together INCLUDE REGEX "[.]cpp$")
-  list(LENGTH together count)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;APART;COLD")
+  set(alone ${arg_SOURCES})
+  list(FILTER alone EXCLUDE REGEX "[.]cpp$")
+  list(APPEND alone ${arg_APART})
+  set(hot ${arg_SOURCES})
+  list(REMOVE_ITEM hot ${alone} ${arg_COLD})
+  set(cold ${arg_COLD})
+  list(REMOVE_ITEM cold ${alone})
+  dpi_units_of(hot_units ${name} ${hot})
+  dpi_units_of(cold_units ${name}_cold ${cold})
+  if(NOT DPI_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set_source_files_properties(${arg_COLD} ${cold_units} PROPERTIES COMPILE_OPTIONS -O1)
+  endif()
+  set(${out} ${hot_units} ${cold_units} ${alone} PARENT_SCOPE)
+endfunction()
+
+# Units as even as the count allows. Paths in a unit are relative to the project's root, so that a compiler cache finds the same unit in
+# another copy of the tree.
+function(dpi_units_of out name)
+  list(LENGTH ARGN count)
   if(DPI_UNITY EQUAL 0 OR count LESS 2)
-    set(${out} ${arg_SOURCES} PARENT_SCOPE)
+    set(${out} ${ARGN} PARENT_SCOPE)
     return()
   endif()
-  set(result ${arg_SOURCES})
-  list(REMOVE_ITEM result ${together})
+  set(result "")
   math(EXPR units "(${count} + ${DPI_UNITY} - 1) / ${DPI_UNITY}")
   foreach(unit RANGE 1 ${units})
     math(EXPR begin "${count} * (${unit} - 1) / ${units}")
     math(EXPR size "${count} * ${unit} / ${units} - ${begin}")
-    list(SUBLIST together ${begin} ${size} members)
+    list(SUBLIST ARGN ${begin} ${size} members)
     set(text "")
     foreach(member IN LISTS members)
       cmake_path(ABSOLUTE_PATH member BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
@@ -44,8 +58,7 @@ endfunction()
 # dpi_each_file(target source...): objects of these sources, each compiled alone with the target's options, made on demand only:
 # `ninja dpi_each_file`.
 function(dpi_each_file target)
-  get_target_property(compiled ${target} SOURCES)
-  if(compiled STREQUAL "${ARGN}")
+  if(DPI_UNITY EQUAL 0)
     return()
   endif()
   add_library(${target}_files OBJECT EXCLUDE_FROM_ALL ${ARGN})
