@@ -14,6 +14,7 @@
 
 #include <dpi/kernels/index.hpp>
 
+#include "plan/analysis/elements.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace dpi::plan {
