@@ -4,7 +4,7 @@
 #   kernels/ref/CMakeLists.txt       dpi_kernels(ref SOURCES linear.cpp)
 #   capi/src/CMakeLists.txt          dpi_capi(SOURCES model.cpp error.cpp DEPS runtime)
 #   sdk/tools/dpi/CMakeLists.txt     dpi_program(dpi SOURCES main.cpp LIBS CLI11 JSON)
-#   tests/graph/CMakeLists.txt       dpi_test(shape_test SOURCES shape_test.cpp LIBS graph DEVICES ref cpu)
+#   tests/graph/CMakeLists.txt       dpi_test(shape_test SOURCES shape_test.cpp LIBS graph DEVICES ref cpu)      (DpiTests.cmake)
 #   tests/bench/CMakeLists.txt       dpi_bench(lookup_bench SOURCES lookup_bench.cpp LIBS kernels_cpu)
 #
 # DEPS and LIBS name layers or third-party libraries:
@@ -163,68 +163,6 @@ function(dpi_sample name)
   add_executable(${name} ${arg_SOURCES})
   dpi_link(${name} libdpi ${arg_LIBS})
 endfunction()
-
-# A doctest program in bin/tests, registered with ctest: once, or once per device as <name>.<device>. The area (the
-# folder below tests/) is its label: `ctest -L graph`, and `ninja dpi_tests_graph` builds its programs. Exit status 77 means skipped. NO_MAIN: brings its own main. ARGS:
-# further arguments. C sources are fine: the compiler follows the file's suffix.
-function(dpi_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "TIMEOUT" "SOURCES;LIBS;DEVICES;ARGS;LABELS")
-  if(NOT doctest_FOUND AND NOT arg_NO_MAIN)
-    return()  # DpiDependencies.cmake has said so
-  endif()
-  add_executable(${name} ${arg_SOURCES})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  dpi_link(${name} ${arg_LIBS})
-  dpi_quick_to_compile(${name})
-  if(NOT arg_NO_MAIN)
-    target_link_libraries(${name} PRIVATE dpi_test_main)
-  endif()
-  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME area)
-  if(NOT TARGET dpi_tests_${area})
-    add_custom_target(dpi_tests_${area})
-  endif()
-  add_dependencies(dpi_tests_${area} ${name})
-  if("cuda_emu" IN_LIST arg_DEVICES AND TARGET dpi_cuda_emu)
-    add_dependencies(${name} dpi_cuda_emu)
-  endif()
-  if(arg_DEVICES)
-    foreach(device IN LISTS arg_DEVICES)
-      add_test(NAME ${name}.${device} COMMAND ${name} --device=${device} ${arg_ARGS})
-      dpi_test_properties(${name}.${device})
-    endforeach()
-  else()
-    add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
-    dpi_test_properties(${name})
-  endif()
-endfunction()
-
-# A test that is any command: dpi_command_test(name COMMAND python3 x.py [LABELS ...] [TIMEOUT seconds]).
-function(dpi_command_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS")
-  add_test(NAME ${name} COMMAND ${arg_COMMAND})
-  dpi_test_properties(${name})
-endfunction()
-
-# Called by the two above only; reads their arg_TIMEOUT and arg_LABELS.
-macro(dpi_test_properties test)
-  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME dpi_area)
-  if("${arg_TIMEOUT}" STREQUAL "")
-    set(arg_TIMEOUT 300)
-  endif()
-  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} LABELS "${dpi_area};${arg_LABELS}"
-                                          WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  if(TARGET dpi_cuda_emu)  # where plugins of the build tree lie
-    set_tests_properties(${test} PROPERTIES ENVIRONMENT_MODIFICATION
-                                            "DPI_BACKEND_DIR=set:$<TARGET_FILE_DIR:dpi_cuda_emu>")
-  endif()
-  if(DPI_SANITIZE MATCHES thread)
-    # oneDNN's OpenMP runtime is not instrumented: its own threads would be reported, so it gets one.
-    set(dpi_supp ${PROJECT_SOURCE_DIR}/tests/support/tsan.supp)
-    set_tests_properties(${test} PROPERTIES ENVIRONMENT
-                                            "OMP_NUM_THREADS=1;TSAN_OPTIONS=suppressions=${dpi_supp}:atexit_sleep_ms=0")
-  endif()
-endmacro()
 
 # A Google Benchmark program in bin/bench; never run by ctest.
 function(dpi_bench name)

@@ -9,7 +9,7 @@
 #include "kernels/recorded.hpp"
 #include "ops/table.hpp"
 
-namespace dpi::backend {
+namespace dpi::backend::check_op_test {
 namespace {
 
 using kernels::Dims;
@@ -154,4 +154,4 @@ TEST_CASE("own_op: a dropped param keeps its dims") {
   CHECK(op->param(0).dims == dims);
 }
 
-}  // namespace dpi::backend
+}  // namespace dpi::backend::check_op_test

@@ -9,7 +9,7 @@
 #include "backend/cpu_device.hpp"
 #include "support/typed_op.hpp"
 
-namespace dpi::test {
+namespace dpi::test::cpu_bf16_test {
 namespace {
 
 using kernels::DType;
@@ -127,4 +127,4 @@ TEST_CASE("cpu bf16: other precisions are refused by name") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::cpu_bf16_test

@@ -14,7 +14,7 @@
 
 #include "backend/cpu_device.hpp"
 
-namespace dpi::test {
+namespace dpi::test::cpu_parts_test {
 namespace {
 
 using kernels::DType;
@@ -194,4 +194,4 @@ TEST_CASE("cpu parts: other ops run whole") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::cpu_parts_test

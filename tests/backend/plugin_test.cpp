@@ -15,7 +15,7 @@
 #include "base/own_file.hpp"
 #include "support/device.hpp"
 
-namespace dpi::backend {
+namespace dpi::backend::plugin_test {
 namespace {
 
 const std::string kFolder = DPI_TEST_PLUGIN_DIR;
@@ -244,4 +244,4 @@ TEST_CASE("plugin: names that could leave the folder are refused") {
   }
 }
 
-}  // namespace dpi::backend
+}  // namespace dpi::backend::plugin_test

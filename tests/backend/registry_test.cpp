@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-namespace dpi::backend {
+namespace dpi::backend::registry_test {
 namespace {
 
 Result<OpenedBackend> open(const std::string& device) {
@@ -111,4 +111,4 @@ TEST_CASE("registry: the list names built-in backends and what is missing") {
   CHECK(reports[2].usable == reports[2].reason.empty());
 }
 
-}  // namespace dpi::backend
+}  // namespace dpi::backend::registry_test

@@ -11,7 +11,7 @@
 
 #include "e2e/bundle_runs.hpp"
 
-namespace dpi::test {
+namespace dpi::test::small_batch_bundles_test {
 namespace {
 
 constexpr const char* kPrecisions[] = {"fp32", "tf32", "fp16", "bf16"};
@@ -80,4 +80,4 @@ TEST_CASE("small batch: bundles score as ref scores them") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::small_batch_bundles_test

@@ -14,7 +14,7 @@
 #include "support/device.hpp"
 #include "support/paper_models.hpp"
 
-namespace dpi::test {
+namespace dpi::test::small_batch_test {
 namespace {
 
 constexpr PaperModel kModels[] = {PaperModel::kWideDeep, PaperModel::kDeepFm, PaperModel::kDcn,
@@ -443,4 +443,4 @@ TEST_CASE("small batch: a batch larger than it said is an error, an empty one is
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::small_batch_test

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <cstring>
 
-namespace dpi::test {
+#include "base/huge_page.hpp"
+
+namespace dpi::test::weight_block_test {
 namespace {
 
-using backend::kHugePage;
 using backend::take_weight_block;
 using backend::weight_block_bytes;
 
@@ -34,4 +35,4 @@ TEST_CASE("whole huge pages where three quarters of the last are used") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::weight_block_test

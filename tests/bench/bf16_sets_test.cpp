@@ -13,6 +13,7 @@
 
 #include "kernels/cpu/tables.hpp"
 
+namespace dpi::test::bf16_sets_test {
 namespace {
 
 using namespace dpi::kernels;
@@ -268,3 +269,5 @@ TEST_CASE("bf16: groups of a Linear, with and without slices") {
     }
   });
 }
+
+}  // namespace dpi::test::bf16_sets_test

@@ -10,6 +10,7 @@
 #include "kernels/cpu/pack_int8.hpp"
 #include "kernels/cpu/tables.hpp"
 
+namespace dpi::test::int8_sets_test {
 namespace {
 
 using namespace dpi::kernels;
@@ -166,3 +167,5 @@ TEST_CASE("int8: a row that is not finite gets NaN, other rows and zeros are as 
     CHECK(got[1] == p.bias[1]);
   }
 }
+
+}  // namespace dpi::test::int8_sets_test

@@ -26,12 +26,10 @@ bool rows_are_alike(const MultiLookupArgs& a);
 }
 }  // namespace dpi::kernels::cpu
 
+namespace dpi::test::lookup_rows_test {
 namespace {
 
 using namespace dpi::kernels;
-using dpi::test::check_buffers;
-using dpi::test::LookupCall;
-using dpi::test::tensor_over;
 
 constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8};
 
@@ -290,3 +288,5 @@ TEST_CASE("lookups row by row: calls that go field by field, though all but one 
     }
   }
 }
+
+}  // namespace dpi::test::lookup_rows_test

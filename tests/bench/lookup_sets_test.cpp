@@ -10,12 +10,10 @@
 #include "bench/lookup_data.hpp"
 #include "kernels/cpu/tables.hpp"
 
+namespace dpi::test::lookup_sets_test {
 namespace {
 
 using namespace dpi::kernels;
-using dpi::test::BagData;
-using dpi::test::check_buffers;
-using dpi::test::tensor_over;
 using Table = dpi::test::LookupTable;
 
 struct Case {
@@ -122,3 +120,5 @@ TEST_CASE("lookups: row types, pooling, masks") {
     }
   }
 }
+
+}  // namespace dpi::test::lookup_sets_test

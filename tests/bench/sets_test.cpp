@@ -11,6 +11,7 @@
 
 #include "kernels/cpu/tables.hpp"
 
+namespace dpi::test::sets_test {
 namespace {
 
 using namespace dpi::kernels;
@@ -437,3 +438,5 @@ TEST_CASE("products: matmul with transposes, linear over both axes") {
     check_close(got, want, 1e-5);
   });
 }
+
+}  // namespace dpi::test::sets_test

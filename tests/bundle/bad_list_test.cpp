@@ -15,7 +15,7 @@
 #include "support/python.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::bad_list_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -100,4 +100,4 @@ TEST_CASE("bundles whose HDF5 structures lie") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::bad_list_test

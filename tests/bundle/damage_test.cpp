@@ -6,7 +6,7 @@
 
 #include "bundle/bundle_bytes.hpp"
 
-namespace dpi::test {
+namespace dpi::test::damage_test {
 namespace {
 
 /// A number from the environment, for longer runs by hand: DPI_FUZZ_ROUNDS=200000 DPI_FUZZ_SEED=7
@@ -160,4 +160,4 @@ TEST_CASE("metadata changed at random under sound digests never crashes") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::damage_test

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace dpi::test {
+namespace dpi::test::data_digest_test {
 namespace {
 
 std::vector<std::byte> random_bytes(size_t n) {
@@ -63,4 +63,4 @@ TEST_CASE("the digest so far can be asked for, and goes on") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::data_digest_test

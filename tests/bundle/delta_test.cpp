@@ -17,7 +17,7 @@
 #include "bundle/patch.hpp"
 #include "bundle/signature.hpp"
 
-namespace dpi::test {
+namespace dpi::test::delta_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -288,4 +288,4 @@ TEST_CASE("which deltas of a chain a version has had") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::delta_test

@@ -12,7 +12,7 @@
 
 #include "base/thread_pool.hpp"
 
-namespace dpi::test {
+namespace dpi::test::extent_reader_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -190,4 +190,4 @@ TEST_CASE("a caller that says no, or throws, hears no more") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::extent_reader_test

@@ -9,7 +9,7 @@
 #include "bundle/hdf5_part.hpp"
 #include "support/odd_words.hpp"
 
-namespace dpi::test {
+namespace dpi::test::hdf5_mutation_test {
 namespace {
 
 int from_environment(const char* name, int fallback) {
@@ -189,4 +189,4 @@ TEST_CASE("structures that all point to one place end") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::hdf5_mutation_test

@@ -8,7 +8,7 @@
 
 #include "bundle/hdf5_part.hpp"
 
-namespace dpi::test {
+namespace dpi::test::hdf5_oracle_test {
 namespace {
 
 /// A data set as HDF5's library sees it.
@@ -193,4 +193,4 @@ TEST_CASE("what is accepted of changed structures is what HDF5's library reads")
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::hdf5_oracle_test

@@ -10,7 +10,7 @@
 
 #include "bundle/bundle_bytes.hpp"
 
-namespace dpi::test {
+namespace dpi::test::limits_test {
 namespace {
 
 constexpr int kGood = 0, kRefused = 1, kNoMemory = 2, kOther = 3;
@@ -84,4 +84,4 @@ TEST_CASE("little memory") {
 #endif
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::limits_test

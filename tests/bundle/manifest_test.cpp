@@ -13,7 +13,7 @@
 #include "bundle/manifest_read.hpp"
 #include "support/count_allocations.hpp"
 
-namespace dpi::test {
+namespace dpi::test::manifest_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -274,4 +274,4 @@ TEST_CASE("numbers and texts are written as other writers do") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::manifest_test

@@ -4,7 +4,7 @@
 #include "bundle/delta.hpp"
 #include "bundle/signature.hpp"
 
-namespace dpi::test {
+namespace dpi::test::no_sodium_test {
 namespace {
 
 TEST_CASE("bundles open and verify by their digests") {
@@ -34,4 +34,4 @@ TEST_CASE("signatures and hashes are refused by name") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::no_sodium_test

@@ -8,7 +8,7 @@
 #include "bundle/bundle_bytes.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::open_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -241,4 +241,4 @@ TEST_CASE("a required signature") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::open_test

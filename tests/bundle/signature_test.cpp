@@ -14,7 +14,7 @@
 #include "bundle/bundle_bytes.hpp"
 #include "bundle/signature.hpp"
 
-namespace dpi::test {
+namespace dpi::test::signature_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -385,4 +385,4 @@ TEST_CASE("the hash does not depend on blocks or on who hashes leaves, and knows
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::signature_test

@@ -6,8 +6,7 @@
 #include "capi/endpoint_support.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::endpoint_delta_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -293,3 +292,5 @@ TEST_CASE("a load reads no faster than update.bytes_per_second") {
   Error error;
   CHECK(dpi_endpoint_set(e.get(), "update.bytes_per_second", "-1", &error) == DPI_E_INVALID_ARGUMENT);
 }
+
+}  // namespace dpi::test::endpoint_delta_test

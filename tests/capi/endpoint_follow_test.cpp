@@ -7,8 +7,7 @@
 
 #include "capi/endpoint_support.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::endpoint_follow_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -202,3 +201,5 @@ TEST_CASE("the thread has its name, blocks signals, and ends with the endpoint")
   }
   CHECK(threads().empty());
 }
+
+}  // namespace dpi::test::endpoint_follow_test

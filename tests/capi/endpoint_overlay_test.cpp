@@ -10,8 +10,7 @@
 #include "capi/endpoint_support.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::endpoint_overlay_test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -309,3 +308,5 @@ TEST_CASE(
     if (!DPI_UNDER_ASAN && !DPI_UNDER_TSAN) CHECK(after < before + 4 * kMiB);
   }
 }
+
+}  // namespace dpi::test::endpoint_overlay_test

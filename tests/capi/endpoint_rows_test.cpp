@@ -7,8 +7,7 @@
 #include "capi/rows_support.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::endpoint_rows_test {
 namespace {
 
 constexpr int kCallers = 8;
@@ -172,3 +171,5 @@ TEST_CASE("keys go and come back: absent ones have the default row, in every ver
     }
   }
 }
+
+}  // namespace dpi::test::endpoint_rows_test

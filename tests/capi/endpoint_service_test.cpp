@@ -12,8 +12,7 @@
 #include "capi/rows_support.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::endpoint_service_test {
 namespace {
 
 constexpr int kClients = 8, kWorkers = 4;
@@ -175,3 +174,5 @@ TEST_CASE("a service reloads under load: no failed request, no answer of two ver
     CHECK(dpi_endpoint_version(e.get()) == last);
   }
 }
+
+}  // namespace dpi::test::endpoint_service_test

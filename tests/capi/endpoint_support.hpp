@@ -4,12 +4,11 @@
 #include <dpi/endpoint.h>
 #include <time.h>
 
-#include <chrono>
 #include <cmath>
-#include <thread>
 
 #include "capi/env_support.hpp"
 #include "support/python.hpp"
+#include "support/sleep.hpp"
 
 namespace dpi::test {
 
@@ -113,8 +112,6 @@ inline uint64_t in_ms(int64_t ms) {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec) +
          static_cast<uint64_t>(ms) * 1'000'000u;
 }
-
-inline void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 /// Whether `there()` becomes true within a while.
 template <class There>

@@ -11,8 +11,7 @@
 #include "capi/endpoint_support.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::endpoint_swap_test {
 namespace {
 
 constexpr int kCallers = 16;
@@ -195,3 +194,5 @@ TEST_CASE("freeing an endpoint stops a load, and waits for calls that run") {
     CHECK((loaded == DPI_E_CANCELLED || loaded == DPI_OK));
   }
 }
+
+}  // namespace dpi::test::endpoint_swap_test

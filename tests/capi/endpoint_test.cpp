@@ -3,8 +3,7 @@
 
 #include "capi/endpoint_support.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::endpoint_test {
 namespace {
 
 /// What a load that must fail leaves: the old version's scores, its number, and the reason in the status.
@@ -426,3 +425,5 @@ TEST_CASE("names, settings and null handles") {
   dpi_endpoint_unfollow(nullptr);
   dpi_endpoint_free(nullptr);
 }
+
+}  // namespace dpi::test::endpoint_test

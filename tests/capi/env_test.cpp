@@ -10,8 +10,7 @@
 #include "capi/env_support.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::env_test {
 namespace {
 
 const char* const kAdult = "adult_widedeep.h5";
@@ -222,3 +221,5 @@ TEST_CASE("a load is cancelled in any stage and keeps nothing") {
     CHECK(m == nullptr);
   }
 }
+
+}  // namespace dpi::test::env_test

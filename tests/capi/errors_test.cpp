@@ -9,8 +9,7 @@
 #include "capi/capi_support.hpp"
 #include "support/source_dir.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::errors_test {
 namespace {
 
 /// Predicts with one thing changed in an otherwise valid batch of 4 rows.
@@ -354,3 +353,5 @@ TEST_CASE("a long text ends with a whole character") {
     CHECK(text.ends_with("\u00e4"));
   }
 }
+
+}  // namespace dpi::test::errors_test

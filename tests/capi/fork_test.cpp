@@ -14,8 +14,7 @@
 #include "capi/capi_support.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::fork_test {
 namespace {
 
 constexpr int kForks = 150, kDone = 100;
@@ -166,3 +165,5 @@ TEST_CASE("a child makes endpoints of its own, and its parent's answer that they
   CHECK(predict(e) == DPI_OK);
   dpi_endpoint_free(e);
 }
+
+}  // namespace dpi::test::fork_test

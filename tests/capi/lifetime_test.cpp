@@ -8,8 +8,7 @@
 
 #include "capi/capi_support.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::lifetime_test {
 namespace {
 
 constexpr int kCallers = 16;
@@ -222,3 +221,5 @@ TEST_CASE("counts are exact over contexts of both kinds, never fall, and outlive
   CHECK(count(json, "rows") == 5 * (calls + kCallers * kCalls * 9 / 10));
   CHECK(count(json, "1") == kCallers * kCalls / 10);
 }
+
+}  // namespace dpi::test::lifetime_test

@@ -6,8 +6,7 @@
 
 #include "capi/env_support.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::log_test {
 namespace {
 
 std::string poll(dpi_env* env, int32_t* level = nullptr) {
@@ -248,3 +247,5 @@ TEST_CASE("sixteen threads load and score in two environments while callbacks ch
   threads[15].join();
   CHECK(wrong == 0);
 }
+
+}  // namespace dpi::test::log_test

@@ -6,8 +6,7 @@
 
 #include "capi/env_support.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::memory_test {
 namespace {
 
 const char* const kAdult = "adult_widedeep.h5";
@@ -130,3 +129,5 @@ TEST_CASE("hooks are those of the time of loading; misaligned blocks are refused
   hooks.free = nullptr;
   CHECK(dpi_env_set_memory(env.get(), &hooks, nullptr) == DPI_E_INVALID_ARGUMENT);
 }
+
+}  // namespace dpi::test::memory_test

@@ -8,8 +8,7 @@
 #include "base/float_env.hpp"
 #include "capi/capi_support.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::numbers_test {
 namespace {
 
 constexpr const char* kOverflows = "bank_dcnv2.h5";  // products of its inputs: infinities of both signs meet
@@ -271,3 +270,5 @@ TEST_CASE("a call raises no flag of the caller's and clears none") {
     CHECK(stands);
   }
 }
+
+}  // namespace dpi::test::numbers_test

@@ -11,8 +11,7 @@
 
 #include "capi/capi_support.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::predict_test {
 namespace {
 
 constexpr std::array kBundles = {"adult_widedeep.h5", "bank_dcnv2.h5", "msweb_deepfm.h5", "msweb_can.h5"};
@@ -256,3 +255,5 @@ TEST_CASE("warm-up creates every context and changes no score") {
   CHECK(identical(rows.scores(m.get()), want));
   CHECK(dpi_model_warm_up(m.get(), 0, &e) == DPI_E_INVALID_ARGUMENT);
 }
+
+}  // namespace dpi::test::predict_test

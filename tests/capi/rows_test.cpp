@@ -10,8 +10,7 @@
 #include "capi/capi_support.hpp"
 #include "support/source_dir.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::rows_test {
 namespace {
 
 RowsPtr rows_of(dpi_model* m) {
@@ -326,3 +325,5 @@ TEST_CASE("a text with a splitter gives all of its elements or none") {
   set(rows.get(), m.get(), "id bag", "2,2");
   CHECK(ids() == std::vector<int64_t>{3, 1, 7, 8, 2, 2});
 }
+
+}  // namespace dpi::test::rows_test

@@ -5,8 +5,7 @@
 
 #include "capi/capi_support.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::sizes_test {
 namespace {
 
 constexpr size_t kAdded = 24;
@@ -162,3 +161,5 @@ TEST_CASE("the size of a text counts its end, and a buffer of that size takes al
   CHECK(dpi_model_counters_json(m.get(), text.data(), 5) == size);  // cut, with its end
   CHECK(std::string(text.data()).size() == 4);
 }
+
+}  // namespace dpi::test::sizes_test

@@ -10,8 +10,7 @@
 #include "capi/capi_support.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::stack_test {
 namespace {
 
 constexpr bool kWideFrames = DPI_UNDER_ASAN || DPI_UNDER_TSAN;
@@ -123,3 +122,5 @@ TEST_CASE("a predict keeps to the promised stack") {
   MESSAGE(most << " bytes at most in " << measured << " calls");
   CHECK(measured >= 100);
 }
+
+}  // namespace dpi::test::stack_test

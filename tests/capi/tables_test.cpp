@@ -7,7 +7,7 @@
 
 #include "capi/capi_support.hpp"
 
-namespace dpi::test {
+namespace dpi::test::tables_test {
 namespace {
 
 constexpr int64_t kRows = 286;
@@ -114,4 +114,4 @@ TEST_CASE("miss=fail names the key that is late, by its number in the call too")
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::tables_test

@@ -11,7 +11,7 @@
 
 #include "e2e/bundle_runs.hpp"
 
-namespace dpi::test {
+namespace dpi::test::golden_bundles_test {
 namespace {
 
 std::vector<std::filesystem::path> bundles() { return bundles_in({"tests/e2e/golden"}); }
@@ -69,4 +69,4 @@ TEST_CASE("a row's score does not depend on rewrites or on its chunk") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::golden_bundles_test

@@ -8,7 +8,7 @@
 
 #include "e2e/bundle_runs.hpp"
 
-namespace dpi::test {
+namespace dpi::test::op_bundles_test {
 namespace {
 
 std::vector<std::filesystem::path> op_bundles() { return bundles_in({"tests/e2e/op_bundles"}); }
@@ -31,4 +31,4 @@ TEST_CASE("every primitive computes its recorded values") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::op_bundles_test

@@ -11,7 +11,7 @@
 #include "capi/env_support.hpp"
 #include "e2e/bundle_runs.hpp"
 
-namespace dpi::test {
+namespace dpi::test::precision_test {
 namespace {
 
 struct Mode {
@@ -139,4 +139,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::precision_test

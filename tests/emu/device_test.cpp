@@ -11,7 +11,7 @@
 #include "backend/abi/registry.hpp"
 #include "support/op_harness.hpp"
 
-namespace dpi::test {
+namespace dpi::test::device_test {
 namespace {
 
 using backend::OpenedBackend;
@@ -219,4 +219,4 @@ TEST_CASE("device: more fields than the arguments of a launch hold") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::device_test

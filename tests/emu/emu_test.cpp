@@ -9,7 +9,7 @@
 #include "emu/planted.hpp"
 #include "kernels/emu/simt_emu.hpp"
 
-namespace dpi::test {
+namespace dpi::test::emu_test {
 namespace {
 
 struct OwnedStream {
@@ -102,4 +102,4 @@ TEST_CASE("emulation: a block of too many threads is refused") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::emu_test

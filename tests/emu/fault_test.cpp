@@ -12,7 +12,7 @@
 #include "kernels/emu/control.hpp"
 #include "support/emu_plugin.hpp"
 
-namespace dpi::test {
+namespace dpi::test::fault_test {
 namespace {
 
 constexpr int64_t kRows = 5;
@@ -242,4 +242,4 @@ TEST_CASE("fault: specifications that are not understood are refused") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::fault_test

@@ -8,7 +8,7 @@
 #include "emu/planted.hpp"
 #include "kernels/emu/device_emu.hpp"
 
-namespace dpi::test {
+namespace dpi::test::graph_test {
 namespace {
 
 bool mentions(const char* text) { return std::string(emu::last_error()).find(text) != std::string::npos; }
@@ -161,4 +161,4 @@ TEST_CASE("graph: a fault of a node is reported where the host waits, and the ne
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::graph_test

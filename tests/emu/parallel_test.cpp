@@ -7,7 +7,7 @@
 
 #include "capi/capi_support.hpp"
 
-namespace dpi::test {
+namespace dpi::test::parallel_test {
 namespace {
 
 constexpr int kThreads = 3;
@@ -65,4 +65,4 @@ TEST_CASE("parallel: streams without graphs") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::parallel_test

@@ -11,7 +11,7 @@
 #include "kernels/emu/device_emu.hpp"
 #include "support/sanitizer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::queue_test {
 namespace {
 
 constexpr bool kUnderTsan = DPI_UNDER_TSAN;
@@ -153,4 +153,4 @@ TEST_CASE("queue: memory is counted, limited and given back") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::queue_test

@@ -13,7 +13,7 @@
 #include "kernels/emu/device_emu.hpp"
 #include "support/sanitizer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::ranges_test {
 namespace {
 
 constexpr int kCount = 64;
@@ -189,4 +189,4 @@ TEST_CASE("ranges: a device that is late keeps no other waiting, and loses nothi
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::ranges_test

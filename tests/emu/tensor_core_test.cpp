@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace dpi::test {
+namespace dpi::test::tensor_core_test {
 namespace {
 
 using emu::kTensorColumns;
@@ -108,4 +108,4 @@ TEST_CASE("tensor core: random sums follow the rules bit by bit") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::tensor_core_test

@@ -19,7 +19,7 @@
 #include "support/count_allocations.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::encoder_test {
 namespace {
 
 using Encoders = std::map<std::string, FeatureEncoder>;
@@ -219,4 +219,4 @@ TEST_CASE("vocabularies refuse what makes no sense") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::encoder_test

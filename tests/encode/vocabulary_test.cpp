@@ -11,7 +11,7 @@
 #include "encode/vocabulary_set.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::vocabulary_test {
 namespace {
 
 /// Of this process's own work, whatever else the machine does.
@@ -115,4 +115,4 @@ TEST_CASE("one vocabulary for all features that name it") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::vocabulary_test

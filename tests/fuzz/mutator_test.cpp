@@ -13,7 +13,7 @@
 #include "fuzz/bundle_mutator.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::fuzz {
+namespace dpi::fuzz::mutator_test {
 namespace {
 
 constexpr uint32_t kRounds = 400;
@@ -79,4 +79,4 @@ TEST_CASE("mutations get past the seal, and some of them load") {
 }
 
 }  // namespace
-}  // namespace dpi::fuzz
+}  // namespace dpi::fuzz::mutator_test

@@ -58,7 +58,7 @@ mkdir -p "$out/bin" "$out/lib/backends"
 cp -L "$build/lib/libdpi.so.1" "$out/lib/"
 cp "$build/bin/dpi" "$out/bin/"
 cp "$build"/lib/dpi/backends-1/libdpi_cuda_emu.so "$out/lib/backends/"
-for name in "${tests[@]}"; do cp "$build/bin/tests/$name" "$out/bin/"; done
+for name in $(python3 tests/gpu/test_commands.py programs "$build" "${tests[@]}"); do cp "$build/bin/tests/$name" "$out/bin/"; done
 for name in "${programs[@]}"; do cp "$build/bin/gpu/$name" "$out/bin/"; done
 if [ "$with_cuda" = 1 ]; then
   cp "$cuda/lib/dpi/backends-1/libdpi_cuda.so" "$out/lib/backends/"
@@ -72,6 +72,7 @@ for folder in tests/e2e/golden tests/e2e/op_bundles tests/kernels/op_vectors wei
   cp -r "$folder" "$out/$(dirname "$folder")/"
 done
 rm -rf "$out/tests/gpu/results"
+python3 tests/gpu/test_commands.py commands "$build" "${tests[@]}" >"$out/tests/gpu/test_commands.json"
 find "$out" -name __pycache__ -prune -exec rm -rf {} +
 if [ "$with_cuda" = 1 ]; then
   # How the plugin was built, for a machine whose driver or system refuses the one above (rebuild_plugin.sh).

@@ -6,14 +6,13 @@
 
 #include "fixture.hpp"
 
+namespace dpi::test::build_test {
 namespace {
 
 using dpi::Code;
 using dpi::Graph;
 using dpi::OpKind;
 using dpi::RowSpace;
-using dpi::test::manifest_of;
-using dpi::test::MapParams;
 
 const char* const kTwoSpaces = R"({"features": [
   {"name": "u", "kind": "dense", "dim": 3, "space": "shared"}, {"name": "i", "kind": "dense", "dim": 3},
@@ -161,3 +160,5 @@ TEST_CASE("a long row of ops with a far cycle is explained without recursion") {
   REQUIRE_FALSE(graph.ok());
   CHECK(graph.status().message().find("the graph has a cycle") != std::string::npos);
 }
+
+}  // namespace dpi::test::build_test

@@ -9,10 +9,8 @@
 #include "fixture.hpp"
 #include "support/source_dir.hpp"
 
+namespace dpi::test::golden_test {
 namespace {
-
-using dpi::test::manifest_of;
-using dpi::test::MapParams;
 
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -64,3 +62,5 @@ TEST_CASE("golden: every op and attribute") {
 TEST_CASE("golden: the ops that came later") {
   check_golden("later_ops", MapParams({{"v3", {3}}, {"last", {1, 6}}}));
 }
+
+}  // namespace dpi::test::golden_test

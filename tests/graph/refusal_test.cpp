@@ -3,11 +3,10 @@
 
 #include "fixture.hpp"
 
+namespace dpi::test::refusal_test {
 namespace {
 
 using dpi::Code;
-using dpi::test::manifest_of;
-using dpi::test::MapParams;
 
 struct Refusal {
   const char* name;
@@ -343,3 +342,5 @@ TEST_CASE("refused: views") {
 TEST_CASE("refused: recurrent") {
   for (const Refusal& r : kRecurrent) check(r);
 }
+
+}  // namespace dpi::test::refusal_test

@@ -3,7 +3,7 @@
 #include "kernels/cuda/gemm/gemm.hpp"
 #include "typed_matrix.hpp"
 
-namespace dpi::test {
+namespace dpi::test::around_library_test {
 namespace {
 
 using kernels::DType;
@@ -348,4 +348,4 @@ TEST_CASE("finish: a result's bits do not depend on where rows lie, nor on how m
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::around_library_test

@@ -10,7 +10,7 @@
 
 #include "kernels/recorded.hpp"
 
-namespace dpi::test {
+namespace dpi::test::attention_test {
 namespace {
 
 using kernels::AttentionAttrs;
@@ -183,4 +183,4 @@ TEST_CASE("places: any sizes agree with ref") { check_cases_against_ref(by_place
 // Rows with few places share a product, rows with many are cut: it makes no difference.
 TEST_CASE("places: a row has the same bits alone") { check_rows_alone(by_places(4, 30)); }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::attention_test

@@ -12,7 +12,7 @@
 #include "kernels/recorded.hpp"
 #include "support/device.hpp"
 
-namespace dpi::test {
+namespace dpi::test::edges_test {
 namespace {
 
 using kernels::Dims;
@@ -173,4 +173,4 @@ TEST_CASE("edges: a row counts when its sum is not 0, whatever part of it is rea
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::edges_test

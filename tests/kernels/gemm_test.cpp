@@ -11,7 +11,7 @@
 
 #include "support/typed_op.hpp"
 
-namespace dpi::test {
+namespace dpi::test::gemm_test {
 namespace {
 
 using kernels::DenseSegment;
@@ -462,4 +462,4 @@ TEST_CASE("gemm: a table that is wrong is refused by name, one for another GPU i
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::gemm_test

@@ -8,7 +8,7 @@
 #include "backend/abi/registry.hpp"
 #include "support/near.hpp"
 
-namespace dpi::test {
+namespace dpi::test::harness_test {
 namespace {
 
 OpCase relu_case() {
@@ -98,4 +98,4 @@ TEST_CASE("near: NaN, infinity and missing elements fail") {
   CHECK_FALSE(near({1.00001f}, {1}));
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::harness_test

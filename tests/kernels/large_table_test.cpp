@@ -9,7 +9,7 @@
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/emu/device_emu.hpp"
 
-namespace dpi::test {
+namespace dpi::test::large_table_test {
 namespace {
 
 using kernels::DType;
@@ -159,4 +159,4 @@ TEST_CASE("large table: one embedding") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::large_table_test

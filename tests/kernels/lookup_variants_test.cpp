@@ -9,7 +9,7 @@
 #include "kernels/emu/device_emu.hpp"
 #include "kernels/lookup_model.hpp"
 
-namespace dpi::test {
+namespace dpi::test::lookup_variants_test {
 namespace {
 
 using kernels::cuda::LookupFaults;
@@ -350,4 +350,4 @@ TEST_CASE("lookup variants: the size of the device decides how many rows a threa
   CHECK(ilp(8, {1, 2048}) == 4);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::lookup_variants_test

@@ -6,7 +6,7 @@
 #include "kernels/recorded.hpp"
 #include "ops/table.hpp"
 
-namespace dpi::test {
+namespace dpi::test::ops_test {
 namespace {
 
 template <class Check>
@@ -22,4 +22,4 @@ void for_every_op(Check&& check) {
 TEST_CASE("ops: agree with float64") { for_every_op(check_recorded); }
 TEST_CASE("ops: agree with ref over many rows") { for_every_op(check_against_ref); }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::ops_test

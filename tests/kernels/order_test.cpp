@@ -11,7 +11,7 @@
 
 #include "kernels/recorded.hpp"
 
-namespace dpi::test {
+namespace dpi::test::order_test {
 namespace {
 
 using kernels::Dims;
@@ -108,4 +108,4 @@ TEST_CASE("gather: any shapes and positions agree with ref") {
   check_cases_against_ref(std::move(all));
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::order_test

@@ -9,7 +9,7 @@
 
 #include "kernels/recorded.hpp"
 
-namespace dpi::test {
+namespace dpi::test::recurrent_test {
 namespace {
 
 using kernels::Dims;
@@ -104,4 +104,4 @@ TEST_CASE("recurrent: a row has the same bits alone") {
   check_rows_alone(all_attributes({35, 21, 5, 19}, true));
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::recurrent_test

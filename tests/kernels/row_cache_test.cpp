@@ -12,7 +12,7 @@
 #include "kernels/emu/device_emu.hpp"
 #include "kernels/lookup_model.hpp"
 
-namespace dpi::test {
+namespace dpi::test::row_cache_test {
 namespace {
 
 using kernels::cuda::LookupKind;
@@ -294,4 +294,4 @@ TEST_CASE("row cache: a lookup is one node of a graph, with and without") {
   CHECK(nodes[0] == 1);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::row_cache_test

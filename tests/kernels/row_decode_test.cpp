@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+namespace dpi::test::row_decode_test {
 namespace {
 
 double half_by_definition(uint32_t h) {
@@ -81,3 +82,5 @@ TEST_CASE("row_decode: the nonzero rule adds in float32, in order") {
   CHECK_FALSE(row_is_nonzero(t, 2));
   CHECK(row_is_nonzero(t, 3));
 }
+
+}  // namespace dpi::test::row_decode_test

@@ -7,7 +7,7 @@
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/emu/device_emu.hpp"
 
-namespace dpi::test {
+namespace dpi::test::saturated_test {
 namespace {
 
 using kernels::DType;
@@ -49,4 +49,4 @@ TEST_CASE("saturated: largest values and infinities of a row's own elements are 
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::saturated_test

@@ -8,7 +8,7 @@
 #include "kernels/recorded.hpp"
 #include "support/shapes.hpp"
 
-namespace dpi::test {
+namespace dpi::test::sizes_test {
 namespace {
 
 using kernels::Dims;
@@ -120,4 +120,4 @@ TEST_CASE("sizes: ops along an axis agree with ref") {
   }
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::sizes_test

@@ -3,7 +3,7 @@
 #include "kernels/cuda/kernels.hpp"
 #include "typed_matrix.hpp"
 
-namespace dpi::test {
+namespace dpi::test::tail_rows_test {
 namespace {
 
 using kernels::DType;
@@ -153,4 +153,4 @@ TEST_CASE("tail: a row's bits depend neither on where it lies nor on the rows be
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::tail_rows_test

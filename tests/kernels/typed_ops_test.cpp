@@ -3,7 +3,7 @@
 
 #include "support/typed_op.hpp"
 
-namespace dpi::test {
+namespace dpi::test::typed_ops_test {
 namespace {
 
 using kernels::DType;
@@ -172,4 +172,4 @@ TEST_CASE("typed: ops without such kernels refuse by name") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::typed_ops_test

@@ -104,13 +104,18 @@ class Tree:
     def list_tests(self):
         """Test -> (areas, target that builds what it runs)."""
         _, output = run(["ctest", "--show-only=json-v1"], self.build, 60)
-        tests = {}
+        tests, programs = {}, self.programs()
         for test in json.loads(output)["tests"]:
             labels = next((p["value"] for p in test["properties"] if p["name"] == "LABELS"), [])
-            program = pathlib.Path(test.get("command", [""])[0])
+            program = pathlib.Path(programs.get(test["name"], ""))
             own = program.parent == self.build / "bin/tests"
             tests[test["name"]] = (labels, program.name if own else f"dpi_tests_{labels[0]}")
         return tests
+
+    def programs(self):
+        """Test -> the first word of its command, built or not: ctest's own list has no command until then."""
+        added = re.compile(r'^add_test\((?:\[=*\[)?(.+?)(?:\]=*\])? "([^"]*)"', re.MULTILINE)
+        return dict(pair for path in self.build.rglob("CTestTestfile.cmake") for pair in added.findall(path.read_text(encoding="utf-8")))
 
     def of_suite(self, suite):
         return [name for name, (labels, _) in self.tests.items() if name == suite or suite in labels]

@@ -6,7 +6,7 @@
 #include "ops/owned_op.hpp"
 #include "ops/table.hpp"
 
-namespace dpi {
+namespace dpi::ops_test {
 
 TEST_CASE("ops: a primitive is found by its name, a fused form and any other name are not") {
   for (const OpForm& f : op_forms()) {
@@ -69,4 +69,4 @@ TEST_CASE("ops: arrays behind attributes are copied and bound") {
   CHECK(v.indices[0] == 4);
 }
 
-}  // namespace dpi
+}  // namespace dpi::ops_test

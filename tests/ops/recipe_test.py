@@ -121,7 +121,7 @@ def check_devices(folder, devices):
     """kernels_test and verify on each device."""
     env = {**os.environ, "DPI_BACKEND_DIR": str(folder / "build/lib/dpi/backends-1")}
     for device in devices:
-        tests = run(["build/bin/tests/kernels_test", f"--device={device}", "-tc=ops:*", "-sc=Scale,n*_r*"], folder, env=env)
+        tests = run(["build/bin/tests/kernels_tests", f"--device={device}", "-tc=ops:*", "-sc=Scale,n*_r*"], folder, env=env)
         assert "SUCCESS" in tests and not re.search(r"assertions: *0 ", tests), tests
         print(run(["build/bin/dpi", "verify", "scaled.h5", "--device", device], folder, env=env).strip().splitlines()[-1])
 
@@ -130,7 +130,7 @@ def check_refused(folder):
     env = {**os.environ, "DPI_BACKEND_DIR": str(folder / "build/lib/dpi/backends-1")}
     wanted = "cuda_emu has no kernel for Scale"
     for command in (["build/bin/dpi", "verify", "scaled.h5", "--device", "cuda_emu"],
-                    ["build/bin/tests/kernels_test", "--device=cuda_emu", "-tc=ops:*", "-sc=Scale,n*_r*"]):
+                    ["build/bin/tests/kernels_tests", "--device=cuda_emu", "-tc=ops:*", "-sc=Scale,n*_r*"]):
         text = run(command, folder, expect=1, env=env)
         assert wanted in text, text
     print(wanted)

@@ -11,7 +11,7 @@
 #include "plan/checked_plan.hpp"
 #include "plan/interpreter.hpp"
 
-namespace dpi::test {
+namespace dpi::test::attention_test {
 namespace {
 
 constexpr int64_t kWide = 8;  // of what queries, keys and values are made of
@@ -422,4 +422,4 @@ TEST_CASE("places: what reads a padded place has all of them computed") {
   }
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::attention_test

@@ -11,7 +11,7 @@
 #include "plan/checked_plan.hpp"
 #include "plan/interpreter.hpp"
 
-namespace dpi::test {
+namespace dpi::test::cin_test {
 namespace {
 
 constexpr int64_t kRows = 9, kShared = 3;
@@ -187,4 +187,4 @@ TEST_CASE("debug.skip=cin leaves the primitives") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::cin_test

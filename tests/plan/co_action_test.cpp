@@ -14,7 +14,7 @@
 #include "plan/interpreter.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::co_action_test {
 namespace {
 
 constexpr int64_t kItems = 5, kVocabulary = 7;
@@ -367,4 +367,4 @@ TEST_CASE("what is no co-action stays as it is") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::co_action_test

@@ -9,7 +9,7 @@
 #include "plan/interpreter.hpp"
 #include "support/paper_models.hpp"
 
-namespace dpi::test {
+namespace dpi::test::forms_test {
 namespace {
 
 using Attrs = ModelBuilder::Attrs;
@@ -181,4 +181,4 @@ TEST_CASE("scalars ride with a table that the lookup reads for the same ids") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::forms_test

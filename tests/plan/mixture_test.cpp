@@ -8,7 +8,7 @@
 #include "plan/checked_plan.hpp"
 #include "plan/interpreter.hpp"
 
-namespace dpi::test {
+namespace dpi::test::mixture_test {
 namespace {
 
 /// What is wrong with a sum that is no product; it still has a meaning.
@@ -137,4 +137,4 @@ TEST_CASE("a scaled vector that others read is still there") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::mixture_test

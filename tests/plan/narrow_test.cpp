@@ -7,7 +7,7 @@
 #include "plan/checked_plan.hpp"
 #include "support/paper_models.hpp"
 
-namespace dpi::test {
+namespace dpi::test::narrow_test {
 namespace {
 
 using kernels::DType;
@@ -145,4 +145,4 @@ TEST_CASE("narrow: channels stay in 32 bits, however many there are") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::narrow_test

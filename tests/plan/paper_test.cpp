@@ -11,7 +11,7 @@
 #include "support/paper_models.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::paper_test {
 namespace {
 
 constexpr PaperModel kModels[] = {PaperModel::kWideDeep, PaperModel::kDeepFm, PaperModel::kDcn,
@@ -111,4 +111,4 @@ TEST_CASE("plans of the paper's models are as recorded") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::paper_test

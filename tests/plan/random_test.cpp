@@ -8,7 +8,7 @@
 #include "plan/random_models.hpp"
 #include "support/sanitizer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::random_test {
 namespace {
 
 constexpr uint32_t kModels = some_of(3000u);
@@ -166,4 +166,4 @@ TEST_CASE("single-stream memory reuses bytes") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::random_test

@@ -8,7 +8,7 @@
 #include "plan/checked_plan.hpp"
 #include "plan/interpreter.hpp"
 
-namespace dpi::test {
+namespace dpi::test::sequence_forms_test {
 namespace {
 
 constexpr int64_t kPlaces = 5;
@@ -175,4 +175,4 @@ TEST_CASE("pairs: other entries are selected from the whole product") {
   }
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::sequence_forms_test

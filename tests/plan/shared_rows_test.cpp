@@ -9,7 +9,7 @@
 #include "plan/interpreter.hpp"
 #include "support/paper_models.hpp"
 
-namespace dpi::test {
+namespace dpi::test::shared_rows_test {
 namespace {
 
 constexpr int64_t kDim = 4;
@@ -196,4 +196,4 @@ TEST_CASE("few columns of the user are repeated, and nothing is split where the 
   CHECK(repeated(checked_plan(m.b, options)) == 2 * kDim);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::shared_rows_test

@@ -7,7 +7,7 @@
 #include "plan/checked_plan.hpp"
 #include "plan/interpreter.hpp"
 
-namespace dpi::test {
+namespace dpi::test::slice_test {
 namespace {
 
 std::string slice(ModelBuilder& b, const std::string& x, int64_t begin, int64_t end, int64_t axis = 0) {
@@ -88,4 +88,4 @@ TEST_CASE("elements that a slice leaves out are not read") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::slice_test

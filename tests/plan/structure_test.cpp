@@ -10,7 +10,7 @@
 #include "plan/interpreter.hpp"
 #include "support/paper_models.hpp"
 
-namespace dpi::test {
+namespace dpi::test::structure_test {
 namespace {
 
 int64_t count(const Plan& p, OpKind kind) {
@@ -357,4 +357,4 @@ TEST_CASE("dumps are stable, and DOT has a cluster for each stream") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::structure_test

@@ -8,7 +8,7 @@
 
 #include "plan/checked_plan.hpp"
 
-namespace dpi::test {
+namespace dpi::test::tiered_folds_test {
 namespace {
 
 constexpr int64_t kRows = 7, kDim = 4;
@@ -129,4 +129,4 @@ TEST_CASE("tables of the same ids add up in the lookup, each by itself") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::tiered_folds_test

@@ -16,7 +16,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 RULES = ("include_direction", "banned_calls", "budgets", "layout", "exports", "binaries", "headers", "op_switch", "told_codes", "named_files", "named_tests",
-         "mutants")
+         "mutants", "every_case")
 
 
 def run(rule, root):
@@ -41,7 +41,7 @@ def check_on(module, planted):
 
 def self_test(rule):
     module = importlib.import_module(rule)
-    for name in ("DPI_LIB", "DPI_BINARIES", "DPI_COMMANDS"):
+    for name in ("DPI_LIB", "DPI_BINARIES", "DPI_COMMANDS", "DPI_BUILD"):
         os.environ.pop(name, None)
     passed = True
     for path, content, expected in module.PLANTED:

@@ -19,7 +19,7 @@
 #include "support/device.hpp"
 #include "support/paper_models.hpp"
 
-namespace dpi::test {
+namespace dpi::test::crew_test {
 namespace {
 
 constexpr int32_t kPlenty = 64;  // processors
@@ -331,4 +331,4 @@ TEST_CASE("share 0 is the caller's") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::crew_test

@@ -15,7 +15,7 @@
 #include "runtime/shared_world.hpp"
 #include "store/shared_tier.hpp"
 
-namespace dpi::test {
+namespace dpi::test::device_cache_model_test {
 namespace {
 
 const std::string kWhole = "67108864";
@@ -336,4 +336,4 @@ TEST_CASE("a backend in host memory refuses the option by name") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::device_cache_model_test

@@ -21,7 +21,7 @@
 #include "support/host_memory.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::device_calls_test {
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -326,4 +326,4 @@ TEST_CASE("breadth-first issue overlaps the branches, one stream does not") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::device_calls_test

@@ -13,7 +13,7 @@
 #include "runtime/filed_bundle.hpp"
 #include "runtime/shared_world.hpp"
 
-namespace dpi::test {
+namespace dpi::test::device_tiers_test {
 namespace {
 
 constexpr int kDevices = 4;
@@ -172,4 +172,4 @@ TEST_CASE("device tiers: beside a table in a range over the devices, and copies 
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::device_tiers_test

@@ -13,7 +13,7 @@
 #include "runtime/shared_world.hpp"
 #include "runtime/stated_bundle.hpp"
 
-namespace dpi::test {
+namespace dpi::test::devices_test {
 namespace {
 
 constexpr int kDevices = 4;
@@ -284,4 +284,4 @@ TEST_CASE("devices: what cannot be followed is refused by name") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::devices_test

@@ -11,7 +11,7 @@
 #include "support/device.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::endpoint_gate_test {
 namespace {
 
 std::atomic<int> g_freed{0};
@@ -73,4 +73,4 @@ TEST_CASE("what a load or a rollback drops stays for who has found it") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::endpoint_gate_test

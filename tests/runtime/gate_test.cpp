@@ -10,7 +10,7 @@
 #include "base/gate.hpp"
 #include "store/tiered/model.hpp"
 
-namespace dpi::test {
+namespace dpi::test::gate_test {
 namespace {
 
 using Epochs = EpochsT<ModelSync>;
@@ -18,7 +18,7 @@ constexpr auto kSeqCst = std::memory_order_seq_cst;
 
 /// Thing 0 is current, is replaced by thing 1, and freed. A caller that finds it freed fails.
 struct World {
-  Model model;
+  ThreadModel model;
   Epochs epochs;
   Epochs::Line* lines[2] = {};
   uint64_t current = 0;
@@ -137,4 +137,4 @@ TEST_CASE("callers that never pause hold no drain up, and each drain sees what i
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::gate_test

@@ -11,7 +11,7 @@
 #include "support/built_bundle.hpp"
 #include "support/device.hpp"
 
-namespace dpi::test {
+namespace dpi::test::heads_test {
 namespace {
 
 constexpr int64_t kRows = 37;
@@ -99,4 +99,4 @@ TEST_CASE("without folds the towers end on streams of their own") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::heads_test

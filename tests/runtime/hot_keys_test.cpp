@@ -13,7 +13,7 @@
 #include "runtime/tier_model.hpp"
 #include "store/hot_key_writer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::hot_keys_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -190,4 +190,4 @@ TEST_CASE("a list of a table of this name with other rows is another one") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::hot_keys_test

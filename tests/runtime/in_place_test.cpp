@@ -21,7 +21,7 @@
 #include "support/paper_models.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::in_place_test {
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -295,4 +295,4 @@ TEST_CASE("in place: more words a row than are staged are fetched") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::in_place_test

@@ -11,9 +11,7 @@
 #include "runtime/packed.hpp"
 #include "store/key_places.hpp"
 
-using namespace dpi;
-using dpi::test::Packed;
-
+namespace dpi::test::key_resolve_test {
 namespace {
 
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
@@ -150,3 +148,5 @@ TEST_CASE("more keys than a group holds, with what a refused row was counted for
   CHECK(refused.message().find("row 199, feature 'f': missing") != std::string::npos);
   CHECK(p.counters[0].absent == 299);
 }
+
+}  // namespace dpi::test::key_resolve_test

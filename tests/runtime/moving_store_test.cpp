@@ -15,7 +15,7 @@
 #include "support/host_memory.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::moving_store_test {
 namespace {
 
 /// Copies of tables, as all readers show them. move() makes new ones; the old ones become NaN and stay, so
@@ -119,4 +119,4 @@ TEST_CASE("tables that move are read where they are, by captured graphs too") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::moving_store_test

@@ -9,7 +9,7 @@
 #include "runtime/model/options.hpp"
 #include "support/source_dir.hpp"
 
-using namespace dpi;
+namespace dpi::test::options_test {
 
 TEST_CASE("what is set is what is in force") {
   ModelOptions o;
@@ -40,3 +40,5 @@ TEST_CASE("the header documents every option") {
     CHECK(text.str().find(" *   " + key + " ") != std::string::npos);
   }
 }
+
+}  // namespace dpi::test::options_test

@@ -10,10 +10,7 @@
 #include "runtime/packed.hpp"
 #include "runtime/request/pack_values.hpp"
 
-using namespace dpi;
-using dpi::test::categorical;
-using dpi::test::Packed;
-using dpi::test::sequence;
+namespace dpi::test::pack_test {
 
 TEST_CASE("both layouts of the same rows are packed alike, rule or not") {
   std::vector<FeatureSpec> features;
@@ -361,3 +358,5 @@ TEST_CASE("floats are packed as they are, and any that is not finite is seen") {
     }
   }
 }
+
+}  // namespace dpi::test::pack_test

@@ -15,7 +15,7 @@
 #include "runtime/peer_fixture.hpp"
 #include "store/hot_key_writer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::peer_copies_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -362,4 +362,4 @@ TEST_CASE("peer copies: any allocation that fails is an error, and nothing stays
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::peer_copies_test

@@ -12,7 +12,7 @@
 #include "backend/abi/spread.hpp"
 #include "runtime/peer_fixture.hpp"
 
-namespace dpi::test {
+namespace dpi::test::peer_tables_test {
 namespace {
 
 /// Base of the largest table as each engine reads it.
@@ -310,4 +310,4 @@ TEST_CASE("peers: any call that fails while a range is made is an error, and not
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::peer_tables_test

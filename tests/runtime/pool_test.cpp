@@ -16,7 +16,7 @@
 #include "base/environment.hpp"
 #include "support/sanitizer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::pool_test {
 namespace {
 
 TEST_CASE("threads look as long as models ask for and the host lets them") {
@@ -134,4 +134,4 @@ TEST_CASE("a pool whose host says so sleeps between jobs, also one that has look
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::pool_test

@@ -9,12 +9,7 @@
 
 #include "runtime/packed.hpp"
 
-using namespace dpi;
-using dpi::test::Packed;
-
-using dpi::test::categorical;
-using dpi::test::numeric;
-using dpi::test::sequence;
+namespace dpi::test::resolve_test {
 
 TEST_CASE("every id rule") {
   FeatureSpec oov = categorical("oov", 5), fallback = categorical("fallback", 5),
@@ -384,3 +379,5 @@ TEST_CASE("shared offsets that lie") {
     CHECK(s.message().find("shared_offsets") != std::string::npos);
   }
 }
+
+}  // namespace dpi::test::resolve_test

@@ -18,7 +18,7 @@
 #include "runtime/stated_bundle.hpp"
 #include "support/device.hpp"
 
-namespace dpi::test {
+namespace dpi::test::shared_tables_test {
 namespace {
 
 /// Where the rows of each table lie, and of how many models.
@@ -380,4 +380,4 @@ TEST_CASE("a forked child begins with nothing shared, even when a load was under
 #endif
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::shared_tables_test

@@ -15,7 +15,7 @@
 #include "runtime/filed_bundle.hpp"
 #include "runtime/shared_world.hpp"
 
-namespace dpi::test {
+namespace dpi::test::shared_tiers_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -398,4 +398,4 @@ TEST_CASE("memory_limit counts a tier that another model holds once") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::shared_tiers_test

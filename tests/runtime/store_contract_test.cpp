@@ -14,10 +14,7 @@
 #include "support/slow_store.hpp"
 #include "support/source_dir.hpp"
 
-using namespace dpi;
-using dpi::test::SlowStore;
-using dpi::test::SlowStoreControl;
-
+namespace dpi::test::store_contract_test {
 namespace {
 
 /// A demo model whose tables stand behind a slow store, on host memory of its own.
@@ -135,3 +132,5 @@ TEST_CASE("slow acquires of several callers overlap") {
   CHECK(failed.load() == 0);
   CHECK(m.control->most_running.load() >= 2);
 }
+
+}  // namespace dpi::test::store_contract_test

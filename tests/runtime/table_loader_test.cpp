@@ -11,7 +11,7 @@
 #include "runtime/model/options.hpp"
 #include "support/bare_bundle.hpp"
 
-namespace dpi::test {
+namespace dpi::test::table_loader_test {
 namespace {
 
 using Term = PlanTable::Term;
@@ -189,4 +189,4 @@ TEST_CASE("tables that a mask rule inspects, and those of other types, are not n
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::table_loader_test

@@ -13,7 +13,7 @@
 #include "support/device.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::threads_test {
 namespace {
 
 struct Threaded {
@@ -172,4 +172,4 @@ TEST_CASE("a deadline that has passed and a flag to cancel end the call in every
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::threads_test

@@ -3,7 +3,7 @@
 #include "runtime/tier_model.hpp"
 #include "support/count_allocations.hpp"
 
-namespace dpi::test {
+namespace dpi::test::tiered_allocations_test {
 namespace {
 
 TEST_CASE("a call allocates nothing, whether its rows are there or fetched") {
@@ -25,4 +25,4 @@ TEST_CASE("a call allocates nothing, whether its rows are there or fetched") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::tiered_allocations_test

@@ -7,7 +7,7 @@
 
 #include "runtime/tier_model.hpp"
 
-namespace dpi::test {
+namespace dpi::test::tiered_folds_test {
 namespace {
 
 const std::string kWhole = "67108864";  // holds every table
@@ -109,4 +109,4 @@ TEST_CASE("linear weights per id are folded as those of resident tables are") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::tiered_folds_test

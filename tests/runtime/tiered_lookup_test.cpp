@@ -18,7 +18,7 @@
 #include "support/scattered_store.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::tiered_lookup_test {
 namespace {
 
 std::vector<float> logits(Model& model, const RandomBatch& request) {
@@ -168,4 +168,4 @@ TEST_CASE("a table that the model does not look up is refused by name") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::tiered_lookup_test

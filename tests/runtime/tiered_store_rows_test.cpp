@@ -9,7 +9,7 @@
 #include "base/clock.hpp"
 #include "runtime/tier_model.hpp"
 
-namespace dpi::test {
+namespace dpi::test::tiered_store_rows_test {
 namespace {
 
 /// `what` of every table that could be tiered.
@@ -242,4 +242,4 @@ TEST_CASE("golden vectors pass from the host tier") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::tiered_store_rows_test

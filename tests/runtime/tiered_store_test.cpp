@@ -15,7 +15,7 @@
 #include "support/device.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::tiered_store_test {
 namespace {
 
 bool same(const Scores& a, const Scores& b) {
@@ -243,4 +243,4 @@ TEST_CASE("rows of a table in the host tier can be looked at") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::tiered_store_test

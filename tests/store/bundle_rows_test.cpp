@@ -22,7 +22,7 @@
 #include "store/resident_store.hpp"
 #include "store/tiered_store.hpp"
 
-namespace dpi::test {
+namespace dpi::test::bundle_rows_test {
 namespace {
 
 using kernels::DType;
@@ -356,4 +356,4 @@ TEST_CASE("a call whose deadline passes while the file does not answer is late, 
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::bundle_rows_test

@@ -11,7 +11,7 @@
 #include "device_cache_world.hpp"
 #include "support/sanitizer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::device_cache_test {
 
 TEST_CASE("device cache: at every moment of every step calls read their own rows") {
   for (unsigned seed = 1; seed <= some_of(4u); ++seed) {
@@ -204,4 +204,4 @@ TEST_CASE("device cache: a budget is spent to the byte, or not at all") {
   }
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::device_cache_test

@@ -13,7 +13,7 @@
 #include "device_cache_world.hpp"
 #include "support/sanitizer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::device_leaving_test {
 namespace {
 
 /// Tags of a size class that say what is not so, as the device has them now.
@@ -269,4 +269,4 @@ TEST_CASE("device leaving: what was started before a wait that failed has nothin
   }
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::device_leaving_test

@@ -9,7 +9,7 @@
 #include "device_cache_world.hpp"
 #include "support/sanitizer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::device_split_test {
 namespace {
 
 using device_cache::ClassWorth;
@@ -234,4 +234,4 @@ TEST_CASE("device split: rows of which a byte is met most often come first, and 
   CHECK(hits_with(large, 0) == 0);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::device_split_test

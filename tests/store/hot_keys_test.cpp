@@ -13,7 +13,7 @@
 #include "store/hot_key_layout.hpp"
 #include "store/hot_key_writer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::hot_keys_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -178,4 +178,4 @@ TEST_CASE("a list appears whole or not at all") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::hot_keys_test

@@ -12,8 +12,7 @@
 #include "store/key_index.hpp"
 #include "store/resident_keys.hpp"
 
-using namespace dpi;
-
+namespace dpi::test::key_index_test {
 namespace {
 
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
@@ -101,3 +100,5 @@ TEST_CASE("a group of lookups goes to several key sets") {
     CHECK(lookups[3 * i + 2].row == static_cast<int32_t>(i));
   }
 }
+
+}  // namespace dpi::test::key_index_test

@@ -18,7 +18,7 @@
 #include "support/sanitizer.hpp"
 #include "support/source_dir.hpp"
 
-namespace dpi::test {
+namespace dpi::test::load_memory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -96,4 +96,4 @@ TEST_CASE("peak memory of a load") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::load_memory_test

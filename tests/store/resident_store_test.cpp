@@ -15,7 +15,7 @@
 #include "store/resident_store.hpp"
 #include "support/forwarding_store.hpp"
 
-namespace dpi::test {
+namespace dpi::test::resident_store_test {
 namespace {
 
 using kernels::DType;
@@ -353,4 +353,4 @@ TEST_CASE("scales come before rows where nonzero bits depend on them") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::resident_store_test

@@ -10,7 +10,7 @@
 
 #include "base/shared_parts.hpp"
 
-namespace dpi::test {
+namespace dpi::test::shared_parts_test {
 namespace {
 
 using Claim = SharedParts::Claim;
@@ -122,4 +122,4 @@ TEST_CASE("a forked child's list is empty") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::shared_parts_test

@@ -6,7 +6,7 @@
 #include "backend/abi/registry.hpp"
 #include "store/resident_store.hpp"
 
-namespace dpi::test {
+namespace dpi::test::slow_store_test {
 namespace {
 
 /// Always ready.
@@ -93,4 +93,4 @@ TEST_CASE("ids are counted") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::slow_store_test

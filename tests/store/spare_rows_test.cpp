@@ -14,7 +14,7 @@
 #include "backend/abi/registry.hpp"
 #include "store/spare_rows.hpp"
 
-namespace dpi::test {
+namespace dpi::test::spare_rows_test {
 namespace {
 
 constexpr int64_t kRows = 100, kStride = 16, kSpare = 8;
@@ -227,4 +227,4 @@ TEST_CASE("spare rows of a block are one group's at a time") {
   CHECK(SpareRows::make(kRows, {part}) != nullptr);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::spare_rows_test

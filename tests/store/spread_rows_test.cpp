@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace dpi::test {
+namespace dpi::test::spread_rows_test {
 namespace {
 
 /// The definition.
@@ -40,4 +40,4 @@ TEST_CASE("rows of every width") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::spread_rows_test

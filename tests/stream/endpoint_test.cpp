@@ -6,8 +6,7 @@
 #include "capi/endpoint_support.hpp"
 #include "stream/mock_kafka.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::endpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -165,3 +164,5 @@ TEST_CASE("what is wrong with a subscription is said; following ends it") {
   CHECK(status(e.get()).find("\"stream\"") == std::string::npos);
   dpi_endpoint_unsubscribe(nullptr);
 }
+
+}  // namespace dpi::test::endpoint_test

@@ -7,7 +7,7 @@
 
 extern "C" int32_t dpi_stream_init_v1(uint32_t abi_version, dpi_stream_api* out);
 
-namespace dpi::test {
+namespace dpi::test::kafka_test {
 namespace {
 
 using Names = std::set<std::string>;
@@ -318,4 +318,4 @@ TEST_CASE("it ends soon while no broker answers") {
   CHECK(static_cast<double>(monotonic_ns() - began) * 1e-9 < 5.0);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::kafka_test

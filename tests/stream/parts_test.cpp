@@ -6,7 +6,7 @@
 #include "runtime/stream/part_joiner.hpp"
 #include "runtime/stream/stream_url.hpp"
 
-namespace dpi::stream {
+namespace dpi::stream::parts_test {
 namespace {
 
 dpi_stream_message message(const std::string& bytes, int32_t part, int32_t parts, int64_t offset) {
@@ -120,4 +120,4 @@ TEST_CASE("parts that do not follow one another are refused, and what was kept i
   CHECK(!whole);
 }
 
-}  // namespace dpi::stream
+}  // namespace dpi::stream::parts_test

@@ -6,7 +6,7 @@
 #include "stream/fake_stream.hpp"
 #include "stream/stream_support.hpp"
 
-namespace dpi::test {
+namespace dpi::test::subscription_test {
 namespace {
 
 using Names = std::set<std::string>;
@@ -366,4 +366,4 @@ TEST_CASE("a folder that cannot be written to is told, and tried again") {
   CHECK(site.comes("committed", "1"));
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::subscription_test

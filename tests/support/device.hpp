@@ -1,7 +1,7 @@
 /// The device that a test program runs on. ctest registers a program once per device (dpi_test(... DEVICES
 /// ref cpu)) and passes `--device=<name>`; test cases ask dpi::test::device(). By hand:
 ///
-///     build/release/bin/tests/linear_test --device=cpu -tc='*bias*'
+///     build/release/bin/tests/kernels_tests --device=cpu -tc='*order*'
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // The CSV reader: what RFC 4180 allows, and the place in each refusal.
-#include "csv.hpp"
+#include "sdk/tools/dpi/csv.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -8,8 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "command.hpp"
+#include "sdk/tools/dpi/command.hpp"
 
+namespace dpi::test::csv_test {
 namespace {
 
 using dpi::tool::CommandError;
@@ -107,3 +108,5 @@ TEST_CASE("refusals name line and column") {
         ":2:2: a quote inside an unquoted cell, expected the whole cell in quotes");
   CHECK_THROWS_AS(CsvReader("/no/such/file.csv"), CommandError);
 }
+
+}  // namespace dpi::test::csv_test

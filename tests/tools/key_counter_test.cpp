@@ -1,11 +1,13 @@
 // Counting keys: exact as long as they fit; in less memory no count is too high, none is lower than it says,
 // and keys that occur often are never lost.
-#include "key_counter.hpp"
+#include "sdk/tools/dpi/key_counter.hpp"
 
 #include <doctest/doctest.h>
 
 #include <map>
 #include <random>
+
+namespace dpi::test::key_counter_test {
 
 using dpi::HotKey;
 using dpi::tool::KeyCounter;
@@ -71,3 +73,5 @@ TEST_CASE("in less memory counts are low by no more than is said, and what is fr
   }
   CHECK(frequent > 100);
 }
+
+}  // namespace dpi::test::key_counter_test

@@ -1,5 +1,5 @@
 // Metrics against values recorded from scikit-learn 1.2.1 (roc_auc_score, log_loss).
-#include "metrics.hpp"
+#include "sdk/tools/dpi/metrics.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 
+namespace dpi::test::metrics_test {
 namespace {
 
 using dpi::tool::auc;
@@ -68,3 +69,5 @@ TEST_CASE("percentiles are nearest ranks") {
   v = {};
   CHECK(std::isnan(percentile(&v, 0.5)));
 }
+
+}  // namespace dpi::test::metrics_test

@@ -10,6 +10,8 @@
 
 #include "base/text.hpp"
 
+namespace dpi::test::printable_test {
+
 using dpi::copy_printable;
 using dpi::in_quotes;
 using dpi::printable;
@@ -70,3 +72,5 @@ TEST_CASE("a quoted text is cut between characters") {
   CHECK(in_quotes(std::string(81, 'x')) == "'" + std::string(80, 'x') + "...'");
   CHECK(in_quotes(std::string(79, 'x') + "äöü") == "'" + std::string(79, 'x') + "...'");
 }
+
+}  // namespace dpi::test::printable_test

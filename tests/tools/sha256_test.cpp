@@ -1,11 +1,12 @@
 // SHA-256 against the examples of FIPS 180-4 and lengths around the block size (Python's hashlib).
-#include "sha256.hpp"
+#include "sdk/tools/dpi/sha256.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <string>
 
+namespace dpi::test::sha256_test {
 namespace {
 
 std::string of(const std::string& text, size_t piece) {
@@ -32,3 +33,5 @@ TEST_CASE("sha256") {
   CHECK(of(std::string(119, 'x'), 64) == "000b48d4edf0fa7bee3c6236ecd2785baa5db4eeb8bb54341b029e0d9fa5fb0c");
   CHECK(of(std::string(120, 'x'), 64) == "13f05a0b594787f5ecd315edc96141bd3243203d1b7d4f0836f37308b276ba98");
 }
+
+}  // namespace dpi::test::sha256_test

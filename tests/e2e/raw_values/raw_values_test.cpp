@@ -10,7 +10,8 @@
 
 #include "capi/capi_support.hpp"
 
-using namespace dpi::test;
+namespace dpi::test::raw_values_test {
+
 using Json = nlohmann::json;
 
 namespace {
@@ -151,3 +152,5 @@ TEST_CASE("the table of raw values") {
   CHECK(refused > 100);
   CHECK(without_form < 20);
 }
+
+}  // namespace dpi::test::raw_values_test

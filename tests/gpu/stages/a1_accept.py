@@ -4,7 +4,7 @@ import json
 import os
 
 import common
-from common import DEVICE, DRY, emit, program, run
+from common import DEVICE, DRY, emit, program, run, test
 
 
 def device_report():
@@ -25,7 +25,8 @@ def usable():
 def stage():
     for name in ("kernels_test", "e2e_op_bundles_test", "gpu_check", "gpu_bench"):
         arguments = ["--list-test-cases"] if name.endswith("_test") else [os.devnull]
-        status, text = run([program(name), *arguments], 30)
+        command = test(name) if name.endswith("_test") else [program(name)]
+        status, text = run([*command, *arguments], 30)
         late = status == 124 and common.left() < 1
         emit(f"{name} starts", "ok" if status == 0 else "skipped" if late else "failed", exit=status, error="" if status == 0 else text[-300:])
     good, why = usable()

@@ -5,7 +5,7 @@ import json
 
 import common
 import data
-from common import DEVICE, DRY, PACK, PRECISIONS, TOLERANCE, answers, emit, program, run
+from common import DEVICE, DRY, PACK, PRECISIONS, TOLERANCE, answers, emit, program, run, test
 from spec import KINDS, Shape
 
 OP_TOLERANCE = 1e-4  # of a primitive alone: sums of squares and logarithms of differences cancel, 3.6e-5 on every device that sums in float32
@@ -38,7 +38,7 @@ def programs(attempt):
         if common.left() < 1:
             emit(name, "skipped", attempt=attempt, why="out of time")
             continue
-        status, text = run([program(name), f"--device={DEVICE}", *few], 120)
+        status, text = run([*test(name), f"--device={DEVICE}", *few], 120)
         asserted = next((line for line in text.splitlines() if "assertions:" in line), "").replace("[doctest] ", "")
         late = status == 124 and common.left() < 1
         emit(name, "ok" if status == 0 else "skipped" if late else "failed", attempt=attempt, exit=status, report=asserted,

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import common
-from common import DEVICE, DRY, PACK, WORK, emit, program, run
+from common import DEVICE, DRY, PACK, WORK, emit, program, run, test
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
@@ -29,7 +29,7 @@ def stage():
         if not prefix and not DRY:
             emit(name, "failed", error="compute-sanitizer is not on PATH")
             continue
-        for what, command in (("gpu_check", [program("gpu_check"), jobs]), ("e2e_op_bundles_test", [program("e2e_op_bundles_test"), f"--device={DEVICE}"])):
+        for what, command in (("gpu_check", [program("gpu_check"), jobs]), ("e2e_op_bundles_test", [*test("e2e_op_bundles_test"), f"--device={DEVICE}"])):
             status, text = run(prefix + command, 45)
             refused = "Device not supported" in text
             emit(f"{name} on {what}", "ok" if status == 0 else "skipped" if refused or status == 124 else "failed", exit=status,

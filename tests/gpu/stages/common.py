@@ -61,6 +61,13 @@ def program(name):
     return str(PACK / "bin" / name)
 
 
+def test(name):
+    """The command of one of ctest's tests: its area's program, and the filter that leaves its cases. pack.sh writes the file."""
+    commands = PACK / "tests/gpu/test_commands.json"
+    first, *rest = json.loads(commands.read_text())[name] if commands.exists() else [name]
+    return [program(first), *rest]
+
+
 def run(command, seconds=None, **more):
     """(exit status, text of stdout and stderr); 124 when it ran out of time."""
     limit = max(1.0, min(seconds or left(), left()))

@@ -11,8 +11,7 @@
 
 #include "store/engine/fixture.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::cluster_test {
 namespace {
 
 constexpr int kTimeoutMs = 1000;
@@ -127,3 +126,5 @@ TEST_CASE(
   CHECK(callers.late == 0);
   CHECK(callers.right > before + 50);
 }
+
+}  // namespace dpi::test::cluster_test

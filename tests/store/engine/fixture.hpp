@@ -11,6 +11,7 @@
 
 #include "capi/capi_support.hpp"
 #include "store/redis/redis_server.hpp"
+#include "support/sleep.hpp"
 
 namespace dpi::test {
 
@@ -102,6 +103,5 @@ struct TierCounts {
 TierCounts tier(const dpi_model* model, const std::string& table);
 
 uint64_t now_ns();
-void sleep_ms(int ms);
 
 }  // namespace dpi::test

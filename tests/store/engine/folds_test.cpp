@@ -7,8 +7,7 @@
 
 #include "store/engine/fixture.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::folds_test {
 namespace {
 
 constexpr size_t kHeads = 19;  // of sums.h5
@@ -124,3 +123,5 @@ TEST_CASE("absent keys have the scalars of their table's default row") {
   CHECK(identical(exact(scores(m.get(), absent)), exact(want)));
   CHECK(identical(exact(scores(m.get(), known)), exact(other)));
 }
+
+}  // namespace dpi::test::folds_test

@@ -8,8 +8,7 @@
 
 #include "store/engine/fixture.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::keys_test {
 namespace {
 
 Scored lookup(dpi_model* m, const char* table, const std::vector<int64_t>& keys, size_t dim,
@@ -220,3 +219,5 @@ TEST_CASE("a lookup's run options are looked at before any row, wherever the tab
     CHECK(lookup(m, "pages", {3}, 8, &run).out == lookup(m, "pages", {3}, 8).out);
   }
 }
+
+}  // namespace dpi::test::keys_test

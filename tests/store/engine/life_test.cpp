@@ -15,8 +15,7 @@
 #include "store/engine/fixture.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::life_test {
 namespace {
 
 const std::string kSmall = "60000";
@@ -185,3 +184,5 @@ TEST_CASE("a signature is asked for with tiers too: of rows in the file, and of 
     CHECK_MESSAGE(changed.code == DPI_E_BAD_MODEL, changed.message);
   }
 }
+
+}  // namespace dpi::test::life_test

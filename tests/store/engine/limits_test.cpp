@@ -6,8 +6,7 @@
 
 #include "store/engine/fixture.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::limits_test {
 namespace {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -110,3 +109,5 @@ TEST_CASE("memory_limit counts the tier") {
   CHECK_MESSAGE(l.code == DPI_E_OUT_OF_MEMORY, l.message);
   CHECK(try_load(whole(), tiered("300000", {{"memory_limit", std::to_string(large)}})).code == DPI_OK);
 }
+
+}  // namespace dpi::test::limits_test

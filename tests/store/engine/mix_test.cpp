@@ -8,8 +8,7 @@
 
 #include "store/engine/fixture.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::mix_test {
 namespace {
 
 constexpr int64_t kCall = 100;  // distinct ids of each table, so that one id is one percent
@@ -148,3 +147,5 @@ TEST_CASE("all rows in the file, at every rate") {
     CHECK(tier(m.get(), "users").hits - had.hits == percent);
   }
 }
+
+}  // namespace dpi::test::mix_test

@@ -10,8 +10,7 @@
 #include "store/engine/fixture.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::race_test {
 namespace {
 
 constexpr int kCallers = 16;
@@ -105,3 +104,5 @@ TEST_CASE("sixteen callers of rows of the file and of RocksDB") {
   fill_store("rocksdb", {{"path", rows.path()}});
   check(external(), and_store("store.rocksdb_path", rows.path()));
 }
+
+}  // namespace dpi::test::race_test

@@ -16,8 +16,7 @@
 
 #include "store/engine/fixture.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::redis_test {
 namespace {
 
 constexpr double kSlack = 0.7;  // seconds that a call may end behind its deadline on a busy machine
@@ -307,3 +306,5 @@ TEST_CASE("threads, reads and bytes that may be under way are those of the optio
   CHECK(queue <= 5);
   CHECK(waiting(store, {{"store.fetch_bytes", "65536"}}) <= 6);  // 256 rows of 64 bytes are a quarter of it
 }
+
+}  // namespace dpi::test::redis_test

@@ -12,7 +12,8 @@
 
 #include "store/engine/fixture.hpp"
 
-using namespace dpi::test;
+namespace dpi::test::rocksdb_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -197,3 +198,5 @@ TEST_CASE("dpi store load on a disk that fills up says so, leaves nothing to be 
   }
   CHECK(full == 5);
 }
+
+}  // namespace dpi::test::rocksdb_test

@@ -14,8 +14,7 @@
 #include "store/engine/fixture.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::soak_test {
 namespace {
 
 size_t entries(const char* folder) {
@@ -120,3 +119,5 @@ TEST_CASE("evictions, and models that come and go") {
   CHECK(Flat::grown(flat.threads) <= 4);  // one model more that is being freed
   CHECK(Flat::grown(flat.files) <= 24);   // and its connections
 }
+
+}  // namespace dpi::test::soak_test

@@ -11,7 +11,7 @@
 
 #include "store/tiered/plugin_source.hpp"
 
-namespace dpi::test {
+namespace dpi::test::store_plugin_test {
 namespace {
 
 const std::string kFolder = DPI_TEST_PLUGIN_DIR;
@@ -165,4 +165,4 @@ TEST_CASE("an open that fails is a status, and nothing is closed") {
   CHECK(tiered::PluginSource::open(valid(), r).status().code() == Code::kNotFound);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::store_plugin_test

@@ -10,9 +10,7 @@
 #include "store/redis/redis_server.hpp"
 #include "store/redis/table.hpp"
 
-using namespace dpi;
-using namespace dpi::test;
-
+namespace dpi::test::alone_test {
 namespace {
 
 int32_t code(Code c) { return static_cast<int32_t>(c); }
@@ -261,3 +259,5 @@ TEST_CASE("a password: right, wrong, missing, and of a user") {
   CHECK(h.open({{"address", server.address()}}, {&t}, DPI_STORE_READ) == code(Code::kInvalidArgument));
   CHECK_MESSAGE(says(h.message(), "'password'"), h.message());
 }
+
+}  // namespace dpi::test::alone_test

@@ -11,8 +11,8 @@
 #include "store/redis/redis_server.hpp"
 #include "store/tiered/host_cache.hpp"
 
-using namespace dpi;
-using namespace dpi::test;
+namespace dpi::test::cache_test {
+
 using namespace dpi::tiered;
 
 namespace {
@@ -95,3 +95,5 @@ TEST_CASE("exact rows through the host cache, four threads, a cache of a tenth o
   CHECK(wrong == 0);
   CHECK(source.fetches > 60);  // much was fetched more than once
 }
+
+}  // namespace dpi::test::cache_test

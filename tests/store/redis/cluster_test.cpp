@@ -14,9 +14,7 @@
 #include "store/redis/slots.hpp"
 #include "store/redis/table.hpp"
 
-using namespace dpi;
-using namespace dpi::test;
-
+namespace dpi::test::cluster_test {
 namespace {
 
 int32_t code(Code c) { return static_cast<int32_t>(c); }
@@ -246,3 +244,5 @@ TEST_CASE("a replica that is behind is not believed") {
   }
   for (int i = 0; i < 5; ++i) CHECK(compare(h, 0, t, some_keys(t, 2000, 5)) == "");
 }
+
+}  // namespace dpi::test::cluster_test

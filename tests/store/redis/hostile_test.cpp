@@ -15,9 +15,7 @@
 #include "store/redis/resolver.hpp"
 #include "support/sanitizer.hpp"
 
-using namespace dpi;
-using namespace dpi::test;
-
+namespace dpi::test::hostile_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
@@ -262,3 +260,5 @@ TEST_CASE("a server that goes while it is written to is waited for, for as long 
   CHECK(w.write(0, t, 0, t.rows()) == code(Code::kTimeout));
   CHECK_MESSAGE(w.message().find(server.address()) != std::string::npos, w.message());
 }
+
+}  // namespace dpi::test::hostile_test

@@ -12,8 +12,7 @@
 #include "store/redis/redis_server.hpp"
 #include "store/tiered/plugin_source.hpp"
 
-using namespace dpi::test;
-
+namespace dpi::test::library_test {
 namespace {
 
 std::string output_of(const std::string& command) {
@@ -105,3 +104,5 @@ TEST_CASE(
   CHECK(other.code() == dpi::Code::kNotFound);
   CHECK_MESSAGE(other.message().find("dpi store load") != std::string::npos, other.message());
 }
+
+}  // namespace dpi::test::library_test

@@ -10,7 +10,8 @@
 #include "store/redis/slots.hpp"
 #include "store/redis/table.hpp"
 
-using namespace dpi;
+namespace dpi::test::parts_test {
+
 using namespace dpi::redis;
 
 namespace {
@@ -112,3 +113,5 @@ TEST_CASE("redirections are read, and what only looks like one is not") {
                             "MOVEDX 1 a:1", "MOVED 1 a:99999", "MOVED 99999999999999999999 a:1"})
     CHECK_FALSE(read_redirection(wrong, "MOVED", from, &slot, &to));
 }
+
+}  // namespace dpi::test::parts_test

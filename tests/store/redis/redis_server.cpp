@@ -11,13 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
-#include <thread>
 
 #include "support/device.hpp"
+#include "support/sleep.hpp"
 
 namespace dpi::test {
 namespace {
@@ -54,8 +53,6 @@ std::string text_of(const redisReply* r) {
   for (size_t i = 0; i < r->elements; ++i) all += (i > 0 ? " " : "") + text_of(r->element[i]);
   return all;
 }
-
-void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 void wait_for(const RedisServer& server, std::initializer_list<std::string> command,
               const std::string& text) {

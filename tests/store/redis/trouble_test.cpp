@@ -17,15 +17,13 @@
 #include "store/redis/handle.hpp"
 #include "store/redis/redis_server.hpp"
 #include "store/redis/table.hpp"
+#include "support/sleep.hpp"
 
-using namespace dpi;
-using namespace dpi::test;
-
+namespace dpi::test::trouble_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
 int32_t code(Code c) { return static_cast<int32_t>(c); }
-void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 // The whole table in steps, from where the record says.
 int32_t write_on(Handle& w, const KnownTable& t, int64_t step) {
@@ -183,3 +181,5 @@ TEST_CASE("a name is looked up on a thread of the plugin's own, which has a name
   CHECK(h.open({{"address", "no-such-host.invalid:1"}}, {&t}, DPI_STORE_READ) != 0);
   CHECK_MESSAGE(h.message().find("no-such-host.invalid:1") != std::string::npos, h.message());
 }
+
+}  // namespace dpi::test::trouble_test

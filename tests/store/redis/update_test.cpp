@@ -14,9 +14,7 @@
 #include "store/redis/redis_server.hpp"
 #include "store/redis/table.hpp"
 
-using namespace dpi;
-using namespace dpi::test;
-
+namespace dpi::test::update_test {
 namespace {
 
 constexpr int32_t kDim = 8;  // 16 times (key, version)
@@ -269,3 +267,5 @@ TEST_CASE("readers beside a writer: no row is torn, in a cluster whose servers l
   REQUIRE_MESSAGE(h.open(reading(cluster.addresses()), {&last}, DPI_STORE_READ) == 0, h.message());
   CHECK(versions(h, {0, 3, 6}) == std::vector<int32_t>{8, 8, 8});  // 1 + 8 % 3 = 3
 }
+
+}  // namespace dpi::test::update_test

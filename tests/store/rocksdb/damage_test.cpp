@@ -5,7 +5,7 @@
 
 #include "store/rocksdb/fixture.hpp"
 
-namespace dpi::test {
+namespace dpi::test::damage_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -178,4 +178,4 @@ TEST_CASE("a loader that finds a damaged directory says so or goes on") {
   CHECK(opened > 3);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::damage_test

@@ -10,7 +10,7 @@
 
 #include "store/rocksdb/fixture.hpp"
 
-namespace dpi::test {
+namespace dpi::test::kill_test {
 namespace {
 
 constexpr size_t kBatch = 100;
@@ -144,4 +144,4 @@ TEST_CASE("killed at random moments, again and again") {
   }
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::kill_test

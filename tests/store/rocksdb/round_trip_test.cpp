@@ -8,7 +8,7 @@
 #include "store/rocksdb/fixture.hpp"
 #include "store/tiered/host_cache.hpp"
 
-namespace dpi::test {
+namespace dpi::test::round_trip_test {
 namespace {
 
 std::vector<Oracle> many_tables() {
@@ -156,4 +156,4 @@ TEST_CASE("a table that is dropped is there no more, and can be loaded again") {
   CHECK(wrong(fetch(**back, 0, tables[0], tables[0].keys), tables[0], tables[0].keys) == 0);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::round_trip_test

@@ -17,9 +17,10 @@
 #include "store/rocksdb/fixture.hpp"
 
 namespace dpi::test {
-
 extern std::atomic<int64_t> g_syncs;  // sync_count.cpp
+}
 
+namespace dpi::test::trouble_test {
 namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -337,4 +338,4 @@ TEST_CASE("a deadline that has passed is told, one to come is kept") {
   CHECK(wrong(f, kUsers, kUsers.keys) == 0);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::trouble_test

@@ -4,7 +4,7 @@
 // policy default, no bound on rows under way, a call that was cancelled.
 #include "store/tiered/cache_fixture.hpp"
 
-namespace dpi::test {
+namespace dpi::test::at_hand_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
@@ -132,4 +132,4 @@ TEST_CASE("while many rows are under way, callers leave the tier below alone") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::at_hand_test

@@ -5,7 +5,7 @@
 
 #include "store/tiered/cache_fixture.hpp"
 
-namespace dpi::test {
+namespace dpi::test::cache_race_test {
 namespace {
 
 struct Tally {
@@ -66,4 +66,4 @@ TEST_CASE("sixteen callers and a tier of a fraction of their keys") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::cache_race_test

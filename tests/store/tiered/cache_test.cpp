@@ -5,7 +5,7 @@
 #include "store/tiered/cache_fixture.hpp"
 #include "support/count_allocations.hpp"
 
-namespace dpi::test {
+namespace dpi::test::cache_test {
 namespace {
 
 TEST_CASE("random calls over more keys than places: every place holds its key's row") {
@@ -216,4 +216,4 @@ TEST_CASE("a call of more keys than the ring holds samples of warms rows of all 
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::cache_test

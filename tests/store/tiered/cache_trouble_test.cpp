@@ -3,7 +3,7 @@
 
 #include "store/tiered/cache_fixture.hpp"
 
-namespace dpi::test {
+namespace dpi::test::cache_trouble_test {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
@@ -215,4 +215,4 @@ TEST_CASE("misuse is named") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::cache_trouble_test

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace dpi::test {
+namespace dpi::test::directory_test {
 namespace {
 
 using namespace dpi::tiered;
@@ -183,4 +183,4 @@ TEST_CASE("tables and places must fit one word") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::directory_test

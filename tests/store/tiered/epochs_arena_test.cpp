@@ -10,7 +10,7 @@
 #include "store/tiered/epochs.hpp"
 #include "store/tiered/place_pool.hpp"
 
-namespace dpi::test {
+namespace dpi::test::epochs_arena_test {
 namespace {
 
 using namespace dpi::tiered;
@@ -177,4 +177,4 @@ TEST_CASE("memory comes from the environment's hooks, and a hook that has none i
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::epochs_arena_test

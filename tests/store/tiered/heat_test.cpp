@@ -5,7 +5,7 @@
 
 #include "store/tiered/zipf_traffic.hpp"
 
-namespace dpi::test {
+namespace dpi::test::heat_test {
 namespace {
 
 TEST_CASE("from rows that nobody asks for to the hottest ones, and on to others") {
@@ -39,4 +39,4 @@ TEST_CASE("what a list of the hottest keys gives is kept") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::heat_test

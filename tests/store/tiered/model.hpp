@@ -1,7 +1,7 @@
 // Runs a few threads over shared words in every possible order, one access at a time, for protocols that are
 // templates over a Sync policy (base/sync.hpp).
 //
-//   Model model;
+//   ThreadModel model;
 //   model.track(&world, sizeof world);            // all memory that ModelSync touches
 //   model.thread([&] { ... });                    // reads and writes shared words through ModelSync only
 //   model.run();                                  // returns the failures that some order leads to
@@ -26,14 +26,14 @@
 
 namespace dpi::test {
 
-class Model {
+class ThreadModel {
  public:
-  Model() { current() = this; }
-  ~Model() { current() = nullptr; }
-  Model(const Model&) = delete;
-  Model& operator=(const Model&) = delete;
-  static Model*& current() {
-    static Model* model = nullptr;
+  ThreadModel() { current() = this; }
+  ~ThreadModel() { current() = nullptr; }
+  ThreadModel(const ThreadModel&) = delete;
+  ThreadModel& operator=(const ThreadModel&) = delete;
+  static ThreadModel*& current() {
+    static ThreadModel* model = nullptr;
     return model;
   }
 
@@ -185,12 +185,12 @@ class Model {
   Blind blind_;
 };
 
-/// Outside Model::run a plain access.
+/// Outside ThreadModel::run a plain access.
 struct ModelSync {
   static constexpr int32_t kLinesPerChunk = 2;
 
-  static Model* model() {
-    Model* m = Model::current();
+  static ThreadModel* model() {
+    ThreadModel* m = ThreadModel::current();
     return m != nullptr && m->running() ? m : nullptr;
   }
   template <class T>

@@ -10,7 +10,7 @@
 #include "store/tiered/cache_fixture.hpp"
 #include "store/tiered/prefill.hpp"
 
-namespace dpi::test {
+namespace dpi::test::prefill_test {
 namespace {
 
 constexpr int64_t kRows = 20000;
@@ -191,4 +191,4 @@ TEST_CASE("rows that lie elsewhere take no place; a key that is there twice is r
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::prefill_test

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace dpi::test {
+namespace dpi::test::probe_keys_test {
 namespace {
 
 using namespace dpi::tiered;
@@ -94,4 +94,4 @@ TEST_CASE("each form hashes as the directory does, and finds what lies in first 
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::probe_keys_test

@@ -16,7 +16,7 @@
 #include "store/tiered/epochs.hpp"
 #include "store/tiered/place_pool.hpp"
 
-namespace dpi::test {
+namespace dpi::test::race_test {
 namespace {
 
 using namespace dpi::tiered;
@@ -123,4 +123,4 @@ TEST_CASE("each row read is wholly one that was written, while all are evicted")
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::race_test

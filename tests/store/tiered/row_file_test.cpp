@@ -13,7 +13,7 @@
 
 #include "store/tiered/host_cache.hpp"
 
-namespace dpi::test {
+namespace dpi::test::row_file_test {
 namespace {
 
 using namespace dpi::tiered;
@@ -147,4 +147,4 @@ TEST_CASE("a full disk is a status, and writing goes on when there is room") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::row_file_test

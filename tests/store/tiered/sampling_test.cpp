@@ -10,7 +10,7 @@
 
 #include "store/tiered/cache_fixture.hpp"
 
-namespace dpi::test {
+namespace dpi::test::sampling_test {
 namespace {
 
 constexpr int kCalls = 4096;
@@ -74,4 +74,4 @@ TEST_CASE("sampling: calls that come in turns, as a bench has them, have each of
   }
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::sampling_test

@@ -16,7 +16,7 @@
 #include "store/tiered/place_pool.hpp"
 #include "support/sanitizer.hpp"
 
-namespace dpi::test {
+namespace dpi::test::schedule_test {
 namespace {
 
 using namespace dpi::tiered;
@@ -81,7 +81,7 @@ struct World {
 
   static constexpr int64_t kVersion = 1000000;
   static constexpr size_t kWriter = 2;
-  Model model;
+  ThreadModel model;
   TableCode table = table_code(1, 0);
   int64_t absent = 0;  // the key that is in no tier
   alignas(64) Small::Bucket cells[3] = {};
@@ -236,4 +236,4 @@ TEST_CASE("neighbouring stores of the writer, swapped") {
 }
 
 }  // namespace
-}  // namespace dpi::test
+}  // namespace dpi::test::schedule_test

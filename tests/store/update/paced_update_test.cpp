@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-namespace dpi::test {
+namespace dpi::test::paced_update_test {
 namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
@@ -180,4 +180,4 @@ TEST_CASE("a writer that is told to end does so within a slice of its sleep") {
   CHECK(w.bytes() == 2 * 32);
 }
 
-}  // namespace dpi::test
+}  // namespace dpi::test::paced_update_test
