@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include <utility>
+
 #ifdef __x86_64__
 // Saves what a called function must keep, changes the stack and takes from there what was saved. Unlike
 // swapcontext it makes no system call, and no sanitizer clears the shadow of a whole stack for it.
@@ -46,6 +48,13 @@ void switch_point(Point* from, const Point* to) { swapcontext(from, to); }
 #endif
 
 constexpr size_t kStackBytes = size_t{256} << 10;
+/// Stacks lie whole pages apart. Their tops differ by odd numbers of cache lines, or all of them would share
+/// a few lines of the cache.
+constexpr size_t kColours = 64, kColourBytes = 5 * 64;
+
+size_t used_bytes(const char* stack) {
+  return kStackBytes - reinterpret_cast<uintptr_t>(stack) / kStackBytes % kColours * kColourBytes;
+}
 
 Point g_host;
 
@@ -119,8 +128,13 @@ char* reserve(size_t bytes) {
 
 void start_over(Fiber& f) {
   unpoison(f.stack, kStackBytes);  // frames that were never left
-  start_point(&f.point, f.stack, kStackBytes);
+  start_point(&f.point, f.stack, used_bytes(f.stack));
   f.sanitizer.fake_stack = nullptr;
+}
+
+void swap_stacks(Fiber& a, Fiber& b) {
+  std::swap(a.point, b.point);
+  std::swap(a.stack, b.stack);
 }
 
 bool prepare_track(Track* track, dim3 block) {
@@ -131,7 +145,7 @@ bool prepare_track(Track* track, dim3 block) {
     f->stack = reserve(kStackBytes);
     if (f->stack == nullptr) return false;
     f->sanitizer.tsan = create_tsan_fiber();
-    start_point(&f->point, f->stack, kStackBytes);
+    start_point(&f->point, f->stack, used_bytes(f->stack));
     track->fibers.push_back(std::move(f));
   }
   return true;

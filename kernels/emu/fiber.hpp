@@ -3,6 +3,8 @@
 
 #include <ucontext.h>
 
+#include <memory>
+
 #include "kernels/emu/simt_emu.hpp"
 #include "kernels/emu/track.hpp"
 
@@ -20,28 +22,28 @@ using Point = ucontext_t;
 enum class Wait : uint8_t { kNone, kBlock, kWarp, kDone };
 
 /// Asynchronous copies that were started and not waited for, a ring.
-struct CopyQueue {
+struct QueuedCopies {
   static constexpr unsigned kMost = 64;
   QueuedCopy copies[kMost];
   unsigned groups[kMost];  // that each belongs to
-  unsigned begin = 0, end = 0;
-  unsigned ended = 0;  // groups
 };
 
-struct Fiber {
+/// What every switch touches comes first, in one line of the cache; large blocks have a thousand of them.
+struct alignas(64) Fiber {
   Point point;
+  char* stack = nullptr;
+  const char* op = nullptr;
   dim3 tid;
   int linear = 0;
-  Wait wait = Wait::kDone;
-  Site at{nullptr, 0};
-  const void* outermost = nullptr;  // frame
-  uint64_t path = 0;                // of the call of block_sync
-  const char* op = nullptr;
   unsigned mask = 0;
-  uint64_t brought[2] = {0, 0};  // to a warp operation, in turns: a shuffle then needs one meeting, not two
   int parity = 0;
-  CopyQueue copies;
-  char* stack = nullptr;
+  Wait wait = Wait::kDone;
+  uint64_t brought[2] = {0, 0};  // to a warp operation, in turns: a shuffle then needs one meeting, not two
+  Site at{nullptr, 0};
+  const void* outermost = nullptr;                         // frame
+  uint64_t path = 0;                                       // of the call of block_sync
+  unsigned copy_begin = 0, copy_end = 0, copy_groups = 0;  // of the queue; groups that ended
+  std::unique_ptr<QueuedCopies> queue = std::make_unique<QueuedCopies>();
   FiberSanitizer sanitizer;
 };
 
@@ -51,9 +53,20 @@ extern Fiber* g_fiber;
 extern const Body* g_fiber_body;
 extern HostSanitizer g_host_sanitizer;
 
+/// Where a fibre goes on, for a prefetch.
+inline const void* stack_top(const Fiber& f) {
+#ifdef __x86_64__
+  return f.point.sp;
+#else
+  return f.stack;
+#endif
+}
 /// Host to fibre, until it calls to_host() or its body ends (Wait::kDone).
 void resume(Fiber& f);
 void to_host();
+/// Swaps the stacks of two fibres that are at the start of their loops. Sanitizers know a fibre by its stack:
+/// not with them.
+void swap_stacks(Fiber& a, Fiber& b);
 /// A fibre at the start of its loop. Again after a failed kernel, which leaves fibres in the middle of one.
 void start_over(Fiber& f);
 /// Address space; null = there is none.

@@ -22,6 +22,11 @@ constexpr size_t kArenaTouched = size_t{256} << 20;  // of it, before the next k
 #else
 constexpr size_t kArenaTouched = size_t{1} << 20;
 #endif
+#ifdef DPI_EMU_SANITIZED
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
 constexpr size_t kGap = 64;
 constexpr int kMaxShared = 32;
 constexpr unsigned kMaxThreads = 1024;
@@ -189,29 +194,39 @@ void prepare_block(Track* track, dim3 index) {
   const auto n = static_cast<size_t>(g_block.n);
   const size_t turn = random_below(n);
   const dim3 size = g_block.size;
+  dim3 tid(0, 0, 0);
   for (size_t i = 0; i < n; ++i) {
-    Fiber* f = track->fibers[(i + turn) % n].get();
-    const auto linear = static_cast<unsigned>(i);
+    Fiber* f = track->fibers[i + turn < n ? i + turn : i + turn - n].get();
     f->linear = static_cast<int>(i);
-    f->tid = dim3(linear % size.x, linear / size.x % size.y, linear / (size.x * size.y));
+    f->tid = tid;
+    if (++tid.x == size.x) tid.x = 0, ++tid.y;
+    if (tid.y == size.y) tid.y = 0, ++tid.z;
     f->wait = Wait::kNone;
     f->parity = 0;
-    f->copies.begin = f->copies.end = f->copies.ended = 0;
+    f->copy_begin = f->copy_end = f->copy_groups = 0;
     g_block.threads[i] = f;
   }
   g_block.index = index;
   g_block.n_arrays = 0;
 }
 
+// A thread that ends without having waited leaves its stack to the next one, which finds it in the cache.
 void run_block(std::vector<int>& order) {
-  for (int done = 0; done < g_block.n && !g_failed;) {
+  bool first = !kSanitized;
+  for (int done = 0; done < g_block.n && !g_failed; first = false) {
+    Fiber* idle = nullptr;  // at the start of its loop, with the stack that ran last
     std::shuffle(order.begin(), order.end(), random_source());
-    for (const int i : order) {
-      Fiber& f = thread_of(i);
+    for (size_t k = 0; k < order.size(); ++k) {
+      Fiber& f = thread_of(order[k]);
+      __builtin_prefetch(&thread_of(order[std::min(k + 4, order.size() - 1)]));
+      if (!first) __builtin_prefetch(stack_top(thread_of(order[std::min(k + 2, order.size() - 1)])));
       if (f.wait != Wait::kNone) continue;
+      if (idle != nullptr) swap_stacks(f, *idle);
       resume(f);
       if (g_failed) return;
-      if (f.wait == Wait::kDone) ++done;
+      const bool ended = f.wait == Wait::kDone;
+      if (ended) ++done;
+      idle = first && ended ? &f : nullptr;
     }
     if (!open_warps() && done < g_block.n && !g_failed) open_block();
   }
@@ -293,21 +308,22 @@ void exchange_many(uint64_t value, int first, int apart, int n, uint64_t* out, c
 }
 
 void queue_copy(const QueuedCopy& c) {
-  CopyQueue& q = g_fiber->copies;
-  if (q.end - q.begin == CopyQueue::kMost)
+  Fiber& f = *g_fiber;
+  if (f.copy_end - f.copy_begin == QueuedCopies::kMost)
     return fail_here("more asynchronous copies than the emulation holds");
-  q.copies[q.end % CopyQueue::kMost] = c;
-  q.groups[q.end % CopyQueue::kMost] = q.ended;
-  ++q.end;
+  f.queue->copies[f.copy_end % QueuedCopies::kMost] = c;
+  f.queue->groups[f.copy_end % QueuedCopies::kMost] = f.copy_groups;
+  ++f.copy_end;
 }
 
-void end_copy_group() { ++g_fiber->copies.ended; }
+void end_copy_group() { ++g_fiber->copy_groups; }
 
 bool take_copy(unsigned pending, QueuedCopy* out) {
-  CopyQueue& q = g_fiber->copies;
-  if (q.begin == q.end || q.groups[q.begin % CopyQueue::kMost] + pending >= q.ended) return false;
-  *out = q.copies[q.begin % CopyQueue::kMost];
-  ++q.begin;
+  Fiber& f = *g_fiber;
+  const unsigned first = f.copy_begin % QueuedCopies::kMost;
+  if (f.copy_begin == f.copy_end || f.queue->groups[first] + pending >= f.copy_groups) return false;
+  *out = f.queue->copies[first];
+  ++f.copy_begin;
   return true;
 }
 
