@@ -58,7 +58,7 @@ ServingStage::ServingStage(const Cast& cast, int contexts) : cast_(cast), contex
     device.fail = symbol<decltype(&dpi_emu_fail)>(plugin_, "dpi_emu_fail");
     device.calls = symbol<decltype(&dpi_emu_calls)>(plugin_, "dpi_emu_calls");
   }
-  fill_closed();
+  if (contexts != 1) fill_closed();  // of one context they are there
   open_options();
   set("max_contexts", "1");  // it is always the same one
   served_ = load();
@@ -78,15 +78,7 @@ ServingStage::ServingStage(const Cast& cast, int contexts) : cast_(cast), contex
   invariants.push_back({"the device's last error", [last] { return std::to_string(last()); }});
 }
 
-/// The library keeps what is left of the last 64 models that were freed (capi/src/model.cpp): as many blocks
-/// for each, whatever its device.
-void ServingStage::fill_closed() {
-  constexpr int kKept = 64;
-  open_options();
-  set("device", "ref");
-  for (int i = 0; i < kKept; ++i) dpi_model_free(load());
-  close_options();
-}
+void fill_closed(const std::string& bundle) { ServingStage({"ref", bundle, "", "", {}}, 1).fill_closed(); }
 
 ServingStage::~ServingStage() {
   act = nullptr;
@@ -122,6 +114,14 @@ dpi_model* ServingStage::load() {
   dpi_error e = DPI_ERROR_INIT;
   need(dpi_model_load(path(), options_, &m, &e), e);
   return m;
+}
+
+void ServingStage::fill_closed() {
+  constexpr int kKept = 64;
+  open_options();
+  set("device", "ref");
+  for (int i = 0; i < kKept; ++i) dpi_model_free(load());
+  close_options();
 }
 
 std::string ServingStage::served_bits() {

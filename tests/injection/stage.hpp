@@ -61,11 +61,13 @@ class ServingStage : public Stage {
   const dpi_options* options() const { return options_; }
   /// A model without a fault.
   dpi_model* load();
+  /// The library keeps what is left of the last 64 models that were freed (capi/src/model.cpp): of each as
+  /// many blocks as its contexts want, whatever its device and its bundle. Afterwards there are 64.
+  void fill_closed();
 
   Request few, many;  // one chunk, several
  private:
   std::string served_bits();
-  void fill_closed();
 
   Cast cast_;
   int contexts_;
@@ -75,5 +77,8 @@ class ServingStage : public Stage {
   Request served_rows_;
   void* plugin_ = nullptr;
 };
+
+/// For this process, and those that are forked from it. The bundle should be small.
+void fill_closed(const std::string& bundle);
 
 }  // namespace dpi::test

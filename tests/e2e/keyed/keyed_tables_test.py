@@ -24,7 +24,7 @@ from engine import Engine, EngineError  # noqa: E402
 import seeds  # noqa: E402
 from keyed_models import KeyedModel  # noqa: E402
 
-CI_MODELS = 40
+CI_MODELS = 40 if seeds.full() else 16
 OUT_OF_MEMORY = 6
 LOGIT = 1e-5
 
@@ -61,6 +61,8 @@ def check_model(engine, seed, folder, devices):
     want = m.logits()
     for device in devices:
         for fold in ("on", "off"):
+            if device in seeds.EMULATED and fold == ("on", "off")[seed // 4 % 2] and not seeds.full():
+                continue
             options = {"device": device, "debug.fold": fold, "debug.fuse": fold, "max_rows": ["4096", "7"][seed % 2], "determinism": ["default", "strict"][seed // 2 % 2]}
             where = f"model {seed} on {device}, fold {fold}: "
             with engine.load(paths[0], **options) as a, engine.load(paths[1], **options) as b:

@@ -105,7 +105,10 @@ def runs_of(seed, devices):
     rng = np.random.default_rng(seed)
     for device, fold, fuse in itertools.product(devices, ("on", "off"), ("on", "off")):
         options = {"device": device, "debug.fold": fold, "debug.fuse": fuse}
-        yield {**options, **MORE[rng.integers(len(MORE))]}
+        more = MORE[rng.integers(len(MORE))]
+        if device in seeds.EMULATED and not seeds.full() and (fold != fuse or fold == "off" and seed % 4):
+            continue
+        yield {**options, **more}
         if device == "cpu" and fold == fuse == "on":
             yield {**options, "isa": ("scalar", "avx2", "avx512")[rng.integers(3)]}
 
@@ -144,6 +147,8 @@ def main():
                 runs += 1
                 wrong += [f"model {seed}, {' '.join(f'{k}={v}' for k, v in options.items())}: {t}" for t in texts or ()]
             for device in args.devices.split(","):
+                if device in seeds.EMULATED and not seeds.full() and seed % 4 != 1:
+                    continue
                 wrong += [f"model {seed}: {text}" for text in case.check_tier(engine, device)]
                 runs += 1
             failed += [seed] if wrong else []

@@ -1,8 +1,17 @@
 """What the commands over random models share: arguments, and the library of a build."""
 
 import argparse
+import os
 import pathlib
 import sys
+
+#: Emulated devices have nearly all of the time: in an ordinary run they take a part of the loads.
+EMULATED = ("cuda_emu",)
+
+
+def full():
+    """Is this `tests/run.sh --full`, with all sizes?"""
+    return os.environ.get("FULL") == "1"
 
 
 def parser_of(about, first, count):

@@ -51,15 +51,25 @@ def scores(path, engine, devices):
         yield "numpy", *(np.stack([run[key][head] for head in heads], axis=1) for key in ("value", "logit"))
     for device in devices:
         for rewrites in ("on", "off"):
+            if device in seeds.EMULATED and rewrites == "off" and not seeds.full():
+                continue
             with engine.load(path, device=device, **{"debug.fold": rewrites, "debug.fuse": rewrites}) as model:
                 yield f"{device}, folds and fuses {rewrites}", *model.predict(rows, n, len(heads))
+
+
+def short_of(path, device):
+    """The precisions of a device; of the emulated one, in an ordinary run, one that the bundle's name chooses."""
+    short = SHORT.get(device, ())
+    if device in seeds.EMULATED and not seeds.full():
+        return short[len(path.name) % len(short)],
+    return short
 
 
 def short_scores(path, engine, device):
     """(precision, scores or what loading refuses it for) of a bundle's golden rows."""
     with Bundle(path) as bundle:
         rows, n, heads = bundle.golden["rows"], bundle.golden["n"], len(bundle.heads)
-    for precision in SHORT.get(device, ()):
+    for precision in short_of(path, device):
         try:
             with engine.load(path, device=device, precision=precision) as model:
                 yield precision, model.predict(rows, n, heads)[0]
