@@ -1,10 +1,12 @@
 """Writes weights/python/SUPPORT.md, and the summary in weights/python/README.md, from what tests said; or says whether they are stale.
 
-  python3 tests/parity/support_matrix.py [--check] --junit REPORT.xml --parity LOG --recorded LOG [--torch2 LOG]
+  python3 tests/parity/support_matrix.py [--check] --junit REPORT.xml --parity LOG --recorded LOG
+  python3 tests/parity/support_matrix.py [--check] --torch2 LOG
 
 REPORT.xml is pytest's of weights/python/tests (the files of MODEL_TESTS), LOG what tests/parity/run.sh, tests/e2e/recorded/recorded_test.py
 with --table, and torch2.sh, printed. A cell is a count of tests that passed, so nothing stands here that no test ran; a test that failed or
-was left out makes the script fail. Without --torch2, which only the full form runs, its table stays as it is.
+was left out makes the script fail. Each form makes its part of SUPPORT.md and leaves the other as it is: the tests with PyTorch 2 are a
+stage of their own. What only FULL=1 has ("more of", functions, FuxiCTR's zoo) counts nowhere.
 """
 
 import argparse
@@ -17,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORT, README = ROOT / "weights/python/SUPPORT.md", ROOT / "weights/python/README.md"
 MARK = "<!-- {}: made by tests/parity/support_matrix.py -->"
+TORCH2_MARK = MARK.format("newer torch")
 #: Files of pytest whose parameters are models, their title in SUPPORT.md, what README.md calls them.
 MODEL_TESTS = (("test_user_models", "Models as users write them", "models of users"),
                ("test_trace_models", "Models of the tracer's own tests", "the tracer's own"),
@@ -95,20 +98,26 @@ def of_recorded(path):
     return found
 
 
+#: What the lines of torch2.sh begin with -> what SUPPORT.md calls it.
+TORCH2 = {"make_fx": "from_torch, the model runs", "export": "from_torch, front=\"export\"", "traced": "layers of FuxiCTR and DeepCTR-Torch, traced",
+          "zoo": "classes of DeepCTR-Torch, traced", "dynamo's ONNX": "from_onnx, files of torch.onnx with dynamo=True",
+          "torchrec": "from_torchrec"}
+
+
 def of_torch2(path):
-    """(version, {(front end, kind): Counter}) of torch2.sh's lines."""
-    found, version = defaultdict(Counter), "?"
+    """(versions, {what: Counter}) of torch2.sh's lines."""
+    found, versions = defaultdict(Counter), "?"
     for line in Path(path).read_text(encoding="utf-8").splitlines():
         if line.startswith("FAIL"):
             raise Failed(f"{path}: {line}")
         if line.startswith("torch "):
-            version = line.strip()
-        m = re.match(r"^ok   (make_fx|export|torchrec): ([\w -]+)(, refused)?", line)
-        if m:
-            found[m[1]]["refused" if m[3] else "exact"] += 1
-    if not found:
-        raise Failed(f"{path} holds no result")
-    return version, found
+            versions = line.strip()
+        m = re.match(r"^ok   ([\w' ]+): .+?(, refused| refused|, a weight per id, refused)? *$", line)
+        if m and m[1] in TORCH2:
+            found[TORCH2[m[1]]]["refused" if m[2] else "exact"] += 1
+    if set(found) != set(TORCH2.values()):
+        raise Failed(f"{path} holds no result of {', '.join(sorted(set(TORCH2.values()) - set(found)))}")
+    return versions, found
 
 
 def table(first, columns, rows):
@@ -122,8 +131,9 @@ def table(first, columns, rows):
 def support(models, suite, recorded, torch2):
     """The text of SUPPORT.md."""
     parts = ["# What is supported, by what tests said",
-             "Made by `tests/parity/support_matrix.py` from the tests' own results, not by hand; `tests/run.d/45_parity.sh` says when it is "
-             "stale. A cell counts tests that passed, `-` means that none ran.",
+             "Made by `tests/parity/support_matrix.py` from the tests' own results, not by hand; `tests/run.d/45_parity.sh` and `47_torch2.sh` say "
+             "when it is stale. A cell counts tests that passed, `-` means that none ran. Every table but the last is of PyTorch 1.13 (Debian 12); "
+             "the last is of PyTorch 2.",
              "## Models of FuxiCTR and DeepCTR-Torch",
              "Cases of `tests/parity/suite.py` (a model with one set of options each): scores beside the library's own. Traced: `traced.py` and, "
              "for all classes of DeepCTR-Torch and their options, `deepctr_zoo.py`; same plan and bits as by hand: `same_plan.py`.",
@@ -142,15 +152,14 @@ def support(models, suite, recorded, torch2):
     return "\n\n".join(parts) + "\n\n" + torch2
 
 
-def torch2_part(path, now):
-    """The part on newer torch: made of its log, else as it stands."""
-    mark = MARK.format("newer torch")
-    if path is None:
-        return mark + now.partition(mark)[2] if mark in now else f"{mark}\n"
-    version, found = of_torch2(path)
+def torch2_part(path):
+    """The part on PyTorch 2, from its log."""
+    versions, found = of_torch2(path)
     rows = [((name,), cells) for name, cells in sorted(found.items())]
-    return (f"{mark}\n## Newer torch\n\n`tests/parity/torch2.sh` with {version}: the models of users and of the tracer's tests through both "
-            f"front ends, and torchrec's own models.\n\n{table(('front end',), ('exact', 'refused'), rows)}\n")
+    return (f"{TORCH2_MARK}\n## PyTorch 2\n\n`tests/parity/torch2.sh` with {versions}, in every run (`tests/run.d/47_torch2.sh`): models of users, of the "
+            "tracer's tests, models that share weights and recurrent layers through both front ends, the libraries' classes, files of "
+            "PyTorch 2's own ONNX exporter, and torchrec's models. With `FULL=1`: every option of the classes, every such file, and each function of "
+            f"torch that is exported under 1.13.\n\n{table(('what',), ('exact', 'refused'), rows)}\n")
 
 
 def summary(models, suite, recorded):
@@ -169,18 +178,24 @@ def main():
     """Writes, or compares. Exit status 1: stale, or results with a failure."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
-    for name, needed in (("junit", True), ("parity", True), ("recorded", True), ("torch2", False)):
-        parser.add_argument(f"--{name}", required=needed)
+    for name in ("junit", "parity", "recorded", "torch2"):
+        parser.add_argument(f"--{name}")
     given = parser.parse_args()
+    if given.torch2 is None and None in (given.junit, given.parity, given.recorded):
+        parser.error("give --torch2, or --junit, --parity and --recorded")
     now = SUPPORT.read_text(encoding="utf-8") if SUPPORT.exists() else ""
-    begin, end, readme = MARK.format("tested"), MARK.format("end"), README.read_text(encoding="utf-8")
+    older, _, newer = now.partition(TORCH2_MARK)
     try:
-        models, suite, recorded = of_pytest(given.junit), of_suite(given.parity), of_recorded(given.recorded)
-        made = {SUPPORT: support(models, suite, recorded, torch2_part(given.torch2, now))}
+        if given.torch2 is not None:
+            made = {SUPPORT: older + torch2_part(given.torch2)}
+        else:
+            models, suite, recorded = of_pytest(given.junit), of_suite(given.parity), of_recorded(given.recorded)
+            begin, end, readme = MARK.format("tested"), MARK.format("end"), README.read_text(encoding="utf-8")
+            made = {SUPPORT: support(models, suite, recorded, TORCH2_MARK + newer),
+                    README: readme.partition(begin)[0] + f"{begin}\n{summary(models, suite, recorded)}\n{end}" + readme.partition(end)[2]}
     except Failed as e:
         print(f"no matrix: {e}")
         return 1
-    made[README] = readme.partition(begin)[0] + f"{begin}\n{summary(models, suite, recorded)}\n{end}" + readme.partition(end)[2]
     stale = [path.name for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if given.check:
         print(f"stale: {', '.join(stale)}; run tests/parity/support_matrix.py" if stale else "SUPPORT.md and README.md are what the tests said")

@@ -1,5 +1,11 @@
-"""The models of users with a current torch through both front ends, and torchrec's models; run by torch2.sh. One line for each check."""
+"""The importers with a current torch, run by torch2.sh, which says what is compared. One line for each check.
 
+  python3 torch2.py [--full --older FILE]       FILE: what functions.py printed with an older torch
+"""
+
+import argparse
+import contextlib
+import os
 import sys
 import tempfile
 import time
@@ -8,10 +14,18 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "weights/python"), str(HERE.parents[1] / "weights/python/tests")]
 
+import oracles  # noqa: E402, F401  (before the libraries)
+import deepctr_zoo  # noqa: E402
+import fuxictr_models  # noqa: E402
+import fuxictr_zoo  # noqa: E402
 import numpy as np  # noqa: E402
+import shared_models  # noqa: E402
+import test_shared_models  # noqa: E402
 import test_user_models as users  # noqa: E402
 import torch  # noqa: E402
+import torch2_onnx  # noqa: E402
 import trace_models  # noqa: E402
+import traced  # noqa: E402
 import user_models  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_torch  # noqa: E402
 from dpi_export.torchrec_import import _padded, from_torchrec  # noqa: E402
@@ -80,6 +94,65 @@ def of_the_tracer(folder):
         yield f"make_fx: {name}", "" if "trace" in made else problem
         yield f"export: {name}" + (", refused" if name in EXPORT_REFUSES_TOO else ""), problem or (
             "" if len(made) < 2 or made["trace"] == made["export"] else "its bundle is not the one that the other front end makes")
+
+
+def of_shared_weights(folder, full):
+    """Lines of the models that share weights and of the recurrent layers: exact through both front ends, with the same bytes. torch.export
+    takes long for them: it has the ways to share, and one form of each layer, where not all is wanted."""
+    for name in shared_models.MODELS:
+        made, few = {}, name in shared_models.SHARED or "_" not in name
+        for front, label in (("trace", "make_fx"), ("export", "export"))[:1 + (few or full)]:
+            path, problem = Path(folder) / f"{front}.h5", ""
+            path.unlink(missing_ok=True)
+            try:
+                model, example, features = shared_models.make(name)
+                from_torch(model, path, features=features, example=example, front=front)
+                made[front] = path.read_bytes()
+                error = test_shared_models.worst(path, model, 64, 6)
+                problem = "" if error <= 1e-6 else f"differs by {error:.1e}"
+            except Exception as e:  # noqa: BLE001
+                problem = f"{type(e).__name__}: {e}"
+            if not problem and front == "export" and made["export"] != made.get("trace"):
+                problem = "its bundle is not the one that the other front end makes"
+            yield f"{'' if front == 'trace' or few else 'more of '}{label}: {name}", problem
+
+
+def of_the_libraries(full):
+    """Lines of the traced classes of DeepCTR-Torch and FuxiCTR: one case of each class and every layer of theirs, or all; a class of FuxiCTR's
+    zoo needs a checkout."""
+    for name, problem in traced.run_all():
+        refused = name.removesuffix(", traced") in traced.REFUSED
+        yield (name if name.startswith("a planted") else f"traced: {name}" + (", refused" if refused else "")), problem
+    first = {}
+    for name, (kind, _) in deepctr_zoo.cases().items():
+        first.setdefault(kind, name)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in deepctr_zoo.cases() if full else first.values():
+            more = "" if name in first.values() else "more of "
+            try:
+                text, problem = deepctr_zoo.check(name, None, (), folder)
+            except Exception as e:  # noqa: BLE001
+                text, problem = "", f"{type(e).__name__}: {e}"
+            yield f"{more}zoo: DeepCTR {name}" + (", refused" if text == "refused" else ""), problem
+    if os.environ.get("FUXICTR_ROOT"):
+        for name, problem in fuxictr_zoo.checks(os.environ["FUXICTR_ROOT"], None, []):
+            yield f"FuxiCTR's zoo: {name}", problem
+
+
+def of_functions(older):
+    """Lines of the functions of torch that an older torch exports."""
+    import functions
+
+    lines = [line.split("\t") for line in Path(older).read_text(encoding="utf-8").splitlines()]
+    wanted = [function for outcome, function in lines if outcome == "exported"]
+    yield "functions: the older torch exports most of them", "" if len(lines) == len(functions.FUNCTIONS) < 2 * len(wanted) else f"{len(wanted)}"
+    with tempfile.TemporaryDirectory() as folder:
+        for function in wanted:
+            try:
+                problem = "" if functions.exported(function, folder) else "refused here"
+            except Exception as e:  # noqa: BLE001
+                problem = f"{type(e).__name__}: {e}"
+            yield f"functions: {function}", problem
 
 
 def _collection(pooling):
@@ -166,17 +239,41 @@ def _weighted(make, path):
 
 def main():
     """Runs all; exit status 1 when anything failed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--older", help="what functions.py printed with an older torch")
+    given = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, torchrec {__import__('torchrec').__version__}")
-    started, counts = time.monotonic(), [0, 0]
+    print(f"torch {torch.__version__}, torchrec {__import__('torchrec').__version__}, onnx {__import__('onnx').__version__}, "
+          f"onnxscript {__import__('onnxscript').__version__}")
+    counts, skipped = [0, 0], 0
     with tempfile.TemporaryDirectory() as folder:
-        for checks in (both_fronts(folder), of_the_tracer(folder), torchrecs(folder)):
-            for name, problem in checks:
+        groups = {"users": both_fronts(folder), "tracer": of_the_tracer(folder), "shared": of_shared_weights(folder, given.full),
+                  "libraries": of_the_libraries(given.full), "ONNX": torch2_onnx.checks(folder, given.full), "torchrec": torchrecs(folder)}
+        if given.older:
+            groups["functions"] = of_functions(given.older)
+        for about, checks in groups.items():
+            started = time.monotonic()
+            for name, problem in _quietly(checks):
                 counts[bool(problem)] += 1
                 print(f"{'FAIL' if problem else 'ok  '} {name:<50} {problem}", flush=True)
-    print(f"{time.monotonic() - started:.1f} s")
-    print(f"{counts[0]} passed, {counts[1]} failed")
+            print(f"{about}: {time.monotonic() - started:.1f} s", flush=True)
+    if not os.environ.get("FUXICTR_ROOT"):
+        skipped = len(fuxictr_models.makers())
+        print(f"skipped: {skipped} cases of FuxiCTR's zoo; FUXICTR_ROOT names no checkout")
+    print(f"{counts[0]} passed, {counts[1]} failed" + (f", {skipped} skipped" if skipped else ""))
     return 1 if counts[1] else 0
+
+
+def _quietly(checks):
+    """The same, without what torch.export prints of the graphs that it refuses."""
+    with open(os.devnull, "w", encoding="utf-8") as nothing:
+        while True:
+            with contextlib.redirect_stderr(nothing), contextlib.redirect_stdout(nothing):
+                found = next(checks, None)
+            if found is None:
+                return
+            yield found
 
 
 if __name__ == "__main__":

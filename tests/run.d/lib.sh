@@ -30,6 +30,18 @@ check() {
   fi
 }
 
+# count_summary NAME LOG: adds what the log's last line counts, "N passed, N failed" and perhaps "N skipped".
+count_summary() {
+  local summary
+  summary="$(tail -n 1 "$2")"
+  if [[ $summary =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
+    count "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "${BASH_REMATCH[4]:-0}"
+  else
+    echo "$1 printed no count"
+    count 0 1 0
+  fi
+}
+
 # build PRESET [TARGET...]: a target that the tree does not have is an error.
 build() {
   local preset="$1"

@@ -241,17 +241,29 @@ def evaluation_mode(model):
             module.training = training
 
 
+@contextlib.contextmanager
 def _cast_state(model, dtype):
-    """Parameters and buffers by name, floats in `dtype`."""
-    named = list(model.named_parameters(remove_duplicate=False) if _has_dedupe(model) else model.named_parameters())
-    named += list(model.named_buffers())
-    return {name: t.detach().to(dtype) if t.is_floating_point() else t for name, t in named}
+    """Float parameters and buffers are copies in `dtype`, each tensor has one, wherever a layer holds it: weights that are shared stay
+    shared. Lists and dicts of a layer count too, as nn.LSTM has its weights in one. torch's functional_call takes names: newer releases
+    refuse several copies of one tensor, older ones leave out the second name.
+    """
+    import torch
 
-
-def _has_dedupe(model):
-    import inspect
-
-    return "remove_duplicate" in inspect.signature(model.named_parameters).parameters
+    layers = list(model.modules())
+    copies = {id(t): t.detach().to(dtype) for m in layers for held in (m._parameters, m._buffers) for t in held.values()
+              if t is not None and t.is_floating_point()}
+    changed = []  # (container, key, what stands there)
+    for layer in layers:
+        for held in (vars(layer), *(c for c in vars(layer).values() if type(c) is list or isinstance(c, dict))):
+            entries = enumerate(held) if isinstance(held, list) else list(held.items())
+            changed += [(held, key, t) for key, t in entries if isinstance(t, torch.Tensor) and id(t) in copies]
+    try:
+        for held, key, t in changed:
+            held[key] = copies[id(t)]
+        yield
+    finally:
+        for held, key, t in changed:
+            held[key] = t
 
 
 @contextlib.contextmanager
@@ -283,13 +295,8 @@ def run_library(model, forward, dtype=None):
     with torch.no_grad(), evaluation_mode(model):
         if same:
             return forward(model)
-        try:
-            from torch.func import functional_call
-        except ImportError:
-            from torch.nn.utils.stateless import functional_call
-        state = _cast_state(model, dtype)
-        with _cast_inputs(model, dtype):
-            return forward(lambda *args, **keywords: functional_call(model, state, args, keywords))
+        with _cast_state(model, dtype), _cast_inputs(model, dtype):
+            return forward(model)
 
 
 def compare(ctx, got, want, what, tolerance):

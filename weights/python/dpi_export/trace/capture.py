@@ -11,6 +11,7 @@ from ..import_common import UnsupportedModelError, evaluation_mode
 from .composites import written_out
 from .ir import Node, Trace
 from .kept_rows import counted, instead, remember
+from .own_writes import OwnWrites
 from .reads import check_read, guarded
 from .recurrent import leaves
 from .state import check_not_read, kept
@@ -32,10 +33,11 @@ def _recorder_class():
             super().__init__()
             self.nodes, self.of, self.paths, self.names, self.rows, self.graph = [], {}, paths, names, rows, graph
             self.kept = set()  #: id(node) of those that hold rows kept by a mask
+            self.writes = OwnWrites()
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
-            op, value = instead(self, str(func), args, self.rows) or (str(func), None)
+            op, value = instead(self, str(func), args, self.rows) or (self.writes.functional(self, func, args) or str(func), None)
             value = func(*args, **kwargs) if value is None else value
             record(self, op, args, kwargs, value)
             return value
@@ -80,6 +82,7 @@ def _nodes(recorder, held):
         if node is None:
             node = recorder.of[id(held)] = Node("constant", value=held, name=recorder.names.get(id(held)))
             recorder.nodes.append(node)
+        recorder.writes.check(node)
         return node
     if isinstance(held, (list, tuple)):
         return tuple(_nodes(recorder, item) for item in held)

@@ -6,8 +6,8 @@ import math
 
 @contextlib.contextmanager
 def written_out():
-    """one_hot with a given number of classes reads its ids to check them; attention has operators that join all its steps; group norm is
-    told the number of rows as a number."""
+    """one_hot with a given number of classes reads its ids to check them; attention, and nn.LSTM by oneDNN, have operators that join all their
+    steps; group norm is told the number of rows as a number."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -22,13 +22,15 @@ def written_out():
                     return (ids.unsqueeze(-1) == torch.arange(classes, device=ids.device)).long()
             if func is torch.cosine_similarity:
                 return _cosine(*args, **kwargs)
+            if func in (torch.ldexp, torch.Tensor.ldexp):
+                return _ldexp(*args, **kwargs)
             if func in (torch.group_norm, torch.nn.functional.group_norm):
                 return _group_norm(*args, **kwargs)
             if func in (torch.instance_norm, torch.nn.functional.instance_norm) and _of_the_row(*args, **kwargs):
                 return _instance_norm(*args, **kwargs)
             return func(*args, **kwargs)
 
-    with Composites(), _plain_attention():
+    with Composites(), _plain_attention(), torch.backends.mkldnn.flags(enabled=False):
         yield
 
 
@@ -40,6 +42,13 @@ def _cosine(x1, x2, dim=1, eps=1e-8):
     """Newer torch writes into its own norms, past what is traced."""
     a, b = ((x * x).sum(dim, keepdim=True).sqrt().clamp_min(eps) for x in (x1, x2))
     return (x1 / a * (x2 / b)).sum(dim)
+
+
+def _ldexp(input, other):  # noqa: A002  (torch's own name)
+    """From torch 2.14 on an operator of its own."""
+    import torch
+
+    return input * torch.pow(2.0, other)
 
 
 def _group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):  # noqa: A002  (torch's own name)

@@ -18,6 +18,8 @@ class Exported:
 
     def __init__(self, model, forward, tensors):
         self.at = self._names = None
+        first = {id(m): path for path, m in model.named_modules()}
+        self._paths = {path: first[id(m)] for path, m in model.named_modules(remove_duplicate=False)}  # a shared layer has several
         self._graph = self._export(model, forward, tensors)
 
     def _export(self, model, forward, tensors):
@@ -46,7 +48,8 @@ class Exported:
             """Says which node runs."""
 
             def run_node(self, n):
-                outer.at = _place(n)
+                module, line = _place(n)
+                outer.at = outer._paths.get(module, module), line
                 try:
                     return super().run_node(n)
                 finally:
