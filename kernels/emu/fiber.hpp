@@ -53,14 +53,6 @@ extern Fiber* g_fiber;
 extern const Body* g_fiber_body;
 extern HostSanitizer g_host_sanitizer;
 
-/// Where a fibre goes on, for a prefetch.
-inline const void* stack_top(const Fiber& f) {
-#ifdef __x86_64__
-  return f.point.sp;
-#else
-  return f.stack;
-#endif
-}
 /// Host to fibre, until it calls to_host() or its body ends (Wait::kDone).
 void resume(Fiber& f);
 void to_host();

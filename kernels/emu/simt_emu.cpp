@@ -218,8 +218,6 @@ void run_block(std::vector<int>& order) {
     std::shuffle(order.begin(), order.end(), random_source());
     for (size_t k = 0; k < order.size(); ++k) {
       Fiber& f = thread_of(order[k]);
-      __builtin_prefetch(&thread_of(order[std::min(k + 4, order.size() - 1)]));
-      if (!first) __builtin_prefetch(stack_top(thread_of(order[std::min(k + 2, order.size() - 1)])));
       if (f.wait != Wait::kNone) continue;
       if (idle != nullptr) swap_stacks(f, *idle);
       resume(f);

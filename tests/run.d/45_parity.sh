@@ -1,5 +1,4 @@
 # Importers and engine against FuxiCTR and DeepCTR-Torch; what SUPPORT.md says of them.
-# minutes: 8
 packages parity
 log="$(mktemp)"
 # A few lines of the table and every failure; the whole table with --full.

@@ -1,5 +1,4 @@
 # The importers with PyTorch 2, which most users have: from_torch, from_onnx, both libraries, torchrec; what SUPPORT.md says of them.
-# minutes: 15
 packages parity
 log="$(mktemp)"
 tests/parity/torch2.sh >"$log" 2>&1

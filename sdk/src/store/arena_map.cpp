@@ -131,7 +131,8 @@ Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool wide
   }
   for (size_t b = 0; b < l.blocks.size() && fits; ++b) {
     if (b > 0)
-      l.blocks[b].bytes = static_cast<uint64_t>(round_up(static_cast<int64_t>(l.blocks[b].bytes), int64_t{kHugePage}));
+      l.blocks[b].bytes =
+          static_cast<uint64_t>(round_up(static_cast<int64_t>(l.blocks[b].bytes), int64_t{kHugePage}));
     l.bytes += l.blocks[b].bytes;
     if (l.blocks[b].is_there) l.there_bytes += l.blocks[b].bytes;
     fits = l.bytes <= static_cast<uint64_t>(kArenaLimit);

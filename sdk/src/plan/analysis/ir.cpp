@@ -29,7 +29,8 @@ Index index_of(const Plan& plan) {
 }
 
 const PlanOp* producer_of(const Plan& plan, const Index& index, int32_t v) {
-  const int32_t i = static_cast<size_t>(v) < index.producer.size() ? index.producer[static_cast<size_t>(v)] : -1;
+  const int32_t i =
+      static_cast<size_t>(v) < index.producer.size() ? index.producer[static_cast<size_t>(v)] : -1;
   return i < 0 ? nullptr : &plan.ops[static_cast<size_t>(i)];
 }
 

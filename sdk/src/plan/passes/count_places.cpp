@@ -25,7 +25,7 @@ using kernels::SoftmaxMask;
 using kernels::UnaryKind;
 
 constexpr size_t kMostMasks = 64;       // attentions that are looked at: what a hostile bundle can ask for
-constexpr int kDeepestPadding = 256;           // ops behind one another
+constexpr int kDeepestPadding = 256;    // ops behind one another
 constexpr int64_t kSmallWeight = 1024;  // elements; beside the products of fewer, copies are not small
 constexpr int64_t kSmallRow = 1024;     // elements; of fewer, looking for places costs what they take
 

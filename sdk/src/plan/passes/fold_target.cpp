@@ -67,7 +67,7 @@ double magnitude(const TargetLayer& layer, int64_t o, const std::vector<int64_t>
 /// all of q and k: where they are much larger than the weights beside them (limits found with
 /// tests/e2e/accuracy), it stays.
 bool is_light_spread(const TargetLayer& layer, const std::vector<int64_t>& of, const std::vector<int64_t>& a,
-              const std::vector<int64_t>& b) {
+                     const std::vector<int64_t>& b) {
   double difference = 0, beside = 0;
   for (int64_t o = 0; o < layer.out; ++o) {
     const double here = magnitude(layer, o, of);
@@ -80,7 +80,8 @@ bool is_light_spread(const TargetLayer& layer, const std::vector<int64_t>& of, c
 }
 
 /// Moves the columns of a piece a - b to those of a and b.
-bool spread_difference(Plan& p, const Index& ix, TargetLayer& layer, TargetPiece& piece, const std::string& name) {
+bool spread_difference(Plan& p, const Index& ix, TargetLayer& layer, TargetPiece& piece,
+                       const std::string& name) {
   const PlanOp* op = producer_of(p, ix, piece.value);
   if (!op || op->kind != OpKind::kBinary ||
       std::get<kernels::BinaryAttrs>(op->attrs).kind != kernels::BinaryKind::kSub)
@@ -127,7 +128,8 @@ int32_t join(Plan& p, const PlanOp& linear, const std::vector<TargetPiece>& piec
 }
 
 /// The weight's columns of these pieces, one after the other.
-int32_t weight_of(Plan& p, const PlanOp& linear, const TargetLayer& layer, const std::vector<TargetPiece>& pieces) {
+int32_t weight_of(Plan& p, const PlanOp& linear, const TargetLayer& layer,
+                  const std::vector<TargetPiece>& pieces) {
   std::vector<float> weight;
   for (int64_t o = 0; o < layer.out; ++o) {
     for (const TargetPiece& piece : pieces) {
@@ -167,7 +169,8 @@ void try_layer(Plan& p, const Index& ix, size_t i) {
   const PlanOp linear = p.ops[i];
   TargetLayer layer = read_layer(p, ix, linear, *producer_of(p, ix, linear.inputs[0]));
   int spread = 0;
-  for (TargetPiece& piece : layer.pieces) spread += spread_difference(p, ix, layer, piece, linear.name) ? 1 : 0;
+  for (TargetPiece& piece : layer.pieces)
+    spread += spread_difference(p, ix, layer, piece, linear.name) ? 1 : 0;
   std::vector<TargetPiece> once, places;
   for (const TargetPiece& piece : layer.pieces) {
     if (!piece.gone) (piece.base == piece.value ? places : once).push_back(piece);

@@ -25,8 +25,8 @@ using kernels::HeadLayout;
 using kernels::SoftmaxMask;
 using kernels::ViewKind;
 
-constexpr int64_t kMostNumbers = 1 << 17;  // of one value; their numbers are exact as floats
-constexpr int64_t kMostViewNumbers = 1 << 25;    // that views are run over: what a hostile bundle can ask for
+constexpr int64_t kMostNumbers = 1 << 17;      // of one value; their numbers are exact as floats
+constexpr int64_t kMostViewNumbers = 1 << 25;  // that views are run over: what a hostile bundle can ask for
 constexpr size_t kMostViews = 8;
 constexpr int64_t kFewQueries = 4;  // turning keys for fewer costs more than it gives (as in cpu's MatMul)
 
