@@ -31,8 +31,8 @@ int swaps() {
   return full_run() ? 1000 : device() == "cpu" ? 200 : 50;
 }
 
-/// A version takes 100 KiB and more: were each left, the 200 swaps of `cpu` would show it. On `cuda_emu`, where 30
-/// swaps are too few for that, the heap alone rises by 3 MiB.
+/// A version takes 100 KiB and more: were each left, the 200 swaps of `cpu` would show it. On `cuda_emu`,
+/// where 30 swaps are too few for that, the heap alone rises by 3 MiB.
 constexpr uint64_t kMayGrow = uint64_t{4} << 20;
 
 /// DPI_TEST_DELTAS says otherwise: tests/run.sh --full applies ten thousand.
