@@ -141,6 +141,11 @@ macro(dpi_test_properties test)
   endif()
   set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} LABELS "${dpi_area};${arg_LABELS}"
                                           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  list(FIND DPI_LONGEST_TESTS ${test} dpi_place)
+  if(dpi_place GREATER_EQUAL 0)  # ctest starts what costs most first, or the longest would run alone at the end
+    math(EXPR dpi_cost "1000 - ${dpi_place}")
+    set_tests_properties(${test} PROPERTIES COST ${dpi_cost})
+  endif()
   if(TARGET dpi_cuda_emu)  # where plugins of the build tree lie
     set_tests_properties(${test} PROPERTIES ENVIRONMENT_MODIFICATION
                                             "DPI_BACKEND_DIR=set:$<TARGET_FILE_DIR:dpi_cuda_emu>")

@@ -19,6 +19,8 @@ from delta_models import contents, first, later, requests, write  # noqa: E402
 from dpi_export import Builder, Bundle, Executor, delta, digest, make_keys, sign  # noqa: E402
 from dpi_export.writer import ProfileFile, seal  # noqa: E402
 
+FULL = os.environ.get("FULL") == "1"
+
 
 def chain(folder, seed, n=3, share=0.2):
     """Bundles v0 .. vn of one model and the deltas between them."""
@@ -37,7 +39,7 @@ def version_of(path):
         return b.version
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(10 if FULL else 3))
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
 def test_applied_is_the_exporters_file(dpi, tmp_path, seed, share):
     (old, new), (d,) = chain(tmp_path, seed + 1, 1, share)
@@ -375,7 +377,7 @@ def test_a_damaged_base_is_told(dpi, changed, tmp_path):
     assert not (tmp_path / "o").exists()
 
 
-KILLS = int(os.environ.get("DPI_DELTA_KILLS", "50"))
+KILLS = int(os.environ.get("DPI_DELTA_KILLS", "50" if FULL else "12"))
 
 
 def test_killed_at_any_moment(dpi, tmp_path):
@@ -414,7 +416,7 @@ def test_two_at_once_do_not_mix(dpi, changed, tmp_path):
     """Who comes second is told, or finds the first one's result."""
     _, old, new, d = changed
     out = tmp_path / "out.h5"
-    for _ in range(10):
+    for _ in range(10 if FULL else 4):
         two = [subprocess.Popen([PROGRAM, "delta", "apply", old, d, "-o", out], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                for _ in range(2)]
         told = [p.communicate()[1] for p in two]

@@ -5,6 +5,7 @@
 // order matters, swapped.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <iterator>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include "store/tiered/epochs.hpp"
 #include "store/tiered/model.hpp"
 #include "store/tiered/place_pool.hpp"
+#include "support/full.hpp"
 #include "support/sanitizer.hpp"
 
 namespace dpi::test::schedule_test {
@@ -226,6 +228,8 @@ TEST_CASE("neighbouring stores of the writer, swapped") {
     }
     std::vector<int> caught;
     for (int n = 0; n + 1 < stores; ++n) {
+      // That the order of the others is free is no guarantee that anybody needs: --full only.
+      if (!full_run() && std::find(s.order.begin(), s.order.end(), n) == s.order.end()) continue;
       World w;
       s.set_up(w);
       w.model.swap_stores(World::kWriter, n);
