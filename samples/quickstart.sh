@@ -50,7 +50,7 @@ done
 cat <<'TEXT'
 What this takes:
   packages  up to 87 MiB to download, on a bare Debian 12; nothing once they are installed
-  build     about 13 minutes on two cores, the first scores after 10; about 1 minute from a filled compiler cache (ccache)
+  build     about 5 minutes on two cores, the first scores after 4; about 1 minute from a filled compiler cache (ccache)
   scores    seconds
 A later run builds only what has changed.
 TEXT
