@@ -131,6 +131,21 @@ function(dpi_command_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS")
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
   dpi_test_properties(${name})
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME area)
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL dpi_commands_area ${area})")
+endfunction()
+
+# An area of commands alone has a target too: they run the program, the library, and the plugins that this build has.
+function(dpi_commands_area area)
+  if(TARGET dpi_tests_${area})
+    return()
+  endif()
+  add_custom_target(dpi_tests_${area})
+  foreach(need dpi_program dpi dpi_cuda_emu dpi_redis dpi_rocksdb)
+    if(TARGET ${need})
+      add_dependencies(dpi_tests_${area} ${need})
+    endif()
+  endforeach()
 endfunction()
 
 # Called by dpi_test and dpi_command_test only; reads their arg_TIMEOUT and arg_LABELS.

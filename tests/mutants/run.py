@@ -3,7 +3,7 @@
 
     tests/mutants/run.py [--only NAME]... [--suite "NAME..."] [--jobs N] [--limit SECONDS] [--json FILE] [--note] [--list]
 
-The tree is copied to build/mutants/tree once and built there with the settings of `tests/run.sh`; unchanged, it must pass
+The tree is copied to build/mutants/tree once and built there with the settings of `tests/run.sh`, but in smaller units; unchanged, it must pass
 every suite that is used. Then each mutant (tests/mutants/<part>/<name>.patch) is applied alone, only what its suite needs
 is built, and the suite is run: a test has to fail. A build that fails is an error of the mutant, a suite that runs out of
 time one too, unless the patch says that it ends in time. Exit status 0: every mutant was caught, or survives with a
@@ -96,7 +96,8 @@ class Tree:
                 shutil.copy(source, target)
 
     def configure(self):
-        status, output = run(["cmake", "--fresh", "--preset", "release", "-DDPI_CUDA=OFF", "-DDPI_DEVELOPER_MODE=ON"],
+        status, output = run(["cmake", "--fresh", "--preset", "release", "-DDPI_CUDA=OFF", "-DDPI_DEVELOPER_MODE=ON",
+                              "-DDPI_UNITY=4"],  # a mutant changes one file: small units are soon compiled
                              self.path, self.limit)
         if status != 0:
             raise Unusable(f"{output}\nthe copy cannot be configured")

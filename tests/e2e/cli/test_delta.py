@@ -377,13 +377,13 @@ def test_a_damaged_base_is_told(dpi, changed, tmp_path):
     assert not (tmp_path / "o").exists()
 
 
-KILLS = int(os.environ.get("DPI_DELTA_KILLS", "50" if FULL else "12"))
+KILLS = int(os.environ.get("DPI_DELTA_KILLS", "50" if FULL else "8"))
 
 
 def test_killed_at_any_moment(dpi, tmp_path):
     """SIGKILL while a chain is applied in place: there is the old file, or the new one; the same command again gives the new one."""
     m = first(12)
-    m["rows"]["f32"] = np.random.default_rng(0).random(size=(1 << 20, m["dims"][0]), dtype="f4")
+    m["rows"]["f32"] = np.random.default_rng(0).random(size=(1 << 19, m["dims"][0]), dtype="f4")
     bundles, deltas = [], []
     for i in range(3):
         bundles.append(write(m, tmp_path / f"v{i}.h5", golden=False))
