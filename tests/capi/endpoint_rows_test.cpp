@@ -62,7 +62,7 @@ struct Callers {
       threads.emplace_back([this, e, shows_rows, i] {
         std::mt19937_64 rng(i);
         while (!stop.load()) {
-          shows_rows&& i % 4 == 3 ? read_rows(e, rng) : score(e, rng, i);
+          shows_rows&& i % 4 == 3 ? read_rows(e, rng, i) : score(e, rng, i);
           ++asked;
           std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
@@ -81,7 +81,7 @@ struct Callers {
     }
     if (a.version < least) ++late;
   }
-  void read_rows(dpi_endpoint* e, std::mt19937_64& rng) {
+  void read_rows(dpi_endpoint* e, std::mt19937_64& rng, size_t i) {
     dpi_model* m = nullptr;
     if (dpi_endpoint_acquire(e, &m, nullptr) != DPI_OK) {
       ++failed;
@@ -91,7 +91,9 @@ struct Callers {
     for (const auto& [table, rows] : {std::pair("wide", kWideRows), {"half", kHalfRows}, {"keyed", kKeys}}) {
       std::vector<int64_t> numbers(5);
       for (int64_t& r : numbers) r = static_cast<int64_t>(rng() % static_cast<uint64_t>(rows));
-      if (!right_rows(m, table, n, numbers)) ++torn;
+      std::string why;
+      if (!right_rows(m, table, n, numbers, &why)) ++torn;
+      if (!why.empty()) told[i] = why;
     }
     dpi_model_free(m);
   }

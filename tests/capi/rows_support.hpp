@@ -73,13 +73,18 @@ struct KnownRows {
 };
 
 /// Whether each element of these rows of `table` is what version n has there; false, too, when a call failed.
-inline bool right_rows(const dpi_model* m, const char* table, uint64_t n, const std::vector<int64_t>& rows) {
+/// `why`, if given, becomes the text of a lookup that failed, which is then no wrong row.
+inline bool right_rows(const dpi_model* m, const char* table, uint64_t n, const std::vector<int64_t>& rows,
+                       std::string* why = nullptr) {
   const std::string name = table;
   std::vector<int64_t> keys = rows;
   if (name == "keyed") std::transform(rows.begin(), rows.end(), keys.begin(), key_of);
   std::vector<float> out(rows.size() * kRowDim, -7.0f);
-  if (dpi_table_lookup(m, table, keys.data(), keys.size(), out.data(), out.size(), nullptr) != DPI_OK)
-    return false;
+  Error error;
+  if (dpi_table_lookup(m, table, keys.data(), keys.size(), out.data(), out.size(), &error) != DPI_OK) {
+    if (why != nullptr) *why = error.text();
+    return why != nullptr;
+  }
   for (size_t i = 0; i < out.size(); ++i) {
     const int64_t r = rows[i / kRowDim];
     if (!(out[i] == (name == "wide" ? wide_of(n, r) : name == "half" ? half_of(n, r) : keyed_of(n, r))))
