@@ -1,8 +1,10 @@
 """How texts read (packaging/doc/guide/contribute.md, "How texts read"), as far as a program can tell: a doc comment does not begin with a word that
-hides its subject (a comment at the head of a file is one too), README.md stays short, and the change log begins with the library's version.
+hides its subject (a comment at the head of a file is one too), README.md stays short, what it and the papers of .github link to is there, and the change
+log begins with the library's version.
 
 BUDGET is how many doc comments still begin so. It only falls: whoever rewrites some lowers it."""
 
+import os
 import re
 
 from common import CXX, files, read
@@ -14,6 +16,8 @@ DOC = re.compile(r"(?m)\A//(?!/) ?(\S.*)$|^[ \t]*///(?!/)<?[ \t]*(\S.*)?\n(?:[ \
 HIDDEN = re.compile(r"(?:Of|As|What|Whether|Those)\b")
 README_LINES = 125
 CELL_WORDS = 15
+LINKING = ("README.md", ".github/", "packaging/CHANGELOG.md")
+LINK = re.compile(r"\]\(([^)\s]+)\)|\bsrc=\"([^\"]+)\"")
 VERSION = "capi/include/dpi/dpi.h"
 CHANGES = "packaging/CHANGELOG.md"
 
@@ -38,7 +42,7 @@ def check(root):
                      "`python3 tests/rules/voice.py` lists them")
     elif count < BUDGET - SLACK:
         found.append(f"{count} doc comments begin with Of, As, What, Whether or Those: lower BUDGET of tests/rules/voice.py to {count}")
-    return found + check_readme(root) + check_changes(root)
+    return found + check_readme(root) + check_links(root) + check_changes(root)
 
 
 def check_readme(root):
@@ -51,6 +55,17 @@ def check_readme(root):
             line = re.sub(r"<!--.*?-->", "", line)
             cells = line.strip("|").split("|") if line.startswith("|") else []
             found += [f"{path}:{number}: a cell of {len(cell.split())} words, at most {CELL_WORDS}" for cell in cells if len(cell.split()) > CELL_WORDS]
+    return found
+
+
+def check_links(root):
+    """The site's build checks the links of its pages; these documents are read where they lie."""
+    found = []
+    for path in files(root, LINKING, (".md",)):
+        for match in LINK.finditer(read(root, path)):
+            target = (match.group(1) or match.group(2)).split("#")[0]
+            if target and not re.match(r"[a-z]+:", target) and not os.path.exists(os.path.join(root, os.path.dirname(path), target)):
+                found.append(f"{path}: a link to {target}, which is not there")
     return found
 
 
@@ -72,6 +87,9 @@ PLANTED = [
     ("capi/src/a.cpp", "  ///   Whether it is.\n  /// More.\nint a;\n" * (BUDGET + 1), f"{BUDGET + 1} doc comments begin"),
     ("README.md", "x\n" * (README_LINES + 1), f"{README_LINES + 1} lines"),
     ("README.md", "| a | " + "word " * (CELL_WORDS + 1) + "|\n", "README.md:1: a cell of 16 words"),
+    ("README.md", "[a](gone.md#x) [b](https://example.org/gone.md)\n", "a link to gone.md, which"),
+    ("README.md", '<img src="gone.svg">\n', "a link to gone.svg"),
+    (".github/A.md", "[a](../gone.md)\n", "a link to ../gone.md"),
 ]
 _VERSION = "#define DPI_VERSION_MAJOR 1\n#define DPI_VERSION_MINOR 2\n#define DPI_VERSION_PATCH 3\n"
 PLANTED_IN_CLEAN = [
@@ -81,7 +99,7 @@ PLANTED_IN_CLEAN = [
 CLEAN = [
     ("sdk/src/base/a.hpp", "/// Assigns.\n/// What follows is no beginning.\n/// Of two lines.\n\n// What a plain comment says is not counted.\nint a;  // As here\n"
      "/// What it is.\nint b;\n" + "\n/// What it is.\nint c;\n" * (BUDGET - 1)),
-    (VERSION, _VERSION), (CHANGES, "# Changes\n\n## 1.2.3 (not released yet)\n\n## 1.2.2\n"), ("README.md", "| a | " + "word " * CELL_WORDS + "|\n"),
+    (".github/A.md", "[a](../README.md#x) [b](#c)\n"), (VERSION, _VERSION), (CHANGES, "# Changes\n\n## 1.2.3 (not released yet)\n\n## 1.2.2\n"), ("README.md", "| a | " + "word " * CELL_WORDS + "|\n"),
 ]
 
 if __name__ == "__main__":
