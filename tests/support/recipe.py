@@ -90,8 +90,7 @@ def run(command, folder, expect=0, **more):
     return text
 
 
-def build(folder, targets, *settings):
-    """In FOLDER/build."""
-    if not (folder / "build/build.ninja").exists():
-        run(["cmake", "-G", "Ninja", "-S", ".", "-B", "build", "-DDPI_CUDA=OFF", *settings], folder)
-    run(["ninja", "-C", "build", "-j", os.environ.get("JOBS", "2"), *targets], folder)
+def build(folder, targets, *settings, where="build"):
+    if not (folder / where / "build.ninja").exists():
+        run(["cmake", "-G", "Ninja", "-S", ".", "-B", where, *settings, "-DDPI_CUDA=OFF"], folder)
+    run(["ninja", "-C", where, "-j", os.environ.get("JOBS", "2"), *targets], folder)
