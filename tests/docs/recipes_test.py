@@ -58,7 +58,7 @@ def main():
     parser.add_argument("--option", metavar="FOLDER", type=pathlib.Path)
     args = parser.parse_args()
     try:
-        check_places(OPTION, 4)
+        check_places(OPTION, 4, formatted=True)
         check_places(IMPORTER, 2)
         if args.importer:
             importer()

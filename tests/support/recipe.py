@@ -6,6 +6,7 @@ A later line of that form begins the next edit. Blocks of sh are commands and no
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -65,7 +66,7 @@ def copy_tree(folder, recipe, under=""):
                 target.chmod(source.stat().st_mode)
 
 
-def check_places(recipe, most):
+def check_places(recipe, most, formatted=False):
     """Every place that a block names is there, once; at most so many files outside tests. In a copy of only the files that are named."""
     with tempfile.TemporaryDirectory() as scratch:
         for path, _, _, _ in recipe:
@@ -75,11 +76,21 @@ def check_places(recipe, most):
                 target.write_bytes((ROOT / path).read_bytes())
         for edit in recipe:
             apply(scratch, edit)
+        if formatted:
+            check_format(pathlib.Path(scratch), recipe)
     touched = sorted({e[0] for e in recipe})
     counted = [p for p in touched if not p.startswith(("tests/", "weights/python/tests/"))]
     print(f"{len(counted)} files, at most {most}; and {len(touched) - len(counted)} of tests:", *touched, sep="\n  ")
     if len(counted) > most:
         raise ValueError(f"the recipe touches {len(counted)} files, at most {most}")
+
+
+def check_format(folder, recipe):
+    """What the recipe writes in C++ is formatted, where clang-format is there."""
+    sources = sorted({path for path, _, _, _ in recipe if path.endswith((".cpp", ".hpp", ".h", ".cu", ".cuh"))})
+    if shutil.which("clang-format-19") and sources:
+        shutil.copy(ROOT / ".clang-format", folder)
+        run(["clang-format-19", "--dry-run", "--Werror", *sources], folder)
 
 
 def run(command, folder, expect=0, **more):
