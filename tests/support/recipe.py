@@ -87,7 +87,7 @@ def check_places(recipe, most, formatted=False):
 
 def check_format(folder, recipe):
     """What the recipe writes in C++ is formatted, where clang-format is there."""
-    sources = sorted({path for path, _, _, _ in recipe if path.endswith((".cpp", ".hpp", ".h", ".cu", ".cuh"))})
+    sources = sorted({path for path, _, _, _ in recipe if path.endswith((".cpp", ".hpp"))})
     if shutil.which("clang-format-19") and sources:
         shutil.copy(ROOT / ".clang-format", folder)
         run(["clang-format-19", "--dry-run", "--Werror", *sources], folder)
