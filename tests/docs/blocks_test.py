@@ -10,6 +10,7 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,8 @@ import blocks  # noqa: E402
 DEMO = ("adult_widedeep.h5", "adult_test.csv", "msweb_deepfm.h5")
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 LIMIT = 120  # seconds for one block
+# Each row of the table of Install that names a value: | `VARIABLE` | `VALUE` ...
+INSTALL = dict(re.findall(r"(?m)^\| `(\w+)` \| `(\$\S+)`", (DOC / "guide/install.md").read_text(encoding="utf-8")))
 
 
 def environment(args):
@@ -31,8 +34,8 @@ def environment(args):
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DPI_", "PYTHON", "GO")) and k not in ("LD_LIBRARY_PATH", "CMAKE_PREFIX_PATH")}
     prefix = str(args.prefix)
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return {**kept, "PREFIX": prefix, "PATH": f"{prefix}/bin:/usr/bin:/bin:{kept['PATH']}", "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig",
-            "PYTHONPATH": f"{prefix}/share/dpi/python", "DPI_JAR": str(args.jar), "DPI_GO": f"{prefix}/share/gocode/src/dpiframe.org/dpi",
+    told = {name: value.replace("$PREFIX", prefix).replace("$PATH", f"/usr/bin:/bin:{kept['PATH']}") for name, value in INSTALL.items()}
+    return {**kept, **told, "PREFIX": prefix, "DPI_JAR": str(args.jar),
             "PYTHONDONTWRITEBYTECODE": "1", "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local",
             "GOCACHE": os.environ.get("GOCACHE") or f"{caches}/go-build", "LC_ALL": "C.UTF-8"}
 

@@ -61,6 +61,9 @@ def site_faults():
     notes = (ROOT / "packaging/doc/reference/errors.md").read_text(encoding="utf-8")
     less = notes.replace("## DPI_E_TIMEOUT", "## DPI_E_TIMEOUTS")
     yield fault_of(lambda: reference.errors_markdown(text, less, "", ""), ValueError), "DPI_E_TIMEOUT, DPI_E_TIMEOUTS"
+    for status in ("IO", "QUEUE_FULL", "NO_DEVICE"):  # each status has its line in the short list
+        less = notes.replace(f"`DPI_E_{status}`", "`x`", 1)
+        yield fault_of(lambda: reference.errors_markdown(text, less, "", ""), ValueError), f"does not name DPI_E_{status}"
     yield fault_of(lambda: reference.errors_markdown(text, notes, "", ""), ValueError), "no ErrInvalidArgument in Go"
     more = text.replace("  debug.fold  ", "  new_key    a | b     a   something\n *   debug.fold  ")
     yield " ".join(o.key for o in header.options(more)), "new_key debug.fold"

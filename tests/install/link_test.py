@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Programs over a moved installation, linked as the README's section "Link it" says (its own lines are run), and the samples that are
+"""Programs over a moved installation, linked as the page Install of the guide says in "Link it" (its own lines are run), and the samples that are
 installed with it. Each scores a demo bundle as the build tree's sample does."""
 
 import os
@@ -19,12 +19,12 @@ WANT = run([BUILD / "bin/score_batch", DEMO])
 
 
 def section():
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "packaging/doc/guide/install.md").read_text()
     return re.search(r"(?ms)^## Link it\n(.*?)^## ", text).group(1)
 
 
 def block(language):
-    found = re.findall(rf"(?ms)^```{language}\n(.*?)^```", section())
+    found = re.findall(rf"(?ms)^```{language} [^\n]*\n(.*?)^```", section())
     assert len(found) == 1, f"{len(found)} blocks of {language} in the section"
     return found[0]
 

@@ -10,7 +10,7 @@ jar="$(echo "$BUILD"/release/java/dpi-[0-9].[0-9].[0-9].jar)"
 check "each check of the documentation finds what is planted for it" "$PYTHON" tests/docs/site_test.py --self-test
 check "a block that does not do what its page says is found" "$PYTHON" tests/docs/planted_test.py "$installed"
 check "the blocks of the guide do what it says" "$PYTHON" tests/docs/blocks_test.py "$installed" --jar "$jar" --jobs "$JOBS"
-check "somebody carries out each block of code outside the guide" "$PYTHON" tests/docs/readme_test.py "$installed"
+check "somebody carries out each block of code outside the guide" "$PYTHON" tests/docs/readme_test.py "$installed" --jar "$jar"
 check "the site builds" packaging/doc/build.sh --out "$site" --program "$BUILD/release/bin/dpi" &&
   check "the site is valid and whole: HTML, links, statuses, options, functions, commands" "$PYTHON" tests/docs/site_test.py "$site" \
     --library "$BUILD/release/lib/libdpi.so.1" --program "$BUILD/release/bin/dpi" --bundle weights/demo/msweb_deepfm.h5

@@ -7,6 +7,9 @@ from html import escape, unescape
 import header as dpi_header
 
 
+IN_SHORT = "What to do with a failed predict"
+
+
 def errors_markdown(header, notes, go_errors, java_exceptions):
     """The error reference: the header's meaning, then what reference/errors.md knows of causes and cures."""
     head, sections = _sections(notes)
@@ -14,6 +17,10 @@ def errors_markdown(header, notes, go_errors, java_exceptions):
     named = [s.name for s in statuses if s.name != "DPI_OK"]
     if sorted(named) != sorted(sections):
         raise ValueError(f"reference/errors.md and dpi.h differ in: {', '.join(sorted(set(named) ^ set(sections)))}")
+    short = head[head.index(IN_SHORT):] if IN_SHORT in head else ""
+    missing = [name for name in named if f"`{name}`" not in short]
+    if missing:
+        raise ValueError(f"reference/errors.md: '{IN_SHORT}' does not name {', '.join(missing)}")
     out = [head, "| code | status | meaning |", "|---|---|---|"]
     out += [f"| {s.number} | [`{s.name}`](#{s.name}) | {_cell(s.meaning)} |" if s.number else f"| 0 | `{s.name}` | {s.meaning} |" for s in statuses]
     for s in statuses[1:]:

@@ -1,4 +1,4 @@
-"""Each command that the README and the program's help show, run as it is written."""
+"""Each command that the guide's page Command line and the program's help show, run as it is written."""
 
 import gzip
 import os
@@ -15,10 +15,9 @@ ROWS = HEADER.strip() + ",label,clicked\n1,1,1|2,0.5,0,1,1,0\n2,2|3,,-1,1,0,0,1\
 COMMANDS = ["inspect", "plan", "predict", "verify", "bench", "devices"]
 
 
-def block(path, heading):
-    """The commands of the code under a heading."""
-    text = path.read_text().split("\n## " + heading + "\n")[1]
-    code = re.search(r"```sh\n(.*?)```", text, re.S)[1]
+def block(path):
+    """The commands of the page's first block."""
+    code = re.search(r"```sh[^\n]*\n(.*?)```", path.read_text(), re.S)[1]
     return [line.split("  #")[0].strip() for line in code.splitlines() if line.strip()]
 
 
@@ -56,8 +55,8 @@ def desk(bundle, tmp_path):
     return run
 
 
-def test_readme(desk):
-    lines = block(ROOT / "README.md", "The program `dpi`")
+def test_command_line(desk):
+    lines = block(ROOT / "packaging/doc/guide/command_line.md")
     assert {line.split()[1] for line in lines} >= {"--version", *COMMANDS}
     for line in lines:
         done, work = desk(line)
