@@ -1,6 +1,9 @@
 #include "base/text.hpp"
 
+#include <algorithm>
+#include <numeric>
 #include <system_error>
+#include <vector>
 
 #include "base/printable.hpp"
 
@@ -12,6 +15,40 @@ std::string in_quotes(std::string_view text) {
   size_t n = kMax;
   while (n > kMax - 4 && (static_cast<unsigned char>(text[n]) & 0xC0) == 0x80) --n;  // no half of a character
   return "'" + printable(text.substr(0, n)) + "...'";
+}
+
+namespace {
+
+// Damerau and Levenshtein's distance, for words of at most 80 letters.
+size_t edits(std::string_view a, std::string_view b) {
+  std::vector<size_t> two, one(b.size() + 1), now(b.size() + 1);
+  std::iota(one.begin(), one.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      now[j] = std::min({one[j] + 1, now[j - 1] + 1, one[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        now[j] = std::min(now[j], two[j - 2] + 1);
+    }
+    two = one;
+    one = now;
+  }
+  return one[b.size()];
+}
+
+}  // namespace
+
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
+  if (word.size() > 80) return "";
+  size_t best = word.size() / 3 + 1;
+  std::string_view found;
+  for (const std::string_view k : known) {
+    if (const size_t n = edits(word, k); n < best) {
+      best = n;
+      found = k;
+    }
+  }
+  return found.empty() ? "" : " (did you mean " + in_quotes(found) + "?)";
 }
 
 std::string shape_text(std::span<const int64_t> shape) {

@@ -12,6 +12,10 @@ namespace dpi {
 /// 'text' in single quotes, cut to 80 bytes, as base/printable.hpp shows it. For strings from outside.
 std::string in_quotes(std::string_view text);
 
+/// " (did you mean 'x'?)" of the known word that is nearest by edits (insert, remove, change or swap
+/// neighbours), at most one edit for every three letters; empty where none is.
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
+
 /// "11 x 8"; "scalar" for no dims.
 std::string shape_text(std::span<const int64_t> shape);
 

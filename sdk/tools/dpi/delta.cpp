@@ -10,6 +10,7 @@
 #include "bundle/apply.hpp"
 #include "command.hpp"
 #include "hash_threads.hpp"
+#include "key_file.hpp"
 #include "loaded_model.hpp"
 #include "python_package.hpp"
 #include "score_file.hpp"
@@ -24,7 +25,7 @@ using Json = nlohmann::ordered_json;
 std::shared_ptr<const Delta> open_delta(const std::string& path, const DeltaArgs& args,
                                         const HashThreads& threads) {
   DeltaOptions options;
-  options.require_signature = args.require_signature;
+  options.require_signature = read_public_keys(args.require_signature);
   options.check_hashes = have_content_hash();
   options.workers = threads.workers();
   return take(Delta::open(path, options));

@@ -2,10 +2,12 @@
 #include "flags.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <sstream>
 #include <string>
 
+#include "base/text.hpp"
 #include "command.hpp"
 #include "terminal.hpp"
 
@@ -72,7 +74,7 @@ Examples:
   dpi verify model.h5
   dpi verify model.h5 --device ref --json
   dpi verify model.h5 --sha256
-  dpi verify model.h5 --option require_signature=<hex public key>)";
+  dpi verify model.h5 --option require_signature=team.key.pub)";
 
 constexpr const char* kBenchFooter =
     R"(Scores random rows (the same on every run) and measures each dpi_predict call. --callers is the number of threads of the host
@@ -104,7 +106,7 @@ other keys stay, so a bundle can be signed with the next key before services sto
 Examples:
   dpi sign model.h5 --key team.key
   dpi sign model.h5 --remove 6f0c9f1d23ab57e48d1c0b9a7e5f4321
-  dpi verify model.h5 --option require_signature=<hex public key>)";
+  dpi verify model.h5 --option require_signature=team.key.pub)";
 
 constexpr const char* kRepackFooter =
     R"(Makes a bundle of an HDF5 file that has the contents of one: edited with h5py, chunked, compressed, or of an older format. The
@@ -140,7 +142,7 @@ constexpr const char* kDeltaShowFooter =
 
 Examples:
   dpi delta show tuesday.delta
-  dpi delta show tuesday.delta --require-signature <hex public key> --json | jq .tables)";
+  dpi delta show tuesday.delta --require-signature team.key.pub --json | jq .tables)";
 
 constexpr const char* kDeltaApplyFooter =
     R"(Writes the bundle that BASE becomes by the deltas, in their order. Each must start from the version that the one before gives; those
@@ -150,7 +152,7 @@ Needs room for the new bundle beside OUTPUT, and little memory whatever the size
 
 Examples:
   dpi delta apply monday.h5 tuesday.delta --output tuesday.h5
-  dpi delta apply model.h5 tuesday.delta wednesday.delta --output model.h5 --require-signature <hex public key>)";
+  dpi delta apply model.h5 tuesday.delta wednesday.delta --output model.h5 --require-signature team.key.pub)";
 
 constexpr const char* kStoreFooter =
     R"(Keeps the rows of a bundle's tables in RocksDB (a folder on a local disk) or in Redis (a server, or the nodes of a cluster), named
@@ -184,11 +186,21 @@ Examples:
   zcat log.csv.gz | dpi store hot-keys model.h5 --data - --bytes 2000000000 --out model.hot --json
   dpi predict model.h5 rows.csv --option store.host_bytes=2000000000 --option store.hot_keys=model.hot)";
 
+/// CLI11's own check tells the largest double.
+CLI::Validator above_zero() {
+  return {[](std::string& text) {
+            double value = 0;
+            const bool is_number = CLI::detail::lexical_cast(text, value);
+            return is_number && value > 0 ? std::string() : "expected a number above 0, got '" + text + "'";
+          },
+          "POSITIVE"};
+}
+
 void add_common_flags(CLI::App* app, CommonFlags* flags) {
   app->add_option("--device", flags->device, "ref, cpu, cuda or auto (default auto: the best that works)");
   app->add_option("--precision", flags->precision, "fp32, tf32, fp16, bf16 or int8 (default fp32)");
   app->add_option("--threads", flags->threads, "worker threads for large batches (default 1)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   app->add_option("--option", flags->options, "any other option of <dpi/dpi.h> as key=value; may be repeated")
       ->allow_extra_args(false);
 }
@@ -231,19 +243,19 @@ void add_predict(CLI::App* app, Command* run) {
                 "rows side by side with the same user features are one user's, computed once");
   sub->add_option("--label", args->label, "column with the label, 0 or 1: prints AUC and log loss");
   sub->add_option("--head", args->head, "which head the label belongs to (default: the first)");
-  sub->add_flag("--summary", args->summary, "print a summary; scores only with --output");
-  sub->add_flag("--json", args->json, "the summary as JSON");
+  auto* summary = sub->add_flag("--summary", args->summary, "print a summary; scores only with --output");
+  sub->add_flag("--json", args->json, "the summary as JSON")->needs(summary);
   sub->add_option("--batch", args->batch, "rows per call")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   sub->add_option("--max-cell-bytes", args->limits.cell_bytes, "refuse a longer cell")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   sub->add_option("--max-row-bytes", args->limits.row_bytes, "refuse a longer row")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   sub->add_option("--max-columns", args->limits.columns, "refuse a row of more cells")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   add_common_flags(sub, &args->common);
   sub->callback([args, run] { *run = [args] { return predict(*args); }; });
@@ -254,7 +266,7 @@ void add_verify(CLI::App* app, Command* run) {
   CLI::App* sub = app->add_subcommand("verify", "Check a bundle's digests and recompute its golden rows");
   sub->footer(kVerifyFooter);
   sub->add_option("bundle", args->bundle, "the model")->required();
-  sub->add_option("--tolerance", args->tolerance, "instead of the bundle's own")->check(CLI::PositiveNumber);
+  sub->add_option("--tolerance", args->tolerance, "instead of the bundle's own")->check(above_zero());
   sub->add_flag("--sha256", args->sha256, "print the file's SHA-256");
   sub->add_flag("--json", args->json, "the result as JSON");
   add_common_flags(sub, &args->common);
@@ -324,7 +336,7 @@ void add_repack(CLI::App* app, Command* run) {
   sub->add_option("in", args->input, "the HDF5 file")->required();
   sub->add_option("out", args->output, "the bundle to write")->required();
   sub->add_option("--limit", args->limit, "bytes that the data may unpack to (64 times the file and 1 GiB)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   sub->add_option("--key", args->key, "sign with this key file");
   sub->add_option("--python", args->python, "the interpreter that has h5py and numpy")->capture_default_str();
   sub->add_flag("--no-golden", args->no_golden, "do not recompute the golden rows");
@@ -350,8 +362,9 @@ void add_delta_show(CLI::App* app, Command* run) {
   CLI::App* sub = app->add_subcommand("show", "Check a delta and say what it changes");
   sub->footer(kDeltaShowFooter);
   sub->add_option("delta", args->deltas, "the delta")->required()->expected(1);
-  sub->add_option("--require-signature", args->require_signature,
-                  "hex Ed25519 public keys, separated by commas: one of them must have signed");
+  sub->add_option(
+      "--require-signature", args->require_signature,
+      "public keys (64 hex digits or files of dpi keygen), parted by commas: one must have signed");
   sub->add_flag("--json", args->json, "as JSON");
   sub->callback([args, run] { *run = [args] { return delta_show(*args); }; });
 }
@@ -364,7 +377,8 @@ void add_delta_apply(CLI::App* app, Command* run) {
   sub->add_option("deltas", args->deltas, "the deltas, in their order")->required();
   sub->add_option("-o,--output", args->output, "the bundle to write; may be the base")->required();
   sub->add_option("--require-signature", args->require_signature,
-                  "hex Ed25519 public keys, separated by commas: one of them must have signed each delta");
+                  "public keys (64 hex digits or files of dpi keygen), parted by commas: one must have "
+                  "signed each delta");
   sub->add_flag("--json", args->json, "the result as JSON");
   sub->callback([args, run] { *run = [args] { return delta_apply(*args); }; });
 }
@@ -388,12 +402,12 @@ void add_hot_keys(CLI::App* app, Command* run) {
   sub->add_flag("--raw", args->raw, "cells are raw values, read by the bundle's encoders");
   sub->add_option("--table", args->tables, "only this table; may be repeated")->allow_extra_args(false);
   auto* top = sub->add_option("--top", args->top, "at most so many rows of each table");
-  top->check(CLI::PositiveNumber);
+  top->check(above_zero());
   sub->add_option("--bytes", args->bytes, "as many rows, the hottest of all tables, as so many bytes hold")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->excludes(top);
   sub->add_option("--memory", args->memory, "bytes that counting may take")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   sub->add_flag("--json", args->json, "what was counted, as JSON");
   add_common_flags(sub, &args->common);
@@ -449,6 +463,24 @@ void add_commands(CLI::App* app, Command* run) {
 
 }  // namespace
 
+namespace {
+
+/// A first word that is no command: CLI11 would take the words behind it as what is wrong.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  std::string known;
+  for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+  if (argc < 2) throw CommandError(kExitUsage, "a command is required: " + known + "; dpi --help says more");
+  const std::string_view word = argv[1];
+  if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return;
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  throw CommandError(kExitUsage,
+                     "no command " + in_quotes(word) + did_you_mean(word, views) + "; known: " + known);
+}
+
+}  // namespace
+
 Command parse_command_line(int argc, char** argv, int* exit_code) {
   CLI::App app("DPIFrame: score click-through-rate models", "dpi");
   app.footer(kFooter);
@@ -459,6 +491,7 @@ Command parse_command_line(int argc, char** argv, int* exit_code) {
   app.set_help_all_flag("--help-all", "Help of all commands");
   Command run;
   add_commands(&app, &run);
+  check_command(app, argc, argv);
   try {
     app.parse(argc, argv);
     if (version) return [json] { return print_version(json); };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 
 #include "base/text.hpp"
 #include "command.hpp"
@@ -50,6 +51,28 @@ SigningKey read_signing_key(const std::string& path) {
   if (!(in >> kind >> hex) || kind != kSecretKind || in >> more || !parse_hex(hex, key.seed))
     throw CommandError(kExitUsage, path + ": is no signing key (dpi keygen makes one)");
   return take(signing_key_of(key.seed));
+}
+
+namespace {
+
+std::string public_key_of(const std::string& word) {
+  std::ifstream in(word);
+  std::string kind, hex;
+  if (!(in >> kind >> hex)) return word;  // no file: the engine says what is wrong with the digits
+  if (kind == kSecretKind)
+    throw CommandError(kExitUsage, word + ": is the secret key; give " + word + ".pub");
+  if (kind != kPublicKind) throw CommandError(kExitUsage, word + ": is no public key (dpi keygen makes one)");
+  return hex;
+}
+
+}  // namespace
+
+std::string read_public_keys(const std::string& text) {
+  std::istringstream words(text);
+  std::string keys;
+  for (std::string word; std::getline(words, word, ',');)
+    keys += (keys.empty() ? "" : ",") + public_key_of(word);
+  return keys;
 }
 
 KeyId parse_key_id(const std::string& text) {

@@ -11,6 +11,9 @@ namespace dpi::tool {
 /// Writes PATH, readable by its owner only, and PATH.pub. Neither may exist.
 void write_key_files(const std::string& path, const SigningKey& key);
 SigningKey read_signing_key(const std::string& path);
+/// Public keys parted by commas, each 64 hex digits or a file that write_key_files made (PATH.pub): as 64 hex
+/// digits.
+std::string read_public_keys(const std::string& text);
 /// 32 hex digits.
 KeyId parse_key_id(const std::string& text);
 

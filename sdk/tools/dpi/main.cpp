@@ -8,6 +8,7 @@
 
 #include "command.hpp"
 #include "flags.hpp"
+#include "key_file.hpp"
 #include "terminal.hpp"
 
 namespace dpi::tool {
@@ -21,7 +22,8 @@ std::vector<std::pair<std::string, std::string>> CommonFlags::pairs() const {
     const size_t at = option.find('=');
     if (at == std::string::npos)
       throw CommandError(kExitUsage, "--option '" + option + "': expected key=value");
-    all.emplace_back(option.substr(0, at), option.substr(at + 1));
+    const std::string key = option.substr(0, at), value = option.substr(at + 1);
+    all.emplace_back(key, key == "require_signature" ? read_public_keys(value) : value);
   }
   return all;
 }

@@ -10,6 +10,7 @@
 #include "bundle/apply.hpp"
 #include "command.hpp"
 #include "hash_threads.hpp"
+#include "key_file.hpp"
 #include "loaded_model.hpp"
 #include "store/table_update.hpp"
 #include "store_place.hpp"
@@ -31,7 +32,7 @@ struct Chain {
 Chain open_chain(const StoreArgs& args, const HashThreads& threads, const BundleOptions& options) {
   Chain c;
   DeltaOptions how;
-  how.require_signature = args.require_signature;
+  how.require_signature = read_public_keys(args.require_signature);
   how.check_hashes = options.check_hashes;
   how.workers = threads.workers();
   for (const std::string& path : args.deltas) c.deltas.push_back(take(Delta::open(path, how)));

@@ -176,7 +176,7 @@ void print_verdict(const Json& j) {
   if (j["signature_checked"] == true)
     print_line(stdout, "signature ok, by the required key");
   else if (!j["signed_by"].empty())
-    print_line(stdout, "signature not checked: --option require_signature=<hex public key> does");
+    print_line(stdout, "signature not checked: --option require_signature=FILE.pub does");
   if (j.contains("sha256")) print_line(stdout, "sha256    %s", j["sha256"].get<std::string>().c_str());
   if (j["golden"].is_null()) {
     print_line(stdout, "golden    the bundle has no golden rows");

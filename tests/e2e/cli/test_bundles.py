@@ -173,8 +173,11 @@ def signed(dpi, bundle, tmp_path):
 
 
 def test_sign(dpi, signed, csv):
-    path, public, key_id, _ = signed
+    path, public, key_id, key = signed
     option = ["--option", "require_signature=" + public]
+    assert "signature ok" in dpi("verify", path, "--option", f"require_signature={'00' * 32},{key}.pub").ok().out
+    dpi("verify", path, "--option", f"require_signature={key}").fails(1, f"{key}: is the secret key; give {key}.pub")
+    dpi("verify", path, "--option", f"require_signature={path}").fails(1, f"{path}: is no public key")
     assert "signature ok" in dpi("verify", path, *option).ok().out
     assert dpi("verify", path, "--json", *option).json()["signed_by"] == [key_id]
     assert key_id in dpi("inspect", path, *option).ok().out

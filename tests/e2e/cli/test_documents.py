@@ -48,6 +48,8 @@ def desk(bundle, tmp_path):
     def run(line):
         env = dict(os.environ, PATH=f"{tools}:{os.environ['PATH']}")
         short = line.replace("dpi bench", "dpi bench --seconds 0.01")
+        if "team.key.pub" in line and not (work / "team.key").exists():
+            short = "dpi keygen team.key && dpi sign model.h5 --key team.key && " + short
         done = subprocess.run(["bash", "-o", "pipefail", "-c", short], cwd=work, env=env, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         return done, work

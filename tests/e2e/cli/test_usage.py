@@ -41,6 +41,27 @@ def test_wrong_usage(dpi, args):
     assert dpi(*args).code == 1
 
 
+@pytest.mark.parametrize("args, says", [
+    ([], "a command is required: inspect, plan, predict"), (["inspekt", "x.h5"], "no command 'inspekt' (did you mean 'inspect'?); known: inspect"),
+    (["verfiy"], "did you mean 'verify'?"), (["fly"], "no command 'fly'; known: inspect"),
+    (["bench", "x.h5", "--threads", "0"], "--threads: expected a number above 0, got '0'"),
+    (["predict", "x.h5", "r.csv", "--json"], "--json requires --summary")])
+def test_what_is_wrong_is_named(dpi, args, says):
+    err = dpi(*args).fails(1, says).err
+    assert len(err) < 250
+
+
+@pytest.mark.parametrize("asked, meant", [("store.hostbytes", "store.host_bytes"), ("devcie", "device"), ("max_row", "max_rows"), ("colour", None)])
+def test_the_nearest_option_is_named(dpi, bundle, asked, meant):
+    err = dpi("inspect", bundle, "--option", asked + "=1").fails(1, f"unknown option '{asked}'").err
+    assert (f" (did you mean '{meant}'?)" in err) if meant else "did you mean" not in err
+
+
+@pytest.mark.parametrize("asked, says", [("gpu", "a GPU of NVIDIA is device 'cuda'"), ("cpuu", "did you mean 'cpu'?")])
+def test_a_device_that_does_not_exist(dpi, bundle, asked, says):
+    dpi("verify", bundle, "--device", asked).fails(5, f"'{asked}' cannot be used", says)
+
+
 @pytest.mark.parametrize("command", ["inspect", "plan", "verify", "bench"])
 def test_options(dpi, bundle, command):
     dpi(command, bundle, "--option", "colour=red").fails(1, "colour")

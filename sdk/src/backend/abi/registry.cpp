@@ -5,6 +5,7 @@
 
 #include "backend/abi/backend_status.hpp"
 #include "backend/abi/plugin.hpp"
+#include "base/text.hpp"
 
 namespace dpi::backend {
 namespace {
@@ -48,6 +49,14 @@ void log_refusals(const PluginSearch& search, LogSink* log) {
   }
 }
 
+// Which package has it, or what it may be called instead.
+std::string where_it_is(const std::string& name) {
+  if (name == "cuda") return "; package libdpi1-cuda13 has it";
+  if (name == "gpu") return "; a GPU of NVIDIA is device 'cuda'";
+  static constexpr std::string_view kKnown[] = {"auto", "ref", "cpu", "cuda"};
+  return did_you_mean(name, kKnown);
+}
+
 Result<OpenedBackend> open_named(const BackendRequest& request, const std::string& name) {
   dpi_backend_options options = request.options;
   if (request.log != nullptr) {
@@ -59,8 +68,9 @@ Result<OpenedBackend> open_named(const BackendRequest& request, const std::strin
   log_refusals(search, request.log);
   if (search.plugin != nullptr) return open_api(&search.plugin->api, options);
   const bool memory = search.out_of_memory();
-  return Status(memory ? Code::kOutOfMemory : Code::kNoDevice,
-                "backend '" + name.substr(0, 64) + "' cannot be used: " + search.reasons());
+  return Status(
+      memory ? Code::kOutOfMemory : Code::kNoDevice,
+      "backend '" + name.substr(0, 64) + "' cannot be used: " + search.reasons() + where_it_is(name));
 }
 
 // Opens the device for a moment to learn what it is.

@@ -342,6 +342,13 @@ std::string keys_like(std::string_view key) {
   return keys + "table.NAME.*";
 }
 
+Status unknown_option(std::string_view key) {
+  std::vector<std::string_view> keys;
+  for (const OptionDef& d : definitions()) keys.push_back(d.key);
+  return {Code::kNotFound,
+          "unknown option " + in_quotes(key) + did_you_mean(key, keys) + "; known: " + keys_like(key)};
+}
+
 Status bad_value(const OptionDef& d, std::string_view value) {
   return invalid_argument("option '" + std::string(d.key) + "' is " + in_quotes(value) + ", expected " +
                           d.help);
@@ -353,8 +360,7 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
   if (key.starts_with(kTablePrefix)) return set_table_option(options, key, value);
   const auto& all = definitions();
   const auto d = std::find_if(all.begin(), all.end(), [key](const OptionDef& o) { return key == o.key; });
-  if (d == all.end())
-    return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + keys_like(key)};
+  if (d == all.end()) return unknown_option(key);
   if (key == "require_signature" && !is_key_list(value)) return bad_value(*d, value);
   if (key == "device" || key == "devices" || key == "store.peer_devices") {
     Status set = set_device_option(options, key, value);
