@@ -17,7 +17,7 @@ _CHECK_ROWS = 32
 def export(importer, model, feature_map, path, given):
     """Shared body of from_fuxictr and from_deepctr_torch, with their keywords. Returns what Builder.write returns."""
     rows, check = given["rows"], check_kind(given["check"])  # before hours of work
-    options = {"encoders": convert_encoders(given["encoders"]), "stats": given["stats"], "features": given["features"],
+    options = {"encoders": convert_encoders(given["encoders"], given["raw"]), "stats": given["stats"], "features": given["features"],
                "name": given["name"]}
     exact = importer(model, feature_map, **options)
     builder = _build(exact)
