@@ -90,7 +90,7 @@ def ways(bundle, frame, tmp_path):
     out = {"program": by_program(bundle, frame, tmp_path)}
     try:
         records = json.loads(frame.to_json(orient="records"))
-    except OverflowError:  # pandas has no JSON for the column
+    except (OverflowError, TypeError):  # pandas has no JSON for the column
         records = []
     with dpi.Model(bundle, device="cpu") as model:
         calls = {"frame": lambda: model.predict_raw(frame), "texts": lambda: model.predict_raw({"c": texts}),
@@ -156,10 +156,12 @@ def test_bins_whose_column_nobody_names(strategy, narrow, tmp_path):
     for dtype in (narrow, np.float64):
         frame = pandas.DataFrame({"c": edge.astype(dtype)})
         bins = pre.KBinsDiscretizer(10, encode="ordinal", strategy=strategy).fit(frame)
-        with pytest.raises(dpi_export.BundleError, match="encoder of 'c'.*the cell 0.*by the type of the column.*float64 or float16 or float32"):
-            dpi_export.convert_encoders({"c": bins})
+        known = [bins] if bins.bin_edges_[0].dtype in (np.float16, np.float32) else []  # numpy 2 keeps the type of some
+        if not known:
+            with pytest.raises(dpi_export.BundleError, match="encoder of 'c'.*the cell 0.*by the type of the column.*float64 or float16 or float32"):
+                dpi_export.convert_encoders({"c": bins})
         wanted = bins.transform(frame).ravel().tolist()
-        for told in ((bins, 0, np.dtype(dtype).name), (bins, 0, dtype)):
+        for told in ((bins, 0, np.dtype(dtype).name), (bins, 0, dtype), *known):
             written(told, None, tmp_path / "b.h5")
             for way, scores in ways(tmp_path / "b.h5", frame, tmp_path).items():
                 assert scores == wanted, (way, dtype)
