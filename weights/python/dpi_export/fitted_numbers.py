@@ -52,7 +52,7 @@ def float_keys(entries, ids, dtype):
     """(keys, their ids) of vocab_float, a number of float16 or float32 once for each cell that shows it."""
     for v in entries:
         if isinstance(v, (complex, np.complexfloating)) or float(v) != v:
-            raise BundleError(f"category {v!r} is no float64, so a bundle cannot name it; fit on text (astype(str))")
+            raise BundleError(f"category {v!r} is no float64")
     group = held_in([float(v) for v in entries if math.isfinite(v)], dtype)
     found = {float(v): i for v, i in zip(entries, ids)}
     for v, i in zip(entries, ids):

@@ -83,10 +83,10 @@ def _lookup(entries, ids, dtype, plain, what):
                 raise BundleError("integers beyond 64 bits with a sign")
             return [e.vocab_int(entries, **keys)], _whole
         if held <= {"integer", "float"}:
-            numbers, their = float_keys(entries, ids, dtype)
+            cells, their = float_keys(entries, ids, dtype)
             width = held_in([float(v) for v in entries if np.isfinite(v)], dtype)
-            more = {"ids": their} if len(numbers) > len(entries) else keys
-            return [e.to_float(), e.vocab_float(numbers, **more)], lambda cell: as_narrow(width, cell)
+            more = {"ids": their} if len(cells) > len(entries) else keys
+            return [e.to_float(), e.vocab_float(cells, **more)], lambda cell: as_narrow(width, cell)
     except BundleError as error:
         raise BundleError(f"{what}: {error}; fit it on text (astype(str)) to name such values") from None
     odd = next((v for v in entries if _kind(v) == "odd"), None)
@@ -153,11 +153,11 @@ def _minmax_scaler(obj, column):
 def _kbins(obj, column, dtype=None):
     if obj.encode != "ordinal":
         raise BundleError(f"KBinsDiscretizer: encode='{obj.encode}', only 'ordinal' gives ids")
-    if obj.dtype is not None and np.dtype(obj.dtype) == np.float32:
-        dtype = np.float32  # transform rounds to it
+    dtype = narrow_type(getattr(obj, "dtype", None)) or dtype  # transform rounds to its own
     edges = obj.bin_edges_[column]
     encoder = e.Encoder([e.to_float(), e.buckets(boundaries(edges, dtype, "KBinsDiscretizer"))])
-    width = narrow_type(dtype) or held_in([float(x) for x in edges[[0, -1]] if np.isfinite(x)], edges.dtype)
+    ends = [float(x) for x in edges[[0, -1]] if np.isfinite(x)]
+    width = held_in(ends, edges.dtype) if dtype is None else narrow_type(dtype)
     return encoder, lambda cell: as_narrow(width, _number(cell)), [edges[0] for edges in obj.bin_edges_]
 
 
