@@ -190,7 +190,7 @@ def number_text(x):
     return str(int(x)) if math.isfinite(x) and x == int(x) else repr(float(x))
 
 
-def _whole(text):
+def whole_of(text):
     """The integer that a text writes, also as a float: "3", "3.0", "3e0"; None where it writes none."""
     if _INTEGER.match(text):
         return int(text)
@@ -368,7 +368,7 @@ class Encoder:
                 return h - 2**64 if h >= 2**63 else h
             return step["offset"] + h % step["modulus"]
         if op == "vocab_int":
-            return self._vocab(i, step).get(_whole(x), OOV)
+            return self._vocab(i, step).get(whole_of(x), OOV)
         if op == "to_id":
             if not _INTEGER.match(x) or not -2**63 <= int(x) < 2**63:
                 raise BundleError(f"{x!r} is not an integer")
