@@ -445,8 +445,8 @@ DPI_API void dpi_context_free(dpi_context* context) DPI_NOEXCEPT; /* waits for a
  *
  * dpi_rows_set_text, _number, _integer and _unsigned give one raw value: a categorical or numeric feature takes the last one, a sequence
  * appends it. dpi_rows_add_* give elements of a sequence, and refuse any other feature. How values are read:
- *   text      as a cell of a CSV file. A number that comes as text (JSON, CSV) is best handed over as it is: nothing is lost. Where the
- *             bundle says how a bag's text is split (schema JSON: "splitter"), dpi_rows_set_text appends each of its elements, all or none.
+ *   text      as a cell of a CSV file ("3.0" is 3 to a vocabulary of integers). Numbers that come as text are best handed over as such. Where
+ *             the bundle says how a bag's text is split (schema JSON: "splitter"), dpi_rows_set_text appends each of its elements, all or none.
  *   integers  as their decimal digits: dpi_rows_set_integer(r, f, 26, e) is dpi_rows_set_text(r, f, "26", 2, e), for every encoder and
  *             all 64 bits. Beyond int64 that is: hashes and vocabularies of strings see the digits, numeric features the nearest float64,
  *             a vocabulary of integers holds none, and as an id it is refused.

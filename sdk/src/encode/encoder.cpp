@@ -92,15 +92,28 @@ struct VocabString {
   }
 };
 
+/// The number that a text with a point or an exponent writes, which is how files show an integer that was
+/// held in a float; NaN where the text writes none.
+Status read_float_text(std::string_view text, double* number) {
+  const bool is_float = text.find_first_of(".eE") != std::string_view::npos && parse_decimal(text, number);
+  if (is_float) return check_identity(*number);
+  *number = std::nan("");
+  return {};
+}
+
 struct VocabInt {
   std::shared_ptr<const IntVocabulary> map;
   VocabularyIds ids;
   Status run(Value& v) const {
     int64_t key = 0;
     uint32_t entry = 0;
-    bool found = false;
+    bool found = false, digits = false;
     if (v.stage == Value::Stage::kText) {
-      found = parse_integer(v.text, &key) && map->find(key, &entry);
+      digits = parse_integer(v.text, &key);
+      if (!digits) DPI_RETURN_IF_ERROR(read_float_text(v.text, &v.number));
+    }
+    if (digits) {
+      found = map->find(key, &entry);
     } else if (v.number == std::floor(v.number) && std::fabs(v.number) < 9.2e18) {
       found = map->find(static_cast<int64_t>(v.number), &entry);
     }

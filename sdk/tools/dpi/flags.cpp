@@ -52,6 +52,9 @@ a:w|b:w; the elements of a vector stand in columns name[0], name[1], ... Cells a
 bundle read them, and a bag whose separator the bundle states is split there instead of at |. Columns the model does not know are
 ignored with a note.
 
+The program ends with how many values of which feature were unknown, out of range or missing, and warns where half of them or more were:
+as lines on stderr, or in the summary (--json: of every feature). A value that cannot be read ends it, with line and column.
+
 --users: where the model has features of the user, rows that stand side by side and say the same of them are one user's candidates. The
 scores are the same, for less work.
 

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "loaded_model.hpp"
 #include "planned.hpp"
+#include "provenance.hpp"
 #include "runtime/model/memory_forecast.hpp"
 #include "runtime/model/table_loader.hpp"
 #include "runtime/model/tiers.hpp"
@@ -147,7 +148,11 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
   for (const Signature& signature : bundle.signatures()) j["signed_by"].push_back(hex_bytes(signature.key));
   j["provenance"] = m.provenance.empty() ? Json() : Json::parse(m.provenance);
   j["features"] = Json::array();
-  for (const FeatureSpec& f : m.features) j["features"].push_back(feature_json(f));
+  const auto own = held_to_themselves(m.provenance);
+  for (const FeatureSpec& f : m.features) {
+    j["features"].push_back(feature_json(f));
+    if (own.count(f.name) != 0) j["features"].back()["compared_with_training"] = false;
+  }
   j["tables"] = Json::array();
   for (const TableSpec& t : m.tables) j["tables"].push_back(table_json(t));
   j["key_sets"] = Json::array();
@@ -185,6 +190,7 @@ std::string feature_text(const Json& f) {
     s += ", bags split at " + (splitter.empty() ? "white space" : in_quotes(splitter));
   }
   if (f.contains("missing_element")) s += ", a missing element is id " + f["missing_element"].dump();
+  if (f.contains("compared_with_training")) s += ", not compared with training";
   return s;
 }
 

@@ -11,7 +11,7 @@
 #include "score_file.hpp"
 #include "summary.hpp"
 #include "terminal.hpp"
-#include "unknown_values.hpp"
+#include "value_counts.hpp"
 
 namespace dpi::tool {
 
@@ -25,7 +25,7 @@ constexpr uint64_t kMaxBatchText = uint64_t{16} << 20;
 class Scorer {
  public:
   Scorer(const PredictArgs& args, const LoadedModel& model, int32_t head)
-      : unknown(model), args_(args), model_(model), head_(head) {
+      : counts(model), args_(args), model_(model), head_(head) {
     error_.struct_size = sizeof error_;
     dpi_rows* rows = nullptr;
     if (dpi_rows_create(model.get(), &rows, &error_) != DPI_OK)
@@ -51,7 +51,7 @@ class Scorer {
   }
 
   Summary summary;
-  UnknownValues unknown;  // of raw values
+  ValueCounts counts;
 
  private:
   bool fill(CsvReader* csv, RowFeeder* feeder) {
@@ -74,7 +74,7 @@ class Scorer {
     batch.struct_size = sizeof batch;
     if (dpi_rows_get_batch(rows_.get(), &batch, &error_) != DPI_OK)
       throw CommandError(kExitOther, error_.message);
-    if (args_.raw) unknown.count(batch);
+    counts.count(batch);
     const size_t n = lines_.size() * heads_;
     const uint64_t begin = monotonic_ns();
     const dpi_status status = dpi_predict(model_.get(), &batch, scores_.data(), n, nullptr, &error_);
@@ -142,6 +142,12 @@ void note_ignored(const std::vector<std::string>& names) {
   }
 }
 
+/// How many values were not what training knew, where any were.
+void note_values(const nlohmann::ordered_json& counts) {
+  for (const std::string& line : count_lines(counts, kShownFeatures))
+    print_line(stderr, "dpi: note: %s", line.c_str());
+}
+
 }  // namespace
 
 int predict(const PredictArgs& args) {
@@ -155,7 +161,10 @@ int predict(const PredictArgs& args) {
   const auto out = open_output(args, model);
   Scorer scorer(args, model, head);
   scorer.run(&csv, &feeder, out.get());
-  for (const std::string& note : scorer.unknown.notes()) print_line(stderr, "dpi: note: %s", note.c_str());
+  scorer.summary.features = scorer.counts.json();
+  if (!args.wants_summary()) note_values(scorer.summary.features);
+  for (const std::string& text : scorer.counts.warnings())
+    print_line(stderr, "dpi: warning: %s", text.c_str());
   if (!args.wants_summary()) return kExitOk;
   const auto summary = summary_json(model, &scorer.summary);
   std::FILE* to = out != nullptr && out->is_stdout() ? stderr : stdout;

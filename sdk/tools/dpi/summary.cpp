@@ -4,6 +4,7 @@
 
 #include "metrics.hpp"
 #include "terminal.hpp"
+#include "value_counts.hpp"
 
 namespace dpi::tool {
 
@@ -47,6 +48,7 @@ Json summary_json(const LoadedModel& model, Summary* s) {
     j["logloss"] = metric(log_loss(s->scores, s->labels), framework, "logloss");
     if (framework.is_object() && framework.contains("rows")) j["framework_rows"] = framework["rows"];
   }
+  j["features"] = s->features;
   j["batch"] = s->batch;
   j["rows_per_second"] =
       s->predict_seconds > 0 ? Json(static_cast<double>(s->rows) / s->predict_seconds) : Json();
@@ -71,6 +73,9 @@ void print_summary(const Json& j, std::FILE* out) {
       line("", "note: the framework's values are of " + j["framework_rows"].dump() + " rows");
     }
   }
+  const auto counts = count_lines(j["features"], kShownFeatures);
+  if (counts.empty()) line("values", "none unknown, out of range, unparsable or missing");
+  for (size_t i = 0; i < counts.size(); ++i) line(i == 0 ? "values" : "", counts[i]);
   if (j["rows_per_second"].is_null()) return;
   line("rows/s", count_text(j["rows_per_second"]) + " in dpi_predict, " +
                      count_text(j["rows_per_second_with_csv"]) + " with reading and encoding");

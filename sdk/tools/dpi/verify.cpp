@@ -8,6 +8,7 @@
 #include "bundle/bundle.hpp"
 #include "hash_threads.hpp"
 #include "loaded_model.hpp"
+#include "provenance.hpp"
 #include "sha256.hpp"
 #include "terminal.hpp"
 #include "verify_raw.hpp"
@@ -158,7 +159,45 @@ bool verify_raw(const LoadedModel& model, const Manifest& manifest, const Golden
   const RawComparison c = compare_raw(model, manifest, golden, raw);
   out = {{"rows", c.rows}, {"compared", c.cells}, {"failed", c.failed}};
   if (c.failed != 0) out["first"] = c.first;
+  const auto own = held_to_themselves(manifest.provenance);
+  Json names = Json::array();
+  int64_t failed = 0;
+  for (size_t i = 0; i < raw.features.size(); ++i) {
+    if (own.count(raw.features[i]) == 0) continue;
+    names.push_back(raw.features[i]);
+    failed += c.failed_of[i];
+  }
+  const auto cells = static_cast<int64_t>(names.size()) * c.rows;
+  if (cells != 0) out["made_by_exporter"] = {{"features", names}, {"compared", cells}, {"failed", failed}};
   return c.failed == 0;
+}
+
+/// "34 of 36 in 12 rows"
+std::string agreed_text(int64_t compared, int64_t failed, const Json& rows) {
+  return std::to_string(compared - failed) + " of " + std::to_string(compared) + " in " + rows.dump() +
+         " rows";
+}
+
+/// Cells whose ids training made, apart from those whose ids the exporter made from the encoders.
+void print_raw(const Json& raw) {
+  int64_t compared = raw["compared"], failed = raw["failed"];
+  const bool any = raw.contains("made_by_exporter");
+  const Json own = any ? raw["made_by_exporter"] : Json();
+  if (any) compared -= own["compared"].get<int64_t>(), failed -= own["failed"].get<int64_t>();
+  if (compared != 0)
+    print_line(stdout, "golden    raw cells: %s are encoded as in training",
+               agreed_text(compared, failed, raw["rows"]).c_str());
+  if (any) {
+    std::string names;
+    for (const Json& name : own["features"])
+      names += (names.empty() ? "" : ", ") + in_quotes(name.get<std::string>());
+    print_line(stdout, "golden    raw cells: %s repeat what the exporter's encoders gave, of %s",
+               agreed_text(own["compared"], own["failed"], raw["rows"]).c_str(), names.c_str());
+    print_line(stdout,
+               "golden    whether training encoded these so is not checked: export with raw= and rows=");
+  }
+  if (raw.contains("first"))
+    print_line(stdout, "golden    raw cells: %s", raw["first"].get<std::string>().c_str());
 }
 
 std::string number_text(const Json& number) {
@@ -203,11 +242,7 @@ void print_verdict(const Json& j) {
     print_line(stdout, "golden    no raw cells, so the encoders are not checked");
     return;
   }
-  print_line(stdout, "golden    raw cells: %s of %s in %s rows are encoded as in training",
-             std::to_string(raw["compared"].get<int64_t>() - raw["failed"].get<int64_t>()).c_str(),
-             raw["compared"].dump().c_str(), raw["rows"].dump().c_str());
-  if (raw.contains("first"))
-    print_line(stdout, "golden    raw cells: %s", raw["first"].get<std::string>().c_str());
+  print_raw(raw);
 }
 
 }  // namespace

@@ -132,6 +132,7 @@ class RawCheck {
 
   RawComparison run() {
     result_.rows = raw_.rows;
+    result_.failed_of.assign(features_.size(), 0);
     for (int64_t r = 0; r < raw_.rows; ++r) {
       dpi_rows_clear(rows_.get());
       if (dpi_rows_begin(rows_.get(), &error_) != DPI_OK) throw CommandError(kExitOther, error_.message);
@@ -158,7 +159,7 @@ class RawCheck {
       const auto length = static_cast<int64_t>(text.size());
       if (dpi_rows_set_text(rows_.get(), features_[c], text.data(), length, &error_) == DPI_OK) continue;
       refused_[c] = true;
-      fail("row " + std::to_string(golden_row(r)) + ", " + without_row(error_.message));
+      fail(c, "row " + std::to_string(golden_row(r)) + ", " + without_row(error_.message));
     }
   }
 
@@ -184,12 +185,13 @@ class RawCheck {
     std::string texts;
     for (int64_t t = cell(r, c); t < cell(r, c + 1); ++t)
       texts += (texts.empty() ? "" : ", ") + in_quotes(raw_.text(t));
-    fail("row " + std::to_string(golden_row(r)) + ", feature '" + f.name +
-         "': " + (texts.empty() ? "no text" : texts) + " gives " + text_of(f, got) + ", golden is " +
-         text_of(f, want));
+    fail(c, "row " + std::to_string(golden_row(r)) + ", feature '" + f.name +
+                "': " + (texts.empty() ? "no text" : texts) + " gives " + text_of(f, got) + ", golden is " +
+                text_of(f, want));
   }
 
-  void fail(const std::string& text) {
+  void fail(size_t c, const std::string& text) {
+    ++result_.failed_of[c];
     if (result_.failed++ == 0) result_.first = text;
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bundle/bundle.hpp"
 #include "loaded_model.hpp"
@@ -10,8 +11,9 @@ namespace dpi::tool {
 
 struct RawComparison {
   int64_t rows = 0;
-  int64_t cells = 0;
+  int64_t cells = 0;  // one of each feature in a row
   int64_t failed = 0;
+  std::vector<int64_t> failed_of;  // by feature, in the order of GoldenRaw::features
   std::string first;  // "row 3, feature 'city': '1.0' gives id 7, golden 2"; empty when every cell agrees
 };
 

@@ -174,13 +174,35 @@ def test_known_values_that_share_the_id_of_unknown_ones_are_no_reason_to_note(dp
 def test_a_column_of_unknown_values_is_noted(dpi, raw_bundle, csv):
     path = raw_bundle()
     many = {k: v * 4 for k, v in RAW.items()}
-    assert dpi("predict", path, csv(_file(many)), "--raw").ok().err == ""
+    assert "warning" not in dpi("predict", path, csv(_file(many)), "--raw").ok().err
     wrong = {**many, "hist": ["a|b"] * 20, "last": ["A", "B"] * 10, "city": ["oslo"] * 19 + ["Oslo"]}
     err = dpi("predict", path, csv(_file(wrong)), "--raw", "--batch", "7").ok().err
-    assert "feature 'hist': 20 of 20 raw values got the id of unknown values, 5" in err
+    assert "dpi: warning: feature 'hist': 20 of 20 raw values got the id of unknown values, 5" in err
     assert "feature 'last': 20 of 20 raw values got the id of unknown values, 0" in err
-    assert "feature 'city': 19 of 20 raw values" in err and "'size'" not in err
-    few = {k: v[:2] for k, v in wrong.items()}
-    assert dpi("predict", path, csv(_file(few)), "--raw").ok().err == ""  # two rows say nothing
+    assert "feature 'city': 19 of 20 raw values" in err and "warning: feature 'size'" not in err
     ids = {k: ["0"] * 20 for k in RAW}
     assert dpi("predict", path, csv(_file(ids))).ok().err == ""  # no raw values
+
+
+@pytest.mark.parametrize("mark, own", [({"city": "exporter", "hist": "library", "age": "rows"}, ["city"]), ({n: "exporter" for n in RAW}, list(RAW)),
+                                       ({"city": "rows"}, []), ({"nobody": "exporter", "city": 3, "age": ["exporter"]}, []), ("exporter", []), ([], []), (None, [])])
+def test_cells_that_the_exporter_made_are_not_trainings(dpi, tmp_path, mark, own):
+    b = build()
+    b.golden(Rows.from_columns(b, COLUMNS), raw={**RAW, "city": ["Rome", *RAW["city"][1:]]})  # the first cell of city gives another id
+    b.provenance(encoders_held_to=mark)
+    b.write(tmp_path / "a.h5", check=False)
+    ran = dpi("verify", tmp_path / "a.h5")
+    of_training, made = 30 - 5 * len(own), 5 * len(own)
+    bad = "city" in own
+    assert ran.code != 0 and "row 0, feature 'city': 'Rome' gives [2]" in ran.out
+    if of_training:
+        assert f"raw cells: {of_training - (not bad)} of {of_training} in 5 rows are encoded as in training" in ran.out
+    else:
+        assert "as in training" not in ran.out
+    assert (f"raw cells: {made - bad} of {made} in 5 rows repeat what the exporter's encoders gave, of " + ", ".join(f"'{n}'" for n in own) in ran.out) is bool(own)
+    assert ("whether training encoded these so is not checked" in ran.out) is bool(own)
+    raw = json.loads(dpi("verify", tmp_path / "a.h5", "--json").out)["golden"]["raw"]
+    assert raw.get("made_by_exporter") == ({"features": own, "compared": made, "failed": int(bad)} if own else None)
+    features = dpi("inspect", tmp_path / "a.h5", "--json").json()["features"]
+    assert [f["name"] for f in features if f.get("compared_with_training") is False] == [f["name"] for f in features if f["name"] in own]
+    assert dpi("inspect", tmp_path / "a.h5").ok().out.count("not compared with training") == len(own)

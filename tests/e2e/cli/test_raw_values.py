@@ -11,7 +11,7 @@ from conftest import ROOT
 
 DATA = ROOT / "tests" / "e2e" / "raw_values" / "data"
 CASES = [c for c in json.loads((DATA / "cases.json").read_text(encoding="utf-8")) if c["csv"] is not None]
-FEATURES = ["user", "token", "word", "plain", "bucket", "age", "log", "amount", "history"]
+FEATURES = ["user", "token", "word", "plain", "bucket", "age", "log", "amount", "history", "member", "narrow", "half", "bins", "half_bins"]
 HEADER = [*FEATURES, "vector[0]", "vector[1]"]
 
 
@@ -28,7 +28,7 @@ def text_of(cases):
 
 def test_every_cell_scores_as_python_says(dpi, csv):
     cases = [c for c in CASES if "score" in c]
-    assert len(cases) > 200 and {c["feature"] for c in cases} == {*FEATURES, "vector"}
+    assert len(cases) > 500 and {c["feature"] for c in cases} == {*FEATURES, "vector"}
     heads, scores = dpi("predict", DATA / "raw_values.h5", "--raw", csv(text_of(cases))).scores()
     for case, got in zip(cases, scores):
         assert abs(got[heads.index(case["feature"])] - case["score"]) <= 1.2e-7 * abs(case["score"]), case

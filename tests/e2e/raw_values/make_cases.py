@@ -1,11 +1,13 @@
 """Writes data/raw_values.h5, data/more_kinds.h5 and data/cases.json: raw values, and what a model that shows them must score.
 
-    python3 tests/e2e/raw_values/make_cases.py        # numpy, xxhash
+    python3 tests/e2e/raw_values/make_cases.py        # numpy, pandas, scikit-learn, xxhash
 
 One table for everything that takes raw values: raw_values_test.cpp (C), tests/java/.../RawValuesTest.java, bindings/go/raw_values_test.go
 and tests/e2e/cli/test_raw_values.py (`dpi predict --raw`) each run every case. The model has one head per feature, whose score is the
 encoded value itself: a float, an id, or for `history` the sum of id_t * 16^t. Python and xxhash compute what is wanted; the package's own
-encoders only write the bundle.
+encoders only write the bundle. `member`, `narrow`, `half`, `bins` and `half_bins` have encoders of scikit-learn, fitted on columns of booleans,
+float32 and float16: what is wanted is the id that the fitted object gives for the number or boolean in its own column, whichever way the cell
+shows it (as it is, as pandas' CSV writes it, as its JSON does).
 
 A case is
   feature  what is set, in a row in which nothing else is
@@ -22,19 +24,50 @@ import re
 import sys
 
 import numpy as np
+import pandas
 import xxhash
+from sklearn import preprocessing
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2] / "weights/python"))
 
 from dpi_export import Builder  # noqa: E402
 from dpi_export import encoders as e  # noqa: E402
+from dpi_export.encoder_sources import convert_encoders  # noqa: E402
 
 KEYS = [26, 7, -1, 0, 2**53 - 1, 2**53, 2**53 + 1, -2**53 - 1, 2**63 - 1, -2**63]  # ids 1 ... 10
 WORDS = ["26", "26.0", "true", "false", "A", str(2**53 + 1), str(2**64 - 1), str(-2**63), "2.5", "1e3"]
 OOV, DEFAULT, VOCAB = 14, 15, 16  # of `user` and `history`
 INTEGER, DECIMAL = re.compile(r"[+-]?[0-9]+"), re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 CASES = []
+
+# -- fitted objects, and the columns that they saw ---------------------------------------------------------------------
+COLUMNS = {"member": np.array([True, False, True]), "narrow": np.array([0.1, 0.2, 0.3, 1 / 3, 2.5, 16777216, 123456.789], np.float32),
+           "half": np.array([0.1, 0.2, 1 / 3, 2.5, 65504], np.float16), "bins": np.array([0, 0.1, 0.2, 0.3, 0.4], np.float32),
+           "half_bins": np.array([0.1, 0.2, 0.3, 0.5], np.float16)}
+FITTED = {name: (preprocessing.KBinsDiscretizer(4, encode="ordinal", strategy="uniform") if "bins" in name else
+                 preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=12)).fit(pandas.DataFrame({name: column}))
+          for name, column in COLUMNS.items()}
+
+
+def fitted_id(name, numbers):
+    """The ids that the fitted object gives for numbers of its own column's type."""
+    column = np.asarray(numbers, COLUMNS[name].dtype)
+    return [int(i) for i in FITTED[name].transform(pandas.DataFrame({name: column}))[:, 0]]
+
+
+def beside_edges(name):
+    """Numbers of the column's type at and next to each edge of its bins."""
+    if "bins" not in name:
+        return []
+    kind = COLUMNS[name].dtype.type
+    at = [kind(x) for x in FITTED[name].bin_edges_[0][1:-1]]
+    return [f(x) for x in at for f in (lambda x: x, lambda x: np.nextafter(x, kind(-9)), lambda x: np.nextafter(x, kind(9)))]
+
+
+def shown(x):
+    """A number as it is, as pandas' CSV writes it and as its JSON does."""
+    return [repr(float(x)), str(x), repr(round(float(x), 10))]
 
 
 class Refused(Exception):
@@ -67,7 +100,10 @@ def build():
     b.numeric("amount", missing="default", default=-3.0)
     b.sequence("history", VOCAB, max_len=4, out_of_range="oov", oov_id=OOV, missing="pad", encoder=keys)
     b.dense("vector", dim=2, missing="default", default=-5.0)
-    for name, rows in (("user", VOCAB), ("token", 1010), ("word", 16), ("plain", 30), ("bucket", 8)):
+    for name, encoder in convert_encoders({**FITTED, "half_bins": (FITTED["half_bins"], 0, "float16")}).items():
+        rules = {} if "bins" in name else {"out_of_range": "oov", "oov_id": 12}
+        b.categorical(name, 14, missing="default", default_id=13, encoder=encoder, **rules)
+    for name, rows in (("user", VOCAB), ("token", 1010), ("word", 16), ("plain", 30), ("bucket", 8), *((name, 14) for name in FITTED)):
         b.head(name, b.embed(b.input(name), b.table(name, ids[:rows])), activation="none")
     for name in ("age", "log", "amount"):
         b.head(name, b.linear(b.input(name), np.ones((1, 1), "f4")), activation="none")
@@ -102,6 +138,12 @@ def decimal(text):
 
 
 def integer_key(text):
+    """A text with a point or an exponent is the float that it writes."""
+    if not INTEGER.fullmatch(text) and DECIMAL.fullmatch(text) and math.isfinite(float(text)):
+        x = float(text)
+        if abs(x) >= 2**53:
+            raise Refused("unparsable", "2^53")
+        text = str(int(x)) if x == int(x) else text
     if not INTEGER.fullmatch(text) or int(text) not in KEYS:
         raise Unknown
     return KEYS.index(int(text)) + 1
@@ -128,11 +170,33 @@ def plain_id(text):
     return int(text)
 
 
+def member(text):
+    truth = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}.get(text.lower())
+    if truth is None:
+        raise Unknown
+    return fitted_id("member", [truth])[0]
+
+
+def category(name):
+    forms = {float(t): i for x, i in zip(COLUMNS[name], fitted_id(name, COLUMNS[name])) for t in shown(x)}
+
+    def read(text):
+        if decimal(text) not in forms:
+            raise Unknown
+        return forms[decimal(text)]
+    return read
+
+
+def in_bins(name):
+    return lambda text: fitted_id(name, [np.clip(decimal(text), -60000, 60000)])[0]
+
+
 READ = {"user": integer_key, "history": integer_key, "word": word, "plain": plain_id,
         "token": lambda t: 1 + xxhash.xxh64_intdigest(t.encode(), 0) % 1009,
         "bucket": lambda t: int(np.digitize(decimal(t), [0.0, 10.0, 1e20])),
-        "age": lambda t: float32((decimal(t) - 40.0) / 10.0), "log": lambda t: float32(log1p(decimal(t))), "amount": lambda t: float32(decimal(t))}
-NAMES = ("user", "token", "word", "plain", "history")  # their ids name something
+        "age": lambda t: float32((decimal(t) - 40.0) / 10.0), "log": lambda t: float32(log1p(decimal(t))), "amount": lambda t: float32(decimal(t)),
+        "member": member, "narrow": category("narrow"), "half": category("half"), "bins": in_bins("bins"), "half_bins": in_bins("half_bins")}
+NAMES = ("user", "member", "token", "word", "plain", "history")  # their ids name something
 
 
 def of_double(feature, x):
@@ -166,10 +230,10 @@ def encoded(feature, value):
     except Missing:
         return None, {"missing": 1}
     except Unknown:
-        return OOV, {"unknown": 1}
+        return 12 if feature in FITTED else OOV, {"unknown": 1}
 
 
-MISSING = {"user": DEFAULT, "token": 0, "word": 0, "plain": 0, "bucket": 7, "age": -7.0, "log": -1.0, "amount": -3.0}
+MISSING = {"user": DEFAULT, "token": 0, "word": 0, "plain": 0, "bucket": 7, "age": -7.0, "log": -1.0, "amount": -3.0, **dict.fromkeys(FITTED, 13)}
 
 
 def bag_score(ids):
@@ -260,7 +324,7 @@ def vectors():
 
 def main():
     build()
-    texts = ["26", "", " 26", "abc", "26.0", str(2**53 + 1), str(-2**63), str(2**64 - 1), str(2**63), "true", "1e3", "nan", "inf", "+7", "?", "A"]
+    texts = ["26", "", " 26", "abc", "26.0", "2.6e1", "-1.0", "26.5", "9007199254740991.0", "9007199254740992.0", "9.223372036854776e+18", str(2**53 + 1), str(-2**63), str(2**64 - 1), str(2**63), "true", "1e3", "nan", "inf", "+7", "?", "A"]
     numbers = ["26", "26.0", "30", str(2**53 + 1), str(-2**63), str(2**63 - 1), str(2**64 - 1), "1e3", "1E400", "1e39", "1e-400", "-0", "2.5", "0.1"]
     doubles = ["26", "2.5", "0.1", "-0.0", str(2**53 - 1), str(float(2**53)), str(float(-2**53)), str(float(2**53 + 2)), "1e300", "NaN", "Infinity",
                "-Infinity"]
@@ -268,6 +332,11 @@ def main():
         add(feature, *kinds(*(("text", t) for t in texts), *(("json", n) for n in numbers)))
         add(feature, *kinds(*(("int", str(i)) for i in [*KEYS, 27, -2]), *(("uint", str(u)) for u in (26, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1))))
         add(feature, *kinds(*(("double", d) for d in doubles), ("bool", True), ("bool", False), ("null", None)))
+    for name in FITTED:
+        cells = [t for x in COLUMNS[name] for t in shown(x)] + [t for x in beside_edges(name) for t in shown(x)] \
+            if name != "member" else ["True", "False", "TRUE", "false", "0", "1", "1.0", "0.0", "yes", "2"]
+        add(name, *kinds(*((kind, t) for kind in ("text", "json", "double") for t in dict.fromkeys(cells)
+                           if kind == "text" or not t[0].isalpha())))
     lists()
     vectors()
     with open(HERE / "data/cases.json", "w", encoding="utf-8") as f:

@@ -107,6 +107,8 @@ def _verify(args):
         print("no golden rows" if golden is None else f"{golden['rows']} golden rows, tolerance {golden['tolerance']:g}")
         if golden is not None:
             print(f"raw cells in {golden['raw_rows']} of them" if golden["raw_rows"] else "no raw cells: the encoders are not checked")
+            if golden["raw_own"]:
+                print(f"  of {', '.join(golden['raw_own'])} made by the exporter from the encoders themselves: not compared with training")
         for name, errors in (golden or {"heads": {}})["heads"].items():
             print(f"  head {name}: " + ", ".join(f"worst {k} error {v:.3g}" for k, v in errors.items()))
         if args.engine:

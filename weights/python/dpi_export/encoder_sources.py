@@ -14,9 +14,10 @@ from .schema import is_slot
 from .sklearn_encoders import from_sklearn
 
 
-def convert_encoders(source):
+def convert_encoders(source, raw=None):
     """{feature: Encoder} from a FeatureProcessor, from one scikit-learn object fitted with feature names, or from a dict whose
-    values are Encoders, step lists, scikit-learn objects or (scikit-learn object, column).
+    values are Encoders, step lists, scikit-learn objects, (scikit-learn object, column) or (scikit-learn object, column, dtype of the
+    column that it was fitted on). `raw`, {feature: column}, says these dtypes too.
 
     Each Encoder carries `suggested`: feature rules (missing, out_of_range ...) under which it equals the library, and
     `transform`: the library's own, against which an export checks it.
@@ -25,28 +26,38 @@ def convert_encoders(source):
         return {}
     if hasattr(source, "processor_dict"):
         return from_feature_processor(source)
+    dtypes = {name: getattr(column, "dtype", None) for name, column in (raw or {}).items()}
     if isinstance(source, dict):
-        return {name: _one(name, value) for name, value in source.items()}
+        return {name: _one(name, value, dtypes.get(name)) for name, value in source.items()}
     names = getattr(source, "feature_names_in_", None)
     if names is None:
         raise BundleError(f"encoders: {type(source).__name__} does not tell its features; give {{feature: encoder}}")
-    return {str(n): from_sklearn(source, i) for i, n in enumerate(names)}
+    return {str(n): _fitted(str(n), source, i, dtypes.get(str(n))) for i, n in enumerate(names)}
 
 
-def _one(name, value):
+def _one(name, value, dtype=None):
     if isinstance(value, e.Encoder):
         return value
     if isinstance(value, list) or (isinstance(value, dict) and "op" in value):
         return _joined(name, value if isinstance(value, list) else [value])
-    value, column = value if isinstance(value, tuple) else (value, None)
+    value, column, said = (*value, None, None)[:3] if isinstance(value, tuple) else (value, None, None)
     if column is None:
         names = [str(n) for n in getattr(value, "feature_names_in_", [])]
         column = names.index(name) if name in names else 0
         if name not in names and getattr(value, "n_features_in_", 1) > 1:
             raise BundleError(f"encoder of '{name}': {type(value).__name__} has {value.n_features_in_} columns; "
                               "give (encoder, column)")
+    return _fitted(name, value, column, dtype if said is None else said)
+
+
+def _fitted(name, value, column, dtype):
+    """`dtype`: numpy's or a name; what is no number type of numpy (pandas' own, object) says nothing."""
     try:
-        return from_sklearn(value, column)
+        known = None if dtype is None else np.dtype(getattr(dtype, "numpy_dtype", dtype))
+    except TypeError:
+        known = None
+    try:
+        return from_sklearn(value, column, known if known is not None and known.kind in "biuf" else None)
     except BundleError as error:
         raise BundleError(f"encoder of '{name}': {error}") from None
 

@@ -14,6 +14,7 @@ import xxhash
 
 from .errors import BundleError
 from .keyed_tables import check_key_encoder
+from .murmur3 import murmur3_32
 from .schema import get, is_keyed, is_slot, pad_of
 from .vocabularies import check_vocabulary
 
@@ -179,32 +180,24 @@ def buckets(boundaries, right=False, first_id=0):
 
 
 # -- the encoder ------------------------------------------------------------------------------------------------------
-def murmur3_32(data, seed=0):
-    """MurmurHash3_x86_32, unsigned."""
-    mask, h = 0xFFFFFFFF, seed & 0xFFFFFFFF
-
-    def mix(k):
-        k = k * 0xCC9E2D51 & mask
-        return (k << 15 | k >> 17) * 0x1B873593 & mask
-
-    whole = len(data) & ~3
-    for i in range(0, whole, 4):
-        h ^= mix(int.from_bytes(data[i:i + 4], "little"))
-        h = (h << 13 | h >> 19) & mask
-        h = (h * 5 + 0xE6546B64) & mask
-    if len(data) > whole:
-        h ^= mix(int.from_bytes(data[whole:], "little"))
-    h ^= len(data)
-    h = (h ^ h >> 16) * 0x85EBCA6B & mask
-    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
-    return h ^ h >> 16
-
-
 def number_text(x):
-    """The text that text steps see for a number: no exponent for integers, else the shortest decimal that reads back."""
+    """The text that text steps see for a number: no exponent for integers, else the shortest decimal that reads back; of a boolean true
+    or false, as every binding has it."""
+    if isinstance(x, (bool, np.bool_)):
+        return "true" if x else "false"
     if isinstance(x, (int, np.integer)):
         return str(int(x))
     return str(int(x)) if math.isfinite(x) and x == int(x) else repr(float(x))
+
+
+def whole_of(text):
+    """The integer that a text writes, also as a float: "3", "3.0", "3e0"; None where it writes none."""
+    if _INTEGER.match(text):
+        return int(text)
+    number = float(text) if _DECIMAL.match(text) else math.nan
+    if math.isfinite(number) and abs(number) >= 2**53:
+        raise BundleError(f"{text!r} may stand for another integer (2**53 and beyond); give its digits")
+    return int(number) if math.isfinite(number) and number == int(number) else None
 
 
 class Encoder:
@@ -336,7 +329,7 @@ class Encoder:
             return MISSING
         if isinstance(raw, (float, np.floating)) and abs(raw) >= 2**53 and self.names:
             raise BundleError(f"{raw!r} may stand for another integer (2**53 and beyond); give an integer or text")
-        value = raw
+        value = number_text(raw) if isinstance(raw, (bool, np.bool_)) else raw
         for i, step in enumerate(self.steps):
             value = self._step(i, step, value)
             if isinstance(value, _Marker):
@@ -375,7 +368,7 @@ class Encoder:
                 return h - 2**64 if h >= 2**63 else h
             return step["offset"] + h % step["modulus"]
         if op == "vocab_int":
-            return self._vocab(i, step).get(int(x), OOV) if _INTEGER.match(x) else OOV
+            return self._vocab(i, step).get(whole_of(x), OOV)
         if op == "to_id":
             if not _INTEGER.match(x) or not -2**63 <= int(x) < 2**63:
                 raise BundleError(f"{x!r} is not an integer")

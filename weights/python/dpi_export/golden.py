@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from .errors import BundleError
-from .raw_golden import RAW_SETS, compare_raw, raw_arrays
+from .raw_golden import HELD_TO, RAW_SETS, compare_raw, raw_arrays
 from .schema import Schema
 
 #: data sets under /golden that are Rows' arrays of the same name
@@ -135,12 +135,15 @@ def check_sets(spec, features, heads, data_sets):
 def compare_golden(bundle, dtype=np.float64):
     """Runs the golden rows; returns {"rows", "tolerance", "heads": {name: {"value": worst, "logit": worst}}, "raw_rows",
     "failures": [..]}. Worst is the largest |x - golden| / max(1, |golden|); loose_rows: {row: tolerance} of those that are hardly
-    held to anything. Raw cells are encoded and compared too."""
+    held to anything. Raw cells are encoded and compared too; raw_own: their features whose ids the exporter made itself."""
     from .executor import Executor
     golden = bundle.golden
     report = compare_scores(bundle, Executor(bundle, dtype=dtype).run(golden["rows"]), "computed")
     raw = {"rows": 0, "failures": []} if golden["raw"] is None else compare_raw(bundle, golden)
     report["raw_rows"] = raw["rows"]
+    marks = bundle.manifest_provenance().get(HELD_TO)
+    own = [name for name, what in marks.items() if what == "exporter"] if isinstance(marks, dict) else []
+    report["raw_own"] = [name for name in golden["raw"] or () if name in own]
     report["failures"] += raw["failures"]
     return report
 

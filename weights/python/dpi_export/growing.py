@@ -54,7 +54,7 @@ def _entry(op, x):
     if op == "vocab_float":
         return float(x) + 0.0
     if isinstance(x, str):
-        x = int(x) if e._INTEGER.match(x) else None
+        x = e.whole_of(x)
     elif x is not None:
         x = int(x) if x == int(x) else None
     return x if x is not None and -2**63 <= x < 2**63 else None

@@ -4,6 +4,8 @@ The oracle is the library's own transform (`Encoder.transform`): FuxiCTR's Featu
 encoder has none, the ids that the caller gives beside raw cells are.
 """
 
+import warnings
+
 import numpy as np
 
 from .errors import BundleError
@@ -51,22 +53,31 @@ def check_encoders(imported):
 def golden_rows(imported, rows, raw):
     """(library rows, {feature: raw cells of the last of them}) for the golden rows of an import; (rows, None) when there is no
     encoder. Without `raw`, rows made of cells for the encoders are added to those given."""
-    encoded = _encoded(imported)
+    encoded = [f for f in _encoded(imported) if f["kind"] != "dense"]
     if raw is not None:
         return _given(imported, rows, raw), raw
-    if not encoded:
-        return rows, None
     rng = np.random.default_rng(23)
-    cells = {f["name"]: Probes(f, rng, _GOLDEN_CELLS).cells() for f in encoded if f["kind"] != "dense"}
+    cells = {f["name"]: Probes(f, rng, _GOLDEN_CELLS).cells() for f in encoded}
     n = min(len(c) for c in cells.values()) if cells else 0
     if not n:
         return rows, None
     cells = {name: c[:n] for name, c in cells.items()}
     added = imported.random_rows(rng, n)
     for feature in encoded:
-        if feature["name"] in cells:
-            imported.put(added, feature["name"], _bundle_column(imported, feature, cells[feature["name"]]))
+        imported.put(added, feature["name"], _bundle_column(imported, feature, cells[feature["name"]]))
     return (added if rows is None else imported.join(rows, added)), cells
+
+
+def held_to(imported, rows, raw):
+    """{feature: what its encoder is held to}, by HELD_TO. Warns of encoders that nothing from outside confirms."""
+    by = {f["name"]: "rows" if raw is not None and rows is not None else "exporter" if f["encoder"].transform is None else "library"
+          for f in _encoded(imported) if f["kind"] != "dense"}
+    alone = [name for name, what in by.items() if what == "exporter"]
+    if alone:
+        names = ", ".join(alone[:8]) + (f" and {len(alone) - 8} more" if len(alone) > 8 else "")
+        warnings.warn(f"nothing shows that the encoders of {names} encode as training did: their golden cells come from the encoders themselves. "
+                      "Give raw={feature: cells of the data file} together with rows=, which holds what training made of them", stacklevel=4)
+    return by
 
 
 def _encoded(imported):

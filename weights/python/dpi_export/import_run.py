@@ -7,8 +7,9 @@ from .encoder_sources import convert_encoders
 from .engine_check import check_kind
 from .errors import BundleError
 from .golden import relative_error
-from .import_encoders import check_encoders, check_names, golden_rows
+from .import_encoders import check_encoders, check_names, golden_rows, held_to
 from .import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
+from .raw_golden import HELD_TO
 from .rows import Rows
 
 _CHECK_ROWS = 32
@@ -17,7 +18,7 @@ _CHECK_ROWS = 32
 def export(importer, model, feature_map, path, given):
     """Shared body of from_fuxictr and from_deepctr_torch, with their keywords. Returns what Builder.write returns."""
     rows, check = given["rows"], check_kind(given["check"])  # before hours of work
-    options = {"encoders": convert_encoders(given["encoders"]), "stats": given["stats"], "features": given["features"],
+    options = {"encoders": convert_encoders(given["encoders"], given["raw"]), "stats": given["stats"], "features": given["features"],
                "name": given["name"]}
     exact = importer(model, feature_map, **options)
     builder = _build(exact)
@@ -30,10 +31,13 @@ def export(importer, model, feature_map, path, given):
             check_against_library(exact, rows)
         if hasattr(exact, "check_batch_sizes"):
             exact.check_batch_sizes()
+    by = held_to(exact, rows, given["raw"])
     rows, raw = golden_rows(exact, rows, given["raw"])
     if given["table_dtype"] is not None:
         builder = _build(importer(model, feature_map, table_dtype=given["table_dtype"], **options))
     builder.provenance(**{**(given.get("provenance") or {}), "framework": framework_text(exact.library), "model": type(model).__name__})
+    if by:
+        builder.provenance(**{HELD_TO: by})
     if given["metrics"] is not None:
         builder.provenance(metrics=dict(given["metrics"]))
     if rows is not None:

@@ -15,6 +15,10 @@ from .schema import get, is_slot, pad_of
 #: A float of a raw cell agrees when |encoded - golden| <= this * max(1, |golden|).
 TOLERANCE = 1e-6
 
+#: the key of `provenance` that says, by feature, where the golden rows' ids of raw cells come from: "rows" (training's, given beside raw=),
+#: "library" (its own transform) or "exporter" (the encoder itself, so they say nothing of training)
+HELD_TO = "encoders_held_to"
+
 
 def texts_of(cell):
     """The texts that stand for a cell: one, or one per element of a list."""

@@ -57,7 +57,7 @@ def test_any_cuts_give_each_value_one_id_for_ever(seed):
 
 
 def test_rare_values_wait_until_they_are_frequent():
-    f, new = grow(feature_of([e.vocab_int([], first_id=2)]), [5, 5, "5", 7, 7.0, 8, 2.5, "x", 2**70], least=2)
+    f, new = grow(feature_of([e.vocab_int([], first_id=2)]), [5, 5, "5.0", 7, "7e0", 8, 2.5, "2.5", "x", 2**70], least=2)
     assert new == [5, 7] and ids(f, [5, 7, 8]) == [2, 3, 1]
     with pytest.raises(BundleError, match="least is 0"):
         grow(f, [1], least=0)

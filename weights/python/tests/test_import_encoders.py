@@ -166,7 +166,7 @@ def _one_column(column, tokenizer):
 
 @pytest.mark.parametrize("dtype, cells, want", [
     ("float", ["1", "1.0", "2.50", "3", ""], [1, 1, 2, OOV, MISSING]), (float, ["1.0"], [1]),
-    ("int", ["1", "3", "1.0"], [1, OOV, OOV]), ("str", ["a", "1", "__PAD__", "1.0"], [5, OOV, 0, OOV]),
+    ("int", ["1", "3", "1.0", "1.5"], [1, OOV, 1, OOV]), ("str", ["a", "1", "__PAD__", "1.0"], [5, OOV, 0, OOV]),
 ])
 def test_tokenizer_keys_by_the_columns_dtype(dtype, cells, want):
     """A shared vocabulary: FuxiCTR looks a cell up as its column's dtype makes it."""
