@@ -246,8 +246,8 @@ void add_predict(CLI::App* app, Command* run) {
                 "rows side by side with the same user features are one user's, computed once");
   sub->add_option("--label", args->label, "column with the label, 0 or 1: prints AUC and log loss");
   sub->add_option("--head", args->head, "which head the label belongs to (default: the first)");
-  auto* summary = sub->add_flag("--summary", args->summary, "print a summary; scores only with --output");
-  sub->add_flag("--json", args->json, "the summary as JSON")->needs(summary);
+  sub->add_flag("--summary", args->summary, "print a summary; scores only with --output");
+  sub->add_flag("--json", args->json, "the summary as JSON");
   sub->add_option("--batch", args->batch, "rows per call")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
@@ -261,7 +261,11 @@ void add_predict(CLI::App* app, Command* run) {
       ->check(above_zero())
       ->capture_default_str();
   add_common_flags(sub, &args->common);
-  sub->callback([args, run] { *run = [args] { return predict(*args); }; });
+  sub->callback([args, run] {
+    if (args->json && !args->wants_summary())
+      throw CLI::ValidationError("--json", "is the form of a summary: give --summary or --label too");
+    *run = [args] { return predict(*args); };
+  });
 }
 
 void add_verify(CLI::App* app, Command* run) {

@@ -45,7 +45,7 @@ def test_wrong_usage(dpi, args):
     ([], "a command is required: inspect, plan, predict"), (["inspekt", "x.h5"], "no command 'inspekt' (did you mean 'inspect'?); known: inspect"),
     (["verfiy"], "did you mean 'verify'?"), (["fly"], "no command 'fly'; known: inspect"),
     (["bench", "x.h5", "--threads", "0"], "--threads: expected a number above 0, got '0'"),
-    (["predict", "x.h5", "r.csv", "--json"], "--json requires --summary")])
+    (["predict", "x.h5", "r.csv", "--json"], "--json: is the form of a summary: give --summary or --label too")])
 def test_what_is_wrong_is_named(dpi, args, says):
     err = dpi(*args).fails(1, says).err
     assert len(err) < 250
