@@ -158,4 +158,13 @@ TEST_CASE("of a table of five leaves, a delta of rows side by side has one read"
   CHECK(is_hashed(e.get()));
 }
 
+TEST_CASE("rows that moved are read again, though they are the base's") {
+  if (forged() == nullptr) return;
+  const EndpointPtr e = make_endpoint("gone", {{"max_contexts", "1"}});
+  load(e.get(), file("gone0.h5"), 1);
+  wait_for_hashes(e.get());
+  load(e.get(), file("gone.delta"), 2);
+  CHECK(status(e.get()).find("\"version\":2,") != std::string::npos);
+}
+
 }  // namespace dpi::test::endpoint_believed_test

@@ -5,6 +5,7 @@
     FORM.ids                  int64 ids of rows that change, and others
     FORM-*.forged             FORM0.delta with something in it that is not FORM1's: what its name says
     near0.h5, near.delta      a delta of rows that stand side by side, in one of the table's five leaves
+    gone0.h5, gone.delta      one key goes, and the rows of all leaves behind it move
 """
 
 import pathlib
@@ -105,6 +106,11 @@ def write_near(folder):
     build("f32", m).write(folder / "near0.h5", check=None)
     build("f32", later(m, rng, np.arange(40, 90), dense=False)).write(folder / "near1.h5", check=None)
     delta(folder / "near0.h5", folder / "near1.h5", folder / "near.delta")
+    m = first("keyed", rng)
+    build("keyed", m).write(folder / "gone0.h5", check=None)
+    m["keys"], m["rows"] = np.delete(m["keys"], 5), np.delete(m["rows"], 5, axis=0)
+    build("keyed", m).write(folder / "gone1.h5", check=None)
+    delta(folder / "gone0.h5", folder / "gone1.h5", folder / "gone.delta")
 
 
 def main():
