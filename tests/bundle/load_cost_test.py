@@ -4,7 +4,7 @@ or the file is refused. Each class below once took, or could take, more than its
     load_cost_test.py DPI
 """
 
-import copy
+import functools
 import json
 import os
 import pathlib
@@ -19,6 +19,7 @@ OK, REFUSED = 0, 3
 # feature or op of 100 characters becomes structs of some kilobytes.
 SECONDS, SECONDS_PER_BYTE = 1.0, 2e-6
 MEMORY, MEMORY_PER_BYTE = 96 << 20, 80
+PREDICTS = 640 << 20  # 256 MiB of values in each flight of a context, of which the machine's threads have some
 SHARED_PARAMETERS = 768 << 20  # 256 MiB that ops may name over and over, whatever the size: read, merged and packed
 
 try:
@@ -197,10 +198,72 @@ def many_data_sets():
     return model(*X), {f"/params/p{i}": np.empty((0,), "<f4") for i in range(20_000)}
 
 
+# What an op makes of a number that was expanded to `n` floats, under a name; ops between it and a sum.
+LENGTH = 1 << 22
+BEHIND = {"sum": [], "mean": [], "affine": [("Unary", {"kind": "affine", "a": 2.0, "b": 0.1})],
+          "identity": [("Unary", {"kind": "identity"})], "tanh": [("Unary", {"kind": "tanh"})],
+          "leaky": [("Unary", {"kind": "leaky", "a": 0.5})], "square": [("Unary", {"kind": "pow", "a": 2.0})],
+          "mul": [("Binary", {"kind": "mul"}, "c")], "div": [("Binary", {"kind": "div"}, "c")], "add": [("Binary", {"kind": "add"}, "c")],
+          "sub": [("Binary", {"kind": "sub"}, "c")], "add_x": [("Binary", {"kind": "add"}, "x")], "mul_x": [("Binary", {"kind": "mul"}, "x")],
+          "slice": [("View", {"kind": "slice", "axis": 0, "begin": 1, "end": LENGTH - 5})],
+          "matrix": [("View", {"kind": "reshape", "dims": [1 << 11, 1 << 11]})],
+          "columns": [("View", {"kind": "reshape", "dims": [LENGTH // 4, 4]}), ("Linear", {}, None, {"weight": "w"})],
+          "softmax": [("View", {"kind": "reshape", "dims": [1 << 11, 1 << 11]}), ("Softmax", {})],
+          "transpose": [("View", {"kind": "reshape", "dims": [1 << 12, 1 << 10]}), ("View", {"kind": "transpose", "perm": [1, 0]})],
+          "joined": [("Concat", {"axis": 0}, "twice")]}
+
+
+def expansion(kind, from_constant=False, heads=1, n=4):
+    """`n` values of 2^22 floats each, through an op, added up: coefficients for each of them took 7.7 GB. `from_constant`: of
+    numbers of the bundle."""
+    ops = [op("x", "Input", feature="x"), op("c", "Const", params={"value": "c"})]
+    for i in range(heads * n):
+        at = f"e{i}"
+        ops.append(op(at, "View", ["c" if from_constant else "x"], kind="expand", dims=[LENGTH - (0 if "reshape" in str(BEHIND[kind]) else i)]))
+        dims = 1
+        for k, (name, attrs, *more) in enumerate(BEHIND[kind]):
+            side = [at] if more[:1] == ["twice"] else more[:1] if more and more[0] else []
+            ops.append(op(f"o{i}.{k}", name, [at, *side], *more[1:], **attrs))
+            at, dims = f"o{i}.{k}", 2 if "dims" in attrs or name in ("Linear", "Softmax") or attrs.get("kind") == "transpose" else 1
+        for axis in reversed(range(dims)):
+            ops.append(op(f"r{i}.{axis}", "Reduce", [at], kind="mean" if kind == "mean" else "sum", axis=axis, keepdim=axis == 0))
+            at = f"r{i}.{axis}"
+    for h in range(heads):
+        ops += [op(f"a{h}", "Concat", ["x", *(f"r{i}.0" for i in range(h * n, (h + 1) * n))]),
+                op(f"s{h}", "Reduce", [f"a{h}"], kind="sum", axis=0, keepdim=True)]
+    m = model([numeric("x", missing="pad")], ops)
+    m["heads"] = [{"name": f"h{h}", "value": f"s{h}"} for h in range(heads)]
+    return m, {"/params/c": np.full((1,), 0.5, "<f4"), "/params/w": np.full((2, 4), 0.25, "<f4")}
+
+
+def expansions():
+    """Each op over a number that is repeated: of a row, of the bundle, and under many heads."""
+    for kind in BEHIND:
+        yield functools.partial(expansion, kind), f"expanded, {kind}"
+    for kind in ("sum", "mul", "matrix", "columns"):
+        yield functools.partial(expansion, kind, from_constant=True), f"expanded constant, {kind}"
+        yield functools.partial(expansion, kind, heads=64, n=1), f"expanded, {kind}, 64 heads"
+
+
+def affine_chain(n=400):
+    """A layer and then one map after another: a copy of the layer's weights for each."""
+    ops = [op("x", "Input", feature="v"), op("l", "Linear", ["x"], {"weight": "w"})]
+    ops += [op(f"a{i}", "Unary", [f"a{i - 1}" if i else "l"], kind="affine", a=1 + (i + 1) / 1e6, b=0.0) for i in range(n)]
+    ops += [op("t", "Unary", [f"a{n - 1}"], kind="tanh"), op("y", "Reduce", ["t"], kind="sum", keepdim=True)]
+    return model([{"name": "v", "kind": "dense", "dim": 512}], ops), {"/params/w": np.full((512, 512), 0.01, "<f4")}
+
+
+def many_slices(n=4000):
+    """Slices of one wide value: coefficients of all of it for each."""
+    ops = [op("x", "Input", feature="x"), op("e", "View", ["x"], kind="expand", dims=[1 << 20]), op("u", "Unary", ["e"], kind="tanh")]
+    ops += [op(f"s{i}", "View", ["u"], kind="slice", axis=0, begin=i, end=i + 1) for i in range(n)]
+    return model([numeric("x")], [*ops, op("all", "Concat", [f"s{i}" for i in range(n)]), op("y", "Reduce", ["all"], kind="sum", keepdim=True)]), {}
+
+
 CLASSES = [(integer_vocabulary, OK), (integer_vocabulary_with_ids, OK), (string_vocabulary, OK), (chosen_keys, OK),
            (crossed_vocabularies, REFUSED), (shared_table, REFUSED), (shared_parameter, OK),
            (shared_parameter_too_often, REFUSED), (derived_columns, OK), (derived_heads, OK), (derived_features, OK), (constants, OK), (many_ops, OK),
-           (many_features, OK), (wide_concat, OK), (long_provenance, OK), (many_data_sets, OK)]
+           (many_features, OK), (wide_concat, OK), (long_provenance, OK), (many_data_sets, OK), (affine_chain, OK), (many_slices, OK)]
 
 
 def cost(path):
@@ -209,21 +272,38 @@ def cost(path):
     return status, seconds, peak, text.strip().split("\n")[-1]
 
 
-def main():
+def predicts():
+    """A row of 2^22 floats in each of four values, of a model whose default is 4096 rows a call: scored in bounded memory."""
     wrong = []
+    for kind in ("mean", "sum"):
+        path = raw.write("wide.h5", *expansion(kind))
+        rows, out = pathlib.Path(FOLDER.name, "rows.csv"), pathlib.Path(FOLDER.name, "scores.csv")
+        rows.write_text("x\n" + "\n".join("0.5" for _ in range(3)) + "\n")
+        status, text, seconds, peak = measured([DPI, "predict", path, rows, "-o", out], stdout=subprocess.STDOUT, cpu_seconds=60, memory=2 << 30)
+        want = 0.5 * (1 + (4 if kind == "mean" else sum(LENGTH - i for i in range(4))))
+        got = [float(line.split(",")[0]) for line in out.read_text().split("\n")[1:] if line] if status == OK else []
+        good = len(got) == 3 and all(abs(g - want) <= 1e-3 * want for g in got) and peak <= PREDICTS
+        print(f"{kind + ', 3 rows':32s}            exit {status}, {seconds:5.2f} s, {peak / 2**20:7.1f} MiB"
+              f"{'' if good else f'   <-- {got}, expected {want}: ' + text[:200]}", flush=True)
+        wrong += [] if good else [f"{kind}, 3 rows"]
+    return wrong
+
+
+def main():
+    wrong = predicts()
     only = os.environ.get("DPI_COST_ONLY")
-    for make, want in CLASSES:
-        if only and make.__name__ not in only:
+    for make, want, name in [*((make, want, make.__name__) for make, want in CLASSES), *((make, OK, name) for make, name in expansions())]:
+        if only and name not in only:
             continue
         manifest, arrays = make()
-        path = pathlib.Path(raw.write(f"{make.__name__}.h5", manifest, arrays))
+        path = pathlib.Path(raw.write("bundle.h5", manifest, arrays))
         size = path.stat().st_size
         code, seconds, memory, text = cost(path)
         limit = MEMORY + (SHARED_PARAMETERS if make is shared_parameter else 0)
         good = code == want and seconds <= SECONDS + SECONDS_PER_BYTE * size and memory <= limit + MEMORY_PER_BYTE * size
-        print(f"{make.__name__:28s} {size / 2**20:6.2f} MiB: exit {code}, {seconds:5.2f} s, {memory / 2**20:7.1f} MiB"
+        print(f"{name:32s} {size / 2**20:6.2f} MiB: exit {code}, {seconds:5.2f} s, {memory / 2**20:7.1f} MiB"
               f"{'' if good else '   <-- ' + text[:200]}", flush=True)
-        wrong += [] if good else [make.__name__]
+        wrong += [] if good else [name]
         path.unlink()
     FOLDER.cleanup()
     assert not wrong, f"too much, or another outcome: {', '.join(wrong)}"

@@ -33,15 +33,6 @@ void check_refused(dpi_endpoint* e, const std::string& path, dpi_status code, co
   CHECK(after.version == before.version);
 }
 
-/// Bytes that the process has read from files so far.
-uint64_t bytes_read() {
-  std::ifstream in("/proc/self/io");
-  std::string key;
-  uint64_t n = 0;
-  in >> key >> n;
-  return n;
-}
-
 std::string digest_of(dpi_endpoint* e) {
   const std::string told = status(e);
   return told.substr(told.find("\"digest\""), 30);
@@ -180,6 +171,7 @@ TEST_CASE("a table that no delta names is neither read nor held twice") {
     const EndpointPtr e = make_endpoint(
         "wide", {{"max_contexts", "1"}, {"debug.fold", fold}, {"store.share", shared ? "on" : "off"}});
     load(e.get(), bundle("wide0"), 1);
+    wait_for_hashes(e.get());
     const uint64_t before = bytes_read();
     load(e.get(), delta("wide"), 2);
     const uint64_t read = bytes_read() - before;

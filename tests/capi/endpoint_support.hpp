@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "capi/env_support.hpp"
 #include "support/python.hpp"
@@ -61,6 +62,20 @@ inline std::string status(const dpi_endpoint* e) {
   const size_t n = dpi_endpoint_status_json(e, text.data(), text.size());
   text.resize(n > 0 ? n - 1 : 0);
   return text;
+}
+
+/// Bytes that the process has read from files so far.
+inline uint64_t bytes_read() {
+  std::ifstream in("/proc/self/io");
+  std::string key;
+  uint64_t n = 0;
+  in >> key >> n;
+  return n;
+}
+
+/// Whether the endpoint's thread has read what serves, for the next delta.
+inline bool is_hashed(const dpi_endpoint* e) {
+  return status(e).find("\"unhashed_bytes\"") == std::string::npos;
 }
 
 /// Rows of ids [0, 16) and what bundle 0 scores less than the tag's part of it.
@@ -121,6 +136,10 @@ bool soon(There&& there) {
     sleep_ms(10);
   }
   return false;
+}
+
+inline void wait_for_hashes(const dpi_endpoint* e) {
+  REQUIRE(soon([&] { return is_hashed(e); }));
 }
 
 }  // namespace dpi::test

@@ -156,6 +156,25 @@ TEST_CASE("constants that ops make out of small ones are computed up to a bound"
                       [](const PlanOp& op) { return op.kind == OpKind::kView; }) == 2);
 }
 
+TEST_CASE("no pass writes more than four times the weights for numbers that are repeated") {
+  constexpr int64_t kMany = 1 << 18, kMost = 16 << 20;  // each alone has room
+  ModelBuilder b("repeated");
+  const std::string n = b.numeric("n");
+  std::string sum = n;
+  for (int i = 0; i < 24; ++i) {
+    const std::string wide =
+        b.op("View", {n}, {{"kind", "expand"}, {"dims", std::vector<int64_t>{kMany + i}}});
+    sum = b.binary("add", sum, b.reduce("sum", b.unary(i % 2 == 0 ? "tanh" : "relu", wide), 0, true));
+  }
+  b.head("ctr", sum);
+  const Plan p = checked_plan(b);
+  int64_t bytes = 0;
+  for (const PlanParam& param : p.params) bytes += static_cast<int64_t>(param.data.size() * sizeof(float));
+  CHECK(bytes <= kMost);
+  CHECK(std::count_if(p.notes.begin(), p.notes.end(),
+                      [](const std::string& note) { return note.starts_with("memory: "); }) > 0);
+}
+
 TEST_CASE("scalars ride with a table that the lookup reads for the same ids") {
   Vectors v;
   std::vector<std::string> terms;

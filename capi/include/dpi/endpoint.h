@@ -129,7 +129,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_subscribe(dpi_endpoint* endpoint, 
 DPI_API void dpi_endpoint_unsubscribe(dpi_endpoint* endpoint) DPI_NOEXCEPT;
 
 /* "name", "loads", "failed_loads", "rollbacks", and of the current version "version" (0: none, and no more of it), "digest", "path", "since_ms" (of the
- * epoch), "bytes" (forecast, all contexts). "kept": the same of the version that is kept, and "seconds_left". "loading": "path", "stage",
+ * epoch), "bytes" (forecast, all contexts), "unhashed_bytes" (of it, which the endpoint's thread has still to hash for the next delta). "kept": the same of the version that is kept, and "seconds_left". "loading": "path", "stage",
  * "done" and "total" of a load that runs. "last_load": "path", "version", "at_ms", "seconds", "code" and "error" (0 and "" when it
  * served). "follows": "folder", "code" and "error" of the last look, and "refused", one object per file: "path", "version", "tries", "code",
  * "error". "stream": of a subscription "source", "group", "state" (starting, no_bundle, reading, searching, gap, waiting, refused, error), "code" and "error" of it,

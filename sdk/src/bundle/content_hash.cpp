@@ -19,6 +19,19 @@ Blake2b new_leaf() { return Blake2b("DPI 2 leaf"); }
 
 }  // namespace
 
+ContentHash leaf_hash(std::span<const std::byte> leaf) {
+  Blake2b hash = new_leaf();
+  hash.add(leaf);
+  return hash.finish();
+}
+
+ContentHash data_hash(std::span<const ContentHash> leaves, uint64_t bytes) {
+  Blake2b root("DPI 2 data");
+  root.add(std::as_bytes(leaves));
+  root.add(std::as_bytes(std::span(&bytes, 1)));
+  return root.finish();
+}
+
 struct TreeHash::Leaves::Impl {
   size_t before = 0;               // bytes of the leaf that began before these bytes
   std::vector<ContentHash> whole;  // of the leaves that begin and end among them
@@ -31,9 +44,7 @@ void TreeHash::Leaves::make(uint64_t at, std::span<const std::byte> bytes) {
   bytes = bytes.subspan(impl_->before);
   impl_->whole.clear();
   for (; bytes.size() >= kLeafBytes; bytes = bytes.subspan(kLeafBytes)) {
-    Blake2b leaf = new_leaf();
-    leaf.add(bytes.first(kLeafBytes));
-    impl_->whole.push_back(leaf.finish());
+    impl_->whole.push_back(leaf_hash(bytes.first(kLeafBytes)));
   }
   impl_->in_open = bytes.size();
   if (bytes.empty()) return;
@@ -92,6 +103,8 @@ ContentHash TreeHash::finish() { return impl_->finish(); }
 #else
 
 bool have_content_hash() { return false; }
+ContentHash leaf_hash(std::span<const std::byte>) { return {}; }
+ContentHash data_hash(std::span<const ContentHash>, uint64_t) { return {}; }
 
 struct TreeHash::Impl {};
 struct TreeHash::Leaves::Impl {};

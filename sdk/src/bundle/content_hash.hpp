@@ -30,6 +30,10 @@ struct HashWorkers {
 /// Has this build libsodium? Nothing here works without it.
 bool have_content_hash();
 
+/// Of one leaf, and of a data set of `bytes` bytes whose leaves these are.
+ContentHash leaf_hash(std::span<const std::byte> leaf);
+ContentHash data_hash(std::span<const ContentHash> leaves, uint64_t bytes);
+
 class TreeHash {
  public:
   static constexpr size_t kLeafBytes = size_t{1} << 20;

@@ -8,7 +8,10 @@
 // Who calls it: apply.hpp (writes them to a file), and whoever loads a next version without one.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/status.hpp"
@@ -19,13 +22,20 @@
 
 namespace dpi {
 
-/// By table of the manifest: where its rows come from; null = the delta changes nothing of it.
-using TableMaps = std::vector<std::shared_ptr<const RowMap>>;
+/// By path, of the data sets that the delta says something of: where their rows come from; null = all but
+/// what the base may have of it at the front comes from the delta.
+using DataMaps = std::map<std::string, std::shared_ptr<const RowMap>, std::less<>>;
+
+struct PatchMaps {
+  /// By table of the manifest; null = the delta changes nothing of it.
+  std::vector<std::shared_ptr<const RowMap>> tables;
+  DataMaps data;
+};
 
 /// kBadModel: the delta starts from another version (both are named), changes what no delta may, or says
 /// nothing of something that differs. Reads the base's keys once where keyed tables change; holds 8 to 16
 /// bytes for each row that the delta names, whatever the size of the tables. maps: set where not null.
 Result<std::unique_ptr<ByteSource>> patched(std::shared_ptr<Bundle> base, std::shared_ptr<const Delta> delta,
-                                            TableMaps* maps = nullptr);
+                                            PatchMaps* maps = nullptr);
 
 }  // namespace dpi

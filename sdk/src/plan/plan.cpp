@@ -113,6 +113,7 @@ Result<Plan> make_plan(const Graph& graph, const PlanOptions& options) {
   }
   Plan p = plan::lower(graph);
   DPI_ASSIGN_OR_RETURN(p, plan::cleanup(std::move(p)));
+  plan::set_limit(p);
   DPI_ASSIGN_OR_RETURN(p, plan::mark_tiered(std::move(p), options));
   DPI_ASSIGN_OR_RETURN(p, optimise(std::move(p), options));
   p = plan::place_outputs(std::move(p));

@@ -163,6 +163,8 @@ struct Plan {
       -1;  // the runtime records it on stream 0 after copy_in, before the first op; -1 = not needed
   std::vector<int32_t> end_waits;  // events that stream 0 waits for after the last op, before copy_out
   std::vector<std::string> notes;  // what each pass did or refused, one line each
+  // While passes run: the floats that params may have, and have. One that would need more does not act.
+  int64_t most_floats = 0, floats = 0;
 };
 
 /// All passes. The plan's op attrs point into the plan: do not copy ops out of it.

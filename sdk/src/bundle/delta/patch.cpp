@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -110,12 +108,12 @@ class Joiner {
     for (const TableDelta& t : delta_.tables())
       if (next_.tables[t.table].keys.empty()) DPI_RETURN_IF_ERROR(plain_table(t));
     for (const DataSetInfo& info : delta_.result().data_sets()) {
-      if (info.extent.length == 0 || mapped_.contains(info.path)) continue;
+      if (info.extent.length == 0 || data_maps_.contains(info.path)) continue;
       DPI_RETURN_IF_ERROR(array(info));
     }
     return std::move(out_);
   }
-  TableMaps take_maps() { return std::move(maps_); }
+  PatchMaps take_maps() { return {std::move(maps_), std::move(data_maps_)}; }
 
  private:
   /// A set's keys and the rows of its tables, where any of them changes.
@@ -189,9 +187,9 @@ class Joiner {
     p.base_at = base_.find(path)->extent.offset;
     p.delta_at = from == nullptr ? 0 : from->extent.offset;
     p.row_bytes = info.extent.length / static_cast<uint64_t>(info.shape[0]);
-    p.map = std::move(map);
+    p.map = map;
     out_.push_back(std::move(p));
-    mapped_.insert(path);
+    data_maps_[path] = std::move(map);
   }
 
   /// What is no row of a table: here whole, behind that of the base, or the base's own.
@@ -200,6 +198,7 @@ class Joiner {
     const DataSetInfo* before = base_.find(info.path);
     Piece p{info.extent.offset, info.extent.length, 0, 0, 0, nullptr, 0};
     if (here != nullptr) {
+      data_maps_[info.path] = nullptr;
       p.delta_at = here->extent.offset;
       p.base_bytes = info.extent.length - here->extent.length;
       if (p.base_bytes > 0) {
@@ -230,15 +229,15 @@ class Joiner {
   const Delta& delta_;
   const Manifest& next_;
   std::vector<std::vector<size_t>> tables_of_;  // by key set
-  std::set<std::string_view> mapped_;           // data sets of rows
-  TableMaps maps_;
+  std::vector<SharedMap> maps_;                 // by table
+  DataMaps data_maps_;                          // data sets of rows have one
   std::vector<Piece> out_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<ByteSource>> patched(std::shared_ptr<Bundle> base, std::shared_ptr<const Delta> delta,
-                                            TableMaps* maps) {
+                                            PatchMaps* maps) {
   if (base->version() != delta->base())
     return bad_model(delta->name() + ": starts from version " + hex_bytes(delta->base()) + ", " +
                      base->name() + " is version " + hex_bytes(base->version()));

@@ -8,8 +8,8 @@
 namespace dpi::plan {
 namespace {
 
+constexpr int64_t kElementFloats = sizeof(Element) / sizeof(float);
 constexpr size_t kMostElements = 1 << 17;  // of one value
-constexpr size_t kMostInAll = 1 << 22;     // what a hostile bundle can make a load keep is bounded
 constexpr int32_t kHighestPower = 64;
 constexpr int kDeepest = 64;  // ops between a value and what its elements are
 
@@ -29,11 +29,11 @@ const std::vector<Element>* Elements::of(int32_t v) {
   if (value.is_bags || value.dims.size() > static_cast<int64_t>(kMostElements) || depth_ > kDeepest)
     return nullptr;
   const auto [at, fresh] = known_.try_emplace(v);
-  if (fresh && n_known_ <= kMostInAll) {
+  if (fresh && value.dims.size() * kElementFloats <= room(p_) - n_known_ * kElementFloats) {
     ++depth_;
     at->second = made(v);
     --depth_;
-    n_known_ += at->second.size();
+    n_known_ += static_cast<int64_t>(at->second.size());
   }
   return at->second.empty() ? nullptr : &at->second;
 }

@@ -40,7 +40,7 @@ class Elements {
   const Plan& p_;
   const Index& ix_;
   int depth_ = 0;
-  size_t n_known_ = 0;                             // elements in all
+  int64_t n_known_ = 0;                            // elements in all
   std::map<int32_t, std::vector<Element>> known_;  // empty: not known
 };
 

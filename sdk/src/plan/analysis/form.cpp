@@ -42,9 +42,13 @@ std::vector<double> unbroadcast(const std::vector<double>& coef, const Dims& out
 
 namespace {
 
+/// That a coefficient takes: doubles on the way, a float in the plan.
+constexpr int64_t kCoefficientFloats = 4;
+
 class Expander {
  public:
-  Expander(const Plan& plan, const Index& index, FormDepth depth) : p_(plan), ix_(index), depth_(depth) {}
+  Expander(const Plan& plan, const Index& index, FormDepth depth, int64_t room)
+      : p_(plan), ix_(index), depth_(depth), room_(room) {}
 
   LinearForm run(int32_t root, std::vector<double> coef) {
     add(root, coef);
@@ -115,9 +119,22 @@ class Expander {
     return ix_.users[v].size() == pending.arrivals && ix_.head_uses[v] == 0;
   }
 
+  /// Every input gets a coefficient per element.
+  bool fits(const PlanOp& op) {
+    int64_t floats = 0;
+    for (const int32_t v : op.inputs)
+      floats += v < 0 || value_of(p_, v).is_bags ? 0 : value_of(p_, v).dims.size() * kCoefficientFloats;
+    if (form_.floats + floats > room_) {
+      form_.large.push_back(op.name);
+      return false;
+    }
+    form_.floats += floats;
+    return true;
+  }
+
   bool expand(const PlanOp& op, const FormTerm& t) {
     const std::vector<double>& c = t.coef;
-    if (op.outputs.size() != 1) return false;
+    if (op.outputs.size() != 1 || !fits(op)) return false;
     const Dims& out = value_of(p_, op.outputs[0]).dims;
     const bool full = depth_ == FormDepth::kFull;
     if (op.kind == OpKind::kBinary) return expand_binary(op, out, t);
@@ -300,6 +317,7 @@ class Expander {
   const Plan& p_;
   const Index& ix_;
   FormDepth depth_;
+  int64_t room_;
   LinearForm form_;
   bool weighed_ = false;                              // FormTerm::weighed of what the op under hand adds
   std::map<int32_t, Pending, std::greater<>> by_op_;  // by producer, last op first
@@ -309,8 +327,8 @@ class Expander {
 }  // namespace
 
 LinearForm linear_form(const Plan& plan, const Index& index, int32_t root, std::vector<double> coef,
-                       FormDepth depth) {
-  return Expander(plan, index, depth).run(root, std::move(coef));
+                       FormDepth depth, int64_t room) {
+  return Expander(plan, index, depth, room).run(root, std::move(coef));
 }
 
 }  // namespace dpi::plan

@@ -18,6 +18,8 @@ struct LinearForm {
   std::vector<FormTerm> terms;  // by producer, inputs last
   std::vector<std::string>
       heavy;  // ops that were not taken apart because of their shifts (analysis/shift.hpp)
+  std::vector<std::string> large;  // the same because of their inputs' coefficients
+  int64_t floats = 0;              // as many as the coefficients on the way take
 };
 
 /// How far the form is taken apart. kSums: sums of scalars and the last Linear(.,1) only, nothing is
@@ -25,9 +27,10 @@ struct LinearForm {
 enum class FormDepth { kSums, kFull };
 
 /// Expands <coef, root> through every op whose output nothing else reads (views and Concat are expanded in
-/// any case). The plan's ops must be in topological order.
+/// any case). The plan's ops must be in topological order. An op whose inputs have more coefficients than
+/// `room` floats hold is a term.
 LinearForm linear_form(const Plan& plan, const Index& index, int32_t root, std::vector<double> coef,
-                       FormDepth depth);
+                       FormDepth depth, int64_t room);
 
 /// coef over out_dims, summed over the axes that `in` repeats.
 std::vector<double> unbroadcast(const std::vector<double>& coef, const Dims& out, const Dims& in);

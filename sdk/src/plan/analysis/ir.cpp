@@ -64,8 +64,42 @@ int32_t add_value(Plan& plan, std::string name, const Dims& dims, RowSpace space
 }
 
 int32_t add_param(Plan& plan, std::string name, const Dims& dims, std::vector<float> data) {
+  plan.floats += dims.size();
   plan.params.push_back({std::move(name), dims, std::move(data)});
   return static_cast<int32_t>(plan.params.size() - 1);
+}
+
+namespace {
+
+constexpr int64_t kTimesGraph = 4, kSpareFloats = 4 << 20;
+
+int64_t param_floats(const Plan& plan) {
+  int64_t n = 0;
+  for (const PlanParam& p : plan.params) n += p.dims.size();
+  return n;
+}
+
+}  // namespace
+
+void set_limit(Plan& plan) {
+  plan.floats = param_floats(plan);
+  int64_t named = 0;
+  for (const PlanOp& op : plan.ops) {
+    for (const int32_t p : op.params) named += p < 0 ? 0 : param_of(plan, p).dims.size();
+  }
+  plan.most_floats = kTimesGraph * std::max(named, plan.floats) + kSpareFloats;
+}
+
+void note_no_room(Plan& plan, const std::string& op) {
+  std::string note = "memory: '" + op + "' stays, what a pass would make of it takes too much";
+  if (std::find(plan.notes.begin(), plan.notes.end(), note) == plan.notes.end())
+    plan.notes.push_back(std::move(note));
+}
+
+bool has_room(Plan& plan, int64_t floats, const std::string& op) {
+  if (floats <= room(plan)) return true;
+  note_no_room(plan, op);
+  return false;
 }
 
 const std::vector<float>* const_data(const Plan& plan, int32_t value) {

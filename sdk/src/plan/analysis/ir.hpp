@@ -38,6 +38,17 @@ void kill(PlanOp& op);
 int32_t add_value(Plan& plan, std::string name, const Dims& dims, RowSpace space);
 int32_t add_param(Plan& plan, std::string name, const Dims& dims, std::vector<float> data);
 
+/// How large a plan may become: 4 times the weights of the graph, once for each op that names them, + 16 MiB.
+/// Values may be far larger than weights (a View repeats a number 2^24 times), so a pass that writes
+/// something per element of a value asks before it does.
+void set_limit(Plan& plan);
+/// Floats that params and coefficients may still have.
+inline int64_t room(const Plan& plan) { return plan.most_floats - plan.floats; }
+/// The plan's note that a pass leaves this op as it is, for want of room; once per op.
+void note_no_room(Plan& plan, const std::string& op);
+/// False, with that note, when there is no room for so many floats.
+bool has_room(Plan& plan, int64_t floats, const std::string& op);
+
 using ops::dims_of;
 using ops::dims_text;
 

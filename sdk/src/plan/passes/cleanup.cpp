@@ -121,6 +121,8 @@ void compact_params(Plan& plan) {
   for (const PlanValue& v : plan.values) mark(used, {v.param});
   const std::vector<int32_t> map = renumber(used);
   keep_used(plan.params, map);
+  plan.floats = 0;
+  for (const PlanParam& p : plan.params) plan.floats += p.dims.size();
   for (PlanOp& op : plan.ops) remap(op.params, map);
   for (PlanValue& v : plan.values) v.param = v.param < 0 ? -1 : map[static_cast<size_t>(v.param)];
 }

@@ -54,6 +54,12 @@ bool is_finite(const std::vector<float>& v) {
   return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
 }
 
+/// Of the weight and bias that a layer gets with a map.
+int64_t folded_floats(const Plan& p, const PlanOp& linear) {
+  const Dims& w = param_of(p, linear.params[0]).dims;
+  return w.size() + w.d[0];
+}
+
 /// scale (W x + b) + shift. False: nothing is done.
 bool fold_after(Plan& p, PlanOp& linear, PlanOp& affine) {
   PlanParam w = param_of(p, linear.params[0]);
@@ -118,6 +124,7 @@ int fold_all_after(Plan& p) {
         note_heavy_shift(p, next.name);
         break;
       }
+      if (!has_room(p, folded_floats(p, op), next.name)) break;
       if (!fold_after(p, op, next)) break;
       ++folded;
     }
@@ -175,6 +182,7 @@ int fold_all_before(Plan& p) {
         note_heavy_shift(p, affine.name);
         break;
       }
+      if (!has_room(p, folded_floats(p, p.ops[i]), affine.name)) break;
       if (!fold_before(p, p.ops[i], affine, a)) break;
       ++folded;
     }

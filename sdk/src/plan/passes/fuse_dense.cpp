@@ -73,7 +73,8 @@ void make_dense(Plan& p, const Index& ix, size_t i) {
     out = op.outputs[0];
     kill(op);
   };
-  if (const PlanOp* unary = only_user(p, ix, out, OpKind::kUnary)) {
+  const PlanOp* const unary = only_user(p, ix, out, OpKind::kUnary);
+  if (unary != nullptr && has_room(p, 3 * n, unary->name)) {
     const PlanOp copy = *unary;
     absorb_activation(p, d, copy, n);
     step_over(OpKind::kUnary);
@@ -116,6 +117,13 @@ int32_t joined(Plan& p, const std::vector<size_t>& members, size_t param, int64_
   const auto rows = static_cast<int64_t>(data.size()) / width;
   const Dims dims = param == 0 ? dims_of({rows, width}) : dims_of({rows});
   return add_param(p, name, dims, std::move(data));
+}
+
+/// At most: of weights, bias and what activations have.
+int64_t merged_floats(const Plan& p, int32_t x, const std::vector<size_t>& members) {
+  int64_t columns = 0;
+  for (const size_t i : members) columns += p.ops[i].segments.back().end;
+  return columns * (value_of(p, x).dims.size() + 4);
 }
 
 void merge(Plan& p, const std::vector<size_t>& members) {
@@ -179,7 +187,8 @@ Result<Plan> merge_dense(Plan p) {
     if (mergeable(p.ops[i])) by_input[p.ops[i].inputs[0]].push_back(i);
   }
   for (const auto& [x, members] : by_input) {
-    if (members.size() > 1) merge(p, members);
+    if (members.size() > 1 && has_room(p, merged_floats(p, x, members), p.ops[members[0]].name))
+      merge(p, members);
   }
   return cleanup(std::move(p));
 }

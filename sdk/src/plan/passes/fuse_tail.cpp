@@ -55,8 +55,11 @@ class TailFuser {
     }
     const int32_t z_op = ix.producer[static_cast<size_t>(z)];
     if (z_op < 0 || value_of(p_, z).space != RowSpace::kItem || written_[z]) return;
-    LinearForm form = linear_form(p_, ix, z, {1.0}, fold_ ? FormDepth::kFull : FormDepth::kSums);
+    LinearForm form =
+        linear_form(p_, ix, z, {1.0}, fold_ ? FormDepth::kFull : FormDepth::kSums, room(p_) - taken_);
+    taken_ += form.floats;
     for (const std::string& op : form.heavy) note_heavy_shift(p_, op);
+    for (const std::string& op : form.large) note_no_room(p_, op);
     if (trivial(form, z)) return;
     if (fold_) scalars_.take(ix, form);
     attrs.bias = static_cast<float>(form.bias);
@@ -166,6 +169,7 @@ class TailFuser {
   Plan& p_;
   bool fold_;
   bool sum_shared_;
+  int64_t taken_ = 0;  // by forms of all heads
   Scalars scalars_;
   std::vector<PlanOp> tails_;
   std::map<int32_t, bool> written_;

@@ -234,9 +234,11 @@ int32_t Scalars::cross_scalars(const Index& index, const PlanOp& cross,
   if (first + count > kernels::kMaxChannels) return -1;
   std::vector<LinearForm> forms;
   std::map<int32_t, int64_t> grown;  // by value
-  int64_t bytes = 0;
+  int64_t bytes = 0, left = room(p_);
   for (const std::vector<double>& w : weights) {
-    forms.push_back(linear_form(p_, index, cross.inputs[0], w, FormDepth::kFull));
+    forms.push_back(linear_form(p_, index, cross.inputs[0], w, FormDepth::kFull, left));
+    left -= forms.back().floats;
+    for (const std::string& op : forms.back().large) note_no_room(p_, op);
     for (FormTerm& t : forms.back().terms) {
       t.weighed = true;
       if (keeps_explicit(index, t)) explicit_.push_back(table_of(index, t).name);

@@ -13,8 +13,6 @@ namespace dpi::plan {
 namespace {
 
 constexpr int64_t kMaxFoldedFloats = 1 << 20;  // of one value
-constexpr int64_t kMaxFoldedInAll = 1
-                                    << 22;  // what a small bundle can make a load compute and keep is bounded
 
 // ---- constants
 
@@ -51,7 +49,7 @@ void evaluate(const Plan& p, const PlanOp& op, kernels::Tensor dst) {
   form_of(op.kind).ref(prepared, call);
 }
 
-bool fold_constant(Plan& p, PlanOp& op, int64_t* floats_left) {
+bool fold_constant(Plan& p, PlanOp& op) {
   if (!form_of(op.kind).folds) return false;
   if (op.inputs.empty() || op.outputs.size() != 1 || value_of(p, op.outputs[0]).storage != Storage::kArena)
     return false;
@@ -59,8 +57,7 @@ bool fold_constant(Plan& p, PlanOp& op, int64_t* floats_left) {
     if (v >= 0 && !const_data(p, v)) return false;
   }
   PlanValue& out = p.values[static_cast<size_t>(op.outputs[0])];
-  if (out.dims.size() > std::min(kMaxFoldedFloats, *floats_left)) return false;
-  *floats_left -= out.dims.size();
+  if (out.dims.size() > kMaxFoldedFloats || !has_room(p, out.dims.size(), op.name)) return false;
   std::vector<float> data(static_cast<size_t>(out.dims.size()), std::numeric_limits<float>::quiet_NaN());
   kernels::Tensor dst;
   dst.data = data.data();
@@ -194,8 +191,7 @@ void join_broadcasts(Plan& p) {
 
 Result<Plan> simplify(Plan p) {
   int folded = 0;
-  int64_t floats_left = kMaxFoldedInAll;
-  for (PlanOp& op : p.ops) folded += fold_constant(p, op, &floats_left);
+  for (PlanOp& op : p.ops) folded += fold_constant(p, op) ? 1 : 0;
   if (folded > 0) p.notes.push_back("simplify: " + std::to_string(folded) + " ops over constants computed");
   drop_idle(p);
   read_unexpanded(p);

@@ -24,6 +24,13 @@ void write_version(JsonWriter* w, const Version& v) {
   w->field("bytes", v.bytes);
 }
 
+void write_serving(JsonWriter* w, const Version* v) {
+  if (v == nullptr) return w->field("version", 0);
+  write_version(w, *v);
+  const uint64_t unhashed = v->origin->leaves->unmade_bytes();
+  if (unhashed > 0) w->field("unhashed_bytes", unhashed);
+}
+
 void write_failure(JsonWriter* w, const Status& status) {
   w->field("code", static_cast<int32_t>(status.code()));
   w->field("error", status.message());
@@ -37,10 +44,7 @@ std::string Endpoint::status_json() const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   w.begin_object();
   w.field("name", name_);
-  if (serving_ != nullptr)
-    write_version(&w, *serving_);
-  else
-    w.field("version", 0);
+  write_serving(&w, serving_.get());
   w.field("loads", loads_);
   w.field("failed_loads", failed_loads_);
   w.field("rollbacks", rollbacks_);

@@ -7,7 +7,8 @@
 //
 // Locks: load_mutex_ lets loads in one by one and is held for all of one; state_mutex_ is held for moments,
 // never while a model is read, drained or freed. So a rollback does not wait for a load, and a caller for
-// nothing. One thread (named dpi-endpoint) follows a folder and frees the version that was kept long enough.
+// nothing. One thread (named dpi-endpoint) follows a folder, hashes what
+// serves and frees the version that was kept long enough.
 #pragma once
 
 #include <atomic>
@@ -133,6 +134,7 @@ class Endpoint {
   void work();
   uint64_t next_due() const;
   void expire();
+  void hash_leaf();
   void poll();
   void note_folder(const Status& status);
   void note_out_of_memory();
@@ -172,7 +174,8 @@ class Endpoint {
   EndpointSettings settings_;
   std::unique_ptr<Version> serving_, kept_;
   uint64_t kept_until_ns_ = 0;
-  uint64_t highest_ = 0;  // number that ever served
+  uint64_t hash_at_ns_ = 0;  // the next leaf of what serves; UINT64_MAX: all are made
+  uint64_t highest_ = 0;     // number that ever served
   uint64_t loads_ = 0, failed_loads_ = 0, rollbacks_ = 0;
   std::string loading_;  // path of a load that is under way
   std::thread::id loader_;

@@ -1,7 +1,8 @@
-// The endpoint's own thread: frees the version that was kept for a rollback when its time is over, and looks
-// into the followed folder. A file that cannot be loaded holds nothing up: the next lower number that is
-// above what served gets its turn, and the file is tried again when it may go better: when it is replaced, or
-// after a pause that doubles, unless the file itself was at fault.
+// The endpoint's own thread: frees the version that was kept for a rollback when its time is over, hashes
+// what serves (bundle/leaf_hashes.hpp), and looks into the followed folder. A file that cannot be loaded
+// holds nothing up: the next lower number that is above what served gets its turn, and the file is tried
+// again when it may go better: when it is replaced, or after a pause that doubles, unless the file itself was
+// at fault.
 #include <pthread.h>
 
 #include <algorithm>
@@ -95,6 +96,7 @@ void Endpoint::work() {
     try {
       expire();
       poll();
+      hash_leaf();
     } catch (const std::bad_alloc&) {
       note_out_of_memory();
     }
@@ -104,8 +106,26 @@ void Endpoint::work() {
 
 /// With state_mutex_ held.
 uint64_t Endpoint::next_due() const {
-  return std::min(kept_ != nullptr ? kept_until_ns_ : UINT64_MAX,
-                  !folder_.empty() ? look_at_ns_ : UINT64_MAX);
+  return std::min({kept_ != nullptr ? kept_until_ns_ : UINT64_MAX,
+                   !folder_.empty() ? look_at_ns_ : UINT64_MAX,
+                   serving_ != nullptr ? hash_at_ns_ : UINT64_MAX});
+}
+
+/// One more of the serving version, at the rate of loads: the next delta needs those of what it leaves.
+void Endpoint::hash_leaf() {
+  std::shared_ptr<const Origin> origin;
+  uint64_t rate = 0;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (serving_ == nullptr || hash_at_ns_ > monotonic_ns()) return;
+    origin = serving_->origin;
+    rate = static_cast<uint64_t>(settings_.bytes_per_second);
+  }
+  const uint64_t bytes = origin->leaves->make_next();
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  if (serving_ == nullptr || serving_->origin != origin) return;
+  const auto takes = rate == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(rate) * 1e9;
+  hash_at_ns_ = bytes == 0 ? UINT64_MAX : monotonic_ns() + static_cast<uint64_t>(takes);
 }
 
 void Endpoint::expire() {

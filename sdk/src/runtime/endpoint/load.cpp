@@ -236,6 +236,7 @@ void Endpoint::publish(std::unique_ptr<Version> next) {
     out[0] = std::move(kept_);
     kept_ = std::move(serving_);
     serving_ = std::move(next);
+    hash_at_ns_ = 0;
     current_.store(serving_.get(), std::memory_order_seq_cst);
     number_.store(number, std::memory_order_release);
     highest_ = std::max(highest_, number);
@@ -301,6 +302,7 @@ Status Endpoint::rollback() {
               "endpoint '" + name_ + "' keeps no version to go back to (setting keep_seconds)"};
     bad = std::move(serving_);
     serving_ = std::move(kept_);
+    hash_at_ns_ = 0;
     from = bad->number;
     to = serving_->number;
     serving_->since_ms = wall_ms();

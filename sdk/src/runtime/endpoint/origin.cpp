@@ -27,6 +27,7 @@ class Opener {
     DPI_ASSIGN_OR_RETURN(bundle_options_, bundle_options(options_));
     if (!update_.whole.empty()) {
       DPI_ASSIGN_OR_RETURN(next_.bundle, Bundle::open(update_.whole, bundle_options_));
+      next_.leaves = std::make_shared<LeafHashes>(next_.bundle);
     } else if (serving == nullptr) {
       return bad_model(update_.path +
                        ": is a delta, and the endpoint has no version that it could start from");
@@ -57,11 +58,16 @@ class Opener {
     delta_options.workers = bundle_options_.workers;
     DPI_ASSIGN_OR_RETURN(std::shared_ptr<const Delta> delta, Delta::open(path, delta_options));
     DPI_RETURN_IF_ERROR(watch_.rate->keep(delta->file_bytes(), watch_.go_on));
-    TableMaps maps;
+    PatchMaps maps;
     DPI_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes, patched(next_.bundle, delta, &maps));
     DPI_ASSIGN_OR_RETURN(std::shared_ptr<Bundle> bundle,
                          Bundle::open_source(std::move(bytes), path, bundle_options_));
-    for (size_t t = 0; t < rows_.size(); ++t) rows_[t].add(std::move(maps[t]));
+    auto leaves = std::make_shared<LeafHashes>(bundle);
+    DPI_RETURN_IF_ERROR(leaves->check(*next_.leaves, maps.data, {bundle_options_.workers, [this](uint64_t n) {
+                                                                   return watch_.rate->keep(n, watch_.go_on);
+                                                                 }}));
+    next_.leaves = std::move(leaves);
+    for (size_t t = 0; t < rows_.size(); ++t) rows_[t].add(std::move(maps.tables[t]));
     next_.passed.push_back(next_.bundle->version());
     if (next_.passed.size() > Origin::kMostPassed) next_.passed.erase(next_.passed.begin());
     next_.bundle = std::move(bundle);
@@ -88,6 +94,7 @@ class Opener {
                                 [this](uint64_t bytes) { return watch_.rate->keep(bytes, watch_.go_on); });
     if (copy.ok()) {
       next_.bundle = std::move(copy).value();
+      next_.leaves->move_to(next_.bundle);
       next_.deltas = 0;
       next_.delta_bytes = 0;
       return {};

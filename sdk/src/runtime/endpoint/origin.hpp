@@ -18,6 +18,7 @@
 
 #include "base/rate.hpp"
 #include "bundle/bundle.hpp"
+#include "bundle/leaf_hashes.hpp"
 #include "bundle/row_history.hpp"
 #include "runtime/endpoint/update.hpp"
 #include "runtime/model/options.hpp"
@@ -31,6 +32,7 @@ struct Origin {
   static constexpr size_t kMostPassed = 4096;
 
   std::shared_ptr<Bundle> bundle;
+  std::shared_ptr<LeafHashes> leaves;  // of its data sets; the endpoint's thread makes them while it serves
   std::vector<ContentHash> passed;  // versions that deltas led through before this one; the last kMostPassed
   size_t deltas = 0;                // in the chain
   uint64_t delta_bytes = 0;         // of their files
@@ -47,8 +49,10 @@ struct NextOrigin {
   std::vector<RowHistory> rows;  // by table of the bundle, from the serving version on. Empty = all is new
 };
 
-/// Opens the update's files, each validated whole. serving: what deltas without a bundle start from, may be
-/// null. Where a delta is at fault `fault` is its place among them. kBadModel names both versions at a gap.
+/// Opens the update's files, each validated whole. What a delta makes is compared with the hashes of the
+/// version that it says it makes, before anything is made of it: no digest in it is believed. serving: what
+/// deltas without a bundle start from, may be null. Where a delta is at fault `fault` is its place among
+/// them. kBadModel names both versions at a gap.
 Result<NextOrigin> open_update(const Update& update, const ModelOptions& options, const Origin* serving,
                                const OriginWatch& watch, size_t* fault);
 

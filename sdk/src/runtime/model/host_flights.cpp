@@ -19,6 +19,9 @@ constexpr double kShareNs = 60'000, kSpinShareNs = 4'000, kNsPerProduct = 0.01, 
 // faster.
 constexpr int64_t kCache = 1 << 20, kMuch = 8 << 20, kFewRows = 128;
 
+// Values of a flight, where one row leaves a choice: a row may have 2^24 floats in each of its values.
+constexpr int64_t kMostBytes = 256 << 20;
+
 // A user's values are made anew for each chunk, so chunks of few users have up to so many times the rows.
 constexpr int64_t kMostTimes = 4;
 
@@ -50,10 +53,25 @@ int64_t cached_rows(const Plan& plan, int64_t users) {
 
 }  // namespace
 
+namespace {
+
+/// So many rows, or the fewer whose values take kMostBytes.
+int64_t rows_within(const Plan& plan, int64_t rows) {
+  while (rows > 1) {
+    const auto memory = plan_memory(plan, rows, rows, 64);
+    if (memory.ok() && memory.value().arena_bytes <= kMostBytes) break;
+    const int64_t over = memory.ok() ? memory.value().arena_bytes / kMostBytes + 1 : rows;
+    rows = rows >= 2 * over ? rows / over : rows / 2;
+  }
+  return rows;
+}
+
+}  // namespace
+
 HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows) {
   HostFlights f;
   f.count = static_cast<int32_t>(std::clamp<int64_t>(threads, 1, max_rows));
-  f.rows = f.alone = (max_rows + f.count - 1) / f.count;
+  f.rows = f.alone = rows_within(plan, (max_rows + f.count - 1) / f.count);
   int64_t weights = 0;
   for (const PlanParam& p : plan.params) weights += p.dims.size() * static_cast<int64_t>(sizeof(float));
   if (weights > kMuch || f.rows <= kFewRows) return f;
