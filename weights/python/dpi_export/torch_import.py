@@ -152,6 +152,21 @@ class TorchImport:
         """Rows in the model's form, empty bags among them."""
         return self.inputs.random_rows(rng, n)
 
+    def edge_rows(self, rng):
+        """Rows with numbers on and beside the edges at which the model decides otherwise, or None."""
+        from .trace.jumps import edges
+
+        found = edges(self.lowering)
+        total = sum(map(len, found.values()))
+        if not total:
+            return None
+        arrays, at = self.inputs.arrays(self.random_rows(rng, total)), 0
+        for name, values in found.items():
+            part = {key: array[at:at + len(values)] for key, array in arrays.items()}
+            self.inputs.put(part, name, np.repeat(values[:, None], self.inputs.features[name].width, axis=1))
+            at += len(values)
+        return self.inputs.joined([arrays[key] for key in self.inputs.keys])
+
     def put(self, rows, name, values):
         """Sets a feature's part of rows."""
         self.inputs.put(dict(zip(self.inputs.keys, self.inputs.split(rows))), name, values)
