@@ -14,6 +14,25 @@ from .reparametrised import refuse_reparametrised
 class UnsupportedModelError(ValueError):
     """A model holds something that the importer cannot carry over exactly. The text names the layer or option and the reason."""
 
+    _made = None  #: those made while a model runs, which may catch them
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        if UnsupportedModelError._made is not None:
+            UnsupportedModelError._made.append(self)
+
+    @classmethod
+    @contextlib.contextmanager
+    def kept(cls):
+        """Raises at the end what was refused meanwhile, though the model's own try caught it: what it did instead is not what it does."""
+        held, cls._made = cls._made, []
+        try:
+            yield
+            if cls._made:
+                raise cls._made[0]
+        finally:
+            cls._made = held
+
 
 #: Buffers that never change a score: counters of training.
 IGNORED_STATE = ("num_batches_tracked",)

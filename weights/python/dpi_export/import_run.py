@@ -1,5 +1,6 @@
 """The course of an import: build, compare with the library, add golden rows, write."""
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -19,7 +20,15 @@ _EDGE = 1e-4  #: more than float32 loses elsewhere, less than a decision changes
 
 
 def export(importer, model, feature_map, path, given):
-    """Shared body of from_fuxictr and from_deepctr_torch, with their keywords. Returns what Builder.write returns."""
+    """Shared body of from_fuxictr and from_deepctr_torch, with their keywords. Returns what Builder.write returns. The model is left as it
+    was, whatever it kept of the calls that were made."""
+    from .trace.state import kept
+
+    with kept(model) if hasattr(model, "named_modules") else contextlib.nullcontext():
+        return _export(importer, model, feature_map, path, given)
+
+
+def _export(importer, model, feature_map, path, given):
     rows, check = given["rows"], check_kind(given["check"])  # before hours of work
     options = {"encoders": convert_encoders(given["encoders"]), "stats": given["stats"], "features": given["features"],
                "name": given["name"]}

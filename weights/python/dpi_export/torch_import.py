@@ -180,15 +180,23 @@ class TorchImport:
         """Runs the model as it is on batches of other sizes than it was traced with: Python's own branches on the size leave no trace."""
         from .executor import Executor
         from .import_run import to_rows
+        from .trace.sizes import LARGEST, branches
 
-        rows = self.random_rows(np.random.default_rng(11), max(_OTHER_SIZES))
+        few = self.random_rows(np.random.default_rng(11), max(_OTHER_SIZES))
+        sizes = branches(lambda: self.run(few, alone=True), max(_OTHER_SIZES)).difference(_OTHER_SIZES)
+        if max(sizes, default=0) > LARGEST:
+            self.ctx.refuse("check", f"the model compares its number of rows with {max(sizes) - 1}, and batches of up to {LARGEST} can be tried to "
+                                     "see whether that changes a score: leave the comparison out")
+        rows = self.random_rows(np.random.default_rng(11), max(*_OTHER_SIZES, *sizes))
         run = Executor(self.b).run(to_rows(self, rows))["value"]
         want = np.stack([run[head["name"]] for head in self.b.heads], axis=1)
-        for n in _OTHER_SIZES:
+        for n in (*_OTHER_SIZES, *sorted(sizes)):
             some = self.select(rows, np.arange(len(want)) < n)
             try:
                 value, _ = self.run(some, alone=True)
             except _FAILURES as e:
+                if n in sizes:  # a batch that the model itself does not take
+                    continue
                 if n > 2:
                     raise UnsupportedModelError(f"{type(self.model).__name__}: the model's own forward fails on {n} rows: "
                                                 f"{type(e).__name__}: {e}") from e

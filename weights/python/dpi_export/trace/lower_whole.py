@@ -200,7 +200,8 @@ def index(handler):
 
 def _only_ids(lower, refs):
     """Ids, and none that counts from the end."""
-    return all(name is not None and lower.features[name].has_ids and int(lower.maps[key].min()) >= 0 for name, _, key in set(refs.flat()))
+    return all(name is not None and lower.features[name].has_ids and (lower.maps.is_identity(key) or int(lower.maps[key].min()) >= 0)
+               for name, _, key in set(refs.flat()))
 
 
 # -- functions of them --------------------------------------------------------------------------------------------------
