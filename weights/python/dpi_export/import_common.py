@@ -238,6 +238,17 @@ def random_bags(rng, n, max_len, vocab_size, side="post"):
     return out
 
 
+def check_carried(name, vocab_size, dtype):
+    """Refuses ids that a model is given as floats of a torch dtype that cannot tell the last of them apart: it reads other rows itself."""
+    import torch
+
+    whole = int(2 / torch.finfo(dtype).eps)
+    if vocab_size - 1 > whole:
+        raise UnsupportedModelError(f"feature '{name}': the model takes its ids as {dtype}, which holds whole numbers up to {whole}, and the "
+                                    f"vocabulary has {vocab_size}: beyond, the model itself reads the rows of other ids. Renumber the ids, or hash "
+                                    f"them, into {whole + 1}, or train a model that takes them as torch.int64 and export it with from_torch")
+
+
 def check_ids(ids, feature, vocab_size):
     """Ids as int64; raises when they are not whole numbers inside the vocabulary (the library would fail too)."""
     out = np.asarray(ids).astype(np.int64)

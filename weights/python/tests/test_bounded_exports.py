@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dpi_export import UnsupportedModelError, from_torch  # noqa: E402
+from dpi_export.trace.features import Inputs  # noqa: E402
 from torch import nn  # noqa: E402
 
 X, IDS = torch.randn(8, 3), torch.arange(8)
@@ -170,3 +171,30 @@ def test_a_refusal_that_the_model_catches_stands(read, error, tmp_path):
 
     with pytest.raises(UnsupportedModelError):
         exported(Scored(change), tmp_path / "m.h5")
+
+
+class Matrix(nn.Module):
+    """Ids in a matrix of floats, as DeepCTR-Torch has them."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def forward(self, m):
+        """[rows]: whether the id is in the upper half."""
+        return (m[:, 0].long() > self.size // 2).float() + m[:, 1]
+
+
+@pytest.mark.parametrize("dtype, exact", ((torch.float32, 2**24), (torch.float16, 2**11), (torch.bfloat16, 2**8)))
+@pytest.mark.parametrize("kind", ("categorical", "sequence"))
+def test_ids_that_floats_cannot_hold_are_refused(dtype, exact, kind, tmp_path):
+    """The model itself would read the rows of other ids."""
+    features = {"i": {"kind": kind, "columns": (0, 1), "vocab_size": exact + 2, "max_len": 1}, "x": {"kind": "numeric", "columns": 1}}
+    with pytest.raises(UnsupportedModelError, match=rf"'i'.*{exact}.*int64"):
+        from_torch(Matrix(exact), tmp_path / "m.h5", features=features, example=torch.zeros(4, 2, dtype=dtype))
+
+
+def test_the_last_id_that_a_float_holds_is_fine():
+    """2^24 is one."""
+    features = {"i": {"columns": (0, 1), "vocab_size": 2**24 + 1, "kind": "categorical"}, "x": {"kind": "numeric", "columns": 1}}
+    assert Inputs(Matrix(2**24), torch.zeros(4, 2), features).features["i"].vocab_size == 2**24 + 1
