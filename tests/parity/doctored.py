@@ -247,6 +247,11 @@ def run_all():
         else:
             model, _ = _dt(**options)
         yield name, _attempt(lambda path: from_deepctr_torch(model, path, trace=False), change, model, want)
+    big = [SparseFeat("big", 2**24 + 8, 1), SparseFeat("c", 4, 1)]
+    model = WDL(big, big, dnn_hidden_units=(4,)).eval()
+    for trace in (False, True):
+        yield f"DeepCTR ids beyond a float, trace={trace}", _attempt(
+            lambda path: from_deepctr_torch(model, path, trace=trace), None, model, "'big'")  # noqa: B023
     yield "global forward hook", _global_hook()
 
 

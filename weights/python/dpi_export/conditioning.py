@@ -4,7 +4,7 @@ import numpy as np
 
 from . import numpy_ops
 from .executor import Executor, _Context
-from .shapes import COMPARE
+from .jumps import decides
 
 _RUNS = 6
 _MARGIN = 4.0  #: over the largest of _RUNS random errors
@@ -12,11 +12,6 @@ _ROUNDING = 2.0**-24
 #: Ops that add many products up: each of them is rounded. The others round their result only, or nothing.
 _SUMS = {"Embed", "Linear", "MatMul", "LayerNorm", "Softmax", "Reduce", "Recurrent"}
 _EXACT = {"Input", "Const", "Mask", "Concat", "View", "Where", "Gather"}
-
-
-def _decides(op):
-    """Does the op say yes or no, or which? A rounding by chance must not change that: it is taken from the exact run."""
-    return op["op"] in ("Mask", "TopK") or (op["op"] in ("Binary", "Unary") and op["attrs"]["kind"] in COMPARE + ("sign",))
 
 
 class _Rounded(Executor):
@@ -27,7 +22,7 @@ class _Rounded(Executor):
         self.rng, self.exact = rng, exact
 
     def _value(self, op, inputs, n_rows, batch):
-        if _decides(op):
+        if decides(op):  # a rounding by chance must not change that: it is taken from the exact run
             return self.exact[op["name"]]
         if op["op"] == "Gather":  # nor may it change what is picked
             inputs = [inputs[0], np.broadcast_to(self._exactly(op["in"][1], inputs[1]), inputs[1].shape)]

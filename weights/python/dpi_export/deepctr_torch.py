@@ -4,8 +4,8 @@ import numpy as np
 
 from . import ctr_blocks as blocks
 from .builder import Builder
-from .import_common import (FeatureRules, ImportContext, UnsupportedModelError, check_global_hooks, check_ids,
-                            is_library_class, pad_bags, random_bags, run_library, strip_padding, to_numpy)
+from .import_common import (FeatureRules, ImportContext, UnsupportedModelError, check_carried, check_global_hooks,
+                            check_ids, is_library_class, pad_bags, random_bags, run_library, strip_padding, to_numpy)
 from .import_encoders import check_padding
 from .torch_modules import in_turn, linear
 
@@ -263,6 +263,10 @@ class DeepctrImport:
 
     def _feature(self, column):
         name, encoder = column.name, self.encoders.get(column.name)
+        if _kind(column) != "DenseFeat":
+            import torch
+
+            check_carried(name, column.vocabulary_size, torch.float32)  # all columns are one matrix
         suggested = dict(getattr(encoder, "suggested", None) or {})
         stats = self.stats.get(name)
         if _kind(column) == "DenseFeat":

@@ -5,16 +5,16 @@ Readable, not fast. float64 by default; `dtype=np.float32` computes every op in 
 
 import numpy as np
 
-from . import numpy_ops
+from . import jumps, numpy_ops
 from .batch import ITEM, SHARED, Bags, Batch
 from .schema import is_keyed, pad_of
 
 
 class Executor:
-    """`model` is a Builder (written or not) or a Bundle."""
+    """`model` is a Builder (written or not) or a Bundle. What a decision is made by is rounded to float32 in any type (jumps.py)."""
 
     def __init__(self, model, dtype=np.float64):
-        self.model, self.dtype = model, dtype
+        self.model, self.dtype, self._ahead = model, dtype, jumps.ahead(model)
 
     def run(self, rows, keep=False, block=4096):
         """{"value": {head: [rows]}, "logit": {head: [rows]}, "counts": {feature: {rule: n}}} and, with `keep`, "ops":
@@ -47,7 +47,11 @@ class Executor:
         return result
 
     def _value(self, op, inputs, n_rows, batch):
-        return numpy_ops.run(op, inputs, n_rows, _Context(self, batch))
+        if op["name"] not in self._ahead:
+            return numpy_ops.run(op, inputs, n_rows, _Context(self, batch))
+        attrs = {key: float(np.float32(a)) if isinstance(a, float) else a for key, a in op.get("attrs", {}).items()}
+        value = numpy_ops.run({**op, "attrs": attrs}, inputs, n_rows, _Context(self, batch))
+        return value.astype(np.float32).astype(self.dtype) if isinstance(value, np.ndarray) else value
 
     @staticmethod
     def _repeat(value, space, target, batch):

@@ -14,6 +14,25 @@ from .reparametrised import refuse_reparametrised
 class UnsupportedModelError(ValueError):
     """A model holds something that the importer cannot carry over exactly. The text names the layer or option and the reason."""
 
+    _made = None  #: those made while a model runs, which may catch them
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        if UnsupportedModelError._made is not None:
+            UnsupportedModelError._made.append(self)
+
+    @classmethod
+    @contextlib.contextmanager
+    def kept(cls):
+        """Raises at the end what was refused meanwhile, though the model's own try caught it: what it did instead is not what it does."""
+        held, cls._made = cls._made, []
+        try:
+            yield
+            if cls._made:
+                raise cls._made[0]
+        finally:
+            cls._made = held
+
 
 #: Buffers that never change a score: counters of training.
 IGNORED_STATE = ("num_batches_tracked",)
@@ -217,6 +236,17 @@ def random_bags(rng, n, max_len, vocab_size, side="post"):
         if side == "pre":
             out[i] = np.roll(out[i], max_len - length)
     return out
+
+
+def check_carried(name, vocab_size, dtype):
+    """Refuses ids that a model is given as floats of a torch dtype that cannot tell the last of them apart: it reads other rows itself."""
+    import torch
+
+    whole = int(2 / torch.finfo(dtype).eps)
+    if vocab_size - 1 > whole:
+        raise UnsupportedModelError(f"feature '{name}': the model takes its ids as {dtype}, which holds whole numbers up to {whole}, and the "
+                                    f"vocabulary has {vocab_size}: beyond, the model itself reads the rows of other ids. Renumber the ids, or hash "
+                                    f"them, into {whole + 1}, or train a model that takes them as torch.int64 and export it with from_torch")
 
 
 def check_ids(ids, feature, vocab_size):

@@ -152,6 +152,21 @@ class TorchImport:
         """Rows in the model's form, empty bags among them."""
         return self.inputs.random_rows(rng, n)
 
+    def edge_rows(self, rng):
+        """Rows with numbers on and beside the edges at which the model decides otherwise, or None."""
+        from .trace.jumps import edges
+
+        found = edges(self.lowering)
+        total = sum(map(len, found.values()))
+        if not total:
+            return None
+        arrays, at = self.inputs.arrays(self.random_rows(rng, total)), 0
+        for name, values in found.items():
+            part = {key: array[at:at + len(values)] for key, array in arrays.items()}
+            self.inputs.put(part, name, np.repeat(values[:, None], self.inputs.features[name].width, axis=1))
+            at += len(values)
+        return self.inputs.joined([arrays[key] for key in self.inputs.keys])
+
     def put(self, rows, name, values):
         """Sets a feature's part of rows."""
         self.inputs.put(dict(zip(self.inputs.keys, self.inputs.split(rows))), name, values)
@@ -165,15 +180,23 @@ class TorchImport:
         """Runs the model as it is on batches of other sizes than it was traced with: Python's own branches on the size leave no trace."""
         from .executor import Executor
         from .import_run import to_rows
+        from .trace.sizes import LARGEST, branches
 
-        rows = self.random_rows(np.random.default_rng(11), max(_OTHER_SIZES))
+        few = self.random_rows(np.random.default_rng(11), max(_OTHER_SIZES))
+        sizes = branches(lambda: self.run(few, alone=True), max(_OTHER_SIZES)).difference(_OTHER_SIZES)
+        if max(sizes, default=0) > LARGEST:
+            self.ctx.refuse("check", f"the model compares its number of rows with {max(sizes) - 1}, and batches of up to {LARGEST} can be tried to "
+                                     "see whether that changes a score: leave the comparison out")
+        rows = self.random_rows(np.random.default_rng(11), max(*_OTHER_SIZES, *sizes))
         run = Executor(self.b).run(to_rows(self, rows))["value"]
         want = np.stack([run[head["name"]] for head in self.b.heads], axis=1)
-        for n in _OTHER_SIZES:
+        for n in (*_OTHER_SIZES, *sorted(sizes)):
             some = self.select(rows, np.arange(len(want)) < n)
             try:
                 value, _ = self.run(some, alone=True)
             except _FAILURES as e:
+                if n in sizes:  # a batch that the model itself does not take
+                    continue
                 if n > 2:
                     raise UnsupportedModelError(f"{type(self.model).__name__}: the model's own forward fails on {n} rows: "
                                                 f"{type(e).__name__}: {e}") from e

@@ -18,14 +18,18 @@ def program():
     return found
 
 
+def environment(device):
+    """The environment of the program for a device; skips where its plugin is missing."""
+    plugins = pathlib.Path(os.environ.get("DPI_BACKEND_DIR") or program().parent.parent / "lib" / "dpi" / "backends-1")
+    if device == "cuda_emu" and not (plugins / "libdpi_cuda_emu.so").exists():
+        pytest.skip(f"{program()} has no {device}")
+    return {**os.environ, "DPI_BACKEND_DIR": str(plugins)}
+
+
 def verified(path, device="ref", precision="fp32"):
     """What `dpi verify` says; skips where the program or its plugin is missing."""
-    dpi = program()
-    plugins = pathlib.Path(os.environ.get("DPI_BACKEND_DIR") or dpi.parent.parent / "lib" / "dpi" / "backends-1")
-    if device == "cuda_emu" and not (plugins / "libdpi_cuda_emu.so").exists():
-        pytest.skip(f"{dpi} has no {device}")
-    return subprocess.run([dpi, "verify", path, "--device", device, "--precision", precision], capture_output=True, text=True,
-                          check=False, env={**os.environ, "DPI_BACKEND_DIR": str(plugins)})
+    return subprocess.run([program(), "verify", path, "--device", device, "--precision", precision], capture_output=True, text=True,
+                          check=False, env=environment(device))
 
 
 def agrees(path, device):

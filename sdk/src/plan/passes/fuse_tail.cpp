@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "plan/analysis/decisions.hpp"
 #include "plan/analysis/form.hpp"
 #include "plan/analysis/shift.hpp"
 #include "plan/passes/passes.hpp"
@@ -30,6 +31,7 @@ class TailFuser {
 
   void run() {
     const Index ix = index_of(p_);
+    ahead_ = ahead_of_decisions(p_, ix);
     std::vector<int32_t> done;
     for (size_t h = 0; h < p_.heads.size(); ++h) {
       const int32_t v = p_.heads[h].value;
@@ -55,6 +57,7 @@ class TailFuser {
     }
     const int32_t z_op = ix.producer[static_cast<size_t>(z)];
     if (z_op < 0 || value_of(p_, z).space != RowSpace::kItem || written_[z]) return;
+    if (ahead_[static_cast<size_t>(z)] != 0 && rounds_alone(p_.ops[static_cast<size_t>(z_op)].kind)) return;
     LinearForm form =
         linear_form(p_, ix, z, {1.0}, fold_ ? FormDepth::kFull : FormDepth::kSums, room(p_) - taken_);
     taken_ += form.floats;
@@ -167,6 +170,7 @@ class TailFuser {
   }
 
   Plan& p_;
+  std::vector<char> ahead_;  // by value: ahead_of_decisions
   bool fold_;
   bool sum_shared_;
   int64_t taken_ = 0;  // by forms of all heads

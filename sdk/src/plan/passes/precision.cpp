@@ -1,8 +1,10 @@
 // Activations in 16 bits: a buffer between lookup, Dense and element-wise ops is halved when every op that
-// writes or reads any part of it can. Runs after the head values have their places, which stay float32.
+// writes or reads any part of it can, and no decision is made by it. Runs after the head values have their
+// places, which stay float32.
 #include <algorithm>
 
 #include "ops/table.hpp"
+#include "plan/analysis/decisions.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace dpi::plan {
@@ -36,6 +38,10 @@ class Narrowing {
         if (!writes_narrow(op, i)) keep(op.outputs[i], op);
       }
     }
+    const std::vector<char> ahead = ahead_of_decisions(p_, index_of(p_));
+    for (size_t v = 0; v < ahead.size(); ++v) {
+      if (ahead[v] != 0) keep(static_cast<int32_t>(v), "a decision");
+    }
     int64_t narrowed = 0;
     int64_t kept = 0;
     std::string first;
@@ -61,11 +67,14 @@ class Narrowing {
  private:
   // `op` takes 32 bits only: the buffer in which `v` lies stays.
   void keep(int32_t v, const PlanOp& op) {
-    if (v < 0) return;
+    if (v >= 0) keep(v, std::string(op_name(op.kind)) + " '" + op.name + "'");
+  }
+
+  void keep(int32_t v, const std::string& by) {
     const PlanValue& value = value_of(p_, v);
     const int32_t base = value.storage == Storage::kAlias ? value.base : v;
     std::string& why = why_[static_cast<size_t>(base)];
-    if (why.empty()) why = std::string(op_name(op.kind)) + " '" + op.name + "'";
+    if (why.empty()) why = by;
   }
 
   void narrow(PlanValue& value) const {

@@ -221,7 +221,8 @@ def _captured(model, call, tensors, rows, graph, watched=False):
         def here(text):
             return Node(text, (), None, None, *_place(paths)).place()
 
-        with guarded(recorder, here), written_out(), counted(recorder, here) if watched else contextlib.nullcontext(), recorder:
+        with guarded(recorder, here), written_out(), counted(recorder, here) if watched else contextlib.nullcontext(), UnsupportedModelError.kept(), \
+                recorder:
             results = functionalizer()(run, remove="mutations_and_views")(*tensors)
     check_not_read(recorder, replaced, model)
     found = [recorder.of.get(id(t)) for t in results]

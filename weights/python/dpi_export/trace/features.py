@@ -6,7 +6,7 @@ or some columns of one.
 
 import numpy as np
 
-from ..import_common import UnsupportedModelError, pad_bags, random_bags, strip_padding, to_numpy
+from ..import_common import UnsupportedModelError, check_carried, pad_bags, random_bags, strip_padding, to_numpy
 from ..import_encoders import check_padding
 
 #: What a feature may say here; every other key goes to the Builder's feature call.
@@ -102,6 +102,8 @@ class Inputs:
             feature.vocab_size = modules[given["table"]].num_embeddings
         if feature.vocab_size is None:
             raise ValueError(f"{feature}: give vocab_size=, or table= with the path of the nn.Embedding that it is looked up in")
+        if self.samples[feature.input].is_floating_point():
+            check_carried(feature.name, feature.vocab_size, self.samples[feature.input].dtype)
 
     def _link_lengths(self):
         for feature in self.features.values():

@@ -69,6 +69,8 @@ def embedding(lowering, weight, values, label, refs):
 
 def _table(lowering, weight, values, label, feature, key):
     """The table's name: the whole weight where the id itself is looked up, a part of it behind an offset, or one row per id."""
+    if lowering.maps.is_identity(key) and lowering.maps.size(key) <= len(values):
+        return lowering.g.table(label, values, (id(weight.value), "all"))
     rows = np.asarray(lowering.maps[key])
     if rows.dtype.kind not in "iu":
         lowering.refuse(f"looks up rows by numbers of type {rows.dtype}")
@@ -165,6 +167,8 @@ def whole_sequence(lowering, refs):
         return None
     if any(cell[0] != feature.name or cell[1] != t or cell[2] != cells[0][2] for t, cell in enumerate(cells)):
         return None
+    if lowering.maps.is_identity(cells[0][2]):
+        return feature
     ids = np.asarray(lowering.maps[cells[0][2]])
     return feature if ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(len(ids))) else None
 

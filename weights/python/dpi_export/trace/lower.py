@@ -13,6 +13,7 @@ from ..shapes import OPS
 from . import lookups
 from .batch_axis import replacement
 from .emit import Graph
+from .jumps import ahead
 from .lower_ints import check_input, check_result
 from .pair import plain
 from .values import Complex, Filled, Floats, Maps, Refs, Whole, expand, reshape
@@ -25,7 +26,7 @@ class Lowering:
         self.pair, self.inputs, self.features = pair, inputs, inputs.features
         self.g, self.maps, self.node = Graph(feature_dicts), Maps(inputs.features), None
         self._values, self._part = {}, {}
-        self.quotients = {}  #: id(op) -> (op of x, c), of those that stand for x / c
+        self._ahead, self._node_of = ahead(pair.nodes), {}
         self.made_by = {}  #: id(op) -> path of the layer that it came from, for explain
 
     def run(self):
@@ -56,6 +57,8 @@ class Lowering:
             raise UnsupportedModelError(f"{node.place()}: there is no primitive for this operator; {replacement(base)}")
         value = handler(self, node)
         check_result(self, node, value)
+        if isinstance(value, Floats):
+            self._node_of.setdefault(id(value.op), node)
         return value
 
     def _on_ids(self, node):
@@ -91,6 +94,15 @@ class Lowering:
     def value(self, node):
         """The value of a node that depends on the inputs."""
         return self._values[id(node)]
+
+    @property
+    def exact(self):
+        """True where a jump sees each rounding of what is lowered: operators stay as they are."""
+        return id(self.node) in self._ahead
+
+    def node_of(self, op):
+        """The node that an op is the value of, or None."""
+        return self._node_of.get(id(op))
 
     def groups(self, node):
         """For each dim of the tensor its dims without the rows: the rows' own dim may have none, or those that it is merged with."""

@@ -28,6 +28,9 @@ def check_result(lower, node, value):
     dtype = str(getattr(node.value, "dtype", ""))
     if dtype in _SHORT and plain(node.base) not in _MOVES:
         lower.refuse(f"computes in {dtype}, and a bundle computes in float32: convert with .float() before (a table may stay as it is)")
+    if lower.exact and dtype == "torch.float64" and plain(node.base) not in (*_MOVES, "_to_copy") and isinstance(value, Floats):
+        lower.refuse("computes in torch.float64 what a comparison, a bucket or a cut to integers decides by, and a bundle computes in float32: "
+                     "convert with .float() before")
     if node.base not in _ARITHMETIC or not isinstance(value, Floats) or dtype not in (*_NARROW, "torch.int64"):
         return
     least_most = bounds(lower.g, value.op)

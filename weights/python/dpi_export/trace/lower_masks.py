@@ -6,7 +6,7 @@ import numpy as np
 
 from ..import_common import UnsupportedModelError
 from ..shapes import BINARY, OPS
-from . import lower_math
+from . import jumps, lower_math
 from .batch_axis import argument
 from .emit import is_mask
 from .lower_ints import is_bool, truth
@@ -217,13 +217,49 @@ def _nonzero(lower, node):
     return None
 
 
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
 def compare(kind):
     """A comparison of computed values, where the bundle has one."""
     def handler(lower, node):
         if kind not in BINARY:
             raise UnsupportedModelError(f"{node.place()}: compares computed values, for which there is no primitive; a choice by ids, a "
                                         "padding mask, a maximum or a clamp can be written without")
-        x, y = lower.floats(node.args[0]), lower.number(node.args[1])
-        y = lower.floats(node.args[1]) if y is None else constant_number(lower, y)
-        return lower.elementwise(lower.g.binary(kind, x.op, y.op))
+        x, y = node.args[:2]
+        if hasattr(y, "varies") and y.varies and not x.varies:
+            return lower.elementwise(_against(lower, y, x, _MIRRORED[kind]))
+        if not hasattr(y, "varies") or not y.varies:
+            return lower.elementwise(_against(lower, x, y, kind))
+        return lower.elementwise(lower.g.binary(kind, lower.floats(x).op, lower.floats(y).op))
     return handler
+
+
+def _against(lower, x, held, kind):
+    """The comparison of x with constants."""
+    number = lower.number(held)
+    numbers = edges_of(np.array([number]) if number is not None else lower.constant(held), kind, _is_double(lower.node))
+    moved = jumps.compared(lower, x, kind, numbers)
+    return lower.g.binary(kind, lower.floats(x).op, lower.g.const(numbers)) if moved is None else moved
+
+
+def _is_double(node):
+    """True where torch compares in float64."""
+    import torch
+
+    return torch.result_type(*(a.value if hasattr(a, "varies") else a for a in node.args[:2])) == torch.float64
+
+
+def edges_of(numbers, kind, double):
+    """Constants that float32 numbers are compared with, as float32. Compared in float64, they are the neighbour on the right side."""
+    single = np.asarray(numbers).astype(np.float32)
+    if not double:
+        return single
+    below, above = single.astype(np.float64) < numbers, single.astype(np.float64) > numbers
+    if kind in ("ge", "lt"):
+        return np.where(below, np.nextafter(single, np.float32(np.inf)), single)
+    if kind in ("gt", "le"):
+        return np.where(above, np.nextafter(single, np.float32(-np.inf)), single)
+    if (below | above).any():
+        raise UnsupportedModelError("compares float32 numbers for equality with float64 ones that no float32 is: compare with a float32 number")
+    return single

@@ -21,8 +21,24 @@ def affine(scale, shift):
 
 
 def scaled(lower, v, scale, shift):
-    """scale v + shift"""
-    return Floats(lower.g.affine(v.op, scale, shift), v.dims)
+    """scale v + shift; ahead of a jump two operations, as torch has them. Truth values and small integers come out the same either way."""
+    if not lower.exact or is_mask(v.op) and all(n == int(n) and abs(n) < 1 << 20 for n in (scale, shift) if math.isfinite(n)):
+        return Floats(lower.g.affine(v.op, scale, shift), v.dims)
+    op = v.op
+    for number, none, kind in ((scale, 1, "mul"), (shift, 0, "add")):
+        op = op if number == none else lower.g.binary(kind, op, constant_number(lower, number).op)
+    return Floats(op, v.dims)
+
+
+def divided(lower, v, by):
+    """v / by, of a number `by`"""
+    if lower.exact:
+        return Floats(lower.g.binary("div", v.op, constant_number(lower, by).op), v.dims)
+    return scaled(lower, v, 1.0 / by if by else math.inf, 0.0)
+
+
+def _inverse(lower, v):
+    return Floats(lower.g.binary("div", constant_number(lower, 1.0).op, v.op), v.dims)
 
 
 def _unary(lower, v, kind, **keys):
@@ -173,7 +189,7 @@ def div(lower, node):
         lower.refuse("rounds a quotient")
     number = lower.number(y)
     if number is not None:
-        return _spread(lower, node, scaled(lower, lower.floats(x), 1.0 / number if number else math.inf, 0.0))
+        return _spread(lower, node, divided(lower, lower.floats(x), number))
     return _pair(lower, node, "div", lower.floats(x) if hasattr(x, "varies") else constant_number(lower, x), lower.floats(y))
 
 
@@ -206,10 +222,17 @@ def power_of(exponent):
         x = lower.floats(node.args[0])
         if exponent in (1.0, 0.5):
             return x if exponent == 1 else _unary(lower, x, "sqrt")
+        if lower.exact and exponent in (-1.0, -0.5, -2.0):
+            return _inverse(lower, x if exponent == -1 else _unary(lower, x, "sqrt") if exponent == -0.5 else square(lower, node))
         if exponent == 3:
             return Floats(lower.g.binary("mul", lower.g.binary("mul", x.op, x.op), x.op), x.dims)
         return _unary(lower, x, "pow", a=exponent)
     return handler
+
+
+def rsqrt(lower, node):
+    """1 / sqrt(x)"""
+    return power_of(-0.5)(lower, node) if lower.exact else unary("rsqrt")(lower, node)
 
 
 def log1p(lower, node):
@@ -354,7 +377,7 @@ def on_channels(lower, node, x, dim, apply):
 
 def hardsigmoid(lower, node):
     """clamp(x + 3, 0, 6) / 6"""
-    return scaled(lower, _gate(lower, lower.floats(node.args[0])), 1 / 6, 0.0)
+    return divided(lower, _gate(lower, lower.floats(node.args[0])), 6.0)
 
 
 def _gate(lower, x):
@@ -364,7 +387,7 @@ def _gate(lower, x):
 def hardswish(lower, node):
     """x clamp(x + 3, 0, 6) / 6"""
     x = lower.floats(node.args[0])
-    return scaled(lower, Floats(lower.g.binary("mul", x.op, _gate(lower, x).op), x.dims), 1 / 6, 0.0)
+    return divided(lower, Floats(lower.g.binary("mul", x.op, _gate(lower, x).op), x.dims), 6.0)
 
 
 def mish(lower, node):

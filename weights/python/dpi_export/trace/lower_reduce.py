@@ -6,6 +6,7 @@ import numpy as np
 
 from .batch_axis import argument, dims_of
 from .emit import is_mask
+from .lower_math import divided
 from .lower_pick import position
 from .values import Filled, Floats, expand, permute, reshape
 
@@ -39,6 +40,8 @@ def reduction(kind):
     def handler(lower, node):
         value = lower.floats(node.args[0])
         axes = _axes(lower, node)
+        if kind == "mean" and axes and lower.exact:  # a sum of whole numbers is exact, and so is torch's quotient
+            return divided(lower, _reduce(lower, node, "sum", value, axes), float(math.prod(value.dims[a] for a in axes)))
         return _reduce(lower, node, kind, value, axes) if axes else value
     return handler
 

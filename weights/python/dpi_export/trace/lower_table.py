@@ -14,9 +14,9 @@ from .recurrent import lower_recurrent
 
 TABLE = {
     # element by element
-    **{name: m.unary(name) for name in ("relu", "sigmoid", "tanh", "exp", "log", "abs", "sqrt", "rsqrt", "silu", "selu", "sin", "cos",
+    **{name: m.unary(name) for name in ("relu", "sigmoid", "tanh", "exp", "log", "abs", "sqrt", "silu", "selu", "sin", "cos",
                                            "sign")},
-    "neg": m.affine(-1.0, 0.0), "square": m.square, "reciprocal": m.power_of(-1.0), "pow": m.power, "log1p": m.log1p, "expm1": m.expm1,
+    "neg": m.affine(-1.0, 0.0), "square": m.square, "reciprocal": m.power_of(-1.0), "rsqrt": m.rsqrt, "pow": m.power, "log1p": m.log1p, "expm1": m.expm1,
     "log2": m.log_of(2), "log10": m.log_of(10),
     "nan_to_num": m.nan_to_num,
     "add": c.each(k.add), "sub": c.each(m.sub), "rsub": m.rsub, "mul": c.product(k.mul), "atan2": m.binary("atan2"),

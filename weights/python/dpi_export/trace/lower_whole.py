@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from . import lookups, lower_math
+from . import jumps, lookups, lower_math
 from .batch_axis import argument
 from .emit import is_mask
 from .lower_ints import bounds, is_bool
@@ -15,7 +15,7 @@ from .values import Floats, Refs, Whole
 
 _MOST = 1 << 24  #: entries of a constant that rows are picked from: positions are floats
 _TABLE = 1 << 20  #: entries of a function of a whole number
-_POWERS = 256  #: powers that a logarithm is compared with
+_REACHED = 256  #: integers that a function is compared with
 
 
 # -- numbers cut to integers --------------------------------------------------------------------------------------------
@@ -67,42 +67,18 @@ def clamp(handler, low=None, high=None):
 
 
 def _cut(lower, v, low, high):
-    """v clamped and without its fraction, low and high not below 0: the entry of 0, 1, 2 .. at position v. Of a logarithm the powers are
-    counted that it reaches: it is rounded, they are not."""
+    """v clamped and without its fraction, low and high not below 0: the entry of 0, 1, 2 .. at position v. Of a function such as log, the
+    integers are counted that it reaches (jumps.py)."""
     if high >= _TABLE:
         lower.refuse(f"cuts numbers up to {high} to integers, and only those below {_TABLE} can be")
-    g, size = lower.g, math.prod(v.dims)
-    op = _unrounded(lower, g.reshape(v.op, [size]))
-    log = _logarithm(op)
-    if log is not None and high < _POWERS:
-        powers = np.exp((np.arange(low + 1, high + 1) - log[2]) / log[1])
-        reached = g.binary("ge", g.reshape(log[0], [size, 1]), g.const(powers)) if high > low else None
-        count = g.const(np.zeros(size)) if reached is None else g.reduce("sum", reached, 1)
-        return Floats(g.reshape(g.affine(count, 1.0, float(low)), v.dims), v.dims)
-    inside = g.unary("clamp", op, a=float(low), b=float(high))
+    g, size, node = lower.g, math.prod(v.dims), lower.node_of(v.op)
+    if node is not None and low < high <= low + _REACHED:
+        reached = jumps.compared(lower, node, "ge", np.arange(low + 1, high + 1), [size, 1])
+        if reached is not None:
+            count = g.reduce("sum", reached, 1)
+            return Floats(g.reshape(g.affine(count, 1.0, float(low)), v.dims), v.dims)
+    inside = g.unary("clamp", g.reshape(v.op, [size]), a=float(low), b=float(high))
     return Floats(g.reshape(g.gather(g.const(np.arange(high + 1)), inside, 0), v.dims), v.dims)
-
-
-def _logarithm(op):
-    """(x, a, b) of a log(x) + b with a positive a, else None."""
-    a, b = 1.0, 0.0
-    if op.is_a("Unary", kind="affine") and not op.params:
-        op, a, b = op.ins[0], op.attrs["a"], op.attrs["b"]
-    return (op.ins[0], a, b) if op.is_a("Unary", kind="log") and a > 0 else None
-
-
-def _unrounded(lower, op):
-    """A quotient, and what clamps it, as the model computes it: as a product with 1 / c it would lie beside an integer that it is."""
-    if id(op) in lower.quotients:
-        x, by = lower.quotients[id(op)]
-        return lower.g.binary("div", x, lower.g.const([by]))
-    if op.is_a("View", kind="reshape"):
-        return lower.g.reshape(_unrounded(lower, op.ins[0]), op.shape)
-    if op.is_a("Unary", kind="clamp") or op.is_a("Unary", kind="relu"):
-        return lower.g.unary(op.attrs["kind"], _unrounded(lower, op.ins[0]), op.attrs.get("a"), op.attrs.get("b"))
-    if op.kind == "Binary" and op.attrs["kind"] in ("max", "min"):
-        return lower.g.binary(op.attrs["kind"], *(_unrounded(lower, x) for x in op.ins))
-    return op
 
 
 def _interval(op):
@@ -128,9 +104,24 @@ def _interval(op):
         at = 0 if op.attrs["kind"] == "max" else 1
         known = [end for end in (_interval(x)[at] for x in op.ins) if end is not None]
         return (max(known), None) if known and at == 0 else (None, min(known)) if known else (None, None)
+    if op.kind == "Binary" and op.attrs["kind"] in ("add", "sub", "mul", "div"):
+        return _arithmetic(op.attrs["kind"], *map(_interval, op.ins))
     if op.kind == "Const":
         return float(op.params["value"].min()), float(op.params["value"].max())
-    return None, None
+    return (0.0, 1.0) if is_mask(op) else (None, None)
+
+
+def _arithmetic(kind, x, y):
+    """(least, most) of x + y, x - y, x * y or x / y."""
+    x, y = ((-math.inf if v[0] is None else v[0], math.inf if v[1] is None else v[1]) for v in (x, y))
+    if kind == "div" and y[0] <= 0 <= y[1]:
+        return None, None
+    if kind in ("add", "sub"):
+        ends = (x[0] + y[0], x[1] + y[1]) if kind == "add" else (x[0] - y[1], x[1] - y[0])
+    else:
+        ends = [a * b if kind == "mul" else a / b for a in x for b in y]
+        ends = (None, None) if any(math.isnan(e) for e in ends) else (min(ends), max(ends))
+    return tuple(None if e is None or not math.isfinite(e) else e for e in ends)
 
 
 # -- buckets ------------------------------------------------------------------------------------------------------------
@@ -155,8 +146,11 @@ def _count_below(lower, node, x, edges):
         lower.refuse("has boundaries that a float32 cannot hold")
     right = bool(node.kwargs.get("right", False)) or node.kwargs.get("side") == "right"
     v, g = lower.floats(x), lower.g
-    spread = g.reshape(v.op, [math.prod(v.dims), 1])
-    above = g.binary("lt" if right else "le", spread, g.const(array))  # not "gt": a NaN lies behind the last one
+    kind = "lt" if right else "le"  # not "gt": a NaN lies behind the last one
+    dims = [math.prod(v.dims), 1]
+    above = jumps.compared(lower, x, kind, array, dims)
+    if above is None:
+        above = g.binary(kind, g.reshape(v.op, dims), g.const(array))
     return lower.elementwise(g.reduce("sum", g.affine(above, -1.0, 1.0), 1))
 
 
@@ -206,7 +200,8 @@ def index(handler):
 
 def _only_ids(lower, refs):
     """Ids, and none that counts from the end."""
-    return all(name is not None and lower.features[name].has_ids and int(lower.maps[key].min()) >= 0 for name, _, key in set(refs.flat()))
+    return all(name is not None and lower.features[name].has_ids and (lower.maps.is_identity(key) or int(lower.maps[key].min()) >= 0)
+               for name, _, key in set(refs.flat()))
 
 
 # -- functions of them --------------------------------------------------------------------------------------------------
@@ -217,7 +212,7 @@ def function(handler=None):
 
         rounds = node.base != "div" or argument(node, 2, "rounding_mode") is not None
         if not rounds:
-            return _quotient(lower, node, handler)
+            return handler(lower, node)
         x, by = node.args[0], lower.number(node.args[1])
         held = lower.floats(x) if hasattr(x, "varies") and not x.value.dtype.is_floating_point else None
         reach = None if held is None or by is None or by != int(by) else bounds(lower.g, held.op)
@@ -228,13 +223,3 @@ def function(handler=None):
         position = lower.g.affine(lower.g.reshape(held.op, [math.prod(held.dims)]), 1.0, -reach[0])
         return lower.elementwise(lower.g.gather(lower.g.const(made.numpy()), position, 0))
     return lowered
-
-
-def _quotient(lower, node, handler):
-    """x / y; that it was one is kept, should it be cut to an integer."""
-    out, by = handler(lower, node), lower.number(node.args[1])
-    if by and hasattr(node.args[0], "varies") and isinstance(out, Floats):
-        x = lower.floats(node.args[0])
-        if out.op.shape == x.op.shape:
-            lower.quotients.setdefault(id(out.op), (x.op, by))
-    return out

@@ -10,7 +10,7 @@ from .kept_rows import check
 from .lower import Lowering
 from .normalise import normalise
 from .pair import Pair
-from .state import warm_up
+from .state import check_first_call, warm_up
 
 #: Two primes, so that no size of a model is a multiple of both by chance. One on each side of the usual batch sizes' lower powers of two.
 BATCHES = (37, 41)
@@ -23,6 +23,8 @@ def traced(model, forward, inputs, front=None):
         arrays = inputs.arrays(inputs.random_rows(np.random.default_rng(100 + seed), rows))
         tensors = inputs.tensors(arrays)
         if not traces:
+            other = inputs.tensors(inputs.arrays(inputs.random_rows(np.random.default_rng(99), rows)))
+            check_first_call(model, lambda given: forward(model, given), tensors, other)
             warm_up(model, lambda given: forward(model, given), tensors)
             graph = Exported(model, forward, tensors) if wanted(front) == "export" else None
         traces.append(capture(model, lambda given: (graph or forward)(model, given), tensors, rows, graph))

@@ -35,11 +35,68 @@ def warm_up(model, call, tensors):
                                         "only")
 
 
+def check_first_call(model, call, first, second):
+    """Refuses what a model keeps of the first rows that it sees: first and second are as many rows with other numbers."""
+    import torch
+
+    held = _Tensors(model)
+    try:
+        with torch.no_grad(), evaluation_mode(model):
+            with kept(model):
+                call(first)
+                one = _made(model)
+                call(second)
+                stays = _made(model)
+            held.restore()
+            with kept(model):
+                call(second)
+                two = _made(model)
+    except _FAILURES:
+        return
+    finally:
+        held.restore()
+    for name, value in one.items():
+        if name in stays and name in two and _alike(value, stays[name]) and not _alike(value, two[name]):
+            raise UnsupportedModelError(f"{type(model).__name__}: forward keeps '{name}' of the first rows that it is called with, so a row's score "
+                                        "would depend on them; compute it in __init__, or as a buffer that training sets")
+
+
+def _made(model):
+    """{path: value} of the numbers and tensors that the model's layers hold beside parameters, those in lists and dicts among them."""
+    import torch
+
+    out = {}
+    for path, module in model.named_modules():
+        for key, held in vars(module).items():
+            if key == "_parameters":
+                continue
+            items = held.items() if isinstance(held, dict) else enumerate(held) if isinstance(held, (list, tuple)) else [("", held)]
+            for at, value in list(items):
+                if isinstance(value, torch.Tensor) and value.numel() <= MAX_DOUBLE_PARAMETERS:
+                    out[f"{path}.{key}.{at}".strip(".")] = value.detach().clone()
+                elif isinstance(value, (bool, int, float)):
+                    out[f"{path}.{key}.{at}".strip(".")] = value
+    return out
+
+
+def _alike(a, b):
+    """The same numbers."""
+    import torch
+
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return a.shape == b.shape and a.dtype == b.dtype and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+    return a is b or type(a) is type(b) and (a == b or a != a)
+
+
 class _Tensors:
     """Parameters and buffers as they are: copies where they are small, else the count of their changes."""
 
     def __init__(self, model):
+        import torch
+
         named = dict(list(model.named_parameters()) + list(model.named_buffers()))
+        named.update({f"{path}.{key}".strip("."): t for path, m in model.named_modules() for key, t in vars(m).items()
+                      if isinstance(t, torch.Tensor)})
         copied = sum(t.numel() for t in named.values()) <= MAX_DOUBLE_PARAMETERS
         buffers = {name for name, _ in model.named_buffers()}
         self._model = model

@@ -8,7 +8,10 @@ import math
 
 import numpy as np
 
+from ..import_common import UnsupportedModelError
 from .emit import digest
+
+_MOST_BYTES = 256 << 20  #: of a function that is kept as a table
 
 
 class Floats:
@@ -75,26 +78,42 @@ class Maps:
         self._features, self._tensors, self._identity = features, {}, {}
 
     def identity(self, name, dtype):
-        """The key of the id itself, in the input's type; None for floats, which have no vocabulary."""
-        import torch
-
+        """The key of the id itself, in the input's type; None for floats, which have no vocabulary. Its table is made where it is needed."""
         f = self._features[name]
         if f.kind not in ("categorical", "sequence", "length"):
             return None
-        key = (name, str(dtype))
-        if key not in self._identity:
-            size = f.vocab_size if f.has_ids else self._features[f.of].max_len + 1
-            self._identity[key] = self.add(torch.arange(size).to(dtype))
-        return self._identity[key]
+        key = (str(dtype), "ids", f.vocab_size if f.has_ids else self._features[f.of].max_len + 1)
+        self._identity[key] = (name, dtype)
+        return key
+
+    def is_identity(self, key):
+        """True for the id itself, as an integer that holds it."""
+        return key in self._identity and key[0] in ("torch.int64", "torch.int32")
+
+    def size(self, key):
+        """How many ids a function is of."""
+        return key[2] if key in self._identity else len(self._tensors[key])
 
     def add(self, tensor):
-        """The key of a function."""
+        """The key of a function; of the id itself, where it gives that."""
+        for key, (_, dtype) in self._identity.items():
+            if key[2] == len(tensor) and tensor.dtype == dtype and tensor.equal(self[key]):
+                return key
         key = (str(tensor.dtype), digest(tensor.numpy()))
         self._tensors.setdefault(key, tensor)
         return key
 
     def __getitem__(self, key):
-        return self._tensors[key]
+        import torch
+
+        if key not in self._identity:
+            return self._tensors[key]
+        name, dtype = self._identity[key]
+        if key[2] * torch.empty(0, dtype=dtype).element_size() > _MOST_BYTES:
+            raise UnsupportedModelError(f"feature '{name}': the model computes with its ids, which are {key[2]}: such a function is kept as a table "
+                                        f"over all of them, of {_MOST_BYTES >> 20} MiB at most. Compute it in preprocessing, or by an encoder "
+                                        "(hash, modulo), and give its result as the feature, with a vocab_size of its own")
+        return torch.arange(key[2]).to(dtype)
 
     def apply(self, call, parts, dims):
         """call(parts) element by element as Refs, or None where an entry joins two different ids. `parts`: Refs, arrays, numbers."""
