@@ -178,7 +178,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 (nonfinite_rows of dpi_model_counters_json)
  *   max_rows           1 ... 1048576                       4096   rows per internal chunk at most; larger batches run in several
  *   max_nnz            1 ... 268435456                     1048576   ids per sequence feature and chunk
- *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
+ *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait in a queue
  *   verify             off | golden                        off    golden: recompute the bundle's golden rows while loading
  *   require_signature  hex Ed25519 public keys, by commas  none   load only bundles that one of them signed; every byte, of tables and rows
  *                                                                 that nothing uses too, is then compared with the hash signed, by `threads`
