@@ -13,10 +13,10 @@
 //   kReserved nobody's: the pool is closing
 //
 // Who waits stands in a queue (wait_queue.hpp), and contexts go to its head. Each hand-over costs the wake of
-// a thread, so whoever is handed a context has a turn of two milliseconds, less in a crowd: what is given back
-// during the turn may be claimed by anyone, most likely by the thread that runs already, while the head is
-// told to look. What is given back later is the head's. So a longer call is a turn by itself, and
-// short calls share a wake.
+// a thread, so whoever is handed a context has a turn of two milliseconds, less in a crowd: what is given
+// back during the turn may be claimed by anyone, most likely by the thread that runs already, while the head
+// is told to look. What is given back later is the head's. So a longer call is a turn by itself, and short
+// calls share a wake.
 //
 // While somebody waits, every word is kWanted, or the head has been told and not looked yet: so no release
 // can be missed, and a release that nobody waits for reads nothing shared. The same marks let close() learn
