@@ -25,6 +25,8 @@
  *  - Status codes and constants are only appended, never renumbered.
  *  - Calls keep no pointer of the caller after they return, but for the callbacks, user pointers and flags of dpi_env_set_log,
  *    dpi_env_set_memory and dpi_options_set_progress, which say until when.
+ *  - A callback returns to the library: it throws nothing and does not longjmp out. An exception that leaves one may end the process, so
+ *    C++ hosts catch inside their callbacks.
  *  - *_json functions with a buffer return the bytes needed including the NUL (0 on a null handle, on a parent's model or without memory) and write at most `cap` bytes, always
  *    NUL-terminated when cap > 0; call once with cap 0 to learn the size.
  * Thread safety: dpi_model and everything that takes it may be used from any number of threads at once (dpi_model_free of the
