@@ -2,12 +2,14 @@
 // callers.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "runtime/model/model.hpp"
 #include "runtime/random_batch.hpp"
 #include "support/device.hpp"
@@ -43,10 +45,11 @@ struct Answer {
   Status status;
   std::vector<float> scores, logits;
 
-  Answer(Model& model, const Batch& batch)
+  Answer(Model& model, const Batch& batch, uint64_t deadline_ns = 0)
       : scores(static_cast<size_t>(batch.item.rows * model.engine().heads()), -1.0f), logits(scores) {
     RunControl control;
     control.logits = logits.data();
+    control.deadline_ns = deadline_ns;
     status = model.predict(batch, scores.data(), control);
   }
   bool operator==(const Answer& o) const {
@@ -111,6 +114,50 @@ TEST_CASE("of several faults the first row's is told, whatever thread meets it")
       CHECK(got.status.code() == want.status.code());
       CHECK(got.status.message() == want.status.message());
       CHECK(got.status.message().find("row " + std::to_string(bad) + ",") != std::string::npos);
+    }
+  }
+}
+
+/// Rows of which a value or a logit has been written.
+std::vector<bool> written(const Answer& a, int64_t heads) {
+  std::vector<bool> rows(a.scores.size() / static_cast<size_t>(heads));
+  for (size_t i = 0; i < a.scores.size(); ++i) {
+    if (!(a.scores[i] == -1.0f && a.logits[i] == -1.0f)) rows[i / static_cast<size_t>(heads)] = true;
+  }
+  return rows;
+}
+
+TEST_CASE("a call that fails has written nothing behind a row that it has not written") {
+  for (const auto& [threads, max_rows] :
+       {std::pair<int32_t, int64_t>{2, 4096}, {4, 4096}, {4, 64}, {3, 16}}) {
+    CAPTURE(threads);
+    CAPTURE(max_rows);
+    const Threaded one(kModels[0], 1), many(kModels[0], threads, max_rows, 300);
+    const auto& schema = one.model->engine().schema();
+    const int64_t heads = one.model->engine().heads(), columns = schema.columns.n_columns;
+    const int64_t rows = 40 * one.model->engine().work_rows(false).min_share + 3;
+    RandomBatch request(schema, rows, 0, 3);
+    CHECK(Answer(*many.model, request.batch) == Answer(*one.model, request.batch));
+    const std::vector<float> good(request.batch.item.dense, request.batch.item.dense + rows * columns);
+    for (const int64_t bad : {int64_t{0}, int64_t{1}, rows / 3, rows / 2 + 1, rows - 1}) {
+      CAPTURE(bad);
+      std::vector<float> dense = good;
+      request.batch.item.dense = dense.data();
+      dense[static_cast<size_t>(bad * columns)] = INFINITY;
+      for (int i = 0; i < 20; ++i) {
+        const Answer got(*many.model, request.batch);
+        CHECK(got.status.code() == Code::kInvalidArgument);
+        const std::vector<bool> at = written(got, heads);
+        CHECK(std::find(at.begin() + bad, at.end(), true) == at.end());
+        CHECK(std::is_partitioned(at.begin(), at.end(), [](bool w) { return w; }));
+      }
+    }
+    request.batch.item.dense = good.data();
+    for (int64_t ns = 1; ns < 40'000'000; ns += 1 + ns / 3) {
+      const Answer got(*many.model, request.batch, monotonic_ns() + static_cast<uint64_t>(ns));
+      CHECK((got.status.ok() || got.status.code() == Code::kTimeout));
+      const std::vector<bool> at = written(got, heads);
+      CHECK(std::is_partitioned(at.begin(), at.end(), [](bool w) { return w; }));
     }
   }
 }

@@ -96,6 +96,95 @@ double value_of(uint16_t bits, DType dtype) {
   return (bits & 0x8000) != 0 ? -size : size;
 }
 
+/// A file of rows on the disk, and what is done to it while it is open.
+struct OnDisk {
+  static constexpr int64_t kRows = 64, kDim = 4;
+  std::string path = std::filesystem::temp_directory_path() / ("dpi_rows_" + std::to_string(getpid()));
+  std::vector<float> values = wave(kRows * kDim);
+
+  OnDisk() { write(path, values, O_TRUNC); }
+  ~OnDisk() {
+    std::filesystem::remove(path);
+    std::filesystem::remove(path + ".other");
+  }
+  static void write(const std::string& to, const std::vector<float>& v, int flags) {
+    const int fd = open(to.c_str(), O_WRONLY | O_CREAT | flags, 0600);
+    REQUIRE(fd >= 0);
+    const auto bytes = static_cast<ssize_t>(v.size() * sizeof(float));
+    CHECK(::write(fd, v.data(), static_cast<size_t>(bytes)) == bytes);
+    close(fd);
+  }
+  BundleRows rows() const {
+    return {
+        ByteSource::open_file(path).value(), "name.h5", {{"t", kRows, kDim, DType::kF32, DType::kF32, 0, 0}}};
+  }
+};
+
+/// How a row is asked for: waiting for the disk, or only if it is at hand. Whether it was given.
+std::pair<Status, bool> ask(BundleRows& rows, int64_t key, bool wait, std::vector<float>* row) {
+  auto* to = reinterpret_cast<std::byte*>(row->data());
+  uint64_t found = 0;
+  const tiered::FetchRequest request{0, {&key, 1}, &to, &found, 0};
+  Status s;
+  if (wait) {
+    s = rows.fetch(request);
+  } else {
+    rows.fetch_ready(request);
+  }
+  return {s, found != 0};
+}
+
+TEST_CASE("rows of a file that was written to after it was opened are refused, whatever it has now") {
+  using Act = void (*)(OnDisk&);
+  const Act acts[] = {[](OnDisk& f) {
+                        OnDisk::write(f.path, std::vector<float>(f.values.size(), 7), O_TRUNC);
+                      },  // as cp does
+                      [](OnDisk& f) { OnDisk::write(f.path, {7, 7, 7}, 0); },
+                      [](OnDisk& f) { std::filesystem::resize_file(f.path, 4096); },
+                      [](OnDisk& f) {  // shrunk and grown again: zeros
+                        std::filesystem::resize_file(f.path, 16);
+                        std::filesystem::resize_file(f.path, f.values.size() * sizeof(float));
+                      },
+                      [](OnDisk& f) { OnDisk::write(f.path, {7}, O_APPEND); }};
+  for (const Act act : acts) {
+    OnDisk file;
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(20));  // more than a file system's clock takes for a step
+    BundleRows rows = file.rows();
+    std::vector<float> row(OnDisk::kDim);
+    CHECK(ask(rows, 3, true, &row).second);
+    act(file);
+    for (const int64_t key : {int64_t{0}, int64_t{3}, OnDisk::kRows - 1}) {
+      const Status s = ask(rows, key, true, &row).first;
+      CHECK(s.code() == Code::kIo);
+      CHECK_MESSAGE(s.message().find("name.h5") != std::string::npos, s.message());
+      CHECK(!ask(rows, key, false, &row).second);
+    }
+  }
+}
+
+TEST_CASE("rows of a file that is replaced, renamed or removed are those that were opened") {
+  using Act = void (*)(OnDisk&);
+  const Act acts[] = {[](OnDisk& f) { std::filesystem::rename(f.path, f.path + ".other"); },
+                      [](OnDisk& f) { std::filesystem::remove(f.path); },
+                      [](OnDisk& f) {
+                        OnDisk::write(f.path + ".other", std::vector<float>(f.values.size(), 7), O_TRUNC);
+                        std::filesystem::rename(f.path + ".other", f.path);
+                      }};
+  for (const Act act : acts) {
+    OnDisk file;
+    BundleRows rows = file.rows();
+    act(file);
+    for (int64_t key = 0; key < OnDisk::kRows; ++key) {
+      std::vector<float> row(OnDisk::kDim, std::nanf(""));
+      const auto [s, found] = ask(rows, key, true, &row);
+      CHECK_MESSAGE(s.ok(), s.message());
+      CHECK(found);
+      CHECK(std::equal(row.begin(), row.end(), file.values.begin() + key * OnDisk::kDim));
+    }
+  }
+}
+
 TEST_CASE("rows of float32 are narrowed to the nearest, however wide") {
   constexpr int32_t kDim = 600;
   const std::vector<float> values = wave(3 * kDim);

@@ -24,7 +24,7 @@
  *    zeros there. No struct may be smaller than in version 1.0 (DPI_E_INVALID_ARGUMENT), but dpi_error, which takes what fits.
  *  - Status codes and constants are only appended, never renumbered.
  *  - Calls keep no pointer of the caller after they return, but for the callbacks, user pointers and flags of dpi_env_set_log,
- *    dpi_env_set_memory and dpi_options_set_progress, which say until when.
+ *    dpi_env_set_memory and dpi_options_set_progress, which say until when. A callback throws nothing: an exception that leaves it may end the process.
  *  - *_json functions with a buffer return the bytes needed including the NUL (0 on a null handle, on a parent's model or without memory) and write at most `cap` bytes, always
  *    NUL-terminated when cap > 0; call once with cap 0 to learn the size.
  * Thread safety: dpi_model and everything that takes it may be used from any number of threads at once (dpi_model_free of the
@@ -178,7 +178,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 (nonfinite_rows of dpi_model_counters_json)
  *   max_rows           1 ... 1048576                       4096   rows per internal chunk at most; larger batches run in several
  *   max_nnz            1 ... 268435456                     1048576   ids per sequence feature and chunk
- *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait
+ *   max_contexts       1 ... 1024                          hardware threads; callers beyond it wait in a queue
  *   verify             off | golden                        off    golden: recompute the bundle's golden rows while loading
  *   require_signature  hex Ed25519 public keys, by commas  none   load only bundles that one of them signed; every byte, of tables and rows
  *                                                                 that nothing uses too, is then compared with the hash signed, by `threads`
@@ -199,7 +199,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.peer_copy_bytes  bytes                           0      of each device the model runs on: copies of the hottest of others' rows (store.hot_keys), by reads saved a byte; 0 = none
  * For tables larger than memory. The rows of tables in the host tier stay in the bundle's file, and a cache of fixed size holds those that calls
  * need; scores are those of resident tables, to the bit where debug.fold is tiered (or off) for both, else within rounding. The
- * file may be replaced by another of its name, but not written to: a row that cannot be read is DPI_E_IO for the call. dpi_model_load_memory
+ * file may be replaced by another of its name, but not written to: then a row that is not in the cache yet is DPI_E_IO for the call. dpi_model_load_memory
  * has no file, and refuses a host tier with DPI_E_UNSUPPORTED, as does a device whose kernels cannot read host memory:
  *   store.host_bytes      bytes                            0      the host tier: rows, directories, what the index of both takes; 0 = none. A call whose distinct rows do not fit at once is DPI_E_OUT_OF_MEMORY
  *   store.gpu_bytes       bytes                            0      of a GPU: copies of the tier's warm rows (other rows it reads in host memory); elsewhere, and with devices=0,1, refused

@@ -19,7 +19,10 @@ namespace {
 class FileSource final : public ByteSource {
  public:
   /// Reads `fd`, which `owned` (none where it is another's) closes.
-  FileSource(int fd, uint64_t size, FileHandle owned) : fd_(fd), owned_(std::move(owned)) { size_ = size; }
+  FileSource(int fd, const struct stat& opened, FileHandle owned)
+      : fd_(fd), written_(opened.st_mtim), owned_(std::move(owned)) {
+    size_ = static_cast<uint64_t>(opened.st_size);
+  }
   bool stays() const override { return owned_.get() >= 0; }
 
   Status read(uint64_t offset, void* dst, size_t n) override {
@@ -51,8 +54,24 @@ class FileSource final : public ByteSource {
     return got >= 0 && static_cast<size_t>(got) == n;
   }
 
+  /// The time of its status does not count: renaming the file, or another to its name, changes that too.
+  Status unchanged() const override {
+    struct stat now = {};
+    if (::fstat(fd_, &now) != 0) {
+      const int error = errno;
+      return Status(Code::kIo, "its status cannot be read: " + errno_text(error)).native(error);
+    }
+    if (static_cast<uint64_t>(now.st_size) == size_ && now.st_mtim.tv_sec == written_.tv_sec &&
+        now.st_mtim.tv_nsec == written_.tv_nsec)
+      return {};
+    return {Code::kIo,
+            "the file has been written to since it was opened; write a new file, rename it to this "
+            "name and load it again"};
+  }
+
  private:
   int fd_;
+  timespec written_;
   FileHandle owned_;
   std::atomic<bool> tells_cached_{true};  // not every file system does
 };
@@ -84,6 +103,7 @@ class PartSource final : public ByteSource {
   bool read_cached(uint64_t offset, void* dst, size_t n) override {
     return whole_->read_cached(offset_ + offset, dst, n);
   }
+  Status unchanged() const override { return whole_->unchanged(); }
 
  private:
   const std::shared_ptr<ByteSource> whole_;
@@ -99,8 +119,7 @@ Result<std::unique_ptr<ByteSource>> source_of(int fd, FileHandle owned) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) return open_error(errno);
   if (!S_ISREG(info.st_mode)) return Status(Code::kIo, "is not a regular file");
-  return std::unique_ptr<ByteSource>(
-      new FileSource(fd, static_cast<uint64_t>(info.st_size), std::move(owned)));
+  return std::unique_ptr<ByteSource>(new FileSource(fd, info, std::move(owned)));
 }
 
 }  // namespace

@@ -32,6 +32,9 @@ class ByteSource {
   /// The same where no disk need be waited for. False: ask read(), which says what is wrong, too; `dst` may
   /// hold anything, and the disk may have been asked to bring those bytes meanwhile.
   virtual bool read_cached(uint64_t /*offset*/, void* /*dst*/, size_t /*n*/) { return false; }
+  /// kIo when the file has been written to since it was opened: what was read before this is known to be what
+  /// was opened. Removing and renaming it change nothing.
+  virtual Status unchanged() const { return {}; }
 
  protected:
   uint64_t size_ = 0;

@@ -94,7 +94,8 @@ Status BundleRows::fetch(const tiered::FetchRequest& request) {
     DPI_RETURN_IF_ERROR(read_row(t, request.keys[i], request.rows[i], nullptr));
     request.found[i / 64] |= bit;
   }
-  return {};
+  Status same = file_->unchanged();
+  return same.ok() ? Status() : std::move(same).within(file_name_);
 }
 
 int64_t BundleRows::sequence(int32_t table) {
@@ -132,6 +133,8 @@ void BundleRows::fetch_ready(const tiered::FetchRequest& request) {
       return;
     if (has(t, request.keys[i])) cold += try_row(request, i) ? 0 : 1;
   }
+  if (!file_->unchanged().ok())
+    std::fill_n(request.found, (request.keys.size() + 63) / 64, 0);  // fetch() says it
 }
 
 Status BundleRows::read(const Table& t, int64_t row, uint64_t at, void* to, size_t n, bool* cached) const {

@@ -1,6 +1,7 @@
 // The tier below for tables whose rows lie in the bundle file: a row is read where the file has it (pread),
 // so a table larger than memory needs no copy of its own. The file stays open: it may be replaced by another
-// of its name, but not written to. Rows of external tables come from another source.
+// of its name, but not written to: each fetch looks at its size and time of change once it has its rows, and
+// refuses them. Rows of external tables come from another source.
 #pragma once
 
 #include <cstdint>

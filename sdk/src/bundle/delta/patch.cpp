@@ -34,6 +34,10 @@ class PatchedSource final : public ByteSource {
               [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
   }
   bool stays() const override { return base_->bytes().stays() && delta_->bytes().stays(); }
+  Status unchanged() const override {
+    DPI_RETURN_IF_ERROR(base_->bytes().unchanged());
+    return delta_->bytes().unchanged();
+  }
 
   Status read(uint64_t offset, void* dst, size_t n) override {
     auto* to = static_cast<std::byte*>(dst);

@@ -1,6 +1,7 @@
 #include "runtime/execute/call_shares.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 
 #include "base/clock.hpp"
@@ -10,10 +11,6 @@
 namespace dpi {
 
 namespace {
-
-int64_t share_begin(int64_t rows, int32_t share, int32_t count) {
-  return share == count ? rows : rows * share / count / kTileRows * kTileRows;
-}
 
 std::vector<const std::vector<std::byte*>*> scratch_of(const std::vector<std::unique_ptr<Flight>>& flights) {
   std::vector<const std::vector<std::byte*>*> scratch;
@@ -40,18 +37,28 @@ struct CallShares::Job {
   const RunControl& control;
   int32_t count;                      // of shares
   std::atomic<int32_t> first_failed;  // shares behind it stop at their next chunk
+  int64_t begin, end;                 // rows that are shared out now
   Crew* crew = nullptr;
+
+  int64_t share_begin(int32_t share) const {
+    return share == count ? end : begin + (end - begin) * share / count / kTileRows * kTileRows;
+  }
 };
 
-CallShares::CallShares(const Engine& engine, const FlightSizes& sizes, int64_t alone,
+CallShares::CallShares(const Engine& engine, const FlightSizes& sizes, const HostFlights& threads,
                        const std::vector<std::unique_ptr<Flight>>& flights)
     : engine_(engine),
       sizes_(sizes),
-      alone_(alone),
+      threads_(threads),
       flights_(flights),
       shares_(flights.size()),
       crew_(engine, scratch_of(flights)) {
   for (Share& s : shares_) s.counters.resize(engine.schema().features.size());
+  for (size_t s = 1; s < shares_.size(); ++s) {  // NaN: heads without a logit have nothing else
+    const auto scores = static_cast<size_t>(threads.kept_rows() * engine.heads());
+    shares_[s].out.assign(scores, std::numeric_limits<float>::quiet_NaN());
+    shares_[s].logits = shares_[s].out;
+  }
 }
 
 /// From where on a call of so many rows is shared out.
@@ -62,18 +69,23 @@ WorkRows CallShares::sizes_for(int64_t rows) const {
 }
 
 Status CallShares::run_rows(const Job& job, int32_t share, int64_t begin, int64_t end) {
-  const int64_t heads = engine_.heads(), most = job.batch.has_shared() ? sizes_.max_rows : alone_;
+  const int64_t heads = engine_.heads(), most = job.batch.has_shared() ? threads_.rows : threads_.alone;
+  Share& mine = shares_[static_cast<size_t>(share)];
+  float* const out = share == 0 ? job.out + begin * heads : mine.out.data();
+  float* logits = share == 0 ? job.control.logits : mine.logits.data();
+  if (job.control.logits == nullptr) logits = nullptr;
+  if (share == 0 && logits != nullptr) logits += begin * heads;
   for (int64_t at = begin; at < end;) {
     if (job.first_failed.load(std::memory_order_relaxed) < share) return {};  // nobody will look
     DPI_RETURN_IF_ERROR(check_control(job.control));
     DPI_ASSIGN_OR_RETURN(const RowRange range, next_range(engine_.schema(), sizes_.largest(), job.batch, at,
                                                           std::min(end, at + most)));
     FlightCall call;
-    call.out = job.out + at * heads;
-    call.logits = job.control.logits != nullptr ? job.control.logits + at * heads : nullptr;
+    call.out = out + (at - begin) * heads;
+    call.logits = logits != nullptr ? logits + (at - begin) * heads : nullptr;
     call.deadline_ns = job.control.deadline_ns;
     call.cancel = job.control.cancel;
-    call.counters = shares_[static_cast<size_t>(share)].counters.data();
+    call.counters = mine.counters.data();
     call.crew = job.crew;
     DPI_RETURN_IF_ERROR(flights_[static_cast<size_t>(share)]->begin(job.batch, range, call));
     at = range.end;
@@ -81,13 +93,29 @@ Status CallShares::run_rows(const Job& job, int32_t share, int64_t begin, int64_
   return {};
 }
 
+/// Shares all rows out, so many at a time that their scores can be kept until those before them are known to
+/// be good: the caller's memory is never written behind a row that failed.
+void CallShares::run_rounds(Job& job) {
+  const int64_t heads = engine_.heads(), rows = job.batch.item.rows;
+  while (job.end < rows && job.first_failed.load(std::memory_order_relaxed) == job.count) {
+    job.begin = job.end;
+    job.end = std::min(rows, job.begin + job.count * threads_.round_rows());
+    engine_.pool().run(job.count, run_share, &job);
+    const int32_t good = job.first_failed.load(std::memory_order_relaxed);
+    for (int32_t s = 1; s < good; ++s) {
+      const Share& share = shares_[static_cast<size_t>(s)];
+      const int64_t at = job.share_begin(s), n = (job.share_begin(s + 1) - at) * heads;
+      std::copy_n(share.out.data(), n, job.out + at * heads);
+      if (job.control.logits != nullptr) std::copy_n(share.logits.data(), n, job.control.logits + at * heads);
+    }
+  }
+}
+
 void CallShares::run_share(void* context, int32_t share) {
   Job& job = *static_cast<Job*>(context);
-  const int64_t rows = job.batch.item.rows;
   Status& status = job.shares.shares_[static_cast<size_t>(share)].status;
   try {
-    status = job.shares.run_rows(job, share, share_begin(rows, share, job.count),
-                                 share_begin(rows, share + 1, job.count));
+    status = job.shares.run_rows(job, share, job.share_begin(share), job.share_begin(share + 1));
   } catch (const std::bad_alloc&) {
     status = {Code::kOutOfMemory, "no memory is left"};
   } catch (...) {
@@ -124,7 +152,8 @@ void CallShares::share_out(Job& job, int32_t most, const WorkRows* as) {
   job.count = static_cast<int32_t>(std::clamp<int64_t>(rows / sizes.min_share, 1, threads));
   job.first_failed = job.count;
   clear_counters(job.count);
-  if (job.count > 1) return pool.run(job.count, run_share, &job);
+  if (job.count > 1) return run_rounds(job);
+  job.end = rows;
   if (threads == 1 || rows < sizes.crew_rows) return run_share(&job, 0);
   job.crew = &crew_;
   crew_.open(threads);
@@ -133,12 +162,13 @@ void CallShares::share_out(Job& job, int32_t most, const WorkRows* as) {
 
 Status CallShares::run(const Batch& batch, float* out, const RunControl& control, int32_t most,
                        std::vector<FeatureCounters>* counters, const WorkRows* as) {
-  Job job{*this, batch, out, control, 1, 1};
+  Job job{*this, batch, out, control, 1, 1, 0, 0};
   most = std::min(most, static_cast<int32_t>(shares_.size()));
   if (most > 1) {
     share_out(job, most, as);
   } else {
     clear_counters(1);
+    job.end = batch.item.rows;
     run_share(&job, 0);
   }
   const int32_t count = job.count, failed = job.first_failed.load(std::memory_order_relaxed);

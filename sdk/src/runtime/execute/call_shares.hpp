@@ -9,18 +9,19 @@
 #include <vector>
 
 #include "runtime/execute/flight.hpp"
+#include "runtime/model/host_flights.hpp"
 
 namespace dpi {
 
 class CallShares {
  public:
   /// flights: made by the caller, one per share at most; they outlive this.
-  CallShares(const Engine& engine, const FlightSizes& sizes, int64_t alone,
+  CallShares(const Engine& engine, const FlightSizes& sizes, const HostFlights& threads,
              const std::vector<std::unique_ptr<Flight>>& flights);
 
   /// Scores all rows of a checked batch; `most` threads at most. Adds to counters, one per feature. Answers
-  /// as rows one after another would: of several faults with that of the first row. Allocates nothing. as:
-  /// from which sizes on calls are shared out, null = the engine's.
+  /// as rows one after another would: of several faults with that of the first row, and with nothing written
+  /// behind it. Allocates nothing. as: from which sizes on calls are shared out, null = the engine's.
   Status run(const Batch& batch, float* out, const RunControl& control, int32_t most,
              std::vector<FeatureCounters>* counters, const WorkRows* as = nullptr);
 
@@ -29,9 +30,11 @@ class CallShares {
   struct Share {
     Status status;
     std::vector<FeatureCounters> counters;
+    std::vector<float> out, logits;  // of a round, but for the first share, which writes to the caller
   };
   WorkRows sizes_for(int64_t rows) const;
   void share_out(Job& job, int32_t most, const WorkRows* as);
+  void run_rounds(Job& job);
   void clear_counters(int32_t shares);
   static void run_share(void* job, int32_t share);
   static void join_crew(void* job, int32_t member);
@@ -39,7 +42,7 @@ class CallShares {
 
   const Engine& engine_;
   const FlightSizes& sizes_;
-  int64_t alone_;  // rows of a chunk where each is its own user
+  const HostFlights threads_;
   const std::vector<std::unique_ptr<Flight>>& flights_;
   std::vector<Share> shares_;
   Crew crew_;

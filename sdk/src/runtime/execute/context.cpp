@@ -31,7 +31,7 @@ Result<std::unique_ptr<Context>> Context::create(const Engine& engine, int64_t m
     DPI_ASSIGN_OR_RETURN(std::unique_ptr<Flight> flight, Flight::create(engine, c->sizes_));
     c->flights_.push_back(std::move(flight));
   }
-  if (host) c->shares_ = std::make_unique<CallShares>(engine, c->sizes_, threads.alone, c->flights_);
+  if (host) c->shares_ = std::make_unique<CallShares>(engine, c->sizes_, threads, c->flights_);
   c->counters_.resize(engine.schema().features.size());
   return c;
 }

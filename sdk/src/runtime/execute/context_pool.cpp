@@ -1,20 +1,20 @@
 #include "runtime/execute/context_pool.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/futex.hpp"
 #include "base/static_tls.hpp"
 
 namespace dpi {
 
 namespace {
 
-/// How often a waiting caller looks at its cancel flag, and after how long contexts are kept for those that
-/// wait: until then whoever comes first takes what is free, which wastes no switch between threads.
-constexpr uint64_t kPollNs = 1'000'000, kPatienceNs = 1'000'000;
-constexpr uint64_t kLongNs = 1'000'000'000;
+constexpr uint64_t kPollNs = 1'000'000;  // how often a waiting caller looks at its cancel flag
+constexpr uint64_t kSlowNs = 1'000'000;  // waits from here on are counted
+/// A turn at most, and what the turns of all that wait may take together: see context_pool.hpp.
+constexpr uint64_t kTurnNs = 2'000'000, kRoundNs = 25'000'000;
 
 /// Where this thread begins to look. Threads start apart; one that finds its context taken moves on and stays
 /// there, so that threads that run side by side settle on contexts of their own. A mere number: it serves any
@@ -29,6 +29,10 @@ uint32_t& preferred() {
 uint32_t next_turn() {
   DPI_STATIC_TLS thread_local uint32_t turns = 0;
   return preferred() + turns++;
+}
+
+void wake(const Waiter* w) {
+  if (w != nullptr) futex_wake(&w->state);
 }
 
 }  // namespace
@@ -121,41 +125,69 @@ void ContextPool::release(int32_t index) {
   uint32_t claimed = kClaimed;
   if (word.compare_exchange_strong(claimed, kFree, std::memory_order_release, std::memory_order_relaxed))
     return;  // close() may be through already: nothing of the pool may be touched
-  const std::lock_guard<std::mutex> lock(wait_.mutex);
-  word.store(wait_.closing || wait_.starving > 0 ? kReserved : kFree, std::memory_order_release);
-  if (wait_.closing) {
-    wait_.changed.notify_all();  // close() sleeps beside the callers
-  } else {
-    wait_.changed.notify_one();
-  }
-}
-
-/// Takes a context that came free, or marks all as wanted. With mutex held, so that no holder of a marked one
-/// gives it back before the caller sleeps.
-int32_t ContextPool::claim_or_mark() {
-  const uint32_t take = wait_.waiting > 1 ? kWanted : kClaimed;  // the others sleep on this word too
-  for (int32_t i = 0; i < size_; ++i) {
-    std::atomic<uint32_t>& word = places_[i].word;
-    uint32_t seen = word.load(std::memory_order_relaxed);
-    while (seen != kWanted) {
-      const bool takes = seen != kClaimed;
-      if (!word.compare_exchange_weak(seen, takes ? take : uint32_t{kWanted}, std::memory_order_acquire,
-                                      std::memory_order_relaxed))
-        continue;
-      if (takes) return i;
-      break;
+  const Waiter* woken = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(wait_.mutex);
+    Waiter* head = wait_.queue.head();
+    const uint64_t now = monotonic_ns();
+    if (head == nullptr) {
+      word.store(wait_.closing ? kReserved : kFree, std::memory_order_release);
+      if (wait_.closing) wait_.changed.notify_all();
+    } else if (wait_.closing || now >= places_[index].turn_ends_ns) {
+      const bool told = head->state.load(std::memory_order_relaxed) == Waiter::kTold;
+      woken = hand(index, now);
+      if (told) serve(now);  // the next one looks at what this one was told of
+    } else {
+      word.store(kFree, std::memory_order_release);
+      if (head->state.exchange(Waiter::kTold, std::memory_order_relaxed) == Waiter::kAsleep) woken = head;
     }
   }
-  return -1;
+  wake(woken);
+}
+
+/// Gives a context that nobody else may claim to the queue's head, whose turn begins. With mutex held.
+/// Returns whom to wake, nullptr = it is awake; it may be gone by then: only its address is of use.
+Waiter* ContextPool::hand(int32_t index, uint64_t now) {
+  Waiter* w = wait_.queue.head();
+  places_[index].turn_ends_ns =
+      now + std::min(kTurnNs, kRoundNs * static_cast<uint64_t>(size_) / wait_.queue.size());
+  wait_.queue.leave(*w);
+  const bool wanted = wait_.closing || !wait_.queue.empty();
+  places_[index].word.store(wanted ? kWanted : kClaimed, std::memory_order_relaxed);
+  note_wait(now - w->began_ns);
+  w->index = index;
+  const bool asleep = w->state.exchange(Waiter::kHanded, std::memory_order_release) == Waiter::kAsleep;
+  return asleep ? w : nullptr;
+}
+
+/// Hands out what is free and marks the rest, so that its holders look at the queue. With mutex held.
+void ContextPool::serve(uint64_t now) {
+  for (int32_t i = 0; i < size_ && !wait_.queue.empty(); ++i) {
+    std::atomic<uint32_t>& word = places_[i].word;
+    uint32_t seen = word.load(std::memory_order_relaxed);
+    while ((seen == kFree || seen == kClaimed) &&
+           !word.compare_exchange_weak(seen, kWanted, std::memory_order_acquire, std::memory_order_relaxed)) {
+    }
+    if (seen == kFree) wake(hand(i, now));
+  }
 }
 
 namespace {
 
-/// Why a caller waits no longer, kOk when it does.
-Code give_up(const RunControl& control, uint64_t now) {
-  if (control.cancel != nullptr && __atomic_load_n(control.cancel, __ATOMIC_ACQUIRE) != 0)
-    return Code::kCancelled;
-  return control.deadline_ns == 0 || now < control.deadline_ns ? Code::kOk : Code::kTimeout;
+/// Sleeps until `me` is told or handed something; else why the caller waits no longer.
+Code sleep(const Waiter& me, const RunControl& control) {
+  while (me.state.load(std::memory_order_acquire) == Waiter::kAsleep) {
+    if (control.cancel != nullptr && __atomic_load_n(control.cancel, __ATOMIC_ACQUIRE) != 0)
+      return Code::kCancelled;
+    uint64_t until = control.deadline_ns;
+    if (control.cancel != nullptr || until != 0) {
+      const uint64_t now = monotonic_ns();
+      if (until != 0 && now >= until) return Code::kTimeout;
+      if (control.cancel != nullptr) until = until == 0 ? now + kPollNs : std::min(until, now + kPollNs);
+    }
+    futex_wait(me.state, Waiter::kAsleep, until);
+  }
+  return Code::kOk;
 }
 
 }  // namespace
@@ -167,7 +199,7 @@ Status ContextPool::gave_up(Code why) const {
 }
 
 void ContextPool::note_wait(uint64_t ns) {
-  if (ns < kPatienceNs) return;
+  if (ns < kSlowNs) return;
   ++wait_.slow.count;
   wait_.slow.longest_ns = std::max(wait_.slow.longest_ns, ns);
   wait_.untold.count += 1;
@@ -179,51 +211,39 @@ WaitSums ContextPool::take_slow_waits() {
   return std::exchange(wait_.untold, {});
 }
 
-/// Ends a wait, with or without a context: nobody else may sleep on a wake-up that this caller took along.
-void ContextPool::leave(bool starving, bool has_context) {
-  --wait_.waiting;
-  if (starving) --wait_.starving;
-  bool wake_all = wait_.closing;  // close() counts those that wait
-  for (int32_t i = 0; i < size_ && !wait_.closing && wait_.starving == 0; ++i) {
-    uint32_t reserved = kReserved;
-    if (places_[i].word.compare_exchange_strong(reserved, kFree, std::memory_order_acq_rel)) wake_all = true;
-  }
-  if (wake_all) {
-    wait_.changed.notify_all();
-  } else if (!has_context) {
-    wait_.changed.notify_one();
-  }
+/// Leaves the queue, with mutex held; close() may be through once it is released.
+Status ContextPool::give_up(Waiter& me, Code why) {
+  const uint64_t now = monotonic_ns();
+  wait_.queue.leave(me);
+  serve(now);  // the next one looks at what this one may have been told of
+  note_wait(now - me.began_ns);
+  if (wait_.closing) wait_.changed.notify_all();
+  count_refused(why);
+  return gave_up(why);
 }
 
-/// Nothing in it may throw between `++waiting` and leave(): close() waits for those that wait.
+/// Nothing in it may throw while `me` is in the queue: close() waits for those that wait.
 Result<int32_t> ContextPool::wait(const RunControl& control) {
+  Waiter me;
   std::unique_lock<std::mutex> lock(wait_.mutex);
   if (wait_.closing) {
     count_refused(Code::kClosed);
     return Status(Code::kClosed, "the model is being freed");
   }
-  ++wait_.waiting;
-  const uint64_t began = monotonic_ns();
-  bool starving = false;
-  Code failed = Code::kOk;
-  int32_t index = -1;
-  while ((index = claim_or_mark()) < 0) {
-    const uint64_t now = monotonic_ns();
-    failed = give_up(control, now);
-    if (failed != Code::kOk) break;
-    if (!starving && now - began >= kPatienceNs) {
-      starving = true;
-      ++wait_.starving;
-    }
-    uint64_t until = now + (control.cancel != nullptr ? kPollNs : starving ? kLongNs : kPatienceNs);
-    if (control.deadline_ns != 0) until = std::min(until, control.deadline_ns);
-    wait_.changed.wait_until(lock, steady_time(until));
+  me.began_ns = monotonic_ns();
+  wait_.queue.join(me);
+  serve(me.began_ns);
+  while (me.state.load(std::memory_order_acquire) != Waiter::kHanded) {
+    me.state.store(Waiter::kAsleep, std::memory_order_relaxed);
+    lock.unlock();
+    const Code failed = sleep(me, control);
+    if (me.state.load(std::memory_order_acquire) == Waiter::kHanded) break;
+    lock.lock();
+    if (me.state.load(std::memory_order_acquire) == Waiter::kHanded) break;
+    if (failed != Code::kOk) return give_up(me, failed);
+    serve(monotonic_ns());
   }
-  note_wait(monotonic_ns() - began);
-  leave(starving, index >= 0);
-  if (index >= 0) return index;
-  count_refused(failed);
-  return gave_up(failed);
+  return me.index;
 }
 
 /// With mutex held: takes what is free out of use and marks the rest, so that its holders report.
@@ -244,8 +264,9 @@ bool ContextPool::all_retired() {
 void ContextPool::close() {
   std::unique_lock<std::mutex> lock(wait_.mutex);
   wait_.closing = true;
+  serve(monotonic_ns());  // before what is free is taken out of use
   // the words first: whoever comes now must find them taken
-  while (!all_retired() || wait_.waiting != 0) wait_.changed.wait(lock);
+  while (!all_retired() || !wait_.queue.empty()) wait_.changed.wait(lock);
   for (int32_t i = 0; i < size_; ++i) places_[i].context.reset();
 }
 

@@ -9,12 +9,18 @@
 // A word says who may change it:
 //   kFree     anyone may claim it
 //   kClaimed  its holder gives it back with one exchange on this line, and touches nothing of the pool after
-//   kWanted   claimed, and somebody waits: the holder gives it back under wait_.mutex and wakes one
-//   kReserved nobody's; only a caller that waits may take it, under wait_.mutex
+//   kWanted   claimed, and somebody waits: the holder gives it back under wait_.mutex
+//   kReserved nobody's: the pool is closing
 //
-// Who waits marks every claimed word under wait_.mutex before sleeping on it, so no release can be missed,
-// and a release that nobody waits for reads nothing shared. The same marks let close() learn from the words
-// alone that no call is left: it needs no count of running calls.
+// Who waits stands in a queue (wait_queue.hpp), and contexts go to its head. Each hand-over costs the wake of
+// a thread, so whoever is handed a context has a turn of two milliseconds, less in a crowd: what is given
+// back during the turn may be claimed by anyone, most likely by the thread that runs already, while the head
+// is told to look. What is given back later is the head's. So a longer call is a turn by itself, and short
+// calls share a wake.
+//
+// While somebody waits, every word is kWanted, or the head has been told and not looked yet: so no release
+// can be missed, and a release that nobody waits for reads nothing shared. The same marks let close() learn
+// from the words alone that no call is left: it needs no count of running calls.
 #pragma once
 
 #include <atomic>
@@ -25,10 +31,11 @@
 
 #include "runtime/execute/call_counters.hpp"
 #include "runtime/execute/context.hpp"
+#include "runtime/execute/wait_queue.hpp"
 
 namespace dpi {
 
-/// Waits for a context that took longer than who comes first may take it: see kPatienceNs.
+/// Waits for a context of a millisecond or more.
 struct WaitSums {
   uint64_t count = 0;
   uint64_t longest_ns = 0;
@@ -95,14 +102,14 @@ class ContextPool {
     std::atomic<uint32_t> word{kFree};
     std::unique_ptr<Context> context;  // touched by who claimed the word
     CallCounters counters{0};
+    uint64_t turn_ends_ns = 0;  // under wait_.mutex
   };
 
   /// What callers share when they must wait; no other call writes it.
   struct alignas(kLine) WaitState {
     std::mutex mutex;
-    std::condition_variable changed;
-    int32_t waiting = 0;   // callers in wait()
-    int32_t starving = 0;  // of them, those that waited longer than kPatienceNs
+    WaitQueue queue;
+    std::condition_variable changed;  // for close()
     bool closing = false;
     WaitSums slow, untold;  // all, and those since take_slow_waits
     std::atomic<uint64_t> refused[CounterSums::kCodes] = {};
@@ -116,9 +123,10 @@ class ContextPool {
   int32_t claim_least_busy();
   void release(int32_t index);
   Result<int32_t> wait(const RunControl& control);
-  int32_t claim_or_mark();
+  Waiter* hand(int32_t index, uint64_t now);
+  void serve(uint64_t now);
   void note_wait(uint64_t ns);
-  void leave(bool starving, bool has_context);
+  Status give_up(Waiter& me, Code why);
   bool all_retired();
   Status gave_up(Code why) const;
   Result<std::unique_ptr<Context>> make_context(int32_t index);

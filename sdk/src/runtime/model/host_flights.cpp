@@ -41,8 +41,6 @@ int64_t first_rows(double times) {
   return times <= static_cast<double>(kFewest) ? 1 : static_cast<int64_t>(times) + 1;
 }
 
-int64_t whole_tiles(int64_t rows) { return (rows + kTileRows - 1) / kTileRows * kTileRows; }
-
 /// Item rows whose values the cache holds, when kFewRows of them have so many users.
 int64_t cached_rows(const Plan& plan, int64_t users) {
   const auto memory = plan_memory(plan, kFewRows, users, 64);

@@ -14,6 +14,11 @@ namespace dpi {
 /// Of a product: a share that ends inside a tile pays for all of it.
 inline constexpr int64_t kTileRows = 8;
 
+inline constexpr int64_t whole_tiles(int64_t rows) { return (rows + kTileRows - 1) / kTileRows * kTileRows; }
+
+/// Chunks of a round: a thread keeps their scores until other threads have scored the rows before them.
+inline constexpr int64_t kKeptChunks = 8;
+
 /// More rows than a call has.
 inline constexpr int64_t kNoRows = int64_t{1} << 40;
 
@@ -22,6 +27,11 @@ struct HostFlights {
   int32_t count = 1;
   int64_t rows = 0;   // of each at a time; together at most max_rows
   int64_t alone = 0;  // of each at a time where every row is its own user: shared values have as many rows
+
+  /// Of each in a round of a call that is shared out, and those whose scores it has room for: shares end
+  /// where tiles do.
+  int64_t round_rows() const { return kKeptChunks * whole_tiles(rows); }
+  int64_t kept_rows() const { return round_rows() + kTileRows; }
 };
 HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows);
 

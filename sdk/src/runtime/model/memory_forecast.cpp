@@ -42,7 +42,8 @@ uint64_t block_of(uint64_t bytes) { return std::min<uint64_t>(bytes, kReadBlockB
 
 /// One flight: as Flight::allocate, create_streams and BoundOps take it.
 Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& device, MemoryForecast* f) {
-  const int64_t most = device.on_device ? o.max_rows : host_flights(plan, o.threads, o.max_rows).rows;
+  const HostFlights host = host_flights(plan, o.threads, o.max_rows);
+  const int64_t most = device.on_device ? o.max_rows : host.rows;
   DPI_ASSIGN_OR_RETURN(const MemoryPlan memory, plan_memory(plan, most, most, device.alignment));
   const ResolveSchema schema = make_resolve_schema(plan.features, plan.placements);
   int64_t input = 0, maps = 0, placed = 0;
@@ -57,12 +58,15 @@ Status count_flight(const Plan& plan, const ModelOptions& o, const DeviceSizes& 
   const uint64_t bound = kFlightFixed + kFlightPerOp * plan.ops.size() +
                          kFlightPerValue * plan.values.size() +
                          static_cast<uint64_t>(maps) * sizeof(InputMap::Sequence) * plan.features.size();
+  const uint64_t kept =
+      host.count > 1 ? 2 * static_cast<uint64_t>(host.kept_rows()) * plan.heads.size() * sizeof(float) : 0;
   // Host memory has one copy of the input and of the logits; a device has both, and staging has them again.
   const auto arena = static_cast<uint64_t>(memory.arena_bytes), in = static_cast<uint64_t>(input);
   const uint64_t reader = o.tiers.host_bytes > 0 && !plan.placements.empty() ? tier_reader_bytes(placed) : 0;
   f->device_flight = device.on_device ? arena + in + 2 * scores + device.scratch : 0;
-  f->flight = (device.on_device ? f->device_flight + in + 2 * scores : arena + in + scores + device.scratch) +
-              bound + reader;
+  f->flight =
+      (device.on_device ? f->device_flight + in + 2 * scores : arena + in + scores + kept + device.scratch) +
+      bound + reader;
   return {};
 }
 

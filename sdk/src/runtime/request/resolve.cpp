@@ -135,7 +135,7 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
 
 // Of a slot-major batch: a column's ids of a tile are a stream to read and its rows stay in a core's cache; a
 // strip is what goes by the features' rules when one of its ids needs them.
-constexpr int64_t kTileRows = 128;
+constexpr int64_t kPassRows = 128;
 constexpr int64_t kStripRows = 16;
 
 /// The first of n bags' ids, if each bag has one and weights, where there are any, are 1; else null.
@@ -221,13 +221,13 @@ Status resolve_categorical(const Source& src, const ResolveSchema& s, RowSpace s
   const auto n = static_cast<int64_t>(list.size());
   const auto& columns = (src.whole ? s.whole_rows : s.part_rows)[space].ids;
   const auto numbers = static_cast<int64_t>(columns.slot.size());  // columns that are no keys
-  bool strips[kTileRows / kStripRows] = {};
+  bool strips[kPassRows / kStripRows] = {};
   int64_t packed_to = 0;  // the first row whose numbers were not packed with those before it
   for (int64_t r = 0; r < src.rows; ++r) {
     int32_t* dst = packed + r * n;
-    const int64_t at = r % kTileRows;
+    const int64_t at = r % kPassRows;
     if (at == 0 && src.bag_slot != 1)
-      pack_plain_columns(src, columns, r, std::min(kTileRows, src.rows - r), n, dst, strips);
+      pack_plain_columns(src, columns, r, std::min(kPassRows, src.rows - r), n, dst, strips);
     if (r >= packed_to) packed_to = pack_plain_rows(src, columns, r, n, packed);
     const bool done =
         numbers > 0 && (r < packed_to || strips[at / kStripRows] || pack_plain_row(src, columns, r, dst));
