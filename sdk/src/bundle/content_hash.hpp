@@ -30,7 +30,7 @@ struct HashWorkers {
 /// Has this build libsodium? Nothing here works without it.
 bool have_content_hash();
 
-/// Of one leaf, and of a data set of `bytes` bytes whose leaves these are.
+/// The hash of one leaf, and of a data set of `bytes` bytes that has these leaves.
 ContentHash leaf_hash(std::span<const std::byte> leaf);
 ContentHash data_hash(std::span<const ContentHash> leaves, uint64_t bytes);
 

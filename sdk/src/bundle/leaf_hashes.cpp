@@ -95,7 +95,8 @@ uint64_t LeafHashes::unmade_bytes() const {
   return bytes;
 }
 
-/// Those of leaves that are the base's; gives the others. map: null = nothing of the set is.
+/// Takes over the hashes of leaves that are the base's and returns the other leaves. A null map: none is the
+/// base's.
 std::vector<size_t> LeafHashes::take_over(Set& set, const LeafHashes& base, const RowMap* map) {
   std::vector<size_t> others;
   const Set* const before = base.find(set.info->path);

@@ -2,13 +2,12 @@
 #include "flags.hpp"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <sstream>
 #include <string>
 
-#include "base/text.hpp"
 #include "command.hpp"
+#include "first_word.hpp"
 #include "terminal.hpp"
 
 namespace dpi::tool {
@@ -470,24 +469,6 @@ void add_commands(CLI::App* app, Command* run) {
 
 }  // namespace
 
-namespace {
-
-/// A first word that is no command: CLI11 would take the words behind it as what is wrong.
-void check_command(const CLI::App& app, int argc, char** argv) {
-  std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
-  std::string known;
-  for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
-  if (argc < 2) throw CommandError(kExitUsage, "a command is required: " + known + "; dpi --help says more");
-  const std::string_view word = argv[1];
-  if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return;
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  throw CommandError(kExitUsage,
-                     "no command " + in_quotes(word) + did_you_mean(word, views) + "; known: " + known);
-}
-
-}  // namespace
-
 Command parse_command_line(int argc, char** argv, int* exit_code) {
   CLI::App app("DPIFrame: score click-through-rate models", "dpi");
   app.footer(kFooter);
@@ -498,7 +479,9 @@ Command parse_command_line(int argc, char** argv, int* exit_code) {
   app.set_help_all_flag("--help-all", "Help of all commands");
   Command run;
   add_commands(&app, &run);
-  check_command(app, argc, argv);
+  std::vector<std::string_view> names;
+  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  check_command(names, argc, argv);
   try {
     app.parse(argc, argv);
     if (version) return [json] { return print_version(json); };

@@ -1,4 +1,4 @@
-// What a bundle says of where its golden rows come from.
+// The origin of golden rows, as a bundle states it.
 #pragma once
 
 #include <set>

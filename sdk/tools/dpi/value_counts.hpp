@@ -1,6 +1,5 @@
-// What became of the values of a file: unknown to a vocabulary, out of range, missing, refused. One here and
-// there is serving's daily bread, half a column of them means that the file is written otherwise than
-// training's was.
+// Counts of a file's values that were unknown to a vocabulary, out of range, missing or refused. A few are
+// normal in serving; half a column of them means that the file is written otherwise than training's was.
 #pragma once
 
 #include <nlohmann/json.hpp>

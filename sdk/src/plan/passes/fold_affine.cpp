@@ -54,7 +54,7 @@ bool is_finite(const std::vector<float>& v) {
   return std::all_of(v.begin(), v.end(), [](float x) { return std::isfinite(x); });
 }
 
-/// Of the weight and bias that a layer gets with a map.
+/// The floats of weight and bias that a layer has after a map is folded into it.
 int64_t folded_floats(const Plan& p, const PlanOp& linear) {
   const Dims& w = param_of(p, linear.params[0]).dims;
   return w.size() + w.d[0];

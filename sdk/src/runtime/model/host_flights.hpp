@@ -28,8 +28,8 @@ struct HostFlights {
   int64_t rows = 0;   // of each at a time; together at most max_rows
   int64_t alone = 0;  // of each at a time where every row is its own user: shared values have as many rows
 
-  /// Of each in a round of a call that is shared out, and those whose scores it has room for: shares end
-  /// where tiles do.
+  /// Rows of each thread in a round of a shared call, and rows whose scores it has room for. Shares end where
+  /// tiles do.
   int64_t round_rows() const { return kKeptChunks * whole_tiles(rows); }
   int64_t kept_rows() const { return round_rows() + kTileRows; }
 };
