@@ -191,3 +191,27 @@ def test_rows_on_an_edge_keep_a_tight_tolerance(tmp_path):
     with Bundle(tmp_path / "m.h5") as bundle:
         held = bundle.golden["tolerances"]
         assert held is None or max(float(np.nanmax(t)) for t in held.values()) < 1e-3
+
+
+def _reciprocal(lower_math, lower, v, by):
+    return lower_math.scaled(lower, v, 1.0 / by, 0.0)
+
+
+def _affine(lower_math, lower, v, scale, shift):
+    return lower_math.Floats(lower.g.affine(v.op, scale, shift), v.dims)
+
+
+@pytest.mark.parametrize("name, planted, texts", [
+    ("divided", _reciprocal, [f"(x / 100 >= {t})" for t in (0.07, 0.14, 0.28, 0.29, 0.55, 0.56, 0.57)]),
+    ("scaled", _affine, ["((x * 0.1 + 0.7) >= 1.0)", "((x * 0.1 + 0.7) > 2.2)", "((x * 0.3 - 0.9) >= 0.0)"])])
+def test_a_planted_fold_is_found(name, planted, texts, monkeypatch, tmp_path):
+    """x / c as x * (1 / c), and a scale and a shift as one affine map: the export's own check meets the edges and writes nothing."""
+    from dpi_export.trace import lower_math
+
+    rows = {"x": torch.rand(16) * 3, "y": torch.ones(16), "n": torch.ones(16, dtype=torch.int64)}  # none of them on an edge
+    model = Expressions(texts).eval()
+    from_torch(model, tmp_path / "well.h5", features=FEATURES, example=rows)
+    monkeypatch.setattr(lower_math, name, lambda *args: planted(lower_math, *args))
+    with pytest.raises(UnsupportedModelError, match="edge|decide"):
+        from_torch(model, tmp_path / "m.h5", features=FEATURES, example=rows)
+    assert not (tmp_path / "m.h5").exists()
