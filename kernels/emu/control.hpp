@@ -30,10 +30,10 @@ struct DpiEmuLive {
 /// What is allocated at the moment, on all devices.
 void dpi_emu_live(DpiEmuLive* out);
 
-/// A program that wants to know defines this word, as `extern "C" volatile int`, and exports it. It is not 0
-/// while the emulation's own code runs, on any thread: memory that is taken meanwhile is the emulation's, not
-/// the backend's.
-extern volatile int dpi_emu_own_word __attribute__((weak, visibility("default")));
+/// A program that wants to know defines this function and exports it. It hears +1 when the emulation's own
+/// code begins to run on the calling thread, and -1 when it ends: memory that this thread takes meanwhile is
+/// the emulation's, not the backend's.
+void dpi_emu_own(int step) __attribute__((weak, visibility("default")));
 /// Likewise a function that hears of device and pinned memory that is taken (bytes) and given back (-bytes).
 void dpi_emu_taken(int64_t bytes) __attribute__((weak, visibility("default")));
 

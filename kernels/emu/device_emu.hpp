@@ -50,7 +50,7 @@ int take_last_code();
 int peek_last_code();
 
 /// While one of these lives, memory is taken and given back for the emulation's own needs: a test that counts
-/// or fails the library's allocations leaves those out (dpi_emu_own_word).
+/// or fails the library's allocations leaves those out (dpi_emu_own).
 struct Own {
   Own() { count(1); }
   ~Own() { count(-1); }

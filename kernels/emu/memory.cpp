@@ -99,7 +99,7 @@ int free_block(Blocks* blocks, void* p, const char* call) {
 }  // namespace
 
 void Own::count(int n) {
-  if (&dpi_emu_own_word != nullptr) __atomic_add_fetch(&dpi_emu_own_word, n, __ATOMIC_RELAXED);
+  if (&dpi_emu_own != nullptr) dpi_emu_own(n);
 }
 
 Heap& heap() {
