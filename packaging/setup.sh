@@ -22,7 +22,7 @@ TEST=(git make graphviz abigail-tools python3 python3-venv python3-numpy libhdf5
 STORES=(librocksdb-dev libhiredis-dev librdkafka-dev)
 TEST+=("${STORES[@]}" redis-server kcat)
 PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python3-onnx python3-pandas python3-numpy python3-h5py python3-xxhash
-        python3-sklearn python3-pytest)
+        python3-sklearn python3-pytest python3-pytest-xdist)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java python3-dev python3-venv python3-pip python3-numpy python3-pandas)
 PACKAGES=(dpkg-dev rpm rpmlint lintian debootstrap gdb git python3 "${STORES[@]}")
 DOCS=(python3 python3-markdown python3-pygments python3-html5lib python3-numpy python3-h5py python3-xxhash python3-cryptography python3-torch doxygen graphviz pkg-config)
