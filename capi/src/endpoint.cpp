@@ -139,7 +139,7 @@ dpi_status dpi_endpoint_acquire(dpi_endpoint* endpoint, dpi_model** out, dpi_err
 }
 
 uint64_t dpi_endpoint_version(const dpi_endpoint* endpoint) noexcept {
-  return endpoint != nullptr ? endpoint->endpoint->number() : 0;
+  return endpoint != nullptr && !endpoint->endpoint->forked() ? endpoint->endpoint->number() : 0;
 }
 
 dpi_status dpi_endpoint_wait(dpi_endpoint* endpoint, uint64_t number, uint64_t deadline_ns,

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "capi/endpoint_support.hpp"
 
@@ -87,6 +88,27 @@ TEST_CASE("bad files are told, hold nothing up, and are taken when they are repl
   CHECK(serves(e.get(), 8));
   fs::remove(folder.path + "/v7.h5");
   CHECK(tells(e.get(), "\"refused\":[]"));
+}
+
+TEST_CASE("3000 bad files of higher numbers hold nothing up, and are told once each") {
+  if (versions() == nullptr) return;
+  const Folder folder;
+  constexpr int kBad = 3000;
+  for (int i = 0; i < kBad; ++i) {
+    const std::string name = folder.path + "/v" + std::to_string(100 + i) + (i % 3 == 0 ? ".delta" : ".h5");
+    std::ofstream(name) << "no bundle";
+  }
+  put(folder, "v2.h5", bundle(2));
+  const EndpointPtr e = following(folder);
+  CHECK(serves(e.get(), 2));
+  CHECK(soon([&] {
+    const std::string told = status(e.get());
+    int once = 0;
+    for (size_t at = 0; (at = told.find("\"tries\":1,", at)) != std::string::npos; ++at) ++once;
+    return once == kBad;
+  }));
+  put(folder, "v3.h5", bundle(3));
+  CHECK(serves(e.get(), 3));
 }
 
 TEST_CASE("what is no fault of the file is tried again, after pauses") {

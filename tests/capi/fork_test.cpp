@@ -149,14 +149,14 @@ TEST_CASE("a child makes endpoints of its own, and its parent's answer that they
   };
   CHECK(children_answer(bodies, [&] {
           dpi_model* held = nullptr;
-          const int exit_status =
-              checked({predict(e) == DPI_E_FORKED, dpi_endpoint_load(e, "x", 0, nullptr) == DPI_E_FORKED,
-                       dpi_endpoint_rollback(e, nullptr) == DPI_E_FORKED,
-                       dpi_endpoint_set(e, "golden", "on", nullptr) == DPI_E_FORKED,
-                       dpi_endpoint_follow(e, "/", nullptr) == DPI_E_FORKED,
-                       dpi_endpoint_wait(e, 1, 0, nullptr) == DPI_E_FORKED,
-                       dpi_endpoint_acquire(e, &held, nullptr) == DPI_E_FORKED,
-                       dpi_endpoint_status_json(e, nullptr, 0) == 0, makes_its_own()});
+          const int exit_status = checked({predict(e) == DPI_E_FORKED, dpi_endpoint_version(e) == 0,
+                                           dpi_endpoint_load(e, "x", 0, nullptr) == DPI_E_FORKED,
+                                           dpi_endpoint_rollback(e, nullptr) == DPI_E_FORKED,
+                                           dpi_endpoint_set(e, "golden", "on", nullptr) == DPI_E_FORKED,
+                                           dpi_endpoint_follow(e, "/", nullptr) == DPI_E_FORKED,
+                                           dpi_endpoint_wait(e, 1, 0, nullptr) == DPI_E_FORKED,
+                                           dpi_endpoint_acquire(e, &held, nullptr) == DPI_E_FORKED,
+                                           dpi_endpoint_status_json(e, nullptr, 0) == 0, makes_its_own()});
           dpi_endpoint_unfollow(e);
           dpi_endpoint_free(e);
           return exit_status;

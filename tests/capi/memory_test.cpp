@@ -1,5 +1,6 @@
 // Memory hooks of an environment: what is taken is given back with the same size and kind, and any allocation
 // may fail.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -21,7 +22,7 @@ struct Meter {
   std::mutex mutex;
   std::map<void*, Block> blocks;
   int64_t calls = 0, refuse = 0, faults = 0;
-  size_t taken[4] = {};
+  size_t taken[4] = {}, bytes = 0, most = 0;
   size_t off = 0;  // bytes by which results miss their alignment
 
   static void* take(void* user, size_t bytes, size_t alignment, int32_t kind) {
@@ -30,8 +31,9 @@ struct Meter {
     if (++m->calls == m->refuse) return nullptr;
     if (bytes == 0 || alignment < 64 || (alignment & (alignment - 1)) != 0 || kind < 0 || kind > 3)
       ++m->faults;
-    char* p = static_cast<char*>(std::aligned_alloc(alignment, bytes + alignment)) + m->off;
+    char* p = static_cast<char*>(std::aligned_alloc(alignment, (bytes / alignment + 2) * alignment)) + m->off;
     m->blocks[p] = {bytes, kind};
+    m->most = std::max(m->most, m->bytes += bytes);
     m->taken[kind] += bytes;
     return p;
   }
@@ -41,6 +43,7 @@ struct Meter {
     const auto found = m->blocks.find(p);
     if (found == m->blocks.end() || found->second.bytes != bytes || found->second.kind != kind) ++m->faults;
     if (found == m->blocks.end()) return;
+    m->bytes -= bytes;
     m->blocks.erase(found);
     std::free(static_cast<char*>(p) - m->off);
   }
@@ -103,6 +106,35 @@ TEST_CASE("any allocation may be refused, and nothing stays") {
     CHECK(meter.blocks.empty());
   }
   CHECK(meter.faults == 0);
+}
+
+TEST_CASE(
+    "blocks of every model are within its forecast, also where contexts are a little more than huge pages") {
+  for (const char* bundle : {kAdult, "msweb_can.h5", "bank_dcnv2.h5"}) {
+    for (const char* contexts : {"2", "16"}) {
+      for (int rows = 64; rows <= (device() == "ref" ? 256 : 4096); rows *= 4) {  // ref is slow
+        CAPTURE(bundle);
+        CAPTURE(contexts);
+        CAPTURE(rows);
+        const EnvPtr env = make_env();
+        Meter meter;
+        const dpi_memory_hooks hooks = meter.hooks();
+        REQUIRE(dpi_env_set_memory(env.get(), &hooks, nullptr) == DPI_OK);
+        ModelPtr m;
+        REQUIRE(
+            load_in(env.get(), bundle,
+                    {{"device", device()}, {"max_contexts", contexts}, {"max_rows", std::to_string(rows)}},
+                    &m) == DPI_OK);
+        REQUIRE(dpi_model_warm_up(m.get(), rows, nullptr) == DPI_OK);
+        const std::string info = json_text(dpi_model_info_json, m.get());
+        const std::string key = "\"most_bytes\":";
+        REQUIRE(info.find(key) != std::string::npos);
+        CHECK(meter.most <= std::stoull(info.substr(info.find(key) + key.size())));
+        m.reset();
+        CHECK(meter.faults == 0);
+      }
+    }
+  }
 }
 
 TEST_CASE("hooks are those of the time of loading; misaligned blocks are refused") {

@@ -396,7 +396,8 @@ void play_fork(ServingStage& s, Run& run) {
 
 void* hook_alloc(void* taken, size_t bytes, size_t alignment, int32_t) {
   if (fails(Source::kHook)) return nullptr;
-  void* const block = std::aligned_alloc(alignment, bytes);  // which may be told to fail as well
+  void* const block = std::aligned_alloc(
+      alignment, (bytes + alignment - 1) / alignment * alignment);  // which may be told to fail as well
   if (block != nullptr) *static_cast<int64_t*>(taken) += 1;
   return block;
 }

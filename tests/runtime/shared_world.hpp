@@ -26,7 +26,7 @@ struct Meter {
 
   static void* take(void* user, size_t bytes, size_t alignment, int32_t kind) {
     auto* m = static_cast<Meter*>(user);
-    void* const p = std::aligned_alloc(alignment, bytes);
+    void* const p = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     std::memset(p, 0xFF, bytes);  // NaN for who reads what nobody wrote
     const std::lock_guard<std::mutex> lock(m->mutex);
     m->all += bytes;

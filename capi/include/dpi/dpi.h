@@ -21,7 +21,7 @@
  *  - Handles are freed by their *_free; *_free(NULL) does nothing.
  *  - Every public struct starts with struct_size, set by the caller to its own sizeof (DPI_..._INIT does). Fields are only appended. A struct that the caller
  *    fills may be larger than the library knows when the unknown bytes are zero, else DPI_E_VERSION; one that the library fills gets
- *    zeros there. No struct may be smaller than in version 1.0 (DPI_E_INVALID_ARGUMENT), but dpi_error, which takes what fits.
+ *    zeros there. No struct may be smaller than in version 1.0 or larger than 4096 bytes (DPI_E_INVALID_ARGUMENT), but dpi_error, which takes what fits.
  *  - Status codes and constants are only appended, never renumbered.
  *  - Calls keep no pointer of the caller after they return, but for the callbacks, user pointers and flags of dpi_env_set_log,
  *    dpi_env_set_memory and dpi_options_set_progress, which say until when. A callback throws nothing: an exception that leaves it may end the process.
@@ -110,7 +110,7 @@ DPI_API const char* dpi_status_name(dpi_status status) DPI_NOEXCEPT; /* "DPI_E_I
  * starts threads of its own. */
 typedef struct dpi_env dpi_env;
 DPI_API DPI_NODISCARD dpi_status dpi_env_create(dpi_env** out, dpi_error* error) DPI_NOEXCEPT;
-/* Drops the caller's reference. With the last one the threads end; those of the process's environment run until it exits. */
+/* Drops the caller's reference. Threads end with the last model of an environment, the process's too. dlclose() keeps the library mapped. */
 DPI_API void dpi_env_free(dpi_env* env) DPI_NOEXCEPT;
 /* Keys (an unknown one is DPI_E_NOT_FOUND, a bad value DPI_E_INVALID_ARGUMENT):
  *   threads   0 ... 256     0       threads that one call may use at most, the caller's included; 0 = what its model's option `threads` says. The largest of all models less one are
@@ -142,7 +142,7 @@ DPI_API dpi_status dpi_env_set_log(dpi_env* env, dpi_log_fn callback, void* user
 DPI_API size_t dpi_env_poll_log(dpi_env* env, char* buf, size_t cap, int32_t* level) DPI_NOEXCEPT;
 
 enum { DPI_BLOCK_TABLES = 0, DPI_BLOCK_WEIGHTS = 1, DPI_BLOCK_SCRATCH = 2, DPI_BLOCK_STAGING = 3 };
-/* `bytes` (never 0) at a multiple of `alignment` (a power of two), any content; NULL = out of memory. kind: DPI_BLOCK_*. */
+/* `bytes` (never 0, any number) at a multiple of `alignment` (a power of two), any content; NULL = out of memory. kind: DPI_BLOCK_*. */
 typedef void* (*dpi_alloc_fn)(void* user, size_t bytes, size_t alignment, int32_t kind);
 typedef void (*dpi_free_fn)(void* user, void* block, size_t bytes, int32_t kind); /* bytes and kind as at its allocation */
 typedef struct dpi_memory_hooks {

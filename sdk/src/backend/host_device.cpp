@@ -78,14 +78,16 @@ Status check_precision(const char* backend, const dpi_backend_options& options,
 
 void* HostMemory::take(size_t bytes, size_t alignment, int32_t kind) {
   if (hooks_ != nullptr) return hooks_->alloc(hooks_->self, bytes, alignment, kind);
-  void* p = std::aligned_alloc(alignment, bytes);
-  if (p != nullptr && alignment == kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // advice: may be refused
+  void* p = nullptr;
+  if (::posix_memalign(&p, alignment, bytes) != 0) return nullptr;
+  if (alignment == kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // advice: may be refused
   return p;
 }
 
 Status HostMemory::allocate(size_t bytes, size_t alignment, int32_t kind, void** out) {
   *out = nullptr;
-  const size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  // Whole lines, not whole huge pages: nothing is taken that the forecast of memory does not count.
+  const size_t rounded = (std::max<size_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
   void* const p = rounded >= bytes ? take(rounded, alignment, kind) : nullptr;
   if (p == nullptr) return {Code::kOutOfMemory, "cannot allocate " + std::to_string(bytes) + " bytes"};
   if (hooks_ != nullptr && reinterpret_cast<uintptr_t>(p) % alignment != 0) {

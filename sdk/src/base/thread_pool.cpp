@@ -44,14 +44,31 @@ struct ThreadPool::Job {
   std::condition_variable done;
 };
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end_threads(); }
+
+void ThreadPool::end_threads() {
+  std::vector<std::thread> ended;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    ended.swap(workers_);
     stop_ = true;
     show_work();
   }
   wake_.notify_all();
-  for (std::thread& t : workers_) t.join();
+  for (std::thread& t : ended) t.join();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stop_ = false;
+  show_work();
+}
+
+ThreadPool::User::User(ThreadPool& pool) : pool_(pool), generation_(pool.generation_) {
+  const std::lock_guard<std::mutex> lock(pool_.users_mutex_);
+  ++pool_.users_;
+}
+
+ThreadPool::User::~User() {
+  const std::lock_guard<std::mutex> lock(pool_.users_mutex_);
+  if (pool_.generation_ == generation_ && --pool_.users_ == 0) pool_.end_threads();
 }
 
 void ThreadPool::spin_for(int64_t ns) {
@@ -61,6 +78,7 @@ void ThreadPool::spin_for(int64_t ns) {
 }
 
 void ThreadPool::set_as(const ThreadPool& other) {
+  generation_ = other.generation_ + 1;
   set_limit(other.limit());
   limit_spin(other.most_spin_ns_.load(std::memory_order_relaxed));
   spin_for(other.spin_ns_.load(std::memory_order_relaxed));

@@ -77,6 +77,20 @@ class ThreadPool {
   /// here before: no longer ago than threads look.
   bool awake();
 
+  /// Held by a model while it lives. The end of the last one ends the threads, so that a host which has freed
+  /// its models has none of ours; jobs that still come are done by their callers alone.
+  class User {
+   public:
+    explicit User(ThreadPool& pool);
+    ~User();
+    User(const User&) = delete;
+    User& operator=(const User&) = delete;
+
+   private:
+    ThreadPool& pool_;
+    const uint64_t generation_;  // of the pool: a forked child's begins without users
+  };
+
   /// Starts what is missing for jobs of `threads` threads, the caller counted. Workers are named dpi-pool and
   /// block every signal but those of faults, so a host's handlers run on the host's threads.
   Status grow(int32_t threads);
@@ -89,6 +103,7 @@ class ThreadPool {
  private:
   struct Job;  // on its caller's stack
   void work();
+  void end_threads();
   /// The next share of a job that has one left, with the lock held.
   int32_t take_share(Job& job);
   static void end_share(Job& job);
@@ -105,7 +120,10 @@ class ThreadPool {
   std::atomic<uint64_t> asked_ns_{0};              // by awake()
   std::atomic<uint64_t> peaks_{0};                 // see note_callers
   alignas(64) std::atomic<bool> has_work_{false};  // for those who look without the lock
-  std::mutex mutex_;                               // of the rest
+  std::mutex users_mutex_;                         // of the next two; before mutex_
+  int64_t users_ = 0;
+  uint64_t generation_ = 0;
+  std::mutex mutex_;  // of the rest
   std::condition_variable wake_;
   Job* first_ = nullptr;  // jobs with shares that nobody took yet, oldest first
   Job* last_ = nullptr;

@@ -35,8 +35,7 @@ class FileSource final : public ByteSource {
         return Status(Code::kIo, "read at byte " + std::to_string(offset) + ": " + errno_text(error))
             .native(error);
       }
-      if (got == 0)
-        return {Code::kIo, "the file ends at byte " + std::to_string(offset) + ", it was longer when opened"};
+      if (got == 0) return shorter();
       to += got;
       offset += static_cast<uint64_t>(got);
       n -= static_cast<size_t>(got);
@@ -70,6 +69,13 @@ class FileSource final : public ByteSource {
   }
 
  private:
+  Status shorter() const {
+    struct stat now = {};
+    const std::string has = ::fstat(fd_, &now) == 0 ? std::to_string(now.st_size) : "fewer";
+    return {Code::kIo,
+            "the file has " + has + " bytes now, it had " + std::to_string(size_) + " when it was opened"};
+  }
+
   int fd_;
   timespec written_;
   FileHandle owned_;

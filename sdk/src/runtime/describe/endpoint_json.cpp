@@ -52,7 +52,8 @@ std::string Endpoint::status_json() const {
     w.begin_object("kept");
     write_version(&w, *kept_);
     const uint64_t now = monotonic_ns();
-    w.field("seconds_left", static_cast<double>(kept_until_ns_ > now ? kept_until_ns_ - now : 0) * 1e-9);
+    const uint64_t left_ns = kept_until_ns_ > now ? kept_until_ns_ - now : 0;
+    w.field("seconds_left", static_cast<double>(left_ns / 1'000'000) / 1e3);
     w.end_object();
   }
   if (!loading_.empty()) {
@@ -78,14 +79,16 @@ std::string Endpoint::status_json() const {
     w.field("folder", folder_);
     write_failure(&w, folder_status_);
     w.begin_list("refused");
-    for (const Refused& r : refused_) {
+    const auto write_refused = [&w](const Refused& r) {
       w.begin_object();
       w.field("path", r.found.path);
       w.field("version", r.found.number);
       w.field("tries", r.tries);
       write_failure(&w, r.why);
       w.end_object();
-    }
+    };
+    for (const auto& [path, r] : refused_) write_refused(r);
+    for (const Refused& r : gaps_) write_refused(r);
     w.end_list();
     w.end_object();
   }

@@ -23,11 +23,13 @@ Result<DeltaEnds> ends_of_bundle(const std::string& path) {
 }  // namespace
 
 void UpdateChooser::look_at(std::vector<FoundUpdate> found) {
+  std::map<std::string, Head> before;
+  for (Head& h : heads_) before.emplace(h.file.path, std::move(h));
   std::vector<Head> heads;
   for (const FoundUpdate& f : found) {
-    const auto before =
-        std::find_if(heads_.begin(), heads_.end(), [&](const Head& h) { return h.file.same_file(f); });
-    heads.push_back(before != heads_.end() ? std::move(*before) : Head{f, false, {}, {}});
+    const auto h = before.find(f.path);
+    const bool is_known = h != before.end() && h->second.file.same_file(f);
+    heads.push_back(is_known ? std::move(h->second) : Head{f, false, {}, {}});
   }
   found_ = std::move(found);
   heads_ = std::move(heads);

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -89,7 +90,6 @@ class Endpoint {
     Status why;
     int64_t tries = 1;
     uint64_t again_ns = 0;  // not before; UINT64_MAX: it is another file or never
-    bool gap = false;       // a delta that no file leads to yet: looked at each time
   };
 
   Endpoint(std::string name, const ModelOptions& options, Wrap wrap);
@@ -185,8 +185,9 @@ class Endpoint {
   uint64_t look_at_ns_ = 0;
   int64_t folder_errors_ = 0;  // one after the other
   Status folder_status_;
-  std::vector<Refused> refused_;
-  UpdateChooser chooser_;  // the thread's own
+  std::map<std::string, Refused> refused_;  // by path: a folder may hold thousands
+  std::vector<Refused> gaps_;               // deltas that no file leads to yet: looked at each time
+  UpdateChooser chooser_;                   // the thread's own
   std::thread thread_;
 
   std::mutex subscribe_mutex_;       // held while a subscription comes or goes; before all others

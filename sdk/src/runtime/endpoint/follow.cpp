@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -51,6 +53,7 @@ Status Endpoint::follow_folder(const std::string& folder) {
   folder_errors_ = 0;
   folder_status_ = {};
   refused_.clear();
+  gaps_.clear();
   changed_.notify_all();
   return {};
 }
@@ -61,6 +64,7 @@ void Endpoint::unfollow() {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   folder_.clear();
   refused_.clear();
+  gaps_.clear();
 }
 
 Status Endpoint::wait(uint64_t number, uint64_t deadline_ns) {
@@ -152,8 +156,11 @@ void Endpoint::poll() {
   if (!found.ok()) return;
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
-    std::erase_if(refused_, [&](const Refused& r) {
-      return std::none_of(found->begin(), found->end(), [&](const auto& f) { return f.same_file(r.found); });
+    std::map<std::string_view, const FoundUpdate*> here;
+    for (const FoundUpdate& f : *found) here[f.path] = &f;
+    std::erase_if(refused_, [&](const auto& r) {
+      const auto f = here.find(r.first);
+      return f == here.end() || !f->second->same_file(r.second.found);
     });
   }
   chooser_.look_at(std::move(found).value());
@@ -162,11 +169,11 @@ void Endpoint::poll() {
     const FoundUpdate& f = chooser_.found()[i];
     if (stopping() || !wants(folder, f)) continue;
     const std::optional<ContentHash> serving = serving_version();
-    auto way = chooser_.way_to(i, serving ? &*serving : nullptr, usable());
+    auto way = chooser_.way_to(i, serving ? &*serving : nullptr, f.is_delta ? usable() : std::vector<bool>());
     if (!way.ok() && way.status().code() == Code::kNotFound)
       break;  // what comes now is older than what serves
     if (!way.ok()) {
-      gaps.push_back({f, way.status(), 1, 0, true});
+      gaps.push_back({f, way.status(), 1, 0});
       continue;
     }
     size_t fault = way->deltas.size();
@@ -188,11 +195,12 @@ std::optional<ContentHash> Endpoint::serving_version() const {
 /// Files that a way may lead over: those that were not refused, or are to be tried again.
 std::vector<bool> Endpoint::usable() const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
+  const uint64_t now = monotonic_ns();
   std::vector<bool> out;
-  for (const FoundUpdate& f : chooser_.found())
-    out.push_back(std::none_of(refused_.begin(), refused_.end(), [&](const Refused& r) {
-      return !r.gap && r.found.same_file(f) && r.again_ns > monotonic_ns();
-    }));
+  for (const FoundUpdate& f : chooser_.found()) {
+    const auto r = refused_.find(f.path);
+    out.push_back(r == refused_.end() || r->second.again_ns <= now);
+  }
   return out;
 }
 
@@ -207,9 +215,8 @@ const FoundUpdate& Endpoint::to_blame(const FoundUpdate& target, const Update& u
 /// Deltas that nothing leads to yet, as of this look.
 void Endpoint::note_gaps(std::vector<Refused> gaps) {
   const std::lock_guard<std::mutex> lock(state_mutex_);
-  std::erase_if(refused_, [](const Refused& r) { return r.gap; });
-  if (folder_.empty()) return;
-  for (Refused& gap : gaps) refused_.push_back(std::move(gap));
+  gaps_.clear();
+  if (!folder_.empty()) gaps_ = std::move(gaps);
 }
 
 /// Above everything that ever served: a version that was rolled back does not come again. And not one that
@@ -217,24 +224,17 @@ void Endpoint::note_gaps(std::vector<Refused> gaps) {
 bool Endpoint::wants(const std::string& folder, const FoundUpdate& found) const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   if (folder_ != folder || found.number <= highest_) return false;  // another folder by now
-  const auto before = std::find_if(refused_.begin(), refused_.end(),
-                                   [&](const Refused& r) { return !r.gap && r.found.same_file(found); });
-  return before == refused_.end() || before->again_ns <= monotonic_ns();
+  const auto before = refused_.find(found.path);
+  return before == refused_.end() || before->second.again_ns <= monotonic_ns();
 }
 
 void Endpoint::note_refused(const FoundUpdate& found, const Status& why) {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   if (folder_.empty()) return;
-  auto r = std::find_if(refused_.begin(), refused_.end(),
-                        [&](const Refused& x) { return !x.gap && x.found.same_file(found); });
-  if (r == refused_.end()) {
-    refused_.push_back({found, why, 1, 0, false});
-    r = std::prev(refused_.end());
-  } else {
-    ++r->tries;
-    r->why = why;
-  }
-  r->again_ns = is_files_fault(why.code()) ? UINT64_MAX : monotonic_ns() + pause_ns(r->tries, settings_);
+  const auto [at, is_new] = refused_.try_emplace(found.path, Refused{found, why, 1, 0});
+  Refused& r = at->second;
+  if (!is_new) r = {found, why, r.tries + 1, 0};
+  r.again_ns = is_files_fault(why.code()) ? UINT64_MAX : monotonic_ns() + pause_ns(r.tries, settings_);
 }
 
 /// Nobody else is told: the next look, after its pause, tells what it finds.

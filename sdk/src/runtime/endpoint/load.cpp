@@ -309,7 +309,7 @@ Status Endpoint::rollback() {
     current_.store(serving_.get(), std::memory_order_seq_cst);
     number_.store(to, std::memory_order_release);
     ++rollbacks_;
-    for (Refused& r : refused_)  // what callers rely on may be less now
+    for (auto& [path, r] : refused_)  // what callers rely on may be less now
       if (r.why.code() == Code::kUnsupported) r.again_ns = 0;
   }
   retire(std::move(bad));

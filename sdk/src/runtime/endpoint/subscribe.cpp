@@ -28,9 +28,10 @@ struct Endpoint::StreamFollower final : stream::Follower {
   uint64_t serving() const override { return e.number(); }
   Status refusal(const std::string& path) const override {
     const std::lock_guard<std::mutex> lock(e.state_mutex_);
-    const auto r = std::find_if(e.refused_.begin(), e.refused_.end(),
-                                [&](const Refused& x) { return x.found.path == path; });
-    return r != e.refused_.end() ? r->why : Status();
+    if (const auto r = e.refused_.find(path); r != e.refused_.end()) return r->second.why;
+    const auto gap =
+        std::find_if(e.gaps_.begin(), e.gaps_.end(), [&](const Refused& x) { return x.found.path == path; });
+    return gap != e.gaps_.end() ? gap->why : Status();
   }
   void look() override {
     const std::lock_guard<std::mutex> lock(e.state_mutex_);

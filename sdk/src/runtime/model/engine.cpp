@@ -91,6 +91,7 @@ Status Engine::open_backend() {
   caps_.struct_size = sizeof caps_;
   DPI_RETURN_IF_ERROR(backend_status(api().caps(device(), &caps_, &err), err, "backend"));
   if (!host_memory() || options_.threads == 1) return {};
+  pool_user_.emplace(pool());
   pool().spin_for(int64_t{1000} * options_.spin_us);
   return pool().grow(options_.threads);
 }

@@ -7,12 +7,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/abi/backend_status.hpp"
 #include "backend/abi/registry.hpp"
 #include "base/status.hpp"
+#include "base/thread_pool.hpp"
 #include "bundle/bundle.hpp"
 #include "plan/plan.hpp"
 #include "runtime/model/host_flights.hpp"
@@ -146,7 +148,8 @@ class Engine {
   void cut_ops();
   Status prepare_small_batch();
 
-  ModelOptions options_;           // with an environment; device_index is this engine's
+  ModelOptions options_;  // with an environment; device_index is this engine's
+  std::optional<ThreadPool::User> pool_user_;
   const Engine* first_ = nullptr;  // of the model's engines; null = this is it
   uint64_t number_ = 0;            // no other load of the process has it
   TableRange range_;

@@ -19,6 +19,8 @@ Status verify(Model* model, Bundle* bundle) {
 
 Result<std::unique_ptr<Model>> load_bundle(const std::string& name, const ModelOptions& options,
                                            const Model::Accept& accept, const Model::Open& open) {
+  const std::shared_ptr<Environment> environment = environment_of(options);
+  const ThreadPool::User opens(environment->pool());  // a load that fails leaves no threads either
   LoadWatch watch(options, name);
   DPI_ASSIGN_OR_RETURN(const std::shared_ptr<Bundle> bundle, open());
   if (accept) {

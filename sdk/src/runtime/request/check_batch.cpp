@@ -17,8 +17,9 @@ Status check_offsets(const char* name, const int64_t* offsets, int64_t n, int64_
   }
   for (int64_t i = 0; i < n; ++i) {
     if (offsets[i + 1] < offsets[i]) {
-      return invalid_argument(std::string(name) + " decreases at " + std::to_string(i + 1) + ": " +
-                              std::to_string(offsets[i + 1]) + " after " + std::to_string(offsets[i]));
+      return invalid_argument(std::string(name) + "[" + std::to_string(i + 1) + "] is " +
+                              std::to_string(offsets[i + 1]) + ", less than the one before, " +
+                              std::to_string(offsets[i]));
     }
   }
   if (offsets[n] != last) {
