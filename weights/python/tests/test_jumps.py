@@ -215,3 +215,34 @@ def test_a_planted_fold_is_found(name, planted, texts, monkeypatch, tmp_path):
     with pytest.raises(UnsupportedModelError, match="edge|decide"):
         from_torch(model, tmp_path / "m.h5", features=FEATURES, example=rows)
     assert not (tmp_path / "m.h5").exists()
+
+
+@pytest.mark.parametrize("text, rows", [
+    ("(x / y * 10).long().clamp(0, 9)", {"x": [1, 0, 5, 3], "y": [0, 0, 7, 2]}), ("(x ** 10).long().clamp(0, 9)", {"x": [1.2, 80, 90, 1e30]}),
+    ("torch.exp(x).long().clamp(0, 9)", {"x": [1, 43.6, 43.7, 89]}), ("(x * y).int().clamp(0, 9).long()", {"x": [1e4, 1, 3e9], "y": [1e6, 2, 1]}),
+    ("(x / 7).long().clamp(2, 9)", {"x": [9.3e18 * 7, -9.3e18 * 7, 1e30, 20]}), ("torch.floor(torch.exp(x)).clamp(0, 9)", {"x": [1, 89, 2, 0]})])
+def test_what_no_integer_holds(text, rows, tmp_path):
+    """Infinities, NaN and numbers beyond the type become the smallest integer in torch; floor leaves them what they are."""
+    n = max(map(len, rows.values()))
+    held = {"x": torch.ones(n), "y": torch.ones(n), "n": torch.ones(n, dtype=torch.int64)}
+    ordinary = {**held, "x": torch.arange(1.0, n + 1)}
+    held.update({key: torch.tensor(values, dtype=torch.float32) for key, values in rows.items()})
+    model = Expressions([text]).eval()
+    with torch.no_grad():
+        from_torch(model, tmp_path / "m.h5", features=FEATURES, example=ordinary)
+        decided_alike(tmp_path / "m.h5", held, model, [text], tmp_path)
+
+
+@pytest.mark.parametrize("mean, std, spread", [(2012.0, 7.0, 12), (1.7e9, 86400.0, 200000), (1e6, 10.0, 30)])
+@pytest.mark.parametrize("text", ["(x - {mean}) / {std}", "(x - {mean}) * (1 / {std})", "(x - {mean}) * 0.5 * (2 / {std})", "({mean} - x) / {std}"])
+def test_a_shift_ahead_of_a_scale_keeps_its_digits(text, mean, std, spread, tmp_path):
+    """Standardisation inside a model: the difference is small and exact, and x / std - mean / std has none of its digits."""
+    text = text.format(mean=mean, std=std)
+    x = torch.from_numpy((mean + np.random.default_rng(3).integers(-spread, spread, 60)).astype(np.float32))
+    rows = {"x": x, "y": torch.ones(60), "n": torch.ones(60, dtype=torch.int64)}
+    model = Expressions([text]).eval()
+    with torch.no_grad():
+        from_torch(model, tmp_path / "m.h5", features=FEATURES, example={**rows, "x": torch.rand(60)})
+        for device in DEVICES:
+            got, want = scores(tmp_path / "m.h5", rows, device, tmp_path), model(**rows).numpy()
+            assert np.allclose(got, want, rtol=1e-6, atol=1e-6), (device, np.abs(got - want).max())

@@ -14,7 +14,7 @@ namespace dpi {
 /// Of a product: a share that ends inside a tile pays for all of it.
 inline constexpr int64_t kTileRows = 8;
 
-inline constexpr int64_t whole_tiles(int64_t rows) { return (rows + kTileRows - 1) / kTileRows * kTileRows; }
+constexpr int64_t whole_tiles(int64_t rows) { return (rows + kTileRows - 1) / kTileRows * kTileRows; }
 
 /// Chunks of a round: a thread keeps their scores until other threads have scored the rows before them.
 inline constexpr int64_t kKeptChunks = 8;

@@ -133,10 +133,11 @@ class Graph:
         return self.op("Unary", [x], {"kind": kind, "a": a, "b": b}, params)
 
     def affine(self, x, scale, shift=0.0):
-        """scale x + shift, two scalars; one after another become one."""
+        """scale x + shift, two scalars; one after another become one, but for a scale behind a shift: (x - 2012) / 7 has no digits left as
+        x / 7 - 287.4."""
         if scale == 1 and shift == 0:
             return x
-        if x.is_a("Unary", kind="affine") and not x.params:
+        if x.is_a("Unary", kind="affine") and not x.params and (scale in (1, -1) or x.attrs["b"] == 0):
             return self.affine(x.ins[0], x.attrs["a"] * scale, x.attrs["b"] * scale + shift)
         return self.unary("affine", x, a=float(scale), b=float(shift))
 

@@ -15,6 +15,7 @@ from .values import Floats, Refs, Whole
 
 _MOST = 1 << 24  #: entries of a constant that rows are picked from: positions are floats
 _TABLE = 1 << 20  #: entries of a function of a whole number
+_LIMITS = {"torch.int64": 2.0**63, "torch.int32": 2.0**31}  #: the first number that a type does not hold
 _REACHED = 256  #: integers that a function is compared with
 
 
@@ -30,7 +31,8 @@ def to_copy(lower, node):
     if low is not None and low > -1 and high is not None:  # what is cut lies within them
         return _cut(lower, v, 0, int(high))
     return v if is_mask(v.op) else Whole(v, f"{node.place()}: turns computed numbers into integers, of which it is not known that they lie "
-                                         "between 0 and a number; clamp them", 0 if low is not None and low > -1 else None)
+                                         "between 0 and a number; clamp them", 0 if low is not None and low > -1 else None,
+                                         limit=_LIMITS.get(str(node.value.dtype)))
 
 
 def _numbers(lower, refs):
@@ -62,13 +64,13 @@ def clamp(handler, low=None, high=None):
             return value
         if value.low < 0 or value.high < value.low:
             lower.refuse(f"cuts numbers to integers between {value.low} and {value.high}, and only those from 0 on can be")
-        return _cut(lower, value.x, value.low, value.high)
+        return _cut(lower, value.x, value.low, value.high, value.limit)
     return lowered
 
 
-def _cut(lower, v, low, high):
+def _cut(lower, v, low, high, limit=None):
     """v clamped and without its fraction, low and high not below 0: the entry of 0, 1, 2 .. at position v. Of a function such as log, the
-    integers are counted that it reaches (jumps.py)."""
+    integers are counted that it reaches (jumps.py). What is `limit` or more, or NaN, is the smallest integer in torch, so `low`."""
     if high >= _TABLE:
         lower.refuse(f"cuts numbers up to {high} to integers, and only those below {_TABLE} can be")
     g, size, node = lower.g, math.prod(v.dims), lower.node_of(v.op)
@@ -76,8 +78,14 @@ def _cut(lower, v, low, high):
         reached = jumps.compared(lower, node, "ge", np.arange(low + 1, high + 1), [size, 1])
         if reached is not None:
             count = g.reduce("sum", reached, 1)
+            if limit is not None and (held := jumps.compared(lower, node, "lt", np.array(limit), [size])) is not None:
+                count = g.binary("mul", count, held)
             return Floats(g.reshape(g.affine(count, 1.0, float(low)), v.dims), v.dims)
-    inside = g.unary("clamp", g.reshape(v.op, [size]), a=float(low), b=float(high))
+    flat = g.reshape(v.op, [size])
+    inside = g.unary("clamp", flat, a=float(low), b=float(high))
+    most = _interval(v.op)[1]
+    if limit is not None and (most is None or most >= limit):
+        inside = g.op("Where", [g.binary("lt", flat, g.const(np.array([limit], np.float32))), inside, g.const(np.array([low], np.float32))])
     return Floats(g.reshape(g.gather(g.const(np.arange(high + 1)), inside, 0), v.dims), v.dims)
 
 
