@@ -260,10 +260,20 @@ def many_slices(n=4000):
     return model([numeric("x")], [*ops, op("all", "Concat", [f"s{i}" for i in range(n)]), op("y", "Reduce", ["all"], kind="sum", keepdim=True)]), {}
 
 
+def products_of_constants(n=10, m=256, k=4096):
+    """A number, repeated to a matrix and multiplied by itself: little memory and m m k multiply-adds each."""
+    ops = [op("x", "Input", feature="x"), op("c", "Const", params={"value": "c"}), op("a", "View", ["c"], kind="expand", dims=[m, k])]
+    for i in range(n):
+        ops += [op(f"m{i}", "MatMul", ["a", "a"], trans_b=True, alpha=1 + i / 1000), op(f"r{i}", "Reduce", [f"m{i}"], kind="sum", axis=-1),
+                op(f"q{i}", "Reduce", [f"r{i}"], kind="sum", axis=0, keepdim=True)]
+    ops += [op("all", "Concat", ["x", *(f"q{i}" for i in range(n))]), op("y", "Reduce", ["all"], kind="sum", keepdim=True)]
+    return model([numeric("x", missing="pad")], ops), {"/params/c": np.full((1, 1), 0.5, "<f4")}
+
+
 CLASSES = [(integer_vocabulary, OK), (integer_vocabulary_with_ids, OK), (string_vocabulary, OK), (chosen_keys, OK),
            (crossed_vocabularies, REFUSED), (shared_table, REFUSED), (shared_parameter, OK),
            (shared_parameter_too_often, REFUSED), (derived_columns, OK), (derived_heads, OK), (derived_features, OK), (constants, OK), (many_ops, OK),
-           (many_features, OK), (wide_concat, OK), (long_provenance, OK), (many_data_sets, OK), (affine_chain, OK), (many_slices, OK)]
+           (many_features, OK), (wide_concat, OK), (long_provenance, OK), (many_data_sets, OK), (affine_chain, OK), (many_slices, OK), (products_of_constants, OK)]
 
 
 def cost(path):

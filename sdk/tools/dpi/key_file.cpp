@@ -43,10 +43,25 @@ void write_key_files(const std::string& path, const SigningKey& key) {
   }
 }
 
-SigningKey read_signing_key(const std::string& path) {
+namespace {
+
+/// The beginning of a file: a key is one line, and what is named may be /dev/zero.
+std::istringstream first_bytes(const std::string& path, bool* is_there) {
   std::ifstream in(path);
+  *is_there = in.good();
+  std::string bytes(256, '\0');
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(in.gcount()));
+  return std::istringstream(bytes);
+}
+
+}  // namespace
+
+SigningKey read_signing_key(const std::string& path) {
+  bool is_there = false;
+  std::istringstream in = first_bytes(path, &is_there);
   std::string kind, hex, more;
-  if (!in) throw CommandError(kExitUsage, path + ": cannot be read");
+  if (!is_there) throw CommandError(kExitUsage, path + ": cannot be read");
   SigningKey key;
   if (!(in >> kind >> hex) || kind != kSecretKind || in >> more || !parse_hex(hex, key.seed))
     throw CommandError(kExitUsage, path + ": is no signing key (dpi keygen makes one)");
@@ -56,7 +71,8 @@ SigningKey read_signing_key(const std::string& path) {
 namespace {
 
 std::string public_key_of(const std::string& word) {
-  std::ifstream in(word);
+  bool is_there = false;
+  std::istringstream in = first_bytes(word, &is_there);
   std::string kind, hex;
   if (!(in >> kind >> hex)) return word;  // no file: the engine says what is wrong with the digits
   if (kind == kSecretKind)

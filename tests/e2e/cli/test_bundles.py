@@ -177,6 +177,8 @@ def test_sign(dpi, signed, csv):
     option = ["--option", "require_signature=" + public]
     assert "signature ok" in dpi("verify", path, "--option", f"require_signature={'00' * 32},{key}.pub").ok().out
     dpi("verify", path, "--option", f"require_signature={key}").fails(1, f"{key}: is the secret key; give {key}.pub")
+    for endless in ("/dev/zero", path):
+        dpi("sign", path, "--key", endless).fails(1, f"{endless}: is no signing key")
     dpi("verify", path, "--option", f"require_signature={path}").fails(1, f"{path}: is no public key")
     assert "signature ok" in dpi("verify", path, *option).ok().out
     assert dpi("verify", path, "--json", *option).json()["signed_by"] == [key_id]

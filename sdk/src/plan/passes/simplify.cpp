@@ -6,6 +6,7 @@
 
 #include "ops/owned_op.hpp"
 #include "ops/table.hpp"
+#include "plan/analysis/cost.hpp"
 #include "plan/analysis/form.hpp"
 #include "plan/passes/passes.hpp"
 
@@ -13,6 +14,7 @@ namespace dpi::plan {
 namespace {
 
 constexpr int64_t kMaxFoldedFloats = 1 << 20;  // of one value
+constexpr double kMostFoldedWork = 1 << 26;    // of all ops over constants: a tenth of a second
 
 // ---- constants
 
@@ -49,7 +51,8 @@ void evaluate(const Plan& p, const PlanOp& op, kernels::Tensor dst) {
   form_of(op.kind).ref(prepared, call);
 }
 
-bool fold_constant(Plan& p, PlanOp& op) {
+/// `work`: multiply-adds and floats that folds may still take; a few numbers, repeated, may ask for any.
+bool fold_constant(Plan& p, PlanOp& op, double* work) {
   if (!form_of(op.kind).folds) return false;
   if (op.inputs.empty() || op.outputs.size() != 1 || value_of(p, op.outputs[0]).storage != Storage::kArena)
     return false;
@@ -58,6 +61,12 @@ bool fold_constant(Plan& p, PlanOp& op) {
   }
   PlanValue& out = p.values[static_cast<size_t>(op.outputs[0])];
   if (out.dims.size() > kMaxFoldedFloats || !has_room(p, out.dims.size(), op.name)) return false;
+  const OpWork takes = work_of(p, op);
+  if (takes.flops + takes.floats > *work) {
+    note_no_room(p, op.name);
+    return false;
+  }
+  *work -= takes.flops + takes.floats;
   std::vector<float> data(static_cast<size_t>(out.dims.size()), std::numeric_limits<float>::quiet_NaN());
   kernels::Tensor dst;
   dst.data = data.data();
@@ -191,7 +200,8 @@ void join_broadcasts(Plan& p) {
 
 Result<Plan> simplify(Plan p) {
   int folded = 0;
-  for (PlanOp& op : p.ops) folded += fold_constant(p, op) ? 1 : 0;
+  double work = kMostFoldedWork;
+  for (PlanOp& op : p.ops) folded += fold_constant(p, op, &work) ? 1 : 0;
   if (folded > 0) p.notes.push_back("simplify: " + std::to_string(folded) + " ops over constants computed");
   drop_idle(p);
   read_unexpanded(p);
