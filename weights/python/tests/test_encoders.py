@@ -89,7 +89,7 @@ def test_scikit_learn():
 
 
 def test_conversion_refusals():
-    for value, text in ((preprocessing.LabelEncoder(), "not fitted"), (preprocessing.RobustScaler(), "not supported"),
+    for value, text in ((preprocessing.LabelEncoder(), "not fitted"), (preprocessing.QuantileTransformer(), "give no encoder"),
                         (preprocessing.KBinsDiscretizer(3).fit([[1], [2], [3], [4]]), "ordinal"),
                         (preprocessing.StandardScaler().fit([[1, 2], [3, 4]]), "2 columns")):
         with pytest.raises(BundleError, match=f"encoder of 'f'.*{text}"):
