@@ -16,9 +16,9 @@ ROWS = Layout(0, 1, 1)
 
 def propagate(pair):
     """Sets `layout` of every node of a Pair. Raises UnsupportedModelError with operator, layer and line."""
-    from . import batch_writes, kept_rows
+    from . import batch_writes, kept_rows, row_picks
 
-    rules = {**RULES, "index_put": batch_writes.rule, "rows_kept": kept_rows.rule, "rows_kept_flat": kept_rows.rule}
+    rules = {**RULES, "index": row_picks.rule, "index_put": batch_writes.rule, "rows_kept": kept_rows.rule, "rows_kept_flat": kept_rows.rule}
     for node in pair.nodes:
         if plain(node.base).startswith(_RANDOM):
             raise UnsupportedModelError(f"{node.place()}: {_INSTEAD['bernoulli']}")
@@ -156,7 +156,8 @@ def _index(pair, node):
     if not x.varies and len(indices) == 1:
         return indices[0].layout  # entries of a constant
     if any(indices[i].varies for i in given):
-        raise UnsupportedModelError(f"{node.place()}: picks entries by indices that it computes from the row; {replacement('nonzero')}")
+        raise UnsupportedModelError(f"{node.place()}: picks entries by indices that it computes from the row; write x[torch.arange(len(x)), i] or "
+                                    "torch.gather, or multiply by a mask")
     if not x.varies:
         return refuse(node, "picks entries of a constant by row")
     if x.layout.axis in given:

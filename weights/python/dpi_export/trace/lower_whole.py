@@ -157,7 +157,7 @@ def _count_below(lower, node, x, edges):
 # -- what they pick -----------------------------------------------------------------------------------------------------
 def lookup(lower, node, weight, ids):
     """Rows of a constant [rows, ...] at computed positions; a negative one counts from the end where the operator says so."""
-    values, v, g = lower.weight(weight), _positions(lower, node, lower.value(ids)), lower.g
+    values, v, g = lower.weight(weight), positions(lower, node, lower.value(ids)), lower.g
     if values.size > _MOST:
         lower.refuse(f"looks up rows of a table of {values.size} entries by numbers that it computes from several inputs, and that is done for "
                      f"tables of up to {_MOST} entries only; compute the id in preprocessing and give it as a feature")
@@ -170,7 +170,7 @@ def lookup(lower, node, weight, ids):
     return Floats(g.reshape(rows, v.dims + values.shape[1:]), v.dims + values.shape[1:])
 
 
-def _positions(lower, node, value):
+def positions(lower, node, value):
     """What is picked is picked without the fraction of its position, and below 0 the first."""
     if not isinstance(value, Whole):
         return lower.as_floats(value)
