@@ -3,7 +3,6 @@
 The oracle is the object's own transform, asked here, of each value that it knows."""
 
 import datetime
-import warnings
 
 import numpy as np
 import pytest
@@ -189,9 +188,3 @@ def test_cells_of_no_text_and_no_number_are_told_by_row_and_feature(encoder, nam
     with pytest.raises((UnsupportedModelError, BundleError), match="row 0, feature 'c': .*give"):
         from_torch(Net(), tmp_path / "m.h5", example={"c": ids}, rows={"c": ids} if rows else None, raw={"c": ODD[name]},
                    features={"c": {"vocab_size": SIZE, **RULES["both"]}}, encoders={"c": encoder})
-
-
-def test_nothing_is_warned_of(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        exported(tmp_path / "m.h5", pre.LabelEncoder().fit(["a", "b"]), **RULES["both"])
