@@ -1,6 +1,5 @@
 """The course of an import: build, compare with the library, add golden rows, write."""
 
-import contextlib
 import warnings
 
 import numpy as np
@@ -15,6 +14,7 @@ from .import_encoders import check_encoders, check_names, golden_rows, held_to, 
 from .import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
 from .raw_golden import HELD_TO
 from .rows import Rows
+from .wrapped import eager, unwrapped
 
 _CHECK_ROWS = 32
 _EDGE = 1e-4  #: more than float32 loses elsewhere, less than a decision changes
@@ -25,7 +25,10 @@ def export(importer, model, feature_map, path, given):
     was, whatever it kept of the calls that were made."""
     from .trace.state import kept
 
-    with kept(model) if hasattr(model, "named_modules") else contextlib.nullcontext():
+    if not hasattr(model, "named_modules"):
+        return _export(importer, model, feature_map, path, given)
+    model = unwrapped(model)
+    with kept(model), eager():
         return _export(importer, model, feature_map, path, given)
 
 

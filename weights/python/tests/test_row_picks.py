@@ -62,23 +62,14 @@ def model_of(how):
     return Picks(how, how(torch.zeros(2, T, 4), *given).reshape(2, -1).shape[1]).eval()
 
 
-FRONTS = ["trace"] + (["export"] if hasattr(torch, "export") else [])
+def export(model, path):
+    from_torch(model, path, features=FEATURES, example=EXAMPLE)
 
 
-def export(model, path, front="trace"):
-    from_torch(model, path, features=FEATURES, example=EXAMPLE, front=front)
-
-
-@pytest.mark.parametrize("front", FRONTS)
 @pytest.mark.parametrize("name", PICKS)
-def test_picks_by_row(name, front, tmp_path):
+def test_picks_by_row(name, tmp_path):
     model = model_of(PICKS[name])
-    try:
-        export(model, tmp_path / "m.h5", front)
-    except UnsupportedModelError as e:
-        if front == "export" and "torch.export refuses it" in str(e):
-            pytest.skip("torch.export takes no arange over the rows here")
-        raise
+    export(model, tmp_path / "m.h5")
     inputs = Inputs(model, EXAMPLE, FEATURES)
     rows = inputs.arrays(inputs.random_rows(np.random.default_rng(5), 64))
     with torch.no_grad():

@@ -231,6 +231,9 @@ class Inputs:
 def _tensor(key, value):
     import torch
 
+    if isinstance(value, dict) or isinstance(value, (list, tuple)) and any(map(torch.is_tensor, value)):
+        raise ValueError(f"example: input {key!r} is a {type(value).__name__} of tensors; give one tensor an input, and call=lambda model, x: "
+                         "model(...), which puts them together as the model takes them")
     tensor = value if hasattr(value, "dim") else torch.as_tensor(np.asarray(value))
     if tensor.dim() < 1:
         raise ValueError(f"example: input {key!r} has no dim of rows")
