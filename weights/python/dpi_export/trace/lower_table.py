@@ -42,6 +42,7 @@ TABLE = {
     "stack": v.stack,
     "index_select": v.index_select, "flip": v.flip, "roll": v.roll, "slice_scatter": v.slice_scatter,
     "select_scatter": v.select_scatter, "constant_pad_nd": v.pad, "copy": v.copied,
+    "diagonal": v.diagonal,
     # over an axis
     "sum": r.reduction("sum"), "mean": r.reduction("mean"), "amax": r.maximum, "max": r.maximum, "amin": r.minimum, "min": r.minimum,
     "var": r.variance, "std": r.deviation, "_softmax": r.softmax, "_log_softmax": r.log_softmax, "linalg_vector_norm": r.norm,
@@ -58,7 +59,7 @@ TABLE = {
     "scatter": p.scatter, "scatter_add": p.scatter,
     "masked_select": p.masked_select, "index_put": p.index_put(k.index_put), "rows_kept": lower_kept, "rows_kept_flat": lower_kept,
     # computed whole numbers
-    "_to_copy": c.copied(i.to_copy), "floor": i.floor, "trunc": i.floor, "clamp": i.clamp(m.clamp, 1, 2), "clamp_min": i.clamp(m.clamp_min, 1),
+    "_to_copy": c.copied(i.to_copy), "floor": i.floor, "trunc": i.truncated, "ceil": i.ceil, "round": i.rounded, "clamp": i.clamp(m.clamp, 1, 2), "clamp_min": i.clamp(m.clamp_min, 1),
     "clamp_max": i.clamp(m.clamp_max, None, 1), "bucketize": i.bucketize, "searchsorted": i.searchsorted, "index": picks.index(i.index(v.index)),
     "remainder": i.function(), "fmod": i.function(), "floor_divide": i.function(), "div": i.function(m.div),
     # complex numbers

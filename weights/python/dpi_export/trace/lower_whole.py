@@ -27,10 +27,14 @@ def to_copy(lower, node):
         return lower_math.to_copy(lower, node)
     v = lower.as_floats(value)
     low, high = _interval(v.op)
+    if low is None or high is None:
+        low, high = bounds(lower.g, v.op) or (low, high)
     if low is not None and low > -1 and high is not None:  # what is cut lies within them
         return _cut(lower, v, 0, int(high))
+    if low is not None and high is not None:
+        return _signed(lower, Whole(v, "", int(low), int(high)), x)
     return v if is_mask(v.op) else Whole(v, f"{node.place()}: turns computed numbers into integers, of which it is not known that they lie "
-                                         "between 0 and a number; clamp them", 0 if low is not None and low > -1 else None)
+                                         "between two numbers; clamp them", 0 if low is not None and low > -1 else None)
 
 
 def _numbers(lower, refs):
@@ -38,13 +42,71 @@ def _numbers(lower, refs):
 
 
 def floor(lower, node):
-    """The largest integer that is not above x, where a clamp says how large it may be."""
+    """The largest integer that is not above x, where a clamp says how large it may be, or says so behind."""
+    return _downwards(lower, node, True)
+
+
+def truncated(lower, node):
+    """x without its fraction, likewise."""
+    return _downwards(lower, node, False)
+
+
+def _downwards(lower, node, floors):
     v = lower.floats(node.args[0])
     low, high = _interval(v.op)
     if low is not None and low >= 0 and high is not None:
         return _cut(lower, v, 0, int(high))
-    return Whole(v, f"{node.place()}: rounds numbers of any size; clamp them between 0 and a number",
-                 0 if low is not None and low >= 0 else None)
+    whole = Whole(v, f"{node.place()}: rounds numbers of any size; clamp them between two numbers", 0 if low is not None and low >= 0 else None,
+                  floors=floors)
+    return whole if low is None or high is None else _signed(lower, whole.within(math.floor(low), math.ceil(high)), node.args[0])
+
+
+def ceil(lower, node):
+    """The least integer that is not below x: how many integers are below."""
+    low, high = _bounded(lower, node)
+    return _stepped(lower, node.args[0], math.ceil(low), {"gt": np.arange(math.ceil(low), math.ceil(high))})
+
+
+def rounded(lower, node):
+    """The nearest integer, of two the even one."""
+    if argument(node, 1, "decimals", 0):
+        lower.refuse("rounds to decimals; multiply, round and divide")
+    low, high = _bounded(lower, node)
+    halves = np.arange(round(low), round(high)) + 0.5
+    up = (halves + 0.5) % 2 == 0
+    return _stepped(lower, node.args[0], round(low), {"ge": halves[up], "gt": halves[~up]})
+
+
+def _bounded(lower, node):
+    low, high = _interval(lower.floats(node.args[0]).op)
+    if low is None or high is None or high - low > _REACHED:
+        lower.refuse(f"rounds numbers of any size; clamp them between two numbers before, at most {_REACHED} apart")
+    return low, high
+
+
+def _signed(lower, value, node=None):
+    """A Whole between two numbers of which one is negative: how many steps it is above the least."""
+    if value.high - value.low > _REACHED:
+        lower.refuse(f"cuts numbers to integers between {value.low} and {value.high}; from below 0 on, they may be {_REACHED} apart")
+    up = np.arange(value.low, value.high + 1)
+    steps = {"ge": up[1:]} if value.floors else {"ge": up[up > 0], "gt": up[(up < 0) & (up < value.high)]}
+    return _stepped(lower, node or lower.node_of(value.x.op), value.low, steps, value.x)
+
+
+def _stepped(lower, node, first, steps, v=None):
+    """first + how many comparisons with `steps`, {kind: numbers}, hold for what a node gives."""
+    v, g, total = lower.floats(node) if v is None else v, lower.g, None
+    dims = [math.prod(v.dims), 1]
+    for kind, numbers in steps.items():
+        if len(numbers):
+            array = np.asarray(numbers, np.float32)
+            held = None if node is None else jumps.compared(lower, node, kind, array, dims)
+            held = g.binary(kind, g.reshape(v.op, dims), g.const(array)) if held is None else held
+            count = g.reduce("sum", held, 1)
+            total = count if total is None else g.binary("add", total, count)
+    if total is None:
+        return Floats(g.reshape(g.const(np.full(dims[:1], first, np.float32)), v.dims), v.dims)
+    return Floats(g.reshape(g.affine(total, 1.0, float(first)), v.dims), v.dims)
 
 
 def clamp(handler, low=None, high=None):
@@ -60,8 +122,10 @@ def clamp(handler, low=None, high=None):
         value = value.within(*ends)
         if value.low is None or value.high is None:
             return value
-        if value.low < 0 or value.high < value.low:
-            lower.refuse(f"cuts numbers to integers between {value.low} and {value.high}, and only those from 0 on can be")
+        if value.high < value.low:
+            lower.refuse(f"cuts numbers to integers between {value.low} and {value.high}, of which there is none")
+        if value.low < 0:
+            return _signed(lower, value)
         return _cut(lower, value.x, value.low, value.high)
     return lowered
 

@@ -54,10 +54,15 @@ class Filled:
 
 
 class Whole:
-    """Floats that were cut to integers, of which it is not known yet between which numbers they lie. `why`: what to refuse them with."""
+    """Floats that were cut to integers, of which it is not known yet between which numbers they lie. `why`: what to refuse them with;
+    `floors`: they were cut downwards, not towards 0."""
 
-    def __init__(self, x, why, low=None, high=None):
-        self.x, self.why, self.low, self.high = x, why, low, high
+    def __init__(self, x, why, low=None, high=None, floors=False):
+        self.x, self.why, self.low, self.high, self.floors = x, why, low, high, floors
+
+    def moved(self, x):
+        """The same of floats that a view has moved."""
+        return Whole(x, self.why, self.low, self.high, self.floors)
 
     @property
     def dims(self):
@@ -68,7 +73,7 @@ class Whole:
         """The same between two integers, of which one may be None."""
         low = self.low if low is None else math.ceil(low) if self.low is None else max(self.low, math.ceil(low))
         high = self.high if high is None else math.floor(high) if self.high is None else min(self.high, math.floor(high))
-        return Whole(self.x, self.why, low, high)
+        return Whole(self.x, self.why, low, high, self.floors)
 
 
 class Maps:
@@ -148,7 +153,7 @@ def reshape(g, v, dims):
     if isinstance(v, Refs):
         return Refs(v.cells.reshape(dims))
     if isinstance(v, Whole):
-        return Whole(reshape(g, v.x, dims), v.why, v.low, v.high)
+        return v.moved(reshape(g, v.x, dims))
     if isinstance(v, Complex):
         return Complex(reshape(g, v.re, dims), reshape(g, v.im, dims))
     return _both(g, v, dims, lambda part: reshape(g, part, dims))
@@ -162,7 +167,7 @@ def permute(g, v, perm):
     if isinstance(v, Refs):
         return Refs(v.cells.transpose(perm))
     if isinstance(v, Whole):
-        return Whole(permute(g, v.x, perm), v.why, v.low, v.high)
+        return v.moved(permute(g, v.x, perm))
     if isinstance(v, Complex):
         return Complex(permute(g, v.re, perm), permute(g, v.im, perm))
     return _both(g, v, dims, lambda part: permute(g, part, perm))
@@ -176,7 +181,7 @@ def take(g, v, axis, indices):
     if isinstance(v, Refs):
         return Refs(np.take(v.cells, indices, axis=axis))
     if isinstance(v, Whole):
-        return Whole(take(g, v.x, axis, indices), v.why, v.low, v.high)
+        return v.moved(take(g, v.x, axis, indices))
     if isinstance(v, Complex):
         return Complex(take(g, v.re, axis, indices), take(g, v.im, axis, indices))
     return _both(g, v, dims, lambda part: take(g, part, axis, indices))
@@ -193,7 +198,7 @@ def expand(g, v, dims):
     if isinstance(v, Refs):
         return Refs(np.broadcast_to(v.cells, dims))
     if isinstance(v, Whole):
-        return Whole(expand(g, v.x, dims), v.why, v.low, v.high)
+        return v.moved(expand(g, v.x, dims))
     if isinstance(v, Complex):
         return Complex(expand(g, v.re, dims), expand(g, v.im, dims))
     return _both(g, v, dims, lambda part: expand(g, part, dims))
