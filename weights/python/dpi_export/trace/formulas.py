@@ -13,7 +13,7 @@ def table():
     for name, formula in _FORMULAS.items():
         for home in (torch, torch.Tensor, torch.special, torch._C._nn, torch.nn.functional):
             function = getattr(home, name, None)
-            if function is not None:
+            if function is not None and not (name == "unfold" and home is not torch.Tensor):  # torch.nn.functional has another one
                 found[function] = formula
     return found
 
@@ -91,6 +91,39 @@ def _cumprod(input, dim, *, dtype=None):  # noqa: A002
     return x
 
 
+def _windows(input, dimension, size, step):  # noqa: A002
+    """Tensor.unfold: windows along a dim, their entries in a new last dim."""
+    import torch
+
+    dim, count = dimension % input.dim(), (input.size(dimension) - size) // step + 1
+    return torch.stack([input.narrow(dim, i * step, size).movedim(dim, -1) for i in range(count)], dim)
+
+
+def _logaddexp(input, other):  # noqa: A002
+    import torch
+
+    return other + torch.nn.functional.softplus(input - other)
+
+
+def _chosen(test):
+    """x where test(x, number) holds, else 0."""
+    def formula(input, lambd=0.5):  # noqa: A002
+        import torch
+
+        return torch.where(test(input, lambd), input, torch.zeros_like(input))
+    return formula
+
+
+def _threshold(input, threshold, value, inplace=False):  # noqa: A002
+    import torch
+
+    return torch.where(input > threshold, input, torch.full_like(input, value))
+
+
+def _count_nonzero(input, dim=None):  # noqa: A002
+    return NotImplemented if dim is None else (input != 0).sum(dim)
+
+
 def _shift(factor):
     def formula(input, other):  # noqa: A002
         if not isinstance(other, int) or isinstance(other, bool):
@@ -131,6 +164,8 @@ _FORMULAS = {
     "deg2rad": lambda input: input * (math.pi / 180), "rad2deg": lambda input: input * (180 / math.pi),
     "addcdiv": _addcdiv, "var_mean": _with_mean("var"), "std_mean": _with_mean("std"), "prod": _prod, "cumprod": _cumprod,
     "__rshift__": _shift(-1), "bitwise_right_shift": _shift(-1), "__lshift__": _shift(1), "bitwise_left_shift": _shift(1),
+    "unfold": _windows, "logaddexp": _logaddexp, "hardshrink": _chosen(lambda x, by: x.abs() > by), "threshold": _threshold,
+    "count_nonzero": _count_nonzero, "hypot": lambda input, other: (input * input + other * other).sqrt(),
     "avg_pool1d": _by_matrix("avg_pool1d", 1), "avg_pool2d": _by_matrix("avg_pool1d", 2),
     "adaptive_avg_pool1d": _by_matrix("adaptive_avg_pool1d", 1), "adaptive_avg_pool2d": _by_matrix("adaptive_avg_pool1d", 2),
 }
