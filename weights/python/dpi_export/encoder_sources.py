@@ -11,7 +11,7 @@ from . import encoders as e
 from .errors import BundleError
 from .fuxictr_encoders import from_feature_processor
 from .schema import is_slot
-from .sklearn_encoders import from_sklearn
+from .sklearn_encoders import chained, from_sklearn
 
 
 def convert_encoders(source, raw=None):
@@ -64,16 +64,7 @@ def _fitted(name, value, column, dtype):
 
 def _joined(name, parts):
     """One Encoder from a list that mixes steps, Encoders and fitted objects, in order of application."""
-    steps, rules = [], {}
-    for part in parts:
-        one = None if isinstance(part, dict) else _one(name, part)
-        new = [part] if one is None else one.steps
-        # Text becomes a number once, at the front.
-        if steps and new and new[0]["op"] == "to_float" and e.STEPS[steps[-1]["op"]][1] == "number":
-            new = new[1:]
-        steps += new
-        rules.update(one.suggested if one is not None else {})
-    return e.Encoder(steps).with_rules(**rules)
+    return chained([e.Encoder([part]) if isinstance(part, dict) else _one(name, part) for part in parts])
 
 
 # -- training-time statistics -----------------------------------------------------------------------------------------

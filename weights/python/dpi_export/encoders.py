@@ -7,6 +7,7 @@
 
 import bisect
 import math
+import numbers
 import re
 
 import numpy as np
@@ -274,7 +275,8 @@ class Encoder:
         self._check_bags(feature, where)
         want = "id" if is_slot(feature) else "number"
         if self.steps and kind != want:
-            raise BundleError(f"{where} ends in a {kind}, the feature needs a {want}")
+            cure = ": an nn.Embedding of [categories, outputs] is what a Linear over one-hot columns does, and reads the id" if kind == "id" else ""
+            raise BundleError(f"{where} ends in {'an id' if kind == 'id' else f'a {kind}'}, the feature needs {'an id' if want == 'id' else 'a number'}{cure}")
         check_key_encoder(feature, self.steps[-1] if self.steps else {"op": "to_id"}, where)
         if is_keyed(feature):
             return
@@ -325,7 +327,9 @@ class Encoder:
 
     def encode(self, raw):
         """One raw value (text or number) -> id, float, MISSING or OOV. Raises BundleError for what no rule covers."""
-        if raw is None or raw == "" or (isinstance(raw, (float, np.floating)) and raw != raw):
+        if not isinstance(raw, (str, numbers.Real, np.bool_, type(None))):
+            raise BundleError(f"{raw!r} is no text, number or boolean; give the text by which the data file shows it")
+        if raw is None or raw == "" or raw != raw:
             return MISSING
         if isinstance(raw, (float, np.floating)) and abs(raw) >= 2**53 and self.names:
             raise BundleError(f"{raw!r} may stand for another integer (2**53 and beyond); give an integer or text")

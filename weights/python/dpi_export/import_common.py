@@ -334,6 +334,10 @@ def compare(ctx, got, want, what, tolerance):
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     if got.shape != want.shape:
         ctx.refuse("check", f"the model's {what} has shape {want.shape}, the import's {got.shape}")
+    if np.isinf(want).any():
+        row = int(np.argmax(np.isinf(want).any(axis=1)))
+        ctx.refuse("check", f"the model's own {what} of row {row} is {want[row].tolist()}, and a score is a finite number: clamp what it is made of, "
+                            "as log(p.clamp(1e-7, 1 - 1e-7))")
     error = np.abs(got - want)
     bound = tolerance * np.maximum(1.0, np.abs(want))
     bad = ~((error <= bound) | (np.isnan(got) & np.isnan(want)))

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 
+from .encoders import MISSING, OOV, apply_rules
 from .errors import BundleError
 from .import_common import strip_padding
 from .raw_golden import Probes, encode_column, first_difference, settled, show
@@ -109,38 +110,83 @@ def _given(imported, rows, raw):
 
 def _bundle_column(imported, feature, cells):
     """Ids, bags or floats of raw cells: by the library's own transform where there is one."""
-    if getattr(feature.get("encoder"), "transform", None) is not None:
-        return _library_column(imported, feature, cells)
-    return encode_column(feature, cells)
+    own = encode_column(feature, cells)  # raises by row and feature
+    return own if getattr(feature.get("encoder"), "transform", None) is None else _library_column(imported, feature, cells)
 
 
 def _library_column(imported, feature, cells):
     """Ids, bags or floats that the library's own transform makes of cells."""
     encoder = feature["encoder"]
     if feature["kind"] != "sequence":
-        values = _call(imported, feature, cells)
-        return [int(v) for v in values] if is_slot(feature) else values
+        return _library_ids(imported, feature, cells) if is_slot(feature) else _call(imported, feature, cells)
     if encoder.splitter is not None:
         return strip_padding(np.asarray(_call(imported, feature, cells)), get(feature, "pad_id"), get(feature, "pad_side"))
     bags = [[e for e in encoder.elements(cell) if e not in ("", None)] for cell in cells]
     flat = [e for bag in bags for e in bag]
-    ids = iter(_call(imported, feature, flat) if flat else [])
-    return [[int(next(ids)) for _ in bag] for bag in bags]
+    ids = iter(_library_ids(imported, feature, flat) if flat else [])
+    return [[i for i in (next(ids) for _ in bag) if i is not MISSING] for bag in bags]
+
+
+def _library_ids(imported, feature, cells):
+    """The library's ids of cells. A value that it does not know may have none there: it raises, or gives NaN or a number outside of the
+    vocabulary. Then the feature's rule says which row the model gets."""
+    encoder = feature["encoder"]
+    marks = [next((m for m in (MISSING, OOV) if encoder.encode(cell) is m), None) for cell in cells]
+    try:
+        values = encoder.transform(cells)
+    except _REFUSALS:
+        known = iter(_call(imported, feature, [c for c, mark in zip(cells, marks) if mark is None]))
+        values = [next(known) if mark is None else _alone(encoder, cell) for cell, mark in zip(cells, marks)]
+    ids = [int(v) if v == v and 0 <= v < feature["vocab_size"] else None for v in values]
+    return [i if i is not None else -1 if mark is None else apply_rules(feature, mark) for i, mark in zip(ids, marks)]
+
+
+def _alone(encoder, cell):
+    """The library's id of one cell, NaN where it refuses the value."""
+    try:
+        return encoder.transform([cell])[0]
+    except _REFUSALS:
+        return np.nan
+
+
+_REFUSALS = (ValueError, TypeError, KeyError, IndexError, OverflowError)
 
 
 def _call(imported, feature, cells):
     try:
-        return feature["encoder"].transform(cells)
-    except (ValueError, TypeError, KeyError) as error:
+        return feature["encoder"].transform(cells) if len(cells) else []
+    except _REFUSALS as error:
         return imported.ctx.refuse(f"feature '{feature['name']}'", f"the library's own transform fails: {error}")
 
 
 def _compare(imported, feature, cells, column, says):
     try:
-        got, want = settled(feature, encode_column(feature, cells)), settled(feature, column)
+        got, want = _seen(imported, feature, settled(feature, encode_column(feature, cells))), settled(feature, column)
     except BundleError as error:
         imported.ctx.refuse("check of encoders", str(error))
     row = first_difference(got, want)
     if row is not None:
         imported.ctx.refuse(f"feature '{feature['name']}'", f"row {row}: {show(cells[row])} is encoded as {got[row]}, but {says} "
                                                             f"{want[row]}")
+
+
+def _seen(imported, feature, column):
+    """Bags as rows of the model hold them: an unknown value whose id is that of padding is padding where it stands at its end."""
+    if feature["kind"] != "sequence" or not column:
+        return column
+    rows = imported.random_rows(np.random.default_rng(0), len(column))
+    imported.put(rows, feature["name"], column)
+    return settled(feature, imported.columns(rows)[feature["name"]])
+
+
+def spelled_out(imported, columns, raw):
+    """Columns of golden rows, the bags of raw cells with the ids of padding that their encoder ends them in: rows of the model cannot hold
+    these, and score the same."""
+    for feature in imported.b.features:
+        cells = (raw or {}).get(feature["name"], ())
+        if feature["kind"] == "sequence" and len(cells):
+            whole, column = settled(feature, encode_column(feature, cells)), list(columns[feature["name"]])
+            short, at = _seen(imported, feature, whole), len(column) - len(cells)
+            held = settled(feature, column[at:])
+            columns[feature["name"]] = column[:at] + [w if s == h else c for w, s, h, c in zip(whole, short, held, column[at:])]
+    return columns

@@ -1,6 +1,5 @@
 """The course of an import: build, compare with the library, add golden rows, write."""
 
-import contextlib
 import warnings
 
 import numpy as np
@@ -11,10 +10,11 @@ from .encoder_sources import convert_encoders
 from .engine_check import check_kind
 from .errors import BundleError
 from .golden import relative_error
-from .import_encoders import check_encoders, check_names, golden_rows, held_to
+from .import_encoders import check_encoders, check_names, golden_rows, held_to, spelled_out
 from .import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
 from .raw_golden import HELD_TO
 from .rows import Rows
+from .wrapped import eager, unwrapped
 
 _CHECK_ROWS = 32
 _EDGE = 1e-4  #: more than float32 loses elsewhere, less than a decision changes
@@ -25,7 +25,10 @@ def export(importer, model, feature_map, path, given):
     was, whatever it kept of the calls that were made."""
     from .trace.state import kept
 
-    with kept(model) if hasattr(model, "named_modules") else contextlib.nullcontext():
+    if not hasattr(model, "named_modules"):
+        return _export(importer, model, feature_map, path, given)
+    model = unwrapped(model)
+    with kept(model), eager():
         return _export(importer, model, feature_map, path, given)
 
 
@@ -80,9 +83,9 @@ def framework_text(library):
     return f"{library} {version}, torch {torch.__version__}"
 
 
-def to_rows(imported, rows):
-    """The library's input as a Rows of the import's features."""
-    return Rows.from_columns(imported.b, imported.columns(rows))
+def to_rows(imported, rows, raw=None):
+    """The library's input as a Rows of the import's features; `raw`: cells of the last rows, as in Builder.golden."""
+    return Rows.from_columns(imported.b, spelled_out(imported, imported.columns(rows), raw))
 
 
 def check_against_library(imported, rows):
@@ -173,7 +176,7 @@ def add_golden(imported, builder, rows, raw=None):
     """
     rows, value, logit, raw = _answered(imported, rows, *imported.run(rows), raw)
     report_margins(imported, builder, rows)
-    golden, given = {"value": value, "logit": logit}, to_rows(imported, rows)
+    golden, given = {"value": value, "logit": logit}, to_rows(imported, rows, raw)
     least, extra = 1e-5, _library_errors(imported, rows, golden)
     errors = rounding_errors(imported.b, given)
     if _lost_bits(imported, builder):

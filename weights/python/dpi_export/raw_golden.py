@@ -113,7 +113,10 @@ def encode_column(feature, cells):
 
 def show(cell):
     """A cell for a message."""
-    text = ", ".join(repr(t) for t in texts_of(cell)) or "no text"
+    try:
+        text = ", ".join(repr(t) for t in texts_of(cell)) or "no text"
+    except (TypeError, ValueError):  # neither text nor number
+        text = repr(cell)
     return text if len(text) <= 80 else text[:77] + "..."
 
 

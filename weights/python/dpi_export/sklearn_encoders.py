@@ -1,7 +1,9 @@
 """scikit-learn's fitted preprocessing objects as encoders. Recognised by class name and attributes; the library is not imported."""
 
+import copy
 import numbers
 import warnings
+from collections import namedtuple
 
 import numpy as np
 
@@ -10,34 +12,53 @@ from .errors import BundleError
 from .fitted_numbers import as_narrow, boundaries, float_keys, held_in, narrow_type
 
 
+#: encoder; read: cell -> what the object was fitted on; others: values for the columns beside it, None for an object that knows only one;
+#: pick: (the object's result, column) -> ids, where they do not stand in that column
+Recognised = namedtuple("Recognised", "encoder read others pick", defaults=[None])
+
+
 def from_sklearn(obj, column=0, dtype=None):
-    """The Encoder of one column of a fitted LabelEncoder, OrdinalEncoder, StandardScaler, MinMaxScaler or KBinsDiscretizer. `dtype`: of
+    """The Encoder of one column of a fitted object of scikit-learn: the classes of _SKLEARN, or a Pipeline of them. `dtype`: of
     the column that it was fitted on, where the object does not tell (KBinsDiscretizer)."""
+    found = _recognised(obj, column, dtype)
+    found.encoder.transform = _transform(obj, column, found)
+    return found.encoder
+
+
+def _recognised(obj, column, dtype=None):
     kind = type(obj).__name__
     if kind not in _SKLEARN:
-        raise BundleError(f"{kind} is not supported; use {', '.join(_SKLEARN)} or encoder steps")
+        raise BundleError(f"{kind} is not supported; use {', '.join(_SKLEARN)} or encoder steps, or apply it where rows are made, in training "
+                          "and in serving, and give no encoder")
     try:
-        encoder, read, others = _kbins(obj, column, dtype) if kind == "KBinsDiscretizer" else _SKLEARN[kind](obj, column)
+        return _SKLEARN[kind](obj, column, *([dtype] if kind in ("KBinsDiscretizer", "Pipeline") else []))
     except AttributeError as error:
         raise BundleError(f"{kind} is not fitted ({error})") from None
-    encoder.transform = _transform(obj, column, read, others)
-    return encoder
 
 
-def _transform(obj, column, read, others):
-    """cells -> the object's own transform of this column. `read` makes a cell what the object was fitted on; `others` are values
-    for the columns beside it, None for an object that knows only one."""
+def _transform(obj, column, found):
+    """cells -> the object's own transform of this column."""
     def run(cells):
-        values = [read(c) for c in cells]
+        values, others = [found.read(c) for c in cells], found.others
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a matrix without the names of its columns
             if others is None:
-                return obj.transform(np.array(values, dtype=object if isinstance(values[0], str) else obj.classes_.dtype)).tolist()
+                return _labels(obj, values)
             matrix = np.array([others] * len(values), dtype=object if any(map(_no_float64, [*values, *others])) else np.float64)
             matrix[:, column] = values
             out = obj.transform(matrix)
-        return np.asarray(out)[:, column].tolist()
+        return np.asarray(out)[:, column].tolist() if found.pick is None else found.pick(out, column)
     return run
+
+
+def _labels(obj, values):
+    """LabelEncoder.transform. Of texts with classes as objects: numpy's own type cuts a longer text to the length of the longest class."""
+    if obj.classes_.dtype.kind == "b" and not all(isinstance(v, (bool, np.bool_)) for v in values):
+        raise ValueError("a value is no boolean")  # numpy would make one of it
+    if obj.classes_.dtype.kind == "U":
+        obj = copy.copy(obj)
+        obj.classes_ = obj.classes_.astype(object)
+    return obj.transform(np.array(values, dtype=obj.classes_.dtype)).tolist()
 
 
 def _no_float64(value):
@@ -120,7 +141,7 @@ def _truths(entries, ids):
 
 
 def _label_encoder(obj, column):
-    return *_vocabulary(obj.classes_, "LabelEncoder"), None
+    return Recognised(*_vocabulary(obj.classes_, "LabelEncoder"), None)
 
 
 def _ordinal_encoder(obj, column):
@@ -133,21 +154,47 @@ def _ordinal_encoder(obj, column):
     unknown = getattr(obj, "unknown_value", None)
     if getattr(obj, "handle_unknown", "error") == "use_encoded_value" and unknown is not None and unknown >= 0:
         encoder.suggested.update(out_of_range="oov", oov_id=int(unknown))
-    return encoder, read, [c[0] for c in obj.categories_]
+    return Recognised(encoder, read, [c[0] for c in obj.categories_])
+
+
+def _one_hot_encoder(obj, column):
+    """The number of the column that is 1."""
+    rare = getattr(obj, "infrequent_categories_", None) or []
+    if obj.drop_idx_ is not None or any(values is not None for values in rare[column:column + 1]):
+        raise BundleError("OneHotEncoder: drop= and rare categories that share a column leave some values without an id; use OrdinalEncoder")
+    first, size = sum(map(len, obj.categories_[:column])), len(obj.categories_[column])
+
+    def pick(out, _column):
+        block = (out.toarray() if hasattr(out, "toarray") else np.asarray(out))[:, first:first + size]
+        return np.where(block.any(axis=1), block.argmax(axis=1), -1).tolist()  # -1: unknown, all columns are 0
+
+    return Recognised(*_vocabulary(obj.categories_[column], "OneHotEncoder"), [c[0] for c in obj.categories_], pick)
+
+
+def _numbers(obj, *steps):
+    return Recognised(e.Encoder([e.to_float(), *steps]), _number, [0.0] * obj.n_features_in_)
 
 
 def _standard_scaler(obj, column):
     mean = 0.0 if obj.mean_ is None or not obj.with_mean else obj.mean_[column]
-    std = 1.0 if obj.scale_ is None else obj.scale_[column]
-    return e.Encoder([e.to_float(), e.standard(mean, std)]), _number, [0.0] * obj.n_features_in_
+    return _numbers(obj, e.standard(mean, 1.0 if obj.scale_ is None else obj.scale_[column]))
+
+
+def _robust_scaler(obj, column):
+    center, scale = getattr(obj, "center_", None), getattr(obj, "scale_", None)
+    if obj.with_centering and center is None or obj.with_scaling and scale is None:
+        raise AttributeError("it has no center_ and scale_")
+    return _numbers(obj, e.standard(0.0 if center is None else center[column], 1.0 if scale is None else scale[column]))
+
+
+def _max_abs_scaler(obj, column):
+    return _numbers(obj, e.standard(0.0, obj.scale_[column]), *([e.clip(-1.0, 1.0)] if getattr(obj, "clip", False) else []))
 
 
 def _minmax_scaler(obj, column):
     lo, hi = obj.feature_range
     low, span = float(obj.data_min_[column]), float(obj.data_max_[column] - obj.data_min_[column])
-    steps = [e.to_float(), e.minmax(low, low + (span or 1.0), lo, hi)]
-    encoder = e.Encoder(steps + [e.clip(lo, hi)] if getattr(obj, "clip", False) else steps)
-    return encoder, _number, [0.0] * obj.n_features_in_
+    return _numbers(obj, e.minmax(low, low + (span or 1.0), lo, hi), *([e.clip(lo, hi)] if getattr(obj, "clip", False) else []))
 
 
 def _kbins(obj, column, dtype=None):
@@ -158,8 +205,59 @@ def _kbins(obj, column, dtype=None):
     encoder = e.Encoder([e.to_float(), e.buckets(boundaries(edges, dtype, "KBinsDiscretizer"))])
     ends = [float(x) for x in edges[[0, -1]] if np.isfinite(x)]
     width = held_in(ends, edges.dtype) if dtype is None else narrow_type(dtype)
-    return encoder, lambda cell: as_narrow(width, _number(cell)), [edges[0] for edges in obj.bin_edges_]
+    return Recognised(encoder, lambda cell: as_narrow(width, _number(cell)), [edges[0] for edges in obj.bin_edges_])
 
 
-_SKLEARN = {"LabelEncoder": _label_encoder, "OrdinalEncoder": _ordinal_encoder, "StandardScaler": _standard_scaler,
-            "MinMaxScaler": _minmax_scaler, "KBinsDiscretizer": _kbins}
+# -- several in a row -------------------------------------------------------------------------------------------------
+def chained(encoders):
+    """One Encoder of several in order: text becomes a number once, at the front. The rules are those of all, of the last before the first."""
+    steps, rules = [], {}
+    for one in encoders:
+        again = steps and one.steps and one.steps[0]["op"] == "to_float" and e.STEPS[steps[-1]["op"]][1] == "number"
+        steps += one.steps[1:] if again else one.steps
+        rules.update(one.suggested)
+    return e.Encoder(steps).with_rules(**rules)
+
+
+def _function(obj, column):
+    if obj.func is not np.log1p:
+        raise BundleError(f"FunctionTransformer: {getattr(obj.func, '__name__', obj.func)} is Python code; numpy.log1p is known")
+    return _numbers(obj, e.log1p())
+
+
+def _imputer(obj, column):
+    fill = obj.statistics_[column]
+    if isinstance(fill, (str, np.str_)):
+        raise BundleError("SimpleImputer: fills in a text; give it in a Pipeline with the encoder that reads the text")
+    return _filled(_numbers(obj), obj, column)
+
+
+def _filled(found, imputer, column):
+    """What comes behind a SimpleImputer, with what the fill becomes there as the rule for missing values."""
+    if not _is_missing(imputer.missing_values) or getattr(imputer, "add_indicator", False):
+        raise BundleError("SimpleImputer: missing_values= other than empty cells, or add_indicator=True, is not supported; map such values to "
+                          "NaN where rows are made")
+    fill = imputer.statistics_[column]
+    value = e.MISSING if _is_missing(fill) else found.encoder.encode(fill.item() if isinstance(fill, np.generic) else fill)
+    ends = found.encoder.steps[-1]["op"]
+    if value is e.MISSING or value is e.OOV:
+        raise BundleError(f"SimpleImputer: fills in {fill!r}, which the step behind it does not know")
+    key = "default_id" if e.STEPS[ends][1] == "id" else "default"
+    found.encoder.suggested.update(missing="default", **{key: value})
+    return found._replace(read=lambda cell: imputer.missing_values if _is_missing(cell) else found.read(cell))
+
+
+def _pipeline(obj, column, dtype=None):
+    steps = [step for _, step in obj.steps if step is not None and step != "passthrough"]
+    imputer = steps.pop(0) if len(steps) > 1 and type(steps[0]).__name__ == "SimpleImputer" else None
+    if not steps or any(type(step).__name__ == "SimpleImputer" for step in steps[1:]):
+        raise BundleError("Pipeline: expected steps, SimpleImputer as the first of them only")
+    parts = [_recognised(step, column, dtype if step is steps[0] else None) for step in steps]
+    found = Recognised(chained([part.encoder for part in parts]), parts[0].read, parts[0].others, parts[-1].pick)
+    return found if imputer is None else _filled(found, imputer, column)
+
+
+_SKLEARN = {"LabelEncoder": _label_encoder, "OrdinalEncoder": _ordinal_encoder, "OneHotEncoder": _one_hot_encoder,
+            "StandardScaler": _standard_scaler, "MinMaxScaler": _minmax_scaler, "RobustScaler": _robust_scaler,
+            "MaxAbsScaler": _max_abs_scaler, "KBinsDiscretizer": _kbins, "FunctionTransformer": _function, "SimpleImputer": _imputer,
+            "Pipeline": _pipeline}

@@ -12,6 +12,7 @@ import numpy as np
 from .builder import Builder
 from .import_common import FeatureRules, UnsupportedModelError, run_library, to_numpy
 from .import_run import export
+from .wrapped import eager, unwrapped
 
 #: Batches that a model is run on besides those that it is traced with.
 _OTHER_SIZES = (257, 2, 1)
@@ -33,7 +34,8 @@ def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=
                  or table=<path of their nn.Embedding>; sequences may say pad_id (0) and pad_side ("post"). Every other key is a rule of
                  the bundle's feature (FORMAT.md part 4): out_of_range, oov_id, missing, space ... What the model does not read is left out
     rows         rows in the example's form; become golden rows with the model's outputs. Default: the example
-    outputs      names of the outputs, or of the entries of the only one; default: the keys of a dict, "ctr" for a single one
+    outputs      names of the outputs, or of the entries of the only one; None leaves one of several out, as a loss; default: the keys of a
+                 dict, the fields of a dataclass, "ctr" for a single one
     call         call(model, inputs) -> outputs, where the model is not simply called with the example
     front        "trace": the model runs and its operators are recorded; "export": torch.export makes a graph of it first (torch 2.1 or newer).
                  Default: trace, and export where torch cannot make operators functional
@@ -57,6 +59,7 @@ def explain(model, feature_map=None, *, features=None, example=None, outputs=Non
     from .trace.explain import explanation, planned
     from .traced_libraries import DeepctrTrace, FuxiTrace
 
+    model = unwrapped(model)
     if isinstance(model, (str, bytes, os.PathLike)) or type(model).__name__ == "ModelProto":
         from .onnx_import import described
 
@@ -70,7 +73,8 @@ def explain(model, feature_map=None, *, features=None, example=None, outputs=Non
         if features is None or example is None:
             raise ValueError("explain: this model needs features= and example=, as from_torch does")
         traced = TorchImport(model, {"features": features, "example": example, "outputs": outputs, "call": call})
-    traced.build()
+    with eager():
+        traced.build()
     return explanation(model, traced.heads, None if program is None else planned(traced.b, program))
 
 

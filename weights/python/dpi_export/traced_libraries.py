@@ -68,7 +68,7 @@ class DeepctrTrace(TorchImport):
         index = getattr(model, "feature_index", None)
         if index is None:
             raise UnsupportedModelError(f"{type(model).__name__}: has no feature_index, so it is no model of DeepCTR-Torch")
-        features = deepctr_features(model, index, encoders)
+        features = deepctr_features(model, index)
         example = torch.zeros(2, max(end for _, end in index.values()))
         super().__init__(model, {"features": features, "example": example}, encoders=encoders, **options)
 
@@ -99,7 +99,7 @@ class DeepctrTrace(TorchImport):
         return self._matrix(rows)[keep]
 
 
-def deepctr_features(model, index, encoders=None):
+def deepctr_features(model, index):
     """features= of a DeepCTR-Torch model: its columns by their places in the matrix."""
     kinds = [f"{kind}_feature_columns" for kind in ("sparse", "varlen_sparse", "dense")]
     columns = [c for layer in model.modules() for kind in kinds for c in getattr(layer, kind, [])]  # MLR has several linear parts
@@ -109,7 +109,7 @@ def deepctr_features(model, index, encoders=None):
         if getattr(column, "length_name", None) is not None:
             lengths.setdefault(column.length_name, []).append(column.name)
     for name, (lo, hi) in index.items():
-        column, place = known.get(name), {"columns": (lo, hi), **_suggested(encoders, name)}
+        column, place = known.get(name), {"columns": (lo, hi)}
         kind = type(column).__name__
         if kind == "SparseFeat":
             features[name] = {"kind": "categorical", "vocab_size": column.vocabulary_size, **place}

@@ -89,7 +89,7 @@ def test_scikit_learn():
 
 
 def test_conversion_refusals():
-    for value, text in ((preprocessing.LabelEncoder(), "not fitted"), (preprocessing.RobustScaler(), "not supported"),
+    for value, text in ((preprocessing.LabelEncoder(), "not fitted"), (preprocessing.QuantileTransformer(), "give no encoder"),
                         (preprocessing.KBinsDiscretizer(3).fit([[1], [2], [3], [4]]), "ordinal"),
                         (preprocessing.StandardScaler().fit([[1, 2], [3, 4]]), "2 columns")):
         with pytest.raises(BundleError, match=f"encoder of 'f'.*{text}"):
@@ -98,7 +98,7 @@ def test_conversion_refusals():
 
 @pytest.mark.parametrize("feature, steps, text", [
     ({"kind": "categorical", "vocab_size": 3}, [e.vocab_string(["a", "b", "c"])], "ids 1 to 3"),
-    ({"kind": "categorical", "vocab_size": 9}, [e.to_float()], "needs a id"),
+    ({"kind": "categorical", "vocab_size": 9}, [e.to_float()], "needs an id"),
     ({"kind": "numeric"}, [e.log1p()], "reads number"), ({"kind": "numeric"}, [e.to_float(), e.trim()], "reads text"),
     ({"kind": "categorical", "vocab_size": 9}, [e.hash_xxh64(10)], "ids 0 to 9")])
 def test_encoders_must_fit(feature, steps, text):

@@ -220,6 +220,7 @@ def test_a_planted_fold_is_found(name, planted, texts, monkeypatch, tmp_path):
 @pytest.mark.parametrize("text, rows", [
     ("(x / y * 10).long().clamp(0, 9)", {"x": [1, 0, 5, 3], "y": [0, 0, 7, 2]}), ("(x ** 10).long().clamp(0, 9)", {"x": [1.2, 80, 90, 1e30]}),
     ("torch.exp(x).long().clamp(0, 9)", {"x": [1, 43.6, 43.7, 89]}), ("(x * y).int().clamp(0, 9).long()", {"x": [1e4, 1, 3e9], "y": [1e6, 2, 1]}),
+    ("(x / y * 10).long().clamp(-5, 9)", {"x": [1, 0, -5, 3], "y": [0, 0, 7, 2]}),
     ("(x / 7).long().clamp(2, 9)", {"x": [9.3e18 * 7, -9.3e18 * 7, 1e30, 20]}), ("torch.floor(torch.exp(x)).clamp(0, 9)", {"x": [1, 89, 2, 0]})])
 def test_what_no_integer_holds(text, rows, tmp_path):
     """Infinities, NaN and numbers beyond the type become the smallest integer in torch; floor leaves them what they are."""

@@ -88,7 +88,8 @@ def model_class():
             try:
                 out = handler(self, *values)
             except (RuntimeError, IndexError) as e:  # as a batch of another size than the graph was made for; trace/capture.py goes on from here
-                raise type(e)(f"{self.node.place()}: {e}") from e
+                beyond = "; is the vocab_size of a feature larger than the table that its ids are looked up in?" if "out of range in self" in str(e) else ""
+                raise type(e)(f"{self.node.place()}: {e}{beyond}") from e
             return out if isinstance(out, (tuple, list)) and not isinstance(out, Sequence) else (out,)
 
         def inner(self, values, condition):

@@ -228,12 +228,22 @@ def _rows(op, data, indices, axis):
     data = data.movedim(axis, 0) if axis else data  # a table itself keeps its name
     table = data.reshape(data.shape[0], -1) if data.dim() != 2 else data
     op.room([*indices.shape, table.shape[1]])
+    if _below_zero(op):
+        indices = torch.where(indices < 0, indices + data.shape[0], indices)
     found, lead = F.embedding(indices, table), indices.dim()
     found = found if data.dim() == 2 else found.reshape(list(indices.shape) + list(data.shape[1:]))
     if not axis:
         return found
     dims = list(range(found.dim()))  # the indices stand in front, and belong where the table had its axis
     return found.permute(dims[lead:lead + axis] + dims[:lead] + dims[lead + axis:])
+
+
+def _below_zero(op):
+    """True for indices that are a difference: one below 0 counts from the end, which a lookup of torch does not know."""
+    makers, name = {out: node for node in op.owner.order for out in node.outputs}, op.node.inputs[1]
+    while name in makers and makers[name].op in ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"):
+        name = makers[name].inputs[0]
+    return name in makers and makers[name].op in ("Sub", "Neg")
 
 
 def embedding_bag(op, table, ids, starts, ends, count):

@@ -16,9 +16,9 @@ ROWS = Layout(0, 1, 1)
 
 def propagate(pair):
     """Sets `layout` of every node of a Pair. Raises UnsupportedModelError with operator, layer and line."""
-    from . import batch_writes, kept_rows
+    from . import batch_writes, kept_rows, row_picks
 
-    rules = {**RULES, "index_put": batch_writes.rule, "rows_kept": kept_rows.rule, "rows_kept_flat": kept_rows.rule}
+    rules = {**RULES, "index": row_picks.rule, "index_put": batch_writes.rule, "rows_kept": kept_rows.rule, "rows_kept_flat": kept_rows.rule}
     for node in pair.nodes:
         if plain(node.base).startswith(_RANDOM):
             raise UnsupportedModelError(f"{node.place()}: {_INSTEAD['bernoulli']}")
@@ -156,7 +156,8 @@ def _index(pair, node):
     if not x.varies and len(indices) == 1:
         return indices[0].layout  # entries of a constant
     if any(indices[i].varies for i in given):
-        raise UnsupportedModelError(f"{node.place()}: picks entries by indices that it computes from the row; {replacement('nonzero')}")
+        raise UnsupportedModelError(f"{node.place()}: picks entries by indices that it computes from the row; write x[torch.arange(len(x)), i] or "
+                                    "torch.gather, or multiply by a mask")
     if not x.varies:
         return refuse(node, "picks entries of a constant by row")
     if x.layout.axis in given:
@@ -458,8 +459,11 @@ def _triangle(pair, node):
     return layout
 
 
-def _softmax_rule(pair, node):
-    return _along()(pair, node)
+def _diagonal(pair, node):
+    layout, dims = node.args[0].layout, [dim_of(node, argument(node, i, key, i - 2)) for i, key in ((2, "dim1"), (3, "dim2"))]
+    if layout.axis in dims:
+        refuse(node, "takes the diagonal of a matrix that has the rows in it")
+    return layout._replace(axis=layout.axis - sum(d < layout.axis for d in dims))
 
 
 _ELEMENTWISE = """add sub rsub mul div pow neg abs exp expm1 log log1p log2 log10 sqrt rsqrt sin cos sign atan2 floor ceil round trunc
@@ -475,7 +479,7 @@ RULES = {
     "max": _reduction(), "min": _reduction(), "argmax": _reduction(), "argmin": _reduction(), "median": _reduction(),
     "var": _reduction(keep=3), "std": _reduction(keep=3), "norm": _reduction(2, "dim", 3), "linalg_vector_norm": _reduction(2, "dim", 3),
     "count_nonzero": _reduction(), "var_mean": _reduction(keep=3),
-    "_softmax": _softmax_rule, "_log_softmax": _softmax_rule, "softmax": _softmax_rule, "cumsum": _along(), "cumprod": _along(),
+    "_softmax": _along(), "_log_softmax": _along(), "softmax": _along(), "diagonal": _diagonal, "cumsum": _along(), "cumprod": _along(),
     "logcumsumexp": _along(),
     "sort": _along(), "argsort": _along(), "topk": _along(2), "flip": _along(1, "dims"), "roll": _along(2, "dims", None),
     "glu": _along(), "gather": _gather, "scatter": _scatter_at, "scatter_add": _scatter_at, "index": _index, "index_select": _index_select,
@@ -488,6 +492,6 @@ RULES = {
     "max_pool2d_with_indices": _in_front("has the rows in the place of channels or positions"), "masked_select": _masked_select,
     "triu": _triangle, "tril": _triangle, "_trilinear": _trilinear, "recurrent": _recurrent, "_fft_r2c": _fft, "_fft_c2c": _fft, "_fft_c2r": _fft,
     "view_as_real": _to_last_dim, "view_as_complex": _to_last_dim, "constant_pad_nd": _pad, "native_layer_norm": _layer_norm,
-    "getitem": _getitem, "slice_scatter": _scatter, "select_scatter": _scatter, "copy": _copied, "_safe_softmax": _softmax_rule,
+    "getitem": _getitem, "slice_scatter": _scatter, "select_scatter": _scatter, "copy": _copied, "_safe_softmax": _along(),
     "bucketize": _searched, "searchsorted": _searched,
 }

@@ -125,7 +125,7 @@ class Inputs:
     def declare(self, ctx, builder, encoders, stats, rules):
         """Adds the features to a Builder."""
         for f in self._bundled():
-            keys = {"encoder": encoders.get(f.name), "stats": stats.get(f.name), **f.rules}
+            keys = {"encoder": encoders.get(f.name), "stats": stats.get(f.name), **_suggested(f.kind, encoders.get(f.name)), **f.rules}
             if f.kind == "categorical":
                 builder.categorical(f.name, f.vocab_size, **rules.of(f.name, {"pad_id": f.pad_id}, keys))
             elif f.kind == "sequence":
@@ -231,10 +231,20 @@ class Inputs:
 def _tensor(key, value):
     import torch
 
+    if isinstance(value, dict) or isinstance(value, (list, tuple)) and any(map(torch.is_tensor, value)):
+        raise ValueError(f"example: input {key!r} is a {type(value).__name__} of tensors; give one tensor an input, and call=lambda model, x: "
+                         "model(...), which puts them together as the model takes them")
     tensor = value if hasattr(value, "dim") else torch.as_tensor(np.asarray(value))
     if tensor.dim() < 1:
         raise ValueError(f"example: input {key!r} has no dim of rows")
     return tensor
+
+
+def _suggested(kind, encoder):
+    """The rules under which an encoder equals its library, as far as a feature of this kind has them."""
+    keys = {"categorical": ("out_of_range", "oov_id", "missing", "default_id"), "sequence": ("out_of_range", "oov_id"),
+            "numeric": ("missing", "default")}.get(kind, ())
+    return {key: value for key, value in getattr(encoder, "suggested", {}).items() if key in keys}
 
 
 def _dtype(sample):

@@ -1,5 +1,6 @@
 """Calls a model with rows in its own form and names what it gives."""
 
+import dataclasses
 import inspect
 
 import numpy as np
@@ -29,6 +30,18 @@ class Forward:
         return self._named(out)
 
     def _named(self, out):
+        if dataclasses.is_dataclass(out) and not isinstance(out, type):
+            out = {f.name: getattr(out, f.name) for f in dataclasses.fields(out)}
+        chosen = self._chosen(out)
+        for name, tensor in chosen:
+            if tensor.dim() == 0:
+                others = [key for key, t in _outputs(out, "") if t.dim()] if isinstance(out, dict) else [
+                    key if t.dim() else None for key, t in _outputs(out, "")]
+                raise UnsupportedModelError(f"output '{name}' is one number for all rows, as a loss is; name the scores, outputs={others}"
+                                            if any(others) else f"output '{name}' is one number for all rows, and there is no score beside it")
+        return chosen
+
+    def _chosen(self, out):
         if self._only is not None and isinstance(out, dict) and self._only in out:  # FuxiCTR's dict holds the score and other things
             out = out[self._only]
         found = list(_outputs(out, ""))
@@ -37,13 +50,16 @@ class Forward:
         if self._given is None:
             return found if len(found) > 1 else [("ctr", found[0][1])]
         if isinstance(out, dict):
+            absent = [name for name in self._given if name not in dict(found)]
+            if absent:
+                raise ValueError(f"outputs: the model gives no tensor {absent[0]!r}, only {', '.join(repr(name) for name, _ in found)}")
             return [(name, dict(found)[name]) for name in self._given]
-        if len(found) == 1 and len(self._given) > 1:
+        if len(found) == 1 and len(self._given) > 1 and None not in self._given:
             self.entries = self._given
             return found
         if len(self._given) != len(found):
-            raise ValueError(f"outputs: {len(self._given)} names for {len(found)} outputs")
-        return list(zip(self._given, (t for _, t in found)))
+            raise ValueError(f"outputs: {len(self._given)} names for {len(found)} outputs; None in the place of a name leaves one out")
+        return [(name, t) for name, (_, t) in zip(self._given, found) if name is not None]
 
     def scored(self, model, tensors):
         """(values, logits) [rows, heads] of a call: logits are what the last sigmoid was taken of, else the value."""

@@ -190,7 +190,8 @@ class Lowering:
         """x where it is kept, else the number: a choice where the bundle has one, else keep x + fill (1 - keep), which is exact for finite
         numbers. Rows of a table are finite, and their pooling is recognised by the product."""
         if not math.isfinite(value.fill):
-            self.refuse("fills masked entries with infinity, which only a softmax or a maximum right behind it can take")
+            self.refuse("fills masked entries with infinity, which only a softmax or a maximum right behind it can take; fill them with a number such as "
+                        "-1e9, or replace what is infinite by the same mask right behind the maximum")
         keep, g = self.as_floats(value.keep), self.g
         x = self.as_floats(value.x).op
         if "Where" in OPS and x.kind != "Embed":

@@ -9,6 +9,7 @@ from . import lower_reduce as r
 from . import lower_views as v
 from . import lower_whole as i
 from . import lower_windows as w
+from . import row_picks as picks
 from .kept_rows import lower_kept
 from .recurrent import lower_recurrent
 
@@ -41,6 +42,7 @@ TABLE = {
     "stack": v.stack,
     "index_select": v.index_select, "flip": v.flip, "roll": v.roll, "slice_scatter": v.slice_scatter,
     "select_scatter": v.select_scatter, "constant_pad_nd": v.pad, "copy": v.copied,
+    "diagonal": v.diagonal,
     # over an axis
     "sum": r.reduction("sum"), "mean": r.reduction("mean"), "amax": r.maximum, "max": r.maximum, "amin": r.minimum, "min": r.minimum,
     "var": r.variance, "std": r.deviation, "_softmax": r.softmax, "_log_softmax": r.log_softmax, "linalg_vector_norm": r.norm,
@@ -57,8 +59,8 @@ TABLE = {
     "scatter": p.scatter, "scatter_add": p.scatter,
     "masked_select": p.masked_select, "index_put": p.index_put(k.index_put), "rows_kept": lower_kept, "rows_kept_flat": lower_kept,
     # computed whole numbers
-    "_to_copy": c.copied(i.to_copy), "floor": i.floor, "trunc": i.floor, "clamp": i.clamp(m.clamp, 1, 2), "clamp_min": i.clamp(m.clamp_min, 1),
-    "clamp_max": i.clamp(m.clamp_max, None, 1), "bucketize": i.bucketize, "searchsorted": i.searchsorted, "index": i.index(v.index),
+    "_to_copy": c.copied(i.to_copy), "floor": i.floor, "trunc": i.truncated, "ceil": i.ceil, "round": i.rounded, "clamp": i.clamp(m.clamp, 1, 2), "clamp_min": i.clamp(m.clamp_min, 1),
+    "clamp_max": i.clamp(m.clamp_max, None, 1), "bucketize": i.bucketize, "searchsorted": i.searchsorted, "index": picks.index(i.index(v.index)),
     "remainder": i.function(), "fmod": i.function(), "floor_divide": i.function(), "div": i.function(m.div),
     # complex numbers
     "_fft_r2c": c.from_real, "_fft_c2c": c.to_complex, "_fft_c2r": c.to_real, "view_as_real": c.view_as_real,

@@ -272,3 +272,14 @@ def copied(lower, node):
         lower.refuse("writes numbers over integers")
     value = lower.value(y) if y.varies else lower.floats(y)
     return expand(lower.g, value, lower.dims(node))
+
+
+def diagonal(lower, node):
+    """The entries of two dims at places i, i + offset, as a new last dim."""
+    x, offset, dims = node.args[0], argument(node, 1, "offset", 0), [argument(node, i, f"dim{i - 1}", i - 2) for i in (2, 3)]
+    value, axes = lower.value(x), [lower.axis(x, dim) for dim in dims]
+    value = permuted(lower.g, value, [i for i in range(len(value.dims)) if i not in axes] + axes)
+    high, wide = value.dims[-2:]
+    places = [i * wide + i + offset for i in range(high) if 0 <= i + offset < wide]
+    flat = reshape(lower.g, value, value.dims[:-2] + (high * wide,))
+    return lower.reshaped(node, take(lower.g, flat, len(flat.dims) - 1, places))

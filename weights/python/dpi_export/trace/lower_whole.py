@@ -28,10 +28,14 @@ def to_copy(lower, node):
         return lower_math.to_copy(lower, node)
     v = lower.as_floats(value)
     low, high = _interval(v.op)
+    if low is None or high is None:
+        low, high = bounds(lower.g, v.op) or (low, high)
     if low is not None and low > -1 and high is not None:  # what is cut lies within them
         return _cut(lower, v, 0, int(high))
+    if low is not None and high is not None:
+        return _signed(lower, Whole(v, "", int(low), int(high)), x)
     return v if is_mask(v.op) else Whole(v, f"{node.place()}: turns computed numbers into integers, of which it is not known that they lie "
-                                         "between 0 and a number; clamp them", 0 if low is not None and low > -1 else None,
+                                         "between two numbers; clamp them", 0 if low is not None and low > -1 else None,
                                          limit=_LIMITS.get(str(node.value.dtype)))
 
 
@@ -40,13 +44,74 @@ def _numbers(lower, refs):
 
 
 def floor(lower, node):
-    """The largest integer that is not above x, where a clamp says how large it may be."""
+    """The largest integer that is not above x, where a clamp says how large it may be, or says so behind."""
+    return _downwards(lower, node, True)
+
+
+def truncated(lower, node):
+    """x without its fraction, likewise."""
+    return _downwards(lower, node, False)
+
+
+def _downwards(lower, node, floors):
     v = lower.floats(node.args[0])
     low, high = _interval(v.op)
     if low is not None and low >= 0 and high is not None:
         return _cut(lower, v, 0, int(high))
-    return Whole(v, f"{node.place()}: rounds numbers of any size; clamp them between 0 and a number",
-                 0 if low is not None and low >= 0 else None)
+    whole = Whole(v, f"{node.place()}: rounds numbers of any size; clamp them between two numbers", 0 if low is not None and low >= 0 else None,
+                  floors=floors)
+    return whole if low is None or high is None else _signed(lower, whole.within(math.floor(low), math.ceil(high)), node.args[0])
+
+
+def ceil(lower, node):
+    """The least integer that is not below x: how many integers are below."""
+    low, high = _bounded(lower, node)
+    return _stepped(lower, node.args[0], math.ceil(low), {"gt": np.arange(math.ceil(low), math.ceil(high))})
+
+
+def rounded(lower, node):
+    """The nearest integer, of two the even one."""
+    if argument(node, 1, "decimals", 0):
+        lower.refuse("rounds to decimals; multiply, round and divide")
+    low, high = _bounded(lower, node)
+    halves = np.arange(round(low), round(high)) + 0.5
+    up = (halves + 0.5) % 2 == 0
+    return _stepped(lower, node.args[0], round(low), {"ge": halves[up], "gt": halves[~up]})
+
+
+def _bounded(lower, node):
+    low, high = _interval(lower.floats(node.args[0]).op)
+    if low is None or high is None or high - low > _REACHED:
+        lower.refuse(f"rounds numbers of any size; clamp them between two numbers before, at most {_REACHED} apart")
+    return low, high
+
+
+def _signed(lower, value, node=None):
+    """A Whole between two numbers of which one is negative: how many steps it is above the least."""
+    if value.high - value.low > _REACHED:
+        lower.refuse(f"cuts numbers to integers between {value.low} and {value.high}; from below 0 on, they may be {_REACHED} apart")
+    up = np.arange(value.low, value.high + 1)
+    steps = {"ge": up[1:]} if value.floors else {"ge": up[up > 0], "gt": up[(up < 0) & (up < value.high)]}
+    return _stepped(lower, node or lower.node_of(value.x.op), value.low, steps, value.x, value.limit)
+
+
+def _stepped(lower, node, first, steps, v=None, limit=None):
+    """first + how many comparisons with `steps`, {kind: numbers}, hold for what a node gives; first, too, from `limit` on."""
+    v, g, total = lower.floats(node) if v is None else v, lower.g, None
+    dims = [math.prod(v.dims), 1]
+    for kind, numbers in steps.items():
+        if len(numbers):
+            array = np.asarray(numbers, np.float32)
+            held = None if node is None else jumps.compared(lower, node, kind, array, dims)
+            held = g.binary(kind, g.reshape(v.op, dims), g.const(array)) if held is None else held
+            count = g.reduce("sum", held, 1)
+            total = count if total is None else g.binary("add", total, count)
+    if total is not None and limit is not None:
+        held = None if node is None else jumps.compared(lower, node, "lt", np.array(limit), dims[:1])
+        total = g.binary("mul", total, held or g.binary("lt", g.reshape(v.op, dims[:1]), g.const(np.array([limit], np.float32))))
+    if total is None:
+        return Floats(g.reshape(g.const(np.full(dims[:1], first, np.float32)), v.dims), v.dims)
+    return Floats(g.reshape(g.affine(total, 1.0, float(first)), v.dims), v.dims)
 
 
 def clamp(handler, low=None, high=None):
@@ -62,8 +127,10 @@ def clamp(handler, low=None, high=None):
         value = value.within(*ends)
         if value.low is None or value.high is None:
             return value
-        if value.low < 0 or value.high < value.low:
-            lower.refuse(f"cuts numbers to integers between {value.low} and {value.high}, and only those from 0 on can be")
+        if value.high < value.low:
+            lower.refuse(f"cuts numbers to integers between {value.low} and {value.high}, of which there is none")
+        if value.low < 0:
+            return _signed(lower, value)
         return _cut(lower, value.x, value.low, value.high, value.limit)
     return lowered
 
@@ -165,7 +232,7 @@ def _count_below(lower, node, x, edges):
 # -- what they pick -----------------------------------------------------------------------------------------------------
 def lookup(lower, node, weight, ids):
     """Rows of a constant [rows, ...] at computed positions; a negative one counts from the end where the operator says so."""
-    values, v, g = lower.weight(weight), _positions(lower, node, lower.value(ids)), lower.g
+    values, v, g = lower.weight(weight), positions(lower, node, lower.value(ids)), lower.g
     if values.size > _MOST:
         lower.refuse(f"looks up rows of a table of {values.size} entries by numbers that it computes from several inputs, and that is done for "
                      f"tables of up to {_MOST} entries only; compute the id in preprocessing and give it as a feature")
@@ -178,7 +245,7 @@ def lookup(lower, node, weight, ids):
     return Floats(g.reshape(rows, v.dims + values.shape[1:]), v.dims + values.shape[1:])
 
 
-def _positions(lower, node, value):
+def positions(lower, node, value):
     """What is picked is picked without the fraction of its position, and below 0 the first."""
     if not isinstance(value, Whole):
         return lower.as_floats(value)

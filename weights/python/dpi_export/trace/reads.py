@@ -34,7 +34,7 @@ def check_read(node):
 
 def _refuse_read(place):
     raise UnsupportedModelError(f"{place}: Python reads a value that depends on the rows, and what it does with it cannot be seen; write "
-                                "the choice with torch.where or a mask")
+                                "the choice with torch.where or a mask, and put a check (assert, a guard against NaN) under `if self.training:`")
 
 
 def _picks_by_truth(node):

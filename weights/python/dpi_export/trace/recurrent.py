@@ -6,6 +6,7 @@ it computes, on random numbers, exactly what one of the attention GRUs does.
 """
 
 import contextlib
+import inspect
 import itertools
 import sys
 
@@ -128,9 +129,8 @@ def leaves(model):
 
     found = {id(m): match for m in model.modules() if (match := _attention_gru(m)) is not None}
     packed, operator = _packed_class(), _operator()
-    names = [(vars(m), key, value, new) for value, new in ((rnn.pack_padded_sequence, _pack(packed)), (rnn.pad_packed_sequence, _pad()))
-             for m in list(sys.modules.values()) if m is not None and isinstance(getattr(m, "__dict__", None), dict)
-             for key, held in list(vars(m).items()) if held is value]
+    names = [(space, key, value, new) for value, new in ((rnn.pack_padded_sequence, _pack(packed)), (rnn.pad_packed_sequence, _pad()))
+             for space in _name_spaces(model) for key, held in list(space.items()) if held is value]
     original = torch.nn.GRU.forward
     modules = [m for m in model.modules() if id(m) in found]
     try:
@@ -146,6 +146,15 @@ def leaves(model):
             space[key] = value
         for m in modules:
             del m.forward
+
+
+def _name_spaces(model):
+    """The dicts in which functions look names up: those of all modules of Python, and of the layers' own files, which need not be modules (a
+    notebook's, one run by runpy or exec)."""
+    spaces = [vars(m) for m in list(sys.modules.values()) if m is not None and isinstance(getattr(m, "__dict__", None), dict)]
+    forwards = [vars(cls).get("forward") for layer in model.modules() for cls in type(layer).__mro__]
+    spaces += [held for f in forwards if isinstance(held := getattr(inspect.unwrap(f) if callable(f) else f, "__globals__", None), dict)]
+    return list({id(space): space for space in spaces}.values())
 
 
 # -- layers that take inputs and attention, both packed -----------------------------------------------------------------

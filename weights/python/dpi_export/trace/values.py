@@ -54,15 +54,16 @@ class Filled:
 
 
 class Whole:
-    """Floats that were cut to integers, of which it is not known yet between which numbers they lie. `why`: what to refuse them with.
-    `limit`: numbers from it on, and NaN, become the smallest integer; None for floats that stay floats."""
+    """Floats that were cut to integers, of which it is not known yet between which numbers they lie. `why`: what to refuse them with;
+    `floors`: they were cut downwards, not towards 0; `limit`: numbers from it on, and NaN, become the smallest integer (None: floats that
+    stay floats)."""
 
-    def __init__(self, x, why, low=None, high=None, limit=None):
-        self.x, self.why, self.low, self.high, self.limit = x, why, low, high, limit
+    def __init__(self, x, why, low=None, high=None, floors=False, limit=None):
+        self.x, self.why, self.low, self.high, self.floors, self.limit = x, why, low, high, floors, limit
 
-    def of(self, x):
-        """The same of other floats."""
-        return Whole(x, self.why, self.low, self.high, self.limit)
+    def moved(self, x):
+        """The same of floats that a view has moved."""
+        return Whole(x, self.why, self.low, self.high, self.floors, self.limit)
 
     @property
     def dims(self):
@@ -73,7 +74,7 @@ class Whole:
         """The same between two integers, of which one may be None."""
         low = self.low if low is None else math.ceil(low) if self.low is None else max(self.low, math.ceil(low))
         high = self.high if high is None else math.floor(high) if self.high is None else min(self.high, math.floor(high))
-        return Whole(self.x, self.why, low, high, self.limit)
+        return Whole(self.x, self.why, low, high, self.floors, self.limit)
 
 
 class Maps:
@@ -153,7 +154,7 @@ def reshape(g, v, dims):
     if isinstance(v, Refs):
         return Refs(v.cells.reshape(dims))
     if isinstance(v, Whole):
-        return v.of(reshape(g, v.x, dims))
+        return v.moved(reshape(g, v.x, dims))
     if isinstance(v, Complex):
         return Complex(reshape(g, v.re, dims), reshape(g, v.im, dims))
     return _both(g, v, dims, lambda part: reshape(g, part, dims))
@@ -167,7 +168,7 @@ def permute(g, v, perm):
     if isinstance(v, Refs):
         return Refs(v.cells.transpose(perm))
     if isinstance(v, Whole):
-        return v.of(permute(g, v.x, perm))
+        return v.moved(permute(g, v.x, perm))
     if isinstance(v, Complex):
         return Complex(permute(g, v.re, perm), permute(g, v.im, perm))
     return _both(g, v, dims, lambda part: permute(g, part, perm))
@@ -181,7 +182,7 @@ def take(g, v, axis, indices):
     if isinstance(v, Refs):
         return Refs(np.take(v.cells, indices, axis=axis))
     if isinstance(v, Whole):
-        return v.of(take(g, v.x, axis, indices))
+        return v.moved(take(g, v.x, axis, indices))
     if isinstance(v, Complex):
         return Complex(take(g, v.re, axis, indices), take(g, v.im, axis, indices))
     return _both(g, v, dims, lambda part: take(g, part, axis, indices))
@@ -198,7 +199,7 @@ def expand(g, v, dims):
     if isinstance(v, Refs):
         return Refs(np.broadcast_to(v.cells, dims))
     if isinstance(v, Whole):
-        return v.of(expand(g, v.x, dims))
+        return v.moved(expand(g, v.x, dims))
     if isinstance(v, Complex):
         return Complex(expand(g, v.re, dims), expand(g, v.im, dims))
     return _both(g, v, dims, lambda part: expand(g, part, dims))

@@ -9,7 +9,7 @@ from . import attention, interactions, numerics, pooling, traps
 MODELS = {**pooling.MODELS, **numerics.MODELS, **interactions.MODELS, **attention.MODELS, **traps.MODELS}
 
 #: Models that no bundle can hold so far, and the operator that is named.
-REFUSED = {"missing_values": "isnan", "nan_to_num": "nan_to_num", "thresholds": "floor", "length_mean": "index",
+REFUSED = {"missing_values": "isnan", "nan_to_num": "nan_to_num", "thresholds": "floor",
            **traps.REFUSED}
 
 

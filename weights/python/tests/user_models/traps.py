@@ -369,4 +369,4 @@ MODELS = {name: (lambda run=run: case_of(run)) for name, run in list(globals().i
 #: What is refused, and the operator that is named.
 REFUSED = {"wrapping_product": "add", "buckets_out_of_order": "bucketize", "buckets_of_doubles": "bucketize",
            "one_hot_of_the_batch": "_local_scalar_dense", "bag_by_uneven_offsets": "_embedding_bag", "mean_over_the_batch": "mean",
-           "order_in_the_batch": "add", "rare_branch": "_local_scalar_dense", "wider_of_the_batch": "bmm", "diagonals": "diagonal", "infinite_maximum_other_mask": "where"}
+           "order_in_the_batch": "add", "rare_branch": "_local_scalar_dense", "wider_of_the_batch": "bmm", "infinite_maximum_other_mask": "where"}
