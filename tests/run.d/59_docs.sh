@@ -16,4 +16,5 @@ check "somebody carries out each block of code outside the guide" "$PYTHON" test
 check "the site builds" packaging/doc/build.sh --out "$site" --program "$BUILD/release/bin/dpi" &&
   check "the site is valid and whole: HTML, links, statuses, options, functions, commands" "$PYTHON" tests/docs/site_test.py "$site" \
     --library "$BUILD/release/lib/libdpi.so.1" --program "$BUILD/release/bin/dpi" --bundle weights/demo/msweb_deepfm.h5
+check "search, next and previous: every section is found, every page is reached" "$PYTHON" tests/docs/search_test.py "$site"
 exit 0
