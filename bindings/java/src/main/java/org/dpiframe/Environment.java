@@ -55,7 +55,7 @@ public final class Environment implements AutoCloseable {
     }
   }
 
-  /** Any key that the C header lists under dpi_env_set. */
+  /** Any key that the C header lists under dpi_env_set: threads, spin_us. */
   public Environment set(String key, String value) {
     CallBlock call = new CallBlock();
     Block k = Block.text("key", key);
