@@ -25,7 +25,7 @@ PARITY=(python3 python3-venv python3-pip python3-matplotlib python3-torch python
         python3-sklearn python3-pytest python3-pytest-xdist)
 BINDINGS=(default-jdk-headless golang-go swig junit5 libgoogle-gson-java python3-dev python3-venv python3-pip python3-numpy python3-pandas)
 PACKAGES=(dpkg-dev rpm rpmlint lintian debootstrap gdb git python3 "${STORES[@]}")
-DOCS=(python3 python3-markdown python3-pygments python3-html5lib python3-numpy python3-h5py python3-xxhash python3-cryptography python3-torch doxygen graphviz pkg-config)
+DOCS=(python3 python3-markdown python3-pygments python3-html5lib python3-numpy python3-sklearn python3-h5py python3-xxhash python3-cryptography python3-torch python3-yaml nodejs doxygen graphviz pkg-config)
 AARCH64=(g++-aarch64-linux-gnu qemu-user cmake ninja-build pkg-config)
 
 LOCK_SECONDS=600

@@ -70,7 +70,7 @@ func (e *Env) with(body func(handle uintptr) error) error {
 	return body(e.handle)
 }
 
-// Set sets a key that dpi.h lists under dpi_env_set.
+// Set sets a key that dpi.h lists under dpi_env_set: threads, spin_us.
 func (e *Env) Set(key, value string) error {
 	if strings.IndexByte(key, 0) >= 0 || strings.IndexByte(value, 0) >= 0 {
 		return invalid("key %q of an environment holds a NUL byte", key)

@@ -39,13 +39,32 @@ def compare(what, wanted, found):
     return wanted == found
 
 
+def setter_faults(root):
+    """Keys of dpi_env_set and dpi_endpoint_set that the doc of a binding's setter does not list; it stands in the lines before or behind the call's name."""
+    files = {"dpi.h": ("bindings/go/env.go", "bindings/java/src/main/java/org/dpiframe/Environment.java", "bindings/python/dpi/env.py"),
+             "endpoint.h": ("bindings/go/endpoint.go", "bindings/java/src/main/java/org/dpiframe/Endpoint.java", "bindings/python/dpi/endpoint.py")}
+    found, count = [], 0
+    for header, of in files.items():
+        function = "dpi_env_set" if header == "dpi.h" else "dpi_endpoint_set"
+        before = (root / "capi/include/dpi" / header).read_text().split(f"dpi_status {function}(")[0]
+        keys = re.findall(r"(?m)^ \*   ([a-z_.]+)  +\S.*  +\S", before[before.rindex("/*"):])
+        count += len(keys)
+        for file in of:
+            doc = re.search(rf"{function}:(.*?)\.(?:\n|\"\"\"| \*/)", (root / file).read_text(), flags=re.S)
+            listed = set(re.findall(r"[a-z_]+(?:\.[a-z_]+)?", doc[1])) if doc else set()
+            found += [f"{file}: the setter's doc does not list {key}" for key in keys if key not in listed]
+    return found if count >= 9 else [f"{count} keys of setters, expected 9 or more"]
+
+
 def main():
     root, swig = Path(sys.argv[1]).resolve(), (sys.argv[2:] or ["swig"])[0]
     functions, constants, fields = of_header("".join((root / "capi/include/dpi" / name).read_text() for name in ("dpi.h", "endpoint.h")))
     if len(functions) < 30 or len(constants) < 30 or len(fields) < 60:
         print("the header was not understood:", len(functions), len(constants), len(fields))
         return 1
-    ok = True
+    faults = setter_faults(root)
+    print("\n".join(faults) or "setters: all keys are listed")
+    ok = not faults
     with tempfile.TemporaryDirectory() as out:
         generate(swig, root, out, "-go", "-cgo", "-intgosize", "64", "-DSWIGWORDSIZE64", "-package", "native")
         go = (Path(out) / "native.go").read_text()

@@ -50,7 +50,7 @@ EXPECTED = {
     "python3-dpi": ([rf"{PYTHON}/dpi/\w+\.py", f"{PYTHON}/dpi/py.typed", rf"{PYTHON}/dpi/_native\.cpython-311-x86_64-linux-gnu\.so",
                      f"{PYTHON}/dpi-{VERSION}.dist-info/METADATA"],
                     "python3 (>= 3.11), python3 (<< 3.12), python3-numpy, libc6 (>= 2.14), libdpi1 (>= 1.0.0)"),
-    "dpi-doc": ([*(f"{SITE}/{page}.html" for page in PAGES), rf"{SITE}/(?:java/)?[\w/.-]+\.(?:html|css)", f"{SITE}/java/script.js",
+    "dpi-doc": ([*(f"{SITE}/{page}.html" for page in PAGES), rf"{SITE}/(?:java/)?[\w/.-]+\.(?:html|css)", f"{SITE}/java/script.js", rf"{SITE}/search(?:_index)?\.js",
                  f"{SITE}/java/element-list", rf"{SITE}/java/legal/\w+", "usr/share/doc-base/dpi-doc.dpi", *NOTICES], None),
 }
 LINKS = {"libdpi1": {f"{LIB}/libdpi.so.1": "libdpi.so.1.0.0"}, "libdpi-dev": {f"{LIB}/libdpi.so": "libdpi.so.1"},

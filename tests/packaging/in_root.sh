@@ -58,6 +58,8 @@ another_number() { ! all_are older >"$work/numbers" && grep -q '^< libdpi1 ' "$w
 install_all() { install "/test/$1"/*.deb && all_are "$1"; }
 
 verify() { dpi verify "$examples/adult_widedeep.h5"; }
+# Install's block that copies the demo, as it stands there, where nothing names a place.
+page_folder() (mkdir -p "$work/page" && cd "$work/page" && env -u PREFIX bash -euo pipefail /test/page_folder.sh && [ -s adult_test.csv ] && dpi verify adult_widedeep.h5)
 predict() { dpi predict "$examples/adult_widedeep.h5" "$examples/adult_test.csv" --raw >"$work/scores.csv" && [ "$(wc -l <"$work/scores.csv")" = 16282 ]; }
 devices() { dpi devices && dpi devices --json | grep "/usr/lib/$(dpkg --print-architecture | sed s/amd64/x86_64/)-linux-gnu/dpi/backends-1" >/dev/null; }
 without_driver() { dpi devices | grep -E '^cuda +(usable|refused +/usr/lib/[^ ]*/libdpi_cuda\.so: cannot be used on this machine: )'; }
@@ -117,6 +119,7 @@ pages() { local page; for page in dpi dpi-verify dpi-repack; do [ -f "/usr/share
 
 use_all() {  # FOLDER
   check "$1: dpi verify" verify
+  check "$1: the folder in which the pages of the guide work" page_folder
   check "$1: dpi predict" predict
   check "$1: dpi devices looks for plugins beside the library" devices
   ! compgen -G "/test/$1/libdpi1-cuda13_*.deb" >/dev/null || check "$1: the CUDA plugin loads, and says what the machine lacks" without_driver

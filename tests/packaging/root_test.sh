@@ -40,5 +40,6 @@ cp -r "$older" "$root/test/older"
 cp -r "$newer" "$root/test/newer"
 cp "$here/in_root.sh" "$source/samples/go/smallest/main.go" "$source/samples/java/Score.java" "$here/dies.c" "$here/stores.c" "$here/consumer.py" "$root/test/"
 # The recipe's block in README.md, continued lines joined.
+sed -n '/^for samples in /,/^```$/{/^```/!p}' "$source/packaging/doc/guide/install.md" >"$root/test/page_folder.sh"
 sed -n '/^```dockerfile$/,/^```$/{/^```/!p}' "$source/packaging/README.md" | sed ':a;/\\$/{N;s/\\\n *//;ba}' >"$root/test/Containerfile"
 env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 chroot "$root" bash /test/in_root.sh

@@ -194,7 +194,7 @@ def test_columns_that_fit_no_rule():
         for data, text in cases:
             with pytest.raises(dpi.InvalidArgument, match=text):
                 model.predict_raw(data)
-        with pytest.raises(dpi.NotFound, match="label"):
+        with pytest.raises(dpi.NotFound, match="no feature 'label'; extra='ignore' leaves out"):
             model.predict_raw({"user": [1], "label": [0]})
         with pytest.raises(dpi.InvalidArgument, match="extra"):
             model.predict_raw({}, extra="maybe")

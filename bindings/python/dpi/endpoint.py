@@ -42,7 +42,8 @@ class Endpoint(Closing):
         self._model: Optional[Model] = None  # the version that scored last
 
     def set(self, key: str, value: object) -> None:
-        """Sets a key that endpoint.h lists under dpi_endpoint_set: keep_seconds, golden, warm_up_rows, follow_ms, back_off_ms."""
+        """Sets a key that endpoint.h lists under dpi_endpoint_set: keep_seconds, golden, warm_up_rows, follow_ms, back_off_ms,
+        update.bytes_per_second, update.spare_rows."""
         with self._use as handle:
             _native.dpi_endpoint_set(handle, key, str(value))
 

@@ -45,7 +45,7 @@ class Env(Closing):
         return env
 
     def set(self, key: str, value: object) -> None:
-        """Sets a key that dpi.h lists under dpi_env_set."""
+        """Sets a key that dpi.h lists under dpi_env_set: threads, spin_us."""
         with self._use as handle:
             _native.dpi_env_set(handle, key, str(value))
 

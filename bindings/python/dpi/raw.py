@@ -206,7 +206,7 @@ def _prepared(features: Sequence[Feature], data: Any, extra: str, shared: Option
         feature = by_name.get(name)
         if feature is None:
             if extra == "refuse":
-                raise make(_native.DPI_E_NOT_FOUND, message=f"the model has no feature '{name}'")
+                raise make(_native.DPI_E_NOT_FOUND, message=f"the model has no feature '{name}'; extra='ignore' leaves out columns that are no features")
             continue
         if shared is not None and feature.shared != shared:
             part = "shared" if feature.shared else "item"

@@ -18,6 +18,7 @@ import c_api  # noqa: E402
 import header as dpi_header  # noqa: E402
 import reference  # noqa: E402
 import render  # noqa: E402
+import search  # noqa: E402
 
 GUIDE = "packaging/doc/guide/"
 HEADERS = ROOT / "capi/include/dpi"
@@ -67,6 +68,7 @@ class Site:
         for page in self.pages:
             if page.source != "made:java":
                 (self.out / page.output).write_text(self._whole(page), encoding="utf-8")
+        (self.out / "search_index.js").write_text(search.script(self.pages), encoding="utf-8")
         for file in (DOC / "theme").iterdir():
             shutil.copy(file, self.out)
         print(f"{len(self.pages)} pages in {self.out}")
@@ -140,6 +142,9 @@ class Site:
         places.update({f"{re.sub('<.*?>', '', t)} ({p.title})": f"{p.output}#{i}" for p in self.pages for _, i, t in p.headings if p.source.startswith(GUIDE)})
         return "Index", reference.index_html(places)
 
+    def _made_search(self):
+        return "Search", search.PAGE
+
     def _made_go(self):
         return "Go API", f"<h1>Go API</h1>\n<p><code>go doc -all dpiframe.org/dpi</code>.</p>\n{reference.go_html(ROOT / 'bindings/go')}"
 
@@ -156,11 +161,18 @@ class Site:
 
     def _whole(self, page):
         contents = ""
-        if len(page.headings) > 3 and page.source not in ("made:api", "made:index"):
+        if len(page.headings) > 3 and page.source not in ("made:api", "made:index", "made:search"):
             items = "".join(f'<li><a href="#{i}">{t}</a></li>' for _, i, t in page.headings)
             contents = f'<div class="contents"><ul>{items}</ul></div>'
         body = page.body.replace("</h1>", "</h1>\n" + contents, 1)
-        return WHOLE.format(title=page.title, nav=self._nav(page), body=body, version=self.version, source=_source(page))
+        return WHOLE.format(title=page.title, nav=self._nav(page), body=body, version=self.version, source=_source(page), turn=self._turn(page))
+
+    def _turn(self, page):
+        """Links to the pages before and behind, in the order of contents.txt."""
+        at = self.pages.index(page)
+        before, behind = self.pages[at - 1] if at else None, self.pages[at + 1] if at + 1 < len(self.pages) else None
+        link = lambda to, rel, what: f'<a rel="{rel}" href="{to.output}"><span>{what}</span> {to.title}</a>' if to else "<span></span>"
+        return link(before, "prev", "Previous") + link(behind, "next", "Next")
 
     def _nav(self, page):
         out, section = [], None
@@ -175,7 +187,7 @@ class Site:
 
 def _source(page):
     made = {"made:errors": "dpi.h and reference/errors.md", "made:options": "dpi.h", "made:api": "dpi.h and endpoint.h", "made:go": "bindings/go",
-            "made:plans": "dpi plan", "made:program": "dpi --help", "made:index": "all pages"}
+            "made:plans": "dpi plan", "made:program": "dpi --help", "made:index": "all pages", "made:search": "all pages"}
     return f"Made from {made[page.source]}." if page.source in made else f"Source: {page.source}"
 
 
@@ -189,11 +201,13 @@ WHOLE = """<!DOCTYPE html>
 </head>
 <body>
 <a class="skip" href="#main">To the text</a>
-<header><a href="index.html">DPIFrame SDK</a><span>version {version}</span></header>
+<header><a href="index.html">DPIFrame SDK</a><span>version {version}</span>
+<form action="search.html" role="search"><input type="search" name="q" placeholder="Search" aria-label="Search"></form></header>
 <div class="page">
 <nav class="site" aria-label="Pages"><input type="checkbox" id="menu"><label for="menu">All pages</label><div>{nav}</div></nav>
 <main id="main">
 {body}
+<nav class="turn" aria-label="Previous and next page">{turn}</nav>
 <footer>{source}</footer>
 </main>
 </div>

@@ -11,9 +11,11 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
@@ -38,6 +40,11 @@ func main() {
 	flag.IntVar(&o.scoringMillis, "scoring-millis", 2000, "time to decode and score, from the end of a request's body")
 	flag.IntVar(&o.graceSeconds, "grace-seconds", 10, "time for what was begun, at shutdown")
 	flag.Parse()
+	if o.bundle == "" && o.follow == "" {
+		fmt.Fprintln(os.Stderr, "wrong arguments: neither -bundle nor -follow is given")
+		flag.Usage()
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o); err != nil {

@@ -1,6 +1,8 @@
 package scoreservice;
 
 import java.net.InetSocketAddress;
+import java.util.List;
+import java.util.Set;
 
 /** The command line: {@code -name value} pairs. */
 final class Arguments {
@@ -27,10 +29,16 @@ final class Arguments {
   /** Ends the program when they are wrong. */
   static Arguments read(String[] args) {
     Arguments a = new Arguments();
+    if (List.of(args).stream().anyMatch(Set.of("-help", "--help", "-h")::contains)) {
+      System.out.println(USAGE);
+      System.exit(0);
+    }
     try {
-      for (int i = 0; i < args.length; i += 2) a.set(args[i], args[i + 1]);
-      if ((a.bundle != null || a.follow != null) && a.listen().getPort() >= 0) return a;
-    } catch (IllegalArgumentException | IndexOutOfBoundsException e) {
+      for (int i = 0; i < args.length; i += 2) a.set(args[i], i + 1 < args.length ? args[i + 1] : null);
+      a.listen();
+      if (a.bundle != null || a.follow != null) return a;
+      System.err.println("wrong arguments: neither -bundle nor -follow is given");
+    } catch (IllegalArgumentException e) {
       System.err.println("wrong arguments: " + e.getMessage());
     }
     System.err.println(USAGE);
@@ -39,21 +47,31 @@ final class Arguments {
   }
 
   private void set(String name, String value) {
+    if (value == null) throw new IllegalArgumentException("option " + name + " has no value");
     switch (name) {
       case "-bundle" -> bundle = value;
       case "-follow" -> follow = value;
       case "-listen" -> listen = value;
       case "-device" -> device = value;
-      case "-warm-up" -> warmUp = Integer.parseInt(value);
-      case "-client-seconds" -> clientSeconds = Integer.parseInt(value);
-      case "-scoring-millis" -> scoringMillis = Integer.parseInt(value);
-      case "-grace-seconds" -> graceSeconds = Integer.parseInt(value);
+      case "-warm-up" -> warmUp = whole(name, value);
+      case "-client-seconds" -> clientSeconds = whole(name, value);
+      case "-scoring-millis" -> scoringMillis = whole(name, value);
+      case "-grace-seconds" -> graceSeconds = whole(name, value);
       default -> throw new IllegalArgumentException("unknown option " + name);
     }
   }
 
   InetSocketAddress listen() {
     int colon = listen.lastIndexOf(':');
-    return new InetSocketAddress(listen.substring(0, colon), Integer.parseInt(listen.substring(colon + 1)));
+    if (colon < 0) throw new IllegalArgumentException("option -listen: '" + listen + "' is no ADDRESS:PORT");
+    return new InetSocketAddress(listen.substring(0, colon), whole("-listen", listen.substring(colon + 1)));
+  }
+
+  private static int whole(String name, String value) {
+    try {
+      return Integer.parseInt(value);
+    } catch (NumberFormatException e) {
+      throw new IllegalArgumentException("option " + name + ": '" + value + "' is no whole number");
+    }
   }
 }

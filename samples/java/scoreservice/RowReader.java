@@ -2,10 +2,14 @@ package scoreservice;
 
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
+import java.io.EOFException;
 import java.io.IOException;
+import java.nio.charset.CharacterCodingException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.dpiframe.DpiException;
 import org.dpiframe.Feature;
 import org.dpiframe.FeatureKind;
@@ -22,6 +26,7 @@ import scoreservice.Problem.Cause;
  */
 final class RowReader {
   private static final int SHARED = -1;
+  private static final Pattern PLACE = Pattern.compile("line \\d+ column \\d+");
 
   /** What the library says of one user of the request's list. */
   static final class OfUser extends RuntimeException {
@@ -72,8 +77,16 @@ final class RowReader {
         one(members);
       }
     } catch (IOException | NumberFormatException e) {  // not UTF-8, not JSON; Gson's word for a bad \\u
-      throw new Problem(Cause.JSON, "no JSON: " + e.getMessage());
+      throw new Problem(Cause.JSON, "no JSON: " + where(e));
     }
+  }
+
+  /** Gson's texts speak to programmers of Java; a client needs the place. */
+  private static String where(Exception e) {
+    if (e instanceof EOFException) return "the text ends too early";
+    if (e instanceof CharacterCodingException) return "the text is not UTF-8";
+    Matcher place = PLACE.matcher(String.valueOf(e.getMessage()));
+    return place.find() ? "unexpected character at " + place.group() : "an escape \\u without four hexadecimal digits";
   }
 
   static Problem expected() {

@@ -8,6 +8,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ArrayBlockingQueue;
@@ -310,12 +311,12 @@ public final class ScoringService {
   private static Endpoint open(Arguments arguments) {
     // One row's score that is not finite is null in the answer and does not refuse the others.
     Options options = new Options().set("device", arguments.device).set("nonfinite", "return");
-    Endpoint endpoint = new Endpoint("scoreservice", options, null);
+    Endpoint endpoint = new Endpoint("scoreservice", options);
     endpoint.set("warm_up_rows", "" + arguments.warmUp);
     if (arguments.bundle != null) endpoint.load(arguments.bundle);
     if (arguments.follow != null) {
       endpoint.follow(arguments.follow);
-      endpoint.await(1, TimeUnit.DAYS.toMillis(365));
+      endpoint.await(1, Duration.ofDays(365));
     }
     return endpoint;
   }

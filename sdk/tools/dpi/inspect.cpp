@@ -194,6 +194,23 @@ std::string feature_text(const Json& f) {
   return s;
 }
 
+/// The widths of a part of a batch: ": slots 8, columns 6", or ", shared slots 1, columns 3".
+std::string widths_text(const Json& features, const char* space) {
+  int64_t slots = 0, columns = 0;
+  for (const Json& f : features) {
+    if (f["space"] != space) continue;
+    const bool ids = f["kind"] == "categorical" || f["kind"] == "sequence";
+    (ids ? slots : columns) += f["kind"] == "dense" ? f["dim"].get<int64_t>() : 1;
+  }
+  if (slots == 0 && columns == 0) return std::string();
+  const char* of_part = std::string(space) == "item" ? ": slots " : ", shared slots ";
+  return of_part + count_text(slots) + ", columns " + count_text(columns);
+}
+
+std::string widths_text(const Json& features) {
+  return widths_text(features, "item") + widths_text(features, "shared");
+}
+
 void print_provenance(const Json& provenance) {
   if (!provenance.is_object()) return;
   print_lines(stdout, "\n");
@@ -257,7 +274,7 @@ void print_bundle(const Json& j) {
                id.get<std::string>().c_str());
   print_provenance(j["provenance"]);
   print_lines(stdout, "\n");
-  print_line(stdout, "features (%zu)", j["features"].size());
+  print_line(stdout, "features (%zu)%s", j["features"].size(), widths_text(j["features"]).c_str());
   for (const Json& f : j["features"]) print_line(stdout, "%s", feature_text(f).c_str());
   print_lines(stdout, "\n");
   print_line(stdout, "tables (%zu)", j["tables"].size());

@@ -1,8 +1,12 @@
 """What both services answer: every line of cases.json, ids as by the C sample's CSV, damaged texts, and the metrics."""
 
 import json
+import os
 import pathlib
 import random
+import re
+import shlex
+import subprocess
 
 import pytest
 
@@ -45,8 +49,21 @@ def test_case(service, case):
         else:
             assert [row[0] for row in answer["scores"]] == case["scores"]
         return
-    assert answer.pop("error")
+    error = answer.pop("error")
+    assert error and not re.search(r"Gson|Reader|Exception|setLenient|path \$|github|For input|strconv|Unmarshal", error), error  # no library's own words
     assert answer == {key: case[key] for key in ("cause", "row", "user", "feature") if key in case}
+
+
+ARGUMENTS = [(["-help"], 0, "-follow"), ([], 2, "-follow"), (["-bundle"], 2, "-bundle"), (["-bundle", "x.h5", "-warm-up", "many"], 2, "-warm-up"),
+             (["-bundle", "x.h5", "-no-such", "1"], 2, "-no-such")]
+
+
+@pytest.mark.parametrize("arguments, status, named", ARGUMENTS, ids=[" ".join(a) or "none" for a, _, _ in ARGUMENTS])
+def test_arguments(arguments, status, named):
+    done = subprocess.run([*shlex.split(os.environ["DPI_TEST_SERVICE"]), *arguments], capture_output=True, text=True, timeout=client.TIMEOUT)
+    told = done.stdout + done.stderr
+    assert done.returncode == status and named in told and "-scoring-millis" in told, told
+    assert not re.search(r"Exception|Index \d|For input", told), told
 
 
 def test_the_table_has_every_kind_of_case():

@@ -12,7 +12,8 @@ import h5py
 import numpy as np
 import pytest
 
-from conftest import PROGRAM
+from conftest import PROGRAM, ROOT
+from dpi_export import Bundle
 
 
 def op(manifest, kind):
@@ -454,3 +455,17 @@ def test_verify_holds_each_row_to_its_own_tolerance(dpi, tmp_path):
     assert j["failed"] == 1 and j["worst_row"] == 2
     dpi("verify", wrong, "--tolerance", "10").ok()
     dpi("predict", wrong, tmp_path / "none.csv", "--option", "verify=golden").fails(3, "golden row 2")
+
+
+@pytest.mark.parametrize("file", ["weights/demo/adult_widedeep.h5", "weights/demo/msweb_deepfm.h5", "tests/bundle/data/small.h5"])
+def test_inspect_prints_slots_and_columns(dpi, file):
+    """The widths of a batch, counted from the features as the exporter's own reader gives them."""
+    with Bundle(ROOT / file) as bundle:
+        widths = {}
+        for f in bundle.features:
+            slots, columns = widths.get(f.get("space", "item"), (0, 0))
+            ids = f["kind"] in ("categorical", "sequence")
+            widths[f.get("space", "item")] = (slots + ids, columns + (0 if ids else f.get("dim", 1)))
+        want = f"features ({len(bundle.features)}): slots %d, columns %d" % widths["item"]
+    want += ", shared slots %d, columns %d" % widths["shared"] if "shared" in widths else ""
+    assert want in dpi("inspect", ROOT / file).ok().out.splitlines()

@@ -17,6 +17,7 @@ from .graph import Graph, check_heads
 from .hot_keys import hot_list
 from .keyed_tables import KeyedSource, KeySet, check_external, check_key_set, check_links, external_entry
 from .ops_api import OpsApi
+from .raw_golden import as_lists
 from .rows import Rows
 from .tables import TableSource
 
@@ -245,12 +246,13 @@ class Builder(OpsApi):
         own executor fills both in while writing. `tolerance`: of |score - golden| / max(1, |golden|), one number, or
         {"value": .., "logit": ..} with one per row and head; None: 1e-5, and without `value` more for rows that float32 cannot hold.
         `raw`: {feature: cells} as data files hold them, for the last of the rows: with them verify checks the encoders too. A cell is a
-        text or number, None where it is missing, for a sequence a text that its splitter takes apart or a list of elements."""
+        text or number, None where it is missing, for a sequence a text that its splitter takes apart or a list of elements. Columns are lists,
+        arrays or pandas Series, or all of them a DataFrame."""
         if not isinstance(rows, Rows):
             raise BundleError("golden: rows must be a dpi_export.Rows")
         if value is None and logit is not None:
             raise BundleError("golden: logit is given without value")
-        self._golden = {"rows": rows, "value": value, "logit": logit, "tolerance": tolerance, "raw": raw}
+        self._golden = {"rows": rows, "value": value, "logit": logit, "tolerance": tolerance, "raw": as_lists(raw)}
 
     def manifest_provenance(self):
         """Provenance as the manifest will hold it."""

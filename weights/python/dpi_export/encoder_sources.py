@@ -26,7 +26,7 @@ def convert_encoders(source, raw=None):
         return {}
     if hasattr(source, "processor_dict"):
         return from_feature_processor(source)
-    dtypes = {name: getattr(column, "dtype", None) for name, column in (raw or {}).items()}
+    dtypes = {name: getattr(column, "dtype", None) for name, column in ({} if raw is None else raw).items()}
     if isinstance(source, dict):
         return {name: _one(name, value, dtypes.get(name)) for name, value in source.items()}
     names = getattr(source, "feature_names_in_", None)

@@ -24,7 +24,7 @@ def from_fuxictr(model, feature_map, path, *, rows=None, raw=None, encoders=None
     path         the bundle to write
     rows         {feature: ids or floats}, FuxiCTR's own input; become golden rows with the model's outputs
     encoders     {feature: encoder}, scikit-learn objects or FuxiCTR's FeatureProcessor, for raw values
-    raw          {feature: cells} as data files hold them, for these rows: checked against the library's transform, and
+    raw          {feature: cells} as data files hold them, lists, arrays or Series, or a DataFrame, for these rows: checked against the library's transform, and
                  `dpi verify` encodes them. Without it, cells made for the encoders become golden rows of their own
     features     {feature: rules} where the bundle's rules should differ: out_of_range, oov_id, missing, default_id, missing_id,
                  default, space (FORMAT.md part 4)

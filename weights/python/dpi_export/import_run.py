@@ -12,7 +12,7 @@ from .errors import BundleError
 from .golden import relative_error
 from .import_encoders import check_encoders, check_names, golden_rows, held_to, spelled_out
 from .import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
-from .raw_golden import HELD_TO
+from .raw_golden import HELD_TO, as_lists
 from .rows import Rows
 from .wrapped import eager, unwrapped
 
@@ -36,9 +36,10 @@ def _export(importer, model, feature_map, path, given):
     rows, check = given["rows"], check_kind(given["check"])  # before hours of work
     options = {"encoders": convert_encoders(given["encoders"], given["raw"]), "stats": given["stats"], "features": given["features"],
                "name": given["name"]}
+    cells = as_lists(given["raw"])
     exact = importer(model, feature_map, **options)
     builder = _build(exact)
-    check_names(exact, given["encoders"] if isinstance(given["encoders"], dict) else {}, given["raw"])
+    check_names(exact, given["encoders"] if isinstance(given["encoders"], dict) else {}, cells)
     if check:
         check_encoders(exact)
         # Random rows too: the given ones may hold no empty bag, no padding, no rare id.
@@ -49,8 +50,8 @@ def _export(importer, model, feature_map, path, given):
             check_edges(exact, edges)
         if hasattr(exact, "check_batch_sizes"):
             exact.check_batch_sizes()
-    by = held_to(exact, rows, given["raw"])
-    rows, raw = golden_rows(exact, rows, given["raw"])
+    by = held_to(exact, rows, cells)
+    rows, raw = golden_rows(exact, rows, cells)
     if given["table_dtype"] is not None:
         builder = _build(importer(model, feature_map, table_dtype=given["table_dtype"], **options))
     builder.provenance(**{**(given.get("provenance") or {}), "framework": framework_text(exact.library), "model": type(model).__name__})
@@ -155,7 +156,7 @@ def check_edges(imported, rows):
 
 def _answered(imported, rows, value, logit, raw=None):
     """Rows, values, logits and raw cells without the rows that the model has no score for; a hand-written importer knows no such rows."""
-    known = imported.known(value, logit) if hasattr(imported, "known") else None
+    known = imported.known(value, logit, rows) if hasattr(imported, "known") else None
     if known is None or known.all():
         return rows, value, logit, raw
     if raw is not None:  # the cells of the last rows

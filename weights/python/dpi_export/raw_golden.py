@@ -29,6 +29,19 @@ def texts_of(cell):
     return [cell if isinstance(cell, str) else number_text(cell)]
 
 
+def as_lists(raw):
+    """{feature: list of cells} of {feature: column} or a DataFrame. A column is taken by position, so the index of a pandas Series says nothing;
+    pandas' NA is None."""
+    if raw is None:
+        return None
+    if not hasattr(raw, "items"):
+        raise BundleError(f"raw: expected {{feature: cells of the data file}} or a DataFrame, not {type(raw).__name__}")
+    for name, column in raw.items():
+        if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
+            raise BundleError(f"raw: feature '{name}': expected a list, an array or a Series with a cell for each row, not {type(column).__name__}")
+    return {name: [None if type(cell).__name__ in ("NAType", "NaTType") else cell for cell in column] for name, column in raw.items()}
+
+
 #: data sets under /golden that hold raw cells, and their types
 RAW_SETS = {"raw_cells": "<i8", "raw_texts": "<i8", "raw_bytes": "u1"}
 

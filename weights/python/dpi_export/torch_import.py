@@ -238,16 +238,24 @@ class TorchImport:
         """forward(model) in float32 or in a given type."""
         return run_library(self.model, forward, dtype)
 
-    def known(self, value, logit):
-        """True for rows that the model has a score for: a softmax over no entry is NaN in torch, and says nothing."""
+    def known(self, value, logit, rows):
+        """True for rows that the model has a score for: of a softmax over no entry, and of a missing number, torch makes NaN."""
         known = ~(np.isnan(value).any(axis=1) | np.isnan(logit).any(axis=1))
         if not known.any():
             self.ctx.refuse("check", "the model's own outputs are NaN for every row")
         if not known.all():
             warnings.warn(f"{type(self.model).__name__}: the model's own output is NaN for {int((~known).sum())} of {len(known)} rows "
-                          "(as a softmax over an empty bag is); the bundle gives such rows a number, which nothing is compared with",
-                          stacklevel=4)
+                          f"({self._why_nan(rows, ~known)}); the bundle gives such rows a number, which nothing is compared with", stacklevel=4)
         return known
+
+    def _why_nan(self, rows, unknown):
+        """Which numbers are missing (NaN) in the rows without a score; else what torch itself makes NaN."""
+        gone = {name: int(np.isnan(np.reshape(column, (len(unknown), -1))[unknown]).any(axis=1).sum())
+                for name, column in self.columns(rows).items() if isinstance(column, np.ndarray)}
+        told = [f"'{name}' in {n} of them" for name, n in gone.items() if n]
+        if not told:
+            return "as a softmax over an empty bag is"
+        return f"a number is missing, that is NaN: {', '.join(told)}; to compare these rows too, put into rows= what the feature's rule 'missing' makes of it"
 
     def select(self, rows, keep):
         """Some of the rows."""

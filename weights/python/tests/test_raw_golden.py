@@ -184,3 +184,13 @@ def test_probes_reach_every_kind_of_value():
             assert set(values) == {1, 2, 3, 4} and "" in cells
         elif feature["name"] == "size":
             assert set(values) == {1, 2, 3} and {"1", "1.0"} <= set(cells)
+
+
+def test_cells_of_a_data_frame_are_taken_by_position(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(RAW, index=[4, 3, 2, 1, 0])
+    for raw in (frame, {name: frame[name] for name in frame}, {name: frame[name].to_numpy() for name in frame}):
+        path = written(tmp_path / "a.h5", build(), raw=raw)
+        with Bundle(path) as bundle:
+            assert bundle.golden["raw"] == {name: [[cell] for cell in cells] for name, cells in RAW.items()}
+        assert failures(path) == []

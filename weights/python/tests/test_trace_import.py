@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-from dpi_export import Bundle, Encoder, Executor, Rows, UnsupportedModelError, encoders, explain, from_torch  # noqa: E402
+from dpi_export import Bundle, BundleError, Encoder, Executor, Rows, UnsupportedModelError, encoders, explain, from_torch  # noqa: E402
 from dpi_export.golden import compare_golden  # noqa: E402
 from dpi_export.torch_import import TorchImport  # noqa: E402
 from dpi_export.trace import lower_table  # noqa: E402
@@ -142,13 +142,17 @@ WRONG = [
     ({"item": {"table": "table"}}, "reads entry 0 of input 'price', which features= does not describe"),
     ({"item": {"table": "table"}, "price": {"kind": "length", "of": "item"}}, "is no sequence feature"),
     ({"item": {"vocab_size": 11}, "price": {}}, "own forward fails on rows within the vocabularies: IndexError"),
-    ({"item": {"table": "table", "colour": 1}, "price": {}}, "colour"),
+    ({"item": {"table": "table", "hue": 1}, "price": {}}, "feature 'item': a categorical feature has no rule 'hue' (rules: out_of_range, oov_id, "),
+    ({"item": {"table": "table", "out_of_rnage": "oov"}, "price": {}}, "has no rule 'out_of_rnage', did you mean 'out_of_range'?"),
+    ({"item": {"table": "table"}, "price": {"misssing": "default"}}, "feature 'price': a numeric feature has no rule 'misssing', did you mean 'missing'?"),
+    ({"item": {"table": "table", "default": 0}, "price": {}}, "a categorical feature has no rule 'default', did you mean 'default_id'?"),
+    ({"item": {"tabel": "table"}, "price": {}}, "has no rule 'tabel', did you mean 'table'?"),
 ]
 
 
 @pytest.mark.parametrize("features, text", WRONG, ids=[t for _, t in WRONG])
 def test_wrong_features(features, text, tmp_path):
-    with pytest.raises((ValueError, TypeError), match=re.escape(text)):
+    with pytest.raises(ValueError, match=re.escape(text)):
         from_torch(Small(), tmp_path / "m.h5", features=features, example={"item": ITEM, "price": PRICE})
     assert not (tmp_path / "m.h5").exists()
 
@@ -361,3 +365,48 @@ def test_rows_without_an_answer_are_left_out_with_their_raw_cells(tmp_path):
     with Bundle(tmp_path / "m.h5") as bundle:
         assert bundle.golden["n"] == 3 and not np.isnan(bundle.golden["value"]).any()
         assert compare_golden(bundle)["failures"] == [] and compare_golden(bundle)["raw_rows"] == 3
+
+
+def test_a_missing_number_is_named_as_what_it_is(tmp_path):
+    rows = {"item": ITEM, "price": torch.tensor([0.5, float("nan"), 2.0, float("nan")])}
+    with pytest.warns(UserWarning, match=re.escape("NaN for 2 of 4 rows (a number is missing, that is NaN: 'price' in 2 of them; ")) as told:
+        from_torch(OfDict(), tmp_path / "m.h5", features={"item": {"table": "table"}, "price": {"missing": "default"}}, example=rows, rows=rows)
+    assert not any("empty bag" in str(w.message) for w in told)
+    with Bundle(tmp_path / "m.h5") as bundle:
+        assert bundle.golden["n"] == 2 and compare_golden(bundle)["failures"] == []
+
+
+#: the same cells in each form that a caller has them in, numbers with a gap among them
+CELLS = {"item": ["tea", "oat", "", "rye"], "price": [0.5, -1.0, 2.0, None]}
+WORDS = ["tea", "rye", "oat", "fig", "hop", "nut", "egg", "ham"]
+
+
+def _series(pandas, name, index, dtype):
+    return pandas.Series(CELLS[name], index=index, dtype=dtype)
+
+
+@pytest.mark.parametrize("index", [[0, 1, 2, 3], [3, 2, 1, 0], [90, 91, 92, 93], [0, 0, 1, 1], list("abcd")], ids=str)
+@pytest.mark.parametrize("types", [("object", "float64"), ("string", "Float64"), ("category", "float32")], ids=str)
+def test_raw_columns_of_pandas_are_taken_by_position(index, types, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    raw = {name: _series(pandas, name, index, dtype) for name, dtype in zip(CELLS, types)}
+    ids = torch.tensor([1, 3, 0, 2])
+    rows = {"item": ids, "price": torch.tensor([0.5, -1.0, 2.0, 0.0])}
+    held = []
+    for form in (CELLS, raw, pandas.DataFrame(raw), {name: column.to_numpy() for name, column in raw.items()}):
+        from_torch(OfDict(), tmp_path / "m.h5", example=rows, rows=rows, raw=form,
+                   features={"item": {"table": "table", "missing": "default", "default_id": 0}, "price": {"missing": "default"}},
+                   encoders={"item": Encoder([encoders.vocab_string(WORDS)]), "price": Encoder([encoders.to_float()])})
+        with Bundle(tmp_path / "m.h5") as bundle:
+            held.append(bundle.golden["raw"])
+            assert compare_golden(bundle) == {**compare_golden(bundle), "failures": [], "raw_rows": 4}
+    assert held[0] == {"item": [["tea"], ["oat"], [""], ["rye"]], "price": [["0.5"], ["-1"], ["2"], [""]]} and held[1:] == held[:1] * 3
+
+
+@pytest.mark.parametrize("raw, text", [([1], "raw: expected {feature: cells of the data file} or a DataFrame, not list"),
+                                       ({"item": "tea"}, "raw: feature 'item': expected a list, an array or a Series"),
+                                       ({"item": 3}, "a cell for each row, not int")], ids=str)
+def test_raw_of_another_form_is_refused(raw, text, tmp_path):
+    example = {"item": ITEM, "price": PRICE}
+    with pytest.raises(BundleError, match=re.escape(text)):
+        from_torch(OfDict(), tmp_path / "m.h5", features={"item": {"table": "table"}, "price": {}}, example=example, raw=raw)

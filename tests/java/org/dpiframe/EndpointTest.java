@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -55,10 +56,10 @@ class EndpointTest {
   @Test
   void awaitsForEver() throws Exception {
     try (Environment environment = new Environment(); Endpoint e = endpoint("forever", environment)) {
-      assertThrows(DpiException.Timeout.class, () -> e.await(1, 0));
+      assertThrows(DpiException.Timeout.class, () -> e.await(1, Duration.ZERO));
       Thread loads = new Thread(() -> e.load(bundle("3")));
       loads.start();
-      e.await(1, Long.MAX_VALUE);
+      e.await(1, Duration.ofSeconds(Long.MAX_VALUE));
       assertEquals(1, e.version());
       loads.join();
     }
@@ -146,12 +147,12 @@ class EndpointTest {
   void followsAFolder(@TempDir Path followed) throws Exception {
     try (Environment environment = new Environment(); Endpoint e = endpoint("follows", environment)) {
       e.set("follow_ms", "5").follow(followed.toString());
-      assertThrows(DpiException.Timeout.class, () -> e.await(1, 50));
+      assertThrows(DpiException.Timeout.class, () -> e.await(1, Duration.ofMillis(50)));
       int n = 0;
       for (String name : List.of("1", "truncated", "5")) {
         Path part = Files.copy(Path.of(bundle(name)), followed.resolve("part"));
         Files.move(part, followed.resolve("v000" + ++n + ".h5"), StandardCopyOption.ATOMIC_MOVE);
-        if (!name.equals("truncated")) e.await(n, 30_000);
+        if (!name.equals("truncated")) e.await(n, Duration.ofSeconds(30));
       }
       assertEquals(3, e.version());
       assertTrue(e.statusJson().contains("\"follows\":{\"folder\":"), e.statusJson());
@@ -193,7 +194,7 @@ class EndpointTest {
       assertThrows(DpiException.Closed.class, e::statusJson);
       assertThrows(DpiException.Closed.class, e::version);
       assertThrows(DpiException.Closed.class, e::unfollow);
-      assertThrows(DpiException.Closed.class, () -> e.await(1, 1));
+      assertThrows(DpiException.Closed.class, () -> e.await(1, Duration.ofMillis(1)));
       assertThrows(DpiException.Closed.class, () -> e.follow("x"));
       assertThrows(DpiException.Closed.class, () -> e.subscribe("kafka://a:1/t", "x"));
       assertThrows(DpiException.Closed.class, e::unsubscribe);

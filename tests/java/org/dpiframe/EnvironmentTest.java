@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.lang.System.Logger.Level;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.ResourceBundle;
@@ -168,8 +169,8 @@ class EnvironmentTest {
   void theBridgeHandsOverWhatIsLeftWhenItIsClosed() throws Exception {
     Recorder recorder = new Recorder();
     try (Environment env = new Environment().logLevel(Level.INFO)) {
-      assertThrows(IllegalArgumentException.class, () -> env.bridgeLog(recorder, 0));
-      try (AutoCloseable bridge = env.bridgeLog(recorder, 60_000)) {
+      assertThrows(IllegalArgumentException.class, () -> env.bridgeLog(recorder, Duration.ofNanos(999_999)));
+      try (AutoCloseable bridge = env.bridgeLog(recorder, Duration.ofMinutes(1))) {
         adult(env).device(Device.CPU).load().close();
       }
     }

@@ -4,8 +4,12 @@ An input is one tensor that the model is given: an entry of a dict, a positional
 or some columns of one.
 """
 
+import difflib
+import inspect
+
 import numpy as np
 
+from ..builder import Builder
 from ..import_common import UnsupportedModelError, check_carried, pad_bags, random_bags, strip_padding, to_numpy
 from ..import_encoders import check_padding
 
@@ -33,6 +37,17 @@ class Feature:
 
     def __repr__(self):
         return f"feature '{self.name}'"
+
+
+def _check_rules(feature):
+    """Refuses a rule that the Builder's call for this kind does not have, such as a misspelt one."""
+    known = [] if feature.kind == "length" else [*inspect.signature(getattr(Builder, feature.kind)).parameters][2:]
+    known = [key for key in known if key not in _OWN]
+    for key in feature.rules:
+        if key not in known:
+            near = difflib.get_close_matches(key, [*known, *_OWN], 1)
+            raise ValueError(f"{feature}: a {feature.kind} feature has no rule '{key}'{f', did you mean {near[0]!r}?' if near else ''} "
+                             f"(rules: {', '.join(known) or 'none'})")
 
 
 class Inputs:
@@ -84,6 +99,7 @@ class Inputs:
         if feature.kind in ("categorical", "numeric", "length") and width != 1:
             raise ValueError(f"{feature}: kind '{feature.kind}' is one number per row, the example has {width}")
         feature.width = width
+        _check_rules(feature)
         if feature.has_ids:
             self._vocabulary(feature, given)
         if feature.kind == "sequence":

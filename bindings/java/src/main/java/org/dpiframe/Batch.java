@@ -3,6 +3,7 @@ package org.dpiframe;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.Reference;
+import java.util.Objects;
 import org.dpiframe.internal.DpiNative;
 import org.dpiframe.internal.DpiNativeConstants;
 
@@ -122,7 +123,7 @@ public final class Batch {
 
   /** The one predict of {@link Model} and {@link Context}: {@code guard} is the handle's, of a context if so said. */
   void score(Guard guard, On on, Schema.Shape shape, Scores scores, Control control) {
-    enter(shape, scores);
+    enter(shape, Objects.requireNonNull(scores, "scores"));
     try {
       long run = call.run(control, scores);
       long handle = on == On.CONTEXT ? guard.enterAlone() : guard.enter();

@@ -5,6 +5,7 @@ import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
 import java.nio.LongBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Objects;
 
 /** Zeroed native memory, 64-byte aligned, with its address; lives as long as this object is reachable. */
 final class Block {
@@ -23,11 +24,11 @@ final class Block {
     address = Native.address(bytes);
   }
 
-  /** {@code text} as NUL-terminated UTF-8. */
-  static Block text(String text) {
-    byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
+  /** {@code text} as NUL-terminated UTF-8; {@code name} is the caller's parameter, for the exception where it is null or cannot be such. */
+  static Block text(String name, String text) {
+    byte[] utf8 = Objects.requireNonNull(text, name).getBytes(StandardCharsets.UTF_8);
     for (byte b : utf8) {
-      if (b == 0) throw new IllegalArgumentException("the text holds a NUL character");
+      if (b == 0) throw new IllegalArgumentException(name + " holds a NUL character");
     }
     Block block = new Block(utf8.length + 1L);
     block.bytes.put(0, utf8);

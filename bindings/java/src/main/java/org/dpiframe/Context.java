@@ -1,6 +1,7 @@
 package org.dpiframe;
 
 import java.lang.ref.Reference;
+import java.util.Objects;
 import org.dpiframe.internal.DpiNative;
 
 /**
@@ -19,7 +20,7 @@ public final class Context implements AutoCloseable {
 
   /** Scores the batch on this context; {@code control} may be null. */
   public void predict(Batch batch, Scores scores, Control control) {
-    batch.score(guard, Batch.On.CONTEXT, shape, scores, control);
+    Objects.requireNonNull(batch, "batch").score(guard, Batch.On.CONTEXT, shape, scores, control);
     Reference.reachabilityFence(this);
   }
 

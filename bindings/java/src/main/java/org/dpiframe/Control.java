@@ -4,6 +4,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import java.time.Duration;
+import java.util.Objects;
 
 /**
  * Deadline and cancellation of calls, for {@link Model#predict(Batch, Scores, Control)} and {@link
@@ -33,6 +34,7 @@ public final class Control {
 
   /** So long from now, by {@link System#nanoTime()}; what lies beyond the clock's end is its end. */
   static long momentAfter(Duration time) {
+    Objects.requireNonNull(time, "timeout");
     long now = System.nanoTime();
     if (time.isNegative()) return 1;
     return time.compareTo(Duration.ofNanos(Long.MAX_VALUE - now)) < 0 ? Math.max(1, now + time.toNanos()) : Long.MAX_VALUE;

@@ -32,7 +32,7 @@ public final class Dpi {
   /** The same, looking for plugins in {@code backendDir} first. */
   public static String devicesJson(String backendDir) {
     Native.ensure();
-    Block dir = backendDir != null ? Block.text(backendDir) : null;
+    Block dir = backendDir != null ? Block.text("backendDir", backendDir) : null;
     String json = Native.json((buf, cap) -> DpiNative.dpi_devices_json(dir != null ? dir.address : 0, buf, cap));
     Reference.reachabilityFence(dir);
     return json;

@@ -12,9 +12,9 @@ import org.dpiframe.internal.DpiNative;
  * time: later calls fail with {@link DpiException.Closed}, and the memory goes when the last running call leaves.
  *
  * <pre>{@code
- * try (Endpoint ctr = new Endpoint("ctr", new Options().device(Device.CPU), null)) {
+ * try (Endpoint ctr = new Endpoint("ctr", new Options().device(Device.CPU))) {
  *   ctr.follow("/srv/models/ctr");   // v0001.h5, v0002.h5 ..., each put there by rename
- *   ctr.await(1, 60_000);
+ *   ctr.await(1, Duration.ofMinutes(1));
  *   Batch batch = ctr.batch().maxRows(64).build();
  *   ...
  *   ctr.predict(batch, scores);      // scores.version() says which version it was
@@ -27,11 +27,21 @@ public final class Endpoint implements AutoCloseable {
   private final Guard guard;
   private volatile Schema schema;  // what its versions have in common, from the first one; null until there is one
 
-  /** One without a version. {@code options} are those of all its models; {@code environment} null: {@link Environment#process()}. */
+  /** One without a version, with the defaults of all options, in {@link Environment#process()}. */
+  public Endpoint(String name) {
+    this(name, null, null);
+  }
+
+  /** The same; {@code options} are those of all its models. */
+  public Endpoint(String name, Options options) {
+    this(name, options, null);
+  }
+
+  /** The same; {@code options} null: all defaults, {@code environment} null: {@link Environment#process()}. */
   public Endpoint(String name, Options options, Environment environment) {
-    Block text = Block.text(Objects.requireNonNull(name, "name"));
+    Block text = Block.text("name", name);
     CallBlock call = new CallBlock();
-    long nativeOptions = ModelBuilder.nativeOptions(options, environment, call);
+    long nativeOptions = ModelBuilder.nativeOptions(options != null ? options : new Options(), environment, call);
     try {
       call.extraLong(0, 0);
       call.check(DpiNative.dpi_endpoint_create(text.address, nativeOptions, call.extra(), call.error()));
@@ -53,11 +63,14 @@ public final class Endpoint implements AutoCloseable {
     }
   }
 
-  /** Any key that the C header lists under dpi_endpoint_set: keep_seconds, golden, warm_up_rows, follow_ms, back_off_ms. */
+  /**
+   * Any key that the C header lists under dpi_endpoint_set: keep_seconds, golden, warm_up_rows, follow_ms, back_off_ms,
+   * update.bytes_per_second, update.spare_rows.
+   */
   public Endpoint set(String key, String value) {
     CallBlock call = new CallBlock();
-    Block k = Block.text(key);
-    Block v = Block.text(value);
+    Block k = Block.text("key", key);
+    Block v = Block.text("value", value);
     call.check(inside(handle -> DpiNative.dpi_endpoint_set(handle, k.address, v.address, call.error())));
     Reference.reachabilityFence(k);
     Reference.reachabilityFence(v);
@@ -72,7 +85,7 @@ public final class Endpoint implements AutoCloseable {
   /** The same; {@code number} is what the version is called, 0 = one more than any that served. */
   public void load(String path, long number) {
     CallBlock call = new CallBlock();
-    Block file = Block.text(path);
+    Block file = Block.text("path", path);
     call.check(inside(handle -> DpiNative.dpi_endpoint_load(handle, file.address, number, call.error())));
     Reference.reachabilityFence(file);
   }
@@ -86,7 +99,7 @@ public final class Endpoint implements AutoCloseable {
   /** Loads the newest {@code v<number>.h5} of a folder from now on, soon after it comes there by rename. */
   public void follow(String folder) {
     CallBlock call = new CallBlock();
-    Block path = Block.text(folder);
+    Block path = Block.text("folder", folder);
     call.check(inside(handle -> DpiNative.dpi_endpoint_follow(handle, path.address, call.error())));
     Reference.reachabilityFence(path);
   }
@@ -105,8 +118,8 @@ public final class Endpoint implements AutoCloseable {
    */
   public void subscribe(String source, String folder) {
     CallBlock call = new CallBlock();
-    Block from = Block.text(source);
-    Block path = Block.text(folder);
+    Block from = Block.text("source", source);
+    Block path = Block.text("folder", folder);
     call.check(inside(handle -> DpiNative.dpi_endpoint_subscribe(handle, from.address, path.address, call.error())));
     Reference.reachabilityFence(from);
     Reference.reachabilityFence(path);
@@ -125,10 +138,10 @@ public final class Endpoint implements AutoCloseable {
     return inside(DpiNative::dpi_endpoint_version);
   }
 
-  /** Returns when a version of this number or a higher one serves; {@link DpiException.Timeout} after so many milliseconds. */
-  public void await(long number, long millis) {
+  /** Returns when a version of this number or a higher one serves; {@link DpiException.Timeout} after that time. */
+  public void await(long number, Duration timeout) {
     CallBlock call = new CallBlock();
-    long end = Control.momentAfter(Duration.ofMillis(millis));
+    long end = Control.momentAfter(timeout);
     for (;;) {
       long left = end - System.nanoTime();
       long until = System.nanoTime() + Math.max(1, Math.min(left, SLICE_NANOS));  // slices, so that close() does not wait for long
@@ -177,7 +190,7 @@ public final class Endpoint implements AutoCloseable {
 
   /** The same under a deadline or a cancel flag; {@code control} may be null. */
   public void predict(Batch batch, Scores scores, Control control) {
-    batch.score(guard, Batch.On.ENDPOINT, known().shape(), scores, control);
+    Objects.requireNonNull(batch, "batch").score(guard, Batch.On.ENDPOINT, known().shape(), scores, control);
     Reference.reachabilityFence(this);
   }
 

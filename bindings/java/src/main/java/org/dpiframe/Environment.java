@@ -1,6 +1,8 @@
 package org.dpiframe;
 
 import java.lang.ref.Reference;
+import java.time.Duration;
+import java.util.Objects;
 import java.util.function.LongFunction;
 import org.dpiframe.internal.DpiNative;
 
@@ -10,7 +12,7 @@ import org.dpiframe.internal.DpiNative;
  *
  * <pre>{@code
  * try (Environment environment = new Environment().logLevel(System.Logger.Level.DEBUG);
- *     AutoCloseable bridge = environment.bridgeLog(System.getLogger("dpi"), 100);
+ *     AutoCloseable bridge = environment.bridgeLog(System.getLogger("dpi"), Duration.ofMillis(100));
  *     Model model = Model.builder().path("ctr.h5").environment(environment).load()) { ... }
  * }</pre>
  */
@@ -53,11 +55,11 @@ public final class Environment implements AutoCloseable {
     }
   }
 
-  /** Any key that the C header lists under dpi_env_set. */
+  /** Any key that the C header lists under dpi_env_set: threads, spin_us. */
   public Environment set(String key, String value) {
     CallBlock call = new CallBlock();
-    Block k = Block.text(key);
-    Block v = Block.text(value);
+    Block k = Block.text("key", key);
+    Block v = Block.text("value", value);
     call.check(inside(handle -> DpiNative.dpi_env_set(handle, k.address, v.address, call.error())));
     Reference.reachabilityFence(k);
     Reference.reachabilityFence(v);
@@ -72,7 +74,8 @@ public final class Environment implements AutoCloseable {
   /** The least level of messages that are kept; at first {@code WARNING}. */
   public Environment logLevel(System.Logger.Level level) {
     CallBlock call = new CallBlock();
-    call.check(inside(handle -> DpiNative.dpi_env_set_log(handle, 0, 0, numberOf(level), call.error())));
+    int number = numberOf(Objects.requireNonNull(level, "level"));
+    call.check(inside(handle -> DpiNative.dpi_env_set_log(handle, 0, 0, number, call.error())));
     return this;
   }
 
@@ -88,11 +91,13 @@ public final class Environment implements AutoCloseable {
   }
 
   /**
-   * Hands the messages to {@code logger} from a daemon thread that looks every {@code millis}, until closed; what is kept then is
+   * Hands the messages to {@code logger} from a daemon thread that looks every {@code period}, until closed; what is kept then is
    * still handed over. Close it before the environment.
    */
-  public AutoCloseable bridgeLog(System.Logger logger, long millis) {
-    if (millis < 1) throw new IllegalArgumentException("millis is " + millis);
+  public AutoCloseable bridgeLog(System.Logger logger, Duration period) {
+    Objects.requireNonNull(logger, "logger");
+    long millis = Objects.requireNonNull(period, "period").toMillis();
+    if (millis < 1) throw new IllegalArgumentException("period is " + period + ", expected a millisecond or more");
     Thread poller = new Thread(() -> {
       while (!Thread.currentThread().isInterrupted()) {
         drain(logger);

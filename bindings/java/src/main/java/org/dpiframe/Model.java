@@ -3,6 +3,7 @@ package org.dpiframe;
 import java.lang.ref.Reference;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.LongFunction;
@@ -137,7 +138,7 @@ public final class Model implements AutoCloseable {
 
   /** Floats of a row of a table that {@link #tableLookup} reads; the exception says why it reads no such table. */
   public int tableDim(String table) {
-    return dimOf(Block.text(table));
+    return dimOf(Block.text("table", table));
   }
 
   private int dimOf(Block name) {
@@ -172,7 +173,7 @@ public final class Model implements AutoCloseable {
    * and {@link DpiException.Cancelled}. {@code control} may be null.
    */
   public float[] tableLookup(String table, long[] keys, int dim, Control control) {
-    Block name = Block.text(table);
+    Block name = Block.text("table", table);
     long rowsAt = (long) keys.length * Long.BYTES;
     int width = dimOf(name);
     if (dim != width) throw new IllegalArgumentException("table '" + table + "' has rows of " + width + " floats, dim is " + dim);
@@ -225,13 +226,13 @@ public final class Model implements AutoCloseable {
 
   /** The same under a deadline or a cancel flag; {@code control} may be null. */
   public void predict(Batch batch, Scores scores, Control control) {
-    batch.score(guard, Batch.On.MODEL, shape, scores, control);
+    Objects.requireNonNull(batch, "batch").score(guard, Batch.On.MODEL, shape, scores, control);
     Reference.reachabilityFence(this);
   }
 
   /** Scores the batch into new memory. */
   public Scores predict(Batch batch) {
-    Scores scores = newScores(batch.rows());
+    Scores scores = newScores(Objects.requireNonNull(batch, "batch").rows());
     predict(batch, scores);
     return scores;
   }

@@ -26,24 +26,24 @@ public final class ModelBuilder {
 
   /** A bundle's file. */
   public ModelBuilder path(Path path) {
-    return path(path.toString());
+    return path(Objects.requireNonNull(path, "path").toString());
   }
 
   /** A bundle in memory, which may be dropped after {@link #load()}. */
   public ModelBuilder bytes(byte[] bundle) {
-    bytes = ByteBuffer.allocateDirect(bundle.length).put(0, bundle);
+    bytes = ByteBuffer.allocateDirect(Objects.requireNonNull(bundle, "bundle").length).put(0, bundle);
     return this;
   }
 
   /** A bundle in a direct buffer, from position 0 to its limit; not copied. */
   public ModelBuilder bytes(ByteBuffer direct) {
-    if (!direct.isDirect()) throw new IllegalArgumentException("the buffer is not direct");
+    if (!Objects.requireNonNull(direct, "direct").isDirect()) throw new IllegalArgumentException("the buffer is not direct");
     bytes = direct;
     return this;
   }
 
   public ModelBuilder options(Options options) {
-    this.options = options.copy();
+    this.options = Objects.requireNonNull(options, "options").copy();
     return this;
   }
 
@@ -101,8 +101,8 @@ public final class ModelBuilder {
     boolean ready = false;
     try {
       for (Map.Entry<String, String> e : options.values().entrySet()) {
-        Block key = Block.text(e.getKey());
-        Block value = Block.text(e.getValue());
+        Block key = Block.text("key", e.getKey());
+        Block value = Block.text("value", e.getValue());
         call.check(DpiNative.dpi_options_set(made, key.address, value.address, call.error()));
         Reference.reachabilityFence(key);
         Reference.reachabilityFence(value);
@@ -124,7 +124,7 @@ public final class ModelBuilder {
       Reference.reachabilityFence(bytes);
       return code;
     }
-    Block file = Block.text(path);
+    Block file = Block.text("path", path);
     int code = DpiNative.dpi_model_load(file.address, nativeOptions, call.extra(), call.error());
     Reference.reachabilityFence(file);
     return code;

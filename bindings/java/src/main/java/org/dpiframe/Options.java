@@ -2,6 +2,7 @@ package org.dpiframe;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * Load options by key, as the C header lists them ({@code device, precision, threads, determinism, max_rows, max_nnz,
@@ -16,12 +17,12 @@ public final class Options {
 
   /** Any option by its key. */
   public Options set(String key, String value) {
-    values.put(java.util.Objects.requireNonNull(key, "key"), java.util.Objects.requireNonNull(value, "value"));
+    values.put(Objects.requireNonNull(key, "key"), Objects.requireNonNull(value, "value"));
     return this;
   }
 
   public Options device(Device device) {
-    return set("device", device.option());
+    return set("device", Objects.requireNonNull(device, "device").option());
   }
 
   /** A plugin by its name: {@code libdpi_<name>.so}. */

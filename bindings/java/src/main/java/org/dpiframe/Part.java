@@ -2,6 +2,7 @@ package org.dpiframe;
 
 import java.nio.FloatBuffer;
 import java.nio.LongBuffer;
+import java.util.Objects;
 import org.dpiframe.internal.DpiNativeConstants;
 
 /**
@@ -131,25 +132,25 @@ public final class Part {
 
   /** Dense values from the first row on. */
   public Part dense(float[] values) {
-    dense.put(0, values);
+    dense.put(0, Objects.requireNonNull(values, "values"));
     return this;
   }
 
   /** Ids from the first on, one per bag unless {@link #offsets(long[])} follows. */
   public Part ids(long[] values) {
-    ids.put(0, values);
+    ids.put(0, Objects.requireNonNull(values, "values"));
     return this;
   }
 
   /** Offsets of the bags, {@code rows x slots + 1}; the last is the number of ids. */
   public Part offsets(long[] values) {
-    offsets.put(0, values);
+    offsets.put(0, Objects.requireNonNull(values, "values"));
     return bags(values.length > 0 ? values[values.length - 1] : 0);
   }
 
   /** Weights of the ids, which are read from now on. */
   public Part weights(float[] values) {
-    weights().put(0, values);
+    weights().put(0, Objects.requireNonNull(values, "values"));
     return useWeights(true);
   }
 
@@ -190,7 +191,7 @@ public final class Part {
   }
 
   void addRow(float[] denseValues, long[][] bags, float[][] bagWeights) {
-    if (bags.length != size.slots()) {
+    if (Objects.requireNonNull(bags, "bags").length != size.slots()) {
       throw new IllegalArgumentException(bags.length + " bags, the row has " + size.slots() + " slots");
     }
     if (nnz == ONE_PER_BAG && rows > 0) throw mixed();
@@ -202,7 +203,7 @@ public final class Part {
     }
     long total = Math.max(nnz, 0);
     for (int s = 0; s < bags.length; s++) {
-      total += bags[s].length;
+      total += Objects.requireNonNull(bags[s], "bags[s]").length;
       if (bagWeights != null && bagWeights[s].length != bags[s].length) {
         throw new IllegalArgumentException(bagWeights[s].length + " weights for " + bags[s].length + " ids of slot " + s);
       }

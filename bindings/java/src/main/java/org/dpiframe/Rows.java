@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.Map;
+import java.util.Objects;
 import org.dpiframe.internal.DpiNative;
 
 /**
@@ -102,7 +103,7 @@ public final class Rows implements AutoCloseable {
   /** Raw integers as elements of a sequence, all or none; {@code weights} may be null. */
   public Rows addIntegers(int feature, long[] values, float[] weights) {
     return run(h -> {
-      long at = put(values, weights);
+      long at = put("values", values, weights);
       return DpiNative.dpi_rows_add_integers(
           h, feature, scratch.address, weights != null ? scratch.address + at : 0, values.length, call.error());
     });
@@ -111,14 +112,15 @@ public final class Rows implements AutoCloseable {
   /** Encoded ids of a categorical or sequence feature; {@code weights} may be null. */
   public Rows setIds(int feature, long[] ids, float[] weights) {
     return run(h -> {
-      long at = put(ids, weights);
+      long at = put("ids", ids, weights);
       return DpiNative.dpi_rows_set_ids(
           h, feature, scratch.address, weights != null ? scratch.address + at : 0, ids.length, call.error());
     });
   }
 
   /** Writes both to the scratch memory; returns the weights' offset. */
-  private long put(long[] values, float[] weights) {
+  private long put(String name, long[] values, float[] weights) {
+    Objects.requireNonNull(values, name);
     if (weights != null && weights.length != values.length) {
       throw new IllegalArgumentException(weights.length + " weights for " + values.length + " values");
     }
@@ -131,6 +133,7 @@ public final class Rows implements AutoCloseable {
 
   /** Encoded floats of a numeric or dense feature. */
   public Rows setFloats(int feature, float[] values) {
+    Objects.requireNonNull(values, "values");
     return run(h -> {
       Block room = room(values.length * 4L);
       room.floats(0, values.length).put(0, values);
@@ -197,7 +200,7 @@ public final class Rows implements AutoCloseable {
    * What fits no rule is {@link DpiException.InvalidArgument} with row and feature; values before it stay set.
    */
   public Rows setAll(Map<String, ?> values) {
-    values.forEach((name, value) -> setAny(schema.feature(name), value));
+    Objects.requireNonNull(values, "values").forEach((name, value) -> setAny(schema.feature(name), value));
     return this;
   }
 
@@ -274,7 +277,7 @@ public final class Rows implements AutoCloseable {
 
   /** Scores the rows; {@code control} may be null. */
   public void predict(Scores scores, Control control) {
-    scores.setRows(0, 0);
+    Objects.requireNonNull(scores, "scores").setRows(0, 0);
     run(h -> {
       int code = DpiNative.dpi_rows_predict(
           h, scores.address(), scores.capacity(), call.run(control, scores), call.error());
@@ -304,7 +307,7 @@ public final class Rows implements AutoCloseable {
 
   /** Writes {@code text} as UTF-8 to the scratch memory; returns its bytes. */
   private int encode(String text) {
-    int size = text.length();
+    int size = Objects.requireNonNull(text, "value").length();
     Block room = room(size);
     for (int i = 0; i < size; i++) {
       char c = text.charAt(i);
