@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/sanitizer.hpp"
+
 namespace {
 
 constexpr int kRounds = 40;
@@ -97,7 +99,9 @@ int main(int argc, char** argv) {
     if (i == kRounds / 2) after_some = resident_kib();
   }
   const long more = resident_kib() - after_some;
-  if (more > 2048) fail(std::to_string(more) + " KiB more after the second half of the rounds");
+  const bool keeps_freed = DPI_UNDER_ASAN || DPI_UNDER_TSAN;  // a sanitizer does, for a while
+  if (more > 2048 && !keeps_freed)
+    fail(std::to_string(more) + " KiB more after the second half of the rounds");
   std::printf("%d rounds: no thread left, %ld KiB more\n", kRounds, more);
   return 0;
 }
