@@ -2,7 +2,7 @@
 # The importers with a current PyTorch: models of users through both front ends, shared weights, recurrent layers, the traced classes of FuxiCTR
 # and DeepCTR-Torch, files of torch.onnx's newer exporter (dynamo), torchrec's models. Closes with "N passed, N failed", and how many were skipped.
 #
-#   tests/parity/torch2.sh [--install]           --install only makes the environment
+#   tests/parity/torch2.sh [--install]           --install only makes the environment, and prints its interpreter
 #
 # The environment is a folder named after the pinned releases below ${XDG_CACHE_HOME:-~/.cache}/dpi (DPI_TORCH2_VENV: another folder), made once
 # per machine: 6 GB, for PyPI's torch for this processor brings CUDA libraries along, which `import torch` needs; no GPU is used. torch, torchrec
@@ -57,7 +57,7 @@ if [ ! -d "$venv" ]; then
   [ -d "$venv" ] || make_environment
   exec 9>&-
 fi
-[ "${1:-}" != --install ] || exit 0
+[ "${1:-}" != --install ] || { echo "$venv/bin/python"; exit 0; }
 
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 if [ "${FULL:-0}" = 1 ]; then
