@@ -44,11 +44,11 @@ start() {
 }
 
 stop() {
-  local pid
-  for pid in "$FOLDER"/*/pid; do
-    [ -e "$pid" ] || continue
-    kill "$(cat "$pid")" 2>/dev/null || true
-    until_says gone bash -c "kill -0 $(cat "$pid") 2>/dev/null || echo gone"
+  local file pid
+  for file in "$FOLDER"/*/pid; do
+    pid="$(cat "$file" 2>/dev/null)" || continue  # read once: a server removes its file before it is gone
+    kill "$pid" 2>/dev/null || true
+    until_says gone bash -c "kill -0 $pid 2>/dev/null || echo gone"
   done
   rm -rf "$FOLDER"
 }
