@@ -45,12 +45,13 @@ long resident_kib() {
 }
 
 template <class F>
-F* find(void* library, F&, const char* name) {
+F* find(void* library, const char* name) {
   void* const found = dlsym(library, name);
   if (found == nullptr) fail(std::string("no function ") + name);
   return reinterpret_cast<F*>(found);
 }
-#define FIND(function) const auto function##_ = find(library, function, #function)
+// The function is named unevaluated: a reference would have to be linked, and a sanitizer's build keeps it.
+#define FIND(function) const auto function##_ = find<decltype(function)>(library, #function)
 
 void score_once(const char* path, const char* bundle) {
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
