@@ -1,7 +1,9 @@
 """Deltas by path from Python, and the process that applies them killed at any moment: a new one comes to the same bits by the same files."""
 
+import errno
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -66,6 +68,22 @@ def test_a_delta_is_a_path(made):
         with pytest.raises(dpi.BadModel, match="5.delta: starts from version [0-9a-f]{64}, .*3.h5 is version [0-9a-f]{64}"):
             e.load(made / "5.delta")
         assert e.version == 7
+
+
+def test_a_delta_that_cannot_be_opened_is_an_io_error(made):
+    """A process without a free descriptor: the file is sound, so the load is worth another try."""
+    with dpi.Env() as env, dpi.Endpoint("full", env=env, device="cpu", max_contexts=1) as e:
+        e.load(made / "3.h5", 7)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # 0, 1 and 2 are open
+        try:
+            with pytest.raises(dpi.Io, match=f"3.delta: cannot be opened: {os.strerror(errno.EMFILE)}"):
+                e.load(made / "3.delta", 8)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert e.version == 7
+        e.load(made / "3.delta", 8)
+        assert e.version == 8
 
 
 def last_number(folder):
