@@ -19,7 +19,7 @@ class EndpointCounts {
     uint64_t errors[CounterSums::kCodes] = {};  // by Code
   };
 
-  /// What one version has added so far.
+  /// The share of one version.
   class OfVersion {
    public:
     explicit OfVersion(std::shared_ptr<EndpointCounts> all) : all_(std::move(all)) {}

@@ -57,7 +57,7 @@ class UpdateChooser {
   /// From now on the files are those; what is known of others is forgotten.
   void look_at(std::vector<FoundUpdate> found);
   const std::vector<FoundUpdate>& found() const { return found_; }
-  /// Whether the look before did not find it.
+  /// found()[i] was not there at the look before.
   bool is_new(size_t i) const { return heads_[i].is_new; }
 
   /// The way to found()[i]: with the fewest deltas from `serving` (null = nothing serves), else from a bundle
