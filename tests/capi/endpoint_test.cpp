@@ -58,7 +58,9 @@ TEST_CASE("an endpoint answers with what was loaded last") {
   CHECK(nothing.code == DPI_E_NOT_FOUND);
   CHECK(nothing.text.find("endpoint 'last' has no version yet") == 0);
   CHECK(dpi_endpoint_version(e.get()) == 0);
-  CHECK(status(e.get()) == R"({"name":"last","version":0,"loads":0,"failed_loads":0,"rollbacks":0})");
+  CHECK(status(e.get()) ==
+        R"({"name":"last","version":0,"loads":0,"failed_loads":0,"rollbacks":0,"highest_served":0,)"
+        R"("counters":{"calls":0,"rows":0,"nonfinite_rows":0,"waits":0,"errors":{}},"history":[]})");
   for (int n = 0; n < 3; ++n) {
     load(e.get(), bundle(n));
     const Answer a = ask(e.get(), rows);

@@ -31,9 +31,51 @@ void write_serving(JsonWriter* w, const Version* v) {
   if (unhashed > 0) w->field("unhashed_bytes", unhashed);
 }
 
+const char* name_of(EndpointEvent::Kind kind) {
+  switch (kind) {
+    case EndpointEvent::Kind::kLoad:
+      return "load";
+    case EndpointEvent::Kind::kFailedLoad:
+      return "failed_load";
+    case EndpointEvent::Kind::kRollback:
+      return "rollback";
+  }
+  return "";
+}
+
 void write_failure(JsonWriter* w, const Status& status) {
   w->field("code", static_cast<int32_t>(status.code()));
   w->field("error", status.message());
+}
+
+void write_history(JsonWriter* w, const EndpointHistory& history) {
+  w->begin_list("history");
+  for (const EndpointEvent& e : history.events()) {
+    w->begin_object();
+    w->field("event", name_of(e.kind));
+    w->field("path", e.path);
+    w->field("version", e.number);
+    if (e.kind == EndpointEvent::Kind::kRollback) w->field("from", e.from);
+    w->field("at_ms", e.at_ms);
+    w->field("seconds", e.seconds);
+    w->field("times", e.times);
+    write_failure(w, e.status);
+    w->end_object();
+  }
+  w->end_list();
+}
+
+void write_counts(JsonWriter* w, const EndpointCounts::Sums& sums) {
+  w->begin_object("counters");
+  w->field("calls", sums.calls);
+  w->field("rows", sums.rows);
+  w->field("nonfinite_rows", sums.nonfinite_rows);
+  w->field("waits", sums.waits);
+  w->begin_object("errors");
+  for (size_t c = 1; c < CounterSums::kCodes; ++c)
+    if (sums.errors[c] != 0) w->field(std::to_string(c), sums.errors[c]);
+  w->end_object();
+  w->end_object();
 }
 
 }  // namespace
@@ -48,6 +90,10 @@ std::string Endpoint::status_json() const {
   w.field("loads", loads_);
   w.field("failed_loads", failed_loads_);
   w.field("rollbacks", rollbacks_);
+  w.field("highest_served", highest_);
+  for (const Version* v : {serving_.get(), kept_.get()})
+    if (v != nullptr) v->counts->settle(*v->model);
+  write_counts(&w, counts_->sums());
   if (kept_ != nullptr) {
     w.begin_object("kept");
     write_version(&w, *kept_);
@@ -74,6 +120,7 @@ std::string Endpoint::status_json() const {
     write_failure(&w, last_.status);
     w.end_object();
   }
+  write_history(&w, history_);
   if (!folder_.empty()) {
     w.begin_object("follows");
     w.field("folder", folder_);
@@ -89,6 +136,15 @@ std::string Endpoint::status_json() const {
     };
     for (const auto& [path, r] : refused_) write_refused(r);
     for (const Refused& r : gaps_) write_refused(r);
+    w.end_list();
+    w.begin_list("not_taken");
+    for (const Passed& p : passed_) {
+      w.begin_object();
+      w.field("path", p.found.path);
+      w.field("version", p.found.number);
+      w.field("reason", p.why);
+      w.end_object();
+    }
     w.end_list();
     w.end_object();
   }

@@ -29,7 +29,8 @@ void UpdateChooser::look_at(std::vector<FoundUpdate> found) {
   for (const FoundUpdate& f : found) {
     const auto h = before.find(f.path);
     const bool is_known = h != before.end() && h->second.file.same_file(f);
-    heads.push_back(is_known ? std::move(h->second) : Head{f, false, {}, {}});
+    heads.push_back(is_known ? std::move(h->second) : Head{f, true, false, {}, {}});
+    heads.back().is_new = !is_known;
   }
   found_ = std::move(found);
   heads_ = std::move(heads);

@@ -13,12 +13,14 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -26,6 +28,8 @@
 #include <vector>
 
 #include "base/gate.hpp"
+#include "runtime/endpoint/counts.hpp"
+#include "runtime/endpoint/history.hpp"
 #include "runtime/endpoint/settings.hpp"
 #include "runtime/endpoint/update.hpp"
 #include "runtime/endpoint/version.hpp"
@@ -77,13 +81,6 @@ class Endpoint {
   Status nothing_loaded() const;
 
  private:
-  struct Event {  // the last load, whoever asked for it
-    Status status;
-    std::string path;
-    uint64_t number = 0;
-    int64_t at_ms = 0;
-    double seconds = 0;
-  };
   /// A file of the followed folder that could not be loaded.
   struct Refused {
     FoundUpdate found;
@@ -91,10 +88,19 @@ class Endpoint {
     int64_t tries = 1;
     uint64_t again_ns = 0;  // not before; UINT64_MAX: it is another file or never
   };
+  /// A file of the followed folder that will not be loaded although nothing is wrong with it.
+  struct Passed {
+    FoundUpdate found;
+    std::string why;
+  };
+  struct Message {
+    LogLevel level;
+    std::string text;
+  };
 
   Endpoint(std::string name, const ModelOptions& options, Wrap wrap);
 
-  // load.cpp
+  // load.cpp, messages.cpp
   struct Running;
   struct Turn;
   bool is_loader() const;
@@ -109,13 +115,15 @@ class Endpoint {
                                               const Beside& there);
   Result<uint64_t> choose_number(const Update& update) const;
   ModelOptions options_beside() const;
-  void publish(std::unique_ptr<Version> next);
+  void publish(std::unique_ptr<Version> next, uint64_t began_ns);
   void retire(std::unique_ptr<Version> old) const;
   void merge_rows() const noexcept;
   std::unique_ptr<Version> take_kept();
   Status drop_kept_for_room();
   uint64_t held_bytes() const;
-  void record(const Update& update, uint64_t number, const Status& status, uint64_t began_ns) noexcept;
+  void note_failure(const Update& update, const Status& status, uint64_t began_ns) noexcept;
+  void note_event(EndpointEvent event) noexcept;
+  void write_messages() noexcept;
   /// Without memory for its text a message is not told: what it tells of has happened.
   template <class Text>
   void tell(LogLevel level, Text&& text) const noexcept {
@@ -144,6 +152,8 @@ class Endpoint {
   const FoundUpdate& to_blame(const FoundUpdate& target, const Update& update, size_t fault) const;
   void note_refused(const FoundUpdate& found, const Status& why);
   void note_gaps(std::vector<Refused> gaps);
+  void note_passed(const std::string& folder);
+  std::string why_passed(size_t i) const;
   Status follow_folder(const std::string& folder);
 
   // subscribe.cpp
@@ -180,14 +190,22 @@ class Endpoint {
   std::string loading_;  // path of a load that is under way
   std::thread::id loader_;
   int32_t running_ = 0;  // calls of load()
-  Event last_;
+  EndpointEvent last_;   // load, whoever asked for it
+  EndpointHistory history_;
+  std::deque<Message> messages_;    // of what happened, in that order, for the log
+  bool writing_messages_ = false;   // a thread writes them
+  std::set<uint64_t> rolled_back_;  // numbers
+  const std::shared_ptr<EndpointCounts> counts_ = std::make_shared<EndpointCounts>();
   std::string folder_;
   uint64_t look_at_ns_ = 0;
   int64_t folder_errors_ = 0;  // one after the other
   Status folder_status_;
   std::map<std::string, Refused> refused_;  // by path: a folder may hold thousands
-  std::vector<Refused> gaps_;               // deltas that no file leads to yet: looked at each time
-  UpdateChooser chooser_;                   // the thread's own
+  static constexpr size_t kMostPassed = 32;
+  std::vector<Passed> passed_;  // those of the highest numbers
+  bool is_first_look_ = true;   // into this folder
+  std::vector<Refused> gaps_;   // deltas that no file leads to yet: looked at each time
+  UpdateChooser chooser_;       // the thread's own
   std::thread thread_;
 
   std::mutex subscribe_mutex_;       // held while a subscription comes or goes; before all others

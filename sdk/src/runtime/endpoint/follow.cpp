@@ -53,6 +53,8 @@ Status Endpoint::follow_folder(const std::string& folder) {
   folder_errors_ = 0;
   folder_status_ = {};
   refused_.clear();
+  passed_.clear();
+  is_first_look_ = true;
   gaps_.clear();
   changed_.notify_all();
   return {};
@@ -64,6 +66,7 @@ void Endpoint::unfollow() {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   folder_.clear();
   refused_.clear();
+  passed_.clear();
   gaps_.clear();
 }
 
@@ -164,6 +167,7 @@ void Endpoint::poll() {
     });
   }
   chooser_.look_at(std::move(found).value());
+  note_passed(folder);
   std::vector<Refused> gaps;
   for (size_t i = 0; i < chooser_.found().size(); ++i) {
     const FoundUpdate& f = chooser_.found()[i];
@@ -217,6 +221,47 @@ void Endpoint::note_gaps(std::vector<Refused> gaps) {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   gaps_.clear();
   if (!folder_.empty()) gaps_ = std::move(gaps);
+}
+
+/// Why a file with a number that no load goes to any more is in the folder; empty where that is as it should
+/// be. Files are in the order of their numbers. With state_mutex_ held.
+std::string Endpoint::why_passed(size_t i) const {
+  const FoundUpdate& f = chooser_.found()[i];
+  const std::string number = "version " + std::to_string(f.number);
+  if (f.number > highest_ || (serving_ != nullptr && serving_->path == f.path)) return {};
+  if (rolled_back_.contains(f.number))
+    return number + " was rolled back; publish the next one under a higher number";
+  for (const size_t other : {i - 1, i + 1}) {
+    if (other >= chooser_.found().size()) continue;  // i - 1 of 0 too
+    const FoundUpdate& o = chooser_.found()[other];
+    if (o.number == f.number && o.is_delta == f.is_delta) return "another file is " + number + ": " + o.path;
+  }
+  if (serving_ != nullptr && serving_->number == f.number)
+    return {};  // the bundle of its delta, or its delta
+  const bool was_passed =
+      std::any_of(passed_.begin(), passed_.end(), [&](const Passed& p) { return p.found.same_file(f); });
+  if (!chooser_.is_new(i) && !was_passed) return {};  // it had its turn
+  return number + " is not above " + std::to_string(highest_) + ", the highest that served";
+}
+
+/// Before this look loads anything.
+void Endpoint::note_passed(const std::string& folder) {
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    if (folder_ != folder) return;
+    std::vector<Passed> passed;
+    for (size_t i = 0; i < chooser_.found().size() && passed.size() < kMostPassed; ++i) {
+      const FoundUpdate& f = chooser_.found()[i];
+      std::string why = why_passed(i);
+      if (why.empty()) continue;
+      if (chooser_.is_new(i) && !is_first_look_)
+        messages_.push_back({LogLevel::kWarn, f.path + " is not loaded: " + why});
+      passed.push_back({f, std::move(why)});
+    }
+    passed_ = std::move(passed);
+    is_first_look_ = false;
+  }
+  write_messages();
 }
 
 /// Above everything that ever served: a version that was rolled back does not come again. And not one that

@@ -18,6 +18,8 @@ int64_t wall_ms() {
       .count();
 }
 
+double seconds_since(uint64_t began_ns) { return static_cast<double>(monotonic_ns() - began_ns) * 1e-9; }
+
 /// What both models hold, one memory for the two of them. Not what they shared when they were loaded: who
 /// shared it may be gone.
 uint64_t common_bytes(const Engine& a, const Engine& b) {
@@ -79,7 +81,6 @@ Status Endpoint::load(const Update& update, size_t* fault) {
   const Running running(*this);
   const uint64_t began = monotonic_ns();
   Status status;
-  uint64_t number = update.number;
   size_t unused = 0;
   {
     const Turn turn(*this, update.path);
@@ -87,8 +88,7 @@ Status Endpoint::load(const Update& update, size_t* fault) {
       auto built = build(update, fault != nullptr ? fault : &unused);
       if (built.ok() && *built == nullptr) return {};
       if (built.ok()) {
-        number = (*built)->number;
-        publish(std::move(built).value());
+        publish(std::move(built).value(), began);
       } else {
         status = std::move(built).status();
       }
@@ -96,7 +96,8 @@ Status Endpoint::load(const Update& update, size_t* fault) {
       status = {Code::kOutOfMemory, "out of memory"};
     }
   }
-  record(update, number, status, began);
+  if (!status.ok()) note_failure(update, status, began);
+  write_messages();
   return status;
 }
 
@@ -223,11 +224,13 @@ Result<std::unique_ptr<Version>> Endpoint::build(const Update& update, size_t* f
   version->contract = std::move(contract);
   version->origin = next.origin;
   version->bytes = f.kept() + f.shared + f.host_tier_shared + f.all_contexts();
+  version->counts = std::make_shared<EndpointCounts::OfVersion>(counts_);
+  version->model->set_at_close([counts = version->counts](const Model& m) { counts->settle(m); });
   return version;
 }
 
 /// Nothing in it may fail once the pointer is stored.
-void Endpoint::publish(std::unique_ptr<Version> next) {
+void Endpoint::publish(std::unique_ptr<Version> next, uint64_t began_ns) {
   std::unique_ptr<Version> out[2];
   const uint64_t number = next->number;
   {
@@ -242,6 +245,16 @@ void Endpoint::publish(std::unique_ptr<Version> next) {
     highest_ = std::max(highest_, number);
     kept_until_ns_ = monotonic_ns() + static_cast<uint64_t>(settings_.keep_seconds) * 1'000'000'000u;
     if (settings_.keep_seconds == 0) out[1] = std::move(kept_);
+    rolled_back_.erase(number);
+    ++loads_;
+    note_event({EndpointEvent::Kind::kLoad,
+                {},
+                serving_->path,
+                number,
+                0,
+                serving_->since_ms,
+                seconds_since(began_ns)});
+    loading_.clear();
     changed_.notify_all();
   }
   for (auto& old : out) retire(std::move(old));
@@ -300,6 +313,7 @@ Status Endpoint::rollback() {
     if (kept_ == nullptr)
       return {Code::kNotFound,
               "endpoint '" + name_ + "' keeps no version to go back to (setting keep_seconds)"};
+    rolled_back_.insert(serving_->number);  // first: it may fail
     bad = std::move(serving_);
     serving_ = std::move(kept_);
     hash_at_ns_ = 0;
@@ -309,32 +323,24 @@ Status Endpoint::rollback() {
     current_.store(serving_.get(), std::memory_order_seq_cst);
     number_.store(to, std::memory_order_release);
     ++rollbacks_;
+    note_event({EndpointEvent::Kind::kRollback, {}, serving_->path, to, from, serving_->since_ms});
     for (auto& [path, r] : refused_)  // what callers rely on may be less now
       if (r.why.code() == Code::kUnsupported) r.again_ns = 0;
   }
+  write_messages();
   retire(std::move(bad));
-  tell(LogLevel::kWarn,
-       [&] { return "rolled back from version " + std::to_string(from) + " to " + std::to_string(to); });
   return {};
 }
 
-/// What it cannot tell for want of memory has happened all the same.
-void Endpoint::record(const Update& update, uint64_t number, const Status& status,
-                      uint64_t began_ns) noexcept {
-  const double seconds = static_cast<double>(monotonic_ns() - began_ns) * 1e-9;
+void Endpoint::note_failure(const Update& update, const Status& status, uint64_t began_ns) noexcept {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  ++failed_loads_;
   try {
-    const std::lock_guard<std::mutex> lock(state_mutex_);
-    ++(status.ok() ? loads_ : failed_loads_);
-    last_ = {};
-    last_ = {status, update.path, number, wall_ms(), seconds};
+    note_event({EndpointEvent::Kind::kFailedLoad, status, update.path, update.number, 0, wall_ms(),
+                seconds_since(began_ns)});
   } catch (const std::bad_alloc&) {
-    return;
+    return;  // it is counted
   }
-  tell(status.ok() ? LogLevel::kInfo : LogLevel::kWarn, [&]() -> std::string {
-    if (status.ok()) return "version " + std::to_string(number) + " serves, from " + update.path;
-    const bool named = status.message().starts_with(update.path);
-    return "a load failed: " + (named ? std::string() : update.path + ": ") + status.message();
-  });
 }
 
 }  // namespace dpi

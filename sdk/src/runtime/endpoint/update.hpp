@@ -57,6 +57,8 @@ class UpdateChooser {
   /// From now on the files are those; what is known of others is forgotten.
   void look_at(std::vector<FoundUpdate> found);
   const std::vector<FoundUpdate>& found() const { return found_; }
+  /// found()[i] was not there at the look before.
+  bool is_new(size_t i) const { return heads_[i].is_new; }
 
   /// The way to found()[i]: with the fewest deltas from `serving` (null = nothing serves), else from a bundle
   /// of the folder; deltas may lead back to what serves. usable[j]: found()[j] may be part of it. kBadModel
@@ -67,6 +69,7 @@ class UpdateChooser {
  private:
   struct Head {
     FoundUpdate file;
+    bool is_new = true;
     bool known = false;  // what follows was read
     Status status;
     DeltaEnds ends;  // of a bundle: version alone

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/endpoint/contract.hpp"
+#include "runtime/endpoint/counts.hpp"
 #include "runtime/endpoint/origin.hpp"
 #include "runtime/model/model.hpp"
 
@@ -24,7 +25,8 @@ struct Version {
   std::string path;
   std::shared_ptr<const Contract> contract;
   std::shared_ptr<const Origin> origin;  // what the next delta starts from
-  uint64_t bytes = 0;    // forecast, with every context in use: tables, weights ...; what others hold too
+  uint64_t bytes = 0;  // forecast, with every context in use: tables, weights ...; what others hold too
+  std::shared_ptr<EndpointCounts::OfVersion> counts;
   int64_t since_ms = 0;  // it began to serve, in milliseconds of the epoch; 0 = not yet
 };
 

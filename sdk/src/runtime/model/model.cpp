@@ -312,6 +312,7 @@ void Model::tell_events() const {
 void Model::close() {
   pool_->close();
   report_events();
+  if (at_close_) at_close_(*this);
   std::vector<std::unique_ptr<FeatureEncoder>>().swap(encoders_);
   while (!engines_.empty()) engines_.pop_back();
   manifest_ = Manifest();

@@ -97,6 +97,9 @@ class Model {
   uint64_t version() const { return version_; }
   /// Before anybody calls the model.
   void set_version(uint64_t version) { version_ = version; }
+  /// Called by close() when no call runs any more, for the model's last counts. Before anybody calls the
+  /// model.
+  void set_at_close(std::function<void(const Model&)> at_close) { at_close_ = std::move(at_close); }
 
   /// Logs what calls met since the last time: graphs given up, slow waits for contexts. Calls themselves log
   /// nothing. The callback may call the library, so no lock may be held here.
@@ -105,12 +108,12 @@ class Model {
   std::string schema_json() const;
   std::string info_json() const;
   std::string counters_json() const;
+  CounterSums counts() const;
 
  private:
   Model() = default;
   Status make_engines(Bundle& bundle, const ModelOptions& options, std::unique_ptr<TableStore> store,
                       LoadWatch* watch);
-  CounterSums counts() const;
   void tell_events() const;
 
   Status check_scores(CallCounters& counters, int64_t rows, const float* out) const;
@@ -128,6 +131,7 @@ class Model {
   uint64_t content_digest_ = 0;
   uint64_t fork_generation_ = 0;
   uint64_t version_ = 1;
+  std::function<void(const Model&)> at_close_;
   std::vector<std::unique_ptr<Engine>> engines_;  // one per device; the first outlives the others
   std::atomic<uint32_t> next_own_{0};             // the device of the next context of a caller's own
   std::unique_ptr<ContextPool> pool_;
