@@ -29,7 +29,7 @@ def parse(text):
     text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
     functions = {}
     for match in re.finditer(r"DPI_API\s+(?:DPI_NODISCARD\s+)?([^;{]*?\b(dpi_\w+)\s*\([^;]*?\))\s*DPI_NOEXCEPT\s*;", text, re.S):
-        functions[match.group(2)] = " ".join(match.group(1).split())
+        functions[match.group(2)] = " ".join(match.group(1).split()).replace("( ", "(")
     structs = {}
     for match in re.finditer(r"typedef struct (dpi_\w+)\s*\{(.*?)\}\s*\1\s*;", text, re.S):
         structs[match.group(1)] = [" ".join(m.split()) for m in match.group(2).split(";") if m.strip()]

@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "packaging/doc/generator")]
 import blocks_test  # noqa: E402
-import header  # noqa: E402
+import options  # noqa: E402
 import reference  # noqa: E402
 import render  # noqa: E402
 
@@ -65,8 +65,9 @@ def site_faults():
         less = notes.replace(f"`DPI_E_{status}`", "`x`", 1)
         yield fault_of(lambda: reference.errors_markdown(text, less, "", ""), ValueError), f"does not name DPI_E_{status}"
     yield fault_of(lambda: reference.errors_markdown(text, notes, "", ""), ValueError), "no ErrInvalidArgument in Go"
-    more = text.replace("  debug.fold  ", "  new_key    a | b     a   something\n *   debug.fold  ")
-    yield " ".join(o.key for o in header.options(more)), "new_key debug.fold"
+    table, explained = options.read(ROOT), (ROOT / "packaging/doc/reference/options.md").read_text(encoding="utf-8")
+    yield fault_of(lambda: reference.options_markdown(table[1:], explained), ValueError), "options.def differ in: device"
+    yield fault_of(lambda: reference.options_markdown(table, explained.replace("### store.host_bytes", "### store.bytes")), ValueError), "store.bytes, store.host_bytes"
 
 
 def main():

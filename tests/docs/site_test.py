@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "packaging/doc/generator"))
 import blocks  # noqa: E402
 import header as dpi_header  # noqa: E402
+import options as dpi_options  # noqa: E402
 
 HEADER = dpi_header.whole(ROOT / "capi/include/dpi")
 
@@ -102,11 +103,11 @@ def left_out(pages, library, program, bundle):
     found += [f"api.html: no {name}" for name in sorted(functions | constants) if name not in pages["api.html"].ids]
     commands = re.findall(r"(?m)^  (\w+) {2,}\S", _run([program, "--help"]).split("Subcommands:")[1].split("\n\n")[0])
     found += [f"program.html: no command {c}" for c in commands if c not in pages["program.html"].ids]
-    return found + option_faults(pages["options.html"].ids, dpi_header.options(HEADER), *library_options(library, bundle))
+    return found + option_faults(pages["options.html"].ids, dpi_options.read(), *library_options(library, bundle))
 
 
 def option_faults(ids, told, known, defaults):
-    """The options of the header against those that the library names, and against its defaults."""
+    """The options of options.def against those that the library names, and against its defaults."""
     keys = {o.key for o in told}
     found = [f"options: {key} is told of and not known to the library" for key in sorted(keys - known)]
     found += [f"options: {key} is known to the library and not told of" for key in sorted(known - keys)]
@@ -223,7 +224,7 @@ def planted_block(text):
 
 
 def option(key, default):
-    return dpi_header.Option(key, "", default, "", False)
+    return dpi_options.Option(key, "", default, "")
 
 
 PLANTED = [

@@ -13,7 +13,7 @@ CLAIM = re.compile(r"(?i:\bnot yet\b|\bmade yet\b|\bfused yet\b|\| your service 
 UNTIL = re.compile(r"<!-- until: ([^>]+?) -->")
 FENCE = re.compile(r"(?ms)^ *```.*?^ *```")
 ROOMS = ("capi/include/", "sdk/", "kernels/", "bindings/", "packaging/", "tests/gpu/results/")  # whose files have telling names
-OPTIONS = "sdk/src/runtime/model/options.cpp"
+OPTIONS = "sdk/src/runtime/model/options.def"
 OPS = "kernels/include/dpi/kernels/op.hpp"
 
 
@@ -35,7 +35,7 @@ def check(root):
 def what_is_there(root):
     """[(place, text)] of what the library offers."""
     out = []
-    for path in files(root, ("capi/include/", OPTIONS, OPS), (".h", ".hpp", ".cpp")):
+    for path in files(root, ("capi/include/", OPTIONS, OPS), (".h", ".hpp", ".def")):
         out.append((path, strip_cxx(read(root, path), keep_strings=True)))
     for path in files(root, suffixes=("CMakeLists.txt", ".cmake")):
         out.append((path, re.sub(r"#[^\n]*", "", read(root, path))))
@@ -64,6 +64,6 @@ PLANTED_IN_CLEAN = [
 ]
 CLEAN = [
     ("capi/include/dpi/dpi.h", "/* dpi_server, dpi_batch */\nint dpi_batcher(void);\n"), ("capi/include/dpi/wrapper.hpp", ""),
-    (OPTIONS, '{"batch_wait_us", 1},\n'), (OPS, "enum { kBlock };\n"), ("sdk/CMakeLists.txt", "# dpi_server\nadd_library(dpi_batcher_plugin a.cpp)\n"),
+    (OPTIONS, 'DPI_OPTION("batch_wait_us", "0 ... 8", "1", "x", y)\n'), (OPS, "enum { kBlock };\n"), ("sdk/CMakeLists.txt", "# dpi_server\nadd_library(dpi_batcher_plugin a.cpp)\n"),
     ("packaging/doc/guide/a.md", "Not yet. <!-- until: dpi_server, batch_wai -->\n```text\nnot yet\n```\nNo output. Now.\n"),
 ]

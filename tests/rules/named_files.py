@@ -8,7 +8,7 @@ import tokenize
 
 from common import CXX, files, read
 
-FOLDERS = ("sdk/", "kernels/", "capi/", "tests/")
+FOLDERS = ("sdk/", "kernels/", "capi/", "tests/", "packaging/doc/design/")
 SUFFIXES = CXX + (".py", ".sh", ".cmake", ".md", "CMakeLists.txt")
 NAME = re.compile(r"(?<![\w/<>$*{}.-])((?:\.{1,2}/)*(?:[\w.-]+/)*[\w-]+\.(?:hpp|cpp|cuh?|h|c|py|sh|cmake))(?![\w*({/]|\.\w)")
 CXX_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)

@@ -16,6 +16,7 @@ ROOT = DOC.parents[1]
 sys.path.insert(0, str(HERE))
 import c_api  # noqa: E402
 import header as dpi_header  # noqa: E402
+import options as dpi_options  # noqa: E402
 import reference  # noqa: E402
 import render  # noqa: E402
 import search  # noqa: E402
@@ -30,18 +31,22 @@ PLANS = [("adult_widedeep", "Wide & Deep: one lookup for all tables, the wide pa
 
 
 class Page:
-    def __init__(self, section, source, output):
-        self.section, self.source, self.output = section, source, output
+    def __init__(self, section, source, output, above=None):
+        self.section, self.source, self.output, self.above = section, source, output, above
         self.title = self.body = ""
         self.headings = []
 
 
 def read_contents(path):
-    """Sections and their pages. A line is a source, or a source -> the name of its page; `made:` pages have no source."""
+    """Sections and their pages. A line is a source, or a source -> the name of its page; `made:` pages have no source. An indented line is a pattern: its
+    pages lie below the page above, which lists them; the menu does not."""
     pages, section = [], ""
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("# "):
             section = line[2:]
+        elif line.startswith("  "):
+            above = pages[-1]
+            pages += [Page(section, str(p.relative_to(ROOT)), p.stem + ".html", above) for p in sorted(DOC.glob(line.strip()))]
         elif line.strip():
             source, _, output = (part.strip() for part in line.partition("->"))
             source = source if source.startswith("made:") else str((DOC / source).resolve().relative_to(ROOT))
@@ -53,6 +58,7 @@ class Site:
     def __init__(self, args):
         self.args, self.out = args, args.out
         self.header = dpi_header.whole(HEADERS)
+        self.options = dpi_options.read()
         self.pages = read_contents(DOC / "contents.txt")
         self.version = ".".join(re.search(rf"DPI_VERSION_{part} (\d+)", self.header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
 
@@ -61,7 +67,7 @@ class Site:
         header.write_text(self.header, encoding="utf-8")
         about, groups = c_api.read(header, self.args.scratch)
         self.links = render.Links(ROOT, {p.source: p.output for p in self.pages}, self._anchors(groups),
-                                  dpi_header.comment_names(self.header), {o.key for o in dpi_header.options(self.header)})
+                                  dpi_header.comment_names(self.header), {o.key for o in self.options})
         self.api = c_api.page(about, groups, self.links.in_text)
         for page in sorted(self.pages, key=lambda p: p.source == "made:index"):  # which lists what the others have
             self._fill(page)
@@ -114,9 +120,9 @@ class Site:
         return "Errors", self.links.of_page("packaging/doc/reference/errors.md", body, True)
 
     def _made_options(self):
-        text = (DOC / "reference/options.md").read_text(encoding="utf-8")
-        body, _ = render.to_html("packaging/doc/reference/options.md", text, True)
-        return "Options", self.links.of_page("packaging/doc/reference/options.md", body, True) + reference.options_html(self.header, self.links.in_text)
+        source = "packaging/doc/reference/options.md"
+        body, _ = render.to_html(source, reference.options_markdown(self.options, (ROOT / source).read_text(encoding="utf-8")), True)
+        return "Options", reference.options_html(self.options, self.links.of_page(source, body, True))
 
     def _made_api(self):
         return "C API", self.api
@@ -138,7 +144,7 @@ class Site:
     def _made_index(self):
         """Names and headings of all pages, by the alphabet."""
         places = {name: place for name, place in self.links.anchors.items()}
-        places.update({f"option {o.key}": f"options.html#{o.key}" for o in dpi_header.options(self.header)})
+        places.update({f"option {o.key}": f"options.html#{o.key}" for o in self.options})
         places.update({f"{re.sub('<.*?>', '', t)} ({p.title})": f"{p.output}#{i}" for p in self.pages for _, i, t in p.headings if p.source.startswith(GUIDE)})
         return "Index", reference.index_html(places)
 
@@ -176,17 +182,17 @@ class Site:
 
     def _nav(self, page):
         out, section = [], None
-        for other in self.pages:
+        for other in (p for p in self.pages if p.above is None):
             if other.section != section:
                 out.append(f"{'</ul>' if section else ''}<h2>{other.section}</h2><ul>")
                 section = other.section
-            current = ' aria-current="page"' if other is page else ""
+            current = ' aria-current="page"' if other in (page, page.above) else ""
             out.append(f'<li><a href="{other.output}"{current}>{other.title}</a></li>')
         return "".join(out) + "</ul>"
 
 
 def _source(page):
-    made = {"made:errors": "dpi.h and reference/errors.md", "made:options": "dpi.h", "made:api": "dpi.h and endpoint.h", "made:go": "bindings/go",
+    made = {"made:errors": "dpi.h and reference/errors.md", "made:options": "options.def and reference/options.md", "made:api": "dpi.h and endpoint.h", "made:go": "bindings/go",
             "made:plans": "dpi plan", "made:program": "dpi --help", "made:index": "all pages", "made:search": "all pages"}
     return f"Made from {made[page.source]}." if page.source in made else f"Source: {page.source}"
 

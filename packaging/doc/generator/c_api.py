@@ -29,6 +29,7 @@ WARN_IF_UNDOCUMENTED = NO
 WARN_AS_ERROR = YES
 CREATE_SUBDIRS = NO
 """
+ITEM = re.compile(r" *(?:-|\d+\.) ")
 HIDDEN = {"DPI_H", "DPI_API", "DPI_NODISCARD", "DPI_NOEXCEPT"}
 
 
@@ -126,13 +127,13 @@ def _comment(text, link):
             taken += 1
         out.append(_part(kind, lines[:taken], link))
         lines = lines[taken:]
-    return re.sub(r"</ul>\s*<ul>", "", "\n".join(filter(None, out)))
+    return re.sub(r"</(ul|ol)>\s*<\1>", "", "\n".join(filter(None, out)))
 
 
 def _kind(line):
     if not line.strip():
         return "blank"
-    if line.lstrip().startswith("- "):
+    if ITEM.match(line):
         return "item"
     return "pre" if line.startswith("  ") else "text"
 
@@ -143,7 +144,7 @@ def _goes_on(kind, last, line):
         return _kind(line) == kind
     if kind == "item":
         return line.startswith("   ") and _kind(line) != "item"
-    return _kind(line) == "text" and not (last.rstrip().endswith((".", ":")) and len(last) < 105)
+    return _kind(line) == "text" and not (last.rstrip().endswith((".", ":")) and len(last) < 80)
 
 
 def _part(kind, lines, link):
@@ -152,7 +153,8 @@ def _part(kind, lines, link):
     if kind == "pre":
         return f'<pre class="columns" tabindex="0">{text}</pre>'
     if kind == "item":
-        return f"<ul><li>{text[2:]}</li></ul>"
+        kind = "ol" if text[0].isdigit() else "ul"
+        return f"<{kind}><li>{text.split(' ', 1)[1]}</li></{kind}>"
     return f"<p>{text}</p>" if kind == "text" else ""
 
 

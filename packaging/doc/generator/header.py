@@ -1,11 +1,9 @@
-"""What the text of dpi.h and endpoint.h says beyond its declarations: statuses with their meaning, and the options."""
+"""What the text of dpi.h and endpoint.h says beyond its declarations: statuses with their meaning, and names."""
 
 import dataclasses
 import re
 
 STATUS = re.compile(r"^  (DPI_(?:OK|E_\w+)) = (\d+),?\s*(?:/\* (.*?)\s*\*/)?$", re.MULTILINE)
-OPTION_HEAD = "dpi_options_set refuses unknown keys"
-MEASURING = "For measuring and for finding faults"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,15 +11,6 @@ class Status:
     name: str
     number: int
     meaning: str
-
-
-@dataclasses.dataclass
-class Option:
-    key: str
-    values: str
-    default: str
-    text: str
-    measuring: bool
 
 
 END = "\n#if defined(__cplusplus)\n}\n"
@@ -38,30 +27,6 @@ def whole(folder):
 
 def statuses(header):
     return [Status(name, int(number), text or "success") for name, number, text in STATUS.findall(header)]
-
-
-def options(header):
-    """The list above dpi_options: key, values, default and text stand in columns, two blanks apart."""
-    start = header.index(OPTION_HEAD)
-    lines = header[start:header.index("*/", start)].split("\n")[2:]
-    found, measuring = [], False
-    for line in lines:
-        line = re.sub(r"^ \*\s?", "", line).rstrip()
-        if line.strip().startswith(MEASURING):
-            measuring = True
-        elif re.match(r"  [a-z]", line):
-            found.append(_option(line.strip(), measuring))
-        elif line.startswith(" " * 20) and found:
-            found[-1].text += " " + line.strip()
-    return found
-
-
-def _option(line, measuring):
-    fields = re.split(r"\s{2,}", line, maxsplit=3)
-    key, values, default, text = fields + [""] * (4 - len(fields))
-    if not text and ";" in default:
-        default, text = (part.strip() for part in default.split(";", 1))
-    return Option(key, values, default, text, measuring)
 
 
 def names(header):

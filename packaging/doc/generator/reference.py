@@ -31,8 +31,8 @@ def errors_markdown(header, notes, go_errors, java_exceptions):
     return "\n".join(out)
 
 
-def _sections(notes):
-    head, *rest = re.split(r"(?m)^## ", notes)
+def _sections(notes, mark="##"):
+    head, *rest = re.split(rf"(?m)^{mark} ", notes)
     return head.strip() + "\n", {part.split("\n", 1)[0].strip(): part.split("\n", 1)[1].strip() for part in rest}
 
 
@@ -52,23 +52,30 @@ def _cell(text):
     return text.replace("|", "\\|")
 
 
-def options_html(header, link):
-    """Two tables, of the header's list."""
-    found = dpi_header.options(header)
-    return "\n".join(_options_table(title, [o for o in found if o.measuring == measuring], link) for title, measuring in
-                     (("Options for services", False), ("For measuring and for finding faults", True)))
+def options_markdown(options, notes):
+    """The reference of options: in each group a table of options.def's lines, then what reference/options.md explains. A table stands for itself as a line @@group@@."""
+    head, sections = _sections(notes, "###")
+    keys = [o.key for o in options]
+    if sorted(keys) != sorted(sections):
+        raise ValueError(f"reference/options.md and options.def differ in: {', '.join(sorted(set(keys) ^ set(sections)))}")
+    out = [head]
+    for group in dict.fromkeys(o.group for o in options):
+        out.append(f"\n## {group}\n\n@@{group}@@\n")
+        out += [f"### {o.key}\n\n`{o.values}`, default `{o.default}`\n\n{sections[o.key]}\n" for o in options if o.group == group]
+    return "\n".join(out)
 
 
-def _options_table(title, rows, link):
-    slug = title.lower().replace(" ", "-")
-    out = [f'<h2 id="{slug}">{title}</h2>', '<div class="wide" tabindex="0"><table>', "<thead><tr><th>key</th><th>values</th><th>default</th><th>meaning</th></tr></thead><tbody>"]
-    for o in rows:
-        out.append(f'<tr id="{o.key}"><td><code>{o.key}</code></td><td><code>{escape(o.values)}</code></td><td>{escape(o.default)}</td><td>{_meaning(o.text, link)}</td></tr>')
+def options_html(options, body):
+    """The page of options_markdown with its tables, and each option's key as its place."""
+    for o in options:
+        body = re.sub(rf'<h3 id="[^"]*">{re.escape(o.key)}</h3>', f'<h3 id="{o.key}"><code>{o.key}</code></h3>', body)
+    return re.sub(r"<p>@@(.*?)@@</p>", lambda m: _options_table([o for o in options if o.group == m[1]]), body)
+
+
+def _options_table(rows):
+    out = ['<div class="wide" tabindex="0"><table>', "<thead><tr><th>key</th><th>values</th><th>default</th><th>meaning</th></tr></thead><tbody>"]
+    out += [f'<tr><td><a href="#{o.key}"><code>{o.key}</code></a></td><td><code>{escape(o.values)}</code></td><td>{escape(o.default)}</td><td>{escape(o.clause)}</td></tr>' for o in rows]
     return "\n".join(out + ["</tbody></table></div>"])
-
-
-def _meaning(text, link):
-    return re.sub(r"`(\w+)`", r"<code>\1</code>", link(escape(text)))
 
 
 def program_html(program):

@@ -8,6 +8,7 @@
 
 #include "command.hpp"
 #include "first_word.hpp"
+#include "option_list.hpp"
 #include "terminal.hpp"
 
 namespace dpi::tool {
@@ -199,11 +200,10 @@ CLI::Validator above_zero() {
 }
 
 void add_common_flags(CLI::App* app, CommonFlags* flags) {
-  app->add_option("--device", flags->device, "ref, cpu, cuda or auto (default auto: the best that works)");
-  app->add_option("--precision", flags->precision, "fp32, tf32, fp16, bf16 or int8 (default fp32)");
-  app->add_option("--threads", flags->threads, "worker threads for large batches (default 1)")
-      ->check(above_zero());
-  app->add_option("--option", flags->options, "any other option of <dpi/dpi.h> as key=value; may be repeated")
+  app->add_option("--device", flags->device, option_help("device"));
+  app->add_option("--precision", flags->precision, option_help("precision"));
+  app->add_option("--threads", flags->threads, option_help("threads"))->check(above_zero());
+  app->add_option("--option", flags->options, "any other as key=value (dpi --options); may be repeated")
       ->allow_extra_args(false);
 }
 
@@ -224,7 +224,7 @@ void add_plan(CLI::App* app, Command* run) {
   sub->footer(kPlanFooter);
   sub->add_option("bundle", args->bundle, "the model")->required();
   sub->add_option("--fold", args->fold, "algebraic folds (default on)")->check(CLI::IsMember({"on", "off"}));
-  sub->add_option("--schedule", args->schedule, "issue order (default breadth)")
+  sub->add_option("--schedule", args->schedule, option_help("debug.schedule"))
       ->check(CLI::IsMember({"breadth", "depth", "single"}));
   sub->add_flag("--implementations", args->implementations, "load the model and name each op's kernel");
   auto* dot = sub->add_flag("--dot", args->dot, "as a graph for Graphviz");
@@ -407,8 +407,7 @@ void add_hot_keys(CLI::App* app, Command* run) {
   sub->add_option("-o,--out", args->out, "the list to write")->required();
   sub->add_flag("--raw", args->raw, "cells are raw values, read by the bundle's encoders");
   sub->add_option("--table", args->tables, "only this table; may be repeated")->allow_extra_args(false);
-  auto* top = sub->add_option("--top", args->top, "at most so many rows of each table");
-  top->check(above_zero());
+  auto* top = sub->add_option("--top", args->top, "at most so many rows of a table")->check(above_zero());
   sub->add_option("--bytes", args->bytes, "as many rows, the hottest of all tables, as so many bytes hold")
       ->check(above_zero())
       ->excludes(top);
@@ -473,9 +472,10 @@ Command parse_command_line(int argc, char** argv, int* exit_code) {
   CLI::App app("DPIFrame: score click-through-rate models", "dpi");
   app.footer(kFooter);
   app.require_subcommand(0, 1);
-  bool version = false, json = false;
+  bool version = false, json = false, options = false;
   auto* const ask = app.add_flag("--version", version, "Say which program this is, and how it was built");
   app.add_flag("--json", json, "the version as JSON")->needs(ask);
+  app.add_flag("--options", options, "List the options of models: key, values, default, meaning");
   app.set_help_all_flag("--help-all", "Help of all commands");
   Command run;
   add_commands(&app, &run);
@@ -485,6 +485,7 @@ Command parse_command_line(int argc, char** argv, int* exit_code) {
   try {
     app.parse(argc, argv);
     if (version) return [json] { return print_version(json); };
+    if (options) return print_options;
     if (run == nullptr) throw CLI::RequiredError("a command");
     return run;
   } catch (const CLI::ParseError& e) {

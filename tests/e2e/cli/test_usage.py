@@ -34,6 +34,19 @@ def test_version(dpi, flags):
         assert "compiler" in ran.out and "bundle_format" in ran.out
 
 
+def test_options_are_listed_as_in_the_header(dpi):
+    from conftest import ROOT
+    header = (ROOT / "capi" / "include" / "dpi" / "dpi.h").read_text()
+    block = header[header.index("/* ---- options "):header.index("typedef struct dpi_options")]
+    listed = re.findall(r"(?m)^ \*   ([a-z].*)$", block)
+    assert len(listed) > 40 and dpi("--options").ok().out.splitlines() == listed
+    fields = {line.split()[0]: re.split(r" {2,}", line) for line in listed}
+    text = " ".join(dpi("verify", "--help").ok().out.split())
+    for key in ("device", "precision", "threads"):
+        _, values, default, clause = fields[key]
+        assert f"{values} (default {default}): {clause}" in text
+
+
 @pytest.mark.parametrize("args", [["--json"], ["--json", "inspect"], [], ["fly"], ["predict"], ["inspect"], ["plan", "x.h5", "--fold", "maybe"],
                                   ["plan", "x.h5", "--dot", "--json"], ["predict", "x.h5", "y.csv", "--batch", "0"],
                                   ["bench", "x.h5", "--batch", "a"], ["verify", "x.h5", "--unknown"]])

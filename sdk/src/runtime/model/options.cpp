@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "backend/abi/plugin.hpp"
 #include "base/at_load.hpp"
@@ -16,18 +17,60 @@ namespace dpi {
 
 namespace {
 
-struct Choice {
-  const char* text;
-  int value;
+struct OptionDef;
+
+/// How an option is set from text, and printed. `allowed` is what an error says of a value that is refused,
+/// where the definition's `values` say too little.
+struct Access {
+  std::function<bool(ModelOptions&, const OptionDef&, std::string_view)> set;
+  std::function<std::string(const ModelOptions&, const OptionDef&)> get;
+  const char* allowed = nullptr;
 };
 
-/// One option: how to set it from text, and how to print it. `help` says what is allowed.
+/// One line of options.def.
 struct OptionDef {
   const char* key;
-  const char* help;
-  std::function<bool(ModelOptions&, std::string_view)> set;
-  std::function<std::string(const ModelOptions&)> get;
+  const char* values;
+  Access access;
 };
+
+constexpr std::string_view kBar = " | ";
+constexpr std::string_view kTo = " ...";
+
+/// The words of "a | b | c".
+std::vector<std::string_view> words_of(std::string_view values) {
+  std::vector<std::string_view> words;
+  for (size_t at = 0; at != std::string_view::npos;) {
+    const size_t bar = values.find(kBar, at);
+    words.push_back(values.substr(at, bar == std::string_view::npos ? bar : bar - at));
+    at = bar == std::string_view::npos ? bar : bar + kBar.size();
+  }
+  return words;
+}
+
+/// The position of a word in "a | b | c", -1 if it is none of them.
+int position_of(std::string_view values, std::string_view word) {
+  const auto words = words_of(values);
+  const auto at = std::find(words.begin(), words.end(), word);
+  return at == words.end() ? -1 : static_cast<int>(at - words.begin());
+}
+
+std::string word_at(std::string_view values, int position) {
+  return std::string(words_of(values)[static_cast<size_t>(position)]);
+}
+
+/// "a | b | c" as "a, b or c", "1 ... 8" as "1 .. 8": how an error names what is allowed.
+std::string allowed_of(const OptionDef& d) {
+  if (d.access.allowed != nullptr) return d.access.allowed;
+  const auto words = words_of(d.values);
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + std::string(words[i]);
+  const size_t to = text.find(kTo);
+  if (to == std::string::npos) return text;
+  return text.substr(0, to) +
+         (to + kTo.size() == text.size() ? " or more" : " .." + text.substr(to + kTo.size()));
+}
 
 template <class T>
 bool parse_number(std::string_view s, T lo, T hi, T* out) {
@@ -38,92 +81,107 @@ bool parse_number(std::string_view s, T lo, T hi, T* out) {
   return true;
 }
 
+/// A number between the bounds of "1 ... 8" or "8 ..."; any number from 0 on where `values` has none.
 template <class T>
-OptionDef number(const char* key, const char* help, T ModelOptions::* field, T lo, T hi) {
-  return {key, help,
-          [=](ModelOptions& o, std::string_view s) { return parse_number<T>(s, lo, hi, &(o.*field)); },
-          [=](const ModelOptions& o) { return std::to_string(o.*field); }};
+bool parse_within(std::string_view values, std::string_view s, T* out) {
+  T lo = 0, hi = std::numeric_limits<T>::max();
+  if (const size_t to = values.find(kTo); to != std::string_view::npos) {
+    std::from_chars(values.data(), values.data() + to, lo);
+    if (values.size() > to + kTo.size())
+      std::from_chars(values.data() + to + kTo.size() + 1, values.data() + values.size(), hi);
+  }
+  return parse_number(s, lo, hi, out);
 }
 
-OptionDef text(const char* key, const char* help, std::string ModelOptions::* field) {
-  return {key, help,
-          [=](ModelOptions& o, std::string_view s) {
-            o.*field = std::string(s);
+template <class Options, class T>
+auto& member(Options& o, T ModelOptions::* field) {
+  return o.*field;
+}
+
+template <class Options, class T>
+auto& member(Options& o, T TierOptions::* field) {
+  return o.tiers.*field;
+}
+
+template <class Owner, class T>
+Access number(T Owner::* field) {
+  return {[=](ModelOptions& o, const OptionDef& d, std::string_view s) {
+            return parse_within(d.values, s, &member(o, field));
+          },
+          [=](const ModelOptions& o, const OptionDef&) { return std::to_string(member(o, field)); }};
+}
+
+/// A text that `good` accepts.
+template <class Owner>
+Access checked_text(std::string Owner::* field, bool (*good)(const OptionDef&, std::string_view),
+                    const char* allowed = nullptr) {
+  return {[=](ModelOptions& o, const OptionDef& d, std::string_view s) {
+            if (!good(d, s)) return false;
+            member(o, field) = std::string(s);
             return true;
           },
-          [=](const ModelOptions& o) { return o.*field; }};
+          [=](const ModelOptions& o, const OptionDef&) { return member(o, field); }, allowed};
 }
 
+template <class Owner>
+Access text(std::string Owner::* field) {
+  return checked_text(field, [](const OptionDef&, std::string_view) { return true; });
+}
+
+template <class Owner>
+Access word(std::string Owner::* field) {
+  return checked_text(field,
+                      [](const OptionDef& d, std::string_view s) { return position_of(d.values, s) >= 0; });
+}
+
+template <class Owner>
+Access folder(std::string Owner::* field) {
+  return checked_text(
+      field, [](const OptionDef&, std::string_view s) { return s.starts_with('/'); }, "an absolute folder");
+}
+
+Access public_keys(std::string ModelOptions::* field) {
+  return checked_text(
+      field, [](const OptionDef&, std::string_view s) { return parse_public_keys(std::string(s)).ok(); },
+      "Ed25519 public keys of 64 hexadecimal digits, separated by commas");
+}
+
+/// Printed only as set or not.
+Access secret(std::string TierOptions::* field) {
+  Access access = text(field);
+  access.get = [=](const ModelOptions& o, const OptionDef&) {
+    return std::string(member(o, field).empty() ? "" : "(set)");
+  };
+  return access;
+}
+
+/// An enumeration or a bool: the value is the word's position.
 template <class T>
-OptionDef choice(const char* key, const char* help, T ModelOptions::* field, std::vector<Choice> choices) {
-  return {key, help,
-          [=](ModelOptions& o, std::string_view s) {
-            for (const auto& c : choices) {
-              if (s == c.text) {
-                o.*field = static_cast<T>(c.value);
-                return true;
-              }
-            }
-            return false;
+Access choice(T ModelOptions::* field) {
+  return {[=](ModelOptions& o, const OptionDef& d, std::string_view s) {
+            const int at = position_of(d.values, s);
+            if (at >= 0) o.*field = static_cast<T>(at);
+            return at >= 0;
           },
-          [=](const ModelOptions& o) {
-            for (const auto& c : choices) {
-              if (o.*field == static_cast<T>(c.value)) return std::string(c.text);
-            }
-            return std::string("?");
+          [=](const ModelOptions& o, const OptionDef& d) {
+            return word_at(d.values, static_cast<int>(o.*field));
           }};
 }
 
-OptionDef word(const char* key, const char* help, std::string ModelOptions::* field,
-               std::vector<const char*> words) {
-  return {key, help,
-          [=](ModelOptions& o, std::string_view s) {
-            for (const char* w : words) {
-              if (s == w) {
-                o.*field = std::string(s);
-                return true;
-              }
-            }
-            return false;
+/// One of two words, of which the first means true.
+Access first_word(bool ModelOptions::* field) {
+  return {[=](ModelOptions& o, const OptionDef& d, std::string_view s) {
+            const int at = position_of(d.values, s);
+            if (at >= 0) o.*field = at == 0;
+            return at >= 0;
           },
-          [=](const ModelOptions& o) { return o.*field; }};
+          [=](const ModelOptions& o, const OptionDef& d) { return word_at(d.values, o.*field ? 0 : 1); }};
 }
 
-template <class T>
-OptionDef tier_number(const char* key, const char* help, T TierOptions::* field, T lo, T hi) {
-  return {key, help,
-          [=](ModelOptions& o, std::string_view s) { return parse_number<T>(s, lo, hi, &(o.tiers.*field)); },
-          [=](const ModelOptions& o) { return std::to_string(o.tiers.*field); }};
-}
-
-OptionDef tier_text(const char* key, const char* help, std::string TierOptions::* field) {
-  return {key, help,
-          [=](ModelOptions& o, std::string_view s) {
-            o.tiers.*field = std::string(s);
-            return true;
-          },
-          [=](const ModelOptions& o) { return o.tiers.*field; }};
-}
-
-constexpr std::pair<std::string_view, TableTier> kTiers[] = {
-    {"auto", TableTier::kAuto}, {"resident", TableTier::kResident}, {"host", TableTier::kHost}};
-constexpr std::pair<std::string_view, tiered::MissPolicy> kPolicies[] = {
-    {"exact", tiered::MissPolicy::kExact},
-    {"default", tiered::MissPolicy::kDefault},
-    {"fail", tiered::MissPolicy::kFail}};
-
-constexpr std::pair<std::string_view, bool> kUpdates[] = {{"refuse", false}, {"stale", true}};
-
-template <class T, size_t N>
-bool one_of(const std::pair<std::string_view, T> (&words)[N], std::string_view s, T* out) {
-  const auto* const at = std::find_if(words, words + N, [s](const auto& w) { return w.first == s; });
-  if (at != words + N) *out = at->second;
-  return at != words + N;
-}
-
-template <class T, size_t N>
-std::string word_of(const std::pair<std::string_view, T> (&words)[N], T value) {
-  return std::string(std::find_if(words, words + N, [=](const auto& w) { return w.second == value; })->first);
+/// So that the list of keys has them; set_device_option sets them.
+Access device_access(std::string (*get)(const ModelOptions&)) {
+  return {[](ModelOptions&, const OptionDef&, std::string_view) { return false; },
+          [=](const ModelOptions& o, const OptionDef&) { return get(o); }};
 }
 
 std::string float_text(float value) {
@@ -137,7 +195,7 @@ bool parse_float(std::string_view s, float* out) {
   return ec == std::errc() && end == s.data() + s.size() && std::isfinite(*out);
 }
 
-/// What differs for a table, added when nothing did before.
+/// The settings of one table, added at their first use.
 TierOptions::Table* table_of(ModelOptions* o, std::string_view name) {
   auto& tables = o->tiers.tables;
   const auto at =
@@ -147,63 +205,103 @@ TierOptions::Table* table_of(ModelOptions* o, std::string_view name) {
   return &tables.back();
 }
 
+/// An option of one table; `position`: the word's, -1 if it is none.
+struct TableOptionDef {
+  OptionDef text;
+  bool (*set)(ModelOptions*, std::string_view table, int position, std::string_view value);
+};
+
+bool set_tier(ModelOptions* o, std::string_view table, int position, std::string_view /*value*/) {
+  if (position < 0) return false;
+  std::erase_if(o->table_tiers, [&](const auto& t) { return t.first == table; });
+  o->table_tiers.emplace_back(table, static_cast<TableTier>(position));
+  return true;
+}
+
+bool set_miss(ModelOptions* o, std::string_view table, int position, std::string_view /*value*/) {
+  if (position >= 0) table_of(o, table)->miss = static_cast<tiered::MissPolicy>(position);
+  return position >= 0;
+}
+
+bool set_default(ModelOptions* o, std::string_view table, int /*position*/, std::string_view value) {
+  float fill = 0;
+  if (!parse_float(value, &fill)) return false;
+  table_of(o, table)->fill = fill;
+  return true;
+}
+
+bool set_update(ModelOptions* o, std::string_view table, int position, std::string_view /*value*/) {
+  if (position >= 0) table_of(o, table)->stale = position == 1;
+  return position >= 0;
+}
+
+std::vector<TableOptionDef> all_table_definitions() {
+  return {
+#define DPI_OPTION(...)
+#define DPI_TABLE_OPTION(key, values, fallback, clause, set) {{key, values, {}}, set},
+#include "runtime/model/options.def"
+#undef DPI_OPTION
+#undef DPI_TABLE_OPTION
+  };
+}
+
+const std::vector<TableOptionDef>& table_definitions() {
+  static const std::vector<TableOptionDef> kDefs = all_table_definitions();
+  return kDefs;
+}
+
 constexpr std::string_view kTablePrefix = "table.";
-constexpr const char* kTableKeys = "table.NAME.tier, table.NAME.miss, table.NAME.default, table.NAME.update";
+constexpr std::string_view kTableName = "table.NAME.";
+
+/// The definition of "tier", "miss", "default" or "update"; null for another word.
+const TableOptionDef* table_definition(std::string_view what) {
+  for (const TableOptionDef& d : table_definitions()) {
+    if (std::string_view(d.text.key).substr(kTableName.size()) == what) return &d;
+  }
+  return nullptr;
+}
 
 /// "table.NAME.what", whose name may have dots of its own.
 Status set_table_option(ModelOptions* o, std::string_view key, std::string_view value) {
   const size_t dot = key.rfind('.');
-  const std::string_view what = key.substr(dot + 1);
   const std::string_view name =
       dot > kTablePrefix.size() ? key.substr(kTablePrefix.size(), dot - kTablePrefix.size()) : "";
-  bool good = false;
-  const char* help = nullptr;
-  if (!name.empty() && what == "tier") {
-    TableTier tier{};
-    help = "auto, resident or host";
-    good = one_of(kTiers, value, &tier);
-    std::erase_if(o->table_tiers, [&](const auto& t) { return good && t.first == name; });
-    if (good) o->table_tiers.emplace_back(name, tier);
-  } else if (!name.empty() && what == "miss") {
-    help = "exact, default or fail";
-    tiered::MissPolicy policy{};
-    good = one_of(kPolicies, value, &policy);
-    if (good) table_of(o, name)->miss = policy;
-  } else if (!name.empty() && what == "default") {
-    help = "a finite number, of every column";
-    float fill = 0;
-    good = parse_float(value, &fill);
-    if (good) table_of(o, name)->fill = fill;
-  } else if (!name.empty() && what == "update") {
-    help = "refuse or stale";
-    bool stale = false;
-    good = one_of(kUpdates, value, &stale);
-    if (good) table_of(o, name)->stale = stale;
-  } else {
-    return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + kTableKeys};
+  const TableOptionDef* const d = name.empty() ? nullptr : table_definition(key.substr(dot + 1));
+  if (d == nullptr) {
+    std::string keys;
+    for (const TableOptionDef& one : table_definitions())
+      keys += (keys.empty() ? "" : ", ") + std::string(one.text.key);
+    return {Code::kNotFound, "unknown option " + in_quotes(key) + "; known: " + keys};
   }
-  return good ? Status()
-              : invalid_argument("option '" + printable(key) + "' is " + in_quotes(value) + ", expected " +
-                                 help);
+  if (d->set(o, name, position_of(d->text.values, value), value)) return {};
+  return invalid_argument("option '" + printable(key) + "' is " + in_quotes(value) + ", expected " +
+                          (d->set == set_default ? "a finite number, of every column" : allowed_of(d->text)));
 }
 
-bool is_key_list(std::string_view s) { return parse_public_keys(std::string(s)).ok(); }
-
-bool set_skip(ModelOptions& o, std::string_view s) {
+bool set_skip(ModelOptions& o, const OptionDef& /*d*/, std::string_view s) {
   uint32_t passes = 0;
   if (s != "none" && !parse_skip(s, &passes)) return false;
   o.skip = s == "none" ? std::string() : std::string(s);
   return true;
 }
 
-bool set_fold(ModelOptions& o, std::string_view s) {
-  if (s != "on" && s != "tiered" && s != "off") return false;
+constexpr const char* kSkipHelp =
+    "none, or some of lookup, elementwise, merge, tail, hoist, attention, cin, mixture, with commas";
+
+std::string skip_text(const ModelOptions& o, const OptionDef& /*d*/) {
+  return o.skip.empty() ? std::string("none") : o.skip;
+}
+
+bool set_fold(ModelOptions& o, const OptionDef& d, std::string_view s) {
+  if (position_of(d.values, s) < 0) return false;
   o.fold = s != "off";
   o.fold_as_tiered = s == "tiered";
   return true;
 }
 
-std::string fold_text(const ModelOptions& o) { return !o.fold ? "off" : o.fold_as_tiered ? "tiered" : "on"; }
+std::string fold_text(const ModelOptions& o, const OptionDef& /*d*/) {
+  return !o.fold ? "off" : o.fold_as_tiered ? "tiered" : "on";
+}
 
 /// A kind that a list of devices says, where option device says none.
 Status set_kind(ModelOptions* o, const std::string& kind) {
@@ -234,80 +332,15 @@ Status set_device_option(ModelOptions* o, std::string_view key, std::string_view
   return {};
 }
 
-/// So that the list of keys has them; set_device_option sets them.
-OptionDef device_option(const char* key, std::string (*get)(const ModelOptions&)) {
-  return {key, "", [](ModelOptions&, std::string_view) { return false; }, get};
-}
-
-std::vector<OptionDef> store_definitions() {
-  using M = ModelOptions;
-  return {
-      tier_number<uint64_t>("store.host_bytes", "bytes, 0 = no tiers", &TierOptions::host_bytes, 0,
-                            UINT64_MAX),
-      tier_number<uint64_t>("store.gpu_bytes", "bytes, 0 = none", &TierOptions::gpu_bytes, 0, UINT64_MAX),
-      number<uint64_t>("store.resident_bytes", "bytes", &M::resident_bytes, 0, UINT64_MAX),
-      tier_number<int32_t>("store.fetch_threads", "1 .. 64", &TierOptions::fetch_threads, 1, 64),
-      tier_number<int32_t>("store.fetch_queue", "1 .. 65536", &TierOptions::fetch_jobs, 1, 65536),
-      tier_number<uint64_t>("store.fetch_bytes", "bytes, 65536 or more", &TierOptions::fetch_bytes, 65536,
-                            UINT64_MAX),
-      choice<bool>("store.share", "on or off", &M::share, {{"off", 0}, {"on", 1}}),
-      device_option("store.peer_devices", [](const M& o) { return device_text(o.peer_devices); }),
-      number<uint64_t>("store.peer_copy_bytes", "bytes, 0 = none", &M::peer_copy_bytes, 0, UINT64_MAX),
-      tier_text("store.rocksdb_path", "an absolute folder", &TierOptions::rocksdb_path),
-      word("store.rocksdb_reads", "pread, mmap or direct", &M::rocksdb_reads, {"pread", "mmap", "direct"}),
-      tier_text("store.redis_address", "host:port, or several parted by commas", &TierOptions::redis_address),
-      tier_text("store.hot_keys", "the path of a hot-key list, or off", &TierOptions::hot_keys),
-      {"store.redis_password", "the server's password",
-       [](M& o, std::string_view s) {
-         o.tiers.redis_password = std::string(s);
-         return true;
-       },
-       [](const M& o) { return std::string(o.tiers.redis_password.empty() ? "" : "(set)"); }},
-  };
-}
-
 std::vector<OptionDef> all_definitions() {
   using M = ModelOptions;
-  std::vector<OptionDef> all = {
-      device_option("device", [](const M& o) { return o.device; }),
-      number<int32_t>("device_index", "0 .. 1023", &M::device_index, 0, 1023),
-      device_option("devices", [](const M& o) { return device_text(o.devices); }),
-      choice<Precision>("precision", "fp32, tf32, fp16, bf16 or int8", &M::precision,
-                        {{"fp32", 0}, {"tf32", 1}, {"fp16", 2}, {"bf16", 3}, {"int8", 4}}),
-      number<int32_t>("threads", "1 .. 256", &M::threads, 1, 256),
-      number<int32_t>("spin_us", "0 .. 10000", &M::spin_us, 0, 10000),
-      choice<bool>("determinism", "default or strict", &M::strict, {{"default", 0}, {"strict", 1}}),
-      choice<bool>("nonfinite", "refuse or return", &M::refuse_nonfinite, {{"return", 0}, {"refuse", 1}}),
-      number<int64_t>("max_rows", "1 .. 1048576", &M::max_rows, 1, 1048576),
-      number<int64_t>("max_nnz", "1 .. 268435456", &M::max_nnz, 1, 268435456),
-      number<int32_t>("max_contexts", "1 .. 1024", &M::max_contexts, 1, 1024),
-      {"debug.fold", "on, tiered or off", set_fold, fold_text},
-      choice<bool>("debug.fuse", "on or off", &M::fuse, {{"off", 0}, {"on", 1}}),
-      choice<ScheduleMode>("debug.schedule", "breadth, depth or single", &M::schedule,
-                           {{"breadth", 0}, {"depth", 1}, {"single", 2}}),
-      choice<StartOrder>("debug.order", "cost, ops or light", &M::order,
-                         {{"cost", 0}, {"ops", 1}, {"light", 2}}),
-      choice<bool>("verify", "off or golden", &M::verify_golden, {{"off", 0}, {"golden", 1}}),
-      text("require_signature", "Ed25519 public keys of 64 hexadecimal digits, separated by commas",
-           &M::require_signature),
-      text("backend_dir", "an absolute folder", &M::backend_dir),
-      number<uint64_t>("memory_limit", "bytes", &M::memory_limit, 0, UINT64_MAX),
-      word("isa", "auto, scalar, avx2, avx512, avx512_bf16 or avx512_vnni", &M::isa,
-           {"auto", "scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni"}),
-      {"debug.skip",
-       "none, or some of lookup, elementwise, merge, tail, hoist, attention, cin, mixture, with commas",
-       set_skip, [](const M& o) { return o.skip.empty() ? std::string("none") : o.skip; }},
-      choice<bool>("debug.graphs", "on or off", &M::graphs, {{"off", 0}, {"on", 1}}),
-      number<int32_t>("in_flight", "1 .. 8", &M::in_flight, 1, 8),
-      choice<bool>("debug.timestamps", "on or off", &M::timestamps, {{"off", 0}, {"on", 1}}),
-      choice<bool>("small_batch", "on or off", &M::small_batch, {{"off", 0}, {"on", 1}}),
-      word("debug.lookup", "auto, output_first or input_first", &M::lookup,
-           {"auto", "output_first", "input_first"}),
-      word("debug.fetch", "kernel, copy or in_place", &M::fetch, {"kernel", "copy", "in_place"}),
-      text("tuning", "default, off or the path of a tuning table", &M::tuning),
+  return {
+#define DPI_OPTION(key, values, fallback, clause, ...) {key, values, __VA_ARGS__},
+#define DPI_TABLE_OPTION(...)
+#include "runtime/model/options.def"
+#undef DPI_OPTION
+#undef DPI_TABLE_OPTION
   };
-  for (OptionDef& d : store_definitions()) all.push_back(std::move(d));
-  return all;
 }
 
 const std::vector<OptionDef>& definitions() {
@@ -315,7 +348,10 @@ const std::vector<OptionDef>& definitions() {
   return kDefs;
 }
 
-const AtLoad g_definitions([] { definitions(); });
+const AtLoad g_definitions([] {
+  definitions();
+  table_definitions();
+});
 
 std::string_view group_of(std::string_view key) {
   const size_t dot = key.find('.');
@@ -351,7 +387,7 @@ Status unknown_option(std::string_view key) {
 
 Status bad_value(const OptionDef& d, std::string_view value) {
   return invalid_argument("option '" + std::string(d.key) + "' is " + in_quotes(value) + ", expected " +
-                          d.help);
+                          allowed_of(d));
 }
 
 }  // namespace
@@ -361,7 +397,6 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
   const auto& all = definitions();
   const auto d = std::find_if(all.begin(), all.end(), [key](const OptionDef& o) { return key == o.key; });
   if (d == all.end()) return unknown_option(key);
-  if (key == "require_signature" && !is_key_list(value)) return bad_value(*d, value);
   if (key == "device" || key == "devices" || key == "store.peer_devices") {
     Status set = set_device_option(options, key, value);
     if (set.ok()) return set;
@@ -370,9 +405,7 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
         (key == "device" ? "auto, ref, cpu, cuda, cuda:N or a plugin's name ([a-z0-9_], at most 32)"
                          : "numbers of devices with commas, as 0,1 or cuda:0,cuda:1"));
   }
-  const bool is_folder = key == "backend_dir" || key == "store.rocksdb_path";
-  if (is_folder && !value.starts_with('/')) return bad_value(*d, value);
-  return d->set(*options, value) ? Status() : bad_value(*d, value);
+  return d->access.set(*options, *d, value) ? Status() : bad_value(*d, value);
 }
 
 std::vector<int32_t> devices_of(const ModelOptions& options) {
@@ -394,15 +427,29 @@ PlanOptions plan_options(const ModelOptions& options) {
   return p;
 }
 
+std::span<const OptionText> option_texts() {
+  static constexpr OptionText kTexts[] = {
+#define DPI_OPTION(key, values, fallback, clause, ...) {key, values, fallback, clause},
+#define DPI_TABLE_OPTION(key, values, fallback, clause, set) {key, values, fallback, clause},
+#include "runtime/model/options.def"
+#undef DPI_OPTION
+#undef DPI_TABLE_OPTION
+  };
+  return kTexts;
+}
+
 std::vector<std::pair<std::string, std::string>> option_values(const ModelOptions& options) {
   std::vector<std::pair<std::string, std::string>> values;
-  for (const auto& d : definitions()) values.emplace_back(d.key, d.get(options));
-  for (const auto& [name, tier] : options.table_tiers)
-    values.emplace_back("table." + name + ".tier", word_of(kTiers, tier));
+  for (const auto& d : definitions()) values.emplace_back(d.key, d.access.get(options, d));
+  const auto add = [&](const std::string& table, std::string_view what, int position) {
+    const TableOptionDef& d = *table_definition(what);
+    values.emplace_back("table." + table + "." + std::string(what), word_at(d.text.values, position));
+  };
+  for (const auto& [name, tier] : options.table_tiers) add(name, "tier", static_cast<int>(tier));
   for (const TierOptions::Table& t : options.tiers.tables) {
-    values.emplace_back("table." + t.name + ".miss", word_of(kPolicies, t.miss));
+    add(t.name, "miss", static_cast<int>(t.miss));
     values.emplace_back("table." + t.name + ".default", float_text(t.fill));
-    values.emplace_back("table." + t.name + ".update", word_of(kUpdates, t.stale));
+    add(t.name, "update", t.stale ? 1 : 0);
   }
   return values;
 }

@@ -1,8 +1,9 @@
-// Options of a model, parsed from the string pairs of the C API. dpi.h lists keys, values and defaults.
+// Options of a model, parsed from the string pairs of the C API. options.def has keys, values and defaults.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -101,7 +102,15 @@ std::vector<int32_t> devices_of(const ModelOptions& options);
 /// The options of the plan's passes among them.
 PlanOptions plan_options(const ModelOptions& options);
 
-/// All options in force as key and value, in the order of options.cpp; of tables those that were set.
+/// One option as dpi.h lists it.
+struct OptionText {
+  const char *key, *values, *fallback, *clause;
+};
+
+/// The lines of options.def, in their order.
+std::span<const OptionText> option_texts();
+
+/// All options in force as key and value, in the order of options.def; of tables those that were set.
 std::vector<std::pair<std::string, std::string>> option_values(const ModelOptions& options);
 
 }  // namespace dpi
