@@ -12,7 +12,7 @@
  * After fork() a child gets DPI_E_FORKED (0 where there is no status): make endpoints in the child. Its environment has none then, and takes
  * every name. dpi_endpoint_free gives nothing back there.
  * Messages of component "endpoint": info: a version serves; warn: a load failed, a rollback, a kept version that went before its time, a
- * followed folder that cannot be read.
+ * followed folder that cannot be read, a delta of it that nothing leads to.
  */
 #ifndef DPI_ENDPOINT_H
 #define DPI_ENDPOINT_H
@@ -128,7 +128,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_subscribe(dpi_endpoint* endpoint, 
 /* Ends it, and waits for no broker; the folder is followed on. What is in it stays. */
 DPI_API void dpi_endpoint_unsubscribe(dpi_endpoint* endpoint) DPI_NOEXCEPT;
 
-/* "name", "loads", "failed_loads", "rollbacks", and of the current version "version" (0: none, and no more of it), "digest", "path", "since_ms" (of the
+/* "name", "loads", "failed_loads", "rollbacks", "failures" (failed loads by code), and of the current version "version" (0: none, and no more of it), "digest", "path", "since_ms" (of the
  * epoch), "bytes" (forecast, all contexts), "unhashed_bytes" (of it, which the endpoint's thread has still to hash for the next delta). "kept": the same of the version that is kept, and "seconds_left". "loading": "path", "stage",
  * "done" and "total" of a load that runs. "last_load": "path", "version", "at_ms", "seconds", "code" and "error" (0 and "" when it
  * served). "follows": "folder", "code" and "error" of the last look, and "refused", one object per file: "path", "version", "tries", "code",

@@ -1,5 +1,6 @@
 // What an endpoint tells about itself, as JSON.
 #include <chrono>
+#include <map>
 
 #include "base/clock.hpp"
 #include "base/json_text.hpp"
@@ -36,6 +37,13 @@ void write_failure(JsonWriter* w, const Status& status) {
   w->field("error", status.message());
 }
 
+void write_failures(JsonWriter* w, const std::map<int32_t, uint64_t>& failures) {
+  if (failures.empty()) return;
+  w->begin_object("failures");
+  for (const auto& [code, count] : failures) w->field(std::to_string(code), count);
+  w->end_object();
+}
+
 }  // namespace
 
 std::string Endpoint::status_json() const {
@@ -48,6 +56,7 @@ std::string Endpoint::status_json() const {
   w.field("loads", loads_);
   w.field("failed_loads", failed_loads_);
   w.field("rollbacks", rollbacks_);
+  write_failures(&w, failures_);
   if (kept_ != nullptr) {
     w.begin_object("kept");
     write_version(&w, *kept_);

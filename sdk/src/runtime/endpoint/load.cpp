@@ -325,6 +325,7 @@ void Endpoint::record(const Update& update, uint64_t number, const Status& statu
   try {
     const std::lock_guard<std::mutex> lock(state_mutex_);
     ++(status.ok() ? loads_ : failed_loads_);
+    if (!status.ok()) ++failures_[static_cast<int32_t>(status.code())];
     last_ = {};
     last_ = {status, update.path, number, wall_ms(), seconds};
   } catch (const std::bad_alloc&) {
