@@ -267,21 +267,31 @@ func (e *Endpoint) StatusJSON() (text string, err error) {
 	return text, err
 }
 
+// EndpointFile is a file that an endpoint was to load, and what became of it: Code and Error are OK and "" where it served.
+type EndpointFile struct {
+	Path    string `json:"path"`
+	Version uint64 `json:"version"`
+	Code    Code   `json:"code"`
+	Error   string `json:"error"`
+}
+
 // EndpointStatus is the part of StatusJSON that services report.
 type EndpointStatus struct {
-	Name        string `json:"name"`
-	Version     uint64 `json:"version"`
-	Digest      string `json:"digest"`
-	SinceMs     int64  `json:"since_ms"`
-	Loads       int64  `json:"loads"`
-	FailedLoads int64  `json:"failed_loads"`
-	Rollbacks   int64  `json:"rollbacks"`
-	LastLoad    struct {
-		Path    string `json:"path"`
-		Version uint64 `json:"version"`
-		Code    Code   `json:"code"`
-		Error   string `json:"error"`
-	} `json:"last_load"`
+	Name        string         `json:"name"`
+	Version     uint64         `json:"version"`
+	Digest      string         `json:"digest"`
+	SinceMs     int64          `json:"since_ms"`
+	Loads       int64          `json:"loads"`
+	FailedLoads int64          `json:"failed_loads"`
+	Failures    map[Code]int64 `json:"failures"` // FailedLoads by code
+	Rollbacks   int64          `json:"rollbacks"`
+	LastLoad    EndpointFile   `json:"last_load"`
+	Follows     struct {
+		Folder  string         `json:"folder"`
+		Code    Code           `json:"code"` // of the last look into the folder
+		Error   string         `json:"error"`
+		Refused []EndpointFile `json:"refused"` // files of the folder that do not serve, deltas that nothing leads to among them
+	} `json:"follows"`
 }
 
 // Status reads StatusJSON.

@@ -80,7 +80,8 @@ func TestEndpointLoadsRefusesAndRollsBack(t *testing.T) {
 		t.Fatalf("a bundle of other features: %v", err)
 	}
 	s, err := e.Status()
-	if err != nil || s.Name != "go" || s.Version != 40 || s.Loads != 2 || s.FailedLoads != 1 || s.LastLoad.Code != dpi.Unsupported {
+	if err != nil || s.Name != "go" || s.Version != 40 || s.Loads != 2 || s.FailedLoads != 1 || len(s.Failures) != 1 || s.Failures[dpi.Unsupported] != 1 ||
+		s.LastLoad.Code != dpi.Unsupported {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	m, err := e.Acquire()

@@ -62,6 +62,10 @@ func (c Code) String() string {
 	return fmt.Sprintf("Code(%d)", int32(c))
 }
 
+// CName is the code's name in C, "DPI_E_BAD_MODEL": the same in every language, for metrics and logs. DPI_E_UNKNOWN for a code that the library
+// does not have.
+func (c Code) CName() string { return native.GoString(native.Dpi_status_name(int32(c))) }
+
 // Error makes a code an error.
 func (c Code) Error() string { return "dpi: " + c.String() }
 

@@ -235,6 +235,9 @@ func TestCodes(t *testing.T) {
 			t.Fatalf("%d", code)
 		}
 	}
+	if dpi.BadModel.CName() != "DPI_E_BAD_MODEL" || dpi.OK.CName() != "DPI_OK" || dpi.Code(99).CName() != "DPI_E_UNKNOWN" {
+		t.Fatal("name in C")
+	}
 	if dpi.Code(99).String() != "Code(99)" || dpi.ErrTimeout.Error() != "dpi: Timeout" {
 		t.Fatal("text")
 	}

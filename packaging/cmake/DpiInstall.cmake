@@ -46,6 +46,14 @@ install(DIRECTORY weights/python/dpi_export DESTINATION ${CMAKE_INSTALL_DATADIR}
 set(samples ${CMAKE_INSTALL_DOCDIR}/samples)
 install(FILES samples/01_score_csv.c samples/02_score_batch.c samples/03_score_candidates.cpp weights/demo/adult_widedeep.h5
               weights/demo/adult_test.csv weights/demo/msweb_deepfm.h5 DESTINATION ${samples})
+install(DIRECTORY samples/java samples/go samples/python samples/prometheus DESTINATION ${samples}
+        FILES_MATCHING PATTERN "*.java" PATTERN "*.go" PATTERN "*.py" PATTERN "*.yml" PATTERN "*_test.go" EXCLUDE)
+file(READ samples/go/go.mod module)  # with the module where it is installed
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS samples/go/go.mod)
+string(REPLACE "=> ../../bindings/go" "=> ../../../../gocode/src/dpiframe.org/dpi" module "${module}")
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/packaging/go.mod CONTENT "${module}" @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/packaging/go.mod DESTINATION ${samples}/go)
+install(FILES samples/services.md DESTINATION ${samples})
 install(FILES packaging/install/samples.cmake DESTINATION ${samples} RENAME CMakeLists.txt)
 install(FILES packaging/install/samples.md DESTINATION ${samples} RENAME README.md)
 install(FILES weights/demo/README.md DESTINATION ${samples} RENAME demo_data.md)

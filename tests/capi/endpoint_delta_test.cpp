@@ -43,8 +43,8 @@ size_t count_open_files() {
       std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
 }
 
-EndpointPtr following(const Folder& folder) {
-  EndpointPtr e = make_endpoint("follows", {{"max_contexts", "1"}});
+EndpointPtr following(const Folder& folder, dpi_env* env = nullptr) {
+  EndpointPtr e = make_endpoint("follows", {{"max_contexts", "1"}}, env);
   set(e.get(), "follow_ms", "5");
   set(e.get(), "back_off_ms", "40");
   set(e.get(), "warm_up_rows", "1");
@@ -210,7 +210,10 @@ TEST_CASE("a followed folder goes by the deltas from what serves, and by a bundl
   put(folder, "v11.delta", delta(0));
   put(folder, "v0012.delta", delta(1));
   put(folder, "vx13.delta", delta(2));
-  const EndpointPtr e = following(folder);
+  const EnvPtr env = make_env();
+  Heard heard;
+  heard.listen(env.get(), DPI_LOG_WARN);
+  const EndpointPtr e = following(folder, env.get());
   CHECK(serves(e.get(), 12, 2));
   put(folder, "v14.delta", delta(3));  // 13 is not there
   CHECK(tells(e.get(), "v14.delta\",\"version\":14,\"tries\":1,\"code\":4,\"error\":"));
@@ -218,6 +221,10 @@ TEST_CASE("a followed folder goes by the deltas from what serves, and by a bundl
   CHECK(ask(e.get(), TagRows(4)).version == 12);
   put(folder, "v13.delta", delta(2));
   CHECK(serves(e.get(), 14, 4));
+  CHECK(heard.find("endpoint",
+                   "follows: a delta is held back: " + folder.path + "/v14.delta: starts from version ",
+                   DPI_LOG_WARN) != "");
+  CHECK(heard.count() == 1);  // told once, though looked at each time
   CHECK(tells(e.get(), "\"refused\":[]"));
   put(folder, "v16.delta", delta("damaged"));  // head and all: from 0.h5
   put(folder, "v17.h5", bundle(9));

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What pages of the guide say and no block of theirs carries out: each text that Troubleshooting quotes is one that the sources make, each status and metric
-of it is there; the pod of Kubernetes is YAML whose paths, options and times are those of the sample services; Capacity's requests follow from its times.
+of it is there; the pod of Kubernetes is YAML whose paths, options and times are those of the sample services; Capacity's requests follow from its times; the alerts of
+Observability are those of the rules.
 
     pages_test.py [--self-test]"""
 
@@ -12,6 +13,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "packaging/doc/guide"
+RULES = ROOT / "samples/prometheus/dpi.rules.yml"
 SOURCES = ("sdk/src/**/*.cpp", "sdk/tools/**/*.cpp", "capi/include/**/*.h", "capi/src/**/*.cpp", "weights/python/dpi_export/**/*.py", "bindings/python/dpi/*.py",
            "bindings/java/src/main/java/org/dpiframe/*.java", "bindings/go/*.go")
 OF_OTHERS = ("libdpi.so.1: cannot open shared object file",)  # the loader's own text
@@ -72,6 +74,17 @@ def capacity_faults(page):
     return found
 
 
+def alert_faults(page, rules):
+    """The table of alerts of Observability against the rules: names in order, and each `for` in words."""
+    told = re.findall(r"(?m)^\| `([A-Z]\w+)` \| (.*) \|$", page)
+    groups = yaml.safe_load(rules)["groups"]
+    alerts = [(rule["alert"], rule.get("for", "")) for group in groups for rule in group["rules"]]
+    if [name for name, _ in told] != [name for name, _ in alerts]:
+        return [f"Observability lists the alerts {[name for name, _ in told]}, the rules are {[name for name, _ in alerts]}"]
+    words = {"": "", "5m": "5 minutes", "15m": "15 minutes", "30m": "30 minutes", "1h": "a day before", "1d": "for a day"}
+    return [f"Observability: {name} fires after {words[time]}" for (name, text), (_, time) in zip(told, alerts) if words[time] not in text]
+
+
 def read(name):
     return (GUIDE / name).read_text(encoding="utf-8")
 
@@ -82,11 +95,13 @@ def services():
 
 def self_test():
     text, pod, table, both = sources(), read("kubernetes.md"), read("capacity.md"), services()
+    alerts, rules = read("observability.md"), RULES.read_text(encoding="utf-8")
     planted = [(quoted_faults("| `no such text of ours` | x |", text), "no source has"), (quoted_faults("", text), "nothing"),
                (pod_faults(pod.replace("path: /health", "path: /healthz"), *both), "/healthz is no path"), (pod_faults(pod.replace('"-follow"', '"-folow"'), *both), "no option -folow"),
                (pod_faults(pod.replace("PeriodSeconds: 30", "PeriodSeconds: 10"), *both), "killed before"), (pod_faults(pod.replace("0.0.0.0:8080", "0.0.0.0:80"), *both), "do not agree"),
                (pod_faults(pod.replace('limits: {cpu: "4"', 'limits: {cpu: "8"'), *both), "differ from limits"), (pod_faults(pod.replace("failureThreshold: 150", "failureThreshold: 15"), *both), "0.5 minutes"),
-               (capacity_faults(re.sub(r"(`bank_dcnv2`[^|]*\|[^|]*\| )", r"\g<1>9", table)), "bank_dcnv2"), (capacity_faults(""), "0 models")]
+               (capacity_faults(re.sub(r"(`bank_dcnv2`[^|]*\|[^|]*\| )", r"\g<1>9", table)), "bank_dcnv2"), (capacity_faults(""), "0 models"),
+               (alert_faults(alerts.replace("`LoadsFail`", "`LoadFails`"), rules), "lists the alerts"), (alert_faults(alerts, rules.replace("for: 15m", "for: 1h")), "TooFewContexts")]
     missed = [expected for found, expected in planted if not any(expected in f for f in found)]
     print("\n".join(f"not found: {m}" for m in missed) or f"{len(planted)} of {len(planted)} planted faults are found")
     return 1 if missed else 0
@@ -96,6 +111,7 @@ def main():
     if "--self-test" in sys.argv:
         return self_test()
     found = quoted_faults(read("troubleshooting.md"), sources()) + pod_faults(read("kubernetes.md"), *services()) + capacity_faults(read("capacity.md"))
+    found += alert_faults(read("observability.md"), RULES.read_text(encoding="utf-8"))
     print("\n".join([*found, f"{len(found)} faults"]))
     return 1 if found else 0
 

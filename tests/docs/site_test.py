@@ -166,12 +166,12 @@ def guide_text():
     return "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "packaging/doc").glob("*/*.md")))
 
 
-METRIC = re.compile(r"\bdpi_(?:\w+_total|longest_wait_ms|http_\w+|model_(?:host|device)_bytes)\b")
+METRIC = re.compile(r"\bdpi_(?:\w+_total|longest_wait_ms|http_\w+|model_(?:host_bytes|device_bytes|version|since_seconds)|build_info|endpoint_(?:refused|folder_unreadable))\b")
 
 
 def metric_faults(text, sample, counters):
     """Names of metrics in the guide that neither the sample service has nor its rule makes of the library's counters."""
-    known = set(re.findall(r'"(dpi_(?:http|model)_\w+)"', sample))
+    known = set(re.findall(r'"(dpi_(?:http|model|build|endpoint)_\w+)"', sample))
     known |= {name + part for name in known for part in ("_bucket", "_sum", "_count")} | {"dpi_longest_wait_ms", "dpi_errors_total"}
     known |= {f"dpi_{key}_total" for key, value in counters.items() if isinstance(value, int)}
     known |= {f"dpi_feature_{key}_total" for feature in counters["features"] for key in feature}
@@ -184,7 +184,8 @@ def metrics_of_the_guide(library, bundle):
     assert lib.dpi_model_load(str(bundle).encode(), None, ctypes.byref(model), None) == 0
     lib.dpi_model_counters_json(model, buffer, ctypes.c_size_t(len(buffer)))
     lib.dpi_model_free(model)
-    return metric_faults(guide_text(), (ROOT / "samples/go/scoreservice/metrics.go").read_text(encoding="utf-8"), json.loads(buffer.value))
+    sample = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "samples/go/scoreservice").glob("*.go")))
+    return metric_faults(guide_text(), sample, json.loads(buffer.value))
 
 
 def unmarked_blocks():

@@ -26,13 +26,16 @@ GO = "usr/share/gocode/src/dpiframe.org/dpi"
 MAVEN = f"usr/share/maven-repo/org/dpiframe/dpi/{VERSION}/dpi-{VERSION}"
 SITE = "usr/share/doc/dpi-doc/html"
 PAGES = "api contribute errors faq fresh go_api index install options plans program reload java/org/dpiframe/Endpoint java/org/dpiframe/Model".split()
+EXAMPLES = "usr/share/doc/libdpi-dev/examples"
+SAMPLES = """README.md services.md go/go.mod go/scoreservice/main.go java/Score.java java/ScoreCandidates.java java/scoreservice/ScoringService.java
+    prometheus/dpi.rules.yml python/score_csv.py python/score_candidates.py""".split()
 COMMANDS = "bench delta devices inspect keygen plan predict repack sign store verify".split()
 
 # Patterns, each of which must match, and which together match every file; the dependencies.
 EXPECTED = {
     "libdpi1": ([f"{LIB}/libdpi.so.1", rf"{LIB}/libdpi.so.{VERSION}", *NOTICES], "libc6 (>= 2.34)"),
     "libdpi-dev": ([f"{LIB}/libdpi.so", "usr/include/dpi/dpi.h", "usr/include/dpi/endpoint.h", f"{LIB}/pkgconfig/dpi.pc", rf"{LIB}/cmake/dpi/dpi-[\w-]+\.cmake",
-                    r"usr/share/doc/libdpi-dev/examples/[\w.]+"], f"libdpi1 (= {FULL})"),
+                    *(f"{EXAMPLES}/{name}" for name in SAMPLES), rf"{EXAMPLES}/[\w.]+", rf"{EXAMPLES}/(?:java|go)/\w+/\w+\.(?:java|go)"], f"libdpi1 (= {FULL})"),
     "libdpi1-cuda13": ([f"{LIB}/dpi/backends-1/libdpi_cuda.so", *NOTICES], f"libdpi1 (= {FULL}), libc6 (>= 2.34)"),
     "libdpi1-rocksdb": ([f"{LIB}/dpi/backends-1/libdpi_rocksdb.so"],
                         f"libdpi1 (= {FULL}), libc6 (>= 2.33), libgcc-s1 (>= 3.0), librocksdb7.8 (>= 7.8.3), libstdc++6 (>= 11), libxxhash0 (>= 0.7.0)"),

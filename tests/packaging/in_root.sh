@@ -21,7 +21,7 @@ check() {  # NAME COMMAND...
 install() { apt-get install -q -y --no-install-recommends "$@"; }
 
 # What users of the five languages have: not what the packages depend on.
-tools() { apt-get update -q && install g++ cmake make default-jdk-headless ivy gdb-minimal golang-go python3-torch- file; }
+tools() { apt-get update -q && install g++ cmake make default-jdk-headless ivy gdb-minimal golang-go libgoogle-gson-java python3-pandas python3-sklearn python3-torch- file; }
 
 # The container's recipe in packaging/README.md, line by line: COPY takes from $context, FROM is this root.
 recipe() {  # FILE
@@ -103,6 +103,7 @@ other_scores() {  # planted: the scores of other rows
   { head -n 1 "$work/scores.csv" && tail -n +2 "$work/scores.csv" | sort; } >"$work/sorted.csv" && cd / &&
     ! python3 /test/consumer.py / "$examples/adult_widedeep.h5" "$examples/adult_test.csv" "$work/sorted.csv"
 }
+samples() { rm -rf "$work/samples" && mkdir "$work/samples" && /test/samples_test.py / "$work/samples"; }  # by their README, services among them
 documentation() {  # read in place, and known to the system's register of documents
   grep -q '<svg' /usr/share/doc/dpi-doc/html/plans.html && grep -q 'DPI_E_NOT_FOUND' /usr/share/doc/dpi-doc/html/errors.html &&
     grep -qx 'Index: /usr/share/doc/dpi-doc/html/index.html' /usr/share/doc-base/dpi-doc.dpi && [ -f /usr/share/doc/dpi-doc/html/index.html ]
@@ -131,6 +132,7 @@ use_all() {  # FOLDER
   check "$1: Go by replace, the same scores" in_go
   check "$1: Python, the exporter, and dpi repack" in_python
   check "$1: Python, import dpi, the same scores" in_python_runtime
+  check "$1: the samples, by their README" samples
   check "$1: the documentation" documentation
   check "$1: manual pages" pages
   check "$1: a backtrace through the library names its sources" backtrace

@@ -38,7 +38,7 @@ for folder in proc dev sys; do mount --rbind "/$folder" "$root/$folder" || exit 
 mkdir -p "$root/test"
 cp -r "$older" "$root/test/older"
 cp -r "$newer" "$root/test/newer"
-cp "$here/in_root.sh" "$source/samples/go/smallest/main.go" "$source/samples/java/Score.java" "$here/dies.c" "$here/stores.c" "$here/consumer.py" "$root/test/"
+cp "$here/in_root.sh" "$source/samples/go/smallest/main.go" "$source/samples/java/Score.java" "$here/dies.c" "$here/stores.c" "$here/consumer.py" "$here/samples_test.py" "$root/test/"
 # The recipe's block in README.md, continued lines joined.
 sed -n '/^for samples in /,/^```$/{/^```/!p}' "$source/packaging/doc/guide/install.md" >"$root/test/page_folder.sh"
 sed -n '/^```dockerfile$/,/^```$/{/^```/!p}' "$source/packaging/README.md" | sed ':a;/\\$/{N;s/\\\n *//;ba}' >"$root/test/Containerfile"

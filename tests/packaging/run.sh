@@ -88,6 +88,15 @@ python_scores() {  # FOLDER
   if "${consumer[@]}" "$scratch/planted.csv"; then echo "another score is not noticed"; status=1; fi
   "${consumer[@]}" "$scratch/scores.csv" && return $status
 }
+# The samples where the packages lay them, by their README.
+packed_samples() {  # FOLDER
+  rm -rf "$scratch/samples" && mkdir "$scratch/samples" &&
+    unpacked "$1" libdpi1 libdpi-dev libdpi-java libdpi-jni golang-dpi-dev python3-dpi && "$here/samples_test.py" "$scratch/unpacked" "$scratch/samples"
+}
+forgotten_sample() {  # planted: the alerts stay, a source file of the service in Go does not
+  rm "$scratch/unpacked/usr/share/doc/libdpi-dev/examples/go/scoreservice/versions.go" && ! packed_samples_again && grep 'undefined: ' "$scratch/said"
+}
+packed_samples_again() { rm -rf "$scratch/samples" && mkdir "$scratch/samples" && "$here/samples_test.py" "$scratch/unpacked" "$scratch/samples" >"$scratch/said" 2>&1; }
 # The packed site is the one that the documentation's own test accepts.
 packed_site() {  # FOLDER
   unpacked "$1" dpi-doc libdpi1 libdpi-dev dpi-tools &&
@@ -150,6 +159,7 @@ short_form() {
   check "the .debs" build_here --out "$first" --formats deb "${cuda[@]}" "${as_release[@]}" || return
   judge_debs "$first"
   check "import dpi from the packages, and the program's scores" python_scores "$first"
+  check "the packed samples, by their README" packed_samples "$first" && check "a forgotten source of a sample is noticed" forgotten_sample
   check "the packed documentation is valid and whole" packed_site "$first"
   judge_plugin "$first"
   check "the plugins for stores open from their packages" stores_open "$first"
@@ -181,6 +191,7 @@ full_form() {
   check "all packages" packaging/build.sh --out "$out" "${cuda[@]}" --jobs "$jobs" || return
   judge_debs "$out" --debug
   check "import dpi from the packages, and the program's scores" python_scores "$out"
+  check "the packed samples, by their README" packed_samples "$out"
   check "the packed documentation is valid and whole" packed_site "$out"
   judge_plugin "$out"
   check "the plugins for stores open from their packages" stores_open "$out"

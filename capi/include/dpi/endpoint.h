@@ -12,7 +12,8 @@
  * them. After fork() a child gets DPI_E_FORKED (0 where there is no status): create endpoints in the child,
  * where every name is free again. dpi_endpoint_free releases nothing there.
  * Messages of component "endpoint": info: a version serves; warn: a load failed, a rollback, a kept version
- * that went before its time, a followed folder that cannot be read.
+ * that went before its time, a followed folder that cannot be read, a delta of it that nothing leads to, a
+ * file of it that is not loaded although nothing is wrong with it. They come in the order of what happened.
  */
 #ifndef DPI_ENDPOINT_H
 #define DPI_ENDPOINT_H
@@ -161,14 +162,18 @@ DPI_API DPI_NODISCARD dpi_status dpi_endpoint_subscribe(dpi_endpoint* endpoint, 
 DPI_API void dpi_endpoint_unsubscribe(dpi_endpoint* endpoint) DPI_NOEXCEPT;
 
 /* An object; a key without a value is left out.
- *   name, loads, failed_loads, rollbacks
+ *   name, loads, failed_loads, rollbacks, highest_served (number)
+ *   failures    failed loads by code
+ *   counters    of calls on all versions so far: calls, rows, nonfinite_rows, waits, errors (by code)
  *   version     of the current version, 0 if none; with it digest, path, since_ms (of the epoch), bytes
  *               (forecast, all contexts), unhashed_bytes (of these, still to hash for the next delta)
  *   kept        the same of the kept version, and seconds_left
  *   loading     path, stage, done and total of a running load
  *   last_load   path, version, at_ms, seconds, code and error (0 and "" if it served)
+ *   history     the last 32 events, oldest first: event (load, failed_load, rollback), path, version, from
+ *               (of a rollback), at_ms, seconds, times (the same failure, one after the other), code, error
  *   follows     folder, code and error of the last look, and refused: one object per file with path, version,
- *               tries, code, error
+ *               tries, code, error; not_taken: up to 32 with path, version, reason
  *   stream      of a subscription: source, group, state (starting, no_bundle, reading, searching, gap,
  *               waiting, refused, error) with code and error, waits_for (a version), offset (all below it is
  *               done), committed, end, lag_messages, lag_seconds (age of the oldest message read and not

@@ -16,8 +16,8 @@ import blocks
 
 LEXERS = {"sh": "bash", "text": "text", "csv": "text", "dockerfile": "docker"}
 NAME = re.compile(r"\b(?:dpi_|DPI_)\w+")
-NOT_OF_THE_HEADER = re.compile(r"dpi_export|dpi_jni|dpi_cuda|dpi_\w+_total|dpi_longest_wait_ms|dpi_http_\w+|dpi_model_(?:host|device)_bytes"
-                               r"|DPI_(?:BACKEND_DIR|JAR|CUDA|GO)")
+NOT_OF_THE_HEADER = re.compile(r"dpi_export|dpi_jni|dpi_cuda|dpi_\w+_total|dpi_longest_wait_ms|dpi_http_\w+|dpi_build_info|dpi_endpoint_(?:refused|folder_unreadable)"
+                               r"|dpi_model_(?:host_bytes|device_bytes|version|since_seconds)|DPI_(?:BACKEND_DIR|JAR|CUDA|GO)")
 
 
 class PageError(ValueError):

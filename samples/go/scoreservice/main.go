@@ -1,9 +1,9 @@
 // A scoring service over net/http: raw JSON rows in, scores out.
 //
-//	go run ./scoreservice -bundle weights/demo/msweb_deepfm.h5 -listen 127.0.0.1:8080
+//	go run ./scoreservice -bundle msweb_deepfm.h5 -listen 127.0.0.1:8080
 //	curl -d '{"rows":[{"history":["1038","1026"],"area":"1034","visits":2}]}' http://127.0.0.1:8080/score
 //
-// The service in samples/java does the same; samples/README.md says what. On SIGTERM and SIGINT it answers what was begun,
+// The service in java/scoreservice does the same; services.md says what. On SIGTERM and SIGINT it answers what was begun,
 // then closes the models.
 package main
 
@@ -53,6 +53,10 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
+	if err := dpi.DefaultEnv().SetLogLevel(dpi.LogInfo); err != nil {
+		return err
+	}
+	go logMessages()
 	endpoint, err := open(ctx, o)
 	if err != nil {
 		return err

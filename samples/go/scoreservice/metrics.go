@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"dpiframe.org/dpi"
 )
 
 // bounds are the upper ends of the histogram's buckets, in seconds.
@@ -85,9 +87,10 @@ var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
 func label(name, value string) string { return name + `="` + escapes.Replace(value) + `"` }
 
-func (m *metrics) text(counters string, inFlight int, hostBytes, deviceBytes uint64) ([]byte, error) {
+func (m *metrics) text(counters string, inFlight int, hostBytes, deviceBytes uint64, status dpi.EndpointStatus) ([]byte, error) {
 	p := newPage()
 	m.own(p)
+	p.versions(status)
 	p.sample("dpi_http_in_flight", "gauge", "Requests to /score that are being received, scored or answered.", "", "",
 		strconv.Itoa(inFlight))
 	p.sample("dpi_model_host_bytes", "gauge", "Tables and weights in host memory.", "", "", strconv.FormatUint(hostBytes, 10))
@@ -137,7 +140,7 @@ func (p *page) counters(text string) error {
 }
 
 // counter shows a number under its key, an object with its keys as a label, a list by its elements' names. What ends in _ms
-// is a gauge, everything else only grows.
+// is a gauge, everything else only grows. Errors are labelled by name.
 func (p *page) counter(name, key, labels string, value interface{}) {
 	one := strings.TrimSuffix(key, "s")
 	switch v := value.(type) {
@@ -150,7 +153,11 @@ func (p *page) counter(name, key, labels string, value interface{}) {
 		}
 	case map[string]interface{}:
 		for _, k := range sortedKeys(v) {
-			p.counter(name, key, join(labels, label(one, k)), v[k])
+			named := k
+			if code, err := strconv.Atoi(k); err == nil && key == "errors" {
+				named = dpi.Code(code).CName()
+			}
+			p.counter(name, key, join(labels, label(one, named)), v[k])
 		}
 	case []interface{}:
 		for _, element := range v {

@@ -317,7 +317,8 @@ func (s *service) ofLibrary(err error) *problem {
 	return p
 }
 
-// health is 200 while requests are taken and 503 from the moment of stopping, so that a balancer turns away first.
+// health is 200 while requests are taken and 503 from the moment of stopping, so that a balancer turns away first. A version that was refused
+// does not make it another status: the one before serves.
 func (s *service) health(*http.Request) (*answer, error) {
 	status, text := http.StatusOK, "ok"
 	if s.stopping.Load() {
@@ -328,8 +329,16 @@ func (s *service) health(*http.Request) (*answer, error) {
 		return nil, err
 	}
 	defer model.Close()
-	body, _ := json.Marshal(map[string]interface{}{"status": text, "device": model.Info().Device, "library": dpi.LibraryVersion(),
-		"version": model.Info().Version})
+	versions, err := s.endpoint.Status()
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]interface{}{"status": text, "device": model.Info().Device, "library": dpi.LibraryVersion(),
+		"version": versions.Version, "digest": versions.Digest}
+	if r := refusedOf(versions); r != nil {
+		fields["refused"] = r
+	}
+	body, _ := json.Marshal(fields)
 	return &answer{status, "application/json", append(body, '\n'), 0}, nil
 }
 
@@ -343,7 +352,11 @@ func (s *service) metricsText(*http.Request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	status, err := s.endpoint.Status()
+	if err != nil {
+		return nil, err
+	}
 	info := model.Info()
-	body, err := s.metrics.text(counters, len(s.places), info.HostBytes, info.DeviceBytes)
+	body, err := s.metrics.text(counters, len(s.places), info.HostBytes, info.DeviceBytes, status)
 	return &answer{http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", body, 0}, err
 }

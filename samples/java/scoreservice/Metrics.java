@@ -9,6 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeMap;
 import org.dpiframe.ModelInfo;
+import org.dpiframe.Status;
 
 /** Counts what the HTTP side did, and writes it with the library's own counters in Prometheus' text format. */
 public final class Metrics {
@@ -38,9 +39,10 @@ public final class Metrics {
     causes.merge(cause, 1L, Long::sum);
   }
 
-  String text(String counters, int inFlight, ModelInfo info) {
+  String text(String counters, int inFlight, ModelInfo info, Versions versions) {
     Page page = new Page();
     own(page);
+    versions.show(page);
     page.sample("dpi_http_in_flight", "gauge", "Requests to /score that are being received, scored or answered.", "", "", inFlight);
     page.sample("dpi_model_host_bytes", "gauge", "Tables and weights in host memory.", "", "", info.hostBytes());
     page.sample("dpi_model_device_bytes", "gauge", "Tables and weights in device memory.", "", "", info.deviceBytes());
@@ -64,7 +66,7 @@ public final class Metrics {
     page.sample(name, "histogram", help, "_count", "", total);
   }
 
-  private static String label(String name, String value) {
+  static String label(String name, String value) {
     return name + "=\"" + value.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n") + "\"";
   }
 
@@ -85,13 +87,13 @@ public final class Metrics {
 
     /**
      * A number under its key; an object with its keys as a label; a list by its elements' names. What ends in _ms is a gauge,
-     * everything else only grows.
+     * everything else only grows. Errors are labelled by name.
      */
     private void counter(String name, String key, String labels, JsonElement value) {
       String one = singular(key);
       if (value.isJsonObject()) {
         value.getAsJsonObject().entrySet()
-            .forEach(e -> counter(name, key, join(labels, label(one, e.getKey())), e.getValue()));
+            .forEach(e -> counter(name, key, join(labels, label(one, named(key, e.getKey()))), e.getValue()));
       } else if (value.isJsonArray()) {
         for (JsonElement element : value.getAsJsonArray()) {
           JsonObject object = element.getAsJsonObject();
@@ -103,6 +105,12 @@ public final class Metrics {
         sample(gauge ? name : name + "_total", gauge ? "gauge" : "counter",
             "The library's counter `" + key + "` since the model was loaded.", "", labels, value.getAsNumber());
       }
+    }
+
+    private static String named(String key, String one) {
+      if (!key.equals("errors") || !one.matches("\\d{1,4}")) return one;
+      Status status = Status.of(Integer.parseInt(one));
+      return status == Status.UNKNOWN ? one : status.cName();
     }
 
     private static String singular(String key) {

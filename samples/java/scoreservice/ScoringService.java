@@ -29,8 +29,8 @@ import org.dpiframe.Scores;
 import scoreservice.Problem.Cause;
 
 /**
- * Scores raw JSON rows over HTTP, with the JDK's own server and Gson for the JSON. The service in samples/go does the same;
- * samples/README.md says what. On SIGTERM it answers what was begun, then ends.
+ * Scores raw JSON rows over HTTP, with the JDK's own server and Gson for the JSON. The service in go/scoreservice does the same;
+ * services.md says what. On SIGTERM it answers what was begun, then ends.
  */
 public final class ScoringService {
   private static final String JSON = "application/json";
@@ -135,8 +135,8 @@ public final class ScoringService {
         String type = "text/plain; version=0.0.4; charset=utf-8";
         handler = e -> {
           try (Model model = endpoint.acquire()) {
-            return new Answer(
-                200, type, metrics.text(model.countersJson(), Limits.REQUESTS - places.availablePermits(), model.info()));
+            int inFlight = Limits.REQUESTS - places.availablePermits();
+            return new Answer(200, type, metrics.text(model.countersJson(), inFlight, model.info(), Versions.of(endpoint)));
           }
         };
         break;
@@ -247,15 +247,21 @@ public final class ScoringService {
     return text.append("]}\n").toString();
   }
 
-  /** 200 while requests are taken and 503 from the moment of stopping, so that a balancer turns away first. */
+  /**
+   * 200 while requests are taken and 503 from the moment of stopping, so that a balancer turns away first. A version that was refused does not
+   * make it another status: the one before serves.
+   */
   private Answer health() {
     Map<String, Object> fields = new LinkedHashMap<>();
     fields.put("status", stopping ? "stopping" : "ok");
     try (Model model = endpoint.acquire()) {
       fields.put("device", model.info().device().name().toLowerCase(java.util.Locale.ROOT));
-      fields.put("version", model.info().version());
     }
+    Versions versions = Versions.of(endpoint);
+    fields.put("version", versions.current());
+    fields.put("digest", versions.digest());
     fields.put("library", Dpi.version());
+    if (versions.refused() != null) fields.put("refused", versions.refused());
     return new Answer(stopping ? 503 : 200, JSON, gson.toJson(fields) + "\n");
   }
 
@@ -323,6 +329,7 @@ public final class ScoringService {
 
   public static void main(String[] args) throws IOException {
     Arguments arguments = Arguments.read(args);
+    Versions.logMessages();
     ScoringService service = new ScoringService(open(arguments), arguments);
     Thread renewing = new Thread(service::renewIdle, "renew");
     renewing.setDaemon(true);

@@ -9,4 +9,8 @@ namespace dpi::tool {
 /// words behind it as what is wrong. Throws CommandError.
 void check_command(std::span<const std::string_view> commands, int argc, char** argv);
 
+/// Refuses what CLI11 would read past: an empty word, a flag without the value behind its =, and a list with
+/// an empty element. Throws CommandError.
+void check_words(int argc, char** argv);
+
 }  // namespace dpi::tool

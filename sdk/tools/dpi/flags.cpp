@@ -300,7 +300,7 @@ void add_bench(CLI::App* app, Command* run) {
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   sub->add_option("--seconds", args->seconds, "for each measurement")
-      ->check(CLI::Range(0.001, 3600.0))
+      ->check(CLI::Range(0.001, 3600.0) & above_zero())  // the range takes NaN
       ->capture_default_str();
   sub->add_flag("--profile", args->profile, "time per op, for the last batch size");
   sub->add_flag("--json", args->json, "as JSON");
@@ -482,6 +482,7 @@ Command parse_command_line(int argc, char** argv, int* exit_code) {
   std::vector<std::string_view> names;
   for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
   check_command(names, argc, argv);
+  check_words(argc, argv);
   try {
     app.parse(argc, argv);
     if (version) return [json] { return print_version(json); };

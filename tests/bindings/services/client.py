@@ -16,17 +16,23 @@ TIMEOUT = 60  # seconds until a test that waits for the service has failed
 class Service:
     """A service on a free port of this machine. DPI_TEST_SERVICE is the command without its options."""
 
-    def __init__(self, bundle, log, *options):
+    def __init__(self, bundle, log, *options, listens=True):
+        """listens: waits until it does, and so for its first version."""
         first = [] if bundle is None else ["-bundle", str(bundle)]
         command = [*shlex.split(os.environ["DPI_TEST_SERVICE"]), *first, "-listen", "127.0.0.1:0", *options]
         self.log = log
         with open(log, "wb") as to:
             self.process = subprocess.Popen(command, stdout=to, stderr=to)
+        if not listens:
+            return
         try:
-            self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)").group(1))
+            self.listen()
         except BaseException:
             self.end()
             raise
+
+    def listen(self):
+        self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)").group(1))
 
     def wait_for(self, pattern):
         deadline = time.monotonic() + TIMEOUT
@@ -91,6 +97,17 @@ def started(bundle, log, *options):
     text = log.read_text()
     for wrong in ("internal error", "Exception", "OutOfMemory", "panic", "goroutine "):
         assert wrong not in text, text
+
+
+def eventually(probe, fault):
+    """The first value of `probe` that is true."""
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        found = probe()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(fault)
 
 
 def answer_of(connection):

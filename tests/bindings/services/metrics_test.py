@@ -44,7 +44,7 @@ def test_every_request_is_counted(fresh):
     refused = {s.labels["cause"]: s.value for s in after["dpi_http_refused"].samples}
     assert refused == {**dict.fromkeys(REFUSED, 0), "value": 2, "json": 1, "method": 1, "path": 1}
     assert after["dpi_http_in_flight"].type == "gauge" and value(after["dpi_http_in_flight"]) == 0
-    assert value(after["dpi_errors"], error="1") == 1
+    assert value(after["dpi_errors"], error="DPI_E_INVALID_ARGUMENT") == 1
     histogram(after["dpi_http_score_seconds"], 7)
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-import time
 
 import client
 import model
@@ -44,10 +43,7 @@ def serves(service):
 
 
 def wait_until_serves(service, number):
-    deadline = time.monotonic() + client.TIMEOUT
-    while serves(service) != number:
-        assert time.monotonic() < deadline, f"version {number} does not come, {serves(service)} serves"
-        time.sleep(0.02)
+    client.eventually(lambda: serves(service) == number, f"version {number} does not come")
 
 
 def ask(connection, wrong):

@@ -220,7 +220,12 @@ def test_keygen_makes_both_files_or_none(dpi, tmp_path):
         dpi("keygen", tmp_path / "a.key").fails(1, there, "cannot be made")
         assert not (tmp_path / other).exists() and (tmp_path / there).read_text() == "mine"
         (tmp_path / there).unlink()
-    dpi("keygen", tmp_path / "a.key").ok()
+    before = os.umask(0)
+    try:
+        dpi("keygen", tmp_path / "a.key").ok()
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a.key", "a.key.pub")] == [0o600, 0o644]
 
 
 def test_sign_refuses(dpi, signed, bundle, tmp_path):

@@ -58,6 +58,11 @@ def test_wrong_usage(dpi, args):
     ([], "a command is required: inspect, plan, predict"), (["inspekt", "x.h5"], "no command 'inspekt' (did you mean 'inspect'?); known: inspect"),
     (["verfiy"], "did you mean 'verify'?"), (["fly"], "no command 'fly'; known: inspect"),
     (["bench", "x.h5", "--threads", "0"], "--threads: expected a number above 0, got '0'"),
+    (["bench", "x.h5", "--seconds", "nan"], "--seconds: expected a number above 0, got 'nan'"),
+    (["bench", "x.h5", "--seconds", "inf"], "--seconds"), (["bench", "x.h5", "--batch", "1,,2"], "--batch: an element of the list '1,,2' is empty"),
+    (["bench", "x.h5", "--callers=1,"], "--callers: an element of the list '1,' is empty"), (["bench", "x.h5", "--users", ",1"], "--users: an element"),
+    (["verify", "x.h5", "--device", ""], "--device is empty"), (["verify", "x.h5", "--device="], "--device is empty"),
+    (["predict", "x.h5", "r.csv", "--label", ""], "--label is empty"), (["predict", "", "r.csv"], "argument 2 is empty"), (["predict", "x.h5", "r.csv", "-o", ""], "-o is empty"),
     (["predict", "x.h5", "r.csv", "--json"], "--json: is the form of a summary: give --summary or --label too")])
 def test_what_is_wrong_is_named(dpi, args, says):
     err = dpi(*args).fails(1, says).err

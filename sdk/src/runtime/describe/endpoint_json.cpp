@@ -1,5 +1,6 @@
 // What an endpoint tells about itself, as JSON.
 #include <chrono>
+#include <map>
 
 #include "base/clock.hpp"
 #include "base/json_text.hpp"
@@ -78,6 +79,13 @@ void write_counts(JsonWriter* w, const EndpointCounts::Sums& sums) {
   w->end_object();
 }
 
+void write_failures(JsonWriter* w, const std::map<int32_t, uint64_t>& failures) {
+  if (failures.empty()) return;
+  w->begin_object("failures");
+  for (const auto& [code, count] : failures) w->field(std::to_string(code), count);
+  w->end_object();
+}
+
 }  // namespace
 
 std::string Endpoint::status_json() const {
@@ -90,6 +98,7 @@ std::string Endpoint::status_json() const {
   w.field("loads", loads_);
   w.field("failed_loads", failed_loads_);
   w.field("rollbacks", rollbacks_);
+  write_failures(&w, failures_);
   w.field("highest_served", highest_);
   for (const Version* v : {serving_.get(), kept_.get()})
     if (v != nullptr) v->counts->settle(*v->model);

@@ -216,11 +216,19 @@ const FoundUpdate& Endpoint::to_blame(const FoundUpdate& target, const Update& u
   return at != chooser_.found().end() ? *at : target;
 }
 
-/// Deltas that nothing leads to yet, as of this look.
+/// Deltas that nothing leads to yet, as of this look. One that was not among those of the last look is told.
 void Endpoint::note_gaps(std::vector<Refused> gaps) {
-  const std::lock_guard<std::mutex> lock(state_mutex_);
-  gaps_.clear();
-  if (!folder_.empty()) gaps_ = std::move(gaps);
+  std::vector<std::string> news;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    for (const Refused& g : gaps) {
+      const auto known = [&](const Refused& r) { return r.found.path == g.found.path; };
+      if (std::none_of(gaps_.begin(), gaps_.end(), known)) news.push_back(g.why.message());
+    }
+    gaps_.clear();
+    if (!folder_.empty()) gaps_ = std::move(gaps);
+  }
+  for (const std::string& text : news) tell(LogLevel::kWarn, [&] { return "a delta is held back: " + text; });
 }
 
 /// Why a file with a number that no load goes to any more is in the folder; empty where that is as it should

@@ -336,6 +336,7 @@ void Endpoint::note_failure(const Update& update, const Status& status, uint64_t
   const std::lock_guard<std::mutex> lock(state_mutex_);
   ++failed_loads_;
   try {
+    ++failures_[static_cast<int32_t>(status.code())];
     note_event({EndpointEvent::Kind::kFailedLoad, status, update.path, update.number, 0, wall_ms(),
                 seconds_since(began_ns)});
   } catch (const std::bad_alloc&) {

@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -84,6 +85,9 @@ class EndpointTest {
       assertThrows(DpiException.class, () -> e.load(bundle("truncated")));
       String status = e.statusJson();
       assertTrue(status.startsWith("{\"name\":\"java\",\"version\":40,") && status.contains("\"loads\":2,\"failed_loads\":2"), status);
+      assertTrue(status.contains("\"failures\":{\"4\":1,\"5\":1}"), status);
+      List<String> names = Stream.of(4, 5, 0).map(code -> Status.of(code).cName()).toList();
+      assertEquals(List.of("DPI_E_BAD_MODEL", "DPI_E_UNSUPPORTED", "DPI_OK"), names);
       try (Model held = e.acquire()) {
         e.rollback();
         e.predict(batch, scores);

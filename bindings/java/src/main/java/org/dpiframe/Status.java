@@ -31,7 +31,13 @@ public enum Status {
     return code;
   }
 
-  static Status of(int code) {
+  /** The C API's name, DPI_E_BAD_MODEL: the same in every language, for metrics and logs. */
+  public String cName() {
+    return this == OK ? "DPI_OK" : "DPI_E_" + name();
+  }
+
+  /** The status of the C API's number. */
+  public static Status of(int code) {
     for (Status s : values()) {
       if (s.code == code) return s;
     }
