@@ -188,7 +188,7 @@ class Endpoint {
   uint64_t highest_ = 0;     // number that ever served
   uint64_t loads_ = 0, failed_loads_ = 0, rollbacks_ = 0;
   std::map<int32_t, uint64_t> failures_;  // of failed_loads_, by code
-  std::string loading_;  // path of a load that is under way
+  std::string loading_;                   // path of a load that is under way
   std::thread::id loader_;
   int32_t running_ = 0;  // calls of load()
   EndpointEvent last_;   // load, whoever asked for it
