@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/cpu/tables.hpp"
+#include "kernels/cpu/tile_permission.hpp"
 
 namespace dpi::kernels::cpu {
 
@@ -19,20 +20,30 @@ constexpr Functions kAvx2Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
 #define DPI_CPU_SET avx512
 constexpr Functions kAvx512Functions = {DPI_CPU_FUNCTIONS(DPI_CPU_FIELD)};
 #undef DPI_CPU_SET
+#define DPI_CPU_REPLACE(result, name, params) f.name = DPI_CPU_SET::name;
+#define DPI_CPU_SET avx512_bf16
 constexpr Functions with_bf16(Functions f) {
-#define DPI_CPU_REPLACE(result, name, params) f.name = avx512_bf16::name;
   DPI_CPU_BF16_FUNCTIONS(DPI_CPU_REPLACE)
-#undef DPI_CPU_REPLACE
   return f;
 }
+#undef DPI_CPU_SET
+#define DPI_CPU_SET avx512_vnni
 constexpr Functions with_int8(Functions f) {
-#define DPI_CPU_REPLACE(result, name, params) f.name = avx512_vnni::name;
   DPI_CPU_INT8_FUNCTIONS(DPI_CPU_REPLACE)
-#undef DPI_CPU_REPLACE
   return f;
 }
+#undef DPI_CPU_SET
+#define DPI_CPU_SET amx
+constexpr Functions with_amx(Functions f) {
+  DPI_CPU_BF16_FUNCTIONS(DPI_CPU_REPLACE)
+  DPI_CPU_INT8_FUNCTIONS(DPI_CPU_REPLACE)
+  return f;
+}
+#undef DPI_CPU_SET
+#undef DPI_CPU_REPLACE
 constexpr Functions kAvx512Bf16Functions = with_bf16(kAvx512Functions);
 constexpr Functions kAvx512VnniFunctions = with_int8(kAvx512Functions);
+constexpr Functions kAmxFunctions = with_amx(kAvx512Functions);
 #endif
 #undef DPI_CPU_FIELD
 
@@ -47,7 +58,7 @@ const Functions& best() {
 }  // namespace
 
 const char* isa_name(Isa isa) {
-  constexpr const char* kNames[] = {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni"};
+  constexpr const char* kNames[] = {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni", "amx"};
   return kNames[static_cast<int>(isa)];
 }
 
@@ -58,13 +69,15 @@ bool isa_supported(Isa isa) {
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (isa == Isa::kScalar) return true;
   if (isa == Isa::kAvx2) return avx2;
-  if (isa == Isa::kAvx512Vnni && !__builtin_cpu_supports("avx512vnni")) return false;
-  if (isa == Isa::kAvx512Bf16 && !__builtin_cpu_supports("avx512bf16")) return false;
+  if ((isa == Isa::kAvx512Vnni || isa == Isa::kAmx) && !__builtin_cpu_supports("avx512vnni")) return false;
+  if (isa == Isa::kAmx && !processor_has_tiles()) return false;
+  if ((isa == Isa::kAvx512Bf16 || isa == Isa::kAmx) && !__builtin_cpu_supports("avx512bf16")) return false;
   return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
 const Functions& functions(Isa isa) {
+  if (isa == Isa::kAmx) return kAmxFunctions;
   if (isa == Isa::kAvx512Bf16) return kAvx512Bf16Functions;
   if (isa == Isa::kAvx512Vnni) return kAvx512VnniFunctions;
   if (isa == Isa::kAvx512) return kAvx512Functions;

@@ -5,6 +5,7 @@
 // float32: half the bytes, the arithmetic of gemm.cpp. Both ways a sum is one sequence over k whatever the
 // tile.
 #include "kernels/cpu/gemm_tiles.hpp"
+#include "kernels/cpu/narrow_rows.hpp"
 #include "kernels/cpu/pack_bf16.hpp"
 #include "kernels/cpu/tables.hpp"
 
@@ -15,16 +16,6 @@ namespace {
 DPI_INLINE int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 
 #if defined(DPI_ISA_AVX512_BF16)
-
-/// n <= W elements, to nearest; what is finite stays finite, as narrow.hpp has it. dst: n of them.
-DPI_INLINE void round_bf16(const float* x, int64_t n, uint16_t* dst) {
-  const Vec v = load_n(x, n), most = Vec::all(0x1.fep127f);
-  const Vec cut = min(most, max(Vec::zero() - most, v));
-  const Vec safe = select(abs(v) < Vec::all(__builtin_inff()), cut, v);
-  const __m256i bits = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(safe.v));
-  const __mmask16 lanes = n >= Vec::W ? static_cast<__mmask16>(0xffff) : first_lanes(n);
-  _mm256_mask_storeu_epi16(dst, lanes, bits);
-}
 
 /// Both operands in bf16.
 struct Product {
@@ -115,7 +106,7 @@ struct Product {
 int64_t gemm_bf16_words(int64_t n, int64_t k) { return (n + Vec::W - 1) / Vec::W * Vec::W * pairs_of(k); }
 
 void gemm_bf16_pack(const float* weight, int64_t n, int64_t k, uint32_t* packed) {
-  pack_bf16(weight, n, k, kPanel, Vec::W, packed);
+  pack_bf16(weight, n, k, k, kPanel, Vec::W, packed);
 }
 
 int64_t gemm_bf16_scratch(int64_t rows, int64_t k) {

@@ -6,6 +6,7 @@
 // The instruction multiplies bytes without a sign by such with one, so x is read as q + 128 and a panel ends
 // with 128 times the sum of each of its columns, and their scales.
 #include "kernels/cpu/gemm_tiles.hpp"
+#include "kernels/cpu/narrow_rows.hpp"
 #include "kernels/cpu/pack_int8.hpp"
 #include "kernels/cpu/tables.hpp"
 
@@ -16,35 +17,6 @@ namespace {
 DPI_INLINE int64_t quads_of(int64_t k) { return (k + 3) / 4; }
 DPI_INLINE int64_t row_words(int64_t k) { return quads_of(k) + 1; }  // of x in scratch: its bytes, its scale
 
-/// A row's scale: its largest magnitude becomes 127. NaN where anything is not finite, 0 where all is next to
-/// nothing.
-DPI_INLINE float row_scale(const float* x, int64_t k) {
-  Vec most = Vec::zero(), rest = Vec::zero();
-  for_vectors(k, [&](int64_t i, int64_t n) {
-    const Vec v = load_n(x + i, n);
-    most = max(abs(v), most);
-    rest = fma(v, Vec::zero(), rest);  // 0, or NaN
-  });
-  const float none = rest.sum(), largest = most.largest();
-  return none != 0 ? none : largest < 1e-30f ? 0.0f : largest / 127.0f;
-}
-
-/// Rounds a row to 4 * quads_of(k) bytes and its scale. What is not finite leaves all to the scale.
-DPI_INLINE void round_row(const float* x, int64_t k, uint32_t* dst) {
-  const float scale = row_scale(x, k);
-  const Vec factor = Vec::all(scale > 0 ? 1.0f / scale : 0.0f);
-  auto* bytes = reinterpret_cast<uint8_t*>(dst);
-  dst[quads_of(k) - 1] = 0x80808080u;
-  for_vectors(k, [&](int64_t i, int64_t n) {
-    const Vec v = scale > 0 ? load_n(x + i, n) * factor : Vec::zero();
-    const __m512i q = _mm512_cvt_roundps_epi32(v.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __m128i u = _mm512_cvtepi32_epi8(_mm512_add_epi32(q, _mm512_set1_epi32(128)));
-    const __mmask16 lanes = n >= Vec::W ? static_cast<__mmask16>(0xffff) : first_lanes(n);
-    _mm_mask_storeu_epi8(bytes + i, lanes, u);
-  });
-  __builtin_memcpy(dst + quads_of(k), &scale, sizeof scale);
-}
-
 struct Product {
   using Word = uint32_t;
   static constexpr int kWideRows = 4;
@@ -52,7 +24,8 @@ struct Product {
 
   static void begin(const GemmCall& c, int64_t first, int64_t rows) {
     auto* dst = static_cast<uint32_t*>(c.scratch);
-    for (int64_t r = 0; r < rows; ++r) round_row(c.x + (first + r) * c.ldx, c.k, dst + r * row_words(c.k));
+    for (int64_t r = 0; r < rows; ++r)
+      round_int8_row(c.x + (first + r) * c.ldx, c.k, quads_of(c.k), dst + r * row_words(c.k));
   }
 
   template <int MR, int NV>
@@ -78,11 +51,7 @@ struct Product {
     const auto* x =
         static_cast<const uint32_t*>(t.call->scratch) + (t.row - t.first + i) * row_words(t.call->k);
     const auto columns = columns_of<Product, NV>(t);
-    const __m512i exact =
-        _mm512_sub_epi32(_mm512_castps_si512(sum.v), _mm512_loadu_si512(columns.at(quads, v)));
-    const Vec of_column = {_mm512_castsi512_ps(_mm512_loadu_si512(columns.at(quads + 1, v)))};
-    const Vec of_row = {_mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int32_t>(x[quads])))};
-    return Vec{_mm512_cvtepi32_ps(exact)} * (of_column * of_row);
+    return scaled_sum(sum, columns.at(quads, v), columns.at(quads + 1, v), x + quads);
   }
 };
 
@@ -93,7 +62,7 @@ int64_t gemm_int8_words(int64_t n, int64_t k) {
 }
 
 void gemm_int8_pack(const float* weight, int64_t n, int64_t k, uint32_t* packed) {
-  pack_int8(weight, n, k, kPanel, Vec::W, packed);
+  pack_int8(weight, n, k, k, kPanel, Vec::W, packed);
 }
 
 int64_t gemm_int8_scratch(int64_t rows, int64_t k) {

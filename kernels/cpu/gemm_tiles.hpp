@@ -20,7 +20,10 @@
 namespace dpi::kernels::cpu::DPI_ISA {
 
 // Registers: kTileRows x kPanelVecs sums, kPanelVecs columns of the panel and one broadcast of x.
-#if defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX512_BF16) || defined(DPI_ISA_AVX512_VNNI)
+#if defined(DPI_ISA_AMX) || defined(DPI_ISA_TILE_MODEL)  // gemm_amx.cpp has loops of its own
+constexpr int kTileRows = 8;
+constexpr int kPanelVecs = 16 / Vec::W;
+#elif defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX512_BF16) || defined(DPI_ISA_AVX512_VNNI)
 constexpr int kTileRows = 8;
 constexpr int kPanelVecs = 3;
 #elif defined(DPI_ISA_AVX2)
@@ -34,14 +37,15 @@ constexpr int kPanel = kPanelVecs * Vec::W;
 // Few rows against one panel, or against the narrow one behind the last whole panel, are too few sums to keep
 // the multipliers busy while each waits for itself, so these take several panels at once: so many sums as
 // kWideSums, of kWideVecs vectors at most. 0: one panel, as taller tiles.
-#if defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX512_BF16) || defined(DPI_ISA_AVX512_VNNI)
+#if defined(DPI_ISA_AVX512) || defined(DPI_ISA_AVX512_BF16) || defined(DPI_ISA_AVX512_VNNI) || \
+    defined(DPI_ISA_AMX)
 constexpr int kWideSums = 24;
 #elif defined(DPI_ISA_AVX2)
 constexpr int kWideSums = 12;
 #else
 constexpr int kWideSums = 0;
 #endif
-constexpr int kWideVecs = 4 * kPanelVecs;
+constexpr int kWideVecs = 12;
 
 /// Vectors of a wide tile of so many rows: whole panels.
 constexpr int wide_vecs(int rows) {
@@ -191,9 +195,7 @@ inline void finish_row(const Tile& t, int64_t r, float* h) {
 }
 
 template <class Product, int MR, int NV>
-void run_tile(const Tile& t) {
-  Vec sum[MR][NV];
-  Product::template accumulate<MR, NV>(t, sum);
+DPI_INLINE void finish(const Tile& t, const Vec (&sum)[MR][NV]) {
   if (t.epilogue.simple) {
     finish_simple<Product, MR, NV>(t, sum);
     return;
@@ -205,6 +207,13 @@ void run_tile(const Tile& t) {
     for (int v = 0; v < NV; ++v) Product::template value<NV>(t, i, v, sum[i][v]).store(h + v * Vec::W);
     finish_row(t, t.row + i, h);
   }
+}
+
+template <class Product, int MR, int NV>
+void run_tile(const Tile& t) {
+  Vec sum[MR][NV];
+  Product::template accumulate<MR, NV>(t, sum);
+  finish<Product, MR, NV>(t, sum);
 }
 
 template <class Product, int NV>

@@ -10,7 +10,9 @@ namespace dpi::kernels::cpu {
 bool bf16_holds_all(const float* v, int64_t n);
 
 /// weight: [n, k]; packed: panels of `panel` columns, the last one's rounded up to a multiple of `lanes`; a
-/// panel holds (k + 1) / 2 rows of words, each with k (lower half) and k + 1 of its column, zero beyond both.
-void pack_bf16(const float* weight, int64_t n, int64_t k, int64_t panel, int64_t lanes, uint32_t* packed);
+/// panel holds (depth + 1) / 2 rows of words, each with two of its column, the first in the lower half, zero
+/// beyond n and k. depth >= k.
+void pack_bf16(const float* weight, int64_t n, int64_t k, int64_t depth, int64_t panel, int64_t lanes,
+               uint32_t* packed);
 
 }  // namespace dpi::kernels::cpu

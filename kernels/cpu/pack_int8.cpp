@@ -21,8 +21,9 @@ int8_t int8_of(float weight, float scale) {
   return static_cast<int8_t>(std::clamp(q, -127.0, 127.0));  // beyond only where the scale is below 2^-126
 }
 
-void pack_int8(const float* weight, int64_t n, int64_t k, int64_t panel, int64_t lanes, uint32_t* packed) {
-  const int64_t quads = (k + 3) / 4;
+void pack_int8(const float* weight, int64_t n, int64_t k, int64_t depth, int64_t panel, int64_t lanes,
+               uint32_t* packed) {
+  const int64_t quads = (depth + 3) / 4;
   for (int64_t col = 0; col < n; col += panel) {
     const int64_t width = std::min(panel, (n - col + lanes - 1) / lanes * lanes);
     std::fill(packed, packed + (quads + 2) * width, 0u);

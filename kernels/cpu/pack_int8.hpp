@@ -16,8 +16,10 @@ float int8_scale(const float* column, int64_t k);
 int8_t int8_of(float weight, float scale);
 
 /// weight: [n, k], finite; packed: panels of `panel` columns, the last one's rounded up to a multiple of
-/// `lanes`; a panel holds (k + 3) / 4 rows of words with four bytes of their column each, a row with 128
+/// `lanes`; a panel holds (depth + 3) / 4 rows of words with four bytes of their column each, a row with 128
 /// times the sums of the columns' bytes, and a row with their scales, zero beyond n and k.
-void pack_int8(const float* weight, int64_t n, int64_t k, int64_t panel, int64_t lanes, uint32_t* packed);
+/// depth >= k.
+void pack_int8(const float* weight, int64_t n, int64_t k, int64_t depth, int64_t panel, int64_t lanes,
+               uint32_t* packed);
 
 }  // namespace dpi::kernels::cpu

@@ -1,6 +1,6 @@
 // The functions that exist once per instruction set, and the table of them that a device chooses when it is
-// opened. dpi::kernels::cpu::{scalar,avx2,avx512} declare the same names, avx512_bf16 those that differ from
-// avx512; nothing outside kernels/cpu and sdk/src/backend/cpu uses them.
+// opened. dpi::kernels::cpu::{scalar,avx2,avx512} declare the same names, avx512_bf16, avx512_vnni and amx
+// those that differ from avx512; nothing outside kernels/cpu and sdk/src/backend/cpu uses them.
 #pragma once
 
 #include <dpi/kernels/attention.hpp>
@@ -127,28 +127,38 @@ DPI_CPU_BF16_FUNCTIONS(DPI_CPU_DECLARE)
 namespace avx512_vnni {
 DPI_CPU_INT8_FUNCTIONS(DPI_CPU_DECLARE)
 }
+namespace amx {
+DPI_CPU_BF16_FUNCTIONS(DPI_CPU_DECLARE)
+DPI_CPU_INT8_FUNCTIONS(DPI_CPU_DECLARE)
+}  // namespace amx
+namespace tile_model {  // in tests only
+DPI_CPU_BF16_FUNCTIONS(DPI_CPU_DECLARE)
+DPI_CPU_INT8_FUNCTIONS(DPI_CPU_DECLARE)
+}  // namespace tile_model
 #undef DPI_CPU_DECLARE
 
 #define DPI_CPU_POINTER(result, name, params) result(*name) params = nullptr;
 struct Functions {
   DPI_CPU_FUNCTIONS(DPI_CPU_POINTER)
-  DPI_CPU_INT8_FUNCTIONS(DPI_CPU_POINTER)  // null but in kAvx512Vnni
+  DPI_CPU_INT8_FUNCTIONS(DPI_CPU_POINTER)  // null but in kAvx512Vnni and kAmx
 };
 #undef DPI_CPU_POINTER
 
-/// kAvx512Bf16, kAvx512Vnni: avx512 with a processor's own products of bf16 and of int8.
-enum class Isa : int32_t { kScalar = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAvx512Vnni = 4 };
-constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAvx512Vnni};
+/// kAvx512Bf16, kAvx512Vnni, kAmx: avx512 with a processor's own products of bf16, of int8, and of both.
+enum class Isa : int32_t { kScalar = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAvx512Vnni = 4, kAmx = 5 };
+constexpr Isa kIsas[] = {Isa::kScalar,     Isa::kAvx2,       Isa::kAvx512,
+                         Isa::kAvx512Bf16, Isa::kAvx512Vnni, Isa::kAmx};
 
 /// What weights of layers are packed as.
 enum class Weights : int32_t { kF32, kBf16, kInt8 };
 
 const char* isa_name(Isa isa);
 
-/// Whether this processor and its operating system run the set.
+/// Whether this processor and its operating system run the set. The products of kAmx need the kernel's
+/// permission besides: tile_permission.hpp.
 bool isa_supported(Isa isa);
 
-/// The best supported set for such weights. int8: kAvx512Vnni, or the best for kF32, which cannot.
+/// The best supported set for such weights but kAmx. int8: kAvx512Vnni, or the best for kF32, which cannot.
 Isa best_isa(Weights weights = Weights::kF32);
 
 const Functions& functions(Isa isa);

@@ -12,13 +12,15 @@
 #include <dpi/kernels/row_decode.hpp>
 
 #include "kernels/cpu/tables.hpp"
+#include "kernels/cpu/tile_permission.hpp"
 
 namespace dpi::test::bf16_sets_test {
 namespace {
 
 using namespace dpi::kernels;
 
-constexpr cpu::Isa kSets[] = {cpu::Isa::kScalar, cpu::Isa::kAvx2, cpu::Isa::kAvx512, cpu::Isa::kAvx512Bf16};
+constexpr cpu::Isa kSets[] = {cpu::Isa::kScalar, cpu::Isa::kAvx2, cpu::Isa::kAvx512, cpu::Isa::kAvx512Bf16,
+                              cpu::Isa::kAmx};
 
 std::mt19937& rng() {
   static std::mt19937 engine(20261123);
@@ -35,7 +37,7 @@ std::vector<float> random_floats(int64_t n) {
 
 double rounded(float v) { return bf16_to_float(float_to_bf16(v)); }
 
-bool rounds_inputs(cpu::Isa isa) { return isa == cpu::Isa::kAvx512Bf16; }
+bool rounds_inputs(cpu::Isa isa) { return isa == cpu::Isa::kAvx512Bf16 || isa == cpu::Isa::kAmx; }
 
 /// A product with its packed weights; x and dst have rows apart by gaps, dst and scratch lie between guards.
 struct Product {
@@ -136,7 +138,7 @@ struct Product {
 template <class Body>
 void for_each_set(Body&& body) {
   for (const cpu::Isa isa : kSets) {
-    if (!cpu::isa_supported(isa)) continue;
+    if (!cpu::isa_supported(isa) || (isa == cpu::Isa::kAmx && !cpu::ask_for_tiles())) continue;
     CAPTURE(std::string(cpu::isa_name(isa)));
     body(isa);
   }
@@ -177,11 +179,11 @@ TEST_CASE("bf16: sums agree with float64 over what was rounded, and a row's bits
 
 TEST_CASE("bf16: more rows than a block") {
   for_each_set([](cpu::Isa isa) {
-    Product p(isa, 150, 50, 1201);  // a block has 64 rows where tiles have 8
+    Product p(isa, 310, 50, 1201);  // a block has 64 rows where tiles have 8, and 192 where they have 16
     p.pack();
-    const std::vector<float> all = p.run(0, 150);
+    const std::vector<float> all = p.run(0, 310);
     CHECK(p.error(all) <= 1);
-    CHECK(same_bits(p.run(149, 1), all.data() + 149 * 50, 50));
+    CHECK(same_bits(p.run(309, 1), all.data() + 309 * 50, 50));
   });
 }
 
@@ -192,7 +194,7 @@ TEST_CASE("bf16: rounding shows, so that the tests above see which operands are 
     const std::vector<float> got = p.run(0, 5);
     CHECK(p.error(got) <= 1);
     Product other = p;
-    other.isa = isa == cpu::Isa::kAvx512Bf16 ? cpu::Isa::kScalar : cpu::Isa::kAvx512Bf16;
+    other.isa = rounds_inputs(isa) ? cpu::Isa::kScalar : cpu::Isa::kAvx512Bf16;
     CHECK(other.error(got) > 10);
     other.isa = isa;
     for (float& v : other.w) v *= 1.002f;

@@ -1,14 +1,16 @@
-// Products in int8 (AVX-512 VNNI) against float64 sums over weights and rows that were rounded alike: odd
-// sizes, tails, more rows than a block, a row's bits in every batch, what is not finite, zeros, scratch.
+// Products in int8 (AVX-512 VNNI, AMX) against float64 sums over weights and rows that were rounded alike:
+// odd sizes, tails, more rows than a block, a row's bits in every batch, what is not finite, zeros, scratch.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "kernels/cpu/pack_int8.hpp"
 #include "kernels/cpu/tables.hpp"
+#include "kernels/cpu/tile_permission.hpp"
 
 namespace dpi::test::int8_sets_test {
 namespace {
@@ -29,12 +31,14 @@ std::vector<float> random_floats(int64_t n, float size = 1) {
 
 struct Layer {
   static constexpr float kGuard = 12345.0f;
+  cpu::Isa isa;
   int64_t m, n, k;
   std::vector<float> x, w, bias;
   std::vector<uint32_t> packed;
 
-  Layer(int64_t rows, int64_t out, int64_t in)
-      : m(rows),
+  Layer(cpu::Isa set, int64_t rows, int64_t out, int64_t in)
+      : isa(set),
+        m(rows),
         n(out),
         k(in),
         x(random_floats(rows * (in + 3), 3)),
@@ -42,13 +46,13 @@ struct Layer {
         bias(random_floats(out)) {}
 
   void pack() {
-    const cpu::Functions& f = cpu::functions(cpu::Isa::kAvx512Vnni);
+    const cpu::Functions& f = cpu::functions(isa);
     packed.assign(static_cast<size_t>(f.gemm_int8_words(n, k)), 0xffffffffu);
     f.gemm_int8_pack(w.data(), n, k, packed.data());
   }
 
   std::vector<float> run(int64_t first, int64_t rows, int32_t parts = 1) const {
-    const cpu::Functions& f = cpu::functions(cpu::Isa::kAvx512Vnni);
+    const cpu::Functions& f = cpu::functions(isa);
     std::vector<uint32_t> scratch(static_cast<size_t>(f.gemm_int8_scratch(rows, k)) / 4 + 2, 0x7fc07fc0u);
     std::vector<float> dst(static_cast<size_t>(rows * (n + 5) + 1), kGuard), out;
     cpu::GemmCall c;
@@ -106,7 +110,14 @@ struct Layer {
   }
 };
 
-bool has_vnni() { return cpu::isa_supported(cpu::Isa::kAvx512Vnni); }
+template <class Body>
+void for_each_set(Body&& body) {
+  for (const cpu::Isa isa : {cpu::Isa::kAvx512Vnni, cpu::Isa::kAmx}) {
+    if (!cpu::isa_supported(isa) || (isa == cpu::Isa::kAmx && !cpu::ask_for_tiles())) continue;
+    CAPTURE(std::string(cpu::isa_name(isa)));
+    body(isa);
+  }
+}
 
 bool same(const std::vector<float>& a, const std::vector<float>& all, int64_t from) {
   return a.size() + static_cast<size_t>(from) <= all.size() &&
@@ -118,54 +129,57 @@ const std::vector<int64_t> kSizes = {1, 2, 3, 5, 15, 16, 17, 33, 47, 48, 49, 98,
 }  // namespace
 
 TEST_CASE("int8: sums agree with float64 over what was rounded, and a row's bits are those of every batch") {
-  if (!has_vnni()) return;
-  for (const int64_t m :
-       {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, int64_t{5}, int64_t{7}, int64_t{9}, int64_t{67}}) {
-    for (const int64_t n : kSizes) {
-      const int64_t k = kSizes[rng()() % kSizes.size()];
-      CAPTURE(m);
-      CAPTURE(n);
-      CAPTURE(k);
-      Layer p(m, n, k);
-      p.pack();
-      const std::vector<float> all = p.run(0, m);
-      CHECK(p.error(all) <= 1);
-      const auto r = static_cast<int64_t>(rng()() % static_cast<uint64_t>(m));
-      CHECK(same(p.run(r, std::min<int64_t>(m - r, 4)), all, r * n));
-      for (int32_t parts = 2; parts <= 5; ++parts) CHECK(same(p.run(0, m, parts), all, 0));
+  for_each_set([](cpu::Isa isa) {
+    for (const int64_t m :
+         {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, int64_t{5}, int64_t{7}, int64_t{9}, int64_t{67}}) {
+      for (const int64_t n : kSizes) {
+        const int64_t k = kSizes[rng()() % kSizes.size()];
+        CAPTURE(m);
+        CAPTURE(n);
+        CAPTURE(k);
+        Layer p(isa, m, n, k);
+        p.pack();
+        const std::vector<float> all = p.run(0, m);
+        CHECK(p.error(all) <= 1);
+        const auto r = static_cast<int64_t>(rng()() % static_cast<uint64_t>(m));
+        CHECK(same(p.run(r, std::min<int64_t>(m - r, 4)), all, r * n));
+        for (int32_t parts = 2; parts <= 5; ++parts) CHECK(same(p.run(0, m, parts), all, 0));
+      }
     }
-  }
+  });
 }
 
 TEST_CASE("int8: more rows than a block, the deepest sums, and the rounding shows") {
-  if (!has_vnni()) return;
-  Layer p(150, 50, 1202);
-  p.pack();
-  const std::vector<float> all = p.run(0, 150);
-  CHECK(p.error(all) <= 1);
-  CHECK(same(p.run(149, 1), all, 149 * 50));
-  for (float& v : p.w) v *= 1.001f;  // scales only
-  CHECK(p.error(all) > 10);
-  Layer deep(1, 17, cpu::kInt8Depth);
-  for (float& v : deep.w) v = -1;
-  for (float& v : deep.x) v = 1;
-  deep.pack();
-  CHECK(deep.error(deep.run(0, 1)) <= 1);
+  for_each_set([](cpu::Isa isa) {
+    Layer p(isa, 400, 50, 1202);
+    p.pack();
+    const std::vector<float> all = p.run(0, 400);
+    CHECK(p.error(all) <= 1);
+    CHECK(same(p.run(399, 1), all, 399 * 50));
+    for (float& v : p.w) v *= 1.001f;  // scales only
+    CHECK(p.error(all) > 10);
+    Layer deep(isa, 1, 17, cpu::kInt8Depth);
+    for (float& v : deep.w) v = -1;
+    for (float& v : deep.x) v = 1;
+    deep.pack();
+    CHECK(deep.error(deep.run(0, 1)) <= 1);
+  });
 }
 
 TEST_CASE("int8: a row that is not finite gets NaN, other rows and zeros are as they are") {
-  if (!has_vnni()) return;
-  for (const float special : {NAN, INFINITY, -INFINITY}) {
-    Layer p(4, 40, 33);
-    p.x[2 * 36 + 32] = special;
-    for (int64_t i = 0; i < 33; ++i) p.x[static_cast<size_t>(36 + i)] = i % 2 == 0 ? 0.0f : -0.0f;
-    std::fill(p.w.begin() + 33, p.w.begin() + 66, 0.0f);  // a column of zeros
-    p.pack();
-    const std::vector<float> got = p.run(0, 4);
-    for (size_t i = 0; i < got.size(); ++i) CHECK(std::isnan(got[i]) == (i / 40 == 2));
-    for (size_t i = 0; i < 40; ++i) CHECK(got[40 + i] == p.bias[i]);
-    CHECK(got[1] == p.bias[1]);
-  }
+  for_each_set([](cpu::Isa isa) {
+    for (const float special : {NAN, INFINITY, -INFINITY}) {
+      Layer p(isa, 4, 40, 33);
+      p.x[2 * 36 + 32] = special;
+      for (int64_t i = 0; i < 33; ++i) p.x[static_cast<size_t>(36 + i)] = i % 2 == 0 ? 0.0f : -0.0f;
+      std::fill(p.w.begin() + 33, p.w.begin() + 66, 0.0f);  // a column of zeros
+      p.pack();
+      const std::vector<float> got = p.run(0, 4);
+      for (size_t i = 0; i < got.size(); ++i) CHECK(std::isnan(got[i]) == (i / 40 == 2));
+      for (size_t i = 0; i < 40; ++i) CHECK(got[40 + i] == p.bias[i]);
+      CHECK(got[1] == p.bias[1]);
+    }
+  });
 }
 
 }  // namespace dpi::test::int8_sets_test

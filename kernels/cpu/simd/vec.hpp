@@ -31,12 +31,18 @@
 #elif defined(DPI_ISA_AVX512_VNNI)  // products in int8 only
 #define DPI_ISA avx512_vnni
 #include "kernels/cpu/simd/vec_avx512.hpp"
+#elif defined(DPI_ISA_AMX)  // products in bf16 and int8 only
+#define DPI_ISA amx
+#include "kernels/cpu/simd/vec_avx512.hpp"
 #elif defined(DPI_ISA_AVX512)
 #define DPI_ISA avx512
 #include "kernels/cpu/simd/vec_avx512.hpp"
 #elif defined(DPI_ISA_AVX2)
 #define DPI_ISA avx2
 #include "kernels/cpu/simd/vec_avx2.hpp"
+#elif defined(DPI_ISA_TILE_MODEL)  // the products of amx over a model of its registers, in tests
+#define DPI_ISA tile_model
+#include "kernels/cpu/simd/vec_scalar.hpp"
 #else
 #define DPI_ISA scalar
 #include "kernels/cpu/simd/vec_scalar.hpp"
