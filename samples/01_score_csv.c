@@ -3,8 +3,8 @@
  *
  *   score_csv weights/demo/adult_widedeep.h5 weights/demo/adult_test.csv > scores.csv
  *
- * Plain CSV only (no quotes). Columns that are no feature are ignored; bags are written a|b|c. One line per
- * row: the heads' scores.
+ * Plain CSV only: UTF-8, commas, no quotes. Columns that are no feature are ignored, but one must be; bags
+ * are written a|b|c. One line per row: the heads' scores.
  */
 #include <dpi/dpi.h>
 #include <stdio.h>
@@ -70,14 +70,28 @@ static int score(dpi_model* model, FILE* csv) {
   const size_t out_len = (size_t)ROWS_PER_CALL * (size_t)info.num_heads;
   float* out = malloc(out_len * sizeof *out);
   int status = out == NULL || fgets(line, sizeof line, csv) == NULL;
-  const int columns = status == 0 ? split(line, cells) : 0;
+  const int bom = status == 0 && strncmp(line, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+  const int columns = status == 0 ? split(line + bom, cells) : 0;
+  int known = 0;
   for (int c = 0; c < columns; c++) {
     dpi_feature_info f = {sizeof f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     feature[c] = dpi_model_feature_index(model, cells[c]);
     kind[c] = feature[c] >= 0 && dpi_model_get_feature(model, feature[c], &f, &e) == DPI_OK ? f.kind : -1;
+    known += kind[c] >= 0;
   }
-  while (status == 0 && fgets(line, sizeof line, csv) != NULL) {
-    if (split(line, cells) != columns) status = 1;
+  if (known == 0) {
+    fputs(
+        "the header names no feature of the model: expected UTF-8 text with commas, not ';', tabs, UTF-16 or "
+        "gzip\n",
+        stderr);
+    status = 1;
+  }
+  for (int row = 2; status == 0 && fgets(line, sizeof line, csv) != NULL; row++) {
+    if (split(line, cells) != columns) {
+      fprintf(stderr, "line %d: the header has %d cells, this line another number\n", row, columns);
+      status = 1;
+      break;
+    }
     if (dpi_rows_begin(rows, &e) != DPI_OK) status = fail(&e);
     for (int c = 0; c < columns && status == 0; c++) {
       if (kind[c] >= 0 && set_cell(rows, feature[c], kind[c], cells[c], &e) != DPI_OK) status = fail(&e);

@@ -7,6 +7,7 @@
     score_csv.py weights/demo/msweb_deepfm.h5 weights/demo/msweb_test.csv --split 'history=|'
 """
 import argparse
+import sys
 import time
 
 import dpi
@@ -22,7 +23,10 @@ parser.add_argument("--out", help="writes the rows with a column for each head")
 args = parser.parse_args()
 
 # %% The file as texts: the bundle's own encoders read them as training did. Numbers as numbers would do as well.
-frame = pd.read_csv(args.csv, dtype=str, keep_default_na=False)
+try:
+    frame = pd.read_csv(args.csv, dtype=str, keep_default_na=False)
+except UnicodeDecodeError as e:
+    sys.exit(f"{args.csv}: {e}; expected UTF-8: convert UTF-16 with iconv, and unpack a gzip file whose name does not end in .gz")
 for split in args.split:
     column, mark = split.split("=", 1)
     frame[column] = frame[column].str.split(mark, regex=False)
@@ -31,6 +35,8 @@ for split in args.split:
 with dpi.Model(args.bundle, device="cpu", threads=2) as model:
     print(f"{args.bundle}: {', '.join(f.name for f in model.features)} -> {', '.join(model.heads)}")
     missing = [f.name for f in model.features if f.name not in frame]
+    if len(missing) == len(model.features):
+        sys.exit(f"{args.csv}: no column is a feature, found {', '.join(map(repr, frame.columns[:3]))}; expected cells with commas between them")
     if missing:
         print(f"not in the file, so missing in every row: {', '.join(missing)}")
     begin = time.perf_counter()

@@ -109,4 +109,19 @@ TEST_CASE("refusals name line and column") {
   CHECK_THROWS_AS(CsvReader("/no/such/file.csv"), CommandError);
 }
 
+TEST_CASE("files that are no UTF-8 text are named with their cure") {
+  using namespace std::string_literals;
+  CHECK(refusal("\x1F\x8B\x08\x00xyz"s).starts_with(": gzip data, expected text; pipe it in: gunzip -c"));
+  CHECK(refusal("\x28\xB5\x2F\xFD x"s).starts_with(": zstd data"));
+  CHECK(refusal("PK\x03\x04 x"s).starts_with(": a ZIP archive"));
+  CHECK(refusal("PAR1 x"s).starts_with(": a Parquet file"));
+  for (const auto& text : {"\xFF\xFE"s
+                           "a\0,\0"s,
+                           "\xFE\xFF"s
+                           "\0a"s,
+                           "a\0b\0"s, "\0a\0b"s})
+    CHECK(refusal(text).starts_with(": UTF-16 text, expected UTF-8; convert it: iconv"));
+  CHECK(refusal("PK,PAR1\n1,2\n").empty());
+}
+
 }  // namespace dpi::test::csv_test

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "command.hpp"
 
@@ -13,6 +14,20 @@ namespace dpi::tool {
 namespace {
 constexpr size_t kBufferBytes = size_t{1} << 20;
 constexpr size_t kKeptBytes = 1024;  // of a cell's memory from one row to the next
+
+/// First bytes of files that are no UTF-8 text, and what to do with them.
+struct Foreign {
+  std::string_view begin;
+  const char* what;
+};
+constexpr Foreign kForeign[] = {
+    {"\x1F\x8B", "gzip data, expected text; pipe it in: gunzip -c FILE | dpi ... -"},
+    {"\x28\xB5\x2F\xFD", "zstd data, expected text; pipe it in: zstd -dc FILE | dpi ... -"},
+    {"PK\x03\x04", "a ZIP archive (or a spreadsheet), expected text; save it as CSV in UTF-8"},
+    {"PAR1", "a Parquet file, expected text; write it as CSV in UTF-8"},
+};
+constexpr const char* kUtf16 =
+    "UTF-16 text, expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8 FILE | dpi ... -";
 }  // namespace
 
 CsvReader::CsvReader(const std::string& path, const CsvLimits& limits)
@@ -21,8 +36,15 @@ CsvReader::CsvReader(const std::string& path, const CsvLimits& limits)
   if (file_ == nullptr) throw CommandError(kExitBadInput, name_ + ": " + std::strerror(errno));
   struct stat s{};
   if (fstat(fileno(file_), &s) == 0 && S_ISREG(s.st_mode)) file_bytes_ = static_cast<uint64_t>(s.st_size);
-  while (end_ < 3 && fill()) {
+  while (end_ < 4 && fill()) {
   }
+  const std::string_view begin(buffer_.data(), end_);
+  for (const Foreign& f : kForeign) {
+    if (begin.starts_with(f.begin)) throw CommandError(kExitBadInput, name_ + ": " + f.what);
+  }
+  const bool marked = begin.starts_with("\xFF\xFE") || begin.starts_with("\xFE\xFF");
+  if (marked || begin.substr(0, 4).find('\0') != std::string_view::npos)
+    throw CommandError(kExitBadInput, name_ + ": " + kUtf16);
   if (end_ >= 3 && std::memcmp(buffer_.data(), "\xEF\xBB\xBF", 3) == 0) at_ = 3;
 }
 

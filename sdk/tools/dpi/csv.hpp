@@ -19,7 +19,8 @@ struct CsvLimits {
 
 class CsvReader {
  public:
-  /// "-" reads standard input. Throws CommandError (bad input) when the file cannot be opened.
+  /// "-" reads standard input. Throws CommandError (bad input) when the file cannot be opened, or is
+  /// compressed or UTF-16.
   explicit CsvReader(const std::string& path, const CsvLimits& limits = {});
   ~CsvReader();
   CsvReader(const CsvReader&) = delete;

@@ -63,7 +63,18 @@ RowFeeder::RowFeeder(const LoadedModel& model, CsvReader* csv, const std::string
       map_column(c, header_[c]);
     }
   }
+  check_separator();
   check_complete(label);
+}
+
+void RowFeeder::check_separator() const {
+  if (ignored_.size() != 1 || header_.size() != 1) return;
+  for (const char* found : {";", "\t", "|"}) {
+    if (header_[0].find(*found) == std::string::npos) continue;
+    throw CommandError(kExitBadInput, csv_->place(1, 0) + ": the header has no comma but " +
+                                          (*found == '\t' ? "tabs" : "'" + std::string(found) + "'") +
+                                          "; cells are separated by commas, so write the file with commas");
+  }
 }
 
 void RowFeeder::map_column(size_t c, const std::string& name) {

@@ -36,6 +36,8 @@ class RowFeeder {
     int32_t element = -1;  // of a dense vector
   };
   void map_column(size_t c, const std::string& name);
+  /// Refuses a header that another character than a comma separates.
+  void check_separator() const;
   void check_complete(const std::string& label) const;
   bool same_user() const;
   bool is_shared(size_t c) const;

@@ -90,6 +90,8 @@ def test_raw(dpi, bundle, csv):
 
 @pytest.mark.parametrize("text,place,names", [
     ("", ":1:", ["header"]),
+    ("job;tags;seen;age;vec[0];vec[1]\n1;1;1;0,5;0;0\n", ":1:", ["no comma but ';'", "write the file with commas"]),
+    ("job\ttags\tseen\tage\tvec[0]\tvec[1]\n", ":1:", ["no comma but tabs", "write the file with commas"]),
     ("job,tags,seen,age,vec[0]\n", ":1:", ["vec[1]"]),
     ("tags,seen,age,vec[0],vec[1]\n", ":1:", ["feature 'job'"]),
     ("job,job,tags,seen,age,vec[0],vec[1]\n", ":1:2:", ["'job' occurs twice"]),

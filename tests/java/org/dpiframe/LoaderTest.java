@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import java.lang.reflect.InvocationTargetException;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -114,6 +117,31 @@ class LoaderTest {
       String next = Support.java(Child.class, cache, List.of(), "-Djava.io.tmpdir=" + temp);
       assertTrue(next.startsWith("loaded ") && next.contains(temp.resolve("dpi-").toString()), next);
     }
+  }
+
+  /** Uses the archive by a loader below the one that has it, then by one beside it. */
+  public static final class TwoLoaders {
+    public static void main(String[] args) throws Exception {
+      URL[] jar = {Path.of(System.getProperty("two.jar")).toUri().toURL()};
+      Dpi.version();
+      for (ClassLoader parent : List.of(TwoLoaders.class.getClassLoader(), ClassLoader.getPlatformClassLoader())) {
+        try {
+          Class<?> dpi = new URLClassLoader(jar, parent).loadClass("org.dpiframe.Dpi");
+          System.out.println("loaded " + !dpi.getMethod("version").invoke(null).toString().isEmpty());
+        } catch (InvocationTargetException e) {
+          System.out.println(e.getCause().getMessage());
+        }
+      }
+    }
+  }
+
+  /** Loaders below the one that has the archive share its library; one beside it fails and says what to do. */
+  @Test
+  void classLoadersShareTheLibraryOfTheirParent() throws Exception {
+    String out = Support.java(TwoLoaders.class, List.of(), List.of(), "-Ddpi.native.extractDir=" + temp.resolve("loaders"),
+        "-Dtwo.jar=" + System.getProperty("dpi.test.jar"));
+    assertTrue(out.startsWith("loaded true\n"), out);
+    assertTrue(out.contains("another classloader") && out.contains("put this JAR on the parent loader of both"), out);
   }
 
   private static List<String> with(List<String> command, String... more) {

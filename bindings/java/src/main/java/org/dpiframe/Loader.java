@@ -99,6 +99,9 @@ final class Loader {
     } catch (UnsatisfiedLinkError e) {
       String why = String.valueOf(e.getMessage());
       if (why.contains("failed to map segment")) why += " (the file system is mounted noexec, or execution is denied)";
+      if (why.contains("another classloader")) {
+        why += " (a virtual machine binds a native library to one class loader: put this JAR on the parent loader of both)";
+      }
       tried.add(source + ": " + (why.contains(file.toString()) ? "" : file + ": ") + why);
       return false;
     }
