@@ -88,6 +88,35 @@ void write_failures(JsonWriter* w, const std::map<int32_t, uint64_t>& failures) 
 
 }  // namespace
 
+/// With state_mutex_ held.
+void Endpoint::describe_folder(JsonWriter* w) const {
+  w->begin_object("follows");
+  w->field("folder", folder_);
+  write_failure(w, folder_status_);
+  w->begin_list("refused");
+  const auto write_refused = [w](const Refused& r) {
+    w->begin_object();
+    w->field("path", r.found.path);
+    w->field("version", r.found.number);
+    w->field("tries", r.tries);
+    write_failure(w, r.why);
+    w->end_object();
+  };
+  for (const auto& [path, r] : refused_) write_refused(r);
+  for (const Refused& r : gaps_) write_refused(r);
+  w->end_list();
+  w->begin_list("not_taken");
+  for (const Passed& p : passed_) {
+    w->begin_object();
+    w->field("path", p.found.path);
+    w->field("version", p.found.number);
+    w->field("reason", p.why);
+    w->end_object();
+  }
+  w->end_list();
+  w->end_object();
+}
+
 std::string Endpoint::status_json() const {
   const std::string stream = stream_json();  // first: not under state_mutex_
   JsonWriter w;
@@ -130,33 +159,7 @@ std::string Endpoint::status_json() const {
     w.end_object();
   }
   write_history(&w, history_);
-  if (!folder_.empty()) {
-    w.begin_object("follows");
-    w.field("folder", folder_);
-    write_failure(&w, folder_status_);
-    w.begin_list("refused");
-    const auto write_refused = [&w](const Refused& r) {
-      w.begin_object();
-      w.field("path", r.found.path);
-      w.field("version", r.found.number);
-      w.field("tries", r.tries);
-      write_failure(&w, r.why);
-      w.end_object();
-    };
-    for (const auto& [path, r] : refused_) write_refused(r);
-    for (const Refused& r : gaps_) write_refused(r);
-    w.end_list();
-    w.begin_list("not_taken");
-    for (const Passed& p : passed_) {
-      w.begin_object();
-      w.field("path", p.found.path);
-      w.field("version", p.found.number);
-      w.field("reason", p.why);
-      w.end_object();
-    }
-    w.end_list();
-    w.end_object();
-  }
+  if (!folder_.empty()) describe_folder(&w);
   if (!stream.empty()) w.field_json("stream", stream);
   w.end_object();
   return w.take();

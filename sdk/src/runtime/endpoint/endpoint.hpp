@@ -36,6 +36,7 @@
 
 namespace dpi {
 
+class JsonWriter;
 namespace stream {
 class Subscription;
 }
@@ -154,6 +155,7 @@ class Endpoint {
   void note_gaps(std::vector<Refused> gaps);
   void note_passed(const std::string& folder);
   std::string why_passed(size_t i) const;
+  void describe_folder(JsonWriter* w) const;  // describe/endpoint_json.cpp
   Status follow_folder(const std::string& folder);
 
   // subscribe.cpp
