@@ -187,7 +187,7 @@ void TieredStore::plan_scalars() {
   }
 }
 
-/// Of the tier, which may outlive this store.
+/// Finishes rows of the tier, which may outlive this store.
 tiered::FinishRow TieredStore::finish_row() const {
   const auto none = [](const RowScalars& s) { return s.count() == 0; };
   if (std::all_of(own_->scalars.begin(), own_->scalars.end(), none)) return {};
@@ -372,7 +372,7 @@ int32_t own_place(const std::vector<PinnedRow>& pinned, int64_t row) {
   return -1;
 }
 
-/// What an id is to the cache: a key; or its row has a place of its own, and the cache is not asked.
+/// An id as the cache sees it: a key; or its row has a place of its own, and the cache is not asked.
 struct TieredReader::Asked {
   int64_t key = 0;
   int32_t own = -1;
@@ -411,7 +411,7 @@ void TieredReader::give_places(const StoreRequest::Lookup& l, int64_t n, const i
   });
 }
 
-/// What the cache says of one of its keys, said of the request's lookup and id.
+/// A status of the cache about one of its keys, as one about the request's lookup and id.
 Status TieredReader::in_request(Status s, const StoreRequest& request) const {
   if (s.row() < 0) return s;
   const CacheLookup& c = lookups_[static_cast<size_t>(s.feature())];

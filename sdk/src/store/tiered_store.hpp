@@ -42,9 +42,9 @@ struct TierOptions {
   const Table* find(const std::string& name) const;
 };
 
-/// What the tiered ones among `tables` take of host memory: the cache, not what readers have.
+/// Bytes of host memory for the tiered ones among `tables`: the cache, without its readers.
 Result<uint64_t> tier_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
-/// What copies of their warm rows take of the device.
+/// Bytes of the device for copies of their warm rows.
 Result<uint64_t> device_cache_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
 /// How it is shared out when the cache is made: per stride of rows.
 struct LineShare {
@@ -55,9 +55,9 @@ struct LineShare {
 };
 Result<std::vector<LineShare>> device_cache_shares(const std::vector<StoreTable>& tables,
                                                    const TierOptions& options);
-/// What choosing rows by a hot-key list, where there is one, takes at most while loading.
+/// The most bytes that choosing rows by a hot-key list, if any, takes while loading.
 Result<uint64_t> hot_key_bytes(const std::vector<StoreTable>& tables, const TierOptions& options);
-/// What a reader takes for requests of so many ids.
+/// Bytes of a reader for requests of so many ids.
 uint64_t tier_reader_bytes(int64_t max_ids);
 
 /// rows: of the tiered tables, in their order. plain: the store of the others; sees the tiered ones as tables

@@ -93,7 +93,7 @@ class ZipfTraffic {
   void load(int64_t key, uint8_t heat) {
     if (shard_.spare() <= 0) return;
     const auto claimed = shard_.claim(hashed(key), false, nullptr, 0);
-    shard_.publish(claimed.flight, true, 0, heat);
+    shard_.publish(claimed.fetch, true, 0, heat);
   }
   /// As a reader and its fetch do.
   bool look(int64_t key) {
@@ -105,7 +105,7 @@ class ZipfTraffic {
     }
     auto claimed = shard_.claim(k, false, nullptr, 0);
     while (claimed.what == tiered::Shard::Claim::kNoPlace) claimed = shard_.claim(k, false, nullptr, 0);
-    shard_.publish(claimed.flight, true, 0);
+    shard_.publish(claimed.fetch, true, 0);
     return false;
   }
 

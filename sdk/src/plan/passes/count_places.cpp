@@ -1,9 +1,9 @@
-// Transformer blocks over padded sequences: a place that attention's mask leaves out as a key, and that
-// nothing reads but ops which work place by place and, in the end, a product or a sum with the same mask,
-// gives nothing to a score. Linear layers, LayerNorm, element-wise ops and attention then compute the places
-// that count and write zeros for the others.
+// Transformer blocks over padded sequences: a position that attention's mask leaves out as a key, and that
+// nothing reads but ops which work position by position and, in the end, a product or a sum with the same
+// mask, gives nothing to a score. Linear layers, LayerNorm, element-wise ops and attention then compute the
+// positions that count and write zeros for the others.
 //
-// Masks are the same when each of their places is the same number: one of a Mask op or of a comparison,
+// Masks are the same when each of their positions is the same number: one of a Mask op or of a comparison,
 // turned around by 1 - x any number of times, or a constant 1 or 0. Only ops that make finite numbers of
 // finite ones are passed, so that what is multiplied by 0 in the end is a number.
 #include <algorithm>
@@ -27,9 +27,10 @@ using kernels::UnaryKind;
 constexpr size_t kMostMasks = 64;       // attentions that are looked at: what a hostile bundle can ask for
 constexpr int kDeepestPadding = 256;    // ops behind one another
 constexpr int64_t kSmallWeight = 1024;  // elements; beside the products of fewer, copies are not small
-constexpr int64_t kSmallRow = 1024;     // elements; of fewer, looking for places costs what they take
+constexpr int64_t kSmallRow = 1024;     // elements; of fewer, looking for positions costs what they take
 
-/// One place of a mask: element `index` of value, or, value < 0, the number `index`; 1 minus it where turned.
+/// One position of a mask: element `index` of value, or, value < 0, the number `index`; 1 minus it where
+/// turned.
 struct Place {
   int32_t value = -1;
   int64_t index = 0;
@@ -39,7 +40,7 @@ struct Place {
 };
 using Places = std::vector<Place>;
 
-/// Whether the op's numbers are 1 or 0.
+/// True if all of the op's numbers are 1 or 0.
 bool decides(const PlanOp& op) {
   if (op.kind == OpKind::kMask) return true;
   if (op.kind != OpKind::kBinary) return false;
@@ -53,7 +54,7 @@ bool turns(const PlanOp& op) {
   return a.kind == UnaryKind::kAffine && a.a == -1.0f && a.b == 1.0f && op.params[0] < 0 && op.params[1] < 0;
 }
 
-/// The places of a mask; nothing where one may be another number than 1 or 0.
+/// The positions of a mask; nothing where one may be another number than 1 or 0.
 std::optional<Places> places_of(const Plan& p, const Index& ix, Elements& elements, int32_t v,
                                 int depth = 0) {
   const std::vector<Element>* all = depth < 8 ? elements.of(v) : nullptr;
@@ -83,7 +84,7 @@ std::optional<Places> places_of(const Plan& p, const Index& ix, Elements& elemen
   return out;
 }
 
-/// A place of the layout is a row of the value [places, n].
+/// A position of the layout is a row of the value [places, n].
 bool lies_by_place(const Dims& d, const HeadLayout& l, int64_t heads, int64_t places, int64_t columns) {
   return d.rank == 2 && d.d[0] == places && l.place == d.d[1] && l.at(heads - 1, 0) + columns <= d.d[1];
 }
@@ -122,7 +123,7 @@ class Padding {
     --depth_;
     return known_[v] = !read;
   }
-  /// The op's queries, where they are places of this mask.
+  /// The op's queries, where they are positions of this mask.
   bool asks_for_nothing(const PlanOp& op) {
     const auto& a = std::get<AttentionAttrs>(op.attrs);
     return masks(op) && a.queries == places() && !op.outputs.empty() &&
@@ -163,13 +164,13 @@ class Padding {
     const bool plain = kind == BinaryKind::kAdd || kind == BinaryKind::kSub || kind == BinaryKind::kMul;
     return plain && unread(op.outputs[0]);
   }
-  /// Sums v's places, each times its place of the mask (recognise_mixture).
+  /// Sums v's positions, each times its position of the mask (recognise_mixture).
   bool weighs(const PlanOp& op, int32_t v) {
     const auto& a = std::get<kernels::MatMulAttrs>(op.attrs);
     return a.trans_a != 0 && a.trans_b == 0 && op.inputs[0] != v &&
            value_of(p_, op.inputs[0]).dims == dims_of({places(), 1}) && is_mask(op.inputs[0]);
   }
-  /// Whether the op's outputs tell nothing of v's places where the mask is 0.
+  /// True if the op's outputs do not depend on v's positions where the mask is 0.
   bool leaves_out(const PlanOp& op, int32_t v) {
     if (op.kind == OpKind::kAttention) return attends(op, v);
     if (op.kind == OpKind::kBinary) return combines(op, v);
@@ -196,7 +197,7 @@ class Padding {
   int depth_ = 0;
 };
 
-/// Whether some place of the mask counts in every row; without any, a softmax by values is one over all.
+/// True if a position of the mask counts in every row. Without any, a softmax by values is one over all.
 bool always_counts(const AttentionAttrs& a, const Places& mask) {
   if (a.mask_mode == SoftmaxMask::kNinf) return true;
   for (const Place& place : mask) {
@@ -210,7 +211,7 @@ bool is_elementwise(const PlanOp* op) {
          (op->kind == OpKind::kUnary || op->kind == OpKind::kBinary || op->kind == OpKind::kWhere);
 }
 
-/// Whether fuse_elementwise may join the op with a neighbour: all places in one pass, not some in two.
+/// True if fuse_elementwise may join the op with a neighbour: all positions in one pass, not some in two.
 bool may_be_joined(const Plan& p, const Index& ix, const PlanOp& op) {
   const int32_t y = op.outputs[0];
   const auto only_reader = [&](int32_t v) -> const PlanOp* {
@@ -225,7 +226,7 @@ bool may_be_joined(const Plan& p, const Index& ix, const PlanOp& op) {
   return is_elementwise(only_reader(y));
 }
 
-/// Whether the op takes places that count, and has none yet.
+/// True if the op takes a mask of positions that count, and has none yet.
 bool may_skip(const Plan& p, const Index& ix, const PlanOp& op, int32_t mask) {
   if (op.kind != OpKind::kLinear && op.kind != OpKind::kLayerNorm && op.kind != OpKind::kUnary &&
       op.kind != OpKind::kBinary)
@@ -241,7 +242,7 @@ bool may_skip(const Plan& p, const Index& ix, const PlanOp& op, int32_t mask) {
          param_of(p, op.params[0]).dims.size() >= kSmallWeight;
 }
 
-/// What is not read where the mask of an attention is 0: attentions, and the other ops.
+/// The ops whose positions nobody reads where the mask of an attention is 0.
 struct Skips {
   int32_t mask = -1;
   std::vector<size_t> others, attentions;
@@ -283,7 +284,7 @@ Result<Plan> count_places(Plan p) {
       ++ops;
     }
     if (ops > 0)
-      p.notes.push_back("places: " + std::to_string(ops) + " ops where '" + value_of(p, s.mask).name +
+      p.notes.push_back("positions: " + std::to_string(ops) + " ops where '" + value_of(p, s.mask).name +
                         "' counts");
   }
   return cleanup(std::move(p));

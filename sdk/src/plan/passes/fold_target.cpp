@@ -1,6 +1,6 @@
-// Target attention's first layer: a Linear over [q, k, q - k, q k] at every place of a history. The columns
-// of a difference go to the columns of what it is taken of, and what repeats along the places is multiplied
-// once per row, by a Linear with two inputs (one op, so that its sum is rounded once, as before):
+// Target attention's first layer: a Linear over [q, k, q - k, q k] at every position of a history. The
+// columns of a difference go to the columns of what it is taken of, and what repeats along the positions is
+// multiplied once per row, by a Linear with two inputs (one op, so that its sum is rounded once, as before):
 //
 //   W_a q + W_b k + W_c (q - k) + W_d (q k) = [(W_b - W_c) k + W_d (q k)] + (W_a + W_c) q
 #include <cmath>

@@ -1,7 +1,7 @@
 // Target attention's first layer with a history of the user: in [W_k k + W_p (q k)] + W_q q, as fold_target
-// leaves it, the part of k has nothing of the item. It is multiplied once per user and place, on shared rows,
-// and added where the items' product ends (Linear's `shared`). A request without a shared part takes the same
-// products in the same order, each row with its own user, so both forms have the same bits.
+// leaves it, the part of k has nothing of the item. It is multiplied once per user and position, on shared
+// rows, and added where the items' product ends (Linear's `shared`). A request without a shared part takes
+// the same products in the same order, each row with its own user, so both forms have the same bits.
 #include <algorithm>
 #include <utility>
 

@@ -11,7 +11,7 @@
 
 namespace dpi::plan {
 
-/// What goes into a first level: for each of its rows, position and order of the feed, of which columns
+/// The input of a first level: for each of its rows, position and order of the feed, of which columns
 /// [first, first + dim) are taken. Joined: a row is all orders side by side.
 struct MicroFeed {
   struct Row {

@@ -1,4 +1,4 @@
-// What an element of a result takes of micro-MLPs: sums over positions and orders taken apart.
+// The terms that an element of a result takes of micro-MLPs: sums over positions and orders taken apart.
 #pragma once
 
 #include <vector>

@@ -43,7 +43,7 @@ Result<Plan> fold_numeric(Plan plan);
 /// q and k, and q is multiplied once per row.
 Result<Plan> fold_target(Plan plan);
 
-/// What FM sums of shared rows is summed once per user.
+/// FM's sums over shared rows are made once per user.
 Result<Plan> split_fm(Plan plan);
 /// <u, W h + b> = <W^T u, h> + <b, u>, where u is of shared rows and h of items.
 Result<Plan> turn_dot(Plan plan);
@@ -57,9 +57,9 @@ Result<Plan> fuse_dense(Plan plan);
 Result<Plan> merge_dense(Plan plan);
 /// Products with columns of shared rows are made once per user and added to the items' products.
 Result<Plan> hoist_shared(Plan plan);
-/// The same of a layer over places, after fold_target.
+/// The same of a layer over positions, after fold_target.
 Result<Plan> hoist_places(Plan plan);
-/// Layers and attention over a padded sequence leave out the places that nothing reads.
+/// Layers and attention over a padded sequence leave out the positions that nothing reads.
 Result<Plan> count_places(Plan plan);
 Result<Plan> fuse_elementwise(Plan plan);
 Result<Plan> fuse_lookup(Plan plan, int32_t column_align);

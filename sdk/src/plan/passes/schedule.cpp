@@ -21,7 +21,7 @@ std::vector<int32_t> iota(size_t n) {
   return v;
 }
 
-/// Whether op x goes before op y when both may start.
+/// The order of two ops that may both start: true if x goes first.
 class Before {
  public:
   Before(const Branches& b, StartOrder order) : b_(b), order_(order) {}

@@ -1,4 +1,4 @@
-// What the passes that keep work on shared rows have in common: values side by side, and repeated for items.
+// Helpers of the passes that keep work on shared rows: values side by side, and repeated for items.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ struct Columns {
   int64_t begin = 0;   // in the matrix
 };
 
-/// What a matrix of item rows is put together from, each part in the order of its columns.
+/// The parts of a matrix of item rows, each in the order of its columns.
 struct RowParts {
   std::vector<Columns> shared;
   std::vector<Columns> items;

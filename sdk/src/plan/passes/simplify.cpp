@@ -115,7 +115,7 @@ void drop_idle(Plan& p) {
 
 // ---- repeated vectors
 
-/// What an expanded value repeats, when v is one; else v.
+/// The value that v repeats if v is expanded, else v.
 int32_t before_expand(const Plan& p, const Index& ix, int32_t v) {
   const int32_t i = v < 0 ? -1 : ix.producer[static_cast<size_t>(v)];
   if (i < 0 || p.ops[static_cast<size_t>(i)].kind != OpKind::kView) return v;

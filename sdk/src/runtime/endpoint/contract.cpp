@@ -10,7 +10,7 @@ Status broken(const std::string& text) {
   return unsupported("callers of the serving version rely on what this bundle changes: " + text);
 }
 
-/// What must be the same, as text; empty when it is.
+/// The first difference that no version may have, as text; empty if there is none.
 std::string other_shape(const FeatureSpec& a, const FeatureSpec& b) {
   const auto differs = [](const char* what, const std::string& was, const std::string& is) {
     return std::string(what) + " is " + is + ", was " + was;
@@ -27,7 +27,7 @@ std::string other_shape(const FeatureSpec& a, const FeatureSpec& b) {
   return {};
 }
 
-/// What of the ids that `a` takes `b` would refuse, as text; empty when nothing.
+/// The ids that `a` takes and `b` would refuse, as text; empty if there are none.
 std::string refused_ids(const FeatureSpec& a, const FeatureSpec& b) {
   if (!a.is_keyed() && b.out_of_range == OutOfRange::kError) {
     if (a.out_of_range != OutOfRange::kError) return "ids outside the vocabulary are refused now";

@@ -105,8 +105,8 @@ class Endpoint {
   struct Running;
   struct Turn;
   bool is_loader() const;
-  /// Whether this is a log callback that hears of this endpoint: what joins a thread or takes a load's turn
-  /// would wait for itself.
+  /// True in a log callback that hears of this endpoint: joining a thread, or waiting for a load's turn,
+  /// would wait for itself there.
   bool in_callback() const { return telling_ == this || is_loader(); }
   struct Beside;
   Beside beside() const;

@@ -30,7 +30,7 @@ uint64_t pause_ns(int64_t n, const EndpointSettings& s) {
   return static_cast<uint64_t>(std::min(doubled, static_cast<double>(s.back_off_ms))) * kNsPerMs;
 }
 
-/// Whether the same bytes can never be loaded by this process.
+/// True if this process can never load the same bytes.
 bool is_files_fault(Code code) {
   return code == Code::kBadModel || code == Code::kUnsupported || code == Code::kVersion;
 }

@@ -20,8 +20,8 @@ int64_t wall_ms() {
 
 double seconds_since(uint64_t began_ns) { return static_cast<double>(monotonic_ns() - began_ns) * 1e-9; }
 
-/// What both models hold, one memory for the two of them. Not what they shared when they were loaded: who
-/// shared it may be gone.
+/// Bytes of the memory that both models hold now. It may differ from what they shared when they were loaded:
+/// a third model may be gone.
 uint64_t common_bytes(const Engine& a, const Engine& b) {
   std::set<const void*> held, seen;
   for (const LoadBase::Table& t : a.held_tables()) held.insert(t.rows.memory.get());
@@ -116,7 +116,7 @@ Result<uint64_t> Endpoint::choose_number(const Update& update) const {
   return update.number;
 }
 
-/// What the endpoint's models take by their forecasts, tables in common once.
+/// Bytes of the endpoint's models by their forecasts, with common tables counted once.
 uint64_t Endpoint::held_bytes() const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   uint64_t bytes = serving_ != nullptr ? serving_->bytes : 0;
@@ -139,7 +139,7 @@ ModelOptions Endpoint::options_beside() const {
   return o;
 }
 
-/// What a load finds there. It stays although a rollback may drop the version meanwhile.
+/// The state that a load finds. It stays although a rollback may drop the version meanwhile.
 struct Endpoint::Beside {
   uint64_t number = 0;  // of the version that serves, 0 = none
   std::shared_ptr<const Contract> callers;
@@ -332,6 +332,7 @@ Status Endpoint::rollback() {
   return {};
 }
 
+/// Without memory it records less; the load's outcome is the same.
 void Endpoint::note_failure(const Update& update, const Status& status, uint64_t began_ns) noexcept {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   ++failed_loads_;

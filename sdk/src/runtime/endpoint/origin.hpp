@@ -1,4 +1,4 @@
-// What a version was made of: a bundle, and the deltas behind it, as the bytes of one bundle
+// The origin of a version: a bundle, and the deltas behind it, as the bytes of one bundle
 // (bundle/patch.hpp). The next delta starts from it. Files stay open: they may be replaced and deleted
 // meanwhile.
 //

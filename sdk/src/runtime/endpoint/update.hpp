@@ -1,4 +1,5 @@
-// What brings an endpoint to its next version: a whole bundle, or deltas behind one or behind what serves.
+// An update brings an endpoint to its next version: a whole bundle, or deltas behind one or behind the one
+// that serves.
 // It is found by list_updates, chosen by UpdateChooser, opened by open_update (origin.hpp) and made into a
 // model by build_model. All else (contract, warm-up, the switch, rollback, the status) does not ask how a
 // version came.
@@ -15,7 +16,7 @@
 
 namespace dpi {
 
-/// Of a version: what is one more is a number too, and Java has no higher one.
+/// The highest number of a version: one more is still a number, and Java has no higher one.
 constexpr uint64_t kMostNumber = INT64_MAX;
 
 struct Update {
@@ -24,7 +25,7 @@ struct Update {
   std::string whole;                // a bundle; empty = the deltas start from what serves
   std::vector<std::string> deltas;  // in their order
 
-  /// Of one file: what its first bytes say it is.
+  /// The update in one file: a bundle or a delta, as its first bytes say.
   static Update of_file(const std::string& path, uint64_t number);
 };
 

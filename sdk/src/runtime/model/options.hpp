@@ -91,7 +91,7 @@ struct ModelOptions {
 /// allowed.
 Status set_option(ModelOptions* options, std::string_view key, std::string_view value);
 
-/// What a model with these options shares with others; never null.
+/// The environment of models with these options; never null.
 inline const std::shared_ptr<Environment>& environment_of(const ModelOptions& options) {
   return options.environment != nullptr ? options.environment : Environment::process();
 }

@@ -42,7 +42,7 @@ Status HostCache::acquire(CacheReader& r, std::span<const CacheLookup> lookups, 
   try {
     settled = settle(c);
   } catch (...) {  // no memory for an error's text: what the call holds goes back all the same
-    drop_flights(r);
+    drop_fetches(r);
     if (c.scarce.owns_lock()) give_back_places(r);
     release(r);
     throw;
@@ -94,7 +94,7 @@ Status HostCache::settle(Call& c) {
     collect(c);
     const Started started = start_fetches(c);
     result = started == Started::kNone ? queue_full(r) : finish_fetches(c);
-    drop_flights(r);
+    drop_fetches(r);
     if (result.ok() && started == Started::kAll) {
       count_waited(c);
       result = deliver(c);
@@ -118,7 +118,7 @@ Status HostCache::settle(Call& c) {
   return result;
 }
 
-/// Of what probe wrote: missed keys have no place yet, absent ones the default row's.
+/// Counts hits in what probe wrote: missed keys have no place yet, absent ones the default row's.
 int64_t HostCache::found_hits(const CacheLookup& l) const {
   const int32_t none = tables_[static_cast<size_t>(l.table)].default_place;
   return std::count_if(l.places, l.places + l.n, [none](int32_t p) { return p >= 0 && p != none; });
@@ -162,7 +162,7 @@ HostCache::Started HostCache::start_fetches(Call& c) {
   bool any = false;
   for (Miss& m : c.r.misses) {
     all = start_fetch(c, &m, &job);
-    any = any || m.flight >= 0;
+    any = any || m.fetch >= 0;
     if (all != Started::kAll) break;
   }
   if (job != nullptr) submit(c, job);
@@ -190,10 +190,10 @@ HostCache::Started HostCache::start_fetch(Call& c, Miss* m, FetchJob** job) {
       m->place = claimed.place;
       return Started::kAll;
     case Shard::Claim::kStarted:
-      (*job)->add(m->key.key, arena_.row(t.size_class, claimed.place), m->shard, claimed.flight);
+      (*job)->add(m->key.key, arena_.row(t.size_class, claimed.place), m->shard, claimed.fetch);
       [[fallthrough]];
     case Shard::Claim::kJoined:
-      if (wait) m->flight = claimed.flight;
+      if (wait) m->fetch = claimed.fetch;
       m->waited = wait;
       return Started::kAll;
     case Shard::Claim::kNoPlace:
@@ -208,10 +208,10 @@ HostCache::Started HostCache::start_fetch(Call& c, Miss* m, FetchJob** job) {
 Status HostCache::finish_fetches(Call& c) {
   Status failed;
   for (Miss& m : c.r.misses) {
-    while (m.flight >= 0) {
+    while (m.fetch >= 0) {
       const uint64_t seen = fetcher_->finished();
-      if (const auto landed = m.shard->poll(m.flight)) {
-        m.flight = -1;
+      if (const auto landed = m.shard->poll(m.fetch)) {
+        m.fetch = -1;
         m.place = landed->place;
         if (landed->failure != nullptr && failed.ok()) failed = *landed->failure;
       } else if (c.cancelled()) {
@@ -225,9 +225,9 @@ Status HostCache::finish_fetches(Call& c) {
   return failed;
 }
 
-void HostCache::drop_flights(CacheReader& r) {
+void HostCache::drop_fetches(CacheReader& r) {
   for (Miss& m : r.misses) {
-    if (m.flight >= 0) m.shard->drop(std::exchange(m.flight, -1));
+    if (m.fetch >= 0) m.shard->drop(std::exchange(m.fetch, -1));
   }
 }
 

@@ -19,7 +19,7 @@ namespace dpi::tiered {
 constexpr int32_t kSampledOneIn = 16;
 constexpr int32_t kSampleHeat = 4;         // of the lookups that a sample stands for: one may be chance
 constexpr int32_t kSamplesPerCooling = 8;  // rows that just belong here are seen once in 20 lookups a place
-/// What a row warms by, while heats are halved once, when its share of the hits is one place's.
+/// The heat that a row gains between two halvings if its share of the hits is one place's.
 constexpr int32_t kHeatOfShare = kSampleHeat * kSamplesPerCooling;
 
 /// A key as a list of the writer remembers it.
@@ -49,7 +49,7 @@ class KeyRing {
   size_t head_ = 0, count_ = 0;
 };
 
-/// Of one shard; used under its lock, but for warm().
+/// One per shard, used under the shard's lock except for warm().
 class Admission {
  public:
   explicit Admission(int32_t places);

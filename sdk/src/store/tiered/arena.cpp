@@ -46,7 +46,7 @@ int64_t shards_for(int64_t places, int64_t most) {
 /// A quarter more than the rows there are, for shards that are not equally full; 0 = not known.
 int64_t most_places(int64_t rows) { return rows < 0 ? 0 : rows + rows / 4 + 64; }
 
-/// What the class can use, where its rows are known.
+/// The bytes that the class can use, if its rows are known.
 double all_bytes(const ArenaPlan::Class& c, int64_t places, int64_t shards, int32_t reserved) {
   if (places == 0) return 1e15;
   const auto each = static_cast<double>(c.stride + kDirectoryBytes + kPlaceBytes);

@@ -36,7 +36,7 @@ inline void add_counts(const TableCounts& from, TableCounts* to) {
   to->dropped += StdSync::own(from.dropped);
 }
 
-/// What fetches for a table brought: rows, and bytes of the source.
+/// Counts of a table's fetches: rows, and bytes of the source.
 struct FetchCount {
   uint64_t fetched = 0, absent = 0, failed = 0, bytes = 0;
   LatencyHistogram latency;  // of fetches, not of rows

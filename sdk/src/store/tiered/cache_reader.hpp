@@ -1,4 +1,4 @@
-// What one context brings to the host cache: its line of the epochs, its counters, its ring of samples, and
+// A context's part in the host cache: its line of the epochs, its counters, its ring of samples, and
 // room for the misses of its largest call. One call at a time. Made by HostCache::make_reader, off the path
 // of calls.
 #pragma once
@@ -76,7 +76,7 @@ struct Miss {
   HashedKey key;
   int32_t table = 0;
   int32_t place = Directory::kMissing;
-  int32_t flight = -1;  // until it has landed
+  int32_t fetch = -1;  // until it has landed
   bool waited = false;
   uint32_t entry = 0;  // of the table of distinct keys
   Shard* shard = nullptr;

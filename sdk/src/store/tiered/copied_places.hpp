@@ -31,7 +31,7 @@ class CopiedPlaces {
     int32_t lines = 0;     // at most so many are held
   };
   explicit CopiedPlaces(const Shape& shape);
-  /// What it takes.
+  /// Its bytes of memory.
   static uint64_t bytes(const Shape& shape);
 
   // By the shard: its own places, under its lock. Neither allocates.

@@ -122,7 +122,7 @@ class DirectoryT {
   bool insert(const TableCode& t, uint64_t h, int64_t key, int32_t place);
   /// The place that was unlinked, kAbsent, or kMissing when the key is not linked.
   int32_t erase(const TableCode& t, uint64_t h, int64_t key);
-  /// As erase, and `place` is linked in the same store: readers find one or the other.
+  /// Erases, and links `place` in the same store: readers find one or the other.
   int32_t replace(const TableCode& t, uint64_t h, int64_t key, int32_t place);
 
   /// visit(code, key, place) for every entry of a bucket in [0, buckets()), place = kAbsent for those.

@@ -47,7 +47,7 @@ Fetcher::Fetcher(const Options& options, RowSource* source, std::vector<Row> row
     job->keys.resize(most);
     job->rows.resize(most);
     job->shards.resize(most);
-    job->flights.resize(most);
+    job->fetches.resize(most);
     job->found.resize((most + 63) / 64);
     job->next = std::exchange(spare_, job.get());
     all_.push_back(std::move(job));
@@ -247,9 +247,9 @@ void Fetcher::publish(FetchJob* job, const std::shared_ptr<const Status>& failur
   const uint64_t now = monotonic_ns();
   for (size_t i = 0; i < job->n; ++i) {
     if (failure != nullptr)
-      job->shards[i]->fail(job->flights[i], failure);
+      job->shards[i]->fail(job->fetches[i], failure);
     else
-      job->shards[i]->publish(job->flights[i], is_found(*job, i), now);
+      job->shards[i]->publish(job->fetches[i], is_found(*job, i), now);
   }
 }
 
@@ -258,9 +258,9 @@ uint64_t Fetcher::publish_found(FetchJob* job) {
   const size_t n = std::exchange(job->n, 0);
   for (size_t i = 0; i < n; ++i) {
     if (is_found(*job, i))
-      job->shards[i]->publish(job->flights[i], true, now);
+      job->shards[i]->publish(job->fetches[i], true, now);
     else
-      job->add(job->keys[i], job->rows[i], job->shards[i], job->flights[i]);
+      job->add(job->keys[i], job->rows[i], job->shards[i], job->fetches[i]);
   }
   return n - job->n;
 }

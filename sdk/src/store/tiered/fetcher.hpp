@@ -37,14 +37,14 @@ struct FetchJob {
   std::vector<int64_t> keys;
   std::vector<std::byte*> rows;
   std::vector<Shard*> shards;
-  std::vector<int32_t> flights;
+  std::vector<int32_t> fetches;
   std::vector<uint64_t> found;
   std::shared_ptr<FetchCounts> counts;  // where it is counted; under the fetcher's lock
   FetchJob* next = nullptr;
 
   bool full() const { return n == keys.size(); }
-  void add(int64_t key, std::byte* row, Shard* shard, int32_t flight) {
-    keys[n] = key, rows[n] = row, shards[n] = shard, flights[n] = flight;
+  void add(int64_t key, std::byte* row, Shard* shard, int32_t fetch) {
+    keys[n] = key, rows[n] = row, shards[n] = shard, fetches[n] = fetch;
     ++n;
   }
 };
@@ -73,7 +73,7 @@ class Fetcher {
           std::function<void()> idle, uint64_t idle_ns);
   ~Fetcher();
   Status start();
-  /// What its jobs take.
+  /// Bytes of its jobs.
   static uint64_t bytes(const Options& options);
 
   /// An empty job, or null: all are taken, or as many bytes are under way as may be. counts: of whoever asks.

@@ -16,16 +16,16 @@ constexpr uint64_t kLearnEvery =
     50'000'000;  // ns; samples of readers that never miss, and too old absent keys
 constexpr uint64_t kFollowEvery = 1'000'000'000;  // ns; sequence numbers of tables that are updated
 
-/// Of every shard of a size class, but for its number.
+/// The shape of every shard of a size class; its number is left out.
 Shard::Shape shard_shape(const ArenaPlan::Class& size, const CacheOptions& options) {
   Shard::Shape shard;
   shard.places = size.places_per_shard;
   shard.remembered = size.remembered;
-  // Four times a shard's share of the rows that can be under way: keys spread unevenly, and landed flights
+  // Four times a shard's share of the rows that can be under way: keys spread unevenly, and landed fetches
   // live on while callers look at them.
   const int64_t rows = int64_t{std::max(1, options.fetch.jobs)} * std::max(1, options.fetch.job_rows);
-  const int64_t flights = std::max<int64_t>(256, 4 * rows / size.shards);
-  shard.flights = static_cast<int32_t>(std::min(flights, 2 * int64_t{size.places_per_shard} + 16));
+  const int64_t fetches = std::max<int64_t>(256, 4 * rows / size.shards);
+  shard.fetches = static_cast<int32_t>(std::min(fetches, 2 * int64_t{size.places_per_shard} + 16));
   shard.absent_age_ns = options.absent_age_ns;
   return shard;
 }
@@ -152,7 +152,7 @@ Result<uint64_t> HostCache::bytes(const std::vector<TierTable>& tables, const Ca
                        plan_arena(tables, options.budget, options.shards, options.reserved));
   uint64_t bytes = plan.bytes() + Fetcher::bytes(options.fetch);
   for (const auto& c : plan.classes)
-    bytes += static_cast<uint64_t>(c.shards) * Shard::flight_bytes(shard_shape(c, options));
+    bytes += static_cast<uint64_t>(c.shards) * Shard::bytes_of_fetches(shard_shape(c, options));
   const LinePlan lines = plan_lines(plan, options.reserved, options.device_bytes);
   for (size_t c = 0; c < plan.classes.size(); ++c) {
     if (lines.classes[c].most_sets > 0 && lines.any())
@@ -233,7 +233,7 @@ bool HostCache::preload(int32_t table, int64_t key, std::span<const std::byte> r
   const Shard::Claimed claimed = shard->claim({t.code, h, key}, false, nullptr, monotonic_ns());
   if (claimed.what != Shard::Claim::kStarted) return claimed.what == Shard::Claim::kPlace;
   put_row(table, key, row, arena_.row(t.size_class, claimed.place));
-  shard->publish(claimed.flight, true, monotonic_ns(), heat);
+  shard->publish(claimed.fetch, true, monotonic_ns(), heat);
   return true;
 }
 

@@ -62,7 +62,7 @@ class HostCache {
   static Result<std::unique_ptr<HostCache>> make(std::vector<CacheTable> tables, const CacheOptions& options,
                                                  RowSource* source, FinishRow finish,
                                                  const MemoryHooks& for_rows, const MemoryHooks& hooks);
-  /// What it takes for these tables, and a reader for calls of so many keys.
+  /// Bytes of memory for these tables, and of a reader for calls of so many keys.
   static Result<uint64_t> bytes(const std::vector<TierTable>& tables, const CacheOptions& options);
   static uint64_t reader_bytes(int64_t max_keys);
   /// How it would spend CacheOptions::device_bytes.
@@ -103,15 +103,15 @@ class HostCache {
   /// The number, over all size classes, of the shard that a key falls to; what preload may take there.
   int32_t shard_of(int32_t table, int64_t key) const;
   int32_t spare(int32_t shard) const { return shards_[static_cast<size_t>(shard)]->spare(); }
-  /// What the source writes of a row.
+  /// Bytes of a row that the source writes.
   int64_t source_bytes(int32_t table) const { return tables_[static_cast<size_t>(table)].spec.source_bytes; }
   const ArenaPlan& plan() const { return arena_.plan(); }
   int32_t default_place(int32_t table) const { return arena_.default_place(table); }
 
   // For a cache on the device, which holds copies of rows.
-  /// Of a size class that may have lines there; else null.
+  /// The copies of a size class that may have lines on the device; else null.
   CopiedPlaces* copied(int32_t size_class) const { return copied_[static_cast<size_t>(size_class)].get(); }
-  /// As the cache on the device begins.
+  /// The lines with which the cache on the device begins.
   const LinePlan& lines() const { return lines_; }
   /// Row 0 of a size class is the first of the reserved ones.
   const std::byte* first_row(int32_t size_class) const { return arena_.row(size_class, -options_.reserved); }
@@ -119,7 +119,7 @@ class HostCache {
   Epochs& epochs() { return epochs_; }
   /// No copy of these rows can be found any more: CopiedPlaces::left and Shard::left.
   void left(int32_t size_class, std::span<const int32_t> rows);
-  /// Of lookups that were sampled: all, and those of rows that the device held. Of all members.
+  /// Sampled lookups of all members: all, and those of rows that the device held.
   struct Sampled {
     uint64_t all = 0, held = 0;
   };
@@ -129,7 +129,7 @@ class HostCache {
     TableCounts lookups;
     Fetcher::TableStats fetches;
   };
-  /// Of one member: lookups of readers that live, and of those that have gone.
+  /// Counts of one member: lookups of readers that live, and of those that have gone.
   Stats stats(int32_t table, const CacheMember& member) const;
   Stats stats(int32_t table) const { return stats(table, first()); }
   Shard::Fill fill(int32_t size_class) const;
@@ -184,7 +184,7 @@ class HostCache {
   void uncount(Call& c);
   void count_waited(Call& c);
   Status finish_fetches(Call& c);
-  void drop_flights(CacheReader& r);
+  void drop_fetches(CacheReader& r);
   Status deliver(Call& c);
   Status not_here(const Call& c, const CacheReader::Missed& missed) const;
 

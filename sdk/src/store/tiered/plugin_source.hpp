@@ -43,10 +43,10 @@ class PluginSource final : public RowSource {
   PluginSource& operator=(const PluginSource&) = delete;
 
   Status fetch(const FetchRequest& request) override;
-  /// Of tables that were opened as `stale`.
+  /// For tables that were opened as `stale`.
   int64_t sequence(int32_t table) override;
 
-  /// As in dpi_store.h: from one thread per table at a time.
+  /// Writes as dpi_store.h says: from one thread per table at a time.
   Status write(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows,
                uint64_t digest);
   Status complete(int32_t table);

@@ -52,7 +52,7 @@ bool Prefill::is_elsewhere(int32_t table, int64_t key) const {
   return std::find(rows.begin(), rows.end(), key) != rows.end();
 }
 
-/// Of the key's shard; false when all are spoken for.
+/// Takes a place of the key's shard; false if all are spoken for.
 bool Prefill::take_place(int32_t table, int64_t key) {
   int32_t& spare = spare_[static_cast<size_t>(cache_->shard_of(table, key))];
   if (spare <= 0) return false;
@@ -108,8 +108,8 @@ Status Prefill::choose(const HotKeyFile& list) {
   return {};
 }
 
-/// What Admission would have learned from such lookups, between one halving and the next. At least 1, so that
-/// a row of the list is warmer than one that nobody has asked for.
+/// The heat that Admission would have learned from such lookups, between one halving and the next. At least
+/// 1, so that a row of the list is warmer than one that nobody has asked for.
 uint8_t Prefill::heat_of(uint64_t count, size_t size_class) const {
   const auto places = static_cast<double>(cache_->plan().classes[size_class].places());
   const double heat = static_cast<double>(count) / class_lookups_[size_class] * places * kHeatOfShare;

@@ -1,8 +1,8 @@
-// What a host cache holds when its model has loaded: the rows that a hot-key list names, hottest first over
-// all tables of a size class, as warm as the list says; then, where places are left, the first rows of each
-// table by its share of all rows. Which ones is settled before the first row streams by, so each goes to its
-// place as it passes, and nothing is read twice. The next version of a model has the keys of the version
-// before in place of the list.
+// The rows that a host cache holds once its model has loaded: the rows that a hot-key list names, hottest
+// first over all tables of a size class, as warm as the list says; then, where places are left, the first
+// rows of each table by its share of all rows. Which ones is settled before the first row streams by, so each
+// goes to its place as it passes, and nothing is read twice. The next version of a model has the keys of the
+// version before in place of the list.
 //
 //   Prefill prefill(cache, tables);
 //   DPI_RETURN_IF_ERROR(prefill.choose(list));  // none: first rows only
@@ -33,13 +33,13 @@ class Prefill {
 
   /// Tables of the list that the cache has not are resident: nothing is to be done for them.
   Status choose(const HotKeyFile& list);
-  /// What another cache of these tables holds, as warm as there.
+  /// Chooses what another cache of these tables holds, as warm as there.
   void choose(const HostCache& before);
   void offer(int32_t table, int64_t key, std::span<const std::byte> row);
   /// Rows that were chosen and did not pass, in order of their keys.
   Status fetch_rest(int32_t table, RowSource& source);
 
-  /// What a list's choice takes while loading, at most.
+  /// The most bytes that a list's choice takes while loading.
   static uint64_t bytes(const ArenaPlan& plan);
 
  private:

@@ -1,4 +1,4 @@
-// What lies below the host tier: a row file, RocksDB, Redis.
+// The source below the host tier: a row file, RocksDB, Redis.
 #pragma once
 
 #include <cstddef>

@@ -26,16 +26,16 @@ Shard::Shard(const Shape& shape, Directory* directory, Epochs* epochs, CopiedPla
       admission_(shape.places),
       probation_(std::max(1, shape.places / 16)),
       absent_(std::max(1, shape.remembered)),
-      flights_(static_cast<size_t>(shape.flights)),
-      chains_(std::bit_ceil(static_cast<size_t>(shape.flights)), -1) {
-  for (int32_t f = 0; f < shape.flights; ++f)
-    flights_[static_cast<size_t>(f)].next = f + 1 < shape.flights ? f + 1 : -1;
+      fetches_(static_cast<size_t>(shape.fetches)),
+      chains_(std::bit_ceil(static_cast<size_t>(shape.fetches)), -1) {
+  for (int32_t f = 0; f < shape.fetches; ++f)
+    fetches_[static_cast<size_t>(f)].next = f + 1 < shape.fetches ? f + 1 : -1;
   unlinked_.reserve(kEvictBatch);
 }
 
-uint64_t Shard::flight_bytes(const Shape& shape) {
-  const auto flights = static_cast<size_t>(shape.flights);
-  return sizeof(Shard) + flights * sizeof(Flight) + std::bit_ceil(flights) * sizeof(int32_t) +
+uint64_t Shard::bytes_of_fetches(const Shape& shape) {
+  const auto fetches = static_cast<size_t>(shape.fetches);
+  return sizeof(Shard) + fetches * sizeof(Fetch) + std::bit_ceil(fetches) * sizeof(int32_t) +
          kEvictBatch * sizeof(int32_t);
 }
 
@@ -44,9 +44,9 @@ HashedKey Shard::hashed(const LinkedKey& k) const {
   return {table, directory_->hash(table, k.key), k.key};
 }
 
-int32_t Shard::flight_of(const HashedKey& k) {
-  for (int32_t f = chain(k.hash); f >= 0; f = flights_[static_cast<size_t>(f)].next) {
-    const HashedKey& other = flights_[static_cast<size_t>(f)].key;
+int32_t Shard::fetch_of(const HashedKey& k) {
+  for (int32_t f = chain(k.hash); f >= 0; f = fetches_[static_cast<size_t>(f)].next) {
+    const HashedKey& other = fetches_[static_cast<size_t>(f)].key;
     if (other.key == k.key && other.table.code == k.table.code) return f;
   }
   return -1;
@@ -71,47 +71,47 @@ Shard::Claimed Shard::claim(const HashedKey& k, bool wait, PlaceStack* held, uin
   forget_old(now_ns);
   const int32_t there = directory_->find(k.table, k.hash, k.key);
   if (there != Directory::kMissing) return {Claim::kPlace, there, -1};
-  int32_t f = flight_of(k);
+  int32_t f = fetch_of(k);
   if (f >= 0) {
-    if (wait) ++flights_[static_cast<size_t>(f)].holds;
+    if (wait) ++fetches_[static_cast<size_t>(f)].holds;
     return {Claim::kJoined, Directory::kMissing, f};
   }
-  if (spare_flight_ < 0) return {Claim::kFull, Directory::kMissing, -1};
+  if (spare_fetch_ < 0) return {Claim::kFull, Directory::kMissing, -1};
   int32_t place = -1;
   if (!take_place(held, &place)) {
     keep_some_free();
     return {Claim::kNoPlace, Directory::kMissing, -1};
   }
-  f = spare_flight_;
-  Flight& flight = flights_[static_cast<size_t>(f)];
-  spare_flight_ = flight.next;
-  flight = {k, place, chain(k.hash), wait ? 2 : 1, false, nullptr};  // one hold is the fetch's own
+  f = spare_fetch_;
+  Fetch& fetch = fetches_[static_cast<size_t>(f)];
+  spare_fetch_ = fetch.next;
+  fetch = {k, place, chain(k.hash), wait ? 2 : 1, false, nullptr};  // one hold is the fetch's own
   chain(k.hash) = f;
-  ++in_flight_;
+  ++fetching_;
   return {Claim::kStarted, place, f};
 }
 
-/// Takes the flight out of its chain: who looks from now on finds the row.
-void Shard::land(int32_t flight) {
-  Flight& mine = flights_[static_cast<size_t>(flight)];
+/// Takes the fetch out of its chain: who looks from now on finds the row.
+void Shard::land(int32_t fetch) {
+  Fetch& mine = fetches_[static_cast<size_t>(fetch)];
   int32_t* link = &chain(mine.key.hash);
-  while (*link != flight) link = &flights_[static_cast<size_t>(*link)].next;
+  while (*link != fetch) link = &fetches_[static_cast<size_t>(*link)].next;
   *link = mine.next;
   mine.landed = true;
-  --in_flight_;
-  release(flight);
+  --fetching_;
+  release(fetch);
 }
 
-void Shard::release(int32_t flight) {
-  Flight& f = flights_[static_cast<size_t>(flight)];
+void Shard::release(int32_t fetch) {
+  Fetch& f = fetches_[static_cast<size_t>(fetch)];
   if (--f.holds > 0) return;
   f.failure.reset();
-  f.next = std::exchange(spare_flight_, flight);
+  f.next = std::exchange(spare_fetch_, fetch);
 }
 
-void Shard::publish(int32_t flight, bool found, uint64_t now_ns, std::optional<uint8_t> heat) {
+void Shard::publish(int32_t fetch, bool found, uint64_t now_ns, std::optional<uint8_t> heat) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Flight& f = flights_[static_cast<size_t>(flight)];
+  Fetch& f = fetches_[static_cast<size_t>(fetch)];
   if (!heat) admission_.missed(f.key.hash);
   if (found) {
     link(f.key, f.place, heat);
@@ -120,31 +120,31 @@ void Shard::publish(int32_t flight, bool found, uint64_t now_ns, std::optional<u
     f.place = Directory::kAbsent;
     remember_absent(f.key, now_ns);
   }
-  land(flight);
+  land(fetch);
   keep_some_free();
 }
 
-void Shard::fail(int32_t flight, std::shared_ptr<const Status> why) {
+void Shard::fail(int32_t fetch, std::shared_ptr<const Status> why) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Flight& f = flights_[static_cast<size_t>(flight)];
+  Fetch& f = fetches_[static_cast<size_t>(fetch)];
   pool_.give(f.place);
   f.place = Directory::kMissing;
   f.failure = std::move(why);
-  land(flight);
+  land(fetch);
 }
 
-std::optional<Shard::Landed> Shard::poll(int32_t flight) {
+std::optional<Shard::Landed> Shard::poll(int32_t fetch) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Flight& f = flights_[static_cast<size_t>(flight)];
+  Fetch& f = fetches_[static_cast<size_t>(fetch)];
   if (!f.landed) return std::nullopt;
   Landed landed{f.place, f.failure};
-  release(flight);
+  release(fetch);
   return landed;
 }
 
-void Shard::drop(int32_t flight) {
+void Shard::drop(int32_t fetch) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  release(flight);
+  release(fetch);
 }
 
 void Shard::link(const HashedKey& k, int32_t place, std::optional<uint8_t> heat) {
@@ -328,7 +328,7 @@ Shard::Fill Shard::fill() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   int32_t warm = 0;
   for (int32_t p = 0; p < shape_.places; ++p) warm += admission_.heat(p) > 0 ? 1 : 0;
-  return {linked_, pool_.n_free(), n_waiting(), static_cast<int32_t>(absent_.size()), in_flight_, warm};
+  return {linked_, pool_.n_free(), n_waiting(), static_cast<int32_t>(absent_.size()), fetching_, warm};
 }
 
 }  // namespace dpi::tiered

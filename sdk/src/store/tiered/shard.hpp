@@ -3,8 +3,8 @@
 // when it is made.
 //
 //   miss:   claim(key) -> a place after all | joined a fetch that is under way | started one
-//   fetch:  row(place) is written, then publish(flight) or fail(flight)
-//   caller: poll(flight) until it is done, or drop(flight)
+//   fetch:  row(place) is written, then publish(fetch) or fail(fetch)
+//   caller: poll(fetch) until it is done, or drop(fetch)
 #pragma once
 
 #include <cstdint>
@@ -50,35 +50,35 @@ class Shard {
     int32_t index = 0;   // in the directory
     int32_t places = 0;
     int32_t remembered = 1;
-    int32_t flights = 256;       // at most so many keys are being fetched
+    int32_t fetches = 256;       // at most so many keys are being fetched
     uint64_t absent_age_ns = 0;  // for so long an absent key is not asked for again
   };
   /// copied: of its size class, or null: no row is copied elsewhere.
   Shard(const Shape& shape, Directory* directory, Epochs* epochs, CopiedPlaces* copied = nullptr);
-  /// What it takes beside its places' share of ArenaPlan.
-  static uint64_t flight_bytes(const Shape& shape);
+  /// Its bytes beside its places' share of ArenaPlan.
+  static uint64_t bytes_of_fetches(const Shape& shape);
 
   enum class Claim { kPlace, kJoined, kStarted, kNoPlace, kFull };
   struct Claimed {
     Claim what = Claim::kPlace;
     int32_t place = Directory::kMissing;  // kPlace: or kAbsent; kStarted: where the row is to be written
-    int32_t flight = -1;                  // kJoined, kStarted
+    int32_t fetch = -1;                   // kJoined, kStarted
   };
-  /// wait: the caller will poll or drop the flight. held: places to use before the shard's free ones, or
+  /// wait: the caller will poll or drop the fetch. held: places to use before the shard's free ones, or
   /// null.
   Claimed claim(const HashedKey& k, bool wait, PlaceStack* held, uint64_t now_ns);
 
   /// heat: of a row that no call has asked for; without, the miss of a call is counted.
-  void publish(int32_t flight, bool found, uint64_t now_ns, std::optional<uint8_t> heat = std::nullopt);
-  void fail(int32_t flight, std::shared_ptr<const Status> why);
+  void publish(int32_t fetch, bool found, uint64_t now_ns, std::optional<uint8_t> heat = std::nullopt);
+  void fail(int32_t fetch, std::shared_ptr<const Status> why);
 
   struct Landed {
     int32_t place = Directory::kMissing;  // or kAbsent
     std::shared_ptr<const Status> failure;
   };
   /// Nothing while the fetch is under way; else the caller's hold is gone.
-  std::optional<Landed> poll(int32_t flight);
-  void drop(int32_t flight);
+  std::optional<Landed> poll(int32_t fetch);
+  void drop(int32_t fetch);
 
   /// Moves free places to `to` until it has `count`, and evicts for what is missing. False: not yet, readers
   /// hold what was evicted.
@@ -86,8 +86,8 @@ class Shard {
   /// Free places beyond those that it keeps free for fetches.
   int32_t spare() const;
   void give_back(PlaceStack* places);
-  /// Of places that CopiedPlaces::unlink held back no copy can be found any more: they may be used again when
-  /// today's readers have left.
+  /// Frees places that CopiedPlaces::unlink held back, since no copy of them can be found any more: they may
+  /// be used again once today's readers have left.
   void left(const int32_t* places, int32_t n);
   /// Forgets absent keys that are too old.
   void expire(uint64_t now_ns);
@@ -107,7 +107,7 @@ class Shard {
 
  private:
   /// A key that is being fetched. Linked in a chain of its hash until it has landed, alive while held.
-  struct Flight {
+  struct Fetch {
     HashedKey key;
     int32_t place = -1;
     int32_t next = -1;
@@ -117,9 +117,9 @@ class Shard {
   };
 
   int32_t& chain(uint64_t h) { return chains_[(h >> 24) & (chains_.size() - 1)]; }
-  int32_t flight_of(const HashedKey& k);
-  void land(int32_t flight);
-  void release(int32_t flight);
+  int32_t fetch_of(const HashedKey& k);
+  void land(int32_t fetch);
+  void release(int32_t fetch);
   bool take_place(PlaceStack* held, int32_t* place);
   void link(const HashedKey& k, int32_t place, std::optional<uint8_t> heat);
   void remember_absent(const HashedKey& k, uint64_t now_ns);
@@ -145,11 +145,11 @@ class Shard {
   Admission admission_;
   KeyRing probation_;
   KeyRing absent_;
-  std::vector<Flight> flights_;
+  std::vector<Fetch> fetches_;
   std::vector<int32_t> chains_;
-  int32_t spare_flight_ = 0;  // chain of unused flights
+  int32_t spare_fetch_ = 0;  // chain of unused fetches
   int32_t linked_ = 0;
-  int32_t in_flight_ = 0;
+  int32_t fetching_ = 0;
   int32_t leaving_ = 0;  // unlinked places that are still copied elsewhere
   int32_t n_waiting() const { return pool_.n_waiting() + leaving_; }
   int64_t hand_ = 0;
