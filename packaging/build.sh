@@ -11,6 +11,9 @@
 #   --cuda DIR      the build folder that has libdpi_cuda.so (default: build/cuda where it is there and up to date)
 #   --jobs N        parallel compilations (default: the number of processors)
 #
+# Each step is told with the time since the start, a long one with what it takes in minutes of one processor. The compiler cache (ccache) makes
+# the second call short.
+#
 # Times are SOURCE_DATE_EPOCH (default: the last commit's). packaging/setup.sh build bindings packages docs installs what is needed.
 set -euo pipefail
 shopt -s inherit_errexit

@@ -5,7 +5,19 @@ GLIBC_FLOOR=2.34
 PACKAGER="${DPI_PACKAGER:-DPIFrame SDK maintainers <maintainers@dpiframe.org>}"
 HOMEPAGE=https://dpiframe.org
 
-say() { printf '==> %s\n' "$*"; }
+# say TEXT: a step, with the time since the start in minutes and seconds.
+say() { printf '==> %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
+# tenths: of ninja's lines "[done/all] ..." one for each tenth of the way, at once.
+tenths() {
+  local line last=0 tenth
+  while IFS= read -r line; do
+    [[ "$line" =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+    tenth=$((10 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+    [ $tenth -gt $last ] || continue
+    last=$tenth
+    echo "    ${BASH_REMATCH[1]} of ${BASH_REMATCH[2]} files"
+  done
+}
 fail() { printf 'packaging/build.sh: %s\n' "$*" >&2; exit 1; }
 
 # facts: the version, the time and the CUDA plugin.

@@ -3,6 +3,7 @@
 
 make_debs() {
   local package
+  say "deb: packing: less than a minute of a processor"
   # dpkg's programs ask a source package's control file for names and architectures.
   mkdir -p "$stage/source/debian"
   { printf 'Source: dpi\nMaintainer: %s\n' "$PACKAGER"

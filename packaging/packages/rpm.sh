@@ -4,6 +4,7 @@
 
 make_rpms() {
   local spec="$stage/dpi.spec" root="$stage/rpm/root"
+  say "rpm: packing: less than a minute of a processor"
   mkdir -p "$root"
   each rpm rpm_documents
   { rpm_head; each rpm rpm_package; rpm_debug; rpm_changelog; } >"$spec"

@@ -9,7 +9,7 @@ stage_site() {
 }
 
 make_site() {
-  say "the site of the documentation"
+  say "the site of the documentation: less than a minute of a processor"
   "$ROOT/packaging/doc/build.sh" --out "$stage/site" --program "$tree/bin/dpi" >"$stage/site.log" 2>&1 ||
     { tail -n 20 "$stage/site.log"; fail "the documentation is not made; packaging/setup.sh docs bindings installs what it needs"; }
   site_notices

@@ -27,7 +27,7 @@ build_tree() {
   else
     unset CCACHE_BASEDIR  # the tree's launcher sets it
   fi
-  say "$1: building for /$lib"
+  say "$1: building for /$lib, on $jobs processors: about 12 minutes of one with an empty compiler cache, less than 1 with a full one"
   # In the caller's language: the compiler cache takes what was compiled in another for something else.
   (if [ -n "$caller_locale" ]; then LC_ALL="$caller_locale"; else unset LC_ALL; fi; compile)
 }
@@ -37,7 +37,7 @@ compile() {
   [ $stores = OFF ] || targets+=(dpi_rocksdb dpi_redis dpi_kafka)
   cmake -S "$ROOT" -B "$tree" -G Ninja --log-level=NOTICE -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="${lib#usr/}" \
     -DDPI_CUDA=OFF -DDPI_ROCKSDB=$stores -DDPI_REDIS=$stores -DDPI_KAFKA=$stores -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" "${cmake_arguments[@]}"
-  ninja -C "$tree" -j "$jobs" "${targets[@]}" >"$tree/build.log" || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
+  ninja -C "$tree" -j "$jobs" "${targets[@]}" | tee "$tree/build.log" | tenths || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
 }
 
 # The library refuses a plugin of another build of their interface, which is what an older build folder has: such a one is not packed.
