@@ -187,7 +187,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *                                                                 keys, vocabularies, what describes it, all contexts, blocks while loading. A load whose forecast (most_bytes
  *                                                                 of dpi_model_info_json) is above it is refused before tables are read. Not counted: dpi_context_create,
  *                                                                 dpi_rows, threads. 0 = tables must fit into what the host has free, or all with one call the device
- *   isa                auto | scalar | avx2 | avx512 | avx512_bf16 | avx512_vnni   auto   of the cpu backend; the last two matter to precision=bf16 and int8 only
+ *   isa                auto | scalar | avx2 | avx512 | avx512_bf16 | avx512_vnni | amx   auto   of the cpu backend; the last three matter to precision=bf16 and int8 only, where amx and auto may ask for tile registers: then small signal stacks (sigaltstack) are refused
  *   in_flight          1 ... 8                             3      chunks of one call in flight on a device with its own memory
  *   small_batch        on | off                            off    one kernel for small batches where the device has one
  *   tuning             default | off | path                default   measured choices of the cuda backend's kernels
