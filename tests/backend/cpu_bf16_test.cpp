@@ -60,18 +60,21 @@ Prepared prepare(const CpuDevice& d, int64_t out, float weight, bool field_axis 
 bool says(const Prepared& p, const char* text) { return p.report.find(text) != std::string::npos; }
 
 TEST_CASE("cpu bf16: wide layers take half the memory and say what they round, others stay in fp32") {
-  for (const char* isa : {"avx512_bf16", "avx512", "avx2", "scalar"}) {
+  for (const char* isa : {"amx", "avx512_bf16", "avx512", "avx2", "scalar"}) {
     const CpuDevice narrow(kBf16, isa), plain(kFp32, isa);
     if (narrow.status.code() == Code::kUnsupported) continue;
     REQUIRE(narrow.status.ok());
     CAPTURE(isa);
-    const bool multiplies = std::string(isa) == "avx512_bf16";
+    const bool tiles = std::string(isa) == "amx";
+    const bool multiplies = tiles || std::string(isa) == "avx512_bf16";
+    const size_t row = 64 * 2 + (tiles ? 64 : 0);                    // and a line beside it
+    const size_t block = tiles ? 512 * 1024 / row / 32 * 32 : 1024;  // rows
     const Prepared wide = prepare(narrow, 96, 0.5f), as_before = prepare(plain, 96, 0.5f);
     CHECK(wide.bytes == as_before.bytes / 2);
     CHECK(as_before.bytes == 96 * 64 * 4);
     CHECK(says(wide, multiplies ? "weights and inputs in bf16" : "weights in bf16"));
-    CHECK(wide.scratch[0] == (multiplies ? 64 * 2 : 0));
-    CHECK(wide.scratch[1] == (multiplies ? 1024 * 64 * 2 : 0));  // a block of rows
+    CHECK(wide.scratch[0] == (multiplies ? row : 0));
+    CHECK(wide.scratch[1] == (multiplies ? block * row : 0));
     CHECK_FALSE(says(as_before, "bf16,"));
     CHECK(as_before.scratch[1] == 0);
     const Prepared few = prepare(narrow, 16, 0.5f), beyond = prepare(narrow, 96, 3.4e38f);
@@ -85,28 +88,37 @@ TEST_CASE("cpu bf16: wide layers take half the memory and say what they round, o
 }
 
 TEST_CASE("cpu bf16: auto takes the processor's own products where it has them, and for bf16 only") {
-  const CpuDevice auto_bf16(kBf16), auto_fp32(kFp32), forced(kFp32, "avx512_bf16");
+  const CpuDevice auto_bf16(kBf16), auto_fp32(kFp32), forced(kFp32, "avx512_bf16"), tiles(kBf16, "amx");
   REQUIRE(auto_bf16.status.ok());
-  const bool has = forced.status.ok();
   CHECK((forced.status.ok() || forced.status.code() == Code::kUnsupported));
-  CHECK(says(prepare(auto_bf16, 32, 0.5f), "cpu.avx512_bf16") == has);
+  CHECK((tiles.status.ok() || tiles.status.code() == Code::kUnsupported));
+  const std::string got = prepare(auto_bf16, 32, 0.5f).report;
+  if (tiles.status.ok()) CHECK(got == prepare(tiles, 32, 0.5f).report);
+  if (!tiles.status.ok()) CHECK((got.find("cpu.avx512_bf16") != std::string::npos) == forced.status.ok());
   CHECK_FALSE(says(prepare(auto_fp32, 32, 0.5f), "bf16"));
 }
 
-TEST_CASE("cpu int8: a quarter of the memory, by AVX-512 VNNI or not at all") {
+TEST_CASE("cpu int8: a quarter of the memory, by AVX-512 VNNI, AMX or not at all") {
   for (const char* isa : {"avx512_bf16", "avx512", "avx2", "scalar"}) {
     const CpuDevice d(kInt8, isa);
     CHECK(d.status.code() == Code::kUnsupported);
     const bool lacks = d.status.message().find("this processor lacks it") != std::string::npos;
     CHECK((lacks || d.status.message() ==
-                        std::string("backend 'cpu': precision int8 needs AVX-512 VNNI, and isa is ") + isa +
-                            "; use bf16 or fp32"));
+                        std::string("backend 'cpu': precision int8 needs AVX-512 VNNI or AMX, and isa is ") +
+                            isa + "; use bf16 or fp32"));
   }
-  const CpuDevice d(kInt8);
-  if (!d.status.ok()) {
-    CHECK(d.status.message().find("precision int8 needs AVX-512 VNNI") != std::string::npos);
+  const CpuDevice d(kInt8, "avx512_vnni"), tiles(kInt8, "amx"), automatic(kInt8);
+  if (!automatic.status.ok()) {
+    CHECK(automatic.status.message().find("precision int8 needs AVX-512 VNNI") != std::string::npos);
     return;
   }
+  if (tiles.status.ok()) {
+    const Prepared wide = prepare(tiles, 96, 0.5f);
+    CHECK(wide.report == prepare(automatic, 96, 0.5f).report);
+    CHECK(wide.bytes == 96 * 64 + 2 * 96 * 4);
+    CHECK(wide.scratch[0] == 2 * 64);  // a row, and a line for its scale
+  }
+  REQUIRE(d.status.ok());
   const Prepared wide = prepare(d, 96, 0.5f);
   CHECK(says(wide, "cpu.avx512_vnni, weights and inputs in int8"));
   CHECK(wide.bytes == 96 * 64 + 2 * 96 * 4);  // and two numbers a column

@@ -1,17 +1,21 @@
-// Stacks of layers (bias and relu fused) with weights in float32, in bf16 widened, and in bf16 multiplied by
-// the processor where it can: the calling thread's own time, forms in turn, medians. Microseconds of a call,
-// and how many times fp32's speed.
+// Stacks of layers (bias and relu fused) with weights in float32, in bf16 widened, and in bf16 and int8
+// multiplied by the processor where it can, by AMX too, and as oneDNN computes them: the calling thread's own
+// time, forms in turn, medians. Microseconds of a call, and how many times fp32's speed.
 //
-//   narrow_bench [repeats]
+//   OMP_NUM_THREADS=1 narrow_bench [repeats]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bench/bench.hpp"
+#include "bench/narrow_peer.hpp"
+#include "kernels/cpu/tile_permission.hpp"
 
 namespace {
 
@@ -79,30 +83,41 @@ void measure(const std::string& name, const std::vector<int64_t>& widths, int64_
   std::vector<const char*> names = {"fp32", "widened"};
   forms.emplace_back(cpu::best_isa(), cpu::Weights::kF32, widths, rows);
   forms.emplace_back(cpu::best_isa(), cpu::Weights::kBf16, widths, rows);
-  const std::pair<cpu::Isa, cpu::Weights> own[] = {{cpu::Isa::kAvx512Bf16, cpu::Weights::kBf16},
-                                                   {cpu::Isa::kAvx512Vnni, cpu::Weights::kInt8}};
-  for (const auto& [isa, as] : own) {
-    if (!cpu::isa_supported(isa)) continue;
-    names.push_back(as == cpu::Weights::kBf16 ? "bf16" : "int8");
+  const std::tuple<cpu::Isa, cpu::Weights, const char*> own[] = {
+      {cpu::Isa::kAvx512Bf16, cpu::Weights::kBf16, "bf16"},
+      {cpu::Isa::kAvx512Vnni, cpu::Weights::kInt8, "int8"},
+      {cpu::Isa::kAmx, cpu::Weights::kBf16, "amx bf16"},
+      {cpu::Isa::kAmx, cpu::Weights::kInt8, "amx int8"}};
+  for (const auto& [isa, as, form] : own) {
+    if (!cpu::isa_supported(isa) || (isa == cpu::Isa::kAmx && !cpu::ask_for_tiles())) continue;
+    names.push_back(form);
     forms.emplace_back(isa, as, widths, rows);
   }
-  std::vector<std::vector<double>> times(forms.size());
+  std::vector<std::function<void()>> runs;
+  for (Stack& s : forms) runs.emplace_back([&s, rows] { s.run(rows); });
+  for (const bool int8 : {false, true}) {
+    if (auto peer = dpi::bench::onednn_layers(widths, rows, int8)) {
+      runs.push_back(std::move(peer));
+      names.push_back(int8 ? "oneDNN int8" : "oneDNN bf16");
+    }
+  }
+  std::vector<std::vector<double>> times(runs.size());
   double once = thread_seconds();
-  forms[0].run(rows);
-  forms[0].run(rows);
+  runs[0]();
+  runs[0]();
   once = (thread_seconds() - once) / 2;
   const int calls = std::max(1, static_cast<int>(3e-4 / once));
   for (int i = 0; i < repeats; ++i) {
-    for (size_t f = 0; f < forms.size(); ++f) {
-      forms[f].run(rows);
+    for (size_t f = 0; f < runs.size(); ++f) {
+      runs[f]();
       const double from = thread_seconds();
-      for (int j = 0; j < calls; ++j) forms[f].run(rows);
+      for (int j = 0; j < calls; ++j) runs[f]();
       times[f].push_back((thread_seconds() - from) / calls);
     }
   }
   const double plain = median(&times[0]);
   std::printf("%-12s %5lld rows  fp32 %9.2f us", name.c_str(), static_cast<long long>(rows), plain * 1e6);
-  for (size_t f = 1; f < forms.size(); ++f) {
+  for (size_t f = 1; f < runs.size(); ++f) {
     const double t = median(&times[f]);
     std::printf("   %s %9.2f us %5.2f x", names[f], t * 1e6, plain / t);
   }

@@ -74,9 +74,10 @@ std::vector<std::string> bundles() {
 }
 
 ModelPtr load_path(const std::string& path, const char* isa) {
-  const char* const precision = isa == std::string("avx512_bf16")   ? "bf16"
-                                : isa == std::string("avx512_vnni") ? "int8"
-                                                                    : "fp32";
+  const std::string set = isa;
+  const char* const precision = set == "avx512_bf16" || set == "amx" ? "bf16"
+                                : set == "avx512_vnni"               ? "int8"
+                                                                     : "fp32";
   Error e;
   dpi_model* m = nullptr;
   const auto o = options({{"device", device()}, {"isa", isa}, {"precision", precision}});
@@ -103,7 +104,8 @@ TEST_CASE("a predict keeps to the promised stack") {
   size_t most = 0;
   int measured = 0;
   std::vector<const char*> isas = {"scalar"};
-  if (device() == "cpu") isas = {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni"};  // `ref` has one
+  if (device() == "cpu")
+    isas = {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni", "amx"};  // `ref` has one
   for (const std::string& path : bundles()) {
     for (const char* isa : isas) {
       const ModelPtr m = load_path(path, isa);

@@ -17,7 +17,7 @@ GATES = {"fp32": 1e-5, "tf32": 1e-4, "fp16": 1e-4, "bf16": 1e-3}
 ROWS = 3000 if os.environ.get("FULL") == "1" else 1000  # the emulated GPU is slow
 CPU_GATE = 1e-4
 DEMOS = {"adult_widedeep": "adult", "bank_dcnv2": "bank", "msweb_deepfm": "msweb"}
-SETS = {"bf16": ("auto", "avx512", "avx2", "scalar"), "int8": ("auto",)}
+SETS = {"bf16": ("auto", "avx512_bf16", "avx512", "avx2", "scalar"), "int8": ("auto", "avx512_vnni")}
 
 
 def auc(dpi, rows, device, precision, demo="bank_dcnv2", isa="auto"):

@@ -115,7 +115,7 @@ TEST_CASE(
     "threads") {
   if (device() != "cpu") return;
   constexpr int64_t kMany = 1500;
-  for (const char* isa : {"auto", "avx512", "avx2", "scalar", "avx512_vnni"}) {
+  for (const char* isa : {"auto", "amx", "avx512_bf16", "avx512", "avx2", "scalar", "avx512_vnni"}) {
     const std::filesystem::path path = std::filesystem::path(source_dir()) / "weights/demo/bank_dcnv2.h5";
     CAPTURE(isa);
     const char* const precision = std::string(isa) == "avx512_vnni" ? "int8" : "bf16";

@@ -71,7 +71,7 @@ struct dpi_backend_options {
   int32_t precision;     // 0 fp32, 1 tf32, 2 fp16, 3 bf16, 4 int8; a backend refuses what it lacks
   int32_t strict;        // determinism=strict: a row's bits must not depend on its batch
   int32_t debug;         // events carry timestamps
-  const char* isa;       // "auto", "scalar", "avx2", "avx512", "avx512_bf16", "avx512_vnni"; never null
+  const char* isa;       // "auto", "scalar", "avx2" .. "amx": see dpi.h; never null
   const char* lookup;    // "auto", "output_first", "input_first"; never null
   const char* fetch;     // "kernel", "in_place": see small_batch_prepare; null = "kernel"
   const char* tuning;    // "default", "off" or the path of a tuning table; never null

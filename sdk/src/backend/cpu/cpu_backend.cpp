@@ -12,6 +12,8 @@
 #include "backend/cpu/cpu_op.hpp"
 #include "backend/host_device.hpp"
 #include "base/at_load.hpp"
+#include "base/log.hpp"
+#include "kernels/cpu/tile_permission.hpp"
 #include "ops/check_op.hpp"
 
 namespace dpi::backend {
@@ -29,15 +31,33 @@ CpuDevice& device_of(dpi_backend_device* d) {
   return *static_cast<CpuDevice*>(reinterpret_cast<HostDevice*>(d));
 }
 
-Result<cpu::Isa> parse_isa(const std::string& text, cpu::Weights weights) {
-  if (text == "auto" || text.empty()) return cpu::best_isa(weights);
+/// kAmx where the kernel lets the process use it, else the next best, and the log says so.
+cpu::Isa with_tiles(const dpi_backend_options& o, cpu::Weights weights, LogLevel level) {
+  if (cpu::ask_for_tiles()) return cpu::Isa::kAmx;
+  const cpu::Isa next = cpu::best_isa(weights);
+  const char* const why = cpu::tiles_refusal();
+  const std::string told = std::string("isa=amx is not used: ") + (why != nullptr ? why : "it was refused") +
+                           "; " + cpu::isa_name(next) + " is used instead";
+  if (o.log != nullptr) o.log(o.log_sink, static_cast<int32_t>(level), "device", told.c_str());
+  return next;
+}
+
+Result<cpu::Isa> parse_isa(const dpi_backend_options& o, cpu::Weights weights) {
+  const std::string text = o.isa != nullptr ? o.isa : "auto";
+  const bool narrow = weights != cpu::Weights::kF32;
+  if (text == "auto" || text.empty()) {
+    const bool tiles = narrow && cpu::isa_supported(cpu::Isa::kAmx);
+    return tiles ? with_tiles(o, weights, LogLevel::kInfo) : cpu::best_isa(weights);
+  }
   for (const cpu::Isa isa : cpu::kIsas) {
     if (text != cpu::isa_name(isa)) continue;
+    if (isa == cpu::Isa::kAmx && narrow && cpu::isa_supported(isa))
+      return with_tiles(o, weights, LogLevel::kWarn);
     if (cpu::isa_supported(isa)) return isa;
     return unsupported("isa=" + text + ": this processor lacks it; isa=auto takes the best it has");
   }
   return invalid_argument("isa='" + text +
-                          "' is none of auto, scalar, avx2, avx512, avx512_bf16, avx512_vnni");
+                          "' is none of auto, scalar, avx2, avx512, avx512_bf16, avx512_vnni, amx");
 }
 
 /// Of precision, which has passed check_precision.
@@ -53,9 +73,9 @@ Result<CpuDevice> make_device(const dpi_backend_options& o) {
   }
   CpuDevice device;
   device.weights = weights_of(o.precision);
-  DPI_ASSIGN_OR_RETURN(device.isa, parse_isa(o.isa != nullptr ? o.isa : "auto", device.weights));
-  if (device.weights == cpu::Weights::kInt8 && device.isa != cpu::Isa::kAvx512Vnni)
-    return unsupported(std::string("precision int8 needs AVX-512 VNNI, and isa is ") +
+  DPI_ASSIGN_OR_RETURN(device.isa, parse_isa(o, device.weights));
+  if (device.weights == cpu::Weights::kInt8 && cpu::functions(device.isa).gemm_int8 == nullptr)
+    return unsupported(std::string("precision int8 needs AVX-512 VNNI or AMX, and isa is ") +
                        cpu::isa_name(device.isa) + "; use bf16 or fp32");
   device.memory = std::make_unique<HostMemory>(o.memory);
   return device;
@@ -71,6 +91,13 @@ int32_t cpu_open(const dpi_backend_options* options, dpi_backend_device** out, d
 }
 
 void cpu_close(dpi_backend_device* d) { delete &device_of(d); }
+
+/// Why tile registers are not used, where the processor has them and the kernel refuses them.
+std::string tiles_note(cpu::Isa isa) {
+  if (isa == cpu::Isa::kAmx || !cpu::isa_supported(cpu::Isa::kAmx)) return "";
+  const char* const why = cpu::tiles_refusal();
+  return why == nullptr ? "" : std::string("; no amx: ") + why;
+}
 
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
@@ -88,7 +115,8 @@ int32_t cpu_caps(dpi_backend_device* d, dpi_backend_caps* out, dpi_backend_error
     out->max_streams = 1;
     out->device_index = 0;
     out->alignment = kHostAlignment;
-    copy_text(processor_name() + ", " + cpu::isa_name(device_of(d).isa), out->device_name,
+    const cpu::Isa isa = device_of(d).isa;
+    copy_text(processor_name() + ", " + cpu::isa_name(isa) + tiles_note(isa), out->device_name,
               sizeof(out->device_name));
     fill_host_memory(out);
     return ok_status();
