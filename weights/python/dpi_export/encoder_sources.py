@@ -40,14 +40,39 @@ def _one(name, value, dtype=None):
         return value
     if isinstance(value, list) or (isinstance(value, dict) and "op" in value):
         return _joined(name, value if isinstance(value, list) else [value])
+    if isinstance(value, tuple) and not 1 <= len(value) <= 3:
+        raise BundleError(f"encoder of '{name}': a tuple of {len(value)}, expected (encoder, column) or (encoder, column, dtype)")
     value, column, said = (*value, None, None)[:3] if isinstance(value, tuple) else (value, None, None)
-    if column is None:
-        names = [str(n) for n in getattr(value, "feature_names_in_", [])]
+    _check_said(name, said)
+    names = [str(n) for n in getattr(value, "feature_names_in_", [])]
+    if column is not None:
+        column = _place(name, value, column, names)
+    else:
         column = names.index(name) if name in names else 0
         if name not in names and getattr(value, "n_features_in_", 1) > 1:
             raise BundleError(f"encoder of '{name}': {type(value).__name__} has {value.n_features_in_} columns; "
                               "give (encoder, column)")
     return _fitted(name, value, column, dtype if said is None else said)
+
+
+def _place(name, value, column, names):
+    """The number of a column that was given by its name or number."""
+    if isinstance(column, str):
+        if column not in names:
+            held = f"only {', '.join(map(repr, names))}" if names else "and was fitted without names: give the column's number"
+            raise BundleError(f"encoder of '{name}': {type(value).__name__} has no column {column!r}, {held}")
+        return names.index(column)
+    count = getattr(value, "n_features_in_", 1)
+    if isinstance(column, (bool, float)) or not hasattr(column, "__index__") or not 0 <= column < count:
+        raise BundleError(f"encoder of '{name}': column {column!r} of {type(value).__name__}, expected a name or a number from 0 to {count - 1}")
+    return int(column)
+
+
+def _check_said(name, said):
+    try:
+        np.dtype(getattr(said, "numpy_dtype", said))
+    except TypeError:
+        raise BundleError(f"encoder of '{name}': {said!r} is no type of numpy; give the fitted column's, such as 'float32' or 'int64'") from None
 
 
 def _fitted(name, value, column, dtype):
@@ -56,10 +81,28 @@ def _fitted(name, value, column, dtype):
         known = None if dtype is None else np.dtype(getattr(dtype, "numpy_dtype", dtype))
     except TypeError:
         known = None
+    scales = type(value).__name__.endswith("Scaler")
+    own = _check_scaled(name, value, getattr(dtype, "name", str(dtype)), known) if scales else None
     try:
-        return from_sklearn(value, column, known if known is not None and known.kind in "biuf" else None)
+        encoder = from_sklearn(value, column, known if known is not None and known.kind in "biuf" else None)
     except BundleError as error:
         raise BundleError(f"encoder of '{name}': {error}") from None
+    if scales:
+        encoder.scaled = type(value).__name__, own
+    return encoder
+
+
+def _check_scaled(name, value, dtype, known):
+    """The type of a scaler's column where it is known. Refuses cells that no number step reads, and results that float16 rounds."""
+    kind = type(value).__name__
+    if dtype == "boolean" or known is not None and known.kind == "b":
+        raise BundleError(f"encoder of '{name}': {kind} of booleans, whose cells are the texts true and false: write the column as 0 and 1, "
+                          "astype(int), in training, in raw= and in serving")
+    own = next((getattr(value, key).dtype for key in ("data_min_", "center_", "max_abs_") if getattr(value, key, None) is not None), None)
+    if np.float16 in (known, own):
+        raise BundleError(f"encoder of '{name}': {kind} of a column of float16 rounds its results to 11 bits, and a bundle scales in float64: fit and "
+                          "transform astype('float32'), and train on that")
+    return known if own is None else own
 
 
 def _joined(name, parts):

@@ -8,11 +8,11 @@
 import bisect
 import math
 import numbers
-import re
 
 import numpy as np
 import xxhash
 
+from .cells import DECIMAL, INTEGER, is_missing, number_text, whole_of
 from .errors import BundleError
 from .keyed_tables import check_key_encoder
 from .murmur3 import murmur3_32
@@ -30,8 +30,6 @@ class _Marker:
 
 MISSING, OOV = _Marker("MISSING"), _Marker("OOV")
 
-_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
-_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 _SPACE = " \t\n\r\v\f"
 _ASCII_LOWER = str.maketrans({chr(c): chr(c + 32) for c in range(65, 91)})
 _ASCII_UPPER = str.maketrans({chr(c + 32): chr(c) for c in range(65, 91)})
@@ -181,26 +179,6 @@ def buckets(boundaries, right=False, first_id=0):
 
 
 # -- the encoder ------------------------------------------------------------------------------------------------------
-def number_text(x):
-    """The text that text steps see for a number: no exponent for integers, else the shortest decimal that reads back; of a boolean true
-    or false, as every binding has it."""
-    if isinstance(x, (bool, np.bool_)):
-        return "true" if x else "false"
-    if isinstance(x, (int, np.integer)):
-        return str(int(x))
-    return str(int(x)) if math.isfinite(x) and x == int(x) else repr(float(x))
-
-
-def whole_of(text):
-    """The integer that a text writes, also as a float: "3", "3.0", "3e0"; None where it writes none."""
-    if _INTEGER.match(text):
-        return int(text)
-    number = float(text) if _DECIMAL.match(text) else math.nan
-    if math.isfinite(number) and abs(number) >= 2**53:
-        raise BundleError(f"{text!r} may stand for another integer (2**53 and beyond); give its digits")
-    return int(number) if math.isfinite(number) and number == int(number) else None
-
-
 class Encoder:
     """Steps in order. Array-valued keys (bytes, offsets, ids, keys) hold numpy arrays. For sequences:
 
@@ -218,6 +196,7 @@ class Encoder:
         self.suggested = {}    # feature rules under which a converted encoder equals its library
         self.padding = ()      # of a converted encoder: texts that its library takes for padding
         self.transform = None  # of a converted encoder: the library's own, raw cells -> ids, padded bags or floats
+        self.scaled = None     # of a fitted scaler: (its class, the type of its column or None)
         self.own = None        # its vocabulary is stored apart from equal ones, since it may grow alone (growing.py)
         for i, step in enumerate(self.steps):
             self._check_step(i, step)
@@ -327,10 +306,10 @@ class Encoder:
 
     def encode(self, raw):
         """One raw value (text or number) -> id, float, MISSING or OOV. Raises BundleError for what no rule covers."""
-        if not isinstance(raw, (str, numbers.Real, np.bool_, type(None))):
-            raise BundleError(f"{raw!r} is no text, number or boolean; give the text by which the data file shows it")
-        if raw is None or raw == "" or raw != raw:
+        if is_missing(raw):
             return MISSING
+        if not isinstance(raw, (str, numbers.Real, np.bool_)):
+            raise BundleError(f"{raw!r} is no text, number or boolean; give the text by which the data file shows it")
         if isinstance(raw, (float, np.floating)) and abs(raw) >= 2**53 and self.names:
             raise BundleError(f"{raw!r} may stand for another integer (2**53 and beyond); give an integer or text")
         value = number_text(raw) if isinstance(raw, (bool, np.bool_)) else raw
@@ -374,12 +353,13 @@ class Encoder:
         if op == "vocab_int":
             return self._vocab(i, step).get(whole_of(x), OOV)
         if op == "to_id":
-            if not _INTEGER.match(x) or not -2**63 <= int(x) < 2**63:
+            if not INTEGER.match(x) or not -2**63 <= int(x) < 2**63:
                 raise BundleError(f"{x!r} is not an integer")
             return int(x)
         if op == "to_float":
-            if not _DECIMAL.match(x) or not math.isfinite(float(x)):
-                raise BundleError(f"{x!r} is not a decimal number")
+            if not DECIMAL.match(x) or not math.isfinite(float(x)):
+                cure = "; write booleans as 1 and 0, as the column that was fitted holds them" if x.lower() in ("true", "false") else ""
+                raise BundleError(f"{x!r} is not a decimal number{cure}")
             return float(x)
         raise BundleError(f"encoder step {i} ({op}) needs a number, got text {x!r}")
 
@@ -400,7 +380,7 @@ class Encoder:
     def encode_for(self, feature, raw):
         """The id or float32 a feature gets for one raw value, under its missing and out_of_range rules. A missing element of a
         sequence is MISSING, which leaves the bag, unless the encoder has an id for it."""
-        value = self.encode(raw) if self.steps else (MISSING if raw in (None, "") or raw != raw else raw)
+        value = self.encode(raw) if self.steps else (MISSING if is_missing(raw) else raw)
         if value is MISSING and feature["kind"] == "sequence" and self.missing_element is not None:
             return self.missing_element
         return apply_rules(feature, value)
@@ -411,7 +391,7 @@ class Encoder:
             return [e for c in cell for e in self.elements(c)]
         if self.splitter is None:
             return [cell]
-        if cell is None or cell == "" or cell != cell:
+        if is_missing(cell):
             return []
         text = cell if isinstance(cell, str) else number_text(cell)
         return text.split(self.splitter or None)

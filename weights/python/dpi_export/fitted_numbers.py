@@ -41,10 +41,11 @@ def held_in(numbers, dtype=None):
     if known is not None or not numbers:
         return known
     exact = all(as_narrow(np.float32, x) == x for x in numbers)
-    return np.float32 if exact and any(_digits(x) > 9 and float(str(np.float32(x))) != x for x in numbers) else None
+    return np.float32 if exact and any(digits(x) > 9 and float(str(np.float32(x))) != x for x in numbers) else None
 
 
-def _digits(x):
+def digits(x):
+    """How many digits the shortest decimal of x has."""
     return len(re.sub(r"e.*|[-.]", "", repr(float(x))).strip("0"))
 
 

@@ -346,4 +346,5 @@ def compare(ctx, got, want, what, tolerance):
         worst = np.nanmax(error) if np.isfinite(error).any() else float("nan")
         ctx.refuse("check", f"the model's own forward gives another {what} than its layers say: row {row}: "
                             f"{want[row].tolist()} against {got[row].tolist()}, worst difference {worst:.3g}. "
-                            "The forward method or an option is not what the importer knows")
+                            "What forward computes is not what was imported: a forward or an option that was changed, or arithmetic that another order of "
+                            "roundings changes. explain() shows what each layer became; with from_torch, compute in float32 and report the model")

@@ -10,6 +10,7 @@ import numpy as np
 
 from .encoders import MISSING, OOV, apply_rules
 from .errors import BundleError
+from .fitted_numbers import digits
 from .import_common import strip_padding
 from .raw_golden import Probes, encode_column, first_difference, settled, show
 from .schema import get, is_slot
@@ -49,6 +50,39 @@ def check_encoders(imported):
         if feature["encoder"].transform is not None:
             cells = Probes(feature, np.random.default_rng(11), _CHECK_CELLS).cells()
             _compare(imported, feature, cells, _library_column(imported, feature, cells), "the library's transform gives")
+
+
+def check_scalers(imported, rows):
+    """Refuses a scaler that rounded otherwise in training than the bundle does, which scales in float64, where it shows: results of float16, and
+    results of float32 that the model compares or buckets. Warns where nobody says of which type the column was."""
+    from .trace.jumps import edges
+
+    found = [f for f in _encoded(imported) if f["encoder"].scaled is not None]
+    if not found:
+        return
+    decided = set(edges(imported.lowering)) if getattr(imported, "lowering", None) is not None else ()
+    columns = {} if rows is None else imported.columns(rows)
+    for name, (kind, dtype) in ((f["name"], f["encoder"].scaled) for f in found):
+        where, column = f"feature '{name}'", columns.get(name)
+        if column is not None and dtype is None and held_as_float16(np.ravel(np.asarray(column, np.float64))):
+            imported.ctx.refuse(where, f"rows holds numbers of float16, so {kind} rounded them to 11 bits, and a bundle scales in float64: fit and "
+                                       "transform astype('float32'), and train on that")
+        if name not in decided:
+            continue
+        cure = "scale astype('float64') in training, or compare and bucket the number as the file holds it"
+        if dtype is not None and dtype == np.float32:
+            imported.ctx.refuse(where, f"the model compares or buckets what {kind} made of float32, which rounds at an edge otherwise than the bundle, "
+                                       f"which scales in float64: {cure}")
+        if dtype is None:
+            warnings.warn(f"{where}: the model compares or buckets what {kind} gives, which rounds at an edge otherwise where its column was float32: {cure}; "
+                          "raw= with the column says its type", stacklevel=5)
+
+
+def held_as_float16(numbers):
+    """True for results of float16: no more bits, in several numbers with more digits than one writes."""
+    numbers = numbers[np.isfinite(numbers)]
+    with np.errstate(over="ignore"):
+        return bool((numbers.astype(np.float16) == numbers).all()) and len({x for x in numbers.tolist() if digits(x) > 5}) >= 4
 
 
 def golden_rows(imported, rows, raw):

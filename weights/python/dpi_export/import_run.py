@@ -10,7 +10,7 @@ from .encoder_sources import convert_encoders
 from .engine_check import check_kind
 from .errors import BundleError
 from .golden import relative_error
-from .import_encoders import check_encoders, check_names, golden_rows, held_to, spelled_out
+from .import_encoders import check_encoders, check_names, check_scalers, golden_rows, held_to, spelled_out
 from .import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
 from .raw_golden import HELD_TO, as_lists
 from .rows import Rows
@@ -43,6 +43,7 @@ def _export(importer, model, feature_map, path, given):
     check_names(exact, given["encoders"] if isinstance(given["encoders"], dict) else {}, cells)
     if check:
         check_encoders(exact)
+        check_scalers(exact, rows)
         # Random rows too: the given ones may hold no empty bag, no padding, no rare id.
         check_against_library(exact, exact.random_rows(np.random.default_rng(7), _CHECK_ROWS))
         if rows is not None:

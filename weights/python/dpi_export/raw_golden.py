@@ -7,7 +7,8 @@ one text that the encoder's splitter takes apart, or a list of elements.
 import numpy as np
 
 from .batch import Batch
-from .encoders import Encoder, number_text
+from .cells import is_missing, number_text
+from .encoders import Encoder
 from .errors import BundleError
 from .rows import Rows
 from .schema import get, is_slot, pad_of
@@ -24,7 +25,7 @@ def texts_of(cell):
     """The texts that stand for a cell: one, or one per element of a list."""
     if isinstance(cell, (list, tuple, np.ndarray)):
         return [t for c in cell for t in texts_of(c)]
-    if cell is None or cell != cell:
+    if is_missing(cell):
         return [""]
     return [cell if isinstance(cell, str) else number_text(cell)]
 
@@ -39,7 +40,7 @@ def as_lists(raw):
     for name, column in raw.items():
         if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
             raise BundleError(f"raw: feature '{name}': expected a list, an array or a Series with a cell for each row, not {type(column).__name__}")
-    return {name: [None if type(cell).__name__ in ("NAType", "NaTType") else cell for cell in column] for name, column in raw.items()}
+    return {name: [None if is_missing(cell) else cell for cell in column] for name, column in raw.items()}
 
 
 #: data sets under /golden that hold raw cells, and their types

@@ -8,6 +8,7 @@ from collections import namedtuple
 import numpy as np
 
 from . import encoders as e
+from .cells import is_missing
 from .errors import BundleError
 from .fitted_numbers import as_narrow, boundaries, float_keys, held_in, narrow_type
 
@@ -28,8 +29,8 @@ def from_sklearn(obj, column=0, dtype=None):
 def _recognised(obj, column, dtype=None):
     kind = type(obj).__name__
     if kind not in _SKLEARN:
-        raise BundleError(f"{kind} is not supported; use {', '.join(_SKLEARN)} or encoder steps, or apply it where rows are made, in training "
-                          "and in serving, and give no encoder")
+        raise BundleError(f"{kind} is not supported; {_INSTEAD.get(kind, '')}use {', '.join(_SKLEARN)} or encoder steps, or apply it where rows are made, "
+                          "in training and in serving, and give no encoder")
     try:
         return _SKLEARN[kind](obj, column, *([dtype] if kind in ("KBinsDiscretizer", "Pipeline") else []))
     except AttributeError as error:
@@ -66,11 +67,7 @@ def _no_float64(value):
 
 
 def _number(cell):
-    return float("nan") if _is_missing(cell) else float(cell)
-
-
-def _is_missing(value):
-    return value is None or type(value).__name__ == "NAType" or value != value or value == ""
+    return float("nan") if is_missing(cell) else float(cell)
 
 
 def _vocabulary(values, what):
@@ -78,14 +75,14 @@ def _vocabulary(values, what):
     None, NaN) cannot be a vocabulary entry; its id is suggested as the feature's default for missing values."""
     dtype = getattr(values, "dtype", None)
     values = list(values)
-    known = [(v, i) for i, v in enumerate(values) if not _is_missing(v)]
-    gone = [i for i, v in enumerate(values) if _is_missing(v)]
+    known = [(v, i) for i, v in enumerate(values) if not is_missing(v)]
+    gone = [i for i, v in enumerate(values) if is_missing(v)]
     entries, ids = [v for v, _ in known], [i for _, i in known]
     steps, parse = _lookup(entries, ids, dtype, not gone or gone[0] == len(known), what)
     missing = values[gone[0]] if gone else None
 
     def read(cell):
-        return missing if _is_missing(cell) else parse(cell)
+        return missing if is_missing(cell) else parse(cell)
 
     return e.Encoder(steps).with_rules(**({"missing": "default", "default_id": gone[0]} if gone else {})), read
 
@@ -105,6 +102,8 @@ def _lookup(entries, ids, dtype, plain, what):
             return [e.vocab_int(entries, **keys)], _whole
         if held <= {"integer", "float"}:
             cells, their = float_keys(entries, ids, dtype)
+            if set(entries) <= {0.0, 1.0}:  # a nullable column of booleans looks the same
+                return _truths(entries, ids)
             width = held_in([float(v) for v in entries if np.isfinite(v)], dtype)
             more = {"ids": their} if len(cells) > len(entries) else keys
             return [e.to_float(), e.vocab_float(cells, **more)], lambda cell: as_narrow(width, cell)
@@ -129,9 +128,13 @@ def _whole(cell):
         return float(cell)
 
 
+#: how files write the number 1
+_ONES = ("1", "1.0", "1.", "1.00", "+1", "1e0", "1e+0", "1e+00", "1.0e0", "1.0e+00", "1.000000", "1.000000e+00", "1.000000000000000000e+00")
+
+
 def _truths(entries, ids):
     """Booleans by every text that routes give them: True of pandas, true of Java, Go and JSON, 1 and 1.0 where they became numbers."""
-    texts = {True: ("true", "1", "1.0"), False: ("false", "0", "0.0")}
+    texts = {held: (word, *(form.replace("1", digit, 1) for form in _ONES)) for held, word, digit in ((True, "true", "1"), (False, "false", "0"))}
     forms = {t: (bool(v), i) for v, i in zip(entries, ids) for t in texts[bool(v)]}
 
     def parse(cell):
@@ -234,17 +237,17 @@ def _imputer(obj, column):
 
 def _filled(found, imputer, column):
     """What comes behind a SimpleImputer, with what the fill becomes there as the rule for missing values."""
-    if not _is_missing(imputer.missing_values) or getattr(imputer, "add_indicator", False):
+    if not is_missing(imputer.missing_values) or getattr(imputer, "add_indicator", False):
         raise BundleError("SimpleImputer: missing_values= other than empty cells, or add_indicator=True, is not supported; map such values to "
                           "NaN where rows are made")
     fill = imputer.statistics_[column]
-    value = e.MISSING if _is_missing(fill) else found.encoder.encode(fill.item() if isinstance(fill, np.generic) else fill)
+    value = e.MISSING if is_missing(fill) else found.encoder.encode(fill.item() if isinstance(fill, np.generic) else fill)
     ends = found.encoder.steps[-1]["op"]
     if value is e.MISSING or value is e.OOV:
         raise BundleError(f"SimpleImputer: fills in {fill!r}, which the step behind it does not know")
     key = "default_id" if e.STEPS[ends][1] == "id" else "default"
     found.encoder.suggested.update(missing="default", **{key: value})
-    return found._replace(read=lambda cell: imputer.missing_values if _is_missing(cell) else found.read(cell))
+    return found._replace(read=lambda cell: imputer.missing_values if is_missing(cell) else found.read(cell))
 
 
 def _pipeline(obj, column, dtype=None):
@@ -257,6 +260,11 @@ def _pipeline(obj, column, dtype=None):
     return found if imputer is None else _filled(found, imputer, column)
 
 
+#: what does nearly the same and has steps
+_INSTEAD = {"QuantileTransformer": "no step interpolates between quantiles: train on KBinsDiscretizer(encode='ordinal', strategy='quantile') with an "
+                                   "nn.Embedding of the bins, or ",
+            "PowerTransformer": "train on FunctionTransformer(numpy.log1p), then a StandardScaler, or ",
+            "TargetEncoder": "train an nn.Embedding of an OrdinalEncoder's ids, or ", "Binarizer": "compare in the model, x > threshold, or "}
 _SKLEARN = {"LabelEncoder": _label_encoder, "OrdinalEncoder": _ordinal_encoder, "OneHotEncoder": _one_hot_encoder,
             "StandardScaler": _standard_scaler, "MinMaxScaler": _minmax_scaler, "RobustScaler": _robust_scaler,
             "MaxAbsScaler": _max_abs_scaler, "KBinsDiscretizer": _kbins, "FunctionTransformer": _function, "SimpleImputer": _imputer,

@@ -8,6 +8,7 @@ import math
 from collections import namedtuple
 
 from ..import_common import UnsupportedModelError
+from .cures import RANDOM, replacement
 from .pair import plain
 
 Layout = namedtuple("Layout", "axis pre post")
@@ -20,8 +21,8 @@ def propagate(pair):
 
     rules = {**RULES, "index": row_picks.rule, "index_put": batch_writes.rule, "rows_kept": kept_rows.rule, "rows_kept_flat": kept_rows.rule}
     for node in pair.nodes:
-        if plain(node.base).startswith(_RANDOM):
-            raise UnsupportedModelError(f"{node.place()}: {_INSTEAD['bernoulli']}")
+        if plain(node.base).startswith(RANDOM):
+            raise UnsupportedModelError(f"{node.place()}: {replacement('bernoulli')}")
         if not node.varies:
             continue
         if node.op == "input":
@@ -35,27 +36,10 @@ def propagate(pair):
             _check(pair, node)
 
 
-_RANDOM = ("bernoulli", "native_dropout", "rand", "normal", "multinomial", "uniform", "exponential")
-
-#: What to write in place of operators that no bundle can hold.
-_INSTEAD = {"bernoulli": "it is random, in evaluation mode too: give a functional dropout training=self.training",
-            "nonzero": "how many entries it gives depends on the rows; multiply by a mask instead",
-            "masked_select": "how many entries it gives depends on the rows; multiply by a mask instead",
-            "unique": "it looks at all rows at once",
-            "isnan": "a NaN in a row means that the value is missing, and the feature's own rule (missing=) replaces it before the model sees "
-                     "it; give what is missing as a feature of its own",
-            "index_put": "write torch.where(mask, x, y) on the whole value", "scatter_reduce": "write torch.where(mask, x, y) on the whole value",
-            "_fft": "it needs complex numbers"}
-
-
-def replacement(base):
-    """What a model may call instead, as a text."""
-    return next((text for key, text in _INSTEAD.items() if key in base), "dpi_export/trace/lower_table.py lists what there is")
-
-
 def refuse(node, text):
     """Raises with the operator, the layer and the source line."""
-    raise UnsupportedModelError(f"{node.place()}: {text}: a row's score would depend on the other rows")
+    raise UnsupportedModelError(f"{node.place()}: {text}: a row's score would depend on the other rows. Work within a row, or let training "
+                                "keep such a number as a buffer")
 
 
 def _check(pair, node):
@@ -470,7 +454,7 @@ _ELEMENTWISE = """add sub rsub mul div pow neg abs exp expm1 log log1p log2 log1
  reciprocal square sigmoid tanh relu relu6 gelu silu elu selu celu leaky_relu softplus hardtanh hardswish hardsigmoid mish clamp clamp_min
  clamp_max maximum minimum where masked_fill eq ne lt le gt ge logical_not logical_and logical_or logical_xor bitwise_and bitwise_or
  bitwise_not bitwise_xor remainder fmod floor_divide log_sigmoid_forward _prelu_kernel erf hardshrink softshrink threshold addcmul addcdiv
- lerp _conj _conj_physical real imag isnan isinf isneginf isfinite nan_to_num _to_copy clone detach alias lift_fresh contiguous xlogy fill
+ lerp _conj _conj_physical real imag isnan isinf isneginf isfinite nan_to_num _to_copy clone detach alias lift_fresh contiguous xlogy fill zero
  rrelu_with_noise empty_like""".split()
 
 RULES = {

@@ -193,7 +193,14 @@ def capture(model, call, tensors, rows, graph=None):
                 return _watched(model, call, tensors, rows, graph)
         except _FAILURES as e:
             raise UnsupportedModelError(f"{type(model).__name__}: the model's own forward fails on rows within the vocabularies: "
-                                        f"{type(e).__name__}: {e}") from e
+                                        f"{type(e).__name__}: {e}{_cure(e)}") from e
+
+
+def _cure(error):
+    """What to do about a failure that random numbers cause."""
+    if isinstance(error, IndexError) and "out of range" in str(error):
+        return "; a number may be anything where its feature says no more: clamp(low, high) what an id is computed from"
+    return ""
 
 
 def _watched(model, call, tensors, rows, graph):

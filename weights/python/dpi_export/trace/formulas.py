@@ -2,7 +2,13 @@
 
 Absolute errors stay within some float32 roundings, wherever a formula divides or cancels."""
 
+import functools
 import math
+import operator
+
+from ..import_common import UnsupportedModelError
+
+_FEW = 64  #: comparisons that a formula may be written out with
 
 
 def table():
@@ -15,7 +21,16 @@ def table():
             function = getattr(home, name, None)
             if function is not None and not (name == "unfold" and home is not torch.Tensor):  # torch.nn.functional has another one
                 found[function] = formula
+        if (in_place := getattr(torch.Tensor, name + "_", None)) is not None:
+            found[in_place] = _in_place(formula)
     return found
+
+
+def _in_place(formula):
+    def written(input, *args, **keys):  # noqa: A002
+        made = formula(input, *args, **keys)
+        return made if made is NotImplemented else input.copy_(made)
+    return written
 
 
 def _logit(input, eps=None):  # noqa: A002  (torch's own names, here and below)
@@ -99,10 +114,15 @@ def _windows(input, dimension, size, step):  # noqa: A002
     return torch.stack([input.narrow(dim, i * step, size).movedim(dim, -1) for i in range(count)], dim)
 
 
-def _logaddexp(input, other):  # noqa: A002
+def _softplus_of(x):
+    """log(1 + exp(x))"""
     import torch
 
-    return other + torch.nn.functional.softplus(input - other)
+    return torch.nn.functional.softplus(x)
+
+
+def _logaddexp(input, other):  # noqa: A002
+    return other + _softplus_of(input - other)
 
 
 def _chosen(test):
@@ -155,6 +175,270 @@ def _by_matrix(name, dims):
     return formula
 
 
+def _whole_number(other):
+    return isinstance(other, (int, float)) and not isinstance(other, bool) and other == int(other) and 0 < other < 1 << 24
+
+
+def _floored(input, other):  # noqa: A002
+    """By a whole number the rounded quotient has the exact one's floor, for no float32 below k times it comes to k."""
+    return (input / other).floor() if input.is_floating_point() and _whole_number(other) else NotImplemented
+
+
+def _div(input, other, *, rounding_mode=None):  # noqa: A002
+    if rounding_mode is None or not input.is_floating_point() or not _whole_number(other):
+        return NotImplemented
+    return (input / other).floor() if rounding_mode == "floor" else (input / other).trunc()
+
+
+def _rest(rounded):
+    """remainder and fmod of numbers: what is left is a float, so the difference is exact."""
+    def formula(input, other):  # noqa: A002
+        if not hasattr(input, "is_floating_point") or not input.is_floating_point() or not _whole_number(other):
+            return NotImplemented
+        return input - getattr(input / other, rounded)() * other
+    return formula
+
+
+def _logcumsumexp(input, dim):  # noqa: A002
+    """As _cumprod, by logaddexp."""
+    import torch
+
+    x, distance = input, 1
+    while distance < x.size(dim):
+        rest = x.size(dim) - distance
+        x = torch.cat([x.narrow(dim, 0, distance), _logaddexp(x.narrow(dim, 0, rest), x.narrow(dim, distance, rest))], dim)
+        distance *= 2
+    return x
+
+
+def _xlog(shift):
+    def formula(input, other):  # noqa: A002
+        import torch
+
+        if not isinstance(input, torch.Tensor) or not isinstance(other, torch.Tensor) or not input.is_floating_point():
+            return NotImplemented
+        return torch.where(input == 0, torch.zeros_like(input), input * (other + shift if shift else other).log())
+    return formula
+
+
+def _heaviside(input, values):  # noqa: A002
+    import torch
+
+    return torch.where(input == 0, values.to(input.dtype).expand_as(input), (input > 0).to(input.dtype))
+
+
+def _sinc(input):  # noqa: A002
+    import torch
+
+    x = torch.where(input == 0, torch.ones_like(input), input) * math.pi
+    return torch.where(input == 0, torch.ones_like(input), x.sin() / x)
+
+
+def _cross(input, other, dim=None):  # noqa: A002
+    if dim is None or input.size(dim) != 3 or other.size(dim) != 3:
+        return NotImplemented
+    a, b = ([x.roll(-by, dim) for by in (1, 2)] for x in (input, other))
+    return a[0] * b[1] - a[1] * b[0]
+
+
+def _cdist(x1, x2, p=2.0, compute_mode=None):
+    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
+
+
+def _ranked(name, rank):
+    """An entry of the sorted ones, and its place."""
+    def formula(input, *args, **keys):  # noqa: A002
+        import torch
+
+        keys = {**dict(zip(("k", "dim", "keepdim") if name == "kthvalue" else ("dim", "keepdim"), args)), **keys}
+        if keys.get("dim") is None and name == "median":
+            return NotImplemented
+        dim = keys.get("dim", -1)
+        found = input.sort(dim=dim, stable=True)
+        at = rank(input.size(dim), keys)
+        picked = (part.narrow(dim, at, 1) if keys.get("keepdim") else part.select(dim, at) for part in found)
+        return getattr(torch.return_types, name)(tuple(picked))
+    return formula
+
+
+def _quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):  # noqa: A002
+    if not isinstance(q, float) or dim is None or interpolation != "linear":
+        return NotImplemented
+    ordered, place = input.sort(dim).values, q * (input.size(dim) - 1)
+    low, high = (ordered.narrow(dim, end, 1) for end in (math.floor(place), math.ceil(place)))
+    found = low + (high - low) * (place - math.floor(place))
+    return found if keepdim else found.squeeze(dim)
+
+
+def _aminmax(input, *, dim=None, keepdim=False):  # noqa: A002
+    import torch
+
+    return NotImplemented if dim is None else torch.return_types.aminmax((input.amin(dim, keepdim), input.amax(dim, keepdim)))
+
+
+def _taken(input, index):  # noqa: A002
+    return input.reshape(-1)[index]
+
+
+def _among(index, size):
+    import torch
+
+    return index.unsqueeze(-1) == torch.arange(size)
+
+
+def _index_add(input, dim, index, source, *, alpha=1):  # noqa: A002
+    """A product with ones where an entry goes."""
+    to = _among(index, input.size(dim)).to(input.dtype)
+    return input + alpha * (source.transpose(dim, -1) @ to).transpose(dim, -1)
+
+
+def _index_fill(input, dim, index, value):  # noqa: A002
+    import torch
+
+    held = _among(index, input.size(dim)).any(0).reshape([-1 if i == dim % input.dim() else 1 for i in range(input.dim())])
+    return torch.where(held, torch.full_like(input, value), input) if isinstance(value, (int, float)) else NotImplemented
+
+
+def _index_copy(input, dim, index, source):  # noqa: A002
+    import torch
+
+    parts = list(input.unbind(dim))
+    for at, place in enumerate(index.tolist()):
+        parts[place] = source.select(dim, at)
+    return torch.stack(parts, dim)
+
+
+def _isin(elements, test_elements, *, assume_unique=False, invert=False):
+    """Of ids one comparison for each."""
+    import torch
+
+    if not isinstance(elements, torch.Tensor) or not isinstance(test_elements, torch.Tensor) or not 0 < test_elements.numel() <= _FEW:
+        return NotImplemented
+    found = functools.reduce(operator.or_, (elements == value for value in test_elements.reshape(-1).tolist()))
+    return ~found if invert else found
+
+
+def _isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):  # noqa: A002
+    return (input - other).abs() <= atol + rtol * other.abs() if input.is_floating_point() and not equal_nan else NotImplemented
+
+
+def _abs(input):  # noqa: A002
+    import torch
+
+    return torch.view_as_real(input).pow(2).sum(-1).sqrt() if input.is_complex() else NotImplemented
+
+
+def _rot90(input, k=1, dims=(0, 1)):  # noqa: A002
+    a, b = dims
+    if k % 4 in (0, 2):
+        return input.flip(list(dims)) if k % 4 else input.clone()
+    return input.flip([b if k % 4 == 1 else a]).transpose(a, b)
+
+
+def _diag_embed(input, offset=0, dim1=-2, dim2=-1):  # noqa: A002
+    import torch
+
+    if offset or (dim1, dim2) != (-2, -1):
+        return NotImplemented
+    x = input.unsqueeze(-1)
+    return torch.where(torch.eye(input.size(-1), dtype=torch.bool), x, torch.zeros_like(x))
+
+
+def _padded(input, pad, mode="constant", value=None):  # noqa: A002
+    """Copies of entries, by index."""
+    import numpy as np
+    import torch
+
+    kinds = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    if mode not in kinds or min(pad) < 0:
+        return NotImplemented
+    for i in range(len(pad) // 2):
+        dim = input.dim() - 1 - i
+        at = np.pad(np.arange(input.size(dim)), (pad[2 * i], pad[2 * i + 1]), mode=kinds[mode])
+        input = input.index_select(dim, torch.from_numpy(at))  # noqa: A001
+    return input
+
+
+def _softplus(input, beta=1, threshold=20):  # noqa: A002
+    import torch
+
+    if threshold >= 20:
+        return NotImplemented
+    return torch.where(input * beta > threshold, input, torch.nn.functional.softplus(input, beta))
+
+
+def _interpolated(input, size=None, scale_factor=None, mode="nearest", align_corners=None, *args, **keys):  # noqa: A002
+    """Over one dim it is linear: a product with what it makes of the unit matrix."""
+    import torch
+
+    if input.dim() != 3:
+        return NotImplemented
+    unit = torch.eye(input.size(-1), dtype=input.dtype)[None]
+    return input @ torch.nn.functional.interpolate(unit, size, scale_factor, mode, align_corners, *args, **keys)[0]
+
+
+def _lp_pool(input, norm_type, kernel_size, stride=None, ceil_mode=False):  # noqa: A002
+    mean = _by_matrix("avg_pool1d", 1)(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+    return NotImplemented if mean is NotImplemented else (mean * kernel_size).pow(1 / norm_type)
+
+
+def _local_response(input, size, alpha=1e-4, beta=0.75, k=1.0):  # noqa: A002
+    """Squares of the channels around, as a product."""
+    import torch
+
+    at = torch.arange(input.size(1))
+    gap = at[:, None] - at[None]
+    near = ((gap <= (size - 1) // 2) & (gap >= -(size // 2))).to(input.dtype) / size
+    return input / ((input * input).transpose(1, -1) @ near).transpose(1, -1).mul(alpha).add(k).pow(beta)
+
+
+def _pixels(input, upscale_factor):  # noqa: A002
+    b, c, h, w = input.shape
+    r = upscale_factor
+    return input.reshape(b, c // (r * r), r, r, h, w).permute(0, 1, 4, 2, 5, 3).reshape(b, c // (r * r), h * r, w * r)
+
+
+def _repeated(input, repeats, dim=None, *, output_size=None):  # noqa: A002
+    if not isinstance(repeats, int) or dim is None:
+        return NotImplemented
+    dim %= input.dim()
+    return input.unsqueeze(dim + 1).expand(*input.shape[:dim + 1], repeats, *input.shape[dim + 1:]).flatten(dim, dim + 1)
+
+
+def _zeros(name):
+    """Room that nothing was written into holds anything, another thing in each trace."""
+    def formula(*args, memory_format=None, **keys):
+        import torch
+
+        if name == "new_empty":
+            return args[0].new_zeros(*args[1:], **keys)
+        return getattr(torch, name.replace("empty", "zeros"))(*args, **keys)
+    return formula
+
+
+def _embedding(input, weight, padding_idx=None, max_norm=None, *args, **keys):  # noqa: A002
+    if max_norm is not None:
+        raise UnsupportedModelError(f"embedding: max_norm={max_norm} scales rows of the table when they are looked up; scale them once and leave it out")
+    return NotImplemented
+
+
+def _rsub(input, other, *, alpha=1):  # noqa: A002
+    return other - alpha * input if hasattr(other, "dim") and alpha != 1 else NotImplemented
+
+
+def _addmv(input, mat, vec, *, beta=1, alpha=1):  # noqa: A002
+    return beta * input + alpha * (mat @ vec)
+
+
+def _unclear(function):
+    """max and min of two numbers where no entry is NaN, which a bundle's never are."""
+    def formula(input, other):  # noqa: A002
+        import torch
+
+        return getattr(torch, function)(input, other)
+    return formula
+
+
 _FORMULAS = {
     "logit": _logit, "erf": _erf, "erfc": lambda input: 1 - _erf(input), "exp2": lambda input: (input * math.log(2)).exp(),
     "atan": _atan, "arctan": _atan, "asin": _arc(True), "arcsin": _arc(True), "acos": _arc(False), "arccos": _arc(False),
@@ -168,4 +452,16 @@ _FORMULAS = {
     "count_nonzero": _count_nonzero, "hypot": lambda input, other: (input * input + other * other).sqrt(),
     "avg_pool1d": _by_matrix("avg_pool1d", 1), "avg_pool2d": _by_matrix("avg_pool1d", 2),
     "adaptive_avg_pool1d": _by_matrix("adaptive_avg_pool1d", 1), "adaptive_avg_pool2d": _by_matrix("adaptive_avg_pool1d", 2),
+    "floor_divide": _floored, "__floordiv__": _floored, "div": _div, "divide": _div, "remainder": _rest("floor"), "__mod__": _rest("floor"),
+    "fmod": _rest("trunc"), "frac": lambda input: input - input.trunc(), "logcumsumexp": _logcumsumexp, "xlogy": _xlog(0), "xlog1py": _xlog(1),
+    "heaviside": _heaviside, "sgn": lambda input: NotImplemented if input.is_complex() else input.sign(),
+    "ndtr": lambda input: 0.5 * (1 + _erf(input * math.sqrt(0.5))), "special_ndtr": lambda input: 0.5 * (1 + _erf(input * math.sqrt(0.5))),
+    "sinc": _sinc, "cross": _cross, "linalg_cross": _cross, "cdist": _cdist, "median": _ranked("median", lambda n, keys: (n - 1) // 2),
+    "kthvalue": _ranked("kthvalue", lambda n, keys: keys["k"] - 1), "quantile": _quantile, "aminmax": _aminmax, "take": _taken,
+    "index_add": _index_add, "index_fill": _index_fill, "index_copy": _index_copy, "isin": _isin, "isclose": _isclose, "abs": _abs,
+    "rot90": _rot90, "diag_embed": _diag_embed, "pad": _padded, "softplus": _softplus, "rsub": _rsub, "addmv": _addmv,
+    "interpolate": _interpolated, "upsample": _interpolated, "lp_pool1d": _lp_pool, "local_response_norm": _local_response, "pixel_shuffle": _pixels,
+    "repeat_interleave": _repeated, "empty": _zeros("empty"), "empty_like": _zeros("empty_like"), "new_empty": _zeros("new_empty"),
+    "embedding": _embedding, "fmax": _unclear("maximum"), "fmin": _unclear("minimum"),
+    "logaddexp2": lambda input, other: other + _softplus_of((input - other) * math.log(2)) / math.log(2),
 }

@@ -11,7 +11,7 @@ from ..errors import BundleError
 from ..import_common import UnsupportedModelError
 from ..shapes import OPS
 from . import lookups
-from .batch_axis import replacement
+from .cures import replacement
 from .emit import Graph
 from .jumps import ahead
 from .lower_ints import check_input, check_result

@@ -55,6 +55,8 @@ def to_copy(lower, node):
     value = lower.value(node.args[0])
     if isinstance(value, Refs):
         kinds = {lower.features[c[0]].kind for c in value.flat() if c[0] is not None}
+        if kinds & {"numeric", "dense"} and is_bool(node):
+            return value if is_bool(node.args[0]) else truth(lower, value)
         if kinds & {"numeric", "dense"} and not node.value.dtype.is_floating_point:
             lower.refuse("turns numbers into integers; describe the feature as categorical or sequence if it holds ids")
         return value
@@ -188,6 +190,8 @@ def div(lower, node):
     if argument(node, 2, "rounding_mode") is not None:
         lower.refuse("rounds a quotient")
     number = lower.number(y)
+    if number == 0:
+        lower.refuse("divides by 0; a bundle's numbers are finite, so choose where it would, torch.where(y == 0, ...), without the quotient")
     if number is not None:
         return _spread(lower, node, divided(lower, lower.floats(x), number))
     return _pair(lower, node, "div", lower.floats(x) if hasattr(x, "varies") else constant_number(lower, x), lower.floats(y))
@@ -210,7 +214,7 @@ def power(lower, node):
     if base is not None and base > 0 and exponent is None:
         return _unary(lower, scaled(lower, lower.floats(node.args[1]), math.log(base), 0.0), "exp")
     if exponent is None or not hasattr(node.args[0], "varies"):
-        lower.refuse("raises to a power that is no number")
+        lower.refuse("raises to a power that is no number; where x is above 0, write (y * x.log()).exp()")
     return power_of(exponent)(lower, node)
 
 
@@ -257,7 +261,8 @@ def nan_to_num(lower, node):
     while op.kind == "View":
         op = op.ins[0]
     if not op.is_a("Softmax", mask_mode="ninf") or argument(node, 1, "nan", 0.0) not in (None, 0.0):
-        lower.refuse("replaces NaN of other values than a softmax behind masked_fill(-inf)")
+        lower.refuse("replaces NaN of other values than a softmax behind masked_fill(-inf); what is missing in a row is replaced by the feature's own rule "
+                     "(missing=) before the model sees it, so leave it out")
     return value
 
 
@@ -296,7 +301,7 @@ def _clamp(lower, node, low, high):
     if low == 0 and high is None:
         return _unary(lower, x, "relu")
     if low is not None and high is not None:
-        return _unary(lower, x, "clamp", a=low, b=high)
+        return _unary(lower, x, "clamp", a=min(low, high), b=high)  # torch's upper bound is the stronger one
     for number, kind in ((low, "max"), (high, "min")):
         if number is not None:
             x = Floats(lower.g.binary(kind, x.op, constant_number(lower, number).op), x.dims)
@@ -352,7 +357,7 @@ def softplus(lower, node):
     """log(1 + exp(beta x)) / beta"""
     beta, threshold = (float(argument(node, i, k, d)) for i, k, d in ((1, "beta", 1), (2, "threshold", 20)))
     if threshold < 20:
-        lower.refuse(f"threshold={threshold}: expected 20 or more")
+        lower.refuse(f"threshold={threshold}: expected 20 or more; leave it out")
     x = scaled(lower, lower.floats(node.args[0]), beta, 0.0)
     return scaled(lower, _unary(lower, x, "softplus"), 1 / beta, 0.0)
 

@@ -152,7 +152,7 @@ def deviation(lower, node):
 
 
 def norm(lower, node):
-    """The 2-norm or the 1-norm."""
+    """Of order 2, 1, infinity (the largest), minus infinity (the smallest), 0 (how many are not 0), or any other above 0."""
     order = argument(node, 1, "ord" if "linalg" in node.base else "p", 2)
     order, axes = 2.0 if order is None else float(order), _axes(lower, node, 2, "dim")
     v, g = lower.floats(node.args[0]), lower.g
@@ -161,7 +161,16 @@ def norm(lower, node):
         return lower.elementwise(g.unary("sqrt", g.reduce("sumsq", merged.op, axis)))
     if order == 1:
         return lower.elementwise(g.reduce("sum", g.unary("abs", merged.op), axis))
-    return lower.refuse(f"norm of order {order}: expected 1 or 2")
+    size = g.unary("abs", merged.op)
+    if order == math.inf:
+        return lower.elementwise(g.reduce("max", size, axis))
+    if order == -math.inf:
+        return lower.elementwise(g.unary("affine", g.reduce("max", g.unary("affine", size, a=-1.0, b=0.0), axis), a=-1.0, b=0.0))
+    if order == 0:
+        return lower.elementwise(g.reduce("sum", g.binary("ne", size, g.const([0.0])), axis))
+    if order < 0:
+        return lower.refuse(f"norm of order {order}: expected 0 or more; write x.abs().pow(p).sum(dim).pow(1 / p) for numbers that are never 0")
+    return lower.elementwise(g.unary("pow", g.reduce("sum", g.unary("pow", size, a=order), axis), a=1 / order))
 
 
 def cumsum(lower, node):

@@ -34,7 +34,7 @@ TABLE = {
     "isinf": k.is_infinite, "isneginf": k.is_infinite,
     # copies
     **{name: m.same for name in ("clone", "detach", "alias", "lift_fresh", "contiguous")}, "getitem": m.getitem,
-    "fill": m.constant_like,
+    "fill": m.constant_like, "zero": m.constant_like,
     # views
     **{name: v.view for name in ("view", "_unsafe_view", "reshape", "_reshape_alias", "unsqueeze", "squeeze")},
     "permute": v.permute, "transpose": v.transpose, "t": v.transpose, "expand": v.expanded, "repeat": v.repeat, "slice": v.sliced,

@@ -293,7 +293,7 @@ def function(handler=None):
         reach = None if held is None or by is None or by != int(by) else bounds(lower.g, held.op)
         if reach is None or reach[1] - reach[0] >= _TABLE:
             lower.refuse(f"rounds a quotient of computed numbers; only whole numbers, of which it is known that there are fewer than {_TABLE}, "
-                         "can be divided so by a whole number")
+                         "can be divided so by a whole number. Write clamp(low, high) before it")
         made = getattr(torch, node.base)(torch.arange(int(reach[0]), int(reach[1]) + 1), int(by), **node.kwargs)
         position = lower.g.affine(lower.g.reshape(held.op, [math.prod(held.dims)]), 1.0, -reach[0])
         return lower.elementwise(lower.g.gather(lower.g.const(made.numpy()), position, 0))

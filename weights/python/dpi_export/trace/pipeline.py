@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..import_common import UnsupportedModelError
 from .batch_axis import propagate
 from .build import heads_of
 from .capture import capture
@@ -31,6 +32,10 @@ def traced(model, forward, inputs, front=None):
     pair = Pair(*traces)
     propagate(pair)
     check(pair)
+    for name, node in pair.outputs:
+        if node.layout.axis != 0 or node.layout.pre != 1:
+            raise UnsupportedModelError(f"output '{name}' of {len(node.value)} entries for {pair.rows[0]} rows (dims {list(node.shape)}): expected the rows in "
+                                        "dim 0, once each; transpose it, or leave out what joins rows with themselves")
     return pair
 
 

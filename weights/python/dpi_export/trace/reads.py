@@ -16,7 +16,7 @@ _FORM = ("size", "sym_size", "stride", "sym_stride", "numel", "sym_numel", "dim"
 _SIZED_BY_CONTENT = ("nonzero", "nonzero_numpy", "argwhere", "masked_select", "bincount", "repeat_interleave", "unique", "_unique",
                      "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive", "_histogramdd_bin_edges")
 #: Tensor's methods that hand its content to Python or NumPy past the operators.
-_METHODS = ("numpy", "__array__", "tolist", "storage", "untyped_storage", "_typed_storage", "typed_storage", "__dlpack__")
+_METHODS = ("numpy", "__array__", "tolist", "storage", "untyped_storage", "_typed_storage", "typed_storage", "__dlpack__", "apply_", "map_", "map2_")
 
 
 def check_read(node):
