@@ -69,7 +69,7 @@ DPI_INLINE float row_scale(const float* x, int64_t k) {
 
 #if defined(DPI_ISA_AVX512_VNNI) || defined(DPI_ISA_AMX) || defined(DPI_ISA_TILE_MODEL)
 /// Rounds a row to bytes, 128 more than their values, in `words` words, and writes its scale behind them.
-/// What is not finite leaves all to the scale.
+/// A number that is not finite leaves all to the scale.
 DPI_INLINE void round_int8_row(const float* x, int64_t k, int64_t words, uint32_t* dst) {
   const float scale = row_scale(x, k);
   const Vec factor = Vec::all(scale > 0 ? 1.0f / scale : 0.0f);

@@ -188,7 +188,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   require_signature      Ed25519 keys in hex       none      load only bundles that one of them signed
  *   backend_dir            absolute folder           none      where plugins are looked for first
  *   memory_limit           bytes                     0         most the model may take; 0 = what is free
- *   isa                    auto | scalar | avx2 | avx512 | avx512_bf16 | avx512_vnni | amx  auto      CPU SIMD
+ *   isa                    auto | scalar | avx2 | avx512 | avx512_bf16 | avx512_vnni | amx  auto      of cpu
  *   in_flight              1 ... 8                   3         chunks of one call in flight on a GPU
  *   small_batch            on | off                  off       one kernel for small batches where possible
  *   tuning                 default | off | path      default   measured choices of the cuda kernels
