@@ -154,7 +154,7 @@ enum class Weights : int32_t { kF32, kBf16, kInt8 };
 
 const char* isa_name(Isa isa);
 
-/// Whether this processor and its operating system run the set. The products of kAmx need the kernel's
+/// True if this processor and its operating system run the set. The products of kAmx need the kernel's
 /// permission besides: tile_permission.hpp.
 bool isa_supported(Isa isa);
 
