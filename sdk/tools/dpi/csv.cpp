@@ -28,6 +28,15 @@ constexpr Foreign kForeign[] = {
 };
 constexpr const char* kUtf16 =
     "UTF-16 text, expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8 FILE | dpi ... -";
+
+/// By its mark, or two letters of ASCII in either order of bytes.
+bool is_utf16(std::string_view begin) {
+  if (begin.starts_with("\xFF\xFE") || begin.starts_with("\xFE\xFF")) return true;
+  if (begin.size() < 4) return false;
+  const bool zero[] = {begin[0] == '\0', begin[1] == '\0', begin[2] == '\0', begin[3] == '\0'};
+  return zero[0] != zero[1] && zero[0] == zero[2] && zero[1] == zero[3];
+}
+
 }  // namespace
 
 CsvReader::CsvReader(const std::string& path, const CsvLimits& limits)
@@ -42,9 +51,7 @@ CsvReader::CsvReader(const std::string& path, const CsvLimits& limits)
   for (const Foreign& f : kForeign) {
     if (begin.starts_with(f.begin)) throw CommandError(kExitBadInput, name_ + ": " + f.what);
   }
-  const bool marked = begin.starts_with("\xFF\xFE") || begin.starts_with("\xFE\xFF");
-  if (marked || begin.substr(0, 4).find('\0') != std::string_view::npos)
-    throw CommandError(kExitBadInput, name_ + ": " + kUtf16);
+  if (is_utf16(begin)) throw CommandError(kExitBadInput, name_ + ": " + kUtf16);
   if (end_ >= 3 && std::memcmp(buffer_.data(), "\xEF\xBB\xBF", 3) == 0) at_ = 3;
 }
 

@@ -30,7 +30,7 @@ CI_MODELS = 3 if seeds.full() else 2  # of each form
 LOGIT, VALUE = 1e-5, 1e-6  # contracts: of max(1, |logit|), and of a probability
 VOCABULARY = 11
 #: Form -> (what its plan says or has, the pass that debug.skip names). A difference whose weights are the larger ones is not spread.
-FORMS = {"fields": ("note: attention: ", "attention"), "block": ("note: places: ", "attention"), "target": (" pieces: | keeps its difference", "merge"),
+FORMS = {"fields": ("note: attention: ", "attention"), "block": ("note: positions: ", "attention"), "target": (" pieces: | keeps its difference", "merge"),
          "cells": (" Recurrent ", "elementwise"), "experts": ("note: mixtures: ", "mixture"), "pairs": ("note: pairs: ", "tail"),
          "co_action": ("note: co-action: ", "lookup"), "best_places": (" TopK ", "elementwise")}
 

@@ -313,6 +313,7 @@ void Model::close() {
   pool_->close();
   report_events();
   if (at_close_) at_close_(*this);
+  at_close_ = nullptr;
   std::vector<std::unique_ptr<FeatureEncoder>>().swap(encoders_);
   while (!engines_.empty()) engines_.pop_back();
   manifest_ = Manifest();
