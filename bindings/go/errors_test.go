@@ -3,6 +3,7 @@ package dpi_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,6 +145,29 @@ func TestRowAndFeature(t *testing.T) {
 	wants(t, r.Set("nothing", 1), dpi.NotFound)
 	wants(t, r.SetText(99, "x"), dpi.InvalidArgument)
 	wants(t, r.SetIDs(0, []int64{1}, []float32{}), dpi.InvalidArgument)
+}
+
+// A refused call writes no row behind the failing one, however many threads share it.
+func TestNothingBehindARefusedRow(t *testing.T) {
+	m := load(t, demo(t, "adult_widedeep.h5"), dpi.WithOption("device", "cpu"), dpi.WithOption("threads", "4"), dpi.WithOption("max_rows", "64"))
+	const rows = 3000
+	slots, columns := m.Info().Slots, m.Info().DenseDim
+	for _, bad := range []int{0, 1500} {
+		b := &dpi.Batch{Rows: rows, IDs: make([]int64, rows*slots), Dense: make([]float32, rows*columns)}
+		b.Dense[bad*columns] = float32(math.Inf(1))
+		b.Dense[2900*columns] = float32(math.Inf(-1))
+		for i := 0; i < 50; i++ {
+			out := make([]float32, rows)
+			if e := wants(t, m.Predict(context.Background(), b, out), dpi.InvalidArgument); e.Row != int64(bad) {
+				t.Fatalf("%+v", e)
+			}
+			for r := bad; r < rows; r++ {
+				if out[r] != 0 {
+					t.Fatalf("row %d has %v behind the failing row %d", r, out[r], bad)
+				}
+			}
+		}
+	}
 }
 
 func TestContexts(t *testing.T) {

@@ -176,3 +176,16 @@ def test_fallback_and_refused_plugins_are_told_of(tmp_path):
         assert any(m.level == "warn" and m.component == "plugin" and "is not used" in m.text for m in told)
         if model.info.device == "cpu":
             assert any(m.level == "info" and m.component == "device" and "runs on cpu" in m.text for m in told)
+
+
+@pytest.mark.parametrize("bad", [0, 1500])
+def test_a_refused_call_on_several_threads_writes_no_row_behind_the_failing_one(bad):
+    with dpi.Model(ADULT, device="cpu", threads=4, max_rows=64) as m:
+        ids, dense = np.zeros((3000, m.info.slots), np.int64), np.zeros((3000, m.info.dense_dim), np.float32)
+        m.predict(ids, dense)
+        dense[[bad, 2900], 0] = np.inf
+        for _ in range(50):
+            out = np.full((3000, m.info.heads), 7, np.float32)
+            with pytest.raises(dpi.InvalidArgument) as caught:
+                m.predict(ids, dense, out=out)
+            assert caught.value.row == bad and (out[bad:] == 7).all()

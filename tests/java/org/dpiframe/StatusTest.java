@@ -64,6 +64,25 @@ class StatusTest {
     }
   }
 
+  /** Whatever threads of a refused call had scored, nothing of it can be read. */
+  @Test
+  void refusedOnSeveralThreads() {
+    int rows = 3000, bad = 1500;
+    try (Model model = at(Support.demo("adult_widedeep.h5").toString()).option("threads", "4").option("max_rows", "64").load()) {
+      float[] dense = new float[rows * model.schema().denseDim()];
+      long[] ids = new long[rows * model.schema().slots()];
+      Scores scores = model.newScores(rows);
+      model.predict(model.batch().rows(rows).dense(dense).ids(ids).build(), scores);
+      assertEquals(rows, scores.rows());
+      dense[bad * model.schema().denseDim()] = Float.POSITIVE_INFINITY;
+      Batch refused = model.batch().rows(rows).dense(dense).ids(ids).build();
+      DpiException.InvalidArgument e = assertThrows(DpiException.InvalidArgument.class, () -> model.predict(refused, scores));
+      assertEquals(bad, e.row());
+      assertEquals(0, scores.rows());
+      assertThrows(IndexOutOfBoundsException.class, () -> scores.get(bad + 1));
+    }
+  }
+
   @Test
   void notFound() {
     DpiException.NotFound e = assertThrows(DpiException.NotFound.class, () -> at("/no/such/bundle.h5").load());
