@@ -307,7 +307,7 @@ def block_cases():
     block("format_1", UNSUPPORTED, "repack OLD NEW", version=(1, 0))
     block("signatures_9", BAD, "9 signatures", n_signatures=9)
     block("signature_not_counted", BAD, "does not count", signatures=b"\0" * 79 + b"x")
-    block("block_reserved", BAD, "flags", reserved=b"x")
+    block("block_reserved", BAD, "reserved byte 96 of the user block is 120", reserved=b"x")
     block("digest", BAD, "digest", digest=1)
     block("flags", BAD, "flags", flags=4)
     block("block_size", BAD, "user block", u=768)

@@ -81,8 +81,13 @@ Status check_head(const std::byte* head, UserBlock* out, uint64_t file_bytes) {
     return bad_model("user block of " + std::to_string(out->bytes) +
                      " bytes, expected a power of two from 1024 to 64 MiB inside the file");
   }
-  if (flags != 0 || !all_zero(head + 96, 32))
-    return bad_model("user block has unknown flags " + hex_text(flags));
+  if (flags != 0) return bad_model("user block has unknown flags " + hex_text(flags));
+  for (size_t at = 96; at < 128; ++at) {
+    const auto byte = static_cast<unsigned>(head[at]);
+    if (byte != 0)
+      return bad_model("reserved byte " + std::to_string(at) + " of the user block is " +
+                       std::to_string(byte) + ", expected 0");
+  }
   return {};
 }
 
