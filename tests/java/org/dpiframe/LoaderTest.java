@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import java.lang.ref.WeakReference;
 import java.lang.reflect.InvocationTargetException;
 import java.net.URL;
 import java.net.URLClassLoader;
@@ -142,6 +143,57 @@ class LoaderTest {
         "-Dtwo.jar=" + System.getProperty("dpi.test.jar"));
     assertTrue(out.startsWith("loaded true\n"), out);
     assertTrue(out.contains("another classloader") && out.contains("put this JAR on the parent loader of both"), out);
+  }
+
+  /** Scores on four threads by a loader that is dropped and collected, three times: a web application that is redeployed. */
+  public static final class Redeployed {
+    private static WeakReference<ClassLoader> once(URL[] jar, String bundle) throws Exception {
+      try (URLClassLoader loader = new URLClassLoader(jar, ClassLoader.getPlatformClassLoader())) {
+        Class<?> modelClass = loader.loadClass("org.dpiframe.Model");
+        Object builder = modelClass.getMethod("builder").invoke(null);
+        builder.getClass().getMethod("option", String.class, String.class).invoke(builder, "threads", "4");
+        builder.getClass().getMethod("path", String.class).invoke(builder, bundle);
+        Object model = builder.getClass().getMethod("load").invoke(builder);
+        Object schema = modelClass.getMethod("schema").invoke(model);
+        int slots = (int) schema.getClass().getMethod("slots").invoke(schema);
+        int dense = (int) schema.getClass().getMethod("denseDim").invoke(schema);
+        modelClass.getMethod("predict", float[].class, long[].class).invoke(model, new float[4096 * dense], new long[4096 * slots]);
+        modelClass.getMethod("close").invoke(model);
+        return new WeakReference<>(loader);
+      }
+    }
+
+    private static long poolThreads() throws Exception {
+      try (Stream<Path> tasks = Files.list(Path.of("/proc/self/task"))) {
+        return tasks.filter(task -> {
+          try {
+            return Files.readString(task.resolve("comm")).strip().equals("dpi-pool");
+          } catch (java.io.IOException gone) {
+            return false;
+          }
+        }).count();
+      }
+    }
+
+    public static void main(String[] args) throws Exception {
+      URL[] jar = {Path.of(System.getProperty("two.jar")).toUri().toURL()};
+      for (int round = 0; round < 3; round++) {
+        WeakReference<ClassLoader> loader = once(jar, System.getProperty("two.bundle"));
+        for (int i = 0; i < 200 && (loader.get() != null || poolThreads() > 0); i++) {
+          System.gc();
+          Thread.sleep(10);
+        }
+        System.out.println("collected " + (loader.get() == null) + ", threads " + poolThreads());
+      }
+    }
+  }
+
+  /** A loader that is gone leaves no thread of the pool behind, and the next one works. */
+  @Test
+  void redeployed() throws Exception {
+    String out = Support.java(Redeployed.class, List.of(), List.of(), "-Ddpi.native.extractDir=" + temp.resolve("redeployed"),
+        "-Dtwo.jar=" + System.getProperty("dpi.test.jar"), "-Dtwo.bundle=" + Support.demo("adult_widedeep.h5"));
+    assertEquals("collected true, threads 0\n".repeat(3).strip(), out.strip());
   }
 
   private static List<String> with(List<String> command, String... more) {
