@@ -158,7 +158,7 @@ func TestNothingBehindARefusedRow(t *testing.T) {
 		b.Dense[2900*columns] = float32(math.Inf(-1))
 		for i := 0; i < 50; i++ {
 			out := make([]float32, rows)
-			if e := wants(t, m.Predict(context.Background(), b, out), dpi.InvalidArgument); e.Row != int64(bad) {
+			if e := wants(t, m.Predict(context.Background(), b, out), dpi.InvalidArgument); e.Row != bad {
 				t.Fatalf("%+v", e)
 			}
 			for r := bad; r < rows; r++ {
