@@ -17,7 +17,7 @@
 set -euo pipefail
 
 BUILD=(g++ cmake ninja-build pkg-config libxxhash-dev libsodium-dev nlohmann-json3-dev libcli11-dev)
-TEST=(git make graphviz abigail-tools python3 python3-venv python3-numpy libhdf5-dev hdf5-tools python3-h5py python3-xxhash python3-cryptography python3-pytest python3-sklearn python3-prometheus-client prometheus
+TEST=(git make xz-utils graphviz abigail-tools python3 python3-venv python3-numpy libhdf5-dev hdf5-tools python3-h5py python3-xxhash python3-cryptography python3-pytest python3-sklearn python3-prometheus-client prometheus
       doctest-dev libbenchmark-dev libdnnl-dev clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 ccache)
 STORES=(librocksdb-dev libhiredis-dev librdkafka-dev)
 TEST+=("${STORES[@]}" redis-server kcat)

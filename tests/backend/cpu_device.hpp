@@ -8,7 +8,9 @@ struct CpuDevice {
   backend::OpenedBackend b;
   Status status;
 
-  explicit CpuDevice(int32_t precision, const char* isa = "auto") {
+  /// `log`, if any, hears what the backend says while it is opened.
+  explicit CpuDevice(int32_t precision, const char* isa = "auto",
+                     decltype(dpi_backend_options::log) log = nullptr, void* log_sink = nullptr) {
     backend::BackendRequest request;
     request.device = "cpu";
     request.options.device_index = -1;
@@ -16,6 +18,8 @@ struct CpuDevice {
     request.options.isa = isa;
     request.options.lookup = "auto";
     request.options.tuning = "off";
+    request.options.log = log;
+    request.options.log_sink = log_sink;
     auto opened = backend::open_backend(request);
     status = opened.ok() ? ok_status() : opened.status();
     if (opened.ok()) b = opened.value();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/abi/registry.hpp"
+#include "backend/cpu_device.hpp"
 #include "kernels/cpu/tables.hpp"
 #include "kernels/cpu/tile_permission.hpp"
 
@@ -51,23 +52,12 @@ void keep(void* sink, int32_t level, const char*, const char* message) {
 /// The device's name, and what was logged while it was opened.
 Opened open(int32_t precision, const char* isa) {
   Opened result;
-  backend::BackendRequest request;
-  request.device = "cpu";
-  request.options.device_index = -1;
-  request.options.precision = precision;
-  request.options.isa = isa;
-  request.options.lookup = "auto";
-  request.options.tuning = "off";
-  request.options.log = keep;
-  request.options.log_sink = &result;
-  auto opened = backend::open_backend(request);
-  REQUIRE_MESSAGE(opened.ok(), opened.status().message());
+  const CpuDevice device(precision, isa, keep, &result);
+  REQUIRE_MESSAGE(device.status.ok(), device.status.message());
   dpi_backend_caps caps{};
   caps.struct_size = sizeof caps;
   dpi_backend_error err{};
-  const dpi_backend_api* const api = opened.value().api;
-  CHECK(api->caps(opened.value().device, &caps, &err) == 0);
-  api->close(opened.value().device);
+  CHECK(device.b.api->caps(device.b.device, &caps, &err) == 0);
   result.name = caps.device_name;
   return result;
 }

@@ -8,6 +8,8 @@
 
 namespace dpi::tool {
 
+namespace {
+
 void check_command(std::span<const std::string_view> commands, int argc, char** argv) {
   std::string known;
   for (const std::string_view name : commands) known += (known.empty() ? "" : ", ") + std::string(name);
@@ -18,8 +20,6 @@ void check_command(std::span<const std::string_view> commands, int argc, char** 
                      "no command " + in_quotes(word) + did_you_mean(word, commands) + "; known: " + known);
 }
 
-namespace {
-
 bool has_empty_element(std::string_view list) {
   return list.starts_with(',') || list.ends_with(',') || list.find(",,") != std::string_view::npos;
 }
@@ -29,8 +29,6 @@ std::string_view flag_of(std::string_view before, std::string_view word) {
   if (word.starts_with("--")) return word.substr(0, word.find('='));
   return before.starts_with('-') && before.find('=') == std::string_view::npos ? before : std::string_view();
 }
-
-}  // namespace
 
 void check_words(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
@@ -45,6 +43,13 @@ void check_words(int argc, char** argv) {
         has_empty_element(value))
       throw CommandError(kExitUsage, flag + ": an element of the list " + in_quotes(value) + " is empty");
   }
+}
+
+}  // namespace
+
+void check_command_line(std::span<const std::string_view> commands, int argc, char** argv) {
+  check_command(commands, argc, argv);
+  check_words(argc, argv);
 }
 
 }  // namespace dpi::tool

@@ -481,7 +481,7 @@ Command parse_command_line(int argc, char** argv, int* exit_code) {
   add_commands(&app, &run);
   std::vector<std::string_view> names;
   for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
-  check_command(names, argc, argv), check_words(argc, argv);
+  check_command_line(names, argc, argv);
   try {
     app.parse(argc, argv);
     if (version) return [json] { return print_version(json); };

@@ -37,6 +37,7 @@ class Builder(OpsApi):
         self._param_shapes = {}
         self.graph = Graph(self._features, self._table_info, self._param_shapes)
         self._n_auto = {}
+        self.unsure = set()  #: names of ops that the framework itself rounds in two ways (trace/lower_math.py, fused)
 
     # -- features -----------------------------------------------------------------------------------------------------
     def categorical(self, name, vocab_size=None, out_of_range="error", oov_id=None, missing="error", pad_id=None, default_id=None,

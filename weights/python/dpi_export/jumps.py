@@ -33,12 +33,13 @@ def ahead(model):
 
 
 def inexact(model):
-    """The ops that decide by what float32 does not fix: behind a sum, or a function whose last bits differ between libraries."""
+    """The ops that decide by what float32 does not fix: behind a sum, a product that is added without rounding it here and there (Builder.unsure),
+    or a function whose last bits differ between libraries."""
     unsure, found = {}, []
     for op in model.ops:
         kind = op.get("attrs", {}).get("kind")
         own = op["op"] in _SUMS and kind != "max" and not (op["op"] == "Embed" and op["attrs"].get("pooling", "single") in ("single", "none")) \
-            or op["op"] == "Unary" and kind not in _EXACT
+            or op["op"] == "Unary" and kind not in _EXACT or op["name"] in getattr(model, "unsure", ())
         if any(unsure[name] for name in _decided_by(op)):
             found.append(op)
         unsure[op["name"]] = not decides(op) and (own or any(unsure[name] for name in op.get("in", ())))

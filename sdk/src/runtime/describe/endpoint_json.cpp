@@ -1,9 +1,8 @@
 // What an endpoint tells about itself, as JSON.
-#include <chrono>
-#include <map>
 
 #include "base/clock.hpp"
 #include "base/json_text.hpp"
+#include "runtime/describe/by_code.hpp"
 #include "runtime/endpoint/endpoint.hpp"
 
 namespace dpi {
@@ -72,17 +71,7 @@ void write_counts(JsonWriter* w, const EndpointCounts::Sums& sums) {
   w->field("rows", sums.rows);
   w->field("nonfinite_rows", sums.nonfinite_rows);
   w->field("waits", sums.waits);
-  w->begin_object("errors");
-  for (size_t c = 1; c < CounterSums::kCodes; ++c)
-    if (sums.errors[c] != 0) w->field(std::to_string(c), sums.errors[c]);
-  w->end_object();
-  w->end_object();
-}
-
-void write_failures(JsonWriter* w, const std::map<int32_t, uint64_t>& failures) {
-  if (failures.empty()) return;
-  w->begin_object("failures");
-  for (const auto& [code, count] : failures) w->field(std::to_string(code), count);
+  write_by_code(w, "errors", sums.errors);
   w->end_object();
 }
 
@@ -127,7 +116,7 @@ std::string Endpoint::status_json() const {
   w.field("loads", loads_);
   w.field("failed_loads", failed_loads_);
   w.field("rollbacks", rollbacks_);
-  write_failures(&w, failures_);
+  if (failed_loads_ > 0) write_by_code(&w, "failures", failures_);
   w.field("highest_served", highest_);
   for (const Version* v : {serving_.get(), kept_.get()})
     if (v != nullptr) v->counts->settle(*v->model);

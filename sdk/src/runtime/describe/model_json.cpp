@@ -5,6 +5,7 @@
 
 #include "base/json_text.hpp"
 #include "ops/table.hpp"
+#include "runtime/describe/by_code.hpp"
 #include "runtime/model/device_list.hpp"
 #include "runtime/model/model.hpp"
 
@@ -310,11 +311,7 @@ std::string Model::counters_json() const {
     w.end_object();
   }
   w.end_list();
-  w.begin_object("errors");
-  for (size_t c = 1; c < CounterSums::kCodes; ++c) {
-    if (sums.errors[c] != 0) w.field(std::to_string(c), sums.errors[c]);
-  }
-  w.end_object();
+  write_by_code(&w, "errors", sums.errors);
   w.begin_list("features");
   for (size_t i = 0; i < manifest_.features.size(); ++i) {
     const FeatureSums& f = sums.by_feature[i];

@@ -123,7 +123,8 @@ class Endpoint {
   Status drop_kept_for_room();
   uint64_t held_bytes() const;
   void note_failure(const Update& update, const Status& status, uint64_t began_ns) noexcept;
-  void note_event(EndpointEvent event) noexcept;
+  void note_event(EndpointEvent::Kind kind, const std::string& path, uint64_t number, uint64_t from,
+                  double seconds, const Status& why) noexcept;
   void write_messages() noexcept;
   /// Without memory for its text a message is not told: what it tells of has happened.
   template <class Text>
@@ -189,8 +190,8 @@ class Endpoint {
   uint64_t hash_at_ns_ = 0;  // the next leaf of what serves; UINT64_MAX: all are made
   uint64_t highest_ = 0;     // number that ever served
   uint64_t loads_ = 0, failed_loads_ = 0, rollbacks_ = 0;
-  std::map<int32_t, uint64_t> failures_;  // of failed_loads_, by code
-  std::string loading_;                   // path of a load that is under way
+  uint64_t failures_[CounterSums::kCodes] = {};  // of failed_loads_, by code
+  std::string loading_;                          // path of a load that is under way
   std::thread::id loader_;
   int32_t running_ = 0;  // calls of load()
   EndpointEvent last_;   // load, whoever asked for it

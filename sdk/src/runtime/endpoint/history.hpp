@@ -4,10 +4,14 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 
 #include "base/status.hpp"
 
 namespace dpi {
+
+/// Now, in milliseconds of the epoch.
+int64_t wall_ms();
 
 struct EndpointEvent {
   enum class Kind { kLoad, kFailedLoad, kRollback };

@@ -1,6 +1,5 @@
 // One load: build beside, check, warm, switch, and what becomes of the version before.
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <set>
 #include <utility>
@@ -11,12 +10,6 @@
 namespace dpi {
 
 namespace {
-
-int64_t wall_ms() {
-  using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch())
-      .count();
-}
 
 double seconds_since(uint64_t began_ns) { return static_cast<double>(monotonic_ns() - began_ns) * 1e-9; }
 
@@ -247,13 +240,7 @@ void Endpoint::publish(std::unique_ptr<Version> next, uint64_t began_ns) {
     if (settings_.keep_seconds == 0) out[1] = std::move(kept_);
     rolled_back_.erase(number);
     ++loads_;
-    note_event({EndpointEvent::Kind::kLoad,
-                {},
-                serving_->path,
-                number,
-                0,
-                serving_->since_ms,
-                seconds_since(began_ns)});
+    note_event(EndpointEvent::Kind::kLoad, serving_->path, number, 0, seconds_since(began_ns), {});
     loading_.clear();
     changed_.notify_all();
   }
@@ -323,7 +310,7 @@ Status Endpoint::rollback() {
     current_.store(serving_.get(), std::memory_order_seq_cst);
     number_.store(to, std::memory_order_release);
     ++rollbacks_;
-    note_event({EndpointEvent::Kind::kRollback, {}, serving_->path, to, from, serving_->since_ms});
+    note_event(EndpointEvent::Kind::kRollback, serving_->path, to, from, 0, {});
     for (auto& [path, r] : refused_)  // what callers rely on may be less now
       if (r.why.code() == Code::kUnsupported) r.again_ns = 0;
   }
@@ -332,17 +319,12 @@ Status Endpoint::rollback() {
   return {};
 }
 
-/// Without memory it records less; the load's outcome is the same.
 void Endpoint::note_failure(const Update& update, const Status& status, uint64_t began_ns) noexcept {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   ++failed_loads_;
-  try {
-    ++failures_[static_cast<int32_t>(status.code())];
-    note_event({EndpointEvent::Kind::kFailedLoad, status, update.path, update.number, 0, wall_ms(),
-                seconds_since(began_ns)});
-  } catch (const std::bad_alloc&) {
-    return;  // it is counted
-  }
+  ++failures_[static_cast<size_t>(status.code())];
+  note_event(EndpointEvent::Kind::kFailedLoad, update.path, update.number, 0, seconds_since(began_ns),
+             status);
 }
 
 }  // namespace dpi

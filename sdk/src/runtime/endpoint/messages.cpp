@@ -1,5 +1,6 @@
 // What happened to an endpoint, told in the order in which it happened: whoever switches notes it under
 // state_mutex_, and one thread at a time writes the messages, without it.
+#include <chrono>
 #include <new>
 #include <utility>
 
@@ -25,12 +26,21 @@ std::string text_of(const EndpointEvent& e) {
 
 }  // namespace
 
-/// With state_mutex_ held. Without memory for its text a message is not told: what it tells of has happened.
-void Endpoint::note_event(EndpointEvent event) noexcept {
+int64_t wall_ms() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// With state_mutex_ held. Without memory for it an event is not noted and not told: it has happened all the
+/// same.
+void Endpoint::note_event(EndpointEvent::Kind kind, const std::string& path, uint64_t number, uint64_t from,
+                          double seconds, const Status& why) noexcept {
   try {
-    const bool loaded = event.kind == EndpointEvent::Kind::kLoad;
+    EndpointEvent event{kind, why, path, number, from, wall_ms(), seconds};
+    const bool loaded = kind == EndpointEvent::Kind::kLoad;
     messages_.push_back({loaded ? LogLevel::kInfo : LogLevel::kWarn, text_of(event)});
-    if (event.kind != EndpointEvent::Kind::kRollback) last_ = event;
+    if (kind != EndpointEvent::Kind::kRollback) last_ = event;
     history_.add(std::move(event));
   } catch (const std::bad_alloc&) {
     return;

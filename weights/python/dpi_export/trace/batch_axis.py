@@ -454,7 +454,7 @@ _ELEMENTWISE = """add sub rsub mul div pow neg abs exp expm1 log log1p log2 log1
  reciprocal square sigmoid tanh relu relu6 gelu silu elu selu celu leaky_relu softplus hardtanh hardswish hardsigmoid mish clamp clamp_min
  clamp_max maximum minimum where masked_fill eq ne lt le gt ge logical_not logical_and logical_or logical_xor bitwise_and bitwise_or
  bitwise_not bitwise_xor remainder fmod floor_divide log_sigmoid_forward _prelu_kernel erf hardshrink softshrink threshold addcmul addcdiv
- lerp _conj _conj_physical real imag isnan isinf isneginf isfinite nan_to_num _to_copy clone detach alias lift_fresh contiguous xlogy fill zero
+ lerp hypot _conj _conj_physical real imag isnan isinf isneginf isfinite nan_to_num _to_copy clone detach alias lift_fresh contiguous xlogy fill zero
  rrelu_with_noise empty_like""".split()
 
 RULES = {

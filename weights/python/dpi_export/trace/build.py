@@ -94,6 +94,7 @@ def emit(graph, heads, builder, table_dtype, stored):
         logit = head.value if head.logit is None else head.logit
         builder.head(clean(head.name), names[id(head.value)], logit=names[id(logit)],
                      activation="identity" if head.logit is None else "sigmoid")
+    builder.unsure = {names[id(op)] for op in graph.unsure if id(op) in names}
     return names
 
 

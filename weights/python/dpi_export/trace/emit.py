@@ -35,6 +35,8 @@ class Graph:
     def __init__(self, features):
         self.features, self.tables, self._made, self.module = features, {}, {}, ""
         self._table_of, self._held = {}, []
+        self.quotients = {}  #: Op that // and its kin divide by a whole number: that number
+        self.unsure = set()  #: Ops ahead of a jump that torch rounds once in whole vectors and twice behind them
 
     # -- what shape inference asks for (dpi_export.graph.Graph) ---------------------------------------------------------
     @staticmethod

@@ -179,23 +179,36 @@ def _whole_number(other):
     return isinstance(other, (int, float)) and not isinstance(other, bool) and other == int(other) and 0 < other < 1 << 24
 
 
+def _quotient(input, other):  # noqa: A002
+    """Its clone tells it from a division that the model itself writes, which rounds as the bundle's does."""
+    return (input / other).clone()
+
+
 def _floored(input, other):  # noqa: A002
-    """By a whole number the rounded quotient has the exact one's floor, for no float32 below k times it comes to k."""
-    return (input / other).floor() if input.is_floating_point() and _whole_number(other) else NotImplemented
+    """By a whole number, while its multiples are floats (lower_whole.py sees to it), the rounded quotient has the exact one's floor, but for numbers
+    below 0 whose quotient is 0."""
+    if not input.is_floating_point() or not _whole_number(other):
+        return NotImplemented
+    quotient = _quotient(input, other)
+    return quotient.floor() - ((input < 0) & (quotient == 0)).to(input.dtype)
 
 
 def _div(input, other, *, rounding_mode=None):  # noqa: A002
     if rounding_mode is None or not input.is_floating_point() or not _whole_number(other):
         return NotImplemented
-    return (input / other).floor() if rounding_mode == "floor" else (input / other).trunc()
+    return _floored(input, other) if rounding_mode == "floor" else _truncated(input, other)
 
 
-def _rest(rounded):
-    """remainder and fmod of numbers: what is left is a float, so the difference is exact."""
+def _truncated(input, other):  # noqa: A002
+    return _quotient(input, other).trunc()
+
+
+def _rest(whole):
+    """remainder and fmod of numbers: while multiples of the divisor are floats, the difference is exact."""
     def formula(input, other):  # noqa: A002
         if not hasattr(input, "is_floating_point") or not input.is_floating_point() or not _whole_number(other):
             return NotImplemented
-        return input - getattr(input / other, rounded)() * other
+        return input - whole(input, other) * other
     return formula
 
 
@@ -262,11 +275,13 @@ def _ranked(name, rank):
 
 
 def _quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):  # noqa: A002
+    import torch
+
     if not isinstance(q, float) or dim is None or interpolation != "linear":
         return NotImplemented
     ordered, place = input.sort(dim).values, q * (input.size(dim) - 1)
     low, high = (ordered.narrow(dim, end, 1) for end in (math.floor(place), math.ceil(place)))
-    found = low + (high - low) * (place - math.floor(place))
+    found = torch.lerp(low, high, place - math.floor(place))
     return found if keepdim else found.squeeze(dim)
 
 
@@ -422,10 +437,6 @@ def _embedding(input, weight, padding_idx=None, max_norm=None, *args, **keys):  
     return NotImplemented
 
 
-def _rsub(input, other, *, alpha=1):  # noqa: A002
-    return other - alpha * input if hasattr(other, "dim") and alpha != 1 else NotImplemented
-
-
 def _addmv(input, mat, vec, *, beta=1, alpha=1):  # noqa: A002
     return beta * input + alpha * (mat @ vec)
 
@@ -449,17 +460,17 @@ _FORMULAS = {
     "addcdiv": _addcdiv, "var_mean": _with_mean("var"), "std_mean": _with_mean("std"), "prod": _prod, "cumprod": _cumprod,
     "__rshift__": _shift(-1), "bitwise_right_shift": _shift(-1), "__lshift__": _shift(1), "bitwise_left_shift": _shift(1),
     "unfold": _windows, "logaddexp": _logaddexp, "hardshrink": _chosen(lambda x, by: x.abs() > by), "threshold": _threshold,
-    "count_nonzero": _count_nonzero, "hypot": lambda input, other: (input * input + other * other).sqrt(),
+    "count_nonzero": _count_nonzero,
     "avg_pool1d": _by_matrix("avg_pool1d", 1), "avg_pool2d": _by_matrix("avg_pool1d", 2),
     "adaptive_avg_pool1d": _by_matrix("adaptive_avg_pool1d", 1), "adaptive_avg_pool2d": _by_matrix("adaptive_avg_pool1d", 2),
-    "floor_divide": _floored, "__floordiv__": _floored, "div": _div, "divide": _div, "remainder": _rest("floor"), "__mod__": _rest("floor"),
-    "fmod": _rest("trunc"), "frac": lambda input: input - input.trunc(), "logcumsumexp": _logcumsumexp, "xlogy": _xlog(0), "xlog1py": _xlog(1),
+    "floor_divide": _floored, "__floordiv__": _floored, "div": _div, "divide": _div, "remainder": _rest(_floored), "__mod__": _rest(_floored),
+    "fmod": _rest(_truncated), "frac": lambda input: input - input.trunc(), "logcumsumexp": _logcumsumexp, "xlogy": _xlog(0), "xlog1py": _xlog(1),
     "heaviside": _heaviside, "sgn": lambda input: NotImplemented if input.is_complex() else input.sign(),
     "ndtr": lambda input: 0.5 * (1 + _erf(input * math.sqrt(0.5))), "special_ndtr": lambda input: 0.5 * (1 + _erf(input * math.sqrt(0.5))),
     "sinc": _sinc, "cross": _cross, "linalg_cross": _cross, "cdist": _cdist, "median": _ranked("median", lambda n, keys: (n - 1) // 2),
     "kthvalue": _ranked("kthvalue", lambda n, keys: keys["k"] - 1), "quantile": _quantile, "aminmax": _aminmax, "take": _taken,
     "index_add": _index_add, "index_fill": _index_fill, "index_copy": _index_copy, "isin": _isin, "isclose": _isclose, "abs": _abs,
-    "rot90": _rot90, "diag_embed": _diag_embed, "pad": _padded, "softplus": _softplus, "rsub": _rsub, "addmv": _addmv,
+    "rot90": _rot90, "diag_embed": _diag_embed, "pad": _padded, "softplus": _softplus, "addmv": _addmv,
     "interpolate": _interpolated, "upsample": _interpolated, "lp_pool1d": _lp_pool, "local_response_norm": _local_response, "pixel_shuffle": _pixels,
     "repeat_interleave": _repeated, "empty": _zeros("empty"), "empty_like": _zeros("empty_like"), "new_empty": _zeros("new_empty"),
     "embedding": _embedding, "fmax": _unclear("maximum"), "fmin": _unclear("minimum"),

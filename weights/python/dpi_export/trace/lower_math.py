@@ -100,6 +100,16 @@ def _spread(lower, node, value):
     return expand(lower.g, value, lower.dims(node))
 
 
+def fused(lower, value):
+    """A value whose product torch adds without rounding it, but not everywhere in a tensor: ahead of a jump it is as unsure as a sum."""
+    op = value.op
+    while op.kind == "View":
+        op = op.ins[0]
+    if lower.exact:
+        lower.g.unsure.add(op)
+    return value
+
+
 def add(lower, node):
     """x + alpha y. A fill of minus infinity that is added stays a mask."""
     x, y, alpha = node.args[0], node.args[1], float(argument(node, 2, "alpha", 1))
@@ -121,7 +131,7 @@ def rsub(lower, node):
     if number is not None:
         return _spread(lower, node, scaled(lower, lower.floats(x), -alpha, number))
     if alpha != 1:
-        lower.refuse("rsub of two values with alpha")
+        return _sum(lower, node, y, x, -alpha)
     return _difference(lower, node, y, x)
 
 
@@ -134,6 +144,11 @@ def _difference(lower, node, x, y):
 
 
 def _sum(lower, node, x, y, alpha):
+    value = _plain_sum(lower, node, x, y, alpha)
+    return value if math.frexp(abs(alpha))[0] == 0.5 or isinstance(value, Filled) else fused(lower, value)  # times 2^k rounds nothing
+
+
+def _plain_sum(lower, node, x, y, alpha):
     for a, b, scale_a, scale_b in ((x, y, 1.0, alpha), (y, x, alpha, 1.0)):
         number = lower.number(b)
         if number is not None and hasattr(a, "varies"):
@@ -270,7 +285,7 @@ def addcmul(lower, node):
     """x + value y z"""
     x, y, z = (lower.floats(a) for a in node.args[:3])
     product = lower.g.affine(lower.g.binary("mul", y.op, z.op), float(argument(node, 3, "value", 1)), 0.0)
-    return lower.elementwise(lower.g.binary("add", x.op, product))
+    return fused(lower, lower.elementwise(lower.g.binary("add", x.op, product)))
 
 
 def lerp(lower, node):
@@ -278,7 +293,13 @@ def lerp(lower, node):
     x, y = (lower.floats(a) for a in node.args[:2])
     gap, number = lower.g.binary("sub", y.op, x.op), lower.number(node.args[2])
     moved = lower.g.affine(gap, number, 0.0) if number is not None else lower.g.binary("mul", lower.floats(node.args[2]).op, gap)
-    return lower.elementwise(lower.g.binary("add", x.op, moved))
+    return fused(lower, lower.elementwise(lower.g.binary("add", x.op, moved)))
+
+
+def hypot(lower, node):
+    """sqrt(x x + y y)"""
+    squares = (lower.g.binary("mul", v.op, v.op) for v in map(lower.floats, node.args[:2]))
+    return fused(lower, lower.elementwise(lower.g.unary("sqrt", lower.g.binary("add", *squares))))
 
 
 # -- activations ------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ TABLE = {
     "maximum": m.binary("max"), "minimum": m.binary("min"), "hardtanh": m.clamp, "relu6": m.relu6,
     "gelu": m.gelu, "leaky_relu": m.leaky, "elu": m.elu, "celu": m.celu, "softplus": m.softplus, "prelu": m.prelu, "_prelu_kernel": m.prelu,
     "hardsigmoid": m.hardsigmoid, "hardswish": m.hardswish, "mish": m.mish, "log_sigmoid_forward": m.log_sigmoid,
-    "softshrink": m.softshrink, "glu": m.glu, "rrelu_with_noise": m.rrelu, "empty_like": m.nothing, "addcmul": m.addcmul, "lerp": m.lerp,
+    "softshrink": m.softshrink, "glu": m.glu, "rrelu_with_noise": m.rrelu, "empty_like": m.nothing, "addcmul": m.addcmul, "lerp": m.lerp, "hypot": m.hypot,
     # masks
     "where": k.where, "masked_fill": k.masked_fill, "logical_not": k.logical_not, "bitwise_not": k.logical_not,
     "logical_and": k.logical_and, "bitwise_and": k.logical_and, "logical_or": k.logical_or, "bitwise_or": k.logical_or,

@@ -11,9 +11,11 @@ from . import jumps, lookups, lower_math
 from .batch_axis import argument
 from .emit import is_mask
 from .lower_ints import bounds, is_bool
+from .pair import plain
 from .values import Floats, Refs, Whole
 
 _MOST = 1 << 24  #: entries of a constant that rows are picked from: positions are floats
+_FLOATS = 1 << 24  #: up to here every whole number is a float32
 _TABLE = 1 << 20  #: entries of a function of a whole number
 _LIMITS = {"torch.int64": 2.0**63, "torch.int32": 2.0**31}  #: the first number that a type does not hold
 _REACHED = 256  #: integers that a function is compared with
@@ -53,8 +55,20 @@ def truncated(lower, node):
     return _downwards(lower, node, False)
 
 
+def _check_multiples(lower, op, low, high):
+    """Refuses a // n, % n or fmod of formulas.py where multiples of n may be no floats: its quotient is rounded up to one of them then."""
+    while op.kind == "View":
+        op = op.ins[0]
+    by = lower.g.quotients.get(op)
+    if by is not None and max(abs(low), abs(high)) * by > _FLOATS:
+        lower.refuse(f"divides numbers up to {max(abs(low), abs(high)) * by:g} by {by:g}, and beyond {_FLOATS} float32 has not every multiple; clamp them "
+                     "within it before, or give the quotient or the rest as a feature")
+
+
 def _downwards(lower, node, floors):
-    v = lower.floats(node.args[0])
+    v, cloned = lower.floats(node.args[0]), node.args[0]
+    if plain(cloned.base) == "clone" and plain(cloned.args[0].base) == "div":
+        lower.g.quotients[v.op] = lower.number(cloned.args[0].args[1])
     low, high = _interval(v.op)
     if low is not None and low >= 0 and high is not None:
         return _cut(lower, v, 0, int(high))
@@ -88,6 +102,7 @@ def _bounded(lower, node):
 
 def _signed(lower, value, node=None):
     """A Whole between two numbers of which one is negative: how many steps it is above the least."""
+    _check_multiples(lower, value.x.op, value.low, value.high)
     if value.high - value.low > _REACHED:
         lower.refuse(f"cuts numbers to integers between {value.low} and {value.high}; from below 0 on, they may be {_REACHED} apart")
     up = np.arange(value.low, value.high + 1)
@@ -138,6 +153,7 @@ def clamp(handler, low=None, high=None):
 def _cut(lower, v, low, high, limit=None):
     """v clamped and without its fraction, low and high not below 0: the entry of 0, 1, 2 .. at position v. Of a function such as log, the
     integers are counted that it reaches (jumps.py). What is `limit` or more, or NaN, is the smallest integer in torch, so `low`."""
+    _check_multiples(lower, v.op, low, high)
     if high >= _TABLE:
         lower.refuse(f"cuts numbers up to {high} to integers, and only those below {_TABLE} can be")
     g, size, node = lower.g, math.prod(v.dims), lower.node_of(v.op)
