@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "sdk/tools/dpi/command.hpp"
+#include "sdk/tools/dpi/command_error.hpp"
 
 namespace dpi::test::csv_test {
 namespace {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "command.hpp"
 #include "counted.hpp"
 #include "metrics.hpp"
 #include "profile.hpp"

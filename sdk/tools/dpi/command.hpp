@@ -1,47 +1,16 @@
-// The commands of the program `dpi`: what each is asked to do, its exit codes, the error that carries one.
-// One file per command; flags.cpp says how one asks.
+// The commands of the program `dpi`: what each is asked to do. One file per command; flags.cpp says how one
+// asks.
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "command_error.hpp"
+#include "common_flags.hpp"
 #include "csv.hpp"
 
 namespace dpi::tool {
-
-enum ExitCode : int {
-  kExitOk = 0,
-  kExitUsage = 1,
-  kExitBadInput = 2,   // CSV rows
-  kExitBadBundle = 3,  // missing, damaged, newer
-  kExitVerifyFailed = 4,
-  kExitDevice = 5,  // no such device or store, it failed, or memory ran out
-  kExitOther = 6,
-};
-
-/// Ends the command: main prints "dpi: <text>" on stderr and returns the code.
-class CommandError : public std::runtime_error {
- public:
-  CommandError(ExitCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
-  ExitCode code() const { return code_; }
-
- private:
-  ExitCode code_;
-};
-
-/// --device, --precision, --threads, --option: the same on every command that plans or runs a model.
-struct CommonFlags {
-  std::string device;
-  std::string precision;
-  int threads = 0;
-  std::vector<std::string> options;  // key=value
-
-  /// All as (key, value) in the order given.
-  std::vector<std::pair<std::string, std::string>> pairs() const;
-};
 
 struct InspectArgs {
   CommonFlags common;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "command.hpp"
+#include "common_flags.hpp"
 
 namespace dpi::tool {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "command.hpp"
+#include "command_error.hpp"
 
 namespace dpi::tool {
 

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "command.hpp"
 #include "loaded_model.hpp"
 #include "terminal.hpp"
 

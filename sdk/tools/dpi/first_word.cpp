@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/text.hpp"
-#include "command.hpp"
+#include "command_error.hpp"
 
 namespace dpi::tool {
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "command.hpp"
 #include "key_counter.hpp"
 #include "planned.hpp"
 #include "row_log.hpp"

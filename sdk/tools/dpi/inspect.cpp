@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
+#include "command.hpp"
 #include "loaded_model.hpp"
 #include "planned.hpp"
 #include "provenance.hpp"

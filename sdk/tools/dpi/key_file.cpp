@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "base/text.hpp"
-#include "command.hpp"
+#include "command_error.hpp"
 #include "loaded_model.hpp"
 
 namespace dpi::tool {

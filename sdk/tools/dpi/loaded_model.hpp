@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "command.hpp"
+#include "command_error.hpp"
+#include "common_flags.hpp"
 
 namespace dpi::tool {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "command.hpp"
+#include "command_error.hpp"
 #include "runtime/model/options.hpp"
 #include "terminal.hpp"
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "command.hpp"
 #include "loaded_model.hpp"
 #include "ops/table.hpp"
 #include "planned.hpp"

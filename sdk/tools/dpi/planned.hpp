@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "bundle/bundle.hpp"
-#include "command.hpp"
+#include "common_flags.hpp"
 #include "graph/graph.hpp"
 #include "plan/plan.hpp"
 #include "runtime/model/options.hpp"

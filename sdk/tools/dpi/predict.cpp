@@ -6,6 +6,7 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "command.hpp"
 #include "free_rows.hpp"
 #include "row_feeder.hpp"
 #include "score_file.hpp"

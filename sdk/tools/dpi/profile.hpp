@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "command.hpp"
+#include "common_flags.hpp"
 #include "synthetic_rows.hpp"
 
 namespace dpi::tool {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/own_file.hpp"
-#include "command.hpp"
+#include "command_error.hpp"
 
 namespace dpi::tool {
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "command.hpp"
+#include "command_error.hpp"
 
 namespace dpi::tool {
 

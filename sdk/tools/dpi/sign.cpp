@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "bundle/bundle.hpp"
+#include "command.hpp"
 #include "hash_threads.hpp"
 #include "key_file.hpp"
 #include "loaded_model.hpp"

@@ -12,7 +12,7 @@
 
 #include "base/clock.hpp"
 #include "base/printable.hpp"
-#include "command.hpp"
+#include "command_error.hpp"
 
 namespace dpi::tool {
 

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "bundle/bundle.hpp"
+#include "command.hpp"
 #include "hash_threads.hpp"
 #include "loaded_model.hpp"
 #include "provenance.hpp"
