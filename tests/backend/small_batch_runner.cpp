@@ -4,7 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "runtime/model/op_description.hpp"
+#include "runtime/engine/op_description.hpp"
 #include "support/device.hpp"
 #include "support/edge_block.hpp"
 #include "support/guard_buffer.hpp"

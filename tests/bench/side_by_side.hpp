@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/engine/engine.hpp"
 #include "runtime/execute/bound_ops.hpp"
-#include "runtime/model/engine.hpp"
 
 namespace dpi::bench {
 

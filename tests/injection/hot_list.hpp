@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "injection/stage.hpp"
-#include "store/hot_key_writer.hpp"
+#include "store/hot_keys/hot_key_writer.hpp"
 
 namespace dpi::test {
 

@@ -13,7 +13,7 @@ CLAIM = re.compile(r"(?i:\bnot yet\b|\bmade yet\b|\bfused yet\b|\| your service 
 UNTIL = re.compile(r"<!-- until: ([^>]+?) -->")
 FENCE = re.compile(r"(?ms)^ *```.*?^ *```")
 ROOMS = ("capi/include/", "sdk/", "kernels/", "bindings/", "packaging/", "tests/gpu/results/")  # whose files have telling names
-OPTIONS = "sdk/src/runtime/model/options.def"
+OPTIONS = "sdk/src/runtime/options/options.def"
 OPS = "kernels/include/dpi/kernels/op.hpp"
 
 

@@ -67,8 +67,8 @@ PLANTED = [
     ("kernels/cuda/a.cu", "void f() { k<<<1, 2>>>(); }\n", "launched in"),
     ("kernels/cuda/a.cu", "__shared__ float x[2];\n", "shared memory"),
     ("sdk/tools/dpi/main.cpp", 'int main() { std::printf("x"); }\n', "terminal.hpp"),
-    ("sdk/tools/dpi/plan.cpp", 'void f() { std::fputs("x", stdout); }\n', "terminal.hpp"),
-    ("sdk/tools/dpi/plan.cpp", "void f() { std::cout << 1; }\n", "terminal.hpp"),
+    ("sdk/tools/dpi/commands/plan.cpp", 'void f() { std::fputs("x", stdout); }\n', "terminal.hpp"),
+    ("sdk/tools/dpi/commands/plan.cpp", "void f() { std::cout << 1; }\n", "terminal.hpp"),
     ("sdk/src/base/a.hpp", "using namespace std;\n", "open namespaces"),
     ("kernels/cpu/a.cpp", "void f(const char* p) { __builtin_prefetch(p, 0, 3); }\n", "may leave it out"),
     ("kernels/include/dpi/kernels/a.hpp", "inline void f(const char* p) { _mm_prefetch(p, _MM_HINT_T0); }\n", "may leave it out"),
@@ -77,8 +77,8 @@ PLANTED = [
 ]
 CLEAN = [
     ("sdk/src/base/a.cpp", 'void f() { std::snprintf(b, 2, "printf("); x.exit(); operand(); }  // abort()\n'),
-    ("sdk/tools/dpi/terminal.cpp", 'void f() { std::printf("x"); }\n'),
-    ("sdk/tools/dpi/plan.cpp", 'void f() { print_line(stdout, "x"); output(1); }\n'),
+    ("sdk/tools/dpi/shared/terminal.cpp", 'void f() { std::printf("x"); }\n'),
+    ("sdk/tools/dpi/commands/plan.cpp", 'void f() { print_line(stdout, "x"); output(1); }\n'),
     (SIMT, "__shared__ float x[2];\n"),
     (PREFETCH_LINE[0], 'void prefetch_line(const void* at) {\n  __builtin_prefetch(at, 0, 3);\n  __asm__ volatile("");\n}\n'),
     (PREFETCH_LINE[1], 'void prefetch_line(const void* at) {\n  __builtin_prefetch(at);\n  asm volatile("");\n}\n'),

@@ -13,7 +13,7 @@
 #include "runtime/execute/context.hpp"
 #include "runtime/filed_bundle.hpp"
 #include "runtime/shared_world.hpp"
-#include "store/shared_tier.hpp"
+#include "store/host_tier/shared_tier.hpp"
 
 namespace dpi::test::device_cache_model_test {
 namespace {

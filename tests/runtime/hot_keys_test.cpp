@@ -11,7 +11,7 @@
 #include <set>
 
 #include "runtime/tier_model.hpp"
-#include "store/hot_key_writer.hpp"
+#include "store/hot_keys/hot_key_writer.hpp"
 
 namespace dpi::test::hot_keys_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/packed.hpp"
-#include "store/key_places.hpp"
+#include "store/resident/key_places.hpp"
 
 namespace dpi::test::key_resolve_test {
 namespace {

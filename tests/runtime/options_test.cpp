@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/model/options.hpp"
+#include "runtime/options/options.hpp"
 #include "support/source_dir.hpp"
 
 namespace dpi::test::options_test {

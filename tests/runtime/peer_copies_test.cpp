@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/peer_fixture.hpp"
-#include "store/hot_key_writer.hpp"
+#include "store/hot_keys/hot_key_writer.hpp"
 
 namespace dpi::test::peer_copies_test {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/clock.hpp"
 #include "runtime/model/model.hpp"
-#include "store/resident_store.hpp"
+#include "store/resident/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/slow_store.hpp"
 #include "support/source_dir.hpp"

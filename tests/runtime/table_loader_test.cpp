@@ -1,6 +1,6 @@
 // Derived tables: sums over the rows of bundle tables that come block by block, against float64 sums; and
 // which tables are narrowed.
-#include "runtime/model/table_loader.hpp"
+#include "runtime/load/table_loader.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/model/options.hpp"
+#include "runtime/options/options.hpp"
 #include "support/bare_bundle.hpp"
 
 namespace dpi::test::table_loader_test {

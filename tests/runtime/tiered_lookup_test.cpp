@@ -12,7 +12,7 @@
 
 #include "runtime/model/model.hpp"
 #include "runtime/random_batch.hpp"
-#include "store/resident_store.hpp"
+#include "store/resident/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/full.hpp"
 #include "support/host_memory.hpp"

@@ -4,7 +4,7 @@
 // truncation for rounding, the first row behind for every one, no look at the clock, a deadline that the
 // cache is not told; of rows at hand: the last part of a row deciding for all, a short read taken for a whole
 // one, no end of what the disk is asked for, the disk asked row by row.
-#include "store/bundle_rows.hpp"
+#include "store/host_tier/bundle_rows.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@
 
 #include "backend/abi/registry.hpp"
 #include "base/clock.hpp"
-#include "store/resident_store.hpp"
-#include "store/tiered_store.hpp"
+#include "store/host_tier/tiered_store.hpp"
+#include "store/resident/resident_store.hpp"
 
 namespace dpi::test::bundle_rows_test {
 namespace {

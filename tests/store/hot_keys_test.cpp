@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "store/hot_key_layout.hpp"
-#include "store/hot_key_writer.hpp"
+#include "store/hot_keys/hot_key_layout.hpp"
+#include "store/hot_keys/hot_key_writer.hpp"
 
 namespace dpi::test::hot_keys_test {
 namespace {

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "store/key_index.hpp"
-#include "store/resident_keys.hpp"
+#include "store/resident/key_index.hpp"
+#include "store/resident/resident_keys.hpp"
 
 namespace dpi::test::key_index_test {
 namespace {

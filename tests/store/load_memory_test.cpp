@@ -11,7 +11,7 @@
 
 #include "backend/abi/registry.hpp"
 #include "bundle/bundle.hpp"
-#include "store/resident_store.hpp"
+#include "store/resident/resident_store.hpp"
 #include "support/device.hpp"
 #include "support/forwarding_store.hpp"
 #include "support/python.hpp"

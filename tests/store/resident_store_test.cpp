@@ -12,7 +12,7 @@
 
 #include "backend/abi/registry.hpp"
 #include "store/arena_map.hpp"
-#include "store/resident_store.hpp"
+#include "store/resident/resident_store.hpp"
 #include "support/forwarding_store.hpp"
 
 namespace dpi::test::resident_store_test {

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "backend/abi/registry.hpp"
-#include "store/resident_store.hpp"
+#include "store/resident/resident_store.hpp"
 
 namespace dpi::test::slow_store_test {
 namespace {

@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "backend/abi/registry.hpp"
-#include "store/spare_rows.hpp"
+#include "store/resident/spare_rows.hpp"
 
 namespace dpi::test::spare_rows_test {
 namespace {

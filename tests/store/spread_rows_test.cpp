@@ -1,5 +1,5 @@
 // Packed rows spread over a padded table: every width and stride, nothing but the rows' places written.
-#include "store/spread_rows.hpp"
+#include "store/spread/spread_rows.hpp"
 
 #include <doctest/doctest.h>
 

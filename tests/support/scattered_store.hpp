@@ -17,7 +17,7 @@
 
 #include <dpi/kernels/row_decode.hpp>
 
-#include "store/row_scalars.hpp"
+#include "store/host_tier/row_scalars.hpp"
 #include "support/forwarding_store.hpp"
 
 namespace dpi::test {

@@ -1,5 +1,5 @@
 // The CSV reader: what RFC 4180 allows, and the place in each refusal.
-#include "sdk/tools/dpi/csv.hpp"
+#include "sdk/tools/dpi/csv/csv.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "sdk/tools/dpi/command_error.hpp"
+#include "sdk/tools/dpi/shared/command_error.hpp"
 
 namespace dpi::test::csv_test {
 namespace {

@@ -1,6 +1,6 @@
 // Counting keys: exact as long as they fit; in less memory no count is too high, none is lower than it says,
 // and keys that occur often are never lost.
-#include "sdk/tools/dpi/key_counter.hpp"
+#include "sdk/tools/dpi/commands/key_counter.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Metrics against values recorded from scikit-learn 1.2.1 (roc_auc_score, log_loss).
-#include "sdk/tools/dpi/metrics.hpp"
+#include "sdk/tools/dpi/shared/metrics.hpp"
 
 #include <doctest/doctest.h>
 

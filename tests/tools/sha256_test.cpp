@@ -1,5 +1,5 @@
 // SHA-256 against the examples of FIPS 180-4 and lengths around the block size (Python's hashlib).
-#include "sdk/tools/dpi/sha256.hpp"
+#include "sdk/tools/dpi/shared/sha256.hpp"
 
 #include <doctest/doctest.h>
 

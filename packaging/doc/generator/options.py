@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Options of a model: sdk/src/runtime/model/options.def has each one's key, values, default and clause. dpi.h lists them in its lines, the page Options
+"""Options of a model: sdk/src/runtime/options/options.def has each one's key, values, default and clause. dpi.h lists them in its lines, the page Options
 explains them (reference/options.md).
 
     options.py --update     writes the lines of dpi.h"""
@@ -10,7 +10,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-TABLE = "sdk/src/runtime/model/options.def"
+TABLE = "sdk/src/runtime/options/options.def"
 HEADER = "capi/include/dpi/dpi.h"
 _TEXT = r'"((?:[^"\\]|\\.)*)",\s*'
 _DEFINITION = re.compile(r"(?m)^DPI_(?:TABLE_)?OPTION\(" + _TEXT * 4)
@@ -31,7 +31,7 @@ class Option:
             "Tables" if self.key.startswith(("store.", "table.")) else "For every model"
 
     def line(self):
-        """The option's line in dpi.h, and behind its ` *   ` the program's (sdk/tools/dpi/option_list.cpp)."""
+        """The option's line in dpi.h, and behind its ` *   ` the program's (sdk/tools/dpi/commands/option_list.cpp)."""
         return f" *   {self.key:<21}  {self.values:<24}  {self.default:<8}  {self.clause}"
 
 

@@ -81,7 +81,7 @@ class Checker {
     return t.dtype == kernels::DType::kI8 ? expect(t.scale, Type::kF32, {t.rows}) : Status();
   }
 
-  /// What it holds is looked at by who uses it (store/hot_keys.hpp).
+  /// What it holds is looked at by who uses it (store/hot_keys/hot_keys.hpp).
   Status hot_keys(const std::string& path) {
     if (!path.starts_with("/tables/"))
       return bad_model("hot_keys: " + in_quotes(path) + " is not a data set under /tables");

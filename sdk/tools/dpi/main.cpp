@@ -6,9 +6,9 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
-#include "command.hpp"
-#include "flags.hpp"
-#include "terminal.hpp"
+#include "sdk/tools/dpi/commands/command.hpp"
+#include "sdk/tools/dpi/commands/flags.hpp"
+#include "sdk/tools/dpi/shared/terminal.hpp"
 
 namespace dpi::tool {
 

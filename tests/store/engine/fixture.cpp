@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bundle/bundle.hpp"
-#include "store/stored_tables.hpp"
+#include "store/external/stored_tables.hpp"
 #include "support/python.hpp"
 #include "support/sanitizer.hpp"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <random>
 
-#include "store/hot_key_writer.hpp"
+#include "store/hot_keys/hot_key_writer.hpp"
 #include "store/tiered/cache_fixture.hpp"
 #include "store/tiered/prefill.hpp"
 

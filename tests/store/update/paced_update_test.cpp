@@ -1,6 +1,6 @@
 // Rows go into a store at a rate, by a clock that moves only when somebody sleeps or the store works. The
 // store here keeps what it was told, and when.
-#include "store/paced_update.hpp"
+#include "store/external/paced_update.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,8 +6,8 @@
 #include "base/json_text.hpp"
 #include "ops/table.hpp"
 #include "runtime/describe/by_code.hpp"
-#include "runtime/model/device_list.hpp"
 #include "runtime/model/model.hpp"
+#include "runtime/options/device_list.hpp"
 
 namespace dpi {
 

@@ -248,8 +248,8 @@ void Endpoint::publish(std::unique_ptr<Version> next, uint64_t began_ns) {
   merge_rows();
 }
 
-/// Rows of the version that serves go home where nobody reads those that are there (store/spare_rows.hpp).
-/// What fails leaves them where they are.
+/// Rows of the version that serves go home where nobody reads those that are there
+/// (store/resident/spare_rows.hpp). What fails leaves them where they are.
 void Endpoint::merge_rows() const noexcept {
   try {
     std::vector<std::shared_ptr<RowVersion>> versions;

@@ -21,7 +21,7 @@
 #include "bundle/leaf_hashes.hpp"
 #include "bundle/row_history.hpp"
 #include "runtime/endpoint/update.hpp"
-#include "runtime/model/options.hpp"
+#include "runtime/options/options.hpp"
 
 namespace dpi {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "runtime/model/engine.hpp"
+#include "runtime/engine/engine.hpp"
 #include "runtime/request/resolve.hpp"
 
 namespace dpi {

@@ -6,7 +6,7 @@
 
 #include "base/clock.hpp"
 #include "base/thread_pool.hpp"
-#include "runtime/model/host_flights.hpp"
+#include "runtime/engine/host_flights.hpp"
 
 namespace dpi {
 

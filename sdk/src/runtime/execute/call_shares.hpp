@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/engine/host_flights.hpp"
 #include "runtime/execute/flight.hpp"
-#include "runtime/model/host_flights.hpp"
 
 namespace dpi {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <new>
 
-#include "runtime/model/host_flights.hpp"
+#include "runtime/engine/host_flights.hpp"
 
 namespace dpi {
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/model/engine.hpp"
+#include "runtime/engine/engine.hpp"
 
 namespace dpi {
 

@@ -13,11 +13,11 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/engine/engine.hpp"
 #include "runtime/execute/bound_ops.hpp"
 #include "runtime/execute/crew.hpp"
 #include "runtime/execute/flight_graphs.hpp"
 #include "runtime/execute/timeline.hpp"
-#include "runtime/model/engine.hpp"
 #include "runtime/request/request.hpp"
 
 namespace dpi {

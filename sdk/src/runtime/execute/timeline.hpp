@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/model/engine.hpp"
+#include "runtime/engine/engine.hpp"
 
 namespace dpi {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "encode/encoder.hpp"
+#include "runtime/engine/engine.hpp"
 #include "runtime/execute/context_pool.hpp"
-#include "runtime/model/engine.hpp"
 #include "runtime/model/raw_counters.hpp"
 
 namespace dpi {

@@ -4,7 +4,7 @@
 
 #include "backend/abi/batch_bucket.hpp"
 #include "base/clock.hpp"
-#include "runtime/model/host_flights.hpp"
+#include "runtime/engine/host_flights.hpp"
 #include "runtime/model/model.hpp"
 #include "runtime/model/sharing_check.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "runtime/request/resolve.hpp"
-#include "store/key_places.hpp"
+#include "store/resident/key_places.hpp"
 
 namespace dpi {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "runtime/request/resolve.hpp"
-#include "store/row_overlay.hpp"
+#include "store/resident/row_overlay.hpp"
 
 namespace dpi {
 

@@ -2,7 +2,7 @@
 
 #include "base/checked.hpp"
 #include "runtime/request/resolve.hpp"
-#include "store/key_places.hpp"
+#include "store/resident/key_places.hpp"
 
 namespace dpi {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "store/hot_keys.hpp"
+#include "store/hot_keys/hot_keys.hpp"
 #include "store/tiered/host_cache.hpp"
 #include "store/tiered/row_source.hpp"
 

@@ -1,0 +1,189 @@
+// What all contexts of a model on one device share, immutable after load: the plan, the backend's device with
+// the prepared ops, the tables, the schema. Destroyed after the last context. A model on several devices has
+// an engine for each; the first reads the bundle, the others take the tables from it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/abi/backend_status.hpp"
+#include "backend/abi/registry.hpp"
+#include "base/status.hpp"
+#include "base/thread_pool.hpp"
+#include "bundle/bundle.hpp"
+#include "plan/plan.hpp"
+#include "runtime/engine/host_flights.hpp"
+#include "runtime/engine/memory_forecast.hpp"
+#include "runtime/load/load_watch.hpp"
+#include "runtime/load/row_groups.hpp"
+#include "runtime/options/options.hpp"
+#include "runtime/request/resolve.hpp"
+#include "store/host_tier/shared_tier.hpp"
+#include "store/resident/key_places.hpp"
+#include "store/resident/spare_rows.hpp"
+#include "store/resident/table_blocks.hpp"
+#include "store/table_store.hpp"
+
+namespace dpi {
+
+class Engine {
+ public:
+  /// Plans, opens the backend, prepares the ops, streams the tables to their storage. `store` may be given by
+  /// tests; else resident. `watch` may be null.
+  static Result<std::unique_ptr<Engine>> create(Bundle& bundle, const ModelOptions& options,
+                                                std::unique_ptr<TableStore> store = nullptr,
+                                                LoadWatch* watch = nullptr);
+  /// For the next device of a model, devices_of(options)[number]. `first` is the engine of its first device
+  /// and outlives this one.
+  static Result<std::unique_ptr<Engine>> create_next(Bundle& bundle, const ModelOptions& options,
+                                                     const Engine& first, size_t number);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const Plan& plan() const { return plan_; }
+  const ModelOptions& options() const { return options_; }
+  LogSink& log() const { return options_.environment->log(); }
+  const ResolveSchema& schema() const { return schema_; }
+  const dpi_backend_api& api() const { return *device_->backend.api; }
+  dpi_backend_device* device() const { return device_->backend.device; }
+  const dpi_backend_caps& caps() const { return caps_; }
+  const std::string& device_note() const {
+    return device_->backend.note;
+  }  // why auto fell back, "" otherwise
+  TableStore& store() const { return *store_; }
+  const KeyPlaces* keys() const { return first_ != nullptr ? first_->keys() : keys_.get(); }
+  /// Where tables lie that option store.peer_devices spreads.
+  const TableRange& range() const { return range_; }
+  /// For a load that may take tables over. They stay as long as the list does.
+  std::vector<LoadBase::Table> held_tables() const;
+  /// By table of the bundle: the rows that its pad rows are copies of.
+  const std::vector<std::vector<int64_t>>& pads() const { return pads_; }
+  /// Tables and features whose rows may lie elsewhere.
+  struct Overlaid {
+    RowGroup group;
+    std::shared_ptr<RowVersion> version;
+  };
+  const std::vector<Overlaid>& overlaid() const { return overlaid_; }
+  /// Of a table of the plan; null where all rows are at home.
+  const RowOverlay* overlay_of(int32_t table) const;
+  const StoreForecast& forecast() const { return forecast_; }
+  const MemoryForecast& memory() const { return memory_; }
+  uint64_t weight_bytes() const { return weight_bytes_; }
+  int64_t heads() const { return static_cast<int64_t>(plan_.heads.size()); }
+
+  const dpi_backend_op* op(size_t i) const { return ops_[i]; }
+  const std::string& op_report(size_t i) const { return reports_[i]; }
+  /// Backend memory of a kConst value's parameter.
+  float* const_data(int32_t param) const { return const_data_[static_cast<size_t>(param)]; }
+  /// One op that does the whole plan for calls of at most small_batch_max_rows rows; null when the backend
+  /// has none.
+  const dpi_backend_op* small_batch() const { return small_batch_; }
+  int64_t small_batch_max_rows() const { return small_batch_max_rows_; }
+  /// Its calls are given their input in staging memory.
+  bool small_batch_in_place() const { return small_batch_in_place_; }
+  const std::string& small_batch_report() const { return small_batch_report_; }
+
+  /// Calls are captured and replayed: the option, a backend that can, and no capture that failed so far.
+  bool uses_graphs() const { return graphs_.load(std::memory_order_relaxed); }
+  /// After a capture failed: calls go on op by op from now on, graphs_note says why.
+  void give_up_graphs(const Status& why) const;
+  std::string graphs_note() const;
+  /// The note, once; "" afterwards and while graphs are in use.
+  std::string take_graphs_note() const;
+
+  /// Option debug.timestamps: values of calls that 16 bits could not hold.
+  void count_saturated(uint64_t n) const { saturated_.fetch_add(n, std::memory_order_relaxed); }
+  uint64_t saturated() const { return saturated_.load(std::memory_order_relaxed); }
+
+  /// How threads share calls out (host memory, option threads), by whether the others are awake.
+  WorkRows work_rows(bool awake) const {
+    return {share_rows_[awake].load(std::memory_order_relaxed),
+            crew_rows_[awake].load(std::memory_order_relaxed)};
+  }
+  /// Warm-up found other sizes. Scores do not depend on them.
+  void set_work_rows(bool awake, const WorkRows& rows) const;
+  const OpCut& op_cut(size_t i) const { return op_cuts_[i]; }
+  ThreadPool& pool() const { return options_.environment->pool(); }
+
+  /// Elements between rows of a value in its buffer (inputs and outputs included).
+  int64_t row_stride(const PlanValue& v) const;
+  bool host_memory() const { return (caps_.flags & DPI_BACKEND_HOST_MEMORY) != 0; }
+
+ private:
+  /// The device of a model, open while the model or tables that it loaded are in use.
+  struct OpenDevice {
+    std::shared_ptr<Environment> environment;
+    MemoryHooks hooks;  // as they were when this was opened
+    dpi_backend_memory memory{};
+    backend::OpenedBackend backend;
+    ~OpenDevice();
+  };
+
+  Engine() = default;
+  Status load(Bundle& bundle, std::unique_ptr<TableStore> store, LoadWatch* watch);
+  Status choose_range();
+  void tell_range(const Bundle& bundle) const;
+  std::string table_token() const;
+  Status check_limit(const Bundle& bundle, DeviceSizes device);
+  Status check_memory(const Bundle& bundle);
+  void drop_params();
+  Status open_backend();
+  Status make_plan(Bundle& bundle);
+  Status claim_tables(const Bundle& bundle, LoadWatch* watch);
+  Status claim_tier(const std::string& where, const std::vector<StoreTable>& tables, LoadWatch* watch);
+  std::function<void(const std::string& text)> table_messages(const Bundle& bundle, LogLevel level) const;
+  std::vector<StoreTable> tables_of(const Bundle& bundle) const;
+  void find_overlaid(const Bundle& bundle);
+  std::function<uint64_t()> beyond_forecast() const;
+  Status make_store(const Bundle& bundle);
+  Status load_tables(Bundle& bundle, LoadWatch* watch);
+  Status upload_constants();
+  Status prepare_ops();
+  void cut_ops();
+  Status prepare_small_batch();
+
+  ModelOptions options_;  // with an environment; device_index is this engine's
+  std::optional<ThreadPool::User> pool_user_;
+  const Engine* first_ = nullptr;  // of the model's engines; null = this is it
+  uint64_t number_ = 0;            // no other load of the process has it
+  TableRange range_;
+  mutable std::atomic<int64_t> share_rows_[2] = {kNoRows, kNoRows}, crew_rows_[2] = {kNoRows, kNoRows};
+  std::vector<OpCut> op_cuts_;
+  Plan plan_;
+  ResolveSchema schema_;
+  std::shared_ptr<OpenDevice> device_;
+  dpi_backend_caps caps_{};
+  BlockClaims claims_;  // until the store has them, as the next
+  TierClaim tier_claim_;
+  const LoadBase* base_ = nullptr;                     // while loading
+  std::vector<std::shared_ptr<RowVersion>> versions_;  // the same, by table of the plan
+  uint64_t there_bytes_ = 0;                           // of blocks that those lie in
+  std::unique_ptr<TableStore> store_;
+  std::unique_ptr<KeyPlaces> keys_;  // null: no ids are keys
+  std::vector<std::vector<int64_t>> pads_;
+  std::vector<Overlaid> overlaid_;
+  StoreForecast forecast_;
+  MemoryForecast memory_;
+  std::vector<dpi_backend_op*> ops_;
+  std::vector<std::string> reports_;
+  std::vector<float*> const_data_;  // per param, null unless a value reads it
+  uint64_t weight_bytes_ = 0;
+  uint64_t const_bytes_ = 0;  // of const_data_
+  dpi_backend_op* small_batch_ = nullptr;
+  int64_t small_batch_max_rows_ = 0;
+  bool small_batch_in_place_ = false;
+  std::string small_batch_report_;
+  mutable std::atomic<uint64_t> saturated_{0};
+  mutable std::atomic<bool> graphs_{false};
+  mutable std::mutex note_mutex_;  // of graphs_note_, never on a path that works
+  mutable std::string graphs_note_;
+  mutable bool graphs_note_new_ = false;
+};
+
+}  // namespace dpi

@@ -1,0 +1,104 @@
+#include "runtime/load/outside_rows.hpp"
+
+#include <string>
+#include <utility>
+
+namespace dpi {
+
+namespace {
+
+using tiered::PluginSource;
+using tiered::StoredTable;
+
+/// A store that the options name.
+struct Place {
+  const char* plugin;
+  std::vector<std::pair<std::string, std::string>> settings;
+};
+
+std::vector<Place> places_of(const ModelOptions& options) {
+  const TierOptions& o = options.tiers;
+  std::vector<Place> places;
+  if (!o.rocksdb_path.empty())
+    places.push_back({"rocksdb", {{"path", o.rocksdb_path}, {"reads", options.rocksdb_reads}}});
+  if (!o.redis_address.empty()) {
+    places.push_back({"redis", {{"address", o.redis_address}}});
+    if (!o.redis_password.empty()) places.back().settings.emplace_back("password", o.redis_password);
+  }
+  return places;
+}
+
+Result<std::unique_ptr<PluginSource>> open_place(const Place& place, std::vector<StoredTable> tables,
+                                                 const ModelOptions& options) {
+  DPI_ASSIGN_OR_RETURN(const store::StorePlugin* plugin,
+                       store::find_store_plugin(place.plugin, options.backend_dir));
+  tiered::StoreRequest request;
+  request.tables = std::move(tables);
+  request.threads = options.tiers.fetch_threads;
+  request.settings = place.settings;
+  return PluginSource::open(*plugin, request);
+}
+
+/// Tables of several stores.
+class OutsideRows final : public tiered::RowSource {
+ public:
+  struct Home {
+    int32_t store = 0;
+    int32_t table = 0;  // its number there
+  };
+  OutsideRows(std::vector<std::unique_ptr<PluginSource>> stores, std::vector<Home> homes)
+      : stores_(std::move(stores)), homes_(std::move(homes)) {}
+
+  Status fetch(const tiered::FetchRequest& request) override {
+    const Home& home = homes_[static_cast<size_t>(request.table)];
+    tiered::FetchRequest there = request;
+    there.table = home.table;
+    return stores_[static_cast<size_t>(home.store)]->fetch(there);
+  }
+  int64_t sequence(int32_t table) override {
+    const Home& home = homes_[static_cast<size_t>(table)];
+    return stores_[static_cast<size_t>(home.store)]->sequence(home.table);
+  }
+
+ private:
+  std::vector<std::unique_ptr<PluginSource>> stores_;
+  std::vector<Home> homes_;
+};
+
+/// The number of the first place that has the table; what the last one says when none has.
+Result<int32_t> find_home(const std::vector<Place>& places, const StoredTable& table,
+                          const ModelOptions& options) {
+  for (size_t p = 0; p + 1 < places.size(); ++p) {
+    auto opened = open_place(places[p], {table}, options);
+    if (opened.ok()) return static_cast<int32_t>(p);
+    if (opened.status().code() != Code::kNotFound) return std::move(opened).status();
+  }
+  return static_cast<int32_t>(places.size()) - 1;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<tiered::RowSource>> open_outside_rows(std::vector<StoredTable> tables,
+                                                             const ModelOptions& options) {
+  const std::vector<Place> places = places_of(options);
+  auto all = open_place(places.front(), tables, options);  // as it mostly is
+  if (all.ok()) return std::unique_ptr<tiered::RowSource>(std::move(all).value());
+  if (places.size() == 1 || all.status().code() != Code::kNotFound) return std::move(all).status();
+  std::vector<std::vector<StoredTable>> of_place(places.size());
+  std::vector<OutsideRows::Home> homes;
+  for (StoredTable& t : tables) {
+    DPI_ASSIGN_OR_RETURN(const int32_t at, find_home(places, t, options));
+    std::vector<StoredTable>& there = of_place[static_cast<size_t>(at)];
+    homes.push_back({at, static_cast<int32_t>(there.size())});
+    there.push_back(std::move(t));
+  }
+  std::vector<std::unique_ptr<PluginSource>> stores(places.size());
+  for (size_t p = 0; p < places.size(); ++p) {
+    if (of_place[p].empty()) continue;
+    DPI_ASSIGN_OR_RETURN(stores[p], open_place(places[p], std::move(of_place[p]), options));
+  }
+  return std::unique_ptr<tiered::RowSource>(
+      std::make_unique<OutsideRows>(std::move(stores), std::move(homes)));
+}
+
+}  // namespace dpi

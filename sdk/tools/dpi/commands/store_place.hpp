@@ -1,0 +1,27 @@
+// What the actions of `dpi store` share: which store, and what its answers mean to the caller.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sdk/tools/dpi/commands/command.hpp"
+#include "store/tiered/plugin_source.hpp"
+
+namespace dpi::tool {
+
+/// A refusal, as the command's exit: not the bundle's fault, unless rows differ.
+void check_store(const Status& status);
+
+template <class T>
+T take_store(Result<T> result) {
+  if (!result.ok()) check_store(result.status());
+  return std::move(result).value();
+}
+
+/// What --rocksdb, --redis and --setting say.
+std::vector<std::pair<std::string, std::string>> store_settings(const StoreArgs& args);
+std::unique_ptr<tiered::PluginSource> open_store(const StoreArgs& args, const tiered::StoreRequest& request);
+
+}  // namespace dpi::tool
