@@ -1,4 +1,5 @@
-"""Includes point one way: bindings, samples -> capi -> sdk -> kernels; inside sdk/src a stage sees earlier stages only.
+"""Includes point one way: bindings, samples -> capi -> sdk -> kernels; inside sdk/src a stage sees earlier stages only, and inside a stage a
+room (a folder of it) earlier rooms only.
 
 Third-party headers stay where they belong too, so that a change of library touches one folder."""
 
@@ -26,12 +27,23 @@ THIRD_PARTY = {
     "benchmark/": (),
 }
 
+# Folder -> its rooms; each sees those before it. "" are the files that lie in the folder itself; where it is missing they are the door of the
+# rooms: headers that all may include, above sources that include all.
+ROOMS = {
+    "sdk/src/backend/": ("abi", "ref", "cpu", "cuda", "cuda_emu"),
+    "sdk/src/bundle/": ("hdf5", "manifest", "delta"),
+    "sdk/src/plan/": ("analysis", "passes", "print"),
+    "sdk/src/store/": ("", "abi", "redis", "rocksdb", "hot_keys", "tiered", "device_cache", "spread", "resident", "external", "host_tier"),
+    "sdk/src/runtime/": ("options", "request", "load", "engine", "execute", "model", "stream", "endpoint", "describe"),
+    "sdk/tools/dpi/": ("shared", "csv", "commands", ""),
+}
+
 
 def check(root):
     found = []
     for path in files(root, ("kernels/", "sdk/", "capi/", "samples/", "bindings/"), CXX):
         for line, quote, header in includes(read(root, path)):
-            reason = refuse(path, quote, header)
+            reason = refuse(path, quote, header) or refuse_room(path, header)
             if reason:
                 found.append(f"{path}:{line}: includes {header}: {reason}")
     return found
@@ -74,6 +86,25 @@ def refuse_kernel(path, header):
     return None
 
 
+def refuse_room(path, header):
+    for folder, rooms in ROOMS.items():
+        if not path.startswith(folder):
+            continue
+        own = room_of(path, folder)
+        if own not in rooms and own != "":
+            return f"room '{own}' of {folder} is in no list of ROOMS (tests/rules/include_direction.py)"
+        header = header if header.startswith("sdk/") else "sdk/src/" + header
+        other = room_of(header, folder) if header.startswith(folder) else own
+        if own in rooms and other in rooms and rooms.index(other) > rooms.index(own):
+            return f"room '{own}' comes before '{other}' ({' < '.join(room or folder for room in rooms)})"
+    return None
+
+
+def room_of(path, folder):
+    rest = path[len(folder):]
+    return rest.split("/")[0] if "/" in rest else ""
+
+
 PLANTED = [
     ("kernels/ref/a.cpp", '#include "base/status.hpp"\n', "kernels know nothing"),
     ("kernels/cpu/a.cpp", "#include <dpi/dpi.h>\n", "kernels know nothing"),
@@ -89,8 +120,16 @@ PLANTED = [
     ("capi/src/a.cpp", "#include <nlohmann/json.hpp>\n", "json_reader.cpp, sdk/tools/ only"),
     ("sdk/src/bundle/manifest.hpp", "#include <nlohmann/json.hpp>\n", "json_reader.cpp, sdk/tools/ only"),
     ("sdk/src/runtime/describe/a.cpp", "#include <nlohmann/json_fwd.hpp>\n", "json_reader.cpp, sdk/tools/ only"),
+    ("sdk/src/runtime/engine/a.cpp", '#include "runtime/model/model.hpp"\n', "room 'engine' comes before 'model'"),
+    ("sdk/src/runtime/request/a.cpp", '#include "runtime/load/tiers.hpp"\n', "room 'request' comes before 'load'"),
+    ("sdk/src/store/arena_map.cpp", '#include "store/tiered/arena.hpp"\n', "room '' comes before 'tiered'"),
+    ("sdk/src/store/attic/a.cpp", '#include "base/status.hpp"\n', "room 'attic' of sdk/src/store/"),
+    ("sdk/tools/dpi/shared/a.cpp", '#include "sdk/tools/dpi/commands/flags.hpp"\n', "room 'shared' comes before 'commands'"),
 ]
 CLEAN = [
+    ("sdk/src/plan/plan.cpp", '#include "plan/passes/passes.hpp"\n'),
+    ("sdk/src/plan/passes/a.cpp", '#include "plan/plan.hpp"\n#include "plan/analysis/ir.hpp"\n'),
+    ("sdk/tools/dpi/main.cpp", '#include "sdk/tools/dpi/commands/flags.hpp"\n'),
     ("sdk/src/bundle/manifest/json_reader.cpp", "#include <nlohmann/json.hpp>\n"),
     ("sdk/tools/dpi/a.cpp", "#include <nlohmann/json.hpp>\n"),
     ("sdk/src/graph/a.cpp", '#include "base/status.hpp"\n#include <dpi/kernels/op.hpp>\n// #include "runtime/x.hpp"\n'),
