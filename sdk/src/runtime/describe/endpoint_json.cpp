@@ -77,11 +77,10 @@ void write_counts(JsonWriter* w, const EndpointCounts::Sums& sums) {
 
 }  // namespace
 
-/// With state_mutex_ held.
-void Endpoint::describe_folder(JsonWriter* w) const {
+void FollowedFolder::describe(JsonWriter* w) const {
   w->begin_object("follows");
-  w->field("folder", folder_);
-  write_failure(w, folder_status_);
+  w->field("folder", path_);
+  write_failure(w, status_);
   w->begin_list("refused");
   const auto write_refused = [w](const Refused& r) {
     w->begin_object();
@@ -148,7 +147,7 @@ std::string Endpoint::status_json() const {
     w.end_object();
   }
   write_history(&w, history_);
-  if (!folder_.empty()) describe_folder(&w);
+  if (folder_.is_followed()) folder_.describe(&w);
   if (!stream.empty()) w.field_json("stream", stream);
   w.end_object();
   return w.take();

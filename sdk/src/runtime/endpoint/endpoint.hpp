@@ -15,7 +15,6 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -29,6 +28,7 @@
 
 #include "base/gate.hpp"
 #include "runtime/endpoint/counts.hpp"
+#include "runtime/endpoint/followed_folder.hpp"
 #include "runtime/endpoint/history.hpp"
 #include "runtime/endpoint/settings.hpp"
 #include "runtime/endpoint/update.hpp"
@@ -36,7 +36,6 @@
 
 namespace dpi {
 
-class JsonWriter;
 namespace stream {
 class Subscription;
 }
@@ -82,18 +81,6 @@ class Endpoint {
   Status nothing_loaded() const;
 
  private:
-  /// A file of the followed folder that could not be loaded.
-  struct Refused {
-    FoundUpdate found;
-    Status why;
-    int64_t tries = 1;
-    uint64_t again_ns = 0;  // not before; UINT64_MAX: it is another file or never
-  };
-  /// A file of the followed folder that will not be loaded although nothing is wrong with it.
-  struct Passed {
-    FoundUpdate found;
-    std::string why;
-  };
   struct Message {
     LogLevel level;
     std::string text;
@@ -153,10 +140,9 @@ class Endpoint {
   bool wants(const std::string& folder, const FoundUpdate& found) const;
   const FoundUpdate& to_blame(const FoundUpdate& target, const Update& update, size_t fault) const;
   void note_refused(const FoundUpdate& found, const Status& why);
-  void note_gaps(std::vector<Refused> gaps);
+  void note_gaps(std::vector<FollowedFolder::Refused> gaps);
   void note_passed(const std::string& folder);
   std::string why_passed(size_t i) const;
-  void describe_folder(JsonWriter* w) const;  // describe/endpoint_json.cpp
   Status follow_folder(const std::string& folder);
 
   // subscribe.cpp
@@ -200,16 +186,8 @@ class Endpoint {
   bool writing_messages_ = false;   // a thread writes them
   std::set<uint64_t> rolled_back_;  // numbers
   const std::shared_ptr<EndpointCounts> counts_ = std::make_shared<EndpointCounts>();
-  std::string folder_;
-  uint64_t look_at_ns_ = 0;
-  int64_t folder_errors_ = 0;  // one after the other
-  Status folder_status_;
-  std::map<std::string, Refused> refused_;  // by path: a folder may hold thousands
-  static constexpr size_t kMostPassed = 32;
-  std::vector<Passed> passed_;  // those of the highest numbers
-  bool is_first_look_ = true;   // into this folder
-  std::vector<Refused> gaps_;   // deltas that no file leads to yet: looked at each time
-  UpdateChooser chooser_;       // the thread's own
+  FollowedFolder folder_;
+  UpdateChooser chooser_;  // the thread's own
   std::thread thread_;
 
   std::mutex subscribe_mutex_;       // held while a subscription comes or goes; before all others

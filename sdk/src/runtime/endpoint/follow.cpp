@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <new>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -21,19 +19,7 @@ namespace dpi {
 
 namespace {
 
-constexpr uint64_t kNsPerMs = 1'000'000;
-
-/// The n-th pause, n from 1: doubled each time, up to a bound.
-uint64_t pause_ns(int64_t n, const EndpointSettings& s) {
-  const auto doubled =
-      static_cast<double>(s.follow_ms) * static_cast<double>(uint64_t{1} << std::min<int64_t>(n, 40));
-  return static_cast<uint64_t>(std::min(doubled, static_cast<double>(s.back_off_ms))) * kNsPerMs;
-}
-
-/// True if this process can never load the same bytes.
-bool is_files_fault(Code code) {
-  return code == Code::kBadModel || code == Code::kUnsupported || code == Code::kVersion;
-}
+constexpr size_t kMostPassed = 32;  // files listed as not taken: those of the highest numbers
 
 }  // namespace
 
@@ -48,14 +34,7 @@ Status Endpoint::follow(const std::string& folder) {
 Status Endpoint::follow_folder(const std::string& folder) {
   if (folder.empty()) return invalid_argument("the folder's name is empty");
   const std::lock_guard<std::mutex> lock(state_mutex_);
-  folder_ = folder;
-  look_at_ns_ = 0;
-  folder_errors_ = 0;
-  folder_status_ = {};
-  refused_.clear();
-  passed_.clear();
-  is_first_look_ = true;
-  gaps_.clear();
+  folder_.follow(folder);
   changed_.notify_all();
   return {};
 }
@@ -64,10 +43,7 @@ void Endpoint::unfollow() {
   if (forked() || in_callback()) return;
   unsubscribe();
   const std::lock_guard<std::mutex> lock(state_mutex_);
-  folder_.clear();
-  refused_.clear();
-  passed_.clear();
-  gaps_.clear();
+  folder_.follow("");
 }
 
 Status Endpoint::wait(uint64_t number, uint64_t deadline_ns) {
@@ -113,8 +89,7 @@ void Endpoint::work() {
 
 /// With state_mutex_ held.
 uint64_t Endpoint::next_due() const {
-  return std::min({kept_ != nullptr ? kept_until_ns_ : UINT64_MAX,
-                   !folder_.empty() ? look_at_ns_ : UINT64_MAX,
+  return std::min({kept_ != nullptr ? kept_until_ns_ : UINT64_MAX, folder_.due_ns(),
                    serving_ != nullptr ? hash_at_ns_ : UINT64_MAX});
 }
 
@@ -150,25 +125,20 @@ void Endpoint::poll() {
   std::string folder;
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
-    if (folder_.empty() || look_at_ns_ > monotonic_ns()) return;
-    look_at_ns_ = monotonic_ns() + static_cast<uint64_t>(settings_.follow_ms) * kNsPerMs;
-    folder = folder_;
+    if (folder_.due_ns() > monotonic_ns()) return;
+    folder_.begin_look(settings_);
+    folder = folder_.path();
   }
   auto found = list_updates(folder);
   note_folder(found.status());
   if (!found.ok()) return;
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
-    std::map<std::string_view, const FoundUpdate*> here;
-    for (const FoundUpdate& f : *found) here[f.path] = &f;
-    std::erase_if(refused_, [&](const auto& r) {
-      const auto f = here.find(r.first);
-      return f == here.end() || !f->second->same_file(r.second.found);
-    });
+    folder_.keep_refusals_of(*found);
   }
   chooser_.look_at(std::move(found).value());
   note_passed(folder);
-  std::vector<Refused> gaps;
+  std::vector<FollowedFolder::Refused> gaps;
   for (size_t i = 0; i < chooser_.found().size(); ++i) {
     const FoundUpdate& f = chooser_.found()[i];
     if (stopping() || !wants(folder, f)) continue;
@@ -199,12 +169,8 @@ std::optional<ContentHash> Endpoint::serving_version() const {
 /// Files that a way may lead over: those that were not refused, or are to be tried again.
 std::vector<bool> Endpoint::usable() const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
-  const uint64_t now = monotonic_ns();
   std::vector<bool> out;
-  for (const FoundUpdate& f : chooser_.found()) {
-    const auto r = refused_.find(f.path);
-    out.push_back(r == refused_.end() || r->second.again_ns <= now);
-  }
+  for (const FoundUpdate& f : chooser_.found()) out.push_back(folder_.may_try(f));
   return out;
 }
 
@@ -217,16 +183,11 @@ const FoundUpdate& Endpoint::to_blame(const FoundUpdate& target, const Update& u
 }
 
 /// Deltas that nothing leads to yet, as of this look. One that was not among those of the last look is told.
-void Endpoint::note_gaps(std::vector<Refused> gaps) {
+void Endpoint::note_gaps(std::vector<FollowedFolder::Refused> gaps) {
   std::vector<std::string> news;
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
-    for (const Refused& g : gaps) {
-      const auto known = [&](const Refused& r) { return r.found.path == g.found.path; };
-      if (std::none_of(gaps_.begin(), gaps_.end(), known)) news.push_back(g.why.message());
-    }
-    gaps_.clear();
-    if (!folder_.empty()) gaps_ = std::move(gaps);
+    news = folder_.note_gaps(std::move(gaps));
   }
   for (const std::string& text : news) tell(LogLevel::kWarn, [&] { return "a delta is held back: " + text; });
 }
@@ -245,10 +206,8 @@ std::string Endpoint::why_passed(size_t i) const {
     if (o.number == f.number && o.is_delta == f.is_delta) return "another file is " + number + ": " + o.path;
   }
   if (serving_ != nullptr && serving_->number == f.number)
-    return {};  // the bundle of its delta, or its delta
-  const bool was_passed =
-      std::any_of(passed_.begin(), passed_.end(), [&](const Passed& p) { return p.found.same_file(f); });
-  if (!chooser_.is_new(i) && !was_passed) return {};  // it had its turn
+    return {};                                                   // the bundle of its delta, or its delta
+  if (!chooser_.is_new(i) && !folder_.was_passed(f)) return {};  // it had its turn
   return number + " is not above " + std::to_string(highest_) + ", the highest that served";
 }
 
@@ -256,18 +215,17 @@ std::string Endpoint::why_passed(size_t i) const {
 void Endpoint::note_passed(const std::string& folder) {
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
-    if (folder_ != folder) return;
-    std::vector<Passed> passed;
+    if (folder_.path() != folder) return;
+    std::vector<FollowedFolder::Passed> passed;
     for (size_t i = 0; i < chooser_.found().size() && passed.size() < kMostPassed; ++i) {
       const FoundUpdate& f = chooser_.found()[i];
       std::string why = why_passed(i);
       if (why.empty()) continue;
-      if (chooser_.is_new(i) && !is_first_look_)
+      if (chooser_.is_new(i) && !folder_.is_first_look())
         messages_.push_back({LogLevel::kWarn, f.path + " is not loaded: " + why});
       passed.push_back({f, std::move(why)});
     }
-    passed_ = std::move(passed);
-    is_first_look_ = false;
+    folder_.note_passed(std::move(passed));
   }
   write_messages();
 }
@@ -276,34 +234,25 @@ void Endpoint::note_passed(const std::string& folder) {
 /// was refused a moment ago.
 bool Endpoint::wants(const std::string& folder, const FoundUpdate& found) const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
-  if (folder_ != folder || found.number <= highest_) return false;  // another folder by now
-  const auto before = refused_.find(found.path);
-  return before == refused_.end() || before->second.again_ns <= monotonic_ns();
+  return folder_.path() == folder && found.number > highest_ && folder_.may_try(found);
 }
 
 void Endpoint::note_refused(const FoundUpdate& found, const Status& why) {
   const std::lock_guard<std::mutex> lock(state_mutex_);
-  if (folder_.empty()) return;
-  const auto [at, is_new] = refused_.try_emplace(found.path, Refused{found, why, 1, 0});
-  Refused& r = at->second;
-  if (!is_new) r = {found, why, r.tries + 1, 0};
-  r.again_ns = is_files_fault(why.code()) ? UINT64_MAX : monotonic_ns() + pause_ns(r.tries, settings_);
+  folder_.note_refused(found, why, settings_);
 }
 
 /// Nobody else is told: the next look, after its pause, tells what it finds.
 void Endpoint::note_out_of_memory() {
   const std::lock_guard<std::mutex> lock(state_mutex_);
-  look_at_ns_ = monotonic_ns() + pause_ns(++folder_errors_, settings_);
+  folder_.put_off(settings_);
 }
 
 void Endpoint::note_folder(const Status& status) {
   bool first = false;
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
-    first = !status.ok() && folder_errors_ == 0;
-    folder_errors_ = status.ok() ? 0 : folder_errors_ + 1;
-    folder_status_ = status;
-    if (!status.ok()) look_at_ns_ = monotonic_ns() + pause_ns(folder_errors_, settings_);
+    first = folder_.note_status(status, settings_);
   }
   if (first) tell(LogLevel::kWarn, [&] { return "the followed folder cannot be read: " + status.message(); });
 }

@@ -311,8 +311,7 @@ Status Endpoint::rollback() {
     number_.store(to, std::memory_order_release);
     ++rollbacks_;
     note_event(EndpointEvent::Kind::kRollback, serving_->path, to, from, 0, {});
-    for (auto& [path, r] : refused_)  // what callers rely on may be less now
-      if (r.why.code() == Code::kUnsupported) r.again_ns = 0;
+    folder_.try_refused_again(Code::kUnsupported);  // what callers rely on may be less now
   }
   write_messages();
   retire(std::move(bad));

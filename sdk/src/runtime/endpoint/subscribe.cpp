@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "runtime/endpoint/endpoint.hpp"
@@ -28,14 +27,11 @@ struct Endpoint::StreamFollower final : stream::Follower {
   uint64_t serving() const override { return e.number(); }
   Status refusal(const std::string& path) const override {
     const std::lock_guard<std::mutex> lock(e.state_mutex_);
-    if (const auto r = e.refused_.find(path); r != e.refused_.end()) return r->second.why;
-    const auto gap =
-        std::find_if(e.gaps_.begin(), e.gaps_.end(), [&](const Refused& x) { return x.found.path == path; });
-    return gap != e.gaps_.end() ? gap->why : Status();
+    return e.folder_.refusal(path);
   }
   void look() override {
     const std::lock_guard<std::mutex> lock(e.state_mutex_);
-    if (e.folder_errors_ == 0) e.look_at_ns_ = 0;
+    e.folder_.look_soon();
     e.changed_.notify_all();
   }
   void wait(uint64_t number, uint64_t deadline_ns) override {

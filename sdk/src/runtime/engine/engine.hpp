@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -125,28 +124,9 @@ class Engine {
     ~OpenDevice();
   };
 
+  friend class EngineLoader;  // fills it; nothing is written afterwards but what is atomic or under
+                              // note_mutex_
   Engine() = default;
-  Status load(Bundle& bundle, std::unique_ptr<TableStore> store, LoadWatch* watch);
-  Status choose_range();
-  void tell_range(const Bundle& bundle) const;
-  std::string table_token() const;
-  Status check_limit(const Bundle& bundle, DeviceSizes device);
-  Status check_memory(const Bundle& bundle);
-  void drop_params();
-  Status open_backend();
-  Status make_plan(Bundle& bundle);
-  Status claim_tables(const Bundle& bundle, LoadWatch* watch);
-  Status claim_tier(const std::string& where, const std::vector<StoreTable>& tables, LoadWatch* watch);
-  std::function<void(const std::string& text)> table_messages(const Bundle& bundle, LogLevel level) const;
-  std::vector<StoreTable> tables_of(const Bundle& bundle) const;
-  void find_overlaid(const Bundle& bundle);
-  std::function<uint64_t()> beyond_forecast() const;
-  Status make_store(const Bundle& bundle);
-  Status load_tables(Bundle& bundle, LoadWatch* watch);
-  Status upload_constants();
-  Status prepare_ops();
-  void cut_ops();
-  Status prepare_small_batch();
 
   ModelOptions options_;  // with an environment; device_index is this engine's
   std::optional<ThreadPool::User> pool_user_;
@@ -159,11 +139,6 @@ class Engine {
   ResolveSchema schema_;
   std::shared_ptr<OpenDevice> device_;
   dpi_backend_caps caps_{};
-  BlockClaims claims_;  // until the store has them, as the next
-  TierClaim tier_claim_;
-  const LoadBase* base_ = nullptr;                     // while loading
-  std::vector<std::shared_ptr<RowVersion>> versions_;  // the same, by table of the plan
-  uint64_t there_bytes_ = 0;                           // of blocks that those lie in
   std::unique_ptr<TableStore> store_;
   std::unique_ptr<KeyPlaces> keys_;  // null: no ids are keys
   std::vector<std::vector<int64_t>> pads_;
@@ -174,7 +149,6 @@ class Engine {
   std::vector<std::string> reports_;
   std::vector<float*> const_data_;  // per param, null unless a value reads it
   uint64_t weight_bytes_ = 0;
-  uint64_t const_bytes_ = 0;  // of const_data_
   dpi_backend_op* small_batch_ = nullptr;
   int64_t small_batch_max_rows_ = 0;
   bool small_batch_in_place_ = false;
