@@ -18,8 +18,8 @@ constexpr int kVecs = 3;                                       // and vectors of
 
 DPI_INLINE int64_t whole_vectors(int64_t n) { return (n + Vec::W - 1) / Vec::W * Vec::W; }
 
-DPI_INLINE const float* place_of(const float* row, const HeadLayout& l, int64_t h, int64_t i) {
-  return row + l.first + h * l.head + i * l.place;
+DPI_INLINE const float* position_of(const float* row, const HeadLayout& l, int64_t h, int64_t i) {
+  return row + l.first + h * l.head + i * l.position;
 }
 
 /// What one call keeps in its scratch.
@@ -141,7 +141,7 @@ void turn_keys(const Head& t) {
   for (int64_t first = 0; first < t.n; first += Vec::W) {
     const float* from[Vec::W];
     const int64_t some = min_of<int64_t>(Vec::W, t.n - first);
-    for (int64_t j = 0; j < some; ++j) from[j] = place_of(t.k, t.attrs->k, t.h, t.s.keys[first + j]);
+    for (int64_t j = 0; j < some; ++j) from[j] = position_of(t.k, t.attrs->k, t.h, t.s.keys[first + j]);
     float* to = t.s.turned + first;
     for (int64_t c = 0; c < dim; ++c, to += t.ld) {
       for (int64_t j = 0; j < some; ++j) to[j] = from[j][c];
@@ -209,8 +209,8 @@ void attend(const Head& t, int64_t first, int64_t n) {
   float *score[kTile], *dst[kTile], scale[kTile], inverse[kTile];
   for (int r = 0; r < kTile; ++r) {
     const int64_t i = min_of<int64_t>(r, n - 1), query = t.s.queries[first + i];
-    q[r] = place_of(t.q, a.q, t.h, query);
-    dst[r] = t.dst + a.y.first + t.h * a.y.head + query * a.y.place;
+    q[r] = position_of(t.q, a.q, t.h, query);
+    dst[r] = t.dst + a.y.first + t.h * a.y.head + query * a.y.position;
     mask[r] = t.mask_scores ? t.mask + query * a.mask_query : nullptr;
     weight[r] = score[r] = t.s.weights + i * t.ld;
     scale[r] = a.scale;
@@ -218,8 +218,8 @@ void attend(const Head& t, int64_t first, int64_t n) {
   tile(n, q, {t.s.turned, nullptr, t.ld, a.dim}, t.ld, scale, score);
   weigh(t, n, mask, score, inverse);
   for (int64_t r = n; r < kTile; ++r) inverse[r] = inverse[n - 1];
-  const float* const v = place_of(t.v, a.v, t.h, 0);
-  tile(n, weight, {v, t.s.keys, a.v.place, t.n}, a.value_dim, inverse, dst);
+  const float* const v = position_of(t.v, a.v, t.h, 0);
+  tile(n, weight, {v, t.s.keys, a.v.position, t.n}, a.value_dim, inverse, dst);
 }
 
 /// Lists the queries that are asked for; the others' results are 0.
@@ -232,7 +232,7 @@ int64_t list_queries(const Head& t) {
       t.s.queries[n++] = static_cast<int32_t>(i);
       continue;
     }
-    float* const dst = t.dst + a.y.first + t.h * a.y.head + i * a.y.place;
+    float* const dst = t.dst + a.y.first + t.h * a.y.head + i * a.y.position;
     for_vectors(a.value_dim, [&](int64_t c, int64_t k) { store_n(dst + c, Vec::zero(), k); });
   }
   return n;

@@ -1,7 +1,7 @@
 // Elementwise, and Unary, Binary and Where as programs of one step. Rows and axes of all operands form one
 // loop nest; axes that every operand steps through alike are merged, so that the innermost runs are long;
-// runs are cut into chunks whose intermediate values stay in the first-level cache. Where some places do not
-// count, each row is a few runs of those that do.
+// runs are cut into chunks whose intermediate values stay in the first-level cache. Where some positions do
+// not count, each row is a few runs of those that do.
 #include <cstring>
 
 #include <dpi/kernels/elementwise.hpp>
@@ -181,12 +181,12 @@ void run_light(const ElementwiseAttrs& attrs, const Nest& nest, float* const* at
   zip_runs(r, [](Vec p, Vec q) { return p * q; });
 }
 
-/// Zeros where a place of n columns does not count; run(first, count) for the places between.
+/// Zeros where a position of n columns does not count; run(first, count) for the positions between.
 template <class Run>
-DPI_INLINE void for_places(const float* counts, int64_t places, int64_t n, float* dst, Run run) {
-  for (int64_t first = 0, end = 0; first < places; first = end) {
+DPI_INLINE void for_positions(const float* counts, int64_t positions, int64_t n, float* dst, Run run) {
+  for (int64_t first = 0, end = 0; first < positions; first = end) {
     const bool counted = counts[first] != 0;
-    for (end = first + 1; end < places && (counts[end] != 0) == counted;) ++end;
+    for (end = first + 1; end < positions && (counts[end] != 0) == counted;) ++end;
     if (counted)
       run(first, end - first);
     else
@@ -196,14 +196,14 @@ DPI_INLINE void for_places(const float* counts, int64_t places, int64_t n, float
 
 Span span_of(const Param& p) { return {p.data, p.data == nullptr || dims_size(p.dims) == 1 ? 0 : 1}; }
 
-void unary_places(const UnaryArgs& a) {
+void unary_positions(const UnaryArgs& a) {
   const int64_t size = dims_size(a.dst.dims), n = a.dst.dims.d[a.dst.dims.rank - 1];
   const SpanUnary f{a.attrs, {span_of(a.p0), span_of(a.p1), span_of(a.p2)}};
   const bool by_column = f.p[0].step + f.p[1].step + f.p[2].step > 0;
   for (int64_t r = 0; r < a.dst.rows && n > 0; ++r) {
     const float* const x = row_of(a.x, r);
     float* const dst = row_of(a.dst, r);
-    for_places(row_of(a.places, r), size / n, n, dst, [&](int64_t first, int64_t count) {
+    for_positions(row_of(a.positions, r), size / n, n, dst, [&](int64_t first, int64_t count) {
       const int64_t step = by_column ? n : count * n;
       for (int64_t i = first * n; i < (first + count) * n; i += step)
         unary_span(f, {x + i, 1}, dst + i, step);
@@ -211,12 +211,12 @@ void unary_places(const UnaryArgs& a) {
   }
 }
 
-/// An operand of a row of [places, columns]: how far its places and its columns lie apart.
+/// An operand of a row of [positions, columns]: how far its positions and its columns lie apart.
 struct Lane {
   const float* data;
-  int64_t place, column;
+  int64_t position, column;
 
-  Span from(int64_t p) const { return {data + p * place, column}; }
+  Span from(int64_t p) const { return {data + p * position, column}; }
 };
 
 Lane lane_of(const Tensor& t, int64_t r) {
@@ -225,13 +225,13 @@ Lane lane_of(const Tensor& t, int64_t r) {
   return {row_of(t, r), d.rank > 1 && d.d[d.rank - 2] != 1 ? n : 0, n == 1 ? 0 : 1};
 }
 
-void binary_places(const BinaryArgs& a) {
-  const int64_t places = a.dst.dims.d[0], n = a.dst.dims.d[1];
+void binary_positions(const BinaryArgs& a) {
+  const int64_t positions = a.dst.dims.d[0], n = a.dst.dims.d[1];
   for (int64_t r = 0; r < a.dst.rows && n > 0; ++r) {
     const Lane x = lane_of(a.x, r), y = lane_of(a.y, r);
-    const bool goes_on = x.place == n * x.column && y.place == n * y.column;
+    const bool goes_on = x.position == n * x.column && y.position == n * y.column;
     float* const dst = row_of(a.dst, r);
-    for_places(row_of(a.places, r), places, n, dst, [&](int64_t first, int64_t count) {
+    for_positions(row_of(a.positions, r), positions, n, dst, [&](int64_t first, int64_t count) {
       const int64_t step = goes_on ? count : 1;
       for (int64_t p = first; p < first + count; p += step)
         binary_span(a.attrs.kind, x.from(p), y.from(p), dst + p * n, step * n);
@@ -277,7 +277,7 @@ void elementwise(const ElementwiseArgs& a) {
 }
 
 void unary(const UnaryArgs& a) {
-  if (a.places.data != nullptr) return unary_places(a);
+  if (a.positions.data != nullptr) return unary_positions(a);
   Operand input;
   input.tensor = a.x;
   const Param params[3] = {a.p0, a.p1, a.p2};
@@ -294,7 +294,7 @@ void unary(const UnaryArgs& a) {
 }
 
 void binary(const BinaryArgs& a) {
-  if (a.places.data != nullptr) return binary_places(a);
+  if (a.positions.data != nullptr) return binary_positions(a);
   Operand inputs[2];
   inputs[0].tensor = a.x;
   inputs[1].tensor = a.y;

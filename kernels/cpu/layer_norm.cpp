@@ -55,7 +55,7 @@ void layer_norm(const LayerNormArgs& a) {
   if (d == 0) return;
   const int64_t slices = dims_size(a.x.dims) / d;
   for (int64_t r = 0; r < a.dst.rows; ++r) {
-    const float* const counts = a.places.data == nullptr ? nullptr : row_of(a.places, r);
+    const float* const counts = a.positions.data == nullptr ? nullptr : row_of(a.positions, r);
     for (int64_t i = 0; i < slices; ++i) {
       float* const dst = row_of(a.dst, r) + i * d;
       if (counts != nullptr && counts[i] == 0) {

@@ -268,7 +268,7 @@ Slices slices_of(const LinearArgs& a) {
   return s;
 }
 
-/// What row r adds in its places.
+/// What row r adds in its positions.
 const float* shared_row(const LinearArgs& a, int64_t r) {
   return row_of(a.shared, a.row_map == nullptr ? r : a.row_map[r]);
 }
@@ -343,7 +343,7 @@ void multiply_once(const LinearArgs& a, const Slices& s, const float* packed, in
 }  // namespace
 
 /// packed: the weight's columns of x and, behind them, those of `once`, each by gemm_pack. What `once` gives
-/// is the bias of a row's places; scratch holds it for kOnceRows rows.
+/// is the bias of a row's positions; scratch holds it for kOnceRows rows.
 void linear_once(const LinearArgs& a, const float* packed) {
   const Slices s = slices_of(a);
   const bool has_once = a.once.data != nullptr;
@@ -390,16 +390,16 @@ void multiply(const LinearArgs& a, const GemmWeights& w, const Slices& s, Gather
 
 }  // namespace
 
-/// With `places`, groups == 1: slices that count are multiplied, the others are 0. What the product needs of
-/// scratch lies behind the gathered slices, at a whole line, as kPlaceRows is a multiple of 16.
-void linear_places(const LinearArgs& a, const GemmWeights& w) {
+/// With `positions`, groups == 1: slices that count are multiplied, the others are 0. What the product needs
+/// of scratch lies behind the gathered slices, at a whole line, as kPlaceRows is a multiple of 16.
+void linear_positions(const LinearArgs& a, const GemmWeights& w) {
   const Slices s = slices_of(a);
   Gathered g;
   g.x = static_cast<float*>(a.scratch);
   g.y = g.x + kPlaceRows * s.in;
   g.n = 0;
   for (int64_t r = 0; r < a.dst.rows; ++r) {
-    const float* const counts = row_of(a.places, r);
+    const float* const counts = row_of(a.positions, r);
     for (int64_t i = 0; i < s.outer; ++i) {
       float* const dst = row_of(a.dst, r) + i * s.out;
       if (counts[i] == 0) {

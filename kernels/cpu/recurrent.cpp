@@ -1,6 +1,6 @@
 // Recurrent over packed weights. Rows go in blocks, the longest history first, so that at step s the rows
-// which have one are the first of the block: W_h h of all of them is one product, and a place that does not
-// count costs nothing. The input products of a chunk of steps are one product before its recurrence.
+// which have one are the first of the block: W_h h of all of them is one product, and a position that does
+// not count costs nothing. The input products of a chunk of steps are one product before its recurrence.
 //
 // A row's bits depend neither on its batch nor on its place there: every sum is gemm's own, in its order.
 #include <dpi/kernels/recurrent.hpp>
@@ -37,15 +37,15 @@ Scratch scratch_of(void* memory, const Shape& s) {
   return {at, at + kBlockRows * s.m, x, x + s.chunk * s.in};
 }
 
-/// Rows of the batch by the number of their places that count, and how far each has come.
+/// Rows of the batch by the number of their positions that count, and how far each has come.
 struct Block {
   int64_t n;
   int64_t row[kBlockRows];
   int64_t count[kBlockRows];
-  int64_t next[kBlockRows];  // the place from which the row's next step is looked for
+  int64_t next[kBlockRows];  // the position from which the row's next step is looked for
 };
 
-int64_t places_of(const float* mask, int64_t steps) {
+int64_t positions_of(const float* mask, int64_t steps) {
   int64_t n = 0;
   for (int64_t t = 0; t < steps; ++t) n += mask[t] != 0 ? 1 : 0;
   return n;
@@ -54,7 +54,7 @@ int64_t places_of(const float* mask, int64_t steps) {
 void fill_block(const RecurrentArgs& a, int64_t first, int64_t steps, Block& b) {
   b.n = min_of(kBlockRows, a.dst.rows - first);
   for (int64_t i = 0; i < b.n; ++i) {
-    const int64_t count = places_of(row_of(a.mask, first + i), steps);
+    const int64_t count = positions_of(row_of(a.mask, first + i), steps);
     int64_t to = i;
     for (; to > 0 && b.count[to - 1] < count; --to) {
       b.row[to] = b.row[to - 1];

@@ -46,11 +46,12 @@ int64_t spare_floats(const MultiLookupAttrs& attrs, bool has_out, DimOf dim_of) 
   return most;
 }
 
-/// Rows whose part of a Linear that repeats along the places is multiplied together: linear_places has
+/// Rows whose part of a Linear that repeats along the positions is multiplied together: linear_positions has
 /// scratch for so many outputs.
 constexpr int64_t kOnceRows = 16;
 
-/// Slices that count which linear_places multiplies together: it has scratch for so many inputs and outputs.
+/// Slices that count which linear_positions multiplies together: it has scratch for so many inputs and
+/// outputs.
 constexpr int64_t kPlaceRows = 48;
 
 /// gemm_pack of a Recurrent's weights. hidden: with ResetGate::kBefore two packs, the rows of r and z and,
@@ -99,7 +100,7 @@ struct RecurrentWeights {
   F(void, linear, (const LinearArgs& a))                                         \
   F(void, linear_packed, (const LinearArgs& a, const GemmWeights& w))            \
   F(void, linear_once, (const LinearArgs& a, const float* packed))               \
-  F(void, linear_places, (const LinearArgs& a, const GemmWeights& w))            \
+  F(void, linear_positions, (const LinearArgs& a, const GemmWeights& w))            \
   F(int64_t, attention_scratch_floats, (const AttentionAttrs& a))                \
   F(void, attention, (const AttentionArgs& a))                                   \
   F(int64_t, recurrent_scratch_floats, (int64_t steps, int64_t in, int64_t m))   \

@@ -10,7 +10,7 @@ void binary(const BinaryArgs& a) {
   const int64_t columns = dims.rank > 0 ? dims.at(-1) : 1;
   for (int64_t r = 0; r < a.dst.rows; ++r) {
     for (int64_t i = 0; i < dims.size(); ++i) {
-      if (left_out(a.places, r, i / columns)) {
+      if (left_out(a.positions, r, i / columns)) {
         a.dst.row(r)[i] = 0;
         continue;
       }

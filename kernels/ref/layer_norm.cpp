@@ -37,7 +37,7 @@ void layer_norm(const LayerNormArgs& a) {
   const int64_t n = a.x.dims.size() / d;
   for (int64_t r = 0; r < a.dst.rows; ++r) {
     for (int64_t i = 0; i < n; ++i) {
-      if (left_out(a.places, r, i)) {
+      if (left_out(a.positions, r, i)) {
         std::fill_n(a.dst.row(r) + i * d, d, 0.0f);
         continue;
       }

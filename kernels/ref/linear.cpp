@@ -6,7 +6,7 @@ namespace {
 double bias_at(const Param& bias, int64_t i) { return bias.data != nullptr ? bias.data[i] : 0; }
 
 bool counts(const LinearArgs& a, int64_t r, int64_t slice) {
-  return a.places.data == nullptr || a.places.row(r)[slice] != 0;
+  return a.positions.data == nullptr || a.positions.row(r)[slice] != 0;
 }
 
 /// The row of `shared` that row r adds, or null.

@@ -8,7 +8,7 @@ void unary(const UnaryArgs& a) {
   const int64_t channels = a.x.dims.at(-1);
   for (int64_t r = 0; r < a.dst.rows; ++r) {
     for (int64_t i = 0; i < a.dst.dims.size(); ++i) {
-      if (left_out(a.places, r, i / channels)) {
+      if (left_out(a.positions, r, i / channels)) {
         a.dst.row(r)[i] = 0;
         continue;
       }

@@ -1,6 +1,6 @@
 // CSV files: the reader within small limits, what it read written with every cell quoted and read again, and
 // the rows of a model from a file (`dpi predict`).
-#include "csv.hpp"
+#include "sdk/tools/dpi/csv/csv.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "command.hpp"
+#include "sdk/tools/dpi/shared/command_error.hpp"
 #include "fuzz/handles.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
-#include "loaded_model.hpp"
-#include "row_feeder.hpp"
+#include "sdk/tools/dpi/shared/loaded_model.hpp"
+#include "sdk/tools/dpi/csv/row_feeder.hpp"
 #include "support/source_dir.hpp"
 
 // In main.cpp of the program, which has a main of its own.

@@ -1,5 +1,5 @@
-// Attention, and Linear, LayerNorm, Unary and Binary over places that count: random sizes, layouts and masks
-// against `ref`, and every row's bits on its own.
+// Attention, and Linear, LayerNorm, Unary and Binary over positions that count: random sizes, layouts and
+// masks against `ref`, and every row's bits on its own.
 #include <cstdint>
 #include <random>
 #include <string>
@@ -47,9 +47,9 @@ class Cases {
     c.inputs = {floats(&a.q, a.heads, a.queries, a.dim, c.rows), floats(&a.k, a.heads, a.keys, a.dim, c.rows),
                 floats(&a.v, a.heads, a.keys, a.value_dim, c.rows)};
     if (masked) c.inputs.push_back(mask(a, c.rows));
-    const bool by_place = up_to(2) == 1;
-    a.y = by_place ? HeadLayout{0, a.value_dim, a.heads * a.value_dim}
-                   : HeadLayout{0, a.queries * a.value_dim, a.value_dim};
+    const bool by_position = up_to(2) == 1;
+    a.y = by_position ? HeadLayout{0, a.value_dim, a.heads * a.value_dim}
+                      : HeadLayout{0, a.queries * a.value_dim, a.value_dim};
     c.outputs = {floats_value({1, {a.heads * a.queries * a.value_dim}}, c.rows, {})};
     c.name = "attention " + std::to_string(n_++);
     c.attrs = a;
@@ -59,21 +59,21 @@ class Cases {
   OpCase layer() {
     OpCase c;
     c.kind = OpKind::kLinear;
-    c.name = "places " + std::to_string(n_++);
+    c.name = "positions " + std::to_string(n_++);
     c.rows = up_to(9);
-    const int64_t places = up_to(60), in = up_to(40), out = up_to(70);
+    const int64_t positions = up_to(60), in = up_to(40), out = up_to(70);
     c.attrs = kernels::LinearAttrs{};
-    c.inputs = {floats_value({2, {places, in}}, c.rows, numbers(c.rows * places * in)),
+    c.inputs = {floats_value({2, {positions, in}}, c.rows, numbers(c.rows * positions * in)),
                 {},
                 {},
-                floats_value({1, {places}}, c.rows, ones(c.rows * places))};
-    c.outputs = {floats_value({2, {places, out}}, c.rows, {})};
+                floats_value({1, {positions}}, c.rows, ones(c.rows * positions))};
+    c.outputs = {floats_value({2, {positions, out}}, c.rows, {})};
     c.params = {{true, {2, {out, in}}, numbers(out * in)}, {true, {1, {out}}, numbers(out)}};
     return c;
   }
 
   OpCase norm() {
-    OpCase c = by_place(OpKind::kLayerNorm);
+    OpCase c = by_position(OpKind::kLayerNorm);
     const int64_t n = c.inputs[0].dims.at(-1);
     c.attrs = kernels::LayerNormAttrs{};
     c.params = {{true, {1, {n}}, numbers(n)}, {true, {1, {n}}, numbers(n)}};
@@ -82,7 +82,7 @@ class Cases {
 
   /// With parameters for each column or with none.
   OpCase function() {
-    OpCase c = by_place(OpKind::kUnary);
+    OpCase c = by_position(OpKind::kUnary);
     const int64_t n = c.inputs[0].dims.at(-1);
     const UnaryKind kinds[] = {UnaryKind::kRelu, UnaryKind::kGeluErf, UnaryKind::kTanh, UnaryKind::kPrelu,
                                UnaryKind::kDice};
@@ -93,11 +93,11 @@ class Cases {
     return c;
   }
 
-  /// Beside a value of the same places, or one that repeats along places, columns or both.
+  /// Beside a value of the same positions, or one that repeats along positions, columns or both.
   OpCase pair() {
-    OpCase c = by_place(OpKind::kBinary);
-    const int64_t places = c.inputs[0].dims.d[0], n = c.inputs[0].dims.d[1];
-    const Dims dims[] = {{2, {places, n}}, {2, {places, 1}}, {2, {1, n}}, {1, {n}}, {1, {1}}};
+    OpCase c = by_position(OpKind::kBinary);
+    const int64_t positions = c.inputs[0].dims.d[0], n = c.inputs[0].dims.d[1];
+    const Dims dims[] = {{2, {positions, n}}, {2, {positions, 1}}, {2, {1, n}}, {1, {n}}, {1, {1}}};
     const Dims other = dims[up_to(5) - 1];
     const CaseValue y = floats_value(other, c.rows, numbers(c.rows * other.size()));
     c.inputs.insert(c.inputs.begin() + up_to(2) - 1, y);
@@ -106,8 +106,8 @@ class Cases {
   }
 
  private:
-  /// An op over places that count, without its attributes and parameters.
-  OpCase by_place(OpKind kind) {
+  /// An op over positions that count, without its attributes and parameters.
+  OpCase by_position(OpKind kind) {
     OpCase c = layer();
     c.kind = kind;
     c.inputs.erase(c.inputs.begin() + 1, c.inputs.begin() + 3);
@@ -128,18 +128,18 @@ class Cases {
     for (float& x : v) x = up_to(10) <= share ? 1.0f : 0.0f;
     return v;
   }
-  /// Vectors of heads side by side or of places side by side, with numbers of others before, between and
+  /// Vectors of heads side by side or of positions side by side, with numbers of others before, between and
   /// after.
-  CaseValue floats(HeadLayout* l, int64_t heads, int64_t places, int64_t columns, int64_t rows) {
+  CaseValue floats(HeadLayout* l, int64_t heads, int64_t positions, int64_t columns, int64_t rows) {
     l->first = up_to(5) - 1;
     if (up_to(2) == 1) {
       l->head = columns + up_to(3) - 1;
-      l->place = heads * l->head + up_to(20) - 1;
+      l->position = heads * l->head + up_to(20) - 1;
     } else {
-      l->place = columns + up_to(3) - 1;
-      l->head = places * l->place + up_to(4) - 1;
+      l->position = columns + up_to(3) - 1;
+      l->head = positions * l->position + up_to(4) - 1;
     }
-    const int64_t n = l->at(heads - 1, places - 1) + columns;
+    const int64_t n = l->at(heads - 1, positions - 1) + columns;
     return floats_value({1, {n}}, rows, numbers(rows * n));
   }
   CaseValue mask(const AttentionAttrs& a, int64_t rows) {
@@ -158,7 +158,7 @@ std::vector<OpCase> attentions(uint32_t seed, int n) {
   return all;
 }
 
-std::vector<OpCase> by_places(uint32_t seed, int n) {
+std::vector<OpCase> by_positions(uint32_t seed, int n) {
   Cases cases(seed);
   std::vector<OpCase> all;
   for (int i = 0; i < n; ++i) {
@@ -178,9 +178,9 @@ TEST_CASE("attention: any sizes, layouts and masks agree with ref") {
 
 TEST_CASE("attention: a row has the same bits alone") { check_rows_alone(attentions(2, 30)); }
 
-TEST_CASE("places: any sizes agree with ref") { check_cases_against_ref(by_places(3, 30)); }
+TEST_CASE("positions: any sizes agree with ref") { check_cases_against_ref(by_positions(3, 30)); }
 
-// Rows with few places share a product, rows with many are cut: it makes no difference.
-TEST_CASE("places: a row has the same bits alone") { check_rows_alone(by_places(4, 30)); }
+// Rows with few positions share a product, rows with many are cut: it makes no difference.
+TEST_CASE("positions: a row has the same bits alone") { check_rows_alone(by_positions(4, 30)); }
 
 }  // namespace dpi::test::attention_test

@@ -1,5 +1,5 @@
 // Recurrent over ragged histories: the device against `ref` where rows of a batch have none, few, all or
-// scattered places that count, and every row's bits on its own.
+// scattered positions that count, and every row's bits on its own.
 #include <cstdint>
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 // Softmax between two products: what becomes one op and what stays, and, behind a transformer block, which
-// layers leave padded places out. The scores are those of the primitives either way. The op itself is held to
-// float64 by tests/kernels.
+// layers leave padded positions out. The scores are those of the primitives either way. The op itself is held
+// to float64 by tests/kernels.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kWide = 8;  // of what queries, keys and values are made of
 
-enum class Form { kByPlace, kSideBySide, kHeadsFirst, kOneHead };
+enum class Form { kByPosition, kSideBySide, kHeadsFirst, kOneHead };
 enum class Scale { kNone, kAffine, kMul, kDiv, kAlpha, kTwice };
 enum class Mask { kNone, kKeys, kWithTarget, kQueries, kHeads, kCausal };
 
@@ -36,8 +36,8 @@ enum class Fault {
 };
 
 struct Drawn {
-  int64_t heads = 2, places = 5, dim = 3, value_dim = 4;
-  Form form = Form::kByPlace;
+  int64_t heads = 2, positions = 5, dim = 3, value_dim = 4;
+  Form form = Form::kByPosition;
   Scale scale = Scale::kNone;
   Mask mask = Mask::kNone;
   std::string mode = "replace";
@@ -57,7 +57,7 @@ class Writer {
   }
 
   ModelBuilder model() {
-    history_ = b_.sequence("history", 7, d_.places);
+    history_ = b_.sequence("history", 7, d_.positions);
     const std::string x = b_.embed(history_, 7, kWide, {{"pooling", "none"}});
     const std::string y = attention(x);
     const int64_t n = queries() * d_.heads * d_.value_dim;
@@ -68,24 +68,24 @@ class Writer {
   }
 
  private:
-  int64_t queries() const { return d_.fault == Fault::kFewQueries ? 3 : d_.places; }
+  int64_t queries() const { return d_.fault == Fault::kFewQueries ? 3 : d_.positions; }
   std::string transposed(const std::string& x, const Ints& perm) {
     return b_.op("View", {x}, {{"kind", "transpose"}, {"perm", perm}});
   }
   std::string slice(const std::string& x, int64_t axis, int64_t begin, int64_t end) {
     return b_.op("View", {x}, {{"kind", "slice"}, {"axis", axis}, {"begin", begin}, {"end", end}});
   }
-  /// [places, heads columns] -> [heads, places, columns] or [heads, columns, places]; one head: without
-  /// heads.
-  std::string by_head(const std::string& x, int64_t places, int64_t columns, bool turned) {
+  /// [positions, heads columns] -> [heads, positions, columns] or [heads, columns, positions]; one head:
+  /// without heads.
+  std::string by_head(const std::string& x, int64_t positions, int64_t columns, bool turned) {
     if (d_.form == Form::kOneHead) return turned ? transposed(x, {1, 0}) : x;
     if (d_.form == Form::kHeadsFirst) {
-      const std::string first = b_.reshape(x, {d_.heads, places, columns});
+      const std::string first = b_.reshape(x, {d_.heads, positions, columns});
       return turned ? transposed(first, {0, 2, 1}) : first;
     }
-    std::string split = b_.reshape(x, {places, d_.heads, columns});
+    std::string split = b_.reshape(x, {positions, d_.heads, columns});
     if (d_.fault == Fault::kColumnsMixed) {  // columns of a head lie apart
-      split = transposed(b_.reshape(x, {places, columns, d_.heads}), {0, 2, 1});
+      split = transposed(b_.reshape(x, {positions, columns, d_.heads}), {0, 2, 1});
     }
     return transposed(split, turned ? Ints{1, 2, 0} : Ints{1, 0, 2});
   }
@@ -101,24 +101,25 @@ class Writer {
   std::string mask() {
     if (d_.mask == Mask::kNone) return "";
     const std::string counts = b_.op("Mask", {history_}, {{"rule", "length"}});
-    if (d_.fault == Fault::kMaskAlongQueries) return b_.reshape(counts, {d_.places, 1});
+    if (d_.fault == Fault::kMaskAlongQueries) return b_.reshape(counts, {d_.positions, 1});
     if (d_.mask == Mask::kKeys) return counts;
     if (d_.mask == Mask::kWithTarget)
-      return b_.concat({slice(counts, 0, 0, d_.places - 1), b_.constant_of({1}, {1})}, 0);
+      return b_.concat({slice(counts, 0, 0, d_.positions - 1), b_.constant_of({1}, {1})}, 0);
     if (d_.mask == Mask::kCausal) {
       std::vector<float> m;
-      for (int64_t i = 0; i < d_.places * d_.places; ++i)
-        m.push_back(i % d_.places <= i / d_.places ? 1.0f : 0.0f);
-      return b_.constant_of({d_.places, d_.places}, m);
+      for (int64_t i = 0; i < d_.positions * d_.positions; ++i)
+        m.push_back(i % d_.positions <= i / d_.positions ? 1.0f : 0.0f);
+      return b_.constant_of({d_.positions, d_.positions}, m);
     }
     const std::string square =
-        b_.binary("mul", b_.reshape(counts, {d_.places, 1}), b_.reshape(counts, {1, d_.places}));
+        b_.binary("mul", b_.reshape(counts, {d_.positions, 1}), b_.reshape(counts, {1, d_.positions}));
     if (d_.mask == Mask::kQueries || d_.form == Form::kOneHead) return square;
-    return b_.op("View", {square}, {{"kind", "expand"}, {"dims", Ints{d_.heads, d_.places, d_.places}}});
+    return b_.op("View", {square},
+                 {{"kind", "expand"}, {"dims", Ints{d_.heads, d_.positions, d_.positions}}});
   }
   void reads(const std::string& x) {
     read_ = x;
-    read_size_ = d_.heads * queries() * d_.places;
+    read_size_ = d_.heads * queries() * d_.positions;
   }
 
   std::string attention(const std::string& x) {
@@ -132,8 +133,8 @@ class Writer {
     } else {
       std::string keys = x;
       if (d_.fault == Fault::kSharedKeys)
-        keys =
-            b_.embed(b_.sequence("shared", 7, d_.places, RowSpace::kShared), 7, kWide, {{"pooling", "none"}});
+        keys = b_.embed(b_.sequence("shared", 7, d_.positions, RowSpace::kShared), 7, kWide,
+                        {{"pooling", "none"}});
       q = b_.linear(x, kWide, width);
       k = b_.linear(keys, kWide, width);
       v = b_.linear(x, kWide, wide);
@@ -144,7 +145,7 @@ class Writer {
     if (d_.scale == Scale::kAlpha) first["alpha"] = 0.4;
     if (d_.fault == Fault::kSecondScaled) second["alpha"] = 2.0;
     const std::string product = b_.op(
-        "MatMul", {by_head(q, queries(), d_.dim, false), by_head(k, d_.places, d_.dim, d_.turned)}, first);
+        "MatMul", {by_head(q, queries(), d_.dim, false), by_head(k, d_.positions, d_.dim, d_.turned)}, first);
     const std::string scores = scaled(product), m = mask();
     ModelBuilder::Attrs attrs;
     if (d_.fault == Fault::kOtherAxis) attrs["axis"] = int64_t{-2};
@@ -157,7 +158,7 @@ class Writer {
     const std::string weights = b_.op("Softmax", inputs, attrs);
     if (d_.fault == Fault::kScoresRead) reads(scores);
     if (d_.fault == Fault::kWeightsRead) reads(weights);
-    const std::string y = b_.op("MatMul", {weights, by_head(v, d_.places, d_.value_dim, false)}, second);
+    const std::string y = b_.op("MatMul", {weights, by_head(v, d_.positions, d_.value_dim, false)}, second);
     if (!d_.merged || d_.form == Form::kOneHead) return y;
     return b_.reshape(transposed(y, {1, 0, 2}), {queries(), wide});
   }
@@ -176,7 +177,7 @@ E one_of(std::mt19937& random, int n) {
 Drawn drawn(std::mt19937& random) {
   Drawn d;
   d.heads = one_of<int>(random, 3) + 1;
-  d.places = one_of<int>(random, 6) + 4;
+  d.positions = one_of<int>(random, 6) + 4;
   d.dim = one_of<int>(random, 5) + 1;
   d.value_dim = one_of<int>(random, 5) + 1;
   d.form = one_of<Form>(random, 4);
@@ -192,8 +193,8 @@ Drawn drawn(std::mt19937& random) {
 
 std::string text_of(const Drawn& d) {
   std::ostringstream s;
-  s << d.heads << " heads, " << d.places << " places of " << d.dim << " and " << d.value_dim << ", form "
-    << static_cast<int>(d.form) << " scale " << static_cast<int>(d.scale) << " mask "
+  s << d.heads << " heads, " << d.positions << " positions of " << d.dim << " and " << d.value_dim
+    << ", form " << static_cast<int>(d.form) << " scale " << static_cast<int>(d.scale) << " mask "
     << static_cast<int>(d.mask) << " " << d.mode << " " << d.value << " turned " << d.turned << " merged "
     << d.merged << " fault " << static_cast<int>(d.fault);
   return s.str();
@@ -255,7 +256,7 @@ TEST_CASE("what is no such attention stays as it is") {
       if (d.fault == Fault::kOtherAxis || d.fault == Fault::kFewQueries) d.mask = Mask::kNone;
       if (d.fault == Fault::kMaskAlongQueries) d.mask = Mask::kKeys;
       if (d.fault == Fault::kColumnsMixed || d.fault == Fault::kSharedKeys) {
-        d.form = Form::kByPlace;
+        d.form = Form::kByPosition;
         d.heads = 2;
         d.dim = d.value_dim = 3;
       }
@@ -269,19 +270,19 @@ TEST_CASE("what is no such attention stays as it is") {
   }
 }
 
-// ---- places that count
+// ---- positions that count
 
 namespace {
 
-constexpr int64_t kHistory = 36, kPlaces = kHistory + 1, kBlock = 32;
+constexpr int64_t kHistory = 36, kPositions = kHistory + 1, kBlock = 32;
 
 enum class End { kProduct, kReduce, kSum, kOtherMask, kTurnedMask, kHead };
 
-/// A transformer block over a history and its target, pooled over the places that count.
+/// A transformer block over a history and its target, pooled over the positions that count.
 struct Block {
   End end = End::kProduct;
   std::string mode = "replace", unary = "relu";
-  bool target = true;  // a place that counts in every row
+  bool target = true;  // a position that counts in every row
   bool inverted = true, gated = false;
   double eps = 1e-5;
 
@@ -301,7 +302,7 @@ struct Block {
     const std::string mask = counts(history);
     std::string x =
         b.concat({b.embed(history, 7, kBlock, {{"pooling", "none"}}), b.reshape(item, {1, kBlock})}, 0);
-    x = b.binary("add", x, b.constant({kPlaces, kBlock}, 0.3));
+    x = b.binary("add", x, b.constant({kPositions, kBlock}, 0.3));
     x = norm(b, b.binary("add", x, b.linear(attention(b, x, softmax_mask(b, mask)), kBlock, kBlock)));
     const std::string inner = b.linear(x, kBlock, 2 * kBlock);
     std::string hidden = b.unary(unary, inner);
@@ -310,7 +311,7 @@ struct Block {
     const std::string logit =
         b.linear(pooled(b, x, end == End::kOtherMask ? counts(other) : mask), kBlock, 1);
     b.head("ctr", b.unary("sigmoid", logit), logit);
-    if (end == End::kHead) b.head("last", b.reduce("sum", b.reshape(x, {kPlaces * kBlock}), 0, true));
+    if (end == End::kHead) b.head("last", b.reduce("sum", b.reshape(x, {kPositions * kBlock}), 0, true));
     return b;
   }
 
@@ -330,35 +331,36 @@ struct Block {
       const std::string cut =
           b.op("View", {all},
                {{"kind", "slice"}, {"axis", int64_t{1}}, {"begin", k * kBlock}, {"end", (k + 1) * kBlock}});
-      return b.op("View", {b.reshape(cut, {kPlaces, 2, kBlock / 2})},
+      return b.op("View", {b.reshape(cut, {kPositions, 2, kBlock / 2})},
                   {{"kind", "transpose"}, {"perm", perm}});
     };
     const std::string scores = b.op("MatMul", {part(0, {1, 0, 2}), part(1, {1, 2, 0})}, {{"alpha", 0.25}});
     const std::string weights = b.op("Softmax", {scores, mask}, {{"mask_mode", mode}, {"value", -1e9}});
     const std::string y = b.op("MatMul", {weights, part(2, {1, 0, 2})}, {});
-    return b.reshape(b.op("View", {y}, {{"kind", "transpose"}, {"perm", Ints{1, 0, 2}}}), {kPlaces, kBlock});
+    return b.reshape(b.op("View", {y}, {{"kind", "transpose"}, {"perm", Ints{1, 0, 2}}}),
+                     {kPositions, kBlock});
   }
   std::string pooled(ModelBuilder& b, const std::string& x, const std::string& mask) const {
     if (end == End::kSum) return b.reduce("sum", x, 0, false);
     if (end == End::kTurnedMask) {
       const std::string others = b.unary("affine", mask, {{"a", -1.0}, {"b", 1.0}});
-      return b.reduce("sum", b.binary("mul", x, b.reshape(others, {kPlaces, 1})), 0, false);
+      return b.reduce("sum", b.binary("mul", x, b.reshape(others, {kPositions, 1})), 0, false);
     }
     if (end == End::kReduce) return b.op("Reduce", {x, mask}, {{"kind", "mean"}, {"axis", int64_t{0}}});
-    return b.reduce("sum", b.binary("mul", x, b.reshape(mask, {kPlaces, 1})), 0, false);
+    return b.reduce("sum", b.binary("mul", x, b.reshape(mask, {kPositions, 1})), 0, false);
   }
 };
 
-/// Ops whose last operand, the one behind `operands` others, says which places count.
-int64_t of_places(const Plan& p, OpKind kind, size_t operands) {
+/// Ops whose last operand, the one behind `operands` others, says which positions count.
+int64_t of_positions(const Plan& p, OpKind kind, size_t operands) {
   return std::count_if(p.ops.begin(), p.ops.end(), [&](const PlanOp& op) {
     return op.kind == kind && op.inputs.size() > operands && op.inputs[operands] >= 0;
   });
 }
 
-int64_t layers_of_places(const Plan& p) { return of_places(p, OpKind::kLinear, 3); }
+int64_t layers_of_positions(const Plan& p) { return of_positions(p, OpKind::kLinear, 3); }
 
-bool asks_by_place(const Plan& p) {
+bool asks_by_position(const Plan& p) {
   return std::any_of(p.ops.begin(), p.ops.end(), [](const PlanOp& op) {
     return op.kind == OpKind::kAttention && std::get<kernels::AttentionAttrs>(op.attrs).counted != 0;
   });
@@ -366,7 +368,7 @@ bool asks_by_place(const Plan& p) {
 
 }  // namespace
 
-TEST_CASE("places: a block's layers and its attention leave out what its mask does") {
+TEST_CASE("positions: a block's layers and its attention leave out what its mask does") {
   for (const End end : {End::kProduct, End::kReduce}) {
     for (const bool inverted : {false, true}) {
       for (const auto& [mode, target] :
@@ -379,37 +381,37 @@ TEST_CASE("places: a block's layers and its attention leave out what its mask do
         ModelBuilder b = block.model();
         const Plan p = same_scores(b, 11);
         CAPTURE(dump_plan(p));
-        CHECK(layers_of_places(p) == 4);
-        CHECK(of_places(p, OpKind::kLayerNorm, 1) == 2);
-        CHECK(of_places(p, OpKind::kUnary, 1) == 1);
-        CHECK(of_places(p, OpKind::kBinary, 2) == 3);
-        CHECK(asks_by_place(p));
+        CHECK(layers_of_positions(p) == 4);
+        CHECK(of_positions(p, OpKind::kLayerNorm, 1) == 2);
+        CHECK(of_positions(p, OpKind::kUnary, 1) == 1);
+        CHECK(of_positions(p, OpKind::kBinary, 2) == 3);
+        CHECK(asks_by_position(p));
       }
     }
   }
 }
 
-TEST_CASE("places: neighbours that become one op compute all of them") {
+TEST_CASE("positions: neighbours that become one op compute all of them") {
   Block block;
   block.gated = true;
   ModelBuilder b = block.model();
   const Plan p = same_scores(b, 13);
   CAPTURE(dump_plan(p));
-  CHECK(of_places(p, OpKind::kUnary, 1) == 0);
-  CHECK(of_places(p, OpKind::kBinary, 2) == 3);
+  CHECK(of_positions(p, OpKind::kUnary, 1) == 0);
+  CHECK(of_positions(p, OpKind::kBinary, 2) == 3);
   CHECK(count_of(p, OpKind::kElementwise) == 2);  // the gate; the mask's affine maps
-  CHECK(layers_of_places(p) == 4);
+  CHECK(layers_of_positions(p) == 4);
 }
 
-TEST_CASE("places: what reads a padded place has all of them computed") {
+TEST_CASE("positions: what reads a padded position has all of them computed") {
   std::vector<Block> blocks(7);
   blocks[0].end = End::kSum;
   blocks[1].end = End::kOtherMask;
   blocks[2].end = End::kHead;
-  blocks[3].target = false;  // a row without a place that counts: the softmax is over all
+  blocks[3].target = false;  // a row without a position that counts: the softmax is over all
   blocks[4].eps = 0;
   blocks[5].unary = "exp";
-  blocks[6].end = End::kTurnedMask;  // all of its places are of the Mask op
+  blocks[6].end = End::kTurnedMask;  // all of its positions are of the Mask op
   blocks[6].target = false;
   blocks[6].mode = "ninf";
   for (size_t k = 0; k < blocks.size(); ++k) {
@@ -417,7 +419,7 @@ TEST_CASE("places: what reads a padded place has all of them computed") {
     ModelBuilder b = blocks[k].model();
     const Plan p = same_scores(b, 12);
     CAPTURE(dump_plan(p));
-    CHECK(layers_of_places(p) < 4);
+    CHECK(layers_of_positions(p) < 4);
     CHECK(count_of(p, OpKind::kAttention) == 1);
   }
 }

@@ -285,7 +285,7 @@ bool Machine::run_primitive(const PlanOp& op) {
     if (op.inputs.size() > 1) a.once = tensor(op.inputs[1]);
     if (op.inputs.size() > 2) a.shared = tensor(op.inputs[2]);
     a.row_map = b_.row_map.data();
-    if (op.inputs.size() > 3) a.places = tensor(op.inputs[3]);
+    if (op.inputs.size() > 3) a.positions = tensor(op.inputs[3]);
     k::ref::linear(a);
   } else if (op.kind == OpKind::kMatMul) {
     k::ref::matmul({std::get<k::MatMulAttrs>(op.attrs), tensor(op.inputs[0]), tensor(op.inputs[1]), dst});

@@ -11,7 +11,7 @@
 namespace dpi::test::sequence_forms_test {
 namespace {
 
-constexpr int64_t kPlaces = 5;
+constexpr int64_t kPositions = 5;
 
 /// The plan with folds and fuses; its scores are those of the plan as written, with all four settings.
 Plan same_scores(ModelBuilder& b) {
@@ -46,8 +46,8 @@ int64_t count_binary(const Plan& p, kernels::BinaryKind kind) {
   return n;
 }
 
-/// Columns that the Linear layers over all places read, in the plan's order.
-std::vector<int64_t> widths_over_places(const Plan& p) {
+/// Columns that the Linear layers over all positions read, in the plan's order.
+std::vector<int64_t> widths_over_positions(const Plan& p) {
   std::vector<int64_t> widths;
   for (const PlanOp& op : p.ops) {
     if (op.kind != OpKind::kLinear) continue;
@@ -60,15 +60,15 @@ std::vector<int64_t> widths_over_places(const Plan& p) {
 /// DIN's attention over a target and a history of two fields.
 struct Target {
   ModelBuilder b{"target"};
-  std::string q, k1, k2, k, all;  // q repeated along the places
+  std::string q, k1, k2, k, all;  // q repeated along the positions
 
   Target() {
     const std::string one =
         b.concat({b.embed(b.categorical("item", 7), 7, 4), b.embed(b.categorical("cate", 5), 5, 4)});
     q = b.op("View", {b.reshape(one, {1, 8})},
-             {{"kind", "expand"}, {"dims", std::vector<int64_t>{kPlaces, 8}}});
-    k1 = b.embed(b.sequence("items", 7, kPlaces), 7, 4, {{"pooling", "none"}});
-    k2 = b.embed(b.sequence("cates", 5, kPlaces), 5, 4, {{"pooling", "none"}});
+             {{"kind", "expand"}, {"dims", std::vector<int64_t>{kPositions, 8}}});
+    k1 = b.embed(b.sequence("items", 7, kPositions), 7, 4, {{"pooling", "none"}});
+    k2 = b.embed(b.sequence("cates", 5, kPositions), 5, 4, {{"pooling", "none"}});
     k = b.concat({k1, k2}, 1);
   }
   /// weight: of the layer [6, width]; "": noise.
@@ -91,7 +91,7 @@ TEST_CASE("target attention: the difference is spread and the target multiplied 
   const Plan p = t.scores({t.q, t.k1, t.k2, t.b.binary("sub", t.q, t.k), t.b.binary("mul", t.q, t.k)}, 32);
   CAPTURE(dump_plan(p));
   CHECK(count_binary(p, kernels::BinaryKind::kSub) == 0);
-  CHECK(widths_over_places(p) == std::vector<int64_t>{16, 6});
+  CHECK(widths_over_positions(p) == std::vector<int64_t>{16, 6});
   CHECK(std::count_if(p.ops.begin(), p.ops.end(), [&](const PlanOp& op) {
           return op.kind == OpKind::kLinear && op.inputs.size() == 2 && op.inputs[1] >= 0 &&
                  p.values[static_cast<size_t>(op.inputs[1])].dims.size() == 8;
@@ -102,21 +102,21 @@ TEST_CASE("target attention: the difference the other way round") {
   Target t;
   const Plan p = t.scores({t.k, t.q, t.b.binary("sub", t.k, t.q)}, 24);
   CHECK(count_binary(p, kernels::BinaryKind::kSub) == 0);
-  CHECK(widths_over_places(p) == std::vector<int64_t>{8, 6});
+  CHECK(widths_over_positions(p) == std::vector<int64_t>{8, 6});
 }
 
 TEST_CASE("target attention: a difference without the repeated vector beside it stays") {
   Target t;
   const Plan p = t.scores({t.k, t.b.binary("sub", t.q, t.k), t.b.binary("mul", t.q, t.k)}, 24);
   CHECK(count_binary(p, kernels::BinaryKind::kSub) == 1);
-  CHECK(widths_over_places(p) == std::vector<int64_t>{24, 6});
+  CHECK(widths_over_positions(p) == std::vector<int64_t>{24, 6});
 }
 
 TEST_CASE("target attention: a difference of histories is spread over both") {
   Target t;
   const Plan p = t.scores({t.k1, t.k2, t.b.binary("sub", t.k2, t.k1)}, 12);
   CHECK(count_binary(p, kernels::BinaryKind::kSub) == 0);
-  CHECK(widths_over_places(p) == std::vector<int64_t>{8, 6});
+  CHECK(widths_over_positions(p) == std::vector<int64_t>{8, 6});
 }
 
 TEST_CASE("target attention: a difference whose weights outweigh those of its parts stays") {

@@ -142,7 +142,7 @@ TEST_CASE("the layer that ends an item's tower is multiplied with the user's vec
 
 namespace {
 
-constexpr int64_t kPlaces = 5;
+constexpr int64_t kPositions = 5;
 
 /// Target attention over a history of the user. `pieces`: of q (the target, repeated), k, d = q - k, p = q k;
 /// h: two histories side by side instead of k.
@@ -150,9 +150,9 @@ Plan attention_plan(const std::string& pieces, const PlanOptions& options = {}) 
   ModelBuilder b("attention");
   const std::string t = b.embed(b.categorical("item", 7), 7, kDim);
   const std::string q = b.op("View", {b.reshape(t, {1, kDim})},
-                             {{"kind", "expand"}, {"dims", std::vector<int64_t>{kPlaces, kDim}}});
+                             {{"kind", "expand"}, {"dims", std::vector<int64_t>{kPositions, kDim}}});
   const std::string k =
-      b.embed(b.sequence("history", 7, kPlaces, RowSpace::kShared), 7, kDim, {{"pooling", "none"}});
+      b.embed(b.sequence("history", 7, kPositions, RowSpace::kShared), 7, kDim, {{"pooling", "none"}});
   std::vector<std::string> x;
   for (const char c : pieces) {
     if (c == 'q') x.push_back(q);
@@ -163,7 +163,7 @@ Plan attention_plan(const std::string& pieces, const PlanOptions& options = {}) 
   }
   const int64_t width = kDim * static_cast<int64_t>(pieces.size() + (pieces.find('h') != std::string::npos));
   const std::string h = b.unary("relu", b.linear(x.size() == 1 ? x[0] : b.concat(x, 1), width, 6));
-  finish(b, b.reduce("sum", b.reshape(b.linear(h, 6, 1), {kPlaces}), 0, true));
+  finish(b, b.reduce("sum", b.reshape(b.linear(h, 6, 1), {kPositions}), 0, true));
   return options.skip == 0 ? plan_of(b) : checked_plan(b, options);
 }
 

@@ -23,7 +23,7 @@ IN_PROGRAM = {
     r"\bstd::(?:cout|cerr|clog)\b": "the program shows text by terminal.hpp",
 }
 PROGRAM = "sdk/tools/dpi/"
-PROGRAM_OUTPUT = (PROGRAM + "terminal.cpp", PROGRAM + "score_file.cpp")
+PROGRAM_OUTPUT = (PROGRAM + "shared/terminal.cpp", PROGRAM + "csv/score_file.cpp")
 IN_CUDA = {
     r"<<<": f"kernels are launched in {SIMT} only",
     r"\b__shared__\b": f"shared memory is declared in {SIMT} only",

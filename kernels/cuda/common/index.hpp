@@ -17,9 +17,9 @@ __device__ inline int64_t size_of(const Dims& d) {
   return n;
 }
 
-/// Whether the slice is one of those that do not count; without `places` all count.
-__device__ inline bool left_out(const Tensor& places, int64_t r, int64_t slice) {
-  return places.data != nullptr && row_of(places, r)[slice] == 0;
+/// Whether the slice is one of those that do not count; without `positions` all count.
+__device__ inline bool left_out(const Tensor& positions, int64_t r, int64_t slice) {
+  return positions.data != nullptr && row_of(positions, r)[slice] == 0;
 }
 
 /// A float32 sum in blocks of 32 terms: the rounding error grows with the number of blocks, not of terms.

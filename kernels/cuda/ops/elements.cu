@@ -22,21 +22,21 @@ dim3 grid_for(const Tensor& dst) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    unary_kernel(UnaryAttrs attrs, const Tensor x, const ChannelArrays channels, const Tensor places,
+    unary_kernel(UnaryAttrs attrs, const Tensor x, const ChannelArrays channels, const Tensor positions,
                  const Tensor dst) {
   const int64_t width = dst.dims.rank > 0 ? dst.dims.d[dst.dims.rank - 1] : 1;
   for_elements(dst, [&](int64_t r, int64_t i) {
-    row_of(dst, r)[i] = left_out(places, r, i / width)
+    row_of(dst, r)[i] = left_out(positions, r, i / width)
                             ? 0.0f
                             : apply_unary(attrs, row_of(x, r)[i], channel_at(channels, i % width));
   });
 }
 
 __global__ void __launch_bounds__(kThreads)
-    binary_kernel(BinaryKind kind, const Tensor x, const Tensor y, const Tensor places, const Tensor dst) {
+    binary_kernel(BinaryKind kind, const Tensor x, const Tensor y, const Tensor positions, const Tensor dst) {
   const int64_t width = dst.dims.rank > 0 ? dst.dims.d[dst.dims.rank - 1] : 1;
   for_elements(dst, [&](int64_t r, int64_t i) {
-    if (left_out(places, r, i / width)) {
+    if (left_out(positions, r, i / width)) {
       row_of(dst, r)[i] = 0;
       return;
     }
@@ -139,11 +139,11 @@ __global__ void __launch_bounds__(kThreads)
 
 int unary(const UnaryArgs& a, Stream stream) {
   return launch(unary_kernel, grid_for(a.dst), dim3(kThreads), stream, a.attrs, a.x,
-                channel_arrays(a.p0, a.p1, a.p2), a.places, a.dst);
+                channel_arrays(a.p0, a.p1, a.p2), a.positions, a.dst);
 }
 
 int binary(const BinaryArgs& a, Stream stream) {
-  return launch(binary_kernel, grid_for(a.dst), dim3(kThreads), stream, a.attrs.kind, a.x, a.y, a.places,
+  return launch(binary_kernel, grid_for(a.dst), dim3(kThreads), stream, a.attrs.kind, a.x, a.y, a.positions,
                 a.dst);
 }
 

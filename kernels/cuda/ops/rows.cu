@@ -220,7 +220,7 @@ struct LayerNormWork {
   int64_t d;
   int64_t slices;  // of a row
   float eps;
-  Tensor places;  // a number per slice; where it is 0, so is the slice of dst
+  Tensor positions;  // a number per slice; where it is 0, so is the slice of dst
 };
 
 /// Mean, then squares around it, corrected by how far the rounded mean is off (as cpu/layer_norm.cpp). dst
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormWor
   const int lane = lane_index();
   const float* x = row_of(w.x, r) + i * w.d;
   float* y = row_of(w.dst, r) + i * w.d;
-  if (left_out(w.places, r, i)) {
+  if (left_out(w.positions, r, i)) {
     for (int64_t k = lane; k < w.d; k += kWarp) y[k] = 0;
     return;  // a whole warp
   }
@@ -304,7 +304,7 @@ int layer_norm(const LayerNormArgs& a, Stream stream) {
   w.gamma_slices = w.gamma != nullptr ? a.gamma.dims.size() / w.d : 1;
   w.beta_slices = w.beta != nullptr ? a.beta.dims.size() / w.d : 1;
   w.eps = a.attrs.eps;
-  w.places = a.places;
+  w.positions = a.positions;
   return launch(layer_norm_kernel, grid_for_rows(a.dst.rows * w.slices), dim3(kThreads), stream, w);
 }
 

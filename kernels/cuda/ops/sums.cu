@@ -65,7 +65,7 @@ struct LinearWork {
   int64_t n_once;  // columns of `once` behind those of x
   Tensor shared;   // row row_map[r] (row_map null: r) is added to row r
   const int32_t* row_map;
-  Tensor places;  // a number per slice; where it is 0, so is the slice of dst
+  Tensor positions;  // a number per slice; where it is 0, so is the slice of dst
 };
 
 /// kLast: dst[i, g, o]; kField (inner > 0, groups 1): dst[i, o, d].
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads) linear_kernel(const LinearWork w, bo
     const int64_t o = by_field ? flat / w.inner % w.out : flat % w.out;
     const int64_t g = by_field ? 0 : flat / w.out % w.groups;
     const int64_t outer = by_field ? flat / (w.inner * w.out) : flat / (w.out * w.groups);
-    if (w.places.data != nullptr && row_of(w.places, r)[outer] == 0) {
+    if (w.positions.data != nullptr && row_of(w.positions, r)[outer] == 0) {
       row_of(w.dst, r)[flat] = 0;
       continue;
     }
@@ -259,7 +259,7 @@ int linear(const LinearArgs& a, Stream stream) {
   w.n_once = a.once.data != nullptr ? a.once.dims.size() : 0;
   w.shared = a.shared;
   w.row_map = a.row_map;
-  w.places = a.places;
+  w.positions = a.positions;
   return launch(linear_kernel, grid_for(a.dst.rows * a.dst.dims.size()), dim3(kThreads), stream, w, by_field);
 }
 

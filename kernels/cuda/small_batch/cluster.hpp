@@ -14,7 +14,7 @@
 namespace dpi::kernels::cuda::small_batch {
 
 /// Where a thread stands. `shared`: the rank's own memory; rows: of the tile that are in the batch.
-struct Place {
+struct ThreadInfo {
   char* shared;
   int64_t first_row;
   int32_t rows;
@@ -41,7 +41,7 @@ __device__ inline int32_t cluster_rank() {
 __device__ inline int32_t cluster_tile(int32_t ranks) { return static_cast<int32_t>(blockIdx.x) / ranks; }
 
 /// Barrier of all threads of all ranks; what they wrote to any rank's shared memory is seen after it.
-__device__ inline void cluster_sync(const Place& p) {
+__device__ inline void cluster_sync(const ThreadInfo& p) {
 #if __CUDA_ARCH__ >= 900
   if (p.ranks > 1) {
     cooperative_groups::this_cluster().sync();
@@ -54,7 +54,7 @@ __device__ inline void cluster_sync(const Place& p) {
 
 /// The same place in the shared memory of another rank.
 template <class T>
-__device__ T* at_rank(const Place& p, T* here, int32_t rank) {
+__device__ T* at_rank(const ThreadInfo& p, T* here, int32_t rank) {
 #if __CUDA_ARCH__ >= 900
   if (p.ranks > 1)
     return cooperative_groups::this_cluster().map_shared_rank(here, static_cast<unsigned>(rank));
@@ -101,7 +101,7 @@ __device__ void store_in_window(uint32_t at, const T& x) {
 
 /// x at the same place of all ranks, the own one first, so that they do not all store to one at a time.
 template <class T>
-__device__ void store_to_ranks(const Place& p, T* here, const T& x) {
+__device__ void store_to_ranks(const ThreadInfo& p, T* here, const T& x) {
 #if __CUDA_ARCH__ >= 900
   if (p.ranks > 1) {
     const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(here));
@@ -129,13 +129,13 @@ inline int32_t cluster_tile(int32_t) { return static_cast<int32_t>(blockIdx.x); 
 #define cluster_sync(place) __syncthreads()
 
 template <class T>
-T* at_rank(const Place& p, T* here, int32_t rank) {
+T* at_rank(const ThreadInfo& p, T* here, int32_t rank) {
   const int64_t away = int64_t{rank - p.rank} * p.rank_bytes;
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(here) + static_cast<uintptr_t>(away));
 }
 
 template <class T>
-void store_to_ranks(const Place& p, T* here, const T& x) {
+void store_to_ranks(const ThreadInfo& p, T* here, const T& x) {
   for (int32_t r = 0; r < p.ranks; ++r) *at_rank(p, here, r) = x;
 }
 
@@ -144,7 +144,7 @@ inline void wait_for_predecessor() {}
 #endif
 
 template <class T>
-__device__ T* shared_at(const Place& p, int32_t offset) {
+__device__ T* shared_at(const ThreadInfo& p, int32_t offset) {
   return reinterpret_cast<T*>(p.shared + offset);
 }
 

@@ -19,7 +19,7 @@ struct StagedWord {
 /// Word i of the list: numbers of all rows, then ids, so that neighbours in memory are neighbours among the
 /// lanes. Rows past the end of the batch are not read.
 template <class Args>
-__device__ StagedWord staged_word(const Place& p, const Header& h, const Args& a, int32_t i) {
+__device__ StagedWord staged_word(const ThreadInfo& p, const Header& h, const Args& a, int32_t i) {
   StagedWord w;
   const int32_t numbers = h.n_number_columns * kTileRows;
   const bool is_number = i < numbers;
@@ -41,7 +41,7 @@ __device__ StagedWord staged_word(const Place& p, const Header& h, const Args& a
 /// each word of the tile crosses the bus once, with its neighbours: read by the rank that needs them, a row's
 /// words would be a request of the bus for each rank.
 template <class Args>
-__device__ void stage_words(const Place& p, const Header& h, const Args& a) {
+__device__ void stage_words(const ThreadInfo& p, const Header& h, const Args& a) {
   constexpr int kTogether = 4;
   const int32_t first = h.shared_out != 0 ? p.rank * p.threads + p.thread : p.thread;
   const int32_t step = h.shared_out != 0 ? p.ranks * p.threads : p.threads;
@@ -134,7 +134,7 @@ static DPI_COLD __device__ Pack<uint32_t, 4> fetch_any(const Record* r, const In
 }
 
 template <class Args>
-__device__ void fetch(const Place& p, const Header& h, const Args& a, int32_t item, Fetched* f) {
+__device__ void fetch(const ThreadInfo& p, const Header& h, const Args& a, int32_t item, Fetched* f) {
   f->record = nullptr;
   if (item >= h.n_items) return;
   const Item it = shared_at<Item>(p, h.items_at)[item];
@@ -173,7 +173,7 @@ __device__ inline float bits_to_float(const Fetched& f, int k) {
 /// because a reference would force the caller to keep them in (slow, thread-local) memory instead of
 /// registers.
 template <class Element>
-static DPI_COLD __device__ void put_fetched(const Place p, const Fetched f) {
+static DPI_COLD __device__ void put_fetched(const ThreadInfo p, const Fetched f) {
   float v[4];
   DPI_UNROLL
   for (int k = 0; k < 4; ++k) v[k] = bits_to_float(f, k);
@@ -183,7 +183,7 @@ static DPI_COLD __device__ void put_fetched(const Place p, const Fetched f) {
 
 /// Several items of a warp at a time, so that their rows are on the way together.
 template <class Element, class Args>
-__device__ void gather(const Place& p, const Header& h, const Args& a) {
+__device__ void gather(const ThreadInfo& p, const Header& h, const Args& a) {
   constexpr int kTogether = 3;
   DPI_ROLLED
   for (int32_t item = p.warp; item < h.n_items; item += kTogether * p.warps) {

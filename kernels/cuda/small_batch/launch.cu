@@ -44,14 +44,14 @@ static_assert(sizeof(KernelArgs<kMaxInputs>) <= 32764, "kernel arguments have 32
 using Vector = Pack<float, 4>;
 
 /// Starts the copy of the program: a group of copies older than those of weights.
-__device__ void start_program(const Place& p, const char* from, int32_t bytes) {
+__device__ void start_program(const ThreadInfo& p, const char* from, int32_t bytes) {
   DPI_UNROLL_BY(4)
   for (int32_t i = p.thread; i < bytes / 16; i += p.threads)
     copy16_async(shared_at<Vector>(p, 0) + i, from + int64_t{i} * 16, 16);
   end_copy_group();
 }
 
-__device__ void clear(const Place& p, int32_t at, int32_t bytes) {
+__device__ void clear(const ThreadInfo& p, int32_t at, int32_t bytes) {
   DPI_UNROLL_BY(4)
   for (int32_t i = p.thread; i < bytes / 16; i += p.threads) shared_at<Vector>(p, at)[i] = {};
 }
@@ -68,7 +68,7 @@ struct CallViews {
 class ViewCopy {
  public:
   template <class Args>
-  __device__ ViewCopy(const Place& p, const Args& a)
+  __device__ ViewCopy(const ThreadInfo& p, const Args& a)
       : from_{as_memory(a.inputs), as_memory(a.tables), as_memory(a.outputs)},
         to_{a.views_at, a.views_at + staged_bytes(a.n_inputs, 0), a.outputs_at},
         first_{0, staged_bytes(a.n_inputs, 0) / 16, staged_bytes(a.n_inputs, a.n_tables) / 16},
@@ -80,7 +80,7 @@ class ViewCopy {
     }
   }
 
-  __device__ void finish(const Place& p) const {
+  __device__ void finish(const ThreadInfo& p) const {
     DPI_UNROLL
     for (int k = 0; k < kTogether; ++k) {
       const int32_t i = p.thread + k * p.threads;
@@ -89,7 +89,7 @@ class ViewCopy {
     for (int32_t i = p.thread + kTogether * p.threads; i < n_; i += p.threads) *target(p, i) = *source(i);
   }
 
-  __device__ CallViews views(const Place& p) const {
+  __device__ CallViews views(const ThreadInfo& p) const {
     return {shared_at<Input>(p, to_[0]), shared_at<TableView>(p, to_[1])};
   }
 
@@ -109,7 +109,7 @@ class ViewCopy {
            : i >= first_[1] ? from_[1] + (i - first_[1])
                             : from_[0] + i;
   }
-  __device__ Word4* target(const Place& p, int32_t i) const {
+  __device__ Word4* target(const ThreadInfo& p, int32_t i) const {
     return i >= first_[2] ? shared_at<Word4>(p, to_[2]) + (i - first_[2]) : shared_at<Word4>(p, to_[0]) + i;
   }
 
@@ -122,7 +122,7 @@ class ViewCopy {
 static_assert(sizeof(Input) % 16 == 0 && sizeof(TableView) % 16 == 0 && sizeof(Output) % 16 == 0);
 
 template <Mode kMode>
-__device__ void run_level(const Place& p, const Header& h, const Level& level, WeightStream<kMode>* weights,
+__device__ void run_level(const ThreadInfo& p, const Header& h, const Level& level, WeightStream<kMode>* weights,
                           const Output* outputs) {
   using Element = typename Math<kMode>::Element;
   run_tasks<Element>(p, level, outputs);
@@ -136,8 +136,8 @@ __device__ void run_level(const Place& p, const Header& h, const Level& level, W
 }
 
 template <class Args>
-__device__ Place place_of(const Args& a, char* shared) {
-  Place p;
+__device__ ThreadInfo place_of(const Args& a, char* shared) {
+  ThreadInfo p;
   p.rank = a.ranks > 1 ? cluster_rank() : 0;
   p.ranks = a.ranks;
   p.rank_bytes = a.shared_bytes;
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, 1)
     small_batch_kernel(const __grid_constant__ KernelArgs<kCapacity> a) {
   using Element = typename Math<kMode>::Element;
   DPI_SHARED_DYNAMIC(char, shared, a.shared_bytes* a.ranks);
-  const Place p = place_of(a, shared);
+  const ThreadInfo p = place_of(a, shared);
   const char* program = a.programs + int64_t{p.rank} * a.program_bytes;
   // All reads are started before the first is waited for.
   start_program(p, program, a.program_bytes);

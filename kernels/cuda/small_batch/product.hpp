@@ -49,7 +49,7 @@ struct StreamStart {
 };
 
 /// From the program in global memory: shared memory may not have it yet.
-__device__ inline StreamStart stream_start(const Place& p, const Header& h) {
+__device__ inline StreamStart stream_start(const ThreadInfo& p, const Header& h) {
   return {h.streams[p.warp], h.ring_at, h.stages};
 }
 
@@ -58,7 +58,7 @@ template <Mode kMode>
 class WeightStream {
  public:
   /// Starts the first copies.
-  __device__ WeightStream(const Place& p, const StreamStart& s, const char* weights)
+  __device__ WeightStream(const ThreadInfo& p, const StreamStart& s, const char* weights)
       : next_(weights + int64_t{s.weights.begin} * 16),
         ring_(p.shared + s.ring_at + p.warp * s.stages * stage_bytes(kMode)),
         left_(s.weights.blocks),
@@ -141,7 +141,7 @@ class WeightStream {
 
 /// Plain float32: a lane owns rows rg, rg + 4, rg + 8, rg + 12 and four columns.
 template <Mode kMode>
-__device__ void multiply_plain(const Place& p, const Unit& u, float* patch, WeightStream<kMode>* w) {
+__device__ void multiply_plain(const ThreadInfo& p, const Unit& u, float* patch, WeightStream<kMode>* w) {
   const int32_t rg = p.lane / 8;
   const int32_t cg = p.lane % 8 * 4;
   const float* x = shared_at<float>(p, u.x_at) + rg * u.pitch;
@@ -173,7 +173,7 @@ __device__ void multiply_plain(const Place& p, const Unit& u, float* patch, Weig
 
 /// Tensor cores: two tiles of 16 columns share the input's tile.
 template <Mode kMode>
-__device__ void multiply_tiles(const Place& p, const Unit& u, float* patch, WeightStream<kMode>* w) {
+__device__ void multiply_tiles(const ThreadInfo& p, const Unit& u, float* patch, WeightStream<kMode>* w) {
   using Element = typename Math<kMode>::Element;
   using Product = typename Math<kMode>::Product;
   constexpr int kPitch = kBlockDepth + 16 / static_cast<int>(sizeof(Element));
@@ -199,7 +199,7 @@ __device__ void multiply_tiles(const Place& p, const Unit& u, float* patch, Weig
 
 /// Nearly float32 from tf32 tensor cores: three products per pair of operands, short sums.
 template <Mode kMode>
-__device__ void multiply_split(const Place& p, const Unit& u, float* patch, WeightStream<kMode>* w) {
+__device__ void multiply_split(const ThreadInfo& p, const Unit& u, float* patch, WeightStream<kMode>* w) {
   constexpr int kPitch = kBlockDepth + 4;
   const float* x = shared_at<float>(p, u.x_at);
   TileC<Tf32Product> total[2];
@@ -228,7 +228,8 @@ __device__ void multiply_split(const Place& p, const Unit& u, float* patch, Weig
 }
 
 template <Mode kMode>
-__device__ void multiply_unit(const Place& p, const Header& h, const Unit& from, WeightStream<kMode>* w) {
+__device__ void multiply_unit(const ThreadInfo& p, const Header& h, const Unit& from,
+                              WeightStream<kMode>* w) {
   const Unit u = from;  // in registers: the loop over its blocks would read it from shared memory each time
   if (u.x_at < 0) return;
   float* patch = shared_at<float>(p, h.patches_at + p.warp * kPatchBytes);
@@ -241,7 +242,7 @@ __device__ void multiply_unit(const Place& p, const Header& h, const Unit& from,
   }
 }
 
-__device__ inline Channel dense_channel(const Place& p, const Dense& d, int32_t column) {
+__device__ inline Channel dense_channel(const ThreadInfo& p, const Dense& d, int32_t column) {
   Channel c;
   if (d.p0_at >= 0) c.p0 = shared_at<float>(p, d.p0_at)[column];
   if (d.p1_at >= 0) c.p1 = shared_at<float>(p, d.p1_at)[column];
@@ -251,7 +252,7 @@ __device__ inline Channel dense_channel(const Place& p, const Dense& d, int32_t 
 }
 
 /// x = activation of the columns' segments of x. All four mostly lie in one, of a cheap kind.
-__device__ inline void activate(const Place& p, const Dense& d, int32_t column, float (&x)[4]) {
+__device__ inline void activate(const ThreadInfo& p, const Dense& d, int32_t column, float (&x)[4]) {
   const Segment* s = shared_at<Segment>(p, d.segments_at);
   while (column >= s->end) ++s;
   const UnaryKind kind = s->act.kind;
@@ -279,7 +280,8 @@ __device__ inline bool is_present(const View& v) { return v.wide_at >= 0 || v.na
 
 /// Four columns of one row: bias, activation of its segment, times mul, plus add; 0 in the padding.
 template <class Element>
-__device__ void finish_columns(const Place& p, const Dense& d, int32_t row, int32_t column, float (&x)[4]) {
+__device__ void finish_columns(const ThreadInfo& p, const Dense& d, int32_t row, int32_t column,
+                               float (&x)[4]) {
   const int32_t n = d.n - column;
   if (d.bias_at >= 0) {
     float bias[4];
@@ -309,7 +311,8 @@ __device__ void finish_columns(const Place& p, const Dense& d, int32_t row, int3
 /// A thread takes four neighbouring columns of one row. The slices of a sum are added in the order of the
 /// depth.
 template <class Element>
-__device__ void finish_round(const Place& p, const Header& h, const Round& round, const Output* outputs) {
+__device__ void finish_round(const ThreadInfo& p, const Header& h, const Round& round,
+                             const Output* outputs) {
   constexpr int32_t kFours = kTileRows * kTileColumns / 4;
   const char* patches = shared_at<char>(p, h.patches_at);
   DPI_ROLLED

@@ -11,7 +11,7 @@ namespace dpi::kernels::cuda::small_batch {
 /// The result of a task for one element: to later levels and, when the value is read outside, to memory.
 template <class Element>
 struct TaskSink {
-  const Place& p;
+  const ThreadInfo& p;
   const Output* outputs;
   int32_t row;
 
@@ -33,8 +33,8 @@ struct FmColumn {
   }
 };
 
-__device__ inline void add_fm_run(const Place& p, const Channels& c, const FmRun run, int32_t row, int32_t k,
-                                  FmColumn* column) {
+__device__ inline void add_fm_run(const ThreadInfo& p, const Channels& c, const FmRun run, int32_t row,
+                                  int32_t k, FmColumn* column) {
   const float* x = shared_at<float>(p, run.x.wide_at) + row * run.x.wide_pitch;
   if (run.vec_at >= 0) {
     const float* vec = shared_at<float>(p, run.vec_at) + k;
@@ -48,7 +48,7 @@ __device__ inline void add_fm_run(const Place& p, const Channels& c, const FmRun
 }
 
 /// This lane's share of FM: columns lane, lane + 32, ...
-__device__ inline float fm_of_lane(const Place& p, const Channels& c, int32_t row) {
+__device__ inline float fm_of_lane(const ThreadInfo& p, const Channels& c, int32_t row) {
   const FmRun* runs = shared_at<FmRun>(p, c.fm_runs_at);
   float total = 0;
   for (int32_t k = p.lane; k < c.fm_dim; k += kWarp) {
@@ -60,7 +60,7 @@ __device__ inline float fm_of_lane(const Place& p, const Channels& c, int32_t ro
 }
 
 template <class Element>
-__device__ float channel_of_lane(const Place& p, const Channels& c, int32_t row, int32_t channel) {
+__device__ float channel_of_lane(const ThreadInfo& p, const Channels& c, int32_t row, int32_t channel) {
   const Scalar* scalars = shared_at<Scalar>(p, c.scalars_at);
   const Numeric* numerics = shared_at<Numeric>(p, c.numerics_at);
   float sum = 0;
@@ -77,7 +77,7 @@ __device__ float channel_of_lane(const Place& p, const Channels& c, int32_t row,
 }
 
 template <class Element>
-__device__ void run_channels(const Place& p, const Channels& c, const TaskSink<Element>& sink) {
+__device__ void run_channels(const ThreadInfo& p, const Channels& c, const TaskSink<Element>& sink) {
   for (int32_t channel = 0; channel < c.n_channels; ++channel) {
     const float sum = warp_sum(channel_of_lane<Element>(p, c, sink.row, channel));
     const float bias = c.bias_at >= 0 ? shared_at<float>(p, c.bias_at)[channel] : 0.0f;
@@ -85,7 +85,8 @@ __device__ void run_channels(const Place& p, const Channels& c, const TaskSink<E
   }
 }
 
-__device__ inline Channel step_channel(const Place& p, const Elementwise& e, int32_t step, int32_t column) {
+__device__ inline Channel step_channel(const ThreadInfo& p, const Elementwise& e, int32_t step,
+                                       int32_t column) {
   Channel c;
   const int32_t* at = e.params_at[step];
   const int32_t* single = e.single[step];
@@ -97,7 +98,7 @@ __device__ inline Channel step_channel(const Place& p, const Elementwise& e, int
 }
 
 template <class Element>
-__device__ void run_elementwise(const Place& p, const Elementwise& e, const TaskSink<Element>& sink) {
+__device__ void run_elementwise(const ThreadInfo& p, const Elementwise& e, const TaskSink<Element>& sink) {
   const ElementwiseAttrs& a = e.attrs;
   const auto width = static_cast<int32_t>(e.dst_dims.rank > 0 ? e.dst_dims.d[e.dst_dims.rank - 1] : 1);
   float reg[kMaxElementwiseInputs + kMaxElementwiseSteps];
@@ -119,7 +120,7 @@ __device__ void run_elementwise(const Place& p, const Elementwise& e, const Task
 }
 
 template <class Element>
-__device__ void run_fm(const Place& p, const Fm& f, const TaskSink<Element>& sink) {
+__device__ void run_fm(const ThreadInfo& p, const Fm& f, const TaskSink<Element>& sink) {
   float total = 0;
   for (int32_t k = p.lane; k < f.dim; k += kWarp) {
     float s = 0;
@@ -136,7 +137,8 @@ __device__ void run_fm(const Place& p, const Fm& f, const TaskSink<Element>& sin
 }
 
 template <class Element>
-__device__ void run_cross_v1_closed(const Place& p, const CrossV1Closed& c, const TaskSink<Element>& sink) {
+__device__ void run_cross_v1_closed(const ThreadInfo& p, const CrossV1Closed& c,
+                                    const TaskSink<Element>& sink) {
   if (p.lane != 0) return;
   const float* k = shared_at<float>(p, c.k_at);
   float a = 1;
@@ -146,7 +148,7 @@ __device__ void run_cross_v1_closed(const Place& p, const CrossV1Closed& c, cons
 }
 
 template <class Element>
-__device__ void run_tail(const Place& p, const Tail& t, const TaskSink<Element>& sink) {
+__device__ void run_tail(const ThreadInfo& p, const Tail& t, const TaskSink<Element>& sink) {
   const Branch* branches = shared_at<Branch>(p, t.branches_at);
   float sum = 0;
   float scalars = t.bias;
@@ -167,7 +169,7 @@ __device__ void run_tail(const Place& p, const Tail& t, const TaskSink<Element>&
 }
 
 template <class Element>
-__device__ void run_copy(const Place& p, const Copy& c, const TaskSink<Element>& sink) {
+__device__ void run_copy(const ThreadInfo& p, const Copy& c, const TaskSink<Element>& sink) {
   for (int32_t k = p.lane; k < c.padded; k += kWarp)
     sink.put(c.dst, -1, k, k < c.n ? get<Element>(p, c.src, sink.row, k) : 0.0f);
 }
@@ -175,7 +177,8 @@ __device__ void run_copy(const Place& p, const Copy& c, const TaskSink<Element>&
 /// One row of a task. Not inlined, and its arguments by value, for the reasons given at gather.hpp
 /// put_fetched. Compared in order: a switch becomes an indirect jump, for which a table is read.
 template <class Element>
-static DPI_COLD __device__ void run_task(const Place p, const Task t, const Output* outputs, int32_t row) {
+static DPI_COLD __device__ void run_task(const ThreadInfo p, const Task t, const Output* outputs,
+                                         int32_t row) {
   const TaskSink<Element> sink{p, outputs, row};
   if (t.kind <= TaskKind::kChannels) return run_channels(p, *shared_at<Channels>(p, t.op_at), sink);
   if (t.kind >= TaskKind::kCopy) return run_copy(p, *shared_at<Copy>(p, t.op_at), sink);
@@ -188,7 +191,7 @@ static DPI_COLD __device__ void run_task(const Place p, const Task t, const Outp
 
 /// The rows of this rank of all tasks of a level, from the last warp on: the first ones have products to do.
 template <class Element>
-__device__ void run_tasks(const Place& p, const Level& level, const Output* outputs) {
+__device__ void run_tasks(const ThreadInfo& p, const Level& level, const Output* outputs) {
   const int32_t rows = (kTileRows - p.rank + p.ranks - 1) / p.ranks;
   DPI_ROLLED
   for (int32_t i = p.warps - 1 - p.warp; i < level.n_tasks * rows; i += p.warps) {

@@ -11,7 +11,7 @@ namespace dpi::kernels::cuda::small_batch {
 
 /// Element: of the products. float means that there are no narrow images.
 template <class Element>
-__device__ float get(const Place& p, const View& v, int32_t row, int32_t column) {
+__device__ float get(const ThreadInfo& p, const View& v, int32_t row, int32_t column) {
   if constexpr (sizeof(Element) == 2) {
     if (v.wide_at < 0) return widened(shared_at<Element>(p, v.narrow_at)[row * v.narrow_pitch + column]);
   }
@@ -38,7 +38,7 @@ __device__ void get_four(const T* from, int32_t n, float (&x)[4]) {
 
 /// Columns column .. column + 3 of one row at once; 0 from the n-th on.
 template <class Element>
-__device__ void get_four(const Place& p, const View v, int32_t row, int32_t column, int32_t n,
+__device__ void get_four(const ThreadInfo& p, const View v, int32_t row, int32_t column, int32_t n,
                          float (&x)[4]) {
   if constexpr (sizeof(Element) == 2) {
     if (v.wide_at < 0)
@@ -48,7 +48,7 @@ __device__ void get_four(const Place& p, const View v, int32_t row, int32_t colu
 }
 
 template <int N, class T>
-__device__ void put_image(const Place& p, T* to, const float (&x)[N], int32_t n) {
+__device__ void put_image(const ThreadInfo& p, T* to, const float (&x)[N], int32_t n) {
   using Together = Pack<T, N>;
   if (n == N && reinterpret_cast<uintptr_t>(to) % sizeof(Together) == 0) {
     Together together;
@@ -65,7 +65,7 @@ __device__ void put_image(const Place& p, T* to, const float (&x)[N], int32_t n)
 
 /// Columns column .. column + n - 1 (n <= N) of one row, into the images that the view has.
 template <class Element, int N>
-__device__ void put(const Place& p, const View& v, int32_t row, int32_t column, const float (&x)[N],
+__device__ void put(const ThreadInfo& p, const View& v, int32_t row, int32_t column, const float (&x)[N],
                     int32_t n) {
   if (v.wide_at >= 0) put_image<N>(p, shared_at<float>(p, v.wide_at) + row * v.wide_pitch + column, x, n);
   if constexpr (sizeof(Element) == 2) {
@@ -75,7 +75,7 @@ __device__ void put(const Place& p, const View& v, int32_t row, int32_t column, 
 }
 
 template <class Element>
-__device__ void put_one(const Place& p, const View& v, int32_t row, int32_t column, float x) {
+__device__ void put_one(const ThreadInfo& p, const View& v, int32_t row, int32_t column, float x) {
   const float one[1] = {x};
   put<Element, 1>(p, v, row, column, one, 1);
 }

@@ -89,7 +89,7 @@ Status OpenBundle::open(const BundleOptions& options) {
   file_bytes_ = block.file_bytes;
   content_digest_ = block.self_digest;
   if (have_content_hash()) {
-    DPI_ASSIGN_OR_RETURN(version_, version_of(block));
+    DPI_ASSIGN_OR_RETURN(content_hash_, version_of(block));
   }
   signatures_ = block.signatures;
   return {};

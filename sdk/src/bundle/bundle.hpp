@@ -111,7 +111,7 @@ class Bundle {
   }  // XXH3 over the user block: changes with any byte of the bundle
   /// A hash of everything in the bundle but its signatures: what deltas name it by (FORMAT.md part 1). Zeros
   /// in a build without libsodium. Stands for the data once that was read with hashes.
-  const ContentHash& version() const { return version_; }
+  const ContentHash& content_hash() const { return content_hash_; }
   const std::vector<Signature>& signatures() const { return signatures_; }  // as found: nobody checked them
   bool hashes_checked() const { return check_hashes_; }
   const std::vector<DataSetInfo>& data_sets() const { return data_sets_; }
@@ -157,7 +157,7 @@ class Bundle {
   std::string name_;
   uint64_t file_bytes_ = 0;
   uint64_t content_digest_ = 0;
-  ContentHash version_{};
+  ContentHash content_hash_{};
   bool check_hashes_ = false;
   std::vector<Signature> signatures_;
   std::vector<DataSetInfo> data_sets_;

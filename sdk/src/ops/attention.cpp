@@ -20,13 +20,13 @@ namespace {
 
 constexpr int64_t kMostNumbers = int64_t{1} << 24;  // of a row; steps and extents below it do not overflow
 
-/// Every number of `places` places and `columns` columns lies within `size`.
-Status check_layout(const OpChecker& c, const char* what, const HeadLayout& l, int64_t places,
+/// Every number of `positions` positions and `columns` columns lies within `size`.
+Status check_layout(const OpChecker& c, const char* what, const HeadLayout& l, int64_t positions,
                     int64_t columns, int64_t size) {
   const int64_t heads = c.op().as<AttentionAttrs>().heads;
-  for (const int64_t n : {l.first, l.head, l.place})
+  for (const int64_t n : {l.first, l.head, l.position})
     DPI_RETURN_IF_ERROR(between(c, what, n, 0, kMostNumbers));
-  const int64_t last = l.at(heads - 1, places - 1) + columns;
+  const int64_t last = l.at(heads - 1, positions - 1) + columns;
   return c.require(last <= size, what, "up to " + number(last), "inside 0 to " + number(size));
 }
 
@@ -58,9 +58,9 @@ Status check_attention_mask(const OpChecker& c, const AttentionAttrs& a) {
       c.require(masked == given, "mask", given ? "given" : "absent", masked ? "given" : "absent"));
   if (!masked) return c.require(a.counted == 0, "counted", number(a.counted), "0 without a mask");
   DPI_RETURN_IF_ERROR(c.value("mask", c.op().input(3), 1));
-  const bool places = a.queries == a.keys && a.mask_head == 0 && a.mask_query == 0;
-  DPI_RETURN_IF_ERROR(c.require(a.counted == 0 || places, "counted", number(a.counted),
-                                "0 where queries are not the places of the mask"));
+  const bool positions = a.queries == a.keys && a.mask_head == 0 && a.mask_query == 0;
+  DPI_RETURN_IF_ERROR(c.require(a.counted == 0 || positions, "counted", number(a.counted),
+                                "0 where queries are not the positions of the mask"));
   const HeadLayout mask{0, a.mask_head, a.mask_query};
   return check_layout(c, "mask", mask, a.queries, a.keys, c.in(3).size());
 }
@@ -91,7 +91,7 @@ std::string attention_text(const OpText& t) {
   if (a.value_dim != a.dim) s += ", values of " + number(a.value_dim);
   for (const auto& [name, l] :
        {std::pair{"q", a.q}, std::pair{"k", a.k}, std::pair{"v", a.v}, std::pair{"y", a.y}})
-    s += std::string(", ") + name + " " + number(l.first) + "+" + number(l.head) + "h+" + number(l.place) +
+    s += std::string(", ") + name + " " + number(l.first) + "+" + number(l.head) + "h+" + number(l.position) +
          "i";
   if (a.scale != 1) s += ", scale " + text_of(a.scale);
   if (a.mask_mode == SoftmaxMask::kNone) return s;

@@ -33,8 +33,8 @@ Status check_binary(const OpChecker& c) {
                                 "dims that broadcast to " + text_of(c.out(0))));
   if (is_absent(c.op().input(2))) return ok_status();
   DPI_RETURN_IF_ERROR(
-      c.require(c.out(0).rank == 2, "the output of places", text_of(c.out(0)), "[places, columns]"));
-  return c.places(2, c.out(0));
+      c.require(c.out(0).rank == 2, "the output of positions", text_of(c.out(0)), "[positions, columns]"));
+  return c.positions(2, c.out(0));
 }
 
 std::string binary_graph_text(const OpText& t) {

@@ -33,7 +33,7 @@ Status check_layer_norm(const OpChecker& c) {
     const int64_t n = p.rank == 2 && x.rank >= 2 ? x.at(-2) * x.at(-1) : x.at(-1);
     DPI_RETURN_IF_ERROR(c.param(i, i == 0 ? "gamma" : "beta", n, false));
   }
-  DPI_RETURN_IF_ERROR(c.places(1, x));
+  DPI_RETURN_IF_ERROR(c.positions(1, x));
   return c.dims("the output", c.out(0), x);
 }
 

@@ -84,7 +84,7 @@ Status check_linear(const OpChecker& c) {
     if (once) DPI_RETURN_IF_ERROR(c.value("once", c.op().input(1), 1));
     DPI_RETURN_IF_ERROR(c.require(!field && !grouped, which, "with groups or axis field", "neither"));
     DPI_RETURN_IF_ERROR(
-        c.require(is_absent(c.op().input(3)), "places", "beside once or shared", "neither of them"));
+        c.require(is_absent(c.op().input(3)), "positions", "beside once or shared", "neither of them"));
     const int64_t both = x.at(-1) + (once ? c.in(1).size() : 0);
     DPI_RETURN_IF_ERROR(
         c.require(both == in, "x and once", std::to_string(both), std::to_string(in) + " inputs"));
@@ -92,8 +92,8 @@ Status check_linear(const OpChecker& c) {
   }
   if (!is_absent(c.op().input(3))) {
     DPI_RETURN_IF_ERROR(
-        c.require(!field && !grouped, "places", "with groups or axis field", "no groups, the last axis"));
-    DPI_RETURN_IF_ERROR(c.places(3, x));
+        c.require(!field && !grouped, "positions", "with groups or axis field", "no groups, the last axis"));
+    DPI_RETURN_IF_ERROR(c.positions(3, x));
   }
   DPI_RETURN_IF_ERROR(
       c.require(x.at(axis) == in, "x", text_of(x), std::to_string(in) + " inputs, as weight " + text_of(w)));

@@ -34,11 +34,11 @@ Status OpChecker::param(size_t i, const char* role, int64_t n, bool required) co
   return require(p.dims.size() == n, role, text_of(p.dims), std::to_string(n) + " elements");
 }
 
-Status OpChecker::places(size_t i, const Dims& x) const {
+Status OpChecker::positions(size_t i, const Dims& x) const {
   if (is_absent(op_.input(i))) return ok_status();
-  DPI_RETURN_IF_ERROR(value("places", op_.input(i), 1));
+  DPI_RETURN_IF_ERROR(value("positions", op_.input(i), 1));
   const int64_t slices = x.at(-1) > 0 ? x.size() / x.at(-1) : 0;
-  return require(in(i).size() == slices, "places", text_of(in(i)), "one per slice of " + text_of(x));
+  return require(in(i).size() == slices, "positions", text_of(in(i)), "one per slice of " + text_of(x));
 }
 
 Status OpChecker::axis(const Dims& x, int axis) const {

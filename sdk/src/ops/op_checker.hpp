@@ -29,7 +29,7 @@ class OpChecker {
   /// A param of exactly `n` elements; an absent one passes unless it is required.
   Status param(size_t i, const char* role, int64_t n, bool required) const;
   /// Input i is absent or has a number for each slice of x, which its last axis is cut into.
-  Status places(size_t i, const Dims& x) const;
+  Status positions(size_t i, const Dims& x) const;
   /// `axis` counts from 0 and is one of x's.
   Status axis(const Dims& x, int axis) const;
   /// Channel parameters p0.. of a unary function, from params[first] on, over n columns.

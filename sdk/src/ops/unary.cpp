@@ -83,7 +83,7 @@ Result<Dims> infer_unary(OpContext& c) {
 Status check_unary(const OpChecker& c) {
   DPI_RETURN_IF_ERROR(c.value("x", c.op().input(0), 1));
   DPI_RETURN_IF_ERROR(c.unary_params(c.op().as<kernels::UnaryAttrs>(), 0, c.in(0).at(-1)));
-  DPI_RETURN_IF_ERROR(c.places(1, c.in(0)));
+  DPI_RETURN_IF_ERROR(c.positions(1, c.in(0)));
   return c.dims("the output", c.out(0), c.in(0));
 }
 

@@ -22,7 +22,7 @@ Result<Plan> merge(Plan p, const PlanOptions& options) {
 Result<Plan> join_layers(Plan p, const PlanOptions& options) {
   DPI_ASSIGN_OR_RETURN(p, merge(std::move(p), options));
   if (!options.fold || (options.skip & kSkipHoist) != 0) return p;
-  DPI_ASSIGN_OR_RETURN(p, plan::hoist_places(std::move(p)));
+  DPI_ASSIGN_OR_RETURN(p, plan::hoist_positions(std::move(p)));
   DPI_ASSIGN_OR_RETURN(p, plan::hoist_shared(std::move(p)));
   return merge(std::move(p), options);
 }
@@ -72,7 +72,7 @@ Result<Plan> optimise(Plan p, const PlanOptions& options) {
     DPI_ASSIGN_OR_RETURN(p, plan::fuse_dense(std::move(p)));
     DPI_ASSIGN_OR_RETURN(p, join_layers(std::move(p), options));
     if ((options.skip & kSkipAttention) == 0) {
-      DPI_ASSIGN_OR_RETURN(p, plan::count_places(std::move(p)));
+      DPI_ASSIGN_OR_RETURN(p, plan::count_positions(std::move(p)));
     }
     if ((options.skip & kSkipElementwise) == 0) {
       DPI_ASSIGN_OR_RETURN(p, plan::fuse_elementwise(std::move(p)));

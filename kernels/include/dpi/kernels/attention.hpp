@@ -1,6 +1,6 @@
-// Attention: softmax(scale q k^T) v of several heads, over the fields of a row (AutoInt) or over the places
-// of a short sequence (a transformer block); places that a mask leaves out are not computed. Not in the
-// format: the plan makes it of MatMul, Softmax and MatMul.
+// Attention: softmax(scale q k^T) v of several heads, over the fields of a row (AutoInt) or over the
+// positions of a short sequence (a transformer block); positions that a mask leaves out are not computed. Not
+// in the format: the plan makes it of MatMul, Softmax and MatMul.
 #pragma once
 
 #include <dpi/kernels/softmax.hpp>
@@ -12,14 +12,14 @@ inline constexpr int64_t kMaxAttentionKeys = 512;
 /// A value of a mask of kAdd and kReplace so far below every score that what it is given to comes out as 0.
 inline constexpr float kFarBelow = -1e8f;
 
-/// Where the numbers of one operand lie in its row: column c of place i of head h at
-/// first + h head + i place + c.
+/// Where the numbers of one operand lie in its row: column c of position i of head h at
+/// first + h head + i position + c.
 struct HeadLayout {
   int64_t first = 0;
   int64_t head = 0;
-  int64_t place = 0;
+  int64_t position = 0;
 
-  constexpr int64_t at(int64_t h, int64_t i) const { return first + h * head + i * place; }
+  constexpr int64_t at(int64_t h, int64_t i) const { return first + h * head + i * position; }
 };
 
 struct AttentionAttrs {
@@ -37,7 +37,7 @@ struct AttentionAttrs {
   float value = -1e9f;     // as SoftmaxAttrs
   int64_t mask_head = 0;   // of the mask: from a head to the next, and
   int64_t mask_query = 0;  // from a query to the next; 0: the same for all
-  int32_t counted = 0;     // 1: queries are the keys' places, and those that the mask leaves out give 0
+  int32_t counted = 0;     // 1: queries are the keys' positions, and those that the mask leaves out give 0
 };
 
 /// q, k, v: [rows, ..], read where their layouts say. dst: [rows, ..], its layout reaches every number once;

@@ -67,14 +67,14 @@ struct BinaryAttrs {
 
 /// dst may alias x or y when it has exactly the same dims and stride.
 ///
-/// places (data null when absent; not in the format, the plan makes it): for dst of [places, n], a number for
-/// each place of a row: where it is 0, dst's place is 0 and nothing is read for it.
+/// positions (data null when absent; not in the format, the plan makes it): for dst of [positions, n], a
+/// number for each place of a row: where it is 0, dst's place is 0 and nothing is read for it.
 struct BinaryArgs {
   BinaryAttrs attrs;
   Tensor x;
   Tensor y;
   Tensor dst;
-  Tensor places{};
+  Tensor positions{};
 };
 
 namespace ref {

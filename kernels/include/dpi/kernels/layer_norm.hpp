@@ -11,7 +11,7 @@ struct LayerNormAttrs {
 
 /// gamma, beta: [d], or [F, d] for x [.., F, d]; either may be absent (1 and 0). dst may be x.
 ///
-/// places (data null when absent; not in the format, the plan makes it): a number for each slice [d] of a
+/// positions (data null when absent; not in the format, the plan makes it): a number for each slice [d] of a
 /// row: where it is 0, dst's slice is 0 and x's is not read.
 struct LayerNormArgs {
   LayerNormAttrs attrs;
@@ -19,7 +19,7 @@ struct LayerNormArgs {
   Param gamma;
   Param beta;
   Tensor dst;
-  Tensor places{};
+  Tensor positions{};
 };
 
 namespace ref {

@@ -22,9 +22,9 @@ struct LinearAttrs {
 /// [any rows, .., out] is what columns that are the same for many rows gave: row r adds its row row_map[r]
 /// (row_map null: row r).
 ///
-/// places (kLast, groups == 1, with neither; data null when absent; made by the plan too): [rows, n] with n
-/// the slices of x in a row: where it is 0, y's slice is 0 and x's is not read. scratch: in cpu only, and
-/// there only with `once` or `places`.
+/// positions (kLast, groups == 1, with neither; data null when absent; made by the plan too): [rows, n] with
+/// n the slices of x in a row: where it is 0, y's slice is 0 and x's is not read. scratch: in cpu only, and
+/// there only with `once` or `positions`.
 struct LinearArgs {
   LinearAttrs attrs;
   Tensor x;
@@ -35,7 +35,7 @@ struct LinearArgs {
   Tensor shared;
   const int32_t* row_map = nullptr;
   void* scratch = nullptr;
-  Tensor places{};
+  Tensor positions{};
 };
 
 namespace ref {

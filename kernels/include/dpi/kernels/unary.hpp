@@ -49,7 +49,7 @@ struct UnaryAttrs {
 
 /// dst may be x. n = last dim.
 ///
-/// places (data null when absent; not in the format, the plan makes it): a number for each slice [n] of a
+/// positions (data null when absent; not in the format, the plan makes it): a number for each slice [n] of a
 /// row: where it is 0, dst's slice is 0 and x's is not read.
 struct UnaryArgs {
   UnaryAttrs attrs;
@@ -58,7 +58,7 @@ struct UnaryArgs {
   Param p1;
   Param p2;
   Tensor dst;
-  Tensor places{};
+  Tensor positions{};
 };
 
 namespace ref {

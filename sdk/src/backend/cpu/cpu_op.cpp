@@ -81,8 +81,8 @@ void run_linear_once(const CpuOp& op, const dpi_op_call& call) {
   op.f->linear_once(linear_args(op.op, call), static_cast<const float*>(op.packed.get()));
 }
 
-void run_linear_places(const CpuOp& op, const dpi_op_call& call) {
-  op.f->linear_places(linear_args(op.op, call), op.weights);
+void run_linear_positions(const CpuOp& op, const dpi_op_call& call) {
+  op.f->linear_positions(linear_args(op.op, call), op.weights);
 }
 
 /// What one kind does. The vector form is taken where it accepts the op (`refusal`), else the plain one.
@@ -199,8 +199,8 @@ std::vector<float> columns_of(const kernels::Param& w, int64_t begin, int64_t en
 Status pack_once(CpuOp& op) {
   const kernels::Param w = op.op.param(0);
   const int64_t n = w.dims.at(-2), in = op.op.input(0).dims.at(-1), all = w.dims.at(-1);
-  const std::vector<float> places = columns_of(w, 0, in), once = columns_of(w, in, all);
-  DPI_RETURN_IF_ERROR(pack_all(op, {{places.data(), n, in}, {once.data(), n, all - in}}));
+  const std::vector<float> positions = columns_of(w, 0, in), once = columns_of(w, in, all);
+  DPI_RETURN_IF_ERROR(pack_all(op, {{positions.data(), n, in}, {once.data(), n, all - in}}));
   op.op.drop_param(0);
   op.run = run_linear_once;
   op.scratch_per_call = whole_lines(cpu::kOnceRows * n);
@@ -272,7 +272,7 @@ Status pack_product(CpuOp& op, cpu::Weights weights) {
   int64_t groups = 1;
   const bool by_place = op.op.kind == OpKind::kLinear && !is_absent(op.op.input(3));
   if (by_place) {
-    op.run = run_linear_places;
+    op.run = run_linear_positions;
     const kernels::Dims w = op.op.param(0).dims;
     op.scratch_per_call = whole_lines(cpu::kPlaceRows * (w.at(-2) + w.at(-1)));
   }

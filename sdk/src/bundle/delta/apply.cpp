@@ -161,7 +161,7 @@ Status write_bundle_file(const std::shared_ptr<Bundle>& bundle, const std::strin
       const auto copy,
       Bundle::open_source(std::make_unique<CopyingSource>(bundle, file->target()), bundle->name(), options));
   DPI_RETURN_IF_ERROR(copy->verify_all(progress));
-  if (copy->version() != bundle->version())
+  if (copy->content_hash() != bundle->content_hash())
     return {Code::kIo, bundle->name() + ": changed while it was read"};
   return file->commit();
 }
@@ -178,7 +178,7 @@ Result<std::shared_ptr<Bundle>> copy_to_unnamed(const std::shared_ptr<Bundle>& b
                                                bundle, CopyTarget{file.get(), folder + " (no name)"}),
                                            bundle->name(), options));
   DPI_RETURN_IF_ERROR(copy->verify_rest(read));
-  if (copy->version() != bundle->version())
+  if (copy->content_hash() != bundle->content_hash())
     return Status(Code::kIo, bundle->name() + ": changed while it was read");
   // By the way that leads to it as long as it is open here: a name of its own it has not.
   DPI_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes,

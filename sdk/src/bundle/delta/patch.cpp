@@ -242,9 +242,9 @@ class Joiner {
 
 Result<std::unique_ptr<ByteSource>> patched(std::shared_ptr<Bundle> base, std::shared_ptr<const Delta> delta,
                                             PatchMaps* maps) {
-  if (base->version() != delta->base())
+  if (base->content_hash() != delta->base())
     return bad_model(delta->name() + ": starts from version " + hex_bytes(delta->base()) + ", " +
-                     base->name() + " is version " + hex_bytes(base->version()));
+                     base->name() + " is version " + hex_bytes(base->content_hash()));
   Joiner joiner(*base, *delta);
   auto pieces = joiner.run();
   if (!pieces.ok()) return std::move(pieces).status().within(delta->name());

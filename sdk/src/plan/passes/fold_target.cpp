@@ -11,7 +11,7 @@
 namespace dpi::plan {
 namespace {
 
-/// The vector that v repeats along its places, else v.
+/// The vector that v repeats along its positions, else v.
 int32_t base_of(const Plan& p, const Index& ix, int32_t v) {
   const PlanOp* op = producer_of(p, ix, v);
   if (!op || op->kind != OpKind::kView) return v;
@@ -156,7 +156,7 @@ TargetLayer read_layer(const Plan& p, const Index& ix, const PlanOp& linear, con
   return layer;
 }
 
-bool reads_places(const Plan& p, const Index& ix, const PlanOp& op) {
+bool reads_positions(const Plan& p, const Index& ix, const PlanOp& op) {
   if (op.kind != OpKind::kLinear) return false;
   const auto& a = std::get<kernels::LinearAttrs>(op.attrs);
   const int32_t x = op.inputs[0];
@@ -171,19 +171,19 @@ void try_layer(Plan& p, const Index& ix, size_t i) {
   int spread = 0;
   for (TargetPiece& piece : layer.pieces)
     spread += spread_difference(p, ix, layer, piece, linear.name) ? 1 : 0;
-  std::vector<TargetPiece> once, places;
+  std::vector<TargetPiece> once, positions;
   for (const TargetPiece& piece : layer.pieces) {
-    if (!piece.gone) (piece.base == piece.value ? places : once).push_back(piece);
+    if (!piece.gone) (piece.base == piece.value ? positions : once).push_back(piece);
   }
   for (const TargetPiece& piece : once) {  // they stand side by side
     if (value_of(p, piece.base).dims.rank != value_of(p, once[0].base).dims.rank) return;
   }
-  if (places.empty() || (once.empty() && spread == 0)) return;
+  if (positions.empty() || (once.empty() && spread == 0)) return;
   PlanOp made = linear;
-  made.inputs = {join(p, linear, places, false)};
+  made.inputs = {join(p, linear, positions, false)};
   if (!once.empty()) made.inputs.push_back(join(p, linear, once, true));
-  places.insert(places.end(), once.begin(), once.end());
-  made.params[0] = weight_of(p, linear, layer, places);
+  positions.insert(positions.end(), once.begin(), once.end());
+  made.params[0] = weight_of(p, linear, layer, positions);
   p.ops[i] = std::move(made);
   p.notes.push_back("fold: '" + linear.name + "' over " + std::to_string(layer.pieces.size()) +
                     " pieces: " + std::to_string(spread) + " differences spread, " +
@@ -196,7 +196,7 @@ Result<Plan> fold_target(Plan p) {
   const Index ix = index_of(p);
   const size_t n = p.ops.size();
   for (size_t i = 0; i < n; ++i) {
-    if (reads_places(p, ix, p.ops[i])) try_layer(p, ix, i);
+    if (reads_positions(p, ix, p.ops[i])) try_layer(p, ix, i);
   }
   return cleanup(std::move(p));
 }

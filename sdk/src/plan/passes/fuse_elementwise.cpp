@@ -11,7 +11,7 @@ size_t n_operands(const PlanOp& op) {
   return op.kind == OpKind::kUnary ? 1 : op.kind == OpKind::kBinary ? 2 : 3;
 }
 
-/// One that computes all of its places (count_places).
+/// One that computes all of its positions (count_positions).
 bool is_elementwise(const PlanOp& op) {
   const bool may = op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kWhere;
   return may && op.inputs.size() == n_operands(op);

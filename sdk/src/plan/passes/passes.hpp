@@ -4,7 +4,7 @@
 //   lower > mark_tiered > simplify > recognise_fm > recognise_cross_v1 > recognise_co_action >
 //   recognise_attention > recognise_pairs > recognise_cin > recognise_mixture > fold_affine > split_fm >
 //   turn_dot > fuse_tail (with scalars: LR, FM, cross v1 in closed form) > fold_cin > fold_numeric >
-//   fold_target > fuse_dense > merge_dense > hoist_places > hoist_shared > merge_dense > count_places >
+//   fold_target > fuse_dense > merge_dense > hoist_positions > hoist_shared > merge_dense > count_positions >
 //   fuse_elementwise > fuse_lookup > place_outputs > place_tiered > narrow_activations > schedule
 #pragma once
 
@@ -58,9 +58,9 @@ Result<Plan> merge_dense(Plan plan);
 /// Products with columns of shared rows are made once per user and added to the items' products.
 Result<Plan> hoist_shared(Plan plan);
 /// The same of a layer over positions, after fold_target.
-Result<Plan> hoist_places(Plan plan);
+Result<Plan> hoist_positions(Plan plan);
 /// Layers and attention over a padded sequence leave out the positions that nothing reads.
-Result<Plan> count_places(Plan plan);
+Result<Plan> count_positions(Plan plan);
 Result<Plan> fuse_elementwise(Plan plan);
 Result<Plan> fuse_lookup(Plan plan, int32_t column_align);
 

@@ -38,13 +38,13 @@ int64_t size_of(const Plan& p, int32_t v) { return value_of(p, v).dims.size(); }
 std::vector<int64_t> moved_by(const Plan& p, const PlanOp& view, int64_t* left) {
   const Dims &from = value_of(p, view.inputs[0]).dims, &to = value_of(p, view.outputs[0]).dims;
   *left -= from.size() + to.size();
-  std::vector<float> numbers(static_cast<size_t>(from.size())), places(static_cast<size_t>(to.size()));
+  std::vector<float> numbers(static_cast<size_t>(from.size())), positions(static_cast<size_t>(to.size()));
   std::iota(numbers.begin(), numbers.end(), 0.0f);
   OpAttrs attrs = view.attrs;
   view.bind(&attrs);
   kernels::ref::view(
-      {std::get<kernels::ViewAttrs>(attrs), tensor_over(numbers, from), tensor_over(places, to)});
-  return {places.begin(), places.end()};
+      {std::get<kernels::ViewAttrs>(attrs), tensor_over(numbers, from), tensor_over(positions, to)});
+  return {positions.begin(), positions.end()};
 }
 
 /// A value that `value` is made of by views, and where each of its numbers lies there.
@@ -65,7 +65,7 @@ std::vector<ViewSource> sources_of(const Plan& p, const Index& ix, int32_t v, in
     if (view == nullptr || size_of(p, view->inputs[0]) > kMostNumbers) break;
     const std::vector<int64_t> from = moved_by(p, *view, left);
     ViewSource next{view->inputs[0], all.back().at};
-    for (int64_t& place : next.at) place = from[static_cast<size_t>(place)];
+    for (int64_t& position : next.at) position = from[static_cast<size_t>(position)];
     all.push_back(std::move(next));
   }
   return all;
@@ -73,10 +73,10 @@ std::vector<ViewSource> sources_of(const Plan& p, const Index& ix, int32_t v, in
 
 /// Numbers (h, i, c) of an operand: where they are among its own, and how many of each.
 struct Numbers {
-  int64_t heads, places, columns;
-  int64_t head, place, column;  // steps
+  int64_t heads, positions, columns;
+  int64_t head, position, column;  // steps
 
-  int64_t of(int64_t h, int64_t i, int64_t c) const { return h * head + i * place + c * column; }
+  int64_t of(int64_t h, int64_t i, int64_t c) const { return h * head + i * position + c * column; }
 };
 
 /// The layout that `where(number)` follows, if it is one.
@@ -85,10 +85,10 @@ std::optional<HeadLayout> layout_of(const Numbers& n, Where where) {
   HeadLayout l;
   l.first = where(n.of(0, 0, 0));
   if (n.heads > 1) l.head = where(n.of(1, 0, 0)) - l.first;
-  if (n.places > 1) l.place = where(n.of(0, 1, 0)) - l.first;
-  if (l.head < 0 || l.place < 0) return std::nullopt;
+  if (n.positions > 1) l.position = where(n.of(0, 1, 0)) - l.first;
+  if (l.head < 0 || l.position < 0) return std::nullopt;
   for (int64_t h = 0; h < n.heads; ++h) {
-    for (int64_t i = 0; i < n.places; ++i) {
+    for (int64_t i = 0; i < n.positions; ++i) {
       for (int64_t c = 0; c < n.columns; ++c) {
         if (where(n.of(h, i, c)) != l.at(h, i) + c) return std::nullopt;
       }
@@ -97,16 +97,16 @@ std::optional<HeadLayout> layout_of(const Numbers& n, Where where) {
   return l;
 }
 
-/// The operand [.., places, columns], or turned [.., columns, places], of a product of `lead` heads.
+/// The operand [.., positions, columns], or turned [.., columns, positions], of a product of `lead` heads.
 std::optional<Numbers> numbers_of(const Dims& d, const Dims& scores, int64_t heads, bool turned) {
   int64_t own = 1;
   for (int i = 0; i + 2 < d.rank; ++i) own *= d.d[i];
   bool same = d.rank == scores.rank;
   for (int i = 0; same && i + 2 < d.rank; ++i) same = d.d[i] == scores.d[i];
   if (!same && own != 1) return std::nullopt;
-  const int64_t places = d.at(turned ? -1 : -2), columns = d.at(turned ? -2 : -1);
-  const int64_t head = own == 1 ? 0 : places * columns;
-  return Numbers{heads, places, columns, head, turned ? 1 : columns, turned ? places : 1};
+  const int64_t positions = d.at(turned ? -1 : -2), columns = d.at(turned ? -2 : -1);
+  const int64_t head = own == 1 ? 0 : positions * columns;
+  return Numbers{heads, positions, columns, head, turned ? 1 : columns, turned ? positions : 1};
 }
 
 struct Operand {
@@ -198,8 +198,8 @@ bool take_operands(const Plan& p, const Index& ix, const PlanOp& product, const 
     found[k] = *operand;
     n[k] = *numbers;
   }
-  a.queries = n[0].places;
-  a.keys = n[1].places;
+  a.queries = n[0].positions;
+  a.keys = n[1].positions;
   a.dim = n[0].columns;
   a.value_dim = n[2].columns;
   a.q = found[0].layout;
@@ -230,7 +230,7 @@ bool take_mask(const Plan& p, const Index& ix, const PlanOp& softmax, Found* f) 
     if (!layout || layout->first != 0) continue;
     f->mask = all[k].value;
     f->attrs.mask_head = layout->head;
-    f->attrs.mask_query = layout->place;
+    f->attrs.mask_query = layout->position;
     return true;
   }
   return false;
@@ -257,7 +257,7 @@ bool take_result(const Plan& p, const Index& ix, const PlanOp& weighted, Found* 
     const std::vector<int64_t> from = moved_by(p, *view, f->left);
     std::vector<int64_t> to(from.size());
     for (size_t i = 0; i < from.size(); ++i) to[static_cast<size_t>(from[i])] = static_cast<int64_t>(i);
-    for (int64_t& place : at) place = to[static_cast<size_t>(place)];
+    for (int64_t& position : at) position = to[static_cast<size_t>(position)];
     const auto layout = layout_of(n, [&](int64_t number) { return at[static_cast<size_t>(number)]; });
     if (!layout) continue;
     f->attrs.y = *layout;

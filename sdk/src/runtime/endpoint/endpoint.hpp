@@ -136,7 +136,7 @@ class Endpoint {
   void note_folder(const Status& status);
   void note_out_of_memory();
   std::vector<bool> usable() const;
-  std::optional<ContentHash> serving_version() const;
+  std::optional<ContentHash> serving_content() const;
   bool wants(const std::string& folder, const FoundUpdate& found) const;
   const FoundUpdate& to_blame(const FoundUpdate& target, const Update& update, size_t fault) const;
   void note_refused(const FoundUpdate& found, const Status& why);

@@ -142,7 +142,7 @@ void Endpoint::poll() {
   for (size_t i = 0; i < chooser_.found().size(); ++i) {
     const FoundUpdate& f = chooser_.found()[i];
     if (stopping() || !wants(folder, f)) continue;
-    const std::optional<ContentHash> serving = serving_version();
+    const std::optional<ContentHash> serving = serving_content();
     auto way = chooser_.way_to(i, serving ? &*serving : nullptr, f.is_delta ? usable() : std::vector<bool>());
     if (!way.ok() && way.status().code() == Code::kNotFound)
       break;  // what comes now is older than what serves
@@ -153,17 +153,17 @@ void Endpoint::poll() {
     size_t fault = way->deltas.size();
     const Status status = load(*way, &fault);
     if (status.ok()) break;
-    if (way->whole.empty() && serving_version() != serving)
+    if (way->whole.empty() && serving_content() != serving)
       break;  // another load or a rollback came between: the next look finds the way from there
     note_refused(to_blame(f, *way, fault), status);
   }
   note_gaps(std::move(gaps));
 }
 
-std::optional<ContentHash> Endpoint::serving_version() const {
+std::optional<ContentHash> Endpoint::serving_content() const {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   if (serving_ == nullptr) return {};
-  return serving_->origin->bundle->version();
+  return serving_->origin->bundle->content_hash();
 }
 
 /// Files that a way may lead over: those that were not refused, or are to be tried again.

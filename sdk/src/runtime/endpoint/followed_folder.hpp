@@ -46,7 +46,7 @@ class FollowedFolder {
   void look_soon() {
     if (errors_ == 0) look_at_ns_ = 0;
   }
-  /// Of reading the folder. True: it failed, and had not before.
+  /// How reading the folder went. True: it failed, and had not before.
   bool note_status(const Status& status, const EndpointSettings& settings);
   /// Puts the next look off, as an unreadable folder does.
   void put_off(const EndpointSettings& settings);

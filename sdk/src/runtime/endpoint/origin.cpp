@@ -49,7 +49,7 @@ class Opener {
   /// False: the delta was had before.
   Result<bool> add(const std::string& path) {
     DPI_ASSIGN_OR_RETURN(const DeltaEnds ends, Delta::read_ends(path));
-    if (ends.base != next_.bundle->version()) {
+    if (ends.base != next_.bundle->content_hash()) {
       if (had(ends.version)) return false;
       return gap(path, ends.base);
     }
@@ -68,7 +68,7 @@ class Opener {
                                                                  }}));
     next_.leaves = std::move(leaves);
     for (size_t t = 0; t < rows_.size(); ++t) rows_[t].add(std::move(maps.tables[t]));
-    next_.passed.push_back(next_.bundle->version());
+    next_.passed.push_back(next_.bundle->content_hash());
     if (next_.passed.size() > Origin::kMostPassed) next_.passed.erase(next_.passed.begin());
     next_.bundle = std::move(bundle);
     ++next_.deltas;
@@ -78,13 +78,13 @@ class Opener {
   }
 
   bool had(const ContentHash& version) const {
-    return version == next_.bundle->version() ||
+    return version == next_.bundle->content_hash() ||
            std::find(next_.passed.begin(), next_.passed.end(), version) != next_.passed.end();
   }
 
   Status gap(const std::string& path, const ContentHash& base) const {
     return bad_model(path + ": starts from version " + hex_bytes(base) + ", " + next_.bundle->name() +
-                     " is version " + hex_bytes(next_.bundle->version()));
+                     " is version " + hex_bytes(next_.bundle->content_hash()));
   }
 
   Status fold(const std::string& path) {

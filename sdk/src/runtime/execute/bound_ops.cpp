@@ -142,8 +142,8 @@ void BoundOps::bind(const InputMap& map, const ResolvedRows& rows, std::byte* bl
                     float* logits) {
   if (&map != map_ || block != block_ || rows.has_map != has_map_) bind_inputs(map, rows, block);
   if (rows.rows.item != rows_.item || rows.rows.shared != rows_.shared) bind_rows(rows);
-  for (const Place& p : scores_) *p.data = out + p.column;
-  for (const Place& p : logits_) *p.data = logits + p.column;
+  for (const ScoreColumn& p : scores_) *p.data = out + p.column;
+  for (const ScoreColumn& p : logits_) *p.data = logits + p.column;
 }
 
 /// Where lookup i's ids lie in the block, and where its places go.

@@ -55,7 +55,7 @@ class BoundOps {
     int32_t feature = 0;
     int32_t placement = -1;
   };
-  struct Place {  // the address of a tensor that is some columns of the scores or logits
+  struct ScoreColumn {  // the address of a tensor that is some columns of the scores or logits
     float** data = nullptr;
     int64_t column = 0;
   };
@@ -78,7 +78,7 @@ class BoundOps {
   // What bind writes, into operands_ and calls_, whose elements never move.
   std::vector<Input> inputs_;
   PerSpace<std::vector<int64_t*>> row_counts_;
-  std::vector<Place> scores_, logits_;
+  std::vector<ScoreColumn> scores_, logits_;
   const InputMap* map_ = nullptr;  // as bound now
   std::byte* block_ = nullptr;
   bool has_map_ = false;

@@ -11,14 +11,14 @@ using tiered::PluginSource;
 using tiered::StoredTable;
 
 /// A store that the options name.
-struct Place {
+struct NamedStore {
   const char* plugin;
   std::vector<std::pair<std::string, std::string>> settings;
 };
 
-std::vector<Place> places_of(const ModelOptions& options) {
+std::vector<NamedStore> places_of(const ModelOptions& options) {
   const TierOptions& o = options.tiers;
-  std::vector<Place> places;
+  std::vector<NamedStore> places;
   if (!o.rocksdb_path.empty())
     places.push_back({"rocksdb", {{"path", o.rocksdb_path}, {"reads", options.rocksdb_reads}}});
   if (!o.redis_address.empty()) {
@@ -28,7 +28,7 @@ std::vector<Place> places_of(const ModelOptions& options) {
   return places;
 }
 
-Result<std::unique_ptr<PluginSource>> open_place(const Place& place, std::vector<StoredTable> tables,
+Result<std::unique_ptr<PluginSource>> open_place(const NamedStore& place, std::vector<StoredTable> tables,
                                                  const ModelOptions& options) {
   DPI_ASSIGN_OR_RETURN(const store::StorePlugin* plugin,
                        store::find_store_plugin(place.plugin, options.backend_dir));
@@ -66,7 +66,7 @@ class OutsideRows final : public tiered::RowSource {
 };
 
 /// The number of the first place that has the table; what the last one says when none has.
-Result<int32_t> find_home(const std::vector<Place>& places, const StoredTable& table,
+Result<int32_t> find_home(const std::vector<NamedStore>& places, const StoredTable& table,
                           const ModelOptions& options) {
   for (size_t p = 0; p + 1 < places.size(); ++p) {
     auto opened = open_place(places[p], {table}, options);
@@ -80,7 +80,7 @@ Result<int32_t> find_home(const std::vector<Place>& places, const StoredTable& t
 
 Result<std::unique_ptr<tiered::RowSource>> open_outside_rows(std::vector<StoredTable> tables,
                                                              const ModelOptions& options) {
-  const std::vector<Place> places = places_of(options);
+  const std::vector<NamedStore> places = places_of(options);
   auto all = open_place(places.front(), tables, options);  // as it mostly is
   if (all.ok()) return std::unique_ptr<tiered::RowSource>(std::move(all).value());
   if (places.size() == 1 || all.status().code() != Code::kNotFound) return std::move(all).status();

@@ -27,19 +27,20 @@ void make_room(std::vector<T>& v, size_t more) {
 }  // namespace
 
 struct RawRows::Undo {
-  explicit Undo(const Place& p)
-      : place(p), before(p.spec->kind == FeatureKind::kSequence ? p.part->open_ids[p.at].size() : kNothing) {}
+  explicit Undo(const Target& p)
+      : target(p),
+        before(p.spec->kind == FeatureKind::kSequence ? p.part->open_ids[p.at].size() : kNothing) {}
   ~Undo() {
     if (before == kNothing) return;
-    place.part->open_ids[place.at].resize(before);
-    place.part->open_weights[place.at].resize(before);
+    target.part->open_ids[target.at].resize(before);
+    target.part->open_weights[target.at].resize(before);
   }
   Undo(const Undo&) = delete;
   Undo& operator=(const Undo&) = delete;
   void keep() { before = kNothing; }
 
   static constexpr size_t kNothing = SIZE_MAX;
-  const Place& place;
+  const Target& target;
   size_t before;
 };
 
@@ -145,7 +146,7 @@ Status RawRows::begin_shared() {
   return {};
 }
 
-Status RawRows::find(int32_t feature, Place* place) {
+Status RawRows::find(int32_t feature, Target* target) {
   const auto& features = model_.engine().schema().features;
   if (feature < 0 || static_cast<size_t>(feature) >= features.size()) {
     return invalid_argument("feature index " + std::to_string(feature) + " is not in [0, " +
@@ -153,110 +154,110 @@ Status RawRows::find(int32_t feature, Place* place) {
   }
   const auto& f = features[feature];
   const bool split = has_shared_, own = split && f.shared;
-  *place = {feature, &f.spec, &parts_[own ? RowSpace::kShared : RowSpace::kItem],
-            f.spec.is_slot() ? (split ? f.part_slot : f.slot) : (split ? f.part_column : f.column)};
-  if (place->part->open) return {};
+  *target = {feature, &f.spec, &parts_[own ? RowSpace::kShared : RowSpace::kItem],
+             f.spec.is_slot() ? (split ? f.part_slot : f.slot) : (split ? f.part_column : f.column)};
+  if (target->part->open) return {};
   return invalid_argument(own ? "begin a shared row before setting its features"
                               : "begin a row before setting its features");
 }
 
-Status RawRows::refuse(const Place& place, const Status& why) const {
-  const int64_t row = place.part->rows - 1;
-  const char* what = place.part == &parts_[RowSpace::kShared] ? "shared row " : "row ";
+Status RawRows::refuse(const Target& target, const Status& why) const {
+  const int64_t row = target.part->rows - 1;
+  const char* what = target.part == &parts_[RowSpace::kShared] ? "shared row " : "row ";
   return Status(why.code(),
-                what + std::to_string(row) + ", feature '" + place.spec->name + "': " + why.message())
-      .at(row, place.feature);
+                what + std::to_string(row) + ", feature '" + target.spec->name + "': " + why.message())
+      .at(row, target.feature);
 }
 
-Status RawRows::check_takes_one(const Place& place) const {
-  if (place.spec->kind != FeatureKind::kDense) return {};
-  return refuse(place, invalid_argument("a dense vector takes its floats, no single raw value"));
+Status RawRows::check_takes_one(const Target& target) const {
+  if (target.spec->kind != FeatureKind::kDense) return {};
+  return refuse(target, invalid_argument("a dense vector takes its floats, no single raw value"));
 }
 
-Status RawRows::check_takes_list(const Place& place) const {
-  if (place.spec->kind == FeatureKind::kSequence) return {};
-  return refuse(place,
-                invalid_argument(std::string("a list for a ") + name_of(place.spec->kind) + " feature, " +
-                                 (place.spec->kind == FeatureKind::kDense ? "which takes its floats"
-                                                                          : "which takes one value")));
+Status RawRows::check_takes_list(const Target& target) const {
+  if (target.spec->kind == FeatureKind::kSequence) return {};
+  return refuse(target,
+                invalid_argument(std::string("a list for a ") + name_of(target.spec->kind) + " feature, " +
+                                 (target.spec->kind == FeatureKind::kDense ? "which takes its floats"
+                                                                           : "which takes one value")));
 }
 
 /// Missing values are counted when the row is scored, but for elements that leave their bag here.
-void RawRows::count(const Place& place, const EncodedValue& value, const Status& status) {
+void RawRows::count(const Target& target, const EncodedValue& value, const Status& status) {
   using Cause = RawCounters::Cause;
   if (value.unknown) {
-    counters_->add(place.feature, Cause::kUnknown);
+    counters_->add(target.feature, Cause::kUnknown);
   } else if (status.code() == Code::kInvalidArgument) {
-    counters_->add(place.feature, Cause::kUnparsable);
+    counters_->add(target.feature, Cause::kUnparsable);
   } else if (status.ok() && value.kind == EncodedValue::Kind::kMissing &&
-             place.spec->kind == FeatureKind::kSequence) {
-    counters_->add(place.feature, Cause::kMissing);
+             target.spec->kind == FeatureKind::kSequence) {
+    counters_->add(target.feature, Cause::kMissing);
   }
 }
 
-Status RawRows::encode_text(const Place& place, std::string_view text, EncodedValue* out) {
-  const FeatureEncoder* encoder = model_.encoder(place.feature);
+Status RawRows::encode_text(const Target& target, std::string_view text, EncodedValue* out) {
+  const FeatureEncoder* encoder = model_.encoder(target.feature);
   const Status s =
-      encoder != nullptr ? encoder->encode_text(text, out) : plain_text(text, place.spec->is_slot(), out);
-  count(place, *out, s);
-  return s.ok() ? Status() : refuse(place, s);
+      encoder != nullptr ? encoder->encode_text(text, out) : plain_text(text, target.spec->is_slot(), out);
+  count(target, *out, s);
+  return s.ok() ? Status() : refuse(target, s);
 }
 
-void RawRows::add_id(const Place& place, int64_t id, float weight) {
-  Part& p = *place.part;
-  make_room(p.open_ids[place.at], 1);
-  make_room(p.open_weights[place.at], 1);
-  if (place.spec->kind == FeatureKind::kCategorical) {
-    p.open_ids[place.at].clear();
-    p.open_weights[place.at].clear();
+void RawRows::add_id(const Target& target, int64_t id, float weight) {
+  Part& p = *target.part;
+  make_room(p.open_ids[target.at], 1);
+  make_room(p.open_weights[target.at], 1);
+  if (target.spec->kind == FeatureKind::kCategorical) {
+    p.open_ids[target.at].clear();
+    p.open_weights[target.at].clear();
   }
-  p.open_ids[place.at].push_back(id);
-  p.open_weights[place.at].push_back(weight);
+  p.open_ids[target.at].push_back(id);
+  p.open_weights[target.at].push_back(weight);
   p.any_weight = p.any_weight || weight != 1.0f;
 }
 
-void RawRows::store(const Place& place, const EncodedValue& value, float weight) {
+void RawRows::store(const Target& target, const EncodedValue& value, float weight) {
   const bool missing = value.kind == EncodedValue::Kind::kMissing;
-  Part& p = *place.part;
-  if (!place.spec->is_slot()) {
+  Part& p = *target.part;
+  if (!target.spec->is_slot()) {
     float* row = p.dense.data() + p.dense.size() - static_cast<size_t>(p.columns);
-    row[place.at] = missing ? std::numeric_limits<float>::quiet_NaN() : value.value;
+    row[target.at] = missing ? std::numeric_limits<float>::quiet_NaN() : value.value;
   } else if (!missing) {
-    add_id(place, value.id, weight);
-  } else if (place.spec->kind == FeatureKind::kCategorical) {
-    p.open_ids[place.at].clear();
-    p.open_weights[place.at].clear();
+    add_id(target, value.id, weight);
+  } else if (target.spec->kind == FeatureKind::kCategorical) {
+    p.open_ids[target.at].clear();
+    p.open_weights[target.at].clear();
   }
 }
 
 Status RawRows::set_text(int32_t feature, std::string_view text) {
-  Place place;
-  DPI_RETURN_IF_ERROR(find(feature, &place));
-  DPI_RETURN_IF_ERROR(check_takes_one(place));
+  Target target;
+  DPI_RETURN_IF_ERROR(find(feature, &target));
+  DPI_RETURN_IF_ERROR(check_takes_one(target));
   const FeatureEncoder* encoder = model_.encoder(feature);
-  const bool is_bag = place.spec->kind == FeatureKind::kSequence;
+  const bool is_bag = target.spec->kind == FeatureKind::kSequence;
   BagElements elements = is_bag && encoder != nullptr ? encoder->elements(text) : BagElements(text);
-  Undo undo(place);
+  Undo undo(target);
   for (std::string_view element; elements.next(&element);) {
     EncodedValue value;
-    DPI_RETURN_IF_ERROR(encode_text(place, element, &value));
-    store(place, value, 1.0f);
+    DPI_RETURN_IF_ERROR(encode_text(target, element, &value));
+    store(target, value, 1.0f);
   }
   undo.keep();
   return {};
 }
 
 Status RawRows::set_number(int32_t feature, double number) {
-  Place place;
+  Target target;
   EncodedValue value;
-  DPI_RETURN_IF_ERROR(find(feature, &place));
-  DPI_RETURN_IF_ERROR(check_takes_one(place));
+  DPI_RETURN_IF_ERROR(find(feature, &target));
+  DPI_RETURN_IF_ERROR(check_takes_one(target));
   const FeatureEncoder* encoder = model_.encoder(feature);
   const Status s = encoder != nullptr ? encoder->encode_number(number, &value)
-                                      : plain_number(number, place.spec->is_slot(), &value);
-  count(place, value, s);
-  if (!s.ok()) return refuse(place, s);
-  store(place, value, 1.0f);
+                                      : plain_number(number, target.spec->is_slot(), &value);
+  count(target, value, s);
+  if (!s.ok()) return refuse(target, s);
+  store(target, value, 1.0f);
   return {};
 }
 
@@ -271,58 +272,58 @@ Status RawRows::set_unsigned(int32_t feature, uint64_t value) {
 }
 
 Status RawRows::add_text(int32_t feature, std::string_view text, float weight) {
-  Place place;
+  Target target;
   EncodedValue value;
-  DPI_RETURN_IF_ERROR(find(feature, &place));
-  DPI_RETURN_IF_ERROR(check_takes_list(place));
-  DPI_RETURN_IF_ERROR(encode_text(place, text, &value));
-  store(place, value, weight);
+  DPI_RETURN_IF_ERROR(find(feature, &target));
+  DPI_RETURN_IF_ERROR(check_takes_list(target));
+  DPI_RETURN_IF_ERROR(encode_text(target, text, &value));
+  store(target, value, weight);
   return {};
 }
 
 Status RawRows::add_integers(int32_t feature, const int64_t* values, const float* weights, int64_t n) {
-  Place place;
-  DPI_RETURN_IF_ERROR(find(feature, &place));
-  DPI_RETURN_IF_ERROR(check_takes_list(place));
+  Target target;
+  DPI_RETURN_IF_ERROR(find(feature, &target));
+  DPI_RETURN_IF_ERROR(check_takes_list(target));
   if (n < 0 || (n > 0 && values == nullptr)) return invalid_argument("values is null or n is negative");
-  Undo undo(place);
+  Undo undo(target);
   for (int64_t i = 0; i < n; ++i) {
     char buffer[kDigits];
     EncodedValue value;
-    DPI_RETURN_IF_ERROR(encode_text(place, digits_of(values[i], buffer), &value));
-    store(place, value, weights != nullptr ? weights[i] : 1.0f);
+    DPI_RETURN_IF_ERROR(encode_text(target, digits_of(values[i], buffer), &value));
+    store(target, value, weights != nullptr ? weights[i] : 1.0f);
   }
   undo.keep();
   return {};
 }
 
 Status RawRows::set_ids(int32_t feature, const int64_t* ids, const float* weights, int64_t n) {
-  Place place;
-  DPI_RETURN_IF_ERROR(find(feature, &place));
-  if (!place.spec->is_slot()) return refuse(place, invalid_argument("ids given for a numeric feature"));
+  Target target;
+  DPI_RETURN_IF_ERROR(find(feature, &target));
+  if (!target.spec->is_slot()) return refuse(target, invalid_argument("ids given for a numeric feature"));
   if (n < 0 || (n > 0 && ids == nullptr)) return invalid_argument("ids is null or n is negative");
-  if (place.spec->kind == FeatureKind::kCategorical && n > 1) {
-    return refuse(place, invalid_argument(std::to_string(n) + " ids where a categorical feature has one"));
+  if (target.spec->kind == FeatureKind::kCategorical && n > 1) {
+    return refuse(target, invalid_argument(std::to_string(n) + " ids where a categorical feature has one"));
   }
-  make_room(place.part->open_ids[place.at], static_cast<size_t>(n));
-  make_room(place.part->open_weights[place.at], static_cast<size_t>(n));
-  place.part->open_ids[place.at].clear();
-  place.part->open_weights[place.at].clear();
-  for (int64_t i = 0; i < n; ++i) add_id(place, ids[i], weights != nullptr ? weights[i] : 1.0f);
+  make_room(target.part->open_ids[target.at], static_cast<size_t>(n));
+  make_room(target.part->open_weights[target.at], static_cast<size_t>(n));
+  target.part->open_ids[target.at].clear();
+  target.part->open_weights[target.at].clear();
+  for (int64_t i = 0; i < n; ++i) add_id(target, ids[i], weights != nullptr ? weights[i] : 1.0f);
   return {};
 }
 
 Status RawRows::set_floats(int32_t feature, const float* values, int64_t n) {
-  Place place;
-  DPI_RETURN_IF_ERROR(find(feature, &place));
-  if (place.spec->is_slot()) return refuse(place, invalid_argument("floats given for a feature of ids"));
-  if (n != place.spec->dim || values == nullptr) {
-    return refuse(
-        place, invalid_argument(std::to_string(n) + " floats, expected " + std::to_string(place.spec->dim)));
+  Target target;
+  DPI_RETURN_IF_ERROR(find(feature, &target));
+  if (target.spec->is_slot()) return refuse(target, invalid_argument("floats given for a feature of ids"));
+  if (n != target.spec->dim || values == nullptr) {
+    return refuse(target, invalid_argument(std::to_string(n) + " floats, expected " +
+                                           std::to_string(target.spec->dim)));
   }
-  Part& p = *place.part;
+  Part& p = *target.part;
   float* row = p.dense.data() + p.dense.size() - static_cast<size_t>(p.columns);
-  std::copy_n(values, n, row + place.at);
+  std::copy_n(values, n, row + target.at);
   return {};
 }
 

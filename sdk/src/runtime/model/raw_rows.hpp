@@ -56,28 +56,28 @@ class RawRows {
     bool any_weight = false;
   };
   /// Where the values of a feature go in the open row.
-  struct Place {
+  struct Target {
     int32_t feature;
     const FeatureSpec* spec;
     Part* part;
     int32_t at;  // slot or column within the part
   };
   explicit RawRows(Model& model);
-  Status find(int32_t feature, Place* place);
+  Status find(int32_t feature, Target* target);
   /// `why` with the row and the feature in front.
-  Status refuse(const Place& place, const Status& why) const;
-  Status check_takes_one(const Place& place) const;
-  Status check_takes_list(const Place& place) const;
-  Status encode_text(const Place& place, std::string_view text, EncodedValue* out);
-  void count(const Place& place, const EncodedValue& value, const Status& status);
+  Status refuse(const Target& target, const Status& why) const;
+  Status check_takes_one(const Target& target) const;
+  Status check_takes_list(const Target& target) const;
+  Status encode_text(const Target& target, std::string_view text, EncodedValue* out);
+  void count(const Target& target, const EncodedValue& value, const Status& status);
   // Room first, with exceptions for want of memory; what follows cannot fail. So a call that fails has
   // changed no value of the row; what was refused is counted.
   static void make_room_to_open(Part& p);
   static void make_room_to_close(Part& p);
   static void open(Part& p);
   static void close(Part& p);
-  static void add_id(const Place& place, int64_t id, float weight);
-  static void store(const Place& place, const EncodedValue& value, float weight);
+  static void add_id(const Target& target, int64_t id, float weight);
+  static void store(const Target& target, const EncodedValue& value, float weight);
   /// Takes the bag of a sequence back to its first elements unless it is kept.
   struct Undo;
 

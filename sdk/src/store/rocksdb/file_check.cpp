@@ -25,7 +25,7 @@ constexpr char kXxh3 = 4;
 constexpr uint64_t kLargestBlock = uint64_t{1} << 20;  // of the two looked at; they have about 1 KB
 constexpr uint32_t kLastByteFactor = 0x6b9083d9;
 
-struct Place {
+struct BlockHandle {
   uint64_t offset = 0, size = 0;
 };
 
@@ -40,8 +40,8 @@ bool take_varint(std::string_view* from, uint64_t* value) {
   return false;
 }
 
-bool take_place(std::string_view* from, Place* place) {
-  return take_varint(from, &place->offset) && take_varint(from, &place->size);
+bool take_handle(std::string_view* from, BlockHandle* handle) {
+  return take_varint(from, &handle->offset) && take_varint(from, &handle->size);
 }
 
 bool read_at(int fd, uint64_t offset, size_t n, std::string* to) {
@@ -50,12 +50,12 @@ bool read_at(int fd, uint64_t offset, size_t n, std::string* to) {
 }
 
 /// The block without its trailer; false when it is not what its checksum says.
-bool read_block(int fd, const Place& place, uint64_t file_size, std::string* block) {
-  if (place.size > kLargestBlock || place.offset > file_size ||
-      place.size + kTrailer > file_size - place.offset)
+bool read_block(int fd, const BlockHandle& handle, uint64_t file_size, std::string* block) {
+  if (handle.size > kLargestBlock || handle.offset > file_size ||
+      handle.size + kTrailer > file_size - handle.offset)
     return false;
-  const auto size = static_cast<size_t>(place.size);
-  if (!read_at(fd, place.offset, size + kTrailer, block)) return false;
+  const auto size = static_cast<size_t>(handle.size);
+  if (!read_at(fd, handle.offset, size + kTrailer, block)) return false;
   uint32_t stored = 0;
   std::memcpy(&stored, block->data() + size + 1, sizeof(stored));
   const auto kind = static_cast<unsigned char>((*block)[size]);
@@ -65,12 +65,12 @@ bool read_block(int fd, const Place& place, uint64_t file_size, std::string* blo
 }
 
 /// Entries of a metaindex block: bytes shared with the key before (none here), key's, value's, key, value.
-bool find_properties(std::string_view block, Place* place) {
+bool find_properties(std::string_view block, BlockHandle* handle) {
   uint64_t shared = 0, key = 0, value = 0;
   while (take_varint(&block, &shared) && take_varint(&block, &key) && take_varint(&block, &value)) {
     if (shared != 0 || key > block.size() || value > block.size() - key) return false;
     std::string_view at = block.substr(static_cast<size_t>(key), static_cast<size_t>(value));
-    if (block.substr(0, static_cast<size_t>(key)) == "rocksdb.properties") return take_place(&at, place);
+    if (block.substr(0, static_cast<size_t>(key)) == "rocksdb.properties") return take_handle(&at, handle);
     block.remove_prefix(static_cast<size_t>(key + value));
   }
   return false;
@@ -90,8 +90,8 @@ Verdict look_at(const std::string& path) {
   if (magic != kMagic) return Verdict::kPassedOver;
   if (footer[0] != kXxh3) return Verdict::kPassedOver;  // not written here, or RocksDB finds no block right
   std::string_view places(footer.data() + 1, kFooter - 1);
-  Place metaindex, properties;
-  if (!take_place(&places, &metaindex)) return Verdict::kDamaged;
+  BlockHandle metaindex, properties;
+  if (!take_handle(&places, &metaindex)) return Verdict::kDamaged;
   if (!read_block(file.get(), metaindex, size, &block)) return Verdict::kDamaged;
   if (!find_properties(block, &properties)) return Verdict::kDamaged;
   return read_block(file.get(), properties, size, &block) ? Verdict::kSound : Verdict::kDamaged;

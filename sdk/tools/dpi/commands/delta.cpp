@@ -151,7 +151,7 @@ int delta_apply(const DeltaArgs& args) {
   options.check_hashes = true;
   options.workers = threads.workers();
   const std::shared_ptr<Bundle> base = take(Bundle::open(args.base, options));
-  const ContentHash version = base->version();
+  const ContentHash version = base->content_hash();
   const size_t first = take(first_to_apply(version, args.base, deltas));
   const auto bundle = take(open_patched(base, deltas, first, options));
   const bool nothing = first == deltas.size() && is_same_file(args.base, args.output);
@@ -164,7 +164,7 @@ int delta_apply(const DeltaArgs& args) {
   const Json j = {{"base", args.base},
                   {"output", args.output},
                   {"from", hex_bytes(version)},
-                  {"version", hex_bytes(bundle->version())},
+                  {"version", hex_bytes(bundle->content_hash())},
                   {"applied", deltas.size() - first},
                   {"already_applied", first},
                   {"bytes", bundle->file_bytes()}};
@@ -175,7 +175,7 @@ int delta_apply(const DeltaArgs& args) {
   for (size_t i = 0; i < first; ++i)
     print_line(stdout, "%s: already applied, %s has it", deltas[i]->name().c_str(), args.base.c_str());
   print_line(stdout, "%s: version %s, %zu of %zu deltas applied%s", args.output.c_str(),
-             hex_bytes(bundle->version()).c_str(), deltas.size() - first, deltas.size(),
+             hex_bytes(bundle->content_hash()).c_str(), deltas.size() - first, deltas.size(),
              nothing ? "; nothing was written" : "");
   return kExitOk;
 }

@@ -144,7 +144,7 @@ Json inspect_json(const Bundle& bundle, const Graph& graph, const ModelOptions& 
   char digest[20];
   std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(bundle.content_digest()));
   j["content_digest"] = digest;
-  j["content_version"] = have_content_hash() ? Json(hex_bytes(bundle.version())) : Json();
+  j["content_version"] = have_content_hash() ? Json(hex_bytes(bundle.content_hash())) : Json();
   j["signed_by"] = Json::array();
   for (const Signature& signature : bundle.signatures()) j["signed_by"].push_back(hex_bytes(signature.key));
   j["provenance"] = m.provenance.empty() ? Json() : Json::parse(m.provenance);

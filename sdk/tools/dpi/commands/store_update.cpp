@@ -37,7 +37,7 @@ Chain open_chain(const StoreArgs& args, const HashThreads& threads, const Bundle
   how.workers = threads.workers();
   for (const std::string& path : args.deltas) c.deltas.push_back(take(Delta::open(path, how)));
   c.base = take(Bundle::open(args.bundle, options));
-  c.first = take(first_to_apply(c.base->version(), args.bundle, c.deltas));
+  c.first = take(first_to_apply(c.base->content_hash(), args.bundle, c.deltas));
   static_cast<void>(take(open_patched(c.base, c.deltas, c.first, options)));
   return c;
 }

@@ -72,7 +72,7 @@ float settle(const FeatureSpec& f, float x) {
 }
 
 /// Where a feature's values stand in one part of a batch.
-struct Place {
+struct FeatureValues {
   std::span<const float> dense;
   std::span<const int64_t> ids, offsets;
   int64_t row = 0, slot = 0, slots = 0, column = 0, columns = 0;
@@ -90,7 +90,8 @@ struct Place {
   }
 };
 
-Place golden_place(const Manifest& m, const BatchColumns& l, size_t f, const GoldenRows& g, int64_t row) {
+FeatureValues golden_values(const Manifest& m, const BatchColumns& l, size_t f, const GoldenRows& g,
+                            int64_t row) {
   if (g.shared_rows == 0) {
     return {g.dense,    g.ids, g.offsets, row, l.slot_of_feature[f], l.n_slots, l.column_of_feature[f],
             l.n_columns};
@@ -168,19 +169,19 @@ class RawCheck {
     if (refused_[c]) return;
     const auto at = static_cast<size_t>(features_[c]);
     const FeatureSpec& f = manifest_.features[at];
-    Place ours{{},
-               {},
-               {},
-               0,
-               columns_.slot_of_feature[at],
-               columns_.n_slots,
-               columns_.column_of_feature[at],
-               columns_.n_columns};
+    FeatureValues ours{{},
+                       {},
+                       {},
+                       0,
+                       columns_.slot_of_feature[at],
+                       columns_.n_slots,
+                       columns_.column_of_feature[at],
+                       columns_.n_columns};
     if (b.dense != nullptr) ours.dense = {b.dense, static_cast<size_t>(columns_.n_columns)};
     if (b.offsets != nullptr) ours.offsets = {b.offsets, static_cast<size_t>(columns_.n_slots) + 1};
     if (b.ids != nullptr) ours.ids = {b.ids, static_cast<size_t>(b.nnz)};
     const Settled got = ours.settled(f);
-    const Settled want = golden_place(manifest_, columns_, at, golden_, golden_row(r)).settled(f);
+    const Settled want = golden_values(manifest_, columns_, at, golden_, golden_row(r)).settled(f);
     if (agree(got, want)) return;
     std::string texts;
     for (int64_t t = cell(r, c); t < cell(r, c + 1); ++t)

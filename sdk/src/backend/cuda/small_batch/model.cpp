@@ -21,7 +21,7 @@ class Builder {
  public:
   Builder(const dpi_small_batch_desc& desc, Order order) : desc_(desc), order_(order) {}
 
-  Result<Model> build() {
+  Result<BatchModel> build() {
     for (int32_t i = 0; i < desc_.n_ops; ++i) {
       DPI_ASSIGN_OR_RETURN(OwnedOp op, own_op(desc_.ops[i]));
       DPI_RETURN_IF_ERROR(check_op(op, true));
@@ -42,7 +42,7 @@ class Builder {
   }
 
  private:
-  struct Place {
+  struct OutputColumn {
     int32_t number;
     int32_t column;
     bool kept;
@@ -60,13 +60,13 @@ class Builder {
       return refuse(op, "rows that share a part are not done in a small batch");
     const bool unary = op.kind == OpKind::kUnary, binary = op.kind == OpKind::kBinary;
     if ((unary || binary) && !is_absent(op.input(unary ? 1 : 2)))
-      return refuse(op, "places that do not count are not done in a small batch");
+      return refuse(op, "positions that do not count are not done in a small batch");
     if (std::find(std::begin(kDone), std::end(kDone), op.kind) != std::end(kDone)) return ok_status();
     return refuse(op, std::string(op_name(op.kind)) + " is not done in a small batch");
   }
 
   /// The plan's value that a number stands for, and where in it.
-  Place place_of(int32_t number) const {
+  OutputColumn output_column_of(int32_t number) const {
     if (number < 0 || number >= desc_.n_values) return {number, 0, desc_.n_values == 0};
     const dpi_small_batch_value& v = desc_.values[number];
     return {v.base >= 0 ? v.base : number, v.base >= 0 ? v.column : 0, v.kept != 0};
@@ -79,7 +79,7 @@ class Builder {
 
   Ref extend(int32_t value, int32_t column, const kernels::Dims& dims) {
     const auto n = static_cast<int32_t>(dims.size());
-    Value& v = m_.values[static_cast<size_t>(value)];
+    BatchValue& v = m_.values[static_cast<size_t>(value)];
     v.columns = std::max(v.columns, column + n);
     return {value, column, n, dims};
   }
@@ -91,7 +91,7 @@ class Builder {
       if (is_absent(d)) continue;
       if (d.is_constant != 0) return refuse(op, "its result is the same for all rows");
       if (d.dims.size() > kMaxColumns) return refuse(op, "its result has too many columns");
-      const Place at = place_of(desc_.output_values[i][k]);
+      const OutputColumn at = output_column_of(desc_.output_values[i][k]);
       const auto [it, is_new] = made_.try_emplace(at.number, -1);
       if (is_new) it->second = new_value();
       extend(it->second, at.column, d.dims);
@@ -105,7 +105,7 @@ class Builder {
     const dpi_value_desc& d = op.input(static_cast<size_t>(k));
     if (is_absent(d)) return Ref{};
     const int32_t number = desc_.input_values[i][k];
-    const Place at = place_of(number);
+    const OutputColumn at = output_column_of(number);
     if (const auto made = made_.find(at.number); made != made_.end())
       return extend(made->second, at.column, d.dims);
     if (d.dtype != kernels::DType::kF32) return refuse(op, "an input from outside is not float32");
@@ -162,7 +162,7 @@ class Builder {
       s->out.emplace_back();
       s->kept.push_back(-1);
       if (is_absent(d)) continue;
-      const Place at = place_of(desc_.output_values[i][k]);
+      const OutputColumn at = output_column_of(desc_.output_values[i][k]);
       s->out.back() = extend(made_.at(at.number), at.column, d.dims);
       if (!at.kept) continue;
       if (d.dtype != kernels::DType::kF32) return refuse(op, "a score is not float32");
@@ -378,9 +378,9 @@ class Builder {
     return false;
   }
 
-  void read(const Ref& r, int32_t level, bool Value::* how) {
+  void read(const Ref& r, int32_t level, bool BatchValue::* how) {
     if (r.value < 0) return;
-    Value& v = m_.values[static_cast<size_t>(r.value)];
+    BatchValue& v = m_.values[static_cast<size_t>(r.value)];
     v.last = std::max(v.last, level);
     v.*how = true;
   }
@@ -391,10 +391,13 @@ class Builder {
     for (const Node& s : m_.nodes) {
       const bool product = s.kind == NodeKind::kProduct;
       for (size_t k = 0; k < s.in.size(); ++k)
-        read(s.in[k], s.level, !product ? &Value::exact : k == 0 ? &Value::product : &Value::factor);
+        read(s.in[k], s.level,
+             !product ? &BatchValue::exact
+             : k == 0 ? &BatchValue::product
+                      : &BatchValue::factor);
       for (const Ref& out : s.out) {
         if (out.value < 0) continue;
-        Value& v = m_.values[static_cast<size_t>(out.value)];
+        BatchValue& v = m_.values[static_cast<size_t>(out.value)];
         const bool whole = out.column == 0 && out.n == v.columns;
         const bool pads = product || s.kind == NodeKind::kCopy;
         writers[static_cast<size_t>(out.value)] += whole && pads ? 1 : 2;
@@ -409,7 +412,7 @@ class Builder {
 
   const dpi_small_batch_desc& desc_;
   const Order order_;
-  Model m_;
+  BatchModel m_;
   std::map<int32_t, int32_t> made_;    // number of the plan -> value written by an op
   std::map<int32_t, int32_t> loaded_;  // number of the plan -> value fetched from outside
   std::map<int32_t, int32_t> inputs_;  // number of the plan -> input of the launch
@@ -419,11 +422,11 @@ class Builder {
 
 }  // namespace
 
-const Lookup& Model::lookup_of(int32_t op) const {
+const Lookup& BatchModel::lookup_of(int32_t op) const {
   return *std::find_if(lookups.begin(), lookups.end(), [op](const Lookup& l) { return l.op == op; });
 }
 
-int64_t Model::weights() const {
+int64_t BatchModel::weights() const {
   int64_t n = 0;
   for (const Node& s : nodes) {
     if (s.kind == NodeKind::kProduct) n += int64_t{s.in[0].n} * s.out[0].n;
@@ -431,7 +434,7 @@ int64_t Model::weights() const {
   return n;
 }
 
-int32_t Model::columns_of(int32_t input) const {
+int32_t BatchModel::columns_of(int32_t input) const {
   int32_t n = 0;
   for (const Fetch& f : fetches) {
     const bool read = f.dst.n > 0 && values[static_cast<size_t>(f.dst.value)].is_read();
@@ -440,7 +443,7 @@ int32_t Model::columns_of(int32_t input) const {
   return n;
 }
 
-std::string Model::why_not_in_place() const {
+std::string BatchModel::why_not_in_place() const {
   for (const Fetch& f : fetches) {
     if (f.is_bag()) return "op '" + ops[static_cast<size_t>(f.op)].name + "' looks bags up";
   }
@@ -450,7 +453,7 @@ std::string Model::why_not_in_place() const {
   return std::to_string(columns) + " words a row, at most " + std::to_string(gpu::kMaxInPlaceColumns);
 }
 
-Result<Model> make_model(const dpi_small_batch_desc& desc, Order order) {
+Result<BatchModel> make_model(const dpi_small_batch_desc& desc, Order order) {
   if (desc.n_ops <= 0) return unsupported("a small batch of no ops");
   return Builder(desc, order).build();
 }

@@ -20,7 +20,7 @@ struct Ref {
   kernels::Dims dims;
 };
 
-struct Value {
+struct BatchValue {
   int32_t columns = 0;
   bool product = false;  // a Dense multiplies it
   bool factor = false;   // a Dense reads it as mul or add
@@ -42,14 +42,14 @@ struct Node {
   int32_t level = 0;
   std::vector<Ref> in;        // in the op's order
   std::vector<Ref> out;       // may be absent
-  std::vector<int32_t> kept;  // per out: number in Model::outputs, -1
+  std::vector<int32_t> kept;  // per out: number in BatchModel::outputs, -1
 };
 
 /// One field, scalar table or tensor that the gather brings; `vec`: of the op's numeric vectors, -1.
 struct Fetch {
   Ref dst;
-  int32_t input = 0;   // number in Model::inputs
-  int32_t table = -1;  // number in Model::tables
+  int32_t input = 0;   // number in BatchModel::inputs
+  int32_t table = -1;  // number in BatchModel::tables
   bool one_id = false;
   int32_t op = -1;
   int32_t vec = -1;
@@ -78,9 +78,9 @@ struct Source {
   int32_t index = 0;
 };
 
-struct Model {
+struct BatchModel {
   std::vector<OwnedOp> ops;
-  std::vector<Value> values;
+  std::vector<BatchValue> values;
   std::vector<Fetch> fetches;
   std::vector<Lookup> lookups;
   std::vector<Node> nodes;
@@ -107,6 +107,6 @@ struct Model {
 enum class Order : int32_t { kSideBySide, kOneByOne };
 
 /// kUnsupported with the op and the reason when the small-batch kernel cannot do what an op asks.
-Result<Model> make_model(const dpi_small_batch_desc& desc, Order order);
+Result<BatchModel> make_model(const dpi_small_batch_desc& desc, Order order);
 
 }  // namespace dpi::backend::small_batch

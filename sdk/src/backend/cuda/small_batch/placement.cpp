@@ -23,7 +23,7 @@ struct Images {
   bool narrow = false;
 };
 
-Images images_of(const Value& v, gpu::Mode mode, Exactness exactness) {
+Images images_of(const BatchValue& v, gpu::Mode mode, Exactness exactness) {
   constexpr int32_t kShort = 64;  // columns
   if (!v.is_read()) return {};
   if (gpu::element_bytes(mode) == 4) return {true, false};
@@ -40,7 +40,7 @@ struct Block {
 };
 
 // First fit among the blocks that are alive at the same time.
-int32_t place(const std::vector<Block>& blocks, const Value& v, int32_t begin, int32_t bytes) {
+int32_t place(const std::vector<Block>& blocks, const BatchValue& v, int32_t begin, int32_t bytes) {
   int32_t at = begin;
   for (bool moved = true; moved;) {
     moved = false;
@@ -64,7 +64,7 @@ gpu::View Placement::view_of(const Ref& r) const {
   return v;
 }
 
-Placement place_values(const Model& model, gpu::Mode mode, Exactness exactness, int32_t begin) {
+Placement place_values(const BatchModel& model, gpu::Mode mode, Exactness exactness, int32_t begin) {
   Placement l;
   l.begin = round_up(begin, kAlign);
   l.end = l.begin;
@@ -78,7 +78,7 @@ Placement place_values(const Model& model, gpu::Mode mode, Exactness exactness, 
   }
   std::vector<Block> blocks;
   for (const size_t i : order) {
-    const Value& v = model.values[i];
+    const BatchValue& v = model.values[i];
     const Images images = images_of(v, mode, exactness);
     const auto take = [&](int32_t pitch, int32_t element_bytes) {
       const int32_t bytes = round_up(gpu::kTileRows * pitch * element_bytes, kAlign);
@@ -135,7 +135,7 @@ RoundPlan make_round(const std::vector<Tile>& tiles, size_t begin, size_t end, i
   return r;
 }
 
-std::vector<Tile> tiles_of_level(const Model& model, int32_t level) {
+std::vector<Tile> tiles_of_level(const BatchModel& model, int32_t level) {
   std::vector<Tile> tiles;
   for (size_t i = 0; i < model.nodes.size(); ++i) {
     const Node& s = model.nodes[i];
@@ -148,7 +148,7 @@ std::vector<Tile> tiles_of_level(const Model& model, int32_t level) {
 
 }  // namespace
 
-std::vector<RankPlan> divide_products(const Model& model, int32_t ranks, int32_t warps) {
+std::vector<RankPlan> divide_products(const BatchModel& model, int32_t ranks, int32_t warps) {
   std::vector<RankPlan> plans(static_cast<size_t>(ranks));
   for (int32_t level = 1; level <= model.n_levels; ++level) {
     const std::vector<Tile> tiles = tiles_of_level(model, level);

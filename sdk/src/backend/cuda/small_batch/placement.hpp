@@ -27,7 +27,7 @@ enum class Exactness : int32_t {
 };
 
 /// Values whose levels do not meet share bytes.
-Placement place_values(const Model& model, kernels::cuda::small_batch::Mode mode, Exactness exactness,
+Placement place_values(const BatchModel& model, kernels::cuda::small_batch::Mode mode, Exactness exactness,
                        int32_t begin);
 
 /// Blocks begin .. end - 1 of the depth of 32 columns of a product; node -1: nothing.
@@ -52,7 +52,7 @@ struct RankPlan {
   std::vector<std::vector<RoundPlan>> levels;
 };
 
-std::vector<RankPlan> divide_products(const Model& model, int32_t ranks, int32_t warps);
+std::vector<RankPlan> divide_products(const BatchModel& model, int32_t ranks, int32_t warps);
 
 /// Blocks of the depth, and tiles of columns, of a product.
 int32_t product_blocks(const Node& s);

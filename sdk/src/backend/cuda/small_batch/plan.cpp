@@ -40,7 +40,7 @@ void pack_block(const OwnedOp& op, int32_t column, int32_t depth, gpu::Mode mode
   out->insert(out->end(), bytes, bytes + sizeof(block));
 }
 
-void pack_unit(const Model& model, const UnitPlan& u, gpu::Mode mode, std::vector<char>* out) {
+void pack_unit(const BatchModel& model, const UnitPlan& u, gpu::Mode mode, std::vector<char>* out) {
   if (u.node < 0) return;
   const OwnedOp& op = model.ops[static_cast<size_t>(model.nodes[static_cast<size_t>(u.node)].op)];
   for (int32_t b = u.begin; b < u.end; ++b) {
@@ -63,7 +63,7 @@ using namespace cuda::estimates;
 int32_t up(int32_t n, int32_t of) { return (n + of - 1) / of; }
 
 /// One round of one rank.
-double estimate_round(const RoundPlan& r, const Plan& plan) {
+double estimate_round(const RoundPlan& r, const BatchPlan& plan) {
   const gpu::Mode mode = plan.shape.mode;
   int32_t most = 0;
   int32_t all = 0;
@@ -83,7 +83,7 @@ double estimate_round(const RoundPlan& r, const Plan& plan) {
 }
 
 /// Products of level l, which ends when the last rank does.
-double estimate_products(const std::vector<RankPlan>& ranks, size_t l, const Plan& plan) {
+double estimate_products(const std::vector<RankPlan>& ranks, size_t l, const BatchPlan& plan) {
   double slowest = 0;
   for (const RankPlan& rank : ranks) {
     double micros = 0;
@@ -94,7 +94,7 @@ double estimate_products(const std::vector<RankPlan>& ranks, size_t l, const Pla
 }
 
 /// Items of the rank that has most.
-int32_t most_items(const Plan& plan) {
+int32_t most_items(const BatchPlan& plan) {
   int32_t most = 0;
   for (int32_t r = 0; r < plan.shape.ranks; ++r) {
     gpu::Header h;
@@ -105,7 +105,7 @@ int32_t most_items(const Plan& plan) {
 }
 
 /// Microseconds of one tile of 16 rows, by estimate. Tasks of a level go before its products.
-double estimate(const Model& model, const std::vector<RankPlan>& ranks, const Plan& plan) {
+double estimate(const BatchModel& model, const std::vector<RankPlan>& ranks, const BatchPlan& plan) {
   const double barrier = ranks.size() > 1 ? kSmallBatchBarrier : 0;
   const int32_t rows = up(gpu::kTileRows, plan.shape.ranks);
   double micros = kSmallBatchStart + kSmallBatchGather +
@@ -129,10 +129,10 @@ struct Choice {
 };
 
 /// Tries more float32 before less, long rings of weights before short ones.
-std::optional<Plan> fit(const Model& model, gpu::Mode mode, const gpu::Limits& limits, const Choice& choice,
-                        int32_t* least) {
+std::optional<BatchPlan> fit(const BatchModel& model, gpu::Mode mode, const gpu::Limits& limits,
+                             const Choice& choice, int32_t* least) {
   const std::vector<RankPlan> ranks = divide_products(model, choice.ranks, choice.warps);
-  Plan plan;
+  BatchPlan plan;
   plan.shape.mode = mode;
   plan.shape.ranks = choice.ranks;
   plan.shape.warps = choice.warps;
@@ -166,7 +166,7 @@ std::optional<Plan> fit(const Model& model, gpu::Mode mode, const gpu::Limits& l
 
 }  // namespace
 
-std::vector<char> pack_weights(const Model& model, const std::vector<RankPlan>& ranks,
+std::vector<char> pack_weights(const BatchModel& model, const std::vector<RankPlan>& ranks,
                                const gpu::Shape& shape) {
   std::vector<char> all;
   for (const RankPlan& rank : ranks) {
@@ -179,14 +179,14 @@ std::vector<char> pack_weights(const Model& model, const std::vector<RankPlan>& 
   return all;
 }
 
-Result<Plan> make_plan(const Model& model, gpu::Mode mode, const gpu::Limits& limits) {
-  std::optional<Plan> best;
+Result<BatchPlan> make_plan(const BatchModel& model, gpu::Mode mode, const gpu::Limits& limits) {
+  std::optional<BatchPlan> best;
   int32_t least = INT32_MAX;
   const int32_t asked = std::min(limits.ranks, limits.max_ranks);
   for (int32_t ranks = 1; ranks <= limits.max_ranks; ranks *= 2) {
     if (asked > 0 && ranks != asked) continue;
     for (int32_t warps = limits.warps; warps >= std::min(limits.least_warps, limits.warps); warps /= 2) {
-      std::optional<Plan> plan = fit(model, mode, limits, {ranks, warps}, &least);
+      std::optional<BatchPlan> plan = fit(model, mode, limits, {ranks, warps}, &least);
       if (!plan) continue;
       // A larger cluster has to be worth its multiprocessors.
       if (!best || plan->micros < kSmallBatchClusterGain * best->micros) best = std::move(plan);

@@ -11,7 +11,7 @@
 
 namespace dpi::backend::small_batch {
 
-struct Plan {
+struct BatchPlan {
   kernels::cuda::small_batch::Shape shape;
   std::vector<char> programs;  // one per rank
   std::vector<char> weights;
@@ -33,15 +33,15 @@ constexpr int32_t ring_at(const kernels::cuda::small_batch::Shape& s, int32_t pa
 }
 
 /// The plan with the shortest estimated time that fits; kUnsupported, with the bytes, when none does.
-Result<Plan> make_plan(const Model& model, kernels::cuda::small_batch::Mode mode,
-                       const kernels::cuda::small_batch::Limits& limits);
+Result<BatchPlan> make_plan(const BatchModel& model, kernels::cuda::small_batch::Mode mode,
+                            const kernels::cuda::small_batch::Limits& limits);
 
 /// The programs of all ranks at one placement, one after another, each of the same size: writer.cpp.
-std::vector<char> write_programs(const Model& model, const Placement& placement,
-                                 const std::vector<RankPlan>& ranks, const Plan& plan);
+std::vector<char> write_programs(const BatchModel& model, const Placement& placement,
+                                 const std::vector<RankPlan>& ranks, const BatchPlan& plan);
 
 /// The blocks of all warps in the order of their use.
-std::vector<char> pack_weights(const Model& model, const std::vector<RankPlan>& ranks,
+std::vector<char> pack_weights(const BatchModel& model, const std::vector<RankPlan>& ranks,
                                const kernels::cuda::small_batch::Shape& shape);
 
 }  // namespace dpi::backend::small_batch

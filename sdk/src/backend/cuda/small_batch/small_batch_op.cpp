@@ -57,23 +57,23 @@ Result<gpu::Mode> mode_of(const CudaOptions& o) {
 }
 
 /// What was measured about this model on this device; null = nothing.
-const TuningLine* tuning_of(const CudaOptions& o, const Model& model) {
+const TuningLine* tuning_of(const CudaOptions& o, const BatchModel& model) {
   if (o.gemm == nullptr || o.gemm->tuning == nullptr) return nullptr;
   return find_tuning(o.gemm->tuning->small_batches(), o.precision, model.weights());
 }
 
 /// Of the two orders, the one that is estimated to take less time.
-Result<Plan> plan_of(const Model& side_by_side, const Model& one_by_one, gpu::Mode mode,
-                     const gpu::Limits& limits) {
-  Result<Plan> wide = make_plan(side_by_side, mode, limits);
-  Result<Plan> narrow = make_plan(one_by_one, mode, limits);
+Result<BatchPlan> plan_of(const BatchModel& side_by_side, const BatchModel& one_by_one, gpu::Mode mode,
+                          const gpu::Limits& limits) {
+  Result<BatchPlan> wide = make_plan(side_by_side, mode, limits);
+  Result<BatchPlan> narrow = make_plan(one_by_one, mode, limits);
   if (!wide.ok()) return narrow;
   return narrow.ok() && narrow.value().micros < wide.value().micros ? std::move(narrow) : std::move(wide);
 }
 
 /// A plan that the device takes; smaller clusters when it refuses larger ones.
-Result<Plan> plan_for_device(const Model& model, const Model& one_by_one, gpu::Mode mode,
-                             const TuningLine* tuning, int32_t* clusters) {
+Result<BatchPlan> plan_for_device(const BatchModel& model, const BatchModel& one_by_one, gpu::Mode mode,
+                                  const TuningLine* tuning, int32_t* clusters) {
   gpu::Limits limits;
   if (const int code = gpu::limits_of_device(&limits); code != 0)
     return native_status(code, "limits of the GPU");
@@ -83,7 +83,7 @@ Result<Plan> plan_for_device(const Model& model, const Model& one_by_one, gpu::M
     limits.least_warps = tuning->warps;
   }
   for (;;) {
-    DPI_ASSIGN_OR_RETURN(Plan plan, plan_of(model, one_by_one, mode, limits));
+    DPI_ASSIGN_OR_RETURN(BatchPlan plan, plan_of(model, one_by_one, mode, limits));
     plan.shape.overlap = limits.max_ranks > 1 && (tuning != nullptr ? tuning->overlap : kSmallBatchOverlap);
     const int code = gpu::allow(plan.shape, clusters);
     if (code == 0 && *clusters > 0) return plan;
@@ -94,7 +94,7 @@ Result<Plan> plan_for_device(const Model& model, const Model& one_by_one, gpu::M
   }
 }
 
-double micros_of_ops(const Model& model, gpu::Mode mode) {
+double micros_of_ops(const BatchModel& model, gpu::Mode mode) {
   double micros = kSmallBatchMicrosPerOp * static_cast<double>(model.ops.size());
   if (mode != gpu::Mode::kF32) return micros;
   for (const Node& s : model.nodes) micros += s.kind == NodeKind::kProduct ? kSmallBatchMicrosPerPlain : 0;
@@ -102,7 +102,7 @@ double micros_of_ops(const Model& model, gpu::Mode mode) {
 }
 
 /// The largest batch to take: what was measured, else one wave of clusters.
-Result<int64_t> rows_of(const Plan& plan, const TuningLine* tuning, int32_t clusters, double ops) {
+Result<int64_t> rows_of(const BatchPlan& plan, const TuningLine* tuning, int32_t clusters, double ops) {
   if (tuning != nullptr && tuning->rows == 0) return unsupported("its ops one by one were measured faster");
   if (tuning != nullptr) return tuning->rows;
   if (plan.micros > ops) {
@@ -121,7 +121,7 @@ Status upload(const std::vector<char>& bytes, void** to) {
   return code == 0 ? ok_status() : native_status(code, "weights of a small batch");
 }
 
-std::string describe(const Plan& plan, int64_t max_rows, const std::string& input) {
+std::string describe(const BatchPlan& plan, int64_t max_rows, const std::string& input) {
   char text[240];
   std::snprintf(
       text, sizeof(text),
@@ -135,8 +135,8 @@ std::string describe(const Plan& plan, int64_t max_rows, const std::string& inpu
 Status prepare(const CudaDevice& device, const dpi_small_batch_desc& desc, SmallBatchOp* out,
                std::string* text) {
   DPI_ASSIGN_OR_RETURN(gpu::Mode mode, mode_of(device.options));
-  DPI_ASSIGN_OR_RETURN(Model model, make_model(desc, Order::kSideBySide));
-  DPI_ASSIGN_OR_RETURN(Model one_by_one, make_model(desc, Order::kOneByOne));
+  DPI_ASSIGN_OR_RETURN(BatchModel model, make_model(desc, Order::kSideBySide));
+  DPI_ASSIGN_OR_RETURN(BatchModel one_by_one, make_model(desc, Order::kOneByOne));
   std::string input;  // what the report says of it
   if (device.options.fetch_in_place) {
     const std::string why_not = model.why_not_in_place();
@@ -146,7 +146,7 @@ Status prepare(const CudaDevice& device, const dpi_small_batch_desc& desc, Small
   const TuningLine* const tuning = tuning_of(device.options, model);
   if (tuning != nullptr) mode = tuning->mode;
   int32_t clusters = 0;
-  DPI_ASSIGN_OR_RETURN(Plan plan, plan_for_device(model, one_by_one, mode, tuning, &clusters));
+  DPI_ASSIGN_OR_RETURN(BatchPlan plan, plan_for_device(model, one_by_one, mode, tuning, &clusters));
   const double ops = micros_of_ops(model, mode);
   DPI_ASSIGN_OR_RETURN(out->max_rows, rows_of(plan, tuning, clusters, ops));
   out->shape = plan.shape;

@@ -18,7 +18,7 @@ int32_t items_of(const Fetch& f) { return round_up(gpu::kTileRows * ((f.dst.n + 
 
 /// Rank of each input: all its fetches go to one, which then reads its ids once; inputs that follow each
 /// other, and lie side by side in memory, stay together.
-std::vector<int32_t> share_inputs(const Model& model, int32_t ranks) {
+std::vector<int32_t> share_inputs(const BatchModel& model, int32_t ranks) {
   std::vector<int64_t> cost(model.inputs.size(), 0);
   int64_t total = 0;
   for (const Fetch& f : model.fetches) {
@@ -42,13 +42,13 @@ struct Staging {
   std::vector<gpu::StagedColumn> numbers, ids;
 };
 
-bool has_ids(const Model& model, int32_t input) {
+bool has_ids(const BatchModel& model, int32_t input) {
   return std::any_of(model.fetches.begin(), model.fetches.end(),
                      [&](const Fetch& f) { return f.input == input && f.table >= 0; });
 }
 
 /// words_at: of every rank, in bytes.
-Staging stage_inputs(const Model& model, int32_t ranks, int32_t words_at) {
+Staging stage_inputs(const BatchModel& model, int32_t ranks, int32_t words_at) {
   Staging s;
   s.rank = share_inputs(model, ranks);
   s.first.assign(model.inputs.size(), -1);
@@ -68,7 +68,7 @@ Staging stage_inputs(const Model& model, int32_t ranks, int32_t words_at) {
 
 class Writer {
  public:
-  Writer(const Model& model, const Placement& placement, const Plan& plan)
+  Writer(const BatchModel& model, const Placement& placement, const BatchPlan& plan)
       : m_(model), placement_(placement), plan_(plan), bytes_(sizeof(gpu::Header), '\0') {}
 
   std::vector<char> write(int32_t rank, const RankPlan& products, int32_t* stream_begin) {
@@ -197,7 +197,7 @@ class Writer {
     if (s.in.size() > 2) d.add = placement_.view_of(s.in[2]);
     d.dst = placement_.view_of(s.out[0]);
     d.n = s.out[0].n;
-    const Value& value = m_.values[static_cast<size_t>(s.out[0].value)];
+    const BatchValue& value = m_.values[static_cast<size_t>(s.out[0].value)];
     const bool pads = value.product && !value.zeroed;
     d.padded = pads ? round_up(d.n, gpu::kBlockDepth) : d.n;
     d.bias_at = param(op(s), 1);
@@ -438,9 +438,9 @@ class Writer {
     }
   }
 
-  const Model& m_;
+  const BatchModel& m_;
   const Placement& placement_;
-  const Plan& plan_;
+  const BatchPlan& plan_;
   gpu::Header h_;
   std::vector<char> bytes_;
   std::vector<int32_t> ops_at_;
@@ -449,8 +449,8 @@ class Writer {
 
 }  // namespace
 
-std::vector<char> write_programs(const Model& model, const Placement& placement,
-                                 const std::vector<RankPlan>& ranks, const Plan& plan) {
+std::vector<char> write_programs(const BatchModel& model, const Placement& placement,
+                                 const std::vector<RankPlan>& ranks, const BatchPlan& plan) {
   std::vector<std::vector<char>> programs;
   size_t most = 0;
   int32_t begin = 0;

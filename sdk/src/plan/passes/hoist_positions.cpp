@@ -19,12 +19,12 @@ struct ConcatPart {
   int64_t width = 0;
 };
 
-struct PlaceParts {
+struct PositionParts {
   std::vector<ConcatPart> shared, items;
   int64_t shared_width = 0;
 };
 
-bool reads_places(const Plan& p, const PlanOp& op) {
+bool reads_positions(const Plan& p, const PlanOp& op) {
   if (op.kind != OpKind::kLinear || (op.inputs.size() > 2 && op.inputs[2] >= 0)) return false;
   const auto& a = std::get<kernels::LinearAttrs>(op.attrs);
   const Dims& x = value_of(p, op.inputs[0]).dims;
@@ -32,26 +32,26 @@ bool reads_places(const Plan& p, const PlanOp& op) {
          value_of(p, op.outputs[0]).space == RowSpace::kItem;
 }
 
-PlaceParts places_of(const Plan& p, const Index& ix, int32_t x) {
+PositionParts positions_of(const Plan& p, const Index& ix, int32_t x) {
   const int32_t at = ix.producer[static_cast<size_t>(x)];
   const PlanOp* made = at < 0 ? nullptr : &p.ops[static_cast<size_t>(at)];
   std::vector<int32_t> values = {x};
   if (made != nullptr && made->kind == OpKind::kConcat && ix.single_use(x) &&
       std::get<kernels::ConcatAttrs>(made->attrs).axis == value_of(p, x).dims.rank - 1)
     values = made->inputs;
-  PlaceParts places;
+  PositionParts positions;
   int64_t from = 0;
   for (const int32_t v : values) {
     const int64_t width = value_of(p, v).dims.at(-1);
     const int32_t user = repeated_value(p, ix, v);
-    (user < 0 ? places.items : places.shared).push_back({user < 0 ? v : user, from, width});
-    places.shared_width += user < 0 ? 0 : width;
+    (user < 0 ? positions.items : positions.shared).push_back({user < 0 ? v : user, from, width});
+    positions.shared_width += user < 0 ? 0 : width;
     from += width;
   }
-  return places;
+  return positions;
 }
 
-/// The pieces as one value [places.., width].
+/// The pieces as one value [positions.., width].
 int32_t join(Plan& p, const std::string& name, const std::vector<ConcatPart>& pieces) {
   if (pieces.size() == 1) return pieces[0].value;
   PlanOp op;
@@ -84,21 +84,21 @@ int32_t add_weight(Plan& p, const std::string& name, int32_t weight, const std::
   return add_param(p, name, dims, std::move(taken));
 }
 
-void split_places(Plan& p, size_t at, const PlaceParts& places) {
+void split_positions(Plan& p, size_t at, const PositionParts& positions) {
   PlanOp layer = p.ops[at];
   PlanOp user = layer;
   user.name = layer.name + "/shared";
   user.inputs = {join(p, user.name + "_places", places.shared)};
-  user.params = {add_weight(p, user.name + ".weight", layer.params[0], places.shared), -1};
+  user.params = {add_weight(p, user.name + ".weight", layer.params[0], positions.shared), -1};
   user.outputs = {add_value(p, user.name, value_of(p, layer.outputs[0]).dims, RowSpace::kShared)};
-  std::vector<ConcatPart> kept = places.items;  // and behind them what stands in every place
+  std::vector<ConcatPart> kept = positions.items;  // and behind them what stands in every position
   const int32_t once = layer.inputs.size() > 1 ? layer.inputs[1] : -1;
   const int64_t in = param_of(p, layer.params[0]).dims.d[1];
   const int64_t n_once = once < 0 ? 0 : value_of(p, once).dims.size();
   if (once >= 0) kept.push_back({once, in - n_once, n_once});
   layer.params[0] = add_weight(p, layer.name + ".item_weight", layer.params[0], kept);
-  layer.inputs = {join(p, layer.name + "/item_places", places.items), once, user.outputs[0]};
-  p.notes.push_back("shared: " + std::to_string(places.shared_width) + " columns of every place of '" +
+  layer.inputs = {join(p, layer.name + "/item_places", positions.items), once, user.outputs[0]};
+  p.notes.push_back("shared: " + std::to_string(positions.shared_width) + " columns of every place of '" +
                     layer.name + "' are multiplied once per user");
   p.ops[at] = std::move(layer);
   p.ops.push_back(std::move(user));
@@ -106,13 +106,14 @@ void split_places(Plan& p, size_t at, const PlaceParts& places) {
 
 }  // namespace
 
-Result<Plan> hoist_places(Plan p) {
+Result<Plan> hoist_positions(Plan p) {
   const Index ix = index_of(p);
   const size_t n = p.ops.size();
   for (size_t i = 0; i < n; ++i) {
-    if (!reads_places(p, p.ops[i])) continue;
-    const PlaceParts places = places_of(p, ix, p.ops[i].inputs[0]);
-    if (places.shared_width >= kLeastSharedColumns && !places.items.empty()) split_places(p, i, places);
+    if (!reads_positions(p, p.ops[i])) continue;
+    const PositionParts positions = positions_of(p, ix, p.ops[i].inputs[0]);
+    if (positions.shared_width >= kLeastSharedColumns && !positions.items.empty())
+      split_positions(p, i, positions);
   }
   return cleanup(std::move(p));
 }

@@ -31,14 +31,14 @@ constexpr int64_t kSmallRow = 1024;     // elements; of fewer, looking for posit
 
 /// One position of a mask: element `index` of value, or, value < 0, the number `index`; 1 minus it where
 /// turned.
-struct Place {
+struct Position {
   int32_t value = -1;
   int64_t index = 0;
   bool turned = false;
 
-  bool operator==(const Place&) const = default;
+  bool operator==(const Position&) const = default;
 };
-using Places = std::vector<Place>;
+using Positions = std::vector<Position>;
 
 /// True if all of the op's numbers are 1 or 0.
 bool decides(const PlanOp& op) {
@@ -55,12 +55,12 @@ bool turns(const PlanOp& op) {
 }
 
 /// The positions of a mask; nothing where one may be another number than 1 or 0.
-std::optional<Places> places_of(const Plan& p, const Index& ix, Elements& elements, int32_t v,
-                                int depth = 0) {
+std::optional<Positions> positions_of(const Plan& p, const Index& ix, Elements& elements, int32_t v,
+                                      int depth = 0) {
   const std::vector<Element>* all = depth < 8 ? elements.of(v) : nullptr;
   if (all == nullptr) return std::nullopt;
-  Places out;
-  std::map<int32_t, std::optional<Places>> turned;  // of values that turn others
+  Positions out;
+  std::map<int32_t, std::optional<Positions>> turned;  // of values that turn others
   for (const Element& e : *all) {
     if (const std::vector<float>* data = const_data(p, e.value)) {
       const float number = (*data)[static_cast<size_t>(e.index)];
@@ -73,7 +73,7 @@ std::optional<Places> places_of(const Plan& p, const Index& ix, Elements& elemen
     out.push_back({e.value, e.index, false});
     if (!turns(*op)) continue;
     const auto [at, fresh] = turned.try_emplace(e.value);
-    if (fresh) at->second = places_of(p, ix, elements, op->inputs[0], depth + 1);
+    if (fresh) at->second = positions_of(p, ix, elements, op->inputs[0], depth + 1);
     if (!at->second) return std::nullopt;
     out.back() = (*at->second)[static_cast<size_t>(e.index)];
     if (out.back().value < 0)
@@ -84,9 +84,9 @@ std::optional<Places> places_of(const Plan& p, const Index& ix, Elements& elemen
   return out;
 }
 
-/// A position of the layout is a row of the value [places, n].
-bool lies_by_place(const Dims& d, const HeadLayout& l, int64_t heads, int64_t places, int64_t columns) {
-  return d.rank == 2 && d.d[0] == places && l.place == d.d[1] && l.at(heads - 1, 0) + columns <= d.d[1];
+/// A position of the layout is a row of the value [positions, n].
+bool lies_by_position(const Dims& d, const HeadLayout& l, int64_t heads, int64_t positions, int64_t columns) {
+  return d.rank == 2 && d.d[0] == positions && l.position == d.d[1] && l.at(heads - 1, 0) + columns <= d.d[1];
 }
 
 bool keeps_numbers(UnaryKind kind) {
@@ -105,13 +105,13 @@ bool keeps_numbers(UnaryKind kind) {
 /// One mask, and which values nobody reads where it is 0.
 class Padding {
  public:
-  Padding(const Plan& p, const Index& ix, Elements& elements, Places mask)
+  Padding(const Plan& p, const Index& ix, Elements& elements, Positions mask)
       : p_(p), ix_(ix), elements_(elements), mask_(std::move(mask)) {}
 
-  /// v: [places, n].
+  /// v: [positions, n].
   bool unread(int32_t v) {
     const PlanValue& value = value_of(p_, v);
-    if (value.is_bags || value.dims.rank != 2 || value.dims.d[0] != places()) return false;
+    if (value.is_bags || value.dims.rank != 2 || value.dims.d[0] != positions()) return false;
     if (ix_.head_uses[static_cast<size_t>(v)] > 0) return false;
     const auto [at, fresh] = known_.try_emplace(v, false);
     if (!fresh || depth_ == kDeepestPadding) return at->second;
@@ -126,40 +126,41 @@ class Padding {
   /// The op's queries, where they are positions of this mask.
   bool asks_for_nothing(const PlanOp& op) {
     const auto& a = std::get<AttentionAttrs>(op.attrs);
-    return masks(op) && a.queries == places() && !op.outputs.empty() &&
-           lies_by_place(value_of(p_, op.outputs[0]).dims, a.y, a.heads, places(), a.value_dim) &&
+    return masks(op) && a.queries == positions() && !op.outputs.empty() &&
+           lies_by_position(value_of(p_, op.outputs[0]).dims, a.y, a.heads, positions(), a.value_dim) &&
            unread(op.outputs[0]);
   }
   bool is_mask(int32_t v) {
-    const auto other = places_of(p_, ix_, elements_, v);
+    const auto other = positions_of(p_, ix_, elements_, v);
     return other && *other == mask_;
   }
 
  private:
-  int64_t places() const { return static_cast<int64_t>(mask_.size()); }
+  int64_t positions() const { return static_cast<int64_t>(mask_.size()); }
 
   /// Attention that leaves keys out by this mask.
   bool masks(const PlanOp& op) {
     const auto& a = std::get<AttentionAttrs>(op.attrs);
     const bool by_key = a.mask_mode != SoftmaxMask::kNone && a.mask_head == 0 && a.mask_query == 0;
     const bool far = a.mask_mode == SoftmaxMask::kNinf || a.value <= kernels::kFarBelow;
-    return by_key && far && a.keys == places() && is_mask(op.inputs[3]);
+    return by_key && far && a.keys == positions() && is_mask(op.inputs[3]);
   }
   bool attends(const PlanOp& op, int32_t v) {
     const auto& a = std::get<AttentionAttrs>(op.attrs);
     const Dims& d = value_of(p_, v).dims;
     if (!masks(op) || op.inputs[3] == v) return false;
-    if (op.inputs[0] == v && (!asks_for_nothing(op) || !lies_by_place(d, a.q, a.heads, places(), a.dim)))
+    if (op.inputs[0] == v &&
+        (!asks_for_nothing(op) || !lies_by_position(d, a.q, a.heads, positions(), a.dim)))
       return false;
-    if (op.inputs[1] == v && !lies_by_place(d, a.k, a.heads, places(), a.dim)) return false;
-    return op.inputs[2] != v || lies_by_place(d, a.v, a.heads, places(), a.value_dim);
+    if (op.inputs[1] == v && !lies_by_position(d, a.k, a.heads, positions(), a.dim)) return false;
+    return op.inputs[2] != v || lies_by_position(d, a.v, a.heads, positions(), a.value_dim);
   }
   bool combines(const PlanOp& op, int32_t v) {
     if (!(value_of(p_, op.outputs[0]).dims == value_of(p_, v).dims)) return false;
     const BinaryKind kind = std::get<kernels::BinaryAttrs>(op.attrs).kind;
     if (kind == BinaryKind::kMul && op.inputs[0] != op.inputs[1]) {
       const int32_t other = op.inputs[0] == v ? op.inputs[1] : op.inputs[0];
-      if (value_of(p_, other).dims == dims_of({places(), 1}) && is_mask(other)) return true;
+      if (value_of(p_, other).dims == dims_of({positions(), 1}) && is_mask(other)) return true;
     }
     const bool plain = kind == BinaryKind::kAdd || kind == BinaryKind::kSub || kind == BinaryKind::kMul;
     return plain && unread(op.outputs[0]);
@@ -168,7 +169,7 @@ class Padding {
   bool weighs(const PlanOp& op, int32_t v) {
     const auto& a = std::get<kernels::MatMulAttrs>(op.attrs);
     return a.trans_a != 0 && a.trans_b == 0 && op.inputs[0] != v &&
-           value_of(p_, op.inputs[0]).dims == dims_of({places(), 1}) && is_mask(op.inputs[0]);
+           value_of(p_, op.inputs[0]).dims == dims_of({positions(), 1}) && is_mask(op.inputs[0]);
   }
   /// True if the op's outputs do not depend on v's positions where the mask is 0.
   bool leaves_out(const PlanOp& op, int32_t v) {
@@ -192,16 +193,16 @@ class Padding {
   const Plan& p_;
   const Index& ix_;
   Elements& elements_;
-  Places mask_;
+  Positions mask_;
   std::map<int32_t, bool> known_;
   int depth_ = 0;
 };
 
 /// True if a position of the mask counts in every row. Without any, a softmax by values is one over all.
-bool always_counts(const AttentionAttrs& a, const Places& mask) {
+bool always_counts(const AttentionAttrs& a, const Positions& mask) {
   if (a.mask_mode == SoftmaxMask::kNinf) return true;
-  for (const Place& place : mask) {
-    if (place.value < 0 && place.index == 1) return true;
+  for (const Position& position : mask) {
+    if (position.value < 0 && position.index == 1) return true;
   }
   return false;
 }
@@ -253,7 +254,7 @@ Skips skips_of(const Plan& p, const Index& ix, Elements& elements, const PlanOp&
   const auto& a = std::get<AttentionAttrs>(attention.attrs);
   if (attention.inputs.size() < 4 || a.mask_head != 0 || a.mask_query != 0) return s;
   s.mask = attention.inputs[3];
-  std::optional<Places> mask = places_of(p, ix, elements, s.mask);
+  std::optional<Positions> mask = positions_of(p, ix, elements, s.mask);
   if (!mask || !always_counts(a, *mask)) return s;
   Padding padding(p, ix, elements, std::move(*mask));
   for (size_t i = 0; i < p.ops.size(); ++i) {
@@ -266,7 +267,7 @@ Skips skips_of(const Plan& p, const Index& ix, Elements& elements, const PlanOp&
 
 }  // namespace
 
-Result<Plan> count_places(Plan p) {
+Result<Plan> count_positions(Plan p) {
   const Index ix = index_of(p);
   Elements elements(p, ix);
   std::vector<Skips> all;
