@@ -244,7 +244,8 @@ TEST_CASE("what the device's copies take is what was forecast") {
 SharedTier& tier_in(const Model& m) {
   for (size_t t = 0; t < m.engine().plan().tables.size(); ++t) {
     if (!m.engine().plan().tables[t].tiered) continue;
-    return *std::static_pointer_cast<SharedTier>(m.engine().store().holds(static_cast<int32_t>(t)).memory);
+    return *std::static_pointer_cast<SharedTier>(
+        m.engine().store().handover().holds(static_cast<int32_t>(t)).memory);
   }
   FAIL("no table is tiered");
   std::abort();

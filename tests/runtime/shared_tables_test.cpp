@@ -32,7 +32,7 @@ std::vector<const void*> bases(const Model& m) {
 }
 
 int64_t holders(const Model& m, size_t table = 0) {
-  return m.engine().store().share(static_cast<int32_t>(table)).models;
+  return m.engine().store().handover().share(static_cast<int32_t>(table)).models;
 }
 
 /// The scores of `m` are those of a model of the same bundle that shares nothing.

@@ -26,7 +26,7 @@ constexpr const char* kBudget = "80000";  // of 324000 bytes of rows
 int64_t holders(const Model& m) {
   int64_t models = -1;
   for (size_t t = 0; t < m.engine().plan().tables.size(); ++t) {
-    if (m.engine().plan().tables[t].tiered) models = m.engine().store().share(static_cast<int32_t>(t)).models;
+    if (m.engine().plan().tables[t].tiered) models = m.engine().store().handover().share(static_cast<int32_t>(t)).models;
   }
   return models;
 }
@@ -394,7 +394,7 @@ TEST_CASE("memory_limit counts a tier that another model holds once") {
   CHECK(refused.code() == Code::kOutOfMemory);
   CHECK(refused.message().find("for this model alone is more than option memory_limit allows") !=
         std::string::npos);
-  CHECK(create(liar, tier_options(world))->engine().store().share(0).models == 1);
+  CHECK(create(liar, tier_options(world))->engine().store().handover().share(0).models == 1);
 }
 
 }  // namespace

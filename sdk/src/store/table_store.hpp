@@ -26,28 +26,9 @@
 #include "base/status.hpp"
 #include "plan/pinned_row.hpp"
 #include "plan/row_term.hpp"
+#include "store/table_handover.hpp"
 
 namespace dpi {
-
-class RowVersion;
-struct MovedRow;
-struct SharedBlock;
-
-/// Rows of a table in a store's memory, which stays as long as this does.
-struct HeldRows {
-  std::shared_ptr<void> memory;  // null: nothing is held, or nobody else may have it
-  uint64_t bytes = 0;            // of the memory, with other tables that lie there; 0: it is the host tier
-  const std::byte* rows =
-      nullptr;  // where the device reads them; null: only the memory as a whole can be had
-  const std::byte* scale = nullptr;
-  int64_t stride = 0;
-  int64_t count = 0;
-  int64_t row_bytes = 0;
-  std::string content;                     // StoreTable::content
-  std::string terms;                       // StoreTable::terms
-  std::shared_ptr<RowVersion> version;     // which of the rows lie in spare rows; null = none can
-  std::shared_ptr<SharedBlock> as_loaded;  // table_blocks.hpp; null: some do, or did
-};
 
 struct StoreTable {
   std::string name;
@@ -111,11 +92,6 @@ struct StoreForecast {
   std::vector<bool> in_range;         // per table
 };
 
-/// Of a table whose rows other models may read too.
-struct TableShare {
-  int64_t models = 0;  // that hold its rows now; 0 = it is this model's alone, whatever others load
-};
-
 /// The ids of a chunk as acquire sees them: one entry per table that is read (several may name one table).
 struct StoreRequest {
   struct Lookup {
@@ -174,12 +150,6 @@ class TableStore {
   /// they are ingested are not copied. Empty where there is none.
   virtual std::span<std::byte> room(int32_t) { return {}; }
   virtual Status ingest_scale(int32_t table, std::span<const float> scale) = 0;  // kI8
-  /// After plan: rows of StoreTable::before can be had.
-  virtual bool has_before(int32_t) const { return false; }
-  /// As ingest, of rows [from, from + n_rows) of StoreTable::before.
-  virtual Status ingest_before(int32_t table, int64_t first_row, int64_t n_rows, int64_t from);
-  /// Those rows, unpadded.
-  virtual Status read_before(int32_t table, int64_t from, int64_t n_rows, std::byte* rows);
   /// After the last ingest: every row must have come. Makes the tables readable.
   virtual Status seal() = 0;
   /// After seal. The store outlives its readers.
@@ -190,26 +160,15 @@ class TableStore {
   virtual std::optional<TierStats> tier_stats(int32_t) const { return {}; }
   /// After seal, of a table that lies over several devices.
   virtual std::optional<PeerStats> peer_stats(int32_t) const { return {}; }
-  virtual TableShare share(int32_t) const { return {}; }
-  /// After plan. True: the rows are here already (StoreTable::same), none is to be ingested.
-  virtual bool has_rows(int32_t) const { return false; }
-  /// After plan, of a table that came with a version: rows that are to be put, and nothing else.
-  virtual std::span<const MovedRow> spare_rows(int32_t) const { return {}; }
-  /// Those, in their order.
-  virtual Status put_spare(int32_t, std::span<const std::byte> /*rows*/, std::span<const float> /*scales*/) {
-    return internal_error("this store has no spare rows");
-  }
-  /// After seal: how this store's row group has its rows; null = all at home, for good.
-  virtual std::shared_ptr<RowVersion> row_version(int32_t /*group*/) const { return {}; }
-  /// After seal: where a table's rows lie.
-  virtual HeldRows holds(int32_t) const { return {}; }
+  /// What it takes from the store of the version before and gives to the next one's; as long as the store.
+  virtual TableHandover& handover();
+  const TableHandover& handover() const { return const_cast<TableStore*>(this)->handover(); }
 };
 
-inline Status TableStore::ingest_before(int32_t, int64_t, int64_t, int64_t) {
-  return internal_error("this store has no rows of before");
-}
-inline Status TableStore::read_before(int32_t, int64_t, int64_t, std::byte*) {
-  return internal_error("this store has no rows of before");
+/// A store without one hands nothing over.
+inline TableHandover& TableStore::handover() {
+  static TableHandover nothing;
+  return nothing;
 }
 
 }  // namespace dpi

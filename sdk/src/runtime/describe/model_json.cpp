@@ -159,7 +159,7 @@ void write_tables(JsonWriter* w, const Model& m) {
     w->field("copied_rows", peers ? peers->copies : 0);
     // the model's devices hold one range and one tier, each for itself
     const int64_t more = in_range || table.tiered ? static_cast<int64_t>(m.engines().size()) - 1 : 0;
-    const int64_t models = e.store().share(static_cast<int32_t>(t)).models - more;
+    const int64_t models = e.store().handover().share(static_cast<int32_t>(t)).models - more;
     w->field("shared", models > 1);
     w->field("models", std::max<int64_t>(models, 1));
     w->end_object();

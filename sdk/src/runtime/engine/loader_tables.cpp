@@ -105,7 +105,7 @@ Status EngineLoader::load_tables() {
 void EngineLoader::find_overlaid() {
   std::vector<RowGroup> groups = row_groups(*bundle_, engine_.plan_);
   for (size_t g = 0; g < groups.size(); ++g) {
-    std::shared_ptr<RowVersion> version = engine_.store_->row_version(static_cast<int32_t>(g));
+    std::shared_ptr<RowVersion> version = engine_.store_->handover().row_version(static_cast<int32_t>(g));
     if (version != nullptr) engine_.overlaid_.push_back({std::move(groups[g]), std::move(version)});
   }
 }

@@ -102,7 +102,7 @@ class Loader {
  private:
   /// The store has its rows, or takes them from the version before.
   bool comes_otherwise(size_t table) const {
-    return store_.has_rows(static_cast<int32_t>(table)) || patcher_.patches(table);
+    return store_.handover().has_rows(static_cast<int32_t>(table)) || patcher_.patches(table);
   }
 
   /// Has rows here that something reads, and that are to stream by.

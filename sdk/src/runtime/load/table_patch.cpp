@@ -44,23 +44,23 @@ TablePatcher::TablePatcher(const Bundle& bundle, const Plan& plan, const LoadBas
 /// Its rows before can be read from where the version before has them.
 bool TablePatcher::is_in_memory(int32_t source) const {
   const int32_t t = table_of_[static_cast<size_t>(source)];
-  return t >= 0 && store_.has_before(t);
+  return t >= 0 && store_.handover().has_before(t);
 }
 
 /// A derived table whose factors have changed too is made anew from rows in memory.
 bool TablePatcher::can_patch(size_t table) const {
   const auto index = static_cast<int32_t>(table);
   const PlanTable& t = plan_.tables[table];
-  if (base_ == nullptr || t.tiered || store_.has_rows(index)) return false;
-  if (t.source >= 0) return store_.has_before(index);
+  if (base_ == nullptr || t.tiered || store_.handover().has_rows(index)) return false;
+  if (t.source >= 0) return store_.handover().has_before(index);
   const std::vector<int32_t> sources = sources_of(t, table_of_.size());
-  return store_.has_before(index) ||
+  return store_.handover().has_before(index) ||
          std::all_of(sources.begin(), sources.end(), [this](int32_t s) { return is_in_memory(s); });
 }
 
 Status TablePatcher::patch() {
   for (size_t t = 0; t < patched_.size(); ++t) {
-    if (!store_.spare_rows(static_cast<int32_t>(t)).empty()) DPI_RETURN_IF_ERROR(put_spare(t));
+    if (!store_.handover().spare_rows(static_cast<int32_t>(t)).empty()) DPI_RETURN_IF_ERROR(put_spare(t));
     if (!patched_[t]) continue;
     DPI_RETURN_IF_ERROR(plan_.tables[t].source >= 0 ? patch_table(t) : patch_derived(t));
   }
@@ -90,7 +90,7 @@ Status TablePatcher::patch_table(size_t table) {
     const RowHistory::Run run = run_of(t.source, row);
     const int64_t n = std::min(run.rows, most);
     if (run.before >= 0) {
-      DPI_RETURN_IF_ERROR(store_.ingest_before(index, row, n, run.before));
+      DPI_RETURN_IF_ERROR(store_.handover().ingest_before(index, row, n, run.before));
     } else {
       DPI_RETURN_IF_ERROR(read_rows(t.source, row, n, &bytes_));
       std::span<const std::byte> bytes(bytes_);
@@ -117,7 +117,7 @@ Status TablePatcher::patch_derived(size_t table) {
   const auto index = static_cast<int32_t>(table);
   const PlanTable& t = plan_.tables[table];
   const std::vector<int32_t> sources = sources_of(t, table_of_.size());
-  const bool keeps = store_.has_before(index);
+  const bool keeps = store_.handover().has_before(index);
   DerivedSums d{index, -1, 0, {}};
   for (int64_t row = 0; row < t.rows; row = d.first) {
     RowHistory::Run run{-1, std::min(kSumRows, t.rows - row)};
@@ -128,7 +128,7 @@ Status TablePatcher::patch_derived(size_t table) {
     }
     d.first = row;
     if (keeps && run.before >= 0) {
-      DPI_RETURN_IF_ERROR(store_.ingest_before(index, row, run.rows, run.before));
+      DPI_RETURN_IF_ERROR(store_.handover().ingest_before(index, row, run.rows, run.before));
     } else {
       d.sums.assign(static_cast<size_t>(run.rows) * t.columns.size(), 0.0);
       for (const int32_t s : sources) DPI_RETURN_IF_ERROR(add_source(t, s, row, run.rows, &d));
@@ -148,7 +148,7 @@ Status TablePatcher::put_spare(size_t table) {
   std::vector<std::byte> rows;
   std::vector<float> scales;
   DerivedSums d{index, -1, 0, {}};
-  for (const MovedRow& m : store_.spare_rows(index)) {
+  for (const MovedRow& m : store_.handover().spare_rows(index)) {
     std::span<const std::byte> bytes;
     if (t.source >= 0) {
       const TableSpec& spec = bundle_.manifest().tables[static_cast<size_t>(t.source)];
@@ -169,7 +169,7 @@ Status TablePatcher::put_spare(size_t table) {
     rows.insert(rows.end(), bytes.begin(), bytes.end());
     DPI_RETURN_IF_ERROR(watch_->advance(0));
   }
-  return store_.put_spare(index, rows, scales);
+  return store_.handover().put_spare(index, rows, scales);
 }
 
 /// From memory where they are there, else from the file.
@@ -182,7 +182,7 @@ Status TablePatcher::add_source(const PlanTable& t, int32_t source, int64_t firs
   if (run.before >= 0 && run.rows >= n && is_in_memory(source)) {
     bytes_.resize(static_cast<size_t>(n * spec.dim * kernels::dtype_bytes(stored)));
     DPI_RETURN_IF_ERROR(
-        store_.read_before(table_of_[static_cast<size_t>(source)], run.before, n, bytes_.data()));
+        store_.handover().read_before(table_of_[static_cast<size_t>(source)], run.before, n, bytes_.data()));
     bytes = bytes_;
   } else {
     DPI_RETURN_IF_ERROR(read_rows(source, first, n, &bytes_));

@@ -45,12 +45,13 @@ class TieredReader final : public StoreReader {
   std::vector<CacheLookup> lookups_;
 };
 
-class TieredStore final : public TableStore {
+class TieredStore final : public TableStore, public ForwardingHandover {
  public:
   TieredStore(std::unique_ptr<TableStore> plain, std::unique_ptr<BundleRows> rows, TierOptions options,
               const dpi_backend_api* api, dpi_backend_device* device, bool on_device,
               const MemoryHooks& hooks, std::unique_ptr<HotKeyFile> hot, TierSharing sharing)
-      : plain_(std::move(plain)),
+      : ForwardingHandover(plain->handover()),
+        plain_(std::move(plain)),
         options_(std::move(options)),
         on_device_(on_device),
         hooks_(hooks),
@@ -70,30 +71,19 @@ class TieredStore final : public TableStore {
   Status ingest_scale(int32_t table, std::span<const float> scale) override;
   Status seal() override;
   Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;
+  TableHandover& handover() override { return *this; }
   bool needs_ids() const override { return plain_->needs_ids(); }
   std::optional<TierStats> tier_stats(int32_t table) const override;
   std::optional<PeerStats> peer_stats(int32_t table) const override { return plain_->peer_stats(table); }
   TableShare share(int32_t table) const override {
-    if (tier(table) == nullptr) return plain_->share(table);
+    if (tier(table) == nullptr) return inner().share(table);
     return {may_share_ && tier_ != nullptr ? tier_.use_count() : 0};
   }
   bool has_rows(int32_t table) const override {
-    return tables_[static_cast<size_t>(table)].spec.tiered ? same_tier_ : plain_->has_rows(table);
+    return tables_[static_cast<size_t>(table)].spec.tiered ? same_tier_ : inner().has_rows(table);
   }
-  bool has_before(int32_t table) const override { return plain_->has_before(table); }
-  Status ingest_before(int32_t table, int64_t first, int64_t n, int64_t from) override {
-    return plain_->ingest_before(table, first, n, from);
-  }
-  Status read_before(int32_t table, int64_t from, int64_t n, std::byte* rows) override {
-    return plain_->read_before(table, from, n, rows);
-  }
-  Status put_spare(int32_t table, std::span<const std::byte> rows, std::span<const float> scales) override {
-    return plain_->put_spare(table, rows, scales);
-  }
-  std::span<const MovedRow> spare_rows(int32_t table) const override { return plain_->spare_rows(table); }
-  std::shared_ptr<RowVersion> row_version(int32_t group) const override { return plain_->row_version(group); }
   HeldRows holds(int32_t table) const override {
-    if (!tables_[static_cast<size_t>(table)].spec.tiered) return plain_->holds(table);
+    if (!tables_[static_cast<size_t>(table)].spec.tiered) return inner().holds(table);
     HeldRows held;
     if (may_share_) held.memory = tier_;
     return held;

@@ -17,7 +17,7 @@ namespace dpi {
 
 namespace {
 
-class ResidentStore final : public TableStore {
+class ResidentStore final : public TableStore, public TableHandover {
  public:
   ResidentStore(const dpi_backend_api* api, dpi_backend_device* device, uint64_t limit, TableSharing sharing,
                 PeerCopyOptions copies)
@@ -35,6 +35,7 @@ class ResidentStore final : public TableStore {
   Status ingest_scale(int32_t table, std::span<const float> scale) override;
   Status seal() override;
   Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) override;
+  TableHandover& handover() override { return *this; }
   bool needs_ids() const override { return reads_ != nullptr; }
   std::optional<PeerStats> peer_stats(int32_t table) const override {
     return reads_ != nullptr ? reads_->stats(table) : std::nullopt;
