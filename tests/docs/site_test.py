@@ -112,7 +112,7 @@ def option_faults(ids, told, known, defaults):
     found = [f"options: {key} is told of and not known to the library" for key in sorted(keys - known)]
     found += [f"options: {key} is known to the library and not told of" for key in sorted(known - keys)]
     found += [f"options.html: no {key}" for key in sorted(keys - set(ids))]
-    spoken = {"none": "", "hardware threads": "0"}
+    spoken = {"none": "", "usable CPUs": "0"}
     for option in told:
         inside = defaults.get(option.key)
         if inside is not None and inside not in (option.default, spoken.get(option.default)):
@@ -257,7 +257,7 @@ CLEAN = [
     lambda: member_faults("`Model.here(x)` `Model.There` `Info.Rows`", {"Model": "int here()"}, "func (m *Model) There() {\ntype Info struct {\nRows int }"),
     lambda: planted_site('<a href="#a">x</a><a href="index.html#a">y</a>'),
     lambda: planted_block("```c file=a.c\nx\n```\n\n```sh run\ncc a.c\n```\n\n```text output\n...\n```\n\n```json\n{}\n```\n"),
-    lambda: option_faults(["a", "b"], [option("a", "none"), option("b", "hardware threads")], {"a", "b"}, {"a": "", "b": "0"}),
+    lambda: option_faults(["a", "b"], [option("a", "none"), option("b", "usable CPUs")], {"a", "b"}, {"a": "", "b": "0"}),
     lambda: [] if blocks.matches("a ... b\n...\nz\n", "a x b\n1\n2\nz\n") and blocks.matches("...\nz", "z\n") else ["differs"],
 ]
 

@@ -78,7 +78,7 @@ TEST_CASE("the header lists every option, with the default in force") {
     keys.insert(key);
     REQUIRE(lines.count(key) == 1);
     const std::string said = lines.at(key)[2];
-    CHECK(value == (said == "none" && key != "debug.skip" ? "" : said == "hardware threads" ? "0" : said));
+    CHECK(value == (said == "none" && key != "debug.skip" ? "" : said == "usable CPUs" ? "0" : said));
   }
   for (const auto& [key, fields] : lines) {
     CAPTURE(key);

@@ -183,7 +183,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   nonfinite              refuse | return           refuse    scores that are infinite or NaN
  *   max_rows               1 ... 1048576             4096      rows per chunk; larger batches take several
  *   max_nnz                1 ... 268435456           1048576   ids per sequence feature and chunk
- *   max_contexts           1 ... 1024                hardware threads  calls at once; more wait in a queue
+ *   max_contexts           1 ... 1024                usable CPUs  calls at once; more wait in a queue
  *   verify                 off | golden              off       golden: recompute the bundle's golden rows
  *   require_signature      Ed25519 keys in hex       none      load only bundles that one of them signed
  *   backend_dir            absolute folder           none      where plugins are looked for first

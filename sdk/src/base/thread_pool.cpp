@@ -1,7 +1,6 @@
 #include "base/thread_pool.hpp"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <string>
@@ -10,6 +9,7 @@
 #include "base/block_signals.hpp"
 #include "base/clock.hpp"
 #include "base/float_env.hpp"
+#include "base/host_share.hpp"
 #include "base/spin.hpp"
 
 namespace dpi {
@@ -23,14 +23,6 @@ constexpr uint64_t kMost = 0xffff;
 
 /// Number of the stretch of time that is now.
 uint64_t stretch() { return monotonic_ns() / ThreadPool::kMemoryNs & 0xffffffff; }
-
-/// Of the calling thread.
-int32_t usable_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int32_t>(std::max(1u, std::thread::hardware_concurrency()));  // more than a set holds
-}
 
 }  // namespace
 

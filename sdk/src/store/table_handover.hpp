@@ -57,7 +57,7 @@ class TableHandover {
   virtual Status read_before(int32_t /*table*/, int64_t /*from*/, int64_t /*n_rows*/, std::byte* /*rows*/) {
     return internal_error("this store has no rows of before");
   }
-  /// Of a table that came with a version: rows that are to be put, and nothing else.
+  /// Rows that are to be put into a table that came with a version; nothing else of it is.
   virtual std::span<const MovedRow> spare_rows(int32_t /*table*/) const { return {}; }
   /// Puts them, in their order.
   virtual Status put_spare(int32_t /*table*/, std::span<const std::byte> /*rows*/,

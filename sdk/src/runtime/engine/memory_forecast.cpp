@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "backend/abi/batch_bucket.hpp"
+#include "base/host_share.hpp"
 #include "encode/vocabulary_set.hpp"
 #include "runtime/engine/host_flights.hpp"
 #include "runtime/load/hot_keys.hpp"
@@ -139,8 +139,8 @@ void count_devices(const ArenaMap& map, const TableRange& range, const ModelOpti
 
 int32_t context_count(const ModelOptions& options) {
   if (options.max_contexts > 0) return options.max_contexts;
-  const auto devices = static_cast<uint32_t>(devices_of(options).size());
-  return static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), devices, 1024u));
+  const auto devices = static_cast<int32_t>(devices_of(options).size());
+  return std::clamp(usable_processors(), devices, 1024);
 }
 
 int64_t least_weight_bytes(const ModelOptions& options) {

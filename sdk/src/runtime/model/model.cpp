@@ -133,7 +133,7 @@ Result<std::unique_ptr<Model>> Model::load_memory(std::span<const std::byte> byt
 Status Model::make_engines(Bundle& bundle, const ModelOptions& options, std::unique_ptr<TableStore> store,
                            LoadWatch* watch) {
   const size_t n = devices_of(options).size();
-  if (static_cast<size_t>(context_count(options)) < n)
+  if (static_cast<size_t>(options.max_contexts) < n)
     return invalid_argument("option devices names " + std::to_string(n) + " devices, and max_contexts=" +
                             std::to_string(options.max_contexts) + " has no context for each");
   engines_.reserve(n);
@@ -148,8 +148,10 @@ Status Model::make_engines(Bundle& bundle, const ModelOptions& options, std::uni
   return {};
 }
 
-Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions& options,
+Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions& asked,
                                              std::unique_ptr<TableStore> store, LoadWatch* watch) {
+  ModelOptions options = asked;
+  options.max_contexts = context_count(asked);  // once: quotas may change while a model loads
   std::unique_ptr<Model> m(new Model());
   m->fork_generation_ = fork_generation();
   m->manifest_ = bundle.manifest();
@@ -172,7 +174,7 @@ Result<std::unique_ptr<Model>> Model::create(Bundle& bundle, const ModelOptions&
   }
   std::sort(m->gone_.on.begin(), m->gone_.on.end(),
             [](const auto& a, const auto& b) { return a.index < b.index; });
-  m->pool_ = std::make_unique<ContextPool>(std::move(engines), context_count(options), options.max_rows,
+  m->pool_ = std::make_unique<ContextPool>(std::move(engines), options.max_contexts, options.max_rows,
                                            options.max_nnz);
   return m;
 }

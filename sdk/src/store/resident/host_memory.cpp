@@ -1,6 +1,5 @@
 #include "store/resident/host_memory.hpp"
 
-#include <cstdio>
 #include <string>
 
 namespace dpi {
@@ -10,18 +9,6 @@ namespace {
 std::string mib(uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
 
 }  // namespace
-
-uint64_t host_memory_available() {
-  FILE* f = std::fopen("/proc/meminfo", "r");
-  if (f == nullptr) return 0;
-  char line[256];
-  unsigned long long kib = 0;
-  while (std::fgets(line, sizeof line, f) != nullptr) {
-    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-  }
-  std::fclose(f);
-  return kib * 1024;
-}
 
 Status check_table_budget(uint64_t bytes, uint64_t limit, uint64_t available, bool on_host) {
   const uint64_t budget = limit != 0 ? limit : available;

@@ -1,4 +1,4 @@
-// What the host has free, and whether tables fit.
+// Whether tables fit.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,6 @@
 #include "base/status.hpp"
 
 namespace dpi {
-
-/// MemAvailable of this host in bytes, 0 when unknown.
-uint64_t host_memory_available();
 
 /// kOutOfMemory where tables of so many bytes are more than the limit, or without one (0) than what is
 /// available of the host's or the device's memory; 0 = nobody knows.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/abi/backend_status.hpp"
+#include "base/host_share.hpp"
 #include "store/arena_map.hpp"
 #include "store/resident/block_bytes.hpp"
 #include "store/resident/held_rows.hpp"
@@ -104,7 +105,7 @@ class ResidentStore final : public TableStore, public TableHandover {
 };
 
 Status ResidentStore::check_budget(uint64_t bytes) const {
-  const uint64_t available = host() ? host_memory_available() : caps_.memory_free;
+  const uint64_t available = host() ? usable_memory() : caps_.memory_free;
   return check_table_budget(bytes, limit_, available, host());
 }
 

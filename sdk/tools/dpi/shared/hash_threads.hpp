@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <thread>
 
+#include "base/host_share.hpp"
 #include "base/thread_pool.hpp"
 #include "bundle/content_hash.hpp"
 #include "sdk/tools/dpi/shared/loaded_model.hpp"
@@ -17,7 +17,7 @@ class HashThreads {
   HashWorkers workers() const { return {&pool_, threads_}; }
 
  private:
-  const int32_t threads_ = static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u));
+  const int32_t threads_ = std::min(usable_processors(), 8);
   mutable ThreadPool pool_;
 };
 
