@@ -19,10 +19,10 @@ namespace {
 
 struct OptionDef;
 
-/// How an option is set from text, and printed. `allowed` is what an error says of a value that is refused,
-/// where the definition's `values` say too little.
+/// How an option is set from text, and printed. `set` checks the value. `allowed` is what an error says of a
+/// value that is refused, where the definition's `values` say too little.
 struct Access {
-  std::function<bool(ModelOptions&, const OptionDef&, std::string_view)> set;
+  std::function<Status(ModelOptions&, const OptionDef&, std::string_view)> set;
   std::function<std::string(const ModelOptions&, const OptionDef&)> get;
   const char* allowed = nullptr;
 };
@@ -72,6 +72,16 @@ std::string allowed_of(const OptionDef& d) {
          (to + kTo.size() == text.size() ? " or more" : " .." + text.substr(to + kTo.size()));
 }
 
+Status bad_value(const OptionDef& d, std::string_view value) {
+  return invalid_argument("option '" + std::string(d.key) + "' is " + in_quotes(value) + ", expected " +
+                          allowed_of(d));
+}
+
+/// The end of a setter: OK, or the error about a value that it refused.
+Status taken_if(bool good, const OptionDef& d, std::string_view value) {
+  return good ? Status() : bad_value(d, value);
+}
+
 template <class T>
 bool parse_number(std::string_view s, T lo, T hi, T* out) {
   T v{};
@@ -106,7 +116,7 @@ auto& member(Options& o, T TierOptions::* field) {
 template <class Owner, class T>
 Access number(T Owner::* field) {
   return {[=](ModelOptions& o, const OptionDef& d, std::string_view s) {
-            return parse_within(d.values, s, &member(o, field));
+            return taken_if(parse_within(d.values, s, &member(o, field)), d, s);
           },
           [=](const ModelOptions& o, const OptionDef&) { return std::to_string(member(o, field)); }};
 }
@@ -116,9 +126,9 @@ template <class Owner>
 Access checked_text(std::string Owner::* field, bool (*good)(const OptionDef&, std::string_view),
                     const char* allowed = nullptr) {
   return {[=](ModelOptions& o, const OptionDef& d, std::string_view s) {
-            if (!good(d, s)) return false;
+            if (!good(d, s)) return bad_value(d, s);
             member(o, field) = std::string(s);
-            return true;
+            return Status();
           },
           [=](const ModelOptions& o, const OptionDef&) { return member(o, field); }, allowed};
 }
@@ -161,7 +171,7 @@ Access choice(T ModelOptions::* field) {
   return {[=](ModelOptions& o, const OptionDef& d, std::string_view s) {
             const int at = position_of(d.values, s);
             if (at >= 0) o.*field = static_cast<T>(at);
-            return at >= 0;
+            return taken_if(at >= 0, d, s);
           },
           [=](const ModelOptions& o, const OptionDef& d) {
             return word_at(d.values, static_cast<int>(o.*field));
@@ -173,15 +183,9 @@ Access first_word(bool ModelOptions::* field) {
   return {[=](ModelOptions& o, const OptionDef& d, std::string_view s) {
             const int at = position_of(d.values, s);
             if (at >= 0) o.*field = at == 0;
-            return at >= 0;
+            return taken_if(at >= 0, d, s);
           },
           [=](const ModelOptions& o, const OptionDef& d) { return word_at(d.values, o.*field ? 0 : 1); }};
-}
-
-/// So that the list of keys has them; set_device_option sets them.
-Access device_access(std::string (*get)(const ModelOptions&)) {
-  return {[](ModelOptions&, const OptionDef&, std::string_view) { return false; },
-          [=](const ModelOptions& o, const OptionDef&) { return get(o); }};
 }
 
 std::string float_text(float value) {
@@ -278,11 +282,11 @@ Status set_table_option(ModelOptions* o, std::string_view key, std::string_view 
                           (d->set == set_default ? "a finite number, of every column" : allowed_of(d->text)));
 }
 
-bool set_skip(ModelOptions& o, const OptionDef& /*d*/, std::string_view s) {
+Status set_skip(ModelOptions& o, const OptionDef& d, std::string_view s) {
   uint32_t passes = 0;
-  if (s != "none" && !parse_skip(s, &passes)) return false;
+  if (s != "none" && !parse_skip(s, &passes)) return bad_value(d, s);
   o.skip = s == "none" ? std::string() : std::string(s);
-  return true;
+  return {};
 }
 
 constexpr const char* kSkipHelp =
@@ -292,11 +296,11 @@ std::string skip_text(const ModelOptions& o, const OptionDef& /*d*/) {
   return o.skip.empty() ? std::string("none") : o.skip;
 }
 
-bool set_fold(ModelOptions& o, const OptionDef& d, std::string_view s) {
-  if (position_of(d.values, s) < 0) return false;
+Status set_fold(ModelOptions& o, const OptionDef& d, std::string_view s) {
+  if (position_of(d.values, s) < 0) return bad_value(d, s);
   o.fold = s != "off";
   o.fold_as_tiered = s == "tiered";
-  return true;
+  return {};
 }
 
 std::string fold_text(const ModelOptions& o, const OptionDef& /*d*/) {
@@ -313,23 +317,53 @@ Status set_kind(ModelOptions* o, const std::string& kind) {
   return {};
 }
 
-/// device, devices and store.peer_devices, whose errors name the device.
-Status set_device_option(ModelOptions* o, std::string_view key, std::string_view value) {
-  if (key == "device") {
-    DeviceName d;
-    DPI_RETURN_IF_ERROR(parse_device(value, &d));
-    if (d.kind.empty())
-      return invalid_argument("a number without its kind, as cuda:" + std::to_string(d.index));
-    o->device = d.kind;
-    if (d.index >= 0) o->device_index = d.index;
-    return {};
-  }
-  const bool peers = key == "store.peer_devices";
-  DeviceList list;
-  if (!value.empty()) DPI_RETURN_IF_ERROR(parse_devices(value, peers, &list));
-  DPI_RETURN_IF_ERROR(set_kind(o, list.kind));
-  (peers ? o->peer_devices : o->devices) = std::move(list.indexes);
+Status bad_device(const OptionDef& d, std::string_view value, const Status& why,
+                  const std::string& expected) {
+  return invalid_argument("option '" + std::string(d.key) + "' is " + in_quotes(value) + ": " +
+                          why.message() + "; expected " + expected);
+}
+
+Status take_device(ModelOptions* o, std::string_view value) {
+  DeviceName d;
+  DPI_RETURN_IF_ERROR(parse_device(value, &d));
+  if (d.kind.empty())
+    return invalid_argument("a number without its kind, as cuda:" + std::to_string(d.index));
+  o->device = d.kind;
+  if (d.index >= 0) o->device_index = d.index;
   return {};
+}
+
+/// Option device.
+Access one_device() {
+  return {[](ModelOptions& o, const OptionDef& d, std::string_view s) {
+            const Status taken = take_device(&o, s);
+            return taken.ok()
+                       ? taken
+                       : bad_device(
+                             d, s, taken,
+                             "auto, ref, cpu, cuda, cuda:N or a plugin's name ([a-z0-9_], at most 32)");
+          },
+          [](const ModelOptions& o, const OptionDef&) { return o.device; }};
+}
+
+Status take_devices(ModelOptions* o, std::vector<int32_t> ModelOptions::* field, bool twice,
+                    std::string_view value) {
+  DeviceList list;
+  if (!value.empty()) DPI_RETURN_IF_ERROR(parse_devices(value, twice, &list));
+  DPI_RETURN_IF_ERROR(set_kind(o, list.kind));
+  o->*field = std::move(list.indexes);
+  return {};
+}
+
+/// Options devices and store.peer_devices.
+Access several_devices(std::vector<int32_t> ModelOptions::* field, bool twice) {
+  return {[=](ModelOptions& o, const OptionDef& d, std::string_view s) {
+            const Status taken = take_devices(&o, field, twice, s);
+            return taken.ok()
+                       ? taken
+                       : bad_device(d, s, taken, "numbers of devices with commas, as 0,1 or cuda:0,cuda:1");
+          },
+          [=](const ModelOptions& o, const OptionDef&) { return device_text(o.*field); }};
 }
 
 std::vector<OptionDef> all_definitions() {
@@ -385,11 +419,6 @@ Status unknown_option(std::string_view key) {
           "unknown option " + in_quotes(key) + did_you_mean(key, keys) + "; known: " + keys_like(key)};
 }
 
-Status bad_value(const OptionDef& d, std::string_view value) {
-  return invalid_argument("option '" + std::string(d.key) + "' is " + in_quotes(value) + ", expected " +
-                          allowed_of(d));
-}
-
 }  // namespace
 
 Status set_option(ModelOptions* options, std::string_view key, std::string_view value) {
@@ -397,15 +426,7 @@ Status set_option(ModelOptions* options, std::string_view key, std::string_view 
   const auto& all = definitions();
   const auto d = std::find_if(all.begin(), all.end(), [key](const OptionDef& o) { return key == o.key; });
   if (d == all.end()) return unknown_option(key);
-  if (key == "device" || key == "devices" || key == "store.peer_devices") {
-    Status set = set_device_option(options, key, value);
-    if (set.ok()) return set;
-    return invalid_argument(
-        "option '" + std::string(key) + "' is " + in_quotes(value) + ": " + set.message() + "; expected " +
-        (key == "device" ? "auto, ref, cpu, cuda, cuda:N or a plugin's name ([a-z0-9_], at most 32)"
-                         : "numbers of devices with commas, as 0,1 or cuda:0,cuda:1"));
-  }
-  return d->access.set(*options, *d, value) ? Status() : bad_value(*d, value);
+  return d->access.set(*options, *d, value);
 }
 
 std::vector<int32_t> devices_of(const ModelOptions& options) {
