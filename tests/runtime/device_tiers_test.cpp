@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/asked.hpp"
 #include "runtime/emu_control.hpp"
 #include "runtime/filed_bundle.hpp"
 #include "runtime/shared_world.hpp"
@@ -27,23 +28,6 @@ struct Fixture {
     Options all = {{"debug.fold", "off"}, {"max_contexts", "8"}};
     all.insert(all.end(), more.begin(), more.end());
     return create(bundle, world.options(all));
-  }
-};
-
-struct Asked {
-  std::vector<std::unique_ptr<RandomBatch>> requests;
-  std::vector<Scores> want;
-  int64_t ids = 0;  // of one field
-
-  Asked(Fixture& f, size_t n) {
-    const ModelPtr plain = f.model({{"store.share", "off"}});
-    for (size_t i = 0; i < n; ++i) {
-      const int64_t rows = 1 + static_cast<int64_t>(i * 7 % 37);
-      ids += rows;
-      requests.push_back(
-          std::make_unique<RandomBatch>(plain->engine().schema(), rows, 0, static_cast<unsigned>(i)));
-      want.push_back(score(*plain, *requests.back()));
-    }
   }
 };
 

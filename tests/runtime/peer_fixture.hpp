@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/asked.hpp"
 #include "runtime/emu_control.hpp"
 #include "runtime/filed_bundle.hpp"
 #include "runtime/shared_world.hpp"
@@ -26,28 +27,6 @@ struct Fixture {
   FiledBundle bundle{made.b, 1};
 
   ModelPtr model(const Options& more) { return create(bundle, world.options(more)); }
-};
-
-/// Requests, and the scores of a model whose tables lie in one memory.
-struct Asked {
-  std::vector<std::unique_ptr<RandomBatch>> requests;
-  std::vector<Scores> want;
-
-  Asked(Fixture& f, size_t n) {
-    const ModelPtr plain = f.model({{"store.share", "off"}});
-    for (size_t i = 0; i < n; ++i) {
-      requests.push_back(std::make_unique<RandomBatch>(
-          plain->engine().schema(), 1 + static_cast<int64_t>(i * 7 % 37), 0, static_cast<unsigned>(i)));
-      want.push_back(score(*plain, *requests.back()));
-    }
-  }
-  void check(Model& m) const {
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const Scores got = score(m, *requests[i]);
-      CHECK_MESSAGE(got.status.ok(), got.status.message());
-      CHECK(same_bits(got.out, want[i].out));
-    }
-  }
 };
 
 inline bool says(const std::string& text, const std::string& what) {

@@ -43,14 +43,21 @@ Source make_source(const ResolveSchema& s, const Batch& b, const RowRange& range
   return src;
 }
 
-Status refuse(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
-              const std::string& what) {
-  const auto& f = s.features[feature].spec;
-  const int64_t at = src.first_row + row;
-  return invalid_argument((src.shared ? "shared row " : "row ") + std::to_string(at) + ", feature '" +
-                          f.name + "': " + what)
-      .at(at, feature);
-}
+/// One feature of one row, which counts within the range that is resolved.
+struct Cell {
+  const Source& src;
+  const ResolveSchema& schema;
+  int32_t feature;
+  int64_t row;
+
+  const auto& rules() const { return schema.features[static_cast<size_t>(feature)]; }
+  Status refuse(const std::string& what) const {
+    const int64_t at = src.first_row + row;
+    return invalid_argument((src.shared ? "shared row " : "row ") + std::to_string(at) + ", feature '" +
+                            rules().spec.name + "': " + what)
+        .at(at, feature);
+  }
+};
 
 std::string range_text(const FeatureSpec& f, int64_t id) {
   return "id " + std::to_string(id) + " is outside the vocabulary [0, " + std::to_string(f.vocab_size) +
@@ -81,13 +88,12 @@ KeyFate judge_key(const ResolveSchema::KeyRules& k, int64_t key, int32_t* row) {
 }
 
 /// A categorical value that is missing: pad_id, default_id, or an error.
-Status resolve_missing(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
-                       FeatureCounters& c, KeyGroup& group, int32_t* out) {
-  const auto& f = s.features[feature].spec;
+Status resolve_missing(const Cell& cell, FeatureCounters& c, KeyGroup& group, int32_t* out) {
+  const auto& f = cell.rules().spec;
   ++c.missing;
-  if (f.missing == Missing::kError) return refuse(src, s, feature, row, "missing, and the schema says error");
+  if (f.missing == Missing::kError) return cell.refuse("missing, and the schema says error");
   if (f.is_keyed()) {
-    const auto& keys = s.features[feature].keys;
+    const auto& keys = cell.rules().keys;
     *out = f.missing == Missing::kPad ? keys.pad_row : keys.default_row;
     if (keys.default_key) group.add(keys, *keys.default_key, out, &c);
   } else {
@@ -96,25 +102,24 @@ Status resolve_missing(const Source& src, const ResolveSchema& s, int32_t featur
   return {};
 }
 
-Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
-                      FeatureCounters& c, KeyGroup& keys, int32_t* out) {
-  const auto& f = s.features[feature];
-  const int64_t bag = src.bag(row, src.whole ? f.slot : f.part_slot);
+Status resolve_one_id(const Cell& cell, FeatureCounters& c, KeyGroup& keys, int32_t* out) {
+  const Source& src = cell.src;
+  const auto& f = cell.rules();
+  const int64_t bag = src.bag(cell.row, src.whole ? f.slot : f.part_slot);
   int64_t at = bag;
   if (src.part->offsets != nullptr) {
     at = src.part->offsets[bag];
     const int64_t n = src.part->offsets[bag + 1] - at;
-    if (n == 0) return resolve_missing(src, s, feature, row, c, keys, out);
-    if (n != 1)
-      return refuse(src, s, feature, row, std::to_string(n) + " ids where a categorical feature has one");
+    if (n == 0) return resolve_missing(cell, c, keys, out);
+    if (n != 1) return cell.refuse(std::to_string(n) + " ids where a categorical feature has one");
   }
   if (src.part->weights != nullptr && src.part->weights[at] != 1.0f) {
-    return refuse(src, s, feature, row, "a weight other than 1 on a feature that is not weighted");
+    return cell.refuse("a weight other than 1 on a feature that is not weighted");
   }
   const int64_t id = src.part->ids[at];
   if (f.keys.key_set >= 0) {
     const KeyFate fate = judge_key(f.keys, id, out);
-    if (fate == KeyFate::kMissing) return resolve_missing(src, s, feature, row, c, keys, out);
+    if (fate == KeyFate::kMissing) return resolve_missing(cell, c, keys, out);
     if (fate == KeyFate::kFind) keys.add(f.keys, id, out, &c);
     return {};
   }
@@ -122,13 +127,13 @@ Status resolve_one_id(const Source& src, const ResolveSchema& s, int32_t feature
     case IdFate::kKeep:
       return {};
     case IdFate::kMissing:
-      return resolve_missing(src, s, feature, row, c, keys, out);
+      return resolve_missing(cell, c, keys, out);
     case IdFate::kOutOfRange:
       ++c.out_of_range;
       return {};
     case IdFate::kRefusedRange:
       ++c.out_of_range;
-      return refuse(src, s, feature, row, range_text(f.spec, id));
+      return cell.refuse(range_text(f.spec, id));
   }
   return {};
 }
@@ -232,7 +237,7 @@ Status resolve_categorical(const Source& src, const ResolveSchema& s, RowSpace s
     const bool done =
         numbers > 0 && (r < packed_to || strips[at / kStripRows] || pack_plain_row(src, columns, r, dst));
     for (int64_t k = done ? numbers : 0; k < n; ++k) {
-      DPI_RETURN_IF_ERROR(resolve_one_id(src, s, list[k], r, counters[list[k]], keys, dst + k));
+      DPI_RETURN_IF_ERROR(resolve_one_id({src, s, list[k], r}, counters[list[k]], keys, dst + k));
     }
   }
   return {};
@@ -250,13 +255,14 @@ struct BagWriter {
   int64_t capacity;
   int64_t n = 0;
 
+  Cell cell(int64_t row) const { return {src, schema, feature, row}; }
   Status add(int64_t row, int64_t at) {
     const auto& f = schema.features[feature].spec;
     const float w = src.part->weights != nullptr ? src.part->weights[at] : 1.0f;
     if (weights == nullptr && w != 1.0f) {
-      return refuse(src, schema, feature, row, "a weight other than 1 on a feature that is not weighted");
+      return cell(row).refuse("a weight other than 1 on a feature that is not weighted");
     }
-    if (!std::isfinite(w)) return refuse(src, schema, feature, row, "a weight that is not finite");
+    if (!std::isfinite(w)) return cell(row).refuse("a weight that is not finite");
     int32_t id = 0;
     if (f.is_keyed()) return add_key(src.part->ids[at], w);
     switch (judge(f, src.part->ids[at], &id)) {
@@ -268,7 +274,7 @@ struct BagWriter {
         break;
       case IdFate::kRefusedRange:
         ++counters.out_of_range;
-        return refuse(src, schema, feature, row, range_text(f, src.part->ids[at]));
+        return cell(row).refuse(range_text(f, src.part->ids[at]));
       case IdFate::kKeep:
         break;
     }
@@ -332,8 +338,7 @@ Status resolve_bag(BagWriter& w, int64_t row) {
     (f.spec.keep_last ? begin : end) = f.spec.keep_last ? end - f.max_bag : begin + f.max_bag;
   }
   if (end - begin > w.capacity - w.n) {
-    return refuse(w.src, w.schema, w.feature, row,
-                  "more ids than the context holds; raise max_nnz or max_rows");
+    return w.cell(row).refuse("more ids than the context holds; raise max_nnz or max_rows");
   }
   const int64_t before = w.n;
   if (!w.add_plain(begin, end)) {
@@ -342,10 +347,9 @@ Status resolve_bag(BagWriter& w, int64_t row) {
   if (w.n != before || f.spec.missing == Missing::kPad) return {};
   ++w.counters.missing;
   if (f.spec.missing == Missing::kError) {
-    return refuse(w.src, w.schema, w.feature, row, "an empty bag, and the schema says error");
+    return w.cell(row).refuse("an empty bag, and the schema says error");
   }
-  if (w.n == w.capacity)
-    return refuse(w.src, w.schema, w.feature, row, "more ids than the context holds; raise max_nnz");
+  if (w.n == w.capacity) return w.cell(row).refuse("more ids than the context holds; raise max_nnz");
   w.push(f.spec.is_keyed() ? f.keys.default_row : static_cast<int32_t>(f.spec.default_id), 1.0f);
   if (f.keys.default_key) w.keys.add(f.keys, *f.keys.default_key, w.ids + w.n - 1, &w.counters);
   return {};
@@ -371,13 +375,11 @@ Status resolve_sequence(const Source& src, const ResolveSchema& s, int32_t featu
   return {};
 }
 
-Status resolve_float(const Source& src, const ResolveSchema& s, int32_t feature, int64_t row,
-                     FeatureCounters& c, float* v) {
-  if (std::isinf(*v)) return refuse(src, s, feature, row, "an infinite value");
-  const auto& f = s.features[feature].spec;
+Status resolve_float(const Cell& cell, FeatureCounters& c, float* v) {
+  if (std::isinf(*v)) return cell.refuse("an infinite value");
+  const auto& f = cell.rules().spec;
   ++c.missing;
-  if (f.missing == Missing::kError)
-    return refuse(src, s, feature, row, "NaN (missing), and the schema says error");
+  if (f.missing == Missing::kError) return cell.refuse("NaN (missing), and the schema says error");
   *v = f.missing == Missing::kPad ? 0.0f : static_cast<float>(f.default_value);
   return {};
 }
@@ -395,7 +397,7 @@ Status resolve_dense(const Source& src, const ResolveSchema& s, RowSpace space, 
       const float* from = row + (src.whole ? f.column : f.part_column);
       for (int64_t k = 0; k < f.spec.dim; ++k) {
         float v = from[k];
-        if (!std::isfinite(v)) DPI_RETURN_IF_ERROR(resolve_float(src, s, i, r, counters[i], &v));
+        if (!std::isfinite(v)) DPI_RETURN_IF_ERROR(resolve_float({src, s, i, r}, counters[i], &v));
         dst[f.packed_column + k] = v;
       }
     }
