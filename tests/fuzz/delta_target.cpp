@@ -49,13 +49,13 @@ void apply(const std::shared_ptr<const Delta>& delta) {
   auto base = Bundle::open_memory(std::as_bytes(std::span(base_bytes())), options);
   expect(base.ok(), "the base is a bundle");
   const std::shared_ptr<Bundle> old = std::move(base).value();
-  auto first = first_to_apply(old->version(), old->name(), {delta});
+  auto first = first_to_apply(old->content_hash(), old->name(), {delta});
   expect_told(first.status());
   if (!first.ok()) return;
   auto bundle = open_patched(old, {delta}, *first, options);
   expect_told(bundle.status());
   if (!bundle.ok()) return;
-  expect((*bundle)->version() == delta->version() || *first == 1, "the version that the delta names");
+  expect((*bundle)->content_hash() == delta->version() || *first == 1, "the version that the delta names");
   const Status read = (*bundle)->verify_all({});
   expect_told(read);
   if (read.ok()) mark_predicted();

@@ -88,7 +88,7 @@ void split_positions(Plan& p, size_t at, const PositionParts& positions) {
   PlanOp layer = p.ops[at];
   PlanOp user = layer;
   user.name = layer.name + "/shared";
-  user.inputs = {join(p, user.name + "_places", places.shared)};
+  user.inputs = {join(p, user.name + "_places", positions.shared)};
   user.params = {add_weight(p, user.name + ".weight", layer.params[0], positions.shared), -1};
   user.outputs = {add_value(p, user.name, value_of(p, layer.outputs[0]).dims, RowSpace::kShared)};
   std::vector<ConcatPart> kept = positions.items;  // and behind them what stands in every position
