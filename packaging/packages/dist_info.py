@@ -7,7 +7,7 @@ import tomllib
 
 sources, version, out = sys.argv[1:]
 project = tomllib.loads(pathlib.Path(sources, "pyproject.toml").read_text())["project"]
-assert f'VERSION = "{version}"' in pathlib.Path(sources, "dpi_export/builder.py").read_text(), f"dpi_export is not version {version}"
+assert f'VERSION = "{version}"' in pathlib.Path(sources, "dpi_export/bundle/builder.py").read_text(), f"dpi_export is not version {version}"
 folder = pathlib.Path(out, f"{project['name'].replace('-', '_')}-{version}.dist-info")
 folder.mkdir()
 lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {version}", f"Summary: {project['description']}",

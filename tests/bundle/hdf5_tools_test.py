@@ -178,8 +178,9 @@ def changed_copies(folder, rounds):
 
 def python_view(path):
     """What the package's reader sees of the HDF5 part, or None when it refuses it."""
-    from dpi_export import BundleError, digest
-    from dpi_export.hdf5_structures import Metadata, Structures
+    from dpi_export import BundleError
+    from dpi_export.bundle import digest
+    from dpi_export.bundle.hdf5_structures import Metadata, Structures
     with open(path, "rb") as f:
         block = digest.unpack(f, path.stat().st_size)
         try:

@@ -16,8 +16,9 @@ import numpy as np
 import xxhash
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "weights" / "python"))
-from dpi_export import Builder, Bundle, Rows, digest, encoders  # noqa: E402
-from dpi_export.content_hash import DATA, METADATA, TreeHash  # noqa: E402
+from dpi_export import Builder, Bundle, Rows, encoders  # noqa: E402
+from dpi_export.bundle import digest  # noqa: E402
+from dpi_export.bundle.content_hash import DATA, METADATA, TreeHash  # noqa: E402
 
 BAD, UNSUPPORTED = "DPI_E_BAD_MODEL", "DPI_E_UNSUPPORTED"
 

@@ -19,8 +19,9 @@ sys.path[:0] = [str(HERE.parents[1] / "weights/python"), str(HERE)]
 
 from make_deep import N, build, first, later  # noqa: E402
 
-from dpi_export import delta, digest  # noqa: E402
-from dpi_export.writer import ProfileFile, seal  # noqa: E402
+from dpi_export import delta  # noqa: E402
+from dpi_export.bundle import digest  # noqa: E402
+from dpi_export.bundle.writer import ProfileFile, seal  # noqa: E402
 
 
 def forge(source, target, changes):

@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "weights/python"))
 
 from dpi_export import Builder, Rows, delta  # noqa: E402
-from dpi_export.signing import make_keys  # noqa: E402
+from dpi_export.bundle.signing import make_keys  # noqa: E402
 
 TAGS, ROWS, WIDE = 16, 16, 163840
 

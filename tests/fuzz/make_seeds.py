@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "weights/python"))
 
 from dpi_export import Builder, Encoder, Rows  # noqa: E402
 from dpi_export import encoders as e  # noqa: E402
-from dpi_export.shapes import BINARY, UNARY  # noqa: E402
+from dpi_export.ops.shapes import BINARY, UNARY  # noqa: E402
 
 
 def values(*dims):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The engine's op table (printed by print_op_table), the exporter's list (dpi_export/shapes.py) and part 7 of weights/FORMAT.md
+"""The engine's op table (printed by print_op_table), the exporter's list (dpi_export/ops/shapes.py) and part 7 of weights/FORMAT.md
 say the same: ops and their order, numbers of inputs, attribute keys, parameter roles and which of them are optional.
 `--self-test` plants differences on each side, which must be found."""
 
@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "weights/python"))
-from dpi_export import shapes  # noqa: E402
+from dpi_export.ops import shapes  # noqa: E402
 
 MANY = 65536
 # Words in backticks that are values of the key before them.
@@ -90,7 +90,7 @@ def show(value):
 
 
 def check(engine, exporter, text):
-    return differences(engine, exporter, "dpi_export/shapes.py") + differences(engine, of_format(text), "FORMAT.md part 7")
+    return differences(engine, exporter, "dpi_export/ops/shapes.py") + differences(engine, of_format(text), "FORMAT.md part 7")
 
 
 def self_test(engine, exporter, text):

@@ -47,7 +47,7 @@ EXPECTED = {
     "libdpi-java": ([f"usr/share/java/dpi-{VERSION}.jar", "usr/share/java/dpi.jar", f"{MAVEN}.pom", f"{MAVEN}.jar"], f"libdpi-jni (= {FULL})"),
     "golang-dpi-dev": ([rf"{GO}/[\w/]+\.go", rf"{GO}/go.mod", rf"{GO}/README.md", f"{GO}/internal/native/dpi_wrap.c",
                         f"{GO}/internal/native/hot.h"], f"libdpi-dev (= {FULL}), pkg-config"),
-    "python3-dpi-export": ([rf"{PYTHON}/dpi_export/(?:(?:models|trace|onnx)/)?\w+\.py", rf"{PYTHON}/dpi_export-{VERSION}.dist-info/METADATA",
+    "python3-dpi-export": ([rf"{PYTHON}/dpi_export/(?:(?:bundle|delta|encoding|importers|models|onnx|ops|trace)/)?\w+\.py", rf"{PYTHON}/dpi_export-{VERSION}.dist-info/METADATA",
                             "usr/share/dpi/python/dpi_export"],
                            "python3 (>= 3.9), python3-h5py, python3-numpy, python3-xxhash"),
     "python3-dpi": ([rf"{PYTHON}/dpi/\w+\.py", f"{PYTHON}/dpi/py.typed", rf"{PYTHON}/dpi/_native\.cpython-311-x86_64-linux-gnu\.so",

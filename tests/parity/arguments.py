@@ -13,7 +13,7 @@ from deepctr_torch.inputs import DenseFeat, SparseFeat, VarLenSparseFeat
 from deepctr_torch.models import DeepFM
 from dpi_export import Bundle, BundleError, Encoder, Executor, Rows, UnsupportedModelError, from_deepctr_torch, from_fuxictr
 from dpi_export import encoders as e
-from dpi_export.golden import compare_golden
+from dpi_export.bundle.golden import compare_golden
 from sklearn import preprocessing
 
 METRICS = {"auc": 0.75, "logloss": 0.5, "rows": 100}

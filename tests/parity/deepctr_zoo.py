@@ -26,8 +26,8 @@ import zoo  # noqa: E402
 from deepctr_torch.inputs import DenseFeat, SparseFeat, VarLenSparseFeat  # noqa: E402
 from deepctr_torch.models.basemodel import BaseModel  # noqa: E402
 from dpi_export import Bundle, Executor, UnsupportedModelError  # noqa: E402
-from dpi_export.import_run import export, to_rows  # noqa: E402
-from dpi_export.traced_libraries import DeepctrTrace  # noqa: E402
+from dpi_export.importers.run import export, to_rows  # noqa: E402
+from dpi_export.importers.traced_libraries import DeepctrTrace  # noqa: E402
 from engine import Engine, find_library  # noqa: E402
 from fuxictr_zoo import MAX_STD, MIN_STD, _everything_double, logit  # noqa: E402
 

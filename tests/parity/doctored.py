@@ -17,7 +17,7 @@ from deepctr_torch.inputs import DenseFeat, SparseFeat, VarLenSparseFeat
 from deepctr_torch.layers.activation import Dice
 from deepctr_torch.models import DCN, WDL, DCNMix, DeepFM, xDeepFM
 from dpi_export import UnsupportedModelError, from_deepctr_torch, from_fuxictr
-from dpi_export.fuxictr import FuxiImport
+from dpi_export.importers.fuxictr import FuxiImport
 from fuxictr.pytorch import layers
 from torch import nn
 from torch.nn.utils import prune

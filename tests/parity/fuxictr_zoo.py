@@ -28,10 +28,10 @@ import fuxictr_models  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, UnsupportedModelError  # noqa: E402
-from dpi_export.conditioning import rounding_errors  # noqa: E402
-from dpi_export.import_run import export  # noqa: E402
-from dpi_export.torch_import import TorchImport  # noqa: E402
-from dpi_export.traced_libraries import FuxiTrace  # noqa: E402
+from dpi_export.ops.conditioning import rounding_errors  # noqa: E402
+from dpi_export.importers.run import export  # noqa: E402
+from dpi_export.importers.torch_import import TorchImport  # noqa: E402
+from dpi_export.importers.traced_libraries import FuxiTrace  # noqa: E402
 from engine import Engine, find_library  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 

@@ -14,10 +14,10 @@ import cases
 import numpy as np
 import torch
 import traced
-from dpi_export.deepctr_torch import DeepctrImport
-from dpi_export.fuxictr import FuxiImport
-from dpi_export.import_run import to_rows
-from dpi_export.traced_libraries import DeepctrTrace, FuxiTrace
+from dpi_export.importers.deepctr_torch import DeepctrImport
+from dpi_export.importers.fuxictr import FuxiImport
+from dpi_export.importers.run import to_rows
+from dpi_export.importers.traced_libraries import DeepctrTrace, FuxiTrace
 
 #: Cases whose traced ops are others than the hand-written ones (traced.LEFT says why).
 LEFT = (*traced.LEFT,)

@@ -27,9 +27,9 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from cases import deepctr_cases, fuxictr_cases  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, from_deepctr_torch, from_fuxictr  # noqa: E402
-from dpi_export.deepctr_torch import DeepctrImport  # noqa: E402
-from dpi_export.fuxictr import FuxiImport  # noqa: E402
-from dpi_export.tables import decode, encode  # noqa: E402
+from dpi_export.importers.deepctr_torch import DeepctrImport  # noqa: E402
+from dpi_export.importers.fuxictr import FuxiImport  # noqa: E402
+from dpi_export.bundle.tables import decode, encode  # noqa: E402
 from engine import Engine, EngineError, find_library  # noqa: E402
 
 MAX_STD = 4.0

@@ -28,7 +28,7 @@ import trace_models  # noqa: E402
 import traced  # noqa: E402
 import user_models  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_torch  # noqa: E402
-from dpi_export.torchrec_import import _padded, from_torchrec  # noqa: E402
+from dpi_export.importers.torchrec_import import _padded, from_torchrec  # noqa: E402
 from engine import Engine, find_library  # noqa: E402
 
 #: Models that torch.export itself refuses, and a word of its text.

@@ -13,7 +13,7 @@ import shared_models
 import test_onnx_models
 import torch
 from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_onnx
-from dpi_export.onnx_import import OnnxImport, Source
+from dpi_export.importers.onnx_import import OnnxImport, Source
 
 #: Models that the exporter itself refuses, and a word of its text.
 NOT_EXPORTED = {"autoint": "An error occurred", "evolving": "Failed to export", "from_both_sides": "Failed to export"}

@@ -12,11 +12,11 @@ import doctored
 import numpy as np
 import torch
 from dpi_export import Executor, UnsupportedModelError
-from dpi_export.deepctr_torch import DeepctrImport
-from dpi_export.fuxictr import FuxiImport
-from dpi_export.import_run import _build, to_rows
+from dpi_export.importers.deepctr_torch import DeepctrImport
+from dpi_export.importers.fuxictr import FuxiImport
+from dpi_export.importers.run import _build, to_rows
 from dpi_export.trace.normalise import from_builder, reachable
-from dpi_export.traced_libraries import DeepctrTrace, FuxiTrace
+from dpi_export.importers.traced_libraries import DeepctrTrace, FuxiTrace
 
 #: Cases whose traced ops are others than the hand-written ones, and why. Their scores are held to the library all the same.
 LEFT = {"mixture": "the hand-written import joins the experts into one Linear by groups", "DCNMix": "as mixture",

@@ -14,9 +14,9 @@ import dpi
 
 sys.path.append(str(ROOT / "weights/python"))
 import dpi_export  # noqa: E402
-from dpi_export.engine_check import check_engine, compare_engine  # noqa: E402
-from dpi_export.raw_golden import encode_column  # noqa: E402
-from dpi_export.repack import repack  # noqa: E402
+from dpi_export.bundle.engine_check import check_engine, compare_engine  # noqa: E402
+from dpi_export.bundle.raw_golden import encode_column  # noqa: E402
+from dpi_export.bundle.repack import repack  # noqa: E402
 
 
 def small(tolerance=None, **golden):

@@ -14,7 +14,7 @@ import dpi
 
 sys.path.append(str(ROOT / "weights/python"))
 import dpi_export  # noqa: E402
-from dpi_export import hot_keys, writer  # noqa: E402
+from dpi_export.bundle import hot_keys, writer  # noqa: E402
 
 ROWS, HOT = 4000, 60
 TIER = {"store.host_bytes": 20000, "store.resident_bytes": 0, "debug.fold": "off"}

@@ -16,7 +16,7 @@ sys.path[:0] = [str(HERE.parent / "capi"), str(HERE.parents[1] / "weights/python
 from make_versions import build  # noqa: E402
 
 from dpi_export import delta  # noqa: E402
-from dpi_export.signing import make_keys  # noqa: E402
+from dpi_export.bundle.signing import make_keys  # noqa: E402
 
 LENGTH = 8
 

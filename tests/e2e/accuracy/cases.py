@@ -10,8 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "weights" / "python"), str(ROOT / "tests" / "parity"), str(ROOT / "tests" / "e2e" / "random")]
 
 from dpi_export import Builder, Rows  # noqa: E402
-from dpi_export.executor import Executor  # noqa: E402
-from dpi_export.reader import Bundle  # noqa: E402
+from dpi_export.ops.executor import Executor  # noqa: E402
+from dpi_export.bundle.reader import Bundle  # noqa: E402
 from dpi_export.schema import Schema  # noqa: E402
 from models import random_model  # noqa: E402
 

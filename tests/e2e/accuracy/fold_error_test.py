@@ -17,7 +17,7 @@ import numpy as np
 import cases  # noqa: E402
 import seeds  # noqa: E402
 from cases import ROWS, bundle_cases, constructed, random_case
-from dpi_export.executor import Executor  # noqa: E402
+from dpi_export.ops.executor import Executor  # noqa: E402
 from engine import Engine, EngineError  # noqa: E402
 
 FACTOR = 1.5

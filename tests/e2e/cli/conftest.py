@@ -13,7 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "weights" / "python"))
 PROGRAM = os.environ.get("DPI_PROGRAM", str(ROOT / "build" / "release" / "bin" / "dpi"))
 
-from dpi_export import Builder, Rows, encoders, writer  # noqa: E402
+from dpi_export import Builder, Rows, encoders  # noqa: E402
+from dpi_export.bundle import writer  # noqa: E402
 
 
 class Ran:

@@ -16,8 +16,9 @@ from conftest import PROGRAM, ROOT
 sys.path.insert(0, str(ROOT / "weights" / "python" / "tests"))
 from delta_models import contents, first, later, requests, write  # noqa: E402
 
-from dpi_export import Builder, Bundle, Executor, delta, digest, make_keys, sign  # noqa: E402
-from dpi_export.writer import ProfileFile, seal  # noqa: E402
+from dpi_export import Builder, Bundle, Executor, delta, make_keys, sign  # noqa: E402
+from dpi_export.bundle import digest  # noqa: E402
+from dpi_export.bundle.writer import ProfileFile, seal  # noqa: E402
 
 FULL = os.environ.get("FULL") == "1"
 

@@ -90,7 +90,7 @@ def test_a_cell_that_differs_is_named(dpi, raw_bundle, name, row, cell, text):
     (lambda f: f["city"].update(default_id=3), "row 3, feature 'city': '' gives [3], golden is [4]"),
 ])
 def test_an_encoder_that_differs_is_seen(dpi, raw_bundle, monkeypatch, change, text):
-    from dpi_export import writer
+    from dpi_export.bundle import writer
     original = writer.manifest_of
 
     def doctor(model, *rest):

@@ -5,7 +5,7 @@ pad key is there; mask `id` took absent keys for padding."""
 import numpy as np
 
 from dpi_export import Builder, Rows
-from dpi_export.tables import decode, encode
+from dpi_export.bundle.tables import decode, encode
 
 ODD = [-2**63, 2**63 - 1, 0, -1, 1, 2**32, -2**32]
 

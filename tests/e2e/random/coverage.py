@@ -3,9 +3,9 @@ through a lookup. The list follows from dpi_export's own tables, so that a new o
 
 from collections import defaultdict
 
-from dpi_export.batch import ITEM
+from dpi_export.ops.batch import ITEM
 from dpi_export.schema import get
-from dpi_export.shapes import (BINARY, MASKS, OPS, OPTIONAL_PARAMS, RECURRENT, REDUCE, UNARY, VIEW_KEYS, mask_is_prefix)
+from dpi_export.ops.shapes import (BINARY, MASKS, OPS, OPTIONAL_PARAMS, RECURRENT, REDUCE, UNARY, VIEW_KEYS, mask_is_prefix)
 
 POOLINGS = ("single", "none", "sum", "mean", "max")
 MASK_MODES = ("none", "ninf", "add", "replace")

@@ -3,7 +3,7 @@ several rules, tables of one column, FM, cross networks, layers."""
 
 import numpy as np
 
-from dpi_export.shapes import MASKS
+from dpi_export.ops.shapes import MASKS
 
 DTYPES = ("f32", "f16", "bf16", "i8")
 ACTIVATIONS = ("relu", "sigmoid", "tanh", "silu", "selu", "gelu_erf", "gelu_tanh", "softplus", "identity")

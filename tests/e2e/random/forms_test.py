@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "weights" / "python"), str(ROOT / "tests" / "parity")]
 
 from dpi_export import Builder, Rows  # noqa: E402
-from dpi_export.executor import Executor  # noqa: E402
+from dpi_export.ops.executor import Executor  # noqa: E402
 from engine import Engine, EngineError  # noqa: E402
 
 import seeds  # noqa: E402

@@ -3,8 +3,9 @@ each op's value in float64, so that the generator can keep numbers in a range wh
 
 import numpy as np
 
-from dpi_export import Builder, Rows, numpy_ops
-from dpi_export.batch import ITEM, SHARED, Batch
+from dpi_export import Builder, Rows
+from dpi_export.ops import numpy_ops
+from dpi_export.ops.batch import ITEM, SHARED, Batch
 
 ROUGH = 4.0  # values larger than this are scaled down before anything else reads them
 

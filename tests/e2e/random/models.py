@@ -2,7 +2,7 @@
 
 import functools
 
-from dpi_export.shapes import BINARY, UNARY
+from dpi_export.ops.shapes import BINARY, UNARY
 
 from ctr_parts import Parts
 from features import add_features

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from dpi_export.shapes import BINARY, COMPARE, RECURRENT, REDUCE, UNARY, VIEW_KEYS
+from dpi_export.ops.shapes import BINARY, COMPARE, RECURRENT, REDUCE, UNARY, VIEW_KEYS
 
 MASK_MODES = ("ninf", "add", "replace")
 SOFTMAX_FORMS = tuple(itertools.product(MASK_MODES, ("prefix", "broadcast")))

@@ -21,7 +21,7 @@ import numpy as np
 from random_models_test import Case, Engine, EngineError  # first: it makes dpi_export and engine importable
 
 from dpi_export import Rows  # noqa: E402
-from dpi_export.batch import SHARED  # noqa: E402
+from dpi_export.ops.batch import SHARED  # noqa: E402
 
 import seeds  # noqa: E402
 

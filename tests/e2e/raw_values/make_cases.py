@@ -33,7 +33,7 @@ sys.path.insert(0, str(HERE.parents[2] / "weights/python"))
 
 from dpi_export import Builder  # noqa: E402
 from dpi_export import encoders as e  # noqa: E402
-from dpi_export.encoder_sources import convert_encoders  # noqa: E402
+from dpi_export.encoding.sources import convert_encoders  # noqa: E402
 
 KEYS = [26, 7, -1, 0, 2**53 - 1, 2**53, 2**53 + 1, -2**53 - 1, 2**63 - 1, -2**63]  # ids 1 ... 10
 WORDS = ["26", "26.0", "true", "false", "A", str(2**53 + 1), str(2**64 - 1), str(-2**63), "2.5", "1e3"]

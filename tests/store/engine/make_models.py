@@ -10,7 +10,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "weights/python"))
 
 from dpi_export import Builder  # noqa: E402
-from dpi_export.content_hash import DATA, TreeHash  # noqa: E402
+from dpi_export.bundle.content_hash import DATA, TreeHash  # noqa: E402
 
 ROWS = 2000
 ODD = [-2**63, -2**63 + 1, 2**63 - 1, 0, -1, 1, 2**32, -2**32]

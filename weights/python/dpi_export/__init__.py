@@ -1,24 +1,29 @@
 """Writes, reads and checks DPI bundles (weights/FORMAT.md). `Builder` for hand-written models; importers beside it."""
 
+import sys
+
+from . import earlier_paths
 from .errors import BundleError
-from .rows import Rows
-from .builder import VERSION as __version__, Builder
-from .reader import Bundle
-from .executor import Executor
-from .encoders import Encoder
-from .encoder_sources import convert_encoders, training_stats
-from .import_common import UnsupportedModelError
-from .fuxictr import from_fuxictr
-from .deepctr_torch import from_deepctr_torch
-from .torch_import import explain, from_torch
-from .onnx_import import from_onnx
-from .torchrec_import import from_torchrec
+from .bundle.rows import Rows
+from .bundle.builder import VERSION as __version__, Builder
+from .bundle.reader import Bundle
+from .ops.executor import Executor
+from .encoding.encoder import Encoder
+from .encoding.sources import convert_encoders, training_stats
+from .importers.common import UnsupportedModelError
+from .importers.fuxictr import from_fuxictr
+from .importers.deepctr_torch import from_deepctr_torch
+from .importers.torch_import import explain, from_torch
+from .importers.onnx_import import from_onnx
+from .importers.torchrec_import import from_torchrec
 from .delta import delta
-from .growing import grow
-from .repack import repack
-from .signing import make_keys, sign
-from .hot_keys import set_hot_keys
+from .encoding.growing import grow
+from .bundle.repack import repack
+from .bundle.signing import make_keys, sign
+from .bundle.hot_keys import set_hot_keys
 
 __all__ = ["BundleError", "Builder", "Bundle", "Encoder", "Executor", "Rows", "UnsupportedModelError", "__version__",
            "convert_encoders", "delta", "explain", "from_deepctr_torch", "from_fuxictr", "from_onnx", "from_torch", "from_torchrec", "grow", "make_keys", "repack",
            "set_hot_keys", "sign", "training_stats"]
+
+earlier_paths.keep(sys.modules[__name__])

@@ -5,15 +5,15 @@ import json
 import sys
 
 from . import cli_delta, cli_onnx
-from .engine_check import compare_engine
+from .bundle.engine_check import compare_engine
 from .errors import BundleError
-from .golden import compare_golden
-from .hot_keys import set_hot_keys
-from .reader import Bundle
-from .repack import repack
-from .signing import make_keys, sign
-from .tables import STORED, TableSource
-from .writer import write_bundle
+from .bundle.golden import compare_golden
+from .bundle.hot_keys import set_hot_keys
+from .bundle.reader import Bundle
+from .bundle.repack import repack
+from .bundle.signing import make_keys, sign
+from .bundle.tables import STORED, TableSource
+from .bundle.writer import write_bundle
 
 _EXAMPLES = """examples:
   python -m dpi_export inspect ctr.h5

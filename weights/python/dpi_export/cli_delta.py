@@ -2,7 +2,7 @@
 
 import json
 
-from .delta import delta
+from .delta.make import delta
 
 
 def add_parser(sub, formatter, progress):

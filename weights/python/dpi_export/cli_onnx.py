@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from .errors import BundleError
-from .tables import STORED
+from .bundle.tables import STORED
 
 EXAMPLES = """examples:
   python -m dpi_export onnx ctr.onnx --inputs > features.json
@@ -32,7 +32,7 @@ def add_parser(sub, formatter):
 
 def run(args):
     """Runs the command; returns its exit code."""
-    from .onnx_import import from_onnx
+    from .importers.onnx_import import from_onnx
 
     if not args.inputs and args.bundle is None:
         raise BundleError(f"{args.model}: say which bundle to write, or --inputs")
@@ -58,7 +58,7 @@ def run(args):
 
 def _inputs(path, outputs):
     """features= as far as the graph tells: vocabulary sizes, and what is left to say as null."""
-    from .onnx_import import Source
+    from .importers.onnx_import import Source
     from .onnx.vocabulary import table_sizes
 
     source = Source(path, outputs)

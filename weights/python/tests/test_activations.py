@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch")
 nn = torch.nn
 
 from dpi_export import Builder, Executor, Rows, UnsupportedModelError  # noqa: E402
-from dpi_export.import_common import ImportContext  # noqa: E402
-from dpi_export.torch_modules import sequential  # noqa: E402
+from dpi_export.importers.common import ImportContext  # noqa: E402
+from dpi_export.importers.torch_modules import sequential  # noqa: E402
 
 #: Quotients, because a feature takes neither infinities nor NaN: 0/0 is NaN, x/0 is infinite.
 EDGES = [(0, 0), (1, 0), (-1, 0)] + [(sign * x, 1) for x in (0.0, 1e-30, 1e-5, 2.9999998, 3, 3.0000002, 6, 30, 700, 1e30)

@@ -8,9 +8,9 @@ import pytest
 
 from dpi_export import Builder, Bundle, BundleError, Executor, Rows
 from dpi_export.cli import main
-from dpi_export.conditioning import rounding_errors
+from dpi_export.ops.conditioning import rounding_errors
 from dpi_export.encoders import vocab_int, vocab_string
-from dpi_export.golden import compare_golden
+from dpi_export.bundle.golden import compare_golden
 
 
 def golden(b):

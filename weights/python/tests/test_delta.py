@@ -40,7 +40,7 @@ def test_blocks_of_a_few_rows_write_the_same_file(tmp_path, monkeypatch):
     old, new = write(m, tmp_path / "old.h5"), write(later(m, 6, 0.3), tmp_path / "new.h5")
     delta(old, new, tmp_path / "whole.delta")
     for bytes_of_a_block in (1, 8, 40):
-        monkeypatch.setattr("dpi_export.delta_rows.BLOCK_BYTES", bytes_of_a_block)
+        monkeypatch.setattr(sys.modules["dpi_export.delta.rows"], "BLOCK_BYTES", bytes_of_a_block)
         delta(old, new, tmp_path / "blocks.delta")
         assert (tmp_path / "blocks.delta").read_bytes() == (tmp_path / "whole.delta").read_bytes()
 

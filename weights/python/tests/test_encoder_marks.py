@@ -14,10 +14,10 @@ pre = pytest.importorskip("sklearn.preprocessing")
 
 import dpi_export  # noqa: E402
 from dpi_export import encoders as e  # noqa: E402
-from dpi_export.golden import compare_golden  # noqa: E402
-from dpi_export.import_encoders import held_to  # noqa: E402
-from dpi_export.reader import Bundle  # noqa: E402
-from dpi_export.repack import repack  # noqa: E402
+from dpi_export.bundle.golden import compare_golden  # noqa: E402
+from dpi_export.importers.encoder_checks import held_to  # noqa: E402
+from dpi_export.bundle.reader import Bundle  # noqa: E402
+from dpi_export.bundle.repack import repack  # noqa: E402
 
 CITIES = ["Oslo", "Riga", "Rome", "Lima"]
 RIGHT = {"city": [e.vocab_string(CITIES, first_id=1)], "tags": e.Encoder([e.vocab_int([7, 8, 9], first_id=1)], splitter="|"),

@@ -13,7 +13,7 @@ from sklearn.impute import SimpleImputer  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 
 from dpi_export import Bundle, BundleError, UnsupportedModelError, encoders, from_torch  # noqa: E402
-from dpi_export.raw_golden import encode_column, settled  # noqa: E402
+from dpi_export.bundle.raw_golden import encode_column, settled  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:nothing shows")
 nn = torch.nn
@@ -147,7 +147,7 @@ def test_pipelines_of_texts(last, how, tmp_path):
 def test_one_hot_of_the_second_column():
     values = np.array([["x", 1.0], ["y", 2.0], ["z", 4.0]], object)
     fitted = pre.OneHotEncoder().fit(values)
-    from dpi_export.encoder_sources import from_sklearn
+    from dpi_export.encoding.sources import from_sklearn
 
     encoder = from_sklearn(fitted, 1)
     assert encoder.transform(["4", "1"]) == [encoder.encode("4"), encoder.encode("1")] == [2, 0]

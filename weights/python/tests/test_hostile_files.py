@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import xxhash
 
-from dpi_export import Builder, Bundle, BundleError, Rows, digest
-from dpi_export.content_hash import DATA, METADATA, TreeHash
+from dpi_export import Builder, Bundle, BundleError, Rows
+from dpi_export.bundle import digest
+from dpi_export.bundle.content_hash import DATA, METADATA, TreeHash
 
 
 @pytest.fixture(scope="module")

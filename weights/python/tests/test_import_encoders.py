@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpi_export import BundleError, Encoder
-from dpi_export.encoder_sources import convert_encoders, from_sklearn
+from dpi_export.encoding.sources import convert_encoders, from_sklearn
 from dpi_export.encoders import MISSING, OOV, to_float, trim
 
 pre = pytest.importorskip("sklearn.preprocessing")

@@ -8,8 +8,8 @@ nn = torch.nn
 prune = pytest.importorskip("torch.nn.utils.prune")
 
 from dpi_export import Builder, Executor, Rows, UnsupportedModelError  # noqa: E402
-from dpi_export.import_common import ImportContext  # noqa: E402
-from dpi_export.torch_modules import sequential  # noqa: E402
+from dpi_export.importers.common import ImportContext  # noqa: E402
+from dpi_export.importers.torch_modules import sequential  # noqa: E402
 
 
 def run(module, x):

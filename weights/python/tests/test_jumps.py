@@ -12,7 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from dpi_export import Bundle, UnsupportedModelError, from_onnx, from_torch, import_run  # noqa: E402
+from dpi_export import Bundle, UnsupportedModelError, from_onnx, from_torch  # noqa: E402
+from dpi_export.importers import run as import_run  # noqa: E402
 from program import DEVICES, environment, program  # noqa: E402
 from torch import nn  # noqa: E402
 

@@ -17,7 +17,7 @@ import onnx_numpy  # noqa: E402
 import onnx_random  # noqa: E402
 from dpi_export import Executor, Rows, UnsupportedModelError, from_onnx  # noqa: E402
 from dpi_export.onnx import ops_axis, ops_table  # noqa: E402
-from dpi_export.onnx_import import OnnxImport, Source  # noqa: E402
+from dpi_export.importers.onnx_import import OnnxImport, Source  # noqa: E402
 from program import DEVICES, agrees  # noqa: E402
 
 OPSETS = (11, 12, 13, 14, 16, 17, 18, 21)

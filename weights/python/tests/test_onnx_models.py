@@ -17,7 +17,7 @@ import onnx_models  # noqa: E402
 import torch.onnx.operators  # noqa: E402
 import trace_models  # noqa: E402
 from dpi_export import Bundle, Executor, Rows, UnsupportedModelError, from_onnx, from_torch  # noqa: E402
-from dpi_export.onnx_import import OnnxImport, Source  # noqa: E402
+from dpi_export.importers.onnx_import import OnnxImport, Source  # noqa: E402
 from program import DEVICES, agrees  # noqa: E402
 
 #: Models that no bundle holds, by what the refusal says.

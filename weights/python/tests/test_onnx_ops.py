@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import onnx_numpy  # noqa: E402
 from dpi_export import Executor, Rows, UnsupportedModelError, from_onnx  # noqa: E402
-from dpi_export.onnx_import import OnnxImport, Source  # noqa: E402
+from dpi_export.importers.onnx_import import OnnxImport, Source  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 F, I64, BOOL = np.float32, np.int64, np.bool_

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpi_export import Bundle, BundleError
-from dpi_export.golden import compare_golden
+from dpi_export.bundle.golden import compare_golden
 
 TESTS = pathlib.Path(__file__).resolve().parents[3] / "tests"
 FOLDER = TESTS / "e2e" / "op_bundles"

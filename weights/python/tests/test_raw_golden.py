@@ -6,8 +6,8 @@ import pytest
 from dpi_export import Builder, Bundle, BundleError, Encoder, Rows, training_stats
 from dpi_export import encoders as e
 from dpi_export.cli import main
-from dpi_export.golden import compare_golden
-from dpi_export.raw_golden import Probes, encode_column, settled
+from dpi_export.bundle.golden import compare_golden
+from dpi_export.bundle.raw_golden import Probes, encode_column, settled
 
 CITIES = ["Oslo", "Rome", "Köln"]
 COLUMNS = {"city": [1, 3, 4, 4, 2], "hist": [[1, 0, 2], [], [5], [2, 2], [1, 0, 0]], "size": [2, 1, 3, 3, 2],

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpi_export import Builder, Bundle, Executor, Rows, shapes
+from dpi_export import Builder, Bundle, Executor, Rows
+from dpi_export.ops import shapes
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 

@@ -220,7 +220,7 @@ def test_what_is_declared_is_weighed_before_it_is_written(bundle, tmp_path, monk
     """An unwritten set takes nothing in the file and everything in a bundle; as a parameter of u8 it becomes f32, four times as much."""
     def declare(f, _):
         f.create_dataset("params/z", shape, "u1", chunks=(1 << 20,) + (1,) * (len(shape) - 1), compression="gzip")
-    module = sys.modules["dpi_export.repack"]
+    module = sys.modules["dpi_export.bundle.repack"]
     monkeypatch.setattr(module, "ProfileFile", None)  # nothing is written
     with pytest.raises(BundleError, match="/params/z: .* more than the limit"):
         module.unpack(str(edited(bundle, tmp_path / "e.h5", declare)), str(tmp_path / "out.h5"), limit)
@@ -272,7 +272,7 @@ def test_damaged_files_end_in_a_text(bundle, tmp_path):
 
 def _confined(code):
     """Runs code in a process confined as the reading one is."""
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dpi_export")
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dpi_export", "bundle")
     text = (f"import sys, os, socket, ctypes; sys.path.append({root!r}); import confine; confine.limit(1 << 30, 20)\n"
             f"assert confine.refuse_system_calls()\n{code}")
     return subprocess.run([sys.executable, "-I", "-c", text], capture_output=True, text=True, timeout=60)
@@ -296,7 +296,7 @@ def test_what_it_can_do():
 def test_truncated_answers(bundle, tmp_path, monkeypatch):
     """What comes from the reading process is not trusted either."""
     from dpi_export import repack as function
-    module = sys.modules["dpi_export.repack"]
+    module = sys.modules["dpi_export.bundle.repack"]
     assert function is module.repack
 
     def answer(data):

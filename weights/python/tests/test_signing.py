@@ -7,9 +7,10 @@ import struct
 
 import pytest
 
-from dpi_export import Bundle, BundleError, Rows, make_keys, sign, signing
+from dpi_export import Bundle, BundleError, Rows, make_keys, sign
+from dpi_export.bundle import signing
 from dpi_export.cli import main
-from dpi_export.content_hash import DATA, TreeHash
+from dpi_export.bundle.content_hash import DATA, TreeHash
 
 pytest.importorskip("cryptography")
 

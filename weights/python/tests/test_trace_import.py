@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 nn = torch.nn
 
 from dpi_export import Bundle, BundleError, Encoder, Executor, Rows, UnsupportedModelError, encoders, explain, from_torch  # noqa: E402
-from dpi_export.golden import compare_golden  # noqa: E402
-from dpi_export.torch_import import TorchImport  # noqa: E402
+from dpi_export.bundle.golden import compare_golden  # noqa: E402
+from dpi_export.importers.torch_import import TorchImport  # noqa: E402
 from dpi_export.trace import lower_table  # noqa: E402
 from dpi_export.trace.normalise import from_builder, reachable  # noqa: E402
 from program import program  # noqa: E402

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from dpi_export import Bundle, UnsupportedModelError, from_torch  # noqa: E402
 from dpi_export import encoders as e  # noqa: E402
-from dpi_export.golden import compare_golden  # noqa: E402
+from dpi_export.bundle.golden import compare_golden  # noqa: E402
 from program import agrees  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:nothing shows")

@@ -7,7 +7,7 @@ import stat
 
 import numpy as np
 
-from ..import_common import UnsupportedModelError
+from ..importers.common import UnsupportedModelError
 
 #: Protocol buffers end here; larger models keep their weights in files of their own.
 MAX_FILE_BYTES = 1 << 31

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ..import_common import UnsupportedModelError
+from ..importers.common import UnsupportedModelError
 from .file import BFLOAT16, TYPES
 from .graph import Graph
 

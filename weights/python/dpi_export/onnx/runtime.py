@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from ..import_common import to_numpy
+from ..importers.common import to_numpy
 from .file import external_path
 
 

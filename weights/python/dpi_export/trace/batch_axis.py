@@ -7,7 +7,7 @@ on an input; constants have None. Every operator has one rule in RULES; the lowe
 import math
 from collections import namedtuple
 
-from ..import_common import UnsupportedModelError
+from ..importers.common import UnsupportedModelError
 from .cures import RANDOM, replacement
 from .pair import plain
 

@@ -1,6 +1,6 @@
 """The layout of x[mask] = y: which dims of what is written hold the rows."""
 
-from ..import_common import UnsupportedModelError
+from ..importers.common import UnsupportedModelError
 from .batch_axis import argument, refuse, replacement
 
 

@@ -5,8 +5,8 @@ import re
 import numpy as np
 
 from ..errors import NAME
-from ..import_common import UnsupportedModelError
-from ..tables import decode, encode
+from ..importers.common import UnsupportedModelError
+from ..bundle.tables import decode, encode
 from .normalise import reachable
 
 

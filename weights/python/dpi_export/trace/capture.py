@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 
-from ..import_common import UnsupportedModelError, evaluation_mode
+from ..importers.common import UnsupportedModelError, evaluation_mode
 from .composites import written_out
 from .ir import Node, Trace
 from .kept_rows import counted, instead, remember

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import xxhash
 
-from .. import shapes
+from ..ops import shapes
 
 
 class Op:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 
-from ..import_common import UnsupportedModelError, evaluation_mode
+from ..importers.common import UnsupportedModelError, evaluation_mode
 from .composites import written_out
 from .recurrent import leaves
 

@@ -9,9 +9,9 @@ import inspect
 
 import numpy as np
 
-from ..builder import Builder
-from ..import_common import UnsupportedModelError, check_carried, pad_bags, random_bags, strip_padding, to_numpy
-from ..import_encoders import check_padding
+from ..bundle.builder import Builder
+from ..importers.common import UnsupportedModelError, check_carried, pad_bags, random_bags, strip_padding, to_numpy
+from ..importers.encoder_checks import check_padding
 
 #: What a feature may say here; every other key goes to the Builder's feature call.
 _OWN = ("kind", "input", "columns", "table", "vocab_size", "max_len", "dim", "of", "pad_id", "pad_side")

@@ -5,7 +5,7 @@ import inspect
 
 import numpy as np
 
-from ..import_common import UnsupportedModelError
+from ..importers.common import UnsupportedModelError
 
 
 class Forward:

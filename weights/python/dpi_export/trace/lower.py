@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from ..errors import BundleError
-from ..import_common import UnsupportedModelError
-from ..shapes import OPS
+from ..importers.common import UnsupportedModelError
+from ..ops.shapes import OPS
 from . import lookups
 from .cures import replacement
 from .emit import Graph

@@ -6,7 +6,7 @@ table that torch itself computed.
 
 import numpy as np
 
-from ..shapes import BINARY
+from ..ops.shapes import BINARY
 from .emit import is_mask
 from .pair import plain
 from .values import Filled, Floats, Refs

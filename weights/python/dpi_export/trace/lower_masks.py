@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from ..import_common import UnsupportedModelError
-from ..shapes import BINARY, OPS
+from ..importers.common import UnsupportedModelError
+from ..ops.shapes import BINARY, OPS
 from . import jumps, lower_math
 from .batch_axis import argument
 from .emit import is_mask

@@ -7,7 +7,7 @@ does every Node that shares memory with it. Those others have no operator that g
 
 import numpy as np
 
-from ..import_common import UnsupportedModelError
+from ..importers.common import UnsupportedModelError
 
 
 class OwnWrites:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..import_common import UnsupportedModelError
+from ..importers.common import UnsupportedModelError
 from .batch_axis import propagate
 from .build import heads_of
 from .capture import capture

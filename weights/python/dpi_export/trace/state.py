@@ -5,7 +5,7 @@ A trace shows one call. While it runs, tensors are wrappers that are dead afterw
 
 import contextlib
 
-from ..import_common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, evaluation_mode
+from ..importers.common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, evaluation_mode
 
 _FAILURES = (RuntimeError, TypeError, AttributeError, IndexError, KeyError, AssertionError)
 

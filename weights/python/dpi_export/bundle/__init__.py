@@ -1,0 +1,1 @@
+"""The file: what is written by hand (builder.py), writing it, reading it, its digests, signatures and golden rows."""

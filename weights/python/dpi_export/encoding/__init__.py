@@ -1,0 +1,1 @@
+"""Raw values -> ids and floats: the steps of an encoder, and encoders made of fitted scikit-learn and FuxiCTR objects."""
