@@ -26,6 +26,7 @@ import zoo  # noqa: E402
 from deepctr_torch.inputs import DenseFeat, SparseFeat, VarLenSparseFeat  # noqa: E402
 from deepctr_torch.models.basemodel import BaseModel  # noqa: E402
 from dpi_export import Bundle, Executor, UnsupportedModelError  # noqa: E402
+from dpi_export.importers.library_rows import matrix_of  # noqa: E402
 from dpi_export.importers.run import export, to_rows  # noqa: E402
 from dpi_export.importers.traced_libraries import DeepctrTrace  # noqa: E402
 from engine import Engine, find_library  # noqa: E402
@@ -185,7 +186,7 @@ def check(name, engine, devices, folder, spoil=None):
     seed, kind = sum(map(ord, name)) % 9973, cases()[name][0]
     model, path = made(name, seed), Path(folder) / "deepctr.h5"
     probe = DeepctrTrace(model, None)
-    rows = probe._matrix(probe.random_rows(np.random.default_rng(seed), ROWS)).astype(np.float32)
+    rows = matrix_of(model, probe.random_rows(np.random.default_rng(seed), ROWS)).astype(np.float32)
     if not spread_out(model, rows):
         return "", "no spread of the logits that a score can have"
     given = {"rows": rows, **dict.fromkeys(("raw", "encoders", "features", "name", "metrics", "table_dtype", "stats")), "check": True}

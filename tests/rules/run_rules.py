@@ -15,8 +15,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-RULES = ("include_direction", "banned_calls", "budgets", "layout", "exports", "binaries", "headers", "op_switch", "told_codes", "named_files", "named_tests",
-         "mutants", "voice", "absences", "every_case", "option_lines", "decisions")
+RULES = ("include_direction", "import_circles", "banned_calls", "budgets", "layout", "exports", "binaries", "headers", "op_switch", "told_codes", "named_files",
+         "named_tests", "mutants", "voice", "absences", "every_case", "option_lines", "decisions")
 
 
 def run(rule, root):

@@ -1,6 +1,6 @@
 """Rows: a batch of raw values that is filled step by step."""
 
-from typing import TYPE_CHECKING, Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Protocol, Tuple
 
 import numpy as np
 
@@ -8,9 +8,22 @@ from . import _native, arrays, raw
 from .arrays import Cancel, deadline_of
 from .errors import Closed, closed
 from .handle import Closing, Use
+from .schema import Feature, Info
 
-if TYPE_CHECKING:
-    from .model import Model
+
+class _OfModel(Protocol):
+    """The parts of a Model that a row batch reads. model.py imports this file, so the class itself is not named here."""
+
+    features: Tuple[Feature, ...]
+    info: Info
+    _cell: int
+
+    @property
+    def closed(self) -> bool:
+        """True after close()."""
+
+    def feature(self, name: str) -> Feature:
+        """A feature by name."""
 
 
 class Rows(Closing):
@@ -20,7 +33,7 @@ class Rows(Closing):
     Calls from several threads run one after another, but rows are built by one at a time.
     """
 
-    def __init__(self, model: "Model") -> None:
+    def __init__(self, model: _OfModel) -> None:
         self._model = model
         held = _native.dpi_py_cell_retain(model._cell)
         try:

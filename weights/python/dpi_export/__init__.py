@@ -13,14 +13,16 @@ from .encoding.sources import convert_encoders, training_stats
 from .importers.common import UnsupportedModelError
 from .importers.fuxictr import from_fuxictr
 from .importers.deepctr_torch import from_deepctr_torch
-from .importers.torch_import import explain, from_torch
+from .importers.explain import explain
+from .importers.torch_import import from_torch
 from .importers.onnx_import import from_onnx
 from .importers.torchrec_import import from_torchrec
 from .delta import delta
 from .encoding.growing import grow
 from .bundle.repack import repack
-from .bundle.signing import make_keys, sign
-from .bundle.hot_keys import set_hot_keys
+from .bundle.sign import sign
+from .bundle.signing import make_keys
+from .bundle.set_hot_keys import set_hot_keys
 
 __all__ = ["BundleError", "Builder", "Bundle", "Encoder", "Executor", "Rows", "UnsupportedModelError", "__version__",
            "convert_encoders", "delta", "explain", "from_deepctr_torch", "from_fuxictr", "from_onnx", "from_torch", "from_torchrec", "grow", "make_keys", "repack",

@@ -8,10 +8,11 @@ from . import cli_delta, cli_onnx
 from .bundle.engine_check import compare_engine
 from .errors import BundleError
 from .bundle.golden import compare_golden
-from .bundle.hot_keys import set_hot_keys
+from .bundle.set_hot_keys import set_hot_keys
 from .bundle.reader import Bundle
 from .bundle.repack import repack
-from .bundle.signing import make_keys, sign
+from .bundle.sign import sign
+from .bundle.signing import make_keys
 from .bundle.tables import STORED, TableSource
 from .bundle.writer import write_bundle
 

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 
 from ..errors import BundleError
+from ..ops.executor import Executor
 from .raw_golden import HELD_TO, RAW_SETS, compare_raw, raw_arrays
 from ..schema import Schema
 
@@ -136,7 +137,6 @@ def compare_golden(bundle, dtype=np.float64):
     """Runs the golden rows; returns {"rows", "tolerance", "heads": {name: {"value": worst, "logit": worst}}, "raw_rows",
     "failures": [..]}. Worst is the largest |x - golden| / max(1, |golden|); loose_rows: {row: tolerance} of those that are hardly
     held to anything. Raw cells are encoded and compared too; raw_own: their features whose ids the exporter made itself."""
-    from ..ops.executor import Executor
     golden = bundle.golden
     report = compare_scores(bundle, Executor(bundle, dtype=dtype).run(golden["rows"]), "computed")
     raw = {"rows": 0, "failures": []} if golden["raw"] is None else compare_raw(bundle, golden)
@@ -178,16 +178,3 @@ def compare_scores(bundle, run, who):
                     f"head '{head['name']}' {key}: {len(bad)} of {len(want)} golden rows differ, first row {r}: {who} "
                     f"{got[r]:.9g}, golden {want[r]:.9g}, tolerance {tolerance[r]:g}")
     return report
-
-
-def check_golden(path, rows=True):
-    """Opens a written file, checks every digest and hash and, when there are golden rows, runs them (not if `rows` is false); raises
-    on any mismatch."""
-    from .reader import Bundle
-    with Bundle(path) as bundle:
-        bundle.verify_digests()
-        if rows and bundle.golden is not None:
-            failures = compare_golden(bundle)["failures"]
-            if failures:
-                raise BundleError("golden rows: the model as built does not compute what the training framework did: "
-                                  + "; ".join(failures))

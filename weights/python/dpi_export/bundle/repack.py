@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import DATASET, BundleError, table_path
 from .engine_check import ENGINE, check_engine, check_kind
-from .golden import check_golden
+from .golden_check import check_golden
 from .hdf5_structures import GROUPS, MAX_LINKS, MAX_MANIFEST
 from .signing import add_signature, read_signing_key
 from .tables import STORED

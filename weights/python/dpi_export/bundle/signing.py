@@ -82,15 +82,6 @@ def add_signature(path, key, magic=digest.MAGIC):
     return mine.hex()
 
 
-def sign(path, key_file):
-    """Checks every digest and hash of a bundle and signs it; returns the key's id in hex."""
-    from .reader import Bundle
-    key = read_signing_key(key_file)
-    with Bundle(path) as bundle:
-        bundle.verify_digests()
-    return add_signature(path, key)
-
-
 def check_signature(block, public_keys):
     """Raises unless one of the keys (hex, separated by commas) has signed the block."""
     ed25519 = _ed25519()

@@ -13,7 +13,8 @@ from .engine_check import ENGINE, check_engine, check_kind
 from ..errors import BundleError, dataset_name
 from ..ops.executor import Executor
 from ..ops.conditioning import row_tolerances, rounding_errors
-from .golden import check_golden, golden_arrays, stack_heads
+from .golden import golden_arrays, stack_heads
+from .golden_check import check_golden
 from .hot_keys import identities, pack
 from .keyed_tables import TABLE_KEYS, RisingKeys
 from .reader import Bundle

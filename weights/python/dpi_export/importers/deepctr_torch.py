@@ -7,7 +7,9 @@ from ..bundle.builder import Builder
 from .common import (FeatureRules, ImportContext, UnsupportedModelError, check_carried, check_global_hooks,
                      check_ids, is_library_class, pad_bags, random_bags, run_library, strip_padding, to_numpy)
 from .encoder_checks import check_padding
+from .library_rows import matrix_of
 from .torch_modules import in_turn, linear
+from .traced_libraries import DeepctrTrace, export_or_trace
 
 _MODELS, _LAYERS = "deepctr_torch.models", "deepctr_torch.layers"
 #: What a pooled bag without ids gives with combiner max: the library subtracts this from masked positions.
@@ -38,8 +40,6 @@ def from_deepctr_torch(model, path, *, rows=None, raw=None, encoders=None, featu
 
     Raises UnsupportedModelError, naming the layer or option, when the model cannot be carried over exactly.
     """
-    from .traced_libraries import DeepctrTrace, export_or_trace  # here, because it builds on this file
-
     return export_or_trace(DeepctrImport, DeepctrTrace, model, None, path,
                   {"rows": rows, "raw": raw, "encoders": encoders, "features": features, "name": name, "metrics": metrics,
                    "table_dtype": table_dtype, "stats": stats, "check": check}, trace)
@@ -284,21 +284,7 @@ class DeepctrImport:
                             **self.rules.of(name, {"missing": "pad"}, unknown, is_sequence=True))
 
     def _matrix(self, rows):
-        """The library's float32 matrix from what its predict() takes."""
-        index = self.model.feature_index
-        width = max(end for _, end in index.values())
-        if isinstance(rows, dict):
-            missing = [name for name in index if name not in rows]
-            if missing:
-                raise ValueError(f"rows: feature '{missing[0]}' is missing")
-            rows = [rows[name] for name in index]
-        if isinstance(rows, (list, tuple)):
-            parts = [to_numpy(v) for v in rows]
-            rows = np.concatenate([p.reshape(len(p), -1) for p in parts], axis=-1)
-        matrix = to_numpy(rows)
-        if matrix.ndim != 2 or matrix.shape[1] != width:
-            raise ValueError(f"rows: shape {matrix.shape}, expected [rows, {width}]")
-        return np.ascontiguousarray(matrix, np.float32)
+        return matrix_of(self.model, rows)
 
     def columns(self, rows):
         """The library's input as columns of the bundle's features."""

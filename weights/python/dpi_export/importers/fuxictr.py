@@ -10,7 +10,9 @@ from ..bundle.builder import Builder
 from .common import (FeatureRules, ImportContext, UnsupportedModelError, check_global_hooks, check_ids,
                      is_library_class, pad_bags, random_bags, run_library, strip_padding, to_numpy)
 from .encoder_checks import check_padding
+from .library_rows import id_rules
 from .torch_modules import in_turn, linear, sequential
+from .traced_libraries import FuxiTrace, export_or_trace
 
 _LAYERS = "fuxictr.pytorch.layers"
 
@@ -40,18 +42,9 @@ def from_fuxictr(model, feature_map, path, *, rows=None, raw=None, encoders=None
 
     Raises UnsupportedModelError, naming the layer or option, when the model cannot be carried over exactly.
     """
-    from .traced_libraries import FuxiTrace, export_or_trace  # here, because it builds on this file
-
     return export_or_trace(FuxiImport, FuxiTrace, model, feature_map, path,
                   {"rows": rows, "raw": raw, "encoders": encoders, "features": features, "name": name, "metrics": metrics,
                    "table_dtype": table_dtype, "stats": stats, "check": check}, trace)
-
-
-def id_rules(spec):
-    """What an id outside the vocabulary means. A fitted vocabulary ends with the row of unknown values; a missing value is one of them."""
-    if "category_processor" in spec:
-        return {}
-    return {"out_of_range": "oov", "oov_id": int(spec.get("oov_idx", int(spec["vocab_size"]) - 1))}
 
 
 class FuxiImport:

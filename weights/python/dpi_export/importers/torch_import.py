@@ -4,7 +4,6 @@ The model runs twice, at two batch sizes, and every operator that it calls is re
 or has no primitive is refused with the operator, the layer and the source line.
 """
 
-import os
 import warnings
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from ..bundle.builder import Builder
 from .common import FeatureRules, UnsupportedModelError, run_library, to_numpy
 from .run import export
-from .wrapped import eager, unwrapped
 
 #: Batches that a model is run on besides those that it is traced with.
 _OTHER_SIZES = (257, 2, 1)
@@ -47,35 +45,6 @@ def from_torch(model, path, *, features, example, rows=None, raw=None, encoders=
     given = {"rows": example if rows is None else rows, "raw": raw, "encoders": encoders, "features": None, "name": name,
              "metrics": metrics, "table_dtype": table_dtype, "stats": stats, "check": check, "provenance": provenance}
     return export(TorchImport, model, {"features": features, "example": example, "outputs": outputs, "call": call, "front": front}, path, given)
-
-
-def explain(model, feature_map=None, *, features=None, example=None, outputs=None, call=None, program=None):
-    """What each layer of a model becomes in a bundle: its primitives and its floating-point operations per row. `feature_map`: of a FuxiCTR
-    model; a DeepCTR-Torch model knows its features; any other model needs features and example, as from_torch takes them. `program`: the
-    program dpi, whose plan then says which fused ops of the engine the primitives became.
-
-    Returns an object with `layers` and `flops`; printed, it is a table.
-    """
-    from ..trace.explain import explanation, planned
-    from .traced_libraries import DeepctrTrace, FuxiTrace
-
-    model = unwrapped(model)
-    if isinstance(model, (str, bytes, os.PathLike)) or type(model).__name__ == "ModelProto":
-        from .onnx_import import described
-
-        traced = described(model, features, outputs)
-        model = traced.model
-    elif feature_map is not None:
-        traced = FuxiTrace(model, feature_map)
-    elif features is None and hasattr(model, "feature_index"):
-        traced = DeepctrTrace(model, None)
-    else:
-        if features is None or example is None:
-            raise ValueError("explain: this model needs features= and example=, as from_torch does")
-        traced = TorchImport(model, {"features": features, "example": example, "outputs": outputs, "call": call})
-    with eager():
-        traced.build()
-    return explanation(model, traced.heads, None if program is None else planned(traced.b, program))
 
 
 class TraceContext:

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from .deepctr_torch import DeepctrImport
-from .fuxictr import id_rules
 from .common import UnsupportedModelError, to_numpy
+from .library_rows import id_rules, matrix_of
 from .run import export
 from .torch_import import TorchImport
 
@@ -60,7 +59,6 @@ class DeepctrTrace(TorchImport):
     """A DeepCTR-Torch model, called with its one matrix."""
 
     library = "deepctr_torch"
-    _matrix = DeepctrImport._matrix
 
     def __init__(self, model, _feature_map, encoders=None, **options):
         import torch
@@ -80,7 +78,7 @@ class DeepctrTrace(TorchImport):
 
     def columns(self, rows):
         """As TorchImport.columns, of rows in any form that the library takes."""
-        return super().columns(self._matrix(rows))
+        return super().columns(matrix_of(self.model, rows))
 
     def put(self, rows, name, values):
         """Sets a feature's part of the matrix."""
@@ -88,15 +86,15 @@ class DeepctrTrace(TorchImport):
 
     def join(self, a, b):
         """Rows of `a`, then of `b`."""
-        return np.concatenate([self._matrix(a), to_numpy(b)])
+        return np.concatenate([matrix_of(self.model, a), to_numpy(b)])
 
     def run(self, rows, dtype=None, alone=False):
         """(values, logits) of the model itself."""
-        return super().run(self._matrix(rows), dtype, alone)
+        return super().run(matrix_of(self.model, rows), dtype, alone)
 
     def select(self, rows, keep):
         """Some of the rows."""
-        return self._matrix(rows)[keep]
+        return matrix_of(self.model, rows)[keep]
 
 
 def deepctr_features(model, index):

@@ -11,6 +11,7 @@ import numpy as np
 from ..importers.common import UnsupportedModelError
 from .file import BFLOAT16, TYPES
 from .graph import Graph
+from .sequence import Sequence
 
 #: Entries that one value may have while a model is traced: graphs of a few bytes may ask for any number.
 MAX_ENTRIES = 1 << 28
@@ -190,7 +191,3 @@ def model_class():
                 name == i for i, _, _ in self.graph.inputs) else f"{self.title}: {place}: there is no '{name}'")
 
     return OnnxModel
-
-
-class Sequence(list):
-    """A value of ONNX's sequence type: several tensors under one name."""

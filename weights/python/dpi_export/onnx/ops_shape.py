@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from .module import Sequence
+from .sequence import Sequence
 
 
 def _axis(op, x, default=0, extra=0):

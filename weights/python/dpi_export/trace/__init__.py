@@ -1,1 +1,1 @@
-"""Importing any PyTorch model by tracing it: capture, pair, batch_axis, lower, normalise, build, in this order (pipeline.py)."""
+"""Importing any PyTorch model by tracing it: capture, pair, propagate, lower, normalise, build, in this order (pipeline.py)."""

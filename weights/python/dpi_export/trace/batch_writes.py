@@ -1,7 +1,8 @@
 """The layout of x[mask] = y: which dims of what is written hold the rows."""
 
 from ..importers.common import UnsupportedModelError
-from .batch_axis import argument, refuse, replacement
+from .batch_axis import argument, refuse
+from .cures import replacement
 
 
 def rule(pair, node):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from ..importers.common import UnsupportedModelError
-from .batch_axis import propagate
 from .build import heads_of
 from .capture import capture
 from .exported import Exported, wanted
@@ -11,6 +10,7 @@ from .kept_rows import check
 from .lower import Lowering
 from .normalise import normalise
 from .pair import Pair
+from .propagate import propagate
 from .state import check_first_call, warm_up
 
 #: Two primes, so that no size of a model is a multiple of both by chance. One on each side of the usual batch sizes' lower powers of two.
