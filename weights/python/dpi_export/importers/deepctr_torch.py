@@ -50,7 +50,7 @@ def _kind(column):
 
 
 class DeepctrImport:
-    """One import of a DeepCTR-Torch model."""
+    """One import of a DeepCTR-Torch model (an Importer)."""
 
     library = "deepctr_torch"
 

@@ -12,13 +12,14 @@ from ..encoding.encoder import MISSING, OOV, apply_rules
 from ..errors import BundleError
 from ..encoding.fitted_numbers import digits
 from .common import strip_padding
+from .importer import Importer
 from ..bundle.raw_golden import Probes, encode_column, first_difference, settled, show
 from ..schema import get, is_slot
 
 _CHECK_CELLS, _GOLDEN_CELLS = 64, 12
 
 
-def check_names(imported, encoders, raw):
+def check_names(imported: Importer, encoders, raw):
     """Refuses encoders and raw cells of features that the model does not have."""
     known = {f["name"] for f in imported.b.features}
     for what, given in (("encoders", encoders), ("raw", raw or {})):
@@ -44,7 +45,7 @@ def check_padding(ctx, name, encoder, pad_id):
             ctx.refuse(f"encoder of sequence '{name}'", f"gives ids {lo} to {hi}, but {pad_id} is padding in this model")
 
 
-def check_encoders(imported):
+def check_encoders(imported: Importer):
     """Every encoder on cells made for it, against the library's own transform. Refuses with feature and cell."""
     for feature in _encoded(imported):
         if feature["encoder"].transform is not None:
@@ -52,7 +53,7 @@ def check_encoders(imported):
             _compare(imported, feature, cells, _library_column(imported, feature, cells), "the library's transform gives")
 
 
-def check_scalers(imported, rows):
+def check_scalers(imported: Importer, rows):
     """Refuses a scaler that rounded otherwise in training than the bundle does, which scales in float64, where it shows: results of float16, and
     results of float32 that the model compares or buckets. Warns where nobody says of which type the column was."""
     from ..trace.jumps import edges
@@ -85,7 +86,7 @@ def held_as_float16(numbers):
         return bool((numbers.astype(np.float16) == numbers).all()) and len({x for x in numbers.tolist() if digits(x) > 5}) >= 4
 
 
-def golden_rows(imported, rows, raw):
+def golden_rows(imported: Importer, rows, raw):
     """(library rows, {feature: raw cells of the last of them}) for the golden rows of an import; (rows, None) when there is no
     encoder. Without `raw`, rows made of cells for the encoders are added to those given."""
     encoded = [f for f in _encoded(imported) if f["kind"] != "dense"]
@@ -103,7 +104,7 @@ def golden_rows(imported, rows, raw):
     return (added if rows is None else imported.join(rows, added)), cells
 
 
-def held_to(imported, rows, raw):
+def held_to(imported: Importer, rows, raw):
     """{feature: what its encoder is held to}, by HELD_TO. Warns of encoders that nothing from outside confirms."""
     by = {f["name"]: "rows" if raw is not None and rows is not None else "exporter" if f["encoder"].transform is None else "library"
           for f in _encoded(imported) if f["kind"] != "dense"}
@@ -213,7 +214,7 @@ def _seen(imported, feature, column):
     return settled(feature, imported.columns(rows)[feature["name"]])
 
 
-def spelled_out(imported, columns, raw):
+def spelled_out(imported: Importer, columns, raw):
     """Columns of golden rows, the bags of raw cells with the ids of padding that their encoder ends them in: rows of the model cannot hold
     these, and score the same."""
     for feature in imported.b.features:

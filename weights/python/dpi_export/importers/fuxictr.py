@@ -48,7 +48,7 @@ def from_fuxictr(model, feature_map, path, *, rows=None, raw=None, encoders=None
 
 
 class FuxiImport:
-    """One import of a FuxiCTR model."""
+    """One import of a FuxiCTR model (an Importer)."""
 
     library = "fuxictr"
 

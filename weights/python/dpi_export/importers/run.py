@@ -12,6 +12,7 @@ from ..errors import BundleError
 from ..bundle.golden import relative_error
 from .encoder_checks import check_encoders, check_names, check_scalers, golden_rows, held_to, spelled_out
 from .common import MAX_DOUBLE_PARAMETERS, UnsupportedModelError, compare
+from .importer import Importer, ImporterKind
 from ..bundle.raw_golden import HELD_TO, as_lists
 from ..bundle.rows import Rows
 from .wrapped import eager, unwrapped
@@ -21,8 +22,8 @@ _EDGE = 1e-4  #: more than float32 loses elsewhere, less than a decision changes
 _MOST_TORN = 32  #: rows that are looked at one by one
 
 
-def export(importer, model, feature_map, path, given):
-    """Shared body of from_fuxictr and from_deepctr_torch, with their keywords. Returns what Builder.write returns. The model is left as it
+def export(importer: ImporterKind, model, feature_map, path, given):
+    """The course of every import; `given` has the keywords of from_fuxictr. Returns what Builder.write returns. The model is left as it
     was, whatever it kept of the calls that were made."""
     from ..trace.state import kept
 
@@ -66,7 +67,7 @@ def _export(importer, model, feature_map, path, given):
     return builder.write(path, check=check)
 
 
-def _build(imported):
+def _build(imported: Importer):
     """The builder of an import; what does not fit together is the model's fault and named so."""
     try:
         return imported.build()
@@ -86,12 +87,12 @@ def framework_text(library):
     return f"{library} {version}, torch {torch.__version__}"
 
 
-def to_rows(imported, rows, raw=None):
+def to_rows(imported: Importer, rows, raw=None):
     """The library's input as a Rows of the import's features; `raw`: cells of the last rows, as in Builder.golden."""
     return Rows.from_columns(imported.b, spelled_out(imported, imported.columns(rows), raw))
 
 
-def check_against_library(imported, rows):
+def check_against_library(imported: Importer, rows):
     """Runs the import in float64 beside the library; raises UnsupportedModelError where they differ.
 
     The library runs in float64 too when its weights are small enough to be copied, else as it is.
@@ -190,7 +191,7 @@ def _by_head(scores, names):
     return np.stack([scores[name] for name in names], axis=1)
 
 
-def add_golden(imported, builder, rows, raw=None):
+def add_golden(imported: Importer, builder, rows, raw=None):
     """Golden rows with the library's float32 outputs; `raw` as in Builder.golden.
 
     A row's tolerance is 1e-5, and more where float32 cannot hold the row (a cancellation of huge numbers): what roundings do to it, or

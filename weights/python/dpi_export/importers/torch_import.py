@@ -59,7 +59,7 @@ class TraceContext:
 
 
 class TorchImport:
-    """One import by tracing; the calls that run.export needs."""
+    """One import by tracing (a TracedImporter)."""
 
     library = "torch"
 
