@@ -2,7 +2,7 @@
 
 import sys
 
-from . import earlier_paths
+from . import earlier_paths, encoders
 from .errors import BundleError
 from .bundle.rows import Rows
 from .bundle.builder import VERSION as __version__, Builder

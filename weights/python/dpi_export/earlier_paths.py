@@ -11,7 +11,7 @@ _SAME_NAME = {
     "ops": "batch conditioning executor graph jumps numpy_ops shapes",
 }
 _RENAMED = {
-    "delta_rows": "delta.rows", "delta_schema": "delta.schema", "encoder_sources": "encoding.sources", "encoders": "encoding.encoder", "import_common": "importers.common",
+    "delta_rows": "delta.rows", "delta_schema": "delta.schema", "encoder_sources": "encoding.sources", "import_common": "importers.common",
     "import_encoders": "importers.encoder_checks", "import_run": "importers.run", "ops_api": "ops.api",
 }
 #: earlier path -> path, both inside the package

@@ -12,6 +12,7 @@ import numpy as np
 import xxhash
 
 from .. import schema
+from ..encoding.encoder import Encoder
 from ..errors import BundleError, check_name, dataset_name
 from ..ops.graph import Graph, check_heads
 from .hot_keys import hot_list
@@ -71,7 +72,6 @@ class Builder(OpsApi):
             raise BundleError(f"feature '{name}' is defined twice")
         encoder = feature.get("encoder")
         if encoder is not None:
-            from ..encoding.encoder import Encoder  # here, so that builder and encoders stay independent
             feature["encoder"] = Encoder.of(encoder)
             feature["encoder"].check(feature)
         self._features[name] = feature

@@ -25,14 +25,6 @@ def check_count(n, where):
         raise BundleError(f"{where}: {n!r} keys, expected 1 to 2^31-3")
 
 
-def check_key_encoder(feature, last, where):
-    """The last step of an encoder: a key is an integer as it is, or a hash; a hash of 64 bits is nothing else."""
-    if "keys" in feature and last["op"] not in ("to_id", "hash"):
-        raise BundleError(f"{where} ends in {last['op']}, a feature of keys needs to_id or hash")
-    if "keys" not in feature and last["op"] == "hash" and "modulus" not in last:
-        raise BundleError(f"{where}: hash has no modulus, which only a feature of keys may leave out")
-
-
 class RisingKeys:
     """Looks at a key set's blocks as they go by: every key once, each above the one before, as many as stated."""
 

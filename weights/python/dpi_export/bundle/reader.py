@@ -11,7 +11,8 @@ import xxhash
 from . import digest
 from .. import schema
 from .content_hash import DATA, TreeHash
-from ..encoding.encoder import ARRAY_TYPES, Encoder
+from ..encoding.encoder import Encoder
+from ..encoding.step_table import ARRAY_TYPES
 from ..errors import BundleError, table_path
 from .golden import ROW_SETS, check_sets
 from ..ops.graph import Graph, check_heads

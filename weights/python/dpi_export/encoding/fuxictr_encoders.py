@@ -6,7 +6,8 @@ Tokenizer and Normalizer see texts, integers or floats.
 
 import math
 
-from . import encoder as e
+from . import steps as e
+from .encoder import Encoder
 from ..errors import BundleError
 from .sklearn_encoders import from_sklearn
 
@@ -77,7 +78,7 @@ def _transform(processor, name, kind, column):
 def _numeric(normalizer, column, name):
     fill = float(column.get("fill_na", 0.0))
     if normalizer is None:
-        return e.Encoder([e.to_float()]).with_rules(missing="default", default=fill)
+        return Encoder([e.to_float()]).with_rules(missing="default", default=fill)
     held = normalizer.normalizer
     scaler = getattr(held, "__self__", held)  # a bound transform since 2.3.10, the scaler itself before
     if type(scaler).__name__ not in ("StandardScaler", "MinMaxScaler"):
@@ -102,16 +103,16 @@ def _categorical(tokenizer, column, name):
             raise BundleError(f"feature '{name}': dtype is str, but its vocabulary holds numbers such as {next(iter(numbers))!r}: "
                               "FuxiCTR would take every value for unknown")
         texts.pop("", None)  # an empty cell is missing
-        return e.Encoder([e.vocab_string(list(texts), ids=list(texts.values()))]).with_rules(**rules)
+        return Encoder([e.vocab_string(list(texts), ids=list(texts.values()))]).with_rules(**rules)
     if dtype not in (_INT, _FLOAT):
         raise BundleError(f"feature '{name}': dtype {dtype} is not str, int or float")
     numbers = {k: v for k, v in numbers.items() if k == k and not math.isinf(k)}
     if dtype == _FLOAT:
         if any(float(k) != k for k in numbers):
             raise BundleError(f"feature '{name}': dtype is float, but its vocabulary holds integers beyond 2^53")
-        return e.Encoder([e.to_float(), e.vocab_float(list(numbers), ids=list(numbers.values()))]).with_rules(**rules)
+        return Encoder([e.to_float(), e.vocab_float(list(numbers), ids=list(numbers.values()))]).with_rules(**rules)
     whole = {int(k): v for k, v in numbers.items() if k == int(k) and -2**63 <= k < 2**63}
-    return e.Encoder([e.vocab_int(list(whole), ids=list(whole.values()))]).with_rules(**rules)
+    return Encoder([e.vocab_int(list(whole), ids=list(whole.values()))]).with_rules(**rules)
 
 
 def _sequence(tokenizer, column, name):
@@ -124,7 +125,7 @@ def _sequence(tokenizer, column, name):
     # FuxiCTR takes `fill_na` for padding wherever it stands; another fill leaves the empty text an element like any other.
     texts[tokenizer._na_value] = pad
     empty = texts.pop("", oov)
-    encoder = e.Encoder([e.vocab_string(list(texts), ids=list(texts.values()))], missing_element=empty,
+    encoder = Encoder([e.vocab_string(list(texts), ids=list(texts.values()))], missing_element=empty,
                         splitter="" if tokenizer._splitter is None else tokenizer._splitter)
     encoder.padding = ("__PAD__", tokenizer._na_value)
     side = tokenizer.padding

@@ -4,7 +4,10 @@ from collections import Counter
 
 import numpy as np
 
-from . import encoder as e
+from . import steps
+from .cells import number_text, whole_of
+from .encoder import Encoder
+from .marks import MISSING
 from ..errors import BundleError
 from ..schema import get, is_keyed, is_slot
 
@@ -22,7 +25,7 @@ def grow(feature, raw, least=1):
     new = _new_entries(encoder, feature["kind"] == "sequence", raw, least)
     first = _first_free(encoder)
     _check_room(feature, encoder, first, first + len(new), where)
-    grown = e.Encoder([*encoder.steps[:-1], _longer(encoder.steps[-1], new, first)], encoder.splitter, encoder.missing_element)
+    grown = Encoder([*encoder.steps[:-1], _longer(encoder.steps[-1], new, first)], encoder.splitter, encoder.missing_element)
     grown.suggested, grown.padding = dict(encoder.suggested), encoder.padding
     # Two features that begin with equal vocabularies grow apart: an array for both could not. Those that a bundle names together stay so.
     grown.own = encoder.own is not False
@@ -33,7 +36,7 @@ def grow(feature, raw, least=1):
 
 def _new_entries(encoder, bags, raw, least):
     step, known = encoder.steps[-1], encoder.entries()
-    before, counts = e.Encoder(encoder.steps[:-1]), Counter()
+    before, counts = Encoder(encoder.steps[:-1]), Counter()
     for cell in raw:
         for value in encoder.elements(cell) if bags else [cell]:
             counts[value.item() if isinstance(value, np.generic) else value] += 1
@@ -47,14 +50,14 @@ def _new_entries(encoder, bags, raw, least):
 
 def _entry(op, x):
     """What the vocabulary would hold for a value before its step; None for one that it cannot hold."""
-    if x is e.MISSING:
+    if x is MISSING:
         return None
     if op == "vocab_string":
-        return (x if isinstance(x, str) else e.number_text(x)).encode()
+        return (x if isinstance(x, str) else number_text(x)).encode()
     if op == "vocab_float":
         return float(x) + 0.0
     if isinstance(x, str):
-        x = e.whole_of(x)
+        x = whole_of(x)
     elif x is not None:
         x = int(x) if x == int(x) else None
     return x if x is not None and -2**63 <= x < 2**63 else None
@@ -78,7 +81,7 @@ def _check_room(feature, encoder, first, end, where):
 
 def _longer(step, new, first):
     more = {"ids": np.arange(first, first + len(new))} if "ids" in step else {"first_id": 0}
-    tail = getattr(e, step["op"])(new, **more)
+    tail = getattr(steps, step["op"])(new, **more)
     longer = {k: np.concatenate([step[k], tail[k]]) for k in ("bytes", "keys", "ids") if k in step}
     if "offsets" in step:
         longer["offsets"] = np.concatenate([step["offsets"], tail["offsets"][1:] + step["offsets"][-1]])

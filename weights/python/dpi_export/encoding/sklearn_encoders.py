@@ -7,7 +7,10 @@ from collections import namedtuple
 
 import numpy as np
 
-from . import encoder as e
+from . import steps as e
+from .encoder import Encoder
+from .marks import MISSING, OOV
+from .step_table import STEPS
 from .cells import is_missing
 from ..errors import BundleError
 from .fitted_numbers import as_narrow, boundaries, float_keys, held_in, narrow_type
@@ -84,7 +87,7 @@ def _vocabulary(values, what):
     def read(cell):
         return missing if is_missing(cell) else parse(cell)
 
-    return e.Encoder(steps).with_rules(**({"missing": "default", "default_id": gone[0]} if gone else {})), read
+    return Encoder(steps).with_rules(**({"missing": "default", "default_id": gone[0]} if gone else {})), read
 
 
 def _lookup(entries, ids, dtype, plain, what):
@@ -175,7 +178,7 @@ def _one_hot_encoder(obj, column):
 
 
 def _numbers(obj, *steps):
-    return Recognised(e.Encoder([e.to_float(), *steps]), _number, [0.0] * obj.n_features_in_)
+    return Recognised(Encoder([e.to_float(), *steps]), _number, [0.0] * obj.n_features_in_)
 
 
 def _standard_scaler(obj, column):
@@ -205,7 +208,7 @@ def _kbins(obj, column, dtype=None):
         raise BundleError(f"KBinsDiscretizer: encode='{obj.encode}', only 'ordinal' gives ids")
     dtype = narrow_type(getattr(obj, "dtype", None)) or dtype  # transform rounds to its own
     edges = obj.bin_edges_[column]
-    encoder = e.Encoder([e.to_float(), e.buckets(boundaries(edges, dtype, "KBinsDiscretizer"))])
+    encoder = Encoder([e.to_float(), e.buckets(boundaries(edges, dtype, "KBinsDiscretizer"))])
     ends = [float(x) for x in edges[[0, -1]] if np.isfinite(x)]
     width = held_in(ends, edges.dtype) if dtype is None else narrow_type(dtype)
     return Recognised(encoder, lambda cell: as_narrow(width, _number(cell)), [edges[0] for edges in obj.bin_edges_])
@@ -216,10 +219,10 @@ def chained(encoders):
     """One Encoder of several in order: text becomes a number once, at the front. The rules are those of all, of the last before the first."""
     steps, rules = [], {}
     for one in encoders:
-        again = steps and one.steps and one.steps[0]["op"] == "to_float" and e.STEPS[steps[-1]["op"]][1] == "number"
+        again = steps and one.steps and one.steps[0]["op"] == "to_float" and STEPS[steps[-1]["op"]][1] == "number"
         steps += one.steps[1:] if again else one.steps
         rules.update(one.suggested)
-    return e.Encoder(steps).with_rules(**rules)
+    return Encoder(steps).with_rules(**rules)
 
 
 def _function(obj, column):
@@ -241,11 +244,11 @@ def _filled(found, imputer, column):
         raise BundleError("SimpleImputer: missing_values= other than empty cells, or add_indicator=True, is not supported; map such values to "
                           "NaN where rows are made")
     fill = imputer.statistics_[column]
-    value = e.MISSING if is_missing(fill) else found.encoder.encode(fill.item() if isinstance(fill, np.generic) else fill)
+    value = MISSING if is_missing(fill) else found.encoder.encode(fill.item() if isinstance(fill, np.generic) else fill)
     ends = found.encoder.steps[-1]["op"]
-    if value is e.MISSING or value is e.OOV:
+    if value is MISSING or value is OOV:
         raise BundleError(f"SimpleImputer: fills in {fill!r}, which the step behind it does not know")
-    key = "default_id" if e.STEPS[ends][1] == "id" else "default"
+    key = "default_id" if STEPS[ends][1] == "id" else "default"
     found.encoder.suggested.update(missing="default", **{key: value})
     return found._replace(read=lambda cell: imputer.missing_values if is_missing(cell) else found.read(cell))
 

@@ -7,7 +7,8 @@ Objects are recognised by their class name and fitted attributes; neither librar
 
 import numpy as np
 
-from . import encoder as e
+from .encoder import Encoder
+from .marks import MISSING, OOV
 from ..errors import BundleError
 from .fuxictr_encoders import from_feature_processor
 from ..schema import is_slot
@@ -36,7 +37,7 @@ def convert_encoders(source, raw=None):
 
 
 def _one(name, value, dtype=None):
-    if isinstance(value, e.Encoder):
+    if isinstance(value, Encoder):
         return value
     if isinstance(value, list) or (isinstance(value, dict) and "op" in value):
         return _joined(name, value if isinstance(value, list) else [value])
@@ -107,14 +108,14 @@ def _check_scaled(name, value, dtype, known):
 
 def _joined(name, parts):
     """One Encoder from a list that mixes steps, Encoders and fitted objects, in order of application."""
-    return chained([e.Encoder([part]) if isinstance(part, dict) else _one(name, part) for part in parts])
+    return chained([Encoder([part]) if isinstance(part, dict) else _one(name, part) for part in parts])
 
 
 # -- training-time statistics -----------------------------------------------------------------------------------------
 def training_stats(feature, raw, quantiles=(0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)):
     """`stats` of a feature from its raw training column (elements; bags as lists): shares of missing and out-of-vocabulary
     values, and quantiles of encoded numbers."""
-    encoder = feature.get("encoder") or e.Encoder([])
+    encoder = feature.get("encoder") or Encoder([])
     n_values = n_missing = n_oov = 0
     numbers = []
     for value in raw:
@@ -124,10 +125,10 @@ def training_stats(feature, raw, quantiles=(0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0
         for element in bag:
             x = encoder.encode(element.item() if isinstance(element, np.generic) else element)
             n_values += 1
-            if x is e.MISSING or (is_slot(feature) and x == feature.get("missing_id")):
+            if x is MISSING or (is_slot(feature) and x == feature.get("missing_id")):
                 n_missing += 1
             elif is_slot(feature):
-                n_oov += x is e.OOV or not 0 <= x < feature["vocab_size"]
+                n_oov += x is OOV or not 0 <= x < feature["vocab_size"]
             else:
                 numbers.append(float(x))
     stats = {"missing_rate": n_missing / max(n_values, 1)}

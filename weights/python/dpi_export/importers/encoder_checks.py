@@ -8,7 +8,8 @@ import warnings
 
 import numpy as np
 
-from ..encoding.encoder import MISSING, OOV, apply_rules
+from ..encoding.marks import MISSING, OOV
+from ..encoding.rules import apply_rules
 from ..errors import BundleError
 from ..encoding.fitted_numbers import digits
 from .common import strip_padding
