@@ -222,7 +222,7 @@ def test_wrong_use(dpi, log, tmp_path):
     run("--out", out, data=bad).fails(2, "bad.csv:3:1", "user")
     dpi("store", "hot-keys", build_without_tables(tmp_path), "--data", csv, "--out", out).fails(1, "looks up no table")
     assert not out.exists()
-    dpi("store").fails(1, "action")
+    dpi("store").fails(1, "a command is required: load, stat, verify, update, drop, hot-keys")
     dpi("store", "load").fails(1, "bundle")
     assert "Examples:" in dpi("store", "hot-keys", "--help").ok().out
     assert [p.name for p in tmp_path.glob("*.part")] == []

@@ -131,6 +131,8 @@ def test_missing_csv_and_labels(dpi, bundle, csv):
     dpi("predict", bundle, csv(ROWS), "--label", "y").fails(2, "rows.csv:1", "'y'")
     labelled = csv(ROWS.replace("\n", ",2\n").replace("vec[1],2", "vec[1],y"))
     dpi("predict", bundle, labelled, "--label", "y").fails(2, "rows.csv:2:7:", "expected 0 or 1")
+    named = csv(ROWS.replace("\n", ",1\n").replace("vec[1],1", "vec[1],clicked"))
+    dpi("predict", bundle, named, "--label", "cliked").fails(2, "no column 'cliked' for the label (did you mean 'clicked'?)")
 
 
 def test_summary_equals_scikit_learn(dpi, bundle, csv):

@@ -57,6 +57,8 @@ def test_wrong_usage(dpi, args):
 @pytest.mark.parametrize("args, says", [
     ([], "a command is required: inspect, plan, predict"), (["inspekt", "x.h5"], "no command 'inspekt' (did you mean 'inspect'?); known: inspect"),
     (["verfiy"], "did you mean 'verify'?"), (["fly"], "no command 'fly'; known: inspect"),
+    (["delta"], "a command is required: make, show, apply; dpi delta --help"), (["delta", "mak"], "no command 'delta mak' (did you mean 'make'?)"),
+    (["store"], "a command is required: load, stat"), (["store", "hotkeys", "x.h5"], "no command 'store hotkeys' (did you mean 'hot-keys'?)"),
     (["bench", "x.h5", "--threads", "0"], "--threads: expected a number above 0, got '0'"),
     (["bench", "x.h5", "--seconds", "nan"], "--seconds: expected a number above 0, got 'nan'"),
     (["bench", "x.h5", "--seconds", "inf"], "--seconds"), (["bench", "x.h5", "--batch", "1,,2"], "--batch: an element of the list '1,,2' is empty"),

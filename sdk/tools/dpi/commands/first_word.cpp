@@ -1,6 +1,7 @@
 #include "sdk/tools/dpi/commands/first_word.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "base/text.hpp"
@@ -10,14 +11,21 @@ namespace dpi::tool {
 
 namespace {
 
-void check_command(std::span<const std::string_view> commands, int argc, char** argv) {
+constexpr std::array<std::string_view, 3> kDelta = {"make", "show", "apply"};
+constexpr std::array<std::string_view, 6> kStore = {"load", "stat", "verify", "update", "drop", "hot-keys"};
+
+/// The first word, or the one behind `group`: "delta ".
+void check_command(const std::string& group, std::span<const std::string_view> commands, int argc,
+                   char** argv) {
   std::string known;
   for (const std::string_view name : commands) known += (known.empty() ? "" : ", ") + std::string(name);
-  if (argc < 2) throw CommandError(kExitUsage, "a command is required: " + known + "; dpi --help says more");
-  const std::string_view word = argv[1];
+  const int at = group.empty() ? 1 : 2;
+  if (argc <= at)
+    throw CommandError(kExitUsage, "a command is required: " + known + "; dpi " + group + "--help says more");
+  const std::string_view word = argv[at];
   if (word.starts_with('-') || std::find(commands.begin(), commands.end(), word) != commands.end()) return;
-  throw CommandError(kExitUsage,
-                     "no command " + in_quotes(word) + did_you_mean(word, commands) + "; known: " + known);
+  throw CommandError(kExitUsage, "no command " + in_quotes(group + std::string(word)) +
+                                     did_you_mean(word, commands) + "; known: " + known);
 }
 
 bool has_empty_element(std::string_view list) {
@@ -48,7 +56,10 @@ void check_words(int argc, char** argv) {
 }  // namespace
 
 void check_command_line(std::span<const std::string_view> commands, int argc, char** argv) {
-  check_command(commands, argc, argv);
+  check_command("", commands, argc, argv);
+  const std::string_view first = argv[1];
+  if (first == "delta") check_command("delta ", kDelta, argc, argv);
+  if (first == "store") check_command("store ", kStore, argc, argv);
   check_words(argc, argv);
 }
 

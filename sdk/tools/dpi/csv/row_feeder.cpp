@@ -135,7 +135,9 @@ void RowFeeder::check_complete(const std::string& label) const {
     }
   }
   if (!label.empty() && label_column_ < 0) {
-    throw CommandError(kExitBadInput, csv_->place(1, 0) + ": no column '" + label + "' for the label");
+    const std::vector<std::string_view> names(header_.begin(), header_.end());
+    throw CommandError(kExitBadInput, csv_->place(1, 0) + ": no column '" + label + "' for the label" +
+                                          did_you_mean(label, names));
   }
 }
 
