@@ -107,6 +107,9 @@ func open(ctx context.Context, o options) (*dpi.Endpoint, error) {
 	}
 	if err == nil && o.follow != "" {
 		if err = e.Follow(o.follow); err == nil {
+			if e.Version() == 0 {
+				log.Printf("waiting for a version in %s", o.follow)
+			}
 			err = e.Wait(ctx, 1)
 		}
 	}

@@ -322,15 +322,30 @@ public final class ScoringService {
     if (arguments.bundle != null) endpoint.load(arguments.bundle);
     if (arguments.follow != null) {
       endpoint.follow(arguments.follow);
+      if (endpoint.version() == 0) System.err.println("waiting for a version in " + arguments.follow);
       endpoint.await(1, Duration.ofDays(365));
     }
     return endpoint;
   }
 
-  public static void main(String[] args) throws IOException {
+  /** Ends the program, saying why, when there is no model to begin with or the address is taken. */
+  private static ScoringService start(Arguments arguments) {
+    try {
+      return new ScoringService(open(arguments), arguments);
+    } catch (DpiException e) {
+      System.err.println(e.getMessage());
+    } catch (IOException e) {
+      InetSocketAddress at = arguments.listen();
+      System.err.println("option -listen: " + at.getHostString() + ":" + at.getPort() + ": " + e.getMessage());
+    }
+    System.exit(1);
+    return null;
+  }
+
+  public static void main(String[] args) {
     Arguments arguments = Arguments.read(args);
     Versions.logMessages();
-    ScoringService service = new ScoringService(open(arguments), arguments);
+    ScoringService service = start(arguments);
     Thread renewing = new Thread(service::renewIdle, "renew");
     renewing.setDaemon(true);
     renewing.start();

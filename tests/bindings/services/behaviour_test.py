@@ -6,6 +6,7 @@ import pathlib
 import random
 import re
 import shlex
+import socket
 import subprocess
 
 import pytest
@@ -64,6 +65,15 @@ def test_arguments(arguments, status, named):
     told = done.stdout + done.stderr
     assert done.returncode == status and named in told and "-scoring-millis" in told, told
     assert not re.search(r"Exception|Index \d|For input", told), told
+
+
+def test_a_start_that_fails_says_why(bundle):
+    """No model, then an address that is taken: status 1, and the reason without a stack."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for arguments, named in ((["-bundle", "no_such.h5"], "no_such.h5: cannot be opened"), (["-bundle", str(bundle), "-listen", f"127.0.0.1:{port}"], f"127.0.0.1:{port}: ")):
+            done = subprocess.run([*shlex.split(os.environ["DPI_TEST_SERVICE"]), *arguments], capture_output=True, text=True, timeout=client.TIMEOUT)
+            assert done.returncode == 1 and named in done.stderr and not re.search(r"Exception|\tat ", done.stderr), done.stderr
 
 
 def test_the_table_has_every_kind_of_case():

@@ -124,6 +124,7 @@ def test_what_is_refused_before_the_first_version_serves_is_told(followed, tmp_p
     log = tmp_path / "log"
     waiting = client.Service(None, log, "-follow", str(followed), listens=False)
     try:
+        waiting.wait_for(rf"waiting for a version in {followed}\n")
         waiting.wait_for(rf"warning: endpoint: scoreservice: a load failed: {followed}/v0001.h5: ")
         put(followed, 2, version(2))
         waiting.listen()
