@@ -187,7 +187,7 @@ def test_what_fits_no_rule():
 
 def test_columns_that_fit_no_rule():
     with dpi.Model(DATA / "raw_values.h5", device="cpu") as model:
-        cases = [({"user": [1], "age": [1, 2]}, "2 rows, expected 1"), ({"user": "26"}, "no column"), ({"user": 26}, "no column"),
+        cases = [({"user": [1], "age": [1, 2]}, "2 rows, expected 1"), ({"user": "26"}, "no column"), ({"user": 26}, "one int is no column; a single row is a list of one dict"),
                  ({"user": np.array(26)}, "no column"), ({"history": ([1, 2], [0, 1])}, "rising"), ({"history": ([1],)}, "tuple of 1"),
                  ({"history": ([1, 2], [0, 2, 1, 2])}, "rising"), ({"user": np.array(["2020-01-01"], "M8[D]")}, "datetime64"),
                  ([1, 2], "no columns"), ("text", "no columns"), ({"history": ([1], [0, 1], [1.0, 2.0])}, "2 weights")]

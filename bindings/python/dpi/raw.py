@@ -249,7 +249,7 @@ def _column(feature: Feature, column: Any) -> Tuple[int, tuple]:
     if not isinstance(column, np.ndarray):
         elements = list_of(column)
         if elements is None:
-            raise Misfit(f"a {type_name(column)} is no column")
+            raise Misfit(f"one {type_name(column)} is no column; a single row is a list of one dict")
         return len(elements), (_VALUES, feature.kind == DENSE, elements, None, None)
     return _array(feature, column)
 
@@ -259,7 +259,7 @@ def _array(feature: Feature, column: np.ndarray) -> Tuple[int, tuple]:
     if column.ndim == 2 and vector and not feature.has_encoder and kind in "fiu":
         return len(column), (_MATRIX, True, arrays.floats("column", column), None, None)
     if column.ndim == 0:
-        raise Misfit("one value is no column")
+        raise Misfit("one value is no column; a single row is a list of one dict")
     if column.ndim > 1 or vector or kind not in "fiu" or column.dtype == np.longdouble:
         return len(column), (_VALUES, vector, _plain(column), None, None)
     mode, kept = {"f": (_FLOAT64, np.float64), "i": (_INT64, np.int64), "u": (_UINT64, np.uint64)}[kind]
