@@ -1,5 +1,6 @@
 """`dpi store`: tables in RocksDB and in a real redis-server, read back against h5py's view of the bundle."""
 
+import json
 import pathlib
 import shutil
 import socket
@@ -53,7 +54,8 @@ def test_load_stat_verify_drop(dpi, model, where, request):
     assert {t["name"].replace("/", "_"): t["rows"] for t in loaded["tables"]} == tables_of(model)
     assert all(t["complete"] for t in loaded["tables"])
     assert "the same as the bundle's" in dpi("store", "verify", model, *store).ok().out
-    assert dpi("store", "load", model, *store, "--json").json() == loaded  # nothing is left to do
+    assert loaded["written"] == sum(tables_of(model).values())
+    assert dpi("store", "load", model, *store, "--json").json() == loaded | {"written": 0}  # nothing is left to do
     assert dpi("store", "stat", model, *store, "--json").json()["tables"] == loaded["tables"]
     dpi("store", "drop", model, *store).ok()
     dpi("store", "stat", model, *store).fails(5, "is not there")
@@ -76,6 +78,32 @@ def test_rows_in_redis_are_those_of_the_file(dpi, redis):
             assert {struct.unpack(order, k)[0]: v for k, v in found.items() if len(k) == 8} == {i: r.tobytes() for i, r in enumerate(rows)}
             return
     raise AssertionError("no field is named by the bytes of key 3")
+
+
+def partitions_of(port, bundle):
+    """The names of the hashes that have rows of a bundle's tables, largest first."""
+    names = [n for n in redis_cli(port, "KEYS", "*") if not n.endswith(b":table}")]
+    return sorted(names, key=lambda n: -int(redis_cli(port, "HLEN", n)[0]))
+
+
+def test_rows_that_redis_has_lost_are_named_and_written_again(dpi, redis):
+    dpi("store", "load", MODEL, *redis, "--setting", "partitions=4").ok()
+    port = int(redis[1].rpartition(":")[2])
+    rows = sum(tables_of(MODEL).values())
+    lost = partitions_of(port, MODEL)[0]
+    fields = int(redis_cli(port, "HLEN", lost)[0]) - 1  # but the seal
+    number = lost.decode().rpartition(":p")[2].rstrip("}")
+    redis_cli(port, "DEL", lost)
+    stat = dpi("store", "stat", MODEL, *redis)
+    stat.fails(5)
+    assert f"lost: partition {number} of 4; {fields} rows are missing, dpi store load writes them again" in stat.out
+    told = [t for t in json.loads(dpi("store", "stat", MODEL, *redis, "--json").out)["tables"] if t["missing"]]
+    assert [(t["missing"], t["missing_rows"], t["missing_partitions"], t["of"] - t["rows"]) for t in told] == [(f"partition {number} of 4", fields, 1, fields)]
+    dpi("store", "verify", MODEL, *redis).fails(5, f"partition {number} is gone", "`dpi store load`")
+    loaded = dpi("store", "load", MODEL, *redis, "--json").json()
+    assert loaded["written"] == fields and sum(t["rows"] for t in loaded["tables"]) == rows
+    assert "the same as the bundle's" in dpi("store", "verify", MODEL, *redis).ok().out
+    assert "0 rows written" in dpi("store", "load", MODEL, *redis).ok().out
 
 
 def redis_cli(port, *command):

@@ -84,8 +84,8 @@ void fill_store(const std::string& plugin, const StoreSettings& settings) {
   const Writer w(plugin, settings);
   for (size_t i = 0; i < w.tables.size(); ++i) {
     const auto go_on = [](int64_t) { return Status(); };
-    const Status s = write_table(*w.bundle, w.tables[i], *w.store, static_cast<int32_t>(i), go_on);
-    REQUIRE_MESSAGE(s.ok(), s.message());
+    const auto wrote = write_table(*w.bundle, w.tables[i], *w.store, static_cast<int32_t>(i), go_on);
+    REQUIRE_MESSAGE(wrote.ok(), wrote.status().message());
   }
 }
 

@@ -141,6 +141,19 @@ TEST_CASE("what goes in and comes out") {
   CHECK((*source)->update(0, keys, {}, 5).code() == Code::kIo);
   CHECK((*source)->end_update(0).code() == Code::kClosed);
 
+  const auto loss = (*source)->count(0);
+  REQUIRE(loss.ok());
+  CHECK(loss->rows == 5);
+  CHECK(loss->missing_rows == 2);
+  CHECK(loss->missing_parts == 1);
+  CHECK(std::string(loss->what) == "partition 3 of 4");
+  CHECK((*source)->begin_repair(0).ok());
+  CHECK((*source)->begin_repair(1).code() == Code::kIo);
+  CHECK((*source)->repair(0, keys, {}).ok());
+  CHECK((*source)->repair(0, keys, rows).ok());
+  CHECK((*source)->repair(0, std::span(keys).first(1), {}).code() == Code::kIo);
+  CHECK((*source)->end_repair(0).message() == "store 'tinystore_valid': lost again");
+
   std::vector<std::byte> got(24, std::byte{0xEE});
   std::byte* to[] = {got.data(), got.data() + 8, got.data() + 16};
   const std::vector<int64_t> asked{3, -4, INT64_MAX};

@@ -84,6 +84,24 @@ namespace {
   return say(12, "taken over", err);
 }
 
+[[maybe_unused]] int32_t tiny_count(dpi_store_handle*, int32_t, dpi_store_loss* out, dpi_store_error*) {
+  *out = {5, 2, 1, "partition 3 of 4"};
+  return 0;
+}
+
+[[maybe_unused]] int32_t tiny_begin_repair(dpi_store_handle*, int32_t table, dpi_store_error* err) {
+  return table == 0 ? 0 : say(3, "no such table", err);
+}
+
+[[maybe_unused]] int32_t tiny_repair(dpi_store_handle*, int32_t, const int64_t* keys,
+                                     const unsigned char* rows, int64_t n, dpi_store_error* err) {
+  return n == 2 && keys[0] == 5 && (rows == nullptr || rows[1] == 1) ? 0 : say(3, "other rows", err);
+}
+
+[[maybe_unused]] int32_t tiny_end_repair(dpi_store_handle*, int32_t, dpi_store_error* err) {
+  return say(3, "lost again", err);
+}
+
 }  // namespace
 
 #if TINY_FORM != TINY_NO_LAYOUT
@@ -107,6 +125,10 @@ TINY_EXPORT int32_t dpi_store_init_v1(uint32_t, dpi_store_api* out) {
   out->begin_update = tiny_begin_update;
   out->update = tiny_update;
   if (TINY_FORM != TINY_HOLE) out->end_update = tiny_end_update;
+  out->count = tiny_count;
+  out->begin_repair = tiny_begin_repair;
+  out->repair = tiny_repair;
+  out->end_repair = tiny_end_repair;
   return 0;
 }
 #endif

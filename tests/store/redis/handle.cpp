@@ -42,8 +42,13 @@ KnownTable KnownTable::make(std::string name, char content, int32_t dim, int64_t
   while (t.rows() < rows) t.keys.push_back(keyed ? static_cast<int64_t>(random()) : t.rows());
   t.bytes.resize(static_cast<size_t>(rows * t.row_bytes()));
   for (unsigned char& b : t.bytes) b = static_cast<unsigned char>(random());
-  for (size_t i = 0; i < t.keys.size(); ++i) t.index_[t.keys[i]] = i;
+  t.index();
   return t;
+}
+
+void KnownTable::index() {
+  index_.clear();
+  for (size_t i = 0; i < keys.size(); ++i) index_[keys[i]] = i;
 }
 
 dpi_store_table KnownTable::described() const {
@@ -106,6 +111,13 @@ Fetched Handle::fetch(int32_t table, const std::vector<int64_t>& keys, int64_t r
 int32_t Handle::write(int32_t table, const KnownTable& t, int64_t first, int64_t last, uint64_t digest) {
   return api().write(h_, table, t.keys.data() + first, t.bytes.data() + first * t.row_bytes(), last - first,
                      digest, &error_);
+}
+
+int32_t Handle::mend(int32_t table, const KnownTable& t) {
+  int32_t code = begin_repair(table);
+  if (code == 0) code = count_keys(table, t);
+  if (code == 0) code = repair(table, t, 0, t.rows());
+  return code == 0 ? end_repair(table) : code;
 }
 
 void load(const Settings& settings, const KnownTable& t) {

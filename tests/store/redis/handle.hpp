@@ -29,6 +29,7 @@ struct KnownTable {
   int64_t rows() const { return static_cast<int64_t>(keys.size()); }
   dpi_store_table described() const;
   const unsigned char* row(int64_t key) const;  // null = absent
+  void index();                                 // after keys were added
 
  private:
   std::map<int64_t, size_t> index_;
@@ -71,6 +72,18 @@ class Handle {
                         static_cast<int64_t>(keys.size()), done, &error_);
   }
   int32_t end_update(int32_t table) { return api().end_update(h_, table, &error_); }
+  int32_t count(int32_t table, dpi_store_loss* out) { return api().count(h_, table, out, &error_); }
+  int32_t begin_repair(int32_t table) { return api().begin_repair(h_, table, &error_); }
+  int32_t count_keys(int32_t table, const KnownTable& t) {
+    return api().repair(h_, table, t.keys.data(), nullptr, t.rows(), &error_);
+  }
+  int32_t repair(int32_t table, const KnownTable& t, int64_t first, int64_t last) {
+    return api().repair(h_, table, t.keys.data() + first, t.bytes.data() + first * t.row_bytes(),
+                        last - first, &error_);
+  }
+  int32_t end_repair(int32_t table) { return api().end_repair(h_, table, &error_); }
+  /// A whole repair.
+  int32_t mend(int32_t table, const KnownTable& t);
   int32_t drop(int32_t table) { return api().drop(h_, table, &error_); }
   std::string message() const { return error_.message; }
   dpi_store_handle* get() const { return h_; }

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DPI_STORE_ABI 2u
+#define DPI_STORE_ABI 3u
 
 extern "C" {
 
@@ -38,6 +38,8 @@ enum dpi_store_mode {
   DPI_STORE_READ = 0,    // for serving: writes nothing, and several processes may do so side by side
   DPI_STORE_WRITE = 1,   // for loading: one process at a time where the store cannot do otherwise
   DPI_STORE_UPDATE = 2,  // for changing complete tables: as DPI_STORE_WRITE; makes no table
+  DPI_STORE_LOOK = 3,  // for stat and count: as DPI_STORE_READ, but tables need not be whole where the store
+                       // can say what they lack; nothing is fetched
 };
 
 struct dpi_store_options {
@@ -87,6 +89,14 @@ struct dpi_store_fetch {
   uint64_t deadline_ns;        // CLOCK_MONOTONIC, 0 = none; passed: DPI_E_TIMEOUT
 };
 
+// What a table has, counted row by row or partition by partition, not as its record says.
+struct dpi_store_loss {
+  int64_t rows;           // there
+  int64_t missing_rows;   // of those that were written
+  int64_t missing_parts;  // of the store's own division, that lack rows or the sign that they are whole
+  char what[400];         // which, and why if the store knows; "" = nothing is missing. NUL-terminated
+};
+
 typedef struct dpi_store_handle dpi_store_handle;
 
 typedef struct dpi_store_api {
@@ -130,6 +140,18 @@ typedef struct dpi_store_api {
                     int64_t n, int64_t done, dpi_store_error* err);
   // Every change has come: from now on the table is `next`, and its sequence number is one more.
   int32_t (*end_update)(dpi_store_handle*, int32_t table, dpi_store_error* err);
+
+  // Counts what is there. DPI_E_BAD_MODEL: rows are lost and cannot be repaired.
+  int32_t (*count)(dpi_store_handle*, int32_t table, dpi_store_loss* out, dpi_store_error* err);
+  // Writes rows that were lost once more, while others read the table: begin_repair; repair with all keys of
+  // the table and no rows, which are counted; repair with all keys and their rows, of which those are written
+  // that lie in a part which lacks some; end_repair, which counts again. The table was opened by the content
+  // that it has now (DPI_STORE_WRITE). Killed anywhere it leaves a table that can be read as before, and is
+  // begun anew. DPI_E_UNSUPPORTED: the store loses no single rows.
+  int32_t (*begin_repair)(dpi_store_handle*, int32_t table, dpi_store_error* err);
+  int32_t (*repair)(dpi_store_handle*, int32_t table, const int64_t* keys, const unsigned char* rows,
+                    int64_t n, dpi_store_error* err);
+  int32_t (*end_repair)(dpi_store_handle*, int32_t table, dpi_store_error* err);
 } dpi_store_api;
 
 #define DPI_STORE_INIT_SYMBOL "dpi_store_init_v1"

@@ -26,7 +26,9 @@ const AtLoad g_kind([] { store_kind(); });
 bool has_every_function(const dpi_store_api& api) {
   return api.settings != nullptr && api.open != nullptr && api.close != nullptr && api.fetch != nullptr &&
          api.write != nullptr && api.complete != nullptr && api.stat != nullptr && api.drop != nullptr &&
-         api.begin_update != nullptr && api.update != nullptr && api.end_update != nullptr;
+         api.begin_update != nullptr && api.update != nullptr && api.end_update != nullptr &&
+         api.count != nullptr && api.begin_repair != nullptr && api.repair != nullptr &&
+         api.end_repair != nullptr;
 }
 
 std::unique_ptr<backend::LoadedPlugin> load_store(backend::PluginLibrary& lib, const std::string& name,

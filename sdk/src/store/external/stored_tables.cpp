@@ -99,14 +99,35 @@ Status other_rows(const TableSpec& t, const dpi_store_stat& there) {
       " rows in the store are not the first ones of the bundle's; drop it there and load it again");
 }
 
-/// Of a table that updates have made what it is: its rows came in another order than a load's.
+/// Refuses a bundle whose rows are older or newer than those that updates have made of the table.
 Status check_updated(const Bundle& bundle, size_t index, const dpi_store_stat& there) {
   DPI_ASSIGN_OR_RETURN(const tiered::StoredTable t, stored_table(bundle, index));
-  if (there.updating == 0 && t.content == there.content) return {};
+  if (t.content == there.content) return {};
   return bad_model("table '" + t.name + "' is content " + std::string(there.content).substr(0, 12) +
-                   "... of update " + std::to_string(there.sequence) +
-                   (there.updating != 0 ? " and is being updated" : "") +
-                   "; `dpi store update` changes it, or drop it there and load it again");
+                   "... of update " + std::to_string(there.sequence) + ", the bundle has " +
+                   t.content.substr(0, 12) +
+                   "...; `dpi store update` changes it; rows that were lost are written again by the bundle "
+                   "with all deltas that were given (`dpi delta apply` makes it)");
+}
+
+/// All keys first, so that the store knows what each of its parts should have.
+Result<int64_t> repair_table(Bundle& bundle, size_t index, tiered::PluginSource& store, int32_t table,
+                             const RowProgress& progress) {
+  DPI_ASSIGN_OR_RETURN(const dpi_store_loss loss, store.count(table));
+  if (loss.what[0] == '\0') return 0;
+  DPI_RETURN_IF_ERROR(store.begin_repair(table));
+  for (const bool count : {true, false}) {
+    DPI_RETURN_IF_ERROR(Blocks(bundle, index)
+                            .each([&](int64_t first, std::span<const int64_t> keys,
+                                      std::span<const std::byte> rows) -> Status {
+                              if (count) rows = {};
+                              DPI_RETURN_IF_ERROR(store.repair(table, keys, rows));
+                              return progress(first + static_cast<int64_t>(keys.size()));
+                            }));
+  }
+  DPI_RETURN_IF_ERROR(store.end_repair(table));
+  DPI_ASSIGN_OR_RETURN(const dpi_store_loss after, store.count(table));
+  return after.rows - loss.rows;
 }
 
 /// Keys [first, first + n) of a block: what the store has of them against the bundle's rows.
@@ -147,16 +168,19 @@ Result<tiered::StoredTable> stored_table(const Bundle& bundle, size_t index) {
   return s;
 }
 
-Status write_table(Bundle& bundle, size_t index, tiered::PluginSource& store, int32_t table,
-                   const RowProgress& progress) {
+Result<int64_t> write_table(Bundle& bundle, size_t index, tiered::PluginSource& store, int32_t table,
+                            const RowProgress& progress) {
   const TableSpec& spec = bundle.manifest().tables[index];
   DPI_ASSIGN_OR_RETURN(const dpi_store_stat there, store.stat(table));
-  if (there.sequence > 0 || there.updating != 0) return check_updated(bundle, index, there);
+  const bool updated = there.sequence > 0 || there.updating != 0;
+  if (updated) DPI_RETURN_IF_ERROR(check_updated(bundle, index, there));
   uint64_t digest = 0;
+  int64_t wrote = 0;
   const Status written =
       Blocks(bundle, index)
           .each([&](int64_t first, std::span<const int64_t> keys, std::span<const std::byte> rows) -> Status {
             const auto end = first + static_cast<int64_t>(keys.size());
+            if (updated) return progress(end);  // it came in another order than a load's
             digest = XXH3_64bits_withSeed(keys.data(), keys.size_bytes(), digest);
             digest = XXH3_64bits_withSeed(rows.data(), rows.size(), digest);
             if (end <= there.rows) {
@@ -165,11 +189,14 @@ Status write_table(Bundle& bundle, size_t index, tiered::PluginSource& store, in
               return other_rows(spec, there);
             } else {
               DPI_RETURN_IF_ERROR(store.write(table, keys, rows, digest));
+              wrote += static_cast<int64_t>(keys.size());
             }
             return progress(end);
           });
   DPI_RETURN_IF_ERROR(written);
-  return there.complete != 0 ? Status() : store.complete(table);
+  DPI_ASSIGN_OR_RETURN(const int64_t again, repair_table(bundle, index, store, table, progress));
+  if (!updated && there.complete == 0) DPI_RETURN_IF_ERROR(store.complete(table));
+  return wrote + again;
 }
 
 Status compare_table(Bundle& bundle, size_t index, tiered::PluginSource& store, int32_t table,

@@ -88,9 +88,12 @@ Status ask(Exchange& exchange, const Table& t, const dpi_store_fetch& r, bool fr
 }
 
 // Rows that came are right, since their table's name says what they are. That a key has none is believed of a
-// whole partition only: it may be gone, or on its way to a replica.
+// whole partition only: it may be gone, or on its way to a replica. One that was repaired with the rows of an
+// update does not know which keys had rows before.
 bool settled(const Table& t, const RowsSink& sink) {
-  return sink.absent().empty() || sink.seal() == t.seal();
+  if (sink.absent().empty()) return true;
+  const int64_t at = t.sealed_at(sink.seal());
+  return at >= 0 && (at <= t.sequence() || t.stale());
 }
 
 Status check(const Table& t, const Batch::Piece& piece, const RowsSink& sink) {
@@ -100,10 +103,16 @@ Status check(const Table& t, const Batch::Piece& piece, const RowsSink& sink) {
                                         " bytes, expected rows of " + std::to_string(t.row_bytes()) +
                                         "; drop it and load it again with `dpi store load`");
   if (settled(t, sink)) return {};
+  if (const int64_t at = t.sealed_at(sink.seal()); at > t.sequence())
+    return t.error(Code::kBadModel, place + " has the rows of update " + std::to_string(at) +
+                                        " since it was repaired, the model's content " +
+                                        t.content().substr(0, 12) + "... is of update " +
+                                        std::to_string(t.sequence()) + kUpdatedHint);
   return t.error(Code::kNotFound,
                  place +
-                     " is gone or not whole: the table was dropped, evicted, or a server came "
-                     "back without its data; load it again with `dpi store load`");
+                     " is gone or not whole: it was evicted, a server came back without its data, or the "
+                     "table was dropped; " +
+                     kRepairIt);
 }
 
 // What is not settled and may be by the master with the seal; an error if it may not.
@@ -156,6 +165,7 @@ Status Store::fetch(const dpi_store_fetch& r) {
   if (r.table < 0 || r.table >= static_cast<int32_t>(tables_.size()) || r.n < 0 ||
       r.n > std::numeric_limits<int32_t>::max())
     return invalid_argument("redis: no such table or number of keys");
+  if (looks_) return invalid_argument("redis: is not open for reading");
   const Table& t = tables_[static_cast<size_t>(r.table)];
   const auto look = [&]() -> Status {
     if (writes_) return t.error(Code::kInvalidArgument, "is open for writing");

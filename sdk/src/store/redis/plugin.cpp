@@ -81,6 +81,23 @@ int32_t end_update(dpi_store_handle* h, int32_t table, dpi_store_error* err) {
   return guarded(err, [&] { return h->store->end_update(table); });
 }
 
+int32_t count(dpi_store_handle* h, int32_t table, dpi_store_loss* out, dpi_store_error* err) {
+  return guarded(err, [&] { return h->store->count(table, out); });
+}
+
+int32_t begin_repair(dpi_store_handle* h, int32_t table, dpi_store_error* err) {
+  return guarded(err, [&] { return h->store->begin_repair(table); });
+}
+
+int32_t repair(dpi_store_handle* h, int32_t table, const int64_t* keys, const unsigned char* rows, int64_t n,
+               dpi_store_error* err) {
+  return guarded(err, [&] { return h->store->repair(table, keys, rows, n); });
+}
+
+int32_t end_repair(dpi_store_handle* h, int32_t table, dpi_store_error* err) {
+  return guarded(err, [&] { return h->store->end_repair(table); });
+}
+
 }  // namespace
 
 extern "C" {
@@ -102,6 +119,10 @@ __attribute__((visibility("default"))) int32_t dpi_store_init_v1(uint32_t abi_ve
   out->begin_update = begin_update;
   out->update = update;
   out->end_update = end_update;
+  out->count = count;
+  out->begin_repair = begin_repair;
+  out->repair = repair;
+  out->end_repair = end_repair;
   return 0;
 }
 

@@ -17,6 +17,12 @@ constexpr int64_t kPartitionsAtOnce = 2048;
 
 const char kLoadIt[] = "load it with `dpi store load`";
 
+/// The error for a table without a record at its place.
+Status absent(const Table& t, const TableRecord& record) {
+  if (!record.lost) return t.error(Code::kNotFound, std::string("is not there; ") + kLoadIt);
+  return t.error(Code::kNotFound, kRecordLost);
+}
+
 /// "HOST process PID RANDOM": what a refused writer is told, unlike any other one's.
 std::string make_token() {
   char host[65] = "?";
@@ -25,6 +31,13 @@ std::string make_token() {
 }
 
 }  // namespace
+
+const char kRepairIt[] = "`dpi store load` of the bundle with that content writes them again";
+
+const char kRecordLost[] =
+    "its rows have had updates, and its record, which says which, is lost: take the table away with `dpi "
+    "store "
+    "drop`, then load the bundle that has all deltas";
 
 const char kUpdatedHint[] =
     "; load the model of the table's version, or accept rows of later versions with option "
@@ -36,9 +49,12 @@ Store::Store(Settings settings, bool writes)
 Result<std::unique_ptr<Store>> Store::open(const dpi_store_options& options, const dpi_store_table* tables,
                                            int32_t n_tables) {
   DPI_ASSIGN_OR_RETURN(Settings settings, parse_settings(options));
-  std::unique_ptr<Store> s(new Store(std::move(settings), options.mode != DPI_STORE_READ));
+  std::unique_ptr<Store> s(
+      new Store(std::move(settings), options.mode == DPI_STORE_WRITE || options.mode == DPI_STORE_UPDATE));
   s->updates_ = options.mode == DPI_STORE_UPDATE;
+  s->looks_ = options.mode == DPI_STORE_LOOK;
   s->under_way_.resize(static_cast<size_t>(n_tables));
+  s->repairs_.resize(static_cast<size_t>(n_tables));
   s->newer_ = std::make_unique<std::atomic<int64_t>[]>(static_cast<size_t>(n_tables));
   for (int32_t i = 0; i < n_tables; ++i) {
     DPI_ASSIGN_OR_RETURN(Table t, Table::make(tables[i]));
@@ -47,7 +63,8 @@ Result<std::unique_ptr<Store>> Store::open(const dpi_store_options& options, con
   DPI_RETURN_IF_ERROR(s->cluster_.connect());
   if (s->writes_) return s;
   for (Table& t : s->tables_) {
-    if (Status bad = s->check_for_reading(t); !bad.ok()) return s->within(std::move(bad), t);
+    Status bad = s->looks_ ? s->check_for_looking(t) : s->check_for_reading(t);
+    if (!bad.ok()) return s->within(std::move(bad), t);
   }
   return s;
 }
@@ -84,15 +101,25 @@ Result<TableRecord> Store::record_of(const Table& t, bool patient) {
 
 Result<TableRecord> Store::find_record(Table& t, bool patient) {
   DPI_ASSIGN_OR_RETURN(TableRecord record, record_of(t, patient));
-  if (record.at.empty()) return record;
-  t.set_place(record.at);
-  t.set_sequence(record.sequence);
-  return record_of(t, patient);
+  if (!record.at.empty()) {
+    t.set_place(record.at);
+    t.set_sequence(record.sequence);
+    DPI_ASSIGN_OR_RETURN(record, record_of(t, patient));
+  }
+  record.lost = !record.there && t.place() != t.content();
+  return record;
+}
+
+Status Store::check_for_looking(Table& t) {
+  DPI_ASSIGN_OR_RETURN(const TableRecord record, find_record(t, false));
+  if (!record.there) return absent(t, record);
+  t.set_partitions(record.partitions);
+  return {};
 }
 
 Status Store::check_for_reading(Table& t) {
   DPI_ASSIGN_OR_RETURN(const TableRecord record, find_record(t, false));
-  if (!record.there) return t.error(Code::kNotFound, std::string("is not there; ") + kLoadIt);
+  if (!record.there) return absent(t, record);
   if (!record.complete)
     return t.error(Code::kNotFound, "has " + std::to_string(record.written) + " of " +
                                         std::to_string(t.rows()) + " rows and is not complete; " + kLoadIt +
@@ -103,7 +130,7 @@ Status Store::check_for_reading(Table& t) {
   DPI_ASSIGN_OR_RETURN(const int64_t rows, count_rows(t, true, quiet ? record.sequence : 0, false));
   if (rows == record.rows || !quiet) return {};
   return t.error(Code::kNotFound, "has " + std::to_string(rows) + " of " + std::to_string(record.rows) +
-                                      " rows: some were lost; drop it and " + kLoadIt);
+                                      " rows: some were lost; " + kRepairIt);
 }
 
 // Is the table what the reader asked for, or may it be what it is?
@@ -120,8 +147,8 @@ Status Store::check_now(Table& t, const TableRecord& record) {
                                       std::to_string(t.sequence()) + " has become " + now + kUpdatedHint);
 }
 
-Result<int64_t> Store::count_rows(const Table& t, bool sealed, int64_t sequence, bool patient) {
-  int64_t rows = 0;
+Result<std::vector<Store::Part>> Store::look_at_parts(const Table& t, bool patient) {
+  std::vector<Part> parts(static_cast<size_t>(t.partitions()));
   for (int64_t first = 0; first < t.partitions(); first += kPartitionsAtOnce) {
     const int64_t n = std::min(kPartitionsAtOnce, t.partitions() - first);
     std::vector<TreeSink> sinks;
@@ -137,16 +164,26 @@ Result<int64_t> Store::count_rows(const Table& t, bool sealed, int64_t sequence,
     }
     DPI_RETURN_IF_ERROR(say(commands, patient));
     for (size_t i = 0; i < commands.size(); i += 2) {
+      Part& part = parts[static_cast<size_t>(first) + i / 2];
       const std::vector<Reply>& said = sinks[i + 1].reply().items;
       const bool seal = said.size() == 2 && said[0].kind == Item::kText;
       const bool updated = said.size() == 2 && said[1].kind == Item::kText;
-      PartitionUpdate update;
-      const bool sane = !updated || read_partition_update(said[1].text, &update);
-      if (!sane || (sealed && (!seal || said[0].text != t.seal() || update.sequence < sequence)))
-        return t.error(Code::kNotFound, "partition " + std::to_string(first + static_cast<int64_t>(i / 2)) +
-                                            " is gone or not whole; drop the table and " + kLoadIt);
-      rows += sinks[i].reply().value - (seal ? 1 : 0) - (updated ? 1 : 0) - update.gone;
+      if (seal) part.sealed = t.sealed_at(said[0].text);
+      if (updated && !read_partition_update(said[1].text, &part.update)) part.sealed = -1;
+      part.rows = sinks[i].reply().value - (seal ? 1 : 0) - (updated ? 1 : 0) - part.update.gone;
     }
+  }
+  return parts;
+}
+
+Result<int64_t> Store::count_rows(const Table& t, bool sealed, int64_t sequence, bool patient) {
+  DPI_ASSIGN_OR_RETURN(const std::vector<Part> parts, look_at_parts(t, patient));
+  int64_t rows = 0;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (sealed && (parts[p].sealed < 0 || parts[p].update.sequence < sequence))
+      return t.error(Code::kNotFound,
+                     "partition " + std::to_string(p) + " is gone or not whole; " + kRepairIt);
+    rows += parts[p].rows;
   }
   return rows;
 }

@@ -19,8 +19,8 @@
 
 namespace dpi::redis {
 
-/// What to do about a table that has become another content.
-extern const char kUpdatedHint[];
+/// Cures for a table that has become another content; that lacks rows; that lacks its record.
+extern const char kUpdatedHint[], kRepairIt[], kRecordLost[];
 
 class Store {
  public:
@@ -38,11 +38,33 @@ class Store {
   Status update(int32_t table, const int64_t* keys, const unsigned char* rows, int64_t n, int64_t done);
   Status end_update(int32_t table);
 
+  // repair.cpp
+  Status count(int32_t table, dpi_store_loss* out);
+  Status begin_repair(int32_t table);
+  Status repair(int32_t table, const int64_t* keys, const unsigned char* rows, int64_t n);
+  Status end_repair(int32_t table);
+
  private:
   /// Of a table that this handle changes.
   struct Update {
     Table next;
     int64_t fence = 0, sequence = 0;
+  };
+
+  /// One partition, as it is found.
+  struct Part {
+    int64_t rows = 0;
+    int64_t sealed = -1;  // the update that its seal is of, -1 = none
+    PartitionUpdate update;
+  };
+  /// A repair that this handle has begun.
+  struct Repair {
+    TableRecord record;
+    std::vector<Part> parts;        // as they were when it began
+    std::vector<int64_t> expected;  // rows of each, by the keys that came
+    std::vector<bool> lost;         // once all keys have come
+    int64_t fence = 0;              // of a complete table
+    uint64_t renewed_ns = 0;        // the lease
   };
 
   Store(Settings settings, bool writes);
@@ -56,8 +78,20 @@ class Store {
   Result<TableRecord> find_record(Table& t, bool patient);
   /// All rows that Redis has, or an error that says which partition lacks its seal, or the last update.
   Result<int64_t> count_rows(const Table& t, bool sealed, int64_t sequence, bool patient);
+  Result<std::vector<Part>> look_at_parts(const Table& t, bool patient);
+  Status check_for_looking(Table& t);
   Status begin(Table& t, TableRecord* record);
-  Status write_block(const Table& t, const int64_t* keys, const unsigned char* rows, int64_t n);
+  Status adopt_partitions(Table& t, bool* updated);
+  Status write_block(const Table& t, const int64_t* keys, const unsigned char* values, int64_t n,
+                     int64_t value_bytes);
+  Result<Repair*> to_repair(int32_t table);
+  static bool part_is_lost(const Repair& r, size_t part);
+  Status renew(const Table& t, Repair* r);
+  Status write_lost(const Table& t, const Repair& r, const int64_t* keys, const unsigned char* rows,
+                    int64_t n);
+  Status seal_repaired(const Table& t, const Repair& r);
+  Status check_repaired(const Table& t, const Repair& r, const std::vector<Part>& parts);
+  std::string why_lost(const Table& t, int64_t part);
   /// One command for each partition, in steps.
   Status each_partition(const Table& t, const std::function<std::string(int64_t)>& text);
   Status write_record(const Table& t, const TableRecord& record);
@@ -81,9 +115,10 @@ class Store {
 
   Cluster cluster_;
   const bool writes_;
-  bool updates_ = false;
+  bool updates_ = false, looks_ = false;
   std::vector<Table> tables_;
   std::vector<std::optional<Update>> under_way_;   // by table
+  std::vector<std::optional<Repair>> repairs_;     // by table
   std::unique_ptr<std::atomic<int64_t>[]> newer_;  // by table: rows of updates behind its content
   const std::string token_;                        // of this writer
   std::string script_;                             // the hash by which servers know the one of update.cpp

@@ -171,6 +171,22 @@ int64_t Table::partition_of(int64_t key) const {
   return static_cast<int64_t>((static_cast<unsigned __int128>(x) * slots_.size()) >> 64);
 }
 
+std::string Table::seal(int64_t sequence) const {
+  const std::string first = "dpi1 " + std::to_string(partitions());
+  return sequence == 0 ? first : first + " " + std::to_string(sequence);
+}
+
+int64_t Table::sealed_at(std::string_view text) const {
+  const std::string first = seal();
+  if (!text.starts_with(first)) return -1;
+  text.remove_prefix(first.size());
+  if (text.empty()) return 0;
+  int64_t sequence = 0;
+  const auto [stop, error] = std::from_chars(text.data() + 1, text.data() + text.size(), sequence);
+  const bool sane = text[0] == ' ' && error == std::errc() && stop == text.data() + text.size();
+  return sane && sequence > 0 ? sequence : -1;
+}
+
 std::string Table::partition_key(int64_t partition) const {
   return prefix_ + "p" + std::to_string(partition) + "}";
 }
@@ -180,6 +196,14 @@ int64_t choose_partitions(int64_t rows, int64_t masters) {
   const int64_t spread = std::min(8 * masters, rows / 1000);
   return std::clamp<int64_t>(std::max(parts_of(kRowsOfPartition), masters > 1 ? spread : 1), 1,
                              kMostPartitions);
+}
+
+int64_t partitions_of_seal(std::string_view seal) {
+  constexpr std::string_view kMark = "dpi1 ";
+  int64_t n = 0;
+  if (!seal.starts_with(kMark)) return 0;
+  std::from_chars(seal.data() + kMark.size(), seal.data() + seal.size(), n);
+  return n >= 1 && n <= kMostPartitions ? n : 0;
 }
 
 bool read_partition_update(std::string_view text, PartitionUpdate* out) {

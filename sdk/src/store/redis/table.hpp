@@ -2,7 +2,9 @@
 //
 //   dpi1:{CONTENT:NAMEHASH:table}    hash: what the table is and how far it is written (TableRecord)
 //   dpi1:{CONTENT:NAMEHASH:pN}       hash: rows of partition N; field = the key, 8 bytes, little endian;
-//                                    value = the row. Field "sealed" is written when all rows are there.
+//                                    value = the row. Field "sealed" is written when all rows are there:
+//                                    "dpi1 PARTITIONS", after a repair of update SEQUENCE's rows "dpi1
+//                                    PARTITIONS SEQUENCE", since the keys that were gone by then are unknown
 //
 // A table that was updated keeps its place, whose CONTENT is what it was loaded as. There, beside the above:
 //
@@ -37,6 +39,7 @@ constexpr size_t kSequenceBytes = 8;  // behind a changed row
 /// What a writer has said of a table; as text in Redis.
 struct TableRecord {
   bool there = false;
+  bool lost = false;  // there was one: another content's name leads to it
   int64_t partitions = 0;
   int64_t written = 0;
   uint64_t digest = 0;
@@ -94,8 +97,11 @@ class Table {
   int64_t partition_of(int64_t key) const;
   std::string partition_key(int64_t partition) const;
   uint16_t partition_slot(int64_t partition) const { return slots_[static_cast<size_t>(partition)]; }
-  /// What the field "sealed" of a whole partition says.
-  std::string seal() const { return "dpi1 " + std::to_string(partitions()); }
+  /// The field "sealed" of a whole partition. sequence: of the update whose rows were written again
+  /// after a loss, 0 = it has had all rows since it was loaded.
+  std::string seal(int64_t sequence = 0) const;
+  /// The update that a seal is of; -1 if it is none of this table's.
+  int64_t sealed_at(std::string_view seal) const;
 
   Status error(Code code, const std::string& what) const;
 
@@ -114,6 +120,9 @@ class Table {
 /// For so many rows: 10,000 to 20,000 rows each, but eight on each of `masters` servers where that leaves a
 /// thousand rows in each.
 int64_t choose_partitions(int64_t rows, int64_t masters);
+
+/// How many partitions the table of a seal has; 0 if it is none.
+int64_t partitions_of_seal(std::string_view seal);
 
 /// The field of a key.
 struct Field {

@@ -275,8 +275,8 @@ Status Store::check_changed(const Table& t, const Update& u, const Reply& reply)
                                       " has taken over the update; nothing was changed");
   }
   return t.error(Code::kNotFound,
-                 "a partition is gone: a server came back without its data; drop the table "
-                 "and load it again with `dpi store load`");
+                 "a partition is gone: it was evicted, or a server came back without its data; `dpi store "
+                 "load` of the bundle that the delta starts from writes it again, then give the delta again");
 }
 
 Result<Store::Update*> Store::to_change(int32_t table) {

@@ -72,6 +72,35 @@ Status Store::write_incomplete(const Table& t) {
   return say({&c, 1}, true);
 }
 
+// A record may be lost alone, evicted for instance: a seal says how many partitions there are. *updated:
+// their rows have had updates.
+Status Store::adopt_partitions(Table& t, bool* updated) {
+  const int64_t wished = cluster_.settings().partitions;
+  t.set_partitions(wished > 0 ? wished : choose_partitions(t.rows(), masters()));
+  int64_t partitions = t.partitions();
+  for (int64_t first = 0; first < t.partitions(); first += kPartitionsAtOnce) {
+    std::vector<Command> commands;
+    for (int64_t p = first; p < std::min(first + kPartitionsAtOnce, t.partitions()); ++p) {
+      Command& c = commands.emplace_back();
+      c.slot = t.partition_slot(p);
+      c.text = command({"HMGET", t.partition_key(p), kSealField, kUpdateField});
+    }
+    std::vector<TreeSink> sinks(commands.size(), TreeSink(Item::kArray));
+    for (size_t i = 0; i < commands.size(); ++i) commands[i].sink = &sinks[i];
+    DPI_RETURN_IF_ERROR(say(commands, true));
+    for (const TreeSink& sink : sinks) {
+      const std::vector<Reply>& said = sink.reply().items;
+      PartitionUpdate update;
+      if (said.size() != 2) continue;
+      if (said[1].kind == Item::kText && read_partition_update(said[1].text, &update))
+        *updated = *updated || update.sequence > 0;
+      if (const int64_t n = partitions_of_seal(said[0].text); n > 0) partitions = n;
+    }
+  }
+  if (partitions != t.partitions()) t.set_partitions(partitions);
+  return {};
+}
+
 // Makes the record if there is none, and learns the partitions from the one that is there.
 Status Store::begin(Table& t, TableRecord* record) {
   DPI_ASSIGN_OR_RETURN(*record, find_record(t, true));
@@ -79,10 +108,13 @@ Status Store::begin(Table& t, TableRecord* record) {
     return t.error(Code::kInvalidArgument, "content " + t.content().substr(0, 12) + "... has become " +
                                                record->now.substr(0, 12) +
                                                "... by updates; drop it by that bundle first");
+  if (record->lost) return t.error(Code::kInvalidArgument, kRecordLost);
   if (!record->there) {
-    const int64_t wished = cluster_.settings().partitions;
+    bool updated = false;
+    DPI_RETURN_IF_ERROR(adopt_partitions(t, &updated));
+    if (updated) return t.error(Code::kInvalidArgument, kRecordLost);
     record->there = true;
-    record->partitions = wished > 0 ? wished : choose_partitions(t.rows(), masters());
+    record->partitions = t.partitions();
     DPI_RETURN_IF_ERROR(write_record(t, *record));
   }
   if (t.partitions() != record->partitions) t.set_partitions(record->partitions);
@@ -99,7 +131,8 @@ Status Store::write(int32_t table, const int64_t* keys, const unsigned char* row
     return within(t->error(Code::kInvalidArgument, "more rows than it has"), *t);
   const int64_t step = std::max<int64_t>(1, kBlockBytes / (t->row_bytes() + 32));
   for (int64_t first = 0; first < n; first += step) {
-    Status s = write_block(*t, keys + first, rows + first * t->row_bytes(), std::min(step, n - first));
+    Status s = write_block(*t, keys + first, rows + first * t->row_bytes(), std::min(step, n - first),
+                           t->row_bytes());
     if (!s.ok()) return within(std::move(s), *t);
   }
   record.written += n;
@@ -108,14 +141,15 @@ Status Store::write(int32_t table, const int64_t* keys, const unsigned char* row
   return s.ok() ? s : within(std::move(s), *t);
 }
 
-Status Store::write_block(const Table& t, const int64_t* keys, const unsigned char* rows, int64_t n) {
+Status Store::write_block(const Table& t, const int64_t* keys, const unsigned char* values, int64_t n,
+                          int64_t value_bytes) {
   std::map<int64_t, Hset> open;
   std::vector<Command> commands;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t partition = t.partition_of(keys[i]);
     Hset& h = open[partition];
     h.partition = partition;
-    h.add(keys[i], rows + i * t.row_bytes(), t.row_bytes());
+    h.add(keys[i], values + i * value_bytes, value_bytes);
     if (h.fields.size() < kCommandBytes && h.rows < 1000) continue;
     commands.push_back(h.command(t));
     open.erase(partition);
@@ -155,7 +189,7 @@ Status Store::complete(int32_t table) {
     if (rows != t->rows())
       return t->error(Code::kIo, "Redis has " + std::to_string(rows) + " of the " +
                                      std::to_string(t->rows()) +
-                                     " rows that were written; drop it and load it again");
+                                     " rows that were written; `dpi store load` goes on");
     DPI_RETURN_IF_ERROR(each_partition(
         *t, [&](int64_t p) { return command({"HSET", t->partition_key(p), kSealField, t->seal()}); }));
     record.complete = true;
@@ -203,7 +237,13 @@ Status Store::drop(int32_t table) {
   DPI_ASSIGN_OR_RETURN(Table* const t, to_write(table));
   const auto work = [&]() -> Status {
     DPI_ASSIGN_OR_RETURN(TableRecord record, find_record(*t, true));
-    if (!record.there) return {};
+    if (!record.there) {  // what may be left without it
+      bool updated = false;
+      DPI_RETURN_IF_ERROR(adopt_partitions(*t, &updated));
+      DPI_RETURN_IF_ERROR(
+          each_partition(*t, [&](int64_t p) { return command({"UNLINK", t->partition_key(p)}); }));
+      return record.lost ? unlink(t->record_key_of(t->content())) : Status();
+    }
     if (record.now != t->content() && record.next != t->content())
       return t->error(Code::kInvalidArgument, "content " + t->content().substr(0, 12) + "... has become " +
                                                   record.now.substr(0, 12) +

@@ -98,7 +98,7 @@ Result<std::unique_ptr<Store>> Store::open(const dpi_store_options& options, con
   }
   const BlockSignals blocked;  // RocksDB starts threads for loading
   store->updates_ = options.mode == DPI_STORE_UPDATE;
-  if (options.mode != DPI_STORE_READ) {
+  if (options.mode == DPI_STORE_WRITE || options.mode == DPI_STORE_UPDATE) {
     DPI_RETURN_IF_ERROR(store->open_for_writing());
     return store;
   }

@@ -95,6 +95,21 @@ int32_t end_update(dpi_store_handle* h, int32_t table, dpi_store_error* err) {
   return guarded(err, [&] { return h->store->end_update(table); });
 }
 
+int32_t count(dpi_store_handle* h, int32_t table, dpi_store_loss* out, dpi_store_error* err) {
+  return guarded(err, [&] { return h->store->count(table, out); });
+}
+
+/// Files are lost, never single rows: `count` has told.
+int32_t no_repair(dpi_store_error* err) {
+  return guarded(err, [] { return unsupported("rocksdb: lost rows are not repaired one by one"); });
+}
+int32_t begin_repair(dpi_store_handle*, int32_t, dpi_store_error* err) { return no_repair(err); }
+int32_t repair(dpi_store_handle*, int32_t, const int64_t*, const unsigned char*, int64_t,
+               dpi_store_error* err) {
+  return no_repair(err);
+}
+int32_t end_repair(dpi_store_handle*, int32_t, dpi_store_error* err) { return no_repair(err); }
+
 }  // namespace
 }  // namespace dpi::rocks
 
@@ -103,7 +118,8 @@ DPI_PLUGIN_EXPORT const char* dpi_store_layout_v1() { return DPI_STORE_LAYOUT; }
 DPI_PLUGIN_EXPORT int32_t dpi_store_init_v1(uint32_t abi_version, dpi_store_api* out) {
   if (abi_version != DPI_STORE_ABI) return static_cast<int32_t>(dpi::Code::kVersion);
   using namespace dpi::rocks;
-  *out = {DPI_STORE_ABI, sizeof(*out), "rocksdb", kSettings, open,         close,  fetch,
-          write,         complete,     stat,      drop,      begin_update, update, end_update};
+  *out = {DPI_STORE_ABI, sizeof(*out), "rocksdb", kSettings,    open,   close,
+          fetch,         write,        complete,  stat,         drop,   begin_update,
+          update,        end_update,   count,     begin_repair, repair, end_repair};
   return 0;
 }

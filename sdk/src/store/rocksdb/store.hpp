@@ -37,6 +37,7 @@ class Store {
   Status complete(int32_t table);
   Status drop(int32_t table);
   Result<dpi_store_stat> stat(int32_t table) const;
+  Status count(int32_t table, dpi_store_loss* out) const;
   Result<int64_t> begin_update(int32_t table, const dpi_store_table& next, uint64_t id);
   Status update(int32_t table, const int64_t* keys, const unsigned char* rows, int64_t n, int64_t done);
   Status end_update(int32_t table);

@@ -156,4 +156,14 @@ Result<dpi_store_stat> Store::stat(int32_t table) const {
   return found;
 }
 
+Status Store::count(int32_t table, dpi_store_loss* out) const {
+  *out = {};
+  const Table& t = tables_[static_cast<size_t>(table)];
+  if (t.rows == nullptr) return Status(Code::kNotFound, place(t.spec) + ": was dropped");
+  DPI_ASSIGN_OR_RETURN(const dpi_store_stat there, stat(table));
+  out->rows = there.rows;
+  // Files of an unfinished table may have a row twice.
+  return there.complete != 0 ? count_rows(t) : Status();
+}
+
 }  // namespace dpi::rocks

@@ -27,7 +27,7 @@ struct StoredTable {
 };
 
 struct StoreRequest {
-  dpi_store_mode mode = DPI_STORE_READ;
+  int32_t mode = DPI_STORE_READ;  // dpi_store_mode
   std::vector<std::pair<std::string, std::string>> settings;
   std::vector<StoredTable> tables;  // numbered as here
   int32_t threads = 1;              // that fetch at once
@@ -57,6 +57,11 @@ class PluginSource final : public RowSource {
   /// rows: one of each key; empty = the keys have none any more.
   Status update(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows, int64_t done);
   Status end_update(int32_t table);
+  Result<dpi_store_loss> count(int32_t table);
+  Status begin_repair(int32_t table);
+  /// rows empty: keys are counted.
+  Status repair(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows);
+  Status end_repair(int32_t table);
 
  private:
   explicit PluginSource(const dpi_store_api& api) : api_(api) {}

@@ -159,12 +159,12 @@ Examples:
 
 constexpr const char* kStoreFooter =
     R"(Keeps the rows of a bundle's tables in RocksDB (a folder on a local disk) or in Redis (a server, or the nodes of a cluster), named
-by table and content: bundles whose tables differ do not disturb each other. load writes what is not there yet and goes on where an earlier
-one was interrupted; stat tells what is there of a complete table, its sequence number and who writes it; verify reads every row back and compares it with the
-bundle's; drop takes the tables away. update changes the rows of complete tables in place by a chain of deltas, while others read them: bundle
-is one whose tables were loaded, or what updates have made of it; given again after an interruption it goes on, and --bytes-per-second
-leaves the store's readers room. A bundle whose tables are external reads them from there (options store.rocksdb_path,
-store.redis_address of dpi.h).
+by table and content: bundles whose tables differ do not disturb each other. load writes what is not there yet, goes on where an earlier one
+was interrupted, and writes rows again that Redis has lost, under readers; stat counts rows and names what is missing (exit code 5), the
+sequence number and who writes; verify reads every row back and compares it with the bundle's; drop takes the tables away. update changes
+the rows of complete tables in place by a chain of deltas, while others read them: bundle is one whose tables were loaded, or what updates
+have made of it; given again after an interruption it goes on, and --bytes-per-second leaves the store's readers room. A bundle whose tables
+are external reads them from there (options store.rocksdb_path, store.redis_address of dpi.h).
 
 Examples:
   dpi store load model.h5 --rocksdb /srv/rows

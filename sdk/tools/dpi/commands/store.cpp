@@ -1,5 +1,6 @@
 // `dpi store`: a bundle's tables in RocksDB or Redis: load, stat, verify, drop. store_update.cpp has update.
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,12 +45,16 @@ Chosen choose(const Bundle& bundle, const StoreArgs& args) {
   return c;
 }
 
-Json stat_json(const tiered::StoredTable& t, const dpi_store_stat& s) {
+/// rows: counted, so that what a store has lost is not told as there.
+Json stat_json(const tiered::StoredTable& t, const dpi_store_stat& s, const dpi_store_loss& loss) {
   Json j = {{"name", t.name},
             {"content", t.content},
-            {"rows", s.rows},
+            {"rows", loss.rows},
             {"of", t.rows},
             {"complete", s.complete != 0}};
+  j["missing"] = loss.what[0] == '\0' ? Json() : Json(loss.what);
+  j["missing_rows"] = loss.missing_rows;
+  j["missing_partitions"] = loss.missing_parts;
   j["bytes"] = s.bytes < 0 ? Json() : Json(s.bytes);
   j["sequence"] = s.sequence;
   j["now"] = s.content;
@@ -60,10 +65,16 @@ Json stat_json(const tiered::StoredTable& t, const dpi_store_stat& s) {
 
 void print_stored(const Json& table) {
   const bool whole = table["complete"].get<bool>(), updating = table["updating"].get<bool>();
+  const bool lost = !table["missing"].is_null();
   print_line(stdout, "%-24s %s of %s rows%s%s", table["name"].get<std::string>().c_str(),
              count_text(table["rows"].get<double>()).c_str(), count_text(table["of"].get<double>()).c_str(),
              table["bytes"].is_null() ? "" : (", " + bytes_text(table["bytes"].get<double>())).c_str(),
              whole || updating ? "" : ", not complete: dpi store load goes on");
+  if (lost) {
+    print_line(stdout, "%-24s lost: %s; %s rows are missing, dpi store load writes them again", "",
+               table["missing"].get<std::string>().c_str(),
+               count_text(table["missing_rows"].get<double>()).c_str());
+  }
   if (table["sequence"] == 0 && !updating) return;
   print_line(
       stdout, "%-24s update %s, content %s...%s", "", count_text(table["sequence"].get<double>()).c_str(),
@@ -73,18 +84,34 @@ void print_stored(const Json& table) {
                                   : (", being updated by " + table["writer"].get<std::string>()).c_str());
 }
 
-using Work = Status (*)(Bundle&, size_t, PluginSource&, int32_t, const RowProgress&);
+using Work = std::function<Result<int64_t>(size_t table, int32_t number, const RowProgress&)>;
 
-/// One table after the other under a progress line.
-void go_through(Bundle& bundle, const Chosen& c, PluginSource& store, const char* label, Work work) {
+/// One table after the other under a progress line; gives the rows that were written.
+int64_t go_through(const Chosen& c, const char* label, const Work& work) {
+  int64_t rows_written = 0;
   for (size_t i = 0; i < c.tables.size(); ++i) {
     Progress progress(std::string(label) + " " + c.request.tables[i].name);
     const auto rows = static_cast<uint64_t>(c.request.tables[i].rows);
-    check_store(work(bundle, c.tables[i], store, static_cast<int32_t>(i), [&](int64_t done) {
+    rows_written += take_store(work(c.tables[i], static_cast<int32_t>(i), [&](int64_t done) {
       progress.update(static_cast<uint64_t>(done), rows);
       return Status();
     }));
   }
+  return rows_written;
+}
+
+/// Counted, except by who takes it away.
+Json table_json(const tiered::StoredTable& t, PluginSource& store, int32_t number, bool drop) {
+  const dpi_store_stat stat = take_store(store.stat(number));
+  dpi_store_loss loss{};
+  loss.rows = stat.rows;
+  if (!drop) loss = take_store(store.count(number));
+  return stat_json(t, stat, loss);
+}
+
+int32_t store_mode(const std::string& action) {
+  if (action == "stat") return DPI_STORE_LOOK;
+  return action == "load" || action == "drop" ? DPI_STORE_WRITE : DPI_STORE_READ;
 }
 
 }  // namespace
@@ -97,29 +124,44 @@ int store(const StoreArgs& args) {
   how.check_hashes = have_content_hash();
   auto bundle = take(Bundle::open(args.bundle, how));
   Chosen chosen = choose(*bundle, args);
-  chosen.request.mode = args.action == "load" || args.action == "drop" ? DPI_STORE_WRITE : DPI_STORE_READ;
+  chosen.request.mode = store_mode(args.action);
   const std::unique_ptr<PluginSource> source = open_store(args, chosen.request);
-  if (args.action == "load") go_through(*bundle, chosen, *source, "loading", write_table);
-  if (args.action == "verify") go_through(*bundle, chosen, *source, "comparing", compare_table);
   Json j;
   j["bundle"] = args.bundle;
   j["action"] = args.action;
+  if (args.action == "load")
+    j["written"] = go_through(chosen, "loading", [&](size_t t, int32_t number, const RowProgress& progress) {
+      return write_table(*bundle, t, *source, number, progress);
+    });
+  if (args.action == "verify") {
+    go_through(chosen, "comparing",
+               [&](size_t t, int32_t number, const RowProgress& progress) -> Result<int64_t> {
+                 DPI_RETURN_IF_ERROR(compare_table(*bundle, t, *source, number, progress));
+                 return 0;
+               });
+  }
   j["tables"] = Json::array();
+  bool whole = true;
   for (size_t i = 0; i < chosen.tables.size(); ++i) {
     const auto table = static_cast<int32_t>(i);
-    j["tables"].push_back(stat_json(chosen.request.tables[i], take_store(source->stat(table))));
-    if (args.action == "drop") check_store(source->drop(table));
+    const bool drop = args.action == "drop";
+    j["tables"].push_back(table_json(chosen.request.tables[i], *source, table, drop));
+    whole = whole && j["tables"].back()["missing"].is_null();
+    if (drop) check_store(source->drop(table));
   }
   if (args.json) {
     print_json(stdout, j);
-    return kExitOk;
+    return whole ? kExitOk : kExitDevice;
   }
   for (const Json& table : j["tables"]) print_stored(table);
   const std::string told = args.action == "drop"     ? "dropped"
                            : args.action == "verify" ? "the same as the bundle's"
                                                      : "";
   if (!told.empty()) print_line(stdout, "%s", told.c_str());
-  return kExitOk;
+  if (args.action == "load") {
+    print_line(stdout, "%s rows written", count_text(j["written"].get<double>()).c_str());
+  }
+  return whole ? kExitOk : kExitDevice;
 }
 
 }  // namespace dpi::tool
