@@ -17,7 +17,7 @@ const (
 	OK              Code = 0
 	InvalidArgument Code = 1  // the caller's input; see Error.Row and Error.Feature
 	NotFound        Code = 2  // no such file, feature or option
-	IO              Code = 3  // the file exists but cannot be read; Error.NativeCode is errno
+	IO              Code = 3  // a file cannot be read (Error.NativeCode is errno), or a store fails or lost rows
 	BadModel        Code = 4  // not a bundle, damaged, or inconsistent
 	Unsupported     Code = 5  // a newer format, or something that this build lacks
 	OutOfMemory     Code = 6  // host or device

@@ -68,8 +68,8 @@ typedef int32_t dpi_status;
 enum {
   DPI_OK = 0,
   DPI_E_INVALID_ARGUMENT = 1, /* wrong input: null pointer, length, offset, id, NaN; see row, feature       */
-  DPI_E_NOT_FOUND = 2,        /* no such file, no such option                                               */
-  DPI_E_IO = 3,               /* the file exists but cannot be read; native_code = errno                    */
+  DPI_E_NOT_FOUND = 2,        /* no such file, option or stored table; a row not cached yet (miss=fail)     */
+  DPI_E_IO = 3,               /* a file cannot be read (native_code = errno), or a store fails or lost rows */
   DPI_E_BAD_MODEL = 4,        /* not a bundle, damaged, or inconsistent; the text names the place in it     */
   DPI_E_UNSUPPORTED = 5,      /* a newer format, or an op, option or mode that this build lacks             */
   DPI_E_OUT_OF_MEMORY = 6,    /* host or device; models are forecast before their tables are read           */

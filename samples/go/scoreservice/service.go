@@ -42,7 +42,7 @@ func refuse(cause, format string, args ...interface{}) *problem {
 
 // statusOf has every cause. A client that went away, or was too slow with its body, gets no answer.
 var statusOf = map[string]int{"path": 404, "method": 405, "too_large": 413, "json": 400, "value": 400, "overload": 503,
-	"timeout": 503, "stopping": 503, "client": 0, "internal": 500}
+	"timeout": 503, "unavailable": 503, "stopping": 503, "client": 0, "internal": 500}
 
 // worker is what one request needs while it is decoded and scored, and the next can use again. Its rows are encoded and scored by one version
 // of the model.
@@ -294,6 +294,9 @@ func (s *service) refused(err error) *answer {
 	return &answer{statusOf[p.cause], "application/json", append(text, '\n'), 0}
 }
 
+// generalTexts stand for texts of the library that name files and servers, which only the log has.
+var generalTexts = map[dpi.Code]string{dpi.Timeout: "no score in time", dpi.IO: "rows of the model cannot be read now"}
+
 // ofLibrary tells the client's input from overload and from a fault of ours, whose text the client does not see.
 func (s *service) ofLibrary(err error) *problem {
 	var e *dpi.Error
@@ -301,11 +304,15 @@ func (s *service) ofLibrary(err error) *problem {
 		e = &dpi.Error{Code: dpi.Internal, Message: err.Error()}
 	}
 	causes := map[dpi.Code]string{dpi.InvalidArgument: "value", dpi.NotFound: "value", dpi.Timeout: "timeout",
-		dpi.Cancelled: "timeout", dpi.QueueFull: "overload", dpi.Closed: "stopping"}
+		dpi.Cancelled: "timeout", dpi.QueueFull: "overload", dpi.IO: "unavailable", dpi.Closed: "stopping"}
 	cause, known := causes[e.Code]
 	if !known {
 		log.Printf("internal error: %v", err)
 		return refuse("internal", "internal error")
+	}
+	if text, general := generalTexts[e.Code]; general {
+		log.Printf("not scored: %v", err)
+		return refuse(cause, "%s", text)
 	}
 	p := &problem{cause: cause, text: e.Message, row: e.Row}
 	if e.InShared {

@@ -9,7 +9,7 @@ final class Problem extends Exception {
 
   /** A label of /metrics, which decides the status. A client that went away, or was too slow with its body, gets no answer. */
   enum Cause {
-    PATH(404), METHOD(405), TOO_LARGE(413), JSON(400), VALUE(400), OVERLOAD(503), TIMEOUT(503), STOPPING(503), CLIENT(0), INTERNAL(500);
+    PATH(404), METHOD(405), TOO_LARGE(413), JSON(400), VALUE(400), OVERLOAD(503), TIMEOUT(503), UNAVAILABLE(503), STOPPING(503), CLIENT(0), INTERNAL(500);
 
     final int status;
 

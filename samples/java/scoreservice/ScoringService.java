@@ -183,9 +183,18 @@ public final class ScoringService {
     if (e instanceof DpiException.Timeout) cause = Cause.TIMEOUT;
     if (e instanceof DpiException.QueueFull) cause = Cause.OVERLOAD;
     if (e instanceof DpiException.Closed) cause = Cause.STOPPING;
+    if (e instanceof DpiException.Io) cause = Cause.UNAVAILABLE;
     if (cause == null) return internal(e);
+    if (cause == Cause.UNAVAILABLE) return logged(e, cause, "rows of the model cannot be read now");
+    if (cause == Cause.TIMEOUT) return logged(e, cause, "no score in time");
     String feature = e.feature() < 0 ? null : schema.features().get((int) e.feature()).name();
     return new Problem(cause, e.getMessage(), e.inShared() ? -1 : e.row(), feature);
+  }
+
+  /** A text of the library may name files and servers: only the log has it. */
+  private static Problem logged(DpiException e, Cause cause, String text) {
+    System.err.println("not scored: " + e.getMessage());
+    return new Problem(cause, text);
   }
 
   private static Problem internal(Throwable e) {

@@ -4,7 +4,7 @@ import pathlib
 
 from prometheus_client.parser import text_string_to_metric_families
 
-REFUSED = {"path", "method", "too_large", "json", "value", "overload", "timeout", "stopping", "client", "internal"}
+REFUSED = {"path", "method", "too_large", "json", "value", "overload", "timeout", "unavailable", "stopping", "client", "internal"}
 
 
 def families(service):

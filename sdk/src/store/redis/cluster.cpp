@@ -28,9 +28,8 @@ bool stands_alone(const std::string& error) {
 
 Status refusal(const Node& node, const std::string& error) {
   const bool password = error.starts_with("NOAUTH") || error.starts_with("NOPERM");
-  return Status(password ? Code::kInvalidArgument : Code::kIo,
-                "redis " + node.address().text() + ": " + printable(error) +
-                    (password ? "; settings 'password' and 'user' say who we are" : ""));
+  return Status(Code::kIo, "redis " + node.address().text() + ": " + printable(error) +
+                               (password ? "; settings 'password' and 'user' say who we are" : ""));
 }
 
 }  // namespace

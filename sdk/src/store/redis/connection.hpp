@@ -49,7 +49,7 @@ class Connection {
   int fd() const { return fd_; }
   short wanted() const;
   void progress(short events);
-  void give_up() { fail(Code::kTimeout, "no answer within the deadline"); }
+  void give_up() { fail(Code::kTimeout, "no answer in time"); }
   /// What the parser calls.
   bool take(const Item& item);
 

@@ -30,7 +30,6 @@ bool means_later(const std::string& error) {
 
 Code code_of(const std::string& error) {
   if (error.starts_with("WRONGTYPE")) return Code::kBadModel;
-  if (error.starts_with("NOAUTH") || error.starts_with("NOPERM")) return Code::kInvalidArgument;
   return error.starts_with("OOM") ? Code::kOutOfMemory : Code::kIo;
 }
 

@@ -108,7 +108,7 @@ Status check(const Table& t, const Batch::Piece& piece, const RowsSink& sink) {
                                         " since it was repaired, the model's content " +
                                         t.content().substr(0, 12) + "... is of update " +
                                         std::to_string(t.sequence()) + kUpdatedHint);
-  return t.error(Code::kNotFound,
+  return t.error(Code::kIo,
                  place +
                      " is gone or not whole: it was evicted, a server came back without its data, or the "
                      "table was dropped; " +

@@ -24,11 +24,11 @@ Status greet(Connection& c, const Settings& s, uint64_t deadline_ns) {
   c.forget();
   if (!failure.ok()) return failure;
   if (!auth.error().empty())
-    return invalid_argument("redis " + c.name() +
-                            ": 'user' and 'password' are refused: " + printable(auth.error()));
+    return Status(Code::kIo,
+                  "redis " + c.name() + ": 'user' and 'password' are refused: " + printable(auth.error()));
   if (!readonly.error().empty())
-    return invalid_argument("redis " + c.name() +
-                            ": cannot be read as a replica: " + printable(readonly.error()));
+    return Status(Code::kIo,
+                  "redis " + c.name() + ": cannot be read as a replica: " + printable(readonly.error()));
   return {};
 }
 
@@ -47,7 +47,7 @@ Result<Node::Lent> Node::borrow(uint64_t deadline_ns) {
       if (!returned_.wait_until(lock, until, may_go))
         return Status(Code::kTimeout, "redis " + address_.text() + ": all " +
                                           std::to_string(settings_.connections) +
-                                          " connections were in use until the deadline");
+                                          " connections were in use, and none came free in time");
       if (idle_.empty()) {
         ++open_;
         break;

@@ -20,7 +20,7 @@ const char kLoadIt[] = "load it with `dpi store load`";
 /// The error for a table without a record at its place.
 Status absent(const Table& t, const TableRecord& record) {
   if (!record.lost) return t.error(Code::kNotFound, std::string("is not there; ") + kLoadIt);
-  return t.error(Code::kNotFound, kRecordLost);
+  return t.error(Code::kIo, kRecordLost);
 }
 
 /// "HOST process PID RANDOM": what a refused writer is told, unlike any other one's.
@@ -129,8 +129,8 @@ Status Store::check_for_reading(Table& t) {
   const bool quiet = record.next.empty();
   DPI_ASSIGN_OR_RETURN(const int64_t rows, count_rows(t, true, quiet ? record.sequence : 0, false));
   if (rows == record.rows || !quiet) return {};
-  return t.error(Code::kNotFound, "has " + std::to_string(rows) + " of " + std::to_string(record.rows) +
-                                      " rows: some were lost; " + kRepairIt);
+  return t.error(Code::kIo, "has " + std::to_string(rows) + " of " + std::to_string(record.rows) +
+                                " rows: some were lost; " + kRepairIt);
 }
 
 // Is the table what the reader asked for, or may it be what it is?
@@ -181,8 +181,7 @@ Result<int64_t> Store::count_rows(const Table& t, bool sealed, int64_t sequence,
   int64_t rows = 0;
   for (size_t p = 0; p < parts.size(); ++p) {
     if (sealed && (parts[p].sealed < 0 || parts[p].update.sequence < sequence))
-      return t.error(Code::kNotFound,
-                     "partition " + std::to_string(p) + " is gone or not whole; " + kRepairIt);
+      return t.error(Code::kIo, "partition " + std::to_string(p) + " is gone or not whole; " + kRepairIt);
     rows += parts[p].rows;
   }
   return rows;

@@ -274,7 +274,7 @@ Status Store::check_changed(const Table& t, const Update& u, const Reply& reply)
     return t.error(Code::kClosed, (who.empty() ? "writer " + number : who) +
                                       " has taken over the update; nothing was changed");
   }
-  return t.error(Code::kNotFound,
+  return t.error(Code::kIo,
                  "a partition is gone: it was evicted, or a server came back without its data; `dpi store "
                  "load` of the bundle that the delta starts from writes it again, then give the delta again");
 }

@@ -108,11 +108,11 @@ Status Store::begin(Table& t, TableRecord* record) {
     return t.error(Code::kInvalidArgument, "content " + t.content().substr(0, 12) + "... has become " +
                                                record->now.substr(0, 12) +
                                                "... by updates; drop it by that bundle first");
-  if (record->lost) return t.error(Code::kInvalidArgument, kRecordLost);
+  if (record->lost) return t.error(Code::kIo, kRecordLost);
   if (!record->there) {
     bool updated = false;
     DPI_RETURN_IF_ERROR(adopt_partitions(t, &updated));
-    if (updated) return t.error(Code::kInvalidArgument, kRecordLost);
+    if (updated) return t.error(Code::kIo, kRecordLost);
     record->there = true;
     record->partitions = t.partitions();
     DPI_RETURN_IF_ERROR(write_record(t, *record));
