@@ -1,8 +1,7 @@
 // Functions about the library itself: version, build, devices.
-#include <iterator>
-
 #include "backend/abi/registry.hpp"
 #include "base/at_load.hpp"
+#include "base/code_name.hpp"
 #include "base/own_file.hpp"
 #include "handles.hpp"
 #include "runtime/describe/library_json.hpp"
@@ -44,13 +43,7 @@ const char* dpi_build_info_json(void) noexcept {
 }
 
 const char* dpi_status_name(dpi_status status) noexcept {
-  static const char* const kNames[] = {
-      "DPI_OK",          "DPI_E_INVALID_ARGUMENT", "DPI_E_NOT_FOUND",     "DPI_E_IO",
-      "DPI_E_BAD_MODEL", "DPI_E_UNSUPPORTED",      "DPI_E_OUT_OF_MEMORY", "DPI_E_DEVICE",
-      "DPI_E_NO_DEVICE", "DPI_E_TIMEOUT",          "DPI_E_CANCELLED",     "DPI_E_QUEUE_FULL",
-      "DPI_E_CLOSED",    "DPI_E_FORKED",           "DPI_E_VERSION",       "DPI_E_INTERNAL"};
-  const bool known = status >= 0 && static_cast<size_t>(status) < std::size(kNames);
-  return known ? kNames[status] : "DPI_E_UNKNOWN";
+  return dpi::code_name(static_cast<dpi::Code>(status));
 }
 
 size_t dpi_devices_json(const char* backend_dir, char* buf, size_t cap) noexcept {

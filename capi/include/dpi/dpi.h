@@ -133,14 +133,16 @@ enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3,
  *   tables     info: tables that store.peer_devices spreads; warn: they lie elsewhere, or tables said to be
  *              equal are not
  *   contexts   warn: calls waited a millisecond or more for a context: how many, the longest, of how many
+ *   store      warn: a store of rows is down, or up again: at most one a second of each store
  * A predict logs nothing. The model's next dpi_model_warm_up, dpi_model_info_json, dpi_model_counters_json or
  * dpi_model_free reports what it met (graphs, contexts), on that call's thread. */
 /* message: one line, escaped as in dpi_error. */
 typedef void (*dpi_log_fn)(void* user, int32_t level, const char* component, const char* message);
-/* callback: NULL = none. Threads that load or manage models call it, several at once, without a lock of the
- * library held. It may call the library; messages that this causes are kept for polling only. Messages below
- * min_level (at first DPI_LOG_WARN) are dropped, for polling too. Returns once no other thread is in the
- * previous callback, whose user pointer may then go; called from a callback, it does not wait. */
+/* callback: NULL = none. Threads that load or manage models, and those that read rows, call it, several at
+ * once, without a lock of the library held. It may call the library, but on a message of component store not
+ * free a model or endpoint; messages that it causes are kept for polling only. Messages below min_level (at
+ * first DPI_LOG_WARN) are dropped, for polling too. Returns once no other thread is in the previous callback,
+ * whose user pointer may then go; called from a callback, it does not wait. */
 DPI_API dpi_status dpi_env_set_log(dpi_env* env, dpi_log_fn callback, void* user, int32_t min_level,
                                    dpi_error* error) DPI_NOEXCEPT;
 /* For languages that poll: takes the oldest of the last 256 messages as "component: message" and returns its
@@ -195,9 +197,8 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.share            on | off                  on        models with equal tables hold them once
  *   store.peer_devices     0,1,2,3 ...               none      large tables are spread over these GPUs
  *   store.peer_copy_bytes  bytes                     0         per GPU: copies of other GPUs' hottest rows
- * For tables larger than memory. Their rows stay in the bundle's file, which may be replaced but not written
- * to; the host tier caches those that calls need. Scores equal those of resident tables, or differ by
- * rounding:
+ * Tables larger than memory. Rows stay in the bundle's file, which may be replaced but not written to; the
+ * host tier caches those that calls need. Scores equal those of resident tables, or differ by rounding:
  *   store.host_bytes       bytes                     0         size of the host tier; 0 = none
  *   store.gpu_bytes        bytes                     0         on a GPU: copies of the tier's warm rows
  *   store.resident_bytes   bytes                     1048576   tables of at most this size stay resident
@@ -205,6 +206,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.fetch_threads    1 ... 64                  2         threads that read rows (named dpi-fetch)
  *   store.fetch_queue      1 ... 65536               64        reads of up to 256 rows, waiting or running
  *   store.fetch_bytes      65536 ...                 67108864  bytes being read, at most
+ *   store.down             as_miss | default | fail  as_miss   rows not cached while their store is down
+ *   store.down_failures    1 ... 1000                5         a store is down after so many failed reads
+ *   store.down_seconds     1 ... 3600                10        within so many seconds
  *   store.rocksdb_path     absolute folder           none      RocksDB store with rows of external tables
  *   store.rocksdb_reads    pread | mmap | direct     pread     how RocksDB reads its files
  *   store.redis_address    host:port,host:port       none      Redis with rows of external tables
@@ -309,13 +313,12 @@ DPI_API const char* dpi_model_feature_name(const dpi_model* model, int32_t index
 DPI_API const char* dpi_model_head_name(const dpi_model* model, int32_t index) DPI_NOEXCEPT;
 /* Features (with slots, columns, rules), heads, provenance. */
 DPI_API size_t dpi_model_schema_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
-/* Device, why it was chosen or refused, options in force, memory by table and by device, where
- * store.peer_devices has put tables, plan summary. */
+/* Device, and why; options; memory by table and device; place of spread tables; "stores" (above); plan. */
 DPI_API size_t dpi_model_info_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 /* Counts since load: "calls", "rows", "nonfinite_rows", "errors" by code, "waits" for a context and the
  * longest in "longest_wait_ms", "saturated"; lists "devices", "features" (values by cause), "tiers" (lookups
- * in the host tier), "peers" (tables on several devices). The page Observability says what each key counts. A
- * call counts what it read, also if it is refused; dpi_rows counts unreadable values when given them. */
+ * in the host tier), "stores" (below it), "peers" (tables on several devices). The page Observability says
+ * what each key counts. A refused call counts too; dpi_rows counts unreadable values when given them. */
 DPI_API size_t dpi_model_counters_json(const dpi_model* model, char* buf, size_t cap) DPI_NOEXCEPT;
 
 /* Floats of a row of a table, as dpi_table_lookup reads it; -1 where that would refuse the table. */

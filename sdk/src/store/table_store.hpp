@@ -26,6 +26,7 @@
 #include "base/status.hpp"
 #include "plan/pinned_row.hpp"
 #include "plan/row_term.hpp"
+#include "store/store_status.hpp"
 #include "store/table_handover.hpp"
 
 namespace dpi {
@@ -69,7 +70,9 @@ struct TierStats {
   uint64_t absent = 0;     // that no tier has: default row
   uint64_t defaulted = 0;  // that were late, and got the default row
   uint64_t dropped = 0;    // of those, not even fetched behind: no place or no fetch was free
+  uint64_t down = 0;       // that had no row here while their store was down (option store.down)
   uint64_t fetched = 0, missing = 0, failed = 0;  // rows
+  uint64_t expired = 0;                           // rows that left the fetch queue unread
   uint64_t bytes = 0;                             // that fetches brought
   uint64_t p50_ns = 0, p99_ns = 0;                // of a fetch
   // Of a sample of the lookups: how many, and how many found their row in the device's cache.
@@ -158,6 +161,8 @@ class TableStore {
   virtual bool needs_ids() const { return true; }
   /// Of a tiered table; nothing where nobody counts.
   virtual std::optional<TierStats> tier_stats(int32_t) const { return {}; }
+  /// After seal: the stores below the host tier, whichever model asked them.
+  virtual std::vector<StoreStatus> stores() const { return {}; }
   /// After seal, of a table that lies over several devices.
   virtual std::optional<PeerStats> peer_stats(int32_t) const { return {}; }
   /// What it takes from the store of the version before and gives to the next one's; as long as the store.

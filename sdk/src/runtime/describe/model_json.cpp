@@ -6,6 +6,7 @@
 #include "base/json_text.hpp"
 #include "ops/table.hpp"
 #include "runtime/describe/by_code.hpp"
+#include "runtime/describe/stores_json.hpp"
 #include "runtime/model/model.hpp"
 #include "runtime/options/device_list.hpp"
 
@@ -179,6 +180,7 @@ std::optional<TierStats> tier_stats_of(const Model& m, int32_t table) {
     }
     sum->hits += s->hits, sum->late += s->late, sum->absent += s->absent;
     sum->defaulted += s->defaulted, sum->dropped += s->dropped;
+    sum->down += s->down, sum->expired += s->expired;
     sum->fetched += s->fetched, sum->missing += s->missing, sum->failed += s->failed, sum->bytes += s->bytes;
     sum->p50_ns = std::max(sum->p50_ns, s->p50_ns), sum->p99_ns = std::max(sum->p99_ns, s->p99_ns);
   }
@@ -193,9 +195,11 @@ void write_tier(JsonWriter* w, const std::string& name, const TierStats& s) {
   w->field("absent", s.absent);
   w->field("defaulted", s.defaulted);
   w->field("dropped", s.dropped);
+  w->field("down", s.down);
   w->field("fetched", s.fetched);
   w->field("missing", s.missing);
   w->field("failed", s.failed);
+  w->field("expired", s.expired);
   w->field("fetched_bytes", s.bytes);
   w->field("fetch_p50_us", static_cast<double>(s.p50_ns) / 1000);
   w->field("fetch_p99_us", static_cast<double>(s.p99_ns) / 1000);
@@ -286,6 +290,7 @@ std::string Model::info_json() const {
   write_devices(&w, *this);
   write_modes(&w, e);
   write_tables(&w, *this);
+  write_stores(&w, *this);
   write_plan(&w, e);
   w.end_object();
   return w.take();
@@ -332,6 +337,7 @@ std::string Model::counters_json() const {
       write_tier(&w, engine().plan().tables[t].name, *stats);
   }
   w.end_list();
+  write_stores(&w, *this);
   w.begin_list("peers");
   for (size_t t = 0; t < engine().plan().tables.size(); ++t) write_peers(&w, *this, static_cast<int32_t>(t));
   w.end_list();

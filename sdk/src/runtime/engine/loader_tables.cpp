@@ -81,10 +81,10 @@ Status EngineLoader::make_store() {
                        tier_rows(*bundle_, engine_.plan_, engine_.options_));
   DPI_ASSIGN_OR_RETURN(
       engine_.store_,
-      make_tiered_store(
-          std::move(engine_.store_), std::move(rows), engine_.options_.tiers, &engine_.api(),
-          engine_.device(), engine_.device_->hooks, std::move(hot),
-          {engine_.device_, std::move(tier_claim_), table_messages(LogLevel::kWarn), beyond_forecast()}));
+      make_tiered_store(std::move(engine_.store_), std::move(rows), engine_.options_.tiers, &engine_.api(),
+                        engine_.device(), engine_.device_->hooks, std::move(hot),
+                        {engine_.device_, std::move(tier_claim_), table_messages(LogLevel::kWarn),
+                         beyond_forecast(), &engine_.log()}));
   return {};
 }
 

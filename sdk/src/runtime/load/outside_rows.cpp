@@ -59,6 +59,15 @@ class OutsideRows final : public tiered::RowSource {
     const Home& home = homes_[static_cast<size_t>(table)];
     return stores_[static_cast<size_t>(home.store)]->sequence(home.table);
   }
+  std::vector<StoreName> stores() const override {
+    std::vector<StoreName> names;
+    for (const auto& store : stores_) names.push_back(store->stores().front());
+    return names;
+  }
+  int32_t store_of(int32_t table) const override { return homes_[static_cast<size_t>(table)].store; }
+  std::vector<StoreNode> nodes(int32_t store) override {
+    return stores_[static_cast<size_t>(store)]->nodes(0);
+  }
 
  private:
   std::vector<std::unique_ptr<PluginSource>> stores_;
@@ -92,10 +101,14 @@ Result<std::unique_ptr<tiered::RowSource>> open_outside_rows(std::vector<StoredT
     homes.push_back({at, static_cast<int32_t>(there.size())});
     there.push_back(std::move(t));
   }
-  std::vector<std::unique_ptr<PluginSource>> stores(places.size());
+  std::vector<std::unique_ptr<PluginSource>> stores;
   for (size_t p = 0; p < places.size(); ++p) {
     if (of_place[p].empty()) continue;
-    DPI_ASSIGN_OR_RETURN(stores[p], open_place(places[p], std::move(of_place[p]), options));
+    for (OutsideRows::Home& home : homes) {
+      if (home.store == static_cast<int32_t>(p)) home.store = static_cast<int32_t>(stores.size());
+    }
+    DPI_ASSIGN_OR_RETURN(auto store, open_place(places[p], std::move(of_place[p]), options));
+    stores.push_back(std::move(store));
   }
   return std::unique_ptr<tiered::RowSource>(
       std::make_unique<OutsideRows>(std::move(stores), std::move(homes)));

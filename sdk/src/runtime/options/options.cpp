@@ -166,15 +166,15 @@ Access secret(std::string TierOptions::* field) {
 }
 
 /// An enumeration or a bool: the value is the word's position.
-template <class T>
-Access choice(T ModelOptions::* field) {
+template <class Owner, class T>
+Access choice(T Owner::* field) {
   return {[=](ModelOptions& o, const OptionDef& d, std::string_view s) {
             const int at = position_of(d.values, s);
-            if (at >= 0) o.*field = static_cast<T>(at);
+            if (at >= 0) member(o, field) = static_cast<T>(at);
             return taken_if(at >= 0, d, s);
           },
           [=](const ModelOptions& o, const OptionDef& d) {
-            return word_at(d.values, static_cast<int>(o.*field));
+            return word_at(d.values, static_cast<int>(member(o, field)));
           }};
 }
 

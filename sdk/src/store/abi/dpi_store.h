@@ -97,6 +97,18 @@ struct dpi_store_loss {
   char what[400];         // which, and why if the store knows; "" = nothing is missing. NUL-terminated
 };
 
+// One of a store's servers, as its last exchanges with this handle went.
+struct dpi_store_node {
+  char address[128];  // NUL-terminated, as all texts
+  int32_t down;       // the last exchange failed
+  int32_t last_code;  // of the last failure, which successes leave; 0 = none
+  int64_t since_ms;   // of the epoch: when `down` last changed; 0 = never used
+  int64_t last_ms;    // of the last failure
+  uint64_t failures;
+  uint64_t reconnects;  // connections that were made for ones that broke
+  char last_error[256];
+};
+
 typedef struct dpi_store_handle dpi_store_handle;
 
 typedef struct dpi_store_api {
@@ -152,6 +164,10 @@ typedef struct dpi_store_api {
   int32_t (*repair)(dpi_store_handle*, int32_t table, const int64_t* keys, const unsigned char* rows,
                     int64_t n, dpi_store_error* err);
   int32_t (*end_repair)(dpi_store_handle*, int32_t table, dpi_store_error* err);
+
+  // Null where the store has no servers to tell apart. Fills at most `room` of `to` and returns how many
+  // there are. Waits for no server, and fails never.
+  int32_t (*nodes)(dpi_store_handle*, dpi_store_node* to, int32_t room);
 } dpi_store_api;
 
 #define DPI_STORE_INIT_SYMBOL "dpi_store_init_v1"

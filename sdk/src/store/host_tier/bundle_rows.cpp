@@ -148,6 +148,30 @@ Status BundleRows::read(const Table& t, int64_t row, uint64_t at, void* to, size
                                "'");
 }
 
+/// 1 where a table's rows lie in the file.
+int32_t BundleRows::stores_here() const {
+  const auto here = [](const Table& t) { return t.spec.elsewhere < 0; };
+  return std::any_of(tables_.begin(), tables_.end(), here) ? 1 : 0;
+}
+
+std::vector<StoreName> BundleRows::stores() const {
+  std::vector<StoreName> names;
+  if (stores_here() > 0) names.push_back({"bundle", file_name_});
+  if (elsewhere_ == nullptr) return names;
+  for (StoreName& name : elsewhere_->stores()) names.push_back(std::move(name));
+  return names;
+}
+
+int32_t BundleRows::store_of(int32_t table) const {
+  const int32_t elsewhere = tables_[static_cast<size_t>(table)].spec.elsewhere;
+  return elsewhere < 0 ? 0 : stores_here() + elsewhere_->store_of(elsewhere);
+}
+
+std::vector<StoreNode> BundleRows::nodes(int32_t store) {
+  const int32_t there = store - stores_here();
+  return there < 0 ? std::vector<StoreNode>() : elsewhere_->nodes(there);
+}
+
 Result<int64_t> BundleRows::first_other(int32_t table, int64_t first, int64_t n,
                                         std::span<const std::byte> rows) const {
   const Table& t = tables_[static_cast<size_t>(table)];

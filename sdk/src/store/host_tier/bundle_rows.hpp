@@ -69,6 +69,10 @@ class BundleRows final : public tiered::RowSource {
   /// Rows that the page cache has. Ends, too, when it lacks so many that the disk has enough to do.
   void fetch_ready(const tiered::FetchRequest& request) override;
   int64_t sequence(int32_t table) override;
+  /// "bundle" where rows lie in the file, then those of external tables.
+  std::vector<StoreName> stores() const override;
+  int32_t store_of(int32_t table) const override;
+  std::vector<StoreNode> nodes(int32_t store) override;
 
  private:
   struct Table {
@@ -83,6 +87,7 @@ class BundleRows final : public tiered::RowSource {
   bool has(const Table& t, int64_t row) const;
   Status fetch_narrow(const Table& t, const tiered::FetchRequest& request);
   bool try_row(const tiered::FetchRequest& request, size_t i) const;
+  int32_t stores_here() const;
 
   std::shared_ptr<ByteSource> file_;
   std::string file_name_;

@@ -53,6 +53,19 @@ Status SharedTier::copy_to_device(const SharedTier* before) {
   return copies->start();
 }
 
+TierStats SharedTier::stats(int32_t table, const tiered::CacheMember& member) const {
+  const tiered::HostCache::Stats s = cache->stats(table, member);
+  TierStats r;
+  r.hits = s.lookups.hits, r.late = s.lookups.late, r.absent = s.lookups.absent;
+  r.defaulted = s.lookups.defaulted, r.dropped = s.lookups.dropped;
+  r.down = s.lookups.down, r.expired = s.fetches.expired;
+  r.fetched = s.fetches.fetched, r.missing = s.fetches.absent, r.failed = s.fetches.failed;
+  const tiered::HostCache::Sampled sampled = cache->sampled(table);
+  r.device_sampled = sampled.all, r.device_hits = sampled.held;
+  r.bytes = s.fetches.bytes, r.p50_ns = s.fetches.p50_ns, r.p99_ns = s.fetches.p99_ns;
+  return r;
+}
+
 Result<TierClaim> TierClaim::claim(SharedParts* parts, std::string what,
                                    const std::function<Status()>& go_on) {
   TierClaim c;
@@ -114,7 +127,8 @@ std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& o
   if (key.empty()) return key;
   for (const uint64_t n :
        {options.host_bytes, options.gpu_bytes, static_cast<uint64_t>(options.fetch_threads),
-        static_cast<uint64_t>(options.fetch_jobs), options.fetch_bytes})
+        static_cast<uint64_t>(options.fetch_jobs), options.fetch_bytes, static_cast<uint64_t>(options.down),
+        static_cast<uint64_t>(options.down_failures), static_cast<uint64_t>(options.down_seconds)})
     key += std::to_string(n) + ' ';
   for (const std::string* s :
        {&options.rocksdb_path, &options.redis_address, &options.redis_password, &options.hot_keys})

@@ -38,6 +38,8 @@ struct SharedTier {
   /// Where the options say so: copies of the rows that are here by then. before: a tier of which the copies
   /// have been used, or null; where its size classes are the same they are shared out as there.
   Status copy_to_device(const SharedTier* before);
+  /// Counts of one model that uses it.
+  TierStats stats(int32_t table, const tiered::CacheMember& member) const;
 
   const std::shared_ptr<const void> owner;
   const dpi_backend_api& api;
@@ -86,7 +88,8 @@ struct TierSharing {
   TierClaim claim;
   std::function<void(const std::string& text)> warn;  // may be empty
   std::function<uint64_t()>
-      spare;  // bytes that a tier of the model's own may take beyond the forecast; empty = any
+      spare;               // bytes that a tier of the model's own may take beyond the forecast; empty = any
+  LogSink* log = nullptr;  // of the environment; null = nobody listens
 };
 
 }  // namespace dpi

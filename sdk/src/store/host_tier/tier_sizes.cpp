@@ -20,6 +20,9 @@ int32_t reserved_places(const std::vector<StoreTable>& tables) {
 
 tiered::CacheOptions cache_options(const TierOptions& options, int32_t reserved) {
   tiered::CacheOptions o;
+  o.down.policy = options.down;
+  o.down.failures = options.down_failures;
+  o.down.window_ns = static_cast<uint64_t>(options.down_seconds) * 1'000'000'000;
   o.budget = options.host_bytes;
   o.reserved = reserved;
   o.device_bytes = options.gpu_bytes;

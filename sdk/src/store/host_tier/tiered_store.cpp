@@ -74,6 +74,7 @@ class TieredStore final : public TableStore, public ForwardingHandover {
   TableHandover& handover() override { return *this; }
   bool needs_ids() const override { return plain_->needs_ids(); }
   std::optional<TierStats> tier_stats(int32_t table) const override;
+  std::vector<StoreStatus> stores() const override;
   std::optional<PeerStats> peer_stats(int32_t table) const override { return plain_->peer_stats(table); }
   TableShare share(int32_t table) const override {
     if (tier(table) == nullptr) return inner().share(table);
@@ -201,9 +202,11 @@ Status TieredStore::make_cache() {
     c.stale = o != nullptr && o->stale;
     tables.push_back(std::move(c));
   }
-  DPI_ASSIGN_OR_RETURN(
-      own_->cache, HostCache::make(std::move(tables), cache_options(options_, reserved_), own_->rows.get(),
-                                   finish_row(), on_device_ ? own_->pinned.hooks() : hooks_, hooks_));
+  tiered::CacheOptions options = cache_options(options_, reserved_);
+  options.log = sharing_.log;
+  DPI_ASSIGN_OR_RETURN(own_->cache,
+                       HostCache::make(std::move(tables), options, own_->rows.get(), finish_row(),
+                                       on_device_ ? own_->pinned.hooks() : hooks_, hooks_));
   describe_to_prefill();
   if (before_ != nullptr) prefill_->choose(*before_->cache);
   return hot_ != nullptr && before_ == nullptr ? prefill_->choose(*hot_) : Status();
@@ -323,15 +326,11 @@ Status TieredStore::seal() {
 std::optional<TierStats> TieredStore::tier_stats(int32_t table) const {
   const Tiered* t = tier(table);
   if (t == nullptr || tier_ == nullptr) return {};
-  const HostCache::Stats s = cache().stats(t->in_cache, *member_);
-  TierStats r;
-  r.hits = s.lookups.hits, r.late = s.lookups.late, r.absent = s.lookups.absent;
-  r.defaulted = s.lookups.defaulted, r.dropped = s.lookups.dropped;
-  r.fetched = s.fetches.fetched, r.missing = s.fetches.absent, r.failed = s.fetches.failed;
-  const HostCache::Sampled sampled = cache().sampled(t->in_cache);
-  r.device_sampled = sampled.all, r.device_hits = sampled.held;
-  r.bytes = s.fetches.bytes, r.p50_ns = s.fetches.p50_ns, r.p99_ns = s.fetches.p99_ns;
-  return r;
+  return tier_->stats(t->in_cache, *member_);
+}
+
+std::vector<StoreStatus> TieredStore::stores() const {
+  return tier_ != nullptr ? tier_->cache->stores() : std::vector<StoreStatus>();
 }
 
 Result<std::unique_ptr<StoreReader>> TieredStore::open_reader(const ReaderLimits& limits) {

@@ -33,7 +33,10 @@ struct TierOptions {
   int32_t fetch_threads = 2;
   int32_t fetch_jobs = 64;
   uint64_t fetch_bytes = uint64_t{64} << 20;  // under way at most
-  std::string rocksdb_path;                   // where rows of external tables are: one of the two
+  tiered::DownPolicy down = tiered::DownPolicy::kAsMiss;
+  int32_t down_failures = 5;  // that make a store down, within
+  int32_t down_seconds = 10;
+  std::string rocksdb_path;  // where rows of external tables are: one of the two
   std::string redis_address, redis_password;
   std::string hot_keys;  // path of a list that the cache is filled by; "" = the bundle's, if any; kNoHotKeys
 

@@ -118,8 +118,8 @@ DPI_PLUGIN_EXPORT const char* dpi_store_layout_v1() { return DPI_STORE_LAYOUT; }
 DPI_PLUGIN_EXPORT int32_t dpi_store_init_v1(uint32_t abi_version, dpi_store_api* out) {
   if (abi_version != DPI_STORE_ABI) return static_cast<int32_t>(dpi::Code::kVersion);
   using namespace dpi::rocks;
-  *out = {DPI_STORE_ABI, sizeof(*out), "rocksdb", kSettings,    open,   close,
-          fetch,         write,        complete,  stat,         drop,   begin_update,
-          update,        end_update,   count,     begin_repair, repair, end_repair};
+  *out = {DPI_STORE_ABI, sizeof(*out), "rocksdb", kSettings,  open,         close,  fetch,
+          write,         complete,     stat,      drop,       begin_update, update, end_update,
+          count,         begin_repair, repair,    end_repair, nullptr};
   return 0;
 }

@@ -64,8 +64,14 @@ int32_t HostCache::distinct(CacheReader& r, int32_t table, int64_t key) {
   for (auto e = static_cast<uint32_t>(h >> 16) & mask;; e = (e + 1) & mask) {
     const int32_t known = r.distinct[e] - 1;
     if (known < 0) {
-      r.misses.push_back(
-          {{t.code, h, key}, table, Directory::kMissing, -1, false, e, t.shards[t.directory->shard_of(h)]});
+      r.misses.push_back({{t.code, h, key},
+                          table,
+                          Directory::kMissing,
+                          -1,
+                          false,
+                          DownPolicy::kAsMiss,
+                          e,
+                          t.shards[t.directory->shard_of(h)]});
       r.distinct[e] = static_cast<int32_t>(r.misses.size());
       return static_cast<int32_t>(r.misses.size()) - 1;
     }
@@ -179,6 +185,8 @@ void HostCache::submit(const Call& c, FetchJob* job) {
 HostCache::Started HostCache::start_fetch(Call& c, Miss* m, FetchJob** job) {
   const Table& t = tables_[static_cast<size_t>(m->table)];
   const bool wait = c.policy(m->table) == MissPolicy::kExact;
+  m->down = down(*m);
+  if (m->down != DownPolicy::kAsMiss) return Started::kAll;
   if (*job != nullptr && ((*job)->table != m->table || (*job)->full()))
     submit(c, std::exchange(*job, nullptr));
   if (*job == nullptr) *job = fetcher_->take_job(m->table, c.r.member->fetches);
@@ -213,7 +221,11 @@ Status HostCache::finish_fetches(Call& c) {
       if (const auto landed = m.shard->poll(m.fetch)) {
         m.fetch = -1;
         m.place = landed->place;
-        if (landed->failure != nullptr && failed.ok()) failed = *landed->failure;
+        if (landed->failure == nullptr) continue;
+        m.down = down(m);
+        if (m.down == DownPolicy::kAsMiss && failed.ok()) failed = *landed->failure;
+      } else if (m.down = down(m); m.down != DownPolicy::kAsMiss) {
+        m.shard->drop(std::exchange(m.fetch, -1));
       } else if (c.cancelled()) {
         return {Code::kCancelled, "cancelled while rows were fetched"};
       } else if (!fetcher_->wait(seen, c.nap(c.deadline_ns)) && passed(c.deadline_ns)) {
@@ -235,14 +247,28 @@ Status HostCache::deliver(Call& c) {
   for (const auto& missed : c.r.missed) {
     const Table& t = c.table(*this, missed.lookup);
     const Miss& m = c.r.misses[static_cast<size_t>(missed.miss)];
-    if (m.place == Directory::kMissing && c.policy(m.table) == MissPolicy::kFail) return not_here(c, missed);
     TableCounts& counts = c.r.counts[static_cast<size_t>(m.table)];
+    const bool down = m.place == Directory::kMissing && m.down != DownPolicy::kAsMiss;
+    if (down) add_count(&counts.down, 1);
+    if (down && m.down == DownPolicy::kFail) return store_down(m);
+    if (!down && m.place == Directory::kMissing && c.policy(m.table) == MissPolicy::kFail)
+      return not_here(c, missed);
     uint64_t* const found = m.waited ? &counts.late : &counts.hits;
     add_count(m.place >= 0 ? found : m.place == Directory::kAbsent ? &counts.absent : &counts.defaulted, 1);
     const CacheLookup& l = c.lookups[static_cast<size_t>(missed.lookup)];
     l.places[missed.at] = m.place >= 0 ? m.place : t.default_place;
   }
   return {};
+}
+
+/// The policy for a row that is not here; kAsMiss: its table's own.
+DownPolicy HostCache::down(const Miss& m) const {
+  return health_->policy(tables_[static_cast<size_t>(m.table)].store);
+}
+
+Status HostCache::store_down(const Miss& m) const {
+  const Table& t = tables_[static_cast<size_t>(m.table)];
+  return Status(*health_->refusal(t.store)).within("table '" + t.spec.row.name + "'");
 }
 
 Status HostCache::not_here(const Call& c, const CacheReader::Missed& missed) const {

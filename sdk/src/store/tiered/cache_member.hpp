@@ -20,6 +20,7 @@ struct alignas(64) TableCounts {
   uint64_t absent = 0;     // in no tier: default row
   uint64_t defaulted = 0;  // late, and served with the default row (policy default)
   uint64_t dropped = 0;    // defaulted, and not even fetched behind: no place or no job was free
+  uint64_t down = 0;       // not here, and decided by DownPolicy while their store was down
 };
 
 /// A count that the caller alone writes.
@@ -34,11 +35,13 @@ inline void add_counts(const TableCounts& from, TableCounts* to) {
   to->absent += StdSync::own(from.absent);
   to->defaulted += StdSync::own(from.defaulted);
   to->dropped += StdSync::own(from.dropped);
+  to->down += StdSync::own(from.down);
 }
 
 /// Counts of a table's fetches: rows, and bytes of the source.
 struct FetchCount {
   uint64_t fetched = 0, absent = 0, failed = 0, bytes = 0;
+  uint64_t expired = 0;      // left the queue: nobody waited for them any more, or their store was down
   LatencyHistogram latency;  // of fetches, not of rows
 };
 using FetchCounts = std::vector<FetchCount>;  // per table

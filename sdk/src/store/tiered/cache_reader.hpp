@@ -9,6 +9,7 @@
 
 #include "store/tiered/cache_member.hpp"
 #include "store/tiered/shard.hpp"
+#include "store/tiered/store_health.hpp"
 
 namespace dpi::tiered {
 
@@ -78,7 +79,8 @@ struct Miss {
   int32_t place = Directory::kMissing;
   int32_t fetch = -1;  // until it has landed
   bool waited = false;
-  uint32_t entry = 0;  // of the table of distinct keys
+  DownPolicy down = DownPolicy::kAsMiss;  // another one: its store is down, and this decides
+  uint32_t entry = 0;                     // of the table of distinct keys
   Shard* shard = nullptr;
 };
 

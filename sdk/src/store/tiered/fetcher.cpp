@@ -22,6 +22,8 @@ namespace {
 constexpr int kUnwritten = 0xA5;
 constexpr int64_t kLeastToTell = 8;  // bytes; a shorter row may really look like this
 
+constexpr uint64_t kLookForCallers = 1'000'000;  // ns in the queue, before which nobody is taken to have gone
+
 constexpr size_t kAtEase = 128;  // rows under way; half of the reads that a disk's queue commonly takes
 
 bool is_unwritten(const std::byte* row, int64_t bytes) {
@@ -34,13 +36,17 @@ bool is_found(const FetchJob& job, size_t i) { return (job.found[i / 64] >> (i %
 }  // namespace
 
 Fetcher::Fetcher(const Options& options, RowSource* source, std::vector<Row> rows, FinishRow finish,
-                 std::function<void()> idle, uint64_t idle_ns)
+                 StoreHealth* health, std::function<void()> idle, uint64_t idle_ns)
     : options_(options),
       source_(source),
       rows_(std::move(rows)),
       finish_(finish),
+      health_(health),
       idle_(std::move(idle)),
       idle_ns_(idle_ns) {
+  int64_t longest = 0;
+  for (const Row& row : rows_) longest = std::max(longest, row.source_bytes);
+  probe_row_.resize(static_cast<size_t>(longest));
   const auto most = static_cast<size_t>(std::max(1, options_.job_rows));
   for (int32_t i = 0; i < std::max(1, options_.jobs); ++i) {
     auto job = std::make_unique<FetchJob>();
@@ -88,9 +94,16 @@ Fetcher::~Fetcher() {
 FetchJob* Fetcher::take_job(int32_t table, const std::shared_ptr<FetchCounts>& counts) {
   const uint64_t bytes = static_cast<uint64_t>(rows_[static_cast<size_t>(table)].stride) *
                          static_cast<uint64_t>(std::max(1, options_.job_rows));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  // One job may always be under way, however small the bound.
-  if (spare_ == nullptr || (bytes_ > 0 && bytes_ + bytes > options_.bytes_in_flight)) return nullptr;
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!has_room(bytes)) {
+    const bool over = first_ != nullptr && why_over(*first_, monotonic_ns()) != nullptr;
+    if (!over) return nullptr;
+    FetchJob* const gone = unqueue(first_);
+    lock.unlock();
+    drop(gone);
+    lock.lock();
+    if (!has_room(bytes)) return nullptr;
+  }
   FetchJob* job = spare_;
   spare_ = job->next;
   job->table = table;
@@ -102,7 +115,86 @@ FetchJob* Fetcher::take_job(int32_t table, const std::shared_ptr<FetchCounts>& c
   return job;
 }
 
+/// One job may always be under way, however small the bound.
+bool Fetcher::has_room(uint64_t bytes) const {
+  return spare_ != nullptr && (bytes_ == 0 || bytes_ + bytes <= options_.bytes_in_flight);
+}
+
+void Fetcher::queue(FetchJob* job) {
+  job->stage = FetchJob::Stage::kQueued;
+  job->next = nullptr;
+  job->before = std::exchange(last_, job);
+  (job->before != nullptr ? job->before->next : first_) = job;
+  under_way_ += job->n;
+}
+
+FetchJob* Fetcher::unqueue(FetchJob* job) {
+  (job->before != nullptr ? job->before->next : first_) = job->next;
+  (job->next != nullptr ? job->next->before : last_) = job->before;
+  job->next = job->before = nullptr;
+  job->stage = FetchJob::Stage::kRunning;
+  return job;
+}
+
+/// Why a queued job is not run any more; null = it is.
+std::shared_ptr<const Status> Fetcher::why_over(const FetchJob& job, uint64_t now) const {
+  const int32_t store = rows_[static_cast<size_t>(job.table)].store;
+  if (health_->policy(store) != DownPolicy::kAsMiss) return health_->refusal(store);
+  if (now >= job.deadline_ns) return expired_;
+  if (!job.waited || now - job.queued_ns < kLookForCallers) return nullptr;
+  for (size_t i = 0; i < job.n; ++i) {
+    if (job.shards[i]->is_wanted(job.fetches[i])) return nullptr;
+  }
+  return expired_;
+}
+
+/// The job to run, or null. Those that leave the queue unrun are chained at `over`.
+FetchJob* Fetcher::next_job(FetchJob** over) {
+  const uint64_t now = monotonic_ns();
+  const auto late = [now](const FetchJob& job) {
+    return job.waited && now < job.callers_until &&
+           4 * (now - job.queued_ns) > job.callers_until - job.queued_ns;
+  };
+  while (first_ != nullptr) {
+    FetchJob* const job = unqueue(late(*first_) ? last_ : first_);
+    if (why_over(*job, now) == nullptr) return job;
+    job->next = std::exchange(*over, job);
+  }
+  return nullptr;
+}
+
+/// Ends the fetches of a job that left the queue unrun. Who joined them meanwhile asks again.
+void Fetcher::drop(FetchJob* job) {
+  const int32_t store = rows_[static_cast<size_t>(job->table)].store;
+  const bool down = health_->policy(store) != DownPolicy::kAsMiss;
+  publish(job, down ? health_->refusal(store) : expired_);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    (*job->counts)[static_cast<size_t>(job->table)].expired += job->n;
+    under_way_ -= job->n;
+    recycle(job);
+    finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  done_.notify_all();
+}
+
+/// Probes a store that is down for one row, when that is due.
+void Fetcher::ask_again(int32_t store) {
+  const auto row = health_->take_probe(store, monotonic_ns());
+  if (!row) return;
+  std::byte* to = probe_row_.data();
+  uint64_t found = 0;
+  Status answer;
+  try {
+    answer = source_->fetch({row->table, {&row->key, 1}, &to, &found, monotonic_ns() + options_.fetch_ns});
+  } catch (const std::exception&) {
+    answer = *no_memory_;
+  }
+  health_->probed(store, answer, monotonic_ns());
+}
+
 void Fetcher::recycle(FetchJob* job) {
+  job->stage = FetchJob::Stage::kTaken;
   bytes_ -= job->bytes;
   job->counts.reset();
   job->next = std::exchange(spare_, job);
@@ -112,7 +204,7 @@ void Fetcher::submit(FetchJob* job, uint64_t deadline_ns, bool here) {
   const uint64_t begin = monotonic_ns();
   const uint64_t found = here && job->at_ease && job->n > 0 ? fetch_ready(job, deadline_ns) : 0;
   const uint64_t now = found > 0 ? monotonic_ns() : begin;
-  const bool queue = job->n > 0;
+  const bool queued = job->n > 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (found > 0) {
@@ -122,17 +214,17 @@ void Fetcher::submit(FetchJob* job, uint64_t deadline_ns, bool here) {
       c.bytes += found * static_cast<uint64_t>(rows_[static_cast<size_t>(job->table)].source_bytes);
       finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
-    if (queue) {
+    if (queued) {
       job->deadline_ns = std::max(deadline_ns, now + options_.fetch_ns);
-      job->next = nullptr;
-      (last_ != nullptr ? last_->next : first_) = job;
-      last_ = job;
-      under_way_ += job->n;
+      job->queued_ns = now;
+      job->callers_until = deadline_ns;
+      job->waited = here;
+      this->queue(job);
     } else {
       recycle(job);
     }
   }
-  if (queue) queued_.notify_one();
+  if (queued) queued_.notify_one();
   if (found > 0) done_.notify_all();  // others may have joined its fetches
 }
 
@@ -153,14 +245,18 @@ void Fetcher::work(bool first) {
       queued_.wait_for(lock, std::chrono::nanoseconds(idle_ns_), ready);
     else
       queued_.wait(lock, ready);
-    FetchJob* job = stop_ ? nullptr : first_;
-    if (job != nullptr) {
-      first_ = job->next;
-      if (first_ == nullptr) last_ = nullptr;
-    }
+    FetchJob* over = nullptr;
+    FetchJob* const job = stop_ ? nullptr : next_job(&over);
+    const int32_t may_ask = first && !stop_ ? health_->count() : 0;
     lock.unlock();
+    while (over != nullptr) {
+      FetchJob* const gone = over;
+      over = gone->next;
+      drop(gone);
+    }
     if (job != nullptr) run(job);
-    if (first) idle_();
+    if (first) idle_();  // which tells of a store that went down, before it can be up again
+    for (int32_t s = 0; s < may_ask; ++s) ask_again(s);
     lock.lock();
   }
 }
@@ -172,6 +268,7 @@ void Fetcher::run(FetchJob* job) {
     Status fetched = fetch(job);
     if (!fetched.ok()) {
       const std::string table = "table '" + rows_[static_cast<size_t>(job->table)].table + "'";
+      health_->failed(rows_[static_cast<size_t>(job->table)].store, fetched, job->table, job->keys[0]);
       failure = std::make_shared<const Status>(std::move(fetched).within(table));
     }
   } catch (const std::exception&) {
@@ -282,7 +379,21 @@ void Fetcher::count(const FetchJob& job, bool ok, uint64_t ns) {
 Fetcher::TableStats Fetcher::stats(const FetchCounts& counts, int32_t table) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const FetchCount& c = counts[static_cast<size_t>(table)];
-  return {c.fetched, c.absent, c.failed, c.bytes, c.latency.quantile(0.5), c.latency.quantile(0.99)};
+  return {
+      c.fetched, c.absent, c.failed, c.expired, c.bytes, c.latency.quantile(0.5), c.latency.quantile(0.99)};
+}
+
+Fetcher::QueueStats Fetcher::queue(int32_t store) const {
+  const uint64_t now = monotonic_ns();
+  QueueStats q;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& job : all_) {
+    if (job->stage == FetchJob::Stage::kTaken || rows_[static_cast<size_t>(job->table)].store != store)
+      continue;
+    ++(job->stage == FetchJob::Stage::kQueued ? q.queued : q.running);
+    q.oldest_ns = std::max(q.oldest_ns, now - std::min(now, job->queued_ns));
+  }
+  return q;
 }
 
 }  // namespace dpi::tiered

@@ -1,7 +1,10 @@
 // Brings rows from the tier below into places that misses have claimed: a fixed number of jobs, a fixed
 // number of threads (named dpi-fetch), and a bound on the bytes that are under way. Who finds them all taken
-// is told so and never waits. Rows that need no waiting are brought by the caller itself, as long as few rows
-// are under way: what it has the disk begin meanwhile stays few, so that a disk that hangs cannot hold it.
+// is told so and never waits. Jobs run in the order in which they came, but a job that nobody waits for any
+// more leaves the queue, and while the first has spent a quarter of its callers' time there the newest goes
+// before it: so a store that is too slow for all still serves some in time. Rows that need no waiting are
+// brought by the caller itself, as long as few rows are under way: what it has the disk begin meanwhile stays
+// few, so that a disk that hangs cannot hold it.
 #pragma once
 
 #include <atomic>
@@ -18,6 +21,7 @@
 #include "store/tiered/cache_member.hpp"
 #include "store/tiered/row_source.hpp"
 #include "store/tiered/shard.hpp"
+#include "store/tiered/store_health.hpp"
 
 namespace dpi::tiered {
 
@@ -31,6 +35,10 @@ struct FinishRow {
 struct FetchJob {
   int32_t table = 0;
   uint64_t deadline_ns = 0;
+  uint64_t queued_ns = 0;      // when it was queued
+  uint64_t callers_until = 0;  // whoever asked for it waits until then; 0 = for ever
+  bool waited = false;         // somebody does
+  enum class Stage : uint8_t { kTaken, kQueued, kRunning } stage = Stage::kTaken;
   uint64_t bytes = 0;   // reserved of the bound
   bool at_ease = true;  // few rows were under way when it was taken
   size_t n = 0;
@@ -41,6 +49,7 @@ struct FetchJob {
   std::vector<uint64_t> found;
   std::shared_ptr<FetchCounts> counts;  // where it is counted; under the fetcher's lock
   FetchJob* next = nullptr;
+  FetchJob* before = nullptr;  // in the queue
 
   bool full() const { return n == keys.size(); }
   void add(int64_t key, std::byte* row, Shard* shard, int32_t fetch) {
@@ -62,15 +71,17 @@ class Fetcher {
     std::string table;
     int64_t source_bytes = 0;  // what the source writes
     int64_t stride = 0;        // what the row has room for
+    int32_t store = 0;         // of StoreHealth
   };
   struct TableStats {
-    uint64_t fetched = 0, absent = 0, failed = 0, bytes = 0;  // rows; bytes of the source
-    uint64_t p50_ns = 0, p99_ns = 0;                          // of fetches, not of rows
+    uint64_t fetched = 0, absent = 0, failed = 0, expired = 0;  // rows
+    uint64_t bytes = 0;                                         // of the source
+    uint64_t p50_ns = 0, p99_ns = 0;                            // of fetches, not of rows
   };
 
   /// idle: called by one thread after each job and every idle_ns.
   Fetcher(const Options& options, RowSource* source, std::vector<Row> rows, FinishRow finish,
-          std::function<void()> idle, uint64_t idle_ns);
+          StoreHealth* health, std::function<void()> idle, uint64_t idle_ns);
   ~Fetcher();
   Status start();
   /// Bytes of its jobs.
@@ -87,9 +98,20 @@ class Fetcher {
   /// Returns when another job than the first `seen` has finished; false when the deadline passed (0 = none).
   bool wait(uint64_t seen, uint64_t deadline_ns);
   TableStats stats(const FetchCounts& counts, int32_t table) const;
+  struct QueueStats {
+    uint64_t queued = 0, running = 0, oldest_ns = 0;
+  };
+  QueueStats queue(int32_t store) const;
 
  private:
   void work(bool first);
+  bool has_room(uint64_t bytes) const;
+  void queue(FetchJob* job);
+  FetchJob* unqueue(FetchJob* job);
+  FetchJob* next_job(FetchJob** over);
+  std::shared_ptr<const Status> why_over(const FetchJob& job, uint64_t now) const;
+  void drop(FetchJob* job);
+  void ask_again(int32_t store);
   void run(FetchJob* job);
   FetchRequest prepare(FetchJob* job, uint64_t deadline_ns) const;
   Status fetch(FetchJob* job);
@@ -105,10 +127,14 @@ class Fetcher {
   RowSource* const source_;
   const std::vector<Row> rows_;
   const FinishRow finish_;
+  StoreHealth* const health_;
   const std::function<void()> idle_;
   const uint64_t idle_ns_;
   const std::shared_ptr<const Status> no_memory_ =
       std::make_shared<const Status>(Code::kOutOfMemory, "no memory while rows were fetched");
+  const std::shared_ptr<const Status> expired_ = std::make_shared<const Status>(
+      Code::kTimeout, "the deadline passed while rows waited in the fetch queue (store.fetch_threads)");
+  std::vector<std::byte> probe_row_;  // of the first thread
 
   mutable std::mutex mutex_;  // of the rest
   std::condition_variable queued_, done_;

@@ -104,6 +104,7 @@ void HostCache::build_tables(std::vector<CacheTable> tables) {
     t.directory = &directories_[c];
     t.code = t.directory->table(static_cast<uint32_t>(plan.code_of[i]));
     t.shards = class_shards_[c].data();
+    t.store = source_->store_of(static_cast<int32_t>(i));
     if (t.spec.stale) t.sequence = source_->sequence(static_cast<int32_t>(i));
     put_row(static_cast<int32_t>(i), 0, t.spec.default_row, arena_.row(t.size_class, t.default_place));
     tables_.push_back(std::move(t));
@@ -133,10 +134,11 @@ void HostCache::make_fetcher(RowSource* source) {
   std::vector<Fetcher::Row> rows;
   for (const Table& t : tables_) {
     const int64_t stride = arena_.plan().classes[static_cast<size_t>(t.size_class)].stride;
-    rows.push_back({t.spec.row.name, t.spec.source_bytes, stride});
+    rows.push_back({t.spec.row.name, t.spec.source_bytes, stride, t.store});
   }
+  health_ = std::make_unique<StoreHealth>(source->stores(), options_.down, options_.log);
   fetcher_ = std::make_unique<Fetcher>(
-      options_.fetch, source, std::move(rows), finish_, [this] { idle(); }, kLearnEvery);
+      options_.fetch, source, std::move(rows), finish_, health_.get(), [this] { idle(); }, kLearnEvery);
 }
 
 HostCache::~HostCache() = default;
@@ -257,6 +259,17 @@ HostCache::Stats HostCache::stats(int32_t table, const CacheMember& member) cons
   return s;
 }
 
+std::vector<StoreStatus> HostCache::stores() const {
+  std::vector<StoreStatus> all;
+  for (int32_t s = 0; s < health_->count(); ++s) {
+    StoreStatus& status = all.emplace_back(health_->status(s));
+    const Fetcher::QueueStats queue = fetcher_->queue(s);
+    status.queued = queue.queued, status.running = queue.running, status.oldest_ns = queue.oldest_ns;
+    status.nodes = source_->nodes(s);
+  }
+  return all;
+}
+
 Shard::Fill HostCache::fill(int32_t size_class) const {
   Shard::Fill all;
   for (const Shard* s : class_shards_[static_cast<size_t>(size_class)]) {
@@ -270,6 +283,7 @@ Shard::Fill HostCache::fill(int32_t size_class) const {
 void HostCache::idle() {
   learn();
   const uint64_t now = monotonic_ns();
+  health_->tell(now);
   follow_updates(now);
   if (now - expired_ns_ < options_.absent_age_ns / 4) return;
   expired_ns_ = now;

@@ -9,8 +9,9 @@
 // A call whose rows are all here takes no lock, allocates nothing and writes its reader's lines only. Others
 // go by the table's policy: exact waits for its rows (kTimeout at the deadline, nothing partial), default
 // serves the table's default row and has the row fetched behind, fail answers kNotFound and has it fetched
-// behind. One fetch per key, however many calls want it. kQueueFull: all fetch jobs are taken. kOutOfMemory,
-// with numbers: the call's distinct keys do not fit the tier at once. A failed acquire has released itself.
+// behind. While a table's store is down, CacheOptions::down may say otherwise. One fetch per key, however
+// many calls want it. kQueueFull: all fetch jobs are taken. kOutOfMemory, with numbers: the call's distinct
+// keys do not fit the tier at once. A failed acquire has released itself.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,8 @@ struct CacheOptions {
   uint64_t place_wait_ns = 1'000'000'000;   // how long a call waits for other calls' places
   uint64_t device_bytes = 0;                // of a cache on the device over this one: line_plan.hpp
   Fetcher::Options fetch;
+  DownOptions down;
+  LogSink* log = nullptr;  // for messages about stores; outlives the cache
 };
 
 class HostCache {
@@ -132,6 +135,8 @@ class HostCache {
   /// Counts of one member: lookups of readers that live, and of those that have gone.
   Stats stats(int32_t table, const CacheMember& member) const;
   Stats stats(int32_t table) const { return stats(table, first()); }
+  /// Every store below, whichever member asked it.
+  std::vector<StoreStatus> stores() const;
   Shard::Fill fill(int32_t size_class) const;
   /// The keys of a table whose rows are here, while others use the cache.
   std::vector<WarmKey> warm_keys(int32_t table) const;
@@ -147,6 +152,7 @@ class HostCache {
     TableCode code;
     const Directory* directory = nullptr;
     Shard* const* shards = nullptr;  // of its size class
+    int32_t store = 0;               // of health_
     int64_t sequence = -1;           // idle's: the last that was seen
     uint64_t forget_ns = 0;          // idle's: when rows are taken out; 0 = none are to be
   };
@@ -186,6 +192,8 @@ class HostCache {
   Status finish_fetches(Call& c);
   void drop_fetches(CacheReader& r);
   Status deliver(Call& c);
+  DownPolicy down(const Miss& m) const;
+  Status store_down(const Miss& m) const;
   Status not_here(const Call& c, const CacheReader::Missed& missed) const;
 
   // scarce.cpp: what it does when the tier is full of rows that calls hold
@@ -205,6 +213,7 @@ class HostCache {
   std::vector<Sampled> sampled_;                       // per table, under readers_mutex_
   Epochs epochs_;
   FinishRow finish_;  // also of rows that no fetch brings: defaults, and those that come while loading
+  std::unique_ptr<StoreHealth> health_;
   std::unique_ptr<Fetcher> fetcher_;
   RowSource* source_ = nullptr;
   uint64_t expired_ns_ = 0, followed_ns_ = 0;  // idle's

@@ -45,6 +45,8 @@ class PluginSource final : public RowSource {
   Status fetch(const FetchRequest& request) override;
   /// For tables that were opened as `stale`.
   int64_t sequence(int32_t table) override;
+  std::vector<StoreName> stores() const override { return {name_}; }
+  std::vector<StoreNode> nodes(int32_t store) override;
 
   /// Writes as dpi_store.h says: from one thread per table at a time.
   Status write(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows,
@@ -65,10 +67,13 @@ class PluginSource final : public RowSource {
 
  private:
   explicit PluginSource(const dpi_store_api& api) : api_(api) {}
+  Status told(int32_t code, const dpi_store_error& err) const;
 
   const dpi_store_api& api_;  // of a plugin, which is never unloaded
   dpi_store_handle* handle_ = nullptr;
   std::vector<bool> stale_;  // by table
+  StoreName name_;
+  std::string password_;  // that no text may show
 };
 
 }  // namespace dpi::tiered

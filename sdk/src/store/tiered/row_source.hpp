@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/status.hpp"
+#include "store/store_status.hpp"
 
 namespace dpi::tiered {
 
@@ -29,6 +31,11 @@ class RowSource {
   /// How many updates the table has had whole, where its rows may change under its readers; else, or when
   /// that cannot be told now, -1. Called by one thread at a time, and waits not longer than a fetch may.
   virtual int64_t sequence(int32_t /*table*/) { return -1; }
+  /// The stores that rows come from, at least one, and the number of a table's.
+  virtual std::vector<StoreName> stores() const { return {{"rows", ""}}; }
+  virtual int32_t store_of(int32_t /*table*/) const { return 0; }
+  /// Empty where the store cannot tell.
+  virtual std::vector<StoreNode> nodes(int32_t /*store*/) { return {}; }
 };
 
 }  // namespace dpi::tiered

@@ -142,6 +142,11 @@ std::optional<Shard::Landed> Shard::poll(int32_t fetch) {
   return landed;
 }
 
+bool Shard::is_wanted(int32_t fetch) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return fetches_[static_cast<size_t>(fetch)].holds > 1;  // one is the fetch's own
+}
+
 void Shard::drop(int32_t fetch) {
   const std::lock_guard<std::mutex> lock(mutex_);
   release(fetch);

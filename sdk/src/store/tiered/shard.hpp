@@ -78,6 +78,8 @@ class Shard {
   };
   /// Nothing while the fetch is under way; else the caller's hold is gone.
   std::optional<Landed> poll(int32_t fetch);
+  /// Is a caller still waiting for a fetch that is under way?
+  bool is_wanted(int32_t fetch) const;
   void drop(int32_t fetch);
 
   /// Moves free places to `to` until it has `count`, and evicts for what is missing. False: not yet, readers
