@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -182,6 +183,57 @@ TEST_CASE("rows that are in the tier need no server") {
   CHECK(gone.code == DPI_E_IO);
   CHECK_MESSAGE(names(gone, "table 'users'"), gone.message);
   CHECK_MESSAGE(names(gone, store.redis.address()), gone.message);
+}
+
+/// The only store in the counters.
+nlohmann::json store_of(const dpi_model* m) {
+  std::string text(dpi_model_counters_json(m, nullptr, 0) + 1024, '\0');
+  text.resize(dpi_model_counters_json(m, text.data(), text.size()) - 1);
+  nlohmann::json found;
+  const auto counters = nlohmann::json::parse(text);
+  for (const auto& s : counters.at("stores")) {
+    if (s.at("name") == "redis") found = s;
+  }
+  REQUIRE(found.is_object());
+  return found;
+}
+
+TEST_CASE("a server that goes and comes back: what the counters say, and what store.down=fail does") {
+  if (!have_models() || !redis_installed()) return;
+  Filled store({"--requirepass", "geheim"});
+  store.fill({{"password", "geheim"}});
+  const ModelPtr m = load_model(external(), store.options(kLarge, {{"store.redis_password", "geheim"},
+                                                                   {"store.down", "fail"},
+                                                                   {"store.down_failures", "3"}}));
+  REQUIRE(score(m.get(), Request(new_rows(10))).code == DPI_OK);
+  nlohmann::json s = store_of(m.get());
+  CHECK(s.at("place") == store.redis.address());
+  CHECK(s.at("up") == true);
+  CHECK(s.at("last_error") == "");
+  REQUIRE(s.at("nodes").size() == 1);
+  CHECK(s.at("nodes")[0].at("up") == true);
+  store.redis.kill();
+  for (int i = 0; i < 100 && store_of(m.get()).at("up") == true; ++i)
+    CHECK(score(m.get(), Request(new_rows(2)), 2000).code == DPI_E_IO);
+  const Scored refused = score(m.get(), Request(new_rows(2)));
+  CHECK(refused.code == DPI_E_IO);
+  CHECK_MESSAGE(names(refused, "is down (store.down=fail); its last error: "), refused.message);
+  CHECK(refused.seconds < kSlack);
+  s = store_of(m.get());
+  CHECK(s.at("up") == false);
+  CHECK(s.at("nodes")[0].at("up") == false);
+  CHECK(s.at("nodes")[0].at("name") == store.redis.address());
+  store.redis.start();
+  store.fill({{"password", "geheim"}});
+  CHECK(seconds_until_right(m.get()) < 5);
+  s = store_of(m.get());
+  CHECK(s.at("up") == true);
+  CHECK(s.at("times_down") == 1);
+  CHECK(s.at("last_error") == "DPI_E_IO");  // stays
+  CHECK(s.at("nodes")[0].at("up") == true);
+  CHECK(s.at("nodes")[0].at("reconnects") >= 1);
+  CHECK(s.at("nodes")[0].at("last_error") == "DPI_E_IO");
+  CHECK(s.dump().find("geheim") == std::string::npos);
 }
 
 TEST_CASE("a server that hangs costs a call its deadline, or some seconds where it has none") {

@@ -109,7 +109,7 @@ Status Cluster::refresh(uint64_t deadline_ns) {
     if (now >= deadline_ns) return Status(Code::kTimeout, "no time is left to ask who has the rows");
     last = ask(whom, std::min({deadline_ns, now + (deadline_ns - now) / 2 + 1, now + kRefreshTryNs}));
     if (last.ok()) return {};
-    whom->suspect();
+    whom->suspect(last);
   }
   return last;
 }

@@ -219,7 +219,7 @@ Status Exchange::lost(Share& share, Next* next) {
   if (!late && share.failure.code() != Code::kIo) return share.failure;
   if (!late) share.node->drop_idle();
   if (!late && share.lent.used_before) return {};  // the server went while nobody asked it anything
-  share.node->suspect();
+  share.node->suspect(share.failure);
   cluster_.distrust();
   if (late && !patient_) return share.failure;
   if (patient_) {

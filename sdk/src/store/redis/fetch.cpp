@@ -193,4 +193,11 @@ Status Store::fetch(const dpi_store_fetch& r) {
   return s.ok() ? s : within(std::move(s), t);
 }
 
+int32_t Store::nodes(dpi_store_node* to, int32_t room) const {
+  const std::shared_ptr<const Topology> topology = cluster_.topology();
+  const auto n = static_cast<int32_t>(topology->nodes.size());
+  for (int32_t i = 0; i < std::min(n, room); ++i) topology->nodes[static_cast<size_t>(i)]->tell(to + i);
+  return n;
+}
+
 }  // namespace dpi::redis

@@ -11,6 +11,12 @@ namespace {
 
 constexpr uint64_t kSuspectNs = 1'000'000'000;
 
+int64_t wall_ms() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch())
+      .count();
+}
+
 // What the server says to AUTH and READONLY.
 Status greet(Connection& c, const Settings& s, uint64_t deadline_ns) {
   TreeSink auth(Item::kStatus), readonly(Item::kStatus);
@@ -57,12 +63,17 @@ Result<Node::Lent> Node::borrow(uint64_t deadline_ns) {
     }
     if (c->fresh()) return Lent{std::move(c), true};
     c.reset();
-    one_less();
+    one_broken();
   }
   auto made = connect(deadline_ns);
   if (!made.ok()) {
     one_less();
+    note_failure(made.status());
     return std::move(made).status();
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (broken_ > 0) --broken_, ++health_.reconnects;
   }
   return Lent{std::move(made).value(), false};
 }
@@ -79,7 +90,7 @@ void Node::give_back(std::unique_ptr<Connection> c) {
   // A reply that still comes would be taken for the next command's.
   if (!c->failure().ok() || c->waits()) {
     c.reset();
-    return one_less();
+    return one_broken();
   }
   c->forget();
   {
@@ -94,6 +105,7 @@ void Node::drop_idle() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     gone.swap(idle_);
+    broken_ += gone.size();
     open_ -= static_cast<int32_t>(gone.size());
   }
   returned_.notify_all();
@@ -107,7 +119,43 @@ void Node::one_less() {
   returned_.notify_one();
 }
 
-void Node::suspect() { suspect_until_.store(monotonic_ns() + kSuspectNs, std::memory_order_relaxed); }
+void Node::one_broken() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --open_;
+    ++broken_;
+  }
+  returned_.notify_one();
+}
+
+void Node::suspect(const Status& why) {
+  suspect_until_.store(monotonic_ns() + kSuspectNs, std::memory_order_relaxed);
+  note_failure(why);
+}
+
+void Node::note_failure(const Status& why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++health_.failures;
+  health_.last_code = static_cast<int32_t>(why.code());
+  health_.last_ms = wall_ms();
+  copy_printable(why.message().c_str(), health_.last_error, sizeof health_.last_error);
+  if (health_.down == 0) health_.since_ms = health_.last_ms;
+  health_.down = 1;
+  unwell_.store(true, std::memory_order_relaxed);
+}
+
+void Node::came_back() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!unwell_.exchange(false, std::memory_order_relaxed)) return;
+  health_.down = 0;
+  health_.since_ms = wall_ms();
+}
+
+void Node::tell(dpi_store_node* to) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  *to = health_;
+  copy_printable(address_.text().c_str(), to->address, sizeof to->address);
+}
 
 bool Node::suspected() const {
   const uint64_t until = suspect_until_.load(std::memory_order_relaxed);

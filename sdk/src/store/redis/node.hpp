@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "store/abi/dpi_store.h"
 #include "store/redis/connection.hpp"
 #include "store/redis/resolver.hpp"
 #include "store/redis/settings.hpp"
@@ -37,23 +38,34 @@ class Node {
   void drop_idle();
 
   /// It did not answer: for a second others are preferred, where there are any.
-  void suspect();
-  void trust() { suspect_until_.store(0, std::memory_order_relaxed); }
+  void suspect(const Status& why);
+  void trust() {
+    suspect_until_.store(0, std::memory_order_relaxed);
+    if (unwell_.load(std::memory_order_relaxed)) came_back();
+  }
   bool suspected() const;
+  /// How its exchanges went, for whoever asks.
+  void tell(dpi_store_node* to) const;
 
  private:
   Result<std::unique_ptr<Connection>> connect(uint64_t deadline_ns);
   void one_less();
+  void one_broken();
+  void came_back();
+  void note_failure(const Status& why);
 
   const Address address_;
   const int64_t number_;
   const Settings& settings_;
   Resolver& resolver_;
   std::atomic<uint64_t> suspect_until_{0};
-  std::mutex mutex_;
+  std::atomic<bool> unwell_{true};  // down, or never used
+  mutable std::mutex mutex_;        // of the rest
   std::condition_variable returned_;
   std::vector<std::unique_ptr<Connection>> idle_;
   int32_t open_ = 0;
+  uint64_t broken_ = 0;  // connections that no new one has replaced
+  dpi_store_node health_{};
 };
 
 }  // namespace dpi::redis

@@ -98,6 +98,14 @@ int32_t end_repair(dpi_store_handle* h, int32_t table, dpi_store_error* err) {
   return guarded(err, [&] { return h->store->end_repair(table); });
 }
 
+int32_t nodes(dpi_store_handle* h, dpi_store_node* to, int32_t room) {
+  try {
+    return h->store->nodes(to, room);
+  } catch (...) {
+    return 0;
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -123,6 +131,7 @@ __attribute__((visibility("default"))) int32_t dpi_store_init_v1(uint32_t abi_ve
   out->begin_repair = begin_repair;
   out->repair = repair;
   out->end_repair = end_repair;
+  out->nodes = nodes;
   return 0;
 }
 

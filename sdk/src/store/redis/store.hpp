@@ -32,6 +32,7 @@ class Store {
   Status complete(int32_t table);
   Status stat(int32_t table, dpi_store_stat* out);
   Status drop(int32_t table);
+  int32_t nodes(dpi_store_node* to, int32_t room) const;
 
   // update.cpp
   Status begin_update(int32_t table, const dpi_store_table& next, uint64_t id, int64_t* done);
