@@ -139,18 +139,28 @@ func (p *page) counters(text string) error {
 	return nil
 }
 
+// gauges are counters' keys whose numbers also fall, as those that end in _ms do.
+var gauges = map[string]bool{"queued": true, "running": true}
+
 // counter shows a number under its key, an object with its keys as a label, a list by its elements' names. What ends in _ms
-// is a gauge, everything else only grows. Errors are labelled by name.
+// or is one of gauges is a gauge, everything else only grows; true and false are the gauges 1 and 0. Errors are labelled by
+// name.
 func (p *page) counter(name, key, labels string, value interface{}) {
 	one := strings.TrimSuffix(key, "s")
 	switch v := value.(type) {
 	case json.Number:
 		help := "The library's counter `" + key + "` since the model was loaded."
-		if strings.HasSuffix(key, "_ms") {
+		if strings.HasSuffix(key, "_ms") || gauges[key] {
 			p.sample(name, "gauge", help, "", labels, v.String())
 		} else {
 			p.sample(name+"_total", "counter", help, "", labels, v.String())
 		}
+	case bool:
+		number := "0"
+		if v {
+			number = "1"
+		}
+		p.sample(name, "gauge", "The library's `"+key+"`.", "", labels, number)
 	case map[string]interface{}:
 		for _, k := range sortedKeys(v) {
 			named := k

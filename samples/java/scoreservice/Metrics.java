@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.dpiframe.ModelInfo;
 import org.dpiframe.Status;
@@ -85,9 +86,12 @@ public final class Metrics {
           .forEach(e -> counter("dpi_" + e.getKey(), e.getKey(), "", e.getValue()));
     }
 
+    /** Keys whose numbers also fall, as those that end in _ms do. */
+    private static final Set<String> GAUGES = Set.of("queued", "running");
+
     /**
-     * A number under its key; an object with its keys as a label; a list by its elements' names. What ends in _ms is a gauge,
-     * everything else only grows. Errors are labelled by name.
+     * A number under its key; an object with its keys as a label; a list by its elements' names. What ends in _ms or is one of
+     * GAUGES is a gauge, everything else only grows; true and false are the gauges 1 and 0. Errors are labelled by name.
      */
     private void counter(String name, String key, String labels, JsonElement value) {
       String one = singular(key);
@@ -101,9 +105,11 @@ public final class Metrics {
           object.entrySet().forEach(e -> counter(singular(name) + "_" + e.getKey(), e.getKey(), named, e.getValue()));
         }
       } else if (value.getAsJsonPrimitive().isNumber()) {
-        boolean gauge = key.endsWith("_ms");
+        boolean gauge = key.endsWith("_ms") || GAUGES.contains(key);
         sample(gauge ? name : name + "_total", gauge ? "gauge" : "counter",
             "The library's counter `" + key + "` since the model was loaded.", "", labels, value.getAsNumber());
+      } else if (value.getAsJsonPrimitive().isBoolean()) {
+        sample(name, "gauge", "The library's `" + key + "`.", "", labels, value.getAsBoolean() ? 1 : 0);
       }
     }
 
