@@ -28,7 +28,7 @@ struct SlowModel {
   std::vector<float> dense;
   Batch batch;
 
-  explicit SlowModel(int failing_ingests = 0) {
+  explicit SlowModel(int failing_ingests = 0, int32_t contexts = 4) {
     control->failing_ingests = failing_ingests;
     auto opened = Bundle::open(dpi::test::source_dir() + "/weights/demo/adult_widedeep.h5");
     REQUIRE(opened.ok());
@@ -43,7 +43,7 @@ struct SlowModel {
     ModelOptions options;
     options.device = test::device();
     options.max_rows = 8;
-    options.max_contexts = 4;
+    options.max_contexts = contexts;
     auto store = std::make_unique<SlowStore>(make_resident_store(memory.api, memory.device, 0), control);
     auto made = Model::create(*bundle, options, std::move(store));
     if (!made.ok()) {
@@ -131,6 +131,33 @@ TEST_CASE("slow acquires of several callers overlap") {
   for (auto& t : threads) t.join();
   CHECK(failed.load() == 0);
   CHECK(m.control->most_running.load() >= 2);
+}
+
+TEST_CASE("callers beyond the contexts take turns, however long a store keeps each call") {
+  constexpr int kCallers = 4, kEach = 8;
+  SlowModel m(0, 2);
+  REQUIRE(m.loaded.ok());
+  m.control->delay_ns = 10'000'000;  // of each of a call's three chunks
+  std::atomic<int> begun{0};
+  std::vector<int> calls(kCallers), passed(kCallers);
+  std::vector<std::thread> callers;
+  for (size_t t = 0; t < kCallers; ++t) {
+    callers.emplace_back([&, t] {
+      std::vector<float> out;
+      while (begun < kCallers * kEach) {
+        const int before = ++begun;
+        CHECK(m.predict(&out).ok());
+        ++calls[t];
+        passed[t] = std::max(passed[t], begun - before);
+      }
+    });
+  }
+  for (std::thread& t : callers) t.join();
+  for (size_t t = 0; t < kCallers; ++t) {
+    CAPTURE(t);
+    CHECK(std::abs(calls[t] - kEach) <= 2);
+    CHECK(passed[t] <= 2 * kCallers);  // calls of others that began while one of its own went on
+  }
 }
 
 }  // namespace dpi::test::store_contract_test
