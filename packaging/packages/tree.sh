@@ -16,12 +16,12 @@ layout() {
 }
 
 # build_tree FORMAT: the program looks for plugins in the folder of libraries, so the tree is built for one format after the other; one
-# file of it differs. Debug symbols name the sources as lying in /usr/src, wherever they were compiled: the compiler cache must not
-# make paths relative then.
+# file of it differs. Debug symbols have functions, inlined ones too, and lines, which a backtrace needs; types are in those of the C API alone.
+# They name the sources as lying in /usr/src, wherever they were compiled: the compiler cache must not make paths relative then.
 build_tree() {
-  local flags="" source="/usr/src/dpi-$version"  # compile sees them
+  local flags="" of_api="" source="/usr/src/dpi-$version"  # compile sees them
   if [ "$debug" = yes ]; then
-    flags="-g -ffile-prefix-map=$ROOT=$source -ffile-prefix-map=$tree=$source/build"
+    flags="-g1 -ffile-prefix-map=$ROOT=$source -ffile-prefix-map=$tree=$source/build" of_api=-g
     export CCACHE_BASEDIR=""
     unset CCACHE_NOHASHDIR
   else
@@ -36,7 +36,8 @@ compile() {
   local targets=(dpi dpi_program dpi_jni dpi_java_classes dpi_go dpi_python_package)
   [ $stores = OFF ] || targets+=(dpi_rocksdb dpi_redis dpi_kafka)
   cmake -S "$ROOT" -B "$tree" -G Ninja --log-level=NOTICE -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="${lib#usr/}" \
-    -DDPI_CUDA=OFF -DDPI_ROCKSDB=$stores -DDPI_REDIS=$stores -DDPI_KAFKA=$stores -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" "${cmake_arguments[@]}"
+    -DDPI_CUDA=OFF -DDPI_ROCKSDB=$stores -DDPI_REDIS=$stores -DDPI_KAFKA=$stores -DDPI_MEASURE=OFF -DDPI_DEVELOPER_MODE=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" \
+    -DDPI_API_SYMBOLS="$of_api" "${cmake_arguments[@]}"
   ninja -C "$tree" -j "$jobs" "${targets[@]}" | tee "$tree/build.log" | tenths || { tail -n 40 "$tree/build.log"; fail "the build failed"; }
 }
 
