@@ -99,4 +99,6 @@ def test_device_that_is_not_there(dpi, bundle):
     if any(d["backend"] == "cuda" and d["usable"] for d in dpi("devices", "--json").json()):
         pytest.skip("this machine has a GPU")
     dpi("verify", bundle, "--device", "cuda").fails(5, "cuda")
+    reason = next(d["reason"] for d in dpi("devices", "--json").json() if d["backend"] == "cuda")
+    assert reason.endswith("; package libdpi1-cuda13 has it") or "No such file" not in reason
     dpi("bench", bundle, "--device", "cuda", "--seconds", "0.01").fails(5, "cuda")

@@ -103,7 +103,7 @@ BackendReport report_on_plugin(const std::string& name, const std::string& backe
   }
   r.name = name;
   r.folders = search.folders;
-  r.reason = search.reasons();
+  r.reason = search.reasons() + where_it_is(name);
   for (const PluginRefusal& refusal : search.refusals) {
     if (refusal.file_found && r.path.empty()) r.path = refusal.path;
   }
