@@ -155,25 +155,24 @@ Status PluginSource::end_update(int32_t table) {
 Result<dpi_store_loss> PluginSource::count(int32_t table) {
   dpi_store_loss found{};
   dpi_store_error err{};
-  DPI_RETURN_IF_ERROR(told(api_, api_.count(handle_, table, &found, &err), err));
+  DPI_RETURN_IF_ERROR(told(api_.count(handle_, table, &found, &err), err));
   return found;
 }
 
 Status PluginSource::begin_repair(int32_t table) {
   dpi_store_error err{};
-  return told(api_, api_.begin_repair(handle_, table, &err), err);
+  return told(api_.begin_repair(handle_, table, &err), err);
 }
 
 Status PluginSource::repair(int32_t table, std::span<const int64_t> keys, std::span<const std::byte> rows) {
   dpi_store_error err{};
   const auto* bytes = rows.empty() ? nullptr : reinterpret_cast<const unsigned char*>(rows.data());
-  return told(api_, api_.repair(handle_, table, keys.data(), bytes, static_cast<int64_t>(keys.size()), &err),
-              err);
+  return told(api_.repair(handle_, table, keys.data(), bytes, static_cast<int64_t>(keys.size()), &err), err);
 }
 
 Status PluginSource::end_repair(int32_t table) {
   dpi_store_error err{};
-  return told(api_, api_.end_repair(handle_, table, &err), err);
+  return told(api_.end_repair(handle_, table, &err), err);
 }
 
 }  // namespace dpi::tiered
