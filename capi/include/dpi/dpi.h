@@ -130,8 +130,7 @@ enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3,
  *   plugin     warn: a file that cannot be used as a plugin, or a folder of plugins that is not trusted
  *   tuning     warn: a table of measured choices, or a line of it, does not fit and is ignored
  *   graphs     warn: capturing failed, calls go on op by op
- *   tables     info: tables that store.peer_devices spreads; warn: they lie elsewhere, or tables said to be
- *              equal are not
+ *   tables     info: tables that store.peer_devices spreads; warn: they lie elsewhere, or equal ones differ
  *   contexts   warn: calls waited a millisecond or more for a context: how many, the longest, of how many
  *   store      warn: a store of rows is down, or up again: at most one a second of each store
  * A predict logs nothing. The model's next dpi_model_warm_up, dpi_model_info_json, dpi_model_counters_json or
@@ -151,8 +150,7 @@ DPI_API dpi_status dpi_env_set_log(dpi_env* env, dpi_log_fn callback, void* user
 DPI_API size_t dpi_env_poll_log(dpi_env* env, char* buf, size_t cap, int32_t* level) DPI_NOEXCEPT;
 
 enum { DPI_BLOCK_TABLES = 0, DPI_BLOCK_WEIGHTS = 1, DPI_BLOCK_SCRATCH = 2, DPI_BLOCK_STAGING = 3 };
-/* Returns `bytes` (any number but 0) at a multiple of `alignment` (a power of two), with any content; NULL =
- * out of memory. kind: DPI_BLOCK_*. */
+/* `bytes` (not 0) at a multiple of `alignment` (a power of two); NULL = out of memory. kind: DPI_BLOCK_*. */
 typedef void* (*dpi_alloc_fn)(void* user, size_t bytes, size_t alignment, int32_t kind);
 /* bytes and kind as at the block's allocation. */
 typedef void (*dpi_free_fn)(void* user, void* block, size_t bytes, int32_t kind);
@@ -212,7 +210,12 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.rocksdb_path     absolute folder           none      RocksDB store with rows of external tables
  *   store.rocksdb_reads    pread | mmap | direct     pread     how RocksDB reads its files
  *   store.redis_address    host:port,host:port       none      Redis with rows of external tables
+ *   store.redis_user       text                      none      user of the Redis server (ACL)
  *   store.redis_password   text                      none      password of the Redis server
+ *   store.redis_replicas   on | off                  off       rows may come from replicas of a cluster
+ *   store.redis_connections  0 ... 1024                0         per server at most; 0 = store.fetch_threads
+ *   store.redis_connect_ms  1 ... 3600000             1000      to connect and log in
+ *   store.redis_timeout_ms  1 ... 3600000             1000      for the rows of a call without a deadline
  *   table.NAME.tier        auto | resident | host    auto      where the table lies; auto: by its size
  *   table.NAME.miss        exact | default | fail    exact     what a call does about a row not cached yet
  *   table.NAME.default     number                    0         every column's value for miss=default
@@ -345,8 +348,7 @@ enum { DPI_MEM_HOST = 0 };
  * item rows shared_offsets[s] .. shared_offsets[s+1]-1 belong to shared row s, whose values are not read if
  * it has no item rows. Both ways give the same scores.
  * Ids: one outside its feature's vocabulary follows the feature's rule in the schema; every int64 is an id of
- * a feature of keys. A bag of a categorical feature has one id, or none if it is missing. NaN in dense =
- * missing. A batch may have no rows. */
+ * a feature of keys. Categorical bags have one id, or none = missing. NaN in dense = missing. rows >= 0. */
 typedef struct dpi_batch {
   uint32_t struct_size;
   uint32_t flags;               /* 0 */
@@ -396,8 +398,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_predict_flat(
     const int64_t* ids, size_t ids_len, const int64_t* offsets, size_t offsets_len, const float* weights,
     size_t weights_len, int32_t layout, float* out, size_t out_len, uint64_t deadline_ns,
     const volatile int32_t* cancel, dpi_error* error) DPI_NOEXCEPT;
-/* dpi_table_lookup under run (NULL = without): its deadline and flag are checked on entry and while it waits
- * for rows; logits must be NULL. */
+/* dpi_table_lookup under run (NULL = none): deadline and flag count on entry and in waits; logits NULL. */
 DPI_API DPI_NODISCARD dpi_status dpi_table_lookup_run(
     const dpi_model* model, const char* table, const int64_t* keys, size_t n, float* out, size_t out_len,
     const dpi_run_options* run, dpi_error* error) DPI_NOEXCEPT;
@@ -469,8 +470,7 @@ DPI_API dpi_status dpi_rows_set_unsigned(dpi_rows* rows, int32_t feature, uint64
 /* One element of a sequence with its weight (1 unless the feature is weighted). */
 DPI_API dpi_status dpi_rows_add_text(dpi_rows* rows, int32_t feature, const char* value, int64_t len,
                                      float weight, dpi_error* error) DPI_NOEXCEPT;
-/* n elements of a sequence, all or none; weights NULL = all 1, else one each. n may be 0: this only asks
- * whether the feature takes a list. */
+/* n elements of a sequence, all or none; weights NULL = all 1. n = 0 only asks if the feature takes lists. */
 DPI_API dpi_status dpi_rows_add_integers(dpi_rows* rows, int32_t feature, const int64_t* values,
                                          const float* weights, int64_t n, dpi_error* error) DPI_NOEXCEPT;
 /* Already encoded: ids of a categorical or sequence feature (they replace the whole bag; weights NULL = all

@@ -129,8 +129,8 @@ TEST_CASE("down, empty, or with another password at the start: refused by name, 
   };
   refused(right, DPI_E_NOT_FOUND, "dpi store load");
   store.fill({{"password", "secret"}});
-  refused(store.options(kSmall), DPI_E_INVALID_ARGUMENT, "NOAUTH");
-  refused(store.options(kSmall, {{"store.redis_password", "wrong"}}), DPI_E_INVALID_ARGUMENT, "WRONGPASS");
+  refused(store.options(kSmall), DPI_E_IO, "NOAUTH");
+  refused(store.options(kSmall, {{"store.redis_password", "wrong"}}), DPI_E_IO, "WRONGPASS");
   CHECK(load_model(external(), right) != nullptr);
   store.redis.kill();
   refused(right, DPI_E_IO, store.redis.address());
@@ -237,21 +237,54 @@ TEST_CASE("a server that goes and comes back: what the counters say, and what st
 }
 
 TEST_CASE("a server that hangs costs a call its deadline, or some seconds where it has none") {
+TEST_CASE("a server that hangs costs a call its deadline, or store.redis_timeout_ms where it has none") {
   if (!have_models() || !redis_installed()) return;
   Filled store;
   store.fill();
   const ModelPtr m = load_model(external(), store.options(kLarge));
+  const ModelPtr quick = load_model(external(), store.options(kLarge, {{"store.redis_timeout_ms", "300"}}));
   store.redis.pause();
   for (const int timeout : {50, 300, 0}) {
     CAPTURE(timeout);
     const Scored late = score(m.get(), Request(new_rows(3)), timeout);
     CHECK_MESSAGE(late.code == DPI_E_TIMEOUT, late.message);
-    CHECK(late.seconds >= timeout * 1e-3);
-    CHECK(late.seconds < (timeout > 0 ? timeout * 1e-3 : 4.0) + kSlack);
+    CHECK(late.seconds >= (timeout > 0 ? timeout : 990) * 1e-3);
+    CHECK(late.seconds < (timeout > 0 ? timeout * 1e-3 + kSlack : 1.95));
+    CHECK_MESSAGE((timeout > 0 || !names(late, "deadline")), late.message);  // nobody gave one
     MESSAGE("deadline ", timeout, " ms: ended after ", late.seconds, " s: ", late.message);
   }
+  const Scored late = score(quick.get(), Request(new_rows(3)));
+  CHECK_MESSAGE(late.code == DPI_E_TIMEOUT, late.message);
+  CHECK(late.seconds >= 0.29);
+  CHECK(late.seconds < 0.99);
   store.redis.resume();
   CHECK(seconds_until_right(m.get()) < 3);
+}
+
+TEST_CASE("settings of the plugin as options: a user, replicas, connections, times; no secret is shown") {
+  if (!have_models() || !redis_installed()) return;
+  Filled store({"--requirepass", "secret", "--user", "reader", "on", ">of-reader", "~dpi1:*", "+@all"});
+  store.fill({{"password", "secret"}});
+  const Pairs user = {{"store.redis_user", "reader"},     {"store.redis_password", "of-reader"},
+                      {"store.redis_connections", "3"},   {"store.redis_replicas", "off"},
+                      {"store.redis_connect_ms", "2000"}, {"store.redis_timeout_ms", "3000"}};
+  const ModelPtr m = load_model(external(), store.options(kSmall, user));
+  const Request request(new_rows(20));
+  CHECK(identical(score(m.get(), request).out, right_scores(request)));
+  std::string info(dpi_model_info_json(m.get(), nullptr, 0), '\0');
+  dpi_model_info_json(m.get(), info.data(), info.size());
+  CHECK(info.find("of-reader") == std::string::npos);
+  CHECK_MESSAGE(info.find("\"store.redis_user\"") != std::string::npos, info);
+  const auto refused = [&](const Pairs& options, dpi_status code, const std::string& text) {
+    const Loaded l = try_load(external(), store.options(kSmall, options));
+    CHECK_MESSAGE(l.code == code, l.message);
+    CHECK_MESSAGE(l.message.find(text) != std::string::npos, l.message);
+    CHECK_MESSAGE(l.message.find("of-reader") == std::string::npos, l.message);
+  };
+  refused({{"store.redis_user", "nobody"}, {"store.redis_password", "of-reader"}}, DPI_E_IO, "WRONGPASS");
+  refused({{"store.redis_user", "reader"}}, DPI_E_INVALID_ARGUMENT, "needs 'password'");
+  refused({{"store.redis_password", "secret"}, {"store.redis_replicas", "on"}}, DPI_E_INVALID_ARGUMENT,
+          "cluster support disabled");
 }
 
 TEST_CASE(

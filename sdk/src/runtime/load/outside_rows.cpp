@@ -23,7 +23,13 @@ std::vector<NamedStore> places_of(const ModelOptions& options) {
     places.push_back({"rocksdb", {{"path", o.rocksdb_path}, {"reads", options.rocksdb_reads}}});
   if (!o.redis_address.empty()) {
     places.push_back({"redis", {{"address", o.redis_address}}});
-    if (!o.redis_password.empty()) places.back().settings.emplace_back("password", o.redis_password);
+    auto& settings = places.back().settings;
+    if (!o.redis_user.empty()) settings.emplace_back("user", o.redis_user);
+    if (!o.redis_password.empty()) settings.emplace_back("password", o.redis_password);
+    settings.emplace_back("replicas", o.redis_replicas);
+    if (o.redis_connections > 0) settings.emplace_back("connections", std::to_string(o.redis_connections));
+    settings.emplace_back("connect_timeout_ms", std::to_string(o.redis_connect_ms));
+    settings.emplace_back("timeout_ms", std::to_string(o.redis_timeout_ms));
   }
   return places;
 }

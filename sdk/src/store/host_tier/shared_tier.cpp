@@ -128,10 +128,12 @@ std::string tier_key(const std::vector<StoreTable>& tables, const TierOptions& o
   for (const uint64_t n :
        {options.host_bytes, options.gpu_bytes, static_cast<uint64_t>(options.fetch_threads),
         static_cast<uint64_t>(options.fetch_jobs), options.fetch_bytes, static_cast<uint64_t>(options.down),
-        static_cast<uint64_t>(options.down_failures), static_cast<uint64_t>(options.down_seconds)})
+        static_cast<uint64_t>(options.down_failures), static_cast<uint64_t>(options.down_seconds),
+        static_cast<uint64_t>(options.redis_connections), static_cast<uint64_t>(options.redis_connect_ms),
+        static_cast<uint64_t>(options.redis_timeout_ms)})
     key += std::to_string(n) + ' ';
-  for (const std::string* s :
-       {&options.rocksdb_path, &options.redis_address, &options.redis_password, &options.hot_keys})
+  for (const std::string* s : {&options.rocksdb_path, &options.redis_address, &options.redis_user,
+                               &options.redis_password, &options.redis_replicas, &options.hot_keys})
     append_text(*s, &key);
   return key;
 }

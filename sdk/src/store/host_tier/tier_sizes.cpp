@@ -29,6 +29,8 @@ tiered::CacheOptions cache_options(const TierOptions& options, int32_t reserved)
   o.fetch.threads = options.fetch_threads;
   o.fetch.jobs = options.fetch_jobs;
   o.fetch.bytes_in_flight = options.fetch_bytes;
+  if (!options.redis_address.empty())
+    o.fetch.fetch_ns = static_cast<uint64_t>(options.redis_timeout_ms) * 1'000'000;
   return o;
 }
 

@@ -37,7 +37,10 @@ struct TierOptions {
   int32_t down_failures = 5;  // that make a store down, within
   int32_t down_seconds = 10;
   std::string rocksdb_path;  // where rows of external tables are: one of the two
-  std::string redis_address, redis_password;
+  std::string redis_address, redis_user, redis_password;
+  std::string redis_replicas = "off";
+  int32_t redis_connections = 0;  // to one server; 0 = fetch_threads
+  int32_t redis_connect_ms = 1000, redis_timeout_ms = 1000;
   std::string hot_keys;  // path of a list that the cache is filled by; "" = the bundle's, if any; kNoHotKeys
 
   static constexpr const char* kNoHotKeys = "off";

@@ -33,7 +33,7 @@ Status greet(Connection& c, const Settings& s, uint64_t deadline_ns) {
     return Status(Code::kIo,
                   "redis " + c.name() + ": 'user' and 'password' are refused: " + printable(auth.error()));
   if (!readonly.error().empty())
-    return Status(Code::kIo,
+    return Status(readonly.error().starts_with("ERR") ? Code::kInvalidArgument : Code::kIo,
                   "redis " + c.name() + ": cannot be read as a replica: " + printable(readonly.error()));
   return {};
 }

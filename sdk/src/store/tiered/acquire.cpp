@@ -96,6 +96,7 @@ void HostCache::collect(Call& c) {
 Status HostCache::settle(Call& c) {
   CacheReader& r = c.r;
   Status result;
+  const uint64_t begin = monotonic_ns();
   for (bool retried = false;;) {
     collect(c);
     const Started started = start_fetches(c);
@@ -106,8 +107,10 @@ Status HostCache::settle(Call& c) {
       result = deliver(c);
       break;
     }
-    // A fetch that ended at another call's deadline is asked for again, once.
-    const bool again = result.code() == Code::kTimeout && !retried && !passed(c.deadline_ns);
+    // A fetch that another call had begun before is asked for again, once. One of this call's own has had all
+    // its time.
+    const bool others = c.deadline_ns != 0 || monotonic_ns() - begin < fetcher_->fetch_ns();
+    const bool again = result.code() == Code::kTimeout && !retried && !passed(c.deadline_ns) && others;
     if (!result.ok() && !again) break;
     retried = retried || again;
     uncount(c);

@@ -96,6 +96,7 @@ class Fetcher {
   /// Counts finished jobs; for wait().
   uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
   /// Returns when another job than the first `seen` has finished; false when the deadline passed (0 = none).
+  uint64_t fetch_ns() const { return options_.fetch_ns; }
   bool wait(uint64_t seen, uint64_t deadline_ns);
   TableStats stats(const FetchCounts& counts, int32_t table) const;
   struct QueueStats {
