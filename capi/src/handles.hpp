@@ -1,4 +1,4 @@
-// What stands behind the opaque handles of dpi.h, and the wall that no exception passes. Included by capi
+// The types behind the opaque handles of dpi.h, and the wall that no exception passes. Included by capi
 // sources only.
 #pragma once
 

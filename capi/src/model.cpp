@@ -53,9 +53,9 @@ int32_t device_kind(const std::string& backend) {
   return backend == "cuda" ? DPI_DEVICE_CUDA : DPI_DEVICE_OTHER;
 }
 
-/// What close() leaves of a model is what a call reads to find it closed. A call that began before the model
-/// was freed, and was held up before its first look, must still find that: the last few are kept. Each is
-/// about a kilobyte, and a few lines per context. No lock: a forked child frees models of its own.
+/// Keeps the last few closed models, so that a call which began before a model was freed, and was held up
+/// before its first look, still finds it closed. Each is about a kilobyte, and a few lines per context. No
+/// lock: a forked child frees models of its own.
 void keep_closed(dpi_model* model) {
   static std::array<std::atomic<dpi_model*>, 64> kept{};
   static std::atomic<size_t> next{0};

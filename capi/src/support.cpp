@@ -37,7 +37,7 @@ static_assert(static_cast<int32_t>(Code::kInternal) == DPI_E_INTERNAL);
 
 namespace {
 
-/// What a dpi_error tells but its text.
+/// The fields of a dpi_error except its text.
 struct Told {
   dpi_status code = DPI_OK;
   int64_t row = -1, feature = -1;

@@ -1,5 +1,5 @@
-/// What a function makes on its first call, made while the library is being loaded: a child that is forked
-/// while another thread is in the middle of a first call would wait for that thread for ever.
+/// Makes the first call of a function while the library is being loaded. Later, a child forked while another
+/// thread is in the middle of that call would wait for that thread for ever.
 #pragma once
 
 namespace dpi {

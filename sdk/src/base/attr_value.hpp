@@ -1,4 +1,4 @@
-// What an attribute of an op holds, as the manifest gives it; the op's handler says which kind it takes.
+// The value of an op's attribute, as the manifest gives it; the op's handler says which kind it takes.
 #pragma once
 
 #include <cstddef>

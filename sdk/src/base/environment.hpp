@@ -1,4 +1,4 @@
-// What models share: the log, the worker threads, where large blocks of host memory come from, tables of
+// State that models share: the log, the worker threads, the source of large blocks of host memory, tables of
 // equal content. A model keeps the environment it was loaded in alive. Models loaded without one share the
 // process's, which is never destroyed, so that a thread which outlives main() still finds it.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace dpi {
 
-/// As dpi_memory_hooks in dpi.h; all null = the C library. Kinds are DPI_BLOCK_*.
+/// The same as dpi_memory_hooks in dpi.h; all null = the C library. Kinds are DPI_BLOCK_*.
 struct MemoryHooks {
   void* (*alloc)(void* user, size_t bytes, size_t alignment, int32_t kind) = nullptr;
   void (*free)(void* user, void* block, size_t bytes, int32_t kind) = nullptr;
@@ -38,7 +38,7 @@ class Environment {
   /// Sets one of the keys that dpi.h lists under dpi_env_set.
   Status set(std::string_view key, std::string_view value);
 
-  /// Of models that are loaded from now on: each keeps a copy.
+  /// The hooks for models that are loaded from now on: each keeps a copy.
   void set_memory(const MemoryHooks& hooks);
   MemoryHooks memory() const;
 

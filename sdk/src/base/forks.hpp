@@ -1,4 +1,4 @@
-// Whether this is still the process that made something: handles keep the number of their time.
+// Tells a forked child from the process that made a handle: each handle keeps the generation it was made in.
 #pragma once
 
 #include <cstdint>

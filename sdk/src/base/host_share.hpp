@@ -1,6 +1,6 @@
-// What of the machine this process may use: processors by its affinity mask, processors and memory by its
-// control groups (cgroup v1 and v2, as containers set them). Read anew at each call, in about 100 us: limits
-// may change while a process runs.
+// The share of the machine that this process may use: processors by its affinity mask, processors and memory
+// by its control groups (cgroup v1 and v2, as containers set them). Read anew at each call, in about 100 us:
+// limits may change while a process runs.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ class LogSink {
   /// that its `user` may go; called from a callback (of any sink) it does not wait.
   void set_callback(LogCallback callback, void* user, LogLevel min_level);
 
-  /// Whether a message of this level would go anywhere: for who has to work for its text.
+  /// True if a message of this level is logged at all. Ask before building an expensive text.
   bool wants(LogLevel level) const { return level >= min_level_.load(std::memory_order_relaxed); }
 
   /// Keeps the message and hands it to the callback, without a lock. A message that a callback's own thread

@@ -34,7 +34,7 @@ std::string file_mapped_at(uintptr_t address) {
   return "";
 }
 
-/// Of an absolute path; "" for what may have been meant from another current directory.
+/// Resolves an absolute path; "" for a relative one, which may refer to another current directory.
 std::string real_path(const char* path) {
   if (path == nullptr || path[0] != '/') return "";
   const std::unique_ptr<char, decltype(&std::free)> found(realpath(path, nullptr), &std::free);

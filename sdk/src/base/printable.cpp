@@ -22,7 +22,7 @@ struct Shown {
   }
 };
 
-/// What is shown for the first character of `text`.
+/// The printable form of the first character of `text`.
 Shown show_front(std::string_view text) {
   const size_t n = utf8_length(text);
   Shown s;

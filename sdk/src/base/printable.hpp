@@ -21,7 +21,7 @@ namespace dpi {
 size_t utf8_length(std::string_view s);
 /// The code point of such a sequence.
 uint32_t code_point(std::string_view sequence);
-/// Whether a terminal would act on it instead of showing it: C0, DEL, C1, line separators, marks of
+/// True if a terminal would act on it instead of showing it: C0, DEL, C1, line separators, marks of
 /// direction.
 bool is_control(uint32_t code_point);
 

@@ -26,7 +26,7 @@ class Rate {
   explicit Rate(uint64_t bytes_per_second = 0) : rate_(bytes_per_second) {}  // 0 = any
   Rate(uint64_t bytes_per_second, Time time) : rate_(bytes_per_second), time_(std::move(time)) {}
 
-  /// Of work that comes in pieces of any size, what to do at once: a tenth of a second's, at most `most`.
+  /// The size of one piece of work that can be cut anywhere: a tenth of a second's bytes, at most `most`.
   uint64_t piece(uint64_t most) const {
     return rate_ == 0 ? most : std::min(most, std::max<uint64_t>(1, rate_ / 10));
   }

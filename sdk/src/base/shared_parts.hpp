@@ -31,8 +31,8 @@ class SharedParts {
  public:
   using Part = std::shared_ptr<void>;
 
-  /// What one load has of the keys it asked for. What it was to make and did not publish is anybody's again
-  /// when it goes.
+  /// One load's hold on the keys it asked for. When it is destroyed, other loads may make the parts that it
+  /// was to make and did not publish.
   class Claim {
    public:
     Claim() = default;  // of nothing
@@ -44,8 +44,8 @@ class SharedParts {
     ~Claim();
 
     const Part& part(size_t i) const { return parts_[i]; }
-    /// What this load was to make, or makes in place of what it was given, because that was something else.
-    /// Left alone is what another load makes or has made.
+    /// Publishes a part that this load was to make, or made to replace one that differed from what it needs.
+    /// Does nothing for a part that another load makes or has made.
     void publish(size_t i, const Part& part);
     /// Tells those who wait that this load goes on.
     void alive() const;

@@ -25,7 +25,7 @@ struct StdSync {
   static T fetch_add(T& at, T value, std::memory_order order) {
     return std::atomic_ref<T>(at).fetch_add(value, order);
   }
-  /// Whether `at` held `expected`, and so holds `value` now.
+  /// Sets `at` to `value` if it holds `expected`; true if it did.
   template <class T>
   static bool replace(T& at, T expected, T value, std::memory_order order) {
     return std::atomic_ref<T>(at).compare_exchange_strong(expected, value, order, std::memory_order_relaxed);

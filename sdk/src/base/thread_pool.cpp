@@ -16,7 +16,7 @@ namespace dpi {
 
 namespace {
 
-/// What waking a sleeping caller costs both sides.
+/// The cost of waking a sleeping caller, for both sides.
 constexpr int64_t kEndNs = 20'000;
 
 constexpr uint64_t kMost = 0xffff;

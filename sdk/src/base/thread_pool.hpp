@@ -36,11 +36,11 @@ class ThreadPool {
   int64_t spin_ns() const {
     return std::min(spin_ns_.load(std::memory_order_relaxed), most_spin_ns_.load(std::memory_order_relaxed));
   }
-  /// What the host lets them; from now on, for threads that run too.
+  /// The host's upper limit on spinning. Takes effect at once, for running threads too.
   void limit_spin(int64_t ns) { most_spin_ns_.store(ns, std::memory_order_relaxed); }
   static constexpr int64_t kMostSpinNs = 10'000'000;
 
-  /// What limits and models have set, for a pool that takes this one's place.
+  /// Copies the settings of limits and models from a pool that this one replaces.
   void set_as(const ThreadPool& other);
 
   /// Processors for callers and threads together. 0 = those that the thread which last called grow() may run
@@ -59,7 +59,7 @@ class ThreadPool {
     Caller(const Caller&) = delete;
     Caller& operator=(const Caller&) = delete;
 
-    /// Of `wanted` threads, this one counted, those that a processor is left for; 1 at least.
+    /// The number of threads, at most `wanted` and this one included, that have a processor left; at least 1.
     int32_t threads(int32_t wanted) const;
 
    private:
@@ -68,13 +68,13 @@ class ThreadPool {
   static constexpr int64_t kMemoryNs = 4 << 20;
   int32_t recent_callers() const;
 
-  /// Whether callers and `workers` threads are more than the processors.
+  /// True if callers and `workers` threads outnumber the processors.
   bool crowded(int32_t workers) const {
     return callers_.load(std::memory_order_relaxed) + workers > processors();
   }
 
-  /// Whether a caller of now finds a thread that looks for work, or would if it had woken one when it asked
-  /// here before: no longer ago than threads look.
+  /// True if a caller finds a busy-waiting thread now, or would if its previous call here had woken one: that
+  /// was no longer ago than threads busy-wait.
   bool awake();
 
   /// Held by a model while it lives. The end of the last one ends the threads, so that a host which has freed
