@@ -98,7 +98,7 @@ class Bundle {
   /// The bytes must stay valid while the Bundle lives.
   static Result<std::unique_ptr<Bundle>> open_memory(std::span<const std::byte> bytes,
                                                      const BundleOptions& options = {});
-  /// Of bytes from elsewhere; `name` for messages.
+  /// Opens bytes from elsewhere; `name` is for messages.
   static Result<std::unique_ptr<Bundle>> open_source(std::unique_ptr<ByteSource> source,
                                                      const std::string& name, const BundleOptions& options);
   virtual ~Bundle() = default;

@@ -56,7 +56,7 @@ class Checker {
     return text + " " + type_name(type);
   }
 
-  /// Before tables, so that a table that names the same data is told of.
+  /// Runs before tables, so that a table that names the same data is reported.
   Status key_set(const KeySetSpec& s) {
     if (s.external()) return {};
     const std::string who = "key set " + in_quotes(s.name);
@@ -81,7 +81,7 @@ class Checker {
     return t.dtype == kernels::DType::kI8 ? expect(t.scale, Type::kF32, {t.rows}) : Status();
   }
 
-  /// What it holds is looked at by who uses it (store/hot_keys/hot_keys.hpp).
+  /// Checks the data set of a hot-key list. Its reader checks the content (store/hot_keys/hot_keys.hpp).
   Status hot_keys(const std::string& path) {
     if (!path.starts_with("/tables/"))
       return bad_model("hot_keys: " + in_quotes(path) + " is not a data set under /tables");

@@ -30,7 +30,7 @@ class DataDigest {
   explicit DataDigest(const Form* form = nullptr);
 
   void add(std::span<const std::byte> bytes) { form_.add(state_.get(), bytes.data(), bytes.size()); }
-  /// Of what was added so far.
+  /// The digest of the bytes added so far.
   uint64_t value() const { return form_.value(state_.get()); }
 
  private:

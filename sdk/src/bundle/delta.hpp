@@ -26,7 +26,8 @@ namespace dpi {
 struct TableDelta {
   size_t table = 0;  // of manifest().tables
   bool all = false;  // every row is set, in order; `at` is empty
-  /// What is set: row numbers, of a keyed table keys; rising, each once. Values may be what the base has too.
+  /// The rows that are set: row numbers, or keys of a keyed table; rising, each once. Values may be
+  /// unchanged.
   std::vector<int64_t> at;
   bool default_row = false;  // keyed, not `all`: behind the rows of `at` comes the default row
   /// Row numbers whose rows are gone: all their bits are 0 now. Rising, none in `at`. Of a keyed table keys
@@ -51,7 +52,7 @@ struct DeltaOptions {
   HashWorkers workers{};          // must outlive the delta
 };
 
-/// What a delta leads from and to.
+/// The versions that a delta leads from and to.
 struct DeltaEnds {
   ContentHash base{}, version{};
 };
@@ -63,7 +64,7 @@ class Delta {
   /// kBadModel names the place that is wrong; kUnsupported: another format, an unknown key, or a build
   /// without libsodium.
   static Result<std::unique_ptr<Delta>> open(const std::string& path, const DeltaOptions& options = {});
-  /// Of bytes from elsewhere; `name` for messages.
+  /// Opens bytes from elsewhere; `name` is for messages.
   static Result<std::unique_ptr<Delta>> open_source(std::unique_ptr<ByteSource> source,
                                                     const std::string& name, const DeltaOptions& options);
   virtual ~Delta() = default;
@@ -74,8 +75,8 @@ class Delta {
 
   const ContentHash& base() const { return base_; }        // the version it starts from
   const ContentHash& version() const { return version_; }  // the version it gives
-  /// Of the new bundle: user block, data sets with their extents, manifest; all checked as a bundle's. The
-  /// data cannot be read from it.
+  /// The new bundle without its data: user block, data sets with their extents, manifest; all checked as a
+  /// bundle's.
   const Bundle& result() const { return *result_; }
   const Manifest& manifest() const { return result_->manifest(); }
 
@@ -85,7 +86,7 @@ class Delta {
   /// behind the base's; sorted by path.
   const std::vector<const DataSetInfo*>& arrays() const { return arrays_; }
   const DataSetInfo* find_array(const std::string& path) const;
-  /// What changes of one table or key set; null = nothing.
+  /// The changes of one table or key set; null = none.
   const TableDelta* find_table(size_t table) const;
   const KeySetDelta* find_key_set(size_t key_set) const;
 

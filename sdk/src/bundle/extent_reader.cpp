@@ -169,7 +169,7 @@ void Reader::digest_next(Lock& lock) {
   ++digested_;
 }
 
-/// What failed in a block shows when those before it have been handed on, so threads change no status.
+/// Hands on a block or its error. An error shows after all blocks before it, so threads change no status.
 void Reader::hand_on(Lock& lock) {
   Block& b = ring_[handed_ % ring_.size()];
   Status status = std::move(b.status);

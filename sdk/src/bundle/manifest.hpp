@@ -1,5 +1,5 @@
-// What a bundle's manifest says, as plain structs (weights/FORMAT.md parts 3 to 10). Filled and checked by
-// read_manifest; every later stage may rely on the checks stated beside the fields.
+// The content of a bundle's manifest, as plain structs (weights/FORMAT.md parts 3 to 10). Filled and checked
+// by read_manifest; every later stage may rely on the checks stated beside the fields.
 #pragma once
 
 #include <cstdint>

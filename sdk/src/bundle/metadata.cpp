@@ -22,7 +22,7 @@ void hash_user_block(DataDigest* digest, const UserBlock& block) {
   }
 }
 
-/// What the object headers and indexes of so many data sets can reasonably need, and the largest manifest.
+/// A generous limit for the object headers and indexes of so many data sets and the largest manifest.
 uint64_t metadata_limit(const UserBlock& block) {
   constexpr uint64_t kFixed = (256u + 64u) << 20;
   constexpr uint64_t kPerExtent = 4096;

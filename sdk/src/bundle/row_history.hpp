@@ -19,7 +19,7 @@ class RowHistory {
     int64_t rows = 0;
   };
 
-  /// What a delta makes of the rows, the last one last; null = nothing.
+  /// Adds a delta's changes of the rows, the newest delta last; null = none.
   void add(std::shared_ptr<const RowMap> change) {
     if (change != nullptr) changes_.push_back(std::move(change));
   }

@@ -41,7 +41,7 @@ KeyId id_of(const PublicKey& key) {
 
 using Message = std::array<std::byte, 20 + sizeof(KeyId) + sizeof(ContentHash)>;
 
-/// Of the user block without what may change when signatures come and go.
+/// The hash of the user block without the parts that change when signatures come and go.
 ContentHash hash_of(const UserBlock& block) {
   Blake2b hash("DPI 2 user block");
   hash.add(block.signed_head());
@@ -49,7 +49,7 @@ ContentHash hash_of(const UserBlock& block) {
   return hash.finish();
 }
 
-/// What is signed: a text that no other protocol signs, the key's id, and the hash of the user block.
+/// The message that is signed: a text that no other protocol signs, the key's id, and the user block's hash.
 Message message_of(const UserBlock& block, const KeyId& id) {
   const ContentHash what = hash_of(block);
   constexpr std::string_view kText = "DPI bundle signature";

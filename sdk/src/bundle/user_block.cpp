@@ -91,7 +91,7 @@ Status check_head(const std::byte* head, UserBlock* out, uint64_t file_bytes) {
   return {};
 }
 
-/// Those that are there come first; the other places are zeros.
+/// Reads the signatures. They come first; the unused places behind them are zeros.
 Status parse_signatures(const std::byte* head, UserBlock* out) {
   const uint64_t count = u64_at(head + Form::kSignatureCount);
   if (count > Form::kMaxSignatures)

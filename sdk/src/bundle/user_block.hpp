@@ -14,7 +14,7 @@
 
 namespace dpi {
 
-/// What a file with a user block is: its magic tells. Deltas: weights/DELTA.md.
+/// The kind of a file with a user block, told by its magic. Deltas: weights/DELTA.md.
 enum class FileKind { kBundle, kDelta };
 
 /// Where the parts of the block stand.
@@ -48,7 +48,7 @@ struct UserBlock {
 /// Magic, version, sizes, extent order, padding. Not yet the digest.
 Result<UserBlock> read_user_block(ByteSource& source, FileKind kind = FileKind::kBundle);
 
-/// What the first bytes say the file is; a bundle where they are neither's.
+/// The kind that the first bytes state; a bundle where they state neither.
 Result<FileKind> kind_of(ByteSource& source);
 
 /// The version of the bundle that the block belongs to (FORMAT.md part 1): a hash of everything in the file

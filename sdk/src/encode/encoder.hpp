@@ -13,7 +13,7 @@
 
 namespace dpi {
 
-/// What one raw value became, after the feature's rules: out-of-vocabulary is already oov_id or default_id.
+/// The result for a raw value, after the feature's rules: out-of-vocabulary is oov_id or default_id already.
 struct EncodedValue {
   enum class Kind { kId, kFloat, kMissing };
   Kind kind = Kind::kMissing;

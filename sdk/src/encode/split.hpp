@@ -12,8 +12,8 @@ class BagElements {
  public:
   /// The whole text is one element.
   explicit BagElements(std::string_view text) : rest_(text), how_(How::kWhole) {}
-  /// What stands between occurrences of `splitter`, empty elements included: k occurrences, k + 1 elements;
-  /// an empty text has none. An empty splitter stands for runs of white space, and there no element is empty.
+  /// The texts between occurrences of `splitter`, empty elements included: k occurrences, k + 1 elements; an
+  /// empty text has none. An empty splitter stands for runs of white space, and there no element is empty.
   BagElements(std::string_view text, std::string_view splitter)
       : rest_(text),
         splitter_(splitter),

@@ -32,7 +32,7 @@ class Sizes {
     total_ += info->extent.length;
     return true;
   }
-  /// Those and an index over its elements, less `ends`.
+  /// Counts the data set and an index over its elements, less `ends`.
   void places(const std::string& path, uint64_t ends) {
     if (!take(path)) return;
     const uint64_t n = bundle_.find(path)->extent.length / sizeof(uint64_t);

@@ -15,7 +15,7 @@ namespace dpi {
 
 class VocabularySet {
  public:
-  /// What all vocabularies of a bundle will take, known from its data sets alone.
+  /// Bytes that all vocabularies of a bundle will take, known from its data sets alone.
   static uint64_t bytes_of(const Bundle& bundle);
 
   /// The bundle must outlive this object.

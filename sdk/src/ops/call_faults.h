@@ -1,4 +1,4 @@
-// What ops of a watched call (option debug.timestamps) met that they could not tell by a status.
+// Faults that ops of a watched call (option debug.timestamps) met and could not report by a status.
 #pragma once
 
 #include "ops/op_desc.h"

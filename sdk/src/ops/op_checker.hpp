@@ -1,5 +1,5 @@
-// What the check of an op (check_<op> in <op>.cpp) is written with: each condition is one line, and a failing
-// one names op, operand, what was found and what was expected.
+// Helpers for the check of an op (check_<op> in <op>.cpp): each condition is one line, and a failing one
+// names op, operand, what was found and what was expected.
 #pragma once
 
 #include <string>

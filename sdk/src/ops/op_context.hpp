@@ -1,5 +1,5 @@
-// What the shape rule of an op (infer_<op> in <op>.cpp) sees while a graph is built: checked access to its
-// attributes, inputs and parameters, with errors that name the op.
+// Access for the shape rule of an op (infer_<op> in <op>.cpp) while a graph is built: its attributes, inputs
+// and parameters, checked, with errors that name the op.
 //
 // Codes: what a newer format may have introduced (a key, a role, a choice) is kUnsupported; what no format
 // allows is kBadModel.
@@ -30,7 +30,7 @@ struct OpInput {
   const FeatureSpec* feature = nullptr;
 };
 
-/// What a rule may ask about the model around its op. The graph in the making answers (graph/build.cpp).
+/// Answers a rule's questions about the model around its op; implemented by graph/build.cpp.
 class OpScope {
  public:
   virtual ~OpScope() = default;
@@ -42,7 +42,7 @@ class OpScope {
   virtual int32_t add_param(const std::string& name, const Dims& dims) = 0;
 };
 
-/// What a rule makes of an op, apart from the dims of its value.
+/// A rule's result for an op, apart from the dims of its value.
 struct ReadOp {
   OpAttrs attrs;
   std::vector<int32_t> params;  // index into Graph::params, -1 = absent; in the order of OpForm::params

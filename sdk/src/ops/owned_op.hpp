@@ -1,4 +1,4 @@
-// What a backend keeps of an op that it has prepared: the generic description of op_desc.h, owned and typed.
+// A backend's copy of an op that it has prepared: the generic description of op_desc.h, owned and typed.
 //
 //   op_prepare:  DPI_ASSIGN_OR_RETURN(OwnedOp op, own_op(desc));  DPI_RETURN_IF_ERROR(check_op(op));
 //   enqueue:     form_of(op.kind).ref(op, call);  or a kernel of its own over linear_args(op, call)
@@ -45,7 +45,7 @@ struct OwnedOp : OpArrays {
   kernels::Param param(size_t i) const;
   /// Frees the copy of a param that the backend has packed. Its dims stay, its data becomes null.
   void drop_param(size_t i);
-  /// Of all params that are kept.
+  /// Bytes of all params that are kept.
   size_t param_bytes() const;
 
   std::vector<std::vector<float>> param_data;

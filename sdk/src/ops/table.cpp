@@ -24,7 +24,7 @@ OpAttrs copy(const void* attrs) {
 OpAttrs no_attrs(const void*) { return {}; }
 std::string no_text(const OpText&) { return ""; }
 
-/// As many multiply-adds as floats pass.
+/// The work of an op with one multiply-add for each float it reads or writes.
 OpWork element_work(const OpSizes& s) { return {s.inputs + s.outputs, s.inputs + s.outputs}; }
 
 template <auto Kernel, auto Args>

@@ -1,4 +1,4 @@
-// What dumps are written with: the names of attribute values and the pieces of a line. Tests hold them fixed.
+// Building blocks of dumps: the names of attribute values and the pieces of a line. Tests hold them fixed.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace dpi::ops {
 
-/// What the text of one op may speak of: attributes, the arrays behind them, and the plan's numbers of its
-/// inputs (-1 = absent; empty where a graph is dumped).
+/// Inputs for the text of one op: attributes, the arrays behind them, and the plan's numbers of its inputs
+/// (-1 = absent; empty where a graph is dumped).
 struct OpText {
   const OpAttrs& attrs;
   const OpArrays& arrays;

@@ -16,7 +16,7 @@ struct OpWork {
 
 namespace ops {
 
-/// What an estimate may speak of. Elements are of one row; ids count as one.
+/// Inputs for an estimate. Elements are of one row; ids count as one.
 struct OpSizes {
   const OpAttrs& attrs;
   Dims x;                  // of input 0

@@ -51,7 +51,7 @@ class OpenDelta final : public Delta {
   std::unique_ptr<ResultImage> image_;
 };
 
-/// What is wrong inside the file begins with a path.
+/// Puts the file's name before a message. A message about a place inside the file begins with a path.
 Status inside(const std::string& name, Status status) {
   if (status.ok() || status.message().starts_with(name + ":")) return status;
   const bool path = status.message().starts_with('/');

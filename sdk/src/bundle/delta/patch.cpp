@@ -196,7 +196,8 @@ class Joiner {
     data_maps_[path] = std::move(map);
   }
 
-  /// What is no row of a table: here whole, behind that of the base, or the base's own.
+  /// Adds a data set without rows of a table: the delta's whole, the delta's behind the base's, or the
+  /// base's.
   Status array(const DataSetInfo& info) {
     const DataSetInfo* here = delta_.find_array(info.path);
     const DataSetInfo* before = base_.find(info.path);

@@ -1,4 +1,4 @@
-// What the manifest of a delta says (weights/DELTA.md part 2).
+// Reads the manifest of a delta (weights/DELTA.md part 2).
 #pragma once
 
 #include <string>

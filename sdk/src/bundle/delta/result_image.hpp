@@ -22,7 +22,7 @@ class ResultImage final : public ByteSource {
                                                      const std::vector<uint8_t>& bytes);
 
   const UserBlock& user_block() const { return block_; }
-  /// Of what is no data only; elsewhere kInternal.
+  /// Reads bytes that are not data; elsewhere kInternal.
   Status read(uint64_t offset, void* dst, size_t n) override;
   bool stays() const override { return true; }
 

@@ -1,4 +1,4 @@
-// What a delta may not change (weights/DELTA.md part 4).
+// The parts of a schema that a delta may not change (weights/DELTA.md part 4).
 #pragma once
 
 #include "base/status.hpp"

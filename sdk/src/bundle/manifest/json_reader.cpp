@@ -15,7 +15,7 @@ using Library = nlohmann::json;  // its parser is used, never its values: their 
 
 constexpr size_t kMaxDepth = 64;  // of what an object or list may lie in
 
-/// What both passes have in common: the library's events as ours. `Pass` has begin(is_object), end(),
+/// Common to both passes: forwards the library's events to `Pass`, which has begin(is_object), end(),
 /// name(key) and value(scalar), each but end() saying whether to go on.
 template <class Pass>
 class Events {

@@ -209,7 +209,7 @@ JsonReader* EncoderReader::member(std::string_view key, bool is_object) {
   return key == "steps" && !is_object ? &steps_ : nullptr;
 }
 
-/// What the last step gives is a key: an integer as it is, or a hash.
+/// Checks that the last step gives a key where one is needed: an integer as it is, or a hash.
 Status EncoderReader::check_keys(const FeatureSpec& feature, const std::string& where) const {
   if (steps_.steps.empty()) return {};
   const EncoderStep& last = steps_.steps.back();

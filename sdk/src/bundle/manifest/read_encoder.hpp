@@ -8,7 +8,7 @@
 
 namespace dpi {
 
-/// What a value is between steps. A raw value is text until a step makes it something else.
+/// The form of a value between steps. A raw value is text until a step makes it something else.
 enum class EncoderStage { kText, kNumber, kId };
 
 class StepReader final : public ObjectReader {

@@ -40,7 +40,7 @@ bool good_digest(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// As the exporter does, a row that would be rounded to infinity is refused.
+/// False for a value that `type` would round to infinity. Such a row is refused, as the exporter does.
 bool holds(kernels::DType type, float v) {
   if (type == kernels::DType::kF16) return std::fabs(v) <= 65504;
   return type != kernels::DType::kBF16 || kernels::bf16_holds(v);
@@ -146,7 +146,7 @@ class GoldenReader final : public ObjectReader {
     return key == "raw" && !is_object ? &raw_ : nullptr;
   }
 
-  /// What is wrong with the names of features with raw cells; empty = nothing.
+  /// An error about the names of features with raw cells; empty = none.
   static std::string wrong_raw(const std::vector<FeatureSpec>& features,
                                const std::vector<std::string>& raw) {
     std::map<std::string_view, bool> left;  // the features that may have raw cells, true once they are named
