@@ -1,7 +1,7 @@
-// What will be executed: ops with bound attributes and weights, values with their place in memory, an issue
-// order over streams with events, and derived tables. Made from a Graph by pure passes (recognise > fold >
-// fuse > branch > schedule > memory), each with a stable text dump; immutable afterwards and shared by all
-// contexts of a model.
+// The plan that a model executes: ops with bound attributes and weights, values with their place in memory,
+// an issue order over streams with events, and derived tables. Made from a Graph by pure passes (recognise >
+// fold > fuse > branch > schedule > memory), each with a stable text dump; immutable afterwards and shared by
+// all contexts of a model.
 //
 // Reading order: plan.cpp (the passes in turn), passes/lower.cpp (graph -> plan), the other passes, analysis/
 // (what they ask of a plan; analysis/check.cpp is the independent checker), print/ (dumps).

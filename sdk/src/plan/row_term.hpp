@@ -1,4 +1,4 @@
-// What a derived scalar is made of: a number out of one row of one table.
+// A term of a derived scalar: a number out of one row of one table.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the elements of a value are, seen through the ops that only move elements or raise them to powers.
+// Finds the elements of a value, seen through the ops that only move elements or raise them to powers.
 #pragma once
 
 #include <map>

@@ -168,7 +168,7 @@ class Expander {
     return mul && const_data(p_, x) && scale(y, x, out, t, false);
   }
 
-  /// What is read of an operand, element by element as of the result; all of one that is repeated.
+  /// The read of an operand, element by element as the result's; all elements of one that is repeated.
   Read same_elements(int32_t operand, const FormTerm& t) const {
     return value_of(p_, operand).dims.size() == static_cast<int64_t>(t.coef.size()) ? t.read : Read();
   }

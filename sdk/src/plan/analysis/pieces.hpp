@@ -1,4 +1,4 @@
-// What a matrix of a row is put together from, seen through Concat and reshapes.
+// Finds the pieces that a matrix of a row is put together from, seen through Concat and reshapes.
 #pragma once
 
 #include "plan/analysis/ir.hpp"

@@ -33,8 +33,8 @@ class Reach {
 /// The edges that no longer path implies.
 Edges transitive_reduction(const Edges& succs, const Reach& reach);
 
-/// What streams and events order, and nothing else: consecutive ops of a stream, and record -> wait. Ops are
-/// in issue order.
+/// The order that streams and events impose, and nothing else: consecutive ops of a stream, and record ->
+/// wait. Ops are in issue order.
 Edges execution_edges(const Plan& plan);
 
 }  // namespace dpi::plan

@@ -19,7 +19,7 @@ using kernels::UnaryKind;
 
 constexpr int32_t kMostOrders = 16;
 
-/// What all elements of a result have in common.
+/// Properties that all elements of a result share.
 struct Common {
   int32_t induction = -1;
   bool mean = false;
@@ -65,7 +65,7 @@ class Recogniser {
 
   // ---- several inputs of a Concat, which are put together nowhere else
 
-  /// What an input's first element is computed from; nothing where it is no co-action.
+  /// The source of an input's first element; nothing where it is no co-action.
   std::vector<int64_t> source_of(int32_t v) {
     const std::vector<Element>* all = value_of(p_, v).is_bags ? nullptr : elements_.of(v);
     std::vector<MicroTerm> terms;

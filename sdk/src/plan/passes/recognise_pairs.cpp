@@ -16,7 +16,7 @@ const PlanOp* only_view(const Plan& p, const Index& ix, int32_t v, kernels::View
   return &op;
 }
 
-/// Whether the positions in a flat [m, m] are those of a part, all of them, in order.
+/// True if the positions in a flat [m, m] are those of a part, all of them, in order.
 bool selects(const std::vector<int64_t>& positions, int64_t m, MatMulPart part) {
   if (static_cast<int64_t>(positions.size()) != m * (m - 1) / 2) return false;
   size_t at = 0;

@@ -92,9 +92,9 @@ bool Scalars::is_plain(const Field& f) {
   return f.terms.size() == 1 && f.terms.begin()->second.size() == 1 && f.direct_table >= 0;
 }
 
-/// What it adds needs no derived table, nor would be nearer in one. Kernels add columns of other types up in
-/// another order than float32 ones, or round them later: a tiered table has a derived column where it would
-/// have one if all were resident.
+/// True if what it adds needs no derived table, nor would be nearer in one. Kernels add columns of other
+/// types up in another order than float32 ones, or round them later: a tiered table has a derived column
+/// where it would have one if all were resident.
 bool Scalars::reads_as_stored(const Field& f) const {
   if (!is_plain(f)) return false;
   const PlanTable& table = p_.tables[static_cast<size_t>(f.direct_table)];
@@ -102,7 +102,7 @@ bool Scalars::reads_as_stored(const Field& f) const {
   return table.tiered || partner_table(f, false) < 0;
 }
 
-/// Of the table of columns first .. last of a bag's ids; none where a stored table is read as it is.
+/// Bytes of the table of columns first .. last of a bag's ids; 0 where a stored table is read as it is.
 int64_t Scalars::derived_bytes(const Field& f) const {
   if (f.terms.empty()) return 0;
   const int32_t first = f.terms.begin()->first, last = f.terms.rbegin()->first;

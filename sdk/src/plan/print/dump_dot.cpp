@@ -21,7 +21,7 @@ using plan::dims_text;
 constexpr size_t kGroupFrom = 4;  // fewer are drawn one by one
 constexpr int kRounds = 64;       // after which ops that could still be told apart count as alike
 
-/// As part of a label.
+/// Escapes a string for a label.
 std::string escaped(const std::string& s) {
   std::string out;
   for (const char c : printable(s)) {
@@ -93,9 +93,9 @@ size_t tell_apart(const std::vector<std::vector<int32_t>>& neighbours, bool back
   return seen.size();
 }
 
-/// What is drawn alike: ops with the same class are one box. Starts from what each op is and goes on telling
-/// ops apart by the classes before and after them, until nothing more is told apart. Each sweep uses what it
-/// has just found, forward along the issue order and back, so that a long chain takes one and not one per op.
+/// The class of each op: ops of one class are drawn as one box. Starts from each op's own attributes and goes
+/// on telling ops apart by the classes before and after them, until none are left to tell apart. Each sweep
+/// uses its own results, forward along the issue order and back, so a long chain takes one, not one per op.
 std::vector<int32_t> classes(const Plan& p, const plan::Dag& dag) {
   const size_t n = p.ops.size();
   std::vector<int32_t> of(n, 0);

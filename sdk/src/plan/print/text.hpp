@@ -1,4 +1,4 @@
-// What plan dumps add to ops/text.hpp.
+// Pieces of plan dumps that ops/text.hpp does not have.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ using ops::pooling_name;
 const char* space_name(RowSpace space);
 std::string number_text(double x);  // shortest form of the float
 
-/// What the op's attributes say, in one line; "" when there is nothing to say.
+/// The op's attributes in one line; "" when it has none to show.
 std::string attrs_text(const PlanOp& op);
 
 }  // namespace dpi::plan
