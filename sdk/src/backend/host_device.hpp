@@ -16,10 +16,10 @@
 
 namespace dpi::backend {
 
-/// Of alloc results: one cache line, one AVX-512 register.
+/// Alignment of alloc results: one cache line, one AVX-512 register.
 constexpr uint32_t kHostAlignment = 64;
 
-/// As dpi_backend_options numbers them.
+/// Precisions, numbered as in dpi_backend_options.
 constexpr int32_t kPrecisionBf16 = 3, kPrecisionInt8 = 4;
 
 /// Host memory computes in fp32, and in what `others` names: kUnsupported, with what to do, when the options

@@ -64,7 +64,7 @@ struct PluginKind {
                                         PluginRefusal* why) = nullptr;
 };
 
-/// What every plugin's table of functions begins with, as its init filled it.
+/// The first members of every plugin's table of functions, as its init filled them.
 struct PluginInterface {
   int32_t init_code = 0;
   uint32_t abi_version = 0;

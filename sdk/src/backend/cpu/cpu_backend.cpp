@@ -60,7 +60,7 @@ Result<cpu::Isa> parse_isa(const dpi_backend_options& o, cpu::Weights weights) {
                           "' is none of auto, scalar, avx2, avx512, avx512_bf16, avx512_vnni, amx");
 }
 
-/// Of precision, which has passed check_precision.
+/// The type of packed weights for a precision that has passed check_precision.
 cpu::Weights weights_of(int32_t precision) {
   if (precision == kPrecisionInt8) return cpu::Weights::kInt8;
   return precision == kPrecisionBf16 ? cpu::Weights::kBf16 : cpu::Weights::kF32;

@@ -85,7 +85,7 @@ void run_linear_positions(const CpuOp& op, const dpi_op_call& call) {
   op.f->linear_positions(linear_args(op.op, call), op.weights);
 }
 
-/// What one kind does. The vector form is taken where it accepts the op (`refusal`), else the plain one.
+/// Functions of one kind. The vector form is taken where it accepts the op (`refusal`), else the plain one.
 struct CpuForm {
   OpKind kind;
   CpuRun vector = nullptr;

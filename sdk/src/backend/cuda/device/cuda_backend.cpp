@@ -28,7 +28,7 @@ CudaOptions options_of(const dpi_backend_options& o) {
   return c;
 }
 
-/// What nobody has measured is for measurements: builds with DPI_MEASURE have it.
+/// Refuses options that nobody has measured yet, except in builds with DPI_MEASURE.
 Status check_measured(const CudaOptions& o) {
   const auto refuse = [](const char* option) {
     return unsupported(std::string(option) +

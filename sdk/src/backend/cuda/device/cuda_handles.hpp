@@ -1,4 +1,4 @@
-// What the opaque handles of dpi_backend_api are in the CUDA backend, and the calls on streams, events and
+// The CUDA backend's types behind the opaque handles of dpi_backend_api, and the calls on streams, events and
 // graphs. Used by cuda_backend.cpp, which owns the table of functions, and cuda_streams.cpp.
 #pragma once
 

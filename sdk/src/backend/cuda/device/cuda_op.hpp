@@ -31,7 +31,7 @@ struct CudaOp {
   kernels::cuda::LookupTuning lookup_tuning;  // lines of `tuning`, or none
   std::shared_ptr<const TuningTable> tuning;  // keeps them
   kernels::cuda::DeviceSize size;             // of the device
-  /// What small_batch_prepare made (small_batch/small_batch_op.cpp); then nothing else but `device` is set.
+  /// Made by small_batch_prepare (small_batch/small_batch_op.cpp); then nothing else but `device` is set.
   std::shared_ptr<const void> small_batch;
 
   CudaOp() = default;

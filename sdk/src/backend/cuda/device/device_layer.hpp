@@ -30,7 +30,7 @@ struct Properties {
 int properties(int device, Properties* out);
 int use(int device);
 
-/// What a native code means; after a launch the emulation adds where.
+/// The text of a native code; after a launch the emulation adds where it failed.
 std::string error_text(int code);
 bool is_out_of_memory(int code);
 

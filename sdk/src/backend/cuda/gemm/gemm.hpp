@@ -57,7 +57,7 @@ struct GemmChoice {
   bool operator==(const GemmChoice&) const = default;
 };
 
-/// What all Dense ops of one device share.
+/// State that all Dense ops of one device share.
 struct GemmDevice {
   int index = 0;
   GemmPrecision precision = GemmPrecision::kFp32;
@@ -80,7 +80,7 @@ struct GemmDevice {
 Result<std::shared_ptr<const GemmDevice>> open_gemm_device(int index, int32_t precision, bool strict,
                                                            const std::string& tuning);
 
-/// What of an op the choice depends on.
+/// The properties of an op on which the choice depends.
 struct GemmShape {
   int64_t rows = 0;  // a batch bucket
   int64_t in = 0;
@@ -91,7 +91,7 @@ struct GemmShape {
 
 /// Implementations that give `precision`, the default for small shapes first.
 std::vector<GemmImpl> impls_for(GemmPrecision precision);
-/// What is taken when nothing was measured. `lt`: cuBLASLt can be used.
+/// The implementation where nothing was measured. `lt`: cuBLASLt can be used.
 GemmImpl default_impl(const GemmShape& shape, GemmPrecision precision, bool lt, bool strict);
 kernels::cuda::GemmTile default_tile(const GemmShape& shape, int multiprocessors);
 

@@ -1,6 +1,6 @@
-// What is used of cuBLASLt's C interface, as function pointers and numbers: the library is opened at
-// run time, and without it everything still builds and runs. gemm/lt_cuda.cpp compares each number with
-// the toolkit's header at compile time; cuda_emu/lt_emu.cpp implements the functions for tests.
+// The part of cuBLASLt's C interface that is used, as function pointers and numbers: the library is opened at
+// run time, and without it everything still builds and runs. gemm/lt_cuda.cpp compares each number with the
+// toolkit's header at compile time; cuda_emu/lt_emu.cpp implements the functions for tests.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What was measured about the fused lookup: one line of a tuning table (tuning.hpp) per shape.
+// Measurements of the fused lookup: one line of a tuning table (tuning.hpp) per shape.
 //
 //   # rows dim sums bags table out kind vector ilp block hint sort stores microseconds
 //   lookup 2048 16 yes no f32 f16 rows 8 0 256 keep off plain 5.4
@@ -21,7 +21,7 @@ struct LookupLine {
   double microseconds = 0;
 };
 
-/// What is wrong with the words of a line that begins with "lookup", or null.
+/// An error about the words of a line that begins with "lookup", or null.
 const char* parse_lookup_tuning(const std::vector<std::string>& words, LookupLine* out);
 std::string lookup_tuning_text(const LookupLine& line);
 

@@ -1,6 +1,6 @@
-// What a small batch computes, taken from its description: values in shared memory, what the gather fetches
-// into them, and the nodes with their levels. Independent of the device. Made by small_batch/model.cpp,
-// placed and divided among ranks and warps by small_batch/plan.cpp.
+// The computation of a small batch, taken from its description: values in shared memory, what the gather
+// fetches into them, and the nodes with their levels. Independent of the device. Made by
+// small_batch/model.cpp, placed and divided among ranks and warps by small_batch/plan.cpp.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ struct Placement {
   kernels::cuda::small_batch::View view_of(const Ref& r) const;
 };
 
-/// What is kept as float32 where products read 16 bits, from the most to the least memory.
+/// Values that are kept as float32 where products read 16 bits, from the most to the least memory.
 enum class Exactness : int32_t {
   kAll = 0,      // everything that is read by more than products
   kFactors = 1,  // as kAll, but not mul and add of a Dense that products read as well

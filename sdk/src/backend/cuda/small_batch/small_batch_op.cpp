@@ -17,7 +17,7 @@ namespace gpu = kernels::cuda::small_batch;
 
 using namespace cuda::estimates;
 
-/// What small_batch_enqueue needs.
+/// Everything that small_batch_enqueue needs.
 struct SmallBatchOp {
   gpu::Shape shape;
   std::vector<Source> inputs;
@@ -56,13 +56,13 @@ Result<gpu::Mode> mode_of(const CudaOptions& o) {
   }
 }
 
-/// What was measured about this model on this device; null = nothing.
+/// The measurement of this model on this device; null = none.
 const TuningLine* tuning_of(const CudaOptions& o, const BatchModel& model) {
   if (o.gemm == nullptr || o.gemm->tuning == nullptr) return nullptr;
   return find_tuning(o.gemm->tuning->small_batches(), o.precision, model.weights());
 }
 
-/// Of the two orders, the one that is estimated to take less time.
+/// Plans both orders and returns the one with the smaller estimate.
 Result<BatchPlan> plan_of(const BatchModel& side_by_side, const BatchModel& one_by_one, gpu::Mode mode,
                           const gpu::Limits& limits) {
   Result<BatchPlan> wide = make_plan(side_by_side, mode, limits);

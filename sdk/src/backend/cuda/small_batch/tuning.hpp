@@ -1,5 +1,4 @@
-// What was measured about the small-batch kernel for one model: one line of a tuning table
-// (tuning/tuning.hpp).
+// Measurements of the small-batch kernel for one model: one line of a tuning table (tuning/tuning.hpp).
 //
 //   # precision weights products ranks warps rows overlap microseconds
 //   small_batch fp16 494544 tensor 8 8 256 off 6.3
@@ -27,7 +26,7 @@ struct TuningLine {
   double microseconds = 0;
 };
 
-/// What is wrong with the words of a line that begins with "small_batch", or null.
+/// An error about the words of a line that begins with "small_batch", or null.
 const char* parse_tuning(const std::vector<std::string>& words, TuningLine* out);
 std::string tuning_text(const TuningLine& t);
 

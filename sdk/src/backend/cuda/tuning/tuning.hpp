@@ -69,7 +69,7 @@ class TuningTable {
   const TuningEntry* find(const GemmShape& shape, GemmPrecision precision) const;
 
  private:
-  /// What is wrong with a line after the header, or null.
+  /// An error about a line after the header, or null.
   const char* add_line(const std::vector<std::string>& words);
 
   TuningHeader header_;
