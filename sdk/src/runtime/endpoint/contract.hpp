@@ -1,7 +1,7 @@
-// What the callers of an endpoint rely on, whatever version answers: a batch that the serving version takes,
-// the next one takes too, and its scores stand in the same places. So features are the same in number, order,
-// name, kind and shape, and heads in number, order and name. What may differ is what a batch does not see:
-// ops, tables, weights, encoders, and
+// The contract between an endpoint and its callers, whichever version answers: a batch that the serving
+// version takes, the next one takes too, and its scores stand in the same places. So features are the same in
+// number, order, name, kind and shape, and heads in number, order and name. A batch does not see the rest,
+// which may differ: ops, tables, weights, encoders, and
 //   vocabularies   may grow. Where ids outside are refused (out_of_range error) they may not shrink, nor may
 //                  an id that stood for "missing" become one that is refused
 //   rules          may become milder: error -> a rule that takes the value, never the other way

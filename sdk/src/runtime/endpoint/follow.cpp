@@ -182,7 +182,7 @@ const FoundUpdate& Endpoint::to_blame(const FoundUpdate& target, const Update& u
   return at != chooser_.found().end() ? *at : target;
 }
 
-/// Deltas that nothing leads to yet, as of this look. One that was not among those of the last look is told.
+/// Deltas that nothing leads to yet, as of this look. One that the last look did not have is logged.
 void Endpoint::note_gaps(std::vector<FollowedFolder::Refused> gaps) {
   std::vector<std::string> news;
   {
@@ -242,7 +242,7 @@ void Endpoint::note_refused(const FoundUpdate& found, const Status& why) {
   folder_.note_refused(found, why, settings_);
 }
 
-/// Nobody else is told: the next look, after its pause, tells what it finds.
+/// Logs nothing: the next look, after its pause, logs what it finds.
 void Endpoint::note_out_of_memory() {
   const std::lock_guard<std::mutex> lock(state_mutex_);
   folder_.put_off(settings_);

@@ -118,7 +118,7 @@ uint64_t Endpoint::held_bytes() const {
   return bytes - std::min(bytes, common_bytes(serving_->model->engine(), kept_->model->engine()));
 }
 
-/// The options of a model that is loaded beside those that are there: memory_limit is what they leave.
+/// The options of a model that is loaded beside the serving ones: memory_limit is what they leave.
 ModelOptions Endpoint::options_beside() const {
   ModelOptions o = options_;
   {
@@ -184,7 +184,7 @@ Result<std::unique_ptr<Model>> Endpoint::build_beside(const Update& update, cons
   return model;
 }
 
-/// Null: the update is had already.
+/// Null: the update was applied already.
 Result<std::unique_ptr<Version>> Endpoint::build(const Update& update, size_t* fault) {
   if (update.number > kMostNumber)
     return invalid_argument("version " + std::to_string(update.number) + " is above " +

@@ -1,5 +1,5 @@
-// What happened to an endpoint, told in the order in which it happened: whoever switches notes it under
-// state_mutex_, and one thread at a time writes the messages, without it.
+// Messages about an endpoint, in the order of its events: whoever switches notes an event under state_mutex_,
+// and one thread at a time writes the messages, without it.
 #include <chrono>
 #include <new>
 #include <utility>

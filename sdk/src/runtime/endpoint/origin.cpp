@@ -46,7 +46,7 @@ class Opener {
   }
 
  private:
-  /// False: the delta was had before.
+  /// False: the delta was applied before.
   Result<bool> add(const std::string& path) {
     DPI_ASSIGN_OR_RETURN(const DeltaEnds ends, Delta::read_ends(path));
     if (ends.base != next_.bundle->content_hash()) {

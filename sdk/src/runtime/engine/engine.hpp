@@ -1,4 +1,4 @@
-// What all contexts of a model on one device share, immutable after load: the plan, the backend's device with
+// The immutable state that all contexts of a model on one device share: the plan, the backend's device with
 // the prepared ops, the tables, the schema. Destroyed after the last context. A model on several devices has
 // an engine for each; the first reads the bundle, the others take the tables from it.
 #pragma once
@@ -69,7 +69,7 @@ class Engine {
     std::shared_ptr<RowVersion> version;
   };
   const std::vector<Overlaid>& overlaid() const { return overlaid_; }
-  /// Of a table of the plan; null where all rows are at home.
+  /// The overlay of a table of the plan; null where all rows are at home.
   const RowOverlay* overlay_of(int32_t table) const;
   const StoreForecast& forecast() const { return forecast_; }
   const MemoryForecast& memory() const { return memory_; }

@@ -11,7 +11,7 @@
 
 namespace dpi {
 
-/// Of a product: a share that ends inside a tile pays for all of it.
+/// Rows of a product's tile: a share that ends inside a tile pays for all of it.
 inline constexpr int64_t kTileRows = 8;
 
 constexpr int64_t whole_tiles(int64_t rows) { return (rows + kTileRows - 1) / kTileRows * kTileRows; }
@@ -35,7 +35,7 @@ struct HostFlights {
 };
 HostFlights host_flights(const Plan& plan, int32_t threads, int64_t max_rows);
 
-/// What a backend says of a prepared op: into how many parts it can be cut, and whether each part does
+/// A backend's answer about a prepared op: into how many parts it can be cut, and whether each part does
 /// something for all rows first.
 struct OpParts {
   int32_t most = 1;

@@ -9,7 +9,7 @@
 
 namespace dpi {
 
-/// Whether the options that name several devices can be followed, and where tables lie then.
+/// Checks the options that name several devices, and decides where tables lie then.
 Status EngineLoader::choose_range() {
   const bool several = engine_.options_.devices.size() > 1, spread = !engine_.options_.peer_devices.empty();
   if (!spread && engine_.options_.peer_copy_bytes > 0)

@@ -12,7 +12,7 @@
 
 namespace dpi {
 
-/// What engines of one model call tables that no other model may have.
+/// The name that engines of one model give to tables that no other model may share.
 std::string EngineLoader::table_token() const {
   if (devices_of(engine_.options_).size() < 2) return {};
   return "of load " + std::to_string(engine_.first_ != nullptr ? engine_.first_->number_ : engine_.number_);
@@ -116,7 +116,7 @@ std::function<void(const std::string& text)> EngineLoader::table_messages(LogLev
   };
 }
 
-/// What the limit leaves over. To be asked when everything has been forecast.
+/// The part of the memory limit that the forecast leaves free. Call it when everything has been forecast.
 std::function<uint64_t()> EngineLoader::beyond_forecast() const {
   if (engine_.options_.memory_limit == 0) return {};
   return [engine = &engine_] {

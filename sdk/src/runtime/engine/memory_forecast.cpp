@@ -24,7 +24,7 @@ namespace {
 constexpr uint64_t kKeptPerByte = 10, kPlannedPerByte = 30, kFixed = uint64_t{64} << 10;
 constexpr uint64_t kFlightFixed = uint64_t{16} << 10, kFlightPerOp = 1536, kFlightPerValue = 64;
 
-/// What of the file matters here.
+/// Sizes of the file's parts that the forecast uses.
 struct FileSizes {
   uint64_t metadata = 0, params = 0, golden = 0, largest = 0;  // the largest extent that is no table
 
@@ -95,7 +95,7 @@ TableRange range_of(const ModelOptions& options, const DeviceSizes& device) {
   return r;
 }
 
-/// Of `index`; contexts: of them that are made there.
+/// The share of device `index`, on which `contexts` contexts are made.
 DeviceShare device_share(const ArenaMap& map, const TableRange& range, int32_t index, bool runs,
                          uint64_t contexts, const MemoryForecast& f) {
   DeviceShare s;

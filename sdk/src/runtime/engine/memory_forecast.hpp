@@ -1,5 +1,5 @@
-// What a model will take of memory, host and device together, known before its tables are loaded. Used by the
-// engine, which refuses a model that cannot fit, and by `dpi inspect`, which needs no device for it.
+// Forecasts a model's memory, host and device together, before its tables are loaded. Used by the engine,
+// which refuses a model that cannot fit, and by `dpi inspect`, which needs no device for it.
 //
 // Large things are counted to the byte: tables, packed weights, vocabularies, contexts, blocks on their way.
 // What describes a model (names, ops, plan) is many small pieces: it is taken from the size of the bundle's
@@ -18,7 +18,7 @@
 
 namespace dpi {
 
-/// What only the device knows.
+/// Sizes that only the device knows.
 struct DeviceSizes {
   bool on_device = false;    // rows are laid out as for a GPU, and a flight has memory on both sides
   int64_t alignment = 64;    // of arena offsets
@@ -31,7 +31,7 @@ struct DeviceSizes {
   TableRange range = {};     // of large tables; not chosen: as the option says, on devices that can do it
 };
 
-/// What a model takes of one of several devices that it runs on or has memory of.
+/// A model's memory on one of several devices that it runs on or keeps rows on.
 struct DeviceShare {
   int32_t index = 0;
   uint64_t tables = 0;  // that every device has

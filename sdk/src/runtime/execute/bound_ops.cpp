@@ -59,8 +59,8 @@ void BoundOps::add_lookups(size_t i) {
   for (const auto& f : op.scalars) add(f.table, f.input);
 }
 
-/// Those of tiered tables, which come first: a store that looks at no ids of plain tables is given these
-/// alone.
+/// Adds the lookups of tiered tables. They come first: a store that needs no ids of plain tables is given
+/// these alone.
 void BoundOps::add_placements() {
   const std::vector<Placement>& placements = engine_.plan().placements;
   for (size_t i = 0; i < placements.size(); ++i) {
@@ -159,7 +159,7 @@ void BoundOps::point_lookup(size_t i, const InputMap& map, const ResolvedRows& r
   l.place_stride = places.stride;
 }
 
-/// What the store says of an id of a lookup, said of the block's row and the feature.
+/// Translates the store's error about an id of a lookup to the block's row and the feature.
 Status BoundOps::in_block(Status s) const {
   if (s.row() < 0) return s;
   const auto lookup = static_cast<size_t>(s.feature());

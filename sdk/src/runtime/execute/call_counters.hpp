@@ -1,5 +1,5 @@
-// What the calls on one context counted since it was made: written by whoever holds the context, on cache
-// lines that nobody else writes, read by whoever asks. A model's counts are the sum over its contexts.
+// Counts of the calls on one context since it was made. The context's holder writes them, on cache lines that
+// nobody else writes; any thread may read. A model's counts are the sum over its contexts.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace dpi {
 
-/// Of one feature: what calls met, and what raw rows met while values were set.
+/// Counts of one feature: from calls, and from raw rows while values were set.
 struct FeatureSums : FeatureCounters {
   uint64_t unknown = 0;
   uint64_t unparsable = 0;

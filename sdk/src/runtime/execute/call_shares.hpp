@@ -48,7 +48,7 @@ class CallShares {
   Crew crew_;
 };
 
-/// Whether a call has been cancelled or is past its deadline.
+/// An error if a call has been cancelled or is past its deadline.
 Status check_control(const RunControl& control);
 
 }  // namespace dpi

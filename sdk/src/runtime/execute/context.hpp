@@ -20,14 +20,14 @@ class Context {
 
   /// Scores all rows of a checked batch, in chunks. out: [rows, heads]. as: as of CallShares::run.
   Status run(const Batch& batch, float* out, const RunControl& control, const WorkRows* as = nullptr);
-  /// What the last run met, one per feature.
+  /// Counts of the last run, one per feature.
   const std::vector<FeatureCounters>& counters() const { return counters_; }
 
   /// Nanoseconds spent in each op of the plan since enable_profile, in the first flight (host clock around
   /// enqueue; meaningful where enqueue executes, which while this is on one thread does).
   void enable_profile(bool on);
   const std::vector<uint64_t>& profile() const { return profile_ns_; }
-  /// Of the last chunk; empty unless option debug.timestamps is on and the backend has timestamps.
+  /// Op times of the last chunk; empty unless option debug.timestamps is on and the backend has timestamps.
   const std::vector<OpTime>& timeline() const { return flights_[0]->timeline().ops(); }
   /// Nodes of the graph that serves `rows` rows, one per line; "" when none was captured yet.
   std::string graph_text(int64_t rows) const { return flights_[0]->graph_text(rows); }

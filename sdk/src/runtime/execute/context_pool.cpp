@@ -25,7 +25,7 @@ uint32_t& preferred() {
   return mine;
 }
 
-/// Of this thread's calls to models on several devices. Threads start apart here too.
+/// Counts this thread's calls to models on several devices. Each thread starts at a different number.
 uint32_t next_turn() {
   DPI_STATIC_TLS thread_local uint32_t turns = 0;
   return preferred() + turns++;

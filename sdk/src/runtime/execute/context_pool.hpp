@@ -105,7 +105,7 @@ class ContextPool {
     uint64_t turn_ends_ns = 0;  // under wait_.mutex
   };
 
-  /// What callers share when they must wait; no other call writes it.
+  /// State that callers share when they must wait; no other call writes it.
   struct alignas(kLine) WaitState {
     std::mutex mutex;
     WaitQueue queue;

@@ -24,7 +24,7 @@ class Crew {
   // ---- the caller's side
   /// A call begins, with `members` threads at most.
   void open(int32_t members);
-  /// Whether it is worth cutting the call of op `op` of this many rows.
+  /// True if a call of op `op` with this many rows is worth cutting.
   bool cuts(size_t op, int64_t rows) const;
   /// Does what an enqueue of a call that the backend took before does. Allocates nothing.
   void run(size_t op, const dpi_op_call& call);

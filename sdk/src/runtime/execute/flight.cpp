@@ -201,7 +201,7 @@ Status Flight::acquire_tables(const InputMap& map, const ResolvedRows& rows, con
   return ops_->acquire_tables(map, rows, call.deadline_ns, call.cancel, true);
 }
 
-/// What is said of a row of the block, said of the request's.
+/// Translates an error about a row of the block to the request's row.
 Status Flight::in_request(Status s, const Batch& batch, const RowRange& range) const {
   if (s.row() < 0) return s;
   const FeatureSpec& f = engine_.schema().features[static_cast<size_t>(s.feature())].spec;

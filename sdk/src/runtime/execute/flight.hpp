@@ -34,8 +34,8 @@ struct FlightSizes {
   const InputMap& largest() const { return maps.back(); }
 };
 
-/// What begin needs beside the rows. out and logits are the caller's memory: [rows, heads]; logits may be
-/// null.
+/// The arguments of begin beside the rows. out and logits are the caller's memory: [rows, heads]; logits may
+/// be null.
 struct FlightCall {
   float* out = nullptr;
   float* logits = nullptr;

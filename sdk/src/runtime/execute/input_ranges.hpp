@@ -1,5 +1,5 @@
-// What of a packed input block travels to a device, and the padding that fills it up to a batch bucket.
-// Used by runtime/execute/flight.cpp.
+// The ranges of a packed input block that travel to a device, and the padding that fills it up to a batch
+// bucket. Used by runtime/execute/flight.cpp.
 #pragma once
 
 #include <cstddef>

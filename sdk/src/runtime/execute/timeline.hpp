@@ -40,7 +40,7 @@ class Timeline {
   std::vector<OpTime> times_;
 };
 
-/// What a timeline says about branches that run beside each other.
+/// A timeline's report on branches that run beside each other.
 struct OverlapReport {
   float total_us = 0;                // first start to last end
   float all_started_us = 0;          // until every stream of the plan that has ops had started one

@@ -1,5 +1,5 @@
-// What happens to rows of a bundle on their way to a store: narrowed, decoded, summed to derived columns. The
-// same for rows that stream by (table_loader.cpp) and for those that a delta changes (table_patch.cpp), so
+// Processing of a bundle's rows on their way to a store: narrowed, decoded, summed to derived columns. The
+// same code serves rows that stream by (table_loader.cpp) and rows that a delta changes (table_patch.cpp), so
 // that both give the same bits.
 #pragma once
 

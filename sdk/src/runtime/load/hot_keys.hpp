@@ -20,8 +20,8 @@ bool has_hot_keys(const Bundle& bundle, const ModelOptions& options);
 /// the bundle's. Without either nobody looks at the list that a bundle brings.
 Result<std::unique_ptr<HotKeyFile>> open_hot_keys(const Bundle& bundle, const ModelOptions& options);
 
-/// What is to have copies of rows that lie on other devices (option store.peer_copy_bytes), by table of the
-/// plan. Refused is the option without a list.
+/// Chooses the rows on other devices that get local copies (option store.peer_copy_bytes), by table of the
+/// plan. The option without a list is refused.
 Result<PeerCopyOptions> peer_copies(const Bundle& bundle, const Plan& plan, const ModelOptions& options);
 
 }  // namespace dpi

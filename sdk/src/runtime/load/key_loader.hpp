@@ -17,7 +17,7 @@ namespace dpi {
 /// there is none.
 Result<std::unique_ptr<KeyPlaces>> load_keys(Bundle& bundle, const Plan& plan, LoadWatch* watch);
 
-/// What load_keys reads, what its indexes keep, and the most it takes beside them.
+/// Bytes that load_keys reads, that its indexes keep, and that it takes beside them at most.
 struct KeyBytes {
   uint64_t read = 0;
   uint64_t kept = 0;

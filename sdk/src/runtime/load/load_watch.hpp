@@ -24,7 +24,7 @@ class LoadWatch {
   /// `n` more of the stage's total; the caller hears of it about a hundred times a stage. Of bytes it sleeps
   /// as long as LoadControl::bytes_per_second asks, and looks at the flag meanwhile.
   Status advance(uint64_t n);
-  /// Whether LoadControl::bytes_per_second asks for pauses.
+  /// True if LoadControl::bytes_per_second limits the rate.
   bool is_paced() const { return options_.load.bytes_per_second != 0; }
   /// The model is ready; `device` says on what.
   Status finish(const std::string& device);

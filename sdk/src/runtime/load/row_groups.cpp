@@ -11,7 +11,7 @@ namespace dpi {
 
 namespace {
 
-/// Of a table of the group: spare rows take a block of whole huge pages, and less is copied in a moment.
+/// Least size of a group's largest table: spare rows take whole huge pages; less is copied in a moment.
 constexpr int64_t kLargeBytes = int64_t{4} << 20;
 
 /// Finds which tables and features belong together.

@@ -260,7 +260,7 @@ bool append_hash(const Bundle& bundle, const std::string& path, std::string* to)
   return true;
 }
 
-/// Of a table whose rows a store has under its digest: that, and what absent keys and padding are.
+/// Appends a table that a store keeps under its digest: that, and the rows of absent keys and padding.
 bool append_external(const Manifest& manifest, const TableSpec& spec, std::string* to) {
   *to += "external " + spec.digest + (spec.key_set >= 0 ? " keyed" : "");
   append_bytes(spec.default_row, to);
@@ -270,7 +270,7 @@ bool append_external(const Manifest& manifest, const TableSpec& spec, std::strin
   return !spec.digest.empty();
 }
 
-/// Of a table of the bundle: its rows, scales, and which rows stand for padding behind them.
+/// Appends a table of the bundle: its rows, scales, and which rows stand for padding behind them.
 bool append_source(const Bundle& bundle, int32_t source, std::string* to) {
   const TableSpec& spec = bundle.manifest().tables[static_cast<size_t>(source)];
   *to += "rows " + std::to_string(static_cast<int>(spec.dtype)) + ' ';
@@ -283,7 +283,7 @@ bool append_source(const Bundle& bundle, int32_t source, std::string* to) {
   return append_hash(bundle, set.data, to) && known;
 }
 
-/// Of a derived table: its columns, without the rows.
+/// Describes the columns of a derived table, without the rows.
 std::string terms_of(const PlanTable& t) {
   std::string terms;
   for (const auto& column : t.columns) {
@@ -298,8 +298,8 @@ std::string terms_of(const PlanTable& t) {
   return terms;
 }
 
-/// Of a derived table its terms, each with its source and its factors: dense weights among them are part of
-/// it.
+/// Describes the content of a table. For a derived one these are its terms, each with its source and factors,
+/// dense weights among them included.
 std::string content_of(const Bundle& bundle, const PlanTable& t) {
   std::string content;
   bool known = true;
@@ -319,7 +319,7 @@ std::string content_of(const Bundle& bundle, const PlanTable& t) {
   return known ? content : std::string();
 }
 
-/// Of a derived table those that it is derived from; its factors are in StoreTable::content.
+/// Gives tables their row group and spare rows.
 void add_spare_rows(const std::vector<RowGroup>& groups, int64_t percent, std::vector<StoreTable>* tables) {
   for (size_t g = 0; g < groups.size(); ++g) {
     for (const int32_t i : groups[g].tables) {

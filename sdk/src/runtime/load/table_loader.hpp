@@ -42,7 +42,7 @@ struct LoadedKeys {
 Status load_plan_tables(Bundle& bundle, const Plan& plan, TableStore& store, LoadWatch* watch,
                         LoadedKeys* keys, const LoadBase* base = nullptr, const KeyPlaces* there = nullptr);
 
-/// What a load by `threads` threads takes while rows stream in, beside the tables themselves: blocks, scales,
+/// Memory of a load by `threads` threads while rows stream in, beside the tables themselves: blocks, scales,
 /// bits, staging, sums of derived tables that have more than one source.
 uint64_t table_loading_bytes(const Bundle& bundle, const Plan& plan, bool on_device, int32_t threads);
 

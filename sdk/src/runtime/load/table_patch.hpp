@@ -28,7 +28,7 @@ class TablePatcher {
 
   /// patch() makes table `table` of the plan: nothing need stream by for it.
   bool patches(size_t table) const { return patched_[table]; }
-  /// Of which row of the file each row behind the file's rows is a copy, by table of the bundle.
+  /// Names, for each row behind the rows of a bundle's table, the row of the file that it copies.
   void set_pads(size_t source, std::vector<int64_t> from) { pads_[source] = std::move(from); }
   /// After set_pads. Every table that it makes.
   Status patch();

@@ -60,7 +60,7 @@ BundleTable place_in_file(const Bundle& bundle, const PlanTable& t) {
   return b;
 }
 
-/// What an external table needs so that its rows can be brought.
+/// Checks that the options say where an external table's rows are and how they are cached.
 Status check_external(const TableSpec& t, const TierOptions& o) {
   const std::string what = "table '" + t.name + "' is external: its rows are not in the bundle, ";
   if (o.rocksdb_path.empty() && o.redis_address.empty())

@@ -28,7 +28,7 @@ class Model {
   using Accept = std::function<Status(const Manifest&)>;
   static Result<std::unique_ptr<Model>> load(const std::string& path, const ModelOptions& options,
                                              const Accept& accept = {});
-  /// Of a bundle that is open: bundle_options says how. `name` for messages; `open` is the first stage.
+  /// Opens a bundle by bundle_options. `name` is for messages; `open` is the first stage.
   using Open = std::function<Result<std::shared_ptr<Bundle>>()>;
   static Result<std::unique_ptr<Model>> load(const std::string& name, const ModelOptions& options,
                                              const Accept& accept, const Open& open);
@@ -76,10 +76,10 @@ class Model {
   /// Floats of a row; fails where read_rows would whatever the keys.
   Result<int32_t> row_dim(const std::string& table) const;
 
-  /// Of the model's first device; engines() of all.
+  /// The engine of the model's first device; engines() has those of all.
   const Engine& engine() const { return *engines_.front(); }
   const std::vector<std::unique_ptr<Engine>>& engines() const { return engines_; }
-  /// Of rows, on all devices together and in host memory.
+  /// Bytes of rows, on all devices together and in host memory.
   struct TableBytes {
     uint64_t host = 0;
     uint64_t device = 0;
@@ -93,7 +93,7 @@ class Model {
   bool forked() const;
   Status check_process() const;  // kForked in a child of the process that loaded
 
-  /// Of the content that is being served: 1 after load, or what the model's endpoint calls it.
+  /// The version of the content being served: 1 after load, or the number that the model's endpoint gives it.
   uint64_t version() const { return version_; }
   /// Before anybody calls the model.
   void set_version(uint64_t version) { version_ = version; }

@@ -1,6 +1,6 @@
-// What the raw values given to one RawRows were found to be: written by the thread that fills the rows, read
-// by whoever asks the model for its counters. A model's counts are the sum over its contexts and its raw
-// rows.
+// Counts of the raw values given to one RawRows, by outcome. The thread that fills the rows writes them;
+// whoever asks the model for its counters reads them. A model's counts are the sum over its contexts and its
+// raw rows.
 #pragma once
 
 #include "runtime/execute/call_counters.hpp"

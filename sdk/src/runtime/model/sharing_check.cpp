@@ -35,8 +35,8 @@ class SharingCheck {
  private:
   bool believed() const { return engine_.pool().recent_callers() <= 1 && monotonic_ns() < end_; }
 
-  /// What is measured while others work on this machine shows neither gain nor loss, and leaves the estimate:
-  /// it would hold for as long as the model lives.
+  /// A measurement taken while others use this machine shows neither gain nor loss and leaves the estimate:
+  /// its result would hold for as long as the model lives.
   enum class Verdict { kGained, kSame, kLost };
 
   /// Calls are shared from the first size that gains; from twice the last one that loses, if that is no less

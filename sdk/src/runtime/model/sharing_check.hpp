@@ -1,5 +1,5 @@
-// Whether the sizes from which threads share calls out are right on this machine: estimates come from counts
-// of operations (host_flights.hpp), and what waking a thread costs nobody can count.
+// Checks on this machine the sizes from which threads share calls: estimates come from counts of operations
+// (host_flights.hpp), which do not include the cost of waking a thread.
 #pragma once
 
 #include "base/status.hpp"

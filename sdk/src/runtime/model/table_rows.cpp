@@ -1,4 +1,4 @@
-// Rows of one table for whoever wants to look at them, read as the model's lookups read them.
+// Rows of one table for a caller that inspects them, read as the model's lookups read them.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -34,7 +34,7 @@ void rows_of_keys(const KeyPlaces& places, const TableSpec& table, std::span<con
   for (size_t k = 0; k < keys.size(); ++k) rows[k] = lookups[k].row < 0 ? absent : lookups[k].row;
 }
 
-/// Of any number of keys, which are row numbers where the table has no key set.
+/// Finds the rows of any number of keys, which are row numbers where the table has no key set.
 void rows_of(const KeyPlaces* places, const TableSpec& table, std::span<const int64_t> keys, int32_t* rows) {
   if (table.keys.empty()) {
     std::transform(keys.begin(), keys.end(), rows, [](int64_t k) { return static_cast<int32_t>(k); });

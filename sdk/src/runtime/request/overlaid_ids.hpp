@@ -8,7 +8,7 @@
 
 namespace dpi {
 
-/// Of one feature, whose ids have been resolved to rows.
+/// Replaces the row numbers of one feature, already resolved, by their places in the overlay.
 void overlay_ids(const ResolveSchema& schema, const InputMap& map, int32_t feature, const ResolvedRows& rows,
                  const RowOverlay& overlay, std::byte* block);
 

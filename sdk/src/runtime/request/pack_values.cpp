@@ -58,7 +58,7 @@ constexpr PackForms kScalar = {ids_scalar, columns_scalar, bag_scalar, one_each_
 
 DPI_AVX2 inline __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 
-/// What has been seen of ids, by lane: all are good when no highest bit of `any` is set and all of `below`
+/// Flags collected from ids, by lane: all ids are good when no highest bit of `any` is set and all of `below`
 /// are.
 struct Seen {
   __m256i any, below;

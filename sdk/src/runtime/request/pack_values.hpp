@@ -26,7 +26,7 @@ struct PackForms {
   bool (*ones)(const float* weights, int64_t n);
 };
 
-/// Of this processor.
+/// The fastest forms that this processor runs.
 const PackForms& pack_forms();
 /// 0 scalar, 1 AVX2, 2 AVX-512; null when this processor lacks the instructions. For tests.
 const PackForms* pack_forms(int form);

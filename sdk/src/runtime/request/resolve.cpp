@@ -64,7 +64,7 @@ std::string range_text(const FeatureSpec& f, int64_t id) {
          ") and the schema says error";
 }
 
-/// What becomes of one id.
+/// The outcome of a feature's rules for one id.
 enum class IdFate { kKeep, kMissing, kOutOfRange, kRefusedRange };
 /// Applies the feature's rules. Sets *resolved for kKeep and kOutOfRange only.
 IdFate judge(const FeatureSpec& f, int64_t id, int32_t* resolved) {
@@ -78,7 +78,7 @@ IdFate judge(const FeatureSpec& f, int64_t id, int32_t* resolved) {
   return IdFate::kOutOfRange;
 }
 
-/// What a feature of keys makes of one at once. kKeep: padding, *row is known; else the key is to be found.
+/// The outcome for one id of a feature of keys. kKeep: padding, *row is known. kFind: look the key up.
 enum class KeyFate { kKeep, kMissing, kFind };
 KeyFate judge_key(const ResolveSchema::KeyRules& k, int64_t key, int32_t* row) {
   if (k.has_missing_id && key == k.missing_id) return KeyFate::kMissing;

@@ -42,7 +42,7 @@ struct FeatureCounters {
 
 /// Everything about the schema that resolving needs, made once per model.
 struct ResolveSchema {
-  /// Of a feature whose ids are keys: what does not depend on where rows are, and the rows of its rules.
+  /// Rules of a feature whose ids are keys, with their rows. They do not depend on where rows are.
   struct KeyRules {
     int64_t missing_id = 0, pad_id = 0;
     bool has_missing_id = false, has_pad_id = false;
@@ -127,7 +127,7 @@ struct InputMap {
 };
 Result<InputMap> make_input_map(const ResolveSchema& schema, int64_t max_rows, int64_t max_nnz);
 
-/// What a block holds at most of ids that are looked up in tiered tables.
+/// The most ids in a block that are looked up in tiered tables.
 int64_t most_placed(const ResolveSchema& schema, const InputMap& map);
 
 /// Rows of a batch that are run together, and the shared rows they use.
@@ -138,7 +138,7 @@ struct RowRange {
   int64_t rows() const { return end - begin; }
 };
 
-/// What resolving leaves behind beside the packed block.
+/// Results of resolving, beside the packed block.
 struct ResolvedRows {
   PerSpace<int64_t> rows;  // shared: the item rows again without a shared part
   bool has_map = false;    // row_map is valid; else shared row r belongs to item row r

@@ -69,7 +69,7 @@ ResolveSchema::KeyRules key_rules(const FeatureSpec& f) {
           .default_key = {}};
 }
 
-/// Of an external set: what stands for a missing value is padding or a key.
+/// Sets the value for missing ids of an external set: padding or a key.
 void set_default_key(ResolveSchema::Feature* f) {
   if (!f->keys.elsewhere || f->spec.missing != Missing::kDefault) return;
   if (f->keys.has_pad_id && f->spec.default_id == f->keys.pad_id)

@@ -1,5 +1,5 @@
-// What a stream needs of whoever serves the folder that it writes into: an endpoint, or a test. Any thread
-// calls it; numbers are those of the files' names.
+// The interface between a stream and whoever serves the folder that it writes into: an endpoint, or a test.
+// Any thread calls it; numbers are those of the files' names.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What becomes of a message that was read.
+// Decides what becomes of a message that was read.
 #include <algorithm>
 #include <utility>
 

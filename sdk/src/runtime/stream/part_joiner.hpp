@@ -28,7 +28,7 @@ class PartJoiner {
   /// *whole: `out` is a delta. Else: a part was kept. A failing status says why the message, or what was kept
   /// before it, is none; kUnsupported where it is too long.
   Status take(const dpi_stream_message& m, Incoming* out, bool* whole);
-  /// What was kept does not count: the messages come again.
+  /// Drops the kept parts: their messages come again.
   void forget();
   /// Offset of the first part of what is kept; -1 = nothing is.
   int64_t begun_at() const { return kept_ > 0 ? first_offset_ : -1; }

@@ -109,7 +109,7 @@ void Subscription::round() {
   if (!fetched.ok()) trouble(fetched);
 }
 
-/// Whether the end of the folder serves; only then it is known what the next delta may start from.
+/// True if the end of the folder serves; only then it is known what the next delta may start from.
 bool Subscription::settled(const std::vector<const SpoolFile*>& chain) {
   if (chain.empty()) {
     say("no_bundle");
@@ -198,7 +198,7 @@ void Subscription::search(const ContentHash& base) {
   searched_for_ = base;
 }
 
-/// What the status needs and only this thread may look at.
+/// Updates those fields of the status that only this thread can compute.
 void Subscription::look_round(const std::vector<const SpoolFile*>& chain) {
   const uint64_t serving = follower_->serving();
   const std::lock_guard<std::mutex> lock(mutex_);

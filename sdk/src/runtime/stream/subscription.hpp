@@ -71,7 +71,7 @@ class Subscription {
     int64_t messages = 0;
     bool told = false;  // the end was reached
   };
-  /// What the status shows; written by the thread, with mutex_.
+  /// Fields of the status; written by the thread, with mutex_.
   struct Seen {
     const char* state = "starting";
     Status error;

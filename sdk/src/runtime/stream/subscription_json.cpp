@@ -1,4 +1,4 @@
-// What a subscription tells about itself, as JSON.
+// The status of a subscription, as JSON.
 #include <chrono>
 
 #include "base/json_text.hpp"

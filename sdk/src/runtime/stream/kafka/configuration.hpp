@@ -1,5 +1,5 @@
-// What librdkafka is told: defaults of ours, then the user's file of properties (security.protocol,
-// sasl.password ...), then what the order of offsets depends on, which nobody may change.
+// The configuration of librdkafka: our defaults, then the user's file of properties (security.protocol,
+// sasl.password ...), then the settings on which the order of offsets depends, which nobody may change.
 #pragma once
 
 #include <librdkafka/rdkafka.h>

@@ -45,7 +45,7 @@ Code code_of(rd_kafka_resp_err_t code) {
   }
 }
 
-/// Of "2/3": part 1 of 3. Anything else: 0 of 0, which no delta is.
+/// Parses "2/3" as part 1 of 3, counted from 0. Anything else gives 0 of 0, which no delta is.
 void read_part(std::string_view text, dpi_stream_message* out) {
   int32_t part = 0, parts = 0;
   const char* const end = text.data() + text.size();
