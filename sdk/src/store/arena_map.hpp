@@ -55,8 +55,8 @@ Result<ArenaMap> make_arena_map(const std::vector<StoreTable>& tables, bool wide
 /// The table as kernels read it, in a block that begins at `base`.
 kernels::TableView view_of(const StoreTable& table, const ArenaMap::Table& at, const std::byte* base);
 
-/// What is in block `block`: equal for two table sets only if their blocks are laid out alike and their
-/// tables say the same of what they are made of.
+/// Describes the content of block `block`. Equal for two table sets only if their blocks are laid out alike
+/// and their tables state the same content.
 std::string block_content(const ArenaMap& map, const std::vector<StoreTable>& tables, size_t block);
 
 }  // namespace dpi

@@ -22,7 +22,7 @@ struct HeldRows {
   std::shared_ptr<void> memory;  // null: nothing is held, or nobody else may have it
   uint64_t bytes = 0;            // of the memory, with other tables that lie there; 0: it is the host tier
   const std::byte* rows =
-      nullptr;  // where the device reads them; null: only the memory as a whole can be had
+      nullptr;  // where the device reads them; null: only the memory as a whole is available
   const std::byte* scale = nullptr;
   int64_t stride = 0;
   int64_t count = 0;
@@ -46,14 +46,14 @@ class TableHandover {
   // While loading.
   /// True: the rows are here already (StoreTable::same), none is to be ingested.
   virtual bool has_rows(int32_t /*table*/) const { return false; }
-  /// Rows of StoreTable::before can be had.
+  /// True if rows of StoreTable::before can be read.
   virtual bool has_before(int32_t /*table*/) const { return false; }
-  /// As TableStore::ingest, of rows [from, from + n_rows) of StoreTable::before.
+  /// Ingests rows [from, from + n_rows) of StoreTable::before, as TableStore::ingest does.
   virtual Status ingest_before(int32_t /*table*/, int64_t /*first_row*/, int64_t /*n_rows*/,
                                int64_t /*from*/) {
     return internal_error("this store has no rows of before");
   }
-  /// Those rows, unpadded.
+  /// Reads those rows, unpadded.
   virtual Status read_before(int32_t /*table*/, int64_t /*from*/, int64_t /*n_rows*/, std::byte* /*rows*/) {
     return internal_error("this store has no rows of before");
   }

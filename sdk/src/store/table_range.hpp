@@ -1,6 +1,6 @@
 // Where large tables lie when option store.peer_devices names devices: each in one range of addresses, with
-// memory of all of them behind it, so that a lookup kernel on any device reads `base + row * stride` as ever.
-// Used by the resident store, which makes the ranges, and by forecasts.
+// memory of all of them behind it, so that a lookup kernel on any device reads `base + row * stride`
+// unchanged. Used by the resident store, which makes the ranges, and by forecasts.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct TableRange {
   /// Bytes from which a table lies in a range: each owner gets a piece. 0 = no table does.
   uint64_t least() const { return used() ? granularity * owners.size() : 0; }
   backend::Spread spread(uint64_t bytes) const { return {bytes, granularity, owners.size()}; }
-  /// Of a table of so many bytes, what lies in the memory of one device.
+  /// The part of a table of `bytes` bytes that lies in the memory of one device.
   uint64_t bytes_on(int32_t device, uint64_t bytes) const {
     uint64_t sum = 0;
     for (size_t o = 0; kind == DPI_RANGE_PEERS && o < owners.size(); ++o)

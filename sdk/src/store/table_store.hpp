@@ -43,15 +43,15 @@ struct StoreTable {
       pinned;  // of a tiered table: acquire gives these places for them, and to no other row of any table
   std::string content;   // what its rows are made of, as the bundle says; "" = it is not to be shared
   bool any_key = false;  // tiered: a call's keys may be others than those of its rows
-  /// Of a tiered table that is derived: it has no rows of its own, but the store computes its columns from
-  /// each row of ride_with as that comes, and both are read at the same place. Nothing of it is ingested.
+  /// Columns of a derived tiered table. It has no rows of its own: the store computes its columns from each
+  /// row of ride_with as that comes, and both are read at the same place. Nothing of it is ingested.
   std::vector<DerivedColumn> columns = {};
   std::string terms = {};  // of a derived table: what its columns are made of, beside the rows
-  /// What another store of the same device holds() of the same table of the bundle, known and not only said
-  /// to be the same. A store that is given the same memory takes it without looking, else it copies the rows
-  /// where their content is the same too (factors of derived ones).
+  /// Rows that another store of the same device holds() of the same table of the bundle, known and not only
+  /// said to be the same. A store that is given the same memory takes it without looking, else it copies the
+  /// rows where their content is the same too (factors of derived ones).
   HeldRows same = {};
-  /// What another store of the same device holds() of the table as it was before some of its rows changed:
+  /// Rows that another store of the same device holds() of the table as it was before some of them changed:
   /// ingest_before() names those that did not.
   HeldRows before = {};
   /// Tables of one number >= 0 are looked up by the same ids, and have as many rows: `spare` rows behind them
@@ -63,7 +63,7 @@ struct StoreTable {
   std::shared_ptr<RowVersion> version = {};
 };
 
-/// What lookups of a tiered table met so far, and what fetches for it brought.
+/// Counts of a tiered table's lookups so far, and of the fetches for it.
 struct TierStats {
   uint64_t hits = 0;       // ids whose row was in host memory
   uint64_t late = 0;       // that were waited for
@@ -79,7 +79,7 @@ struct TierStats {
   uint64_t device_sampled = 0, device_hits = 0;
 };
 
-/// Of a table that lies over several devices: where the rows of ids lay, of a sample of those looked up.
+/// Where the rows of looked-up ids lay, by a sample, for a table that lies over several devices.
 struct PeerStats {
   uint64_t own = 0;     // in the device's own share
   uint64_t copied = 0;  // elsewhere, and in a copy on the device
@@ -110,7 +110,7 @@ struct StoreRequest {
   const volatile int32_t* cancel = nullptr;  // read atomically while waiting: not 0 = kCancelled
 };
 
-/// What one request asks of tiered tables at most.
+/// The most that one request asks of tiered tables.
 struct ReaderLimits {
   int64_t ids = 0;
   int64_t lookups = 0;
@@ -130,7 +130,7 @@ class StoreReader {
   /// After all that read the lease's rows has finished (on a device: has been waited for). Without a lease
   /// nothing.
   virtual void release() = 0;
-  /// Of the lease; valid until the next acquire.
+  /// The table's view under the lease; valid until the next acquire.
   virtual kernels::TableView view(int32_t table) const = 0;
   /// Changes when any view does. What rows say may change without it, so captured graphs stay valid.
   virtual uint64_t addresses() const = 0;
@@ -159,13 +159,13 @@ class TableStore {
   virtual Result<std::unique_ptr<StoreReader>> open_reader(const ReaderLimits& limits) = 0;
   /// False: acquire looks at no ids of plain tables, and a request may come without them.
   virtual bool needs_ids() const { return true; }
-  /// Of a tiered table; nothing where nobody counts.
+  /// Counts of a tiered table; nothing where nobody counts.
   virtual std::optional<TierStats> tier_stats(int32_t) const { return {}; }
   /// After seal: the stores below the host tier, whichever model asked them.
   virtual std::vector<StoreStatus> stores() const { return {}; }
   /// After seal, of a table that lies over several devices.
   virtual std::optional<PeerStats> peer_stats(int32_t) const { return {}; }
-  /// What it takes from the store of the version before and gives to the next one's; as long as the store.
+  /// The exchange with the stores of the version before and of the next one; lives as long as the store.
   virtual TableHandover& handover();
   const TableHandover& handover() const { return const_cast<TableStore*>(this)->handover(); }
 };

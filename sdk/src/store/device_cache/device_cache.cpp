@@ -211,8 +211,7 @@ Status DeviceCache::sync(int32_t code, const dpi_backend_error& err) {
   return settle();
 }
 
-/// What was started before a wait that failed may still be to come: nothing else is staged until it is
-/// through.
+/// Waits for reads that were started before a failed wait. Nothing else is staged until they are through.
 Status DeviceCache::settle() {
   if (!reads_staged_) return {};
   dpi_backend_error late{};
@@ -221,7 +220,7 @@ Status DeviceCache::settle() {
   return {};
 }
 
-/// Of the first n of staged_; done when it returns.
+/// Sets the tags of the first n of staged_; done when it returns.
 Status DeviceCache::set_tags(Class& c, int32_t n) {
   dpi_backend_error err{};
   return sync(api_.cache_tags(stream_, c.tags, staged_, n, &err), err);

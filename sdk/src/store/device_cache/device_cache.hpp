@@ -43,7 +43,7 @@
 
 namespace dpi::device_cache {
 
-/// What it did since it was made.
+/// Counts since the cache was made.
 struct Counts {
   uint64_t filled = 0;   // lines that got a row
   uint64_t cleared = 0;  // tags that were cleared
@@ -59,7 +59,7 @@ class DeviceCache {
   static Result<std::unique_ptr<DeviceCache>> make(const dpi_backend_api& api, dpi_backend_device* device,
                                                    tiered::HostCache* host,
                                                    const std::vector<uint32_t>& split = {});
-  /// Of the host's memory, beside HostCache::bytes.
+  /// Host memory that the cache takes, beside HostCache::bytes.
   static uint64_t host_bytes(const tiered::LinePlan& plan);
   /// No call may be under way any more.
   ~DeviceCache();

@@ -92,7 +92,7 @@ Status DeviceCache::move() {
   return {};
 }
 
-/// Of what describes the classes on the device.
+/// The number of a word among the descriptions of the classes on the device.
 uint32_t DeviceCache::word_of(const Class& c, size_t offset) {
   return static_cast<uint32_t>((static_cast<size_t>(c.number) * sizeof(RowCache) + offset) /
                                sizeof(uint32_t));

@@ -13,7 +13,7 @@
 
 namespace dpi::device_cache {
 
-/// What is known of a size class.
+/// Observations of a size class.
 struct ClassWorth {
   tiered::CopiedPlaces::Levels seen{};  // samples that met a row of this heat
   tiered::CopiedPlaces::Levels rows{};  // of this heat, summed over `looks`
@@ -25,8 +25,8 @@ struct ClassWorth {
 /// The samples that would have met a line, had the class so many sets with its warmest rows in them.
 double hits_with(const ClassWorth& c, uint32_t sets);
 
-/// Of each class, with all sets together of no more than `room` bytes: heat by heat of all classes, those
-/// rows first of which a byte is met most often.
+/// The number of sets of each class, all sets together at most `room` bytes. Goes heat by heat through all
+/// classes and takes first the rows with the most hits per byte.
 std::vector<uint32_t> split_by_hits(const std::vector<ClassWorth>& classes, int64_t room);
 
 }  // namespace dpi::device_cache

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kFetchAtOnce = 1024;
 
-/// Of what makes a table: rows, scales of i8, keys. The rows' own hash where there is nothing else.
+/// Hash of a table's parts: rows, scales of i8, keys. The rows' own hash where there is nothing else.
 Result<std::string> content_of(const Bundle& bundle, const TableSpec& t) {
   std::vector<ContentHash> parts = {bundle.find(t.data)->extent.hash};
   if (!t.scale.empty()) parts.push_back(bundle.find(t.scale)->extent.hash);

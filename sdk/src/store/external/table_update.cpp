@@ -30,7 +30,7 @@ class Changes {
 
   int64_t count() const { return set_rows() + zeroed() + static_cast<int64_t>(gone().size()); }
 
-  /// Of what is done and in which order; the values follow from the content.
+  /// Identifies the changes and their order; the values follow from the content.
   uint64_t id(const std::string& content) const {
     uint64_t h = XXH3_64bits_withSeed(content.data(), content.size(), static_cast<uint64_t>(set_rows()));
     const auto add = [&h](std::span<const int64_t> keys) {
@@ -115,7 +115,7 @@ class Changes {
     return keys().subspan(static_cast<size_t>(first), static_cast<size_t>(n));
   }
 
-  /// Of i8 each with its scale behind it, as stores have them.
+  /// Rows as stores have them: each row of i8 with its scale behind it.
   std::span<const std::byte> whole(size_t n, std::span<const std::byte> rows, std::span<const float> scales) {
     const auto dim = static_cast<size_t>(spec_.dim * kernels::dtype_bytes(spec_.dtype));
     if (spec_.dtype != kernels::DType::kI8) return rows.first(n * dim);

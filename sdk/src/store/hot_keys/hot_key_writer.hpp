@@ -21,7 +21,7 @@ class HotKeyWriter {
   HotKeyWriter(const HotKeyWriter&) = delete;
   HotKeyWriter& operator=(const HotKeyWriter&) = delete;
 
-  /// Of one table after the other, in their order, each hottest first.
+  /// Adds keys of one table after the other, in the tables' order, the hottest of each table first.
   Status add(std::span<const HotKey> keys);
   Status commit();
 

@@ -51,7 +51,7 @@ class HotKeyFile {
   /// when it brings none. kUnsupported where the bundle is not a file.
   static Result<std::unique_ptr<HotKeyFile>> of_bundle(const Bundle& bundle);
 
-  /// As messages name it.
+  /// The list's name in messages.
   const std::string& title() const { return title_; }
   const std::vector<HotTable>& tables() const { return tables_; }
   /// Keys [first, first + out.size()) of a table, hottest first.

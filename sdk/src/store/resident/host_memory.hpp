@@ -1,4 +1,4 @@
-// Whether tables fit.
+// Checks that tables fit into memory.
 #pragma once
 
 #include <cstdint>

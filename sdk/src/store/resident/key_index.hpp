@@ -24,7 +24,7 @@ class KeyIndex {
   KeyIndex() = default;  // of no keys
   /// Room for n keys, 0 .. 2^31-3. kOutOfMemory when there is none.
   static Result<KeyIndex> create(int64_t n);
-  /// What create takes.
+  /// Bytes that create(n) takes.
   static uint64_t bytes_of(int64_t n);
 
   /// Keys of the rows first, first + 1 ..; each key once over all calls, at most n together.

@@ -137,7 +137,7 @@ Result<StoreForecast> ResidentStore::plan(std::vector<StoreTable> tables) {
   return f;
 }
 
-/// Those of another store whose rows are this one's but for a version.
+/// Takes another store's blocks for tables that differ from its tables only by a version.
 Status ResidentStore::take_blocks() {
   for (size_t t = 0; t < tables_.size(); ++t) {
     const StoreTable& spec = tables_[t];
@@ -219,7 +219,7 @@ HeldRows ResidentStore::holds(int32_t table) const {
   return held;
 }
 
-/// As if they came by.
+/// Ingests the rows that another store holds, as if they came from the bundle.
 Status ResidentStore::copy_held(size_t table) {
   const HeldRows held = std::exchange(held_[table], {});
   const auto index = static_cast<int32_t>(table);
@@ -406,7 +406,7 @@ Status ResidentStore::seal() {
   return {};
 }
 
-/// Of tables in ranges, whose rows are there.
+/// Prepares reads of tables in ranges, once their rows are ingested.
 Status ResidentStore::make_reads() {
   const auto in_range = [](const ArenaMap::Block& b) { return b.in_range; };
   if (std::none_of(map_.blocks.begin(), map_.blocks.end(), in_range)) return {};

@@ -46,8 +46,8 @@ class SpareRows : public std::enable_shared_from_this<SpareRows> {
 
   /// The version with all rows at home.
   std::shared_ptr<RowVersion> first();
-  /// What `before` has, but for `changed` (rising): spare rows whose bytes are to be written. Null where so
-  /// many are not free.
+  /// The version after `before`, with spare rows for `changed` (rising), whose bytes must be written next.
+  /// Null where too few spare rows are free.
   std::shared_ptr<RowVersion> next(const RowVersion& before, std::span<const int32_t> changed);
   /// Brings home what may be of the version that serves.
   Status merge(RowVersion& newest);
@@ -82,7 +82,7 @@ class RowVersion {
 
   /// Any thread's; stays as long as the version. What is merged meanwhile reads the same in both places.
   const RowOverlay& overlay() const noexcept { return *now_.load(std::memory_order_acquire); }
-  /// Those that the version before had otherwise.
+  /// Moved rows that differ from the version before.
   std::span<const MovedRow> fresh() const { return fresh_; }
   SpareRows& rows() const { return *rows_; }
 

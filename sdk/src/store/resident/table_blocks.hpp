@@ -88,7 +88,7 @@ class BlockClaims {
   std::shared_ptr<SharedBlock> given(size_t block) const;
   uint64_t given_bytes() const { return given_bytes_; }
   uint64_t given_range_bytes() const { return given_range_bytes_; }  // of these, what lies in ranges
-  /// What a store of these blocks takes of device number `device`, or of host memory in its place.
+  /// Memory that a store of these blocks takes on device number `device`, or in host memory in its place.
   uint64_t own_bytes(const ArenaMap& map, const TableRange& range, int32_t device) const;
   void publish(size_t block, const std::shared_ptr<SharedBlock>& made);
   bool may_share(size_t block) const { return block < key_of_.size() && key_of_[block] >= 0; }
@@ -100,7 +100,7 @@ class BlockClaims {
   uint64_t given_bytes_ = 0, given_range_bytes_ = 0;
 };
 
-/// What a store needs for its blocks to be shared.
+/// Everything that a store needs to share its blocks.
 struct TableSharing {
   std::shared_ptr<const void> owner;  // of the device
   BlockClaims claims;

@@ -1,4 +1,4 @@
-// What RocksDB answers, as this project's codes with the place and what to do.
+// Maps RocksDB's errors to this project's codes, with the place and what to do.
 #pragma once
 
 #include <rocksdb/status.h>

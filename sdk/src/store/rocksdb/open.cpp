@@ -193,7 +193,7 @@ Status Store::read_tables() {
   return {};
 }
 
-/// Those that have become what is asked for since they were loaded.
+/// Finds tables that became the requested content after they were loaded.
 Status Store::find_places() {
   for (Table& t : tables_) {
     std::optional<Alias> alias;
@@ -251,7 +251,7 @@ Status Store::record_of(Table* t, bool* found) const {
   return Status(Code::kVersion, place(t->spec) + ": was written by another version of the plugin");
 }
 
-/// The files say how many rows each has; a list of files that lost some is told by their sum.
+/// The files say how many rows each has; their sum shows whether the list of files lost some.
 Status Store::count_rows(const Table& t) const {
   rocksdb::TablePropertiesCollection files;
   if (const rocksdb::Status s = db_->GetPropertiesOfAllTables(t.rows, &files); !s.ok()) {

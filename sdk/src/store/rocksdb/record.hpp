@@ -1,6 +1,6 @@
-// What the directory says of a table: one record in the default column family, under the name of the column
-// family that has the table's rows. Rows and the record that counts them are written in one batch, so the two
-// never disagree, wherever a writer was killed.
+// The record of a table: it stands in the default column family, under the name of the column family that has
+// the table's rows. Rows and the record that counts them are written in one batch, so the two never disagree,
+// wherever a writer was killed.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct Record {
   uint64_t digest = 0;
 };
 
-/// What updates have made of a table. Without any all is 0.
+/// The effect of updates on a table. Without any, all fields are 0.
 struct Updates {
   int64_t sequence = 0;  // updates that it has had whole
   int64_t entries = 0;   // of its files: rows, rows over them, and keys that are gone

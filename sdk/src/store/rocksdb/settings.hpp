@@ -1,11 +1,4 @@
-// What may be set of a RocksDB store, by key and value as text.
-//
-//   path         the directory; made when a table is loaded, its parent must be there
-//   reads        mmap (the default): rows are read where the page cache has them, the fastest while the
-//                tables are in memory. Here a file that is cut, or a disk that fails, under way ends the
-//                process (SIGBUS). pread: through cache_bytes of blocks, then the page cache; there it is an
-//                error. direct: through cache_bytes of blocks, then the disk, past the page cache
-//   cache_bytes  of blocks of 4 KB, for pread and direct; 64 MiB
+// Settings of a RocksDB store, by key and value as text.
 #pragma once
 
 #include <cstdint>

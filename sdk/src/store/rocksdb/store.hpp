@@ -5,7 +5,7 @@
 // Reading opens a read-only instance: it takes no lock, writes nothing, starts no thread, and any number of
 // processes may do it side by side with one that loads or updates: it sees a table as it was when it was
 // opened. Rows lie in one level of files in key order, whose blocks are checked whenever one is read; a
-// table's files are counted when it is opened, so rows that are lost are told then, and damaged ones when
+// table's files are counted when it is opened, so lost rows are reported then, and damaged ones when
 // they are asked for. Blocks are not compressed (mapped ones are read in place) and there are no bloom
 // filters: the host cache remembers absent keys.
 #pragma once

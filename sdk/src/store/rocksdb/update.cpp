@@ -36,7 +36,7 @@ Status Store::changing(int32_t table, Table** t) {
   return invalid_argument(place((*t)->spec) + ": no update of it has begun");
 }
 
-/// What the table is, against what the update starts from. *had: it has been `next` already.
+/// Checks the table against the content that the update starts from. *had: it has been `next` already.
 Status Store::check_step(const Table& t, const std::string& next, bool* had) const {
   const std::string where = place(t.spec), now = now_of(t.spec, t.updates);
   if (t.record.complete == 0) return Status(Code::kNotFound, where + ": is not complete; load it first");

@@ -40,7 +40,7 @@ Status Store::writable(int32_t table, Table** t) {
   return Status(Code::kClosed, settings_.path + ": a write has failed; open the store again to go on");
 }
 
-/// What reached the disk of a write that failed is found out when the directory is opened next.
+/// Stops writing after a failure. The next open of the directory finds out what reached the disk.
 Status Store::give_up(Status why) {
   const std::lock_guard<std::mutex> lock(mutex_);
   given_up_ = true;

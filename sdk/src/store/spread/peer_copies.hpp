@@ -43,7 +43,7 @@ bool is_own_row(const TableRange& range, int32_t own, const RangeTable& table, i
 /// A line holds a whole row, in words of 4 bytes: so no table whose scales lie apart from its rows.
 bool may_have_copies(const StoreTable& table, const ArenaMap::Table& at);
 
-/// What copies take at most. host: the tags again.
+/// The most memory that copies take. host: the tags again.
 struct PeerCopyBytes {
   uint64_t device = 0, host = 0;
 };

@@ -32,7 +32,7 @@ class RangeReads {
                                                   const std::vector<const std::byte*>& bases,
                                                   const PeerCopyOptions& options);
 
-  /// Of a table of the store; null where it has no copies.
+  /// The row cache of a table of the store; null where it has no copies.
   const kernels::RowCache* cache(int32_t table) const;
   /// Nothing of a table that lies in no range, or rides with one.
   std::optional<PeerStats> stats(int32_t table) const;
@@ -44,7 +44,7 @@ class RangeReads {
     ~Counter();
     Counter(const Counter&) = delete;
     Counter& operator=(const Counter&) = delete;
-    /// Of the ids that a request looks up.
+    /// Counts the ids that a request looks up.
     void count(const StoreRequest& request);
 
    private:
