@@ -8,7 +8,7 @@ namespace dpi::tool {
 
 namespace {
 
-/// What brings values to their places counts as no work.
+/// True for ops that only move values to their places; they count as no work.
 bool only_moves(OpKind kind) {
   return kind == OpKind::kBroadcastRows || kind == OpKind::kConcat || kind == OpKind::kView;
 }

@@ -7,8 +7,8 @@ namespace dpi::tool {
 
 using Command = std::function<int()>;
 
-/// What the arguments ask for. Empty: help was shown, or what is wrong with them, and *exit_code is how the
-/// program ends.
+/// The command that the arguments ask for. Empty when help or an error about the arguments was shown; then
+/// *exit_code is the program's exit code.
 Command parse_command_line(int argc, char** argv, int* exit_code);
 
 }  // namespace dpi::tool

@@ -45,7 +45,7 @@ int64_t table_bytes(const TableSpec& t) {
   return t.rows * (t.dim * kernels::dtype_bytes(t.dtype) + scale);
 }
 
-/// Of an external one what the bundle says; the rest is null.
+/// A table as JSON. For an external one, values that the bundle does not state are null.
 Json table_json(const TableSpec& t) {
   Json j = {{"name", t.name}, {"rows", t.rows}, {"dim", t.dim}, {"dtype", name_of(t.dtype)}};
   if (!t.keys.empty()) j["keys"] = t.keys;
@@ -67,7 +67,7 @@ Json key_set_json(const KeySetSpec& s) {
   return j;
 }
 
-/// Of the list that the bundle brings, table by table.
+/// The bundle's hot-key list, table by table.
 Json hot_keys_json(const Bundle& bundle) {
   Json j = Json::array();
   const std::unique_ptr<HotKeyFile> list = take(HotKeyFile::of_bundle(bundle));
@@ -91,7 +91,7 @@ Json forecast_json(const MemoryForecast& f) {
           {"least_bytes", f.least()},         {"most_bytes", f.most()}};
 }
 
-/// What each of several devices takes, and has of tables that lie on all of them.
+/// Memory of each of several devices, with its share of tables that lie on all of them.
 Json devices_json(const MemoryForecast& f) {
   Json j = Json::array();
   for (const DeviceShare& d : f.devices)

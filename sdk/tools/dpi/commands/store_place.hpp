@@ -1,4 +1,4 @@
-// What the actions of `dpi store` share: which store, and what its answers mean to the caller.
+// Shared by the actions of `dpi store`: which store, and what its answers mean to the caller.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ T take_store(Result<T> result) {
   return std::move(result).value();
 }
 
-/// What --rocksdb, --redis and --setting say.
+/// The settings from --rocksdb, --redis and --setting.
 std::vector<std::pair<std::string, std::string>> store_settings(const StoreArgs& args);
 std::unique_ptr<tiered::PluginSource> open_store(const StoreArgs& args, const tiered::StoreRequest& request);
 

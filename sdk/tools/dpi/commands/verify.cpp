@@ -29,7 +29,7 @@ struct Comparison {
   int64_t failed = 0;
 };
 
-/// What scores are held to: a tolerance for all, or that of each element.
+/// The tolerances for scores: one for all, or one for each element.
 struct Tolerances {
   double general = 0;
   const std::vector<float>& own;

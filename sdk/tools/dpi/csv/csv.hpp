@@ -10,7 +10,7 @@
 
 namespace dpi::tool {
 
-/// What a row may hold: far more than rows do, far less than memory. More is an error.
+/// Limits of one row: far more than rows need, far less than memory. More is an error.
 struct CsvLimits {
   size_t cell_bytes = size_t{16} << 20;
   size_t row_bytes = size_t{64} << 20;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::array<int, 3> kEnding = {SIGINT, SIGTERM, SIGHUP};
 
-/// What a signal removes. Changed only while remove_and_end is not installed.
+/// The path that a signal handler removes. Changed only while remove_and_end is not installed.
 char g_temporary[PATH_MAX];
 
 extern "C" void remove_and_end(int signal) {
@@ -56,7 +56,7 @@ class EndingLater {
   sigset_t before_{};
 };
 
-/// Of an existing file its own, else what fopen would give.
+/// The mode of an existing file, else the mode that fopen would give.
 mode_t mode_of(const std::string& path) {
   struct stat s{};
   if (stat(path.c_str(), &s) == 0) return s.st_mode & 0777;

@@ -11,7 +11,7 @@ namespace dpi::tool {
 bool is_same_file(const std::string& a, const std::string& b);
 
 /// Standard output, or a file that appears under its name only when it is complete: until commit() it is a
-/// temporary one beside it, which goes when the program fails or is told to end (SIGINT, SIGTERM, SIGHUP).
+/// temporary one beside it, which is removed when the program fails or is ended (SIGINT, SIGTERM, SIGHUP).
 /// Where no file may be made beside it, it is written in place. What is no regular file (a pipe, /dev/null)
 /// is written as it is. One at a time.
 class ScoreFile {

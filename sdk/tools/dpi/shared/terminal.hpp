@@ -1,4 +1,4 @@
-// What the program shows: lines for people, JSON, progress on a terminal, sizes, numbers. Nothing else in the
+// The program's output: lines for people, JSON, progress on a terminal, sizes, numbers. Nothing else in the
 // program prints (tests/rules), except scores (score_file.hpp).
 #pragma once
 
@@ -21,7 +21,7 @@ void print_json(std::FILE* out, const nlohmann::ordered_json& json);
 /// Throws CommandError when something printed to standard output did not arrive (a full disk, a closed pipe).
 void check_stdout();
 
-/// Whether standard output is a terminal: there, lines of output and a progress line would mix.
+/// True if standard output is a terminal: there, lines of output and a progress line would mix.
 bool shows_stdout();
 
 /// One line on stderr that is drawn anew, at most ten times a second, and only when stderr is a terminal.
