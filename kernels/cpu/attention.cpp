@@ -22,7 +22,7 @@ DPI_INLINE const float* position_of(const float* row, const HeadLayout& l, int64
   return row + l.first + h * l.head + i * l.position;
 }
 
-/// What one call keeps in its scratch.
+/// Scratch memory of one call.
 struct Scratch {
   float* turned;   // [dim, whole_vectors(keys)]: columns of the keys that count
   float* weights;  // [kTile, whole_vectors(keys)]

@@ -157,7 +157,7 @@ DPI_INLINE void zip_runs(const Runs& r, F f) {
   }
 }
 
-/// What costs little beside a call of run_chunk: an outer product of short vectors is made of such runs.
+/// True if cheap beside a call of run_chunk: an outer product of short vectors is made of such runs.
 bool is_light(const ElementwiseAttrs& attrs) {
   if (attrs.n_steps != 1 || attrs.steps[0].kind != StepKind::kBinary) return false;
   const BinaryKind kind = attrs.steps[0].binary;

@@ -41,7 +41,7 @@ struct Positions {
   DPI_INLINE float weight(int64_t t) const {
     return t < bag.n && bag.weights != nullptr ? bag.weights[t] : 1.0f;
   }
-  /// Whether the position joins the sum or the maximum.
+  /// True if the position joins the sum or the maximum.
   DPI_INLINE bool joins(int64_t t) const { return attrs.mask != MaskRule::kId || id(t) != attrs.pad_id; }
   DPI_INLINE bool counts(int64_t t) const {
     return attrs.mask == MaskRule::kNonzero ? row_is_nonzero(table, id(t)) : joins(t);
@@ -51,7 +51,7 @@ struct Positions {
   }
 };
 
-/// What a mean divides by; *any: whether something counts.
+/// The divisor of a mean; *any: something counts.
 float divisor_of(const Positions& p, bool* any) {
   const bool plain = p.attrs.mask == MaskRule::kLength && p.bag.weights == nullptr;
   float sum = plain ? static_cast<float>(p.bag.n) : 0.0f;

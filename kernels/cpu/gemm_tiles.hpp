@@ -1,4 +1,4 @@
-// What every packed product shares: panels of columns, tiles of rows against a panel, what is done with their
+// The common part of all packed products: panels of columns, tiles of rows against a panel, the end of their
 // sums. A product says how its weights and rows of x are read. Included by sources compiled per instruction
 // set only.
 //
@@ -67,7 +67,7 @@ DPI_INLINE int64_t block_rows(int64_t k) {
   return max_of<int64_t>(kBlockFloats / max_of<int64_t>(k, 1) / kTileRows * kTileRows, 8 * kTileRows);
 }
 
-/// What is done with the sums of one panel's columns.
+/// How the sums of one panel's columns are finished.
 struct Epilogue {
   bool simple;  // identity or relu over the whole panel
   bool relu;
@@ -146,7 +146,7 @@ DPI_INLINE void add_terms(const float* x, int64_t ldx, Vec (&sum)[MR][NV], const
       [](Vec s, Vec a, Vec w) { return fma(a, w, s); });
 }
 
-/// What the columns from `col` on of row r have of the rows that many rows share.
+/// The part shared by many rows that is added to columns from `col` on of row r.
 DPI_INLINE const float* shared_part(const GemmCall& c, int64_t r, int64_t col) {
   return c.shared + (c.row_map == nullptr ? r : c.row_map[r]) * c.ld_shared + col;
 }

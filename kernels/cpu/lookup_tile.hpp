@@ -70,7 +70,7 @@ DPI_INLINE int64_t ridden_bytes(const MultiLookupArgs& a, bool rides, int64_t i)
   return scalar.row_bytes == field.row_bytes && end > 0 && end <= field.row_bytes ? end : 0;
 }
 
-/// Whether fields_by_rows takes such a call: one id a field and row, rows of one type and width that all go
+/// True if fields_by_rows takes such a call: one id a field and row, rows of one type and width that all go
 /// to the output and into FM or none of them, a scalar behind each at most. Both ways give the same bits.
 bool rows_are_alike(const MultiLookupArgs& a);
 

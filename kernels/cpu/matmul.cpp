@@ -268,7 +268,7 @@ Slices slices_of(const LinearArgs& a) {
   return s;
 }
 
-/// What row r adds in its positions.
+/// The shared row that row r adds in its positions.
 const float* shared_row(const LinearArgs& a, int64_t r) {
   return row_of(a.shared, a.row_map == nullptr ? r : a.row_map[r]);
 }
@@ -326,7 +326,7 @@ void linear_packed(const LinearArgs& a, const GemmWeights& w) {
 
 namespace {
 
-/// What `once` gives to rows [first, first + rows), the layer's bias with it.
+/// Multiplies rows [first, first + rows) of `once`, the layer's bias included.
 void multiply_once(const LinearArgs& a, const Slices& s, const float* packed, int64_t first, int64_t rows) {
   GemmCall c;
   c.x = row_of(a.once, first);

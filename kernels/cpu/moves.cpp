@@ -67,7 +67,7 @@ struct Walk {
   }
 };
 
-/// Of every kind but kIndexSelect.
+/// The walk of every kind but kIndexSelect.
 Walk walk_of(const ViewArgs& a) {
   const Dims &from = a.x.dims, &to = a.dst.dims;
   int64_t stride[kMaxRank];

@@ -286,7 +286,7 @@ void start_asking(const Walk& w) {
   }
 }
 
-/// What is asked for while unit u of the tile at row `first` is read.
+/// The prefetches to issue while unit u of the tile at row `first` is read.
 DPI_INLINE Ahead look_ahead(const Walk& w, int64_t first, int64_t u) {
   const int64_t tile = first / w.tile, ahead = u + kUnitsAhead, far = u + 2 * kUnitsAhead;
   prefetch_ids(w, tile + far / w.units, w.in_order(far % w.units));
@@ -305,13 +305,13 @@ void run_unit(const LookupTile& t, int64_t unit, const Ahead& ahead) {
 
 }  // namespace
 
-/// Whether the sizes fit the tile's buffers; the backend takes the reference otherwise. spare: see
+/// True if the sizes fit the tile's buffers; the backend takes the reference otherwise. spare: see
 /// spare_floats.
 bool multi_lookup_fits(const MultiLookupAttrs& attrs, int64_t spare) {
   return attrs.fm_dim <= kMaxFmDim && attrs.n_channels <= kMaxChannels && spare <= kMaxRowFloats;
 }
 
-/// As many as the tile's buffers hold.
+/// The most rows that the tile's buffers hold.
 DPI_INLINE int64_t rows_of_a_tile(int64_t channels, int64_t fm_stride) {
   const int64_t by_sums = fm_stride == 0 ? kTile : kSumFloats / fm_stride;
   const int64_t by_channels = channels == 0 ? kTile : kMaxChannels / channels;

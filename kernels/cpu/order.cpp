@@ -29,7 +29,7 @@ struct Slice {
 
 DPI_INLINE bool is_above(float a, float b) { return a != a ? b == b : a > b; }  // a NaN is above all numbers
 
-/// Whether an entry of value a stands before one of value b that comes earlier in the slice.
+/// True if an entry of value a goes before an earlier entry of value b.
 DPI_INLINE bool overtakes(const Slice& s, float a, float b) {
   return s.largest ? is_above(a, b) : is_above(b, a);
 }

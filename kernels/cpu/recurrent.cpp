@@ -115,7 +115,7 @@ void gates(bool before, int64_t m, const float* h, float* g, float* u) {
   });
 }
 
-/// What the new state keeps of h and takes of the candidate.
+/// The new state's factors for h (keep) and for the candidate (take).
 struct Parts {
   Vec keep, take;
 };

@@ -150,7 +150,7 @@ enum class Isa : int32_t { kScalar = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3,
 constexpr Isa kIsas[] = {Isa::kScalar,     Isa::kAvx2,       Isa::kAvx512,
                          Isa::kAvx512Bf16, Isa::kAvx512Vnni, Isa::kAmx};
 
-/// What weights of layers are packed as.
+/// The types to which weights of layers are packed.
 enum class Weights : int32_t { kF32, kBf16, kInt8 };
 
 const char* isa_name(Isa isa);
@@ -164,7 +164,7 @@ Isa best_isa(Weights weights = Weights::kF32);
 
 const Functions& functions(Isa isa);
 
-/// Whether Functions::softmax takes these arguments: last axis, mask absent or of x's dims. Reads dims and
+/// True if Functions::softmax takes these arguments: last axis, mask absent or of x's dims. Reads dims and
 /// attrs only.
 bool softmax_is_plain(const SoftmaxArgs& a);
 

@@ -1,4 +1,4 @@
-// What a test may ask of the emulated device and do to it. The plugin `cuda_emu` exports these functions; a
+// Questions and commands to the emulated device, for tests. The plugin `cuda_emu` exports these functions; a
 // test finds them with dlsym. The specification of faults may also stand in DPI_EMU_FAIL when the process
 // starts.
 #pragma once
@@ -27,7 +27,7 @@ void dpi_emu_delay(int device, int64_t most_us);
 struct DpiEmuLive {
   int64_t device_blocks, device_bytes, pinned_blocks, streams, events, graphs, pieces, ranges;
 };
-/// What is allocated at the moment, on all devices.
+/// Everything allocated at the moment, on all devices.
 void dpi_emu_live(DpiEmuLive* out);
 
 /// A program that wants to know defines this function and exports it. It hears +1 when the emulation's own
@@ -40,6 +40,6 @@ void dpi_emu_taken(int64_t bytes) __attribute__((weak, visibility("default")));
 /// The failure that a call of this thread left behind, 0 = none; it stays there.
 int dpi_emu_last_code();
 
-/// As DPI_SIMT_SEED.
+/// Sets the seed, like DPI_SIMT_SEED.
 void dpi_emu_seed(unsigned value);
 }

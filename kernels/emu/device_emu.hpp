@@ -42,7 +42,7 @@ constexpr int kCaptureIsolation = 905;
 constexpr int kCapturedEvent = 907;
 constexpr int kCaptureWrongThread = 908;
 
-/// What the last failed call of this thread says.
+/// The message of this thread's last failed call.
 const char* last_error();
 /// CUDA's memory of failures, per thread: the code of the last call that failed, until someone takes it.
 /// Calls that succeed leave it there.
@@ -119,12 +119,12 @@ struct Properties {
   int shared_bytes = 227 * 1024;  // that a block may have
 };
 Properties properties();
-/// Of one device; all have as much.
+/// Bytes of one device; all have the same.
 uint64_t memory_total();
 uint64_t memory_used(int device);
 
-/// As the device layer says (sdk/src/backend/cuda/device/device_layer.hpp). While a thread captures it may
-/// not synchronise, allocate or copy at once.
+/// The same as in the device layer (sdk/src/backend/cuda/device/device_layer.hpp). While a thread captures it
+/// may not synchronise, allocate or copy at once.
 int capture_begin(Stream* s);
 int capture_end(Stream* s, Graph** out);
 int graph_launch(Graph* g, Stream* s);

@@ -1,4 +1,4 @@
-// Calls of the emulated device that are told to fail. Compile as fiber.cpp.
+// Calls of the emulated device that a test makes fail. Compile as fiber.cpp.
 #include <array>
 #include <cstdlib>
 #include <cstring>

@@ -28,7 +28,7 @@ struct QueuedCopies {
   unsigned groups[kMost];  // that each belongs to
 };
 
-/// What every switch touches comes first, in one line of the cache; large blocks have a thousand of them.
+/// The members that every switch touches come first, in one cache line; large blocks have a thousand fibres.
 struct alignas(64) Fiber {
   Point point;
   char* stack = nullptr;
@@ -49,7 +49,7 @@ struct alignas(64) Fiber {
 
 /// The fibre that runs, or ran last.
 extern Fiber* g_fiber;
-/// What every fibre runs again and again; set before a kernel.
+/// The body that every fibre runs again and again; set before a kernel.
 extern const Body* g_fiber_body;
 extern HostSanitizer g_host_sanitizer;
 

@@ -1,4 +1,4 @@
-// Inside the emulation: who may touch device memory when, what is alive, which calls are told to fail. Used
+// Inside the emulation: who may touch device memory when, what is alive, which calls are set to fail. Used
 // by schedule.cpp and capture.cpp.
 #pragma once
 
@@ -26,7 +26,7 @@ enum class Kind : uint8_t {
   kCount
 };
 
-/// Counts the call; its code if it is told to fail, else 0. Under Busy.
+/// Counts the call; its code if it is set to fail, else 0. Under Busy.
 int injected(Kind kind);
 
 /// Handles that exist.

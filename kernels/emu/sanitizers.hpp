@@ -1,4 +1,4 @@
-// What the emulation tells the sanitizers: which stack runs (ASan), which clock runs and what orders what
+// Tells the sanitizers about the emulation: which stack runs (ASan), which clock runs and what orders what
 // (TSan). Without a sanitizer everything here is empty. Inside the emulation only.
 #pragma once
 
@@ -79,7 +79,7 @@ template <class F>
 void on_clock(void* clock, F f) {
   run_on_clock(clock, f);
 }
-/// What this thread (not its fibres) reads, writes, allocates and frees counts for nothing.
+/// Hides this thread's (not its fibres') reads, writes, allocations and frees from TSan.
 inline void hide_from_tsan() { AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
 inline void show_to_tsan() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__); }
 #else

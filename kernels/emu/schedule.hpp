@@ -18,7 +18,7 @@ struct FaultReport {
 
 enum class Work : uint8_t { kMark, kKernel, kCopy };
 
-/// What a task or the node of a graph does.
+/// The work of a task or of a graph's node.
 struct Job {
   Work work = Work::kMark;
   dim3 grid, block;

@@ -129,7 +129,7 @@ inline unsigned long long atomicMin(unsigned long long* p, unsigned long long v)
   }
   return old;
 }
-/// Of the host, as CUDA has them.
+/// Host functions, as CUDA has them.
 inline int cudaGetLastError() { return dpi::emu::take_last_code(); }
 inline int cudaPeekAtLastError() { return dpi::emu::peek_last_code(); }
 

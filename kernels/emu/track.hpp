@@ -19,8 +19,8 @@ struct FiberFree {
   void operator()(Fiber* f) const;
 };
 
-/// What runs on a track is ordered. Tracks live as long as the process: TSan gives the identity of a
-/// destroyed fibre to the next one, and would then miss races against the first.
+/// Work on a track runs in order. Tracks live as long as the process: TSan gives the identity of a destroyed
+/// fibre to the next one, and would then miss races against the first.
 struct Track {
   void* clock = nullptr;                                  // TSan fibre that stands for the track itself
   std::vector<std::unique_ptr<Fiber, FiberFree>> fibers;  // on no other track: TSan would take the locals of

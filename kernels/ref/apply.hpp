@@ -20,7 +20,7 @@ struct ChannelParams {
 /// The parameters of column `c`; a parameter of one element serves every column.
 ChannelParams channel_params(const Param& p0, const Param& p1, const Param& p2, int64_t c);
 
-/// Whether the slice is one of those that do not count; without `positions` all count.
+/// True if the slice does not count; without `positions` all count.
 inline bool left_out(const Tensor& positions, int64_t r, int64_t slice) {
   return positions.data != nullptr && positions.row(r)[slice] == 0;
 }

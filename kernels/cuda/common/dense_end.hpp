@@ -1,5 +1,5 @@
-// What every kernel of a Dense op does with a finished sum: bias, what shared rows add, the activation
-// of the column's segment, times one tensor, plus another. Used by dense.cu, gemm/wmma.cu and
+// The end of a Dense op, common to all its kernels, for a finished sum: bias, what shared rows add, the
+// activation of the column's segment, times one tensor, plus another. Used by dense.cu, gemm/wmma.cu and
 // gemm/around_library.cu.
 #pragma once
 
@@ -49,7 +49,7 @@ inline DenseEnd dense_end(const DenseArgs& a) {
   return e;
 }
 
-/// What is the same for all rows of one column.
+/// Values that all rows of one column share.
 struct ColumnEnd {
   UnaryAttrs act;
   Channel channel;

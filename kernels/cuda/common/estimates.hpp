@@ -10,7 +10,7 @@
 
 namespace dpi::kernels::cuda {
 
-/// What fills a GPU, asked when a device is opened. The default is the smallest there can be.
+/// The size of a GPU, read when a device is opened. The default is the smallest possible.
 struct DeviceSize {
   int32_t multiprocessors = 1;
   int32_t threads_per_multiprocessor = 2048;
@@ -27,8 +27,8 @@ constexpr int64_t kLookupBlocksPerMultiprocessor = 2;
 /// A thread keeps 8 rows in flight instead of 4 once the batch fills the GPU this many times over with
 /// threads that copy one vector each.
 constexpr int64_t kLookupDeepCopyFills = 8;
-/// Of the threads that fill the GPU, warps that sum rows or pool bags are started for one in this many: their
-/// kernels need more registers than a copy.
+/// Warps that sum rows or pool bags get one in this many of the threads that fill the GPU: their kernels need
+/// more registers than a copy.
 constexpr int64_t kLookupWarpShare = 2;
 /// A bag of more positions than this is pooled by all groups of its warp together.
 constexpr int32_t kLookupLongBag = 64;

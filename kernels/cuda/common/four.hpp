@@ -8,8 +8,8 @@
 
 namespace dpi::kernels::cuda {
 
-/// As they lie in memory: of 16-bit elements the first two words. Loaded and widened apart, so that a thread
-/// can have several in flight.
+/// Four elements as they lie in memory; 16-bit elements fill the first two words. Loading and widening are
+/// separate, so that a thread can have several in flight.
 struct RawFour {
   uint32_t w[4];
 };

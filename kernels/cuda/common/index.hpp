@@ -17,7 +17,7 @@ __device__ inline int64_t size_of(const Dims& d) {
   return n;
 }
 
-/// Whether the slice is one of those that do not count; without `positions` all count.
+/// True if the slice does not count; without `positions` all count.
 __device__ inline bool left_out(const Tensor& positions, int64_t r, int64_t slice) {
   return positions.data != nullptr && row_of(positions, r)[slice] == 0;
 }

@@ -1,7 +1,7 @@
-// What runs before and after a product that a vendor library computes: x converted to the element type, or
-// split into the three tf32 operands of 3xTF32, and what of a Dense op's end no library fuses. A thread has
-// four columns of several rows, and loads all of some rows before it uses any: what these kernels wait for is
-// memory.
+// Kernels before and after a product that a vendor library computes: x converted to the element type, or
+// split into the three tf32 operands of 3xTF32, and the part of a Dense op's end that no library fuses. A
+// thread has four columns of several rows, and loads all of some rows before it uses any, because these
+// kernels wait for memory.
 #include "kernels/cuda/common/dense_end.hpp"
 #include "kernels/cuda/common/four.hpp"
 #include "kernels/cuda/common/index.hpp"
@@ -118,7 +118,7 @@ __device__ inline const DenseSegment& segment_of(const DenseEnd& e, int64_t colu
   return e.segments[s];
 }
 
-/// What is the same for all rows of four columns.
+/// Values that all rows of four columns share.
 struct FourEnd {
   UnaryAttrs act;  // of the first
   bool one_act;
@@ -162,7 +162,7 @@ __device__ inline void activate(const DenseEnd& e, const FourEnd& f, int64_t c, 
   }
 }
 
-/// Of what rows another tensor brings, kFinishRows from `first` on, `step` apart.
+/// Loads kFinishRows rows of another tensor from `first` on, `step` apart.
 __device__ inline void load_rows(const TypedRows& from, int64_t first, int64_t step, int64_t rows, int64_t c,
                                  RawFour (&to)[kFinishRows]) {
   if (from.data == nullptr) return;
@@ -202,7 +202,7 @@ __device__ inline void combine(const TypedRows& with, const RawFour (&raw)[kFini
   }
 }
 
-/// As finish() does it, bit by bit. dst may be the sums or add: all of a thread's rows in flight are read
+/// The same as finish(), bit by bit. dst may be the sums or add: all of a thread's rows in flight are read
 /// before one of them is written, and no other thread has elements of them.
 __device__ inline void finish_fours(const Finish& f, int64_t c, int64_t slot) {
   const DenseEnd& e = f.end;

@@ -48,7 +48,7 @@ __device__ inline Positions positions_of(const Launch& w, const Record& r, int64
   return p;
 }
 
-/// What a bag's positions add up to, or the largest.
+/// The sum of a bag's positions, or their maximum.
 template <int kVec>
 struct Pool {
   Values<kVec> x = {};
@@ -166,8 +166,8 @@ __device__ inline Values<kVec> finished(const Record& r, const Pool<kVec>& pool)
   return y;
 }
 
-/// What a lane's group is to pool: a record's bag of one row, or nothing (row < 0; the record is valid all
-/// the same).
+/// A task for a lane's group: a record's bag of one row, or nothing (row < 0; the record is valid all the
+/// same).
 struct BagTask {
   int32_t record;
   int64_t row;

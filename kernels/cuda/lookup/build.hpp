@@ -8,7 +8,7 @@
 
 namespace dpi::kernels::cuda {
 
-/// What a record is for: one range of Launch (lookup/work.hpp) each.
+/// The purpose of a record: one range of Launch (lookup/work.hpp) each.
 enum class RecordRole { kCopy, kVectors, kNumerics, kVectorBags, kScalars, kScalarBags, kBags };
 
 /// Emits the records. `sums`: vectors of the class width are written by the `rows` blocks; otherwise it only

@@ -23,7 +23,7 @@ struct CachedRow {
   uint32_t at;
 };
 
-/// What row_of gives for a kind of launch.
+/// The result type of row_of for a kind of launch.
 template <class Head>
 struct FoundRow {
   using Type = uint32_t;
@@ -88,7 +88,7 @@ __device__ __forceinline__ bool find_row(const CachedLaunch& w, const RowRecord&
   return row->at != CachedRow::kNone;
 }
 
-/// Whether find_row did.
+/// True if find_row found the row.
 __device__ __forceinline__ bool is_found(const RowRecord& r, uint32_t id) { return id < r.wide_rows; }
 __device__ __forceinline__ bool is_found(const RowRecord&, CachedRow row) {
   return row.at != CachedRow::kNone;

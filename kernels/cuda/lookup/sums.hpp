@@ -10,7 +10,7 @@
 
 namespace dpi::kernels::cuda {
 
-/// What a lane gathers of one row.
+/// Values that a lane gathers of one row.
 template <int kVec>
 struct RowSums {
   Values<kVec> s = {};  // its columns, over its group's fields

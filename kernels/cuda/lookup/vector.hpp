@@ -196,8 +196,8 @@ __device__ __forceinline__ OutColumn out_column(const RowRecord& r, int32_t colu
   return {r.out_col + column, r.width - column, r.wide_store};
 }
 
-/// Of the last columns of a field, stored one by one, the next field's store completes the line: they are
-/// never streamed.
+/// Stores 16 bytes, streamed if the launch says so. Single columns at the end of a field are never streamed:
+/// the next field's store completes their line.
 __device__ __forceinline__ void store_whole(const Launch& w, void* p, const Word4& v) {
   if (w.streams_out != 0) return store16_streaming(p, v);
   store16(p, v);

@@ -1,4 +1,4 @@
-// What one launch of the fused lookup works on: records, and which threads take them.
+// The work of one launch of the fused lookup: records, and which threads take them.
 // Made by lookup/build.hpp and lookup/multi_lookup.cu on the host, read by lookup/copy.hpp,
 // lookup/sums.hpp and lookup/bags.hpp on the device.
 //
@@ -16,8 +16,8 @@
 
 namespace dpi::kernels::cuda {
 
-/// What reading a row of one field and writing its columns needs. What is read together lies in the same 16
-/// bytes; 80 bytes apart, records of eight groups of lanes lie in different banks of shared memory.
+/// One row's read and write of one field. Members that are read together lie in the same 16 bytes; 80 bytes
+/// apart, records of eight groups of lanes lie in different banks of shared memory.
 struct alignas(16) RowRecord {
   int32_t width = 0;       // columns; scalars: channels
   uint8_t type = 0;        // DType

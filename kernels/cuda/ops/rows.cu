@@ -82,7 +82,7 @@ struct TailWork {
   UnaryAttrs act;
 };
 
-/// What a lane has in flight of a branch: 16 bytes of neighbouring columns and their weights.
+/// A lane's loads in flight for a branch: 16 bytes of neighbouring columns and their weights.
 template <class E>
 struct TailPiece {
   static constexpr int kColumns = 16 / static_cast<int>(sizeof(E));

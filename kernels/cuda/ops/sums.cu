@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kThreads) matmul_kernel(const MatMulWork w) {
   }
 }
 
-/// Of a product the entries on one side of the diagonal.
+/// Computes the entries of a product on one side of the diagonal.
 __global__ void __launch_bounds__(kThreads) matmul_part_kernel(const MatMulWork w) {
   const int64_t total = size_of(w.dst.dims);
   for (int64_t flat = global_thread(); flat < w.dst.rows * total; flat += total_threads()) {
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kThreads) matmul_part_kernel(const MatMulWork 
   }
 }
 
-/// What one pass over the axis collects.
+/// Sums, count and maximum from one pass over the axis.
 struct Collected {
   Sum sum;
   Sum sumsq;

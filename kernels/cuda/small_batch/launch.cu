@@ -56,7 +56,7 @@ __device__ void clear(const ThreadInfo& p, int32_t at, int32_t bytes) {
   for (int32_t i = p.thread; i < bytes / 16; i += p.threads) shared_at<Vector>(p, at)[i] = {};
 }
 
-/// Of the arguments, in shared memory.
+/// Views of the call's arguments, in shared memory.
 struct CallViews {
   const Input* inputs;
   const TableView* tables;
@@ -327,7 +327,7 @@ int limits_of_device(Limits* out) {
 
 #else
 
-/// As the emulated device says, but with few warps, because each emulated thread costs time. DPI_EMU_RANKS
+/// The emulated device's limits, but with few warps, because each emulated thread costs time. DPI_EMU_RANKS
 /// and DPI_EMU_WARPS in the environment: the cluster size to use, the warps of a block.
 int limits_of_device(Limits* out) {
   *out = {};

@@ -23,7 +23,7 @@ struct Output {
   int64_t stride = 0;
 };
 
-/// What stays the same for all launches of one prepared model.
+/// Properties that all launches of one prepared model share.
 struct Shape {
   Mode mode = Mode::kF32;
   int32_t ranks = 1;
@@ -65,7 +65,7 @@ struct Limits {
   int32_t ranks = 0;  // use this many; 0: choose
 };
 
-/// Of the calling thread's current device. The native code, 0 = done.
+/// Limits of the calling thread's current device. Returns the native code, 0 = done.
 int limits_of_device(Limits* out);
 
 /// May a program read inputs in place? Builds with DPI_MEASURE only, until it has been measured.

@@ -41,7 +41,7 @@ struct Math<Mode::kBf16> {
   using Product = Bf16Product;
 };
 
-/// What a warp has to know to start copies of its weights.
+/// Everything a warp needs to start copies of its weights.
 struct StreamStart {
   WarpWeights weights;
   int32_t ring_at;

@@ -108,7 +108,7 @@ struct Dense {
   int32_t output = -1;  // of the launch
 };
 
-/// What one warp multiplies: 32 columns x `blocks` blocks of the depth.
+/// The work of one warp in a product: 32 columns x `blocks` blocks of the depth.
 struct Unit {
   int32_t x_at = -1;  // shared memory; -1: nothing in this round
   int32_t pitch = 0;

@@ -1,4 +1,4 @@
-// What the small-batch kernel computes besides products: channels of the lookup, element-wise ops, FM, the
+// Tasks of the small-batch kernel other than products: channels of the lookup, element-wise ops, FM, the
 // closed cross network, Tail. A warp does one row of one task.
 #pragma once
 

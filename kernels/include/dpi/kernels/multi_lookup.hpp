@@ -15,8 +15,8 @@
 
 namespace dpi::kernels {
 
-/// Of one lookup: a tile of the cpu backend has room for no more and takes the reference, so plans keep to
-/// it.
+/// The most channels of one lookup. Plans keep to it, because a tile of the cpu backend has room for no more
+/// and would take the reference.
 inline constexpr int32_t kMaxChannels = 128;
 
 /// One embedding field. `input`: operand that holds its bags; `table`: index into tables. All pooling rules

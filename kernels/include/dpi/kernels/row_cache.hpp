@@ -12,8 +12,8 @@ namespace dpi::kernels {
 
 inline constexpr uint32_t kCacheWays = 16;
 
-/// Of the tables of one stride, which number their rows together. Lies where the kernels read it, and changes
-/// beside them: tags and delta while `sets` is 0 and no kernel runs that has seen another number there.
+/// The cache of all tables of one stride, which number their rows together. Kernels read it in place, and it
+/// changes meanwhile: tags and delta while `sets` is 0 and no kernel runs that has seen another number there.
 struct RowCache {
   const uint32_t* tags = nullptr;  // [sets][kCacheWays], aligned to 64 bytes
   uint64_t delta = 0;              // bytes from row 0 of the table to line 0, modulo 2^64
@@ -26,7 +26,7 @@ constexpr uint32_t cache_set(uint32_t row, uint32_t sets) {
   return static_cast<uint32_t>(static_cast<uint64_t>(row * 0x9E3779B1u) * sets >> 32);
 }
 
-/// What one line becomes: the row with number tag - 1, or nothing.
+/// A line's new content: the row with number tag - 1, or nothing.
 struct CacheChange {
   uint32_t line = 0;
   uint32_t tag = 0;

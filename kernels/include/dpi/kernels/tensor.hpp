@@ -53,7 +53,7 @@ struct Tensor {
   /// elements and must be cast; strides and columns count elements all the same.
   DType dtype = DType::kF32;
 
-  /// Of a kF32 tensor.
+  /// Row r of a kF32 tensor.
   float* row(int64_t r) const { return data + r * row_stride; }
 };
 
