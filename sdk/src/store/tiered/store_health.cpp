@@ -22,10 +22,7 @@ int64_t wall_ms() {
 }
 
 /// Failures of the store itself, not of one table or row, nor of this process.
-bool says_down(Code code) {
-  return code == Code::kIo || code == Code::kTimeout || code == Code::kInvalidArgument ||
-         code == Code::kNotFound || code == Code::kClosed;
-}
+bool says_down(Code code) { return code == Code::kIo || code == Code::kTimeout || code == Code::kNotFound; }
 
 std::string seconds(uint64_t ns) {
   char text[32];
