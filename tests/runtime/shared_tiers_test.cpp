@@ -26,7 +26,8 @@ constexpr const char* kBudget = "80000";  // of 324000 bytes of rows
 int64_t holders(const Model& m) {
   int64_t models = -1;
   for (size_t t = 0; t < m.engine().plan().tables.size(); ++t) {
-    if (m.engine().plan().tables[t].tiered) models = m.engine().store().handover().share(static_cast<int32_t>(t)).models;
+    if (m.engine().plan().tables[t].tiered)
+      models = m.engine().store().handover().share(static_cast<int32_t>(t)).models;
   }
   return models;
 }

@@ -122,8 +122,8 @@ class ViewCopy {
 static_assert(sizeof(Input) % 16 == 0 && sizeof(TableView) % 16 == 0 && sizeof(Output) % 16 == 0);
 
 template <Mode kMode>
-__device__ void run_level(const ThreadInfo& p, const Header& h, const Level& level, WeightStream<kMode>* weights,
-                          const Output* outputs) {
+__device__ void run_level(const ThreadInfo& p, const Header& h, const Level& level,
+                          WeightStream<kMode>* weights, const Output* outputs) {
   using Element = typename Math<kMode>::Element;
   run_tasks<Element>(p, level, outputs);
   for (int32_t i = 0; i < level.n_rounds; ++i) {

@@ -236,7 +236,6 @@ TEST_CASE("a server that goes and comes back: what the counters say, and what st
   CHECK(s.dump().find("geheim") == std::string::npos);
 }
 
-TEST_CASE("a server that hangs costs a call its deadline, or some seconds where it has none") {
 TEST_CASE("a server that hangs costs a call its deadline, or store.redis_timeout_ms where it has none") {
   if (!have_models() || !redis_installed()) return;
   Filled store;

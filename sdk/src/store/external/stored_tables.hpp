@@ -21,11 +21,11 @@ using RowProgress = std::function<Status(int64_t done)>;
 
 /// Writes what is not there yet, block by block as the bundle has them, and completes the table. One that was
 /// interrupted goes on where it was when what is there began as this table does, else kBadModel says to drop
-/// it. Of a complete one, rows that the store has lost are written again while others read it, once the bundle
-/// has been read whole. One that updates have made another content is repaired by the bundle of that content
-/// only, else kBadModel names it. Gives how many rows were written.
+/// it. Of a complete one, rows that the store has lost are written again while others read it, once the
+/// bundle has been read whole. One that updates have made another content is repaired by the bundle of that
+/// content only, else kBadModel names it. Gives how many rows were written.
 Result<int64_t> write_table(Bundle& bundle, size_t index, tiered::PluginSource& store, int32_t table,
-                   const RowProgress& progress);
+                            const RowProgress& progress);
 
 /// Reads every row from the store and compares it with the bundle's; kBadModel names the first key that
 /// differs.
