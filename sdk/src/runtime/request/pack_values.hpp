@@ -7,7 +7,7 @@
 
 namespace dpi {
 
-constexpr int64_t kColumnsAtOnce = 4;  // of pack_columns
+constexpr int64_t kColumnsAtOnce = 4;  // that PackForms::columns packs together
 
 /// The loops in one form. An id is good when it is from 0 to below its limit and not the one that means
 /// missing. When a function that packs ids says false, out holds something and the caller goes through the
