@@ -132,7 +132,7 @@ enum { DPI_LOG_DEBUG = 0, DPI_LOG_INFO = 1, DPI_LOG_WARN = 2, DPI_LOG_ERROR = 3,
  *   graphs     warn: capturing failed, calls go on op by op
  *   tables     info: tables that store.peer_devices spreads; warn: they lie elsewhere, or equal ones differ
  *   contexts   warn: calls waited a millisecond or more for a context: how many, the longest, of how many
- *   store      warn, from threads that read rows: a store is down, or up again; at most one a second and store
+ *   store      warn, from threads that read rows: a store is down, or up again; at most one a second
  * A predict logs nothing. The model's next dpi_model_warm_up, dpi_model_info_json, dpi_model_counters_json
  * or dpi_model_free reports what it met (graphs, contexts), on that call's thread. */
 /* message: one line, escaped as in dpi_error. */
@@ -192,9 +192,9 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   in_flight              1 ... 8                   3         chunks of one call in flight on a GPU
  *   small_batch            on | off                  off       one kernel for small batches where possible
  *   tuning                 default | off | path      default   measured choices of the cuda kernels
- *   store.share            on | off                  on        models with equal tables hold them once
- *   store.peer_devices     0,1,2,3 ...               none      tables of 2 MiB a GPU and more are spread
- *   store.peer_copy_bytes  bytes                     0         per GPU: copies of other GPUs' hottest rows
+ *   store.share            on | off                  on        models of one dpi_env hold equal tables once
+ *   store.peer_devices     0,1,2,3 ...               none      tables of 2 MiB a GPU and more lie over these
+ *   store.peer_copy_bytes  bytes                     0         per GPU: copies of remote rows, by hot keys
  * Tables larger than memory: rows lie in the bundle's file (replace it, never write to it), RocksDB or
  * Redis, and the host tier caches some. Scores equal those of resident tables, or differ by rounding:
  *   store.host_bytes       bytes                     0         size of the host tier; 0 = none
@@ -206,7 +206,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   store.fetch_bytes      65536 ...                 67108864  bytes being read, at most
  *   store.down             as_miss | default | fail  as_miss   what uncached rows of a store that is down get
  *   store.down_failures    1 ... 1000                5         failed reads after which a store is down
- *   store.down_seconds     1 ... 3600                10        seconds in which they must fall
+ *   store.down_seconds     1 ... 3600                10        the time for store.down_failures
  *   store.rocksdb_path     absolute folder           none      RocksDB store with rows of external tables
  *   store.rocksdb_reads    pread | mmap | direct     pread     how RocksDB reads its files
  *   store.redis_address    host:port,host:port       none      Redis with rows of external tables
@@ -219,7 +219,7 @@ DPI_API DPI_NODISCARD dpi_status dpi_env_set_memory(dpi_env* env, const dpi_memo
  *   table.NAME.tier        auto | resident | host    auto      where the table lies; auto: by its size
  *   table.NAME.miss        exact | default | fail    exact     what a call does about a row not cached yet
  *   table.NAME.default     number                    0         column value for miss=default, down=default
- *   table.NAME.update      refuse | stale            refuse    rows of a store newer than the bundle
+ *   table.NAME.update      refuse | stale            refuse    rows updated while serving: error, or mixed
  *   debug.fold             on | tiered | off         on        exact algebra that removes work
  *   debug.fuse             on | off                  on        operator fusion
  *   debug.skip             none | pass,pass          none      fusing passes to leave out

@@ -59,7 +59,7 @@ struct ModelOptions {
   bool refuse_nonfinite = true;  // a call with a score that is not finite
   int64_t max_rows = 4096;
   int64_t max_nnz = int64_t{1} << 20;  // ids per sequence feature and chunk
-  int32_t max_contexts = 0;            // 0 = hardware threads
+  int32_t max_contexts = 0;            // 0 = usable CPUs (base/host_share.hpp)
   bool fold = true;
   bool fold_as_tiered = false;  // only folds that tables in the host tier have too
   bool fuse = true;
