@@ -1,21 +1,14 @@
-# clang-format on every C and C++ file, clang-tidy on a few and on those that the last commits changed (all with --full).
+# clang-format on every C and C++ file, clang-tidy on a few (all with --full).
 mapfile -t sources < <(git -c safe.directory="$ROOT" ls-files -co --exclude-standard '*.c' '*.h' '*.cpp' '*.hpp' '*.cu' '*.cuh' |
   while read -r file; do [ -f "$file" ] && echo "$file"; done)
 [ ${#sources[@]} -gt 0 ] || { echo "git lists no source file here"; exit 1; }
 formatted() { printf '%s\0' "${sources[@]}" | xargs -0 -P "$JOBS" -n 32 clang-format-19 --dry-run --Werror --ferror-limit=3; }
 check "clang-format ($(clang-format-19 --version | grep -o '[0-9.]*' | head -1))" formatted
 
-# Files of the release build; the fast subset is the error type, the file reader and the C API's wall, and the files that were changed last, newest
-# first, as many as take a minute or so.
-changed_last() {
-  git -c safe.directory="$ROOT" log -n 20 --format= --name-only --diff-filter=d 2>/dev/null | awk '!seen[$0]++' | grep -vE '^(sdk/src/base|capi/src)/' |
-    grep -Fxf <(printf '%s\n' "$@") | head -n 12
-}
+# Files of the release build; the fast subset is the error type, the file reader and the C API's wall.
 mapfile -t tidied < <(printf '%s\n' "${sources[@]}" | grep -E '^(sdk/src|kernels/(ref|cpu)|capi/src)/.*\.cpp$')
 if [ "$FULL" != 1 ]; then
-  mapfile -t changed < <(changed_last "${tidied[@]}")
   mapfile -t tidied < <(printf '%s\n' "${tidied[@]}" | grep -E '^(sdk/src/base|capi/src)/')
-  tidied+=("${changed[@]}")
 fi
 tidy() {
   [ ${#tidied[@]} -gt 0 ] || return 1

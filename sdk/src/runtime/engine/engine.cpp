@@ -67,6 +67,7 @@ const RowOverlay* Engine::overlay_of(int32_t table) const {
 
 std::vector<LoadBase::Table> Engine::held_tables() const {
   std::vector<LoadBase::Table> held;
+  held.reserve(plan_.tables.size());
   for (size_t t = 0; t < plan_.tables.size(); ++t)
     held.push_back(
         {plan_.tables[t].name, plan_.tables[t].source, store_->handover().holds(static_cast<int32_t>(t))});
