@@ -81,7 +81,7 @@ def alert_faults(page, rules):
     alerts = [(rule["alert"], rule.get("for", "")) for group in groups for rule in group["rules"]]
     if [name for name, _ in told] != [name for name, _ in alerts]:
         return [f"Observability lists the alerts {[name for name, _ in told]}, the rules are {[name for name, _ in alerts]}"]
-    words = {"": "", "5m": "5 minutes", "15m": "15 minutes", "30m": "30 minutes", "1h": "a day before", "1d": "for a day"}
+    words = {"": "", "1m": "1 minute", "5m": "5 minutes", "15m": "15 minutes", "30m": "30 minutes", "1h": "a day before", "1d": "for a day"}
     return [f"Observability: {name} fires after {words[time]}" for (name, text), (_, time) in zip(told, alerts) if words[time] not in text]
 
 

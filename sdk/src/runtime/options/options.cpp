@@ -392,8 +392,8 @@ std::string_view group_of(std::string_view key) {
   return dot == std::string_view::npos ? std::string_view() : key.substr(0, dot);
 }
 
-/// The keys of the group that `key` is of ("store.x"), and the groups there are: all keys are more than an
-/// error's text holds.
+/// The keys of the group that `key` is of, as "store.{share, down}", and the other groups: all keys in full
+/// are more than an error's text holds.
 std::string keys_like(std::string_view key) {
   std::vector<std::string_view> groups;
   for (const OptionDef& d : definitions()) {
@@ -402,10 +402,12 @@ std::string keys_like(std::string_view key) {
   }
   const bool known = std::find(groups.begin(), groups.end(), group_of(key)) != groups.end();
   const std::string_view group = known ? group_of(key) : std::string_view();
-  std::string keys;
+  std::string keys = group.empty() ? "" : std::string(group) + ".{";
+  const size_t prefix = group.empty() ? 0 : group.size() + 1;
   for (const OptionDef& d : definitions()) {
-    if (group_of(d.key) == group) keys += std::string(d.key) + ", ";
+    if (group_of(d.key) == group) keys += std::string(std::string_view(d.key).substr(prefix)) + ", ";
   }
+  if (!group.empty()) keys.replace(keys.size() - 2, 2, "}, ");
   for (const std::string_view g : groups) {
     if (!g.empty() && g != group) keys += std::string(g) + ".*, ";
   }
